@@ -131,7 +131,7 @@ Status CentralLane::BeginRun(uint64_t run) {
   const bool another = std::exchange(run_, run) != 0;
   TERN_RETURN_IF_ERROR(checkpoints_.Begin(run));
   if (clock_lane_ == nullptr) return Ok();
-  if (another) TERN_RETURN_IF_ERROR(StartAfresh());
+  if (another) TERN_RETURN_IF_ERROR(ResetToInitial());
   const std::optional<uint64_t> step = checkpoints_.LoadNewest();
   if (!step.has_value()) return Ok();
   RestoreClocks();
@@ -145,13 +145,14 @@ void CentralLane::AfterMessages() {
 
 void CentralLane::Finish() {
   if (clock_lane_ == nullptr) return checkpoints_.Finish();
-  // Lanes may differ by pushes that one of them had lost; of a job that is done all say its end.
+  // Lanes may have counted different numbers of pushes, because some lost pushes in a restart. When
+  // the job is done, all write the checkpoint of its last step.
   checkpoints_.FinishAt(clock_lane_->done() ? StepsOf(clock_lane_->target()) : step());
 }
 
 Status CentralLane::GoBack(const std::optional<pb::Checkpoint>& to) {
-  if (clock_lane_ != nullptr || !to.has_value()) TERN_RETURN_IF_ERROR(StartAfresh());
-  TERN_RETURN_IF_ERROR(to.has_value() ? checkpoints_.Load(*to) : checkpoints_.BeginAnew());
+  if (clock_lane_ != nullptr || !to.has_value()) TERN_RETURN_IF_ERROR(ResetToInitial());
+  TERN_RETURN_IF_ERROR(to.has_value() ? checkpoints_.Load(*to) : checkpoints_.RestartRun());
   if (clock_lane_ != nullptr) {
     RestoreClocks();
   } else {
@@ -160,15 +161,15 @@ Status CentralLane::GoBack(const std::optional<pb::Checkpoint>& to) {
   return Ok();
 }
 
-bool CentralLane::HasMoved() const {
+bool CentralLane::HasChanged() const {
   return std::any_of(rounds_.begin(), rounds_.end(),
                      [](const auto& cell) { return cell->round() != 0; }) ||
          std::any_of(clocks_.begin(), clocks_.end(),
                      [this](const auto& one) { return clock_lane_->clocks(one.first).total != 0; });
 }
 
-Status CentralLane::StartAfresh() {
-  if (!HasMoved()) return Ok();
+Status CentralLane::ResetToInitial() {
+  if (!HasChanged()) return Ok();
   const std::vector<float> initial = InitialWeights(setup_);
   for (const auto& cell : rounds_) TERN_RETURN_IF_ERROR(cell->Restart(initial));
   if (clock_lane_ == nullptr) return Ok();

@@ -1,5 +1,6 @@
-// One data lane of a shard that holds central parameters: its cells, the protocol machine that
-// changes them, and their checkpoints. Belongs to the thread of the lane.
+// One data lane of a shard that holds central parameters: its cells, the protocol's state machine
+// (RoundLane or ClockLane) that changes them, and their checkpoints. Used by the thread of the lane
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,9 @@ namespace tern::server {
 
 class CentralLane {
  public:
-  // `options` of a RoundLane where the algorithm has rounds; its workers, incarnation and
-  // safeguards count for a ClockLane, too. `initial`: the weights of the whole model. `rate` may be
-  // asked once the lane is open. `setup` and `checkpoints` outlive it.
+  // `options`: of the RoundLane; for an algorithm without rounds only its workers, incarnation and
+  // safeguards are used. `initial`: the weights of the whole model. `rate` is called only after the
+  // lane has opened. `setup` and `checkpoints` outlive the result. Errors as in CentralChunk::Make.
   static Result<std::unique_ptr<CentralLane>> Make(const setup::Setup& setup, uint32_t shard,
                                                    uint32_t lane,
                                                    const protocol::RoundLane::Options& options,
@@ -31,36 +32,39 @@ class CentralLane {
 
   protocol::Lane& lane() { return *lane_; }
   const protocol::Lane& lane() const { return *lane_; }
-  // Null where the algorithm has rounds.
+  // Null if the algorithm has rounds.
   protocol::ClockLane* clock_lane() { return clock_lane_; }
   const protocol::ClockLane* clock_lane() const { return clock_lane_; }
 
-  // The membership of `run` has begun. If there are checkpoints of this run, this server has
-  // restarted: without rounds it goes on from the newest; with rounds it is told by GoBack where to
-  // go on. Errors as of LaneCheckpoints::Begin.
+  // A membership of `run` has come. If there are checkpoints of this run on disk, this server was
+  // restarted. Then a lane without rounds continues from the newest of them; a lane with rounds
+  // waits for GoBack, which names the checkpoint. Errors as in LaneCheckpoints::Begin.
   Status BeginRun(uint64_t run);
-  // Which beginning of the run (recovery.h) this is; 0: none yet. Checkpoints of a lane without
-  // rounds have it: one of an earlier beginning is of another past.
+  // Members.beginning (wire.proto): identifies the start of the run or its latest return to a
+  // checkpoint; 0: none yet. A lane without rounds saves it in its checkpoints, because a
+  // checkpoint of an earlier beginning must not be continued from.
   uint64_t beginning() const { return beginning_; }
   void SetBeginning(uint64_t beginning) { beginning_ = beginning; }
-  // After messages: writes a checkpoint where one is due (without rounds; with rounds cells do it).
+  // Call after a batch of messages. Without rounds: writes a checkpoint if one is due. (With
+  // rounds, CentralRounds' OnClosed does it.)
   void AfterMessages();
-  // The process ends: writes the newest state as a checkpoint, where the job has some.
+  // Call when the process ends: writes the newest state as a checkpoint, if the job writes
+  // checkpoints.
   void Finish();
 
-  // Puts the cells back to that checkpoint, or to the initial weights; the protocol machine goes
-  // back as well, and knows no members then. kBadData: it is not whole; with rounds nothing has
-  // changed, without rounds the lane is as new.
+  // Returns the cells to that checkpoint, or to the initial weights. The state machine goes back as
+  // well, and then has no members. kBadData: the checkpoint is damaged; a lane with rounds has not
+  // changed, a lane without rounds has its initial state.
   Status GoBack(const std::optional<pb::Checkpoint>& to);
-  // The weights of a cell as they are now, and how often they have changed; with rounds, the newest
-  // round that it has closed. REQUIRES a cell of this lane.
+  // The current weights of a cell. `version`: how often they have changed; with rounds, the newest
+  // round that the cell has closed. REQUIRES a cell of this lane.
   struct Weights {
     uint64_t version = 0;
     std::span<const float> values;
   };
   Weights weights(const protocol::Cell& cell) const;
-  // The newest round that all cells have closed; without rounds the global steps that they have
-  // taken.
+  // The newest round that all cells have closed; without rounds, the global step that all cells
+  // have reached.
   uint64_t step() const;
 
  private:
@@ -69,14 +73,14 @@ class CentralLane {
               LaneCheckpoints& checkpoints);
   Status AddRounds(std::span<const float> initial);
   void MakeRoundLane();
-  // The cells of a lane without rounds, with the initial weights.
+  // Makes the cells of a lane without rounds, with the initial weights.
   Result<std::vector<protocol::ClockCellSpec>> MakeClockCells(std::span<const float> initial);
   void MakeClockLane(std::vector<protocol::ClockCellSpec> cells);
   void RestoreClocks();
-  bool HasMoved() const;  // since it was made
-  // Of each worker, on average, that so many pushes of all stand for.
+  bool HasChanged() const;  // whether any cell's weights have changed since they were made
+  // Converts pushes of all workers to a cell into steps per worker, on average.
   uint64_t StepsOf(uint64_t pushes) const;
-  Status StartAfresh();
+  Status ResetToInitial();
   void AddClocks(const protocol::Cell& cell, SavedState* state);
 
   const setup::Setup& setup_;
@@ -85,15 +89,15 @@ class CentralLane {
   const protocol::RoundLane::Options options_;
   const Rate rate_;
   std::vector<const protocol::Chunk*> chunks_;          // of this lane
-  std::vector<std::unique_ptr<CentralRounds>> rounds_;  // with rounds
-  std::vector<const ClockRule*> rules_;                 // without: those of the clock lane
-  std::map<protocol::Cell, protocol::CellClocks>
-      clocks_;  // without: on their way from and to files
+  std::vector<std::unique_ptr<CentralRounds>> rounds_;  // with rounds; else empty
+  std::vector<const ClockRule*> rules_;  // without rounds: by cell, owned by the clock lane
+  // Without rounds: copies of the lane's clocks while a checkpoint is read or written.
+  std::map<protocol::Cell, protocol::CellClocks> clocks_;
   LaneCheckpoints& checkpoints_;
   uint64_t run_ = 0, beginning_ = 0;
   std::unique_ptr<protocol::Lane> lane_;
-  protocol::ClockLane* clock_lane_ = nullptr;  // what lane_ is
-  protocol::RoundLane* round_lane_ = nullptr;
+  protocol::ClockLane* clock_lane_ = nullptr;  // lane_ if it is one; else null
+  protocol::RoundLane* round_lane_ = nullptr;  // lane_ if it is one; else null
 };
 
 }  // namespace tern::server

@@ -14,7 +14,7 @@ namespace tern::server {
 
 namespace {
 
-// Forwards to another sum, and calls `closed` when it is closed.
+// A CellSum that forwards to another one, and calls `closed` after that was closed.
 class ObservedSum : public protocol::CellSum {
  public:
   ObservedSum(std::unique_ptr<protocol::CellSum> sum, std::function<void()> closed)

@@ -1,6 +1,6 @@
-// One data lane of a shard, without its socket and its thread: the protocol machine that the job
-// asks for, its cells, and what it keeps on disk. LaneLoop feeds it in the daemon, the simulator in
-// tests (tests/sim). Belongs to the thread of the lane.
+// One data lane of a shard, without its socket and its thread: the protocol's state machine that
+// the job needs, its cells, and its checkpoints on disk. LaneLoop runs it in the daemon, the
+// simulator runs it in tests (tests/sim). Used by one thread, except where a method says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,13 @@ class DataLane {
  public:
   using Options = protocol::RoundLane::Options;
 
-  // Of lane `lane` (1..) of `shard`, as the job has it; all but the learning rate, which the lane
-  // knows itself.
+  // The options for lane `lane` (from 1) of `shard`, as the job asks, except the learning rate,
+  // which Make sets.
   static Options OptionsOf(const setup::Setup& setup, uint32_t shard, uint32_t lane,
                            uint64_t incarnation);
-  // `initial`: InitialWeights, where servers hold the parameters; empty: it makes them. `setup` and
-  // `storage` outlive it. kBadJob if the job cannot hold its parameters so.
+  // `initial`: InitialWeights(setup), used if servers hold the parameters; if empty, Make computes
+  // it. `setup` and `storage` outlive the result. kBadJob if servers cannot hold the parameters of
+  // this job.
   static Result<std::unique_ptr<DataLane>> Make(const setup::Setup& setup, uint32_t shard,
                                                 uint32_t lane, Options options,
                                                 std::span<const float> initial = {},
@@ -36,36 +37,39 @@ class DataLane {
   DataLane(const DataLane&) = delete;  // its cells point at it
   DataLane& operator=(const DataLane&) = delete;
 
+  // The membership has changed; adopts its run and beginning first.
   void OnMembers(const pb::Members& members, protocol::Sends* out);
-  // Refuses the hello of a peer of another job.
+  // A message from a worker's connection. Refuses the hello of a peer of another job.
   void OnMessage(protocol::Peer from, const protocol::Message& message, protocol::Sends* out);
-  // The job ends as soon as it can end in order.
+  // A stop was requested: ends the job as soon as it can end in order.
   void Stop(protocol::Sends* out);
-  // After messages, once their answers have left: writes a checkpoint where one is due (without
-  // rounds; with rounds it is on disk before the answers leave).
+  // Call after a batch of messages, when their answers are sent. Without rounds: writes a
+  // checkpoint if one is due. (With rounds a checkpoint is written before the answers are sent.)
   void AfterMessages();
-  // The process ends.
+  // Call when the process ends: writes a last checkpoint, if the job writes checkpoints.
   void Finish();
 
-  // The lane's checkpoints on disk; nullopt if the lane has no state to save. From any thread.
+  // The lane's checkpoints on disk; nullopt if the lane has no state to save. Any thread may call
+  // it.
   std::optional<protocol::Saved> Saved() const;
-  // The error because of which this lane must leave the job; Ok without one. From any thread.
+  // The error because of which this shard must leave the job; ok if there is none. Any thread may
+  // call it.
   Status failure() const { return checkpoints_ == nullptr ? Ok() : checkpoints_->failure(); }
 
   const protocol::Lane& lane() const { return central_ != nullptr ? central_->lane() : *lane_; }
-  // Null where servers do not hold the parameters.
+  // Null if workers hold the parameters.
   const CentralLane* central() const { return central_.get(); }
-  // Which beginning of the run (recovery.h) the lane is of; 0: none yet.
+  // The Members.beginning (wire.proto) that the lane has adopted; 0: none yet.
   uint64_t beginning() const { return beginning_; }
 
  private:
   DataLane(const setup::Setup& setup, uint32_t shard, uint32_t lane)
       : setup_(setup), shard_(shard), number_(lane) {}
-  // For localized parameters: the lane's cells. If codecs keep something of their sums, it becomes
-  // part of the checkpoints.
+  // Makes the lane's cells if workers hold the parameters. What codecs keep between sums is added
+  // to the checkpoints.
   std::vector<protocol::CellSpec> LocalizedCells();
-  // Changes to the run, and the beginning of it (recovery.h), that `members` name. Returns false on
-  // failure.
+  // Adopts the run and the beginning that `members` name, and goes back to a checkpoint if needed.
+  // Returns false on failure.
   bool Begin(const pb::Members& members);
   // Returns to that checkpoint, or to the initial state.
   Status GoBack(const std::optional<pb::Checkpoint>& to);
@@ -73,10 +77,10 @@ class DataLane {
 
   const setup::Setup& setup_;
   const uint32_t shard_, number_;
-  std::optional<update::Schedule> schedule_;      // once the length of the job is known
+  std::optional<update::Schedule> schedule_;      // nullopt until the length of the job is known
   std::unique_ptr<LaneCheckpoints> checkpoints_;  // null if the lane has no state to save
-  std::unique_ptr<protocol::RoundLane> lane_;     // for localized parameters; else null
-  std::unique_ptr<CentralLane> central_;          // for central parameters; else null
+  std::unique_ptr<protocol::RoundLane> lane_;     // if workers hold the parameters; else null
+  std::unique_ptr<CentralLane> central_;          // if servers hold the parameters; else null
   uint64_t beginning_ = 0;                        // of the newest Members
 };
 

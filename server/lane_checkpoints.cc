@@ -23,7 +23,7 @@ SavedState Named(const protocol::Cell& cell, const LaneCheckpoints::State& state
   return saved;
 }
 
-// Whether a multiple of `every` is in (from, to].
+// Whether (from, to] contains a multiple of `every`; 0 has none.
 bool Passes(uint64_t every, uint64_t from, uint64_t to) {
   return every != 0 && to / every > from / every;
 }
@@ -72,7 +72,7 @@ Status LaneCheckpoints::Begin(uint64_t run) {
   return cells_.empty() ? Ok() : BeginRun(run, false);
 }
 
-Status LaneCheckpoints::BeginAnew() { return run_ == 0 ? Ok() : BeginRun(run_, true); }
+Status LaneCheckpoints::RestartRun() { return run_ == 0 ? Ok() : BeginRun(run_, true); }
 
 Status LaneCheckpoints::BeginRun(uint64_t run, bool anew) {
   open_.clear();
@@ -164,7 +164,7 @@ Status LaneCheckpoints::Load(const pb::Checkpoint& from) {
 }
 
 std::optional<uint64_t> LaneCheckpoints::LoadNewest() {
-  const std::vector<checkpoint::Point> points = store_.points();  // rising
+  const std::vector<checkpoint::Point> points = store_.points();  // by ascending step
   for (auto point = points.rbegin(); point != points.rend(); ++point) {
     if (point->run != run_) continue;
     const Status loaded = LoadPoint(*point);
@@ -187,7 +187,7 @@ void LaneCheckpoints::Finish() {
 
 void LaneCheckpoints::UpdateSaved() {
   protocol::Saved saved = setup::FindSaved(setup_, store_);
-  if (run_ == 0 && !setup_.job.checkpoints().resume()) {  // for a run under way, and no other
+  if (run_ == 0 && !setup_.job.checkpoints().resume()) {  // only a run under way may use them
     std::vector<pb::Checkpoint> all = std::exchange(saved, {}).checkpoints;
     const std::vector<pb::Checkpoint> own = setup::OffersOf(store_, Kind::kShard);
     all.insert(all.end(), own.begin(), own.end());

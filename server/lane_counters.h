@@ -1,4 +1,4 @@
-// Copies a lane's counters to the metrics page. Threads: the lane's.
+// Copies a lane's counters to the process's metrics page. Used by the lane's thread alone.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class LaneCounters {
   LaneCounters(Registry& registry, uint32_t lane);
   // Updates the page with the lane's current counters.
   void Export(const protocol::Lane& lane);
-  // Updates the page with the number of pushes of each rank that were too stale.
+  // Updates the page with the number of each rank's pushes that were dropped as too stale.
   void ExportDropped(const std::vector<uint64_t>& by_rank);
 
  private:
@@ -24,7 +24,7 @@ class LaneCounters {
       &skipped_;
   Gauge& floor_;
   Histogram* staleness_ = nullptr;  // null in jobs with rounds
-  std::vector<uint64_t> observed_;  // what staleness_ already has
+  std::vector<uint64_t> observed_;  // by bin: what was already added to staleness_
   std::vector<Counter*> dropped_;   // by rank
 };
 

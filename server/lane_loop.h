@@ -1,5 +1,5 @@
-// One data socket of a server shard, with the thread that owns it. The loop passes the socket's
-// messages to a DataLane and sends the lane's answers. The lane knows no socket.
+// One data socket of a server shard and the thread that owns it. The thread passes the socket's
+// messages to a DataLane and sends the lane's answers.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,28 @@
 
 namespace tern::server {
 
-// Commands from the control thread.
+// What the control thread tells a lane: a new membership, or to stop the job after the open round.
 struct StopAfterThisRound {};
 using LaneCommand = std::variant<pb::Members, StopAfterThisRound>;
 
 class LaneLoop {
  public:
   // Binds the socket of lane `lane` (from 1) of `shard` and starts the thread. `port` 0: the system
-  // picks a port. References and pointers outlive the loop. kAddress if the port cannot be bound;
-  // kBadJob if servers cannot hold the job's parameters. `initial`: the model's
-  // initial weights, for central parameters; if empty, they are computed.
+  // picks a port. References and pointers outlive the loop. `initial`: see DataLane::Make. kAddress
+  // if the port cannot be bound; kBadJob if servers cannot hold the job's parameters.
   static Result<std::unique_ptr<LaneLoop>> Start(const setup::Setup& setup, uint32_t shard,
                                                  uint32_t lane, uint64_t incarnation,
                                                  const std::string& host, uint16_t port,
                                                  net::Context& context, net::Traffic* traffic,
                                                  Registry* registry,
                                                  std::span<const float> initial = {});
-  ~LaneLoop();  // stops and joins
+  ~LaneLoop();  // stops the thread and waits for its end
 
-  // As in DataLane. From any thread.
+  // See DataLane. Any thread may call these two.
   std::optional<protocol::Saved> Saved() const { return lane_->Saved(); }
   Status failure() const { return lane_->failure(); }
   uint16_t port() const { return socket_->port(); }
-  // From the control thread.
+  // Passes a command to the lane's thread. For the control thread.
   void Tell(LaneCommand command) { commands_.Push(std::move(command)); }
 
  private:

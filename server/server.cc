@@ -177,7 +177,7 @@ void Server::ReceiveFromShard0(protocol::ControlActions* out) {
                                     clock_.Now(), out);
     } else if (received->error->fault == net::Fault::kOtherVersion) {
       return EndWith(received->error->status.Within("server shard 0"));
-    }  // the socket counts the other errors
+    }  // the socket itself counts malformed messages
   }
   if (shard0_->link() == net::DealerSocket::Link::kLost) control_->OnShard0Disconnected();
 }
@@ -201,7 +201,8 @@ void Server::Execute(protocol::ControlActions actions) {
         break;
       case Type::kConnectShard0:
         if (Status connected = ConnectShard0(); !connected.ok()) {
-          if (shard0_attempts_ == 1) EndWith(connected);  // later, the address may resolve again
+          if (shard0_attempts_ == 1)
+            EndWith(connected);  // a later failure may pass: it tries again
           LOG(WARNING) << connected.message();
         }
         break;

@@ -1,5 +1,5 @@
-// A server shard: owns its sockets, lanes and protocol machines, and runs the control plane on the
-// calling thread.
+// A server shard: owns its sockets, data lanes and control plane (protocol::Control). Run() serves
+// the control socket on the calling thread; each data lane has a thread of its own.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,12 @@ class Server {
  public:
   struct Options {
     uint32_t shard = 0;
-    // Shard 0 writes its progress and the summary there, one JSON object per line. -1: nowhere.
+    // A file descriptor to which shard 0 writes progress and summary, one JSON object per line. -1:
+    // none.
     int progress_fd = -1;
   };
-  // Binds all sockets. `setup` and `signals` outlive the server.
+  // Binds all sockets and starts the lanes' threads. `setup` and `signals` outlive the server.
+  // kAddress, kBadJob: see LaneLoop::Start.
   static Result<std::unique_ptr<Server>> Make(const setup::Setup& setup, StopSignals& signals,
                                               const Options& options);
 
@@ -41,15 +43,15 @@ class Server {
   Server(const setup::Setup& setup, StopSignals& signals, const Options& options);
   Status Open();
   void MakeControl();
-  // The checkpoints that all lanes with state to save have in common.
+  // The checkpoints that all lanes with state have, for this shard's hello.
   protocol::Saved Saved() const;
-  // Ends the job if a lane has failed.
+  // Tells the control plane if a lane has failed.
   void CheckLanes(protocol::ControlActions* out);
   Status ConnectShard0();
   void Receive(protocol::ControlActions* out);
   void ReceiveFromShard0(protocol::ControlActions* out);
   void EndWith(Status status);
-  // Does what the protocol machine has decided.
+  // Executes the actions of the control plane, in order.
   void Execute(protocol::ControlActions actions);
   void ReportProgress();
   void WriteSummary();

@@ -90,7 +90,7 @@ void SummaryWriter::Evaluated(uint64_t steps, const pb::Figures& figures) {
   const auto samples = static_cast<double>(figures.test_samples());
   pb::Event event = NewEvent(steps);
   AddScalar("test/accuracy", static_cast<double>(figures.test_correct()) / samples, &event);
-  AddScalar("test/top5", static_cast<double>(figures.test_among_five()) / samples, &event);
+  AddScalar("test/top5", static_cast<double>(figures.test_top5_correct()) / samples, &event);
   AddScalar("test/loss", figures.test_loss() / samples, &event);
   writer_.Add(std::move(event));
 }

@@ -44,7 +44,7 @@ Result<pb::Figures> FiguresExchange::Evaluate(bool last) {
   if (!score.ok()) return score.status();
   mine.set_test_loss(score->loss);
   mine.set_test_correct(score->correct);
-  mine.set_test_among_five(score->among_five);
+  mine.set_test_top5_correct(score->among_five);
   mine.set_test_samples(score->samples);
   for (const uint64_t count : confusion) mine.add_confusion(static_cast<uint32_t>(count));
   return mine;
@@ -127,14 +127,14 @@ void FiguresExchange::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint6
     for (int i = 0; i < one.confusion_size(); ++i) confusion_[i] += one.confusion(i);
     total.set_test_loss(total.test_loss() + one.test_loss());
     total.set_test_correct(total.test_correct() + one.test_correct());
-    total.set_test_among_five(total.test_among_five() + one.test_among_five());
+    total.set_test_top5_correct(total.test_top5_correct() + one.test_top5_correct());
     total.set_test_samples(total.test_samples() + one.test_samples());
   }
   if (total.test_samples() == 0) return;
   const auto samples = static_cast<double>(total.test_samples());
   LOG(INFO) << "after step " << steps << ": test accuracy "
             << static_cast<double>(total.test_correct()) / samples << " of " << total.test_samples()
-            << " (" << static_cast<double>(total.test_among_five()) / samples
+            << " (" << static_cast<double>(total.test_top5_correct()) / samples
             << " top-5), test loss " << total.test_loss() / samples << ", training loss "
             << compared_.train_loss() /
                    static_cast<double>(std::max<uint64_t>(1, compared_.train_samples()))

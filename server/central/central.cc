@@ -9,7 +9,7 @@ namespace tern::server {
 
 namespace {
 
-// What the server adds to the mean gradient of tensor t.
+// The factor of the weight decay that the server adds to the mean gradient of tensor t.
 float LocalDecay(const setup::Setup& setup, uint32_t t) {
   const pb::WeightDecay& decay = setup.job.train().weight_decay();
   if (decay.where() != pb::WeightDecay::local) return 0;
@@ -122,7 +122,7 @@ std::vector<float> InitialWeights(const setup::Setup& setup) {
   return weights;
 }
 
-Bytes WholeBytes(std::span<const float> values) {
+Bytes Fp32Bytes(std::span<const float> values) {
   std::vector<uint8_t> out;
   out.reserve(values.size_bytes());
   codec::AppendFloats(values, &out);

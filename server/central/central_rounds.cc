@@ -10,7 +10,8 @@ namespace tern::server {
 
 namespace {
 
-// Adds up as where parameters are localized; only what its closing means is another.
+// Adds up contributions as if workers held the parameters. Closing changes the server's weights
+// instead of returning the sum.
 class CentralSum : public protocol::CellSum {
  public:
   CentralSum(std::unique_ptr<protocol::CellSum> sum, CentralRounds* rounds)
@@ -61,7 +62,7 @@ protocol::CellSpec CentralRounds::Spec(protocol::CellSpec sum) {
   };
   spec.check_outcome = [this](const Bytes& payload, uint32_t) {
     const protocol::Chunk& chunk = central_->chunk();
-    if (payload.size() == chunk.count * sizeof(float)) return Ok();  // whole
+    if (payload.size() == chunk.count * sizeof(float)) return Ok();  // weights in fp32, not coded
     return protocol::CheckSums(central_->setup().plan, chunk, payload, 1);
   };
   spec.pull = [this](bool average) { return Pull(average); };
@@ -74,7 +75,7 @@ Bytes CentralRounds::Close(const Bytes& sum, uint32_t contributors) {
   Bytes answer;
   if (contributors != 0) {
     const Status decoded = central_->DecodeMean(sum, contributors, mean_);
-    CHECK(decoded.ok()) << decoded.message();  // we added it up
+    CHECK(decoded.ok()) << decoded.message();  // the sum is our own
     if (elastic_.has_value()) {
       // alpha sum (x_i - w) = alpha n (mean - w)
       central_->MoveTowards(mean_,
@@ -89,9 +90,9 @@ Bytes CentralRounds::Close(const Bytes& sum, uint32_t contributors) {
 }
 
 protocol::CellSpec::Pulled CentralRounds::Pull(bool average) {
-  if (average) return {WholeBytes(central_->average()), true};
-  // The initial weights they made themselves.
-  if (round_ == 0) return {WholeBytes(central_->weights()), true};
+  if (average) return {Fp32Bytes(central_->average()), true};
+  // Before the first round the workers hold the initial weights exactly, not a decoded copy.
+  if (round_ == 0) return {Fp32Bytes(central_->weights()), true};
   const protocol::ClockCell::Answer same = down_->Repeat(0, central_->weights(), round_);
   return {same.payload, same.whole};
 }

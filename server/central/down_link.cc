@@ -25,9 +25,10 @@ protocol::ClockCell::Answer DownLink::Encode(uint32_t receiver, std::span<const 
   std::vector<uint8_t> out;
   out.reserve(chunk_.max_sum_bytes);
   if (!changes_) {
-    // Weights that are not finite go as they are: the worker that computes with them will say so.
+    // Weights that are not finite are sent in fp32, because no codec takes them. The worker that
+    // computes with them reports the error.
     if (EncodeValues(w, receiver, version, &out)) return {Bytes::Own(std::move(out)), false};
-    return {WholeBytes(w), true};
+    return {Fp32Bytes(w), true};
   }
   std::vector<float>& held = held_[receiver];
   if (holds == sent_[receiver]) {
@@ -40,7 +41,7 @@ protocol::ClockCell::Answer DownLink::Encode(uint32_t receiver, std::span<const 
   }
   held.assign(w.begin(), w.end());
   sent_[receiver] = version;
-  return {WholeBytes(w), true};
+  return {Fp32Bytes(w), true};
 }
 
 protocol::ClockCell::Answer DownLink::Repeat(uint32_t receiver, std::span<const float> w,
@@ -48,7 +49,7 @@ protocol::ClockCell::Answer DownLink::Repeat(uint32_t receiver, std::span<const 
   std::vector<uint8_t> out;
   if (!changes_ && EncodeValues(w, receiver, version, &out))
     return {Bytes::Own(std::move(out)), false};
-  return {WholeBytes(Held(receiver, w)), true};
+  return {Fp32Bytes(Held(receiver, w)), true};
 }
 
 std::span<const float> DownLink::Held(uint32_t receiver, std::span<const float> w) const {
@@ -84,7 +85,7 @@ void DownLink::AddDecoded(std::span<const uint8_t> coded, std::span<float> value
         codec.DecodeAloneTo(coded, segment, [to](uint64_t first, std::span<const float> decoded) {
           for (size_t i = 0; i < decoded.size(); ++i) to[first + i] += decoded[i];
         });
-    CHECK(size.ok()) << size.status().message();  // we coded it
+    CHECK(size.ok()) << size.status().message();  // the code is our own
     coded = coded.subspan(*size);
     to += segment.count;
   }

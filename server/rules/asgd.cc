@@ -1,6 +1,6 @@
-// Asynchronous SGD (Downpour): at every push, w <- optimizer(w, g), with whatever weights g was
-// taken at. A push may be the sum of the gradients of some steps (push_every); one rate counts for
-// them all.
+// Asynchronous SGD (Downpour): every push applies w <- optimizer(w, g), however old the weights are
+// at which g was computed. With push_every, a push is the sum of the gradients of several steps,
+// and one learning rate applies to the sum.
 #include <utility>
 
 #include "server/rules/clock_rules.h"
@@ -13,7 +13,7 @@ class Asgd : public ClockRule {
   using ClockRule::ClockRule;
 
  private:
-  void Take(uint32_t, uint64_t, std::span<float> g) override {
+  void ApplyPush(uint32_t, uint64_t, std::span<float> g) override {
     central().Apply(g, learning_rate());
   }
 };

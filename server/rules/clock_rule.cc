@@ -14,7 +14,7 @@ ClockRule::ClockRule(std::unique_ptr<CentralChunk> central, Rate rate)
 
 Status ClockRule::Push(uint32_t rank, uint64_t base, const Bytes& payload) {
   TERN_RETURN_IF_ERROR(central_->Decode(payload, values_));
-  Take(rank, base, values_);
+  ApplyPush(rank, base, values_);
   ++pushes_;
   return Ok();
 }

@@ -1,5 +1,6 @@
-// Algorithms without rounds, as cells of a ClockLane: one short file each, with the paper's
-// equation, and one line in the table of clock_rules.cc.
+// The server's half of an algorithm without rounds: a ClockRule is a cell of a ClockLane. Each
+// algorithm has a file of its own in this folder, with the paper's equation, and a line in the
+// table of clock_rules.cc.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,9 @@
 
 namespace tern::server {
 
-// The base of every rule: one chunk of central parameters and its links to the workers. A rule's
-// Take defines what a push does. Belongs to the thread of its lane.
+// The base class of all rules. It has one chunk of central parameters and encodes the answers to
+// workers. A rule's ApplyPush defines what a push does to the weights. Used by the thread of its
+// lane alone.
 class ClockRule : public protocol::ClockCell {
  public:
   ClockRule(std::unique_ptr<CentralChunk> central, Rate rate);
@@ -25,29 +27,32 @@ class ClockRule : public protocol::ClockCell {
   Status Push(uint32_t rank, uint64_t base, const Bytes& payload) final;
   uint64_t version() const final { return central_->version(); }
   Answer Pull(uint32_t rank, std::optional<uint64_t> holds) override;
-  Bytes Average() const final { return WholeBytes(central_->average()); }
+  Bytes Average() const final { return Fp32Bytes(central_->average()); }
 
   protocol::Cell cell() const;
   std::span<const float> weights() const { return central_->weights(); }
+  // How many pushes of all ranks were applied.
   uint64_t pushes() const { return pushes_; }
-  // Rules with state of their own override it.
+  // Adds the rule's state to what checkpoints save and restore. A rule with state of its own
+  // overrides it.
   virtual void AddState(SavedState* state);
 
  protected:
-  // Applies the push of `rank`, computed at version `base`: values[0, count), which it may
-  // overwrite.
-  virtual void Take(uint32_t rank, uint64_t base, std::span<float> values) = 0;
+  // Applies the decoded push of `rank` to central(). `base`: the version of the weights at which it
+  // was computed. `values` has one element per element of the chunk, and may be overwritten.
+  virtual void ApplyPush(uint32_t rank, uint64_t base, std::span<float> values) = 0;
 
   CentralChunk& central() { return *central_; }
   const pb::Train& train() const { return central_->setup().job.train(); }
   uint32_t workers() const { return central_->setup().plan.workers; }
-  // The rate of this push. Schedules run on global steps: the number of steps in which all workers
-  // together process as many samples.
+  // The learning rate for the current push. Schedules count global steps: one global step processes
+  // as many samples as one step of all workers together.
   double learning_rate() const;
-  // The weights that `rank` holds since its newest answer, which encoded w.
+  // The weights that `rank` holds after its newest answer, which encoded w.
   std::span<const float> Held(uint32_t rank, std::span<const float> w) const {
     return down_.Held(rank, w);
   }
+  // Encodes w, the current version, for a rank that holds version `holds`.
   Answer Encode(uint32_t rank, std::span<const float> w, std::optional<uint64_t> holds) {
     return down_.Encode(rank, w, version(), holds);
   }
@@ -57,7 +62,7 @@ class ClockRule : public protocol::ClockCell {
   DownLink down_;
   const Rate rate_;
   const algorithm::Facts facts_;
-  uint64_t pushes_ = 0;  // before this one
+  uint64_t pushes_ = 0;  // without the current one
   std::vector<float> values_;
 };
 

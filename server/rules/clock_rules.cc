@@ -1,4 +1,4 @@
-// The table of the rules: a new one adds its maker here.
+// The table of the rules. A new rule adds a line with its maker.
 #include "server/rules/clock_rules.h"
 
 #include <utility>

@@ -1,4 +1,5 @@
-// The constructors of the rules, one rule per file, and the table of them.
+// The makers of all rules (each is defined in the file of its algorithm), and the choice by the
+// job's algorithm.
 #pragma once
 
 #include <memory>

@@ -3,10 +3,11 @@
 //   g' = g + lambda g g (w - w_bak(m))     dcasgd_a: lambda / sqrt(MS + 1e-7) in lambda's place
 //   w <- optimizer(w, g')
 //
-// and with the answer w_bak(m) = w: the weights that its next gradient is taken at. w_bak starts as
-// the initial weights. A mean square a worker, or one (mean_square_scope). Where it is not w_bak(m)
-// that the gradient was taken at (an answer was lost and given again), there is no term. Where the
-// worker forms the term from its raw gradient (protocol::WorkersFormTerm), the push is plain.
+// The answer then sets w_bak(m) = w, the weights at which worker m computes its next gradient; at
+// first, w_bak is the initial weights. MS is a moving mean square of gradients, one per worker or
+// one for all (mean_square_scope). If the gradient was not computed at w_bak(m), because an answer
+// was lost and repeated, g is applied without the term. If workers compute the term themselves
+// (protocol::WorkersFormTerm), a push is applied as it is.
 #include <utility>
 
 #include "common/protocol/plan/codec_options.h"
@@ -56,7 +57,7 @@ class Dcasgd : public ClockRule {
   }
 
  private:
-  void Take(uint32_t rank, uint64_t base, std::span<float> g) override {
+  void ApplyPush(uint32_t rank, uint64_t base, std::span<float> g) override {
     if (formed_here_) {
       const float* w = central().weights().data();
       const float* backup = base == backed_up_[rank] ? backups_[rank].data() : w;
@@ -68,7 +69,7 @@ class Dcasgd : public ClockRule {
 
   const bool formed_here_;
   std::vector<std::vector<float>> backups_;  // w_bak, by worker
-  std::vector<uint64_t> backed_up_;          // by worker: the version that its backup is
+  std::vector<uint64_t> backed_up_;          // by worker: the version of its backup
   std::vector<update::DelayCompensation> compensations_;
 };
 

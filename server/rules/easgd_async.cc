@@ -1,9 +1,9 @@
-// Asynchronous elastic averaging (survey equations 2 to 4, one worker at a time): a push is the
-// worker's own weights x; the answer is the centre before the push, so that both use the old
-// difference:
+// Asynchronous elastic averaging (survey, equations 2 to 4, for one worker at a time). A push is
+// the worker's own weights x. The answer is the center variable before the push, so that server and
+// worker use the same difference:
 //
-//   centre = centre + alpha (x - centre)      on the server
-//   x      = x - alpha (x - old centre)       on the worker, with the answer
+//   center = center + alpha (x - center)      on the server
+//   x      = x - alpha (x - old center)       on the worker, with the answer
 #include <utility>
 
 #include "server/rules/clock_rules.h"
@@ -24,15 +24,15 @@ class EasgdAsync : public ClockRule {
   }
 
  private:
-  void Take(uint32_t rank, uint64_t, std::span<float> x) override {
+  void ApplyPush(uint32_t rank, uint64_t, std::span<float> x) override {
     before_.assign(central().weights().begin(), central().weights().end());
     pushed_by_ = rank;
     central().MoveTowards(x, alpha_);
   }
 
   const float alpha_;
-  std::vector<float> before_;          // the centre before the newest push,
-  std::optional<uint32_t> pushed_by_;  // which was this rank's and has no answer yet
+  std::vector<float> before_;          // the center before the newest push,
+  std::optional<uint32_t> pushed_by_;  // which is of this rank and not answered yet
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// n-softsync (survey, section on staleness-aware ASGD): the weights change with the mean of every
-// c = floor(N / n) gradients, each with its own factor:
+// n-softsync (survey, section on staleness-aware ASGD): the weights change once per c = floor(N /
+// n) pushes (N workers), by the mean of their gradients g_i, each weighted with m_i:
 //
 //   m_i = 1 / max(1, staleness of g_i)    modulation: by_staleness
 //   m_i = 1                               modulation: none
@@ -27,7 +27,7 @@ class Softsync : public ClockRule {
   }
 
  private:
-  void Take(uint32_t, uint64_t base, std::span<float> g) override {
+  void ApplyPush(uint32_t, uint64_t base, std::span<float> g) override {
     const uint64_t staleness = version() - base;
     const float m = modulated_ ? 1.f / static_cast<float>(std::max<uint64_t>(1, staleness)) : 1.f;
     for (size_t i = 0; i < g.size(); ++i) sum_[i] += m * g[i];

@@ -1,6 +1,6 @@
-// Stale synchronous parallel: as asgd; who may run how far ahead is the lane's business. A push
-// counts whole, or (push_weight: one_over_workers) one part of as many as there are workers, so
-// that a clock of all workers moves the weights as far as one round of ssgd.
+// Stale synchronous parallel: a push is applied as in asgd; ClockLane bounds how far a worker may
+// be ahead. With push_weight: one_over_workers, a push counts 1/N for N workers, so that one clock
+// of all workers moves the weights as far as one round of ssgd.
 #include <utility>
 
 #include "server/rules/clock_rules.h"
@@ -15,8 +15,9 @@ class Ssp : public ClockRule {
         part_(train().ssp().push_weight() == pb::Ssp::one_over_workers ? 1.0 / workers() : 1.0) {}
 
  private:
-  // The rate is what is divided: so weight decay counts once a clock too.
-  void Take(uint32_t, uint64_t, std::span<float> g) override {
+  // Divides the learning rate and not the gradient, so that weight decay also counts once per
+  // clock.
+  void ApplyPush(uint32_t, uint64_t, std::span<float> g) override {
     central().Apply(g, part_ * learning_rate());
   }
 

@@ -1,4 +1,5 @@
-// Checkpoints of a lane without rounds: all that it goes on from, also where it has moved on since.
+// Checkpoints of a lane without rounds: it continues exactly from one, even if it has changed
+// since.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -72,7 +73,7 @@ TEST_P(EveryClockCheckpoint, HoldAllThatALaneGoesOnFrom) {
   EXPECT_EQ(restarted.PullAverage(0), whole.PullAverage(0));
 }
 
-// The daemon lives, and has moved on: what came after the checkpoint never was.
+// The daemon lives and goes back: nothing that came after the checkpoint has an effect.
 TEST_P(EveryClockCheckpoint, TakeALaneThatLivesBack) {
   const auto job = Job(GetParam());
   LaneCheckpoints checkpoints(*job, 0, 1);

@@ -1,5 +1,5 @@
-// What a shard that holds the parameters writes for itself between the checkpoints of all, and how
-// a lane comes back from it: with and without rounds.
+// The checkpoints that a shard with central parameters writes between those of all daemons, and how
+// a lane continues from them, with and without rounds.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -149,7 +149,8 @@ TEST_F(ShardCheckpoints, ATornOneCostsOneAndThoseOfAnotherRunArePutAside) {
   EXPECT_THAT(OwnOf(fresh.checkpoints), IsEmpty());
 }
 
-// The job was told to begin anew, and its servers are started again by the same command.
+// The job was started with checkpoints.resume=false, and its servers are restarted with the same
+// command.
 TEST_F(ShardCheckpoints, AServerOfARunThatBeganAnewOffersAllOfEitherKindToThatRunAlone) {
   const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
                         "checkpoints.every_steps=5", "checkpoints.resume=false"});
@@ -179,7 +180,7 @@ TEST_F(ShardCheckpoints, OfAnotherJobKeepNoneFromBeginning) {
   EXPECT_EQ(Folders().size(), 2u) << "and they are put aside";
 }
 
-// The server lives while its workers and shard 0 begin another run.
+// The server stays alive while its workers and shard 0 start another run.
 TEST_F(ShardCheckpoints, ALaneThatLivesBeginsAnotherRunAsNew) {
   const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
   ClockProcess process(*job);
@@ -240,7 +241,7 @@ class SynchronousLane {
       }
     }
   }
-  // What a worker that goes back gets.
+  // The weights that a worker pulls after going back.
   std::vector<float> Pull(bool average) {
     std::vector<float> values(job_.table.total);
     for (const protocol::Chunk* chunk : ChunksOf(job_)) {

@@ -12,7 +12,7 @@ namespace {
 
 size_t IndexOf(const Cell& cell) { return cell.bucket * kChunks + cell.chunk; }
 
-// What answers of all forms say of their cell.
+// The fields that answers of all forms have in common.
 struct Counts {
   template <typename Form>
   explicit Counts(const Form& form) : clock(form.clock()), total(form.total()) {}
@@ -25,7 +25,7 @@ Counts CountsOf(const pb::Outcome& outcome) {
 
 }  // namespace
 
-// A second time where the others went on without this worker meanwhile.
+// May be called twice, if the other workers continued without this one in between.
 void ClockWorker::OnReady(uint64_t) {
   Restarts();
   told_to_stop_ = false;
@@ -88,7 +88,7 @@ void ClockWorker::OnAnswer(const Exchange::Delivery& answer) {
 void ClockWorker::OnAllAnswered() {
   switch (stage_) {
     case Stage::kBegin:
-      // Whoever comes at the end makes one more push.
+      // A worker that joins at the end makes one more push.
       clock_ = counted_;
       world_->clocks().IsAt(rank_, clock_);
       world_->Reached(rank_, Fault::Point::kApplied, clock_);
@@ -121,7 +121,7 @@ void ClockWorker::OnPushed() {
 
 void ClockWorker::End() {
   if (!world_->schedule().clocks.bound.has_value()) return AskFigures(Stage::kAllDone, 1);
-  // Nobody is to wait for this worker any more, in no cell.
+  // No worker has to wait for this one any more, in any cell.
   world_->clocks().Parted(rank_);
   Ask(Stage::kPart, protocol::Parting{clock_ + 1});
 }
@@ -141,8 +141,8 @@ void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
   const uint64_t most = world_->schedule().clocks.max_staleness;
   if (outcome.clock() != clock_ + 1) return Violation(answer, "was given no answer to its push");
   const bool counted = world_->clocks().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
-  // A server before this one may have counted what this one drops, and the other way round. And
-  // after a restart of shard 0 a process may have its rank again that another had meanwhile.
+  // A previous server process may have counted a push that this one drops, and vice versa. And
+  // after a restart of shard 0 a process may get its rank back that another process had in between.
   const Schedule& schedule = world_->schedule();
   const bool unsure = schedule.Has(Fault::Kind::kKillServer) &&
                       (most != 0 || schedule.Has(Fault::Kind::kReplaceWorker));
@@ -160,7 +160,7 @@ void ClockWorker::CheckBound(const Exchange::Delivery& answer) {
   const Schedule& schedule = world_->schedule();
   if (!schedule.clocks.bound.has_value()) return;
   for (uint32_t other = 0; other < schedule.workers; ++other) {
-    // One that is asked to stop leaves alone where shard 0 is not there.
+    // A worker that is asked to stop leaves alone if shard 0 is not there.
     const bool may_go = world_->WasStruck(other) || world_->stopped();
     if (world_->clocks().HasParted(other) || (schedule.shrinks() && may_go)) continue;
     const uint64_t slowest = world_->clocks().clock(other);

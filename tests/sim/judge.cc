@@ -1,4 +1,4 @@
-// The judgement at the end of a schedule.
+// The verdict at the end of a schedule: whether every process ended as it must.
 #include <algorithm>
 
 #include "tests/sim/world.h"
@@ -11,7 +11,7 @@ std::string Told(const Status& status) {
   return std::to_string(ExitCode(status)) + " (" + status.message() + ")";
 }
 
-// One that was asked to stop while shard 0 was not there.
+// A process that was asked to stop while shard 0 was not there.
 bool StoppedAlone(const ToyWorker& worker) {
   return worker.status().message() == "stopped by a signal while server shard 0 was not there";
 }
@@ -49,7 +49,7 @@ bool World::StoppedEarly() const {
   return false;
 }
 
-// Who is asked to stop waits for nobody who is cut off.
+// A process that is asked to stop does not wait for one that is cut off.
 bool World::StoppedWhileCutOff() const {
   return stopped_ &&
          std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [this](const Fault& fault) {
@@ -69,8 +69,8 @@ void World::Judge() {
   if (all_is_lost_ && end.message().find("no live worker holds the state") != std::string::npos)
     return;
   for (uint32_t s = 1; s < schedule_.shards(); ++s) {
-    if (Server(s)->killed()) continue;  // while the job ended: nobody started it again
-    // Shard 0's last word is said for some time, and not for ever.
+    if (Server(s)->killed()) continue;  // it was killed while the job ended, and not started again
+    // Shard 0 repeats its last message only for some time.
     const bool cut_off =
         Server(s)->status().code() == Code::kPeerLost &&
         std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [&](const Fault& fault) {
@@ -94,7 +94,8 @@ void World::Judge() {
   Violation("shard 0 ended with " + Told(end));
 }
 
-// Under `shrink` the state goes with those who are left: whoever was away too long has dropped it.
+// Under `shrink` only the remaining workers hold the state; a worker that was away for too long has
+// dropped it.
 bool World::MayHaveLostState() const {
   const auto strikes = [](const Fault& fault) {
     return fault.kind == Fault::Kind::kKillWorker || fault.kind == Fault::Kind::kFreezeWorker ||
@@ -104,7 +105,8 @@ bool World::MayHaveLostState() const {
          Server(0)->status().message().find("no live worker holds the state") != std::string::npos;
 }
 
-// Under `shrink`: whoever nothing struck has gone to the end, the same for all who did.
+// Under `shrink`: every worker that no fault struck has reached the end, and all that reached it
+// have the same state.
 void World::JudgeReplicas(Code code) {
   bool anyone = false;
   for (const auto& worker : workers_) {
@@ -115,7 +117,7 @@ void World::JudgeReplicas(Code code) {
       anyone |= (worker->killed() || StoppedAlone(*worker)) && worker->leaving();
       continue;
     }
-    if (!worker->leaving()) continue;  // it was stopped, and told of the end before it had begun
+    if (!worker->leaving()) continue;  // it was stopped, and received End before it had begun
     anyone = true;
     if (!worker->HasRightState()) Violation(name + " ended with a wrong state");
     if (schedule_.has_rounds() && worker->applied() != schedule_.rounds && !stopped_)
@@ -124,7 +126,7 @@ void World::JudgeReplicas(Code code) {
   if (!anyone) Violation("nobody finished");
 }
 
-// `fail`: everybody who is left leaves with 75 and names the rank that was lost.
+// `fail`: every remaining process exits with 75 and names the rank that was lost.
 void World::JudgeFailure() {
   const std::string name = "worker " + std::to_string(schedule_.faults[0].target) + " ";
   const auto wrong = [&](const Status& status) {
@@ -138,7 +140,7 @@ void World::JudgeFailure() {
   }
 }
 
-// In order: one process of every rank has gone to the end, the same for all.
+// In order: one process of every rank has reached the end, and all have the same state.
 void World::JudgeFinished(Code code) {
   std::vector<bool> finished(schedule_.workers);
   uint64_t last = 0;
@@ -149,7 +151,7 @@ void World::JudgeFinished(Code code) {
                               worker->status().code() == code);
     if (done) {
       finished[worker->rank()] = true;
-      // A stop is forgotten where shard 0 and all who were asked die.
+      // The stop request is lost if shard 0 and all processes that received it die.
       const bool forgotten = worker->killed() && stopped_;
       if (last != 0 && worker->applied() != last && !forgotten)
         return Violation(name + " ended at another round");
@@ -167,8 +169,9 @@ void World::JudgeFinished(Code code) {
     Violation("the job ended early");
 }
 
-// Without rounds: who ends was told that some cell has had all its pushes. No worker process pushes
-// more than once after that, and the cells differ by what was lost with processes, or dropped.
+// Without rounds: a worker ends after an answer said that some cell has all its pushes. No worker
+// process pushes more than once after that. The totals of cells differ by pushes that were dropped
+// or lost with processes.
 void World::JudgeTotals() {
   const Clocks& clocks = schedule_.clocks;
   const uint64_t most = clocks.pushes + workers_.size();

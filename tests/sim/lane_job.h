@@ -1,6 +1,6 @@
-// The job of a schedule whose servers hold the parameters, as their lanes take it: four tensors of
-// two elements each, a chunk each, in codec fp32. So a chunk's weights, and a push, are as many
-// bytes as a word of the toy job.
+// The job (as a Setup) of a schedule whose servers hold the parameters, because those run the real
+// server/ lanes. It has four tensors of two elements, each a chunk, with codec fp32. So a chunk's
+// weights, and a push, have the size of one 64-bit word of the toy job.
 #pragma once
 
 #include <memory>

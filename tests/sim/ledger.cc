@@ -10,7 +10,8 @@ namespace {
 
 using protocol::Kind;
 
-// Whether some choice of one word of each adds up to `sum`, or has `sum` as its largest.
+// Whether one word can be chosen per rank so that their sum (or, for scalers, their maximum) is
+// `sum`.
 bool CanBe(Kind kind, const std::vector<const std::vector<uint64_t>*>& given, size_t from,
            uint64_t so_far, uint64_t sum) {
   if (from == given.size()) return so_far == sum;
@@ -35,7 +36,7 @@ const Ledger::Words* Ledger::Given(const protocol::Cell& cell, uint64_t round,
 
 std::string Ledger::Check(const protocol::Exchange::Delivery& answer, bool sum) const {
   const pb::Outcome::OfRound& outcome = answer.outcome.of_round();
-  const std::string& who = outcome.who();
+  const std::string& who = outcome.contributor_bits();
   std::vector<const Words*> given;
   for (uint32_t rank = 0; rank < workers_; ++rank) {
     if (who.size() != 1 || (who[0] >> rank & 1) == 0) continue;

@@ -1,5 +1,5 @@
-// What was contributed to every slot, to hold every outcome against: the sum over those whom it
-// names, of what those gave.
+// Records what each rank contributed to every slot, and checks every outcome against that: its sum
+// must be over the contributions of the ranks that it names.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,11 @@ class Ledger {
  public:
   explicit Ledger(uint32_t workers) : workers_(workers) {}
 
-  // A rank may give more than one value: its processes come to a round at different states where
-  // rounds close without some.
+  // A rank may contribute several values to a slot: if rounds close without some workers, its
+  // processes may reach a round in different states.
   void Contributed(const protocol::Cell& cell, uint64_t round, uint32_t rank, uint64_t word);
-  // What is wrong with an outcome, or nothing. `sum`: its payload is the sum, and no weights.
+  // Returns what is wrong with an outcome, or an empty string. `sum`: its payload is a sum and not
+  // weights.
   std::string Check(const protocol::Exchange::Delivery& answer, bool sum) const;
 
  private:

@@ -18,7 +18,7 @@ uint32_t Network::Open(bool worker, uint32_t client, protocol::LaneRef lane, uin
   connection.lane = lane;
   connection.port = port;
   connections_.push_back(connection);
-  // Now and then the first hello finds the connection there already.
+  // Sometimes the connection is established before the first hello is sent.
   queue_.Post(now + (rng_.Chance(0.5) ? Time(0) : rng_.Ms(1, 8)), Event::Type::kConnect, index);
   return index;
 }
@@ -42,7 +42,7 @@ void Network::Send(Event::Type type, uint32_t connection, Message message, Time*
   Time at = now + std::chrono::microseconds(300 + rng_.Below(3000));
   if (rng_.Chance(schedule_.delay)) at += Time(rng_.Below(schedule_.longest_delay.count()));
   if (rng_.Chance(schedule_.reorder)) {
-    at += rng_.Ms(0, 20);  // overtaken by what comes after
+    at += rng_.Ms(0, 20);  // later messages overtake this one
   } else {
     *last = at = std::max(at, *last);
   }
@@ -62,7 +62,7 @@ void Network::Post(Event::Type type, uint32_t connection, Message message, Time 
 }
 
 void Network::OnEvent(const Event& event, Time now) {
-  // By value: the host opens connections.
+  // A copy, because the host may open connections, which moves the vector's elements.
   const Connection connection = connections_[event.who];
   if (event.type == Event::Type::kDisconnected) {
     if (connection.open) host_.Disconnected(connection);

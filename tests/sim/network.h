@@ -1,6 +1,7 @@
-// Connections between the toy processes. One is a FIFO each way, as TCP is; the schedule's noise
-// loses, doubles, delays and reorders on top. It begins at an attempt of its client's to connect,
-// carries nothing before it stands, and never comes back once it broke.
+// The simulated connections between processes. Like TCP, a connection is a FIFO in each direction;
+// the schedule's noise loses, duplicates, delays and reorders messages in addition. A connection
+// begins when its client tries to connect, carries nothing before it is established, and never
+// comes back once it is broken.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +18,24 @@ namespace tern::sim {
 constexpr uint32_t kNobody = ~0u;
 
 struct Connection {
-  bool worker = false;  // or a server shard that follows shard 0
-  uint32_t client = 0;  // its process
+  bool worker = false;  // the client is a worker; false: a server shard that connects to shard 0
+  uint32_t client = 0;  // the client's process
   protocol::LaneRef lane;
-  uint32_t port = 0;          // 0: the shard's control address, whoever has it
-  bool open = true;           // its client has not closed it
-  bool broken = false;        // for good
-  uint32_t server = kNobody;  // the process that took it
+  uint32_t port = 0;          // 0: the shard's control address, at whatever process listens there
+  bool open = true;           // the client has not closed it
+  bool broken = false;        // and stays so
+  uint32_t server = kNobody;  // the process that accepted it
   Time last_up{}, last_down{};
 };
 
 class Network {
  public:
-  // What the processes behind it do.
+  // The processes that use the network.
   class Host {
    public:
     virtual ~Host() = default;
-    virtual uint32_t Listening(protocol::LaneRef lane, uint32_t port) = 0;  // a process or kNobody
+    // The process that listens there, or kNobody
+    virtual uint32_t Listening(protocol::LaneRef lane, uint32_t port) = 0;
     virtual void DeliverToServer(const Connection& connection, protocol::Peer peer,
                                  const protocol::Message& message) = 0;
     virtual void DeliverToClient(const Connection& connection,
@@ -55,7 +57,8 @@ class Network {
   void BreakAllOfServer(uint32_t server, Time now);
   void BreakAllOfWorker(uint32_t worker, Time now);
   void CloseAllOf(bool worker, uint32_t client);
-  // Nothing comes to a server or from it until then; what should have, arrives then or is `lost`.
+  // Until then, no message reaches the server or leaves it. Such messages are delivered at `until`,
+  // or lost if `lost`.
   void CutServer(uint32_t server, bool lost, Time until) { cuts_[server] = {until, lost}; }
 
   uint64_t messages() const { return messages_; }
@@ -68,7 +71,7 @@ class Network {
     Time until{};
     bool lost = false;
   };
-  // The one that a connection is in now, or null.
+  // The cut that affects a connection now, or null.
   const Cut* CutOf(const Connection& connection, Time now) const;
 
   const Schedule& schedule_;

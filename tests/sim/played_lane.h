@@ -1,5 +1,6 @@
-// A data lane of a schedule whose servers hold the state: the one that ships, with its rules and
-// its checkpoints, on a disk in memory. Tells the world what becomes of its cells.
+// A data lane of a schedule whose servers hold the state of the job. It runs the real
+// server::DataLane, with its rules and checkpoints, on a disk in memory, and reports every change
+// of its cells to the World.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ class PlayedLane {
 
   bool has_cells() const { return !cells_.empty(); }
   const server::DataLane& lane() const { return *lane_; }
-  // The pushes of all ranks to a cell, of a job without rounds.
+  // In a job without rounds: the pushes of all ranks to the cell that has counted least.
   uint64_t total() const { return lane_->central()->clock_lane()->total(); }
 
  private:
@@ -38,11 +39,11 @@ class PlayedLane {
   }
   std::string Name() const;
   std::set<std::tuple<uint64_t, uint64_t, uint64_t>> Saved() const;
-  // After every event: tells of the checkpoints, if the disk has changed.
+  // Call after every event: reports the checkpoints to the World if the disk has changed.
   void TellSaved();
-  // Without rounds: the push of `message`, if the lane has counted it.
+  // Without rounds: reports the push of `message` if the lane has counted it.
   void TellPush(const protocol::Message& message);
-  // In rounds: the answers of closed rounds.
+  // With rounds: reports the answers of closed rounds.
   void TellAnswers(const protocol::Sends& sends, size_t from);
 
   World* world_;
@@ -50,7 +51,7 @@ class PlayedLane {
   const bool has_rounds_;
   std::vector<protocol::Cell> cells_;
   std::unique_ptr<server::DataLane> lane_;
-  uint64_t changes_ = 0;  // of its disk, when it told of the checkpoints
+  uint64_t changes_ = 0;  // of its disk, when checkpoints were last reported
 };
 
 }  // namespace tern::sim

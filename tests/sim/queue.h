@@ -1,4 +1,5 @@
-// What will happen, ordered by time and, at one time, by when it was decided.
+// The future events of the simulation, ordered by time; events at the same time are in the order in
+// which they were posted.
 #pragma once
 
 #include <algorithm>
@@ -13,16 +14,16 @@ struct Event {
   enum class Type : uint8_t {
     kToServer,       // message `index` on connection `who`
     kToClient,       // message `index` on connection `who`
-    kConnect,        // connection `who` tries
-    kDisconnected,   // the client of connection `who` hears that it broke
-    kWorkerTick,     // of worker process `who`
-    kWorkerTask,     // `index` of worker process `who`
-    kServerTick,     // of server process `who`
-    kServerMembers,  // the next members for data lane `index` of server process `who`
-    kFault,          // number `who`
-    kThaw,           // worker process `who`
-    kStartWorker,    // of rank `who`
-    kStartServer,    // of shard `who`
+    kConnect,        // the client of connection `who` tries to connect
+    kDisconnected,   // the client of connection `who` learns that it is broken
+    kWorkerTick,     // the timer of worker process `who`
+    kWorkerTask,     // task `index` of worker process `who`
+    kServerTick,     // the timer of server process `who`
+    kServerMembers,  // data lane `index` of server process `who` gets its next Members
+    kFault,          // fault number `who` strikes
+    kThaw,           // worker process `who` continues after a freeze
+    kStartWorker,    // a process of rank `who` starts
+    kStartServer,    // a process of shard `who` starts
   };
   protocol::Time time{};
   uint64_t order = 0;

@@ -1,4 +1,4 @@
-// The simulator's dice (splitmix64): small, fast, the same everywhere.
+// The simulator's random numbers (splitmix64): small, fast, and the same on every machine.
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,10 @@ class Rng {
   explicit Rng(uint64_t seed) : state_(Mix(seed)) {}
 
   uint64_t Next() { return Mix(state_ += 0x9e3779b97f4a7c15u); }
-  // Of [0, n). REQUIRES n > 0.
+  // Uniform in [0, n). REQUIRES n > 0.
   uint64_t Below(uint64_t n) { return Next() % n; }
   bool Chance(double p) { return p > 0 && static_cast<double>(Next() >> 11) * 0x1p-53 < p; }
-  // Of [low, high), in milliseconds.
+  // A time of [low, high) milliseconds.
   protocol::Time Ms(uint64_t low, uint64_t high) {
     return std::chrono::microseconds(low * 1000 + Below((high - low) * 1000));
   }

@@ -1,4 +1,4 @@
-// A worker of a toy job with rounds.
+// A worker process of a toy job with rounds: what it trains, and how it checks the answers.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ class RoundWorker : public ToyWorker {
   void Step() override;
 
  private:
-  // What is in of a round that is not applied.
+  // The answers of a round that have come, until the round is applied.
   struct Round {
     std::array<Bytes, kBuckets * kChunks> sums;
     uint32_t answers = 0;
@@ -35,7 +35,7 @@ class RoundWorker : public ToyWorker {
   void OnPulled(const protocol::Exchange::Delivery& answer);
   void Give(const protocol::Cell& cell, uint64_t round, uint64_t digest, uint64_t word);
   void GiveFigures();
-  // Applies what is complete, and sees to the next step.
+  // Applies complete rounds, and starts the next step if it may begin.
   void GoOn();
   void PushBucket(uint64_t round, uint32_t bucket);
   void CheckAnswer(const protocol::Exchange::Delivery& answer);
@@ -49,10 +49,10 @@ class RoundWorker : public ToyWorker {
   // The state at which the gradient of `round` is taken.
   const State& PointOf(uint64_t round) const;
 
-  uint32_t awaited_ = 0;  // cells that it pulls
+  uint32_t awaited_ = 0;  // cells whose pulled weights have not come yet
   bool finishing_ = false;
-  uint64_t figures_of_ = 0;  // the newest round to which it gave figures
-  bool computing_ = false;   // a step is on its way
+  uint64_t figures_of_ = 0;  // the newest round to which it contributed figures
+  bool computing_ = false;   // a step has begun and has not ended
   Replica replica_;
   uint64_t stepped_ = 0, stop_after_ = 0;
   std::map<uint64_t, Round> rounds_;

@@ -17,7 +17,8 @@ protocol::Timings MakeTimings() {
   timings.dead_after = milliseconds(3000);
   timings.start_timeout = timings.wait_timeout = milliseconds(60'000);
   timings.progress_timeout = milliseconds(60'000);
-  // One that is stopped while all others end finds nobody: it goes by itself after this.
+  // A process that is stopped while all others end hears no other. After this time it ends by
+  // itself.
   timings.server_return_timeout = milliseconds(20'000);
   timings.hello_retry = milliseconds(100);
   timings.resend_after = milliseconds(300);
@@ -50,7 +51,7 @@ Fault DrawFault(const Schedule& schedule, Rng* rng) {
   fault.round = 1 + rng->Below(schedule.rounds);
   if (rng->Chance(0.7)) fault.after = rng->Ms(0, 30);
   fault.down = rng->Chance(0.7) ? rng->Ms(20, 300) : rng->Ms(300, 2500);
-  // What is worst to hear late is the Bye of one that died.
+  // The message that does most harm when late is the Bye of a dead process.
   if (fault.kind == Kind::kKillWorker && rng->Chance(0.25)) fault.point = Fault::Point::kLeaving;
   if (fault.kind == Kind::kFreezeWorker) fault.down = rng->Ms(1000, 6000);
   if (fault.kind == Kind::kCutServer) fault.down = rng->Ms(500, 9000);
@@ -72,18 +73,18 @@ void DrawFailure(Rng* rng, Schedule* schedule) {
   schedule->faults = {fault};
 }
 
-// Jobs whose rounds may close without some of their workers.
+// Draws jobs whose rounds may close without some workers.
 void DrawElasticity(Rng* rng, Schedule* schedule) {
   algorithm::Elasticity& elasticity = schedule->elasticity;
   const bool shrink = rng->Chance(0.6);
   if (shrink) elasticity.on_loss = algorithm::OnLoss::kShrink;
   if (!shrink || rng->Chance(0.3))
     elasticity.quorum = schedule->workers - 1 - (schedule->workers == 4 && rng->Chance(0.3));
-  // After a restart of shard 0 nobody waits for ever for who is gone.
+  // After a restart of shard 0 no process waits for ever for a removed rank.
   if (shrink) schedule->timings.start_timeout = milliseconds(12'000);
 }
 
-// The ways of the algorithms beside the plain one.
+// Draws properties of algorithms other than plain synchronous SGD.
 void DrawWay(Rng* rng, Schedule* schedule) {
   if (rng->Chance(0.15)) {
     schedule->parts = true;
@@ -105,11 +106,11 @@ void DrawFaults(Rng* rng, Schedule* schedule) {
   }
   const bool quiet =
       schedule->loss + schedule->duplicate + schedule->delay + schedule->reorder == 0;
-  // Some faults find nothing to strike: there is noise at least.
+  // Some faults find no target, so there is at least noise.
   if (quiet) schedule->loss = schedule->duplicate = schedule->reorder = 0.05;
 }
 
-// The rules of the lanes, where servers keep the state.
+// Draws the algorithm of the lanes, if servers hold the state.
 void DrawRules(Rng* rng, Schedule* schedule) {
   constexpr const char* kAtOnce[] = {"asgd", "dcasgd_c", "dcasgd_a", "easgd_async"};
   const bool plain = schedule->algorithm == "asgd" && schedule->clocks.pull_every == 1;
@@ -121,7 +122,8 @@ void DrawRules(Rng* rng, Schedule* schedule) {
   schedule->changes = (schedule->has_rounds() || sums) && rng->Chance(0.3);
 }
 
-// What only servers have that keep the state, with dice of their own: rules and disks.
+// Draws what exists only if servers hold the state: algorithms and faults of disks. Uses its own
+// random numbers.
 void DrawServers(Schedule* schedule) {
   if (!schedule->servers_keep()) return;
   Rng rng(schedule->seed ^ 0xd15c);

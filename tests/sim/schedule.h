@@ -1,5 +1,5 @@
-// One schedule of the simulator: a job, the noise of its network and the faults of its processes,
-// all drawn from a seed.
+// One schedule of the simulator: a job, the noise of its network, and the faults of its processes
+// and disks, all drawn from a seed.
 #pragma once
 
 #include <cstdint>
@@ -17,29 +17,32 @@ using protocol::Time;
 
 struct Fault {
   enum class Kind {
-    kKillWorker,    // kill -9; started again after `down`, unless the job fails at a loss or, where
-                    // it goes on without, `for_good`
-    kKillServer,    // kill -9; started again after `down`, blank, at other data ports
-    kFreezeWorker,  // SIGSTOP for `down`
-    kReplaceWorker,   // SIGSTOP for `down`; meanwhile somebody starts another process of its rank
+    kKillWorker,     // kill -9; started again after `down`, unless the job fails at the first loss,
+                     // or, under `shrink`, `for_good` is set
+    kKillServer,     // kill -9; started again after `down`, without memory, at other data ports
+    kFreezeWorker,   // SIGSTOP for `down`
+    kReplaceWorker,  // SIGSTOP for `down`; meanwhile another process of its rank is started
     kCutConnections,  // every connection of the worker breaks
-    kCutServer,    // for `down` the link of a shard's machine is down, both ways. `hold`: what is
-                   // on its way arrives after that; else it is lost
-    kStop,         // a signal asks shard `target` for the end
-    kStopWorker,   // ... worker `target`
-    kStopAll,      // ... everybody, one after the other in an order of chance
-    kKillAll,      // kill -9 of everybody; all are started again. `hold`: worker `target`'s newest
-                   // checkpoint is torn; `for_good`: all of its are lost
-    kKillWorkers,  // the same of all workers
+    // The network link of a shard's machine is down for `down`, both ways. `hold`: messages arrive
+    // after that; else they are lost
+    kCutServer,
+    kStop,        // shard `target` receives a signal to stop
+    kStopWorker,  // worker `target` receives a signal to stop
+    kStopAll,     // all daemons do, one after the other, in a random order
+    // kill -9 of all daemons; all are started again. `hold`: worker `target`'s newest checkpoint is
+    // torn; `for_good`: all of its checkpoints are lost
+    kKillAll,
+    kKillWorkers,  // like kKillAll, but only the workers
   };
-  // Strikes `after` the moment in which worker `witness` comes to `point` of `round` first.
+  // The fault strikes `after` the moment at which worker `witness` first reaches `point` of
+  // `round`.
   enum class Point { kStart, kPush, kApplied, kLeaving, kJoining };
-  // kKillServer, where servers keep the state: what becomes of its disk.
+  // With kKillServer, if servers hold the state: what happens to the shard's disk.
   enum class Disk {
-    kStays,         // all that the process had done is there
-    kPower,         // its machine loses its power
-    kInWrite,       // it is not killed at once, but in a change of its disk, `change` from then on
-    kPowerInWrite,  // ... and its machine loses its power
+    kStays,         // everything that the process had written is there
+    kPower,         // the machine loses power: changes that were not flushed may be lost
+    kInWrite,       // the process is killed later, in the middle of change number `change` from now
+    kPowerInWrite,  // like kInWrite, and the machine loses power
     kTorn,          // the file that was written last is torn
   };
   Kind kind = Kind::kKillWorker;
@@ -52,19 +55,21 @@ struct Fault {
   bool for_good = false;
   Disk disk = Disk::kStays;
   uint64_t change = 0;
-  bool hold = false;  // what the killed worker had sent arrives after its successor was admitted
+  // kKillWorker: what the killed process had sent arrives after its successor was admitted. The
+  // other kinds that use it say how.
+  bool hold = false;
 
   bool IsStop() const {
     return kind == Kind::kStop || kind == Kind::kStopWorker || kind == Kind::kStopAll;
   }
 };
 
-// A job without rounds.
+// The parameters of a job without rounds.
 struct Clocks {
-  uint64_t pushes = 0;  // of all ranks to a cell; 0: the job has rounds
-  std::optional<uint64_t> bound;
+  uint64_t pushes = 0;            // of all ranks to a cell; 0: the job has rounds
+  std::optional<uint64_t> bound;  // of ssp
   uint64_t max_staleness = 0;
-  uint64_t pull_every = 1;  // exchanges; the others only push
+  uint64_t pull_every = 1;  // every so many exchanges ask for weights; the others only push
   uint64_t save_every = 4;
 };
 
@@ -74,21 +79,25 @@ struct Schedule {
   std::vector<uint32_t> data_lanes;  // by shard
   uint64_t rounds = 3;
   uint32_t window = 1;
-  bool skips = false;    // data are uneven: some take no part in some rounds
-  bool parts = false;    // step s makes round 2 s, of one bucket, and now and then 2 s + 1, of all
-  bool central = false;  // rounds, and servers keep the state; all go back when one dies
-  // Where servers keep the state, with rounds or without: train.algorithm of their lanes.
+  bool skips = false;  // data are uneven: some workers skip some rounds
+  // Rounds exchange parts: step s is round 2 s, of one bucket, and sometimes round 2 s + 1, of all
+  // buckets
+  bool parts = false;
+  // With rounds, and servers hold the state; all daemons go back when a server dies
+  bool central = false;
+  // If servers hold the state, with or without rounds: train.algorithm of their lanes. Else empty.
   std::string algorithm;
-  bool changes = false;           // ... and their answers are changes of the weights
-  uint64_t save_every = 1;        // rounds, where they do
-  uint64_t checkpoint_every = 0;  // rounds; 0: the job has no checkpoints
-  bool keeps_own = false;  // workers say so: one that comes back takes all back to a checkpoint
+  bool changes = false;           // their answers are changes of the weights
+  uint64_t save_every = 1;        // if servers hold the state: rounds between their checkpoints
+  uint64_t checkpoint_every = 0;  // rounds between checkpoints of all daemons; 0: the job has none
+  bool keeps_own = false;  // Hello.keeps_own: if a worker comes back, all go back to a checkpoint
   Clocks clocks;
   algorithm::Elasticity elasticity{0, algorithm::OnLoss::kWait, 1};
   double loss = 0, duplicate = 0, delay = 0, reorder = 0;
   Time longest_delay{};
   std::vector<Fault> faults;
-  // Where servers keep the state: for so many changes of its disk (0: none) a shard cannot write.
+  // If servers hold the state: a shard whose disk is full from change number `from` on, for
+  // `changes` changes (0: none).
   struct FullDisk {
     uint32_t shard = 0;
     uint64_t from = 0, changes = 0;
@@ -100,17 +109,17 @@ struct Schedule {
   bool shrinks() const { return elasticity.shrink(); }
   bool has_rounds() const { return clocks.pushes == 0; }
   bool servers_keep() const { return !algorithm.empty(); }
-  // Of the lanes: rounds that a worker may be beyond what it has applied.
+  // How many rounds beyond its applied round a worker may contribute to, for the lanes.
   uint32_t lane_window() const { return parts ? 2 : window; }
-  // Whether a gradient depends on the state that it is taken at.
+  // Whether a gradient depends on the state at which it is computed.
   bool has_point() const { return !central || window == 1; }
-  // Whether what happens cannot show in the result.
+  // Whether the result does not depend on faults and timing.
   bool exact() const { return !elasticity.unsolicited(); }
   bool goes_back() const { return central && Has(Fault::Kind::kKillServer); }
   bool Has(Fault::Kind kind) const;
   static Schedule Make(uint64_t seed);  // with rounds
   static Schedule MakeClocks(uint64_t seed);
-  static Schedule MakeCheckpoints(uint64_t seed);  // with rounds; everybody may be lost
+  static Schedule MakeCheckpoints(uint64_t seed);  // with rounds; all daemons may be lost at once
 };
 std::string ToString(const Schedule& schedule);
 

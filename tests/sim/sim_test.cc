@@ -1,7 +1,7 @@
 // Plays the protocol under faults: 100,000 schedules with rounds, 50,000 without, and 50,000 in
-// which everybody is lost; and proves that the simulator would notice if one of its safeguards were
-// missing. TERN_SIM_SEED=n plays schedule n alone and logs every event (choose the test with
-// --gtest_filter); TERN_SIM_FROM=n plays the schedules from n on.
+// which all daemons are killed; and shows, for each safeguard of the protocol, that the simulator
+// notices if it is missing. TERN_SIM_SEED=n plays schedule n alone and logs every event (choose the
+// test with --gtest_filter); TERN_SIM_FROM=n plays the schedules from n on.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -20,8 +20,8 @@ constexpr uint64_t kSchedules = 100'000, kClockSchedules = 50'000;
 #endif
 constexpr uint64_t kMutantSchedules = 1'000;
 
-// As in recorded/1075292.events: shard 0 dies once it has told worker 0 of scalers, and worker 0
-// soon after it has pushed with them.
+// The case of recorded/1075292.events: shard 0 dies after it has sent scalers to worker 0 only, and
+// worker 0 dies soon after it has pushed with them.
 Schedule MakeLostScalers(uint64_t seed) {
   Schedule schedule;
   for (uint64_t of = seed * 1'000;; ++of) {

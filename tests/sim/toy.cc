@@ -37,12 +37,13 @@ uint64_t Each(uint64_t word, const To& to) {
   return std::bit_cast<uint64_t>(floats);
 }
 
-// The state of a cell where servers hold it: their weights, and what the workers have of them.
+// The state of a cell if servers hold it: the server's weights, and the weights that the workers
+// have of it.
 struct Held {
   uint64_t weights = 0, state = 0;
 };
 
-// After a round with these pushes.
+// Changes the state by a round with these pushes.
 void CloseHeld(const Schedule& schedule, uint64_t round, const std::vector<uint64_t>& given,
                Held* held) {
   held->weights = schedule.algorithm == "easgd"
@@ -52,7 +53,8 @@ void CloseHeld(const Schedule& schedule, uint64_t round, const std::vector<uint6
       schedule.changes ? Added(held->state, ChangeOf(held->state, held->weights)) : held->weights;
 }
 
-// Counts ranks, and adds (pushes), takes the maximum (scalers) or gathers (figures).
+// The toy job's CellSum: adds words (pushes), takes their maximum (scalers) or collects them
+// (figures). Reports a rank that comes twice.
 class ToySum : public protocol::CellSum {
  public:
   ToySum(Kind kind, uint32_t workers, const Report* report)
@@ -107,7 +109,7 @@ CellSpec Spec(const Cell& cell, const Schedule& schedule, const Report* report) 
                ? Ok()
                : Status(Code::kMismatch, "not a toy outcome");
   };
-  spec.waits_for_all = spec.of_members = cell.kind == Kind::kFigures;
+  spec.waits_for_all = spec.members_only = cell.kind == Kind::kFigures;
   return spec;
 }
 

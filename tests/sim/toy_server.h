@@ -1,5 +1,5 @@
-// A server process of the toy job: a control machine and the lanes of its data sockets, as the
-// server daemon has them on threads of their own.
+// A simulated server process: the control plane and the data lanes, which the server daemon runs on
+// threads of their own.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class ToyServer {
   void OnMessageFromShard0(const protocol::Message& message);
   void OnShard0Disconnected();
   void OnTick();
-  void OnMembers(uint32_t lane);  // the oldest that has not reached it
+  void OnMembers(uint32_t lane);  // the data lane gets the oldest Members on their way to it
   void OnStop();
   void Kill();
 
@@ -36,9 +36,9 @@ class ToyServer {
   const Status& status() const { return status_; }
   // Shard 0 only. REQUIRES not killed.
   const protocol::Coordinator& coordinator() const { return *coordinator_; }
-  // REQUIRES not killed. Every lane of a job with rounds; without, those that have some.
+  // All RoundLanes of this process. REQUIRES not killed.
   std::vector<const protocol::RoundLane*> round_lanes() const;
-  // Those that hold the state, if servers do.
+  // The data lanes if servers hold the state; else empty.
   const std::vector<std::unique_ptr<PlayedLane>>& lanes() const { return lanes_; }
 
  private:
@@ -46,7 +46,7 @@ class ToyServer {
   void OnLaneMessage(uint32_t index, protocol::Peer from, const protocol::Message& message,
                      protocol::Sends* out);
   void BeginLane(uint32_t index, const pb::Members& members);
-  protocol::Saved Saved() const;  // as Server of server/
+  protocol::Saved Saved() const;  // as server::Server::Saved
   void Act(protocol::ControlActions actions);
   void Stop();
   void Send(protocol::Sends sends);
@@ -57,11 +57,13 @@ class ToyServer {
   std::vector<uint32_t> ports_;
   std::unique_ptr<protocol::Control> control_;
   protocol::Coordinator* coordinator_ = nullptr;
-  // By data lane; of the two kinds the one that the job has.
+  // By data lane. Only one of the two has entries: lanes_ if servers hold the state, else
+  // round_lanes_.
   std::vector<std::unique_ptr<protocol::RoundLane>> round_lanes_;
   std::vector<std::unique_ptr<PlayedLane>> lanes_;
-  std::vector<std::deque<pb::Members>> members_;  // on their way to the lanes
-  std::vector<uint64_t> beginnings_;              // of the round lanes
+  std::vector<std::deque<pb::Members>> members_;  // by data lane: on their way to it
+  // By data lane: the newest beginning, for round_lanes_
+  std::vector<uint64_t> beginnings_;
   uint32_t to_shard0_ = kNobody;
   bool alive_ = true, killed_ = false;
   Status status_;

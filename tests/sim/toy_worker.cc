@@ -37,7 +37,7 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
   options.data_lanes = schedule.data_lanes;
   options.servers.assign(schedule.shards(), "toy");
   options.hello = world->Expected();
-  options.credit_bytes = 16;  // two pushes: the rest waits for its turn
+  options.credit_bytes = 16;  // enough for two pushes, so that others must wait for credit
   options.max_state_bytes = sizeof(Replica);
   options.piece_bytes = 40;
   options.timings = schedule.timings;
@@ -132,7 +132,7 @@ void ToyWorker::Kill(bool hold) {
 void ToyWorker::Thaw() {
   if (!alive_ || !frozen_) return;
   frozen_ = false;
-  // A process that was stopped finds its timers due before it reads a word.
+  // After a freeze, a process's timers are due before it reads its messages.
   OnTick();
   for (LaneRef lane : std::exchange(broken_, {})) OnDisconnected(lane);
   for (auto& [lane, message] : std::exchange(inbox_, {})) OnMessage(lane, message);
@@ -149,7 +149,7 @@ void ToyWorker::Act(SessionActions actions) {
 void ToyWorker::Do(SessionAction& action) {
   switch (action.type) {
     case SessionAction::Type::kConnect: {
-      admitted_ |= action.lane.lane != 0;  // data lanes follow shard 0's Welcome
+      admitted_ |= action.lane.lane != 0;  // data lanes connect only after shard 0's Welcome
       uint32_t& connection = connections_[action.lane.shard][action.lane.lane];
       if (connection != kNobody) world_->network().Close(connection);
       connection = world_->network().Open(true, process_, action.lane, action.port, world_->now());

@@ -1,5 +1,5 @@
-// A worker process of the toy job: drives a Session as the worker daemon does. What it trains is
-// another's matter.
+// A simulated worker process: drives a Session as the worker daemon does. Subclasses define what it
+// trains.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class ToyWorker {
   void OnMessage(protocol::LaneRef lane, const protocol::Message& message);
   void OnDisconnected(protocol::LaneRef lane);
   void OnTick();
-  void OnTask(uint32_t task);  // as it was posted
+  void OnTask(uint32_t task);  // a task that Later() posted
   void OnStop();
   void Kill(bool hold);
   void Freeze() { frozen_ = true; }
@@ -32,27 +32,29 @@ class ToyWorker {
 
   bool alive() const { return alive_; }  // neither killed nor ended
   bool killed() const { return killed_; }
-  bool held() const { return held_; }  // what it sent must not arrive before a successor
+  // What it sent must not arrive before its successor is admitted
+  bool held() const { return held_; }
   bool frozen() const { return frozen_; }
-  bool ready() const { return ready_; }        // has had state
-  bool leaving() const { return leaving_; }    // said Bye
+  bool ready() const { return ready_; }        // has had the state of the job
+  bool leaving() const { return leaving_; }    // has sent Bye
   bool admitted() const { return admitted_; }  // by shard 0
   uint32_t rank() const { return rank_; }
   uint64_t applied() const { return applied_; }
   const Status& status() const { return status_; }
   const protocol::Session& session() const { return *session_; }
-  // Where everything that it has applied leads to the same state on all: whether it has that.
+  // Whether its state is right, if workers that have applied the same rounds must have the same
+  // state.
   virtual bool HasRightState() const { return true; }
 
  protected:
   enum class Task : uint32_t { kStep, kSnapshot, kInstalled, kFinish };
 
-  // What a trainer does. Nothing that was begun before OnInstall or Restarts() comes after it.
+  // What a trainer does. OnInstall and Restarts() cancel all tasks that were posted before.
   virtual Bytes SaveState() const { return {}; }
   virtual void OnInstall(const Bytes& /*state*/) {}
-  // Of a job with checkpoints: onto the disk, before anything else happens.
+  // If the job has checkpoints: writes one to the disk at once.
   void WriteCheckpoint(const Replica& replica);
-  // To get the state after `applied` from the servers.
+  // Pulls the state after `applied` from the servers.
   virtual void OnGoBack() {}
   virtual void OnReady(uint64_t stop_after) = 0;
   virtual void OnAnswer(const protocol::Exchange::Delivery& answer) = 0;
@@ -60,7 +62,7 @@ class ToyWorker {
 
   void Contribute(const protocol::Cell& cell, protocol::Contribution contribution);
   void SetApplied(uint64_t applied);
-  void Finish();  // in a while
+  void Finish();  // after a while
   void Later(Task task, Time after);
   void Restarts() { ++generation_; }
   void Violation(const std::string& what);
@@ -82,7 +84,7 @@ class ToyWorker {
   std::vector<std::vector<uint32_t>> connections_;  // by shard, lane
   bool alive_ = true, killed_ = false, held_ = false, frozen_ = false, ready_ = false;
   bool leaving_ = false, admitted_ = false;
-  uint32_t generation_ = 0;  // tasks of an older one are void
+  uint32_t generation_ = 0;  // tasks of an older generation are cancelled
   std::vector<std::pair<protocol::LaneRef, protocol::Message>> inbox_;  // while frozen
   std::vector<protocol::LaneRef> broken_;                               // while frozen
   std::vector<uint32_t> tasks_;                                         // while frozen
@@ -90,7 +92,7 @@ class ToyWorker {
   Status status_;
 };
 
-// Makes the one that the schedule is of.
+// Makes a worker of the kind that the schedule needs.
 std::unique_ptr<ToyWorker> MakeWorker(World* world, uint32_t process, uint32_t rank,
                                       uint64_t incarnation);
 

@@ -16,7 +16,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// No deadline of the job is as late: what ends later was stuck.
+// All deadlines of a job are earlier, so a simulation that runs longer is stuck.
 constexpr Time kDeadline = milliseconds(50'000);
 // Jobs that begin again, up to twice.
 constexpr Time kDeadlineOfDisasters = milliseconds(90'000);
@@ -91,7 +91,7 @@ bool World::IsState(uint64_t round, const State& state) {
 bool World::IsOfLanes(uint64_t round, const State& state) const {
   const auto is_of = [&](const auto& of_beginning) {
     for (size_t i = 0; i < state.size(); ++i) {
-      // A round in which nobody took part has left the word as it was.
+      // A round to which no worker contributed does not change the word.
       auto after = of_beginning.second[i].upper_bound(round);
       const uint64_t word = after == of_beginning.second[i].begin() ? 0 : std::prev(after)->second;
       if (word != state[i]) return false;
@@ -113,8 +113,9 @@ std::string World::Run() {
   while (!queue_.empty() && violation_.empty()) {
     const Event event = queue_.Pop();
     if (event.time > (schedule_.checkpoint_every != 0 ? kDeadlineOfDisasters : kDeadline)) {
-      // Who had not found shard 0 when it was stopped waits for its own deadlines.
-      const bool told = all_is_lost_ && !Server(0)->alive();  // but for one that did not hear it
+      // A process that had not reached shard 0 when that stopped waits for its own deadlines.
+      // except a process that did not receive it
+      const bool told = all_is_lost_ && !Server(0)->alive();
       if (!StoppedEarly() && !told) Violation("stuck: " + Missing());
       break;
     }
@@ -128,7 +129,7 @@ std::string World::Run() {
   return violation_;
 }
 
-// A machine without its safeguards promises nothing: the judge has to find what it does.
+// Without all safeguards the invariants need not hold; the judge must find the effect.
 void World::CheckMachines() {
   const std::string broken = TakeBroken();
   if (!broken.empty() && safeguards_ == protocol::Safeguards{}) Violation(broken);
@@ -167,7 +168,7 @@ void World::Handle(const Event& event) {
 
 void World::StartWorker(uint32_t rank) {
   --starting_;
-  if (IsEnding()) return;  // nobody starts it again: the job is done
+  if (IsEnding()) return;  // it is not started again, because the job is done
   const auto process = static_cast<uint32_t>(workers_.size());
   Trace([&] { return "worker " + std::to_string(rank) + " starts"; });
   workers_.push_back(MakeWorker(this, process, rank, rng_.Next() | 1));
@@ -179,7 +180,7 @@ void World::StartWorker(uint32_t rank) {
 void World::StartServer(uint32_t shard) {
   --starting_;
   const ToyServer* const shard0 = current_server_[0] == kNobody ? nullptr : Server(0);
-  // Nobody starts a shard again once shard 0 has ended the job.
+  // A shard is not started again once shard 0 has ended the job.
   if (shard != 0 && shard0 != nullptr && !shard0->alive() && !shard0->killed()) return;
   const auto process = static_cast<uint32_t>(servers_.size());
   Trace([&] { return "shard " + std::to_string(shard) + " starts"; });
@@ -221,15 +222,15 @@ bool World::HasDonorBeside(uint32_t rank) const {
   for (uint32_t other = 0; other < schedule_.workers; ++other) {
     const ToyWorker* worker = LiveWorker(other);
     if (other == rank || worker == nullptr || worker->frozen()) continue;
-    // Of two processes of a rank one will be sent away: neither counts.
+    // If a rank has two processes, one of them will be refused; neither is counted.
     const bool only = processes_of_[other] == 1;
     if (only || (worker->ready() && !schedule_.Has(Fault::Kind::kReplaceWorker))) return true;
   }
   return false;
 }
 
-// Two processes of a rank may both be sent away, and one that is asked to stop while shard 0 is not
-// there goes alone; `tern run` starts another then.
+// If a rank has two processes, both may be refused; and a process that is asked to stop while shard
+// 0 is not there ends alone. `tern run` would start another process then, so the simulator does.
 void World::OnWorkerEnded(const ToyWorker& worker) {
   const bool alone = worker.status().code() == Code::kTerminated;
   const bool away = !worker.status().ok() && (alone || schedule_.Has(Fault::Kind::kReplaceWorker));
@@ -306,7 +307,7 @@ bool World::DiesInWrite(uint32_t process) {
   MemoryStorage& disk = disks_[servers_[process]->shard()];
   if (!disk.stopped()) return false;
   const Fault* const fault = in_write_[servers_[process]->shard()];
-  if (IsEnding()) {  // nobody dies any more: that write was refused
+  if (IsEnding()) {  // no process dies any more: the write counts as refused
     disk.RestartProcess();
     return false;
   }
@@ -342,7 +343,8 @@ void World::StrikeAll(const Fault& fault) {
   for (uint32_t process = 0; process < workers_.size(); ++process) {
     if (!workers_[process]->alive()) continue;
     const uint32_t rank = workers_[process]->rank();
-    const bool last = LiveWorker(rank) == workers_[process].get();  // of two the later
+    // if the rank has two processes: the later one
+    const bool last = LiveWorker(rank) == workers_[process].get();
     workers_[process]->Kill(false);
     network_.CloseAllOf(true, process);
     if (!last) continue;
@@ -411,7 +413,7 @@ void World::StrikeWorker(const Fault& fault) {
     worker->Kill(fault.hold);
     ForgetStatesOfTheAbsent();
     network_.CloseAllOf(true, process);
-    // A job that has not begun waits for all.
+    // A job that has not begun waits for all workers.
     for_good |= fault.for_good &&
                 std::any_of(workers_.begin(), workers_.end(),
                             [](const auto& one) { return one->ready() && !one->killed(); });
@@ -450,7 +452,7 @@ bool World::IsOver() const {
   if (starting_ != 0 || std::any_of(servers_.begin(), servers_.end(), runs)) return false;
   for (const auto& worker : workers_) {
     if (!worker->alive() || worker->frozen()) continue;
-    // One that came back after its rank had gone on without it may not have been told yet.
+    // A process that came back after another had taken its rank may not know that yet.
     const bool replaced = std::any_of(workers_.begin(), workers_.end(), [&](const auto& other) {
       return other->rank() == worker->rank() && other->leaving() && !other->alive();
     });

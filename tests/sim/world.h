@@ -1,5 +1,5 @@
-// Everything that one schedule plays with: the clock, the dice, the network, the processes and the
-// faults that strike them; and the judgement at the end.
+// The simulation of one schedule: its clock, random numbers, network, processes and faults; and the
+// final verdict (judge.cc).
 #pragma once
 
 #include <array>
@@ -27,16 +27,16 @@ namespace tern::sim {
 
 class World : private Network::Host {
  public:
-  // `trace`: where every event is told, or null.
+  // `trace`: a stream to which every event is written, or null.
   World(const Schedule& schedule, const protocol::Safeguards& safeguards, std::ostream* trace);
 
-  // Plays the schedule to its end. What was not as it must be, or nothing.
+  // Plays the schedule to its end. Returns the first violation, or an empty string.
   std::string Run();
 
   uint64_t events() const { return events_; }
   uint64_t messages() const { return network_.messages(); }
 
-  // For the processes.
+  // --- Called by the processes.
   Time now() const { return now_; }
   Rng& rng() { return rng_; }
   Network& network() { return network_; }
@@ -44,22 +44,24 @@ class World : private Network::Host {
   const protocol::Safeguards& safeguards() const { return safeguards_; }
   const Layout& layout() const { return layout_; }
   const Report* report() const { return &report_; }
-  // Whether that is the state after a round: the fault-free one; or where rounds may close without
-  // some, the same as everybody's, where servers hold it: as all lanes of some beginning had it.
+  // Whether `state` is a right state after `round`: the fault-free one; or, if rounds may close
+  // without some workers, the same as every other process's; or, if servers hold the state, what
+  // their lanes had under one beginning.
   bool IsState(uint64_t round, const State& state);
-  // Where servers hold the state. A lane follows this beginning: all go on after round `begin`.
+  // If servers hold the state: a lane has adopted this beginning, which continues after round
+  // `begin`.
   void Begins(uint64_t beginning, uint64_t begin);
-  // ... A lane says which word a cell had after that round.
+  // If servers hold the state: a lane reports a cell's word after a round.
   void Closed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word);
   Ledger& ledger() { return ledger_; }
   ClockLedger& clocks() { return clocks_; }
-  // The disk of a shard, which outlives its processes.
+  // A shard's disk, which outlives the shard's processes.
   MemoryStorage& disk(uint32_t shard) { return disks_[shard]; }
-  // The job of the lanes, where servers hold the state.
+  // If servers hold the state: the job of their lanes.
   const setup::Setup& job() const { return *job_; }
   CheckpointDisk& checkpoints(uint32_t rank) { return checkpoint_disks_[rank]; }
-  bool stopped() const { return stopped_; }  // a stop reached a server
-  // Whether a fault is of this worker, also one that is still to come.
+  bool stopped() const { return stopped_; }  // a request to stop has reached a server
+  // Whether any fault of the schedule, also a future one, strikes this worker.
   bool WasStruck(uint32_t rank) const;
   pb::Hello Expected() const;
   void Post(Time after, Event::Type type, uint32_t who, uint32_t index) {
@@ -67,12 +69,13 @@ class World : private Network::Host {
   }
   void Reached(uint32_t rank, Fault::Point point, uint64_t round);
   void OnWorkerEnded(const ToyWorker& worker);
-  // The checkpoints on a lane's disk, by step, round and run: of a process that runs; of one that
-  // starts, which must find all but what its disk has lost.
+  // The checkpoints on a lane's disk, each as (step, round, run). HasSaved: of a running process.
+  // FindsSaved: of a starting process, which must find all that were there except those that the
+  // disk lost.
   using Checkpoints = std::set<std::tuple<uint64_t, uint64_t, uint64_t>>;
   void HasSaved(protocol::LaneRef lane, Checkpoints now) { saved_[lane] = std::move(now); }
   void FindsSaved(protocol::LaneRef lane, const Checkpoints& now);
-  // The disk of a server process does not change any more, since it dies. False: it does not.
+  // If a fault has stopped the disk of this server process: kills the process and returns true.
   bool DiesInWrite(uint32_t process);
   void Violation(const std::string& what);
   template <typename Text>
@@ -100,11 +103,11 @@ class World : private Network::Host {
   void StrikeServer(const Fault& fault);
   void KillServer(uint32_t process, const Fault& fault);
   void StrikeBySignal(const Fault& fault);
-  // Where rounds may close without some, what only those had applied never was, if its server is
-  // gone as well.
+  // Forgets the states of rounds that only dead or frozen workers have applied, because such rounds
+  // may close again, and differently.
   void ForgetStatesOfTheAbsent();
   bool IsOfLanes(uint64_t round, const State& state) const;
-  bool IsEnding() const;  // somebody has been told that all is done
+  bool IsEnding() const;  // whether a daemon has been told that the job is done
   bool HasDonorBeside(uint32_t rank) const;
   ToyWorker* LiveWorker(uint32_t rank) const;
   ToyServer* Server(uint32_t shard) const { return servers_[current_server_[shard]].get(); }
@@ -114,7 +117,7 @@ class World : private Network::Host {
 
   // judge.cc
   void Judge();
-  bool StoppedEarly() const;  // by a signal, and not in order, since a worker was missing
+  bool StoppedEarly() const;  // by a signal, but not in order, because a worker was missing
   bool StoppedWhileCutOff() const;
   void JudgeFailure();
   void JudgeFinished(Code code);
@@ -131,40 +134,42 @@ class World : private Network::Host {
   Network network_;
   Layout layout_;
   std::vector<State> fault_free_;
-  std::vector<std::optional<State>> states_;  // by round, as somebody had it first
-  // Where servers hold the state, by beginning: of each cell the words after its rounds.
+  std::vector<std::optional<State>> states_;  // by round: as the first process had it
+  // If servers hold the state: for each beginning and cell, the word after each round.
   using Words = std::array<std::map<uint64_t, uint64_t>, kBuckets * kChunks>;
   std::map<uint64_t, Words> words_;
   uint64_t beginning_ = 0;  // the newest
   Ledger ledger_;
   ClockLedger clocks_;
   Rng disk_rng_;
-  std::vector<MemoryStorage> disks_;    // by shard
-  std::vector<const Fault*> in_write_;  // by shard: who dies in its next writes, or null
-  std::vector<int> disk_loses_;         // by shard: checkpoints at its last fault, at most
+  std::vector<MemoryStorage> disks_;  // by shard
+  // By shard: the fault that kills it in one of its next writes, or null
+  std::vector<const Fault*> in_write_;
+  // By shard: how many checkpoints its last fault may have destroyed
+  std::vector<int> disk_loses_;
   std::map<protocol::LaneRef, Checkpoints> saved_;
   std::unique_ptr<setup::Setup> job_;
   std::vector<CheckpointDisk> checkpoint_disks_;  // by rank
-  bool all_is_lost_ = false;  // all workers died, and no checkpoint was common to them
-  // ... at the last disaster, since something on a disk was torn or lost, and something is left. A
-  // server that lives may have heard that all was done.
+  bool all_is_lost_ = false;  // all workers died, and had no checkpoint in common
+  // When all were last killed, some checkpoints were torn or lost and others were left, so the job
+  // must refuse to start again. (Except that a living server may know that the job was done.)
   bool must_refuse_ = false;
-  bool may_refuse_ = false;  // ... or since a worker had missed one
+  bool may_refuse_ = false;  // the job may refuse to start, because a worker lacked a checkpoint
   Report report_;
   Time now_{};
   uint64_t events_ = 0;
-  std::vector<std::unique_ptr<ToyWorker>> workers_;  // every process there was
+  std::vector<std::unique_ptr<ToyWorker>> workers_;  // all processes so far
   std::vector<std::unique_ptr<ToyServer>> servers_;
-  std::vector<uint32_t> processes_of_;    // by rank, how many there were
+  std::vector<uint32_t> processes_of_;    // by rank: how many so far
   std::vector<uint32_t> current_server_;  // by shard
   std::vector<bool> struck_;              // by fault
-  bool stopped_ = false;                  // somebody was asked to stop
-  bool all_stopped_ = false;              // everybody was, while all of them trained
+  bool stopped_ = false;                  // a daemon was asked to stop
+  bool all_stopped_ = false;              // all daemons were, while all workers trained
   uint32_t starting_ = 0;
   std::string violation_;
 };
 
-// Plays a schedule. What was not as it must be, or nothing.
+// Plays a schedule. Returns the first violation, or an empty string.
 std::string Play(const Schedule& schedule, const protocol::Safeguards& safeguards = {},
                  std::ostream* trace = nullptr);
 

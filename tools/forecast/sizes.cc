@@ -61,7 +61,7 @@ pb::Envelope DownHeader(const protocol::ExchangePlan& plan, protocol::Cell cell)
     of_round->set_round(kRound);
     of_round->set_contributors(plan.workers);
     of_round->set_floor(kRound - 1);
-    of_round->set_who(std::string((plan.workers + 7) / 8, '\xff'));
+    of_round->set_contributor_bits(std::string((plan.workers + 7) / 8, '\xff'));
   } else {
     pb::Outcome::AtClock* at_clock = outcome->mutable_at_clock();
     at_clock->set_clock(kRound);

@@ -1,4 +1,4 @@
-// Codes made on a GPU through CUDA. Internal to worker/device.
+// The implementation of DeviceCodes with CUDA. Internal to worker/device.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,8 @@ namespace tern::device {
 
 class CudaCodes : public DeviceCodes {
  public:
-  // All outlive this: the layout, the model's memory, the coder's stream and the compute thread's.
+  // `stream`: the coder thread's; Allocate's `compute`: the compute thread's. All arguments outlive
+  // this object. Call Allocate once before anything else.
   CudaCodes(const DeviceModel::Layout& layout, const ModelMemory& memory, Stream& stream)
       : elements_(layout.elements), memory_(memory), stream_(stream) {}
   Status Allocate(const DeviceModel::Layout& layout, Stream* compute);
@@ -28,7 +29,7 @@ class CudaCodes : public DeviceCodes {
   Status CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) override;
   Status ResetMemory() override;
 
-  // For the compute thread's calls.
+  // For the compute thread, which decodes sums and updates with it.
   DeviceCodec& codec() { return *codec_; }
 
  private:

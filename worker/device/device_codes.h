@@ -1,5 +1,6 @@
-// Codes of the gradients of a model on a GPU (device_model.h). The coder thread makes all calls.
-// After an error of the device every call reports it; kPeerLost names the call that failed.
+// The interface that encodes the gradients of a model whose arrays are on a GPU (device_model.h).
+// Only the coder thread calls it. After an error of the device every call fails with kPeerLost, and
+// names the device call that failed first.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +15,35 @@
 
 namespace tern::device {
 
-// Buckets, chunks and parts as in the model's layout.
+// Buckets and chunks are indices into DeviceModel::Layout, which also defines the parts of each.
 class DeviceCodes {
  public:
   virtual ~DeviceCodes() = default;
 
-  // Call when the gradients of a bucket are ready, before its chunks are encoded. Returns the
-  // statistics of the values to encode, by part; empty if the codec does not need them. `noise` as
-  // in Encode.
+  // Call when the gradients of a bucket are ready, and before its chunks are encoded. Returns the
+  // statistics of the values to encode, by part of the bucket; empty if the codec does not need
+  // them. `noise`: the same as for Encode.
   virtual Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                                       const kernels::NoiseKey& noise) = 0;
-  // The statistics of a round's gradients, whether or not the codec needs them; prepares nothing.
+  // The statistics of the bucket's gradients of a round, by part, also if the codec does not need
+  // them. Does not prepare Encode.
   virtual Result<std::vector<kernels::Stats>> StatsOf(uint64_t round, uint32_t bucket) = 0;
-  // Counts the bucket's gradients whose magnitude is at least that of their part in `magnitudes`;
-  // skips parts with a negative magnitude.
+  // Counts the bucket's gradients whose magnitude is at least `magnitudes[part]`; skips parts for
+  // which that is negative.
   virtual Result<uint64_t> CountFrom(uint64_t round, uint32_t bucket,
                                      std::span<const float> magnitudes) = 0;
-  // Copies gradients [begin, begin + size) to the host.
+  // Copies the gradients of elements [begin, begin + to.size()) of the model to the host.
   virtual Status CopyGradientsToHost(uint64_t round, uint64_t begin, std::span<float> to) = 0;
-  // Encodes a chunk. The result is in memory that the device writes and a socket may send from.
-  // `scales`: by segment, for ternary codes. noise.tensor is ignored: each segment's own is used.
-  // kDiverged if a value to encode is not finite and no statistics were taken.
+  // Encodes a chunk. The result is in host memory that the device writes directly and from which a
+  // socket may send. `scales`: one per segment of the chunk, for ternary codecs only. `noise`: the
+  // key of the random numbers; its field `tensor` is ignored, and each segment's tensor is used
+  // instead. kDiverged if a value to encode is not finite and the codec takes no statistics, which
+  // would have shown it.
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                                const kernels::NoiseKey& noise) = 0;
-  // The codec's memory of elements [begin, begin + size), as the arrays of its Memory's state, in
-  // that order: device -> host; host -> device. ResetMemory resets it on the device.
+  // What the codec keeps between rounds (codec::Memory) of elements [begin, begin + size): one span
+  // per array of the Memory's state, in the same order. CopyMemoryToHost copies device -> host,
+  // CopyMemoryToDevice host -> device; ResetMemory resets the device's arrays.
   virtual Status CopyMemoryToHost(uint64_t begin, std::span<const std::span<float>> to) = 0;
   virtual Status CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) = 0;
   virtual Status ResetMemory() = 0;

@@ -1,5 +1,5 @@
-// The arrays of a model on a GPU, and its parts in the groups in which kernels process them.
-// Internal to worker/device.
+// The arrays of a model in GPU memory, and tables of its parts, grouped as kernels process them (by
+// bucket, by chunk, all). Internal to worker/device.
 #pragma once
 
 #include <map>
@@ -13,27 +13,30 @@
 namespace tern::device {
 
 struct ModelMemory {
-  // `stream` copies the groups to the device.
+  // Allocates all arrays, and copies the tables to the device on `stream`.
   Status Allocate(const DeviceModel::Layout& layout, Stream* stream);
-  // Null if the layout does not have this array.
+  // Device pointer to an array of the algorithms with local weights; null if the layout does not
+  // have it.
   float* LocalArena(DeviceModel::Local array) const;
-  // The weights at which training nets take gradients: w' if there is one, or W.
+  // Device pointer to the weights at which gradients are computed: the local weights w' if the
+  // layout has them, else the weights W.
   float* Point() const;
-  // Pairs of the host's arrays and their device arrays, each of all elements.
+  // Pairs of a host array and its device array; each has all elements of the model.
   std::vector<std::pair<float*, float*>> HostDevicePairs(const DeviceModel::Host& host) const;
-  // The weights and the optimizer's state.
+  // Device pointers to the weights and the optimizer's state, for kernels.
   kernels::ModelArenas Arenas() const;
-  // By round, modulo their number: the retained gradients, or the gradients themselves.
+  // Device pointers to the gradients of the rounds that are kept; those of round r are at r modulo
+  // the size. If only one round is kept: the gradients array itself.
   std::vector<const float*> GradientsByRound() const;
 
   Array<float> weights, gradients, average;
   std::vector<Array<float>> state_arrays;
   std::map<DeviceModel::Local, Array<float>> local;
-  std::vector<Array<float>> retained_gradients;  // none if one round is retained at a time
+  std::vector<Array<float>> retained_gradients;  // empty if only one round is kept at a time
   Groups buckets, chunks;
-  Group all;      // all elements, as one part
-  Group tensors;  // all parts of all buckets, if there are local arrays
-  MaxSizes max;   // over the groups but `tensors`
+  Group all;      // all elements of the model, as one part
+  Group tensors;  // all parts of all buckets; empty without local arrays
+  MaxSizes max;   // maxima over all groups except `tensors`
 
  private:
   Status AllocateArenas(const DeviceModel::Layout& layout);

@@ -9,7 +9,8 @@ namespace tern::protocol {
 
 namespace {
 
-// Of rounds, steps and epochs in a hello: what is added to them cannot wrap around.
+// The limit of rounds, steps and epochs in a hello. It is so low that additions to them cannot
+// overflow.
 constexpr uint64_t kMostCounted = uint64_t{1} << 62;
 
 Status Compare(const char* what, uint64_t theirs, uint64_t ours) {
@@ -63,7 +64,7 @@ void EmitSend(Peer to, Message message, ControlActions* out) {
 
 void EmitEcho(Peer to, const pb::Heartbeat& beat, ControlActions* out) {
   Message message;
-  message.head.mutable_echo()->set_said_ns(beat.said_ns());
+  message.head.mutable_echo()->set_sent_ns(beat.sent_ns());
   EmitSend(to, std::move(message), out);
 }
 

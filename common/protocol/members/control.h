@@ -1,5 +1,8 @@
-// The control plane of a server shard: membership, and the lane of scalers and figures. Shard 0's
-// (Coordinator) decides membership; the others' (Follower) follow it.
+// The control plane of a server shard: the state machine behind its control socket. It handles
+// membership (which workers take part in the job) and the control lane, which reduces scalers and
+// figures. Shard 0 runs a Coordinator, which decides the membership; every other shard runs a
+// Follower, which takes the membership from shard 0. One thread calls it; it knows no socket and no
+// clock.
 #pragma once
 
 #include <cstdint>
@@ -22,11 +25,11 @@ using algorithm::OnLoss;
 struct ControlAction {
   enum class Type {
     kSend,           // `send`
-    kConnectShard0,  // followers: open a new connection to shard 0
-    kSendShard0,     // followers: send `send.message` on that connection
+    kConnectShard0,  // followers only: open a new connection to shard 0
+    kSendShard0,     // followers only: send `send.message` on that connection
     kMembers,        // pass `members` to every data lane of this shard
     kStop,           // call OnStop() of every data lane of this shard
-    kEnded,          // `status`; no further action follows
+    kEnded,          // the job has ended for this shard with `status`; no further action follows
     kLog,            // log `text`
   };
   Type type = Type::kLog;
@@ -42,22 +45,25 @@ struct ControlOptions {
   uint32_t shards = 1;
   uint32_t workers = 1;
   uint64_t incarnation = 0;
-  std::vector<uint32_t> data_ports;  // of this shard
-  pb::Hello expected;                // job, digests: what every peer's hello must match
+  std::vector<uint32_t> data_ports;  // of this shard's data lanes, in order
+  pb::Hello expected;                // job name and digests that every peer's hello must match
   Timings timings;
   Elasticity elasticity;
-  uint32_t window = 1;             // of the control lane, as in RoundLane
-  bool workers_hold_state = true;  // false: newcomers pull all state from the data lanes, and those
-                                   // lanes' state is what checkpoints hold
-  // Servers hold the parameters and there are rounds: a job that had begun goes on from what all
-  // shards have, be it the initial parameters (recovery.h).
+  uint32_t window = 1;  // of the control lane: rounds that a worker may have open
+  // Whether workers hold the state of the job, so that a newcomer gets it from another worker.
+  // false: newcomers pull it from the data lanes, whose state the checkpoints then hold.
+  bool workers_hold_state = true;
+  // Whether servers hold the parameters and there are rounds. A job that loses its state then
+  // continues from the newest state that all shards have, which may be the initial parameters
+  // (recovery.h).
   bool begins_from_shards = false;
-  // Whether all daemons write checkpoints, so that a running job whose state is lost may resume
-  // from one. A job that starts looks for them in any case.
+  // Whether all daemons write checkpoints, so that a running job whose state is lost may continue
+  // from one. When a job starts, it looks for checkpoints even if this is false.
   bool resumes = false;
-  // By shard: whether it keeps state from round to round, and so has to offer a checkpoint too.
+  // By shard: whether it keeps state from round to round. Such a shard must offer a checkpoint
+  // before the job can continue from one.
   std::vector<bool> keeps;
-  // If this shard keeps something: what is on its disk now.
+  // Returns the checkpoints that are on this shard's disk now. Set only if this shard keeps state.
   std::function<Saved()> saved;
   bool Keeps(uint32_t s) const { return s < keeps.size() && keeps[s]; }
   Safeguards safeguards;
@@ -70,27 +76,31 @@ class Control {
   virtual void OnMessage(Peer from, const Message& message, Time now, ControlActions* out) = 0;
   // Call at least every heartbeat / 2.
   virtual void OnTimer(Time now, ControlActions* out) = 0;
-  // A signal asks for an orderly end: `code` is 130 or 143.
+  // The process received a signal and ends the job in order. `code`: kInterrupted (130) or
+  // kTerminated (143).
   virtual void OnStop(Code code, Time now, ControlActions* out) = 0;
-  // This shard cannot take part any more: it ends with `status`, and shard 0 ends the job with it.
-  // May be said again.
+  // This shard cannot take part any more: it ends with `status`, and shard 0 ends the job with that
+  // error. May be called repeatedly.
   virtual void OnFailure(const Status& status, Time now, ControlActions* out) = 0;
+  // Followers only: a message on the connection that kConnectShard0 opened.
   virtual void OnMessageFromShard0(const Message&, Time, ControlActions*) {}
-  // The socket reports that the connection to shard 0 is lost. (Silence shows it as well, later.)
+  // Followers only: the socket reports that the connection to shard 0 is lost. Without this call
+  // silence shows it, but later.
   virtual void OnShard0Disconnected() {}
   virtual const RoundLane& lane() const = 0;
 };
 
-// Ok, or kMismatch with both sides' values. kMismatch also if no daemon of Tern sends such a hello.
+// Ok if the hello names the expected job and digests. kMismatch otherwise, with both sides' values,
+// or if a field has a value that no Tern daemon sends.
 Status CheckHello(const pb::Hello& hello, const pb::Hello& expected);
 
-// The lane options that both have in common.
+// The control lane's options that a Coordinator and a Follower have in common.
 RoundLane::Options ControlLaneOptions(const ControlOptions& options);
 
-// Helpers of both for building actions.
+// Helpers of both machines that build messages and append actions to *out.
 Message Refusal(Code code, std::string sentence, pb::Refuse::Then then);
 void EmitSend(Peer to, Message message, ControlActions* out);
-// Answers a member's heartbeat, at once.
+// Sends the Echo of a member's heartbeat.
 void EmitEcho(Peer to, const pb::Heartbeat& beat, ControlActions* out);
 void EmitSends(Sends sends, ControlActions* out);
 void EmitLog(std::string text, ControlActions* out);

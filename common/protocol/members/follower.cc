@@ -81,7 +81,7 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
       shard0_incarnation_ = message.head.welcome().incarnation();
       return Become(State::kFollowing);
     case pb::Envelope::kPulse:
-      // Started again, or its Members were lost on the way.
+      // Shard 0 was restarted, or its Members message was lost.
       if (message.head.pulse().incarnation() != shard0_incarnation_) Become(State::kGreeting);
       if (message.head.pulse().epoch() >
           (members_of_ == shard0_incarnation_ ? members_.epoch() : 0)) {
@@ -91,7 +91,7 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
     case pb::Envelope::kMembers:
       return OnMembers(message.head.members(), out);
     case pb::Envelope::kGoBack:
-      return Greet(now, out);  // with the checkpoints that are here now
+      return Greet(now, out);  // the hello offers the checkpoints that are on disk now
     case pb::Envelope::kEnd:
       return End(StatusOf(message.head.end()), out);
     case pb::Envelope::kAbort:
@@ -112,7 +112,8 @@ void Follower::OnRefuse(const pb::Refuse& refuse, ControlActions* out) {
 
 void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
   if (members.epoch() < members_.epoch()) {
-    // Of another life of shard 0, perhaps: it has to hear that it must go beyond ours.
+    // Shard 0 may have restarted with a lower epoch. This pulse tells it to raise its epoch above
+    // ours.
     Message message;
     pb::Pulse* pulse = message.head.mutable_pulse();
     pulse->set_incarnation(options_.incarnation);
@@ -122,7 +123,7 @@ void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
   }
   if (members.has_beginning() && members.beginning() != members_.beginning()) {
     lane_.GoBack(members.begin());
-    peers_.clear();  // who still speaks has to say hello again
+    peers_.clear();  // every worker has to say hello again
   }
   members_ = members;
   members_of_ = shard0_incarnation_;
@@ -149,7 +150,8 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
   const auto rank = static_cast<int>(hello.rank());
   const bool member = rank >= 0 && rank < members_.incarnations_size() &&
                       members_.incarnations(rank) == hello.incarnation();
-  // Pulses also go to whoever may become one, but not to a late word of one who is no more.
+  // Pulses also go to a process that may become a member of a free rank. A late hello of a former
+  // member does not redirect them.
   if (hello.rank() < options_.workers && (member || !peers_.contains(hello.rank())))
     peers_[hello.rank()] = from;
   Sends sends;
@@ -159,7 +161,7 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
 
 void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out) {
   const auto found = peers_.find(beat.rank());
-  if (found == peers_.end() || found->second != from) {  // of a life before
+  if (found == peers_.end() || found->second != from) {  // has not greeted this process
     return EmitSend(
         from, MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry),
         out);

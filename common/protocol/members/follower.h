@@ -1,5 +1,5 @@
-// A server shard other than 0: takes membership and the end of the job from shard 0, and keeps its
-// own lane of scalers.
+// The control plane of a server shard other than 0. Shard 0 tells it the members and the end of the
+// job; it runs this shard's own control lane, which reduces scalers.
 //
 //   kGreeting --Welcome--> kFollowing
 //      ^                      |
@@ -7,11 +7,11 @@
 //
 //   any --End, Abort, Refuse (leave), deadline--> kEnded
 //
-//   1         says hello again: on a new connection when shard 0 is silent or its connection is
-//             lost; on the old one when a pulse shows another incarnation of shard 0, or members
-//             that this shard has not heard of
-//   deadline  silence of shard 0: of start_timeout before its first Welcome, of
-//             server_return_timeout after it; or, once a stop was requested, of dead_after
+//   1         The shard says hello again. It opens a new connection for that when shard 0 is silent
+//             or its connection is lost. It uses the old connection when a pulse of shard 0 shows a
+//             new incarnation of shard 0, or an epoch that this shard does not know.
+//   deadline  Shard 0 has been silent for too long: for start_timeout before its first Welcome, for
+//             server_return_timeout after it, for dead_after once this shard was asked to stop.
 #pragma once
 
 #include <cstdint>
@@ -30,20 +30,20 @@ class Follower : public Control {
   void OnMessageFromShard0(const Message& message, Time now, ControlActions* out) override;
   void OnTimer(Time now, ControlActions* out) override;
   void OnShard0Disconnected() override { disconnected_ = true; }
-  // Asks shard 0 to stop the job in order, in every pulse until the end. If shard 0 is not there,
-  // this shard ends alone, and the others by their deadlines.
+  // Asks shard 0, in every pulse until the end, to stop the job in order. If shard 0 is not heard,
+  // this shard ends at once; the other daemons then end when their deadlines pass.
   void OnStop(Code code, Time now, ControlActions* out) override;
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
   const RoundLane& lane() const override { return lane_; }
-  // Holds after every event: a shard that follows has heard a Welcome, and it speaks to ranks of
-  // the job alone.
+  // Holds after every event: a following shard has received a Welcome, and peers_ has only ranks
+  // below `workers`.
   Status Check() const;
 
  private:
   friend class FollowerPeer;  // of the tests
 
   enum class State : uint8_t { kGreeting, kFollowing, kEnded };
-  // The only way from state to state. REQUIRES an arrow above, or the same state.
+  // Every change of state_ goes through here. REQUIRES an arrow in the diagram, or the same state.
   void Become(State next);
   bool ended() const { return state_ == State::kEnded; }
   bool following() const { return state_ == State::kFollowing; }
@@ -54,6 +54,7 @@ class Follower : public Control {
   void Connect(Time now, ControlActions* out);
   void Greet(Time now, ControlActions* out);
   void SendShard0(Message message, ControlActions* out);
+  // Ends because shard 0 said so: confirms it, and ends.
   void End(Status status, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
   void StopAlone(ControlActions* out);
@@ -62,13 +63,14 @@ class Follower : public Control {
   ControlOptions options_;
   RoundLane lane_;
   pb::Members members_;
-  std::map<uint32_t, Peer> peers_;  // by rank
+  std::map<uint32_t, Peer> peers_;  // workers' connections, by rank
   State state_ = State::kGreeting;
   bool disconnected_ = false;
-  Code stop_code_ = Code::kOk;  // 130 or 143 once asked to stop
+  Code stop_code_ = Code::kOk;  // kInterrupted or kTerminated once asked to stop
   Status failure_;              // why this shard cannot take part any more
   uint64_t shard0_incarnation_ = 0;
-  uint64_t members_of_ = 0;  // shard 0's incarnation that sent them: two may use equal epochs
+  // The incarnation of shard 0 that sent members_; two may use equal epochs
+  uint64_t members_of_ = 0;
   Time heard_at_{}, hello_at_{}, connected_at_{}, pulse_at_{};
 };
 

@@ -13,8 +13,9 @@ namespace tern::protocol {
 
 namespace {
 
-constexpr size_t kMostNamed = 6;       // groups of daemons, and daemons of a group
-constexpr size_t kMostSentence = 600;  // bytes of what another daemon says
+// In an error message: groups of daemons, and daemons per group
+constexpr size_t kMostNamed = 6;
+constexpr size_t kMostSentence = 600;  // bytes quoted of another daemon's sentence
 
 constexpr const char* kAnew =
     "begin anew with --set checkpoints.resume=false, which keeps what is there under another name";
@@ -29,7 +30,7 @@ bool HasSome(const Offer& offer) {
   return offer.hello->checkpoints_size() != 0 || offer.hello->has_unfit();
 }
 
-std::string OtherJob(const std::vector<Offer>& offers) {
+std::string WhyAnotherJob(const std::vector<Offer>& offers) {
   const Offer* first = nullptr;
   size_t more = 0;
   for (const Offer& offer : offers) {
@@ -44,7 +45,8 @@ std::string OtherJob(const std::vector<Offer>& offers) {
              "; start the job that wrote them, give another output_dir, or ", kAnew);
 }
 
-// Each that counts has begun the same run, and has no more than its first checkpoint of it.
+// Whether every daemon whose offer counts had started the same run and has at most its first
+// checkpoint: the run ended before all daemons had one.
 bool EndedBeforeItsFirst(const std::vector<Offer>& offers) {
   std::set<uint64_t> runs;
   for (const Offer& offer : offers) {
@@ -68,7 +70,8 @@ std::string StepsOf(const pb::Hello& hello, bool name_runs) {
   return name_runs ? Cat(text, " of run ", Hex(all[all.size() - 1].run())) : text;
 }
 
-// "worker 0 (node1), worker 1 (node2) have steps 10 and 20, worker 2 (node3) has none"
+// Returns for example "worker 0 (node1), worker 1 (node2) have steps 10 and 20, worker 2 (node3)
+// has none".
 std::string WhoHasWhat(const std::vector<Offer>& offers) {
   std::set<uint64_t> runs;
   for (const Offer& offer : offers) {
@@ -100,7 +103,7 @@ bool Has(const std::vector<pb::Checkpoint>& all, const pb::Checkpoint& one) {
                      [&](const pb::Checkpoint& other) { return KeyOf(other) == KeyOf(one); });
 }
 
-// By step, rising.
+// Sorts by ascending step.
 std::vector<pb::Checkpoint> CommonOfEitherKind(const std::vector<Saved>& lanes) {
   std::vector<pb::Checkpoint> common = lanes.front().checkpoints;
   const auto& others = lanes.front().shard_checkpoints;
@@ -171,7 +174,7 @@ bool HasAny(const std::vector<Offer>& offers) {
 }
 
 std::string WhyNotAnew(const std::vector<Offer>& offers) {
-  if (std::string other = OtherJob(offers); !other.empty()) return other;
+  if (std::string other = WhyAnotherJob(offers); !other.empty()) return other;
   if (!HasAny(offers) || EndedBeforeItsFirst(offers)) return "";
   return Cat("no checkpoint is on the disks of all: ", WhoHasWhat(offers),
              "; mount or restore what is missing and start again, or ", kAnew);

@@ -1,40 +1,48 @@
-// How a job whose state is lost goes on from checkpoints on its daemons' disks. Shard 0 drives it:
+// How a job whose state is lost continues from checkpoints on its daemons' disks. Shard 0 drives
+// it:
 //
-//                       all workers              all shards that keep
-//                       have come anew           something have offered
+//                       all workers have         all shards that keep
+//                       said hello again         state have offered
 //   running --1--> gathering ------------> asking ------------> choosing --> running
 //                      ^                      |                                 |
 //                      +----------1-----------+----------------1----------------+
 //
-//   1          no live worker holds the state of the job any more; or, where servers hold the
-//              parameters and there are rounds, a shard says hello as a new process; or one worker
-//              was lost and comes back, and what it had of its own (Hello.keeps_own) is on its disk
-//              alone; or shard 0 itself is new, and the workers that it gathers had begun
-//   gathering  GoBack to every worker that was ever admitted: its state is void, and it says hello
-//              as a new incarnation that knows nothing but the run. Workers without state offer
-//              their checkpoints in their hellos
-//   asking     GoBack to every shard that keeps something: it says hello again, with the
-//              checkpoints that are on its disk by now
-//   choosing   Choose(). A job's first start is the same without the questions; it may begin anew
-//              if nobody has any checkpoint (WhyNotAnew)
-//   running    Members with a new `beginning` and, as `resume`, what was chosen: the shards' lanes
-//              load it and forget all members. Welcome with `resume`: a worker loads its own
-//              checkpoint; with `begin`: it pulls the parameters from the lanes (session.h)
+//   1          One of these has happened:
+//              - no live worker holds the state of the job any more;
+//              - servers hold the parameters, there are rounds, and a shard says hello as a new
+//                process;
+//              - a worker that was lost comes back, and it has state that no other daemon can send
+//                it (Hello.keeps_own) and that is only on its disk;
+//              - shard 0 is a new process, and the workers that say hello had already started
+//   gathering  Shard 0 sends GoBack to every worker that was ever admitted. The worker discards its
+//              state and says hello as a new incarnation that knows only the run. The hello of a
+//              worker without state offers the checkpoints on its disk
+//   asking     Shard 0 sends GoBack to every shard that keeps state. The shard says hello again,
+//              and offers the checkpoints that are on its disk by now
+//   choosing   Choose() picks the newest checkpoint that all have. The first start of a job also
+//              chooses, but without GoBack; it starts from initial weights if no daemon has a
+//              checkpoint (WhyNotAnew)
+//   running    Members has a new `beginning` and the chosen checkpoint as `resume`: the shards'
+//              lanes load it and forget all members. A worker whose Welcome has `resume` loads its
+//              own checkpoint; with `begin` it pulls the parameters from the lanes (session.h)
 //
-// There are two kinds. All daemons write `checkpoints` of the same steps. Shards that hold the
-// parameters write `shard_checkpoints` between those; a run that goes on may use them, where there
-// are rounds, because workers can pull from shards all that they need. Without rounds a shard that
-// comes back alone loads its newest of either kind, by itself, unless that is of another
-// `beginning`; and a job that starts again goes on from the shards' `checkpoints`: that of step s
-// is each shard's state when the workers had made s steps each, on average. A worker continues at
-// the clock that the shards have counted, with its own private state (client/train/trainer.h).
+// There are two kinds of checkpoints. `checkpoints` are written by all daemons, after the same
+// steps. `shard_checkpoints` are written between those by shards that hold the parameters. In a job
+// with rounds a run under way may continue from them, because workers can pull all that they need
+// from the shards.
 //
-// The run keeps its name. Nobody takes a step before all have been told. A daemon removes
-// checkpoints newer than the chosen one: files of two histories never mix. Going back needs only
-// checkpoints, and one that all have is kept until all have a newer one (LeastToKeep), so it may
-// start again at any point. Old messages are fenced by incarnations: all workers have new ones, so
-// no lane that has gone back takes an old push; and their connections are new, so no worker hears
-// an old answer.
+// In a job without rounds, a shard that restarts alone loads its newest checkpoint of either kind
+// by itself, unless that has another `beginning`. A job that starts again continues from the
+// shards' `checkpoints`; that of step s is each shard's state when the workers had made s steps
+// each, on average. A worker continues at the clock that the shards have counted, with its own
+// private state (client/train/trainer.h).
+//
+// The run keeps its number. No worker takes a step before all daemons know the checkpoint. A daemon
+// removes checkpoints newer than the chosen one, so files of two histories never mix. Going back
+// reads nothing but checkpoints, and every daemon keeps a checkpoint that all have until all have a
+// newer one (LeastToKeep); therefore going back may be interrupted and started again at any point.
+// Messages from before cannot do harm: all workers have new incarnations, so no lane accepts an old
+// push, and new connections, so no worker receives an old answer.
 #pragma once
 
 #include <algorithm>
@@ -48,6 +56,7 @@
 
 namespace tern::protocol {
 
+// Identifies a checkpoint; greater keys are newer.
 inline std::tuple<uint64_t, uint64_t, uint64_t> KeyOf(const pb::Checkpoint& checkpoint) {
   return {checkpoint.step(), checkpoint.round(), checkpoint.run()};
 }
@@ -67,49 +76,52 @@ std::optional<pb::Checkpoint> NewestOfAll(const std::vector<const Offer*>& offer
   return newest;
 }
 
-// How many checkpoints, written every `every` rounds, a lane has to keep so that all lanes have one
-// in common, though one of them may have lost its newest. All lanes are within `window` rounds of
-// each other.
+// The number of checkpoints, one every `every` rounds, that each lane must keep so that all lanes
+// always have one in common, even if one lane has lost its newest. Lanes are at most `window`
+// rounds apart.
 constexpr uint64_t LeastToKeep(uint64_t every, uint64_t window) {
   return 2 + (window + every - 1) / every;
 }
 
-// What a daemon has on its disk, as its hello says it.
+// The checkpoints that a daemon has on its disk, as its hello offers them.
 struct Saved {
-  std::vector<pb::Checkpoint> checkpoints;  // whole
-  pb::Unfit unfit;                          // has a sentence where there are others
-  uint64_t began = 0;                       // as Hello's
-  std::vector<pb::Checkpoint> shard_checkpoints = {};
+  std::vector<pb::Checkpoint> checkpoints;  // verified
+  pb::Unfit unfit;     // has a sentence if there are also checkpoints that cannot be used
+  uint64_t began = 0;  // the run for which the disk was last prepared; 0: none
+  std::vector<pb::Checkpoint> shard_checkpoints = {};  // those between `checkpoints`
 
   void AddTo(pb::Hello* hello) const;
 };
-// What one daemon has of which each lane keeps its part.
+// What a daemon offers as a whole if each of its lanes saves its own part: the checkpoints that all
+// lanes have.
 Saved CommonOf(const std::vector<Saved>& lanes);
 
-// A daemon that has come to a job whose state nobody holds.
+// What one daemon offers to a job whose state no daemon holds in memory.
 struct Offer {
   std::string who;  // "worker 0 (node1)"
   const pb::Hello* hello = nullptr;
-  bool counts = true;  // the job goes on from what these have in common
+  bool counts = true;  // whether the chosen checkpoint must be among this daemon's
 };
 
-// Where a job begins.
+// The point from which a job starts or continues.
 struct Begin {
-  std::optional<pb::Checkpoint> from;  // shards that keep something load it; nothing: all is new
-  bool workers_load = false;  // ... as workers do; false: they pull the parameters from the servers
+  // Shards that keep state load this checkpoint; nullopt: initial state
+  std::optional<pb::Checkpoint> from;
+  bool workers_load = false;  // workers load `from` too; false: they pull the parameters
   uint64_t round() const { return from.has_value() ? from->round() : 0; }
 };
-// The newest checkpoint that all have whose offers count. With `run`, which is under way and whose
-// parameters the shards hold: the newest of that run that all shards have, of either kind, if that
-// is newer.
+// Chooses the newest checkpoint that is in all offers that count. `run`: set if that run is under
+// way and the shards hold its parameters; then a newer checkpoint of that run, of either kind, that
+// all shards have is chosen instead.
 Begin Choose(const std::vector<Offer>& offers, std::optional<uint64_t> run);
 
-// Whether anybody has a checkpoint, be it of another job or damaged.
+// Whether any daemon has a checkpoint, including those of other jobs and damaged ones.
 bool HasAny(const std::vector<Offer>& offers);
-// Of offers without a checkpoint in common: why the job must not begin anew, or empty where it may.
-// It may where nobody has anything, and where a run ended so early that some had written their
-// first checkpoint and some had not: each that counts says that this run began on its disk, and has
-// one at most. (Who has two of a run knows that all others have one: client/train/checkpoints.h.)
+// REQUIRES offers without a common checkpoint. Returns why the job must not start from initial
+// weights, or an empty string if it may. It may if no daemon has any checkpoint. It also may if the
+// last run ended before all daemons had written their first checkpoint: then every daemon whose
+// offer counts was prepared for that run and has at most one of it. (A daemon writes its second
+// checkpoint only when all others have their first: client/train/checkpoints.h.)
 std::string WhyNotAnew(const std::vector<Offer>& offers);
 
 }  // namespace tern::protocol

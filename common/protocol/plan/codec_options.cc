@@ -24,7 +24,7 @@ codec::Clip ClipOf(pb::Exchange::Clip clip) {
   return codec::Clip::kPaper;
 }
 
-// Steps of a worker that are in what it pushes.
+// The number of a worker's steps that one of its pushes contains.
 uint64_t LocalSteps(const pb::Job& job) {
   const algorithm::Facts facts = algorithm::FactsOf(job);
   return facts.pushes == pb::AlgorithmTraits::change ? facts.period : 1;

@@ -1,4 +1,4 @@
-// Translates a job's codec keys to codec::Options.
+// Translates the codec keys of a job to codec::Options.
 #pragma once
 
 #include "common/codec/codec.h"
@@ -8,10 +8,10 @@ namespace tern::protocol {
 
 codec::Options CodecOptions(const pb::Job& job);
 
-// Whether workers form the term that the algorithm adds to a gradient, and not the servers
-// (Facts::WorkersFormTerm). It depends on all codecs that the job names for what is pushed, also on
-// one whose rule matches no tensor. Servers and workers both call this. REQUIRES an algorithm with
-// such a term.
+// Whether the workers, and not the servers, compute the term that the algorithm adds to a gradient
+// (Facts::WorkersFormTerm; for example the compensation of dcasgd). The answer depends on every
+// codec that the job names for pushes, even if a codec's rule matches no tensor. Servers and
+// workers both call this, and must agree. REQUIRES an algorithm with such a term.
 bool WorkersFormTerm(const pb::Job& job);
 
 }  // namespace tern::protocol

@@ -43,10 +43,10 @@ Status ChooseCodecs(const pb::Job& job, const std::vector<TensorInfo>& tensors,
 
 Status ChoosePullCodec(const pb::Job& job, ExchangePlan* plan) {
   codec::Options options = CodecOptions(job);
-  options.scaler_per_worker = true;  // a server shares its scaler with nobody
+  options.scaler_per_worker = true;  // a server has nobody to share its scaler with
   options.clip = codec::Clip::kNone;
   options.coded_sums = true;
-  options.error_feedback = false;  // what a code left out of the changes it carries over itself
+  options.error_feedback = false;  // DownLink carries over what the code of a change left out
   Result<std::unique_ptr<codec::Codec>> made =
       codec::MakeCodec(job.exchange().pull_codec(), options);
   if (!made.ok()) return made.status().Within("exchange.pull_codec");
@@ -67,7 +67,8 @@ void CutParts(ExchangePlan* plan) {
   plan->first_part.push_back(static_cast<uint32_t>(plan->parts.size()));
 }
 
-// Whole tensors from the last to the first, closed before they would outgrow `limit` elements.
+// Fills buckets with whole tensors, from the last to the first. Starts a new bucket when the next
+// tensor would make it larger than `limit` elements.
 void CutBuckets(uint64_t limit, ExchangePlan* plan) {
   for (size_t t = plan->tensor_count.size(); t-- > 0;) {
     if (plan->buckets.empty() || plan->buckets.back().count + plan->tensor_count[t] > limit)
@@ -80,7 +81,8 @@ void CutBuckets(uint64_t limit, ExchangePlan* plan) {
   }
 }
 
-// The arena in `parts` equal ranges; `key` is where the job says how many.
+// Cuts the arena into `parts` equal ranges. `key` names the job's key for `parts` in the error
+// message.
 Status CutRanges(uint64_t parts, const std::string& key, ExchangePlan* plan) {
   const uint64_t total = plan->parameters();
   if (parts > total) {
@@ -100,7 +102,7 @@ Status CutRanges(uint64_t parts, const std::string& key, ExchangePlan* plan) {
   return Ok();
 }
 
-// The same cut for each slot of the optimizer.
+// Appends a copy of all buckets for each of the optimizer's state arrays.
 void RepeatBuckets(uint32_t slots, ExchangePlan* plan) {
   const std::vector<Bucket> model = plan->buckets;
   for (uint32_t slot = 1; slot <= slots; ++slot) {
@@ -142,7 +144,8 @@ Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, 
   return chunk;
 }
 
-// `at`, or the last place before it between what its tensor's codec codes together.
+// Returns the last position up to `at` that is not inside a group of elements that the tensor's
+// codec codes together.
 uint64_t CutBefore(const ExchangePlan& plan, const Bucket& bucket, uint64_t at) {
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
     if (at <= plan.tensor_begin[t] || at >= plan.tensor_begin[t] + plan.tensor_count[t]) continue;
@@ -152,7 +155,7 @@ uint64_t CutBefore(const ExchangePlan& plan, const Bucket& bucket, uint64_t at) 
   return at;
 }
 
-// Where what is coded together from `begin` on ends.
+// Returns the end of the group of elements coded together that begins at `begin`.
 uint64_t EndOfGroup(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin) {
   uint32_t t = bucket.first_tensor;
   while (begin >= plan.tensor_begin[t] + plan.tensor_count[t]) ++t;
@@ -160,8 +163,8 @@ uint64_t EndOfGroup(const ExchangePlan& plan, const Bucket& bucket, uint64_t beg
   return begin + std::min(left, plan.codec_of[t]->Granularity(plan.column[t]));
 }
 
-// Chunks of about `limit` elements, dealt to the shards in turn and to the data lanes of a
-// shard in turn.
+// Cuts buckets into chunks of about `limit` elements. Assigns the chunks to the shards round-robin,
+// and those of a shard to its data lanes round-robin.
 void CutChunks(uint64_t limit, ExchangePlan* plan) {
   uint64_t dealt = 0;
   const uint64_t shards = plan->data_lanes.size();
@@ -171,7 +174,8 @@ void CutChunks(uint64_t limit, ExchangePlan* plan) {
     const uint64_t size = (bucket.count + pieces - 1) / pieces;
     for (uint64_t begin = bucket.begin, end = bucket.begin + bucket.count; begin < end; ++dealt) {
       uint64_t to = CutBefore(*plan, bucket, std::min(begin + size, end));
-      if (to <= begin) to = std::min(end, EndOfGroup(*plan, bucket, begin));  // larger than a chunk
+      // A group may be larger than `limit`
+      if (to <= begin) to = std::min(end, EndOfGroup(*plan, bucket, begin));
       Chunk chunk = MakeChunk(*plan, bucket, begin, to - begin);
       chunk.bucket = static_cast<uint32_t>(b);
       chunk.index = static_cast<uint32_t>(bucket.chunks.size());
@@ -193,7 +197,7 @@ uint64_t DigestOf(const ExchangePlan& plan) {
   std::string text = "plan 2 " + std::to_string(plan.workers);
   const auto add = [&text](uint64_t value) { text += " " + std::to_string(value); };
   for (const codec::Codec* codec : plan.codec_of) text += " " + std::string(codec->name());
-  // "code": earlier builds sent such a code's sum; their plan is another.
+  // "code" makes the digest differ from earlier builds, which sent a sum for such a codec.
   if (plan.central)
     text += (plan.pull_codec->CodeIsSum() ? " pull " : " pull code ") +
             std::string(plan.pull_codec->name());

@@ -1,12 +1,14 @@
-// ExchangePlan: which messages carry which elements, and where they go. A pure function of the
-// parameter table and the job, the same on every peer; its digest is in the hello.
+// ExchangePlan: which elements of the model travel in which message, to which lane of which shard.
+// A pure function of the job and the parameter table, so every daemon computes the same plan;
+// hellos carry its digest.
 //
-// A bucket is whole neighbouring tensors (so a contiguous range of the arena) up to a size; bucket
-// 0 holds the last tensors, whose gradients are ready first. (rsgd: bucket i is the i-th of p equal
-// parts of the arena, which may end inside a tensor.) A chunk is a fixed range of a bucket, coded
-// on its own, and belongs to one shard and one of its data lanes. A part is the range of one
-// scaler: a tensor, or a fixed number of its elements if the codec wants that. A chunk is a row of
-// segments, each within a part and with its tensor's codec.
+// The arena is the array of all parameters in canonical order. A bucket is a contiguous range of
+// the arena that consists of whole tensors, up to a size; bucket 0 has the last tensors, because
+// their gradients are ready first. (In rsgd, bucket i is the i-th of p equal ranges of the arena,
+// and may end inside a tensor.) A chunk is a range of a bucket that is coded as one message; it
+// belongs to one data lane of one shard. A part is the range that has one scaler: a tensor, or a
+// fixed number of its elements if the codec asks for that. A chunk consists of segments; a segment
+// lies within one part and is coded with its tensor's codec.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +26,7 @@ namespace tern::protocol {
 struct TensorInfo {
   std::string name;
   uint64_t count = 0;
-  uint64_t column = 1;  // neighbours per output of its layer
+  uint64_t column = 1;  // number of neighbouring elements that belong to one output of its layer
 };
 
 // Elements [begin, begin + count) of the tensor.
@@ -37,24 +39,27 @@ struct Chunk {
   uint32_t bucket = 0, index = 0;
   uint64_t begin = 0, count = 0;  // elements of the arena
   std::vector<codec::Segment> segments;
-  std::vector<uint32_t> part_of;  // by segment
-  // How many scalers precede the segments, up and down (scaler: previous): those of the bucket, in
-  // its first chunk.
+  std::vector<uint32_t> part_of;  // by segment: its part in ExchangePlan::parts
+  // With `scaler: previous`, the first chunk of a bucket also carries the bucket's scalers, before
+  // its segments, in pushes and in answers. This is their number; 0 in other chunks.
   size_t scalers = 0;
   uint32_t shard = 0;
-  uint32_t lane = 0;  // 1..data sockets of the shard
+  uint32_t lane = 0;  // of that shard, from 1
   size_t max_push_bytes = 0;
-  size_t max_sum_bytes = 0;  // of an answer: the sum over all workers, or the weights (central)
+  // Of an answer: the sum over all workers or, with central parameters, the weights
+  size_t max_sum_bytes = 0;
 };
 
 struct Bucket {
   uint64_t begin = 0, count = 0;
   uint32_t first_tensor = 0, tensors = 0;  // tensors with elements in it
   uint32_t first_part = 0, parts = 0;      // all parts of those tensors
-  std::vector<uint32_t>
-      shared;          // parts whose scalers are shared, in order; empty: no Scale for this bucket
-  uint32_t home = 0;   // shard of the Scale: that of the first chunk
-  uint32_t arena = 0;  // 0: the model; k: the k-th state array of an optimizer whose state travels
+  // Parts whose scalers are shared between workers, in order. Empty: the bucket has no Scale
+  // message.
+  std::vector<uint32_t> shared;
+  uint32_t home = 0;  // the shard of the first chunk, to which the Scale message goes
+  // 0: the bucket has parameters. k: it has elements of the optimizer's k-th state array.
+  uint32_t arena = 0;
   std::vector<Chunk> chunks;
 };
 
@@ -64,32 +69,37 @@ struct ExchangePlan {
   std::vector<uint32_t> data_lanes;  // by shard
   std::vector<uint64_t> tensor_begin;
   std::vector<uint64_t> tensor_count;
-  std::vector<uint64_t> column;               // by tensor, as TensorInfo's
+  std::vector<uint64_t> column;               // by tensor: TensorInfo::column
   std::vector<const codec::Codec*> codec_of;  // by tensor
   std::vector<Part> parts;                    // in order of the arena
-  std::vector<uint32_t> first_part;           // by tensor, and behind the last
-  // Round r uses scaler_margin x the maximum scalers of round r - scalers_from. 0, and the first
-  // scalers_from rounds: scalers are shared in the round itself (Kind::kScale).
+  // By tensor; one more entry marks the end of the last tensor's parts
+  std::vector<uint32_t> first_part;
+  // If not 0: round r is coded with scaler_margin times the maximum scalers of round r -
+  // scalers_from. If 0, and in the first scalers_from rounds: workers share their scalers within
+  // the round (Kind::kScale).
   uint32_t scalers_from = 0;
   float scaler_margin = 1;
   bool central = false;  // servers hold the parameters
-  bool rounds = true;    // false: every push is answered at once (ClockLane)
-  // Central: codec of the weights sent to the workers, coded as by one sender.
+  bool rounds = true;    // false: every push is applied and answered on arrival (ClockLane)
+  // With central parameters: the codec of the weights that servers send to workers. Its code is one
+  // sender's, not a sum.
   const codec::Codec* pull_codec = nullptr;
   std::vector<Bucket> buckets;
   uint64_t digest = 0;
-  uint64_t statistics = 0;  // floats in a worker's figures: the statistics of batch norms
-  uint64_t confusion = 0;   // counts in its last figures
+  // Number of floats in a worker's figures: batch norms' running statistics
+  uint64_t statistics = 0;
+  uint64_t confusion = 0;  // number of entries of the confusion matrix in its last figures
 
-  // The most bytes of one worker's figures.
+  // An upper bound of the bytes of one worker's serialized Figures.
   size_t max_figures_bytes() const { return 1024 + statistics * sizeof(float) + confusion * 5; }
   const Chunk& chunk(uint32_t bucket, uint32_t index) const {
     return buckets[bucket].chunks[index];
   }
+  // Whether workers share their scalers within this round, before they push.
   bool shares_before(uint64_t round) const { return scalers_from == 0 || round <= scalers_from; }
-  // For each tensor, the buckets that have elements of it.
+  // By tensor: the buckets that have elements of it.
   std::vector<std::vector<uint32_t>> BucketsOfTensors() const;
-  // The number of a chunk, counted over all buckets.
+  // The index of a chunk when the chunks of all buckets are numbered in order.
   uint32_t ChunkIndex(const Chunk& chunk) const;
   uint64_t parameters() const {
     return tensor_begin.empty() ? 0 : tensor_begin.back() + tensor_count.back();
@@ -98,16 +108,17 @@ struct ExchangePlan {
   std::vector<std::shared_ptr<const codec::Codec>> codecs;  // owns what codec_of points at
 
   // kBadJob for an unknown codec or an impossible combination.
-  // `slots`: the number of the optimizer's state arrays, each as long as the model.
+  // `slots`: the number of optimizer state arrays that travel with the parameters; each has one
+  // element per parameter.
   static Result<ExchangePlan> Make(const pb::Job& job, const std::vector<TensorInfo>& tensors,
                                    uint32_t slots = 0);
 };
 
-// Sizes that `tern check` prints and that bound the sockets.
+// Bytes of one round. `tern check` prints them, and sockets refuse larger payloads.
 struct RoundBytes {
-  uint64_t push = 0;     // at most, by one worker
-  uint64_t sum = 0;      // at most, to one worker
-  uint64_t scalers = 0;  // one way, one worker
+  uint64_t push = 0;     // upper bound of what one worker pushes
+  uint64_t sum = 0;      // upper bound of what one worker receives
+  uint64_t scalers = 0;  // to or from one worker
   uint64_t largest_payload = 0;
 };
 RoundBytes CountRoundBytes(const ExchangePlan& plan);

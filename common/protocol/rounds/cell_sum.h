@@ -1,4 +1,5 @@
-// What is added up in a cell of a lane in rounds, and the answer.
+// What a cell of a RoundLane adds up, and how it makes the answer. A cell is one reduction over the
+// workers, done once per round; a slot is one cell in one round.
 #pragma once
 
 #include <cstdint>
@@ -12,38 +13,40 @@
 
 namespace tern::protocol {
 
-// Adds up the contributions to one slot.
+// Adds up the contributions to one slot. Used by the lane's thread alone.
 class CellSum {
  public:
   virtual ~CellSum() = default;
-  // After an error (the payload is not a valid contribution) the sum must not be used any more.
-  // REQUIRES each rank at most once.
+  // Adds one contribution. Error: the payload is not a valid contribution, and the sum must not be
+  // used any more. REQUIRES each rank at most once.
   virtual Status Add(uint32_t rank, const Bytes& payload) = 0;
-  // The answer, over the ranks added. REQUIRES at least one, except for cells with every_round:
-  // their answer may be empty.
+  // Returns the payload of the answer, which is over the ranks added. REQUIRES at least one, except
+  // for cells with every_round, whose answer may then be empty.
   virtual Bytes Close() = 0;
 };
 
+// How a RoundLane handles one cell.
 struct CellSpec {
   Cell cell;
+  // Makes the empty sum of a slot.
   std::function<std::unique_ptr<CellSum>(uint64_t round)> open;
-  // Whether the bytes are a possible outcome of this cell over `contributors` (at least 1).
-  // Outcomes that workers hand back are checked with it.
+  // Checks that the bytes can be an outcome of this cell over `contributors` workers (at least 1).
+  // For outcomes that workers hand back to a restarted server.
   std::function<Status(const Bytes&, uint32_t contributors)> check_outcome;
-  bool waits_for_all = false;  // ignores the quorum
-  // Under `shrink`: drops the contributions of members that are removed before it closes.
-  bool of_members = false;
-  // Takes part in every round, and round r + 1 builds on r: rounds close in order, even if r has no
-  // contributions.
+  bool waits_for_all = false;  // closes only when all members have contributed, whatever the quorum
+  // Under `shrink`: an open slot is dropped if a member that contributed to it is removed.
+  bool members_only = false;
+  // Every round of this cell closes, in order, because round r + 1 builds on round r; even a round
+  // in which no worker contributed.
   bool every_round = false;
-  // The answer to a pull (of the moving average, if asked for), where servers hold the parameters;
-  // empty: the cell cannot be pulled.
+  // Where servers hold the parameters: returns the weights, or their moving average, for a pull.
+  // Unset: the cell cannot be pulled.
   struct Pulled {
     Bytes payload;
-    bool whole = false;  // in fp32, whatever the job's pull codec
+    bool whole = false;  // in fp32, not coded with the job's pull codec
   };
   std::function<Pulled(bool average)> pull = nullptr;
-  // Adds its state between rounds, for checkpoints; empty: it has none.
+  // Adds what the cell keeps from round to round, for checkpoints. Unset: it keeps nothing.
   std::function<void(SavedState*)> state = nullptr;
 };
 

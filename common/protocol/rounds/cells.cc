@@ -48,7 +48,7 @@ void TakeMax(const std::vector<float>& values, std::vector<float>* max) {
   for (size_t i = 0; i < max->size(); ++i) (*max)[i] = std::max((*max)[i], values[i]);
 }
 
-// Scaler sharing (TernGrad section 3.3): s = max over the workers, tensor by tensor.
+// Scaler sharing (TernGrad section 3.3): each tensor's scaler is the maximum over the workers.
 class MaxOfScalers : public CellSum {
  public:
   explicit MaxOfScalers(size_t count) : max_(count, 0.f) {}
@@ -65,7 +65,8 @@ class MaxOfScalers : public CellSum {
   std::vector<float> max_;
 };
 
-// Everybody gets everybody's figures, by rank, and adds them up in that order.
+// Every worker gets the figures of all workers, and adds them up by rank, so that all compute the
+// same.
 class GatheredFigures : public CellSum {
  public:
   explicit GatheredFigures(const ExchangePlan& plan)
@@ -89,13 +90,14 @@ class GatheredFigures : public CellSum {
 
  private:
   std::vector<std::string> by_rank_;
-  const size_t most_;  // bytes of one
+  const size_t most_;  // bytes of one worker's figures
 };
 
-// What the codecs of a chunk's segments keep between the sums of one round and the next.
+// The state that the codecs of a chunk's segments keep from the sum of one round to the next.
 using SumMemories = std::vector<std::unique_ptr<codec::Memory>>;
 
-// Line 7 of Algorithm 1, chunk by chunk, in the code domain wherever the codec can.
+// The server's sum (line 7 of Algorithm 1 in the TernGrad paper) of one chunk. It adds codes
+// without decoding them if the codec can.
 class ChunkSum : public CellSum {
  public:
   ChunkSum(const ExchangePlan& plan, const Chunk& chunk, uint64_t round,
@@ -141,7 +143,7 @@ class ChunkSum : public CellSum {
 
  private:
   const Chunk& chunk_;
-  std::vector<float> max_;  // of the scalers that came along
+  std::vector<float> max_;  // of the scalers in the pushes
   std::vector<std::unique_ptr<codec::Accumulator>> sums_;
 };
 
@@ -176,8 +178,8 @@ CellSpec FiguresCell(const ExchangePlan& plan, uint32_t which) {
     return CheckFigures(payload, workers, most);
   };
   spec.waits_for_all = true;
-  // A hash of one whom the others have gone on without tells nothing about them.
-  spec.of_members = which == kCompare;
+  // The hash of a removed worker's weights says nothing about the remaining workers.
+  spec.members_only = which == kCompare;
   return spec;
 }
 

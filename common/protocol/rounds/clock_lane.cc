@@ -19,7 +19,8 @@ Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
   return {to, MakeRefuse(code, std::move(sentence), then)};
 }
 
-// What is wrong with a contribution; empty if nothing is.
+// Returns what is wrong with a contribution, to follow its name in a sentence; empty if it is
+// valid.
 std::string WhatIsWrong(const pb::Contribution& c, const Bytes& payload) {
   if (std::string wrong = WrongForm(c, payload); !wrong.empty()) return wrong;
   if (c.has_pull()) return "";
@@ -33,7 +34,7 @@ std::string WhatIsWrong(const pb::Contribution& c, const Bytes& payload) {
 
 ClockLane::ClockLane(Options options, std::vector<ClockCellSpec> cells)
     : state_(std::move(options)) {
-  TakeCells(std::move(cells));
+  SetCells(std::move(cells));
 }
 
 void ClockLane::GoBack(std::vector<ClockCellSpec> cells) {
@@ -41,10 +42,10 @@ void ClockLane::GoBack(std::vector<ClockCellSpec> cells) {
   state_.members = LaneMembers(state_.options.workers);
   state_.newest.assign(state_.options.workers, 0);
   state_.open = false;
-  TakeCells(std::move(cells));
+  SetCells(std::move(cells));
 }
 
-void ClockLane::TakeCells(std::vector<ClockCellSpec> cells) {
+void ClockLane::SetCells(std::vector<ClockCellSpec> cells) {
   cells_.clear();
   for (ClockCellSpec& spec : cells) {
     const Cell cell = spec.cell;
@@ -89,7 +90,7 @@ void ClockLane::OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied)
   const CheckedAfter checked(*this);
   LaneMember* member =
       state_.members.Find(rank, incarnation, state_.options.safeguards.fence_incarnations);
-  if (member != nullptr) LaneMembers::ShowApplied(member, applied);
+  if (member != nullptr) LaneMembers::SetApplied(member, applied);
 }
 
 void ClockLane::OnMessage(Peer from, const Message& message, Sends* out) {
@@ -117,7 +118,7 @@ void ClockLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, Sends* out
     return;
   }
   CountedCell* cell = Find({kind, held.bucket(), held.chunk()});
-  if (cell != nullptr) cell->TakeBack(from, held);
+  if (cell != nullptr) cell->RestoreFromOutcome(from, held);
   Send send{from, {}};
   *MutableHeldOutcome(kind, &send.message.head) = held;
   out->push_back(std::move(send));
@@ -137,7 +138,7 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
                           pb::Refuse::ignore));
     return;
   }
-  if (!state_.open) return;  // it will come again: its sender has not been welcomed
+  if (!state_.open) return;  // not welcomed yet; the sender will repeat it
   CountedCell* cell = Find(name);
   const std::string wrong =
       cell == nullptr ? " is not in this lane's plan" : WhatIsWrong(c, payload);
@@ -157,7 +158,7 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
 }
 
 void ClockLane::ReleaseAll(Sends* out) {
-  if (!state_.options.bound.has_value()) return;  // nobody ever waits
+  if (!state_.options.bound.has_value()) return;  // without ssp no answer is delayed
   for (auto& [name, cell] : cells_) cell.Release(out);
 }
 

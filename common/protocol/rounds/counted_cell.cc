@@ -31,7 +31,7 @@ bool HasArrow(RankState from, RankState to) {
   return false;
 }
 
-// The version that the sender of a push, or of a pull of weights, holds.
+// The version of the weights that the sender of a push or pull holds; nullopt: none.
 template <typename Form>
 std::optional<uint64_t> HeldBy(const Form& form) {
   return form.has_holds() ? std::optional<uint64_t>(form.holds()) : std::nullopt;
@@ -73,12 +73,12 @@ void CountedCell::OnChangedMember(uint32_t rank, bool was_removed) {
   }
   const uint64_t least = LeastClock(rank);
   Become(rank, RankState::kTraining);
-  // The others went on without it; they need not wait until it has made up for that.
+  // The other workers continued without this rank. They do not wait until it has caught up.
   if (was_removed && lane_->options.bound.has_value() && least != kNoClock)
     r.at_least = std::max(r.at_least, least);
 }
 
-void CountedCell::TakeBack(Peer from, const pb::Outcome& held) {
+void CountedCell::RestoreFromOutcome(Peer from, const pb::Outcome& held) {
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     if (lane_->members[rank].peer != from) continue;
     if (held.has_parted()) Become(rank, RankState::kParted);
@@ -101,7 +101,7 @@ void CountedCell::Push(Peer from, const pb::Contribution& c, const Bytes& payloa
     ++lane_->counters.repeated;
     if (r.state == RankState::kWaiting) {
       r.peer = from;
-      return;  // its answer is still to come
+      return;  // its answer is still delayed
     }
   } else if (!CountIn(from, c, payload, out)) {
     return;
@@ -121,7 +121,8 @@ void CountedCell::RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out
   ++lane_->counters.stale;
   std::string sentence = ToString(spec_.cell, c) + " is stale: rank " + std::to_string(c.rank()) +
                          " is at " + std::to_string(clocks_.counted[c.rank()]);
-  // After a restart of shard 0 the first to come has the rank, whoever had it last.
+  // After a restart of shard 0 the first process that says hello gets the rank, even if another had
+  // it before.
   const bool other = ranks_[c.rank()].counted_by != c.incarnation();
   if (other) sentence += "; another process had it meanwhile: start this worker again";
   const Code code = other ? Code::kPeerLost : Code::kNotAllowed;
@@ -132,7 +133,7 @@ void CountedCell::RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out
 bool CountedCell::CountIn(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out) {
   const uint32_t rank = c.rank();
   const uint64_t version = spec_.weights->version();
-  // Versions beyond ours were those of a server that is gone.
+  // A version greater than ours is of a previous server process.
   const uint64_t base = std::min(version, HeldBy(c.at_clock()).value_or(clocks_.answered[rank]));
   const uint64_t staleness = version - base;
   const uint64_t most = lane_->options.max_staleness;
@@ -283,7 +284,7 @@ Status CountedCell::CheckWaiting(uint32_t rank) const {
   const uint64_t clock = clocks_.counted[rank];
   TERN_HOLDS(lane_->members[rank].present(), ToString(spec_.cell, clock, "clock"), ": rank ", rank,
              " waits, and is no member");
-  // A stop lets all go with the next message.
+  // After a stop request the delayed answers are sent with the next message.
   TERN_HOLDS(lane_->stop_requested || MustWait(rank), ToString(spec_.cell, clock, "clock"),
              ": rank ", rank, " waits at clock ", clock, ", and the least is ",
              LeastClock(std::nullopt));
@@ -291,7 +292,7 @@ Status CountedCell::CheckWaiting(uint32_t rank) const {
 }
 
 Status CountedCell::Check() const {
-  uint64_t most = 0;  // pushes that can have been counted
+  uint64_t most = 0;  // upper bound of the pushes counted
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     const uint64_t clock = clocks_.counted[rank];
     const uint64_t answered = clocks_.answered[rank];

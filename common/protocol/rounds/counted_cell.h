@@ -1,5 +1,5 @@
-// One cell of a lane without rounds: which pushes it has counted of each rank, and who waits for an
-// answer (see clock_lane.h). What a rank goes through at a cell:
+// One cell of a ClockLane (see clock_lane.h): which pushes it has counted for each rank, and which
+// answers are delayed. The states of a rank at a cell:
 //
 //                  its push must wait
 //   +--> kTraining -------------------> kWaiting
@@ -11,10 +11,11 @@
 //   +--counted, replaced-- kParted
 //
 //   kTraining  its pushes are answered
-//   kWaiting   (ssp) its newest push is counted, and not answered yet: others are too far behind
-//   kParted    takes no further part, and delays nobody
+//   kWaiting   (ssp) its newest push is counted but not answered, because others are too far behind
+//   kParted    it has sent its Parting, and delays no other worker
 //
-// "counted": a push of it is counted; "replaced": another process has the rank, or none.
+// Arrows: "counted": a push of the rank is counted; "replaced": another process, or none, has the
+// rank; "part": a Parting arrives.
 #pragma once
 
 #include <cstdint>
@@ -32,19 +33,20 @@ namespace tern::protocol {
 struct ClockLaneOptions {
   uint32_t workers = 1;
   uint64_t incarnation = 0;
-  // The pushes of all ranks to a cell in a job of `steps` steps.
+  // Returns how many pushes of all ranks a cell gets in a job of `steps` steps.
   std::function<uint64_t(uint64_t steps)> pushes;
-  std::optional<uint64_t> bound;  // ssp
+  std::optional<uint64_t> bound;  // of ssp, in clocks; see clock_lane.h
   uint64_t max_staleness = 0;     // pushes staler than this are dropped; 0: never
-  // The rate after `total` pushes to a cell; sent with answers. Shard 0 only.
+  // The learning rate after `total` pushes to a cell; sent with answers. Set on shard 0 only.
   std::function<double(uint64_t total)> learning_rate;
   Safeguards safeguards;
 };
 
-inline constexpr size_t kStalenessBins = 33;              // 0 to 31, and all above
+// One each for 0 to 31, and one for all above
+inline constexpr size_t kStalenessBins = 33;
 inline constexpr uint64_t kMaxClock = uint64_t{1} << 62;  // greater clocks are invalid
 
-// What a lane and its cells share. The lane owns it.
+// What a ClockLane and its cells share. The lane owns it.
 struct ClockLaneState {
   explicit ClockLaneState(ClockLaneOptions with);
 
@@ -53,9 +55,10 @@ struct ClockLaneState {
   std::vector<uint64_t> newest;  // by rank: the newest clock that any cell has counted
   bool open = false;
   bool stop_requested = false;
-  uint64_t target = 0;            // pushes to a cell; 0: the job's length is not known
+  // Pushes of all ranks to a cell in this job; 0: the job's length is not known yet
+  uint64_t target = 0;
   std::vector<uint64_t> dropped;  // by rank: pushes that were too stale
-  uint64_t lost_clocks = 0;
+  uint64_t lost_clocks = 0;       // see ClockLane::lost_clocks()
   Lane::Counters counters;
 };
 
@@ -66,61 +69,64 @@ class CountedCell {
   // The state outlives the cell.
   CountedCell(ClockCellSpec spec, ClockLaneState* lane);
 
-  // What a member says. REQUIRES of each that the contribution is of its kind.
+  // A member's contribution of that form. REQUIRES the form: AtClock, Pull, Parting.
   void Push(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
   void Pull(Peer from, const pb::Contribution& c, Sends* out);
   void Part(Peer from, const pb::Contribution& c, Sends* out);
-  // A member hands back what a previous incarnation of the server had answered to a push or to a
-  // parting.
-  void TakeBack(Peer from, const pb::Outcome& held);
-  // Another process has the rank, or none.
+  // A member hands back the answer of a previous server process to a push or to a Parting.
+  void RestoreFromOutcome(Peer from, const pb::Outcome& held);
+  // Another process has the rank now, or none. `was_removed`: before, none had it.
   void OnChangedMember(uint32_t rank, bool was_removed);
-  // Answers those who need not wait any more.
+  // Sends the delayed answers that need not wait any more.
   void Release(Sends* out);
 
   const CellClocks& clocks() const { return clocks_; }
   void Restore(CellClocks clocks);
   bool parted(uint32_t rank) const { return ranks_[rank].state == RankState::kParted; }
-  size_t waiting() const;
-  Status Check() const;
+  size_t waiting() const;  // delayed answers
+  Status Check() const;    // see ClockLane::Check
 
  private:
   friend class ClockLanePeer;  // of the tests
   struct Rank {
     RankState state = RankState::kTraining;
-    // While it waits: the connection that asked last, and the version that it holds.
+    // While its answer is delayed: the connection of its newest push, and the version of the
+    // weights that it holds.
     Peer peer = 0;
     std::optional<uint64_t> holds;
-    // The least clock that it is taken to have: where it joined, or a previous incarnation's
-    // answer.
+    // A lower bound of its clock: the others' least clock when it joined, or a clock that a
+    // previous server process had answered.
     uint64_t at_least = 0;
-    uint64_t counted_by = 0;  // incarnation of its newest push; 0: counted before a restart
-    uint64_t staleness = 0;   // of its newest push
-    bool dropped = false;
+    // The incarnation that sent its newest push; 0: unknown, since a restart of the server
+    uint64_t counted_by = 0;
+    uint64_t staleness = 0;  // of its newest push
+    bool dropped = false;    // its newest push was too stale
   };
 
-  // The only way from state to state. False, and nothing changes, where the drawing has no arrow.
+  // Every change of a rank's state goes through here. Returns false, without a change, if the
+  // diagram has no such arrow.
   bool Become(uint32_t rank, RankState next);
   void RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out) const;
-  // Returns false, and refuses the push, if the payload is invalid.
+  // Counts and applies a push. If the payload is invalid, refuses the push and returns false.
   bool CountIn(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
-  // An answer to the newest push of the rank, without weights.
+  // Makes the answer to the rank's newest push, without weights.
   Send MakeAnswerToPush(Peer to, uint32_t rank) const;
-  // The same, with weights.
+  // Sends the answer to the rank's newest push, with weights.
   void AnswerPush(Peer to, uint32_t rank, std::optional<uint64_t> holds, Sends* out);
-  // `to` and the payload become those of the weights that the rank gets.
+  // Sets *to and *payload to the weights that the rank gets.
   void AddWeights(uint32_t rank, std::optional<uint64_t> holds, pb::Outcome::Weights* to,
                   Bytes* payload);
-  // Without a form.
+  // Makes an outcome of this cell whose form is not set yet.
   Send MakeAnswer(Peer to) const;
-  // Sets what the answers to pushes, partings and pulls share.
+  // Sets the fields that the answers to pushes, Partings and pulls have in common.
   template <typename Form>
   void SetCounts(uint64_t clock, Form* form) const;
-  // The least clock of all members that take part, but for `but`; the greatest number if there is
-  // none.
+  // The least clock of the members that have not parted, without rank `but`; the greatest uint64_t
+  // if there is no such member.
   uint64_t LeastClock(std::optional<uint32_t> but) const;
-  // A worker that pushes clock c to some cell has finished c - 1 in all cells, even if an earlier
-  // process of its rank died before it had pushed c - 1 here.
+  // The clock that the rank has reached here. A worker that pushes clock c to any cell has finished
+  // clock c - 1 in all cells, even if an earlier process of its rank died before it pushed c - 1
+  // here.
   uint64_t ClockOf(uint32_t rank) const;
   bool MustWait(uint32_t rank) const;
   bool Stopped() const;

@@ -11,13 +11,14 @@ namespace tern::protocol {
 
 namespace {
 
-// Servers keep fewer rounds beyond the floor: whoever says more is none of ours.
+// Servers keep fewer rounds beyond the floor, so an outcome further ahead is invalid.
 constexpr uint64_t kMostAhead = 64;
 
-// Whether an outcome of this form answers a waiting contribution to its cell and exchange.
+// Visitor of a waiting contribution: whether `outcome`, which has the same cell and exchange,
+// answers it.
 struct Answers {
   const pb::Outcome& outcome;
-  uint64_t pull = 0;  // the number of the pull that waits
+  uint64_t pull = 0;  // the number of the waiting pull
 
   bool operator()(const InRound&) const { return outcome.has_of_round(); }
   bool operator()(const Skip&) const { return outcome.has_of_round(); }
@@ -28,7 +29,7 @@ struct Answers {
   }
 };
 
-// Without a form.
+// Makes a contribution whose form is not set yet.
 Message MakeContribution(const Cell& cell, const Exchange::Options& sender) {
   Message message;
   pb::Contribution* c = MutableContribution(cell.kind, &message.head);
@@ -40,10 +41,10 @@ Message MakeContribution(const Cell& cell, const Exchange::Options& sender) {
   return message;
 }
 
-// Writes the form of a contribution, and what it carries besides the payload.
+// Visitor that sets the message's form and its fields. The payload is set elsewhere.
 struct SetForm {
   uint64_t applied = 0;
-  uint64_t pull = 0;              // its number
+  uint64_t pull = 0;              // the number of a pull
   std::optional<uint64_t> holds;  // the version of the weights
   pb::Contribution* to = nullptr;
 
@@ -86,7 +87,7 @@ void Exchange::Contribute(const Cell& cell, LaneRef lane, Contribution contribut
     if (IsPush(contribution)) OnLate(key, lane, out);
     return;
   }
-  if (pull) queue_.Drop(key);  // it takes the place of one that is not answered
+  if (pull) queue_.Drop(key);  // a new pull replaces an unanswered one
   SendQueue::Entry entry;
   entry.lane = lane;
   entry.contribution = std::move(contribution);
@@ -159,7 +160,8 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
     const bool answers = std::visit(Answers{outcome, waiting->pull}, waiting->contribution);
     if (waiting->lane != lane || !answers) return deliveries;
     const bool added = std::holds_alternative<InRound>(waiting->contribution);
-    if (added && options_.unsolicited && !IsIn(outcome.of_round().who(), options_.rank))
+    if (added && options_.unsolicited &&
+        !Contributed(outcome.of_round().contributor_bits(), options_.rank))
       late_.Count(key);
     queue_.Drop(key);
   } else if (!outcome.has_of_round() || !Wants(key, lane)) {
@@ -168,7 +170,8 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
   const pb::Outcome::Weights* weights = WeightsOf(outcome);
   if (weights != nullptr && weights->has_version())
     versions_[key.cell] = {lane, weights->version()};
-  // Without rounds a server restores no weights from its workers.
+  // In jobs without rounds only clocks are kept, because a server does not restore weights from its
+  // workers.
   if (outcome.has_of_round()) held_.Hold(key, lane, outcome, payload);
   if (outcome.has_at_clock() || outcome.has_parted())
     held_.HoldClock(key, lane, outcome.has_parted());
@@ -187,13 +190,13 @@ void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
                         std::vector<Outgoing>* out) {
   const CheckedAfter checked(*this);
   LaneState& state = lanes_[lane];
-  // (Or not known: outcomes may come before the first Welcome does.)
+  // True also at the first Welcome, before which outcomes may already have come.
   const bool blank = state.server_incarnation != server_incarnation;
   state.up = true;
   state.server_incarnation = server_incarnation;
   if (blank) std::erase_if(versions_, [&](const auto& one) { return one.second.lane == lane; });
-  // To the server another incarnation is one that has not parted, whatever it was before.
-  const bool reborn = std::exchange(state.told_as, options_.incarnation) != options_.incarnation;
+  // For the server a new incarnation of this worker has not parted, so it must learn that again.
+  const bool reborn = std::exchange(state.greeted_as, options_.incarnation) != options_.incarnation;
   if (blank || reborn) Send(held_.Offer(lane, /*clocks_alone=*/!blank, now), out);
   OnRoomAgain(lane, now, out);
 }
@@ -204,9 +207,9 @@ void Exchange::OnRoomAgain(LaneRef lane, Time now, std::vector<Outgoing>* out) {
   SendWhatCreditAllows(lane, now, out);
 }
 
-void Exchange::OnHeldTaken(LaneRef lane, Kind kind, const pb::Outcome& outcome) {
+void Exchange::OnHeldConfirmed(LaneRef lane, Kind kind, const pb::Outcome& outcome) {
   const CheckedAfter checked(*this);
-  held_.OnTaken(Key{ExchangeOf(outcome), Cell{kind, outcome.bucket(), outcome.chunk()}}, lane);
+  held_.OnConfirmed(Key{ExchangeOf(outcome), Cell{kind, outcome.bucket(), outcome.chunk()}}, lane);
 }
 
 void Exchange::OnLaneDown(LaneRef lane) { lanes_[lane].up = false; }

@@ -1,14 +1,15 @@
-// A worker's half of the rounds: its contributions that are not answered yet (SendQueue), and the
-// answers that it retains for others (HeldOutcomes). One owner, no thread of its own.
+// A worker's half of the exchange of gradients: its contributions that are not answered yet
+// (SendQueue), and the outcomes that it keeps for restarted servers (HeldOutcomes). It belongs to
+// the session, and to its thread.
 //
 // If rounds may close without this worker (`unsolicited`), an outcome is delivered, once, even if
-// this worker has not contributed. A later contribution of this worker is late: it is counted, and
-// the server is told, but it is not added. Figures are delivered only to workers that contributed
-// some.
+// this worker has not contributed. If this worker contributes later, its contribution is late: it
+// is counted, and the server is told, but nothing is added. Figures are delivered only to workers
+// that contributed figures.
 //
-// Without rounds an answer may be a difference to the weights that this worker holds. Therefore a
-// repeated answer does not answer the next pull, and versions from one incarnation of a server are
-// not used with another.
+// In a job without rounds an answer may be a difference to the weights that this worker holds.
+// Therefore a repeated answer is not taken for the answer to the next pull, and version numbers of
+// one server process are not sent to another.
 #pragma once
 
 #include <cstdint>
@@ -31,18 +32,18 @@ class Exchange {
   struct Options {
     uint32_t rank = 0;
     uint64_t incarnation = 0;
-    uint64_t credit_bytes = 16 << 20;
-    Time resend_after{};
-    bool unsolicited = false;
-    // With `unsolicited`: whether the lane has such a cell; empty: not checked.
+    uint64_t credit_bytes = 16 << 20;  // see SendQueue
+    Time resend_after{};               // without an answer, if the lane is silent too
+    bool unsolicited = false;          // rounds may close without this worker
+    // With `unsolicited`: whether the plan has this cell at this lane. Unset: not checked.
     std::function<bool(const Cell&, LaneRef)> in_plan = nullptr;
-    uint64_t epoch = 0;  // of the newest membership that shard 0 has told of
+    uint64_t epoch = 0;  // the newest that shard 0 has told this worker
   };
   struct Outgoing {
     LaneRef lane;
     Message message;
   };
-  // An answer, delivered once.
+  // The answer to a contribution; each is delivered once.
   struct Delivery {
     Cell cell;
     pb::Outcome outcome;
@@ -52,27 +53,32 @@ class Exchange {
   explicit Exchange(Options options)
       : options_(std::move(options)), queue_(options_.credit_bytes) {}
 
-  // REQUIRES no earlier contribution to this cell and exchange, except for pulls, where a new one
-  // replaces the last.
+  // Queues a contribution, and appends to *out what may be sent now. REQUIRES that this worker has
+  // not contributed to this cell and exchange before. A pull replaces an unanswered pull.
   void Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
                   std::vector<Outgoing>* out);
-  // Returns the answer if this worker waits for it, or needs it; else nothing.
+  // Returns the outcome as a delivery if it answers a contribution, or if this worker needs it
+  // unsolicited; else nothing.
   std::vector<Delivery> OnOutcome(LaneRef lane, Kind kind, const pb::Outcome& outcome,
                                   const Bytes& payload, Time now, std::vector<Outgoing>* out);
-  // The server has what was offered to it.
-  void OnHeldTaken(LaneRef lane, Kind kind, const pb::Outcome& outcome);
-  // The lane's hello was answered. A new incarnation of the server is offered what is retained.
+  // The server confirms an outcome that this worker handed back.
+  void OnHeldConfirmed(LaneRef lane, Kind kind, const pb::Outcome& outcome);
+  // The lane's hello was answered. If the server is a new process, it gets the kept outcomes, and
+  // unanswered contributions again.
   void OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now, std::vector<Outgoing>* out);
   void OnLaneDown(LaneRef lane);
-  // The server has room again for contributions that it refused as early.
+  // The server has room again for contributions that it refused as early: sends the unanswered ones
+  // again.
   void OnRoomAgain(LaneRef lane, Time now, std::vector<Outgoing>* out);
   void OnFloor(uint64_t floor) { held_.OnFloor(floor); }
   void OnTimer(Time now, std::vector<Outgoing>* out);
-  // REQUIRES that every answer of the rounds up to `applied` was delivered: whoever gets this
-  // worker's state does not contribute to them again. (With `unsolicited`: every answer needed to
-  // apply them; contributions still unanswered then are dropped.)
+  // This worker has applied all rounds up to `applied`. REQUIRES that every answer of those rounds
+  // was delivered, because a worker that gets this worker's state does not contribute to them
+  // again. (With `unsolicited`: every answer needed to apply them; contributions to them that are
+  // still unanswered are dropped.)
   void SetApplied(uint64_t applied);
-  // A new State was installed: everything of earlier rounds is void.
+  // The worker installs another state, which is after round `applied`: drops all contributions and
+  // kept outcomes.
   void Restart(uint64_t applied);
   void SetIncarnation(uint64_t incarnation) { options_.incarnation = incarnation; }
   void SetEpoch(uint64_t epoch) { options_.epoch = epoch; }
@@ -82,14 +88,14 @@ class Exchange {
   uint64_t floor() const { return held_.floor(); }
   bool idle() const { return queue_.empty(); }
   size_t held() const { return held_.size(); }
-  // The newest round of which an outcome of this lane is retained; 0: none.
+  // The newest round of which this worker keeps an outcome of this lane; 0: none.
   uint64_t newest_held(LaneRef lane) const { return held_.newest(lane); }
-  uint64_t resent() const { return resent_; }
+  uint64_t resent() const { return resent_; }  // messages, by the timer
   // Rounds that closed before this worker's push arrived.
   uint64_t late() const { return late_.rounds; }
 
-  // Holds after every event: what SendQueue and HeldOutcomes hold; no more rounds were late than
-  // have come.
+  // Holds after every event: SendQueue::Check() and HeldOutcomes::Check(); no more rounds were late
+  // than there were rounds.
   Status Check() const;
 
  private:
@@ -98,11 +104,12 @@ class Exchange {
   struct LaneState {
     bool up = false;
     uint64_t server_incarnation = 0;
-    uint64_t told_as = 0;  // this worker's incarnation when the lane last came up
-    Time heard_at{};       // newest outcome: a slow link is not a loss
+    uint64_t greeted_as = 0;  // the incarnation with which this worker last greeted the lane
+    // Of the newest outcome; while outcomes come, the link is slow but not lost
+    Time heard_at{};
   };
 
-  // Rounds that this worker came late to.
+  // Rounds that closed before this worker's push arrived.
   struct Late {
     uint64_t rounds = 0, newest = 0;
     void Count(const Key& key);
@@ -112,7 +119,7 @@ class Exchange {
   static void Send(const std::vector<const HeldOutcomes::Item*>& items, std::vector<Outgoing>* out);
   void SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out);
   void OnLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out);
-  // Whether to deliver an outcome for which no contribution waits.
+  // Whether to deliver an outcome that answers no contribution.
   bool Wants(const Key& key, LaneRef lane) const;
 
   Options options_;
@@ -122,13 +129,14 @@ class Exchange {
   SendQueue queue_;
   HeldOutcomes held_;
   std::map<LaneRef, LaneState> lanes_;
-  // Algorithms without rounds: the version of the weights last received, by cell; and pulls.
+  // In a job without rounds: by cell, the version of the weights last received, and the lane that
+  // sent it.
   struct Version {
     LaneRef lane;
     uint64_t version = 0;
   };
   std::map<Cell, Version> versions_;
-  uint64_t pulls_ = 0;
+  uint64_t pulls_ = 0;  // so far; numbers the next one
 };
 
 }  // namespace tern::protocol

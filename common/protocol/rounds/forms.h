@@ -1,8 +1,7 @@
-// The forms of a contribution and of its outcome (proto/wire.proto): what each carries, and no
-// more.
+// The forms of a worker's contribution as types, and questions about the forms of messages. The
+// messages Contribution and Outcome of proto/wire.proto have the same forms.
 //
-// An exchange is a round or, in a job without rounds, one push of a worker to all cells, numbered
-// by its clock.
+// The number of an exchange is the round or, in a job without rounds, the worker's clock.
 #pragma once
 
 #include <cstdint>
@@ -19,48 +18,49 @@ namespace tern::protocol {
 struct InRound {
   uint64_t round = 0;
   Bytes payload;
-  uint64_t digest = 0;  // of the scalers that coded the payload; 0: none
+  uint64_t digest = 0;  // of the scalers with which the payload was coded; 0: none
 };
-struct Skip {  // takes no part in the round
+struct Skip {  // this worker does not contribute to the round
   uint64_t round = 0;
 };
 // Without rounds:
-struct AtClock {  // a push that counts at once
+struct AtClock {  // a push that is applied on arrival
   uint64_t clock = 0;
   Bytes payload;
   bool wants_weights = true;
 };
-struct Parting {  // pushes nothing at this clock, nor at any later one
+struct Parting {  // this worker pushes nothing at this clock or later
   uint64_t clock = 0;
 };
-// Where servers hold the weights; a worker has one at a time per cell.
+// Asks for the weights that servers hold. A worker has one unanswered pull at a time per cell.
 struct Pull {
-  bool average = false;  // asks for the moving average of the weights
+  bool average = false;  // asks for the moving average of the weights instead
 };
 using Contribution = std::variant<InRound, Skip, AtClock, Parting, Pull>;
 
 inline bool IsPull(const Contribution& c) { return std::holds_alternative<Pull>(c); }
-// Whether it has a payload.
+// Whether the form has a payload.
 bool IsPush(const Contribution& c);
 const Bytes& PayloadOf(const Contribution& c);  // empty if it has none
 
-// The number of the exchange: the round or the clock. 0: a pull, its answer, or a message without a
-// form.
+// The number of the exchange: the round or the clock. 0 for a pull, its answer, or a message
+// without a form.
 uint64_t ExchangeOf(const Contribution& c);
 uint64_t ExchangeOf(const pb::Contribution& c);
 uint64_t ExchangeOf(const pb::Outcome& outcome);
 
 // For messages: "push of bucket 0, chunk 3, clock 17".
 std::string ToString(const Cell& cell, const pb::Contribution& c);
-// What no lane takes: a message without a form, or with a payload that its form does not have. It
-// continues the sentence; empty if nothing is wrong.
+// Returns what is wrong if no lane can accept the message: it has no form, or a payload although
+// its form has none. The text continues a sentence that begins with the message's name; empty if
+// nothing is wrong.
 std::string WrongForm(const pb::Contribution& c, const Bytes& payload);
 
-// The job's last round, or the worker's last clock, if the outcome says it; else 0.
+// The job's last round, or the worker's last clock, if the outcome tells it; else 0.
 uint64_t StopAfter(const pb::Outcome& outcome);
-// What it says of the weights that are its payload; null if these are none.
+// The description of the weights in the outcome's payload; null if the payload is not weights.
 const pb::Outcome::Weights* WeightsOf(const pb::Outcome& outcome);
-// Whether the payload is values in fp32, whatever the codec.
+// Whether the payload is values in fp32, not coded by the pull codec.
 bool IsWhole(const pb::Outcome& outcome);
 
 }  // namespace tern::protocol

@@ -31,7 +31,7 @@ void HeldOutcomes::OnFloor(uint64_t floor) {
   while (!held_.empty() && held_.begin()->first.exchange <= floor_) held_.erase(held_.begin());
 }
 
-void HeldOutcomes::OnTaken(const ExchangeKey& key, LaneRef lane) {
+void HeldOutcomes::OnConfirmed(const ExchangeKey& key, LaneRef lane) {
   const auto found = held_.find(key);
   if (found != held_.end() && found->second.lane == lane) found->second.state = State::kKept;
 }

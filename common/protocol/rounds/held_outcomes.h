@@ -1,14 +1,15 @@
-// The answers that a worker retains for others. What one goes through:
+// The outcomes that a worker keeps so that it can hand them back to a server that restarts and has
+// lost them. The states of one:
 //
 //            a server comes back without it
 //   kKept ----------------------------------> kOffered --+ its lane has been silent:
 //     ^                                        |  ^      | offered again
 //     +-------the server confirms it-----------+  +------+
 //
-// An outcome of a round is dropped when the floor reaches the round. Without rounds, of each cell
-// the clock of the newest answer to a push is retained, and whether this worker has left
-// (`parted`): a restarted server may not know it, and would let others wait for this worker for
-// ever.
+// An outcome of a round is dropped when the floor reaches the round. In a job without rounds the
+// worker keeps, for each cell, only the clock of its newest answer and whether it has parted (left
+// the exchange). A restarted server that did not know this would make other workers wait for this
+// one for ever.
 #pragma once
 
 #include <cstdint>
@@ -36,28 +37,31 @@ class HeldOutcomes {
 
   // An outcome of a round; ignored if the floor has reached it.
   void Hold(const ExchangeKey& key, LaneRef lane, const pb::Outcome& outcome, Bytes payload);
-  // The clock of an answer to a push replaces the one before.
+  // In a job without rounds: keeps the clock of an answer, in place of the cell's previous one.
+  // `parted`: it answers a Parting.
   void HoldClock(const ExchangeKey& key, LaneRef lane, bool parted);
   bool Has(const ExchangeKey& key) const { return held_.contains(key); }
   void OnFloor(uint64_t floor);
-  // The server has what was offered to it.
-  void OnTaken(const ExchangeKey& key, LaneRef lane);
-  // The State after `applied` is installed: nothing is retained, and the floor is not beyond it.
+  // The server confirms an outcome that was offered to it.
+  void OnConfirmed(const ExchangeKey& key, LaneRef lane);
+  // The worker installs the state after round `applied`: drops everything; the floor becomes at
+  // most `applied`.
   void Restart(uint64_t applied);
 
-  // What to offer on a lane that comes up: all, or the clocks alone. Valid until the next call.
+  // Returns what to offer on a lane that comes up: everything, or only clocks. Valid until the next
+  // call of a member.
   std::vector<const Item*> Offer(LaneRef lane, bool clocks_alone, Time now);
-  // What to offer again: those for which `due` holds.
+  // Returns the offered ones for which `due` holds, to offer them again.
   std::vector<const Item*> Again(Time now,
                                  const std::function<bool(LaneRef, Time offered_at)>& due);
 
   uint64_t floor() const { return floor_; }
   size_t size() const { return held_.size(); }
-  // The newest round of which an outcome of this lane is retained; 0: none.
+  // The newest round of which an outcome of this lane is kept; 0: none.
   uint64_t newest(LaneRef lane) const;
 
-  // Holds after every event: what is retained lies beyond the floor, under its own exchange and
-  // cell; the newest clock of a cell is retained.
+  // Holds after every event: every kept outcome is of a round beyond the floor, and its key has its
+  // own exchange and cell; for each cell the newest clock is kept.
   Status Check() const;
 
  private:

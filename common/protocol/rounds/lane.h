@@ -1,6 +1,6 @@
-// How a lane of a server shard handles the messages of its socket. Two kinds: RoundLane adds up
-// over the workers, round by round; ClockLane applies every push as it arrives. One instance per
-// thread.
+// The state machine behind one socket of a server shard. There are two kinds: RoundLane adds up
+// contributions over the workers, round by round; ClockLane applies every push as it arrives. One
+// thread calls an instance.
 #pragma once
 
 #include <cstdint>
@@ -10,39 +10,48 @@
 
 namespace tern::protocol {
 
-// Tests switch these off, one at a time, to show that each is needed.
+// Rules of the protocol. Tests switch them off, one at a time, to show that each is needed.
 struct Safeguards {
-  bool count_once = true;
-  bool fence_incarnations = true;
-  bool keep_until_applied = true;
-  bool keep_bound = true;   // the bound of ssp
-  bool heed_epochs = true;  // of memberships that a lane has not heard of
+  bool count_once = true;          // a repeated contribution is not counted again
+  bool fence_incarnations = true;  // messages of an older incarnation of a rank are refused
+  bool keep_until_applied = true;  // an outcome is kept until all members have applied it
+  bool keep_bound = true;          // ssp delays answers to workers that are too far ahead
+  bool heed_epochs = true;         // a contribution of a newer membership waits for that membership
   bool operator==(const Safeguards&) const = default;
 };
 
 class Lane {
  public:
   struct Counters {
-    uint64_t counted = 0, repeated = 0, stale = 0, early = 0, fenced = 0, bad = 0, closed = 0,
-             restored = 0;
-    uint64_t late = 0;                // contributions after their round had closed without them
-    uint64_t skipped = 0;             // contributions that announce that they take no part
+    uint64_t counted = 0;             // contributions that were added or applied
+    uint64_t repeated = 0;            // contributions that had been counted before
+    uint64_t stale = 0;               // refused: of rounds or clocks that are over
+    uint64_t early = 0;               // refused for now: too far ahead, or of a newer membership
+    uint64_t fenced = 0;              // refused: not from the rank's current incarnation
+    uint64_t bad = 0;                 // refused: invalid
+    uint64_t closed = 0;              // slots that closed
+    uint64_t restored = 0;            // outcomes that workers handed back
+    uint64_t late = 0;                // contributions to rounds that had closed without them
+    uint64_t skipped = 0;             // contributions of the form Skip
     uint64_t dropped = 0;             // pushes staler than the job allows
-    std::vector<uint64_t> staleness;  // pushes by staleness: 0, 1, ...; the last is for all above
+    std::vector<uint64_t> staleness;  // histogram of pushes: 0, 1, ...; the last bin has all above
   };
 
   virtual ~Lane() = default;
+  // The membership has changed, as shard 0 says.
   virtual void OnMembers(const pb::Members& members, Sends* out) = 0;
+  // A worker says hello on this lane.
   virtual void OnHello(Peer from, const pb::Hello& hello, Sends* out) = 0;
-  // Takes contributions and retained outcomes; refuses anything else.
+  // Handles contributions and outcomes that workers hand back; refuses any other message.
   virtual void OnMessage(Peer from, const Message& message, Sends* out) = 0;
-  // A heartbeat reports what a rank has applied.
+  // A heartbeat reports that a rank has applied all rounds up to `applied`.
   virtual void OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) = 0;
   // Ends the job as soon as it can end in order.
   virtual void OnStop() = 0;
 
+  // Whether every member has said hello, so that the lane handles contributions.
   virtual bool open() const = 0;
-  // The newest round that every member has applied; 0 without rounds.
+  // The newest round that every member is known to have applied; 0 in a job without rounds.
   virtual uint64_t floor() const = 0;
   virtual const Counters& counters() const = 0;
 };

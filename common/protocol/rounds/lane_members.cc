@@ -32,7 +32,7 @@ LaneMember* LaneMembers::OnHello(Peer from, const pb::Hello& hello, Sends* out) 
   LaneMember& member = members_[hello.rank()];
   member.peer = from;
   member.greeted = true;
-  if (!hello.fresh()) ShowApplied(&member, hello.applied());
+  if (!hello.fresh()) SetApplied(&member, hello.applied());
   return &member;
 }
 
@@ -42,8 +42,8 @@ LaneMember* LaneMembers::Find(uint32_t rank, uint64_t incarnation, bool fence) {
   return &members_[rank];
 }
 
-void LaneMembers::ShowApplied(LaneMember* member, uint64_t applied) {
-  member->known = true;
+void LaneMembers::SetApplied(LaneMember* member, uint64_t applied) {
+  member->applied_known = true;
   member->applied = std::max(member->applied, applied);
 }
 

@@ -1,4 +1,5 @@
-// A lane's view of the workers: who is a member, on which connection, and what each has applied.
+// What a lane knows of the workers: which are members, on which connection, and what each has
+// applied.
 #pragma once
 
 #include <cstdint>
@@ -12,33 +13,34 @@
 namespace tern::protocol {
 
 struct LaneMember {
-  uint64_t incarnation = 0;  // 0: nobody; the job goes on without this rank
+  uint64_t incarnation = 0;  // 0: the rank is not a member, and the job continues without it
   Peer peer = 0;
-  bool greeted = false;  // has said hello on this lane
-  bool joining = false;  // has to fetch State first
-  bool known = false;    // `applied` belongs to this incarnation
-  uint64_t applied = 0;
+  bool greeted = false;        // has said hello on this lane
+  bool joining = false;        // must get State before it can contribute
+  bool applied_known = false;  // this incarnation has reported `applied`
+  uint64_t applied = 0;        // the newest round whose result it has applied
 
   bool present() const { return incarnation != 0; }
-  // Present, and not fetching State, as far as this lane knows.
-  bool settled() const { return present() && (known || !joining); }
+  // Whether it is present and, as far as this lane knows, not fetching State.
+  bool settled() const { return present() && (applied_known || !joining); }
 };
 
 class LaneMembers {
  public:
   explicit LaneMembers(uint32_t workers) : members_(workers) {}
 
-  // Takes over a newer membership. A newcomer may hold State as old as the floor, so its `applied`
-  // is unknown until it reports it. A rank with incarnation 0 is removed.
+  // Adopts the membership if it is newer. A new member may hold State as old as the floor, so its
+  // `applied` is unknown until it reports it. A rank with incarnation 0 is removed.
   void OnMembers(const pb::Members& members);
-  // The member that says hello. Null if it is not a member: then it is refused with `retry`,
-  // because the membership may still be on its way to this shard.
+  // Returns the member that says hello. If the sender is not a member, refuses it with `retry`,
+  // because its membership may still be on the way to this shard, and returns null.
   LaneMember* OnHello(Peer from, const pb::Hello& hello, Sends* out);
-  // The member of this rank if it has this incarnation (or `fence` is off); else null.
+  // Returns the member of this rank if it has this incarnation, or if `fence` is false; else null.
   LaneMember* Find(uint32_t rank, uint64_t incarnation, bool fence);
-  static void ShowApplied(LaneMember* member, uint64_t applied);
+  // The member reports what it has applied; an older report changes nothing.
+  static void SetApplied(LaneMember* member, uint64_t applied);
 
-  // Whether there is a membership and every present member has greeted.
+  // Whether the lane knows a membership and every present member has said hello.
   bool complete() const;
   bool IsPeer(Peer peer) const;
   uint64_t epoch() const { return epoch_; }
@@ -52,6 +54,7 @@ class LaneMembers {
   uint64_t epoch_ = 0;
 };
 
+// Makes a lane's answer to a member's hello. `incarnation`: of the server.
 Message MakeLaneWelcome(uint64_t incarnation, uint64_t epoch,
                         const std::vector<uint32_t>& data_ports);
 

@@ -104,7 +104,7 @@ const pb::Outcome* AsHeldOutcome(const pb::Envelope& head, Kind* kind) {
   }
 }
 
-std::string WhoBytes(const std::vector<bool>& ranks) {
+std::string ContributorBits(const std::vector<bool>& ranks) {
   std::string bytes((ranks.size() + 7) / 8, '\0');
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     if (ranks[rank]) bytes[rank / 8] = static_cast<char>(bytes[rank / 8] | 1 << (rank % 8));
@@ -112,9 +112,9 @@ std::string WhoBytes(const std::vector<bool>& ranks) {
   return bytes;
 }
 
-bool IsIn(const std::string& who, uint32_t rank) {
-  return rank / 8 < who.size() &&
-         (static_cast<unsigned char>(who[rank / 8]) >> (rank % 8) & 1) != 0;
+bool Contributed(const std::string& contributor_bits, uint32_t rank) {
+  return rank / 8 < contributor_bits.size() &&
+         (static_cast<unsigned char>(contributor_bits[rank / 8]) >> (rank % 8) & 1) != 0;
 }
 
 Message MakeRefuse(int code, std::string sentence, pb::Refuse::Then then) {

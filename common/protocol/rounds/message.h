@@ -1,6 +1,6 @@
-// What the machines of this folder consume and produce. They know neither sockets nor clocks: their
-// driver (a daemon, or the tests' simulator) passes in messages and the time, and executes the
-// actions that they return.
+// The input and output of the protocol's state machines. They know neither sockets nor clocks:
+// their owner (a daemon, or the tests' simulator) passes in messages and the time, and sends the
+// messages that they return.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,8 @@
 namespace tern::protocol {
 
 using Time = std::chrono::nanoseconds;  // on one monotonic clock
-using Peer = uint64_t;                  // a connection, as numbered by its socket; 0: none
+// The number that a server's socket gives a connection; 0: none
+using Peer = uint64_t;
 
 struct Message {
   pb::Envelope head;
@@ -30,9 +31,10 @@ struct Send {
 };
 using Sends = std::vector<Send>;
 
+// What is reduced: scalers of a bucket, codes of a chunk, or workers' metrics.
 enum class Kind : uint8_t { kScale, kPush, kFigures };
 
-// One reduction over the workers, done once per round.
+// Names one reduction over the workers. In a job with rounds it is done once per round.
 struct Cell {
   Kind kind = Kind::kPush;
   uint32_t bucket = 0;
@@ -41,30 +43,30 @@ struct Cell {
 };
 // For messages: "push of bucket 0, chunk 3, round 17", where `at` is "round 17".
 std::string ToString(const Cell& cell, std::string_view at);
-// The same for a number of what `of` names.
+// The same where `at` is `of` and the number.
 std::string ToString(const Cell& cell, uint64_t number, std::string_view of = "round");
 
-// The fields of a contribution, of its outcome, and of an outcome handed back to a restarted
-// server, by kind.
+// Returns the field of `head` for this kind: for a contribution, for its outcome, and for an
+// outcome that a worker hands back to a restarted server.
 pb::Contribution* MutableContribution(Kind kind, pb::Envelope* head);
 pb::Outcome* MutableOutcome(Kind kind, pb::Envelope* head);
 pb::Outcome* MutableHeldOutcome(Kind kind, pb::Envelope* head);
 
-// `head`'s field, and its kind in *kind, if it is one of those; else null.
+// If `head` has such a field, returns it and sets *kind; else returns null.
 const pb::Contribution* AsContribution(const pb::Envelope& head, Kind* kind);
 const pb::Outcome* AsOutcome(const pb::Envelope& head, Kind* kind);
 const pb::Outcome* AsHeldOutcome(const pb::Envelope& head, Kind* kind);
 
-// Outcome.who: the ranks that contributed, a bit a rank, least first.
-std::string WhoBytes(const std::vector<bool>& ranks);
-bool IsIn(const std::string& who, uint32_t rank);
+// OfRound.contributor_bits: the ranks that contributed; bit r % 8 of byte r / 8 is for rank r.
+std::string ContributorBits(const std::vector<bool>& ranks);
+bool Contributed(const std::string& contributor_bits, uint32_t rank);
 
 Message MakeRefuse(int code, std::string sentence, pb::Refuse::Then then);
 
-// What a peer says of an error, by `code` and `sentence` of its message: never ok, the code one of
-// Tern's (ParseErrorCode), the sentence printable and of a bounded length.
+// The error that a peer's message reports with its fields `code` and `sentence`. Never ok; the code
+// is one of Tern's (ParseErrorCode), the sentence is printable and of bounded length.
 Status ErrorFromPeer(uint32_t code, const std::string& sentence);
-// The same of an End, which may also say that all is well.
+// The status that an End reports; it may be ok.
 Status StatusOf(const pb::End& end);
 
 }  // namespace tern::protocol

@@ -18,23 +18,25 @@ Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
   return {to, MakeRefuse(code, std::move(sentence), then)};
 }
 
-void SendTaken(Peer to, Kind kind, const pb::Outcome& held, Sends* out) {
+void ConfirmHeld(Peer to, Kind kind, const pb::Outcome& held, Sends* out) {
   Send send{to, {}};
   *MutableHeldOutcome(kind, &send.message.head) = held;
   out->push_back(std::move(send));
 }
 
-// Whether none of the contributors is still a member.
-bool IsOfThoseGone(const RoundSlot& slot, const LaneMembers& members) {
+// Whether no contributor to the slot is still a member.
+bool AllContributorsRemoved(const RoundSlot& slot, const LaneMembers& members) {
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
-    if (slot.added(rank) && members[rank].incarnation == slot.come(rank)) return false;
+    if (slot.added(rank) && members[rank].incarnation == slot.arrived_incarnation(rank))
+      return false;
   }
   return true;
 }
 
-bool HasOneWhoIsGone(const RoundSlot& slot, const LaneMembers& members) {
+bool AnyContributorRemoved(const RoundSlot& slot, const LaneMembers& members) {
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
-    if (slot.added(rank) && members[rank].incarnation != slot.come(rank)) return true;
+    if (slot.added(rank) && members[rank].incarnation != slot.arrived_incarnation(rank))
+      return true;
   }
   return false;
 }
@@ -44,12 +46,12 @@ bool HasOneWhoIsGone(const RoundSlot& slot, const LaneMembers& members) {
 RoundLaneState::RoundLaneState(RoundLaneOptions with)
     : options(std::move(with)),
       members(options.workers),
-      turned_away(options.workers),
+      refused_for_now(options.workers),
       late_by_rank(options.workers) {}
 
 size_t RoundLaneState::MaxSlots() const {
-  // Members are at most `window` rounds apart, plus the rounds that a replaced member had
-  // contributed to.
+  // Members are at most `window` rounds apart. As many rounds again may have contributions of a
+  // member that was replaced since.
   const size_t lockstep = 2 * size_t{options.window} + 2;
   if (!IsElastic()) return lockstep;
   return std::max<size_t>(lockstep, options.max_ahead) + options.window;
@@ -85,22 +87,22 @@ void RoundCell::Contribute(Peer from, const pb::Contribution& c, const Bytes& pa
     if (lane_->options.safeguards.keep_until_applied) SendOutcome(*slot, from, out);
     return;
   }
-  if (slot->come(c.rank()) != 0 && lane_->options.safeguards.count_once) {
+  if (slot->arrived_incarnation(c.rank()) != 0 && lane_->options.safeguards.count_once) {
     ++lane_->counters.repeated;
     return;
   }
   if (c.has_skip()) {
     ++lane_->counters.skipped;
-    slot->Come(c.rank(), c.incarnation());
+    slot->MarkArrived(c.rank(), c.incarnation());
   } else if (!AddTo(from, slot, c, payload, out)) {
     return;
   }
-  CloseWhatHasEnough(out);
+  CloseReadySlots(out);
 }
 
 RoundSlot* RoundCell::SlotFor(Peer from, const pb::Contribution& c, Sends* out) {
   const uint64_t round = ExchangeOf(c);
-  if (round <= lane_->floor) {  // everybody has applied it
+  if (round <= lane_->floor) {  // every member has applied it
     ++lane_->counters.stale;
     out->push_back(Refuse(
         from, static_cast<int>(Code::kNotAllowed),
@@ -113,7 +115,7 @@ RoundSlot* RoundCell::SlotFor(Peer from, const pb::Contribution& c, Sends* out) 
   if (!HasRoomFor(round)) {
     ++lane_->counters.early;
     if (lane_->IsElastic()) {
-      lane_->turned_away[c.rank()] = true;
+      lane_->refused_for_now[c.rank()] = true;
     } else {
       out->push_back(Refuse(from, static_cast<int>(Code::kNotAllowed),
                             ToString(spec_.cell, round) + " is early", pb::Refuse::ignore));
@@ -127,7 +129,8 @@ RoundSlot* RoundCell::SlotFor(Peer from, const pb::Contribution& c, Sends* out) 
 
 bool RoundCell::HasRoomFor(uint64_t round) const {
   if (!lane_->IsElastic()) return slots_.size() < lane_->MaxSlots();
-  // The last `window` are for whoever is slowest: the floor moves only with it.
+  // The last `window` slots are reserved for the rounds of the slowest worker, because only its
+  // progress moves the floor.
   const uint32_t window = lane_->options.window;
   const bool slowest = round <= lane_->floor + window;
   return slots_.size() + (slowest ? 0 : window) < lane_->MaxSlots();
@@ -139,27 +142,29 @@ void RoundCell::CountLate(const pb::Contribution& c) {
 }
 
 void RoundCell::CountClosed(RoundSlot* slot, const pb::Contribution& c) {
-  if (slot->come(c.rank()) != 0 || c.has_skip()) {
+  if (slot->arrived_incarnation(c.rank()) != 0 || c.has_skip()) {
     ++lane_->counters.repeated;
     return;
   }
-  slot->Come(c.rank(), c.incarnation());
+  slot->MarkArrived(c.rank(), c.incarnation());
   ++lane_->counters.late;
   ++lane_->late_by_rank[c.rank()];
 }
 
-bool RoundCell::TakesScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out) {
+bool RoundCell::AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c,
+                                 Sends* out) {
   const uint64_t round = c.in_round().round(), digest = c.in_round().digest();
   if (slot->contributors() == 0 || slot->digest() == digest) return true;
   const bool shrink = lane_->options.shrink;
   const bool heeds = lane_->options.safeguards.heed_epochs;
   if (shrink && heeds && c.epoch() > lane_->members.epoch()) {
-    // The others may be no members any more. This lane will hear of it.
+    // The earlier contributors may not be members any more; the newer membership will tell this
+    // lane.
     ++lane_->counters.early;
-    lane_->turned_away[c.rank()] = true;
+    lane_->refused_for_now[c.rank()] = true;
     return false;
   }
-  if (!shrink || !IsOfThoseGone(*slot, lane_->members)) {
+  if (!shrink || !AllContributorsRemoved(*slot, lane_->members)) {
     ++lane_->counters.bad;
     out->push_back(Refuse(from, kMismatch,
                           ToString(spec_.cell, round) + " was coded with scalers " + Hex(digest) +
@@ -167,19 +172,21 @@ bool RoundCell::TakesScalersOf(Peer from, RoundSlot* slot, const pb::Contributio
                           pb::Refuse::leave));
     return false;
   }
-  // Nobody who is left has those scalers: their server lost them, and they with it.
+  // No remaining member has the old scalers, because the scalers' server restarted and lost them,
+  // and all workers that had received them are removed.
   slot->Open(spec_.open(round));
   return true;
 }
 
 bool RoundCell::AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,
                       Sends* out) {
-  if (!TakesScalersOf(from, slot, c, out)) return false;
+  if (!AcceptsScalersOf(from, slot, c, out)) return false;
   const uint64_t round = c.in_round().round(), digest = c.in_round().digest();
   const Status added = slot->Add(c.rank(), c.incarnation(), digest, payload);
   if (!added.ok()) {
     ++lane_->counters.bad;
-    // It may be half added: empty the slot, everybody else will repeat.
+    // The payload may be partly added, so the slot is dropped. The other workers repeat their
+    // contributions.
     slots_.erase(round);
     out->push_back(Refuse(from, ExitCode(added),
                           ToString(spec_.cell, round) + " of rank " + std::to_string(c.rank()) +
@@ -191,10 +198,10 @@ bool RoundCell::AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, con
   return true;
 }
 
-void RoundCell::DropThoseGone() {
-  if (!lane_->options.shrink || !spec_.of_members) return;
+void RoundCell::DropSlotsOfRemovedMembers() {
+  if (!lane_->options.shrink || !spec_.members_only) return;
   std::erase_if(slots_, [this](const auto& one) {
-    return !one.second.closed() && HasOneWhoIsGone(one.second, lane_->members);
+    return !one.second.closed() && AnyContributorRemoved(one.second, lane_->members);
   });
 }
 
@@ -202,28 +209,28 @@ void RoundCell::DropUpTo(uint64_t floor) {
   slots_.erase(slots_.begin(), slots_.upper_bound(floor));
 }
 
-bool RoundCell::HasEnough(uint64_t round, const RoundSlot& slot) const {
-  uint32_t required = 0, come = 0;
+bool RoundCell::IsReadyToClose(uint64_t round, const RoundSlot& slot) const {
+  uint32_t required = 0, arrived = 0;
   bool all = true;
   for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {
-    come += slot.come(rank) != 0;
+    arrived += slot.arrived_incarnation(rank) != 0;
     if (!lane_->IsRequired(lane_->members[rank])) continue;
     ++required;
-    all &= slot.come(rank) != 0;
+    all &= slot.arrived_incarnation(rank) != 0;
   }
-  if (come == 0) return false;
+  if (arrived == 0) return false;
   if (all) return true;
   const uint32_t quorum = lane_->options.quorum;
   if (quorum == 0 || spec_.waits_for_all || round <= lane_->held_until) return false;
-  return come >= std::min(quorum, required);
+  return arrived >= std::min(quorum, required);
 }
 
-void RoundCell::CloseWhatHasEnough(Sends* out) {
+void RoundCell::CloseReadySlots(Sends* out) {
   uint64_t before = lane_->floor;
   for (auto& [round, slot] : slots_) {
     if (!slot.closed()) {
       if (spec_.every_round && round != before + 1) return;
-      if (!HasEnough(round, slot)) return;
+      if (!IsReadyToClose(round, slot)) return;
       Close(round, &slot, out);
     }
     before = round;
@@ -234,7 +241,8 @@ void RoundCell::Close(uint64_t round, RoundSlot* slot, Sends* out) {
   slot->Close(spec_.every_round);
   ++lane_->counters.closed;
   if (leads_ && lane_->stop_requested && lane_->stop_after == 0) {
-    // Nobody can have passed it. (A step may have begun without this outcome, but for its pushes.)
+    // No worker can be beyond that round. (It may have begun its step, but its pushes need this
+    // outcome.)
     lane_->stop_after = round + lane_->options.window;
   }
   pb::Outcome& outcome = slot->outcome();
@@ -258,7 +266,7 @@ void RoundCell::SendOutcome(const RoundSlot& slot, Peer to, Sends* out) const {
   out->push_back(std::move(send));
 }
 
-void RoundCell::SendWhatItMissed(const LaneMember& member, Sends* out) const {
+void RoundCell::ResendMissedOutcomes(const LaneMember& member, Sends* out) const {
   for (const auto& [round, slot] : slots_) {
     if (slot.closed() && round > member.applied) SendOutcome(slot, member.peer, out);
   }
@@ -267,7 +275,7 @@ void RoundCell::SendWhatItMissed(const LaneMember& member, Sends* out) const {
 Status RoundCell::CheckHeld(const pb::Outcome::OfRound& held, const Bytes& payload) const {
   uint32_t contributors = 0;
   for (uint32_t rank = 0; rank < lane_->members.size(); ++rank)
-    contributors += IsIn(held.who(), rank);
+    contributors += Contributed(held.contributor_bits(), rank);
   if (contributors != held.contributors()) {
     return Status(Code::kMismatch, "it names " + std::to_string(contributors) +
                                        " contributors and counts " +
@@ -277,13 +285,14 @@ Status RoundCell::CheckHeld(const pb::Outcome::OfRound& held, const Bytes& paylo
   return payload.empty() ? Ok() : Status(Code::kMismatch, "a sum over nobody");
 }
 
-void RoundCell::TakeBack(Peer from, const pb::Outcome& held, const Bytes& payload, Sends* out) {
+void RoundCell::RestoreFromOutcome(Peer from, const pb::Outcome& held, const Bytes& payload,
+                                   Sends* out) {
   TERN_REQUIRES(held.has_of_round(), "a cell in rounds is handed an outcome of no round");
   const Kind kind = spec_.cell.kind;
   const uint64_t round = held.of_round().round();
   const auto found = slots_.find(round);
   const bool closed = found != slots_.end() && found->second.closed();
-  if (round <= lane_->floor || closed) return SendTaken(from, kind, held, out);
+  if (round <= lane_->floor || closed) return ConfirmHeld(from, kind, held, out);
   if (found == slots_.end() && !HasRoomFor(round)) return;
   if (Status checked = CheckHeld(held.of_round(), payload); !checked.ok()) {
     ++lane_->counters.bad;
@@ -299,11 +308,11 @@ void RoundCell::TakeBack(Peer from, const pb::Outcome& held, const Bytes& payloa
     slot.outcome().set_learning_rate(lane_->options.learning_rate(round));
   if (held.of_round().stop_after() != 0) lane_->stop_after = held.of_round().stop_after();
   ++lane_->counters.restored;
-  SendTaken(from, kind, held, out);
+  ConfirmHeld(from, kind, held, out);
   for (const LaneMember& m : lane_->members) {
     if (m.peer != 0 && m.peer != from) SendOutcome(slot, m.peer, out);
   }
-  CloseWhatHasEnough(out);
+  CloseReadySlots(out);
 }
 
 const RoundSlot* RoundCell::OldestOpen(uint64_t* round) const {
@@ -316,14 +325,14 @@ const RoundSlot* RoundCell::OldestOpen(uint64_t* round) const {
 }
 
 Status RoundCell::CheckRounds(bool floor_moved) const {
-  bool may_be_next = true;  // the oldest that is open
+  bool may_be_next = true;  // all older slots are closed
   uint64_t before = lane_->floor;
   for (const auto& [round, slot] : slots_) {
     TERN_HOLDS(round > lane_->floor, ToString(spec_.cell, round), ": kept, and the floor is ",
                lane_->floor);
     const bool follows = !spec_.every_round || (may_be_next && round == before + 1);
     const bool open = slot.state() == RoundSlot::State::kOpen;
-    TERN_HOLDS(floor_moved || !open || !may_be_next || !follows || !HasEnough(round, slot),
+    TERN_HOLDS(floor_moved || !open || !may_be_next || !follows || !IsReadyToClose(round, slot),
                ToString(spec_.cell, round), ": open, and has enough of ", slot.contributors(),
                " contributors");
     TERN_HOLDS(slot.state() != RoundSlot::State::kClosed || follows, ToString(spec_.cell, round),
@@ -337,8 +346,9 @@ Status RoundCell::CheckRounds(bool floor_moved) const {
 Status RoundCell::CheckMembers(uint64_t round, const RoundSlot& slot) const {
   for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {
     const uint64_t now = lane_->members[rank].incarnation;
-    TERN_HOLDS(!slot.added(rank) || slot.come(rank) == now, ToString(spec_.cell, round), ": rank ",
-               rank, " contributed as ", slot.come(rank), ", and is a member as ", now);
+    TERN_HOLDS(!slot.added(rank) || slot.arrived_incarnation(rank) == now,
+               ToString(spec_.cell, round), ": rank ", rank, " contributed as ",
+               slot.arrived_incarnation(rank), ", and is a member as ", now);
   }
   return Ok();
 }
@@ -349,8 +359,8 @@ Status RoundCell::Check(bool floor_moved) const {
   TERN_RETURN_IF_ERROR(CheckRounds(floor_moved));
   for (const auto& [round, slot] : slots_) {
     TERN_RETURN_IF_ERROR(slot.Check(spec_.cell, round));
-    const bool of_members = lane_->options.shrink && spec_.of_members && !slot.closed();
-    if (of_members) TERN_RETURN_IF_ERROR(CheckMembers(round, slot));
+    const bool members_only = lane_->options.shrink && spec_.members_only && !slot.closed();
+    if (members_only) TERN_RETURN_IF_ERROR(CheckMembers(round, slot));
   }
   return Ok();
 }

@@ -1,5 +1,5 @@
-// One cell of a lane in rounds: its slots by round, which contribution each takes, and when each
-// closes (see round_lane.h).
+// One cell of a RoundLane (see round_lane.h): its slots by round, which contributions each accepts,
+// and when each closes.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,28 @@ namespace tern::protocol {
 
 struct RoundLaneOptions {
   uint32_t workers = 1;
-  uint32_t window = 1;      // rounds that a worker may have open: 1; 2 for OD-SGD
-  uint32_t quorum = 0;      // contributions that close a slot; 0: all are needed
-  bool shrink = false;      // members may be removed, and are not waited for while they fetch State
-  uint32_t max_ahead = 16;  // with quorum or shrink: rounds beyond the floor that a cell keeps
+  uint32_t window = 1;  // rounds that a worker may have open: 1; 2 for OD-SGD
+  uint32_t quorum = 0;  // contributions that close a slot; 0: all are needed
+  // Members may be removed, and rounds do not wait for members that fetch State
+  bool shrink = false;
+  uint32_t max_ahead = 16;  // with quorum or shrink: how many rounds beyond the floor a cell keeps
   uint64_t incarnation = 0;
-  std::vector<uint32_t> data_ports;  // sent in Welcome; control only
-  bool welcomes = true;  // data lanes answer hellos themselves; for control the coordinator does
-  std::function<double(uint64_t round)> learning_rate;  // shard 0 only
-  bool leads = false;  // has the cell whose closing fixes the last round after a stop request
+  std::vector<uint32_t> data_ports;  // sent in Welcome; set for the control lane only
+  // Whether the lane answers hellos; on shard 0's control lane the Coordinator does
+  bool welcomes = true;
+  std::function<double(uint64_t round)> learning_rate;  // set on shard 0 only
+  // This lane has the cell that decides the job's last round after a stop request
+  bool leads = false;
   Safeguards safeguards;
 };
 
-// What a lane and its cells share. The lane owns it.
+// What a RoundLane and its cells share. The lane owns it.
 struct RoundLaneState {
   explicit RoundLaneState(RoundLaneOptions with);
 
+  // Whether a round may close without some workers.
   bool IsElastic() const { return options.quorum != 0 || options.shrink; }
+  // Whether a round without quorum waits for this member.
   bool IsRequired(const LaneMember& member) const {
     return options.shrink ? member.settled() : member.present();
   }
@@ -43,58 +48,68 @@ struct RoundLaneState {
   LaneMembers members;
   bool open = false;
   uint64_t floor = 0;
-  // While the lane is blank: the newest round of which a member may hold an outcome.
+  // The newest round of which a member may keep an outcome of a previous server process. Set before
+  // the lane opens.
   uint64_t held_until = 0;
   bool stop_requested = false;
   uint64_t stop_after = 0;  // 0: not decided
-  // By rank: contributions were refused for lack of room, or before this lane had heard of the
-  // sender's membership.
-  std::vector<bool> turned_away;
+  // By rank: whether contributions were refused for lack of room, or because they belong to a newer
+  // membership than this lane knows. The rank is told when it may send them again.
+  std::vector<bool> refused_for_now;
   Lane::Counters counters;
   std::vector<uint64_t> late_by_rank;
 };
 
 class RoundCell {
  public:
-  // `leads`: its closing fixes the last round. The state outlives the cell.
+  // `leads`: after a stop request, the next round that closes in this cell decides the job's last
+  // round. The lane's state outlives the cell.
   RoundCell(CellSpec spec, bool leads, RoundLaneState* lane);
 
-  // A member contributes to a round of its window, or skips it.
+  // A member contributes to a round, or skips it (InRound, Skip).
   void Contribute(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
-  // A member says that it comes late, or repeats itself, to a round that may have closed.
+  // A member says that it is late for a round (Late), or repeats that.
   void CountLate(const pb::Contribution& c);
   // A member asks for the weights. REQUIRES can_be_pulled().
   void Pull(Peer from, const pb::Contribution& c, Sends* out) const;
-  // A member hands back an outcome of an earlier life of the server. REQUIRES one of a round.
-  void TakeBack(Peer from, const pb::Outcome& held, const Bytes& payload, Sends* out);
-  // Members have changed. The others repeat what is not answered.
-  void DropThoseGone();
-  void CloseWhatHasEnough(Sends* out);
+  // A member hands back an outcome of a previous server process. REQUIRES the form OfRound.
+  void RestoreFromOutcome(Peer from, const pb::Outcome& held, const Bytes& payload, Sends* out);
+  // The members have changed. With CellSpec::members_only, drops open slots that have a
+  // contribution of a removed member; the others repeat theirs.
+  void DropSlotsOfRemovedMembers();
+  // Closes every slot that has enough contributions, and sends the outcomes to all members.
+  void CloseReadySlots(Sends* out);
+  // Drops the slots of rounds up to the floor.
   void DropUpTo(uint64_t floor);
   void Clear() { slots_.clear(); }
-  // Sends the closed outcomes that the member has not applied: it may have missed them.
-  void SendWhatItMissed(const LaneMember& member, Sends* out) const;
+  // Sends the member the outcomes of closed slots that it has not applied, because it may have
+  // missed them.
+  void ResendMissedOutcomes(const LaneMember& member, Sends* out) const;
 
   bool can_be_pulled() const { return spec_.pull != nullptr; }
   size_t slots() const { return slots_.size(); }
-  // The oldest slot that is open, or null.
+  // Returns the oldest open slot and sets *round, or returns null.
   const RoundSlot* OldestOpen(uint64_t* round) const;
-  // `floor_moved`: since slots were last looked through for what has enough.
+  // Holds after every event; see RoundLane::Check. `floor_moved`: the floor has moved since
+  // CloseReadySlots was last called.
   Status Check(bool floor_moved) const;
 
  private:
   friend class RoundLanePeer;  // of the tests
-  // The slot of a contribution, opened if needed; null if the contribution is stale or early.
+  // Returns the slot of a contribution; opens it if needed. Null if the contribution is stale or
+  // too early; then it is refused.
   RoundSlot* SlotFor(Peer from, const pb::Contribution& c, Sends* out);
   bool HasRoomFor(uint64_t round) const;
+  // A contribution to a closed slot is counted as late or repeated.
   void CountClosed(RoundSlot* slot, const pb::Contribution& c);
-  // Whether the slot can take what was coded with these scalers; empties it first if need be.
-  // Else the contribution is refused, or turned away until the lane has heard of its members.
-  bool TakesScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out);
-  // Adds a contribution that takes part; false if it was not taken.
+  // Whether the contribution was coded with the same scalers as those in the slot. A slot that has
+  // only contributions of removed members is emptied first. If not, the contribution is refused; it
+  // is refused only for now if it belongs to a newer membership.
+  bool AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out);
+  // Adds a contribution (not a Skip) to the slot's sum. Returns false if it was refused.
   bool AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,
              Sends* out);
-  bool HasEnough(uint64_t round, const RoundSlot& slot) const;
+  bool IsReadyToClose(uint64_t round, const RoundSlot& slot) const;
   void Close(uint64_t round, RoundSlot* slot, Sends* out);
   void SendOutcome(const RoundSlot& slot, Peer to, Sends* out) const;
   Status CheckHeld(const pb::Outcome::OfRound& held, const Bytes& payload) const;

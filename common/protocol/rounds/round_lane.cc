@@ -19,7 +19,8 @@ Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
   return {to, MakeRefuse(code, std::move(sentence), then)};
 }
 
-// The newest round whose result the sender has applied; nothing if the contribution is of no round.
+// The newest round whose result the sender has applied; nullopt if the contribution's form has no
+// round.
 std::optional<uint64_t> AppliedBy(const pb::Contribution& c) {
   switch (c.form_case()) {
     case pb::Contribution::kInRound:
@@ -51,13 +52,13 @@ void RoundLane::OnMembers(const pb::Members& members, Sends* out) {
   state_.members.OnMembers(members);
   if (!state_.open) return OpenIfComplete(out);
   AdvanceFloor();
-  AskAgain(out);
-  // Somebody whom they waited for may be gone.
+  OnFloorMoved(out);
+  // Slots may have waited for a member that was removed.
   for (auto& [name, cell] : cells_) {
-    cell.DropThoseGone();
-    cell.CloseWhatHasEnough(out);
+    cell.DropSlotsOfRemovedMembers();
+    cell.CloseReadySlots(out);
   }
-  if (is_newer) AskThoseTurnedAway(out);
+  if (is_newer) TellRefusedToResend(out);
 }
 
 void RoundLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
@@ -65,23 +66,24 @@ void RoundLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
   const LaneMember* member = state_.members.OnHello(from, hello, out);
   if (member == nullptr) return;
   if (!state_.open) {
-    state_.held_until = std::max(state_.held_until, hello.holds());
+    state_.held_until = std::max(state_.held_until, hello.newest_held());
     return OpenIfComplete(out);
   }
   AdvanceFloor();
   Welcome(from, out);
-  AskAgain(out);
-  if (!state_.IsElastic() || !member->known) return;
-  for (const auto& [name, cell] : cells_) cell.SendWhatItMissed(*member, out);
+  OnFloorMoved(out);
+  if (!state_.IsElastic() || !member->applied_known) return;
+  for (const auto& [name, cell] : cells_) cell.ResendMissedOutcomes(*member, out);
 }
 
 void RoundLane::OpenIfComplete(Sends* out) {
   const auto present = [](const LaneMember& member) { return member.present(); };
   if (state_.open || !state_.members.complete()) return;
-  // Nobody: everybody was removed.
+  // A membership without members does not open the lane.
   if (std::none_of(state_.members.begin(), state_.members.end(), present)) return;
   state_.open = true;
-  // Who has not shown what it has may be getting State older than what the others have by now.
+  // A member that has not reported what it has applied may get State that is older than that of the
+  // others.
   state_.floor = std::max(state_.floor, LeastApplied().value_or(0));
   for (const LaneMember& member : state_.members) {
     if (member.present()) Welcome(member.peer, out);
@@ -96,8 +98,8 @@ void RoundLane::GoBack(uint64_t round) {
   state_.floor = round;
   state_.held_until = round + 1;
   state_.stop_after = 0;
-  state_.turned_away.assign(state_.options.workers, false);
-  has_room_again_ = false;
+  state_.refused_for_now.assign(state_.options.workers, false);
+  floor_moved_ = false;
 }
 
 void RoundLane::Welcome(Peer to, Sends* out) const {
@@ -112,7 +114,7 @@ void RoundLane::OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied)
   LaneMember* member =
       state_.members.Find(rank, incarnation, state_.options.safeguards.fence_incarnations);
   if (member == nullptr) return;
-  LaneMembers::ShowApplied(member, applied);
+  LaneMembers::SetApplied(member, applied);
   if (state_.open) AdvanceFloor();
 }
 
@@ -120,7 +122,7 @@ std::optional<uint64_t> RoundLane::LeastApplied() const {
   std::optional<uint64_t> least;
   for (const LaneMember& member : state_.members) {
     if (!member.present()) continue;
-    if (!member.known) return std::nullopt;
+    if (!member.applied_known) return std::nullopt;
     least = std::min(least.value_or(member.applied), member.applied);
   }
   return least;
@@ -130,21 +132,21 @@ void RoundLane::AdvanceFloor() {
   const uint64_t least = LeastApplied().value_or(0);
   if (least <= state_.floor) return;
   state_.floor = least;
-  has_room_again_ = true;
+  floor_moved_ = true;
   for (auto& [name, cell] : cells_) cell.DropUpTo(least);
 }
 
-void RoundLane::AskAgain(Sends* out) {
-  if (!std::exchange(has_room_again_, false)) return;
-  // A slot may have waited for an older one that the floor took away.
-  for (auto& [name, cell] : cells_) cell.CloseWhatHasEnough(out);
-  AskThoseTurnedAway(out);
+void RoundLane::OnFloorMoved(Sends* out) {
+  if (!std::exchange(floor_moved_, false)) return;
+  // A slot may have waited for an older one that was dropped because the floor passed it.
+  for (auto& [name, cell] : cells_) cell.CloseReadySlots(out);
+  TellRefusedToResend(out);
 }
 
-void RoundLane::AskThoseTurnedAway(Sends* out) {
+void RoundLane::TellRefusedToResend(Sends* out) {
   for (uint32_t rank = 0; rank < state_.members.size(); ++rank) {
-    if (!state_.turned_away[rank]) continue;
-    state_.turned_away[rank] = false;
+    if (!state_.refused_for_now[rank]) continue;
+    state_.refused_for_now[rank] = false;
     const Peer peer = state_.members[rank].peer;
     if (peer != 0) out->push_back(Refuse(peer, 0, "there is room again", pb::Refuse::again));
   }
@@ -167,7 +169,7 @@ void RoundLane::OnMessage(Peer from, const Message& message, Sends* out) {
     out->push_back(
         Refuse(from, kMismatch, "a message of this type does not belong here", pb::Refuse::ignore));
   }
-  if (state_.open) AskAgain(out);
+  if (state_.open) OnFloorMoved(out);
 }
 
 void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
@@ -183,7 +185,7 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
                           pb::Refuse::ignore));
     return;
   }
-  if (!state_.open) return;  // it will come again: its sender has not been welcomed
+  if (!state_.open) return;  // not welcomed yet; the sender will repeat it
   RoundCell* cell = Find(name);
   if (const std::string wrong = WhatIsWrong(cell, c, payload); !wrong.empty()) {
     ++state_.counters.bad;
@@ -191,8 +193,8 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
     return;
   }
   if (c.has_pull()) return cell->Pull(from, c, out);
-  if (c.has_late()) cell->CountLate(c);  // before the floor takes the slot away
-  LaneMembers::ShowApplied(member, *AppliedBy(c));
+  if (c.has_late()) cell->CountLate(c);  // before AdvanceFloor drops the slot
+  LaneMembers::SetApplied(member, *AppliedBy(c));
   AdvanceFloor();
   if (!c.has_late()) cell->Contribute(from, c, payload, out);
 }
@@ -215,7 +217,7 @@ void RoundLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, const Byte
                        Sends* out) {
   RoundCell* cell = Find({kind, held.bucket(), held.chunk()});
   if (!state_.members.IsPeer(from) || !state_.open || cell == nullptr) return;
-  if (held.has_of_round()) return cell->TakeBack(from, held, payload, out);
+  if (held.has_of_round()) return cell->RestoreFromOutcome(from, held, payload, out);
   ++state_.counters.bad;
   out->push_back(Refuse(from, kMismatch, "a held outcome is of no round, and this lane has rounds",
                         pb::Refuse::leave));
@@ -239,7 +241,8 @@ std::vector<uint32_t> RoundLane::Missing() const {
   }
   std::vector<uint32_t> missing;
   for (uint32_t rank = 0; oldest != nullptr && rank < state_.members.size(); ++rank) {
-    if (oldest->come(rank) == 0 && state_.IsRequired(state_.members[rank])) missing.push_back(rank);
+    if (oldest->arrived_incarnation(rank) == 0 && state_.IsRequired(state_.members[rank]))
+      missing.push_back(rank);
   }
   return missing;
 }
@@ -248,14 +251,14 @@ Status RoundLane::Check() const {
   const uint64_t least = LeastApplied().value_or(0);
   TERN_HOLDS(!state_.open || state_.floor >= least, "lane: its floor is ", state_.floor,
              ", and every member has applied ", least);
-  for (uint32_t rank = 0; rank < state_.turned_away.size(); ++rank) {
-    TERN_HOLDS(!state_.turned_away[rank] || state_.IsElastic(), "lane: turned rank ", rank,
+  for (uint32_t rank = 0; rank < state_.refused_for_now.size(); ++rank) {
+    TERN_HOLDS(!state_.refused_for_now[rank] || state_.IsElastic(), "lane: turned rank ", rank,
                " away, and has neither a quorum nor shrinks");
   }
   for (const auto& [name, cell] : cells_) {
     TERN_HOLDS(state_.open || cell.slots() == 0, ToString(name, state_.floor), ": keeps ",
                cell.slots(), " rounds, and the lane is not open");
-    TERN_RETURN_IF_ERROR(cell.Check(/*floor_moved=*/has_room_again_));
+    TERN_RETURN_IF_ERROR(cell.Check(/*floor_moved=*/floor_moved_));
   }
   return Ok();
 }

@@ -1,25 +1,26 @@
-// The state machine of one lane of a server shard in rounds: everything that arrives at one socket
-// and is added up over the workers (scalers and figures on control, pushes on a data socket). One
-// instance per thread.
+// A lane of a server shard in a job with rounds: adds up what arrives at one socket over the
+// workers (scalers and figures on the control lane, pushes on a data lane). One thread calls it.
 //
-// What a cell goes through in one round is drawn in round_slot.h. The first contribution opens a
-// slot, enough of them close it. Repeats are dropped. An invalid one is refused, and the slot
-// starts again, empty: workers repeat what is not answered.
+// A slot is one cell in one round; round_slot.h has the diagram of its states. The first
+// contribution opens a slot, and enough contributions close it. Repeated contributions are ignored.
+// An invalid contribution is refused, and its slot starts again, empty; workers repeat what is not
+// answered.
 //
-// Enough contributions: of all members; with `quorum` the first that many of them; under `shrink`
-// of those members that are not fetching State. A removed member is not waited for, but its
-// contribution counts. A slot does not close while an older one of its cell is open. An outcome
-// says who contributed.
+// Enough are the contributions of all members; with `quorum`, the first `quorum` contributions;
+// under `shrink`, those of all members that are not fetching State. A slot does not wait for a
+// removed member, but a contribution that it made before counts. A slot does not close while an
+// older slot of its cell is open. An outcome names the ranks that contributed.
 //
-// An outcome is final once any worker has it, even if the server restarts and loses it. So a blank
-// lane does not close a round of which a member may hold an outcome until all members have
-// contributed to it: the member that holds it does not contribute, but hands it back.
+// An outcome is final once any worker has it, even if the server restarts and loses it. So a
+// restarted lane closes a round of which a member may keep an outcome only when all members have
+// contributed to it. A member that keeps the outcome does not contribute; it hands the outcome
+// back.
 //
-// The floor is the least applied round over the members. It does not move while a member that
-// replaced another has not reported what it has applied (its State may be as old as the floor). A
-// lane starts blank, and opens when every member has said hello on it, so a restarted server knows
-// its floor before it takes contributions: the least applied round, or 0 while a member has not
-// reported its own.
+// The floor is the minimum over the members of the newest round that each has applied. It does not
+// move while a new member has not reported what it has applied, because that member's State may be
+// as old as the floor. A lane opens when every member has said hello on it. So a restarted server
+// knows its floor before it accepts contributions; the floor is 0 if a member has not reported what
+// it has applied.
 #pragma once
 
 #include <cstdint>
@@ -42,32 +43,33 @@ class RoundLane : public Lane {
 
   void OnMembers(const pb::Members& members, Sends* out) override;
   void OnHello(Peer from, const pb::Hello& hello, Sends* out) override;
-  // Takes contributions and retained outcomes; refuses anything else.
+  // Handles contributions and outcomes that workers hand back; refuses any other message.
   void OnMessage(Peer from, const Message& message, Sends* out) override;
-  // A heartbeat reports what a rank has applied.
+  // A heartbeat reports that a rank has applied all rounds up to `applied`.
   void OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) override;
-  // The next round that closes in the leading cell is the job's last.
+  // Ends the job soon: when the next round closes in the leading cell, the lane decides the job's
+  // last round, `window` rounds later.
   void OnStop() override { state_.stop_requested = true; }
-  // The job continues after `round`, whatever happened since: all slots are dropped, and all
-  // members, who are told elsewhere and say hello again. The next round does not close before all
-  // of them have contributed, so that they all pull the same state.
+  // The job goes back to its state after `round`. Drops all slots and forgets all members, which
+  // say hello again. The next round closes only when all members have contributed, so that all of
+  // them pull the same state first.
   void GoBack(uint64_t round);
 
   bool open() const override { return state_.open; }
   uint64_t floor() const override { return state_.floor; }
   const Counters& counters() const override { return state_.counters; }
-  // By rank: contributions that arrived after their slot had closed without them.
+  // By rank: contributions that arrived after their slot had closed.
   const std::vector<uint64_t>& late_by_rank() const { return state_.late_by_rank; }
-  // The number of slots of the cell that has most; at most MaxSlots().
+  // The number of slots of the cell that has most of them; at most MaxSlots().
   size_t slots() const;
   size_t MaxSlots() const { return state_.MaxSlots(); }
-  // For messages: the ranks whose contribution to the oldest open slot is missing.
+  // The ranks whose contribution to the oldest open slot is missing, for messages.
   std::vector<uint32_t> Missing() const;
 
-  // Holds after every event: a lane that is not open keeps no slot; its floor is not behind what
-  // all members have applied; of each cell (RoundCell), what is kept lies beyond the floor and
-  // within MaxSlots(), none that has enough stays open, and with every_round the closed rounds have
-  // no gap; of each slot (RoundSlot), its sum, its count and its outcome name the same ranks.
+  // Holds after every event. Lane: it has no slots while it is not open; its floor is not less than
+  // what all members have applied. Each cell: its slots are beyond the floor and at most
+  // MaxSlots(); no slot that has enough contributions is open; with every_round the closed rounds
+  // have no gap. Each slot: its sum, its count and its outcome name the same ranks.
   Status Check() const;
 
  private:
@@ -75,25 +77,26 @@ class RoundLane : public Lane {
 
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
                       Sends* out);
-  // Continues the sentence; empty if nothing is wrong. `cell`: null if the lane has none of the
-  // name.
+  // Returns what is wrong with the contribution, to follow its name in a sentence; empty if it is
+  // valid. `cell`: null if the lane has no such cell.
   std::string WhatIsWrong(const RoundCell* cell, const pb::Contribution& c,
                           const Bytes& payload) const;
   void OnHeld(Peer from, Kind kind, const pb::Outcome& outcome, const Bytes& payload, Sends* out);
   void OpenIfComplete(Sends* out);
   void Welcome(Peer to, Sends* out) const;
-  // The least round that every member has applied; nothing while one has not shown what it has.
+  // The minimum over the members of what each has applied; nullopt while a member has not reported
+  // it.
   std::optional<uint64_t> LeastApplied() const;
   void AdvanceFloor();
-  // After the floor has moved: closes what has enough, and tells workers whose contributions were
-  // refused for lack of room that there is room now. (OnApplied leaves it to the next event.)
-  void AskAgain(Sends* out);
-  void AskThoseTurnedAway(Sends* out);
+  // If the floor has moved: closes slots that are ready now, and tells workers whose contributions
+  // were refused for lack of room to send them again. (OnApplied leaves this to the next event.)
+  void OnFloorMoved(Sends* out);
+  void TellRefusedToResend(Sends* out);
   RoundCell* Find(const Cell& cell);
 
   RoundLaneState state_;
   std::map<Cell, RoundCell> cells_;
-  bool has_room_again_ = false;
+  bool floor_moved_ = false;
 };
 
 }  // namespace tern::protocol

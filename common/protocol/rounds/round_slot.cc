@@ -39,7 +39,7 @@ bool RoundSlot::Become(State next) {
 void RoundSlot::Open(std::unique_ptr<CellSum> sum) {
   if (!Become(State::kOpen)) return;
   sum_ = std::move(sum);
-  come_.assign(come_.size(), 0);
+  arrived_.assign(arrived_.size(), 0);
   added_.assign(added_.size(), false);
   contributors_ = 0;
   digest_ = 0;
@@ -53,14 +53,14 @@ Status RoundSlot::Add(uint32_t rank, uint64_t incarnation, uint64_t digest, cons
   TERN_RETURN_IF_ERROR(sum_->Add(rank, payload));
   digest_ = digest;
   added_[rank] = true;
-  come_[rank] = incarnation;
+  arrived_[rank] = incarnation;
   ++contributors_;
   return Ok();
 }
 
-void RoundSlot::Come(uint32_t rank, uint64_t incarnation) {
+void RoundSlot::MarkArrived(uint32_t rank, uint64_t incarnation) {
   TERN_REQUIRES(!added_[rank], "rank ", rank, " comes again, and is in the sum");
-  come_[rank] = incarnation;
+  arrived_[rank] = incarnation;
 }
 
 void RoundSlot::Close(bool always) {
@@ -68,20 +68,20 @@ void RoundSlot::Close(bool always) {
   if (contributors_ != 0 || always) payload_ = sum_->Close();
   sum_.reset();
   outcome_.mutable_of_round()->set_contributors(contributors_);
-  outcome_.mutable_of_round()->set_who(WhoBytes(added_));
+  outcome_.mutable_of_round()->set_contributor_bits(ContributorBits(added_));
 }
 
 void RoundSlot::Restore(const pb::Outcome& held, Bytes payload) {
   if (!Become(State::kRestored)) return;
   sum_.reset();
   for (uint32_t rank = 0; rank < added_.size(); ++rank) {
-    added_[rank] = IsIn(held.of_round().who(), rank);
-    come_[rank] = added_[rank] ? 1 : 0;
+    added_[rank] = Contributed(held.of_round().contributor_bits(), rank);
+    arrived_[rank] = added_[rank] ? 1 : 0;
   }
   contributors_ = held.of_round().contributors();
   digest_ = 0;
   outcome_ = held;
-  outcome_.mutable_of_round()->set_who(WhoBytes(added_));
+  outcome_.mutable_of_round()->set_contributor_bits(ContributorBits(added_));
   payload_ = std::move(payload);
 }
 
@@ -93,7 +93,7 @@ Status RoundSlot::Check(const Cell& cell, uint64_t round) const {
   uint32_t added = 0;
   for (uint32_t rank = 0; rank < added_.size(); ++rank) {
     added += added_[rank];
-    TERN_HOLDS(!added_[rank] || come_[rank] != 0, ToString(cell, round), ": rank ", rank,
+    TERN_HOLDS(!added_[rank] || arrived_[rank] != 0, ToString(cell, round), ": rank ", rank,
                " is in the sum, and has not come");
   }
   TERN_HOLDS(added == contributors_, ToString(cell, round), ": counts ", contributors_,
@@ -112,7 +112,8 @@ Status RoundSlot::Check(const Cell& cell, uint64_t round) const {
   TERN_HOLDS(told.contributors() == contributors_, ToString(cell, round), ": its outcome tells of ",
              told.contributors(), " contributors, it has ", contributors_);
   for (uint32_t rank = 0; rank < added_.size(); ++rank) {
-    TERN_HOLDS(IsIn(told.who(), rank) == added_[rank], ToString(cell, round), ": rank ", rank,
+    TERN_HOLDS(Contributed(told.contributor_bits(), rank) == added_[rank], ToString(cell, round),
+               ": rank ", rank,
                added_[rank] ? " is in the sum, and its outcome does not name it"
                             : " is named by the outcome, and is not in the sum");
   }

@@ -1,15 +1,16 @@
-// A slot: one cell in one round.
+// A slot of a RoundLane: one cell in one round. Its states:
 //
-//   kNew ---Open---> kOpen ---Close---> kClosed        dropped when the floor is at its round,
-//     |              |  ^ |                            an open one also to start again empty
+//   kNew ---Open---> kOpen ---Close---> kClosed
+//     |              |  ^ |
 //     |              |  +-+ Open: starts again, empty
 //     +---Restore----+----------------> kRestored
 //
-//   kOpen      each contribution counts once. One that takes no part (skip) has come, and adds
-//              nothing
-//   kClosed    the outcome is kept, and sent again to workers that repeat a contribution or come
-//              late
-//   kRestored  the same, of an earlier life of the server: a worker handed the outcome back
+//   kOpen      each contribution counts once. A Skip counts as arrived, but adds nothing
+//   kClosed    the outcome is kept, and sent again to a worker that repeats itself or is late
+//   kRestored  like kClosed; a worker handed back the outcome of a previous server process
+//
+// The cell drops a slot when the floor reaches its round. It also drops an open slot that must
+// start again empty.
 #pragma once
 
 #include <cstdint>
@@ -26,47 +27,52 @@ class RoundSlot {
  public:
   enum class State : uint8_t { kNew, kOpen, kClosed, kRestored };
 
-  explicit RoundSlot(size_t workers) : come_(workers), added_(workers) {}
+  explicit RoundSlot(size_t workers) : arrived_(workers), added_(workers) {}
 
-  // REQUIRES not closed.
+  // Starts with an empty sum; forgets earlier contributions to it. REQUIRES not closed.
   void Open(std::unique_ptr<CellSum> sum);
-  // Counts a contribution, coded with the scalers of `digest`. After an error (the payload is not
-  // one) the slot must be dropped. REQUIRES open, the rank not in the sum, and the digest of those
-  // who are.
+  // Adds a contribution to the sum. `digest`: of the scalers with which it was coded. Error: the
+  // payload is invalid, and the slot must be dropped. REQUIRES an open slot, a rank that is not in
+  // the sum, and the digest of the contributions in the sum.
   Status Add(uint32_t rank, uint64_t incarnation, uint64_t digest, const Bytes& payload);
-  // The rank takes no part (open), or comes late (closed). REQUIRES that it has not come.
-  void Come(uint32_t rank, uint64_t incarnation);
-  // The payload becomes that of the sum; it is empty if nobody is in it, unless `always`. REQUIRES
-  // open.
+  // The rank has arrived without adding to the sum: it skips (open slot) or is late (closed slot).
+  // REQUIRES that it has not arrived before.
+  void MarkArrived(uint32_t rank, uint64_t incarnation);
+  // Closes the sum, whose answer becomes the payload. If no rank is in the sum, the payload is
+  // empty, unless `always`. REQUIRES an open slot.
   void Close(bool always);
-  // Takes over the outcome of an earlier life. REQUIRES that it names as many ranks as it counts,
-  // and not closed.
+  // Adopts the outcome of a previous server process. REQUIRES a slot that is not closed, and an
+  // outcome that names as many ranks as it counts.
   void Restore(const pb::Outcome& held, Bytes payload);
-  void DropPayload() { payload_ = Bytes(); }  // to show that it is needed
+  void DropPayload() { payload_ = Bytes(); }  // for tests that show that the payload must be kept
 
   State state() const { return state_; }
   bool closed() const { return state_ == State::kClosed || state_ == State::kRestored; }
-  // The incarnation of the rank that has come (1 if only a restored outcome tells so), or 0.
-  uint64_t come(uint32_t rank) const { return come_[rank]; }
+  // The incarnation with which the rank arrived; 1 if only a restored outcome says that it did; 0
+  // if it has not arrived.
+  uint64_t arrived_incarnation(uint32_t rank) const { return arrived_[rank]; }
   bool added(uint32_t rank) const { return added_[rank]; }
   uint32_t contributors() const { return contributors_; }
   uint64_t digest() const { return digest_; }
-  pb::Outcome& outcome() { return outcome_; }  // closed; the lane adds what it decides
+  // Of a closed slot; the cell adds the fields that it decides
+  pb::Outcome& outcome() { return outcome_; }
   const pb::Outcome& outcome() const { return outcome_; }
   const Bytes& payload() const { return payload_; }
+  // Holds after every event; see RoundLane::Check. `cell` and `round` are for the message.
   Status Check(const Cell& cell, uint64_t round) const;
 
  private:
   friend class RoundLanePeer;  // of the tests
-  // The only way from state to state. False, and nothing changes, where the drawing has no arrow.
+  // Every change of the state goes through here. Returns false, without a change, if the diagram
+  // has no such arrow.
   bool Become(State next);
 
   State state_ = State::kNew;
-  std::unique_ptr<CellSum> sum_;  // while open
-  std::vector<uint64_t> come_;    // by rank
-  std::vector<bool> added_;       // by rank: whether it is in the sum
-  uint32_t contributors_ = 0;     // how many are in the sum
-  uint64_t digest_ = 0;           // of the scalers that all of them used
+  std::unique_ptr<CellSum> sum_;   // while open
+  std::vector<uint64_t> arrived_;  // by rank
+  std::vector<bool> added_;        // by rank: whether it is in the sum
+  uint32_t contributors_ = 0;      // how many are in the sum
+  uint64_t digest_ = 0;            // of the scalers that all of them used
   pb::Outcome outcome_;
   Bytes payload_;
 };

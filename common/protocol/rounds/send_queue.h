@@ -1,17 +1,18 @@
-// A worker's contributions that are not answered yet, and which of them may be sent. What one goes
-// through:
+// A worker's contributions that are not answered yet, and which of them may be sent. The states of
+// one:
 //
 //   Put --> kWaiting --credit, lane up--> kSent --outcome--> (dropped)
 //              ^                          |   ^ |
 //              +-----its lane comes up----+   +-+ its lane has been silent: sent again
 //
-// Credit: the bytes of unanswered pushes on a lane are at most `credit_bytes`, except that the
-// first of them in plan order may always be sent. So all workers push to the first open cell,
-// although scalers do not come back to all of them in the same order; a server holds at most about
-// workers * credit bytes per lane.
+// Credit: the unanswered pushes that were sent on a lane have at most `credit_bytes` bytes, except
+// that the lane's first unanswered push in plan order may always be sent. This exception prevents a
+// deadlock: workers may get their scalers back in different orders, but all of them push to the
+// first open cell. A server holds at most about workers * credit_bytes bytes per lane.
 //
-// Priority: of the pushes that wait for credit, those of older exchanges go first, and in one those
-// of the last bucket, which has the first tensors: the next forward needs their layers first.
+// Priority: of the pushes that wait for credit, those of the oldest exchange are sent first. Within
+// an exchange the last bucket is first, because it has the first tensors, which the next forward
+// pass needs first.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,8 @@ namespace tern::protocol {
 
 // Order of sending: by exchange, then by priority.
 struct ExchangeKey {
-  uint64_t exchange = 0;  // as ExchangeOf() says; so pulls come first
+  // See ExchangeOf(): the round or clock, or 0 for pulls, which so come first
+  uint64_t exchange = 0;
   Cell cell;
   auto Order() const { return std::tuple(exchange, cell.kind, ~cell.bucket, cell.chunk); }
   auto operator<=>(const ExchangeKey& other) const { return Order() <=> other.Order(); }
@@ -42,7 +44,7 @@ class SendQueue {
   struct Entry {
     LaneRef lane;
     Contribution contribution;
-    uint64_t pull = 0;  // the number of a pull
+    uint64_t pull = 0;  // the number of a pull; else 0
     State state = State::kWaiting;
     Time sent_at{};
   };
@@ -50,33 +52,34 @@ class SendQueue {
 
   explicit SendQueue(uint64_t credit_bytes) : credit_bytes_(credit_bytes) {}
 
-  // REQUIRES that nothing of this key is here.
+  // Adds a waiting contribution. REQUIRES that the key is not in the queue.
   void Put(const ExchangeKey& key, Entry entry);
   // The entry of this key, or null.
   const Entry* Find(const ExchangeKey& key) const;
   void Drop(const ExchangeKey& key);
-  // Whether something of the exchanges up to this one is here, but for pulls.
+  // Whether the queue has a contribution, not a pull, of an exchange up to this one.
   bool HasUpTo(uint64_t exchange) const;
-  // Drops that.
+  // Drops those.
   void DropUpTo(uint64_t exchange);
   void Clear();
   bool empty() const { return entries_.empty(); }
 
-  // What to send on a lane that is up, in this order; it counts as sent. Valid until the next call.
+  // Returns what to send now on a lane that is up, in this order, and marks it as sent. Valid until
+  // the next call of a member.
   std::vector<const Item*> Next(LaneRef lane, Time now);
-  // What to send again, of those sent: those for which `due` holds.
+  // Returns the sent ones for which `due` holds, to send them again.
   std::vector<const Item*> Again(Time now, const std::function<bool(LaneRef, Time sent_at)>& due);
-  // Whatever was sent on the lane waits again.
+  // Marks everything that was sent on the lane as waiting.
   void Unsend(LaneRef lane);
 
   // Holds after every event: the unanswered bytes of a lane are those of its sent pushes; pulls,
-  // and nothing else, have numbers. Of a lane that is up (as `up` says) the first push has been
-  // sent. Of exchanges up to `applied` nothing is here but pulls.
+  // and nothing else, have numbers; the first push of a lane that is up (as `up` says) is sent; of
+  // exchanges up to `applied` the queue has only pulls.
   Status Check(const std::function<bool(LaneRef)>& up, uint64_t applied) const;
 
  private:
   friend class ExchangePeer;  // of the tests
-  // The only way from state to state; keeps the account of credit.
+  // Every change of an entry's state goes through here, because it changes the lane's credit.
   void Become(Item* item, State next);
   // The lane's first unanswered push in plan order, or null.
   const Item* FirstPush(LaneRef lane) const;
@@ -85,7 +88,7 @@ class SendQueue {
 
   uint64_t credit_bytes_;
   std::map<ExchangeKey, Entry> entries_;
-  std::map<LaneRef, uint64_t> unanswered_bytes_;  // of sent pushes, by lane that had any
+  std::map<LaneRef, uint64_t> unanswered_bytes_;  // sum over the sent pushes of each lane
 };
 
 }  // namespace tern::protocol

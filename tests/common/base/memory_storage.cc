@@ -106,18 +106,18 @@ std::error_code MemoryStorage::Rename(const std::string& from, const std::string
       Apply(change, &durable_);
       return true;
     });
-    Do({Change::Type::kRenameFolder, from, to, nullptr});
+    Record({Change::Type::kRenameFolder, from, to, nullptr});
     return {};
   }
   const auto found = now_.files.find(from);
   if (found == now_.files.end() || !HasFolderOf(to)) return NoSuchFile();
-  Do({Change::Type::kRename, from, to, found->second});
+  Record({Change::Type::kRename, from, to, found->second});
   return {};
 }
 
 void MemoryStorage::Remove(const std::string& path) {
   if (!now_.files.contains(path) || Next() == Fate::kLost) return;
-  Do({Change::Type::kRemove, path, "", nullptr});
+  Record({Change::Type::kRemove, path, "", nullptr});
 }
 
 std::error_code MemoryStorage::CreateFolders(const std::string& folder) {
@@ -140,7 +140,7 @@ void MemoryStorage::FlushFolder(const std::string& folder) {
   });
 }
 
-void MemoryStorage::Do(const Change& change) {
+void MemoryStorage::Record(const Change& change) {
   Apply(change, &now_);
   pending_.push_back(change);
 }

@@ -1,6 +1,6 @@
-// A file system in memory, for tests: it stops in the middle of a change, forgets what was not
-// flushed, tears what was written last, and refuses writes. Holds exactly what storage.h says is
-// durable, and no more.
+// A file system in memory, for tests. It simulates a process or machine that dies in the middle of
+// a change, lost and torn writes, and a full disk. After a loss of power it keeps what storage.h
+// calls durable; other changes may or may not be there.
 #pragma once
 
 #include <array>
@@ -17,30 +17,31 @@
 
 namespace tern {
 
-// Of [0, n): what happens where several things may. REQUIRES n > 0.
+// Chooses one of n possibilities, as a number in [0, n). REQUIRES n > 0.
 using Choose = std::function<uint64_t(uint64_t n)>;
 
 class MemoryStorage : public Storage {
  public:
-  // --- What the machine goes through. A change is a call of one of the five that change something.
+  // --- Faults. A "change" is a call of one of the five methods that are not const.
 
-  // The process, or its machine, dies in the change that comes after `changes` more. It has no
-  // effect; but a write may have written a part of its bytes, or all, without flushing them.
+  // After `changes` more changes, the process or its machine dies in the next one. That change has
+  // no effect; but a Write may have written some or all of its bytes without flushing them.
   void StopAfter(uint64_t changes, Choose choose);
-  // After `changes` more, the disk is full for `count` changes: no write, rename or folder. A write
-  // leaves some of its bytes.
+  // After `changes` more changes, the disk is full for the next `count`: Write, Rename and
+  // CreateFolders fail. A Write leaves some of its bytes.
   void RefuseAfter(uint64_t changes, uint64_t count);
-  // Since StopAfter came true, no change has an effect.
+  // Whether the process has died as StopAfter says. From then on no change has an effect.
   bool stopped() const { return stopped_; }
-  // The process starts again, and finds all that it had done. Nothing is planned any more.
+  // The process starts again, and finds everything that it had done. Cancels StopAfter and
+  // RefuseAfter.
   void RestartProcess();
-  // The machine does: of what was not flushed each change is there or not, and bytes are there, or
-  // some of them, or zeros.
+  // The machine starts again after a loss of power. Each change that was not flushed is there or
+  // not; bytes that were not flushed are there, or some of them, or zeros.
   void RestartMachine(const Choose& choose);
-  // The file that was written last (1: the one before) has lost its second half, although it was
-  // flushed.
+  // Damages the file that was written last (`back` 0) or the one before (`back` 1): cuts off its
+  // second half, although it was flushed.
   void Tear(size_t back);
-  uint64_t changes() const { return changes_; }  // that were asked for
+  uint64_t changes() const { return changes_; }  // how many were requested so far
 
   Status Write(const std::string& path, std::string_view bytes) override;
   std::error_code Rename(const std::string& from, const std::string& to) override;
@@ -62,7 +63,7 @@ class MemoryStorage : public Storage {
     std::map<std::string, FilePtr> files;  // by path
     std::set<std::string> folders;
   };
-  // A change of names that is not durable yet.
+  // A change of names (not of a file's bytes) that may not be durable yet.
   struct Change {
     enum class Type { kCreate, kRemove, kRename, kRenameFolder };
     Type type;
@@ -71,17 +72,19 @@ class MemoryStorage : public Storage {
   };
   enum class Fate { kDone, kRefused, kLost };
 
+  // Counts one more change, and says what becomes of it.
   Fate Next();
-  void Do(const Change& change);
+  // Applies a change now; it becomes durable when its folder is flushed.
+  void Record(const Change& change);
   static void Apply(const Change& change, Names* names);
   static bool Touches(const Change& change, const std::string& folder);
   bool HasFolderOf(const std::string& path) const;
 
   Names now_, durable_;
   std::vector<Change> pending_;
-  std::array<FilePtr, 2> newest_;  // that were written
+  std::array<FilePtr, 2> newest_;  // the files written last, newest first
   uint64_t changes_ = 0;
-  uint64_t stop_at_ = UINT64_MAX, refuse_from_ = UINT64_MAX, refuse_to_ = 0;  // of changes_
+  uint64_t stop_at_ = UINT64_MAX, refuse_from_ = UINT64_MAX, refuse_to_ = 0;  // values of changes_
   Choose choose_;
   bool stopped_ = false;
 };

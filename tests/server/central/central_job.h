@@ -1,5 +1,5 @@
-// A small job whose servers hold the parameters, with gradients of a given analytic problem, for
-// the tests that compare with references in double precision.
+// A small job whose servers hold the parameters, with gradients of an analytic problem. For tests
+// that compare with references in double precision.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,10 +20,11 @@
 namespace tern::server {
 
 // Four workers, a dense net of 803 parameters in chunks of at most 256, codec fp32, one server with
-// one data lane, 40 steps. `overrides` as of --set.
+// one data lane, 40 steps. `overrides`: KEY=VALUE, like tern's --set.
 std::unique_ptr<setup::Setup> CentralJob(const std::vector<std::string>& overrides);
 
-// g_k = a_k (w_k - b_k(rank, step)): quadratic, another for every worker and step.
+// The gradient of a quadratic problem, a different one for every worker and step: g_k = a_k (w_k -
+// b_k(rank, step)).
 template <typename Float>
 std::vector<Float> GradientAt(uint32_t rank, uint64_t step, const std::vector<Float>& w) {
   std::vector<Float> g(w.size());
@@ -37,47 +38,49 @@ std::vector<Float> GradientAt(uint32_t rank, uint64_t step, const std::vector<Fl
   return g;
 }
 
-// |a - b| / |b|, 2-norms.
+// The relative error |a - b| / |b| in 2-norms.
 double RelativeDistance(const std::vector<float>& a, const std::vector<double>& b);
 
 std::vector<double> InDouble(const std::vector<float>& values);
 
-// One chunk's part of a whole model's values, as a worker pushes it.
+// A worker's push of one chunk: the chunk's range of the model's `values`.
 Bytes EncodePush(const setup::Setup& job, const protocol::Chunk& chunk,
                  const std::vector<float>& values, uint32_t rank, uint64_t round);
-// What a worker makes of an answer: values of the chunk's part of `held` change.
+// Applies an answer as a worker does: changes the chunk's range of `held`.
 void TakeAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool whole,
                 const Bytes& payload, std::vector<float>* held);
 
 const std::vector<const protocol::Chunk*> ChunksOf(const setup::Setup& job);
 Rate RateOf(const setup::Setup& job);
 
-// The workers of an asynchronous job around its one lane, all in this thread.
+// The workers and the one lane of an asynchronous job, all in this thread.
 class ClockDrill {
  public:
   // `checkpoints` outlive it; null: the job has some that no run begins in.
   explicit ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints = nullptr);
 
-  // `rank` pushes all chunks and takes what comes; so do all whose answers this releases.
+  // `rank` pushes all chunks and applies the answers. Other ranks whose delayed answers this
+  // releases apply theirs.
   void Push(uint32_t rank, const std::vector<float>& values);
-  // Pushes number `from` to `to` of a random order that is the same each time.
+  // Makes pushes number `from` to `to` of a fixed random order of ranks.
   void PushOn(int from, int to);
-  // Asks for the newest weights, saying which it holds.
+  // The rank pulls the newest weights; the pull says which version it holds.
   void Pull(uint32_t rank);
   // All workers say hello to a lane that has gone back.
   void GreetAll();
-  // As a new incarnation of the rank, which holds nothing, and pulls.
+  // A new incarnation of the rank, which holds no weights, joins and pulls.
   void Rejoin(uint32_t rank);
   // This server's workers are in the same state as another's.
   void TakeWorkersOf(const ClockDrill& other);
   std::vector<float> PullAverage(uint32_t rank);
 
-  // What the newest answer made of a rank's weights; those of the start before.
+  // A rank's weights after its newest answer; before the first answer, the initial weights.
   const std::vector<float>& held(uint32_t rank) const { return held_[rank]; }
   bool waiting(uint32_t rank) const { return waiting_[rank]; }
   bool stopped(uint32_t rank) const { return stopped_[rank]; }
   uint64_t clock(uint32_t rank) const { return clocks_[rank]; }
-  // Bytes of the newest answers, all chunks, and whether they were whole.
+  // The bytes of the newest answers, over all chunks, and whether they were complete weights in
+  // fp32.
   size_t answer_bytes() const { return answer_bytes_; }
   bool whole() const { return whole_; }
   CentralLane& central() { return *central_; }
@@ -86,7 +89,7 @@ class ClockDrill {
   void Carry(const protocol::Sends& sends);
   void Greet(uint32_t rank);
   void PullAs(uint32_t rank, bool holds);
-  // Without a form.
+  // Makes a contribution whose form is not set yet.
   protocol::Message Say(uint32_t rank, const protocol::Chunk& chunk) const;
 
   const setup::Setup& job_;
@@ -102,14 +105,14 @@ class ClockDrill {
   bool whole_ = false;
 };
 
-// The workers of a synchronous job around the cells of its one lane, all in this thread.
+// The workers of a synchronous job and the cells of its one lane, all in this thread.
 class RoundDrill {
  public:
   explicit RoundDrill(const setup::Setup& job);
-  // A round to which ranks[i] pushes values[i].
+  // Plays a round to which ranks[i] pushes values[i].
   void Round(const std::vector<std::vector<float>>& values, const std::vector<uint32_t>& ranks);
 
-  // What every worker holds.
+  // The weights that every worker holds.
   const std::vector<float>& held() const { return held_; }
   size_t answer_bytes() const { return answer_bytes_; }
   const std::vector<std::unique_ptr<CentralRounds>>& cells() const { return cells_; }
@@ -122,7 +125,7 @@ class RoundDrill {
   size_t answer_bytes_ = 0;
 };
 
-// Numbers below `bound` in an order that is the same each time: which worker pushes next.
+// A fixed pseudo-random sequence of numbers below `bound`: the rank that pushes next.
 class Order {
  public:
   explicit Order(uint64_t seed) : state_(seed) {}

@@ -1,5 +1,5 @@
-// Changes on their way down, by every codec that a job may use for them: how far the workers'
-// weights are from the servers', and how many bytes travel.
+// Sends central weights as changes, with every codec that a job may use for them: how far the
+// workers' weights are from the server's, and how many bytes are sent.
 #include "server/central/down_link.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ std::unique_ptr<setup::Setup> JobOf(const std::string& codec) {
   return CentralJob(overrides);
 }
 
-// Servers' weights that walk at random, and a worker that is told of every step.
+// A server whose weights make a random walk, and a worker that gets every change.
 class Walk {
  public:
   explicit Walk(const setup::Setup& job)
@@ -60,13 +60,13 @@ class Walk {
     const std::span<const float> known = down_.Held(0, w_);
     ASSERT_TRUE(std::equal(known.begin(), known.end(), held_.begin()));
   }
-  // Root mean square of what the worker's weights are away, in updates.
+  // The root mean square of the difference between worker and server, in units of one update.
   double Distance() const {
     double sum = 0;
     for (size_t i = 0; i < w_.size(); ++i) sum += std::pow(w_[i] - held_[i], 2);
     return std::sqrt(sum / static_cast<double>(w_.size())) / kUpdate;
   }
-  // The farthest of so many steps.
+  // The largest distance in so many steps.
   double FarthestOf(int steps) {
     double farthest = 0;
     for (int i = 0; i < steps && !testing::Test::HasFatalFailure(); ++i) {
@@ -75,7 +75,7 @@ class Walk {
     }
     return farthest;
   }
-  // The newest answer, and the change that it tells of.
+  // The newest answer, and the change that it encodes.
   const Bytes& answer() const { return answer_; }
   const std::vector<float>& change() const { return change_; }
   uint64_t version() const { return version_; }
@@ -121,8 +121,8 @@ std::vector<std::string> AllowedCodecs() {
 
 class Changes : public testing::TestWithParam<std::string> {};
 
-// What a code leaves out is in the next change. A codec that makes it smaller keeps the distance
-// within some updates; that of a drawn one grows (below).
+// What a code leaves out is part of the next change. With a codec whose error is smaller than the
+// change, the distance stays within a few updates; with a random code it grows (see below).
 TEST_P(Changes, KeepWorkersWithinSomeUpdatesOfTheServers) {
   const auto job = JobOf(GetParam());
   Walk walk(*job);
@@ -162,7 +162,8 @@ TEST_P(Changes, AreCheckedAsTheCodeOfOneSender) {
 INSTANTIATE_TEST_SUITE_P(By, Changes, testing::ValuesIn(AllowedCodecs()),
                          [](const auto& info) { return info.param; });
 
-// Why validation refuses drawn codes: put in below it, ternary takes the workers ever farther away.
+// Why validation refuses random codes: with ternary, set behind validation's back, the distance
+// grows without bound.
 TEST(ChangesByTernaryCodes, WouldTakeWorkersEverFartherFromTheServers) {
   const auto job = JobOf("fp32");
   codec::Options options;

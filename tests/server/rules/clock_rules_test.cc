@@ -28,7 +28,7 @@ class Reference {
   }
   virtual ~Reference() = default;
 
-  // What `rank` pushes is from held[rank]; this gives the weights that it goes on from.
+  // Applies a push that `rank` computed at held[rank]; returns the weights from which it continues.
   void Push(uint32_t rank, const Values& g) {
     held[rank] = Change(rank, g);
     taken_at[rank] = changes;
@@ -184,7 +184,7 @@ TEST_P(ClockRules, FollowItsEquations) {
     reference->Push(rank, GradientAt(rank, step, reference->held[rank]));
     ASSERT_LT(RelativeDistance(drill.held(rank), reference->w), 1e-5) << "push " << push;
   }
-  // The problem moves the weights: agreeing says something.
+  // The weights have changed, so the comparison means something.
   EXPECT_GT(RelativeDistance(InitialWeights(*job), reference->w), 0.3);
 }
 

@@ -84,7 +84,8 @@ void Fetching::OnInstalled(uint64_t applied, Time now, SessionActions* out) {
   state_.has = SessionState::Has::kState;
   SendReady(out);
   heartbeats_.Send(now, out);
-  // Now the lanes may know what it has: they send it what closed after that.
+  // A hello now tells the lanes what this worker has applied. They answer with the outcomes that
+  // closed since.
   const SessionState::Origin& origin = *state_.origin;
   if (state_.options.unsolicited || origin.begin.has_value() || origin.resume.has_value())
     state_.links.GreetAllUp(now, out);
@@ -97,7 +98,7 @@ void Fetching::DropState() {
   giver_ = StateGiver(state_.incarnation, state_.options.piece_bytes);
 }
 
-void Fetching::BeginAnew() { taker_ = StateTaker(state_.options.max_state_bytes); }
+void Fetching::ForgetFetched() { taker_ = StateTaker(state_.options.max_state_bytes); }
 
 void Fetching::OnStateWant(const pb::StateWant& want, SessionActions* out) {
   if (!state_.has_state()) return;
@@ -107,7 +108,7 @@ void Fetching::OnStateWant(const pb::StateWant& want, SessionActions* out) {
 }
 
 void Fetching::OnSnapshot(const Bytes& state, uint64_t applied, SessionActions* out) {
-  if (!state_.has_state()) return;  // it was dropped meanwhile
+  if (!state_.has_state()) return;  // the state was discarded since the snapshot was requested
   for (Message& piece : giver_.OnSnapshot(state, applied, state_.stop_after))
     out->push_back(SendOn({0, 0}, std::move(piece)));
 }

@@ -1,10 +1,11 @@
-// How a worker comes to the state of the job: from another worker (State), from the servers or from
-// its own checkpoint. And how it gives its state to others.
+// How a worker gets the state of the job: from another worker (as State messages), from the
+// servers, or from its own checkpoint; and how it sends its state to other workers.
 //
-// A newcomer greets every lane before it asks for State: from then on no lane's floor can pass the
-// State that it will get. After GoBack a worker fetches its state from the servers (its owner pulls
-// it and calls OnInstalled), or from a checkpoint on its own disk (recovery.h). So may a job's
-// first fetching.
+// A new worker says hello on every lane before it asks for State. From then on no lane's floor can
+// pass the round of the State that it will get, so no lane drops an outcome that the worker still
+// needs. After GoBack, and at the start of a job that continues, a worker gets its state from the
+// servers or from its own checkpoint (recovery.h): its owner pulls or loads it, and then calls
+// OnInstalled.
 #pragma once
 
 #include <cstdint>
@@ -17,33 +18,36 @@
 
 namespace tern::protocol {
 
-// Sets the phases kFetching, kInstalling and kRunning, and `has`.
+// A part of Session. It alone moves the session to kFetching, kInstalling and kRunning, and sets
+// `has`, except when the job goes back.
 class Fetching {
  public:
   Fetching(SessionState* state, Heartbeats* heartbeats, Leaving* leaving);
 
-  // Of a session that joins: the next phase, once all its links are up.
+  // If the session is joining and all its links are up: moves it to the next phase.
   void AdvanceIfAllUp(Time now, SessionActions* out);
   void OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, Time now,
                     SessionActions* out);
   void OnInstalled(uint64_t applied, Time now, SessionActions* out);
-  void OnTimer(Time now, SessionActions* out);  // asks again for a piece that has not come
-  // This worker's state is no longer the job's.
+  void OnTimer(Time now, SessionActions* out);  // requests an overdue piece again
+  // Discards this worker's state, because it is no longer the job's.
   void DropState();
-  // This worker comes as another incarnation: what it has fetched so far counts for nothing.
-  void BeginAnew();
+  // Discards the pieces fetched so far, because this worker has a new incarnation.
+  void ForgetFetched();
 
+  // Another worker asks for this worker's state.
   void OnStateWant(const pb::StateWant& want, SessionActions* out);
   void OnSnapshot(const Bytes& state, uint64_t applied, SessionActions* out);
   void OnFloor(uint64_t floor) { giver_.OnFloor(floor); }
 
-  // Only a worker with state keeps snapshots of it.
+  // Holds after every event: only a worker with state keeps snapshots of it.
   Status Check() const;
 
  private:
   friend class SessionPeer;  // of the tests
 
-  // What comes next is the owner's to install.
+  // Moves to kInstalling and emits an action of `type`: the owner installs the state after
+  // `applied`. Returns the action, to be completed.
   SessionAction* Install(SessionAction::Type type, uint64_t applied, SessionActions* out);
   void AskForState(Time now, SessionActions* out);
   void SendReady(SessionActions* out);

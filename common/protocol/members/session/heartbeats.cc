@@ -20,16 +20,16 @@ void Heartbeats::Send(Time now, SessionActions* out) {
   beat->set_incarnation(state_.incarnation);
   if (state_.has_state()) beat->set_applied(state_.exchange.applied());
   beat->set_progress(progress_);
-  beat->set_said_ns(now.count());
+  beat->set_sent_ns(now.count());
   beat->set_waiting(waiting_ || state_.phase() != SessionPhase::kRunning);
-  // Before the job has begun, and where shard 0 does not let this worker in again for long, it
-  // hears of a stop by a connection that is not up: it cannot end the job in order then, but at
-  // once.
+  // A stop request also goes out on a connection that shard 0 has not welcomed, if the job has not
+  // started or shard 0 has not admitted this worker again for dead_after. Shard 0 then ends the job
+  // at once, because it cannot end it in order.
   const bool stops = !state_.stop.ok();
   const bool told = stops && (state_.phase() == SessionPhase::kJoining ||
                               now - state_.stop_at > state_.options.timings.dead_after);
   for (uint32_t s = state_.links.shards(); s-- > 0;) {
-    if (s == 0) {  // the others have no use for them
+    if (s == 0) {  // only shard 0 uses counters and stop requests
       *beat->mutable_counters() = counters_;
       if (stops) beat->set_stop(static_cast<uint32_t>(ExitCode(state_.stop)));
     }

@@ -1,4 +1,5 @@
-// A worker's signs of life, to every shard, and what they tell of its progress.
+// Sends a worker's heartbeats to every shard. They carry what the worker has applied, its progress
+// and, for shard 0, its counters.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +12,11 @@ class Heartbeats {
  public:
   explicit Heartbeats(const SessionState* state) : state_(*state) {}
 
-  // `progress` moves whenever the compute thread does; `waiting` while that waits for others.
+  // `progress` grows whenever the compute thread advances; `waiting`: that thread waits for other
+  // daemons.
   void SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters);
   void Send(Time now, SessionActions* out);
-  void OnTimer(Time now, SessionActions* out);  // sends one where it is time
+  void OnTimer(Time now, SessionActions* out);  // sends a heartbeat when one is due
 
  private:
   const SessionState& state_;

@@ -43,14 +43,15 @@ void Leaving::OnTimer(Time now, SessionActions* out) {
         Status(state_.stop.code(), "stopped by a signal while server shard 0 was not there"), out);
   }
   if (!state_.leaving()) return;
-  // A worker that has failed may go. One that is done stays while others may need what it holds,
-  // but a server that is gone for good cannot say that they do not.
+  // A failed worker waits only briefly for an answer. A worker that has finished waits for End,
+  // because others may need what it keeps; but it does not wait for ever for a shard 0 that is
+  // gone.
   const Time silent = now - (state_.failed() ? leaving_since_ : heard_at);
   if (silent > (state_.failed() ? timings.dead_after : timings.server_return_timeout))
     EndWith(state_.leave_status, out);
 }
 
-void Leaving::OnLastWord(const Status& status, SessionActions* out) {
+void Leaving::OnFarewell(const Status& status, SessionActions* out) {
   Message answer;
   answer.head.mutable_end();
   out->push_back(SendOn({0, 0}, std::move(answer)));

@@ -1,5 +1,6 @@
-// How a worker's session ends: with the job, after its Bye, or by itself. A worker that is done
-// stays until shard 0 says End, because others may need what it holds.
+// How a worker's session ends: with the job, after a Bye; or alone, with an error. A worker that
+// has finished stays until shard 0 sends End, because other workers may need the state and outcomes
+// that it keeps.
 #pragma once
 
 #include <cstdint>
@@ -10,22 +11,24 @@
 
 namespace tern::protocol {
 
-// Sets the phases kLeaving and kEnded, `stop` and `leave_status`.
+// A part of Session. It alone moves the session to kLeaving and kEnded, and sets `stop` and
+// `leave_status`.
 class Leaving {
  public:
   Leaving(SessionState* state, Heartbeats* heartbeats) : state_(*state), heartbeats_(*heartbeats) {}
 
-  // As of Session. REQUIRES a session that has not ended.
+  // See Session::Finish and Session::Stop. REQUIRES a session that has not ended.
   void Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
               uint64_t steps, Time now, SessionActions* out);
   void Stop(const Status& status, Time now, SessionActions* out);
-  // Repeats the Bye; ends where shard 0 has not answered for too long. REQUIRES as above.
+  // Repeats the Bye when due; ends the session if shard 0 has not answered for too long. REQUIRES a
+  // session that has not ended.
   void OnTimer(Time now, SessionActions* out);
   // REQUIRES the phase kLeaving.
   void SendBye(Time now, SessionActions* out);
-  // Shard 0 has said End or Abort: answers it, and ends.
-  void OnLastWord(const Status& status, SessionActions* out);
-  // Ends for a reason of its own, and tells shard 0, if that is there.
+  // Shard 0 has sent End or Abort: answers, and ends the session.
+  void OnFarewell(const Status& status, SessionActions* out);
+  // Ends the session with this worker's own error, and tells shard 0 once; the message may be lost.
   void LeaveWith(const Status& status, SessionActions* out);
 
  private:

@@ -77,7 +77,7 @@ void Links::DropData(uint32_t shard) {
   }
 }
 
-void Links::BeginAnew(Time now, SessionActions* out) {
+void Links::ReconnectAll(Time now, SessionActions* out) {
   for (uint32_t s = 0; s < shards(); ++s) {
     exchange_->OnLaneDown({s, 0});
     DropData(s);

@@ -1,5 +1,5 @@
-// A session's connections: one link for each lane of each shard, and what is known of the server
-// behind it.
+// The connections of a worker's session: one link per lane of each shard, and what the worker knows
+// of the server process behind it. What a link goes through:
 //
 //   kDown --connect, Hello--> kGreeting --Welcome--> kUp
 //     ^                         |   ^ ^               | |
@@ -25,34 +25,36 @@ class Links {
   enum class State : uint8_t { kDown, kGreeting, kUp };
   struct Link {
     State state = State::kDown;
-    uint32_t port = 0;
-    Time connected_at{}, hello_at{};
+    uint32_t port = 0;                // 0: the shard's configured address
+    Time connected_at{}, hello_at{};  // of the newest connection, of the newest hello on it
   };
   struct Shard {
-    uint64_t incarnation = 0;  // of the server, once welcomed
+    uint64_t incarnation = 0;  // of the server process that sent the newest Welcome; 0: none did
     std::vector<uint32_t> data_ports;
-    Time heard_at{};
+    Time heard_at{};  // the newest message on control
   };
-  // `servers`: addresses by shard, for messages. `hello` makes what is said on a lane. The exchange
-  // outlives the links, and hears which of its lanes go down.
+  // `data_lanes`: their number, by shard. `servers`: addresses by shard, for messages. `hello`
+  // makes the hello of a lane. The exchange outlives the links; they tell it which lanes go down.
   Links(const std::vector<uint32_t>& data_lanes, std::vector<std::string> servers,
         std::function<Message(LaneRef)> hello, Exchange* exchange);
 
-  // Opens the lane's connection anew and says hello on it; `port` 0: the shard's address.
+  // Opens a new connection of the lane and says hello on it. `port` 0: at the shard's address.
   void Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out);
-  // Opens the data connections of a shard that has welcomed this worker, where they are down.
+  // Opens those data connections of the shard that are down, if its control link is up.
   void ConnectData(uint32_t shard, Time now, SessionActions* out);
+  // Sends a hello on the lane's connection; on those of all links that are up.
   void Greet(LaneRef lane, Time now, SessionActions* out);
   void GreetAllUp(Time now, SessionActions* out);
-  // Says hello again where it was not answered for `retry`.
+  // Repeats every hello that has had no answer for `retry`.
   void GreetAgain(Time retry, Time now, SessionActions* out);
-  // The only way from state to state but for Connect. False, and nothing changes, where the drawing
-  // has no arrow.
+  // Every change of a link's state goes through here or Connect. Returns false, without a change,
+  // if the diagram has no such arrow.
   bool Become(LaneRef lane, State next);
-  // Another life of the server: its data connections lead nowhere.
+  // Marks the shard's data links as down, because its server process was replaced.
   void DropData(uint32_t shard);
-  // This worker comes as another incarnation: all are dropped, and control connected.
-  void BeginAnew(Time now, SessionActions* out);
+  // Drops all links and opens new control connections, because this worker has a new incarnation.
+  void ReconnectAll(Time now, SessionActions* out);
+  // Opens a new control connection to a shard that is lost; `why` goes to the log.
   void LoseShard(uint32_t shard, Time now, const std::string& why, SessionActions* out);
 
   uint32_t shards() const { return static_cast<uint32_t>(shards_.size()); }
@@ -61,8 +63,8 @@ class Links {
   bool IsUp(LaneRef lane) const { return link(lane).state == State::kUp; }
   bool AllUp() const;
   std::string NameOf(uint32_t shard) const;  // "server shard 0 (127.0.0.1:7500)"
-  // Holds after every event: a data link that is not down follows a Welcome of its shard; a link
-  // that is up is up for the exchange.
+  // Holds after every event: a data link is down unless its shard has sent a Welcome; a link that
+  // is up is also up for the exchange.
   Status Check() const;
 
  private:

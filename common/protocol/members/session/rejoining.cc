@@ -9,31 +9,33 @@ void Rejoining::Rejoin(Time now, SessionActions* out) {
       out);
   if (state_.options.shrink && !state_.leaving()) fetching_.DropState();
   if (!state_.has_state() && !state_.leaving()) {
-    state_.Become(SessionPhase::kJoining);  // it must greet every lane again before it asks
+    // It must say hello on every lane before it asks for State
+    state_.Become(SessionPhase::kJoining);
     state_.joining_since = now;
   }
-  BeginAnew(now, out);
+  StartNewIncarnation(now, out);
 }
 
 void Rejoining::OnGoBack(const pb::GoBack& message, Time now, SessionActions* out) {
   if (message.incarnation() != state_.incarnation) return;
-  if (state_.failed()) return;  // it goes anyway
+  if (state_.failed()) return;  // it is leaving with an error
   Log("a server lost what it held: all go back to an earlier round", out);
   fetching_.DropState();
   state_.has = SessionState::Has::kVoid;
   state_.Become(SessionPhase::kJoining);
   state_.joining_since = now;
-  state_.epoch = 0;  // the incarnation that it has from now on was never admitted
-  BeginAnew(now, out);
+  state_.epoch = 0;  // the new incarnation was never admitted
+  StartNewIncarnation(now, out);
 }
 
-void Rejoining::BeginAnew(Time now, SessionActions* out) {
-  // Not random, but never used before: the first one was, and nobody else derives from it.
+void Rejoining::StartNewIncarnation(Time now, SessionActions* out) {
+  // The next number of a linear congruential sequence. It is unique because the sequence starts at
+  // this process's random incarnation.
   state_.incarnation = state_.incarnation * 6364136223846793005u + 1442695040888963407u;
   state_.exchange.SetIncarnation(state_.incarnation);
   state_.origin.reset();
-  fetching_.BeginAnew();
-  state_.links.BeginAnew(now, out);
+  fetching_.ForgetFetched();
+  state_.links.ReconnectAll(now, out);
 }
 
 bool Rejoining::IsLeftBehind(uint64_t floor, Time now, SessionActions* out) {

@@ -1,8 +1,10 @@
-// How a worker comes again as a new incarnation, because shard 0 gave it up or the job goes back.
+// How a worker says hello as a new incarnation, because shard 0 removed it or the job goes back to
+// a checkpoint.
 //
-// A worker that was given up while it was silent (Refuse: rejoin) says hello as a new incarnation
-// and continues where it was, in any phase. Under `shrink` the others have gone on without it: it
-// drops its state and joins again (kInstall and kReady are emitted again), unless it is leaving.
+// A worker that shard 0 removed while it was silent receives Refuse with `rejoin`, in any phase. It
+// says hello as a new incarnation and continues where it was. Under `shrink` the other workers have
+// continued without it; so, unless it is leaving, it discards its state and joins like a new
+// worker: kInstall and kReady are emitted again.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +15,7 @@
 
 namespace tern::protocol {
 
-// Sets the phase kJoining, and a new incarnation.
+// A part of Session. It alone moves the session to kJoining and changes its incarnation.
 class Rejoining {
  public:
   Rejoining(SessionState* state, Leaving* leaving, Fetching* fetching)
@@ -21,12 +23,12 @@ class Rejoining {
 
   void Rejoin(Time now, SessionActions* out);
   void OnGoBack(const pb::GoBack& message, Time now, SessionActions* out);
-  // If `floor` has passed what this worker has applied, others have taken its place: it ends or
-  // (shrink) joins again, and true is returned.
+  // If `floor` has passed what this running worker has applied, another process has continued with
+  // its rank. Then the session ends or, under `shrink`, joins again, and the result is true.
   bool IsLeftBehind(uint64_t floor, Time now, SessionActions* out);
 
  private:
-  void BeginAnew(Time now, SessionActions* out);  // as a new incarnation
+  void StartNewIncarnation(Time now, SessionActions* out);
 
   SessionState& state_;
   Leaving& leaving_;

@@ -30,7 +30,7 @@ void Session::OnMessage(LaneRef lane, const Message& message, Time now, SessionA
     case pb::Envelope::kPulse:
       return watch_.OnPulse(lane.shard, head.pulse(), now, out);
     case pb::Envelope::kEcho:
-      return round_trips_.Add(now - Time(head.echo().said_ns()),
+      return round_trips_.Add(now - Time(head.echo().sent_ns()),
                               state_.options.timings.server_return_timeout);
     case pb::Envelope::kStateWant:
       return fetching_.OnStateWant(head.state_want(), out);
@@ -39,7 +39,7 @@ void Session::OnMessage(LaneRef lane, const Message& message, Time now, SessionA
     case pb::Envelope::kGoBack:
       return rejoining_.OnGoBack(head.go_back(), now, out);
     case pb::Envelope::kAbort:
-      return leaving_.OnLastWord(ErrorFromPeer(head.abort().code(), head.abort().sentence()), out);
+      return leaving_.OnFarewell(ErrorFromPeer(head.abort().code(), head.abort().sentence()), out);
     case pb::Envelope::kEnd:
       return OnEnd(head.end(), out);
     default:
@@ -51,17 +51,18 @@ void Session::OnEnd(const pb::End& end, SessionActions* out) {
   Status status = StatusOf(end);
   if (status.ok() && !state_.leaving())
     status = Status(Code::kPeerLost, "shard 0 ended the job before this worker had finished");
-  leaving_.OnLastWord(status, out);
+  leaving_.OnFarewell(status, out);
 }
 
 void Session::OnRound(LaneRef lane, const Message& message, Time now, SessionActions* out) {
   Kind kind;
   if (const pb::Outcome* taken = AsHeldOutcome(message.head, &kind))
-    return state_.exchange.OnHeldTaken(lane, kind, *taken);
+    return state_.exchange.OnHeldConfirmed(lane, kind, *taken);
   const pb::Outcome* outcome = AsOutcome(message.head, &kind);
   if (outcome == nullptr || outcome->form_case() == pb::Outcome::FORM_NOT_SET)
     return Log("dropped a message that servers do not send to workers", out);
-  // What it needs of these it is sent again, once it has state.
+  // A worker without state cannot use outcomes. The lanes send those that it needs again, once it
+  // has state.
   if (!state_.has_state() && !(phase() == SessionPhase::kInstalling && outcome->has_pulled()))
     return;
   std::vector<Exchange::Outgoing> outgoing;
@@ -81,7 +82,7 @@ void Session::OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, Sess
   if (lane.lane == 0) {
     if (!OnControlWelcome(lane.shard, welcome, now, out)) return;
   } else if (links.link(lane).state != Links::State::kGreeting || welcome.incarnation() != server) {
-    return;  // of a server that is gone
+    return;  // from a server process that was replaced
   }
   links.Become(lane, Links::State::kUp);
   std::vector<Exchange::Outgoing> outgoing;
@@ -206,7 +207,8 @@ void Session::Stop(const Status& status, Time now, SessionActions* out) {
 }
 
 void Session::RoundTrips::Add(Time trip, Time most) {
-  if (trip < Time(0) || trip > most) return;  // not an answer to this worker's heartbeat
+  // The time in the echo is not one that this worker sent
+  if (trip < Time(0) || trip > most) return;
   ++count;
   total += trip;
   longest = std::max(longest, trip);

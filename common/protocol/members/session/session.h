@@ -1,17 +1,18 @@
-// A worker's place in the job: its connections to every lane of every shard, membership, State, the
-// end. It owns the Exchange, because what is sent again depends on which lanes are up. What it does
-// is in its parts; it takes messages apart, and each goes to the part that decides:
+// The worker's side of the protocol, as a state machine without sockets and clocks: its connections
+// to every lane of every shard, its membership, how it gets the state of the job, and how it ends.
+// One thread calls it. It owns the Exchange (unanswered contributions), because what must be sent
+// again depends on which lanes are up. The session passes each message to the part that handles it:
 //
-//   session_state  the phase (drawn there), and what the worker is and holds
-//   heartbeats     its signs of life
-//   leaving        how it ends
-//   fetching       how it comes to the state of the job, and gives it to others
-//   rejoining      how it comes again as a new incarnation
-//   watch          what it learns from the shards' signs of life, and from their silence
+//   session_state  the data that all parts share; the diagram of the phases is there
+//   heartbeats     sends heartbeats
+//   leaving        ends the session
+//   fetching       gets the state of the job, and sends it to other workers
+//   rejoining      says hello as a new incarnation
+//   watch          handles the shards' pulses, and their silence
 //
-// Each part calls those above it alone. The links are drawn in links.h. Data links of a shard
-// follow its control link, whose Welcome has their ports, and wait for shard 0's Welcome, which
-// says whether this worker's initial weights are current.
+// A part calls only parts above it in this list. The states of a connection are in links.h. The
+// data links of a shard open after its control link, whose Welcome has their ports, and after shard
+// 0's Welcome, which says whether this worker's initial weights are current.
 #pragma once
 
 #include <cstdint>
@@ -40,35 +41,41 @@ class Session {
 
   void Start(Time now, SessionActions* out);
   void OnMessage(LaneRef lane, const Message& message, Time now, SessionActions* out);
-  // The connection of `lane` is known to be lost. On control lanes silence shows it as well, but
-  // later; on data lanes nothing else does.
+  // The socket reports that the connection of `lane` is lost. On a control lane silence would show
+  // it as well, but later; on a data lane nothing else does.
   void OnDisconnected(LaneRef lane, Time now, SessionActions* out);
   // Call at least every hello_retry / 2.
   void OnTimer(Time now, SessionActions* out);
 
-  // Ignored while this worker has no state (except for pulls of it): the state that the
-  // contribution was computed from is gone.
+  // Sends a contribution to a cell at that lane, now or when credit allows. Ignored while this
+  // worker has no state, because the state from which the contribution was computed is gone; but a
+  // Pull that fetches the state is sent.
   void Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
                   SessionActions* out);
-  // REQUIRES that every answer of the rounds up to `applied` was delivered, figures included.
+  // This worker has applied all rounds up to `applied`. REQUIRES that every answer of those rounds
+  // was delivered, figures included.
   void SetApplied(uint64_t applied);
+  // See Heartbeats::SetProgress.
   void SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters) {
     heartbeats_.SetProgress(progress, waiting, counters);
   }
-  // Sets what is on this worker's disk now: checkpoints of the run that it takes part in.
+  // Sets the checkpoints of the current run that are on this worker's disk now.
   void SetCheckpoints(std::vector<pb::Checkpoint> checkpoints) {
     state_.options.saved = {std::move(checkpoints), {}, state_.run};
   }
+  // Answers kSnapshot with the serialized state after `applied`.
   void OnSnapshot(Bytes state, uint64_t applied, Time now, SessionActions* out);
   // Call after kInstall, kResume or kGoBack, when the state after `applied` is in place.
   void OnInstalled(uint64_t applied, Time now, SessionActions* out);
-  // The last message: the job is done (ok), or this worker leaves with `status`. Ignored as an end
-  // of the job between GoBack and OnInstalled(): the owner decided before it knew of GoBack.
-  // `steps` as Bye.steps; 0 in a job without rounds.
+  // This worker has finished the job (`status` ok), or leaves with an error. An ok status is
+  // ignored between a GoBack message and OnInstalled(), because the owner decided before it knew
+  // that the job goes back. `steps`: how many of the job's steps its weights include; 0 in a job
+  // without rounds.
   void Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
               uint64_t steps, Time now, SessionActions* out);
-  // A signal asks for the end of the job, `status` says which: shard 0 is told until the job ends.
-  // Where shard 0 is not there for dead_after, this worker ends alone with the code of `status`.
+  // The process received a signal to stop, which `status` names. Heartbeats ask shard 0 to stop the
+  // job until it ends. If shard 0 is silent for dead_after, this worker ends alone with the code of
+  // `status`.
   void Stop(const Status& status, Time now, SessionActions* out);
 
   Phase phase() const { return state_.phase(); }
@@ -76,7 +83,7 @@ class Session {
   struct RoundTrips {
     uint64_t count = 0;
     Time total{}, longest{};
-    void Add(Time trip, Time most);  // one that took longer is none
+    void Add(Time trip, Time most);  // ignores trips that are negative or longer than `most`
   };
   const RoundTrips& round_trips() const { return round_trips_; }
   const Exchange& exchange() const { return state_.exchange; }
@@ -88,7 +95,7 @@ class Session {
   friend class SessionPeer;  // of the tests
 
   void OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, SessionActions* out);
-  // False: the session ends.
+  // Returns false if the session ends.
   bool OnControlWelcome(uint32_t shard, const pb::Welcome& welcome, Time now, SessionActions* out);
   void OnWelcomeOfShard0(const pb::Welcome& welcome, Time now, SessionActions* out);
   void OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out);

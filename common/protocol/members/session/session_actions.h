@@ -1,4 +1,4 @@
-// What a session asks its caller to do, and the helpers that build it.
+// The actions that a session asks its owner to execute, in order, and helpers that build them.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +15,18 @@ namespace tern::protocol {
 
 struct SessionAction {
   enum class Type {
-    kConnect,   // open a new connection for `lane` (closing the old one): to `port`; 0: to the
-                // shard's address
+    kConnect,   // close the connection of `lane` and open a new one: to `port` of the shard's host,
+                // or to the shard's configured address if `port` is 0
     kSend,      // send `message` on `lane`'s connection; it may be lost
-    kReady,     // the first step after `applied` may begin; `stop_after`: the job's last round, if
-                // that is decided
-    kDeliver,   // an answer
+    kReady,     // the first step after round `applied` may begin. `run`: the job's run;
+                // `stop_after`: the job's last round, or 0 if it is not decided
+    kDeliver,   // `delivery` is the answer to a contribution
     kSnapshot,  // call OnSnapshot() with the state after `applied`, copied between two rounds
-    kInstall,   // install `state`, the State after round `applied`, then call OnInstalled()
+    kInstall,   // install `state`, which is the one after round `applied`, then call OnInstalled()
     kResume,    // load `checkpoint` from this worker's disk, then call OnInstalled()
-    kGoBack,    // drop everything after round `applied`, pull the parameters of that round
-                // (Contribute, a Pull), then call OnInstalled()
-    kEnded,     // `status`; no further action follows
+    kGoBack,    // discard everything after round `applied`, pull the parameters of that round with
+                // Contribute(Pull), then call OnInstalled()
+    kEnded,     // the session has ended with `status`; no further action follows
     kLog,       // log `text`
   };
   Type type = Type::kLog;
@@ -37,7 +37,7 @@ struct SessionAction {
   Bytes state;
   uint64_t applied = 0;
   uint64_t stop_after = 0;
-  uint64_t run = 0;  // kReady: the job's run, which checkpoints carry
+  uint64_t run = 0;  // kReady: identifies the job's run in checkpoints
   pb::Checkpoint checkpoint;
   Status status;
   std::string text;

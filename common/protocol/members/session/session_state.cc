@@ -61,7 +61,7 @@ Message SessionState::MakeHello(LaneRef lane) const {
   hello->set_fresh(!has_state());
   hello->set_epoch(epoch);
   hello->set_floor(exchange.floor());
-  hello->set_holds(exchange.newest_held(lane));
+  hello->set_newest_held(exchange.newest_held(lane));
   hello->set_done(leaving() && leave_status.ok());
   if (run != 0) hello->set_run(run);
   if (!has_state() && lane == LaneRef{}) {

@@ -1,5 +1,5 @@
-// What the parts of a worker's session share: its phase, who it is, what it holds, and what it has
-// heard of the job.
+// The data that the parts of a worker's session share: its phase, its identity, the state that it
+// holds, and what it knows of the job.
 //
 //   kJoining --all lanes up, has state----------------------------------> kRunning
 //    |    |                                                                 ^
@@ -11,6 +11,12 @@
 //                         Refuse(rejoin), without state --> kJoining
 //   any before kEnded:    GoBack --> kJoining, a new incarnation without state (recovery.h)
 //                         Abort, Refuse(leave), deadlines --> kEnded
+//
+//   kJoining     says hello on every lane, and waits for their Welcomes ("up")
+//   kFetching    gets State from another worker, piece by piece
+//   kInstalling  the owner installs the state that came, or pulls or loads it
+//   kRunning     takes part in rounds (or, without rounds, in exchanges)
+//   kLeaving     has sent Bye
 #pragma once
 
 #include <cstdint>
@@ -32,64 +38,68 @@ namespace tern::protocol {
 struct SessionOptions {
   uint32_t rank = 0;
   uint64_t incarnation = 0;          // random, not 0
-  std::vector<uint32_t> data_lanes;  // by shard
-  std::vector<std::string> servers;  // by shard, for messages
-  pb::Hello hello;                   // job, digests, host, pid
-  uint64_t credit_bytes = 16 << 20;
-  uint64_t max_state_bytes = 0;
-  uint32_t piece_bytes = 256 << 10;
+  std::vector<uint32_t> data_lanes;  // their number, by shard
+  std::vector<std::string> servers;  // addresses by shard, for messages
+  pb::Hello hello;                   // the constant fields: job, digests, host, pid, ...
+  uint64_t credit_bytes = 16 << 20;  // see SendQueue
+  uint64_t max_state_bytes = 0;      // of a State that this worker accepts
+  uint32_t piece_bytes = 256 << 10;  // of the State that it sends
   Timings timings;
-  bool unsolicited = false;  // as in Exchange: with a quorum, and under shrink
-  std::function<bool(const Cell&, LaneRef)> in_plan;  // as in Exchange
-  bool shrink = false;                                // on_worker_loss
-  Saved saved;                                        // on this worker's disk
-  bool keeps_own = false;                             // as in Hello
+  bool unsolicited = false;  // rounds may close without this worker (see Exchange)
+  std::function<bool(const Cell&, LaneRef)> in_plan;  // see Exchange
+  bool shrink = false;                                // faults.on_worker_loss: shrink
+  Saved saved;                                        // the checkpoints on this worker's disk
+  bool keeps_own = false;                             // see Hello.keeps_own in wire.proto
 };
 
 enum class SessionPhase : uint8_t { kJoining, kFetching, kInstalling, kRunning, kLeaving, kEnded };
 
 struct SessionState {
-  // What this worker has: nothing; what a server's loss made void (until it has state again, its
-  // owner's end of the job does not count); the state after exchange.applied().
+  // Whether this worker holds the state of the job. kVoid: it did, until the job went back to a
+  // checkpoint; until it has state again, an ok Finish() is ignored. kState: it holds the state
+  // after round exchange.applied().
   enum class Has : uint8_t { kNothing, kVoid, kState };
-  // Where shard 0's Welcome says that a fresh worker's state comes from; neither: another worker.
+  // Where a worker without state gets it, as shard 0's Welcome says. If neither is set: from
+  // another worker.
   struct Origin {
-    std::optional<uint64_t> begin;         // the servers: it is after this round
-    std::optional<pb::Checkpoint> resume;  // this checkpoint
+    std::optional<uint64_t> begin;         // pull the parameters after this round from the servers
+    std::optional<pb::Checkpoint> resume;  // load this checkpoint from its own disk
   };
 
   explicit SessionState(SessionOptions given);
-  SessionState(const SessionState&) = delete;  // the links ask it what to say
+  SessionState(const SessionState&) = delete;  // its links point at it
   SessionState& operator=(const SessionState&) = delete;
 
-  // The only way from phase to phase. False, and nothing changes, where the drawing has no arrow.
+  // Every change of the phase goes through here. Returns false, without a change, if the diagram
+  // has no such arrow.
   bool Become(SessionPhase next);
   SessionPhase phase() const { return phase_; }
   bool ended() const { return phase_ == SessionPhase::kEnded; }
   bool leaving() const { return phase_ == SessionPhase::kLeaving; }
   bool has_state() const { return has == Has::kState; }
-  // It leaves with an error: it goes whatever the others do.
+  // Whether it is leaving with an error. Then it ends whatever the other workers do.
   bool failed() const { return leaving() && !leave_status.ok(); }
   Message MakeHello(LaneRef lane) const;
 
-  // Holds after every event: who runs has state, who fetches or installs it has none, and heard a
-  // Welcome of shard 0; who joins has a lane that is not up; and what holds of the links.
+  // Holds after every event: a running session has state; a fetching or installing one has none,
+  // and has received shard 0's Welcome; a joining one has a lane that is not up; and Links::Check()
+  // holds.
   Status Check() const;
 
   SessionOptions options;
   uint64_t incarnation = 0;
   Exchange exchange;
   Links links;
-  std::optional<Origin> origin;  // once shard 0 has welcomed it
+  std::optional<Origin> origin;  // set once shard 0 has welcomed this incarnation
   Has has = Has::kNothing;
-  uint64_t epoch = 0;  // the newest that shard 0 admitted it in; 0: none
-  uint64_t run = 0;    // of the job; 0: not known
+  uint64_t epoch = 0;  // the newest in which shard 0 admitted it; 0: none
+  uint64_t run = 0;    // the job's run; 0: not known
   Time joining_since{};
-  uint64_t stop_after = 0;     // the job's last round; 0: not decided, as far as it knows
-  std::vector<uint32_t> gone;  // ranks that the job goes on without, from shard 0's pulses
-  Status stop;                 // of the signal that asked for the end of the job; ok: none did
+  uint64_t stop_after = 0;     // the job's last round; 0: not known to be decided
+  std::vector<uint32_t> gone;  // ranks without which the job continues, from shard 0's pulses
+  Status stop;                 // names the signal to stop that this process received; ok: none
   Time stop_at{};
-  Status leave_status;  // while it leaves
+  Status leave_status;  // the status given to Finish()
 
  private:
   friend class SessionPeer;  // of the tests
@@ -97,7 +107,7 @@ struct SessionState {
   SessionPhase phase_ = SessionPhase::kJoining;
 };
 
-// Sends what the exchange has to send.
+// Appends a kSend action for each message of the exchange.
 void EmitOutgoing(std::vector<Exchange::Outgoing> outgoing, SessionActions* out);
 
 }  // namespace tern::protocol

@@ -66,7 +66,7 @@ Message StateTaker::Want(uint32_t rank, uint64_t incarnation) const {
 }
 
 StateTaker::Progress StateTaker::OnPiece(const pb::StatePiece& piece, const Bytes& payload) {
-  if (piece.transfer() != transfer_) {  // another snapshot (or the first): from its first piece
+  if (piece.transfer() != transfer_) {  // another snapshot, or the first one: starts at piece 0
     *this = StateTaker(max_bytes_);
     transfer_ = piece.transfer();
     pieces_ = piece.pieces();

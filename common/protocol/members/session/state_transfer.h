@@ -1,5 +1,5 @@
 // Transfers State (the parameters and everything else that a worker needs to continue) from one
-// worker to another through shard 0, in pieces: the taker requests each.
+// worker to another by way of shard 0. The receiving worker, the taker, requests piece after piece.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 
 namespace tern::protocol {
 
-// The side that has the state. Keeps one snapshot per taker, which stays valid until the taker has
-// contributed, because no floor can pass it before.
+// The sending side. It keeps one snapshot of the state per taker. A snapshot stays usable until the
+// taker has applied a later round, because no lane's floor passes the snapshot's round before.
 class StateGiver {
  public:
   StateGiver(uint64_t incarnation, uint32_t piece_bytes)
       : incarnation_(incarnation), piece_bytes_(piece_bytes) {}
 
-  // Returns whether a snapshot has to be taken; several takers may wait for one. Otherwise sets
-  // *piece to the requested piece, if there is one.
+  // Handles a request. Returns true if the owner must take a snapshot; several takers may wait for
+  // the same one. Otherwise sets *piece to the requested piece, if there is such a piece.
   bool OnWant(const pb::StateWant& want, std::optional<Message>* piece);
-  // Returns the pieces that takers wait for. `stop_after`: the job's last round if it is known, or
-  // 0.
+  // The snapshot that was asked for. Returns the pieces for which takers wait. `stop_after`: the
+  // job's last round, or 0 if it is not known.
   std::vector<Message> OnSnapshot(const Bytes& state, uint64_t applied, uint64_t stop_after);
-  // Drops the snapshots of takers that are known to have them.
+  // Drops the snapshots that their takers have installed, as `floor` shows.
   void OnFloor(uint64_t floor);
 
   size_t snapshots() const { return snapshots_.size(); }
@@ -33,7 +33,7 @@ class StateGiver {
   struct Snapshot {
     uint64_t incarnation = 0;  // of the taker
     uint64_t transfer = 0;
-    uint32_t asked = 0;
+    uint32_t asked = 0;  // the piece requested last
     bool ready = false;
     uint64_t applied = 0, stop_after = 0;
     Bytes state;
@@ -46,7 +46,8 @@ class StateGiver {
   std::map<uint32_t, Snapshot> snapshots_;  // by rank of the taker
 };
 
-// The side that needs the state.
+// The receiving side. An unexpected piece is ignored; a piece of another snapshot starts the
+// transfer again.
 class StateTaker {
  public:
   enum class Progress { kIgnored, kNext, kComplete, kTooLarge };

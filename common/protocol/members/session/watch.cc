@@ -19,7 +19,8 @@ void Watch::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionAct
       state_.links.LoseShard(shard, now, "it was started again", out);
     return;
   }
-  if (pulse.epoch() < state_.epoch) return;  // of before it came: the job may have gone back since
+  // Older than this worker's admission; its floor may be from before the job went back
+  if (pulse.epoch() < state_.epoch) return;
   if (rejoining_.IsLeftBehind(pulse.floor(), now, out)) return;
   state_.exchange.OnFloor(pulse.floor());
   fetching_.OnFloor(pulse.floor());
@@ -28,8 +29,8 @@ void Watch::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionAct
 void Watch::OnPulseOfShard0(const pb::Pulse& pulse, Time now) {
   absent_.assign(pulse.absent().begin(), pulse.absent().end());
   if (pulse.epoch() != 0) state_.gone = absent_;
-  // A new process of shard 0 gives all workers the whole time to come, and then they have to link
-  // up.
+  // A new process of shard 0 waits for all workers for the full start timeout. After that they
+  // still need time to open their links.
   const uint64_t before = std::exchange(pulses_of_, pulse.incarnation());
   if (before != 0 && before != pulse.incarnation())
     state_.joining_since = now + state_.options.timings.dead_after;
@@ -71,8 +72,8 @@ bool Watch::IsLost(uint32_t s, Time now, SessionActions* out) {
   return true;
 }
 
-// A connection that said nothing for so long is replaced, whatever it was doing, before the other
-// end gives this worker up.
+// Replaces a connection on which nothing has come for some time, early enough that the shard has
+// not yet removed this worker.
 void Watch::ReplaceIfSilent(uint32_t s, Time now, SessionActions* out) {
   const Time heard_at = state_.links.shard(s).heard_at;
   const Time since = std::max(heard_at, state_.links.link({s, 0}).connected_at);

@@ -1,4 +1,4 @@
-// What a worker's session learns from the shards' signs of life, and from their silence.
+// How a worker's session handles the shards' pulses, their silence and lost connections.
 #pragma once
 
 #include <cstdint>
@@ -12,26 +12,27 @@
 
 namespace tern::protocol {
 
-// Sets `gone` and the links' states.
+// A part of Session. Sets `gone`, and replaces connections.
 class Watch {
  public:
   Watch(SessionState* state, Leaving* leaving, Fetching* fetching, Rejoining* rejoining)
       : state_(*state), leaving_(*leaving), fetching_(*fetching), rejoining_(*rejoining) {}
 
-  // REQUIRES a session that has not ended, each.
+  // All calls REQUIRE a session that has not ended.
   void OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionActions* out);
   void OnDisconnected(LaneRef lane, Time now, SessionActions* out);
-  // Replaces connections that are silent; ends the session where a deadline has passed.
+  // Replaces silent connections; ends the session if a deadline has passed.
   void OnTimer(Time now, SessionActions* out);
-  // Shard 0 has welcomed this worker; it may die before its first pulse.
+  // Shard 0 has welcomed this worker. This remembers its incarnation, because shard 0 may die
+  // before its first pulse.
   void OnShard0(uint64_t incarnation);
 
  private:
   void OnPulseOfShard0(const pb::Pulse& pulse, Time now);
-  // Whether the shard was silent for so long that the session ends.
+  // If the shard was silent for too long: ends the session and returns true.
   bool IsLost(uint32_t shard, Time now, SessionActions* out);
   void ReplaceIfSilent(uint32_t shard, Time now, SessionActions* out);
-  std::string WhoIsMissing() const;  // "shard 0 (127.0.0.1:7500), worker 1"
+  std::string WhoIsMissing() const;  // for example "shard 0 (127.0.0.1:7500), worker 1"
 
   SessionState& state_;
   Leaving& leaving_;

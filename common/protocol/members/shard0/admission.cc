@@ -10,7 +10,7 @@ namespace {
 
 using Presence = Roster::Worker::Presence;
 
-constexpr size_t kHostBytes = 256;  // of a host's name, as messages tell it
+constexpr size_t kHostBytes = 256;  // of a host's name in messages
 
 Message Leave(Code code, const std::string& sentence) {
   return Refusal(code, sentence, pb::Refuse::leave);
@@ -35,23 +35,24 @@ void Admission::OnShardHello(Peer from, const pb::Hello& hello, Time now, Contro
     return EmitSend(from, Leave(Code::kMismatch, Cat("there is no server shard ", hello.rank())),
                     out);
   }
-  if (!MayTakePlace(&found->second, from, hello, now, out)) return;
+  if (!MayTakeShardPlace(&found->second, from, hello, now, out)) return;
   const uint64_t before = found->second.incarnation;
   const bool again = before != 0 && before != hello.incarnation();
   found->second = {from, hello.incarnation(), now, false, hello, 0, Time(0)};
   Message message;
   message.head.mutable_welcome()->set_incarnation(job_.options.incarnation);
   EmitSend(from, std::move(message), out);
-  if (!job_.running()) return gathering_.GatherIfComplete(now, out);
+  if (!job_.running()) return gathering_.RunIfGathered(now, out);
   if (again && job_.options.begins_from_shards) {
     return going_back_.GoBack(Cat("server shard ", hello.rank(), " was started again"), now, out);
   }
   membership_.TellShard(from, out);
 }
 
-// A shard says something every heartbeat: one that was just heard has not died.
-bool Admission::MayTakePlace(Roster::Shard* place, Peer from, const pb::Hello& hello, Time now,
-                             ControlActions* out) const {
+// A live shard sends a pulse every heartbeat interval, so one that was heard after the rival came
+// is alive.
+bool Admission::MayTakeShardPlace(Roster::Shard* place, Peer from, const pb::Hello& hello, Time now,
+                                  ControlActions* out) const {
   const Timings& timings = job_.options.timings;
   const bool free = place->incarnation == 0 || place->incarnation == hello.incarnation() ||
                     now - place->heard_at > 2 * timings.heartbeat;
@@ -91,13 +92,13 @@ void Admission::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, Contr
                                  hello.incarnation()) != worker.retired.end();
   if (retired ||
       (worker.incarnation == hello.incarnation() && worker.presence == Presence::kLost)) {
-    return EmitSend(from, membership_.GivenUp(hello.incarnation()), out);
+    return EmitSend(from, membership_.AnswerToGivenUp(hello.incarnation()), out);
   }
   if (worker.incarnation != hello.incarnation()) {
-    if (!MayTake(&worker, from, hello, now, out)) return;
+    if (!MayTakeRank(&worker, from, hello, now, out)) return;
     return Admit(&worker, from, hello, now, out);
   }
-  worker.peer = from;  // said again, perhaps on a new connection
+  worker.peer = from;  // a repeated hello, perhaps on a new connection
   liveness_.Hear(&worker, now);
   worker.hello = hello;
   worker.joining &= hello.fresh();
@@ -105,12 +106,12 @@ void Admission::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, Contr
   if (job_.running()) membership_.WelcomeMember(worker, out);
 }
 
-bool Admission::MayTake(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
-                        ControlActions* out) const {
+bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
+                            ControlActions* out) const {
   const bool shrinks = job_.options.elasticity.shrink();
   if (shrinks && job_.running() && !hello.fresh() && !hello.done()) {
-    // The others may have gone on without what it holds.
-    EmitSend(from, membership_.GivenUp(hello.incarnation()), out);
+    // The other workers have continued without the state that the sender holds.
+    EmitSend(from, membership_.AnswerToGivenUp(hello.incarnation()), out);
     return false;
   }
   const bool lost = worker->presence == Presence::kLost || worker->awaited;
@@ -122,16 +123,16 @@ bool Admission::MayTake(Roster::Worker* worker, Peer from, const pb::Hello& hell
     return false;
   }
   if (lost || worker->presence == Presence::kAbsent) return true;
-  // The holder was replaced before our restart. But a worker with state is not replaced by one
-  // without.
+  // Shard 0 restarted, and before that the sender had replaced the process that has the rank now.
+  // But a worker without state does not replace one with state.
   const bool poorer = hello.fresh() && !worker->hello.fresh();
   if (!job_.running() && hello.epoch() > worker->epoch && !poorer) return true;
   Refuse(worker, from, hello, now, out);
   return false;
 }
 
-// The holder may just have died: the other waits until the holder is lost, or was heard for so long
-// that it surely has not.
+// The worker that has the rank may just have died. So the sender must retry until that worker is
+// lost, or until it was heard long enough after the sender came to be surely alive.
 void Admission::Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello, Time now,
                        ControlActions* out) const {
   if (holder->rival != hello.incarnation()) {
@@ -152,19 +153,19 @@ void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello,
                       ControlActions* out) {
   const bool back = worker->presence == Presence::kLost || worker->awaited;
   const uint64_t first_epoch = worker->first_epoch;
-  // All who held the state of the job are gone then.
+  // true: no worker that held the state of the job is left.
   const bool without_state = job_.running() && job_.options.workers_hold_state && hello.fresh() &&
                              !job_.roster.MayHoldStateBeside(worker);
   const std::string again = job_.roster.Name(hello.rank()) + " was started again";
   if (without_state && job_.CanGoBack()) {
-    going_back_.LoseState(again, Code::kPeerLost, now, out);
-  } else if (job_.running() && going_back_.TakesAllBack(hello)) {
+    going_back_.OnStateLost(again, Code::kPeerLost, now, out);
+  } else if (job_.running() && going_back_.RequiresAllToGoBack(hello)) {
     going_back_.GoBack(again + ", and what it had of its own is on its disk alone", now, out);
   }
-  Take(worker, from, hello, now);
+  AssignRank(worker, from, hello, now);
   EmitLog(job_.roster.Name(hello.rank()) + (back ? " has come back" : " is here"), out);
-  if (!job_.running()) return gathering_.GatherIfComplete(now, out);
-  if (without_state) return going_back_.LoseState(again, Code::kPeerLost, now, out);
+  if (!job_.running()) return gathering_.RunIfGathered(now, out);
+  if (without_state) return going_back_.OnStateLost(again, Code::kPeerLost, now, out);
   worker->joining = job_.options.workers_hold_state && hello.fresh();
   worker->epoch = job_.roster.epoch + 1;
   worker->first_epoch = hello.fresh() ? worker->epoch : first_epoch;
@@ -172,7 +173,7 @@ void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello,
   membership_.WelcomeMember(*worker, out);
 }
 
-void Admission::Take(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now) {
+void Admission::AssignRank(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now) {
   liveness_.OnNewcomer(*worker, hello.rank(), now);
   worker->Retire();
   worker->presence = Presence::kPresent;

@@ -1,7 +1,8 @@
-// Who may have a rank or the place of a shard: shard 0's answers to hellos.
+// How shard 0 answers hellos: which process gets the rank of a worker, or the place of another
+// shard.
 //
-// An incarnation that was lost or replaced can come back only as a new one (Refuse: rejoin), and
-// only while no other process has its rank.
+// A worker whose incarnation was lost or replaced must come back as a new incarnation (Refuse with
+// `rejoin`), and only while no other process has its rank.
 #pragma once
 
 #include "common/protocol/members/control.h"
@@ -13,7 +14,7 @@
 
 namespace tern::protocol {
 
-// Adds workers and shards to the roster.
+// A part of the Coordinator. It alone adds workers and shards to the roster.
 class Admission {
  public:
   Admission(JobState* job, Membership* membership, GoingBack* going_back, Gathering* gathering,
@@ -30,21 +31,25 @@ class Admission {
  private:
   void OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
   void OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
-  // Whether the hello fits the job's ranks and steps; answers it if not.
+  // Whether the rank exists and the sender counts as many steps as the other workers. If not,
+  // refuses the hello.
   bool FitsTheJob(Peer from, const pb::Hello& hello, ControlActions* out) const;
-  // Whether a hello may have the shard's place; answers it if not.
-  bool MayTakePlace(Roster::Shard* place, Peer from, const pb::Hello& hello, Time now,
-                    ControlActions* out) const;
-  // Whether a hello of another incarnation may have the rank; answers it if not.
-  bool MayTake(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
-               ControlActions* out) const;
-  // Answers a hello that asks for the rank of a worker that is there.
+  // Whether the sender may take the shard's place. If not, refuses the hello.
+  bool MayTakeShardPlace(Roster::Shard* place, Peer from, const pb::Hello& hello, Time now,
+                         ControlActions* out) const;
+  // Whether the sender, which is not the incarnation that has the rank, may take it. If not,
+  // refuses the hello.
+  bool MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
+                   ControlActions* out) const;
+  // Refuses a hello for a rank whose worker is live: finally if that worker has been heard since,
+  // else for now.
   void Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello, Time now,
               ControlActions* out) const;
+  // Admits the sender as the worker of its rank, and starts what follows from that.
   void Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
              ControlActions* out);
-  // Gives the worker's rank to the process of the hello.
-  void Take(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now);
+  // Gives the rank to the process that sent the hello.
+  void AssignRank(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now);
 
   JobState& job_;
   Membership& membership_;

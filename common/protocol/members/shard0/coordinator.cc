@@ -39,7 +39,7 @@ void Coordinator::OnMessage(Peer from, const Message& message, Time now, Control
     case pb::Envelope::kAbort:
       return OnShardAbort(from, message.head.abort(), now, out);
     case pb::Envelope::kEnd:
-      return;  // answers an earlier process of shard 0
+      return;  // an answer to an earlier process of shard 0
     default:
       return OnRound(from, message, now, out);
   }
@@ -82,8 +82,8 @@ void Coordinator::OnShardPulse(Peer from, const pb::Pulse& pulse, Time now, Cont
     if (pulse.stop() != 0) ending_.OnStopFrom(Cat("server shard ", shard), pulse.stop(), now, out);
   }
   if (!known || !job_.running() || pulse.epoch() <= job_.roster.epoch) return;
-  // It follows the membership of an earlier process of shard 0, and would take ours for an older
-  // one.
+  // The shard follows the membership of an earlier process of shard 0, with a higher epoch, and
+  // would ignore ours as older.
   job_.roster.epoch = pulse.epoch();
   membership_.PublishNext(out);
 }
@@ -93,7 +93,7 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
   if (member == nullptr)
     return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
   if (member->presence == Presence::kLost)
-    return EmitSend(from, membership_.GivenUp(member->incarnation), out);
+    return EmitSend(from, membership_.AnswerToGivenUp(member->incarnation), out);
   EmitEcho(from, beat, out);
   liveness_.OnHeartbeat(member, beat, now, out);
   if (beat.stop() != 0) ending_.OnStopFrom(job_.roster.Name(beat.rank()), beat.stop(), now, out);
@@ -102,7 +102,7 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
 void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlActions* out) {
   if (Worker* worker = job_.roster.ByPeer(from); worker != nullptr) {
     if (worker->presence == Presence::kLost)
-      return EmitSend(from, membership_.GivenUp(worker->incarnation), out);
+      return EmitSend(from, membership_.AnswerToGivenUp(worker->incarnation), out);
     liveness_.Hear(worker, now);
   }
   Sends sends;
@@ -111,7 +111,7 @@ void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlAc
 }
 
 void Coordinator::OnStateWant(Peer from, const Message& message, Time now, ControlActions* out) {
-  if (!job_.running()) return;  // it will ask again
+  if (!job_.running()) return;  // the worker will ask again
   const pb::StateWant& want = message.head.state_want();
   Worker* const wants = job_.roster.MemberOf(from, want.rank(), want.incarnation());
   if (wants == nullptr || !wants->live()) return;
@@ -125,8 +125,10 @@ void Coordinator::OnStateWant(Peer from, const Message& message, Time now, Contr
     if (donor == nullptr || worth(worker) > worth(*donor)) donor = &worker;
   }
   if (donor != nullptr) return EmitSend(donor->peer, message, out);
-  // It asks again; meanwhile a worker that has the state may come back.
-  if (!job_.roster.MayHoldStateBeside(wants)) going_back_.LoseState("", Code::kPeerLost, now, out);
+  // The worker will ask again. Unless a worker with state may come back until then, the state is
+  // lost.
+  if (!job_.roster.MayHoldStateBeside(wants))
+    going_back_.OnStateLost("", Code::kPeerLost, now, out);
 }
 
 void Coordinator::OnStatePiece(Peer from, const Message& message, ControlActions* out) {
@@ -142,11 +144,12 @@ void Coordinator::OnStatePiece(Peer from, const Message& message, ControlActions
 void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out) {
   if (bye.code() != 0) return OnFailedWorker(from, bye, now, out);
   Worker* const member = job_.roster.MemberOf(from, bye.rank(), bye.incarnation());
-  // Before all have gathered only one can be done that was so before shard 0 was restarted.
+  // While the job gathers its workers, a Bye is valid only from a worker that had finished before
+  // shard 0 restarted.
   if (member == nullptr || (!job_.running() && !member->hello.done()))
     return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
   if (member->presence == Presence::kLost)
-    return EmitSend(from, membership_.GivenUp(member->incarnation), out);
+    return EmitSend(from, membership_.AnswerToGivenUp(member->incarnation), out);
   member->presence = Presence::kDone;
   liveness_.Hear(member, now);
   member->figures = bye.figures();
@@ -159,14 +162,14 @@ void Coordinator::OnFailedWorker(Peer from, const pb::Bye& bye, Time now, Contro
   if (job_.roster.IsOnAnotherConnection(from, bye.rank(), bye.incarnation()))
     return EmitSend(from, Refusal(Code::kNotAllowed, "say hello first", pb::Refuse::retry), out);
   const Status error = ErrorFromPeer(bye.code(), bye.sentence());
-  Message end;  // whoever it is may go
+  Message end;  // the sender may end, whether or not it is a member
   end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(error)));
   end.head.mutable_end()->set_sentence(error.message());
   EmitSend(from, std::move(end), out);
   Worker* const member = job_.roster.MemberOf(from, bye.rank(), bye.incarnation());
   if (member == nullptr || member->presence == Presence::kDone) return;
   const bool lost = member->presence == Presence::kLost;
-  if (lost && !member->may_return) return;  // it said so before, or the others go on without it
+  if (lost && !member->may_return) return;  // a repeated Bye, or the others continue without it
   member->counters = bye.counters();
   const bool only_its_data =
       job_.options.elasticity.shrink() && error.code() == Code::kBadData && job_.running();

@@ -1,23 +1,25 @@
-// Shard 0: decides membership, passes State on, stops and ends the job. What it does is in its
-// parts; it takes messages apart, and each goes to the part that decides:
+// The control plane of shard 0. It decides the membership, forwards State between workers, and
+// stops and ends the job. It passes each message to the part that handles it:
 //
-//   job_state   where the job stands (its phases are drawn there); roster: who belongs to it
-//   ending      how the job ends
-//   membership  what all are told of the members
-//   going_back  a running job whose state is lost calls its workers anew
-//   gathering   the workers of a job that does not run come together and find where to begin
-//   liveness    who is silent, hangs or is lost, and what follows
-//   admission   whose hello is answered with a rank
+//   job_state   the data that all parts share; the diagram of the phases is there
+//   roster      the workers and shards of the job, and their states (a member of job_state)
+//   ending      ends the job
+//   membership  tells workers, shards and lanes who the members are
+//   going_back  tells all workers to say hello again when the state of the job is lost
+//   gathering   waits for the workers of a job that does not run, and decides where the job begins
+//   liveness    finds workers and shards that are silent or hang, and decides what follows
+//   admission   answers hellos
 //
-// Each part calls those above it alone.
+// A part calls only parts above it in this list.
 //
-// A worker that ends with an error that a restart would repeat (IsLasting) ends the job with that
-// error, except under `shrink` where only that worker's data are bad: the others continue.
+// A worker that leaves with an error that a restart would repeat (IsLasting) ends the job with that
+// error. Exception: under `shrink`, if only that worker's data are bad, the other workers continue.
 //
-// A worker's message counts only on the connection of the worker's admitted hello (MemberOf).
+// A worker's message is accepted only on the connection on which its hello was admitted
+// (Roster::MemberOf).
 //
-// A worker that has said Bye is done. Until all are done it is watched and lost like any other,
-// because the others may need what it holds.
+// A worker that has sent Bye is done. Until all workers are done it can still be lost like any
+// other worker, because the others may need the state and outcomes that it keeps.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +55,8 @@ class Coordinator : public Control {
   bool running() const { return job_.running(); }
   bool ending() const { return job_.ending(); }
   uint64_t steps() const { return job_.roster.steps; }
-  // Another value: all have gone back to a checkpoint, or begun from one. Workers that have yet to
-  // take it up are `joining`.
+  // Identifies the start of the job, or its latest return to a checkpoint (see Members.beginning in
+  // wire.proto). Workers that have not loaded their state since are `joining`.
   uint64_t beginning() const { return job_.beginning; }
 
  private:

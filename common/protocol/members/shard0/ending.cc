@@ -45,8 +45,8 @@ void Ending::EndIfAllDone(Time now, ControlActions* out) {
   end.head.mutable_end()->set_sentence(status.message());
   job_.Become(JobPhase::kEnding);
   const Timings& timings = job_.options.timings;
-  // A peer whose connection broke without a word needs dead_after to notice.
-  farewell_.Start(std::move(end), status, Guests(), timings.hello_retry,
+  // A peer may need dead_after to notice that its connection is broken.
+  farewell_.Start(std::move(end), status, Recipients(), timings.hello_retry,
                   now + 2 * timings.dead_after, now, out);
 }
 
@@ -58,7 +58,8 @@ Status Ending::Outcome() const {
     if (worker.presence == Presence::kDone) last = std::min(last, worker.steps_done);
   }
   if (!job_.options.workers_hold_state || last == steps) return Ok();
-  // An earlier process of shard 0 was asked to stop.
+  // The workers stopped early without a stop request here: it went to an earlier process of shard
+  // 0.
   return Status(Code::kTerminated,
                 Cat("the job was stopped in order after step ", last, " of ", steps));
 }
@@ -70,33 +71,34 @@ void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActi
   const Roster& roster = job_.roster;
   const Timings& timings = job_.options.timings;
   Time until = now + 2 * timings.heartbeat;
-  std::vector<Farewell::Guest> guests = Guests();
-  for (Farewell::Guest& guest : guests) {
-    if (guest.role == pb::Hello::worker) {
-      const Roster::Worker& worker = roster.workers[guest.rank];
-      guest.expected = guest.peer != 0 && worker.live() && !worker.suspect;
+  std::vector<Farewell::Recipient> recipients = Recipients();
+  for (Farewell::Recipient& recipient : recipients) {
+    if (recipient.role == pb::Hello::worker) {
+      const Roster::Worker& worker = roster.workers[recipient.rank];
+      recipient.expected = recipient.peer != 0 && worker.live() && !worker.suspect;
       continue;
     }
-    const Roster::Shard& shard = roster.shards.at(guest.rank);
-    guest.expected = guest.peer != 0 && !shard.silent;
-    // The link of this server may be down, and come back: a shard waits long for shard 0.
-    if (guest.expected && now - shard.heard_at > timings.suspect_after)
+    const Roster::Shard& shard = roster.shards.at(recipient.rank);
+    recipient.expected = recipient.peer != 0 && !shard.silent;
+    // The network link of this host may be down only for a while, and a shard waits long for shard
+    // 0.
+    if (recipient.expected && now - shard.heard_at > timings.suspect_after)
       until = now + 2 * timings.dead_after;
   }
   job_.Become(JobPhase::kEnding);
-  farewell_.Start(std::move(message), Status(code, sentence), std::move(guests),
+  farewell_.Start(std::move(message), Status(code, sentence), std::move(recipients),
                   timings.hello_retry, until, now, out);
 }
 
-std::vector<Farewell::Guest> Ending::Guests() const {
-  std::vector<Farewell::Guest> guests;
+std::vector<Farewell::Recipient> Ending::Recipients() const {
+  std::vector<Farewell::Recipient> recipients;
   for (uint32_t rank = 0; rank < job_.roster.workers.size(); ++rank) {
     const Roster::Worker& worker = job_.roster.workers[rank];
-    guests.push_back({pb::Hello::worker, rank, worker.incarnation, worker.peer, worker.live()});
+    recipients.push_back({pb::Hello::worker, rank, worker.incarnation, worker.peer, worker.live()});
   }
   for (const auto& [shard, follower] : job_.roster.shards)
-    guests.push_back({pb::Hello::shard, shard, 0, follower.peer, true});
-  return guests;
+    recipients.push_back({pb::Hello::shard, shard, 0, follower.peer, true});
+  return recipients;
 }
 
 Status Ending::Check() const {

@@ -1,4 +1,5 @@
-// How shard 0 ends a job: well, stopped by a signal, or with an error that everybody is told.
+// How shard 0 ends a job: successfully, stopped by a signal, or with an error that it tells all
+// daemons.
 #pragma once
 
 #include <string>
@@ -10,19 +11,22 @@
 
 namespace tern::protocol {
 
-// Sets the job's stop_code, and its phase to kEnding.
+// A part of the Coordinator. It alone sets the job's stop_code and moves the job to kEnding.
 class Ending {
  public:
   explicit Ending(JobState* job) : job_(*job) {}
 
-  // A signal asks for an orderly end: now where workers are missing, else after the open round.
+  // A signal asks for an orderly end: at once if workers are missing, else after the open round.
   void OnStop(Code code, Time now, ControlActions* out);
-  // The same for a signal that `who` received; `code` as on the wire.
+  // The same for a signal that another daemon received: `who` names it for the log, `code` is 130
+  // or 143.
   void OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out);
+  // Sends End to all if every worker is done; under `shrink`, every worker that is left.
   void EndIfAllDone(Time now, ControlActions* out);
+  // Ends the job with an error, which all daemons are told.
   void Abort(Code code, const std::string& sentence, Time now, ControlActions* out);
 
-  // REQUIRES the phase kEnding.
+  // While the job is ending: passes messages and time to the farewell. REQUIRES the phase kEnding.
   void OnMessage(Peer from, const Message& message, ControlActions* out) {
     farewell_.OnMessage(from, message, out);
   }
@@ -32,9 +36,11 @@ class Ending {
   Status Check() const;
 
  private:
-  // Of a job whose workers are all done: ok, or stopped before its last step.
+  // The status of a job whose workers are all done: ok, or that it was stopped before its last
+  // step.
   Status Outcome() const;
-  std::vector<Farewell::Guest> Guests() const;
+  // All workers and all other shards.
+  std::vector<Farewell::Recipient> Recipients() const;
 
   JobState& job_;
   Farewell farewell_;

@@ -1,5 +1,5 @@
-// Shard 0's last message, End or Abort: sent to all, and repeated until each has answered or a
-// deadline has passed, so that one lost message or connection leaves nobody behind.
+// Sends shard 0's last message, End or Abort, to all daemons. Repeats it until each has answered or
+// a deadline has passed, so that a lost message or connection does not keep a daemon waiting.
 #pragma once
 
 #include <vector>
@@ -10,30 +10,33 @@ namespace tern::protocol {
 
 class Farewell {
  public:
-  struct Guest {
+  struct Recipient {
     pb::Hello::Role role = pb::Hello::worker;
     uint32_t rank = 0;
-    uint64_t incarnation = 0;  // of a worker, 0: nobody; a shard may have restarted since
-    Peer peer = 0;             // 0: not heard from yet
-    bool expected = true;      // whether its answer is waited for
+    uint64_t incarnation = 0;  // of the worker, 0: no process; always 0 for a shard, which may have
+                               // restarted since
+    Peer peer = 0;             // 0: no connection yet
+    bool expected = true;      // whether to wait for its answer
   };
 
-  void Start(Message message, Status status, std::vector<Guest> guests, Time again_after,
+  // `message`: End or Abort. `status`: of this process, emitted when all have answered.
+  // `again_after`: between two repetitions. `until`: the deadline.
+  void Start(Message message, Status status, std::vector<Recipient> recipients, Time again_after,
              Time until, Time now, ControlActions* out);
-  // An End is an answer; whoever sends a hello, Bye or heartbeat is told (again).
+  // An End answers the last message. A hello, Bye or heartbeat is answered with the last message.
   void OnMessage(Peer from, const Message& message, ControlActions* out);
   void OnTimer(Time now, ControlActions* out);
 
   bool started() const { return started_; }
 
  private:
-  void Tell(const Guest& who, ControlActions* out);
+  void Tell(const Recipient& who, ControlActions* out);
   void EndIfAnswered(ControlActions* out);
 
   bool started_ = false, over_ = false;
   Message message_;
   Status status_;
-  std::vector<Guest> guests_;
+  std::vector<Recipient> recipients_;
   Time again_after_{}, said_at_{}, until_{};
 };
 

@@ -8,11 +8,11 @@ namespace tern::protocol {
 
 using Presence = Roster::Worker::Presence;
 
-void Gathering::GatherIfComplete(Time now, ControlActions* out) {
+void Gathering::RunIfGathered(Time now, ControlActions* out) {
   if (!HasGathered(now)) return;
   if (NeedsBegin()) {
     if (!MayBegin(now, out)) return;
-  } else if (!job_.options.begins_from_shards && CannotGather(now, out)) {
+  } else if (!job_.options.begins_from_shards && MustNotRunYet(now, out)) {
     return;
   }
   AdmitGathered(now);
@@ -27,11 +27,11 @@ void Gathering::GatherIfComplete(Time now, ControlActions* out) {
 }
 
 void Gathering::OnTimer(Time now, ControlActions* out) {
-  if (job_.options.elasticity.shrink() || job_.going_back()) GatherIfComplete(now, out);
+  if (job_.options.elasticity.shrink() || job_.going_back()) RunIfGathered(now, out);
   if (job_.running() || job_.ending()) return;
   const Timings& timings = job_.options.timings;
   Time deadline = job_.gathering_since + timings.start_timeout;
-  // All workers are here then, and the shards have yet to be asked.
+  // All workers may have come just now, and the shards still have to answer.
   if (job_.going_back() && HasGatheredAgain(now)) deadline += timings.dead_after;
   if (now <= deadline) return;
   const std::vector<Roster::Worker>& workers = job_.roster.workers;
@@ -93,7 +93,7 @@ bool Gathering::HasGatheredAgain(Time now) const {
          now - job_.gathering_since > (job_.called() ? timings.dead_after : timings.start_timeout);
 }
 
-bool Gathering::CannotGather(Time now, ControlActions* out) {
+bool Gathering::MustNotRunYet(Time now, ControlActions* out) {
   bool anyone_has_state = false, begun = false;
   uint64_t floor = 0;
   for (const Roster::Worker& worker : job_.roster.workers) {
@@ -106,12 +106,12 @@ bool Gathering::CannotGather(Time now, ControlActions* out) {
     ending_.Abort(Code::kPeerLost, "no live worker holds the state of the job", now, out);
     return true;
   }
-  return AskAgainBelow(floor, out) && !HasGathered(now);
+  return AskWorkersBelow(floor, out) && !HasGathered(now);
 }
 
-// What a worker below the floor needs is gone: its rank was taken while it was away. It may have
-// advanced since it said hello.
-bool Gathering::AskAgainBelow(uint64_t floor, ControlActions* out) {
+// A worker below the floor cannot continue, because its outcomes were dropped after another process
+// took its rank. But it may have advanced since its hello, so it is asked for a new one.
+bool Gathering::AskWorkersBelow(uint64_t floor, ControlActions* out) {
   bool asked = false;
   for (Roster::Worker& worker : job_.roster.workers) {
     if (!worker.live() || worker.hello.fresh() || worker.hello.applied() >= floor) continue;
@@ -126,7 +126,7 @@ bool Gathering::AskAgainBelow(uint64_t floor, ControlActions* out) {
 
 bool Gathering::NeedsBegin() const {
   const Roster& roster = job_.roster;
-  if (job_.options.begins_from_shards) {  // unless nobody needs the parameters any more
+  if (job_.options.begins_from_shards) {  // a start is not needed if all workers are done
     return job_.going_back() || std::any_of(roster.workers.begin(), roster.workers.end(),
                                             [](const Roster::Worker& worker) {
                                               return worker.live() && !worker.hello.done();
@@ -148,7 +148,8 @@ bool Gathering::HasBegun() {
   if (!begun || job_.going_back()) return begun;
   job_.Become(JobPhase::kResuming);
   for (Roster::Worker& worker : job_.roster.workers) {
-    if (!worker.live()) worker.presence = Presence::kLost;  // `shrink`: the job goes on without it
+    // Only under `shrink`: the job continues without it
+    if (!worker.live()) worker.presence = Presence::kLost;
   }
   return true;
 }
@@ -156,7 +157,7 @@ bool Gathering::HasBegun() {
 bool Gathering::ShardsHaveOffered(Time now, ControlActions* out) {
   std::map<uint32_t, Roster::Shard>& shards = job_.roster.shards;
   const Time retry = job_.options.timings.hello_retry;
-  if (job_.going_back() && !job_.asking()) {  // what they have by now, not what their hellos said
+  if (job_.going_back() && !job_.asking()) {  // their hellos may be outdated
     job_.Become(JobPhase::kAsking);
     asked_at_ = now - retry;
     for (auto& [shard, follower] : shards) {
@@ -203,7 +204,7 @@ std::vector<Offer> Gathering::Offers(pb::Hello* own) const {
 
 bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out) {
   if (const std::string why = WhyNotAnew(offers); !why.empty()) {
-    // Shards that keep nothing are told too, once they are here.
+    // Waits until all shards have said hello, so that each hears why the job ends.
     const auto& shards = job_.roster.shards;
     const bool all_here = std::all_of(shards.begin(), shards.end(),
                                       [](const auto& one) { return one.second.peer != 0; });
@@ -219,7 +220,7 @@ bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, Control
   return true;
 }
 
-void Gathering::SayWhereFrom(ControlActions* out) const {
+void Gathering::LogBegin(ControlActions* out) const {
   const Begin& begin = job_.begin;
   const std::string again = job_.reached > begin.round() ? Cat(", from round ", job_.reached,
                                                                ": what came after it is done again")
@@ -232,7 +233,7 @@ void Gathering::SayWhereFrom(ControlActions* out) const {
 
 bool Gathering::MayBegin(Time now, ControlActions* out) {
   const bool begun = HasBegun();
-  if (begun && going_back_.CallAnew(now, out)) return false;
+  if (begun && going_back_.CallWorkers(now, out)) return false;
   if (!ShardsHaveOffered(now, out)) return false;
   pb::Hello own;
   const std::vector<Offer> offers = Offers(&own);
@@ -250,9 +251,9 @@ bool Gathering::MayBegin(Time now, ControlActions* out) {
   } else {
     job_.roster.run = job_.begin.from->run();
   }
-  if (begun || job_.begin.from.has_value()) SayWhereFrom(out);
-  // Also where all begins anew: shards that have not died may be in the middle of a run whose
-  // workers, and shard 0, have.
+  if (begun || job_.begin.from.has_value()) LogBegin(out);
+  // This is needed even if the job starts from initial weights: the workers and shard 0 may have
+  // died in the middle of a run, and the other shards not.
   job_.lane.GoBack(job_.begin.round());
   job_.beginning = job_.beginning == 0 ? job_.options.incarnation : job_.beginning + 1;
   return true;
@@ -268,7 +269,7 @@ void Gathering::AdmitGathered(Time now) {
     if (worker.hello.run() != 0) roster.run = worker.hello.run();
   }
   const bool goes_back = job_.going_back() || job_.begin.from.has_value();
-  if (!anyone_has_state && !goes_back) roster.run = job_.options.incarnation;  // as good as any
+  if (!anyone_has_state && !goes_back) roster.run = job_.options.incarnation;  // a random number
   job_.Become(JobPhase::kRunning);
   ++roster.epoch;
   for (Roster::Worker& worker : roster.workers) {

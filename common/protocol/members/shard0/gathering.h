@@ -1,9 +1,10 @@
-// How shard 0 gathers the workers of a job that does not run (phases kGathering to kAsking), and
-// finds where they begin: anew, from the state that some hold, or from a checkpoint (recovery.h).
+// How shard 0 waits for the workers of a job that does not run (phases kGathering to kAsking), and
+// decides where the job begins: from initial weights, from the state that some workers hold, or
+// from a checkpoint (recovery.h).
 //
-// After a restart of shard 0 the gathering rebuilds everything from the hellos. Under `shrink` it
-// does not wait for ranks that the others report as removed, nor for any rank beyond the start
-// timeout.
+// After a restart of shard 0 everything that it knew is rebuilt from the workers' hellos. Under
+// `shrink` shard 0 then does not wait for ranks that the other workers report as removed, and after
+// the start timeout it does not wait for any missing rank.
 #pragma once
 
 #include <string>
@@ -18,45 +19,47 @@
 
 namespace tern::protocol {
 
-// Sets the job's phase to kResuming, kAsking and kRunning, its `begin` and `beginning`, and admits
-// the workers of the roster.
+// A part of the Coordinator. It moves the job to kResuming, kAsking and kRunning, sets its `begin`
+// and `beginning`, and admits the workers of the roster.
 class Gathering {
  public:
   Gathering(JobState* job, Ending* ending, Membership* membership, GoingBack* going_back)
       : job_(*job), ending_(*ending), membership_(*membership), going_back_(*going_back) {}
 
-  // Runs the job if all are here who are waited for. REQUIRES a job that does not run. Call it
-  // after every hello.
-  void GatherIfComplete(Time now, ControlActions* out);
-  // Ends a job that has not gathered in time.
+  // Call after every hello: runs the job if no required worker is missing. REQUIRES a job that does
+  // not run.
+  void RunIfGathered(Time now, ControlActions* out);
+  // Ends the job if workers are still missing after the start timeout.
   void OnTimer(Time now, ControlActions* out);
 
  private:
-  // Whether all workers are here who are waited for.
+  // Whether no required worker is missing; HasGatheredAgain: of a job that is going back.
   bool HasGathered(Time now) const;
   bool HasGatheredAgain(Time now) const;
-  // `shrink`, after a restart of shard 0: whether all are here but ranks that the others removed.
+  // Under `shrink`, after a restart of shard 0: whether the other workers report every missing rank
+  // as removed.
   bool OnlyRemovedAreMissing() const;
-  // Whether the state of the job is lost, which ends it, or a worker has to say hello once more.
-  bool CannotGather(Time now, ControlActions* out);
-  // Asks each worker to say hello again whose state is older than what the others still keep.
-  bool AskAgainBelow(uint64_t floor, ControlActions* out);
-  // Whether those who gathered have to agree on where they begin.
+  // Ends the job if no worker holds its state; asks workers whose state is too old for another
+  // hello. Returns true in both cases.
+  bool MustNotRunYet(Time now, ControlActions* out);
+  // Asks each worker to say hello again that has applied fewer rounds than `floor`, and returns
+  // whether there was one.
+  bool AskWorkersBelow(uint64_t floor, ControlActions* out);
+  // Whether the job must choose where it begins, because no worker brings its state.
   bool NeedsBegin() const;
-  // Whether they may begin, and the job's `begin` says where; takes the next step towards it if
-  // not.
+  // Whether the job's `begin` is chosen. If not, does the next step towards it.
   bool MayBegin(Time now, ControlActions* out);
-  // Whether the run was under way; it goes back then.
+  // Whether the run was under way before the workers gathered. If so, the job goes back.
   bool HasBegun();
-  // What all daemons that are here have on their disks. *own has to outlive the result: it becomes
-  // this shard's hello.
+  // The checkpoint offers of all daemons that have said hello. *own is filled with this shard's
+  // offer; it must outlive the result.
   std::vector<Offer> Offers(pb::Hello* own) const;
-  // Nobody has begun, and there is no checkpoint to go on from. False: some are there, and the job
-  // ends.
+  // There is no common checkpoint. Returns whether the job may start from initial weights; if not,
+  // ends it.
   bool MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out);
-  // Whether all shards that keep something have said what is on their disks; asks them if not.
+  // Whether all shards that keep state have offered their checkpoints. If not, asks them.
   bool ShardsHaveOffered(Time now, ControlActions* out);
-  void SayWhereFrom(ControlActions* out) const;
+  void LogBegin(ControlActions* out) const;  // logs where all continue
   void AdmitGathered(Time now);
   std::string WhoIsMissing() const;
 
@@ -64,7 +67,7 @@ class Gathering {
   Ending& ending_;
   Membership& membership_;
   GoingBack& going_back_;
-  Time asked_at_{};  // the shards, last
+  Time asked_at_{};  // when the shards were last asked
 };
 
 }  // namespace tern::protocol

@@ -17,7 +17,7 @@ void GoingBack::GoBack(const std::string& why, Time now, ControlActions* out) {
     if (worker.live()) {
       TellToGoBack(&worker, out);
     } else if (!job_.options.elasticity.shrink()) {
-      worker.Retire();  // its place is free
+      worker.Retire();  // its rank is free for a new process
     }
   }
 }
@@ -30,27 +30,28 @@ void GoingBack::TellToGoBack(Roster::Worker* worker, ControlActions* out) {
   worker->Retire();
 }
 
-void GoingBack::LoseState(const std::string& what, Code code, Time now, ControlActions* out) {
+void GoingBack::OnStateLost(const std::string& what, Code code, Time now, ControlActions* out) {
   const std::string sentence =
       Cat(what, what.empty() ? "" : "; ", "no live worker holds the state of the job");
   if (job_.CanGoBack()) return GoBack(sentence, now, out);
   ending_.Abort(code, sentence, now, out);
 }
 
-bool GoingBack::TakesAllBack(const pb::Hello& hello) const {
+bool GoingBack::RequiresAllToGoBack(const pb::Hello& hello) const {
   const ControlOptions& options = job_.options;
   if (!options.resumes || options.begins_from_shards || !options.workers_hold_state) return false;
   if (options.elasticity.on_loss != OnLoss::kWait) return false;
   if (!hello.fresh() || !hello.keeps_own()) return false;
-  // Of its two newest all others have one (client/train/checkpoints.h).
+  // All other workers have at least one of its two newest checkpoints (client/train/checkpoints.h).
   const auto& offers = hello.checkpoints();
   return std::count_if(offers.begin(), offers.end(), [this](const pb::Checkpoint& one) {
            return one.run() == job_.roster.run;
          }) >= 2;
 }
 
-// A worker that was ever admitted may have spoken to a lane. Only a new incarnation surely has not.
-bool GoingBack::CallAnew(Time now, ControlActions* out) {
+// A worker that was ever admitted may have sent contributions to a lane. A new incarnation makes
+// sure that none of them is accepted.
+bool GoingBack::CallWorkers(Time now, ControlActions* out) {
   bool told = false;
   for (Roster::Worker& worker : job_.roster.workers) {
     if (!worker.live() || worker.hello.epoch() == 0) continue;

@@ -1,5 +1,6 @@
-// A running job whose state is lost goes back to a checkpoint that all have: see recovery.h. This
-// is shard 0's first half of it, the calling; gathering.h chooses the checkpoint.
+// How a running job whose state is lost goes back to a checkpoint that all daemons have (see
+// recovery.h). Here shard 0 tells the workers to say hello again; gathering.h then chooses the
+// checkpoint.
 #pragma once
 
 #include <string>
@@ -10,22 +11,23 @@
 
 namespace tern::protocol {
 
-// Sets the job's phase to kCalling, and `reached`.
+// A part of the Coordinator. It moves the job to kCalling and sets `reached`.
 class GoingBack {
  public:
   GoingBack(JobState* job, Ending* ending) : job_(*job), ending_(*ending) {}
 
-  // Tells all workers to say hello anew; `why` goes to the log. REQUIRES a running job.
+  // Tells all live workers to say hello as new incarnations; `why` goes to the log. REQUIRES a
+  // running job.
   void GoBack(const std::string& why, Time now, ControlActions* out);
-  // No live worker holds the state of the job: it goes back where it can, or ends with `code`.
-  // `what` has happened; empty: nothing new. REQUIRES a running job.
-  void LoseState(const std::string& what, Code code, Time now, ControlActions* out);
-  // Whether a worker that comes to a running job takes all others back with it, because its own
-  // state (Hello.keeps_own) is on its disk alone.
-  bool TakesAllBack(const pb::Hello& hello) const;
-  // Tells every live worker that was ever admitted to say hello anew. False if there is none.
-  // REQUIRES a job that is going back.
-  bool CallAnew(Time now, ControlActions* out);
+  // No live worker holds the state of the job any more. The job goes back if it can; else it ends
+  // with `code`. `what`: the event that caused it, for the log, or empty. REQUIRES a running job.
+  void OnStateLost(const std::string& what, Code code, Time now, ControlActions* out);
+  // Whether a worker that says hello to a running job makes all workers go back to a checkpoint,
+  // because it has state that exists only on its disk (Hello.keeps_own).
+  bool RequiresAllToGoBack(const pb::Hello& hello) const;
+  // Tells every live worker that was ever admitted to say hello as a new incarnation. Returns false
+  // if there is none. REQUIRES a job that is going back.
+  bool CallWorkers(Time now, ControlActions* out);
 
  private:
   void TellToGoBack(Roster::Worker* worker, ControlActions* out);

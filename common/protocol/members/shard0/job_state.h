@@ -1,25 +1,25 @@
-// Where a job stands, as shard 0 knows it. The parts of the coordinator share it; each changes what
-// its own header names.
+// The state of the job as shard 0 knows it. The parts of the Coordinator share it; each part
+// changes only what its own header says.
 //
 //   phase      becomes    when
-//   gathering  running    GatherIfComplete: all are here who are waited for
-//              resuming   the hellos say that the job had begun, and nobody holds its state
-//   resuming   calling    CallAnew
+//   gathering  running    RunIfGathered: no required worker is missing
+//              resuming   the hellos say that the job had begun, and no worker holds its state
+//   resuming   calling    CallWorkers
 //              asking     no worker has to be called
-//   calling    asking     all workers have come anew
+//   calling    asking     all workers have said hello again
 //   asking     running    the shards have answered, and the checkpoint is chosen
 //   running    calling    GoBack
-//              ending     EndIfAllDone: all have said Bye
+//              ending     EndIfAllDone: all workers have sent Bye
 //   any        ending     Abort
 //
-//   gathering  the workers of a job's start, or of a restart of shard 0, say hello
-//   resuming   the job had begun, and nobody holds its state; nobody has been told to come anew
+//   gathering  the job starts, or shard 0 has restarted; the workers say hello
+//   resuming   the job had begun, and no worker holds its state; no worker has been called yet
 //   calling    every worker that was ever admitted has been told to say hello as a new incarnation
-//   asking     the shards that keep something are asked for the checkpoints on their disks
-//   running    the members are known to all
-//   ending     the farewell is being said (ending.h); nothing else happens any more
+//   asking     the shards that keep state are asked for the checkpoints on their disks
+//   running    all daemons know the members
+//   ending     End or Abort is being sent (ending.h); nothing else happens any more
 //
-// `resuming` and `calling` become `running`, too, where a worker turns up that holds the state.
+// `resuming` and `calling` also become `running` if a worker says hello that holds the state.
 #pragma once
 
 #include <cstdint>
@@ -40,19 +40,19 @@ struct JobState {
   JobState(const JobState&) = delete;
   JobState& operator=(const JobState&) = delete;
 
-  // The only way to another phase. REQUIRES an arrow above.
+  // Every change of the phase goes through here. REQUIRES a row of the first table.
   void Become(JobPhase next);
   bool running() const { return phase_ == JobPhase::kRunning; }
   bool ending() const { return phase_ == JobPhase::kEnding; }
   bool asking() const { return phase_ == JobPhase::kAsking; }
-  // It had begun, and gathers its workers again.
+  // The job had begun, and waits for its workers to say hello again.
   bool going_back() const {
     return phase_ == JobPhase::kResuming || phase_ == JobPhase::kCalling ||
            phase_ == JobPhase::kAsking;
   }
-  // Some worker was told to say hello anew; it does so at once.
+  // The workers that had to say hello again were told to; they do so at once.
   bool called() const { return phase_ == JobPhase::kCalling || phase_ == JobPhase::kAsking; }
-  // Whether the job can go on without any live worker that holds its state.
+  // Whether the job can continue although no live worker holds its state.
   bool CanGoBack() const {
     return options.begins_from_shards || options.resumes || begin.from.has_value();
   }
@@ -61,12 +61,12 @@ struct JobState {
   Status Check() const;
 
   const ControlOptions options;
-  RoundLane lane;  // of scalers and figures
+  RoundLane lane;  // the control lane: reduces scalers and figures
   Roster roster;
-  Code stop_code = Code::kOk;  // 130 or 143 once a signal asked for the end
+  Code stop_code = Code::kOk;  // kInterrupted or kTerminated once a signal asked for the end
   Time gathering_since{};
-  Begin begin;             // where the job began or went back to
-  uint64_t beginning = 0;  // names `begin`; rises whenever the job goes back
+  Begin begin;             // the point from which the job started or last continued
+  uint64_t beginning = 0;  // identifies `begin`; grows whenever the job goes back
   uint64_t reached = 0;    // the newest round that any worker had applied before the job went back
 
  private:

@@ -11,8 +11,7 @@ namespace {
 
 using Presence = Roster::Worker::Presence;
 
-constexpr uint64_t kLateAgain =
-    100;  // rounds between two lines of the log on a worker that is late
+constexpr uint64_t kLateAgain = 100;  // late rounds of a worker between two log lines about it
 
 }  // namespace
 
@@ -23,7 +22,7 @@ void Liveness::Start(Time now) {
 
 void Liveness::Hear(Roster::Worker* worker, Time now) {
   if (now - worker->heard_at > job_.options.timings.suspect_after && HearsNobody(now)) {
-    Excuse(now);
+    ExcuseSilence(now);
     for (Roster::Worker& one : job_.roster.workers) one.awaited = false;
   }
   worker->heard_at = now;
@@ -37,7 +36,7 @@ void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Ti
   worker->counters = beat.counters();
   if (std::string slow = stragglers_.OnCounters(beat.rank(), worker->counters); !slow.empty())
     EmitLog(job_.roster.Name(beat.rank()) + slow, out);
-  NameIfLate(beat.rank(), out);
+  LogIfLate(beat.rank(), out);
   worker->waiting = beat.waiting();
   if (beat.waiting() || beat.progress() != worker->progress) worker->moved_at = now;
   worker->progress = beat.progress();
@@ -49,7 +48,7 @@ void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Ti
 }
 
 void Liveness::OnNewcomer(const Roster::Worker& worker, uint32_t rank, Time now) {
-  if (worker.awaited) Excuse(now);
+  if (worker.awaited) ExcuseSilence(now);
   stragglers_.Forget(rank);
 }
 
@@ -78,7 +77,7 @@ void Liveness::SendPulses(Time now, ControlActions* out) {
   }
 }
 
-// Where the job leaves it open: the larger of a minute and ten steps as this worker computes them.
+// The default is the larger of one minute and ten of this worker's average steps.
 Time Liveness::ProgressTimeout(const Roster::Worker& worker) const {
   const Time given = job_.options.timings.progress_timeout;
   if (given != Time::zero()) return given;
@@ -127,7 +126,7 @@ bool Liveness::HearsNobody(Time now) const {
   });
 }
 
-void Liveness::Excuse(Time now) {
+void Liveness::ExcuseSilence(Time now) {
   Time last{};
   for (const Roster::Worker& worker : job_.roster.workers) {
     if (worker.live()) last = std::max(last, worker.heard_at);
@@ -184,7 +183,7 @@ void Liveness::Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* o
   const OnLoss on_loss = job_.options.elasticity.on_loss;
   const bool waits = on_loss == OnLoss::kWait;
   if (!job_.running() && (waits || !job_.going_back())) {
-    EmitLog(what, out);  // its place is free again
+    EmitLog(what, out);  // the rank is free again
     worker = Roster::Worker{};
     if (job_.roster.Live() == 0) job_.roster.steps = 0;
     return;
@@ -194,25 +193,25 @@ void Liveness::Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* o
   worker.may_return = waits && !loss.left && !worker.joining;
   worker.joining = worker.awaited = false;
   if (on_loss == OnLoss::kFail) return ending_.Abort(loss.code, what, now, out);
-  if (!waits) return GoOnWithout(what, loss.code, now, out);
+  if (!waits) return ContinueWithout(what, loss.code, now, out);
   if (job_.IsStopping())
     return ending_.Abort(job_.stop_code, "stopped by a signal; " + what, now, out);
   if (!job_.roster.MayHoldStateBeside(nullptr))
-    return going_back_.LoseState(what, loss.code, now, out);
+    return going_back_.OnStateLost(what, loss.code, now, out);
   EmitLog(Cat(what, "; waiting for its return for up to ",
               SecondsText(job_.options.timings.wait_timeout)),
           out);
 }
 
-// `shrink`
-void Liveness::GoOnWithout(const std::string& what, Code code, Time now, ControlActions* out) {
-  if (job_.going_back()) return EmitLog(what, out);  // the gathering goes on without it
+void Liveness::ContinueWithout(const std::string& what, Code code, Time now, ControlActions* out) {
+  if (job_.going_back()) return EmitLog(what, out);  // the job waits no longer for this worker
   if (job_.IsStopping()) code = job_.stop_code;
   const Roster& roster = job_.roster;
   const uint32_t least = job_.options.elasticity.min_workers;
   const bool anyone = roster.MayHoldStateBeside(nullptr);
   const bool too_few = roster.Live() < least;
-  if (!anyone && !(too_few && job_.CanGoBack())) return going_back_.LoseState(what, code, now, out);
+  if (!anyone && !(too_few && job_.CanGoBack()))
+    return going_back_.OnStateLost(what, code, now, out);
   if (too_few) {
     return ending_.Abort(
         code, Cat(what, "; ", roster.LiveText(), " are left, and faults.min_workers is ", least),
@@ -223,7 +222,7 @@ void Liveness::GoOnWithout(const std::string& what, Code code, Time now, Control
   ending_.EndIfAllDone(now, out);
 }
 
-void Liveness::NameIfLate(uint32_t rank, ControlActions* out) {
+void Liveness::LogIfLate(uint32_t rank, ControlActions* out) {
   Roster::Worker& worker = job_.roster.workers[rank];
   const uint64_t late = worker.counters.late();
   if (late == 0 || (worker.late_told != 0 && late < worker.late_told + kLateAgain)) return;

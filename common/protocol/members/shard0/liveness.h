@@ -1,21 +1,26 @@
-// How shard 0 finds out who is alive, and what happens when a worker is lost.
+// How shard 0 finds workers and shards that are silent or hang, and what it does when a worker is
+// lost.
 //
 //   a rank: absent --Hello--> present --silent 1.5 s--> suspect --silent 3 s--> lost
 //                              ^   ^                     | heard                 |
 //                              |   +---------------------+                       |
 //                              +--- `wait`, `shrink`: a new incarnation says hello
 //
-//   fail:   the job ends when a rank is lost
-//   wait:   the others wait for the rank. It comes back with its state, or gets State from another
-//   shrink: the rank is no longer a member, and the others continue, at least `min_workers` of
-//           them; a newcomer gets State. The job ends when all remaining members are done
+// (1.5 s and 3 s are the defaults of suspect_after and dead_after.) What happens when a worker is
+// lost depends on faults.on_worker_loss:
 //
-// A rank whose compute thread hangs is lost as well, and so is one that leaves.
+//   fail    the job ends
+//   wait    the other workers wait. The worker comes back with its state, or a new process takes
+//           its rank and gets State from another worker
+//   shrink  the rank is no longer a member. The other workers continue if they are at least
+//           `min_workers`. A new process gets State. The job ends when all members are done
 //
-// If shard 0 hears none of the workers that hold the state of the job, its own link may be down.
-// Under `wait` and `shrink` they are awaited for up to `wait_timeout` instead of lost, and continue
-// when they are heard again. The state is gone only when each of their processes has left or was
-// replaced by one without state.
+// A worker whose compute thread hangs is lost as well, and so is one that leaves with an error.
+//
+// If shard 0 hears none of the workers that hold the state of the job, its own network link may be
+// down. Under `wait` and `shrink` it then waits for them for up to `wait_timeout` before they are
+// lost (`awaited`), and they continue when they are heard again. The state of the job is lost only
+// when each of their processes has left or was replaced by a process without state.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +35,8 @@
 
 namespace tern::protocol {
 
-// Changes the roster's presences, and the times at which workers and shards were heard.
+// A part of the Coordinator. It changes the presence of workers in the roster, and the times at
+// which workers and shards were heard.
 class Liveness {
  public:
   Liveness(JobState* job, Ending* ending, Membership* membership, GoingBack* going_back)
@@ -41,34 +47,42 @@ class Liveness {
         stragglers_(job->options.workers) {}
 
   void Start(Time now);
-  // A sign of life of a member.
+  // Shard 0 has received a message of this member.
   void Hear(Roster::Worker* worker, Time now);
   // The heartbeat of a member that is not lost.
   void OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Time now,
                    ControlActions* out);
-  // A new process has this rank. What is known of the speed of the one before does not count.
+  // A new process takes this rank. `worker` is still the process before it, whose step times are
+  // forgotten.
   void OnNewcomer(const Roster::Worker& worker, uint32_t rank, Time now);
-  // Sends pulses; finds the workers and shards that are silent, or whose compute thread hangs.
+  // Sends pulses; finds workers and shards that are silent, and workers whose compute thread hangs.
   void OnTimer(Time now, ControlActions* out);
 
   struct Loss {
     std::string why;
-    Code code = Code::kPeerLost;  // of the job, if it ends by this
-    bool left = false;            // its process is gone
+    Code code = Code::kPeerLost;  // the job's exit code if it ends because of this loss
+    bool left = false;            // the process has said that it leaves
   };
+  // The worker of this rank is lost; what follows depends on faults.on_worker_loss.
   void Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* out);
 
  private:
-  // Whether shard 0 heard nobody, for some time now, who holds the state: its link may be down.
+  // Whether all workers that hold the state have been silent for suspect_after, so that shard 0's
+  // own link may be down.
   bool HearsNobody(Time now) const;
-  // The link is up again: whoever was heard as long as anybody has some time to be heard again.
-  void Excuse(Time now);
+  // The link is up again. Restarts the silence of every worker that was heard until the link went
+  // down, so that each has time to be heard again.
+  void ExcuseSilence(Time now);
+  // The worker is silent while HearsNobody(): waits for it for up to wait_timeout.
   void Await(uint32_t rank, Time now, ControlActions* out);
-  void GoOnWithout(const std::string& what, Code code, Time now, ControlActions* out);
+  // Under `shrink`: the job continues without the lost worker, goes back, or ends with `code`.
+  // `what`: the loss, for the log.
+  void ContinueWithout(const std::string& what, Code code, Time now, ControlActions* out);
   void CheckSilence(uint32_t rank, Time now, ControlActions* out);
   void CheckFollowers(Time now, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
-  void NameIfLate(uint32_t rank, ControlActions* out);
+  // Logs that rounds close without this worker's contributions, now and then.
+  void LogIfLate(uint32_t rank, ControlActions* out);
   Time ProgressTimeout(const Roster::Worker& worker) const;
 
   JobState& job_;

@@ -41,7 +41,7 @@ void Membership::WelcomeAll(ControlActions* out) {
   }
 }
 
-Message Membership::GivenUp(uint64_t incarnation) const {
+Message Membership::AnswerToGivenUp(uint64_t incarnation) const {
   if (job_.CanGoBack() && !job_.running()) {
     Message message;
     message.head.mutable_go_back()->set_incarnation(incarnation);
@@ -70,8 +70,8 @@ pb::Members Membership::Members() const {
   return members;
 }
 
-// For the lane, every worker that does not have to fetch State holds some: the initial weights at
-// least.
+// For the lane, only a worker that has to fetch State is fresh. Any other worker holds state: at
+// least the initial weights.
 void Membership::GreetLane(const Roster::Worker& worker, ControlActions* out) {
   pb::Hello hello = worker.hello;
   hello.set_fresh(worker.joining);

@@ -1,4 +1,4 @@
-// What shard 0 tells the workers, the other shards and its own lanes of who the members are.
+// How shard 0 tells the workers, the other shards and its own lanes who the members of the job are.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,19 @@ class Membership {
  public:
   explicit Membership(JobState* job) : job_(*job) {}
 
-  // To the lanes of this shard, and to all other shards.
+  // Sends the membership to all lanes of this shard and to all other shards.
   void Publish(ControlActions* out);
-  // Publishes a membership of a new epoch.
+  // Increments the epoch, and publishes the membership.
   void PublishNext(ControlActions* out);
+  // Sends the membership to one shard.
   void TellShard(Peer shard, ControlActions* out) const;
-  // Answers the hello of a member: Welcome, and the control lane's own answers.
+  // Answers a member's hello: with Welcome and with what the control lane has for it.
   void WelcomeMember(const Roster::Worker& worker, ControlActions* out);
-  // The same for all live workers at once. The lane hears of all before the first is welcome.
+  // The same for all live workers. The lane sees all hellos before the first Welcome is sent.
   void WelcomeAll(ControlActions* out);
-  // What a worker whose incarnation is no longer good has to do.
-  Message GivenUp(uint64_t incarnation) const;
+  // The answer to a worker whose incarnation was removed or replaced: GoBack or Refuse, both of
+  // which tell it to come back as a new incarnation.
+  Message AnswerToGivenUp(uint64_t incarnation) const;
 
  private:
   pb::Members Members() const;

@@ -9,11 +9,12 @@
 namespace tern::protocol {
 namespace {
 
-constexpr size_t kRetired = 8;  // incarnations of a rank that are remembered
+constexpr size_t kRetired = 8;  // how many incarnations Worker::retired keeps
 
 Status CheckWorker(const Roster::Worker& worker, size_t rank) {
   using Presence = Roster::Worker::Presence;
-  // Of a lost one shard 0 may know no more than that the others went on without it.
+  // A lost worker may have no incarnation: a restarted shard 0 may only know that the others
+  // continue without it.
   TERN_HOLDS(!worker.live() || worker.incarnation != 0, "roster: worker ", rank,
              " is there, and has no incarnation");
   TERN_HOLDS(worker.presence != Presence::kAbsent || worker.incarnation == 0, "roster: worker ",

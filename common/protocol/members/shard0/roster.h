@@ -1,11 +1,16 @@
-// Who belongs to a job, as shard 0 knows it: the ranks with their processes, the other shards, and
-// what all have agreed on. Plain facts and questions about them; what follows from them is decided
-// by the coordinator's parts (coordinator.h).
+// The workers and shards of a job as shard 0 knows them: for each rank its process and what that
+// has reported, the other shards, and the numbers on which all agree. It only answers questions;
+// the parts of the Coordinator decide (coordinator.h).
 //
 //   a rank: absent --Hello--> present --Bye--> done
 //              ^                 |    \__ lost __/
 //              |                 v
 //              +-- Retire ----- lost --a new incarnation says hello--> present
+//
+//   absent   no process has the rank
+//   present  its process is a member, or is waited for with the others before the job runs
+//   lost     its process was silent for too long, hung or left
+//   done     its process has sent Bye, and stays until the job ends
 #pragma once
 
 #include <cstdint>
@@ -25,49 +30,56 @@ struct Roster {
     enum class Presence { kAbsent, kPresent, kLost, kDone };
     Presence presence = Presence::kAbsent;
     bool suspect = false;
-    bool awaited = false;     // silent for longer than dead_after, but not lost: no other is heard
-    bool may_return = false;  // lost, and its process may live and come back with the state
-    bool joining = false;     // was told to fetch State and has not got it
-    bool begins = false;      // ... from the servers, as all do
+    // Silent for longer than dead_after, but not lost, because no other worker is heard either
+    bool awaited = false;
+    // It is lost, but its process may be alive and come back with its state
+    bool may_return = false;
+    bool joining = false;  // was told to get state, and has not reported that it has it
+    // `joining`, and gets the state from the servers or its checkpoint, as all workers do
+    bool begins = false;
     uint64_t incarnation = 0;
-    uint64_t epoch = 0;        // it was admitted in, as it or we said
-    uint64_t first_epoch = 0;  // the first of its process, under whatever incarnation
+    uint64_t epoch = 0;        // in which it was admitted, as its hello or this shard says
+    uint64_t first_epoch = 0;  // in which its process was first admitted, under any incarnation
     Peer peer = 0;
     pb::Hello hello;
-    Time heard_at{}, moved_at{}, lost_at{};
-    Time excused_at{};  // its silence until then does not count: shard 0 heard nobody
+    Time heard_at{};  // its newest message
+    Time moved_at{};  // when its compute thread last advanced, or waited for others
+    Time lost_at{};
+    Time excused_at{};  // silence before this time does not count, because shard 0 heard no worker
     uint64_t progress = 0;
     uint64_t applied = 0;
     uint64_t steps_done = 0;  // from its Bye
     bool waiting = true;
-    uint64_t rival = 0;  // another incarnation that asks for this rank, since when
+    uint64_t rival = 0;  // another incarnation that asks for this rank, and since when
     Time rival_since{};
     pb::Counters counters;
-    uint64_t late_told = 0;         // of counters.late, in the log
+    uint64_t late_told = 0;         // the value of counters.late when it was last logged
     pb::Figures figures;            // from its Bye
-    std::vector<uint64_t> retired;  // incarnations that were given up or replaced; the newest few
+    std::vector<uint64_t> retired;  // the newest few incarnations that were removed or replaced
 
     bool live() const { return presence == Presence::kPresent || presence == Presence::kDone; }
-    // Makes it nobody, and remembers its incarnation.
+    // Makes the rank absent, and adds its incarnation to `retired`.
     void Retire();
   };
   struct Shard {
     Peer peer = 0;
     uint64_t incarnation = 0;
     Time heard_at{};
-    bool silent = false;
+    bool silent = false;  // for longer than dead_after
     pb::Hello hello;
-    uint64_t rival = 0;  // another incarnation that asks for this place, since when
+    uint64_t rival = 0;  // another incarnation that asks for this place, and since when
     Time rival_since{};
   };
 
-  // `fence`: a worker's message counts only on the connection of its admitted hello.
+  // `fence`: whether a worker's message is accepted only on the connection on which its hello was
+  // admitted.
   Roster(uint32_t workers, bool fence) : workers(workers), fence(fence) {}
 
-  // Of a worker that is there or was lost: who says so on the connection that it has its place by.
-  // Null for anybody else, whatever it claims to be.
+  // The worker of this rank, if it is not absent, has this incarnation, and was admitted on the
+  // connection `from`. Null otherwise, whatever the sender claims.
   Worker* MemberOf(Peer from, uint32_t rank, uint64_t incarnation);
-  // A member whose hello on a newer connection was overtaken by an older one, or is not here yet.
+  // Whether this is the rank's incarnation, but on another connection than that of its admitted
+  // hello: the hello on this connection has not arrived, or an older hello overtook it.
   bool IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const;
   Worker* ByPeer(Peer peer);
   size_t Live() const;
@@ -75,16 +87,18 @@ struct Roster {
   std::string Name(uint32_t rank) const;  // "worker 1 (node3, pid 4711)"
   // Whether a worker other than `except` holds the state of the running job or may return with it.
   bool MayHoldStateBeside(const Worker* except) const;
-  // By what live workers said in their hellos, before the job runs.
+  // Whether no live worker holds the state of the job, as their hellos say. For use before the job
+  // runs.
   bool NobodyHoldsState() const;
   // kInternal names the invariant that is broken.
   Status Check() const;
 
   std::vector<Worker> workers;       // by rank
-  std::map<uint32_t, Shard> shards;  // all but 0
+  std::map<uint32_t, Shard> shards;  // by number; without shard 0
   uint64_t epoch = 0;                // of the membership
-  uint64_t run = 0;                  // of this run of the job
-  uint64_t steps = 0;                // rounds of the job, as the first worker said; 0: nobody yet
+  uint64_t run = 0;                  // identifies this run of the job
+  // The job's length in rounds, from the first worker's hello; 0: no hello yet
+  uint64_t steps = 0;
   const bool fence;
 };
 

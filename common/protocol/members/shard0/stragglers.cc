@@ -39,7 +39,7 @@ std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters) 
     return " is not slow any more: " + times;
   }
   const bool slow = worker.step_s > kSlow * others_s;
-  // Once, and again when it has become another matter.
+  // Reports a slow worker once, and again if its step time has changed by more than kSlow since.
   if (!slow || (worker.told_s != 0 && worker.step_s < kSlow * worker.told_s &&
                 worker.told_s < kSlow * worker.step_s)) {
     return "";

@@ -1,4 +1,5 @@
-// Finds workers whose steps take longer than the others', from the counters in their heartbeats.
+// Finds workers whose steps take longer than the other workers', from the counters in their
+// heartbeats.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +15,23 @@ class Stragglers {
  public:
   explicit Stragglers(uint32_t workers) : workers_(workers) {}
 
-  // Returns what has changed, as a continuation of the worker's name: " is slow: 31 ms a step, the
-  // others 10 ms", or nothing. A step is measured over the worker's last five steps or more. A
-  // worker becomes slow above 1.5 times the median of the others, and stops being slow below 1.3
-  // times.
+  // Takes the counters of a heartbeat. Returns what to log after the worker's name if the verdict
+  // has changed, for example " is slow: 31 ms a step, the others 10 ms"; else an empty string. The
+  // time of a step is the mean over the worker's last five or more steps. A worker becomes slow
+  // above 1.5 times the median of the others, and stops being slow below 1.3 times that median.
   std::string OnCounters(uint32_t rank, const pb::Counters& counters);
   // Another process has taken this rank.
   void Forget(uint32_t rank) { workers_[rank] = Worker{}; }
 
  private:
   struct Sample {
-    uint64_t steps = 0;
-    double compute_s = 0;
+    uint64_t steps = 0;    // of the process so far
+    double compute_s = 0;  // in those steps
   };
   struct Worker {
-    std::deque<Sample> samples;  // the newest, and back to five steps or more before it
-    double step_s = 0;           // 0: not known yet
-    double told_s = 0;           // at the last report that it is slow; 0: it is not slow
+    std::deque<Sample> samples;  // the newest, and older ones back to at least five steps before it
+    double step_s = 0;           // mean seconds of a step; 0: not known yet
+    double told_s = 0;           // its step_s when it was last reported as slow; 0: it is not slow
   };
   double MedianOfOthers(uint32_t rank) const;
 

@@ -15,8 +15,8 @@ using testing::HasSubstr;
 using Type = ControlAction::Type;
 using Body = pb::Envelope::BodyCase;
 
-// Shard 0 of two, two workers. Worker r is peer 100 + r, shard 1 is peer 200; incarnations of one's
-// n-th life are 10 n + rank, and 50 + n of shard 1.
+// Shard 0 of two, two workers. Worker r is peer 100 + r, shard 1 is peer 200; the n-th process of a
+// worker has incarnation 10 n + rank, the n-th of shard 1 has 50 + n.
 class GoingBack : public testing::Test {
  protected:
   GoingBack() { Make(OnLoss::kWait); }
@@ -51,13 +51,13 @@ class GoingBack : public testing::Test {
   static void Append(ControlActions from, ControlActions* to) {
     for (ControlAction& action : from) to->push_back(std::move(action));
   }
-  // A life later than the one before is seen a second after that one was heard last.
+  // A new process comes one second after the previous one was last heard.
   ControlActions ShardSays(uint64_t life) {
     if (life != life_of_shard_) now_ += milliseconds(1000);
     life_of_shard_ = life;
     return Answer({}, 0);
   }
-  // What its newest process says it has.
+  // The rounds that its newest process offers.
   ControlActions Answer(const std::vector<uint64_t>& rounds, uint64_t run = 7) {
     pb::Hello hello = TestHello(1, 50 + life_of_shard_);
     hello.set_role(pb::Hello::shard);
@@ -72,7 +72,7 @@ class GoingBack : public testing::Test {
   static bool AreAsked(const ControlActions& actions) {
     return To1(200, Body::kGoBack, actions).head.has_go_back();
   }
-  // As the worker that GoBack makes: it holds nothing, was never admitted and knows the run.
+  // The hello of a worker after GoBack: it holds no state, was never admitted, and knows the run.
   ControlActions WorkersCome(uint64_t life, uint64_t run = 0) {
     ControlActions all;
     for (uint32_t rank : {0, 1}) {

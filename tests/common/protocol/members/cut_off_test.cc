@@ -1,5 +1,5 @@
-// A server that hears none of its workers: its own link is down, say. They may all come back as
-// they were, so nobody is given up before `wait_timeout`.
+// Shard 0 hears none of its workers, for example because its own link is down. All of them may come
+// back with their state, so none is lost before `wait_timeout`.
 #include <gmock/gmock.h>
 
 #include "tests/common/protocol/members/shard0/shard0.h"
@@ -23,7 +23,7 @@ TEST_P(CutOff, GoesOnWithAllWhenTheLinkIsBack) {
   EXPECT_TRUE(Shard0::EndOf(silence).ok()) << Shard0::EndOf(silence).message();
   EXPECT_THAT(Shard0::LogOf(silence), HasSubstr(kHearsNobody));
   EXPECT_EQ(Count(silence, ControlAction::Type::kMembers), 0) << "nobody went on without anybody";
-  // By other connections, some time one after the other.
+  // The workers come back on new connections, with some time between them.
   EXPECT_EQ(To(300, SendsOf(shard0.Hear(300, Say(Veteran(0, 10, 4, 1))))).size(), 1u);
   const ControlActions one = shard0.Pass(milliseconds(2'000), {0});
   EXPECT_EQ(Count(one, ControlAction::Type::kMembers), 0);
@@ -140,7 +140,7 @@ TEST(CutOffUnderFail, EndsTheJobAsBefore) {
   EXPECT_EQ(end.code(), Code::kPeerLost);
 }
 
-// Rank 0 was given up while the other was heard: it may still bring the state back.
+// Rank 0 was lost while rank 1 was heard, so its process may still come back with the state.
 TEST(CutOffUnderWait, TheStateMayAlsoComeBackWithOneThatWasGivenUp) {
   Shard0 shard0(OnLoss::kWait);
   shard0.Gather();
@@ -152,7 +152,7 @@ TEST(CutOffUnderWait, TheStateMayAlsoComeBackWithOneThatWasGivenUp) {
   EXPECT_FALSE(First(300, pb::Envelope::kWelcome, SendsOf(back)).head.welcome().needs_state());
 }
 
-// Of what its process says itself there is no doubt.
+// A process that says that it leaves is lost at once.
 TEST(CutOffUnderWait, WhoLeavesTakesItsStateAlong) {
   Shard0 shard0(OnLoss::kWait);
   shard0.Gather();

@@ -6,7 +6,7 @@
 
 namespace tern::protocol {
 
-// Reaches into a follower, to break it.
+// Changes the private state of a follower, to break its invariants.
 class FollowerPeer {
  public:
   static void ForgetWelcome(Follower* follower) { follower->shard0_incarnation_ = 0; }

@@ -1,4 +1,5 @@
-// Why a job ends where a worker says it: by an error of its own, or by a signal that it got.
+// The reason with which a job ends if it comes from a worker: an error of that worker, or a signal
+// that it received.
 #include <gmock/gmock.h>
 
 #include "tests/common/protocol/members/shard0/shard0.h"

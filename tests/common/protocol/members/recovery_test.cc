@@ -1,5 +1,5 @@
-// A job whose state nobody holds goes on from the newest checkpoint that all daemons have: shard
-// 0's part.
+// Shard 0's part of recovery: a job whose state no daemon holds continues from the newest
+// checkpoint that all daemons have.
 #include "common/protocol/members/recovery.h"
 
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ pb::Hello HadUnfit(bool other_job, const std::string& sentence) {
   hello.mutable_unfit()->set_sentence(sentence);
   return hello;
 }
-// Of workers 0, 1, ... of as many nodes.
+// The offers of workers 0, 1, ..., each on its own node.
 std::string WhyNot(const std::vector<pb::Hello>& hellos) {
   std::vector<Offer> offers;
   for (const pb::Hello& hello : hellos) {
@@ -122,7 +122,7 @@ TEST(WhyNotAnew, TakesNoControlCharactersFromAPeer) {
   EXPECT_EQ(WhyNot({HadUnfit(true, "a\nb")}).find('\n'), std::string::npos);
 }
 
-// Everybody was killed while some had written their first checkpoint and some had not.
+// All daemons were killed when some had written their first checkpoint and some had not.
 TEST(WhyNotAnew, IsEmptyWhereARunEndedBeforeAllHadTheirFirst) {
   EXPECT_EQ(WhyNot({Had({At(10)}, 3), Had({}, 3)}), "");
   EXPECT_NE(WhyNot({Had({At(10)}, 3), Had({}, 4)}), "") << "another run began there";
@@ -172,8 +172,8 @@ TEST(CommonOf, TakesALanesOwnForCommonOnlyWhereAllLanesDo) {
   EXPECT_FALSE(common.unfit.has_sentence());
 }
 
-// Two lanes pass rounds at most `window` apart, write every `every`, and one may have lost its
-// newest: there is one that both have kept.
+// Two lanes close rounds at most `window` apart and write a checkpoint every `every` rounds. Even
+// if one has lost its newest, there is one that both have kept.
 TEST(LeastToKeep, ReachesBackToOneThatAllLanesHave) {
   for (const uint64_t every : {1, 2, 3, 10, 1000}) {
     for (const uint64_t window : {1, 2}) {
@@ -220,8 +220,8 @@ TEST(HasAny, DoesNotCountAShardsOwn) {
   EXPECT_TRUE(HasAny({{"a", &hello}}));
 }
 
-// Shard 0 of two, two workers; worker r is peer 100 + r, shard 1 is peer 200. Shard 1 keeps
-// something where `keeps`.
+// Shard 0 of two, two workers; worker r is peer 100 + r, shard 1 is peer 200. `keeps`: whether
+// shard 1 keeps state.
 class Resuming : public testing::Test {
  protected:
   void Make(bool keeps, bool workers_hold_state = true, bool from_shards = false) {
@@ -246,7 +246,7 @@ class Resuming : public testing::Test {
     for (const pb::Checkpoint& one : offers) *hello.add_checkpoints() = one;
     return Hear(200, Say(hello));
   }
-  // One that holds nothing, as all daemons do that have just started.
+  // The hello of a daemon that has just started and holds no state.
   ControlActions Comes(uint32_t rank, const Offers& offers = {}, uint64_t life = 1) {
     pb::Hello hello = TestHello(rank, 10 * life + rank);
     for (const pb::Checkpoint& one : offers) *hello.add_checkpoints() = one;
@@ -445,8 +445,9 @@ TEST_F(Resuming, AWorkerWithStateNeedsNoCheckpoint) {
   EXPECT_FALSE(WelcomeOf(100, out).needs_state());
 }
 
-// Both are lost while the servers live: those who come instead offer what they find. The first of
-// them comes once more when the second has made it certain that nobody holds the state.
+// Both workers are lost while the servers live. Their successors offer the checkpoints that they
+// find. The first successor says hello twice, because only the second shows that no worker holds
+// the state.
 TEST_F(Resuming, ARunThatLostAllItsWorkersGoesBack) {
   LoseAllWorkers();
   Comes(0, {At(10, 7), At(20, 7)}, 2);
@@ -491,7 +492,7 @@ TEST_F(Resuming, OneThatComesBackWithoutWhatItHadOfItsOwnTakesAllBack) {
   EXPECT_EQ(WelcomeOf(101, out).run(), 7u);
 }
 
-// Its newest alone the others may not have; and what is of another run is of no use.
+// The others may lack its newest checkpoint, and a checkpoint of another run cannot be used.
 TEST_F(Resuming, WithoutCheckpointsToGoBackToItGetsStateFromAnother) {
   for (const Offers& offers : {Offers{At(10, 7)}, Offers{At(10, 3), At(20, 3), At(30, 7)}}) {
     const ControlActions out = OneComesBack(true, offers);

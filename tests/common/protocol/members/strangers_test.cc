@@ -1,5 +1,5 @@
-// Whoever is no member changes nothing, whatever it says and whoever it claims to be; and what a
-// peer says of errors is checked.
+// A peer that is not a member changes nothing, whatever it sends and whichever rank it claims; and
+// errors that peers report are checked.
 #include <gmock/gmock.h>
 
 #include "tests/common/protocol/members/shard0/shard0.h"
@@ -12,7 +12,7 @@ using testing::Not;
 
 constexpr Peer kStranger = 666;
 
-// What the job has come to, as far as shard 0 shows it.
+// The state of the job as far as the Coordinator shows it.
 std::string StateOf(const Shard0& shard0) {
   const Coordinator& coordinator = shard0.coordinator();
   std::string state = std::to_string(coordinator.running()) + std::to_string(coordinator.ending()) +
@@ -75,7 +75,8 @@ class Strangers : public testing::TestWithParam<OnLoss> {
     hello.set_role(pb::Hello::shard);
     shard0_.Hear(200, Say(hello));
   }
-  // Every message as every rank, as nobody and as who is there, by a connection of its own.
+  // Sends every message for every rank, with a wrong and with the right incarnation, on a
+  // connection of its own.
   void ExpectChangesNothing() {
     const std::string before = StateOf(shard0_);
     for (const uint32_t rank : {0u, 1u, 2u, 4000000000u}) {
@@ -168,7 +169,7 @@ TEST(Gathering, AByeOfOneThatWasDoneBeforeShard0CameBackCounts) {
   EXPECT_EQ(First(100, pb::Envelope::kEnd, SendsOf(out)).head.end().code(), 0u);
 }
 
-// Shard 0 asked for the stop in a life before, and knows nothing of it now.
+// A previous process of shard 0 was asked to stop; the current one does not know that.
 TEST(EndInOrder, IsNoneOfAJobThatEndedBeforeItsLastStep) {
   Shard0 shard0(OnLoss::kFail);
   shard0.Gather();

@@ -1,4 +1,4 @@
-// Messages and looking through what machines answer, for the tests of the protocol.
+// Helpers of the protocol's tests: they make messages, and search what the state machines answer.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +47,7 @@ inline pb::Hello TestHello(uint32_t rank, uint64_t incarnation) {
   hello.set_host("node" + std::to_string(rank));
   return hello;
 }
-// After that step, which is that round.
+// A checkpoint after `step`, which is also the round.
 inline pb::Checkpoint CheckpointAt(uint64_t step, uint64_t run) {
   pb::Checkpoint checkpoint;
   checkpoint.set_run(run);
@@ -55,7 +55,7 @@ inline pb::Checkpoint CheckpointAt(uint64_t step, uint64_t run) {
   checkpoint.set_round(step);
   return checkpoint;
 }
-// Of shard 0 in its seventh life, with one data lane.
+// A Welcome from shard 0 with incarnation 7 and one data lane.
 inline ControlOptions TestOptions(uint32_t shards, uint32_t workers, OnLoss on_loss) {
   ControlOptions options;
   options.shards = shards;
@@ -68,7 +68,7 @@ inline ControlOptions TestOptions(uint32_t shards, uint32_t workers, OnLoss on_l
   return options;
 }
 
-// Of one that has state.
+// The hello of a worker that has state.
 inline pb::Hello Veteran(uint32_t rank, uint64_t incarnation, uint64_t applied, uint64_t epoch) {
   pb::Hello hello = TestHello(rank, incarnation);
   hello.set_fresh(false);
@@ -154,7 +154,7 @@ class Unchecked {
   OnBroken before_ = SetOnBroken(nullptr);
 };
 
-// What a machine that `act` uses finds broken.
+// Returns the broken invariant that a machine finds during `act`.
 template <typename Act>
 std::string Refused(const Act& act) {
   static std::string told;
@@ -165,7 +165,7 @@ std::string Refused(const Act& act) {
   return told;
 }
 
-// Takes "x" as a contribution; the outcome is as many as there are contributors.
+// A cell whose contributions are "x"; the outcome has one "x" per contributor.
 class Letters : public CellSum {
  public:
   Status Add(uint32_t, const Bytes& payload) override {

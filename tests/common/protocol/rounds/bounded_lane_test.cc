@@ -1,4 +1,4 @@
-// A lane without rounds in which nobody may be too far ahead (ssp).
+// A lane without rounds that bounds how far a worker may be ahead (ssp).
 #include "tests/common/protocol/rounds/clock_lane_testing.h"
 
 namespace tern::protocol::test {
@@ -101,7 +101,7 @@ TEST_F(Ssp, WaitsForWhoIsReplacedAndNotForWhatOneThatWasRemovedHasMissed) {
   }
   Tell(4, {10, 11, 32});
   Greet(2, 32);
-  EXPECT_EQ(Pulled(2, Pull(2, 32)).clock(), 20u);  // where it is to go on
+  EXPECT_EQ(Pulled(2, Pull(2, 32)).clock(), 20u);  // the clock from which the rank continues
   Push(0, 21);
   EXPECT_TRUE(Push(1, 21).empty());
   EXPECT_EQ(Send(2, 21, kFirst, "x", {.incarnation = 32}).size(), 3u);

@@ -156,7 +156,7 @@ TEST_F(ClockLaneTest, CountsAPushThatAsksForNoWeights) {
   EXPECT_FALSE(ack.head.sum().at_clock().has_weights());
   EXPECT_TRUE(first_->pulled.empty());
   EXPECT_EQ(first_->words, "a");
-  // Its own push makes its next one stale: it has not seen it.
+  // The first push makes the second stale, because the rank did not get the new weights.
   EXPECT_EQ(Answer(0, Push(0, 2, "b")).staleness(), 1u);
 }
 

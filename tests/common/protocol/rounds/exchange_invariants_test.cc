@@ -41,7 +41,7 @@ class ExchangeInvariants : public testing::Test {
     Push(0, 1);
     pb::Outcome outcome;
     outcome.mutable_of_round()->set_round(1);
-    outcome.mutable_of_round()->set_who("\x01");
+    outcome.mutable_of_round()->set_contributor_bits("\x01");
     exchange_.OnOutcome(kData, Kind::kPush, outcome, Text("sum"), kNoon, &out);
     Push(0, 2);
     Push(1, 2);

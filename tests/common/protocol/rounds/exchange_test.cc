@@ -165,7 +165,7 @@ TEST_F(ExchangeTest, GivesWhatItHoldsToABlankServerUntilThatHasIt) {
   EXPECT_EQ(given[0].message.head.held_sum().of_round().round(), 1u);
   EXPECT_EQ(View(given[0].message.payload), "sum");
   EXPECT_EQ(Timer(kStart + milliseconds(300)).size(), 1u);
-  exchange_.OnHeldTaken(kLane, Kind::kPush, given[0].message.head.held_sum());
+  exchange_.OnHeldConfirmed(kLane, Kind::kPush, given[0].message.head.held_sum());
   EXPECT_TRUE(Timer(kStart + milliseconds(900)).empty());
   EXPECT_EQ(Up(9).size(), 1u);  // yet another life
 }
@@ -254,7 +254,7 @@ TEST_F(ClockExchangeTest, HoldsTheClockOfItsNewestAnswerForAnotherLifeOfTheServe
   ASSERT_EQ(given.size(), 1u);
   EXPECT_EQ(given[0].message.head.held_sum().at_clock().clock(), 2u);
   EXPECT_TRUE(given[0].message.payload.empty());
-  exchange_.OnHeldTaken(kLane, Kind::kPush, given[0].message.head.held_sum());
+  exchange_.OnHeldConfirmed(kLane, Kind::kPush, given[0].message.head.held_sum());
   EXPECT_EQ(Say(Parting{3}).at(0).message.head.push().parting().clock(), 3u);
   pb::Outcome parted;
   parted.mutable_parted()->set_clock(3);
@@ -306,7 +306,7 @@ class UnsolicitedTest : public ClockExchangeTest {
   static pb::Outcome Of(uint64_t round, const std::string& who) {
     pb::Outcome outcome;
     outcome.mutable_of_round()->set_round(round);
-    outcome.mutable_of_round()->set_who(who);
+    outcome.mutable_of_round()->set_contributor_bits(who);
     return outcome;
   }
 };

@@ -7,7 +7,7 @@
 
 namespace tern::protocol {
 
-// Reaches into a lane, to break it.
+// Changes the private state of a lane, to break its invariants.
 class RoundLanePeer {
  public:
   using Slots = std::map<uint64_t, RoundSlot>;
@@ -18,7 +18,7 @@ class RoundLanePeer {
   CellSpec& spec() { return lane_->cells_.begin()->second.spec_; }
   RoundSlot& slot(uint64_t round) { return slots().at(round); }
   static uint32_t& contributors(RoundSlot* slot) { return slot->contributors_; }
-  static std::vector<uint64_t>& come(RoundSlot* slot) { return slot->come_; }
+  static std::vector<uint64_t>& come(RoundSlot* slot) { return slot->arrived_; }
   static std::unique_ptr<CellSum>& sum(RoundSlot* slot) { return slot->sum_; }
   static Bytes& payload(RoundSlot* slot) { return slot->payload_; }
   static RoundSlot::State& state(RoundSlot* slot) { return slot->state_; }
@@ -40,11 +40,11 @@ constexpr Cell kSummed{Kind::kPush, 0, 0};
 class RoundLaneInvariants : public testing::Test {
  protected:
   void SetUp() override { Make({}, false); }
-  void Make(RoundLane::Options options, bool of_members) {
+  void Make(RoundLane::Options options, bool members_only) {
     options.workers = 2;
     options.window = 2;
     CellSpec spec = LettersCell(kSummed);
-    spec.of_members = of_members;
+    spec.members_only = members_only;
     lane_ = std::make_unique<RoundLane>(std::move(options), std::vector{spec});
     peer_ = std::make_unique<RoundLanePeer>(lane_.get());
     Sends out;
@@ -114,9 +114,9 @@ TEST_F(RoundLaneInvariants, AnOutcomeOfOthers) {
   peer_->slot(1).outcome().mutable_of_round()->set_contributors(1);
   EXPECT_THAT(Broken(), HasSubstr("its outcome tells of 1 contributors, it has 2"));
   peer_->slot(1).outcome().mutable_of_round()->set_contributors(2);
-  peer_->slot(1).outcome().mutable_of_round()->set_who("\x01");
+  peer_->slot(1).outcome().mutable_of_round()->set_contributor_bits("\x01");
   EXPECT_THAT(Broken(), HasSubstr("rank 1 is in the sum, and its outcome does not name it"));
-  peer_->slot(1).outcome().mutable_of_round()->set_who("\x03");
+  peer_->slot(1).outcome().mutable_of_round()->set_contributor_bits("\x03");
   EXPECT_EQ(lane_->Check().message(), "");
 }
 
@@ -127,7 +127,7 @@ TEST_F(RoundLaneInvariants, ARoundAtTheFloorThatIsKept) {
 
 TEST_F(RoundLaneInvariants, AFloorBehindWhatAllHaveApplied) {
   for (uint32_t rank : {0, 1})
-    LaneMembers::ShowApplied(peer_->state().members.Find(rank, 10 + rank, true), 3);
+    LaneMembers::SetApplied(peer_->state().members.Find(rank, 10 + rank, true), 3);
   EXPECT_EQ(Broken(), "lane: its floor is 0, and every member has applied 3");
 }
 
@@ -166,7 +166,7 @@ TEST_F(RoundLaneInvariants, SlotsOfALaneThatIsNotOpen) {
 }
 
 TEST_F(RoundLaneInvariants, SomebodyTurnedAwayWhereRoundsWaitForAll) {
-  peer_->state().turned_away[1] = true;
+  peer_->state().refused_for_now[1] = true;
   EXPECT_THAT(Broken(), HasSubstr("turned rank 1 away"));
 }
 
@@ -197,12 +197,12 @@ TEST(RoundSlot, HoldsWhatItRequires) {
   EXPECT_EQ(Refused([&] { (void)slot.Add(0, 10, 5, Text("x")); }), "rank 0 is added twice");
   EXPECT_EQ(Refused([&] { (void)slot.Add(1, 11, 6, Text("x")); }),
             "rank 1 used scalers 6, others 5");
-  EXPECT_THAT(Refused([&] { slot.Come(0, 10); }), HasSubstr("rank 0 comes again"));
+  EXPECT_THAT(Refused([&] { slot.MarkArrived(0, 10); }), HasSubstr("rank 0 comes again"));
 }
 
 TEST(Invariants, AreCheckedAtTheEndOfAnEventWhereSomebodyHears) {
   RoundLane lane({}, {LettersCell(kSummed)});
-  RoundLanePeer(&lane).state().turned_away[0] = true;
+  RoundLanePeer(&lane).state().refused_for_now[0] = true;
   Sends out;
   const auto event = [&] { lane.OnMembers(MembersOf(1, {10}), &out); };
   EXPECT_THAT(Refused(event), HasSubstr("turned rank 0 away"));

@@ -60,7 +60,7 @@ class RoundLaneTest : public testing::Test {
     pb::Outcome::OfRound* outcome = message.head.mutable_held_sum()->mutable_of_round();
     outcome->set_round(round);
     outcome->set_contributors(2);
-    outcome->set_who("\x03");
+    outcome->set_contributor_bits("\x03");
     if (stop_after != 0) outcome->set_stop_after(stop_after);
     message.payload = Text(payload);
     Sends out;
@@ -87,19 +87,19 @@ TEST_F(RoundLaneTest, OpensWhenEveryMemberHasSaidHello) {
 }
 
 TEST_F(RoundLaneTest, LeavesOutOfACellOfMembersWhoWasRemovedBeforeItClosed) {
-  for (bool of_members : {false, true}) {
+  for (bool members_only : {false, true}) {
     RoundLane::Options options;
     options.workers = 2;
     options.shrink = true;
     CellSpec spec = LettersCell(kFirst);
-    spec.of_members = of_members;
+    spec.members_only = members_only;
     lane_ = std::make_unique<RoundLane>(std::move(options), std::vector{spec});
     Join();
     Push(1, 1, 0);
     lane_->OnMembers(MembersOf(2, {10, 0}), &out_);
     const pb::Outcome sum = First(100, pb::Envelope::kSum, Push(0, 1, 0)).head.sum();
-    EXPECT_EQ(sum.of_round().contributors(), of_members ? 1u : 2u);
-    EXPECT_EQ(sum.of_round().who(), of_members ? "\x01" : "\x03");
+    EXPECT_EQ(sum.of_round().contributors(), members_only ? 1u : 2u);
+    EXPECT_EQ(sum.of_round().contributor_bits(), members_only ? "\x01" : "\x03");
   }
 }
 
@@ -218,9 +218,9 @@ TEST_F(RoundLaneTest, RefusesOtherScalersNamingBothDigests) {
   EXPECT_THAT(refuse.sentence(), HasSubstr("bbbb"));
 }
 
-// As in tests/sim/recorded/1075292.events: this lane still has the push of a worker that died,
-// coded with scalers that shard 0 lost. The others code with those that its next life made of them
-// alone.
+// The case of tests/sim/recorded/1075292.events: this lane still has the push of a dead worker,
+// coded with scalers that shard 0 lost. The other workers code with the scalers of shard 0's next
+// process, which are theirs alone.
 TEST_F(RoundLaneTest, PutsOffOtherScalersOfAMembershipThatItHasNotHeardOf) {
   RoundLane::Options options;
   options.shrink = true;
@@ -236,7 +236,7 @@ TEST_F(RoundLaneTest, PutsOffOtherScalersOfAMembershipThatItHasNotHeardOf) {
   EXPECT_EQ(RefuseTo(1, out).then(), pb::Refuse::again);
   const Message sum =
       First(101, pb::Envelope::kSum, Push(1, 1, 0, kFirst, 0xbbbb, "x", /*epoch=*/2));
-  EXPECT_EQ(sum.head.sum().of_round().who(), "\x02");
+  EXPECT_EQ(sum.head.sum().of_round().contributor_bits(), "\x02");
   EXPECT_EQ(lane_->counters().bad, 0u);
 }
 
@@ -447,13 +447,13 @@ TEST_F(RoundLaneTest, PutsItsOwnWordsIntoAnOutcomeThatIsHandedBack) {
   pb::Outcome* outcome = message.head.mutable_held_sum();
   outcome->mutable_of_round()->set_round(5);
   outcome->mutable_of_round()->set_contributors(2);
-  outcome->mutable_of_round()->set_who("\x03\xff\xff\xff");
+  outcome->mutable_of_round()->set_contributor_bits("\x03\xff\xff\xff");
   outcome->set_learning_rate(1e30);
   message.payload = Text("xx");
   Sends out;
   lane_->OnMessage(100, message, &out);
   const pb::Outcome sum = First(101, pb::Envelope::kSum, out).head.sum();
-  EXPECT_EQ(sum.of_round().who(), "\x03");
+  EXPECT_EQ(sum.of_round().contributor_bits(), "\x03");
   EXPECT_EQ(sum.learning_rate(), 0.2);
 }
 
@@ -471,8 +471,8 @@ TEST_F(RoundLaneTest, RefusesRoundsAtTheEndOfNumbers) {
   EXPECT_EQ(lane_->floor(), 0u);
 }
 
-// A restarted server waits for all of a round of which somebody may hold the outcome. Where both
-// show instead that they have applied it, the next round need not wait for it any more.
+// A restarted server waits for all members in a round of which one may keep the outcome. If both
+// report instead that they have applied it, the next round need not wait for it.
 TEST_F(RoundLaneTest, ClosesWhatWaitedForARoundThatTheFloorTookAway) {
   RoundLane::Options options;
   options.window = 2;
@@ -480,7 +480,7 @@ TEST_F(RoundLaneTest, ClosesWhatWaitedForARoundThatTheFloorTookAway) {
   Make(options);
   lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
   pb::Hello holder = Veteran(0, 10, 0, 1);
-  holder.set_holds(1);
+  holder.set_newest_held(1);
   lane_->OnHello(100, holder, &out_);
   Greet(1, 11, 101, false, 0);
   EXPECT_TRUE(Push(1, 1, 0).empty());

@@ -6,7 +6,7 @@
 
 namespace tern::protocol {
 
-// Reaches into a session, to break it.
+// Changes the private state of a session, to break its invariants.
 class SessionPeer {
  public:
   explicit SessionPeer(Session* session) : session_(session) {}

@@ -156,10 +156,10 @@ TEST_F(SessionTest, CountsHowLongItsHeartbeatsTakeThereAndBack) {
   Timer(milliseconds(300));
   Message echo;
   for (const int early : {30, 10}) {
-    echo.head.mutable_echo()->set_said_ns(Time(now_ - milliseconds(early)).count());
+    echo.head.mutable_echo()->set_sent_ns(Time(now_ - milliseconds(early)).count());
     Hear({0, 0}, echo);
   }
-  echo.head.mutable_echo()->set_said_ns(Time(now_ + milliseconds(5)).count());
+  echo.head.mutable_echo()->set_sent_ns(Time(now_ + milliseconds(5)).count());
   Hear({0, 0}, echo);  // not our word
   EXPECT_EQ(session_->round_trips().count, 2u);
   EXPECT_EQ(session_->round_trips().total, Time(milliseconds(40)));

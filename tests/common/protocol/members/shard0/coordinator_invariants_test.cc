@@ -5,7 +5,7 @@
 
 namespace tern::protocol {
 
-// Reaches into a coordinator, to break it.
+// Changes the private state of a coordinator, to break its invariants.
 class CoordinatorPeer {
  public:
   explicit CoordinatorPeer(const Coordinator& coordinator)

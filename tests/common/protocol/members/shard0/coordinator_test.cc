@@ -115,12 +115,12 @@ TEST_F(CoordinatorTest, RefusesASecondProcessOfARankThatLives) {
   EXPECT_EQ(presence(1), Presence::kPresent);
 }
 
-// One whose old hello has overtaken its new one is asked to say hello again.
+// A worker whose old hello arrives after its new one is asked to say hello again.
 TEST_F(CoordinatorTest, EchoesHeartbeatsOfTheConnectionThatItKnows) {
   Gather();
   Message beat = Beat(1, 11, 0, 1, true);
-  beat.head.mutable_heartbeat()->set_said_ns(1234);
-  EXPECT_EQ(First(101, pb::Envelope::kEcho, SendsOf(Hear(101, beat))).head.echo().said_ns(), 1234);
+  beat.head.mutable_heartbeat()->set_sent_ns(1234);
+  EXPECT_EQ(First(101, pb::Envelope::kEcho, SendsOf(Hear(101, beat))).head.echo().sent_ns(), 1234);
   const ControlActions elsewhere = Hear(999, beat);
   EXPECT_EQ(RefuseTo(999, elsewhere).then(), pb::Refuse::retry);
   EXPECT_EQ(SendsOf(elsewhere).size(), 1u);

@@ -1,6 +1,6 @@
-// Shard 0 of a job with two workers, played by hand: messages and the time go in, what it does
-// comes out. Worker r is incarnation 10 + r and peer 100 + r; shard 1, where there is one, is peer
-// 200.
+// A Coordinator of a job with two workers: tests pass in messages and the time, and look at its
+// actions. Worker r has incarnation 10 + r and connection 100 + r; shard 1, if there is one, has
+// connection 200.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace tern::protocol::test {
 
-// For names of tests.
+// Used in names of parameterized tests.
 inline std::string NameOf(OnLoss on_loss) {
   constexpr const char* kNames[] = {"Fail", "Wait", "Shrink"};
   return kNames[static_cast<int>(on_loss)];
@@ -39,7 +39,8 @@ class Shard0 {
     coordinator_->OnStop(code, now_, &out);
     return out;
   }
-  // Time goes by in steps of 100 ms; the `alive` send heartbeats, as what they are now.
+  // Lets time pass in steps of 100 ms, in which the ranks in `alive` send heartbeats with their
+  // current incarnation.
   ControlActions Pass(Time time, const std::vector<uint32_t>& alive) {
     ControlActions all;
     for (const Time end = now_ + time; now_ < end;) {
@@ -61,14 +62,14 @@ class Shard0 {
   }
   const Coordinator& coordinator() const { return *coordinator_; }
   const std::vector<Coordinator::Worker>& workers() const { return coordinator_->workers(); }
-  // How the job ended; kOk with "it goes on" where it did not.
+  // The status with which the job ended; kOk with the text "it goes on" if it did not end.
   static Status EndOf(const ControlActions& actions) {
     for (const ControlAction& action : actions) {
       if (action.type == ControlAction::Type::kEnded) return action.status;
     }
     return Status(Code::kOk, "it goes on");
   }
-  // What all are told by Abort; empty where nobody is.
+  // The Abort that was sent; an empty one if none was.
   static pb::Abort AbortOf(Peer peer, const ControlActions& actions) {
     return First(peer, pb::Envelope::kAbort, SendsOf(actions)).head.abort();
   }
