@@ -176,8 +176,8 @@ TEST(Pull, CodesWeightsWithThePullCodec) {
   EXPECT_LT(RelativeDistance(drill.held(), InDouble(exact)), 1e-3);
 }
 
-// What the code lost in one difference is in the next, so the error does not grow: it shrinks with
-// the differences, which weights coded anew each time would not.
+// The next difference contains what the last code lost, so the error does not add up. It shrinks as
+// the differences do; the error of coded weights would stay.
 TEST(Pull, CarriesOverWhatTheCodeOfADifferenceLost) {
   const auto job = CentralJob({"train.algorithm=ssgd", "exchange.pull_codec=fp16",
                                "exchange.pull=changes", "train.schedule.gamma=0.3"});

@@ -60,7 +60,7 @@ class RoundLaneInvariants : public testing::Test {
     lane_->OnMessage(100 + rank, ContributionOf({kSummed, round, rank, 10 + rank, 0, 0, "x"}),
                      &out);
   }
-  // What Check() says of it; the lane is not used after that.
+  // Returns what Check() finds; the lane must not be used after that.
   std::string Broken() const {
     const Status status = lane_->Check();
     EXPECT_EQ(status.code(), Code::kInternal);

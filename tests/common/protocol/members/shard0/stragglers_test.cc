@@ -94,7 +94,7 @@ TEST(Stragglers, TakeNothingFromCountersThatCannotBe) {
   }
 }
 
-// As its heartbeats come to shard 0, whatever the kind of the data lanes: they are not asked.
+// Shard 0 finds stragglers by heartbeats alone, so it needs no data lanes, of whichever kind.
 class StragglersOfAJob : public testing::TestWithParam<uint32_t> {};  // the quorum
 
 TEST_P(StragglersOfAJob, AreNamedInTheLog) {
