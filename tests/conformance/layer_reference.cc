@@ -26,8 +26,8 @@ void ExpectClose(const Problem& problem, const std::vector<double>& expected, do
   }
 }
 
-// By how much a batch norm enlarges the rounding of values whose variance is 0 because there is only
-// one a channel; 1 if the net has no such layer.
+// How much a batch norm enlarges rounding errors where a channel has one value, so that its
+// variance is 0; 1 if the net has no such layer.
 double SlackOf(const Problem& problem) {
   const auto shapes = *models::InferShapes(problem.net);
   double slack = 1;
