@@ -29,7 +29,7 @@ class Dataset {
 
   uint32_t channels = 0;           // of a decoded image
   uint32_t height = 0, width = 0;  // of all images; 0 if they differ
-  std::vector<Size> sizes;         // [count] if images are encoded, else empty
+  std::vector<Size> sizes;         // [count]; empty: each is height x width
   uint32_t classes = 0;            // more than any label; without names, the largest label + 1
   std::vector<std::string> names;  // [classes], or empty
   std::vector<uint32_t> labels;    // [count]

@@ -20,8 +20,14 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
+bool IsIn(const std::string& path, const std::string& folder) {
+  return path.starts_with(folder + "/");
+}
+
 std::error_code NoSuchFile() { return std::make_error_code(std::errc::no_such_file_or_directory); }
 std::error_code NoSpace() { return std::make_error_code(std::errc::no_space_on_device); }
+std::error_code IsAFolder() { return std::make_error_code(std::errc::is_a_directory); }
+std::error_code NotAFolder() { return std::make_error_code(std::errc::not_a_directory); }
 
 }  // namespace
 
@@ -78,6 +84,8 @@ Status MemoryStorage::Write(const std::string& path, std::string_view bytes) {
   if (was_stopped) return Status(Code::kCannotWrite, "the process is dead");
   if (!HasFolderOf(path))
     return Status(Code::kCannotWrite, "cannot create " + path + ": " + NoSuchFile().message());
+  if (now_.folders.contains(path))
+    return Status(Code::kCannotWrite, "cannot create " + path + ": " + IsAFolder().message());
   size_t size = bytes.size();
   if (fate == Fate::kRefused) size /= 2;
   if (fate == Fate::kLost) {
@@ -99,10 +107,11 @@ Status MemoryStorage::Write(const std::string& path, std::string_view bytes) {
 
 std::error_code MemoryStorage::Rename(const std::string& from, const std::string& to) {
   if (Next() != Fate::kDone) return NoSpace();
+  if (!HasFolderOf(to)) return NoSuchFile();
   if (now_.folders.contains(from)) {
     // What was pending in it is durable with it.
     std::erase_if(pending_, [&](const Change& change) {
-      if (!Touches(change, from)) return false;
+      if (!IsIn(change.from, from) && !IsIn(change.to, from)) return false;
       Apply(change, &durable_);
       return true;
     });
@@ -110,7 +119,7 @@ std::error_code MemoryStorage::Rename(const std::string& from, const std::string
     return {};
   }
   const auto found = now_.files.find(from);
-  if (found == now_.files.end() || !HasFolderOf(to)) return NoSuchFile();
+  if (found == now_.files.end()) return NoSuchFile();
   Record({Change::Type::kRename, from, to, found->second});
   return {};
 }
@@ -123,6 +132,8 @@ void MemoryStorage::Remove(const std::string& path) {
 std::error_code MemoryStorage::CreateFolders(const std::string& folder) {
   if (now_.folders.contains(folder)) return {};
   if (Next() != Fate::kDone) return NoSpace();
+  for (std::string at = WithoutSlash(folder); !at.empty(); at = FolderOf(at))
+    if (now_.files.contains(at)) return NotAFolder();
   for (std::string at = WithoutSlash(folder); !at.empty(); at = FolderOf(at)) {
     now_.folders.insert(at);
     durable_.folders.insert(at);
@@ -157,16 +168,23 @@ void MemoryStorage::Apply(const Change& change, Names* names) {
       names->files.erase(change.from);
       return;
     case Change::Type::kRenameFolder:
-      names->folders.erase(change.from);
-      names->folders.insert(change.to);
-      const std::string prefix = change.from + "/";
-      for (auto at = names->files.lower_bound(prefix);
-           at != names->files.end() && at->first.starts_with(prefix);) {
-        names->files[change.to + at->first.substr(change.from.size())] = at->second;
-        at = names->files.erase(at);
-      }
+      RenameFolder(change.from, change.to, names);
       return;
   }
+}
+
+void MemoryStorage::RenameFolder(const std::string& from, const std::string& to, Names* names) {
+  const auto renamed = [&](const std::string& path) { return to + path.substr(from.size()); };
+  Names moved;
+  for (const auto& [path, file] : names->files)
+    if (IsIn(path, from)) moved.files[renamed(path)] = file;
+  for (const std::string& path : names->folders)
+    if (path == from || IsIn(path, from)) moved.folders.insert(renamed(path));
+  std::erase_if(names->files, [&](const auto& one) { return IsIn(one.first, from); });
+  std::erase_if(names->folders,
+                [&](const std::string& path) { return path == from || IsIn(path, from); });
+  for (const auto& [path, file] : moved.files) names->files[path] = file;
+  names->folders.merge(moved.folders);
 }
 
 bool MemoryStorage::Touches(const Change& change, const std::string& folder) {
@@ -189,12 +207,12 @@ Result<std::string> MemoryStorage::Read(const std::string& path, uint64_t max_by
 
 std::error_code MemoryStorage::List(const std::string& folder,
                                     std::vector<std::string>* names) const {
-  const std::string prefix = WithoutSlash(folder) + "/";
-  for (auto at = now_.files.lower_bound(prefix);
-       at != now_.files.end() && at->first.starts_with(prefix); ++at) {
-    if (FolderOf(at->first).size() + 1 == prefix.size())
-      names->push_back(at->first.substr(prefix.size()));
-  }
+  const std::string name = WithoutSlash(folder);
+  const auto add = [&](const std::string& path) {
+    if (FolderOf(path) == name) names->push_back(path.substr(path.rfind('/') + 1));
+  };
+  for (const auto& [path, file] : now_.files) add(path);
+  for (const std::string& path : now_.folders) add(path);
   return {};
 }
 

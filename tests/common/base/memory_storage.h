@@ -77,6 +77,7 @@ class MemoryStorage : public Storage {
   // Applies a change now; it becomes durable when its folder is flushed.
   void Record(const Change& change);
   static void Apply(const Change& change, Names* names);
+  static void RenameFolder(const std::string& from, const std::string& to, Names* names);
   static bool Touches(const Change& change, const std::string& folder);
   bool HasFolderOf(const std::string& path) const;
 

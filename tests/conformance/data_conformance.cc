@@ -1,0 +1,253 @@
+// Requirements for every format that data.format may name: the same images give the same labels
+// and pixels, whatever the format, and nothing damaged is read as if it were whole. The suite runs
+// over the values of data.format; data_files.cc writes the files.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "tests/conformance/data_files.h"
+#include "worker/data/batches.h"
+#include "worker/data/prefetcher.h"
+#include "worker/data/samples.h"
+
+namespace tern::data {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+constexpr size_t kTrainImages = 10, kTestImages = 3;
+
+class DataConformance : public testing::TestWithParam<FormatCase> {
+ protected:
+  DataConformance() {
+    data_.set_format(GetParam().format);
+    data_.set_dir(folder_.path());
+    train_files_ = WriteSplit(GetParam(), Split::kTrain, train_, folder_);
+    WriteSplit(GetParam(), Split::kTest, test_, folder_);
+  }
+
+  std::unique_ptr<Dataset> Read(Split split = Split::kTrain) const {
+    auto dataset = ReadDataset(data_, split);
+    EXPECT_TRUE(dataset.ok()) << dataset.status().message();
+    return dataset.ok() ? std::move(*dataset) : nullptr;
+  }
+  std::unique_ptr<Samples> ReadSamples() const {
+    auto samples = Samples::Make(Read(), data_, 1, Split::kTrain);
+    EXPECT_TRUE(samples.ok()) << samples.status().message();
+    return std::move(*samples);
+  }
+  // The first error in reading the training set and all its images; Ok if there is none.
+  Status ReadAll() const {
+    const auto dataset = ReadDataset(data_, Split::kTrain);
+    if (!dataset.ok()) return dataset.status();
+    Image image;
+    for (uint64_t i = 0; i < (*dataset)->count(); ++i)
+      TERN_RETURN_IF_ERROR((*dataset)->Decode(i, &image));
+    return Ok();
+  }
+  // A file with these bytes in the place of `path` is refused, and the sentence names it.
+  void ExpectRefused(const std::string& path, const std::string& bytes, const std::string& why) {
+    const std::string whole = BytesOfFile(path);
+    folder_.Write(fs::relative(path, folder_.path()).string(), bytes);
+    const Status status = ReadAll();
+    EXPECT_EQ(status.code(), Code::kBadData) << path << ": " << why;
+    EXPECT_THAT(status.message(), HasSubstr(path)) << why;
+    folder_.Write(fs::relative(path, folder_.path()).string(), whole);
+  }
+  static void ExpectSame(const Dataset& dataset, const Images& expected) {
+    ASSERT_EQ(dataset.count(), expected.size());
+    Image image;
+    for (size_t i = 0; i < expected.size(); ++i) {
+      EXPECT_EQ(dataset.labels[i], expected[i].label) << i;
+      const Status decoded = dataset.Decode(i, &image);
+      ASSERT_TRUE(decoded.ok()) << decoded.message();
+      ASSERT_EQ(image.channels, GetParam().gray ? 1u : 3u);
+      ASSERT_EQ(image.height, 32u);
+      ASSERT_EQ(image.width, 32u);
+      std::vector<uint8_t> pixels = expected[i].image.pixels;
+      pixels.resize(image.pixels.size());  // of a gray set: the one channel
+      ASSERT_EQ(image.pixels, pixels) << "image " << i;
+    }
+  }
+
+  const TempFolder folder_;
+  const Images train_ = SomeImages(kTrainImages, GetParam().gray);
+  const Images test_ = SomeImages(kTestImages, GetParam().gray, 40);
+  std::vector<std::string> train_files_;
+  pb::Data data_;
+};
+
+TEST_P(DataConformance, GivesTheLabelsAndPixelsThatWereWritten) {
+  ExpectSame(*Read(Split::kTrain), train_);
+  ExpectSame(*Read(Split::kTest), test_);
+}
+
+TEST_P(DataConformance, GivesGrayImagesAsEveryOtherFormat) {
+  const Images gray = SomeImages(kTrainImages, true, 7);
+  WriteSplit(GetParam(), Split::kTrain, gray, folder_);
+  ExpectSame(*Read(), gray);
+}
+
+TEST_P(DataConformance, DescribesItsImages) {
+  const auto set = Read();
+  EXPECT_EQ(set->height, 32u);
+  EXPECT_EQ(set->width, 32u);
+  EXPECT_TRUE(set->sizes.size() == set->count() || (set->sizes.empty() && !set->encoded));
+  for (const uint32_t label : set->labels) EXPECT_LT(label, set->classes);
+  EXPECT_THAT(set->names, SizeIs(set->names.empty() ? 0 : set->classes));
+  std::set<std::string> names;
+  std::vector<uint8_t> bytes;
+  for (uint64_t i = 0; i < set->count(); ++i) {
+    EXPECT_EQ(set->SizeOf(i), (Size{32, 32}));
+    EXPECT_THAT(set->NameOf(i), HasSubstr(folder_.path()));
+    EXPECT_TRUE(names.insert(set->NameOf(i)).second) << set->NameOf(i) << " names two images";
+    ASSERT_TRUE(set->Read(i, &bytes).ok());
+    EXPECT_TRUE(set->encoded || bytes.size() == set->image_size()) << bytes.size();
+  }
+}
+
+TEST_P(DataConformance, KeepsTheFirstImagesUpToTheLimitOfTheSplit) {
+  data_.set_train_limit(4);
+  ExpectSame(*Read(Split::kTrain), Images(train_.begin(), train_.begin() + 4));
+  ExpectSame(*Read(Split::kTest), test_);
+  data_.set_train_limit(kTrainImages + 1);
+  data_.set_test_limit(2);
+  ExpectSame(*Read(Split::kTrain), train_);
+  ExpectSame(*Read(Split::kTest), Images(test_.begin(), test_.begin() + 2));
+}
+
+TEST_P(DataConformance, NamesATruncatedFile) {
+  for (const std::string& path : train_files_) {
+    const std::string bytes = BytesOfFile(path);
+    for (const size_t length : {size_t{0}, size_t{1}, bytes.size() / 3, bytes.size() - 1})
+      ExpectRefused(path, bytes.substr(0, length), std::to_string(length) + " bytes");
+  }
+}
+
+TEST_P(DataConformance, NamesAFileOfAnotherFormat) {
+  for (const FormatCase& other : AllFormats()) {
+    if (other.format == GetParam().format || other.one_file_per_image) continue;
+    const TempFolder elsewhere;
+    const Images images = SomeImages(kTrainImages, false);
+    for (const std::string& foreign : WriteSplit(other, Split::kTrain, images, elsewhere)) {
+      for (const std::string& path : {train_files_.front(), train_files_.back()})
+        ExpectRefused(path, BytesOfFile(foreign), "a file of " + other.name);
+    }
+  }
+  for (const std::string& path : train_files_)
+    ExpectRefused(path, std::string(BytesOfFile(path).size() + 5, 'x'), "something else");
+}
+
+TEST_P(DataConformance, NamesAMissingFile) {
+  for (const std::string& path : train_files_) {
+    if (GetParam().one_file_per_image) break;
+    const std::string bytes = BytesOfFile(path);
+    fs::remove(path);
+    EXPECT_EQ(ReadAll().code(), Code::kBadData);
+    EXPECT_THAT(ReadAll().message(), HasSubstr(path));
+    folder_.Write(fs::relative(path, folder_.path()).string(), bytes);
+  }
+  data_.set_dir(folder_.path() + "/nowhere");
+  EXPECT_EQ(ReadAll().code(), Code::kBadData);
+  EXPECT_THAT(ReadAll().message(), HasSubstr(data_.dir()));
+}
+
+TEST_P(DataConformance, RefusesAnEmptySet) {
+  const TempFolder empty;
+  data_.set_dir(empty.path());
+  WriteSplit(GetParam(), Split::kTest, {}, empty);
+  const std::vector<std::string> paths = WriteSplit(GetParam(), Split::kTrain, {}, empty);
+  EXPECT_EQ(ReadAll().code(), Code::kBadData);
+  EXPECT_THAT(ReadAll().message(), HasSubstr(paths[0]));
+}
+
+TEST_P(DataConformance, NamesTheImageWhoseLabelIsTooLarge) {
+  if (!GetParam().too_large_label.has_value()) {
+    EXPECT_EQ(Read()->classes, 3u) << "the labels themselves say how many classes there are";
+    return;
+  }
+  Images images = train_;
+  images[5].label = *GetParam().too_large_label;
+  const auto paths = WriteSplit(GetParam(), Split::kTrain, images, folder_);
+  const Status status = ReadAll();
+  EXPECT_EQ(status.code(), Code::kBadData);
+  // Which of the files it is in, and where.
+  const size_t per_file = kTrainImages / paths.size();
+  EXPECT_THAT(status.message(), HasSubstr(paths[5 / per_file]));
+  EXPECT_THAT(status.message(), HasSubstr("image " + std::to_string(5 % per_file)));
+  EXPECT_THAT(status.message(), HasSubstr("label " + std::to_string(images[5].label)));
+}
+
+// In every partition the workers' samples of an epoch are the whole set, each image once.
+TEST_P(DataConformance, WorkersShareEveryEpochWithoutGapOrOverlap) {
+  const auto samples = ReadSamples();
+  for (const auto partition : {pb::Data::shared, pb::Data::by_sample, pb::Data::by_class}) {
+    for (const uint32_t workers : {1, 2, 5}) {
+      std::vector<int> taken(2 * kTrainImages);
+      for (uint32_t rank = 0; rank < workers; ++rank) {
+        auto batches = Batches::Make(
+            *samples,
+            {.rank = rank, .workers = workers, .batch_total = workers, .partition = partition});
+        ASSERT_TRUE(batches.ok()) << batches.status().message();
+        for (uint64_t step = 0; step < 2 * kTrainImages / workers; ++step) {
+          for (const Augmenter::SampleId& sample : batches->SamplesAt(step))
+            ++taken.at(sample.epoch * kTrainImages + sample.index);
+        }
+      }
+      EXPECT_THAT(taken, testing::Each(1)) << "partition " << partition << ", workers " << workers;
+    }
+  }
+}
+
+TEST_P(DataConformance, AnyThreadsReadTheSame) {
+  const auto set = Read();
+  std::vector<int> same(4);
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < same.size(); ++t) {
+    threads.emplace_back([&, t] {
+      Image image;
+      int equal = 0;
+      for (size_t k = 0; k < 4 * kTrainImages; ++k) {
+        const size_t i = (k * (2 * t + 1) + t) % kTrainImages;  // each in another order
+        if (!set->Decode(i, &image).ok()) continue;
+        std::vector<uint8_t> pixels = train_[i].image.pixels;
+        pixels.resize(image.pixels.size());
+        equal += image.pixels == pixels ? 1 : 0;
+      }
+      same[t] = equal;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(same, testing::Each(static_cast<int>(4 * kTrainImages)));
+}
+
+TEST_P(DataConformance, BatchesDoNotDependOnTheNumberOfThreads) {
+  data_.set_threads(4);  // scanning
+  const auto scanned = ReadSamples();
+  data_.set_threads(1);
+  const auto samples = ReadSamples();
+  EXPECT_EQ(samples->dataset().labels, scanned->dataset().labels);
+  const auto plan = [](uint64_t step) {
+    return std::vector<Augmenter::SampleId>{{0, step % kTrainImages}, {0, 9 - step % kTrainImages}};
+  };
+  Prefetcher one(*samples, plan, {.threads = 1}), four(*scanned, plan, {.threads = 4});
+  for (uint64_t step = 0; step < 20; ++step) {
+    const auto a = one.Next(), b = four.Next();
+    ASSERT_TRUE(a.ok() && b.ok());
+    EXPECT_EQ((*a)->images, (*b)->images);
+    EXPECT_EQ((*a)->labels, (*b)->labels);
+    const uint64_t first = step % kTrainImages;
+    EXPECT_EQ((*a)->labels, (std::vector{train_[first].label, train_[9 - first].label}));
+    EXPECT_FLOAT_EQ((*a)->images[0], static_cast<float>(train_[first].image.pixels[0]) / 255);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Every, DataConformance, testing::ValuesIn(AllFormats()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tern::data

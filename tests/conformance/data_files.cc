@@ -1,0 +1,152 @@
+#include "tests/conformance/data_files.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "tests/worker/data/image_files.h"
+#include "worker/data/cifar.h"
+#include "worker/data/packed.h"
+
+namespace tern::data {
+namespace {
+
+constexpr uint32_t kSide = 32, kClasses = 3;
+
+// The properties of a format. Whoever adds a format says here what it has.
+FormatCase CaseOf(pb::Data::Format format, bool second_form) {
+  switch (format) {
+    case pb::Data::idx:
+      return {second_form ? "idxgzip" : "idx", format, second_form, true, false, std::nullopt};
+    case pb::Data::cifar10:
+      return {"cifar10", format, false, false, false, 10};
+    case pb::Data::cifar100:
+      return {"cifar100", format, false, false, false, 100};
+    case pb::Data::folder:
+      return {"folder", format, false, false, true, std::nullopt};
+    case pb::Data::packed:
+      return {second_form ? "packedpixels" : "packed", format, second_form, false, false, kClasses};
+  }
+  ADD_FAILURE() << "data.format " << format << " has no case";
+  return {};
+}
+
+std::vector<std::string> WriteIdx(bool gzip, Split split, const Images& images,
+                                  const TempFolder& folder) {
+  std::vector<uint8_t> pixels, labels;
+  for (const LabelledImage& one : images) {
+    labels.push_back(static_cast<uint8_t>(one.label));
+    const auto begin = one.image.pixels.begin();
+    pixels.insert(pixels.end(), begin, begin + static_cast<ptrdiff_t>(one.image.plane()));
+  }
+  const auto count = static_cast<uint32_t>(images.size());
+  const std::string stem = split == Split::kTrain ? "train" : "t10k", end = gzip ? ".gz" : "";
+  const auto packed = [gzip](const std::string& bytes) { return gzip ? Gzip(bytes) : bytes; };
+  return {folder.Write(stem + "-images-idx3-ubyte" + end,
+                       packed(IdxBytes({count, kSide, kSide}, pixels))),
+          folder.Write(stem + "-labels-idx1-ubyte" + end, packed(IdxBytes({count}, labels)))};
+}
+
+// An equal part of the images in each of the files.
+std::vector<std::string> WriteCifar(const CifarForm& form, Split split, const Images& images,
+                                    const TempFolder& folder) {
+  std::istringstream list(split == Split::kTrain ? form.train_files : form.test_files);
+  const std::vector<std::string> names{std::istream_iterator<std::string>(list), {}};
+  std::vector<std::string> files(names.size()), paths;
+  for (size_t i = 0; i < images.size(); ++i) {
+    std::string& file = files[i * names.size() / images.size()];
+    file.append(form.label_bytes - 1, '\7');  // the coarse label
+    file += static_cast<char>(images[i].label);
+    file.append(images[i].image.pixels.begin(), images[i].image.pixels.end());
+  }
+  for (size_t i = 0; i < names.size(); ++i) paths.push_back(folder.Write(names[i], files[i]));
+  return paths;
+}
+
+std::vector<std::string> WriteFolder(Split split, const Images& images, const TempFolder& folder) {
+  namespace fs = std::filesystem;
+  const std::string name = split == Split::kTrain ? "train" : "test";
+  fs::create_directories(folder.path() + "/" + name);
+  std::vector<std::string> paths;
+  for (size_t i = 0; i < images.size(); ++i) {
+    const std::string label(1, static_cast<char>('a' + images[i].label));
+    fs::create_directories(folder.path() + "/" + name + "/" + label);
+    const std::string number = std::to_string(100 + i);
+    paths.push_back(
+        folder.Write(name + "/" + label + "/" + number + ".png", EncodePng(images[i].image)));
+  }
+  if (paths.empty()) return {folder.path() + "/" + name};
+  return paths;
+}
+
+std::vector<std::string> WritePacked(bool pixels, Split split, const Images& images,
+                                     const TempFolder& folder) {
+  const std::string path = folder.path() + (split == Split::kTrain ? "/train.tpk" : "/test.tpk");
+  PackWriter::Properties properties;
+  properties.encoded = !pixels;
+  properties.channels = pixels ? 3 : 0;
+  properties.classes = kClasses;
+  auto writer = PackWriter::Make(path, properties);
+  EXPECT_TRUE(writer.ok()) << writer.status().message();
+  for (const LabelledImage& one : images) {
+    const auto bytes = pixels ? one.image.pixels : AsVector(EncodePng(one.image));
+    EXPECT_TRUE((*writer)->Add(bytes, one.label, {kSide, kSide}).ok());
+  }
+  EXPECT_TRUE((*writer)->Finish().ok());
+  return {path};
+}
+
+}  // namespace
+
+Images SomeImages(size_t count, bool gray, uint32_t seed) {
+  Images images;
+  for (size_t i = 0; i < count; ++i) {
+    const auto label = static_cast<uint32_t>(i * kClasses / count);
+    Image image = Picture(3, kSide, kSide, seed + static_cast<uint32_t>(i));
+    for (size_t k = image.plane(); gray && k < image.pixels.size(); ++k)
+      image.pixels[k] = image.pixels[k % image.plane()];
+    images.push_back({label, std::move(image)});
+  }
+  return images;
+}
+
+std::vector<FormatCase> AllFormats() {
+  std::vector<FormatCase> cases;
+  const auto* formats = pb::Data::Format_descriptor();
+  for (int i = 0; i < formats->value_count(); ++i) {
+    const auto format = static_cast<pb::Data::Format>(formats->value(i)->number());
+    cases.push_back(CaseOf(format, false));
+    const FormatCase second = CaseOf(format, true);
+    if (second.second_form) cases.push_back(second);
+  }
+  return cases;
+}
+
+std::vector<std::string> WriteSplit(const FormatCase& format, Split split, const Images& images,
+                                    const TempFolder& folder) {
+  switch (format.format) {
+    case pb::Data::idx:
+      return WriteIdx(format.second_form, split, images, folder);
+    case pb::Data::cifar10:
+      return WriteCifar(kCifar10, split, images, folder);
+    case pb::Data::cifar100:
+      return WriteCifar(kCifar100, split, images, folder);
+    case pb::Data::folder:
+      return WriteFolder(split, images, folder);
+    case pb::Data::packed:
+      return WritePacked(format.second_form, split, images, folder);
+  }
+  ADD_FAILURE() << "data.format " << format.name << " has no writer";
+  return {};
+}
+
+std::string BytesOfFile(const std::string& path) {
+  std::ostringstream whole;
+  whole << std::ifstream(path, std::ios::binary).rdbuf();
+  return whole.str();
+}
+
+}  // namespace tern::data

@@ -1,0 +1,274 @@
+// Requirements for every layer of the tables (models/graph/layer_rules.cc, worker/engine), on the
+// small nets of layer_cases.cc. Their values are compared with plain loops (layer_reference.cc) and
+// with finite differences (layer_differences.cc); here is what else net.h and shapes.h promise.
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "models/graph/layer_rules.h"
+#include "tests/worker/engine/problem.h"
+
+namespace tern::engine {
+namespace {
+
+using google::protobuf::TextFormat;
+
+class LayerConformance : public testing::TestWithParam<NetCase> {
+ protected:
+  static Problem MakeProblem() { return Problem(NetOf(GetParam()), GetParam().batch); }
+};
+
+// What one training step of a fresh net writes.
+struct Step {
+  double loss = 0;
+  std::vector<float> gradients, statistics;
+  friend bool operator==(const Step&, const Step&) = default;
+};
+
+Step StepOf(Problem problem) {
+  auto net = problem.Make();
+  Step step;
+  step.loss = net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
+  net->Backward(nullptr);
+  step.gradients = problem.gradients;
+  step.statistics = problem.statistics;
+  return step;
+}
+
+void ExpectNear(std::span<const float> seen, std::span<const float> expected, double tolerance,
+                const std::string& what) {
+  ASSERT_EQ(seen.size(), expected.size()) << what;
+  double error = 0, norm = 0;
+  for (size_t i = 0; i < seen.size(); ++i) {
+    error += std::pow(static_cast<double>(seen[i]) - expected[i], 2);
+    norm += std::pow(static_cast<double>(expected[i]), 2);
+  }
+  EXPECT_LE(std::sqrt(error), tolerance * std::sqrt(norm) + 1e-12) << what;
+}
+
+// --- Shapes
+
+// The net up to layer `last` and what it reads, and behind it a dense layer "probe", with as many
+// outputs as there are classes.
+pb::NetDef CutAfter(const pb::NetDef& net, int last, uint32_t classes) {
+  std::set<std::string> needed = {net.layers(last).output()};
+  std::vector<pb::LayerDef> layers;
+  for (int i = last; i >= 0; --i) {
+    if (!needed.contains(net.layers(i).output())) continue;
+    layers.insert(layers.begin(), net.layers(i));
+    needed.insert(net.layers(i).inputs().begin(), net.layers(i).inputs().end());
+  }
+  pb::Model model;
+  for (const pb::LayerDef& layer : layers) *model.mutable_net()->add_layers() = layer;
+  const std::string tail = "layers { name: 'probe' inputs: '" + net.layers(last).output() +
+                           "' dense { outputs: " + std::to_string(classes) +
+                           " } } layers { name: 'loss' softmax_loss {} }";
+  pb::NetDef rest;
+  EXPECT_TRUE(TextFormat::ParseFromString(tail, &rest));
+  model.mutable_net()->MergeFrom(rest);
+  const auto built = models::BuildNet(model, net.input(), classes);
+  EXPECT_TRUE(built.ok()) << built.status().message();
+  return *built;
+}
+
+// Sets the weights of a layer to 1 and 0: its outputs are inputs, from the first to the last, or
+// as many of them, spread evenly.
+void SetToIdentity(Problem* problem, const std::string& layer) {
+  for (const models::Parameter& p : problem->table.parameters) {
+    if (!p.name.starts_with(layer + ".")) continue;
+    float* values = problem->parameters.data() + p.offset;
+    std::fill_n(values, p.count, 0.f);
+    if (p.is_bias) continue;
+    const uint64_t outputs = p.shape[0], inputs = p.count / outputs;
+    for (uint64_t i = 0; i < outputs; ++i)
+      values[i * inputs + i * (inputs - 1) / std::max<uint64_t>(1, outputs - 1)] = 1;
+  }
+}
+
+// So the scores of the cut net are the layer's output.
+TEST_P(LayerConformance, EveryLayerWritesTheShapeOfItsRule) {
+  const pb::NetDef net = NetOf(GetParam());
+  const auto shapes = *models::InferShapes(net);
+  for (int i = 0; i + 1 < net.layers_size(); ++i) {
+    const uint64_t elements = models::Elements(shapes.at(net.layers(i).output()));
+    const auto seen = static_cast<uint32_t>(std::min<uint64_t>(elements, 300));
+    Problem problem(CutAfter(net, i, seen), GetParam().batch);
+    SetToIdentity(&problem, "probe");
+    std::vector<float> scores(size_t{problem.batch} * seen, NAN);
+    const ReferenceRun expected = RunReference(problem.net, problem.Reference(problem.batch));
+    auto made = problem.Make();
+    made->Forward({problem.images, problem.labels, problem.batch, 0, scores}, nullptr);
+    const std::vector<float> reference(expected.scores.begin(), expected.scores.end());
+    ExpectNear(scores, reference, 1e-5, "output of layer " + net.layers(i).name());
+  }
+}
+
+// --- Gradients
+
+// The first layers need no gradient of the data. With an identity in between that is trained, they
+// do: the gradients of all other parameters stay the same.
+TEST_P(LayerConformance, GradientsDoNotDependOnWhetherTheInputIsTrained) {
+  pb::NetDef def = NetOf(GetParam());
+  // Draws depend on a layer's number, which the identity changes: so nothing is dropped.
+  for (pb::LayerDef& layer : *def.mutable_layers())
+    if (layer.has_dropout()) layer.mutable_dropout()->set_rate(0);
+  const Problem frozen(def, GetParam().batch);
+  pb::Model model;
+  const std::string channels = std::to_string(frozen.net.input().channels());
+  const std::string head =
+      "layers { name: 'identity' conv { outputs: " + channels + " kernel: 1 bias: false } }";
+  ASSERT_TRUE(TextFormat::ParseFromString(head, model.mutable_net()));
+  for (pb::LayerDef layer : frozen.net.layers()) {
+    for (std::string& input : *layer.mutable_inputs())
+      if (input == "data") input = "identity";
+    *model.mutable_net()->add_layers() = layer;
+  }
+  const auto net = models::BuildNet(model, frozen.net.input(), frozen.net.classes());
+  ASSERT_TRUE(net.ok()) << net.status().message();
+  Problem trained(*net, frozen.batch);
+  const size_t added = trained.parameters.size() - frozen.parameters.size();
+  std::copy(frozen.parameters.begin(), frozen.parameters.end(),
+            trained.parameters.begin() + static_cast<ptrdiff_t>(added));
+  SetToIdentity(&trained, "identity");
+  const Step without = StepOf(frozen), with = StepOf(trained);
+  EXPECT_NEAR(with.loss, without.loss, 1e-5 * without.loss);
+  ExpectNear(std::span(with.gradients).subspan(added), without.gradients, 1e-5, "gradients");
+}
+
+TEST_P(LayerConformance, GradientsAreFinalWhenReportedFromTheLastToTheFirst) {
+  Problem problem = MakeProblem();
+  auto net = problem.Make();
+  net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
+  auto next = static_cast<uint32_t>(problem.table.parameters.size());
+  std::vector<float> when_ready(problem.table.total);
+  net->Backward([&](uint32_t p) {
+    EXPECT_EQ(p, --next);
+    const models::Parameter& parameter = problem.table.parameters[p];
+    std::copy_n(problem.gradients.data() + parameter.offset, parameter.count,
+                when_ready.data() + parameter.offset);
+  });
+  EXPECT_EQ(next, 0u);
+  EXPECT_EQ(when_ready, problem.gradients);
+}
+
+TEST_P(LayerConformance, ParametersMayComeAsTheForwardAsksForThem) {
+  Problem problem = MakeProblem();
+  auto net = problem.Make();
+  const double expected = net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
+  const std::vector<float> parameters = problem.parameters;
+  std::fill(problem.parameters.begin(), problem.parameters.end(), 1e9f);
+  uint32_t next = 0;
+  const auto bring = [&](uint32_t p) {
+    EXPECT_EQ(p, next++);
+    const models::Parameter& tensor = problem.table.parameters[p];
+    std::copy_n(parameters.data() + tensor.offset, tensor.count,
+                problem.parameters.data() + tensor.offset);
+    return true;
+  };
+  EXPECT_EQ(net->Forward({problem.images, problem.labels, problem.batch}, nullptr, bring),
+            expected);
+  EXPECT_EQ(next, problem.table.parameters.size());
+}
+
+TEST_P(LayerConformance, BackwardDoesNotReadTheImages) {
+  const Step expected = StepOf(MakeProblem());
+  Problem problem = MakeProblem();
+  auto net = problem.Make();
+  net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
+  std::fill(problem.images.begin(), problem.images.end(), 1e9f);
+  net->Backward(nullptr);
+  EXPECT_EQ(problem.gradients, expected.gradients);
+}
+
+// --- The same bits
+
+TEST_P(LayerConformance, TwoRunsOfAsManyThreadsGiveTheSameBits) {
+  const Step one = StepOf(MakeProblem());
+  EXPECT_EQ(StepOf(MakeProblem()), one);
+  const Threads scope(2);
+  const Step two = StepOf(MakeProblem());
+  EXPECT_EQ(StepOf(MakeProblem()), two);
+  EXPECT_NEAR(two.loss, one.loss, 1e-6 * one.loss);
+  ExpectNear(two.gradients, one.gradients, 1e-5, "gradients");
+  ExpectNear(two.statistics, one.statistics, 1e-6, "statistics");
+}
+
+TEST_P(LayerConformance, EvaluatingChangesNothing) {
+  Problem problem = MakeProblem();
+  const std::vector<float> parameters = problem.parameters, gradients = problem.gradients,
+                           statistics = problem.statistics, images = problem.images;
+  auto net = problem.Make(/*training=*/false);
+  const double once = net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
+  EXPECT_EQ(net->Forward({problem.images, problem.labels, problem.batch}, nullptr), once);
+  EXPECT_EQ(problem.parameters, parameters);
+  EXPECT_EQ(problem.gradients, gradients);
+  EXPECT_EQ(problem.statistics, statistics);
+  EXPECT_EQ(problem.images, images);
+}
+
+// --- Batches
+
+TEST_P(LayerConformance, ASampleAloneHasTheScoresThatItHasInABatch) {
+  Problem problem = MakeProblem();
+  const size_t classes = problem.net.classes();
+  std::vector<float> together(problem.batch * classes), alone(classes);
+  problem.Make(false)->Forward({problem.images, problem.labels, problem.batch, 0, together},
+                               nullptr);
+  Problem one(problem.net, 1);
+  auto net = one.Make(/*training=*/false);
+  const size_t image = one.images.size();
+  for (uint32_t n = 0; n < problem.batch; ++n) {
+    net->Forward({std::span(problem.images).subspan(n * image, image),
+                  std::span(problem.labels).subspan(n, 1), 1, 0, alone},
+                 nullptr);
+    ExpectNear(alone, std::span(together).subspan(n * classes, classes), 1e-5,
+               "sample " + std::to_string(n));
+  }
+}
+
+// --- The net as text
+
+TEST_P(LayerConformance, NetsComeBackFromTheirText) {
+  const pb::NetDef net = NetOf(GetParam());
+  std::string text;
+  ASSERT_TRUE(TextFormat::PrintToString(net, &text));
+  pb::Model model;
+  ASSERT_TRUE(TextFormat::ParseFromString(text, model.mutable_net()));
+  const auto again = models::BuildNet(model, net.input(), net.classes());
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  EXPECT_EQ(again->SerializeAsString(), net.SerializeAsString());
+  EXPECT_EQ(models::ModelDigest(*again), models::ModelDigest(net));
+}
+
+INSTANTIATE_TEST_SUITE_P(Nets, LayerConformance, testing::ValuesIn(NetCases()),
+                         [](const auto& info) { return info.param.name; });
+
+TEST(LayerDigests, DifferFromNetToNet) {
+  std::map<uint64_t, std::string> digests;
+  for (const NetCase& c : NetCases()) {
+    const auto [at, fresh] = digests.emplace(models::ModelDigest(NetOf(c)), c.name);
+    EXPECT_TRUE(fresh) << c.name << " has the digest of " << at->second;
+  }
+}
+
+// Whoever adds a layer adds a case: nothing above says anything of a layer without one.
+TEST(LayerTables, EveryLayerHasRulesAndACase) {
+  std::set<pb::LayerDef::KindCase> seen;
+  for (const NetCase& c : NetCases()) {
+    const pb::NetDef net = NetOf(c);
+    for (const pb::LayerDef& layer : net.layers()) seen.insert(layer.kind_case());
+  }
+  const auto* kinds = pb::LayerDef::descriptor()->FindOneofByName("kind");
+  for (int i = 0; i < kinds->field_count(); ++i) {
+    const auto kind = static_cast<pb::LayerDef::KindCase>(kinds->field(i)->number());
+    const models::LayerRules* rules = models::FindRules(kind);
+    ASSERT_NE(rules, nullptr) << kinds->field(i)->name() << " has no line in layer_rules.cc";
+    EXPECT_EQ(rules->name, kinds->field(i)->name());
+    EXPECT_TRUE(seen.contains(kind)) << rules->name << " has no net in layer_cases.cc";
+  }
+}
+
+}  // namespace
+}  // namespace tern::engine

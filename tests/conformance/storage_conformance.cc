@@ -1,0 +1,210 @@
+#include "tests/conformance/storage_conformance.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace tern {
+
+using testing::HasSubstr;
+
+void StorageConformance::Put(const std::string& name, const std::string& bytes) {
+  const Status written = storage_.Write(Path(name), bytes);
+  EXPECT_TRUE(written.ok()) << written.message();
+}
+
+std::string StorageConformance::Bytes(const std::string& name) const {
+  const auto bytes = storage_.Read(Path(name), 1000);
+  return bytes.ok() ? *bytes : "(none)";
+}
+
+std::string StorageConformance::NamesIn(const std::string& folder) const {
+  std::vector<std::string> names;
+  const std::error_code error = storage_.List(folder, &names);
+  EXPECT_FALSE(error) << error.message();
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : " ") + name;
+  return text;
+}
+
+namespace {
+
+TEST_P(StorageConformance, ReadsWhatWasWritten) {
+  std::string every;
+  for (int i = 0; i < 256; ++i) every += static_cast<char>(i);
+  for (const std::string& bytes : {std::string(), std::string("x"), every}) {
+    Put("file", bytes);
+    EXPECT_EQ(Bytes("file"), bytes);
+    EXPECT_EQ(storage_.SizeOf(Path("file")), bytes.size());
+    EXPECT_TRUE(storage_.Exists(Path("file")));
+  }
+}
+
+TEST_P(StorageConformance, WritingAgainReplacesAllBytes) {
+  Put("file", "a long text");
+  Put("other", "other");
+  Put("file", "short");
+  EXPECT_EQ(Bytes("file"), "short");
+  EXPECT_EQ(storage_.SizeOf(Path("file")), 5u);
+  EXPECT_EQ(Bytes("other"), "other");
+}
+
+TEST_P(StorageConformance, RefusesToWriteIntoAFolderThatDoesNotExist) {
+  const Status written = storage_.Write(Path("none/file"), "x");
+  EXPECT_EQ(written.code(), Code::kCannotWrite);
+  EXPECT_THAT(written.message(), HasSubstr(Path("none/file")));
+  EXPECT_THAT(written.message(), HasSubstr("No such file or directory"));
+  EXPECT_FALSE(storage_.Exists(Path("none/file")));
+  EXPECT_FALSE(storage_.Exists(Path("none")));
+}
+
+TEST_P(StorageConformance, RefusesToWriteWhereAFolderIs) {
+  ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
+  const Status written = storage_.Write(Path("folder"), "x");
+  EXPECT_EQ(written.code(), Code::kCannotWrite);
+  EXPECT_THAT(written.message(), HasSubstr(Path("folder")));
+  Put("folder/file", "still a folder");
+}
+
+TEST_P(StorageConformance, ReadsNoMoreThanTheLimit) {
+  Put("file", "12345");
+  EXPECT_EQ(*storage_.Read(Path("file"), 5), "12345");
+  const auto longer = storage_.Read(Path("file"), 4);
+  EXPECT_EQ(longer.status().code(), Code::kBadData);
+  EXPECT_THAT(longer.status().message(),
+              HasSubstr(Path("file") + " has 5 bytes, expected at most 4"));
+}
+
+TEST_P(StorageConformance, RefusesToReadWhatIsNoFile) {
+  ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
+  for (const char* name : {"none", "folder", "none/file"}) {
+    const auto read = storage_.Read(Path(name), 1000);
+    EXPECT_EQ(read.status().code(), Code::kBadData) << name;
+    EXPECT_THAT(read.status().message(), HasSubstr(Path(name)));
+  }
+  EXPECT_EQ(storage_.SizeOf(Path("none")), 0u);
+  EXPECT_FALSE(storage_.Exists(Path("none")));
+  EXPECT_TRUE(storage_.Exists(Path("folder")));
+}
+
+TEST_P(StorageConformance, RenamesAFile) {
+  Put("from", "bytes");
+  ASSERT_FALSE(storage_.Rename(Path("from"), Path("to")));
+  EXPECT_EQ(NamesIn(Path("")), "to");
+  EXPECT_EQ(Bytes("to"), "bytes");
+  EXPECT_FALSE(storage_.Exists(Path("from")));
+}
+
+TEST_P(StorageConformance, RenamingReplacesAFile) {
+  Put("from", "new");
+  Put("to", "the old one");
+  ASSERT_FALSE(storage_.Rename(Path("from"), Path("to")));
+  EXPECT_EQ(NamesIn(Path("")), "to");
+  EXPECT_EQ(Bytes("to"), "new");
+  Put("from", "another");  // the names are free of each other
+  EXPECT_EQ(Bytes("to"), "new");
+}
+
+TEST_P(StorageConformance, RenamesAFileIntoAnotherFolder) {
+  ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
+  Put("from", "bytes");
+  ASSERT_FALSE(storage_.Rename(Path("from"), Path("folder/to")));
+  EXPECT_EQ(Bytes("folder/to"), "bytes");
+  EXPECT_EQ(NamesIn(Path("")), "folder");
+}
+
+TEST_P(StorageConformance, RenamesAFolderWithAllThatIsInIt) {
+  ASSERT_FALSE(storage_.CreateFolders(Path("from/inner")));
+  Put("from/a", "1");
+  Put("from/inner/b", "2");
+  Put("from.c", "a neighbour whose name begins alike");
+  ASSERT_FALSE(storage_.Rename(Path("from"), Path("to")));
+  EXPECT_EQ(NamesIn(Path("")), "from.c to");
+  EXPECT_EQ(NamesIn(Path("to")), "a inner");
+  EXPECT_EQ(Bytes("to/a"), "1");
+  EXPECT_EQ(Bytes("to/inner/b"), "2");
+  EXPECT_TRUE(storage_.Exists(Path("to/inner")));
+  EXPECT_FALSE(storage_.Exists(Path("from")));
+  EXPECT_FALSE(storage_.Exists(Path("from/inner")));
+  Put("to/inner/c", "it is a folder");
+}
+
+TEST_P(StorageConformance, ARefusedRenameChangesNothing) {
+  Put("file", "bytes");
+  EXPECT_EQ(storage_.Rename(Path("none"), Path("file")), std::errc::no_such_file_or_directory);
+  EXPECT_EQ(storage_.Rename(Path("file"), Path("none/to")), std::errc::no_such_file_or_directory);
+  ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
+  EXPECT_EQ(storage_.Rename(Path("folder"), Path("none/to")), std::errc::no_such_file_or_directory);
+  EXPECT_EQ(NamesIn(Path("")), "file folder");
+  EXPECT_EQ(Bytes("file"), "bytes");
+}
+
+TEST_P(StorageConformance, RemovesAFileAndNothingElse) {
+  Put("file", "1");
+  Put("file2", "2");
+  storage_.Remove(Path("file"));
+  EXPECT_EQ(NamesIn(Path("")), "file2");
+  EXPECT_FALSE(storage_.Exists(Path("file")));
+  storage_.Remove(Path("file"));  // it is not there: nothing happens
+  EXPECT_EQ(Bytes("file2"), "2");
+  Put("file", "again");
+  EXPECT_EQ(Bytes("file"), "again");
+}
+
+TEST_P(StorageConformance, RemovesNoFolder) {
+  ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
+  Put("folder/file", "1");
+  storage_.Remove(Path("folder"));
+  EXPECT_EQ(Bytes("folder/file"), "1");
+}
+
+TEST_P(StorageConformance, CreatesAllFoldersOfAPath) {
+  ASSERT_FALSE(storage_.CreateFolders(Path("a/b/c")));
+  for (const char* name : {"a", "a/b", "a/b/c"}) EXPECT_TRUE(storage_.Exists(Path(name))) << name;
+  Put("a/b/c/file", "1");
+  Put("a/file", "2");
+  EXPECT_FALSE(storage_.CreateFolders(Path("a/b")));  // it exists: no error, and all stays
+  EXPECT_EQ(Bytes("a/b/c/file"), "1");
+  ASSERT_FALSE(storage_.CreateFolders(Path("d/")));
+  Put("d/file", "3");
+}
+
+TEST_P(StorageConformance, CreatesNoFolderWhereAFileIs) {
+  Put("file", "1");
+  EXPECT_TRUE(storage_.CreateFolders(Path("file/folder")));
+  EXPECT_EQ(Bytes("file"), "1");
+  EXPECT_FALSE(storage_.Exists(Path("file/folder")));
+}
+
+TEST_P(StorageConformance, ListsFilesAndFoldersButNotWhatIsInThem) {
+  EXPECT_EQ(NamesIn(Path("")), "");
+  Put("b", "1");
+  Put("a", "2");
+  ASSERT_FALSE(storage_.CreateFolders(Path("c/inner")));
+  Put("c/d", "3");
+  EXPECT_EQ(NamesIn(Path("")), "a b c");
+  EXPECT_EQ(NamesIn(under_test_->folder()), "a b c") << "with and without a slash";
+  EXPECT_EQ(NamesIn(Path("c")), "d inner");
+  EXPECT_EQ(NamesIn(Path("none")), "") << "a folder that does not exist has no names";
+  std::vector<std::string> names = {"before"};
+  EXPECT_FALSE(storage_.List(Path("c/inner"), &names));
+  EXPECT_THAT(names, testing::ElementsAre("before"));
+}
+
+TEST_P(StorageConformance, FlushingChangesNothingThatIsSeen) {
+  ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
+  Put("folder/file", "1");
+  Put("folder/old", "2");
+  ASSERT_FALSE(storage_.Rename(Path("folder/old"), Path("folder/new")));
+  storage_.FlushFolder(Path("folder"));
+  storage_.FlushFolder(Path("folder"));
+  storage_.FlushFolder(Path("none"));
+  EXPECT_EQ(NamesIn(Path("folder")), "file new");
+  EXPECT_EQ(Bytes("folder/file"), "1");
+  EXPECT_FALSE(storage_.Exists(Path("none")));
+}
+
+}  // namespace
+}  // namespace tern
