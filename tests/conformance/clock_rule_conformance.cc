@@ -285,12 +285,12 @@ TEST_P(ClockRuleConformance, SavedStateContinuesWithTheSameBytes) {
 
 TEST_P(ClockRuleConformance, TheAverageIsTheWeightsUnlessTheJobKeepsOne) {
   drill_.PushOn(0, 9);
-  EXPECT_EQ(BytesOf(drill_.rule().Average()), BytesOf(WholeBytes(drill_.rule().weights())));
+  EXPECT_EQ(BytesOf(drill_.rule().Average()), BytesOf(Fp32Bytes(drill_.rule().weights())));
   const auto averaged = Job({"evaluation.ema_decay=0.9"});
   Drill other(*averaged);
   other.PushOn(0, 9);
   EXPECT_EQ(WeightsOf(other.rule()), WeightsOf(drill_.rule())) << "averaging must not train";
-  EXPECT_NE(BytesOf(other.rule().Average()), BytesOf(WholeBytes(other.rule().weights())));
+  EXPECT_NE(BytesOf(other.rule().Average()), BytesOf(Fp32Bytes(other.rule().weights())));
 }
 
 TEST_P(ClockRuleConformance, TheRateIsThatOfTheGlobalStep) {
