@@ -30,7 +30,7 @@ struct StepFigures {
   uint64_t late = 0;         // rounds that closed before this worker's contribution
   uint64_t dropped = 0;      // pushes that were too stale
 
-  std::vector<uint64_t> staleness;  // pushes by staleness 0, 1, ...; the last counts all above
+  std::vector<uint64_t> staleness;  // pushes by staleness 0, 1, ...; the last entry: that or more
   double mean_staleness = 0;
 };
 

@@ -47,8 +47,8 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
 }
 
 std::vector<MemoryItem> ServerMemory(const setup::Setup& setup, uint32_t shard) {
-  // Rounds of a cell that a lane keeps (common/protocol/rounds/lane.h): 2 * window + 2, for a
-  // window of one round.
+  // How many rounds a server keeps of each range of the model (common/protocol/rounds/lane.h):
+  // 2 * window + 2, for a window of one round.
   constexpr uint64_t kSlots = 4;
   const uint64_t workers = setup.plan.workers;
   uint64_t sums = 0, open = 0, parked = 0;

@@ -373,7 +373,8 @@ void Store::RemoveAfter(const Point& point) {
     Remove(one.step);
     removed = true;
   }
-  // They are of a past that never was, and must not come back beside what the run writes now.
+  // Without the flush, a loss of power could bring removed checkpoints back, beside those that the
+  // run writes from now on.
   if (removed) storage_.FlushFolder(owner_.folder);
 }
 

@@ -44,7 +44,7 @@ Result<Scaled> ParseScaled(const TernaryWire& wire, std::span<const uint8_t> byt
   return Scaled{scaler, *code, kScalerBytes + code->size};
 }
 
-// Branch-free: the codes are unpredictable.
+// Adds the scaler times each code to `sum`. Branch-free, because codes are unpredictable.
 void AddScaled(const Scaled& scaled, uint64_t count, float* sum) {
   const std::span<const uint8_t> mask = scaled.code.mask;
   const std::span<const uint8_t> negative = scaled.code.negative;

@@ -37,14 +37,14 @@ class TernaryWire {
   virtual size_t MaxSumSize(uint64_t count, int contributors) const;
   virtual Result<size_t> SumSize(std::span<const uint8_t> bytes, uint64_t count,
                                  int contributors) const;
-  // As in Codec. REQUIRES a valid scaler.
+  // The same contract as Codec::Decode. REQUIRES a valid scaler.
   virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const;
   virtual Status DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors,
                           float scaler, const Codec::BlockVisitor& use) const;
 };
 
-// One per file, static; makers.h defines their bytes.
+// The wire formats, each in a file of its own; makers.h defines their bytes.
 const TernaryWire& MaskSignsWire();  // ternary.cc
 const TernaryWire& TwoBitWire();
 const TernaryWire& Trit5Wire();

@@ -95,7 +95,7 @@ Status Poller::Wait(Time timeout) {
     }
     poll.push_back(Item(nullptr, e.key));
   }
-  // A dealer that waits to reconnect limits the timeout.
+  // A dealer that waits to reconnect must be called in time, so it shortens the timeout.
   for (const auto& e : items.dealers) {
     if (!e.key->retry_at_) continue;
     const Time until = std::max(*e.key->retry_at_ - Now(), Time::zero());

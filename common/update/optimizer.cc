@@ -33,7 +33,7 @@ class Sgd : public Optimizer {
   }
 };
 
-// The common part of optimizers with a velocity.
+// The base class of optimizers with a velocity v.
 class WithVelocity : public Optimizer {
  public:
   WithVelocity(const pb::Optimizer& def, size_t parameters)
@@ -101,7 +101,7 @@ class Lars : public WithVelocity {
   const double trust_;
 };
 
-// By squaring: the same bits on every machine, whatever its mathematics library.
+// base ^ exponent by repeated squaring: the same bits on every machine, unlike std::pow.
 double Power(double base, uint64_t exponent) {
   double power = 1;
   for (; exponent > 0; exponent >>= 1, base *= base) {

@@ -27,7 +27,7 @@ double WireBytes(const pb::Envelope& head, double payload) {
   const double bytes = header.ok() ? static_cast<double>(net::WireBytes(header->size())) : 0;
   return bytes + (payload <= 0     ? 0
                   : payload <= 255 ? payload + 2
-                                   : payload + 9);  // as net::WireBytes
+                                   : payload + 9);  // the framing that net::WireBytes counts
 }
 
 pb::Envelope UpHeader(const protocol::ExchangePlan& plan, protocol::Cell cell, bool digest) {

@@ -17,7 +17,7 @@ namespace {
 // Deflate expands a byte to at most 1032 bytes; a header that claims more is invalid.
 constexpr uint64_t kMaxExpansion = 1032;
 constexpr uint32_t kMaxSide = 1u << 26;
-constexpr size_t kMaxChunk = size_t{8} << 20;  // of a chunk that contains no pixels
+constexpr size_t kMaxChunk = size_t{8} << 20;  // bytes of a chunk without pixels
 
 // State that libpng's callbacks reach: where to jump on error, and the unread input.
 struct ReadState {
