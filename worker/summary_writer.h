@@ -65,7 +65,7 @@ class SummaryWriter : public client::Observer {
   const client::Progress& progress_;
   const net::Traffic& traffic_;
   const uint64_t histograms_every_;
-  const std::string gradient_tag_;    // "gradient"
+  const std::string gradient_tag_;    // "gradient", "parameters" or "change"
   uint64_t step_ = 0;                 // the current step
   uint64_t last_histogram_step_ = 0;  // newest step whose histograms were requested
   uint64_t steps_seen_ = 0;           // steps done by this process

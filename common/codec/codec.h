@@ -79,8 +79,9 @@ struct Options {
     double momentum = 0;         // m
     bool nesterov = false;
     bool masking = true;
-    // Limit of the norm of a tensor's gradient on a worker; 0: none. The paper uses, for N workers,
-    double clip_norm = 0;        // N^-1/2 of the limit for the mean
+    // Limit of the norm of a tensor's gradient on a worker; 0: none. For N workers the paper takes
+    // N^-1/2 of the limit for the mean.
+    double clip_norm = 0;
     uint64_t warmup_rounds = 0;  // rounds in which the ratio falls by steps
     double warmup_ratio = 0.25;  // the first ratio, and the factor from each to the next
   } topk;

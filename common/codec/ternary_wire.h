@@ -17,7 +17,7 @@ namespace tern::codec {
 class TernaryWire {
  public:
   virtual ~TernaryWire() = default;
-  // The name of the codec with shared scalers.
+  // The name of the codec that uses this wire format with shared scalers.
   virtual std::string_view name() const = 0;
 
   // Up: codes g[0, segment.count) and appends the code, at most MaxCodeSize(segment.count) bytes.
@@ -29,8 +29,8 @@ class TernaryWire {
                                    Scratch* scratch) const = 0;
 
   // Down: the sum of `contributors` codes, in SumBits(contributors) planes
-  // (kernels/codes/planes.h). In these defaults the planes are the bytes; sums_are_planes tells
-  // callers that AppendSum only copies them.
+  // (kernels/codes/planes.h). By default the bytes of the sum are the planes; sums_are_planes
+  // then tells callers that AppendSum only copies them.
   virtual bool sums_are_planes() const { return true; }
   virtual void AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                          std::vector<uint8_t>* out) const;

@@ -57,8 +57,8 @@ struct Net {
   uint32_t batch;        // per GPU, from the caption
   double multiply_adds;  // of one image, forward
 };
-// "TernGrad can have 3.04x training speedup for AlexNet on 8 GPUs" (a), "double the training speed
-// of VggNet-A on 128 nodes" (b).
+// A speed-up that the paper's text states for a net: "TernGrad can have 3.04x training speedup for
+// AlexNet on 8 GPUs" (a), "double the training speed of VggNet-A on 128 nodes" (b).
 struct Anchor {
   const char* net;
   uint32_t i, j;
