@@ -17,7 +17,7 @@ using VW = hn::Vec<DW>;
 
 HWY_INLINE VW LoadBits(const float* x) { return hn::BitCast(DW(), hn::LoadU(DF(), x)); }
 
-uint32_t AnyLane(VW v) {
+uint32_t OrOfLanes(VW v) {
   alignas(64) uint32_t lanes[16] = {};
   hn::Store(v, DW(), lanes);
   uint32_t any = 0;
@@ -35,7 +35,7 @@ uint32_t ReadPass(const float* x, size_t n) {
     c = hn::Or(c, LoadBits(x + i + 2 * step));
     e = hn::Or(e, LoadBits(x + i + 3 * step));
   }
-  return AnyLane(hn::Or(hn::Or(a, b), hn::Or(c, e)));
+  return OrOfLanes(hn::Or(hn::Or(a, b), hn::Or(c, e)));
 }
 
 // The bytes of a plane as 32-bit words.
@@ -60,7 +60,7 @@ uint32_t ReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* signs
     hn::StoreU(any, DW(), Words(mask + groups * bytes));
     if (groups % 3 == 0) hn::StoreU(any, DW(), Words(signs + groups / 3 * bytes));
   }
-  return AnyLane(any);
+  return OrOfLanes(any);
 }
 
 uint32_t UpdatePass(const uint8_t* planes, size_t n, int bits, float* w, float* v) {
@@ -84,7 +84,7 @@ uint32_t UpdatePass(const uint8_t* planes, size_t n, int bits, float* w, float* 
       rewrite(v + j);
     }
   }
-  return AnyLane(any);
+  return OrOfLanes(any);
 }
 
 void SumOfEight(const float* const* x, size_t n, float* out) {

@@ -41,7 +41,7 @@ using kernels::Part;
 
 constexpr uint64_t kChunk = uint64_t{4096} * 1024 / sizeof(float);  // exchange.chunk_kib's default
 constexpr float kSigma = 0.01f, kClip = 0.025f;
-constexpr size_t kPattern = size_t{1} << 22;  // random values, which arrays repeat
+constexpr size_t kPatternSize = size_t{1} << 22;  // the number of random values that arrays repeat
 constexpr uint64_t kBeyondCaches = uint64_t{400}
                                    << 20;  // total bytes of the arrays that calls use in turn
 
@@ -52,7 +52,7 @@ struct Setting {
   bool device_only = false;
 };
 
-std::vector<float> Normal(size_t n, uint64_t seed) {
+std::vector<float> NormalValues(size_t n, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(0, kSigma);
   std::vector<float> values(n);
@@ -88,7 +88,7 @@ std::vector<Part> SegmentsOf(const std::vector<Part>& tensors) {
   return segments;
 }
 
-// Parts cut into tiles, in device memory.
+// Parts of tensors, cut into tiles of a fixed size for the kernels, in device memory.
 struct Tiled {
   explicit Tiled(const std::vector<Part>& parts)
       : host(kernels::CutIntoTiles(parts)),
@@ -112,12 +112,12 @@ uint64_t Elements(const std::vector<Part>& tensors) {
 // Enough arenas of normal values that no cache holds the one which the next call reads.
 std::vector<std::unique_ptr<OnDevice<float>>> Arenas(uint64_t elements) {
   const std::vector<float> values =
-      Normal(std::min<size_t>(kPattern, static_cast<size_t>(elements)), 1);
+      NormalValues(std::min<size_t>(kPatternSize, static_cast<size_t>(elements)), 1);
   std::vector<std::unique_ptr<OnDevice<float>>> arenas;
   do {
     arenas.push_back(std::make_unique<OnDevice<float>>(elements));
     arenas.back()->Fill(values.data(), values.size());
-  } while (arenas.size() * elements * sizeof(float) < kBeyondCaches && elements > kPattern);
+  } while (arenas.size() * elements * sizeof(float) < kBeyondCaches && elements > kPatternSize);
   return arenas;
 }
 
@@ -223,7 +223,7 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
                   const Regions& regions) {
   const std::vector<Part> segments = SegmentsOf(tensors);
   const uint64_t elements = Elements(tensors);
-  const std::vector<float> values = Normal(std::min<size_t>(kPattern, elements), 2);
+  const std::vector<float> values = Normal(std::min<size_t>(kPatternSize, elements), 2);
   std::vector<float> positive = values;
   for (float& value : positive) value = std::abs(value);
   Tiled tiled(segments);
@@ -265,7 +265,7 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
 
 void PrintCopies(const Setting& setting) {
   const auto bytes = static_cast<double>(setting.elements) * sizeof(float);
-  const std::vector<float> values = Normal(std::min<size_t>(kPattern, setting.elements), 3);
+  const std::vector<float> values = Normal(std::min<size_t>(kPatternSize, setting.elements), 3);
   OnDevice<float> from(setting.elements), to(setting.elements);
   from.Fill(values.data(), values.size());
   const size_t size = setting.elements * sizeof(float);

@@ -22,8 +22,8 @@ std::vector<float> Gradient(size_t n) {
   return g;
 }
 
-struct Coded {
-  explicit Coded(size_t n) : mask(PlaneBytes(n)), signs(PlaneBytes(n)) {
+struct TernaryCodes {
+  explicit TernaryCodes(size_t n) : mask(PlaneBytes(n)), signs(PlaneBytes(n)) {
     const std::vector<float> g = Gradient(n);
     Ternarize(g.data(), n, 2.5f, 2.5f, NoiseKey(), 0, mask.data(), signs.data());
   }
@@ -42,7 +42,7 @@ void SetRates(benchmark::State& state, size_t bytes_an_element) {
 void BenchTernarize(benchmark::State& state) {
   const size_t n = Elements(state);
   const std::vector<float> g = Gradient(n);
-  Coded codes(n);
+  TernaryCodes codes(n);
   NoiseKey key;
   for (auto _ : state) {
     ++key.round;
@@ -55,7 +55,7 @@ void BenchTernarize(benchmark::State& state) {
 void BenchTernarizeRef(benchmark::State& state) {
   const size_t n = Elements(state);
   const std::vector<float> g = Gradient(n);
-  Coded codes(n);
+  TernaryCodes codes(n);
   for (auto _ : state) {
     benchmark::DoNotOptimize(TernarizeRef(g.data(), n, 2.5f, 2.5f, NoiseKey(), 0, codes.mask.data(),
                                           codes.signs.data()));
@@ -72,7 +72,7 @@ void BenchStats(benchmark::State& state) {
 void BenchAddCodes(benchmark::State& state) {
   const size_t n = Elements(state);
   const int bits = SumBits(static_cast<int>(state.range(1)));
-  const Coded codes(n);
+  const TernaryCodes codes(n);
   std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
   const WorkerCodes one{codes.mask.data(), codes.signs.data()};  // arbitrary valid codes
   for (auto _ : state) {  // the sums overflow, which does not affect the time
@@ -86,7 +86,7 @@ void BenchDecodeMean(benchmark::State& state) {
   const size_t n = Elements(state);
   const int workers = static_cast<int>(state.range(1));
   const int bits = SumBits(workers);
-  const Coded codes(n);
+  const TernaryCodes codes(n);
   std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
   const WorkerCodes one{codes.mask.data(), codes.signs.data()};
   AddCodes({&one, 1}, n, PlaneBytes(n), bits, bits, planes.data());

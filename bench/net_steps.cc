@@ -69,7 +69,7 @@ class Trainer {
  public:
   virtual ~Trainer() = default;
   // Runs `steps` steps and returns their total seconds.
-  double Steps(int steps) {
+  double TimeSteps(int steps) {
     const Time begin = Now();
     for (int i = 0; i < steps && status_.ok(); ++i) status_ = Step(step_++);
     return Seconds(Now() - begin);
@@ -211,10 +211,10 @@ Result<std::unique_ptr<Trainer>> MakeTrainer(const Setting& setting, Problem& pr
 void Measure(const Setting& setting, Trainer* trainer) {
   const Time begin = Now();
   const auto spent = [begin] { return Seconds(Now() - begin); };
-  double step = trainer->Steps(1);  // warm-up: oneDNN or cuDNN plans, page faults
+  double step = trainer->TimeSteps(1);  // warm-up: oneDNN or cuDNN plans, page faults
   int steps = 1;
   if (setting.device == Device::kCuda) {
-    for (int i = 0; i < 3 && spent() < setting.seconds / 3; ++i) step = trainer->Steps(1);
+    for (int i = 0; i < 3 && spent() < setting.seconds / 3; ++i) step = trainer->TimeSteps(1);
     while (step * steps < 0.05) steps *= 2;
   }
   std::string seconds;
@@ -222,7 +222,8 @@ void Measure(const Setting& setting, Trainer* trainer) {
   const double cpu_begin = CpuSeconds();
   for (int i = 0; i < setting.regions && (i == 0 || spent() < setting.seconds); ++i) {
     char text[32];
-    std::snprintf(text, sizeof(text), "%s%.6g", i == 0 ? "" : ", ", trainer->Steps(steps) / steps);
+    std::snprintf(text, sizeof(text), "%s%.6g", i == 0 ? "" : ", ",
+                  trainer->TimeSteps(steps) / steps);
     seconds += text;
     measured += steps;
   }

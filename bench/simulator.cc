@@ -18,8 +18,8 @@ uint64_t NumberOr(const char* text, uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-// Whether all ended well.
-bool PlayKind(const char* name, tern::sim::MakeSchedule make, uint64_t from, uint64_t count) {
+// Plays `count` schedules, the first with seed `from`. Returns whether none failed.
+bool PlaySchedules(const char* name, tern::sim::MakeSchedule make, uint64_t from, uint64_t count) {
   const auto begin = std::chrono::steady_clock::now();
   const auto failures = tern::sim::PlayAll(make, from, count, {}, 5);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -34,9 +34,9 @@ int main(int argc, char** argv) {
   const uint64_t count = NumberOr(argc > 1 ? argv[1] : nullptr, 100'000);
   const uint64_t from = NumberOr(argc > 2 ? argv[2] : nullptr, 1);
   const auto begin = std::chrono::steady_clock::now();
-  bool good = PlayKind("with rounds", Schedule::Make, from, count / 2);
-  good &= PlayKind("without rounds", Schedule::MakeClocks, from, count / 4);
-  good &= PlayKind("where everybody is lost", Schedule::MakeCheckpoints, from, count / 4);
+  bool good = PlaySchedules("with rounds", Schedule::Make, from, count / 2);
+  good &= PlaySchedules("without rounds", Schedule::MakeClocks, from, count / 4);
+  good &= PlaySchedules("where everybody is lost", Schedule::MakeCheckpoints, from, count / 4);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   std::cout << "all: " << count << " schedules in " << took.count() << " s\n";
   return good ? 0 : 1;

@@ -125,7 +125,7 @@ struct Setting {
 };
 
 // Target a: TernGrad's two passes, statistics and codes.
-void Ternarizing(const Setting& setting, const Floats& g) {
+void MeasureTernarizing(const Setting& setting, const Floats& g) {
   const size_t n = setting.n;
   std::vector<uint8_t> mask(kernels::PlaneBytes(n), 1), signs(kernels::PlaneBytes(n), 1);
   kernels::NoiseKey key;
@@ -185,12 +185,13 @@ class Server {
     }
   }
   // Sums the pushes as a server would that cannot add codes: for each worker one pass that decodes
-  // to floats and one that adds them, then two passes that encode the sum. Handles `some` chunks at
-  // a time. REQUIRES ternary_2bit, where the code of one worker equals its sum in two planes.
-  void DecodeAddEncode(size_t some, Floats* one, Floats* sum, std::vector<uint8_t>* out) const {
+  // to floats and one that adds them, then two passes that encode the sum. Does so for `together`
+  // chunks at a time. REQUIRES ternary_2bit, where the code of one worker equals its sum in two
+  // planes.
+  void DecodeAddEncode(size_t together, Floats* one, Floats* sum, std::vector<uint8_t>* out) const {
     const kernels::NoiseKey key{.stream = kernels::NoiseStream::kServerCodes};
-    for (size_t c = 0; c < segments_.size(); c += some) {
-      const size_t end = std::min(c + some, segments_.size());
+    for (size_t c = 0; c < segments_.size(); c += together) {
+      const size_t end = std::min(c + together, segments_.size());
       const uint64_t begin = segments_[c].begin;
       const size_t n = segments_[end - 1].begin + segments_[end - 1].count - begin;
       std::fill_n(sum->data(), n, 0.f);
@@ -217,7 +218,7 @@ class Server {
 };
 
 // Target b: the server's sum of eight workers.
-void Summing(const Setting& setting, const Floats& g) {
+void MeasureSumming(const Setting& setting, const Floats& g) {
   const size_t part = setting.n / Server::kWorkers;
   Floats sums(setting.n, 1.f), one(setting.n, 1.f);
   std::vector<uint8_t> out(2 * kernels::PlaneBytes(setting.n), 1);
@@ -246,7 +247,7 @@ void Summing(const Setting& setting, const Floats& g) {
 }
 
 // Target c: from the sum's planes to the next weights.
-void Applying(const Setting& setting, Floats* weights) {
+void MeasureApplying(const Setting& setting, Floats* weights) {
   constexpr int kWorkers = 4;
   const size_t n = setting.n;
   const auto codec = Make("ternary");
@@ -301,9 +302,9 @@ int Main(int argc, char** argv) {
     return 64;
   }
   Floats g = Gradient(setting.n);
-  Ternarizing(setting, g);
-  Summing(setting, g);
-  Applying(setting, &g);
+  MeasureTernarizing(setting, g);
+  MeasureSumming(setting, g);
+  MeasureApplying(setting, &g);
   std::printf("\n]\n");
   return 0;
 }

@@ -91,7 +91,7 @@ void Encode(benchmark::State& state, const std::string& wire) {
   Report(state, kElements, code.size());
 }
 
-// Encodes for all workers in turn; counts the elements of all workers.
+// Adds the codes of all workers; counts the elements of all workers.
 void Add(benchmark::State& state, const std::string& wire) {
   const Round round(wire, static_cast<int>(state.range(0)));
   for (auto _ : state) {

@@ -33,7 +33,7 @@ class JobPosition {
 
  private:
   uint64_t steps_ = 0, beginning_ = 0, done_ = 0, resumed_from_ = 0;
-  uint64_t reached_ = 0;  // since beginning_ changed
+  uint64_t reached_ = 0;  // the most steps of a worker since beginning_ changed
 };
 
 }  // namespace tern::setup

@@ -51,8 +51,8 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& wor
 // What `tern run` needs from a line of ProgressJson or SummaryJson; empty for any other line.
 struct ProgressUpdate {
   bool ended = false;
-  int code = 0;          // ended only
-  std::string sentence;  // ended only
+  int code = 0;          // of a SummaryJson
+  std::string sentence;  // of a SummaryJson
   uint64_t rounds = 0, from_step = 0, samples = 0;
   std::string beginning;
   uint32_t workers = 0, present = 0;
@@ -66,7 +66,8 @@ struct RunEnd {
   uint32_t restarts = 0;
   double wall_s = 0;
 };
-// `newest` is the last line that shard 0 wrote, of either kind, or empty.
+// The SummaryJson of a whole `tern run`. `newest`: the last ProgressJson or SummaryJson that shard
+// 0 wrote; empty if there is none.
 std::string RunSummaryJson(const std::string& newest, const RunEnd& end);
 
 // The closing table from a SummaryJson, ProgressJson or RunSummaryJson. Empty if the job failed

@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kMaxNamedKeys = 3;
 
-// The keys that differ between the job in `text` and ours and that prevent a resume; empty if none
-// do.
+// The keys that differ between the job in `text` and `job`, and whose difference prevents a resume;
+// empty if there are none.
 std::string DifferencesOf(const std::string& text, const pb::Job& job) {
   const Result<pb::Job> was = config::ReadJobText(text);
   if (!was.ok()) return "";
@@ -53,7 +53,8 @@ protocol::Saved FindSaved(const Setup& setup, const checkpoint::Store& store) {
   protocol::Saved saved{
       OffersOf(store), {}, store.began(), OffersOf(store, checkpoint::Kind::kShard)};
   std::vector<checkpoint::Refused> refused = store.refused();
-  // A shard's own are of use to their run alone: they keep no other one from beginning.
+  // Only their own run can use the checkpoints that a shard writes alone, so damaged ones do not
+  // prevent a new run.
   std::erase_if(refused, [](const auto& one) { return one.kind == checkpoint::Kind::kShard; });
   if (refused.empty()) return saved;
   const auto other = std::find_if(refused.rbegin(), refused.rend(),

@@ -9,11 +9,12 @@
 
 namespace tern::setup {
 
-// The checkpoints of that kind that are complete and belong to this job.
+// The checkpoints of one kind in `store` that are complete and belong to its owner.
 std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store,
                                      checkpoint::Kind kind = checkpoint::Kind::kOfAll);
-// Both kinds; with a sentence why other checkpoints of all daemons cannot be used. For checkpoints
-// of another job it names up to three keys of the job that differ. REQUIRES that the store is open.
+// The checkpoints of both kinds. If others of Kind::kOfAll cannot be used, also a sentence that
+// says why; for those of another job it names up to three keys of the job that differ. REQUIRES
+// that the store is open.
 protocol::Saved FindSaved(const Setup& setup, const checkpoint::Store& store);
 
 }  // namespace tern::setup

@@ -144,7 +144,7 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
 
 size_t MaxPayload(const Setup& setup, uint32_t lane) {
   const protocol::RoundBytes bytes = protocol::CountRoundBytes(setup.plan);
-  constexpr size_t kStatePiece = 256 << 10;  // the largest payload on control
+  constexpr size_t kStatePiece = 256 << 10;  // the largest payload on a control socket
   const size_t figures = setup.plan.workers * (setup.plan.max_figures_bytes() + 8);
   return (lane == 0 ? std::max({kStatePiece, figures, static_cast<size_t>(bytes.scalers)})
                     : bytes.largest_payload) +

@@ -45,7 +45,7 @@ checkpoint::Owner CheckpointOwner(const Setup& setup, const std::string& output_
 // (common/base/folder_lock.h). Workers on other hosts have their own folders.
 inline constexpr const char* kServerLock = "server.lock";
 
-// A random non-zero number, for an incarnation.
+// A random non-zero number that identifies one start of a daemon (its incarnation).
 uint64_t RandomIncarnation();
 
 }  // namespace tern::setup

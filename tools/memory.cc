@@ -8,7 +8,7 @@
 namespace tern::tools {
 namespace {
 
-constexpr uint64_t kFloat = sizeof(float);
+constexpr uint64_t kFloatBytes = sizeof(float);
 
 // The bytes of the activations of all layers for `samples` samples.
 uint64_t ActivationBytes(const setup::Setup& setup, uint64_t samples) {
@@ -16,20 +16,20 @@ uint64_t ActivationBytes(const setup::Setup& setup, uint64_t samples) {
   uint64_t elements = 0;
   if (!shapes.ok()) return 0;  // cannot happen: MakeSetup has inferred the shapes before
   for (const auto& [name, dims] : *shapes) elements += uint64_t{dims.c} * dims.h * dims.w;
-  return elements * samples * kFloat;
+  return elements * samples * kFloatBytes;
 }
 
 }  // namespace
 
 std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
-  const uint64_t model = setup.table.total * kFloat;
+  const uint64_t model = setup.table.total * kFloatBytes;
   const pb::Job& job = setup.job;
   const protocol::RoundBytes round = protocol::CountRoundBytes(setup.plan);
   std::vector<MemoryItem> lines = {{"parameters", model, "fp32"}, {"gradients", model, "fp32"}};
   if (auto optimizer = update::MakeOptimizer(job.train().optimizer(), setup.table.total);
       optimizer.ok()) {
     for (const update::Optimizer::StateArray& slot : (*optimizer)->StateArrays()) {
-      lines.push_back({"optimizer: " + slot.name, slot.values.size() * kFloat, "fp32"});
+      lines.push_back({"optimizer: " + slot.name, slot.values.size() * kFloatBytes, "fp32"});
     }
   }
   if (job.evaluation().ema_decay() > 0) lines.push_back({"moving average", model, "fp32"});
@@ -47,8 +47,8 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
 }
 
 std::vector<MemoryItem> ServerMemory(const setup::Setup& setup, uint32_t shard) {
-  // Rounds of a cell that a lane keeps (common/protocol/rounds/lane.h): 2 * window + 2, for a
-  // window of one round.
+  // How many rounds a server keeps of each range of the model (common/protocol/rounds/lane.h):
+  // 2 * window + 2, for a window of one round.
   constexpr uint64_t kSlots = 4;
   const uint64_t workers = setup.plan.workers;
   uint64_t sums = 0, open = 0, parked = 0;
@@ -62,7 +62,7 @@ std::vector<MemoryItem> ServerMemory(const setup::Setup& setup, uint32_t shard) 
         if (codec.shares_scaler()) {
           open += codec.MaxSumSize(segment, static_cast<int>(workers));
         } else {
-          open += segment.count * kFloat;
+          open += segment.count * kFloatBytes;
           parked += workers * codec.MaxEncodedSize(segment);
         }
       }

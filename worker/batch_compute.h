@@ -13,8 +13,9 @@ namespace tern::worker {
 class BatchCompute {
  public:
   virtual ~BatchCompute() = default;
-  // Returns the mean loss of the batch, at the parameters passed to the constructor. `need` as in
-  // engine::Net; if it ends the pass, Backward must not be called.
+  // Returns the mean loss of the batch, at the parameters passed to the constructor. `need`
+  // is called before a parameter is read (engine::Need); if it ends the pass by returning false,
+  // Backward must not be called.
   virtual double Forward(const data::Batch& batch, const engine::Need& need) = 0;
   // Computes the gradient, into the arena passed to the constructor. Calls `ready(t)` when tensor t
   // is final, from the last to the first. REQUIRES a Forward just before and the parameters
@@ -29,7 +30,7 @@ class BatchCompute {
   // returned, or until ReleaseBatches.
   virtual void Announce(const data::Batch* /*next*/) {}
   virtual void ReleaseBatches() {}
-  // As in engine::Net.
+  // The first error, as engine::Net reports it.
   virtual Status status() const { return Ok(); }
 };
 

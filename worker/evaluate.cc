@@ -15,8 +15,7 @@ Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
                                                  client::Replica& replica,
                                                  client::Progress& progress, engine::Device device,
                                                  device::DeviceModel* model) {
-  // If the averaged weights are on a device, the host arena holds them once they have been copied
-  // there.
+  // Averaged weights that are on a device are copied to the host arena before an evaluation.
   return Make(setup, test, replica.evaluated(), replica.mean_statistics().data(), progress, device,
               replica.average().empty() ? model : nullptr);
 }

@@ -29,7 +29,7 @@ class Evaluate {
                                                 engine::Device device,
                                                 device::DeviceModel* model = nullptr);
   // Sums loss and scores over part `part` of `parts` equal parts of the set; part < parts. If not
-  // null, *confusion gets the counts. kBadData as in Samples::Fill.
+  // null, *confusion gets the counts. kBadData: too many damaged images (Samples::Fill).
   Result<engine::Score> Run(uint32_t part, uint32_t parts, client::Confusion* confusion = nullptr);
 
  private:

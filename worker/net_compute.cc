@@ -39,8 +39,8 @@ class NetCompute : public BatchCompute {
   }
   double Forward(const data::Batch& batch, const engine::Need& need) override {
     const auto samples = static_cast<uint32_t>(batch.labels.size());
-    if (chosen_.ok()) chosen_ = Choose(samples);
-    if (!chosen_.ok()) return std::numeric_limits<double>::quiet_NaN();
+    if (net_status_.ok()) net_status_ = Choose(samples);
+    if (!net_status_.ok()) return std::numeric_limits<double>::quiet_NaN();
     return net_->Forward(FeedOf(batch), nullptr, need);
   }
   // Stages the next batch here, not earlier: parameters, which Forward fetches, have priority.
@@ -59,7 +59,7 @@ class NetCompute : public BatchCompute {
     next_ = nullptr;
     net_->Unstage();
   }
-  Status status() const override { return chosen_.ok() ? net_->status() : chosen_; }
+  Status status() const override { return net_status_.ok() ? net_->status() : net_status_; }
 
  private:
   const setup::Setup& setup_;
@@ -71,7 +71,7 @@ class NetCompute : public BatchCompute {
   engine::Net* net_ = nullptr;
   uint32_t batch_ = 0;                 // the batch size of net_
   const data::Batch* next_ = nullptr;  // to be staged for the next step
-  Status chosen_;                      // a device may have too little memory for another batch size
+  Status net_status_;  // the result of making nets_: a device may have too little memory
 };
 
 }  // namespace

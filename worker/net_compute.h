@@ -16,7 +16,7 @@ namespace tern::worker {
 engine::Device DeviceOf(const pb::Job& job);
 engine::Precision PrecisionOf(const pb::Train& train);
 
-// The feed for a net from a batch in its form, floats or bytes.
+// The input of a net from a batch, whose images are floats or bytes.
 engine::Net::Feed FeedOf(const data::Batch& batch);
 
 // Forward and backward of the net; there is one net per batch size, made on first use. The arenas

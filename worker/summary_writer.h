@@ -11,8 +11,8 @@
 //                                             metrics.histograms_every_steps
 //
 // For algorithms that push parameters or changes instead of gradients, `gradient` is named
-// `parameters` or `change`. The writer's thread makes histograms from copies; the coder waits if it
-// is more than a round ahead of it.
+// `parameters` or `change`. The writer's thread makes histograms from copies. The thread that
+// encodes pushes waits if it is more than a round ahead of the writer's thread.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class SummaryWriter : public client::Observer {
                                              const net::Traffic& traffic);
   ~SummaryWriter() override;  // writes what is queued
 
-  // As in Observer.
+  // The methods of Observer.
   void At(uint64_t steps) override;
   void Evaluated(uint64_t steps, const pb::Figures& figures) override;
   uint64_t StepToShow() override;
@@ -65,8 +65,8 @@ class SummaryWriter : public client::Observer {
   const client::Progress& progress_;
   const net::Traffic& traffic_;
   const uint64_t histograms_every_;
-  const std::string gradient_tag_;    // "gradient"
-  uint64_t step_ = 0;                 // the current one
+  const std::string gradient_tag_;    // "gradient", "parameters" or "change"
+  uint64_t step_ = 0;                 // the current step
   uint64_t last_histogram_step_ = 0;  // newest step whose histograms were requested
   uint64_t steps_seen_ = 0;           // steps done by this process
   CounterValues last_counters_;       // at the last AddRates

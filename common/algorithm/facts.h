@@ -40,8 +40,9 @@ struct Facts {
   // Whether a round closes at the end of this step of a job of `steps` steps.
   bool EndsRound(uint64_t step, uint64_t steps) const;
 
-  // Without rounds: the number of pushes of all workers to a cell in a job of `steps` steps; and
-  // the mean number of steps per worker after `pushes` such pushes.
+  // Without rounds, for one range of the model on a server, to which every worker pushes: the
+  // number of pushes of all workers in a job of `steps` steps; and the mean number of steps per
+  // worker after `pushes` such pushes.
   uint64_t PushesOfJob(uint64_t steps, uint32_t workers) const;
   uint64_t StepsOfPushes(uint64_t pushes, uint32_t workers) const;
 
@@ -57,7 +58,7 @@ struct Facts {
   bool central = false;           // servers hold the parameters; else the workers do
   bool own_point = false;         // workers compute gradients at weights of their own, not at W
   std::optional<double> elastic;  // elastic averaging rate between servers' and workers' weights
-  const pb::LocalUpdater* local = nullptr;  // in the section of the job; null: none
+  const pb::LocalUpdater* local = nullptr;  // settings of the local update; null: none
   std::string local_key;                    // the key of `local`: "train.ALGORITHM.KEY"
   // Answers may be applied bucket by bucket as they arrive. Between two buckets the parameters are
   // not W of any round, so no worker may join meanwhile and ask for W (on_worker_loss: wait,
@@ -66,10 +67,10 @@ struct Facts {
   bool applied_in_forward = false;  // by_bucket, and during the forward of the next step
   bool stays_on_device = false;     // localized weights and gradients may stay on a worker's GPU
 
-  // Whether the workers, not the servers, form the term that the algorithm adds to a gradient. If
-  // the job does not say so, servers form it only if `values_pushed`: every push is the gradient
-  // itself, at most rounded (Codec::SendsValues), so that a server can compute the same term.
-  // protocol::WorkersFormTerm answers this for a whole job.
+  // Whether the workers, not the servers, form the term that the algorithm adds to a gradient. The
+  // job may say so (term_on_worker). Otherwise the servers form it if `values_pushed`: every push
+  // is the gradient itself, at most rounded (Codec::SendsValues), so a server can compute the same
+  // term. protocol::WorkersFormTerm answers this for a whole job.
   bool WorkersFormTerm(bool values_pushed) const { return term_on_worker.value_or(!values_pushed); }
   std::optional<bool> term_on_worker;  // what the job says; empty: it depends on the codecs
 };

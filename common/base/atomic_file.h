@@ -20,7 +20,7 @@ Status WriteFileAtomically(const std::string& path, std::string_view bytes,
 // Whether `name` is that of a temporary file, left behind by a process that died while writing.
 bool IsTemporaryName(std::string_view name);
 
-// Disk().Read().
+// The same as Disk().Read(path, max_bytes) of storage.h.
 Result<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes = UINT64_MAX);
 
 // Reads up to `max_bytes` bytes of a file or pipe. kBadData if a pipe delivers nothing for

@@ -132,7 +132,7 @@ class Registry {
          const std::vector<double>* bounds);
 
   mutable Mutex mutex_;
-  // The values behind it are atomics.
+  // The mutex guards the map alone: the counters in it are atomics.
   std::map<std::string, std::unique_ptr<Family>> families_ TERN_GUARDED_BY(mutex_);
 };
 

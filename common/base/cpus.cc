@@ -18,11 +18,11 @@ static_assert(kMaxCpu < CPU_SETSIZE);
 // The CPUs on which the caller of BindThreadToCpus could run before; null: not called yet.
 std::atomic<const cpu_set_t*> original_cpus{nullptr};
 
-Status Failed(const std::string& what) {
+Status SystemError(const std::string& what) {
   return Status(Code::kInternal, Cat("cannot ", what, ": ", std::strerror(errno)));
 }
 
-// Parses the whole text as the number of a CPU.
+// Parses `text` as the number of one CPU; empty if it is anything else.
 std::optional<uint32_t> ParseCpu(std::string_view text) {
   uint32_t cpu = 0;
   const char* end = text.data() + text.size();
@@ -62,7 +62,7 @@ std::string CpusText(const std::vector<uint32_t>& cpus) {
 
 Result<std::vector<uint32_t>> CpusOfThisThread() {
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return Failed("ask which CPUs are allowed");
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return SystemError("ask which CPUs are allowed");
   std::vector<uint32_t> cpus;
   for (uint32_t cpu = 0; cpu <= kMaxCpu; ++cpu) {
     if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
@@ -73,7 +73,7 @@ Result<std::vector<uint32_t>> CpusOfThisThread() {
 Status BindThreadToCpus(const std::vector<uint32_t>& cpus) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
-    return Failed("ask which CPUs are allowed");
+    return SystemError("ask which CPUs are allowed");
   cpu_set_t only;
   CPU_ZERO(&only);
   for (const uint32_t cpu : cpus) {
@@ -85,7 +85,7 @@ Status BindThreadToCpus(const std::vector<uint32_t>& cpus) {
     CPU_SET(cpu, &only);
   }
   if (sched_setaffinity(0, sizeof only, &only) != 0)
-    return Failed(Cat("bind the thread to the CPUs ", CpusText(cpus), " only"));
+    return SystemError(Cat("bind the thread to the CPUs ", CpusText(cpus), " only"));
   static const cpu_set_t first = allowed;
   original_cpus = &first;
   return Ok();

@@ -9,14 +9,14 @@ namespace tern {
 
 class File {
  public:
-  explicit File(int fd) : fd_(fd) {}  // below 0: none
+  explicit File(int fd) : fd_(fd) {}  // a negative fd: no file is open
   File(const File&) = delete;
   File& operator=(const File&) = delete;
   ~File() {
     if (fd_ >= 0) close(fd_);
   }
   int fd() const { return fd_; }
-  // False with errno: not all that was written has arrived.
+  // Closes the file. False, with errno set, if some of the written bytes may be lost.
   bool Close() { return close(std::exchange(fd_, -1)) == 0; }
 
  private:

@@ -18,7 +18,7 @@ class FolderLock {
   // permission), that is no error: held() is false and warning() says why.
   static Result<FolderLock> Take(const std::string& folder, const std::string& name,
                                  const std::string& job);
-  // The same kAddress if FOLDER/NAME is locked now. Writes nothing.
+  // Fails with kAddress, as Take does, if FOLDER/NAME is locked now. Writes nothing.
   static Status CheckFree(const std::string& folder, const std::string& name);
 
   FolderLock(FolderLock&& other) noexcept;

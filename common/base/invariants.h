@@ -1,8 +1,9 @@
 // Invariants of state machines, checked after every event in debug builds, and where a test or the
-// simulator asks for it. A release checks nothing: what a user or a peer says ends no process.
+// simulator asks for it. A release build checks nothing, so input from a user or a peer cannot end
+// the process through a check.
 //
-//   Status Check() const;                      ok, or kInternal: the broken invariant, where, and
-//                                              both numbers. Built of TERN_HOLDS
+//   Status Check() const;                      ok, or kInternal with the broken invariant, its
+//                                              place and the values. Made with TERN_HOLDS
 //   void OnEvent() {
 //     const CheckedAfter checked(*this);       first line of every method that takes an event
 //     TERN_REQUIRES(round > floor, "...");     what the header REQUIRES of the caller
@@ -15,11 +16,11 @@
 
 namespace tern {
 
-// Hears what is broken, on the thread that owns the machine.
+// A function that is called with each broken invariant, on the thread of its state machine.
 using OnBroken = void (*)(const Status& broken);
 
-// Who hears of it from now on, in the whole process; null: nobody, and nothing is checked. Returns
-// who heard before. At start: null in release builds; in others, one that ends the process.
+// Sets the function for the whole process, and returns the one set before. null: nothing is
+// checked. At the start it is null in release builds; in others, a function that ends the process.
 OnBroken SetOnBroken(OnBroken now);
 
 namespace invariants_internal {
@@ -46,14 +47,15 @@ class CheckedAfter {
 
 }  // namespace tern
 
-// In Check(): the parts of a sentence (as of Cat), read only if the condition does not hold.
+// For use in Check(): returns kInternal from it unless the condition holds. The other arguments are
+// the parts of the error message, for Cat (text.h); they are evaluated only then.
 #define TERN_HOLDS(condition, ...)                                                              \
   do {                                                                                          \
     if (!(condition)) return ::tern::Status(::tern::Code::kInternal, ::tern::Cat(__VA_ARGS__)); \
   } while (false)
 
-// Where machines are checked: reports a caller that breaks the contract. The condition is not read
-// where they are not.
+// Reports a caller that breaks the contract of a method: the condition does not hold. Evaluates
+// nothing while checking is off (SetOnBroken(null)).
 #define TERN_REQUIRES(condition, ...)                                                \
   do {                                                                               \
     if (const ::tern::OnBroken tern_told_ =                                          \

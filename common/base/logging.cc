@@ -28,9 +28,10 @@ std::string log_file TERN_GUARDED_BY(mutex);
   _exit(static_cast<int>(Code::kInternal));
 }
 
-enum class LogFileState { kFree, kLocked, kFailed };  // errno after kFailed
+enum class LogFileState { kFree, kLocked, kFailed };  // kFailed: errno says why
 
-// glog locks its file, so a second process of a rank needs another one.
+// Whether this process can use `path` as its log. glog locks its file, so a second process of the
+// same rank needs a file of its own.
 LogFileState StateOfFile(const std::string& path) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0664);
   if (fd < 0) return LogFileState::kFailed;

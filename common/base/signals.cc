@@ -9,7 +9,7 @@
 namespace tern {
 namespace {
 
-sigset_t Signals(bool with_hangup) {
+sigset_t SignalSet(bool with_hangup) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
@@ -18,7 +18,8 @@ sigset_t Signals(bool with_hangup) {
   return set;
 }
 
-// sigwaitinfo would receive a blocked signal even if its handler is SIG_IGN.
+// Whether the process ignores the signal. sigwaitinfo would still receive it while it is blocked,
+// so ignored signals are not waited for.
 bool IsIgnored(int signal) {
   struct sigaction now {};
   return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
@@ -27,7 +28,7 @@ bool IsIgnored(int signal) {
 }  // namespace
 
 StopSignals::StopSignals(SecondSignal second) : second_(second), takes_hangup_(!IsIgnored(SIGHUP)) {
-  const sigset_t signals = Signals(takes_hangup_);
+  const sigset_t signals = SignalSet(takes_hangup_);
   pthread_sigmask(SIG_BLOCK, &signals, &old_mask_);
   thread_ = Thread("signals", [this] { Run(); });
 }
@@ -40,7 +41,7 @@ StopSignals::~StopSignals() {
 }
 
 void StopSignals::Run() {
-  const sigset_t signals = Signals(takes_hangup_);
+  const sigset_t signals = SignalSet(takes_hangup_);
   while (true) {
     siginfo_t info{};
     const int taken = sigwaitinfo(&signals, &info);
@@ -50,7 +51,7 @@ void StopSignals::Run() {
     bool& from = info.si_pid != 0 && info.si_pid == getppid() ? from_parent_ : from_others_;
     const bool again = std::exchange(from, true);
     if (second_ == SecondSignal::kExit && again) _exit(128 + signal);
-    if (second_ == SecondSignal::kExit && first_ != 0) continue;  // the same request
+    if (second_ == SecondSignal::kExit && first_ != 0) continue;  // the first signal, passed on
     if (first_ == 0) {
       hung_up_ = taken == SIGHUP;
       first_ = signal;
@@ -87,7 +88,7 @@ Status StopSignals::status() const {
 }
 
 void StopSignals::Unblock() {
-  const sigset_t signals = Signals(true);
+  const sigset_t signals = SignalSet(true);
   sigprocmask(SIG_UNBLOCK, &signals, nullptr);
 }
 

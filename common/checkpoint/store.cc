@@ -18,12 +18,12 @@ namespace tern::checkpoint {
 
 namespace {
 
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormatVersion = 1;
 constexpr uint64_t kMaxManifestBytes = 64 << 10;
 constexpr uint64_t kMaxRecordBytes = 16 << 20;
-constexpr std::string_view kBegin = "step.";
-constexpr const char* kState = ".safetensors";
-constexpr const char* kManifest = ".json";
+constexpr std::string_view kNamePrefix = "step.";
+constexpr const char* kStateSuffix = ".safetensors";
+constexpr const char* kManifestSuffix = ".json";
 
 std::string ChecksumOf(pb::Manifest manifest) {
   manifest.clear_checksum();
@@ -49,9 +49,9 @@ std::optional<uint64_t> ParseHex(const std::string& text) {
 
 // The step in the file name of a manifest; nullopt for other files.
 std::optional<uint64_t> StepOf(std::string_view name) {
-  if (!name.starts_with(kBegin) || !name.ends_with(kManifest)) return std::nullopt;
-  name.remove_prefix(kBegin.size());
-  name.remove_suffix(std::string_view(kManifest).size());
+  if (!name.starts_with(kNamePrefix) || !name.ends_with(kManifestSuffix)) return std::nullopt;
+  name.remove_prefix(kNamePrefix.size());
+  name.remove_suffix(std::string_view(kManifestSuffix).size());
   uint64_t step = 0;
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
   if (error != std::errc() || end != name.data() + name.size()) return std::nullopt;
@@ -81,7 +81,8 @@ std::string Parent(const std::string& folder) {
   return std::filesystem::path(folder).parent_path().string();
 }
 
-Status Differs(const std::string& what, const std::string& seen, const std::string& expected) {
+Status MismatchError(const std::string& what, const std::string& seen,
+                     const std::string& expected) {
   return Status(Code::kBadData,
                 Cat("its ", what, " is ", Printable(seen), ", expected ", expected));
 }
@@ -90,11 +91,11 @@ Status Differs(const std::string& what, const std::string& seen, const std::stri
 // `expected`.
 Status CheckOwner(const pb::Manifest& manifest, const pb::Manifest& expected) {
   if (manifest.owner() != expected.owner())
-    return Differs("owner", manifest.owner(), expected.owner());
+    return MismatchError("owner", manifest.owner(), expected.owner());
   if (manifest.model() != expected.model())
-    return Differs("model digest", manifest.model(), expected.model());
+    return MismatchError("model digest", manifest.model(), expected.model());
   if (manifest.workers() != expected.workers())
-    return Differs("number of workers", Cat(manifest.workers()), Cat(expected.workers()));
+    return MismatchError("number of workers", Cat(manifest.workers()), Cat(expected.workers()));
   if (manifest.job() != expected.job()) {
     return Status(Code::kBadData,
                   Cat("it is of a job with other settings (digest ", Printable(manifest.job()),
@@ -103,7 +104,7 @@ Status CheckOwner(const pb::Manifest& manifest, const pb::Manifest& expected) {
                       "checkpoints may change when it resumes from a checkpoint"));
   }
   if (manifest.plan() != expected.plan())
-    return Differs("plan digest", manifest.plan(), expected.plan());
+    return MismatchError("plan digest", manifest.plan(), expected.plan());
   return Ok();
 }
 
@@ -113,12 +114,12 @@ Store::Store(Owner owner, Keep keep, Storage& storage)
     : owner_(std::move(owner)), keep_(keep), storage_(storage) {}
 
 std::string Store::PathOf(uint64_t step, const char* ending) const {
-  return Cat(owner_.folder, "/", kBegin, step, ending);
+  return Cat(owner_.folder, "/", kNamePrefix, step, ending);
 }
 
 pb::Manifest Store::Expected() const {
   pb::Manifest manifest;
-  manifest.set_format(kFormat);
+  manifest.set_format(kFormatVersion);
   manifest.set_job(Hex(owner_.job_digest));
   manifest.set_model(Hex(owner_.model_digest));
   manifest.set_plan(Hex(owner_.plan_digest));
@@ -139,28 +140,29 @@ std::vector<uint64_t> Store::StepsHere() const {
 }
 
 Result<pb::Manifest> Store::ReadManifest(uint64_t step) const {
-  const Result<std::string> text = storage_.Read(PathOf(step, kManifest), kMaxManifestBytes);
+  const Result<std::string> text = storage_.Read(PathOf(step, kManifestSuffix), kMaxManifestBytes);
   if (!text.ok()) return text.status();
   pb::Manifest manifest;
   if (!google::protobuf::util::JsonStringToMessage(*text, &manifest).ok())
     return Status(Code::kBadData, "its manifest does not parse");
-  if (manifest.format() != kFormat) return Differs("format", Cat(manifest.format()), Cat(kFormat));
+  if (manifest.format() != kFormatVersion)
+    return MismatchError("format", Cat(manifest.format()), Cat(kFormatVersion));
   if (manifest.checksum() != ChecksumOf(manifest))
-    return Differs("manifest's checksum", manifest.checksum(), ChecksumOf(manifest));
-  if (manifest.step() != step) return Differs("step", Cat(manifest.step()), Cat(step));
+    return MismatchError("manifest's checksum", manifest.checksum(), ChecksumOf(manifest));
+  if (manifest.step() != step) return MismatchError("step", Cat(manifest.step()), Cat(step));
   if (!ParseHex(manifest.run()).has_value())
-    return Differs("run", manifest.run(), "16 hexadecimal digits");
+    return MismatchError("run", manifest.run(), "16 hexadecimal digits");
   return manifest;
 }
 
 Result<std::string> Store::ReadState(const pb::Manifest& manifest) const {
-  const std::string path = PathOf(manifest.step(), kState);
+  const std::string path = PathOf(manifest.step(), kStateSuffix);
   Result<std::string> bytes = storage_.Read(path, manifest.bytes());
   if (!bytes.ok()) return bytes;
   if (bytes->size() != manifest.bytes())
-    return Differs("size in bytes", Cat(bytes->size()), Cat(manifest.bytes()));
+    return MismatchError("size in bytes", Cat(bytes->size()), Cat(manifest.bytes()));
   const std::string digest = Hex(Digest(std::string_view(*bytes)));
-  if (digest != manifest.digest()) return Differs("digest", digest, manifest.digest());
+  if (digest != manifest.digest()) return MismatchError("digest", digest, manifest.digest());
   return bytes;
 }
 
@@ -170,7 +172,7 @@ void Store::ReadRecord() {
   const Result<std::string> text = storage_.Read(RecordPath(), kMaxRecordBytes);
   pb::Manifest record;
   if (!text.ok() || !google::protobuf::util::JsonStringToMessage(*text, &record).ok()) return;
-  if (record.format() != kFormat || record.checksum() != ChecksumOf(record)) return;
+  if (record.format() != kFormatVersion || record.checksum() != ChecksumOf(record)) return;
   record_run_ = ParseHex(record.run()).value_or(0);
   job_text_ = record.job_text();
   if (CheckOwner(record, Expected()).ok()) began_ = record_run_;
@@ -200,9 +202,11 @@ std::vector<std::string> Store::Open() {
   const std::error_code error = storage_.List(owner_.folder, &names);
   for (const std::string& name : names) {
     const std::string path = Cat(owner_.folder, "/", name);
-    const bool state = name.starts_with(kBegin) && name.ends_with(kState);
+    const bool state = name.starts_with(kNamePrefix) && name.ends_with(kStateSuffix);
     const std::string manifest =
-        state ? path.substr(0, path.size() - std::string_view(kState).size()) + kManifest : "";
+        state
+            ? path.substr(0, path.size() - std::string_view(kStateSuffix).size()) + kManifestSuffix
+            : "";
     if (IsTemporaryName(name) || (state && !storage_.Exists(manifest))) storage_.Remove(path);
   }
   points_.clear();
@@ -232,7 +236,7 @@ std::vector<std::string> Store::Open() {
   std::vector<std::string> sentences;
   for (const Refused& one : refused_) {
     sentences.push_back(one.step == 0 ? Cat(owner_.folder, ": ", one.why)
-                                      : Cat("the checkpoint ", PathOf(one.step, kState),
+                                      : Cat("the checkpoint ", PathOf(one.step, kStateSuffix),
                                             " is not used: ", one.why));
   }
   return sentences;
@@ -247,10 +251,10 @@ Status Store::MoveTo(const std::string& folder, const std::vector<uint64_t>& ste
     // One checkpoint after the other, so that at most one of them can be in both folders. Its
     // manifest is moved last, because Open removes a state without a manifest as incomplete.
     for (const uint64_t step : steps) {
-      for (const char* ending : {kState, kManifest}) {
+      for (const char* ending : {kStateSuffix, kManifestSuffix}) {
         if (error) break;
-        error = storage_.Rename(PathOf(step, ending), Cat(folder, "/", kBegin, step, ending));
-        if (ending == kState && error == std::errc::no_such_file_or_directory) error.clear();
+        error = storage_.Rename(PathOf(step, ending), Cat(folder, "/", kNamePrefix, step, ending));
+        if (ending == kStateSuffix && error == std::errc::no_such_file_or_directory) error.clear();
       }
       storage_.FlushFolder(folder);
       storage_.FlushFolder(owner_.folder);
@@ -278,7 +282,8 @@ Result<std::string> Store::Begin(uint64_t run, bool anew,
   if (!steps.empty()) {
     uint64_t bytes = 0;
     for (const uint64_t step : steps) {
-      for (const char* ending : {kState, kManifest}) bytes += storage_.SizeOf(PathOf(step, ending));
+      for (const char* ending : {kStateSuffix, kManifestSuffix})
+        bytes += storage_.SizeOf(PathOf(step, ending));
     }
     const std::string name = FreeName(owner_.folder, now, storage_);
     TERN_RETURN_IF_ERROR(MoveTo(name, steps));
@@ -296,7 +301,7 @@ Result<std::string> Store::Begin(uint64_t run, bool anew,
 
 Status Store::WriteManifest(pb::Manifest manifest) const {
   manifest.set_checksum(ChecksumOf(manifest));
-  return WriteFileAtomically(PathOf(manifest.step(), kManifest), ToJson(manifest), storage_);
+  return WriteFileAtomically(PathOf(manifest.step(), kManifestSuffix), ToJson(manifest), storage_);
 }
 
 Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::TensorView>& tensors,
@@ -321,7 +326,7 @@ Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::Te
   manifest.set_digest(Hex(Digest(std::string_view(bytes))));
   if (kind == Kind::kShard) manifest.set_shard_only(true);
   Remove(point.step);  // an incomplete checkpoint may exist
-  TERN_RETURN_IF_ERROR(WriteFileAtomically(PathOf(point.step, kState), bytes, storage_));
+  TERN_RETURN_IF_ERROR(WriteFileAtomically(PathOf(point.step, kStateSuffix), bytes, storage_));
   if (const Status written = WriteManifest(manifest); !written.ok()) {
     Remove(point.step);
     return written;
@@ -344,14 +349,14 @@ void Store::RemoveOldest(Kind kind) {
 }
 
 Result<tensors::TensorFile> Store::Read(const Point& point) const {
-  const std::string path = PathOf(point.step, kState);
+  const std::string path = PathOf(point.step, kStateSuffix);
   const Result<pb::Manifest> manifest = ReadManifest(point.step);
   if (!manifest.ok()) return manifest.status().Within(path);
   TERN_RETURN_IF_ERROR(CheckOwner(*manifest, Expected()).Within(path));
   if (manifest->run() != Hex(point.run))
-    return Differs("run", manifest->run(), Hex(point.run)).Within(path);
+    return MismatchError("run", manifest->run(), Hex(point.run)).Within(path);
   if (manifest->round() != point.round)
-    return Differs("round", Cat(manifest->round()), Cat(point.round)).Within(path);
+    return MismatchError("round", Cat(manifest->round()), Cat(point.round)).Within(path);
   const Result<std::string> bytes = ReadState(*manifest);
   if (!bytes.ok()) return bytes.status().Within(path);
   Result<tensors::TensorFile> file = tensors::DecodeSafetensors(*bytes);
@@ -360,8 +365,8 @@ Result<tensors::TensorFile> Store::Read(const Point& point) const {
 }
 
 void Store::Remove(uint64_t step) {
-  storage_.Remove(PathOf(step, kManifest));
-  storage_.Remove(PathOf(step, kState));
+  storage_.Remove(PathOf(step, kManifestSuffix));
+  storage_.Remove(PathOf(step, kStateSuffix));
   std::erase_if(points_, [step](const Point& point) { return point.step == step; });
   shard_only_.erase(step);
 }
@@ -373,7 +378,8 @@ void Store::RemoveAfter(const Point& point) {
     Remove(one.step);
     removed = true;
   }
-  // They are of a past that never was, and must not come back beside what the run writes now.
+  // Without the flush, a loss of power could bring removed checkpoints back, beside those that the
+  // run writes from now on.
   if (removed) storage_.FlushFolder(owner_.folder);
 }
 

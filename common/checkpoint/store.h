@@ -118,7 +118,7 @@ class Store {
   pb::Manifest Expected() const;
   // Reads a manifest and checks it, except its owner.
   Result<pb::Manifest> ReadManifest(uint64_t step) const;
-  // The record is run.json.
+  // Reads run.json, the record of the run.
   void ReadRecord();
   Status WriteRecord(uint64_t run);
   // Reads the .safetensors file and checks its size and digest.

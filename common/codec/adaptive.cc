@@ -26,7 +26,7 @@ Side LargestOf(std::span<const float> values, float sign, double share) {
   for (float v : values) there += static_cast<uint64_t>(sign * v > 0);
   Side side;
   if (there == 0) return side;
-  // max(0, v), never -0. Branch-free: the outcome is unpredictable.
+  // The value if it has the sign, else 0 (never -0). Branch-free, because signs are unpredictable.
   const auto magnitude = [sign](float v) {
     const auto bits = std::bit_cast<int32_t>(sign * v);
     return std::bit_cast<float>(bits & ~(bits >> 31));

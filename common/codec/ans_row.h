@@ -30,7 +30,7 @@ void AppendAnsRow(uint64_t count, size_t block, const kernels::AnsCounts& counts
                   const AnsSource& source, std::vector<uint8_t>* out);
 
 // A row at the front of received bytes. Parse checks its table and its size; Decode checks the
-// blocks that it decodes. A view of those bytes.
+// blocks that it decodes. An AnsRow only refers to the bytes, which must outlive it.
 class AnsRow {
  public:
   // A row of `count` symbols below `levels`. kMismatch if the bytes do not begin with one.

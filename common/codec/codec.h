@@ -75,11 +75,13 @@ struct Options {
   struct TopK {
     double ratio = 0.001;        // share of a tensor that is sent
     double sample_ratio = 0.01;  // share of a tensor that the first threshold is computed from
-    bool resample = true;  // if too many pass: select exactly, instead of raising the threshold
-    double momentum = 0;   // m
+    bool resample = true;        // if too many pass: select exactly, do not raise the threshold
+    double momentum = 0;         // m
     bool nesterov = false;
     bool masking = true;
-    double clip_norm = 0;  // of a worker's tensor: N^-1/2 of the norm meant for the mean (paper)
+    // Limit of the norm of a tensor's gradient on a worker; 0: none. For N workers the paper takes
+    // N^-1/2 of the limit for the mean.
+    double clip_norm = 0;
     uint64_t warmup_rounds = 0;  // rounds in which the ratio falls by steps
     double warmup_ratio = 0.25;  // the first ratio, and the factor from each to the next
   } topk;
@@ -99,7 +101,7 @@ struct Segment {
   uint64_t begin = 0;
   uint64_t count = 0;
   uint64_t column =
-      1;  // neighbours per output of the tensor's layer, counted from the tensor's first element
+      1;  // number of neighbouring elements that belong to one output of the tensor's layer
 };
 
 // The state that a codec keeps for a tensor (or a segment of it) from round to round.
@@ -117,7 +119,7 @@ class Memory {
   virtual void Reset() = 0;
 };
 
-// The inputs for encoding a sum, besides the sum.
+// The inputs of EncodeSum besides the sum itself, for codecs that code sums anew.
 struct Recode {
   kernels::NoiseKey noise;  // the codec sets `tensor`
   // From NewSumMemory, null if the codec keeps nothing. Outlives the accumulator.
@@ -133,14 +135,14 @@ class Accumulator {
   // `workers`, each at most once. Codecs that add floats keep a copy until all lower ranks have
   // been added or the sum is requested, so the result does not depend on the order of arrival.
   virtual Result<size_t> Add(int rank, std::span<const uint8_t> bytes) = 0;
-  // The same for bytes that may be retained: they are checked now, and may be added later together
-  // with other workers' in one pass.
+  // The same, but may keep a reference to `bytes`: it checks them now, and may add them later,
+  // together with the bytes of other workers, in one pass.
   virtual Result<size_t> AddRetained(int rank, const Bytes& bytes) {
     return Add(rank, bytes.span());
   }
-  // Appends the answer, at most MaxSumSize(segment, contributors) bytes, where contributors is the
-  // number of ranks added. Repeating the call gives the same bytes, unless there is a memory.
-  // REQUIRES at least one contributor; no Add after it.
+  // Appends the code of the sum, which answers the workers: at most MaxSumSize(segment,
+  // contributors) bytes, where contributors is the number of ranks added. Repeating the call gives
+  // the same bytes, unless there is a memory. REQUIRES at least one contributor; no Add after it.
   virtual void EncodeSum(std::vector<uint8_t>* out) = 0;
 };
 
@@ -183,9 +185,9 @@ class Codec {
   // codecs whose sums always have the largest size.
   virtual Result<size_t> SumSize(std::span<const uint8_t> bytes, const Segment& segment,
                                  int contributors) const;
-  // For a tensor of `count` elements on a worker; null if the codec keeps nothing.
+  // A memory for a tensor of `count` elements on a worker; null if the codec keeps nothing.
   virtual std::unique_ptr<Memory> NewMemory(uint64_t /*count*/) const { return nullptr; }
-  // For a segment on a server.
+  // A memory for a segment on a server; null if the codec keeps nothing.
   virtual std::unique_ptr<Memory> NewSumMemory(const Segment& /*segment*/) const { return nullptr; }
   // Whether the code of one worker is also its sum, except for the signs of zeros.
   virtual bool CodeIsSum() const { return false; }
@@ -194,9 +196,9 @@ class Codec {
   // as in Add and Decode. REQUIRES a codec that shares no scalers.
   virtual Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
                                      float* values) const;
-  // The same in order and block-wise, as DecodeTo; an error may come after some blocks. A server
-  // that sends such a code, and the workers that receive it, all read it with this function, so
-  // that they get the same values bit for bit.
+  // The same, but passes the values to `use` in order, block by block, as DecodeTo does. After an
+  // error, `use` may have seen some of the blocks. A server that sends such a code, and the workers
+  // that receive it, all read it with this function, so that they get the same values bit for bit.
   using BlockVisitor = std::function<void(uint64_t first, std::span<const float> values)>;
   Result<size_t> DecodeAloneTo(std::span<const uint8_t> code, const Segment& segment,
                                const BlockVisitor& use) const;

@@ -13,11 +13,11 @@ namespace tern::codec {
 
 // In the order of the table in codecs.cc, to which a new codec adds one line.
 const std::vector<std::string>& CodecNames();
-// kBadJob with the known names if there is none of that name.
+// kBadJob, with the known names, if no codec is called `name`.
 Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& options);
 
-// Whether a worker can encode with it on a GPU, memory included. False for a codec with added error
-// feedback (error_feedback.h).
+// Whether a worker can encode with this codec on a GPU, and keep the codec's memory there. False
+// for a codec with added error feedback (error_feedback.h).
 bool HasDeviceForm(const Codec& codec);
 
 }  // namespace tern::codec

@@ -17,7 +17,7 @@ std::unique_ptr<Codec> MakeFp32();
 // way down; values beyond the largest half saturate. Adds floats in rank order.
 std::unique_ptr<Codec> MakeFp16();
 
-// The same with bfloat16: the range of fp32, 8 bits of precision.
+// As fp16, but in bfloat16: the range of fp32, 8 bits of precision.
 std::unique_ptr<Codec> MakeBf16();
 
 // TernGrad (Wen et al. 2017) with the shared scaler. The names differ in the wire:
@@ -36,9 +36,9 @@ std::unique_ptr<Codec> MakeBf16();
 std::unique_ptr<Codec> MakeTernary(const Options& options,
                                    const TernaryWire& wire = MaskSignsWire());
 
-// The same codes, with a scaler per worker. Up: the scaler (IEEE single, little-endian), then the
-// wire's code. Down: the mean as in fp32, because sums of N different scalers have no small set of
-// levels.
+// The codes of `wire`, but with a scaler per worker. Up: the scaler (IEEE single, little-endian),
+// then the code. Down: the mean as floats, as fp32 sends it, because sums of codes with N different
+// scalers take too many values for a short code.
 std::unique_ptr<Codec> MakeTernaryPerWorker(const Options& options, const TernaryWire& wire);
 
 // QSGD (Alistarh et al. 2017): norms, and a random level per element (qsgd_form.h), both ways. The
@@ -67,7 +67,7 @@ Result<std::unique_ptr<Codec>> MakeThreshold(const Options& options);
 Result<std::unique_ptr<Codec>> MakeAdaptive(const Options& options);
 
 // AdaComp (Chen et al. 2018): sends the elements of each bin that are near its largest, as +s or
-// -s. Bytes as in adaptive.
+// -s. The bytes are those of adaptive.
 Result<std::unique_ptr<Codec>> MakeAdaComp(const Options& options);
 
 }  // namespace tern::codec

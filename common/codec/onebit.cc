@@ -46,7 +46,7 @@ class OneBitForm {
   void Append(const float* g, std::vector<uint8_t>* out) const;
   // Checks a code: its size, its means, and that both agree with the signs.
   Result<size_t> Check(std::span<const uint8_t> bytes) const;
-  // Whether the code's last byte has unused bits set. REQUIRES size() bytes.
+  // kMismatch if an unused bit of the code's last byte is set. REQUIRES size() bytes.
   Status CheckEnd(std::span<const uint8_t> code) const;
   // values[0, n) of elements [first, first + n). REQUIRES size() bytes, first + n <= count().
   Status Read(std::span<const uint8_t> code, uint64_t first, uint64_t n, float* values) const;
@@ -60,8 +60,8 @@ class OneBitForm {
   uint64_t group_;
 };
 
-// The sums are those of kernels/codes/stats.h over all of v, with 0 in place of elements of the
-// other class.
+// Adds each class in the order of kernels/codes/stats.h, over all of v with 0 in place of elements
+// of the other class.
 Means MeansOf(std::span<const float> v) {
   std::array<float, kBlock> only;
   double sums[2] = {0, 0};

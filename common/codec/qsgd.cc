@@ -21,7 +21,7 @@ class DecodedSum : public RankOrderedSum {
   DecodedSum(const QsgdForm& form, uint64_t count, int workers)
       : RankOrderedSum(count, workers), form_(form) {}
 
-  // A sum of finite numbers may overflow; the largest finite number replaces it.
+  // Computes the mean. A sum of finite numbers may overflow; the largest finite number replaces it.
   void FiniteMean(std::span<float> mean) {
     constexpr float kLargest = std::numeric_limits<float>::max();
     MeanOf(0, mean);

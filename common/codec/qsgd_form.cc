@@ -31,8 +31,9 @@ uint64_t ReadEnd(std::span<const uint8_t> ends, uint64_t i) {
 // The sections of a code; widths and ends are empty if all buckets have one width.
 struct QsgdForm::Sections {
   std::span<const uint8_t> norms, widths, ends, levels;
-  uint64_t count = 0, size = 0;  // of the segment; of a bucket
-  uint64_t bits = 0;             // of all levels
+  uint64_t count = 0;  // elements of the segment
+  uint64_t size = 0;   // elements of a bucket, except the last
+  uint64_t bits = 0;   // bits of all levels together
 
   uint64_t LengthOf(uint64_t bucket) const { return std::min(size, count - bucket * size); }
 };

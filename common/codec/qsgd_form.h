@@ -49,7 +49,7 @@ class QsgdForm {
   uint64_t BucketSize(uint64_t count) const { return bucket_ == 0 ? count : bucket_; }
   uint64_t Buckets(uint64_t count) const;
   size_t HeaderSize(uint64_t count) const;
-  uint64_t MaxBits(uint64_t count) const;  // of all levels together
+  uint64_t MaxBits(uint64_t count) const;  // the most bits of the levels of a segment
 
   QsgdLevels levels_;
   uint64_t bucket_;

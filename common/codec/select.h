@@ -23,7 +23,7 @@ inline uint64_t ShareOf(double share, uint64_t n) {
 // values.size().
 template <typename Key>
 float KthLargest(std::span<const float> values, uint64_t k, Key key) {
-  constexpr int kLower = 19;  // of a float's 31 bits without the sign
+  constexpr int kLower = 19;  // the low bits of a float that the histogram ignores
   const auto upper = [&](float v) { return std::bit_cast<uint32_t>(key(v)) >> kLower; };
   // Four counters per bin, so that increments for equal neighbours do not wait for each other.
   std::array<std::array<uint32_t, 4>, 1 << (31 - kLower)> histogram{};

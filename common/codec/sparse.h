@@ -69,7 +69,7 @@ class SparseCode {
   // x[0, n) = elements [first, first + n). Checks the blocks that it reads first; kMismatch if one
   // is invalid. Costs the directory and those blocks. REQUIRES first + n <= count.
   Status Decode(uint64_t first, uint64_t n, float* x) const;
-  // Visits all blocks that are not empty, in order, checked and decoded in the same way.
+  // Calls `visit` for all blocks that are not empty, in order. Checks and decodes as Decode does.
   using Visit = std::function<void(uint64_t first, std::span<const float> x)>;
   Status ForEachBlock(const Visit& visit) const;
 

@@ -30,7 +30,7 @@ class MaskAndSigns : public TernaryWire {
   }
 };
 
-// Sums are integers: any order of arrival gives the same planes, and the planes are the answer. In
+// Sums are integers: any order of arrival gives the same planes, and EncodeSum sends the planes. In
 // two's complement a sum of fewer workers fits in fewer of the low planes, so only as many planes
 // are processed as the workers so far need. Codes that may be retained are collected first: adding
 // kMaxCodes of them at once reads and writes the planes once.
@@ -77,14 +77,14 @@ class TernarySum : public Accumulator {
                                                             sizeof(CacheLine));
     }
     const int bits = kernels::SumBits(contributors_);
-    kernels::AddCodes(std::span(codes_).first(parked_), count_, stride_, held_, bits,
+    kernels::AddCodes(std::span(codes_).first(parked_), count_, stride_, planes_in_use_, bits,
                       planes_[0].bytes);
-    held_ = bits;
+    planes_in_use_ = bits;
     std::fill_n(owners_.begin(), parked_, Bytes());
     parked_ = 0;
   }
   void AppendPlanes(std::vector<uint8_t>* out) const {
-    for (int p = 0; p < held_; ++p) {
+    for (int p = 0; p < planes_in_use_; ++p) {
       const uint8_t* plane = planes_[0].bytes + p * stride_;
       out->insert(out->end(), plane, plane + kernels::PlaneBytes(count_));
     }
@@ -101,7 +101,7 @@ class TernarySum : public Accumulator {
   std::array<Bytes, kernels::kMaxCodes> owners_;
   std::array<Scratch, kernels::kMaxCodes> scratch_;
   std::unique_ptr<CacheLine[]> planes_;  // the sum of the codes that are no longer collected
-  int held_ = 0;                         // the number of planes in use
+  int planes_in_use_ = 0;                // the low planes that the sum needs
 };
 
 Status CheckScaler(float scaler) {

@@ -21,7 +21,8 @@ constexpr uint8_t kStored = 0;  // in the format of `ternary`, if that is not la
 constexpr uint8_t kEntropyCoded =
     1;  // a row of symbols (ans_row.h): k + N for the integer k in [-N, N]
 
-// A block has an overhead of about 30 bytes. A code is always read whole, a sum in ranges.
+// Symbols per block; each block adds about 30 bytes. Codes have large blocks, because they are
+// always read whole; sums have small ones, because they are read in ranges.
 constexpr size_t kCodeBlock = 16384;
 constexpr size_t kSumBlock = 4096;
 // A symbol is a byte, so sums of more contributors are stored as planes.
@@ -69,8 +70,8 @@ void AppendSmaller(uint64_t count, size_t block, const kernels::AnsCounts& count
   out->insert(out->end(), stored.begin(), stored.end());
 }
 
-// Parses a row behind the form byte. Refuses a row that AppendSmaller would not have chosen, given
-// a stored form of at most `max_stored` bytes.
+// Parses the row after the first byte, kEntropyCoded. Refuses a row that AppendSmaller would not
+// have chosen, given a stored form of at most `max_stored` bytes.
 Result<AnsRow> ParseSmaller(std::span<const uint8_t> bytes, uint64_t count, size_t block,
                             size_t levels, size_t max_stored) {
   Result<AnsRow> row = AnsRow::Parse(bytes.subspan(1), count, block, levels);
@@ -184,7 +185,7 @@ class Ans : public TernaryWire {
   static Result<ParsedCode> CodeOfRow(const AnsRow& row, uint64_t count, Scratch* scratch) {
     const kernels::AnsTable table(row.frequencies());
     const size_t plane = kernels::PlaneBytes(count);
-    // 8 bytes more than needed, for CodeOfSymbols.
+    // CodeOfSymbols may write 8 bytes beyond the signs.
     const std::span<uint8_t> code = scratch->Get(3 * plane + 8);
     const std::span<uint8_t> negative = code.first(plane);
     const std::span<uint8_t> mask = code.subspan(plane, plane);

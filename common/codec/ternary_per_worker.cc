@@ -21,14 +21,14 @@ float ReadScaler(std::span<const uint8_t> bytes) {
   return scaler;
 }
 
-struct Scaled {
+struct ScaledCode {
   float scaler;
   ParsedCode code;
   size_t size;  // bytes consumed from the front
 };
 
-Result<Scaled> ParseScaled(const TernaryWire& wire, std::span<const uint8_t> bytes, uint64_t count,
-                           Scratch* scratch) {
+Result<ScaledCode> ParseScaledCode(const TernaryWire& wire, std::span<const uint8_t> bytes,
+                                   uint64_t count, Scratch* scratch) {
   if (bytes.size() < kScalerBytes) {
     return Status(Code::kMismatch, "ternary code cut short: " + std::to_string(bytes.size()) +
                                        " bytes, expected a scaler of " +
@@ -41,11 +41,11 @@ Result<Scaled> ParseScaled(const TernaryWire& wire, std::span<const uint8_t> byt
   }
   Result<ParsedCode> code = wire.Parse(bytes.subspan(kScalerBytes), count, scratch);
   if (!code.ok()) return code.status();
-  return Scaled{scaler, *code, kScalerBytes + code->size};
+  return ScaledCode{scaler, *code, kScalerBytes + code->size};
 }
 
-// Branch-free: the codes are unpredictable.
-void AddScaled(const Scaled& scaled, uint64_t count, float* sum) {
+// Adds the scaler times each code to `sum`. Branch-free, because codes are unpredictable.
+void AddScaled(const ScaledCode& scaled, uint64_t count, float* sum) {
   const std::span<const uint8_t> mask = scaled.code.mask;
   const std::span<const uint8_t> negative = scaled.code.negative;
   for (size_t byte = 0; byte < mask.size(); ++byte) {
@@ -65,13 +65,13 @@ class ScaledSum : public RankOrderedSum {
  protected:
   Result<size_t> Check(std::span<const uint8_t> bytes) const override {
     Scratch scratch;
-    Result<Scaled> scaled = ParseScaled(wire_, bytes, count(), &scratch);
+    Result<ScaledCode> scaled = ParseScaledCode(wire_, bytes, count(), &scratch);
     if (!scaled.ok()) return scaled.status();
     return scaled->size;
   }
   void AddTo(std::span<const uint8_t> part, float* sum) const override {
     Scratch scratch;
-    AddScaled(*ParseScaled(wire_, part, count(), &scratch), count(), sum);
+    AddScaled(*ParseScaledCode(wire_, part, count(), &scratch), count(), sum);
   }
 
  private:
@@ -105,7 +105,7 @@ class TernaryPerWorker : public Codec {
   Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
                              float* values) const override {
     Scratch scratch;
-    Result<Scaled> scaled = ParseScaled(wire_, code, segment.count, &scratch);
+    Result<ScaledCode> scaled = ParseScaledCode(wire_, code, segment.count, &scratch);
     if (!scaled.ok()) return scaled.status();
     std::fill_n(values, segment.count, 0.f);
     AddScaled(*scaled, segment.count, values);

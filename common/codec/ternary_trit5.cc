@@ -60,7 +60,7 @@ class Trit5 : public TernaryWire {
     }
     TERN_RETURN_IF_ERROR(CheckTrits(bytes.first(size), count));
     const size_t plane = kernels::PlaneBytes(count);
-    // 8 bytes more than needed, for CodeOfTrits.
+    // CodeOfTrits may write 8 bytes beyond the signs.
     const std::span<uint8_t> code = scratch->Get(3 * plane + 8);
     const std::span<uint8_t> negative = code.first(plane);
     const std::span<uint8_t> mask = code.subspan(plane, plane);

@@ -63,7 +63,7 @@ Status TernaryWire::DecodeTo(std::span<const uint8_t> sum, uint64_t count, int c
                              float scaler, const Codec::BlockVisitor& use) const {
   TERN_RETURN_IF_ERROR(CheckPlanes(name(), sum, count, contributors, 0, count));
   const kernels::MeanTable table(contributors, scaler);
-  // A small block, so that its use overlaps the loads of the next one.
+  // Small blocks, so that `use` of one block overlaps the loads of the next block.
   alignas(64) std::array<float, 256> mean;
   for (uint64_t at = 0; at < count; at += mean.size()) {
     const uint64_t n = std::min<uint64_t>(mean.size(), count - at);

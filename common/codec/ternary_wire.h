@@ -17,7 +17,7 @@ namespace tern::codec {
 class TernaryWire {
  public:
   virtual ~TernaryWire() = default;
-  // The name of the codec with shared scalers.
+  // The name of the codec that uses this wire format with shared scalers.
   virtual std::string_view name() const = 0;
 
   // Up: codes g[0, segment.count) and appends the code, at most MaxCodeSize(segment.count) bytes.
@@ -29,22 +29,22 @@ class TernaryWire {
                                    Scratch* scratch) const = 0;
 
   // Down: the sum of `contributors` codes, in SumBits(contributors) planes
-  // (kernels/codes/planes.h). In these defaults the planes are the bytes; sums_are_planes tells
-  // callers that AppendSum only copies them.
+  // (kernels/codes/planes.h). By default the bytes of the sum are the planes; sums_are_planes
+  // then tells callers that AppendSum only copies them.
   virtual bool sums_are_planes() const { return true; }
   virtual void AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                          std::vector<uint8_t>* out) const;
   virtual size_t MaxSumSize(uint64_t count, int contributors) const;
   virtual Result<size_t> SumSize(std::span<const uint8_t> bytes, uint64_t count,
                                  int contributors) const;
-  // As in Codec. REQUIRES a valid scaler.
+  // The same contract as Codec::Decode. REQUIRES a valid scaler.
   virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const;
   virtual Status DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors,
                           float scaler, const Codec::BlockVisitor& use) const;
 };
 
-// One per file, static; makers.h defines their bytes.
+// The wire formats, each in a file of its own; makers.h defines their bytes.
 const TernaryWire& MaskSignsWire();  // ternary.cc
 const TernaryWire& TwoBitWire();
 const TernaryWire& Trit5Wire();

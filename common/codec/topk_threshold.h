@@ -1,8 +1,8 @@
 // Chooses the magnitude from which topk sends a tensor's elements, so that about the round's ratio
 // of them is sent: the k-th largest of a sample, adapted by the number of elements it would send
 // (Lin et al. 2018, section 3, and the authors' code; docs/ALGORITHMS.md, section 17). Equal
-// magnitudes are sent together or not at all. The caller (topk.cc, or a GPU) finds the k-th largest
-// and counts, which needs the tensor.
+// magnitudes are sent together or not at all. The caller (topk.cc, or code for a GPU) has the
+// tensor: it finds the k-th largest magnitude and counts the elements from a threshold on.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class TopKThreshold {
 
   enum class Next {
     kDone,
-    kCount,  // count again, with the new threshold
+    kCount,  // the caller counts again, with the new threshold
     kExact,  // the threshold is the wanted-th largest of all elements
   };
   // Adapts the threshold to the number of elements that it sends; at most kAdaptations times.
@@ -39,7 +39,7 @@ class TopKThreshold {
   double RatioAt(uint64_t round) const;
 
   const Options::TopK options_;
-  uint64_t stages_ = 0;  // powers of warmup_ratio above the final ratio
+  uint64_t stages_ = 0;  // warm-up stages: ratios warmup_ratio, its square, ... above the final one
 };
 
 }  // namespace tern::codec

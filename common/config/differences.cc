@@ -21,7 +21,7 @@ namespace {
 constexpr size_t kMaxShownBytes = 60;  // bytes of a value in a phrase
 
 // Keeps protobuf from writing to stderr.
-class NoErrors : public google::protobuf::io::ErrorCollector {
+class ErrorDiscarder : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int, int, const std::string&) override {}
 };
@@ -115,7 +115,7 @@ std::string JobText(const pb::Job& job) {
 }
 
 Result<pb::Job> ReadJobText(const std::string& text) {
-  NoErrors errors;
+  ErrorDiscarder errors;
   TextFormat::Parser parser;
   parser.RecordErrorsTo(&errors);
   parser.SetRecursionLimit(static_cast<int>(kMaxDepth));

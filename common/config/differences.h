@@ -11,8 +11,8 @@ namespace tern::config {
 
 // The job without its (local) keys, as protobuf text. Checkpoints store this text.
 std::string JobText(const pb::Job& job);
-// Parses that text. kBadData: it is not the text of a job, or has keys that this version does not
-// know.
+// Parses a text that JobText has made. kBadData: it is not the text of a job, or has keys that this
+// version does not know.
 Result<pb::Job> ReadJobText(const std::string& text);
 
 // Returns a phrase for each key that differs, in the order of job.proto:

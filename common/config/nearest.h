@@ -11,8 +11,9 @@ namespace tern::config {
 // `a` into `b`. Takes time |a| x |b|.
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// The name in `known` with the smallest edit distance, the first one of several; empty if the
-// distance exceeds 2 and a third of the name's length.
+// The name in `known` with the smallest edit distance; the first one if several are equally near.
+// Empty if none is near: within 2 edits, or within a third of the known name's length if that is
+// more.
 std::string Nearest(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace tern::config

@@ -27,7 +27,7 @@ struct Node {
   std::vector<Node> items;   // kMap, kList
 };
 
-// Make the dotted names of messages: "servers[0].address".
+// The dotted name of a key or list item, as messages write it: "servers[0].address".
 inline std::string Join(const std::string& parent, std::string_view key) {
   return parent.empty() ? std::string(key) : parent + "." + std::string(key);
 }

@@ -58,7 +58,7 @@ class Override {
   }
 
  private:
-  // Follows path_[depth_...] from `message`, whose key is key_.
+  // Follows the rest of the path, from path_[depth_] on, into `message`, whose key is key_.
   void Descend(Message* message) {
     while (message != nullptr) {
       const Descriptor* type = message->GetDescriptor();

@@ -62,9 +62,9 @@ std::optional<Number> NumberOf(const FieldValue& value) {
   }
 }
 
-class Checker {
+class RuleChecker {
  public:
-  explicit Checker(const ParseContext& context) : context_(context) {}
+  explicit RuleChecker(const ParseContext& context) : context_(context) {}
 
   void CheckMessage(const Message& message, const std::string& key) {
     const auto* type = message.GetDescriptor();
@@ -144,7 +144,7 @@ class Checker {
 }  // namespace
 
 void CheckRules(const Message& message, const std::string& key, const ParseContext& context) {
-  Checker(context).CheckMessage(message, key);
+  RuleChecker(context).CheckMessage(message, key);
 }
 
 }  // namespace tern::config

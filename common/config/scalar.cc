@@ -16,7 +16,8 @@ using google::protobuf::Reflection;
 template <typename T>
 using Setter = void (Reflection::*)(Message*, const FieldDescriptor*, T) const;
 template <typename T, typename V>
-bool Store(const FieldDescriptor* field, Message* message, Setter<T> set, Setter<T> add, V value) {
+bool StoreValue(const FieldDescriptor* field, Message* message, Setter<T> set, Setter<T> add,
+                V value) {
   (message->GetReflection()->*(field->is_repeated() ? add : set))(message, field, std::move(value));
   return true;
 }
@@ -38,51 +39,51 @@ bool ParseNumber(std::string_view text, T* value) {
 
 bool SetBool(const std::string& text, const FieldDescriptor* field, Message* message) {
   if (text != "true" && text != "false") return false;
-  return Store(field, message, &Reflection::SetBool, &Reflection::AddBool, text == "true");
+  return StoreValue(field, message, &Reflection::SetBool, &Reflection::AddBool, text == "true");
 }
 
 bool SetEnum(const Node& scalar, const FieldDescriptor* field, Message* message) {
   if (scalar.quoted && scalar.text_format) return false;
   const EnumValueDescriptor* value = field->enum_type()->FindValueByName(scalar.text);
   if (value == nullptr) return false;
-  return Store(field, message, &Reflection::SetEnum, &Reflection::AddEnum, value);
+  return StoreValue(field, message, &Reflection::SetEnum, &Reflection::AddEnum, value);
 }
 
 bool SetString(const Node& scalar, const FieldDescriptor* field, Message* message) {
   if (scalar.text_format && !scalar.quoted) return false;
-  return Store(field, message, &Reflection::SetString, &Reflection::AddString, scalar.text);
+  return StoreValue(field, message, &Reflection::SetString, &Reflection::AddString, scalar.text);
 }
 
 bool SetNumber(const std::string& text, const FieldDescriptor* field, Message* message) {
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
       if (int32_t value; ParseNumber(text, &value)) {
-        return Store(field, message, &Reflection::SetInt32, &Reflection::AddInt32, value);
+        return StoreValue(field, message, &Reflection::SetInt32, &Reflection::AddInt32, value);
       }
       return false;
     case FieldDescriptor::CPPTYPE_INT64:
       if (int64_t value; ParseNumber(text, &value)) {
-        return Store(field, message, &Reflection::SetInt64, &Reflection::AddInt64, value);
+        return StoreValue(field, message, &Reflection::SetInt64, &Reflection::AddInt64, value);
       }
       return false;
     case FieldDescriptor::CPPTYPE_UINT32:
       if (uint32_t value; ParseNumber(text, &value)) {
-        return Store(field, message, &Reflection::SetUInt32, &Reflection::AddUInt32, value);
+        return StoreValue(field, message, &Reflection::SetUInt32, &Reflection::AddUInt32, value);
       }
       return false;
     case FieldDescriptor::CPPTYPE_UINT64:
       if (uint64_t value; ParseNumber(text, &value)) {
-        return Store(field, message, &Reflection::SetUInt64, &Reflection::AddUInt64, value);
+        return StoreValue(field, message, &Reflection::SetUInt64, &Reflection::AddUInt64, value);
       }
       return false;
     case FieldDescriptor::CPPTYPE_FLOAT:
       if (float value; ParseNumber(text, &value)) {
-        return Store(field, message, &Reflection::SetFloat, &Reflection::AddFloat, value);
+        return StoreValue(field, message, &Reflection::SetFloat, &Reflection::AddFloat, value);
       }
       return false;
     case FieldDescriptor::CPPTYPE_DOUBLE:
       if (double value; ParseNumber(text, &value)) {
-        return Store(field, message, &Reflection::SetDouble, &Reflection::AddDouble, value);
+        return StoreValue(field, message, &Reflection::SetDouble, &Reflection::AddDouble, value);
       }
       return false;
     default:

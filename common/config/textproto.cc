@@ -13,9 +13,9 @@ using google::protobuf::io::ErrorCollector;
 using google::protobuf::io::Tokenizer;
 
 // Reports only the first error; the following ones would be its consequences.
-class FirstError : public ErrorCollector {
+class FirstErrorReporter : public ErrorCollector {
  public:
-  FirstError(Faults* faults) : faults_(faults) {}
+  FirstErrorReporter(Faults* faults) : faults_(faults) {}
   void AddError(int line, int column, const std::string& message) override {
     if (seen_) return;
     seen_ = true;
@@ -147,7 +147,7 @@ class TextParser {
   }
 
   ArrayInputStream stream_;
-  FirstError errors_;
+  FirstErrorReporter errors_;
   Tokenizer tokens_;
   size_t nodes_ = 0;
 };

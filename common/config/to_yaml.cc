@@ -84,8 +84,8 @@ class YamlWriter {
  public:
   std::string Take() { return std::move(out_); }
 
-  // Writes the keys of `message`, one per line; writes `first` before the first key in place of the
-  // indentation. Returns false if there are no keys.
+  // Writes the keys of `message`, one per line, indented by `indent`; only before the first key it
+  // writes `first` instead of the indentation. Returns false if there are no keys.
   bool WriteKeys(const Message& message, size_t indent, std::string first) {
     bool any = false;
     const auto* type = message.GetDescriptor();

@@ -40,7 +40,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   }
 
  private:
-  // RuleReporter, for the algorithm's own rules.
+  // The methods of RuleReporter, which the rules of single algorithms call.
   bool AreValid(std::initializer_list<std::string> keys) const override {
     return CrossKeyChecker::AreValid(keys);
   }
@@ -119,8 +119,8 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
             job_.exchange().rules(i).codec());
     }
   }
-  // The first codec for pushes that is in this table, or not in it if `in` is false; empty if there
-  // is none.
+  // The first codec for pushes that is in `table` (if `in`) or missing from it (if not `in`); empty
+  // if there is no such codec.
   std::string FirstCodec(const std::string& table, bool in) const {
     std::string first;
     ForEachCodec([&](const std::string& key, const std::string& codec) {

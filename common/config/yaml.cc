@@ -12,7 +12,7 @@
 namespace tern::config {
 namespace {
 
-// Thrown through yaml-cpp to end parsing at a fault that is already reported.
+// An exception that ends yaml-cpp's parsing, at a fault that is already reported.
 struct StopParsing {};
 
 class TreeBuilder : public YAML::EventHandler {

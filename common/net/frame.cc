@@ -31,7 +31,7 @@ const google::protobuf::FieldDescriptor* BodyField(int body_case) {
   return field != nullptr && field->containing_oneof() != nullptr ? field : nullptr;
 }
 
-bool Parse(std::span<const uint8_t> bytes, pb::Envelope* envelope) {
+bool ParseEnvelope(std::span<const uint8_t> bytes, pb::Envelope* envelope) {
   google::protobuf::io::CodedInputStream in(bytes.data(), static_cast<int>(bytes.size()));
   in.SetRecursionLimit(kMaxNesting);
   // MergeFromCodedStream would write errors to stderr; this form does not.
@@ -121,7 +121,7 @@ std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envel
                   Cat("a message is of type ", type,
                       ", which this build does not know; run the same build of Tern everywhere"));
   }
-  if (!Parse(frame.subspan(kPreambleBytes), envelope)) {
+  if (!ParseEnvelope(frame.subspan(kPreambleBytes), envelope)) {
     return Refuse(Fault::kUnparsable,
                   Cat("a ", TypeName(type), " header of ", size,
                       " bytes does not parse: it is damaged or nested deeper than ", kMaxNesting));

@@ -51,7 +51,7 @@ struct FrameError {
 
 // The field name of the envelope's body: "push", "hello"; "unset" without a body.
 std::string TypeName(const pb::Envelope& envelope);
-// The same for a field number; "unknown" if no body has it.
+// The name of the body with this field number; "unknown" if there is none.
 std::string TypeName(int body_case);
 
 // Returns the header frame. kInternal: no body, or larger than kMaxHeaderBytes.

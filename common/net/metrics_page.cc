@@ -18,7 +18,7 @@ namespace {
 constexpr int kThreads = 2;
 constexpr size_t kMaxRequestBytes = 4096;
 
-// Limits what slow or greedy clients can occupy to two threads and a few seconds.
+// Limits the server to two threads and short timeouts, so that slow clients occupy no more.
 void SetLimits(httplib::Server* server) {
   server->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
   server->set_keep_alive_max_count(1);

@@ -39,7 +39,7 @@ bool IsReady(const std::vector<Entry<T>>& entries, K key) {
                      [key](const Entry<T>& entry) { return entry.key == key && entry.ready; });
 }
 
-zmq_pollitem_t Item(void* socket, int fd) { return {socket, fd, ZMQ_POLLIN, 0}; }
+zmq_pollitem_t PollItem(void* socket, int fd) { return {socket, fd, ZMQ_POLLIN, 0}; }
 
 long Milliseconds(Time timeout) {
   if (timeout < Time::zero()) return -1;
@@ -82,20 +82,20 @@ Status Poller::Wait(Time timeout) {
   std::vector<zmq_pollitem_t>& poll = items.poll;
   poll.clear();
   for (const auto& e : items.routers) {
-    if (void* handle = e.key->impl_->handle()) poll.push_back(Item(handle, 0));
+    if (void* handle = e.key->impl_->handle()) poll.push_back(PollItem(handle, 0));
   }
   for (const auto& e : items.dealers) {
-    if (void* handle = e.key->impl_->handle()) poll.push_back(Item(handle, 0));
-    if (void* monitor = e.key->impl_->monitor()) poll.push_back(Item(monitor, 0));
+    if (void* handle = e.key->impl_->handle()) poll.push_back(PollItem(handle, 0));
+    if (void* monitor = e.key->impl_->monitor()) poll.push_back(PollItem(monitor, 0));
   }
   for (const auto& e : items.fds) {
     if (e.key < 0) {
       return Status(Code::kInternal, Cat("cannot wait for file descriptor ", e.key,
                                          ": the process is out of them; raise ulimit -n"));
     }
-    poll.push_back(Item(nullptr, e.key));
+    poll.push_back(PollItem(nullptr, e.key));
   }
-  // A dealer that waits to reconnect limits the timeout.
+  // A dealer that waits to reconnect must be called in time, so it shortens the timeout.
   for (const auto& e : items.dealers) {
     if (!e.key->retry_at_) continue;
     const Time until = std::max(*e.key->retry_at_ - Now(), Time::zero());

@@ -51,7 +51,7 @@ struct Received {
   PeerId peer = 0;  // RouterSocket only
   pb::Envelope envelope;
   Bytes payload;            // the received frame itself, not a copy
-  uint64_t wire_bytes = 0;  // of all frames, including malformed ones
+  uint64_t wire_bytes = 0;  // the size of all frames, also of malformed ones
   // Set if the message was refused; envelope and payload are then empty. A reply to `peer` is
   // possible.
   std::optional<FrameError> error;

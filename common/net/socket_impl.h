@@ -52,7 +52,7 @@ class SocketImpl {
   // Returns kFull for any EAGAIN; a dealer without a peer returns that, too.
   SendResult Send(const std::string* routing_id, const pb::Envelope& envelope,
                   const Bytes& payload);
-  // `routing_id` is null for a dealer.
+  // Receives a message. Sets *routing_id to the sender's; it is null for a dealer.
   std::optional<Received> Receive(std::string* routing_id);
   void Close(int linger_ms);
 

@@ -45,7 +45,7 @@ class Traffic {
  private:
   struct TypeCounters {
     std::string type;
-    std::array<Counter*, 2> messages;  // by Direction
+    std::array<Counter*, 2> messages;  // index: Direction
     std::array<Counter*, 2> bytes;
   };
 

@@ -12,14 +12,14 @@ namespace {
 
 using OptimizerResult = Result<std::unique_ptr<Optimizer>>;
 
-Status Bad(const std::string& key, double seen, const std::string& expected) {
+Status BadValue(const std::string& key, double seen, const std::string& expected) {
   return Status(Code::kBadJob, "train.optimizer." + key + " is " + std::to_string(seen) +
                                    ", expected " + expected);
 }
 
 Status CheckMomentum(const pb::Optimizer& def) {
   if (def.momentum() >= 0 && def.momentum() <= 1) return Ok();
-  return Bad("momentum", def.momentum(), "a number from 0 to 1");
+  return BadValue("momentum", def.momentum(), "a number from 0 to 1");
 }
 
 class Sgd : public Optimizer {
@@ -33,10 +33,10 @@ class Sgd : public Optimizer {
   }
 };
 
-// The common part of optimizers with a velocity.
-class WithVelocity : public Optimizer {
+// The base class of optimizers with a velocity v.
+class VelocityOptimizer : public Optimizer {
  public:
-  WithVelocity(const pb::Optimizer& def, size_t parameters)
+  VelocityOptimizer(const pb::Optimizer& def, size_t parameters)
       : momentum_(static_cast<float>(def.momentum())), velocity_(parameters) {}
 
   std::vector<StateArray> StateArrays() override { return {{"momentum", velocity_}}; }
@@ -50,9 +50,9 @@ class WithVelocity : public Optimizer {
   Floats velocity_;
 };
 
-class Momentum : public WithVelocity {
+class Momentum : public VelocityOptimizer {
  public:
-  using WithVelocity::WithVelocity;
+  using VelocityOptimizer::VelocityOptimizer;
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
               float decay) override {
     kernels::MomentumUpdate(w, velocity_.data() + first, g, n,
@@ -63,9 +63,9 @@ class Momentum : public WithVelocity {
   }
 };
 
-class Nesterov : public WithVelocity {
+class Nesterov : public VelocityOptimizer {
  public:
-  using WithVelocity::WithVelocity;
+  using VelocityOptimizer::VelocityOptimizer;
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
               float decay) override {
     kernels::NesterovUpdate(w, velocity_.data() + first, g, n,
@@ -76,10 +76,10 @@ class Nesterov : public WithVelocity {
   }
 };
 
-class Lars : public WithVelocity {
+class Lars : public VelocityOptimizer {
  public:
   Lars(const pb::Optimizer& def, size_t parameters)
-      : WithVelocity(def, parameters), trust_(def.trust_coefficient()) {}
+      : VelocityOptimizer(def, parameters), trust_(def.trust_coefficient()) {}
 
   bool needs_whole_tensors() const override { return true; }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
@@ -101,7 +101,7 @@ class Lars : public WithVelocity {
   const double trust_;
 };
 
-// By squaring: the same bits on every machine, whatever its mathematics library.
+// base ^ exponent by repeated squaring: the same bits on every machine, unlike std::pow.
 double Power(double base, uint64_t exponent) {
   double power = 1;
   for (; exponent > 0; exponent >>= 1, base *= base) {
@@ -155,7 +155,7 @@ OptimizerResult MakeNew(const Args&... args) {
 OptimizerResult MakeSgd(const pb::Optimizer&, size_t) { return MakeNew<Sgd>(); }
 
 template <typename T>
-OptimizerResult MakeWithVelocity(const pb::Optimizer& def, size_t parameters) {
+OptimizerResult MakeVelocityOptimizer(const pb::Optimizer& def, size_t parameters) {
   TERN_RETURN_IF_ERROR(CheckMomentum(def));
   return MakeNew<T>(def, parameters);
 }
@@ -163,18 +163,18 @@ OptimizerResult MakeWithVelocity(const pb::Optimizer& def, size_t parameters) {
 OptimizerResult MakeLars(const pb::Optimizer& def, size_t parameters) {
   TERN_RETURN_IF_ERROR(CheckMomentum(def));
   if (!(def.trust_coefficient() > 0 && std::isfinite(def.trust_coefficient())))
-    return Bad("trust_coefficient", def.trust_coefficient(), "a finite number above 0");
+    return BadValue("trust_coefficient", def.trust_coefficient(), "a finite number above 0");
   return MakeNew<Lars>(def, parameters);
 }
 
 OptimizerResult MakeAdam(const pb::Optimizer& def, size_t parameters) {
   if (!(def.beta1() >= 0 && def.beta1() < 1))
-    return Bad("beta1", def.beta1(), "a number of at least 0, below 1");
+    return BadValue("beta1", def.beta1(), "a number of at least 0, below 1");
   if (!(def.beta2() >= 0 && def.beta2() < 1))
-    return Bad("beta2", def.beta2(), "a number of at least 0, below 1");
+    return BadValue("beta2", def.beta2(), "a number of at least 0, below 1");
   // With epsilon 0, a gradient of zeros would give 0 / 0.
   if (!(static_cast<float>(def.epsilon()) > 0 && std::isfinite(def.epsilon())))
-    return Bad("epsilon", def.epsilon(), "a finite number above 0");
+    return BadValue("epsilon", def.epsilon(), "a finite number above 0");
   return MakeNew<Adam>(def, parameters);
 }
 
@@ -185,8 +185,8 @@ struct OptimizerEntry {
 
 const OptimizerEntry kTable[] = {
     {"sgd", MakeSgd},
-    {"momentum", MakeWithVelocity<Momentum>},
-    {"nesterov", MakeWithVelocity<Nesterov>},
+    {"momentum", MakeVelocityOptimizer<Momentum>},
+    {"nesterov", MakeVelocityOptimizer<Nesterov>},
     {"adam", MakeAdam},
     {"lars", MakeLars},
 };

@@ -45,8 +45,8 @@ struct Step {
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
-  // Whether each range given to Update must be exactly one tensor (lars). The others give the same
-  // bits however the model is cut into ranges.
+  // Whether each range given to Update must be exactly one tensor (lars). Other optimizers give the
+  // same bits however the model is cut into ranges.
   virtual bool needs_whole_tensors() const { return false; }
   // Arrays of state, each as long as the model, by name ("momentum"); zero at the start. They are
   // part of State and of checkpoints. The spans are valid as long as the optimizer.
@@ -60,10 +60,11 @@ class Optimizer {
   // 0: none. REQUIRES exactly one call per element and step.
   virtual void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
                       float decay) = 0;
-  // For a caller that computes on a device with arenas like StateArrays()
-  // (kernels/update/update.h): the coefficients of the step; and the rate of a tensor whose w and g
-  // have these sums of squares, for rules that have one (lars), else 1.
+  // The coefficients of the step, for a caller that computes on a device with arenas like
+  // StateArrays() (kernels/update/update.h).
   virtual kernels::UpdateStep CoefficientsOf(const Step& step) const = 0;
+  // The rate of one tensor, for optimizers that have one (lars); else 1. `weights` and `gradient`:
+  // the sums of squares of its w and g.
   virtual float RateOf(double /*weights*/, double /*gradient*/, float /*decay*/) const { return 1; }
 };
 

@@ -9,40 +9,41 @@
 namespace tern::update {
 namespace {
 
-Status Bad(const std::string& key, const std::string& seen, const std::string& expected) {
+Status BadValue(const std::string& key, const std::string& seen, const std::string& expected) {
   return Status(Code::kBadJob, "train.schedule." + key + " is " + seen + ", expected " + expected);
 }
 
 Status CheckPositive(const std::string& key, double value) {
   if (value > 0 && std::isfinite(value)) return Ok();
-  return Bad(key, std::to_string(value), "a finite number above 0");
+  return BadValue(key, std::to_string(value), "a finite number above 0");
 }
 
 Status CheckFraction(const std::string& key, double value) {
   if (value >= 0 && value <= 1) return Ok();
-  return Bad(key, std::to_string(value), "a number from 0 to 1");
+  return BadValue(key, std::to_string(value), "a number from 0 to 1");
 }
 
 Status CheckDivisor(const std::string& key, double value) {
   if (value >= 1 && std::isfinite(value)) return Ok();
-  return Bad(key, std::to_string(value), "a finite number of at least 1");
+  return BadValue(key, std::to_string(value), "a finite number of at least 1");
 }
 
 Status CheckNothing(const pb::Schedule&) { return Ok(); }
 
 Status CheckPeriod(const pb::Schedule& def) {
   if (def.step_every() == 0)
-    return Bad("step_every", "missing", "the number of steps in which the rate falls by gamma");
+    return BadValue("step_every", "missing",
+                    "the number of steps in which the rate falls by gamma");
   return CheckPositive("gamma", def.gamma());
 }
 
 Status CheckMilestones(const pb::Schedule& def) {
   if (def.milestones_size() == 0)
-    return Bad("milestones", "empty", "the steps at which the rate falls by gamma");
+    return BadValue("milestones", "empty", "the steps at which the rate falls by gamma");
   for (int i = 1; i < def.milestones_size(); ++i) {
     if (def.milestones(i) <= def.milestones(i - 1))
-      return Bad("milestones", "not rising at " + std::to_string(def.milestones(i)),
-                 "each step later than the one before");
+      return BadValue("milestones", "not rising at " + std::to_string(def.milestones(i)),
+                      "each step later than the one before");
   }
   return CheckPositive("gamma", def.gamma());
 }
@@ -135,7 +136,7 @@ Result<Schedule> Schedule::Make(const pb::Train& train, uint64_t steps) {
       return Status(Code::kBadJob, "the job of train.schedule has 0 steps, expected at least 1");
     return Schedule(entry.factor, train, steps);
   }
-  return Bad("name", "'" + def.name() + "'", "one of " + Join(ScheduleNames()));
+  return BadValue("name", "'" + def.name() + "'", "one of " + Join(ScheduleNames()));
 }
 
 Schedule::Schedule(Factor factor, const pb::Train& train, uint64_t steps)

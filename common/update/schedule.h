@@ -17,7 +17,7 @@
 // `multistep` count the job's steps, as papers do. Before step W the rate is that of the schedule
 // times warmup_start_factor + (1 - warmup_start_factor) s / W. rate is learning_rate, times
 // batch_total / linear_scaling_batch if the job has that key. A growing batch (train.batch_growth)
-// replaces a falling rate and does not change it.
+// does not change the rate: jobs use it in place of a falling rate.
 #pragma once
 
 #include <cstdint>

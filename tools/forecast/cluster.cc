@@ -77,7 +77,8 @@ void Cluster::Acknowledge(HalfConnection& back, double bytes) {
   back.in.AddUrgent(bytes, nullptr);
 }
 
-// Delays a control message if bulk transfers fill the queue of the link.
+// Wraps `on_arrival` of a control message: while bulk transfers fill the queue of the link, the
+// message arrives later.
 Callback Cluster::AfterQueue(const SharedResource& link, Callback on_arrival) {
   const double wait = link.busy() ? network_.queue_s : 0;
   return

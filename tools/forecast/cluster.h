@@ -24,7 +24,8 @@ struct Node {
         io(cores),
         net(cores) {}
   SharedResource in, out;
-  WorkQueue io, net;  // net: the net thread of a worker, the control thread of a server
+  WorkQueue io;   // ZeroMQ's I/O thread
+  WorkQueue net;  // the net thread of a worker, the control thread of a server
 };
 
 // One direction of a connection: its use of the sender's and the receiver's link.
@@ -41,7 +42,8 @@ struct Connection {
   HalfConnection up, down;
 };
 
-// Orders the pushes that wait for credit as common/protocol/rounds/exchange.h does.
+// Orders the pushes that wait for credit, as common/protocol/rounds/exchange.h does: by round, then
+// buckets from the last to the first, then chunks.
 struct PushPriority {
   uint64_t round;
   size_t bucket, chunk;
@@ -67,17 +69,17 @@ struct SimulatedWorker {
 
   // The step.
   uint64_t step = 0;
-  bool awaits_answers = false;      // at the end of the step
-  std::vector<bool> applied;        // by bucket, of the round that is being applied
+  bool awaits_answers = false;      // the step cannot end before answers arrive
+  std::vector<bool> applied;        // by bucket: whether the round's answer is applied
   uint64_t open_round = 0;          // the round that the forward applies; 0: none
   std::optional<size_t> needed;     // the bucket for which the forward waits now
-  double forward_s = 0;             // seconds of compute done when it began to wait
-  double blocked_since = 0;         // when it began to wait
+  double forward_s = 0;             // seconds of compute before the forward began to wait
+  double blocked_since = 0;         // when the forward began to wait
   double blocked_s = 0;             // seconds that the forward of this step has waited
-  double compute_begin = 0;         // of this step
-  double compute_s = 0;             // of all steps
-  uint64_t computed = 0;            // steps in compute_s
-  std::vector<double> step_begins;  // of step i + 1
+  double compute_begin = 0;         // when the compute of this step began
+  double compute_s = 0;             // seconds of compute in all steps
+  uint64_t computed = 0;            // the number of steps in compute_s
+  std::vector<double> step_begins;  // entry i: when step i + 1 began
 
   // The exchange.
   std::map<uint64_t, std::vector<size_t>> answers;  // chunks answered, by round and bucket
@@ -93,7 +95,7 @@ struct SimulatedServer {
     for (uint32_t i = 0; i < lane_count; ++i) lanes.emplace_back(cores);
   }
   Node node;
-  std::deque<WorkQueue> lanes;  // their threads
+  std::deque<WorkQueue> lanes;  // the threads of the data lanes
 };
 
 // All workers and servers of a job, and how long a message between them takes.
@@ -128,7 +130,7 @@ class Cluster {
   EventLoop& loop_;
   const Profile& profile_;
   const Network& network_;
-  std::vector<std::unique_ptr<SharedResource>> machines_;  // their cores
+  std::vector<std::unique_ptr<SharedResource>> machines_;  // each machine's cores
   std::vector<std::unique_ptr<SimulatedServer>> servers_;
   std::vector<std::unique_ptr<SimulatedWorker>> workers_;
 };

@@ -49,7 +49,7 @@ struct StepPattern {
 
 struct StepCosts {
   double compute_s = 0;
-  double threads = 0;  // of the compute; 0: the compute is a wait and uses no core
+  double threads = 0;  // threads that compute; 0: the compute is a wait and uses no core
   StepPattern pattern;
   std::vector<BucketCost> buckets;
   std::vector<uint32_t> lanes;  // by shard

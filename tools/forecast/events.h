@@ -82,7 +82,7 @@ class SharedResource {
   double updated_at_ = 0;  // the time of progress_
   double weight_ = 0;      // total weight of the running tasks
   uint64_t order_ = 0;
-  uint64_t newest_schedule_ = 0;  // numbers scheduled ends; only the newest one is valid
+  uint64_t newest_schedule_ = 0;  // number of the newest scheduled end; older ends are void
   std::priority_queue<Task> tasks_;
 };
 

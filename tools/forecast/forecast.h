@@ -23,7 +23,7 @@ struct Variant {
 
 class Forecaster {
  public:
-  // kBadJob as in `tern check`.
+  // kBadJob, with the faults that `tern check` reports.
   static Result<std::unique_ptr<Forecaster>> Make(const std::string& job,
                                                   const std::vector<std::string>& overrides);
 

@@ -37,7 +37,7 @@ std::vector<std::string> Split(const std::string& list) {
 
 struct Range {
   double min, max;
-  bool above_min = false;  // excludes `min` itself
+  bool above_min = false;  // `min` itself is not allowed
   bool whole = false;
 };
 
@@ -45,8 +45,8 @@ Result<double> NumberOf(const std::string& flag, const std::string& text, const 
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool read = error == std::errc() && end == text.data() + text.size() && !text.empty();
-  const bool quorum = range.above_min ? value > range.min : value >= range.min;
-  if (read && quorum && value <= range.max && (!range.whole || value == std::floor(value)))
+  const bool enough = range.above_min ? value > range.min : value >= range.min;
+  if (read && enough && value <= range.max && (!range.whole || value == std::floor(value)))
     return value;
   return Status(Code::kUsage,
                 Cat("--", flag, ": saw '", Printable(text),

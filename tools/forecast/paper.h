@@ -50,15 +50,15 @@ double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double 
 //   |g|                                        4 bytes per parameter of the published nets; for
 //                                              TernGrad 1/16 of that (2 bits)
 //   T(1,1,K,|g|)                               for one net per cluster, from the printed speed-up;
-//                                              for the others, by their multiply-adds
+//                                              for the other nets, by their multiply-adds
 struct Net {
   const char* name;
   double parameters;
   uint32_t batch;        // per GPU, from the caption
   double multiply_adds;  // of one image, forward
 };
-// "TernGrad can have 3.04x training speedup for AlexNet on 8 GPUs" (a), "double the training speed
-// of VggNet-A on 128 nodes" (b).
+// A speed-up that the paper's text states for a net: "TernGrad can have 3.04x training speedup for
+// AlexNet on 8 GPUs" (a), "double the training speed of VggNet-A on 128 nodes" (b).
 struct Anchor {
   const char* net;
   uint32_t i, j;
@@ -73,7 +73,7 @@ const std::vector<Net>& Nets();
 const std::vector<Panel>& Panels();
 inline constexpr double kTimesSmaller = 16;
 
-// With gradients `times` smaller than in fp32.
+// The workload of a net in a panel of the figure, if gradients are `times` smaller than in fp32.
 Workload WorkloadOf(const Panel& panel, const Net& net, double times);
 
 struct Point {
@@ -85,8 +85,9 @@ struct Point {
 // The figure's series: 1, 2, 4 GPUs of one machine, then 4 on each of 2, 4, ... 128 machines.
 std::vector<Point> Figure5();
 
-// Tables of all of that, with the sources of the constants; and as CSV.
+// The points as tables, with the sources of the constants.
 std::string Text(const std::vector<Point>& points);
+// The points as CSV.
 std::string Csv(const std::vector<Point>& points);
 
 }  // namespace tern::tools::paper

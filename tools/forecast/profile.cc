@@ -17,23 +17,23 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 2;
 
-struct Number {
+struct ProfileField {
   const char* name;
   double Profile::*at;
 };
-constexpr Number kNumbers[] = {{"compute_fixed_s", &Profile::compute_fixed_s},
-                               {"compute_sample_s", &Profile::compute_sample_s},
-                               {"update_s", &Profile::update_s},
-                               {"copy_s", &Profile::copy_s},
-                               {"message_s", &Profile::message_s},
-                               {"message_cpu_s", &Profile::message_cpu_s},
-                               {"byte_cpu_s", &Profile::byte_cpu_s},
-                               {"hop_s", &Profile::hop_s}};
-struct SpeedNumber {
+constexpr ProfileField kProfileFields[] = {{"compute_fixed_s", &Profile::compute_fixed_s},
+                                           {"compute_sample_s", &Profile::compute_sample_s},
+                                           {"update_s", &Profile::update_s},
+                                           {"copy_s", &Profile::copy_s},
+                                           {"message_s", &Profile::message_s},
+                                           {"message_cpu_s", &Profile::message_cpu_s},
+                                           {"byte_cpu_s", &Profile::byte_cpu_s},
+                                           {"hop_s", &Profile::hop_s}};
+struct SpeedField {
   const char* name;
   double CodecSpeed::*at;
 };
-constexpr SpeedNumber kSpeeds[] = {
+constexpr SpeedField kSpeeds[] = {
     {"prepare", &CodecSpeed::prepare}, {"encode", &CodecSpeed::encode},
     {"add", &CodecSpeed::add},         {"close", &CodecSpeed::close},
     {"decode", &CodecSpeed::decode},   {"apply", &CodecSpeed::apply}};
@@ -86,7 +86,7 @@ void ReadCodecs(const Json& json, Profile* profile, Reader* reader) {
   }
   for (const auto& [key, speeds] : codecs->items()) {
     Reader one(speeds, "codecs." + key + ".");
-    for (const SpeedNumber& number : kSpeeds)
+    for (const SpeedField& number : kSpeeds)
       profile->codecs[key].*number.at = one.Seconds(number.name);
     for (const std::string& fault : one.faults()) reader->Fault(fault);
   }
@@ -115,7 +115,8 @@ Result<Profile> Profile::Parse(const std::string& text, const std::string& name)
   profile.machine = reader.Get<std::string>("machine", "a name");
   profile.parameters = reader.Get<uint64_t>("parameters", "a whole number");
   profile.waits = reader.Get<bool>("waits", "true or false");
-  for (const Number& number : kNumbers) profile.*number.at = reader.Seconds(number.name);
+  for (const ProfileField& number : kProfileFields)
+    profile.*number.at = reader.Seconds(number.name);
   profile.need = ReadShares("need", &reader);
   profile.ready = ReadShares("ready", &reader);
   if (reader.faults().empty() && profile.need.size() != profile.ready.size())
@@ -140,12 +141,12 @@ std::string Profile::ToJson() const {
   json["machine"] = machine;
   json["parameters"] = parameters;
   json["waits"] = waits;
-  for (const Number& number : kNumbers) json[number.name] = this->*number.at;
+  for (const ProfileField& number : kProfileFields) json[number.name] = this->*number.at;
   json["need"] = need;
   json["ready"] = ready;
   json["codecs"] = Json::object();
   for (const auto& [key, speed] : codecs) {
-    for (const SpeedNumber& number : kSpeeds) json["codecs"][key][number.name] = speed.*number.at;
+    for (const SpeedField& number : kSpeeds) json["codecs"][key][number.name] = speed.*number.at;
   }
   return json.dump(2) + "\n";
 }

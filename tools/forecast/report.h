@@ -36,7 +36,7 @@ struct OdsgdRow {
   double link_mbit = 0;
   uint32_t workers = 0;
   StepForecast odsgd;
-  StepForecast ssgd;  // without overlap: T_cop + T'_com
+  StepForecast ssgd;  // synchronous SGD, which exchanges without overlap
 
   double equation_2_s() const;
   double equation_1() const;  // the relative gain over ssgd if a step takes equation_2_s()

@@ -45,7 +45,7 @@ class SimulatedExchange {
   // How many workers have sent: scalers by round and bucket, pushes by round, bucket and chunk.
   std::map<std::pair<uint64_t, size_t>, uint32_t> scales_;
   std::map<std::tuple<uint64_t, size_t, size_t>, uint32_t> pushes_;
-  // How many chunks of a round a worker has answers of.
+  // For how many chunks of a round a worker has answers.
   std::map<std::pair<uint64_t, const SimulatedWorker*>, size_t> answered_;
 };
 

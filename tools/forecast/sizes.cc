@@ -16,7 +16,7 @@ namespace tern::tools {
 
 namespace {
 
-constexpr uint64_t kRound = 100000;  // a late round: the warm-up of every codec is over
+constexpr uint64_t kLateRound = 100000;  // a late round: the warm-up of every codec is over
 
 struct Sizes {
   double up = 0, down = 0;
@@ -27,7 +27,7 @@ double WireBytes(const pb::Envelope& head, double payload) {
   const double bytes = header.ok() ? static_cast<double>(net::WireBytes(header->size())) : 0;
   return bytes + (payload <= 0     ? 0
                   : payload <= 255 ? payload + 2
-                                   : payload + 9);  // as net::WireBytes
+                                   : payload + 9);  // the framing that net::WireBytes counts
 }
 
 pb::Envelope UpHeader(const protocol::ExchangePlan& plan, protocol::Cell cell, bool digest) {
@@ -39,12 +39,12 @@ pb::Envelope UpHeader(const protocol::ExchangePlan& plan, protocol::Cell cell, b
   c->set_incarnation(1);
   c->set_epoch(1);
   if (plan.rounds) {
-    c->mutable_in_round()->set_round(kRound);
-    c->mutable_in_round()->set_applied(kRound - 1);
+    c->mutable_in_round()->set_round(kLateRound);
+    c->mutable_in_round()->set_applied(kLateRound - 1);
     if (digest) c->mutable_in_round()->set_digest(1);
   } else {
-    c->mutable_at_clock()->set_clock(kRound);
-    c->mutable_at_clock()->set_holds(kRound);
+    c->mutable_at_clock()->set_clock(kLateRound);
+    c->mutable_at_clock()->set_holds(kLateRound);
     c->mutable_at_clock()->set_wants_weights(true);
   }
   return head;
@@ -58,16 +58,16 @@ pb::Envelope DownHeader(const protocol::ExchangePlan& plan, protocol::Cell cell)
   outcome->set_learning_rate(0.01);
   if (plan.rounds) {
     pb::Outcome::OfRound* of_round = outcome->mutable_of_round();
-    of_round->set_round(kRound);
+    of_round->set_round(kLateRound);
     of_round->set_contributors(plan.workers);
-    of_round->set_floor(kRound - 1);
+    of_round->set_floor(kLateRound - 1);
     of_round->set_contributor_bits(std::string((plan.workers + 7) / 8, '\xff'));
   } else {
     pb::Outcome::AtClock* at_clock = outcome->mutable_at_clock();
-    at_clock->set_clock(kRound);
+    at_clock->set_clock(kLateRound);
     at_clock->set_staleness(plan.workers);
-    at_clock->set_total(kRound);
-    at_clock->mutable_weights()->set_version(kRound);
+    at_clock->set_total(kLateRound);
+    at_clock->mutable_weights()->set_version(kLateRound);
   }
   return head;
 }
@@ -103,7 +103,7 @@ class SegmentCoder {
     std::vector<std::vector<float>> values;
     std::vector<codec::Prepared> prepared;
     float scaler = 0;
-    kernels::NoiseKey noise{.seed = 1, .round = kRound};
+    kernels::NoiseKey noise{.seed = 1, .round = kLateRound};
     for (uint32_t rank = 0; rank < workers_; ++rank) {
       noise.rank = static_cast<uint16_t>(rank);
       values.push_back(ValuesToCode(codec, noise.rank, segment.count));
@@ -155,7 +155,7 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
     const protocol::Bucket& bucket = plan.buckets[b];
     BucketBytes& bytes = all.emplace_back();
     const auto scalers = static_cast<double>(bucket.shared.size() * sizeof(float));
-    if (!bucket.shared.empty() && plan.shares_before(kRound)) {
+    if (!bucket.shared.empty() && plan.shares_before(kLateRound)) {
       const protocol::Cell cell{protocol::Kind::kScale, b, 0};
       bytes.scale = WireBytes(UpHeader(plan, cell, false), scalers);
       bytes.scaled = WireBytes(DownHeader(plan, cell), scalers);

@@ -93,7 +93,7 @@ class StepSimulation {
   void RunCompute(SimulatedWorker* worker, double from, double until, Callback on_done) {
     if (costs_.threads > 0)
       return worker->compute.Add(until - from, std::move(on_done), costs_.threads);
-    // With `compute: wait` the time ends when it ends, whatever else the thread did meanwhile.
+    // With `compute: wait` the compute ends at a fixed time, whatever the thread did in between.
     const double at = worker->compute_begin + worker->blocked_s + until;
     loop_.ScheduleAt(std::max(at, loop_.now()), std::move(on_done));
   }

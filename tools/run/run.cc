@@ -149,8 +149,8 @@ Status PrepareFolders(const RunPlan& plan) {
   return Ok();
 }
 
-// Locks the job's folder against another `tern run`, whose server would be refused only after it
-// has emptied our logs. Fails if a server that was started by hand uses the folder.
+// Locks the job's folder against another `tern run`: it would empty our logs before its server
+// found the folder in use. Fails if a server that was started by hand uses the folder.
 Result<FolderLock> TakeFolder(const pb::Job& job) {
   Result<FolderLock> lock = FolderLock::Take(job.output_dir(), "run.lock", job.name());
   if (!lock.ok()) return lock;

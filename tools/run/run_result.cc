@@ -11,7 +11,7 @@ namespace tern::tools {
 namespace {
 
 constexpr const char* kSummary = "summary.json";
-constexpr const char* kFailed = "summary.failed.json";
+constexpr const char* kFailedSummary = "summary.failed.json";
 constexpr const char* kWeights = "weights.safetensors";
 constexpr uint64_t kMaxBytes = 16 << 20;
 
@@ -53,9 +53,9 @@ RunResult::Written RunResult::Write(const std::string& summary, int code) const 
       weights.has_value() && (!weights_.has_value() || !IsSameFile(*weights, *weights_));
   Written written;
   written.kept_older = code != 0 && worth_keeping_ && !wrote_weights;
-  written.path = Path(written.kept_older ? kFailed : kSummary);
+  written.path = Path(written.kept_older ? kFailedSummary : kSummary);
   written.status = WriteFileAtomically(written.path, summary + "\n");
-  if (written.status.ok() && !written.kept_older) unlink(Path(kFailed).c_str());
+  if (written.status.ok() && !written.kept_older) unlink(Path(kFailedSummary).c_str());
   return written;
 }
 

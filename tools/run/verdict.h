@@ -23,9 +23,9 @@ struct Failure {
   std::string output;    // path of the file with its stderr
   bool job_was_over = false;
 };
-// Whether the exit code tells why a process failed; and whether a restarted process would fail the
-// same way.
+// Whether the exit code tells why the process failed.
 bool HasReasonCode(const Exit& exit);
+// Whether a restarted process would fail the same way.
 bool WouldRecur(const Exit& exit);
 // "worker 1 (process 4711) was killed by signal 9 (Killed)", with its error sentence.
 std::string Describe(const Failure& failure);

@@ -17,7 +17,7 @@ uint32_t Below(uint32_t word, uint32_t places) {
 }
 double Between(uint32_t word, double low, double high) { return low + ToUnit(word) * (high - low); }
 
-// Evaluation uses only the sizes.
+// The fields that a split uses: evaluation uses only the sizes.
 pb::Augmentation FieldsFor(const pb::Augmentation& all, Split split) {
   if (split == Split::kTrain) return all;
   pb::Augmentation sizes;
@@ -127,7 +127,7 @@ Box Augmenter::DrawBox(const Image& image, const SampleId& sample) const {
     box.left = Below(draws[3], image.width - box.width + 1);
     return box;
   }
-  // Such an image has no box of that kind; take the largest one from its middle.
+  // No try fits in the image: take the largest box with an allowed aspect, from the middle.
   const double aspect = std::clamp(static_cast<double>(image.width) / image.height,
                                    fields_.aspect_min(), fields_.aspect_max());
   const auto side = [](double wanted, uint32_t most) {

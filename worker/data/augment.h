@@ -36,7 +36,7 @@ class Augmenter {
   // the crop is larger than the image.
   Result<Size> OutputOf(Size image) const;
 
-  // The key of a sample's random draws.
+  // A sample in an epoch. Its random draws depend on both numbers.
   struct SampleId {
     uint64_t epoch = 0, index = 0;
   };
@@ -48,7 +48,7 @@ class Augmenter {
   // Writes the image as floats, [C, H, W] with the size OutputOf returns. REQUIRES that OutputOf is
   // ok, and an image with `channels` channels. Any thread.
   void Apply(const Image& image, const SampleId& sample, Workspace* workspace, float* out) const;
-  // The first half of Apply: scaling, padding and cropping. `rule` turns the resulting bytes into
+  // The first half of Apply: scaling, padding and cropping. rule() turns the resulting bytes into
   // the same floats, on the CPU or on a GPU.
   kernels::PixelDraws Cut(const Image& image, const SampleId& sample, Image* scaled,
                           uint8_t* out) const;

@@ -44,7 +44,7 @@ class Dataset {
   virtual std::string NameOf(uint64_t i) const = 0;
   // Reads the stored bytes of image i < count(). kBadData names it.
   virtual Status Read(uint64_t i, std::vector<uint8_t>* bytes) const = 0;
-  // Reads image i as pixels. kBadData names it: damaged, or its size differs from the scanned one.
+  // Reads image i as pixels. kBadData names the image: it is damaged, or its size is not sizes[i].
   Status Decode(uint64_t i, Image* image) const;
 
  protected:

@@ -12,7 +12,7 @@
 namespace tern::data {
 namespace {
 
-Status Bad(const std::string& what) { return Status(Code::kBadData, what); }
+Status BadDataError(const std::string& what) { return Status(Code::kBadData, what); }
 
 constexpr std::array<uint8_t, 8> kPngSignature = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
 constexpr uint64_t kMaxStrayBytes = 4096;  // stray bytes between the markers of a JPEG
@@ -28,18 +28,18 @@ bool IsPng(std::span<const uint8_t> bytes) {
 }
 
 Status UnknownFormat(std::span<const uint8_t> bytes) {
-  if (bytes.empty()) return Bad("empty (0 bytes); expected a JPEG or PNG image");
+  if (bytes.empty()) return BadDataError("empty (0 bytes); expected a JPEG or PNG image");
   const auto* text = reinterpret_cast<const char*>(bytes.data());
-  return Bad(Cat("neither JPEG nor PNG: it begins with \"",
-                 Printable({text, std::min<size_t>(bytes.size(), 8)}), "\""));
+  return BadDataError(Cat("neither JPEG nor PNG: it begins with \"",
+                          Printable({text, std::min<size_t>(bytes.size(), 8)}), "\""));
 }
 
 Result<ImageHeader> CheckSides(uint32_t height, uint32_t width) {
   if (height == 0 || width == 0)
-    return Bad(Cat("damaged: its header states a size of ", width, " x ", height));
+    return BadDataError(Cat("damaged: its header states a size of ", width, " x ", height));
   if (uint64_t{height} * width > kMaxPixels) {
-    return Bad(Cat("its header states a size of ", width, " x ", height, ", more than the ",
-                   kMaxPixels, " pixels allowed"));
+    return BadDataError(Cat("its header states a size of ", width, " x ", height,
+                            ", more than the ", kMaxPixels, " pixels allowed"));
   }
   return ImageHeader{height, width};
 }
@@ -50,9 +50,9 @@ uint32_t BigEndianWord(std::span<const uint8_t> bytes, size_t at) {
 }
 
 Result<ImageHeader> PngHeader(std::span<const uint8_t> bytes) {
-  if (bytes.size() < kPngHeader) return Bad("truncated: it ends in the header of the PNG");
+  if (bytes.size() < kPngHeader) return BadDataError("truncated: it ends in the header of the PNG");
   if (std::memcmp(bytes.data() + 12, "IHDR", 4) != 0)
-    return Bad("damaged: the PNG does not begin with its header chunk");
+    return BadDataError("damaged: the PNG does not begin with its header chunk");
   return CheckSides(BigEndianWord(bytes, 20), BigEndianWord(bytes, 16));
 }
 
@@ -71,7 +71,7 @@ Result<ImageHeader> JpegHeader(const ReadAt& read, uint64_t size) {
     const uint8_t marker = head[1];
     if (head[0] != 0xff || marker == 0) {  // stray bytes, which decoders skip too
       if (++stray > kMaxStrayBytes)
-        return Bad("damaged: the JPEG has no marker where one is expected");
+        return BadDataError("damaged: the JPEG has no marker where one is expected");
       ++at;
       continue;
     }
@@ -84,16 +84,16 @@ Result<ImageHeader> JpegHeader(const ReadAt& read, uint64_t size) {
       at += 2;
       continue;
     }
-    if (marker == 0xd9 || marker == 0xda) return Bad("damaged: the JPEG states no size");
+    if (marker == 0xd9 || marker == 0xda) return BadDataError("damaged: the JPEG states no size");
     const uint32_t length = uint32_t{head[2]} << 8 | head[3];
-    if (length < 2) return Bad("damaged: a segment of the JPEG has an invalid length");
+    if (length < 2) return BadDataError("damaged: a segment of the JPEG has an invalid length");
     if (IsFrame(marker)) {
       if (got < head.size()) break;
       return CheckSides(uint32_t{head[5]} << 8 | head[6], uint32_t{head[7]} << 8 | head[8]);
     }
     at += 2 + uint64_t{length};
   }
-  return Bad(Cat("truncated: ", size, " bytes that do not contain the size of the JPEG"));
+  return BadDataError(Cat("truncated: ", size, " bytes that do not contain the size of the JPEG"));
 }
 
 void ToGray(Image* image) {

@@ -45,7 +45,7 @@ class Epochs {
   struct Stage {
     uint64_t first_step = 0;
     double first_epoch = 0;
-    uint64_t first_sample = 0;  // wrap: samples of the sequence before this stage
+    uint64_t first_sample = 0;  // if epochs wrap: samples before this stage
     uint32_t worker_batch = 0;  // samples of a worker in a step
   };
   explicit Epochs(const Options& options) : options_(options) {}
@@ -54,7 +54,7 @@ class Epochs {
   uint64_t StepsInEpoch(uint32_t worker_batch) const;  // 0 if epochs wrap
   // How many samples one step takes from the sequence.
   uint64_t Stride(uint32_t worker_batch) const;
-  uint64_t Offset(uint32_t worker_batch) const;  // of this rank's samples within a step's
+  uint64_t Offset(uint32_t worker_batch) const;  // of this rank's first sample in a step
   void AddStage(double at_epoch, uint32_t batch_total);
 
   Options options_;

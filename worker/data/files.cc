@@ -14,7 +14,7 @@
 namespace tern::data {
 namespace {
 
-Status Bad(const std::string& path, const std::string& what) {
+Status BadDataError(const std::string& path, const std::string& what) {
   return Status(Code::kBadData, path + ": " + what);
 }
 
@@ -23,13 +23,13 @@ Status Bad(const std::string& path, const std::string& what) {
 Result<InFile> InFile::Open(const std::string& path, const std::string& expected) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
-    return Bad(path, Cat("cannot be opened (", std::strerror(errno),
-                         "); check that it is there, and its permissions"));
+    return BadDataError(path, Cat("cannot be opened (", std::strerror(errno),
+                                  "); check that it is there, and its permissions"));
   }
   struct stat stat {};
   if (fstat(fd, &stat) != 0 || !S_ISREG(stat.st_mode)) {
     close(fd);
-    return Bad(path, "not a regular file; expected " + expected);
+    return BadDataError(path, "not a regular file; expected " + expected);
   }
   return InFile(fd, static_cast<uint64_t>(stat.st_size));
 }
@@ -63,11 +63,11 @@ Status ReadWhole(const std::string& path, const std::string& expected, uint64_t 
   const Result<InFile> file = InFile::Open(path, expected);
   if (!file.ok()) return file.status();
   if (file->size() > max)
-    return Bad(path, Cat(file->size(), " bytes, more than the ", max, " allowed"));
+    return BadDataError(path, Cat(file->size(), " bytes, more than the ", max, " allowed"));
   bytes->resize(file->size());
   const size_t got = file->ReadAt(0, {reinterpret_cast<uint8_t*>(bytes->data()), bytes->size()});
   if (got == file->size()) return Ok();
-  return Bad(path, Cat("only ", got, " of ", file->size(), " bytes could be read"));
+  return BadDataError(path, Cat("only ", got, " of ", file->size(), " bytes could be read"));
 }
 template Status ReadWhole(const std::string&, const std::string&, uint64_t, std::string*);
 template Status ReadWhole(const std::string&, const std::string&, uint64_t, std::vector<uint8_t>*);

@@ -19,7 +19,7 @@ class InFile {
   InFile& operator=(InFile&& other) noexcept;
   ~InFile();
 
-  uint64_t size() const { return size_; }  // as of opening
+  uint64_t size() const { return size_; }  // when it was opened
   // Reads up to into.size() bytes from `offset` on; fewer at the file's end, or if the device
   // fails.
   size_t ReadAt(uint64_t offset, std::span<uint8_t> into) const;

@@ -21,7 +21,7 @@ constexpr const char* kExpected = "a JPEG or PNG image";
 constexpr uint64_t kImagesPerReport = 2048;  // images between two progress reports
 constexpr uint32_t kMaxClasses = 65536;
 
-Status Bad(const std::string& path, const std::string& what) {
+Status BadDataError(const std::string& path, const std::string& what) {
   return Status(Code::kBadData, path + ": " + what);
 }
 
@@ -54,7 +54,8 @@ Result<std::vector<std::string>> List(const std::string& path, bool folders) {
     if (!name.starts_with(".") && entry->is_directory(ignored) == folders) found.push_back(name);
     entry.increment(error);
   }
-  if (error) return Bad(path, Cat("cannot be listed (", error.message(), "); check data.dir"));
+  if (error)
+    return BadDataError(path, Cat("cannot be listed (", error.message(), "); check data.dir"));
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -76,16 +77,17 @@ std::string RootOf(const std::string& dir, bool train) {
 Status CheckClasses(const std::string& root, const std::vector<std::string>& mine,
                     const std::string& other_root, const std::vector<std::string>& others) {
   if (mine.empty())
-    return Bad(root, "holds no folders; expected one for each class, with images in it");
+    return BadDataError(root, "holds no folders; expected one for each class, with images in it");
   if (mine.size() > kMaxClasses)
-    return Bad(root, Cat(mine.size(), " folders; at most ", kMaxClasses, " classes"));
+    return BadDataError(root, Cat(mine.size(), " folders; at most ", kMaxClasses, " classes"));
   for (const auto& [have, lack, at, not_at] : {std::tuple{&mine, &others, &root, &other_root},
                                                std::tuple{&others, &mine, &other_root, &root}}) {
     for (const std::string& name : *have) {
       if (std::binary_search(lack->begin(), lack->end(), name)) continue;
-      return Bad(*at, Cat("has a class '", Printable(name), "' that ", *not_at,
-                          " does not have; both need the same class folders, because classes are "
-                          "numbered by their order"));
+      return BadDataError(
+          *at, Cat("has a class '", Printable(name), "' that ", *not_at,
+                   " does not have; both need the same class folders, because classes are "
+                   "numbered by their order"));
     }
   }
   return Ok();
@@ -97,8 +99,8 @@ Status ListClass(const std::string& path, uint32_t label, FolderDataset* dataset
   if (!folders.ok()) return folders.status();
   if (!files.ok()) return files.status();
   if (!folders->empty()) {
-    return Bad(path, Cat("holds a folder '", Printable(folders->front()),
-                         "'; expected only images in the folder of a class"));
+    return BadDataError(path, Cat("holds a folder '", Printable(folders->front()),
+                                  "'; expected only images in the folder of a class"));
   }
   const uint64_t before = dataset->count();
   for (const std::string& name : *files) {
@@ -110,9 +112,10 @@ Status ListClass(const std::string& path, uint32_t label, FolderDataset* dataset
     dataset->labels.push_back(label);
   }
   if (dataset->count() > before) return Ok();
-  return Bad(path,
-             "holds no image (.jpg, .jpeg, .png); add images, or remove the class from train "
-             "and test");
+  return BadDataError(
+      path,
+      "holds no image (.jpg, .jpeg, .png); add images, or remove the class from train "
+      "and test");
 }
 
 Status FolderDataset::Scan(uint64_t limit, uint32_t threads, const ReadOptions& options) {
@@ -143,7 +146,7 @@ Status FolderDataset::Scan(uint64_t limit, uint32_t threads, const ReadOptions& 
   labels.resize(kept);
   files.resize(kept);
   SetCommonSize();
-  return kept > 0 ? Ok() : Bad(root, "all of its images are damaged");
+  return kept > 0 ? Ok() : BadDataError(root, "all of its images are damaged");
 }
 
 // Reads the sizes of images [begin, end); 0 for damaged ones.

@@ -18,20 +18,21 @@ struct StreamCloser {
   void operator()(z_stream* stream) const { inflateEnd(stream); }
 };
 
-Status Bad(const std::string& name, const std::string& what) {
+Status BadDataError(const std::string& name, const std::string& what) {
   return Status(Code::kBadData, name + ": " + what);
 }
 
 Status Explain(const z_stream& stream, int code, const std::string& name, size_t packed) {
   if (code == Z_BUF_ERROR || code == Z_OK) {
-    return Bad(name, "truncated gzip: the file ends after " + std::to_string(packed) +
-                         " bytes in the middle of the packed data; get it again");
+    return BadDataError(name, "truncated gzip: the file ends after " + std::to_string(packed) +
+                                  " bytes in the middle of the packed data; get it again");
   }
   const std::string message = stream.msg ? stream.msg : "code " + std::to_string(code);
   if (message == "incorrect data check") {
-    return Bad(name, "the gzip checksum (CRC-32) does not match the unpacked data; get it again");
+    return BadDataError(
+        name, "the gzip checksum (CRC-32) does not match the unpacked data; get it again");
   }
-  return Bad(name, "damaged gzip (" + message + "); get it again");
+  return BadDataError(name, "damaged gzip (" + message + "); get it again");
 }
 
 }  // namespace
@@ -39,7 +40,7 @@ Status Explain(const z_stream& stream, int code, const std::string& name, size_t
 bool IsGzip(std::string_view bytes) { return bytes.starts_with("\x1f\x8b"); }
 
 Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint64_t cap) {
-  if (!IsGzip(bytes)) return Bad(name, "not gzip: it does not begin with 1f 8b");
+  if (!IsGzip(bytes)) return BadDataError(name, "not gzip: it does not begin with 1f 8b");
   z_stream stream = {};
   if (inflateInit2(&stream, kGzipWindow) != Z_OK) {
     return Status(Code::kInternal, name + ": zlib does not start");
@@ -61,15 +62,17 @@ Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint
     const int code = inflate(&stream, Z_NO_FLUSH);
     const size_t made = piece.size() - stream.avail_out;
     if (made > cap - out.size()) {
-      return Bad(name, "unpacks to more than " + std::to_string(cap) + " bytes, the most allowed");
+      return BadDataError(
+          name, "unpacks to more than " + std::to_string(cap) + " bytes, the most allowed");
     }
     out.append(piece.data(), made);
     if (code == Z_STREAM_END) {
       const std::string_view rest = bytes.substr(next - stream.avail_in);
       if (rest.empty()) return out;
       if (!IsGzip(rest)) {
-        return Bad(name, std::to_string(rest.size()) +
-                             " bytes follow the end of the gzip data; expected none; get it again");
+        return BadDataError(
+            name, std::to_string(rest.size()) +
+                      " bytes follow the end of the gzip data; expected none; get it again");
       }
       inflateReset(&stream);  // another gzip member follows
     } else if (code != Z_OK || (made == 0 && stream.avail_in == 0 && next == bytes.size())) {

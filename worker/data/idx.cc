@@ -17,11 +17,11 @@ constexpr uint8_t kUnsignedByte = 0x08;
 constexpr size_t kMagicBytes = 4;  // 0, 0, type of a value, number of dimensions
 constexpr size_t kMaxDims = 4;
 
-Status Bad(const std::string& name, const std::string& what) {
+Status BadDataError(const std::string& name, const std::string& what) {
   return Status(Code::kBadData, name + ": " + what);
 }
 
-// Big-endian.
+// Reads a big-endian 32-bit number.
 uint32_t ReadWord(const std::string& bytes, size_t at) {
   uint32_t word = 0;
   for (size_t i = 0; i < 4; ++i) word = word << 8 | static_cast<uint8_t>(bytes[at + i]);
@@ -62,23 +62,25 @@ const char* TypeName(uint8_t type) {
 // Checks the first word; returns the number of dimensions.
 Result<size_t> ParseMagic(const std::string& bytes, const std::string& name) {
   if (bytes.size() < kMagicBytes) {
-    return Bad(name, "truncated: " + std::to_string(bytes.size()) +
-                         " bytes, shorter than any IDX header; get it again");
+    return BadDataError(name, "truncated: " + std::to_string(bytes.size()) +
+                                  " bytes, shorter than any IDX header; get it again");
   }
   const uint32_t magic = ReadWord(bytes, 0);
   const uint8_t type = magic >> 8 & 0xff;
   const size_t dims = magic & 0xff;
   if (magic >> 16 != 0 || TypeName(type) == nullptr) {
-    return Bad(name, "not an IDX file: it begins with " + HexWord(magic) +
-                         ", expected 0x00000803 (images) or 0x00000801 (labels)");
+    return BadDataError(name, "not an IDX file: it begins with " + HexWord(magic) +
+                                  ", expected 0x00000803 (images) or 0x00000801 (labels)");
   }
   if (type != kUnsignedByte) {
-    return Bad(name, "an IDX file of type " + std::string(TypeName(type)) + " (it begins with " +
-                         HexWord(magic) + "), expected unsigned bytes (0x000008..)");
+    return BadDataError(name, "an IDX file of type " + std::string(TypeName(type)) +
+                                  " (it begins with " + HexWord(magic) +
+                                  "), expected unsigned bytes (0x000008..)");
   }
   if (dims < 1 || dims > kMaxDims) {
-    return Bad(name, "an IDX file of " + std::to_string(dims) + " dimensions (it begins with " +
-                         HexWord(magic) + "), expected 1 to 4");
+    return BadDataError(name, "an IDX file of " + std::to_string(dims) +
+                                  " dimensions (it begins with " + HexWord(magic) +
+                                  "), expected 1 to 4");
   }
   return dims;
 }
@@ -100,25 +102,28 @@ Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name) {
   if (!dims.ok()) return dims.status();
   const size_t header = kMagicBytes + 4 * *dims;
   if (bytes.size() < header) {
-    return Bad(name, "truncated: " + std::to_string(bytes.size()) + " bytes, but the header of " +
-                         std::to_string(*dims) + " dimensions alone takes " +
-                         std::to_string(header) + "; get it again");
+    return BadDataError(name, "truncated: " + std::to_string(bytes.size()) +
+                                  " bytes, but the header of " + std::to_string(*dims) +
+                                  " dimensions alone takes " + std::to_string(header) +
+                                  "; get it again");
   }
   IdxArray array;
   for (size_t d = 0; d < *dims; ++d) array.dims.push_back(ReadWord(bytes, kMagicBytes + 4 * d));
   const std::string shape = ShapeText(array.dims);
   for (const uint32_t dim : array.dims) {
-    if (dim == 0) return Bad(name, "a dimension of zero (" + shape + "): there is nothing in it");
+    if (dim == 0)
+      return BadDataError(name, "a dimension of zero (" + shape + "): there is nothing in it");
   }
   const uint64_t values = CountValues(array.dims);
   if (values > kMaxBytes) {
-    return Bad(name, "the header promises " + shape + " values, more than the 4 GiB allowed");
+    return BadDataError(name,
+                        "the header promises " + shape + " values, more than the 4 GiB allowed");
   }
   const uint64_t held = bytes.size() - header;
   const std::string seen = "the header promises " + shape + " = " + std::to_string(values) +
                            " values, " + std::to_string(held) + " follow; get it again";
-  if (held < values) return Bad(name, "truncated: " + seen);
-  if (held > values) return Bad(name, "bytes after the end: " + seen);
+  if (held < values) return BadDataError(name, "truncated: " + seen);
+  if (held > values) return BadDataError(name, "bytes after the end: " + seen);
   array.values.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
   return array;
 }
@@ -140,7 +145,7 @@ Result<IdxArray> ReadIdx(const std::string& path) {
     if (!unpacked.ok()) return unpacked.status();
     bytes = std::move(*unpacked);
   } else if (!plain && !bytes.starts_with('\0')) {
-    return Bad(name, "not gzip: it does not begin with 1f 8b; get it again");
+    return BadDataError(name, "not gzip: it does not begin with 1f 8b; get it again");
   }
   return ParseIdx(bytes, name);
 }

@@ -16,14 +16,14 @@ namespace {
 // Upper bound of the pixels that one byte of data can code; a header that claims more is invalid.
 constexpr uint64_t kMaxPixelsPerByte = 4096;
 
-struct Errors {
+struct ErrorState {
   jpeg_error_mgr manager;  // must be first: libjpeg passes its address back
   jmp_buf out;
   char text[JMSG_LENGTH_MAX];
 };
 
 [[noreturn]] void JumpOut(j_common_ptr info) {
-  auto* errors = reinterpret_cast<Errors*>(info->err);
+  auto* errors = reinterpret_cast<ErrorState*>(info->err);
   (*info->err->format_message)(info, errors->text);
   longjmp(errors->out, 1);
 }
@@ -38,7 +38,7 @@ void OnWarning(j_common_ptr info, int level) {
 
 void CountScans(j_common_ptr info) {
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxJpegScans) return;
-  auto* errors = reinterpret_cast<Errors*>(info->err);
+  auto* errors = reinterpret_cast<ErrorState*>(info->err);
   std::snprintf(errors->text, sizeof errors->text, "more than %d scans", kMaxJpegScans);
   longjmp(errors->out, 1);
 }
@@ -115,27 +115,29 @@ class Decompressor {
     }
   }
 
-  Errors errors_{};
+  ErrorState errors_{};
   jpeg_progress_mgr progress_{};
   jpeg_decompress_struct info_{};
 };
 
-Status Bad(const std::string& what) { return Status(Code::kBadData, "damaged JPEG: " + what); }
+Status BadDataError(const std::string& what) {
+  return Status(Code::kBadData, "damaged JPEG: " + what);
+}
 
 }  // namespace
 
 Status DecodeJpeg(std::span<const uint8_t> bytes, Image* image) {
   Decompressor decompressor;
-  if (!decompressor.Begin(bytes)) return Bad(decompressor.text());
+  if (!decompressor.Begin(bytes)) return BadDataError(decompressor.text());
   const uint32_t height = decompressor.height(), width = decompressor.width();
   const uint64_t pixels = uint64_t{height} * width;
   if (pixels > kMaxPixels || pixels / kMaxPixelsPerByte > bytes.size()) {
-    return Bad(
+    return BadDataError(
         Cat("its header promises ", width, " x ", height, " pixels in ", bytes.size(), " bytes"));
   }
   image->Resize(decompressor.gray() ? 1 : 3, height, width);
   std::vector<uint8_t> row(size_t{4} * width);
-  if (!decompressor.Finish(row.data(), image)) return Bad(decompressor.text());
+  if (!decompressor.Finish(row.data(), image)) return BadDataError(decompressor.text());
   return Ok();
 }
 

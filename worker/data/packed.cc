@@ -32,14 +32,16 @@ class PackedDataset : public Dataset {
     const PackedEntry& entry = entries_[i];
     bytes->resize(entry.bytes);
     if (file_.ReadAt(entry.offset, *bytes) != entry.bytes)
-      return Bad(Cat("image ", i, " cannot be read: the file is shorter than it was"));
+      return BadDataError(Cat("image ", i, " cannot be read: the file is shorter than it was"));
     if (Digest(*bytes) != entry.digest)
-      return Bad(Cat("the digest of image ", i, " does not match its bytes", kPackAgain));
+      return BadDataError(Cat("the digest of image ", i, " does not match its bytes", kPackAgain));
     return Ok();
   }
 
  private:
-  Status Bad(const std::string& what) const { return Status(Code::kBadData, path_ + ": " + what); }
+  Status BadDataError(const std::string& what) const {
+    return Status(Code::kBadData, path_ + ": " + what);
+  }
   Result<PackedHeader> ReadHeader() const;
   Status CheckSections(const PackedHeader& header) const;
   Status ReadIndex(const PackedHeader& header);
@@ -66,23 +68,25 @@ Result<PackedHeader> PackedDataset::ReadHeader() const {
   PackedHeader header;
   const size_t got = file_.ReadAt(0, {reinterpret_cast<uint8_t*>(&header), sizeof header});
   if (got < sizeof header) {
-    return Bad(Cat("truncated: ", got, " bytes, shorter than the header of a packed file (",
-                   sizeof header, ")", kPackAgain));
+    return BadDataError(Cat("truncated: ", got,
+                            " bytes, shorter than the header of a packed file (", sizeof header,
+                            ")", kPackAgain));
   }
   if (std::memcmp(header.magic, kPackedMagic, sizeof header.magic) != 0) {
-    return Bad(Cat("not a packed file: it begins with \"",
-                   Printable({header.magic, sizeof header.magic}), "\", expected \"", kPackedMagic,
-                   "\""));
+    return BadDataError(Cat("not a packed file: it begins with \"",
+                            Printable({header.magic, sizeof header.magic}), "\", expected \"",
+                            kPackedMagic, "\""));
   }
   if (header.version != kPackedVersion) {
-    return Bad(Cat("version ", header.version, " of packed files; this program knows ",
-                   kPackedVersion, kPackAgain));
+    return BadDataError(Cat("version ", header.version, " of packed files; this program knows ",
+                            kPackedVersion, kPackAgain));
   }
   if (Digest(AsBytes(&header, offsetof(PackedHeader, header_digest))) != header.header_digest)
-    return Bad(Cat("the digest of the header does not match", kPackAgain));
+    return BadDataError(Cat("the digest of the header does not match", kPackAgain));
   if (header.file_bytes != file_.size()) {
-    return Bad(Cat("the header promises ", header.file_bytes, " bytes, the file has ", file_.size(),
-                   file_.size() < header.file_bytes ? ": truncated" : "", kPackAgain));
+    return BadDataError(Cat("the header promises ", header.file_bytes, " bytes, the file has ",
+                            file_.size(), file_.size() < header.file_bytes ? ": truncated" : "",
+                            kPackAgain));
   }
   return header;
 }
@@ -93,13 +97,13 @@ Status PackedDataset::CheckSections(const PackedHeader& header) const {
   const auto inside = [size](uint64_t begin, uint64_t bytes) {
     return begin >= kPackedHeader && begin <= size && bytes <= size - begin;
   };
-  if (header.count == 0) return Bad("holds no images");
+  if (header.count == 0) return BadDataError("holds no images");
   if (header.count > kMaxImages || header.index_bytes != header.count * kPackedEntry ||
       !inside(header.index_begin, header.index_bytes) ||
       !inside(header.names_begin, header.names_bytes) || header.encoded > 1 ||
       header.classes == 0 || header.classes > kMaxClasses ||
       (header.encoded == 0 && (header.channels == 0 || header.channels > 1024))) {
-    return Bad(Cat("the numbers of its header are inconsistent", kPackAgain));
+    return BadDataError(Cat("the numbers of its header are inconsistent", kPackAgain));
   }
   return Ok();
 }
@@ -108,9 +112,9 @@ Status PackedDataset::ReadIndex(const PackedHeader& header) {
   entries_.resize(header.count);
   const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(entries_.data()), header.index_bytes);
   if (file_.ReadAt(header.index_begin, into) != into.size())
-    return Bad("cannot be read completely");
+    return BadDataError("cannot be read completely");
   if (Digest(into) != header.index_digest)
-    return Bad(Cat("the digest of the index does not match", kPackAgain));
+    return BadDataError(Cat("the digest of the index does not match", kPackAgain));
   labels.resize(header.count);
   sizes.resize(header.count);
   for (uint64_t i = 0; i < header.count; ++i) {
@@ -128,9 +132,9 @@ Status PackedDataset::CheckEntry(const PackedHeader& header, uint64_t i) const {
       entry.bytes > header.index_begin - entry.offset || entry.bytes > kMaxEncodedBytes ||
       entry.label >= header.classes || pixels == 0 || pixels > kMaxPixels ||
       (header.encoded == 0 && pixels * header.channels != entry.bytes)) {
-    return Bad(Cat("image ", i, " of its index does not fit (", entry.bytes, " bytes at ",
-                   entry.offset, ", label ", entry.label, ", ", entry.width, " x ", entry.height,
-                   ")", kPackAgain));
+    return BadDataError(Cat("image ", i, " of its index does not fit (", entry.bytes, " bytes at ",
+                            entry.offset, ", label ", entry.label, ", ", entry.width, " x ",
+                            entry.height, ")", kPackAgain));
   }
   return Ok();
 }
@@ -140,9 +144,9 @@ Status PackedDataset::ReadNames(const PackedHeader& header) {
   std::string text(header.names_bytes, '\0');
   const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(text.data()), text.size());
   if (file_.ReadAt(header.names_begin, into) != into.size())
-    return Bad("cannot be read completely");
+    return BadDataError("cannot be read completely");
   if (Digest(text) != header.names_digest)
-    return Bad(Cat("the digest of the class names does not match", kPackAgain));
+    return BadDataError(Cat("the digest of the class names does not match", kPackAgain));
   size_t at = 0;
   while (at < text.size()) {
     uint32_t bytes = 0;
@@ -154,7 +158,7 @@ Status PackedDataset::ReadNames(const PackedHeader& header) {
     at += bytes;
   }
   if (at == text.size() && names.size() == classes) return Ok();
-  return Bad(
+  return BadDataError(
       Cat("the names of its ", classes, " classes do not fit into their section", kPackAgain));
 }
 

@@ -17,7 +17,7 @@ namespace {
 // Deflate expands a byte to at most 1032 bytes; a header that claims more is invalid.
 constexpr uint64_t kMaxExpansion = 1032;
 constexpr uint32_t kMaxSide = 1u << 26;
-constexpr size_t kMaxChunk = size_t{8} << 20;  // of a chunk that contains no pixels
+constexpr size_t kMaxChunk = size_t{8} << 20;  // bytes of a chunk without pixels
 
 // State that libpng's callbacks reach: where to jump on error, and the unread input.
 struct ReadState {
@@ -98,27 +98,30 @@ class Decompressor {
   uint64_t bytes_promised_ = 0;
 };
 
-Status Bad(const std::string& what) { return Status(Code::kBadData, "damaged PNG: " + what); }
+Status BadDataError(const std::string& what) {
+  return Status(Code::kBadData, "damaged PNG: " + what);
+}
 
 }  // namespace
 
 Status DecodePng(std::span<const uint8_t> bytes, Image* image) {
   Decompressor decompressor(bytes);
-  if (!decompressor.Begin()) return Bad(decompressor.text());
+  if (!decompressor.Begin()) return BadDataError(decompressor.text());
   const uint32_t height = decompressor.height(), width = decompressor.width();
   if (uint64_t{height} * width > kMaxPixels ||
       decompressor.bytes_promised() / kMaxExpansion > bytes.size()) {
-    return Bad(
+    return BadDataError(
         Cat("its header promises ", width, " x ", height, " pixels in ", bytes.size(), " bytes"));
   }
-  if (!decompressor.Update()) return Bad(decompressor.text());
+  if (!decompressor.Update()) return BadDataError(decompressor.text());
   const size_t row_bytes = decompressor.row_bytes();
   const uint32_t channels = decompressor.channels();
-  if (channels != 1 && channels != 3) return Bad(Cat(channels, " channels; expected 1 or 3"));
+  if (channels != 1 && channels != 3)
+    return BadDataError(Cat(channels, " channels; expected 1 or 3"));
   std::vector<uint8_t> interleaved(row_bytes * height);
   std::vector<png_bytep> rows(height);
   for (uint32_t y = 0; y < height; ++y) rows[y] = interleaved.data() + y * row_bytes;
-  if (!decompressor.Finish(rows.data())) return Bad(decompressor.text());
+  if (!decompressor.Finish(rows.data())) return BadDataError(decompressor.text());
   image->Resize(channels, height, width);
   const uint64_t plane = image->plane();
   for (uint32_t y = 0; y < height; ++y) {

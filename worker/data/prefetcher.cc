@@ -34,7 +34,7 @@ struct Prefetcher::Impl {
         as_bytes(options.as_bytes),
         pin(options.pin),
         step(options.first_step) {
-    for (uint32_t i = 0; i < std::max(options.depth, 1u) + 1; ++i)  // and the current one
+    for (uint32_t i = 0; i < std::max(options.depth, 1u) + 1; ++i)  // + 1: the current batch
       free.push_back(std::make_unique<PendingBatch>());
     for (uint32_t i = 0; i < std::max(options.threads, 1u); ++i)
       threads.emplace_back(Cat("data ", i), [this] { Run(); });

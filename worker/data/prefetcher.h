@@ -13,7 +13,8 @@ namespace tern::data {
 
 struct Batch {
   uint64_t step = 0;
-  // [B / N, C, H, W]: floats, or bytes and the draws that turn them into floats (Samples::rule).
+  // [B / N, C, H, W] for a total batch of B and N workers: floats, or bytes and the draws that turn
+  // them into floats (Samples::rule).
   std::vector<float> images;
   std::vector<uint8_t> bytes;
   std::vector<kernels::PixelDraws> draws;  // [B / N]

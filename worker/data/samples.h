@@ -14,7 +14,7 @@ namespace tern::data {
 class Samples {
  public:
   // Takes ownership of `dataset`. kBadData, with the key to set, if its images do not all get one
-  // size; kBadJob as in Augmenter.
+  // size; kBadJob as from Augmenter::Make.
   static Result<std::unique_ptr<Samples>> Make(std::unique_ptr<const Dataset> dataset,
                                                const pb::Data& data, uint64_t seed, Split split);
   // Reads the split with ReadDataset first.
@@ -33,12 +33,12 @@ class Samples {
     Image image;
     Augmenter::Workspace workspace;
   };
-  // Writes the floats of `sample` to out[image_size()]. A damaged image is logged, counted and
+  // Writes the floats of `sample` to out[0, image_size()). A damaged image is logged, counted and
   // replaced by the next one of the set; kBadData once more than data.max_corrupt are damaged. Any
   // thread.
   Status Fill(const Augmenter::SampleId& sample, Scratch* scratch, float* out,
               uint32_t* label) const;
-  // The same as bytes, which `rule` turns into floats.
+  // The same as bytes, which rule() turns into floats.
   Status FillBytes(const Augmenter::SampleId& sample, Scratch* scratch, uint8_t* out,
                    kernels::PixelDraws* draws, uint32_t* label) const;
   const kernels::PixelRule& rule() const { return augmenter_.rule(); }

@@ -39,7 +39,7 @@ class BucketList {
   explicit BucketList(pb::HistogramProto* out) : out_(*out) {}
 
   // Appends the next bucket, in ascending order. Of the empty buckets before the first value
-  // only the last is kept, because its limit is where the first one begins.
+  // only the last is kept, because its limit is where the first bucket with values begins.
   void Add(double limit, uint64_t count) {
     const int last = out_.bucket_size() - 1;
     if (count == 0 && last >= 0 && out_.bucket(last) == 0) {
