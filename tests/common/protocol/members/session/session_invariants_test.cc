@@ -29,7 +29,7 @@ namespace {
 using testing::HasSubstr;
 using SessionPhase = Session::Phase;
 
-// Rank 1, incarnation 11, of a job with one shard and one data lane; it runs.
+// A running session: worker 1, incarnation 11, in a job with one shard that has one data lane.
 class SessionInvariants : public testing::Test {
  protected:
   void SetUp() override {
@@ -44,13 +44,13 @@ class SessionInvariants : public testing::Test {
     session_ = std::make_unique<Session>(std::move(options));
     peer_ = std::make_unique<SessionPeer>(session_.get());
     SessionActions out;
-    session_->Start(kEight, &out);
+    session_->Start(kStart, &out);
     for (uint32_t lane : {0, 1}) {
       Message message;
       message.head.mutable_welcome()->set_incarnation(70);
       message.head.mutable_welcome()->set_epoch(1);
       if (lane == 0) message.head.mutable_welcome()->add_data_ports(5000);
-      session_->OnMessage({0, lane}, message, kEight, &out);
+      session_->OnMessage({0, lane}, message, kStart, &out);
     }
     ASSERT_EQ(session_->phase(), SessionPhase::kRunning);
     ASSERT_EQ(session_->Check().message(), "");
@@ -61,7 +61,7 @@ class SessionInvariants : public testing::Test {
     return status.message();
   }
 
-  static constexpr Time kEight = milliseconds(8000);
+  static constexpr Time kStart = milliseconds(8000);
   std::unique_ptr<Session> session_;
   std::unique_ptr<SessionPeer> peer_;
 };
