@@ -468,7 +468,7 @@ TEST(Qsgd, InvalidCodesAreRefused) {
   ASSERT_EQ(good.size(), 2u * 4 + 3);
   EXPECT_EQ(AddedAlone(*codec, good, 6), Code::kOk);
   for (const float norm : {kInfinity, -kInfinity, std::nanf(""), -1.0f, -0.0f, 0.0f}) {
-    std::vector<uint8_t> bad = good;  // zero norms: nor are all-zero levels
+    std::vector<uint8_t> bad = good;  // norm 0 would need width 0
     std::memcpy(bad.data() + 4, &norm, sizeof norm);
     EXPECT_EQ(AddedAlone(*codec, bad, 6), Code::kMismatch) << norm;
     std::vector<float> values(6);

@@ -146,8 +146,7 @@ TEST_F(FollowerTest, GreetsAgainAfterARestartOfShard0) {
   follower_->OnShard0Disconnected();
   EXPECT_EQ(Count(Timer(milliseconds(100)), Type::kConnectShard0), 1);
   EXPECT_EQ(Count(Timer(milliseconds(2900)), Type::kConnectShard0), 0);
-  EXPECT_EQ(Count(Timer(milliseconds(200)), Type::kConnectShard0),
-            1);  // shard 0 is silent
+  EXPECT_EQ(Count(Timer(milliseconds(200)), Type::kConnectShard0), 1);  // shard 0 is silent
 }
 
 TEST_F(FollowerTest, GivesShard0ItsTimeToReturn) {

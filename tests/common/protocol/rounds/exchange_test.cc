@@ -304,7 +304,7 @@ class UnsolicitedTest : public ClockExchangeTest {
     exchange_ = Exchange(options);
     Up(7);
   }
-  static pb::Outcome Of(uint64_t round, const std::string& who) {
+  static pb::Outcome OutcomeOf(uint64_t round, const std::string& who) {
     pb::Outcome outcome;
     outcome.mutable_of_round()->set_round(round);
     outcome.mutable_of_round()->set_contributor_bits(who);
@@ -313,9 +313,9 @@ class UnsolicitedTest : public ClockExchangeTest {
 };
 
 TEST_F(UnsolicitedTest, DeliversWhatItHasNotContributedToOnce) {
-  EXPECT_EQ(Answer(Of(1, "\x01")).size(), 1u);
-  EXPECT_TRUE(Answer(Of(1, "\x01")).empty());
-  pb::Outcome outcome = Of(1, "\x01");
+  EXPECT_EQ(Answer(OutcomeOf(1, "\x01")).size(), 1u);
+  EXPECT_TRUE(Answer(OutcomeOf(1, "\x01")).empty());
+  pb::Outcome outcome = OutcomeOf(1, "\x01");
   outcome.set_bucket(2);
   EXPECT_TRUE(Answer(outcome).empty());  // not in the plan
   outcome.set_bucket(1);
@@ -325,7 +325,7 @@ TEST_F(UnsolicitedTest, DeliversWhatItHasNotContributedToOnce) {
 }
 
 TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
-  Answer(Of(1, "\x01"));
+  Answer(OutcomeOf(1, "\x01"));
   const Out out = Push(0, "abc");
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].message.head.push().late().round(), 1u);
@@ -334,20 +334,20 @@ TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
   EXPECT_TRUE(exchange_.idle());
   Push(1, "abc");
   Out more;
-  pb::Outcome outcome = Of(1, "\x07");  // bits of ranks 0 to 2
+  pb::Outcome outcome = OutcomeOf(1, "\x07");  // bits of ranks 0 to 2
   outcome.set_bucket(1);
   EXPECT_EQ(exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart, &more).size(),
             1u);
   EXPECT_EQ(exchange_.late(), 1u);
   Push(0, "abc", 2);
-  Answer(Of(2, "\x08"));  // bit of rank 3, this worker: in time
+  Answer(OutcomeOf(2, "\x08"));  // bit of rank 3, this worker: in time
   EXPECT_EQ(exchange_.late(), 1u);
 }
 
 TEST_F(UnsolicitedTest, GivesFiguresToThoseWhoGaveSome) {
   Out out;
   Up(7, kControl);
-  const pb::Outcome outcome = Of(1, "\x01");
+  const pb::Outcome outcome = OutcomeOf(1, "\x01");
   EXPECT_TRUE(
       exchange_.OnOutcome(kControl, Kind::kFigures, outcome, Text("f"), kStart, &out).empty());
   exchange_.Contribute({Kind::kFigures, 0, 0}, kControl, InRound{1, Text("mine")}, kStart, &out);

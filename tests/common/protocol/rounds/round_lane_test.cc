@@ -498,8 +498,7 @@ TEST_F(RoundLaneTest, WithoutASafeguardDoesWhatItGuardsAgainst) {
   Join();
   Push(0, 1, 0);
   Push(0, 1, 0);
-  EXPECT_EQ(View(First(100, pb::Envelope::kSum, Push(1, 1, 0)).payload),
-            "xxx");  // rank 0 twice
+  EXPECT_EQ(View(First(100, pb::Envelope::kSum, Push(1, 1, 0)).payload), "xxx");  // rank 0 twice
   options.safeguards = {};
   options.safeguards.keep_until_applied = false;
   Make(options);

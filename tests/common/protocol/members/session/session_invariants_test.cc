@@ -55,7 +55,7 @@ class SessionInvariants : public testing::Test {
     ASSERT_EQ(session_->phase(), SessionPhase::kRunning);
     ASSERT_EQ(session_->Check().message(), "");
   }
-  std::string Broken() const {
+  std::string BrokenInvariant() const {
     const Status status = session_->Check();
     EXPECT_EQ(status.code(), Code::kInternal);
     return status.message();
@@ -68,26 +68,26 @@ class SessionInvariants : public testing::Test {
 
 TEST_F(SessionInvariants, OneThatRunsWithoutState) {
   peer_->LoseState();
-  EXPECT_EQ(Broken(), "session: running, and has no state");
+  EXPECT_EQ(BrokenInvariant(), "session: running, and has no state");
 }
 
 TEST_F(SessionInvariants, OneThatFetchesWhatItHas) {
   peer_->SetPhase(SessionPhase::kFetching);
-  EXPECT_EQ(Broken(), "session: fetching, and has state");
+  EXPECT_EQ(BrokenInvariant(), "session: fetching, and has state");
   peer_->SetPhase(SessionPhase::kInstalling);
-  EXPECT_EQ(Broken(), "session: installing, and has state");
+  EXPECT_EQ(BrokenInvariant(), "session: installing, and has state");
 }
 
 TEST_F(SessionInvariants, OneThatFetchesUnasked) {
   peer_->SetPhase(SessionPhase::kFetching);
   peer_->LoseState();
   peer_->ForgetWelcome();
-  EXPECT_EQ(Broken(), "session: fetching, and shard 0 has said no Welcome");
+  EXPECT_EQ(BrokenInvariant(), "session: fetching, and shard 0 has said no Welcome");
 }
 
 TEST_F(SessionInvariants, OneThatJoinsThoughAllLinksAreUp) {
   peer_->SetPhase(SessionPhase::kJoining);
-  EXPECT_EQ(Broken(), "session: joining, and all its links are up");
+  EXPECT_EQ(BrokenInvariant(), "session: joining, and all its links are up");
 }
 
 TEST_F(SessionInvariants, SnapshotsOfAStateThatItHasNot) {
@@ -98,18 +98,18 @@ TEST_F(SessionInvariants, SnapshotsOfAStateThatItHasNot) {
   EXPECT_TRUE(peer_->giver().OnWant(want, &piece));
   peer_->SetPhase(SessionPhase::kLeaving);
   peer_->LoseState();
-  EXPECT_EQ(Broken(), "session: has no state, and keeps 1 snapshots of it");
+  EXPECT_EQ(BrokenInvariant(), "session: has no state, and keeps 1 snapshots of it");
 }
 
 TEST_F(SessionInvariants, ALinkThatIsUpHereAlone) {
   peer_->exchange().OnLaneDown({0, 1});
-  EXPECT_EQ(Broken(), "link 0.1: is up, and down for the exchange");
+  EXPECT_EQ(BrokenInvariant(), "link 0.1: is up, and down for the exchange");
 }
 
 TEST_F(SessionInvariants, ADataLinkWithoutAWelcome) {
   peer_->link({0, 0}) = Links::State::kGreeting;
   peer_->links().shard(0).incarnation = 0;
-  EXPECT_EQ(Broken(), "link 0.1: is up, and shard 0 has said no Welcome");
+  EXPECT_EQ(BrokenInvariant(), "link 0.1: is up, and shard 0 has said no Welcome");
 }
 
 TEST_F(SessionInvariants, ArrowsThatAreNotDrawn) {

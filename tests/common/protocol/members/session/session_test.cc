@@ -126,8 +126,7 @@ TEST_F(SessionTest, FetchesStateAfterGreetingEveryLane) {
   EXPECT_TRUE(Sent(pb::Envelope::kStateWant, Welcome({1, 1}, 71)).empty());
   EXPECT_EQ(Sent(pb::Envelope::kStateWant, Welcome({1, 2}, 71)).size(), 1u);
   EXPECT_EQ(session_->phase(), Phase::kFetching);
-  EXPECT_EQ(Sent(pb::Envelope::kStateWant, Timer(milliseconds(300))).size(),
-            1u);  // again
+  EXPECT_EQ(Sent(pb::Envelope::kStateWant, Timer(milliseconds(300))).size(), 1u);  // again
   Message message;
   pb::StatePiece* piece = message.head.mutable_state_piece();
   piece->set_incarnation(11);
