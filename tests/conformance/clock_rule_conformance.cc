@@ -92,7 +92,7 @@ class Drill {
     }
     return EncodePush(job_, *chunk_, values, rank, worker.clock + 1);
   }
-  // The same with one value that is not finite, in the chunk's last tensor.
+  // A push whose last element is `value`, for example infinity.
   Bytes PushWith(float value) const {
     std::vector<float> values(job_.table.total, 0.5f);
     values[chunk_->begin + chunk_->count - 1] = value;
@@ -102,7 +102,7 @@ class Drill {
     ++held_[rank].clock;
     return rule_->Push(rank, held_[rank].version, payload);
   }
-  // As a worker that says what it holds; takes the answer.
+  // The worker `rank` pulls, says which version it holds, and applies the answer.
   ClockCell::Answer Pull(uint32_t rank) {
     ClockCell::Answer answer = rule_->Pull(rank, held_[rank].version);
     Take(rank, answer);
@@ -135,7 +135,7 @@ class Drill {
   uint64_t version(uint32_t rank) const { return held_[rank].version; }
   const protocol::Chunk& chunk() const { return *chunk_; }
   ClockRule& rule() { return *rule_; }
-  // The steps of which the rule asked the rate; it forgets them.
+  // The steps whose learning rate the rule has asked for since the last call.
   std::vector<uint64_t> Asked() { return std::exchange(asked_, {}); }
 
  private:
@@ -188,7 +188,7 @@ TEST_P(ClockRuleConformance, RefusedPushesChangeNothing) {
   refuses(drill_.PushWith(infinity), "infinite");
   refuses(drill_.PushWith(-infinity), "minus infinite");
 
-  Drill other(*job_);  // which never saw them
+  Drill other(*job_);  // gets no invalid push
   other.PushOn(0, 7);
   drill_.TakeWorkersOf(other);
   EXPECT_EQ(drill_.PushOn(7, kSomePushes), other.PushOn(7, kSomePushes));
@@ -302,7 +302,7 @@ TEST_P(ClockRuleConformance, TheRateIsThatOfTheGlobalStep) {
   }
 }
 
-// As a lane runs it: with a bound, a worker waits that is farther ahead of the slowest.
+// In a lane: if the algorithm has a bound, a worker that is farther ahead of the slowest must wait.
 TEST_P(ClockRuleConformance, AWorkerIsAheadOfTheSlowestAsFarAsTheBoundAllows) {
   const std::optional<uint64_t> bound = algorithm::FactsOf(job_->job).bound;
   ClockDrill lane(*job_);

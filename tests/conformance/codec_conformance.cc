@@ -293,7 +293,7 @@ TEST_P(CodecConformance, AppendsToTheBuffer) {
   noise.round = 3;
   codec_->Encode(round.gradients[0].data(), {2, 70 % 13, 70}, round.prepared[0], noise, &bytes);
   const auto sum = codec_->NewAccumulator({0, 0, 70}, 1);
-  // Also at an odd address.
+  // The code is valid at any address, here one that is not a multiple of 4.
   ASSERT_TRUE(sum->Add(0, std::span(bytes).subspan(3)).ok());
   const size_t payload_end = bytes.size();
   sum->EncodeSum(&bytes);

@@ -69,7 +69,7 @@ class DataConformance : public testing::TestWithParam<FormatCase> {
       ASSERT_EQ(image.height, 32u);
       ASSERT_EQ(image.width, 32u);
       std::vector<uint8_t> pixels = expected[i].image.pixels;
-      pixels.resize(image.pixels.size());  // of a gray set: the one channel
+      pixels.resize(image.pixels.size());  // of a gray set: one channel only
       ASSERT_EQ(image.pixels, pixels) << "image " << i;
     }
   }
@@ -175,7 +175,7 @@ TEST_P(DataConformance, NamesTheImageWhoseLabelIsTooLarge) {
   const auto paths = WriteSplit(GetParam(), Split::kTrain, images, folder_);
   const Status status = ReadAll();
   EXPECT_EQ(status.code(), Code::kBadData);
-  // Which of the files it is in, and where.
+  // The message names the file of the label, and its place in that file.
   const size_t per_file = kTrainImages / paths.size();
   EXPECT_THAT(status.message(), HasSubstr(paths[5 / per_file]));
   EXPECT_THAT(status.message(), HasSubstr("image " + std::to_string(5 % per_file)));
@@ -212,7 +212,7 @@ TEST_P(DataConformance, AnyThreadsReadTheSame) {
       Image image;
       int equal = 0;
       for (size_t k = 0; k < 4 * kTrainImages; ++k) {
-        const size_t i = (k * (2 * t + 1) + t) % kTrainImages;  // each in another order
+        const size_t i = (k * (2 * t + 1) + t) % kTrainImages;  // another order per thread
         if (!set->Decode(i, &image).ok()) continue;
         std::vector<uint8_t> pixels = train_[i].image.pixels;
         pixels.resize(image.pixels.size());
@@ -226,7 +226,7 @@ TEST_P(DataConformance, AnyThreadsReadTheSame) {
 }
 
 TEST_P(DataConformance, BatchesDoNotDependOnTheNumberOfThreads) {
-  data_.set_threads(4);  // scanning
+  data_.set_threads(4);  // for reading the set
   const auto scanned = ReadSamples();
   data_.set_threads(1);
   const auto samples = ReadSamples();

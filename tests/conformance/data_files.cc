@@ -50,7 +50,7 @@ std::vector<std::string> WriteIdx(bool gzip, Split split, const Images& images,
           folder.Write(stem + "-labels-idx1-ubyte" + end, packed(IdxBytes({count}, labels)))};
 }
 
-// An equal part of the images in each of the files.
+// Writes an equal part of the images into each file of the format.
 std::vector<std::string> WriteCifar(const CifarForm& form, Split split, const Images& images,
                                     const TempFolder& folder) {
   std::istringstream list(split == Split::kTrain ? form.train_files : form.test_files);

@@ -26,10 +26,10 @@ struct FormatCase {
   std::string name;  // letters and digits
   pb::Data::Format format = pb::Data::idx;
   bool second_form = false;  // idx: gzip; packed: pixels
-  // What the format has.
+  // Properties of the format.
   bool gray = false;                        // one channel only
-  bool one_file_per_image = false;          // whoever removes a file removes an image
-  std::optional<uint32_t> too_large_label;  // the smallest that a file may not hold, if any
+  bool one_file_per_image = false;          // removing a file removes an image
+  std::optional<uint32_t> too_large_label;  // the smallest invalid label, if any
 };
 // Every value of data.format, in each form.
 std::vector<FormatCase> AllFormats();

@@ -50,8 +50,8 @@ void ExpectNear(std::span<const float> seen, std::span<const float> expected, do
 
 // --- Shapes
 
-// The net up to layer `last` and what it reads, and behind it a dense layer "probe", with as many
-// outputs as there are classes.
+// Layer `last` of the net, all layers that it depends on, and then a dense layer "probe" with
+// `classes` outputs.
 pb::NetDef CutAfter(const pb::NetDef& net, int last, uint32_t classes) {
   std::set<std::string> needed = {net.layers(last).output()};
   std::vector<pb::LayerDef> layers;
@@ -73,8 +73,8 @@ pb::NetDef CutAfter(const pb::NetDef& net, int last, uint32_t classes) {
   return *built;
 }
 
-// Sets the weights of a layer to 1 and 0: its outputs are inputs, from the first to the last, or
-// as many of them, spread evenly.
+// Sets the weights of a layer to 1 and 0 so that each output is one of its inputs. If it has fewer
+// outputs than inputs, those are spread evenly from the first input to the last.
 void SetToIdentity(Problem* problem, const std::string& layer) {
   for (const models::Parameter& p : problem->table.parameters) {
     if (!p.name.starts_with(layer + ".")) continue;
@@ -87,7 +87,7 @@ void SetToIdentity(Problem* problem, const std::string& layer) {
   }
 }
 
-// So the scores of the cut net are the layer's output.
+// Cuts the net after each layer. The probe copies that layer's output to the scores.
 TEST_P(LayerConformance, EveryLayerWritesTheShapeOfItsRule) {
   const pb::NetDef net = NetOf(GetParam());
   const auto shapes = *models::InferShapes(net);
@@ -107,11 +107,11 @@ TEST_P(LayerConformance, EveryLayerWritesTheShapeOfItsRule) {
 
 // --- Gradients
 
-// The first layers need no gradient of the data. With an identity in between that is trained, they
-// do: the gradients of all other parameters stay the same.
+// A net computes no gradient of the data. If a trained layer that is the identity comes first, the
+// next layers must compute one. The gradients of their parameters stay the same.
 TEST_P(LayerConformance, GradientsDoNotDependOnWhetherTheInputIsTrained) {
   pb::NetDef def = NetOf(GetParam());
-  // Draws depend on a layer's number, which the identity changes: so nothing is dropped.
+  // Dropout's draws depend on a layer's number, which the identity changes. So the rate is 0.
   for (pb::LayerDef& layer : *def.mutable_layers())
     if (layer.has_dropout()) layer.mutable_dropout()->set_rate(0);
   const Problem frozen(def, GetParam().batch);

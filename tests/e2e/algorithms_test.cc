@@ -110,7 +110,7 @@ TEST(Counted, EveryPushHasAStalenessWithinTheBoundOfSsp) {
   for (const auto& of_staleness : summary["staleness"]) pushes += of_staleness.get<uint64_t>();
   EXPECT_EQ(pushes, summary["exchanges"]);
   EXPECT_THAT(pushes, AllOf(Ge(60u), Le(66u)));
-  // Each of the two others is at most 1 + 1 clocks ahead of a pull and 2 more behind it.
+  // Between a worker's pull and its push, each of the two other workers makes at most 4 pushes.
   uint64_t above = 0;
   for (size_t i = 9; i < summary["staleness"].size(); ++i)
     above += summary["staleness"][i].get<uint64_t>();

@@ -50,7 +50,7 @@ Ends EndsOf(const TestJob& job) {
 }
 
 // The final weights of an undisturbed run.
-const Ends& Undisturbed() {
+const Ends& UndisturbedEnds() {
   static const Ends ends = [] {
     TestJob job(Ssgd());
     job.StartAll();
@@ -63,8 +63,9 @@ const Ends& Undisturbed() {
 void ExpectEndsUndisturbed(TestJob& job) {
   job.ExpectAllEnd(0);
   const Ends ends = EndsOf(job);
-  EXPECT_TRUE(ends.weights == Undisturbed().weights) << "other weights than without the fault";
-  EXPECT_TRUE(ends.average == Undisturbed().average) << "another average than without the fault";
+  EXPECT_TRUE(ends.weights == UndisturbedEnds().weights) << "other weights than without the fault";
+  EXPECT_TRUE(ends.average == UndisturbedEnds().average)
+      << "another average than without the fault";
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 

@@ -65,7 +65,8 @@ void RunUntil(TestJob& job, const JobOptions& options, uint64_t step,
   KillAll(job, options.servers, options.workers);
 }
 
-std::string Undisturbed(const JobOptions& options, const std::vector<std::string>& more = {}) {
+std::string UndisturbedWeights(const JobOptions& options,
+                               const std::vector<std::string>& more = {}) {
   TestJob job(options);
   job.StartAll(more);
   job.ExpectAllEnd(0);
@@ -101,7 +102,7 @@ TEST_P(KilledWhole, EndsWithTheSameBytes) {
   JobOptions options = Job(GetParam().yaml);
   options.model = GetParam().model;
   options.servers = GetParam().servers;
-  const std::string weights = Undisturbed(options, GetParam().set);
+  const std::string weights = UndisturbedWeights(options, GetParam().set);
   TestJob job(options);
   RunUntil(job, options, 20, GetParam().set);
   ExpectResumes(job, options, weights, GetParam().set);
@@ -113,7 +114,7 @@ constexpr char kBatchNormAndDropout[] =
     {name: dense1, dense: {outputs: 32}}, {name: relu2, relu: {}}, {name: drop, dropout: {rate: 0.3}},
     {name: scores, dense: {outputs: 10}}, {name: loss, softmax_loss: {}}]}})";
 
-// `exchange` and `train`, further words of those sections.
+// A case in which `set` are further settings, KEY=VALUE.
 Case Of(const std::string& name, const std::vector<std::string>& set) {
   return {.name = name, .yaml = "", .set = [&] {
             std::vector<std::string> words;
@@ -228,7 +229,7 @@ TEST_P(KilledAlone, TakesAllBackToTheSameBytes) {
       Job("faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: "
           "0.8}\n");
   options.servers = GetParam().servers;
-  const std::string weights = Undisturbed(options, GetParam().set);
+  const std::string weights = UndisturbedWeights(options, GetParam().set);
   TestJob job(options);
   job.StartAll(GetParam().set);
   for (uint32_t rank = 0; rank < options.workers; ++rank)
@@ -255,7 +256,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Checkpoints, ATruncatedOneIsRefusedAndThePreviousOneUsed) {
   const JobOptions options = Job();
-  const std::string weights = Undisturbed(options);
+  const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
   RunUntil(job, options, 30);
   const uint64_t newest = std::min(Newest(job, "worker.0"), Newest(job, "worker.1"));
@@ -298,7 +299,7 @@ class Mistaken : public testing::TestWithParam<Case> {};
 
 TEST_P(Mistaken, StartsAreRefusedByTheKeyThatDiffersAndLoseNothing) {
   const JobOptions options = Job();
-  const std::string weights = Undisturbed(options, GetParam().set);
+  const std::string weights = UndisturbedWeights(options, GetParam().set);
   TestJob job(options);
   RunUntil(job, options, 20, GetParam().set);
   const auto saved = AllSaved(job);
@@ -312,7 +313,7 @@ TEST_P(Mistaken, StartsAreRefusedByTheKeyThatDiffersAndLoseNothing) {
              Cat("worker.0 has checkpoints up to step ", newest,
                  " of another job: train.schedule.learning_rate was 0.01, is now 0.025"));
   ExpectSaid(job, options, "--set checkpoints.resume=false");
-  // The second time with `tern run`.
+  // The same with `tern run`.
   other.insert(other.begin(), {"run", job.job_file()});
   TestProgram& tern = job.StartTern(other);
   EXPECT_EQ(tern.Wait(), 65);
@@ -330,7 +331,7 @@ INSTANTIATE_TEST_SUITE_P(Each, Mistaken,
 
 TEST(Checkpoints, AMissingFolderIsRefusedAndAfterItsReturnTheJobEndsWithTheSameBytes) {
   const JobOptions options = Job();
-  const std::string weights = Undisturbed(options);
+  const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
   RunUntil(job, options, 20);
   const auto saved = AllSaved(job);
@@ -348,7 +349,7 @@ TEST(Checkpoints, AMissingFolderIsRefusedAndAfterItsReturnTheJobEndsWithTheSameB
 
 TEST(Checkpoints, AJobThatWritesNoneStillResumes) {
   const JobOptions options = Job();
-  const std::string weights = Undisturbed(options);
+  const std::string weights = UndisturbedWeights(options);
   const std::vector<std::string> none = {"--set", "checkpoints.every_steps=0"};
   TestJob job(options);
   RunUntil(job, options, 20);
@@ -383,7 +384,7 @@ TEST(Checkpoints, TheStartIsRefusedIfAllOfOneOwnerAreDamaged) {
 // With onebit, a server's checkpoint, too.
 TEST(Checkpoints, TwoStartsWithoutResumeKeepAllOldOnes) {
   const JobOptions options = Job("exchange: {codec: onebit}\n");
-  const std::string weights = Undisturbed(options);
+  const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
   RunUntil(job, options, 20);
   fs::create_directories(Folder(job, "worker.0.before"));
@@ -415,7 +416,7 @@ TEST(Checkpoints, TwoStartsWithoutResumeKeepAllOldOnes) {
 // no missing disk, so the start is not refused.
 TEST(Checkpoints, ARunWithoutACommonOneStartsAgain) {
   const JobOptions options = Job();
-  const std::string weights = Undisturbed(options);
+  const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
   RunUntil(job, options, 10);
   const uint64_t newest = Newest(job, "worker.0");
@@ -447,7 +448,7 @@ TEST(Checkpoints, ACompleteJobSaysSoAndWritesItsWeightsAgain) {
 
 TEST(Checkpoints, AStoppedJobContinuesWhereItStopped) {
   const JobOptions options = Job("", 300);
-  const std::string weights = Undisturbed(options);
+  const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(15));

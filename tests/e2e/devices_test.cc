@@ -137,14 +137,15 @@ class Killed : public testing::TestWithParam<Kind> {
     job.StartWorker(0, Words(GetParam(), false));
     job.StartWorker(1, Words(GetParam(), true), TERN_DEVICE_WORKER);
   }
-  static std::string Undisturbed(const JobOptions& options) {
+  static std::string UndisturbedWeights(const JobOptions& options) {
     TestJob job(options);
     Start(job);
     job.ExpectAllEnd(0, 280);
     EXPECT_TRUE(SaysThatItStays(job));
     return job.Weights();
   }
-  // Both workers have their second checkpoint: one with fewer does not take the other back.
+  // Waits until both workers have their second checkpoint. A worker with fewer would take the
+  // other one back further.
   static void AwaitCheckpoints(const TestJob& job) {
     for (const char* worker : {"0", "1"}) {
       const std::string path =
@@ -165,7 +166,7 @@ class Killed : public testing::TestWithParam<Kind> {
 
 TEST_P(Killed, ACompleteJobResumesToTheSameBytes) {
   const JobOptions options{.steps = 30, .model = kSmall, .yaml = "checkpoints: {every_steps: 5}\n"};
-  const std::string weights = Undisturbed(options);
+  const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
   Start(job);
   AwaitCheckpoints(job);
@@ -182,7 +183,7 @@ TEST_P(Killed, OneWorkerTakesTheOtherBackAndTheBytesAreTheSame) {
       .yaml =
           "checkpoints: {every_steps: 5}\nfaults: {on_worker_loss: wait, heartbeat_ms: 50, "
           "suspect_after_s: 0.4, dead_after_s: 1}\n"};
-  const std::string weights = Undisturbed(options);
+  const std::string weights = UndisturbedWeights(options);
   TestJob job(options);
   Start(job);
   AwaitCheckpoints(job);

@@ -74,7 +74,8 @@ TEST(Evaluate, AloneGivesTheWorkersCommonScore) {
   ASSERT_EQ(alone.Wait(), 0) << alone.err();
   EXPECT_THAT(alone.out(), AllOf(HasSubstr(accuracy), HasSubstr(" on 61 test images\n")));
   EXPECT_EQ(job.OutputBytes("confusion.csv"), together);
-  // The log has six digits of the loss. Both use the mean statistics, but other batches.
+  // The job's log and the separate evaluation have the same loss, up to rounding: both use the mean
+  // statistics, but their batches differ.
   const std::string log = job.Log("worker", 0);
   const size_t at = alone.out().find("loss ") + 5;
   const std::string loss = alone.out().substr(at, 5);

@@ -27,7 +27,7 @@ JobOptions Waits() {
 }
 
 // The final weights of an undisturbed run.
-const std::string& Undisturbed() {
+const std::string& UndisturbedWeights() {
   static const std::string weights = [] {
     TestJob job(Waits());
     job.StartAll();
@@ -39,7 +39,7 @@ const std::string& Undisturbed() {
 
 void ExpectEndsUndisturbed(TestJob& job) {
   job.ExpectAllEnd(0);
-  EXPECT_TRUE(job.Weights() == Undisturbed()) << "other weights than without the fault";
+  EXPECT_TRUE(job.Weights() == UndisturbedWeights()) << "other weights than without the fault";
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 

@@ -33,7 +33,7 @@ JobOptions SomeJob() {
 }
 
 // The final weights of SomeJob in an undisturbed run.
-const std::string& Undisturbed() {
+const std::string& UndisturbedWeights() {
   static const std::string weights = [] {
     TestJob job(SomeJob());
     job.StartAll();
@@ -99,7 +99,7 @@ std::vector<pb::Envelope> LiesOfAStranger() {
   }
   pb::Envelope envelope;
   for (const uint32_t rank : {0, 1}) {
-    for (const uint32_t code : {0, 65}) {  // with incarnation 0, which an empty rank has
+    for (const uint32_t code : {0, 65}) {  // incarnation 0: a rank without a worker
       envelope.mutable_bye()->set_rank(rank);
       envelope.mutable_bye()->set_incarnation(0);
       envelope.mutable_bye()->set_code(code);
@@ -122,7 +122,8 @@ std::vector<pb::Envelope> LiesOfAStranger() {
   return lies;
 }
 
-// They stay connected as long as the returned objects exist.
+// Connects strangers that send nothing, invalid messages, or lies to each port. They stay connected
+// as long as the returned objects exist.
 std::vector<std::unique_ptr<Stranger>> Disturb(const std::vector<uint16_t>& ports) {
   std::vector<std::unique_ptr<Stranger>> strangers;
   const auto add = [&strangers](uint16_t port) -> Stranger& {
@@ -174,7 +175,7 @@ TEST(Strangers, AreCountedAndDoNotDisturbTheJob) {
   ASSERT_TRUE(job.WaitForRound(1));
   const auto second = Disturb({job.port(0), data_port});
   job.ExpectAllEnd(0);
-  EXPECT_TRUE(job.Weights() == Undisturbed());
+  EXPECT_TRUE(job.Weights() == UndisturbedWeights());
 }
 
 TEST(Version, AnotherOneIsRefusedByTheServerWhichNamesBoth) {
@@ -308,7 +309,7 @@ TEST(Member, WhatItSaysIsCheckedBeforeItIsUsed) {
   // The peer becomes silent, and the real worker 1 takes its rank.
   job.StartWorker(1);
   job.ExpectAllEnd(0);
-  EXPECT_TRUE(job.Weights() == Undisturbed());
+  EXPECT_TRUE(job.Weights() == UndisturbedWeights());
 }
 
 }  // namespace

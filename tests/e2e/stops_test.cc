@@ -29,7 +29,7 @@ JobOptions Options(const std::string& on_loss) {
                       "}\nexchange: {chunk_kib: 256}\ncheckpoints: {every_steps: 1000000}\n")};
 }
 
-const std::string& Undisturbed() {
+const std::string& UndisturbedWeights() {
   static const std::string weights = [] {
     TestJob job(Options("fail"));
     job.StartAll();
@@ -61,7 +61,7 @@ void ExpectStoppedTogether(TestJob& job, int code) {
 void ExpectGoesOnToTheSameBytes(TestJob& job) {
   job.StartAll();
   job.ExpectAllEnd(0);
-  EXPECT_TRUE(job.Weights() == Undisturbed());
+  EXPECT_TRUE(job.Weights() == UndisturbedWeights());
   for (uint32_t rank = 0; rank < kWorkers; ++rank)
     EXPECT_THAT(job.Log("worker", rank), testing::HasSubstr("goes on from the checkpoint"));
 }

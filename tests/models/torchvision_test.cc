@@ -16,7 +16,7 @@ namespace {
 using Shape = std::vector<uint64_t>;
 using Keys = std::vector<std::pair<std::string, Shape>>;
 
-// By layers, as torchvision writes them: first weights and biases, then running statistics.
+// Names and shapes, layer by layer: weights and biases, and separately running statistics.
 struct Expected {
   Keys parameters, statistics;
 

@@ -29,7 +29,7 @@ std::vector<uint64_t> StepsOf(const LaneCheckpoints& checkpoints) {
   return steps;
 }
 
-// A folder of its own, gone at the end; a checkpoint every 5 steps of 4 workers.
+// A folder for each test, deleted at its end. A checkpoint every 5 steps of 4 workers: 20 pushes.
 class ClockCheckpoints : public testing::Test {
  protected:
   ClockCheckpoints()
@@ -56,10 +56,10 @@ TEST_P(EveryClockCheckpoint, HoldAllThatALaneGoesOnFrom) {
   LaneCheckpoints written(*job, 0, 1);
   ClockDrill whole(*job, &written);
   ASSERT_TRUE(whole.central().BeginRun(kRun).ok());
-  whole.PushOn(0, 43);  // in the middle of a clock; those of pushes 20 and 40 are written
+  whole.PushOn(0, 43);  // after the checkpoints of pushes 20 and 40
   EXPECT_THAT(StepsOf(written), ElementsAre(5, 10));
 
-  ClockDrill before(*job);  // the workers, at the moment of the second
+  ClockDrill before(*job);  // the workers' state at push 40
   before.PushOn(0, 40);
   LaneCheckpoints read(*job, 0, 1);
   ClockDrill restarted(*job, &read);
@@ -129,7 +129,8 @@ TEST_F(ClockCheckpoints, ALaneBeginsAfreshWhereThereIsNone) {
   EXPECT_EQ(drill.held(1), fresh.held(1));
 }
 
-// A server that restarts alone goes on from its newest only where that is of this beginning.
+// A server that restarts alone continues from its newest checkpoint only if that was written since
+// the job last began or went back.
 TEST_F(ClockCheckpoints, KnowTheirBeginning) {
   const auto job = Job({"train.algorithm=asgd"});
   LaneCheckpoints written(*job, 0, 1);

@@ -62,7 +62,7 @@ class DataSocket : public testing::Test {
     envelope.mutable_hello()->set_fresh(true);
     return envelope;
   }
-  // What the lane answers.
+  // Sends a message, and returns the lane's answer.
   pb::Envelope Answer(const pb::Envelope& said) {
     EXPECT_TRUE(peer_->Send(said).ok());
     const auto received = net::Await(*peer_);

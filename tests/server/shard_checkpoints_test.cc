@@ -31,7 +31,7 @@ std::vector<uint64_t> OfAllIn(const LaneCheckpoints& checkpoints) {
   return StepsOf(checkpoints.Saved().checkpoints);
 }
 
-// A folder of its own, gone at the end.
+// A folder for each test, deleted at its end.
 class ShardCheckpoints : public testing::Test {
  protected:
   ShardCheckpoints()
@@ -43,7 +43,7 @@ class ShardCheckpoints : public testing::Test {
     overrides.push_back("output_dir=" + dir_.string());
     return CentralJob(overrides);
   }
-  // Of the lane; of what was put aside, by date.
+  // The names of the lane's folder and of those to which checkpoints were moved, sorted.
   std::vector<std::string> Folders() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(dir_ / "checkpoints"))
@@ -80,11 +80,11 @@ TEST_P(WithoutRounds, HoldAllThatAServerGoesOnFrom) {
   const auto job = Job(overrides);
   ClockProcess whole(*job);
   EXPECT_EQ(whole.Begin(), 0u);
-  whole.drill.PushOn(0, 21);  // in the middle of a clock; the checkpoint is of push 20
+  whole.drill.PushOn(0, 21);  // one push after the checkpoint
   EXPECT_THAT(OwnOf(whole.checkpoints), ElementsAre(5u));
   EXPECT_THAT(OfAllIn(whole.checkpoints), IsEmpty());
 
-  ClockDrill before(*job);  // the workers, at that moment
+  ClockDrill before(*job);  // the workers' state at push 20
   before.PushOn(0, 20);
   ClockProcess restarted(*job);
   EXPECT_EQ(restarted.Begin(), 5u);
@@ -165,7 +165,7 @@ TEST_F(ShardCheckpoints, AServerOfARunThatBeganAnewOffersAllOfEitherKindToThatRu
   EXPECT_THAT(OfAllIn(restarted.checkpoints), ElementsAre(5));
 }
 
-// No worker has any of them: another job may begin where they are.
+// The folder has checkpoints of another job's shard only: this does not keep a job from beginning.
 TEST_F(ShardCheckpoints, OfAnotherJobKeepNoneFromBeginning) {
   const auto one = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
   {
@@ -288,7 +288,7 @@ TEST_F(ShardCheckpoints, AreWrittenWhenAllCellsHaveClosedTheRound) {
   SynchronousLane lane(*job);
   lane.Join(0);
   lane.Round(1);
-  lane.Round(2, 1);  // one cell has not closed it
+  lane.Round(2, 1);  // chunk 1 is missing
   EXPECT_THAT(OwnOf(lane.checkpoints()), IsEmpty());
   EXPECT_EQ(lane.central().step(), 1u);
 }

@@ -48,9 +48,9 @@ std::unique_ptr<setup::Setup> JobWith(std::vector<std::string> more, const std::
 }
 
 // Worker 1 of a job, the only contributor of its rounds.
-class Alone {
+class OnlyWorker {
  public:
-  Alone(const setup::Setup& job)
+  OnlyWorker(const setup::Setup& job)
       : replica(std::move(*Replica::Make(job))),
         board(worker::SummaryWriter::Make(job, 1, progress, traffic)),
         coder(job, std::make_unique<HostCoder>(job, 1), port, events, progress),
@@ -147,7 +147,7 @@ TEST_P(SummaryWriterTest, HistogramsShowDecodedPushes) {
   const auto job = JobWith(keys, folder_);
   std::map<std::string, pb::HistogramProto> gradients, coded;
   {
-    Alone worker(*job);
+    OnlyWorker worker(*job);
     worker.board->At(0);
     worker.Step(1);
     std::fill_n(worker.replica->parameters(), job->table.total, 0.f);
@@ -178,7 +178,7 @@ INSTANTIATE_TEST_SUITE_P(Of, SummaryWriterTest, testing::ValuesIn(codec::CodecNa
 TEST_F(SummaryWriterTest, WritesScalarsEveryStepAndHistogramsPeriodically) {
   const auto job = JobWith({"exchange.codec=ternary", "metrics.histograms_every_steps=3"}, folder_);
   {
-    Alone worker(*job);
+    OnlyWorker worker(*job);
     worker.board->At(0);
     for (uint64_t step = 1; step <= 7; ++step) worker.Step(step);
     worker.board->At(4);  // resumes after step 4, with nothing done since
@@ -198,7 +198,7 @@ TEST_F(SummaryWriterTest, NamesThePushedValues) {
                             "metrics.histograms_every_steps=3"},
                            folder_);
   {
-    Alone worker(*job);
+    OnlyWorker worker(*job);
     worker.board->At(0);
     for (uint64_t step = 1; step <= 7; ++step) {
       worker.progress.rounds.Add();

@@ -1,4 +1,4 @@
-// The coder and the update with the same cells that a server runs, without sockets.
+// The coder and the update, with the server's own sums (cells) but without sockets.
 #include "client/exchange/coder.h"
 
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 namespace tern::client {
 namespace {
 
-Answer Of(protocol::Cell cell, uint64_t round, uint32_t contributors, Bytes payload) {
+Answer AnswerOfRound(protocol::Cell cell, uint64_t round, uint32_t contributors, Bytes payload) {
   Answer answer{cell, {}, std::move(payload)};
   answer.outcome.mutable_of_round()->set_round(round);
   answer.outcome.mutable_of_round()->set_contributors(contributors);
@@ -34,8 +34,8 @@ void PutPushes(const setup::Setup& job, uint64_t round, uint32_t contributors, S
   for (const protocol::Bucket& bucket : job.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
       std::string zeros(SumBytes(job.plan, chunk, contributors), '\0');
-      sums->Put(Of({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, contributors,
-                   Bytes::Own(std::move(zeros))));
+      sums->Put(AnswerOfRound({protocol::Kind::kPush, chunk.bucket, chunk.index}, round,
+                              contributors, Bytes::Own(std::move(zeros))));
     }
   }
 }
@@ -49,7 +49,7 @@ TEST(Sums, HasARoundOnlyWithItsScalers) {
   EXPECT_FALSE(sums.Has(3));
   for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
     const std::vector<float> scalers(job->plan.buckets[b].shared.size(), 1.f);
-    sums.Put(Of({protocol::Kind::kScale, b, 0}, 3, 2, protocol::EncodeScalers(scalers)));
+    sums.Put(AnswerOfRound({protocol::Kind::kScale, b, 0}, 3, 2, protocol::EncodeScalers(scalers)));
   }
   EXPECT_TRUE(sums.Has(3));
   EXPECT_FALSE(sums.Has(2));
@@ -60,7 +60,7 @@ TEST(Sums, HasARoundWithoutContributors) {
   Sums sums(*job);
   PutPushes(*job, 1, 0, &sums);
   for (uint32_t b = 0; b < job->plan.buckets.size(); ++b)
-    sums.Put(Of({protocol::Kind::kScale, b, 0}, 1, 0, {}));
+    sums.Put(AnswerOfRound({protocol::Kind::kScale, b, 0}, 1, 0, {}));
   ASSERT_TRUE(sums.Has(1));
   size_t elements = 0;
   EXPECT_TRUE(sums.Decode(1, [&](uint32_t, uint64_t,
@@ -75,7 +75,7 @@ TEST(Sums, RefuseMoreContributorsThanWorkers) {
   PutPushes(*job, 1, 3, &sums);
   for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
     const std::vector<float> scalers(job->plan.buckets[b].shared.size(), 1.f);
-    sums.Put(Of({protocol::Kind::kScale, b, 0}, 1, 3, protocol::EncodeScalers(scalers)));
+    sums.Put(AnswerOfRound({protocol::Kind::kScale, b, 0}, 1, 3, protocol::EncodeScalers(scalers)));
   }
   const Status decoded = sums.Decode(1, [](uint32_t, uint64_t, std::span<const float>) {});
   EXPECT_EQ(decoded.code(), Code::kMismatch);
@@ -101,8 +101,8 @@ TEST(Sums, SaveTheScalersThatLaterRoundsNeed) {
         std::vector<float> scalers(chunk.scalers, static_cast<float>(10 * round + chunk.bucket));
         std::string payload(protocol::EncodeScalers(scalers).view());
         payload.append(SumBytes(job->plan, chunk, 2), '\0');
-        sums.Put(Of({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, 2,
-                    Bytes::Own(std::move(payload))));
+        sums.Put(AnswerOfRound({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, 2,
+                               Bytes::Own(std::move(payload))));
       }
     }
     sums.Drop(round);
@@ -125,8 +125,8 @@ TEST(Sums, KeepScalersThroughARoundWithoutContributors) {
   const size_t count = job->plan.buckets[0].shared.size();
   std::string payload(protocol::EncodeScalers(std::vector<float>(count, 7.f)).view());
   payload.append(SumBytes(job->plan, job->plan.chunk(0, 0), 2), '\0');
-  sums.Put(Of({protocol::Kind::kPush, 0, 0}, 1, 2, Bytes::Own(std::move(payload))));
-  sums.Put(Of({protocol::Kind::kPush, 0, 0}, 2, 0, {}));
+  sums.Put(AnswerOfRound({protocol::Kind::kPush, 0, 0}, 1, 2, Bytes::Own(std::move(payload))));
+  sums.Put(AnswerOfRound({protocol::Kind::kPush, 0, 0}, 2, 0, {}));
   EXPECT_EQ(sums.ScalersFromBefore(3, 0), std::vector<float>(count, 7.f));
 }
 
@@ -157,8 +157,8 @@ TEST(Sums, AddChangesToTheWorkersWeights) {
           ASSERT_TRUE(codec.DecodeAlone(code, segment, sent.data()).ok());
           for (const float value : sent) *to++ += value;
         }
-        sums.Put(Of({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1, 2,
-                    Bytes::Own(std::move(codes))));
+        sums.Put(AnswerOfRound({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1, 2,
+                               Bytes::Own(std::move(codes))));
       }
     }
     const Status installed = sums.Install(1, w.data());

@@ -49,10 +49,10 @@ Vector Gradient(uint32_t rank, uint64_t step, const Vector& w) {
   return g;
 }
 
-// What push number s of rank i does: w are the servers' weights, x those of rank i.
-using Take = std::function<void(uint32_t rank, uint64_t step, Vector* w, Vector* x)>;
+// Makes push number `step` of `rank` on the servers' weights w and the worker's weights x.
+using MakePush = std::function<void(uint32_t rank, uint64_t step, Vector* w, Vector* x)>;
 
-void Check(const setup::Setup& job, const Take& take, uint64_t steps_of_push = 1) {
+void Check(const setup::Setup& job, const MakePush& take, uint64_t steps_of_push = 1) {
   std::vector<uint32_t> order;
   const auto traces = RunCluster(job, {kSteps, 7}, &order);
   ASSERT_GE(order.size(), 30u / steps_of_push);
@@ -137,7 +137,7 @@ TEST(Dcasgd, ComputesTheCompensationOnExactlyOneSide) {
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = codec::MakeCodec(name, {});
     for (const bool feedback : {false, true}) {
-      if (feedback && (*codec)->stochastic()) continue;  // refuses the key
+      if (feedback && (*codec)->stochastic()) continue;  // refuses error_feedback
       SCOPED_TRACE(name + (feedback ? " with error feedback" : ""));
       std::vector<std::string> keys = {"exchange.codec=" + name, "train.dcasgd_a.lambda=0.1"};
       if (feedback) keys.emplace_back("exchange.error_feedback=true");
@@ -165,8 +165,8 @@ TEST(Ssp, KeepsAllWorkersWithinTheBound) {
   std::vector<uint64_t> clock(kWorkers);
   for (uint32_t rank : order) {
     ++clock[rank];
-    // A worker that pushes clock c had received the answer to c - 1. At that time, no worker was
-    // more than 2 behind c - 1.
+    // clock[r] counts the pushes of rank r. Before a worker pushes number c, it receives the answer
+    // to c - 1, when no worker was more than 2 behind c - 1.
     for (uint32_t other = 0; other < kWorkers; ++other) EXPECT_LE(clock[rank], clock[other] + 3);
   }
 }

@@ -37,7 +37,7 @@ class OpenRoundTest : public testing::Test {
         [this](uint64_t round) { applied_.push_back(round); });
   }
 
-  // The next answer arrives when the round waits.
+  // When the round waits, the next answer of `coming_` arrives.
   Status Wait(const std::function<bool()>& done) {
     while (!done()) {
       if (coming_.empty()) return Status(Code::kPeerLost, "nothing comes any more");
@@ -46,7 +46,7 @@ class OpenRoundTest : public testing::Test {
     }
     return Ok();
   }
-  // The mean gradient is 1 everywhere, so W decreases by 1.
+  // The bucket's answer arrives. The mean gradient is 1 everywhere, so its weights decrease by 1.
   void Put(uint32_t bucket) {
     for (const protocol::Chunk& chunk : job_->plan.buckets[bucket].chunks) {
       const std::vector<float> ones(chunk.count, 1.f);
@@ -57,7 +57,7 @@ class OpenRoundTest : public testing::Test {
       sums_->Put(answer);
     }
   }
-  // The buckets that are W(1). All others must be unchanged.
+  // The buckets to which round 1 is applied. All others must be unchanged.
   std::vector<uint32_t> Applied() const {
     std::vector<uint32_t> applied;
     for (uint32_t b = 0; b < job_->plan.buckets.size(); ++b) {
@@ -125,7 +125,8 @@ TEST_F(OpenRoundTest, ReturnsTheErrorOfTheWait) {
   EXPECT_TRUE(applied_.empty());
 }
 
-// A joining worker would get parameters that are not a valid W.
+// Workers may join. A round is applied as a whole, because a joining worker must never get weights
+// of which only some buckets are updated.
 class OpenRoundWithJoinsTest : public OpenRoundTest {
  protected:
   OpenRoundWithJoinsTest() : OpenRoundTest({"faults.on_worker_loss=wait"}) {}

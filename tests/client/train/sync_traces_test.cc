@@ -87,8 +87,8 @@ TEST(Ssgd, IsMomentumOnTheMeanGradient) {
   }
 }
 
-// Algorithm 2 with W[t] = W(t), p = w'; the local updater is plain SGD with the gradient's own
-// mean.
+// OD-SGD's algorithm 2. In CheckOdsgd, W[t] are the global weights after round t, and p the local
+// weights w'. The local updater is plain SGD.
 struct OdsgdReference {
   uint64_t wp = 5;
   double local_rate = 0.03, lambda = 0, local_momentum = 0, scale = 1;

@@ -221,7 +221,7 @@ class StepWithNorm : public Step {
              "      - {name: norm, batch_norm: {}}\n"
              "      - {name: scores, dense: {outputs: 3}}\n") {}
 
-  // Figures of all workers: equal weights, and these statistics.
+  // Compares figures of workers with equal weights and these statistics.
   Status Compare(const std::vector<std::vector<float>>& statistics) {
     worker::JobCompute compute = Computing();
     Gradient gradient(*job_, compute, *replica_, progress_);
@@ -352,7 +352,7 @@ TEST_F(StepOfManyBuckets, BeginsTheNextForwardBeforeAllAnswersHaveArrived) {
   std::optional<Answer> held;
   uint64_t releases = 0;
   port_->hold = [&](const Answer& answer) {
-    // Before the next figures, no round is open.
+    // Rounds 4, 8 and the last end before figures are compared, so they must not stay open.
     if (answer.cell != protocol::Cell{protocol::Kind::kPush, 0, 0} ||
         answer.outcome.of_round().round() % 4 == 0 || answer.outcome.of_round().round() == kSteps)
       return false;

@@ -9,7 +9,7 @@ namespace tern {
 
 namespace {
 
-constexpr uint64_t kPieces = 4;  // of a write that stops, or whose bytes are lost
+constexpr uint64_t kPieces = 4;  // of which an interrupted write may lose some
 
 std::string WithoutSlash(const std::string& folder) {
   return folder.ends_with('/') ? folder.substr(0, folder.size() - 1) : folder;
@@ -109,7 +109,7 @@ std::error_code MemoryStorage::Rename(const std::string& from, const std::string
   if (Next() != Fate::kDone) return NoSpace();
   if (!HasFolderOf(to)) return NoSuchFile();
   if (now_.folders.contains(from)) {
-    // What was pending in it is durable with it.
+    // Changes inside the folder that were not durable yet become durable with its move.
     std::erase_if(pending_, [&](const Change& change) {
       if (!IsIn(change.from, from) && !IsIn(change.to, from)) return false;
       Apply(change, &durable_);

@@ -1,5 +1,5 @@
-// The machine's own storage, and the one in memory that stands in for it, keep one contract; the
-// one in memory also keeps exactly what is durable.
+// The machine's own storage and its substitute in memory obey the same contract. The substitute
+// also keeps exactly what is durable.
 #include "common/base/storage.h"
 
 #include <stdlib.h>
@@ -51,7 +51,7 @@ TEST(Disk, DoesNotWaitForTheWriterOfAPipe) {
   EXPECT_EQ(read.status().message(), path + " is not a regular file");
 }
 
-// What storage.h says is durable survives the worst restart of the machine, and only that.
+// In the worst restart of the machine, exactly what storage.h calls durable survives.
 TEST(MemoryStorage, KeepsWhatIsDurable) {
   const Choose loses = [](uint64_t) { return 0; };
   MemoryStorage storage;

@@ -1,6 +1,6 @@
-// A process that writes checkpoints stops in every change that it makes to its disk, with its
-// machine or without; every write is refused, and every file is torn. No more is lost than the
-// checkpoint that was being written.
+// A process writes checkpoints. In each of its changes to the disk, one test stops the process, one
+// stops the machine, one refuses the write, and one damages the file. Only the checkpoint that was
+// being written may be lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ Owner OwnerIn(const std::string& folder) {
 }
 Owner OurOwner() { return OwnerIn("out/checkpoints/shard.0.lane.1"); }
 
-// Every row of answers to Choose, one after the other.
+// Goes through all sequences of answers to Choose, one sequence after the other.
 class EveryChoice {
  public:
   uint64_t operator()(uint64_t n) {
@@ -40,7 +40,7 @@ class EveryChoice {
   }
 
  private:
-  std::vector<std::pair<uint64_t, uint64_t>> row_;  // the answer, of how many
+  std::vector<std::pair<uint64_t, uint64_t>> row_;  // an answer, and how many there are
   size_t at_ = 0;
 };
 
@@ -54,7 +54,7 @@ Status WriteOne(Store& store, uint64_t run, uint64_t step, Kind kind) {
   return store.Write({run, step, step}, kind, {{"w", {values.size()}, values}}, {});
 }
 
-// The whole checkpoints of a run, their values checked. What the next process finds.
+// The steps of a run's complete checkpoints, as the next process finds them. Checks their values.
 Steps WholeOf(const Owner& owner, uint64_t run, MemoryStorage& storage) {
   Store store(owner, kKeep, storage);
   (void)store.Open();
@@ -70,10 +70,10 @@ Steps WholeOf(const Owner& owner, uint64_t run, MemoryStorage& storage) {
   return steps;
 }
 
-// What a process has on its disk for certain.
+// The checkpoints that must be on the disk after the process has stopped.
 struct Promise {
   Steps sure;
-  bool ended = false;  // it did all
+  bool ended = false;  // it wrote everything
 };
 
 Steps OfStore(const Store& store) {
@@ -82,8 +82,8 @@ Steps OfStore(const Store& store) {
   return steps;
 }
 
-// Writes the checkpoints up to kLast, from those on that are there. The last one is a shard's own
-// first, and then one of all, as at the end of a job.
+// Continues from the existing checkpoints and writes those up to kLast. The last is written twice:
+// as a shard's own, then as one of all daemons, as at the end of a job.
 Promise WriteAll(MemoryStorage& storage) {
   Promise promise;
   Store store(OurOwner(), kKeep, storage);
@@ -96,7 +96,8 @@ Promise WriteAll(MemoryStorage& storage) {
     const Status written = WriteOne(store, kRun, std::min(step, kLast), kind);
     const Steps now = OfStore(store);
     if (written.ok() && !storage.stopped()) promise.sure = now;
-    // It stopped where it flushed the last name, or removed what is too old.
+    // The write succeeded, and the process stopped later, when it removed old ones: these may be
+    // gone.
     if (written.ok() && storage.stopped())
       std::erase_if(promise.sure, [&](uint64_t one) { return !now.contains(one); });
   }
@@ -109,8 +110,8 @@ void ExpectKept(const Promise& promise, const Steps& whole, const std::string& w
     EXPECT_TRUE(whole.contains(step)) << where << ": the checkpoint of step " << step << " is lost";
 }
 
-// Of a machine that stops: `restart` says how it comes back. Returns after how many changes no stop
-// comes true any more.
+// Stops a process in each of its changes, restarts it with `restart`, and checks what is left.
+// Returns the number of changes.
 template <typename Restart>
 uint64_t StopEverywhere(const Restart& restart) {
   for (uint64_t stop = 0;; ++stop) {
@@ -143,7 +144,7 @@ TEST(Torn, AMachineThatLosesItsPowerInAnyChangeLosesNoOtherCheckpoint) {
   EXPECT_GT(changes, 6 * kLast);
 }
 
-// A disk is full for some changes, or from then on.
+// From some change on, the disk is full: for one change, for three, or for ever.
 TEST(Torn, ARefusedWriteLosesNoOtherCheckpoint) {
   uint64_t refused = 0;
   for (const uint64_t count : {uint64_t{1}, uint64_t{3}, UINT64_MAX}) {
@@ -167,7 +168,7 @@ TEST(Torn, ARefusedWriteLosesNoOtherCheckpoint) {
   EXPECT_GT(refused, 3 * 6 * kLast);
 }
 
-// A disk says that it has flushed what it has not: that file is lost, and its checkpoint with it.
+// A disk claims to have flushed a file but loses half of it. Only that file's checkpoint is lost.
 TEST(Torn, ATornFileLosesItsOwnCheckpointOnly) {
   uint64_t torn = 0;
   for (uint64_t at = 0;; ++at) {
@@ -189,7 +190,8 @@ TEST(Torn, ATornFileLosesItsOwnCheckpointOnly) {
   EXPECT_GT(torn, 2 * kLast);
 }
 
-// All that a run had is put aside one by one, where another one's checkpoint stays.
+// A new run begins in the folder: the other run's checkpoints are moved away one by one, while its
+// own stays.
 TEST(Torn, WhatIsPutAsideLosesOneAtMost) {
   const auto make = [](MemoryStorage& storage) {
     Store store(OurOwner(), {.of_all = 9}, storage);
@@ -222,7 +224,7 @@ TEST(Torn, WhatIsPutAsideLosesOneAtMost) {
   }
 }
 
-// A run goes on from an older one: those after it are of a past that never was, and stay away.
+// A run goes back to an older checkpoint: the newer ones are void, and must not come back.
 TEST(Torn, WhatARunHasGoneBackBehindDoesNotComeBack) {
   EveryChoice choices;
   do {

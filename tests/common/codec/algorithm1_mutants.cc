@@ -99,7 +99,7 @@ class SumNotDivided : public Wrapper {
   }
 };
 
-// Codes with the noise of rank 0, of round 0, or of a tensor's first elements.
+// Encodes with the random noise of rank 0, of round 0, or of a tensor's first elements.
 class NoiseFromElsewhere : public Wrapper {
  public:
   NoiseFromElsewhere(std::unique_ptr<Codec> inner, Mutant which)

@@ -9,7 +9,7 @@ namespace tern::codec {
 
 enum class Mutant {
   kServerIgnoresAWorker,
-  kTruncatedNoise,  // only 4 bits decide
+  kTruncatedNoise,  // only 4 bits of a draw decide
   kNoClipping,
   kScalerNotShared,
   kSignSwapped,  // one sign of one worker in every payload
@@ -23,7 +23,7 @@ enum class Mutant {
 };
 
 std::string NameOf(Mutant mutant);
-// Correct parts, except for that one fault.
+// Correct parts, except for the fault `mutant`.
 Parts BrokenParts(const Problem& problem, Mutant mutant);
 
 // `inner` with its noise truncated to 4 bits.

@@ -1,5 +1,5 @@
-// The rows of entropy-coded blocks (ans_row.h). tests/kernels/codes/ans_test.cc tests the blocks
-// themselves.
+// The rows of entropy-coded blocks (ans_row.h; a row is a segment's code).
+// tests/kernels/codes/ans_test.cc tests the blocks themselves.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -120,7 +120,7 @@ TEST(AnsRow, InvalidTablesAndSizesAreRefused) {
   Bytes none = row.bytes;
   none[2] = none[3] = 0;  // the first symbol has no slots
   EXPECT_EQ(code(none, 9), Code::kMismatch);
-  EXPECT_EQ(with(27, 0x7F), Code::kMismatch);  // ends beyond the bytes
+  EXPECT_EQ(with(27, 0x7F), Code::kMismatch);  // a block ends beyond the row
   for (size_t size = 0; size < row.bytes.size(); ++size) {
     EXPECT_EQ(code(Bytes(row.bytes.begin(), row.bytes.begin() + size), 9), Code::kMismatch);
   }
@@ -130,7 +130,7 @@ TEST(AnsRow, BlocksWithInvalidEndsAreRefused) {
   Row row = SomeRow(400, 100);
   for (const uint32_t end : {0u, 1u, 0x10000u, 0xFFFFFFFFu}) {
     Bytes bytes = row.bytes;
-    std::memcpy(bytes.data() + 12 + 4, &end, sizeof end);  // of block 1
+    std::memcpy(bytes.data() + 12 + 4, &end, sizeof end);  // end of block 1
     const Result<AnsRow> parsed = AnsRow::Parse(bytes, 400, 100, 9);
     ASSERT_TRUE(parsed.ok());
     const kernels::AnsTable table(parsed->frequencies());

@@ -30,7 +30,8 @@ CodecCase Case(const char* name, uint64_t bucket, const char* first, const char*
   CodecCase c;
   c.name = name;
   c.make = [bucket] { return Make(bucket); };
-  // Its own class's value, between 0 and the largest.
+  // A decoded value is the mean of the elements with g's sign: it has that sign, and is not larger
+  // than the largest element.
   c.plausible = [](float g, float largest, float mean) {
     return std::abs(mean) <= largest && (g < 0 ? mean < 0 : mean >= 0);
   };
@@ -70,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(
             "aaaaba3e"),
         Case("Bucket64", 64, "000028bfdbb6cd3e9202", "000014bf6edbb63e4302",
              "9ee791be2449c23ed302"),
-        // The suite's segments have columns of one element.
+        // In the suite's segments every column has one element.
         Case("Columns", 0,
              "000000000000003f000080bf000000000000000000000000000000000000803e000040bf00000000"
              "000000000000803f000000000000003e0000c0be00000000000000000000803d000000bf00000000"
@@ -368,7 +369,7 @@ TEST(OneBit, TooLargeBucketsAreRefused) {
   EXPECT_NE(codec.status().message().find("exchange.onebit.bucket_elements"), std::string::npos);
 }
 
-// It has a memory of its own, whether or not the key is set.
+// onebit keeps its errors in a memory of its own, also if error_feedback is not set.
 TEST(OneBit, ErrorFeedbackIsAddedOnce) {
   Options options;
   options.error_feedback = true;

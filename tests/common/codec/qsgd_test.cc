@@ -160,7 +160,7 @@ Code AddedAlone(const Codec& codec, std::span<const uint8_t> code, uint64_t coun
   return added.ok() ? Code::kOk : added.status().code();
 }
 
-// Per element, over many draws: the mean is v, and the variance unit^2 p (1 - p).
+// Of one element v over many draws: the mean is v, the variance unit^2 p (1 - p).
 struct Law {
   const char* name;
   Qsgd qsgd;
@@ -424,7 +424,7 @@ TEST(Qsgd, SingleWorkersCodeIsPassedOn) {
   EXPECT_TRUE(codec->CodeIsSum());
   EXPECT_FALSE(Make(Bits(2, 50), false)->CodeIsSum());
   EXPECT_EQ(Recoded(*codec, round, 9), round.payloads[0]);
-  // For any rank, among any number of workers.
+  // The sum is the code itself for any rank and any number of workers.
   const auto sum = codec->NewAccumulator({2, 0, 300}, 5, {NoiseOfRound(9), nullptr});
   ASSERT_TRUE(sum->Add(3, round.payloads[0]).ok());
   std::vector<uint8_t> bytes;
@@ -468,7 +468,7 @@ TEST(Qsgd, InvalidCodesAreRefused) {
   ASSERT_EQ(good.size(), 2u * 4 + 3);
   EXPECT_EQ(AddedAlone(*codec, good, 6), Code::kOk);
   for (const float norm : {kInfinity, -kInfinity, std::nanf(""), -1.0f, -0.0f, 0.0f}) {
-    std::vector<uint8_t> bad = good;  // 0 is not a valid bit pattern of other levels
+    std::vector<uint8_t> bad = good;  // norm 0 would need width 0
     std::memcpy(bad.data() + 4, &norm, sizeof norm);
     EXPECT_EQ(AddedAlone(*codec, bad, 6), Code::kMismatch) << norm;
     std::vector<float> values(6);
@@ -528,13 +528,13 @@ TEST(Qsgd, AnyRangeOfManyBucketsDecodesAsPartOfTheWhole) {
 TEST(Qsgd, InconsistentHeadersAreRefused) {
   const auto codec = Make(GivenLevels(Levels::kGiven, 2, Norm::kTwo, 9));
   std::vector<float> g = SomeGradient(400, 6);  // 200 buckets, 4 ends
-  g[0] = 1;                                     // so that the first bucket is not zero
+  g[0] = 1;                                     // the first bucket is not zero
   const std::vector<uint8_t> good = CodeOf(*codec, g);
   ASSERT_EQ(AddedAlone(*codec, good, g.size()), Code::kOk);
   const auto refused = [&](size_t at, uint8_t to) {
     std::vector<uint8_t> bad = good;
     bad[at] = to;
-    bad.resize(2000);  // with any claimed size
+    bad.resize(2000);  // so that every claimed size fits
     return AddedAlone(*codec, bad, g.size()) == Code::kMismatch;
   };
   for (const uint8_t width : {0, 1, 6, 24, 25, 255}) EXPECT_TRUE(refused(800, width)) << width;

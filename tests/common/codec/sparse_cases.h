@@ -11,7 +11,8 @@
 
 namespace tern::codec {
 
-// For CodecCase::unused_bits, of at most kSparseBlock elements.
+// The unused bits of a payload, as CodecCase::unused_bits wants them. At most kSparseBlock
+// elements.
 std::vector<size_t> UnusedBitsOfFloats(std::span<const uint8_t> payload, uint64_t count);
 std::vector<size_t> UnusedBitsOfPairs(std::span<const uint8_t> payload, uint64_t count);
 

@@ -19,7 +19,7 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 constexpr SparsePair kPair = {-0.5, 2};
 
-// Bytes of either kind: floats directly, pairs by their signs.
+// The code of x: its floats, or for pairs (two values) one of the pair by each element's sign.
 Bytes CodeOf(SparseValues values, const std::vector<float>& x, const SparsePair& pair = kPair) {
   const auto fill = [&](uint64_t first, std::span<float> to) {
     std::copy_n(x.data() + first, to.size(), to.data());
@@ -109,7 +109,7 @@ TEST_P(SparseWire, PositionsCostLittleMoreThanTheirEntropy) {
     const size_t size = CodeOf(GetParam(), Sparse(kSparseBlock, k, k)).size() - (floats ? 2 : 10);
     largest = std::max(largest, size);
     const size_t values = floats ? 4 * k : (k + 7) / 8;
-    if (floats && size == 4 * kSparseBlock) continue;  // dense
+    if (floats && size == 4 * kSparseBlock) continue;  // the dense form
     ASSERT_GE(size, values);
     const double bits = 8 * static_cast<double>(size - values);
     ASSERT_LE(bits, kSparseBlock);
@@ -232,7 +232,7 @@ TEST(Sparse, InvalidValuesAreRefused) {
     EXPECT_NE(status.message().find("element 33"), std::string::npos) << status.message();
     bytes = dense;
     std::memcpy(&bytes[bytes.size() - 4], &bad, 4);
-    // One zero among 64: the dense form is shorter.
+    // A +0 is valid here: of one zero among 64 elements the dense form is the shortest.
     const bool zero = bad == 0 && !std::signbit(bad);
     EXPECT_EQ(Read(SparseValues::kFloats, bytes, &back).ok(), zero) << bad;
   }
@@ -260,7 +260,7 @@ TEST(Sparse, InvalidPairsAreRefused) {
     return Read(SparseValues::kPair, CodeOf(SparseValues::kPair, x, pair), &back).code();
   };
   EXPECT_EQ(read({-1, 1}), Code::kOk);
-  for (float bad : {infinity, -infinity, nan, 1.f, -0.f, 0.f})  // 0: but x[3] is sent
+  for (float bad : {infinity, -infinity, nan, 1.f, -0.f, 0.f})  // x[3] < 0 is sent
     EXPECT_EQ(read({bad, 1}), Code::kMismatch) << bad;
   for (float bad : {infinity, -infinity, nan, -1.f, -0.f, 0.f})
     EXPECT_EQ(read({-1, bad}), Code::kMismatch) << bad;

@@ -117,8 +117,8 @@ TEST(TernaryStatistics, ShareOfNonZerosMatchesTheory) {
   EXPECT_GT(4.0 * g.size() / payload.size(), 24.0) << "times smaller than fp32";
 }
 
-// Empirical over theoretical variance of the mean over workers that hold one gradient:
-// |g| (s - |g|) / N an element (clipped |g|).
+// The measured variance of the mean over N workers with equal gradients, divided by the theoretical
+// one: |g| (s - |g|) / N per element, with |g| clipped.
 double VarianceRatio(const Codec& codec, int workers) {
   constexpr int kRounds = 200;
   const std::vector<float> g = Gaussian(2048, 8);

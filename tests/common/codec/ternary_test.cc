@@ -178,7 +178,7 @@ TEST(Ternary, SumIsTheIntegerSumOfCodes) {
 
 TEST(Ternary, SumsBeyondTheNumberOfWorkersDoNotDecode) {
   const auto codec = Ternary();
-  // 5 workers: 4 planes hold -8..7; element 3 is k.
+  // A sum of 5 workers has 4 planes (one bit of each element), which hold -8 to 7. Element 3 is k.
   for (int k = -8; k <= 7; ++k) {
     std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 5));
     ASSERT_EQ(sum.size(), 4u);

@@ -154,7 +154,7 @@ TEST(TernaryWires, HaveNamesOfTheirOwnAndTheOptionsOfTernary) {
   }
 }
 
-// One worker's code of g[0, n) and the same as {-1, 0, 1}.
+// One worker's code of g[0, n), as bytes and as numbers -1, 0 and 1.
 struct Coded {
   Bytes bytes;
   std::vector<int> codes;
@@ -365,7 +365,7 @@ TEST(TernaryAns, TruncatedRowsAreRefused) {
   }
 }
 
-// A form and a row of n symbols.
+// A form byte, then a row with these symbols.
 Bytes RowOf(const Bytes& symbols, size_t block) {
   Bytes bytes = {1};
   const auto source = [&](uint64_t first, size_t n, uint8_t* to) {
@@ -380,7 +380,7 @@ TEST(TernaryAns, InvalidRowsAreRefused) {
   Bytes codes(4000, 1), sums(4000, 4);
   for (size_t i = 0; i < codes.size(); i += 10) codes[i] = 2;
   EXPECT_TRUE(AddTo("ternary_ans", 4000, RowOf(codes, 16384)).ok());
-  codes[7] = 3;  // above +1
+  codes[7] = 3;  // a symbol above that of +1
   EXPECT_EQ(AddTo("ternary_ans", 4000, RowOf(codes, 16384)).code(), Code::kMismatch);
   // A row that is smaller when stored must be stored: this bounds the size.
   const Status large = AddTo("ternary_ans", 40, RowOf(Bytes(40, 1), 16384));
@@ -399,7 +399,7 @@ TEST(TernaryAns, InvalidRowsAreRefused) {
   EXPECT_EQ(codec->SumSize(RowOf(sums, 4096), segment, 1).status().code(), Code::kMismatch);
 }
 
-// A gradient of zeros: 8 states at L, no words.
+// Of a gradient of zeros: the coder's 8 states keep their initial value, and no words follow.
 TEST(TernaryAns, CodedRowMatchesGoldenBytes) {
   const auto codec = Make("ternary_ans");
   const Round zeros = MakeRound(*codec, {std::vector<float>(512)});

@@ -18,16 +18,16 @@ std::vector<float> GradientOf(int step) {
 std::vector<float> NowOf(int step) { return Random(kTotal, 200 + step); }
 std::vector<float> BackupOf(int step) { return Random(kTotal, 300 + step); }
 
-// Equations 4 to 6 in double, and their mutants.
+// OD-SGD's equations 4 to 6 in double. Each fault is a mistake that the tests must detect.
 struct Reference {
   enum Fault {
     kNone,
     kNoTerm,
     kWrongSign,       // w_bak - w
     kSquareMissing,   // lambda g (w - w_bak)
-    kUseBeforeMean,   // the mean square of the steps before
+    kUseBeforeMean,   // uses the mean square before this step's update
     kEpsilonOutside,  // sqrt(MS) + epsilon
-    kEpsilonInState,  // the released code
+    kEpsilonInState,  // adds epsilon to the saved mean square, as the released code
     kNoEpsilon,
     kRhoSwapped,  // (1 - rho) MS + rho g g
   };

@@ -6,7 +6,7 @@
 namespace tern::update {
 namespace {
 
-constexpr size_t kTotal = 10'000;  // some blocks of its loop
+constexpr size_t kTotal = 10'000;  // several blocks of the updater's loop
 constexpr uint32_t kWorkers = 4;
 constexpr int kSteps = 30;
 
@@ -20,17 +20,18 @@ pb::LocalUpdater Def(const std::string& name, double momentum = 0) {
 float RateOf(int step) { return step < 15 ? 0.5f : 0.1f; }
 std::vector<float> GlobalOf(int step) { return Random(kTotal, 200 + step, 0.3); }
 
-// U_local from the paper, in double: w' = W + U_local(g), with OD-SGD's equations 4 to 6 for the
-// compensation. The mutants are faults of the released kernels and similar ones.
+// The local update of OD-SGD's paper, w' = W + U_local(g), in double precision. Its equations 4 to
+// 6 give the compensation. Each Fault changes one thing, as the kernels released with the paper or
+// a similar mistake would.
 struct Reference {
   enum Fault {
     kNone,
     kNoCompensation,
-    kLambdaIsDecay,           // the released DCUpdate: (lr, wd, lambda) taken as (lr, lambda, wd)
-    kLambdaIsDecayWdIsScale,  // the released ADCUpdate
-    kScaleAfterSquare,        // lambda g g of the gradient before grad_scale
+    kLambdaIsDecay,           // released DCUpdate: swaps weight decay and lambda
+    kLambdaIsDecayWdIsScale,  // released ADCUpdate: decay as lambda, grad_scale as decay
+    kScaleAfterSquare,        // lambda g g from the gradient without grad_scale
     kNoScale,
-    kRateFolded,   // MXNet's momentum
+    kRateFolded,   // the rate is part of the momentum, as in MXNet
     kAccumulates,  // starts from the last w' instead of W
     kDecayInside,  // the squared gradient includes the decay
   } fault = kNone;
@@ -67,7 +68,7 @@ struct Reference {
 };
 
 // The largest distance between w' and the reference's over kSteps, relative to the norm of the
-// update. The compensation's reference point is the last w'.
+// update. The compensation is relative to the last w'.
 double WorstDistance(const pb::LocalUpdater& def, Reference reference) {
   auto updater = std::move(*MakeLocalUpdater(def, kTotal, kWorkers));
   std::vector<float> point = GlobalOf(-1);

@@ -7,7 +7,7 @@
 namespace tern::update {
 namespace {
 
-constexpr size_t kSizes[] = {40, 3, 29, 5};  // of the tensors of a model
+constexpr size_t kSizes[] = {40, 3, 29, 5};  // of a model's tensors, in elements
 constexpr size_t kTotal = 77;
 constexpr int kSteps = 40;
 constexpr float kDecay = 0.01f;
@@ -45,8 +45,8 @@ std::vector<float> Train(const pb::Optimizer& def, float decay) {
                decay);
 }
 
-// The same in double, by tensor: `rule(w, g, t, rate)` makes update t (from 1) of one tensor; it
-// keeps its state between calls.
+// The same training in double, tensor by tensor: `rule(w, g, t, rate)` makes update t (from 1) of
+// one tensor; it keeps its state between calls.
 using Rule = std::function<void(size_t tensor, std::vector<double>& w, const std::vector<double>& g,
                                 int t, double rate)>;
 
@@ -260,7 +260,7 @@ TEST(Optimizer, StateArraysContainTheWholeState) {
       EXPECT_EQ(std::vector<float>(slot.values.begin(), slot.values.end()), std::vector<float>(9));
     }
     EXPECT_EQ(seen, names[k]) << def.name();
-    // a replica with copied weights, state arrays and update number continues identically
+    // A replica with copied weights, state arrays and update number continues identically.
     std::vector<float> w = Random(9, 1);
     const std::vector<float> g = Random(9, 2);
     for (uint64_t t = 1; t <= 3; ++t) first->Update(w.data(), g.data(), 0, 9, {0.1, t}, 0);

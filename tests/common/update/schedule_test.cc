@@ -91,7 +91,7 @@ TEST(Schedule, CosineFallsAlongHalfACosine) {
 }
 
 TEST(Schedule, OneCycleRisesAndFalls) {
-  pb::Train def = Def("one_cycle");  // from a 25th, over 0.3 of the steps, by default
+  pb::Train def = Def("one_cycle");  // default: rises from 1/25 of the rate in 0.3 of the steps
   EXPECT_NEAR(Make(def).Rate(0), 0.004, 1e-15);
   EXPECT_NEAR(Make(def).Rate(15), 0.052, 1e-15);
   EXPECT_NEAR(Make(def).Rate(30), 0.1, 1e-15);
@@ -129,7 +129,7 @@ TEST(Schedule, SpansTheStepsAfterTheWarmup) {
 TEST(Schedule, MilestonesCountTheJobsStepsDespiteAWarmup) {
   pb::Train def = Def("multistep");
   def.mutable_schedule()->add_milestones(30);
-  def.mutable_schedule()->set_warmup_steps(20);  // from 0 by default
+  def.mutable_schedule()->set_warmup_steps(20);  // the warm-up starts at 0 by default
   EXPECT_EQ(Make(def).Rate(0), 0);
   EXPECT_NEAR(Make(def).Rate(5), 0.025, 1e-15);
   EXPECT_EQ(Make(def).Rate(20), 0.1);
@@ -148,7 +148,7 @@ TEST(Schedule, WarmsUpToTheBeginningOfOneCycle) {
   def.mutable_schedule()->set_warmup_steps(10);
   EXPECT_NEAR(Make(def).Rate(5), 0.002, 1e-15);
   EXPECT_NEAR(Make(def).Rate(10), 0.004, 1e-15);
-  EXPECT_NEAR(Make(def).Rate(37), 0.1, 1e-15);  // 0.3 of 90 steps later
+  EXPECT_NEAR(Make(def).Rate(37), 0.1, 1e-15);  // 10 + 0.3 * 90
 }
 
 TEST(Schedule, AWarmupLongerThanTheJobNeverEnds) {

@@ -46,8 +46,8 @@ inline Rows ChunksOf(const std::vector<uint8_t>& bytes, const Tiling& tiling,
   return chunks;
 }
 
-// The codes of parts, one after the other, and their ranges; the row is padded to a multiple of 4,
-// and no further.
+// The codes of parts, one after the other, and where each begins and ends. `bytes` is padded to a
+// multiple of 4.
 struct CodeRow {
   void Add(const std::vector<uint8_t>& code) {
     ranges.push_back({size, code.size()});

@@ -19,7 +19,7 @@ using codec::Options;
 
 class OneBitCoder {
  public:
-  // `columns`: one per part
+  // `columns`: the length of a column of each part
   OneBitCoder(const std::vector<Part>& parts, const std::vector<uint64_t>& columns)
       : parts_(parts),
         columns_(columns),

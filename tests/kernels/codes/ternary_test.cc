@@ -91,8 +91,8 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceForEveryPartOfTheKey) {
   }
 }
 
-// Every magnitude is at, just below or just above a multiple of 2^-16 of s at its own draw: all
-// elements tie, and level 1 decides.
+// Every magnitude is at, just below or just above a multiple of 2^-16 of s, at its own draw: the
+// draw's upper 16 bits tie for all elements, and its lower bits decide.
 TEST_P(TernaryOnTarget, EqualsTheReferenceIfEveryDrawTies) {
   constexpr size_t kN = 6000;
   for (const double fraction : {0.0, 0.25, 0.5, 0.999, 1.0}) {

@@ -21,7 +21,7 @@ class BatchNormOf : public testing::TestWithParam<Shape> {
  protected:
   using PerChannel = std::array<float, kNormChannels>;
 
-  // In [-1, 1) around `middle`.
+  // Uniform in [middle - 1, middle + 1).
   std::vector<float> Random(uint32_t tensor, float middle) const {
     std::vector<float> values(size());
     for (size_t i = 0; i < values.size(); ++i)

@@ -28,7 +28,7 @@ class LrnOf : public testing::TestWithParam<Case> {
     if (!image_.blocked) return pixel * image_.channels + c;
     return c / 16 * 16 * image_.pixels + pixel * 16 + c % 16;
   }
-  // Calls visit(j) for the window around c.
+  // Calls visit(j) for each channel j in the window around channel c.
   template <typename Visit>
   void ForWindow(size_t c, const Visit& visit) const {
     const size_t half = rule_.size / 2;

@@ -35,7 +35,7 @@ class WinogradOf : public testing::TestWithParam<Case> {
       }
     }
   }
-  // out[t] += a[t] b[t] for the 64 matrices; `along`: the index of each that is summed over.
+  // Calls visit(t) for each of the matrix products of Winograd's algorithm.
   template <typename Visit>
   static void ForMatrices(const Visit& visit) {
     for (size_t t = 0; t < kWinogradMatrices; ++t) visit(t);

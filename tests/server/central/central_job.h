@@ -56,7 +56,7 @@ Rate RateOf(const setup::Setup& job);
 // The workers and the one lane of an asynchronous job, all in this thread.
 class ClockDrill {
  public:
-  // `checkpoints` outlive it; null: the job has some that no run begins in.
+  // `checkpoints` must outlive the drill. Null: it uses checkpoints of its own, and begins no run.
   explicit ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints = nullptr);
 
   // `rank` pushes all chunks and applies the answers. Other ranks whose delayed answers this

@@ -172,7 +172,7 @@ TEST(Pull, CodesWeightsWithThePullCodec) {
     std::copy(w.begin(), w.end(), exact.begin() + static_cast<long>(cell->central().chunk().begin));
   }
   for (; at < exact.size(); ++at) rounded += exact[at] != drill.held()[at];
-  EXPECT_GT(rounded, 0u);  // the server keeps more than it tells
+  EXPECT_GT(rounded, 0u);  // only what it sends is rounded
   EXPECT_LT(RelativeDistance(drill.held(), InDouble(exact)), 1e-3);
 }
 
@@ -203,10 +203,10 @@ TEST(Pull, GivesADifferenceOnlyToWhoHoldsWhatItWasGiven) {
   };
   for (int i = 0; i < 3; ++i) push(0);
   EXPECT_FALSE(drill.whole());
-  push(1);  // from the initial weights, which all hold
+  push(1);  // holds the initial weights
   EXPECT_FALSE(drill.whole());
   EXPECT_EQ(drill.answer_bytes(), 2 * job->table.total);
-  drill.Rejoin(2);  // gets them whole
+  drill.Rejoin(2);  // gets whole weights
   EXPECT_LT(RelativeDistance(drill.held(1), InDouble(drill.held(2))), 1e-3);
   drill.Rejoin(0);
   EXPECT_TRUE(drill.whole());
@@ -238,7 +238,7 @@ TEST(CentralChunk, RefusesAnOptimizerThatNeedsWholeTensorsWhereTheyAreCut) {
     ++refused;
     EXPECT_THAT(made.status().message(), HasSubstr("set exchange.chunk_kib to at least 3"));
   }
-  EXPECT_EQ(refused, ChunksOf(*job).size());  // 640 weights, in each some of them
+  EXPECT_EQ(refused, ChunksOf(*job).size());  // a cut tensor is in every chunk
 }
 
 TEST(CentralChunk, TakesTernaryPushesByTheScalerOfTheirWorker) {
@@ -254,7 +254,7 @@ TEST(CentralChunk, TakesTernaryPushesByTheScalerOfTheirWorker) {
     dot += (before[k] - drill.held(0)[k]) * g[k];
     norm += g[k] * g[k];
   }
-  EXPECT_NEAR(dot / norm, 1, 0.3);  // unbiased but for its clipping
+  EXPECT_NEAR(dot / norm, 1, 0.3);  // clipping makes the code biased
 }
 
 TEST(CentralChunk, RefusesAPushThatIsNotFiniteAndStaysAsItWas) {

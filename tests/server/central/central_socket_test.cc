@@ -41,8 +41,8 @@ class CentralSocket : public testing::Test {
     envelope.mutable_hello()->set_fresh(true);
     ASSERT_TRUE(peers_[rank]->Send(envelope).ok());
   }
-  // Both say hello until they are welcome, which they are when both have: a hello that overtakes
-  // the members is refused, or forgotten with what the members take back.
+  // Both workers repeat their hello until each has a welcome. A hello that arrives before the list
+  // of members is refused or forgotten.
   void Join() {
     bool welcome[2] = {false, false};
     for (int tries = 0; tries < 100 && !(welcome[0] && welcome[1]); ++tries) {
@@ -70,7 +70,7 @@ class CentralSocket : public testing::Test {
     push.mutable_push()->set_incarnation(incarnation_ + rank);
     ASSERT_TRUE(peers_[rank]->Send(push, EncodePush(*job_, chunk, values, rank, 1)).ok());
   }
-  // The next answer but welcomes: those of repeated hellos may come late.
+  // The next message that is not a welcome. Welcomes for repeated hellos may come late.
   net::Received Next(uint32_t rank) {
     auto received = net::Await(*peers_[rank]);
     while (received.has_value() && received->envelope.has_welcome())
@@ -145,7 +145,7 @@ TEST_F(CentralSocket, GoesBackAtAnotherBeginningAndKnowsNobodyOfBefore) {
   Join();
   loop_->Tell(members);  // told again: nothing is new
   incarnation_ = 10;
-  Push(0, ones);  // an old one that was still on its way
+  Push(0, ones);  // a late push of the old process
   EXPECT_TRUE(Next(0).envelope.has_refuse());
   incarnation_ = 20;
   pb::Envelope pull;

@@ -249,14 +249,14 @@ TEST(ClockRulesWithElasticity, MoveBothSidesByTheOldDifference) {
     }
     ASSERT_LT(RelativeDistance(x[rank], reference[rank]), 1e-5) << "push " << push;
   }
-  drill.Rejoin(0);  // who only pulls gets the centre of now
+  drill.Rejoin(0);  // its pull gets the current centre
   EXPECT_LT(RelativeDistance(drill.held(0), centre), 1e-5);
 }
 
 TEST(ClockRulesAtTheEnd, CountPushesOfManyStepsAsSteps) {
   const auto job =
       CentralJob({"train.algorithm=asgd", "train.asgd.push_every=4", "train.steps=10"});
-  ClockDrill drill(*job);  // 10 * 4 / 4 pushes
+  ClockDrill drill(*job);  // 10 steps * 4 workers / 4
   const std::vector<float> zeros(job->table.total);
   for (int push = 0; push < 9; ++push) drill.Push(0, zeros);
   EXPECT_FALSE(drill.stopped(0));

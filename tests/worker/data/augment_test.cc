@@ -23,25 +23,25 @@ Augmenter Make(const std::string& words, Split split = Split::kTrain, uint32_t c
 }
 
 std::vector<float> Apply(const Augmenter& augmenter, const Image& image,
-                         const Augmenter::SampleId& place = {}) {
+                         const Augmenter::SampleId& sample_id = {}) {
   const auto size = augmenter.OutputOf({image.height, image.width});
   EXPECT_TRUE(size.ok()) << size.status().message();
   std::vector<float> out(uint64_t{image.channels} * size->height * size->width);
   Augmenter::Workspace workspace;
-  augmenter.Apply(image, place, &workspace, out.data());
+  augmenter.Apply(image, sample_id, &workspace, out.data());
   return out;
 }
 
 // A readable reference in double precision, image by image.
 
 struct Draws {
-  Augmenter::SampleId place;
+  Augmenter::SampleId sample_id;
   double Word(uint32_t block, int word) const {
     return kernels::NoiseBlock({.seed = kSeed,
                                 .stream = kernels::NoiseStream::kAugmentation,
                                 .rank = 0,
-                                .round = place.epoch,
-                                .tensor = static_cast<uint32_t>(place.index)},
+                                .round = sample_id.epoch,
+                                .tensor = static_cast<uint32_t>(sample_id.index)},
                                block, 0)[static_cast<size_t>(word)] /
            4294967296.0;
   }
@@ -53,8 +53,8 @@ struct Reference {
   double brightness = 0, contrast_min = 1, contrast_max = 1;
   std::vector<double> mean = {}, deviation = {};
 
-  std::vector<double> Of(const Image& image, const Augmenter::SampleId& place) const {
-    const Draws draws{place};
+  std::vector<double> Of(const Image& image, const Augmenter::SampleId& sample_id) const {
+    const Draws draws{sample_id};
     const auto begin = [&](uint32_t side, uint32_t part, int word) {
       const int room = static_cast<int>(side + 2 * pad - part);
       return (random_crop ? static_cast<int>(draws.Word(0, word) * (room + 1)) : room / 2) -
@@ -113,8 +113,8 @@ void ExpectReference(const std::string& words, const Reference& reference) {
   const Augmenter augmenter = Make(words);
   for (uint64_t sample = 0; sample < 40; ++sample) {
     const Image image = Picture(3, 17, 21, static_cast<uint32_t>(sample));
-    const Augmenter::SampleId place{sample % 3, sample * 1000};
-    ExpectNear(Apply(augmenter, image, place), reference.Of(image, place));
+    const Augmenter::SampleId sample_id{sample % 3, sample * 1000};
+    ExpectNear(Apply(augmenter, image, sample_id), reference.Of(image, sample_id));
   }
 }
 

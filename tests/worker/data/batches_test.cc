@@ -29,7 +29,7 @@ std::vector<uint64_t> IndicesOf(Batches& batches, uint64_t step) {
 }
 
 // The samples of a step over all ranks, in rank order.
-std::vector<uint64_t> Union(std::vector<Batches>& ranks, uint64_t step) {
+std::vector<uint64_t> SamplesOfStep(std::vector<Batches>& ranks, uint64_t step) {
   std::vector<uint64_t> all;
   for (Batches& rank : ranks) {
     for (const uint64_t index : IndicesOf(rank, step)) all.push_back(index);
@@ -87,7 +87,8 @@ TEST(Batches, SharedSamplesDoNotDependOnWorkers) {
   for (const uint32_t workers : {2u, 3u, 4u}) {
     auto ranks = MakeRanks(*samples, {.seed = 3, .workers = workers, .batch_total = 12});
     for (uint64_t step = 0; step < 30; ++step) {
-      EXPECT_EQ(Union(ranks, step), Union(one, step)) << workers << " workers, step " << step;
+      EXPECT_EQ(SamplesOfStep(ranks, step), SamplesOfStep(one, step))
+          << workers << " workers, step " << step;
     }
   }
 }
@@ -97,7 +98,7 @@ TEST(Batches, SharedUsesEverySampleOncePerEpochAndReshuffles) {
   auto ranks = MakeRanks(*samples, {.seed = 3, .workers = 2, .batch_total = 10});
   std::vector<std::vector<uint64_t>> epochs(4);
   for (uint64_t step = 0; step < 20; ++step) {
-    for (const uint64_t index : Union(ranks, step)) epochs[step / 5].push_back(index);
+    for (const uint64_t index : SamplesOfStep(ranks, step)) epochs[step / 5].push_back(index);
   }
   for (const auto& epoch : epochs) {
     EXPECT_EQ(std::set(epoch.begin(), epoch.end()).size(), 50u);
@@ -110,7 +111,7 @@ TEST(Batches, StraddlesAnEpochWithoutLosingASample) {
   auto one = MakeRanks(*samples, {.workers = 1, .batch_total = 12});
   std::map<uint64_t, int> seen;  // 25 steps of 12 are 6 epochs of 50
   for (uint64_t step = 0; step < 25; ++step) {
-    for (const uint64_t index : Union(one, step)) ++seen[index];
+    for (const uint64_t index : SamplesOfStep(one, step)) ++seen[index];
   }
   EXPECT_EQ(seen.size(), 50u);
   for (const auto& [index, times] : seen) EXPECT_EQ(times, 6) << index;

@@ -82,7 +82,7 @@ std::string EncodeJpeg(const Image& image, const JpegOptions& options) {
   if (options.progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
   std::vector<uint8_t> pixels = Interleaved(image);
-  if (options.cmyk) {  // no black ink: stored as 255
+  if (options.cmyk) {  // the fourth ink, black, is unused: 255
     std::vector<uint8_t> four;
     for (size_t i = 0; i < pixels.size(); i += 3) {
       four.insert(four.end(), {pixels[i], pixels[i + 1], pixels[i + 2], 255});

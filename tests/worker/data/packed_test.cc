@@ -34,7 +34,7 @@ uint64_t Get(const std::string& bytes, size_t at) {
   return number;
 }
 
-// As an attacker would write it: with matching digests.
+// Makes the digests match the changed bytes, as an attacker would.
 void SignAgain(std::string* bytes) {
   const size_t index = Get(*bytes, offsetof(PackedHeader, index_begin));
   const size_t length = Get(*bytes, offsetof(PackedHeader, index_bytes));

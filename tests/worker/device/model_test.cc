@@ -88,7 +88,7 @@ class CpuCoder {
     return codes;
   }
   const codec::Prepared& prepared(uint32_t tensor) const { return prepared_[tensor]; }
-  // By array, in the order of the tensors.
+  // The codecs' memories: by name of the array, the values of all tensors in order.
   std::map<std::string, std::vector<float>> Kept() {
     std::map<std::string, std::vector<float>> kept;
     for (const auto& memory : memories_) {
@@ -473,7 +473,7 @@ TEST_F(DeviceModelTest, InvalidSumsAreDetected) {
 // Nearly all elements with their positions, where the dense form would be smaller.
 TEST_F(DeviceModelTest, TooLargeSumsAreRefused) {
   Make("sgd", {"topk", "topk"});
-  const uint16_t sent[] = {4095, 1803};  // of 4096, of 1804
+  const uint16_t sent[] = {4095, 1803};  // of 4096 and 1804 elements
   std::vector<uint8_t> sums;
   size_t size = sizeof sent;
   for (const uint16_t k : sent) {

@@ -42,8 +42,8 @@ const tensors::TensorFile& File() {
 }
 
 // Uniform in [-1, 1), multiples of 2^-23: splitmix64 of (seed, tensor number, element).
-double Draw(uint64_t seed, uint64_t place, uint64_t element) {
-  uint64_t z = ((seed << 40) + (place << 32) + element) * 0x9E3779B97F4A7C15;
+double Draw(uint64_t seed, uint64_t tensor, uint64_t element) {
+  uint64_t z = ((seed << 40) + (tensor << 32) + element) * 0x9E3779B97F4A7C15;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
   z ^= z >> 31;
@@ -126,7 +126,7 @@ class Case {
 
   void Fill() {
     const uint64_t seed = about_["seed"];
-    uint64_t place = 0;
+    uint64_t tensor = 0;
     const auto& fills = about_["fills"];
     // In PyTorch's order: a norm's weight, bias, running mean and variance.
     std::map<std::string, std::pair<float*, uint64_t>> arrays;
@@ -139,8 +139,8 @@ class Case {
       const auto& [values, count] = arrays.at(fill[0].get<std::string>());
       const double centre = fill[1], width = fill[2];
       for (uint64_t i = 0; i < count; ++i)
-        values[i] = static_cast<float>(centre + width * Draw(seed, place, i));
-      ++place;
+        values[i] = static_cast<float>(centre + width * Draw(seed, tensor, i));
+      ++tensor;
     }
   }
 

@@ -73,7 +73,7 @@ class Problem {
     statistics.resize(table.statistics_total);
     models::InitStatistics(table, statistics.data());
     models::InitParameters(table, seed, parameters.data());
-    // non-zero biases, so that errors in them are visible
+    // Adds to the biases, so that they are not zero and errors in them are visible.
     for (const models::Parameter& p : table.parameters) {
       for (uint64_t i = 0; p.is_bias && i < p.count; ++i) {
         parameters[p.offset + i] += 0.2f * Uniform(seed, 1, p.offset + i);
@@ -87,9 +87,9 @@ class Problem {
     }
   }
 
-  // With `pixels` the net takes bytes.
+  // With a pixel rule the net takes images as bytes, which the rule converts to floats.
   std::unique_ptr<Net> Make(bool training = true, Precision precision = Precision::kFp32,
-                            const std::optional<kernels::PixelRule>& pixels = std::nullopt) {
+                            const std::optional<kernels::PixelRule>& pixel_rule = std::nullopt) {
     auto made =
         Net::Make(net,
                   {.device = DeviceUnderTest(),
@@ -97,13 +97,13 @@ class Problem {
                    .training = training,
                    .seed = kSeed,
                    .precision = precision,
-                   .pixels = pixels},
+                   .pixels = pixel_rule},
                   {parameters.data(), training ? gradients.data() : nullptr, statistics.data()});
     EXPECT_TRUE(made.ok()) << made.status().message();
     return std::move(*made);
   }
 
-  // The same for the reference, in its evaluation form.
+  // The same net and batch for the reference; EvaluationReference is for evaluation, not training.
   ReferenceFeed Reference(uint32_t used) const {
     return {.batch = batch,
             .parameters = parameters,

@@ -97,7 +97,7 @@ class Dropout : public Elementwise {
   const double rate_;
 };
 
-// The values of a channel: those at `at(n, c, pixel)` for all samples and pixels.
+// Normalizes each channel over all samples and pixels.
 class BatchNorm : public ReferenceLayer {
  public:
   BatchNorm(const pb::LayerDef& def, ReferenceState* state)

@@ -79,7 +79,7 @@ class Conv : public ReferenceLayer {
   Tensor x_;
 };
 
-// of equal elements the first wins
+// Of equal elements the first counts as the maximum.
 class MaxPool : public ReferenceLayer {
  public:
   MaxPool(const pb::LayerDef& def, ReferenceState* state)

@@ -15,8 +15,8 @@ using testing::HasSubstr;
 using Type = ControlAction::Type;
 using Body = pb::Envelope::BodyCase;
 
-// Shard 0 of two, two workers. Worker r is peer 100 + r, shard 1 is peer 200; the n-th process of a
-// worker has incarnation 10 n + rank, the n-th of shard 1 has 50 + n.
+// Shard 0 of a job with two shards and two workers. Worker r is peer 100 + r, shard 1 is peer 200;
+// the n-th process of a worker has incarnation 10 n + rank, the n-th of shard 1 has 50 + n.
 class GoingBack : public testing::Test {
  protected:
   GoingBack() { Make(OnLoss::kWait); }
@@ -51,13 +51,14 @@ class GoingBack : public testing::Test {
   static void Append(ControlActions from, ControlActions* to) {
     for (ControlAction& action : from) to->push_back(std::move(action));
   }
-  // A new process comes one second after the previous one was last heard.
+  // Process number `life` of shard 1 says hello, without checkpoints. A new process comes one
+  // second after the previous one was last heard.
   ControlActions ShardSays(uint64_t life) {
     if (life != life_of_shard_) now_ += milliseconds(1000);
     life_of_shard_ = life;
     return Answer({}, 0);
   }
-  // The rounds that its newest process offers.
+  // Shard 1's newest process says hello and offers checkpoints of these rounds.
   ControlActions Answer(const std::vector<uint64_t>& rounds, uint64_t run = 7) {
     pb::Hello hello = TestHello(1, 50 + life_of_shard_);
     hello.set_role(pb::Hello::shard);
@@ -82,7 +83,7 @@ class GoingBack : public testing::Test {
     }
     return all;
   }
-  // A job that runs, at these rounds.
+  // Starts a job; its workers have applied these rounds.
   void Run(uint64_t first, uint64_t second) {
     ShardSays(1);
     WorkersCome(1);
@@ -173,7 +174,7 @@ TEST_F(GoingBack, BeginsOnceMoreWhenAShardDiesMeanwhileOrAfter) {
   Run(25, 26);
   ShardSays(2);
   WorkersCome(2, 7);
-  life_of_shard_ = 3;  // before it answered
+  life_of_shard_ = 3;  // shard 1 died again before it answered
   const uint64_t first = To1(200, Body::kMembers, Answer({20})).head.members().beginning();
   const ControlActions again = ShardSays(4);
   EXPECT_EQ(To1(100, Body::kGoBack, again).head.go_back().incarnation(), 20u);
@@ -229,7 +230,7 @@ TEST_F(GoingBack, IsNotNeededWhereAllAreDone) {
 TEST_F(GoingBack, FollowsTheDeathOfAllWorkers) {
   Run(25, 26);
   Pass(milliseconds(4000), {});
-  ShardSays(1);  // it was heard all the time
+  ShardSays(1);  // shard 1 never died
   const ControlActions replaced = WorkersCome(2);
   EXPECT_THAT(LogOf(replaced), HasSubstr("no live worker holds the state of the job; all go back"));
   EXPECT_EQ(To1(100, Body::kGoBack, replaced).head.go_back().incarnation(), 20u);
@@ -300,7 +301,7 @@ TEST_F(GoingBack, EndsInTimeWhereSomebodyDoesNotCome) {
   std::string log;
   Status end;
   for (int second = 0; second < 65 && end.ok(); ++second) {
-    Message pulse;  // alive, but it does not answer
+    Message pulse;  // shard 1 is alive, but does not answer
     pulse.head.mutable_pulse()->set_incarnation(52);
     Hear(200, pulse);
     for (const ControlAction& action : Pass(milliseconds(1000), {Beat(0, 20, 0), Beat(1, 21, 0)})) {
@@ -368,7 +369,7 @@ TEST(FollowerGoingBack, SaysHelloWithItsCheckpointsAndForgetsEverybodyAtAnotherB
 // Worker 0 of one shard with one data lane.
 class WorkerGoingBack : public testing::Test {
  protected:
-  using Do = SessionAction::Type;
+  using ActionType = SessionAction::Type;
   WorkerGoingBack() {
     Session::Options options;
     options.incarnation = 10;
@@ -434,25 +435,25 @@ TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {
   EXPECT_TRUE(PushOf(26).empty());
 
   SessionActions out = Join(20);
-  ASSERT_EQ(Count(out, Do::kGoBack), 1);
-  EXPECT_EQ(Count(out, Do::kReady), 0);
+  ASSERT_EQ(Count(out, ActionType::kGoBack), 1);
+  EXPECT_EQ(Count(out, ActionType::kReady), 0);
   EXPECT_TRUE(PushOf(26).empty()) << "what it was computed from is void";
   out = Contribute(Pull());
-  ASSERT_EQ(Count(out, Do::kSend), 1);
+  ASSERT_EQ(Count(out, ActionType::kSend), 1);
   const pb::Contribution asked = out[0].message.head.push();
   EXPECT_TRUE(asked.pull().has_weights());
   EXPECT_EQ(asked.incarnation(), hello_.incarnation());
 
   Message answer;
   answer.head.mutable_sum()->mutable_of_round()->set_round(20);
-  EXPECT_EQ(Count(Hear({0, 1}, answer), Do::kDeliver), 0) << "not what it asked for";
+  EXPECT_EQ(Count(Hear({0, 1}, answer), ActionType::kDeliver), 0) << "not what it asked for";
   answer.head.mutable_sum()->mutable_pulled()->set_number(asked.pull().number());
-  EXPECT_EQ(Count(Hear({0, 1}, answer), Do::kDeliver), 1);
+  EXPECT_EQ(Count(Hear({0, 1}, answer), ActionType::kDeliver), 1);
   out.clear();
   session_->OnInstalled(10, now_, &out);
   EXPECT_TRUE(out.empty()) << "of another time before";
   session_->OnInstalled(20, now_, &out);
-  ASSERT_EQ(Count(out, Do::kReady), 1);
+  ASSERT_EQ(Count(out, ActionType::kReady), 1);
   EXPECT_EQ(out[0].applied, 20u);
   const pb::Contribution push = PushOf(21)[0].message.head.push();
   EXPECT_EQ(push.in_round().applied(), 20u);
@@ -470,7 +471,7 @@ TEST_F(WorkerGoingBack, LeavesOffWhenItIsToldAgain) {
   session_->OnInstalled(20, now_, &out);
   EXPECT_TRUE(out.empty());
   out = Join(10);
-  ASSERT_EQ(Count(out, Do::kGoBack), 1);
+  ASSERT_EQ(Count(out, ActionType::kGoBack), 1);
   EXPECT_EQ(out.back().applied, 10u);
 }
 
@@ -490,7 +491,7 @@ TEST_F(WorkerGoingBack, IsNotDoneBecauseItsOwnerHadNotHeardOfIt) {
   SessionActions out;
   session_->Finish(Ok(), {}, {}, 100, now_, &out);
   EXPECT_EQ(session_->phase(), Session::Phase::kJoining);
-  EXPECT_EQ(Count(Join(20), Do::kGoBack), 1);
+  EXPECT_EQ(Count(Join(20), ActionType::kGoBack), 1);
   session_->OnInstalled(20, now_, &out);
   session_->Finish(Ok(), {}, {}, 100, now_, &out);
   EXPECT_EQ(session_->phase(), Session::Phase::kLeaving);
@@ -506,9 +507,9 @@ TEST_F(WorkerGoingBack, IsNotMovedByAPulseOfBeforeItCame) {
   pulse.head.mutable_pulse()->set_incarnation(70);
   pulse.head.mutable_pulse()->set_epoch(0);
   pulse.head.mutable_pulse()->set_floor(25);
-  EXPECT_EQ(Count(Hear({0, 0}, pulse), Do::kEnded), 0);
+  EXPECT_EQ(Count(Hear({0, 0}, pulse), ActionType::kEnded), 0);
   pulse.head.mutable_pulse()->set_epoch(4);
-  EXPECT_EQ(Count(Hear({0, 0}, pulse), Do::kEnded), 1) << "the job has gone on without it";
+  EXPECT_EQ(Count(Hear({0, 0}, pulse), ActionType::kEnded), 1) << "the job has gone on without it";
 }
 
 TEST_F(WorkerGoingBack, DoesNotWhenItLeavesWithAnError) {

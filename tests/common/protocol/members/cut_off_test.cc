@@ -40,9 +40,9 @@ TEST_P(CutOff, DoesNotTakeItsOwnDeafnessForAStandstillOfTheirs) {
   Shard0 shard0(GetParam());
   shard0.Gather();
   shard0.Pass(milliseconds(500), {0, 1});
-  shard0.Pass(milliseconds(15'000), {});  // longer than progress_timeout
+  shard0.Pass(milliseconds(15'000), {});  // longer than the job's progress_timeout
   for (const uint32_t rank : {0, 1}) shard0.Hear(300 + rank, Say(Veteran(rank, 10 + rank, 4, 1)));
-  const ControlActions after = shard0.Pass(milliseconds(100), {});  // before a heartbeat came
+  const ControlActions after = shard0.Pass(milliseconds(100), {});  // no heartbeat has come yet
   EXPECT_THAT(Shard0::LogOf(after), Not(HasSubstr("lost")));
 }
 
@@ -58,7 +58,7 @@ TEST_P(CutOff, GivesUpOneThatDiedOnceAnotherIsHeardAgain) {
   EXPECT_EQ(shard0.workers()[1].presence, Presence::kLost);
 }
 
-// Worker 1 died just before the link was down; its successor asked for the rank.
+// Worker 1 died just before the link went down. A new process asks for its rank.
 TEST_P(CutOff, DoesNotTakeOneThatDiedForAlive) {
   Shard0 shard0(GetParam());
   shard0.Gather();
@@ -140,7 +140,8 @@ TEST(CutOffUnderFail, EndsTheJobAsBefore) {
   EXPECT_EQ(end.code(), Code::kPeerLost);
 }
 
-// Rank 0 was lost while rank 1 was heard, so its process may still come back with the state.
+// Shard 0 gave up worker 0 while it still heard worker 1. Then it hears neither. Worker 0's process
+// still has the state, and may bring it back.
 TEST(CutOffUnderWait, TheStateMayAlsoComeBackWithOneThatWasGivenUp) {
   Shard0 shard0(OnLoss::kWait);
   shard0.Gather();
@@ -161,7 +162,7 @@ TEST(CutOffUnderWait, WhoLeavesTakesItsStateAlong) {
   EXPECT_THAT(end.message(), HasSubstr("no live worker holds the state"));
 }
 
-// Servers hold the state: a new process counts like the one before it.
+// If servers hold the state, a worker's new process is as good as its previous one.
 TEST(CutOffWithoutRounds, ANewProcessShowsThatTheLinkIsBackAndTheOthersHaveTheirTime) {
   for (const OnLoss on_loss : {OnLoss::kWait, OnLoss::kShrink}) {
     ControlOptions options = TestOptions(1, 2, on_loss);

@@ -99,7 +99,7 @@ TEST_F(FollowerTest, WelcomesWorkersThatAreMembers) {
   pb::Hello other = TestHello(1, 11);
   other.set_model_digest(5);
   EXPECT_EQ(refuse(102, Hear(102, Say(other))).code(), 76u);
-  EXPECT_EQ(refuse(300, Hear(300, Beat(1, 11, 0))).then(), pb::Refuse::retry);  // said no hello
+  EXPECT_EQ(refuse(300, Hear(300, Beat(1, 11, 0))).then(), pb::Refuse::retry);  // no hello yet
 }
 
 TEST_F(FollowerTest, KeepsItsFloorByHeartbeats) {
@@ -146,7 +146,7 @@ TEST_F(FollowerTest, GreetsAgainAfterARestartOfShard0) {
   follower_->OnShard0Disconnected();
   EXPECT_EQ(Count(Timer(milliseconds(100)), Type::kConnectShard0), 1);
   EXPECT_EQ(Count(Timer(milliseconds(2900)), Type::kConnectShard0), 0);
-  EXPECT_EQ(Count(Timer(milliseconds(200)), Type::kConnectShard0), 1);  // silent for too long
+  EXPECT_EQ(Count(Timer(milliseconds(200)), Type::kConnectShard0), 1);  // shard 0 is silent
 }
 
 TEST_F(FollowerTest, GivesShard0ItsTimeToReturn) {
@@ -225,7 +225,9 @@ TEST_F(FollowerTest, EndsByItselfWhereItCannotGoOnAndShard0IsSilent) {
 
 TEST_F(FollowerTest, AsksShard0ToStopOnceItFollowsAgain) {
   Follow();
-  FromShard0(Pulse(7, 5));  // tells of members that it has not heard of: it says hello again
+  // The pulse (shard 0's heartbeat) names a membership that the follower does not know, so the
+  // follower says hello again.
+  FromShard0(Pulse(7, 5));
   ControlActions out;
   follower_->OnStop(Code::kTerminated, now_, &out);
   EXPECT_EQ(Count(out, Type::kEnded), 0);

@@ -88,7 +88,7 @@ TEST(ReasonsOfBadData, EndAJobThatDoesNotGoOnWithoutAnybody) {
   }
 }
 
-// The data are that worker's own: the others have theirs.
+// Each worker has its own copy of the data, so damage at one does not concern the others.
 TEST(ReasonsOfBadData, UnderShrinkEndTheJobOnlyWhereNobodyIsLeft) {
   Shard0 shard0(OnLoss::kShrink);
   shard0.Gather();

@@ -165,15 +165,16 @@ std::vector<uint64_t> StepsOf(const Offers& offers) {
 TEST(CommonOf, TakesALanesOwnForCommonOnlyWhereAllLanesDo) {
   Saved first = LaneHad({At(10), At(20)}, 3), second = LaneHad({At(10)}, 3);
   first.shard_checkpoints = {At(14), At(18)};
-  second.shard_checkpoints = {At(12), At(14), At(20)};  // killed before 20 became one of all
+  second.shard_checkpoints = {At(12), At(14), At(20)};  // killed before all had 20
   const Saved common = CommonOf({first, second});
   EXPECT_THAT(StepsOf(common.checkpoints), ElementsAre(10u));
   EXPECT_THAT(StepsOf(common.shard_checkpoints), ElementsAre(14u, 20u));
   EXPECT_FALSE(common.unfit.has_sentence());
 }
 
-// Two lanes close rounds at most `window` apart and write a checkpoint every `every` rounds. Even
-// if one has lost its newest, there is one that both have kept.
+// Two lanes (a server's sockets and their threads) close rounds at most `window` apart and write a
+// checkpoint every `every` rounds. Even if one lane has lost its newest checkpoint, there is one
+// that both have kept.
 TEST(LeastToKeep, ReachesBackToOneThatAllLanesHave) {
   for (const uint64_t every : {1, 2, 3, 10, 1000}) {
     for (const uint64_t window : {1, 2}) {
@@ -220,8 +221,8 @@ TEST(HasAny, DoesNotCountAShardsOwn) {
   EXPECT_TRUE(HasAny({{"a", &hello}}));
 }
 
-// Shard 0 of two, two workers; worker r is peer 100 + r, shard 1 is peer 200. `keeps`: whether
-// shard 1 keeps state.
+// Shard 0 of a job with two shards and two workers. Worker r is peer 100 + r, shard 1 is peer 200.
+// `keeps`: whether shard 1 keeps state.
 class Resuming : public testing::Test {
  protected:
   void Make(bool keeps, bool workers_hold_state = true, bool from_shards = false) {
@@ -275,7 +276,7 @@ class Resuming : public testing::Test {
     Run(keeps);
     Pass(milliseconds(4000));
   }
-  // Worker 1 is lost, and its rank comes again.
+  // Worker 1 is lost, and a new process takes its rank.
   ControlActions OneComesBack(bool keeps_own, const Offers& offers,
                               bool workers_hold_state = true) {
     Run(!workers_hold_state, workers_hold_state);
@@ -335,7 +336,7 @@ TEST_F(Resuming, AllGoOnFromTheNewestThatAllHave) {
   EXPECT_THAT(LogOf(out), HasSubstr("all go on from the checkpoint of step 20"));
 }
 
-// The job was started again without checkpoints.every_steps.
+// The job is started again, now without checkpoints.every_steps, but resumes from those it finds.
 TEST_F(Resuming, AJobThatWritesNoneLooksAtWhatThereIs) {
   resumes_ = false;
   Make(false);
@@ -396,7 +397,8 @@ TEST_F(Resuming, WhereTheCheckpointsAreOfAnotherJobTheStartEnds) {
   EXPECT_THAT(abort.sentence(), HasSubstr("worker 1 (node1): /a is of another job"));
 }
 
-// What is unfit on a disk is no harm where there is something to go on from, or somebody has it.
+// A disk may hold unusable checkpoints, if all have another common one or a live worker has the
+// state.
 TEST_F(Resuming, WhatIsUnfitDoesNotEndAJobThatCanGoOn) {
   for (const bool held : {false, true}) {
     Make(false);
@@ -492,7 +494,8 @@ TEST_F(Resuming, OneThatComesBackWithoutWhatItHadOfItsOwnTakesAllBack) {
   EXPECT_EQ(WelcomeOf(101, out).run(), 7u);
 }
 
-// The others may lack its newest checkpoint, and a checkpoint of another run cannot be used.
+// Worker 1's checkpoints do not help: other daemons may lack its newest one, and one of another run
+// cannot be used.
 TEST_F(Resuming, WithoutCheckpointsToGoBackToItGetsStateFromAnother) {
   for (const Offers& offers : {Offers{At(10, 7)}, Offers{At(10, 3), At(20, 3), At(30, 7)}}) {
     const ControlActions out = OneComesBack(true, offers);
@@ -509,7 +512,7 @@ TEST_F(Resuming, OneThatHadNothingOfItsOwnGetsStateFromAnother) {
   EXPECT_FALSE(WelcomeOf(101, out).has_resume());
 }
 
-// Without rounds.
+// The algorithm has no rounds: the servers hold the state.
 TEST_F(Resuming, WhereServersHoldTheStateTheirCheckpointsCountAlone) {
   Make(true, false);
   Comes(0, {At(10), At(50)});
@@ -520,7 +523,7 @@ TEST_F(Resuming, WhereServersHoldTheStateTheirCheckpointsCountAlone) {
   EXPECT_EQ(ToldToShard(out).resume().step(), 30u);
 }
 
-// The workers' own are of no use then, but tell that there was a job.
+// The workers' own checkpoints cannot replace it, but they show that the job had begun.
 TEST_F(Resuming, WhereServersHeldTheStateAndLostItsDiskTheStartEnds) {
   Make(true, false);
   Comes(0, {At(10), At(50)});

@@ -145,7 +145,8 @@ TEST(PlaceOfAShard, IsItsOwnWhileItIsHeard) {
   EXPECT_EQ(Shard0::RefuseTo(201, refused).then(), pb::Refuse::leave);
   EXPECT_EQ(Shard0::RefuseTo(201, refused).code(), 77u);
   EXPECT_TRUE(To(200, SendsOf(refused)).empty());
-  // One that died says nothing for two heartbeats.
+  // After two heartbeats of silence, shard 1's process counts as dead, and a new one gets its
+  // place.
   shard0.Pass(milliseconds(600), {0, 1});
   EXPECT_TRUE(First(202, pb::Envelope::kWelcome, SendsOf(shard(202, 72))).head.has_welcome());
 }
@@ -169,7 +170,8 @@ TEST(Gathering, AByeOfOneThatWasDoneBeforeShard0CameBackCounts) {
   EXPECT_EQ(First(100, pb::Envelope::kEnd, SendsOf(out)).head.end().code(), 0u);
 }
 
-// A previous process of shard 0 was asked to stop; the current one does not know that.
+// A previous process of shard 0 had been asked to stop the job, and the workers stopped early. The
+// current process does not know of the request.
 TEST(EndInOrder, IsNoneOfAJobThatEndedBeforeItsLastStep) {
   Shard0 shard0(OnLoss::kFail);
   shard0.Gather();
@@ -204,7 +206,7 @@ TEST(Hellos, OfOneThatIsNotLetInDoNotSayHowLongTheJobIs) {
   hello.set_rank(0);
   shard0.Hear(100, Say(hello));
   EXPECT_EQ(shard0.coordinator().steps(), 7u);
-  shard0.Pass(milliseconds(3'500), {});  // it went before anybody else came
+  shard0.Pass(milliseconds(3'500), {});  // rank 0 is lost while it is alone
   shard0.Gather();
   EXPECT_EQ(shard0.coordinator().steps(), 100u);
 }

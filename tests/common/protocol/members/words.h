@@ -55,7 +55,7 @@ inline pb::Checkpoint CheckpointAt(uint64_t step, uint64_t run) {
   checkpoint.set_round(step);
   return checkpoint;
 }
-// A Welcome from shard 0 with incarnation 7 and one data lane.
+// Options of a shard with incarnation 7 and one data lane.
 inline ControlOptions TestOptions(uint32_t shards, uint32_t workers, OnLoss on_loss) {
   ControlOptions options;
   options.shards = shards;
@@ -165,7 +165,8 @@ std::string Refused(const Act& act) {
   return told;
 }
 
-// A cell whose contributions are "x"; the outcome has one "x" per contributor.
+// A cell (what one sum is made of) whose contributions are "x"; the outcome has one "x" per
+// contributor.
 class Letters : public CellSum {
  public:
   Status Add(uint32_t, const Bytes& payload) override {

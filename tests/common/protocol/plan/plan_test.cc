@@ -20,7 +20,7 @@ pb::Job JobOf(uint32_t workers, const std::vector<uint32_t>& data_sockets, uint3
   return job;
 }
 
-// 1 KiB is 256 elements.
+// The tests' buckets and chunks are given in KiB; 1 KiB is 256 elements.
 const std::vector<TensorInfo> kTensors = {
     {"conv.weight", 300}, {"conv.bias", 7}, {"ip.weight", 1001}, {"ip.bias", 10}};
 
@@ -29,7 +29,7 @@ TEST(Plan, PutsWholeTensorsIntoBucketsFromTheLast) {
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->parameters(), 1318u);
   ASSERT_EQ(plan->buckets.size(), 3u);
-  EXPECT_EQ(plan->buckets[0].begin, 1308u);  // ip.bias; ip.weight alone is more than a bucket
+  EXPECT_EQ(plan->buckets[0].begin, 1308u);  // only ip.bias: ip.weight fills a bucket
   EXPECT_EQ(plan->buckets[0].count, 10u);
   EXPECT_EQ(plan->buckets[1].count, 1001u);
   EXPECT_EQ(plan->buckets[1].first_tensor, 2u);
@@ -75,7 +75,7 @@ TEST(Plan, MakesAChunkOfTheTensorsThatItMeets) {
 }
 
 TEST(Plan, CutsNoGroupThatItsCodecCodesTogether) {
-  for (uint64_t group : {100, 700, 0}) {  // 0: a tensor
+  for (uint64_t group : {100, 700, 0}) {  // 0: one group per tensor
     pb::Job job = JobOf(2, {1}, 4, 1);
     job.mutable_exchange()->set_codec("qsgd");
     job.mutable_exchange()->mutable_qsgd()->set_bucket_elements(group);
@@ -130,7 +130,7 @@ TEST(Plan, GivesSoManyElementsAScalerOfTheirOwnWhereAsked) {
   job.mutable_exchange()->set_scaler_elements(400);
   const auto plan = ExchangePlan::Make(job, kTensors);
   ASSERT_TRUE(plan.ok());
-  // conv.weight, conv.bias, ip.weight in three, ip.bias
+  // conv.weight and conv.bias are one part each, ip.weight is cut in three, ip.bias is one.
   EXPECT_THAT(plan->first_part, ElementsAre(0, 1, 2, 5, 6));
   EXPECT_EQ(plan->parts[4].begin, 800u);
   EXPECT_EQ(plan->parts[4].count, 201u);
@@ -188,7 +188,7 @@ TEST(Plan, HasADigestThatTellsPlansApart) {
   EXPECT_NE(digest(JobOf(2, {1, 1}, 2, 1)), base);
   EXPECT_NE(digest(JobOf(2, {1}, 4, 1)), base);
   EXPECT_NE(digest(JobOf(2, {1}, 2, 2)), base);
-  // A promise: peers of different builds understand each other only by it.
+  // This value must never change: peers of different builds compare their digests.
   EXPECT_EQ(Hex(base), "67e1b2b3b13afa4b");
 }
 

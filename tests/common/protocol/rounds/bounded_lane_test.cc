@@ -1,4 +1,5 @@
-// A lane without rounds that bounds how far a worker may be ahead (ssp).
+// A lane without rounds that bounds how far a worker may be ahead of the slowest (algorithm ssp). A
+// worker's clock is its own count of pushes.
 #include "tests/common/protocol/rounds/clock_lane_testing.h"
 
 namespace tern::protocol::test {
@@ -16,16 +17,16 @@ class Ssp : public ClockLaneTest {
 
 TEST_F(Ssp, WithholdsTheAnswerOfWhoIsTooFarAheadUntilTheSlowestHasCome) {
   MakeBounded(1);
-  EXPECT_EQ(Push(0, 1, "a").size(), 1u);  // one ahead
+  EXPECT_EQ(Push(0, 1, "a").size(), 1u);  // one clock ahead: answered
   EXPECT_TRUE(Push(0, 2, "b").empty());
-  EXPECT_EQ(first_->words, "ab");  // counted all the same
+  EXPECT_EQ(first_->words, "ab");  // counted, though not answered yet
   EXPECT_TRUE(Push(0, 2, "b").empty());
   EXPECT_EQ(lane_->counters().repeated, 1u);
   EXPECT_EQ(lane_->waiting(), 1u);
   EXPECT_EQ(Push(1, 1, "c").size(), 1u);
   const Sends out = Push(2, 1, "d");
   const Message released = Sum(0, out);
-  EXPECT_EQ(View(released.payload), "abcd");  // the newest
+  EXPECT_EQ(View(released.payload), "abcd");  // the newest weights
   EXPECT_EQ(released.head.sum().at_clock().clock(), 2u);
   EXPECT_EQ(released.head.sum().at_clock().staleness(), 0u);
   EXPECT_EQ(View(Sum(2, out).payload), "abcd");
@@ -44,7 +45,8 @@ TEST_F(Ssp, AnswersWhereItWasAskedLast) {
   MakeBounded(0);
   Push(0, 1);
   Tell(2, {0, 11, 12});
-  Tell(3, {10, 11, 12});  // by another life of shard 0, which never knew that it was given up
+  // Another process of shard 0 never knew that the previous one had given up rank 0.
+  Tell(3, {10, 11, 12});
   Push(0, 2);
   Message again = From(0, std::nullopt, kFirst);
   again.head.mutable_push()->mutable_at_clock()->set_clock(2);
@@ -76,9 +78,9 @@ TEST_F(Ssp, IsNotHeldUpByWhoHasFinished) {
   EXPECT_EQ(To(101, out).size(), 1u);
   EXPECT_TRUE(Sum(2, out).payload.empty());
   EXPECT_EQ(lane_->counters().skipped, 1u);
-  EXPECT_EQ(Part(2, 1).size(), 1u);  // acknowledged again
+  EXPECT_EQ(Part(2, 1).size(), 1u);  // repeated: acknowledged again
   EXPECT_EQ(lane_->counters().skipped, 1u);
-  // Its next incarnation takes part until it says so, too.
+  // The rank's next incarnation takes part until it, too, says that it has finished.
   Tell(2, {10, 11, 22});
   Greet(2, 22);
   Push(0, 2);
@@ -108,9 +110,9 @@ TEST_F(Ssp, WaitsForWhoIsReplacedAndNotForWhatOneThatWasRemovedHasMissed) {
 }
 
 TEST_F(Ssp, ReleasesAllWhenTheJobIsDoneOrToStop) {
-  MakeBounded(0, 1);  // 3 pushes
+  MakeBounded(0, 1);  // a job of 3 pushes
   Push(0, 1);
-  Push(0, 2);  // its own answer to 1 never came
+  Push(0, 2);  // without an answer to clock 1
   const Sends out = Push(1, 1);
   EXPECT_TRUE(Answer(0, out).stop());
   EXPECT_TRUE(Answer(1, out).stop());
@@ -140,13 +142,14 @@ TEST_F(Ssp, BelievesMembersWhatARestartedServerHasForgotten) {
   Tell(1, {10, 11, 12});
   for (uint32_t rank = 0; rank < 3; ++rank) Greet(rank, 10 + rank, false);
   EXPECT_EQ(lane_->clocks(kFirst).total, 30u);
-  // Ranks 1 and 2 were answered 13 by the server before, and wait for another one's answer now.
+  // The previous server answered clock 13 of ranks 1 and 2. They show this server those answers,
+  // and only then may it answer rank 0's clock 14.
   EXPECT_TRUE(Push(0, 14).empty());
   EXPECT_EQ(Hand(1, 13).size(), 1u);
   EXPECT_EQ(Answer(0, Hand(2, 13)).clock(), 14u);
   EXPECT_TRUE(Push(0, 15).empty());
   EXPECT_EQ(lane_->lost_clocks(), 3u);
-  EXPECT_EQ(Pulled(2, Pull(2)).clock(), 13u);  // where another process would go on
+  EXPECT_EQ(Pulled(2, Pull(2)).clock(), 13u);  // a new process starts here
 }
 
 TEST_F(Ssp, HearsFromAMemberThatItHadParted) {
@@ -157,7 +160,7 @@ TEST_F(Ssp, HearsFromAMemberThatItHadParted) {
   EXPECT_EQ(Answer(0, out).clock(), 7u);
   EXPECT_EQ(Answer(1, out).clock(), 7u);
   EXPECT_EQ(lane_->lost_clocks(), 5u);
-  EXPECT_TRUE(Hand(9, 1).empty());  // of a stranger
+  EXPECT_TRUE(Hand(9, 1).empty());  // not a member
 }
 
 TEST_F(Ssp, KnowsThatWhoPushesAClockIsDoneWithTheOneBeforeInEveryCell) {
@@ -172,7 +175,8 @@ TEST_F(Ssp, KnowsThatWhoPushesAClockIsDoneWithTheOneBeforeInEveryCell) {
   Tell(2, {10, 11, 22});
   Greet(2, 22);
   EXPECT_EQ(Pulled(2, Pull(2, 22)).clock(), 2u);
-  // It has to wait for the others in the first cell, who wait for it in the second.
+  // Rank 2 has to wait for the others in the first cell. They wait for it in the second, so its
+  // push to the first must release them.
   const Sends out = Send(2, 3, kFirst, "x", {.incarnation = 22});
   EXPECT_EQ(To(100, out).size(), 1u);
   EXPECT_EQ(To(101, out).size(), 1u);

@@ -38,7 +38,7 @@ TEST(Cells, AreEachAtTheLaneThatIsTheirs) {
       ++cells;
     }
   }
-  EXPECT_EQ(cells, 2u + 2 + 3);  // figures: compared, evaluated; buckets (c, b) and a; their chunks
+  EXPECT_EQ(cells, 2u + 2 + 3);  // 2 of figures, 2 buckets' scalers, 3 chunks
   EXPECT_THAT(CellsAt(plan, {0, 0}), testing::IsSupersetOf({Cell{Kind::kFigures, 0, kCompare},
                                                             Cell{Kind::kFigures, 0, kEvaluate}}));
   EXPECT_EQ(CellsAt(PlanOf("fp32"), {1, 0}).size(), 0u);
@@ -102,7 +102,7 @@ TEST(Cells, AddUpChunks) {
     EXPECT_TRUE(sum->Add(0, EncodeScalers(one)).ok());
     const Bytes outcome = sum->Close();
     EXPECT_EQ(outcome.size(), chunk.max_sum_bytes);
-    EXPECT_THAT(*ParseScalers(outcome, chunk.count), testing::Each(2.f));  // the mean
+    EXPECT_THAT(*ParseScalers(outcome, chunk.count), testing::Each(2.f));  // the workers' mean
     EXPECT_TRUE(spec.check_outcome(outcome, 2).ok());
     EXPECT_FALSE(spec.check_outcome(Text("short"), 2).ok());
   }

@@ -6,7 +6,7 @@
 
 namespace tern::protocol {
 
-// Reaches into a lane, to break it.
+// Changes the private state of a lane, to break its invariants.
 class ClockLanePeer {
  public:
   explicit ClockLanePeer(ClockLane* lane) : lane_(lane) {}
@@ -79,7 +79,7 @@ class ClockLaneInvariants : public testing::Test {
 TEST_F(ClockLaneInvariants, OneWhoWaitsThoughTheOthersHaveCome) {
   peer_->rank(1) = RankState::kParted;
   EXPECT_THAT(Broken(), HasSubstr("clock 3: rank 0 waits at clock 3, and the least is 3"));
-  lane_->OnStop();  // the next message lets it go
+  lane_->OnStop();  // the next message releases the waiting answer
   EXPECT_EQ(lane_->Check().message(), "");
 }
 

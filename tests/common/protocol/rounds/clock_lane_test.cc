@@ -14,7 +14,7 @@ TEST_F(ClockLaneTest, OpensWhenEveryMemberHasSaidHelloAndWelcomesWhoComesLater) 
   Make();
   Tell(1, {10, 11, 12});
   EXPECT_TRUE(Greet(0, 10).empty());
-  EXPECT_TRUE(Push(0, 1).empty());  // not welcomed yet: it will come again
+  EXPECT_TRUE(Push(0, 1).empty());  // before its welcome: it will repeat it
   EXPECT_TRUE(Greet(1, 11).empty());
   EXPECT_FALSE(lane_->open());
   EXPECT_EQ(Greet(2, 12).size(), 3u);
@@ -58,7 +58,7 @@ TEST_F(ClockLaneTest, CountsAClockOnceAndAnswersItAgain) {
   EXPECT_EQ(first_->pushed.size(), 2u);
   EXPECT_EQ(lane_->counters().repeated, 1u);
   EXPECT_EQ(lane_->counters().counted, 2u);
-  // Another cell counts for itself.
+  // Each cell (chunk that is summed) counts pushes of its own.
   EXPECT_EQ(View(Sum(0, Send(0, 1, kSecond, "c", {})).payload), "c");
 }
 
@@ -105,11 +105,11 @@ TEST_F(ClockLaneTest, SendsAwayWhatIsNotInItsPlan) {
 TEST_F(ClockLaneTest, TakesTheVersionThatAPushNamesForItsBase) {
   Make();
   Join();
-  Push(0, 1);                                     // answered at version 1
-  Push(1, 1);                                     // at 2
-  Send(0, 2, kFirst, "x", {});                    // base: its last answer
-  Send(1, 2, kFirst, "x", {.holds = 0});          // it says that it went on from the start
-  Send(2, 1, kFirst, "x", {.holds = 1'000'000});  // of a server that is gone
+  Push(0, 1);                                     // answered with version 1 of the weights
+  Push(1, 1);                                     // with version 2
+  Send(0, 2, kFirst, "x", {});                    // names no version: base is its last answer, 1
+  Send(1, 2, kFirst, "x", {.holds = 0});          // names version 0, the start
+  Send(2, 1, kFirst, "x", {.holds = 1'000'000});  // a version of a dead server
   ASSERT_EQ(first_->pushed.size(), 5u);
   EXPECT_EQ(first_->pushed[2].base, 1u);
   EXPECT_EQ(first_->pushed[3].base, 0u);
@@ -119,7 +119,7 @@ TEST_F(ClockLaneTest, TakesTheVersionThatAPushNamesForItsBase) {
 TEST_F(ClockLaneTest, CountsStalenessInAHistogramWhoseLastBinTakesTheRest) {
   Make();
   Join();
-  for (uint64_t clock = 1; clock <= 40; ++clock) Push(0, clock);  // its own pushes make none stale
+  for (uint64_t clock = 1; clock <= 40; ++clock) Push(0, clock);  // never stale: it is alone
   EXPECT_EQ(lane_->counters().staleness.size(), kStalenessBins);
   EXPECT_EQ(lane_->counters().staleness[0], 40u);
   EXPECT_EQ(Answer(1, Push(1, 1)).staleness(), 40u);
@@ -140,10 +140,10 @@ TEST_F(ClockLaneTest, DropsWhatIsStalerThanAllowedByRankAndStillAnswersIt) {
   EXPECT_EQ(late.head.sum().at_clock().staleness(), 3u);
   EXPECT_EQ(late.head.sum().at_clock().total(), 3u);
   EXPECT_EQ(View(late.payload), "xxx");
-  EXPECT_TRUE(Answer(1, Push(1, 1, "late")).dropped());  // repeated
+  EXPECT_TRUE(Answer(1, Push(1, 1, "late")).dropped());  // sent again
   EXPECT_EQ(lane_->counters().dropped, 1u);
   EXPECT_THAT(lane_->dropped(), ElementsAre(0, 1, 0));
-  EXPECT_EQ(View(Sum(1, Push(1, 2, "y")).payload), "xxxy");  // fresh again
+  EXPECT_EQ(View(Sum(1, Push(1, 2, "y")).payload), "xxxy");  // not stale
   EXPECT_EQ(Answer(0, Push(0, 4)).staleness(), 1u);
 }
 
@@ -172,7 +172,7 @@ TEST_F(ClockLaneTest, AnswersAPullWithTheNewestWeightsAndTheNewestCountedClock) 
   EXPECT_TRUE(pulled.head.sum().pulled().weights().whole());
   EXPECT_EQ(Pulled(1, Pull(1)).clock(), 0u);
   EXPECT_EQ(lane_->clocks(kFirst).total, 1u);
-  // What it is given is what its next push is measured against.
+  // The staleness of rank 1's next push counts from the weights that this pull gave it.
   Push(2, 1);
   EXPECT_EQ(Answer(1, Push(1, 1)).staleness(), 1u);
 }
@@ -200,7 +200,7 @@ TEST_F(ClockLaneTest, AnswersAHeldOutcomeSoThatItsHolderDropsIt) {
 
 TEST_F(ClockLaneTest, SaysStopToEveryoneOnceAllPushesOfTheJobHaveCome) {
   Make();
-  Join(2);  // 6 pushes
+  Join(2);  // 2 steps: 6 pushes in all
   for (uint64_t clock = 1; clock <= 5; ++clock) EXPECT_FALSE(Answer(0, Push(0, clock)).stop());
   EXPECT_TRUE(Answer(1, Push(1, 1)).stop());
   EXPECT_TRUE(Answer(0, Push(0, 6)).stop());
@@ -211,7 +211,7 @@ TEST_F(ClockLaneTest, SaysStopToEveryoneOnceAllPushesOfTheJobHaveCome) {
 TEST_F(ClockLaneTest, IsDoneWhenAllMembersHavePartedUnstopped) {
   Make();
   Join(/*steps=*/2);
-  Tell(2, {10, 11, 0}, /*steps=*/2);  // one is no member any more
+  Tell(2, {10, 11, 0}, /*steps=*/2);  // rank 2 was removed
   for (uint32_t rank = 0; rank < 2; ++rank) {
     EXPECT_FALSE(lane_->done()) << rank;
     for (const Cell& cell : {kFirst, kSecond}) Part(rank, 1, cell);
@@ -296,7 +296,7 @@ TEST_F(ClockLaneTest, KeepsAndRestoresWhatItHasCounted) {
   EXPECT_EQ(clocks.total, 2u);
   EXPECT_THAT(clocks.counted, ElementsAre(3, 2, 0));
   EXPECT_THAT(clocks.answered, ElementsAre(1, 2, 0));
-  EXPECT_EQ(lane_->total(), 0u);  // of the cell that has least
+  EXPECT_EQ(lane_->total(), 0u);  // that of the second cell
   const CellClocks saved = clocks;
   Make();
   first_->pushed.resize(2);

@@ -16,7 +16,8 @@ namespace tern::protocol::test {
 
 inline constexpr Cell kFirst{Kind::kPush, 0, 0}, kSecond{Kind::kPush, 0, 1};
 
-// Takes any word but "bad" as a push, and answers with all of them.
+// A cell (chunk that is summed) whose pushes are any words but "bad". Answers with all words so
+// far.
 class Words : public ClockCell {
  public:
   struct Pushed {
@@ -74,7 +75,7 @@ class ClockLaneTest : public testing::Test {
     lane_->OnHello(100 + rank, hello, &out);
     return out;
   }
-  // Without a form.
+  // A contribution whose form (push at a clock, pull, ...) is not set yet.
   static Message From(uint32_t rank, std::optional<uint64_t> incarnation, const Cell& cell) {
     Message message;
     pb::Contribution* c = MutableContribution(cell.kind, &message.head);
@@ -93,7 +94,7 @@ class ClockLaneTest : public testing::Test {
   struct Ask {
     bool wants_weights = true;
     std::optional<uint64_t> holds = std::nullopt;
-    std::optional<uint64_t> incarnation = std::nullopt;  // none: the rank's first
+    std::optional<uint64_t> incarnation = std::nullopt;  // nullopt: the rank's first one
   };
   Sends Send(uint32_t rank, uint64_t clock, const Cell& cell, const std::string& payload, Ask ask) {
     Message message = From(rank, ask.incarnation, cell);
@@ -124,7 +125,7 @@ class ClockLaneTest : public testing::Test {
     message.head.mutable_push()->mutable_pull()->mutable_average();
     return Say(rank, message, "");
   }
-  // What a server before this one answered.
+  // Rank `rank` shows that a previous server answered its push of `clock`, or took its leave.
   Sends Hand(uint32_t rank, uint64_t clock, bool parted = false) {
     Message message;
     pb::Outcome* held = message.head.mutable_held_sum();
@@ -140,7 +141,7 @@ class ClockLaneTest : public testing::Test {
   static Message Sum(uint32_t rank, const Sends& out) {
     return First(100 + rank, pb::Envelope::kSum, out);
   }
-  // What it says of a push.
+  // What the lane answered to a push of `rank`.
   static pb::Outcome::AtClock Answer(uint32_t rank, const Sends& out) {
     return Sum(rank, out).head.sum().at_clock();
   }

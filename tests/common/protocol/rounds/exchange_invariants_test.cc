@@ -6,7 +6,7 @@
 
 namespace tern::protocol {
 
-// Reaches into an exchange, to break it.
+// Changes the private state of an exchange, to break its invariants.
 class ExchangePeer {
  public:
   explicit ExchangePeer(Exchange* exchange) : exchange_(exchange) {}
@@ -28,28 +28,28 @@ namespace {
 using testing::HasSubstr;
 
 constexpr LaneRef kData{0, 1};
-constexpr Time kNoon = milliseconds(1000);
+constexpr Time kNow = milliseconds(1000);
 
-// Its lane is up. Round 1 of bucket 0 is answered, and rounds 2 of buckets 0 and 1 are not: the
-// first is sent, the second waits for credit.
+// An exchange (a worker's half of the rounds) whose lane is up. Round 1 of bucket 0 is answered,
+// and rounds 2 of buckets 0 and 1 are not: the first is sent, the second waits for credit.
 class ExchangeInvariants : public testing::Test {
  protected:
   ExchangeInvariants()
       : exchange_({0, 10, 4, milliseconds(300), true, nullptr}), peer_(&exchange_) {
     std::vector<Exchange::Outgoing> out;
-    exchange_.OnLaneUp(kData, 7, kNoon, &out);
+    exchange_.OnLaneUp(kData, 7, kNow, &out);
     Push(0, 1);
     pb::Outcome outcome;
     outcome.mutable_of_round()->set_round(1);
     outcome.mutable_of_round()->set_contributor_bits("\x01");
-    exchange_.OnOutcome(kData, Kind::kPush, outcome, Text("sum"), kNoon, &out);
+    exchange_.OnOutcome(kData, Kind::kPush, outcome, Text("sum"), kNow, &out);
     Push(0, 2);
     Push(1, 2);
   }
   void SetUp() override { ASSERT_EQ(exchange_.Check().message(), ""); }
   void Push(uint32_t bucket, uint64_t round) {
     std::vector<Exchange::Outgoing> out;
-    exchange_.Contribute({Kind::kPush, bucket, 0}, kData, InRound{round, Text("abc")}, kNoon, &out);
+    exchange_.Contribute({Kind::kPush, bucket, 0}, kData, InRound{round, Text("abc")}, kNow, &out);
   }
   SendQueue::Entry& entry(uint32_t bucket) {
     return peer_.entries().at({2, {Kind::kPush, bucket, 0}});
@@ -121,7 +121,7 @@ TEST_F(ExchangeInvariants, AContributionToACellAndRoundThatHasOne) {
 TEST(Exchange, RequiresThatAllOfARoundWasDeliveredBeforeItIsApplied) {
   Exchange exchange({0, 10, 4, milliseconds(300), false, nullptr});
   std::vector<Exchange::Outgoing> out;
-  exchange.Contribute({Kind::kPush, 0, 0}, kData, InRound{1, Text("abc")}, kNoon, &out);
+  exchange.Contribute({Kind::kPush, 0, 0}, kData, InRound{1, Text("abc")}, kNow, &out);
   EXPECT_EQ(Refused([&] { exchange.SetApplied(1); }),
             "exchange: applied 1, and not all answers of these rounds were delivered");
 }

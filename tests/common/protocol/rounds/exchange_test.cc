@@ -58,13 +58,13 @@ TEST_F(ExchangeTest, HoldsBackPushesBeyondTheCredit) {
   Up(7);
   EXPECT_EQ(Push(0, std::string(15, 'a')).size(), 1u);
   EXPECT_TRUE(Push(2, std::string(15, 'b')).empty());
-  EXPECT_TRUE(Push(1, "c").empty());  // not before the one that waits
+  EXPECT_TRUE(Push(1, "c").empty());  // waits behind bucket 2's push
   Out out;
   EXPECT_EQ(Sum(0, 1, 0, &out).size(), 1u);
   EXPECT_EQ(out.size(), 2u);
 }
 
-// The last bucket has the first layers, which the next forward wants first.
+// The last bucket has the first layers, whose parameters the next forward pass needs first.
 TEST_F(ExchangeTest, SendsOfARoundTheLastBucketFirst) {
   Up(7);
   EXPECT_EQ(Push(0, std::string(20, 'a')).size(), 1u);
@@ -74,7 +74,8 @@ TEST_F(ExchangeTest, SendsOfARoundTheLastBucketFirst) {
   Sum(0, 1, 0, &out);
   std::vector<uint32_t> buckets;
   for (const Exchange::Outgoing& sent : out) buckets.push_back(sent.message.head.push().bucket());
-  // The first in plan order goes at once, whatever its priority; the next round's is last.
+  // Bucket 1 is the first in plan order: it goes at once, whatever its priority. Bucket 5 is last
+  // because it belongs to the next round.
   EXPECT_THAT(buckets, testing::ElementsAre(1, 4, 3, 2, 5));
 }
 
@@ -86,7 +87,7 @@ TEST_F(ExchangeTest, SendsOnePushHoweverLarge) {
 TEST_F(ExchangeTest, LetsAPushGoThatComesBeforeAllThatAreNotAnswered) {
   Up(7);
   EXPECT_EQ(Push(1, std::string(20, 'b')).size(), 1u);
-  EXPECT_EQ(Push(0, std::string(20, 'a')).size(), 1u);  // others may wait for it
+  EXPECT_EQ(Push(0, std::string(20, 'a')).size(), 1u);  // other workers may wait for it
   EXPECT_TRUE(Push(2, "c").empty());
 }
 
@@ -113,7 +114,7 @@ TEST_F(ExchangeTest, RepeatsWhatIsNotAnswered) {
   EXPECT_EQ(exchange_.resent(), 1u);
 }
 
-// What a slow link has yet to carry is not lost.
+// While a slow link still brings answers, unanswered pushes are not lost and must not be repeated.
 TEST_F(ExchangeTest, RepeatsNothingWhileItsLaneGoesOnAnswering) {
   Up(7);
   Push(0, "a");
@@ -159,7 +160,7 @@ TEST_F(ExchangeTest, GivesWhatItHoldsToABlankServerUntilThatHasIt) {
   Push(0, "abc");
   Out out;
   Sum(0, 1, 0, &out);
-  EXPECT_TRUE(Up(7).empty());  // the same server needs nothing
+  EXPECT_TRUE(Up(7).empty());  // the same server has it
   const Out given = Up(8);
   ASSERT_EQ(given.size(), 1u);
   EXPECT_EQ(given[0].message.head.held_sum().of_round().round(), 1u);
@@ -167,7 +168,7 @@ TEST_F(ExchangeTest, GivesWhatItHoldsToABlankServerUntilThatHasIt) {
   EXPECT_EQ(Timer(kStart + milliseconds(300)).size(), 1u);
   exchange_.OnHeldConfirmed(kLane, Kind::kPush, given[0].message.head.held_sum());
   EXPECT_TRUE(Timer(kStart + milliseconds(900)).empty());
-  EXPECT_EQ(Up(9).size(), 1u);  // yet another life
+  EXPECT_EQ(Up(9).size(), 1u);  // a third process
 }
 
 TEST_F(ExchangeTest, ForgetsOlderRoundsWhenItGetsState) {
@@ -176,10 +177,10 @@ TEST_F(ExchangeTest, ForgetsOlderRoundsWhenItGetsState) {
   exchange_.Restart(4);
   EXPECT_TRUE(exchange_.idle());
   EXPECT_EQ(exchange_.applied(), 4u);
-  EXPECT_EQ(Push(0, std::string(20, 'a'), 5).size(), 1u);  // its credit is back
+  EXPECT_EQ(Push(0, std::string(20, 'a'), 5).size(), 1u);  // credit was returned
 }
 
-// Of a job without rounds.
+// The exchange of a worker in a job without rounds.
 class ClockExchangeTest : public ExchangeTest {
  protected:
   Out Say(protocol::Contribution contribution) {
@@ -219,14 +220,14 @@ TEST_F(ClockExchangeTest, TakesNoAnswerToAnOlderPull) {
   const pb::Contribution::Pull second = Pull(true);
   EXPECT_EQ(second.number(), 2u);
   EXPECT_TRUE(second.has_average());
-  EXPECT_TRUE(Answer(Pulled(1, 4)).empty());  // it was repeated before its answer came
+  EXPECT_TRUE(Answer(Pulled(1, 4)).empty());  // an answer twice: the pull was repeated
   EXPECT_TRUE(Answer(Clock(0, 4)).empty());
   pb::Outcome average;
   average.mutable_pulled()->set_number(2);
   average.mutable_pulled()->mutable_average();
   EXPECT_EQ(Answer(average).size(), 1u);
-  EXPECT_EQ(Pull().weights().holds(), 3u);  // an average is not what it holds
-  EXPECT_EQ(Pull().number(), 4u);           // the newest counts
+  EXPECT_EQ(Pull().weights().holds(), 3u);  // it does not hold the average
+  EXPECT_EQ(Pull().number(), 4u);           // only the newest pull is answered
   EXPECT_TRUE(Answer(Pulled(3, 5)).empty());
   EXPECT_EQ(Answer(Pulled(4, 5)).size(), 1u);
 }
@@ -236,7 +237,7 @@ TEST_F(ClockExchangeTest, ForgetsVersionsOfAServerThatIsGone) {
   Pull();
   Answer(Pulled(1, 3));
   EXPECT_EQ(PushAt(8).at(0).message.head.push().at_clock().holds(), 3u);
-  const Out again = Up(8);  // another life, whose version 3 may be another
+  const Out again = Up(8);  // a new process: its version 3 may differ
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].message.head.push().at_clock().clock(), 8u);
   EXPECT_FALSE(again[0].message.head.push().at_clock().has_holds());
@@ -286,7 +287,7 @@ TEST_F(ClockExchangeTest, TakesNoAnswerOfAnotherForm) {
   Up(7);
   PushAt(1);
   pb::Outcome outcome;
-  EXPECT_TRUE(Answer(outcome).empty());  // of none
+  EXPECT_TRUE(Answer(outcome).empty());  // has no form
   outcome.mutable_of_round()->set_round(1);
   EXPECT_TRUE(Answer(outcome).empty());
   outcome.mutable_parted()->set_clock(1);
@@ -294,7 +295,7 @@ TEST_F(ClockExchangeTest, TakesNoAnswerOfAnotherForm) {
   EXPECT_EQ(Answer(Clock(1, 1)).size(), 1u);
 }
 
-// Rounds that may close without this worker.
+// The exchange of a worker whose rounds may close without it.
 class UnsolicitedTest : public ClockExchangeTest {
  protected:
   UnsolicitedTest() {
@@ -303,7 +304,7 @@ class UnsolicitedTest : public ClockExchangeTest {
     exchange_ = Exchange(options);
     Up(7);
   }
-  static pb::Outcome Of(uint64_t round, const std::string& who) {
+  static pb::Outcome OutcomeOf(uint64_t round, const std::string& who) {
     pb::Outcome outcome;
     outcome.mutable_of_round()->set_round(round);
     outcome.mutable_of_round()->set_contributor_bits(who);
@@ -312,9 +313,9 @@ class UnsolicitedTest : public ClockExchangeTest {
 };
 
 TEST_F(UnsolicitedTest, DeliversWhatItHasNotContributedToOnce) {
-  EXPECT_EQ(Answer(Of(1, "\x01")).size(), 1u);
-  EXPECT_TRUE(Answer(Of(1, "\x01")).empty());
-  pb::Outcome outcome = Of(1, "\x01");
+  EXPECT_EQ(Answer(OutcomeOf(1, "\x01")).size(), 1u);
+  EXPECT_TRUE(Answer(OutcomeOf(1, "\x01")).empty());
+  pb::Outcome outcome = OutcomeOf(1, "\x01");
   outcome.set_bucket(2);
   EXPECT_TRUE(Answer(outcome).empty());  // not in the plan
   outcome.set_bucket(1);
@@ -324,7 +325,7 @@ TEST_F(UnsolicitedTest, DeliversWhatItHasNotContributedToOnce) {
 }
 
 TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
-  Answer(Of(1, "\x01"));
+  Answer(OutcomeOf(1, "\x01"));
   const Out out = Push(0, "abc");
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].message.head.push().late().round(), 1u);
@@ -333,34 +334,34 @@ TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
   EXPECT_TRUE(exchange_.idle());
   Push(1, "abc");
   Out more;
-  pb::Outcome outcome = Of(1, "\x07");  // ranks 0 to 2
+  pb::Outcome outcome = OutcomeOf(1, "\x07");  // bits of ranks 0 to 2
   outcome.set_bucket(1);
   EXPECT_EQ(exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart, &more).size(),
             1u);
   EXPECT_EQ(exchange_.late(), 1u);
   Push(0, "abc", 2);
-  Answer(Of(2, "\x08"));  // rank 3: in time
+  Answer(OutcomeOf(2, "\x08"));  // bit of rank 3, this worker: in time
   EXPECT_EQ(exchange_.late(), 1u);
 }
 
 TEST_F(UnsolicitedTest, GivesFiguresToThoseWhoGaveSome) {
   Out out;
   Up(7, kControl);
-  const pb::Outcome outcome = Of(1, "\x01");
+  const pb::Outcome outcome = OutcomeOf(1, "\x01");
   EXPECT_TRUE(
       exchange_.OnOutcome(kControl, Kind::kFigures, outcome, Text("f"), kStart, &out).empty());
   exchange_.Contribute({Kind::kFigures, 0, 0}, kControl, InRound{1, Text("mine")}, kStart, &out);
-  EXPECT_EQ(out.size(), 1u);  // the server has it, and says so
+  EXPECT_EQ(out.size(), 1u);  // sent, though the round closed
   EXPECT_EQ(exchange_.OnOutcome(kControl, Kind::kFigures, outcome, Text("f"), kStart, &out).size(),
             1u);
 }
 
 TEST_F(UnsolicitedTest, DropsWhatIsWaitingForRoundsThatItHasApplied) {
   Push(0, std::string(20, 'a'));
-  EXPECT_TRUE(Push(1, "b").empty());  // beyond the credit
+  EXPECT_TRUE(Push(1, "b").empty());  // over the credit (unanswered bytes)
   exchange_.SetApplied(1);
   EXPECT_TRUE(exchange_.idle());
-  EXPECT_EQ(Push(0, std::string(20, 'a'), 2).size(), 1u);  // its credit is back
+  EXPECT_EQ(Push(0, std::string(20, 'a'), 2).size(), 1u);  // credit was returned
   EXPECT_TRUE(Push(0, "late", 1).at(0).message.head.push().has_late());
 }
 
@@ -370,7 +371,7 @@ TEST_F(UnsolicitedTest, PullsAndPushesWithoutRoundsAreNeverLate) {
   EXPECT_EQ(Answer(Pulled(1, 3)).size(), 1u);
   PushAt(1);
   EXPECT_EQ(Answer(Clock(1, 4)).size(), 1u);
-  EXPECT_TRUE(Answer(Clock(1, 4)).empty());  // repeated
+  EXPECT_TRUE(Answer(Clock(1, 4)).empty());  // a second time
   EXPECT_EQ(exchange_.late(), 0u);
 }
 

@@ -60,7 +60,7 @@ class RoundLaneInvariants : public testing::Test {
     lane_->OnMessage(100 + rank, ContributionOf({kSummed, round, rank, 10 + rank, 0, 0, "x"}),
                      &out);
   }
-  // Returns what Check() finds; the lane must not be used after that.
+  // Returns what Check() finds. The lane must not be used afterwards.
   std::string Broken() const {
     const Status status = lane_->Check();
     EXPECT_EQ(status.code(), Code::kInternal);
@@ -207,7 +207,7 @@ TEST(Invariants, AreCheckedAtTheEndOfAnEventWhereSomebodyHears) {
   const auto event = [&] { lane.OnMembers(MembersOf(1, {10}), &out); };
   EXPECT_THAT(Refused(event), HasSubstr("turned rank 0 away"));
   const OnBroken before = SetOnBroken(nullptr);
-  event();  // as in a release: nobody checks
+  event();  // as in a release build: nobody checks
   SetOnBroken(before);
 }
 

@@ -30,7 +30,7 @@ class RoundLaneTest : public testing::Test {
     hello.set_fresh(fresh);
     lane_->OnHello(peer, hello, &out_);
   }
-  // What is said back.
+  // Sends a push of `rank`, and returns the lane's messages.
   Sends Push(uint32_t rank, uint64_t round, uint64_t applied, const Cell& cell = kFirst,
              uint64_t digest = 0, const std::string& payload = "x", uint64_t epoch = 1) {
     return Say(rank,
@@ -41,7 +41,7 @@ class RoundLaneTest : public testing::Test {
     lane_->OnMessage(100 + rank, message, &out);
     return out;
   }
-  // Round 1 of the first cell, without a form.
+  // A contribution to round 1 of the first cell, without a form (late, in a round, ...).
   static Message FormlessOf(uint32_t rank, const std::string& payload = "") {
     Message message = ContributionOf({kFirst, 1, rank, 10 + rank, 0, 0, payload});
     message.head.mutable_push()->clear_form();
@@ -78,7 +78,7 @@ TEST_F(RoundLaneTest, OpensWhenEveryMemberHasSaidHello) {
   Greet(0, 10, 100, true, 0);
   EXPECT_FALSE(lane_->open());
   EXPECT_TRUE(out_.empty());
-  EXPECT_TRUE(Push(0, 1, 0).empty());  // not welcomed yet: it will come again
+  EXPECT_TRUE(Push(0, 1, 0).empty());  // before its welcome: it will repeat it
   EXPECT_EQ(lane_->counters().counted, 0u);
   Greet(1, 11, 101, true, 0);
   EXPECT_TRUE(lane_->open());
@@ -150,7 +150,7 @@ TEST_F(RoundLaneTest, DropsARoundThatAllHaveAppliedAndRefusesItAsStale) {
   EXPECT_EQ(lane_->slots(), 1u);
   lane_->OnApplied(0, 10, 1);
   EXPECT_EQ(lane_->floor(), 0u);
-  Push(1, 2, 1);  // shows what rank 1 has applied
+  Push(1, 2, 1);  // says that rank 1 has applied round 1
   EXPECT_EQ(lane_->floor(), 1u);
   const Sends out = Push(0, 1, 0);
   const pb::Refuse refuse = First(100, pb::Envelope::kRefuse, out).head.refuse();
@@ -219,8 +219,8 @@ TEST_F(RoundLaneTest, RefusesOtherScalersNamingBothDigests) {
 }
 
 // The case of tests/sim/recorded/1075292.events: this lane still has the push of a dead worker,
-// coded with scalers that shard 0 lost. The other workers code with the scalers of shard 0's next
-// process, which are theirs alone.
+// coded with scalers that shard 0 lost. The other workers code with other scalers, those of shard
+// 0's next process.
 TEST_F(RoundLaneTest, PutsOffOtherScalersOfAMembershipThatItHasNotHeardOf) {
   RoundLane::Options options;
   options.shrink = true;
@@ -335,7 +335,7 @@ TEST_F(RoundLaneTest, OpensAfterARestartAtTheLeastAppliedRound) {
 TEST_F(RoundLaneTest, OpensAtZeroWhileAMemberHasNotShownWhatItHas) {
   Make({});
   lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
-  Greet(0, 10, 100, true, 0);  // may be getting State older than the other has by now
+  Greet(0, 10, 100, true, 0);  // may still receive an older state
   Greet(1, 11, 101, false, 6);
   EXPECT_TRUE(lane_->open());
   EXPECT_EQ(lane_->floor(), 0u);
@@ -351,7 +351,7 @@ TEST_F(RoundLaneTest, TakesAClosedSlotFromWhoHoldsIt) {
   EXPECT_EQ(taken.head.held_sum().of_round().round(), 5u);
   EXPECT_TRUE(taken.payload.empty());
   EXPECT_EQ(lane_->counters().restored, 1u);
-  // Once more, and one that nobody needs: only said that it is there.
+  // The same outcome again, and one that nobody needs: the lane only confirms that it has it.
   EXPECT_EQ(Held(100, 5, "xx").size(), 1u);
   EXPECT_EQ(Held(100, 4, "xx").size(), 1u);
   EXPECT_EQ(lane_->counters().restored, 1u);
@@ -363,7 +363,7 @@ TEST_F(RoundLaneTest, RefusesAHeldOutcomeThatCannotBeOne) {
   Join();
   const pb::Refuse refuse = First(100, pb::Envelope::kRefuse, Held(100, 1, "zz")).head.refuse();
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
-  EXPECT_TRUE(Held(999, 1, "xx").empty());  // of a stranger
+  EXPECT_TRUE(Held(999, 1, "xx").empty());  // not a member
   EXPECT_EQ(lane_->counters().restored, 0u);
 }
 
@@ -377,13 +377,13 @@ TEST_F(RoundLaneTest, NamesTheLastRoundInTheNextOutcomeAfterAStop) {
   Push(1, 1, 0);
   Push(0, 2, 1, kSecond);
   lane_->OnStop();
-  // Only the cell that leads decides.
+  // Only the leading cell, kFirst, names the last round.
   const pb::Outcome second = First(100, pb::Envelope::kSum, Push(1, 2, 1, kSecond)).head.sum();
   EXPECT_TRUE(second.has_of_round());
   EXPECT_FALSE(second.of_round().has_stop_after());
   Push(0, 2, 1);
   const pb::Outcome sum = First(100, pb::Envelope::kSum, Push(1, 2, 1)).head.sum();
-  EXPECT_EQ(sum.of_round().stop_after(), 3u);  // somebody may compute for it already
+  EXPECT_EQ(sum.of_round().stop_after(), 3u);  // a worker may compute round 3 already
   EXPECT_EQ(sum.learning_rate(), 0.25);
 }
 
@@ -465,14 +465,14 @@ TEST_F(RoundLaneTest, RefusesRoundsAtTheEndOfNumbers) {
     const Sends out = Push(0, round, applied);
     EXPECT_EQ(First(100, pb::Envelope::kRefuse, out).head.refuse().then(), pb::Refuse::leave);
   }
-  // Rounds that nobody else comes to take no more room than others.
+  // Rounds to which only one rank contributes take no more memory than others.
   for (uint64_t round = last; round > last - 100; --round) Push(0, round, round - 1);
   EXPECT_LE(lane_->slots(), lane_->MaxSlots());
   EXPECT_EQ(lane_->floor(), 0u);
 }
 
-// A restarted server waits for all members in a round of which one may keep the outcome. If both
-// report instead that they have applied it, the next round need not wait for it.
+// Rank 0 says that it holds the outcome of round 1, so a restarted server waits for it in that
+// round. If both ranks then report that they have applied round 1, round 2 need not wait.
 TEST_F(RoundLaneTest, ClosesWhatWaitedForARoundThatTheFloorTookAway) {
   RoundLane::Options options;
   options.window = 2;
@@ -484,7 +484,7 @@ TEST_F(RoundLaneTest, ClosesWhatWaitedForARoundThatTheFloorTookAway) {
   lane_->OnHello(100, holder, &out_);
   Greet(1, 11, 101, false, 0);
   EXPECT_TRUE(Push(1, 1, 0).empty());
-  EXPECT_TRUE(Push(1, 2, 0).empty());  // enough, but round 1 is open
+  EXPECT_TRUE(Push(1, 2, 0).empty());  // a quorum, but round 1 is open
   lane_->OnApplied(0, 10, 1);
   lane_->OnApplied(1, 11, 1);
   EXPECT_EQ(First(101, pb::Envelope::kSum, Push(1, 2, 1)).head.sum().of_round().round(), 2u);

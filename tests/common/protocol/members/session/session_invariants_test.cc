@@ -29,7 +29,7 @@ namespace {
 using testing::HasSubstr;
 using SessionPhase = Session::Phase;
 
-// Rank 1, incarnation 11, of a job with one shard and one data lane; it runs.
+// A running session: worker 1, incarnation 11, in a job with one shard that has one data lane.
 class SessionInvariants : public testing::Test {
  protected:
   void SetUp() override {
@@ -44,50 +44,50 @@ class SessionInvariants : public testing::Test {
     session_ = std::make_unique<Session>(std::move(options));
     peer_ = std::make_unique<SessionPeer>(session_.get());
     SessionActions out;
-    session_->Start(kEight, &out);
+    session_->Start(kStart, &out);
     for (uint32_t lane : {0, 1}) {
       Message message;
       message.head.mutable_welcome()->set_incarnation(70);
       message.head.mutable_welcome()->set_epoch(1);
       if (lane == 0) message.head.mutable_welcome()->add_data_ports(5000);
-      session_->OnMessage({0, lane}, message, kEight, &out);
+      session_->OnMessage({0, lane}, message, kStart, &out);
     }
     ASSERT_EQ(session_->phase(), SessionPhase::kRunning);
     ASSERT_EQ(session_->Check().message(), "");
   }
-  std::string Broken() const {
+  std::string BrokenInvariant() const {
     const Status status = session_->Check();
     EXPECT_EQ(status.code(), Code::kInternal);
     return status.message();
   }
 
-  static constexpr Time kEight = milliseconds(8000);
+  static constexpr Time kStart = milliseconds(8000);
   std::unique_ptr<Session> session_;
   std::unique_ptr<SessionPeer> peer_;
 };
 
 TEST_F(SessionInvariants, OneThatRunsWithoutState) {
   peer_->LoseState();
-  EXPECT_EQ(Broken(), "session: running, and has no state");
+  EXPECT_EQ(BrokenInvariant(), "session: running, and has no state");
 }
 
 TEST_F(SessionInvariants, OneThatFetchesWhatItHas) {
   peer_->SetPhase(SessionPhase::kFetching);
-  EXPECT_EQ(Broken(), "session: fetching, and has state");
+  EXPECT_EQ(BrokenInvariant(), "session: fetching, and has state");
   peer_->SetPhase(SessionPhase::kInstalling);
-  EXPECT_EQ(Broken(), "session: installing, and has state");
+  EXPECT_EQ(BrokenInvariant(), "session: installing, and has state");
 }
 
 TEST_F(SessionInvariants, OneThatFetchesUnasked) {
   peer_->SetPhase(SessionPhase::kFetching);
   peer_->LoseState();
   peer_->ForgetWelcome();
-  EXPECT_EQ(Broken(), "session: fetching, and shard 0 has said no Welcome");
+  EXPECT_EQ(BrokenInvariant(), "session: fetching, and shard 0 has said no Welcome");
 }
 
 TEST_F(SessionInvariants, OneThatJoinsThoughAllLinksAreUp) {
   peer_->SetPhase(SessionPhase::kJoining);
-  EXPECT_EQ(Broken(), "session: joining, and all its links are up");
+  EXPECT_EQ(BrokenInvariant(), "session: joining, and all its links are up");
 }
 
 TEST_F(SessionInvariants, SnapshotsOfAStateThatItHasNot) {
@@ -98,18 +98,18 @@ TEST_F(SessionInvariants, SnapshotsOfAStateThatItHasNot) {
   EXPECT_TRUE(peer_->giver().OnWant(want, &piece));
   peer_->SetPhase(SessionPhase::kLeaving);
   peer_->LoseState();
-  EXPECT_EQ(Broken(), "session: has no state, and keeps 1 snapshots of it");
+  EXPECT_EQ(BrokenInvariant(), "session: has no state, and keeps 1 snapshots of it");
 }
 
 TEST_F(SessionInvariants, ALinkThatIsUpHereAlone) {
   peer_->exchange().OnLaneDown({0, 1});
-  EXPECT_EQ(Broken(), "link 0.1: is up, and down for the exchange");
+  EXPECT_EQ(BrokenInvariant(), "link 0.1: is up, and down for the exchange");
 }
 
 TEST_F(SessionInvariants, ADataLinkWithoutAWelcome) {
   peer_->link({0, 0}) = Links::State::kGreeting;
   peer_->links().shard(0).incarnation = 0;
-  EXPECT_EQ(Broken(), "link 0.1: is up, and shard 0 has said no Welcome");
+  EXPECT_EQ(BrokenInvariant(), "link 0.1: is up, and shard 0 has said no Welcome");
 }
 
 TEST_F(SessionInvariants, ArrowsThatAreNotDrawn) {

@@ -126,7 +126,7 @@ TEST_F(SessionTest, FetchesStateAfterGreetingEveryLane) {
   EXPECT_TRUE(Sent(pb::Envelope::kStateWant, Welcome({1, 1}, 71)).empty());
   EXPECT_EQ(Sent(pb::Envelope::kStateWant, Welcome({1, 2}, 71)).size(), 1u);
   EXPECT_EQ(session_->phase(), Phase::kFetching);
-  EXPECT_EQ(Sent(pb::Envelope::kStateWant, Timer(milliseconds(300))).size(), 1u);  // asked again
+  EXPECT_EQ(Sent(pb::Envelope::kStateWant, Timer(milliseconds(300))).size(), 1u);  // again
   Message message;
   pb::StatePiece* piece = message.head.mutable_state_piece();
   piece->set_incarnation(11);
@@ -160,7 +160,7 @@ TEST_F(SessionTest, CountsHowLongItsHeartbeatsTakeThereAndBack) {
     Hear({0, 0}, echo);
   }
   echo.head.mutable_echo()->set_sent_ns(Time(now_ + milliseconds(5)).count());
-  Hear({0, 0}, echo);  // not our word
+  Hear({0, 0}, echo);  // of a time to come: not ours
   EXPECT_EQ(session_->round_trips().count, 2u);
   EXPECT_EQ(session_->round_trips().total, Time(milliseconds(40)));
   EXPECT_EQ(session_->round_trips().longest, Time(milliseconds(30)));
@@ -209,7 +209,7 @@ TEST_F(SessionTest, RejoinsAsANewIncarnationWithWhatItHas) {
   EXPECT_NE(hellos[0].message.head.hello().incarnation(), 11u);
   EXPECT_FALSE(hellos[0].message.head.hello().fresh());
   EXPECT_EQ(hellos[0].message.head.hello().applied(), 4u);
-  EXPECT_EQ(Count(Join(), Type::kReady), 0);  // it never stopped
+  EXPECT_EQ(Count(Join(), Type::kReady), 0);  // it runs already
   EXPECT_EQ(session_->phase(), Phase::kRunning);
 }
 
@@ -228,12 +228,12 @@ TEST_F(SessionTest, FindsARestartedServerAndGivesItWhatItHolds) {
   session_->Contribute({Kind::kPush, 0, 0}, {1, 2}, InRound{1, Text("x")}, now_, &out);
   Message sum;
   sum.head.mutable_sum();
-  EXPECT_EQ(Count(Hear({1, 2}, sum), Type::kDeliver), 0);  // it has no form
+  EXPECT_EQ(Count(Hear({1, 2}, sum), Type::kDeliver), 0);  // has no form (round or clock)
   sum.head.mutable_sum()->mutable_of_round()->set_round(1);
   sum.payload = Text("xx");
   EXPECT_EQ(Count(Hear({1, 2}, sum), Type::kDeliver), 1);
   EXPECT_EQ(Connects(Pulse({1, 0}, 99)), (std::vector<LaneRef>{{1, 0}}));
-  EXPECT_TRUE(Connects(Pulse({1, 0}, 99)).empty());  // it is about to be greeted already
+  EXPECT_TRUE(Connects(Pulse({1, 0}, 99)).empty());  // connects already
   EXPECT_EQ(Connects(Welcome({1, 0}, 99)), (std::vector<LaneRef>{{1, 1}, {1, 2}}));
   EXPECT_TRUE(Sent(pb::Envelope::kHeldSum, Welcome({1, 1}, 99)).empty());
   EXPECT_EQ(Sent(pb::Envelope::kHeldSum, Welcome({1, 2}, 99)).size(), 1u);
@@ -284,7 +284,8 @@ TEST_F(SessionTest, NamesWhomTheStartWaitsFor) {
 
 TEST_F(SessionTest, GivesAnotherLifeOfShard0ItsTimeAlsoWhereTheFirstHadNoPulse) {
   Welcome({0, 0}, 70);
-  for (int i = 0; i < 610; ++i) {  // 61 s; it was restarted before it had sent its first pulse
+  // Shard 0 was restarted before its first process had sent a pulse. This takes 61 s.
+  for (int i = 0; i < 610; ++i) {
     Pulse({0, 0}, 80);
     Pulse({1, 0}, 71);
     Timer(milliseconds(100));
@@ -416,7 +417,7 @@ TEST_F(SessionTest, RefusesAServerWithOtherDataSockets) {
   EXPECT_THAT(EndOf(out).message(), HasSubstr("0 data sockets, expected 1"));
 }
 
-// To shard 0's control alone, and as long as it holds no state.
+// It tells only shard 0, on the control lane, and only while it holds no state.
 TEST_F(SessionTest, TellsWhatIsOnItsDisk) {
   Session::Options options;
   options.rank = 1;
@@ -438,7 +439,7 @@ TEST_F(SessionTest, TellsWhatIsOnItsDisk) {
   EXPECT_EQ(hello.checkpoints(0).step(), 20u);
   EXPECT_EQ(hello.unfit().sentence(), "two are damaged");
   EXPECT_EQ(hello.began(), 3u);
-  session_->SetCheckpoints({});  // its run has begun, and put all else aside
+  session_->SetCheckpoints({});  // its run has begun and moved the old ones away
   const auto again = Sent(pb::Envelope::kHello, Timer(milliseconds(100)));
   ASSERT_EQ(again.size(), 1u);
   EXPECT_FALSE(again[0].message.head.hello().has_unfit());

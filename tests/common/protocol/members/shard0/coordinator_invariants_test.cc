@@ -31,7 +31,7 @@ class CoordinatorInvariants : public testing::Test {
     ASSERT_TRUE(shard0_.coordinator().running());
     ASSERT_EQ(shard0_.coordinator().Check().message(), "");
   }
-  std::string Broken() const {
+  std::string BrokenInvariant() const {
     const Status status = shard0_.coordinator().Check();
     EXPECT_EQ(status.code(), Code::kInternal);
     return status.message();
@@ -44,33 +44,33 @@ class CoordinatorInvariants : public testing::Test {
 
 TEST_F(CoordinatorInvariants, AWorkerThatIsThereHasAnIncarnation) {
   worker(1).incarnation = 0;
-  EXPECT_THAT(Broken(), HasSubstr("worker 1 is there, and has no incarnation"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("worker 1 is there, and has no incarnation"));
 }
 
 TEST_F(CoordinatorInvariants, OneThatIsAbsentHasNone) {
   worker(1).presence = Presence::kAbsent;
-  EXPECT_THAT(Broken(), HasSubstr("worker 1 is absent, and its incarnation is 11"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("worker 1 is absent, and its incarnation is 11"));
 }
 
 TEST_F(CoordinatorInvariants, OnlyALiveWorkerJoinsOrIsAwaited) {
   worker(0).presence = Presence::kLost;
   worker(0).joining = true;
-  EXPECT_THAT(Broken(), HasSubstr("worker 0 is joining or awaited, and not live"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("worker 0 is joining or awaited, and not live"));
 }
 
 TEST_F(CoordinatorInvariants, OnlyALostWorkerMayReturn) {
   worker(0).may_return = true;
-  EXPECT_THAT(Broken(), HasSubstr("worker 0 may return, and was not lost"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("worker 0 may return, and was not lost"));
 }
 
 TEST_F(CoordinatorInvariants, ARetiredIncarnationHasNoPlace) {
   worker(0).retired = {3, 10};
-  EXPECT_THAT(Broken(), HasSubstr("worker 0 has the incarnation 10, which was retired"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("worker 0 has the incarnation 10, which was retired"));
 }
 
 TEST_F(CoordinatorInvariants, AJobThatEndsSaysFarewell) {
   peer_.phase() = JobPhase::kEnding;
-  EXPECT_THAT(Broken(), HasSubstr("the farewell was not said, and the job is ending"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("the farewell was not said, and the job is ending"));
 }
 
 TEST_F(CoordinatorInvariants, AJobThatRunsDoesNotGather) {
@@ -80,17 +80,17 @@ TEST_F(CoordinatorInvariants, AJobThatRunsDoesNotGather) {
 
 TEST_F(CoordinatorInvariants, WhatBeganFromACheckpointHasABeginning) {
   peer_.job().begin.from.emplace();
-  EXPECT_THAT(Broken(), HasSubstr("began from a checkpoint, and has no beginning"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("began from a checkpoint, and has no beginning"));
 }
 
 TEST_F(CoordinatorInvariants, NobodyIsAdmittedInAnEpochToCome) {
   worker(1).epoch = 7;
-  EXPECT_THAT(Broken(), HasSubstr("1 was admitted in epoch 7, the job's is 1"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("1 was admitted in epoch 7, the job's is 1"));
 }
 
 TEST_F(CoordinatorInvariants, EveryWorkerOfARunningJobWasAdmitted) {
   worker(1).epoch = 0;
-  EXPECT_THAT(Broken(), HasSubstr("1 was admitted in epoch 0, the job's is 1"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("1 was admitted in epoch 0, the job's is 1"));
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class CoordinatorTest : public testing::Test {
     coordinator_->OnMessage(from, message, now_, &out);
     return out;
   }
-  // Time goes by in steps of 100 ms; the `alive` send heartbeats.
+  // Lets time pass in steps of 100 ms, in which the ranks in `alive` send heartbeats.
   ControlActions Pass(Time time, const std::vector<uint32_t>& alive, bool waiting = true) {
     ControlActions all;
     for (const Time end = now_ + time; now_ < end;) {
@@ -140,7 +140,7 @@ TEST_F(CoordinatorTest, GivesTheRankOfOneThatDiedToItsSuccessor) {
   EXPECT_TRUE(First(301, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
   EXPECT_EQ(Count(out, Type::kMembers), 1);
   EXPECT_EQ(presence(1), Presence::kPresent);
-  // What it wants goes to the one that has state; the answer comes back.
+  // Shard 0 passes the new worker's request for state to worker 0, and the answer back.
   Message want;
   want.head.mutable_state_want()->set_rank(1);
   want.head.mutable_state_want()->set_incarnation(51);
@@ -165,7 +165,7 @@ TEST_F(CoordinatorTest, TellsOneThatWasGivenUpToRejoin) {
       pb::Refuse::rejoin);
   const ControlActions out = Hear(102, Say(Veteran(1, 12, 0, 1)));
   EXPECT_FALSE(First(102, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
-  // A late word of the old incarnation changes nothing.
+  // A late message of the old incarnation changes nothing.
   EXPECT_EQ(RefuseTo(101, Hear(101, Say(Veteran(1, 11, 0, 1)))).then(), pb::Refuse::rejoin);
   EXPECT_EQ(coordinator_->workers()[1].incarnation, 12u);
 }
@@ -237,7 +237,7 @@ TEST_F(CoordinatorTest, EndsAfterByeFromAllAndAnAnswerFromAll) {
   Hear(100, EndMessage());
   const ControlActions again = Pass(milliseconds(100), {});
   EXPECT_TRUE(To(100, SendsOf(again)).empty());
-  EXPECT_EQ(To(101, SendsOf(again)).size(), 1u);  // its answer is missing
+  EXPECT_EQ(To(101, SendsOf(again)).size(), 1u);  // has not answered
   out = Hear(101, EndMessage());
   EXPECT_TRUE(EndOf(out).ok());
 }
@@ -286,7 +286,7 @@ TEST_F(CoordinatorTest, StopsAtOnceWhereAWorkerIsMissing) {
 
 TEST_F(CoordinatorTest, GathersAgainAfterItsRestart) {
   Hear(100, Say(Veteran(0, 10, 5, 3)));
-  const ControlActions out = Hear(301, Say(TestHello(1, 51)));  // came while shard 0 was away
+  const ControlActions out = Hear(301, Say(TestHello(1, 51)));  // new since shard 0 died
   const pb::Welcome welcome = First(100, pb::Envelope::kWelcome, SendsOf(out)).head.welcome();
   EXPECT_FALSE(welcome.needs_state());
   EXPECT_EQ(welcome.epoch(), 4u);
@@ -314,7 +314,7 @@ TEST_F(CoordinatorTest, PassesNoStateOnBeforeItHasGatheredAgain) {
   Message want;
   want.head.mutable_state_want()->set_rank(1);
   want.head.mutable_state_want()->set_incarnation(51);
-  EXPECT_TRUE(Hear(301, want).empty());  // nor is the job given up
+  EXPECT_TRUE(Hear(301, want).empty());  // and the job does not end
 }
 
 TEST_F(CoordinatorTest, DoesNotGatherWithOneWhomTheFloorHasPassed) {
@@ -327,7 +327,8 @@ TEST_F(CoordinatorTest, DoesNotGatherWithOneWhomTheFloorHasPassed) {
   EXPECT_FALSE(coordinator_->running());
 }
 
-// tests/sim/recorded/1045949.events: rank 1 is gone, and rank 2 was frozen and is below the floor.
+// As in tests/sim/recorded/1045949.events: rank 1 is gone. Rank 2 was frozen, and has applied less
+// than the floor (the last round that nobody needs any more).
 TEST_F(CoordinatorTest, ContinuesAfterTheStartTimeoutWithoutAWorkerThatTheFloorHasPassed) {
   ControlOptions options = TestOptions(1, 3, OnLoss::kShrink);
   const Time start_timeout = options.timings.start_timeout;
@@ -351,7 +352,7 @@ TEST_F(CoordinatorTest, ContinuesAfterTheStartTimeoutWithoutAWorkerThatTheFloorH
 
 TEST_F(CoordinatorTest, EndsWhereItGathersOnlyNewcomersOfAJobThatHadBegun) {
   pb::Hello hello = TestHello(0, 10);
-  hello.set_epoch(2);  // was told to fetch State
+  hello.set_epoch(2);  // admitted before: it was told to fetch the state
   Hear(100, Say(hello));
   const ControlActions out = Hear(101, Say(TestHello(1, 11)));
   EXPECT_THAT(First(100, pb::Envelope::kAbort, SendsOf(out)).head.abort().sentence(),
@@ -362,16 +363,16 @@ TEST_F(CoordinatorTest, TellsAShardItsMembers) {
   Make(true, 2);
   pb::Hello shard = TestHello(1, 70);
   shard.set_role(pb::Hello::shard);
-  EXPECT_EQ(To(200, SendsOf(Hear(200, Say(shard)))).size(), 1u);  // nobody to tell of yet
+  EXPECT_EQ(To(200, SendsOf(Hear(200, Say(shard)))).size(), 1u);  // no workers to name yet
   const pb::Members members = First(200, pb::Envelope::kMembers, SendsOf(Gather())).head.members();
   EXPECT_EQ(members.epoch(), 1u);
   EXPECT_EQ(members.steps(), 100u);
   ASSERT_EQ(members.incarnations_size(), 2);
   EXPECT_EQ(members.incarnations(1), 11u);
-  // A shard that asks again, or comes back, is told again.
+  // A shard that says hello again gets the members again.
   EXPECT_TRUE(
       First(201, pb::Envelope::kMembers, SendsOf(Hear(201, Say(shard)))).head.has_members());
-  // One that follows a later membership than ours, of a life before, gets a newer one.
+  // The shard knows membership 8, from a previous process of shard 0: it gets number 9.
   Message pulse;
   pulse.head.mutable_pulse()->set_epoch(8);
   EXPECT_EQ(First(201, pb::Envelope::kMembers, SendsOf(Hear(201, pulse))).head.members().epoch(),

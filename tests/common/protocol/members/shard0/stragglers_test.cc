@@ -55,7 +55,7 @@ TEST(Stragglers, SaysItOnceAndWhenItIsOver) {
   };
   go(30, 0.005);
   EXPECT_THAT(said, IsEmpty());
-  go(20, 0.015);  // slow from then on
+  go(20, 0.015);  // slow from here on
   ASSERT_GE(said.size(), 1u);
   EXPECT_THAT(said.back(), HasSubstr(" is slow: "));
   const size_t told = said.size();
@@ -94,7 +94,7 @@ TEST(Stragglers, TakeNothingFromCountersThatCannotBe) {
   }
 }
 
-// Shard 0 finds stragglers by heartbeats alone, so it needs no data lanes, of whichever kind.
+// Shard 0 finds stragglers by heartbeats alone, with any kind of data lane or none.
 class StragglersOfAJob : public testing::TestWithParam<uint32_t> {};  // the quorum
 
 TEST_P(StragglersOfAJob, AreNamedInTheLog) {
@@ -110,8 +110,8 @@ TEST_P(StragglersOfAJob, AreNamedInTheLog) {
   for (uint32_t rank = 0; rank < 3; ++rank)
     coordinator.OnMessage(100 + rank, Say(TestHello(rank, 10 + rank)), {}, &out);
   std::string log;
-  // Heartbeats every 250 ms; the slow one needs 30 ms a step. All wait for it, unless there is a
-  // quorum.
+  // Heartbeats every 250 ms; the slow worker needs 30 ms a step. All wait for it, unless
+  // rounds close with a quorum.
   for (int beat = 0; beat <= 3; ++beat) {
     const auto slow_steps = static_cast<uint64_t>(beat * 250 / 30);
     for (uint32_t rank = 0; rank < 3; ++rank) {
