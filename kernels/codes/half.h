@@ -1,6 +1,7 @@
-// 16-bit floats: IEEE half precision, and bfloat16, the upper half of a float. Rounds to nearest
-// even. Finite values beyond the range saturate at the largest (a gradient on the wire must stay
-// finite); NaN stays NaN, quiet. `Ref` is bit-equal, in plain integer code.
+// Conversions between floats and 16-bit floats: IEEE half precision, and bfloat16, the upper half
+// of a float. They round to nearest even. Finite values beyond the range saturate at the largest (a
+// gradient on the wire must stay finite); NaN stays NaN, quiet. Functions named ...Ref give the
+// same bits by plain integer code.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@ namespace {
 
 unsigned Bit(const uint8_t* plane, size_t i) { return plane[i / 8] >> (i % 8) & 1; }
 
-// +1 is 0...01, -1 is 1...11.
+// Element i's code: -1, 0 or 1. In two's complement +1 is 0...01, and -1 is 1...11.
 int CodeOf(const WorkerCodes& codes, size_t i) {
   if (Bit(codes.mask, i) == 0) return 0;
   return Bit(codes.signs, i) == 0 ? 1 : -1;

@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads) MeasureBuckets(EncodeArgs args) {
 // Appends numbers of a few bits each to words that are zero.
 struct BitWriter {
   uint32_t* to;
-  uint32_t used;  // bits of the first word before the next number
+  uint32_t used;  // bits of *to that precede the next number
   uint64_t held = 0;
 
   __device__ void Append(uint32_t code, uint32_t width) {
@@ -145,17 +145,17 @@ struct BitWriter {
   }
 };
 
-// The inputs for the levels of one tile.
+// What is needed to encode the levels of one tile.
 struct CodedTile {
   const EncodeArgs& args;
   Part part;
   GroupsOfTile groups;
   uint64_t size;          // of a bucket
   const float* norms;     // of the part
-  const uint8_t* widths;  // widths and bits: used where buckets differ in width
+  const uint8_t* widths;  // `widths` and `bits`: used where buckets differ in width
   const uint64_t* bits;
   uint64_t row;      // the bit of `out` at which the part's levels begin
-  double s, last_s;  // s of the last bucket, and of all others
+  double s, last_s;  // `last_s`: s of the last bucket; `s`: of all others
   uint64_t last;     // index of the last bucket
   NoiseKey key;
 

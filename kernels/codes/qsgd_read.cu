@@ -89,7 +89,7 @@ struct CodeOfPart {
 __global__ void __launch_bounds__(kThreads) FindBuckets(DecodeArgs args) {
   const Tile tile = args.tiling.tiles[blockIdx.x];
   const CodeOfPart code(args, tile.part);
-  if (!code.good) return;  // ReadTiles reports it
+  if (!code.good) return;  // ReadTiles reports the invalid code
   const uint64_t begin = uint64_t{tile.index} * kTile;
   const uint64_t end = begin + kTile < code.part.count ? begin + kTile : code.part.count;
   const uint64_t last = (end + code.size - 1) / code.size;
@@ -102,11 +102,11 @@ __global__ void __launch_bounds__(kThreads) FindBuckets(DecodeArgs args) {
 // The decoded header of a bucket.
 struct Header {
   double unit;
-  uint64_t bit;  // first bit of its levels among those of the part
-  uint32_t width, last, minus;
+  uint64_t bit;                 // first bit of its levels among those of the part
+  uint32_t width, last, minus;  // bits of a level; the largest level; the bit of its sign
 };
 
-// Reports an invalid bucket and treats it as zeros of no bits.
+// Decodes the header of a bucket. Reports an invalid one, and treats it as zeros of no bits.
 __device__ Header HeaderOf(const CodeOfPart& code, uint64_t bucket) {
   const QsgdRule& rule = code.args.rule;
   const float norm = code.NormOf(bucket);

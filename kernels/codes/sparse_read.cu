@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kThreads = 64;
 constexpr uint32_t kWarps = kThreads / 32;
 constexpr uint32_t kWords = kTile / 32;
-// In `bodies` of a part's first tile: the part's code is invalid.
+// Marks an invalid code of a part, in `bodies` of the part's first tile.
 constexpr uint64_t kNoBody = ~uint64_t{0};
 
 struct DecodeArgs {

@@ -124,7 +124,7 @@ __device__ Sum SumOfBlocks(const GroupedTile<Sum>& tile, uint64_t group, uint32_
   return all;
 }
 
-// Sums the block of a group that begins at its element `inside`.
+// Sums the block that begins at element `inside` of a group.
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t inside,
                          const Source& source, const Finish& finish) {

@@ -35,7 +35,7 @@ struct Pixels {
         moments(all.At(n)) {
     bytes = step.bytes + uint64_t{n} * images.c * plane;
   }
-  // Pixel i of channel c.
+  // Pixel i of channel c, after the image's brightness is added.
   __device__ float Brighter(uint32_t c, uint32_t i) const {
     const uint32_t x = i % width, from = draws.mirrored != 0 ? i - x + (width - 1 - x) : i;
     const float value = bytes[uint64_t{c} * plane + from];

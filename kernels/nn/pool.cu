@@ -15,7 +15,7 @@ struct ChannelPosition {
   uint32_t n, h, w, c;
 };
 
-// The position of pack i.
+// The position of the i-th run of kCount channels.
 template <uint32_t kCount>
 __device__ ChannelPosition PositionOf(uint64_t i, const DeviceImages& images) {
   const uint32_t packs = images.c / kCount;
@@ -116,7 +116,7 @@ struct MaxBackward {
   }
 };
 
-// The divisor of a mean.
+// The divisor of a mean: how many elements the window of output (h, w) averages.
 __device__ float CountOf(const DeviceSlide& slide, bool include_padding, uint32_t h, uint32_t w) {
   const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
   if (include_padding) return static_cast<float>(rows.kernel * columns.kernel);
