@@ -214,12 +214,12 @@ struct CodedTile {
     const bool intervals = args.coding.rule.intervals;
     const Eight v = Load(args.arena + part.begin + at, count);
     const PhiloxWords draws = NoiseOfEight(key, part.first + at);
-    bool any = false;  // whether the bucket has a norm above 0
+    bool has_norm = false;  // whether the bucket's norm is above 0
     QsgdQuick quick;
     uint32_t codes[kEight] = {}, width = 0, unsure = 0;
     const auto enter = [&](uint64_t b, uint32_t) {
       const QsgdBucket bucket = BucketOf(b);
-      any = bucket.norm > 0;
+      has_norm = bucket.norm > 0;
       quick = QuicklyOf(intervals, bucket);
       width = WidthOf(b);
     };
@@ -227,7 +227,7 @@ struct CodedTile {
       if (k >= count) return;
       uint32_t level = 0;
       const float x = intervals ? v.x[k] : fabsf(v.x[k]);
-      if (!QuickLevel(quick, x, DrawOf(draws, k), &level) && any) unsure |= 1u << k;
+      if (!QuickLevel(quick, x, DrawOf(draws, k), &level) && has_norm) unsure |= 1u << k;
       codes[k] = SignedCode(v.x[k], level, width);
     });
     for (; unsure != 0; unsure &= unsure - 1) {

@@ -71,7 +71,7 @@ struct CodeOfPart {
   __device__ void Refuse() const { atomicAdd(args.bad, 1u); }
 
   // Where widths differ: the bit at which a bucket's levels begin; kNoBit if the bucket is invalid.
-  __device__ uint64_t Find(uint64_t bucket) const {
+  __device__ uint64_t FindLevels(uint64_t bucket) const {
     const uint64_t stride = bucket / kQsgdStride;
     uint64_t at = stride == 0 ? 0 : LoadEnd(stride - 1);
     if (at > bits) return kNoBit;
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads) FindBuckets(DecodeArgs args) {
   const uint64_t end = begin + kTile < code.part.count ? begin + kTile : code.part.count;
   const uint64_t last = (end + code.size - 1) / code.size;
   for (uint64_t b = (begin + code.size - 1) / code.size + threadIdx.x; b < last; b += kThreads) {
-    code.begins[b] = code.Find(b);
+    code.begins[b] = code.FindLevels(b);
     if (code.begins[b] == kNoBit) code.Refuse();
   }
 }

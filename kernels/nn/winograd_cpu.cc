@@ -3,7 +3,6 @@
 #include "kernels/nn/winograd.h"
 
 // GCC 12 warns wrongly about `half`, a variable of MapBothWays, in the target without vectors.
-// vectors.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 
 #undef HWY_TARGET_INCLUDE
