@@ -27,9 +27,9 @@
 
 namespace tern::kernels {
 
-constexpr int kAnsBits = 12;  // log2 M
+constexpr int kAnsBits = 12;  // log2 of M, the number of slots
 constexpr uint32_t kAnsSlots = 1u << kAnsBits;
-constexpr uint32_t kAnsLow = 1u << 16;  // L
+constexpr uint32_t kAnsLow = 1u << 16;  // L, the lowest state
 constexpr size_t kAnsSymbols = 256;     // a symbol is a byte
 constexpr size_t kAnsStates = 8;
 

@@ -23,7 +23,7 @@ enum class NoiseStream : uint8_t {
   kServerCodes = 2,   // a server that encodes sums again
   kInit = 3,          // initial parameters (element = index of a draw, rank = 0)
   kOrder = 4,         // order of the data (round = epoch)
-  kAugmentation = 5,  // keyed by the sample
+  kAugmentation = 5,  // of an image; keyed by the sample, not its place in a batch
   kDropout = 6,
 };
 

@@ -150,8 +150,8 @@ struct CodedTile {
   const EncodeArgs& args;
   Part part;
   GroupsOfTile groups;
-  uint64_t size;          // of a bucket
-  const float* norms;     // of the part
+  uint64_t size;          // elements of a bucket
+  const float* norms;     // of the part's buckets
   const uint8_t* widths;  // `widths` and `bits`: used where buckets differ in width
   const uint64_t* bits;
   uint64_t row;      // the bit of `out` at which the part's levels begin

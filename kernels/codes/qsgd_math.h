@@ -10,7 +10,7 @@
 
 namespace tern::kernels {
 
-constexpr int kQsgdMaxBits = 24;  // per element
+constexpr int kQsgdMaxBits = 24;  // of a level with its sign
 constexpr double kQsgdMostLevels = (1 << (kQsgdMaxBits - 1)) - 1;
 constexpr uint64_t kQsgdStride = 64;  // a code stores the end of every 64th bucket
 constexpr double kLargestFloat = 0x1.fffffep127;

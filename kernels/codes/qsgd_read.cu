@@ -38,7 +38,7 @@ struct CodeOfPart {
   Part part;
   uint64_t size, buckets;
   uint64_t norms, widths, ends, levels;  // byte offsets in `codes`
-  uint64_t bits = 0;                     // of all levels
+  uint64_t bits = 0;                     // bits of all levels together
   uint64_t* begins;                      // per bucket: the bit at which its levels begin
   bool good = false;
 

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint32_t kThreads = 64;
 constexpr uint32_t kWarps = kThreads / 32;
-constexpr uint32_t kWords = kTile / 32;  // of a tile's mask
+constexpr uint32_t kWords = kTile / 32;  // words of a tile's mask
 static_assert(kTile == kSparseBlock && kWords == 2 * kThreads);
 
 // The directory entry of a block with k non-zeros.

@@ -68,7 +68,7 @@ __device__ bool IsFinite(float x) { return fabsf(x) < INFINITY; }
 
 // Shared memory of the threads that decode a tile.
 struct SharedArrays {
-  uint32_t row[kWords + 1];  // coded positions
+  uint32_t row[kWords + 1];  // the encoded positions of the tile
   uint32_t counts[kWarps];
   uint16_t positions[kTile];
   uint32_t refused;

@@ -79,7 +79,7 @@ struct Philox {
   }
   static constexpr uint64_t kMultiplier0 = 0xD2511F53;
   static constexpr uint64_t kMultiplier1 = 0xCD9E8D57;
-  uint64_t key0[10], key1[10];  // per round
+  uint64_t key0[10], key1[10];  // the key's two words in each round
   // The terms that rounds 1 and 2 add to words 0 and 2, and word 3 after round 2.
   uint64_t first2, second0, second2, second3;
 };

@@ -101,7 +101,7 @@ class Conv : public Layer {
   // Makes oneDNN return an empty descriptor, not throw, if it has no implementation.
   static constexpr bool kAllowEmpty = true;
 
-  // Descriptors of input and output: of FactorType as a factor of products, fp32 as a result of sums.
+  // Descriptors of input and output: FactorType as factors of products, fp32 as results of sums.
   memory::desc Input(const Variant& variant, bool factor) const {
     return Plain(DimsOf(spec_.batch, spec_.input()), variant.input, TypeOf(factor));
   }

@@ -45,7 +45,7 @@ cudaDataType_t DataType(kernels::DeviceType type) {
 //   weights   weights^T = x^T y^T'       (in x rows) (rows x out)
 // where ' transposes the stored array.
 struct Product {
-  uint64_t m, n;        // of the result
+  uint64_t m, n;        // rows and columns of the result
   uint64_t a[2], b[2];  // rows and columns of the factors as stored
   bool transposes_a, transposes_b;
 };
