@@ -38,13 +38,13 @@ pb::NetDef VggA(const BuildRequest& request);
 pb::NetDef Vgg16(const BuildRequest& request);
 pb::NetDef Vgg19(const BuildRequest& request);
 // arXiv 1512.03385, for CIFAR: 6n + 2 layers, n = 3, 5, 18; shortcuts between stages are
-// convolutions (their option B).
+// convolutions (the paper's option B).
 pb::NetDef ResNet20(const BuildRequest& request);
 pb::NetDef ResNet32(const BuildRequest& request);
 pb::NetDef ResNet110(const BuildRequest& request);
-// The same paper, for ImageNet: bottlenecks, torchvision's form (stride in the 3 x 3). ResNet18V2:
-// arXiv 1603.05027, with normalization and ReLU first. For images up to 64 x 64 the first
-// convolution is 3 x 3 and the first pool is left out.
+// ResNet50 and ResNet152 are the same paper's for ImageNet: bottlenecks, torchvision's form (stride
+// in the 3 x 3). ResNet18V2 is arXiv 1603.05027's, with normalization and ReLU first. For images up
+// to 64 x 64 the first convolution is 3 x 3 and the first pool is left out.
 pb::NetDef ResNet50(const BuildRequest& request);
 pb::NetDef ResNet152(const BuildRequest& request);
 pb::NetDef ResNet18V2(const BuildRequest& request);

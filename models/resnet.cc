@@ -40,7 +40,8 @@ class ResNet {
     net_.BatchNorm(name + ".bn2");
     AddShortcut(name, input, outputs, stride);
   }
-  // F: 1 x 1 to a quarter of the outputs, 3 x 3, 1 x 1.
+  // As BasicBlock, but F is three convolutions: 1 x 1 to a quarter of the outputs, 3 x 3, and 1 x
+  // 1.
   void BottleneckBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
     const std::string input = net_.last();
     Conv(name + ".conv1", outputs / 4, 1, 1);

@@ -27,9 +27,9 @@
 
 namespace tern::kernels {
 
-constexpr int kAnsBits = 12;  // log2 M
+constexpr int kAnsBits = 12;  // log2 of M, the number of slots
 constexpr uint32_t kAnsSlots = 1u << kAnsBits;
-constexpr uint32_t kAnsLow = 1u << 16;  // L
+constexpr uint32_t kAnsLow = 1u << 16;  // L, the lowest state
 constexpr size_t kAnsSymbols = 256;     // a symbol is a byte
 constexpr size_t kAnsStates = 8;
 
@@ -41,15 +41,16 @@ AnsCounts CountSymbols(const uint8_t* symbols, size_t n);
 AnsCounts CountSymbolsRef(const uint8_t* symbols, size_t n);
 
 // Frequencies proportional to the counts as nearly as possible, with sum M. A symbol that occurs
-// gets at least one slot, others get none. REQUIRES a count above 0, and a sum of counts below
-// 2^52.
+// gets at least one slot, a symbol that does not occur none. REQUIRES at least one count above 0,
+// and a sum of counts below 2^52.
 AnsFrequencies FrequenciesOf(const AnsCounts& counts);
 
-// Lookup table of both directions. REQUIRES frequencies that sum to M.
+// The table by which both EncodeAns and DecodeAns look up symbols. REQUIRES frequencies that sum to
+// M.
 struct AnsTable {
   explicit AnsTable(const AnsFrequencies& frequencies);
   AnsFrequencies frequency;
-  std::array<uint16_t, kAnsSymbols> begin;  // b, at most M
+  std::array<uint16_t, kAnsSymbols> begin;  // b_s of each symbol s; at most M
   size_t first = 0, last = 0;               // the lowest and the highest symbol that occur
 };
 
@@ -59,15 +60,17 @@ constexpr size_t MaxAnsBytes(size_t n) { return 4 * kAnsStates + 2 * n; }
 // A call that codes several blocks (at most this many) overlaps their latencies.
 constexpr size_t kAnsMaxBlocks = 8;
 
-// Encodes block k, symbols[k n, (k + 1) n), into coded[k], a range of `buffer`. `buffer` has
-// MaxAnsBytes(n) bytes for each block. REQUIRES that every symbol has a frequency.
+// Encodes block k, the symbols [k n, (k + 1) n), and sets coded[k] to its bytes, a range of
+// `buffer`. `buffer` has MaxAnsBytes(n) bytes for each block. REQUIRES that every symbol has a
+// frequency.
 void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
                std::span<std::span<const uint8_t>> coded, uint8_t* buffer);
 void EncodeAnsRef(const AnsTable& table, const uint8_t* symbols, size_t n,
                   std::span<std::span<const uint8_t>> coded, uint8_t* buffer);
 
-// Decodes. Returns false, with `symbols` unspecified, if a block is not the code of n symbols. Any
-// bytes are safe. Blocks are ranges anywhere in `row`, all of which must be readable.
+// Decodes blocks of n symbols each into `symbols`, one block after the other. Returns false, with
+// `symbols` unspecified, if a block is not the code of n symbols. Safe for any bytes. Blocks are
+// ranges anywhere in `row`, all of which must be readable.
 bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
                std::span<const std::span<const uint8_t>> blocks, size_t n, uint8_t* symbols);
 bool DecodeAnsRef(const AnsTable& table, std::span<const uint8_t> row,

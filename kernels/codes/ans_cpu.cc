@@ -14,8 +14,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// With one lane, vector code is no faster than the reference; types of unknown length cannot be
-// members.
+// With one lane, vector code is no faster than the reference; vectors whose length is unknown at
+// compile time cannot be members of a struct.
 #if HWY_TARGET == HWY_SCALAR || HWY_HAVE_SCALABLE
 
 AnsCounts CountSymbols(const uint8_t* symbols, size_t n) { return CountSymbolsRef(symbols, n); }
@@ -168,7 +168,7 @@ bool EndDecoding(const Lookup& lookup, Decoding d, std::span<const uint8_t> bloc
   }
   const uint8_t* const end = block.data() + block.size();
   if (d.in > end) return false;
-  // A zero-padded copy of the remaining bytes, or of as many as the last eight elements can use.
+  // A copy of the remaining bytes (or of as many as the last eight elements can use), then zeros.
   uint8_t rest[6 * kAnsStates] = {};
   const size_t left = static_cast<size_t>(end - d.in);
   std::memcpy(rest, d.in, left < 2 * kAnsStates ? left : 2 * kAnsStates);
@@ -194,7 +194,8 @@ bool DecodeBlocks(const Lookup& shared, std::span<const uint8_t> row,
   const Lookup lookup = shared;  // a local copy, which compilers can keep in registers
   Decoding blocks[sizeof...(k)];
   if (!(BeginDecoding(parts[k], blocks + k) && ...)) return false;
-  // An invalid block may read bytes of the blocks behind it; EndDecoding detects that.
+  // The decoder of an invalid block may read bytes of the blocks behind it; EndDecoding detects
+  // that.
   const uint8_t* const limit = row.data() + row.size() - 2 * kAnsStates;
   size_t i = 0;
   for (; n - i >= kAnsStates && ((blocks[k].in <= limit) && ...); i += kAnsStates) {

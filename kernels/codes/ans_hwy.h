@@ -60,8 +60,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// With one lane, vector code is no faster than the reference; types of unknown length cannot be
-// members.
+// With one lane, vector code is no faster than the reference; vectors whose length is unknown at
+// compile time cannot be members of a struct.
 #if HWY_TARGET != HWY_SCALAR && !HWY_HAVE_SCALABLE
 
 // The eight states of a block, in one vector or two.
@@ -146,7 +146,7 @@ struct RegisterTable {
   States eights[kTables];
 };
 
-// Loads one by one: CPUs with a gather instruction are no faster with it.
+// Loads the lanes one by one: CPUs with a gather instruction are no faster with it.
 HWY_INLINE V GatherFrom(const uint32_t* table, V index) {
   uint32_t lanes[kLanes];
   hn::StoreU(index, D(), lanes);
@@ -233,7 +233,7 @@ template <size_t kCount>
 class RegisterDecodeLookup {
  public:
   explicit RegisterDecodeLookup(const AnsTable& table) : RegisterDecodeLookup(Arrays(table)) {}
-  // Returns the state before words are read; sets its symbol.
+  // Decodes one symbol per lane: returns the states before they read a word, and sets *symbol.
   HWY_INLINE V operator()(V x, V* symbol) const {
     const V slot = hn::ShiftLeft<32 - kAnsBits>(x);
     const V least = MinDistance<0, kCount>(slot);
@@ -281,7 +281,7 @@ class RegisterDecodeLookup {
   V begin_[kCount];
 };
 
-// Per slot: f - 1, the offset from b, the symbol.
+// For each slot, the decoder's values in one word: f - 1, the slot's offset from b, and the symbol.
 struct DecodeTable {
   explicit DecodeTable(const AnsTable& table) {
     const V ramp = hn::ShiftLeft<8>(hn::Iota(D(), 0));

@@ -8,8 +8,9 @@
 
 namespace tern::kernels {
 
-// symbols[0, n) of a part with this mask. Its signs begin at bit `at` of the row's signs, which
-// take `sign_bytes` bytes (ternary.h). Returns the bit at which the next part's signs begin.
+// Writes symbols[0, n), those of a part of a row whose mask is `mask`. The part's signs begin at
+// bit `at` of the row's signs, which take `sign_bytes` bytes (ternary.h). Returns the bit at which
+// the next part's signs begin.
 size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
                      size_t at, uint8_t* symbols);
 size_t SymbolsOfCodeRef(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
@@ -20,15 +21,16 @@ size_t SymbolsOfCodeRef(const uint8_t* mask, size_t n, const uint8_t* signs, siz
 size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask, uint8_t* signs);
 size_t CodeOfSymbolsRef(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask, uint8_t* signs);
 
-// symbols[0, count) of elements [first, first + count) of n sums of `workers` codes in SumBits
-// planes (planes.h). REQUIRES workers <= 127, and valid sums of that many workers.
+// Writes symbols[0, count), those of elements [first, first + count) of a row of n sums. Each sum
+// is of `workers` codes, in SumBits(workers) planes (planes.h). REQUIRES workers <= 127, and valid
+// sums of that many workers.
 void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
                   uint8_t* symbols);
 void SymbolsOfSumRef(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
                      uint8_t* symbols);
 
 // mean[i] = float(double(s) * (symbols[i] - workers) / workers), as DecodeMean (planes.h) computes.
-// REQUIRES symbols of at most 2 workers, and workers <= 127.
+// REQUIRES symbols of at most 2 * workers, and workers <= 127.
 void MeansOfSymbols(const uint8_t* symbols, size_t n, int workers, float s, float* mean);
 void MeansOfSymbolsRef(const uint8_t* symbols, size_t n, int workers, float s, float* mean);
 

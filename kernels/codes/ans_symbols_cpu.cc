@@ -37,7 +37,7 @@ void MeansOfSymbols(const uint8_t* symbols, size_t n, int workers, float s, floa
 
 using D = hn::CappedTag<uint8_t, 64>;
 
-// A lane mask from bits [i, i + lanes) of a 64-bit word.
+// Returns a mask of lanes: lane j is set if bit i + j of the 64-bit `word` is one.
 HWY_INLINE hn::Mask<D> LanesOf(const uint64_t& word, size_t i) {
   uint8_t bytes[8];
   const uint64_t rest = word >> i;

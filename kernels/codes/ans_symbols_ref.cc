@@ -39,7 +39,7 @@ void SymbolsOfSumRef(const uint8_t* planes, size_t n, int workers, size_t first,
                      uint8_t* symbols) {
   const int bits = SumBits(workers);
   for (size_t i = 0; i < count; ++i) {
-    unsigned k = 0;  // modulo 2^bits
+    unsigned k = 0;  // the sum, modulo 2^bits
     for (int p = 0; p < bits; ++p) {
       k |= Bit(planes + static_cast<size_t>(p) * PlaneBytes(n), first + i) << p;
     }

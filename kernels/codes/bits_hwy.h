@@ -36,7 +36,7 @@ struct BitMoves {
   explicit BitMoves(uint64_t mask) {
     uint64_t zeros = ~mask << 1;
     for (int k = 0; k < 6; ++k) {
-      uint64_t parity = zeros;  // of the number of zeros below each position
+      uint64_t parity = zeros;  // bit i: the parity of the number of zeros below i
       for (int shift = 1; shift < 64; shift *= 2) parity ^= parity << shift;
       steps[k] = parity & mask;
       mask = (mask ^ steps[k]) | steps[k] >> (1 << k);
@@ -94,7 +94,7 @@ class SignReader {
  public:
   SignReader(const uint8_t* bytes, size_t size, size_t at)
       : bytes_(bytes), size_(size), whole_(size < 8 ? 0 : 8 * (size - 7)), at_(at) {}
-  // Returns the next signs, one per one of `mask`, at the positions of those ones.
+  // Returns the next signs, one for each one bit of `mask`, at the positions of those bits.
   HWY_INLINE uint64_t Next(uint64_t mask) {
     const size_t ones = Ones(mask);
     // Eight bytes contain the signs of a word at any bit offset, unless it has more than 57.
@@ -111,8 +111,8 @@ class SignReader {
   size_t size_, whole_, at_;  // for bits before `whole_`, eight bytes can be loaded
 };
 
-// Appends packed signs behind the first `at`, then zeros up to the end of a word. REQUIRES 8 bytes
-// of room behind the last sign.
+// Appends packed signs behind a row's first `at` signs, then zeros up to the end of a word.
+// REQUIRES 8 bytes of room behind the last sign.
 class SignWriter {
  public:
   SignWriter(uint8_t* bytes, size_t at) : to_(bytes + at / 64 * 8), used_(at % 64), at_(at) {
@@ -132,7 +132,7 @@ class SignWriter {
     to_ += full ? 8 : 0;
     used_ &= 63;
   }
-  // Returns the number of signs.
+  // Writes the last word. Returns the number of signs in the row.
   size_t Finish() {
     std::memcpy(to_, &pending_, 8);
     return at_;

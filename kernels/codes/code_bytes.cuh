@@ -9,7 +9,8 @@
 
 namespace tern::kernels {
 
-// REQUIRES `bytes` aligned to 4. Reads only the words that hold one of the four bytes.
+// Loads the four bytes from byte `at` on, reading only aligned words that hold one of them.
+// REQUIRES `bytes` aligned to 4.
 __device__ inline uint32_t LoadWord(const uint8_t* bytes, uint64_t at) {
   const auto* words = reinterpret_cast<const uint32_t*>(bytes) + at / 4;
   const auto shift = static_cast<uint32_t>(at % 4 * 8);

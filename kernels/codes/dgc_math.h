@@ -9,18 +9,20 @@
 namespace tern::kernels {
 
 struct DgcStep {
-  float momentum = 0;  // m
+  float momentum = 0;  // m in dgc_memory.h
   bool nesterov = false;
   double clip_norm = 0;  // 0: none
 };
 
-// The factor of a tensor's gradient. `sum_squares`: of the whole tensor.
+// The factor that clips a tensor's gradient to the norm `clip_norm`. `sum_squares`: the sum of the
+// squares of all elements of the tensor's gradient.
 TERN_HOST_DEVICE float DgcScale(double clip_norm, double sum_squares) {
   const double norm = sqrt(sum_squares);
   return norm > clip_norm ? static_cast<float>(clip_norm / norm) : 1;
 }
 
-// Updates one element of V, and of U unless m is 0.
+// Adds the gradient g of one element, times `scale`, to its momentum *u (unless m is 0) and to its
+// accumulated value *v.
 template <bool kMomentum>
 TERN_HOST_DEVICE void DgcElement(const DgcStep& step, float scale, float g, float* u, float* v) {
   float moved = scale * g;

@@ -1,6 +1,7 @@
 // 1bitSGD on a GPU, of many tensors in two launches:
 //
-//   MeansOfGroups  computes v, and the two means of each group; one warp per block of a group
+//   MeansOfGroups  computes v = g + residual, and the two means of each group; one warp per block
+//                  of a group
 //   SignsOfTiles   writes signs and updates the residual; one thread block per tile
 #include <cuda_runtime.h>
 

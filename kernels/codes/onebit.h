@@ -12,7 +12,7 @@
 namespace tern::kernels {
 
 struct OneBitSums {
-  double lower, upper;  // of negatives, of others
+  double lower, upper;  // sums of the negative elements, and of the others
   uint64_t negatives;
 };
 

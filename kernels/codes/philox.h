@@ -20,10 +20,10 @@ namespace tern::kernels {
 
 enum class NoiseStream : uint8_t {
   kCodes = 1,         // ternarize on a worker
-  kServerCodes = 2,   // a server's own coding
+  kServerCodes = 2,   // a server that encodes sums again
   kInit = 3,          // initial parameters (element = index of a draw, rank = 0)
   kOrder = 4,         // order of the data (round = epoch)
-  kAugmentation = 5,  // keyed by the sample
+  kAugmentation = 5,  // of an image; keyed by the sample, not its place in a batch
   kDropout = 6,
 };
 
@@ -39,7 +39,8 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
 
 // The block that holds the draws of elements [8 * block, 8 * block + 8).
 std::array<uint32_t, 4> NoiseBlock(const NoiseKey& key, uint32_t block, uint8_t level);
-// One element's draws, for reference implementations and for ties.
+// The draws of one element, for reference implementations and for ties (16 bits that do not
+// decide).
 uint16_t Draw16(const NoiseKey& key, uint64_t element, uint8_t level);
 uint32_t Draw32(const NoiseKey& key, uint64_t element);
 

@@ -46,8 +46,8 @@ TERN_HOST_DEVICE PhiloxWords NoiseWords(const NoiseKey& key, uint32_t block, uin
                      static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32));
 }
 
-// The draw at position e % 8 of a block. Written as selections, so that a GPU keeps the words in
-// registers.
+// The 16-bit draw at `position` (0 to 7) of a block. Written as selections, so that a GPU keeps the
+// words in registers.
 TERN_HOST_DEVICE uint32_t DrawOf(const PhiloxWords& words, uint32_t position) {
   const uint32_t low = (position & 2) == 0 ? words.w[0] : words.w[1];
   const uint32_t high = (position & 2) == 0 ? words.w[2] : words.w[3];

@@ -31,18 +31,18 @@ size_t PlaceSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> sig
 
 // planes[0, bits) = planes[0, held) + the codes of up to kMaxCodes workers, in one pass: a
 // carry-save adder along the planes, which are `stride` bytes apart. Exact and independent of
-// order. The first `held` planes hold the sum so far; the contents of the others are ignored, and
-// held = 0 stands for a sum of zero. So a sum grows with its workers, from SumBits(k) planes to
-// SumBits(k + codes.size()). REQUIRES 1 to kMaxCodes codes, at most k workers in the sum, held >=
-// SumBits(k) or both 0, bits >= held and bits >= SumBits(k + codes.size()).
+// order. The first `held` planes hold the sum so far, of k workers; the contents of the other
+// planes are ignored, and held = 0 stands for a sum of zero. So a sum grows with its workers, from
+// SumBits(k) planes to SumBits(k + codes.size()). REQUIRES 1 to kMaxCodes codes, held >= SumBits(k)
+// (or held = k = 0), bits >= held and bits >= SumBits(k + codes.size()).
 void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
               uint8_t* planes);
 void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
                  uint8_t* planes);
 constexpr size_t kMaxCodes = 4;
 
-// A stride for planes in memory: a multiple of 64 bytes, but not of a large power of 2, so that the
-// planes do not compete for the same cache sets.
+// The distance in bytes between planes in memory: a multiple of 64 bytes, but not of a large power
+// of 2, so that the planes do not compete for the same cache sets.
 inline size_t PlaneStride(size_t n) { return (PlaneBytes(n) + 63) / 64 * 64 + 13 * 64; }
 
 // The mean of each possible sum: values()[k + workers] = float(double(s) * k / workers) for k in
@@ -64,8 +64,8 @@ class MeanTable {
   alignas(64) float values_[1 << kMaxBits];
 };
 
-// mean[j] = the mean of element first + j, j in [0, count). Returns false, with mean unspecified,
-// if some |k| > workers.
+// mean[j] = the mean of element first + j, j in [0, count). Returns false, with `mean` unspecified,
+// if the absolute value of a sum is above the number of workers.
 bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
                 float* mean);
 bool DecodeMeanRef(const uint8_t* planes, size_t n, int workers, float s, size_t first,

@@ -39,7 +39,7 @@ constexpr size_t kPrefetchBytes = 512;  // bytes of a plane to prefetch
 struct CodeBatch {
   WorkerCodes codes[kMaxCodes];
   uint8_t* planes;
-  size_t size, stride;  // of a plane
+  size_t size, stride;  // bytes of a plane, and from one plane to the next
   int held, bits;
 };
 
@@ -100,7 +100,7 @@ HWY_INLINE void AddBytes(D d, const CodeBatch& batch, size_t i) {
   const SumDigits<V> codes = SumOfCodes<kCodes>(d, batch, i);
   uint8_t* at = batch.planes + i;
   V carry = hn::Zero(d);
-  V plane = hn::Zero(d);  // planes beyond those held repeat the sign plane
+  V plane = hn::Zero(d);  // planes beyond the first `held` repeat the sign plane
   int p = 0;
   const auto add = [&](V digit) HWY_ATTR {
     if (p < batch.held) plane = hn::LoadU(d, at);
@@ -184,7 +184,7 @@ HWY_INLINE void SumIndices(const uint64_t* words, int bits, int workers, uint8_t
   }
 }
 
-// The same for a vector of elements and any number of bits.
+// As SumIndices, for one vector of elements from element i on, and for any number of bits.
 HWY_INLINE hn::Vec<DI> SumIndex(DI di, const uint64_t* words, int bits, int workers, size_t i) {
   auto k = hn::Zero(di);
   for (int p = 0; p < bits; ++p) {
@@ -196,7 +196,8 @@ HWY_INLINE hn::Vec<DI> SumIndex(DI di, const uint64_t* words, int bits, int work
   return hn::And(hn::Add(k, hn::Set(di, workers)), hn::Set(di, (1 << bits) - 1));
 }
 
-// Returns table[index] of `size` entries, a power of 2; small tables are held in registers.
+// Returns table[index]. `size`, the number of entries, is a power of 2; small tables are held in
+// registers.
 HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, hn::Vec<DI> index) {
   const DI di;
   const size_t step = hn::Lanes(d);
@@ -221,7 +222,7 @@ struct DecodeArgs {
   const MeanTable& table;
 };
 
-// The largest indices so far; one above 2 * workers reveals an invalid sum.
+// The largest table indices so far; one above 2 * workers reveals an invalid sum.
 struct MaxIndices {
   hn::Vec<D8> of_bytes;
   hn::Vec<DI> of_any;

@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads) MeasureBuckets(EncodeArgs args) {
 // Appends numbers of a few bits each to words that are zero.
 struct BitWriter {
   uint32_t* to;
-  uint32_t used;  // bits of the first word before the next number
+  uint32_t used;  // bits of *to that precede the next number
   uint64_t held = 0;
 
   __device__ void Append(uint32_t code, uint32_t width) {
@@ -145,17 +145,17 @@ struct BitWriter {
   }
 };
 
-// The inputs for the levels of one tile.
+// What is needed to encode the levels of one tile.
 struct CodedTile {
   const EncodeArgs& args;
   Part part;
   GroupsOfTile groups;
-  uint64_t size;          // of a bucket
-  const float* norms;     // of the part
-  const uint8_t* widths;  // widths and bits: used where buckets differ in width
+  uint64_t size;          // elements of a bucket
+  const float* norms;     // of the part's buckets
+  const uint8_t* widths;  // `widths` and `bits`: used where buckets differ in width
   const uint64_t* bits;
   uint64_t row;      // the bit of `out` at which the part's levels begin
-  double s, last_s;  // s of the last bucket, and of all others
+  double s, last_s;  // `last_s`: s of the last bucket; `s`: of all others
   uint64_t last;     // index of the last bucket
   NoiseKey key;
 
@@ -214,12 +214,12 @@ struct CodedTile {
     const bool intervals = args.coding.rule.intervals;
     const Eight v = Load(args.arena + part.begin + at, count);
     const PhiloxWords draws = NoiseOfEight(key, part.first + at);
-    bool any = false;  // whether the bucket has a norm above 0
+    bool has_norm = false;  // whether the bucket's norm is above 0
     QsgdQuick quick;
     uint32_t codes[kEight] = {}, width = 0, unsure = 0;
     const auto enter = [&](uint64_t b, uint32_t) {
       const QsgdBucket bucket = BucketOf(b);
-      any = bucket.norm > 0;
+      has_norm = bucket.norm > 0;
       quick = QuicklyOf(intervals, bucket);
       width = WidthOf(b);
     };
@@ -227,7 +227,7 @@ struct CodedTile {
       if (k >= count) return;
       uint32_t level = 0;
       const float x = intervals ? v.x[k] : fabsf(v.x[k]);
-      if (!QuickLevel(quick, x, DrawOf(draws, k), &level) && any) unsure |= 1u << k;
+      if (!QuickLevel(quick, x, DrawOf(draws, k), &level) && has_norm) unsure |= 1u << k;
       codes[k] = SignedCode(v.x[k], level, width);
     });
     for (; unsure != 0; unsure &= unsure - 1) {

@@ -35,7 +35,8 @@ struct QsgdCoding {
   QsgdRule rule;
   uint64_t bucket = 512;  // elements; 0: the whole part
   const GroupedPart* groups = nullptr;
-  // Sized by QsgdMaxSize. Used only if all buckets have one width: then every code has that size.
+  // The place of each part's code, of QsgdMaxSize bytes. Used only if all buckets have one width:
+  // then every code has that size.
   const CodeRange* ranges = nullptr;
   NoiseKey key;  // key.tensor is ignored: each part's own is used
 };

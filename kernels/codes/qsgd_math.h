@@ -10,14 +10,14 @@
 
 namespace tern::kernels {
 
-constexpr int kQsgdMaxBits = 24;  // per element
+constexpr int kQsgdMaxBits = 24;  // of a level with its sign
 constexpr double kQsgdMostLevels = (1 << (kQsgdMaxBits - 1)) - 1;
-constexpr uint64_t kQsgdStride = 64;  // buckets per entry of `ends`
+constexpr uint64_t kQsgdStride = 64;  // a code stores the end of every 64th bucket
 constexpr double kLargestFloat = 0x1.fffffep127;
 
 struct QsgdRule {
   bool two_norm = false;   // true: the 2-norm; false: the largest magnitude
-  bool intervals = false;  // layout; false: sign
+  bool intervals = false;  // the layout of a level: an interval's number, or (false) sign and level
   int bits = 4;            // per element; 0: as many as its bucket needs
   double levels = 7;       // s; 0: sqrt(per_element n) / 2 for a bucket of n elements
   double per_element = 0;
@@ -36,7 +36,7 @@ TERN_HOST_DEVICE double QsgdLevelCount(const QsgdRule& rule, uint64_t n) {
   return s < kQsgdMostLevels ? s : kQsgdMostLevels;
 }
 
-// ceil(log2(2 c + 1)) for c = ceil(levels).
+// The bits of one level with its sign: ceil(log2(2 c + 1)) for c = ceil(levels).
 TERN_HOST_DEVICE int QsgdBitsFor(double levels) {
   const auto values = 2 * static_cast<uint64_t>(ceil(levels));
   int bits = 0;
@@ -70,7 +70,8 @@ TERN_HOST_DEVICE bool IsValidQsgdBucket(const QsgdRule& rule, float norm, int wi
   return norm > 0 ? width >= 2 && width <= QsgdMaxWidth(rule, n) : width == 0;
 }
 
-// Sizes of the code of `count` elements in buckets of `size`, both at least 1.
+// Of `count` elements in buckets of `size` elements, both at least 1: the number of buckets and,
+// below, sizes of their code.
 TERN_HOST_DEVICE uint64_t QsgdBuckets(uint64_t count, uint64_t size) {
   return count / size + (count % size != 0 ? 1 : 0);
 }
@@ -89,8 +90,8 @@ TERN_HOST_DEVICE uint64_t QsgdMaxSize(const QsgdRule& rule, uint64_t count, uint
   return QsgdHeaderSize(rule, QsgdBuckets(count, size)) + (QsgdMaxBits(rule, count, size) + 7) / 8;
 }
 
-// Returns true with probability p in [0, 1). `draw` is the element's draw of level 0, finer() that
-// of level 1.
+// Returns true with probability p in [0, 1). `draw` is the element's 16-bit draw of level 0;
+// finer() returns its draw of level 1 (philox.h).
 template <typename Finer>
 TERN_HOST_DEVICE bool QsgdFires(double p, uint32_t draw, const Finer& finer) {
   const auto threshold = static_cast<uint32_t>(p * 0x1p32);
@@ -145,7 +146,8 @@ TERN_HOST_DEVICE int32_t QsgdSigned(uint32_t code, uint32_t minus, uint32_t last
   return (code & minus) != 0 ? -static_cast<int32_t>(level) : static_cast<int32_t>(level);
 }
 
-// The value of a code; `unit` is |v| / s. If s is not an integer, the last level is above the norm.
+// The value of code c; `unit` is the bucket's norm / s. If s is not an integer, the last level is
+// above the norm.
 TERN_HOST_DEVICE float QsgdValue(int32_t c, double unit) {
   double value = c * unit;
   value = value < -kLargestFloat ? -kLargestFloat : value;

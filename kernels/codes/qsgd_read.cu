@@ -38,7 +38,7 @@ struct CodeOfPart {
   Part part;
   uint64_t size, buckets;
   uint64_t norms, widths, ends, levels;  // byte offsets in `codes`
-  uint64_t bits = 0;                     // of all levels
+  uint64_t bits = 0;                     // bits of all levels together
   uint64_t* begins;                      // per bucket: the bit at which its levels begin
   bool good = false;
 
@@ -71,7 +71,7 @@ struct CodeOfPart {
   __device__ void Refuse() const { atomicAdd(args.bad, 1u); }
 
   // Where widths differ: the bit at which a bucket's levels begin; kNoBit if the bucket is invalid.
-  __device__ uint64_t Find(uint64_t bucket) const {
+  __device__ uint64_t FindLevels(uint64_t bucket) const {
     const uint64_t stride = bucket / kQsgdStride;
     uint64_t at = stride == 0 ? 0 : LoadEnd(stride - 1);
     if (at > bits) return kNoBit;
@@ -89,12 +89,12 @@ struct CodeOfPart {
 __global__ void __launch_bounds__(kThreads) FindBuckets(DecodeArgs args) {
   const Tile tile = args.tiling.tiles[blockIdx.x];
   const CodeOfPart code(args, tile.part);
-  if (!code.good) return;  // ReadTiles reports it
+  if (!code.good) return;  // ReadTiles reports the invalid code
   const uint64_t begin = uint64_t{tile.index} * kTile;
   const uint64_t end = begin + kTile < code.part.count ? begin + kTile : code.part.count;
   const uint64_t last = (end + code.size - 1) / code.size;
   for (uint64_t b = (begin + code.size - 1) / code.size + threadIdx.x; b < last; b += kThreads) {
-    code.begins[b] = code.Find(b);
+    code.begins[b] = code.FindLevels(b);
     if (code.begins[b] == kNoBit) code.Refuse();
   }
 }
@@ -102,11 +102,11 @@ __global__ void __launch_bounds__(kThreads) FindBuckets(DecodeArgs args) {
 // The decoded header of a bucket.
 struct Header {
   double unit;
-  uint64_t bit;  // first bit of its levels among those of the part
-  uint32_t width, last, minus;
+  uint64_t bit;                 // first bit of its levels among those of the part
+  uint32_t width, last, minus;  // bits of a level; the largest level; the bit of its sign
 };
 
-// Reports an invalid bucket and treats it as zeros of no bits.
+// Decodes the header of a bucket. Reports an invalid one, and treats it as zeros of no bits.
 __device__ Header HeaderOf(const CodeOfPart& code, uint64_t bucket) {
   const QsgdRule& rule = code.args.rule;
   const float norm = code.NormOf(bucket);

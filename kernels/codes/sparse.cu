@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint32_t kThreads = 64;
 constexpr uint32_t kWarps = kThreads / 32;
-constexpr uint32_t kWords = kTile / 32;  // of a tile's mask
+constexpr uint32_t kWords = kTile / 32;  // words of a tile's mask
 static_assert(kTile == kSparseBlock && kWords == 2 * kThreads);
 
 // The directory entry of a block with k non-zeros.
@@ -59,7 +59,7 @@ __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
 
 // Writes the mask of a tile's first `count` elements. Returns how many of them are sent, counting
 // only this lane's words. A warp takes half of the tile.
-__device__ uint32_t Mark(const float* v, uint32_t count, float threshold, uint32_t* mask) {
+__device__ uint32_t MarkElements(const float* v, uint32_t count, float threshold, uint32_t* mask) {
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint32_t ones = 0;
   for (uint32_t first = warp * 32; first < kWords; first += kWarps * 32) {
@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(kThreads)
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
   const uint32_t ones =
-      Mark(arena + part.begin + uint64_t{tile.index} * kTile, CountOf(part, tile.index),
-           thresholds[tile.part], workspace.masks + uint64_t{blockIdx.x} * kWords);
+      MarkElements(arena + part.begin + uint64_t{tile.index} * kTile, CountOf(part, tile.index),
+                   thresholds[tile.part], workspace.masks + uint64_t{blockIdx.x} * kWords);
   uint32_t sent;
   SumBefore<kThreads>(ones, counts, &sent);
   if (threadIdx.x == 0) workspace.sent[blockIdx.x] = sent;

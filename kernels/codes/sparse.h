@@ -11,9 +11,10 @@
 
 namespace tern::kernels {
 
-// A memory's arenas, parallel to the coded one. Sent elements become 0 in both arrays, as Keep of
-// dgc_memory.h does, and that of error_feedback.h for codes that send floats. Each may be null;
-// without masking, the momentum is null.
+// The arenas of a codec's memory, which holds what was not sent yet, at the same indices as the
+// encoded arena. Elements that are sent become 0 in both (Keep in common/codec/dgc_memory.h and
+// error_feedback.h, for codes that send floats). Either may be null; without momentum masking, the
+// momentum is null.
 struct SparseMemory {
   float* accumulated = nullptr;
   float* momentum = nullptr;
@@ -27,9 +28,9 @@ struct SparseWorkspace {
   uint32_t* done = nullptr;    // per chunk
 };
 
-// Encodes the elements whose magnitude is at least thresholds[p], as AppendFrom does, each part's
-// code after the one before it in its chunk; chunk c takes sizes[c] bytes. REQUIRES finite values.
-// Two launches.
+// Encodes the elements of each part p whose magnitude is at least thresholds[p], as AppendFrom
+// (common/codec/sparse.h) does. A part's code follows the one before it in its chunk; the code of
+// chunk c takes sizes[c] bytes. REQUIRES finite values. Two launches.
 [[nodiscard]] int SparseOnDevice(DeviceStream stream, const float* arena,
                                  const DeviceTiling& tiling, const float* thresholds,
                                  const SparseMemory& memory, const SparseWorkspace& workspace,

@@ -14,7 +14,7 @@ constexpr uint32_t kSparseEntry = 2;  // bytes of the directory per block
 // How the positions of k out of `length` elements are coded.
 struct SparseForm {
   bool bitmap = false;
-  uint32_t low_bits = 0;  // l
+  uint32_t low_bits = 0;  // the low bits of a position that are stored as they are; l in sparse.h
   uint32_t bits = 0, bytes = 0;
 };
 

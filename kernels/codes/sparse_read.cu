@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kThreads = 64;
 constexpr uint32_t kWarps = kThreads / 32;
 constexpr uint32_t kWords = kTile / 32;
-// In `bodies` of a part's first tile: the part's code is invalid.
+// Marks an invalid code of a part, in `bodies` of the part's first tile.
 constexpr uint64_t kNoBody = ~uint64_t{0};
 
 struct DecodeArgs {
@@ -67,8 +67,8 @@ __global__ void __launch_bounds__(kThreads) FindTiles(DecodeArgs args) {
 __device__ bool IsFinite(float x) { return fabsf(x) < INFINITY; }
 
 // Shared memory of the threads that decode a tile.
-struct Shared {
-  uint32_t row[kWords + 1];  // coded positions
+struct SharedArrays {
+  uint32_t row[kWords + 1];  // the encoded positions of the tile
   uint32_t counts[kWarps];
   uint16_t positions[kTile];
   uint32_t refused;
@@ -105,7 +105,7 @@ struct SparseTile {
   // Decodes the positions whose ones (from bit `upper` on) are in word w of the row, to
   // shared->positions[i, ...). Returns false if one is invalid.
   __device__ bool ReadWord(uint32_t w, uint32_t word, uint32_t i, const SparseForm& form,
-                           Shared* shared) const {
+                           SharedArrays* shared) const {
     const uint32_t upper = form.bitmap ? 0 : k * form.low_bits;
     const uint32_t low_mask = (1u << form.low_bits) - 1;
     bool good = true;
@@ -128,7 +128,7 @@ struct SparseTile {
     return upper - w * 32 >= 32 ? 0 : word >> upper % 32 << upper % 32;
   }
   // Decodes the k positions to shared memory. Returns false if this thread found an invalid one.
-  __device__ bool ReadPositions(const SparseForm& form, Shared* shared) const {
+  __device__ bool ReadPositions(const SparseForm& form, SharedArrays* shared) const {
     const uint32_t upper = form.bitmap ? 0 : k * form.low_bits, w = 2 * threadIdx.x;
     const uint32_t first = OnesFrom(upper, w, shared->row[w]);
     const uint32_t second = OnesFrom(upper, w + 1, shared->row[w + 1]);
@@ -141,7 +141,7 @@ struct SparseTile {
     good = ReadWord(w, first, before, form, shared) && good;
     return ReadWord(w + 1, second, before + ones, form, shared) && good;
   }
-  __device__ bool ReadSparse(Shared* shared) const {
+  __device__ bool ReadSparse(SharedArrays* shared) const {
     const SparseForm form = SparseFormOf(k, length);
     LoadRow(form, shared->row);
     if (threadIdx.x == 0) shared->refused = IsSparseDense(k, length) ? 1 : 0;
@@ -164,7 +164,7 @@ struct SparseTile {
 };
 
 __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
-  __shared__ Shared shared;
+  __shared__ SharedArrays shared;
   __syncwarp();
   const Tile here = args.tiling.tiles[blockIdx.x];
   const TiledPart part = args.tiling.parts[here.part];

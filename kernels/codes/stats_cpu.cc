@@ -75,7 +75,7 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
   return hn::GetLane(hn::MaxOfLanes(di, hn::Max(m0, m1)));
 }
 
-// Adds block `block` to its lane of `all`.
+// Adds the sums of block `block`, of `rows` rows from `x` on, to the block's lane of `all`.
 void AddBlock(const float* x, size_t rows, size_t block, BlockSums* all, int32_t* max_bits) {
   const size_t strip = 4 * hn::Lanes(hn::CappedTag<double, 8>());
   BlockSums sums;

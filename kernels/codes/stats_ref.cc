@@ -22,7 +22,7 @@ double Fold(Lanes lanes) {
 
 Stats ComputeStatsRef(const float* x, size_t n) {
   Stats stats;
-  Lanes sums{}, sums_squares{};  // per block
+  Lanes sums{}, sums_squares{};  // sums of each block, by block % 128
   for (size_t begin = 0; begin < n; begin += kBlock) {
     const size_t count = std::min(kBlock, n - begin);
     Lanes sum{};

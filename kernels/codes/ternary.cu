@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint32_t kThreads = 128;
 constexpr uint32_t kWarps = kThreads / 32;
-constexpr uint32_t kTileBytes = kTile / 8;  // of a mask
+constexpr uint32_t kTileBytes = kTile / 8;  // bytes of a tile's mask
 
 __device__ uint64_t BytesForBits(uint64_t bits) { return (bits + 7) / 8; }
 
@@ -175,7 +175,7 @@ __global__ void __launch_bounds__(kThreads)
 // Up to four bytes of a row: those of [begin, end), which lie in one aligned word.
 struct Piece {
   uint8_t* to;
-  uint32_t begin, end;  // of the row
+  uint32_t begin, end;  // byte offsets in the row
   __device__ bool IsInside() const { return begin < end; }
   __device__ void Store(uint32_t bytes) const {
     if (end - begin == 4) {

@@ -48,16 +48,17 @@ struct TernaryScale {
 // Workspace. Uninitialized, except `done`: one zeroed counter per chunk, reset on return.
 struct TernaryWorkspace {
   uint8_t* masks = nullptr;        // kTile / 8 bytes per tile
-  uint8_t* signs = nullptr;        // as many
+  uint8_t* signs = nullptr;        // kTile / 8 bytes per tile
   uint32_t* ones = nullptr;        // per tile
   uint32_t* sign_bit = nullptr;    // per tile: bit offset of its signs among those of its part
   uint64_t* mask_begin = nullptr;  // per part: byte offset in the code of its chunk
   uint32_t* done = nullptr;        // per chunk
 };
 
-// Writes the code of chunk c, its parts one after the other as AppendMaskSigns writes them:
-// sizes[c] bytes at out + chunks[c].out. key.tensor is ignored: each part's own is used. Two
-// launches.
+// Encodes all chunks of a tiling. The code of chunk number c takes sizes[c] bytes, from byte
+// tiling.chunks[c].out of `out` on: the codes of its parts one after the other, each as
+// AppendMaskSigns (common/codec/mask_signs.h) writes it. key.tensor is ignored: each part's own is
+// used. Two launches.
 [[nodiscard]] int TernarizeOnDevice(DeviceStream stream, const float* arena,
                                     const DeviceTiling& tiling, const TernaryScale* scales,
                                     const NoiseKey& key, const TernaryWorkspace& workspace,

@@ -47,8 +47,9 @@ size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& 
 constexpr size_t kPrefetchElements = 1024;  // elements to prefetch
 constexpr int32_t kInfinityBits = 0x7F800000;
 
-// A vector of blocks holds the draws of two vectors of 16-bit lanes, which belong to four vectors
-// of floats.
+// The vector types of one step. A lane of 64 bits computes one block of Philox, that is eight draws
+// of 16 bits. So a vector of blocks (D64) gives two vectors of draws (D16), for four vectors of
+// floats.
 using D64 = hn::CappedTag<uint64_t, 8>;
 using D32 = hn::Repartition<uint32_t, D64>;
 using D16 = hn::Repartition<uint16_t, D64>;
@@ -78,7 +79,7 @@ struct Philox {
   }
   static constexpr uint64_t kMultiplier0 = 0xD2511F53;
   static constexpr uint64_t kMultiplier1 = 0xCD9E8D57;
-  uint64_t key0[10], key1[10];  // per round
+  uint64_t key0[10], key1[10];  // the key's two words in each round
   // The terms that rounds 1 and 2 add to words 0 and 2, and word 3 after round 2.
   uint64_t first2, second0, second2, second3;
 };
@@ -112,7 +113,7 @@ HWY_INLINE void Round(V64 k0, V64 k1, V64* c0, V64* c1, V64* c2, V64* c3) {
   *c3 = product0;
 }
 
-// The draws, in lane order if the blocks are InBlockOrder.
+// The remaining rounds. Returns the draws in element order if the blocks are in InBlockOrder.
 HWY_INLINE void LastRounds(V64 c0, V64 c1, V64 c2, V64 c3, V16* lower, V16* upper) {
   const D64 d;
   const auto both = [&](V64 low, V64 high) HWY_ATTR {
@@ -323,7 +324,7 @@ size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& 
     masks.Append(codes.fires[w], count);
     negatives.Append(codes.Signs(w), codes.Ones(w));
   };
-  size_t skip = first % 8;  // elements of the first block before g[0]
+  size_t skip = first % 8;  // elements of Philox's first block that precede g[0]
   size_t count = 0;
   for (size_t i = 0;; i += count, skip = 0) {
     count = n - i < kStepElements - skip ? n - i : kStepElements - skip;

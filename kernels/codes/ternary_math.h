@@ -40,8 +40,8 @@ TERN_HOST_DEVICE QuickScale QuickScaleOf(float s, float clip) {
   return {clip, s > 0x1p-100f && s < 0x1p100f ? 0x1p16f / s : NAN};
 }
 
-// draw + 1/2, exactly, of the draw at position e % 8 of a block: the bits of draw, put into those
-// of 2^23.
+// draw + 1/2, exactly, of the 16-bit draw at `position` of a block: the bits of the draw, put into
+// those of 2^23.
 TERN_HOST_DEVICE float DrawAndHalf(const PhiloxWords& draws, uint32_t position) {
   return FloatOf(0x4B000000 | DrawOf(draws, position)) - (0x1p23f - 0.5f);
 }
@@ -72,7 +72,7 @@ TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& dra
 // For each byte, gathers the bits at the ones of `mask` at the byte's low end, by powers of two
 // like Compress (bits_hwy.h), four bytes at once.
 TERN_HOST_DEVICE uint32_t CompressBytes(uint32_t bits, uint32_t mask) {
-  uint32_t zeros = ~mask << 1 & 0xFEFEFEFE;  // below each bit
+  uint32_t zeros = ~mask << 1 & 0xFEFEFEFE;  // zeros of `mask` below each bit
   bits &= mask;
   for (uint32_t step = 1; step < 8; step *= 2) {
     uint32_t parity = zeros ^ (zeros << 1 & 0xFEFEFEFE);

@@ -1,5 +1,5 @@
-// Deep gradient compression on a GPU, without its codes: the memory, and the statistics that
-// thresholds are chosen by, of many tensors at once. A thread block takes a tile.
+// Deep gradient compression on a GPU, except for encoding: the memory, and the statistics by which
+// thresholds are chosen, of many tensors at once. A thread block takes a tile.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/half_math.h"
@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(kThreads)
   if (!IsLastOf(workspace.done + p, TilesOf(part.count))) return;
   uint32_t bin = bin_count, remaining = 0;
   FindBin(histogram, bin_count, first ? ks[p] : workspace.remaining[p], warps, &bin, &remaining);
-  if (bin == bin_count) return;  // another thread has found it
+  if (bin == bin_count) return;  // another thread has found the bin
   const uint32_t upper = first ? bin : workspace.upper[p] << pass.bits | bin;
   workspace.upper[p] = upper;
   workspace.remaining[p] = remaining;

@@ -11,8 +11,9 @@
 
 namespace tern::kernels {
 
-// Memory::Compensate: adds g to U (null where m is 0) and V, which is what is then coded. Parts are
-// whole tensors; stats[p] is of g of part p, null without clipping. One launch.
+// Memory::Compensate: adds g to `u`, the momentum (null where the factor m is 0), and to `v`, the
+// values that are then encoded. Parts are whole tensors; stats[p] are the statistics of part p of
+// g, null without clipping. One launch.
 [[nodiscard]] int AddToDgcOnDevice(DeviceStream stream, const float* g, const DeviceTiling& tiling,
                                    const DgcStep& step, const DeviceStats* stats, float* u,
                                    float* v);
@@ -29,8 +30,8 @@ constexpr uint32_t kSelectBins = 2048;
 struct SelectWorkspace {
   uint32_t* histograms = nullptr;  // kSelectBins per part
   uint32_t* done = nullptr;        // per part
-  uint32_t* upper = nullptr;       // per part
-  uint32_t* remaining = nullptr;   // per part
+  uint32_t* upper = nullptr;       // per part: the upper bits of the k-th largest, as found so far
+  uint32_t* remaining = nullptr;   // per part: its rank among the elements with the same upper bits
 };
 
 // kth[p] = KthMagnitude (select.h) of part p for k = ks[p]; unchanged where ks[p] is 0. Element i

@@ -1,5 +1,5 @@
-// Runs of eight neighbours of an arena, the unit of work of a thread: a byte of a plane, and a
-// block of Philox, cover eight elements. For .cu files only.
+// Runs of eight neighbours of an arena, the unit of work of a thread: a byte of a plane of bits,
+// and a block of Philox's draws, cover eight elements. For .cu files only.
 #pragma once
 
 #include <cuda_runtime.h>

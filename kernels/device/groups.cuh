@@ -67,10 +67,10 @@ __device__ Sum SumOfRun(uint64_t from, uint32_t count, const Source& source) {
 // The state of a tile whose groups are being summed.
 template <typename Sum>
 struct GroupedTile {
-  uint64_t size;        // of a group
-  uint64_t count;       // of the part
+  uint64_t size;        // elements of a group
+  uint64_t count;       // elements of the part
   uint64_t begin, end;  // this tile's elements, counted in the part
-  Sum* partial;         // of the part's tiles
+  Sum* partial;         // two sums for each of the part's tiles
   uint32_t* done;
 
   __device__ uint64_t LengthOf(uint64_t group) const { return LengthOfGroup(count, size, group); }
@@ -124,7 +124,7 @@ __device__ Sum SumOfBlocks(const GroupedTile<Sum>& tile, uint64_t group, uint32_
   return all;
 }
 
-// Sums the block of a group that begins at its element `inside`.
+// Sums the block that begins at element `inside` of a group.
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t inside,
                          const Source& source, const Finish& finish) {

@@ -41,13 +41,14 @@ __device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
 
 constexpr uint32_t kAllLanes = 0xFFFFFFFF;
 
-// The same for warps whose first lane did the writing. Called by all lanes of a warp.
+// As IsLastOf, for `count` warps, in each of which the first lane did the writing. Called by all
+// lanes of a warp.
 __device__ inline bool IsLastWarpOf(uint32_t* counter, uint32_t count) {
   uint32_t last = 0;
   if (threadIdx.x % 32 == 0) {
     __threadfence();
     last = atomicAdd(counter, 1u) == count - 1 ? 1 : 0;
-    __threadfence();  // for the other lanes too, behind __syncwarp
+    __threadfence();  // orders the other lanes' reads too, which follow __syncwarp
     if (last != 0) *counter = 0;
   }
   last = __shfl_sync(kAllLanes, last, 0);

@@ -67,7 +67,7 @@ struct Tiling {
 };
 Tiling CutIntoTiles(std::span<const Part> parts);
 
-// The same on the device.
+// A Tiling whose arrays are in device memory.
 struct DeviceTiling {
   const Tile* tiles = nullptr;
   const TiledPart* parts = nullptr;

@@ -3,8 +3,9 @@
 // are fused. The caller does the threading and adds up the sums of the slabs.
 //
 // A slab is `rows` rows of `channels` (1 to 16) neighbouring floats, each row `stride` floats
-// behind the one before; x, y, r and their gradients are slabs of the same form. Arrays with one
-// number per channel have 16 elements. With x^ = (x - mean) / d, d = sqrt(variance + epsilon):
+// behind the one before. The input x, an input r that is added before the ReLU (if any), the output
+// y and their gradients are slabs of the same form. Arrays with one number per channel have 16
+// elements. With x^ = (x - mean) / d, d = sqrt(variance + epsilon):
 //
 //   scale  = gamma / d
 //   shift  = beta - mean scale
@@ -34,17 +35,17 @@ struct Slab {
 //   squares += (x - pivot)^2
 void NormMoments(const float* x, const Slab& slab, const float* pivot, float* sum, float* squares);
 
-// y from x and, if not nullptr, r. y may be x or r. `past_caches`: use non-temporal stores, for a y
-// too large for the caches; needs a stride that is a multiple of 16 and a y aligned to 64 bytes,
-// and is ignored otherwise.
+// Computes y from x and, if not nullptr, r. y may be x or r. `past_caches`: use non-temporal
+// stores, for a y too large for the caches; needs a stride that is a multiple of 16 and a y aligned
+// to 64 bytes, and is ignored otherwise.
 void NormApply(const float* x, const float* r, const Slab& slab, const float* scale,
                const float* shift, bool relu, bool past_caches, float* y);
 
-// How g is derived from dy.
+// How g is derived from dy: if `relu`, g = dy where the output is above 0.
 struct NormMask {
   bool relu = false;
-  const float* y = nullptr;      // where r was added: the output; else it is recomputed from
-  const float* scale = nullptr;  // these
+  const float* y = nullptr;      // the output, if r was added; otherwise null, and the sign
+  const float* scale = nullptr;  // of the output is recomputed from `scale` and `shift`
   const float* shift = nullptr;
 };
 //   sum     += g
@@ -61,7 +62,7 @@ void NormBackwardApply(const float* x, const float* dy, const Slab& slab, const 
                        const float* mean, const float* scale, const float* slope,
                        const float* offset, float* dx);
 
-// On a GPU: over rows of channels.
+// The size and the constants of a batch norm on a GPU, over rows of channels.
 struct DeviceNorm {
   uint64_t rows = 0;
   uint32_t channels = 0;

@@ -15,7 +15,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Wide = hn::CappedTag<float, kNormChannels>;
 using One = hn::CappedTag<float, 1>;
 
-constexpr size_t kVectorBytes = 64;  // of the widest target
+constexpr size_t kVectorBytes = 64;  // bytes of a vector on the widest target
 
 // Calls pass(d, c) for the channels c of the slab, one vector of them at a time.
 template <typename Pass>

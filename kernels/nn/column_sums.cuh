@@ -17,14 +17,15 @@ static_assert(kRowsInFloat % kRowsAtOnce == 0);
 // More shares than these are added by one block per channel, fewer by one thread per channel.
 constexpr uint32_t kFewPartials = 16;
 
-// Threads per row of threads: a power of 2, at most 32, large enough for `packs` where possible.
+// Threads per row of threads: a power of 2, at most 32, and at least `packs` where possible. A pack
+// is as many neighbouring channels as fit in 16 bytes.
 inline uint32_t ThreadsAcross(uint32_t packs) {
   uint32_t threads_across = 1;
   while (threads_across < packs && threads_across < 32) threads_across *= 2;
   return threads_across;
 }
 
-// How many rows of threads cover the channels of one row.
+// How many rows of threads it takes to cover the channels of one row of the array.
 TERN_HOST_DEVICE uint32_t ColumnGroups(uint32_t packs, uint32_t threads_across) {
   return (packs + threads_across - 1) / threads_across;
 }

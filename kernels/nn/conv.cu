@@ -110,7 +110,7 @@ struct BackwardWeights {
   const T *x, *dy;
   T* gradient;
 
-  // The sum of weight i over the rows first, first + step, ... of all output images.
+  // The gradient of weight i: the sum over the rows first, first + step, ... of all output images.
   __device__ double SumOf(uint64_t i, uint64_t first, uint64_t step) const {
     const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
     const uint32_t inputs = slide.in.c / groups;
@@ -151,8 +151,9 @@ struct BackwardWeights {
   __device__ void operator()(uint64_t i) const { Store(i, SumOf(i, 0, 1)); }
 };
 
-// For convolutions with too few weights for a thread each: several threads share the rows of a
-// weight. A block takes `wide` neighbouring weights, which read the same pixels or channels.
+// For convolutions with too few weights for a thread each: several threads share the output rows
+// that the gradient of a weight sums over. A block takes `wide` neighbouring weights, which read
+// the same pixels or channels.
 template <typename T>
 __global__ void __launch_bounds__(kSumThreads)
     SumWeights(uint64_t weights, uint32_t wide, BackwardWeights<T> work) {

@@ -25,7 +25,8 @@ struct Half {
   uint16_t bits;
 };
 
-// Values beyond the range become infinite, as in libraries; on the wire they saturate.
+// Rounds to T. Values beyond its range become infinite, as in libraries; only codes that are sent
+// saturate (half.h).
 template <typename T>
 __device__ T FromFloat(float x) {
   if constexpr (sizeof(T) == sizeof(float)) {
@@ -57,8 +58,8 @@ __device__ inline float AsFloat(Half x) {
 template <typename T>
 inline constexpr uint32_t kPack = 16 / sizeof(T);
 
-// kCount elements in their stored form: one, or a pack. A thread can load several before it uses
-// the first, so that their latencies overlap.
+// kCount elements in their stored form: one, or a pack (16 bytes). A thread can load several before
+// it uses the first, so that their latencies overlap.
 template <typename T, uint32_t kCount>
 using Raw = std::conditional_t<kCount == 1, T, float4>;
 template <uint32_t kCount, typename T>
@@ -107,7 +108,8 @@ int OfType(DeviceType type, const Work& work) {
   }
   return work.template operator()<float>();
 }
-// Also chooses how many neighbouring channels a thread processes: a pack if packs divide them.
+// Returns work.operator()<T, kCount>(), where kCount is how many neighbouring channels a thread
+// processes: a pack if packs divide `channels`, else one.
 template <typename Work>
 int OfTypeAndPack(DeviceType type, uint32_t channels, const Work& work) {
   return OfType(type, [&]<typename T>() {

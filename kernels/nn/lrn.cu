@@ -19,7 +19,7 @@ __device__ void WindowOf(uint32_t c, uint32_t channels, uint32_t size, uint32_t*
   *end = c + half + 1 < channels ? c + half + 1 : channels;
 }
 
-// s_c of a pixel.
+// s_c (lrn.h) of channel c of a pixel.
 template <typename T>
 __device__ float ScaleOf(const T* pixel, uint32_t c, uint32_t channels, const DeviceLrn& rule) {
   uint32_t begin, end;

@@ -27,7 +27,7 @@ void LrnForward(const float* x, const LrnImage& image, const LrnRule& rule, floa
 void LrnBackward(const float* x, const float* dy, const LrnImage& image, const LrnRule& rule,
                  float* dx);
 
-// On a GPU. dx may not be dy.
+// LrnRule for a GPU. Backward, dx may not be dy there.
 struct DeviceLrn {
   uint32_t size = 5;
   float alpha = 0, beta = 0, k = 0;

@@ -32,7 +32,7 @@ class PaddedPixel {
 
   size_t padded_channels() const { return padded_channels_; }  // channels, rounded up to vectors
   float* at(size_t c) { return &values_[half_window_ + c]; }
-  // The sums over the windows around the channels from c on.
+  // The sums over the windows around a vector of channels, from channel c on.
   HWY_INLINE V WindowSum(size_t c) const {
     V sum = hn::LoadU(Tag(), &values_[c]);
     for (size_t j = 1; j <= 2 * half_window_; ++j)
@@ -63,7 +63,7 @@ class PaddedPixel {
   std::vector<float> values_;
 };
 
-// s^-beta
+// Returns s^-beta.
 HWY_INLINE V Power(V s, float beta) {
   const Tag d;
   if (beta == 0.75f) {

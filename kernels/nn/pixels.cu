@@ -35,14 +35,14 @@ struct Pixels {
         moments(all.At(n)) {
     bytes = step.bytes + uint64_t{n} * images.c * plane;
   }
-  // Pixel i of channel c.
-  __device__ float Brighter(uint32_t c, uint32_t i) const {
+  // Pixel i of channel c, after the image's brightness is added.
+  __device__ float BrightenedPixel(uint32_t c, uint32_t i) const {
     const uint32_t x = i % width, from = draws.mirrored != 0 ? i - x + (width - 1 - x) : i;
     const float value = bytes[uint64_t{c} * plane + from];
     return rule.colors ? Brightened(value, draws.brighter) : value;
   }
   __device__ float Value(uint32_t c, uint32_t i) const {
-    const float value = Brighter(c, i);
+    const float value = BrightenedPixel(c, i);
     return Scaled(rule.channels[c],
                   rule.colors ? Contrasted(value, moments[c], draws.contrast) : value);
   }
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads)
   float* to = all.At(blockIdx.x);
   for (uint32_t c = 0; rule.colors && c < images.c; ++c) {
     const double sum =
-        sum_of(pixels.plane, [&](uint32_t i) -> double { return pixels.Brighter(c, i); });
+        sum_of(pixels.plane, [&](uint32_t i) -> double { return pixels.BrightenedPixel(c, i); });
     if (threadIdx.x == 0) to[c] = static_cast<float>(sum / pixels.plane);
   }
   if (!rule.standardize) return;

@@ -31,12 +31,12 @@ struct PixelDraws {
   uint32_t mirrored = 0;
 };
 
-// The CPU form. Any thread.
+// Converts images on a CPU. Any thread.
 class PixelTables {
  public:
   explicit PixelTables(PixelRule rule);
   const PixelRule& rule() const { return rule_; }
-  // Converts one image, [C, height, width] both.
+  // Converts one image; `bytes` and `out` are both [C, height, width].
   void ToFloats(const uint8_t* bytes, uint32_t height, uint32_t width, const PixelDraws& draws,
                 float* out) const;
 

@@ -15,7 +15,7 @@ struct ChannelPosition {
   uint32_t n, h, w, c;
 };
 
-// The position of pack i.
+// The position of the i-th run of kCount channels.
 template <uint32_t kCount>
 __device__ ChannelPosition PositionOf(uint64_t i, const DeviceImages& images) {
   const uint32_t packs = images.c / kCount;
@@ -36,15 +36,15 @@ struct Span {
   __device__ uint32_t size() const { return end - begin; }
 };
 
-// The inputs that output `out` covers.
-__device__ Span Covered(const DeviceAxis& axis, uint32_t out, uint32_t size) {
+// The inputs that output `out` reads.
+__device__ Span InputsOf(const DeviceAxis& axis, uint32_t out, uint32_t size) {
   const uint32_t begin = out * axis.stride, end = begin + axis.kernel;
   const uint32_t last = end > axis.pad ? end - axis.pad : 0;
   return {begin > axis.pad ? begin - axis.pad : 0, last < size ? last : size};
 }
 
-// The outputs that cover input `in`.
-__device__ Span Covering(const DeviceAxis& axis, uint32_t in, uint32_t size) {
+// The outputs that read input `in`.
+__device__ Span OutputsOf(const DeviceAxis& axis, uint32_t in, uint32_t size) {
   const uint32_t at = in + axis.pad, last = at / axis.stride + 1;
   const uint32_t begin = at < axis.kernel ? 0 : (at - axis.kernel) / axis.stride + 1;
   return {begin, last < size ? last : size};
@@ -65,7 +65,8 @@ struct MaxForward {
   __device__ void operator()(uint64_t i) const {
     const ChannelPosition at = PositionOf<kCount>(i, slide.out);
     const DeviceAxis &down = slide.window.rows, &across = slide.window.columns;
-    const Span rows = Covered(down, at.h, slide.in.h), columns = Covered(across, at.w, slide.in.w);
+    const Span rows = InputsOf(down, at.h, slide.in.h),
+               columns = InputsOf(across, at.w, slide.in.w);
     float largest[kCount], value[kCount];
     uint16_t taps[kCount];
     for (uint32_t k = 0; k < kCount; ++k) {
@@ -100,8 +101,8 @@ struct MaxBackward {
   __device__ void operator()(uint64_t i) const {
     const ChannelPosition at = PositionOf<kCount>(i, slide.in);
     const DeviceAxis &down = slide.window.rows, &across = slide.window.columns;
-    const Span rows = Covering(down, at.h, slide.out.h);
-    const Span columns = Covering(across, at.w, slide.out.w);
+    const Span rows = OutputsOf(down, at.h, slide.out.h);
+    const Span columns = OutputsOf(across, at.w, slide.out.w);
     float sum[kCount] = {}, passed[kCount];
     for (uint32_t h = rows.begin; h < rows.end; ++h) {
       for (uint32_t w = columns.begin; w < columns.end; ++w) {
@@ -116,12 +117,12 @@ struct MaxBackward {
   }
 };
 
-// The divisor of a mean.
+// The divisor of a mean: how many elements the window of output (h, w) averages.
 __device__ float CountOf(const DeviceSlide& slide, bool include_padding, uint32_t h, uint32_t w) {
   const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
   if (include_padding) return static_cast<float>(rows.kernel * columns.kernel);
-  return static_cast<float>(Covered(rows, h, slide.in.h).size() *
-                            Covered(columns, w, slide.in.w).size());
+  return static_cast<float>(InputsOf(rows, h, slide.in.h).size() *
+                            InputsOf(columns, w, slide.in.w).size());
 }
 
 template <typename T, uint32_t kCount>
@@ -133,8 +134,8 @@ struct AvgForward {
 
   __device__ void operator()(uint64_t i) const {
     const ChannelPosition at = PositionOf<kCount>(i, slide.out);
-    const Span rows = Covered(slide.window.rows, at.h, slide.in.h);
-    const Span columns = Covered(slide.window.columns, at.w, slide.in.w);
+    const Span rows = InputsOf(slide.window.rows, at.h, slide.in.h);
+    const Span columns = InputsOf(slide.window.columns, at.w, slide.in.w);
     float sum[kCount] = {}, value[kCount];
     for (uint32_t h = rows.begin; h < rows.end; ++h) {
       for (uint32_t w = columns.begin; w < columns.end; ++w) {
@@ -156,8 +157,8 @@ struct AvgBackward {
 
   __device__ void operator()(uint64_t i) const {
     const ChannelPosition at = PositionOf<kCount>(i, slide.in);
-    const Span rows = Covering(slide.window.rows, at.h, slide.out.h);
-    const Span columns = Covering(slide.window.columns, at.w, slide.out.w);
+    const Span rows = OutputsOf(slide.window.rows, at.h, slide.out.h);
+    const Span columns = OutputsOf(slide.window.columns, at.w, slide.out.w);
     float sum[kCount] = {}, passed[kCount];
     for (uint32_t h = rows.begin; h < rows.end; ++h) {
       for (uint32_t w = columns.begin; w < columns.end; ++w) {

@@ -7,7 +7,8 @@
 
 namespace tern::kernels {
 
-// winner: which element of the window is the maximum, in row order; of equal ones the first.
+// `winner`: for each output, which element of its window is the maximum, counted row by row; of
+// equal ones the first.
 [[nodiscard]] int MaxPoolForwardOnDevice(DeviceStream stream, DeviceType type,
                                          const DeviceSlide& slide, const void* x, void* y,
                                          uint16_t* winner);

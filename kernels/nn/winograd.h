@@ -32,10 +32,10 @@ constexpr size_t kWinogradChannels = 16;  // per call, at most
 struct WinogradImage {
   size_t height = 0, width = 0, stride = 0, channels = 0;
 };
-// Element t of tile i is at t * matrix + i * tile.
+// Element t of tile i is at t * matrix_stride + i * tile_stride.
 struct WinogradTiles {
   size_t rows = 0, columns = 0;
-  size_t matrix = 0, tile = 0;  // floats
+  size_t matrix_stride = 0, tile_stride = 0;  // in floats
 };
 
 // Pixels outside the image are zeros; the first pixel is at (top, left) of the first tile.
@@ -49,7 +49,7 @@ void WinogradOutput(const float* m, const WinogradTiles& tiles, const float* bia
 // Also sets sum[c] = sum of dy, if `sum` is not nullptr.
 void WinogradOutputBackward(const float* dy, const WinogradImage& image, const WinogradTiles& tiles,
                             float* dm, float* sum);
-// w: [outputs, inputs, 5, 5]; f: [64, inputs, outputs]. Processes one input channel.
+// `w` is [outputs, inputs, 5, 5], and `f` is [64, inputs, outputs]. Processes one input channel.
 void WinogradFilter(const float* w, size_t outputs, size_t inputs, size_t input, float* f);
 void WinogradFilterBackward(const float* df, size_t outputs, size_t inputs, size_t input,
                             float* dw);

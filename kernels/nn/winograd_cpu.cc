@@ -2,7 +2,7 @@
 
 #include "kernels/nn/winograd.h"
 
-// GCC 12 warns wrongly about the size of `half` (MapBothWays) in the target without vectors.
+// GCC 12 warns wrongly about `half`, a variable of MapBothWays, in the target without vectors.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 
 #undef HWY_TARGET_INCLUDE
@@ -51,7 +51,7 @@ HWY_INLINE void PutPair(V even, V odd, size_t step, V* out) {
   out[step] = hn::Sub(even, odd);
 }
 
-// B^T
+// out = B^T in
 HWY_INLINE void MapInput(const V* in, size_t step, V* out) {
   const V x0 = in[0], x1 = in[step], x2 = in[2 * step], x3 = in[3 * step], x4 = in[4 * step],
           x5 = in[5 * step], x6 = in[6 * step], x7 = in[7 * step];
@@ -79,7 +79,7 @@ struct Pairs {
   V even1, odd1, even2, odd2, even_half, odd_half;
 };
 
-// B
+// out = B in
 HWY_INLINE void MapInputBack(const V* in, size_t step, V* out) {
   const V u0 = in[0], u7 = in[7 * step];
   const Pairs u(in, step);
@@ -94,7 +94,7 @@ HWY_INLINE void MapInputBack(const V* in, size_t step, V* out) {
   out[7 * step] = u7;
 }
 
-// A^T
+// out = A^T in
 HWY_INLINE void MapOutput(const V* in, size_t step, V* out) {
   const Pairs m(in, step);
   out[0] = hn::Add(hn::Add(in[0], m.even1), hn::Add(m.even2, m.even_half));
@@ -103,7 +103,7 @@ HWY_INLINE void MapOutput(const V* in, size_t step, V* out) {
   out[3 * step] = Plus(Plus(hn::Add(m.odd1, in[7 * step]), 8, m.odd2), 0.125f, m.odd_half);
 }
 
-// A
+// out = A in
 HWY_INLINE void MapOutputBack(const V* in, size_t step, V* out) {
   const V y0 = in[0], y1 = in[step], y2 = in[2 * step], y3 = in[3 * step];
   out[0] = y0;
@@ -113,7 +113,7 @@ HWY_INLINE void MapOutputBack(const V* in, size_t step, V* out) {
   out[7 * step] = y3;
 }
 
-// G
+// out = G in
 HWY_INLINE void MapFilter(const V* in, size_t step, V* out) {
   const V w0 = in[0], w1 = in[step], w2 = in[2 * step], w3 = in[3 * step], w4 = in[4 * step];
   const float one = -2.f / 9, two = 1.f / 90,
@@ -127,7 +127,7 @@ HWY_INLINE void MapFilter(const V* in, size_t step, V* out) {
   out[7 * step] = w4;
 }
 
-// G^T
+// out = G^T in
 HWY_INLINE void MapFilterBack(const V* in, size_t step, V* out) {
   const Pairs f(in, step);
   const V even1 = Times(-2.f / 9, f.even1), odd1 = Times(-2.f / 9, f.odd1);
@@ -149,7 +149,7 @@ HWY_INLINE void MapBothWays(const Map& map, const V* in, V* out) {
   for (size_t row = 0; row < to; ++row) map(half + row * kTile, 1, out + row * kTile);
 }
 
-// The pixels of an image that a tile covers, from (row, column) on.
+// The pixels of an image that one tile covers, from pixel (row, column) on.
 struct Window {
   // Tile (i, j), shifted up by `top` and left by `left` pixels, `size` pixels on each side.
   Window(size_t i, size_t j, size_t top, size_t left, size_t size, const WinogradImage& image)
@@ -176,7 +176,8 @@ struct Window {
 template <typename Visit>
 HWY_INLINE void ForTiles(const WinogradTiles& tiles, const Visit& visit) {
   for (size_t i = 0; i < tiles.rows; ++i)
-    for (size_t j = 0; j < tiles.columns; ++j) visit(i, j, (i * tiles.columns + j) * tiles.tile);
+    for (size_t j = 0; j < tiles.columns; ++j)
+      visit(i, j, (i * tiles.columns + j) * tiles.tile_stride);
 }
 
 void WinogradInput(const float* x, const WinogradImage& image, size_t top, size_t left,
@@ -189,7 +190,8 @@ void WinogradInput(const float* x, const WinogradImage& image, size_t top, size_
           .ForPixels(image, [&](size_t element, size_t p)
                                 HWY_ATTR { in[element] = lanes.Load(x + p * image.stride + c); });
       MapBothWays<kTile, kTile>(MapInput, in, out);
-      for (size_t t = 0; t < kTile * kTile; ++t) lanes.Store(out[t], u + t * tiles.matrix + at + c);
+      for (size_t t = 0; t < kTile * kTile; ++t)
+        lanes.Store(out[t], u + t * tiles.matrix_stride + at + c);
     });
   });
 }
@@ -201,7 +203,8 @@ void WinogradInputBackward(const float* du, const WinogradTiles& tiles, size_t t
       lanes.Store(hn::Zero(Tag()), dx + p * image.stride + c);
     ForTiles(tiles, [&](size_t i, size_t j, size_t at) HWY_ATTR {
       V in[kTile * kTile], out[kTile * kTile];
-      for (size_t t = 0; t < kTile * kTile; ++t) in[t] = lanes.Load(du + t * tiles.matrix + at + c);
+      for (size_t t = 0; t < kTile * kTile; ++t)
+        in[t] = lanes.Load(du + t * tiles.matrix_stride + at + c);
       MapBothWays<kTile, kTile>(MapInputBack, in, out);
       Window(i, j, top, left, kTile, image)
           .ForPixels(image, [&](size_t element, size_t p) HWY_ATTR {
@@ -218,7 +221,8 @@ void WinogradOutput(const float* m, const WinogradTiles& tiles, const float* bia
     const V up = bias == nullptr ? hn::Zero(Tag()) : lanes.Load(bias + c);
     ForTiles(tiles, [&](size_t i, size_t j, size_t at) HWY_ATTR {
       V in[kTile * kTile], out[kTile * kTile];
-      for (size_t t = 0; t < kTile * kTile; ++t) in[t] = lanes.Load(m + t * tiles.matrix + at + c);
+      for (size_t t = 0; t < kTile * kTile; ++t)
+        in[t] = lanes.Load(m + t * tiles.matrix_stride + at + c);
       MapBothWays<kTile, kStep>(MapOutput, in, out);
       Window(i, j, 0, 0, kStep, image).ForPixels(image, [&](size_t element, size_t p) HWY_ATTR {
         V value = hn::Add(out[element], up);
@@ -244,13 +248,14 @@ void WinogradOutputBackward(const float* dy, const WinogradImage& image, const W
       });
       MapBothWays<kStep, kTile>(MapOutputBack, in, out);
       for (size_t t = 0; t < kTile * kTile; ++t)
-        lanes.Store(out[t], dm + t * tiles.matrix + at + c);
+        lanes.Store(out[t], dm + t * tiles.matrix_stride + at + c);
     });
     if (sum != nullptr) lanes.Store(all, sum + c);
   });
 }
 
-// Transforms sixteen outputs' filters, tap by tap; in w they are one filter apart.
+// Transforms the filters of sixteen outputs at a time, tap by tap. In `w`, the filters of
+// neighbouring outputs are inputs * 25 floats apart.
 void WinogradFilter(const float* w, size_t outputs, size_t inputs, size_t input, float* f) {
   ForChannels(outputs, [&](Lanes lanes, size_t o) HWY_ATTR {
     V in[kTile * kTile], out[kTile * kTile];

@@ -12,7 +12,7 @@ namespace tern::kernels {
 [[nodiscard]] int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n,
                                          uint32_t* bad);
 
-// As in kernels/codes/half.h and kernels/update/optimizer.h.
+// On a GPU, the functions of kernels/codes/half.h and kernels/update/optimizer.h with these names.
 [[nodiscard]] int FloatToHalfOnDevice(DeviceStream stream, const float* x, size_t n,
                                       uint16_t* half);
 [[nodiscard]] int HalfToFloatOnDevice(DeviceStream stream, const uint16_t* half, size_t n,

@@ -7,7 +7,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-// Like optimizer_cpu.cc: plain loops, which the compiler vectorizes.
+// Plain loops, as in optimizer_cpu.cc, which the compiler vectorizes.
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 

@@ -22,7 +22,7 @@ void MomentumUpdate(float* w, float* v, const float* g, size_t n, float lr, floa
 //   v  = m v + d
 //   w -= lr (d + m v)
 void NesterovUpdate(float* w, float* v, const float* g, size_t n, float lr, float m, float decay);
-// LARS, the survey's equation 5 with momentum:
+// LARS with momentum (equation 5 of the survey that docs/ALGORITHMS.md names):
 //   v  = m v + local_rate (g + decay * w)
 //   w -= lr v
 void LarsUpdate(float* w, float* v, const float* g, size_t n, float lr, float local_rate, float m,
@@ -36,6 +36,7 @@ struct AdamStep {
   float beta2, one_minus_beta2;
   float epsilon;
 };
+// One step of Adam:
 //   d  = g + decay * w
 //   m  = beta1 m + one_minus_beta1 d
 //   v  = beta2 v + one_minus_beta2 (d d)

@@ -75,7 +75,8 @@ __device__ void ForEights(const Part& part, uint32_t tile, const Work& work) {
   }
 }
 
-// `at`: index in the arenas. means() is called last, after all other loads are issued.
+// Updates `count` (at most eight) elements from index `at` of the arenas on, by the gradients that
+// means() returns. Calls means() last, after all other loads are issued.
 template <UpdateRule kRule, typename Means>
 __device__ void UpdateEight(const UpdateStep& step, const TensorRates& rate, uint64_t at,
                             uint32_t count, const ModelArenas& model, const Means& means) {
@@ -99,8 +100,8 @@ struct CodedSums {
   uint32_t* bad;
 };
 
-// Calls use(at, count, means) for the tile's runs of eight, `at` as in UpdateEight; means() decodes
-// them.
+// Calls use(at, count, means) for each run of eight of the tile, with `at` and `count` as in
+// UpdateEight; means() decodes the run's means.
 template <uint32_t kBits, typename Use>
 __device__ void DecodeTile(const DeviceTiling& tiling, const CodedSums& coded, const Use& use) {
   __shared__ float means[1u << (kBits == kAnyBits ? kMaxBits : kBits)];
@@ -152,7 +153,8 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// Calls get.operator()<kRule>() for a step's rule, get.operator()<kBits>() for a number of bits.
+// OfRule calls get.operator()<kRule>() for a step's rule, OfBits get.operator()<kBits>() for a
+// number of bits.
 template <typename Get>
 auto OfRule(UpdateRule rule, const Get& get) {
   switch (rule) {

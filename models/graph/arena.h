@@ -17,7 +17,7 @@ std::vector<tensors::TensorView> ViewArena(const ParameterTable& table, const fl
 // kBadData the arena may be partly written.
 Status LoadArena(const tensors::TensorFile& file, const ParameterTable& table, float* arena,
                  const std::string& prefix = "");
-// The same for the statistics, which weight files hold besides the parameters.
+// ViewArena and LoadArena for the statistics, which weight files hold besides the parameters.
 std::vector<tensors::TensorView> ViewStatistics(const ParameterTable& table, const float* arena);
 Status LoadStatistics(const tensors::TensorFile& file, const ParameterTable& table, float* arena);
 

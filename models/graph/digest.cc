@@ -52,7 +52,7 @@ void PutField(const google::protobuf::Message& message, const Field& field, Cano
   }
 }
 
-// Writes the fields that are set, by number; there are no repeated fields.
+// Writes the fields that are set, in the order of their numbers; there are no repeated fields.
 void PutMessage(const google::protobuf::Message& message, CanonicalBytes* out) {
   std::vector<const Field*> fields;
   message.GetReflection()->ListFields(message, &fields);

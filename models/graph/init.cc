@@ -9,8 +9,8 @@
 namespace tern::models {
 namespace {
 
-// P(N(0, 1) < -2). Drawing again beyond 2 std is equivalent to a quantile of u scaled to between
-// this and 1 minus this.
+// The probability that a normal number is below -2. A normal number that is drawn again while it
+// lies beyond 2 deviations is the quantile of a u scaled to between this and 1 minus this.
 constexpr double kBelowMinusTwo = 0.022750131948179207200;
 
 // Calls put(element, u) for all elements, u = (Draw32 + 0.5) / 2^32, uniform in (0, 1).

@@ -23,7 +23,7 @@ Status CompleteWindow(uint32_t covered, Def* def) {
   return CheckSize("stride", def->stride());
 }
 
-// The output image of the window.
+// The image that the window makes of `input`, with `channels` channels.
 template <typename Def>
 Result<ImageDims> SlideWindow(const ImageDims& input, uint32_t channels, const Def& def) {
   const Result<AxisPlan> rows = PlanAxis(input.h, WindowOf(def, input.h));

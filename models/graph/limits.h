@@ -8,7 +8,8 @@ namespace tern::models {
 
 inline constexpr int kMaxLayers = 10'000;
 inline constexpr uint32_t kMaxDim = 65'536;  // of an image, a kernel, a stride, outputs, classes
-inline constexpr uint64_t kMaxElements = uint64_t{1} << 31;  // of all parameters; of one tensor
+// Elements of all parameters together, and of any one tensor.
+inline constexpr uint64_t kMaxElements = uint64_t{1} << 31;
 inline constexpr size_t kMaxLayerName = 128;
 inline constexpr int kMaxInputs = 64;  // of a layer with several inputs
 

@@ -14,7 +14,7 @@ namespace {
 Inputs InputsOf(const pb::LayerDef& layer, const std::map<std::string, ImageDims>& shapes) {
   Inputs inputs;
   for (const std::string& name : layer.inputs()) {
-    if (const auto found = shapes.find(name); found != shapes.end())  // not "label"
+    if (const auto found = shapes.find(name); found != shapes.end())  // "label" has no shape
       inputs.push_back(found->second);
   }
   return inputs;
@@ -35,7 +35,7 @@ Result<ImageDims> OutputOf(const pb::LayerDef& layer, const Inputs& inputs, uint
   return output;
 }
 
-// REQUIRES a completed net.
+// The shape of every tensor of the net, by name. REQUIRES a completed net.
 Result<std::map<std::string, ImageDims>> ShapesOf(const pb::NetDef& net) {
   std::map<std::string, ImageDims> shapes;
   const ImageDims data = {net.input().channels(), net.input().height(), net.input().width()};

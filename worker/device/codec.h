@@ -17,12 +17,13 @@
 
 namespace tern::device {
 
-// Rounds up to whole words, because rows of codes are read and written as words.
+// Rounds a number of bytes up to whole 32-bit words, because kernels read and write rows of codes
+// as words.
 constexpr uint64_t Words(uint64_t bytes) { return (bytes + 3) / 4 * 4; }
 
 class DeviceCodec {
  public:
-  // What all device codecs use; outlives them. Groups as in the layout.
+  // What all device codecs use; outlives them. `buckets` and `chunks` are those of the layout.
   struct Context {
     const DeviceModel::Layout& layout;
     const Groups &buckets, &chunks;
@@ -34,7 +35,7 @@ class DeviceCodec {
   explicit DeviceCodec(const Context& context) : context_(context) {}
   virtual ~DeviceCodec() = default;
 
-  // --- Calls of the coder, as in DeviceCodes.
+  // --- Called by the coder thread, through the functions of DeviceCodes with the same names.
   virtual Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                                       const kernels::NoiseKey& noise);
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
@@ -47,8 +48,8 @@ class DeviceCodec {
   // The arenas of the codec's memory.
   virtual std::vector<float*> MemoryArenas() const { return {}; }
 
-  // --- Calls of the compute thread. Read decodes the means of sums into their parts of the arena;
-  // increments *bad for invalid sums.
+  // --- Called by the compute thread. Read decodes the means of sums into their parts of the arena
+  // `means`, and increments *bad for invalid sums.
   virtual Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
                       uint32_t* bad) = 0;
   // Update also applies an optimizer step with the means, in one pass, if UpdatesInOnePass().
@@ -78,7 +79,8 @@ class DeviceCodec {
   // may be on the device. *bad: device counter of non-finite values; kDiverged if it is not 0.
   Result<Bytes> CopyCode(uint64_t size, uint32_t* bad = nullptr);
   Result<Bytes> CopyCodeOfSize(const uint64_t* size, uint32_t* bad = nullptr);
-  // The same for a code of at most `max` bytes: copies `max` bytes, with one wait instead of two.
+  // As CopyCodeOfSize, for a code of at most `max` bytes: copies `max` bytes, with one wait instead
+  // of two.
   Result<Bytes> CopyCodeWithin(uint64_t max, const uint64_t* size);
 
   const Context context_;

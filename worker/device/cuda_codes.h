@@ -29,7 +29,7 @@ class CudaCodes : public DeviceCodes {
   Status CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) override;
   Status ResetMemory() override;
 
-  // For the compute thread, which decodes sums and updates with it.
+  // The codec, by which the compute thread decodes sums and updates the weights.
   DeviceCodec& codec() { return *codec_; }
 
  private:

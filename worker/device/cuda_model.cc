@@ -56,9 +56,9 @@ class Model : public CudaModel {
   std::shared_ptr<Stream> stream_;
   std::unique_ptr<Stream> coding_;  // the coder's
   ModelMemory memory_;
-  Array<float> means_;               // means of optimizers that need whole tensors
+  Array<float> means_;               // means of sums, for optimizers that need whole tensors
   std::unique_ptr<Event> retained_;  // recorded when the last gradients were retained
-  Array<float> decay_;               // by part, over all buckets
+  Array<float> decay_;               // weight decay, by part over all buckets
   StatsWorkspace stats_;
   Array<kernels::TensorRates> rates_;
   Array<uint32_t> bad_;

@@ -1,4 +1,4 @@
-// The view of a DeviceModel that a GPU's nets have. Internal to worker/device and worker/engine.
+// What a GPU's nets see of a DeviceModel. Internal to worker/device and worker/engine.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,8 @@ class CudaModel : public DeviceModel {
   // The compute thread's stream. All its nets share it, so their work runs in order.
   virtual const std::shared_ptr<Stream>& stream() const = 0;
   virtual float* weights() const = 0;
-  virtual float* point() const = 0;  // the weights at which training nets take gradients: W, or w'
+  // The weights at which training nets take gradients: the global ones, or local weights.
+  virtual float* point() const = 0;
   virtual float* gradients() const = 0;
 };
 

@@ -25,8 +25,7 @@ DeviceCoder::DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceCodes& 
     memories_.push_back(setup.plan.codec_of[t]->NewMemory(setup.plan.tensor_count[t]));
 }
 
-// Codecs with shared scalers need only the statistics; the others have done their preparation on
-// the device.
+// Codecs with shared scalers need only the statistics; other codecs are prepared on the device.
 Result<DeviceCoder::Prepared> DeviceCoder::Prepare(const Values& values) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
   kernels::NoiseKey noise = NoiseOf(values.round);

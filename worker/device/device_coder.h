@@ -11,7 +11,7 @@ namespace tern::device {
 
 class DeviceCoder : public client::GradientCoder {
  public:
-  // `model` outlives it.
+  // `setup` and `codes` outlive it.
   DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceCodes& codes);
 
   Result<Prepared> Prepare(const Values& values) override;

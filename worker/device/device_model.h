@@ -25,10 +25,12 @@ namespace tern::device {
 
 class DeviceModel {
  public:
-  // Extra per-parameter arrays of algorithms that train at local weights: w', at which training
-  // nets take their gradients; the previous W; and the state of the local updater.
+  // Extra per-parameter arrays of algorithms that train at local weights: the local weights w', at
+  // which training nets take their gradients; the previous global weights W; and the state of the
+  // local updater.
   enum class Local { kPoint, kBefore, kVelocity, kMeanSquare };
-  // Elements as in kernels::Part; its `chunk` is ignored.
+  // What the arrays hold, and how it is cut into parts. A part's `chunk` (kernels::Part) is
+  // ignored.
   struct Layout {
     uint64_t elements = 0;
     uint32_t state_arrays = 0;  // arenas of the optimizer's state, at most 2
@@ -40,14 +42,14 @@ class DeviceModel {
     std::vector<std::vector<kernels::Part>> chunks;   // the units of Encode and Update
     std::vector<uint64_t> columns;                    // by tensor, as in codec::Segment
     uint32_t workers = 1;                             // the largest number of contributors of a sum
-    const codec::Codec* codec = nullptr;              // codec::HasDeviceForm of it; outlives this
-    codec::Options options;                           // the options that the codec was made with
+    const codec::Codec* codec = nullptr;  // REQUIRES codec::HasDeviceForm; outlives the model
+    codec::Options options;               // the options that the codec was made with
   };
-  // Zeroed arenas. kBadJob if there is no GPU, or not enough memory.
+  // Makes a model with zeroed arenas. kBadJob if there is no GPU, or not enough memory.
   static Result<std::unique_ptr<DeviceModel>> Make(const Layout& layout);
   virtual ~DeviceModel() = default;
 
-  // The coder's part of it; lives as long.
+  // The coder thread's interface to the model, which owns it.
   virtual DeviceCodes& codes() = 0;
 
   // The caller's copies in host memory: weights, the optimizer's state arrays in its order, and the
@@ -61,10 +63,11 @@ class DeviceModel {
   // Waits for launched work.
   virtual Status CopyToHost(const Host& to) = 0;
 
-  // g += decay w for elements [begin, begin + count), where w are the weights of the gradients.
+  // g += decay w for elements [begin, begin + count), where w are the weights at which the
+  // gradients g were taken.
   virtual Status AddDecay(uint64_t begin, uint64_t count, float decay) = 0;
-  // Returns the sum of squares of all gradients, added as in kernels/codes/stats.h; waits.
-  // ScaleGradients: g *= factor.
+  // SquaresOfGradients returns the sum of squares of all gradients, added as in
+  // kernels/codes/stats.h; waits. ScaleGradients multiplies all gradients by `factor`.
   virtual Result<double> SquaresOfGradients() = 0;
   virtual Status ScaleGradients(float factor) = 0;
 
@@ -91,9 +94,10 @@ class DeviceModel {
   // bytes. CheckSums finds invalid sums.
   virtual Status Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                         std::span<const kernels::TensorRates> rates) = 0;
-  // The same for rules that need whole tensors: ClearMeans sets all gradients of a bucket's parts
-  // to 0; ReadMeans decodes a chunk's means into them; SquaresOf returns the sums of squares of
-  // means and weights, by part, and waits; UpdateBucket applies a step, with rates by part.
+  // The steps of Update for rules that need whole tensors: ClearMeans sets all gradients of a
+  // bucket's parts to 0; ReadMeans decodes a chunk's means into them; SquaresOf returns the sums of
+  // squares of means and weights, by part, and waits; UpdateBucket applies a step, with rates by
+  // part.
   virtual Status ClearMeans(uint32_t bucket) = 0;
   virtual Status ReadMeans(uint32_t chunk, const Sums& sums) = 0;
   struct Squares {

@@ -15,7 +15,8 @@ namespace tern::device {
 class GroupedChunks {
  public:
   using PerPart = std::function<uint64_t(const kernels::Part& part)>;
-  // `group`: elements per group of a part; `size`: the most bytes of its code.
+  // `group` gives the number of elements per group of a part, `size` the most bytes of the part's
+  // code.
   Status Make(const Groups& chunks, const PerPart& group, const PerPart& size, Stream* stream) {
     chunks_.resize(chunks.size());
     for (size_t c = 0; c < chunks.size(); ++c) {
@@ -36,7 +37,7 @@ class GroupedChunks {
   }
   const kernels::GroupedPart* groups(uint32_t chunk) const { return chunks_[chunk].groups.get(); }
   const kernels::CodeRange* ranges(uint32_t chunk) const { return chunks_[chunk].ranges.get(); }
-  // The most bytes of its code.
+  // The most bytes of the chunk's code.
   uint64_t bytes(uint32_t chunk) const { return chunks_[chunk].bytes; }
   uint64_t max_groups() const { return max_groups_; }  // the most groups of a chunk
 

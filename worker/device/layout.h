@@ -1,6 +1,6 @@
 // Decides which jobs' models stay on a worker's GPU (worker/device/device_model.h), and their
-// layout there. The other algorithms change weights and gradients on the CPU, so these are copied
-// every step.
+// layout there. The algorithms of other jobs change weights and gradients on the CPU, so these are
+// copied every step.
 #pragma once
 
 #include "common/update/optimizer.h"

@@ -42,7 +42,8 @@ class OneBitCodes : public DeviceCodec {
         "codes of one bit"));
     return CopyCode(grouped_.bytes(chunk), bad_.get());
   }
-  // A non-finite value to encode leaves a non-finite residual.
+  // The residual stands for the values to encode: where such a value was not finite, the residual
+  // is not finite either.
   const float* CodedArena(uint64_t) const override { return residual_.get(); }
   std::vector<float*> MemoryArenas() const override { return {residual_.get()}; }
 

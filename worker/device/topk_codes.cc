@@ -51,7 +51,7 @@ class TopKCodes : public DeviceCodec {
     auto stats = context_.stats->Compute(accumulated_.get(), group, context_.coding);
     if (!stats.ok()) return stats.status();
     for (const kernels::Stats& one : *stats) {
-      if (!one.finite) return stats;  // not finite, so not encoded
+      if (!one.finite) return stats;  // the caller refuses to encode them
     }
     TERN_RETURN_IF_ERROR(ChooseThresholds(group, noise));
     return stats;
@@ -93,8 +93,8 @@ class TopKCodes : public DeviceCodec {
   struct Choice {
     TopKThreshold::SamplePlan plan;
     float threshold = 0;
-    bool undecided = false;  // to be counted again
-    bool exact = false;      // to be selected among all elements
+    bool undecided = false;  // the elements from `threshold` on must be counted
+    bool exact = false;      // the threshold must be selected among all elements
   };
   using Choices = std::vector<Choice>;
 
@@ -138,10 +138,10 @@ class TopKCodes : public DeviceCodec {
     return false;
   }
 
-  // Writes the ks-th largest magnitudes of the tiling's parts to the thresholds; leaves a threshold
-  // alone where k is 0.
-  Status Find(const kernels::DeviceTiling& tiling, const std::vector<uint64_t>& strides,
-              const std::vector<uint32_t>& ks, Choices* choices) {
+  // Sets the threshold of each part i to the ks[i]-th largest magnitude of the tiling's part;
+  // leaves it alone where ks[i] is 0.
+  Status FindMagnitudes(const kernels::DeviceTiling& tiling, const std::vector<uint64_t>& strides,
+                        const std::vector<uint32_t>& ks, Choices* choices) {
     Stream& stream = *context_.coding;
     TERN_RETURN_IF_ERROR(
         stream.CopyIn(strides_.get(), strides.data(), strides.size() * sizeof(uint64_t)));
@@ -176,9 +176,9 @@ class TopKCodes : public DeviceCodec {
                                        tiling.tiles.size() * sizeof(kernels::Tile)));
     TERN_RETURN_IF_ERROR(stream.CopyIn(sample_parts_.get(), tiling.parts.data(),
                                        tiling.parts.size() * sizeof(kernels::TiledPart)));
-    return Find({sample_tiles_.get(), sample_parts_.get(), nullptr,
-                 static_cast<uint32_t>(tiling.tiles.size())},
-                strides, ks, choices);
+    return FindMagnitudes({sample_tiles_.get(), sample_parts_.get(), nullptr,
+                           static_cast<uint32_t>(tiling.tiles.size())},
+                          strides, ks, choices);
   }
 
   Status FindExactly(const Group& group, Choices* choices) {
@@ -189,7 +189,7 @@ class TopKCodes : public DeviceCodec {
       some = some || choice.exact;
     }
     if (!some) return Ok();
-    return Find(group.tiling(), std::vector<uint64_t>(group.size(), 1), ks, choices);
+    return FindMagnitudes(group.tiling(), std::vector<uint64_t>(group.size(), 1), ks, choices);
   }
 
   Status Adapt(const Group& group, Choices* choices) {

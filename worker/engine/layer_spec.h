@@ -24,7 +24,7 @@ struct LayerSpec {
   uint32_t batch = 0;
   bool training = false;
   Precision precision = Precision::kFp32;
-  // Without "label"; includes the added input of a batch norm.
+  // The shapes of the inputs, without "label"; a batch norm's may include an input that it adds.
   std::vector<models::ImageDims> inputs;
   models::ImageDims output;
   bool relu = false;  // this layer also applies the ReLU that follows it

@@ -25,7 +25,8 @@ void MemoryPlan::Use(int buffer, int time) {
   b.last = std::max(b.last, time);
 }
 
-// Largest first, each at the lowest offset that is free during its whole lifetime.
+// Places the largest buffers first, each at the lowest offset that is free during its whole
+// lifetime.
 size_t MemoryPlan::AssignOffsets() {
   std::vector<int> order(buffers_.size());
   std::iota(order.begin(), order.end(), 0);

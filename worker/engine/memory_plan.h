@@ -12,7 +12,7 @@ class MemoryPlan {
   // line and for the widest vector.
   static constexpr size_t kAlignment = 256;
 
-  // Adds a buffer, not used yet.
+  // Adds a buffer that no step uses yet; returns its number.
   int Add(size_t bytes);
   // Keeps the buffer intact at step `time`: it lives from its first use to its last, inclusive.
   void Use(int buffer, int time);

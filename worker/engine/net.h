@@ -36,7 +36,7 @@ struct Score {
   double loss = 0;  // sum of the losses
   // Samples whose label has the largest score (of equal scores, the first class).
   uint64_t correct = 0;
-  uint64_t among_five = 0;
+  uint64_t among_five = 0;  // samples whose label has one of the five largest scores
   uint64_t samples = 0;
 };
 

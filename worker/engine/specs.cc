@@ -30,7 +30,7 @@ Status CheckBatch(const Shapes& shapes, uint32_t batch) {
   return Ok();
 }
 
-// Assigns parameters and statistics to layers, in order.
+// Hands out parameters and statistics to layers, in the order of the arenas.
 class ArenaCursor {
  public:
   ArenaCursor(const models::ParameterTable& table, const Net::Arenas& arenas)

@@ -20,7 +20,7 @@ struct PlannedLayer {
 // Whether the backend supports layers of that kind.
 using HasLayer = bool (*)(pb::LayerDef::KindCase kind);
 
-// REQUIRES a completed net, which outlives the layers.
+// The layers of a net, in order. REQUIRES a completed net, which outlives them.
 Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::Options& options,
                                              const Net::Arenas& arenas, HasLayer has_layer);
 

@@ -62,7 +62,7 @@ class ImageSums {
   std::vector<float> sums_;
 };
 
-// The state of a step: its arrays are bound later.
+// The sizes, the constants and the arrays of one batch norm layer.
 struct Norm {
   Geometry geometry;
   bool training = false, relu = false;
@@ -92,7 +92,8 @@ struct Norm {
  private:
   double Count() const { return static_cast<double>(geometry.batch * geometry.pixels); }
   void ComputeMoments(const float* x);
-  // r = (1 - momentum) r + momentum x; the variance is scaled by n / (n - 1).
+  // Moves the running mean and variance of channel c: new = (1 - momentum) old + momentum fresh.
+  // The variance is scaled by n / (n - 1).
   void UpdateRunning(size_t c, double fresh_mean, double variance);
   void SetScale(size_t c, double at, double variance);
 };

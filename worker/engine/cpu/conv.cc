@@ -22,7 +22,7 @@ struct Variant {
 // images and their gradients, one for the weights' gradient, whose sums have fewer terms.
 constexpr uint32_t kWinogradOfImages = 32, kWinogradOfWeights = 64;
 
-// Best first; measured on AVX-512.
+// The variants to try, the best first, as measured on AVX-512.
 std::vector<Variant> VariantsFor(const LayerSpec& spec, uint32_t winograd_from) {
   const pb::ConvDef& def = spec.def->conv();
   const uint32_t from = spec.input().c, to = spec.output.c;
@@ -98,10 +98,10 @@ class Conv : public Layer {
   }
 
  private:
-  // An empty descriptor, not an exception, if oneDNN has no implementation.
+  // Makes oneDNN return an empty descriptor, not throw, if it has no implementation.
   static constexpr bool kAllowEmpty = true;
 
-  // A descriptor for a factor (of FactorType) or a result of sums (fp32).
+  // Descriptors of input and output: FactorType as factors of products, fp32 as results of sums.
   memory::desc Input(const Variant& variant, bool factor) const {
     return Plain(DimsOf(spec_.batch, spec_.input()), variant.input, TypeOf(factor));
   }

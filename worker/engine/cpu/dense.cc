@@ -34,19 +34,20 @@ class Dense : public Layer {
         spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
     const Forwards::desc desc(kind, flat_factor_, weight_factor_, bias_.desc, flat_output_);
     forward_ = Forwards::primitive_desc(desc, AttributesWithRelu(spec_.relu), program->engine());
-    input_ = program->Convert(As(flat_, program->Convert(inputs[0], image_)), flat_factor_);
+    input_ =
+        program->Convert(Reinterpret(flat_, program->Convert(inputs[0], image_)), flat_factor_);
     rounded_ = program->Convert(weight_, weight_factor_);
     output_ = program->NewValue(flat_output_);
     program->Run<Forwards>(forward_, {{DNNL_ARG_SRC, input_},
                                       {DNNL_ARG_WEIGHTS, rounded_},
                                       {DNNL_ARG_BIAS, bias_},
                                       {DNNL_ARG_DST, output_}});
-    return As(output_image_, output_);
+    return Reinterpret(output_image_, output_);
   }
 
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    Value flat_gradient = As(flat_output_, program->Convert(gradient, output_image_));
+    Value flat_gradient = Reinterpret(flat_output_, program->Convert(gradient, output_image_));
     if (spec_.relu) flat_gradient = AddReluBackward(program, output_, flat_gradient);
     flat_gradient = program->Convert(flat_gradient, flat_output_factor_);
     AddBackwardWeights(program, flat_gradient);
@@ -55,7 +56,7 @@ class Dense : public Layer {
 
  private:
   // Reinterprets the same bytes with other dimensions.
-  static Value As(const memory::desc& desc, const Value& value) {
+  static Value Reinterpret(const memory::desc& desc, const Value& value) {
     return {desc, value.buffer, value.outside, value.shared};
   }
 
@@ -78,7 +79,7 @@ class Dense : public Layer {
     program->Run<BackwardData>(backward, {{DNNL_ARG_DIFF_DST, gradient},
                                           {DNNL_ARG_WEIGHTS, rounded_},
                                           {DNNL_ARG_DIFF_SRC, input_gradient}});
-    return As(image_, input_gradient);
+    return Reinterpret(image_, input_gradient);
   }
 
   const LayerSpec spec_;

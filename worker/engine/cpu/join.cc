@@ -53,7 +53,7 @@ class Concat : public Layer {
   memory::desc ImageOf(size_t i) const { return Plain(DimsOf(spec_.batch, spec_.inputs[i]), tag_); }
 
   const LayerSpec spec_;
-  Tag tag_ = kBlocked;  // if all inputs divide into blocks, so that each part is whole blocks
+  Tag tag_ = kBlocked;  // used if each input's channels fill whole blocks
 };
 
 // Fuses the following ReLU into the last addition.

@@ -29,7 +29,7 @@ inline dnnl::memory::data_type FactorType(const LayerSpec& spec) {
   return MultipliesBf16(spec) ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 }
 
-// [N, C, H, W]
+// The dimensions [N, C, H, W] of a batch of images.
 inline dnnl::memory::dims DimsOf(uint32_t batch, const models::ImageDims& image) {
   return {batch, image.c, image.h, image.w};
 }

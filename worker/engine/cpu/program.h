@@ -60,16 +60,19 @@ class Program {
     AddPrimitive(Primitive(desc), desc.scratchpad_desc(), arguments);
   }
   void Call(const std::vector<Value>& values, Function function);
-  // The next step reads parameter p; the gradient of parameter p is final after the steps so far.
+  // MarkRead: the next step reads parameter p. MarkReady: the gradient of parameter p is final
+  // after the steps so far.
   void MarkRead(uint32_t p) { AddMark(&Step::reads, p); }
   void MarkReady(uint32_t p) { AddMark(&Step::ready, p); }
 
   void EndForward() { backward_ = steps_.size(); }
-  // Lays out the arena. Throws std::bad_alloc if it does not fit, dnnl::error.
+  // Lays out the arena. Throws std::bad_alloc if memory does not suffice, dnnl::error if oneDNN
+  // fails.
   void Bind();
 
   ForwardIo& batch() { return batch_; }
-  // Ends early if `need` (may be empty) returns false.
+  // Calls `need(p)`, if set, before the step that reads parameter p; ends the pass if it returns
+  // false.
   void RunForward(const std::function<bool(uint32_t p)>& need);
   void RunBackward(const std::function<void(uint32_t p)>& ready);
 
@@ -127,7 +130,7 @@ inline dnnl::memory::desc Activation(const dnnl::memory::dims& dims) {
   return Plain(dims, ActivationTag(dims[1]));
 }
 
-// Whether it is oneDNN's slow reference implementation.
+// Whether the descriptor's implementation is oneDNN's slow reference.
 bool IsReference(const dnnl::primitive_desc_base& desc);
 
 }  // namespace tern::engine

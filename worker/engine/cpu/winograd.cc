@@ -18,7 +18,8 @@ using kernels::kWinogradMatrices;
 constexpr size_t kChunkBytes = size_t{640} << 10;
 constexpr size_t kLine = 64 / sizeof(float), kPage = 4096 / sizeof(float);
 
-// The images of the layer's input or output, in blocks of channels, and their tiles.
+// The images at one end of the layer (its input or its output), in blocks of channels, and their
+// tiles.
 struct Side {
   size_t channels = 0, height = 0, width = 0;
   size_t tile_rows = 0, tile_columns = 0;

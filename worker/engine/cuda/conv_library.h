@@ -35,7 +35,7 @@ class ConvPlan {
  public:
   virtual ~ConvPlan() = default;
   virtual size_t workspace() const = 0;
-  // Launches it on the stream. Errors name the call.
+  // Launches the plan on the stream. Errors name the call.
   virtual Status Run(kernels::DeviceStream stream, const ConvData& data) = 0;
 };
 

@@ -50,7 +50,7 @@ kernels::DeviceSlide SlideOf(const LayerSpec& spec, const Def& def) {
           {axis(spec.input().h), axis(spec.input().w)}};
 }
 
-// The gradient where the ReLU passed, else 0.
+// The gradient where the ReLU's output is above 0, else 0.
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient);
 Value AddSum(Program* program, const Value& a, const Value& b, bool relu);
 // Converts images to rows of c * h * w, channels first; and back to `image`. One pixel already is

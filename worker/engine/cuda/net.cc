@@ -37,11 +37,11 @@ bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != n
 struct Mirror {
   float* host = nullptr;  // null: the arena is on the device
   size_t count = 0;
-  float* there = nullptr;
+  float* copy = nullptr;  // on the device
   device::DeviceMemory memory;
   std::unique_ptr<device::PinnedRange> pinned;
 
-  float* device() const { return there; }
+  float* device() const { return copy; }
   size_t bytes() const { return count * sizeof(float); }
   Status Make(const float* arena, size_t elements) {
     host = const_cast<float*>(arena);
@@ -49,12 +49,12 @@ struct Mirror {
     auto made = device::AllocateDevice(bytes());
     if (!made.ok()) return made.status();
     memory = std::move(*made);
-    there = static_cast<float*>(memory.get());
+    copy = static_cast<float*>(memory.get());
     pinned = std::make_unique<device::PinnedRange>(host, bytes());
     return Ok();
   }
   void Take(float* device, size_t elements) {
-    there = device;
+    copy = device;
     count = elements;
   }
 };
@@ -86,8 +86,8 @@ class CudaNet : public Net {
   Status RunForward(const Feed& feed, const Need& need);
   // Repeats forward and backward until no gradient overflows, with half the loss scale each time.
   Status RunScaled(const std::function<void(uint32_t p)>& ready);
-  Result<bool> Overflowed();
-  Status TakeAgain();
+  Result<bool> HasOverflowed();
+  Status RepeatForward();
   bool Scales() const { return options_.training && options_.precision == Precision::kFp16; }
   double SumUp(const Feed& feed, Score* score) const;
 
@@ -102,7 +102,7 @@ class CudaNet : public Net {
   std::unique_ptr<PixelInput> pixels_;                   // if images come as bytes
   kernels::DeviceStep step_;
   LossScale loss_scale_;
-  // Those before this step, if the step may have to be repeated.
+  // The statistics before this step, kept if the step may have to be repeated.
   std::vector<float> statistics_before_;
   uint64_t image_ = 0;  // elements of one image
   Program program_;
@@ -325,18 +325,18 @@ void CudaNet::Backward(const std::function<void(uint32_t p)>& ready) {
 Status CudaNet::RunScaled(const std::function<void(uint32_t p)>& ready) {
   while (true) {
     TERN_RETURN_IF_ERROR(program_.RunBackward(*stream_, TransfersOf(), nullptr));
-    const Result<bool> overflowed = Overflowed();
+    const Result<bool> overflowed = HasOverflowed();
     if (!overflowed.ok()) return overflowed.status();
     // Values that are not finite at the smallest scale are not caused by it; the gradient's reader
     // reports them.
     if (!loss_scale_.UpdateAfterStep(*overflowed)) break;
-    TERN_RETURN_IF_ERROR(TakeAgain());
+    TERN_RETURN_IF_ERROR(RepeatForward());
   }
   for (size_t p = table_.parameters.size(); ready && p-- > 0;) ready(static_cast<uint32_t>(p));
   return Ok();
 }
 
-Result<bool> CudaNet::Overflowed() {
+Result<bool> CudaNet::HasOverflowed() {
   uint32_t found = 0;
   auto* flag = static_cast<uint32_t*>(overflow_.get());
   TERN_RETURN_IF_ERROR(stream_->CopyIn(flag, &found, sizeof found));
@@ -348,7 +348,7 @@ Result<bool> CudaNet::Overflowed() {
   return found != 0;
 }
 
-Status CudaNet::TakeAgain() {
+Status CudaNet::RepeatForward() {
   step_.loss_scale = loss_scale_.scale();
   step_.inverse_scale = 1 / step_.loss_scale;
   TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &step_, sizeof step_));

@@ -1,4 +1,4 @@
-// For builds without cuDNN, and for tests on the CPU.
+// The convolution library of builds without cuDNN, and of tests on the CPU.
 #include "kernels/device/tiling.h"
 #include "worker/engine/cuda/conv_library.h"
 

@@ -40,13 +40,13 @@ class Program {
   using Data = std::vector<void*>;
   // Returns a cudaError_t.
   using Kernel = std::function<int(kernels::DeviceStream stream, const Data& data)>;
-  // The same for an operation that returns a Status.
+  // A Kernel that returns a Status instead.
   using Operation = std::function<Status(kernels::DeviceStream stream, const Data& data)>;
   // Parameters [begin, end).
   struct Range {
     uint32_t begin = 0, end = 0;
   };
-  // How parameters are fetched and gradients copied back, in stream order.
+  // How parameters are fetched (`fetch`) and gradients copied back (`bring`), in stream order.
   struct Transfers {
     std::function<Status(const Range&range)> fetch, bring;
     std::function<Status(const Range& range)> arrived;  // waits for copied gradients
@@ -65,8 +65,8 @@ class Program {
   // `what` names the launch in error messages.
   void Call(const char* what, const std::vector<Value>& values, Kernel kernel);
   void CallOperation(const char* what, const std::vector<Value>& values, Operation work);
-  // Later launches read parameter p; the gradient of parameter p is final after the launches so
-  // far.
+  // MarkRead: later launches read parameter p. MarkReady: the gradient of parameter p is final
+  // after the launches so far.
   void MarkRead(uint32_t p) { AddMark(&Step::reads, p); }
   void MarkReady(uint32_t p) { AddMark(&Step::ready, p); }
   void EndForward() { backward_ = steps_.size(); }
@@ -91,7 +91,7 @@ class Program {
     Range parameters;           // that are read, or whose gradients are ready
     size_t bytes = 0;           // of those parameters
     uint64_t runs = 0;
-    // From the second run on, if CUDA can capture the launches.
+    // The captured launches, from the second run on; null if CUDA cannot capture them.
     std::unique_ptr<device::Graph> graph;
     void Add(uint32_t p, size_t size);
   };

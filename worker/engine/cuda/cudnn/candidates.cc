@@ -12,7 +12,7 @@
 namespace tern::engine::cuda::cudnn {
 namespace {
 
-// Null if cuDNN does not report its engine.
+// The descriptor of the engine of a candidate; null if cuDNN does not report it.
 Descriptor DescribeEngine(const Descriptor& candidate) {
   cudnnBackendDescriptor_t raw = nullptr;
   if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &raw) != 0) return nullptr;
@@ -24,7 +24,7 @@ Descriptor DescribeEngine(const Descriptor& candidate) {
   return engine;
 }
 
-// Whether the engine keeps the promises of FindCandidates.
+// Whether the candidate's engine is deterministic and rounds no more than the shape allows.
 bool IsSuitable(const Descriptor& candidate, const ConvShape& shape) {
   const Descriptor engine = DescribeEngine(candidate);
   if (engine == nullptr) return false;
@@ -35,7 +35,8 @@ bool IsSuitable(const Descriptor& candidate, const ConvShape& shape) {
     return false;
   const bool exact = shape.type == kernels::DeviceType::kFloat && !shape.tf32;
   return std::none_of(notes.begin(), notes.begin() + count, [exact](auto note) {
-    // Transforms of large tiles have errors above 1e-4, whatever type they compute in.
+    // FFT, and Winograd's algorithm with large tiles, have errors above 1e-4, whatever type they
+    // compute in.
     const bool rounds = note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
                         note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
                         note == CUDNN_NUMERICAL_NOTE_FFT ||

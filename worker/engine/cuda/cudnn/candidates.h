@@ -10,7 +10,8 @@ namespace tern::engine::cuda::cudnn {
 // Which of cuDNN's heuristics to query: for fast engines, or for engines that work everywhere.
 enum class Heuristic { kFast, kFallback };
 
-// At most this many per engine: they differ only in knobs, and are about equally fast.
+// FindCandidates returns at most this many configurations of one engine: they differ only in its
+// settings (knobs), and are about equally fast.
 constexpr int kMaxPerEngine = 3;
 
 // The number of a configuration's engine in cuDNN; -1 if cuDNN does not report it.

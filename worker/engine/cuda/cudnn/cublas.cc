@@ -45,9 +45,9 @@ cudaDataType_t DataType(kernels::DeviceType type) {
 //   weights   weights^T = x^T y^T'       (in x rows) (rows x out)
 // where ' transposes the stored array.
 struct Product {
-  uint64_t m, n;        // of the result
+  uint64_t m, n;        // rows and columns of the result
   uint64_t a[2], b[2];  // rows and columns of the factors as stored
-  bool turns_a, turns_b;
+  bool transposes_a, transposes_b;
 };
 
 Product ProductOf(uint64_t rows, uint64_t in, uint64_t out, ConvPass pass) {
@@ -112,8 +112,8 @@ Status DensePlan::MakeMatmul(const Product& product) {
       "cublasLtMatmulDescCreate"));
   matmul_.reset(made);
   const auto turn = [](bool turns) { return turns ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSA, turn(product.turns_a)));
-  TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSB, turn(product.turns_b)));
+  TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSA, turn(product.transposes_a)));
+  TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSB, turn(product.transposes_b)));
   return Forward() ? SetEpilogue() : Ok();
 }
 

@@ -37,8 +37,8 @@ class CudnnPlan : public ConvPlan {
       : handle_(std::move(handle)), plan_(std::move(plan)), shape_(shape), pass_(pass) {}
 
   size_t workspace() const override { return plan_->workspace; }
-  // Runs on the stream of the handle, which is the net's. Reuses the variant pack if the addresses
-  // are those of the last run.
+  // Runs on the stream of the handle, which is the net's. Reuses cuDNN's list of addresses (its
+  // variant pack) if the addresses are those of the last run.
   Status Run(kernels::DeviceStream, const ConvData& data) override {
     if (pack_ == nullptr || !HasSameAddresses(data)) {
       auto made = cudnn::MakeVariantPack(shape_, pass_, data);
@@ -49,7 +49,7 @@ class CudnnPlan : public ConvPlan {
     const Status ran =
         cudnn::Check(cudnnBackendExecute(handle_.get(), plan_->descriptor.get(), pack_.get()),
                      "cudnnBackendExecute");
-    // Clears CUDA's error, so that the next call does not report it.
+    // Clears CUDA's last error, so that the next call does not report it.
     if (!ran.ok()) cudaGetLastError();
     return ran;
   }
@@ -109,8 +109,8 @@ class Cudnn : public ConvLibrary {
 
  private:
   std::string KeyOf(const ConvShape& shape, ConvPass pass) const;
-  Result<SharedPlan> Find(const std::string& key, const ConvShape& shape, ConvPass pass);
-  Result<SharedPlan> Choose(const ConvShape& shape, ConvPass pass, TrialBuffers* buffers);
+  Result<SharedPlan> FindPlan(const std::string& key, const ConvShape& shape, ConvPass pass);
+  Result<SharedPlan> ChoosePlan(const ConvShape& shape, ConvPass pass, TrialBuffers* buffers);
   void SaveStore();
   // Runs the plan once before it is timed, because the first run is slow.
   Status RunOnce(CudnnPlan* plan, TrialBuffers* buffers);
@@ -166,7 +166,7 @@ std::unique_ptr<ConvPlan> Cudnn::Plan(const ConvShape& shape, ConvPass pass) {
   const std::string key = KeyOf(shape, pass);
   const auto [found, unknown] = plans_.try_emplace(key);
   if (unknown) {
-    auto plan = Find(key, shape, pass);
+    auto plan = FindPlan(key, shape, pass);
     if (plan.ok()) {
       found->second = std::move(*plan);
     } else {
@@ -178,8 +178,9 @@ std::unique_ptr<ConvPlan> Cudnn::Plan(const ConvShape& shape, ConvPass pass) {
   return std::make_unique<CudnnPlan>(handle_, found->second, shape, pass);
 }
 
-// Returns the stored plan if it runs here; otherwise every start would fail when it is used.
-Result<SharedPlan> Cudnn::Find(const std::string& key, const ConvShape& shape, ConvPass pass) {
+// Returns the stored plan if a trial run of it succeeds here, else chooses a new one. Without the
+// trial, a stored plan that fails would end every run that uses it.
+Result<SharedPlan> Cudnn::FindPlan(const std::string& key, const ConvShape& shape, ConvPass pass) {
   auto buffers = TrialBuffers::Make(shape);
   if (!buffers.ok()) return buffers.status();
   if (const auto stored = store_.Find(key)) {
@@ -194,7 +195,7 @@ Result<SharedPlan> Cudnn::Find(const std::string& key, const ConvShape& shape, C
     LOG(WARNING) << "the stored plan for " << key << " does not run (" << ran.message()
                  << "); another plan is chosen";
   }
-  auto chosen = Choose(shape, pass, &*buffers);
+  auto chosen = ChoosePlan(shape, pass, &*buffers);
   if (!chosen.ok()) return chosen;
   store_.Put(key, (*chosen)->json);
   SaveStore();
@@ -208,7 +209,7 @@ void Cudnn::SaveStore() {
   warned_ = !saved.ok();
 }
 
-Result<SharedPlan> Cudnn::Choose(const ConvShape& shape, ConvPass pass, TrialBuffers* buffers) {
+Result<SharedPlan> Cudnn::ChoosePlan(const ConvShape& shape, ConvPass pass, TrialBuffers* buffers) {
   auto graph = cudnn::MakeGraph(target_, shape, pass);
   if (!graph.ok()) return graph.status();
   SharedPlan best;

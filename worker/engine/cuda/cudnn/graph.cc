@@ -30,7 +30,7 @@ cudnnDataType_t DataType(kernels::DeviceType type) {
 Result<Descriptor> MakeTensor(Uid uid, cudnnDataType_t type, const std::array<int64_t, 4>& dims) {
   const auto [n, c, h, w] = dims;
   const std::array<int64_t, 4> strides = {h * w * c, 1, w * c, c};
-  // Between two operations, never stored in memory.
+  // The tensor lies between two operations and is never stored in memory.
   const bool between = uid == kBeforeBias || uid == kBeforeRelu;
   return DescriptorBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR, "a tensor")
       .Set<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid)
