@@ -162,8 +162,7 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
 
 void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out) {
   const auto found = peers_.find(beat.rank());
-  if (found == peers_.end() ||
-      found->second != from) {  // the sender has not said hello to this process
+  if (found == peers_.end() || found->second != from) {  // not the connection of its hello
     return EmitSend(
         from, MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry),
         out);
