@@ -145,8 +145,8 @@ void CentralLane::AfterMessages() {
 
 void CentralLane::Finish() {
   if (clock_lane_ == nullptr) return checkpoints_.Finish();
-  // Lanes may have counted different numbers of pushes, because some lost pushes in a restart. When
-  // the job is done, all write the checkpoint of its last step.
+  // Lanes may have counted different numbers of pushes, because some lanes lost pushes in a
+  // restart. When the job is done, all lanes write the checkpoint of its last step.
   checkpoints_.FinishAt(clock_lane_->done() ? StepsOf(clock_lane_->target()) : step());
 }
 

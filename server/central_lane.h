@@ -88,7 +88,7 @@ class CentralLane {
   const uint32_t shard_, lane_number_;
   const protocol::RoundLane::Options options_;
   const Rate rate_;
-  std::vector<const protocol::Chunk*> chunks_;          // of this lane
+  std::vector<const protocol::Chunk*> chunks_;          // those of this lane
   std::vector<std::unique_ptr<CentralRounds>> rounds_;  // with rounds; else empty
   std::vector<const ClockRule*> rules_;  // without rounds: by cell, owned by the clock lane
   // Without rounds: copies of the lane's clocks while a checkpoint is read or written.

@@ -23,7 +23,7 @@ SavedState Named(const protocol::Cell& cell, const LaneCheckpoints::State& state
   return saved;
 }
 
-// Whether (from, to] contains a multiple of `every`; 0 has none.
+// Whether (from, to] contains a multiple of `every`; false if `every` is 0.
 bool Passes(uint64_t every, uint64_t from, uint64_t to) {
   return every != 0 && to / every > from / every;
 }

@@ -107,7 +107,7 @@ class LaneCheckpoints {
   checkpoint::Store store_;
   uint64_t run_ = 0;
   std::map<protocol::Cell, State> cells_;
-  std::map<protocol::Cell, uint64_t> closed_;  // the newest round, by cell
+  std::map<protocol::Cell, uint64_t> closed_;  // by cell: the newest round that it has closed
   std::map<uint64_t, Open> open_;              // by round
   uint64_t newest_ = 0;                        // without rounds: the step of the newest checkpoint
   mutable Mutex mutex_;

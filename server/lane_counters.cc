@@ -17,7 +17,7 @@ Counter& Refused(Registry& registry, const std::string& why, uint32_t lane) {
                              {{"lane", std::to_string(lane)}, {"reason", why}});
 }
 
-// The lane's own counts never decrease.
+// Raises the counter to `to`, a count of the lane; such counts never decrease.
 void Raise(Counter& counter, uint64_t to) { counter.Add(to - counter.value()); }
 
 }  // namespace

@@ -37,7 +37,7 @@ class LaneLoop {
                                                  std::span<const float> initial = {});
   ~LaneLoop();  // stops the thread and waits for its end
 
-  // See DataLane. Any thread may call these two.
+  // DataLane's Saved and failure. Any thread may call these two.
   std::optional<protocol::Saved> Saved() const { return lane_->Saved(); }
   Status failure() const { return lane_->failure(); }
   uint16_t port() const { return socket_->port(); }

@@ -17,7 +17,7 @@ tern::Status RunServer(int argc, char** argv) {
   tern::Result<tern::setup::CommandLine> line = tern::setup::ParseCommandLine(argc, argv, "server");
   if (!line.ok()) return line.status();
   tern::StopSignals signals;
-  std::optional<tern::FolderLock> lock;  // held until the process ends
+  std::optional<tern::FolderLock> lock;  // locked until the process ends
   const auto take_folder = [&](const tern::pb::Job& job) {
     if (line->rank != 0) return tern::Ok();
     auto taken = tern::FolderLock::Take(job.output_dir(), tern::setup::kServerLock, job.name());

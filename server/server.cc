@@ -202,7 +202,7 @@ void Server::Execute(protocol::ControlActions actions) {
       case Type::kConnectShard0:
         if (Status connected = ConnectShard0(); !connected.ok()) {
           if (shard0_attempts_ == 1)
-            EndWith(connected);  // a later failure may pass: it tries again
+            EndWith(connected);  // a later failure may be temporary: the server tries again
           LOG(WARNING) << connected.message();
         }
         break;

@@ -56,7 +56,7 @@ class Server {
   void ReportProgress();
   void WriteSummary();
   std::vector<setup::WorkerStatus> WorkerStatuses() const;
-  // Updates position_, and returns the same.
+  // Updates position_, and returns the status of each worker.
   std::vector<setup::WorkerStatus> UpdatePosition();
 
   const setup::Setup& setup_;
@@ -68,7 +68,7 @@ class Server {
   net::Traffic traffic_;
   net::Context context_;
   std::vector<std::unique_ptr<LaneLoop>> lanes_;
-  std::unique_ptr<net::RouterSocket> socket_;  // control
+  std::unique_ptr<net::RouterSocket> socket_;  // the control socket
   std::unique_ptr<net::DealerSocket> shard0_;  // to shard 0; null on shard 0 itself
   unsigned shard0_attempts_ = 0;
   net::Poller poller_;

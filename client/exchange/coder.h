@@ -41,8 +41,8 @@ class Coder {
 
   // Encodes and pushes a bucket in a round (in a job without rounds: at this worker's clock). Its
   // values of this round must be final, and must not change until the answer has arrived. `arena`
-  // points at the model's first element. `wants_weights`: as in protocol::AtClock. From the compute
-  // thread.
+  // points at the model's first element. `wants_weights`: whether the answer must have weights.
+  // From the compute thread.
   void Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights = true);
   // For rounds that are encoded with the scalers of an earlier round: the function from which Push
   // gets those scalers. Call before the first Push.
@@ -57,7 +57,7 @@ class Coder {
   void Finish();
   // Tells the servers that this worker takes no part in the round.
   void Skip(uint64_t round);
-  // Without rounds: tells them that it pushes nothing at this clock, nor at any later one.
+  // Without rounds: tells the servers that this worker pushes nothing at this clock or later.
   void Part(uint64_t clock);
   // Drops the pushes that wait for scalers, and clears the codecs' memories; returns when no coding
   // is in progress. From the compute thread.
@@ -97,7 +97,7 @@ class Coder {
   // Waits for work. Returns false if the channel is closed and empty.
   bool Gather();
   void ForgetAllOf(const ForgetAll& forget);
-  // Each returns the error that ends the worker.
+  // Each of these functions returns the error that ends the worker.
   Status Prepare(Ready ready);
   Status OnScaled(Answer answer);
   Status CodeWith(const Answer& scaled, Waiting waiting);
@@ -113,8 +113,8 @@ class Coder {
   Progress& progress_;
   ScalersBefore scalers_before_;
   Observer* observer_ = nullptr;
-  // By round, bucket. Maxima may arrive before this worker has contributed, if a round does not
-  // wait for all workers.
+  // By (round, bucket): the buckets that wait for their scalers; and scalers that arrived before
+  // this worker contributed its own, as happens if a round does not wait for all workers.
   std::map<std::pair<uint64_t, uint32_t>, Waiting> waiting_;
   std::map<std::pair<uint64_t, uint32_t>, Answer> early_;
   const bool keeps_;

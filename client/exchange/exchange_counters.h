@@ -27,20 +27,20 @@ class ExchangeCounters {
   void Forget() { open_.clear(); }
   // Completed exchanges of the whole model: rounds, or this worker's clock.
   uint64_t exchanges() const;
-  // Adds exchange_s, exchanges, staleness, dropped, control round trips.
+  // Sets the fields exchange_s, exchanges, staleness, dropped and control_round_trip...
   void AddTo(pb::Counters* counters) const;
 
  private:
-  static constexpr size_t kBins = 33;  // of the staleness: 0 to 31, and one for all above
+  static constexpr size_t kBins = 33;  // bins of the staleness: 0 to 31, and one for all above
 
   struct Open {
     Time begin{};
-    std::set<protocol::Cell> pushes;  // unanswered
+    std::set<protocol::Cell> pushes;  // those that are not answered yet
   };
 
   size_t chunks_ = 0;
-  std::map<uint64_t, Open> open_;  // by exchange
-  Time busy_since_{};              // since when some exchange is open, while one is
+  std::map<uint64_t, Open> open_;  // by the number of the exchange
+  Time busy_since_{};              // since when at least one exchange is open; unused while none is
   TimeCounter &exchange_, &busy_;
   Counter &answers_, &dropped_;
   Histogram& staleness_;

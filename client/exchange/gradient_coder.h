@@ -38,8 +38,8 @@ class GradientCoder {
   // as its gradients are ready. This call and those below return kDiverged, with the tensor's name,
   // for a value that is not finite.
   virtual Result<Prepared> Prepare(const Values& values) = 0;
-  // The same for parts whose codecs have a memory. Called just before Encode, because the memory
-  // changes until the previous round of the bucket is encoded.
+  // Prepares the parts whose codecs have a memory (state from round to round). Called just before
+  // Encode, because the memory changes until the previous round of the bucket is encoded.
   virtual Status PrepareKept(const Values& /*values*/, Prepared* /*prepared*/) { return Ok(); }
   // Counts the values of the bucket's shared parts (those with a scaler that all workers share)
   // that exceed their scaler in `prepared`. `own`: this worker's own scalers of those parts.

@@ -62,21 +62,21 @@ Status HostCoder::PrepareKept(const Values& values, Prepared* prepared) {
 void HostCoder::PrepareTogether(const Values& values, Prepared* prepared) {
   const protocol::ExchangePlan& plan = setup_.plan;
   const protocol::Bucket& bucket = plan.buckets[values.bucket];
-  std::vector<uint32_t> of;  // parts of the bucket
+  std::vector<uint32_t> indices;  // which parts of the bucket are prepared together
   const codec::Codec* codec = nullptr;
   together_.clear();
   for (uint32_t i = 0; i < bucket.parts; ++i) {
     const protocol::Part& part = plan.parts[bucket.first_part + i];
     if (!plan.codec_of[part.tensor]->prepares_model()) continue;
     if (codec == nullptr) codec = plan.codec_of[part.tensor];
-    of.push_back(i);
+    indices.push_back(i);
     const auto to_code = ToCode(values.arena, part);
     together_.insert(together_.end(), to_code.begin(), to_code.end());
   }
   if (codec == nullptr) return;
   const kernels::Stats stats = kernels::ComputeStats(together_.data(), together_.size());
   const codec::Prepared all = codec->Prepare(stats, together_, NoiseOf(values.round));
-  for (const uint32_t i : of) (*prepared)[i] = all;
+  for (const uint32_t i : indices) (*prepared)[i] = all;
 }
 
 Result<uint64_t> HostCoder::CountClamped(const Values& values, const Prepared& prepared,

@@ -204,7 +204,7 @@ void NetLoop::Carry(protocol::SessionActions actions) {
 }
 
 void NetLoop::Deliver(client::Answer answer) {
-  // Both need the scalers: the coder to encode, the update to decode.
+  // The coder needs the scalers to encode, and the compute thread needs them to decode.
   if (answer.cell.kind == protocol::Kind::kScale) options_.on_scaled(answer);
   exchanges_.OnAnswer(answer, clock_.Now());
   events_.Push(std::move(answer));

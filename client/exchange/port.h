@@ -26,7 +26,7 @@ struct Ready {
 };
 // A server's answer: scalers, a sum, weights, or figures.
 using Answer = protocol::Exchange::Delivery;
-// Another worker needs the State: call Port::Snapshot.
+// Another worker needs this worker's State (all that it needs to continue): call Port::Snapshot.
 struct SnapshotWanted {};
 // The State after round `applied` has arrived: install it, then call Port::Installed.
 struct StateArrived {

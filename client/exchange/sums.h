@@ -81,12 +81,12 @@ class Sums {
   // The answer to one chunk.
   struct Part {
     bool here = false;   // whether it has arrived
-    bool whole = false;  // whether the payload is fp32 weights, whatever `pull` says
+    bool whole = false;  // whether the payload is fp32 weights, whatever exchange.pull says
     uint32_t contributors = 0;
     Bytes payload;
   };
   struct Bucket {
-    std::vector<float> scalers;  // of its shared parts, in order
+    std::vector<float> scalers;  // of the parts whose scaler all workers share, in order
     bool scaled = false;         // whether the scalers have arrived
     std::vector<Part> parts;     // by chunk
     size_t here = 0;             // how many parts have arrived

@@ -35,11 +35,11 @@ namespace tern::client {
 struct Context {
   const setup::Setup& setup;
   uint32_t rank;
-  uint64_t steps;  // of the job
+  uint64_t steps;  // the job's length
   uint64_t steps_per_epoch;
   const update::Schedule& schedule;
   Replica& replica;
-  ReplicaState& state;  // of the replica
+  ReplicaState& state;  // saves and loads the replica
   Gradient& gradient;
   Coder& coder;
   Sums& sums;
@@ -66,7 +66,7 @@ class Algorithm {
   virtual Status Step(uint64_t step) = 0;
   // Waits for open exchanges, so that parameters() are the newest on which the workers agree.
   virtual Status Drain() { return Ok(); }
-  // The same, but starts no new exchange.
+  // Waits as Drain does, but starts no new exchange.
   virtual Status Quiesce() { return Drain(); }
   // Whether the workers agree on W after `step`, so that training can resume from there. False
   // after a round that is short because the job ended: a longer job could not resume there.
@@ -117,7 +117,7 @@ class Algorithm {
     c_.sums.Drop(round);
     c_.port.Applied(round);
   }
-  // The schedule's rate, for a worker's own updates.
+  // The schedule's learning rate at this step, for a worker's own updates.
   float RateOf(uint64_t step) const { return static_cast<float>(c_.schedule.Rate(step - 1)); }
 
   Context c_;
@@ -125,7 +125,7 @@ class Algorithm {
   uint64_t applied_ = 0;
 
  private:
-  const bool closes_without_;  // a round may close without this worker
+  const bool closes_without_;  // whether a round may close without this worker's push
 };
 
 // kBadJob if no algorithm of that name is in the table.

@@ -12,7 +12,7 @@ namespace tern::client {
 
 class Apply {
  public:
-  // All outlive it.
+  // The arguments outlive this object.
   Apply(const setup::Setup& setup, Replica& replica, const Sums& sums);
 
   // Changes W(round - 1) to W(round). With localized parameters, applies the mean gradient with the

@@ -32,8 +32,8 @@ struct LocalValues {
   LocalValues(const pb::Job& job, size_t elements);
 
   std::unique_ptr<update::LocalUpdater> updater;
-  std::vector<float> before;   // W(s-2), if the compensation uses it
-  std::vector<float> kept[2];  // gradients of the open rounds, by round
+  std::vector<float> before;   // W(s-2) in step s, if the delay compensation uses it
+  std::vector<float> kept[2];  // gradients of the two open rounds; round r has kept[r % 2]
 };
 
 class Arenas {
@@ -53,7 +53,7 @@ class Arenas {
   // for invalid sums. REQUIRES the bucket's answers in `sums`.
   virtual Status Apply(const Sums& sums, uint64_t round, uint32_t bucket) = 0;
 
-  // --- For w' and its state.
+  // --- Operations on w' (the weights at which OD-SGD computes gradients) and its state.
 
   // w' = W
   virtual Status ResetToGlobal() = 0;
@@ -64,7 +64,7 @@ class Arenas {
   // copies at a time.
   virtual Result<const float*> RetainGradient(uint64_t round, uint32_t bucket,
                                               LocalValues* local) = 0;
-  // w' = W + U_local(g). `decay`: the weight decay of each tensor.
+  // w' = W + U_local(g), OD-SGD's local update. `decay`: the weight decay of each tensor.
   virtual Status Move(float learning_rate, const std::vector<float>& decay, LocalValues* local) = 0;
   // The same as CopyToHost and CopyFromHost, for w' and its state.
   virtual Status CopyLocalToHost(LocalValues* local) = 0;

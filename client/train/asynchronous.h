@@ -26,9 +26,10 @@ class Asynchronous : public Algorithm {
   // Waits for the answers to this worker's exchange number clock() + 1, which it has pushed, and
   // increments the clock.
   Status AwaitExchange();
-  // Writes the weights of that exchange into w. Call before the next one is pushed.
+  // Writes the weights of the exchange that AwaitExchange awaited into w. Call before the next
+  // exchange is pushed.
   Status Install(float* w) const { return c_.sums.Install(clock_, w); }
-  // Writes them into the point, too, so that the next gradient is computed there.
+  // Writes the same weights into W and into the point, so that the next gradient is computed there.
   Status MovePointToAnswer();
 
   uint64_t clock() const { return clock_; }

@@ -39,7 +39,8 @@ class Checkpoints {
   // The newest checkpoint of `run` among Offers().
   std::optional<pb::Checkpoint> NewestOf(uint64_t run) const;
   // Training of `run` begins after `step`. Removes later checkpoints of that run, and moves those
-  // of other runs to another folder (Store::Begin). Returns its error.
+  // of other runs to another folder (Store::Begin). Returns the error of
+  // Store::Begin.
   Status Begin(uint64_t run, uint64_t step);
   // Writes the whole replica and `extra`. Logs and returns an error; the older checkpoints are then
   // kept.

@@ -12,7 +12,7 @@ namespace tern::client {
 
 class Descent {
  public:
-  // All outlive it.
+  // The arguments outlive this object.
   Descent(const setup::Setup& setup, Replica& replica, const update::Schedule& schedule);
 
   // Uses the gradient in replica.gradients(); `step` counts from 1.

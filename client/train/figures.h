@@ -19,7 +19,7 @@ namespace tern::client {
 
 class FiguresExchange {
  public:
-  // All outlive it.
+  // The arguments outlive this object.
   FiguresExchange(const setup::Setup& setup, uint32_t rank, Compute& compute, Replica& replica,
                   Gradient& gradient)
       : setup_(setup), rank_(rank), compute_(compute), replica_(replica), gradient_(gradient) {}
@@ -57,7 +57,7 @@ class FiguresExchange {
   Replica& replica_;
   Gradient& gradient_;
   std::vector<uint32_t> present_;  // the ranks in the newest comparison, ascending
-  pb::Figures compared_;           // its sums over these ranks
+  pb::Figures compared_;           // sums over these ranks of what was compared
   pb::Figures newest_;
   Confusion confusion_;  // over all workers, at the last evaluation
 };

@@ -56,9 +56,9 @@ class Gradient {
   Progress& progress_;
   const std::vector<float> decay_;                 // by tensor: weight decay in the gradient
   std::vector<std::vector<uint32_t>> buckets_of_;  // by tensor
-  std::vector<uint32_t> tensors_left_;  // by bucket, in the running backward pass: not ready yet
+  std::vector<uint32_t> tensors_left_;             // by bucket: whose gradients are not final yet
   bool in_backward_;
-  uint32_t samples_ = 0;  // of the fetched step
+  uint32_t samples_ = 0;  // how many this worker has in the fetched step
   Losses losses_;
 };
 

@@ -46,7 +46,8 @@ void UpdateAverage(const setup::Setup& setup, const float* weights, uint64_t fir
 // 1 - the decay of the moving average at update number `update`.
 float OneMinusDecay(const setup::Setup& setup, uint64_t update);
 
-// The weight decay of each tensor at the place `where`; 0 if the job has none there.
+// Returns the weight decay of each tensor if the job adds weight decay at `where` (in the gradient
+// or in the replica); else zeros.
 std::vector<float> DecaysOf(const setup::Setup& setup, pb::WeightDecay::Where where);
 
 }  // namespace tern::client

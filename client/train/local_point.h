@@ -23,7 +23,7 @@ class LocalPoint {
   Status ResetToGlobal() { return arenas_.ResetToGlobal(); }
   // Call before W is updated: saves W if the delay compensation needs it later.
   Status SaveReference() { return arenas_.SaveReference(&local_); }
-  // See Arenas.
+  // Copies the bucket's gradient, as Arenas::RetainGradient says.
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket) {
     return arenas_.RetainGradient(round, bucket, &local_);
   }

@@ -21,7 +21,7 @@ namespace tern::client {
 
 class OpenRound {
  public:
-  using Wait = std::function<Status(const std::function<bool()>& done)>;  // as in Context
+  using Wait = std::function<Status(const std::function<bool()>& done)>;  // Context::wait
 
   // All arguments outlive it. Calls `applied(round)` when W(round) is in place.
   OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Progress& progress, Wait wait,
@@ -32,8 +32,8 @@ class OpenRound {
   void Open(uint64_t round);
   // The open round, if there is one.
   std::optional<uint64_t> round() const { return round_; }
-  // Whether buckets are applied one by one, so that Need waits only for the tensor's
-  // (Apply::by_bucket).
+  // Whether buckets are applied one by one, so that Need waits only for the buckets
+  // that have elements of the tensor (Apply::by_bucket).
   bool by_bucket() const { return apply_.by_bucket(); }
 
   // Waits until the open round has been applied to the tensor. Returns at once if no round is open.
@@ -45,7 +45,7 @@ class OpenRound {
  private:
   Status AwaitBucket(uint32_t bucket);
   bool HasArrived(uint32_t bucket) const;
-  // A bucket that has arrived and is not yet applied; `wanted` if that is one.
+  // A bucket that has arrived and is not yet applied: `wanted` itself if it is such a bucket.
   std::optional<uint32_t> NextToApply(uint32_t wanted) const;
 
   const setup::Setup& setup_;

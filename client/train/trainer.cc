@@ -69,7 +69,8 @@ Status Trainer::Run() {
     const Status status = Train();
     if (restart_.has_value()) continue;
     deps_.progress.waiting = true;
-    // Needed even if the job has ended without this worker, because the net thread waits for it.
+    // This call is needed even if the job has ended without this worker, because the net thread
+    // waits for it.
     deps_.port.Finish(status, figures_.newest(), has_rounds_ ? steps_done_ : 0);
     if (!status.ok() || !ServeUntilJobEnds()) return status;
   }

@@ -48,7 +48,7 @@ class Trainer {
   struct Dependencies {
     const setup::Setup& setup;
     uint32_t rank;
-    uint64_t steps;  // of the job
+    uint64_t steps;  // the job's length
     Compute& compute;
     Replica& replica;
     Coder& coder;
@@ -77,7 +77,8 @@ class Trainer {
   Status RestartFrom(RestartEvent event);
   Status LoadCheckpoint(const pb::Checkpoint& from);
   // In a job without rounds, in a new process: loads this worker's private state from its newest
-  // checkpoint of the run, even if the servers have counted later pushes of it.
+  // checkpoint of the run, even if the servers have counted later pushes of this
+  // worker.
   Status RestoreLocalCheckpoint();
   // Restores the state of the algorithm and the codecs from the loaded checkpoint. REQUIRES
   // Algorithm::Begin called.

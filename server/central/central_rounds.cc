@@ -75,7 +75,7 @@ Bytes CentralRounds::Close(const Bytes& sum, uint32_t contributors) {
   Bytes answer;
   if (contributors != 0) {
     const Status decoded = central_->DecodeMean(sum, contributors, mean_);
-    CHECK(decoded.ok()) << decoded.message();  // the sum is our own
+    CHECK(decoded.ok()) << decoded.message();  // this process made the sum
     if (elastic_.has_value()) {
       // alpha sum (x_i - w) = alpha n (mean - w)
       central_->MoveTowards(mean_,

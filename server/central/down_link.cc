@@ -85,7 +85,7 @@ void DownLink::AddDecoded(std::span<const uint8_t> coded, std::span<float> value
         codec.DecodeAloneTo(coded, segment, [to](uint64_t first, std::span<const float> decoded) {
           for (size_t i = 0; i < decoded.size(); ++i) to[first + i] += decoded[i];
         });
-    CHECK(size.ok()) << size.status().message();  // the code is our own
+    CHECK(size.ok()) << size.status().message();  // this process made the code
     coded = coded.subspan(*size);
     to += segment.count;
   }

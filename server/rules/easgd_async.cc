@@ -31,8 +31,8 @@ class EasgdAsync : public ClockRule {
   }
 
   const float alpha_;
-  std::vector<float> before_;          // the center before the newest push,
-  std::optional<uint32_t> pushed_by_;  // which is of this rank and not answered yet
+  std::vector<float> before_;          // the center before the newest push
+  std::optional<uint32_t> pushed_by_;  // whose newest push is not answered yet; nullopt: none
 };
 
 }  // namespace

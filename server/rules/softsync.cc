@@ -38,7 +38,7 @@ class Softsync : public ClockRule {
     gathered_ = 0;
   }
 
-  const uint64_t group_;  // c
+  const uint64_t group_;  // c, the number of pushes per update
   const bool modulated_;
   std::vector<float> sum_;
   uint64_t gathered_ = 0;

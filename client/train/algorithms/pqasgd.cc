@@ -2,7 +2,7 @@
 // mean of their quantized changes since the last synchronization. In iteration j, from 0:
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
-//   G_i       = x_{j+1,i} - x_{j+1-p}            if p divides j + 1, as the next two
+//   G_i       = x_{j+1,i} - x_{j+1-p}            this line and the next two: if p divides j + 1
 //   Delta_i   = Q(G_i)
 //   x_{j+1}   = x_{j+1-p} + 1/n sum_k Delta_k
 #include "client/train/algorithms.h"

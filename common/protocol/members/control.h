@@ -49,7 +49,7 @@ struct ControlOptions {
   pb::Hello expected;                // job name and digests that every peer's hello must match
   Timings timings;
   Elasticity elasticity;
-  uint32_t window = 1;  // of the control lane: rounds that a worker may have open
+  uint32_t window = 1;  // how many rounds a worker may have open on the control lane
   // Whether workers hold the state of the job, so that a newcomer gets it from another worker.
   // false: newcomers pull it from the data lanes, whose state the checkpoints then hold.
   bool workers_hold_state = true;
@@ -74,7 +74,7 @@ class Control {
   virtual ~Control() = default;
   virtual void Start(Time now, ControlActions* out) = 0;
   virtual void OnMessage(Peer from, const Message& message, Time now, ControlActions* out) = 0;
-  // Call at least every heartbeat / 2.
+  // Call at least every `Timings::heartbeat` / 2.
   virtual void OnTimer(Time now, ControlActions* out) = 0;
   // The process received a signal and ends the job in order. `code`: kInterrupted (130) or
   // kTerminated (143).
@@ -85,7 +85,7 @@ class Control {
   // Followers only: a message on the connection that kConnectShard0 opened.
   virtual void OnMessageFromShard0(const Message&, Time, ControlActions*) {}
   // Followers only: the socket reports that the connection to shard 0 is lost. Without this call
-  // silence shows it, but later.
+  // the follower notices it later, because shard 0 is silent.
   virtual void OnShard0Disconnected() {}
   virtual const RoundLane& lane() const = 0;
 };
@@ -94,10 +94,10 @@ class Control {
 // or if a field has a value that no Tern daemon sends.
 Status CheckHello(const pb::Hello& hello, const pb::Hello& expected);
 
-// The control lane's options that a Coordinator and a Follower have in common.
+// The options of the control lane that are the same in a Coordinator and in a Follower.
 RoundLane::Options ControlLaneOptions(const ControlOptions& options);
 
-// Helpers of both machines that build messages and append actions to *out.
+// Helpers of Coordinator and Follower that build messages and append actions to *out.
 Message Refusal(Code code, std::string sentence, pb::Refuse::Then then);
 void EmitSend(Peer to, Message message, ControlActions* out);
 // Sends the Echo of a member's heartbeat.
@@ -106,6 +106,6 @@ void EmitSends(Sends sends, ControlActions* out);
 void EmitLog(std::string text, ControlActions* out);
 void EmitMembers(const pb::Members& members, ControlActions* out);
 void EmitEnded(Status status, ControlActions* out);
-std::string SecondsText(Time time);  // "3.0 s"
+std::string SecondsText(Time time);  // for example "3.0 s"
 
 }  // namespace tern::protocol

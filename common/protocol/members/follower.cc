@@ -84,7 +84,7 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
       // Shard 0 was restarted, or its Members message was lost.
       if (message.head.pulse().incarnation() != shard0_incarnation_) Become(State::kGreeting);
       if (message.head.pulse().epoch() >
-          (members_of_ == shard0_incarnation_ ? members_.epoch() : 0)) {
+          (members_sender_ == shard0_incarnation_ ? members_.epoch() : 0)) {
         Become(State::kGreeting);
       }
       return;
@@ -126,7 +126,7 @@ void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
     peers_.clear();  // every worker has to say hello again
   }
   members_ = members;
-  members_of_ = shard0_incarnation_;
+  members_sender_ = shard0_incarnation_;
   Sends sends;
   lane_.OnMembers(members_, &sends);
   EmitSends(std::move(sends), out);
@@ -150,8 +150,9 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
   const auto rank = static_cast<int>(hello.rank());
   const bool member = rank >= 0 && rank < members_.incarnations_size() &&
                       members_.incarnations(rank) == hello.incarnation();
-  // Pulses also go to a process that may become a member of a free rank. A late hello of a former
-  // member does not redirect them.
+  // This shard's heartbeats (pulses) go to the connections in peers_: also to a process that says
+  // hello for a free rank, because it may become a member. But a late hello of a former member does
+  // not replace the connection of the present one.
   if (hello.rank() < options_.workers && (member || !peers_.contains(hello.rank())))
     peers_[hello.rank()] = from;
   Sends sends;
@@ -161,7 +162,7 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
 
 void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out) {
   const auto found = peers_.find(beat.rank());
-  if (found == peers_.end() || found->second != from) {  // has not greeted this process
+  if (found == peers_.end() || found->second != from) {  // not the connection of its hello
     return EmitSend(
         from, MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry),
         out);

@@ -8,8 +8,9 @@
 //   any --End, Abort, Refuse (leave), deadline--> kEnded
 //
 //   1         The shard says hello again. It opens a new connection for that when shard 0 is silent
-//             or its connection is lost. It uses the old connection when a pulse of shard 0 shows a
-//             new incarnation of shard 0, or an epoch that this shard does not know.
+//             or its connection is lost. It uses the old connection when a pulse (heartbeat) of
+//             shard 0 shows a new incarnation of shard 0, or an epoch that this shard does not
+//             know.
 //   deadline  Shard 0 has been silent for too long: for start_timeout before its first Welcome, for
 //             server_return_timeout after it, for dead_after once this shard was asked to stop.
 #pragma once
@@ -30,7 +31,7 @@ class Follower : public Control {
   void OnMessageFromShard0(const Message& message, Time now, ControlActions* out) override;
   void OnTimer(Time now, ControlActions* out) override;
   void OnShard0Disconnected() override { disconnected_ = true; }
-  // Asks shard 0, in every pulse until the end, to stop the job in order. If shard 0 is not heard,
+  // Asks shard 0, in every pulse until the end, to stop the job in order. If shard 0 is silent,
   // this shard ends at once; the other daemons then end when their deadlines pass.
   void OnStop(Code code, Time now, ControlActions* out) override;
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
@@ -69,8 +70,8 @@ class Follower : public Control {
   Code stop_code_ = Code::kOk;  // kInterrupted or kTerminated once asked to stop
   Status failure_;              // why this shard cannot take part any more
   uint64_t shard0_incarnation_ = 0;
-  // The incarnation of shard 0 that sent members_; two may use equal epochs
-  uint64_t members_of_ = 0;
+  // The incarnation of shard 0 that sent members_. Two incarnations may use equal epochs
+  uint64_t members_sender_ = 0;
   Time heard_at_{}, hello_at_{}, connected_at_{}, pulse_at_{};
 };
 

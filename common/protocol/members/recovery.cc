@@ -13,7 +13,7 @@ namespace tern::protocol {
 
 namespace {
 
-// In an error message: groups of daemons, and daemons per group
+// How many groups of daemons an error message names, and how many daemons per group
 constexpr size_t kMostNamed = 6;
 constexpr size_t kMostSentence = 600;  // bytes quoted of another daemon's sentence
 
@@ -45,8 +45,8 @@ std::string WhyAnotherJob(const std::vector<Offer>& offers) {
              "; start the job that wrote them, give another output_dir, or ", kAnew);
 }
 
-// Whether every daemon whose offer counts had started the same run and has at most its first
-// checkpoint: the run ended before all daemons had one.
+// Whether every daemon whose offer counts had started the same run and has at most one checkpoint
+// of it. Then that run ended before all daemons had their first.
 bool EndedBeforeItsFirst(const std::vector<Offer>& offers) {
   std::set<uint64_t> runs;
   for (const Offer& offer : offers) {
@@ -77,7 +77,7 @@ std::string WhoHasWhat(const std::vector<Offer>& offers) {
   for (const Offer& offer : offers) {
     for (const pb::Checkpoint& one : offer.hello->checkpoints()) runs.insert(one.run());
   }
-  std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // what, who
+  std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // (what, who)
   std::map<std::string, size_t> place;
   for (const Offer& offer : offers) {
     if (!offer.counts && !HasSome(offer)) continue;
@@ -131,7 +131,7 @@ Saved CommonOf(const std::vector<Saved>& lanes) {
   if (lanes.empty()) return {};
   const std::vector<pb::Checkpoint> of_either_kind = CommonOfEitherKind(lanes);
   Saved common = lanes.front();
-  bool any = false, early = true;  // early: all are at most at the first of one run
+  bool any = false, early = true;  // early: all lanes have at most one checkpoint, of the same run
   for (const Saved& lane : lanes) {
     any |= !lane.checkpoints.empty();
     early &= lane.checkpoints.size() <= 1 && lane.began == common.began;

@@ -15,12 +15,12 @@
 //                it (Hello.keeps_own) and that is only on its disk;
 //              - shard 0 is a new process, and the workers that say hello had already started
 //   gathering  Shard 0 sends GoBack to every worker that was ever admitted. The worker discards its
-//              state and says hello as a new incarnation that knows only the run. The hello of a
-//              worker without state offers the checkpoints on its disk
+//              state and says hello as a new incarnation that knows nothing but the run. The hello
+//              of a worker without state offers the checkpoints on its disk
 //   asking     Shard 0 sends GoBack to every shard that keeps state. The shard says hello again,
 //              and offers the checkpoints that are on its disk by now
-//   choosing   Choose() picks the newest checkpoint that all have. The first start of a job also
-//              chooses, but without GoBack; it starts from initial weights if no daemon has a
+//   choosing   Choose() picks the newest checkpoint that all daemons have. The first start of a job
+//              also chooses, but without GoBack; it starts from initial weights if no daemon has a
 //              checkpoint (WhyNotAnew)
 //   running    Members has a new `beginning` and the chosen checkpoint as `resume`: the shards'
 //              lanes load it and forget all members. A worker whose Welcome has `resume` loads its
@@ -32,17 +32,17 @@
 // from the shards.
 //
 // In a job without rounds, a shard that restarts alone loads its newest checkpoint of either kind
-// by itself, unless that has another `beginning`. A job that starts again continues from the
-// shards' `checkpoints`; that of step s is each shard's state when the workers had made s steps
-// each, on average. A worker continues at the clock that the shards have counted, with its own
-// private state (client/train/trainer.h).
+// by itself, unless that checkpoint has another `beginning`. A job that starts again continues from
+// the shards' `checkpoints`; the checkpoint of step s is each shard's state when the workers had
+// made s steps each, on average. A worker continues at the clock that the shards have counted, with
+// its own private state (client/train/trainer.h).
 //
 // The run keeps its number. No worker takes a step before all daemons know the checkpoint. A daemon
 // removes checkpoints newer than the chosen one, so files of two histories never mix. Going back
-// reads nothing but checkpoints, and every daemon keeps a checkpoint that all have until all have a
-// newer one (LeastToKeep); therefore going back may be interrupted and started again at any point.
-// Messages from before cannot do harm: all workers have new incarnations, so no lane accepts an old
-// push, and new connections, so no worker receives an old answer.
+// reads nothing but checkpoints, and every daemon keeps a common checkpoint until all daemons have
+// a newer one (LeastToKeep); therefore going back may be interrupted and started again at any
+// point. Messages from before cannot do harm: all workers have new incarnations, so no lane accepts
+// an old push, and new connections, so no worker receives an old answer.
 #pragma once
 
 #include <algorithm>
@@ -85,10 +85,10 @@ constexpr uint64_t LeastToKeep(uint64_t every, uint64_t window) {
 
 // The checkpoints that a daemon has on its disk, as its hello offers them.
 struct Saved {
-  std::vector<pb::Checkpoint> checkpoints;  // verified
+  std::vector<pb::Checkpoint> checkpoints;  // verified ones, which all daemons write
   pb::Unfit unfit;     // has a sentence if there are also checkpoints that cannot be used
   uint64_t began = 0;  // the run for which the disk was last prepared; 0: none
-  std::vector<pb::Checkpoint> shard_checkpoints = {};  // those between `checkpoints`
+  std::vector<pb::Checkpoint> shard_checkpoints = {};  // written between `checkpoints`
 
   void AddTo(pb::Hello* hello) const;
 };
@@ -98,7 +98,7 @@ Saved CommonOf(const std::vector<Saved>& lanes);
 
 // What one daemon offers to a job whose state no daemon holds in memory.
 struct Offer {
-  std::string who;  // "worker 0 (node1)"
+  std::string who;  // for example "worker 0 (node1)"
   const pb::Hello* hello = nullptr;
   bool counts = true;  // whether the chosen checkpoint must be among this daemon's
 };

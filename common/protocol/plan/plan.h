@@ -1,4 +1,5 @@
-// ExchangePlan: which elements of the model travel in which message, to which lane of which shard.
+// ExchangePlan: which elements of the model travel in which message, to which lane (socket) of
+// which server shard.
 // A pure function of the job and the parameter table, so every daemon computes the same plan;
 // hellos carry its digest.
 //
@@ -22,7 +23,7 @@
 
 namespace tern::protocol {
 
-// One parameter tensor, in arena order.
+// One parameter tensor of the model. Lists of tensors are in the order of the arena.
 struct TensorInfo {
   std::string name;
   uint64_t count = 0;
@@ -44,15 +45,15 @@ struct Chunk {
   // its segments, in pushes and in answers. This is their number; 0 in other chunks.
   size_t scalers = 0;
   uint32_t shard = 0;
-  uint32_t lane = 0;  // of that shard, from 1
-  size_t max_push_bytes = 0;
-  // Of an answer: the sum over all workers or, with central parameters, the weights
+  uint32_t lane = 0;          // which data lane of that shard, counted from 1
+  size_t max_push_bytes = 0;  // upper bound of the bytes of one worker's push
+  // The same for an answer, which is the sum over all workers or, with central parameters, weights
   size_t max_sum_bytes = 0;
 };
 
 struct Bucket {
   uint64_t begin = 0, count = 0;
-  uint32_t first_tensor = 0, tensors = 0;  // tensors with elements in it
+  uint32_t first_tensor = 0, tensors = 0;  // the tensors that have elements in the bucket
   uint32_t first_part = 0, parts = 0;      // all parts of those tensors
   // Parts whose scalers are shared between workers, in order. Empty: the bucket has no Scale
   // message.
@@ -65,8 +66,8 @@ struct Bucket {
 
 struct ExchangePlan {
   uint32_t workers = 0;
-  uint64_t seed = 0;                 // of the job
-  std::vector<uint32_t> data_lanes;  // by shard
+  uint64_t seed = 0;                 // the job's
+  std::vector<uint32_t> data_lanes;  // by shard: how many it has
   std::vector<uint64_t> tensor_begin;
   std::vector<uint64_t> tensor_count;
   std::vector<uint64_t> column;               // by tensor: TensorInfo::column
@@ -114,12 +115,12 @@ struct ExchangePlan {
                                    uint32_t slots = 0);
 };
 
-// Bytes of one round. `tern check` prints them, and sockets refuse larger payloads.
+// Payload bytes of one round. `tern check` prints them, and sockets refuse larger payloads.
 struct RoundBytes {
-  uint64_t push = 0;     // upper bound of what one worker pushes
-  uint64_t sum = 0;      // upper bound of what one worker receives
-  uint64_t scalers = 0;  // to or from one worker
-  uint64_t largest_payload = 0;
+  uint64_t push = 0;     // upper bound of the bytes that one worker pushes
+  uint64_t sum = 0;      // upper bound of the bytes that one worker gets as answers to its pushes
+  uint64_t scalers = 0;  // bytes of the scalers that one worker sends, and again receives
+  uint64_t largest_payload = 0;  // of any one message
 };
 RoundBytes CountRoundBytes(const ExchangePlan& plan);
 

@@ -20,8 +20,8 @@ class CellSum {
   // Adds one contribution. Error: the payload is not a valid contribution, and the sum must not be
   // used any more. REQUIRES each rank at most once.
   virtual Status Add(uint32_t rank, const Bytes& payload) = 0;
-  // Returns the payload of the answer, which is over the ranks added. REQUIRES at least one, except
-  // for cells with every_round, whose answer may then be empty.
+  // Returns the payload of the answer: the sum over the ranks that were added. REQUIRES at least
+  // one such rank, except for cells with every_round, whose answer may then be empty.
   virtual Bytes Close() = 0;
 };
 
@@ -34,7 +34,8 @@ struct CellSpec {
   // For outcomes that workers hand back to a restarted server.
   std::function<Status(const Bytes&, uint32_t contributors)> check_outcome;
   bool waits_for_all = false;  // closes only when all members have contributed, whatever the quorum
-  // Under `shrink`: an open slot is dropped if a member that contributed to it is removed.
+  // If lost members are removed (`shrink`): an open slot is dropped when a member that contributed
+  // to it is removed.
   bool members_only = false;
   // Every round of this cell closes, in order, because round r + 1 builds on round r; even a round
   // in which no worker contributed.
@@ -46,7 +47,7 @@ struct CellSpec {
     bool whole = false;  // in fp32, not coded with the job's pull codec
   };
   std::function<Pulled(bool average)> pull = nullptr;
-  // Adds what the cell keeps from round to round, for checkpoints. Unset: it keeps nothing.
+  // Appends what the cell keeps from round to round, for checkpoints. Unset: it keeps nothing.
   std::function<void(SavedState*)> state = nullptr;
 };
 

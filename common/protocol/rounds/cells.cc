@@ -90,7 +90,7 @@ class GatheredFigures : public CellSum {
 
  private:
   std::vector<std::string> by_rank_;
-  const size_t most_;  // bytes of one worker's figures
+  const size_t most_;  // upper bound of the bytes of one worker's figures
 };
 
 // The state that the codecs of a chunk's segments keep from the sum of one round to the next.

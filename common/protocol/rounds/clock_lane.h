@@ -2,7 +2,7 @@
 // easgd): every push changes the weights of its cell on arrival. A clock is the sending worker's
 // own count of exchanges, from 1. One thread calls a lane.
 //
-//   push(rank, clock) --counted once by (cell, rank, clock)--> Cell::Push --> answer: Cell::Pull
+//   push(rank, clock) --once per (cell, rank, clock)--> ClockCell::Push --> answer: ClockCell::Pull
 //
 // Repeated pushes: a push with the newest clock of its rank is answered again but not counted
 // again. An older one is refused as stale; if another process has taken the rank since, the sender
@@ -10,7 +10,8 @@
 // clock of any cell.
 //
 // ssp: the answer to a push is delayed while the clock of some member is more than `bound` behind.
-// A rank that is not a member any more, or has sent its Parting, delays no other worker.
+// A rank that is not a member any more, or has sent its Parting (it pushes no more), delays no
+// other worker.
 //
 // A pull is answered at once, and tells the newest counted clock of the rank. A push that wants no
 // weights is counted and answered without weights.
@@ -67,7 +68,7 @@ class ClockLane : public Lane {
   void GoBack(std::vector<ClockCellSpec> cells);
   // The pushes counted by the cell that has counted least.
   uint64_t total() const;
-  // The pushes of all ranks to a cell in this job; 0: not known yet.
+  // How many pushes of all ranks each cell gets in this job; 0: not known yet.
   uint64_t target() const { return state_.target; }
   // Whether the job is done: no stop was requested, and no member takes part any more.
   bool done() const;

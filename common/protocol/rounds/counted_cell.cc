@@ -133,7 +133,7 @@ void CountedCell::RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out
 bool CountedCell::CountIn(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out) {
   const uint32_t rank = c.rank();
   const uint64_t version = spec_.weights->version();
-  // A version greater than ours is of a previous server process.
+  // A version greater than this cell's is of a previous server process.
   const uint64_t base = std::min(version, HeldBy(c.at_clock()).value_or(clocks_.answered[rank]));
   const uint64_t staleness = version - base;
   const uint64_t most = lane_->options.max_staleness;
@@ -292,7 +292,7 @@ Status CountedCell::CheckWaiting(uint32_t rank) const {
 }
 
 Status CountedCell::Check() const {
-  uint64_t most = 0;  // upper bound of the pushes counted
+  uint64_t most = 0;  // upper bound of the number of pushes counted
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     const uint64_t clock = clocks_.counted[rank];
     const uint64_t answered = clocks_.answered[rank];

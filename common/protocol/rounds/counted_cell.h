@@ -42,7 +42,7 @@ struct ClockLaneOptions {
   Safeguards safeguards;
 };
 
-// One each for 0 to 31, and one for all above
+// The bins of the histogram of staleness: one each for 0 to 31, and one for all above
 inline constexpr size_t kStalenessBins = 33;
 inline constexpr uint64_t kMaxClock = uint64_t{1} << 62;  // greater clocks are invalid
 
@@ -69,13 +69,15 @@ class CountedCell {
   // The state outlives the cell.
   CountedCell(ClockCellSpec spec, ClockLaneState* lane);
 
-  // A member's contribution of that form. REQUIRES the form: AtClock, Pull, Parting.
+  // Handle a member's contribution. REQUIRES that its form is AtClock, Pull or Parting, in this
+  // order.
   void Push(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
   void Pull(Peer from, const pb::Contribution& c, Sends* out);
   void Part(Peer from, const pb::Contribution& c, Sends* out);
   // A member hands back the answer of a previous server process to a push or to a Parting.
   void RestoreFromOutcome(Peer from, const pb::Outcome& held);
-  // Another process has the rank now, or none. `was_removed`: before, none had it.
+  // Another process has the rank now, or no process has it. `was_removed`: no process had it
+  // before.
   void OnChangedMember(uint32_t rank, bool was_removed);
   // Sends the delayed answers that need not wait any more.
   void Release(Sends* out);
@@ -83,7 +85,7 @@ class CountedCell {
   const CellClocks& clocks() const { return clocks_; }
   void Restore(CellClocks clocks);
   bool parted(uint32_t rank) const { return ranks_[rank].state == RankState::kParted; }
-  size_t waiting() const;  // delayed answers
+  size_t waiting() const;  // the number of delayed answers
   Status Check() const;    // see ClockLane::Check
 
  private:
@@ -94,13 +96,13 @@ class CountedCell {
     // weights that it holds.
     Peer peer = 0;
     std::optional<uint64_t> holds;
-    // A lower bound of its clock: the others' least clock when it joined, or a clock that a
-    // previous server process had answered.
+    // A lower bound of the rank's clock: the least clock of the other ranks when it joined, or a
+    // clock that a previous server process had answered.
     uint64_t at_least = 0;
     // The incarnation that sent its newest push; 0: unknown, since a restart of the server
     uint64_t counted_by = 0;
     uint64_t staleness = 0;  // of its newest push
-    bool dropped = false;    // its newest push was too stale
+    bool dropped = false;    // whether its newest push was too stale
   };
 
   // Every change of a rank's state goes through here. Returns false, without a change, if the
@@ -116,7 +118,7 @@ class CountedCell {
   // Sets *to and *payload to the weights that the rank gets.
   void AddWeights(uint32_t rank, std::optional<uint64_t> holds, pb::Outcome::Weights* to,
                   Bytes* payload);
-  // Makes an outcome of this cell whose form is not set yet.
+  // Makes an outcome message that names this cell. The caller sets which kind of answer it is.
   Send MakeAnswer(Peer to) const;
   // Sets the fields that the answers to pushes, Partings and pulls have in common.
   template <typename Form>
@@ -124,9 +126,9 @@ class CountedCell {
   // The least clock of the members that have not parted, without rank `but`; the greatest uint64_t
   // if there is no such member.
   uint64_t LeastClock(std::optional<uint32_t> but) const;
-  // The clock that the rank has reached here. A worker that pushes clock c to any cell has finished
-  // clock c - 1 in all cells, even if an earlier process of its rank died before it pushed c - 1
-  // here.
+  // The clock that the rank has reached in this cell. A worker that pushes clock c to any cell has
+  // finished clock c - 1 in all cells, even if an earlier process of its rank died before it pushed
+  // c - 1 to this cell.
   uint64_t ClockOf(uint32_t rank) const;
   bool MustWait(uint32_t rank) const;
   bool Stopped() const;

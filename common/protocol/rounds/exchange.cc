@@ -11,7 +11,8 @@ namespace tern::protocol {
 
 namespace {
 
-// Servers keep fewer rounds beyond the floor, so an outcome further ahead is invalid.
+// Servers keep fewer rounds than this beyond the floor (the rounds that all members have applied),
+// so an outcome further ahead is invalid.
 constexpr uint64_t kMostAhead = 64;
 
 // Visitor of a waiting contribution: whether `outcome`, which has the same cell and exchange,
@@ -29,7 +30,7 @@ struct Answers {
   }
 };
 
-// Makes a contribution whose form is not set yet.
+// Makes the message of a contribution to the cell. SetForm sets its form.
 Message MakeContribution(const Cell& cell, const Exchange::Options& sender) {
   Message message;
   pb::Contribution* c = MutableContribution(cell.kind, &message.head);
@@ -44,8 +45,8 @@ Message MakeContribution(const Cell& cell, const Exchange::Options& sender) {
 // Visitor that sets the message's form and its fields. The payload is set elsewhere.
 struct SetForm {
   uint64_t applied = 0;
-  uint64_t pull = 0;              // the number of a pull
-  std::optional<uint64_t> holds;  // the version of the weights
+  uint64_t pull = 0;              // if it is a pull: its number
+  std::optional<uint64_t> holds;  // the version of the weights that this worker has
   pb::Contribution* to = nullptr;
 
   void operator()(const InRound& form) const {
@@ -122,11 +123,11 @@ void Exchange::Send(const std::vector<const SendQueue::Item*>& items,
   for (const SendQueue::Item* item : items) {
     const auto& [key, entry] = *item;
     Outgoing outgoing{entry.lane, MakeContribution(key.cell, options_)};
-    SetForm set{applied_, entry.pull, std::nullopt,
-                MutableContribution(key.cell.kind, &outgoing.message.head)};
+    SetForm set_form{applied_, entry.pull, std::nullopt,
+                     MutableContribution(key.cell.kind, &outgoing.message.head)};
     const auto version = versions_.find(key.cell);
-    if (version != versions_.end()) set.holds = version->second.version;
-    std::visit(set, entry.contribution);
+    if (version != versions_.end()) set_form.holds = version->second.version;
+    std::visit(set_form, entry.contribution);
     outgoing.message.payload = PayloadOf(entry.contribution);
     out->push_back(std::move(outgoing));
   }
@@ -195,7 +196,8 @@ void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
   state.up = true;
   state.server_incarnation = server_incarnation;
   if (blank) std::erase_if(versions_, [&](const auto& one) { return one.second.lane == lane; });
-  // For the server a new incarnation of this worker has not parted, so it must learn that again.
+  // The server takes a new incarnation of this worker as one that has not parted, so the server
+  // must be told again that it has.
   const bool reborn = std::exchange(state.greeted_as, options_.incarnation) != options_.incarnation;
   if (blank || reborn) Send(held_.Offer(lane, /*clocks_alone=*/!blank, now), out);
   OnRoomAgain(lane, now, out);

@@ -1,6 +1,6 @@
 // A worker's half of the exchange of gradients: its contributions that are not answered yet
-// (SendQueue), and the outcomes that it keeps for restarted servers (HeldOutcomes). It belongs to
-// the session, and to its thread.
+// (SendQueue), and the outcomes (answers) that it keeps for restarted servers (HeldOutcomes). It
+// belongs to the session, and to its thread.
 //
 // If rounds may close without this worker (`unsolicited`), an outcome is delivered, once, even if
 // this worker has not contributed. If this worker contributes later, its contribution is late: it
@@ -32,12 +32,12 @@ class Exchange {
   struct Options {
     uint32_t rank = 0;
     uint64_t incarnation = 0;
-    uint64_t credit_bytes = 16 << 20;  // see SendQueue
-    Time resend_after{};               // without an answer, if the lane is silent too
-    bool unsolicited = false;          // rounds may close without this worker
+    uint64_t credit_bytes = 16 << 20;  // most bytes of unanswered pushes on a lane
+    Time resend_after{};       // resends what has no answer for so long, if the lane is silent too
+    bool unsolicited = false;  // rounds may close without this worker
     // With `unsolicited`: whether the plan has this cell at this lane. Unset: not checked.
     std::function<bool(const Cell&, LaneRef)> in_plan = nullptr;
-    uint64_t epoch = 0;  // the newest that shard 0 has told this worker
+    uint64_t epoch = 0;  // of the newest membership that shard 0 has told this worker
   };
   struct Outgoing {
     LaneRef lane;
@@ -54,7 +54,8 @@ class Exchange {
       : options_(std::move(options)), queue_(options_.credit_bytes) {}
 
   // Queues a contribution, and appends to *out what may be sent now. REQUIRES that this worker has
-  // not contributed to this cell and exchange before. A pull replaces an unanswered pull.
+  // not contributed to this cell in this round (or at this clock) before. A pull replaces an
+  // unanswered pull.
   void Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
                   std::vector<Outgoing>* out);
   // Returns the outcome as a delivery if it answers a contribution, or if this worker needs it
@@ -70,6 +71,7 @@ class Exchange {
   // The server has room again for contributions that it refused as early: sends the unanswered ones
   // again.
   void OnRoomAgain(LaneRef lane, Time now, std::vector<Outgoing>* out);
+  // All members have applied the rounds up to `floor`; their outcomes need not be kept any more.
   void OnFloor(uint64_t floor) { held_.OnFloor(floor); }
   void OnTimer(Time now, std::vector<Outgoing>* out);
   // This worker has applied all rounds up to `applied`. REQUIRES that every answer of those rounds
@@ -90,7 +92,7 @@ class Exchange {
   size_t held() const { return held_.size(); }
   // The newest round of which this worker keeps an outcome of this lane; 0: none.
   uint64_t newest_held(LaneRef lane) const { return held_.newest(lane); }
-  uint64_t resent() const { return resent_; }  // messages, by the timer
+  uint64_t resent() const { return resent_; }  // messages that OnTimer sent again
   // Rounds that closed before this worker's push arrived.
   uint64_t late() const { return late_.rounds; }
 
@@ -105,7 +107,7 @@ class Exchange {
     bool up = false;
     uint64_t server_incarnation = 0;
     uint64_t greeted_as = 0;  // the incarnation with which this worker last greeted the lane
-    // Of the newest outcome; while outcomes come, the link is slow but not lost
+    // When the newest outcome came; while outcomes come, the link is slow but not lost
     Time heard_at{};
   };
 
@@ -136,7 +138,7 @@ class Exchange {
     uint64_t version = 0;
   };
   std::map<Cell, Version> versions_;
-  uint64_t pulls_ = 0;  // so far; numbers the next one
+  uint64_t pulls_ = 0;  // how many there were; they are numbered from 1
 };
 
 }  // namespace tern::protocol

@@ -39,7 +39,7 @@ struct Pull {
 using Contribution = std::variant<InRound, Skip, AtClock, Parting, Pull>;
 
 inline bool IsPull(const Contribution& c) { return std::holds_alternative<Pull>(c); }
-// Whether the form has a payload.
+// Whether the contribution has a payload.
 bool IsPush(const Contribution& c);
 const Bytes& PayloadOf(const Contribution& c);  // empty if it has none
 
@@ -49,7 +49,7 @@ uint64_t ExchangeOf(const Contribution& c);
 uint64_t ExchangeOf(const pb::Contribution& c);
 uint64_t ExchangeOf(const pb::Outcome& outcome);
 
-// For messages: "push of bucket 0, chunk 3, clock 17".
+// For log lines and errors: "push of bucket 0, chunk 3, clock 17".
 std::string ToString(const Cell& cell, const pb::Contribution& c);
 // Returns what is wrong if no lane can accept the message: it has no form, or a payload although
 // its form has none. The text continues a sentence that begins with the message's name; empty if

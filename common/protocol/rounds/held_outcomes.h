@@ -6,10 +6,10 @@
 //     ^                                        |  ^      | offered again
 //     +-------the server confirms it-----------+  +------+
 //
-// An outcome of a round is dropped when the floor reaches the round. In a job without rounds the
-// worker keeps, for each cell, only the clock of its newest answer and whether it has parted (left
-// the exchange). A restarted server that did not know this would make other workers wait for this
-// one for ever.
+// An outcome of a round is dropped when the floor reaches the round: then all members have applied
+// it. In a job without rounds the worker keeps, for each cell, only the clock of its newest answer
+// and whether it has parted (left the exchange). A restarted server that did not know this would
+// make other workers wait for this one for ever.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +35,10 @@ class HeldOutcomes {
   };
   using Item = std::pair<const ExchangeKey, Held>;
 
-  // An outcome of a round; ignored if the floor has reached it.
+  // Keeps an outcome of a round, unless the floor has reached the round.
   void Hold(const ExchangeKey& key, LaneRef lane, const pb::Outcome& outcome, Bytes payload);
-  // In a job without rounds: keeps the clock of an answer, in place of the cell's previous one.
-  // `parted`: it answers a Parting.
+  // In a job without rounds: keeps the clock of the newest answer of a cell, and forgets the cell's
+  // previous one. `parted`: the answer is to a Parting, with which this worker left the exchange.
   void HoldClock(const ExchangeKey& key, LaneRef lane, bool parted);
   bool Has(const ExchangeKey& key) const { return held_.contains(key); }
   void OnFloor(uint64_t floor);
@@ -49,9 +49,9 @@ class HeldOutcomes {
   void Restart(uint64_t applied);
 
   // Returns what to offer on a lane that comes up: everything, or only clocks. Valid until the next
-  // call of a member.
+  // call of a member function.
   std::vector<const Item*> Offer(LaneRef lane, bool clocks_alone, Time now);
-  // Returns the offered ones for which `due` holds, to offer them again.
+  // Returns the offered outcomes for which `due` holds, to offer them again.
   std::vector<const Item*> Again(Time now,
                                  const std::function<bool(LaneRef, Time offered_at)>& due);
 
@@ -60,8 +60,8 @@ class HeldOutcomes {
   // The newest round of which an outcome of this lane is kept; 0: none.
   uint64_t newest(LaneRef lane) const;
 
-  // Holds after every event: every kept outcome is of a round beyond the floor, and its key has its
-  // own exchange and cell; for each cell the newest clock is kept.
+  // Holds after every event: every kept outcome is of a round beyond the floor, and its key has the
+  // round and the cell that the outcome names; for each cell the newest clock is kept.
   Status Check() const;
 
  private:
@@ -69,7 +69,7 @@ class HeldOutcomes {
 
   uint64_t floor_ = 0;
   std::map<ExchangeKey, Held> held_;
-  std::map<Cell, uint64_t> clocks_;  // of the newest answers to pushes
+  std::map<Cell, uint64_t> clocks_;  // the clock of the newest answer to a push
 };
 
 }  // namespace tern::protocol

@@ -41,7 +41,7 @@ struct Cell {
   uint32_t chunk = 0;
   auto operator<=>(const Cell&) const = default;
 };
-// For messages: "push of bucket 0, chunk 3, round 17", where `at` is "round 17".
+// For log lines and errors: "push of bucket 0, chunk 3, round 17", where `at` is "round 17".
 std::string ToString(const Cell& cell, std::string_view at);
 // The same where `at` is `of` and the number.
 std::string ToString(const Cell& cell, uint64_t number, std::string_view of = "round");

@@ -102,7 +102,7 @@ void RoundCell::Contribute(Peer from, const pb::Contribution& c, const Bytes& pa
 
 RoundSlot* RoundCell::SlotFor(Peer from, const pb::Contribution& c, Sends* out) {
   const uint64_t round = ExchangeOf(c);
-  if (round <= lane_->floor) {  // every member has applied it
+  if (round <= lane_->floor) {  // every member has applied this round
     ++lane_->counters.stale;
     out->push_back(Refuse(
         from, static_cast<int>(Code::kNotAllowed),
@@ -241,8 +241,8 @@ void RoundCell::Close(uint64_t round, RoundSlot* slot, Sends* out) {
   slot->Close(spec_.every_round);
   ++lane_->counters.closed;
   if (leads_ && lane_->stop_requested && lane_->stop_after == 0) {
-    // No worker can be beyond that round. (It may have begun its step, but its pushes need this
-    // outcome.)
+    // No worker can be beyond the round set here. (A worker may have begun that round's step, but
+    // its pushes need this outcome.)
     lane_->stop_after = round + lane_->options.window;
   }
   pb::Outcome& outcome = slot->outcome();
@@ -325,7 +325,7 @@ const RoundSlot* RoundCell::OldestOpen(uint64_t* round) const {
 }
 
 Status RoundCell::CheckRounds(bool floor_moved) const {
-  bool may_be_next = true;  // all older slots are closed
+  bool may_be_next = true;  // whether all older slots are closed
   uint64_t before = lane_->floor;
   for (const auto& [round, slot] : slots_) {
     TERN_HOLDS(round > lane_->floor, ToString(spec_.cell, round), ": kept, and the floor is ",

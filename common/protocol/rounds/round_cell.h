@@ -18,8 +18,8 @@ namespace tern::protocol {
 struct RoundLaneOptions {
   uint32_t workers = 1;
   uint32_t window = 1;  // rounds that a worker may have open: 1; 2 for OD-SGD
-  uint32_t quorum = 0;  // contributions that close a slot; 0: all are needed
-  // Members may be removed, and rounds do not wait for members that fetch State
+  uint32_t quorum = 0;  // how many contributions close a slot; 0: those of all members
+  // Whether lost members are removed; then rounds do not wait for members that fetch State
   bool shrink = false;
   uint32_t max_ahead = 16;  // with quorum or shrink: how many rounds beyond the floor a cell keeps
   uint64_t incarnation = 0;
@@ -42,12 +42,12 @@ struct RoundLaneState {
   bool IsRequired(const LaneMember& member) const {
     return options.shrink ? member.settled() : member.present();
   }
-  size_t MaxSlots() const;  // of a cell
+  size_t MaxSlots() const;  // how many slots a cell may have
 
   const RoundLaneOptions options;
   LaneMembers members;
   bool open = false;
-  uint64_t floor = 0;
+  uint64_t floor = 0;  // all members have applied the rounds up to this one
   // The newest round of which a member may keep an outcome of a previous server process. Set before
   // the lane opens.
   uint64_t held_until = 0;
@@ -75,7 +75,7 @@ class RoundCell {
   // A member hands back an outcome of a previous server process. REQUIRES the form OfRound.
   void RestoreFromOutcome(Peer from, const pb::Outcome& held, const Bytes& payload, Sends* out);
   // The members have changed. With CellSpec::members_only, drops open slots that have a
-  // contribution of a removed member; the others repeat theirs.
+  // contribution of a removed member; the remaining members repeat their contributions.
   void DropSlotsOfRemovedMembers();
   // Closes every slot that has enough contributions, and sends the outcomes to all members.
   void CloseReadySlots(Sends* out);
@@ -102,9 +102,9 @@ class RoundCell {
   bool HasRoomFor(uint64_t round) const;
   // A contribution to a closed slot is counted as late or repeated.
   void CountClosed(RoundSlot* slot, const pb::Contribution& c);
-  // Whether the contribution was coded with the same scalers as those in the slot. A slot that has
-  // only contributions of removed members is emptied first. If not, the contribution is refused; it
-  // is refused only for now if it belongs to a newer membership.
+  // Whether the contribution was coded with the same scalers as those in the slot. First empties a
+  // slot that has only contributions of removed members. Refuses a contribution with other scalers;
+  // refuses it only for now if it belongs to a newer membership.
   bool AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out);
   // Adds a contribution (not a Skip) to the slot's sum. Returns false if it was refused.
   bool AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,

@@ -6,10 +6,11 @@
 // An invalid contribution is refused, and its slot starts again, empty; workers repeat what is not
 // answered.
 //
-// Enough are the contributions of all members; with `quorum`, the first `quorum` contributions;
-// under `shrink`, those of all members that are not fetching State. A slot does not wait for a
-// removed member, but a contribution that it made before counts. A slot does not close while an
-// older slot of its cell is open. An outcome names the ranks that contributed.
+// What is enough: the contributions of all members; with `quorum`, the first `quorum`
+// contributions; if lost members are removed (`shrink`), those of all members that are not fetching
+// State. A slot does not wait for a removed member, but a contribution that it made before counts.
+// A slot does not close while an older slot of its cell is open. An outcome names the ranks that
+// contributed.
 //
 // An outcome is final once any worker has it, even if the server restarts and loses it. So a
 // restarted lane closes a round of which a member may keep an outcome only when all members have

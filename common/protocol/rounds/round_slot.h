@@ -9,8 +9,8 @@
 //   kClosed    the outcome is kept, and sent again to a worker that repeats itself or is late
 //   kRestored  like kClosed; a worker handed back the outcome of a previous server process
 //
-// The cell drops a slot when the floor reaches its round. It also drops an open slot that must
-// start again empty.
+// The cell drops a slot when the floor reaches its round: then all members have applied it. It also
+// drops an open slot that must start again empty.
 #pragma once
 
 #include <cstdint>
@@ -33,10 +33,10 @@ class RoundSlot {
   void Open(std::unique_ptr<CellSum> sum);
   // Adds a contribution to the sum. `digest`: of the scalers with which it was coded. Error: the
   // payload is invalid, and the slot must be dropped. REQUIRES an open slot, a rank that is not in
-  // the sum, and the digest of the contributions in the sum.
+  // the sum, and the same digest as that of the contributions in the sum.
   Status Add(uint32_t rank, uint64_t incarnation, uint64_t digest, const Bytes& payload);
-  // The rank has arrived without adding to the sum: it skips (open slot) or is late (closed slot).
-  // REQUIRES that it has not arrived before.
+  // Notes that the rank has arrived without adding to the sum: it skips (open slot) or is late
+  // (closed slot). REQUIRES that it has not arrived before.
   void MarkArrived(uint32_t rank, uint64_t incarnation);
   // Closes the sum, whose answer becomes the payload. If no rank is in the sum, the payload is
   // empty, unless `always`. REQUIRES an open slot.
@@ -54,7 +54,7 @@ class RoundSlot {
   bool added(uint32_t rank) const { return added_[rank]; }
   uint32_t contributors() const { return contributors_; }
   uint64_t digest() const { return digest_; }
-  // Of a closed slot; the cell adds the fields that it decides
+  // The outcome of a closed slot. The RoundCell sets the fields that only it knows
   pb::Outcome& outcome() { return outcome_; }
   const pb::Outcome& outcome() const { return outcome_; }
   const Bytes& payload() const { return payload_; }
@@ -69,10 +69,10 @@ class RoundSlot {
 
   State state_ = State::kNew;
   std::unique_ptr<CellSum> sum_;   // while open
-  std::vector<uint64_t> arrived_;  // by rank
+  std::vector<uint64_t> arrived_;  // by rank: see arrived_incarnation()
   std::vector<bool> added_;        // by rank: whether it is in the sum
   uint32_t contributors_ = 0;      // how many are in the sum
-  uint64_t digest_ = 0;            // of the scalers that all of them used
+  uint64_t digest_ = 0;  // of the scalers with which the contributions in the sum were coded
   pb::Outcome outcome_;
   Bytes payload_;
 };

@@ -31,7 +31,7 @@ namespace tern::protocol {
 
 // Order of sending: by exchange, then by priority.
 struct ExchangeKey {
-  // See ExchangeOf(): the round or clock, or 0 for pulls, which so come first
+  // The round or clock; 0 for pulls, so that pulls come first
   uint64_t exchange = 0;
   Cell cell;
   auto Order() const { return std::tuple(exchange, cell.kind, ~cell.bucket, cell.chunk); }
@@ -44,7 +44,7 @@ class SendQueue {
   struct Entry {
     LaneRef lane;
     Contribution contribution;
-    uint64_t pull = 0;  // the number of a pull; else 0
+    uint64_t pull = 0;  // if it is a pull: its number; else 0
     State state = State::kWaiting;
     Time sent_at{};
   };
@@ -59,15 +59,15 @@ class SendQueue {
   void Drop(const ExchangeKey& key);
   // Whether the queue has a contribution, not a pull, of an exchange up to this one.
   bool HasUpTo(uint64_t exchange) const;
-  // Drops those.
+  // Drops the contributions, but no pulls, of exchanges up to this one.
   void DropUpTo(uint64_t exchange);
   void Clear();
   bool empty() const { return entries_.empty(); }
 
   // Returns what to send now on a lane that is up, in this order, and marks it as sent. Valid until
-  // the next call of a member.
+  // the next call of a member function.
   std::vector<const Item*> Next(LaneRef lane, Time now);
-  // Returns the sent ones for which `due` holds, to send them again.
+  // Returns the sent contributions for which `due` holds, to send them again.
   std::vector<const Item*> Again(Time now, const std::function<bool(LaneRef, Time sent_at)>& due);
   // Marks everything that was sent on the lane as waiting.
   void Unsend(LaneRef lane);

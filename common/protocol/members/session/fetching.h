@@ -30,7 +30,7 @@ class Fetching {
                     SessionActions* out);
   void OnInstalled(uint64_t applied, Time now, SessionActions* out);
   void OnTimer(Time now, SessionActions* out);  // requests an overdue piece again
-  // Discards this worker's state, because it is no longer the job's.
+  // Discards this worker's state, because the job has gone back to an earlier one.
   void DropState();
   // Discards the pieces fetched so far, because this worker has a new incarnation.
   void ForgetFetched();

@@ -22,9 +22,9 @@ void Heartbeats::Send(Time now, SessionActions* out) {
   beat->set_progress(progress_);
   beat->set_sent_ns(now.count());
   beat->set_waiting(waiting_ || state_.phase() != SessionPhase::kRunning);
-  // A stop request also goes out on a connection that shard 0 has not welcomed, if the job has not
-  // started or shard 0 has not admitted this worker again for dead_after. Shard 0 then ends the job
-  // at once, because it cannot end it in order.
+  // A stop request also goes out on a connection that shard 0 has not welcomed, in two cases: the
+  // job has not started, or shard 0 has not admitted this worker again for `dead_after`. Shard 0
+  // then ends the job at once, because it cannot end it in order.
   const bool stops = !state_.stop.ok();
   const bool told = stops && (state_.phase() == SessionPhase::kJoining ||
                               now - state_.stop_at > state_.options.timings.dead_after);

@@ -26,7 +26,7 @@ class Leaving {
   void OnTimer(Time now, SessionActions* out);
   // REQUIRES the phase kLeaving.
   void SendBye(Time now, SessionActions* out);
-  // Shard 0 has sent End or Abort: answers, and ends the session.
+  // Shard 0 has sent End or Abort: answers shard 0, and ends the session.
   void OnFarewell(const Status& status, SessionActions* out);
   // Ends the session with this worker's own error, and tells shard 0 once; the message may be lost.
   void LeaveWith(const Status& status, SessionActions* out);

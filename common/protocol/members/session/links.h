@@ -26,15 +26,16 @@ class Links {
   struct Link {
     State state = State::kDown;
     uint32_t port = 0;                // 0: the shard's configured address
-    Time connected_at{}, hello_at{};  // of the newest connection, of the newest hello on it
+    Time connected_at{}, hello_at{};  // when the newest connection began; its newest hello
   };
   struct Shard {
     uint64_t incarnation = 0;  // of the server process that sent the newest Welcome; 0: none did
     std::vector<uint32_t> data_ports;
-    Time heard_at{};  // the newest message on control
+    Time heard_at{};  // when the newest message came on the control link
   };
-  // `data_lanes`: their number, by shard. `servers`: addresses by shard, for messages. `hello`
-  // makes the hello of a lane. The exchange outlives the links; they tell it which lanes go down.
+  // `data_lanes`: their number, by shard. `servers`: addresses by shard, for log lines and errors.
+  // `hello` makes the hello of a lane. The exchange outlives the links; they tell it which lanes go
+  // down.
   Links(const std::vector<uint32_t>& data_lanes, std::vector<std::string> servers,
         std::function<Message(LaneRef)> hello, Exchange* exchange);
 
@@ -42,8 +43,9 @@ class Links {
   void Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out);
   // Opens those data connections of the shard that are down, if its control link is up.
   void ConnectData(uint32_t shard, Time now, SessionActions* out);
-  // Sends a hello on the lane's connection; on those of all links that are up.
+  // Sends a hello on the lane's connection.
   void Greet(LaneRef lane, Time now, SessionActions* out);
+  // Sends a hello on every link that is up.
   void GreetAllUp(Time now, SessionActions* out);
   // Repeats every hello that has had no answer for `retry`.
   void GreetAgain(Time retry, Time now, SessionActions* out);
@@ -62,7 +64,7 @@ class Links {
   const Link& link(LaneRef lane) const { return links_[lane.shard][lane.lane]; }
   bool IsUp(LaneRef lane) const { return link(lane).state == State::kUp; }
   bool AllUp() const;
-  std::string NameOf(uint32_t shard) const;  // "server shard 0 (127.0.0.1:7500)"
+  std::string NameOf(uint32_t shard) const;  // for example "server shard 0 (127.0.0.1:7500)"
   // Holds after every event: a data link is down unless its shard has sent a Welcome; a link that
   // is up is also up for the exchange.
   Status Check() const;
@@ -73,7 +75,7 @@ class Links {
   std::vector<std::string> servers_;
   std::function<Message(LaneRef)> hello_;
   Exchange* exchange_;
-  std::vector<std::vector<Link>> links_;  // by shard, lane
+  std::vector<std::vector<Link>> links_;  // [shard][lane]
   std::vector<Shard> shards_;
 };
 

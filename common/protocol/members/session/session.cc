@@ -61,8 +61,8 @@ void Session::OnRound(LaneRef lane, const Message& message, Time now, SessionAct
   const pb::Outcome* outcome = AsOutcome(message.head, &kind);
   if (outcome == nullptr || outcome->form_case() == pb::Outcome::FORM_NOT_SET)
     return Log("dropped a message that servers do not send to workers", out);
-  // A worker without state cannot use outcomes. The lanes send those that it needs again, once it
-  // has state.
+  // A worker without state cannot use outcomes. Once it has state, the lanes send again the
+  // outcomes that it needs.
   if (!state_.has_state() && !(phase() == SessionPhase::kInstalling && outcome->has_pulled()))
     return;
   std::vector<Exchange::Outgoing> outgoing;
@@ -118,7 +118,7 @@ void Session::OnWelcomeOfShard0(const pb::Welcome& welcome, Time now, SessionAct
   state_.epoch = std::max(state_.epoch, welcome.epoch());
   state_.exchange.SetEpoch(state_.epoch);
   if (welcome.run() != 0) state_.run = welcome.run();
-  watch_.OnShard0(welcome.incarnation());
+  watch_.OnWelcomeOfShard0(welcome.incarnation());
   if (!state_.origin.has_value()) {
     if (!welcome.needs_state()) state_.has = SessionState::Has::kState;
     SessionState::Origin& origin = state_.origin.emplace();
@@ -207,7 +207,7 @@ void Session::Stop(const Status& status, Time now, SessionActions* out) {
 }
 
 void Session::RoundTrips::Add(Time trip, Time most) {
-  // The time in the echo is not one that this worker sent
+  // Such a trip means that the time in the echo is not one that this worker sent
   if (trip < Time(0) || trip > most) return;
   ++count;
   total += trip;

@@ -8,7 +8,7 @@
 //   leaving        ends the session
 //   fetching       gets the state of the job, and sends it to other workers
 //   rejoining      says hello as a new incarnation
-//   watch          handles the shards' pulses, and their silence
+//   watch          handles the shards' pulses (heartbeats), and their silence
 //
 // A part calls only parts above it in this list. The states of a connection are in links.h. The
 // data links of a shard open after its control link, whose Welcome has their ports, and after shard
@@ -41,10 +41,10 @@ class Session {
 
   void Start(Time now, SessionActions* out);
   void OnMessage(LaneRef lane, const Message& message, Time now, SessionActions* out);
-  // The socket reports that the connection of `lane` is lost. On a control lane silence would show
-  // it as well, but later; on a data lane nothing else does.
+  // The socket reports that the connection of `lane` is lost. On a control lane the session would
+  // notice that without this call, but later; on a data lane it would not.
   void OnDisconnected(LaneRef lane, Time now, SessionActions* out);
-  // Call at least every hello_retry / 2.
+  // Call at least every `Timings::hello_retry` / 2.
   void OnTimer(Time now, SessionActions* out);
 
   // Sends a contribution to a cell at that lane, now or when credit allows. Ignored while this

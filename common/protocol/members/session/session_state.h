@@ -39,17 +39,17 @@ struct SessionOptions {
   uint32_t rank = 0;
   uint64_t incarnation = 0;          // random, not 0
   std::vector<uint32_t> data_lanes;  // their number, by shard
-  std::vector<std::string> servers;  // addresses by shard, for messages
+  std::vector<std::string> servers;  // addresses by shard, for log lines and errors
   pb::Hello hello;                   // the constant fields: job, digests, host, pid, ...
-  uint64_t credit_bytes = 16 << 20;  // see SendQueue
-  uint64_t max_state_bytes = 0;      // of a State that this worker accepts
-  uint32_t piece_bytes = 256 << 10;  // of the State that it sends
+  uint64_t credit_bytes = 16 << 20;  // most bytes of unanswered pushes on a lane
+  uint64_t max_state_bytes = 0;      // the largest State that this worker accepts
+  uint32_t piece_bytes = 256 << 10;  // the size of the pieces in which it sends its State
   Timings timings;
-  bool unsolicited = false;  // rounds may close without this worker (see Exchange)
-  std::function<bool(const Cell&, LaneRef)> in_plan;  // see Exchange
+  bool unsolicited = false;                           // rounds may close without this worker
+  std::function<bool(const Cell&, LaneRef)> in_plan;  // whether the plan has the cell at the lane
   bool shrink = false;                                // faults.on_worker_loss: shrink
   Saved saved;                                        // the checkpoints on this worker's disk
-  bool keeps_own = false;                             // see Hello.keeps_own in wire.proto
+  bool keeps_own = false;                             // has state that no other daemon can send it
 };
 
 enum class SessionPhase : uint8_t { kJoining, kFetching, kInstalling, kRunning, kLeaving, kEnded };
@@ -67,7 +67,7 @@ struct SessionState {
   };
 
   explicit SessionState(SessionOptions given);
-  SessionState(const SessionState&) = delete;  // its links point at it
+  SessionState(const SessionState&) = delete;  // its links keep a pointer to its exchange
   SessionState& operator=(const SessionState&) = delete;
 
   // Every change of the phase goes through here. Returns false, without a change, if the diagram
@@ -92,10 +92,10 @@ struct SessionState {
   Links links;
   std::optional<Origin> origin;  // set once shard 0 has welcomed this incarnation
   Has has = Has::kNothing;
-  uint64_t epoch = 0;  // the newest in which shard 0 admitted it; 0: none
+  uint64_t epoch = 0;  // the newest epoch in which shard 0 admitted this worker; 0: none
   uint64_t run = 0;    // the job's run; 0: not known
   Time joining_since{};
-  uint64_t stop_after = 0;     // the job's last round; 0: not known to be decided
+  uint64_t stop_after = 0;     // the job's last round; 0: not decided, or not known yet
   std::vector<uint32_t> gone;  // ranks without which the job continues, from shard 0's pulses
   Status stop;                 // names the signal to stop that this process received; ok: none
   Time stop_at{};

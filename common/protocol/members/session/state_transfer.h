@@ -21,8 +21,8 @@ class StateGiver {
   // Handles a request. Returns true if the owner must take a snapshot; several takers may wait for
   // the same one. Otherwise sets *piece to the requested piece, if there is such a piece.
   bool OnWant(const pb::StateWant& want, std::optional<Message>* piece);
-  // The snapshot that was asked for. Returns the pieces for which takers wait. `stop_after`: the
-  // job's last round, or 0 if it is not known.
+  // Takes the snapshot that OnWant asked for. Returns the pieces for which takers wait.
+  // `stop_after`: the job's last round, or 0 if it is not known.
   std::vector<Message> OnSnapshot(const Bytes& state, uint64_t applied, uint64_t stop_after);
   // Drops the snapshots that their takers have installed, as `floor` shows.
   void OnFloor(uint64_t floor);

@@ -8,8 +8,8 @@
 
 namespace tern::protocol {
 
-void Watch::OnShard0(uint64_t incarnation) {
-  if (pulses_of_ == 0) pulses_of_ = incarnation;
+void Watch::OnWelcomeOfShard0(uint64_t incarnation) {
+  if (shard0_incarnation_ == 0) shard0_incarnation_ = incarnation;
 }
 
 void Watch::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionActions* out) {
@@ -19,7 +19,7 @@ void Watch::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionAct
       state_.links.LoseShard(shard, now, "it was started again", out);
     return;
   }
-  // Older than this worker's admission; its floor may be from before the job went back
+  // The pulse is older than this worker's admission. Its floor may be from before the job went back
   if (pulse.epoch() < state_.epoch) return;
   if (rejoining_.IsLeftBehind(pulse.floor(), now, out)) return;
   state_.exchange.OnFloor(pulse.floor());
@@ -29,9 +29,9 @@ void Watch::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionAct
 void Watch::OnPulseOfShard0(const pb::Pulse& pulse, Time now) {
   absent_.assign(pulse.absent().begin(), pulse.absent().end());
   if (pulse.epoch() != 0) state_.gone = absent_;
-  // A new process of shard 0 waits for all workers for the full start timeout. After that they
-  // still need time to open their links.
-  const uint64_t before = std::exchange(pulses_of_, pulse.incarnation());
+  // A new process of shard 0 waits for all workers for the full start timeout. After that the
+  // workers still need time to open their links.
+  const uint64_t before = std::exchange(shard0_incarnation_, pulse.incarnation());
   if (before != 0 && before != pulse.incarnation())
     state_.joining_since = now + state_.options.timings.dead_after;
 }

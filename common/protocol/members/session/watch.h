@@ -1,4 +1,5 @@
-// How a worker's session handles the shards' pulses, their silence and lost connections.
+// How a worker's session handles the shards' pulses (heartbeats), their silence and lost
+// connections.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,9 @@ class Watch {
   void OnDisconnected(LaneRef lane, Time now, SessionActions* out);
   // Replaces silent connections; ends the session if a deadline has passed.
   void OnTimer(Time now, SessionActions* out);
-  // Shard 0 has welcomed this worker. This remembers its incarnation, because shard 0 may die
+  // Shard 0 has welcomed this worker. Remembers the incarnation of shard 0, because shard 0 may die
   // before its first pulse.
-  void OnShard0(uint64_t incarnation);
+  void OnWelcomeOfShard0(uint64_t incarnation);
 
  private:
   void OnPulseOfShard0(const pb::Pulse& pulse, Time now);
@@ -38,8 +39,8 @@ class Watch {
   Leaving& leaving_;
   Fetching& fetching_;
   Rejoining& rejoining_;
-  std::vector<uint32_t> absent_;  // ranks, from shard 0's last pulse
-  uint64_t pulses_of_ = 0;        // shard 0's incarnation, from its pulses; 0: none yet
+  std::vector<uint32_t> absent_;     // the ranks that shard 0's last pulse named as absent
+  uint64_t shard0_incarnation_ = 0;  // from shard 0's newest pulse or first Welcome; 0: none yet
 };
 
 }  // namespace tern::protocol

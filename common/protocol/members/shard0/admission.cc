@@ -10,7 +10,7 @@ namespace {
 
 using Presence = Roster::Worker::Presence;
 
-constexpr size_t kHostBytes = 256;  // of a host's name in messages
+constexpr size_t kHostBytes = 256;  // the longest name of a host that is kept from a hello
 
 Message Leave(Code code, const std::string& sentence) {
   return Refusal(code, sentence, pb::Refuse::leave);
@@ -49,8 +49,8 @@ void Admission::OnShardHello(Peer from, const pb::Hello& hello, Time now, Contro
   membership_.TellShard(from, out);
 }
 
-// A live shard sends a pulse every heartbeat interval, so one that was heard after the rival came
-// is alive.
+// A live shard sends a pulse every heartbeat interval. So the shard that has the place is alive if
+// it was heard after its rival (the sender) came.
 bool Admission::MayTakeShardPlace(Roster::Shard* place, Peer from, const pb::Hello& hello, Time now,
                                   ControlActions* out) const {
   const Timings& timings = job_.options.timings;
@@ -153,7 +153,7 @@ void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello,
                       ControlActions* out) {
   const bool back = worker->presence == Presence::kLost || worker->awaited;
   const uint64_t first_epoch = worker->first_epoch;
-  // true: no worker that held the state of the job is left.
+  // Whether no worker that held the state of the job is left.
   const bool without_state = job_.running() && job_.options.workers_hold_state && hello.fresh() &&
                              !job_.roster.MayHoldStateBeside(worker);
   const std::string again = job_.roster.Name(hello.rank()) + " was started again";

@@ -58,8 +58,8 @@ Status Ending::Outcome() const {
     if (worker.presence == Presence::kDone) last = std::min(last, worker.steps_done);
   }
   if (!job_.options.workers_hold_state || last == steps) return Ok();
-  // The workers stopped early without a stop request here: it went to an earlier process of shard
-  // 0.
+  // The workers stopped early, but this process received no stop request: the request went to an
+  // earlier process of shard 0.
   return Status(Code::kTerminated,
                 Cat("the job was stopped in order after step ", last, " of ", steps));
 }

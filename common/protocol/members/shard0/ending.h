@@ -18,10 +18,10 @@ class Ending {
 
   // A signal asks for an orderly end: at once if workers are missing, else after the open round.
   void OnStop(Code code, Time now, ControlActions* out);
-  // The same for a signal that another daemon received: `who` names it for the log, `code` is 130
+  // As OnStop, for a signal that another daemon received: `who` names it for the log, `code` is 130
   // or 143.
   void OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out);
-  // Sends End to all if every worker is done; under `shrink`, every worker that is left.
+  // Sends End to all daemons if every worker is done; under `shrink`, if every remaining worker is.
   void EndIfAllDone(Time now, ControlActions* out);
   // Ends the job with an error, which all daemons are told.
   void Abort(Code code, const std::string& sentence, Time now, ControlActions* out);

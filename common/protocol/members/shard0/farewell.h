@@ -13,14 +13,14 @@ class Farewell {
   struct Recipient {
     pb::Hello::Role role = pb::Hello::worker;
     uint32_t rank = 0;
-    uint64_t incarnation = 0;  // of the worker, 0: no process; always 0 for a shard, which may have
-                               // restarted since
+    uint64_t incarnation = 0;  // the worker's; 0: no process has the rank. Always 0 for a shard,
+                               // which may have restarted since
     Peer peer = 0;             // 0: no connection yet
     bool expected = true;      // whether to wait for its answer
   };
 
-  // `message`: End or Abort. `status`: of this process, emitted when all have answered.
-  // `again_after`: between two repetitions. `until`: the deadline.
+  // `message`: End or Abort. `status`: what this process ends with when all have answered.
+  // `again_after`: the time between two repetitions. `until`: the deadline.
   void Start(Message message, Status status, std::vector<Recipient> recipients, Time again_after,
              Time until, Time now, ControlActions* out);
   // An End answers the last message. A hello, Bye or heartbeat is answered with the last message.

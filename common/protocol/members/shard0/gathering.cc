@@ -109,8 +109,9 @@ bool Gathering::MustNotRunYet(Time now, ControlActions* out) {
   return AskWorkersBelow(floor, out) && !HasGathered(now);
 }
 
-// A worker below the floor cannot continue, because its outcomes were dropped after another process
-// took its rank. But it may have advanced since its hello, so it is asked for a new one.
+// A worker that has applied fewer rounds than the floor cannot continue: another process took its
+// rank, and then the outcomes that it needs were dropped. But it may have advanced since its hello,
+// so it is asked for a new one.
 bool Gathering::AskWorkersBelow(uint64_t floor, ControlActions* out) {
   bool asked = false;
   for (Roster::Worker& worker : job_.roster.workers) {
@@ -148,7 +149,7 @@ bool Gathering::HasBegun() {
   if (!begun || job_.going_back()) return begun;
   job_.Become(JobPhase::kResuming);
   for (Roster::Worker& worker : job_.roster.workers) {
-    // Only under `shrink`: the job continues without it
+    // A worker is missing here only under `shrink`: the job continues without it
     if (!worker.live()) worker.presence = Presence::kLost;
   }
   return true;
@@ -157,7 +158,7 @@ bool Gathering::HasBegun() {
 bool Gathering::ShardsHaveOffered(Time now, ControlActions* out) {
   std::map<uint32_t, Roster::Shard>& shards = job_.roster.shards;
   const Time retry = job_.options.timings.hello_retry;
-  if (job_.going_back() && !job_.asking()) {  // their hellos may be outdated
+  if (job_.going_back() && !job_.asking()) {  // the shards' hellos may be outdated
     job_.Become(JobPhase::kAsking);
     asked_at_ = now - retry;
     for (auto& [shard, follower] : shards) {
@@ -252,8 +253,8 @@ bool Gathering::MayBegin(Time now, ControlActions* out) {
     job_.roster.run = job_.begin.from->run();
   }
   if (begun || job_.begin.from.has_value()) LogBegin(out);
-  // This is needed even if the job starts from initial weights: the workers and shard 0 may have
-  // died in the middle of a run, and the other shards not.
+  // The lanes must go back even if the job starts from initial weights: the workers and shard 0 may
+  // have died in the middle of a run while the other shards lived on.
   job_.lane.GoBack(job_.begin.round());
   job_.beginning = job_.beginning == 0 ? job_.options.incarnation : job_.beginning + 1;
   return true;

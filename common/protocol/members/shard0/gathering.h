@@ -33,7 +33,7 @@ class Gathering {
   void OnTimer(Time now, ControlActions* out);
 
  private:
-  // Whether no required worker is missing; HasGatheredAgain: of a job that is going back.
+  // Whether no required worker is missing. HasGatheredAgain: the same for a job that is going back.
   bool HasGathered(Time now) const;
   bool HasGatheredAgain(Time now) const;
   // Under `shrink`, after a restart of shard 0: whether the other workers report every missing rank
@@ -42,8 +42,8 @@ class Gathering {
   // Ends the job if no worker holds its state; asks workers whose state is too old for another
   // hello. Returns true in both cases.
   bool MustNotRunYet(Time now, ControlActions* out);
-  // Asks each worker to say hello again that has applied fewer rounds than `floor`, and returns
-  // whether there was one.
+  // Asks each worker that has applied fewer rounds than `floor` to say hello again. Returns whether
+  // there is such a worker.
   bool AskWorkersBelow(uint64_t floor, ControlActions* out);
   // Whether the job must choose where it begins, because no worker brings its state.
   bool NeedsBegin() const;
@@ -54,12 +54,12 @@ class Gathering {
   // The checkpoint offers of all daemons that have said hello. *own is filled with this shard's
   // offer; it must outlive the result.
   std::vector<Offer> Offers(pb::Hello* own) const;
-  // There is no common checkpoint. Returns whether the job may start from initial weights; if not,
-  // ends it.
+  // REQUIRES offers without a common checkpoint. Returns whether the job may start from initial
+  // weights; if not, ends the job.
   bool MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out);
   // Whether all shards that keep state have offered their checkpoints. If not, asks them.
   bool ShardsHaveOffered(Time now, ControlActions* out);
-  void LogBegin(ControlActions* out) const;  // logs where all continue
+  void LogBegin(ControlActions* out) const;  // logs from which state the job continues
   void AdmitGathered(Time now);
   std::string WhoIsMissing() const;
 

@@ -42,7 +42,8 @@ bool GoingBack::RequiresAllToGoBack(const pb::Hello& hello) const {
   if (!options.resumes || options.begins_from_shards || !options.workers_hold_state) return false;
   if (options.elasticity.on_loss != OnLoss::kWait) return false;
   if (!hello.fresh() || !hello.keeps_own()) return false;
-  // All other workers have at least one of its two newest checkpoints (client/train/checkpoints.h).
+  // All other workers have at least one of the sender's two newest checkpoints
+  // (client/train/checkpoints.h).
   const auto& offers = hello.checkpoints();
   return std::count_if(offers.begin(), offers.end(), [this](const pb::Checkpoint& one) {
            return one.run() == job_.roster.run;

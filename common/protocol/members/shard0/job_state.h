@@ -4,13 +4,13 @@
 //   phase      becomes    when
 //   gathering  running    RunIfGathered: no required worker is missing
 //              resuming   the hellos say that the job had begun, and no worker holds its state
-//   resuming   calling    CallWorkers
+//   resuming   calling    CallWorkers: live workers are told to say hello again
 //              asking     no worker has to be called
 //   calling    asking     all workers have said hello again
 //   asking     running    the shards have answered, and the checkpoint is chosen
-//   running    calling    GoBack
+//   running    calling    GoingBack::GoBack is called
 //              ending     EndIfAllDone: all workers have sent Bye
-//   any        ending     Abort
+//   any        ending     Ending::Abort is called
 //
 //   gathering  the job starts, or shard 0 has restarted; the workers say hello
 //   resuming   the job had begun, and no worker holds its state; no worker has been called yet

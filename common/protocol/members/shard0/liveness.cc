@@ -204,7 +204,7 @@ void Liveness::Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* o
 }
 
 void Liveness::ContinueWithout(const std::string& what, Code code, Time now, ControlActions* out) {
-  if (job_.going_back()) return EmitLog(what, out);  // the job waits no longer for this worker
+  if (job_.going_back()) return EmitLog(what, out);  // the job that goes back does not wait for it
   if (job_.IsStopping()) code = job_.stop_code;
   const Roster& roster = job_.roster;
   const uint32_t least = job_.options.elasticity.min_workers;

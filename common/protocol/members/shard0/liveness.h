@@ -15,7 +15,8 @@
 //   shrink  the rank is no longer a member. The other workers continue if they are at least
 //           `min_workers`. A new process gets State. The job ends when all members are done
 //
-// A worker whose compute thread hangs is lost as well, and so is one that leaves with an error.
+// A worker whose compute thread hangs is lost as well, and so is a worker that leaves with an
+// error.
 //
 // If shard 0 hears none of the workers that hold the state of the job, its own network link may be
 // down. Under `wait` and `shrink` it then waits for them for up to `wait_timeout` before they are
@@ -52,10 +53,11 @@ class Liveness {
   // The heartbeat of a member that is not lost.
   void OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Time now,
                    ControlActions* out);
-  // A new process takes this rank. `worker` is still the process before it, whose step times are
-  // forgotten.
+  // A new process takes this rank: forgets the step times of the previous process, which `worker`
+  // still describes.
   void OnNewcomer(const Roster::Worker& worker, uint32_t rank, Time now);
-  // Sends pulses; finds workers and shards that are silent, and workers whose compute thread hangs.
+  // Sends pulses (shard 0's heartbeats); finds workers and shards that are silent, and workers
+  // whose compute thread hangs.
   void OnTimer(Time now, ControlActions* out);
 
   struct Loss {
@@ -81,7 +83,7 @@ class Liveness {
   void CheckSilence(uint32_t rank, Time now, ControlActions* out);
   void CheckFollowers(Time now, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
-  // Logs that rounds close without this worker's contributions, now and then.
+  // Logs, once per 100 late rounds, that rounds close without this worker's contributions.
   void LogIfLate(uint32_t rank, ControlActions* out);
   Time ProgressTimeout(const Roster::Worker& worker) const;
 

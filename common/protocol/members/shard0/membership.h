@@ -20,7 +20,8 @@ class Membership {
   void TellShard(Peer shard, ControlActions* out) const;
   // Answers a member's hello: with Welcome and with what the control lane has for it.
   void WelcomeMember(const Roster::Worker& worker, ControlActions* out);
-  // The same for all live workers. The lane sees all hellos before the first Welcome is sent.
+  // Does WelcomeMember for all live workers. The lane sees all hellos before the first Welcome is
+  // sent.
   void WelcomeAll(ControlActions* out);
   // The answer to a worker whose incarnation was removed or replaced: GoBack or Refuse, both of
   // which tell it to come back as a new incarnation.

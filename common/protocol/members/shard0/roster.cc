@@ -13,7 +13,7 @@ constexpr size_t kRetired = 8;  // how many incarnations Worker::retired keeps
 
 Status CheckWorker(const Roster::Worker& worker, size_t rank) {
   using Presence = Roster::Worker::Presence;
-  // A lost worker may have no incarnation: a restarted shard 0 may only know that the others
+  // A lost worker may have no incarnation: a restarted shard 0 may only know that the other workers
   // continue without it.
   TERN_HOLDS(!worker.live() || worker.incarnation != 0, "roster: worker ", rank,
              " is there, and has no incarnation");

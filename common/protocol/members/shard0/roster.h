@@ -32,17 +32,18 @@ struct Roster {
     bool suspect = false;
     // Silent for longer than dead_after, but not lost, because no other worker is heard either
     bool awaited = false;
-    // It is lost, but its process may be alive and come back with its state
+    // The worker is lost, but its process may be alive and come back with its state
     bool may_return = false;
-    bool joining = false;  // was told to get state, and has not reported that it has it
-    // `joining`, and gets the state from the servers or its checkpoint, as all workers do
+    bool joining = false;  // was told to get state, and has not reported yet that it has state
+    // It is `joining`, and gets the state from the servers or from its checkpoint, as all workers
+    // do when the job goes back
     bool begins = false;
     uint64_t incarnation = 0;
-    uint64_t epoch = 0;        // in which it was admitted, as its hello or this shard says
-    uint64_t first_epoch = 0;  // in which its process was first admitted, under any incarnation
+    uint64_t epoch = 0;        // the epoch of its admission, as its hello or this shard says
+    uint64_t first_epoch = 0;  // the epoch of its process's first admission, as any incarnation
     Peer peer = 0;
     pb::Hello hello;
-    Time heard_at{};  // its newest message
+    Time heard_at{};  // when its newest message came
     Time moved_at{};  // when its compute thread last advanced, or waited for others
     Time lost_at{};
     Time excused_at{};  // silence before this time does not count, because shard 0 heard no worker
@@ -50,7 +51,7 @@ struct Roster {
     uint64_t applied = 0;
     uint64_t steps_done = 0;  // from its Bye
     bool waiting = true;
-    uint64_t rival = 0;  // another incarnation that asks for this rank, and since when
+    uint64_t rival = 0;  // another incarnation that asks for this rank; 0: none
     Time rival_since{};
     pb::Counters counters;
     uint64_t late_told = 0;         // the value of counters.late when it was last logged
@@ -65,9 +66,9 @@ struct Roster {
     Peer peer = 0;
     uint64_t incarnation = 0;
     Time heard_at{};
-    bool silent = false;  // for longer than dead_after
+    bool silent = false;  // whether it has been silent for longer than dead_after
     pb::Hello hello;
-    uint64_t rival = 0;  // another incarnation that asks for this place, and since when
+    uint64_t rival = 0;  // another incarnation that asks for this shard's place; 0: none
     Time rival_since{};
   };
 
@@ -83,8 +84,8 @@ struct Roster {
   bool IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const;
   Worker* ByPeer(Peer peer);
   size_t Live() const;
-  std::string LiveText() const;           // "3 of 4 workers"
-  std::string Name(uint32_t rank) const;  // "worker 1 (node3, pid 4711)"
+  std::string LiveText() const;           // how many workers are live, for example "3 of 4 workers"
+  std::string Name(uint32_t rank) const;  // for example "worker 1 (node3, pid 4711)"
   // Whether a worker other than `except` holds the state of the running job or may return with it.
   bool MayHoldStateBeside(const Worker* except) const;
   // Whether no live worker holds the state of the job, as their hellos say. For use before the job
@@ -94,8 +95,8 @@ struct Roster {
   Status Check() const;
 
   std::vector<Worker> workers;       // by rank
-  std::map<uint32_t, Shard> shards;  // by number; without shard 0
-  uint64_t epoch = 0;                // of the membership
+  std::map<uint32_t, Shard> shards;  // by the shard's number; shard 0 itself is not in it
+  uint64_t epoch = 0;                // counts the changes of the membership
   uint64_t run = 0;                  // identifies this run of the job
   // The job's length in rounds, from the first worker's hello; 0: no hello yet
   uint64_t steps = 0;

@@ -25,13 +25,13 @@ class Stragglers {
 
  private:
   struct Sample {
-    uint64_t steps = 0;    // of the process so far
-    double compute_s = 0;  // in those steps
+    uint64_t steps = 0;    // how many the process has made so far
+    double compute_s = 0;  // its computing time in those steps
   };
   struct Worker {
-    std::deque<Sample> samples;  // the newest, and older ones back to at least five steps before it
+    std::deque<Sample> samples;  // the newest, and older samples over at least five steps
     double step_s = 0;           // mean seconds of a step; 0: not known yet
-    double told_s = 0;           // its step_s when it was last reported as slow; 0: it is not slow
+    double told_s = 0;           // its step_s when it was last logged as slow; 0: it is not slow
   };
   double MedianOfOthers(uint32_t rank) const;
 
