@@ -155,7 +155,8 @@ void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
   if (!outcome.stop()) CheckBound(answer);
 }
 
-// Whoever is dead is waited for until it is removed; who was struck may be, where they are.
+// The others wait for a dead worker until it is removed. A worker that a fault struck may have been
+// removed, if the job removes workers.
 void ClockWorker::CheckBound(const Exchange::Delivery& answer) {
   const Schedule& schedule = world_->schedule();
   if (!schedule.clocks.bound.has_value()) return;

@@ -38,7 +38,8 @@ std::string World::Missing() const {
   return text.empty() ? "nobody" : text;
 }
 
-// Also a shard beside shard 0 that could not tell it, and was missed then.
+// Whether a daemon ended by itself because it was asked to stop. A shard other than shard 0 may
+// have ended before it could tell shard 0, which missed it then.
 bool World::StoppedEarly() const {
   for (uint32_t s = 0; stopped_ && s < schedule_.shards(); ++s) {
     if (current_server_[s] == kNobody) continue;

@@ -116,8 +116,8 @@ void DrawRules(Rng* rng, Schedule* schedule) {
   const bool plain = schedule->algorithm == "asgd" && schedule->clocks.pull_every == 1;
   if (plain) schedule->algorithm = kAtOnce[rng->Below(4)];
   if (schedule->algorithm == "ssgd" && rng->Chance(0.3)) schedule->algorithm = "easgd";
-  // Of the others without rounds the weights are no sums without rounding: a worker that adds up
-  // changes of them would have others.
+  // Answers may be changes of the weights only where adding them up gives the exact weights: in
+  // rounds, and under asgd and ssp. Elsewhere rounding would make a difference.
   const bool sums = schedule->algorithm == "asgd" || schedule->algorithm == "ssp";
   schedule->changes = (schedule->has_rounds() || sums) && rng->Chance(0.3);
 }
@@ -128,7 +128,8 @@ void DrawServers(Schedule* schedule) {
   if (!schedule->servers_keep()) return;
   Rng rng(schedule->seed ^ 0xd15c);
   DrawRules(&rng, schedule);
-  bool lost = false;  // a checkpoint, and lanes in rounds promise to bear one
+  // Whether a fault that may cost a checkpoint was drawn. Lanes in rounds survive only one such.
+  bool lost = false;
   const auto may_lose = [&] { return !schedule->has_rounds() || !std::exchange(lost, true); };
   if (rng.Chance(0.2) && may_lose()) {
     schedule->full_disk = {static_cast<uint32_t>(rng.Below(schedule->shards())), rng.Below(40),

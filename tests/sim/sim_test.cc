@@ -43,7 +43,7 @@ Schedule MakeLostScalers(uint64_t seed) {
   return schedule;
 }
 
-// Of the first seed.
+// The first seed to play.
 uint64_t From() {
   const char* from = std::getenv("TERN_SIM_FROM");
   return from == nullptr ? 1 : std::strtoull(from, nullptr, 10);

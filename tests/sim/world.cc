@@ -77,7 +77,8 @@ void World::Closed(uint64_t beginning, const protocol::Cell& cell, uint64_t roun
 
 bool World::IsState(uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
-  // In parts, the last of all depends on the step that a stop makes the last.
+  // In rsgd each round averages one part of the weights. After a stop, the mean of all parts is
+  // taken at the stopped step, so the fault-free run has another state.
   const bool planned =
       !schedule_.parts || std::none_of(schedule_.faults.begin(), schedule_.faults.end(),
                                        [](const Fault& fault) { return fault.IsStop(); });
@@ -113,8 +114,7 @@ std::string World::Run() {
   while (!queue_.empty() && violation_.empty()) {
     const Event event = queue_.Pop();
     if (event.time > (schedule_.checkpoint_every != 0 ? kDeadlineOfDisasters : kDeadline)) {
-      // A process that had not reached shard 0 when that stopped waits for its own deadlines.
-      // except a process that did not receive it
+      // A process that could not reach shard 0 when that ended waits for its own deadlines.
       const bool told = all_is_lost_ && !Server(0)->alive();
       if (!StoppedEarly() && !told) Violation("stuck: " + Missing());
       break;
