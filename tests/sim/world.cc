@@ -77,8 +77,8 @@ void World::Closed(uint64_t beginning, const protocol::Cell& cell, uint64_t roun
 
 bool World::IsState(uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
-  // In rsgd each round averages one part of the weights. After a stop, the mean of all parts is
-  // taken at the stopped step, so the fault-free run has another state.
+  // If rounds exchange parts (Schedule::parts), the last round of a job exchanges all. A stop moves
+  // that round to another step, and then the state is not the fault-free run's.
   const bool planned =
       !schedule_.parts || std::none_of(schedule_.faults.begin(), schedule_.faults.end(),
                                        [](const Fault& fault) { return fault.IsStop(); });
