@@ -223,7 +223,7 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
                   const Regions& regions) {
   const std::vector<Part> segments = SegmentsOf(tensors);
   const uint64_t elements = Elements(tensors);
-  const std::vector<float> values = Normal(std::min<size_t>(kPatternSize, elements), 2);
+  const std::vector<float> values = NormalValues(std::min<size_t>(kPatternSize, elements), 2);
   std::vector<float> positive = values;
   for (float& value : positive) value = std::abs(value);
   Tiled tiled(segments);
@@ -265,7 +265,8 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
 
 void PrintCopies(const Setting& setting) {
   const auto bytes = static_cast<double>(setting.elements) * sizeof(float);
-  const std::vector<float> values = Normal(std::min<size_t>(kPatternSize, setting.elements), 3);
+  const std::vector<float> values =
+      NormalValues(std::min<size_t>(kPatternSize, setting.elements), 3);
   OnDevice<float> from(setting.elements), to(setting.elements);
   from.Fill(values.data(), values.size());
   const size_t size = setting.elements * sizeof(float);
