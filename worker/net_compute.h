@@ -19,9 +19,9 @@ engine::Precision PrecisionOf(const pb::Train& train);
 // The input of a net from a batch, whose images are floats or bytes.
 engine::Net::Feed FeedOf(const data::Batch& batch);
 
-// Forward and backward of the net; there is one net per batch size, made on first use. The arenas
-// outlive it. With `pixels`, batches are bytes if the rank has a GPU, otherwise floats. Threads: as
-// in engine::Net.
+// Returns what runs forward and backward: one net per batch size, made on first use. `arenas` must
+// outlive it. With `pixels`, batches are bytes if the rank has a GPU, otherwise floats. One thread
+// at a time may call it.
 Result<std::unique_ptr<BatchCompute>> MakeNetCompute(
     const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
     const std::optional<kernels::PixelRule>& pixels = std::nullopt);

@@ -48,8 +48,8 @@ struct Options {
   bool scaler_per_worker = false;  // scalers travel in the payload and the server adds floats
   uint64_t scaler_elements = 0;    // ternary: elements per scaler; 0: the whole tensor
   bool error_feedback = false;     // for deterministic codecs without a memory
-  // Codecs that code sums anew send them down as codes; if false, as floats, for a server that uses
-  // them itself.
+  // For codecs that encode the sum again. True: the answer to workers is codes. False: the sum
+  // stays floats, because the server itself applies it to its parameters.
   bool coded_sums = true;
   // The job's `exchange`, in which a codec finds the section under its own name. QSGD and topk use
   // the structs below instead.

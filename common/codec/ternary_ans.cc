@@ -143,9 +143,9 @@ class Ans : public TernaryWire {
     if (count == 0) return size_t{0};
     if (bytes.empty() || bytes[0] > kEntropyCoded) return BadForm(bytes, count);
     if (bytes[0] == kStored) {
-      Result<size_t> planes = TernaryWire::SumSize(bytes.subspan(1), count, contributors);
-      if (!planes.ok()) return planes;
-      return 1 + *planes;
+      Result<size_t> planes_size = TernaryWire::SumSize(bytes.subspan(1), count, contributors);
+      if (!planes_size.ok()) return planes_size;
+      return 1 + *planes_size;
     }
     Result<AnsRow> row = RowOfSum(bytes, count, contributors);
     if (!row.ok()) return row.status();

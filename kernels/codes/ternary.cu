@@ -176,7 +176,7 @@ __global__ void __launch_bounds__(kThreads)
 struct Piece {
   uint8_t* to;
   uint32_t begin, end;  // byte offsets in the row
-  __device__ bool IsInside() const { return begin < end; }
+  __device__ bool HasBytes() const { return begin < end; }
   __device__ void Store(uint32_t bytes) const {
     if (end - begin == 4) {
       *reinterpret_cast<uint32_t*>(to + begin) = bytes;
@@ -238,10 +238,10 @@ __global__ void __launch_bounds__(kThreads)
     const Piece mask = PieceOf(masks, mask_begin, mask_begin + mask_bytes, i);
     const Piece sign = PieceOf(signs, sign_begin, sign_end, i);
     uint32_t mask_word = 0, sign_word = 0;  // both are read before either is written
-    if (mask.IsInside()) mask_word = BitsOfTile(workspace.masks, t, 8 * (mask.begin - mask_begin));
-    if (sign.IsInside()) sign_word = SignsFrom(workspace, t, tile_end, first, ones, 8 * sign.begin);
-    if (mask.IsInside()) mask.Store(mask_word);
-    if (sign.IsInside()) sign.Store(sign_word);
+    if (mask.HasBytes()) mask_word = BitsOfTile(workspace.masks, t, 8 * (mask.begin - mask_begin));
+    if (sign.HasBytes()) sign_word = SignsFrom(workspace, t, tile_end, first, ones, 8 * sign.begin);
+    if (mask.HasBytes()) mask.Store(mask_word);
+    if (sign.HasBytes()) sign.Store(sign_word);
   }
 }
 

@@ -40,7 +40,7 @@ size_t CountOnes(const uint8_t* plane, size_t n);
 // {-1, 0, +1} from mask and signs, for references and tests.
 void ExpandCodes(const uint8_t* mask, const uint8_t* signs, size_t n, int8_t* codes);
 
-// The scaler and clip of a part.
+// The scaler and clip of a part: of a range of a tensor that has one scaler.
 struct TernaryScale {
   float scaler = 0, clip = 0;
 };

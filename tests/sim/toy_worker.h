@@ -35,7 +35,7 @@ class ToyWorker {
   // What it sent must not arrive before its successor is admitted
   bool held() const { return held_; }
   bool frozen() const { return frozen_; }
-  bool ready() const { return ready_; }        // has had the state of the job
+  bool ready() const { return ready_; }        // has received the job's state
   bool leaving() const { return leaving_; }    // has sent Bye
   bool admitted() const { return admitted_; }  // by shard 0
   uint32_t rank() const { return rank_; }

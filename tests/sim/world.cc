@@ -114,7 +114,8 @@ std::string World::Run() {
   while (!queue_.empty() && violation_.empty()) {
     const Event event = queue_.Pop();
     if (event.time > (schedule_.checkpoint_every != 0 ? kDeadlineOfDisasters : kDeadline)) {
-      // A process that could not reach shard 0 when that ended waits for its own deadlines.
+      // If shard 0 has ended, a process that could not hear of it waits for its own deadlines. It
+      // is not stuck.
       const bool told = all_is_lost_ && !Server(0)->alive();
       if (!StoppedEarly() && !told) Violation("stuck: " + Missing());
       break;

@@ -22,7 +22,7 @@ struct PredictOptions {
   std::vector<std::string> algorithms;  // empty: the job's
   std::string profile, save_profile;    // files; empty: none
   std::string csv;
-  bool paper = false;
+  bool paper = false;  // compares with the OD-SGD paper's figures instead
 };
 
 extern const char* const kPredictUsage;

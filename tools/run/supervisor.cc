@@ -122,8 +122,8 @@ void Supervisor::OnStatusLine(const std::string& line) {
 void Supervisor::OnJobEnd(const setup::ProgressUpdate& update) {
   ended_ = update;
   if (update.present != update.workers) return;
-  // Shard 0 lost no worker, so a worker that has failed had done its part of the job: we saw its
-  // exit before we read that the job ended.
+  // Shard 0 had all workers at the end of the job. So a worker that failed did so after its part of
+  // the job, though its exit was seen before the news of the end.
   for (Failure& failure : failures_) {
     failure.job_was_over |=
         std::any_of(children_.begin(), children_.end(), [&](const Child& child) {

@@ -59,10 +59,11 @@ CountedCell::CountedCell(ClockCellSpec spec, ClockLaneState* lane)
 
 bool CountedCell::Become(uint32_t rank, RankState next) {
   RankState& state = ranks_[rank].state;
-  const bool drawn = HasArrow(state, next);
-  TERN_REQUIRES(drawn, "rank ", rank, " that is ", NameOf(state), " cannot become ", NameOf(next));
-  if (drawn) state = next;
-  return drawn;
+  const bool allowed = HasArrow(state, next);
+  TERN_REQUIRES(allowed, "rank ", rank, " that is ", NameOf(state), " cannot become ",
+                NameOf(next));
+  if (allowed) state = next;
+  return allowed;
 }
 
 void CountedCell::OnChangedMember(uint32_t rank, bool was_removed) {

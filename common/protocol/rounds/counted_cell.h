@@ -126,9 +126,9 @@ class CountedCell {
   // The least clock of the members that have not parted, without rank `but`; the greatest uint64_t
   // if there is no such member.
   uint64_t LeastClock(std::optional<uint32_t> but) const;
-  // The clock that the rank has reached in this cell. A worker that pushes clock c to any cell has
-  // finished clock c - 1 in all cells, even if an earlier process of its rank died before it pushed
-  // c - 1 to this cell.
+  // The rank's clock in this cell: the newest that this cell has counted, but at least c - 1 if any
+  // cell of the lane has counted c. (An earlier process of the rank may have died before it pushed
+  // c - 1 to this cell.)
   uint64_t ClockOf(uint32_t rank) const;
   bool MustWait(uint32_t rank) const;
   bool Stopped() const;

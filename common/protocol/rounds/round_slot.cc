@@ -30,10 +30,10 @@ bool HasArrow(State from, State to) {
 }  // namespace
 
 bool RoundSlot::Become(State next) {
-  const bool drawn = HasArrow(state_, next);
-  TERN_REQUIRES(drawn, "a slot that is ", NameOf(state_), " cannot become ", NameOf(next));
-  if (drawn) state_ = next;
-  return drawn;
+  const bool allowed = HasArrow(state_, next);
+  TERN_REQUIRES(allowed, "a slot that is ", NameOf(state_), " cannot become ", NameOf(next));
+  if (allowed) state_ = next;
+  return allowed;
 }
 
 void RoundSlot::Open(std::unique_ptr<CellSum> sum) {

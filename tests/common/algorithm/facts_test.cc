@@ -90,7 +90,7 @@ TEST(Facts, DescribeTheRoundsOfEachAlgorithm) {
   EXPECT_THAT(names, UnorderedElementsAreArray(AlgorithmNames()));
 }
 
-// The other facts, with the default keys of the algorithm's section.
+// Describes in words all facts but those of the table of rounds.
 std::string Told(const Facts& facts) {
   std::ostringstream out;
   out << (facts.rounds ? "rounds" : "pushes") << " of "

@@ -81,7 +81,7 @@ void Reference::Update(uint64_t step, const std::vector<std::vector<Ternarized>>
   const double rate = problem_.learning_rate * std::sqrt(1 - done);
   for (size_t tensor = 0; tensor < weights_.size(); ++tensor) {
     for (size_t k = 0; k < weights_[tensor].size(); ++k) {
-      double mean = 0;  // line 7
+      double mean = 0;  // Algorithm 1, line 7
       for (const auto& worker : workers) {
         mean += worker[tensor].scaler * worker[tensor].codes[k] / problem_.workers;
       }

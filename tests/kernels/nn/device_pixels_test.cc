@@ -110,9 +110,9 @@ INSTANTIATE_TEST_SUITE_P(Of, DevicePixels,
                                          DeviceImages{5, 32, 32, 3}, DeviceImages{2, 41, 53, 4},
                                          DeviceImages{1, 67, 64, 1}),
                          [](const auto& test) {
-                           const DeviceImages& of = test.param;
-                           return std::to_string(of.n) + "x" + std::to_string(of.h) + "x" +
-                                  std::to_string(of.w) + "x" + std::to_string(of.c);
+                           const DeviceImages& images = test.param;
+                           return std::to_string(images.n) + "x" + std::to_string(images.h) + "x" +
+                                  std::to_string(images.w) + "x" + std::to_string(images.c);
                          });
 
 }  // namespace

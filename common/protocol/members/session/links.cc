@@ -26,11 +26,11 @@ Links::Links(const std::vector<uint32_t>& data_lanes, std::vector<std::string> s
 
 bool Links::Become(LaneRef lane, State next) {
   State& state = links_[lane.shard][lane.lane].state;
-  const bool drawn = state != State::kDown || next == State::kDown;
-  TERN_REQUIRES(drawn, "link ", lane.shard, ".", lane.lane, ": is ", protocol::NameOf(state),
+  const bool allowed = state != State::kDown || next == State::kDown;
+  TERN_REQUIRES(allowed, "link ", lane.shard, ".", lane.lane, ": is ", protocol::NameOf(state),
                 ", and cannot become ", protocol::NameOf(next));
-  if (drawn) state = next;
-  return drawn;
+  if (allowed) state = next;
+  return allowed;
 }
 
 void Links::Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out) {

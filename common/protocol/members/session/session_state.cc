@@ -43,10 +43,10 @@ SessionState::SessionState(SessionOptions given)
           &exchange) {}
 
 bool SessionState::Become(SessionPhase next) {
-  const bool drawn = HasArrow(phase_, next);
-  TERN_REQUIRES(drawn, "a session that is ", NameOf(phase_), " cannot become ", NameOf(next));
-  if (drawn) phase_ = next;
-  return drawn;
+  const bool allowed = HasArrow(phase_, next);
+  TERN_REQUIRES(allowed, "a session that is ", NameOf(phase_), " cannot become ", NameOf(next));
+  if (allowed) phase_ = next;
+  return allowed;
 }
 
 Message SessionState::MakeHello(LaneRef lane) const {

@@ -165,7 +165,8 @@ std::vector<uint64_t> StepsOf(const Offers& offers) {
 TEST(CommonOf, TakesALanesOwnForCommonOnlyWhereAllLanesDo) {
   Saved first = LaneHad({At(10), At(20)}, 3), second = LaneHad({At(10)}, 3);
   first.shard_checkpoints = {At(14), At(18)};
-  second.shard_checkpoints = {At(12), At(14), At(20)};  // killed before all had 20
+  // The shard died when the second lane did not know yet that all daemons had 20, too.
+  second.shard_checkpoints = {At(12), At(14), At(20)};
   const Saved common = CommonOf({first, second});
   EXPECT_THAT(StepsOf(common.checkpoints), ElementsAre(10u));
   EXPECT_THAT(StepsOf(common.shard_checkpoints), ElementsAre(14u, 20u));

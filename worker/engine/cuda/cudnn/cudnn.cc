@@ -60,7 +60,7 @@ class CudnnPlan : public ConvPlan {
            data.bias == last_data_.bias && data.workspace == last_data_.workspace;
   }
 
-  const SharedHandle handle_;  // plans that run outlive their library
+  const SharedHandle handle_;  // shared: a plan may outlive the ConvLibrary that made it
   const SharedPlan plan_;
   const ConvShape shape_;
   const ConvPass pass_;
