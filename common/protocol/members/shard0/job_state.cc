@@ -9,7 +9,7 @@ namespace {
 
 RoundLane::Options LaneOptions(const ControlOptions& options) {
   RoundLane::Options lane = ControlLaneOptions(options);
-  lane.welcomes = false;  // the coordinator sends Welcome, with more fields
+  lane.welcomes = false;  // the Coordinator sends Welcome itself, with more fields
   return lane;
 }
 
