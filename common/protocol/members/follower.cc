@@ -234,7 +234,7 @@ void Follower::OnStop(Code code, Time now, ControlActions* out) {
 
 void Follower::StopAlone(ControlActions* out) {
   Become(State::kEnded);
-  EmitEnded(Status(stop_code_, "stopped by a signal while server shard 0 was not is_heard"), out);
+  EmitEnded(Status(stop_code_, "stopped by a signal while server shard 0 was not there"), out);
 }
 
 void Follower::SendToWorkers(const Message& message, ControlActions* out) {

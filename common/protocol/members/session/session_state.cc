@@ -85,7 +85,8 @@ Status SessionState::Check() const {
 }
 
 void EmitOutgoing(std::vector<Exchange::Outgoing> outgoing, SessionActions* out) {
-  for (Exchange::Outgoing& one : outgoing) out->push_back(SendOn(one.lane, std::move(one.message)));
+  for (Exchange::Outgoing& next : outgoing)
+    out->push_back(SendOn(next.lane, std::move(next.message)));
 }
 
 }  // namespace tern::protocol
