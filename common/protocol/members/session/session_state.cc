@@ -73,10 +73,10 @@ Message SessionState::MakeHello(LaneRef lane) const {
 }
 
 Status SessionState::Check() const {
-  const bool without = phase_ == SessionPhase::kFetching || phase_ == SessionPhase::kInstalling;
+  const bool needs_state = phase_ == SessionPhase::kFetching || phase_ == SessionPhase::kInstalling;
   TERN_HOLDS(phase_ != SessionPhase::kRunning || has_state(), "session: running, and has no state");
-  TERN_HOLDS(!without || !has_state(), "session: ", NameOf(phase_), ", and has state");
-  TERN_HOLDS(!without || origin.has_value(), "session: ", NameOf(phase_),
+  TERN_HOLDS(!needs_state || !has_state(), "session: ", NameOf(phase_), ", and has state");
+  TERN_HOLDS(!needs_state || origin.has_value(), "session: ", NameOf(phase_),
              ", and shard 0 has said no Welcome");
   if (ended()) return Ok();
   TERN_HOLDS(phase_ != SessionPhase::kJoining || !links.AllUp(),
