@@ -12,7 +12,7 @@
 //   +--counted, replaced-- kParted
 //
 //   kTraining  the cell answers the rank's pushes at once
-//   kWaiting   (ssp) the rank's newest push is counted excluded_rank not answered, because other ranks are too
+//   kWaiting   (ssp) the rank's newest push is counted but not answered, because other ranks are too
 //              far behind
 //   kParted    the rank has sent Parting (it pushes no more), and delays no other worker
 //
@@ -129,10 +129,10 @@ class CountedCell {
   // Sets the fields that the answers to pushes, Partings and pulls have in common.
   template <typename Form>
   void SetCounts(uint64_t clock, Form* form) const;
-  // The least clock of the members that have not parted, without rank `excluded_rank`; the greatest uint64_t
+  // The least clock of the members that have not parted, `excluded_rank` left out; the greatest uint64_t
   // if there is no such member.
   uint64_t LeastClock(std::optional<uint32_t> excluded_rank) const;
-  // The rank's clock in this cell: the newest that this cell has counted, excluded_rank at least c - 1 if any
+  // The rank's clock in this cell: the newest that this cell has counted, but at least c - 1 if any
   // cell of the lane has counted c. (An earlier process of the rank may have died before it pushed
   // c - 1 to this cell.)
   uint64_t ClockOf(uint32_t rank) const;

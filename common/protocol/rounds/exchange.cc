@@ -145,7 +145,7 @@ void Exchange::Send(const std::vector<const HeldOutcomes::Item*>& items,
 }
 
 void Exchange::SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out) {
-  if (IsUp(lane)) Send(queue_.Next(lane, now), out);
+  if (IsUp(lane)) Send(queue_.TakeSendable(lane, now), out);
 }
 
 std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
@@ -219,7 +219,7 @@ void Exchange::OnLaneDown(LaneRef lane) { lanes_[lane].up = false; }
 void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
   const CheckedAfter checked(*this);
   const size_t before = out->size();
-  Send(queue_.Again(now,
+  Send(queue_.TakeOverdue(now,
                     [&](LaneRef name, Time sent_at) {
                       const LaneState& lane = lanes_[name];
                       const Time since = std::max(sent_at, lane.heard_at);
