@@ -146,7 +146,7 @@ Status Trainer::TrainSteps() {
     ShowProgress();
     if (steps_done_ >= last_step_) return Ok();
     const bool moves = algorithm_->pushed() > compared_at_;
-    if (has_rounds_ && moves && figures_.Due(steps_done_)) {
+    if (has_rounds_ && moves && figures_.IsDue(steps_done_)) {
       TERN_RETURN_IF_ERROR(Drain());
       TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, false));
       if (figures_.EvaluationIsDue(steps_done_))
