@@ -146,7 +146,8 @@ Status Coder::Prepare(Ready ready) {
 }
 
 Status Coder::EncodeWithEarlierScalers(Waiting waiting) {
-  SetScalers(setup_.plan.buckets[waiting.ready.values.bucket], waiting.ready.scalers, &waiting.prepared);
+  SetScalers(setup_.plan.buckets[waiting.ready.values.bucket], waiting.ready.scalers,
+             &waiting.prepared);
   const Result<uint64_t> clamped =
       codes_->CountClamped(waiting.ready.values, waiting.prepared, waiting.own);
   if (!clamped.ok()) return clamped.status();
@@ -183,7 +184,8 @@ Status Coder::EncodeWithSharedScalers(const Answer& scaled, Waiting waiting) {
   return EncodeAndPush(std::move(waiting), Digest(scaled.payload.span()));
 }
 
-protocol::Contribution Coder::MakeContribution(const Ready& of, uint64_t digest, Bytes payload) const {
+protocol::Contribution Coder::MakeContribution(const Ready& of, uint64_t digest,
+                                               Bytes payload) const {
   if (setup_.plan.rounds) return protocol::InRound{of.values.round, std::move(payload), digest};
   return protocol::AtClock{of.values.round, std::move(payload), of.wants_weights};
 }

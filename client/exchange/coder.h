@@ -76,8 +76,9 @@ class Coder {
   struct Ready {
     GradientCoder::Values values;
     bool wants_weights = true;
-    std::vector<float> scalers;  // the scalers of an earlier round, if the plan uses them; else empty
-    uint64_t show_as = 0;        // the step with which the observer is shown the push; 0: not shown
+    std::vector<float>
+        scalers;           // the scalers of an earlier round, if the plan uses them; else empty
+    uint64_t show_as = 0;  // the step with which the observer is shown the push; 0: not shown
   };
   // A bucket that is prepared for encoding and waits for its scalers.
   struct Waiting {
@@ -125,7 +126,7 @@ class Coder {
   std::deque<Ready> ready_;        // buckets to prepare, in order
   std::deque<Answer> scaled_;      // answers with shared scalers, in order
   std::optional<UseKept> wanted_;  // a request to run while the coder is idle
-  Thread thread_;  // The last member, because the thread uses all members above.
+  Thread thread_;                  // The last member, because the thread uses all members above.
 };
 
 }  // namespace tern::client

@@ -31,7 +31,8 @@ class ExchangeCounters {
   void AddTo(pb::Counters* counters) const;
 
  private:
-  static constexpr size_t kBins = 33;  // bins of the staleness: one for each of 0 to 31, one for more
+  static constexpr size_t kBins =
+      33;  // bins of the staleness: one for each of 0 to 31, one for more
 
   struct Open {
     Time begin{};
@@ -40,7 +41,7 @@ class ExchangeCounters {
 
   size_t chunks_ = 0;
   std::map<uint64_t, Open> open_;  // by the number of the exchange
-  Time busy_since_{};              // since when at least one exchange is open; unused if none is open
+  Time busy_since_{};  // since when at least one exchange is open; unused if none is open
   TimeCounter &exchange_, &busy_;
   Counter &answers_, &dropped_;
   Histogram& staleness_;

@@ -16,7 +16,8 @@ HostCoder::HostCoder(const setup::Setup& setup, uint32_t rank)
     memories_.push_back(setup.plan.codec_of[t]->NewMemory(setup.plan.tensor_count[t]));
 }
 
-std::span<const float> HostCoder::ValuesToEncode(const float* arena, const protocol::Part& part) const {
+std::span<const float> HostCoder::ValuesToEncode(const float* arena,
+                                                 const protocol::Part& part) const {
   const float* from = memories_[part.tensor] == nullptr ? arena : compensated_.data();
   return {from + setup_.plan.tensor_begin[part.tensor] + part.begin, part.count};
 }

@@ -34,9 +34,10 @@ class HostCoder : public GradientCoder {
                      const codec::Prepared& prepared, std::vector<uint8_t>* codes);
 
   std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor; null: none
-  Floats compensated_;  // the values plus the memories, as long as the model; empty without memories
-  Floats sent_;         // the values to which a segment's codes decode
-  Floats together_;     // the values of all tensors that are prepared together
+  Floats
+      compensated_;  // the values plus the memories, as long as the model; empty without memories
+  Floats sent_;      // the values to which a segment's codes decode
+  Floats together_;  // the values of all tensors that are prepared together
 };
 
 }  // namespace tern::client

@@ -28,10 +28,10 @@ class NetLoop : public client::Port {
  public:
   struct Options {
     uint32_t rank = 0;
-    uint64_t steps = 0;                             // the job's length
-    uint64_t max_state_bytes = 0;                   // the largest State that this worker accepts
-    protocol::Saved saved;                          // the checkpoints on this worker's disk
-    bool keeps_own = false;  // whether it has private state that no other daemon can send it
+    uint64_t steps = 0;            // the job's length
+    uint64_t max_state_bytes = 0;  // the largest State that this worker accepts
+    protocol::Saved saved;         // the checkpoints on this worker's disk
+    bool keeps_own = false;        // whether it has private state that no other daemon can send it
     // Receives the answers with scalers (Coder::Scaled). Called on the net thread.
     std::function<void(client::Answer)> on_scaled;
   };

@@ -107,7 +107,8 @@ bool Sums::Has(uint64_t round, uint32_t bucket) const {
   if (found == rounds_.end()) return false;
   const auto parts = found->second.buckets.find(bucket);
   const protocol::Bucket& planned = setup_.plan.buckets[bucket];
-  return parts != found->second.buckets.end() && parts->second.num_arrived == planned.chunks.size() &&
+  return parts != found->second.buckets.end() &&
+         parts->second.num_arrived == planned.chunks.size() &&
          (planned.shared.empty() || parts->second.scaled || !setup_.plan.shares_before(round));
 }
 

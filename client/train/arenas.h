@@ -33,8 +33,9 @@ struct LocalValues {
   LocalValues(const pb::Job& job, size_t elements);
 
   std::unique_ptr<update::LocalUpdater> updater;
-  std::vector<float> before;   // W(s-2), the weights after round s-2, in step s; empty if not needed
-  std::vector<float> kept[2];  // copies of the gradients of the two open rounds; round r has kept[r % 2]
+  std::vector<float> before;  // W(s-2), the weights after round s-2, in step s; empty if not needed
+  std::vector<float>
+      kept[2];  // copies of the gradients of the two open rounds; round r has kept[r % 2]
 };
 
 class Arenas {

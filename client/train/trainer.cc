@@ -14,6 +14,7 @@
 namespace tern::client {
 namespace {
 
+// Calls Compute::End when it goes out of scope.
 struct EndOfSteps {
   Compute& compute;
   ~EndOfSteps() { compute.End(); }
@@ -232,7 +233,7 @@ Status Trainer::WaitUntil(const std::function<bool()>& done) {
 Status Trainer::RestartFrom(RestartEvent event) {
   restart_ = std::move(event);
   ready_.reset();
-  return Status(Code::kPeerLost, "this worker restarts");  // Run does not report it
+  return Status(Code::kPeerLost, "this worker restarts");  // Run does not report this error.
 }
 
 Status Trainer::HandleArrivedEvents() {

@@ -162,7 +162,8 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
 
 void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out) {
   const auto found = peers_.find(beat.rank());
-  if (found == peers_.end() || found->second != from) {  // The rank's hello came on another connection.
+  if (found == peers_.end() ||
+      found->second != from) {  // The rank's hello came on another connection.
     return EmitSend(
         from, MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry),
         out);
@@ -184,7 +185,8 @@ void Follower::OnTimer(Time now, ControlActions* out) {
   if (!following() && now - hello_at_ >= options_.timings.hello_retry) Greet(now, out);
   const Time silent = now - heard_at_;
   const bool never_heard = shard0_incarnation_ == 0;
-  if (silent > (never_heard ? options_.timings.start_timeout : options_.timings.server_return_timeout)) {
+  if (silent >
+      (never_heard ? options_.timings.start_timeout : options_.timings.server_return_timeout)) {
     Become(State::kEnded);
     return EmitEnded(
         Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silent)), out);

@@ -172,7 +172,8 @@ void CutChunks(uint64_t limit, ExchangePlan* plan) {
     Bucket& bucket = plan->buckets[b];
     const uint64_t pieces = std::max<uint64_t>(1, (bucket.count + limit - 1) / limit);
     const uint64_t size = (bucket.count + pieces - 1) / pieces;
-    for (uint64_t begin = bucket.begin, end = bucket.begin + bucket.count; begin < end; ++chunks_assigned) {
+    for (uint64_t begin = bucket.begin, end = bucket.begin + bucket.count; begin < end;
+         ++chunks_assigned) {
       uint64_t to = CutBefore(*plan, bucket, std::min(begin + size, end));
       // A group of elements that are coded together may be larger than `limit`.
       if (to <= begin) to = std::min(end, EndOfGroup(*plan, bucket, begin));
@@ -185,7 +186,8 @@ void CutChunks(uint64_t limit, ExchangePlan* plan) {
         chunk.max_sum_bytes += chunk.scalers * sizeof(float);
       }
       chunk.shard = static_cast<uint32_t>(chunks_assigned % shards);
-      chunk.lane = 1 + static_cast<uint32_t>(chunks_assigned / shards % plan->data_lanes[chunk.shard]);
+      chunk.lane =
+          1 + static_cast<uint32_t>(chunks_assigned / shards % plan->data_lanes[chunk.shard]);
       bucket.chunks.push_back(std::move(chunk));
       begin = to;
     }
@@ -252,8 +254,9 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   if (facts.parts != 0) {
     TERN_RETURN_IF_ERROR(CutRanges(facts.parts, facts.parts_key, &plan));
   } else {
-    const bool needs_one_bucket = std::any_of(plan.codec_of.begin(), plan.codec_of.end(),
-                                      [](const auto& codec) { return codec->prepares_model(); });
+    const bool needs_one_bucket =
+        std::any_of(plan.codec_of.begin(), plan.codec_of.end(),
+                    [](const auto& codec) { return codec->prepares_model(); });
     const uint64_t kib = job.exchange().bucket_kib();
     CutBuckets(needs_one_bucket ? plan.parameters() : kib * 256, &plan);  // 256 fp32 elements a KiB
   }

@@ -131,7 +131,8 @@ void CountedCell::RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out
                         other ? pb::Refuse::leave : pb::Refuse::ignore));
 }
 
-bool CountedCell::CountAndApply(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out) {
+bool CountedCell::CountAndApply(Peer from, const pb::Contribution& c, const Bytes& payload,
+                                Sends* out) {
   const uint32_t rank = c.rank();
   const uint64_t version = spec_.weights->version();
   // A version greater than this cell's comes from a previous server process.

@@ -195,11 +195,14 @@ void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
   const bool is_new_server = state.server_incarnation != server_incarnation;
   state.up = true;
   state.server_incarnation = server_incarnation;
-  if (is_new_server) std::erase_if(versions_, [&](const auto& one) { return one.second.lane == lane; });
+  if (is_new_server)
+    std::erase_if(versions_, [&](const auto& one) { return one.second.lane == lane; });
   // The server assumes that a new incarnation of this worker still pushes. If the worker has sent
   // Parting (it pushes no more), the server must be told that again.
-  const bool is_new_incarnation = std::exchange(state.greeted_as, options_.incarnation) != options_.incarnation;
-  if (is_new_server || is_new_incarnation) Send(held_.Offer(lane, /*clocks_alone=*/!is_new_server, now), out);
+  const bool is_new_incarnation =
+      std::exchange(state.greeted_as, options_.incarnation) != options_.incarnation;
+  if (is_new_server || is_new_incarnation)
+    Send(held_.Offer(lane, /*clocks_alone=*/!is_new_server, now), out);
   OnRoomAgain(lane, now, out);
 }
 
@@ -220,16 +223,16 @@ void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
   const CheckedAfter checked(*this);
   const size_t before = out->size();
   Send(queue_.TakeOverdue(now,
-                    [&](LaneRef name, Time sent_at) {
-                      const LaneState& lane = lanes_[name];
-                      const Time since = std::max(sent_at, lane.heard_at);
-                      return lane.up && now - since >= options_.resend_after;
-                    }),
+                          [&](LaneRef name, Time sent_at) {
+                            const LaneState& lane = lanes_[name];
+                            const Time since = std::max(sent_at, lane.heard_at);
+                            return lane.up && now - since >= options_.resend_after;
+                          }),
        out);
   Send(held_.OfferAgain(now,
-                   [&](LaneRef lane, Time offered_at) {
-                     return IsUp(lane) && now - offered_at >= options_.resend_after;
-                   }),
+                        [&](LaneRef lane, Time offered_at) {
+                          return IsUp(lane) && now - offered_at >= options_.resend_after;
+                        }),
        out);
   resent_ += out->size() - before;
 }

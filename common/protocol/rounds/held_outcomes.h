@@ -54,7 +54,7 @@ class HeldOutcomes {
   std::vector<const Item*> Offer(LaneRef lane, bool clocks_alone, Time now);
   // Returns the offered outcomes for which `due` returns true, to offer them again.
   std::vector<const Item*> OfferAgain(Time now,
-                                 const std::function<bool(LaneRef, Time offered_at)>& due);
+                                      const std::function<bool(LaneRef, Time offered_at)>& due);
 
   uint64_t floor() const { return floor_; }
   size_t size() const { return held_.size(); }

@@ -16,21 +16,21 @@ struct Safeguards {
   bool count_once = true;          // a repeated contribution is not counted again
   bool fence_incarnations = true;  // messages of an older incarnation of a rank are refused
   bool keep_until_applied = true;  // an outcome is kept until all members have applied it
-  bool keep_bound = true;          // ssp (stale synchronous parallel) delays answers to fast workers
-  bool heed_epochs = true;         // a contribution of a newer membership waits for that membership
+  bool keep_bound = true;   // ssp (stale synchronous parallel) delays answers to fast workers
+  bool heed_epochs = true;  // a contribution of a newer membership waits for that membership
   bool operator==(const Safeguards&) const = default;
 };
 
 class Lane {
  public:
   struct Counters {
-    uint64_t counted = 0;             // contributions that were added or applied
-    uint64_t repeated = 0;            // contributions that had been counted before
+    uint64_t counted = 0;   // contributions that were added or applied
+    uint64_t repeated = 0;  // contributions that had been counted before
     uint64_t stale = 0;     // refused contributions to rounds or clocks that are over
-    uint64_t early = 0;     // contributions refused for now: too far ahead, or of a newer membership
-    uint64_t fenced = 0;    // refused contributions, not from the rank's current incarnation
-    uint64_t bad = 0;       // refused messages that are invalid
-    uint64_t closed = 0;    // slots that closed
+    uint64_t early = 0;   // contributions refused for now: too far ahead, or of a newer membership
+    uint64_t fenced = 0;  // refused contributions, not from the rank's current incarnation
+    uint64_t bad = 0;     // refused messages that are invalid
+    uint64_t closed = 0;  // slots that closed
     uint64_t restored = 0;  // outcomes that workers handed back to this server after its restart
     uint64_t late = 0;      // contributions to rounds that had closed without them
     uint64_t skipped = 0;   // messages with which a worker declines to contribute

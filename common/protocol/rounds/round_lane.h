@@ -2,10 +2,10 @@
 // the workers what arrives at the socket: on the control lane scalers (the codecs' scale factors) and
 // figures (the workers' metrics), on a data lane pushes. One thread calls it.
 //
-// A cell is one reduction over the workers; a slot is one cell in one round; round_slot.h has the diagram of its states. The first
-// contribution opens a slot, and enough contributions close it. Repeated contributions are ignored.
-// An invalid contribution is refused, and its slot starts again, empty; workers repeat what is not
-// answered.
+// A cell is one reduction over the workers; a slot is one cell in one round; round_slot.h has the
+// diagram of its states. The first contribution opens a slot, and enough contributions close it.
+// Repeated contributions are ignored. An invalid contribution is refused, and its slot starts
+// again, empty; workers repeat what is not answered.
 //
 // Enough are the contributions of all members; with `quorum`, the first `quorum` contributions; if lost
 // members are removed (`shrink`), the contributions of all members that are not fetching State (all that
@@ -17,10 +17,10 @@
 // may keep an outcome of a round, a restarted lane closes that round only when all members have
 // contributed. A member that keeps the outcome does not contribute; it hands the outcome back.
 //
-// The floor is the newest round that all members have applied. It does not move while a new member has
-// not reported what it has applied, because that member's State may be as old as the floor. A lane opens when every member has said hello on it. So a restarted server
-// knows its floor before it accepts contributions; the floor is 0 if a member has not reported what
-// it has applied.
+// The floor is the newest round that all members have applied. It does not move while a new member
+// has not reported what it has applied, because that member's State may be as old as the floor. A
+// lane opens when every member has said hello on it. So a restarted server knows its floor before
+// it accepts contributions; the floor is 0 if a member has not reported what it has applied.
 #pragma once
 
 #include <cstdint>

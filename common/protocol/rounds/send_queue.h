@@ -70,7 +70,8 @@ class SendQueue {
   // The pointers are valid until the next call of a member function.
   std::vector<const Item*> TakeSendable(LaneRef lane, Time now);
   // Returns the sent contributions for which `due` returns true, to send them again.
-  std::vector<const Item*> TakeOverdue(Time now, const std::function<bool(LaneRef, Time sent_at)>& due);
+  std::vector<const Item*> TakeOverdue(Time now,
+                                       const std::function<bool(LaneRef, Time sent_at)>& due);
   // Marks everything that was sent on the lane as waiting.
   void Unsend(LaneRef lane);
 

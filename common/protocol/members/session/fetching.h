@@ -3,10 +3,10 @@
 //
 // A new worker says hello on every lane (server socket) before it asks for State. A lane's floor is
 // the newest round that all members have applied; the lane drops the outcomes of rounds up to the
-// floor. After the hello, no lane's floor can pass the round of the State that the worker will get, so
-// no lane drops an outcome that the worker still needs. After GoBack, and at the start of a job that continues, a worker gets its state from the
-// servers or from its own checkpoint (recovery.h): its owner pulls or loads it, and then calls
-// OnInstalled.
+// floor. After the hello, no lane's floor can pass the round of the State that the worker will get,
+// so no lane drops an outcome that the worker still needs. After GoBack, and at the start of a job
+// that continues, a worker gets its state from the servers or from its own checkpoint (recovery.h):
+// its owner pulls or loads it, and then calls OnInstalled.
 #pragma once
 
 #include <cstdint>

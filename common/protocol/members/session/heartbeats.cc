@@ -27,13 +27,14 @@ void Heartbeats::Send(Time now, SessionActions* out) {
   // then ends the job at once, because it cannot end it in order.
   const bool must_stop = !state_.stop.ok();
   const bool even_if_down = must_stop && (state_.phase() == SessionPhase::kJoining ||
-                              now - state_.stop_at > state_.options.timings.dead_after);
+                                          now - state_.stop_at > state_.options.timings.dead_after);
   for (uint32_t s = state_.links.shards(); s-- > 0;) {
     if (s == 0) {  // only shard 0 uses counters and stop requests
       *beat->mutable_counters() = counters_;
       if (must_stop) beat->set_stop(static_cast<uint32_t>(ExitCode(state_.stop)));
     }
-    if (state_.links.IsUp({s, 0}) || (s == 0 && even_if_down)) out->push_back(SendOn({s, 0}, message));
+    if (state_.links.IsUp({s, 0}) || (s == 0 && even_if_down))
+      out->push_back(SendOn({s, 0}, message));
   }
 }
 

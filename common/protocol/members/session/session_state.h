@@ -67,7 +67,7 @@ struct SessionState {
   // From where a worker without state gets the state, as shard 0's Welcome says. If neither member is
   // set, it gets the state from another worker.
   struct Origin {
-    std::optional<uint64_t> begin;         // It pulls the parameters after this round from the servers.
+    std::optional<uint64_t> begin;  // It pulls the parameters after this round from the servers.
     std::optional<pb::Checkpoint> resume;  // It loads this checkpoint from its own disk.
   };
 
@@ -96,15 +96,15 @@ struct SessionState {
   Exchange exchange;
   Links links;
   std::optional<Origin> origin;  // set once shard 0 has welcomed this incarnation
-  Has has = Has::kNothing;  // whether this worker holds the state of the job
-  uint64_t epoch = 0;  // the newest epoch in which shard 0 admitted this worker; 0: none
-  uint64_t run = 0;    // the job's run; 0: not known
+  Has has = Has::kNothing;       // whether this worker holds the state of the job
+  uint64_t epoch = 0;            // the newest epoch in which shard 0 admitted this worker; 0: none
+  uint64_t run = 0;              // the job's run; 0: not known
   Time joining_since{};
   uint64_t stop_after = 0;     // the job's last round; 0: not decided, or not known yet
   std::vector<uint32_t> gone;  // ranks without which the job continues, from shard 0's heartbeats
   Status stop;                 // names the stop signal that this process received; ok: none
   Time stop_at{};              // when that signal came
-  Status leave_status;  // the status given to Finish()
+  Status leave_status;         // the status given to Finish()
 
  private:
   friend class SessionPeer;  // for tests

@@ -66,7 +66,8 @@ Message StateTaker::Want(uint32_t rank, uint64_t incarnation) const {
 }
 
 StateTaker::Progress StateTaker::OnPiece(const pb::StatePiece& piece, const Bytes& payload) {
-  if (piece.transfer() != transfer_) {  // Another snapshot starts at piece 0, as does the first one.
+  if (piece.transfer() !=
+      transfer_) {  // Another snapshot starts at piece 0, as does the first one.
     *this = StateTaker(max_bytes_);
     transfer_ = piece.transfer();
     num_pieces_ = piece.pieces();
@@ -74,7 +75,8 @@ StateTaker::Progress StateTaker::OnPiece(const pb::StatePiece& piece, const Byte
     stop_after_ = piece.stop_after();
     if (piece.piece() != 0) return Progress::kNext;
   }
-  if (piece.piece() != next_piece_ || next_piece_ >= num_pieces_) return Progress::kIgnored;  // The piece is repeated.
+  if (piece.piece() != next_piece_ || next_piece_ >= num_pieces_)
+    return Progress::kIgnored;  // The piece is repeated.
   if (payload.size() > max_bytes_ - state_.size()) return Progress::kTooLarge;
   state_.append(payload.view());
   return ++next_piece_ < num_pieces_ ? Progress::kNext : Progress::kComplete;

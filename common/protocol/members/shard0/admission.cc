@@ -32,8 +32,8 @@ void Admission::OnHello(Peer from, const pb::Hello& received, Time now, ControlA
 void Admission::OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
   const auto found = job_.roster.shards.find(hello.rank());
   if (found == job_.roster.shards.end()) {
-    return EmitSend(from, FinalRefusal(Code::kMismatch, Cat("there is no server shard ", hello.rank())),
-                    out);
+    return EmitSend(
+        from, FinalRefusal(Code::kMismatch, Cat("there is no server shard ", hello.rank())), out);
   }
   if (!MayTakeShardPlace(&found->second, from, hello, now, out)) return;
   const uint64_t previous = found->second.incarnation;
@@ -55,7 +55,7 @@ bool Admission::MayTakeShardPlace(Roster::Shard* place, Peer from, const pb::Hel
                                   ControlActions* out) const {
   const Timings& timings = job_.options.timings;
   const bool is_free = place->incarnation == 0 || place->incarnation == hello.incarnation() ||
-                    now - place->heard_at > 2 * timings.heartbeat;
+                       now - place->heard_at > 2 * timings.heartbeat;
   if (is_free) return true;
   if (place->rival != hello.incarnation()) {
     place->rival = hello.incarnation();
@@ -118,7 +118,7 @@ bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& 
   if (lost && !hello.fresh() && hello.epoch() < worker->first_epoch) {
     EmitSend(from,
              FinalRefusal(Code::kPeerLost, Cat("another process had rank ", hello.rank(),
-                                        " while this worker was away; start it again")),
+                                               " while this worker was away; start it again")),
              out);
     return false;
   }
@@ -144,7 +144,7 @@ void Admission::Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello
   }
   EmitSend(from,
            FinalRefusal(Code::kNotAllowed, Cat("rank ", hello.rank(), " is taken by ",
-                                        job_.roster.Name(hello.rank()), ", which is alive")),
+                                               job_.roster.Name(hello.rank()), ", which is alive")),
            out);
   EmitLog(Cat("refused a second process of rank ", hello.rank(), " on ", hello.host()), out);
 }
@@ -160,7 +160,8 @@ void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello,
   if (without_state && job_.CanGoBack()) {
     going_back_.OnStateLost(restart_sentence, Code::kPeerLost, now, out);
   } else if (job_.running() && going_back_.RequiresAllToGoBack(hello)) {
-    going_back_.GoBack(restart_sentence + ", and what it had of its own is on its disk alone", now, out);
+    going_back_.GoBack(restart_sentence + ", and what it had of its own is on its disk alone", now,
+                       out);
   }
   AssignRank(worker, from, hello, now);
   EmitLog(job_.roster.Name(hello.rank()) + (has_returned ? " has come back" : " is here"), out);

@@ -63,14 +63,15 @@ void Farewell::OnTimer(Time now, ControlActions* out) {
   if (is_due) sent_at_ = now;
   for (Recipient& recipient : recipients_) {
     recipient.expected &= now < until_;
-    if (is_due && recipient.expected && recipient.peer != 0) EmitSend(recipient.peer, message_, out);
+    if (is_due && recipient.expected && recipient.peer != 0)
+      EmitSend(recipient.peer, message_, out);
   }
   EndIfAnswered(out);
 }
 
 void Farewell::EndIfAnswered(ControlActions* out) {
   const bool must_wait = std::any_of(recipients_.begin(), recipients_.end(),
-                                [](const Recipient& recipient) { return recipient.expected; });
+                                     [](const Recipient& recipient) { return recipient.expected; });
   if (is_over_ || must_wait) return;
   is_over_ = true;
   EmitEnded(status_, out);

@@ -270,7 +270,8 @@ void Gathering::AdmitGathered(Time now) {
     if (worker.hello.run() != 0) roster.run = worker.hello.run();
   }
   const bool goes_back = job_.going_back() || job_.begin.from.has_value();
-  if (!anyone_has_state && !goes_back) roster.run = job_.options.incarnation;  // a random number, so it is unique
+  if (!anyone_has_state && !goes_back)
+    roster.run = job_.options.incarnation;  // a random number, so it is unique
   job_.Become(JobPhase::kRunning);
   ++roster.epoch;
   for (Roster::Worker& worker : roster.workers) {

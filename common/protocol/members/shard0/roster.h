@@ -40,8 +40,9 @@ struct Roster {
     // workers do when the job goes back.
     bool begins = false;
     uint64_t incarnation = 0;
-    uint64_t epoch = 0;        // the membership epoch in which this incarnation was admitted
-    uint64_t first_epoch = 0;  // the epoch in which any incarnation of its process was first admitted
+    uint64_t epoch = 0;  // the membership epoch in which this incarnation was admitted
+    uint64_t first_epoch =
+        0;  // the epoch in which any incarnation of its process was first admitted
     Peer peer = 0;
     pb::Hello hello;
     Time heard_at{};  // when its newest message came
@@ -52,7 +53,7 @@ struct Roster {
     uint64_t applied = 0;     // the newest round that it has applied
     uint64_t steps_done = 0;  // from its Bye
     bool waiting = true;      // whether its compute thread waits for other daemons
-    uint64_t rival = 0;  // another incarnation that asks for this rank; 0: none
+    uint64_t rival = 0;       // another incarnation that asks for this rank; 0: none
     Time rival_since{};
     pb::Counters counters;
     uint64_t late_told = 0;         // the value of counters.late when it was last logged
@@ -83,8 +84,8 @@ struct Roster {
   // Whether the rank has this incarnation, but its hello was admitted on another connection than
   // `from`: the hello on this connection has not arrived yet, or an older hello arrived after it.
   bool IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const;
-  Worker* ByPeer(Peer peer);  // the worker of this connection, or null
-  size_t Live() const;        // how many workers are live
+  Worker* ByPeer(Peer peer);              // the worker of this connection, or null
+  size_t Live() const;                    // how many workers are live
   std::string LiveText() const;           // how many workers are live, for example "3 of 4 workers"
   std::string Name(uint32_t rank) const;  // for example "worker 1 (node3, pid 4711)"
   // Whether a worker other than `except` holds the state of the running job or may return with it.

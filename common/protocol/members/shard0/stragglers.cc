@@ -33,7 +33,8 @@ std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters) 
       (counters.compute_s() - first.compute_s) / static_cast<double>(steps - first.steps);
   const double others_s = MedianOfOthers(rank);
   if (others_s <= 0) return "";
-  const std::string times = MillisecondsText(worker.step_s) + " a step, the others " + MillisecondsText(others_s);
+  const std::string times =
+      MillisecondsText(worker.step_s) + " a step, the others " + MillisecondsText(others_s);
   if (worker.logged_step_s != 0 && worker.step_s < kNotSlowFactor * others_s) {
     worker.logged_step_s = 0;
     return " is not slow any more: " + times;

@@ -32,7 +32,7 @@ class Stragglers {
   struct Worker {
     std::deque<Sample> samples;  // oldest first; they span the last five or more steps
     double step_s = 0;           // mean seconds of a step; 0: not known yet
-    double logged_step_s = 0;    // step_s when the worker was last logged as slow; 0: it is not slow
+    double logged_step_s = 0;  // step_s when the worker was last logged as slow; 0: it is not slow
   };
   double MedianOfOthers(uint32_t rank) const;
 
