@@ -76,8 +76,8 @@ class Coder {
   struct Ready {
     GradientCoder::Values values;
     bool wants_weights = true;
-    std::vector<float>
-        scalers;           // the scalers of an earlier round, if the plan uses them; else empty
+    // The scalers of an earlier round, if the plan uses them; else empty.
+    std::vector<float> scalers;
     uint64_t show_as = 0;  // the step with which the observer is shown the push; 0: not shown
   };
   // A bucket that is prepared for encoding and waits for its scalers.

@@ -31,8 +31,8 @@ class ExchangeCounters {
   void AddTo(pb::Counters* counters) const;
 
  private:
-  static constexpr size_t kBins =
-      33;  // bins of the staleness: one for each of 0 to 31, one for more
+  // The number of bins of the staleness histogram: one for each value from 0 to 31, one for all above.
+  static constexpr size_t kBins = 33;
 
   struct Open {
     Time begin{};

@@ -34,8 +34,8 @@ class HostCoder : public GradientCoder {
                      const codec::Prepared& prepared, std::vector<uint8_t>* codes);
 
   std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor; null: none
-  Floats
-      compensated_;  // the values plus the memories, as long as the model; empty without memories
+  // The values plus the memories, as long as the model; empty without memories.
+  Floats compensated_;
   Floats sent_;      // the values to which a segment's codes decode
   Floats together_;  // the values of all tensors that are prepared together
 };

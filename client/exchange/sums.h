@@ -44,8 +44,8 @@ class Sums {
   Status Decode(uint64_t round, const Use& use) const;
   // A chunk's sum, not yet decoded.
   struct Opened {
-    std::span<const uint8_t>
-        sums;                    // the sums of the chunk's segments (codec.h), one after the other
+    // The sums of the chunk's segments (codec.h), one after the other.
+    std::span<const uint8_t> sums;
     std::vector<float> scalers;  // by segment; 0 if the scaler is not shared
     int contributors = 0;
   };

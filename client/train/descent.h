@@ -24,8 +24,8 @@ class Descent {
   const setup::Setup& setup_;
   Replica& replica_;
   const update::Schedule& schedule_;
-  std::vector<float>
-      decay_;  // by tensor: the weight decay that U applies; 0 if the gradient has it
+  // By tensor: the weight decay that U applies; 0 if the gradient has it.
+  std::vector<float> decay_;
 };
 
 }  // namespace tern::client

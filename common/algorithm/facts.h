@@ -23,8 +23,8 @@ struct Facts {
   uint32_t window = 1;        // how many rounds a worker may have open
   uint64_t period = 1;        // steps from one exchange of a worker to the next
   bool in_next_step = false;  // the exchange takes place in the step after its period
-  bool cut_short =
-      false;  // the job may end in the middle of a period, and closes that period's round
+  // Whether the job may end in the middle of a period, whose round then closes early.
+  bool cut_short = false;
   uint32_t rounds_a_step = 1;  // rounds per step; if above 1, period is 1
   uint32_t ahead = 0;          // round r's step waits for the answers of round r - ahead only
   uint32_t backup = 0;         // a round closes without this many (backup) workers
@@ -66,8 +66,8 @@ struct Facts {
   // parameters are not the weights W of any round, so no worker may join meanwhile and ask for W, as it
   // may if on_worker_loss is wait or shrink.
   bool by_bucket = false;
-  bool applied_in_forward =
-      false;                     // by_bucket is true, and the next step's forward pass applies them
+  // Whether by_bucket is true and the next step's forward pass applies the answers.
+  bool applied_in_forward = false;
   bool stays_on_device = false;  // weights that workers hold, and gradients, may stay on their GPUs
 
   // Whether the workers, not the servers, form the term that the algorithm adds to a gradient. The

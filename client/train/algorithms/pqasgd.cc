@@ -53,8 +53,8 @@ class Pqasgd : public LocalSteps {
   }
 
   const pb::OptimizerState::AtSync at_sync_;
-  std::vector<float>
-      change_;  // G_i, the change of this worker's weights since the last synchronization
+  // G_i, the change of this worker's weights since the last synchronization.
+  std::vector<float> change_;
 };
 
 }  // namespace

@@ -6,8 +6,8 @@
 namespace tern::protocol {
 
 struct Timings {
-  Time
-      heartbeat{};  // between two heartbeats of a worker, and between two pulses (a shard's heartbeats)
+  // Between two heartbeats of a worker, and between two pulses (a shard's heartbeats).
+  Time heartbeat{};
   Time suspect_after{};          // a peer that is silent for longer is suspect
   Time dead_after{};             // a worker that is silent for longer is lost
   Time start_timeout{};          // how long shard 0 waits for all daemons to say hello

@@ -110,8 +110,8 @@ struct ExchangePlan {
     return tensor_begin.empty() ? 0 : tensor_begin.back() + tensor_count.back();
   }
 
-  std::vector<std::shared_ptr<const codec::Codec>>
-      codecs;  // owns the codecs in codec_of, pull_codec
+  // Owns the codecs to which codec_of and pull_codec point.
+  std::vector<std::shared_ptr<const codec::Codec>> codecs;
 
   // kBadJob for an unknown codec or an impossible combination.
   // `slots`: the number of optimizer state arrays that travel with the parameters; each has one

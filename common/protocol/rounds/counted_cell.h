@@ -62,8 +62,8 @@ struct ClockLaneState {
   bool stop_requested = false;
   // How many pushes of all ranks each cell gets in this job; 0: the job's length is not known yet.
   uint64_t target = 0;
-  std::vector<uint64_t>
-      dropped;  // by rank: how many pushes were dropped because they were too stale
+  // By rank: how many pushes were dropped because they were too stale.
+  std::vector<uint64_t> dropped;
   // The maximum over ranks and cells of the pushes that a previous server process had answered and
   // that are lost, because this process restored older weights.
   uint64_t lost_clocks = 0;

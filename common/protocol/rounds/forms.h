@@ -20,8 +20,8 @@ namespace tern::protocol {
 struct InRound {
   uint64_t round = 0;
   Bytes payload;
-  uint64_t digest =
-      0;  // hash of the shared scale factors that coded the payload; 0: none were used
+  // Hash of the shared scale factors that coded the payload; 0: none were used.
+  uint64_t digest = 0;
 };
 struct Skip {  // This worker does not contribute to the round.
   uint64_t round = 0;

@@ -31,8 +31,8 @@ class Links {
     Time hello_at{};      // when the newest hello was sent
   };
   struct Shard {
-    uint64_t incarnation =
-        0;  // of the server process that sent the newest Welcome; 0: no Welcome yet
+    // The incarnation of the server process that sent the newest Welcome; 0: no Welcome yet.
+    uint64_t incarnation = 0;
     std::vector<uint32_t> data_ports;
     Time heard_at{};  // when the newest message came on the control link
   };

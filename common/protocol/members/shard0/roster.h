@@ -41,8 +41,8 @@ struct Roster {
     bool begins = false;
     uint64_t incarnation = 0;
     uint64_t epoch = 0;  // the membership epoch in which this incarnation was admitted
-    uint64_t first_epoch =
-        0;  // the epoch in which any incarnation of its process was first admitted
+    // The membership epoch in which its process was first admitted, as any incarnation.
+    uint64_t first_epoch = 0;
     Peer peer = 0;
     pb::Hello hello;
     Time heard_at{};  // when its newest message came
