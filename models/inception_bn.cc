@@ -34,7 +34,8 @@ void AddModule(const InceptionModule& m, NetBuilder* net) {
     net->From(input);
   }
   ConvNormRelu(prefix + "3x3_reduce", {.outputs = m.reduce_3x3, .kernel = 1}, net);
-  ConvNormRelu(prefix + "3x3", {.outputs = m.conv_3x3, .kernel = 3, .stride = stride, .pad = 1}, net);
+  ConvNormRelu(prefix + "3x3", {.outputs = m.conv_3x3, .kernel = 3, .stride = stride, .pad = 1},
+               net);
   branches.push_back(net->last());
   net->From(input);
   ConvNormRelu(prefix + "double_3x3_reduce", {.outputs = m.reduce_double_3x3, .kernel = 1}, net);

@@ -60,7 +60,8 @@ Status CheckArguments(const pb::Model& model, const Builder& builder) {
       {"dropout", model.has_dropout(), kDropout},
       {"width_multiplier", model.width_multiplier() != 1, kWidth}};
   for (const auto& argument_given : arguments) {
-    if (!argument_given.given || (builder.optional_arguments & argument_given.argument) != 0) continue;
+    if (!argument_given.given || (builder.optional_arguments & argument_given.argument) != 0)
+      continue;
     return Bad(std::string("model.") + argument_given.name + ": " + builder.name +
                " does not take this argument; leave it out");
   }

@@ -65,7 +65,8 @@ class NetBuilder {
   pb::NetDef net_;
   pb::Init conv_weight_ = Xavier(), conv_bias_ = Constant(0);
   pb::Init dense_weight_ = Xavier(), dense_bias_ = Constant(0);
-  std::vector<std::string> next_inputs_;  // inputs of the next layer; empty: the output of the previous layer
+  std::vector<std::string>
+      next_inputs_;  // inputs of the next layer; empty: the output of the previous layer
   std::string last_output_ = "data";
 };
 

@@ -164,8 +164,9 @@ Status CentralLane::GoBack(const std::optional<pb::Checkpoint>& to) {
 bool CentralLane::HasChanged() const {
   return std::any_of(rounds_.begin(), rounds_.end(),
                      [](const auto& cell) { return cell->round() != 0; }) ||
-         std::any_of(clocks_.begin(), clocks_.end(),
-                     [this](const auto& entry) { return clock_lane_->clocks(entry.first).total != 0; });
+         std::any_of(clocks_.begin(), clocks_.end(), [this](const auto& entry) {
+           return clock_lane_->clocks(entry.first).total != 0;
+         });
 }
 
 Status CentralLane::ResetToInitial() {

@@ -112,8 +112,10 @@ void LaneCheckpoints::OnClosed(const protocol::Cell& cell, uint64_t round) {
 }
 
 void LaneCheckpoints::WriteIfDue(uint64_t step) {
-  if (ContainsMultiple(every_steps_, newest_step_, step)) return WriteAll(step - step % every_steps_, Kind::kOfAll);
-  if (ContainsMultiple(shard_every_steps_, newest_step_, step)) WriteAll(step - step % shard_every_steps_, Kind::kShard);
+  if (ContainsMultiple(every_steps_, newest_step_, step))
+    return WriteAll(step - step % every_steps_, Kind::kOfAll);
+  if (ContainsMultiple(shard_every_steps_, newest_step_, step))
+    WriteAll(step - step % shard_every_steps_, Kind::kShard);
 }
 
 void LaneCheckpoints::FinishAt(uint64_t step) {
@@ -176,7 +178,8 @@ std::optional<uint64_t> LaneCheckpoints::LoadNewest() {
 }
 
 void LaneCheckpoints::Finish() {
-  if (every_steps_ == 0 || run_ == 0 || closed_round_.size() < cells_.size() || cells_.empty()) return;
+  if (every_steps_ == 0 || run_ == 0 || closed_round_.size() < cells_.size() || cells_.empty())
+    return;
   const uint64_t round = closed_round_.begin()->second;
   Snapshot snapshot;
   for (const auto& [cell, newest] : closed_round_) {

@@ -114,8 +114,8 @@ class LaneCheckpoints {
   uint64_t run_ = 0;
   std::map<protocol::Cell, State> cells_;
   std::map<protocol::Cell, uint64_t> closed_round_;  // by cell: the newest round that it has closed
-  std::map<uint64_t, Snapshot> incomplete_;  // by round: some cells have not closed it
-  uint64_t newest_step_ = 0;                        // without rounds: the step of the newest checkpoint
+  std::map<uint64_t, Snapshot> incomplete_;          // by round: some cells have not closed it
+  uint64_t newest_step_ = 0;  // without rounds: the step of the newest checkpoint
   mutable Mutex mutex_;
   protocol::Saved saved_ TERN_GUARDED_BY(mutex_);
   Status failure_ TERN_GUARDED_BY(mutex_);

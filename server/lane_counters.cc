@@ -7,7 +7,7 @@ namespace tern::server {
 namespace {
 
 Counter& GetLaneCounter(Registry& registry, const std::string& name, const std::string& help,
-               uint32_t lane) {
+                        uint32_t lane) {
   return registry.GetCounter(name, help, {{"lane", std::to_string(lane)}});
 }
 
@@ -25,21 +25,23 @@ void RaiseTo(Counter& counter, uint64_t target) { counter.Add(target - counter.v
 LaneCounters::LaneCounters(Registry& registry, uint32_t lane)
     : registry_(registry),
       lane_(lane),
-      counted_(GetLaneCounter(registry, "tern_server_contributions_total", "Contributions counted", lane)),
-      closed_(
-          GetLaneCounter(registry, "tern_server_outcomes_total", "Cells of rounds that were closed", lane)),
+      counted_(GetLaneCounter(registry, "tern_server_contributions_total", "Contributions counted",
+                              lane)),
+      closed_(GetLaneCounter(registry, "tern_server_outcomes_total",
+                             "Cells of rounds that were closed", lane)),
       repeated_(GetLaneCounter(registry, "tern_server_repeated_total",
-                      "Contributions that were received again", lane)),
+                               "Contributions that were received again", lane)),
       stale_(GetRefusedCounter(registry, "stale", lane)),
       early_(GetRefusedCounter(registry, "early", lane)),
       fenced_(GetRefusedCounter(registry, "not_a_member", lane)),
       bad_(GetRefusedCounter(registry, "bad", lane)),
       restored_(GetLaneCounter(registry, "tern_server_restored_total",
-                      "Outcomes that workers returned to this server after its restart", lane)),
+                               "Outcomes that workers returned to this server after its restart",
+                               lane)),
       late_(GetLaneCounter(registry, "tern_server_late_total",
-                  "Contributions to a round that had closed without them", lane)),
+                           "Contributions to a round that had closed without them", lane)),
       skipped_(GetLaneCounter(registry, "tern_server_skipped_total",
-                     "Contributions of workers that take no part in the round", lane)),
+                              "Contributions of workers that take no part in the round", lane)),
       floor_(registry.GetGauge("tern_server_floor_round",
                                "Newest round that every worker has applied",
                                {{"lane", std::to_string(lane)}})) {}
@@ -60,7 +62,8 @@ void LaneCounters::Export(const protocol::Lane& lane) {
   if (counts.staleness.empty()) return;
   if (staleness_ == nullptr) {
     std::vector<double> bounds;
-    for (size_t i = 0; i + 1 < counts.staleness.size(); ++i) bounds.push_back(static_cast<double>(i));
+    for (size_t i = 0; i + 1 < counts.staleness.size(); ++i)
+      bounds.push_back(static_cast<double>(i));
     staleness_ = &registry_.GetHistogram(
         "tern_server_staleness", "Updates of the weights between computing a gradient and its push",
         bounds, {{"lane", std::to_string(lane_)}});

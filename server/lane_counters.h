@@ -25,7 +25,7 @@ class LaneCounters {
   Counter &counted_, &closed_, &repeated_, &stale_, &early_, &fenced_, &bad_, &restored_, &late_,
       &skipped_;
   Gauge& floor_;
-  Histogram* staleness_ = nullptr;  // null in jobs with rounds
+  Histogram* staleness_ = nullptr;            // null in jobs with rounds
   std::vector<uint64_t> exported_staleness_;  // by bin: how many pushes were added to staleness_
   std::vector<Counter*> dropped_;             // by rank
 };

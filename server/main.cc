@@ -20,7 +20,8 @@ tern::Status RunServer(int argc, char** argv) {
   std::optional<tern::FolderLock> lock;  // Held until the process ends.
   const auto lock_output_folder = [&](const tern::pb::Job& job) {
     if (line->rank != 0) return tern::Ok();
-    auto folder_lock = tern::FolderLock::Take(job.output_dir(), tern::setup::kServerLock, job.name());
+    auto folder_lock =
+        tern::FolderLock::Take(job.output_dir(), tern::setup::kServerLock, job.name());
     if (!folder_lock.ok()) return folder_lock.status();
     lock.emplace(std::move(*folder_lock));
     return tern::Ok();

@@ -31,7 +31,8 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       incarnation_(setup::RandomIncarnation()),
       clock_(setup.timings.heartbeat),
       traffic_(registry_),
-      workers_present_(registry_.GetGauge("tern_server_workers_present", "Workers that take part now")),
+      workers_present_(
+          registry_.GetGauge("tern_server_workers_present", "Workers that take part now")),
       counters_(registry_, 0) {}
 
 Status Server::Open() {
@@ -262,10 +263,11 @@ void Server::ReportProgress() {
 
 void Server::WriteSummary() {
   const std::string path = Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json");
-  const Status written =
-      setup::WriteSummaryFile(path, setup::SummaryJson(setup_, UpdatePosition(), position_, final_status_));
+  const Status written = setup::WriteSummaryFile(
+      path, setup::SummaryJson(setup_, UpdatePosition(), position_, final_status_));
   final_status_ = setup::FinalStatus(final_status_, written);
-  const std::string summary = setup::SummaryJson(setup_, UpdatePosition(), position_, final_status_);
+  const std::string summary =
+      setup::SummaryJson(setup_, UpdatePosition(), position_, final_status_);
   LOG(INFO) << summary;
   if (coordinator_ != nullptr) LOG(INFO) << "\n" << setup::SummaryTable(summary);
   if (options_.progress_fd >= 0) {

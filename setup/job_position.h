@@ -15,8 +15,9 @@ namespace tern::setup {
 struct WorkerStatus {
   uint32_t rank = 0;
   pb::Counters counters;
-  pb::Figures figures;   // the last evaluation, over all workers; parameters_hash is of this worker
-  bool present = true;   // the worker takes part or has finished; false: it is lost or not connected yet
+  pb::Figures figures;  // the last evaluation, over all workers; parameters_hash is of this worker
+  bool present =
+      true;  // the worker takes part or has finished; false: it is lost or not connected yet
   bool joining = false;  // the worker has not yet received the state from which it continues
 };
 
@@ -26,8 +27,8 @@ class JobPosition {
   // `beginning`: a number that changes whenever the whole job returns to, or starts from, a checkpoint.
   void Update(uint64_t steps, uint64_t beginning, const std::vector<WorkerStatus>& workers);
 
-  uint64_t steps() const { return steps_; }                // the job's length; 0: not known yet
-  uint64_t done() const { return done_; }                  // the steps of the worker with the most steps
+  uint64_t steps() const { return steps_; }  // the job's length; 0: not known yet
+  uint64_t done() const { return done_; }    // the steps of the worker with the most steps
   uint64_t resumed_from() const { return resumed_from_; }  // the step of the last resume; 0: none
   uint64_t beginning() const { return beginning_; }
 

@@ -81,7 +81,7 @@ void AddStepFigures(const std::vector<WorkerStatus>& workers, json* j) {
 }
 
 json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
-                const JobPosition& position) {
+               const JobPosition& position) {
   const Totals t = TotalsOf(workers);
   const uint64_t parameters = setup.table.total;
   json j;

@@ -20,7 +20,8 @@ std::string DifferencesOf(const std::string& text, const pb::Job& job) {
   if (!was.ok()) return "";
   std::vector<std::string> differences =
       config::Differences(config::WithoutResumableKeys(*was), config::WithoutResumableKeys(job));
-  if (differences.empty()) {  // The list of servers decides which shard saves which part of the model.
+  if (differences
+          .empty()) {  // The list of servers decides which shard saves which part of the model.
     pb::Job before, now;
     *before.mutable_servers() = config::WithoutLocalKeys(*was).servers();
     *now.mutable_servers() = config::WithoutLocalKeys(job).servers();
@@ -29,7 +30,8 @@ std::string DifferencesOf(const std::string& text, const pb::Job& job) {
     }
     differences = config::Differences(before, now);
   }
-  const size_t num_named = std::min(differences.size(), kMaxNamedKeys), more = differences.size() - num_named;
+  const size_t num_named = std::min(differences.size(), kMaxNamedKeys),
+               more = differences.size() - num_named;
   differences.resize(num_named);
   return Join(differences, "; ") +
          (more == 0 ? "" : Cat("; and ", more, more == 1 ? " key" : " keys", " more"));

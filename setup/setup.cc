@@ -78,7 +78,7 @@ uint32_t ClassesOf(const pb::Model& model) {
 }
 
 std::vector<std::string> CodecsWithProperty(bool (*has_property)(const codec::Codec& codec),
-                                     const codec::Options& options = {}) {
+                                            const codec::Options& options = {}) {
   std::vector<std::string> names;
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = codec::MakeCodec(name, options);
@@ -92,18 +92,22 @@ std::vector<std::string> CodecsWithProperty(bool (*has_property)(const codec::Co
 config::NameTables KnownNames() {
   codec::Options feedback;
   feedback.error_feedback = true;
-  return {{"models", models::ModelNames()},
-          {"codecs", codec::CodecNames()},
-          {"float_codecs", CodecsWithProperty([](const codec::Codec& c) { return c.SendsValues(); })},
-          {"exact_codecs",
-           CodecsWithProperty([](const codec::Codec& c) { return c.SendsValues(); }, feedback)},
-          {"rounding_codecs", CodecsWithProperty([](const codec::Codec& c) { return !c.stochastic(); })},
-          {"unbiased_codecs", CodecsWithProperty([](const codec::Codec& c) { return !c.NewMemory(1); })},
-          {"sharing_codecs", CodecsWithProperty([](const codec::Codec& c) { return c.shares_scaler(); })},
-          {"algorithms", algorithm::AlgorithmNames()},
-          {"local_updaters", update::LocalUpdaterNames()},
-          {"optimizers", update::OptimizerNames()},
-          {"schedules", update::ScheduleNames()}};
+  return {
+      {"models", models::ModelNames()},
+      {"codecs", codec::CodecNames()},
+      {"float_codecs", CodecsWithProperty([](const codec::Codec& c) { return c.SendsValues(); })},
+      {"exact_codecs",
+       CodecsWithProperty([](const codec::Codec& c) { return c.SendsValues(); }, feedback)},
+      {"rounding_codecs",
+       CodecsWithProperty([](const codec::Codec& c) { return !c.stochastic(); })},
+      {"unbiased_codecs",
+       CodecsWithProperty([](const codec::Codec& c) { return !c.NewMemory(1); })},
+      {"sharing_codecs",
+       CodecsWithProperty([](const codec::Codec& c) { return c.shares_scaler(); })},
+      {"algorithms", algorithm::AlgorithmNames()},
+      {"local_updaters", update::LocalUpdaterNames()},
+      {"optimizers", update::OptimizerNames()},
+      {"schedules", update::ScheduleNames()}};
 }
 
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,

@@ -13,9 +13,10 @@ namespace tern::setup {
 struct StepFigures {
   // Times in seconds: means over the workers that have measured the time; 0 if none has.
   double t_cop_s = 0;  // T_cop: forward and backward pass of one gradient
-  double t_com_s = 0;  // T_com: one exchange of the whole model, from the first push to the last answer
-  double busy_s = 0;   // like t_com_s, but time in which exchanges overlap is counted only once
-  double step_s = 0;   // the measured time of a step
+  double t_com_s =
+      0;  // T_com: one exchange of the whole model, from the first push to the last answer
+  double busy_s = 0;  // like t_com_s, but time in which exchanges overlap is counted only once
+  double step_s = 0;  // the measured time of a step
 
   // The step time by equation 2 of the OD-SGD paper: T_cop if T_com <= T_cop, else (T_cop + T_com) / 2. It
   // assumes that latency dominates the time of an exchange.
@@ -31,7 +32,8 @@ struct StepFigures {
   uint64_t late = 0;         // pushes that arrived after their round had closed
   uint64_t dropped = 0;      // pushes that the server dropped as too stale
 
-  std::vector<uint64_t> staleness;  // number of pushes with staleness 0, 1, ...; the last entry: or more
+  std::vector<uint64_t>
+      staleness;  // number of pushes with staleness 0, 1, ...; the last entry: or more
   double mean_staleness = 0;
 };
 

@@ -60,7 +60,8 @@ void AddHistogram(std::string* out, const std::string& name, const Labels& label
   for (size_t i = 0; i <= histogram.bounds().size(); ++i) {
     cumulative += histogram.bucket(i);
     const double bound = i < histogram.bounds().size() ? histogram.bounds()[i] : kInfinity;
-    AddLine(out, name + "_bucket", LabelText(labels, FormatNumber(bound)), std::to_string(cumulative));
+    AddLine(out, name + "_bucket", LabelText(labels, FormatNumber(bound)),
+            std::to_string(cumulative));
   }
   AddLine(out, name + "_sum", LabelText(labels), FormatNumber(histogram.sum()));
   AddLine(out, name + "_count", LabelText(labels), std::to_string(cumulative));

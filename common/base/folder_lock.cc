@@ -38,7 +38,8 @@ std::string DescribeHolder(int fd) {
     if (attempt > 0) poll(nullptr, 0, 5);
     num_read = pread(fd, bytes.data(), bytes.size(), 0);
   }
-  std::istringstream lines(std::string(bytes.data(), static_cast<size_t>(num_read < 0 ? 0 : num_read)));
+  std::istringstream lines(
+      std::string(bytes.data(), static_cast<size_t>(num_read < 0 ? 0 : num_read)));
   std::string pid, host, job, since;
   for (std::string line; std::getline(lines, line);) {
     for (const auto& [key, value] : {std::pair{"pid: ", &pid}, std::pair{"host: ", &host},

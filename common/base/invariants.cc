@@ -21,8 +21,6 @@ std::atomic<OnBroken> on_broken = kInitialHandler;
 
 }  // namespace invariants_internal
 
-OnBroken SetOnBroken(OnBroken handler) {
-  return invariants_internal::on_broken.exchange(handler);
-}
+OnBroken SetOnBroken(OnBroken handler) { return invariants_internal::on_broken.exchange(handler); }
 
 }  // namespace tern

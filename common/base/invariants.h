@@ -59,10 +59,10 @@ class CheckedAfter {
 
 // Reports a broken contract to the function of SetOnBroken: the caller of a method did not fulfil the
 // condition. Evaluates nothing while that function is null.
-#define TERN_REQUIRES(condition, ...)                                                \
-  do {                                                                               \
+#define TERN_REQUIRES(condition, ...)                                                   \
+  do {                                                                                  \
     if (const ::tern::OnBroken tern_handler_ =                                          \
-            ::tern::invariants_internal::on_broken.load(std::memory_order_relaxed);  \
+            ::tern::invariants_internal::on_broken.load(std::memory_order_relaxed);     \
         tern_handler_ != nullptr && !(condition))                                       \
       tern_handler_(::tern::Status(::tern::Code::kInternal, ::tern::Cat(__VA_ARGS__))); \
   } while (false)

@@ -77,7 +77,8 @@ Status InitLogging(const std::string& program, const std::string& role_and_rank,
   }
   static const std::string name = program;  // Static, because glog keeps the pointer.
   google::InitGoogleLogging(name.c_str());
-  google::InstallFailureFunction(reinterpret_cast<google::logging_fail_func_t>(&ExitWithStackTrace));
+  google::InstallFailureFunction(
+      reinterpret_cast<google::logging_fail_func_t>(&ExitWithStackTrace));
   FLAGS_timestamp_in_logfile_name = false;
   FLAGS_logbufsecs = 0;
   FLAGS_logbuflevel = -1;

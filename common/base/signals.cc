@@ -27,7 +27,8 @@ bool IsIgnored(int signal) {
 
 }  // namespace
 
-StopSignals::StopSignals(SecondSignal second) : second_(second), handles_sighup_(!IsIgnored(SIGHUP)) {
+StopSignals::StopSignals(SecondSignal second)
+    : second_(second), handles_sighup_(!IsIgnored(SIGHUP)) {
   const sigset_t signals = SignalSet(handles_sighup_);
   pthread_sigmask(SIG_BLOCK, &signals, &old_mask_);
   thread_ = Thread("signals", [this] { Run(); });
@@ -46,12 +47,15 @@ void StopSignals::Run() {
     siginfo_t info{};
     const int received = sigwaitinfo(&signals, &info);
     if (quit_) return;
-    if (received != SIGTERM && received != SIGINT && received != SIGHUP) continue;  // An EINTR error.
+    if (received != SIGTERM && received != SIGINT && received != SIGHUP)
+      continue;  // An EINTR error.
     const int signal = received == SIGHUP ? SIGTERM : received;
-    bool& sender_has_signaled = info.si_pid != 0 && info.si_pid == getppid() ? parent_has_signaled_ : others_have_signaled_;
+    bool& sender_has_signaled =
+        info.si_pid != 0 && info.si_pid == getppid() ? parent_has_signaled_ : others_have_signaled_;
     const bool is_second = std::exchange(sender_has_signaled, true);
     if (second_ == SecondSignal::kExit && is_second) _exit(128 + signal);
-    if (second_ == SecondSignal::kExit && first_signal_ != 0) continue;  // The parent passed on the first signal.
+    if (second_ == SecondSignal::kExit && first_signal_ != 0)
+      continue;  // The parent passed on the first signal.
     if (first_signal_ == 0) {
       first_was_sighup_ = received == SIGHUP;
       first_signal_ = signal;
@@ -80,8 +84,8 @@ Status StopSignals::status() const {
     case 0:
       return Ok();
     case SIGTERM:
-      return Status(Code::kTerminated,
-                    first_was_sighup_ ? "stopped in order by SIGHUP" : "stopped in order by SIGTERM");
+      return Status(Code::kTerminated, first_was_sighup_ ? "stopped in order by SIGHUP"
+                                                         : "stopped in order by SIGTERM");
     default:
       return Status(Code::kInterrupted, "stopped in order by SIGINT");
   }

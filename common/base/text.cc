@@ -36,7 +36,8 @@ std::string HumanTime(Time t) {
   if (s < 0.99995) return Format("%.1f ms", s * 1e3);
   if (s < 59.95) return Format("%.1f s", s);
   const int64_t whole_seconds = std::llround(s);
-  if (whole_seconds < 3600) return Format("%" PRId64 "m %02" PRId64 "s", whole_seconds / 60, whole_seconds % 60);
+  if (whole_seconds < 3600)
+    return Format("%" PRId64 "m %02" PRId64 "s", whole_seconds / 60, whole_seconds % 60);
   return Format("%" PRId64 "h %02" PRId64 "m", whole_seconds / 3600, whole_seconds % 3600 / 60);
 }
 

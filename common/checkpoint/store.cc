@@ -35,8 +35,9 @@ std::string ToJson(const pb::Manifest& manifest) {
   options.add_whitespace = true;
   options.preserve_proto_field_names = true;
   std::string json;
-  (void)google::protobuf::util::MessageToJsonString(manifest, &json,
-                                                    options);  // Cannot fail, because this program made the message.
+  (void)google::protobuf::util::MessageToJsonString(
+      manifest, &json,
+      options);  // Cannot fail, because this program made the message.
   return json;
 }
 
@@ -70,7 +71,7 @@ std::string DateOf(std::chrono::system_clock::time_point now) {
 
 // Returns FOLDER.DATE or, if that exists, the first of FOLDER.DATE.2, FOLDER.DATE.3, ... that does not exist.
 std::string UnusedFolderName(const std::string& folder, std::chrono::system_clock::time_point now,
-                     const Storage& storage) {
+                             const Storage& storage) {
   const std::string first = Cat(folder, ".", DateOf(now));
   std::string name = first;
   for (int i = 2; storage.Exists(name); ++i) name = Cat(first, ".", i);

@@ -100,8 +100,8 @@ void FillAlgorithmDefaults(pb::Job* job) {
   if (!exchange->has_clip() && traits->pushes() == pb::AlgorithmTraits::change)
     exchange->set_clip(pb::Exchange::none);
   const bool needs_own_scalers = traits->closes() == pb::AlgorithmTraits::every_push ||
-                                job->train().parameters() == pb::Train::central ||
-                                exchange->clip() == pb::Exchange::grace;
+                                 job->train().parameters() == pb::Train::central ||
+                                 exchange->clip() == pb::Exchange::grace;
   if (!exchange->has_scaler() && needs_own_scalers) exchange->set_scaler(pb::Exchange::per_worker);
 }
 

@@ -74,7 +74,7 @@ class JobComparison {
   }
 
   void CompareField(const Message& was, const Message& is, const FieldDescriptor* field,
-                  const std::string& key) {
+                    const std::string& key) {
     const Reflection* reflection = was.GetReflection();
     const bool before = reflection->HasField(was, field), now = reflection->HasField(is, field);
     if (before && now && field->message_type() != nullptr)

@@ -39,7 +39,7 @@ void ErasePositions(const std::string& key, Origins* origins) {
   for (auto it = origins->lower_bound(key);
        it != origins->end() && it->first.compare(0, key.size(), key) == 0;) {
     const bool is_inside = it->first.size() == key.size() || it->first[key.size()] == '.' ||
-                       it->first[key.size()] == '[';
+                           it->first[key.size()] == '[';
     it = is_inside ? origins->erase(it) : std::next(it);
   }
 }

@@ -87,7 +87,8 @@ class TextParser {
     while (!errors_.has_error()) {
       if (end.empty() ? tokens_.current().type == Tokenizer::TYPE_END : SkipSymbol(end.c_str()))
         return;
-      if (tokens_.current().type != Tokenizer::TYPE_IDENTIFIER) return ReportExpected("the name of a key");
+      if (tokens_.current().type != Tokenizer::TYPE_IDENTIFIER)
+        return ReportExpected("the name of a key");
       Node key = NewNode(Node::Kind::kScalar);
       key.text = tokens_.current().text;
       tokens_.Next();
@@ -128,7 +129,8 @@ class TextParser {
     Node node = NewNode(Node::Kind::kScalar);
     if (tokens_.current().type == Tokenizer::TYPE_STRING) {
       node.quoted = true;
-      for (; tokens_.current().type == Tokenizer::TYPE_STRING && !errors_.has_error(); tokens_.Next()) {
+      for (; tokens_.current().type == Tokenizer::TYPE_STRING && !errors_.has_error();
+           tokens_.Next()) {
         Tokenizer::ParseStringAppend(tokens_.current().text, &node.text);
       }
       return node;

@@ -58,7 +58,9 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   std::string CodecsSendingValues() const override { return OneOf(Names("float_codecs")); }
 
   const std::string& name() const { return train_.algorithm(); }
-  std::string KeyInSection(const std::string& key) const { return Join(Join("train", name()), key); }
+  std::string KeyInSection(const std::string& key) const {
+    return Join(Join("train", name()), key);
+  }
   std::string WorkerCount() const {
     return "workers.count (" + std::to_string(job_.workers().count()) + ")";
   }
@@ -149,11 +151,11 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     if ((no_rounds || central) && AreValid({"exchange.scaler"}) &&
         exchange.scaler() == pb::Exchange::shared && !sharing_codec.empty()) {
       Report("exchange.scaler",
-             "shared" + (no_rounds ? with_algorithm_ : " with parameters: central") + " and codec " +
-                 sharing_codec,
+             "shared" + (no_rounds ? with_algorithm_ : " with parameters: central") +
+                 " and codec " + sharing_codec,
              std::string("per_worker: ") +
                  (no_rounds ? "workers that do not wait for each other cannot share scalers"
-                        : "servers that hold the parameters decode every push by itself") +
+                            : "servers that hold the parameters decode every push by itself") +
                  "; set exchange.scaler: per_worker");
     }
     if (traits_->pushes() == Traits::change && AreValid({"exchange.clip"}) &&
@@ -222,8 +224,9 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     }
     if (exchange.pull() == pb::Exchange::weights && !Names("float_codecs").empty() &&
         !IsIn("float_codecs", codec)) {
-      Report("exchange.pull_codec", codec + " with pull: weights",
-             OneOf(Names("float_codecs")) + (is_stochastic ? "" : "; or set exchange.pull: changes"));
+      Report(
+          "exchange.pull_codec", codec + " with pull: weights",
+          OneOf(Names("float_codecs")) + (is_stochastic ? "" : "; or set exchange.pull: changes"));
     }
   }
 

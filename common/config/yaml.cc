@@ -56,7 +56,9 @@ class TreeBuilder : public YAML::EventHandler {
   }
   void OnMapEnd() override { CloseLevel(); }
 
-  Position PositionAt(const YAML::Mark& mark) const { return {mark.line + 1, mark.column + 1, set_}; }
+  Position PositionAt(const YAML::Mark& mark) const {
+    return {mark.line + 1, mark.column + 1, set_};
+  }
 
  private:
   // A map or list whose end has not been read yet.
@@ -90,8 +92,8 @@ class TreeBuilder : public YAML::EventHandler {
     node.kind = kind;
     node.at = PositionAt(mark);
     if (++nodes_ > kMaxNodes) {
-      faults_->Add(node.at, NextKey(), "more than " + std::to_string(kMaxNodes) + " keys and values",
-                   "fewer");
+      faults_->Add(node.at, NextKey(),
+                   "more than " + std::to_string(kMaxNodes) + " keys and values", "fewer");
       throw StopParsing();
     }
     if (anchor != 0)
@@ -127,7 +129,8 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OpenLevel(Node node) {
     if (open_levels_.size() >= kMaxDepth) {
-      faults_->Add(node.at, NextKey(), "more than " + std::to_string(kMaxDepth) + " levels", "fewer");
+      faults_->Add(node.at, NextKey(), "more than " + std::to_string(kMaxDepth) + " levels",
+                   "fewer");
       throw StopParsing();
     }
     std::string key = NextKey();

@@ -71,8 +71,11 @@ Result<Address> ParseAddress(std::string_view text) {
     return BadAddress(text, "an IPv6 address needs brackets");
   }
   if (host.empty()) return BadAddress(text, "it has no host");
-  if (host.size() > kMaxHostBytes) return BadAddress(text, "its host is longer than 255 characters");
-  const auto is_invalid = [](unsigned char c) { return c <= 0x20 || c >= 0x7f || c == '/' || c == '['; };
+  if (host.size() > kMaxHostBytes)
+    return BadAddress(text, "its host is longer than 255 characters");
+  const auto is_invalid = [](unsigned char c) {
+    return c <= 0x20 || c >= 0x7f || c == '/' || c == '[';
+  };
   if (std::any_of(host.begin(), host.end(), is_invalid)) {
     return BadAddress(text, "its host has invalid characters");
   }

@@ -16,7 +16,8 @@ constexpr Time kLongestRetryWait = std::chrono::seconds(2);
 constexpr int kConnectFailures = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-constexpr int kMonitoredEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kConnectFailures;
+constexpr int kMonitoredEvents =
+    ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kConnectFailures;
 
 SendResult Unreachable(const char* why) {
   return {Sent::kUnreachable, Status(Code::kPeerLost, why)};

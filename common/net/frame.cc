@@ -99,39 +99,44 @@ std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envel
   const size_t magic_bytes = std::min(frame.size(), kMagic.size());
   if (std::memcmp(frame.data(), kMagic.data(), magic_bytes) != 0) {
     const std::string_view seen(reinterpret_cast<const char*>(frame.data()), magic_bytes);
-    return MakeFrameError(Fault::kNotOurs, Cat("a frame begins with \"", Printable(seen),
-                                       "\" instead of \"TERN\": the peer is not a Tern program"));
+    return MakeFrameError(Fault::kNotOurs,
+                          Cat("a frame begins with \"", Printable(seen),
+                              "\" instead of \"TERN\": the peer is not a Tern program"));
   }
   if (frame.size() >= kMagic.size() + 2 && GetU16(frame, 4) != kWireVersion) {
-    return MakeFrameError(Fault::kOtherVersion, Cat("the peer speaks wire version ", GetU16(frame, 4),
-                                            " and this build wire version ", kWireVersion,
-                                            "; run the same build of Tern everywhere"));
+    return MakeFrameError(
+        Fault::kOtherVersion,
+        Cat("the peer speaks wire version ", GetU16(frame, 4), " and this build wire version ",
+            kWireVersion, "; run the same build of Tern everywhere"));
   }
   if (frame.size() < kPreambleBytes) {
     return MakeFrameError(Fault::kTruncated, Cat("a header frame has ", size, " bytes; at least ",
-                                         kPreambleBytes, " are needed"));
+                                                 kPreambleBytes, " are needed"));
   }
   if (frame.size() > kMaxHeaderBytes) {
-    return MakeFrameError(Fault::kHeaderTooLarge, Cat("a header frame has ", size, " bytes; at most ",
-                                              kMaxHeaderBytes, " are allowed"));
+    return MakeFrameError(
+        Fault::kHeaderTooLarge,
+        Cat("a header frame has ", size, " bytes; at most ", kMaxHeaderBytes, " are allowed"));
   }
   const int type = GetU16(frame, 6);
   if (type != 0 && BodyField(type) == nullptr) {
-    return MakeFrameError(Fault::kUnknownType,
-                  Cat("a message is of type ", type,
-                      ", which this build does not know; run the same build of Tern everywhere"));
+    return MakeFrameError(
+        Fault::kUnknownType,
+        Cat("a message is of type ", type,
+            ", which this build does not know; run the same build of Tern everywhere"));
   }
   if (!ParseEnvelope(frame.subspan(kPreambleBytes), envelope)) {
-    return MakeFrameError(Fault::kUnparsable,
-                  Cat("a ", TypeName(type), " header of ", size,
-                      " bytes does not parse: it is damaged or nested deeper than ", kMaxNesting));
+    return MakeFrameError(
+        Fault::kUnparsable,
+        Cat("a ", TypeName(type), " header of ", size,
+            " bytes does not parse: it is damaged or nested deeper than ", kMaxNesting));
   }
   if (envelope->body_case() == 0) {
     return MakeFrameError(Fault::kUnsetBody, Cat("a ", TypeName(type), " header has no body"));
   }
   if (envelope->body_case() != type) {
-    return MakeFrameError(Fault::kUnparsable,
-                  Cat("a header says ", TypeName(type), " but holds ", TypeName(*envelope)));
+    return MakeFrameError(Fault::kUnparsable, Cat("a header says ", TypeName(type), " but holds ",
+                                                  TypeName(*envelope)));
   }
   return std::nullopt;
 }
@@ -139,16 +144,18 @@ std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envel
 std::optional<FrameError> CheckShape(size_t frames, size_t payload_bytes, size_t max_payload) {
   if (frames == 0) return MakeFrameError(Fault::kEmpty, "a message has no frames");
   if (frames > 2) {
-    return MakeFrameError(Fault::kTooManyFrames,
-                  Cat("a message has ", frames, " frames; a header and one payload are allowed"));
+    return MakeFrameError(
+        Fault::kTooManyFrames,
+        Cat("a message has ", frames, " frames; a header and one payload are allowed"));
   }
   if (frames == 2 && payload_bytes == 0) {
     return MakeFrameError(Fault::kEmpty,
-                  "a payload frame is empty; a message without payload has one frame");
+                          "a payload frame is empty; a message without payload has one frame");
   }
   if (payload_bytes > max_payload) {
-    return MakeFrameError(Fault::kPayloadTooLarge, Cat("a payload has ", payload_bytes, " bytes; at most ",
-                                               max_payload, " are allowed here"));
+    return MakeFrameError(
+        Fault::kPayloadTooLarge,
+        Cat("a payload has ", payload_bytes, " bytes; at most ", max_payload, " are allowed here"));
   }
   return std::nullopt;
 }

@@ -34,9 +34,9 @@ enum class Fault {
   kTruncated,     // the header has fewer than kPreambleBytes bytes
   kNotOurs,       // the header does not begin with "TERN": the peer is another program
   kOtherVersion,  // another wire version; its code is kMismatch, that of all other faults kNotAllowed
-  kUnparsable,    // no valid envelope, nested too deeply, or the body is not of the type in the header
-  kUnsetBody,     // an envelope without a body
-  kUnknownType,   // a type that this build does not know
+  kUnparsable,  // no valid envelope, nested too deeply, or the body is not of the type in the header
+  kUnsetBody,   // an envelope without a body
+  kUnknownType,  // a type that this build does not know
   kHeaderTooLarge,
   kPayloadTooLarge,
   kTooManyFrames,

@@ -31,8 +31,8 @@ Traffic::Traffic(Registry& registry) {
   for (int i = 0; i < body->field_count(); ++i)
     add(body->field(i)->number(), body->field(i)->name());
   for (int i = 0; i < kFaults; ++i) {
-    refused_[i] =
-        &registry.GetCounter(kRefusedMetric, kRefusedHelp, {{"fault", FaultName(static_cast<Fault>(i))}});
+    refused_[i] = &registry.GetCounter(kRefusedMetric, kRefusedHelp,
+                                       {{"fault", FaultName(static_cast<Fault>(i))}});
   }
   refused_bytes_ =
       &registry.GetCounter(kBytesMetric, kBytesHelp, {{"direction", "in"}, {"type", "refused"}});

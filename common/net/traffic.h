@@ -53,7 +53,8 @@ class Traffic {
     std::array<Counter*, 2> bytes;
   };
 
-  std::map<int, TypeCounters> counters_by_type_;  // By the field number of the body. Constant after construction.
+  std::map<int, TypeCounters>
+      counters_by_type_;  // By the field number of the body. Constant after construction.
   std::array<Counter*, kFaults> refused_;  // by Fault
   Counter* refused_bytes_;
 };

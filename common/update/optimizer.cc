@@ -127,8 +127,8 @@ class Adam : public Optimizer {
   }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
               float decay) override {
-    kernels::AdamUpdate(w, first_moment_.data() + first, second_moment_.data() + first, g, n, AdamStepOf(step),
-                        decay);
+    kernels::AdamUpdate(w, first_moment_.data() + first, second_moment_.data() + first, g, n,
+                        AdamStepOf(step), decay);
   }
   kernels::UpdateStep CoefficientsOf(const Step& step) const override {
     return kernels::UpdateStep{.rule = kernels::UpdateRule::kAdam, .adam = AdamStepOf(step)};

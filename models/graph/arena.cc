@@ -36,8 +36,8 @@ TensorsByName IndexByName(const tensors::TensorFile& file) {
   return by_name;
 }
 
-Status LoadTensor(const TensorsByName& tensors, const std::string& name, const std::vector<uint64_t>& shape,
-               float* destination) {
+Status LoadTensor(const TensorsByName& tensors, const std::string& name,
+                  const std::vector<uint64_t>& shape, float* destination) {
   const auto found = tensors.find(name);
   if (found == tensors.end()) return WrongModel("the tensor \"" + name + "\" is missing");
   const tensors::Tensor& tensor = *found->second;

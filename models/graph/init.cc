@@ -24,7 +24,8 @@ void ForEachUniform(const kernels::NoiseKey& key, uint64_t count, const Put& put
         kernels::NoiseBlock(key, static_cast<uint32_t>(block), /*level=*/1);
     for (uint32_t i = 0; i < 8 && 8 * block + i < count; ++i) {
       const uint32_t shift = i % 2 * 16;
-      const uint32_t random_bits = (high[i / 2] >> shift & 0xffff) << 16 | (low[i / 2] >> shift & 0xffff);
+      const uint32_t random_bits =
+          (high[i / 2] >> shift & 0xffff) << 16 | (low[i / 2] >> shift & 0xffff);
       put(8 * block + i, (random_bits + 0.5) * 0x1p-32);
     }
   }

@@ -37,7 +37,8 @@ LayerState State(const pb::LayerDef& layer, const Inputs& inputs) {
   LayerState state;
   const uint32_t inputs_per_group = inputs[0].c / conv.groups();
   state.parameters.push_back(MakeParameter(
-      layer, "weight", {conv.outputs(), inputs_per_group, conv.kernel(), conv.kernel()}, conv.weight_init()));
+      layer, "weight", {conv.outputs(), inputs_per_group, conv.kernel(), conv.kernel()},
+      conv.weight_init()));
   // An input element contributes only to the outputs of its own group.
   state.parameters[0].fan_out /= conv.groups();
   if (conv.bias())

@@ -12,6 +12,6 @@ inline constexpr uint32_t kMaxDim = 65'536;  // the largest size of an image, ke
 // The most elements of all parameters together, and of any single tensor.
 inline constexpr uint64_t kMaxElements = uint64_t{1} << 31;
 inline constexpr size_t kMaxLayerName = 128;  // characters
-inline constexpr int kMaxInputs = 64;  // the most inputs of one layer
+inline constexpr int kMaxInputs = 64;         // the most inputs of one layer
 
 }  // namespace tern::models

@@ -62,7 +62,8 @@ protocol::CellSpec CentralRounds::Spec(protocol::CellSpec sum) {
   };
   spec.check_outcome = [this](const Bytes& payload, uint32_t) {
     const protocol::Chunk& chunk = central_->chunk();
-    if (payload.size() == chunk.count * sizeof(float)) return Ok();  // weights in fp32, without a codec
+    if (payload.size() == chunk.count * sizeof(float))
+      return Ok();  // weights in fp32, without a codec
     return protocol::CheckSums(central_->setup().plan, chunk, payload, 1);
   };
   spec.pull = [this](bool average) { return Pull(average); };

@@ -57,8 +57,9 @@ class DownLink {
   const setup::Setup& setup_;
   const protocol::Chunk& chunk_;
   const bool changes_;
-  std::vector<std::vector<float>> held_weights_;  // h of each receiver; empty if answers are weights
-  std::vector<uint64_t> sent_version_;            // the version of each h; 0 if answers are weights
+  std::vector<std::vector<float>>
+      held_weights_;                    // h of each receiver; empty if answers are weights
+  std::vector<uint64_t> sent_version_;  // the version of each h; 0 if answers are weights
   std::vector<float> difference_;
 };
 

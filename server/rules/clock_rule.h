@@ -63,7 +63,7 @@ class ClockRule : public protocol::ClockCell {
   DownLink down_;
   const Rate rate_;
   const algorithm::Facts facts_;
-  uint64_t pushes_ = 0;            // not counting a push that is being applied
+  uint64_t pushes_ = 0;        // not counting a push that is being applied
   std::vector<float> values_;  // the decoded push
 };
 

@@ -68,9 +68,9 @@ class Dcasgd : public ClockRule {
     central().Apply(g, learning_rate());
   }
 
-  const bool compensates_here_;  // false: the workers compute the term
-  std::vector<std::vector<float>> backup_weights_;  // w_bak of each worker
-  std::vector<uint64_t> backup_version_;          // for each worker: the version of w_bak
+  const bool compensates_here_;                           // false: the workers compute the term
+  std::vector<std::vector<float>> backup_weights_;        // w_bak of each worker
+  std::vector<uint64_t> backup_version_;                  // for each worker: the version of w_bak
   std::vector<update::DelayCompensation> compensations_;  // one per worker, or one for all
 };
 

@@ -29,7 +29,8 @@ class Softsync : public ClockRule {
  private:
   void ApplyPush(uint32_t, uint64_t base, std::span<float> g) override {
     const uint64_t staleness = version() - base;
-    const float m = is_modulated_ ? 1.f / static_cast<float>(std::max<uint64_t>(1, staleness)) : 1.f;
+    const float m =
+        is_modulated_ ? 1.f / static_cast<float>(std::max<uint64_t>(1, staleness)) : 1.f;
     for (size_t i = 0; i < g.size(); ++i) sum_[i] += m * g[i];
     if (++gathered_ < pushes_per_update_) return;
     for (float& v : sum_) v /= static_cast<float>(pushes_per_update_);
@@ -39,9 +40,9 @@ class Softsync : public ClockRule {
   }
 
   const uint64_t pushes_per_update_;  // c
-  const bool is_modulated_;  // whether m_i depends on staleness
-  std::vector<float> sum_;  // of m_i g_i since the last update
-  uint64_t gathered_ = 0;   // the number of pushes in sum_
+  const bool is_modulated_;           // whether m_i depends on staleness
+  std::vector<float> sum_;            // of m_i g_i since the last update
+  uint64_t gathered_ = 0;             // the number of pushes in sum_
 };
 
 }  // namespace

@@ -13,7 +13,8 @@ class Ssp : public ClockRule {
  public:
   Ssp(std::unique_ptr<CentralChunk> central, Rate rate)
       : ClockRule(std::move(central), std::move(rate)),
-        rate_factor_(train().ssp().push_weight() == pb::Ssp::one_over_workers ? 1.0 / workers() : 1.0) {}
+        rate_factor_(train().ssp().push_weight() == pb::Ssp::one_over_workers ? 1.0 / workers()
+                                                                              : 1.0) {}
 
  private:
   // Multiplies the learning rate and not the gradient by the factor, so that the weight decay of N pushes
