@@ -8,8 +8,8 @@ namespace tern::models {
 
 namespace {
 
-// Writes the stem (the first layers) and the blocks of a ResNet. Layers are named as in torchvision: layer1.0.conv1, layer1.0.bn1,
-// layer2.0.downsample.0.
+// Writes the stem (the first layers) and the blocks of a ResNet. Layers are named as in
+// torchvision: layer1.0.conv1, layer1.0.bn1, layer2.0.downsample.0.
 class ResNet {
  public:
   explicit ResNet(const char* name) : net_(name) {

@@ -38,8 +38,9 @@ class CentralLane {
   const protocol::ClockLane* clock_lane() const { return clock_lane_; }
 
   // Call when the job's membership arrives; `run` identifies the execution of the job. If there are
-  // checkpoints of this run on disk, this server was restarted. Then a lane without rounds continues from the newest of them; a lane with rounds
-  // waits for GoBack, which names the checkpoint. Errors as in LaneCheckpoints::Begin.
+  // checkpoints of this run on disk, this server was restarted. Then a lane without rounds
+  // continues from the newest of them; a lane with rounds waits for GoBack, which names the
+  // checkpoint. Errors as in LaneCheckpoints::Begin.
   Status BeginRun(uint64_t run);
   // A number that identifies the start of the run, or the latest return of all daemons to a checkpoint
   // (Members.beginning in wire.proto); 0: none yet. A lane without rounds saves the number in its
@@ -54,8 +55,8 @@ class CentralLane {
   void Finish();
 
   // Returns the cells to the checkpoint `to`, or to the initial weights if `to` is nullopt. The state
-  // machine returns to that time too, and then has no members. kBadData: the checkpoint is damaged; a lane with rounds has not
-  // changed, a lane without rounds has its initial state.
+  // machine returns to that time too, and then has no members. kBadData: the checkpoint is damaged;
+  // a lane with rounds has not changed, a lane without rounds has its initial state.
   Status GoBack(const std::optional<pb::Checkpoint>& to);
   // The current weights of a cell. `version`: how often they have changed; with rounds, the newest
   // round that the cell has closed. REQUIRES a cell of this lane.

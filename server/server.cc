@@ -178,7 +178,8 @@ void Server::ReceiveFromShard0(protocol::ControlActions* out) {
                                     clock_.Now(), out);
     } else if (received->error->fault == net::Fault::kOtherVersion) {
       return EndWith(received->error->status.Within("server shard 0"));
-    }  // Other malformed messages are ignored here; the socket counts them.
+    }
+    // Other malformed messages are ignored here; the socket counts them.
   }
   if (shard0_->link() == net::DealerSocket::Link::kLost) control_->OnShard0Disconnected();
 }

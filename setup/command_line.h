@@ -33,8 +33,8 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
 
 // Starts a daemon: reads the job, checks the rank against it, calls `before_writing` (if set; an
 // error ends the start), opens the log, and logs the resolved job. Logs a warning if the job has `security:
-// none`, because peers are then not authenticated. After this call SIGPIPE and SIGXFSZ are ignored: writing to a closed pipe, or
-// beyond `ulimit -f`, fails that write instead of killing the process.
+// none`, because peers are then not authenticated. After this call SIGPIPE and SIGXFSZ are ignored:
+// writing to a closed pipe, or beyond `ulimit -f`, fails that write instead of killing the process.
 Result<std::unique_ptr<Setup>> StartDaemon(
     const CommandLine& line, const std::string& role,
     const std::function<Status(const pb::Job&)>& before_writing = {});

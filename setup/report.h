@@ -72,8 +72,8 @@ struct RunEnd {
 // 0 wrote; empty if there is none.
 std::string RunSummaryJson(const std::string& newest, const RunEnd& end);
 
-// Returns the table that is printed at the end, from a SummaryJson, ProgressJson or RunSummaryJson. Empty if the job failed
-// before its first step.
+// Returns the table that is printed at the end, from a SummaryJson, ProgressJson or RunSummaryJson.
+// Empty if the job failed before its first step.
 std::string SummaryTable(const std::string& summary_json);
 // Returns a progress line for people: "step 812/3000  loss 0.3121  ...". Speed, communication share and
 // time left cover the interval since `previous_json`, an earlier ProgressJson, or since the start

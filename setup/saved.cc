@@ -20,8 +20,8 @@ std::string DifferencesOf(const std::string& text, const pb::Job& job) {
   if (!was.ok()) return "";
   std::vector<std::string> differences =
       config::Differences(config::WithoutResumableKeys(*was), config::WithoutResumableKeys(job));
-  if (differences
-          .empty()) {  // The list of servers decides which shard saves which part of the model.
+  if (differences.empty()) {
+    // The list of servers decides which shard saves which part of the model.
     pb::Job before, now;
     *before.mutable_servers() = config::WithoutLocalKeys(*was).servers();
     *now.mutable_servers() = config::WithoutLocalKeys(job).servers();

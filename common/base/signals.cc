@@ -47,15 +47,15 @@ void StopSignals::Run() {
     siginfo_t info{};
     const int received = sigwaitinfo(&signals, &info);
     if (quit_) return;
-    if (received != SIGTERM && received != SIGINT && received != SIGHUP)
-      continue;  // An EINTR error.
+    // sigwaitinfo fails with EINTR if another signal interrupts it.
+    if (received != SIGTERM && received != SIGINT && received != SIGHUP) continue;
     const int signal = received == SIGHUP ? SIGTERM : received;
     bool& sender_has_signaled =
         info.si_pid != 0 && info.si_pid == getppid() ? parent_has_signaled_ : others_have_signaled_;
     const bool is_second = std::exchange(sender_has_signaled, true);
     if (second_ == SecondSignal::kExit && is_second) _exit(128 + signal);
-    if (second_ == SecondSignal::kExit && first_signal_ != 0)
-      continue;  // The parent passed on the first signal.
+    // The parent passes on the first signal, so its signal is not a second one.
+    if (second_ == SecondSignal::kExit && first_signal_ != 0) continue;
     if (first_signal_ == 0) {
       first_was_sighup_ = received == SIGHUP;
       first_signal_ = signal;

@@ -35,9 +35,8 @@ std::string ToJson(const pb::Manifest& manifest) {
   options.add_whitespace = true;
   options.preserve_proto_field_names = true;
   std::string json;
-  (void)google::protobuf::util::MessageToJsonString(
-      manifest, &json,
-      options);  // Cannot fail, because this program made the message.
+  // Cannot fail, because this program made the message.
+  (void)google::protobuf::util::MessageToJsonString(manifest, &json, options);
   return json;
 }
 

@@ -106,8 +106,8 @@ class Store {
       uint64_t run, bool anew,
       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
   // Writes a checkpoint, unless it exists, and removes the oldest of its kind if there are too many. If
-  // the checkpoint exists with kind kShard and `kind` is kOfAll, only changes its kind. kCannotWrite with the system's message
-  // (a full disk, a read-only folder); the older checkpoints are then kept.
+  // the checkpoint exists with kind kShard and `kind` is kOfAll, only changes its kind.
+  // kCannotWrite with the system's message (a full disk, a read-only folder); the older checkpoints are then kept.
   Status Write(const Point& point, Kind kind, const std::vector<tensors::TensorView>& tensors,
                const tensors::Metadata& metadata);
   // Reads a checkpoint and checks its digest. kBadData if it is missing or damaged.

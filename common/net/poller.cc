@@ -55,8 +55,8 @@ struct Poller::Items {
   std::vector<Entry<RouterSocket*>> routers;
   std::vector<Entry<DealerSocket*>> dealers;
   std::vector<Entry<int>> fds;
-  std::vector<zmq_pollitem_t>
-      poll;  // Used only within Wait; a member so that its memory is reused.
+  // Used only within Wait; a member so that its memory is reused.
+  std::vector<zmq_pollitem_t> poll;
 };
 
 Poller::Poller() : items_(std::make_unique<Items>()) {}

@@ -126,8 +126,8 @@ class DealerSocket {
   ~DealerSocket();
 
   // libzmq's view of the connection. A closed connection is seen at once. But a peer that is stopped, or
-  // behind a broken network, stays kUp, so heartbeats are needed as well. kLost is final: Send then returns kUnreachable, and Receive
-  // still returns messages that arrived before.
+  // behind a broken network, stays kUp, so heartbeats are needed as well. kLost is final: Send then
+  // returns kUnreachable, and Receive still returns messages that arrived before.
   enum class Link { kConnecting, kUp, kLost };
   Link link();
 

@@ -56,7 +56,8 @@ class Optimizer {
   };
   virtual std::vector<StateArray> StateArrays() = 0;
   // Updates elements [first, first + n) of the model: w and g point at element `first`. `decay`:
-  // g + decay * w is used in place of g; 0 if g already includes the weight decay. REQUIRES exactly one call per element and step.
+  // g + decay * w is used in place of g; 0 if g already includes the weight decay. REQUIRES exactly
+  // one call per element and step.
   virtual void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
                       float decay) = 0;
   // The coefficients of the step, for a caller that computes on a GPU with copies of StateArrays().

@@ -32,8 +32,8 @@ class EasgdAsync : public ClockRule {
 
   const float alpha_;
   std::vector<float> center_before_push_;
-  std::optional<uint32_t>
-      unanswered_rank_;  // the worker whose push has no answer yet; nullopt: none
+  // The worker whose push has no answer yet; nullopt: none.
+  std::optional<uint32_t> unanswered_rank_;
 };
 
 }  // namespace
