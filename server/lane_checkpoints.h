@@ -54,8 +54,7 @@ class LaneCheckpoints {
   void AddCell(const protocol::Cell& cell, State state);
   bool empty() const { return cells_.empty(); }
   // Call when the job's membership arrives; `run` identifies the execution of the job. Moves the files
-  // of other runs to another folder. kCannotWrite
-  // if that fails; failure() then returns the same.
+  // of other runs to another folder. kCannotWrite if that fails; failure() then returns the same error.
   Status Begin(uint64_t run);
   // Call when the run starts again from the initial state. Moves all files to another folder. Errors as in
   // Begin.
