@@ -72,7 +72,7 @@ void AppendSmaller(uint64_t count, size_t block, const kernels::AnsCounts& count
   out->insert(out->end(), stored.begin(), stored.end());
 }
 
-// Parses the row after the first byte, kEntropyCoded. Refuses a row that is larger than `max_stored`,
+// Parses the row after the first byte, kEntropyCoded. Refuses a row of at least `max_stored` bytes,
 // the most bytes of the stored format, because AppendSmaller never writes such a row.
 Result<AnsRow> ParseRow(std::span<const uint8_t> bytes, uint64_t count, size_t block,
                             size_t levels, size_t max_stored) {
