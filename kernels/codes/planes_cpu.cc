@@ -233,7 +233,7 @@ struct DecodeArgs {
 
 // The largest indices of the table so far, per lane. One above 2 * workers reveals an invalid sum.
 struct MaxIndices {
-  hn::Vec<D8> of_bytes;  // for sums of at max_index 8 bits
+  hn::Vec<D8> of_bytes;  // for sums of at most 8 bits
   hn::Vec<DI> of_words;  // for longer sums
 };
 
