@@ -1,4 +1,5 @@
-// Element-wise operations on an arena: conversions, scaling, decay, averages.
+// Element-wise operations on arrays: conversions to and from 16-bit floats, scaling, weight decay, moving
+// averages.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -36,7 +37,7 @@ struct FromBfloatElement {
   __device__ void operator()(uint64_t i) const { x[i] = FromBfloat(bfloat[i]); }
 };
 
-struct Multiply {
+struct ScaleElement {
   float* x;
   float factor;
   __device__ void operator()(uint64_t i) const { x[i] *= factor; }
@@ -50,14 +51,14 @@ struct CountNotFinite {
   }
 };
 
-struct Decay {
+struct AddDecayElement {
   const float *g, *w;
   float decay;
   float* out;
   __device__ void operator()(uint64_t i) const { out[i] = g[i] + decay * w[i]; }
 };
 
-struct Ema {
+struct EmaElement {
   float* average;
   const float* w;
   float one_minus_decay;
@@ -85,7 +86,7 @@ int BfloatToFloatOnDevice(DeviceStream stream, const uint16_t* bfloat, size_t n,
 }
 
 int ScaleOnDevice(DeviceStream stream, float* x, size_t n, float factor) {
-  return ForEach(stream, n, Multiply{x, factor});
+  return ForEach(stream, n, ScaleElement{x, factor});
 }
 
 int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n, uint32_t* bad) {
@@ -94,12 +95,12 @@ int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n, uint32
 
 int AddDecayOnDevice(DeviceStream stream, const float* g, const float* w, size_t n, float decay,
                      float* out) {
-  return ForEach(stream, n, Decay{g, w, decay, out});
+  return ForEach(stream, n, AddDecayElement{g, w, decay, out});
 }
 
 int EmaUpdateOnDevice(DeviceStream stream, float* average, const float* w, size_t n,
                       float one_minus_decay) {
-  return ForEach(stream, n, Ema{average, w, one_minus_decay});
+  return ForEach(stream, n, EmaElement{average, w, one_minus_decay});
 }
 
 }  // namespace tern::kernels
