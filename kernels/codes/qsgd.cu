@@ -167,25 +167,25 @@ struct CodedTile {
   uint64_t last;          // index of the last bucket
   NoiseKey key;
 
-  __device__ explicit CodedTile(const EncodeArgs& all)
-      : CodedTile(all, all.tiling.tiles[blockIdx.x]) {}
-  __device__ CodedTile(const EncodeArgs& all, const Tile& tile)
-      : args(all),
-        part(all.tiling.parts[tile.part].part),
-        groups(all.coding.groups[tile.part].size, tile.index) {
-    const GroupedPart group = all.coding.groups[tile.part];
-    const QsgdRule& rule = all.coding.rule;
+  __device__ explicit CodedTile(const EncodeArgs& encode_args)
+      : CodedTile(encode_args, encode_args.tiling.tiles[blockIdx.x]) {}
+  __device__ CodedTile(const EncodeArgs& encode_args, const Tile& tile)
+      : args(encode_args),
+        part(encode_args.tiling.parts[tile.part].part),
+        groups(encode_args.coding.groups[tile.part].size, tile.index) {
+    const GroupedPart group = encode_args.coding.groups[tile.part];
+    const QsgdRule& rule = encode_args.coding.rule;
     size = group.size;
-    norms = all.workspace.norms + group.first_group;
-    widths = all.workspace.widths + group.first_group;
-    bits = all.workspace.bits + group.first_group;
+    norms = encode_args.workspace.norms + group.first_group;
+    widths = encode_args.workspace.widths + group.first_group;
+    bits = encode_args.workspace.bits + group.first_group;
     const uint64_t buckets = QsgdBuckets(part.count, size);
-    row = 8 * (rule.bits == 0 ? all.workspace.levels[tile.part]
-                              : all.coding.ranges[tile.part].begin + QsgdHeaderSize(rule, buckets));
+    row = 8 * (rule.bits == 0 ? encode_args.workspace.levels[tile.part]
+                              : encode_args.coding.ranges[tile.part].begin + QsgdHeaderSize(rule, buckets));
     last = buckets - 1;
     last_s = QsgdLevelCount(rule, LengthOfGroup(part.count, size, last));
     s = last == 0 ? last_s : QsgdLevelCount(rule, size);
-    key = all.coding.key;
+    key = encode_args.coding.key;
     key.tensor = part.tensor;
   }
   __device__ uint32_t WidthOf(uint64_t bucket) const {

@@ -151,12 +151,12 @@ TERN_HOST_DEVICE bool QuickLevel(const QsgdQuick& quick, float x, uint32_t draw1
   return true;
 }
 
-// Decodes a code of sign and level to a signed level. `minus` has the sign bit set, and `last` is the
-// largest valid level. Sets *good to false if the code is invalid.
-TERN_HOST_DEVICE int32_t QsgdSigned(uint32_t code, uint32_t minus, uint32_t last, bool* good) {
-  const uint32_t level = code & (minus - 1);
-  *good = *good & (code != minus) & (level <= last);  // A negative sign with level 0 is invalid.
-  return (code & minus) != 0 ? -static_cast<int32_t>(level) : static_cast<int32_t>(level);
+// Decodes a code of sign and level to a signed level. `sign_bit` has the sign bit set, and `max_level`
+// is the largest valid level. Sets *is_valid to false if the code is invalid.
+TERN_HOST_DEVICE int32_t QsgdSigned(uint32_t code, uint32_t sign_bit, uint32_t max_level, bool* is_valid) {
+  const uint32_t level = code & (sign_bit - 1);
+  *is_valid = *is_valid & (code != sign_bit) & (level <= max_level);  // A negative sign with level 0 is invalid.
+  return (code & sign_bit) != 0 ? -static_cast<int32_t>(level) : static_cast<int32_t>(level);
 }
 
 // The value of the signed level c, where `unit` is the bucket's norm / s. Clamped to finite floats,

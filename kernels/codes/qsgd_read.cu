@@ -44,23 +44,23 @@ struct CodeOfPart {
   uint64_t norms, widths, ends, levels;  // byte offsets in `codes`
   uint64_t bits = 0;                     // bits of all levels together
   uint64_t* begins;                      // per bucket: the bit at which its levels begin
-  bool good = false;                     // whether size and unused bits of the code are valid
+  bool is_valid = false;                     // whether size and unused bits of the code are valid
 
-  __device__ CodeOfPart(const DecodeArgs& all, uint32_t p)
-      : args(all), part(all.tiling.parts[p].part), size(all.groups[p].size) {
-    const CodeRange range = all.ranges[p];
-    begins = all.bits + all.groups[p].first_group;
+  __device__ CodeOfPart(const DecodeArgs& decode_args, uint32_t p)
+      : args(decode_args), part(decode_args.tiling.parts[p].part), size(decode_args.groups[p].size) {
+    const CodeRange range = decode_args.ranges[p];
+    begins = decode_args.bits + decode_args.groups[p].first_group;
     buckets = QsgdBuckets(part.count, size);
     norms = range.begin;
     widths = norms + buckets * sizeof(float);
     ends = widths + buckets;
-    const uint64_t header = QsgdHeaderSize(all.rule, buckets);
+    const uint64_t header = QsgdHeaderSize(decode_args.rule, buckets);
     levels = range.begin + header;
     if (range.size < header) return;
-    const uint64_t max_bits = QsgdMaxBits(all.rule, part.count, size);
-    bits = all.rule.bits > 0 ? max_bits : LoadEnd((buckets - 1) / kQsgdStride);
+    const uint64_t max_bits = QsgdMaxBits(decode_args.rule, part.count, size);
+    bits = decode_args.rule.bits > 0 ? max_bits : LoadEnd((buckets - 1) / kQsgdStride);
     if (bits > max_bits || range.size != header + (bits + 7) / 8) return;
-    good = bits % 8 == 0 || all.codes[range.begin + range.size - 1] >> bits % 8 == 0;
+    is_valid = bits % 8 == 0 || decode_args.codes[range.begin + range.size - 1] >> bits % 8 == 0;
   }
   // Loads number i of the section `ends`.
   __device__ uint64_t LoadEnd(uint64_t i) const {
@@ -95,7 +95,7 @@ struct CodeOfPart {
 __global__ void __launch_bounds__(kThreads) FindBuckets(DecodeArgs args) {
   const Tile tile = args.tiling.tiles[blockIdx.x];
   const CodeOfPart code(args, tile.part);
-  if (!code.good) return;  // ReadTiles reports the invalid code.
+  if (!code.is_valid) return;  // ReadTiles reports the invalid code.
   const uint64_t begin = uint64_t{tile.index} * kTile;
   const uint64_t end = begin + kTile < code.part.count ? begin + kTile : code.part.count;
   const uint64_t last = (end + code.size - 1) / code.size;
@@ -168,7 +168,7 @@ __device__ bool ReadEight(const CodeOfPart& code, const GroupsOfTile& groups,
   const int32_t last_interval = (1 << code.args.rule.bits) - 1;  // the largest interval number
   Header header{};
   BitReader reader(code.args.codes, 0);
-  bool good = true;
+  bool is_valid = true;
   const auto enter_bucket = [&](uint64_t bucket, uint32_t k) {
     header = header_at(bucket);
     const uint64_t inside = k == 0 ? position.inside * header.width : 0;
@@ -179,14 +179,14 @@ __device__ bool ReadEight(const CodeOfPart& code, const GroupsOfTile& groups,
     if (k >= count) return;
     const uint32_t number = reader.Read(header.width);
     if (!(header.unit > 0)) {
-      good = good && number == 0;
+      is_valid = is_valid && number == 0;
     } else if (intervals != 0) {
       v->x[k] = QsgdValue(2 * static_cast<int32_t>(number) - last_interval, header.unit);
     } else {
-      v->x[k] = QsgdValue(QsgdSigned(number, header.minus, header.last, &good), header.unit);
+      v->x[k] = QsgdValue(QsgdSigned(number, header.minus, header.last, &is_valid), header.unit);
     }
   });
-  return good;
+  return is_valid;
 }
 
 __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
@@ -197,7 +197,7 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
   const uint64_t begin = uint64_t{tile.index} * kTile;
   const uint64_t first_bucket = groups.At(0).group;
   const bool has_large_buckets = code.size >= kLargeBucket;
-  if (has_large_buckets && code.good) {
+  if (has_large_buckets && code.is_valid) {
     for (uint32_t i = threadIdx.x; i < kMaxLarge; i += kThreads) {
       const uint64_t bucket = first_bucket + i;
       const bool is_in_tile = bucket < code.buckets && bucket * code.size < begin + kTile;
@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
     }
   }
   __syncthreads();
-  if (!code.good) {
+  if (!code.is_valid) {
     if (threadIdx.x == 0) code.ReportInvalid();
     return;
   }

@@ -113,7 +113,7 @@ struct SparseTile {
                            SharedArrays* shared) const {
     const uint32_t high_bits_at = form.bitmap ? 0 : k * form.low_bits;
     const uint32_t low_mask = (1u << form.low_bits) - 1;
-    bool good = true;
+    bool is_valid = true;
     for (; word != 0 && i < k; word &= word - 1, ++i) {
       uint32_t position = w * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(word))) - 1 - high_bits_at;
       if (!form.bitmap) {
@@ -122,10 +122,10 @@ struct SparseTile {
         position =
             (position - i) << form.low_bits | (static_cast<uint32_t>(low >> at % 32) & low_mask);
       }
-      good = good && position < length;
+      is_valid = is_valid && position < length;
       shared->positions[i] = static_cast<uint16_t>(position);
     }
-    return good;
+    return is_valid;
   }
   // Returns `word`, which is word w of the row, without the bits of the row below high_bits_at.
   __device__ static uint32_t OnesFrom(uint32_t high_bits_at, uint32_t w, uint32_t word) {
@@ -142,9 +142,9 @@ struct SparseTile {
     const uint32_t before =
         SumBefore<kThreads>(ones + static_cast<uint32_t>(__popc(second)), shared->counts, &total);
     // If an unused bit is one, it gives a position of at least `length`, which ReadWord refuses.
-    bool good = total == k;
-    good = ReadWord(w, first, before, form, shared) && good;
-    return ReadWord(w + 1, second, before + ones, form, shared) && good;
+    bool is_valid = total == k;
+    is_valid = ReadWord(w, first, before, form, shared) && is_valid;
+    return ReadWord(w + 1, second, before + ones, form, shared) && is_valid;
   }
   // Decodes a body with positions. Returns false if the body is invalid.
   __device__ bool ReadSparse(SharedArrays* shared) const {
@@ -153,14 +153,14 @@ struct SparseTile {
     if (threadIdx.x == 0) shared->refused = IsSparseDense(k, length) ? 1 : 0;
     for (uint32_t i = threadIdx.x; i < length; i += kThreads) x[i] = 0;
     __syncthreads();
-    bool good = ReadPositions(form, shared);
+    bool is_valid = ReadPositions(form, shared);
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < k && good; i += kThreads) {
+    for (uint32_t i = threadIdx.x; i < k && is_valid; i += kThreads) {
       const float value = LoadFloat(codes, body + form.bytes + sizeof(float) * i);
-      good = IsFinite(value) && value != 0 &&
+      is_valid = IsFinite(value) && value != 0 &&
              (i == 0 || shared->positions[i - 1] < shared->positions[i]);
     }
-    if (!good) atomicOr(&shared->refused, 1u);
+    if (!is_valid) atomicOr(&shared->refused, 1u);
     __syncthreads();
     if (shared->refused != 0) return false;
     for (uint32_t i = threadIdx.x; i < k; i += kThreads)
@@ -178,13 +178,13 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
   const SparseTile tile{args.codes, args.bodies[blockIdx.x], EntryOf(args, entry.part, entry.index),
                         CountOf(part.part, entry.index),
                         args.arena + part.part.begin + uint64_t{entry.index} * kTile};
-  bool good = true;
+  bool is_valid = true;
   if (tile.k == 0) {
     for (uint32_t i = threadIdx.x; i < tile.length; i += kThreads) tile.x[i] = 0;
   } else {
-    good = tile.k == tile.length ? tile.ReadDense(shared.counts) : tile.ReadSparse(&shared);
+    is_valid = tile.k == tile.length ? tile.ReadDense(shared.counts) : tile.ReadSparse(&shared);
   }
-  if (threadIdx.x == 0 && !good) atomicAdd(args.bad, 1u);
+  if (threadIdx.x == 0 && !is_valid) atomicAdd(args.bad, 1u);
 }
 
 }  // namespace
