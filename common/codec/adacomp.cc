@@ -30,8 +30,8 @@ float MaxAbs(std::span<const float> g) {
   return std::bit_cast<float>(max);
 }
 
-// Calls visit(first, length) for each bin of a tensor that overlaps elements [begin, begin + n). The
-// overlap has `length` elements; `first` is the index of its first element minus `begin`.
+// Calls visit(first, length) for each bin of a tensor that overlaps elements [begin, begin + n).
+// The overlap has `length` elements; `first` is the index of its first element minus `begin`.
 template <typename Visit>
 void ForEachBin(uint64_t begin, uint64_t n, uint64_t bin_elements, Visit visit) {
   for (uint64_t first = 0; first < n;) {
@@ -53,8 +53,8 @@ float ScaleOf(std::span<const float> g, uint64_t bin_elements) {
   return nonzero_bins == 0 ? 0 : static_cast<float>(sum / static_cast<double>(nonzero_bins));
 }
 
-// Writes to codes[i] the code of element begin + i of the tensor. `g` is G, `dw` is dW and `scale` is
-// s of the head comment. `codes` may be the same array as `dw`.
+// Writes to codes[i] the code of element begin + i of the tensor. `g` is G, `dw` is dW and `scale`
+// is s of the head comment. `codes` may be the same array as `dw`.
 void SelectCodes(std::span<const float> g, std::span<const float> dw, uint64_t begin,
                  uint64_t bin_elements, float scale, std::span<float> codes) {
   ForEachBin(begin, g.size(), bin_elements, [&](uint64_t first, uint64_t length) {

@@ -1,6 +1,7 @@
-// Adaptive quantization (Dryden et al. 2016): sends the given share of the positive elements and the
-// same share of the negative ones, those of the largest magnitude. All sent elements of one sign are
-// sent as their mean. Error feedback (error_feedback.h) adds what was not sent to the next gradient.
+// Adaptive quantization (Dryden et al. 2016): sends the given share of the positive elements and
+// the same share of the negative ones, those of the largest magnitude. All sent elements of one
+// sign are sent as their mean. Error feedback (error_feedback.h) adds what was not sent to the next
+// gradient.
 #include <bit>
 #include <limits>
 #include <string>

@@ -12,7 +12,8 @@
 namespace tern::codec {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "numbers are stored in native byte order");
+static_assert(std::endian::native == std::endian::little,
+              "numbers are stored in native byte order");
 
 using kernels::kAnsMaxBlocks;
 using kernels::kAnsSlots;
@@ -76,8 +77,8 @@ void AppendAnsRow(uint64_t count, size_t block, const kernels::AnsCounts& counts
   size_t directory_at = out->size();  // where the end of the next block is written
   out->resize(directory_at + (count + block - 1) / block * sizeof(uint32_t));
   const size_t begin = out->size();
-  const size_t max_blocks =
-      std::clamp<uint64_t>(count / block, 1, kAnsMaxBlocks);  // the most blocks per call of EncodeAns
+  const size_t max_blocks = std::clamp<uint64_t>(
+      count / block, 1, kAnsMaxBlocks);  // the most blocks per call of EncodeAns
   const size_t max_block = std::min<uint64_t>(count, block);
   const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(max_blocks * max_block);
   const auto coded_bytes =
@@ -139,8 +140,9 @@ Status AnsRow::Decode(const kernels::AnsTable& table, uint64_t index, size_t blo
     const uint64_t remaining = count_ - index * block_;
     const size_t n = std::min<uint64_t>(block_, remaining);
     std::array<std::span<const uint8_t>, kAnsMaxBlocks> block_bytes;
-    const auto coded_blocks = std::span<const std::span<const uint8_t>>(block_bytes).first(
-        std::min<uint64_t>({kAnsMaxBlocks, remaining / n, end - index}));
+    const auto coded_blocks =
+        std::span<const std::span<const uint8_t>>(block_bytes)
+            .first(std::min<uint64_t>({kAnsMaxBlocks, remaining / n, end - index}));
     for (size_t k = 0; k < coded_blocks.size(); ++k) block_bytes[k] = BlockBytes(index + k);
     if (!kernels::DecodeAns(table, blocks_, coded_blocks, n, symbols)) {
       // Decodes the blocks one by one, to report the first invalid one.

@@ -1,5 +1,5 @@
-// Packs and unpacks numbers of first_bit most 24 bits, the levels of QSGD codes. The writer collects bits in
-// a 64-bit integer and writes 32 bits first_bit a time.
+// Packs and unpacks numbers of first_bit most 24 bits, the levels of QSGD codes. The writer
+// collects bits in a 64-bit integer and writes 32 bits first_bit a time.
 #include "common/codec/bit_pack.h"
 
 #include <algorithm>
@@ -24,7 +24,8 @@ void BitWriter::Put(std::span<const uint32_t> values, int width) {
 }
 
 void BitWriter::Finish() {
-  for (; pending_bits_ > 0; pending_bits_ -= 8, pending_ >>= 8) *out_++ = static_cast<uint8_t>(pending_);
+  for (; pending_bits_ > 0; pending_bits_ -= 8, pending_ >>= 8)
+    *out_++ = static_cast<uint8_t>(pending_);
 }
 
 void UnpackBits(std::span<const uint8_t> bytes, uint64_t first_bit, int width,

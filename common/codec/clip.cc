@@ -1,5 +1,5 @@
-// TernGrad's gradient clipping: equation 9 of Wen et al. 2017, and the variants in the authors' code
-// and in the framework GRACE (docs/ALGORITHMS.md, section 3).
+// TernGrad's gradient clipping: equation 9 of Wen et al. 2017, and the variants in the authors'
+// code and in the framework GRACE (docs/ALGORITHMS.md, section 3).
 #include "common/codec/clip.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Clip level and scaler of one tensor on one worker: TernGrad (Wen et al. 2017), equation 9, and its
-// variants (docs/ALGORITHMS.md, section 3). The scaler is the magnitude that a ternary code of +1 or
-// -1 stands for.
+// Clip level and scaler of one tensor on one worker: TernGrad (Wen et al. 2017), equation 9, and
+// its variants (docs/ALGORITHMS.md, section 3). The scaler is the magnitude that a ternary code of
+// +1 or -1 stands for.
 #pragma once
 
 #include "common/codec/codec.h"

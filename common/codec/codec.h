@@ -1,8 +1,8 @@
 // A codec turns a worker's gradient into bytes (a code), adds the workers' codes on the server, and
-// turns the bytes of the sum into the mean gradient. It works on segments: a range of elements of one
-// tensor. A chunk, the unit of a push, is a row of segments, each coded by the codec of its tensor and
-// starting at a byte boundary. A codec's name stands for its byte format: a codec with another format
-// must get another name.
+// turns the bytes of the sum into the mean gradient. It works on segments: a range of elements of
+// one tensor. A chunk, the unit of a push, is a row of segments, each coded by the codec of its
+// tensor and starting at a byte boundary. A codec's name stands for its byte format: a codec with
+// another format must get another name.
 //
 //   worker:  Prepare (whole tensor: computes scaler and clip level from statistics)
 //            all workers take the largest scaler of any worker, if the codec shares scalers
@@ -14,8 +14,8 @@
 // sum, and the mean is the sum divided by this number.
 //
 // Some codecs add what a code left out of a gradient to the next gradient. They keep the difference
-// in a Memory: one per tensor on each worker and, if the server encodes sums again, one per segment on
-// the server:
+// in a Memory: one per tensor on each worker and, if the server encodes sums again, one per segment
+// on the server:
 //
 //   worker:  Compensate (whole tensor), Prepare, Encode, DecodeAlone, Update (segment)
 //   server:  EncodeSum calls Compensate and Update of the server's memory itself
@@ -50,8 +50,8 @@ struct Options {
   bool scaler_per_worker = false;  // each code carries its worker's scaler; the server adds floats
   uint64_t scaler_elements = 0;    // ternary: elements per scaler; 0: one scaler per tensor
   bool error_feedback = false;     // adds a memory to a deterministic codec that has none
-  // For codecs that encode the sum again. True: the server sends the sum to workers as a code. False:
-  // EncodeSum writes floats, because the server itself applies the sum to its parameters.
+  // For codecs that encode the sum again. True: the server sends the sum to workers as a code.
+  // False: EncodeSum writes floats, because the server itself applies the sum to its parameters.
   bool coded_sums = true;
   // The `exchange` section of the job file. A codec reads its settings from the subsection with its
   // own name; QSGD and topk use the structs below instead.
@@ -74,8 +74,8 @@ struct Options {
     uint64_t local_steps = 1;  // p: steps between two exchanges
   } qsgd;
 
-  // Deep gradient compression (Lin et al. 2018). dgc_memory.h defines momentum, nesterov, masking and
-  // clip_norm.
+  // Deep gradient compression (Lin et al. 2018). dgc_memory.h defines momentum, nesterov, masking
+  // and clip_norm.
   struct TopK {
     double ratio = 0.001;        // share of a tensor's elements that is sent
     double sample_ratio = 0.01;  // share of a tensor's elements that yields the first threshold
@@ -85,8 +85,8 @@ struct Options {
     double momentum = 0;  // the factor m of dgc_memory.h
     bool nesterov = false;
     bool masking = true;
-    // The largest 2-norm of a tensor's gradient on one worker; larger gradients are scaled down.
-    // 0: no limit. For N workers the paper takes the limit for the mean gradient divided by sqrt(N).
+    // The largest 2-norm of a tensor's gradient on one worker; larger gradients are scaled down. 0:
+    // no limit. For N workers the paper takes the limit for the mean gradient divided by sqrt(N).
     double clip_norm = 0;
     uint64_t warmup_rounds = 0;  // first rounds, in which the share sent falls stepwise to `ratio`
     double warmup_ratio = 0.25;  // the first share, and the factor from each share to the next
@@ -141,8 +141,8 @@ class Accumulator {
   // Adds the code of this segment at the front of `bytes`, from worker `rank`, and returns the size
   // of the code. Checks the whole code before it adds: after an error (kMismatch) the sum is
   // unchanged. REQUIRES a rank below the number of workers, and each rank at most once. Codecs that
-  // add floats keep a copy of the code until all lower ranks have been added or the sum is requested,
-  // so the result does not depend on the order of arrival.
+  // add floats keep a copy of the code until all lower ranks have been added or the sum is
+  // requested, so the result does not depend on the order of arrival.
   virtual Result<size_t> Add(int rank, std::span<const uint8_t> bytes) = 0;
   // Adds a code as Add does, but may keep a reference to `bytes`: the code is checked immediately,
   // and may be added later, together with the codes of other workers, in one pass.
@@ -175,15 +175,16 @@ class Codec {
   // nothing of earlier gradients.
   bool SendsValues() const { return !stochastic() && NewMemory(1) == nullptr; }
   // How many neighbouring elements are coded together, counted from the tensor's first element.
-  // Chunks begin and end only between such groups, so that the size of chunks does not change codes.
+  // Chunks begin and end only between such groups, so that the size of chunks does not change
+  // codes.
   virtual uint64_t Granularity(uint64_t /*column*/) const { return 1; }
-  // Computes scaler and clip level of a whole tensor (or of one range of scaler_elements()) from its
-  // statistics and values. REQUIRES stats.finite: the caller refuses gradients that are not finite.
-  // clip.h defines the results for ternary codecs.
+  // Computes scaler and clip level of a whole tensor (or of one range of scaler_elements()) from
+  // its statistics and values. REQUIRES stats.finite: the caller refuses gradients that are not
+  // finite. clip.h defines the results for ternary codecs.
   virtual Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
                            const kernels::NoiseKey& noise) const = 0;
-  // Appends the code of g[0, segment.count). Takes the number of the tensor from segment.tensor, not
-  // from noise.tensor.
+  // Appends the code of g[0, segment.count). Takes the number of the tensor from segment.tensor,
+  // not from noise.tensor.
   virtual void Encode(const float* g, const Segment& segment, const Prepared& prepared,
                       const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const = 0;
   // The most bytes that Encode appends for the segment.
@@ -208,15 +209,16 @@ class Codec {
   // the code. kMismatch if the code is invalid. REQUIRES a codec that does not share scalers.
   virtual Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
                                      float* values) const;
-  // Decodes one worker's code as DecodeAlone does, but passes the values to `use` in order, block by
-  // block. After an error, `use` may have been called for some of the blocks. A server that sends one
-  // worker's code, and the workers that receive it, all decode it with this function, so that they
-  // get the same values bit for bit.
+  // Decodes one worker's code as DecodeAlone does, but passes the values to `use` in order, block
+  // by block. After an error, `use` may have been called for some of the blocks. A server that
+  // sends one worker's code, and the workers that receive it, all decode it with this function, so
+  // that they get the same values bit for bit.
   using BlockVisitor = std::function<void(uint64_t first, std::span<const float> values)>;
   Result<size_t> DecodeAloneTo(std::span<const uint8_t> code, const Segment& segment,
                                const BlockVisitor& use) const;
-  // Sets mean[0, n) to the mean over the contributors of elements [first, first + n) of the segment.
-  // `sum` is its coded sum, exactly SumSize bytes. kMismatch if the bytes are not a valid sum.
+  // Sets mean[0, n) to the mean over the contributors of elements [first, first + n) of the
+  // segment. `sum` is its coded sum, exactly SumSize bytes. kMismatch if the bytes are not a valid
+  // sum.
   virtual Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const = 0;
   // Decodes the means of the whole segment in order, block by block, and calls `use` for each block

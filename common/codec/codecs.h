@@ -16,8 +16,8 @@ const std::vector<std::string>& CodecNames();
 // Creates the codec called `name`. kBadJob if there is none, or if the options are invalid for it.
 Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& options);
 
-// Whether a worker can encode with this codec on a GPU, and keep the codec's memory on the GPU, too.
-// False for a codec to which Options::error_feedback has added a memory.
+// Whether a worker can encode with this codec on a GPU, and keep the codec's memory on the GPU,
+// too. False for a codec to which Options::error_feedback has added a memory.
 bool HasDeviceForm(const Codec& codec);
 
 }  // namespace tern::codec

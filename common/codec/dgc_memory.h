@@ -1,5 +1,5 @@
-// A worker's memory of a tensor for deep gradient compression (Lin et al. 2018): the momentum U, and
-// V, the sum of the momentum that was not sent yet. Both have the size of the tensor. With the
+// A worker's memory of a tensor for deep gradient compression (Lin et al. 2018): the momentum U,
+// and V, the sum of the momentum that was not sent yet. Both have the size of the tensor. With the
 // gradient g of a step, the momentum factor m and c = clip_norm:
 //
 //   g = g min(1, c / ||g||)    local gradient clipping; skipped if c is 0
@@ -12,9 +12,9 @@
 //   V = V - what was sent      after encoding V
 //   U = 0                      for elements that were sent, if masking (momentum factor masking)
 //
-// V is what the codec encodes. Every gradient stays in V until it is sent, even if the servers closed
-// the gradient's round without this worker. The optimizer must not use momentum. With m = 0 and
-// without clipping, V is error feedback (error_feedback.h).
+// V is what the codec encodes. Every gradient stays in V until it is sent, even if the servers
+// closed the gradient's round without this worker. The optimizer must not use momentum. With m = 0
+// and without clipping, V is error feedback (error_feedback.h).
 #pragma once
 
 #include <vector>

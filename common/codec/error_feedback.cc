@@ -1,5 +1,5 @@
-// Error feedback (Seide et al. 2014): encodes v = g + r, where g is the gradient and r the residual.
-// Then r becomes the difference between v and the decoded code of v.
+// Error feedback (Seide et al. 2014): encodes v = g + r, where g is the gradient and r the
+// residual. Then r becomes the difference between v and the decoded code of v.
 #include "common/codec/error_feedback.h"
 
 #include <string>

@@ -28,12 +28,14 @@ void ReadFloats(std::span<const uint8_t> bytes, std::span<float> values) {
 Status CheckFinite(std::span<const float> values, uint64_t first_index) {
   constexpr uint32_t kExponentBits = 0x7F800000;
   bool has_non_finite = false;
-  for (float v : values) has_non_finite |= (std::bit_cast<uint32_t>(v) & kExponentBits) == kExponentBits;
+  for (float v : values)
+    has_non_finite |= (std::bit_cast<uint32_t>(v) & kExponentBits) == kExponentBits;
   if (!has_non_finite) return Ok();
   const auto bad_value =
       std::find_if_not(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
-  return Status(Code::kMismatch, "element " + std::to_string(first_index + (bad_value - values.begin())) +
-                                     " is " + std::to_string(*bad_value) + ", expected a finite number");
+  return Status(Code::kMismatch,
+                "element " + std::to_string(first_index + (bad_value - values.begin())) + " is " +
+                    std::to_string(*bad_value) + ", expected a finite number");
 }
 
 Status CheckSum(std::string_view codec, std::span<const uint8_t> sum, size_t expected,

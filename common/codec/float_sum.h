@@ -1,6 +1,6 @@
-// Accumulators for codecs whose decoded codes are added as floats. The codes are always added in rank
-// order, so that the result does not depend on the order of arrival. Also converts rows of floats to
-// and from bytes (IEEE single, little-endian).
+// Accumulators for codecs whose decoded codes are added as floats. The codes are always added in
+// rank order, so that the result does not depend on the order of arrival. Also converts rows of
+// floats to and from bytes (IEEE single, little-endian).
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ void ReadFloats(std::span<const uint8_t> bytes, std::span<float> values);
 // first_index there.
 Status CheckFinite(std::span<const float> values, uint64_t first_index);
 
-// Implements Codec::Decode for codecs whose coded sum is the mean, `count` floats. Sets mean[0, n) to
-// elements [first, first + n) of it. `codec` is the name of the codec, for messages.
+// Implements Codec::Decode for codecs whose coded sum is the mean, `count` floats. Sets mean[0, n)
+// to elements [first, first + n) of it. `codec` is the name of the codec, for messages.
 Status DecodeFloatMean(std::string_view codec, std::span<const uint8_t> sum, uint64_t count,
                        uint64_t first, uint64_t n, float* mean);
 
@@ -53,8 +53,8 @@ class RankOrderedSum : public Accumulator {
   void MeanOf(uint64_t first, std::span<float> mean);
 
  private:
-  // Adds the waiting codes from rank next_ on: with skip_missing all of them, otherwise those before
-  // the first rank whose code has not arrived.
+  // Adds the waiting codes from rank next_ on: with skip_missing all of them, otherwise those
+  // before the first rank whose code has not arrived.
   void AddWaiting(bool skip_missing);
 
   std::vector<float> sum_;

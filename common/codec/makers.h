@@ -1,6 +1,6 @@
-// The functions that create the codecs, for the table in codecs.cc. Each codec has a file of its own.
-// Only files of common/codec include this header. "Up" is what a worker sends to the servers, "down"
-// is what a server sends to the workers, and N is the number of workers.
+// The functions that create the codecs, for the table in codecs.cc. Each codec has a file of its
+// own. Only files of common/codec include this header. "Up" is what a worker sends to the servers,
+// "down" is what a server sends to the workers, and N is the number of workers.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace tern::codec {
 
-// fp32: 4 bytes per element, IEEE single, little-endian, up and down. The server adds floats in rank
-// order and divides the sum by N.
+// fp32: 4 bytes per element, IEEE single, little-endian, up and down. The server adds floats in
+// rank order and divides the sum by N.
 std::unique_ptr<Codec> MakeFp32();
 
 // fp16: 2 bytes per element, IEEE half, little-endian, up and down. Workers round the gradient, and
@@ -22,8 +22,8 @@ std::unique_ptr<Codec> MakeFp16();
 // bf16: like fp16, but in bfloat16, which has the range of fp32 and 8 bits of precision.
 std::unique_ptr<Codec> MakeBf16();
 
-// TernGrad (Wen et al. 2017) with one scaler for all workers. Each element gets a code of -1, 0 or +1.
-// A plane is a row with one bit per element. Four codecs differ only in their bytes:
+// TernGrad (Wen et al. 2017) with one scaler for all workers. Each element gets a code of -1, 0 or
+// +1. A plane is a row with one bit per element. Four codecs differ only in their bytes:
 //
 //   ternary        up    a mask plane (1: code is not 0), then one sign bit per non-zero code
 //                        (kernels/codes/ternary.h)
@@ -31,9 +31,9 @@ std::unique_ptr<Codec> MakeBf16();
 //   ternary_2bit   up    a mask plane and a plane of signs, with the sign of element i at bit i, so
 //                        that one pass over the planes is enough; sign bits of zeros are ignored
 //                  down  the same bytes as ternary
-//   ternary_trit5  up    five codes per byte in base 3, in the order of the elements. The first code
-//                        is the lowest digit; 0, +1 and -1 have the digits 0, 1 and 2; missing codes
-//                        of the last byte are 0
+//   ternary_trit5  up    five codes per byte in base 3, in the order of the elements. The first
+//                        code is the lowest digit; 0, +1 and -1 have the digits 0, 1 and 2; missing
+//                        codes of the last byte are 0
 //                  down  the same bytes as ternary
 //   ternary_ans    up    a byte that names one of two formats, then the code in the smaller one. 0:
 //                        the bytes of ternary. 1: the codes + 1, entropy-coded in blocks of 16384
@@ -43,14 +43,14 @@ std::unique_ptr<Codec> MakeBf16();
 std::unique_ptr<Codec> MakeTernary(const Options& options,
                                    const TernaryWire& wire = MaskSignsWire());
 
-// TernGrad with the byte format `wire` for codes, but with a scaler per worker. Up: the scaler (IEEE
-// single, little-endian), then the code. Down: the mean as floats, in the format of fp32, because sums
-// of codes with N different scalers have too many possible values for a short code.
+// TernGrad with the byte format `wire` for codes, but with a scaler per worker. Up: the scaler
+// (IEEE single, little-endian), then the code. Down: the mean as floats, in the format of fp32,
+// because sums of codes with N different scalers have too many possible values for a short code.
 std::unique_ptr<Codec> MakeTernaryPerWorker(const Options& options, const TernaryWire& wire);
 
-// QSGD (Alistarh et al. 2017): norms, and a randomly rounded level per element (qsgd_form.h), up and
-// down. The server decodes the codes and encodes their mean again; the code of a single worker it
-// sends unchanged. kBadJob for options outside their ranges.
+// QSGD (Alistarh et al. 2017): norms, and a randomly rounded level per element (qsgd_form.h), up
+// and down. The server decodes the codes and encodes their mean again; the code of a single worker
+// it sends unchanged. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeQsgd(const Options& options);
 
 // 1bitSGD (Seide et al. 2014): for each column or bucket the mean of its negative elements and the
@@ -64,20 +64,20 @@ Result<std::unique_ptr<Codec>> MakeOneBit(const Options& options);
 // server adds floats in rank order. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeTopK(const Options& options);
 
-// "threshold" (Strom 2015): sends +t, -t or nothing for each element, for a fixed t, and adds what was
-// not sent to the next gradient; the bytes up and down are those of ternary. If the options give a
-// ratio, the codec is "threshold_ratio", gradient dropping (Aji and Heafield 2017), which sends this
-// share of the elements in the bytes of topk. kBadJob for options outside their ranges.
+// "threshold" (Strom 2015): sends +t, -t or nothing for each element, for a fixed t, and adds what
+// was not sent to the next gradient; the bytes up and down are those of ternary. If the options
+// give a ratio, the codec is "threshold_ratio", gradient dropping (Aji and Heafield 2017), which
+// sends this share of the elements in the bytes of topk. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeThreshold(const Options& options);
 
-// Adaptive quantization (Dryden et al. 2016): sends the largest elements of each sign, a given share,
-// all as the mean of those sent. The bytes up are those of sparse.h with a pair of values, the bytes
-// down those of sparse.h with floats. kBadJob for options outside their ranges.
+// Adaptive quantization (Dryden et al. 2016): sends the largest elements of each sign, a given
+// share, all as the mean of those sent. The bytes up are those of sparse.h with a pair of values,
+// the bytes down those of sparse.h with floats. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeAdaptive(const Options& options);
 
-// AdaComp (Chen et al. 2018): sends the elements of each bin (a range of a tensor) whose magnitude is
-// near the largest of the bin, as +s or -s with one s per tensor. The bytes are those of adaptive.
-// kBadJob for options outside their ranges.
+// AdaComp (Chen et al. 2018): sends the elements of each bin (a range of a tensor) whose magnitude
+// is near the largest of the bin, as +s or -s with one s per tensor. The bytes are those of
+// adaptive. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeAdaComp(const Options& options);
 
 }  // namespace tern::codec

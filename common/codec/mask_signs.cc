@@ -1,5 +1,5 @@
-// Writes and checks the bytes of the codec `ternary` (TernGrad, Wen et al. 2017): a mask plane, then
-// the signs of the non-zero codes.
+// Writes and checks the bytes of the codec `ternary` (TernGrad, Wen et al. 2017): a mask plane,
+// then the signs of the non-zero codes.
 #include "common/codec/mask_signs.h"
 
 #include <string>
@@ -16,8 +16,8 @@ void AppendMaskSigns(const float* g, const Segment& segment, const Prepared& pre
   const size_t plane = kernels::PlaneBytes(segment.count);
   out->resize(begin + 2 * plane);
   uint8_t* mask = out->data() + begin;
-  const size_t nonzeros = kernels::Ternarize(g, segment.count, prepared.scaler, prepared.clip, noise,
-                                         segment.begin, mask, mask + plane);
+  const size_t nonzeros = kernels::Ternarize(g, segment.count, prepared.scaler, prepared.clip,
+                                             noise, segment.begin, mask, mask + plane);
   out->resize(begin + plane + kernels::PlaneBytes(nonzeros));
 }
 

@@ -1,6 +1,6 @@
 // The bytes of the ternary codes (-1, 0, +1) of n elements: a mask plane, which has one bit per
-// element, 1 where the code is not 0, in PlaneBytes(n) bytes; then one sign bit per non-zero code, in
-// ceil(nonzeros / 8) bytes (kernels/codes/ternary.h). Unused bits are zero.
+// element, 1 where the code is not 0, in PlaneBytes(n) bytes; then one sign bit per non-zero code,
+// in ceil(nonzeros / 8) bytes (kernels/codes/ternary.h). Unused bits are zero.
 #pragma once
 
 #include <cstdint>
@@ -31,16 +31,16 @@ class Scratch {
   size_t size_ = 0;
 };
 
-// One worker's codes as two planes of one bit per element. They refer to the parsed bytes and to the
-// scratch buffer.
+// One worker's codes as two planes of one bit per element. They refer to the parsed bytes and to
+// the scratch buffer.
 struct ParsedCode {
   std::span<const uint8_t> mask;      // Bit i is 1 if the code of element i is not 0.
   std::span<const uint8_t> negative;  // Bit i is 1 if the code of element i is -1.
   size_t size = 0;                    // the size of the code in bytes, as received
 };
 
-// Parses the mask and signs of `count` elements at the front of `bytes`; kMismatch if `bytes` is too
-// short or an unused bit is set. The result refers to `bytes` and `scratch`.
+// Parses the mask and signs of `count` elements at the front of `bytes`; kMismatch if `bytes` is
+// too short or an unused bit is set. The result refers to `bytes` and `scratch`.
 Result<ParsedCode> ParseMaskSigns(std::span<const uint8_t> bytes, uint64_t count, Scratch* scratch);
 
 // Whether, in the last byte of a row of `bits` bits, the unused bits are zero.

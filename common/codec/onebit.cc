@@ -1,7 +1,7 @@
-// 1bitSGD (Seide et al. 2014). Elements are coded in groups of neighbours: a column (the elements that
-// contribute to one output of the layer) or a bucket of a fixed size. Each negative element becomes
-// the mean of the group's negative elements, each other element the mean of the group's other
-// elements. Workers use error feedback for the gradients, and the server for the mean
+// 1bitSGD (Seide et al. 2014). Elements are coded in groups of neighbours: a column (the elements
+// that contribute to one output of the layer) or a bucket of a fixed size. Each negative element
+// becomes the mean of the group's negative elements, each other element the mean of the group's
+// other elements. Workers use error feedback for the gradients, and the server for the mean
 // (docs/ALGORITHMS.md, section 15).
 #include <algorithm>
 #include <array>
@@ -33,8 +33,8 @@ struct GroupMeans {
   float non_negative = 0;
 };
 
-// The byte format of the code of one segment: for each group the mean of its negative and of its other
-// elements, IEEE single, little-endian; then one bit per element, 1 if it is negative.
+// The byte format of the code of one segment: for each group the mean of its negative and of its
+// other elements, IEEE single, little-endian; then one bit per element, 1 if it is negative.
 class OneBitFormat {
  public:
   OneBitFormat(const Segment& segment, uint64_t bucket)
@@ -102,7 +102,8 @@ void OneBitFormat::Append(const float* g, std::vector<uint8_t>* out) const {
   }
 }
 
-Status OneBitFormat::MeansAt(std::span<const uint8_t> code, uint64_t group, GroupMeans* means) const {
+Status OneBitFormat::MeansAt(std::span<const uint8_t> code, uint64_t group,
+                             GroupMeans* means) const {
   std::array<float, 2> pair;
   ReadFloats(code.subspan(group * kernels::kOneBitMeansBytes), pair);
   *means = {pair[0], pair[1]};
@@ -130,16 +131,17 @@ Result<size_t> OneBitFormat::Check(std::span<const uint8_t> bytes) const {
     const uint64_t n = std::min(group_size_, count_ - first);
     uint64_t negatives = 0;
     for (uint64_t i = first; i < first + n; ++i) negatives += plane[i / 8] >> (i % 8) & 1;
-    if ((negatives > 0) == (means.negative < 0) && (negatives < n || means.non_negative == 0)) continue;
-    return Status(Code::kMismatch,
-                  Cat("onebit means of group ", first / group_size_, " are ", means.negative, " and ",
-                      means.non_negative, ", but it has ", negatives, " negatives of ", n));
+    if ((negatives > 0) == (means.negative < 0) && (negatives < n || means.non_negative == 0))
+      continue;
+    return Status(Code::kMismatch, Cat("onebit means of group ", first / group_size_, " are ",
+                                       means.negative, " and ", means.non_negative, ", but it has ",
+                                       negatives, " negatives of ", n));
   }
   return size();
 }
 
 Status OneBitFormat::Read(std::span<const uint8_t> code, uint64_t first, uint64_t n,
-                        float* values) const {
+                          float* values) const {
   const uint8_t* plane = code.data() + means_bytes();
   for (const uint64_t end = first + n; first < end;) {
     const uint64_t group = first / group_size_;
@@ -162,7 +164,9 @@ class DecodedSum : public RankOrderedSum {
   void ComputeMean(std::span<float> mean) { MeanOf(0, mean); }
 
  protected:
-  Result<size_t> Check(std::span<const uint8_t> bytes) const override { return format_.Check(bytes); }
+  Result<size_t> Check(std::span<const uint8_t> bytes) const override {
+    return format_.Check(bytes);
+  }
   void AddTo(std::span<const uint8_t> code, float* sum) const override {
     std::array<float, kBlock> values;
     for (uint64_t first = 0; first < format_.count(); first += kBlock) {

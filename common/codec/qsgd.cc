@@ -1,6 +1,6 @@
 // QSGD (Alistarh et al. 2017), with the options of Options::Qsgd (docs/ALGORITHMS.md, section 14).
-// Elements are rounded at random to levels, which are sent. The server decodes the levels, adds them
-// as floats, and encodes the mean with QSGD again.
+// Elements are rounded at random to levels, which are sent. The server decodes the levels, adds
+// them as floats, and encodes the mean with QSGD again.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -60,11 +60,15 @@ class DecodedSum : public RankOrderedSum {
   const QsgdForm& format_;
 };
 
-// Encodes the mean of the workers' codes again. If only one worker contributes, its code is the result.
+// Encodes the mean of the workers' codes again. If only one worker contributes, its code is the
+// result.
 class RecodedSum : public Accumulator {
  public:
   RecodedSum(const QsgdForm& format, const Segment& segment, int workers, const Recode& recode)
-      : format_(format), segment_(segment), noise_(recode.noise), sum_(format, segment.count, workers) {}
+      : format_(format),
+        segment_(segment),
+        noise_(recode.noise),
+        sum_(format, segment.count, workers) {}
 
   Result<size_t> Add(int rank, std::span<const uint8_t> bytes) override {
     Result<size_t> size = sum_.Add(rank, bytes);

@@ -13,7 +13,8 @@
 namespace tern::codec {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "numbers are copied in native byte order");
+static_assert(std::endian::native == std::endian::little,
+              "numbers are copied in native byte order");
 
 using kernels::kQsgdStride;
 constexpr size_t kBlock = 1024;  // elements that are encoded or decoded at a time
@@ -134,8 +135,8 @@ QsgdForm::Sections QsgdForm::Split(std::span<const uint8_t> code, uint64_t count
   return sections;
 }
 
-// Reads and checks the norm and width of a bucket whose levels begin at bit `at`, and checks that they
-// agree with `ends`. Sets *end to the bit at which the bucket's levels end.
+// Reads and checks the norm and width of a bucket whose levels begin at bit `at`, and checks that
+// they agree with `ends`. Sets *end to the bit at which the bucket's levels end.
 Status QsgdForm::ReadBucket(const Sections& sections, uint64_t bucket, uint64_t at,
                             QsgdLevels::Bucket* header, uint64_t* end) const {
   const uint64_t length = sections.LengthOf(bucket);
@@ -146,10 +147,12 @@ Status QsgdForm::ReadBucket(const Sections& sections, uint64_t bucket, uint64_t 
   if (!valid.ok()) return valid.Within(Cat("qsgd bucket ", bucket));
   *end = at + length * static_cast<uint64_t>(header->width);
   if (sections.ends.empty()) return Ok();
-  const bool has_stored_end =
-      bucket % kQsgdStride == kQsgdStride - 1 || (bucket + 1) * sections.bucket_size >= sections.count;
+  const bool has_stored_end = bucket % kQsgdStride == kQsgdStride - 1 ||
+                              (bucket + 1) * sections.bucket_size >= sections.count;
   const uint64_t stored_end = ReadEnd(sections.ends, bucket / kQsgdStride);
-  if (stored_end <= sections.level_bits && (has_stored_end ? *end == stored_end : *end <= stored_end)) return Ok();
+  if (stored_end <= sections.level_bits &&
+      (has_stored_end ? *end == stored_end : *end <= stored_end))
+    return Ok();
   return Status(Code::kMismatch,
                 Cat("qsgd bucket ", bucket, " ends at bit ", *end, " of ", sections.level_bits,
                     ", expected ", stored_end, has_stored_end ? "" : " at most"));
@@ -162,7 +165,8 @@ Status QsgdForm::Read(std::span<const uint8_t> code, uint64_t count, uint64_t fi
   uint64_t bucket = first / sections.bucket_size;
   uint64_t at = 0;  // the bit at which the levels of `bucket` begin
   if (sections.ends.empty()) {
-    at = bucket * sections.bucket_size * static_cast<uint64_t>(levels_.MaxWidth(sections.bucket_size));
+    at = bucket * sections.bucket_size *
+         static_cast<uint64_t>(levels_.MaxWidth(sections.bucket_size));
   } else {
     if (bucket >= kQsgdStride) at = ReadEnd(sections.ends, bucket / kQsgdStride - 1);
     at = std::min(at, sections.level_bits);  // ReadBucket refuses an end beyond the row.

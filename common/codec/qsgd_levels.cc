@@ -19,8 +19,8 @@ using kernels::kQsgdMostLevels;
 static_assert(kernels::kQsgdMaxBits == kMaxPackedBits);
 constexpr uint64_t kMaxBucket = uint64_t{1} << 31;
 
-// The upper 16 bits of each element's 32 random bits (kernels/codes/philox.h). One block of the random
-// number generator serves 8 elements, so that ascending elements are fastest.
+// The upper 16 bits of each element's 32 random bits (kernels/codes/philox.h). One block of the
+// random number generator serves 8 elements, so that ascending elements are fastest.
 class RandomBits {
  public:
   explicit RandomBits(const kernels::NoiseKey& key) : key_(key) {}
@@ -128,7 +128,8 @@ bool QsgdLevels::Decode(std::span<const uint32_t> codes, const Bucket& bucket,
   const auto top_level = static_cast<uint32_t>(std::ceil(bucket.s));
   bool is_valid = true;
   for (size_t i = 0; i < codes.size(); ++i)
-    values[i] = kernels::QsgdValue(kernels::QsgdSigned(codes[i], sign_bit, top_level, &is_valid), unit);
+    values[i] =
+        kernels::QsgdValue(kernels::QsgdSigned(codes[i], sign_bit, top_level, &is_valid), unit);
   return is_valid;
 }
 

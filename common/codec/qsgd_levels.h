@@ -5,25 +5,25 @@
 //   Q(v_i) = sgn(v_i) |v| / s (l + 1)    with probability p
 //   Q(v_i) = sgn(v_i) |v| / s l          otherwise
 //
-// so that the expectation of Q(v_i) is v_i, and its variance (|v| / s)^2 p (1 - p). A code has b bits,
-// in one of two layouts:
+// so that the expectation of Q(v_i) is v_i, and its variance (|v| / s)^2 p (1 - p). A code has b
+// bits, in one of two layouts:
 //
-//   sign       The lowest b - 1 bits are the level; the highest bit is the sign (1: negative; always
-//              0 for level 0). If the job sets the bits, s = 2^(b-1) - 1.
-//   intervals  2^b - 1 equal intervals over [-|v|, |v|], whose ends are the levels: code k stands for
-//              |v| (2 k - m) / m with m = 2^b - 1. There is no level 0, but if |v| = 0, every code is
-//              0 and every value 0.
+//   sign       The lowest b - 1 bits are the level; the highest bit is the sign (1: negative;
+//              always 0 for level 0). If the job sets the bits, s = 2^(b-1) - 1.
+//   intervals  2^b - 1 equal intervals over [-|v|, |v|], whose ends are the levels: code k stands
+//              for |v| (2 k - m) / m with m = 2^b - 1. There is no level 0, but if |v| = 0, every
+//              code is 0 and every value 0.
 //
-// If the job sets s instead of the bits, the largest x of a bucket is L = s max|v_i| / |v|, and each of
-// its elements has
+// If the job sets s instead of the bits, the largest x of a bucket is L = s max|v_i| / |v|, and
+// each of its elements has
 //
 //   b = ceil(log2(2 ceil(L) + 1))
 //
 // bits, or no bits if the norm is 0 (docs/ALGORITHMS.md, section 14).
 //
-// |v_i| / |v| is a float, by IEEE division; x is computed in double. The event of probability p happens
-// if the element's 32 random bits are less than floor(p * 2^32) (kernels/codes/philox.h). With s = 1
-// this is TernGrad's rule, bit for bit.
+// |v_i| / |v| is a float, by IEEE division; x is computed in double. The event of probability p
+// happens if the element's 32 random bits are less than floor(p * 2^32) (kernels/codes/philox.h).
+// With s = 1 this is TernGrad's rule, bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +53,8 @@ class QsgdLevels {
   // kMismatch if a bucket of n elements cannot have this norm and width.
   Status Check(float norm, int width, uint64_t n) const;
 
-  // Sets codes[i] to the code of v[i], which is element first + i of its tensor. `noise` is the key of
-  // the random numbers.
+  // Sets codes[i] to the code of v[i], which is element first + i of its tensor. `noise` is the key
+  // of the random numbers.
   void Encode(std::span<const float> v, const Bucket& bucket, const kernels::NoiseKey& noise,
               uint64_t first, std::span<uint32_t> codes) const;
   // Sets values[i] to the value, always finite, of codes[i]. Returns false if a code is invalid.

@@ -17,10 +17,10 @@ inline uint64_t ShareOf(double share, uint64_t n) {
   return std::min(n, static_cast<uint64_t>(std::ceil(share * static_cast<double>(n))));
 }
 
-// Returns the k-th largest of key(v) over the values. At least k keys are >= the result, more if there
-// are ties. Keys must be finite, not negative and not -0, because the function orders floats by their
-// bits: a histogram of the upper bits finds the bin of the k-th largest key, and only the keys of this
-// bin are compared exactly. REQUIRES 0 < k <= values.size().
+// Returns the k-th largest of key(v) over the values. At least k keys are >= the result, more if
+// there are ties. Keys must be finite, not negative and not -0, because the function orders floats
+// by their bits: a histogram of the upper bits finds the bin of the k-th largest key, and only the
+// keys of this bin are compared exactly. REQUIRES 0 < k <= values.size().
 template <typename Key>
 float KthLargest(std::span<const float> values, uint64_t k, Key key) {
   constexpr int kIgnoredBits = 19;  // The histogram ignores this many low bits of a float.

@@ -1,6 +1,6 @@
-// Writes, checks and reads the wire format of the sparse codecs (sparse.h): a directory, and for each
-// block positions, as a bitmap or by Elias-Fano coding (Elias 1974), and values. Also implements the
-// base class of these codecs.
+// Writes, checks and reads the wire format of the sparse codecs (sparse.h): a directory, and for
+// each block positions, as a bitmap or by Elias-Fano coding (Elias 1974), and values. Also
+// implements the base class of these codecs.
 #include "common/codec/sparse.h"
 
 #include <algorithm>
@@ -36,7 +36,8 @@ size_t BodySizeOf(SparseValues values, uint32_t k, uint32_t length) {
   return k == 0 ? 0 : SparseFormOf(k, length).bytes + ByteCount(k);
 }
 
-// Writes `value` at bit `at` of the row. REQUIRES that the bits written to are zero, and value < 2^16.
+// Writes `value` at bit `at` of the row. REQUIRES that the bits written to are zero, and value <
+// 2^16.
 void PutBits(uint8_t* row, size_t at, uint32_t value) {
   uint32_t rest = value << (at % 8);
   for (size_t byte = at / 8; rest != 0; ++byte, rest >>= 8) row[byte] |= static_cast<uint8_t>(rest);
@@ -182,9 +183,9 @@ class SparseSum : public RankOrderedSum {
   }
   void AddTo(std::span<const uint8_t> code, float* sum) const override {
     const Status status = SparseCode::Parse(values_, code, count())
-                             ->ForEachBlock([&](uint64_t first, std::span<const float> x) {
-                               for (size_t i = 0; i < x.size(); ++i) sum[first + i] += x[i];
-                             });
+                              ->ForEachBlock([&](uint64_t first, std::span<const float> x) {
+                                for (size_t i = 0; i < x.size(); ++i) sum[first + i] += x[i];
+                              });
     static_cast<void>(status);  // Always ok, because Check has accepted all blocks.
   }
 
@@ -213,7 +214,9 @@ void AppendFrom(const float* g, uint64_t count, float threshold, std::vector<uin
 }
 
 size_t MaxSparseSize(SparseValues values, uint64_t count) {
-  const auto block_size = [&](size_t length) { return kEntryBytes + BodySizeOf(values, length, length); };
+  const auto block_size = [&](size_t length) {
+    return kEntryBytes + BodySizeOf(values, length, length);
+  };
   const size_t last_length = count % kSparseBlock;
   return PairSize(values) + count / kSparseBlock * block_size(kSparseBlock) +
          (last_length == 0 ? 0 : block_size(last_length));
@@ -243,8 +246,8 @@ Result<SparseCode> SparseCode::Parse(SparseValues values, std::span<const uint8_
   const size_t bodies = size;
   for (uint64_t b = 0; b < NumBlocks(count); ++b) {
     if (code.NumSent(b) > code.Length(b)) {
-      return InvalidBlockError(b, "sends " + std::to_string(code.NumSent(b)) + " elements, it has " +
-                                 std::to_string(code.Length(b)));
+      return InvalidBlockError(b, "sends " + std::to_string(code.NumSent(b)) +
+                                      " elements, it has " + std::to_string(code.Length(b)));
     }
     size += code.BodySize(b);
   }
@@ -297,8 +300,8 @@ Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, fl
     }
     if (!std::isfinite(value) || value == 0) {
       return InvalidBlockError(block, "sends " + std::to_string(value) + " for element " +
-                                     std::to_string(block * kSparseBlock + positions[i]) +
-                                     ", expected a finite number that is not 0");
+                                          std::to_string(block * kSparseBlock + positions[i]) +
+                                          ", expected a finite number that is not 0");
     }
     x[positions[i]] = value;
   }

@@ -1,31 +1,32 @@
-// The wire format of segments in which few elements are not zero, for all sparse codecs and for their
-// sums. There are two kinds: "floats" sends a float for each non-zero element; "pair" sends only the
-// signs of the non-zero elements, and two floats that stand for all negative and all positive ones.
+// The wire format of segments in which few elements are not zero, for all sparse codecs and for
+// their sums. There are two kinds: "floats" sends a float for each non-zero element; "pair" sends
+// only the signs of the non-zero elements, and two floats that stand for all negative and all
+// positive ones.
 //
 //   values      only for pair: the value of negative and the value of positive elements
-//   directory   2 bytes per block of 4096 elements (the last block may be shorter): k, how many of the
-//               block's L elements are sent. With the directory any block can be found and decoded
-//               without the others
+//   directory   2 bytes per block of 4096 elements (the last block may be shorter): k, how many of
+//               the block's L elements are sent. With the directory any block can be found and
+//               decoded without the others
 //   blocks      for each block the positions in the block of the k elements, then their values;
 //               nothing if k is 0
 //
-// Integers are little-endian, floats are IEEE singles, bits fill each byte from its lowest bit up, and
-// unused bits are zero. The positions of a block are in the shorter of two formats:
+// Integers are little-endian, floats are IEEE singles, bits fill each byte from its lowest bit up,
+// and unused bits are zero. The positions of a block are in the shorter of two formats:
 //
 //   bitmap      L bits, one per element, 1 if it is sent
-//   Elias-Fano  with l = floor(log2(L / k)): the low l bits of each position; then k + ((L - 1) >> l)
-//               bits, in which bit (position >> l) + i is one for the i-th position. (Elias 1974; at
-//               most 0.6 bits per position more than the entropy)
+//   Elias-Fano  with l = floor(log2(L / k)): the low l bits of each position; then k + ((L - 1) >>
+//               l) bits, in which bit (position >> l) + i is one for the i-th position. (Elias
+//               1974; at most 0.6 bits per position more than the entropy)
 //
 // The length of both follows from k and L. The values of a block are
 //
-//   floats      k floats. If L floats take no more bytes than k floats with their positions, the block
-//               is dense instead: its directory entry is L, it has L floats, some of which may be
-//               zero, and no positions
+//   floats      k floats. If L floats take no more bytes than k floats with their positions, the
+//               block is dense instead: its directory entry is L, it has L floats, some of which
+//               may be zero, and no positions
 //   pair        k bits, 1 for a positive element
 //
-// Equal segments have equal codes: zeros are sent only in dense blocks, and -0 becomes 0. The largest
-// code has 4 L + 2 bytes per block with floats, and L / 4 + 2 per block plus 8 with a pair.
+// Equal segments have equal codes: zeros are sent only in dense blocks, and -0 becomes 0. The
+// largest code has 4 L + 2 bytes per block with floats, and L / 4 + 2 per block plus 8 with a pair.
 #pragma once
 
 #include <functional>
@@ -49,11 +50,12 @@ struct SparsePair {
 };
 
 // A function that sets x to the values to send of elements [first, first + x.size()), zero where
-// nothing is sent. It is called for one block after the other. For a pair only the signs of x matter.
+// nothing is sent. It is called for one block after the other. For a pair only the signs of x
+// matter.
 using FillSparse = std::function<void(uint64_t first, std::span<float> x)>;
 
-// Appends the code of `count` elements whose values `fill` sets. REQUIRES finite values. Neither value
-// of a pair may be -0, and a value of a pair may be 0 only if no element of its sign is sent.
+// Appends the code of `count` elements whose values `fill` sets. REQUIRES finite values. Neither
+// value of a pair may be -0, and a value of a pair may be 0 only if no element of its sign is sent.
 void AppendSparse(uint64_t count, const FillSparse& fill, std::vector<uint8_t>* out);
 void AppendSparse(const SparsePair& pair, uint64_t count, const FillSparse& fill,
                   std::vector<uint8_t>* out);
@@ -74,12 +76,12 @@ class SparseCode {
                                   uint64_t count);
   // The size of the code in bytes.
   size_t size() const { return bytes_.size(); }
-  // Decodes elements [first, first + n) into x[0, n). Checks each block before decoding it; kMismatch
-  // if one is invalid. The time is that of scanning the directory and decoding the blocks with these
-  // elements. REQUIRES first + n <= count.
+  // Decodes elements [first, first + n) into x[0, n). Checks each block before decoding it;
+  // kMismatch if one is invalid. The time is that of scanning the directory and decoding the blocks
+  // with these elements. REQUIRES first + n <= count.
   Status Decode(uint64_t first, uint64_t n, float* x) const;
-  // Decodes the blocks with at least one sent element in order, and calls `visit` for each, with the
-  // index of its first element. kMismatch if a block is invalid.
+  // Decodes the blocks with at least one sent element in order, and calls `visit` for each, with
+  // the index of its first element. kMismatch if a block is invalid.
   using Visit = std::function<void(uint64_t first, std::span<const float> x)>;
   Status ForEachBlock(const Visit& visit) const;
 
@@ -99,8 +101,8 @@ class SparseCode {
   std::span<const uint8_t> bodies_;
 };
 
-// The base class of the sparse codecs. The server decodes the codes, adds them in rank order, and sends
-// the mean in the wire format above with floats: all elements whose mean is not zero.
+// The base class of the sparse codecs. The server decodes the codes, adds them in rank order, and
+// sends the mean in the wire format above with floats: all elements whose mean is not zero.
 class SparseCodec : public Codec {
  public:
   explicit SparseCodec(SparseValues values) : values_(values) {}

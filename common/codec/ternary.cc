@@ -1,5 +1,5 @@
-// TernGrad (Wen et al. 2017, Algorithm 1 and section 3.3): ternary codes (-1, 0, +1) with one scaler
-// for all workers, so that the server adds integers.
+// TernGrad (Wen et al. 2017, Algorithm 1 and section 3.3): ternary codes (-1, 0, +1) with one
+// scaler for all workers, so that the server adds integers.
 #include "kernels/codes/ternary.h"
 
 #include <array>
@@ -32,10 +32,10 @@ class MaskAndSigns : public TernaryWire {
 };
 
 // Adds ternary codes as integers. The sum is stored in planes: plane p has bit p of the sum of each
-// element, in two's complement (kernels/codes/planes.h). Any order of arrival gives the same sum. The
-// sum of fewer workers needs fewer planes, so only the planes that the workers added so far need are
-// read and written. Codes that may be retained wait until there are kMaxCodes of them, because adding
-// them together reads and writes the planes only once.
+// element, in two's complement (kernels/codes/planes.h). Any order of arrival gives the same sum.
+// The sum of fewer workers needs fewer planes, so only the planes that the workers added so far
+// need are read and written. Codes that may be retained wait until there are kMaxCodes of them,
+// because adding them together reads and writes the planes only once.
 class TernarySum : public Accumulator {
  public:
   TernarySum(const TernaryWire& wire, uint64_t count, int workers)

@@ -1,6 +1,6 @@
-// The wire format ternary_ans: TernGrad's codes (Wen et al. 2017) and the sums of the codes. Each is in
-// one of two formats, whichever is smaller: stored (the bytes of the codec ternary), or entropy-coded
-// by rANS (Duda 2013; ans_row.h). docs/ALGORITHMS.md, section 5, has the sizes.
+// The wire format ternary_ans: TernGrad's codes (Wen et al. 2017) and the sums of the codes. Each
+// is in one of two formats, whichever is smaller: stored (the bytes of the codec ternary), or
+// entropy-coded by rANS (Duda 2013; ans_row.h). docs/ALGORITHMS.md, section 5, has the sizes.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -19,8 +19,8 @@ namespace {
 
 // The first byte of every non-empty code or sum, which names the format of the bytes after it.
 constexpr uint8_t kStored = 0;
-// A row of symbols (ans_row.h). The symbol of an integer k in [-N, N] is k + N; N is 1 for a code, and
-// the number of contributors for a sum.
+// A row of symbols (ans_row.h). The symbol of an integer k in [-N, N] is k + N; N is 1 for a code,
+// and the number of contributors for a sum.
 constexpr uint8_t kEntropyCoded = 1;
 
 // Symbols per block; each block adds about 30 bytes. Codes have large blocks, because they are
@@ -37,7 +37,8 @@ kernels::AnsCounts CountsOfCode(const uint8_t* mask, const uint8_t* signs, uint6
   return {negative, count - ones, ones - negative};
 }
 
-// Counts the symbols of a sum. Converts a range of it at a time, so that the symbols stay in a cache.
+// Counts the symbols of a sum. Converts a range of it at a time, so that the symbols stay in a
+// cache.
 kernels::AnsCounts CountsOfSum(std::span<const uint8_t> planes, uint64_t count, int contributors) {
   std::array<uint8_t, kernels::kAnsMaxBlocks * kSumBlock> symbols;
   kernels::AnsCounts counts{};
@@ -59,7 +60,8 @@ Status BadFormatError(std::span<const uint8_t> bytes, uint64_t count) {
                                      ", expected 0 (stored) or 1 (entropy-coded)");
 }
 
-// Appends the smaller of the entropy-coded row of symbols and the bytes `stored`, with the first byte.
+// Appends the smaller of the entropy-coded row of symbols and the bytes `stored`, with the first
+// byte.
 void AppendSmaller(uint64_t count, size_t block, const kernels::AnsCounts& counts,
                    const AnsSource& source, std::span<const uint8_t> stored,
                    std::vector<uint8_t>* out) {
@@ -74,8 +76,8 @@ void AppendSmaller(uint64_t count, size_t block, const kernels::AnsCounts& count
 
 // Parses the row after the first byte, kEntropyCoded. Refuses a row of at least `max_stored` bytes,
 // the most bytes of the stored format, because AppendSmaller never writes such a row.
-Result<AnsRow> ParseRow(std::span<const uint8_t> bytes, uint64_t count, size_t block,
-                            size_t levels, size_t max_stored) {
+Result<AnsRow> ParseRow(std::span<const uint8_t> bytes, uint64_t count, size_t block, size_t levels,
+                        size_t max_stored) {
   Result<AnsRow> row = AnsRow::Parse(bytes.subspan(1), count, block, levels);
   if (!row.ok() || 1 + row->size() <= max_stored) return row;
   return Status(Code::kMismatch, "ternary_ans row of " + std::to_string(row->size()) +
@@ -157,7 +159,8 @@ class Ans : public TernaryWire {
   Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
                 uint64_t first, uint64_t n, float* mean) const override {
     if (IsStored(sum, count)) {
-      return TernaryWire::Decode(WithoutFormatByte(sum), count, contributors, scaler, first, n, mean);
+      return TernaryWire::Decode(WithoutFormatByte(sum), count, contributors, scaler, first, n,
+                                 mean);
     }
     const auto copy = [&](uint64_t at, std::span<const float> means) {
       std::copy(means.begin(), means.end(), mean + (at - first));
@@ -181,7 +184,7 @@ class Ans : public TernaryWire {
     }
     const size_t levels = 2 * static_cast<size_t>(contributors) + 1;
     return ParseRow(sum, count, kSumBlock, levels,
-                        kernels::SumBits(contributors) * kernels::PlaneBytes(count));
+                    kernels::SumBits(contributors) * kernels::PlaneBytes(count));
   }
 
   static Result<ParsedCode> CodeOfRow(const AnsRow& row, uint64_t count, Scratch* scratch) {
@@ -198,11 +201,11 @@ class Ans : public TernaryWire {
     size_t ones = 0;
     for (uint64_t block = 0; block < blocks; block += blocks_per_call) {
       const uint64_t at = block * kCodeBlock;
-      TERN_RETURN_IF_ERROR(
-          row.Decode(table, block, std::min<uint64_t>(blocks_per_call, blocks - block), symbols.get()));
+      TERN_RETURN_IF_ERROR(row.Decode(
+          table, block, std::min<uint64_t>(blocks_per_call, blocks - block), symbols.get()));
       ones = kernels::CodeOfSymbols(symbols.get(),
-                                    std::min<uint64_t>(blocks_per_call * kCodeBlock, count - at), ones,
-                                    mask.data() + at / 8, signs.data());
+                                    std::min<uint64_t>(blocks_per_call * kCodeBlock, count - at),
+                                    ones, mask.data() + at / 8, signs.data());
     }
     kernels::PlaceSigns(mask.data(), count, signs, negative.data());
     return ParsedCode{mask, negative, 1 + row.size()};

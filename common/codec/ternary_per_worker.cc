@@ -45,7 +45,8 @@ Result<ScaledCode> ParseScaledCode(const TernaryWire& wire, std::span<const uint
   return ScaledCode{scaler, *code, kScalerBytes + code->size};
 }
 
-// Adds the scaler times each code to `sum`. Branch-free, because the processor cannot predict codes.
+// Adds the scaler times each code to `sum`. Branch-free, because the processor cannot predict
+// codes.
 void AddScaled(const ScaledCode& scaled, uint64_t count, float* sum) {
   const std::span<const uint8_t> mask = scaled.code.mask;
   const std::span<const uint8_t> negative = scaled.code.negative;

@@ -1,5 +1,5 @@
-// The methods that the wire formats of TernGrad's codes share: by default, sums are sent as bit planes
-// (kernels/codes/planes.h).
+// The methods that the wire formats of TernGrad's codes share: by default, sums are sent as bit
+// planes (kernels/codes/planes.h).
 #include "common/codec/ternary_wire.h"
 
 #include <algorithm>
@@ -57,8 +57,9 @@ Status TernaryWire::Decode(std::span<const uint8_t> sum, uint64_t count, int con
                            float scaler, uint64_t first, uint64_t n, float* mean) const {
   TERN_RETURN_IF_ERROR(CheckPlanes(name(), sum, count, contributors, first, n));
   const kernels::MeanTable table(contributors, scaler);
-  return kernels::DecodeMean(sum.data(), count, table, first, n, mean) ? Ok()
-                                                                       : SumTooLargeError(contributors);
+  return kernels::DecodeMean(sum.data(), count, table, first, n, mean)
+             ? Ok()
+             : SumTooLargeError(contributors);
 }
 
 Status TernaryWire::DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors,

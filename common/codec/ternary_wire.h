@@ -30,9 +30,10 @@ class TernaryWire {
   virtual Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,
                                    Scratch* scratch) const = 0;
 
-  // The bytes from servers to workers: the sum of the codes of `contributors` workers. AppendSum gets
-  // the sum in SumBits(contributors) bit planes (kernels/codes/planes.h). By default the planes are
-  // also the bytes that are sent; sums_are_planes() says so, and callers need not call AppendSum.
+  // The bytes from servers to workers: the sum of the codes of `contributors` workers. AppendSum
+  // gets the sum in SumBits(contributors) bit planes (kernels/codes/planes.h). By default the
+  // planes are also the bytes that are sent; sums_are_planes() says so, and callers need not call
+  // AppendSum.
   virtual bool sums_are_planes() const { return true; }
   virtual void AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                          std::vector<uint8_t>* out) const;
@@ -47,7 +48,8 @@ class TernaryWire {
                           float scaler, const Codec::BlockVisitor& use) const;
 };
 
-// The wire formats of ternary, ternary_2bit, ternary_trit5 and ternary_ans. makers.h defines their bytes.
+// The wire formats of ternary, ternary_2bit, ternary_trit5 and ternary_ans. makers.h defines their
+// bytes.
 const TernaryWire& MaskSignsWire();
 const TernaryWire& TwoBitWire();
 const TernaryWire& Trit5Wire();

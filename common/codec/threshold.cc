@@ -1,5 +1,6 @@
-// Two codecs with error feedback: threshold quantization (Strom 2015), which is also MXNet's two-bit
-// compression (docs/ALGORITHMS.md, section 16); and gradient dropping (Aji and Heafield 2017).
+// Two codecs with error feedback: threshold quantization (Strom 2015), which is also MXNet's
+// two-bit compression (docs/ALGORITHMS.md, section 16); and gradient dropping (Aji and Heafield
+// 2017).
 #include <cmath>
 #include <limits>
 #include <string>
@@ -13,8 +14,9 @@
 namespace tern::codec {
 namespace {
 
-// Sends +t for v >= t, -t for v <= -t, and nothing for other values v. Codes and sums have the bytes of
-// the codec ternary with the scaler t, which is not sent, because every process reads it in the job.
+// Sends +t for v >= t, -t for v <= -t, and nothing for other values v. Codes and sums have the
+// bytes of the codec ternary with the scaler t, which is not sent, because every process reads it
+// in the job.
 class Threshold : public Codec {
  public:
   Threshold(float threshold, std::unique_ptr<Codec> ternary)
@@ -66,8 +68,8 @@ class Threshold : public Codec {
   std::unique_ptr<Codec> ternary_;
 };
 
-// Sends the elements of the largest magnitude as floats: a share of each tensor or, if global, a share
-// of all tensors together.
+// Sends the elements of the largest magnitude as floats: a share of each tensor or, if global, a
+// share of all tensors together.
 class ThresholdRatio : public SparseCodec {
  public:
   ThresholdRatio(double ratio, bool global)

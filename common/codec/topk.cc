@@ -1,5 +1,5 @@
-// Deep gradient compression (Lin et al. 2018): sends the elements of the largest magnitude. The memory
-// (dgc_memory.h) keeps the other elements.
+// Deep gradient compression (Lin et al. 2018): sends the elements of the largest magnitude. The
+// memory (dgc_memory.h) keeps the other elements.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -69,16 +69,19 @@ Status BadValueError(const std::string& key, double value, const std::string& ex
 Result<std::unique_ptr<Codec>> MakeTopK(const Options& options) {
   const Options::TopK& topk = options.topk;
   if (!(topk.ratio > 0 && topk.ratio <= 1))
-    return BadValueError("ratio", topk.ratio, "a number above 0 and not above 1 (the paper uses 0.001)");
+    return BadValueError("ratio", topk.ratio,
+                         "a number above 0 and not above 1 (the paper uses 0.001)");
   if (!(topk.sample_ratio > 0 && topk.sample_ratio <= 1))
     return BadValueError("sample_ratio", topk.sample_ratio,
-                  "a number above 0 and not above 1 (the paper uses 0.01)");
+                         "a number above 0 and not above 1 (the paper uses 0.01)");
   if (!(topk.warmup_ratio > 0 && topk.warmup_ratio < 1))
-    return BadValueError("warmup_ratio", topk.warmup_ratio, "a number between 0 and 1 (the paper uses 0.25)");
+    return BadValueError("warmup_ratio", topk.warmup_ratio,
+                         "a number between 0 and 1 (the paper uses 0.25)");
   if (!(topk.momentum >= 0 && topk.momentum < 1))
     return BadValueError("momentum", topk.momentum, "a number of at least 0, below 1");
   if (!(topk.clip_norm >= 0) || !std::isfinite(topk.clip_norm))
-    return BadValueError("clip_norm", topk.clip_norm, "a finite number of at least 0 (0: no clipping)");
+    return BadValueError("clip_norm", topk.clip_norm,
+                         "a finite number of at least 0 (0: no clipping)");
   return std::unique_ptr<Codec>(std::make_unique<TopK>(topk));
 }
 

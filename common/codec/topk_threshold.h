@@ -1,9 +1,9 @@
 // Chooses the threshold of the codec topk: elements of a tensor whose magnitude is at least the
 // threshold are sent. About a given share of the elements shall be sent. The threshold is first the
 // k-th largest magnitude of a sample, and is then adapted to the number of elements that it selects
-// (Lin et al. 2018, section 3, and the authors' code; docs/ALGORITHMS.md, section 17). This class does
-// not see the tensor: the caller, on a CPU or a GPU, finds k-th largest magnitudes and counts the
-// elements whose magnitude is at least a threshold.
+// (Lin et al. 2018, section 3, and the authors' code; docs/ALGORITHMS.md, section 17). This class
+// does not see the tensor: the caller, on a CPU or a GPU, finds k-th largest magnitudes and counts
+// the elements whose magnitude is at least a threshold.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@ class TopKThreshold {
  public:
   explicit TopKThreshold(const Options::TopK& options);
 
-  // What to sample. The sample is elements first, first + stride, ... of the tensor. It is large enough
-  // that about two of its elements are sent, and all of a small tensor. The stride is odd, so that the
-  // sample does not consist of one column of a matrix.
+  // What to sample. The sample is elements first, first + stride, ... of the tensor. It is large
+  // enough that about two of its elements are sent, and all of a small tensor. The stride is odd,
+  // so that the sample does not consist of one column of a matrix.
   struct SamplePlan {
     uint64_t wanted = 0;  // elements to send; if that is the whole tensor, the threshold is 0
     uint64_t first = 0, stride = 1;
     uint64_t samples = 0;  // elements of the sample
-    uint64_t k = 0;      // the first threshold is the k-th largest magnitude of the sample
-    bool exact = false;  // the sample is the whole tensor: the first threshold is final
+    uint64_t k = 0;        // the first threshold is the k-th largest magnitude of the sample
+    bool exact = false;    // the sample is the whole tensor: the first threshold is final
   };
-  // Plans the sample of a tensor of `count` elements. `noise` has the worker's rank, the round and the
-  // number of the tensor.
+  // Plans the sample of a tensor of `count` elements. `noise` has the worker's rank, the round and
+  // the number of the tensor.
   SamplePlan PlanFor(uint64_t count, const kernels::NoiseKey& noise) const;
 
   // What the caller does after Adapt.

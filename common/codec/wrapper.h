@@ -1,6 +1,6 @@
-// The base class of a codec that changes the behaviour of another codec, the inner codec. It forwards
-// all methods of Codec to the inner codec, except scaler_elements, prepares_model and DecodeTo, which
-// keep the defaults of Codec.
+// The base class of a codec that changes the behaviour of another codec, the inner codec. It
+// forwards all methods of Codec to the inner codec, except scaler_elements, prepares_model and
+// DecodeTo, which keep the defaults of Codec.
 #pragma once
 
 #include <memory>

@@ -1,10 +1,10 @@
 // An entropy coder with a static table: range asymmetric numeral systems (Duda 2013, arXiv
-// 1311.2540, section 5). It has 8 independent states (Giesen 2014, arXiv 1402.3392), so that a CPU can
-// work on several of them at a time, for example in the lanes of a vector.
+// 1311.2540, section 5). It has 8 independent states (Giesen 2014, arXiv 1402.3392), so that a CPU
+// can work on several of them at a time, for example in the lanes of a vector.
 //
-// Symbol s has the frequency f_s; the sum of all frequencies is M = 2^12. Of the slots 0 to M - 1, the
-// slots [b_s, b_s + f_s) belong to s, where b_s is the sum of the frequencies of the symbols below s.
-// A state x lies in [L, 2^16 L) with L = 2^16:
+// Symbol s has the frequency f_s; the sum of all frequencies is M = 2^12. Of the slots 0 to M - 1,
+// the slots [b_s, b_s + f_s) belong to s, where b_s is the sum of the frequencies of the symbols
+// below s. A state x lies in [L, 2^16 L) with L = 2^16:
 //
 //   encode s:  if x >= 2^20 f_s:  write the 16-bit word x mod 2^16
 //                                 x = floor(x / 2^16)
@@ -32,11 +32,11 @@
 
 namespace tern::kernels {
 
-constexpr int kAnsBits = 12;                      // log2 of M
-constexpr uint32_t kAnsSlots = 1u << kAnsBits;    // M, the number of slots
-constexpr uint32_t kAnsLow = 1u << 16;  // L, the lowest state
-constexpr size_t kAnsSymbols = 256;     // a symbol is a byte
-constexpr size_t kAnsStates = 8;        // states of a block
+constexpr int kAnsBits = 12;                    // log2 of M
+constexpr uint32_t kAnsSlots = 1u << kAnsBits;  // M, the number of slots
+constexpr uint32_t kAnsLow = 1u << 16;          // L, the lowest state
+constexpr size_t kAnsSymbols = 256;             // a symbol is a byte
+constexpr size_t kAnsStates = 8;                // states of a block
 
 using AnsCounts = std::array<uint64_t, kAnsSymbols>;
 using AnsFrequencies = std::array<uint16_t, kAnsSymbols>;
@@ -45,9 +45,9 @@ using AnsFrequencies = std::array<uint16_t, kAnsSymbols>;
 AnsCounts CountSymbols(const uint8_t* symbols, size_t n);
 AnsCounts CountSymbolsRef(const uint8_t* symbols, size_t n);
 
-// Returns frequencies with the sum M, nearly proportional to the counts. A symbol that occurs gets at
-// least 1, and a symbol that does not occur gets 0. REQUIRES at least one count above 0, and a sum of
-// counts below 2^52.
+// Returns frequencies with the sum M, nearly proportional to the counts. A symbol that occurs gets
+// at least 1, and a symbol that does not occur gets 0. REQUIRES at least one count above 0, and a
+// sum of counts below 2^52.
 AnsFrequencies FrequenciesOf(const AnsCounts& counts);
 
 // The table in which EncodeAns and DecodeAns look symbols up. REQUIRES frequencies whose sum is M.
@@ -61,13 +61,13 @@ struct AnsTable {
 // The most bytes of a block of n symbols.
 constexpr size_t MaxAnsBytes(size_t n) { return 4 * kAnsStates + 2 * n; }
 
-// The most blocks per call. Several blocks in one call are faster, because a CPU works on them at the
-// same time.
+// The most blocks per call. Several blocks in one call are faster, because a CPU works on them at
+// the same time.
 constexpr size_t kAnsMaxBlocks = 8;
 
 // Encodes coded.size() blocks of n symbols each. Sets coded[k] to the bytes of the block of symbols
-// [k n, (k + 1) n), which lie in `buffer`. `buffer` has MaxAnsBytes(n) bytes for each block. REQUIRES
-// that the frequency of every symbol that occurs is above 0.
+// [k n, (k + 1) n), which lie in `buffer`. `buffer` has MaxAnsBytes(n) bytes for each block.
+// REQUIRES that the frequency of every symbol that occurs is above 0.
 void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
                std::span<std::span<const uint8_t>> coded, uint8_t* buffer);
 void EncodeAnsRef(const AnsTable& table, const uint8_t* symbols, size_t n,

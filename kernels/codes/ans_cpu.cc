@@ -15,8 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// These targets use the plain code. Vector code with one lane is no faster, and vectors whose length
-// is unknown at compile time cannot be members of a struct.
+// These targets use the plain code. Vector code with one lane is no faster, and vectors whose
+// length is unknown at compile time cannot be members of a struct.
 #if HWY_TARGET == HWY_SCALAR || HWY_HAVE_SCALABLE
 
 AnsCounts CountSymbols(const uint8_t* symbols, size_t n) { return CountSymbolsRef(symbols, n); }
@@ -75,8 +75,8 @@ HWY_INLINE void EncodeStep(const Lookup& lookup, const uint8_t* symbols, size_t 
   }
 }
 
-// Starts a block and encodes its last n % 8 symbols. `first` is any symbol with a frequency above 0,
-// and `end` is the end of the buffer.
+// Starts a block and encodes its last n % 8 symbols. `first` is any symbol with a frequency above
+// 0, and `end` is the end of the buffer.
 template <class Lookup>
 HWY_INLINE Encoding BeginEncoding(const Lookup& lookup, const uint8_t* symbols, size_t n,
                                   uint8_t first, uint8_t* end) {
@@ -148,7 +148,8 @@ HWY_INLINE void DecodeStep(const Lookup& lookup, size_t active, uint8_t* symbols
   }
 }
 
-// Starts a block by reading its states. Returns false if the block is too short or a state is invalid.
+// Starts a block by reading its states. Returns false if the block is too short or a state is
+// invalid.
 HWY_INLINE bool BeginDecoding(std::span<const uint8_t> block, Decoding* d) {
   uint32_t states[kAnsStates] = {};
   const bool has_states = block.size() >= sizeof states && block.size() % 2 == 0;
@@ -162,8 +163,8 @@ HWY_INLINE bool BeginDecoding(std::span<const uint8_t> block, Decoding* d) {
   return all_valid;
 }
 
-// Decodes the rest of one block, from symbol i on, and checks that the block ends correctly. `limit`
-// is the last address from which 16 bytes can be read.
+// Decodes the rest of one block, from symbol i on, and checks that the block ends correctly.
+// `limit` is the last address from which 16 bytes can be read.
 template <class Lookup>
 bool EndDecoding(const Lookup& lookup, Decoding d, std::span<const uint8_t> block,
                  const uint8_t* limit, size_t i, size_t n, uint8_t* symbols) {
@@ -247,7 +248,8 @@ bool DecodeAll(const Lookup& lookup, std::span<const uint8_t> row,
   size_t k = 0;
   bool all_valid = true;
   const auto decode = [&](auto blocks) HWY_ATTR {
-    all_valid = all_valid && DecodeBlocks(lookup, row, coded.data() + k, n, symbols + k * n, blocks);
+    all_valid =
+        all_valid && DecodeBlocks(lookup, row, coded.data() + k, n, symbols + k * n, blocks);
     k += blocks.size();
   };
   while (coded.size() - k >= kAnsMaxBlocks) decode(std::make_index_sequence<kAnsMaxBlocks>());
@@ -271,8 +273,8 @@ bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
 // CountSymbols counts symbols below kCompared by comparing each vector of the row with each symbol.
 constexpr size_t kCompared = 32;
 
-// Adds the counts of symbols `first` to first + 3 to `counts`. REQUIRES that symbols[0, n) are at most
-// 255 vectors, so that 8-bit counters do not overflow.
+// Adds the counts of symbols `first` to first + 3 to `counts`. REQUIRES that symbols[0, n) are at
+// most 255 vectors, so that 8-bit counters do not overflow.
 void CountFour(const uint8_t* symbols, size_t n, size_t first, AnsCounts* counts) {
   const hn::ScalableTag<uint8_t> d;
   const auto first_symbol = static_cast<uint8_t>(first);
@@ -300,14 +302,16 @@ AnsCounts CountSymbols(const uint8_t* symbols, size_t n) {
   const size_t step = hn::Lanes(d);
   const size_t vectorized_n = n / step * step;
   auto largest = hn::Zero(d);
-  for (size_t i = 0; i < vectorized_n; i += step) largest = hn::Max(largest, hn::LoadU(d, symbols + i));
+  for (size_t i = 0; i < vectorized_n; i += step)
+    largest = hn::Max(largest, hn::LoadU(d, symbols + i));
   if (!hn::AllTrue(d, hn::Lt(largest, hn::Set(d, kCompared)))) return CountSymbolsRef(symbols, n);
   AnsCounts counts = CountSymbolsRef(symbols + vectorized_n, n - vectorized_n);
   for (size_t s = 0; s < kCompared; s += 4) {
     const auto below = hn::Lt(largest, hn::Set(d, static_cast<uint8_t>(s)));
     if (hn::AllTrue(d, below)) break;
     for (size_t i = 0; i < vectorized_n; i += 255 * step) {
-      CountFour(symbols + i, vectorized_n - i < 255 * step ? vectorized_n - i : 255 * step, s, &counts);
+      CountFour(symbols + i, vectorized_n - i < 255 * step ? vectorized_n - i : 255 * step, s,
+                &counts);
     }
   }
   return counts;

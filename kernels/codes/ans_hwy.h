@@ -63,8 +63,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Other targets use the plain code. Vector code with one lane is no faster, and vectors whose length
-// is unknown at compile time cannot be members of a struct.
+// Other targets use the plain code. Vector code with one lane is no faster, and vectors whose
+// length is unknown at compile time cannot be members of a struct.
 #if HWY_TARGET != HWY_SCALAR && !HWY_HAVE_SCALABLE
 
 // Vectors of 32-bit states, and of eight 16-bit words. The eight states of a block are in kParts
@@ -94,8 +94,8 @@ HWY_INLINE unsigned MaskBits(M mask) {
 }
 
 // LowWords returns the low 16 bits of the eight states as words. WordsOfPart(words, p) returns the
-// words that belong to vector p of the states, as 32-bit lanes. SelectOfEight returns, for each lane,
-// the number that the low three bits of the lane's index select from eight numbers.
+// words that belong to vector p of the states, as 32-bit lanes. SelectOfEight returns, for each
+// lane, the number that the low three bits of the lane's index select from eight numbers.
 #if HWY_MAX_BYTES >= 32
 
 HWY_INLINE hn::Vec<D16> LowWords(const States& x) { return hn::TruncateTo(D16(), x.part[0]); }
@@ -131,8 +131,8 @@ HWY_INLINE hn::Vec<D16> Reorder(hn::Vec<D16> words, const WordOrders& orders, un
       D16(), hn::TableLookupBytesOr0(hn::BitCast(d8, words), hn::Load(d8, orders[set].data())));
 }
 
-// A table of 8 * kTables numbers in registers. Its operator[] looks up one number per lane. REQUIRES
-// indices below 8 * kTables.
+// A table of 8 * kTables numbers in registers. Its operator[] looks up one number per lane.
+// REQUIRES indices below 8 * kTables.
 template <size_t kTables>
 struct RegisterTable {
   explicit RegisterTable(const uint32_t* numbers) {
@@ -155,8 +155,8 @@ struct RegisterTable {
   States eights[kTables];
 };
 
-// Returns table[index] for each lane. Loads one lane after the other, because the gather instructions
-// of CPUs are no faster.
+// Returns table[index] for each lane. Loads one lane after the other, because the gather
+// instructions of CPUs are no faster.
 HWY_INLINE V GatherFrom(const uint32_t* table, V index) {
   uint32_t lanes[kLanes];
   hn::StoreU(index, D(), lanes);
@@ -173,14 +173,15 @@ HWY_INLINE M FirstOfPart(size_t active, size_t p) {
 }
 
 // The encoder computes floor(x / f), for a state x and a frequency f, with floats. The stored
-// reciprocal of f is too small by a factor of 1 - 2^-22. The roundings of the reciprocal, of x and of
-// their product change the product by a factor of at most 1 + 3 * 2^-24, so that the product is below
-// x / f, and above x / f - 1/2 because x / f < 2^20. Adding kRound to the product gives a sum above
-// 2^23, because x / f is at least 16. A float of this size has no fraction bits, so the addition
-// rounds the product to floor(x / f), or to one less, in the low bits of the sum.
+// reciprocal of f is too small by a factor of 1 - 2^-22. The roundings of the reciprocal, of x and
+// of their product change the product by a factor of at most 1 + 3 * 2^-24, so that the product is
+// below x / f, and above x / f - 1/2 because x / f < 2^20. Adding kRound to the product gives a sum
+// above 2^23, because x / f is at least 16. A float of this size has no fraction bits, so the
+// addition rounds the product to floor(x / f), or to one less, in the low bits of the sum.
 constexpr float kRound = 0x1p23f - 0.5f;
 constexpr uint32_t kRoundBits = 0x4B000000;  // the bits of the float 2^23
-// What the encoder looks up for the symbol of each lane: f, b of ans.h, and the reciprocal as a float.
+// What the encoder looks up for the symbol of each lane: f, b of ans.h, and the reciprocal as a
+// float.
 struct SymbolCoding {
   V frequency, begin, reciprocal;
 };
@@ -221,7 +222,8 @@ class RegisterEncodeLookup {
   RegisterTable<kTables> range_, reciprocal_;
 };
 
-// The values of MemoryEncodeLookup, by symbol: frequency and first slot in one word, and reciprocal.
+// The values of MemoryEncodeLookup, by symbol: frequency and first slot in one word, and
+// reciprocal.
 struct EncodeTable {
   explicit EncodeTable(const AnsTable& table) {
     for (size_t s = table.first; s <= table.last; ++s) {
@@ -241,15 +243,15 @@ struct MemoryEncodeLookup {
   const EncodeTable* table;
 };
 
-// Looks up the symbol of a slot, for up to kCount symbols, in registers. The distance from a symbol's
-// first slot to the given slot, modulo 2^12, is smallest for the symbol to which the slot belongs.
-// This distance is also the offset of the slot among the slots of the symbol.
+// Looks up the symbol of a slot, for up to kCount symbols, in registers. The distance from a
+// symbol's first slot to the given slot, modulo 2^12, is smallest for the symbol to which the slot
+// belongs. This distance is also the offset of the slot among the slots of the symbol.
 template <size_t kCount>
 class RegisterDecodeLookup {
  public:
   explicit RegisterDecodeLookup(const AnsTable& table) : RegisterDecodeLookup(Arrays(table)) {}
-  // Decodes one symbol per lane, into *symbol. Returns the new states, without the words that states
-  // below L must still read.
+  // Decodes one symbol per lane, into *symbol. Returns the new states, without the words that
+  // states below L must still read.
   HWY_INLINE V operator()(V x, V* symbol) const {
     const V slot = hn::ShiftLeft<32 - kAnsBits>(x);
     const V least = MinDistance<0, kCount>(slot);
@@ -260,15 +262,17 @@ class RegisterDecodeLookup {
   }
 
  private:
-  // Numbers with the distance in the high bits and an index in the low bits are compared. The symbol
-  // first + j has the index kMaxIndex - j. Of symbols that begin at the same slot, only the last has slots;
-  // it has the smallest index, so that it is chosen.
+  // Numbers with the distance in the high bits and an index in the low bits are compared. The
+  // symbol first + j has the index kMaxIndex - j. Of symbols that begin at the same slot, only the
+  // last has slots; it has the smallest index, so that it is chosen.
   static constexpr size_t kTables = (kCount + 7) / 8;
   static constexpr uint32_t kMaxIndex = 8 * kTables - 1;
   static constexpr uint32_t kIndexMask = kTables == 1 ? 7 : 31;
   struct Arrays {
-    explicit Arrays(const AnsTable& table) : highest(static_cast<uint32_t>(table.first + kMaxIndex)) {
-      // Entries beyond the last symbol are those of the first symbol, whose distance is the slot itself.
+    explicit Arrays(const AnsTable& table)
+        : highest(static_cast<uint32_t>(table.first + kMaxIndex)) {
+      // Entries beyond the last symbol are those of the first symbol, whose distance is the slot
+      // itself.
       for (uint32_t& b : begin) b = 0u - kMaxIndex;
       for (size_t s = table.first; s <= table.last; ++s) {
         const auto j = static_cast<uint32_t>(s - table.first);

@@ -62,7 +62,8 @@ bool DecodeBlock(const AnsTable& table, const SymbolOfSlot& symbol_of_slot,
 }  // namespace
 
 AnsCounts CountSymbolsRef(const uint8_t* symbols, size_t n) {
-  // Four counters per symbol, so that an increment does not wait for the previous one of the same symbol.
+  // Four counters per symbol, so that an increment does not wait for the previous one of the same
+  // symbol.
   std::array<AnsCounts, 4> rows{};
   size_t i = 0;
   for (; i + 4 <= n; i += 4) {

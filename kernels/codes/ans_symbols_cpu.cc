@@ -100,7 +100,7 @@ size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask,
 // Converts 64 sums to symbols. Bit j of words[p] is bit p of sum j.
 template <size_t... p>
 HWY_INLINE void SymbolsOfWords(const uint64_t* words, int workers, uint8_t* symbols,
-                            std::index_sequence<p...>) {
+                               std::index_sequence<p...>) {
   const D d;
   const auto modulo = hn::Set(d, static_cast<uint8_t>((1 << sizeof...(p)) - 1));
   for (size_t j = 0; j < 64; j += hn::Lanes(d)) {

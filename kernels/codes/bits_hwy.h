@@ -1,6 +1,6 @@
-// Converts the signs of ternary codes (kernels/codes/ternary.h) between two orders: packed, one bit per
-// non-zero element, and spread, with the sign of element i at bit i. Works on 64 elements at a time.
-// Compiled for each instruction set by Highway.
+// Converts the signs of ternary codes (kernels/codes/ternary.h) between two orders: packed, one bit
+// per non-zero element, and spread, with the sign of element i at bit i. Works on 64 elements at a
+// time. Compiled for each instruction set by Highway.
 #if defined(TERN_KERNELS_BITS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TERN_KERNELS_BITS_INL
 #undef TERN_KERNELS_BITS_INL
@@ -22,8 +22,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 
 // Compress returns the bits of `bits` at the positions where `mask` is one, moved to the low end
-// (the instruction pext). Expand moves the low bits of `bits`, in order, to the positions where `mask`
-// is one (the instruction pdep).
+// (the instruction pext). Expand moves the low bits of `bits`, in order, to the positions where
+// `mask` is one (the instruction pdep).
 #if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
 
 HWY_INLINE uint64_t Compress(uint64_t bits, uint64_t mask) { return _pext_u64(bits, mask); }
@@ -31,14 +31,15 @@ HWY_INLINE uint64_t Expand(uint64_t bits, uint64_t mask) { return _pdep_u64(bits
 
 #else
 
-// How Compress moves bits. A bit moves down by the number of zeros of `mask` below it, in steps of 1,
-// 2, 4, ..., 32 positions. steps[k] marks the bits that move by 2^k, at their positions after the
-// smaller steps.
+// How Compress moves bits. A bit moves down by the number of zeros of `mask` below it, in steps of
+// 1, 2, 4, ..., 32 positions. steps[k] marks the bits that move by 2^k, at their positions after
+// the smaller steps.
 struct BitMoves {
   explicit BitMoves(uint64_t mask) {
     uint64_t zeros = ~mask << 1;
     for (int k = 0; k < 6; ++k) {
-      uint64_t parity = zeros;  // Bit i becomes the parity of the number of ones of `zeros` up to bit i.
+      uint64_t parity =
+          zeros;  // Bit i becomes the parity of the number of ones of `zeros` up to bit i.
       for (int shift = 1; shift < 64; shift *= 2) parity ^= parity << shift;
       steps[k] = parity & mask;
       mask = (mask ^ steps[k]) | steps[k] >> (1 << k);
@@ -97,7 +98,8 @@ class SignReader {
  public:
   SignReader(const uint8_t* bytes, size_t size, size_t at)
       : bytes_(bytes), size_(size), fast_end_(size < 8 ? 0 : 8 * (size - 7)), at_(at) {}
-  // Returns the signs of the next 64 elements, spread: one for each one bit of `mask`, at its position.
+  // Returns the signs of the next 64 elements, spread: one for each one bit of `mask`, at its
+  // position.
   HWY_INLINE uint64_t Next(uint64_t mask) {
     const size_t ones = Ones(mask);
     // Eight bytes contain up to 57 signs, whatever the bit at which they begin.
@@ -116,8 +118,8 @@ class SignReader {
   size_t size_, fast_end_, at_;
 };
 
-// Writes packed signs after the first `at` signs of a row, then zeros up to the end of a 64-bit word.
-// REQUIRES 8 bytes of room after the last sign.
+// Writes packed signs after the first `at` signs of a row, then zeros up to the end of a 64-bit
+// word. REQUIRES 8 bytes of room after the last sign.
 class SignWriter {
  public:
   SignWriter(uint8_t* bytes, size_t at) : to_(bytes + at / 64 * 8), used_(at % 64), at_(at) {

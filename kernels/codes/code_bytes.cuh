@@ -1,4 +1,5 @@
-// Loads and stores 32-bit numbers, little-endian, at any byte address of a code. For .cu files only.
+// Loads and stores 32-bit numbers, little-endian, at any byte address of a code. For .cu files
+// only.
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
-// Adds a gradient to the memory of deep gradient compression, with the same arithmetic on CPU and GPU.
-// common/codec/dgc_memory.h has the equations.
+// Adds a gradient to the memory of deep gradient compression, with the same arithmetic on CPU and
+// GPU. common/codec/dgc_memory.h has the equations.
 #pragma once
 
 #include <cmath>
@@ -15,15 +15,15 @@ struct DgcStep {
   double clip_norm = 0;   // the largest norm of a tensor's gradient; 0: no limit
 };
 
-// Returns the factor that clips a tensor's gradient to the norm `clip_norm`. `sum_squares` is the sum
-// of the squares of all elements of the gradient.
+// Returns the factor that clips a tensor's gradient to the norm `clip_norm`. `sum_squares` is the
+// sum of the squares of all elements of the gradient.
 TERN_HOST_DEVICE float DgcScale(double clip_norm, double sum_squares) {
   const double norm = sqrt(sum_squares);
   return norm > clip_norm ? static_cast<float>(clip_norm / norm) : 1;
 }
 
-// Adds the gradient g of one element, times `scale`, to the element's momentum *u and accumulated value
-// *v. Without kMomentum, which stands for a momentum factor of 0, u is not used.
+// Adds the gradient g of one element, times `scale`, to the element's momentum *u and accumulated
+// value *v. Without kMomentum, which stands for a momentum factor of 0, u is not used.
 template <bool kMomentum>
 TERN_HOST_DEVICE void DgcElement(const DgcStep& step, float scale, float g, float* u, float* v) {
   float increment = scale * g;

@@ -9,8 +9,9 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-// Uses integer operations on every target instead of the CPU's conversion instructions, whose results
-// for NaN and overflow differ between CPUs. This is not slower, because memory is the bottleneck.
+// Uses integer operations on every target instead of the CPU's conversion instructions, whose
+// results for NaN and overflow differ between CPUs. This is not slower, because memory is the
+// bottleneck.
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -41,8 +42,8 @@ auto ToHalf(D df, hn::Vec<D> x) {
   const auto odd = hn::And(hn::ShiftRight<13>(m), hn::Set(di, 1));
   const auto rounded = hn::Add(hn::Add(m, odd), hn::Set(di, 0xFFF));
   const auto normal = hn::Sub(hn::ShiftRight<13>(rounded), hn::Set(di, kRebias << 10));
-  // Adding 0.5 rounds the value to a multiple of 2^-24, the unit of subnormal halves, because the last
-  // bit of a float between 0.5 and 1 is worth 2^-24.
+  // Adding 0.5 rounds the value to a multiple of 2^-24, the unit of subnormal halves, because the
+  // last bit of a float between 0.5 and 1 is worth 2^-24.
   const auto half = hn::Set(df, 0.5f);
   const auto subnormal =
       hn::Sub(hn::BitCast(di, hn::Add(hn::BitCast(df, m), half)), hn::BitCast(di, half));

@@ -1,5 +1,5 @@
-// Conversions of one number to and from 16-bit floats: IEEE half precision and bfloat16. They give the
-// same bits on CPU and GPU; half.h says how they round.
+// Conversions of one number to and from 16-bit floats: IEEE half precision and bfloat16. They give
+// the same bits on CPU and GPU; half.h says how they round.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +56,9 @@ TERN_HOST_DEVICE uint16_t ToBfloat(float x) {
   const auto bits = BitsOf(x);
   const auto upper = static_cast<uint16_t>(bits >> 16);
   const uint32_t magnitude = bits & 0x7FFFFFFF;
-  if (magnitude > 0x7F800000) return upper | 0x40;  // a quiet NaN, even if the payload bits are lost
-  if (magnitude == 0x7F800000) return upper;        // infinity
+  if (magnitude > 0x7F800000)
+    return upper | 0x40;                      // a quiet NaN, even if the payload bits are lost
+  if (magnitude == 0x7F800000) return upper;  // infinity
   const uint32_t rest = bits & 0xFFFF;
   if (rest < 0x8000 || (rest == 0x8000 && upper % 2 == 0)) return upper;
   return (upper & 0x7FFF) == 0x7F7F ? upper : upper + 1;  // a carry increments the exponent

@@ -4,8 +4,8 @@
 //                  4096 neighbouring elements of a group
 //   SignsOfTiles   writes signs and updates the residual. One thread block per tile
 //
-// and decoded in one launch, ReadTiles. A part is a run of elements of one tensor that has a code of
-// its own, and a tile is a range of 4096 elements of a part (kernels/device/tiling.h).
+// and decoded in one launch, ReadTiles. A part is a run of elements of one tensor that has a code
+// of its own, and a tile is a range of 4096 elements of a part (kernels/device/tiling.h).
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -150,7 +150,9 @@ __global__ void __launch_bounds__(kThreads)
           means_of_group = {LoadFloat(codes, from), LoadFloat(codes, from + sizeof(float))};
           if (!AreOneBitMeans(means_of_group.lower, means_of_group.upper)) atomicAdd(bad, 1u);
         },
-        [&](uint32_t k) { v.x[k] = (byte >> k & 1) != 0 ? means_of_group.lower : means_of_group.upper; });
+        [&](uint32_t k) {
+          v.x[k] = (byte >> k & 1) != 0 ? means_of_group.lower : means_of_group.upper;
+        });
     Store(v, arena + part.begin + at, count);
   }
 }

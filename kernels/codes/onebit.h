@@ -1,11 +1,11 @@
-// The codec 1bitSGD on a GPU. Writes and reads the same bytes as common/codec/onebit.cc, which defines
-// them.
+// The codec 1bitSGD on a GPU. Writes and reads the same bytes as common/codec/onebit.cc, which
+// defines them.
 //
-// A part is a run of elements of one tensor in an arena (one array with all tensors) that has a code
-// of its own; a tile is a range of 4096 elements of a part (kernels/device/tiling.h). A group is a
-// column or a bucket: elements of a part with common means. The code of a part has OneBitSize bytes
-// (onebit_math.h). Buffers of codes begin at a multiple of 4 bytes, and their length is rounded up to
-// one, because the kernels read and write whole 32-bit words.
+// A part is a run of elements of one tensor in an arena (one array with all tensors) that has a
+// code of its own; a tile is a range of 4096 elements of a part (kernels/device/tiling.h). A group
+// is a column or a bucket: elements of a part with common means. The code of a part has OneBitSize
+// bytes (onebit_math.h). Buffers of codes begin at a multiple of 4 bytes, and their length is
+// rounded up to one, because the kernels read and write whole 32-bit words.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,25 @@ struct OneBitSums {
   uint64_t negatives;   // the number of negative elements
 };
 
-// Device memory for intermediate results. `done` must be zero before a call, and is zero after it; the
-// other arrays need not be initialized.
+// Device memory for intermediate results. `done` must be zero before a call, and is zero after it;
+// the other arrays need not be initialized.
 struct OneBitWorkspace {
   OneBitSums* partial = nullptr;  // two per tile: sums of the pieces of groups in the tile
   uint32_t* done = nullptr;       // one counter per tile
   float* means = nullptr;         // two per group: of the negative elements, of the others
 };
 
-// Encodes v, which is g if `residual` is null, and else g + residual. The residual becomes v minus the
-// decoded code. Part p has groups[p] and writes its code to ranges[p] of `out`. Adds to *bad the number
-// of groups with a mean that is not finite; the codes of such groups are unspecified. Two launches.
+// Encodes v, which is g if `residual` is null, and else g + residual. The residual becomes v minus
+// the decoded code. Part p has groups[p] and writes its code to ranges[p] of `out`. Adds to *bad
+// the number of groups with a mean that is not finite; the codes of such groups are unspecified.
+// Two launches.
 [[nodiscard]] int OneBitOnDevice(DeviceStream stream, const float* g, float* residual,
                                  const DeviceTiling& tiling, const GroupedPart* groups,
                                  const CodeRange* ranges, const OneBitWorkspace& workspace,
                                  uint8_t* out, uint32_t* bad);
 
-// Decodes the codes of gradients, or of sums, into the parts of the arena. Increments *bad at least once
-// for each code that the codec refuses; the values of such a part are unspecified. One launch.
+// Decodes the codes of gradients, or of sums, into the parts of the arena. Increments *bad at least
+// once for each code that the codec refuses; the values of such a part are unspecified. One launch.
 [[nodiscard]] int ReadOneBitOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                      const uint8_t* codes, const GroupedPart* groups,
                                      const CodeRange* ranges, float* arena, uint32_t* bad);

@@ -1,7 +1,7 @@
-// 1bitSGD (Seide et al. 2014), with the same arithmetic on CPU and GPU. Elements are coded in groups of
-// neighbours. The code of a run of elements: for each group the mean of its negative elements and the
-// mean of its other elements, IEEE single, little-endian; then one bit per element, 1 if it is
-// negative.
+// 1bitSGD (Seide et al. 2014), with the same arithmetic on CPU and GPU. Elements are coded in
+// groups of neighbours. The code of a run of elements: for each group the mean of its negative
+// elements and the mean of its other elements, IEEE single, little-endian; then one bit per
+// element, 1 if it is negative.
 #pragma once
 
 #include <cmath>
@@ -29,8 +29,8 @@ TERN_HOST_DEVICE float OneBitMean(double sum, uint64_t count) {
   return count > 0 ? static_cast<float>(sum / static_cast<double>(count)) : 0;
 }
 
-// Whether `lower` can be the mean of the negative elements of a group, and `upper` that of its other
-// elements: both are finite, `lower` is at most 0, `upper` is at least 0, and neither is -0.
+// Whether `lower` can be the mean of the negative elements of a group, and `upper` that of its
+// other elements: both are finite, `lower` is at most 0, `upper` is at least 0, and neither is -0.
 TERN_HOST_DEVICE bool AreOneBitMeans(float lower, float upper) {
   const bool is_lower_valid = lower < 0 || BitsOf(lower) == 0;
   return is_lower_valid && BitsOf(upper) >> 31 == 0 && fabsf(lower) < INFINITY && upper < INFINITY;

@@ -1,16 +1,16 @@
-// Random numbers by the counter-based generator Philox4x32-10 (Salmon et al., SC 2011). Each number is
-// a pure function of its seed, purpose (stream), rank, round, tensor and element, so that all devices
-// get the same bits, whatever the threads or the order of calls.
+// Random numbers by the counter-based generator Philox4x32-10 (Salmon et al., SC 2011). Each number
+// is a pure function of its seed, purpose (stream), rank, round, tensor and element, so that all
+// devices get the same bits, whatever the threads or the order of calls.
 //
 // The inputs of the generator, which must not change, because codes depend on them:
 //
 //   key     = seed (low word, high word)
 //   counter = { element / 8, tensor, low word of round, stream << 24 | level << 16 | rank }
 //
-// The generator returns a block of four 32-bit words, that is eight 16-bit random numbers ("draws"),
-// for eight neighbouring elements. Draw16 of element e is the low half (e even) or the high half (e
-// odd) of word (e % 8) / 2. Most decisions need only the draw of level 0. If its 16 bits do not decide,
-// the draw of level 1 gives 16 more bits:
+// The generator returns a block of four 32-bit words, that is eight 16-bit random numbers
+// ("draws"), for eight neighbouring elements. Draw16 of element e is the low half (e even) or the
+// high half (e odd) of word (e % 8) / 2. Most decisions need only the draw of level 0. If its 16
+// bits do not decide, the draw of level 1 gives 16 more bits:
 //
 //   draw32 = draw16(level 0) << 16 | draw16(level 1)
 #pragma once
@@ -44,7 +44,8 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
 
 // The four words with the 16-bit draws of elements [8 * block, 8 * block + 8).
 std::array<uint32_t, 4> NoiseBlock(const NoiseKey& key, uint32_t block, uint8_t level);
-// The 16-bit draw of one element at a level, and its 32-bit draw. Slower per element than NoiseBlock.
+// The 16-bit draw of one element at a level, and its 32-bit draw. Slower per element than
+// NoiseBlock.
 uint16_t Draw16(const NoiseKey& key, uint64_t element, uint8_t level);
 uint32_t Draw32(const NoiseKey& key, uint64_t element);
 

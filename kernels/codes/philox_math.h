@@ -1,5 +1,5 @@
-// The random number generator of philox.h, with the same arithmetic on CPU and GPU. A "draw" is a random
-// number of 16 bits; a block of four words has eight of them.
+// The random number generator of philox.h, with the same arithmetic on CPU and GPU. A "draw" is a
+// random number of 16 bits; a block of four words has eight of them.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ TERN_HOST_DEVICE WideProduct MultiplyWide(uint32_t a, uint32_t b) {
 #endif
 }
 
-// Philox4x32-10 (Salmon et al., SC 2011). The constants are those of the paper's table 2: multipliers,
-// and the increments of the key per round.
+// Philox4x32-10 (Salmon et al., SC 2011). The constants are those of the paper's table 2:
+// multipliers, and the increments of the key per round.
 TERN_HOST_DEVICE PhiloxWords PhiloxBlock(PhiloxWords counter, uint32_t key0, uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
     const WideProduct product0 = MultiplyWide(0xD2511F53, counter.w[0]);
@@ -66,8 +66,8 @@ TERN_HOST_DEVICE PhiloxWords NoiseOfEight(const NoiseKey& key, uint64_t element)
   const auto shift = static_cast<uint32_t>(element % 8);
   if (shift == 0) return words;  // The most frequent case.
   const PhiloxWords next = NoiseWords(key, block + 1, 0);
-  // Shifts the words by 4, 2 and 1 draws as needed. The indices are constants, so that a GPU keeps the
-  // words in registers.
+  // Shifts the words by 4, 2 and 1 draws as needed. The indices are constants, so that a GPU keeps
+  // the words in registers.
   uint32_t w[8] = {words.w[0], words.w[1], words.w[2], words.w[3],
                    next.w[0],  next.w[1],  next.w[2],  next.w[3]};
   for (int i = 0; i < 6; ++i) w[i] = (shift & 4) != 0 ? w[i + 2] : w[i];

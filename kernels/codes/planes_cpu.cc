@@ -44,8 +44,8 @@ struct CodeBatch {
   int held, bits;       // number of planes of the sum before and after the addition
 };
 
-// Adds the bits of a, b and *carry at each position. Returns the low bits of the sums; *carry becomes
-// the high bits.
+// Adds the bits of a, b and *carry at each position. Returns the low bits of the sums; *carry
+// becomes the high bits.
 template <class D, class V>
 HWY_INLINE V FullAdd(D, V a, V b, V* carry) {
   const V a_xor_b = hn::Xor(a, b);
@@ -54,8 +54,8 @@ HWY_INLINE V FullAdd(D, V a, V b, V* carry) {
   return sum;
 }
 
-// The sums of up to 4 codes in two's complement: one bit per element in each of d0 to d3. All higher
-// bits of the sums equal d3.
+// The sums of up to 4 codes in two's complement: one bit per element in each of d0 to d3. All
+// higher bits of the sums equal d3.
 template <class V>
 struct SumDigits {
   V d0, d1, d2, d3;
@@ -169,9 +169,9 @@ using DF = hn::CappedTag<float, 16>;
 using DI = hn::RebindToSigned<DF>;
 using DI8 = hn::Rebind<uint8_t, DF>;
 
-// Converts 64 sums k to indices k + workers of a MeanTable. Bit j of words[p] is bit p of sum j. Raises
-// *largest to the largest index of each lane; an index above 2 * workers comes from an invalid sum.
-// REQUIRES bits <= 8.
+// Converts 64 sums k to indices k + workers of a MeanTable. Bit j of words[p] is bit p of sum j.
+// Raises *largest to the largest index of each lane; an index above 2 * workers comes from an
+// invalid sum. REQUIRES bits <= 8.
 HWY_INLINE void SumIndices(const uint64_t* words, int bits, int workers, uint8_t* indices,
                            hn::Vec<D8>* largest) {
   const D8 d;
@@ -192,8 +192,8 @@ HWY_INLINE void SumIndices(const uint64_t* words, int bits, int workers, uint8_t
   }
 }
 
-// Returns the indices that SumIndices computes, but only for one vector of elements from element i on,
-// and for any number of bits.
+// Returns the indices that SumIndices computes, but only for one vector of elements from element i
+// on, and for any number of bits.
 HWY_INLINE hn::Vec<DI> SumIndex(DI di, const uint64_t* words, int bits, int workers, size_t i) {
   auto k = hn::Zero(di);
   for (int p = 0; p < bits; ++p) {
@@ -205,8 +205,8 @@ HWY_INLINE hn::Vec<DI> SumIndex(DI di, const uint64_t* words, int bits, int work
   return hn::And(hn::Add(k, hn::Set(di, workers)), hn::Set(di, (1 << bits) - 1));
 }
 
-// Returns table[index] for each lane. The table has `size` entries, a power of 2. Small tables are held
-// in registers.
+// Returns table[index] for each lane. The table has `size` entries, a power of 2. Small tables are
+// held in registers.
 HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, hn::Vec<DI> index) {
   const DI di;
   const size_t step = hn::Lanes(d);

@@ -31,7 +31,8 @@ void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, in
     int k = 0;
     for (int p = 0; p < held; ++p) {
       const int bit = static_cast<int>(Bit(planes + static_cast<size_t>(p) * stride, i));
-      k += p + 1 == held ? -(bit << p) : bit << p;  // The highest bit of two's complement is negative.
+      k += p + 1 == held ? -(bit << p)
+                         : bit << p;  // The highest bit of two's complement is negative.
     }
     for (size_t c = 0; c < codes.size(); ++c) k += CodeOf(codes[c], i);
     for (int p = 0; p < bits; ++p) {
@@ -73,7 +74,8 @@ bool DecodeMeanRef(const uint8_t* planes, size_t n, int workers, float s, size_t
     for (int p = 0; p < bits; ++p) {
       const int64_t weight = int64_t{1} << p;
       const bool is_one = Bit(planes + static_cast<size_t>(p) * PlaneBytes(n), first + j) != 0;
-      if (is_one) k += p + 1 == bits ? -weight : weight;  // The highest bit of two's complement is negative.
+      if (is_one)
+        k += p + 1 == bits ? -weight : weight;  // The highest bit of two's complement is negative.
     }
     if (k < -workers || k > workers) return false;
     mean[j] = static_cast<float>(static_cast<double>(s) * static_cast<double>(k) / workers);

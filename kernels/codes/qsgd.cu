@@ -1,8 +1,8 @@
 // Encodes many tensors with QSGD (qsgd.h) on a GPU. The kernels:
 //
-//   MeasureBuckets  computes the norms of buckets; one warp sums up to 4096 elements of a bucket. If
-//                   buckets differ in width (bits per element), the last thread block of a chunk also
-//                   computes where the levels of each bucket begin
+//   MeasureBuckets  computes the norms of buckets; one warp sums up to 4096 elements of a bucket.
+//                   If buckets differ in width (bits per element), the last thread block of a chunk
+//                   also computes where the levels of each bucket begin
 //   CodeTiles       encodes levels and packs them in shared memory; one thread block per tile
 //   MeasureAndCode  does both, if no bucket spans two tiles and all buckets have the same width
 //
@@ -66,8 +66,8 @@ struct Source {
   __device__ void Consume(uint64_t, float) const {}
 };
 
-// Computes the norms of the buckets that end in this block's tile and, if buckets differ in width, the
-// widths.
+// Computes the norms of the buckets that end in this block's tile and, if buckets differ in width,
+// the widths.
 template <bool kTwoNorm>
 __device__ void MeasureTile(const EncodeArgs& args) {
   const uint32_t p = args.tiling.tiles[blockIdx.x].part;
@@ -89,8 +89,8 @@ __device__ void MeasureTile(const EncodeArgs& args) {
             args.workspace.done, Source{args.arena + part.begin}, finish);
 }
 
-// Writes the header of part p, whose buckets differ in width, at byte `at` of `out`. Returns the byte at
-// which the part's code ends. `row` is shared memory for SumBefore.
+// Writes the header of part p, whose buckets differ in width, at byte `at` of `out`. Returns the
+// byte at which the part's code ends. `row` is shared memory for SumBefore.
 __device__ uint64_t WriteHeader(const EncodeArgs& args, uint32_t p, uint64_t at, uint64_t* row) {
   const Part part = args.tiling.parts[p].part;
   const GroupedPart groups = args.coding.groups[p];
@@ -180,8 +180,9 @@ struct CodedTile {
     widths = encode_args.workspace.widths + group.first_group;
     bits = encode_args.workspace.bits + group.first_group;
     const uint64_t buckets = QsgdBuckets(part.count, size);
-    row = 8 * (rule.bits == 0 ? encode_args.workspace.levels[tile.part]
-                              : encode_args.coding.ranges[tile.part].begin + QsgdHeaderSize(rule, buckets));
+    row = 8 * (rule.bits == 0
+                   ? encode_args.workspace.levels[tile.part]
+                   : encode_args.coding.ranges[tile.part].begin + QsgdHeaderSize(rule, buckets));
     last = buckets - 1;
     last_s = QsgdLevelCount(rule, LengthOfGroup(part.count, size, last));
     s = last == 0 ? last_s : QsgdLevelCount(rule, size);
@@ -327,14 +328,14 @@ int QsgdOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& ti
   const EncodeArgs args{arena, tiling, coding, workspace, out, sizes, bad};
   const bool two_norm = coding.rule.two_norm, same_width = coding.rule.bits > 0;
   if (same_width && coding.bucket != 0 && kTile % coding.bucket == 0)
-    return Launch(two_norm ? MeasureAndCode<true> : MeasureAndCode<false>, tiling.tile_count, kThreads,
-                  stream, args);
+    return Launch(two_norm ? MeasureAndCode<true> : MeasureAndCode<false>, tiling.tile_count,
+                  kThreads, stream, args);
   if (!same_width) {
     const int error = cudaMemsetAsync(out, 0, out_bytes, stream);
     if (error != 0) return error;
   }
-  const int error = Launch(two_norm ? MeasureBuckets<true> : MeasureBuckets<false>, tiling.tile_count,
-                              kThreads, stream, args);
+  const int error = Launch(two_norm ? MeasureBuckets<true> : MeasureBuckets<false>,
+                           tiling.tile_count, kThreads, stream, args);
   if (error != 0) return error;
   return Launch(CodeTiles, tiling.tile_count, kThreads, stream, args);
 }

@@ -1,12 +1,12 @@
 // The codec QSGD (Alistarh et al. 2017) on a GPU. Writes and reads the same bytes as
-// common/codec/qsgd_form.h, which defines them: for each bucket (a run of neighbouring elements) a norm
-// and, if the rule gives no fixed width (bits per element), a width; then a level per element.
+// common/codec/qsgd_form.h, which defines them: for each bucket (a run of neighbouring elements) a
+// norm and, if the rule gives no fixed width (bits per element), a width; then a level per element.
 //
-// A part is a run of elements of one tensor in an arena (one array with all tensors) that has a code
-// of its own; a tile is a range of 4096 elements of a part (kernels/device/tiling.h). The groups of
-// tiling.h are the buckets here. All buckets have the same size, or each part is one bucket. Buffers
-// of codes begin at a multiple of 4 bytes, and their length is rounded up to one, because the kernels
-// read and write whole 32-bit words.
+// A part is a run of elements of one tensor in an arena (one array with all tensors) that has a
+// code of its own; a tile is a range of 4096 elements of a part (kernels/device/tiling.h). The
+// groups of tiling.h are the buckets here. All buckets have the same size, or each part is one
+// bucket. Buffers of codes begin at a multiple of 4 bytes, and their length is rounded up to one,
+// because the kernels read and write whole 32-bit words.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ struct QsgdSums {
   uint32_t unused;
 };
 
-// Device memory for intermediate results. `done` and `chunk_done` must be zero before a call, and are
-// zero after it; the other arrays need not be initialized.
+// Device memory for intermediate results. `done` and `chunk_done` must be zero before a call, and
+// are zero after it; the other arrays need not be initialized.
 struct QsgdWorkspace {
   QsgdSums* partial = nullptr;  // two per tile: the sums of the pieces of buckets in the tile
   uint32_t* done = nullptr;     // one counter per tile
@@ -42,24 +42,24 @@ struct QsgdCoding {
   QsgdRule rule;
   uint64_t bucket = 512;                // elements per bucket; 0: each part is one bucket
   const GroupedPart* groups = nullptr;  // one per part: its buckets
-  // One per part: where in `out` its code of QsgdMaxSize bytes is written. Used only if all buckets have
-  // the same width, because other codes differ in size.
+  // One per part: where in `out` its code of QsgdMaxSize bytes is written. Used only if all buckets
+  // have the same width, because other codes differ in size.
   const CodeRange* ranges = nullptr;
   NoiseKey key;  // The key of the random numbers. Each part's tensor replaces key.tensor.
 };
 
-// Encodes all parts. If buckets differ in width, the codes of the parts of a chunk follow each other
-// without gaps, and the code of chunk c has sizes[c] bytes. `out` has out_bytes bytes, enough for all
-// codes. Adds to *bad the number of buckets with a value that is not finite; their codes are
-// unspecified. One launch if tiles consist of whole buckets of the same width, else two.
+// Encodes all parts. If buckets differ in width, the codes of the parts of a chunk follow each
+// other without gaps, and the code of chunk c has sizes[c] bytes. `out` has out_bytes bytes, enough
+// for all codes. Adds to *bad the number of buckets with a value that is not finite; their codes
+// are unspecified. One launch if tiles consist of whole buckets of the same width, else two.
 [[nodiscard]] int QsgdOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
                                const QsgdCoding& coding, const QsgdWorkspace& workspace,
                                uint8_t* out, uint64_t out_bytes, uint64_t* sizes, uint32_t* bad);
 
 // Decodes the codes of gradients, or of sums, into the parts of the arena. `bits` is memory for
-// intermediate results, one number per bucket; it is used only if buckets differ in width. Increments
-// *bad at least once for each code that the codec refuses; the values of such a part are unspecified.
-// One launch, or two if buckets differ in width.
+// intermediate results, one number per bucket; it is used only if buckets differ in width.
+// Increments *bad at least once for each code that the codec refuses; the values of such a part are
+// unspecified. One launch, or two if buckets differ in width.
 [[nodiscard]] int ReadQsgdOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                    const uint8_t* codes, const QsgdRule& rule,
                                    const GroupedPart* groups, const CodeRange* ranges,

@@ -1,7 +1,7 @@
 // QSGD (Alistarh et al. 2017), with the same arithmetic on CPU and GPU. A bucket is a run of
-// neighbouring elements with a common norm |v|; each element becomes one of s levels between 0 and the
-// norm, with a sign. common/codec/qsgd_levels.h defines the levels, and qsgd_form.h beside it the bytes.
-// The width of a bucket is the number of bits per element.
+// neighbouring elements with a common norm |v|; each element becomes one of s levels between 0 and
+// the norm, with a sign. common/codec/qsgd_levels.h defines the levels, and qsgd_form.h beside it
+// the bytes. The width of a bucket is the number of bits per element.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,8 @@ namespace tern::kernels {
 constexpr int kQsgdMaxBits = 24;  // the most bits of a level with its sign
 // The largest number of levels s.
 constexpr double kQsgdMostLevels = (1 << (kQsgdMaxBits - 1)) - 1;
-constexpr uint64_t kQsgdStride = 64;  // if widths differ, a code stores the end of every 64th bucket
+constexpr uint64_t kQsgdStride =
+    64;  // if widths differ, a code stores the end of every 64th bucket
 constexpr double kLargestFloat = 0x1.fffffep127;
 
 // How buckets are encoded.
@@ -55,7 +56,8 @@ TERN_HOST_DEVICE int QsgdMaxWidth(const QsgdRule& rule, uint64_t n) {
   return rule.bits > 0 ? rule.bits : QsgdBitsFor(QsgdLevelCount(rule, n));
 }
 
-// The parameters of a bucket of n elements, from their largest magnitude and the sum of their squares.
+// The parameters of a bucket of n elements, from their largest magnitude and the sum of their
+// squares.
 TERN_HOST_DEVICE QsgdBucket QsgdMeasured(const QsgdRule& rule, float max_abs, double sum_squares,
                                          uint64_t n) {
   QsgdBucket bucket{max_abs, rule.bits, QsgdLevelCount(rule, n)};
@@ -77,9 +79,9 @@ TERN_HOST_DEVICE bool IsValidQsgdBucket(const QsgdRule& rule, float norm, int wi
   return norm > 0 ? width >= 2 && width <= QsgdMaxWidth(rule, n) : width == 0;
 }
 
-// The next functions take `count` elements in buckets of `size` elements, both at least 1. QsgdBuckets
-// returns the number of buckets, QsgdHeaderSize the bytes of the code before its levels, and
-// QsgdMaxSize the most bytes of the code.
+// The next functions take `count` elements in buckets of `size` elements, both at least 1.
+// QsgdBuckets returns the number of buckets, QsgdHeaderSize the bytes of the code before its
+// levels, and QsgdMaxSize the most bytes of the code.
 TERN_HOST_DEVICE uint64_t QsgdBuckets(uint64_t count, uint64_t size) {
   return count / size + (count % size != 0 ? 1 : 0);
 }
@@ -119,18 +121,18 @@ TERN_HOST_DEVICE uint32_t QsgdLevel(bool intervals, float v, const QsgdBucket& b
   return below + uint32_t{QsgdFires(x - below, draw, low_draw)};
 }
 
-// QuickLevel below computes the result of QsgdLevel faster: without a division, a double or the lower
-// half of the 32 random bits. In rare cases it cannot. With the x of QsgdLevel and u = (the 32 random
-// bits + 1) / 2^32 the level is floor(x - u) + 1, and u lies in
-// (draw16 / 2^16, (draw16 + 1) / 2^16], where draw16 is the upper half. |v| * scale + shift (for
-// intervals: v * scale + shift) differs from x by at most s 2^-22, because of four roundings of values
-// up to s (for intervals: seven roundings of values up to s / 2). `error` is a bound for all roundings.
+// QuickLevel below computes the result of QsgdLevel faster: without a division, a double or the
+// lower half of the 32 random bits. In rare cases it cannot. With the x of QsgdLevel and u = (the
+// 32 random bits + 1) / 2^32 the level is floor(x - u) + 1, and u lies in (draw16 / 2^16, (draw16 +
+// 1) / 2^16], where draw16 is the upper half. |v| * scale + shift (for intervals: v * scale +
+// shift) differs from x by at most s 2^-22, because of four roundings of values up to s (for
+// intervals: seven roundings of values up to s / 2). `error` is a bound for all roundings.
 struct QsgdQuick {
   float scale = NAN, shift = 0, error = 0;
 };
 
-// The constants of QuickLevel for a bucket. If s / norm, or a product with it, might overflow, they make
-// QuickLevel always return false.
+// The constants of QuickLevel for a bucket. If s / norm, or a product with it, might overflow, they
+// make QuickLevel always return false.
 TERN_HOST_DEVICE QsgdQuick QuicklyOf(bool intervals, const QsgdBucket& bucket) {
   if (!(bucket.norm > 0x1p-100f && bucket.norm < 0x1p100f)) return {};
   const auto s = static_cast<float>(bucket.s);
@@ -151,11 +153,13 @@ TERN_HOST_DEVICE bool QuickLevel(const QsgdQuick& quick, float x, uint32_t draw1
   return true;
 }
 
-// Decodes a code of sign and level to a signed level. `sign_bit` has the sign bit set, and `max_level`
-// is the largest valid level. Sets *is_valid to false if the code is invalid.
-TERN_HOST_DEVICE int32_t QsgdSigned(uint32_t code, uint32_t sign_bit, uint32_t max_level, bool* is_valid) {
+// Decodes a code of sign and level to a signed level. `sign_bit` has the sign bit set, and
+// `max_level` is the largest valid level. Sets *is_valid to false if the code is invalid.
+TERN_HOST_DEVICE int32_t QsgdSigned(uint32_t code, uint32_t sign_bit, uint32_t max_level,
+                                    bool* is_valid) {
   const uint32_t level = code & (sign_bit - 1);
-  *is_valid = *is_valid & (code != sign_bit) & (level <= max_level);  // A negative sign with level 0 is invalid.
+  *is_valid = *is_valid & (code != sign_bit) &
+              (level <= max_level);  // A negative sign with level 0 is invalid.
   return (code & sign_bit) != 0 ? -static_cast<int32_t>(level) : static_cast<int32_t>(level);
 }
 

@@ -20,8 +20,8 @@ namespace {
 
 constexpr uint32_t kThreads = 64;
 constexpr uint64_t kNoBit = ~uint64_t{0};  // marks an invalid bucket in DecodeArgs::bits
-// The headers of buckets of at least this many elements are decoded once per tile, into shared memory.
-// At most kMaxLarge such buckets overlap a tile.
+// The headers of buckets of at least this many elements are decoded once per tile, into shared
+// memory. At most kMaxLarge such buckets overlap a tile.
 constexpr uint64_t kLargeBucket = 64;
 constexpr uint32_t kMaxLarge = kTile / kLargeBucket + 1;
 
@@ -44,10 +44,12 @@ struct CodeOfPart {
   uint64_t norms, widths, ends, levels;  // byte offsets in `codes`
   uint64_t bits = 0;                     // bits of all levels together
   uint64_t* begins;                      // per bucket: the bit at which its levels begin
-  bool is_valid = false;                     // whether size and unused bits of the code are valid
+  bool is_valid = false;                 // whether size and unused bits of the code are valid
 
   __device__ CodeOfPart(const DecodeArgs& decode_args, uint32_t p)
-      : args(decode_args), part(decode_args.tiling.parts[p].part), size(decode_args.groups[p].size) {
+      : args(decode_args),
+        part(decode_args.tiling.parts[p].part),
+        size(decode_args.groups[p].size) {
     const CodeRange range = decode_args.ranges[p];
     begins = decode_args.bits + decode_args.groups[p].first_group;
     buckets = QsgdBuckets(part.count, size);
@@ -75,8 +77,8 @@ struct CodeOfPart {
   }
   __device__ void ReportInvalid() const { atomicAdd(args.bad, 1u); }
 
-  // If widths differ: returns the bit at which the levels of a bucket begin among those of the part;
-  // kNoBit if the bucket is invalid.
+  // If widths differ: returns the bit at which the levels of a bucket begin among those of the
+  // part; kNoBit if the bucket is invalid.
   __device__ uint64_t FindLevels(uint64_t bucket) const {
     const uint64_t stride = bucket / kQsgdStride;
     uint64_t at = stride == 0 ? 0 : LoadEnd(stride - 1);
@@ -135,10 +137,10 @@ __device__ Header HeaderOf(const CodeOfPart& code, uint64_t bucket) {
   return header;
 }
 
-// Reads numbers of a few bits each, one after the other, from bit `bit` of `codes` on. Reads only words
-// that contain some of the bits.
+// Reads numbers of a few bits each, one after the other, from bit `bit` of `codes` on. Reads only
+// words that contain some of the bits.
 struct BitReader {
-  const uint32_t* from;        // the next word to load
+  const uint32_t* from;         // the next word to load
   uint32_t before, loaded = 0;  // bits of *from that precede the first number; bits in `pending`
   uint64_t pending = 0;         // bits that are loaded, but not returned yet
 

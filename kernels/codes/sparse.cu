@@ -1,12 +1,12 @@
 // Encodes many tensors in the sparse format (sparse.h) on a GPU, in two launches:
 //
-//   MarkTiles   computes a mask of the elements to send. The last thread block of a chunk writes the
-//               directories and computes where the body of each tile begins
+//   MarkTiles   computes a mask of the elements to send. The last thread block of a chunk writes
+//               the directories and computes where the body of each tile begins
 //   WriteTiles  writes bodies, and sets sent elements to zero in the codec's memory
 //
-// One thread block per tile. A part is a run of elements of one tensor that has a code of its own; a
-// tile is a range of 4096 elements of a part, which is also a block of the format; a chunk is a row of
-// parts (kernels/device/tiling.h). The body of a tile is its positions and values.
+// One thread block per tile. A part is a run of elements of one tensor that has a code of its own;
+// a tile is a range of 4096 elements of a part, which is also a block of the format; a chunk is a
+// row of parts (kernels/device/tiling.h). The body of a tile is its positions and values.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -59,8 +59,8 @@ __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
   if (threadIdx.x == 0) sizes[c] = at - chunk.out;
 }
 
-// Writes the mask of a tile of `count` elements v: one where an element is sent. Each warp writes half
-// of the mask. Returns the number of ones in the words that this thread writes.
+// Writes the mask of a tile of `count` elements v: one where an element is sent. Each warp writes
+// half of the mask. Returns the number of ones in the words that this thread writes.
 __device__ uint32_t MarkElements(const float* v, uint32_t count, float threshold, uint32_t* mask) {
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint32_t ones = 0;
@@ -97,7 +97,8 @@ __global__ void __launch_bounds__(kThreads)
     LayOutChunk(tiling, part.chunk, workspace, row, out, sizes);
 }
 
-// Writes `value` at bit `at` of the row. REQUIRES that the bits written to are zero, and value < 2^16.
+// Writes `value` at bit `at` of the row. REQUIRES that the bits written to are zero, and value <
+// 2^16.
 __device__ void PutBits(uint32_t* row, uint32_t at, uint32_t value) {
   atomicOr(row + at / 32, value << at % 32);
   if (at % 32 > 16) atomicOr(row + at / 32 + 1, value >> (32 - at % 32));
@@ -177,7 +178,7 @@ int SparseOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& 
                    const float* thresholds, const SparseMemory& memory,
                    const SparseWorkspace& workspace, uint8_t* out, uint64_t* sizes) {
   const int error = Launch(MarkTiles, tiling.tile_count, kThreads, stream, arena, tiling,
-                            thresholds, workspace, out, sizes);
+                           thresholds, workspace, out, sizes);
   if (error != 0) return error;
   return Launch(WriteTiles, tiling.tile_count, kThreads, stream, arena, tiling, memory, workspace,
                 out);

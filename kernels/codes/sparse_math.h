@@ -13,8 +13,8 @@ constexpr uint32_t kSparseEntry = 2;     // bytes of a block's entry in the dire
 
 // How the positions of k out of `length` elements are coded.
 struct SparseForm {
-  bool bitmap = false;           // true: one bit per element; false: Elias-Fano coding
-  uint32_t low_bits = 0;         // Elias-Fano: how many low bits of each position are stored unchanged
+  bool bitmap = false;    // true: one bit per element; false: Elias-Fano coding
+  uint32_t low_bits = 0;  // Elias-Fano: how many low bits of each position are stored unchanged
   uint32_t bits = 0, bytes = 0;  // the size of the coded positions
 };
 

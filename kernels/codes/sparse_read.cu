@@ -107,15 +107,16 @@ struct SparseTile {
       row[w] = word;
     }
   }
-  // Decodes the positions whose one bits are in word w of the row; `word` has these bits. The first is
-  // written to shared->positions[i]. Returns false if a position is invalid.
+  // Decodes the positions whose one bits are in word w of the row; `word` has these bits. The first
+  // is written to shared->positions[i]. Returns false if a position is invalid.
   __device__ bool ReadWord(uint32_t w, uint32_t word, uint32_t i, const SparseForm& form,
                            SharedArrays* shared) const {
     const uint32_t high_bits_at = form.bitmap ? 0 : k * form.low_bits;
     const uint32_t low_mask = (1u << form.low_bits) - 1;
     bool is_valid = true;
     for (; word != 0 && i < k; word &= word - 1, ++i) {
-      uint32_t position = w * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(word))) - 1 - high_bits_at;
+      uint32_t position =
+          w * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(word))) - 1 - high_bits_at;
       if (!form.bitmap) {
         const uint32_t at = i * form.low_bits;
         const uint64_t low = shared->row[at / 32] | uint64_t{shared->row[at / 32 + 1]} << 32;
@@ -132,7 +133,8 @@ struct SparseTile {
     if (w * 32 >= high_bits_at) return word;
     return high_bits_at - w * 32 >= 32 ? 0 : word >> high_bits_at % 32 << high_bits_at % 32;
   }
-  // Decodes the k positions to shared memory. Returns false if this thread found an invalid position.
+  // Decodes the k positions to shared memory. Returns false if this thread found an invalid
+  // position.
   __device__ bool ReadPositions(const SparseForm& form, SharedArrays* shared) const {
     const uint32_t high_bits_at = form.bitmap ? 0 : k * form.low_bits, w = 2 * threadIdx.x;
     const uint32_t first = OnesFrom(high_bits_at, w, shared->row[w]);
@@ -158,7 +160,7 @@ struct SparseTile {
     for (uint32_t i = threadIdx.x; i < k && is_valid; i += kThreads) {
       const float value = LoadFloat(codes, body + form.bytes + sizeof(float) * i);
       is_valid = IsFinite(value) && value != 0 &&
-             (i == 0 || shared->positions[i - 1] < shared->positions[i]);
+                 (i == 0 || shared->positions[i - 1] < shared->positions[i]);
     }
     if (!is_valid) atomicOr(&shared->refused, 1u);
     __syncthreads();

@@ -1,5 +1,5 @@
-// The statistics of stats.h on a GPU. A thread block adds a tile of 4096 elements, and each of its 128
-// threads is a lane of stats.h.
+// The statistics of stats.h on a GPU. A thread block adds a tile of 4096 elements, and each of its
+// 128 threads is a lane of stats.h.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/stats.h"
@@ -58,8 +58,8 @@ __device__ DeviceStats ShuffleDown(const DeviceStats& mine, uint32_t lanes) {
           __shfl_down_sync(kAllLanes, mine.finite, lanes)};
 }
 
-// Adds the statistics of all lanes; lane 0 returns the result. `lanes` is shared memory, one per lane.
-// REQUIRES a barrier between two calls with the same `lanes`.
+// Adds the statistics of all lanes; lane 0 returns the result. `lanes` is shared memory, one per
+// lane. REQUIRES a barrier between two calls with the same `lanes`.
 __device__ DeviceStats Fold(DeviceStats mine, DeviceStats* lanes) {
   const uint32_t lane = threadIdx.x;
   uint32_t half = kLanes / 2;
@@ -73,8 +73,8 @@ __device__ DeviceStats Fold(DeviceStats mine, DeviceStats* lanes) {
   return mine;
 }
 
-// Adds the statistics of a part's tiles that belong to this lane. Loads those of several tiles before
-// it adds the first, so that the latencies of the loads overlap.
+// Adds the statistics of a part's tiles that belong to this lane. Loads those of several tiles
+// before it adds the first, so that the latencies of the loads overlap.
 __device__ DeviceStats AddTiles(const DeviceStats* partial, uint32_t tiles) {
   constexpr uint32_t kAtOnce = 4;
   DeviceStats lane_stats{0, 0, 0, 1};

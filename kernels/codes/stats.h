@@ -1,9 +1,9 @@
-// Statistics of a tensor, computed in one pass; codecs compute scalers and norms from them. The order of
-// additions is fixed, so that every device gives the same bits. Elements are added as doubles, in
-// blocks of 4096 elements. In a block, lane l (0 to 127) adds elements l, l + 128, ...; then the lanes
-// are folded: lane l adds lane l + 64 for l < 64, then lane l + 32 for l < 32, and so on, until lane 0
-// has the sum of the block. The sums of the blocks are added in the same way, block b by lane b % 128.
-// Missing elements and blocks count as +0.
+// Statistics of a tensor, computed in one pass; codecs compute scalers and norms from them. The
+// order of additions is fixed, so that every device gives the same bits. Elements are added as
+// doubles, in blocks of 4096 elements. In a block, lane l (0 to 127) adds elements l, l + 128, ...;
+// then the lanes are folded: lane l adds lane l + 64 for l < 64, then lane l + 32 for l < 32, and
+// so on, until lane 0 has the sum of the block. The sums of the blocks are added in the same way,
+// block b by lane b % 128. Missing elements and blocks count as +0.
 #pragma once
 
 #include <cstddef>
@@ -37,9 +37,10 @@ inline Stats ToStats(const DeviceStats& s) {
   return {s.sum, s.sum_squares, s.max_abs, s.finite != 0};
 }
 
-// Sets stats[p] to the statistics of part p of the arena, a run of elements (kernels/device/tiling.h).
-// `partial` is memory for intermediate results, one per tile of 4096 elements. `done` has one counter
-// per part, which must be zero before the call and is zero after it. One launch.
+// Sets stats[p] to the statistics of part p of the arena, a run of elements
+// (kernels/device/tiling.h). `partial` is memory for intermediate results, one per tile of 4096
+// elements. `done` has one counter per part, which must be zero before the call and is zero after
+// it. One launch.
 [[nodiscard]] int ComputeStatsOnDevice(DeviceStream stream, const float* arena,
                                        const DeviceTiling& tiling, DeviceStats* partial,
                                        uint32_t* done, DeviceStats* stats);

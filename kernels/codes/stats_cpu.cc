@@ -39,11 +39,12 @@ double Fold(double* lanes) {
   return lanes[0];
 }
 
-// A block is an array of rows of 128 elements, one per lane. Adds a strip of the block: the elements of
-// four vectors of lanes, from x on, in all rows; the sums of four vectors fit in the registers of every
-// target. Returns the largest magnitude as the bits of a float, which have the order of the magnitudes;
-// at least the bits of infinity if a value is not finite. Prefetches as many floats from `next` on as
-// it reads, because the rows of a strip are too far apart for a hardware prefetcher.
+// A block is an array of rows of 128 elements, one per lane. Adds a strip of the block: the
+// elements of four vectors of lanes, from x on, in all rows; the sums of four vectors fit in the
+// registers of every target. Returns the largest magnitude as the bits of a float, which have the
+// order of the magnitudes; at least the bits of infinity if a value is not finite. Prefetches as
+// many floats from `next` on as it reads, because the rows of a strip are too far apart for a
+// hardware prefetcher.
 int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, double* squares) {
   const hn::CappedTag<double, 8> d;
   const hn::Rebind<float, decltype(d)> df;
@@ -57,7 +58,8 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
     const auto v = hn::LoadU(df, p);
     const auto wide = hn::PromoteTo(d, v);
     s = hn::Add(s, wide);
-    q = hn::MulAdd(wide, wide, q);  // The square is exact in double, so fusing does not round differently.
+    q = hn::MulAdd(wide, wide,
+                   q);  // The square is exact in double, so fusing does not round differently.
     m = hn::Max(m, hn::And(hn::BitCast(di, v), magnitude));
   };
   for (size_t row = 0; row < rows; ++row, x += kLanes) {
@@ -79,8 +81,8 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
   return hn::GetLane(hn::MaxOfLanes(di, hn::Max(m0, m1)));
 }
 
-// Adds the sums of block number `block`, which has `rows` rows from x on, to the lane of `all` to which
-// the block belongs.
+// Adds the sums of block number `block`, which has `rows` rows from x on, to the lane of `all` to
+// which the block belongs.
 void AddBlock(const float* x, size_t rows, size_t block, BlockSums* all, int32_t* max_bits) {
   const size_t strip = 4 * hn::Lanes(hn::CappedTag<double, 8>());
   BlockSums sums;

@@ -4,9 +4,9 @@
 //               block of a chunk computes where each part's mask and each tile's signs begin
 //   WriteTiles  copies masks and signs from the workspace to the code of the chunk
 //
-// One thread block per tile. A part is a run of elements of one tensor that has a code of its own; a
-// tile is a range of 4096 elements of a part; a chunk is a row of parts (kernels/device/tiling.h). An
-// element "fires" if its code is not 0.
+// One thread block per tile. A part is a run of elements of one tensor that has a code of its own;
+// a tile is a range of 4096 elements of a part; a chunk is a row of parts
+// (kernels/device/tiling.h). An element "fires" if its code is not 0.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/ternary.h"
@@ -24,8 +24,8 @@ constexpr uint32_t kTileBytes = kTile / 8;  // bytes of a tile's mask
 
 __device__ uint64_t BytesForBits(uint64_t bits) { return (bits + 7) / 8; }
 
-// A thread encodes four runs of eight elements, one in each of four passes over the tile. The codes of
-// a run are one byte of the mask.
+// A thread encodes four runs of eight elements, one in each of four passes over the tile. The codes
+// of a run are one byte of the mask.
 constexpr uint32_t kPasses = kTileBytes / kThreads;
 static_assert(kPasses == 4, "a thread's codes are a word");
 
@@ -60,7 +60,8 @@ __device__ uint32_t DecideExactly(const Elements& elements, uint32_t unsure,
   return fires;
 }
 
-// The codes of a thread's four runs. Bit k of byte `pass` belongs to element k of the run of this pass.
+// The codes of a thread's four runs. Bit k of byte `pass` belongs to element k of the run of this
+// pass.
 struct Codes {
   uint32_t fires, negative;
 };
@@ -68,7 +69,7 @@ struct Codes {
 // Encodes the thread's four runs. Loads two runs at a time, because loading all four takes so many
 // registers that fewer thread blocks can be resident.
 __device__ Codes CodeRuns(const Elements& elements, const TernaryScale& scale,
-                             const NoiseKey& key) {
+                          const NoiseKey& key) {
   constexpr uint32_t kAtOnce = 2;
   const QuickScale scale_constants = QuickScaleOf(scale.scaler, scale.clip);
   QuickCodes quick;
@@ -92,8 +93,8 @@ __device__ Codes CodeRuns(const Elements& elements, const TernaryScale& scale,
   return {(~quick.below & ~quick.unsure) | exact_fires, quick.negative};
 }
 
-// The numbers of elements that fire in each pass are kept in one 64-bit word, 16 bits each. Returns the
-// first bit of the number of a pass.
+// The numbers of elements that fire in each pass are kept in one 64-bit word, 16 bits each. Returns
+// the first bit of the number of a pass.
 __device__ uint32_t CountShift(uint32_t pass) { return pass % 2 * 32 + pass / 2 * 16; }
 
 // Counts the elements that fire in each pass.
@@ -128,8 +129,8 @@ __device__ uint32_t GatherSigns(const Codes& codes, uint32_t* signs) {
   return ones;
 }
 
-// Computes where the masks of the parts of chunk c and the signs of its tiles begin. Called by the last
-// thread block of the chunk.
+// Computes where the masks of the parts of chunk c and the signs of its tiles begin. Called by the
+// last thread block of the chunk.
 __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
                             const TernaryWorkspace& workspace, uint64_t* sizes) {
   __shared__ uint32_t row[kWarps];
@@ -179,7 +180,8 @@ __global__ void __launch_bounds__(kThreads)
     LayOutChunk(tiling, part.chunk, workspace, sizes);
 }
 
-// A range of up to four bytes of the row `to`: bytes [begin, end), which lie in one aligned 32-bit word.
+// A range of up to four bytes of the row `to`: bytes [begin, end), which lie in one aligned 32-bit
+// word.
 struct Piece {
   uint8_t* to;
   uint32_t begin, end;  // byte offsets in the row
@@ -197,8 +199,8 @@ struct Piece {
   }
 };
 
-// Returns those bytes of [begin, end) of the row `to` that lie in aligned word number `word`, counted
-// from the word with byte `begin`.
+// Returns those bytes of [begin, end) of the row `to` that lie in aligned word number `word`,
+// counted from the word with byte `begin`.
 __device__ Piece PieceOf(uint8_t* to, uint32_t begin, uint32_t end, uint32_t word) {
   const auto inside = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to + begin) % 4);
   const uint32_t first = begin + 4 * word;
@@ -217,8 +219,8 @@ __device__ uint32_t BitsOfTile(const uint8_t* tile_bits, uint32_t tile, uint32_t
   return shift == 0 || from / 32 + 1 == kTileBytes / 4 ? low : low | words[1] << (32 - shift);
 }
 
-// Returns 32 signs of a part, from bit `at` of the part's signs on; the first belongs to tile number
-// `tile`, whose `ones` signs begin at bit `first`. Bits after the last sign are zero.
+// Returns 32 signs of a part, from bit `at` of the part's signs on; the first belongs to tile
+// number `tile`, whose `ones` signs begin at bit `first`. Bits after the last sign are zero.
 __device__ uint32_t SignsFrom(const TernaryWorkspace& workspace, uint32_t tile, uint32_t tile_end,
                               uint32_t first, uint32_t ones, uint32_t at) {
   uint32_t signs = BitsOfTile(workspace.signs, tile, at - first), num_signs = first + ones - at;

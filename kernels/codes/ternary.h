@@ -9,9 +9,9 @@
 // x / s is rounded to float by IEEE division, so that codes are the same bits on every device. b is
 // always 1 if x >= s, and always 0 if s == 0 or g == 0. An element "fires" if its code is not 0.
 //
-// A code has two rows of bits. `mask` has one bit per element: bit i % 8 of byte i / 8 is 1 if element
-// i fires. `signs` has one bit per element that fires, in the order of the elements, 1 if the code is
-// -1. Unused bits are zero.
+// A code has two rows of bits. `mask` has one bit per element: bit i % 8 of byte i / 8 is 1 if
+// element i fires. `signs` has one bit per element that fires, in the order of the elements, 1 if
+// the code is -1. Unused bits are zero.
 //
 // Functions named ...Ref give the same results with plain code.
 #pragma once
@@ -28,8 +28,9 @@ namespace tern::kernels {
 // The bytes of a plane: a row of n bits, one per element.
 inline size_t PlaneBytes(size_t n) { return (n + 7) / 8; }
 
-// Encodes g[0, n), which are elements [first, first + n) of the tensor. Writes PlaneBytes(n) bytes of
-// `mask` and of `signs`, with zeros after the last sign. Returns the number of elements that fire.
+// Encodes g[0, n), which are elements [first, first + n) of the tensor. Writes PlaneBytes(n) bytes
+// of `mask` and of `signs`, with zeros after the last sign. Returns the number of elements that
+// fire.
 size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& key, uint64_t first,
                  uint8_t* mask, uint8_t* signs);
 size_t TernarizeRef(const float* g, size_t n, float s, float clip, const NoiseKey& key,
@@ -49,9 +50,10 @@ struct TernaryScale {
   float scaler = 0, clip = 0;
 };
 
-// Device memory for intermediate results. `done` must be zero before a call, and is zero after it; the
-// other arrays need not be initialized. A part is a run of elements of one tensor that has a code of
-// its own; a tile is a range of 4096 elements of a part; a chunk is a row of parts (tiling.h).
+// Device memory for intermediate results. `done` must be zero before a call, and is zero after it;
+// the other arrays need not be initialized. A part is a run of elements of one tensor that has a
+// code of its own; a tile is a range of 4096 elements of a part; a chunk is a row of parts
+// (tiling.h).
 struct TernaryWorkspace {
   uint8_t* masks = nullptr;        // kTile / 8 bytes per tile
   uint8_t* signs = nullptr;        // kTile / 8 bytes per tile
@@ -62,8 +64,9 @@ struct TernaryWorkspace {
 };
 
 // Encodes all chunks of a tiling. The code of chunk c has sizes[c] bytes, from byte
-// tiling.chunks[c].out of `out` on: for each part its mask and then its signs, without gaps. The scaler
-// and clip level of part p are scales[p]. Each part's tensor replaces key.tensor. Two launches.
+// tiling.chunks[c].out of `out` on: for each part its mask and then its signs, without gaps. The
+// scaler and clip level of part p are scales[p]. Each part's tensor replaces key.tensor. Two
+// launches.
 [[nodiscard]] int TernarizeOnDevice(DeviceStream stream, const float* arena,
                                     const DeviceTiling& tiling, const TernaryScale* scales,
                                     const NoiseKey& key, const TernaryWorkspace& workspace,

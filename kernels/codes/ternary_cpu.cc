@@ -49,8 +49,8 @@ constexpr size_t kPrefetchElements = 1024;  // how far ahead elements are prefet
 constexpr int32_t kInfinityBits = 0x7F800000;
 
 // The vector types. A 64-bit lane computes one block of the random number generator Philox, that is
-// eight random numbers ("draws") of 16 bits. A vector of blocks (D64) gives two vectors of draws (D16),
-// which are enough for four vectors of floats.
+// eight random numbers ("draws") of 16 bits. A vector of blocks (D64) gives two vectors of draws
+// (D16), which are enough for four vectors of floats.
 using D64 = hn::CappedTag<uint64_t, 8>;
 using D32 = hn::Repartition<uint32_t, D64>;
 using D16 = hn::Repartition<uint16_t, D64>;
@@ -61,8 +61,8 @@ using V16 = hn::Vec<D16>;
 using VF = hn::Vec<DF>;
 
 // Philox (philox.h) for the blocks of one key. The words of a block are in the low halves of 64-bit
-// lanes; the high halves are unspecified. Only word 0 of the generator's counter differs from block to
-// block, so that half of the first two rounds is computed once, here.
+// lanes; the high halves are unspecified. Only word 0 of the generator's counter differs from block
+// to block, so that half of the first two rounds is computed once, here.
 struct Philox {
   explicit Philox(const NoiseKey& key) {
     for (uint32_t round = 0; round < 10; ++round) {
@@ -131,8 +131,8 @@ HWY_INLINE void PackDraws(V64 c0, V64 c1, V64 c2, V64 c3, V16* lower, V16* upper
   *upper = hn::BitCast(D16(), hn::InterleaveUpper(d, first, second));
 }
 
-// The numbers of a vector of blocks from block `first` on, in the order that PackDraws needs: lanes 2 i
-// and 2 i + 1 have blocks i and Lanes / 2 + i, because PackDraws moves lane 2 i to the i-th 128
+// The numbers of a vector of blocks from block `first` on, in the order that PackDraws needs: lanes
+// 2 i and 2 i + 1 have blocks i and Lanes / 2 + i, because PackDraws moves lane 2 i to the i-th 128
 // bits of its first result, and lane 2 i + 1 to the i-th 128 bits of its second result.
 HWY_INLINE V64 InBlockOrder(uint32_t first) {
   const D64 d;
@@ -144,14 +144,14 @@ HWY_INLINE V64 InBlockOrder(uint32_t first) {
   return hn::Add(block, hn::Set(d, first));
 }
 
-// Decides whether an element fires (has a code that is not 0) from its upper 16 random bits, an integer
-// d, without a division. Let t = 65536 x / s, where x / s is rounded to float. The element fires if
-// d < floor(t), does not if d > floor(t), and the lower 16 random bits decide if d == floor(t). T is
-// x * rate, rounded to an integer, with rate = 65536 / s. It approximates floor(t): three roundings of
-// relative size 2^-24 and t <= 65536 keep x * rate within 3 / 256 of t, so that T is floor(t) or
-// floor(t) + 1. Hence the element fires if d < T - 1 and does not if d > T. TernaryFires decides the
-// two values between ("ties"). `limit` bounds x, so that T stays below 65536; larger x change the
-// result only for ties.
+// Decides whether an element fires (has a code that is not 0) from its upper 16 random bits, an
+// integer d, without a division. Let t = 65536 x / s, where x / s is rounded to float. The element
+// fires if d < floor(t), does not if d > floor(t), and the lower 16 random bits decide if d ==
+// floor(t). T is x * rate, rounded to an integer, with rate = 65536 / s. It approximates floor(t):
+// three roundings of relative size 2^-24 and t <= 65536 keep x * rate within 3 / 256 of t, so that
+// T is floor(t) or floor(t) + 1. Hence the element fires if d < T - 1 and does not if d > T.
+// TernaryFires decides the two values between ("ties"). `limit` bounds x, so that T stays below
+// 65536; larger x change the result only for ties.
 struct QuickRule {
   QuickRule(float s, float clip) : rate(65536.0f / s) {
     const float max_limit = s * (65535.0f / 65536.0f);
@@ -195,8 +195,8 @@ HWY_INLINE void CodeLanes(const float* g, size_t i, const QuickRule& rule, V16 d
   const DI di;
   const D16 d16;
   const hn::RebindToSigned<D16> di16;
-  // All floats in [2^23, 2^24) are integers, so that adding 2^23 rounds to an integer, and the low 16
-  // bits of the sum are T.
+  // All floats in [2^23, 2^24) are integers, so that adding 2^23 rounds to an integer, and the low
+  // 16 bits of the sum are T.
   const auto threshold = [&](VF v) HWY_ATTR {
     const VF magnitude = hn::Abs(v);
     *largest = hn::Max(*largest, hn::BitCast(di, magnitude));
@@ -236,8 +236,8 @@ HWY_INLINE Draws FirstDraws(const Philox& philox, V64* blocks) {
   return draws;
 }
 
-// Encodes kStepElements elements with *draws, and computes the draws of the next step. Alternates the
-// computation of draws with the encoding, so that the CPU always has independent instructions.
+// Encodes kStepElements elements with *draws, and computes the draws of the next step. Alternates
+// the computation of draws with the encoding, so that the CPU always has independent instructions.
 HWY_INLINE void CodeStep(const Philox& philox, const QuickRule& rule, const float* g, V64* blocks,
                          Draws* draws, Codes* codes, hn::Vec<DI>* largest) {
   const D64 d;
@@ -276,8 +276,8 @@ class BitWriter {
  public:
   BitWriter(uint8_t* bytes, size_t capacity) : bytes_(bytes), capacity_(capacity) {}
 
-  // Appends the low `count` bits of `bits`. REQUIRES that the other bits are zero, and that 8 bytes can
-  // be written from byte size_ of the row on.
+  // Appends the low `count` bits of `bits`. REQUIRES that the other bits are zero, and that 8 bytes
+  // can be written from byte size_ of the row on.
   HWY_INLINE void Append(uint64_t bits, size_t count) {
     const uint64_t filled = pending_ | bits << used_;
     std::memcpy(bytes_ + size_, &filled, 8);
@@ -289,7 +289,8 @@ class BitWriter {
     used_ &= 63;
   }
 
-  // Appends the last bits, and fills the rest of the row with zeros. Returns the number of bits written.
+  // Appends the last bits, and fills the rest of the row with zeros. Returns the number of bits
+  // written.
   size_t Finish(uint64_t bits, size_t count) {
     const uint64_t last[2] = {pending_ | bits << used_, bits >> 1 >> (63 - used_)};
     const size_t left = capacity_ - size_;
@@ -308,7 +309,7 @@ class BitWriter {
 
 // Decides the elements of one word whose bits in `ties` are one, about one element in 32768.
 HWY_NOINLINE uint64_t DecideTies(const float* g, float s, float clip, const NoiseKey& key,
-                              uint64_t first, uint64_t ties) {
+                                 uint64_t first, uint64_t ties) {
   uint64_t fire_bits = 0;
   for (; ties != 0; ties &= ties - 1) {
     const int i = __builtin_ctzll(ties);

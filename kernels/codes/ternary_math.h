@@ -1,5 +1,5 @@
-// TernGrad's decision whether the code of an element is not zero, that is, whether the element "fires"
-// (ternary.h, equation 2), with the same arithmetic on CPU and GPU.
+// TernGrad's decision whether the code of an element is not zero, that is, whether the element
+// "fires" (ternary.h, equation 2), with the same arithmetic on CPU and GPU.
 #pragma once
 
 #include <cmath>
@@ -23,10 +23,10 @@ TERN_HOST_DEVICE bool Fires(float g, float s, float clip, const NoiseKey& key, u
   return draw < threshold;
 }
 
-// The result of DecideQuickly, which makes the same decision for eight elements, without divisions and
-// branches, from the upper 16 of the 32 random bits. Bit k of each member belongs to element k.
-// `unsure`: undecided, which is rare. `below`: the element does not fire, if it is decided. `negative`:
-// the sign of the value.
+// The result of DecideQuickly, which makes the same decision for eight elements, without divisions
+// and branches, from the upper 16 of the 32 random bits. Bit k of each member belongs to element k.
+// `unsure`: undecided, which is rare. `below`: the element does not fire, if it is decided.
+// `negative`: the sign of the value.
 struct QuickCodes {
   uint32_t below = 0, negative = 0, unsure = 0;
 };
@@ -42,19 +42,19 @@ TERN_HOST_DEVICE QuickScale QuickScaleOf(float s, float clip) {
   return {clip, s > 0x1p-100f && s < 0x1p100f ? 0x1p16f / s : NAN};
 }
 
-// Returns d + 1/2, exactly, for the 16-bit random number d at `position` of a block. Puts the bits of d
-// into the low bits of the float 2^23 and subtracts.
+// Returns d + 1/2, exactly, for the 16-bit random number d at `position` of a block. Puts the bits
+// of d into the low bits of the float 2^23 and subtracts.
 TERN_HOST_DEVICE float DrawAndHalf(const PhiloxWords& draws, uint32_t position) {
   return FloatOf(0x4B000000 | DrawOf(draws, position)) - (0x1p23f - 0.5f);
 }
 
-// Decides for eight elements g as Fires does. Let d be the upper 16 bits of an element's 32 random bits,
-// draw32, and let T = x / s * 2^16, where x / s is rounded to float. draw32 lies in
-// [2^16 d, 2^16 (d + 1)), so that the element fires if d + 1 <= T, and does not if d >= T. So
-// T - (d + 1/2) decides if its magnitude is at least 1/2. The code computes x * scale instead of T.
-// T <= 2^16 unless x >= s, and x * scale differs from T by at most 2^-23 T (2^16 / s and x / s are each
-// rounded), which is at most 2^-7. The rounding of the fma near 1/2 adds 2^-25. kDecides adds 2^-6 to
-// 1/2, about twice the sum of these errors.
+// Decides for eight elements g as Fires does. Let d be the upper 16 bits of an element's 32 random
+// bits, draw32, and let T = x / s * 2^16, where x / s is rounded to float. draw32 lies in [2^16 d,
+// 2^16 (d + 1)), so that the element fires if d + 1 <= T, and does not if d >= T. So T - (d + 1/2)
+// decides if its magnitude is at least 1/2. The code computes x * scale instead of T. T <= 2^16
+// unless x >= s, and x * scale differs from T by at most 2^-23 T (2^16 / s and x / s are each
+// rounded), which is at most 2^-7. The rounding of the fma near 1/2 adds 2^-25. kDecides adds 2^-6
+// to 1/2, about twice the sum of these errors.
 TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& draws,
                                           const QuickScale& by) {
   constexpr float kDecides = 0.5f + 0x1p-6f;
@@ -73,9 +73,9 @@ TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& dra
   return codes;
 }
 
-// In each of the four bytes, moves the bits of `bits` at the positions where `mask` is one to the low
-// end of the byte, in order. A bit moves down by the number of zeros of `mask` below it, in steps of 1,
-// 2 and 4 positions.
+// In each of the four bytes, moves the bits of `bits` at the positions where `mask` is one to the
+// low end of the byte, in order. A bit moves down by the number of zeros of `mask` below it, in
+// steps of 1, 2 and 4 positions.
 TERN_HOST_DEVICE uint32_t CompressBytes(uint32_t bits, uint32_t mask) {
   uint32_t zeros = ~mask << 1 & 0xFEFEFEFE;  // bit i: whether bit i - 1 of `mask` is zero
   bits &= mask;

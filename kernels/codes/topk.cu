@@ -1,5 +1,5 @@
-// Deep gradient compression on a GPU, except for encoding (topk.h), for many tensors at once. Each thread
-// block processes a tile: a range of 4096 elements of a part (kernels/device/tiling.h).
+// Deep gradient compression on a GPU, except for encoding (topk.h), for many tensors at once. Each
+// thread block processes a tile: a range of 4096 elements of a part (kernels/device/tiling.h).
 #include <cuda_runtime.h>
 
 #include "kernels/codes/half_math.h"
@@ -64,10 +64,10 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) counts[tile.part] = total;
 }
 
-// Radix selection of the k-th largest magnitude of num_bins part: three passes find its 31 bits, the upper
-// bits first. A pass finds bits [shift, shift + bits). All tiles count the elements of the part that
-// agree with the k-th largest in the bits above, by the bits of the pass. The last thread block of the
-// part finds the bits of the k-th largest in this histogram.
+// Radix selection of the k-th largest magnitude of num_bins part: three passes find its 31 bits,
+// the upper bits first. A pass finds bits [shift, shift + bits). All tiles count the elements of
+// the part that agree with the k-th largest in the bits above, by the bits of the pass. The last
+// thread block of the part finds the bits of the k-th largest in this histogram.
 struct Pass {
   uint32_t shift, bits;
 };
@@ -84,8 +84,8 @@ __device__ void CountBins(const float* x, uint64_t stride, uint32_t count, const
   }
 }
 
-// Finds the bin with the k-th largest element. The thread that finds it sets *bin, and *remaining to the
-// rank of the element within the bin. Sets the histogram to zero.
+// Finds the bin with the k-th largest element. The thread that finds it sets *bin, and *remaining
+// to the rank of the element within the bin. Sets the histogram to zero.
 __device__ void FindBin(uint32_t* histogram, uint32_t bins, uint32_t k, uint32_t* warp_sums,
                         uint32_t* bin, uint32_t* remaining) {
   // This thread searches bins [end_bin - num_bins, end_bin), downwards.
@@ -130,7 +130,8 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (!IsLastOf(workspace.done + p, TilesOf(part.count))) return;
   uint32_t bin = bin_count, remaining = 0;
-  FindBin(histogram, bin_count, is_first_pass ? ks[p] : workspace.remaining[p], warps, &bin, &remaining);
+  FindBin(histogram, bin_count, is_first_pass ? ks[p] : workspace.remaining[p], warps, &bin,
+          &remaining);
   if (bin == bin_count) return;  // Another thread has found the bin.
   const uint32_t upper = is_first_pass ? bin : workspace.upper[p] << pass.bits | bin;
   workspace.upper[p] = upper;
@@ -158,7 +159,7 @@ int KthMagnitudeOnDevice(DeviceStream stream, const float* arena, const DeviceTi
                          const SelectWorkspace& workspace, float* kth) {
   for (const Pass& pass : kPasses) {
     const int error = Launch(SelectTiles, tiling.tile_count, kThreads, stream, arena, tiling,
-                              strides, ks, pass, workspace, kth);
+                             strides, ks, pass, workspace, kth);
     if (error != 0) return error;
   }
   return 0;

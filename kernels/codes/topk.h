@@ -1,7 +1,7 @@
-// Deep gradient compression (Lin et al. 2018) on a GPU, except for encoding: the codec's memory, and
-// what is needed to choose the threshold from which elements are sent. The results are those of
-// common/codec/dgc_memory.h and common/codec/topk.cc. The host chooses samples and thresholds, with the
-// counts and magnitudes that these functions return.
+// Deep gradient compression (Lin et al. 2018) on a GPU, except for encoding: the codec's memory,
+// and what is needed to choose the threshold from which elements are sent. The results are those of
+// common/codec/dgc_memory.h and common/codec/topk.cc. The host chooses samples and thresholds, with
+// the counts and magnitudes that these functions return.
 //
 // A part is a run of elements of the arena (one array with all tensors); a tile is a range of 4096
 // elements of a part (kernels/device/tiling.h).
@@ -15,23 +15,24 @@
 
 namespace tern::kernels {
 
-// Adds the gradients g to `u`, the momentum (null if the momentum factor is 0), and to `v`, the values
-// that are encoded (DgcMemory::Compensate). Each part is a whole tensor. stats[p] are the statistics of
-// part p of g; `stats` is null without clipping. One launch.
+// Adds the gradients g to `u`, the momentum (null if the momentum factor is 0), and to `v`, the
+// values that are encoded (DgcMemory::Compensate). Each part is a whole tensor. stats[p] are the
+// statistics of part p of g; `stats` is null without clipping. One launch.
 [[nodiscard]] int AddToDgcOnDevice(DeviceStream stream, const float* g, const DeviceTiling& tiling,
                                    const DgcStep& step, const DeviceStats* stats, float* u,
                                    float* v);
 
-// Sets counts[p] to the number of elements of part p whose magnitude is at least thresholds[p], or to 0
-// if the threshold is negative or NaN. `partial` is memory for intermediate results, one per tile.
-// `done` has one counter per part, which must be zero before the call and is zero after it. One launch.
+// Sets counts[p] to the number of elements of part p whose magnitude is at least thresholds[p], or
+// to 0 if the threshold is negative or NaN. `partial` is memory for intermediate results, one per
+// tile. `done` has one counter per part, which must be zero before the call and is zero after it.
+// One launch.
 [[nodiscard]] int CountFromOnDevice(DeviceStream stream, const float* arena,
                                     const DeviceTiling& tiling, const float* thresholds,
                                     uint32_t* partial, uint32_t* done, uint32_t* counts);
 
 constexpr uint32_t kSelectBins = 2048;  // bins of a histogram
-// Device memory for intermediate results of KthMagnitudeOnDevice. `histograms` and `done` must be zero
-// before a call, and are zero after it; the other arrays need not be initialized.
+// Device memory for intermediate results of KthMagnitudeOnDevice. `histograms` and `done` must be
+// zero before a call, and are zero after it; the other arrays need not be initialized.
 struct SelectWorkspace {
   uint32_t* histograms = nullptr;  // kSelectBins per part
   uint32_t* done = nullptr;        // one counter per part

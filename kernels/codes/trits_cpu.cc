@@ -28,8 +28,8 @@ size_t CodeOfTrits(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs
 #else
 
 // 320 elements are converted at a time: kWords 64-bit words of a plane (one bit per element), and
-// kTrits bytes of trits. 40 elements are five bytes of a plane and eight bytes of trits. Between the
-// two formats, their 40 bits are spread over eight bytes, five bits in each byte.
+// kTrits bytes of trits. 40 elements are five bytes of a plane and eight bytes of trits. Between
+// the two formats, their 40 bits are spread over eight bytes, five bits in each byte.
 constexpr size_t kWords = 5;
 constexpr size_t kElements = 64 * kWords;
 constexpr size_t kTrits = kElements / kTritsInByte;
@@ -38,8 +38,8 @@ using D = hn::CappedTag<uint8_t, kTrits>;
 using D64 = hn::Repartition<uint64_t, D>;
 using V64 = hn::Vec<D64>;
 
-// SpreadHalves keeps the bits where the mask `lower` is one, and moves the bits where `upper` is one
-// kShift bits up. JoinHalves moves them back.
+// SpreadHalves keeps the bits where the mask `lower` is one, and moves the bits where `upper` is
+// one kShift bits up. JoinHalves moves them back.
 template <int kShift>
 HWY_INLINE V64 SpreadHalves(V64 bits, uint64_t lower, uint64_t upper) {
   return hn::Or(hn::And(bits, hn::Set(D64(), lower)),
@@ -51,8 +51,9 @@ HWY_INLINE V64 JoinHalves(V64 bits, uint64_t lower, uint64_t upper) {
                 hn::And(hn::ShiftRight<kShift>(bits), hn::Set(D64(), upper)));
 }
 
-// SpreadFives spreads 40 bits over the eight bytes of a 64-bit lane, five bits in each byte, in three
-// steps: 20 bits in each half, 10 in each quarter, 5 in each byte. JoinFives does the reverse.
+// SpreadFives spreads 40 bits over the eight bytes of a 64-bit lane, five bits in each byte, in
+// three steps: 20 bits in each half, 10 in each quarter, 5 in each byte. JoinFives does the
+// reverse.
 constexpr uint64_t kLower20 = 0x00000000000FFFFF, kUpper20 = kLower20 << 20;
 constexpr uint64_t kLower10 = 0x000003FF000003FF, kUpper10 = kLower10 << 10;
 constexpr uint64_t kLower5 = 0x001F001F001F001F, kUpper5 = kLower5 << 5;
@@ -78,8 +79,8 @@ HWY_INLINE hn::Vec<D> Base3(hn::Vec<D> fives) {
                  hn::IfThenElseZero(has_bit4, hn::Set(d, 81)));
 }
 
-// Converts 320 elements from two planes to trits: the mask, and the signs, with the sign of element i at
-// bit i.
+// Converts 320 elements from two planes to trits: the mask, and the signs, with the sign of element
+// i at bit i.
 void TritsOfWords(const uint64_t* mask, const uint64_t* negative, uint8_t* trits) {
   const D d;
   uint64_t forties[2][kTrits / 8];
@@ -116,8 +117,8 @@ void TritsOfCode(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes, s
 }
 
 // Converts the trits of 320 elements to the two planes of TritsOfWords. Finds the digits from the
-// highest power of 3 down: the digit is not 0 if the rest of the byte is at least the power, and 2 if
-// the rest is at least twice the power.
+// highest power of 3 down: the digit is not 0 if the rest of the byte is at least the power, and 2
+// if the rest is at least twice the power.
 void WordsOfTrits(const uint8_t* trits, uint64_t* mask, uint64_t* negative) {
   const D d;
   uint64_t forties[2][kTrits / 8];

@@ -1,5 +1,5 @@
-// Loads and stores runs of eight neighbouring floats. A thread often processes eight elements at a time,
-// because a byte of a plane (one bit per element) and a block of the random number generator
+// Loads and stores runs of eight neighbouring floats. A thread often processes eight elements at a
+// time, because a byte of a plane (one bit per element) and a block of the random number generator
 // (philox.h) belong to eight elements. For .cu files only.
 #pragma once
 

@@ -1,14 +1,15 @@
-// Adds the elements of groups. A part is a run of elements of an arena; it is cut into tiles of kTile
-// elements, from its first element on, and into groups of a given size (tiling.h). A group is added in
-// blocks of kTile elements, from its first element on, each in the order of stats.h: 128 lanes, which
-// are then added in pairs. The sums of the blocks are added in their order. One warp adds a block; the
-// warp belongs to the thread block of the tile in which the block begins. For .cu files only.
+// Adds the elements of groups. A part is a run of elements of an arena; it is cut into tiles of
+// kTile elements, from its first element on, and into groups of a given size (tiling.h). A group is
+// added in blocks of kTile elements, from its first element on, each in the order of stats.h: 128
+// lanes, which are then added in pairs. The sums of the blocks are added in their order. One warp
+// adds a block; the warp belongs to the thread block of the tile in which the block begins. For .cu
+// files only.
 //
-// SumGroups is a template over two types. A Sum has Add(x), which adds an element; Join(sum), which adds
-// another thread's sum; and Get(shuffle), which returns the sum that has shuffle(word) in place of each
-// of its words. A Source has Load(i), which returns element i of the part, and Consume(i, x), which is
-// called with the loaded x. Each is called once per element, but several elements are loaded before the
-// first is consumed, so that the latencies of the loads overlap.
+// SumGroups is a template over two types. A Sum has Add(x), which adds an element; Join(sum), which
+// adds another thread's sum; and Get(shuffle), which returns the sum that has shuffle(word) in
+// place of each of its words. A Source has Load(i), which returns element i of the part, and
+// Consume(i, x), which is called with the loaded x. Each is called once per element, but several
+// elements are loaded before the first is consumed, so that the latencies of the loads overlap.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -42,7 +43,8 @@ __device__ void AddTurns(uint64_t i, const Source& source, Sum* sums) {
   }
 }
 
-// A warp adds `count` elements from element `from` on. Only the first thread of the warp gets the sum.
+// A warp adds `count` elements from element `from` on. Only the first thread of the warp gets the
+// sum.
 template <typename Sum, typename Source>
 __device__ Sum SumOfRun(uint64_t from, uint32_t count, const Source& source) {
   constexpr uint32_t kTurns = 4;
@@ -78,8 +80,8 @@ struct GroupedTile {
   __device__ uint64_t LengthOf(uint64_t group) const { return LengthOfGroup(count, size, group); }
 };
 
-// Adds the groups that begin in the tile, if groups have at most kTile elements. The number of threads
-// that add a group of fewer than 32 elements is a power of 2.
+// Adds the groups that begin in the tile, if groups have at most kTile elements. The number of
+// threads that add a group of fewer than 32 elements is a power of 2.
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const Source& source,
                                const Finish& finish) {
@@ -127,8 +129,8 @@ __device__ Sum SumOfBlocks(const GroupedTile<Sum>& tile, uint64_t group, uint32_
   return total;
 }
 
-// A warp adds the block that begins at element `inside` of a group, and the whole group if this is the
-// last of its blocks to be added.
+// A warp adds the block that begins at element `inside` of a group, and the whole group if this is
+// the last of its blocks to be added.
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t inside,
                          const Source& source, const Finish& finish) {
@@ -147,10 +149,10 @@ __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t 
   if (writes) finish(group, sum);
 }
 
-// Adds the groups that this thread block's tile takes part in. Calls finish(group, sum) once for every
-// group of a part, in one thread of the thread block that completes the group. Must be called by all
-// kGroupThreads threads. `partial` has two sums per tile. `done` has one counter per tile, which must be
-// zero before the launch and is zero after it.
+// Adds the groups that this thread block's tile takes part in. Calls finish(group, sum) once for
+// every group of a part, in one thread of the thread block that completes the group. Must be called
+// by all kGroupThreads threads. `partial` has two sums per tile. `done` has one counter per tile,
+// which must be zero before the launch and is zero after it.
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumGroups(const DeviceTiling& tiling, uint64_t size, Sum* partial, uint32_t* done,
                           const Source& source, const Finish& finish) {
@@ -189,9 +191,10 @@ class GroupsOfTile {
     if (size_ < kTile) groups_after = static_cast<uint32_t>(inside) / static_cast<uint32_t>(size_);
     return {group_ + groups_after, inside - groups_after * size_};
   }
-  // Calls visit(k) for k = 0 to 7, where k stands for the k-th element after position `from`. Before
-  // visit(k), calls enter(group, k) if k is 0, or if element k is the first of a group and k < count.
-  // After unrolling k is a compile-time constant, so that arrays indexed with k stay in registers.
+  // Calls visit(k) for k = 0 to 7, where k stands for the k-th element after position `from`.
+  // Before visit(k), calls enter(group, k) if k is 0, or if element k is the first of a group and k
+  // < count. After unrolling k is a compile-time constant, so that arrays indexed with k stay in
+  // registers.
   template <typename Enter, typename Visit>
   __device__ void ForEight(const Position& from, uint32_t count, const Enter& enter,
                            const Visit& visit) const {

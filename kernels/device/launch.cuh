@@ -1,4 +1,5 @@
-// Launches of kernels, and synchronization and sums inside kernels, for all GPU code. For .cu files only.
+// Launches of kernels, and synchronization and sums inside kernels, for all GPU code. For .cu files
+// only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,8 +10,8 @@
 
 namespace tern::kernels {
 
-// Launches a kernel with `blocks` thread blocks of `threads` threads; does nothing for 0 blocks. Returns
-// a cudaError_t.
+// Launches a kernel with `blocks` thread blocks of `threads` threads; does nothing for 0 blocks.
+// Returns a cudaError_t.
 template <typename... Parameters, typename... Arguments>
 int Launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads, cudaStream_t stream,
            Arguments&&... arguments) {
@@ -22,10 +23,10 @@ int Launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads, cud
   return cudaLaunchKernelEx(&config, kernel, static_cast<Arguments&&>(arguments)...);
 }
 
-// Returns true in the last of `count` thread blocks that call this function with the same counter. This
-// block can then load (with LoadFresh) everything that the other blocks stored before their calls. The
-// counter must be zero before the first call, and is zero after the last. Called by all threads of a
-// block.
+// Returns true in the last of `count` thread blocks that call this function with the same counter.
+// This block can then load (with LoadFresh) everything that the other blocks stored before their
+// calls. The counter must be zero before the first call, and is zero after the last. Called by all
+// threads of a block.
 __device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
   __shared__ bool last;
   __syncthreads();
@@ -43,8 +44,8 @@ __device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
 
 constexpr uint32_t kAllLanes = 0xFFFFFFFF;  // the mask of all threads of a warp
 
-// Like IsLastOf, but returns true in the last of `count` warps. In each warp, only the first thread has
-// stored data for the last warp. Called by all threads of a warp.
+// Like IsLastOf, but returns true in the last of `count` warps. In each warp, only the first thread
+// has stored data for the last warp. Called by all threads of a warp.
 __device__ inline bool IsLastWarpOf(uint32_t* counter, uint32_t count) {
   uint32_t last = 0;
   if (threadIdx.x % 32 == 0) {
@@ -87,9 +88,9 @@ int ForEach(cudaStream_t stream, uint64_t n, const Work& work) {
   return Launch(EachElement<Work>, blocks, kElementThreads, stream, n, work);
 }
 
-// Returns the sum of `value` over the threads of the block that precede this thread. Sets *total to the
-// sum over all threads of the block. `row` is shared memory of kThreads / 32 elements. Called by all
-// threads of a block.
+// Returns the sum of `value` over the threads of the block that precede this thread. Sets *total to
+// the sum over all threads of the block. `row` is shared memory of kThreads / 32 elements. Called
+// by all threads of a block.
 template <uint32_t kThreads, typename T>
 __device__ T SumBefore(T value, T* row, T* total) {
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -110,8 +111,8 @@ __device__ T SumBefore(T value, T* row, T* total) {
   return warps_before + sum - value;
 }
 
-// Returns the sum of `value` over all threads of a block, added in a fixed order, to all of them. `row`
-// is shared memory of kThreads elements. Called by all threads of a block.
+// Returns the sum of `value` over all threads of a block, added in a fixed order, to all of them.
+// `row` is shared memory of kThreads elements. Called by all threads of a block.
 template <uint32_t kThreads>
 __device__ double SumOfBlock(double value, double* row) {
   __syncthreads();  // Waits until no thread reads an earlier content of `row`.

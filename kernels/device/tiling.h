@@ -3,9 +3,9 @@
 // tensor) are cut into tiles of kTile elements, and each thread block processes one tile. Several
 // neighbouring parts form a chunk, whose codes are sent in one message.
 //
-// Functions named ...OnDevice launch kernels, which give the same bits as the functions for the CPU.
-// Their arrays are in device memory unless stated otherwise. They do not wait for the kernels, which run
-// in the order of the stream. They return a cudaError_t: 0 if the launches were accepted.
+// Functions named ...OnDevice launch kernels, which give the same bits as the functions for the
+// CPU. Their arrays are in device memory unless stated otherwise. They do not wait for the kernels,
+// which run in the order of the stream. They return a cudaError_t: 0 if the launches were accepted.
 #pragma once
 
 #include <cstddef>
@@ -36,8 +36,8 @@ struct Part {
   uint64_t count = 0;   // number of elements, 1 to 2^32 - 1
   uint64_t first = 0;   // index of its first element in the tensor
   uint32_t tensor = 0;  // number of the tensor
-  // Number of its chunk. In a list of parts, the parts of a chunk are neighbours. CutIntoTiles numbers
-  // the chunks again, from 0.
+  // Number of its chunk. In a list of parts, the parts of a chunk are neighbours. CutIntoTiles
+  // numbers the chunks again, from 0.
   uint32_t chunk = 0;
 };
 
@@ -63,8 +63,8 @@ struct TiledChunk {
   uint64_t out = 0;  // byte offset of its code in the buffer of codes, a multiple of 256
 };
 
-// All parts, tiles and chunks of a launch, in host memory. The caller copies the arrays to the device
-// once.
+// All parts, tiles and chunks of a launch, in host memory. The caller copies the arrays to the
+// device once.
 struct Tiling {
   std::vector<Tile> tiles;
   std::vector<TiledPart> parts;
@@ -88,18 +88,19 @@ struct CodeRange {
 };
 
 // Lays out the buffer of codes for a codec whose code of part p has at most size(p) bytes: sets
-// chunks[c].out and out_bytes of the tiling. Returns the range of each part's code, which is valid if
-// the code of every part has its largest size.
+// chunks[c].out and out_bytes of the tiling. Returns the range of each part's code, which is valid
+// if the code of every part has its largest size.
 std::vector<CodeRange> LayOutCodes(const std::function<uint64_t(size_t part)>& size,
                                    Tiling* tiling);
 
-// The groups of a part: runs of `size` neighbouring elements, from the part's first element on. The last
-// group may be shorter.
+// The groups of a part: runs of `size` neighbouring elements, from the part's first element on. The
+// last group may be shorter.
 struct GroupedPart {
   uint64_t size = 1;         // elements per group, at least 1
   uint64_t first_group = 0;  // index of its first group among the groups of all parts
 };
-// Divides part p into groups of sizes[p] elements. Sets *total to the number of groups of all parts.
+// Divides part p into groups of sizes[p] elements. Sets *total to the number of groups of all
+// parts.
 std::vector<GroupedPart> GroupParts(const Tiling& tiling, std::span<const uint64_t> sizes,
                                     uint64_t* total);
 

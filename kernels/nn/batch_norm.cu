@@ -1,5 +1,5 @@
-// Batch norm (batch_norm.h) on a GPU, for arrays [rows, channels]. Forward and backward each compute two
-// sums per channel (column_sums.cuh), and then make one pass over the elements.
+// Batch norm (batch_norm.h) on a GPU, for arrays [rows, channels]. Forward and backward each
+// compute two sums per channel (column_sums.cuh), and then make one pass over the elements.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -48,8 +48,8 @@ struct Moments {
   }
 };
 
-// Computes scale x + shift. The backward pass repeats exactly this computation to find the sign of the
-// output, if no input was added.
+// Computes scale x + shift. The backward pass repeats exactly this computation to find the sign of
+// the output, if no input was added.
 struct Scaling {
   float scale, shift;
   __device__ float operator()(float x) const { return scale * x + shift; }
@@ -64,8 +64,8 @@ __device__ void LoadScaling(const DeviceNormState& state, uint32_t c, Scaling* s
   for (uint32_t k = 0; k < kCount; ++k) scaling[k] = {scale[k], shift[k]};
 }
 
-// A source for SumColumns: sums of g and g (x - mean) (batch_norm.h). If the forward pass added an input
-// (kAdded), the output is read from y, and g is stored.
+// A source for SumColumns: sums of g and g (x - mean) (batch_norm.h). If the forward pass added an
+// input (kAdded), the output is read from y, and g is stored.
 template <typename T, uint32_t kCount, bool kAdded>
 struct Gradients {
   DeviceNormState state;
@@ -108,8 +108,8 @@ struct Gradients {
   }
 };
 
-// Computes mean, inverse, scale and shift of channel c from the sums of Moments; in training, also updates
-// the running moments.
+// Computes mean, inverse, scale and shift of channel c from the sums of Moments; in training, also
+// updates the running moments.
 template <typename T>
 struct SetScale {
   DeviceNorm norm;
@@ -160,8 +160,8 @@ struct Apply {
   }
 };
 
-// Computes the gradients of gamma and beta of channel c from the sums of Gradients, and slope and offset
-// for ApplyBack.
+// Computes the gradients of gamma and beta of channel c from the sums of Gradients, and slope and
+// offset for ApplyBack.
 struct ParameterGradients {
   const float *scale, *inverse;
   const DeviceStep* step;
@@ -176,8 +176,8 @@ struct ParameterGradients {
   }
 };
 
-// Computes dx = scale g + (slope (x - mean) + offset) of one element. Subtracting the mean first avoids
-// cancellation for large means.
+// Computes dx = scale g + (slope (x - mean) + offset) of one element. Subtracting the mean first
+// avoids cancellation for large means.
 template <uint32_t kCount>
 struct ApplyBack {
   DeviceNormState state;
@@ -225,8 +225,8 @@ __device__ void MapRowsAt(uint64_t i, uint64_t step, const ChannelView& view, T*
   }
 }
 
-// A thread processes the same channels of kRowsAtOnce rows, so that it loads the values of these channels
-// once.
+// A thread processes the same channels of kRowsAtOnce rows, so that it loads the values of these
+// channels once.
 template <uint32_t kCount, typename Op, typename T, typename... X>
 __global__ void __launch_bounds__(kSumThreads)
     MapRows(uint64_t rows, uint32_t channels, uint32_t threads_across, Op op, T* y, const X*... x) {
@@ -244,7 +244,8 @@ __global__ void __launch_bounds__(kSumThreads)
     MapRowsAt<1, kCount>(row * channels + c, step, view, y, x...);
 }
 
-// Sets y[i] to op.ViewOf(c)(k, x[i]...) for all elements i, where element i belongs to channel c + k.
+// Sets y[i] to op.ViewOf(c)(k, x[i]...) for all elements i, where element i belongs to channel c +
+// k.
 template <uint32_t kCount, typename Op, typename T, typename... X>
 int Map(DeviceStream stream, const DeviceNorm& norm, const Op& op, T* y, const X*... x) {
   const uint32_t packs = norm.channels / kCount, threads_across = ThreadsAcross(packs);
@@ -278,8 +279,8 @@ int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceN
     const auto* from = static_cast<const T*>(x);
     const SetScale<T> set{norm, state, training, from};
     const int error = training ? SumColumns<kCount>(stream, norm.rows, norm.channels,
-                                                     Moments<T, kCount>{from}, state.partial, set)
-                                : ForEach(stream, norm.channels, set);
+                                                    Moments<T, kCount>{from}, state.partial, set)
+                               : ForEach(stream, norm.channels, set);
     if (error != 0) return error;
     const Apply<kCount> apply{state, norm.relu};
     auto* to = static_cast<T*>(y);

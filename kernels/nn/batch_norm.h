@@ -1,17 +1,18 @@
-// Batch norm (Ioffe and Szegedy 2015) in four passes over memory: the forward pass computes moments, then
-// the output; the backward pass computes sums, then the input's gradient. A ReLU after the norm, and the
-// addition of another input before the ReLU, are part of these passes. On a CPU, each function processes
-// one slab; the caller runs the threads and adds the sums of the slabs.
+// Batch norm (Ioffe and Szegedy 2015) in four passes over memory: the forward pass computes
+// moments, then the output; the backward pass computes sums, then the input's gradient. A ReLU
+// after the norm, and the addition of another input before the ReLU, are part of these passes. On a
+// CPU, each function processes one slab; the caller runs the threads and adds the sums of the
+// slabs.
 //
-// A slab is `rows` rows of `channels` (1 to 16) neighbouring floats; each row begins `stride` floats
-// after the row before. The input x, the input r that is added before the ReLU, the output y and the
-// gradients dx, dr and dy are slabs with the same rows, stride and channels. Arrays with one number per
-// channel have 16 elements. With n elements per channel, x^ = (x - mean) / d and
-// d = sqrt(variance + epsilon):
+// A slab is `rows` rows of `channels` (1 to 16) neighbouring floats; each row begins `stride`
+// floats after the row before. The input x, the input r that is added before the ReLU, the output y
+// and the gradients dx, dr and dy are slabs with the same rows, stride and channels. Arrays with
+// one number per channel have 16 elements. With n elements per channel, x^ = (x - mean) / d and d =
+// sqrt(variance + epsilon):
 //
 //   scale  = gamma / d
 //   shift  = beta - mean scale
-//   y      = max(0, scale x + shift + r), without max if there is no ReLU, without r if there is none
+//   y      = max(0, scale x + shift + r), without the max or the r if the layer has none
 //   g      = dy where y > 0, else 0 (without ReLU: dy)
 //   dr     = g
 //   dbeta  = sum g
@@ -38,8 +39,8 @@ struct Slab {
 void NormMoments(const float* x, const Slab& slab, const float* pivot, float* sum, float* squares);
 
 // Computes y from x and, if not nullptr, r. y may be x or r. With `past_caches`, stores y without
-// putting it into the caches, for arrays too large for them; this needs a stride that is a multiple of
-// 16 and a y aligned to 64 bytes, and is ignored otherwise.
+// putting it into the caches, for arrays too large for them; this needs a stride that is a multiple
+// of 16 and a y aligned to 64 bytes, and is ignored otherwise.
 void NormApply(const float* x, const float* r, const Slab& slab, const float* scale,
                const float* shift, bool relu, bool past_caches, float* y);
 
@@ -75,8 +76,8 @@ struct DeviceNorm {
   double momentum = 0;  // the weight of the batch in the running moments
   bool relu = false;    // whether a ReLU follows
 };
-// Arrays with one number per channel; only `partial`, memory for intermediate results, has
-// 2 * PartialsOf(rows) numbers per channel. `inverse` is 1 / d. `mean`, `scale` and `shift` are aligned
+// Arrays with one number per channel; only `partial`, memory for intermediate results, has 2 *
+// PartialsOf(rows) numbers per channel. `inverse` is 1 / d. `mean`, `scale` and `shift` are aligned
 // to 16 bytes.
 struct DeviceNormState {
   const float *gamma = nullptr, *beta = nullptr;
@@ -84,21 +85,22 @@ struct DeviceNormState {
   float *mean = nullptr, *scale = nullptr, *shift = nullptr, *inverse = nullptr;
   double* partial = nullptr;
 };
-// Computes y from x and r; `r` may be null. In training, normalizes with the moments of the batch and
-// updates the running moments; otherwise, normalizes with the running moments.
+// Computes y from x and r; `r` may be null. In training, normalizes with the moments of the batch
+// and updates the running moments; otherwise, normalizes with the running moments.
 [[nodiscard]] int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type,
                                            const DeviceNorm& norm, const DeviceNormState& state,
                                            bool training, const void* x, const void* r, void* y);
-// The arrays of the backward pass. If the forward pass added r, and r needs a gradient, the backward pass
-// reads y and writes g, which is that gradient, to `g`; `g` may be `dy`. Otherwise y and g are null.
+// The arrays of the backward pass. If the forward pass added r, and r needs a gradient, the
+// backward pass reads y and writes g, which is that gradient, to `g`; `g` may be `dy`. Otherwise y
+// and g are null.
 struct DeviceNormBack {
   const void *x = nullptr, *dy = nullptr;
   const void* y = nullptr;
   void* g = nullptr;
 };
-// Computes the gradients of x, gamma and beta. dx may be dy or g. The gradients of gamma and beta are
-// divided by the loss scale. `sums` is memory for intermediate results, two numbers per channel, aligned
-// to 16 bytes.
+// Computes the gradients of x, gamma and beta. dx may be dy or g. The gradients of gamma and beta
+// are divided by the loss scale. `sums` is memory for intermediate results, two numbers per
+// channel, aligned to 16 bytes.
 [[nodiscard]] int BatchNormBackwardOnDevice(DeviceStream stream, DeviceType type,
                                             const DeviceNorm& norm, const DeviceNormState& state,
                                             const DeviceNormBack& back, const DeviceStep* step,

@@ -1,4 +1,5 @@
-// Batch norm (batch_norm.h) on a CPU, vectorized, compiled once for each instruction set by Highway.
+// Batch norm (batch_norm.h) on a CPU, vectorized, compiled once for each instruction set by
+// Highway.
 #include <cstdint>
 #include <limits>
 
@@ -18,7 +19,8 @@ using One = hn::CappedTag<float, 1>;
 
 constexpr size_t kVectorBytes = 64;  // bytes of a vector on the widest target
 
-// Calls process(d, c) for vectors of channels, where d is the type of the vector and c its first channel.
+// Calls process(d, c) for vectors of channels, where d is the type of the vector and c its first
+// channel.
 template <typename Process>
 HWY_INLINE void ForChannels(size_t channels, const Process& process) {
   const Wide d;

@@ -1,7 +1,7 @@
-// Computes two sums per column of an array [rows, channels], in an order that does not depend on the GPU.
-// In a first launch each thread block adds a share of the rows: a thread adds up to 16 rows in float,
-// and then adds the result to a double. A second launch adds the shares of each channel and calls a
-// function with the result. For .cu files only.
+// Computes two sums per column of an array [rows, channels], in an order that does not depend on
+// the GPU. In a first launch each thread block adds a share of the rows: a thread adds up to 16
+// rows in float, and then adds the result to a double. A second launch adds the shares of each
+// channel and calls a function with the result. For .cu files only.
 #pragma once
 
 #include "kernels/nn/elements.cuh"
@@ -15,14 +15,16 @@ struct Pair {
 
 constexpr uint32_t kSumThreads = 128;  // threads per block
 constexpr uint32_t kRowsInFloat = 16;  // the most rows that a thread adds in float
-constexpr uint32_t kRowsAtOnce = 4;  // rows that a thread loads before it uses the first
+constexpr uint32_t kRowsAtOnce = 4;    // rows that a thread loads before it uses the first
 static_assert(kRowsInFloat % kRowsAtOnce == 0);
-// More shares than this are added by one thread block per channel, others by one thread per channel.
+// More shares than this are added by one thread block per channel, others by one thread per
+// channel.
 constexpr uint32_t kFewPartials = 16;
 
-// The threads of a block are arranged in rows: the threads of a row process neighbouring channels of the
-// same row of the array, one pack each. A pack is one channel, or as many neighbouring channels as fit
-// in 16 bytes. Returns the threads per row: a power of 2, at most 32, and at least `packs` if possible.
+// The threads of a block are arranged in rows: the threads of a row process neighbouring channels
+// of the same row of the array, one pack each. A pack is one channel, or as many neighbouring
+// channels as fit in 16 bytes. Returns the threads per row: a power of 2, at most 32, and at least
+// `packs` if possible.
 inline uint32_t ThreadsAcross(uint32_t packs) {
   uint32_t threads_across = 1;
   while (threads_across < packs && threads_across < 32) threads_across *= 2;
@@ -34,8 +36,8 @@ TERN_HOST_DEVICE uint32_t ColumnGroups(uint32_t packs, uint32_t threads_across) 
   return (packs + threads_across - 1) / threads_across;
 }
 
-// Adds the sums of all threads of a block that have the same channels, into the sums of the first of these
-// threads.
+// Adds the sums of all threads of a block that have the same channels, into the sums of the first
+// of these threads.
 template <uint32_t kSums>
 __device__ void FoldColumns(uint32_t threads_across, double (*sums)[kSumThreads]) {
   for (uint32_t half = kSumThreads / 2; half >= threads_across; half /= 2) {
@@ -56,10 +58,10 @@ __device__ void AddRows(uint64_t i, uint64_t step, const ChannelView& view, floa
   for (uint32_t r = 0; r < kRows; ++r) view.Add(rows[r], i + r * step, first, second);
 }
 
-// The first launch. source.ViewOf(c) is the thread's view of channels [c, c + kCount): its LoadRow(i)
-// loads kCount elements from element i on, and Add(row, i, first, second) adds what they contribute to
-// both sums. `sums` has one element per sum and thread, ordered so that neighbouring threads use
-// different banks of shared memory.
+// The first launch. source.ViewOf(c) is the thread's view of channels [c, c + kCount): its
+// LoadRow(i) loads kCount elements from element i on, and Add(row, i, first, second) adds what they
+// contribute to both sums. `sums` has one element per sum and thread, ordered so that neighbouring
+// threads use different banks of shared memory.
 template <uint32_t kCount, typename Source>
 __global__ void __launch_bounds__(kSumThreads)
     SumShares(uint64_t rows, uint32_t channels, uint32_t threads_across, uint32_t partials,
@@ -135,7 +137,7 @@ int SumColumns(cudaStream_t stream, uint64_t rows, uint32_t channels, const Sour
   const uint32_t threads_across = ThreadsAcross(channels / kCount), partials = PartialsOf(rows);
   const uint32_t groups = ColumnGroups(channels / kCount, threads_across);
   const int error = Launch(SumShares<kCount, Source>, groups * partials, kSumThreads, stream, rows,
-                            channels, threads_across, partials, source, partial);
+                           channels, threads_across, partials, source, partial);
   if (error != 0) return error;
   if (partials <= kFewPartials)
     return ForEach(stream, channels, FoldInThread<Work>{partials, partial, work});

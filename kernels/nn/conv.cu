@@ -1,5 +1,6 @@
-// Direct convolution (conv.h). A thread computes one output, or the gradient of one input. One or several
-// threads compute the gradient of a weight. A "tap" is an element of the window of a convolution.
+// Direct convolution (conv.h). A thread computes one output, or the gradient of one input. One or
+// several threads compute the gradient of a weight. A "tap" is an element of the window of a
+// convolution.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -29,8 +30,8 @@ __device__ uint64_t OffsetOf(const Pixel& p, const DeviceImages& images) {
   return ((uint64_t{p.n} * images.h + p.h) * images.w + p.w) * images.c;
 }
 
-// Finds the input that output `out` reads with tap `tap`, along one axis of `size` inputs. Returns false
-// if that is padding.
+// Finds the input that output `out` reads with tap `tap`, along one axis of `size` inputs. Returns
+// false if that is padding.
 __device__ bool FindInput(const DeviceAxis& axis, uint32_t out, uint32_t tap, uint32_t size,
                           uint32_t* in) {
   const uint32_t at = out * axis.stride + tap * axis.dilation;
@@ -39,8 +40,8 @@ __device__ bool FindInput(const DeviceAxis& axis, uint32_t out, uint32_t tap, ui
   return true;
 }
 
-// Finds the output that reads input `in` with tap `tap`, along one axis of `size` outputs. Returns false
-// if there is none.
+// Finds the output that reads input `in` with tap `tap`, along one axis of `size` outputs. Returns
+// false if there is none.
 __device__ bool FindOutput(const DeviceAxis& axis, uint32_t in, uint32_t tap, uint32_t size,
                            uint32_t* out) {
   const uint32_t at = in + axis.pad, tap_offset = tap * axis.dilation;
@@ -118,7 +119,8 @@ struct BackwardWeights {
   const T *x, *dy;
   T* gradient;
 
-  // The part of the gradient of weight i that comes from rows first, first + step, ... of all output images.
+  // The part of the gradient of weight i that comes from rows first, first + step, ... of all
+  // output images.
   __device__ double SumOf(uint64_t i, uint64_t first, uint64_t step) const {
     const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
     const uint32_t inputs = slide.in.c / groups;
@@ -132,8 +134,10 @@ struct BackwardWeights {
     const uint64_t total_rows = uint64_t{slide.out.n} * slide.out.h;
     // Outputs [begin, end) of a row read no padding with this tap.
     const uint32_t tap_offset = kw * columns.dilation, input_end = columns.pad + slide.in.w;
-    const uint32_t begin = tap_offset < columns.pad ? DivideUp(columns.pad - tap_offset, columns.stride) : 0;
-    const uint32_t reads = tap_offset < input_end ? DivideUp(input_end - tap_offset, columns.stride) : 0;
+    const uint32_t begin =
+        tap_offset < columns.pad ? DivideUp(columns.pad - tap_offset, columns.stride) : 0;
+    const uint32_t reads =
+        tap_offset < input_end ? DivideUp(input_end - tap_offset, columns.stride) : 0;
     const uint32_t end = reads < slide.out.w ? reads : slide.out.w;
     double sum = 0;
     for (uint64_t row = first; row < total_rows; row += step) {
@@ -159,15 +163,16 @@ struct BackwardWeights {
   __device__ void operator()(uint64_t i) const { Store(i, SumOf(i, 0, 1)); }
 };
 
-// Computes the gradients of weights if there are too few weights to keep the GPU busy with one thread
-// each. Several threads of a block add different output rows for the same weight. A block processes
-// `block_weights` neighbouring weights, which read the same pixels or channels.
+// Computes the gradients of weights if there are too few weights to keep the GPU busy with one
+// thread each. Several threads of a block add different output rows for the same weight. A block
+// processes `block_weights` neighbouring weights, which read the same pixels or channels.
 template <typename T>
 __global__ void __launch_bounds__(kSumThreads)
     SumWeights(uint64_t weights, uint32_t block_weights, BackwardWeights<T> work) {
   __shared__ double sums[1][kSumThreads];
   const uint64_t i = uint64_t{blockIdx.x} * block_weights + threadIdx.x % block_weights;
-  sums[0][threadIdx.x] = i < weights ? work.SumOf(i, threadIdx.x / block_weights, kSumThreads / block_weights) : 0;
+  sums[0][threadIdx.x] =
+      i < weights ? work.SumOf(i, threadIdx.x / block_weights, kSumThreads / block_weights) : 0;
   FoldColumns<1>(block_weights, sums);
   if (threadIdx.x < block_weights && i < weights) work.Store(i, sums[0][threadIdx.x]);
 }
@@ -184,8 +189,8 @@ int BackwardOfWeights(cudaStream_t stream, uint64_t weights, const BackwardWeigh
   return Launch(SumWeights<T>, blocks, kSumThreads, stream, weights, block_weights, work);
 }
 
-// Converts an index in the layout [output, row, column, input] of the kernels to an index in the layout
-// [output, input, row, column] of the arena (the array of all parameters).
+// Converts an index in the layout [output, row, column, input] of the kernels to an index in the
+// layout [output, input, row, column] of the arena (the array of all parameters).
 struct KernelLayout {
   uint32_t inputs, taps;
   __device__ uint64_t InArena(uint64_t i) const {

@@ -1,5 +1,6 @@
-// Convolutions on a GPU in plain loops, for shapes for which no library has a fast kernel; and conversions
-// of weights and sums that all convolutions use. Images are [n, h, w, c] (device_images.h).
+// Convolutions on a GPU in plain loops, for shapes for which no library has a fast kernel; and
+// conversions of weights and sums that all convolutions use. Images are [n, h, w, c]
+// (device_images.h).
 #pragma once
 
 #include <cstdint>
@@ -9,16 +10,16 @@
 namespace tern::kernels {
 
 // Converts weights from the layout of the parameters, [outputs, inputs, taps] in float, to
-// [outputs, taps, inputs] in the type of the images. `outputs` is the number of output channels, `inputs`
-// the number of input channels of a group, and `taps` the number of elements of the window.
-// FromKernelOnDevice converts a gradient back and divides it by the loss scale.
+// [outputs, taps, inputs] in the type of the images. `outputs` is the number of output channels,
+// `inputs` the number of input channels of a group, and `taps` the number of elements of the
+// window. FromKernelOnDevice converts a gradient back and divides it by the loss scale.
 [[nodiscard]] int ToKernelOnDevice(DeviceStream stream, const float* weights, uint32_t outputs,
                                    uint32_t inputs, uint32_t taps, DeviceType type, void* to);
 [[nodiscard]] int FromKernelOnDevice(DeviceStream stream, DeviceType type, const void* from,
                                      uint32_t outputs, uint32_t inputs, uint32_t taps,
                                      const DeviceStep* step, float* gradient);
-// Direct convolution with a bias (may be null) and a ReLU (if `relu`), and the gradients of its input and
-// of its weights. Weights and their gradients are in the layout of ToKernelOnDevice.
+// Direct convolution with a bias (may be null) and a ReLU (if `relu`), and the gradients of its
+// input and of its weights. Weights and their gradients are in the layout of ToKernelOnDevice.
 [[nodiscard]] int ConvForwardOnDevice(DeviceStream stream, DeviceType type,
                                       const DeviceSlide& slide, uint32_t groups, const void* x,
                                       const void* weight, const void* bias, bool relu, void* y);
@@ -29,8 +30,8 @@ namespace tern::kernels {
                                               const DeviceSlide& slide, uint32_t groups,
                                               const void* x, const void* dy, void* weight);
 
-// Sets sums[c] to the sum of x[row, c] over all rows, divided by the loss scale, which is the gradient of
-// a bias. `partial` is device memory for 2 * columns * PartialsOf(rows) numbers.
+// Sets sums[c] to the sum of x[row, c] over all rows, divided by the loss scale, which is the
+// gradient of a bias. `partial` is device memory for 2 * columns * PartialsOf(rows) numbers.
 [[nodiscard]] int ColumnSumsOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                      uint64_t rows, uint32_t columns, const DeviceStep* step,
                                      double* partial, float* sums);

@@ -1,6 +1,6 @@
-// Types that the GPU functions of all layers use. Images on a GPU are [n, h, w, c]: n images of h rows and
-// w columns, with the c channels of a pixel next to each other. All sums are added in an order that does
-// not depend on the device, so that two runs give the same bits.
+// Types that the GPU functions of all layers use. Images on a GPU are [n, h, w, c]: n images of h
+// rows and w columns, with the c channels of a pixel next to each other. All sums are added in an
+// order that does not depend on the device, so that two runs give the same bits.
 #pragma once
 
 #include <algorithm>
@@ -39,8 +39,8 @@ struct DeviceImages {
   TERN_HOST_DEVICE uint64_t size() const { return pixels() * c; }
 };
 
-// One axis of the window of a convolution or pooling: the size of the window, its stride and dilation, and
-// the number of zeros before the image.
+// One axis of the window of a convolution or pooling: the size of the window, its stride and
+// dilation, and the number of zeros before the image.
 struct DeviceAxis {
   uint32_t kernel = 1, stride = 1, dilation = 1, pad = 0;
 };

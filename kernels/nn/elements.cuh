@@ -1,6 +1,6 @@
-// Loads, stores and conversions of the elements of images on a GPU. Elements are float, bfloat16 or half
-// precision in memory and float in arithmetic. A "pack" is the elements in 16 bytes, which a thread
-// loads or stores at once. For .cu files only.
+// Loads, stores and conversions of the elements of images on a GPU. Elements are float, bfloat16 or
+// half precision in memory and float in arithmetic. A "pack" is the elements in 16 bytes, which a
+// thread loads or stores at once. For .cu files only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -26,8 +26,8 @@ struct Half {
   uint16_t bits;
 };
 
-// Rounds to the type T. Values beyond the range of T become infinite. (The conversions of half.h, for
-// values that are sent, return the largest finite value instead.)
+// Rounds to the type T. Values beyond the range of T become infinite. (The conversions of half.h,
+// for values that are sent, return the largest finite value instead.)
 template <typename T>
 __device__ T FromFloat(float x) {
   if constexpr (sizeof(T) == sizeof(float)) {
@@ -59,9 +59,9 @@ __device__ inline float AsFloat(Half x) {
 template <typename T>
 inline constexpr uint32_t kPack = 16 / sizeof(T);
 
-// Raw<T, kCount> holds kCount elements as they are in memory: one, or a pack. LoadRaw loads them, and
-// AsFloats converts them. A thread can load several before it converts the first, so that the latencies
-// of the loads overlap.
+// Raw<T, kCount> holds kCount elements as they are in memory: one, or a pack. LoadRaw loads them,
+// and AsFloats converts them. A thread can load several before it converts the first, so that the
+// latencies of the loads overlap.
 template <typename T, uint32_t kCount>
 using Raw = std::conditional_t<kCount == 1, T, float4>;
 template <uint32_t kCount, typename T>
@@ -110,8 +110,8 @@ int OfType(DeviceType type, const Work& work) {
   }
   return work.template operator()<float>();
 }
-// Returns work.operator()<T, kCount>(), where kCount is the number of neighbouring channels that a thread
-// processes: a pack if `channels` is a multiple of a pack, else one.
+// Returns work.operator()<T, kCount>(), where kCount is the number of neighbouring channels that a
+// thread processes: a pack if `channels` is a multiple of a pack, else one.
 template <typename Work>
 int OfTypeAndPack(DeviceType type, uint32_t channels, const Work& work) {
   return OfType(type, [&]<typename T>() {

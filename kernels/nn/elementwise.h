@@ -1,5 +1,5 @@
-// Layers that work element by element, and changes of layout and type, on a GPU. Images are [n, h, w, c]
-// (device_images.h).
+// Layers that work element by element, and changes of layout and type, on a GPU. Images are [n, h,
+// w, c] (device_images.h).
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ namespace tern::kernels {
 // Computes y = a + b or, if `relu`, y = max(0, a + b). y may be a or b.
 [[nodiscard]] int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void* b,
                               uint64_t n, bool relu, void* y);
-// Sets y to 0 with probability `rate` (rounded to a multiple of 2^-16), and else to x / (1 - rate). The
-// random number of an element depends on `key` with the round step->step, and on the element's index in
-// [n, c, h, w]; so the same call with a gradient as x is the backward pass. y may be x.
+// Sets y to 0 with probability `rate` (rounded to a multiple of 2^-16), and else to x / (1 - rate).
+// The random number of an element depends on `key` with the round step->step, and on the element's
+// index in [n, c, h, w]; so the same call with a gradient as x is the backward pass. y may be x.
 [[nodiscard]] int DropoutOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                   const DeviceImages& images, const NoiseKey& key,
                                   const DeviceStep* step, float rate, void* y);
@@ -30,7 +30,8 @@ namespace tern::kernels {
                                          const DeviceImages& images, DeviceType to, void* y);
 [[nodiscard]] int ToChannelsFirstOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                           const DeviceImages& images, void* y);
-// A range of the channels of each pixel: it begins at channel `first` of the `of` channels of the pixel.
+// A range of the channels of each pixel: it begins at channel `first` of the `of` channels of the
+// pixel.
 struct DeviceChannels {
   uint32_t first = 0, of = 0;
 };

@@ -1,5 +1,5 @@
-// Local response normalization (lrn.h) on a CPU, vectorized, compiled once for each instruction set by
-// Highway.
+// Local response normalization (lrn.h) on a CPU, vectorized, compiled once for each instruction set
+// by Highway.
 #include <cstring>
 #include <vector>
 
@@ -23,8 +23,8 @@ using V = hn::Vec<Tag>;
 
 constexpr size_t kBlock = 16;  // channels of a block, if the image is blocked
 
-// The values of the channels of one pixel. Zeros are before the first and after the last channel, for
-// windows that extend beyond the channels.
+// The values of the channels of one pixel. Zeros are before the first and after the last channel,
+// for windows that extend beyond the channels.
 class PaddedPixel {
  public:
   PaddedPixel(const LrnImage& image, size_t size)
@@ -57,8 +57,8 @@ class PaddedPixel {
   }
 
  private:
-  // Calls visit(c, offset, count) for runs of `count` channels that are next to each other in the image,
-  // where channel c is at `offset`.
+  // Calls visit(c, offset, count) for runs of `count` channels that are next to each other in the
+  // image, where channel c is at `offset`.
   template <typename Visit>
   void ForBlocks(size_t pixel, const Visit& visit) const {
     if (!image_.blocked) return visit(0, pixel * image_.channels, image_.channels);
@@ -110,7 +110,8 @@ void LrnForward(const float* x, const LrnImage& image, const LrnRule& rule, floa
   for (size_t pixel = 0; pixel < image.pixels; ++pixel) {
     sums.Read(x, pixel);
     for (size_t c = 0; c < out.padded_channels(); c += hn::Lanes(d))
-      hn::StoreU(hn::Mul(hn::LoadU(d, sums.x.at(c)), Power(sums.ScaleOf(c), rule.beta)), d, out.at(c));
+      hn::StoreU(hn::Mul(hn::LoadU(d, sums.x.at(c)), Power(sums.ScaleOf(c), rule.beta)), d,
+                 out.at(c));
     out.Write(pixel, y);
   }
 }

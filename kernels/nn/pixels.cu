@@ -1,6 +1,6 @@
-// Converts bytes to images (pixels.h) on a GPU. If means are needed, a first launch computes them with one
-// thread block per image, and adds in the same order as on a CPU: all threads of the block compute terms,
-// and eight threads add them.
+// Converts bytes to images (pixels.h) on a GPU. If means are needed, a first launch computes them
+// with one thread block per image, and adds in the same order as on a CPU: all threads of the block
+// compute terms, and eight threads add them.
 #include <cuda_runtime.h>
 
 #include "kernels/nn/elements.cuh"
@@ -27,8 +27,8 @@ struct Pixels {
   DevicePixelRule rule;
   const float* moments;
 
-  __device__ Pixels(const DeviceStep& step, const DeviceImages& images, const DevicePixelRule& pixel_rule,
-                    const Moments& all_moments, uint32_t n)
+  __device__ Pixels(const DeviceStep& step, const DeviceImages& images,
+                    const DevicePixelRule& pixel_rule, const Moments& all_moments, uint32_t n)
       : draws(step.draws[n]),
         plane(images.h * images.w),
         width(images.w),
@@ -50,8 +50,8 @@ struct Pixels {
   }
 };
 
-// Returns the sum of term(i) for all i < n to all threads of a block, all of which must call it. `terms`
-// and `lanes` are shared memory of kTerms and kPixelLanes elements.
+// Returns the sum of term(i) for all i < n to all threads of a block, all of which must call it.
+// `terms` and `lanes` are shared memory of kTerms and kPixelLanes elements.
 template <typename Term>
 __device__ double SumInLanes(uint32_t n, double* terms, double* lanes, const Term& term) {
   double lane_sum = 0;
@@ -70,7 +70,8 @@ __device__ double SumInLanes(uint32_t n, double* terms, double* lanes, const Ter
 
 // Computes the moments of each image.
 __global__ void __launch_bounds__(kThreads)
-    ComputeMoments(const DeviceStep* step, DeviceImages images, DevicePixelRule rule, Moments all_moments) {
+    ComputeMoments(const DeviceStep* step, DeviceImages images, DevicePixelRule rule,
+                   Moments all_moments) {
   __shared__ double terms[kTerms], lanes[kPixelLanes];
   const auto sum_of = [&](uint32_t n, const auto& term) {
     return SumInLanes(n, terms, lanes, term);
@@ -124,7 +125,8 @@ int PixelsToImagesOnDevice(DeviceStream stream, const DeviceStep* step, const De
                            const DevicePixelRule& rule, float* moments, DeviceType type, void* y) {
   const Moments all_moments{moments, images.c};
   if (rule.colors || rule.standardize) {
-    const int error = Launch(ComputeMoments, images.n, kThreads, stream, step, images, rule, all_moments);
+    const int error =
+        Launch(ComputeMoments, images.n, kThreads, stream, step, images, rule, all_moments);
     if (error != 0) return error;
   }
   return OfType(type, [&]<typename T>() {

@@ -1,7 +1,7 @@
-// Converts the bytes of images, which are already decoded and cut to the size of the net's input, to the
-// floats of the net's input. Images can be mirrored, changed in brightness and contrast, normalized and
-// standardized. CPU and GPU give the same bits: both use IEEE arithmetic, and add sums in double in the
-// same order (pixels_math.h). C is the number of channels.
+// Converts the bytes of images, which are already decoded and cut to the size of the net's input,
+// to the floats of the net's input. Images can be mirrored, changed in brightness and contrast,
+// normalized and standardized. CPU and GPU give the same bits: both use IEEE arithmetic, and add
+// sums in double in the same order (pixels_math.h). C is the number of channels.
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ struct PixelRule {
 
 // The random changes of one image.
 struct PixelDraws {
-  float brighter = 0;     // is added to each value; the sum is clamped to [0, 255]
-  float contrast = 1;     // then multiplies the difference of each value from the mean of its channel
+  float brighter = 0;  // is added to each value; the sum is clamped to [0, 255]
+  float contrast = 1;  // then multiplies the difference of each value from the mean of its channel
   uint32_t mirrored = 0;  // not 0: left and right are exchanged
 };
 
@@ -45,7 +45,8 @@ class PixelTables {
   void Color(const PixelDraws& draws, uint64_t plane, float* out) const;
 
   PixelRule rule_;
-  // For each channel and byte: the float in the net's input or, if colors change, the value of the byte.
+  // For each channel and byte: the float in the net's input or, if colors change, the value of the
+  // byte.
   std::vector<std::array<float, 256>> tables_;
 };
 
@@ -55,9 +56,9 @@ struct DevicePixelRule {
   bool colors = false, standardize = false;
 };
 
-// Converts the batch step->bytes, [n, c, h, w], with the changes step->draws, [n], to y, [n, h, w, c] of
-// the given type. `moments` is memory for intermediate results, (c + 2) * n numbers. One launch, or two
-// if the rule changes colors or standardizes.
+// Converts the batch step->bytes, [n, c, h, w], with the changes step->draws, [n], to y, [n, h, w,
+// c] of the given type. `moments` is memory for intermediate results, (c + 2) * n numbers. One
+// launch, or two if the rule changes colors or standardizes.
 [[nodiscard]] int PixelsToImagesOnDevice(DeviceStream stream, const DeviceStep* step,
                                          const DeviceImages& images, const DevicePixelRule& rule,
                                          float* moments, DeviceType type, void* y);

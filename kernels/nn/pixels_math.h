@@ -9,7 +9,8 @@
 
 namespace tern::kernels {
 
-// Sums are added in 8 lanes: lane l adds elements l, l + 8, ... in this order. Then the lanes are added.
+// Sums are added in 8 lanes: lane l adds elements l, l + 8, ... in this order. Then the lanes are
+// added.
 constexpr uint32_t kPixelLanes = 8;
 
 TERN_HOST_DEVICE float Scaled(const ChannelScale& s, float x) {
@@ -25,8 +26,8 @@ TERN_HOST_DEVICE float Contrasted(float x, float mean, float contrast) {
   return (x - mean) * contrast + mean;
 }
 
-// The factor that standardizes n values: 1 / deviation, at most sqrt(n). `squares` is the sum of the
-// squares of their differences from the mean.
+// The factor that standardizes n values: 1 / deviation, at most sqrt(n). `squares` is the sum of
+// the squares of their differences from the mean.
 TERN_HOST_DEVICE float StandardFactor(double squares, double n) {
   const double deviation = sqrt(squares / n), min_deviation = 1 / sqrt(n);
   return static_cast<float>(1 / (deviation < min_deviation ? min_deviation : deviation));

@@ -1,6 +1,6 @@
-// Max and average pooling on a GPU (pool.h). In the forward pass a thread computes outputs, in the backward
-// pass gradients of inputs: kCount neighbouring channels of a pixel, which are one channel or as many as
-// fit in 16 bytes. A "tap" is the index of an element in a window.
+// Max and average pooling on a GPU (pool.h). In the forward pass a thread computes outputs, in the
+// backward pass gradients of inputs: kCount neighbouring channels of a pixel, which are one channel
+// or as many as fit in 16 bytes. A "tap" is the index of an element in a window.
 #include <cuda_runtime.h>
 
 #include "kernels/device/tiling.h"

@@ -1,5 +1,5 @@
-// Max and average pooling on a GPU. Images are [n, h, w, c]; x is the input, y the output, dx and dy are
-// their gradients.
+// Max and average pooling on a GPU. Images are [n, h, w, c]; x is the input, y the output, dx and
+// dy are their gradients.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace tern::kernels {
 
-// winner[i] is the index of the maximum in the window of output i, counted row by row; the lowest index
-// of equal maxima. The forward pass writes it, and the backward pass reads it.
+// winner[i] is the index of the maximum in the window of output i, counted row by row; the lowest
+// index of equal maxima. The forward pass writes it, and the backward pass reads it.
 [[nodiscard]] int MaxPoolForwardOnDevice(DeviceStream stream, DeviceType type,
                                          const DeviceSlide& slide, const void* x, void* y,
                                          uint16_t* winner);

@@ -1,5 +1,5 @@
-// Standardization of images, and the loss of samples (rows.h). Each thread block processes one row: an
-// image, or the scores of a sample. Sums are in double, as on a CPU.
+// Standardization of images, and the loss of samples (rows.h). Each thread block processes one row:
+// an image, or the scores of a sample. Sums are in double, as on a CPU.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -31,8 +31,9 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) scale[blockIdx.x] = static_cast<float>(factor);
 }
 
-// Computes dx = (dy - mean(dy) - y mean(dy y)) / d for one image, where d is the divisor of the forward
-// pass. The term with y is omitted if d is not the deviation but its lower bound 1 / sqrt(n).
+// Computes dx = (dy - mean(dy) - y mean(dy y)) / d for one image, where d is the divisor of the
+// forward pass. The term with y is omitted if d is not the deviation but its lower bound 1 /
+// sqrt(n).
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     StandardizeRowBack(const T* y, const T* dy, const float* scale, uint64_t n, T* dx) {
@@ -52,11 +53,12 @@ __global__ void __launch_bounds__(kThreads)
   // The mean square of y is 1 if d is the deviation; otherwise it is much less than 1.
   const double mean_product = squares > 0.5 * count ? product : 0;
   for (uint64_t i = begin + threadIdx.x; i < begin + n; i += kThreads)
-    dx[i] = FromFloat<T>(
-        static_cast<float>((AsFloat(dy[i]) - sum - AsFloat(y[i]) * mean_product) * scale[blockIdx.x]));
+    dx[i] = FromFloat<T>(static_cast<float>((AsFloat(dy[i]) - sum - AsFloat(y[i]) * mean_product) *
+                                            scale[blockIdx.x]));
 }
 
-// With label smoothing, the target probability of each class is `spread`, plus `at_label` for the label.
+// With label smoothing, the target probability of each class is `spread`, plus `at_label` for the
+// label.
 struct LossOptions {
   uint32_t classes;
   double spread, at_label;

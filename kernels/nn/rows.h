@@ -7,9 +7,9 @@
 
 namespace tern::kernels {
 
-// Standardizes each of `images` rows of n elements to mean 0 and deviation 1:
-// y = (x - mean) * factor, with factor = 1 / max(deviation, 1 / sqrt(n)). The forward pass writes the
-// factor of row i to scale[i], and the backward pass reads it.
+// Standardizes each of `images` rows of n elements to mean 0 and deviation 1: y = (x - mean) *
+// factor, with factor = 1 / max(deviation, 1 / sqrt(n)). The forward pass writes the factor of row
+// i to scale[i], and the backward pass reads it.
 [[nodiscard]] int StandardizeForwardOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                              uint32_t images, uint64_t n, void* y, float* scale);
 [[nodiscard]] int StandardizeBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y,
@@ -22,9 +22,10 @@ struct DeviceLoss {
   uint32_t label_rank;  // number of classes before the label, ordered by score, then by number
   uint32_t unused;
 };
-// Computes the softmax cross-entropy loss of each of `rows` samples, with label smoothing `smoothing`
-// (worker/engine/softmax_loss.h). `scores` are [rows, classes]. `gradient` (may be null) becomes the
-// gradient of the mean loss over the step->used valid samples, times step->loss_scale.
+// Computes the softmax cross-entropy loss of each of `rows` samples, with label smoothing
+// `smoothing` (worker/engine/softmax_loss.h). `scores` are [rows, classes]. `gradient` (may be
+// null) becomes the gradient of the mean loss over the step->used valid samples, times
+// step->loss_scale.
 [[nodiscard]] int SoftmaxLossOnDevice(DeviceStream stream, DeviceType type, const void* scores,
                                       const uint32_t* labels, uint32_t rows, uint32_t classes,
                                       float smoothing, const DeviceStep* step, DeviceLoss* losses,

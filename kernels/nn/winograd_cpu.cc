@@ -21,17 +21,18 @@ using V = hn::Vec<Tag>;
 
 constexpr size_t kTile = kWinogradTile, kStep = kWinogradStep, kWindow = kWinogradWindow;
 
-// Loads and stores neighbouring channels: those of a full vector or, if there are fewer, of its first
-// lanes.
+// Loads and stores neighbouring channels: those of a full vector or, if there are fewer, of its
+// first lanes.
 struct Lanes {
   explicit Lanes(size_t channels_left) : count(std::min(channels_left, hn::Lanes(Tag()))) {}
   bool is_full() const { return count == hn::Lanes(Tag()); }
   HWY_INLINE V Load(const float* from) const {
-    return is_full() ? hn::LoadU(Tag(), from) : hn::MaskedLoad(hn::FirstN(Tag(), count), Tag(), from);
+    return is_full() ? hn::LoadU(Tag(), from)
+                     : hn::MaskedLoad(hn::FirstN(Tag(), count), Tag(), from);
   }
   HWY_INLINE void Store(V value, float* to) const {
     is_full() ? hn::StoreU(value, Tag(), to)
-            : hn::BlendedStore(value, hn::FirstN(Tag(), count), Tag(), to);
+              : hn::BlendedStore(value, hn::FirstN(Tag(), count), Tag(), to);
   }
   size_t count;
 };
@@ -46,9 +47,10 @@ HWY_INLINE void ForChannels(size_t count, const Process& process) {
 HWY_INLINE V Times(float factor, V x) { return hn::Mul(hn::Set(Tag(), factor), x); }
 HWY_INLINE V Plus(V sum, float factor, V x) { return hn::MulAdd(hn::Set(Tag(), factor), x, sum); }
 
-// The functions Map... multiply a vector by one of the constant matrices A, B and G of winograd.h, or by
-// its transpose. Elements of `in` and `out` are `step` apart. The results for the interpolation points p
-// and -p (p = 1, 2, 1/2) are the sum and the difference of the same even and odd terms.
+// The functions Map... multiply a vector by one of the constant matrices A, B and G of winograd.h,
+// or by its transpose. Elements of `in` and `out` are `step` apart. The results for the
+// interpolation points p and -p (p = 1, 2, 1/2) are the sum and the difference of the same even and
+// odd terms.
 
 // Writes the results for p and -p.
 HWY_INLINE void PutPair(V even, V odd, size_t step, V* out) {
@@ -124,9 +126,10 @@ HWY_INLINE void MapFilter(const V* in, size_t step, V* out) {
   // For p = 1, 2 and 1/2: 1 / the product of the differences between p and the other points.
   const float factor1 = -2.f / 9, factor2 = 1.f / 90, factor_half = 32.f / 45;
   out[0] = w0;
-  PutPair(Times(factor1, hn::Add(hn::Add(w0, w2), w4)), Times(factor1, hn::Add(w1, w3)), step, out + step);
-  PutPair(Times(factor2, Plus(Plus(w0, 4, w2), 16, w4)), Times(factor2, Plus(Times(2, w1), 8, w3)), step,
-          out + 3 * step);
+  PutPair(Times(factor1, hn::Add(hn::Add(w0, w2), w4)), Times(factor1, hn::Add(w1, w3)), step,
+          out + step);
+  PutPair(Times(factor2, Plus(Plus(w0, 4, w2), 16, w4)), Times(factor2, Plus(Times(2, w1), 8, w3)),
+          step, out + 3 * step);
   PutPair(Times(factor_half, Plus(Plus(w0, 0.25f, w2), 0.0625f, w4)),
           Times(factor_half, Plus(Times(0.5f, w1), 0.125f, w3)), step, out + 5 * step);
   out[7 * step] = w4;
@@ -145,8 +148,8 @@ HWY_INLINE void MapFilterBack(const V* in, size_t step, V* out) {
   out[4 * step] = Plus(Plus(hn::Add(even1, in[7 * step]), 16, even2), 0.0625f, even_half);
 }
 
-// Applies `map` to all columns, and then to all rows: an array of `from` x `from` values becomes one of
-// `to` x `to`. In `in` and `out`, rows are kTile values apart.
+// Applies `map` to all columns, and then to all rows: an array of `from` x `from` values becomes
+// one of `to` x `to`. In `in` and `out`, rows are kTile values apart.
 template <size_t from, size_t to, typename Map>
 HWY_INLINE void MapBothWays(const Map& map, const V* in, V* out) {
   V half[kTile * kTile];
@@ -154,10 +157,12 @@ HWY_INLINE void MapBothWays(const Map& map, const V* in, V* out) {
   for (size_t row = 0; row < to; ++row) map(half + row * kTile, 1, out + row * kTile);
 }
 
-// The pixels of an image that one tile covers. The tile begins at (row, column) of the image, which may be
-// outside the image; its rows [first_row, end_row) and columns [first_column, end_column) are inside.
+// The pixels of an image that one tile covers. The tile begins at (row, column) of the image, which
+// may be outside the image; its rows [first_row, end_row) and columns [first_column, end_column)
+// are inside.
 struct Window {
-  // The window of tile (i, j), moved up by `top` and left by `left` pixels, with `size` rows and columns.
+  // The window of tile (i, j), moved up by `top` and left by `left` pixels, with `size` rows and
+  // columns.
   Window(size_t i, size_t j, size_t top, size_t left, size_t size, const WinogradImage& image)
       : row(static_cast<ptrdiff_t>(i * kStep) - static_cast<ptrdiff_t>(top)),
         column(static_cast<ptrdiff_t>(j * kStep) - static_cast<ptrdiff_t>(left)),
@@ -179,7 +184,8 @@ struct Window {
   ptrdiff_t row, column, first_row, first_column, end_row, end_column;
 };
 
-// Calls visit(i, j, offset) for all tiles (i, j), where `offset` is that of the tile's first element.
+// Calls visit(i, j, offset) for all tiles (i, j), where `offset` is that of the tile's first
+// element.
 template <typename Visit>
 HWY_INLINE void ForTiles(const WinogradTiles& tiles, const Visit& visit) {
   for (size_t i = 0; i < tiles.rows; ++i)
@@ -233,7 +239,8 @@ void WinogradOutput(const float* m, const WinogradTiles& tiles, const float* bia
       MapBothWays<kTile, kStep>(MapOutput, in, out);
       Window(i, j, 0, 0, kStep, image).ForPixels(image, [&](size_t element, size_t p) HWY_ATTR {
         V value = hn::Add(out[element], bias_of_channels);
-        if (relu) value = hn::Max(hn::Zero(Tag()), value);  // With this order of arguments a NaN stays NaN.
+        if (relu)
+          value = hn::Max(hn::Zero(Tag()), value);  // With this order of arguments a NaN stays NaN.
         lanes.Store(value, y + p * image.stride + c);
       });
     });
@@ -261,9 +268,9 @@ void WinogradOutputBackward(const float* dy, const WinogradImage& image, const W
   });
 }
 
-// Transforms the filters of several outputs at a time, one per lane. The filters of neighbouring outputs
-// are inputs * 25 floats apart in `w`, so that each lane is loaded separately. A tap is an element of a
-// filter.
+// Transforms the filters of several outputs at a time, one per lane. The filters of neighbouring
+// outputs are inputs * 25 floats apart in `w`, so that each lane is loaded separately. A tap is an
+// element of a filter.
 void WinogradFilter(const float* w, size_t outputs, size_t inputs, size_t input, float* f) {
   ForChannels(outputs, [&](Lanes lanes, size_t o) HWY_ATTR {
     V in[kTile * kTile], out[kTile * kTile];

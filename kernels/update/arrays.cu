@@ -1,5 +1,5 @@
-// Element-wise operations on arrays: conversions to and from 16-bit floats, scaling, weight decay, moving
-// averages.
+// Element-wise operations on arrays: conversions to and from 16-bit floats, scaling, weight decay,
+// moving averages.
 #include <cuda_runtime.h>
 
 #include <cmath>

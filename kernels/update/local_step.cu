@@ -1,5 +1,5 @@
-// OD-SGD's local update (local_step.h) on a GPU, one thread block per tile: a range of 4096 elements of a
-// part (kernels/device/tiling.h).
+// OD-SGD's local update (local_step.h) on a GPU, one thread block per tile: a range of 4096
+// elements of a part (kernels/device/tiling.h).
 #include <cuda_runtime.h>
 
 #include "kernels/device/launch.cuh"

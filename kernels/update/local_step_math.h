@@ -1,5 +1,5 @@
-// OD-SGD's local update of one element, for GPU kernels: computes a local weight w' from the global weight
-// W and the worker's gradient g. common/update/local_updater.h has the equations.
+// OD-SGD's local update of one element, for GPU kernels: computes a local weight w' from the global
+// weight W and the worker's gradient g. common/update/local_updater.h has the equations.
 #pragma once
 
 #include "kernels/device/host_device.h"
@@ -19,9 +19,9 @@ struct LocalStep {
   float lr = 0, momentum = 0;
 };
 
-// Returns w' for the global weight w. `decay` is the weight decay; `reference` is the weight at which
-// compensation assumes that g was computed. Changes *velocity and *mean_square only if the step uses
-// them.
+// Returns w' for the global weight w. `decay` is the weight decay; `reference` is the weight at
+// which compensation assumes that g was computed. Changes *velocity and *mean_square only if the
+// step uses them.
 TERN_HOST_DEVICE float LocalElement(const LocalStep& step, float decay, float w, float g,
                                     float reference, float* velocity, float* mean_square) {
   float d = step.scale != 1 ? g * step.scale : g;

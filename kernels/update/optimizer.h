@@ -1,7 +1,7 @@
-// Optimizers' update rules on arrays of n elements: weights w, gradients g, and the state of the rule. All
-// arithmetic is in float, in the order written, without fused multiply-add, and with IEEE division and
-// roots, so that every device gives the same bits. `decay` is the weight decay that the update adds to
-// the gradient (0: none). Arrays must not overlap unless stated.
+// Optimizers' update rules on arrays of n elements: weights w, gradients g, and the state of the
+// rule. All arithmetic is in float, in the order written, without fused multiply-add, and with IEEE
+// division and roots, so that every device gives the same bits. `decay` is the weight decay that
+// the update adds to the gradient (0: none). Arrays must not overlap unless stated.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,8 @@ namespace tern::kernels {
 
 // x *= factor
 void Scale(float* x, size_t n, float factor);
-// out = g + decay * w: for weight decay that is added before a gradient is encoded. `out` may be `g`.
+// out = g + decay * w: for weight decay that is added before a gradient is encoded. `out` may be
+// `g`.
 void AddDecay(const float* g, const float* w, size_t n, float decay, float* out);
 // w -= lr * (g + decay * w)
 void SgdUpdate(float* w, const float* g, size_t n, float lr, float decay);
@@ -31,8 +32,8 @@ void LarsUpdate(float* w, float* v, const float* g, size_t n, float lr, float lo
 
 // The coefficients of Adam in step t, computed in double and then rounded to float.
 struct AdamStep {
-  float rate;                    // lr / (1 - beta1^t)
-  float root;                    // 1 / sqrt(1 - beta2^t)
+  float rate;  // lr / (1 - beta1^t)
+  float root;  // 1 / sqrt(1 - beta2^t)
   float beta1, one_minus_beta1;
   float beta2, one_minus_beta2;
   float epsilon;

@@ -23,8 +23,8 @@ struct TensorRates {
   float local_rate = 0;  // only for LARS
 };
 
-// Updates a weight *w with its gradient g. *m is the momentum or the first moment, *v the second moment;
-// rules without this state do not use the pointer.
+// Updates a weight *w with its gradient g. *m is the momentum or the first moment, *v the second
+// moment; rules without this state do not use the pointer.
 template <UpdateRule kRule>
 TERN_HOST_DEVICE void UpdateElement(const UpdateStep& s, const TensorRates& rates, float g,
                                     float* w, float* m, float* v) {

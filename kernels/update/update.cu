@@ -1,6 +1,6 @@
-// Updates weights on a GPU (update.h). The gradients are means: given as floats, or decoded in the same
-// kernel from sums of ternary codes in bit planes (kernels/codes/planes.h). One thread block per tile; a
-// thread processes eight elements at a time, which are a byte of each plane.
+// Updates weights on a GPU (update.h). The gradients are means: given as floats, or decoded in the
+// same kernel from sums of ternary codes in bit planes (kernels/codes/planes.h). One thread block
+// per tile; a thread processes eight elements at a time, which are a byte of each plane.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/planes.h"
@@ -15,8 +15,8 @@ namespace {
 constexpr uint32_t kThreads = 128;
 constexpr uint32_t kMaxBits = 12;  // bits of the sums of 2047 contributors
 
-// Kernels are compiled for sums of 2 to 5 bits (1 to 15 contributors), so that a thread can load all
-// planes at once and the table of means takes little shared memory; and for any number of bits.
+// Kernels are compiled for sums of 2 to 5 bits (1 to 15 contributors), so that a thread can load
+// all planes at once and the table of means takes little shared memory; and for any number of bits.
 constexpr uint32_t kAnyBits = 0;
 
 // The sums of a part, kBits planes.
@@ -30,8 +30,8 @@ struct PlaneSums {
   const float* means;  // in shared memory, indexed by sum + contributors
 };
 
-// Decodes the means of `count` elements, at most eight, from byte `byte` of the planes. Returns false if a
-// sum is invalid.
+// Decodes the means of `count` elements, at most eight, from byte `byte` of the planes. Returns
+// false if a sum is invalid.
 template <uint32_t kBits>
 __device__ bool DecodeEight(const PlaneSums<kBits>& sums, uint64_t byte, uint32_t count, Eight* g) {
   constexpr uint32_t kAtOnce = kBits == kAnyBits ? 1 : kBits;
@@ -67,8 +67,8 @@ __device__ void FillMeans(uint32_t bits, uint32_t contributors, float scaler, fl
     means[i] = static_cast<float>(static_cast<double>(scaler) * (i - n) / n);
 }
 
-// Calls work(at, count) for the runs of eight elements of the tile that this thread processes: `count`
-// elements from element `at` of the part on.
+// Calls work(at, count) for the runs of eight elements of the tile that this thread processes:
+// `count` elements from element `at` of the part on.
 template <typename Work>
 __device__ void ForEights(const Part& part, uint32_t tile, const Work& work) {
   const uint64_t tile_begin = uint64_t{tile} * kTile;
@@ -79,8 +79,8 @@ __device__ void ForEights(const Part& part, uint32_t tile, const Work& work) {
   }
 }
 
-// Updates `count` (at most eight) elements from index `at` of the arenas on, with the gradients that
-// means() returns. Calls means() after it has started all other loads.
+// Updates `count` (at most eight) elements from index `at` of the arenas on, with the gradients
+// that means() returns. Calls means() after it has started all other loads.
 template <UpdateRule kRule, typename Means>
 __device__ void UpdateEight(const UpdateStep& step, const TensorRates& rate, uint64_t at,
                             uint32_t count, const ModelArenas& model, const Means& means) {
@@ -104,8 +104,9 @@ struct CodedSums {
   uint32_t* bad;
 };
 
-// Calls use(at, count, means) for each run of eight elements of the tile that this thread processes:
-// `count` elements from index `at` of the arena on. means() decodes and returns their means.
+// Calls use(at, count, means) for each run of eight elements of the tile that this thread
+// processes: `count` elements from index `at` of the arena on. means() decodes and returns their
+// means.
 template <uint32_t kBits, typename Use>
 __device__ void DecodeTile(const DeviceTiling& tiling, const CodedSums& coded, const Use& use) {
   __shared__ float means[1u << (kBits == kAnyBits ? kMaxBits : kBits)];
@@ -157,8 +158,9 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// OfRule returns get.operator()<kRule>() for the rule of a step; OfBits returns get.operator()<kBits>()
-// for a number of bits. They select the kernel that is compiled for the rule or for the bits.
+// OfRule returns get.operator()<kRule>() for the rule of a step; OfBits returns
+// get.operator()<kBits>() for a number of bits. They select the kernel that is compiled for the
+// rule or for the bits.
 template <typename Get>
 auto OfRule(UpdateRule rule, const Get& get) {
   switch (rule) {

@@ -1,5 +1,5 @@
-// An optimizer's step on a GPU, alone or together with the decoding of sums of ternary codes in one pass
-// over memory. A part is a run of elements of the arena (kernels/device/tiling.h).
+// An optimizer's step on a GPU, alone or together with the decoding of sums of ternary codes in one
+// pass over memory. A part is a run of elements of the arena (kernels/device/tiling.h).
 #pragma once
 
 #include <cstdint>
@@ -16,26 +16,26 @@ struct SumLocation {
   float scaler = 0;    // the scaler of the codes that were added
 };
 
-// The arenas of a model on the device: the weights, and the state of the update rule (null if the rule
-// has no such state).
+// The arenas of a model on the device: the weights, and the state of the update rule (null if the
+// rule has no such state).
 struct ModelArenas {
   float* weights = nullptr;
   float* first = nullptr;   // momentum; Adam's m
   float* second = nullptr;  // Adam's v
 };
 
-// Decodes the means of the codes of `contributors` workers from `sums`, and applies the update step with
-// these means as gradients, in one pass over the model. locations[p] and rates[p] belong to part p.
-// Increments *bad if a sum is invalid; the results for its elements are unspecified. REQUIRES 1 to 2047
-// contributors.
+// Decodes the means of the codes of `contributors` workers from `sums`, and applies the update step
+// with these means as gradients, in one pass over the model. locations[p] and rates[p] belong to
+// part p. Increments *bad if a sum is invalid; the results for its elements are unspecified.
+// REQUIRES 1 to 2047 contributors.
 [[nodiscard]] int DecodeAndUpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                           const uint8_t* sums, const SumLocation* locations,
                                           uint32_t contributors, const UpdateStep& step,
                                           const TensorRates* rates, const ModelArenas& model,
                                           uint32_t* bad);
 
-// The two halves of DecodeAndUpdateOnDevice: DecodeOnDevice writes the means to the arena `means`, and
-// UpdateOnDevice applies the update step with the means in the arena.
+// The two halves of DecodeAndUpdateOnDevice: DecodeOnDevice writes the means to the arena `means`,
+// and UpdateOnDevice applies the update step with the means in the arena.
 [[nodiscard]] int DecodeOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                  const uint8_t* sums, const SumLocation* locations,
                                  uint32_t contributors, float* means, uint32_t* bad);
