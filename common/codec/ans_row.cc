@@ -79,10 +79,10 @@ void AppendAnsRow(uint64_t count, size_t block, const kernels::AnsCounts& counts
   const size_t begin = out->size();
   const size_t max_blocks = std::clamp<uint64_t>(
       count / block, 1, kAnsMaxBlocks);  // the most blocks per call of EncodeAns
-  const size_t max_block = std::min<uint64_t>(count, block);
-  const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(max_blocks * max_block);
+  const size_t max_block_size = std::min<uint64_t>(count, block);
+  const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(max_blocks * max_block_size);
   const auto coded_bytes =
-      std::make_unique_for_overwrite<uint8_t[]>(max_blocks * kernels::MaxAnsBytes(max_block));
+      std::make_unique_for_overwrite<uint8_t[]>(max_blocks * kernels::MaxAnsBytes(max_block_size));
   for (uint64_t at = 0; at < count;) {
     const size_t whole_blocks = std::min<uint64_t>(kAnsMaxBlocks, (count - at) / block);
     const size_t n = whole_blocks == 0 ? count - at : block;

@@ -40,7 +40,7 @@ struct CodecEntry {
   DeviceSupport on_device = DeviceSupport::kNothing;
 };
 
-const CodecEntry kCodecs[] = {
+const CodecEntry kTable[] = {
     {"fp32", [](const Options&) -> CodecResult { return MakeFp32(); }, DeviceSupport::kCodes},
     {"fp16", [](const Options&) -> CodecResult { return MakeFp16(); }, DeviceSupport::kCodes},
     {"bf16", [](const Options&) -> CodecResult { return MakeBf16(); }, DeviceSupport::kCodes},
@@ -62,7 +62,7 @@ const CodecEntry kCodecs[] = {
 const std::vector<std::string>& CodecNames() {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> table_names;
-    for (const CodecEntry& entry : kCodecs) table_names.emplace_back(entry.name);
+    for (const CodecEntry& entry : kTable) table_names.emplace_back(entry.name);
     return table_names;
   }();
   return names;
@@ -71,13 +71,13 @@ const std::vector<std::string>& CodecNames() {
 bool HasDeviceForm(const Codec& codec) {
   const DeviceSupport needed =
       codec.NewMemory(1) != nullptr ? DeviceSupport::kCodesAndMemory : DeviceSupport::kCodes;
-  return std::any_of(std::begin(kCodecs), std::end(kCodecs), [&](const CodecEntry& entry) {
+  return std::any_of(std::begin(kTable), std::end(kTable), [&](const CodecEntry& entry) {
     return entry.name == codec.name() && entry.on_device == needed;
   });
 }
 
 Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& options) {
-  for (const CodecEntry& entry : kCodecs) {
+  for (const CodecEntry& entry : kTable) {
     if (entry.name != name) continue;
     CodecResult codec = entry.make(options);
     if (!codec.ok() || !options.error_feedback || name == "fp32") return codec;
