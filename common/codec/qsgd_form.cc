@@ -181,15 +181,15 @@ Status QsgdForm::Read(std::span<const uint8_t> code, uint64_t count, uint64_t fi
     const uint64_t begin = bucket * sections.bucket_size;
     const uint64_t bucket_end = std::min(end_element, begin + sections.LengthOf(bucket));
     while (first < bucket_end) {
-      const uint64_t some = std::min<uint64_t>(kBlock, bucket_end - first);
-      const std::span<uint32_t> block = std::span(codes).first(some);
+      const uint64_t block_length = std::min<uint64_t>(kBlock, bucket_end - first);
+      const std::span<uint32_t> block = std::span(codes).first(block_length);
       UnpackBits(sections.levels, at + (first - begin) * static_cast<uint64_t>(header.width),
                  header.width, block);
-      if (!levels_.Decode(block, header, {values, some})) {
+      if (!levels_.Decode(block, header, {values, block_length})) {
         return Status(Code::kMismatch, Cat("qsgd bucket ", bucket, " has an invalid level"));
       }
-      values += some;
-      first += some;
+      values += block_length;
+      first += block_length;
     }
     at = end;
   }

@@ -47,30 +47,31 @@ HWY_INLINE void EncodeStep(const Lookup& lookup, const uint8_t* symbols, size_t 
   const hn::RebindToFloat<D> df;
   const hn::Rebind<uint8_t, D> d8;
   SymbolCoding s[kParts];
-  M stays[kParts];
-  unsigned set = 0;
+  M keeps_state[kParts];
+  unsigned word_lanes = 0;
   for (size_t p = 0; p < kParts; ++p) {
     s[p] = lookup(hn::PromoteTo(D(), hn::LoadU(d8, symbols + p * kLanes)));
-    stays[p] = hn::RebindMask(D(), hn::Gt(hn::BitCast(di, s[p].frequency),
-                                          hn::BitCast(di, hn::ShiftRight<20>(e->x.part[p]))));
-    set |= (~MaskBits(stays[p]) & ((1u << kLanes) - 1)) << (p * kLanes);
+    keeps_state[p] = hn::RebindMask(D(), hn::Gt(hn::BitCast(di, s[p].frequency),
+                                                hn::BitCast(di, hn::ShiftRight<20>(e->x.part[p]))));
+    word_lanes |= (~MaskBits(keeps_state[p]) & ((1u << kLanes) - 1)) << (p * kLanes);
   }
-  if (!kAll) set &= (1u << active) - 1;
-  hn::StoreU(Reorder(LowWords(e->x), kGather, set), D16(),
+  if (!kAll) word_lanes &= (1u << active) - 1;
+  hn::StoreU(Reorder(LowWords(e->x), kGather, word_lanes), D16(),
              reinterpret_cast<uint16_t*>(e->out - 2 * kAnsStates));
-  e->out -= 2 * Ones(set);
+  e->out -= 2 * Ones(word_lanes);
   for (size_t p = 0; p < kParts; ++p) {
     const V old = e->x.part[p];
-    const V full = hn::IfThenElse(stays[p], old, hn::ShiftRight<16>(old));
-    const auto ratio =
-        hn::MulAdd(hn::ConvertTo(df, full), hn::BitCast(df, s[p].reciprocal), hn::Set(df, kRound));
+    const V shifted = hn::IfThenElse(keeps_state[p], old, hn::ShiftRight<16>(old));
+    const auto ratio = hn::MulAdd(hn::ConvertTo(df, shifted), hn::BitCast(df, s[p].reciprocal),
+                                  hn::Set(df, kRound));
     const V quotient = hn::Sub(hn::BitCast(D(), ratio), hn::Set(D(), kRoundBits));
-    const V rest = hn::Sub(full, hn::Mul(quotient, s[p].frequency));
-    const M right =
-        hn::RebindMask(D(), hn::Gt(hn::BitCast(di, s[p].frequency), hn::BitCast(di, rest)));
-    const V more = hn::IfThenZeroElse(right, hn::Sub(hn::Set(D(), kAnsSlots), s[p].frequency));
-    const V next =
-        hn::Add(hn::Add(hn::ShiftLeft<kAnsBits>(quotient), rest), hn::Add(s[p].begin, more));
+    const V remainder = hn::Sub(shifted, hn::Mul(quotient, s[p].frequency));
+    const M is_exact =
+        hn::RebindMask(D(), hn::Gt(hn::BitCast(di, s[p].frequency), hn::BitCast(di, remainder)));
+    const V correction =
+        hn::IfThenZeroElse(is_exact, hn::Sub(hn::Set(D(), kAnsSlots), s[p].frequency));
+    const V next = hn::Add(hn::Add(hn::ShiftLeft<kAnsBits>(quotient), remainder),
+                           hn::Add(s[p].begin, correction));
     e->x.part[p] = kAll ? next : hn::IfThenElse(FirstOfPart(active, p), next, old);
   }
 }
@@ -128,23 +129,24 @@ template <bool kAll, class Lookup>
 HWY_INLINE void DecodeStep(const Lookup& lookup, size_t active, uint8_t* symbols, Decoding* d) {
   const hn::Rebind<uint8_t, D> d8;
   States next;
-  M low[kParts];
-  unsigned set = 0;
+  M is_low[kParts];
+  unsigned word_lanes = 0;
   for (size_t p = 0; p < kParts; ++p) {
     V symbol;
     next.part[p] = lookup(d->x.part[p], &symbol);
     hn::StoreU(hn::TruncateTo(d8, symbol), d8, symbols + p * kLanes);
-    low[p] = hn::Eq(hn::ShiftRight<16>(next.part[p]), hn::Zero(D()));
-    set |= MaskBits(low[p]) << (p * kLanes);
+    is_low[p] = hn::Eq(hn::ShiftRight<16>(next.part[p]), hn::Zero(D()));
+    word_lanes |= MaskBits(is_low[p]) << (p * kLanes);
   }
-  if (!kAll) set &= (1u << active) - 1;
+  if (!kAll) word_lanes &= (1u << active) - 1;
   const auto words =
-      Reorder(hn::LoadU(D16(), reinterpret_cast<const uint16_t*>(d->in)), kSpread, set);
-  d->in += 2 * Ones(set);
+      Reorder(hn::LoadU(D16(), reinterpret_cast<const uint16_t*>(d->in)), kSpread, word_lanes);
+  d->in += 2 * Ones(word_lanes);
   for (size_t p = 0; p < kParts; ++p) {
-    const V full = hn::Or(hn::IfThenElse(low[p], hn::ShiftLeft<16>(next.part[p]), next.part[p]),
-                          WordsOfPart(words, p));
-    d->x.part[p] = kAll ? full : hn::IfThenElse(FirstOfPart(active, p), full, d->x.part[p]);
+    const V filled =
+        hn::Or(hn::IfThenElse(is_low[p], hn::ShiftLeft<16>(next.part[p]), next.part[p]),
+               WordsOfPart(words, p));
+    d->x.part[p] = kAll ? filled : hn::IfThenElse(FirstOfPart(active, p), filled, d->x.part[p]);
   }
 }
 

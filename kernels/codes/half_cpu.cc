@@ -26,7 +26,7 @@ void HalfToFloat(const uint16_t* half, size_t n, float* x) { HalfToFloatRef(half
 // Bits of floats.
 constexpr int32_t kSignBit = INT32_MIN;
 constexpr int32_t kInfinity = 0x7F800000;
-constexpr int32_t kLargestHalf = 0x477FE000;     // 65504
+constexpr int32_t kLargestHalf = 0x477FE000;     // 65504, the largest half
 constexpr int32_t kSmallestNormal = 0x38800000;  // 2^-14, the smallest normal half
 // The difference between the exponent biases of float (127) and half (15).
 constexpr int32_t kRebias = 112;

@@ -56,7 +56,7 @@ template <bool kFeedback>
 __global__ void __launch_bounds__(kGroupThreads)
     MeansOfGroups(const float* __restrict__ g, float* __restrict__ residual, DeviceTiling tiling,
                   const GroupedPart* part_groups, const CodeRange* ranges,
-                  OneBitWorkspace workspace, uint8_t* out, uint32_t* bad) {
+                  OneBitWorkspace workspace, uint8_t* out, uint32_t* invalid_count) {
   const uint32_t p = tiling.tiles[blockIdx.x].part;
   const Part part = tiling.parts[p].part;
   const GroupedPart groups = part_groups[p];
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kGroupThreads)
     const uint64_t length = LengthOfGroup(part.count, groups.size, group);
     const float lower = OneBitMean(sums.lower, sums.negatives);
     const float upper = OneBitMean(sums.upper, length - sums.negatives);
-    if (!AreOneBitMeans(lower, upper)) atomicAdd(bad, 1u);
+    if (!AreOneBitMeans(lower, upper)) atomicAdd(invalid_count, 1u);
     float* means = workspace.means + 2 * (groups.first_group + group);
     means[0] = lower;
     means[1] = upper;
@@ -125,13 +125,13 @@ __device__ bool IsWellFormed(const uint8_t* codes, const CodeRange& range, uint6
 
 __global__ void __launch_bounds__(kThreads)
     ReadTiles(DeviceTiling tiling, const uint8_t* codes, const GroupedPart* part_groups,
-              const CodeRange* ranges, float* arena, uint32_t* bad) {
+              const CodeRange* ranges, float* arena, uint32_t* invalid_count) {
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
   const GroupedPart groups = part_groups[tile.part];
   const CodeRange range = ranges[tile.part];
   if (!IsWellFormed(codes, range, part.count, groups.size)) {
-    if (threadIdx.x == 0) atomicAdd(bad, 1u);
+    if (threadIdx.x == 0) atomicAdd(invalid_count, 1u);
     return;
   }
   const GroupsOfTile tile_groups(groups.size, tile.index);
@@ -148,7 +148,8 @@ __global__ void __launch_bounds__(kThreads)
         [&](uint64_t group, uint32_t) {
           const uint64_t from = range.begin + group * kOneBitMeansBytes;
           means_of_group = {LoadFloat(codes, from), LoadFloat(codes, from + sizeof(float))};
-          if (!AreOneBitMeans(means_of_group.lower, means_of_group.upper)) atomicAdd(bad, 1u);
+          if (!AreOneBitMeans(means_of_group.lower, means_of_group.upper))
+            atomicAdd(invalid_count, 1u);
         },
         [&](uint32_t k) {
           v.x[k] = (byte >> k & 1) != 0 ? means_of_group.lower : means_of_group.upper;
@@ -161,11 +162,11 @@ __global__ void __launch_bounds__(kThreads)
 
 int OneBitOnDevice(DeviceStream stream, const float* g, float* residual, const DeviceTiling& tiling,
                    const GroupedPart* groups, const CodeRange* ranges,
-                   const OneBitWorkspace& workspace, uint8_t* out, uint32_t* bad) {
+                   const OneBitWorkspace& workspace, uint8_t* out, uint32_t* invalid_count) {
   const bool feedback = residual != nullptr;
-  const int error =
-      Launch(feedback ? MeansOfGroups<true> : MeansOfGroups<false>, tiling.tile_count,
-             kGroupThreads, stream, g, residual, tiling, groups, ranges, workspace, out, bad);
+  const int error = Launch(feedback ? MeansOfGroups<true> : MeansOfGroups<false>, tiling.tile_count,
+                           kGroupThreads, stream, g, residual, tiling, groups, ranges, workspace,
+                           out, invalid_count);
   if (error != 0) return error;
   return Launch(feedback ? SignsOfTiles<true> : SignsOfTiles<false>, tiling.tile_count, kThreads,
                 stream, g, residual, tiling, groups, ranges, workspace.means, out);
@@ -173,9 +174,9 @@ int OneBitOnDevice(DeviceStream stream, const float* g, float* residual, const D
 
 int ReadOneBitOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* codes,
                        const GroupedPart* groups, const CodeRange* ranges, float* arena,
-                       uint32_t* bad) {
+                       uint32_t* invalid_count) {
   return Launch(ReadTiles, tiling.tile_count, kThreads, stream, tiling, codes, groups, ranges,
-                arena, bad);
+                arena, invalid_count);
 }
 
 }  // namespace tern::kernels

@@ -28,18 +28,20 @@ struct OneBitWorkspace {
 };
 
 // Encodes v, which is g if `residual` is null, and else g + residual. The residual becomes v minus
-// the decoded code. Part p has groups[p] and writes its code to ranges[p] of `out`. Adds to *bad
-// the number of groups with a mean that is not finite; the codes of such groups are unspecified.
-// Two launches.
+// the decoded code. Part p has groups[p] and writes its code to ranges[p] of `out`. Adds to
+// *invalid_count the number of groups with a mean that is not finite; the codes of such groups are
+// unspecified. Two launches.
 [[nodiscard]] int OneBitOnDevice(DeviceStream stream, const float* g, float* residual,
                                  const DeviceTiling& tiling, const GroupedPart* groups,
                                  const CodeRange* ranges, const OneBitWorkspace& workspace,
-                                 uint8_t* out, uint32_t* bad);
+                                 uint8_t* out, uint32_t* invalid_count);
 
-// Decodes the codes of gradients, or of sums, into the parts of the arena. Increments *bad at least
-// once for each code that the codec refuses; the values of such a part are unspecified. One launch.
+// Decodes the codes of gradients, or of sums, into the parts of the arena. Increments
+// *invalid_count at least once for each code that the codec refuses; the values of such a part are
+// unspecified. One launch.
 [[nodiscard]] int ReadOneBitOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                      const uint8_t* codes, const GroupedPart* groups,
-                                     const CodeRange* ranges, float* arena, uint32_t* bad);
+                                     const CodeRange* ranges, float* arena,
+                                     uint32_t* invalid_count);
 
 }  // namespace tern::kernels

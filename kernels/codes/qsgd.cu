@@ -34,7 +34,7 @@ struct EncodeArgs {
   QsgdWorkspace workspace;
   uint8_t* out;
   uint64_t* sizes;
-  uint32_t* bad;
+  uint32_t* invalid_count;
 };
 
 // The sums of one thread, in the form that SumGroups (groups.cuh) needs. Adds squares only for the
@@ -77,7 +77,7 @@ __device__ void MeasureTile(const EncodeArgs& args) {
   const auto finish = [&](uint64_t bucket, const LaneSums<kTwoNorm>& sums) {
     const QsgdBucket measured = QsgdMeasured(rule, FloatOf(sums.largest), sums.squares,
                                              LengthOfGroup(part.count, groups.size, bucket));
-    if (sums.largest >= kInfinityBits) atomicAdd(args.bad, 1u);
+    if (sums.largest >= kInfinityBits) atomicAdd(args.invalid_count, 1u);
     args.workspace.norms[groups.first_group + bucket] = measured.norm;
     if (rule.bits == 0) {
       args.workspace.widths[groups.first_group + bucket] = static_cast<uint8_t>(measured.width);
@@ -324,8 +324,8 @@ __global__ void __launch_bounds__(kThreads) MeasureAndCode(EncodeArgs args) {
 
 int QsgdOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
                  const QsgdCoding& coding, const QsgdWorkspace& workspace, uint8_t* out,
-                 uint64_t out_bytes, uint64_t* sizes, uint32_t* bad) {
-  const EncodeArgs args{arena, tiling, coding, workspace, out, sizes, bad};
+                 uint64_t out_bytes, uint64_t* sizes, uint32_t* invalid_count) {
+  const EncodeArgs args{arena, tiling, coding, workspace, out, sizes, invalid_count};
   const bool two_norm = coding.rule.two_norm, same_width = coding.rule.bits > 0;
   if (same_width && coding.bucket != 0 && kTile % coding.bucket == 0)
     return Launch(two_norm ? MeasureAndCode<true> : MeasureAndCode<false>, tiling.tile_count,

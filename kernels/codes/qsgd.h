@@ -50,19 +50,21 @@ struct QsgdCoding {
 
 // Encodes all parts. If buckets differ in width, the codes of the parts of a chunk follow each
 // other without gaps, and the code of chunk c has sizes[c] bytes. `out` has out_bytes bytes, enough
-// for all codes. Adds to *bad the number of buckets with a value that is not finite; their codes
-// are unspecified. One launch if tiles consist of whole buckets of the same width, else two.
+// for all codes. Adds to *invalid_count the number of buckets with a value that is not finite;
+// their codes are unspecified. One launch if tiles consist of whole buckets of the same width, else
+// two.
 [[nodiscard]] int QsgdOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
                                const QsgdCoding& coding, const QsgdWorkspace& workspace,
-                               uint8_t* out, uint64_t out_bytes, uint64_t* sizes, uint32_t* bad);
+                               uint8_t* out, uint64_t out_bytes, uint64_t* sizes,
+                               uint32_t* invalid_count);
 
 // Decodes the codes of gradients, or of sums, into the parts of the arena. `bits` is memory for
 // intermediate results, one number per bucket; it is used only if buckets differ in width.
-// Increments *bad at least once for each code that the codec refuses; the values of such a part are
-// unspecified. One launch, or two if buckets differ in width.
+// Increments *invalid_count at least once for each code that the codec refuses; the values of such
+// a part are unspecified. One launch, or two if buckets differ in width.
 [[nodiscard]] int ReadQsgdOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                    const uint8_t* codes, const QsgdRule& rule,
                                    const GroupedPart* groups, const CodeRange* ranges,
-                                   uint64_t* bits, float* arena, uint32_t* bad);
+                                   uint64_t* bits, float* arena, uint32_t* invalid_count);
 
 }  // namespace tern::kernels

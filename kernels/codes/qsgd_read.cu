@@ -33,7 +33,7 @@ struct DecodeArgs {
   const CodeRange* ranges;
   uint64_t* bits;
   float* arena;
-  uint32_t* bad;
+  uint32_t* invalid_count;
 };
 
 // Finds the sections of the code of one part.
@@ -75,7 +75,7 @@ struct CodeOfPart {
   __device__ float NormOf(uint64_t bucket) const {
     return LoadFloat(args.codes, norms + bucket * sizeof(float));
   }
-  __device__ void ReportInvalid() const { atomicAdd(args.bad, 1u); }
+  __device__ void ReportInvalid() const { atomicAdd(args.invalid_count, 1u); }
 
   // If widths differ: returns the bit at which the levels of a bucket begin among those of the
   // part; kNoBit if the bucket is invalid.
@@ -228,8 +228,8 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
 
 int ReadQsgdOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* codes,
                      const QsgdRule& rule, const GroupedPart* groups, const CodeRange* ranges,
-                     uint64_t* bits, float* arena, uint32_t* bad) {
-  const DecodeArgs args{tiling, codes, rule, groups, ranges, bits, arena, bad};
+                     uint64_t* bits, float* arena, uint32_t* invalid_count) {
+  const DecodeArgs args{tiling, codes, rule, groups, ranges, bits, arena, invalid_count};
   if (rule.bits == 0) {
     const int error = Launch(FindBuckets, tiling.tile_count, kThreads, stream, args);
     if (error != 0) return error;

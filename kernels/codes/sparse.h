@@ -41,10 +41,10 @@ struct SparseWorkspace {
                                  uint8_t* out, uint64_t* sizes);
 
 // Decodes the codes of gradients, or of sums, into the parts of the arena. `bodies` is memory for
-// intermediate results, one number per tile. Increments *bad at least once for each code that the
-// codec refuses; the values of such a part are unspecified. Two launches.
+// intermediate results, one number per tile. Increments *invalid_count at least once for each code
+// that the codec refuses; the values of such a part are unspecified. Two launches.
 [[nodiscard]] int ReadSparseOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                      const uint8_t* codes, const CodeRange* ranges,
-                                     uint64_t* bodies, float* arena, uint32_t* bad);
+                                     uint64_t* bodies, float* arena, uint32_t* invalid_count);
 
 }  // namespace tern::kernels

@@ -28,7 +28,7 @@ struct DecodeArgs {
   const CodeRange* ranges;
   uint64_t* bodies;
   float* arena;
-  uint32_t* bad;
+  uint32_t* invalid_count;
 };
 
 // The directory entry of a tile of a part.
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kThreads) FindTiles(DecodeArgs args) {
   __syncthreads();
   if (threadIdx.x == 0 && at != range.size) {
     args.bodies[part.tile_begin] = kNoBody;
-    atomicAdd(args.bad, 1u);
+    atomicAdd(args.invalid_count, 1u);
   }
 }
 
@@ -186,14 +186,15 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
   } else {
     is_valid = tile.k == tile.length ? tile.ReadDense(shared.counts) : tile.ReadSparse(&shared);
   }
-  if (threadIdx.x == 0 && !is_valid) atomicAdd(args.bad, 1u);
+  if (threadIdx.x == 0 && !is_valid) atomicAdd(args.invalid_count, 1u);
 }
 
 }  // namespace
 
 int ReadSparseOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* codes,
-                       const CodeRange* ranges, uint64_t* bodies, float* arena, uint32_t* bad) {
-  const DecodeArgs args{tiling, codes, ranges, bodies, arena, bad};
+                       const CodeRange* ranges, uint64_t* bodies, float* arena,
+                       uint32_t* invalid_count) {
+  const DecodeArgs args{tiling, codes, ranges, bodies, arena, invalid_count};
   const int error = Launch(FindTiles, tiling.tile_count, kThreads, stream, args);
   if (error != 0) return error;
   return Launch(ReadTiles, tiling.tile_count, kThreads, stream, args);

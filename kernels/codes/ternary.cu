@@ -31,14 +31,14 @@ static_assert(kPasses == 4, "a thread's codes are a word");
 
 // The elements of a tile.
 struct Elements {
-  const float* from;      // the tile's first element, in the arena
+  const float* values;    // the tile's first element, in the arena
   uint32_t count;         // elements of the tile
   uint64_t tensor_begin;  // index of the tile's first element in its tensor
   // The index in the tile of the first element that this thread encodes in a pass.
   __device__ uint32_t First(uint32_t pass) const {
     return (pass * kThreads + threadIdx.x) * kEight;
   }
-  // How many elements the run from First(pass) on has, at most eight.
+  // How many elements the run values First(pass) on has, at most eight.
   __device__ uint32_t Count(uint32_t pass) const {
     const uint32_t first = First(pass);
     return first < count ? EightOf(count - first) : 0;
@@ -54,7 +54,7 @@ __device__ uint32_t DecideExactly(const Elements& elements, uint32_t unsure,
     unsure &= unsure - 1;
     const uint32_t i = elements.First(bit / kEight) + bit % kEight;
     if (i < elements.count &&
-        Fires(elements.from[i], scale.scaler, scale.clip, key, elements.tensor_begin + i))
+        Fires(elements.values[i], scale.scaler, scale.clip, key, elements.tensor_begin + i))
       fires |= 1u << bit;
   }
   return fires;
@@ -78,7 +78,7 @@ __device__ Codes CodeRuns(const Elements& elements, const TernaryScale& scale,
     Eight g[kAtOnce];
 #pragma unroll
     for (uint32_t i = 0; i < kAtOnce; ++i)
-      g[i] = Load(elements.from + elements.First(pass + i), elements.Count(pass + i));
+      g[i] = Load(elements.values + elements.First(pass + i), elements.Count(pass + i));
 #pragma unroll
     for (uint32_t i = 0; i < kAtOnce; ++i) {
       const uint32_t bits = 8 * (pass + i);

@@ -73,7 +73,7 @@ template <typename Sum>
 struct GroupedTile {
   uint64_t size;        // elements of a group
   uint64_t count;       // elements of the part
-  uint64_t begin, end;  // this tile's elements, counted in the part
+  uint64_t begin, end;  // the tile has elements [begin, end) of the part
   Sum* partial;         // two sums for each of the part's tiles
   uint32_t* done;
 

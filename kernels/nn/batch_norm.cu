@@ -275,7 +275,7 @@ int Backward(DeviceStream stream, const DeviceNorm& norm, const DeviceNormState&
 int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceNorm& norm,
                              const DeviceNormState& state, bool training, const void* x,
                              const void* r, void* y) {
-  return OfTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
     const auto* from = static_cast<const T*>(x);
     const SetScale<T> set{norm, state, training, from};
     const int error = training ? SumColumns<kCount>(stream, norm.rows, norm.channels,
@@ -296,7 +296,7 @@ int BatchNormBackwardOnDevice(DeviceStream stream, DeviceType type, const Device
   const ParameterGradients gradients{
       state.scale, state.inverse,        step,           static_cast<double>(norm.rows),
       sums,        sums + norm.channels, gamma_gradient, beta_gradient};
-  return OfTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
     auto* to = static_cast<T*>(dx);
     if (back.g == nullptr)
       return Backward<T, kCount, false>(stream, norm, state, back, to, gradients);

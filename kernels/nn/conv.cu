@@ -244,7 +244,7 @@ struct StoreSum {
 
 int ToKernelOnDevice(DeviceStream stream, const float* weights, uint32_t outputs, uint32_t inputs,
                      uint32_t taps, DeviceType type, void* to) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, uint64_t{outputs} * inputs * taps,
                    ToKernel<T>{{inputs, taps}, weights, static_cast<T*>(to)});
   });
@@ -252,7 +252,7 @@ int ToKernelOnDevice(DeviceStream stream, const float* weights, uint32_t outputs
 
 int FromKernelOnDevice(DeviceStream stream, DeviceType type, const void* from, uint32_t outputs,
                        uint32_t inputs, uint32_t taps, const DeviceStep* step, float* gradient) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, uint64_t{outputs} * inputs * taps,
                    FromKernel<T>{{inputs, taps}, static_cast<const T*>(from), step, gradient});
   });
@@ -261,7 +261,7 @@ int FromKernelOnDevice(DeviceStream stream, DeviceType type, const void* from, u
 int ConvForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                         uint32_t groups, const void* x, const void* weight, const void* bias,
                         bool relu, void* y) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(
         stream, slide.out.size(),
         Forward<T>{slide, groups, static_cast<const T*>(x), static_cast<const T*>(weight),
@@ -271,7 +271,7 @@ int ConvForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide&
 
 int ConvBackwardDataOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                              uint32_t groups, const void* dy, const void* weight, void* dx) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, slide.in.size(),
                    BackwardData<T>{slide, groups, static_cast<const T*>(dy),
                                    static_cast<const T*>(weight), static_cast<T*>(dx)});
@@ -281,7 +281,7 @@ int ConvBackwardDataOnDevice(DeviceStream stream, DeviceType type, const DeviceS
 int ConvBackwardWeightsOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                                 uint32_t groups, const void* x, const void* dy, void* weight) {
   const uint64_t taps = uint64_t{slide.window.rows.kernel} * slide.window.columns.kernel;
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return BackwardOfWeights(
         stream, uint64_t{slide.out.c} * (slide.in.c / groups) * taps,
         BackwardWeights<T>{slide, groups, static_cast<const T*>(x), static_cast<const T*>(dy),
@@ -291,7 +291,7 @@ int ConvBackwardWeightsOnDevice(DeviceStream stream, DeviceType type, const Devi
 
 int ColumnSumsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t rows,
                        uint32_t columns, const DeviceStep* step, double* partial, float* sums) {
-  return OfTypeAndPack(type, columns, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, columns, [&]<typename T, uint32_t kCount>() {
     return SumColumns<kCount>(stream, rows, columns, Columns<T, kCount>{static_cast<const T*>(x)},
                               partial, StoreSum{step, sums});
   });

@@ -99,7 +99,7 @@ __device__ void Store(const float* v, T* y) {
 
 // Returns work.operator()<T>() for the type T of elements that `type` stands for.
 template <typename Work>
-int OfType(DeviceType type, const Work& work) {
+int DispatchType(DeviceType type, const Work& work) {
   switch (type) {
     case DeviceType::kBfloat:
       return work.template operator()<Bfloat>();
@@ -113,8 +113,8 @@ int OfType(DeviceType type, const Work& work) {
 // Returns work.operator()<T, kCount>(), where kCount is the number of neighbouring channels that a
 // thread processes: a pack if `channels` is a multiple of a pack, else one.
 template <typename Work>
-int OfTypeAndPack(DeviceType type, uint32_t channels, const Work& work) {
-  return OfType(type, [&]<typename T>() {
+int DispatchTypeAndPack(DeviceType type, uint32_t channels, const Work& work) {
+  return DispatchType(type, [&]<typename T>() {
     return channels % kPack<T> == 0 ? work.template operator()<T, kPack<T>>()
                                     : work.template operator()<T, 1>();
   });

@@ -103,14 +103,14 @@ struct FindNotFinite {
 
 int ReluForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n,
                         float upper, void* y) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return Map<T>(stream, n, Relu{upper}, static_cast<T*>(y), static_cast<const T*>(x));
   });
 }
 
 int ReluBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y, const void* dy,
                          uint64_t n, float upper, void* dx) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return Map<T>(stream, n, ReluBackward{upper}, static_cast<T*>(dx), static_cast<const T*>(y),
                   static_cast<const T*>(dy));
   });
@@ -118,7 +118,7 @@ int ReluBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y, co
 
 int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void* b, uint64_t n,
                 bool relu, void* y) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return Map<T>(stream, n, Sum{relu}, static_cast<T*>(y), static_cast<const T*>(a),
                   static_cast<const T*>(b));
   });
@@ -127,7 +127,7 @@ int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void*
 int DropoutOnDevice(DeviceStream stream, DeviceType type, const void* x, const DeviceImages& images,
                     const NoiseKey& key, const DeviceStep* step, float rate, void* y) {
   const auto threshold = static_cast<uint32_t>(std::lround(rate * 65536.0));
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, images.size(),
                    DropoutElement<T>{static_cast<const T*>(x), images, key, step, threshold,
                                      1 / (1 - rate), static_cast<T*>(y)});
@@ -136,8 +136,8 @@ int DropoutOnDevice(DeviceStream stream, DeviceType type, const void* x, const D
 
 int ToChannelsLastOnDevice(DeviceStream stream, DeviceType from, const void* x,
                            const DeviceImages& images, DeviceType to, void* y) {
-  return OfType(from, [&]<typename From>() {
-    return OfType(to, [&]<typename To>() {
+  return DispatchType(from, [&]<typename From>() {
+    return DispatchType(to, [&]<typename To>() {
       return ForEach(
           stream, images.size(),
           ToChannelsLast<From, To>{static_cast<const From*>(x), images, static_cast<To*>(y)});
@@ -147,7 +147,7 @@ int ToChannelsLastOnDevice(DeviceStream stream, DeviceType from, const void* x,
 
 int ToChannelsFirstOnDevice(DeviceStream stream, DeviceType type, const void* x,
                             const DeviceImages& images, void* y) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, images.size(),
                    ToChannelsFirst<T>{static_cast<const T*>(x), images, static_cast<T*>(y)});
   });
@@ -158,7 +158,7 @@ int CopyChannelsOnDevice(DeviceStream stream, DeviceType type, const void* x,
                          const DeviceChannels& to, void* y) {
   // Divisible by a power of 2 only if all of these numbers are, so that packs are aligned.
   const uint32_t common_divisor_bits = from.first | from.of | to.first | to.of | count;
-  return OfTypeAndPack(type, common_divisor_bits, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, common_divisor_bits, [&]<typename T, uint32_t kCount>() {
     return ForEach(stream, pixels * (count / kCount),
                    CopyChannels<T, kCount>{static_cast<const T*>(x), from, to, count / kCount,
                                            static_cast<T*>(y)});
@@ -166,13 +166,13 @@ int CopyChannelsOnDevice(DeviceStream stream, DeviceType type, const void* x,
 }
 
 int FromFloatsOnDevice(DeviceStream stream, const float* x, uint64_t n, DeviceType type, void* y) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, n, Convert<float, T>{x, static_cast<T*>(y)});
   });
 }
 
 int ToFloatsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n, float* y) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, n, Convert<T, float>{static_cast<const T*>(x), y});
   });
 }

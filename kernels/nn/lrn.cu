@@ -67,7 +67,7 @@ struct Backward {
 
 int LrnForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t pixels,
                        uint32_t channels, const DeviceLrn& rule, void* y) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, pixels * channels,
                    Forward<T>{static_cast<const T*>(x), channels, rule, static_cast<T*>(y)});
   });
@@ -75,7 +75,7 @@ int LrnForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint
 
 int LrnBackwardOnDevice(DeviceStream stream, DeviceType type, const void* x, const void* dy,
                         uint64_t pixels, uint32_t channels, const DeviceLrn& rule, void* dx) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, pixels * channels,
                    Backward<T>{static_cast<const T*>(x), static_cast<const T*>(dy), channels, rule,
                                static_cast<T*>(dx)});

@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads)
   to[images.c + 1] = StandardFactor(squares, n);
 }
 
-// One thread per pixel, for all its channels.
+// Converts pixel `at` of the batch, with all its channels.
 template <typename T>
 struct ToImages {
   const DeviceStep* step;
@@ -129,7 +129,7 @@ int PixelsToImagesOnDevice(DeviceStream stream, const DeviceStep* step, const De
         Launch(ComputeMoments, images.n, kThreads, stream, step, images, rule, all_moments);
     if (error != 0) return error;
   }
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, images.pixels(),
                    ToImages<T>{step, images, rule, all_moments, static_cast<T*>(y)});
   });

@@ -19,7 +19,7 @@ struct ChannelScale {
 
 // How all images of a job are converted.
 struct PixelRule {
-  std::vector<ChannelScale> channels;  // [C]
+  std::vector<ChannelScale> channels;  // one per channel
   bool colors = false;                 // whether brightness and contrast change (PixelDraws)
   bool standardize = false;  // whether, as the last step, each image gets mean 0 and deviation 1
 };
@@ -52,7 +52,7 @@ class PixelTables {
 
 // A PixelRule on the device.
 struct DevicePixelRule {
-  const ChannelScale* channels = nullptr;  // [C]
+  const ChannelScale* channels = nullptr;  // one per channel
   bool colors = false, standardize = false;
 };
 

@@ -177,7 +177,7 @@ struct AvgBackward {
 
 int MaxPoolForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                            const void* x, void* y, uint16_t* winner) {
-  return OfTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
     return ForEach(
         stream, slide.out.size() / kCount,
         MaxForward<T, kCount>{slide, static_cast<const T*>(x), static_cast<T*>(y), winner});
@@ -186,7 +186,7 @@ int MaxPoolForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSli
 
 int MaxPoolBackwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                             const void* dy, const uint16_t* winner, void* dx) {
-  return OfTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
     return ForEach(
         stream, slide.in.size() / kCount,
         MaxBackward<T, kCount>{slide, static_cast<const T*>(dy), winner, static_cast<T*>(dx)});
@@ -195,7 +195,7 @@ int MaxPoolBackwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSl
 
 int AvgPoolForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                            bool include_padding, const void* x, void* y) {
-  return OfTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
     return ForEach(stream, slide.out.size() / kCount,
                    AvgForward<T, kCount>{slide, include_padding, static_cast<const T*>(x),
                                          static_cast<T*>(y)});
@@ -204,7 +204,7 @@ int AvgPoolForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSli
 
 int AvgPoolBackwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                             bool include_padding, const void* dy, void* dx) {
-  return OfTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
     return ForEach(stream, slide.in.size() / kCount,
                    AvgBackward<T, kCount>{slide, include_padding, static_cast<const T*>(dy),
                                           static_cast<T*>(dx)});

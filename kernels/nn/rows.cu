@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(kThreads)
 
 int StandardizeForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint32_t images,
                                uint64_t n, void* y, float* scale) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return Launch(StandardizeRow<T>, images, kThreads, stream, static_cast<const T*>(x), n,
                   static_cast<T*>(y), scale);
   });
@@ -116,7 +116,7 @@ int StandardizeForwardOnDevice(DeviceStream stream, DeviceType type, const void*
 
 int StandardizeBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y, const void* dy,
                                 const float* scale, uint32_t images, uint64_t n, void* dx) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return Launch(StandardizeRowBack<T>, images, kThreads, stream, static_cast<const T*>(y),
                   static_cast<const T*>(dy), scale, n, static_cast<T*>(dx));
   });
@@ -126,7 +126,7 @@ int SoftmaxLossOnDevice(DeviceStream stream, DeviceType type, const void* scores
                         const uint32_t* labels, uint32_t rows, uint32_t classes, float smoothing,
                         const DeviceStep* step, DeviceLoss* losses, void* gradient) {
   const LossOptions options{classes, double{smoothing} / classes, 1 - double{smoothing}};
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return Launch(LossOfRow<T>, rows, kThreads, stream, static_cast<const T*>(scores), labels,
                   options, step, losses, static_cast<T*>(gradient));
   });

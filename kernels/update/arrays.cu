@@ -45,9 +45,9 @@ struct ScaleElement {
 
 struct CountNotFinite {
   const float* x;
-  uint32_t* bad;
+  uint32_t* not_finite_count;
   __device__ void operator()(uint64_t i) const {
-    if (!(fabsf(x[i]) < INFINITY)) atomicAdd(bad, 1u);
+    if (!(fabsf(x[i]) < INFINITY)) atomicAdd(not_finite_count, 1u);
   }
 };
 
@@ -89,8 +89,9 @@ int ScaleOnDevice(DeviceStream stream, float* x, size_t n, float factor) {
   return ForEach(stream, n, ScaleElement{x, factor});
 }
 
-int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n, uint32_t* bad) {
-  return ForEach(stream, n, CountNotFinite{x, bad});
+int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n,
+                           uint32_t* not_finite_count) {
+  return ForEach(stream, n, CountNotFinite{x, not_finite_count});
 }
 
 int AddDecayOnDevice(DeviceStream stream, const float* g, const float* w, size_t n, float decay,

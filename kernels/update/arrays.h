@@ -8,9 +8,9 @@
 
 namespace tern::kernels {
 
-// Adds the number of values that are infinite or NaN to *bad.
+// Adds the number of values that are infinite or NaN to *not_finite_count.
 [[nodiscard]] int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n,
-                                         uint32_t* bad);
+                                         uint32_t* not_finite_count);
 
 // The functions of kernels/codes/half.h and kernels/update/optimizer.h with these names, on a GPU.
 [[nodiscard]] int FloatToHalfOnDevice(DeviceStream stream, const float* x, size_t n,

@@ -13,7 +13,7 @@ namespace tern::kernels {
 namespace {
 
 constexpr uint32_t kThreads = 128;
-constexpr uint32_t kMaxBits = 12;  // bits of the sums of 2047 contributors
+constexpr uint32_t kMaxBits = 12;  // the most bits of a sum: those of 2047 contributors
 
 // Kernels are compiled for sums of 2 to 5 bits (1 to 15 contributors), so that a thread can load
 // all planes at once and the table of means takes little shared memory; and for any number of bits.
@@ -101,7 +101,7 @@ struct CodedSums {
   const uint8_t* bytes;
   const SumLocation* locations;
   uint32_t contributors, bits;
-  uint32_t* bad;
+  uint32_t* invalid_count;
 };
 
 // Calls use(at, count, means) for each run of eight elements of the tile that this thread
@@ -120,7 +120,7 @@ __device__ void DecodeTile(const DeviceTiling& tiling, const CodedSums& coded, c
   ForEights(part, tile.index, [&](uint64_t at, uint32_t count) {
     use(part.begin + at, count, [&] {
       Eight g;
-      if (!DecodeEight(sums, at / kEight, count, &g)) atomicAdd(coded.bad, 1u);
+      if (!DecodeEight(sums, at / kEight, count, &g)) atomicAdd(coded.invalid_count, 1u);
       return g;
     });
   });
@@ -158,11 +158,11 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// OfRule returns get.operator()<kRule>() for the rule of a step; OfBits returns
+// DispatchRule returns get.operator()<kRule>() for the rule of a step; DispatchBits returns
 // get.operator()<kBits>() for a number of bits. They select the kernel that is compiled for the
 // rule or for the bits.
 template <typename Get>
-auto OfRule(UpdateRule rule, const Get& get) {
+auto DispatchRule(UpdateRule rule, const Get& get) {
   switch (rule) {
     case UpdateRule::kMomentum:
       return get.template operator()<UpdateRule::kMomentum>();
@@ -178,7 +178,7 @@ auto OfRule(UpdateRule rule, const Get& get) {
   return get.template operator()<UpdateRule::kSgd>();
 }
 template <typename Get>
-auto OfBits(uint32_t bits, const Get& get) {
+auto DispatchBits(uint32_t bits, const Get& get) {
   switch (bits) {
     case 2:
       return get.template operator()<2>();
@@ -203,26 +203,28 @@ uint32_t PlanesOf(uint32_t contributors) {
 int DecodeAndUpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* sums,
                             const SumLocation* locations, uint32_t contributors,
                             const UpdateStep& step, const TensorRates* rates,
-                            const ModelArenas& model, uint32_t* bad) {
-  const CodedSums coded{sums, locations, contributors, PlanesOf(contributors), bad};
-  const auto kernel = OfBits(coded.bits, [&]<uint32_t kBits>() {
-    return OfRule(step.rule,
-                  [&]<UpdateRule kRule>() { return DecodeAndUpdateTiles<kRule, kBits>; });
+                            const ModelArenas& model, uint32_t* invalid_count) {
+  const CodedSums coded{sums, locations, contributors, PlanesOf(contributors), invalid_count};
+  const auto kernel = DispatchBits(coded.bits, [&]<uint32_t kBits>() {
+    return DispatchRule(step.rule,
+                        [&]<UpdateRule kRule>() { return DecodeAndUpdateTiles<kRule, kBits>; });
   });
   return Launch(kernel, tiling.tile_count, kThreads, stream, tiling, coded, step, rates, model);
 }
 
 int DecodeOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* sums,
                    const SumLocation* locations, uint32_t contributors, float* means,
-                   uint32_t* bad) {
-  const CodedSums coded{sums, locations, contributors, PlanesOf(contributors), bad};
-  const auto kernel = OfBits(coded.bits, [&]<uint32_t kBits>() { return DecodeTiles<kBits>; });
+                   uint32_t* invalid_count) {
+  const CodedSums coded{sums, locations, contributors, PlanesOf(contributors), invalid_count};
+  const auto kernel =
+      DispatchBits(coded.bits, [&]<uint32_t kBits>() { return DecodeTiles<kBits>; });
   return Launch(kernel, tiling.tile_count, kThreads, stream, tiling, coded, means);
 }
 
 int UpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling, const float* means,
                    const UpdateStep& step, const TensorRates* rates, const ModelArenas& model) {
-  const auto kernel = OfRule(step.rule, [&]<UpdateRule kRule>() { return UpdateTiles<kRule>; });
+  const auto kernel =
+      DispatchRule(step.rule, [&]<UpdateRule kRule>() { return UpdateTiles<kRule>; });
   return Launch(kernel, tiling.tile_count, kThreads, stream, tiling, means, step, rates, model);
 }
 

@@ -20,25 +20,25 @@ struct SumLocation {
 // rule has no such state).
 struct ModelArenas {
   float* weights = nullptr;
-  float* first = nullptr;   // momentum; Adam's m
+  float* first = nullptr;   // the momentum, or Adam's m
   float* second = nullptr;  // Adam's v
 };
 
 // Decodes the means of the codes of `contributors` workers from `sums`, and applies the update step
 // with these means as gradients, in one pass over the model. locations[p] and rates[p] belong to
-// part p. Increments *bad if a sum is invalid; the results for its elements are unspecified.
-// REQUIRES 1 to 2047 contributors.
+// part p. Increments *invalid_count if a sum is invalid; the results for its elements are
+// unspecified. REQUIRES 1 to 2047 contributors.
 [[nodiscard]] int DecodeAndUpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                           const uint8_t* sums, const SumLocation* locations,
                                           uint32_t contributors, const UpdateStep& step,
                                           const TensorRates* rates, const ModelArenas& model,
-                                          uint32_t* bad);
+                                          uint32_t* invalid_count);
 
 // The two halves of DecodeAndUpdateOnDevice: DecodeOnDevice writes the means to the arena `means`,
 // and UpdateOnDevice applies the update step with the means in the arena.
 [[nodiscard]] int DecodeOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                  const uint8_t* sums, const SumLocation* locations,
-                                 uint32_t contributors, float* means, uint32_t* bad);
+                                 uint32_t contributors, float* means, uint32_t* invalid_count);
 [[nodiscard]] int UpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                  const float* means, const UpdateStep& step,
                                  const TensorRates* rates, const ModelArenas& model);
