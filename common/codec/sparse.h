@@ -14,9 +14,9 @@
 // and unused bits are zero. The positions of a block are in the shorter of two formats:
 //
 //   bitmap      L bits, one per element, 1 if it is sent
-//   Elias-Fano  with l = floor(log2(L / k)): the low l bits of each position; then k + ((L - 1) >>
-//               l) bits, in which bit (position >> l) + i is one for the i-th position. (Elias
-//               1974; at most 0.6 bits per position more than the entropy)
+//   Elias-Fano  with l = floor(log2(L / k)): the low l bits of each position; then
+//               k + ((L - 1) >> l) bits, in which bit (position >> l) + i is one for the i-th
+//               position (Elias 1974; at most 0.6 bits per position more than the entropy)
 //
 // The length of both follows from k and L. The values of a block are
 //

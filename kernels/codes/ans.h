@@ -74,7 +74,7 @@ void EncodeAnsRef(const AnsTable& table, const uint8_t* symbols, size_t n,
                   std::span<std::span<const uint8_t>> coded, uint8_t* buffer);
 
 // Decodes blocks of n symbols each; blocks[k] becomes symbols [k n, (k + 1) n). Returns false, with
-// `symbols` unspecified, if a block is not the code of n symbols; no bytes can do more harm. Each
+// `symbols` unspecified, if a block is not the code of n symbols. Safe for arbitrary bytes. Each
 // block is a range of `row`; the function may read all of `row`.
 bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
                std::span<const std::span<const uint8_t>> blocks, size_t n, uint8_t* symbols);

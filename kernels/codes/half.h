@@ -16,7 +16,7 @@ void HalfToFloatRef(const uint16_t* half, size_t n, float* x);
 
 void FloatToBfloat(const float* x, size_t n, uint16_t* bfloat);
 void FloatToBfloatRef(const float* x, size_t n, uint16_t* bfloat);
-void BfloatToFloat(const uint16_t* bfloat, size_t n, float* x);  // exact
+void BfloatToFloat(const uint16_t* bfloat, size_t n, float* x);
 void BfloatToFloatRef(const uint16_t* bfloat, size_t n, float* x);
 
 }  // namespace tern::kernels

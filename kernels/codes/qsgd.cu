@@ -66,8 +66,8 @@ struct Source {
   __device__ void Consume(uint64_t, float) const {}
 };
 
-// Computes the norms of the buckets that end in this block's tile and, if buckets differ in width,
-// the widths.
+// Computes the norms of the buckets of this thread block's tile and, if buckets differ in width,
+// their widths. A bucket that spans several tiles is completed by one of their thread blocks.
 template <bool kTwoNorm>
 __device__ void MeasureTile(const EncodeArgs& args) {
   const uint32_t p = args.tiling.tiles[blockIdx.x].part;

@@ -37,10 +37,10 @@ inline Stats ToStats(const DeviceStats& s) {
   return {s.sum, s.sum_squares, s.max_abs, s.finite != 0};
 }
 
-// Sets stats[p] to the statistics of part p of the arena, a run of elements
-// (kernels/device/tiling.h). `partial` is memory for intermediate results, one per tile of 4096
-// elements. `done` has one counter per part, which must be zero before the call and is zero after
-// it. One launch.
+// Sets stats[p] to the statistics of part p, a run of elements of the arena (one array with all
+// tensors; kernels/device/tiling.h). `partial` is memory for intermediate results, one per tile of
+// 4096 elements. `done` has one counter per part, which must be zero before the call and is zero
+// after it. One launch.
 [[nodiscard]] int ComputeStatsOnDevice(DeviceStream stream, const float* arena,
                                        const DeviceTiling& tiling, DeviceStats* partial,
                                        uint32_t* done, DeviceStats* stats);

@@ -36,7 +36,7 @@ size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& 
 size_t TernarizeRef(const float* g, size_t n, float s, float clip, const NoiseKey& key,
                     uint64_t first, uint8_t* mask, uint8_t* signs);
 
-// Whether one element fires (equation 2). False if g is NaN, and unless s > 0.
+// Whether one element fires (equation 2). False if g is NaN or s is not above 0.
 bool TernaryFires(float g, float s, float clip, const NoiseKey& key, uint64_t element);
 
 // The number of ones in a plane of n bits. REQUIRES that the unused bits of the last byte are zero.
@@ -63,10 +63,10 @@ struct TernaryWorkspace {
   uint32_t* done = nullptr;        // one counter per chunk
 };
 
-// Encodes all chunks of a tiling. The code of chunk c has sizes[c] bytes, from byte
-// tiling.chunks[c].out of `out` on: for each part its mask and then its signs, without gaps. The
-// scaler and clip level of part p are scales[p]. Each part's tensor replaces key.tensor. Two
-// launches.
+// Encodes all chunks of a tiling of the arena, one array with all tensors. The code of chunk c has
+// sizes[c] bytes, from byte tiling.chunks[c].out of `out` on: for each part its mask and then its
+// signs, without gaps. The scaler and clip level of part p are scales[p]. Each part's tensor
+// replaces key.tensor. Two launches.
 [[nodiscard]] int TernarizeOnDevice(DeviceStream stream, const float* arena,
                                     const DeviceTiling& tiling, const TernaryScale* scales,
                                     const NoiseKey& key, const TernaryWorkspace& workspace,

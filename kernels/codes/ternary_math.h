@@ -10,7 +10,7 @@
 
 namespace tern::kernels {
 
-// Whether the element with the value g fires. False if g is NaN, and unless s > 0.
+// Whether the element with the value g fires. False if g is NaN or s is not above 0.
 TERN_HOST_DEVICE bool Fires(float g, float s, float clip, const NoiseKey& key, uint64_t element) {
   const float magnitude = fabsf(g);
   if (!(magnitude > 0) || !(s > 0)) return false;

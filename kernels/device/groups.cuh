@@ -1,9 +1,9 @@
-// Adds the elements of groups. A part is a run of elements of an arena; it is cut into tiles of
-// kTile elements, from its first element on, and into groups of a given size (tiling.h). A group is
-// added in blocks of kTile elements, from its first element on, each in the order of stats.h: 128
-// lanes, which are then added in pairs. The sums of the blocks are added in their order. One warp
-// adds a block; the warp belongs to the thread block of the tile in which the block begins. For .cu
-// files only.
+// Adds the elements of groups. A part is a run of elements of the arena (one array with all
+// tensors); it is cut into tiles of kTile elements, from its first element on, and into groups of a
+// given size (tiling.h). A group is added in blocks of kTile elements, from its first element on,
+// each in the order of stats.h: 128 lanes, which are then added in pairs. The sums of the blocks
+// are added in their order. One warp adds a block; the warp belongs to the thread block of the tile
+// in which the block begins. For .cu files only.
 //
 // SumGroups is a template over two types. A Sum has Add(x), which adds an element; Join(sum), which
 // adds another thread's sum; and Get(shuffle), which returns the sum that has shuffle(word) in

@@ -7,8 +7,8 @@
 // A slab is `rows` rows of `channels` (1 to 16) neighbouring floats; each row begins `stride`
 // floats after the row before. The input x, the input r that is added before the ReLU, the output y
 // and the gradients dx, dr and dy are slabs with the same rows, stride and channels. Arrays with
-// one number per channel have 16 elements. With n elements per channel, x^ = (x - mean) / d and d =
-// sqrt(variance + epsilon):
+// one number per channel have 16 elements. With n elements per channel, x^ = (x - mean) / d and
+// d = sqrt(variance + epsilon):
 //
 //   scale  = gamma / d
 //   shift  = beta - mean scale
