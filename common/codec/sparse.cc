@@ -36,8 +36,8 @@ size_t BodySizeOf(SparseValues values, uint32_t k, uint32_t length) {
   return k == 0 ? 0 : SparseFormOf(k, length).bytes + ByteCount(k);
 }
 
-// Writes `value` at bit `at` of the row. REQUIRES that the bits written to are zero, and value <
-// 2^16.
+// Writes `value` at bit `at` of the row. REQUIRES that the bits written to are zero, and
+// value < 2^16.
 void PutBits(uint8_t* row, size_t at, uint32_t value) {
   uint32_t rest = value << (at % 8);
   for (size_t byte = at / 8; rest != 0; ++byte, rest >>= 8) row[byte] |= static_cast<uint8_t>(rest);

@@ -25,8 +25,8 @@ size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask,
 size_t CodeOfSymbolsRef(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask, uint8_t* signs);
 
 // Writes symbols[0, count), those of elements [first, first + count) of a row of n sums. Each sum
-// is that of `workers` codes, stored in SumBits(workers) planes (planes.h). REQUIRES workers <=
-// 127, and that no sum is beyond [-workers, workers].
+// is that of `workers` codes, stored in SumBits(workers) planes (planes.h). REQUIRES
+// workers <= 127, and that no sum is beyond [-workers, workers].
 void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
                   uint8_t* symbols);
 void SymbolsOfSumRef(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,

@@ -36,8 +36,8 @@ size_t PlaceSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> sig
 // Adds the codes of up to kMaxCodes workers to a sum of the codes of k other workers. Before the
 // call the sum is in planes 0 to held - 1, or is 0 if `held` is 0; after the call it is in planes 0
 // to bits - 1. Plane p begins at byte p * stride of `planes`. Planes from `held` on need not be
-// initialized. The sum is exact. REQUIRES 1 to kMaxCodes codes, held >= SumBits(k) (or held = k =
-// 0), bits >= held and bits >= SumBits(k + codes.size()).
+// initialized. The sum is exact. REQUIRES 1 to kMaxCodes codes, held >= SumBits(k) (or
+// held = k = 0), bits >= held and bits >= SumBits(k + codes.size()).
 void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
               uint8_t* planes);
 void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,

@@ -123,10 +123,11 @@ TERN_HOST_DEVICE uint32_t QsgdLevel(bool intervals, float v, const QsgdBucket& b
 
 // QuickLevel below computes the result of QsgdLevel faster: without a division, a double or the
 // lower half of the 32 random bits. In rare cases it cannot. With the x of QsgdLevel and u = (the
-// 32 random bits + 1) / 2^32 the level is floor(x - u) + 1, and u lies in (draw16 / 2^16, (draw16 +
-// 1) / 2^16], where draw16 is the upper half. |v| * scale + shift (for intervals: v * scale +
-// shift) differs from x by at most s 2^-22, because of four roundings of values up to s (for
-// intervals: seven roundings of values up to s / 2). `error` is a bound for all roundings.
+// 32 random bits + 1) / 2^32 the level is floor(x - u) + 1, and u lies in
+// (draw16 / 2^16, (draw16 + 1) / 2^16], where draw16 is the upper half. |v| * scale + shift (for
+// intervals: v * scale + shift) differs from x by at most s 2^-22, because of four roundings of
+// values up to s (for intervals: seven roundings of values up to s / 2). `error` is a bound for all
+// roundings.
 struct QsgdQuick {
   float scale = NAN, shift = 0, error = 0;
 };

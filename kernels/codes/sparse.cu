@@ -97,8 +97,8 @@ __global__ void __launch_bounds__(kThreads)
     LayOutChunk(tiling, part.chunk, workspace, row, out, sizes);
 }
 
-// Writes `value` at bit `at` of the row. REQUIRES that the bits written to are zero, and value <
-// 2^16.
+// Writes `value` at bit `at` of the row. REQUIRES that the bits written to are zero, and
+// value < 2^16.
 __device__ void PutBits(uint32_t* row, uint32_t at, uint32_t value) {
   atomicOr(row + at / 32, value << at % 32);
   if (at % 32 > 16) atomicOr(row + at / 32 + 1, value >> (32 - at % 32));

@@ -244,8 +244,8 @@ __global__ void __launch_bounds__(kSumThreads)
     MapRowsAt<1, kCount>(row * channels + c, step, view, y, x...);
 }
 
-// Sets y[i] to op.ViewOf(c)(k, x[i]...) for all elements i, where element i belongs to channel c +
-// k.
+// Sets y[i] to op.ViewOf(c)(k, x[i]...) for all elements i, where element i belongs to channel
+// c + k.
 template <uint32_t kCount, typename Op, typename T, typename... X>
 int Map(DeviceStream stream, const DeviceNorm& norm, const Op& op, T* y, const X*... x) {
   const uint32_t packs = norm.channels / kCount, threads_across = ThreadsAcross(packs);

@@ -76,9 +76,9 @@ struct DeviceNorm {
   double momentum = 0;  // the weight of the batch in the running moments
   bool relu = false;    // whether a ReLU follows
 };
-// Arrays with one number per channel; only `partial`, memory for intermediate results, has 2 *
-// PartialsOf(rows) numbers per channel. `inverse` is 1 / d. `mean`, `scale` and `shift` are aligned
-// to 16 bytes.
+// Arrays with one number per channel; only `partial`, memory for intermediate results, has
+// 2 * PartialsOf(rows) numbers per channel. `inverse` is 1 / d. `mean`, `scale` and `shift` are
+// aligned to 16 bytes.
 struct DeviceNormState {
   const float *gamma = nullptr, *beta = nullptr;
   float *running_mean = nullptr, *running_variance = nullptr;

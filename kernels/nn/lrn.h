@@ -1,6 +1,6 @@
 // Local response normalization across channels (Krizhevsky et al. 2012). x is the input, y the
-// output, and c a channel of a pixel. All sums are over the channels j of this pixel in [c - size /
-// 2, c + size / 2]:
+// output, and c a channel of a pixel. All sums are over the channels j of this pixel in
+// [c - size / 2, c + size / 2]:
 //
 //   s_c  = k + alpha / size * sum of x_j^2
 //   y_c  = x_c s_c^-beta

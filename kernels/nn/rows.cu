@@ -32,8 +32,8 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Computes dx = (dy - mean(dy) - y mean(dy y)) / d for one image, where d is the divisor of the
-// forward pass. The term with y is omitted if d is not the deviation but its lower bound 1 /
-// sqrt(n).
+// forward pass. The term with y is omitted if d is not the deviation but its lower bound
+// 1 / sqrt(n).
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     StandardizeRowBack(const T* y, const T* dy, const float* scale, uint64_t n, T* dx) {

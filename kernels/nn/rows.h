@@ -7,9 +7,9 @@
 
 namespace tern::kernels {
 
-// Standardizes each of `images` rows of n elements to mean 0 and deviation 1: y = (x - mean) *
-// factor, with factor = 1 / max(deviation, 1 / sqrt(n)). The forward pass writes the factor of row
-// i to scale[i], and the backward pass reads it.
+// Standardizes each of `images` rows of n elements to mean 0 and deviation 1:
+// y = (x - mean) * factor, with factor = 1 / max(deviation, 1 / sqrt(n)). The forward pass writes
+// the factor of row i to scale[i], and the backward pass reads it.
 [[nodiscard]] int StandardizeForwardOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                              uint32_t images, uint64_t n, void* y, float* scale);
 [[nodiscard]] int StandardizeBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y,
