@@ -46,7 +46,7 @@ struct OdsgdRow {
   double equation_2_s() const;
   // Equation 1: the fraction of an ssgd step that is saved if a step takes equation_2_s().
   double equation_1() const;
-  // The maximum of T_cop, (T_com + T_cop) / 2, and the time per step during which the link is in use.
+  // The maximum of T_cop, (T_com + T_cop) / 2, and the time with an exchange under way per exchange.
   double bounded_s() const;
 };
 

@@ -86,7 +86,7 @@ class SegmentCoder {
 
   Result<Sizes> Code(const codec::Codec& codec, uint64_t count, uint64_t column) {
     const std::tuple key{&codec, count, column};
-    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    if (const auto found = measured_.find(key); found != measured_.end()) return found->second;
     const uint64_t granularity = codec.Granularity(column);
     uint64_t n = std::min(count, kSampledElements);
     n = std::min(count, (n + granularity - 1) / granularity * granularity);
@@ -95,7 +95,7 @@ class SegmentCoder {
     const double scale = static_cast<double>(count) / static_cast<double>(n);
     sizes->up *= scale;
     sizes->down *= scale;
-    return known_[key] = *sizes;
+    return measured_[key] = *sizes;
   }
 
  private:
@@ -140,7 +140,7 @@ class SegmentCoder {
   }
 
   const uint32_t workers_;
-  std::map<std::tuple<const codec::Codec*, uint64_t, uint64_t>, Sizes> known_;
+  std::map<std::tuple<const codec::Codec*, uint64_t, uint64_t>, Sizes> measured_;
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ struct StepForecast {
   double step_s = 0;      // Duration of a step in the steady state.
   double compute_s = 0;   // Duration of forward and backward, with other threads on the same cores.
   double exchange_s = 0;  // Duration of an exchange, from its first push to its last answer.
-  double busy_s = 0;      // Time with at least one exchange under way, divided by their number.
+  double busy_s = 0;      // Time with an exchange under way, divided by the number of exchanges.
 };
 
 // Simulates steps of `workers` workers until they are regular. kInternal if the simulation comes to a
