@@ -1,10 +1,12 @@
 // Gives a lower bound of the CPU time of a parameter server: an echo server receives over ZeroMQ as
-// many bytes as a server of a job, and sends back as many. It calls libzmq directly and sends without
-// copying.
+// many bytes as a server of a job, and sends back as many. It calls libzmq directly and sends
+// without copying.
 //
-//   echo server PORT MESSAGES ANSWER_BYTES          answers every message with ANSWER_BYTES bytes
-//   echo client PORT MESSAGES PUSH_BYTES WINDOW     sends messages of PUSH_BYTES bytes, with at most
-//                                                   WINDOW unanswered ones
+//   echo server PORT MESSAGES ANSWER_BYTES
+//   echo client PORT MESSAGES PUSH_BYTES WINDOW
+//
+// The server answers every message with ANSWER_BYTES bytes. The client sends messages of PUSH_BYTES
+// bytes, of which at most WINDOW are unanswered at any time.
 //
 // Both exit after MESSAGES messages. server_cpu.py reads the CPU time that the server used.
 #include <zmq.h>

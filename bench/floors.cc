@@ -15,7 +15,9 @@ using WordTag = hn::CappedTag<uint32_t, 16>;
 using FloatTag = hn::RebindToFloat<WordTag>;
 using WordVector = hn::Vec<WordTag>;
 
-HWY_INLINE WordVector LoadBits(const float* x) { return hn::BitCast(WordTag(), hn::LoadU(FloatTag(), x)); }
+HWY_INLINE WordVector LoadBits(const float* x) {
+  return hn::BitCast(WordTag(), hn::LoadU(FloatTag(), x));
+}
 
 // Returns the bitwise OR of the elements (Highway calls them lanes) of a vector.
 uint32_t OrOfLanes(WordVector v) {

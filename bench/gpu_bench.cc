@@ -5,10 +5,10 @@
 //   gpu_bench [--device_only] [--elements 134217728] [--nets alexnet,resnet50] [--regions 7]
 //             [--region_ms 50]
 //
-// The "bytes" of a line are the necessary memory traffic. The kernels that compute statistics or encode
-// read 4 bytes per element; the latter also write the codes. The kernel that updates the weights reads
-// the encoded sum, and reads or writes 4 bytes for every access to a weight or its optimizer state.
-// Intermediate results of kernels do not count.
+// The "bytes" of a line are the necessary memory traffic. The kernels that compute statistics or
+// encode read 4 bytes per element; the latter also write the codes. The kernel that updates the
+// weights reads the encoded sum, and reads or writes 4 bytes for every access to a weight or its
+// optimizer state. Intermediate results of kernels do not count.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -45,7 +45,8 @@ constexpr uint64_t kChunk = uint64_t{4096} * 1024 / sizeof(float);
 constexpr float kSigma = 0.01f, kClip = 0.025f;
 // Longer arrays repeat this many random values.
 constexpr size_t kPatternSize = size_t{1} << 22;
-// Successive calls use different arrays with at least this many bytes together, more than any cache.
+// Successive calls use different arrays with at least this many bytes together, more than any
+// cache.
 constexpr uint64_t kBeyondCaches = uint64_t{400} << 20;
 
 struct Setting {
@@ -114,8 +115,8 @@ uint64_t Elements(const std::vector<Part>& tensors) {
   return tensors.back().begin + tensors.back().count;
 }
 
-// Returns arrays of `elements` normal values (arenas: each has all values of a model). They are so many
-// that no cache holds the next one if calls use them in turn.
+// Returns arrays of `elements` normal values (arenas: each has all values of a model). They are so
+// many that no cache holds the next one if calls use them in turn.
 std::vector<std::unique_ptr<OnDevice<float>>> MakeArenas(uint64_t elements) {
   const std::vector<float> values =
       NormalValues(std::min<size_t>(kPatternSize, static_cast<size_t>(elements)), 1);
@@ -197,8 +198,9 @@ class TernarizeBenchmark {
   OnDevice<uint64_t> sizes_;
 };
 
-// Random sums of the ternary codes of `workers` workers, for all parts. A sum is stored as planes of two's
-// complement: a plane holds one bit of each element. Every part uses a prefix of the longest part's sums.
+// Random sums of the ternary codes of `workers` workers, for all parts. A sum is stored as planes
+// of two's complement: a plane holds one bit of each element. Every part uses a prefix of the
+// longest part's sums.
 struct RandomSums {
   RandomSums(const std::vector<Part>& parts, int workers) {
     uint64_t longest = 0;
@@ -218,7 +220,7 @@ struct RandomSums {
       for (size_t p = 0; p < bits; ++p) {
         const auto begin = planes.begin() + static_cast<ptrdiff_t>(p * bytes);
         planes_of_parts.insert(planes_of_parts.end(), begin,
-                   begin + static_cast<ptrdiff_t>(kernels::PlaneBytes(part.count)));
+                               begin + static_cast<ptrdiff_t>(kernels::PlaneBytes(part.count)));
       }
     }
   }
@@ -256,14 +258,15 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
       const auto seconds = SecondsOf(regions, [&](uint64_t) {
         Check(kernels::DecodeAndUpdateOnDevice(
                   nullptr, tiled.Get(), planes.data(), sum_locations.data(), workers, step,
-                  rates.data(), {weights.data(), momentum.data(), second_moment.data()}, found_invalid.data()),
+                  rates.data(), {weights.data(), momentum.data(), second_moment.data()},
+                  found_invalid.data()),
               "launch of updates");
       });
       const double state_bytes = (adam ? 24.0 : 16.0) * static_cast<double>(elements);
       PrintMeasurement(Cat(name, "_decode_", adam ? "adam" : "momentum", "_", workers), seconds,
-                  static_cast<double>(sums.planes_of_parts.size()) + state_bytes,
-                  Cat(elements, " parameters, sums of ", workers, " workers, ",
-                      kernels::SumBits(static_cast<int>(workers)), " planes"));
+                       static_cast<double>(sums.planes_of_parts.size()) + state_bytes,
+                       Cat(elements, " parameters, sums of ", workers, " workers, ",
+                           kernels::SumBits(static_cast<int>(workers)), " planes"));
     }
   }
   if (found_invalid.Read()[0] != 0) {
@@ -281,13 +284,13 @@ void PrintCopies(const Setting& setting) {
   from.Fill(values.data(), values.size());
   const size_t size = setting.elements * sizeof(float);
   PrintMeasurement("copy",
-              SecondsOf(setting.regions,
-                        [&](uint64_t) {
-                          Check(cudaMemcpyAsync(to.data(), from.data(), size,
-                                                cudaMemcpyDeviceToDevice, nullptr),
-                                "cudaMemcpyAsync on the device");
-                        }),
-              2 * bytes, Cat(HumanBytes(size), ", bytes read and written"));
+                   SecondsOf(setting.regions,
+                             [&](uint64_t) {
+                               Check(cudaMemcpyAsync(to.data(), from.data(), size,
+                                                     cudaMemcpyDeviceToDevice, nullptr),
+                                     "cudaMemcpyAsync on the device");
+                             }),
+                   2 * bytes, Cat(HumanBytes(size), ", bytes read and written"));
   std::vector<float> host(setting.elements / 2);
   for (size_t i = 0; i < host.size(); ++i) host[i] = values[i % values.size()];
   const size_t half = host.size() * sizeof(float);
@@ -298,21 +301,21 @@ void PrintCopies(const Setting& setting) {
   }
   const std::string pinned = Cat(HumanBytes(half), ", pinned");
   PrintMeasurement("to_device",
-              SecondsOf(setting.regions,
-                        [&](uint64_t) {
-                          Check(cudaMemcpyAsync(to.data(), host.data(), half,
-                                                cudaMemcpyHostToDevice, nullptr),
-                                "cudaMemcpyAsync to the device");
-                        }),
-              static_cast<double>(half), pinned);
+                   SecondsOf(setting.regions,
+                             [&](uint64_t) {
+                               Check(cudaMemcpyAsync(to.data(), host.data(), half,
+                                                     cudaMemcpyHostToDevice, nullptr),
+                                     "cudaMemcpyAsync to the device");
+                             }),
+                   static_cast<double>(half), pinned);
   PrintMeasurement("from_device",
-              SecondsOf(setting.regions,
-                        [&](uint64_t) {
-                          Check(cudaMemcpyAsync(host.data(), from.data(), half,
-                                                cudaMemcpyDeviceToHost, nullptr),
-                                "cudaMemcpyAsync from the device");
-                        }),
-              static_cast<double>(half), pinned);
+                   SecondsOf(setting.regions,
+                             [&](uint64_t) {
+                               Check(cudaMemcpyAsync(host.data(), from.data(), half,
+                                                     cudaMemcpyDeviceToHost, nullptr),
+                                     "cudaMemcpyAsync from the device");
+                             }),
+                   static_cast<double>(half), pinned);
   Check(cudaHostUnregister(host.data()), "cudaHostUnregister");
 }
 
@@ -323,14 +326,14 @@ void PrintLaunches(const Regions& regions) {
     Check(kernels::EmaUpdateOnDevice(nullptr, average.data(), weight.data(), 1, 0.5f), "launch");
   };
   PrintMeasurement("launch", SecondsOf(regions, [&](uint64_t) { launch(); }), 0,
-              "launches of a kernel with one element");
+                   "launches of a kernel with one element");
   PrintMeasurement("launch_and_wait",
-              HostSecondsOf(regions,
-                            [&] {
-                              launch();
-                              Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
-                            }),
-              0, "the same, with a wait after each");
+                   HostSecondsOf(regions,
+                                 [&] {
+                                   launch();
+                                   Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+                                 }),
+                   0, "the same, with a wait after each");
 }
 
 // Prints a JSON line that describes the GPU. Ends the program with exit code 78 if there is no GPU.

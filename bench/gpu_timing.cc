@@ -18,9 +18,10 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// `run_region(calls)` makes `calls` calls and returns their total seconds. Returns the seconds per call
-// of each region.
-std::vector<double> Measure(const Regions& regions, const std::function<double(uint64_t)>& run_region) {
+// `run_region(calls)` makes `calls` calls and returns their total seconds. Returns the seconds per
+// call of each region.
+std::vector<double> Measure(const Regions& regions,
+                            const std::function<double(uint64_t)>& run_region) {
   run_region(1);
   uint64_t calls = 1;
   double duration = run_region(calls);
@@ -90,7 +91,7 @@ std::vector<double> HostSecondsOf(const Regions& regions, const std::function<vo
 }
 
 void PrintMeasurement(const std::string& name, const std::vector<double>& seconds, double bytes,
-                 const std::string& note, int launches) {
+                      const std::string& note, int launches) {
   std::string samples;
   for (const double value : seconds) {
     char text[32];

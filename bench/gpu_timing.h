@@ -37,7 +37,8 @@ class OnDevice {
   void Fill(const T* values, size_t count) {
     for (size_t begin = 0; begin < size_; begin += count) {
       const size_t length = count < size_ - begin ? count : size_ - begin;
-      Check(cudaMemcpy(data_ + begin, values, length * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
+      Check(cudaMemcpy(data_ + begin, values, length * sizeof(T), cudaMemcpyHostToDevice),
+            "cudaMemcpy");
     }
   }
   // Copies the array to the host, after all launched work has finished.
@@ -60,9 +61,9 @@ struct Regions {
   double seconds = 0.05;
 };
 
-// Measures the seconds on the device of a call of `work`, which launches kernels. Returns one value per
-// region, measured with CUDA events after warm-up calls. `turn` is the number of the call, for work that
-// uses several arrays in turn.
+// Measures the seconds on the device of a call of `work`, which launches kernels. Returns one value
+// per region, measured with CUDA events after warm-up calls. `turn` is the number of the call, for
+// work that uses several arrays in turn.
 std::vector<double> SecondsOf(const Regions& regions,
                               const std::function<void(uint64_t turn)>& work);
 // Measures the seconds of a call of `work` by the host's clock, for work that itself waits for the
@@ -73,6 +74,6 @@ std::vector<double> HostSecondsOf(const Regions& regions, const std::function<vo
 // `seconds`, "note"}. `bytes`: the minimum memory traffic of a call; 0 if this does not apply.
 // `launches`: the number of kernel launches per call.
 void PrintMeasurement(const std::string& name, const std::vector<double>& seconds, double bytes,
-                 const std::string& note, int launches = 1);
+                      const std::string& note, int launches = 1);
 
 }  // namespace tern::bench

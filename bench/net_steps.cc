@@ -1,11 +1,12 @@
-// Times training steps of one network on this machine's cores or its GPU. A step is forward, backward
-// and an update by SGD with momentum. On a GPU a step does all the work of a worker except waiting for
-// servers: it copies the images of the next step to the device as bytes, encodes the gradient, copies
-// the ternary codes to the host, and applies a sum of codes (all zeros) to the weights.
+// Times training steps of one network on this machine's cores or its GPU. A step is forward,
+// backward and an update by SGD with momentum. On a GPU a step does all the work of a worker except
+// waiting for servers: it copies the images of the next step to the device as bytes, encodes the
+// gradient, copies the ternary codes to the host, and applies a sum of codes (all zeros) to the
+// weights.
 //
-// Prints one line of JSON: {"seconds": [the seconds of a step, for each region], "cpu_seconds": the CPU
-// time of a step over all threads, "steps": the number of measured steps}. A region is a series of
-// steps that are timed together.
+// Prints one line of JSON: {"seconds": [the seconds of a step, for each region], "cpu_seconds": the
+// CPU time of a step over all threads, "steps": the number of measured steps}. A region is a series
+// of steps that are timed together.
 //
 //   net_steps MODEL BATCH THREADS REGIONS fp32|tf32|bf16|fp16 [cpu|cuda [SECONDS]]
 //
@@ -115,7 +116,8 @@ class GpuTrainer : public Trainer {
     std::vector<kernels::Part> parts;
     for (uint32_t t = 0; t < problem.table.parameters.size(); ++t) {
       const models::Parameter& tensor = problem.table.parameters[t];
-      parts.push_back({.begin = tensor.offset, .count = tensor.count, .first = 0, .tensor = t, .chunk = 0});
+      parts.push_back(
+          {.begin = tensor.offset, .count = tensor.count, .first = 0, .tensor = t, .chunk = 0});
       trainer->plane_bytes_ += kernels::PlaneBytes(tensor.count);
     }
     device::DeviceModel::Layout layout;
@@ -196,7 +198,8 @@ class GpuTrainer : public Trainer {
   const std::unique_ptr<codec::Codec> codec_ = std::move(*codec::MakeCodec("ternary", {}));
   std::unique_ptr<device::DeviceModel> model_;
   std::unique_ptr<Net> net_;
-  std::vector<std::shared_ptr<void>> pinned_;  // Destroyed first: the memory is unpinned before it is freed.
+  // Declared last and so destroyed first: the memory is unpinned before it is freed.
+  std::vector<std::shared_ptr<void>> pinned_;
 };
 
 Result<std::unique_ptr<Trainer>> MakeTrainer(const Setting& setting, Problem& problem) {

@@ -1,7 +1,7 @@
-// Measures how fast the simulator of tests/sim plays schedules: random sequences of events (messages,
-// losses, restarts) for the servers and workers of a job. It uses two threads and checks the invariants
-// of every server and worker after every event. Half of the schedules have synchronous rounds, a
-// quarter have none, and in a quarter all processes are lost.
+// Measures how fast the simulator of tests/sim plays schedules: random sequences of events
+// (messages, losses, restarts) for the servers and workers of a job. It uses two threads and checks
+// the invariants of every server and worker after every event. Half of the schedules have
+// synchronous rounds, a quarter have none, and in a quarter all processes are lost.
 //   simulator [SCHEDULES] [FIRST_SEED]
 // Prints the seconds. If a schedule fails, prints what was wrong and exits with code 1.
 #include <chrono>
@@ -20,7 +20,8 @@ uint64_t NumberOr(const char* text, uint64_t otherwise) {
 }
 
 // Plays `count` schedules, the first with seed `first_seed`. Returns whether none failed.
-bool PlaySchedules(const char* name, tern::sim::MakeSchedule make, uint64_t first_seed, uint64_t count) {
+bool PlaySchedules(const char* name, tern::sim::MakeSchedule make, uint64_t first_seed,
+                   uint64_t count) {
   const auto begin = std::chrono::steady_clock::now();
   const auto failures = tern::sim::PlayAll(make, first_seed, count, {}, 5);
   const std::chrono::duration<double> duration = std::chrono::steady_clock::now() - begin;
@@ -37,7 +38,8 @@ int main(int argc, char** argv) {
   const auto begin = std::chrono::steady_clock::now();
   bool all_passed = PlaySchedules("with rounds", Schedule::Make, first_seed, count / 2);
   all_passed &= PlaySchedules("without rounds", Schedule::MakeClocks, first_seed, count / 4);
-  all_passed &= PlaySchedules("where everybody is lost", Schedule::MakeCheckpoints, first_seed, count / 4);
+  all_passed &=
+      PlaySchedules("where everybody is lost", Schedule::MakeCheckpoints, first_seed, count / 4);
   const std::chrono::duration<double> duration = std::chrono::steady_clock::now() - begin;
   std::cout << "all: " << count << " schedules in " << duration.count() << " s\n";
   return all_passed ? 0 : 1;

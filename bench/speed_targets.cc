@@ -1,6 +1,6 @@
-// Measures the kernels for which the project has speed targets, on one core, with data larger than the
-// caches. Each kernel is timed in turn with a lower bound of its time (floor) or with other code that
-// does the same work (peer). Prints a JSON list of
+// Measures the kernels for which the project has speed targets, on one core, with data larger than
+// the caches. Each kernel is timed in turn with a lower bound of its time (floor) or with other
+// code that does the same work (peer). Prints a JSON list of
 //   {"target", "value": the median, "samples": [..], "unit", "note", "seconds": {function: [..]}}
 //   speed_targets [--elements 134217728] [--repetitions 5]
 #include <algorithm>
@@ -57,8 +57,8 @@ std::string List(const std::vector<double>& values) {
   return "[" + list + "]";
 }
 
-// Times named functions in turn: A B C A B C. One pass over all functions is a round. The first round
-// only warms up.
+// Times named functions in turn: A B C A B C. One pass over all functions is a round. The first
+// round only warms up.
 class Rounds {
  public:
   void Add(const std::string& name, std::function<void()> work) {
@@ -189,11 +189,12 @@ class Server {
       result_sink = out.back();
     }
   }
-  // Sums the pushes like a server that cannot add codes. For each worker one pass decodes to floats and
-  // one adds the floats; then two passes encode the sum. Every pass is over `chunks_per_pass` chunks.
-  // REQUIRES the codec ternary_2bit, whose code of one worker is also a valid sum of two planes (a plane
-  // holds one bit of each element). `decoded`, `sum` and `out` are buffers.
-  void DecodeAddEncode(size_t chunks_per_pass, Floats* decoded, Floats* sum, std::vector<uint8_t>* out) const {
+  // Sums the pushes like a server that cannot add codes. For each worker one pass decodes to floats
+  // and one adds the floats; then two passes encode the sum. Every pass is over `chunks_per_pass`
+  // chunks. REQUIRES the codec ternary_2bit, whose code of one worker is also a valid sum of two
+  // planes (a plane holds one bit of each element). `decoded`, `sum` and `out` are buffers.
+  void DecodeAddEncode(size_t chunks_per_pass, Floats* decoded, Floats* sum,
+                       std::vector<uint8_t>* out) const {
     const kernels::NoiseKey key{.stream = kernels::NoiseStream::kServerCodes};
     for (size_t c = 0; c < segments_.size(); c += chunks_per_pass) {
       const size_t end = std::min(c + chunks_per_pass, segments_.size());
@@ -210,7 +211,7 @@ class Server {
       }
       const float s = kernels::ComputeStats(sum->data(), n).max_abs;
       result_sink = kernels::Ternarize(sum->data(), n, s, s, key, begin, out->data(),
-                                out->data() + kernels::PlaneBytes(n));
+                                       out->data() + kernels::PlaneBytes(n));
     }
   }
 
@@ -235,7 +236,8 @@ void MeasureSumming(const Setting& setting, const Floats& g) {
   rounds.Add("fp32_eighth", [&] { SumOfEight(arrays, eighth, sums.data()); });
   rounds.Add("ternary", [&] { ternary.Sum(); });
   const size_t all_chunks = setting.n / kChunk + 1;
-  rounds.Add("decode_add_encode", [&] { two_bit.DecodeAddEncode(all_chunks, &decoded, &sums, &out); });
+  rounds.Add("decode_add_encode",
+             [&] { two_bit.DecodeAddEncode(all_chunks, &decoded, &sums, &out); });
   rounds.Add("by_chunk", [&] { two_bit.DecodeAddEncode(1, &decoded, &sums, &out); });
   rounds.Run(setting.repetitions);
   for (const std::string name : {"ternary_2bit", "ternary"}) {

@@ -1,7 +1,7 @@
-// Measures the speed of the ternary wire formats on one core, in elements per second, and their sizes.
-// Each of N workers encodes one segment of 10^6 independent Gaussian values, clipped at 2.5 sigma. The
-// counter bytes_an_element includes the codec's headers; fp32_ratio is how many times smaller the codes
-// are than fp32.
+// Measures the speed of the ternary wire formats on one core, in elements per second, and their
+// sizes. Each of N workers encodes one segment of 10^6 independent Gaussian values, clipped at 2.5
+// sigma. The counter bytes_an_element includes the codec's headers; fp32_ratio is how many times
+// smaller the codes are than fp32.
 //   wires_bench --benchmark_filter='ternary_ans'
 #include <benchmark/benchmark.h>
 
@@ -116,8 +116,8 @@ void BenchEncodeSum(benchmark::State& state, const std::string& wire) {
   Report(state, kElements, bytes.size());
 }
 
-// Decodes a sum as a worker does: state.range(1) elements at a time, into an array that stays in the
-// caches.
+// Decodes a sum as a worker does: state.range(1) elements at a time, into an array that stays in
+// the caches.
 void BenchDecodeSum(benchmark::State& state, const std::string& wire) {
   const int workers = static_cast<int>(state.range(0));
   const size_t step = static_cast<size_t>(state.range(1));

@@ -13,7 +13,8 @@ Result<Arguments> Arguments::Parse(const std::vector<std::string>& args,
   std::vector<std::string> known_flags;
   for (const Flag& flag : flags) known_flags.push_back("--" + flag.name);
   const auto usage_error = [&](const std::string& sentence) {
-    return Status(Code::kUsage, Cat(sentence, "; known flags: ", Join(known_flags), "\nusage: ", usage));
+    return Status(Code::kUsage,
+                  Cat(sentence, "; known flags: ", Join(known_flags), "\nusage: ", usage));
   };
   bool after_flags = false;
   for (size_t i = 0; i < args.size(); ++i) {

@@ -25,7 +25,8 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
   const uint64_t model_bytes = setup.table.total * kFloatBytes;
   const pb::Job& job = setup.job;
   const protocol::RoundBytes round = protocol::CountRoundBytes(setup.plan);
-  std::vector<MemoryItem> items = {{"parameters", model_bytes, "fp32"}, {"gradients", model_bytes, "fp32"}};
+  std::vector<MemoryItem> items = {{"parameters", model_bytes, "fp32"},
+                                   {"gradients", model_bytes, "fp32"}};
   if (auto optimizer = update::MakeOptimizer(job.train().optimizer(), setup.table.total);
       optimizer.ok()) {
     for (const update::Optimizer::StateArray& slot : (*optimizer)->StateArrays()) {
@@ -75,7 +76,8 @@ std::vector<MemoryItem> ServerMemory(const setup::Setup& setup, uint32_t shard) 
   return {{"closed rounds", (kKeptRounds - 1) * sum_bytes,
            Cat("at most ", kKeptRounds - 1, ", until all workers have applied them")},
           {"open round", open_bytes, "the sums so far"},
-          {"parked float sums", parked_bytes, Cat("at most: one round of each of ", workers, " workers")},
+          {"parked float sums", parked_bytes,
+           Cat("at most: one round of each of ", workers, " workers")},
           {"frames in transit", workers * lanes * credit_bytes,
            Cat("at most: the credit of ", workers, " workers on ", lanes, " data sockets")}};
 }

@@ -1,5 +1,5 @@
-// Upper bounds of the memory that a job needs on its machines, which `tern check` prints. They follow
-// from the exchange plan (how the model is cut into pieces for the servers).
+// Upper bounds of the memory that a job needs on its machines, which `tern check` prints. They
+// follow from the exchange plan (how the model is cut into pieces for the servers).
 #pragma once
 
 #include <cstdint>

@@ -28,8 +28,8 @@ struct LayerCost {
 };
 
 // Returns, by layer, the number of its parameters, and of its multiplications and additions in the
-// forward pass of one image. Only convolutions and dense layers count operations: they use each weight
-// once for every pixel of their output.
+// forward pass of one image. Only convolutions and dense layers count operations: they use each
+// weight once for every pixel of their output.
 std::map<std::string, LayerCost> CostOfLayers(
     const pb::NetDef& net, const models::ParameterTable& table,
     const std::map<std::string, models::ImageDims>& shapes) {
@@ -37,7 +37,8 @@ std::map<std::string, LayerCost> CostOfLayers(
   std::map<std::string, uint64_t> output_pixels;
   for (const pb::LayerDef& layer : net.layers()) {
     const models::ImageDims& out = shapes.at(layer.output());
-    output_pixels[layer.name()] = layer.has_conv() || layer.has_dense() ? uint64_t{out.h} * out.w : 0;
+    output_pixels[layer.name()] =
+        layer.has_conv() || layer.has_dense() ? uint64_t{out.h} * out.w : 0;
   }
   for (const models::Parameter& p : table.parameters) {
     const std::string layer = p.name.substr(0, p.name.rfind('.'));

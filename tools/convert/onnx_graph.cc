@@ -71,7 +71,7 @@ class GraphWriter {
   }
 
   static pb::onnx::Attribute* AddAttribute(const char* name, pb::onnx::Attribute::Type type,
-                                        pb::onnx::Node* node) {
+                                           pb::onnx::Node* node) {
     pb::onnx::Attribute* attribute = node->add_attribute();
     attribute->set_name(name);
     attribute->set_type(type);
@@ -134,9 +134,9 @@ class GraphWriter {
       case pb::LayerDef::kBatchNorm:
         SetFloat("epsilon", layer.batch_norm().epsilon(),
                  AddNode("BatchNormalization",
-                      {ElementwiseInput(layer), layer.name() + ".weight", layer.name() + ".bias",
-                       layer.name() + ".running_mean", layer.name() + ".running_var"},
-                      out));
+                         {ElementwiseInput(layer), layer.name() + ".weight", layer.name() + ".bias",
+                          layer.name() + ".running_mean", layer.name() + ".running_var"},
+                         out));
         return;
       case pb::LayerDef::kLrn:
         return WriteLrn(layer, out);
@@ -215,8 +215,9 @@ class GraphWriter {
       AddNode("Relu", {input}, out);
       return;
     }
-    AddNode("Clip", {input, AddConstant(layer, "least", 0), AddConstant(layer, "most", layer.relu().max())},
-         out);
+    AddNode("Clip",
+            {input, AddConstant(layer, "least", 0), AddConstant(layer, "most", layer.relu().max())},
+            out);
   }
 
   void WriteLrn(const pb::LayerDef& layer, const std::string& out) {
@@ -240,7 +241,8 @@ class GraphWriter {
       return TensorName(layer, suffix);
     };
     const std::string input = ImageInput(layer, 0), centred = TensorName(layer, "centred"),
-                      squares = TensorName(layer, "squares"), deviation = TensorName(layer, "deviation"),
+                      squares = TensorName(layer, "squares"),
+                      deviation = TensorName(layer, "deviation"),
                       divisor = TensorName(layer, "divisor");
     const std::string lower_bound =
         AddConstant(layer, "least", static_cast<float>(1 / std::sqrt(elements)));

@@ -47,8 +47,8 @@ void Cluster::Connect(SimulatedWorker* worker) {
   }
 }
 
-// Sends a message. The I/O threads and the links of sender and receiver work on it at the same time.
-// It arrives after the delay of the network when these four have finished.
+// Sends a message. The I/O threads and the links of sender and receiver work on it at the same
+// time. It arrives after the delay of the network when these four have finished.
 void Cluster::Transmit(Node& from, WorkQueue& sender, HalfConnection& direction, Node& to,
                        WorkQueue& receiver, double bytes, Callback on_arrival) {
   auto unfinished = std::make_shared<int>(4);

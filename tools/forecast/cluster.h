@@ -2,9 +2,9 @@
 // of a training step uses them.
 //
 // A job has workers and servers; each server holds one shard of the model. A server has one control
-// thread and several data lanes. A lane is a socket with its own thread, to which workers push their
-// encoded gradients. A bucket is a group of neighbouring tensors; it is cut into chunks, and each
-// chunk is pushed in one message to one lane.
+// thread and several data lanes. A lane is a socket with its own thread, to which workers push
+// their encoded gradients. A bucket is a group of neighbouring tensors; it is cut into chunks, and
+// each chunk is pushed in one message to one lane.
 #pragma once
 
 #include <cstdint>
@@ -136,8 +136,8 @@ class Cluster {
  private:
   SharedResource& NewMachine();
   void Connect(SimulatedWorker* worker);
-  void Transmit(Node& from, WorkQueue& sender, HalfConnection& direction, Node& to, WorkQueue& receiver,
-                double bytes, Callback on_arrival);
+  void Transmit(Node& from, WorkQueue& sender, HalfConnection& direction, Node& to,
+                WorkQueue& receiver, double bytes, Callback on_arrival);
   void Acknowledge(HalfConnection& direction, double bytes);
   Callback AfterQueue(const SharedResource& link, Callback on_arrival);
 

@@ -25,7 +25,8 @@ constexpr int kMaxRounds = 15, kMinRounds = 3;
 Result<setup::Setup> SetupFor(const setup::Setup& job_setup, const std::string& codec) {
   setup::Setup setup = job_setup;
   setup.job.mutable_workers()->set_count(kWorkers);
-  setup.job.mutable_train()->clear_algorithm();  // The default algorithm exchanges gradients in rounds.
+  setup.job.mutable_train()
+      ->clear_algorithm();  // The default algorithm exchanges gradients in rounds.
   setup.job.mutable_train()->set_parameters(pb::Train::localized);
   setup.job.mutable_exchange()->set_codec(codec);
   setup.job.mutable_exchange()->clear_rules();
@@ -54,8 +55,8 @@ class ScopedTimer {
   const Time begin_;
 };
 
-// Encodes the gradients of one worker, with the same steps as a real worker. A part is a range of one
-// tensor that has one scaler.
+// Encodes the gradients of one worker, with the same steps as a real worker. A part is a range of
+// one tensor that has one scaler.
 class WorkerCodec {
  public:
   WorkerCodec(const protocol::ExchangePlan& plan, uint16_t rank, const std::vector<float>& noise)

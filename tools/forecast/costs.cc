@@ -83,7 +83,8 @@ class CostAdder {
   const bool pushes_gradients_;
 };
 
-// Returns the fraction of the step's compute after which a layer first reads a tensor of the bucket.
+// Returns the fraction of the step's compute after which a layer first reads a tensor of the
+// bucket.
 double NeedOf(const protocol::Bucket& bucket, const Profile& profile) {
   double share = 1;
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)

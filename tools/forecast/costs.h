@@ -1,7 +1,7 @@
 // The cost of each part of a training step, for `tern predict`: the speeds of a profile times the
 // sizes in the exchange plan, and the order in which the algorithm does the parts. The plan groups
-// neighbouring tensors into buckets and cuts each bucket into chunks. A worker pushes each chunk to a
-// lane (a socket with a thread) of the server that holds this shard of the model.
+// neighbouring tensors into buckets and cuts each bucket into chunks. A worker pushes each chunk to
+// a lane (a socket with a thread) of the server that holds this shard of the model.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ struct StepPattern {
 
 struct StepCosts {
   double compute_s = 0;
-  double threads = 0;  // The number of threads that compute; 0: the step only waits, without a core.
+  double threads = 0;  // The number of threads that compute; 0: a step only waits, without a core.
   StepPattern pattern;
   std::vector<BucketCost> buckets;
   std::vector<uint32_t> lanes;  // The number of lanes of each shard.

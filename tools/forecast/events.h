@@ -34,7 +34,8 @@ class EventLoop {
     double time;
     uint64_t order;
     Callback callback;
-    bool operator<(const Event& other) const {  // The largest event, which runs first, is the earliest.
+    bool operator<(
+        const Event& other) const {  // The largest event, which runs first, is the earliest.
       return time != other.time ? time > other.time : order > other.order;
     }
   };
@@ -44,12 +45,12 @@ class EventLoop {
   std::priority_queue<Event> events_;
 };
 
-// A resource that its users share equally: the cores of a machine (the capacity is their number, and
-// a user gets at most one), or a network link (the capacity is in bytes per second). Every user
+// A resource that its users share equally: the cores of a machine (the capacity is their number,
+// and a user gets at most one), or a network link (the capacity is in bytes per second). Every user
 // proceeds at the rate min(max_rate, capacity / total weight of the users).
 //
-// A link may be a token bucket: while the link is idle it saves up to `burst` bytes of capacity, and
-// the next user transfers these bytes in no time.
+// A link may be a token bucket: while the link is idle it saves up to `burst` bytes of capacity,
+// and the next user transfers these bytes in no time.
 class SharedResource {
  public:
   SharedResource(EventLoop& loop, double capacity, double max_rate, double burst = 0);
@@ -92,8 +93,8 @@ class WorkQueue {
  public:
   explicit WorkQueue(SharedResource& resource) : resource_(&resource) {}
 
-  // Adds a task; see SharedResource::Start for `amount` and `weight`. The queue calls `on_begin` when
-  // the task begins, and `on_done` at its end. Both may be empty.
+  // Adds a task; see SharedResource::Start for `amount` and `weight`. The queue calls `on_begin`
+  // when the task begins, and `on_done` at its end. Both may be empty.
   void Add(double amount, Callback on_done, double weight = 1, Callback on_begin = nullptr);
   // Adds a task that runs before all waiting tasks that Add has added.
   void AddUrgent(double amount, Callback on_done);

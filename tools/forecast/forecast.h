@@ -24,8 +24,8 @@ struct Variant {
 
 class Forecaster {
  public:
-  // `job`: the path of a job file. `overrides`: settings "KEY=VALUE" that replace those of the file.
-  // kBadJob if the job is invalid; the message lists all faults.
+  // `job`: the path of a job file. `overrides`: settings "KEY=VALUE" that replace those of the
+  // file. kBadJob if the job is invalid; the message lists all faults.
   static Result<std::unique_ptr<Forecaster>> Make(const std::string& job,
                                                   const std::vector<std::string>& overrides);
 
@@ -50,14 +50,15 @@ class Forecaster {
   Result<StepForecast> Step(const Variant& variant, uint32_t workers, double samples,
                             const Network& network);
 
-  // Finds the rate of the servers' links, in Mbit/s, below which a step of `variant` is shorter than
-  // a step of `other`. A bisection finds the rate to within 1 %; it changes a limit of the workers'
-  // links in proportion. If no rate between kMinMbit and kMaxMbit is a break-even, only `always` is
-  // set.
+  // Finds the rate of the servers' links, in Mbit/s, below which a step of `variant` is shorter
+  // than a step of `other`. A bisection finds the rate to within 1 %; it changes a limit of the
+  // workers' links in proportion. If no rate between kMinMbit and kMaxMbit is a break-even, only
+  // `always` is set.
   static constexpr double kMinMbit = 0.1, kMaxMbit = 1e6;
   struct BreakEven {
     std::optional<double> mbit;
-    bool always = false;  // If mbit is empty: true if `variant` is shorter at every rate, false if at none.
+    // If mbit is empty: true if `variant` is shorter at every rate, false if at none.
+    bool always = false;
   };
   Result<BreakEven> FindBreakEven(const Variant& variant, const Variant& other, uint32_t workers,
                                   double samples, const Network& network);

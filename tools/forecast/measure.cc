@@ -52,8 +52,8 @@ data::Batch RandomBatch(const setup::Setup& setup, uint32_t samples, bool as_byt
 
 struct StepTimes {
   double step_s = 0;  // The median duration of a step.
-  // By tensor: the median seconds from the beginning of the step until a layer first reads the tensor
-  // (need), and until its gradient is final (ready).
+  // By tensor: the median seconds from the beginning of the step until a layer first reads the
+  // tensor (need), and until its gradient is final (ready).
   std::vector<double> need, ready;
 };
 
@@ -123,8 +123,8 @@ Status MeasureCompute(const setup::Setup& setup, Profile* profile) {
   const uint32_t batch = std::max(1u, setup.job.train().batch_total() / setup.plan.workers);
   const StepTimes full_batch = TimeSteps(**compute, setup, batch);
   profile->waits = setup.job.train().compute() == pb::Train::wait;
-  // With `compute: wait` a step takes the same time for every batch size. All of this time is counted
-  // per sample.
+  // With `compute: wait` a step takes the same time for every batch size. All of this time is
+  // counted per sample.
   profile->compute_sample_s = full_batch.step_s / batch;
   profile->compute_fixed_s = 0;
   if (!profile->waits && batch >= 2) {
@@ -134,9 +134,13 @@ Status MeasureCompute(const setup::Setup& setup, Profile* profile) {
         std::clamp((full_batch.step_s - half_s) / (batch - half), 0.0, full_batch.step_s / batch);
     profile->compute_fixed_s = full_batch.step_s - batch * profile->compute_sample_s;
   }
-  const auto share = [&](double seconds) { return std::clamp(seconds / full_batch.step_s, 0.0, 1.0); };
-  std::transform(full_batch.need.begin(), full_batch.need.end(), std::back_inserter(profile->need), share);
-  std::transform(full_batch.ready.begin(), full_batch.ready.end(), std::back_inserter(profile->ready), share);
+  const auto share = [&](double seconds) {
+    return std::clamp(seconds / full_batch.step_s, 0.0, 1.0);
+  };
+  std::transform(full_batch.need.begin(), full_batch.need.end(), std::back_inserter(profile->need),
+                 share);
+  std::transform(full_batch.ready.begin(), full_batch.ready.end(),
+                 std::back_inserter(profile->ready), share);
   return Ok();
 }
 

@@ -5,8 +5,8 @@
 
 namespace tern::tools {
 
-// The fraction of the bytes on a link that is TCP payload. A packet of 1500 bytes carries 1448 bytes
-// of payload (TCP time stamps are on), and Ethernet adds a header of 14 bytes.
+// The fraction of the bytes on a link that is TCP payload. A packet of 1500 bytes carries 1448
+// bytes of payload (TCP time stamps are on), and Ethernet adds a header of 14 bytes.
 inline constexpr double kGoodput = 1448.0 / 1514.0;
 
 // Bytes of TCP acknowledgements per byte of payload. The receiver sends 66 bytes in the other
@@ -20,8 +20,8 @@ struct Network {
   double burst_bytes = 0;     // Size of the token bucket that limits a server's link; 0: none.
   double queue_s = 0;         // How long a packet waits in a link's queue during bulk transfers.
   double acknowledged = 0;    // Bytes of TCP acknowledgements per byte of payload.
-  // If all processes share one machine: the number of its cores. 0: each process has its own machine
-  // with enough cores.
+  // If all processes share one machine: the number of its cores. 0: each process has its own
+  // machine with enough cores.
   uint32_t cores_shared = 0;
 };
 

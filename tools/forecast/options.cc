@@ -46,7 +46,8 @@ Result<double> NumberOf(const std::string& flag, const std::string& text, const 
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool is_number = error == std::errc() && end == text.data() + text.size() && !text.empty();
   const bool is_large_enough = range.above_min ? value > range.min : value >= range.min;
-  if (is_number && is_large_enough && value <= range.max && (!range.whole || value == std::floor(value)))
+  if (is_number && is_large_enough && value <= range.max &&
+      (!range.whole || value == std::floor(value)))
     return value;
   return Status(Code::kUsage,
                 Cat("--", flag, ": saw '", Printable(text),

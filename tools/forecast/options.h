@@ -14,8 +14,8 @@ struct PredictOptions {
   std::string job;
   std::vector<std::string> overrides;
   std::vector<double> link_mbit = {1000};
-  // The network without its server_mbit: link_mbit lists the rates to forecast. A negative worker_mbit
-  // means that the workers' links have the same rate as the servers' links.
+  // The network without its server_mbit: link_mbit lists the rates to forecast. A negative
+  // worker_mbit means that the workers' links have the same rate as the servers' links.
   Network network = {.server_mbit = 0, .worker_mbit = -1, .acknowledged = kAcknowledged};
   std::vector<uint32_t> workers = {1, 2, 4, 8, 16};
   std::vector<std::string> codecs;      // Empty: fp32 and the codec of the job.
@@ -26,8 +26,8 @@ struct PredictOptions {
 };
 
 extern const char* const kPredictUsage;
-// Parses the arguments of the command. kUsage for an invalid one; the message says what was seen and
-// what is allowed.
+// Parses the arguments of the command. kUsage for an invalid one; the message says what was seen
+// and what is allowed.
 Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& args);
 
 }  // namespace tern::tools

@@ -62,9 +62,9 @@ const std::vector<Net>& Nets() {
 }
 
 const std::vector<Panel>& Panels() {
-  // PCIe 3.0 x16 carries 12 of its nominal 15.75 GB/s. NVLink on the P100 carries 20 GB/s per link and
-  // direction, with two links to a neighbour. An MPI message has a latency of 50 us on Ethernet, and
-  // of 2 us on InfiniBand.
+  // PCIe 3.0 x16 carries 12 of its nominal 15.75 GB/s. NVLink on the P100 carries 20 GB/s per link
+  // and direction, with two links to a neighbour. An MPI message has a latency of 50 us on
+  // Ethernet, and of 2 us on InfiniBand.
   static const std::vector<Panel> panels = {
       {"a",
        {"1 Gbps Ethernet, 4 GTX 1080 and a PCI switch a machine", 12 * kGiga, 12 * kGiga,
@@ -82,8 +82,9 @@ Workload WorkloadOf(const Panel& panel, const Net& net, double compression) {
   for (const Net& candidate : Nets()) {
     if (std::strcmp(candidate.name, panel.anchor.net) == 0) anchor_net = &candidate;
   }
-  const double anchor_s = ComputeFromSpeedup(panel.cluster, 4 * anchor_net->parameters, kTernaryCompression,
-                                             panel.anchor.speedup, panel.anchor.i, panel.anchor.j);
+  const double anchor_s =
+      ComputeFromSpeedup(panel.cluster, 4 * anchor_net->parameters, kTernaryCompression,
+                         panel.anchor.speedup, panel.anchor.i, panel.anchor.j);
   const double work_ratio =
       net.batch * net.multiply_adds / (anchor_net->batch * anchor_net->multiply_adds);
   return {4 * net.parameters / compression, static_cast<double>(net.batch), anchor_s * work_ratio};

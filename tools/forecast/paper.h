@@ -1,7 +1,8 @@
 // The performance model of the TernGrad paper (Wen et al. 2017, Appendix B, equations 15 to 18),
-// unchanged: N = i j GPUs, i per machine on j machines. An all-reduce adds the gradients over the GPUs
-// of each machine, then over the machines. Times are in seconds, bandwidths in bytes per second.
-// Strong scaling divides one mini-batch among the GPUs; in weak scaling each GPU has its own.
+// unchanged: N = i j GPUs, i per machine on j machines. An all-reduce adds the gradients over the
+// GPUs of each machine, then over the machines. Times are in seconds, bandwidths in bytes per
+// second. Strong scaling divides one mini-batch among the GPUs; in weak scaling each GPU has its
+// own.
 //
 //   |g|            gradient_bytes       bytes of a gradient as it is sent
 //   C_gwd          gpu_bandwidth        bandwidth between the GPUs of a machine
@@ -41,8 +42,8 @@ double StrongThroughput(const Cluster& cluster, const Workload& workload, uint32
 double WeakSeconds(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j);
 double WeakThroughput(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j);
 
-// Returns the compute_s for which equation 17 gives this speed-up over gradients of `gradient_bytes`
-// if the gradients are `compression` times smaller.
+// Returns the compute_s for which equation 17 gives this speed-up over gradients of
+// `gradient_bytes` if the gradients are `compression` times smaller.
 double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double compression,
                           double speedup, uint32_t i, uint32_t j);
 
@@ -51,8 +52,8 @@ double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double 
 // values come from these sources:
 //
 //   bandwidths of PCIe and NVLink, latencies   data sheets
-//   |g|                                        4 bytes per parameter of the published nets, and 1/16
-//                                              of that for TernGrad (2 bits per parameter)
+//   |g|                                        4 bytes per parameter of the published nets; for
+//                                              TernGrad 1/16 of that (2 bits per parameter)
 //   T(1,1,K,|g|)                               for one net per cluster from the printed speed-up;
 //                                              for the other nets in proportion to multiply-adds
 struct Net {
@@ -61,9 +62,9 @@ struct Net {
   uint32_t batch;        // Images per GPU, from the caption of the figure.
   double multiply_adds;  // Multiply-adds of the forward pass of one image.
 };
-// A speed-up over fp32 that the paper's text states for a net on j machines with i GPUs each. Panel a:
-// "TernGrad can have 3.04x training speedup for AlexNet on 8 GPUs". Panel b: "double the training
-// speed of VggNet-A on 128 nodes".
+// A speed-up over fp32 that the paper's text states for a net on j machines with i GPUs each. Panel
+// a: "TernGrad can have 3.04x training speedup for AlexNet on 8 GPUs". Panel b: "double the
+// training speed of VggNet-A on 128 nodes".
 struct Anchor {
   const char* net;
   uint32_t i, j;
@@ -79,7 +80,8 @@ const std::vector<Net>& Nets();
 const std::vector<Panel>& Panels();
 inline constexpr double kTernaryCompression = 16;  // 32 bits of fp32 become 2 bits.
 
-// Returns the workload of a net in a panel, with gradients `compression` times smaller than in fp32.
+// Returns the workload of a net in a panel, with gradients `compression` times smaller than in
+// fp32.
 Workload WorkloadOf(const Panel& panel, const Net& net, double compression);
 
 // One point of a curve of the figure.
@@ -90,8 +92,8 @@ struct Point {
   double fp32_weak = 0, ternary_weak = 0;
   double fp32_strong = 0, ternary_strong = 0;
 };
-// Returns all points of the figure: for 1, 2 and 4 GPUs of one machine, then for 4 GPUs on each of 2,
-// 4, ... 128 machines.
+// Returns all points of the figure: for 1, 2 and 4 GPUs of one machine, then for 4 GPUs on each of
+// 2, 4, ... 128 machines.
 std::vector<Point> Figure5();
 
 // Formats the points as tables, with the sources of the constants.

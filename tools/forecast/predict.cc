@@ -162,7 +162,8 @@ class Prediction {
     return Ok();
   }
 
-  // For every codec, finds the bandwidth below which it is faster than fp32, if fp32 is forecast too.
+  // For every codec, finds the bandwidth below which it is faster than fp32, if fp32 is forecast
+  // too.
   Status FindBreakEvens() {
     for (const Variant& variant : variants_) {
       const Variant fp32{variant.algorithm, "fp32"};

@@ -147,7 +147,8 @@ std::string Profile::ToJson() const {
   json["ready"] = ready;
   json["codecs"] = Json::object();
   for (const auto& [key, speed] : codecs) {
-    for (const SpeedField& field : kSpeedFields) json["codecs"][key][field.name] = speed.*field.member;
+    for (const SpeedField& field : kSpeedFields)
+      json["codecs"][key][field.name] = speed.*field.member;
   }
   return json.dump(2) + "\n";
 }

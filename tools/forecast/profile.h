@@ -29,19 +29,19 @@ struct Profile {
   bool waits = false;  // The job has `train.compute: wait`: a step only waits and uses no core.
   // Forward and backward of b samples take compute_fixed_s + b * compute_sample_s seconds.
   double compute_fixed_s = 0, compute_sample_s = 0;
-  // By tensor, as fractions of the time of forward and backward: when the first layer reads the tensor
-  // (need), and when its gradient is final (ready).
+  // By tensor, as fractions of the time of forward and backward: when the first layer reads the
+  // tensor (need), and when its gradient is final (ready).
   std::vector<double> need, ready;
   double update_s = 0;  // Seconds per element of the optimizer alone.
   double copy_s = 0;    // Seconds per element to copy an array.
-  // A message over loopback: its seconds without payload, from the send to the receive; its CPU time on
-  // each side without payload; and the CPU time per byte of payload on each side.
+  // A message over loopback: its seconds without payload, from the send to the receive; its CPU
+  // time on each side without payload; and the CPU time per byte of payload on each side.
   double message_s = 0, message_cpu_s = 0, byte_cpu_s = 0;
   double hop_s = 0;                          // Seconds to pass an item from one thread to another.
   std::map<std::string, CodecSpeed> codecs;  // By codec::Codec::name().
 
-  // Reads a profile from JSON. kBadData if keys are missing or invalid; the message calls the profile
-  // `name`.
+  // Reads a profile from JSON. kBadData if keys are missing or invalid; the message calls the
+  // profile `name`.
   static Result<Profile> Parse(const std::string& json, const std::string& name);
   static Result<Profile> Read(const std::string& path);
   std::string ToJson() const;
@@ -49,7 +49,8 @@ struct Profile {
 
   // Returns kBadData if the profile was measured with another model.
   Status CheckFor(const setup::Setup& setup) const;
-  // Returns the speed of `codec`. kBadData if it was not measured; the message lists those that were.
+  // Returns the speed of `codec`. kBadData if it was not measured; the message lists those that
+  // were.
   Result<CodecSpeed> SpeedOf(const std::string& codec) const;
 };
 

@@ -77,9 +77,10 @@ std::string BreakEvenText(const std::vector<BreakEvenRow>& rows) {
   for (const BreakEvenRow& row : rows) {
     const Forecaster::BreakEven& found = row.break_even;
     table.push_back({row.variant.algorithm, row.variant.codec, row.other.codec, Cat(row.workers),
-                     found.mbit.has_value() ? Cat(Fixed(*found.mbit, *found.mbit < 10 ? 1 : 0), " Mbit/s")
-                     : found.always         ? Cat("any rate up to ", Forecaster::kMaxMbit, " Mbit/s")
-                                        : "no rate"});
+                     found.mbit.has_value()
+                         ? Cat(Fixed(*found.mbit, *found.mbit < 10 ? 1 : 0), " Mbit/s")
+                     : found.always ? Cat("any rate up to ", Forecaster::kMaxMbit, " Mbit/s")
+                                    : "no rate"});
   }
   return "\nthe bandwidth below which a codec makes the step shorter (weak scaling)\n" +
          FormatTable(table);

@@ -13,8 +13,9 @@ namespace tern::tools {
 struct ForecastRow {
   Variant variant;
   double link_mbit = 0;
-  bool strong = false;  // True: the workers divide the job's total batch. False: every worker has the
-                        // batch that a worker of the job has.
+  // True: the workers divide the job's total batch. False: each worker has as many samples as a
+  // worker of the job.
+  bool strong = false;
   uint32_t workers = 0;
   double samples = 0;  // Samples per worker and step.
   RoundTotals bytes;   // What one worker sends and receives in a round.
@@ -33,8 +34,8 @@ struct BreakEvenRow {
 };
 
 // The duration of an OD-SGD step: simulated, by the equations 1 and 2 of the OD-SGD paper, and by
-// equation 2 with the link as a further lower bound. The paper's equations use T_cop, the seconds of
-// computing one gradient, and T_com, the seconds of one exchange of the whole model.
+// equation 2 with the link as a further lower bound. The paper's equations use T_cop, the seconds
+// of computing one gradient, and T_com, the seconds of one exchange of the whole model.
 struct OdsgdRow {
   Variant variant;
   double link_mbit = 0;
@@ -46,7 +47,8 @@ struct OdsgdRow {
   double equation_2_s() const;
   // Equation 1: the fraction of an ssgd step that is saved if a step takes equation_2_s().
   double equation_1() const;
-  // The maximum of T_cop, (T_com + T_cop) / 2, and the time with an exchange under way per exchange.
+  // The maximum of T_cop, (T_com + T_cop) / 2, and the time with an exchange under way per
+  // exchange.
   double bounded_s() const;
 };
 

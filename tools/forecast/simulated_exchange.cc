@@ -64,8 +64,8 @@ void SimulatedExchange::PushChunk(SimulatedWorker* worker, uint64_t round, size_
         worker, cost.shard, cost.lane, cost.push_bytes,
         [this, worker, round, bucket, chunk] { OnPush(worker, round, bucket, chunk); });
   };
-  worker->pending_pushes[cost.shard][cost.lane].emplace(PushPriority{round, bucket, chunk},
-                                                 PendingPush{cost.push_bytes, std::move(send)});
+  worker->pending_pushes[cost.shard][cost.lane].emplace(
+      PushPriority{round, bucket, chunk}, PendingPush{cost.push_bytes, std::move(send)});
   SendPending(worker, cost);
 }
 

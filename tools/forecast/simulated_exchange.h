@@ -1,8 +1,9 @@
 // Simulates the exchange of gradients with the servers. For each bucket (a group of neighbouring
-// tensors) a worker computes scalers, the multipliers of the codes. If the workers share scalers, the
-// bucket's server (its "home") collects them and returns the maximum. Then the worker encodes the
-// bucket's chunks and pushes each chunk to a lane (a socket with a thread) of a server. The server
-// adds up the pushes of a round and answers every worker. Only the simulation of a step uses this.
+// tensors) a worker computes scalers, the multipliers of the codes. If the workers share scalers,
+// the bucket's server (its "home") collects them and returns the maximum. Then the worker encodes
+// the bucket's chunks and pushes each chunk to a lane (a socket with a thread) of a server. The
+// server adds up the pushes of a round and answers every worker. Only the simulation of a step uses
+// this.
 #pragma once
 
 #include <cstdint>

@@ -28,13 +28,11 @@ double WireBytes(const pb::Envelope& head, double payload) {
   const Result<std::string> header = net::EncodeHeader(head);
   const double bytes = header.ok() ? static_cast<double>(net::WireBytes(header->size())) : 0;
   // ZMTP frames a payload with 2 bytes, or with 9 if it is longer than 255.
-  return bytes + (payload <= 0     ? 0
-                  : payload <= 255 ? payload + 2
-                                   : payload + 9);
+  return bytes + (payload <= 0 ? 0 : payload <= 255 ? payload + 2 : payload + 9);
 }
 
-// Returns the header of a worker's message for a cell. A cell is what servers add up over the workers
-// in a round: the scalers of a bucket, or the pushes of a chunk.
+// Returns the header of a worker's message for a cell. A cell is what servers add up over the
+// workers in a round: the scalers of a bucket, or the pushes of a chunk.
 pb::Envelope UpHeader(const protocol::ExchangePlan& plan, protocol::Cell cell, bool digest) {
   pb::Envelope head;
   pb::Contribution* contribution = protocol::MutableContribution(cell.kind, &head);
@@ -178,7 +176,8 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
         if (!code.ok()) return code.status();
         sizes.up += code->up;
         if (plan.central) {  // A server answers with one code of the weights.
-          const Result<Sizes> answer = pull_coder.Code(*plan.pull_codec, segment.count, segment.column);
+          const Result<Sizes> answer =
+              pull_coder.Code(*plan.pull_codec, segment.count, segment.column);
           if (!answer.ok()) return answer.status();
           sizes.down += answer->up;
         } else {

@@ -12,8 +12,8 @@
 namespace tern::tools {
 
 struct BucketBytes {
-  // The messages in which one worker sends its scalers (the multipliers of codes) and gets the shared
-  // ones back. 0: the workers share no scalers of this bucket.
+  // The messages in which one worker sends its scalers (the multipliers of codes) and gets the
+  // shared ones back. 0: the workers share no scalers of this bucket.
   double scale = 0, scaled = 0;
   // By chunk: the push that one worker sends, and the answer that it gets.
   std::vector<double> push, sum;

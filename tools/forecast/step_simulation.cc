@@ -10,8 +10,8 @@ namespace tern::tools {
 
 namespace {
 
-// Runs the compute threads of the workers: forward, backward and update, step after step. A bucket is
-// a group of neighbouring tensors that are pushed together. Bucket 0 has the last layers.
+// Runs the compute threads of the workers: forward, backward and update, step after step. A bucket
+// is a group of neighbouring tensors that are pushed together. Bucket 0 has the last layers.
 class StepSimulation {
  public:
   StepSimulation(const StepCosts& costs, const Profile& profile, uint32_t workers,
@@ -75,8 +75,8 @@ class StepSimulation {
     });
   }
 
-  // Continues the forward pass if the bucket that it needs is applied. Otherwise applies all buckets
-  // that have their answers.
+  // Continues the forward pass if the bucket that it needs is applied. Otherwise applies all
+  // buckets that have their answers.
   void ContinueForward(SimulatedWorker* worker) {
     if (!worker->needed.has_value()) return;
     const size_t needed = *worker->needed;
@@ -91,8 +91,8 @@ class StepSimulation {
     });
   }
 
-  // Runs the part of the step's compute between two points. `begin_s` and `end_s` are the seconds of
-  // compute from the beginning of the step to these points.
+  // Runs the part of the step's compute between two points. `begin_s` and `end_s` are the seconds
+  // of compute from the beginning of the step to these points.
   void RunCompute(SimulatedWorker* worker, double begin_s, double end_s, Callback on_done) {
     if (costs_.threads > 0)
       return worker->compute.Add(end_s - begin_s, std::move(on_done), costs_.threads);
@@ -107,7 +107,8 @@ class StepSimulation {
   void Backward(SimulatedWorker* worker, size_t bucket, double done_s) {
     const bool pushes = pattern_.push == StepPattern::Push::kInBackward;
     const bool is_last = !pushes || bucket == costs_.buckets.size();
-    const double end_s = is_last ? costs_.compute_s : std::max(done_s, costs_.buckets[bucket].ready_s);
+    const double end_s =
+        is_last ? costs_.compute_s : std::max(done_s, costs_.buckets[bucket].ready_s);
     RunCompute(worker, done_s, end_s, [this, worker, bucket, end_s, is_last] {
       if (is_last) return AfterCompute(worker);
       exchange_.PushBucket(worker, RoundOf(worker->step), bucket);

@@ -10,8 +10,8 @@
 //            lane threads     sums, encoding, the update of central parameters
 //            I/O thread       bytes
 //
-// The connections of a server or worker share its link equally, in each direction. Threads share the
-// cores of their machine. All processes may be on one machine.
+// The connections of a server or worker share its link equally, in each direction. Threads share
+// the cores of their machine. All processes may be on one machine.
 //
 // The model leaves out other load, lost packets, unequal workers, evaluation and checkpoints.
 #pragma once
@@ -31,8 +31,8 @@ struct StepForecast {
   double busy_s = 0;      // Time with an exchange under way, divided by the number of exchanges.
 };
 
-// Simulates steps of `workers` workers until they are regular. kInternal if the simulation comes to a
-// standstill, which is a bug.
+// Simulates steps of `workers` workers until they are regular. kInternal if the simulation comes to
+// a standstill, which is a bug.
 Result<StepForecast> SimulateStep(const StepCosts& costs, const Profile& profile, uint32_t workers,
                                   const Network& network);
 

@@ -79,8 +79,8 @@ struct Child {
   pid_t parent;
 };
 
-// Runs in the child between fork and exec. It makes only async-signal-safe calls, because the parent
-// has several threads.
+// Runs in the child between fork and exec. It makes only async-signal-safe calls, because the
+// parent has several threads.
 [[noreturn]] void ExecChild(const Child& child) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -97,8 +97,8 @@ struct Child {
   _exit(127);
 }
 
-// Returns one line of a program's stderr: the last error sentence ("PROGRAM: ..."), or else the last
-// fatal log line (of a failed CHECK), or else the last line.
+// Returns one line of a program's stderr: the last error sentence ("PROGRAM: ..."), or else the
+// last fatal log line (of a failed CHECK), or else the last line.
 std::string PickSentence(const std::string& text, const std::string& program) {
   std::string last_line, fatal_line, sentence;
   std::istringstream lines(text);
@@ -107,7 +107,8 @@ std::string PickSentence(const std::string& text, const std::string& program) {
     const bool is_log_line =
         line.size() > 5 && std::strchr("IWEF", line[0]) != nullptr && std::isdigit(line[1]) != 0;
     const size_t log_header_end = is_log_line ? line.find("] ") : std::string::npos;
-    const std::string content = log_header_end == std::string::npos ? line : line.substr(log_header_end + 2);
+    const std::string content =
+        log_header_end == std::string::npos ? line : line.substr(log_header_end + 2);
     last_line = content;
     if (is_log_line && line[0] == 'F') fatal_line = content;
     if (line.starts_with(program + ": ")) sentence = line.substr(program.size() + 2);
@@ -149,10 +150,12 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   if (pid == 0) ExecChild(child);
   if (pid < 0)
     return Status(Code::kInternal, Cat("cannot start ", spec.name, ": ", std::strerror(errno)));
-  setpgid(pid, pid);  // The child does the same. This call makes the group exist when Start returns.
+  setpgid(pid,
+          pid);  // The child does the same. This call makes the group exist when Start returns.
   error_writer.Close();
   int error = 0;
-  if (read(error_reader.get(), &error, sizeof error) > 0) {  // End of file means that exec succeeded.
+  if (read(error_reader.get(), &error, sizeof error) >
+      0) {  // End of file means that exec succeeded.
     waitpid(pid, nullptr, 0);
     return Status(Code::kAddress, Cat("cannot run ", spec.program, ": ", std::strerror(error),
                                       "; is the installation of Tern complete?"));
@@ -162,7 +165,8 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
     const int open_error = errno;
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
-    return Status(Code::kInternal, Cat("cannot watch ", spec.name, ": ", std::strerror(open_error)));
+    return Status(Code::kInternal,
+                  Cat("cannot watch ", spec.name, ": ", std::strerror(open_error)));
   }
   return std::unique_ptr<Process>(new Process(spec, pid, pidfd, stderr_begin));
 }
@@ -184,7 +188,8 @@ std::optional<Exit> Process::TryWait() {
 }
 
 void Process::Signal(int signal) {
-  if (!exit_.has_value()) kill(pid_, signal);  // The process is not reaped, so no other has its pid.
+  if (!exit_.has_value())
+    kill(pid_, signal);  // The process is not reaped, so no other has its pid.
 }
 
 std::string Process::LastSentence() const {

@@ -36,8 +36,8 @@ std::string Describe(const Exit& exit);
 // started it ends.
 class Process {
  public:
-  // Starts a process. kAddress if the program cannot be run, kCannotWrite if an output file cannot be
-  // opened.
+  // Starts a process. kAddress if the program cannot be run, kCannotWrite if an output file cannot
+  // be opened.
   static Result<std::unique_ptr<Process>> Start(const ProcessSpec& spec);
   ~Process();  // Kills the process if it still runs.
 
@@ -50,8 +50,8 @@ class Process {
   std::optional<Exit> TryWait();
   // Sends a signal to the process, but not to its process group. Does nothing once it has ended.
   void Signal(int signal);
-  // Returns the last error sentence ("PROGRAM: ...") that the process wrote to stderr, or else the last
-  // line there; empty if it wrote nothing.
+  // Returns the last error sentence ("PROGRAM: ...") that the process wrote to stderr, or else the
+  // last line there; empty if it wrote nothing.
   std::string LastSentence() const;
 
  private:

@@ -29,8 +29,8 @@ std::string BarText(const std::string& name, uint64_t done, uint64_t total, cons
   const double rate = static_cast<double>(done) / std::max(Seconds(passed), 1e-3);
   std::string text =
       Cat(name, "  [", std::string(filled, '#'), std::string(kWidth - filled, '-'), "]  ",
-          std::min(done, units) * 100 / units, " %  ", Thousands(done), " of ", Thousands(total), " ",
-          unit, ", ", Thousands(static_cast<uint64_t>(rate)), " a second");
+          std::min(done, units) * 100 / units, " %  ", Thousands(done), " of ", Thousands(total),
+          " ", unit, ", ", Thousands(static_cast<uint64_t>(rate)), " a second");
   if (done > 0 && done < total) {
     const double left = static_cast<double>(total - done) / rate;
     text += Cat(", ", HumanTime(Time(static_cast<int64_t>(left * 1e9))), " left");

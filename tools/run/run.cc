@@ -116,8 +116,8 @@ Result<std::vector<Supervisor::Member>> MembersOf(const RunPlan& plan, int progr
   return members;
 }
 
-// A non-blocking pipe for progress. Shard 0 gets the writing end; it must never wait for this process
-// to read.
+// A non-blocking pipe for progress. Shard 0 gets the writing end; it must never wait for this
+// process to read.
 class ProgressPipe {
  public:
   ProgressPipe() {
@@ -152,8 +152,9 @@ Status PrepareFolders(const RunPlan& plan) {
   return Ok();
 }
 
-// Locks the job's folder against another `tern run`, which would truncate the logs of this one before
-// its server found the folder in use. Fails if a server that was started by hand uses the folder.
+// Locks the job's folder against another `tern run`, which would truncate the logs of this one
+// before its server found the folder in use. Fails if a server that was started by hand uses the
+// folder.
 Result<FolderLock> TakeFolder(const pb::Job& job) {
   Result<FolderLock> lock = FolderLock::Take(job.output_dir(), "run.lock", job.name());
   if (!lock.ok()) return lock;

@@ -21,8 +21,8 @@ std::optional<struct stat> StatFile(const std::string& path) {
   return info;
 }
 
-// Returns whether two weights files are the same file, unchanged. A run that writes weights creates a
-// new file and renames it.
+// Returns whether two weights files are the same file, unchanged. A run that writes weights creates
+// a new file and renames it.
 bool IsSameFile(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
          a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;

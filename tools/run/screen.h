@@ -22,8 +22,8 @@ class Screen {
 
   // Prints one or more permanent lines.
   void PrintLine(const std::string& line);
-  // Shows `json`, the JSON line in which shard 0 reports progress. Prints a permanent line first if the
-  // job has continued from a checkpoint or gone back to one.
+  // Shows `json`, the JSON line in which shard 0 reports progress. Prints a permanent line first if
+  // the job has continued from a checkpoint or gone back to one.
   void Progress(const std::string& json, Time now);
   // Prints only this permanent line, once. For a job that ends before it reports progress.
   void AnnounceResume(const setup::ProgressUpdate& update);
@@ -32,7 +32,8 @@ class Screen {
   void EndLine();
 
   static constexpr Time kBetweenLines = std::chrono::seconds(5);  // If stdout is no terminal.
-  static constexpr Time kInterval = std::chrono::seconds(2);      // Speeds are averages over at least this time.
+  static constexpr Time kInterval =
+      std::chrono::seconds(2);  // Speeds are averages over at least this time.
 
   const bool terminal_;
   bool line_open_ = false;
@@ -41,7 +42,8 @@ class Screen {
   std::string beginning_;        // Identifies the start or restart of the newest progress.
   bool resume_pending_ = false;  // beginning_ is new, and its first step is not known.
   Time shown_at_{};              // The time of the last progress line.
-  // Progress lines (JSON): the one from which speeds are measured, and the next such one with its time.
+  // Progress lines (JSON): the one from which speeds are measured, and the next such one with its
+  // time.
   std::string interval_begin_, newest_;
   Time newest_at_{};
 };

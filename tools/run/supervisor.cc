@@ -15,7 +15,8 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr Time kExitTime = seconds(3);        // All processes must end within this time after the job's end.
+constexpr Time kExitTime =
+    seconds(3);  // All processes must end within this time after the job's end.
 constexpr Time kBetweenSignals = seconds(2);  // The time from SIGTERM to SIGKILL.
 // Shard 0 knows within this time that a process was lost.
 constexpr Time kLossDetectionTime = seconds(5);
@@ -123,8 +124,8 @@ void Supervisor::OnStatusLine(const std::string& line) {
 void Supervisor::OnJobEnd(const setup::ProgressUpdate& update) {
   end_report_ = update;
   if (update.present != update.workers) return;
-  // All workers were present when the job ended. So a worker that failed did so after the end, even if
-  // its exit was seen before shard 0's report.
+  // All workers were present when the job ended. So a worker that failed did so after the end, even
+  // if its exit was seen before shard 0's report.
   for (Failure& failure : failures_) {
     failure.job_was_over |=
         std::any_of(children_.begin(), children_.end(), [&](const Child& child) {
@@ -195,8 +196,8 @@ void Supervisor::RestartOrEnd(Child* child, const Exit& exit) {
     screen_.PrintLine(what);
   // No process can replace a member that would fail again, or the last worker.
   grace_ = would_recur || !AnyWorkerRuns() ? child->member.notice : child->member.grace;
-  // A job that has not begun need not wait. But its report that it has begun may still arrive within
-  // `settle`.
+  // A job that has not begun need not wait. But its report that it has begun may still arrive
+  // within `settle`.
   EndWithin(started_ ? grace_ : options_.settle);
 }
 

@@ -2,10 +2,12 @@
 //
 //   running --1--> ending --deadline--> SIGTERM to all --2 s--> SIGKILL to all
 //
-//   1         A process failed and is not restarted; or shard 0 reports that the job ended; or a stop
-//             signal arrives while shard 0 is not running. While ending, processes exit by themselves.
-//   deadline  3 s after the job's end. After a failure: the `grace` of the process that failed, or its
-//             `notice` if no process can replace it, or `settle` if the job had not begun.
+//   1         a process failed and is not restarted; or shard 0 reports that the job ended; or a
+//             stop signal arrives while shard 0 is not running
+//   deadline  3 s after the job's end; after a failure the `grace` of the process that failed, or
+//             its `notice` if no process can replace it, or `settle` if the job had not begun
+//
+// While the state is "ending", processes exit by themselves.
 //
 // Shard 0 is the server that coordinates the job and reports its progress. A member is a process of
 // the job.
@@ -50,7 +52,8 @@ class Supervisor {
     // How long shard 0 may take, after a process exited, to report that the job ended or has begun.
     Time settle{};
   };
-  // `signals` also reports the signals after the first. `signals` and `screen` must outlive this object.
+  // `signals` also reports the signals after the first. `signals` and `screen` must outlive this
+  // object.
   Supervisor(Options options, StopSignals& signals, Screen& screen);
 
   // Runs until all processes have ended. Returns an error if a process could not be started; the
@@ -68,7 +71,7 @@ class Supervisor {
     Member member;
     std::unique_ptr<Process> process;
     bool running = false;
-    bool signalled = false;  // The supervisor told it to end, so its exit is no failure.
+    bool signalled = false;          // The supervisor told it to end, so its exit is no failure.
     std::optional<Time> restart_at;  // When it will be started again; empty: it will not be.
   };
 
@@ -93,7 +96,7 @@ class Supervisor {
   Screen& screen_;
   std::vector<Child> children_;
   std::string buffer_, newest_;
-  std::vector<Failure> failures_;  // The failures since the job last recovered.
+  std::vector<Failure> failures_;                    // The failures since the job last recovered.
   std::optional<setup::ProgressUpdate> end_report_;  // Shard 0's report that the job ended.
   bool started_ = false;  // All workers were present, or the job made progress.
   bool gave_up_ = false;  // The supervisor ended the job and ignores shard 0's report of the end.

@@ -63,12 +63,14 @@ Status JudgeRun(const std::vector<Failure>& failures,
   }
   if (in_order) return Status(static_cast<Code>(ended->code), ended->sentence);
   if (root != failures.end()) {
-    const int code_without_reason = ended.has_value() ? ended->code : static_cast<int>(Code::kPeerLost);
+    const int code_without_reason =
+        ended.has_value() ? ended->code : static_cast<int>(Code::kPeerLost);
     const std::string job_end = ended.has_value() ? Cat("\n  then the job ended with code ",
-                                                     ended->code, ": ", ended->sentence)
-                                               : "";
-    return Status(static_cast<Code>(HasReasonCode(root->exit) ? root->exit.code : code_without_reason),
-                  "the job failed\n  " + RootCause(*root) + job_end);
+                                                        ended->code, ": ", ended->sentence)
+                                                  : "";
+    return Status(
+        static_cast<Code>(HasReasonCode(root->exit) ? root->exit.code : code_without_reason),
+        "the job failed\n  " + RootCause(*root) + job_end);
   }
   const bool lost_by_forced_stop =
       stop.forced && ended.has_value() && ended->code == static_cast<int>(Code::kPeerLost);
