@@ -25,13 +25,13 @@ constexpr int kMaxRounds = 15, kMinRounds = 3;
 Result<setup::Setup> SetupFor(const setup::Setup& job_setup, const std::string& codec) {
   setup::Setup setup = job_setup;
   setup.job.mutable_workers()->set_count(kWorkers);
-  setup.job.mutable_train()
-      ->clear_algorithm();  // The default algorithm exchanges gradients in rounds.
+  // The default algorithm exchanges gradients in rounds.
+  setup.job.mutable_train()->clear_algorithm();
   setup.job.mutable_train()->set_parameters(pb::Train::localized);
   setup.job.mutable_exchange()->set_codec(codec);
   setup.job.mutable_exchange()->clear_rules();
-  if (setup.job.exchange().scaler() ==
-      pb::Exchange::previous)  // same work, no dependence on an earlier round
+  // With shared scalers the codec does the same work, but it does not depend on an earlier round.
+  if (setup.job.exchange().scaler() == pb::Exchange::previous)
     setup.job.mutable_exchange()->set_scaler(pb::Exchange::shared);
   std::vector<protocol::TensorInfo> tensors;
   for (const models::Parameter& p : setup.table.parameters)

@@ -150,12 +150,12 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   if (pid == 0) ExecChild(child);
   if (pid < 0)
     return Status(Code::kInternal, Cat("cannot start ", spec.name, ": ", std::strerror(errno)));
-  setpgid(pid,
-          pid);  // The child does the same. This call makes the group exist when Start returns.
+  // The child does the same. With this call the group exists when Start returns.
+  setpgid(pid, pid);
   error_writer.Close();
   int error = 0;
-  if (read(error_reader.get(), &error, sizeof error) >
-      0) {  // End of file means that exec succeeded.
+  // The end of the file means that exec has succeeded.
+  if (read(error_reader.get(), &error, sizeof error) > 0) {
     waitpid(pid, nullptr, 0);
     return Status(Code::kAddress, Cat("cannot run ", spec.program, ": ", std::strerror(error),
                                       "; is the installation of Tern complete?"));
@@ -188,8 +188,8 @@ std::optional<Exit> Process::TryWait() {
 }
 
 void Process::Signal(int signal) {
-  if (!exit_.has_value())
-    kill(pid_, signal);  // The process is not reaped, so no other has its pid.
+  // A process that is not reaped keeps its pid, so the signal cannot reach another process.
+  if (!exit_.has_value()) kill(pid_, signal);
 }
 
 std::string Process::LastSentence() const {

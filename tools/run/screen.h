@@ -32,8 +32,8 @@ class Screen {
   void EndLine();
 
   static constexpr Time kBetweenLines = std::chrono::seconds(5);  // If stdout is no terminal.
-  static constexpr Time kInterval =
-      std::chrono::seconds(2);  // Speeds are averages over at least this time.
+  // Speeds are averages over at least this time.
+  static constexpr Time kInterval = std::chrono::seconds(2);
 
   const bool terminal_;
   bool line_open_ = false;

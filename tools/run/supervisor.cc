@@ -15,8 +15,8 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr Time kExitTime =
-    seconds(3);  // All processes must end within this time after the job's end.
+// All processes must end within this time after the end of the job.
+constexpr Time kExitTime = seconds(3);
 constexpr Time kBetweenSignals = seconds(2);  // The time from SIGTERM to SIGKILL.
 // Shard 0 knows within this time that a process was lost.
 constexpr Time kLossDetectionTime = seconds(5);
