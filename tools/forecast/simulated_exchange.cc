@@ -5,8 +5,9 @@
 namespace tern::tools {
 
 std::pair<size_t, size_t> SimulatedExchange::BucketsOf(uint64_t round) const {
-  const size_t all = costs_.buckets.size(), turn = (round - 1) % all;
-  return costs_.pattern.one_bucket ? std::pair{turn, turn + 1} : std::pair{size_t{0}, all};
+  const size_t num_buckets = costs_.buckets.size(), bucket = (round - 1) % num_buckets;
+  return costs_.pattern.one_bucket ? std::pair{bucket, bucket + 1}
+                                   : std::pair{size_t{0}, num_buckets};
 }
 
 void SimulatedExchange::PushRound(SimulatedWorker* worker, uint64_t round) {
@@ -22,14 +23,14 @@ void SimulatedExchange::PushBucket(SimulatedWorker* worker, uint64_t round, size
       if (cost.scale_bytes == 0) return Encode(worker, round, bucket);
       loop.ScheduleAfter(profile_.hop_s, [this, worker, round, bucket, &cost] {
         cluster_.SendToControl(worker, cost.home, cost.scale_bytes,
-                               [this, round, bucket] { OnScale(round, bucket); });
+                               [this, round, bucket] { OnScalers(round, bucket); });
       });
     });
   });
 }
 
-void SimulatedExchange::OnScale(uint64_t round, size_t bucket) {
-  if (++scales_[{round, bucket}] != costs_.pattern.quorum) return;
+void SimulatedExchange::OnScalers(uint64_t round, size_t bucket) {
+  if (++scaler_counts_[{round, bucket}] != costs_.pattern.quorum) return;
   const BucketCost& cost = costs_.buckets[bucket];
   for (const auto& worker : cluster_.workers()) {
     cluster_.SendFromControl(
@@ -42,7 +43,7 @@ void SimulatedExchange::OnScale(uint64_t round, size_t bucket) {
 
 void SimulatedExchange::Encode(SimulatedWorker* worker, uint64_t round, size_t bucket) {
   for (size_t c = 0; c < costs_.buckets[bucket].chunks.size(); ++c) {
-    // The coder encodes before it computes the statistics of other buckets.
+    // The coder thread encodes this bucket before it computes the statistics of other buckets.
     worker->coder.AddUrgent(
         costs_.buckets[bucket].chunks[c].encode_s, [this, worker, round, bucket, c] {
           cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket, c] {
@@ -63,19 +64,21 @@ void SimulatedExchange::PushChunk(SimulatedWorker* worker, uint64_t round, size_
         worker, cost.shard, cost.lane, cost.push_bytes,
         [this, worker, round, bucket, chunk] { OnPush(worker, round, bucket, chunk); });
   };
-  worker->pending[cost.shard][cost.lane].emplace(PushPriority{round, bucket, chunk},
-                                                 PendingPush{cost.push_bytes, std::move(send)});
+  worker->pending_pushes[cost.shard][cost.lane].emplace(
+      PushPriority{round, bucket, chunk}, PendingPush{cost.push_bytes, std::move(send)});
   SendPending(worker, cost);
 }
 
-// Sends the pushes to the lane of `cost` for which the worker has credit.
+// Sends waiting pushes to the lane of `cost` as long as the worker has credit there: the bytes that
+// it has pushed without an answer stay within a limit.
 void SimulatedExchange::SendPending(SimulatedWorker* worker, const ChunkCost& cost) {
-  double& unanswered = worker->unanswered[cost.shard][cost.lane];
-  auto& pending = worker->pending[cost.shard][cost.lane];
-  while (!pending.empty() &&
-         (unanswered == 0 || unanswered + pending.begin()->second.bytes <= costs_.credit_bytes)) {
-    const PendingPush next = std::move(pending.extract(pending.begin()).mapped());
-    unanswered += next.bytes;
+  double& unanswered_bytes = worker->unanswered_bytes[cost.shard][cost.lane];
+  auto& pending_pushes = worker->pending_pushes[cost.shard][cost.lane];
+  while (!pending_pushes.empty() &&
+         (unanswered_bytes == 0 ||
+          unanswered_bytes + pending_pushes.begin()->second.bytes <= costs_.credit_bytes)) {
+    const PendingPush next = std::move(pending_pushes.extract(pending_pushes.begin()).mapped());
+    unanswered_bytes += next.bytes;
     next.send();
   }
 }
@@ -89,7 +92,7 @@ void SimulatedExchange::OnPush(SimulatedWorker* worker, uint64_t round, size_t b
       lane.AddUrgent(cost.close_s, [this, worker, round, bucket, chunk] {
         Answer(worker, round, bucket, chunk);
       });
-    } else if (++pushes_[{round, bucket, chunk}] == costs_.pattern.quorum) {
+    } else if (++push_counts_[{round, bucket, chunk}] == costs_.pattern.quorum) {
       lane.AddUrgent(cost.close_s, [this, round, bucket, chunk] {
         for (const auto& to : cluster_.workers()) Answer(to.get(), round, bucket, chunk);
       });
@@ -107,34 +110,35 @@ void SimulatedExchange::Answer(SimulatedWorker* worker, uint64_t round, size_t b
 
 void SimulatedExchange::OnAnswer(SimulatedWorker* worker, uint64_t round, size_t bucket,
                                  const ChunkCost& cost) {
-  double& unanswered = worker->unanswered[cost.shard][cost.lane];
-  unanswered -= cost.push_bytes;
-  if (unanswered < 1) unanswered = 0;
+  double& unanswered_bytes = worker->unanswered_bytes[cost.shard][cost.lane];
+  unanswered_bytes -= cost.push_bytes;
+  if (unanswered_bytes < 1) unanswered_bytes = 0;  // Removes rounding errors.
   SendPending(worker, cost);
   CountAnswer(worker, round);
   cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket] {
-    std::vector<size_t>& answers = worker->answers[round];
-    answers.resize(costs_.buckets.size());
-    ++answers[bucket];
+    std::vector<size_t>& answer_counts = worker->answer_counts[round];
+    answer_counts.resize(costs_.buckets.size());
+    ++answer_counts[bucket];
     on_answer_(worker);
   });
 }
 
 bool SimulatedExchange::HasAnswer(SimulatedWorker* worker, uint64_t round, size_t bucket) const {
-  std::vector<size_t>& answers = worker->answers[round];
-  answers.resize(costs_.buckets.size());
-  return answers[bucket] == costs_.buckets[bucket].chunks.size();
+  std::vector<size_t>& answer_counts = worker->answer_counts[round];
+  answer_counts.resize(costs_.buckets.size());
+  return answer_counts[bucket] == costs_.buckets[bucket].chunks.size();
 }
 
-// Measures the exchanges as client/exchange/exchange_counters.h does.
+// Counts an answer that a worker got. After the last answer of a round it adds the duration of the
+// exchange, from the first push to this answer, to the worker's totals.
 void SimulatedExchange::CountAnswer(SimulatedWorker* worker, uint64_t round) {
   size_t chunks = 0;
   const auto [first, end] = BucketsOf(round);
   for (size_t b = first; b < end; ++b) chunks += costs_.buckets[b].chunks.size();
-  if (++answered_[{round, worker}] < chunks) return;
-  answered_.erase({round, worker});
+  if (++answered_chunks_[{round, worker}] < chunks) return;
+  answered_chunks_.erase({round, worker});
   const auto pushed = worker->first_push.find(round);
-  // A round may have closed with a quorum that this worker is not part of.
+  // A round may close with the pushes of other workers before this worker pushes anything.
   if (pushed == worker->first_push.end()) return;
   const double now = cluster_.loop().now();
   worker->exchange_s += now - pushed->second;
