@@ -228,7 +228,7 @@ TEST_P(ClockRuleConformance, PullsLeaveTheWeightsAsTheyAre) {
 // The answer to a push has the weights from before the push if the algorithm is elastic (EASGD), and
 // otherwise those from after it.
 TEST_P(ClockRuleConformance, APullAfterAPushGetsTheWeightsToContinueFrom) {
-  const bool old = algorithm::FactsOf(job_->job).elastic.has_value();
+  const bool is_elastic = algorithm::FactsOf(job_->job).elastic.has_value();
   for (int i = 0; i < kSomePushes; ++i) {
     const uint32_t rank = static_cast<uint32_t>(i) % job_->plan.workers;
     const std::vector<float> before = WeightsOf(drill_.rule());
