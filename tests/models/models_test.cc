@@ -1,3 +1,4 @@
+// Tests of the built-in models and of the networks that jobs define layer by layer.
 #include "models/models.h"
 
 #include <gmock/gmock.h>
@@ -58,59 +59,60 @@ TEST(Models, LeNetSameMatchesTernGrad) {
   }
 }
 
-struct Known {
+// A built-in model, the shape of its input images, and its published number of parameters.
+struct PublishedModel {
   const char* model;
   uint32_t channels, side, classes;
   uint64_t parameters;
-  const char* tensor;  // one of the last tensors, and its shape
-  ImageDims dims;
+  const char* tensor;  // The output of one of the last layers.
+  ImageDims dims;      // The shape of that output.
 };
-void PrintTo(const Known& known, std::ostream* out) { *out << known.model; }
+void PrintTo(const PublishedModel& published, std::ostream* out) { *out << published.model; }
 
-class KnownModels : public testing::TestWithParam<Known> {};
+class KnownModels : public testing::TestWithParam<PublishedModel> {};
 
-// The published parameter counts (of torchvision, Caffe and the papers), for the published image.
+// The expected numbers of parameters are published by torchvision, Caffe and the models' papers.
 TEST_P(KnownModels, HavePublishedParametersAndShapes) {
-  const Known& known = GetParam();
+  const PublishedModel& published = GetParam();
   pb::Model model;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(known.model, &model));
-  const auto net = BuildNet(model, Image(known.channels, known.side, known.side), known.classes);
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(published.model, &model));
+  const auto net = BuildNet(model, Image(published.channels, published.side, published.side), published.classes);
   ASSERT_TRUE(net.ok()) << net.status().message();
-  EXPECT_EQ(MakeParameterTable(*net)->total, known.parameters);
-  const ImageDims dims = InferShapes(*net)->at(known.tensor);
-  EXPECT_EQ(dims.c, known.dims.c);
-  EXPECT_EQ(dims.h, known.dims.h);
-  EXPECT_EQ(dims.w, known.dims.w);
+  EXPECT_EQ(MakeParameterTable(*net)->total, published.parameters);
+  const ImageDims dims = InferShapes(*net)->at(published.tensor);
+  EXPECT_EQ(dims.c, published.dims.c);
+  EXPECT_EQ(dims.h, published.dims.h);
+  EXPECT_EQ(dims.w, published.dims.w);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Published, KnownModels,
     testing::Values(
-        Known{"name: 'cifarnet'", 3, 24, 10, 1'068'298, "pool2", {64, 6, 6}},
-        Known{"name: 'alexnet'", 3, 224, 1000, 61'100'840, "pool5", {256, 6, 6}},
-        Known{"name: 'alexnet' batch_norm: true", 3, 224, 1000, 61'103'144, "pool5", {256, 6, 6}},
-        Known{"name: 'vgg_a'", 3, 224, 1000, 132'863'336, "features.20", {512, 7, 7}},
-        Known{"name: 'vgg16'", 3, 224, 1000, 138'357'544, "features.30", {512, 7, 7}},
-        Known{"name: 'vgg16' batch_norm: true",
+        PublishedModel{"name: 'cifarnet'", 3, 24, 10, 1'068'298, "pool2", {64, 6, 6}},
+        PublishedModel{"name: 'alexnet'", 3, 224, 1000, 61'100'840, "pool5", {256, 6, 6}},
+        PublishedModel{"name: 'alexnet' batch_norm: true", 3, 224, 1000, 61'103'144, "pool5", {256, 6, 6}},
+        PublishedModel{"name: 'vgg_a'", 3, 224, 1000, 132'863'336, "features.20", {512, 7, 7}},
+        PublishedModel{"name: 'vgg16'", 3, 224, 1000, 138'357'544, "features.30", {512, 7, 7}},
+        PublishedModel{"name: 'vgg16' batch_norm: true",
               3,
               224,
               1000,
               138'365'992,
               "features.43",
               {512, 7, 7}},
-        Known{"name: 'vgg19'", 3, 224, 1000, 143'667'240, "features.36", {512, 7, 7}},
-        Known{"name: 'vgg16' batch_norm: true", 3, 32, 10, 14'728'266, "features.43", {512, 1, 1}},
-        Known{"name: 'googlenet'", 3, 224, 1000, 6'998'552, "inception_5b/output", {1024, 7, 7}},
-        Known{
+        PublishedModel{"name: 'vgg19'", 3, 224, 1000, 143'667'240, "features.36", {512, 7, 7}},
+        PublishedModel{"name: 'vgg16' batch_norm: true", 3, 32, 10, 14'728'266, "features.43", {512, 1, 1}},
+        PublishedModel{"name: 'googlenet'", 3, 224, 1000, 6'998'552, "inception_5b/output", {1024, 7, 7}},
+        PublishedModel{
             "name: 'inception_bn'", 3, 224, 1000, 11'295'240, "inception_5b_output", {1024, 7, 7}},
-        Known{"name: 'resnet18_v2'", 3, 32, 10, 11'172'170, "relu", {512, 4, 4}},
-        Known{"name: 'resnet20'", 3, 32, 10, 272'474, "layer3.2.relu", {64, 8, 8}},
-        Known{"name: 'resnet32'", 3, 32, 10, 466'906, "layer3.4.relu", {64, 8, 8}},
-        Known{"name: 'resnet110'", 3, 32, 10, 1'730'714, "layer3.17.relu", {64, 8, 8}},
-        Known{"name: 'resnet50'", 3, 224, 1000, 25'557'032, "layer4.2.relu", {2048, 7, 7}},
-        Known{"name: 'resnet152'", 3, 224, 1000, 60'192'808, "layer4.2.relu", {2048, 7, 7}},
-        Known{"name: 'mobilenet'", 3, 224, 1000, 4'231'976, "pointwise13_relu", {1024, 7, 7}},
-        Known{"name: 'mobilenet'", 1, 28, 10, 3'216'650, "pointwise13_relu", {1024, 1, 1}}));
+        PublishedModel{"name: 'resnet18_v2'", 3, 32, 10, 11'172'170, "relu", {512, 4, 4}},
+        PublishedModel{"name: 'resnet20'", 3, 32, 10, 272'474, "layer3.2.relu", {64, 8, 8}},
+        PublishedModel{"name: 'resnet32'", 3, 32, 10, 466'906, "layer3.4.relu", {64, 8, 8}},
+        PublishedModel{"name: 'resnet110'", 3, 32, 10, 1'730'714, "layer3.17.relu", {64, 8, 8}},
+        PublishedModel{"name: 'resnet50'", 3, 224, 1000, 25'557'032, "layer4.2.relu", {2048, 7, 7}},
+        PublishedModel{"name: 'resnet152'", 3, 224, 1000, 60'192'808, "layer4.2.relu", {2048, 7, 7}},
+        PublishedModel{"name: 'mobilenet'", 3, 224, 1000, 4'231'976, "pointwise13_relu", {1024, 7, 7}},
+        PublishedModel{"name: 'mobilenet'", 1, 28, 10, 3'216'650, "pointwise13_relu", {1024, 1, 1}}));
 
 TEST(Models, RefusesArgumentsThatTheModelDoesNotTake) {
   pb::Model model = LeNetModel(pb::Model::valid);

@@ -88,7 +88,8 @@ struct Block {
 };
 
 inline thread_local Block* block;
-inline std::atomic<bool> used_barrier;  // Whether a thread of the current launch has used a barrier.
+// Whether a thread of the current launch has used a barrier.
+inline std::atomic<bool> used_barrier;
 
 // Returns the block of the calling thread, which is about to use one of the block's barriers.
 inline Block& BlockForBarrier() {

@@ -289,7 +289,7 @@ TEST(QuickDecisions, AreNeverWrongWhenCertain) {
     const float clip = i % 2 == 0 ? kInfinity : s * share(random);
     const float clipped = g < clip ? g : clip, x = clipped < s ? clipped : s;
     const auto threshold =
-        static_cast<uint64_t>(static_cast<double>(x / s) * 0x1p32);  // If x = s, all draws are below.
+        static_cast<uint64_t>(static_cast<double>(x / s) * 0x1p32);  // 2^32 if x = s.
     const auto nearest_draw = static_cast<int64_t>(threshold >> 16);
     for (int64_t d = nearest_draw - 3; d <= nearest_draw + 3; ++d) {
       if (d < 0 || d > 65535) continue;

@@ -34,7 +34,7 @@ TEST(PlanAxis, SameGivesInputOverStrideRoundedUp) {
         EXPECT_EQ(plan->output, (input + stride - 1) / stride);
         const uint32_t odd = plan->pad_end - plan->pad_begin;
         EXPECT_LE(odd, 1u);
-        // No window lies entirely in the padding, and the padding is minimal.
+        // No window lies entirely in the padding, and less padding would not suffice.
         EXPECT_LT(plan->pad_begin, kernel);
         const uint32_t last = (plan->output - 1) * stride;
         EXPECT_LT(last, input + plan->pad_begin);
