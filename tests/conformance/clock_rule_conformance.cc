@@ -153,8 +153,9 @@ class RuleDrill {
 class ClockRuleConformance : public testing::TestWithParam<RuleCase> {
  protected:
   static std::unique_ptr<setup::Setup> Job(std::vector<std::string> overrides = {}) {
-    overrides.insert(overrides.end(), {"train.algorithm=" + GetParam().algorithm,
-                             "exchange.pull=" + GetParam().pull, "train.optimizer.name=momentum"});
+    overrides.insert(overrides.end(),
+                     {"train.algorithm=" + GetParam().algorithm, "exchange.pull=" + GetParam().pull,
+                      "train.optimizer.name=momentum"});
     return CentralJob(overrides);
   }
   static bool pulls_changes() { return GetParam().pull == "changes"; }
@@ -237,7 +238,8 @@ TEST_P(ClockRuleConformance, APullAfterAPushGetsTheWeightsToContinueFrom) {
     const std::vector<float> expected = is_elastic ? before : WeightsOf(drill_.rule());
     const std::vector<float> held = drill_.ChunkWeightsOf(rank);
     for (size_t k = 0; k < held.size(); ++k)
-      ASSERT_NEAR(held[k], expected[k], pulls_changes() ? 1e-6 : 0) << "push " << i << ", value " << k;
+      ASSERT_NEAR(held[k], expected[k], pulls_changes() ? 1e-6 : 0)
+          << "push " << i << ", value " << k;
   }
 }
 

@@ -101,7 +101,8 @@ TEST_P(CodecConformance, EveryTruncationIsRejectedAndLeavesTheSumUnchanged) {
 }
 
 TEST_P(CodecConformance, DecodeAloneEqualsTheSumOfOneWorker) {
-  if (codec_->shares_scaler()) GTEST_SKIP() << "DecodeAlone is not used for codecs that share a scaler";
+  if (codec_->shares_scaler())
+    GTEST_SKIP() << "DecodeAlone is not used for codecs that share a scaler";
   for (size_t n : Lengths()) {
     const Round round = SomeRound(*codec_, n, 1);
     std::vector<uint8_t> longer = round.payloads[0];

@@ -20,7 +20,8 @@ constexpr uint32_t kSide = 32, kClasses = 3;
 FormatCase CaseOf(pb::Data::Format format, bool second_variant) {
   switch (format) {
     case pb::Data::idx:
-      return {second_variant ? "idxgzip" : "idx", format, second_variant, true, false, std::nullopt};
+      return {
+          second_variant ? "idxgzip" : "idx", format, second_variant, true, false, std::nullopt};
     case pb::Data::cifar10:
       return {"cifar10", format, false, false, false, 10};
     case pb::Data::cifar100:
@@ -28,7 +29,12 @@ FormatCase CaseOf(pb::Data::Format format, bool second_variant) {
     case pb::Data::folder:
       return {"folder", format, false, false, true, std::nullopt};
     case pb::Data::packed:
-      return {second_variant ? "packedpixels" : "packed", format, second_variant, false, false, kClasses};
+      return {second_variant ? "packedpixels" : "packed",
+              format,
+              second_variant,
+              false,
+              false,
+              kClasses};
   }
   ADD_FAILURE() << "data.format " << format << " has no case";
   return {};

@@ -53,7 +53,8 @@ class GradientChecker {
     problem_.parameters[i] = original - step;
     const double loss_below = Loss();
     problem_.parameters[i] = original;
-    const double width = static_cast<double>(original + step) - static_cast<double>(original - step);
+    const double width =
+        static_cast<double>(original + step) - static_cast<double>(original - step);
     return (loss_above - loss_below) / width;
   }
 

@@ -80,11 +80,13 @@ void AddBeforeHonestCodes(const Case& c) {
     const auto added_input = fuzzed->Add(rank, c.bytes);
     if (added_input.ok()) {
       accepted = true;
-      Require(*added_input <= c.bytes.size() && *added_input <= c.codec->MaxEncodedSize({0, 0, c.count}), c,
-              "an Add read too much");
+      Require(*added_input <= c.bytes.size() &&
+                  *added_input <= c.codec->MaxEncodedSize({0, 0, c.count}),
+              c, "an Add read too much");
     } else {
-      Require(added_input.status().code() == Code::kMismatch && !added_input.status().message().empty(), c,
-              "a code is refused without a reason");
+      Require(
+          added_input.status().code() == Code::kMismatch && !added_input.status().message().empty(),
+          c, "a code is refused without a reason");
       const auto after = fuzzed->Add(rank, code);
       Require(after.ok() && *after == code.size(), c, "an honest code is refused after a bad one");
     }

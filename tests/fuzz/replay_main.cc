@@ -74,7 +74,8 @@ void Mutate(Random& random, const std::vector<Input>& corpus, Input* input) {
       if (!input->empty()) (*input)[at] = static_cast<uint8_t>(random());
       break;
     case 2:
-      input->insert(input->begin() + at, 1 + RandomBelow(random, 8), static_cast<uint8_t>(random()));
+      input->insert(input->begin() + at, 1 + RandomBelow(random, 8),
+                    static_cast<uint8_t>(random()));
       break;
     case 3:
       input->erase(input->begin() + at,
@@ -163,7 +164,8 @@ int main(int argc, char** argv) {
     return 64;
   }
   const bool is_single_file = !std::filesystem::is_directory(argv[1]);
-  const uint64_t mutations = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : (is_single_file ? 0 : 5000);
+  const uint64_t mutations =
+      argc > 2 ? std::strtoull(argv[2], nullptr, 10) : (is_single_file ? 0 : 5000);
   const double seconds = argc > 3 ? std::strtod(argv[3], nullptr) : 2;
   const std::vector<Input> corpus = ReadCorpus(argv[1]);
   if (corpus.empty()) {

@@ -66,7 +66,8 @@ ExpectedKeys ResNet(const std::vector<int>& blocks) {
 
 // conv_indices[i] is the index of convolution i in torchvision's module `features`. In variants with batch
 // norm, a norm follows each convolution.
-ExpectedKeys Vgg(const std::vector<int>& conv_indices, const std::vector<uint64_t>& outputs, bool norms) {
+ExpectedKeys Vgg(const std::vector<int>& conv_indices, const std::vector<uint64_t>& outputs,
+                 bool norms) {
   ExpectedKeys keys;
   uint64_t inputs = 3;
   for (size_t i = 0; i < conv_indices.size(); ++i) {

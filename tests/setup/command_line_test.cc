@@ -54,14 +54,15 @@ TEST(CommandLine, KeepsAllOverridesInOrder) {
 
 TEST(CommandLine, RefusesUnknownFlagsAndListsTheKnownOnes) {
   ExpectUsageError({"--job", "a", "--rank", "0", "--jbo", "b"},
-              "there is no flag --jbo; known flags: --job, --rank");
+                   "there is no flag --jbo; known flags: --job, --rank");
   ExpectUsageError({"a.yaml"}, "'a.yaml' is not a flag; the job file goes after --job");
   ExpectUsageError({"-"}, "'-' is not a flag");
   ExpectUsageError({"--"}, "there is no flag --");
 }
 
 TEST(CommandLine, RefusesGflagsFlagsThatEndTheProcess) {
-  ExpectUsageError({"--flagfile=/nowhere", "--job", "a", "--rank", "0"}, "there is no flag --flagfile");
+  ExpectUsageError({"--flagfile=/nowhere", "--job", "a", "--rank", "0"},
+                   "there is no flag --flagfile");
   ExpectUsageError({"--fromenv=job", "--job", "a", "--rank", "0"}, "there is no flag --fromenv");
 }
 
@@ -70,7 +71,7 @@ TEST(CommandLine, RefusesValuesOfAnotherType) {
   ExpectUsageError({"--job", "a", "--rank=1.5"}, "--rank: saw '1.5'");
   ExpectUsageError({"--job", "a", "--rank=99999999999"}, "--rank: saw '99999999999'");
   ExpectUsageError({"--job", "a", "--rank", "0", "--check=perhaps"},
-              "--check: saw 'perhaps'; allowed: true or false");
+                   "--check: saw 'perhaps'; allowed: true or false");
 }
 
 TEST(CommandLine, RequiresJobRankAndFlagValues) {
@@ -83,7 +84,7 @@ TEST(CommandLine, RequiresJobRankAndFlagValues) {
 
 TEST(CommandLine, RefusesADescriptorThatIsNotOpen) {
   ExpectUsageError({"--job", "a", "--rank", "0", "--progress_fd", "987"},
-              "--progress_fd 987: no file descriptor with that number is open");
+                   "--progress_fd 987: no file descriptor with that number is open");
 }
 
 TEST(CommandLine, PrintsItsVersionAndExitsWithZero) {
@@ -125,7 +126,8 @@ TEST(StartDaemon, ReturnsTheErrorsOfTheJob) {
   CommandLine line = MakeCommandLine(file.path(), 0);
   line.overrides = {"train.stesp=4"};
   EXPECT_EQ(StartDaemon(line, "worker").status().code(), Code::kBadJob);
-  EXPECT_EQ(StartDaemon(MakeCommandLine(file.path() + ".none", 0), "worker").status().code(), Code::kBadData);
+  EXPECT_EQ(StartDaemon(MakeCommandLine(file.path() + ".none", 0), "worker").status().code(),
+            Code::kBadData);
 }
 
 TEST(ReportExit, ReturnsTheExitCodeAndPrintsTheMessage) {

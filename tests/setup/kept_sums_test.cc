@@ -24,8 +24,7 @@ TEST(LanesThatKeepSums, BelongToAlgorithmsWithoutAShortLastRound) {
       const auto setup =
           MakeSetup(file.path(), {"train.algorithm=" + name, "exchange.codec=" + codec,
                                   "train.optimizer.name=sgd", "exchange.scaler=per_worker"});
-      if (!setup.ok())
-        continue;  // Validation refuses this combination.
+      if (!setup.ok()) continue;  // Validation refuses this combination.
       const algorithm::Facts facts = algorithm::FactsOf((*setup)->job);
       const std::vector<bool> shards = protocol::ShardsThatKeep((*setup)->plan);
       const bool keeps_sums = std::find(shards.begin(), shards.end(), true) != shards.end();

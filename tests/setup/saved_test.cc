@@ -54,7 +54,7 @@ class FindSavedTest : public testing::Test {
 
 TEST_F(FindSavedTest, OffersCheckpointsOfTheSameJob) {
   Write({}, {10, 20});
-  // Keys that may change between a checkpoint and the run that resumes from it.
+  // A job may resume from a checkpoint although these keys have changed.
   const protocol::Saved saved =
       FindIn({"train.steps=500", "evaluation.every_steps=7", "workers.threads=2",
               "servers.0.address=127.0.0.1:7777", "checkpoints.keep=3"});

@@ -81,7 +81,7 @@ Result<Batches> ReadBatches(const std::string& path) {
 }
 
 Status RunFollow(Probe probe, const Batches& batches, const std::string& out, float rate,
-              float momentum) {
+                 float momentum) {
   std::vector<float> gradients(probe.table.total), velocity(probe.table.total), losses;
   auto net = Net::Make(probe.net, {.batch = static_cast<uint32_t>(batches.size)},
                        {probe.parameters.data(), gradients.data(), probe.statistics.data()});
@@ -128,8 +128,9 @@ Status Run(const std::vector<std::string>& arguments) {
   const auto batches = ReadBatches(arguments[3]);
   if (!batches.ok()) return batches.status();
   if (!follow) return RunScores(std::move(*probe), *batches, arguments[4]);
-  return RunFollow(std::move(*probe), *batches, arguments[4], std::strtof(arguments[5].c_str(), nullptr),
-                std::strtof(arguments[6].c_str(), nullptr));
+  return RunFollow(std::move(*probe), *batches, arguments[4],
+                   std::strtof(arguments[5].c_str(), nullptr),
+                   std::strtof(arguments[6].c_str(), nullptr));
 }
 
 }  // namespace

@@ -298,7 +298,8 @@ TEST(Coder, AddsTheRoundingErrorOfBf16ToTheNextGradient) {
   const auto distance_with = [](const std::string& feedback) {
     const std::vector<std::string> plain_sgd = {"train.optimizer.name=sgd"};
     auto coded_overrides = plain_sgd;
-    coded_overrides.insert(coded_overrides.end(), {"exchange.codec=bf16", "exchange.error_feedback=" + feedback});
+    coded_overrides.insert(coded_overrides.end(),
+                           {"exchange.codec=bf16", "exchange.error_feedback=" + feedback});
     auto exact_overrides = plain_sgd;
     exact_overrides.push_back("exchange.codec=fp32");
     const auto coded = SmallJob(coded_overrides), exact = SmallJob(exact_overrides);
@@ -311,8 +312,8 @@ TEST(Coder, AddsTheRoundingErrorOfBf16ToTheNextGradient) {
     }
     double distance = 0;
     for (uint64_t i = 0; i < coded->table.total; ++i) {
-      distance +=
-          std::abs(coded_cluster.workers[0]->replica->parameters()[i] - exact_cluster.workers[0]->replica->parameters()[i]);
+      distance += std::abs(coded_cluster.workers[0]->replica->parameters()[i] -
+                           exact_cluster.workers[0]->replica->parameters()[i]);
     }
     return distance;
   };
@@ -351,7 +352,7 @@ TEST(Apply, RefusesASumOfTheWrongSize) {
   for (const protocol::Bucket& bucket : job->plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
       worker.sums.Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1,
-                               Bytes::Own(std::string(3, 'x'))));
+                                 Bytes::Own(std::string(3, 'x'))));
     }
   }
   EXPECT_EQ(worker.apply.Run(1).code(), Code::kMismatch);

@@ -37,8 +37,8 @@ void PutZeroSums(const setup::Setup& job, uint64_t round, uint32_t contributors,
   for (const protocol::Bucket& bucket : job.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
       std::string zeros(SumBytes(job.plan, chunk, contributors), '\0');
-      sums->Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, round,
-                              contributors, Bytes::Own(std::move(zeros))));
+      sums->Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, contributors,
+                           Bytes::Own(std::move(zeros))));
     }
   }
 }
@@ -105,7 +105,7 @@ TEST(Sums, SaveTheScalersThatLaterRoundsNeed) {
         std::string payload(protocol::EncodeScalers(scalers).view());
         payload.append(SumBytes(job->plan, chunk, 2), '\0');
         sums.Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, 2,
-                               Bytes::Own(std::move(payload))));
+                            Bytes::Own(std::move(payload))));
       }
     }
     sums.Drop(round);
@@ -162,7 +162,7 @@ TEST(Sums, AddChangesToTheWorkersWeights) {
           for (const float value : sent) *target++ += value;
         }
         sums.Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1, 2,
-                               Bytes::Own(std::move(codes))));
+                            Bytes::Own(std::move(codes))));
       }
     }
     const Status installed = sums.Install(1, w.data());

@@ -25,16 +25,17 @@ constexpr double kRate = 0.05;
 using Vector = std::vector<double>;
 
 std::unique_ptr<setup::Setup> Job(const std::string& algorithm, std::vector<std::string> more) {
-  std::vector<std::string> overrides = {"workers.count=" + std::to_string(kWorkers),
-                                  "train.batch_total=" + std::to_string(2 * kWorkers),
-                                  "train.algorithm=" + algorithm,
-                                  "train.optimizer.name=sgd",
-                                  "exchange.codec=fp32",
-                                  "exchange.chunk_kib=1",
-                                  "exchange.bucket_kib=2",
-                                  "train.schedule.learning_rate=0.05",
-                                  "train.steps=" + std::to_string(kSteps),
-                                  "output_dir=" + testing::TempDir() + "tern_async_" + algorithm};
+  std::vector<std::string> overrides = {
+      "workers.count=" + std::to_string(kWorkers),
+      "train.batch_total=" + std::to_string(2 * kWorkers),
+      "train.algorithm=" + algorithm,
+      "train.optimizer.name=sgd",
+      "exchange.codec=fp32",
+      "exchange.chunk_kib=1",
+      "exchange.bucket_kib=2",
+      "train.schedule.learning_rate=0.05",
+      "train.steps=" + std::to_string(kSteps),
+      "output_dir=" + testing::TempDir() + "tern_async_" + algorithm};
   overrides.insert(overrides.end(), more.begin(), more.end());
   return SmallJob(overrides);
 }
@@ -199,7 +200,8 @@ TEST(EasgdAsync, MovesWorkerAndCentreByTheDifferenceBeforeTheStep) {
     for (size_t k = 0; k < pull.size(); ++k) centre[k] += pull[k];
     make_step(i, pull);
   }
-  for (const Trace& trace : traces) EXPECT_LT(RelativeDistance(trace.final_weights, centre), kTolerance);
+  for (const Trace& trace : traces)
+    EXPECT_LT(RelativeDistance(trace.final_weights, centre), kTolerance);
 }
 
 TEST(Asgd, AppliesGradientsLocallyBetweenPushesAndPulls) {

@@ -109,7 +109,7 @@ class Servers {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (cell.kind == protocol::Kind::kFigures) {
       return GatherFigures(rank, cell, protocol::ExchangeOf(contribution),
-                    protocol::PayloadOf(contribution));
+                           protocol::PayloadOf(contribution));
     }
     const bool at_clock = std::holds_alternative<protocol::AtClock>(contribution);
     std::vector<protocol::Exchange::Outgoing> out;
@@ -200,7 +200,8 @@ class Servers {
   }
 
   // Collects the workers' figures (losses, test scores); when all have come, sends them to each worker.
-  void GatherFigures(uint32_t rank, const protocol::Cell& cell, uint64_t round, const Bytes& payload) {
+  void GatherFigures(uint32_t rank, const protocol::Cell& cell, uint64_t round,
+                     const Bytes& payload) {
     std::vector<std::string>& by_rank = figures_[{cell, round}];
     by_rank.resize(members_.size());
     by_rank[rank] = payload.view();

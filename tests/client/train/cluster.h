@@ -30,7 +30,7 @@ struct Trace {
   std::vector<std::vector<float>> points;
   std::map<uint64_t, std::vector<float>> weights;  // The worker's copy of W after each round.
   std::vector<float> final_weights;
-  Floats average;  // The moving average of the weights at the end, if the job asks for one.
+  Floats average;      // The moving average of the weights at the end, if the job asks for one.
   uint64_t pulls = 0;  // How many chunks the worker pulled without a push.
   Status status;
 };

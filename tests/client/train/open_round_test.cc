@@ -26,7 +26,8 @@ class OpenRoundTest : public testing::Test {
  protected:
   explicit OpenRoundTest(const std::vector<std::string>& more = {}) {
     std::vector<std::string> overrides = {"exchange.codec=fp32", "exchange.bucket_kib=1",
-                                    "train.schedule.learning_rate=1", "train.optimizer.name=sgd"};
+                                          "train.schedule.learning_rate=1",
+                                          "train.optimizer.name=sgd"};
     overrides.insert(overrides.end(), more.begin(), more.end());
     job_ = SmallJob(overrides);
     replica_ = std::move(*Replica::Make(*job_));

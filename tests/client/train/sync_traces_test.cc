@@ -22,15 +22,16 @@ using Vector = std::vector<double>;
 
 std::unique_ptr<setup::Setup> Job(const std::string& algorithm, std::vector<std::string> more,
                                   uint32_t workers = kWorkers) {
-  std::vector<std::string> overrides = {"workers.count=" + std::to_string(workers),
-                                  "train.batch_total=" + std::to_string(2 * workers),
-                                  "train.algorithm=" + algorithm,
-                                  "exchange.codec=fp32",
-                                  "exchange.chunk_kib=1",
-                                  "exchange.bucket_kib=2",
-                                  "train.schedule.learning_rate=0.05",
-                                  "faults.compare_every_steps=10",
-                                  "output_dir=" + testing::TempDir() + "tern_traces_" + algorithm};
+  std::vector<std::string> overrides = {
+      "workers.count=" + std::to_string(workers),
+      "train.batch_total=" + std::to_string(2 * workers),
+      "train.algorithm=" + algorithm,
+      "exchange.codec=fp32",
+      "exchange.chunk_kib=1",
+      "exchange.bucket_kib=2",
+      "train.schedule.learning_rate=0.05",
+      "faults.compare_every_steps=10",
+      "output_dir=" + testing::TempDir() + "tern_traces_" + algorithm};
   overrides.insert(overrides.end(), more.begin(), more.end());
   return SmallJob(overrides);
 }
@@ -247,8 +248,7 @@ TEST(Rsgd, AveragesOneOfPPartsEachStep) {
     }
     const uint64_t part = (s - 1) % p;
     const Vector mean = MeanOf(x);
-    const double t =
-        static_cast<double>((s - 1) / p);  // How often this part was averaged before.
+    const double t = static_cast<double>((s - 1) / p);  // How often this part was averaged before.
     const double ema_decay = std::min(decay, (1 + t) / (10 + t));
     for (uint64_t k = part * n / p; k < (part + 1) * n / p; ++k) {
       for (Vector& each : x) each[k] = mean[k];

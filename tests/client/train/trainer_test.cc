@@ -81,7 +81,7 @@ class AnsweringPort : public Port {
   std::function<bool(const Answer&)> delay_answer;
   std::function<void()> on_finish;
   Coder* coder = nullptr;
-  std::map<uint64_t, uint64_t> hash_after;  // The hash of the weights after each round.
+  std::map<uint64_t, uint64_t> hash_after;            // The hash of the weights after each round.
   std::vector<std::pair<Bytes, uint64_t>> snapshots;  // States sent, each with its last round.
   int installed = 0;
   std::vector<std::pair<Status, pb::Figures>> finished;
@@ -96,10 +96,11 @@ constexpr uint64_t kSteps = 10;
 
 class TrainerTest : public testing::Test {
  protected:
-  explicit TrainerTest(std::vector<std::string> overrides = {}, const std::string& layers = kTwoDenseLayers) {
+  explicit TrainerTest(std::vector<std::string> overrides = {},
+                       const std::string& layers = kTwoDenseLayers) {
     folder_ = testing::TempDir() + "tern_step_" + std::to_string(std::rand());
     overrides.insert(overrides.end(),
-                {"workers.count=1", "faults.compare_every_steps=4", "output_dir=" + folder_});
+                     {"workers.count=1", "faults.compare_every_steps=4", "output_dir=" + folder_});
     job_ = SmallJob(overrides, layers);
     Reset();
   }
@@ -160,8 +161,8 @@ TEST_F(TrainerTest, EndsWithBothHashesIfReplicasDiffer) {
   port_->modify_answer = [](Answer* answer) {
     if (answer->cell.kind != protocol::Kind::kFigures) return;
     pb::FiguresOfAll figures_of_all;
-    ASSERT_TRUE(
-        figures_of_all.ParseFromArray(answer->payload.data(), static_cast<int>(answer->payload.size())));
+    ASSERT_TRUE(figures_of_all.ParseFromArray(answer->payload.data(),
+                                              static_cast<int>(answer->payload.size())));
     pb::Figures figures_of_worker1;
     figures_of_worker1.set_parameters_hash(other_hash);
     figures_of_all.add_by_rank(figures_of_worker1.SerializeAsString());
@@ -220,9 +221,9 @@ class TrainerWithBatchNormTest : public TrainerTest {
  protected:
   TrainerWithBatchNormTest()
       : TrainerTest({},
-             "\n      - {name: hidden, dense: {outputs: 2}}\n"
-             "      - {name: norm, batch_norm: {}}\n"
-             "      - {name: scores, dense: {outputs: 3}}\n") {}
+                    "\n      - {name: hidden, dense: {outputs: 2}}\n"
+                    "      - {name: norm, batch_norm: {}}\n"
+                    "      - {name: scores, dense: {outputs: 3}}\n") {}
 
   // Lets FiguresExchange compare workers that have equal weights and these batch-norm statistics, one
   // array per worker.
@@ -236,8 +237,9 @@ class TrainerWithBatchNormTest : public TrainerTest {
       entry.mutable_statistics()->Assign(of_worker.begin(), of_worker.end());
       figures_of_all.add_by_rank(entry.SerializeAsString());
     }
-    Answer answer{
-        {protocol::Kind::kFigures, 0, protocol::kCompare}, {}, Bytes::Own(figures_of_all.SerializeAsString())};
+    Answer answer{{protocol::Kind::kFigures, 0, protocol::kCompare},
+                  {},
+                  Bytes::Own(figures_of_all.SerializeAsString())};
     return figures.OnAnswer(answer, 4);
   }
 };
@@ -248,7 +250,8 @@ TEST_F(TrainerWithBatchNormTest, EvaluatesWithTheStatisticsOfAllWorkers) {
   EXPECT_THAT(replica_->mean_statistics(), ::testing::ElementsAre(0, 0, 1, 1));
   ASSERT_TRUE(Compare({{1, 5, 2, 3}, {3, 5, 4, 5}}).ok());
   EXPECT_THAT(replica_->mean_statistics(), ::testing::ElementsAre(2, 5, 4, 4));
-  EXPECT_THAT(replica_->statistics(), ::testing::ElementsAre(0, 0, 1, 1)) << "each worker keeps its own";
+  EXPECT_THAT(replica_->statistics(), ::testing::ElementsAre(0, 0, 1, 1))
+      << "each worker keeps its own";
   const Status status = Compare({{1, 5, 2, 3}, {3, 5}});
   EXPECT_EQ(status.code(), Code::kMismatch);
   EXPECT_THAT(status.message(), HasSubstr("worker 1 has 2 statistics of batch norms, this one 4"));

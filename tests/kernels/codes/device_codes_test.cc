@@ -226,7 +226,8 @@ class QsgdCoder {
               0);
     if (rule_.bits == 0) return ChunksOf(out.Read(), cut_, sizes.Read());
     std::vector<uint64_t> fixed_sizes(cut_.chunks.size());
-    for (size_t p = 0; p < parts_.size(); ++p) fixed_sizes[cut_.parts[p].part.chunk] += ranges_[p].size;
+    for (size_t p = 0; p < parts_.size(); ++p)
+      fixed_sizes[cut_.parts[p].part.chunk] += ranges_[p].size;
     return ChunksOf(out.Read(), cut_, fixed_sizes);
   }
   std::vector<float> Read(const CodeRow& row) {
@@ -460,7 +461,8 @@ TEST(QuickLevels, AreNeverWrongWhenCertain) {
       ASSERT_EQ(quick, level(65535)) << v << " of " << bucket.norm << ", draw " << d;
     }
   }
-  EXPECT_LT(uncertain * 2, all) << "with few levels, it decides most of the seven draws nearest to the boundary";
+  EXPECT_LT(uncertain * 2, all)
+      << "with few levels, it decides most of the seven draws nearest to the boundary";
 }
 
 }  // namespace

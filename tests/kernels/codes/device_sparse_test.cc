@@ -74,7 +74,7 @@ class SparseCoder {
 // The codes of all parts, as the codec makes them on the CPU, and their decoded values.
 struct CpuCodes {
   CpuCodes(const std::vector<Part>& parts, const std::vector<float>& v,
-        const std::vector<float>& thresholds)
+           const std::vector<float>& thresholds)
       : values(EndOf(parts)) {
     const auto codec = Made("topk", {});
     for (size_t p = 0; p < parts.size(); ++p) {

@@ -31,7 +31,8 @@ std::vector<float> OrderSensitiveValues(size_t n, uint64_t seed) {
 double Folded(std::vector<double> partial_sums) {
   while (partial_sums.size() > 1) {
     std::vector<double> folded(partial_sums.size() / 2);
-    for (size_t l = 0; l < folded.size(); ++l) folded[l] = partial_sums[l] + partial_sums[l + folded.size()];
+    for (size_t l = 0; l < folded.size(); ++l)
+      folded[l] = partial_sums[l] + partial_sums[l + folded.size()];
     partial_sums = folded;
   }
   return partial_sums[0];

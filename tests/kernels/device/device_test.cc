@@ -76,8 +76,9 @@ NoiseKey KeyOf(uint64_t seed) { return {seed, NoiseStream::kCodes, 3, 1234567, 0
 
 // Returns the codes of each chunk, computed by the reference function on the CPU.
 std::vector<std::vector<uint8_t>> ReferenceCodes(const std::vector<float>& values,
-                                           const std::vector<Part>& parts,
-                                           const std::vector<TernaryScale>& scales, NoiseKey key) {
+                                                 const std::vector<Part>& parts,
+                                                 const std::vector<TernaryScale>& scales,
+                                                 NoiseKey key) {
   std::vector<std::vector<uint8_t>> chunks;
   for (size_t p = 0; p < parts.size(); ++p) {
     const Part& part = parts[p];

@@ -202,8 +202,8 @@ TEST_P(DeviceWeights, GradientIsTheSumOfProducts) {
     }
   }
   DeviceArray<float> gradient(expected.size());
-  ASSERT_EQ(ConvBackwardWeightsOnDevice(nullptr, DeviceType::kFloat, slide, groups, x_on_device.data(),
-                                        dy_on_device.data(), gradient.data()),
+  ASSERT_EQ(ConvBackwardWeightsOnDevice(nullptr, DeviceType::kFloat, slide, groups,
+                                        x_on_device.data(), dy_on_device.data(), gradient.data()),
             0);
   EXPECT_EQ(gradient.Read(), expected);
 }

@@ -43,7 +43,8 @@ std::vector<float> ConvertOnCpu(const Batch& batch, const PixelRule& rule) {
     tables.ToFloats(batch.bytes.data() + n * image, images.h, images.w, batch.draws[n],
                     channels_first.data());
     for (uint64_t i = 0; i < plane; ++i)
-      for (uint32_t c = 0; c < images.c; ++c) channels_last.push_back(channels_first[c * plane + i]);
+      for (uint32_t c = 0; c < images.c; ++c)
+        channels_last.push_back(channels_first[c * plane + i]);
   }
   return channels_last;
 }

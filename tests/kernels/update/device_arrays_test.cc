@@ -49,7 +49,7 @@ void ExpectSameBits(const std::vector<T>& a, const std::vector<T>& b) {
 class DeviceArrays : public testing::Test {
  protected:
   void SetUp() override {
-    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU expected_count";
+    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
   }
 };
 
@@ -86,7 +86,8 @@ TEST_F(DeviceArrays, NonFiniteValuesAreCounted) {
   DeviceArray<float> x_on_device(x);
   DeviceArray<uint32_t> bad(std::vector<uint32_t>{5});
   ASSERT_EQ(CountNotFiniteOnDevice(nullptr, x_on_device.data(), kCount, bad.data()), 0);
-  const auto expected_count = std::count_if(x.begin(), x.end(), [](float v) { return !std::isfinite(v); });
+  const auto expected_count =
+      std::count_if(x.begin(), x.end(), [](float v) { return !std::isfinite(v); });
   ASSERT_GT(expected_count, 2);
   EXPECT_EQ(bad.Read()[0], 5u + expected_count);
 }
@@ -94,7 +95,9 @@ TEST_F(DeviceArrays, NonFiniteValuesAreCounted) {
 TEST_F(DeviceArrays, DecayAndAverageMatchCpu) {
   std::vector<float> g = Normal(1), w = Normal(2), out(kCount);
   DeviceArray<float> g_on_device(g), w_on_device(w), out_on_device(kCount);
-  ASSERT_EQ(AddDecayOnDevice(nullptr, g_on_device.data(), w_on_device.data(), kCount, 0.0005f, out_on_device.data()), 0);
+  ASSERT_EQ(AddDecayOnDevice(nullptr, g_on_device.data(), w_on_device.data(), kCount, 0.0005f,
+                             out_on_device.data()),
+            0);
   AddDecay(g.data(), w.data(), kCount, 0.0005f, out.data());
   ExpectSameBits(out_on_device.Read(), out);
   ASSERT_EQ(EmaUpdateOnDevice(nullptr, g_on_device.data(), w_on_device.data(), kCount, 0.001f), 0);

@@ -38,7 +38,8 @@ TEST_P(DeviceLocalSteps, MatchCpu) {
   OnDevice tiling(parts);
   DeviceArray<float> w(Normal(n, 1, 1)), reference(Normal(n, 1, 2)),
       point(std::vector<float>(n, 0));
-  DeviceArray<float> velocity_on_device(velocity), mean_square_on_device(mean_square), decay_on_device(decay);
+  DeviceArray<float> velocity_on_device(velocity), mean_square_on_device(mean_square),
+      decay_on_device(decay);
   std::vector<float> expected(n);
   const std::vector<float> w_on_cpu = w.Read(), reference_on_cpu = reference.Read();
   for (uint64_t round = 0; round < 3; ++round) {
@@ -60,8 +61,9 @@ TEST_P(DeviceLocalSteps, MatchCpu) {
     }
     ExpectSameBits(point.Read(), expected);
     for (const update::Optimizer::StateArray& slot : updater->StateArrays()) {
-      ExpectSameBits((slot.name == "local_momentum" ? velocity_on_device : mean_square_on_device).Read(),
-                     {slot.values.begin(), slot.values.end()});
+      ExpectSameBits(
+          (slot.name == "local_momentum" ? velocity_on_device : mean_square_on_device).Read(),
+          {slot.values.begin(), slot.values.end()});
     }
   }
 }

@@ -144,7 +144,8 @@ TEST_P(OptimizerOnTarget, AdamFollowsTheRuleBitForBit) {
     for (size_t i = 0; i < n; ++i) {
       const float d = Add(g[i], Multiply(kDecay, w[i]));
       expected_m[i] = Add(Multiply(step.beta1, m[i]), Multiply(step.one_minus_beta1, d));
-      expected_v[i] = Add(Multiply(step.beta2, v[i]), Multiply(step.one_minus_beta2, Multiply(d, d)));
+      expected_v[i] =
+          Add(Multiply(step.beta2, v[i]), Multiply(step.one_minus_beta2, Multiply(d, d)));
       const float denominator = Add(Multiply(SquareRoot(expected_v[i]), step.root), step.epsilon);
       expected_w[i] = Add(w[i], -Multiply(step.rate, Divide(expected_m[i], denominator)));
     }
@@ -173,7 +174,8 @@ TEST_P(OptimizerOnTarget, CompensatesByAConstantBitForBitAndInPlace) {
 TEST_P(OptimizerOnTarget, CompensatesByTheMeanSquareBitForBitAndInPlace) {
   for (const size_t n : Lengths()) {
     const std::vector<float> g = Gaussian(n, n), w = Gaussian(n, n + 1), old_w = Gaussian(n, n + 2);
-    std::vector<float> mean_square = Gaussian(n, n + 3), expected(n), expected_mean_square(n), out(n), in_place = g;
+    std::vector<float> mean_square = Gaussian(n, n + 3), expected(n), expected_mean_square(n),
+                       out(n), in_place = g;
     for (float& x : mean_square) x *= x;
     std::vector<float> mean_square_in_place = mean_square;
     for (size_t i = 0; i < n; ++i) {
@@ -182,9 +184,10 @@ TEST_P(OptimizerOnTarget, CompensatesByTheMeanSquareBitForBitAndInPlace) {
       const float lambda = Divide(2.0f, SquareRoot(Add(expected_mean_square[i], 1e-7f)));
       expected[i] = Add(g[i], Multiply(Multiply(lambda, square), Add(w[i], -old_w[i])));
     }
-    CompensateAdaptive(g.data(), w.data(), old_w.data(), mean_square.data(), n, 2, 0.95f, 0.05f, out.data());
-    CompensateAdaptive(in_place.data(), w.data(), old_w.data(), mean_square_in_place.data(), n, 2, 0.95f,
-                       0.05f, in_place.data());
+    CompensateAdaptive(g.data(), w.data(), old_w.data(), mean_square.data(), n, 2, 0.95f, 0.05f,
+                       out.data());
+    CompensateAdaptive(in_place.data(), w.data(), old_w.data(), mean_square_in_place.data(), n, 2,
+                       0.95f, 0.05f, in_place.data());
     ExpectSameBits(mean_square, expected_mean_square);
     ExpectSameBits(mean_square_in_place, expected_mean_square);
     ExpectSameBits(out, expected);
