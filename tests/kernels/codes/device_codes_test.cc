@@ -402,8 +402,8 @@ TEST_F(DeviceCodes, InvalidQsgdCodesAreCounted) {
   ExpectRefusals({.bucket = 0, .levels = Levels::kGiven, .s = 9.5}, 301, 4);
 }
 
-// The code has 150 buckets: first 150 norms of 4 bytes and 150 widths of one byte, then the end positions
-// (in bits) of every 64th bucket, 8 bytes each.
+// The code has 150 buckets: first 150 norms of 4 bytes and 150 widths of one byte, then three end positions
+// in bits, of 8 bytes each, because the end of every 64th bucket is stored.
 TEST_F(DeviceCodes, QsgdBucketsWithWrongEndsAreRefused) {
   const Options::Qsgd qsgd{.bucket = 4, .levels = Levels::kSqrtMN, .samples = 20};
   const std::vector<uint8_t> code = QsgdCodeOf(qsgd, 600, 5);
