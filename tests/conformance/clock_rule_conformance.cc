@@ -1,6 +1,8 @@
-// Requirements for every rule of server/rules, independent of its equation (that is tested in
-// tests/server/rules). The suite runs over the algorithms of job.proto whose servers apply every
-// push at once, each with both kinds of answers: a new algorithm is tested without a new line.
+// A test suite for every clock rule. A clock rule is the server's part of an algorithm without rounds
+// (asgd, dcasgd_a ...): it applies each worker's push to the weights at once. The suite tests what all
+// rules must do; their equations are tested in tests/server/rules. It runs over all such algorithms,
+// also new ones. A server answers a pull either with the weights or with their changes since the
+// worker's last pull; every rule is tested with both.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -25,7 +27,7 @@ constexpr int kSomePushes = 40;
 
 struct RuleCase {
   std::string algorithm;
-  std::string pull;  // weights, changes
+  std::string pull;  // What answers to pulls contain: "weights" or "changes".
 };
 
 std::vector<RuleCase> AllCases() {
@@ -35,7 +37,7 @@ std::vector<RuleCase> AllCases() {
   return cases;
 }
 
-// All that a rule saves, by name, bit by bit.
+// Returns the exact state that a rule saves in checkpoints, by name.
 std::map<std::string, std::string> StateOf(ClockRule* rule) {
   SavedState saved;
   rule->AddState(&saved);
@@ -61,58 +63,60 @@ std::vector<uint8_t> BytesOf(const Bytes& bytes) {
   return {bytes.span().begin(), bytes.span().end()};
 }
 
-// A rule of one chunk of several tensors, and what its workers hold.
-class Drill {
+// A rule for one chunk of the model that has elements of several tensors, and the workers' state.
+class RuleDrill {
  public:
-  explicit Drill(const setup::Setup& job) : job_(job), held_(job.plan.workers) {
+  explicit RuleDrill(const setup::Setup& job) : job_(job), workers_(job.plan.workers) {
     for (const protocol::Chunk* chunk : ChunksOf(job))
       if (chunk_ == nullptr || chunk->segments.size() > chunk_->segments.size()) chunk_ = chunk;
     const Rate rate = RateOf(job);
     auto rule = MakeClockRule(job, *chunk_, InitialWeights(job), [this, rate](uint64_t step) {
-      asked_.push_back(step);
+      asked_steps_.push_back(step);
       return rate(step);
     });
     EXPECT_TRUE(rule.ok()) << rule.status().message();
     rule_ = std::move(*rule);
-    for (Worker& worker : held_) worker.model = InitialWeights(job);
+    for (Worker& worker : workers_) worker.model = InitialWeights(job);
   }
 
   struct Worker {
-    std::vector<float> model;  // of which this rule's chunk is kept up to date
-    uint64_t version = 0;
-    uint64_t clock = 0;
+    std::vector<float> model;  // Only the elements of the rule's chunk are up to date.
+    uint64_t version = 0;      // How many changes the weights had had at the worker's last pull.
+    uint64_t clock = 0;        // How many pushes the worker has made.
   };
 
-  // What `rank` pushes next: gradients, or weights, which moved a little.
+  // Returns the next push of `rank`: gradients or, if the algorithm pushes weights, slightly changed
+  // weights.
   Bytes NextPush(uint32_t rank) const {
-    const Worker& worker = held_[rank];
+    const Worker& worker = workers_[rank];
     std::vector<float> values = GradientAt(rank, worker.clock + 1, worker.model);
     if (algorithm::FactsOf(job_.job).pushes == pb::AlgorithmTraits::parameters) {
       for (size_t k = 0; k < values.size(); ++k) values[k] = worker.model[k] - 0.1f * values[k];
     }
     return EncodePush(job_, *chunk_, values, rank, worker.clock + 1);
   }
-  // A push whose last element is `value`, for example infinity.
-  Bytes PushWith(float value) const {
+  // Returns a push whose last element is `value`, for example infinity.
+  Bytes PushEndingWith(float value) const {
     std::vector<float> values(job_.table.total, 0.5f);
     values[chunk_->begin + chunk_->count - 1] = value;
     return EncodePush(job_, *chunk_, values, 0, 1);
   }
   Status Push(uint32_t rank, const Bytes& payload) {
-    ++held_[rank].clock;
-    return rule_->Push(rank, held_[rank].version, payload);
+    ++workers_[rank].clock;
+    return rule_->Push(rank, workers_[rank].version, payload);
   }
-  // The worker `rank` pulls, says which version it holds, and applies the answer.
+  // Lets worker `rank` pull and apply the answer. The worker tells the rule which version it has.
   ClockCell::Answer Pull(uint32_t rank) {
-    ClockCell::Answer answer = rule_->Pull(rank, held_[rank].version);
-    Take(rank, answer);
+    ClockCell::Answer answer = rule_->Pull(rank, workers_[rank].version);
+    ApplyAnswer(rank, answer);
     return answer;
   }
-  void Take(uint32_t rank, const ClockCell::Answer& answer) {
-    TakeAnswer(job_, *chunk_, answer.whole, answer.payload, &held_[rank].model);
-    held_[rank].version = rule_->version();
+  void ApplyAnswer(uint32_t rank, const ClockCell::Answer& answer) {
+    TakeAnswer(job_, *chunk_, answer.whole, answer.payload, &workers_[rank].model);
+    workers_[rank].version = rule_->version();
   }
-  // Pushes number `from` to `to` of an order that is the same each time; returns the answers.
+  // Makes the pushes number `from` to `to` - 1 of a fixed random order of workers. Each worker pulls
+  // after its push; returns the answers.
   std::vector<std::vector<uint8_t>> PushOn(int from, int to) {
     std::vector<std::vector<uint8_t>> answers;
     Order order(9);
@@ -125,38 +129,39 @@ class Drill {
     }
     return answers;
   }
-  void TakeWorkersOf(const Drill& other) { held_ = other.held_; }
+  void CopyWorkersOf(const RuleDrill& other) { workers_ = other.workers_; }
 
-  // The chunk's part of what `rank` holds.
-  std::vector<float> PartOf(uint32_t rank) const {
-    const auto begin = held_[rank].model.begin() + static_cast<ptrdiff_t>(chunk_->begin);
+  // The weights of the rule's chunk that worker `rank` has.
+  std::vector<float> ChunkWeightsOf(uint32_t rank) const {
+    const auto begin = workers_[rank].model.begin() + static_cast<ptrdiff_t>(chunk_->begin);
     return {begin, begin + static_cast<ptrdiff_t>(chunk_->count)};
   }
-  uint64_t version(uint32_t rank) const { return held_[rank].version; }
+  uint64_t version(uint32_t rank) const { return workers_[rank].version; }
   const protocol::Chunk& chunk() const { return *chunk_; }
   ClockRule& rule() { return *rule_; }
-  // The steps whose learning rate the rule has asked for since the last call.
-  std::vector<uint64_t> Asked() { return std::exchange(asked_, {}); }
+  // Returns the steps whose learning rate the rule has asked for since the last call.
+  std::vector<uint64_t> TakeAskedSteps() { return std::exchange(asked_steps_, {}); }
 
  private:
   const setup::Setup& job_;
   const protocol::Chunk* chunk_ = nullptr;
-  std::vector<uint64_t> asked_;
+  std::vector<uint64_t> asked_steps_;
   std::unique_ptr<ClockRule> rule_;
-  std::vector<Worker> held_;
+  std::vector<Worker> workers_;
 };
 
 class ClockRuleConformance : public testing::TestWithParam<RuleCase> {
  protected:
-  static std::unique_ptr<setup::Setup> Job(std::vector<std::string> more = {}) {
-    more.insert(more.end(), {"train.algorithm=" + GetParam().algorithm,
-                             "exchange.pull=" + GetParam().pull, "train.optimizer.name=momentum"});
-    return CentralJob(more);
+  static std::unique_ptr<setup::Setup> Job(std::vector<std::string> overrides = {}) {
+    overrides.insert(overrides.end(),
+                     {"train.algorithm=" + GetParam().algorithm, "exchange.pull=" + GetParam().pull,
+                      "train.optimizer.name=momentum"});
+    return CentralJob(overrides);
   }
-  static bool changes() { return GetParam().pull == "changes"; }
+  static bool pulls_changes() { return GetParam().pull == "changes"; }
 
   const std::unique_ptr<setup::Setup> job_ = Job();
-  Drill drill_{*job_};
+  RuleDrill drill_{*job_};
 };
 
 TEST_P(ClockRuleConformance, TheChunkHasSeveralTensors) {
@@ -164,7 +169,7 @@ TEST_P(ClockRuleConformance, TheChunkHasSeveralTensors) {
 }
 
 TEST_P(ClockRuleConformance, SamePushesInTheSameOrderGiveTheSameBytes) {
-  Drill again(*job_);
+  RuleDrill again(*job_);
   EXPECT_EQ(drill_.PushOn(0, kSomePushes), again.PushOn(0, kSomePushes));
   EXPECT_EQ(StateOf(&drill_.rule()), StateOf(&again.rule()));
 }
@@ -184,13 +189,13 @@ TEST_P(ClockRuleConformance, RefusedPushesChangeNothing) {
   longer.push_back(0);
   refuses(Bytes::Own(std::move(longer)), "longer");
   const float infinity = std::numeric_limits<float>::infinity();
-  refuses(drill_.PushWith(std::numeric_limits<float>::quiet_NaN()), "not a number");
-  refuses(drill_.PushWith(infinity), "infinite");
-  refuses(drill_.PushWith(-infinity), "minus infinite");
+  refuses(drill_.PushEndingWith(std::numeric_limits<float>::quiet_NaN()), "not a number");
+  refuses(drill_.PushEndingWith(infinity), "infinite");
+  refuses(drill_.PushEndingWith(-infinity), "minus infinite");
 
-  Drill other(*job_);  // gets no invalid push
+  RuleDrill other(*job_);  // Gets no invalid push.
   other.PushOn(0, 7);
-  drill_.TakeWorkersOf(other);
+  drill_.CopyWorkersOf(other);
   EXPECT_EQ(drill_.PushOn(7, kSomePushes), other.PushOn(7, kSomePushes));
 }
 
@@ -221,49 +226,51 @@ TEST_P(ClockRuleConformance, PullsLeaveTheWeightsAsTheyAre) {
   EXPECT_EQ(drill_.rule().pushes(), pushes);
 }
 
-// Elastic algorithms promise the weights before the push, all others those after it.
-TEST_P(ClockRuleConformance, WhoPushesGetsTheWeightsToContinueFrom) {
-  const bool old = algorithm::FactsOf(job_->job).elastic.has_value();
+// The answer to a push has the weights from before the push if the algorithm is elastic (EASGD), and
+// otherwise those from after it.
+TEST_P(ClockRuleConformance, APullAfterAPushGetsTheWeightsToContinueFrom) {
+  const bool is_elastic = algorithm::FactsOf(job_->job).elastic.has_value();
   for (int i = 0; i < kSomePushes; ++i) {
     const uint32_t rank = static_cast<uint32_t>(i) % job_->plan.workers;
     const std::vector<float> before = WeightsOf(drill_.rule());
     ASSERT_TRUE(drill_.Push(rank, drill_.NextPush(rank)).ok());
     drill_.Pull(rank);
-    const std::vector<float> expected = old ? before : WeightsOf(drill_.rule());
-    const std::vector<float> held = drill_.PartOf(rank);
+    const std::vector<float> expected = is_elastic ? before : WeightsOf(drill_.rule());
+    const std::vector<float> held = drill_.ChunkWeightsOf(rank);
     for (size_t k = 0; k < held.size(); ++k)
-      ASSERT_NEAR(held[k], expected[k], changes() ? 1e-6 : 0) << "push " << i << ", value " << k;
+      ASSERT_NEAR(held[k], expected[k], pulls_changes() ? 1e-6 : 0)
+          << "push " << i << ", value " << k;
   }
 }
 
-TEST_P(ClockRuleConformance, WhoOnlyPullsGetsTheWeightsOfNow) {
+TEST_P(ClockRuleConformance, APullWithoutAPushGetsTheCurrentWeights) {
   drill_.PushOn(0, 9);
   for (uint32_t rank = 0; rank < job_->plan.workers; ++rank) {
     const ClockCell::Answer answer = drill_.rule().Pull(rank, std::nullopt);
-    EXPECT_EQ(answer.whole, changes()) << "a change needs to know what it is added to";
-    drill_.Take(rank, answer);
-    EXPECT_EQ(drill_.PartOf(rank), WeightsOf(drill_.rule()));
+    EXPECT_EQ(answer.whole, pulls_changes()) << "a change needs to know what it is added to";
+    drill_.ApplyAnswer(rank, answer);
+    EXPECT_EQ(drill_.ChunkWeightsOf(rank), WeightsOf(drill_.rule()));
   }
 }
 
-TEST_P(ClockRuleConformance, ADifferenceGoesOnlyToWhoHoldsTheNewestAnswer) {
+TEST_P(ClockRuleConformance, ChangesAreSentOnlyToAWorkerThatHasTheNewestAnswer) {
   drill_.PushOn(0, 9);
   for (uint32_t rank = 0; rank < job_->plan.workers; ++rank) {
     drill_.Pull(rank);
     EXPECT_FALSE(drill_.Pull(rank).whole) << "it holds the newest answer";
     const ClockCell::Answer answer = drill_.rule().Pull(rank, drill_.version(rank) + 1);
-    EXPECT_EQ(answer.whole, changes());
+    EXPECT_EQ(answer.whole, pulls_changes());
     const ClockCell::Answer older = drill_.rule().Pull(rank, drill_.version(rank) - 1);
-    EXPECT_EQ(older.whole, changes());
+    EXPECT_EQ(older.whole, pulls_changes());
   }
 }
 
 TEST_P(ClockRuleConformance, SavedStateContinuesWithTheSameBytes) {
   for (const int at : {0, 1, 2, 5, 23}) {
-    Drill whole(*job_), restored(*job_);
-    whole.PushOn(0, at);
+    RuleDrill original(*job_), restored(*job_);
+    original.PushOn(0, at);
     SavedState from, to;
-    whole.rule().AddState(&from);
+    original.rule().AddState(&from);
     restored.rule().AddState(&to);
     ASSERT_EQ(from.arrays.size(), to.arrays.size());
     ASSERT_EQ(from.numbers.size(), to.numbers.size());
@@ -277,9 +284,9 @@ TEST_P(ClockRuleConformance, SavedStateContinuesWithTheSameBytes) {
       ASSERT_EQ(from.numbers[i].name, to.numbers[i].name);
       *to.numbers[i].value = *from.numbers[i].value;
     }
-    restored.TakeWorkersOf(whole);
-    EXPECT_EQ(restored.PushOn(at, kSomePushes), whole.PushOn(at, kSomePushes)) << at;
-    EXPECT_EQ(StateOf(&restored.rule()), StateOf(&whole.rule())) << at;
+    restored.CopyWorkersOf(original);
+    EXPECT_EQ(restored.PushOn(at, kSomePushes), original.PushOn(at, kSomePushes)) << at;
+    EXPECT_EQ(StateOf(&restored.rule()), StateOf(&original.rule())) << at;
   }
 }
 
@@ -287,22 +294,23 @@ TEST_P(ClockRuleConformance, TheAverageIsTheWeightsUnlessTheJobKeepsOne) {
   drill_.PushOn(0, 9);
   EXPECT_EQ(BytesOf(drill_.rule().Average()), BytesOf(Fp32Bytes(drill_.rule().weights())));
   const auto averaged = Job({"evaluation.ema_decay=0.9"});
-  Drill other(*averaged);
+  RuleDrill other(*averaged);
   other.PushOn(0, 9);
   EXPECT_EQ(WeightsOf(other.rule()), WeightsOf(drill_.rule())) << "averaging must not train";
   EXPECT_NE(BytesOf(other.rule().Average()), BytesOf(Fp32Bytes(other.rule().weights())));
 }
 
-TEST_P(ClockRuleConformance, TheRateIsThatOfTheGlobalStep) {
+TEST_P(ClockRuleConformance, UsesTheLearningRateOfTheGlobalStep) {
   const algorithm::Facts facts = algorithm::FactsOf(job_->job);
   for (int i = 0; i < kSomePushes; ++i) {
     const uint64_t step = facts.StepsOfPushes(drill_.rule().pushes(), job_->plan.workers);
     drill_.PushOn(i, i + 1);
-    EXPECT_THAT(drill_.Asked(), Each(step)) << "push " << i;
+    EXPECT_THAT(drill_.TakeAskedSteps(), Each(step)) << "push " << i;
   }
 }
 
-// In a lane: if the algorithm has a bound, a worker that is farther ahead of the slowest must wait.
+// If the algorithm bounds how many pushes a worker may be ahead of the slowest worker, a worker at the
+// bound gets no answer to its next push until the slowest has pushed.
 TEST_P(ClockRuleConformance, AWorkerIsAheadOfTheSlowestAsFarAsTheBoundAllows) {
   const std::optional<uint64_t> bound = algorithm::FactsOf(job_->job).bound;
   ClockDrill lane(*job_);
@@ -326,10 +334,10 @@ INSTANTIATE_TEST_SUITE_P(Every, ClockRuleConformance, testing::ValuesIn(AllCases
                            return info.param.algorithm + "_" + info.param.pull;
                          });
 
-// The table has a rule for these algorithms and for no other.
+// MakeClockRule has a rule for every algorithm without rounds, and for no other algorithm.
 TEST(ClockRuleTable, HasARuleForEveryAlgorithmWithoutRounds) {
-  const auto without = algorithm::AlgorithmsThatClose(pb::AlgorithmTraits::every_push);
-  const std::set<std::string> expected(without.begin(), without.end());
+  const auto without_rounds = algorithm::AlgorithmsThatClose(pb::AlgorithmTraits::every_push);
+  const std::set<std::string> expected(without_rounds.begin(), without_rounds.end());
   const auto job = CentralJob({"train.algorithm=asgd"});
   for (const std::string& name : algorithm::AlgorithmNames()) {
     job->job.mutable_train()->set_algorithm(name);

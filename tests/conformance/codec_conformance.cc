@@ -1,3 +1,4 @@
+// The tests of the suite that codec_conformance.h declares, which every codec must pass.
 #include "tests/conformance/codec_conformance.h"
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 namespace tern::codec {
 namespace {
 
+// Numbers of elements: 0 to 70, and the powers of 2 from 128 to 16384 with their neighbours.
 std::vector<size_t> Lengths() {
   std::vector<size_t> lengths(71);
   std::iota(lengths.begin(), lengths.end(), 0);
@@ -18,16 +20,17 @@ std::vector<size_t> Lengths() {
   return lengths;
 }
 
+// A round of random gradients of n elements.
 Round SomeRound(const Codec& codec, size_t n, int workers) {
   std::vector<std::vector<float>> gradients;
   for (int rank = 0; rank < workers; ++rank) gradients.push_back(SomeGradient(n, 100 * n + rank));
   return MakeRound(codec, std::move(gradients), n % 13);
 }
 
-void ExpectSize(size_t size, size_t most, const CodecCase& c) {
-  EXPECT_LE(size, most);
+void ExpectSize(size_t size, size_t max_size, const CodecCase& c) {
+  EXPECT_LE(size, max_size);
   if (!c.sizes_vary) {
-    EXPECT_EQ(size, most);
+    EXPECT_EQ(size, max_size);
   }
 }
 
@@ -97,8 +100,9 @@ TEST_P(CodecConformance, EveryTruncationIsRejectedAndLeavesTheSumUnchanged) {
   }
 }
 
-TEST_P(CodecConformance, DecodeAloneEqualsTheSumOfOne) {
-  if (codec_->shares_scaler()) GTEST_SKIP() << "nobody reads it alone";
+TEST_P(CodecConformance, DecodeAloneEqualsTheSumOfOneWorker) {
+  if (codec_->shares_scaler())
+    GTEST_SKIP() << "DecodeAlone is not used for codecs that share a scaler";
   for (size_t n : Lengths()) {
     const Round round = SomeRound(*codec_, n, 1);
     std::vector<uint8_t> longer = round.payloads[0];
@@ -107,7 +111,7 @@ TEST_P(CodecConformance, DecodeAloneEqualsTheSumOfOne) {
     const Result<size_t> used = codec_->DecodeAlone(longer, {0, 0, n}, values.data());
     ASSERT_TRUE(used.ok()) << used.status().message();
     EXPECT_EQ(*used, round.payloads[0].size());
-    EXPECT_EQ(values, Mean(*codec_, round)) << n;  // -0 equals 0 here
+    EXPECT_EQ(values, Mean(*codec_, round)) << n;  // This comparison treats -0 as equal to 0.
     for (size_t size = 0; size < round.payloads[0].size() && n < 100; ++size) {
       const auto cut = codec_->DecodeAlone(std::span(longer).first(size), {0, 0, n}, values.data());
       ASSERT_EQ(cut.status().code(), Code::kMismatch) << size << " bytes were taken";
@@ -119,7 +123,7 @@ TEST_P(CodecConformance, DecodeAloneEqualsTheSumOfOne) {
   }
 }
 
-TEST_P(CodecConformance, ConsumesOnlyItsPart) {
+TEST_P(CodecConformance, AddReadsOnlyTheBytesOfItsSegment) {
   const Round round = SomeRound(*codec_, 70, 1);
   std::vector<uint8_t> longer = round.payloads[0];
   longer.insert(longer.end(), 50, 0xFF);
@@ -191,8 +195,9 @@ TEST_P(CodecConformance, SegmentsDecodeAsPartsOfTheTensor) {
   const std::vector<float> g = SomeGradient(1000, 1);
   Round round = MakeRound(*codec_, {g}, 0);
   const std::vector<float> whole = Mean(*codec_, round);
-  const uint64_t together = codec_->Granularity(1);
-  const size_t step = together > g.size() ? g.size() : (123 + together - 1) / together * together;
+  const uint64_t granularity = codec_->Granularity(1);
+  const size_t step =
+      granularity > g.size() ? g.size() : (123 + granularity - 1) / granularity * granularity;
   for (size_t begin = 0; begin < g.size(); begin += step) {
     const size_t end = std::min(begin + step, g.size());
     Round part;
@@ -207,9 +212,9 @@ TEST_P(CodecConformance, SegmentsDecodeAsPartsOfTheTensor) {
   }
 }
 
-TEST_P(CodecConformance, SizesMatchTheStatedOnes) {
+TEST_P(CodecConformance, SizesEqualMaxEncodedSizeAndMaxSumSize) {
   for (size_t n : Lengths()) {
-    std::vector<float> largest(n);  // every element fires
+    std::vector<float> largest(n);  // Gives the largest code, because every element is sent.
     for (size_t i = 0; i < n; ++i) largest[i] = i % 2 == 0 ? 1 : -1;
     ExpectSize(MakeRound(*codec_, {largest}).payloads[0].size(), codec_->MaxEncodedSize({0, 0, n}),
                GetParam());
@@ -231,14 +236,14 @@ TEST_P(CodecConformance, SizesMatchTheStatedOnes) {
   }
 }
 
-// Backup workers, removed ranks, workers without data: the sum is over the ranks that contributed.
+// A round may close without some workers. The sum is then over the ranks that contributed.
 TEST_P(CodecConformance, AnySubsetOfRanksInAnyOrderGivesTheSumOverThatSubset) {
   constexpr int kWorkers = 5;
   for (size_t n : {1, 9, 70, 1025}) {
     const Round round = SomeRound(*codec_, n, kWorkers);
     for (unsigned set = 1; set < 1u << kWorkers; ++set) {
       std::vector<int> order;
-      Round alone;  // the same gradients, in a job of only these workers
+      Round alone;  // The same gradients, in a job of only these workers.
       alone.scaler = round.scaler;
       for (int rank = 0; rank < kWorkers; ++rank) {
         if ((set >> rank & 1) == 0) continue;
@@ -311,7 +316,7 @@ TEST_P(CodecConformance, ZeroGradientsGiveZeros) {
 
 TEST_P(CodecConformance, RandomBytesAreAcceptedWholeOrRejected) {
   std::mt19937_64 random(11);
-  int taken = 0;
+  int accepted = 0;
   for (int trial = 0; trial < 3000; ++trial) {
     const size_t n = random() % 40;
     std::vector<uint8_t> bytes(random() % (codec_->MaxEncodedSize({0, 0, n}) + 8));
@@ -319,23 +324,23 @@ TEST_P(CodecConformance, RandomBytesAreAcceptedWholeOrRejected) {
     const auto sum = codec_->NewAccumulator({0, 0, n}, 2);
     const Result<size_t> used = sum->Add(0, bytes);
     if (used.ok()) {
-      ++taken;
+      ++accepted;
       ASSERT_LE(*used, bytes.size());
     } else {
       ASSERT_EQ(used.status().code(), Code::kMismatch);
     }
-    std::vector<uint8_t> down(codec_->MaxSumSize({0, 0, n}, 5));
-    for (uint8_t& b : down) b = static_cast<uint8_t>(random());
+    std::vector<uint8_t> sum_bytes(codec_->MaxSumSize({0, 0, n}, 5));
+    for (uint8_t& b : sum_bytes) b = static_cast<uint8_t>(random());
     std::vector<float> mean(n);
-    const Status decoded = codec_->Decode(down, {0, 0, n}, 5, 1.0f, 0, n, mean.data());
+    const Status decoded = codec_->Decode(sum_bytes, {0, 0, n}, 5, 1.0f, 0, n, mean.data());
     if (decoded.ok()) {
       ASSERT_TRUE(std::all_of(mean.begin(), mean.end(), [](float v) { return std::isfinite(v); }));
     } else {
       ASSERT_EQ(decoded.code(), Code::kMismatch);
     }
   }
-  EXPECT_GT(taken, GetParam().random_codes);
-  EXPECT_LT(taken, 2990);
+  EXPECT_GT(accepted, GetParam().random_codes);
+  EXPECT_LT(accepted, 2990);
 }
 
 TEST_P(CodecConformance, OneCodecServesManyThreads) {

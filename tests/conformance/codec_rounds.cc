@@ -1,3 +1,4 @@
+// The functions of codec_conformance.h that make exchanges of one tensor among several workers.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -38,6 +39,7 @@ std::vector<float> SomeGradient(size_t n, uint64_t seed) {
   return g;
 }
 
+// The key of a worker's random numbers.
 static kernels::NoiseKey NoiseOf(int rank) {
   kernels::NoiseKey noise;
   noise.seed = 2017;

@@ -1,6 +1,6 @@
-// Requirements for every format that data.format may name: the same images give the same labels
-// and pixels, whatever the format, and nothing damaged is read as if it were whole. The suite runs
-// over the values of data.format; data_files.cc writes the files.
+// A test suite for every data format that the job key data.format allows. The same images must give the
+// same labels and pixels in every format, and a damaged file must be refused. data_files.cc writes the
+// files.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -40,7 +40,7 @@ class DataConformance : public testing::TestWithParam<FormatCase> {
     EXPECT_TRUE(samples.ok()) << samples.status().message();
     return std::move(*samples);
   }
-  // The first error in reading the training set and all its images; Ok if there is none.
+  // Reads the training set and decodes all its images; returns the first error.
   Status ReadAll() const {
     const auto dataset = ReadDataset(data_, Split::kTrain);
     if (!dataset.ok()) return dataset.status();
@@ -49,14 +49,15 @@ class DataConformance : public testing::TestWithParam<FormatCase> {
       TERN_RETURN_IF_ERROR((*dataset)->Decode(i, &image));
     return Ok();
   }
-  // A file with these bytes in the place of `path` is refused, and the sentence names it.
+  // Overwrites the file `path` with these bytes, and expects that reading fails with a message that
+  // contains the path. Then restores the file. `why` tells what is wrong with the bytes.
   void ExpectRefused(const std::string& path, const std::string& bytes, const std::string& why) {
-    const std::string whole = BytesOfFile(path);
+    const std::string original = BytesOfFile(path);
     folder_.Write(fs::relative(path, folder_.path()).string(), bytes);
     const Status status = ReadAll();
     EXPECT_EQ(status.code(), Code::kBadData) << path << ": " << why;
     EXPECT_THAT(status.message(), HasSubstr(path)) << why;
-    folder_.Write(fs::relative(path, folder_.path()).string(), whole);
+    folder_.Write(fs::relative(path, folder_.path()).string(), original);
   }
   static void ExpectSame(const Dataset& dataset, const Images& expected) {
     ASSERT_EQ(dataset.count(), expected.size());
@@ -69,7 +70,7 @@ class DataConformance : public testing::TestWithParam<FormatCase> {
       ASSERT_EQ(image.height, 32u);
       ASSERT_EQ(image.width, 32u);
       std::vector<uint8_t> pixels = expected[i].image.pixels;
-      pixels.resize(image.pixels.size());  // of a gray set: one channel only
+      pixels.resize(image.pixels.size());  // A gray set has only the first channel.
       ASSERT_EQ(image.pixels, pixels) << "image " << i;
     }
   }
@@ -175,14 +176,14 @@ TEST_P(DataConformance, NamesTheImageWhoseLabelIsTooLarge) {
   const auto paths = WriteSplit(GetParam(), Split::kTrain, images, folder_);
   const Status status = ReadAll();
   EXPECT_EQ(status.code(), Code::kBadData);
-  // The message names the file of the label, and its place in that file.
+  // The message names the file that has the label, and the index of the image in that file.
   const size_t per_file = kTrainImages / paths.size();
   EXPECT_THAT(status.message(), HasSubstr(paths[5 / per_file]));
   EXPECT_THAT(status.message(), HasSubstr("image " + std::to_string(5 % per_file)));
   EXPECT_THAT(status.message(), HasSubstr("label " + std::to_string(images[5].label)));
 }
 
-// In every partition the workers' samples of an epoch are the whole set, each image once.
+// However data.partition divides the images, in each epoch the workers together get each image once.
 TEST_P(DataConformance, WorkersShareEveryEpochWithoutGapOrOverlap) {
   const auto samples = ReadSamples();
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample, pb::Data::by_class}) {
@@ -212,7 +213,7 @@ TEST_P(DataConformance, AnyThreadsReadTheSame) {
       Image image;
       int equal = 0;
       for (size_t k = 0; k < 4 * kTrainImages; ++k) {
-        const size_t i = (k * (2 * t + 1) + t) % kTrainImages;  // another order per thread
+        const size_t i = (k * (2 * t + 1) + t) % kTrainImages;  // Each thread uses another order.
         if (!set->Decode(i, &image).ok()) continue;
         std::vector<uint8_t> pixels = train_[i].image.pixels;
         pixels.resize(image.pixels.size());
@@ -226,7 +227,7 @@ TEST_P(DataConformance, AnyThreadsReadTheSame) {
 }
 
 TEST_P(DataConformance, BatchesDoNotDependOnTheNumberOfThreads) {
-  data_.set_threads(4);  // for reading the set
+  data_.set_threads(4);  // Four threads scan the files.
   const auto scanned = ReadSamples();
   data_.set_threads(1);
   const auto samples = ReadSamples();

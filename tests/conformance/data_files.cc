@@ -16,11 +16,12 @@ namespace {
 
 constexpr uint32_t kSide = 32, kClasses = 3;
 
-// The properties of a format. Whoever adds a format says here what it has.
-FormatCase CaseOf(pb::Data::Format format, bool second_form) {
+// Returns the properties of a format. A new format needs a line here.
+FormatCase CaseOf(pb::Data::Format format, bool second_variant) {
   switch (format) {
     case pb::Data::idx:
-      return {second_form ? "idxgzip" : "idx", format, second_form, true, false, std::nullopt};
+      return {
+          second_variant ? "idxgzip" : "idx", format, second_variant, true, false, std::nullopt};
     case pb::Data::cifar10:
       return {"cifar10", format, false, false, false, 10};
     case pb::Data::cifar100:
@@ -28,7 +29,12 @@ FormatCase CaseOf(pb::Data::Format format, bool second_form) {
     case pb::Data::folder:
       return {"folder", format, false, false, true, std::nullopt};
     case pb::Data::packed:
-      return {second_form ? "packedpixels" : "packed", format, second_form, false, false, kClasses};
+      return {second_variant ? "packedpixels" : "packed",
+              format,
+              second_variant,
+              false,
+              false,
+              kClasses};
   }
   ADD_FAILURE() << "data.format " << format << " has no case";
   return {};
@@ -37,17 +43,17 @@ FormatCase CaseOf(pb::Data::Format format, bool second_form) {
 std::vector<std::string> WriteIdx(bool gzip, Split split, const Images& images,
                                   const TempFolder& folder) {
   std::vector<uint8_t> pixels, labels;
-  for (const LabelledImage& one : images) {
-    labels.push_back(static_cast<uint8_t>(one.label));
-    const auto begin = one.image.pixels.begin();
-    pixels.insert(pixels.end(), begin, begin + static_cast<ptrdiff_t>(one.image.plane()));
+  for (const LabelledImage& labelled : images) {
+    labels.push_back(static_cast<uint8_t>(labelled.label));
+    const auto begin = labelled.image.pixels.begin();
+    pixels.insert(pixels.end(), begin, begin + static_cast<ptrdiff_t>(labelled.image.plane()));
   }
   const auto count = static_cast<uint32_t>(images.size());
   const std::string stem = split == Split::kTrain ? "train" : "t10k", end = gzip ? ".gz" : "";
-  const auto packed = [gzip](const std::string& bytes) { return gzip ? Gzip(bytes) : bytes; };
+  const auto compress = [gzip](const std::string& bytes) { return gzip ? Gzip(bytes) : bytes; };
   return {folder.Write(stem + "-images-idx3-ubyte" + end,
-                       packed(IdxBytes({count, kSide, kSide}, pixels))),
-          folder.Write(stem + "-labels-idx1-ubyte" + end, packed(IdxBytes({count}, labels)))};
+                       compress(IdxBytes({count, kSide, kSide}, pixels))),
+          folder.Write(stem + "-labels-idx1-ubyte" + end, compress(IdxBytes({count}, labels)))};
 }
 
 // Writes an equal part of the images into each file of the format.
@@ -58,7 +64,7 @@ std::vector<std::string> WriteCifar(const CifarForm& form, Split split, const Im
   std::vector<std::string> files(names.size()), paths;
   for (size_t i = 0; i < images.size(); ++i) {
     std::string& file = files[i * names.size() / images.size()];
-    file.append(form.label_bytes - 1, '\7');  // the coarse label
+    file.append(form.label_bytes - 1, '\7');  // CIFAR-100's coarse label, which Tern ignores.
     file += static_cast<char>(images[i].label);
     file.append(images[i].image.pixels.begin(), images[i].image.pixels.end());
   }
@@ -91,9 +97,9 @@ std::vector<std::string> WritePacked(bool pixels, Split split, const Images& ima
   properties.classes = kClasses;
   auto writer = PackWriter::Make(path, properties);
   EXPECT_TRUE(writer.ok()) << writer.status().message();
-  for (const LabelledImage& one : images) {
-    const auto bytes = pixels ? one.image.pixels : AsVector(EncodePng(one.image));
-    EXPECT_TRUE((*writer)->Add(bytes, one.label, {kSide, kSide}).ok());
+  for (const LabelledImage& labelled : images) {
+    const auto bytes = pixels ? labelled.image.pixels : AsVector(EncodePng(labelled.image));
+    EXPECT_TRUE((*writer)->Add(bytes, labelled.label, {kSide, kSide}).ok());
   }
   EXPECT_TRUE((*writer)->Finish().ok());
   return {path};
@@ -120,7 +126,7 @@ std::vector<FormatCase> AllFormats() {
     const auto format = static_cast<pb::Data::Format>(formats->value(i)->number());
     cases.push_back(CaseOf(format, false));
     const FormatCase second = CaseOf(format, true);
-    if (second.second_form) cases.push_back(second);
+    if (second.second_variant) cases.push_back(second);
   }
   return cases;
 }
@@ -129,7 +135,7 @@ std::vector<std::string> WriteSplit(const FormatCase& format, Split split, const
                                     const TempFolder& folder) {
   switch (format.format) {
     case pb::Data::idx:
-      return WriteIdx(format.second_form, split, images, folder);
+      return WriteIdx(format.second_variant, split, images, folder);
     case pb::Data::cifar10:
       return WriteCifar(kCifar10, split, images, folder);
     case pb::Data::cifar100:
@@ -137,7 +143,7 @@ std::vector<std::string> WriteSplit(const FormatCase& format, Split split, const
     case pb::Data::folder:
       return WriteFolder(split, images, folder);
     case pb::Data::packed:
-      return WritePacked(format.second_form, split, images, folder);
+      return WritePacked(format.second_variant, split, images, folder);
   }
   ADD_FAILURE() << "data.format " << format.name << " has no writer";
   return {};

@@ -1,5 +1,5 @@
-// One set of small images, written in every format that data.format may name: for the suite of
-// data formats (data_conformance.cc).
+// Writes the same small images in every data format that the job key data.format allows, for the tests
+// of all formats in data_conformance.cc.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,25 @@ struct LabelledImage {
 };
 using Images = std::vector<LabelledImage>;
 
-// `count` different images with labels 0, 1 and 2 in rising order, as a folder would order them.
+// Makes `count` different images. Their labels 0, 1 and 2 are ascending, because the format `folder`
+// orders images by label.
 Images SomeImages(size_t count, bool gray, uint32_t seed = 0);
 
-// A format, and in which of its forms its files are written.
+// A data format and, if the format has two variants, one of them.
 struct FormatCase {
-  std::string name;  // letters and digits
+  std::string name;  // Only letters and digits.
   pb::Data::Format format = pb::Data::idx;
-  bool second_form = false;  // idx: gzip; packed: pixels
-  // Properties of the format.
-  bool gray = false;                        // one channel only
-  bool one_file_per_image = false;          // removing a file removes an image
-  std::optional<uint32_t> too_large_label;  // the smallest invalid label, if any
+  // The second variant of idx compresses its files with gzip; that of packed stores decoded pixels.
+  bool second_variant = false;
+  bool gray = false;  // Whether images have one channel instead of three.
+  bool one_file_per_image = false;
+  std::optional<uint32_t> too_large_label;  // The smallest invalid label, if there is one.
 };
-// Every value of data.format, in each form.
+// Returns a case for every value of data.format, in each of its variants.
 std::vector<FormatCase> AllFormats();
 
-// Writes one split into the folder, as `format` wants it; returns the paths of its files, or of
-// the images' folder if there are none.
+// Writes the images as the training or test set into the folder, in this format. Returns the paths of
+// the files that it wrote. The format `folder` with no images returns the path of the empty folder.
 std::vector<std::string> WriteSplit(const FormatCase& format, Split split, const Images& images,
                                     const TempFolder& folder);
 

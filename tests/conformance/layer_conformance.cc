@@ -1,6 +1,6 @@
-// Requirements for every layer of the tables (models/graph/layer_rules.cc, worker/engine), on the
-// small nets of layer_cases.cc. Their values are compared with plain loops (layer_reference.cc) and
-// with finite differences (layer_differences.cc); here is what else net.h and shapes.h promise.
+// Tests that every layer type must pass, on the small networks of layer_cases.cc: output shapes, order
+// of gradients, reproducible results, evaluation. Two other files test the values of the gradients:
+// layer_reference.cc compares them with plain loops, layer_differences.cc with finite differences.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -20,16 +20,16 @@ class LayerConformance : public testing::TestWithParam<NetCase> {
   static Problem MakeProblem() { return Problem(NetOf(GetParam()), GetParam().batch); }
 };
 
-// What one training step of a fresh net writes.
-struct Step {
+// The results of one training step of a new network.
+struct StepResult {
   double loss = 0;
   std::vector<float> gradients, statistics;
-  friend bool operator==(const Step&, const Step&) = default;
+  friend bool operator==(const StepResult&, const StepResult&) = default;
 };
 
-Step StepOf(Problem problem) {
+StepResult RunStep(Problem problem) {
   auto net = problem.Make();
-  Step step;
+  StepResult step;
   step.loss = net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
   net->Backward(nullptr);
   step.gradients = problem.gradients;
@@ -37,12 +37,13 @@ Step StepOf(Problem problem) {
   return step;
 }
 
-void ExpectNear(std::span<const float> seen, std::span<const float> expected, double tolerance,
+// Expects that the distance in the 2-norm is at most tolerance * |expected|.
+void ExpectNear(std::span<const float> actual, std::span<const float> expected, double tolerance,
                 const std::string& what) {
-  ASSERT_EQ(seen.size(), expected.size()) << what;
+  ASSERT_EQ(actual.size(), expected.size()) << what;
   double error = 0, norm = 0;
-  for (size_t i = 0; i < seen.size(); ++i) {
-    error += std::pow(static_cast<double>(seen[i]) - expected[i], 2);
+  for (size_t i = 0; i < actual.size(); ++i) {
+    error += std::pow(static_cast<double>(actual[i]) - expected[i], 2);
     norm += std::pow(static_cast<double>(expected[i]), 2);
   }
   EXPECT_LE(std::sqrt(error), tolerance * std::sqrt(norm) + 1e-12) << what;
@@ -50,8 +51,8 @@ void ExpectNear(std::span<const float> seen, std::span<const float> expected, do
 
 // --- Shapes
 
-// Layer `last` of the net, all layers that it depends on, and then a dense layer "probe" with
-// `classes` outputs.
+// Returns a network of layer number `last` of `net`, all layers that it depends on, and then a dense
+// layer named "probe" with `classes` outputs.
 pb::NetDef CutAfter(const pb::NetDef& net, int last, uint32_t classes) {
   std::set<std::string> needed = {net.layers(last).output()};
   std::vector<pb::LayerDef> layers;
@@ -73,8 +74,8 @@ pb::NetDef CutAfter(const pb::NetDef& net, int last, uint32_t classes) {
   return *built;
 }
 
-// Sets the weights of a layer to 1 and 0 so that each output is one of its inputs. If it has fewer
-// outputs than inputs, those are spread evenly from the first input to the last.
+// Sets the weights of a dense or 1 x 1 convolution layer to 1 and 0, so that each output equals one
+// input. If the layer has fewer outputs than inputs, the copied inputs are spread evenly.
 void SetToIdentity(Problem* problem, const std::string& layer) {
   for (const models::Parameter& p : problem->table.parameters) {
     if (!p.name.starts_with(layer + ".")) continue;
@@ -87,19 +88,19 @@ void SetToIdentity(Problem* problem, const std::string& layer) {
   }
 }
 
-// Cuts the net after each layer. The probe copies that layer's output to the scores.
-TEST_P(LayerConformance, EveryLayerWritesTheShapeOfItsRule) {
+// Cuts the network after each layer. The probe copies that layer's output to the scores.
+TEST_P(LayerConformance, EveryLayerWritesAnOutputOfTheInferredShape) {
   const pb::NetDef net = NetOf(GetParam());
   const auto shapes = *models::InferShapes(net);
   for (int i = 0; i + 1 < net.layers_size(); ++i) {
     const uint64_t elements = models::Elements(shapes.at(net.layers(i).output()));
-    const auto seen = static_cast<uint32_t>(std::min<uint64_t>(elements, 300));
-    Problem problem(CutAfter(net, i, seen), GetParam().batch);
+    const auto probed = static_cast<uint32_t>(std::min<uint64_t>(elements, 300));
+    Problem problem(CutAfter(net, i, probed), GetParam().batch);
     SetToIdentity(&problem, "probe");
-    std::vector<float> scores(size_t{problem.batch} * seen, NAN);
+    std::vector<float> scores(size_t{problem.batch} * probed, NAN);
     const ReferenceRun expected = RunReference(problem.net, problem.Reference(problem.batch));
-    auto made = problem.Make();
-    made->Forward({problem.images, problem.labels, problem.batch, 0, scores}, nullptr);
+    auto cut_net = problem.Make();
+    cut_net->Forward({problem.images, problem.labels, problem.batch, 0, scores}, nullptr);
     const std::vector<float> reference(expected.scores.begin(), expected.scores.end());
     ExpectNear(scores, reference, 1e-5, "output of layer " + net.layers(i).name());
   }
@@ -107,11 +108,13 @@ TEST_P(LayerConformance, EveryLayerWritesTheShapeOfItsRule) {
 
 // --- Gradients
 
-// A net computes no gradient of the data. If a trained layer that is the identity comes first, the
-// next layers must compute one. The gradients of their parameters stay the same.
+// A network computes no gradient with respect to its input images. If a trained layer (here the
+// identity) comes first, the layers after it must compute the gradient of their input. The gradients of
+// their parameters must stay the same.
 TEST_P(LayerConformance, GradientsDoNotDependOnWhetherTheInputIsTrained) {
   pb::NetDef def = NetOf(GetParam());
-  // Dropout's draws depend on a layer's number, which the identity changes. So the rate is 0.
+  // Sets dropout rates to 0, because dropout's random numbers depend on the index of the layer, which
+  // the additional layer changes.
   for (pb::LayerDef& layer : *def.mutable_layers())
     if (layer.has_dropout()) layer.mutable_dropout()->set_rate(0);
   const Problem frozen(def, GetParam().batch);
@@ -132,9 +135,9 @@ TEST_P(LayerConformance, GradientsDoNotDependOnWhetherTheInputIsTrained) {
   std::copy(frozen.parameters.begin(), frozen.parameters.end(),
             trained.parameters.begin() + static_cast<ptrdiff_t>(added));
   SetToIdentity(&trained, "identity");
-  const Step without = StepOf(frozen), with = StepOf(trained);
-  EXPECT_NEAR(with.loss, without.loss, 1e-5 * without.loss);
-  ExpectNear(std::span(with.gradients).subspan(added), without.gradients, 1e-5, "gradients");
+  const StepResult expected = RunStep(frozen), actual = RunStep(trained);
+  EXPECT_NEAR(actual.loss, expected.loss, 1e-5 * expected.loss);
+  ExpectNear(std::span(actual.gradients).subspan(added), expected.gradients, 1e-5, "gradients");
 }
 
 TEST_P(LayerConformance, GradientsAreFinalWhenReportedFromTheLastToTheFirst) {
@@ -153,27 +156,27 @@ TEST_P(LayerConformance, GradientsAreFinalWhenReportedFromTheLastToTheFirst) {
   EXPECT_EQ(when_ready, problem.gradients);
 }
 
-TEST_P(LayerConformance, ParametersMayComeAsTheForwardAsksForThem) {
+TEST_P(LayerConformance, ParametersMayBeWrittenWhenTheForwardPassAsksForThem) {
   Problem problem = MakeProblem();
   auto net = problem.Make();
   const double expected = net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
   const std::vector<float> parameters = problem.parameters;
   std::fill(problem.parameters.begin(), problem.parameters.end(), 1e9f);
   uint32_t next = 0;
-  const auto bring = [&](uint32_t p) {
+  const auto write_parameter = [&](uint32_t p) {
     EXPECT_EQ(p, next++);
     const models::Parameter& tensor = problem.table.parameters[p];
     std::copy_n(parameters.data() + tensor.offset, tensor.count,
                 problem.parameters.data() + tensor.offset);
     return true;
   };
-  EXPECT_EQ(net->Forward({problem.images, problem.labels, problem.batch}, nullptr, bring),
+  EXPECT_EQ(net->Forward({problem.images, problem.labels, problem.batch}, nullptr, write_parameter),
             expected);
   EXPECT_EQ(next, problem.table.parameters.size());
 }
 
 TEST_P(LayerConformance, BackwardDoesNotReadTheImages) {
-  const Step expected = StepOf(MakeProblem());
+  const StepResult expected = RunStep(MakeProblem());
   Problem problem = MakeProblem();
   auto net = problem.Make();
   net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
@@ -182,17 +185,17 @@ TEST_P(LayerConformance, BackwardDoesNotReadTheImages) {
   EXPECT_EQ(problem.gradients, expected.gradients);
 }
 
-// --- The same bits
+// --- Reproducibility
 
-TEST_P(LayerConformance, TwoRunsOfAsManyThreadsGiveTheSameBits) {
-  const Step one = StepOf(MakeProblem());
-  EXPECT_EQ(StepOf(MakeProblem()), one);
-  const Threads scope(2);
-  const Step two = StepOf(MakeProblem());
-  EXPECT_EQ(StepOf(MakeProblem()), two);
-  EXPECT_NEAR(two.loss, one.loss, 1e-6 * one.loss);
-  ExpectNear(two.gradients, one.gradients, 1e-5, "gradients");
-  ExpectNear(two.statistics, one.statistics, 1e-6, "statistics");
+TEST_P(LayerConformance, TwoRunsWithTheSameNumberOfThreadsGiveTheSameBits) {
+  const StepResult with_one_thread = RunStep(MakeProblem());
+  EXPECT_EQ(RunStep(MakeProblem()), with_one_thread);
+  const Threads two_threads(2);
+  const StepResult with_two_threads = RunStep(MakeProblem());
+  EXPECT_EQ(RunStep(MakeProblem()), with_two_threads);
+  EXPECT_NEAR(with_two_threads.loss, with_one_thread.loss, 1e-6 * with_one_thread.loss);
+  ExpectNear(with_two_threads.gradients, with_one_thread.gradients, 1e-5, "gradients");
+  ExpectNear(with_two_threads.statistics, with_one_thread.statistics, 1e-6, "statistics");
 }
 
 TEST_P(LayerConformance, EvaluatingChangesNothing) {
@@ -216,11 +219,11 @@ TEST_P(LayerConformance, ASampleAloneHasTheScoresThatItHasInABatch) {
   std::vector<float> together(problem.batch * classes), alone(classes);
   problem.Make(false)->Forward({problem.images, problem.labels, problem.batch, 0, together},
                                nullptr);
-  Problem one(problem.net, 1);
-  auto net = one.Make(/*training=*/false);
-  const size_t image = one.images.size();
+  Problem single(problem.net, 1);
+  auto net = single.Make(/*training=*/false);
+  const size_t image_size = single.images.size();
   for (uint32_t n = 0; n < problem.batch; ++n) {
-    net->Forward({std::span(problem.images).subspan(n * image, image),
+    net->Forward({std::span(problem.images).subspan(n * image_size, image_size),
                   std::span(problem.labels).subspan(n, 1), 1, 0, alone},
                  nullptr);
     ExpectNear(alone, std::span(together).subspan(n * classes, classes), 1e-5,
@@ -248,17 +251,17 @@ INSTANTIATE_TEST_SUITE_P(Nets, LayerConformance, testing::ValuesIn(NetCases()),
 TEST(LayerDigests, DifferFromNetToNet) {
   std::map<uint64_t, std::string> digests;
   for (const NetCase& c : NetCases()) {
-    const auto [at, fresh] = digests.emplace(models::ModelDigest(NetOf(c)), c.name);
-    EXPECT_TRUE(fresh) << c.name << " has the digest of " << at->second;
+    const auto [entry, inserted] = digests.emplace(models::ModelDigest(NetOf(c)), c.name);
+    EXPECT_TRUE(inserted) << c.name << " has the digest of " << entry->second;
   }
 }
 
-// Whoever adds a layer adds a case: nothing above says anything of a layer without one.
+// A new layer type needs a network in layer_cases.cc, because the tests above run only on those.
 TEST(LayerTables, EveryLayerHasRulesAndACase) {
-  std::set<pb::LayerDef::KindCase> seen;
+  std::set<pb::LayerDef::KindCase> tested;
   for (const NetCase& c : NetCases()) {
     const pb::NetDef net = NetOf(c);
-    for (const pb::LayerDef& layer : net.layers()) seen.insert(layer.kind_case());
+    for (const pb::LayerDef& layer : net.layers()) tested.insert(layer.kind_case());
   }
   const auto* kinds = pb::LayerDef::descriptor()->FindOneofByName("kind");
   for (int i = 0; i < kinds->field_count(); ++i) {
@@ -266,7 +269,7 @@ TEST(LayerTables, EveryLayerHasRulesAndACase) {
     const models::LayerRules* rules = models::FindRules(kind);
     ASSERT_NE(rules, nullptr) << kinds->field(i)->name() << " has no line in layer_rules.cc";
     EXPECT_EQ(rules->name, kinds->field(i)->name());
-    EXPECT_TRUE(seen.contains(kind)) << rules->name << " has no net in layer_cases.cc";
+    EXPECT_TRUE(tested.contains(kind)) << rules->name << " has no net in layer_cases.cc";
   }
 }
 

@@ -1,5 +1,5 @@
-// The gradient checker: d(loss)/d(parameter) against central differences of the engine's own
-// forward pass, independent of the reference.
+// Compares the gradients of every test network with central differences of the loss that the network's
+// own forward pass computes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,9 +9,9 @@
 namespace tern::engine {
 namespace {
 
-class Checker {
+class GradientChecker {
  public:
-  explicit Checker(Problem* problem) : problem_(*problem), net_(problem->Make()) {}
+  explicit GradientChecker(Problem* problem) : problem_(*problem), net_(problem->Make()) {}
 
   void CheckAll() {
     Loss();
@@ -21,19 +21,19 @@ class Checker {
     for (float g : gradients) largest = std::max(largest, std::fabs(static_cast<double>(g)));
     ASSERT_GT(largest, 0);
     size_t kinks = 0;
-    // At most some hundreds of parameters, spread evenly: each costs four forward passes.
+    // Checks about 300 parameters, spread evenly, because each costs four forward passes.
     const size_t stride = gradients.size() / 300 + 1;
     size_t checked = 0;
     for (size_t i = 0; i < gradients.size(); i += stride, ++checked) {
-      const double wide = Slope(i, 0x1p-8f);
-      const double narrow = Slope(i, 0x1p-11f);
-      // If a ReLU or a maximum switches inside the interval, the two differ, because there is no
-      // derivative.
-      if (std::fabs(wide - narrow) > kTolerance / 4 * largest) {
+      const double wide_slope = Slope(i, 0x1p-8f);
+      const double narrow_slope = Slope(i, 0x1p-11f);
+      // The loss has no derivative where a ReLU or a max pooling switches. If that happens inside the
+      // interval, the two slopes differ, and this parameter is skipped.
+      if (std::fabs(wide_slope - narrow_slope) > kTolerance / 4 * largest) {
         ++kinks;
         continue;
       }
-      EXPECT_NEAR(gradients[i], narrow, kTolerance * largest) << "parameter element " << i;
+      EXPECT_NEAR(gradients[i], narrow_slope, kTolerance * largest) << "parameter element " << i;
     }
     EXPECT_LE(kinks, checked / 4);
   }
@@ -45,15 +45,17 @@ class Checker {
     return net_->Forward({problem_.images, problem_.labels, problem_.batch}, nullptr);
   }
 
+  // Returns the central difference of the loss with respect to parameter i.
   double Slope(size_t i, float step) {
-    const float kept = problem_.parameters[i];
-    problem_.parameters[i] = kept + step;
-    const double up = Loss();
-    problem_.parameters[i] = kept - step;
-    const double down = Loss();
-    problem_.parameters[i] = kept;
-    const double width = static_cast<double>(kept + step) - static_cast<double>(kept - step);
-    return (up - down) / width;
+    const float original = problem_.parameters[i];
+    problem_.parameters[i] = original + step;
+    const double loss_above = Loss();
+    problem_.parameters[i] = original - step;
+    const double loss_below = Loss();
+    problem_.parameters[i] = original;
+    const double width =
+        static_cast<double>(original + step) - static_cast<double>(original - step);
+    return (loss_above - loss_below) / width;
   }
 
   Problem& problem_;
@@ -64,7 +66,7 @@ class FiniteDifferences : public testing::TestWithParam<NetCase> {};
 
 TEST_P(FiniteDifferences, MatchTheGradients) {
   Problem problem(NetOf(GetParam()), GetParam().batch, /*seed=*/7);
-  Checker(&problem).CheckAll();
+  GradientChecker(&problem).CheckAll();
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, FiniteDifferences, testing::ValuesIn(NetCases()),

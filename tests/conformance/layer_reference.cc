@@ -1,4 +1,5 @@
-// The engine against plain loops in double, net by net.
+// Compares the loss and the gradients of every test network with a reference that computes them in plain
+// loops in double precision.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,24 +11,25 @@
 namespace tern::engine {
 namespace {
 
-// Relative to the norm of the tensor, because single elements may cancel. All elements of a bias
-// that a batch norm removes cancel: the remainder is the rounding error of the terms.
+// Expects that each tensor's gradients are close to `expected`. The tolerance is relative to the norm of
+// the tensor, because the terms of a single element may cancel. If a batch norm follows a bias, all of
+// the bias's gradients are 0 except for rounding errors, so the norm of all gradients is added.
 void ExpectClose(const Problem& problem, const std::vector<double>& expected, double slack) {
-  double whole = 0;
-  for (const double g : expected) whole += g * g;
+  double squared_norm = 0;
+  for (const double g : expected) squared_norm += g * g;
   for (const models::Parameter& p : problem.table.parameters) {
     double error = 0, norm = 0;
     for (uint64_t i = p.offset; i < p.offset + p.count; ++i) {
       error += std::pow(problem.gradients[i] - expected[i], 2);
       norm += std::pow(expected[i], 2);
     }
-    const double tolerance = 1e-5 * std::sqrt(norm) + 1e-6 * std::sqrt(whole);
+    const double tolerance = 1e-5 * std::sqrt(norm) + 1e-6 * std::sqrt(squared_norm);
     EXPECT_LE(std::sqrt(error), slack * tolerance) << p.name;
   }
 }
 
-// How much a batch norm enlarges rounding errors where a channel has one value, so that its
-// variance is 0; 1 if the net has no such layer.
+// Returns the factor by which a batch norm enlarges rounding errors if each channel has only one value,
+// so that its variance is 0; 1 if the network has no such layer.
 double SlackOf(const Problem& problem) {
   const auto shapes = *models::InferShapes(problem.net);
   double slack = 1;
@@ -67,8 +69,9 @@ TEST_P(Reference, LossAndGradientsMatchOnABatchOfOne) {
   ExpectLikeReference(&problem);
 }
 
-// Few distinct values, so that windows contain equal elements and ReLUs get exact zeros.
-TEST_P(Reference, LossAndGradientsMatchOnTies) {
+// The inputs have few distinct values, so pooling windows contain equal elements and ReLUs get exact
+// zeros.
+TEST_P(Reference, LossAndGradientsMatchOnEqualValues) {
   Problem problem(NetOf(GetParam()), GetParam().batch);
   for (float& x : problem.images) x = std::round(2 * x) / 2;
   for (float& w : problem.parameters) w = std::round(2 * w) / 2;

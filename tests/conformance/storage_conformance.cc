@@ -32,9 +32,9 @@ std::string StorageConformance::NamesIn(const std::string& folder) const {
 namespace {
 
 TEST_P(StorageConformance, ReadsWhatWasWritten) {
-  std::string every;
-  for (int i = 0; i < 256; ++i) every += static_cast<char>(i);
-  for (const std::string& bytes : {std::string(), std::string("x"), every}) {
+  std::string all_bytes;
+  for (int i = 0; i < 256; ++i) all_bytes += static_cast<char>(i);
+  for (const std::string& bytes : {std::string(), std::string("x"), all_bytes}) {
     Put("file", bytes);
     EXPECT_EQ(Bytes("file"), bytes);
     EXPECT_EQ(storage_.SizeOf(Path("file")), bytes.size());
@@ -77,7 +77,7 @@ TEST_P(StorageConformance, ReadsNoMoreThanTheLimit) {
               HasSubstr(Path("file") + " has 5 bytes, expected at most 4"));
 }
 
-TEST_P(StorageConformance, RefusesToReadWhatIsNoFile) {
+TEST_P(StorageConformance, RefusesToReadAFolderOrAMissingFile) {
   ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
   for (const char* name : {"none", "folder", "none/file"}) {
     const auto read = storage_.Read(Path(name), 1000);
@@ -103,7 +103,7 @@ TEST_P(StorageConformance, RenamingReplacesAFile) {
   ASSERT_FALSE(storage_.Rename(Path("from"), Path("to")));
   EXPECT_EQ(NamesIn(Path("")), "to");
   EXPECT_EQ(Bytes("to"), "new");
-  Put("from", "another");  // the names are free of each other
+  Put("from", "another");  // A new file with the old name must not change the renamed file.
   EXPECT_EQ(Bytes("to"), "new");
 }
 
@@ -147,7 +147,7 @@ TEST_P(StorageConformance, RemovesAFileAndNothingElse) {
   storage_.Remove(Path("file"));
   EXPECT_EQ(NamesIn(Path("")), "file2");
   EXPECT_FALSE(storage_.Exists(Path("file")));
-  storage_.Remove(Path("file"));  // it is not there: nothing happens
+  storage_.Remove(Path("file"));  // Removing a file that does not exist does nothing.
   EXPECT_EQ(Bytes("file2"), "2");
   Put("file", "again");
   EXPECT_EQ(Bytes("file"), "again");
@@ -165,7 +165,7 @@ TEST_P(StorageConformance, CreatesAllFoldersOfAPath) {
   for (const char* name : {"a", "a/b", "a/b/c"}) EXPECT_TRUE(storage_.Exists(Path(name))) << name;
   Put("a/b/c/file", "1");
   Put("a/file", "2");
-  EXPECT_FALSE(storage_.CreateFolders(Path("a/b")));  // it exists: no error, and all stays
+  EXPECT_FALSE(storage_.CreateFolders(Path("a/b")));  // No error, because the folder exists.
   EXPECT_EQ(Bytes("a/b/c/file"), "1");
   ASSERT_FALSE(storage_.CreateFolders(Path("d/")));
   Put("d/file", "3");
@@ -193,7 +193,7 @@ TEST_P(StorageConformance, ListsFilesAndFoldersButNotWhatIsInThem) {
   EXPECT_THAT(names, testing::ElementsAre("before"));
 }
 
-TEST_P(StorageConformance, FlushingChangesNothingThatIsSeen) {
+TEST_P(StorageConformance, FlushingAFolderChangesNoNamesOrContents) {
   ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
   Put("folder/file", "1");
   Put("folder/old", "2");

@@ -1,5 +1,5 @@
-// Requirements for every Storage (common/base/storage.h). Whoever implements one runs the suite on
-// it (storage_conformance.cc):
+// A test suite of requirements that every implementation of Storage, the interface to a file system
+// (common/base/storage.h), must meet. The test of an implementation instantiates it:
 //
 //   INSTANTIATE_TEST_SUITE_P(Disk, StorageConformance, testing::Values(StorageCase{...}),
 //                            StorageCaseName);
@@ -15,16 +15,17 @@
 
 namespace tern {
 
-// A storage to test, and a folder in it that exists and is empty. It removes what it made.
+// A storage to test, with an existing empty folder in it. The destructor removes all files.
 class StorageUnderTest {
  public:
   virtual ~StorageUnderTest() = default;
   virtual Storage& storage() = 0;
-  virtual std::string folder() const = 0;  // without a slash at its end
+  // The path of the folder, without a slash at the end.
+  virtual std::string folder() const = 0;
 };
 
 struct StorageCase {
-  std::string name;  // letters and digits
+  std::string name;  // Only letters and digits.
   std::function<std::unique_ptr<StorageUnderTest>()> make;
 };
 
@@ -35,11 +36,11 @@ inline std::string StorageCaseName(const testing::TestParamInfo<StorageCase>& in
 class StorageConformance : public testing::TestWithParam<StorageCase> {
  protected:
   std::string Path(const std::string& name) const { return under_test_->folder() + "/" + name; }
-  // Writes, which must succeed.
+  // Writes a file; the test fails if that is impossible.
   void Put(const std::string& name, const std::string& bytes);
-  // The whole file; "(none)" if it cannot be read.
+  // Returns a file's content; "(none)" if it cannot be read.
   std::string Bytes(const std::string& name) const;
-  // The sorted names in a folder, separated by blanks.
+  // Returns the sorted names of a folder's entries, separated by blanks.
   std::string NamesIn(const std::string& folder) const;
 
   const std::unique_ptr<StorageUnderTest> under_test_ = GetParam().make();

@@ -1,5 +1,6 @@
-// Decodes arbitrary bytes as the code of a segment and as a sum, with every codec. The first five
-// bytes choose the codec, the number of workers, the number of elements (two bytes) and the scaler.
+// Fuzzes every gradient codec: decodes arbitrary bytes as a worker's code and as a sum of codes. The
+// first five bytes of the input choose the codec, the number of workers, the number of elements (two
+// bytes) and the scaler.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -32,6 +33,7 @@ struct Case {
   std::span<const uint8_t> bytes;
 };
 
+// Aborts with a message if `condition` is false.
 void Require(bool condition, const Case& c, const char* what) {
   if (condition) return;
   std::fprintf(stderr, "%s, %d workers, %llu elements: %s\n", std::string(c.codec->name()).c_str(),
@@ -39,7 +41,7 @@ void Require(bool condition, const Case& c, const char* what) {
   std::abort();
 }
 
-// A valid code that worker `rank` could send.
+// Returns a valid code that worker `rank` could send.
 Bytes HonestCode(const Case& c, int rank) {
   std::vector<float> g(c.count);
   for (uint64_t i = 0; i < c.count; ++i)
@@ -56,6 +58,7 @@ Bytes HonestCode(const Case& c, int rank) {
   return code;
 }
 
+// Returns the bytes of the accumulator's sum, after checking their size.
 Bytes SumOf(const Case& c, Accumulator* accumulator) {
   Bytes sum;
   accumulator->EncodeSum(&sum);
@@ -66,40 +69,45 @@ Bytes SumOf(const Case& c, Accumulator* accumulator) {
   return sum;
 }
 
-// A refused code must not change the sum; an accepted one must end within its bytes.
+// Adds the input's bytes as a code before each worker's valid code. If the accumulator refuses the
+// input, the sum must not change. If it accepts the input, it must read no more than its bytes.
 void AddBeforeHonestCodes(const Case& c) {
   const std::unique_ptr<Accumulator> clean = c.codec->NewAccumulator({0, 0, c.count}, c.workers);
-  const std::unique_ptr<Accumulator> attacked = c.codec->NewAccumulator({0, 0, c.count}, c.workers);
+  const std::unique_ptr<Accumulator> fuzzed = c.codec->NewAccumulator({0, 0, c.count}, c.workers);
   bool accepted = false;
   for (int rank = c.workers - 1; rank >= 0; --rank) {
     const Bytes code = HonestCode(c, rank);
-    const auto attack = attacked->Add(rank, c.bytes);
-    if (attack.ok()) {
+    const auto added_input = fuzzed->Add(rank, c.bytes);
+    if (added_input.ok()) {
       accepted = true;
-      Require(*attack <= c.bytes.size() && *attack <= c.codec->MaxEncodedSize({0, 0, c.count}), c,
-              "an Add read too much");
+      Require(*added_input <= c.bytes.size() &&
+                  *added_input <= c.codec->MaxEncodedSize({0, 0, c.count}),
+              c, "an Add read too much");
     } else {
-      Require(attack.status().code() == Code::kMismatch && !attack.status().message().empty(), c,
-              "a code is refused without a reason");
-      const auto after = attacked->Add(rank, code);
+      Require(
+          added_input.status().code() == Code::kMismatch && !added_input.status().message().empty(),
+          c, "a code is refused without a reason");
+      const auto after = fuzzed->Add(rank, code);
       Require(after.ok() && *after == code.size(), c, "an honest code is refused after a bad one");
     }
     const auto honest = clean->Add(rank, code);
     Require(honest.ok() && *honest == code.size(), c, "an honest code is refused");
   }
-  const Bytes sum = SumOf(c, attacked.get());
+  const Bytes sum = SumOf(c, fuzzed.get());
   if (!accepted) Require(sum == SumOf(c, clean.get()), c, "a refused code changed the sum");
   std::vector<float> mean(c.count);
   const bool decoded =
       c.codec->Decode(sum, {0, 0, c.count}, c.workers, 1, 0, c.count, mean.data()).ok();
-  // A sum of floats may overflow; a sum of codes in {-1, 0, 1} cannot.
+  // Every sum must decode, except that an accepted input may make a sum of floats overflow. Codecs that
+  // share a scaler add codes in {-1, 0, 1}, which cannot overflow.
   Require(decoded || (accepted && !c.codec->shares_scaler()), c, "a sum is not decoded");
 }
 
-// Part of a sum must decode as in the whole sum. Invalid or truncated bytes must be refused.
+// Decodes the input's bytes as a sum. A part of a valid sum must decode to the same values as in the
+// whole sum. A sum of the wrong size must be refused.
 void DecodeAnySum(const Case& c) {
   const Segment segment{0, 0, c.count};
-  const size_t most = c.codec->MaxSumSize(segment, c.workers);
+  const size_t max_size = c.codec->MaxSumSize(segment, c.workers);
   std::vector<float> whole(c.count);
   const auto decode = [&](std::span<const uint8_t> sum, uint64_t first, std::span<float> values) {
     return c.codec->Decode(sum, segment, c.workers, c.scaler, first, values.size(), values.data())
@@ -109,10 +117,10 @@ void DecodeAnySum(const Case& c) {
   if (!own.ok() || *own != c.bytes.size())
     Require(!decode(c.bytes, 0, whole), c, "a sum of the wrong size is decoded");
   Bytes sum(c.bytes.begin(), c.bytes.end());
-  sum.resize(std::max(sum.size(), most));
+  sum.resize(std::max(sum.size(), max_size));
   const auto size = c.codec->SumSize(sum, segment, c.workers);
   if (!size.ok()) return;
-  Require(*size <= sum.size() && *size <= most, c, "a sum is larger than the largest");
+  Require(*size <= sum.size() && *size <= max_size, c, "a sum is larger than the largest");
   sum.resize(*size);
   if (!decode(sum, 0, whole)) return;
   const uint64_t first = c.count / 3;

@@ -1,4 +1,4 @@
-// Fuzzes header frames, the first bytes that a daemon reads from an unknown peer.
+// Fuzzes the decoder of message headers, the first bytes that a process reads from an unknown peer.
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -8,6 +8,7 @@
 
 namespace {
 
+// Traps if decoding the frame breaks a promise of DecodeHeader.
 int Check(std::span<const uint8_t> frame) {
   using namespace tern::net;
   tern::pb::Envelope envelope;
@@ -39,9 +40,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kVersionAt = 4;
   Check({data, size});
   if (size < kVersionAt + 2) return 0;
-  // Once more as a frame of this build's version, so that the corpus outlives its own.
-  std::vector<uint8_t> ours(data, data + size);
-  ours[kVersionAt] = static_cast<uint8_t>(tern::net::kWireVersion & 0xff);
-  ours[kVersionAt + 1] = static_cast<uint8_t>(tern::net::kWireVersion >> 8);
-  return Check(ours);
+  // Checks the frame again with this build's protocol version, so that corpus files of an older version
+  // still reach the code behind the version check.
+  std::vector<uint8_t> current(data, data + size);
+  current[kVersionAt] = static_cast<uint8_t>(tern::net::kWireVersion & 0xff);
+  current[kVersionAt + 1] = static_cast<uint8_t>(tern::net::kWireVersion >> 8);
+  return Check(current);
 }

@@ -1,4 +1,4 @@
-// Fuzzes the reader of IDX data files, which come from outside.
+// Fuzzes the parser of IDX files (the format of MNIST), plain and compressed with gzip.
 #include <cstdint>
 #include <string>
 
@@ -15,10 +15,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (values != array->values.size()) __builtin_trap();
   };
   parse(bytes);
-  constexpr uint64_t kCap = 1 << 20;
-  const auto unpacked = tern::data::Gunzip(bytes, "fuzz", kCap);
+  constexpr uint64_t kMaxUnpackedBytes = 1 << 20;
+  const auto unpacked = tern::data::Gunzip(bytes, "fuzz", kMaxUnpackedBytes);
   if (!unpacked.ok()) return 0;
-  if (unpacked->size() > kCap) __builtin_trap();
+  if (unpacked->size() > kMaxUnpackedBytes) __builtin_trap();
   parse(*unpacked);
   return 0;
 }

@@ -1,4 +1,4 @@
-// Fuzzes the image decoders with arbitrary files of an image folder.
+// Fuzzes the decoders of image files (PNG, JPEG), and checks that header and image agree on the size.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
@@ -9,9 +9,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto header = tern::data::ReadImageHeader(
       [data, size](uint64_t offset, std::span<uint8_t> into) {
         if (offset >= size) return size_t{0};
-        const size_t got = std::min<size_t>(into.size(), size - offset);
-        std::memcpy(into.data(), data + offset, got);
-        return got;
+        const size_t num_read = std::min<size_t>(into.size(), size - offset);
+        std::memcpy(into.data(), data + offset, num_read);
+        return num_read;
       },
       size);
   tern::data::Image image;

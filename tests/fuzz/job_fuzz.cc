@@ -1,5 +1,6 @@
-// Parses arbitrary bytes as a job in both syntaxes, and as an override. An accepted job must
-// survive conversion to YAML and back; a refused one must give a message.
+// Fuzzes the parser of jobs (training configurations): parses arbitrary bytes as a YAML file, as a text
+// proto file, and as a command-line override. A valid job must stay the same after conversion to YAML
+// and back; an invalid job must give an error message.
 #include <google/protobuf/util/message_differencer.h>
 
 #include <cstdint>
@@ -15,14 +16,16 @@ namespace {
 using tern::config::NameTables;
 using tern::config::ParseJob;
 
+// Aborts with a message if `condition` is false.
 void Require(bool condition, const char* what, const std::string& text) {
   if (condition) return;
   std::fprintf(stderr, "%s:\n%s\n", what, text.c_str());
   std::abort();
 }
 
-void Read(const std::string& text, const std::string& name,
-          const std::vector<std::string>& overrides) {
+// Parses the text as a job file of this name, with these overrides, and checks the result.
+void CheckParse(const std::string& text, const std::string& name,
+                const std::vector<std::string>& overrides) {
   static const NameTables tables = {
       {"models", {"lenet"}},
       {"codecs", {"fp32", "fp16", "bf16", "ternary", "qsgd", "onebit", "topk"}},
@@ -54,13 +57,13 @@ void Read(const std::string& text, const std::string& name,
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
-  Read(text, "job.yaml", {});
-  Read(text, "job.textproto", {});
+  CheckParse(text, "job.yaml", {});
+  CheckParse(text, "job.textproto", {});
   if (size < 256) {
     static const std::string base =
         "servers: [{address: 127.0.0.1:7500}]\nworkers: {count: 2}\nmodel: {name: lenet}\n"
         "data: {dir: /d}\ntrain: {batch_total: 64, steps: 10}\n";
-    Read(base, "job.yaml", {text});
+    CheckParse(base, "job.yaml", {text});
   }
   return 0;
 }

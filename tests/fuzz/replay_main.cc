@@ -1,7 +1,11 @@
-// Runs a fuzz target without a fuzzer: `NAME_fuzz CORPUS [MUTATIONS [SECONDS]]`. CORPUS is a
-// folder, or a single file. Runs every file, then mutations of them. Mutation i depends only on i
-// and the corpus, so a slow machine (or a sanitizer) runs a prefix of what a fast one runs. The
-// current input is kept in ./NAME_fuzz.last, where it can be found after a crash.
+// The main program of a fuzz target that is built without a fuzzer. Usage:
+//
+//   NAME_fuzz CORPUS [MUTATIONS [SECONDS]]
+//
+// CORPUS is a folder or a single file. Runs the target on every file, then on at most MUTATIONS random
+// changes of the files, for at most SECONDS of CPU time. Mutation i depends only on i and the corpus, so
+// a slow machine runs the first mutations of those that a fast machine runs. The file ./NAME_fuzz.last
+// has the current input and remains after a crash.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,24 +28,26 @@ namespace {
 
 using Input = std::vector<uint8_t>;
 using Random = std::mt19937_64;
-constexpr size_t kMaxInput = size_t{1} << 16;  // limit of a mutation's size
+constexpr size_t kMaxInput = size_t{1} << 16;  // The largest size of a mutated input, in bytes.
 
-size_t Below(Random& random, size_t n) { return n == 0 ? 0 : random() % n; }
+// Returns a random number below n; 0 if n is 0.
+size_t RandomBelow(Random& random, size_t n) { return n == 0 ? 0 : random() % n; }
 
-// CPU time of this process, so that a busy machine tests just as much.
+// Returns the CPU time of this process. Unlike wall-clock time, it does not depend on other programs.
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// Boundary values that often break lengths and counts.
+// Overwrites 1, 2, 4 or 8 bytes at a random position with an integer that often breaks lengths and
+// counts, in either byte order.
 void WriteInteger(Random& random, Input* input) {
   static constexpr uint64_t kValues[] = {0,           1,          0x7f,        0x80,
                                          0xff,        0x7fff,     0xffff,      0x10000,
                                          0x7fffffff,  0xffffffff, 0x100000000, 0x7fffffffffffffff,
                                          ~uint64_t{0}};
-  const uint64_t value = kValues[Below(random, std::size(kValues))];
-  const size_t width = size_t{1} << Below(random, 4);
+  const uint64_t value = kValues[RandomBelow(random, std::size(kValues))];
+  const size_t width = size_t{1} << RandomBelow(random, 4);
   if (input->size() < width) return;
-  const size_t at = Below(random, input->size() - width + 1);
-  const bool big_endian = Below(random, 2) == 1;
+  const size_t at = RandomBelow(random, input->size() - width + 1);
+  const bool big_endian = RandomBelow(random, 2) == 1;
   for (size_t i = 0; i < width; ++i) {
     (*input)[at + (big_endian ? width - 1 - i : i)] = static_cast<uint8_t>(value >> (8 * i));
   }
@@ -49,38 +55,40 @@ void WriteInteger(Random& random, Input* input) {
 
 // Overwrites a part of `input` with a part of `from`, or inserts it.
 void Splice(Random& random, const Input& from, Input* input) {
-  const size_t begin = Below(random, from.size());
-  const size_t count = Below(random, from.size() - begin + 1);
-  const size_t at = Below(random, input->size() + 1);
-  const size_t over = Below(random, 2) == 0 ? 0 : std::min(count, input->size() - at);
-  input->erase(input->begin() + at, input->begin() + at + over);
+  const size_t begin = RandomBelow(random, from.size());
+  const size_t count = RandomBelow(random, from.size() - begin + 1);
+  const size_t at = RandomBelow(random, input->size() + 1);
+  const size_t overwritten = RandomBelow(random, 2) == 0 ? 0 : std::min(count, input->size() - at);
+  input->erase(input->begin() + at, input->begin() + at + overwritten);
   input->insert(input->begin() + at, from.begin() + begin, from.begin() + begin + count);
 }
 
+// Makes one random change of `input`.
 void Mutate(Random& random, const std::vector<Input>& corpus, Input* input) {
-  const size_t at = Below(random, input->size());
-  switch (Below(random, 7)) {
+  const size_t at = RandomBelow(random, input->size());
+  switch (RandomBelow(random, 7)) {
     case 0:
-      if (!input->empty()) (*input)[at] ^= static_cast<uint8_t>(1u << Below(random, 8));
+      if (!input->empty()) (*input)[at] ^= static_cast<uint8_t>(1u << RandomBelow(random, 8));
       break;
     case 1:
       if (!input->empty()) (*input)[at] = static_cast<uint8_t>(random());
       break;
     case 2:
-      input->insert(input->begin() + at, 1 + Below(random, 8), static_cast<uint8_t>(random()));
+      input->insert(input->begin() + at, 1 + RandomBelow(random, 8),
+                    static_cast<uint8_t>(random()));
       break;
     case 3:
       input->erase(input->begin() + at,
-                   input->begin() + at + std::min(input->size() - at, 1 + Below(random, 16)));
+                   input->begin() + at + std::min(input->size() - at, 1 + RandomBelow(random, 16)));
       break;
     case 4:
       WriteInteger(random, input);
       break;
     case 5:
-      Splice(random, corpus[Below(random, corpus.size())], input);
+      Splice(random, corpus[RandomBelow(random, corpus.size())], input);
       break;
     default:
-      input->resize(Below(random, 8) == 0 ? at : input->size());
+      input->resize(RandomBelow(random, 8) == 0 ? at : input->size());
   }
   if (input->size() > kMaxInput) input->resize(kMaxInput);
 }
@@ -109,8 +117,8 @@ std::vector<Input> ReadCorpus(const std::string& path) {
   return corpus;
 }
 
-// Writes the current input to a file. Keeps the file open, because closing it every time would wait
-// for the disk.
+// Writes the current input to a file, and removes the file if the program ends normally. The file stays
+// open, because closing it after every input would wait for the disk.
 class LastInput {
  public:
   explicit LastInput(std::string path)
@@ -127,7 +135,7 @@ class LastInput {
   LastInput(const LastInput&) = delete;
   LastInput& operator=(const LastInput&) = delete;
 
-  void Keep(const Input& input) {
+  void Write(const Input& input) {
     std::rewind(file_);
     if (!input.empty()) std::fwrite(input.data(), 1, input.size(), file_);
     std::fflush(file_);
@@ -140,8 +148,9 @@ class LastInput {
 };
 
 void Run(const Input& input, LastInput* last) {
-  last->Keep(input);
-  // An exact copy on the heap, so that a sanitizer sees a read one past its end.
+  last->Write(input);
+  // Copies the input to a heap block of exactly its size, so that the address sanitizer detects reads
+  // beyond the end.
   const std::unique_ptr<uint8_t[]> copy(new uint8_t[input.size()]);
   std::copy(input.begin(), input.end(), copy.get());
   LLVMFuzzerTestOneInput(copy.get(), input.size());
@@ -154,8 +163,9 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: %s CORPUS [MUTATIONS [SECONDS]]\n", argv[0]);
     return 64;
   }
-  const bool one_file = !std::filesystem::is_directory(argv[1]);
-  const uint64_t mutations = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : (one_file ? 0 : 5000);
+  const bool is_single_file = !std::filesystem::is_directory(argv[1]);
+  const uint64_t mutations =
+      argc > 2 ? std::strtoull(argv[2], nullptr, 10) : (is_single_file ? 0 : 5000);
   const double seconds = argc > 3 ? std::strtod(argv[3], nullptr) : 2;
   const std::vector<Input> corpus = ReadCorpus(argv[1]);
   if (corpus.empty()) {
@@ -169,8 +179,8 @@ int main(int argc, char** argv) {
   uint64_t done = 0;
   for (; done < mutations && CpuSeconds() < end; ++done) {
     Random random(done);
-    Input input = corpus[Below(random, corpus.size())];
-    for (size_t n = 1 + Below(random, 6); n > 0; --n) Mutate(random, corpus, &input);
+    Input input = corpus[RandomBelow(random, corpus.size())];
+    for (size_t n = 1 + RandomBelow(random, 6); n > 0; --n) Mutate(random, corpus, &input);
     Run(input, &last);
   }
   std::printf("%zu files and %llu of %llu mutations ran\n", corpus.size(),

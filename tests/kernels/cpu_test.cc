@@ -1,3 +1,4 @@
+// Tests of CpuTargets, the instruction sets that kernels can use on this CPU.
 #include "kernels/cpu.h"
 
 #include <gmock/gmock.h>
@@ -13,7 +14,7 @@ TEST(CpuTargets, NamesEachOnceAndTheBestFirst) {
   EXPECT_EQ(std::set<std::string>(targets.begin(), targets.end()).size(), targets.size());
 }
 
-TEST(CpuTargets, PinsATargetAndUnpins) {
+TEST(CpuTargets, CanBeRestrictedToOneTarget) {
   const std::vector<std::string> targets = CpuTargets();
   for (const std::string& target : targets) {
     EXPECT_TRUE(UseCpuTargetForTest(target));

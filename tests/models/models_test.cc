@@ -1,3 +1,4 @@
+// Tests of the built-in models and of the networks that jobs define layer by layer.
 #include "models/models.h"
 
 #include <gmock/gmock.h>
@@ -58,59 +59,67 @@ TEST(Models, LeNetSameMatchesTernGrad) {
   }
 }
 
-struct Known {
+// A built-in model, the shape of its input images, and its published number of parameters.
+struct PublishedModel {
   const char* model;
   uint32_t channels, side, classes;
   uint64_t parameters;
-  const char* tensor;  // one of the last tensors, and its shape
-  ImageDims dims;
+  const char* tensor;  // The output of one of the last layers.
+  ImageDims dims;      // The shape of that output.
 };
-void PrintTo(const Known& known, std::ostream* out) { *out << known.model; }
+void PrintTo(const PublishedModel& published, std::ostream* out) { *out << published.model; }
 
-class KnownModels : public testing::TestWithParam<Known> {};
+class KnownModels : public testing::TestWithParam<PublishedModel> {};
 
-// The published parameter counts (of torchvision, Caffe and the papers), for the published image.
+// The expected numbers of parameters are published by torchvision, Caffe and the models' papers.
 TEST_P(KnownModels, HavePublishedParametersAndShapes) {
-  const Known& known = GetParam();
+  const PublishedModel& published = GetParam();
   pb::Model model;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(known.model, &model));
-  const auto net = BuildNet(model, Image(known.channels, known.side, known.side), known.classes);
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(published.model, &model));
+  const auto net =
+      BuildNet(model, Image(published.channels, published.side, published.side), published.classes);
   ASSERT_TRUE(net.ok()) << net.status().message();
-  EXPECT_EQ(MakeParameterTable(*net)->total, known.parameters);
-  const ImageDims dims = InferShapes(*net)->at(known.tensor);
-  EXPECT_EQ(dims.c, known.dims.c);
-  EXPECT_EQ(dims.h, known.dims.h);
-  EXPECT_EQ(dims.w, known.dims.w);
+  EXPECT_EQ(MakeParameterTable(*net)->total, published.parameters);
+  const ImageDims dims = InferShapes(*net)->at(published.tensor);
+  EXPECT_EQ(dims.c, published.dims.c);
+  EXPECT_EQ(dims.h, published.dims.h);
+  EXPECT_EQ(dims.w, published.dims.w);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Published, KnownModels,
     testing::Values(
-        Known{"name: 'cifarnet'", 3, 24, 10, 1'068'298, "pool2", {64, 6, 6}},
-        Known{"name: 'alexnet'", 3, 224, 1000, 61'100'840, "pool5", {256, 6, 6}},
-        Known{"name: 'alexnet' batch_norm: true", 3, 224, 1000, 61'103'144, "pool5", {256, 6, 6}},
-        Known{"name: 'vgg_a'", 3, 224, 1000, 132'863'336, "features.20", {512, 7, 7}},
-        Known{"name: 'vgg16'", 3, 224, 1000, 138'357'544, "features.30", {512, 7, 7}},
-        Known{"name: 'vgg16' batch_norm: true",
-              3,
-              224,
-              1000,
-              138'365'992,
-              "features.43",
-              {512, 7, 7}},
-        Known{"name: 'vgg19'", 3, 224, 1000, 143'667'240, "features.36", {512, 7, 7}},
-        Known{"name: 'vgg16' batch_norm: true", 3, 32, 10, 14'728'266, "features.43", {512, 1, 1}},
-        Known{"name: 'googlenet'", 3, 224, 1000, 6'998'552, "inception_5b/output", {1024, 7, 7}},
-        Known{
+        PublishedModel{"name: 'cifarnet'", 3, 24, 10, 1'068'298, "pool2", {64, 6, 6}},
+        PublishedModel{"name: 'alexnet'", 3, 224, 1000, 61'100'840, "pool5", {256, 6, 6}},
+        PublishedModel{
+            "name: 'alexnet' batch_norm: true", 3, 224, 1000, 61'103'144, "pool5", {256, 6, 6}},
+        PublishedModel{"name: 'vgg_a'", 3, 224, 1000, 132'863'336, "features.20", {512, 7, 7}},
+        PublishedModel{"name: 'vgg16'", 3, 224, 1000, 138'357'544, "features.30", {512, 7, 7}},
+        PublishedModel{"name: 'vgg16' batch_norm: true",
+                       3,
+                       224,
+                       1000,
+                       138'365'992,
+                       "features.43",
+                       {512, 7, 7}},
+        PublishedModel{"name: 'vgg19'", 3, 224, 1000, 143'667'240, "features.36", {512, 7, 7}},
+        PublishedModel{
+            "name: 'vgg16' batch_norm: true", 3, 32, 10, 14'728'266, "features.43", {512, 1, 1}},
+        PublishedModel{
+            "name: 'googlenet'", 3, 224, 1000, 6'998'552, "inception_5b/output", {1024, 7, 7}},
+        PublishedModel{
             "name: 'inception_bn'", 3, 224, 1000, 11'295'240, "inception_5b_output", {1024, 7, 7}},
-        Known{"name: 'resnet18_v2'", 3, 32, 10, 11'172'170, "relu", {512, 4, 4}},
-        Known{"name: 'resnet20'", 3, 32, 10, 272'474, "layer3.2.relu", {64, 8, 8}},
-        Known{"name: 'resnet32'", 3, 32, 10, 466'906, "layer3.4.relu", {64, 8, 8}},
-        Known{"name: 'resnet110'", 3, 32, 10, 1'730'714, "layer3.17.relu", {64, 8, 8}},
-        Known{"name: 'resnet50'", 3, 224, 1000, 25'557'032, "layer4.2.relu", {2048, 7, 7}},
-        Known{"name: 'resnet152'", 3, 224, 1000, 60'192'808, "layer4.2.relu", {2048, 7, 7}},
-        Known{"name: 'mobilenet'", 3, 224, 1000, 4'231'976, "pointwise13_relu", {1024, 7, 7}},
-        Known{"name: 'mobilenet'", 1, 28, 10, 3'216'650, "pointwise13_relu", {1024, 1, 1}}));
+        PublishedModel{"name: 'resnet18_v2'", 3, 32, 10, 11'172'170, "relu", {512, 4, 4}},
+        PublishedModel{"name: 'resnet20'", 3, 32, 10, 272'474, "layer3.2.relu", {64, 8, 8}},
+        PublishedModel{"name: 'resnet32'", 3, 32, 10, 466'906, "layer3.4.relu", {64, 8, 8}},
+        PublishedModel{"name: 'resnet110'", 3, 32, 10, 1'730'714, "layer3.17.relu", {64, 8, 8}},
+        PublishedModel{"name: 'resnet50'", 3, 224, 1000, 25'557'032, "layer4.2.relu", {2048, 7, 7}},
+        PublishedModel{
+            "name: 'resnet152'", 3, 224, 1000, 60'192'808, "layer4.2.relu", {2048, 7, 7}},
+        PublishedModel{
+            "name: 'mobilenet'", 3, 224, 1000, 4'231'976, "pointwise13_relu", {1024, 7, 7}},
+        PublishedModel{
+            "name: 'mobilenet'", 1, 28, 10, 3'216'650, "pointwise13_relu", {1024, 1, 1}}));
 
 TEST(Models, RefusesArgumentsThatTheModelDoesNotTake) {
   pb::Model model = LeNetModel(pb::Model::valid);
@@ -123,17 +132,17 @@ TEST(Models, ParametersAreInCanonicalOrderWithoutGaps) {
   const ParameterTable table =
       *MakeParameterTable(*BuildNet(LeNetModel(pb::Model::valid), Image(1, 28, 28), 10));
   std::vector<std::string> names;
-  uint64_t at = 0;
+  uint64_t offset = 0;
   for (const Parameter& p : table.parameters) {
     names.push_back(p.name);
-    EXPECT_EQ(p.offset, at) << p.name;
+    EXPECT_EQ(p.offset, offset) << p.name;
     uint64_t count = 1;
     for (uint32_t dim : p.shape) count *= dim;
     EXPECT_EQ(p.count, count) << p.name;
     EXPECT_EQ(p.is_bias, p.shape.size() == 1) << p.name;
-    at += p.count;
+    offset += p.count;
   }
-  EXPECT_EQ(at, table.total);
+  EXPECT_EQ(offset, table.total);
   EXPECT_THAT(names, ElementsAre("conv1.weight", "conv1.bias", "conv2.weight", "conv2.bias",
                                  "fc3.weight", "fc3.bias", "logits.weight", "logits.bias"));
   EXPECT_THAT(table.parameters[2].shape, ElementsAre(50, 20, 5, 5));
@@ -207,14 +216,15 @@ TEST(Models, LeNetOnATinyImageNamesTheLayerThatDoesNotFit) {
               HasSubstr("layer \"conv2\" (conv): height: kernel 5 does not fit an input of 4"));
 }
 
+// An invalid network, and what the error message must contain.
 struct Refusal {
   const char* layers;
   const char* sentence;
 };
 
-class Refused : public testing::TestWithParam<Refusal> {};
+class InvalidNets : public testing::TestWithParam<Refusal> {};
 
-TEST_P(Refused, WithASentenceThatNamesTheLayer) {
+TEST_P(InvalidNets, AreRefusedWithAMessageThatNamesTheLayer) {
   const auto net = Build(GetParam().layers);
   ASSERT_FALSE(net.ok()) << GetParam().layers;
   EXPECT_EQ(net.status().code(), Code::kBadJob);
@@ -222,7 +232,7 @@ TEST_P(Refused, WithASentenceThatNamesTheLayer) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Nets, Refused,
+    Nets, InvalidNets,
     testing::Values(
         Refusal{"layers { name: 'd' conv { outputs: 3 kernel: 3 pad: 3 } } layers { name: 'l' "
                 "softmax_loss {} }",

@@ -1,4 +1,4 @@
-// NetDefs for tests, from text.
+// Makes networks (proto NetDef) from text, for tests.
 #pragma once
 
 #include <google/protobuf/text_format.h>
@@ -19,13 +19,14 @@ inline pb::ImageShape Image(uint32_t channels, uint32_t height, uint32_t width) 
   return shape;
 }
 
-// model.net = `layers` in protobuf text.
+// Returns a model whose layers are given as protobuf text.
 inline pb::Model ModelOf(const std::string& layers) {
   pb::Model model;
   EXPECT_TRUE(google::protobuf::TextFormat::ParseFromString(layers, model.mutable_net())) << layers;
   return model;
 }
 
+// Builds the network of these layers, with all defaults filled in.
 inline Result<pb::NetDef> Build(const std::string& layers,
                                 const pb::ImageShape& image = Image(1, 8, 8),
                                 uint32_t classes = 3) {

@@ -1,5 +1,5 @@
-// Networks that torchvision has in the same form: its state dicts load here and ours load there.
-// Names, shapes and order are those that it documents (except num_batches_tracked).
+// Tests that the tensors of models that torchvision also has are the same as in torchvision's state dicts
+// (names, shapes and order, except num_batches_tracked), so that weights can be exchanged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,8 +16,9 @@ namespace {
 using Shape = std::vector<uint64_t>;
 using Keys = std::vector<std::pair<std::string, Shape>>;
 
-// Names and shapes, layer by layer: weights and biases, and separately running statistics.
-struct Expected {
+// The expected names and shapes of a model's tensors, built layer by layer: weights and biases, and
+// separately the running statistics of batch norms.
+struct ExpectedKeys {
   Keys parameters, statistics;
 
   void Conv(const std::string& name, uint64_t outputs, uint64_t inputs, uint64_t kernel,
@@ -37,24 +38,24 @@ struct Expected {
   }
 };
 
-Expected ResNet(const std::vector<int>& blocks) {
-  Expected keys;
+ExpectedKeys ResNet(const std::vector<int>& blocks) {
+  ExpectedKeys keys;
   keys.Conv("conv1", 64, 3, 7, false);
   keys.Norm("bn1", 64);
   uint64_t inputs = 64, width = 64;
   for (size_t stage = 0; stage < blocks.size(); ++stage, width *= 2) {
     for (int block = 0; block < blocks[stage]; ++block) {
-      const std::string at =
+      const std::string prefix =
           "layer" + std::to_string(stage + 1) + "." + std::to_string(block) + ".";
-      keys.Conv(at + "conv1", width, inputs, 1, false);
-      keys.Norm(at + "bn1", width);
-      keys.Conv(at + "conv2", width, width, 3, false);
-      keys.Norm(at + "bn2", width);
-      keys.Conv(at + "conv3", 4 * width, width, 1, false);
-      keys.Norm(at + "bn3", 4 * width);
+      keys.Conv(prefix + "conv1", width, inputs, 1, false);
+      keys.Norm(prefix + "bn1", width);
+      keys.Conv(prefix + "conv2", width, width, 3, false);
+      keys.Norm(prefix + "bn2", width);
+      keys.Conv(prefix + "conv3", 4 * width, width, 1, false);
+      keys.Norm(prefix + "bn3", 4 * width);
       if (block == 0) {
-        keys.Conv(at + "downsample.0", 4 * width, inputs, 1, false);
-        keys.Norm(at + "downsample.1", 4 * width);
+        keys.Conv(prefix + "downsample.0", 4 * width, inputs, 1, false);
+        keys.Norm(prefix + "downsample.1", 4 * width);
       }
       inputs = 4 * width;
     }
@@ -63,14 +64,15 @@ Expected ResNet(const std::vector<int>& blocks) {
   return keys;
 }
 
-// `places`: the indices of the convolutions in `features`; each is followed by a norm in the
-// variants with batch norm.
-Expected Vgg(const std::vector<int>& places, const std::vector<uint64_t>& outputs, bool norms) {
-  Expected keys;
+// conv_indices[i] is the index of convolution i in torchvision's module `features`. In variants with batch
+// norm, a norm follows each convolution.
+ExpectedKeys Vgg(const std::vector<int>& conv_indices, const std::vector<uint64_t>& outputs,
+                 bool norms) {
+  ExpectedKeys keys;
   uint64_t inputs = 3;
-  for (size_t i = 0; i < places.size(); ++i) {
-    keys.Conv("features." + std::to_string(places[i]), outputs[i], inputs, 3, true);
-    if (norms) keys.Norm("features." + std::to_string(places[i] + 1), outputs[i]);
+  for (size_t i = 0; i < conv_indices.size(); ++i) {
+    keys.Conv("features." + std::to_string(conv_indices[i]), outputs[i], inputs, 3, true);
+    if (norms) keys.Norm("features." + std::to_string(conv_indices[i] + 1), outputs[i]);
     inputs = outputs[i];
   }
   keys.Linear("classifier.0", 4096, 512 * 7 * 7);
@@ -79,8 +81,8 @@ Expected Vgg(const std::vector<int>& places, const std::vector<uint64_t>& output
   return keys;
 }
 
-Expected AlexNet() {
-  Expected keys;
+ExpectedKeys AlexNet() {
+  ExpectedKeys keys;
   keys.Conv("features.0", 64, 3, 11, true);
   keys.Conv("features.3", 192, 64, 5, true);
   keys.Conv("features.6", 384, 192, 3, true);
@@ -92,7 +94,7 @@ Expected AlexNet() {
   return keys;
 }
 
-void ExpectKeys(const std::string& name, bool batch_norm, const Expected& expected) {
+void ExpectKeys(const std::string& name, bool batch_norm, const ExpectedKeys& expected) {
   pb::Model model;
   model.set_name(name);
   model.set_batch_norm(batch_norm);

@@ -1,5 +1,6 @@
-// Checkpoints of a lane without rounds: it continues exactly from one, even if it has changed
-// since.
+// Tests of a server's checkpoints in algorithms without rounds: the server continues from a checkpoint with
+// exactly the same results, after a restart or if it goes back while it runs. A lane is the protocol object
+// of one of the server's sockets; a step is 4 pushes, one per worker.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -25,11 +26,12 @@ pb::Checkpoint At(uint64_t step) {
 
 std::vector<uint64_t> StepsOf(const LaneCheckpoints& checkpoints) {
   std::vector<uint64_t> steps;
-  for (const pb::Checkpoint& one : checkpoints.Saved().checkpoints) steps.push_back(one.step());
+  for (const pb::Checkpoint& saved : checkpoints.Saved().checkpoints) steps.push_back(saved.step());
   return steps;
 }
 
-// A folder for each test, deleted at its end. A checkpoint every 5 steps of 4 workers: 20 pushes.
+// Each test has its own folder, which is deleted at the end. The server writes a checkpoint every 5 steps,
+// that is, every 20 pushes.
 class ClockCheckpoints : public testing::Test {
  protected:
   ClockCheckpoints()
@@ -38,9 +40,9 @@ class ClockCheckpoints : public testing::Test {
   ~ClockCheckpoints() override { fs::remove_all(dir_); }
 
   std::unique_ptr<setup::Setup> Job(std::vector<std::string> overrides) const {
-    for (const char* one : {"checkpoints.every_steps=5", "train.optimizer.name=momentum",
-                            "evaluation.ema_decay=0.9", "checkpoints.shard_every_steps=3"})
-      overrides.emplace_back(one);
+    for (const char* setting : {"checkpoints.every_steps=5", "train.optimizer.name=momentum",
+                                "evaluation.ema_decay=0.9", "checkpoints.shard_every_steps=3"})
+      overrides.emplace_back(setting);
     overrides.push_back("output_dir=" + dir_.string());
     return CentralJob(overrides);
   }
@@ -51,15 +53,15 @@ class ClockCheckpoints : public testing::Test {
 class EveryClockCheckpoint : public ClockCheckpoints,
                              public testing::WithParamInterface<std::vector<std::string>> {};
 
-TEST_P(EveryClockCheckpoint, HoldAllThatALaneGoesOnFrom) {
+TEST_P(EveryClockCheckpoint, ContinueARestartedServerExactly) {
   const auto job = Job(GetParam());
   LaneCheckpoints written(*job, 0, 1);
-  ClockDrill whole(*job, &written);
-  ASSERT_TRUE(whole.central().BeginRun(kRun).ok());
-  whole.PushOn(0, 43);  // after the checkpoints of pushes 20 and 40
+  ClockDrill uninterrupted(*job, &written);
+  ASSERT_TRUE(uninterrupted.central().BeginRun(kRun).ok());
+  uninterrupted.PushOn(0, 43);  // Checkpoints are written after pushes 20 and 40.
   EXPECT_THAT(StepsOf(written), ElementsAre(5, 10));
 
-  ClockDrill before(*job);  // the workers' state at push 40
+  ClockDrill before(*job);  // Has the workers' state after push 40.
   before.PushOn(0, 40);
   LaneCheckpoints read(*job, 0, 1);
   ClockDrill restarted(*job, &read);
@@ -68,13 +70,14 @@ TEST_P(EveryClockCheckpoint, HoldAllThatALaneGoesOnFrom) {
   restarted.TakeWorkersOf(before);
   restarted.GreetAll();
   restarted.PushOn(40, 70);
-  whole.PushOn(43, 70);
-  for (uint32_t rank = 0; rank < 4; ++rank) EXPECT_EQ(restarted.held(rank), whole.held(rank));
-  EXPECT_EQ(restarted.PullAverage(0), whole.PullAverage(0));
+  uninterrupted.PushOn(43, 70);
+  for (uint32_t rank = 0; rank < 4; ++rank)
+    EXPECT_EQ(restarted.held(rank), uninterrupted.held(rank));
+  EXPECT_EQ(restarted.PullAverage(0), uninterrupted.PullAverage(0));
 }
 
-// The daemon lives and goes back: nothing that came after the checkpoint has an effect.
-TEST_P(EveryClockCheckpoint, TakeALaneThatLivesBack) {
+// The running server goes back to a checkpoint. Nothing that came after the checkpoint has an effect.
+TEST_P(EveryClockCheckpoint, TakeARunningServerBackExactly) {
   const auto job = Job(GetParam());
   LaneCheckpoints checkpoints(*job, 0, 1);
   ClockDrill drill(*job, &checkpoints);
@@ -87,7 +90,7 @@ TEST_P(EveryClockCheckpoint, TakeALaneThatLivesBack) {
   const std::vector<float> end = drill.held(0);
   ASSERT_TRUE(drill.central().GoBack(At(5)).ok());
   EXPECT_EQ(drill.central().step(), 5u);
-  EXPECT_FALSE(drill.central().lane().open()) << "nobody is known";
+  EXPECT_FALSE(drill.central().lane().open()) << "the server knows no worker after going back";
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5));
   drill.TakeWorkersOf(workers);
   drill.GreetAll();
@@ -115,7 +118,7 @@ TEST_F(ClockCheckpoints, TheLastOneIsWrittenAfterAnyStep) {
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 8));
 }
 
-TEST_F(ClockCheckpoints, ALaneBeginsAfreshWhereThereIsNone) {
+TEST_F(ClockCheckpoints, WithoutOneAServerGoesBackToTheInitialWeights) {
   const auto job = Job({"train.algorithm=asgd"});
   LaneCheckpoints checkpoints(*job, 0, 1);
   ClockDrill drill(*job, &checkpoints), fresh(*job);
@@ -129,9 +132,9 @@ TEST_F(ClockCheckpoints, ALaneBeginsAfreshWhereThereIsNone) {
   EXPECT_EQ(drill.held(1), fresh.held(1));
 }
 
-// A server that restarts alone continues from its newest checkpoint only if that was written since
-// the job last began or went back.
-TEST_F(ClockCheckpoints, KnowTheirBeginning) {
+// A beginning is the number of the job's last start or return to a checkpoint. Checkpoints store it, so
+// that a restarted server can tell whether its newest checkpoint is older than that.
+TEST_F(ClockCheckpoints, StoreTheirBeginning) {
   const auto job = Job({"train.algorithm=asgd"});
   LaneCheckpoints written(*job, 0, 1);
   ClockDrill drill(*job, &written);

@@ -1,4 +1,5 @@
-// The server's own parts in this process: what they bind, refuse and count.
+// Tests of the server in this process: binding its sockets, joining of workers, a round, and counters of
+// refused messages. A lane is the protocol object of one of the server's sockets.
 #include "server/server.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +43,7 @@ TEST(Server, NamesAPortInUse) {
               AllOf(HasSubstr("control socket"), HasSubstr(std::to_string(taken->port()))));
 }
 
-// A data socket that waits for its members, and a peer of it.
+// A server's data socket that does not know its workers yet, and a socket that is connected to it.
 class DataSocket : public testing::Test {
  protected:
   DataSocket()
@@ -63,8 +64,8 @@ class DataSocket : public testing::Test {
     return envelope;
   }
   // Sends a message, and returns the lane's answer.
-  pb::Envelope Answer(const pb::Envelope& said) {
-    EXPECT_TRUE(peer_->Send(said).ok());
+  pb::Envelope Answer(const pb::Envelope& message) {
+    EXPECT_TRUE(peer_->Send(message).ok());
     const auto received = net::Await(*peer_);
     return received.has_value() ? received->envelope : pb::Envelope();
   }
@@ -145,7 +146,7 @@ TEST(LaneCounters, ShowWhatALaneRefused) {
   lane.OnMessage(1, message, &answers);
   message.head.mutable_push()->set_incarnation(5);
   lane.OnMessage(1, message, &answers);
-  for (int twice = 0; twice < 2; ++twice) counters.Export(lane);
+  for (int i = 0; i < 2; ++i) counters.Export(lane);
   const std::string page = registry.PrometheusText();
   EXPECT_THAT(page, HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"bad\"} 1\n"));
   EXPECT_THAT(page, HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"not_a_member\"} 1\n"));

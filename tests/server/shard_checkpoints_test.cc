@@ -1,5 +1,6 @@
-// The checkpoints that a shard with central parameters writes between those of all daemons, and how
-// a lane continues from them, with and without rounds.
+// Tests of a server's own checkpoints. All processes of a job write checkpoints after the same steps; a
+// server that holds the weights writes more of its own in between (shard checkpoints). Tests how a server
+// continues from them, with and without rounds. A lane is the protocol object of one server socket.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -19,19 +20,21 @@ using testing::IsEmpty;
 
 constexpr uint64_t kRun = 77;
 
-std::vector<uint64_t> StepsOf(const std::vector<pb::Checkpoint>& all) {
+std::vector<uint64_t> StepsOf(const std::vector<pb::Checkpoint>& checkpoints) {
   std::vector<uint64_t> steps;
-  for (const pb::Checkpoint& one : all) steps.push_back(one.step());
+  for (const pb::Checkpoint& checkpoint : checkpoints) steps.push_back(checkpoint.step());
   return steps;
 }
-std::vector<uint64_t> OwnOf(const LaneCheckpoints& checkpoints) {
+// The steps of the shard's own checkpoints.
+std::vector<uint64_t> OwnStepsOf(const LaneCheckpoints& checkpoints) {
   return StepsOf(checkpoints.Saved().shard_checkpoints);
 }
-std::vector<uint64_t> OfAllIn(const LaneCheckpoints& checkpoints) {
+// The steps of the checkpoints that all processes write.
+std::vector<uint64_t> CommonStepsOf(const LaneCheckpoints& checkpoints) {
   return StepsOf(checkpoints.Saved().checkpoints);
 }
 
-// A folder for each test, deleted at its end.
+// Each test has its own folder, which is deleted at the end.
 class ShardCheckpoints : public testing::Test {
  protected:
   ShardCheckpoints()
@@ -43,7 +46,8 @@ class ShardCheckpoints : public testing::Test {
     overrides.push_back("output_dir=" + dir_.string());
     return CentralJob(overrides);
   }
-  // The names of the lane's folder and of those to which checkpoints were moved, sorted.
+  // Returns the sorted names of the server's checkpoint folder and of the folders to which the server has
+  // moved checkpoints that it cannot use.
   std::vector<std::string> Folders() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(dir_ / "checkpoints"))
@@ -58,10 +62,11 @@ class ShardCheckpoints : public testing::Test {
   const fs::path dir_;
 };
 
-// A lane without rounds and what is on its disk.
-struct ClockProcess {
-  explicit ClockProcess(const setup::Setup& job)
+// A server of a job without rounds, with its checkpoints.
+struct ClockServer {
+  explicit ClockServer(const setup::Setup& job)
       : checkpoints(job, 0, 1), drill(job, &checkpoints) {}
+  // Begins or continues a run (one execution of a job); returns the step from which the server continues.
   uint64_t Begin(uint64_t run = kRun) {
     EXPECT_TRUE(drill.central().BeginRun(run).ok());
     return drill.central().step();
@@ -73,27 +78,27 @@ struct ClockProcess {
 class WithoutRounds : public ShardCheckpoints,
                       public testing::WithParamInterface<std::vector<std::string>> {};
 
-TEST_P(WithoutRounds, HoldAllThatAServerGoesOnFrom) {
+TEST_P(WithoutRounds, ContinueARestartedServerExactly) {
   std::vector<std::string> overrides = GetParam();
   overrides.insert(overrides.end(), {"checkpoints.shard_every_steps=5",
                                      "train.optimizer.name=momentum", "evaluation.ema_decay=0.9"});
   const auto job = Job(overrides);
-  ClockProcess whole(*job);
-  EXPECT_EQ(whole.Begin(), 0u);
-  whole.drill.PushOn(0, 21);  // one push after the checkpoint
-  EXPECT_THAT(OwnOf(whole.checkpoints), ElementsAre(5u));
-  EXPECT_THAT(OfAllIn(whole.checkpoints), IsEmpty());
+  ClockServer uninterrupted(*job);
+  EXPECT_EQ(uninterrupted.Begin(), 0u);
+  uninterrupted.drill.PushOn(0, 21);  // A checkpoint is written after push 20.
+  EXPECT_THAT(OwnStepsOf(uninterrupted.checkpoints), ElementsAre(5u));
+  EXPECT_THAT(CommonStepsOf(uninterrupted.checkpoints), IsEmpty());
 
-  ClockDrill before(*job);  // the workers' state at push 20
+  ClockDrill before(*job);  // Has the workers' state after push 20.
   before.PushOn(0, 20);
-  ClockProcess restarted(*job);
+  ClockServer restarted(*job);
   EXPECT_EQ(restarted.Begin(), 5u);
   restarted.drill.TakeWorkersOf(before);
   restarted.drill.PushOn(20, 60);
-  whole.drill.PushOn(21, 60);
+  uninterrupted.drill.PushOn(21, 60);
   for (uint32_t rank = 0; rank < 4; ++rank)
-    EXPECT_EQ(restarted.drill.held(rank), whole.drill.held(rank));
-  EXPECT_EQ(restarted.drill.PullAverage(0), whole.drill.PullAverage(0));
+    EXPECT_EQ(restarted.drill.held(rank), uninterrupted.drill.held(rank));
+  EXPECT_EQ(restarted.drill.PullAverage(0), uninterrupted.drill.PullAverage(0));
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -104,96 +109,96 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::string>{"train.algorithm=easgd_async",
                                              "train.easgd_async.tau=1"}));
 
-TEST_F(ShardCheckpoints, AreTheNewestBesideThoseOfAll) {
+TEST_F(ShardCheckpoints, AreKeptUpToALimit) {
   const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
                         "checkpoints.every_steps=5", "checkpoints.shard_keep=4"});
-  ClockProcess process(*job);
+  ClockServer process(*job);
   process.Begin();
   process.drill.PushOn(0, 68);
-  EXPECT_THAT(OfAllIn(process.checkpoints), ElementsAre(10, 15));
-  EXPECT_THAT(OwnOf(process.checkpoints), ElementsAre(8, 12, 14, 16));
+  EXPECT_THAT(CommonStepsOf(process.checkpoints), ElementsAre(10, 15));
+  EXPECT_THAT(OwnStepsOf(process.checkpoints), ElementsAre(8, 12, 14, 16));
 }
 
 TEST_F(ShardCheckpoints, AServerTakesTheNewestOfEitherKind) {
   const auto job =
       Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2", "checkpoints.every_steps=5"});
-  ClockProcess process(*job);
+  ClockServer process(*job);
   process.Begin();
   process.drill.PushOn(0, 20);
-  EXPECT_THAT(OfAllIn(process.checkpoints), ElementsAre(5));
-  EXPECT_THAT(OwnOf(process.checkpoints), ElementsAre(2, 4));
-  EXPECT_EQ(ClockProcess(*job).Begin(), 5u);
+  EXPECT_THAT(CommonStepsOf(process.checkpoints), ElementsAre(5));
+  EXPECT_THAT(OwnStepsOf(process.checkpoints), ElementsAre(2, 4));
+  EXPECT_EQ(ClockServer(*job).Begin(), 5u);
   process.drill.PushOn(20, 24);
-  EXPECT_EQ(ClockProcess(*job).Begin(), 6u);
+  EXPECT_EQ(ClockServer(*job).Begin(), 6u);
 }
 
-TEST_F(ShardCheckpoints, ATornOneCostsOneAndThoseOfAnotherRunArePutAside) {
+TEST_F(ShardCheckpoints, DamagedOnesAndThoseOfAnotherRunAreMovedAway) {
   const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
   {
-    ClockProcess process(*job);
+    ClockServer process(*job);
     process.Begin();
     process.drill.PushOn(0, 17);
-    EXPECT_THAT(OwnOf(process.checkpoints), ElementsAre(2, 4));
+    EXPECT_THAT(OwnStepsOf(process.checkpoints), ElementsAre(2, 4));
   }
   fs::resize_file(Path(4), fs::file_size(Path(4)) / 2);
   {
-    ClockProcess restarted(*job);
+    ClockServer restarted(*job);
     EXPECT_EQ(restarted.Begin(), 2u);
-    EXPECT_THAT(OwnOf(restarted.checkpoints), ElementsAre(2));
+    EXPECT_THAT(OwnStepsOf(restarted.checkpoints), ElementsAre(2));
   }
-  EXPECT_EQ(Folders().size(), 2u) << "the torn one is put aside";
-  ClockProcess fresh(*job);  // another run of the same job, into the same folder
+  EXPECT_EQ(Folders().size(), 2u) << "the damaged checkpoint is moved to another folder";
+  ClockServer fresh(*job);  // Another run of the same job writes to the same folder.
   EXPECT_EQ(fresh.Begin(kRun + 1), 0u);
   EXPECT_EQ(Folders().size(), 3u);
   EXPECT_FALSE(fs::exists(Path(2)));
-  EXPECT_THAT(OwnOf(fresh.checkpoints), IsEmpty());
+  EXPECT_THAT(OwnStepsOf(fresh.checkpoints), IsEmpty());
 }
 
-// The job was started with checkpoints.resume=false, and its servers are restarted with the same
-// command.
-TEST_F(ShardCheckpoints, AServerOfARunThatBeganAnewOffersAllOfEitherKindToThatRunAlone) {
+// A job with checkpoints.resume=false ignores checkpoints of earlier runs. But a server that is restarted
+// with the same command must continue its own run from checkpoints of both kinds.
+TEST_F(ShardCheckpoints, AreUsedByTheirOwnRunEvenIfTheJobMustNotResume) {
   const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
                         "checkpoints.every_steps=5", "checkpoints.resume=false"});
-  ClockProcess process(*job);
+  ClockServer process(*job);
   process.Begin();
   process.drill.PushOn(0, 24);
-  EXPECT_THAT(OfAllIn(process.checkpoints), ElementsAre(5));
-  ClockProcess restarted(*job);
-  EXPECT_THAT(OfAllIn(restarted.checkpoints), IsEmpty());
-  EXPECT_THAT(OwnOf(restarted.checkpoints), testing::UnorderedElementsAre(2, 4, 5, 6));
+  EXPECT_THAT(CommonStepsOf(process.checkpoints), ElementsAre(5));
+  ClockServer restarted(*job);
+  EXPECT_THAT(CommonStepsOf(restarted.checkpoints), IsEmpty());
+  EXPECT_THAT(OwnStepsOf(restarted.checkpoints), testing::UnorderedElementsAre(2, 4, 5, 6));
   EXPECT_EQ(restarted.Begin(), 6u);
-  EXPECT_THAT(OfAllIn(restarted.checkpoints), ElementsAre(5));
+  EXPECT_THAT(CommonStepsOf(restarted.checkpoints), ElementsAre(5));
 }
 
-// The folder has checkpoints of another job's shard only: this does not keep a job from beginning.
-TEST_F(ShardCheckpoints, OfAnotherJobKeepNoneFromBeginning) {
-  const auto one = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
+// If the folder has only shard checkpoints of another job, a job can still begin.
+TEST_F(ShardCheckpoints, OfAnotherJobDoNotPreventABeginning) {
+  const auto first_job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
   {
-    ClockProcess process(*one);
+    ClockServer process(*first_job);
     process.Begin();
     process.drill.PushOn(0, 9);
   }
   const auto other = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2", "seed=9"});
-  ClockProcess process(*other);
+  ClockServer process(*other);
   EXPECT_FALSE(process.checkpoints.Saved().unfit.has_sentence());
   EXPECT_EQ(process.Begin(), 0u);
-  EXPECT_EQ(Folders().size(), 2u) << "and they are put aside";
+  EXPECT_EQ(Folders().size(), 2u) << "the other job's checkpoints are moved to another folder";
 }
 
-// The server stays alive while its workers and shard 0 start another run.
-TEST_F(ShardCheckpoints, ALaneThatLivesBeginsAnotherRunAsNew) {
+// The server process keeps running while all other processes of the job start another run.
+TEST_F(ShardCheckpoints, ARunningServerBeginsAnotherRunFromStepZero) {
   const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
-  ClockProcess process(*job);
+  ClockServer process(*job);
   process.Begin();
   process.drill.PushOn(0, 18);
   EXPECT_EQ(process.Begin(kRun + 1), 0u);
   EXPECT_EQ(Folders().size(), 2u);
 }
 
-// A synchronous lane with its protocol machine: what four workers push, and the answers.
-class SynchronousLane {
+// A server of a job with rounds, and its four workers.
+class RoundServer {
  public:
-  explicit SynchronousLane(const setup::Setup& job)
+  explicit RoundServer(const setup::Setup& job)
       : job_(job), checkpoints_(job, 0, 1), held_(InitialWeights(job)) {
     protocol::RoundLane::Options options;
     options.workers = 4;
@@ -202,6 +207,7 @@ class SynchronousLane {
     central_ = std::move(*made);
     EXPECT_TRUE(central_->BeginRun(kRun).ok());
   }
+  // The four workers join. `applied`: the newest round whose result they have.
   void Join(uint64_t applied) {
     pb::Members members;
     members.set_epoch(1);
@@ -218,6 +224,7 @@ class SynchronousLane {
     }
     ASSERT_TRUE(central_->lane().open());
   }
+  // All workers push all chunks except `skip_chunk`, and apply the answers.
   void Round(uint64_t round, size_t skip_chunk = SIZE_MAX) {
     const std::vector<float> w = held_;
     const auto chunks = ChunksOf(job_);
@@ -241,7 +248,7 @@ class SynchronousLane {
       }
     }
   }
-  // The weights that a worker pulls after going back.
+  // Returns the weights, or their moving average, that worker 0 pulls.
   std::vector<float> Pull(bool average) {
     std::vector<float> values(job_.table.total);
     for (const protocol::Chunk* chunk : ChunksOf(job_)) {
@@ -283,13 +290,13 @@ pb::Checkpoint At(uint64_t round) {
   return checkpoint;
 }
 
-TEST_F(ShardCheckpoints, AreWrittenWhenAllCellsHaveClosedTheRound) {
+TEST_F(ShardCheckpoints, AreWrittenWhenAllChunksHaveClosedTheRound) {
   const auto job = Job({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2"});
-  SynchronousLane lane(*job);
+  RoundServer lane(*job);
   lane.Join(0);
   lane.Round(1);
-  lane.Round(2, 1);  // chunk 1 is missing
-  EXPECT_THAT(OwnOf(lane.checkpoints()), IsEmpty());
+  lane.Round(2, 1);  // Nobody pushes chunk 1, so round 2 does not close.
+  EXPECT_THAT(OwnStepsOf(lane.checkpoints()), IsEmpty());
   EXPECT_EQ(lane.central().step(), 1u);
 }
 
@@ -301,30 +308,32 @@ TEST_P(WithRounds, TakeAJobBackToTheirRound) {
   overrides.insert(overrides.end(), {"train.algorithm=ssgd", "checkpoints.shard_every_steps=4",
                                      "train.optimizer.name=momentum", "evaluation.ema_decay=0.9"});
   const auto job = Job(overrides);
-  SynchronousLane whole(*job);
-  whole.Join(0);
+  RoundServer uninterrupted(*job);
+  uninterrupted.Join(0);
   std::vector<float> at8, average8;
   for (uint64_t round = 1; round <= 13; ++round) {
-    whole.Round(round);
+    uninterrupted.Round(round);
     if (round == 8) {
-      at8 = whole.held();
-      average8 = whole.Pull(true);
-      EXPECT_THAT(OwnOf(whole.checkpoints()), ElementsAre(4, 8)) << "on disk now";
+      at8 = uninterrupted.held();
+      average8 = uninterrupted.Pull(true);
+      EXPECT_THAT(OwnStepsOf(uninterrupted.checkpoints()), ElementsAre(4, 8))
+          << "the checkpoint of round 8 is on disk";
     }
   }
-  EXPECT_THAT(OwnOf(whole.checkpoints()), ElementsAre(4, 8, 12));
+  EXPECT_THAT(OwnStepsOf(uninterrupted.checkpoints()), ElementsAre(4, 8, 12));
 
-  SynchronousLane restarted(*job);
+  RoundServer restarted(*job);
   EXPECT_EQ(restarted.central().step(), 0u);
   ASSERT_TRUE(restarted.central().GoBack(At(8)).ok());
   EXPECT_EQ(restarted.central().step(), 8u);
-  EXPECT_THAT(OwnOf(restarted.checkpoints()), ElementsAre(4, 8)) << "the newer one is void";
-  restarted.Join(0);  // as new incarnations, which hold nothing yet
+  EXPECT_THAT(OwnStepsOf(restarted.checkpoints()), ElementsAre(4, 8))
+      << "the checkpoint of round 12 is not valid any more";
+  restarted.Join(0);  // The workers are new processes without weights.
   EXPECT_EQ(restarted.Pull(true), average8);
   restarted.held() = restarted.Pull(false);
   EXPECT_EQ(restarted.held(), at8);
   for (uint64_t round = 9; round <= 13; ++round) restarted.Round(round);
-  EXPECT_EQ(restarted.held(), whole.held());
+  EXPECT_EQ(restarted.held(), uninterrupted.held());
 }
 
 INSTANTIATE_TEST_SUITE_P(Down, WithRounds,
@@ -333,33 +342,33 @@ INSTANTIATE_TEST_SUITE_P(Down, WithRounds,
                                          std::vector<std::string>{"exchange.pull=changes",
                                                                   "exchange.pull_codec=fp16"}));
 
-TEST_F(ShardCheckpoints, WhatIsNotThereChangesNothing) {
+TEST_F(ShardCheckpoints, GoingBackToAMissingOneChangesNothing) {
   const auto job = Job({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2"});
-  SynchronousLane lane(*job);
+  RoundServer lane(*job);
   lane.Join(0);
   for (uint64_t round = 1; round <= 3; ++round) lane.Round(round);
   EXPECT_EQ(lane.central().GoBack(At(3)).code(), Code::kBadData);
   EXPECT_EQ(lane.central().step(), 3u);
-  EXPECT_THAT(OwnOf(lane.checkpoints()), ElementsAre(2));
+  EXPECT_THAT(OwnStepsOf(lane.checkpoints()), ElementsAre(2));
 }
 
 TEST_F(ShardCheckpoints, AreNotNeededToGoBackToTheBeginning) {
   const auto job = Job({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2",
                         "train.optimizer.name=momentum", "exchange.pull_codec=bf16"});
-  SynchronousLane lane(*job);
+  RoundServer lane(*job);
   lane.Join(0);
   for (uint64_t round = 1; round <= 5; ++round) lane.Round(round);
   const std::vector<float> at5 = lane.held();
   ASSERT_TRUE(lane.central().GoBack(std::nullopt).ok());
-  EXPECT_THAT(OwnOf(lane.checkpoints()), IsEmpty());
-  EXPECT_EQ(Folders().size(), 2u) << "what came before is put aside";
+  EXPECT_THAT(OwnStepsOf(lane.checkpoints()), IsEmpty());
+  EXPECT_EQ(Folders().size(), 2u) << "earlier checkpoints are moved to another folder";
   EXPECT_FALSE(lane.central().lane().open());
   lane.Join(0);
   lane.held() = lane.Pull(false);
-  EXPECT_EQ(lane.held(), InitialWeights(*job)) << "not rounded on the way down";
+  EXPECT_EQ(lane.held(), InitialWeights(*job)) << "the initial weights are sent without rounding";
   for (uint64_t round = 1; round <= 5; ++round) lane.Round(round);
   EXPECT_EQ(lane.held(), at5);
-  EXPECT_THAT(OwnOf(lane.checkpoints()), ElementsAre(2, 4));
+  EXPECT_THAT(OwnStepsOf(lane.checkpoints()), ElementsAre(2, 4));
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Tests of the command line of tern_server and tern_worker.
 #include "setup/command_line.h"
 
 #include <gflags/gflags.h>
@@ -12,19 +13,20 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Calls ParseCommandLine as main does, and restores all flags afterwards.
-Result<CommandLine> Parse(std::vector<std::string> words) {
+// Calls ParseCommandLine with these arguments of tern_worker, and restores all gflags afterwards.
+Result<CommandLine> Parse(std::vector<std::string> arguments) {
   const gflags::FlagSaver saver;
-  words.insert(words.begin(), "tern_worker");
+  arguments.insert(arguments.begin(), "tern_worker");
   std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
+  for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
-  return ParseCommandLine(static_cast<int>(words.size()), argv.data(), "worker");
+  return ParseCommandLine(static_cast<int>(arguments.size()), argv.data(), "worker");
 }
 
-void ExpectUsage(const std::vector<std::string>& words, const std::string& sentence) {
-  const Result<CommandLine> line = Parse(words);
-  ASSERT_FALSE(line.ok()) << testing::PrintToString(words);
+// Expects that parsing fails with a message that contains `sentence`.
+void ExpectUsageError(const std::vector<std::string>& arguments, const std::string& sentence) {
+  const Result<CommandLine> line = Parse(arguments);
+  ASSERT_FALSE(line.ok()) << testing::PrintToString(arguments);
   EXPECT_EQ(line.status().code(), Code::kUsage);
   EXPECT_THAT(line.status().message(), HasSubstr(sentence));
 }
@@ -51,37 +53,38 @@ TEST(CommandLine, KeepsAllOverridesInOrder) {
 }
 
 TEST(CommandLine, RefusesUnknownFlagsAndListsTheKnownOnes) {
-  ExpectUsage({"--job", "a", "--rank", "0", "--jbo", "b"},
-              "there is no flag --jbo; known flags: --job, --rank");
-  ExpectUsage({"a.yaml"}, "'a.yaml' is not a flag; the job file goes after --job");
-  ExpectUsage({"-"}, "'-' is not a flag");
-  ExpectUsage({"--"}, "there is no flag --");
+  ExpectUsageError({"--job", "a", "--rank", "0", "--jbo", "b"},
+                   "there is no flag --jbo; known flags: --job, --rank");
+  ExpectUsageError({"a.yaml"}, "'a.yaml' is not a flag; the job file goes after --job");
+  ExpectUsageError({"-"}, "'-' is not a flag");
+  ExpectUsageError({"--"}, "there is no flag --");
 }
 
 TEST(CommandLine, RefusesGflagsFlagsThatEndTheProcess) {
-  ExpectUsage({"--flagfile=/nowhere", "--job", "a", "--rank", "0"}, "there is no flag --flagfile");
-  ExpectUsage({"--fromenv=job", "--job", "a", "--rank", "0"}, "there is no flag --fromenv");
+  ExpectUsageError({"--flagfile=/nowhere", "--job", "a", "--rank", "0"},
+                   "there is no flag --flagfile");
+  ExpectUsageError({"--fromenv=job", "--job", "a", "--rank", "0"}, "there is no flag --fromenv");
 }
 
 TEST(CommandLine, RefusesValuesOfAnotherType) {
-  ExpectUsage({"--job", "a", "--rank", "one"}, "--rank: saw 'one'; allowed: a whole number");
-  ExpectUsage({"--job", "a", "--rank=1.5"}, "--rank: saw '1.5'");
-  ExpectUsage({"--job", "a", "--rank=99999999999"}, "--rank: saw '99999999999'");
-  ExpectUsage({"--job", "a", "--rank", "0", "--check=perhaps"},
-              "--check: saw 'perhaps'; allowed: true or false");
+  ExpectUsageError({"--job", "a", "--rank", "one"}, "--rank: saw 'one'; allowed: a whole number");
+  ExpectUsageError({"--job", "a", "--rank=1.5"}, "--rank: saw '1.5'");
+  ExpectUsageError({"--job", "a", "--rank=99999999999"}, "--rank: saw '99999999999'");
+  ExpectUsageError({"--job", "a", "--rank", "0", "--check=perhaps"},
+                   "--check: saw 'perhaps'; allowed: true or false");
 }
 
 TEST(CommandLine, RequiresJobRankAndFlagValues) {
-  ExpectUsage({}, "--job FILE is missing");
-  ExpectUsage({"--rank", "0"}, "--job FILE is missing");
-  ExpectUsage({"--job", "a"}, "--rank N is missing: the number of this worker in the job");
-  ExpectUsage({"--job", "a", "--rank"}, "--rank needs a value after it");
-  ExpectUsage({"--job", "a", "--rank", "0", "--set"}, "--set needs a value after it");
+  ExpectUsageError({}, "--job FILE is missing");
+  ExpectUsageError({"--rank", "0"}, "--job FILE is missing");
+  ExpectUsageError({"--job", "a"}, "--rank N is missing: the number of this worker in the job");
+  ExpectUsageError({"--job", "a", "--rank"}, "--rank needs a value after it");
+  ExpectUsageError({"--job", "a", "--rank", "0", "--set"}, "--set needs a value after it");
 }
 
 TEST(CommandLine, RefusesADescriptorThatIsNotOpen) {
-  ExpectUsage({"--job", "a", "--rank", "0", "--progress_fd", "987"},
-              "--progress_fd 987: no file descriptor with that number is open");
+  ExpectUsageError({"--job", "a", "--rank", "0", "--progress_fd", "987"},
+                   "--progress_fd 987: no file descriptor with that number is open");
 }
 
 TEST(CommandLine, PrintsItsVersionAndExitsWithZero) {
@@ -89,29 +92,29 @@ TEST(CommandLine, PrintsItsVersionAndExitsWithZero) {
   EXPECT_EXIT((void)Parse({"--help"}), testing::ExitedWithCode(0), "");
 }
 
-CommandLine Line(const std::string& job, uint32_t rank) {
+CommandLine MakeCommandLine(const std::string& job, uint32_t rank) {
   CommandLine line;
   line.job = job;
   line.rank = rank;
-  line.check = true;  // opens no log
+  line.check = true;  // Only checks the job, so no log file is opened.
   return line;
 }
 
 TEST(StartDaemon, ChecksTheRankAgainstTheJob) {
   const SmallJobFile file;
-  EXPECT_TRUE(StartDaemon(Line(file.path(), 1), "worker").ok());
-  const auto worker = StartDaemon(Line(file.path(), 2), "worker");
+  EXPECT_TRUE(StartDaemon(MakeCommandLine(file.path(), 1), "worker").ok());
+  const auto worker = StartDaemon(MakeCommandLine(file.path(), 2), "worker");
   ASSERT_FALSE(worker.ok());
   EXPECT_EQ(worker.status().code(), Code::kBadJob);
   EXPECT_EQ(worker.status().message(), "--rank 2: the job has 2 workers, so the rank is at most 1");
-  const auto server = StartDaemon(Line(file.path(), 1), "server");
+  const auto server = StartDaemon(MakeCommandLine(file.path(), 1), "server");
   ASSERT_FALSE(server.ok());
   EXPECT_EQ(server.status().message(), "--rank 1: the job has 1 server, so the rank is at most 0");
 }
 
 TEST(StartDaemon, AppliesOverridesBeforeItChecksTheRank) {
   const SmallJobFile file;
-  CommandLine line = Line(file.path(), 3);
+  CommandLine line = MakeCommandLine(file.path(), 3);
   line.overrides = {"workers.count=4"};
   const auto setup = StartDaemon(line, "worker");
   ASSERT_TRUE(setup.ok()) << setup.status().message();
@@ -120,10 +123,11 @@ TEST(StartDaemon, AppliesOverridesBeforeItChecksTheRank) {
 
 TEST(StartDaemon, ReturnsTheErrorsOfTheJob) {
   const SmallJobFile file;
-  CommandLine line = Line(file.path(), 0);
+  CommandLine line = MakeCommandLine(file.path(), 0);
   line.overrides = {"train.stesp=4"};
   EXPECT_EQ(StartDaemon(line, "worker").status().code(), Code::kBadJob);
-  EXPECT_EQ(StartDaemon(Line(file.path() + ".none", 0), "worker").status().code(), Code::kBadData);
+  EXPECT_EQ(StartDaemon(MakeCommandLine(file.path() + ".none", 0), "worker").status().code(),
+            Code::kBadData);
 }
 
 TEST(ReportExit, ReturnsTheExitCodeAndPrintsTheMessage) {

@@ -1,5 +1,5 @@
-// Whether workers or servers form DC-ASGD's term, for all codecs. Validation must agree with what
-// servers and workers do.
+// Tests, for all codecs, whether workers or servers compute DC-ASGD's compensation of delayed gradients, and
+// that the validation of jobs refuses a setting that would contradict this.
 #include <gmock/gmock.h>
 
 #include "common/codec/codec.h"
@@ -12,11 +12,11 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The exchange section of a job, and whether its pushes are the gradients themselves, at most
-// rounded.
+// A job's settings of codecs, and whether its pushes are the gradients themselves, at most rounded to 16
+// bits.
 struct Case {
   std::vector<std::string> keys;
-  bool values;
+  bool sends_gradients;
 };
 
 std::vector<Case> EveryCodec() {
@@ -24,44 +24,44 @@ std::vector<Case> EveryCodec() {
   for (const std::string& name : codec::CodecNames()) {
     const bool is_float = name == "fp32" || name == "fp16" || name == "bf16";
     cases.push_back({{"exchange.codec=" + name}, is_float});
-    // One rule that matches a tensor, and one that matches none.
+    // Of these two rules, the first matches a tensor and the second none.
     for (const char* tensors : {"ip2.weight", "nothing"}) {
       cases.push_back({{"exchange.codec=fp32", "exchange.rules=[{tensors: " + std::string(tensors) +
                                                    ", codec: " + name + "}]"},
                        is_float});
     }
     const auto codec = codec::MakeCodec(name, {});
-    if (codec.ok() && (*codec)->stochastic()) continue;  // this codec refuses error_feedback
+    if (codec.ok() && (*codec)->stochastic()) continue;  // This codec refuses error_feedback.
     cases.push_back({{"exchange.codec=" + name, "exchange.error_feedback=true"}, name == "fp32"});
   }
   return cases;
 }
 
 Result<std::unique_ptr<Setup>> JobOf(const Case& c, const std::vector<std::string>& more = {}) {
-  std::vector<std::string> all = {"train.algorithm=dcasgd_a"};
-  all.insert(all.end(), c.keys.begin(), c.keys.end());
-  all.insert(all.end(), more.begin(), more.end());
-  return MakeSetup(SmallJobFile().path(), all);
+  std::vector<std::string> overrides = {"train.algorithm=dcasgd_a"};
+  overrides.insert(overrides.end(), c.keys.begin(), c.keys.end());
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return MakeSetup(SmallJobFile().path(), overrides);
 }
 
-TEST(DelayCompensation, WorkersFormItUnlessEveryCodecSendsTheGradientItself) {
+TEST(DelayCompensation, IsDoneByWorkersUnlessEveryCodecSendsTheGradientItself) {
   for (const Case& c : EveryCodec()) {
     SCOPED_TRACE(testing::PrintToString(c.keys));
     const auto job = JobOf(c);
     ASSERT_TRUE(job.ok()) << job.status().message();
-    EXPECT_EQ(protocol::WorkersFormTerm((*job)->job), !c.values);
-    const auto told = JobOf(c, {"train.dcasgd_a.compensation=on_worker"});
-    ASSERT_TRUE(told.ok()) << told.status().message();
-    EXPECT_TRUE(protocol::WorkersFormTerm((*told)->job));
+    EXPECT_EQ(protocol::WorkersFormTerm((*job)->job), !c.sends_gradients);
+    const auto explicit_job = JobOf(c, {"train.dcasgd_a.compensation=on_worker"});
+    ASSERT_TRUE(explicit_job.ok()) << explicit_job.status().message();
+    EXPECT_TRUE(protocol::WorkersFormTerm((*explicit_job)->job));
   }
 }
 
-TEST(DelayCompensation, ServersMayFormItExactlyWhenThatIsTheDefault) {
+TEST(DelayCompensation, MayBeDoneByServersOnlyIfThatIsTheDefault) {
   for (const Case& c : EveryCodec()) {
     SCOPED_TRACE(testing::PrintToString(c.keys));
     const auto job = JobOf(c, {"train.dcasgd_a.compensation=on_server"});
-    ASSERT_EQ(job.ok(), c.values) << job.status().message();
-    if (c.values) {
+    ASSERT_EQ(job.ok(), c.sends_gradients) << job.status().message();
+    if (c.sends_gradients) {
       EXPECT_FALSE(protocol::WorkersFormTerm((*job)->job));
     } else {
       EXPECT_THAT(job.status().message(), HasSubstr("train.dcasgd_a.compensation: saw on_server"));
@@ -69,12 +69,12 @@ TEST(DelayCompensation, ServersMayFormItExactlyWhenThatIsTheDefault) {
   }
 }
 
-TEST(DelayCompensation, MeanSquareIsGlobalOnlyIfServersFormIt) {
+TEST(DelayCompensation, MayUseAGlobalMeanSquareOnlyIfServersDoIt) {
   for (const Case& c : EveryCodec()) {
     SCOPED_TRACE(testing::PrintToString(c.keys));
     const auto job = JobOf(c, {"train.dcasgd_a.mean_square_scope=global"});
-    ASSERT_EQ(job.ok(), c.values) << job.status().message();
-    if (!c.values) {
+    ASSERT_EQ(job.ok(), c.sends_gradients) << job.status().message();
+    if (!c.sends_gradients) {
       EXPECT_THAT(job.status().message(),
                   HasSubstr("train.dcasgd_a.mean_square_scope: saw global"));
     }

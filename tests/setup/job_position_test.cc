@@ -1,3 +1,4 @@
+// Tests of JobPosition, which derives from the workers' counters how many steps of the job are done.
 #include "setup/job_position.h"
 
 #include <gtest/gtest.h>
@@ -5,7 +6,8 @@
 namespace tern::setup {
 namespace {
 
-// The counters of a process that has done `rounds` rounds and is at step `job_step` of the job.
+// Returns the status of a worker process that has done `rounds` rounds, has finished step `job_step` of the
+// job, and continued the job from step `from_step`.
 WorkerStatus Worker(uint32_t rank, uint64_t rounds, uint64_t job_step, uint64_t from_step = 0) {
   WorkerStatus worker;
   worker.rank = rank;
@@ -15,12 +17,14 @@ WorkerStatus Worker(uint32_t rank, uint64_t rounds, uint64_t job_step, uint64_t 
   return worker;
 }
 
+// Returns the status of the same worker while it joins the job.
 WorkerStatus Joining(WorkerStatus worker) {
   worker.joining = true;
   return worker;
 }
 
-WorkerStatus WhenLost(WorkerStatus worker) {
+// Returns the status of the same worker after it was lost.
+WorkerStatus Lost(WorkerStatus worker) {
   worker.present = false;
   return worker;
 }
@@ -47,13 +51,13 @@ TEST(JobPosition, CountsStepsOfTheJobInAResumedRun) {
 TEST(JobPosition, DoesNotFallWhenWorkersRestartOneByOne) {
   JobPosition position;
   position.Update(500, 0, {Worker(0, 200, 200), Worker(1, 200, 200)});
-  position.Update(500, 0, {WhenLost(Worker(0, 200, 200)), Worker(1, 200, 200)});
+  position.Update(500, 0, {Lost(Worker(0, 200, 200)), Worker(1, 200, 200)});
   position.Update(500, 0, {Joining(Worker(0, 0, 0)), Worker(1, 201, 201)});
   EXPECT_EQ(position.done(), 201u);
   position.Update(500, 0, {Worker(0, 4, 205), Joining(Worker(1, 0, 0))});
   EXPECT_EQ(position.done(), 205u);
-  // Without rounds every worker has its own clock, and the fastest worker may be lost.
-  position.Update(500, 0, {WhenLost(Worker(0, 4, 205)), Worker(1, 2, 190)});
+  // In algorithms without rounds, workers may be at different steps. Here the farthest worker is lost.
+  position.Update(500, 0, {Lost(Worker(0, 4, 205)), Worker(1, 2, 190)});
   position.Update(500, 0, {Worker(0, 0, 0), Worker(1, 3, 191)});
   EXPECT_EQ(position.done(), 205u);
 }

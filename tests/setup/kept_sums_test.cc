@@ -1,5 +1,6 @@
-// The name of a server's checkpoint has the step in which a round ends. A lane computes that step
-// without knowing the length of the job (server/lane_checkpoints.cc).
+// Some codecs store sums on the servers from round to round; such servers write checkpoints, named by the
+// step at which a round ends. They compute that step without knowing how long the job is. This is wrong
+// for algorithms whose last round may be shorter, so no such algorithm may be used with such a codec.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,24 +18,23 @@ namespace {
 
 TEST(LanesThatKeepSums, BelongToAlgorithmsWithoutAShortLastRound) {
   const SmallJobFile file;
-  int keep = 0, cut_short = 0;
+  int num_keeping = 0, num_cut_short = 0;
   for (const std::string& name : algorithm::AlgorithmNames()) {
     for (const std::string& codec : codec::CodecNames()) {
       const auto setup =
           MakeSetup(file.path(), {"train.algorithm=" + name, "exchange.codec=" + codec,
                                   "train.optimizer.name=sgd", "exchange.scaler=per_worker"});
-      if (!setup.ok())
-        continue;  // refused by a rule that tests/common/config/train_rules_test.cc covers
+      if (!setup.ok()) continue;  // Validation refuses this combination.
       const algorithm::Facts facts = algorithm::FactsOf((*setup)->job);
       const std::vector<bool> shards = protocol::ShardsThatKeep((*setup)->plan);
-      const bool keeps = std::find(shards.begin(), shards.end(), true) != shards.end();
-      keep += keeps && facts.rounds;
-      cut_short += facts.cut_short;
-      EXPECT_FALSE(keeps && facts.cut_short) << name << " with " << codec;
+      const bool keeps_sums = std::find(shards.begin(), shards.end(), true) != shards.end();
+      num_keeping += keeps_sums && facts.rounds;
+      num_cut_short += facts.cut_short;
+      EXPECT_FALSE(keeps_sums && facts.cut_short) << name << " with " << codec;
     }
   }
-  EXPECT_GT(keep, 2);
-  EXPECT_GT(cut_short, 2);
+  EXPECT_GT(num_keeping, 2);
+  EXPECT_GT(num_cut_short, 2);
 }
 
 }  // namespace

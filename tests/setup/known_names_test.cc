@@ -1,3 +1,4 @@
+// Tests of the names of codecs and updaters that a job may use, and of the codecs for pulled weights.
 #include <gmock/gmock.h>
 
 #include "common/codec/codec.h"
@@ -33,12 +34,12 @@ TEST(PullCodec, OfChangesIsAnyDeterministicCodec) {
     SCOPED_TRACE(name);
     const auto codec = codec::MakeCodec(name, {});
     ASSERT_TRUE(codec.ok());
-    // exchange.rules apply to pushes only, so they make no difference.
-    for (const char* pushed : {"fp32", "ternary"}) {
+    // The codec of pushes (exchange.rules) makes no difference.
+    for (const char* push_codec : {"fp32", "ternary"}) {
       const auto job = MakeSetup(
           SmallJobFile().path(),
           {"train.parameters=central", "exchange.pull=changes", "exchange.pull_codec=" + name,
-           "exchange.rules=[{codec: " + std::string(pushed) + "}]"});
+           "exchange.rules=[{codec: " + std::string(push_codec) + "}]"});
       ASSERT_EQ(job.ok(), !(*codec)->stochastic()) << job.status().message();
       if (job.ok()) {
         EXPECT_EQ((*job)->plan.pull_codec->name(), name);

@@ -1,3 +1,4 @@
+// Tests of the progress line, the summary table and their JSON, which are made from workers' counters.
 #include "setup/report.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +24,8 @@ void AddTraffic(const std::string& type, uint64_t in, uint64_t out, pb::Counters
   row->set_bytes_out(out);
 }
 
-// A worker after `rounds` rounds of 0.1 s: half of it computing, a fifth waiting, a tenth decoding.
+// Returns a worker's status after `rounds` rounds of 0.1 s each. Half of the time is computing, a fifth
+// waiting, a tenth decoding.
 WorkerStatus WorkerAfter(uint32_t rank, uint64_t rounds) {
   WorkerStatus worker;
   worker.rank = rank;
@@ -33,7 +35,7 @@ WorkerStatus WorkerAfter(uint32_t rank, uint64_t rounds) {
   c.set_samples(32 * rounds);
   c.set_train_s(0.1 * n);
   c.set_compute_s(0.05 * n);
-  c.set_wait_s(0.02 * n + 3);  // 3 s at the start
+  c.set_wait_s(0.02 * n + 3);  // 3 s were spent waiting for the first round.
   c.set_decode_s(0.01 * n);
   c.set_encode_s(0.005 * n);
   c.set_loss(0.5);
@@ -62,16 +64,16 @@ WorkerStatus Lost(WorkerStatus worker) {
   return worker;
 }
 
-JobPosition At(const std::vector<WorkerStatus>& workers, uint64_t steps = 100) {
+JobPosition PositionOf(const std::vector<WorkerStatus>& workers, uint64_t steps = 100) {
   JobPosition position;
   position.Update(steps, 0, workers);
   return position;
 }
 std::string Progress(const std::vector<WorkerStatus>& workers) {
-  return ProgressJson(*SmallSetup(), workers, At(workers));
+  return ProgressJson(*SmallSetup(), workers, PositionOf(workers));
 }
 std::string Summary(const std::vector<WorkerStatus>& workers, const Status& status = Ok()) {
-  return SummaryJson(*SmallSetup(), workers, At(workers, 10), status);
+  return SummaryJson(*SmallSetup(), workers, PositionOf(workers, 10), status);
 }
 
 TEST(Report, CountsTheFramesOfTrainingRoundsSeparately) {
@@ -108,7 +110,7 @@ TEST(Report, SumsBytesAndSamplesAndAveragesTimes) {
 }
 
 TEST(Report, CommunicationExcludesWaitingAtTheStart) {
-  // It waited 3.2 s, but only 0.4 s of the rounds were neither computing nor decoding.
+  // The worker waited 3.2 s in all. Of the 1 s of its rounds, 0.4 s were neither computing nor decoding.
   const json j = json::parse(Progress({WorkerAfter(0, 10)}));
   EXPECT_NEAR(j["communication_s"], 0.4, 1e-9);
   EXPECT_NEAR(j["communication_share"], 0.4, 1e-9);
@@ -116,7 +118,7 @@ TEST(Report, CommunicationExcludesWaitingAtTheStart) {
 
 TEST(Report, RoundsAreThoseOfTheFarthestWorker) {
   const json j = json::parse(Progress({WorkerAfter(0, 50), WorkerAfter(1, 5)}));
-  EXPECT_EQ(j["rounds"], 50);  // worker 1 was restarted at round 45
+  EXPECT_EQ(j["rounds"], 50);  // Worker 1 was restarted at round 45, so it has done only 5.
   EXPECT_NEAR(j["up_ratio"], 4.0 * 431080 / 1100, 1e-9);
 }
 
@@ -203,18 +205,18 @@ TEST(Report, AResumedRunCountsStepsOfTheJob) {
   WorkerStatus worker = WorkerAfter(0, 10);
   worker.counters.set_job_step(160);
   worker.counters.set_from_step(150);
-  const std::string now = ProgressJson(*SmallSetup(), {worker}, At({worker}, 250));
+  const std::string now = ProgressJson(*SmallSetup(), {worker}, PositionOf({worker}, 250));
   EXPECT_EQ(json::parse(now)["rounds"], 160);
   EXPECT_THAT(ProgressLine(now), AllOf(HasSubstr("step 160/250"), HasSubstr("9.0 s left"),
                                        HasSubstr("320 img/s"), HasSubstr("3.2 KB a step")));
-  // The 150 steps were not trained in the interval since this run began.
+  // Compared with a line from the start of this run: the first 150 steps must not count as its work.
   EXPECT_EQ(ProgressLine(now, Progress({WorkerStatus{}})), ProgressLine(now));
   EXPECT_THAT(SummaryTable(now),
               HasSubstr("rounds                160 of 250 (this run went on from step 150)\n"));
   WorkerStatus loaded;
   loaded.counters.set_job_step(150);
   loaded.counters.set_from_step(150);
-  EXPECT_EQ(ProgressLine(ProgressJson(*SmallSetup(), {loaded}, At({loaded}, 250))),
+  EXPECT_EQ(ProgressLine(ProgressJson(*SmallSetup(), {loaded}, PositionOf({loaded}, 250))),
             "step 150/250  waiting for the first step from there  workers 1/2");
 }
 
@@ -260,7 +262,7 @@ TEST(Report, ProgressLineShowsAllValues) {
 
 TEST(Report, ProgressLineCoversTheIntervalSinceThePreviousOne) {
   WorkerStatus later = WorkerAfter(0, 20);
-  // Ten rounds in 2 s instead of 1 s, of which 1.5 s were waiting.
+  // The last ten rounds took 2 s instead of 1 s, of which 1.5 s were waiting.
   later.counters.set_train_s(3);
   later.counters.set_wait_s(WorkerAfter(0, 10).counters.wait_s() + 1.5);
   later.counters.set_compute_s(0.7);

@@ -1,4 +1,5 @@
-// Which checkpoints on its disk a daemon offers, and why it cannot use the others.
+// Tests of FindSaved, which finds the checkpoints on disk from which a process can resume the job, and
+// explains why it cannot use other checkpoints.
 #include "setup/saved.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +26,7 @@ class FindSavedTest : public testing::Test {
   }
   ~FindSavedTest() override { fs::remove_all(dir_); }
 
-  // The store of worker 0 of that job.
+  // Opens the checkpoint folder of worker 0 of this job.
   std::unique_ptr<checkpoint::Store> StoreOf(const setup::Setup& setup) const {
     return std::make_unique<checkpoint::Store>(CheckpointOwner(setup, dir_, "worker.0"),
                                                checkpoint::Keep{.of_all = 2, .shard = 3});
@@ -53,7 +54,7 @@ class FindSavedTest : public testing::Test {
 
 TEST_F(FindSavedTest, OffersCheckpointsOfTheSameJob) {
   Write({}, {10, 20});
-  // Keys that may change between a checkpoint and the run that resumes from it.
+  // A job may resume from a checkpoint although these keys have changed.
   const protocol::Saved saved =
       FindIn({"train.steps=500", "evaluation.every_steps=7", "workers.threads=2",
               "servers.0.address=127.0.0.1:7777", "checkpoints.keep=3"});
@@ -126,7 +127,7 @@ TEST_F(FindSavedTest, ReportsDamagedCheckpointsAsDamaged) {
               HasSubstr(" has checkpoints up to step 20, which are damaged: its size in bytes"));
 }
 
-// A file in place of the folder: not even root can read it as a folder.
+// There is a file in place of the folder, because reading it as a folder fails even for root.
 TEST_F(FindSavedTest, ReportsAFolderThatCannotBeRead) {
   fs::create_directories(dir_ + "/checkpoints");
   std::ofstream(Folder()) << "no folder";

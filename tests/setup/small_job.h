@@ -1,4 +1,4 @@
-// A small job for the tests of setup, in a temporary file.
+// A small training job in a temporary file, for the tests of setup.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -14,8 +14,8 @@
 
 namespace tern::setup {
 
-// Two workers, one server, LeNet (431,080 parameters). The data is never read. The file is deleted
-// at the end.
+// Writes a job file: two workers, one server, LeNet (431,080 parameters). Nobody reads the job's data set.
+// The destructor deletes the file.
 class SmallJobFile {
  public:
   SmallJobFile() : path_(testing::TempDir() + "tern_setup_" + std::to_string(getpid()) + ".yaml") {

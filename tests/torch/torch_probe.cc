@@ -1,12 +1,13 @@
-// Runs the engine on weights and batches from PyTorch, for the scripts in this folder.
+// Runs Tern's network engine on weights and batches that PyTorch wrote, so that the scripts in this folder
+// can compare the results with PyTorch's.
 //
 //   torch_probe follow NET.json WEIGHTS BATCHES OUT RATE MOMENTUM
-//       trains a step on each of BATCHES's images [steps, batch, C, H, W] and labels [steps,
-//       batch]; OUT has the loss of each step, and the weights and statistics after the last
+//       Trains one step on each batch. BATCHES has images [steps, batch, C, H, W] and labels [steps,
+//       batch]. Writes to OUT the loss of each step, and the weights and statistics after the last step.
 //   torch_probe scores NET.json WEIGHTS BATCHES OUT
-//       OUT has the scores of images [n, C, H, W], in evaluation
+//       Writes to OUT the scores of the images [n, C, H, W], with the network in evaluation mode.
 //
-// All files but the net's are safetensors.
+// NET.json is a proto NetDef as JSON; all other files are safetensors.
 #include <google/protobuf/util/json_util.h>
 #include <omp.h>
 
@@ -28,6 +29,7 @@
 namespace tern::engine {
 namespace {
 
+// A network and its weights and statistics.
 struct Probe {
   pb::NetDef net;
   models::ParameterTable table;
@@ -55,8 +57,9 @@ Result<Probe> Load(const std::string& net_path, const std::string& weights_path)
 
 struct Batches {
   std::vector<float> images;
-  std::vector<uint32_t> labels;  // empty, or one per image
-  uint64_t count = 0, size = 0;  // number of batches, and images per batch
+  std::vector<uint32_t> labels;  // One per image, or empty.
+  uint64_t count = 0;            // Number of batches.
+  uint64_t size = 0;             // Images per batch.
 };
 
 Result<Batches> ReadBatches(const std::string& path) {
@@ -70,15 +73,15 @@ Result<Batches> ReadBatches(const std::string& path) {
       continue;
     }
     batches.images = tensor.values;
-    const bool many = tensor.shape.size() == 5;
-    batches.count = many ? tensor.shape[0] : 1;
-    batches.size = tensor.shape[many ? 1 : 0];
+    const bool has_steps = tensor.shape.size() == 5;
+    batches.count = has_steps ? tensor.shape[0] : 1;
+    batches.size = tensor.shape[has_steps ? 1 : 0];
   }
   return batches;
 }
 
-Status Follow(Probe probe, const Batches& batches, const std::string& out, float rate,
-              float momentum) {
+Status RunFollow(Probe probe, const Batches& batches, const std::string& out, float rate,
+                 float momentum) {
   std::vector<float> gradients(probe.table.total), velocity(probe.table.total), losses;
   auto net = Net::Make(probe.net, {.batch = static_cast<uint32_t>(batches.size)},
                        {probe.parameters.data(), gradients.data(), probe.statistics.data()});
@@ -102,7 +105,7 @@ Status Follow(Probe probe, const Batches& batches, const std::string& out, float
   return tensors::WriteSafetensors(out, tensors, {});
 }
 
-Status Scores(Probe probe, const Batches& batches, const std::string& out) {
+Status RunScores(Probe probe, const Batches& batches, const std::string& out) {
   const auto size = static_cast<uint32_t>(batches.size);
   auto net = Net::Make(probe.net, {.batch = size, .training = false},
                        {probe.parameters.data(), nullptr, probe.statistics.data()});
@@ -114,19 +117,20 @@ Status Scores(Probe probe, const Batches& batches, const std::string& out) {
   return tensors::WriteSafetensors(out, {{"scores", {size, classes}, scores}}, {});
 }
 
-Status Run(const std::vector<std::string>& words) {
-  const bool follow = words.size() == 7 && words[0] == "follow";
-  if (!follow && !(words.size() == 5 && words[0] == "scores"))
+Status Run(const std::vector<std::string>& arguments) {
+  const bool follow = arguments.size() == 7 && arguments[0] == "follow";
+  if (!follow && !(arguments.size() == 5 && arguments[0] == "scores"))
     return Status(Code::kUsage,
                   "torch_probe follow NET WEIGHTS BATCHES OUT RATE MOMENTUM, or "
                   "torch_probe scores NET WEIGHTS BATCHES OUT");
-  auto probe = Load(words[1], words[2]);
+  auto probe = Load(arguments[1], arguments[2]);
   if (!probe.ok()) return probe.status();
-  const auto batches = ReadBatches(words[3]);
+  const auto batches = ReadBatches(arguments[3]);
   if (!batches.ok()) return batches.status();
-  if (!follow) return Scores(std::move(*probe), *batches, words[4]);
-  return Follow(std::move(*probe), *batches, words[4], std::strtof(words[5].c_str(), nullptr),
-                std::strtof(words[6].c_str(), nullptr));
+  if (!follow) return RunScores(std::move(*probe), *batches, arguments[4]);
+  return RunFollow(std::move(*probe), *batches, arguments[4],
+                   std::strtof(arguments[5].c_str(), nullptr),
+                   std::strtof(arguments[6].c_str(), nullptr));
 }
 
 }  // namespace

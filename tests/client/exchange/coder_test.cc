@@ -1,4 +1,6 @@
-// The coder and the update, with the server's own sums (cells) but without sockets.
+// Tests of the coder, which encodes gradients into pushes, and of Apply, which updates the weights
+// with the workers' sum. Two workers run in this process without sockets; the servers' own sum
+// objects (protocol::CellSpec::open) add up what they push.
 #include "client/exchange/coder.h"
 
 #include <gtest/gtest.h>
@@ -17,8 +19,9 @@
 namespace tern::client {
 namespace {
 
-struct OneWorker {
-  OneWorker(const setup::Setup& job, uint32_t rank)
+// A worker's replica, coder and update, with a port that records what the coder sends.
+struct TestWorker {
+  TestWorker(const setup::Setup& job, uint32_t rank)
       : replica(std::move(*Replica::Make(job))),
         progress(registry),
         coder(job, std::make_unique<HostCoder>(job, rank), port, events, progress),
@@ -37,7 +40,8 @@ struct OneWorker {
   Apply apply;
 };
 
-Answer AnswerOf(const protocol::Cell& cell, uint64_t round, Bytes payload) {
+// Returns the servers' answer to a cell: the sum of the payloads of 2 workers, learning rate 0.1.
+Answer MakeAnswer(const protocol::Cell& cell, uint64_t round, Bytes payload) {
   Answer answer;
   answer.cell = cell;
   answer.outcome.mutable_of_round()->set_round(round);
@@ -47,15 +51,16 @@ Answer AnswerOf(const protocol::Cell& cell, uint64_t round, Bytes payload) {
   return answer;
 }
 
+// Two workers of a job, and the cells (per-chunk sums) of its only shard.
 struct Cluster {
   explicit Cluster(const setup::Setup& job) {
     for (uint32_t rank = 0; rank < 2; ++rank)
-      workers.push_back(std::make_unique<OneWorker>(job, rank));
+      workers.push_back(std::make_unique<TestWorker>(job, rank));
     for (uint32_t lane = 0; lane <= job.plan.data_lanes[0]; ++lane) {
       for (auto& spec : protocol::CellsOfLane(job.plan, 0, lane)) specs[spec.cell] = spec;
     }
   }
-  std::vector<std::unique_ptr<OneWorker>> workers;
+  std::vector<std::unique_ptr<TestWorker>> workers;
   std::map<protocol::Cell, protocol::CellSpec> specs;
 };
 
@@ -86,7 +91,7 @@ void RunRound(const setup::Setup& job, uint64_t round, Cluster* cluster) {
         EXPECT_LE(pushed->payload.size(), job.plan.chunk(b, c).max_push_bytes);
         ASSERT_TRUE(sum->Add(rank, pushed->payload).ok());
       }
-      const Answer answer = AnswerOf({protocol::Kind::kPush, b, c}, round, sum->Close());
+      const Answer answer = MakeAnswer({protocol::Kind::kPush, b, c}, round, sum->Close());
       EXPECT_LE(answer.payload.size(), job.plan.chunk(b, c).max_sum_bytes);
       for (auto& worker : *workers) worker->sums.Put(answer);
     }
@@ -98,6 +103,7 @@ void RunRound(const setup::Setup& job, uint64_t round, Cluster* cluster) {
   }
 }
 
+// Sets the workers' gradients to values that depend on the element, the rank and the round.
 void SetGradients(const setup::Setup& job, uint64_t round, Cluster* cluster) {
   for (uint32_t rank = 0; rank < cluster->workers.size(); ++rank) {
     for (uint64_t i = 0; i < job.table.total; ++i) {
@@ -107,7 +113,7 @@ void SetGradients(const setup::Setup& job, uint64_t round, Cluster* cluster) {
   }
 }
 
-TEST(Coder, WithFp32TheRoundIsTheMeanGradient) {
+TEST(Coder, AppliesTheMeanGradientWithFp32) {
   const auto job =
       SmallJob({"exchange.codec=fp32", "train.optimizer.name=sgd", "train.weight_decay.rate=0.01",
                 "train.weight_decay.where=local", "exchange.bucket_kib=1", "exchange.chunk_kib=1"});
@@ -127,8 +133,8 @@ TEST(Coder, WithFp32TheRoundIsTheMeanGradient) {
   }
 }
 
-// For tensors whose gradients differ by orders of magnitude: selects a fraction of each tensor, or
-// the largest elements of the model.
+// The gradients of the tensors differ by orders of magnitude. With the scope `local`, the codec
+// selects the largest elements of each tensor; with `global`, those of the whole model.
 TEST(Coder, SelectsByAThresholdPerTensorOrForTheModel) {
   for (const std::string scope : {"local", "global"}) {
     const auto job = SmallJob({"exchange.codec=threshold", "exchange.threshold.ratio=0.1",
@@ -147,20 +153,20 @@ TEST(Coder, SelectsByAThresholdPerTensorOrForTheModel) {
     const float* w = cluster.workers[0]->replica->parameters();
     const std::vector<float> before(w, w + job->table.total);
     RunRound(*job, 1, &cluster);
-    uint64_t changed = 0, tensors = 0;
+    uint64_t changed = 0, changed_tensors = 0;
     float smallest_sent = HUGE_VALF, largest_kept = 0;
     for (const models::Parameter& p : job->table.parameters) {
-      const uint64_t others = changed;
+      const uint64_t changed_before = changed;
       for (uint64_t i = p.offset; i < p.offset + p.count; ++i) {
         const float g = cluster.workers[0]->replica->gradients()[i];
         changed += w[i] != before[i];
         (w[i] != before[i] ? smallest_sent : largest_kept) =
             w[i] != before[i] ? std::min(smallest_sent, g) : std::max(largest_kept, g);
       }
-      tensors += changed > others;
+      changed_tensors += changed > changed_before;
     }
     if (scope == "local") {
-      EXPECT_EQ(tensors, job->table.parameters.size());
+      EXPECT_EQ(changed_tensors, job->table.parameters.size());
     } else {
       EXPECT_GT(smallest_sent, largest_kept);
       EXPECT_NEAR(static_cast<double>(changed), 0.1 * static_cast<double>(job->table.total), 1);
@@ -168,8 +174,8 @@ TEST(Coder, SelectsByAThresholdPerTensorOrForTheModel) {
   }
 }
 
-// Codes depend on the element's position in its tensor, not on chunks, also for codecs with
-// memories.
+// Cutting the model into chunks of another size must not change the result, because codes depend on
+// an element's position in its tensor. That also holds for codecs that store rounding errors.
 class EveryCodec : public testing::TestWithParam<std::string> {};
 
 TEST_P(EveryCodec, KeepsReplicasEqualForEveryPlan) {
@@ -207,24 +213,25 @@ TEST(Coder, ScalersOfRunsOfElementsDoNotDependOnThePlan) {
   }
 }
 
-// With plain SGD, a weight changes by -rate * scaler * k / N. From the second round on, the scaler
-// is the margin times the largest of the previous round.
+// With plain SGD, a weight changes by -rate * scaler * k / N, where k is the sum of the ternary codes
+// {-1, 0, 1} of the N = 2 workers. From the second round on, the scaler is scaler_margin times the
+// largest gradient magnitude of the previous round.
 TEST(Coder, EncodesWithTheScalersOfThePreviousRound) {
   const auto job =
       SmallJob({"exchange.codec=ternary", "exchange.scaler=previous", "exchange.scaler_margin=1.5",
                 "exchange.clip=none", "train.optimizer.name=sgd", "train.weight_decay.rate=0"});
   Cluster cluster(*job);
-  OneWorker& worker = *cluster.workers[0];
+  TestWorker& worker = *cluster.workers[0];
   const auto& tensor = job->table.parameters[0];
-  std::vector<float> largest = {0};  // by round
+  std::vector<float> largest = {0};  // The tensor's largest magnitude, indexed by round.
   for (uint64_t round = 1; round <= 4; ++round) {
     SetGradients(*job, round, &cluster);
     float max = 0;
-    for (auto& one : cluster.workers) {
+    for (auto& each : cluster.workers) {
       for (uint64_t i = 0; i < tensor.count; ++i) {
-        one->replica->gradients()[i] *=
-            static_cast<float>(round * round);  // grows by more than 1.5
-        max = std::max(max, std::abs(one->replica->gradients()[i]));
+        each->replica->gradients()[i] *=
+            static_cast<float>(round * round);  // Grows faster than the margin 1.5 per round.
+        max = std::max(max, std::abs(each->replica->gradients()[i]));
       }
     }
     largest.push_back(max);
@@ -232,15 +239,15 @@ TEST(Coder, EncodesWithTheScalersOfThePreviousRound) {
                                     worker.replica->parameters() + tensor.count);
     RunRound(*job, round, &cluster);
     const float scaler = round == 1 ? largest[1] : 1.5f * largest[round - 1];
-    std::map<int, int> seen;
+    std::map<int, int> count_of_k;
     for (uint64_t i = 0; i < tensor.count; ++i) {
       const double k = 2 * (before[i] - worker.replica->parameters()[i]) / (0.1 * scaler);
       EXPECT_NEAR(k, std::round(k), 1e-4 * (1 + std::abs(before[i]) / (0.1 * scaler)));
-      ++seen[static_cast<int>(std::lround(k))];
+      ++count_of_k[static_cast<int>(std::lround(k))];
     }
-    EXPECT_GE(seen.begin()->first, -2);
-    EXPECT_LE(seen.rbegin()->first, 2);
-    EXPECT_GT(seen.size(), 2u);
+    EXPECT_GE(count_of_k.begin()->first, -2);
+    EXPECT_LE(count_of_k.rbegin()->first, 2);
+    EXPECT_GT(count_of_k.size(), 2u);
     EXPECT_EQ(worker.progress.clamped.value() == 0, round == 1);
   }
   EXPECT_EQ(cluster.workers[0]->replica->Hash(), cluster.workers[1]->replica->Hash());
@@ -249,14 +256,15 @@ TEST(Coder, EncodesWithTheScalersOfThePreviousRound) {
 INSTANTIATE_TEST_SUITE_P(Of, EveryCodec, testing::ValuesIn(codec::CodecNames()),
                          [](const auto& info) { return info.param; });
 
-// With two open rounds, a round's gradients are ready while the previous round still waits for its
-// scalers, so the memory for them is not known yet.
+// A worker may have two open rounds. Then it pushes the gradients of round 2 while round 1 still
+// waits for its scalers. The error that encoding round 1 leaves, which round 2 must add, is not
+// known at that time.
 TEST(Coder, AddsThePreviousRoundsMemoryEvenIfItsScalersArriveLate) {
   const auto job =
       SmallJob({"exchange.codec=ternary", "exchange.rules=[{tensors: '*.weight', codec: topk}]",
                 "exchange.topk.ratio=0.1"});
-  const auto said_when = [&](bool late) {
-    OneWorker worker(*job, 0);
+  const auto pushes_if_scalers_are_late = [&](bool late) {
+    TestWorker worker(*job, 0);
     std::vector<std::string> pushed;
     std::vector<float> g[2] = {std::vector<float>(job->table.total),
                                std::vector<float>(job->table.total)};
@@ -264,47 +272,48 @@ TEST(Coder, AddsThePreviousRoundsMemoryEvenIfItsScalersArriveLate) {
       g[0][i] = std::sin(static_cast<float>(i));
       g[1][i] = std::cos(static_cast<float>(3 * i));
     }
-    const auto ready = [&](uint64_t round) {
+    const auto push_gradients = [&](uint64_t round) {
       worker.coder.Push(round, 0, g[round - 1].data());
-      return worker.port.contributions.Pop()->payload;  // its scalers
+      return worker.port.contributions.Pop()->payload;  // The scalers that the worker sends first.
     };
-    const auto scale = [&](uint64_t round, const Bytes& scalers) {
-      worker.coder.Scaled(AnswerOf({protocol::Kind::kScale, 0, 0}, round, scalers));
+    const auto deliver_scalers = [&](uint64_t round, const Bytes& scalers) {
+      worker.coder.Scaled(MakeAnswer({protocol::Kind::kScale, 0, 0}, round, scalers));
       pushed.emplace_back(worker.port.contributions.Pop()->payload.view());
     };
-    const Bytes first = ready(1);
-    if (!late) scale(1, first);
-    const Bytes second = ready(2);
-    if (late) scale(1, first);
-    scale(2, second);
+    const Bytes scalers1 = push_gradients(1);
+    if (!late) deliver_scalers(1, scalers1);
+    const Bytes scalers2 = push_gradients(2);
+    if (late) deliver_scalers(1, scalers1);
+    deliver_scalers(2, scalers2);
     return pushed;
   };
-  const std::vector<std::string> in_turn = said_when(false);
-  EXPECT_EQ(said_when(true), in_turn);
-  EXPECT_NE(in_turn[0], in_turn[1]);
+  const std::vector<std::string> pushes_in_order = pushes_if_scalers_are_late(false);
+  EXPECT_EQ(pushes_if_scalers_are_late(true), pushes_in_order);
+  EXPECT_NE(pushes_in_order[0], pushes_in_order[1]);
 }
 
-// With error feedback, the parameters are closer to those with fp32, because what fp16 lost is
-// added later.
-TEST(Coder, AddsWhatFp16LostToTheNextGradient) {
+// With error feedback, training with bf16 codes ends closer to training with fp32, because the
+// rounding error of each round is added to the next gradient.
+TEST(Coder, AddsTheRoundingErrorOfBf16ToTheNextGradient) {
   const auto distance_with = [](const std::string& feedback) {
-    const std::vector<std::string> plain = {"train.optimizer.name=sgd"};
-    auto with = plain;
-    with.insert(with.end(), {"exchange.codec=bf16", "exchange.error_feedback=" + feedback});
-    auto without = plain;
-    without.push_back("exchange.codec=fp32");
-    const auto coded = SmallJob(with), exact = SmallJob(without);
-    Cluster a(*coded), b(*exact);
+    const std::vector<std::string> plain_sgd = {"train.optimizer.name=sgd"};
+    auto coded_overrides = plain_sgd;
+    coded_overrides.insert(coded_overrides.end(),
+                           {"exchange.codec=bf16", "exchange.error_feedback=" + feedback});
+    auto exact_overrides = plain_sgd;
+    exact_overrides.push_back("exchange.codec=fp32");
+    const auto coded = SmallJob(coded_overrides), exact = SmallJob(exact_overrides);
+    Cluster coded_cluster(*coded), exact_cluster(*exact);
     for (uint64_t round = 1; round <= 40; ++round) {
-      SetGradients(*coded, 1, &a);
-      SetGradients(*exact, 1, &b);
-      RunRound(*coded, round, &a);
-      RunRound(*exact, round, &b);
+      SetGradients(*coded, 1, &coded_cluster);
+      SetGradients(*exact, 1, &exact_cluster);
+      RunRound(*coded, round, &coded_cluster);
+      RunRound(*exact, round, &exact_cluster);
     }
     double distance = 0;
     for (uint64_t i = 0; i < coded->table.total; ++i) {
-      distance +=
-          std::abs(a.workers[0]->replica->parameters()[i] - b.workers[0]->replica->parameters()[i]);
+      distance += std::abs(coded_cluster.workers[0]->replica->parameters()[i] -
+                           exact_cluster.workers[0]->replica->parameters()[i]);
     }
     return distance;
   };
@@ -324,7 +333,7 @@ TEST(Coder, MixesCodecsByRule) {
 
 TEST(Coder, NamesTensorRoundAndWorkerOfAGradientThatIsNotFinite) {
   const auto job = SmallJob();
-  OneWorker worker(*job, 1);
+  TestWorker worker(*job, 1);
   worker.replica->gradients()[job->table.parameters[2].offset] =
       std::numeric_limits<float>::quiet_NaN();
   for (uint32_t b = 0; b < job->plan.buckets.size(); ++b)
@@ -332,18 +341,18 @@ TEST(Coder, NamesTensorRoundAndWorkerOfAGradientThatIsNotFinite) {
   const auto event = worker.events.Pop();
   const Status status = std::get<Ended>(*event).status;
   EXPECT_EQ(status.code(), Code::kDiverged);
-  for (const char* part : {"scores.weight", "round 9", "worker 1"}) {
-    EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+  for (const char* expected : {"scores.weight", "round 9", "worker 1"}) {
+    EXPECT_NE(status.message().find(expected), std::string::npos) << status.message();
   }
 }
 
 TEST(Apply, RefusesASumOfTheWrongSize) {
   const auto job = SmallJob();
-  OneWorker worker(*job, 0);
+  TestWorker worker(*job, 0);
   for (const protocol::Bucket& bucket : job->plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
-      worker.sums.Put(AnswerOf({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1,
-                               Bytes::Own(std::string(3, 'x'))));
+      worker.sums.Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1,
+                                 Bytes::Own(std::string(3, 'x'))));
     }
   }
   EXPECT_EQ(worker.apply.Run(1).code(), Code::kMismatch);

@@ -1,3 +1,4 @@
+// Tests of Sums, which stores the servers' answers (sums and scalers) by round and decodes them.
 #include "client/exchange/sums.h"
 
 #include <gtest/gtest.h>
@@ -13,13 +14,14 @@
 namespace tern::client {
 namespace {
 
-Answer AnswerOfRound(protocol::Cell cell, uint64_t round, uint32_t contributors, Bytes payload) {
+Answer MakeAnswer(protocol::Cell cell, uint64_t round, uint32_t contributors, Bytes payload) {
   Answer answer{cell, {}, std::move(payload)};
   answer.outcome.mutable_of_round()->set_round(round);
   answer.outcome.mutable_of_round()->set_contributors(contributors);
   return answer;
 }
 
+// Returns the largest size of the chunk's sum over `contributors` workers.
 size_t SumBytes(const protocol::ExchangePlan& plan, const protocol::Chunk& chunk,
                 uint32_t contributors) {
   size_t bytes = 0;
@@ -30,26 +32,27 @@ size_t SumBytes(const protocol::ExchangePlan& plan, const protocol::Chunk& chunk
   return bytes;
 }
 
-void PutPushes(const setup::Setup& job, uint64_t round, uint32_t contributors, Sums* sums) {
+// Stores an all-zero sum for every chunk of a round.
+void PutZeroSums(const setup::Setup& job, uint64_t round, uint32_t contributors, Sums* sums) {
   for (const protocol::Bucket& bucket : job.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
       std::string zeros(SumBytes(job.plan, chunk, contributors), '\0');
-      sums->Put(AnswerOfRound({protocol::Kind::kPush, chunk.bucket, chunk.index}, round,
-                              contributors, Bytes::Own(std::move(zeros))));
+      sums->Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, contributors,
+                           Bytes::Own(std::move(zeros))));
     }
   }
 }
 
 // A late worker may receive a sum before the scalers that decode it, because they come over
 // different connections.
-TEST(Sums, HasARoundOnlyWithItsScalers) {
+TEST(Sums, HasARoundOnlyAfterItsScalersArrive) {
   const auto job = SmallJob();
   Sums sums(*job);
-  PutPushes(*job, 3, 2, &sums);
+  PutZeroSums(*job, 3, 2, &sums);
   EXPECT_FALSE(sums.Has(3));
   for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
     const std::vector<float> scalers(job->plan.buckets[b].shared.size(), 1.f);
-    sums.Put(AnswerOfRound({protocol::Kind::kScale, b, 0}, 3, 2, protocol::EncodeScalers(scalers)));
+    sums.Put(MakeAnswer({protocol::Kind::kScale, b, 0}, 3, 2, protocol::EncodeScalers(scalers)));
   }
   EXPECT_TRUE(sums.Has(3));
   EXPECT_FALSE(sums.Has(2));
@@ -58,9 +61,9 @@ TEST(Sums, HasARoundOnlyWithItsScalers) {
 TEST(Sums, HasARoundWithoutContributors) {
   const auto job = SmallJob();
   Sums sums(*job);
-  PutPushes(*job, 1, 0, &sums);
+  PutZeroSums(*job, 1, 0, &sums);
   for (uint32_t b = 0; b < job->plan.buckets.size(); ++b)
-    sums.Put(AnswerOfRound({protocol::Kind::kScale, b, 0}, 1, 0, {}));
+    sums.Put(MakeAnswer({protocol::Kind::kScale, b, 0}, 1, 0, {}));
   ASSERT_TRUE(sums.Has(1));
   size_t elements = 0;
   EXPECT_TRUE(sums.Decode(1, [&](uint32_t, uint64_t,
@@ -72,10 +75,10 @@ TEST(Sums, HasARoundWithoutContributors) {
 TEST(Sums, RefuseMoreContributorsThanWorkers) {
   const auto job = SmallJob();
   Sums sums(*job);
-  PutPushes(*job, 1, 3, &sums);
+  PutZeroSums(*job, 1, 3, &sums);
   for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
     const std::vector<float> scalers(job->plan.buckets[b].shared.size(), 1.f);
-    sums.Put(AnswerOfRound({protocol::Kind::kScale, b, 0}, 1, 3, protocol::EncodeScalers(scalers)));
+    sums.Put(MakeAnswer({protocol::Kind::kScale, b, 0}, 1, 3, protocol::EncodeScalers(scalers)));
   }
   const Status decoded = sums.Decode(1, [](uint32_t, uint64_t, std::span<const float>) {});
   EXPECT_EQ(decoded.code(), Code::kMismatch);
@@ -85,7 +88,7 @@ TEST(Sums, RefuseMoreContributorsThanWorkers) {
 TEST(Sums, NeedNoScaledMessageIfSumsContainScalers) {
   const auto job = SmallJob({"exchange.scaler=per_worker"});
   Sums sums(*job);
-  PutPushes(*job, 1, 2, &sums);
+  PutZeroSums(*job, 1, 2, &sums);
   EXPECT_TRUE(sums.Has(1));
   sums.Drop(1);
   EXPECT_FALSE(sums.Has(1));
@@ -101,8 +104,8 @@ TEST(Sums, SaveTheScalersThatLaterRoundsNeed) {
         std::vector<float> scalers(chunk.scalers, static_cast<float>(10 * round + chunk.bucket));
         std::string payload(protocol::EncodeScalers(scalers).view());
         payload.append(SumBytes(job->plan, chunk, 2), '\0');
-        sums.Put(AnswerOfRound({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, 2,
-                               Bytes::Own(std::move(payload))));
+        sums.Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, 2,
+                            Bytes::Own(std::move(payload))));
       }
     }
     sums.Drop(round);
@@ -118,23 +121,24 @@ TEST(Sums, SaveTheScalersThatLaterRoundsNeed) {
   }
 }
 
-// After a round without contributors, the next round uses the scalers that it would have used.
+// Round 2 has no contributors, so its answers have no scalers. Round 3 then uses those of round 1.
 TEST(Sums, KeepScalersThroughARoundWithoutContributors) {
   const auto job = SmallJob({"exchange.scaler=previous", "exchange.scaler_margin=1"});
   Sums sums(*job);
   const size_t count = job->plan.buckets[0].shared.size();
   std::string payload(protocol::EncodeScalers(std::vector<float>(count, 7.f)).view());
   payload.append(SumBytes(job->plan, job->plan.chunk(0, 0), 2), '\0');
-  sums.Put(AnswerOfRound({protocol::Kind::kPush, 0, 0}, 1, 2, Bytes::Own(std::move(payload))));
-  sums.Put(AnswerOfRound({protocol::Kind::kPush, 0, 0}, 2, 0, {}));
+  sums.Put(MakeAnswer({protocol::Kind::kPush, 0, 0}, 1, 2, Bytes::Own(std::move(payload))));
+  sums.Put(MakeAnswer({protocol::Kind::kPush, 0, 0}, 2, 0, {}));
   EXPECT_EQ(sums.ScalersFromBefore(3, 0), std::vector<float>(count, 7.f));
 }
 
-// Changes of central weights are encoded as one worker's push, not as a sum.
+// A server that holds the weights can send their changes. It encodes them like one worker's push,
+// not like a sum.
 TEST(Sums, AddChangesToTheWorkersWeights) {
   for (const std::string& name : codec::CodecNames()) {
-    const auto drawn = codec::MakeCodec(name, {});
-    if ((*drawn)->stochastic()) continue;  // not allowed for changes
+    const auto candidate = codec::MakeCodec(name, {});
+    if ((*candidate)->stochastic()) continue;  // Stochastic codecs are not allowed for changes.
     SCOPED_TRACE(name);
     const auto job = SmallJob({"train.parameters=central", "exchange.pull=changes",
                                "exchange.pull_codec=" + name, "exchange.chunk_kib=1"});
@@ -144,7 +148,7 @@ TEST(Sums, AddChangesToTheWorkersWeights) {
     for (const protocol::Bucket& bucket : job->plan.buckets) {
       for (const protocol::Chunk& chunk : bucket.chunks) {
         std::vector<uint8_t> codes;
-        float* to = expected.data() + chunk.begin;
+        float* target = expected.data() + chunk.begin;
         for (const codec::Segment& segment : chunk.segments) {
           std::vector<float> change(segment.count), sent(segment.count);
           for (size_t i = 0; i < change.size(); ++i)
@@ -155,10 +159,10 @@ TEST(Sums, AddChangesToTheWorkersWeights) {
           codec.Encode(change.data(), segment, codec.Prepare(stats, change, {}), {}, &codes);
           const auto code = std::span(codes).subspan(before);
           ASSERT_TRUE(codec.DecodeAlone(code, segment, sent.data()).ok());
-          for (const float value : sent) *to++ += value;
+          for (const float value : sent) *target++ += value;
         }
-        sums.Put(AnswerOfRound({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1, 2,
-                               Bytes::Own(std::move(codes))));
+        sums.Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1, 2,
+                            Bytes::Own(std::move(codes))));
       }
     }
     const Status installed = sums.Install(1, w.data());

@@ -1,6 +1,7 @@
-// The algorithms without rounds, with workers and servers, compared with their equations in double
-// precision for the same random order of pushes: the weights at which each worker computed
-// gradients.
+// Tests of the algorithms without rounds. Workers and servers run in this process, and the order of
+// pushes is random. A reference applies each algorithm's equation in double precision in the same
+// order. The weights at which each worker computes gradients must be close to the reference.
+// In the reference, w are the servers' weights and x[rank] the weights of a worker.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,28 +18,29 @@ namespace tern::client {
 namespace {
 
 constexpr uint32_t kWorkers = 3;
-constexpr uint64_t kSteps = 14;  // of the job: 42 pushes
-constexpr double kClose = 1e-5;
+constexpr uint64_t kSteps = 14;  // Steps of each worker, so the 3 workers push 42 times.
+constexpr double kTolerance = 1e-5;
 constexpr double kRate = 0.05;
 
 using Vector = std::vector<double>;
 
 std::unique_ptr<setup::Setup> Job(const std::string& algorithm, std::vector<std::string> more) {
-  std::vector<std::string> all = {"workers.count=" + std::to_string(kWorkers),
-                                  "train.batch_total=" + std::to_string(2 * kWorkers),
-                                  "train.algorithm=" + algorithm,
-                                  "train.optimizer.name=sgd",
-                                  "exchange.codec=fp32",
-                                  "exchange.chunk_kib=1",
-                                  "exchange.bucket_kib=2",
-                                  "train.schedule.learning_rate=0.05",
-                                  "train.steps=" + std::to_string(kSteps),
-                                  "output_dir=" + testing::TempDir() + "tern_async_" + algorithm};
-  all.insert(all.end(), more.begin(), more.end());
-  return SmallJob(all);
+  std::vector<std::string> overrides = {
+      "workers.count=" + std::to_string(kWorkers),
+      "train.batch_total=" + std::to_string(2 * kWorkers),
+      "train.algorithm=" + algorithm,
+      "train.optimizer.name=sgd",
+      "exchange.codec=fp32",
+      "exchange.chunk_kib=1",
+      "exchange.bucket_kib=2",
+      "train.schedule.learning_rate=0.05",
+      "train.steps=" + std::to_string(kSteps),
+      "output_dir=" + testing::TempDir() + "tern_async_" + algorithm};
+  overrides.insert(overrides.end(), more.begin(), more.end());
+  return SmallJob(overrides);
 }
 
-Vector Initial(const setup::Setup& job) {
+Vector InitialWeights(const setup::Setup& job) {
   auto replica = std::move(*Replica::Make(job));
   return {replica->parameters(), replica->parameters() + job.table.total};
 }
@@ -49,23 +51,26 @@ Vector Gradient(uint32_t rank, uint64_t step, const Vector& w) {
   return g;
 }
 
-// Makes push number `step` of `rank` on the servers' weights w and the worker's weights x.
+// Applies push number `step` of worker `rank` to the servers' weights w, then pulls: updates the
+// worker's weights x.
 using MakePush = std::function<void(uint32_t rank, uint64_t step, Vector* w, Vector* x)>;
 
-void Check(const setup::Setup& job, const MakePush& take, uint64_t steps_of_push = 1) {
+// Runs the job and checks every worker's weights at every step, and the final weights, against the
+// reference that make_push computes. A worker pushes once in steps_of_push steps.
+void Check(const setup::Setup& job, const MakePush& make_push, uint64_t steps_of_push = 1) {
   std::vector<uint32_t> order;
   const auto traces = RunCluster(job, {kSteps, 7}, &order);
   ASSERT_GE(order.size(), 30u / steps_of_push);
-  Vector w = Initial(job);
+  Vector w = InitialWeights(job);
   std::vector<Vector> x(kWorkers, w);
   std::vector<uint64_t> step(kWorkers, 1);
   for (uint32_t rank : order) {
     ASSERT_GE(traces[rank].points.size(), step[rank]);
-    EXPECT_LT(RelativeDistance(traces[rank].points[step[rank] - 1], x[rank]), kClose)
+    EXPECT_LT(RelativeDistance(traces[rank].points[step[rank] - 1], x[rank]), kTolerance)
         << "rank " << rank << " at step " << step[rank];
-    take(rank, step[rank]++, &w, &x[rank]);
+    make_push(rank, step[rank]++, &w, &x[rank]);
   }
-  for (const Trace& trace : traces) EXPECT_LT(RelativeDistance(trace.last, w), kClose);
+  for (const Trace& trace : traces) EXPECT_LT(RelativeDistance(trace.final_weights, w), kTolerance);
 }
 
 TEST(Asgd, AppliesEveryPushAtOnce) {
@@ -85,8 +90,8 @@ TEST(Asgd, EndsWithTheSameWeightsIfChangesArePulled) {
         });
 }
 
-void CheckDcasgd(const std::string& formed) {
-  Check(*Job("dcasgd_c", {"train.dcasgd_c.lambda=2", "train.dcasgd_c.compensation=" + formed}),
+void CheckDcasgd(const std::string& computed_by) {
+  Check(*Job("dcasgd_c", {"train.dcasgd_c.lambda=2", "train.dcasgd_c.compensation=" + computed_by}),
         [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
           const Vector g = Gradient(rank, step, *x);
           for (size_t k = 0; k < w->size(); ++k)
@@ -97,13 +102,13 @@ void CheckDcasgd(const std::string& formed) {
 TEST(DcasgdC, CompensatesAgainstTheWorkersBackup) { CheckDcasgd("on_server"); }
 
 TEST(DcasgdA, DividesByTheRootOfOneMeanSquarePerWorker) {
-  std::vector<Vector> ms(kWorkers);
+  std::vector<Vector> mean_squares(kWorkers);
   Check(*Job("dcasgd_a", {"train.dcasgd_a.lambda=2", "train.dcasgd_a.rho=0.9"}),
-        [&ms](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+        [&mean_squares](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
           const Vector g = Gradient(rank, step, *x);
-          ms[rank].resize(g.size());
+          mean_squares[rank].resize(g.size());
           for (size_t k = 0; k < w->size(); ++k) {
-            double& mean = ms[rank][k];
+            double& mean = mean_squares[rank][k];
             mean = 0.9 * mean + 0.1 * g[k] * g[k];
             (*w)[k] -=
                 kRate * (g[k] + 2 / std::sqrt(mean + 1e-7) * g[k] * g[k] * ((*w)[k] - (*x)[k]));
@@ -112,8 +117,9 @@ TEST(DcasgdA, DividesByTheRootOfOneMeanSquarePerWorker) {
         });
 }
 
-// Whether a server of the job stores the weights for the compensation.
-bool ServersFormTerm(const setup::Setup& job) {
+// Whether the servers compute DC-ASGD's compensation term. For it they store a backup of the weights
+// that each worker pulled last.
+bool ServersCompensate(const setup::Setup& job) {
   auto rule = server::MakeClockRule(job, job.plan.chunk(0, 0), server::InitialWeights(job),
                                     [](uint64_t) { return kRate; });
   EXPECT_TRUE(rule.ok()) << rule.status().message();
@@ -123,29 +129,30 @@ bool ServersFormTerm(const setup::Setup& job) {
                      [](const auto& array) { return array.name == "backup.0"; });
 }
 
-// Whether its workers pull before every push, to compensate with the pulled weights.
-bool WorkersFormTerm(const setup::Setup& job) {
-  constexpr uint64_t kFew = 4;
+// Whether the workers compute DC-ASGD's compensation term. For it they pull the newest weights before
+// every push.
+bool WorkersCompensate(const setup::Setup& job) {
+  constexpr uint64_t kFewSteps = 4;
   uint64_t pulls = 0;
-  for (const Trace& trace : RunCluster(job, {kFew, 7})) pulls += trace.pulls;
+  for (const Trace& trace : RunCluster(job, {kFewSteps, 7})) pulls += trace.pulls;
   size_t chunks = 0;
   for (const protocol::Bucket& bucket : job.plan.buckets) chunks += bucket.chunks.size();
-  return pulls >= kFew * kWorkers * chunks;
+  return pulls >= kFewSteps * kWorkers * chunks;
 }
 
 TEST(Dcasgd, ComputesTheCompensationOnExactlyOneSide) {
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = codec::MakeCodec(name, {});
     for (const bool feedback : {false, true}) {
-      if (feedback && (*codec)->stochastic()) continue;  // refuses error_feedback
+      if (feedback && (*codec)->stochastic()) continue;  // Stochastic codecs refuse error_feedback.
       SCOPED_TRACE(name + (feedback ? " with error feedback" : ""));
       std::vector<std::string> keys = {"exchange.codec=" + name, "train.dcasgd_a.lambda=0.1"};
       if (feedback) keys.emplace_back("exchange.error_feedback=true");
       const auto job = Job("dcasgd_a", keys);
       ASSERT_NE(job, nullptr);
       const bool on_servers = name == "fp32" || (!feedback && (name == "fp16" || name == "bf16"));
-      EXPECT_EQ(ServersFormTerm(*job), on_servers);
-      EXPECT_EQ(WorkersFormTerm(*job), !on_servers);
+      EXPECT_EQ(ServersCompensate(*job), on_servers);
+      EXPECT_EQ(WorkersCompensate(*job), !on_servers);
     }
   }
 }
@@ -165,8 +172,8 @@ TEST(Ssp, KeepsAllWorkersWithinTheBound) {
   std::vector<uint64_t> clock(kWorkers);
   for (uint32_t rank : order) {
     ++clock[rank];
-    // clock[r] counts the pushes of rank r. Before a worker pushes number c, it receives the answer
-    // to c - 1, when no worker was more than 2 behind c - 1.
+    // clock[r] counts the pushes of rank r. A worker sends push c after it has the answer to push
+    // c - 1. The servers send that answer only when every worker has made at least c - 3 pushes.
     for (uint32_t other = 0; other < kWorkers; ++other) EXPECT_LE(clock[rank], clock[other] + 3);
   }
 }
@@ -176,44 +183,45 @@ TEST(EasgdAsync, MovesWorkerAndCentreByTheDifferenceBeforeTheStep) {
   const auto job = Job("easgd_async", {"train.easgd_async.tau=2", "train.easgd_async.alpha=0.2"});
   std::vector<uint32_t> order;
   const auto traces = RunCluster(*job, {kSteps, 7}, &order);
-  Vector centre = Initial(*job);
+  Vector centre = InitialWeights(*job);
   std::vector<Vector> x(kWorkers, centre);
   std::vector<uint64_t> t(kWorkers);
-  const auto descend = [&](uint32_t i, const Vector& pull) {
-    EXPECT_LT(RelativeDistance(traces[i].points[t[i]], x[i]), kClose) << i << " at " << t[i];
+  const auto make_step = [&](uint32_t i, const Vector& pull) {
+    EXPECT_LT(RelativeDistance(traces[i].points[t[i]], x[i]), kTolerance) << i << " at " << t[i];
     const Vector g = Gradient(i, t[i] + 1, x[i]);
     for (size_t k = 0; k < g.size(); ++k) x[i][k] -= kRate * g[k] + (pull.empty() ? 0 : pull[k]);
     ++t[i];
   };
   ASSERT_GE(order.size(), 15u);
   for (uint32_t i : order) {
-    while (t[i] == 0 || t[i] % tau != 0) descend(i, {});
+    while (t[i] == 0 || t[i] % tau != 0) make_step(i, {});
     Vector pull(centre.size());
     for (size_t k = 0; k < pull.size(); ++k) pull[k] = 0.2 * (x[i][k] - centre[k]);
     for (size_t k = 0; k < pull.size(); ++k) centre[k] += pull[k];
-    descend(i, pull);
+    make_step(i, pull);
   }
-  for (const Trace& trace : traces) EXPECT_LT(RelativeDistance(trace.last, centre), kClose);
+  for (const Trace& trace : traces)
+    EXPECT_LT(RelativeDistance(trace.final_weights, centre), kTolerance);
 }
 
 TEST(Asgd, AppliesGradientsLocallyBetweenPushesAndPulls) {
   std::vector<uint32_t> order;
   const auto job = Job("asgd", {"train.asgd.push_every=2", "train.asgd.pull_every=2"});
   const auto traces = RunCluster(*job, {kSteps, 5}, &order);
-  Vector w = Initial(*job);
+  Vector w = InitialWeights(*job);
   std::vector<Vector> x(kWorkers, w);
   std::vector<uint64_t> step(kWorkers, 1);
   for (uint32_t i : order) {
-    Vector gathered(w.size());
+    Vector gradient_sum(w.size());
     for (int n = 0; n < 2; ++n, ++step[i]) {
-      EXPECT_LT(RelativeDistance(traces[i].points[step[i] - 1], x[i]), kClose) << step[i];
+      EXPECT_LT(RelativeDistance(traces[i].points[step[i] - 1], x[i]), kTolerance) << step[i];
       const Vector g = Gradient(i, step[i], x[i]);
       for (size_t k = 0; k < g.size(); ++k) {
-        gathered[k] += g[k];
+        gradient_sum[k] += g[k];
         x[i][k] -= kRate * g[k];
       }
     }
-    for (size_t k = 0; k < w.size(); ++k) w[k] -= kRate * gathered[k];
+    for (size_t k = 0; k < w.size(); ++k) w[k] -= kRate * gradient_sum[k];
     x[i] = w;
   }
 }

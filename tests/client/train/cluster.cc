@@ -19,8 +19,10 @@ namespace tern::client {
 
 namespace {
 
-double Unit(uint64_t word) { return static_cast<double>(sim::Mix(word) >> 11) * 0x1p-53; }
+// Returns a pseudorandom number in [0, 1) that is a function of `key`.
+double Uniform(uint64_t key) { return static_cast<double>(sim::Mix(key) >> 11) * 0x1p-53; }
 
+// Computes AnalyticGradient instead of a network's gradient, and records the weights that it used.
 class AnalyticCompute : public Compute {
  public:
   AnalyticCompute(const setup::Setup& job, uint32_t rank, Replica& replica, Trace* trace)
@@ -56,6 +58,7 @@ class AnalyticCompute : public Compute {
   uint64_t step_ = 0;
 };
 
+// A worker of the cluster.
 struct Member {
   Registry registry;
   Progress progress{registry};
@@ -66,19 +69,20 @@ struct Member {
   Trace trace;
 };
 
-// The servers' side: one shard's lane with the same cells that servers run, and each worker's part
-// of the protocol, without sockets. Messages arrive in the order in which they are sent. Pushes of
-// algorithms without rounds are delivered one exchange at a time, while no worker computes, in a
-// random order that is a function of a seed.
+// The servers, and the protocol between each worker and them, without sockets. A lane is the protocol
+// object that a shard runs for one of its sockets; here one real lane holds the whole model. Messages
+// arrive in the order in which they are sent. In algorithms without rounds, the lane receives one
+// worker's pushes of the whole model at a time, while no worker computes. Which worker comes next is a
+// random choice that is a function of a seed.
 class Servers {
  public:
   Servers(const setup::Setup& job, const ClusterOptions& options,
           std::vector<std::unique_ptr<Member>>* members, std::vector<uint32_t>* order)
-      : job_(job), members_(*members), order_(*order), dice_(options.seed) {
+      : job_(job), members_(*members), order_(*order), random_(options.seed) {
     auto schedule = update::Schedule::Make(job.job.train(), options.steps);
     EXPECT_TRUE(schedule.ok());
     schedule_.emplace(std::move(*schedule));
-    for (const protocol::Bucket& bucket : job.plan.buckets) chunks_ += bucket.chunks.size();
+    for (const protocol::Bucket& bucket : job.plan.buckets) num_chunks_ += bucket.chunks.size();
     has_rounds_ = algorithm::TraitsOf(job.job.train())->closes() == pb::AlgorithmTraits::all_come;
     MakeLane();
     pb::Members membership;
@@ -104,19 +108,19 @@ class Servers {
   void Contribute(uint32_t rank, protocol::Cell cell, protocol::Contribution contribution) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (cell.kind == protocol::Kind::kFigures) {
-      return Gather(rank, cell, protocol::ExchangeOf(contribution),
-                    protocol::PayloadOf(contribution));
+      return GatherFigures(rank, cell, protocol::ExchangeOf(contribution),
+                           protocol::PayloadOf(contribution));
     }
     const bool at_clock = std::holds_alternative<protocol::AtClock>(contribution);
     std::vector<protocol::Exchange::Outgoing> out;
     exchanges_[rank].Contribute(cell, kLane, std::move(contribution), {}, &out);
-    for (auto& one : out) {
+    for (auto& outgoing : out) {
       if (!at_clock) {
-        Process(rank, one.message);
+        Process(rank, outgoing.message);
         continue;
       }
-      states_[rank].pending.push_back(std::move(one.message));
-      if (states_[rank].pending.size() == chunks_) ProcessNext();
+      states_[rank].pending.push_back(std::move(outgoing.message));
+      if (states_[rank].pending.size() == num_chunks_) ProcessNext();
     }
   }
   void Applied(uint32_t rank, uint64_t round) {
@@ -126,10 +130,11 @@ class Servers {
 
  private:
   static constexpr protocol::LaneRef kLane{0, 1};
-  struct State {
-    std::vector<protocol::Message> pending;
-    size_t unanswered = 0;
-    bool finished = false;
+  // The exchange of one worker, in algorithms without rounds.
+  struct WorkerState {
+    std::vector<protocol::Message> pending;  // Pushes that the lane has not received yet.
+    size_t unanswered = 0;                   // How many chunks still wait for an answer.
+    bool finished = false;                   // Whether the worker has made its last step.
   };
 
   void MakeLane() {
@@ -173,59 +178,63 @@ class Servers {
     }
   }
 
-  // Delivers one exchange of a worker, if no worker is computing.
+  // As long as no worker is computing, picks a random worker and delivers its pushes of all chunks.
   void ProcessNext() {
     for (;;) {
       std::vector<uint32_t> ready;
       for (uint32_t rank = 0; rank < states_.size(); ++rank) {
-        const State& state = states_[rank];
-        if (state.pending.size() == chunks_) {
+        const WorkerState& state = states_[rank];
+        if (state.pending.size() == num_chunks_) {
           ready.push_back(rank);
         } else if (!state.finished && state.unanswered == 0) {
-          return;  // this worker is computing
+          return;  // This worker is computing.
         }
       }
       if (ready.empty()) return;
-      const uint32_t rank = ready[dice_.Below(ready.size())];
+      const uint32_t rank = ready[random_.Below(ready.size())];
       order_.push_back(rank);
-      states_[rank].unanswered = chunks_;
+      states_[rank].unanswered = num_chunks_;
       for (const protocol::Message& message : std::exchange(states_[rank].pending, {}))
         Process(rank, message);
     }
   }
 
-  void Gather(uint32_t rank, const protocol::Cell& cell, uint64_t round, const Bytes& payload) {
-    std::vector<std::string>& all = figures_[{cell, round}];
-    all.resize(members_.size());
-    all[rank] = payload.view();
+  // Collects the workers' figures (losses, test scores); when all have come, sends them to each worker.
+  void GatherFigures(uint32_t rank, const protocol::Cell& cell, uint64_t round,
+                     const Bytes& payload) {
+    std::vector<std::string>& by_rank = figures_[{cell, round}];
+    by_rank.resize(members_.size());
+    by_rank[rank] = payload.view();
     if (!has_rounds_) states_[rank].finished = true;
-    if (std::any_of(all.begin(), all.end(), [](const auto& one) { return one.empty(); }))
+    if (std::any_of(by_rank.begin(), by_rank.end(), [](const auto& each) { return each.empty(); }))
       return has_rounds_ ? void() : ProcessNext();
-    pb::FiguresOfAll together;
-    for (const std::string& one : all) together.add_by_rank(one);
+    pb::FiguresOfAll figures_of_all;
+    for (const std::string& each : by_rank) figures_of_all.add_by_rank(each);
     Answer answer;
     answer.cell = cell;
     answer.outcome.mutable_of_round()->set_round(round);
-    answer.payload = Bytes::Own(together.SerializeAsString());
+    answer.payload = Bytes::Own(figures_of_all.SerializeAsString());
     for (auto& member : members_) member->events.Push(answer);
   }
 
   const setup::Setup& job_;
   std::vector<std::unique_ptr<Member>>& members_;
   std::vector<uint32_t>& order_;
-  sim::Rng dice_;
+  sim::Rng random_;
   std::optional<update::Schedule> schedule_;
-  size_t chunks_ = 0;
+  size_t num_chunks_ = 0;
   bool has_rounds_ = true;
   std::mutex mutex_;
-  std::unique_ptr<server::LaneCheckpoints> checkpoints_;  // Begin is never called
+  // Required by CentralLane, but writes nothing, because the test never calls its Begin.
+  std::unique_ptr<server::LaneCheckpoints> checkpoints_;
   std::unique_ptr<server::CentralLane> central_;
   std::unique_ptr<protocol::RoundLane> rounds_;
   std::vector<protocol::Exchange> exchanges_;
-  std::vector<State> states_;
+  std::vector<WorkerState> states_;
   std::map<std::pair<protocol::Cell, uint64_t>, std::vector<std::string>> figures_;
 };
 
+// Connects one worker's training threads to Servers, and records the worker's trace.
 class ClusterPort : public Port {
  public:
   ClusterPort(uint32_t rank, const setup::Setup& job, Member& member, Servers& servers)
@@ -243,7 +252,7 @@ class ClusterPort : public Port {
   void Offer(std::vector<pb::Checkpoint>) override {}
   void Installed(uint64_t) override {}
   void Finish(Status status, pb::Figures, uint64_t) override {
-    member_.trace.last = Weights();
+    member_.trace.final_weights = Weights();
     member_.trace.average = member_.replica->average();
     if (status.ok()) member_.events.Push(Ended{Ok()});
   }
@@ -273,8 +282,8 @@ void RunMember(const setup::Setup& job, uint32_t rank, uint64_t steps, Member* m
 template <typename Float>
 void AnalyticGradient(uint32_t rank, uint64_t step, const Float* w, size_t n, Float* g) {
   for (size_t k = 0; k < n; ++k) {
-    const auto a = static_cast<Float>(0.5 + Unit(k));
-    const auto b = static_cast<Float>(Unit(k * 1000003 + rank * 10007 + step) - 0.5);
+    const auto a = static_cast<Float>(0.5 + Uniform(k));
+    const auto b = static_cast<Float>(Uniform(k * 1000003 + rank * 10007 + step) - 0.5);
     g[k] = a * (w[k] - b);
   }
 }

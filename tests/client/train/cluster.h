@@ -1,6 +1,7 @@
-// Several workers of one job in one process. Each has a thread with the real Trainer; gradients
-// come from an analytic problem, and the servers' cells are the real ones. Records the weights at
-// which each worker computed gradients, and W after each round, for comparison with a reference.
+// Several workers of one job in one process. Each worker runs the real Trainer on a thread of its own.
+// Gradients come from an analytic function, and the servers' real code adds up what workers push.
+// RunCluster records the weights at which each worker computed gradients, and W (the weights that the
+// workers agree on) after each round. Tests compare them with a reference.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +17,36 @@
 
 namespace tern::client {
 
-// g_k = a_k (w_k - b_k(rank, step)): quadratic, different for every worker and step (from 1).
+// Writes the gradient g_k = a_k (w_k - b_k(rank, step)) of a quadratic function, for the elements
+// k < n. a_k > 0 and b_k are pseudorandom; b_k differs for every worker and step. Steps count from 1.
 template <typename Float>
 void AnalyticGradient(uint32_t rank, uint64_t step, const Float* w, size_t n, Float* g);
 extern template void AnalyticGradient(uint32_t, uint64_t, const float*, size_t, float*);
 extern template void AnalyticGradient(uint32_t, uint64_t, const double*, size_t, double*);
 
-// The trace of one worker.
+// What RunCluster records of one worker.
 struct Trace {
-  std::vector<std::vector<float>> points;  // the weights at which it computed gradients, by step
-  std::map<uint64_t, std::vector<float>> weights;  // W by round
-  std::vector<float> last;                         // W at the end
-  Floats average;      // its moving average at the end, if the job has one
-  uint64_t pulls = 0;  // chunks that it requested without a push
+  // points[s - 1]: the weights at which the worker computed the gradient of step s.
+  std::vector<std::vector<float>> points;
+  std::map<uint64_t, std::vector<float>> weights;  // The worker's copy of W after each round.
+  std::vector<float> final_weights;
+  Floats average;      // The moving average of the weights at the end, if the job asks for one.
+  uint64_t pulls = 0;  // How many chunks the worker pulled without a push.
   Status status;
 };
 
 struct ClusterOptions {
   uint64_t steps = 30;
-  uint64_t seed = 1;  // for the order of pushes, without rounds
+  uint64_t seed = 1;  // Decides the order of pushes in algorithms without rounds.
 };
 
-// Runs all workers of the job to its end. `order`: without rounds, the ranks in the order in which
-// their exchanges were counted.
+// Runs all workers of the job to the end and returns their traces by rank. For algorithms without
+// rounds, writes to `order` the ranks in the order in which the servers processed their exchanges (one
+// exchange is a push of the whole model with its answer).
 std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& options,
                               std::vector<uint32_t>* order = nullptr);
 
-// |a - b| / |b|, 2-norms.
+// Returns |a - b| / |b| in the 2-norm; 1e9 if the sizes differ.
 double RelativeDistance(std::span<const float> a, const std::vector<double>& b);
 
 }  // namespace tern::client

@@ -1,3 +1,4 @@
+// A client::Port for tests: it records what a worker's coder sends to the servers.
 #pragma once
 
 #include <utility>
@@ -8,7 +9,8 @@
 
 namespace tern::client {
 
-// Records the coder's calls, for the test to deliver.
+// Puts every contribution (pushed codes or scalers) into a channel, from which the test takes it. Does
+// nothing on all other calls.
 class RecordingPort : public Port {
  public:
   struct Contribution {

@@ -1,3 +1,4 @@
+// Tests of Replica, a worker's copy of the model and optimizer, and of ReplicaState, which serializes it.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -16,6 +17,7 @@ void Update(Replica* replica, const std::vector<float>& g, const update::Step& s
   replica->Average(0, g.size(), step.number);
 }
 
+// Makes `rounds` updates with made-up gradients.
 void TrainALittle(Replica* replica, uint64_t total, uint64_t rounds) {
   std::vector<float> g(total);
   for (uint64_t round = 1; round <= rounds; ++round) {
@@ -38,7 +40,7 @@ TEST(Replica, ContinuesFromAStateBitForBit) {
   auto second = std::move(*Replica::Make(*job));
   ASSERT_TRUE(ReplicaState(*job, *second).Load(ReplicaState(*job, *first).Save(3)).ok());
   EXPECT_EQ(first->Hash(), second->Hash());
-  // The state has momentum and the moving average, so the next rounds are equal, too.
+  // The state contains momentum and the moving average, so the next rounds give equal results, too.
   TrainALittle(first.get(), job->table.total, 2);
   TrainALittle(second.get(), job->table.total, 2);
   EXPECT_EQ(first->Hash(), second->Hash());

@@ -1,4 +1,5 @@
-// A small job with its setup, for tests of client/train without processes.
+// A small training job, for tests that need its setup (network, parameter table, exchange plan) but
+// run no processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +21,9 @@ inline constexpr char kTwoDenseLayers[] = R"(
       - {name: scores, dense: {outputs: 3}}
 )";
 
-// A network of these layers for 4 x 4 images of 3 classes, two workers. `overrides`: as for --set.
+// Makes the setup of a job with two workers, whose network has these layers and classifies 4 x 4 images
+// into 3 classes. Each override is "key=value", as after the program option --set. Returns null, and
+// fails the test, if the job is invalid.
 inline std::unique_ptr<setup::Setup> SmallJob(const std::vector<std::string>& overrides = {},
                                               const std::string& layers = kTwoDenseLayers) {
   const std::filesystem::path path = std::filesystem::path(testing::TempDir()) /

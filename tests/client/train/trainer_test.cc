@@ -1,4 +1,5 @@
-// The trainer in a job of one worker whose server answers at once.
+// Tests of the Trainer, a worker's training loop, in a job of one worker. The test takes the place of
+// the server and answers at once.
 #include "client/train/trainer.h"
 
 #include <gmock/gmock.h>
@@ -35,8 +36,8 @@ std::unique_ptr<data::Samples> SomeImages(size_t count) {
                                         {}, 1, data::Split::kTrain));
 }
 
-// Answers every contribution at once, as the cells of a server would, unless the test holds it
-// back.
+// The worker's connection to the server. Answers every contribution at once with the sum that a server
+// would send, unless a test's callback intervenes, and records the trainer's calls.
 class AnsweringPort : public Port {
  public:
   AnsweringPort(const setup::Setup& job, Replica& replica, Events& events)
@@ -48,7 +49,7 @@ class AnsweringPort : public Port {
 
   void Contribute(protocol::Cell cell, protocol::Contribution contribution) override {
     const uint64_t round = protocol::ExchangeOf(contribution);
-    if (take && take(cell, round)) return;
+    if (on_contribute && on_contribute(cell, round)) return;
     auto sum = specs_.at(cell).open(1);
     EXPECT_TRUE(sum->Add(0, protocol::PayloadOf(contribution)).ok());
     Answer answer;
@@ -57,9 +58,9 @@ class AnsweringPort : public Port {
     answer.outcome.mutable_of_round()->set_round(round);
     answer.outcome.set_learning_rate(0.1);
     answer.outcome.mutable_of_round()->set_contributors(1);
-    if (change) change(&answer);
+    if (modify_answer) modify_answer(&answer);
     if (cell.kind == protocol::Kind::kScale) coder->Scaled(answer);
-    if (hold && hold(answer)) return;
+    if (delay_answer && delay_answer(answer)) return;
     events_.Push(std::move(answer));
   }
   void Applied(uint64_t round) override { hash_after[round] = replica_.Hash(); }
@@ -73,13 +74,15 @@ class AnsweringPort : public Port {
     if (on_finish) on_finish();
   }
 
-  std::function<bool(protocol::Cell, uint64_t)> take;
-  std::function<void(Answer*)> change;
-  std::function<bool(const Answer&)> hold;  // if it returns true, the test delivers the answer
+  // Is called for each contribution with its round. If it returns true, no answer is sent.
+  std::function<bool(protocol::Cell, uint64_t)> on_contribute;
+  std::function<void(Answer*)> modify_answer;
+  // If it returns true, the answer is not sent at once; the test sends it later.
+  std::function<bool(const Answer&)> delay_answer;
   std::function<void()> on_finish;
   Coder* coder = nullptr;
-  std::map<uint64_t, uint64_t> hash_after;
-  std::vector<std::pair<Bytes, uint64_t>> snapshots;
+  std::map<uint64_t, uint64_t> hash_after;            // The hash of the weights after each round.
+  std::vector<std::pair<Bytes, uint64_t>> snapshots;  // States sent, each with its last round.
   int installed = 0;
   std::vector<std::pair<Status, pb::Figures>> finished;
 
@@ -91,18 +94,19 @@ class AnsweringPort : public Port {
 
 constexpr uint64_t kSteps = 10;
 
-class Step : public testing::Test {
+class TrainerTest : public testing::Test {
  protected:
-  explicit Step(std::vector<std::string> more = {}, const std::string& layers = kTwoDenseLayers) {
+  explicit TrainerTest(std::vector<std::string> overrides = {},
+                       const std::string& layers = kTwoDenseLayers) {
     folder_ = testing::TempDir() + "tern_step_" + std::to_string(std::rand());
-    more.insert(more.end(),
-                {"workers.count=1", "faults.compare_every_steps=4", "output_dir=" + folder_});
-    job_ = SmallJob(more, layers);
+    overrides.insert(overrides.end(),
+                     {"workers.count=1", "faults.compare_every_steps=4", "output_dir=" + folder_});
+    job_ = SmallJob(overrides, layers);
     Reset();
   }
-  ~Step() override { std::filesystem::remove_all(folder_); }
+  ~TrainerTest() override { std::filesystem::remove_all(folder_); }
 
-  // A worker that has not yet started.
+  // Makes a new worker that has not started.
   void Reset() {
     replica_ = std::move(*Replica::Make(*job_));
     compute_ = std::move(*worker::MakeNetCompute(
@@ -115,14 +119,14 @@ class Step : public testing::Test {
     port_->on_finish = [this] { events_.Push(Ended{Ok()}); };
   }
 
-  worker::JobCompute Computing() {
+  worker::JobCompute MakeCompute() {
     data::Batches::Options options;
     options.batch_total = 4;
     return {*data::Batches::Make(*train_, options), 1, *compute_, *evaluate_};
   }
 
   Status Run() {
-    worker::JobCompute compute = Computing();
+    worker::JobCompute compute = MakeCompute();
     auto trainer =
         Trainer::Make({*job_, 0, kSteps, compute, *replica_, *coder_, *port_, events_, progress_});
     return trainer.ok() ? (*trainer)->Run() : trainer.status();
@@ -141,7 +145,7 @@ class Step : public testing::Test {
   std::optional<Coder> coder_;
 };
 
-TEST_F(Step, TrainsToTheEndAndWritesTheWeights) {
+TEST_F(TrainerTest, TrainsToTheEndAndWritesTheWeights) {
   events_.Push(Ready{0});
   EXPECT_TRUE(Run().ok());
   EXPECT_EQ(port_->hash_after.size(), kSteps);
@@ -152,30 +156,30 @@ TEST_F(Step, TrainsToTheEndAndWritesTheWeights) {
   EXPECT_TRUE(weights.ok()) << weights.status().message();
 }
 
-TEST_F(Step, EndsWithBothHashesIfReplicasDiffer) {
-  const uint64_t other = 0x1234567890abcdef;
-  port_->change = [](Answer* answer) {
+TEST_F(TrainerTest, EndsWithBothHashesIfReplicasDiffer) {
+  const uint64_t other_hash = 0x1234567890abcdef;
+  port_->modify_answer = [](Answer* answer) {
     if (answer->cell.kind != protocol::Kind::kFigures) return;
-    pb::FiguresOfAll all;
-    ASSERT_TRUE(
-        all.ParseFromArray(answer->payload.data(), static_cast<int>(answer->payload.size())));
-    pb::Figures theirs;
-    theirs.set_parameters_hash(other);
-    all.add_by_rank(theirs.SerializeAsString());
-    answer->payload = Bytes::Own(all.SerializeAsString());
+    pb::FiguresOfAll figures_of_all;
+    ASSERT_TRUE(figures_of_all.ParseFromArray(answer->payload.data(),
+                                              static_cast<int>(answer->payload.size())));
+    pb::Figures figures_of_worker1;
+    figures_of_worker1.set_parameters_hash(other_hash);
+    figures_of_all.add_by_rank(figures_of_worker1.SerializeAsString());
+    answer->payload = Bytes::Own(figures_of_all.SerializeAsString());
   };
   events_.Push(Ready{0});
   const Status status = Run();
   EXPECT_EQ(status.code(), Code::kMismatch);
   EXPECT_THAT(status.message(),
               HasSubstr("after step 4: worker 0 has hash " + Hex(port_->hash_after[4]) +
-                        ", worker 1 has " + Hex(other)));
+                        ", worker 1 has " + Hex(other_hash)));
   EXPECT_EQ(port_->hash_after.size(), 4u) << "no further step";
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/weights.safetensors"));
 }
 
-TEST_F(Step, SendsStateBetweenTwoRounds) {
-  port_->take = [this](protocol::Cell cell, uint64_t round) {
+TEST_F(TrainerTest, SendsStateBetweenTwoRounds) {
+  port_->on_contribute = [this](protocol::Cell cell, uint64_t round) {
     if (cell.kind == protocol::Kind::kPush && round == 3) events_.Push(SnapshotWanted{});
     return false;
   };
@@ -189,7 +193,7 @@ TEST_F(Step, SendsStateBetweenTwoRounds) {
   EXPECT_EQ(newcomer->Hash(), port_->hash_after[2]);
 }
 
-TEST_F(Step, SendsStateAfterTheLastStepToo) {
+TEST_F(TrainerTest, SendsStateAfterTheLastStepToo) {
   port_->on_finish = [this] {
     events_.Push(SnapshotWanted{});
     events_.Push(Ended{Ok()});
@@ -200,7 +204,7 @@ TEST_F(Step, SendsStateAfterTheLastStepToo) {
   EXPECT_EQ(port_->snapshots[0].second, kSteps);
 }
 
-TEST_F(Step, ContinuesFromAStateThatArrives) {
+TEST_F(TrainerTest, ContinuesFromAStateThatArrives) {
   auto donor = std::move(*Replica::Make(*job_));
   std::fill_n(donor->parameters(), job_->table.total, 0.25f);
   events_.Push(StateArrived{ReplicaState(*job_, *donor).Save(7), 7});
@@ -213,43 +217,47 @@ TEST_F(Step, ContinuesFromAStateThatArrives) {
   EXPECT_NE(port_->hash_after[8], initial);
 }
 
-class StepWithNorm : public Step {
+class TrainerWithBatchNormTest : public TrainerTest {
  protected:
-  StepWithNorm()
-      : Step({},
-             "\n      - {name: hidden, dense: {outputs: 2}}\n"
-             "      - {name: norm, batch_norm: {}}\n"
-             "      - {name: scores, dense: {outputs: 3}}\n") {}
+  TrainerWithBatchNormTest()
+      : TrainerTest({},
+                    "\n      - {name: hidden, dense: {outputs: 2}}\n"
+                    "      - {name: norm, batch_norm: {}}\n"
+                    "      - {name: scores, dense: {outputs: 3}}\n") {}
 
-  // Compares figures of workers with equal weights and these statistics.
+  // Lets FiguresExchange compare workers that have equal weights and these batch-norm statistics, one
+  // array per worker.
   Status Compare(const std::vector<std::vector<float>>& statistics) {
-    worker::JobCompute compute = Computing();
+    worker::JobCompute compute = MakeCompute();
     Gradient gradient(*job_, compute, *replica_, progress_);
     FiguresExchange figures(*job_, 0, compute, *replica_, gradient);
-    pb::FiguresOfAll all;
-    for (const std::vector<float>& of_one : statistics) {
-      pb::Figures one = *figures.Compare();
-      one.mutable_statistics()->Assign(of_one.begin(), of_one.end());
-      all.add_by_rank(one.SerializeAsString());
+    pb::FiguresOfAll figures_of_all;
+    for (const std::vector<float>& of_worker : statistics) {
+      pb::Figures entry = *figures.Compare();
+      entry.mutable_statistics()->Assign(of_worker.begin(), of_worker.end());
+      figures_of_all.add_by_rank(entry.SerializeAsString());
     }
-    Answer answer{
-        {protocol::Kind::kFigures, 0, protocol::kCompare}, {}, Bytes::Own(all.SerializeAsString())};
+    Answer answer{{protocol::Kind::kFigures, 0, protocol::kCompare},
+                  {},
+                  Bytes::Own(figures_of_all.SerializeAsString())};
     return figures.OnAnswer(answer, 4);
   }
 };
 
-// Means and second moments are averaged, so the variance between the workers' means is included.
-TEST_F(StepWithNorm, EvaluatesWithTheStatisticsOfAllWorkers) {
+// Each array has the means of 2 channels, then their second moments. Both are averaged over the
+// workers, so the variance between the workers' means is included.
+TEST_F(TrainerWithBatchNormTest, EvaluatesWithTheStatisticsOfAllWorkers) {
   EXPECT_THAT(replica_->mean_statistics(), ::testing::ElementsAre(0, 0, 1, 1));
   ASSERT_TRUE(Compare({{1, 5, 2, 3}, {3, 5, 4, 5}}).ok());
   EXPECT_THAT(replica_->mean_statistics(), ::testing::ElementsAre(2, 5, 4, 4));
-  EXPECT_THAT(replica_->statistics(), ::testing::ElementsAre(0, 0, 1, 1)) << "each its own";
+  EXPECT_THAT(replica_->statistics(), ::testing::ElementsAre(0, 0, 1, 1))
+      << "each worker keeps its own";
   const Status status = Compare({{1, 5, 2, 3}, {3, 5}});
   EXPECT_EQ(status.code(), Code::kMismatch);
   EXPECT_THAT(status.message(), HasSubstr("worker 1 has 2 statistics of batch norms, this one 4"));
 }
 
-TEST_F(StepWithNorm, LoadsTheStatisticsOfAStateThatArrives) {
+TEST_F(TrainerWithBatchNormTest, LoadsTheStatisticsOfAStateThatArrives) {
   auto donor = std::move(*Replica::Make(*job_));
   donor->statistics() = {7, 8, 9, 10};
   donor->mean_statistics() = {1, 2, 3, 4};
@@ -258,15 +266,15 @@ TEST_F(StepWithNorm, LoadsTheStatisticsOfAStateThatArrives) {
   EXPECT_EQ(replica_->mean_statistics(), donor->mean_statistics());
 }
 
-// A forward pass with callbacks of the test.
+// Calls on_need(step, tensor) whenever the forward pass is about to use a tensor.
 class WatchedCompute : public worker::BatchCompute {
  public:
   WatchedCompute(std::unique_ptr<worker::BatchCompute> inner,
-                 std::function<void(uint64_t step, uint32_t)> asked)
-      : inner_(std::move(inner)), asked_(std::move(asked)) {}
+                 std::function<void(uint64_t step, uint32_t tensor)> on_need)
+      : inner_(std::move(inner)), on_need_(std::move(on_need)) {}
   double Forward(const data::Batch& batch, const engine::Need& need) override {
     return inner_->Forward(batch, [&](uint32_t tensor) {
-      asked_(batch.step + 1, tensor);
+      on_need_(batch.step + 1, tensor);
       return need(tensor);
     });
   }
@@ -274,17 +282,18 @@ class WatchedCompute : public worker::BatchCompute {
 
  private:
   std::unique_ptr<worker::BatchCompute> inner_;
-  std::function<void(uint64_t, uint32_t)> asked_;
+  std::function<void(uint64_t, uint32_t)> on_need_;
 };
 
-// Takes batches as bytes, as a GPU does, and checks that each was announced.
+// Accepts images as bytes, as a GPU does, and converts them to floats. Checks that the trainer
+// announces each batch before its forward pass.
 class ByteCompute : public worker::BatchCompute {
  public:
   ByteCompute(std::unique_ptr<worker::BatchCompute> inner, const kernels::PixelRule& rule)
       : inner_(std::move(inner)), tables_(rule) {}
   double Forward(const data::Batch& batch, const engine::Need& need) override {
-    EXPECT_TRUE(due_ == nullptr || due_ == &batch);
-    due_ = std::exchange(coming_, nullptr);
+    EXPECT_TRUE(announced_ == nullptr || announced_ == &batch);
+    announced_ = std::exchange(next_announced_, nullptr);
     EXPECT_TRUE(batch.images.empty());
     floats_.step = batch.step;
     floats_.labels = batch.labels;
@@ -299,79 +308,81 @@ class ByteCompute : public worker::BatchCompute {
   bool TakesBytes() const override { return true; }
   data::Pin BytesPin() const override {
     return [this](const void*, size_t) {
-      return std::shared_ptr<void>(nullptr, [this](void*) { EXPECT_EQ(let_go, 1); });
+      return std::shared_ptr<void>(nullptr, [this](void*) { EXPECT_EQ(num_releases, 1); });
     };
   }
   void Announce(const data::Batch* next) override {
-    ++expected;
-    coming_ = next;
+    ++num_announced;
+    next_announced_ = next;
   }
-  void ReleaseBatches() override { ++let_go; }
+  void ReleaseBatches() override { ++num_releases; }
 
-  uint64_t expected = 0;
-  int let_go = 0;
+  uint64_t num_announced = 0;
+  int num_releases = 0;
 
  private:
   std::unique_ptr<worker::BatchCompute> inner_;
   const kernels::PixelTables tables_;
   data::Batch floats_;
-  const data::Batch *due_ = nullptr, *coming_ = nullptr;
+  // Announced for this forward pass, and for the one after it.
+  const data::Batch *announced_ = nullptr, *next_announced_ = nullptr;
 };
 
-TEST_F(Step, GivesTheSameResultFromBytes) {
+TEST_F(TrainerTest, GivesTheSameResultFromImagesAsBytes) {
   events_.Push(Ready{0});
   ASSERT_TRUE(Run().ok());
-  const auto by_floats = port_->hash_after;
+  const auto hashes_from_floats = port_->hash_after;
 
   Reset();
   auto compute = std::make_unique<ByteCompute>(std::move(compute_), train_->rule());
-  const ByteCompute& seen = *compute;
+  const ByteCompute& byte_compute = *compute;
   compute_ = std::move(compute);
   events_.Push(Ready{0});
   ASSERT_TRUE(Run().ok());
-  EXPECT_EQ(port_->hash_after, by_floats);
-  EXPECT_EQ(seen.expected, kSteps);
-  EXPECT_EQ(seen.let_go, 1) << "before the batches went";
+  EXPECT_EQ(port_->hash_after, hashes_from_floats);
+  EXPECT_EQ(byte_compute.num_announced, kSteps);
+  EXPECT_EQ(byte_compute.num_releases, 1) << "released once, before the batches are freed";
 }
 
-class StepOfManyBuckets : public Step {
+class TrainerWithManyBucketsTest : public TrainerTest {
  protected:
-  StepOfManyBuckets() : Step({"exchange.bucket_kib=1"}) {}
+  TrainerWithManyBucketsTest() : TrainerTest({"exchange.bucket_kib=1"}) {}
 };
 
-// The answer to bucket 0, which has the last layer, of round r arrives only after the forward pass
-// of step r + 1 has passed the layers before it.
-TEST_F(StepOfManyBuckets, BeginsTheNextForwardBeforeAllAnswersHaveArrived) {
+// Bucket 0 has the last layer. The test delays the answer to bucket 0 of round r until the forward pass
+// of step r + 1 has passed all earlier layers.
+TEST_F(TrainerWithManyBucketsTest, BeginsTheNextForwardBeforeAllAnswersHaveArrived) {
   events_.Push(Ready{0});
   ASSERT_TRUE(Run().ok());
   const auto expected = port_->hash_after;
 
   Reset();
-  const uint32_t late = job_->plan.buckets[0].first_tensor;
-  ASSERT_GE(late, 1u);
-  std::optional<Answer> held;
-  uint64_t releases = 0;
-  port_->hold = [&](const Answer& answer) {
-    // Rounds 4, 8 and the last end before figures are compared, so they must not stay open.
+  const uint32_t last_tensor = job_->plan.buckets[0].first_tensor;
+  ASSERT_GE(last_tensor, 1u);
+  std::optional<Answer> delayed;
+  uint64_t num_delayed = 0;
+  port_->delay_answer = [&](const Answer& answer) {
+    // The workers' hashes are compared after rounds 4, 8 and the last, so these rounds must be applied
+    // before the next step.
     if (answer.cell != protocol::Cell{protocol::Kind::kPush, 0, 0} ||
         answer.outcome.of_round().round() % 4 == 0 || answer.outcome.of_round().round() == kSteps)
       return false;
-    held = answer;
+    delayed = answer;
     return true;
   };
   compute_ = std::make_unique<WatchedCompute>(std::move(compute_), [&](uint64_t, uint32_t tensor) {
-    if (tensor != late || !held.has_value()) return;
-    events_.Push(*std::exchange(held, std::nullopt));
-    ++releases;
+    if (tensor != last_tensor || !delayed.has_value()) return;
+    events_.Push(*std::exchange(delayed, std::nullopt));
+    ++num_delayed;
   });
   events_.Push(Ready{0});
   ASSERT_TRUE(Run().ok());
   EXPECT_EQ(port_->hash_after, expected);
-  EXPECT_EQ(releases, kSteps - 3);  // except rounds 4, 8 and the last
+  EXPECT_EQ(num_delayed, kSteps - 3);  // All rounds except 4, 8 and the last.
 }
 
-TEST_F(Step, EndsAfterTheRoundThatTheJobStopsAfter) {
-  port_->change = [](Answer* answer) {
+TEST_F(TrainerTest, EndsAfterTheRoundThatTheJobStopsAfter) {
+  port_->modify_answer = [](Answer* answer) {
     pb::Outcome::OfRound* outcome = answer->outcome.mutable_of_round();
     if (outcome->round() == 4) outcome->set_stop_after(5);
   };
@@ -380,28 +391,28 @@ TEST_F(Step, EndsAfterTheRoundThatTheJobStopsAfter) {
   EXPECT_EQ(port_->hash_after.rbegin()->first, 5u);
 }
 
-TEST_F(Step, AJoiningWorkerStopsAfterTheJobsLastRound) {
+TEST_F(TrainerTest, AJoiningWorkerStopsAfterTheJobsLastRound) {
   events_.Push(Ready{0, 3});
   EXPECT_TRUE(Run().ok());
   EXPECT_EQ(port_->hash_after.rbegin()->first, 3u);
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/weights.safetensors"));
 }
 
-TEST_F(Step, LeavesAfterItsStepOnASignal) {
+TEST_F(TrainerTest, FinishesItsStepAndLeavesOnASignal) {
   events_.Push(Ready{0});
   uint64_t newest = 0;
-  port_->take = [&](protocol::Cell cell, uint64_t round) {
+  port_->on_contribute = [&](protocol::Cell cell, uint64_t round) {
     events_.Push(LeaveWanted{Status(Code::kTerminated, "stopped")});
     if (cell.kind == protocol::Kind::kPush) newest = round;
     return false;
   };
   EXPECT_EQ(Run().code(), Code::kTerminated);
-  EXPECT_LE(newest, 2u);  // the next step may have begun when the signal arrives
+  EXPECT_LE(newest, 2u);  // Step 2 may have begun when the signal arrives.
   EXPECT_EQ(port_->finished.at(0).first.code(), Code::kTerminated);
 }
 
-TEST_F(Step, EndsWithTheJob) {
-  port_->take = [this](protocol::Cell, uint64_t round) {
+TEST_F(TrainerTest, EndsWithTheJob) {
+  port_->on_contribute = [this](protocol::Cell, uint64_t round) {
     if (round == 2) events_.Push(Ended{Status(Code::kPeerLost, "worker 1 was lost")});
     return round == 2;
   };
@@ -410,15 +421,15 @@ TEST_F(Step, EndsWithTheJob) {
   EXPECT_EQ(port_->hash_after.size(), 1u);
 }
 
-TEST_F(Step, EndsOnASumOfTheWrongSize) {
-  port_->change = [](Answer* answer) {
+TEST_F(TrainerTest, EndsOnASumOfTheWrongSize) {
+  port_->modify_answer = [](Answer* answer) {
     if (answer->cell.kind == protocol::Kind::kPush) answer->payload = Bytes::Own(std::string("x"));
   };
   events_.Push(Ready{0});
   EXPECT_EQ(Run().code(), Code::kMismatch);
 }
 
-TEST_F(Step, AGradientThatIsNotFiniteNamesTensorWorkerAndRound) {
+TEST_F(TrainerTest, AGradientThatIsNotFiniteNamesTensorWorkerAndRound) {
   std::fill_n(replica_->parameters(), job_->table.total, 3e38f);
   events_.Push(Ready{0});
   const Status status = Run();

@@ -1,4 +1,7 @@
-// Ternary codes and sums as symbols: equal to the reference at every length, whole or in parts.
+// Tests the kernels that convert ternary codes {-1, 0, 1} and their sums over workers to symbols of the
+// ANS entropy coder and back, against plain reference functions. A symbol is the code plus 1, or the sum
+// plus the number of workers. A ternary code in memory is a mask (one bit per element: is it not 0?) and
+// one sign bit per mask bit that is 1. The value 77 or 42 marks bytes that must not change.
 #include "kernels/codes/ans_symbols.h"
 
 #include <algorithm>
@@ -16,7 +19,7 @@ TERN_ON_EVERY_TARGET(AnsSymbolsOnTarget);
 
 using Bytes = std::vector<uint8_t>;
 
-// Symbols of codes; on average `zeros` in 16 are 1, that is, code 0.
+// Returns n random symbols of codes. On average, `zeros` of 16 are symbol 1, which means code 0.
 Bytes SomeCodes(size_t n, unsigned zeros, uint64_t seed) {
   std::mt19937_64 random(seed);
   Bytes symbols(n);
@@ -30,7 +33,8 @@ Bytes SomeCodes(size_t n, unsigned zeros, uint64_t seed) {
 struct Code {
   Bytes mask, signs;
 };
-Code ByTheReference(const Bytes& symbols) {
+// Converts symbols to a mask and signs with the reference function.
+Code ReferenceCode(const Bytes& symbols) {
   Code code{Bytes(PlaneBytes(symbols.size())), Bytes(PlaneBytes(symbols.size()) + 8)};
   const size_t ones =
       CodeOfSymbolsRef(symbols.data(), symbols.size(), 0, code.mask.data(), code.signs.data());
@@ -44,7 +48,7 @@ TEST_P(AnsSymbolsOnTarget, CodesMatchReferenceAtEveryLength) {
     for (const unsigned zeros : {0, 11, 16}) {
       SCOPED_TRACE(testing::Message() << n << ", " << zeros << " of 16");
       const Bytes symbols = SomeCodes(n, zeros, n);
-      const Code code = ByTheReference(symbols);
+      const Code code = ReferenceCode(symbols);
       Bytes back(n + 1, 77);
       const size_t ones =
           SymbolsOfCode(code.mask.data(), n, code.signs.data(), code.signs.size(), 0, back.data());
@@ -61,11 +65,11 @@ TEST_P(AnsSymbolsOnTarget, CodesMatchReferenceAtEveryLength) {
   }
 }
 
-TEST_P(AnsSymbolsOnTarget, PartsConcatenateToTheRow) {
+TEST_P(AnsSymbolsOnTarget, ConvertingInPartsEqualsConvertingAtOnce) {
   constexpr size_t kN = 5000;
   for (const size_t part : {64, 192, 1024, 4096}) {
     const Bytes symbols = SomeCodes(kN, 11, part);
-    const Code code = ByTheReference(symbols);
+    const Code code = ReferenceCode(symbols);
     Bytes back(kN), mask(PlaneBytes(kN)), signs(PlaneBytes(kN) + 8, 77);
     size_t read = 0, written = 0;
     for (size_t at = 0; at < kN; at += part) {
@@ -88,11 +92,11 @@ TEST_P(AnsSymbolsOnTarget, SumsMatchReference) {
       SCOPED_TRACE(testing::Message() << workers << " workers, " << n);
       Bytes planes(static_cast<size_t>(SumBits(workers)) * PlaneBytes(n));
       for (int rank = 0; rank < workers; ++rank) {
-        const Code code = ByTheReference(SomeCodes(n, 5, n + static_cast<size_t>(rank)));
+        const Code code = ReferenceCode(SomeCodes(n, 5, n + static_cast<size_t>(rank)));
         Bytes placed(PlaneBytes(n));
         PlaceSigns(code.mask.data(), n, code.signs, placed.data());
-        const WorkerCodes one{code.mask.data(), placed.data()};
-        AddCodes({&one, 1}, n, PlaneBytes(n), SumBits(workers), SumBits(workers), planes.data());
+        const WorkerCodes worker{code.mask.data(), placed.data()};
+        AddCodes({&worker, 1}, n, PlaneBytes(n), SumBits(workers), SumBits(workers), planes.data());
       }
       for (const size_t first : {size_t{0}, n / 2 / 64 * 64}) {
         for (const size_t count : {n - first, (n - first) / 2}) {

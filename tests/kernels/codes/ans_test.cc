@@ -1,5 +1,6 @@
-// The entropy coder of kernels/codes/ans.h: its equations, every length, every instruction set,
-// arbitrary bytes.
+// Tests of the ANS entropy coder (kernels/codes/ans.h): that it follows its equations and decodes what
+// it encodes, at every length and on every instruction set, and that it refuses invalid bytes. A row of
+// symbols is coded in blocks. The value 77 marks bytes that must not change.
 #include "kernels/codes/ans.h"
 
 #include <cmath>
@@ -18,7 +19,7 @@ TERN_ON_EVERY_TARGET(AnsOnTarget);
 using Bytes = std::vector<uint8_t>;
 using Block = std::span<const uint8_t>;
 
-// n symbols below `levels`; low ones are more frequent.
+// Returns n random symbols below `levels`. Small symbols are more frequent.
 Bytes SomeSymbols(size_t n, unsigned levels, uint64_t seed) {
   std::mt19937_64 random(seed);
   Bytes symbols(n);
@@ -43,8 +44,9 @@ bool Decoded(const AnsTable& table, Block block, size_t n, uint8_t* symbols) {
   return DecodeAns(table, block, {&block, 1}, n, symbols);
 }
 
-// The header's equations, written literally.
-Bytes EncodedByTheBook(const AnsFrequencies& f, const Bytes& symbols) {
+// Encodes with the equations of ans.h, written literally: 8 states take turns; f[s] of 4096 slots belong
+// to symbol s.
+Bytes EncodedByEquations(const AnsFrequencies& f, const Bytes& symbols) {
   std::vector<uint64_t> x(8, 1 << 16);
   std::vector<uint16_t> words;
   for (size_t i = symbols.size(); i-- > 0;) {
@@ -75,7 +77,7 @@ TEST_P(AnsOnTarget, BlocksFollowTheEquationsAndRoundTrip) {
     for (const size_t n : Lengths()) {
       const Bytes symbols = SomeSymbols(n, levels, n + 2);
       const Bytes block = Encoded(table, symbols);
-      ASSERT_EQ(block, EncodedByTheBook(table, symbols)) << levels << " " << n;
+      ASSERT_EQ(block, EncodedByEquations(table, symbols)) << levels << " " << n;
       Bytes back(n + 1, 77);
       ASSERT_TRUE(Decoded(AnsTable(table), block, n, back.data()));
       EXPECT_EQ(back.back(), 77);
@@ -85,8 +87,8 @@ TEST_P(AnsOnTarget, BlocksFollowTheEquationsAndRoundTrip) {
   }
 }
 
-// Symbols with one slot, with all but one, and with all slots: the extreme cases of division by a
-// reciprocal.
+// Two symbols share the 4096 slots in different proportions. The encoder divides by multiplying with a
+// reciprocal, which must give the exact quotient for every number of slots.
 TEST_P(AnsOnTarget, EveryFrequencyDividesExactly) {
   for (unsigned f = 1; f < 4096; f += f < 64 || f > 4000 ? 1 : 37) {
     AnsFrequencies table{};
@@ -95,7 +97,7 @@ TEST_P(AnsOnTarget, EveryFrequencyDividesExactly) {
     std::mt19937_64 random(f);
     Bytes symbols(300);
     for (uint8_t& s : symbols) s = random() % 2;
-    ASSERT_EQ(Encoded(table, symbols), EncodedByTheBook(table, symbols)) << f;
+    ASSERT_EQ(Encoded(table, symbols), EncodedByEquations(table, symbols)) << f;
   }
 }
 
@@ -103,7 +105,7 @@ TEST_P(AnsOnTarget, CodedSizeIsNearTheEntropy) {
   constexpr size_t kN = 100000;
   for (const unsigned levels : {2, 3, 9, 17, 200}) {
     const Bytes symbols = SomeSymbols(kN, levels, 3);
-    double entropy = 0;  // bits of all symbols
+    double entropy = 0;  // Of all symbols together, in bits.
     for (const uint64_t count : CountSymbols(symbols.data(), kN)) {
       if (count > 0) entropy += count * std::log2(static_cast<double>(kN) / count);
     }
@@ -127,10 +129,12 @@ TEST_P(AnsOnTarget, CountsSymbols) {
 
 TEST_P(AnsOnTarget, FrequenciesSumToAllSlotsAndAreNeverZeroForUsedSymbols) {
   std::vector<AnsCounts> cases(6);
-  cases[0][9] = 5;                                // one symbol: all slots
-  cases[1].fill(1);                               // 16 each
-  cases[2].fill(1), cases[2][3] = 1000000000000;  // 255 symbols are raised to 1
-  for (size_t s = 0; s < kAnsSymbols; ++s) cases[3][s] = 31 + 2 * (s % 2);  // all are rounded up
+  cases[0][9] = 5;   // The only symbol gets all 4096 slots.
+  cases[1].fill(1);  // Each symbol gets 16 slots.
+  // 255 symbols would get less than one slot; each must get one.
+  cases[2].fill(1), cases[2][3] = 1000000000000;
+  // All numbers of slots are rounded up.
+  for (size_t s = 0; s < kAnsSymbols; ++s) cases[3][s] = 31 + 2 * (s % 2);
   for (size_t s = 0; s < kAnsSymbols; ++s) cases[4][s] = s * s * s;
   for (size_t s = 0; s < 3; ++s) cases[5][s] = 1;
   for (const AnsCounts& counts : cases) {
@@ -143,7 +147,7 @@ TEST_P(AnsOnTarget, FrequenciesSumToAllSlotsAndAreNeverZeroForUsedSymbols) {
   EXPECT_EQ(FrequenciesOf(cases[5])[1], 1365);
 }
 
-// A row has one block; a changed block must be refused or decode to another row.
+// The row has one block. A changed block must be refused, or decode to other symbols.
 TEST_P(AnsOnTarget, ChangedBlocksAreRefusedOrDecodeDifferently) {
   const Bytes symbols = SomeSymbols(203, 5, 8);
   const AnsTable table(FrequenciesIn(symbols));
@@ -160,8 +164,8 @@ TEST_P(AnsOnTarget, ChangedBlocksAreRefusedOrDecodeDifferently) {
   for (size_t bit = 0; bit < 8 * block.size(); ++bit) {
     Bytes flipped = block;
     flipped[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
-    const bool taken = Decoded(table, flipped, 203, out.data());
-    EXPECT_FALSE(taken && std::equal(symbols.begin(), symbols.end(), out.begin())) << bit;
+    const bool accepted = Decoded(table, flipped, 203, out.data());
+    EXPECT_FALSE(accepted && std::equal(symbols.begin(), symbols.end(), out.begin())) << bit;
   }
   for (const size_t n : {0, 202, 204, 300}) EXPECT_FALSE(Decoded(table, block, n, out.data()));
 }
@@ -176,8 +180,8 @@ TEST_P(AnsOnTarget, RandomBytesAreRefused) {
   }
 }
 
-// Any number of blocks, one behind the other: the same bytes as the reference, and all decode
-// again. The symbols are in the middle of a byte's range, and some do not occur.
+// Several blocks coded in one call must have the same bytes as with the reference, and decode to the
+// symbols. The symbols are odd numbers from 7 on, so that not all values below the largest occur.
 TEST_P(AnsOnTarget, BlocksCodedTogetherMatchReference) {
   for (const unsigned levels : {1, 2, 4, 9, 12, 40}) {
     for (const size_t blocks : {1, 2, 3, 4, 7, 8, 15}) {
@@ -211,8 +215,9 @@ TEST_P(AnsOnTarget, BlocksCodedTogetherMatchReference) {
   }
 }
 
-// Damaged blocks between invalid ones. Decoding may read bytes of the neighbours, but none behind
-// the row (the address sanitizer checks that), and must agree with the reference.
+// Changes bytes and boundaries of blocks at random. The decoder must refuse exactly those rows that the
+// reference refuses. It may read bytes of neighbouring blocks, but none beyond the row (the address
+// sanitizer checks that).
 TEST_P(AnsOnTarget, RefusesTheSameDamagedBlocksAsReference) {
   constexpr size_t kN = 211, kBlocks = 4;
   size_t refused = 0;
@@ -240,10 +245,10 @@ TEST_P(AnsOnTarget, RefusesTheSameDamagedBlocksAsReference) {
         parts.push_back(Block(row).subspan(ends[k], ends[k + 1] - ends[k]));
       }
       Bytes fast(symbols.size()), reference(symbols.size());
-      const bool taken = DecodeAns(table, row, parts, kN, fast.data());
-      ASSERT_EQ(taken, DecodeAnsRef(table, row, parts, kN, reference.data())) << trial;
-      ASSERT_TRUE(!taken || fast == reference) << trial;
-      refused += !taken;
+      const bool accepted = DecodeAns(table, row, parts, kN, fast.data());
+      ASSERT_EQ(accepted, DecodeAnsRef(table, row, parts, kN, reference.data())) << trial;
+      ASSERT_TRUE(!accepted || fast == reference) << trial;
+      refused += !accepted;
     }
   }
   EXPECT_GT(refused, 2000u);

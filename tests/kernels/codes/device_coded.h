@@ -1,4 +1,5 @@
-// Compares a device's codes with a codec's, for tests.
+// Helpers for tests that compare the codes that a GPU makes with those of the codecs on the CPU. A part
+// is a range of elements of one tensor; consecutive parts form a chunk, whose codes are contiguous.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -35,7 +36,7 @@ inline codec::Segment SegmentOf(const Part& part, uint64_t column = 1) {
 
 using Rows = std::vector<std::vector<uint8_t>>;
 
-// The codes of the chunks in `bytes`.
+// Splits the device's output into the codes of each chunk; sizes[c] is the size of chunk c in bytes.
 inline Rows ChunksOf(const std::vector<uint8_t>& bytes, const Tiling& tiling,
                      const std::vector<uint64_t>& sizes) {
   Rows chunks;
@@ -46,8 +47,8 @@ inline Rows ChunksOf(const std::vector<uint8_t>& bytes, const Tiling& tiling,
   return chunks;
 }
 
-// The codes of parts, one after the other, and where each begins and ends. `bytes` is padded to a
-// multiple of 4.
+// The codes of several parts, one after the other, and the byte range of each. `bytes` is padded to a
+// multiple of 4; `size` is its length without the padding.
 struct CodeRow {
   void Add(const std::vector<uint8_t>& code) {
     ranges.push_back({size, code.size()});
@@ -61,7 +62,7 @@ struct CodeRow {
   size_t size = 0;
 };
 
-// Odd values, which a normal distribution does not give.
+// Overwrites every seventh value with a zero, a denormal, or a very small or large number.
 inline void AddOddValues(std::vector<float>* values) {
   const float odd[] = {0.f, -0.f, 1e-45f, -1e-40f, 3e38f, -3.4e38f, 1e-20f, -1e20f};
   for (size_t i = 0; i < values->size(); i += 7) (*values)[i] = odd[i / 7 % 8];

@@ -1,4 +1,5 @@
-// The codes of a GPU equal those of the codecs, byte by byte, and decode to the same values.
+// Tests that a GPU makes the same bytes as the codecs onebit and qsgd on the CPU, and decodes them to the
+// same values.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,9 +18,10 @@ namespace {
 
 using codec::Options;
 
+// Encodes and decodes with 1-bit SGD on the device.
 class OneBitCoder {
  public:
-  // `columns`: the length of a column of each part
+  // columns[p]: how many elements of part p share a pair of means (a column).
   OneBitCoder(const std::vector<Part>& parts, const std::vector<uint64_t>& columns)
       : parts_(parts),
         columns_(columns),
@@ -34,7 +36,7 @@ class OneBitCoder {
         means_(2 * groups_),
         bad_(std::vector<uint32_t>(1)) {}
 
-  // Encodes the chunks. The residual is null or has the arena's size.
+  // Encodes the chunks. `residual` is the error feedback of all elements; null: no error feedback.
   Rows Code(const std::vector<float>& g, DeviceArray<float>* residual) {
     DeviceArray<float> arena(g);
     DeviceArray<uint8_t> out(cut_.out_bytes);
@@ -73,8 +75,8 @@ class OneBitCoder {
   DeviceArray<uint32_t> bad_;
 };
 
-// Group sizes of all kinds: one element, a few, a warp's, a block's, and several blocks with any
-// end.
+// The sizes of the parts and of their columns: one element, a few, as many as a warp or a block has
+// threads, and several blocks.
 const std::vector<uint64_t> kCounts = {1,    7,    4096, 205,   415,   4097,
                                        9000, 8191, 3000, 20000, 17000, 24576};
 const std::vector<uint64_t> kColumns = {1,    3,    1,    9,        16,   512,
@@ -89,7 +91,7 @@ void ExpectOneBit(const std::vector<std::vector<float>>& rounds, bool feedback) 
   for (const Part& part : parts) memories.push_back(codec->NewMemory(part.count));
   for (const std::vector<float>& g : rounds) {
     const Rows coded = coder.Code(g, feedback ? &residual : nullptr);
-    std::vector<float> left = residual.Read();
+    std::vector<float> errors = residual.Read();
     Rows expected;
     CodeRow row;
     std::vector<float> read(EndOf(parts));
@@ -110,7 +112,7 @@ void ExpectOneBit(const std::vector<std::vector<float>>& rounds, bool feedback) 
       memories[p]->Update(0, v, sent);
       SavedState state;
       memories[p]->AddState(&state);
-      const auto begin = left.begin() + static_cast<std::ptrdiff_t>(part.begin);
+      const auto begin = errors.begin() + static_cast<std::ptrdiff_t>(part.begin);
       ExpectSameBits({begin, begin + static_cast<std::ptrdiff_t>(part.count)},
                      {state.arrays[0].values.begin(), state.arrays[0].values.end()});
     }
@@ -147,40 +149,40 @@ TEST_F(DeviceCodes, OneBitReportsNonFiniteValues) {
   EXPECT_EQ(coder.bad(), 2u);
 }
 
-// Compares the result of Codec::Decode for each code with the device's count of invalid codes.
+// The device must count exactly those codes as invalid that Codec::Decode refuses.
 TEST_F(DeviceCodes, InvalidOneBitCodesAreCounted) {
   const auto parts = PartsOf({1003});
   const codec::Segment segment = SegmentOf(parts[0], 10);
   const auto codec = Made("onebit", {});
   std::vector<uint8_t> code;
   codec->Encode(Normal(1003, 1, 1).data(), segment, {}, {}, &code);
-  const auto expect = [&](const std::vector<uint8_t>& bytes, bool good) {
+  const auto expect_valid = [&](const std::vector<uint8_t>& bytes, bool is_valid) {
     std::vector<float> mean(1003);
-    EXPECT_EQ(codec->Decode(bytes, segment, 1, 0, 0, 1003, mean.data()).ok(), good);
+    EXPECT_EQ(codec->Decode(bytes, segment, 1, 0, 0, 1003, mean.data()).ok(), is_valid);
     OneBitCoder coder(parts, {10});
     CodeRow row;
     row.Add(bytes);
     coder.Read(row);
-    EXPECT_EQ(coder.bad() == 0, good);
+    EXPECT_EQ(coder.bad() == 0, is_valid);
   };
-  expect(code, true);
+  expect_valid(code, true);
   for (const size_t size : {size_t{0}, size_t{1}, code.size() - 1, code.size() + 1}) {
     auto other = code;
     other.resize(size);
-    expect(other, false);
+    expect_valid(other, false);
   }
   auto bits = code;
   bits.back() |= 0x80;
-  expect(bits, false);
+  expect_valid(bits, false);
   for (const float mean : {1.f, -0.f, -INFINITY, std::nanf("")}) {
     auto other = code;
     std::memcpy(other.data() + 17 * 8, &mean, 4);
-    expect(other, false);
+    expect_valid(other, false);
   }
   for (const float mean : {-1.f, -0.f, INFINITY, std::nanf("")}) {
     auto other = code;
     std::memcpy(other.data() + 100 * 8 + 4, &mean, 4);
-    expect(other, false);
+    expect_valid(other, false);
   }
 }
 
@@ -189,6 +191,7 @@ struct QsgdCase {
   Options::Qsgd options;
 };
 
+// Encodes and decodes with QSGD on the device.
 class QsgdCoder {
  public:
   QsgdCoder(const std::vector<Part>& parts, const Options::Qsgd& options)
@@ -222,9 +225,10 @@ class QsgdCoder {
                            out.data(), cut_.out_bytes, sizes.data(), bad_.data()),
               0);
     if (rule_.bits == 0) return ChunksOf(out.Read(), cut_, sizes.Read());
-    std::vector<uint64_t> known(cut_.chunks.size());
-    for (size_t p = 0; p < parts_.size(); ++p) known[cut_.parts[p].part.chunk] += ranges_[p].size;
-    return ChunksOf(out.Read(), cut_, known);
+    std::vector<uint64_t> fixed_sizes(cut_.chunks.size());
+    for (size_t p = 0; p < parts_.size(); ++p)
+      fixed_sizes[cut_.parts[p].part.chunk] += ranges_[p].size;
+    return ChunksOf(out.Read(), cut_, fixed_sizes);
   }
   std::vector<float> Read(const CodeRow& row) {
     DeviceArray<uint8_t> codes(row.bytes);
@@ -266,7 +270,7 @@ class QsgdCoder {
 
 class QsgdCodes : public DeviceCodes, public testing::WithParamInterface<QsgdCase> {};
 
-// The codec's code of each part, and its decoded values.
+// Expects that the device's code of each part, and the values that it decodes, equal the codec's.
 void ExpectQsgd(const std::vector<Part>& parts, const Options::Qsgd& qsgd,
                 const std::vector<float>& g) {
   Options options;
@@ -347,8 +351,8 @@ TEST_F(DeviceCodes, QsgdReportsNonFiniteValues) {
   EXPECT_EQ(coder.bad(), 2u);
 }
 
-// The device must refuse what the codec refuses, and decode the rest to the same values. Returns
-// whether the code was refused.
+// Decodes the code on the CPU and on the device, which must both refuse it or give the same values.
+// Returns whether they refuse it.
 bool IsRefused(const std::vector<uint8_t>& code, const Options::Qsgd& qsgd, uint64_t count) {
   const std::vector<Part> parts = {{0, count, 0, 1, 0}};
   Options options;
@@ -373,7 +377,7 @@ std::vector<uint8_t> QsgdCodeOf(const Options::Qsgd& qsgd, uint64_t count, uint6
   return code;
 }
 
-// Changes of a code; many of them must be refused.
+// Makes 60 random changes of a code. More than 10 must be refused.
 void ExpectRefusals(const Options::Qsgd& qsgd, uint64_t count, uint64_t seed) {
   const std::vector<uint8_t> code = QsgdCodeOf(qsgd, count, seed);
   std::mt19937_64 random(seed);
@@ -398,7 +402,8 @@ TEST_F(DeviceCodes, InvalidQsgdCodesAreCounted) {
   ExpectRefusals({.bucket = 0, .levels = Levels::kGiven, .s = 9.5}, 301, 4);
 }
 
-// 150 buckets: 150 norms and widths, then three ends.
+// The code has 150 buckets: first 150 norms of 4 bytes and 150 widths of one byte, then three end positions
+// in bits, of 8 bytes each, because the end of every 64th bucket is stored.
 TEST_F(DeviceCodes, QsgdBucketsWithWrongEndsAreRefused) {
   const Options::Qsgd qsgd{.bucket = 4, .levels = Levels::kSqrtMN, .samples = 20};
   const std::vector<uint8_t> code = QsgdCodeOf(qsgd, 600, 5);
@@ -410,7 +415,8 @@ TEST_F(DeviceCodes, QsgdBucketsWithWrongEndsAreRefused) {
       EXPECT_TRUE(IsRefused(other, qsgd, 600)) << "byte " << byte;
     }
   }
-  // Moves the end of bucket 64 up; the next bucket, of 4 zeros, then has as many bits fewer.
+  // Sets the 4 elements of bucket 64 to zero. Then moves the start of bucket 64 by 4 bits, and makes
+  // its elements one bit narrower, so that all later buckets stay where they are.
   auto other = code;
   uint64_t end = 0;
   std::memcpy(&end, other.data() + 150 * 5, sizeof end);
@@ -424,7 +430,9 @@ TEST_F(DeviceCodes, QsgdBucketsWithWrongEndsAreRefused) {
   EXPECT_TRUE(IsRefused(other, qsgd, 600));
 }
 
-// Checks QuickLevel at the extreme values that a draw of level 1 can still give.
+// QuickLevel decides an element's level from a 16-bit random number, or reports that it cannot decide. If
+// it decides, the exact rule must give the same level for the smallest and the largest value of the next
+// 16 random bits.
 TEST(QuickLevels, AreNeverWrongWhenCertain) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<float> exponent(-110, 110), share(-1, 1);
@@ -453,7 +461,8 @@ TEST(QuickLevels, AreNeverWrongWhenCertain) {
       ASSERT_EQ(quick, level(65535)) << v << " of " << bucket.norm << ", draw " << d;
     }
   }
-  EXPECT_LT(uncertain * 2, all) << "of few levels it decides most of the seven nearest draws";
+  EXPECT_LT(uncertain * 2, all)
+      << "with few levels, it decides most of the seven draws nearest to the boundary";
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
-// Deep gradient compression on a GPU: memory, statistics and codes equal those of the CPU.
+// Tests that deep gradient compression (DGC, the codec topk) gives the same bits on a GPU as on the CPU:
+// the memory of unsent gradients, the statistics and the codes. The code of an element is sent if its
+// magnitude reaches the threshold of its tensor.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,6 +25,7 @@ std::vector<float> PartOf(const std::vector<float>& arena, const Part& part) {
   return {begin, begin + static_cast<std::ptrdiff_t>(part.count)};
 }
 
+// Encodes and decodes on the device.
 class SparseCoder {
  public:
   explicit SparseCoder(const std::vector<Part>& parts)
@@ -39,7 +42,7 @@ class SparseCoder {
               0);
     return ChunksOf(out.Read(), cut_, sizes.Read());
   }
-  // Increments *bad as the device does.
+  // Decodes the codes. Adds the number of invalid codes to *bad.
   std::vector<float> Read(const CodeRow& row, uint32_t* bad) {
     DeviceArray<uint8_t> codes(row.bytes);
     DeviceArray<CodeRange> ranges(row.ranges);
@@ -68,10 +71,10 @@ class SparseCoder {
   DeviceArray<uint32_t> done_{std::vector<uint32_t>(cut_.chunks.size())};
 };
 
-// The codec's codes of the parts, chunk by chunk, and their decoded values.
-struct Coded {
-  Coded(const std::vector<Part>& parts, const std::vector<float>& v,
-        const std::vector<float>& thresholds)
+// The codes of all parts, as the codec makes them on the CPU, and their decoded values.
+struct CpuCodes {
+  CpuCodes(const std::vector<Part>& parts, const std::vector<float>& v,
+           const std::vector<float>& thresholds)
       : values(EndOf(parts)) {
     const auto codec = Made("topk", {});
     for (size_t p = 0; p < parts.size(); ++p) {
@@ -94,7 +97,7 @@ struct Coded {
 
 void ExpectCodes(const std::vector<Part>& parts, const std::vector<float>& v,
                  const std::vector<float>& thresholds) {
-  const Coded expected(parts, v, thresholds);
+  const CpuCodes expected(parts, v, thresholds);
   SparseCoder coder(parts);
   DeviceArray<float> arena(v);
   for (int again = 0; again < 2; ++again) {
@@ -108,7 +111,7 @@ void ExpectCodes(const std::vector<Part>& parts, const std::vector<float>& v,
   EXPECT_EQ(bad, 0u);
 }
 
-// Thresholds that send nothing, few, many, nearly all and all elements.
+// The thresholds are such that no elements are sent, or few, many, nearly all, or all.
 TEST_F(DeviceCodes, SparseMatchesCpu) {
   const auto parts = PartsOf({1, 7, 4096, 4097, 8192, 9, 300, 9001, 4096, 600, 500, 31});
   const std::vector<float> v = Normal(EndOf(parts), 1, 1);
@@ -120,13 +123,13 @@ TEST_F(DeviceCodes, OddSparseValuesMatchCpu) {
   const auto parts = PartsOf({4096, 5000, 4099, 3000, 4096});
   std::vector<float> v = Normal(EndOf(parts), 1, 2);
   AddOddValues(&v);
-  // Ties at the threshold, and only zeros.
+  // Part 2 has only values at the threshold, part 3 only zeros.
   for (size_t i = 0; i < 3000; ++i) v[parts[2].begin + i] = i % 5 == 0 ? -1.5f : 1.5f;
   for (size_t i = 0; i < 3000; ++i) v[parts[3].begin + i] = i % 2 == 0 ? 0.f : -0.f;
   ExpectCodes(parts, v, {0, 1e-45f, 1.5f, 0, 1e20f});
 }
 
-// All numbers of sent elements at which the coding of positions changes.
+// The format of the positions depends on how many elements are sent. Tests numbers near every change.
 TEST_F(DeviceCodes, EverySparseLayoutMatchesCpu) {
   std::vector<uint64_t> counts;
   std::vector<uint32_t> sent;
@@ -148,7 +151,7 @@ TEST_F(DeviceCodes, EverySparseLayoutMatchesCpu) {
   ExpectCodes(parts, v, thresholds);
 }
 
-// Several rounds of the codec's memory and the device's, compared.
+// Makes two rounds on the CPU and on the device, and compares memories and codes.
 void ExpectRounds(const Options::TopK& topk, const std::vector<float>& thresholds) {
   Options options;
   options.topk = topk;
@@ -179,10 +182,10 @@ void ExpectRounds(const Options::TopK& topk, const std::vector<float>& threshold
                               {compensated.data() + parts[p].begin, parts[p].count});
     const std::vector<float> before = v.Read();
     for (const Part& part : parts) ExpectSameBits(PartOf(before, part), PartOf(compensated, part));
-    const Coded coded(parts, compensated, thresholds);
+    const CpuCodes coded(parts, compensated, thresholds);
     EXPECT_EQ(coder.Code(&v, thresholds, {v.data(), momentum && topk.masking ? u.data() : nullptr}),
               coded.chunks);
-    const std::vector<float> left = v.Read(), pushed = u.Read();
+    const std::vector<float> unsent = v.Read(), momenta = u.Read();
     for (size_t p = 0; p < parts.size(); ++p) {
       memories[p]->Update(0, PartOf(compensated, parts[p]), PartOf(coded.values, parts[p]));
       SavedState state;
@@ -190,8 +193,8 @@ void ExpectRounds(const Options::TopK& topk, const std::vector<float>& threshold
       const auto saved = [&](size_t i) {
         return std::vector<float>(state.arrays[i].values.begin(), state.arrays[i].values.end());
       };
-      ExpectSameBits(PartOf(left, parts[p]), saved(0));
-      if (momentum) ExpectSameBits(PartOf(pushed, parts[p]), saved(1));
+      ExpectSameBits(PartOf(unsent, parts[p]), saved(0));
+      if (momentum) ExpectSameBits(PartOf(momenta, parts[p]), saved(1));
     }
   }
 }
@@ -248,8 +251,8 @@ TEST_F(DeviceCodes, StatisticsOfManyTensorsMatchCpu) {
   }
 }
 
-// The device must refuse what the codec refuses, and decode the rest to the same values. Returns
-// whether the code was refused.
+// Decodes the code on the CPU and on the device, which must both refuse it or give the same values.
+// Returns whether they refuse it.
 bool IsRefused(const std::vector<uint8_t>& code, uint64_t count) {
   const std::vector<Part> parts = {{0, count, 0, 1, 0}};
   std::vector<float> mean(count);
@@ -264,9 +267,9 @@ bool IsRefused(const std::vector<uint8_t>& code, uint64_t count) {
   return !good;
 }
 
-// Returns how many changes of a code are refused.
+// Makes 48 random changes of the code of v, and returns how many of them are refused.
 uint32_t ExpectRefusals(const std::vector<float>& v, float threshold, uint64_t seed) {
-  const CodeRow right = Coded({{0, v.size(), 0, 1, 0}}, v, {threshold}).row;
+  const CodeRow right = CpuCodes({{0, v.size(), 0, 1, 0}}, v, {threshold}).row;
   std::mt19937_64 random(seed);
   uint32_t refused = 0;
   for (int i = 0; i < 48; ++i) {
@@ -286,20 +289,20 @@ uint32_t ExpectRefusals(const std::vector<float>& v, float threshold, uint64_t s
 
 TEST_F(DeviceCodes, InvalidSparseCodesAreCounted) {
   const std::vector<float> v = Normal(5003, 1, 1);
-  EXPECT_GT(ExpectRefusals(v, 2.5f, 1), 20u);  // Elias-Fano
-  EXPECT_GT(ExpectRefusals(v, 0.7f, 2), 20u);  // a bitmap
-  EXPECT_GT(ExpectRefusals(v, 0, 3), 8u);      // dense
-  EXPECT_GT(ExpectRefusals(v, 3.9f, 4), 20u);  // nearly empty
+  EXPECT_GT(ExpectRefusals(v, 2.5f, 1), 20u);  // Positions in Elias-Fano code.
+  EXPECT_GT(ExpectRefusals(v, 0.7f, 2), 20u);  // Positions as a bitmap.
+  EXPECT_GT(ExpectRefusals(v, 0, 3), 8u);      // All elements are sent.
+  EXPECT_GT(ExpectRefusals(v, 3.9f, 4), 20u);  // Nearly no elements are sent.
   std::vector<float> small(v.begin(), v.begin() + 37);
   EXPECT_GT(ExpectRefusals(small, 1, 5), 20u);
 }
 
-// In a block of 1000, the only element is at position 999: 9 low bits with the value 487, and an
-// upper one.
+// Element 999 of 1000 is the only one that is sent. Its position is coded as 9 low bits with the value
+// 487 (999 modulo 512), and one high bit. With larger low bits, the position would be beyond the end.
 TEST_F(DeviceCodes, SparsePositionBeyondTheLastIsRefused) {
   std::vector<float> v(1000);
   v[999] = 3;
-  std::vector<uint8_t> code = Coded({{0, 1000, 0, 1, 0}}, v, {1}).row.bytes;
+  std::vector<uint8_t> code = CpuCodes({{0, 1000, 0, 1, 0}}, v, {1}).row.bytes;
   code.resize(2 + 2 + 4);
   ASSERT_EQ(code[2], 487 % 256);
   EXPECT_FALSE(IsRefused(code, 1000));

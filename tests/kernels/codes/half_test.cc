@@ -1,3 +1,6 @@
+// Tests of the conversions between float and the 16-bit formats half (IEEE binary16) and bfloat, against
+// their definitions and against plain reference functions. The value 7 marks elements that must not
+// change.
 #include "kernels/codes/half.h"
 
 #include <algorithm>
@@ -19,6 +22,7 @@ uint16_t Half(float x) {
   return half;
 }
 
+// Returns all 65536 bit patterns.
 std::vector<uint16_t> AllHalves() {
   std::vector<uint16_t> halves(65536);
   for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
@@ -70,7 +74,7 @@ TEST_P(HalfOnTarget, EqualsTheReferenceOnAllKindsOfFloats) {
   std::mt19937 random(1);
   for (int i = 0; i < 300000; ++i)
     x.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
-  // Exactly a half, its neighbours, and midpoints between halves.
+  // Floats that equal a half, their neighbours, and the midpoints between two halves.
   for (const uint16_t half : AllHalves()) {
     if ((half & 0x7FFF) >= 0x7C00) continue;
     float value;
@@ -96,7 +100,7 @@ TEST_P(HalfOnTarget, RoundsToTheNearestAndTiesToEven) {
   EXPECT_EQ(Half(0x1p-25f), 0x0000);
   EXPECT_EQ(Half(0x1p-25f + 0x1p-40f), 0x0001);
   EXPECT_EQ(Half(3 * 0x1p-25f), 0x0002);
-  EXPECT_EQ(Half(0x1p-14f - 0x1p-26f), 0x0400);  // rounds up to the smallest normal
+  EXPECT_EQ(Half(0x1p-14f - 0x1p-26f), 0x0400);  // Rounds up to the smallest normal half.
   EXPECT_EQ(Half(-0.0f), 0x8000);
 }
 
@@ -133,30 +137,30 @@ uint16_t Bfloat(float x) {
 }
 
 TEST_P(HalfOnTarget, EveryBfloatIsTheUpperHalfOfItsFloat) {
-  const std::vector<uint16_t> all = AllHalves();
-  std::vector<float> fast(all.size()), reference(all.size());
-  BfloatToFloat(all.data(), all.size(), fast.data());
-  BfloatToFloatRef(all.data(), all.size(), reference.data());
-  for (size_t i = 0; i < all.size(); ++i) {
+  const std::vector<uint16_t> all_bits = AllHalves();
+  std::vector<float> fast(all_bits.size()), reference(all_bits.size());
+  BfloatToFloat(all_bits.data(), all_bits.size(), fast.data());
+  BfloatToFloatRef(all_bits.data(), all_bits.size(), reference.data());
+  for (size_t i = 0; i < all_bits.size(); ++i) {
     ASSERT_EQ(std::bit_cast<uint32_t>(fast[i]), i << 16);
     ASSERT_EQ(std::bit_cast<uint32_t>(reference[i]), i << 16);
   }
 }
 
 TEST_P(HalfOnTarget, EveryBfloatRoundTrips) {
-  const std::vector<uint16_t> all = AllHalves();
-  std::vector<float> x(all.size());
-  std::vector<uint16_t> back(all.size());
-  BfloatToFloatRef(all.data(), all.size(), x.data());
+  const std::vector<uint16_t> all_bits = AllHalves();
+  std::vector<float> x(all_bits.size());
+  std::vector<uint16_t> back(all_bits.size());
+  BfloatToFloatRef(all_bits.data(), all_bits.size(), x.data());
   FloatToBfloat(x.data(), x.size(), back.data());
-  for (size_t i = 0; i < all.size(); ++i) {
-    const bool nan = (all[i] & 0x7FFF) > 0x7F80;
-    ASSERT_EQ(back[i], nan ? all[i] | 0x40 : all[i]) << i;  // NaN comes back quiet
+  for (size_t i = 0; i < all_bits.size(); ++i) {
+    const bool nan = (all_bits[i] & 0x7FFF) > 0x7F80;
+    ASSERT_EQ(back[i], nan ? all_bits[i] | 0x40 : all_bits[i]) << i;  // A NaN becomes quiet.
   }
 }
 
-// Between any two neighbours, the nearer in exact arithmetic (a double holds both distances); at
-// equal distances the even one.
+// Tests floats between all pairs of neighbouring bfloats. The expected result is the nearer neighbour,
+// or the even one if both are equally near. Doubles hold the distances exactly.
 TEST_P(HalfOnTarget, EveryFloatRoundsToTheNearestBfloat) {
   std::vector<float> x;
   std::vector<uint16_t> expected;

@@ -1,3 +1,5 @@
+// Tests of the counter-based random number generator Philox4x32 and of its keys (NoiseKey). Every element
+// of a tensor has a 16-bit draw at level 0, and 16 more bits at level 1.
 #include "kernels/codes/philox.h"
 
 #include <gtest/gtest.h>
@@ -33,10 +35,10 @@ TEST(Philox, LaysOutKeyAndCounterAsDocumented) {
 
 TEST(Philox, AssignsEachElementItsHalfWord) {
   const Block block = NoiseBlock(kKey, 5, 0);
-  for (uint64_t place = 0; place < 8; ++place) {
-    const uint32_t word = block[place / 2];
-    const uint32_t expected = place % 2 == 0 ? word & 0xffff : word >> 16;
-    EXPECT_EQ(Draw16(kKey, 5 * 8 + place, 0), expected);
+  for (uint64_t slot = 0; slot < 8; ++slot) {
+    const uint32_t word = block[slot / 2];
+    const uint32_t expected = slot % 2 == 0 ? word & 0xffff : word >> 16;
+    EXPECT_EQ(Draw16(kKey, 5 * 8 + slot, 0), expected);
   }
 }
 

@@ -1,3 +1,5 @@
+// Tests of sums of ternary codes {-1, 0, 1} over workers. A sum of n elements is stored as bit planes:
+// plane p has bit p of every element, in two's complement. SumBits(workers) is the number of planes.
 #include "kernels/codes/planes.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@ TERN_ON_EVERY_TARGET(PlanesOnTarget);
 struct Codes {
   std::vector<int8_t> values;
   std::vector<uint8_t> mask;
-  std::vector<uint8_t> signs;  // only as many bytes as the signs need, as on the wire
+  std::vector<uint8_t> signs;  // One bit per mask bit that is 1; no unused bytes.
 };
 
 Codes RandomCodes(size_t n, uint64_t seed) {
@@ -37,6 +39,7 @@ Codes RandomCodes(size_t n, uint64_t seed) {
   return codes;
 }
 
+// Returns the signs as a plane: one bit per element, in the element's position.
 std::vector<uint8_t> Placed(const Codes& codes) {
   std::vector<uint8_t> signs(codes.mask.size());
   for (size_t i = 0; i < codes.values.size(); ++i) {
@@ -45,13 +48,14 @@ std::vector<uint8_t> Placed(const Codes& codes) {
   return signs;
 }
 
-// Adds the codes of one worker to adjacent planes.
-void AddOne(const Codes& codes, size_t n, int bits, uint8_t* planes) {
+// Adds the codes of one worker to a sum of `bits` planes, which lie one after the other.
+void AddWorker(const Codes& codes, size_t n, int bits, uint8_t* planes) {
   const std::vector<uint8_t> placed = Placed(codes);
-  const WorkerCodes one{codes.mask.data(), placed.data()};
-  AddCodes({&one, 1}, n, PlaneBytes(n), bits, bits, planes);
+  const WorkerCodes worker_codes{codes.mask.data(), placed.data()};
+  AddCodes({&worker_codes, 1}, n, PlaneBytes(n), bits, bits, planes);
 }
 
+// Returns the sum of element i.
 int SumAt(const std::vector<uint8_t>& planes, size_t n, int bits, size_t i) {
   int k = 0;
   for (int p = 0; p < bits; ++p) {
@@ -61,6 +65,7 @@ int SumAt(const std::vector<uint8_t>& planes, size_t n, int bits, size_t i) {
   return k;
 }
 
+// Sets the bits of element i to `pattern`.
 void SetSum(std::vector<uint8_t>* planes, size_t n, int bits, size_t i, unsigned pattern) {
   for (int p = 0; p < bits; ++p) {
     uint8_t& byte = (*planes)[static_cast<size_t>(p) * PlaneBytes(n) + i / 8];
@@ -80,9 +85,9 @@ TEST(SumBits, HoldsAllSums) {
 }
 
 TEST_P(PlanesOnTarget, SumsEqualSumsOfIntegers) {
-  std::vector<int> all = {127, 128};
-  for (int workers = 1; workers <= 16; ++workers) all.push_back(workers);
-  for (const int workers : all) {
+  std::vector<int> worker_counts = {127, 128};
+  for (int workers = 1; workers <= 16; ++workers) worker_counts.push_back(workers);
+  for (const int workers : worker_counts) {
     for (const size_t n : {1, 63, 517, 4096, 9001}) {
       SCOPED_TRACE(testing::Message() << workers << " workers, n " << n);
       const int bits = SumBits(workers);
@@ -90,7 +95,7 @@ TEST_P(PlanesOnTarget, SumsEqualSumsOfIntegers) {
       std::vector<int> sums(n);
       for (int worker = 0; worker < workers; ++worker) {
         const Codes codes = RandomCodes(n, n * 1000 + static_cast<size_t>(worker));
-        AddOne(codes, n, bits, planes.data());
+        AddWorker(codes, n, bits, planes.data());
         for (size_t i = 0; i < n; ++i) sums[i] += codes.values[i];
       }
       for (size_t i = 0; i < n; ++i) ASSERT_EQ(SumAt(planes, n, bits, i), sums[i]) << i;
@@ -112,8 +117,8 @@ TEST_P(PlanesOnTarget, HoldTheLargestSumsOfBothSigns) {
       const std::vector<uint8_t> signs(PlaneBytes(kN), negative ? 0xFF : 0);
       std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(kN));
       for (int i = 0; i < workers; ++i) {
-        const WorkerCodes one{ones.data(), signs.data()};
-        AddCodes({&one, 1}, kN, PlaneBytes(kN), bits, bits, planes.data());
+        const WorkerCodes worker_codes{ones.data(), signs.data()};
+        AddCodes({&worker_codes, 1}, kN, PlaneBytes(kN), bits, bits, planes.data());
       }
       for (size_t i = 0; i < kN; ++i) {
         ASSERT_EQ(SumAt(planes, kN, bits, i), negative ? -workers : workers);
@@ -126,22 +131,22 @@ TEST_P(PlanesOnTarget, AddingEqualsTheReferenceAtEveryLength) {
   for (const size_t n : Lengths()) {
     SCOPED_TRACE(n);
     const size_t size = 4 * PlaneBytes(n);
-    std::vector<uint8_t> fast(size + 1);  // from byte 1 on: unaligned
+    std::vector<uint8_t> fast(size + 1);  // The sum begins at byte 1, so it is unaligned.
     std::vector<uint8_t> reference(size);
     for (uint64_t worker = 0; worker < 5; ++worker) {
       const Codes codes = RandomCodes(n, n + worker * 77);
-      AddOne(codes, n, 4, fast.data() + 1);
+      AddWorker(codes, n, 4, fast.data() + 1);
       const std::vector<uint8_t> placed = Placed(codes);
-      const WorkerCodes one{codes.mask.data(), placed.data()};
-      AddCodesRef({&one, 1}, n, PlaneBytes(n), 4, 4, reference.data());
+      const WorkerCodes worker_codes{codes.mask.data(), placed.data()};
+      AddCodesRef({&worker_codes, 1}, n, PlaneBytes(n), 4, 4, reference.data());
     }
     EXPECT_EQ(fast[0], 0);
     EXPECT_TRUE(std::equal(reference.begin(), reference.end(), fast.begin() + 1));
   }
 }
 
-// Adds 1 to 4 workers at once to sums that grow with their workers; signs without a mask bit are
-// ignored.
+// Adds 1 to 4 workers at once. The number of planes grows with the number of workers. Sets sign bits of
+// elements whose mask bit is 0; the kernel must ignore them.
 TEST_P(PlanesOnTarget, AddingSeveralAtOnceEqualsTheReferenceAtEveryLength) {
   constexpr uint8_t kGuard = 0x5A;
   for (const size_t n : Lengths()) {
@@ -160,11 +165,11 @@ TEST_P(PlanesOnTarget, AddingSeveralAtOnceEqualsTheReferenceAtEveryLength) {
         if (n != 0) placed.back()[n / 16] |= static_cast<uint8_t>(~codes[c].mask[n / 16]);
       }
       for (size_t c = 0; c < count; ++c) views.push_back({codes[c].mask.data(), placed[c].data()});
-      const int held = workers == 0 ? 0 : SumBits(workers);
+      const int old_bits = workers == 0 ? 0 : SumBits(workers);
       workers += static_cast<int>(count);
-      AddCodes(views, n, stride, held, SumBits(workers), fast.data() + 1);
-      AddCodesRef(views, n, stride, held, SumBits(workers), reference.data() + 1);
-      ASSERT_EQ(fast, reference);  // the gaps between the planes are unchanged too
+      AddCodes(views, n, stride, old_bits, SumBits(workers), fast.data() + 1);
+      AddCodesRef(views, n, stride, old_bits, SumBits(workers), reference.data() + 1);
+      ASSERT_EQ(fast, reference);  // Also compares the unused bytes between planes.
     }
   }
 }
@@ -184,9 +189,9 @@ TEST_P(PlanesOnTarget, PlaceSignsMatchesReference) {
   }
 }
 
-TEST_P(PlanesOnTarget, ReadsNoSignBehindTheLast) {
-  // Exact allocations, so that the address sanitizer detects reads beyond the end. Dense and sparse
-  // masks.
+TEST_P(PlanesOnTarget, ReadsNoBytesBeyondTheLastSign) {
+  // The arrays have exactly the needed size, so that the address sanitizer detects reads beyond the end.
+  // The masks are dense, sparse and empty.
   for (const size_t n : {8, 64, 72, 128, 4096, 4160}) {
     for (const uint8_t byte : {0xFF, 0x81, 0x00}) {
       const std::vector<uint8_t> mask(PlaneBytes(n), byte);
@@ -194,7 +199,7 @@ TEST_P(PlanesOnTarget, ReadsNoSignBehindTheLast) {
       std::vector<uint8_t> placed(PlaneBytes(n));
       PlaceSigns(mask.data(), n, signs, placed.data());
       EXPECT_EQ(placed, mask);
-      // Fewer signs than ones in the mask: the missing ones are zero.
+      // If there are fewer signs than ones in the mask, the missing signs are 0.
       PlaceSigns(mask.data(), n, std::span(signs).first(signs.size() / 2), placed.data());
       EXPECT_EQ(CountOnes(placed.data(), n), signs.size() / 2 * 8);
     }
@@ -229,7 +234,7 @@ TEST_P(PlanesOnTarget, DecodesToTheEndAtAnyLength) {
   for (const size_t n : Lengths()) {
     std::vector<uint8_t> planes(3 * PlaneBytes(n));
     const Codes codes = RandomCodes(n, n);
-    AddOne(codes, n, 3, planes.data());
+    AddWorker(codes, n, 3, planes.data());
     std::vector<float> mean(n);
     ASSERT_TRUE(DecodeMean(planes.data(), n, 2, 4.0f, 0, n, mean.data()));
     for (size_t i = 0; i < n; ++i) ASSERT_EQ(mean[i], 2.0f * codes.values[i]) << n << " " << i;
@@ -243,14 +248,14 @@ TEST_P(PlanesOnTarget, DecodeRejectsInvalidSums) {
     const int patterns = 1 << bits;
     for (int pattern = 0; pattern < patterns; ++pattern) {
       const int k = pattern < patterns / 2 ? pattern : pattern - patterns;
-      const bool sum = std::abs(k) <= workers;
+      const bool is_valid = std::abs(k) <= workers;
       for (const size_t at : {0, 63, 64, 299}) {
         std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(kN));
         SetSum(&planes, kN, bits, at, static_cast<unsigned>(pattern));
         std::vector<float> mean(kN);
-        EXPECT_EQ(DecodeMean(planes.data(), kN, workers, 1, 0, kN, mean.data()), sum) << k;
-        EXPECT_EQ(DecodeMeanRef(planes.data(), kN, workers, 1, 0, kN, mean.data()), sum) << k;
-        const size_t next = at + 1;  // invalid sums outside the range are ignored
+        EXPECT_EQ(DecodeMean(planes.data(), kN, workers, 1, 0, kN, mean.data()), is_valid) << k;
+        EXPECT_EQ(DecodeMeanRef(planes.data(), kN, workers, 1, 0, kN, mean.data()), is_valid) << k;
+        const size_t next = at + 1;  // Invalid sums outside the decoded range are ignored.
         EXPECT_TRUE(DecodeMean(planes.data(), kN, workers, 1, next, kN - next, mean.data()));
         EXPECT_TRUE(DecodeMean(planes.data(), kN, workers, 1, 0, at, mean.data()));
       }
@@ -259,7 +264,7 @@ TEST_P(PlanesOnTarget, DecodeRejectsInvalidSums) {
 }
 
 TEST_P(PlanesOnTarget, MeansMatchTheDocumentedTableBitForBit) {
-  constexpr int kWorkers = 7;  // a number that makes inexact quotients
+  constexpr int kWorkers = 7;  // Makes the quotients inexact.
   constexpr size_t kN = 15;
   std::vector<uint8_t> planes(4 * PlaneBytes(kN));
   for (size_t i = 0; i < kN; ++i) SetSum(&planes, kN, 4, i, static_cast<unsigned>(i) - kWorkers);

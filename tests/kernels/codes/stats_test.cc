@@ -1,3 +1,6 @@
+// Tests of the statistics of an array: sum, sum of squares, largest magnitude, whether all are finite. The
+// sums must have the same bits everywhere, so stats.h defines the order of the additions: element i of a
+// block of 4096 belongs to partial sum i % 128, and partial sums are added pairwise.
 #include "kernels/codes/stats.h"
 
 #include <algorithm>
@@ -13,9 +16,9 @@ namespace {
 class StatsOnTarget : public OnTarget {};
 TERN_ON_EVERY_TARGET(StatsOnTarget);
 
-// Large values that cancel, and small ones whose low bits are lost beside them: the sum then shows
-// the order of additions.
-std::vector<float> Spread(size_t n, uint64_t seed) {
+// Returns values whose rounded sum depends on the order of the additions: large values that cancel, and
+// small values that lose low bits when they are added to large ones.
+std::vector<float> OrderSensitiveValues(size_t n, uint64_t seed) {
   std::vector<float> x = Gaussian(n, seed);
   for (size_t i = 0; i < n; ++i) {
     if (i % 2 == 1) x[i] *= 0x1p-40f;
@@ -24,25 +27,27 @@ std::vector<float> Spread(size_t n, uint64_t seed) {
   return x;
 }
 
-// The order that the header defines, written literally: whole blocks, zeros for missing elements.
-double Folded(std::vector<double> lanes) {
-  while (lanes.size() > 1) {
-    std::vector<double> folded(lanes.size() / 2);
-    for (size_t l = 0; l < folded.size(); ++l) folded[l] = lanes[l] + lanes[l + folded.size()];
-    lanes = folded;
+// Adds the second half of the partial sums to the first half until one sum is left.
+double Folded(std::vector<double> partial_sums) {
+  while (partial_sums.size() > 1) {
+    std::vector<double> folded(partial_sums.size() / 2);
+    for (size_t l = 0; l < folded.size(); ++l)
+      folded[l] = partial_sums[l] + partial_sums[l + folded.size()];
+    partial_sums = folded;
   }
-  return lanes[0];
+  return partial_sums[0];
 }
 
+// The sum (of squares) in the order that the header defines. Missing elements of the last block are 0.
 double DocumentedSum(const std::vector<float>& x, bool squares) {
   std::vector<double> blocks(128, 0.0);
   for (size_t block = 0; block < x.size(); block += 4096) {
-    std::vector<double> lanes(128, 0.0);
+    std::vector<double> partial_sums(128, 0.0);
     for (size_t i = block; i < block + 4096; ++i) {
       const double value = i < x.size() ? x[i] : 0.0;
-      lanes[i % 128] += squares ? value * value : value;
+      partial_sums[i % 128] += squares ? value * value : value;
     }
-    blocks[block / 4096 % 128] += Folded(lanes);
+    blocks[block / 4096 % 128] += Folded(partial_sums);
   }
   return Folded(blocks);
 }
@@ -53,14 +58,14 @@ void ExpectSameBits(double a, double b) {
 
 TEST_P(StatsOnTarget, EqualTheReferenceAndTheDocumentedOrder) {
   std::vector<size_t> lengths = Lengths();
-  lengths.push_back(4096 * 130 + 5);  // more blocks than lanes
+  lengths.push_back(4096 * 130 + 5);  // More blocks than the 128 partial sums.
   for (const size_t n : lengths) {
     SCOPED_TRACE(n);
-    const std::vector<float> x = Spread(n, n);
+    const std::vector<float> x = OrderSensitiveValues(n, n);
     const Stats reference = ComputeStatsRef(x.data(), n);
     ExpectSameBits(reference.sum, DocumentedSum(x, false));
     ExpectSameBits(reference.sum_squares, DocumentedSum(x, true));
-    for (const size_t shift : {0, 1, 3}) {  // floats off the alignment of a vector
+    for (const size_t shift : {0, 1, 3}) {  // The array begins at an unaligned address if not 0.
       std::vector<float> moved(n + shift);
       std::copy(x.begin(), x.end(), moved.begin() + static_cast<ptrdiff_t>(shift));
       const Stats stats = ComputeStats(moved.data() + shift, n);
@@ -73,11 +78,11 @@ TEST_P(StatsOnTarget, EqualTheReferenceAndTheDocumentedOrder) {
 }
 
 TEST_P(StatsOnTarget, KeepsTheOrderOfAdditions) {
-  std::vector<float> x = Spread(10000, 1);
+  std::vector<float> x = OrderSensitiveValues(10000, 1);
   const Stats stats = ComputeStats(x.data(), x.size());
   double in_a_row = 0;
   for (const float value : x) in_a_row += value;
-  EXPECT_NE(in_a_row, stats.sum);  // otherwise the test above would prove nothing
+  EXPECT_NE(in_a_row, stats.sum);  // Otherwise these values would not show the order.
 
   int changed = 0;
   std::mt19937 random(1);

@@ -1,5 +1,5 @@
-// Tests codes against the distribution that they promise (TernGrad, eq. 1, 2 and 9). All seeds are
-// fixed.
+// Statistical tests of ternary codes (TernGrad, equations 1, 2 and 9). A code of element g is sign(g) with
+// the probability |g| / s, and otherwise 0, where s is the scaler; g is clipped first. All seeds are fixed.
 #include <algorithm>
 #include <limits>
 
@@ -44,7 +44,8 @@ TEST(TernaryLaw, IsUnbiasedWithTheVarianceOfTheory) {
     const double error = std::sqrt(variance / kDraws);
     EXPECT_NEAR(mean, clipped, 4 * error + 1e-7) << g[i];
     const double sample_variance = s * s * static_cast<double>(squares[i]) / kDraws - mean * mean;
-    // The variance depends on the share p of non-zeros as s^2 (1 - 2 p).
+    // The variance of a code is s^2 p (1 - p), where p is the probability of a code that is not 0. Its
+    // derivative s^2 (1 - 2 p) turns the error of p into the error of the variance.
     const double slope = std::abs(s - 2 * std::abs(clipped));
     EXPECT_NEAR(sample_variance, variance, 4 * error * slope + 16 * error * error + 1e-6) << g[i];
   }
@@ -77,8 +78,9 @@ TEST(TernaryLaw, PassesChiSquareOfEquation2OverBinsOfTheMagnitude) {
     for (size_t bin = 0; bin < kBins; ++bin) {
       chi_square += std::pow(observed[bin] - expected[bin], 2) / variance[bin];
     }
-    EXPECT_LT(chi_square, 104.7) << seed;  // the 99.9 % point at 64 degrees of freedom
-    EXPECT_GT(chi_square, 33.0) << seed;  // the 0.1 % point: a fit that is too good is an error too
+    EXPECT_LT(chi_square, 104.7) << seed;  // The 99.9 % quantile for 64 degrees of freedom.
+    // The 0.1 % quantile: a fit that is too good is an error, too.
+    EXPECT_GT(chi_square, 33.0) << seed;
   }
 }
 
@@ -97,7 +99,8 @@ TEST(TernaryLaw, DrawsOfNeighboursRoundsAndRanksAreIndependent) {
   EXPECT_LT(std::abs(agreement(Codes(g, 1, 1, {.seed = 5, .tensor = 1}), 0)), 4);
 }
 
-// The theory of a Gaussian at c = 2.5 (docs/ALGORITHMS.md, section 3).
+// For Gaussian gradients clipped at 2.5 standard deviations, theory predicts how many values are clipped,
+// the change of the norm and of the direction, and the share of zeros (docs/ALGORITHMS.md, section 3).
 TEST(TernaryLaw, MatchesTheTheoryOfAGaussianClippedAtTwoAndAHalfSigma) {
   const std::vector<float> g = Gaussian(4'000'000, 42, 0.01);
   const Stats stats = ComputeStats(g.data(), g.size());
@@ -125,7 +128,8 @@ TEST(TernaryLaw, MatchesTheTheoryOfAGaussianClippedAtTwoAndAHalfSigma) {
   EXPECT_NEAR(100 * (1 - static_cast<double>(ones) / n), 68.2, 0.3);
 }
 
-bool AtRate(double fires, double n, double p) {
+// Returns whether `fires` of n codes are not 0 as often as the probability p predicts.
+bool HasRate(double fires, double n, double p) {
   return std::abs(fires - n * p) <= 4 * std::sqrt(n * p * (1 - p));
 }
 
@@ -139,33 +143,33 @@ TEST(TernaryLaw, ResolvesThresholdsFinerThan16Bits) {
       fires +=
           Ternarize(g.data(), kPiece, 1, 1, {.seed = 8}, piece * kPiece, mask.data(), signs.data());
     }
-    EXPECT_TRUE(AtRate(static_cast<double>(fires), 64.0 * kPiece, p)) << p << " " << fires;
+    EXPECT_TRUE(HasRate(static_cast<double>(fires), 64.0 * kPiece, p)) << p << " " << fires;
   }
 }
 
-// Noise truncated to 16 bits must fail the check above, whether thresholds are truncated or
-// rounded.
+// Shows that the test above is sharp enough: codes from only 16 random bits have a wrong rate, whether
+// the probability is truncated or rounded to 16 bits.
 TEST(TernaryLaw, DetectsNoiseTruncatedTo16Bits) {
   constexpr uint64_t kN = 1 << 25;
   const double p = 3 * 0x1p-18;
   const NoiseKey key = {.seed = 8};
-  const auto cut_threshold = static_cast<uint32_t>(std::floor(p * 65536));
+  const auto truncated_threshold = static_cast<uint32_t>(std::floor(p * 65536));
   const auto rounded_threshold = static_cast<uint32_t>(std::round(p * 65536));
-  size_t cut = 0;
+  size_t truncated = 0;
   size_t rounded = 0;
   size_t refined = 0;
   for (uint64_t i = 0; i < kN; i += 8) {
     const auto words = NoiseBlock(key, static_cast<uint32_t>(i / 8), 0);
-    for (uint64_t place = 0; place < 8; ++place) {
-      const uint32_t draw = words[place / 2] >> (place % 2 * 16) & 0xFFFF;
-      cut += draw < cut_threshold;
+    for (uint64_t slot = 0; slot < 8; ++slot) {
+      const uint32_t draw = words[slot / 2] >> (slot % 2 * 16) & 0xFFFF;
+      truncated += draw < truncated_threshold;
       rounded += draw < rounded_threshold;
-      if (draw == 0) refined += TernaryFires(static_cast<float>(p), 1, 1, key, i + place);
+      if (draw == 0) refined += TernaryFires(static_cast<float>(p), 1, 1, key, i + slot);
     }
   }
-  EXPECT_FALSE(AtRate(static_cast<double>(cut), kN, p)) << cut;
-  EXPECT_FALSE(AtRate(static_cast<double>(rounded), kN, p)) << rounded;
-  EXPECT_TRUE(AtRate(static_cast<double>(refined), kN, p)) << refined;
+  EXPECT_FALSE(HasRate(static_cast<double>(truncated), kN, p)) << truncated;
+  EXPECT_FALSE(HasRate(static_cast<double>(rounded), kN, p)) << rounded;
+  EXPECT_TRUE(HasRate(static_cast<double>(refined), kN, p)) << refined;
 }
 
 }  // namespace

@@ -1,3 +1,6 @@
+// Tests of Ternarize, which codes each element g as sign(g) with the probability |g| / s, and otherwise as
+// 0, where s is the scaler. A code is a mask (one bit per element: is it not 0?) and one sign bit per
+// element. The fast kernels must equal a plain reference function on every instruction set.
 #include "kernels/codes/ternary.h"
 
 #include <algorithm>
@@ -24,7 +27,8 @@ struct Codes {
 
 using Kernel = decltype(Ternarize);
 
-// Runs on memory that is unaligned by `shift` and guarded on both sides.
+// Runs a kernel on memory whose address is unaligned by `shift`, and checks that it does not write outside
+// its arrays. `first` is the position of g[0] in its tensor.
 Codes Coded(Kernel* kernel, const std::vector<float>& g, float s, float clip, uint64_t first,
             size_t shift = 0, const NoiseKey& key = kKey) {
   constexpr uint8_t kGuard = 0xA5;
@@ -91,8 +95,8 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceForEveryPartOfTheKey) {
   }
 }
 
-// Every magnitude is at, just below or just above a multiple of 2^-16 of s, at its own draw: the
-// draw's upper 16 bits tie for all elements, and its lower bits decide.
+// Each probability has the same upper 16 bits as the random number of its element, so the lower 16 bits
+// decide. `fraction` is the rest of the probability, in units of 2^-16.
 TEST_P(TernaryOnTarget, EqualsTheReferenceIfEveryDrawTies) {
   constexpr size_t kN = 6000;
   for (const double fraction : {0.0, 0.25, 0.5, 0.999, 1.0}) {
@@ -107,8 +111,8 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceIfEveryDrawTies) {
   }
 }
 
-// If draw / 2^32 and (draw + 1) / 2^32 are exact floats, the first must not fire and the second
-// must.
+// An element is coded as non-zero if its 32-bit random number is less than |g| / s * 2^32. Tests both
+// sides of that threshold, wherever they are exact floats.
 TEST_P(TernaryOnTarget, ComparesAll32BitsOfTheDraw) {
   int found = 0;
   for (uint64_t element = 0; element < 20000; ++element) {
@@ -128,7 +132,8 @@ TEST_P(TernaryOnTarget, ComparesAll32BitsOfTheDraw) {
 }
 
 TEST_P(TernaryOnTarget, DecidesByTheQuotientInFloat) {
-  // Scalers whose quotients round: thresholds must be those of float division, not of a reciprocal.
+  // The quotients g / s are inexact. They must be those of a float division, not of a multiplication by
+  // 1 / s.
   for (const float s : {3.0f, 0.1f, 7e-5f, 1e-40f, 3e38f}) {
     std::vector<float> g = Gaussian(20000, 17);
     for (float& value : g) value *= s / 3;
@@ -146,7 +151,7 @@ TEST_P(TernaryOnTarget, GivesOnlyZerosForAZeroScaler) {
   }
 }
 
-TEST_P(TernaryOnTarget, GivesZeroForZeroAndAlwaysFiresFromTheScalerOn) {
+TEST_P(TernaryOnTarget, GivesZeroForZeroAndTheSignForMagnitudesFromTheScalerOn) {
   std::vector<float> g(3000);
   const float values[] = {0.0f, -0.0f, 1.5f, -1.5f, 4.0f, kInfinity};
   for (size_t i = 0; i < g.size(); ++i) g[i] = values[i % 6];

@@ -1,4 +1,6 @@
-// Codes in base 3: the definition, and equality to the reference at every length.
+// Tests of ternary codes as digits in base 3 (trits), 5 in a byte: that they follow the definition, and
+// that fast kernels equal the reference at every length. Digit 2 means -1. The value 77 marks bytes that
+// must not change.
 #include "kernels/codes/trits.h"
 
 #include <algorithm>
@@ -15,7 +17,7 @@ TERN_ON_EVERY_TARGET(TritsOnTarget);
 using Bytes = std::vector<uint8_t>;
 
 struct Code {
-  Bytes mask, signs;  // as many bytes as there are signs
+  Bytes mask, signs;  // One mask bit per element; one sign bit per mask bit that is 1.
 };
 Code CodeOf(const Bytes& trits, size_t n) {
   Code code{Bytes(PlaneBytes(n)), Bytes(PlaneBytes(n) + 8)};
@@ -25,7 +27,7 @@ Code CodeOf(const Bytes& trits, size_t n) {
   return code;
 }
 
-// Bytes of n elements: all zero, all -1, or random.
+// Returns the trits of n elements: all 0 (kind 0), all -1 (kind 1), or random (kind 2).
 Bytes SomeTrits(size_t n, int kind) {
   std::mt19937 random(static_cast<unsigned>(n));
   Bytes trits(TritBytes(n));
@@ -38,7 +40,7 @@ Bytes SomeTrits(size_t n, int kind) {
 
 TEST_P(TritsOnTarget, EveryByteDecodesToItsDigits) {
   for (unsigned byte = 0; byte < 243; ++byte) {
-    Bytes trits(64, static_cast<uint8_t>(byte));  // one whole step of 320 elements
+    Bytes trits(64, static_cast<uint8_t>(byte));  // 320 elements, as kernels process at once.
     Bytes mask(40), signs(48);
     const size_t ones = CodeOfTrits(trits.data(), 320, mask.data(), signs.data());
     std::vector<int8_t> codes(320);

@@ -1,7 +1,7 @@
-// An emulation on the CPU of the part of CUDA that Tern's kernels use: a test that finds this
-// header before the toolkit's runs the same kernel sources without a GPU. Blocks of a launch run
-// one after the other; each thread of a block is a host thread, so a thread sanitizer finds the
-// races that a GPU would have. Slow; meant for the sizes of tests.
+// Emulates on the CPU the part of CUDA that Tern's kernels use. A test that is compiled with this header
+// instead of the toolkit's runs the same kernel sources without a GPU. The blocks of a launch run one
+// after the other. Each thread of a block is a host thread, so a thread sanitizer finds the races that a
+// GPU would have. The emulation is slow and meant for small tests.
 #pragma once
 
 #include <algorithm>
@@ -70,46 +70,47 @@ struct Block {
       warps.push_back(std::make_unique<Warp>(std::min(kWarp, threads - begin)));
   }
   struct Warp {
-    explicit Warp(uint32_t threads) : meet(threads) {}
-    // The values that lanes exchange, in two alternating arrays, so that an exchange needs only one
-    // barrier.
-    const uint64_t* Say(uint32_t lane, uint64_t word) {
-      uint64_t* said = words[turns[lane]++ % 2];
-      said[lane] = word;
-      meet.arrive_and_wait();
-      return said;
+    explicit Warp(uint32_t threads) : barrier(threads) {}
+    // Publishes this lane's word, waits for all lanes, and returns the words of all lanes. Calls use
+    // two arrays alternately, so that each call needs only one barrier.
+    const uint64_t* Exchange(uint32_t lane, uint64_t word) {
+      uint64_t* words_of_lanes = words[num_exchanges[lane]++ % 2];
+      words_of_lanes[lane] = word;
+      barrier.arrive_and_wait();
+      return words_of_lanes;
     }
-    std::barrier<> meet;
+    std::barrier<> barrier;
     uint64_t words[2][kWarp] = {};
-    uint32_t turns[kWarp] = {};
+    uint32_t num_exchanges[kWarp] = {};  // By lane.
   };
   std::barrier<> all;
   std::vector<std::unique_ptr<Warp>> warps;
 };
 
 inline thread_local Block* block;
-inline std::atomic<bool> have_met;  // whether threads of the current launch have used a barrier
+// Whether a thread of the current launch has used a barrier.
+inline std::atomic<bool> used_barrier;
 
-// The current block of a thread that uses barriers.
-inline Block& Meeting() {
+// Returns the block of the calling thread, which is about to use one of the block's barriers.
+inline Block& BlockForBarrier() {
   if (block == nullptr) {
     std::fputs("threads of this kernel meet now, but had not the first time\n", stderr);
     std::abort();
   }
-  have_met = true;
+  used_barrier = true;
   return *block;
 }
 
-// For tests of failures: how many launches succeed before one fails, and how many bytes can be
-// allocated.
+// Tests set these to provoke errors: how many launches succeed before one fails, and the largest
+// allocation in bytes that succeeds.
 inline uint64_t launches_left = ~uint64_t{0}, bytes_left = ~uint64_t{0};
 inline thread_local cudaError_t last_error = cudaSuccess;
 inline cudaError_t Fail(cudaError_t error) { return last_error = error; }
 
-// Priorities of the streams that this thread has made, in order.
+// The priorities of the streams that this thread has created, in order.
 inline thread_local std::vector<int> stream_priorities;
 
-// A pool of threads: starting new ones for every launch would take most of the time.
+// A pool of threads, because starting new threads for every launch would take most of the time.
 class Pool {
  public:
   static Pool& Get() {
@@ -148,42 +149,44 @@ class Pool {
     }
   }
 
-  const std::function<void(uint32_t)>* work_ = nullptr;  // these two change only between two runs
-  uint32_t wanted_ = 0;
+  const std::function<void(uint32_t)>* work_ = nullptr;  // Changes only between two runs.
+  uint32_t wanted_ = 0;  // How many threads the current run needs. Changes only between two runs.
   std::atomic<uint64_t> turn_ = 0;
   std::atomic<uint32_t> running_ = 0;
   std::vector<std::thread> threads_;
 };
 
-// Host threads may launch concurrently; kernels run one after the other.
-inline std::mutex launching;
+// Host threads may launch kernels at the same time, but kernels run one after the other.
+inline std::mutex launch_mutex;
 
-// By kernel: whether its threads use barriers.
-inline std::map<void*, bool>& Known() {
-  static std::map<void*, bool> known;
-  return known;
+// By kernel: whether its threads used barriers in an earlier launch. A kernel without barriers needs no
+// host threads.
+inline std::map<void*, bool>& UsesBarriers() {
+  static std::map<void*, bool> uses_barriers;
+  return uses_barriers;
 }
 
 }  // namespace cuda_on_host
 
 inline thread_local dim3 threadIdx(0, 0, 0), blockIdx(0, 0, 0), blockDim, gridDim;
 
-inline void __syncthreads() { cuda_on_host::Meeting().all.arrive_and_wait(); }
-inline void __threadfence() {}  // other blocks run before or after this one
+inline void __syncthreads() { cuda_on_host::BlockForBarrier().all.arrive_and_wait(); }
+inline void __threadfence() {}  // Does nothing, because blocks do not run at the same time.
 
 namespace cuda_on_host {
 
 inline uint32_t Lane() { return threadIdx.x % kWarp; }
 
-inline Block::Warp& MyWarp() { return *Meeting().warps[threadIdx.x / kWarp]; }
+inline Block::Warp& MyWarp() { return *BlockForBarrier().warps[threadIdx.x / kWarp]; }
 
-// The value of another lane. REQUIRES that this lane exists.
+// Returns the value that the thread `lane` of this warp passes. All threads of the warp call it at the
+// same time. The lane must exist.
 template <typename T>
 T FromLane(T value, uint32_t lane) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
   uint64_t word = 0;
   std::memcpy(&word, &value, sizeof value);
-  word = MyWarp().Say(Lane(), word)[lane];
+  word = MyWarp().Exchange(Lane(), word)[lane];
   std::memcpy(&value, &word, sizeof value);
   return value;
 }
@@ -204,12 +207,12 @@ T __shfl_down_sync(uint32_t /*all*/, T value, uint32_t delta) {
   const uint32_t lane = cuda_on_host::Lane();
   return cuda_on_host::FromLane(value, lane + delta < cuda_on_host::kWarp ? lane + delta : lane);
 }
-inline void __syncwarp() { cuda_on_host::MyWarp().meet.arrive_and_wait(); }
-inline uint32_t __ballot_sync(uint32_t /*all*/, bool mine) {
-  const uint64_t* said = cuda_on_host::MyWarp().Say(cuda_on_host::Lane(), mine ? 1 : 0);
+inline void __syncwarp() { cuda_on_host::MyWarp().barrier.arrive_and_wait(); }
+inline uint32_t __ballot_sync(uint32_t /*all*/, bool predicate) {
+  const uint64_t* words = cuda_on_host::MyWarp().Exchange(cuda_on_host::Lane(), predicate ? 1 : 0);
   uint32_t ones = 0;
   for (uint32_t lane = 0; lane < cuda_on_host::kWarp; ++lane)
-    ones |= static_cast<uint32_t>(said[lane]) << lane;
+    ones |= static_cast<uint32_t>(words[lane]) << lane;
   return ones;
 }
 inline int __popc(uint32_t word) { return __builtin_popcount(word); }
@@ -224,7 +227,7 @@ inline uint32_t atomicOr(uint32_t* to, uint32_t value) {
 
 namespace cuda_on_host {
 
-// The launches of a stream during capture.
+// The work that a stream records while a graph is captured.
 using Captured = std::vector<std::function<cudaError_t()>>;
 inline thread_local Captured* capturing = nullptr;
 inline uint64_t graphs_launched = 0;
@@ -275,7 +278,7 @@ inline cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t) {
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelNow(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                 const Arguments&... arguments) {
-  const std::lock_guard one_at_a_time(cuda_on_host::launching);
+  const std::lock_guard one_at_a_time(cuda_on_host::launch_mutex);
   if (cuda_on_host::launches_left == 0) return cuda_on_host::Fail(cudaErrorLaunchFailure);
   --cuda_on_host::launches_left;
   const uint32_t threads = config->blockDim.x, blocks = config->gridDim.x;
@@ -286,13 +289,13 @@ cudaError_t cudaLaunchKernelNow(const cudaLaunchConfig_t* config, void (*kernel)
     gridDim = config->gridDim;
     kernel(arguments...);
   };
-  const auto known = cuda_on_host::Known().find(reinterpret_cast<void*>(kernel));
-  if (known != cuda_on_host::Known().end() && !known->second) {
+  const auto known = cuda_on_host::UsesBarriers().find(reinterpret_cast<void*>(kernel));
+  if (known != cuda_on_host::UsesBarriers().end() && !known->second) {
     for (uint32_t b = 0; b < blocks; ++b)
       for (uint32_t thread = 0; thread < threads; ++thread) run(thread, b);
     return cudaSuccess;
   }
-  cuda_on_host::have_met = false;
+  cuda_on_host::used_barrier = false;
   cuda_on_host::Block block(threads);
   cuda_on_host::Pool::Get().Run(threads, [&](uint32_t thread) {
     cuda_on_host::block = &block;
@@ -302,7 +305,7 @@ cudaError_t cudaLaunchKernelNow(const cudaLaunchConfig_t* config, void (*kernel)
     }
     cuda_on_host::block = nullptr;
   });
-  cuda_on_host::Known()[reinterpret_cast<void*>(kernel)] = cuda_on_host::have_met;
+  cuda_on_host::UsesBarriers()[reinterpret_cast<void*>(kernel)] = cuda_on_host::used_barrier;
   return cudaSuccess;
 }
 
@@ -314,7 +317,7 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   });
 }
 
-// Uninitialized memory, as on a device.
+// Fills the memory with 0xA5, because device memory is not initialized either.
 inline cudaError_t cudaMalloc(void** to, size_t bytes) {
   if (bytes > cuda_on_host::bytes_left) return cuda_on_host::Fail(cudaErrorMemoryAllocation);
   *to = std::malloc(bytes);
@@ -346,7 +349,8 @@ inline cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
 inline cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaSuccess; }
 inline cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
 
-// Emulates one device, which finishes work at once.
+// There is one device. All work is finished when its call returns, so streams and events have nothing to
+// wait for.
 inline cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;

@@ -1,4 +1,4 @@
-// Arrays in device memory, for tests.
+// Arrays in GPU memory, for tests.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -13,6 +13,7 @@ inline bool ThereIsADevice() {
   return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
 }
 
+// An array in GPU memory. Any CUDA error fails the test.
 template <typename T>
 class DeviceArray {
  public:
@@ -30,7 +31,7 @@ class DeviceArray {
   DeviceArray& operator=(const DeviceArray&) = delete;
 
   T* data() { return data_; }
-  // Waits for all launched work.
+  // Copies the array to the host, after all launched kernels have finished.
   std::vector<T> Read() const {
     std::vector<T> values(size_);
     EXPECT_EQ(cudaMemcpy(values.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost),

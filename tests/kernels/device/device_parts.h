@@ -1,4 +1,6 @@
-// Parts of an arena for tests of kernels, and their tiles on the device.
+// Helpers for tests of GPU kernels that process many tensors at once. An arena is one array with the
+// elements of all tensors. A part is a range of it; kernels cut parts into tiles, and consecutive parts
+// form a chunk.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +13,8 @@
 
 namespace tern::kernels {
 
-// Parts of these sizes. Every other one follows a gap that leaves it unaligned, and each begins at
-// another element of its tensor. Two to four parts per chunk.
+// Makes parts of these sizes. A gap before every second part makes it unaligned, and each part begins at
+// a different element of its tensor. Three parts form a chunk.
 inline std::vector<Part> PartsOf(const std::vector<uint64_t>& counts) {
   std::vector<Part> parts;
   uint64_t begin = 0;
@@ -24,6 +26,7 @@ inline std::vector<Part> PartsOf(const std::vector<uint64_t>& counts) {
   return parts;
 }
 
+// Returns n normally distributed values with mean 0.
 inline std::vector<float> Normal(size_t n, float sigma, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(0, sigma);
@@ -32,6 +35,7 @@ inline std::vector<float> Normal(size_t n, float sigma, uint64_t seed) {
   return values;
 }
 
+// The tiles of parts, in device memory.
 struct OnDevice {
   explicit OnDevice(const std::vector<Part>& parts) : OnDevice(CutIntoTiles(parts)) {}
   explicit OnDevice(const Tiling& cut)
@@ -47,6 +51,7 @@ struct OnDevice {
   DeviceArray<TiledChunk> chunks;
 };
 
+// Returns the size of the arena.
 inline uint64_t EndOf(const std::vector<Part>& parts) {
   return parts.back().begin + parts.back().count;
 }

@@ -1,5 +1,5 @@
-// The kernels of a GPU give the CPU's bits. Without a GPU they run on the CPU (cuda_on_host/); the
-// same tests, built with the toolkit, run on a GPU.
+// Tests that GPU kernels give the same bits as the CPU kernels: statistics, ternary codes and optimizers.
+// Without the CUDA toolkit, the GPU kernels run on the CPU (tests/kernels/cuda_on_host emulates CUDA).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -43,7 +43,7 @@ std::vector<Stats> StatsOf(const std::vector<float>& values, const std::vector<P
                                    stats.data()),
               0);
     read.clear();
-    for (const DeviceStats& one : stats.Read()) read.push_back(ToStats(one));
+    for (const DeviceStats& of_part : stats.Read()) read.push_back(ToStats(of_part));
   }
   return read;
 }
@@ -74,10 +74,11 @@ TEST_F(DeviceKernels, StatisticsDetectNonFiniteValues) {
 
 NoiseKey KeyOf(uint64_t seed) { return {seed, NoiseStream::kCodes, 3, 1234567, 0}; }
 
-// The codes of each chunk, computed by the readable reference.
-std::vector<std::vector<uint8_t>> Expected(const std::vector<float>& values,
-                                           const std::vector<Part>& parts,
-                                           const std::vector<TernaryScale>& scales, NoiseKey key) {
+// Returns the codes of each chunk, computed by the reference function on the CPU.
+std::vector<std::vector<uint8_t>> ReferenceCodes(const std::vector<float>& values,
+                                                 const std::vector<Part>& parts,
+                                                 const std::vector<TernaryScale>& scales,
+                                                 NoiseKey key) {
   std::vector<std::vector<uint8_t>> chunks;
   for (size_t p = 0; p < parts.size(); ++p) {
     const Part& part = parts[p];
@@ -112,7 +113,7 @@ void ExpectCodes(const std::vector<float>& values, const std::vector<Part>& part
   }
   const std::vector<uint8_t> bytes = out.Read();
   const std::vector<uint64_t> size = sizes.Read();
-  const auto expected = Expected(values, parts, scales, KeyOf(seed));
+  const auto expected = ReferenceCodes(values, parts, scales, KeyOf(seed));
   ASSERT_EQ(chunks, expected.size());
   for (size_t c = 0; c < chunks; ++c) {
     ASSERT_EQ(size[c], expected[c].size()) << "chunk " << c;
@@ -128,12 +129,12 @@ TEST_F(DeviceKernels, TernaryCodesMatchCpu) {
   const std::vector<float> values = Normal(EndOf(parts), 0.01f, 2);
   std::vector<TernaryScale> scales(parts.size(), {0.025f, 0.025f});
   scales[4] = {0.03f, kInfinity};
-  scales[5] = {0.01f, 0.02f};  // a scaler that some values exceed
+  scales[5] = {0.01f, 0.02f};  // Some values exceed this scaler.
   scales[8] = {0, 0.02f};
   ExpectCodes(values, parts, scales, 11);
 }
 
-// Few signs per tile, so that a byte contains those of several tiles.
+// Nearly all codes are 0, so a byte of signs has bits of several tiles.
 TEST_F(DeviceKernels, SignsOfManyTilesCanShareAByte) {
   const auto parts = PartsOf({50000, 60000, 70000});
   const std::vector<float> values = Normal(EndOf(parts), 0.01f, 3);
@@ -149,7 +150,8 @@ TEST_F(DeviceKernels, OddValuesAreCodedLikeCpu) {
               {{2.5f, 2.5f}, {1e-42f, kInfinity}, {3e38f, 3e38f}, {std::nanf(""), 1}}, 13);
 }
 
-// Sums of `workers` codes, each value from -workers to workers, as planes.
+// Returns random sums of ternary codes, each from -workers to workers. Bit p of every sum (in two's
+// complement) is stored in bit plane p.
 std::vector<uint8_t> RandomPlanes(uint64_t count, uint32_t workers, std::mt19937_64* random) {
   const auto bits = static_cast<size_t>(SumBits(static_cast<int>(workers)));
   const size_t stride = PlaneBytes(count);
@@ -163,7 +165,7 @@ std::vector<uint8_t> RandomPlanes(uint64_t count, uint32_t workers, std::mt19937
   return planes;
 }
 
-// The step by the CPU kernels.
+// Makes the optimizer step with the CPU kernels.
 void UpdateOnCpu(const UpdateStep& step, const TensorRates& rates, const float* g, size_t n,
                  float* w, float* m, float* v) {
   switch (step.rule) {
@@ -180,11 +182,12 @@ void UpdateOnCpu(const UpdateStep& step, const TensorRates& rates, const float* 
   }
 }
 
+// A model's weights and optimizer state.
 struct Model {
   explicit Model(size_t n) : w(Normal(n, 1, 21)), m(Normal(n, 0.1f, 22)), v(Normal(n, 0.1f, 23)) {
-    for (float& one : v) one = std::abs(one);
+    for (float& x : v) x = std::abs(x);
   }
-  std::vector<float> w, m, v;
+  std::vector<float> w, m, v;  // Weights, and first and second moments of the optimizer.
 };
 
 class DeviceUpdates : public DeviceKernels,
@@ -244,7 +247,8 @@ INSTANTIATE_TEST_SUITE_P(Each, DeviceUpdates,
                                                           UpdateRule::kAdam),
                                           testing::Values(1, 2, 7, 12, 100, 2047)));
 
-// Sums of three workers have three bits; -4 is invalid. Bits behind the last element are ignored.
+// Sums of three workers have three bits, and -4 is an invalid sum. Element 616 has it. The bits after the
+// last element are set, too, but must be ignored.
 TEST_F(DeviceKernels, InvalidSumsAreCounted) {
   const auto parts = PartsOf({4999});
   std::vector<uint8_t> planes(3 * PlaneBytes(4999));
@@ -262,7 +266,8 @@ TEST_F(DeviceKernels, InvalidSumsAreCounted) {
   EXPECT_EQ(bad.Read()[0], 1u);
 }
 
-// The codes of an element, which is repeated eight times.
+// DecideQuickly decides eight elements at once. Gives it the same element eight times, checks that all
+// decisions are equal, and returns the first.
 QuickCodes DecideOne(float g, float s, float clip, uint32_t draw16) {
   const float eight[8] = {g, g, g, g, g, g, g, g};
   const uint32_t draws = draw16 * 0x10001;
@@ -274,7 +279,8 @@ QuickCodes DecideOne(float g, float s, float clip, uint32_t draw16) {
   return codes;
 }
 
-// Checks against equation 2 at the extreme values that a draw of level 1 can still give.
+// A code is decided by a 32-bit random number. DecideQuickly sees its upper 16 bits and reports whether the
+// lower bits could matter. If it is sure, the decision must be right for all lower bits.
 TEST(QuickDecisions, AreNeverWrongWhenCertain) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<float> exponent(-90, 90), share(0, 1.2f);
@@ -284,24 +290,24 @@ TEST(QuickDecisions, AreNeverWrongWhenCertain) {
     const float clip = i % 2 == 0 ? kInfinity : s * share(random);
     const float clipped = g < clip ? g : clip, x = clipped < s ? clipped : s;
     const auto threshold =
-        static_cast<uint64_t>(static_cast<double>(x / s) * 0x1p32);  // x = s: all fire
-    const auto near = static_cast<int64_t>(threshold >> 16);
-    for (int64_t d = near - 3; d <= near + 3; ++d) {
+        static_cast<uint64_t>(static_cast<double>(x / s) * 0x1p32);  // 2^32 if x = s.
+    const auto nearest_draw = static_cast<int64_t>(threshold >> 16);
+    for (int64_t d = nearest_draw - 3; d <= nearest_draw + 3; ++d) {
       if (d < 0 || d > 65535) continue;
       const auto draw = static_cast<uint64_t>(d) << 16;
       const QuickCodes codes = DecideOne(i % 3 == 0 ? -g : g, s, clip, static_cast<uint32_t>(d));
       ASSERT_EQ(codes.negative, i % 3 == 0 ? 1u : 0u);
-      const bool right =
+      const bool is_right =
           codes.unsure != 0 || (codes.below == 0 ? draw + 65535 < threshold : draw >= threshold);
-      ASSERT_TRUE(right) << g << " of " << s << ", clip " << clip << ", draw " << d;
+      ASSERT_TRUE(is_right) << g << " of " << s << ", clip " << clip << ", draw " << d;
       unsure += codes.unsure;
       ++all;
     }
   }
-  EXPECT_LT(unsure * 6, all) << "of the seven nearest draws it decides nearly all others";
+  EXPECT_LT(unsure * 6, all) << "it is unsure only about one of the seven nearest draws";
 }
 
-TEST(QuickDecisions, LeaveOddValuesToTheSlowTest) {
+TEST(QuickDecisions, AreUnsureAboutNansAndExtremeScalers) {
   const float nan = std::nanf("");
   for (const uint32_t d : {0u, 1u, 40000u, 65535u}) {
     for (const float clip : {kInfinity, 0.5f}) {
@@ -313,7 +319,7 @@ TEST(QuickDecisions, LeaveOddValuesToTheSlowTest) {
   }
 }
 
-// A tensor of zeros has a scaler of zero; it must take the fast path.
+// A tensor of zeros has a scaler of zero. The quick decision must be sure that its codes are 0.
 TEST(QuickDecisions, DecideForZeroScalers) {
   const float nan = std::nanf("");
   for (const auto& [s, clip] : std::vector<std::pair<float, float>>{
@@ -325,7 +331,8 @@ TEST(QuickDecisions, DecideForZeroScalers) {
   }
 }
 
-// Each word has a byte and its complement in the neighbour: bytes must not affect each other.
+// CompressBytes moves those bits of each byte whose mask bit is 1 to the byte's low end. The four bytes of
+// a word must not affect each other.
 TEST(CompressBytes, CompressesEachByteAlone) {
   for (uint32_t mask = 0; mask < 256; ++mask) {
     for (uint32_t bits = 0; bits < 256; ++bits) {
@@ -333,9 +340,9 @@ TEST(CompressBytes, CompressesEachByteAlone) {
       for (uint32_t k = 0; k < 8; ++k) {
         if ((mask >> k & 1) != 0) packed |= (bits >> k & 1) << ones++;
       }
-      const uint32_t three =
+      const uint32_t compressed =
           CompressBytes(bits * 0x01010001, mask * 0x01010001 | 0xA500) & ~0xFF00u;
-      ASSERT_EQ(three, packed * 0x01010001) << mask << " " << bits;
+      ASSERT_EQ(compressed, packed * 0x01010001) << mask << " " << bits;
       ASSERT_EQ(CompressBytes(bits << 8 | 0xFFFF00FF, mask << 8 | 0xFFFF00FF),
                 packed << 8 | 0xFFFF00FF);
       ASSERT_EQ(OnesOfBytes(mask * 0x01010001), ones * 0x01010001);

@@ -1,5 +1,6 @@
-// The four passes against the equations of kernels/nn/batch_norm.h in double, on slabs of every
-// shape.
+// Tests of the four kernels of batch normalization (moments, output, sums of the backward pass, input
+// gradient) against their equations in double precision. A slab is a range of rows (pixels) by channels;
+// consecutive rows are `stride` elements apart.
 #include "kernels/nn/batch_norm.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +30,8 @@ class BatchNormOf : public testing::TestWithParam<Shape> {
           middle + static_cast<float>(Draw32({.seed = 3, .tensor = tensor}, i) * 0x1p-31 - 1);
     return values;
   }
-  static PerChannel Each(float first, float step) {
+  // Returns first, first + step, first + 2 step ...
+  static PerChannel Ramp(float first, float step) {
     PerChannel values;
     for (size_t c = 0; c < values.size(); ++c) values[c] = first + step * static_cast<float>(c);
     return values;
@@ -39,18 +41,18 @@ class BatchNormOf : public testing::TestWithParam<Shape> {
 
   const Slab slab_ = {GetParam().rows, GetParam().stride, GetParam().channels};
   const std::vector<float> x_ = Random(1, 2), dy_ = Random(2, 0), r_ = Random(3, 0);
-  const PerChannel scale_ = Each(0.5f, -0.1f), shift_ = Each(-1, 0.2f), mean_ = Each(1.9f, 0.01f);
+  const PerChannel scale_ = Ramp(0.5f, -0.1f), shift_ = Ramp(-1, 0.2f), mean_ = Ramp(1.9f, 0.01f);
 };
 
 TEST_P(BatchNormOf, MomentsAccumulate) {
-  PerChannel sum = Each(7, 0), squares = Each(8, 0);
+  PerChannel sum = Ramp(7, 0), squares = Ramp(8, 0);
   NormMoments(x_.data(), slab_, mean_.data(), sum.data(), squares.data());
   for (size_t c = 0; c < kNormChannels; ++c) {
     double expected_sum = 7, expected_squares = 8;
     for (size_t row = 0; c < slab_.channels && row < slab_.rows; ++row) {
-      const double beyond = double{x_[At(row, c)]} - mean_[c];
-      expected_sum += beyond;
-      expected_squares += beyond * beyond;
+      const double centered = double{x_[At(row, c)]} - mean_[c];
+      expected_sum += centered;
+      expected_squares += centered * centered;
     }
     EXPECT_NEAR(sum[c], expected_sum, 1e-4) << c;
     EXPECT_NEAR(squares[c], expected_squares, 1e-4) << c;
@@ -66,7 +68,7 @@ TEST_P(BatchNormOf, OutputIsScaledShiftedAddedAndRectified) {
                   past_caches, y.data());
         for (size_t i = 0; i < size(); ++i) {
           const size_t c = i % slab_.stride;
-          double expected = 99;  // elements outside the slab's channels must not change
+          double expected = 99;  // Elements outside the slab's channels must not change.
           if (c < slab_.channels) {
             expected = double{x_[i]} * scale_[c] + shift_[c] + (adds ? r_[i] : 0);
             if (relu) expected = std::max(0.0, expected);
@@ -92,23 +94,23 @@ TEST_P(BatchNormOf, BackwardFollowsTheEquations) {
       NormApply(x_.data(), adds ? r_.data() : nullptr, slab_, scale_.data(), shift_.data(), relu,
                 false, y.data());
       const NormMask mask = {relu, adds ? y.data() : nullptr, scale_.data(), shift_.data()};
-      PerChannel sum = Each(1, 0), product = Each(2, 0);
+      PerChannel sum = Ramp(1, 0), product = Ramp(2, 0);
       std::vector<float> g = dy_;
       NormBackwardSums(x_.data(), dy_.data(), slab_, mask, mean_.data(), sum.data(), product.data(),
                        adds ? g.data() : nullptr);
-      const PerChannel slope = Each(0.3f, 0.1f), offset = Each(-0.2f, 0.1f);
-      std::vector<float> dx = dy_;  // in place
+      const PerChannel slope = Ramp(0.3f, 0.1f), offset = Ramp(-0.2f, 0.1f);
+      std::vector<float> dx = dy_;  // The kernel overwrites dy with dx.
       NormBackwardApply(x_.data(), dx.data(), slab_, mask, mean_.data(), scale_.data(),
                         slope.data(), offset.data(), dx.data());
       for (size_t c = 0; c < slab_.channels; ++c) {
         double expected_sum = 1, expected_product = 2;
         for (size_t row = 0; row < slab_.rows; ++row) {
           const size_t i = At(row, c);
-          const double passed = !relu || y[i] > 0 ? dy_[i] : 0, beyond = double{x_[i]} - mean_[c];
+          const double passed = !relu || y[i] > 0 ? dy_[i] : 0, centered = double{x_[i]} - mean_[c];
           expected_sum += passed;
-          expected_product += passed * beyond;
+          expected_product += passed * centered;
           EXPECT_EQ(g[i], adds ? static_cast<float>(passed) : dy_[i]);
-          EXPECT_NEAR(dx[i], scale_[c] * passed + (slope[c] * beyond + offset[c]), 1e-5);
+          EXPECT_NEAR(dx[i], scale_[c] * passed + (slope[c] * centered + offset[c]), 1e-5);
         }
         EXPECT_NEAR(sum[c], expected_sum, 1e-4);
         EXPECT_NEAR(product[c], expected_product, 1e-4);

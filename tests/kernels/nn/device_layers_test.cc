@@ -1,5 +1,5 @@
-// The layers' kernels on more rows than the nets of tests/worker/engine have, so that threads
-// process several rows and share rows.
+// Tests of GPU kernels of layers (column sums, batch norm, weight gradients of convolutions) on so many
+// rows that a thread processes several rows, and that several threads add to one sum.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,19 +23,19 @@ std::vector<float> Normal(size_t n, float mean, uint64_t seed) {
   return values;
 }
 
-// Few and small integers, so that all sums are exact.
-std::vector<float> Whole(size_t n, uint64_t seed) {
+// Returns integers from -3 to 3, so that all sums are exact.
+std::vector<float> SmallIntegers(size_t n, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> values(n);
   for (float& value : values) value = static_cast<float>(random() % 7) - 3;
   return values;
 }
 
-// A device array of a type; converts from and to floats.
-class Typed {
+// A device array of floats or of 16-bit numbers. Is written and read as floats.
+class TypedArray {
  public:
-  Typed(DeviceType type, size_t n) : type_(type), n_(n), bytes_(n * BytesOf(type)) {}
-  Typed(DeviceType type, const std::vector<float>& values) : Typed(type, values.size()) {
+  TypedArray(DeviceType type, size_t n) : type_(type), n_(n), bytes_(n * BytesOf(type)) {}
+  TypedArray(DeviceType type, const std::vector<float>& values) : TypedArray(type, values.size()) {
     DeviceArray<float> floats(values);
     EXPECT_EQ(FromFloatsOnDevice(nullptr, floats.data(), n_, type_, bytes_.data()), 0);
     EXPECT_EQ(cudaStreamSynchronize(nullptr), cudaSuccess);
@@ -74,7 +74,8 @@ class DeviceRows : public DeviceLayers, public testing::WithParamInterface<RowsC
  protected:
   size_t size() const { return rows_ * channels_; }
 
-  // y and dx against the equations of kernels/nn/batch_norm.h.
+  // Compares the output y and the gradients of a batch norm with its equations. `relu`: a ReLU follows.
+  // `added`: another tensor is added before the ReLU.
   void ExpectNorm(bool relu, bool added);
 
   const DeviceType type_ = GetParam().type;
@@ -83,11 +84,11 @@ class DeviceRows : public DeviceLayers, public testing::WithParamInterface<RowsC
 };
 
 TEST_P(DeviceRows, SumsColumns) {
-  const std::vector<float> x = Whole(size(), 1);
-  Typed there(type_, x);
+  const std::vector<float> x = SmallIntegers(size(), 1);
+  TypedArray x_on_device(type_, x);
   DeviceArray<double> partial(2 * channels_ * PartialsOf(rows_));
   DeviceArray<float> sums(channels_);
-  ASSERT_EQ(ColumnSumsOnDevice(nullptr, type_, there.data(), rows_, channels_, step_.data(),
+  ASSERT_EQ(ColumnSumsOnDevice(nullptr, type_, x_on_device.data(), rows_, channels_, step_.data(),
                                partial.data(), sums.data()),
             0);
   std::vector<float> expected(channels_);
@@ -98,9 +99,10 @@ TEST_P(DeviceRows, SumsColumns) {
 void DeviceRows::ExpectNorm(bool relu, bool added) {
   const DeviceNorm norm{rows_, channels_, 1e-5, 0.1, relu};
   const double eps = type_ == DeviceType::kFloat ? 1e-5 : 0.01;
-  // Digits are lost if the mean is large compared with the deviation.
-  Typed x(type_, Normal(size(), 8, 1)), r(type_, Normal(size(), 0, 2));
-  Typed dy(type_, Normal(size(), 0.5f, 3)), y(type_, size()), dx(type_, size());
+  // The mean of x is 8 and its deviation 1, so that the kernel loses digits if it computes the variance
+  // carelessly.
+  TypedArray x(type_, Normal(size(), 8, 1)), r(type_, Normal(size(), 0, 2));
+  TypedArray dy(type_, Normal(size(), 0.5f, 3)), y(type_, size()), dx(type_, size());
   const std::vector<float> ones(channels_, 1.25f), betas(channels_, 0.25f), zeros(channels_);
   DeviceArray<float> gamma(ones), beta(betas), running_mean(zeros), running_variance(ones);
   DeviceArray<float> numbers(4 * channels_), sums(2 * channels_), dgamma(channels_);
@@ -121,11 +123,11 @@ void DeviceRows::ExpectNorm(bool relu, bool added) {
   ASSERT_EQ(BatchNormBackwardOnDevice(nullptr, type_, norm, state, back, step_.data(), sums.data(),
                                       dx.data(), dgamma.data(), dbeta.data()),
             0);
-  const std::vector<float> g_there = dy.Read(), dx_there = dx.Read();
-  const std::vector<float> dgamma_there = dgamma.Read(), dbeta_there = dbeta.Read();
+  const std::vector<float> g_on_device = dy.Read(), dx_on_device = dx.Read();
+  const std::vector<float> dgamma_on_device = dgamma.Read(), dbeta_on_device = dbeta.Read();
   const auto n = static_cast<double>(rows_);
   for (uint32_t c = 0; c < channels_; ++c) {
-    double mean = 0, variance = 0, sum = 0, along = 0;
+    double mean = 0, variance = 0, sum = 0, sum_of_products = 0;
     for (size_t i = c; i < size(); i += channels_) mean += in[i] / n;
     for (size_t i = c; i < size(); i += channels_) variance += std::pow(in[i] - mean, 2) / n;
     const double inverse = 1 / std::sqrt(variance + norm.epsilon), scale = 1.25 * inverse;
@@ -133,19 +135,19 @@ void DeviceRows::ExpectNorm(bool relu, bool added) {
     const auto g = [&](size_t i) { return relu && out[i] <= 0 ? 0.0 : double{passed[i]}; };
     for (size_t i = c; i < size(); i += channels_) {
       sum += g(i);
-      along += g(i) * (in[i] - mean) * inverse;
+      sum_of_products += g(i) * (in[i] - mean) * inverse;
     }
-    ASSERT_NEAR(dbeta_there[c], sum, 1e-6 * n);
-    ASSERT_NEAR(dgamma_there[c], along, 1e-5 * n);
+    ASSERT_NEAR(dbeta_on_device[c], sum, 1e-6 * n);
+    ASSERT_NEAR(dgamma_on_device[c], sum_of_products, 1e-5 * n);
     for (size_t i = c; i < size(); i += channels_) {
       const double normal = (in[i] - mean) * inverse;
       const double linear = 1.25 * normal + 0.25 + (added ? plus[i] : 0);
       ASSERT_NEAR(out[i], relu ? std::max(0.0, linear) : linear, eps * (1 + std::abs(linear)));
       if (added) {
-        ASSERT_EQ(g_there[i], g(i));
+        ASSERT_EQ(g_on_device[i], g(i));
       }
-      const double expected = scale * (g(i) - sum / n - normal * along / n);
-      ASSERT_NEAR(dx_there[i], expected, eps * (1 + std::abs(expected))) << i;
+      const double expected = scale * (g(i) - sum / n - normal * sum_of_products / n);
+      ASSERT_NEAR(dx_on_device[i], expected, eps * (1 + std::abs(expected))) << i;
     }
   }
 }
@@ -157,10 +159,10 @@ TEST_P(DeviceRows, NormWithAdditionBeforeRelu) { ExpectNorm(true, true); }
 INSTANTIATE_TEST_SUITE_P(
     All, DeviceRows,
     testing::Values(RowsCase{"Floats", DeviceType::kFloat, 1201, 8},
-                    // a thread has more rows than it sums in float
+                    // A thread sums only a limited number of rows in float; here it has more.
                     RowsCase{"FloatsOfManyChannels", DeviceType::kFloat, 603, 136},
                     RowsCase{"FloatsByThemselves", DeviceType::kFloat, 1201, 5},
-                    // Enough shares that a block per channel adds them.
+                    // There are so many partial sums that a block per channel adds them.
                     RowsCase{"Bfloats", DeviceType::kBfloat, 4500, 8},
                     RowsCase{"BfloatsOfThreePacks", DeviceType::kBfloat, 700, 24},
                     RowsCase{"Halves", DeviceType::kHalf, 999, 16}),
@@ -179,8 +181,8 @@ TEST_P(DeviceWeights, GradientIsTheSumOfProducts) {
   const auto& [name, slide, groups] = GetParam();
   const auto& [in, out, window] = slide;
   const auto& [rows, columns] = window;
-  const std::vector<float> x = Whole(in.size(), 1), dy = Whole(out.size(), 2);
-  DeviceArray<float> x_there(x), dy_there(dy);
+  const std::vector<float> x = SmallIntegers(in.size(), 1), dy = SmallIntegers(out.size(), 2);
+  DeviceArray<float> x_on_device(x), dy_on_device(dy);
   const uint32_t inputs = in.c / groups, outputs = out.c / groups;
   std::vector<float> expected(size_t{out.c} * rows.kernel * columns.kernel * inputs);
   for (size_t i = 0; i < out.size(); ++i) {
@@ -189,7 +191,7 @@ TEST_P(DeviceWeights, GradientIsTheSumOfProducts) {
                  n = i / out.c / out.w / out.h;
     for (uint32_t tap = 0; tap < rows.kernel * columns.kernel; ++tap) {
       const size_t kh = tap / columns.kernel, kw = tap % columns.kernel;
-      // Wraps to a huge number if negative.
+      // A negative position wraps to a huge number, which is outside the image.
       const size_t from_h = h * rows.stride + kh * rows.dilation - rows.pad;
       const size_t from_w = w * columns.stride + kw * columns.dilation - columns.pad;
       if (from_h >= in.h || from_w >= in.w) continue;
@@ -200,8 +202,8 @@ TEST_P(DeviceWeights, GradientIsTheSumOfProducts) {
     }
   }
   DeviceArray<float> gradient(expected.size());
-  ASSERT_EQ(ConvBackwardWeightsOnDevice(nullptr, DeviceType::kFloat, slide, groups, x_there.data(),
-                                        dy_there.data(), gradient.data()),
+  ASSERT_EQ(ConvBackwardWeightsOnDevice(nullptr, DeviceType::kFloat, slide, groups,
+                                        x_on_device.data(), dy_on_device.data(), gradient.data()),
             0);
   EXPECT_EQ(gradient.Read(), expected);
 }

@@ -1,4 +1,6 @@
-// A GPU's images equal the CPU's floats, bit for bit, in the type and layout of its nets.
+// Tests that a GPU converts image bytes to the same numbers as the CPU, bit for bit. The GPU stores the
+// channels of a pixel together; the CPU stores each channel as a plane. `draws` are the random color
+// changes of each image.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -18,10 +20,11 @@ struct Batch {
     std::mt19937_64 random(seed);
     for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
     for (uint32_t n = 0; n < images.n; ++n) {
-      const auto part = [&] { return static_cast<float>(random() >> 11) * 0x1p-53f; };
-      draws.push_back({-60 + 120 * part(), 0.2f + 1.6f * part(), n % 2});
+      const auto uniform = [&] { return static_cast<float>(random() >> 11) * 0x1p-53f; };
+      draws.push_back({-60 + 120 * uniform(), 0.2f + 1.6f * uniform(), n % 2});
     }
-    // One image without deviation, and one with values beyond both ends.
+    // The first image has equal pixels, so its deviation is 0. The last image becomes so bright that values
+    // must be clipped.
     std::fill_n(bytes.begin(), images.size() / images.n, 77);
     draws.back().brighter = 200;
   }
@@ -30,22 +33,24 @@ struct Batch {
   std::vector<PixelDraws> draws;
 };
 
-std::vector<float> ByTheCpu(const Batch& batch, const PixelRule& rule) {
+// Converts on the CPU and returns the numbers in the GPU's order.
+std::vector<float> ConvertOnCpu(const Batch& batch, const PixelRule& rule) {
   const DeviceImages& images = batch.images;
   const uint64_t image = images.size() / images.n, plane = uint64_t{images.h} * images.w;
   const PixelTables tables(rule);
-  std::vector<float> first(image), last;
+  std::vector<float> channels_first(image), channels_last;
   for (uint32_t n = 0; n < images.n; ++n) {
     tables.ToFloats(batch.bytes.data() + n * image, images.h, images.w, batch.draws[n],
-                    first.data());
+                    channels_first.data());
     for (uint64_t i = 0; i < plane; ++i)
-      for (uint32_t c = 0; c < images.c; ++c) last.push_back(first[c * plane + i]);
+      for (uint32_t c = 0; c < images.c; ++c)
+        channels_last.push_back(channels_first[c * plane + i]);
   }
-  return last;
+  return channels_last;
 }
 
 template <typename T>
-std::vector<T> ByTheDevice(const Batch& batch, const PixelRule& rule, DeviceType type) {
+std::vector<T> ConvertOnDevice(const Batch& batch, const PixelRule& rule, DeviceType type) {
   const DeviceImages& images = batch.images;
   DeviceArray<uint8_t> bytes(batch.bytes);
   DeviceArray<PixelDraws> draws(batch.draws);
@@ -92,19 +97,19 @@ TEST_P(DevicePixels, MatchCpu) {
     for (const bool standardize : {false, true}) {
       SCOPED_TRACE(testing::Message() << "colors " << colors << " standardize " << standardize);
       const PixelRule rule = RuleOf(colors, standardize);
-      const std::vector<float> expected = ByTheCpu(batch, rule);
+      const std::vector<float> expected = ConvertOnCpu(batch, rule);
       for (const float value : expected) ASSERT_TRUE(std::isfinite(value));
-      ExpectSameBits(ByTheDevice<float>(batch, rule, DeviceType::kFloat), expected);
+      ExpectSameBits(ConvertOnDevice<float>(batch, rule, DeviceType::kFloat), expected);
       std::vector<uint16_t> rounded(expected.size());
       FloatToBfloat(expected.data(), expected.size(), rounded.data());
-      ExpectSameBits(ByTheDevice<uint16_t>(batch, rule, DeviceType::kBfloat), rounded);
+      ExpectSameBits(ConvertOnDevice<uint16_t>(batch, rule, DeviceType::kBfloat), rounded);
       FloatToHalf(expected.data(), expected.size(), rounded.data());
-      ExpectSameBits(ByTheDevice<uint16_t>(batch, rule, DeviceType::kHalf), rounded);
+      ExpectSameBits(ConvertOnDevice<uint16_t>(batch, rule, DeviceType::kHalf), rounded);
     }
   }
 }
 
-// Sizes below and above the numbers of lanes, of a block's threads and of its terms; and CIFAR's.
+// Sizes below and above a warp's and a block's numbers of threads, and CIFAR's size.
 INSTANTIATE_TEST_SUITE_P(Of, DevicePixels,
                          testing::Values(DeviceImages{3, 1, 5, 1}, DeviceImages{2, 7, 9, 3},
                                          DeviceImages{5, 32, 32, 3}, DeviceImages{2, 41, 53, 4},

@@ -1,4 +1,5 @@
-// LRN against its equations (kernels/nn/lrn.h) in double.
+// Tests of local response normalization (LRN) against its equations in double precision:
+// y = x * s^-beta, where s = k + alpha / size * (sum of x^2 over `size` neighbouring channels).
 #include "kernels/nn/lrn.h"
 
 #include <gtest/gtest.h>
@@ -24,6 +25,7 @@ class LrnOf : public testing::TestWithParam<Case> {
       values[i] = static_cast<float>(Draw32({.seed = 3, .tensor = tensor}, i) * 0x1p-30 - 2);
     return values;
   }
+  // Returns the index of an element. Blocked images store 16 channels of a pixel together.
   size_t At(size_t pixel, size_t c) const {
     if (!image_.blocked) return pixel * image_.channels + c;
     return c / 16 * 16 * image_.pixels + pixel * 16 + c % 16;
@@ -34,6 +36,7 @@ class LrnOf : public testing::TestWithParam<Case> {
     const size_t half = rule_.size / 2;
     for (size_t j = c < half ? 0 : c - half; j <= c + half && j < image_.channels; ++j) visit(j);
   }
+  // Returns s of the equation.
   double Sum(size_t pixel, size_t c) const {
     double sum = 0;
     ForWindow(c, [&](size_t j) { sum += std::pow(double{x_[At(pixel, j)]}, 2); });
@@ -57,20 +60,20 @@ TEST_P(LrnOf, ForwardFollowsTheEquation) {
 }
 
 TEST_P(LrnOf, BackwardFollowsTheEquation) {
-  std::vector<float> dx = dy_;  // in place
+  std::vector<float> dx = dy_;  // The kernel overwrites dy with dx.
   LrnBackward(x_.data(), dx.data(), image_, rule_, dx.data());
   const double beta = rule_.beta;
   for (size_t pixel = 0; pixel < image_.pixels; ++pixel) {
     for (size_t c = 0; c < image_.channels; ++c) {
-      double along = 0;
+      double window_sum = 0;
       ForWindow(c, [&](size_t j) {
-        const size_t at = At(pixel, j);
-        along += double{dy_[at]} * x_[at] * std::pow(Sum(pixel, j), -beta - 1);
+        const size_t index = At(pixel, j);
+        window_sum += double{dy_[index]} * x_[index] * std::pow(Sum(pixel, j), -beta - 1);
       });
       const size_t i = At(pixel, c);
       const double expected =
           dy_[i] * std::pow(Sum(pixel, c), -beta) -
-          2 * double{rule_.alpha} * beta / static_cast<double>(rule_.size) * x_[i] * along;
+          2 * double{rule_.alpha} * beta / static_cast<double>(rule_.size) * x_[i] * window_sum;
       EXPECT_NEAR(dx[i], expected, 5e-6) << i;
     }
   }

@@ -1,5 +1,5 @@
-// Winograd's transforms and their adjoints, combined to a convolution by 5 x 5 windows, against
-// plain loops in double.
+// Tests of Winograd's algorithm for convolutions with 5 x 5 kernels: the transforms of inputs, filters and
+// outputs, and their gradients, against plain loops in double precision.
 #include "kernels/nn/winograd.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class WinogradOf : public testing::TestWithParam<Case> {
       values[i] = static_cast<float>(Draw32({.seed = 3, .tensor = tensor}, i) * 0x1p-31 - 1);
     return values;
   }
-  // Calls visit(output pixel, input pixel, tap) for all taps inside the image.
+  // Calls visit(output pixel, input pixel, tap) for all 25 taps of every window that are inside the image.
   template <typename Visit>
   void ForTaps(const Visit& visit) const {
     for (size_t p = 0; p < out_height_ * out_width_; ++p) {
@@ -40,10 +40,11 @@ class WinogradOf : public testing::TestWithParam<Case> {
   static void ForMatrices(const Visit& visit) {
     for (size_t t = 0; t < kWinogradMatrices; ++t) visit(t);
   }
+  // Returns the index of a weight.
   size_t Weight(size_t o, size_t i, size_t tap) const { return (o * c_.inputs + i) * 25 + tap; }
-  static void ExpectNear(const std::vector<float>& seen, const std::vector<double>& expected) {
-    ASSERT_EQ(seen.size(), expected.size());
-    for (size_t i = 0; i < seen.size(); ++i) EXPECT_NEAR(seen[i], expected[i], 2e-4) << i;
+  static void ExpectNear(const std::vector<float>& actual, const std::vector<double>& expected) {
+    ASSERT_EQ(actual.size(), expected.size());
+    for (size_t i = 0; i < actual.size(); ++i) EXPECT_NEAR(actual[i], expected[i], 2e-4) << i;
   }
 
   const Case c_ = GetParam();
@@ -58,6 +59,7 @@ class WinogradOf : public testing::TestWithParam<Case> {
   const std::vector<float> x_ = Random(1, pixels_* c_.inputs);
   const std::vector<float> w_ = Random(2, c_.outputs* c_.inputs * 25);
   const std::vector<float> dy_ = Random(3, out_pixels_* c_.outputs);
+  // The transformed input, filter and output.
   std::vector<float> u_ = std::vector<float>(kWinogradMatrices * tiles_ * c_.inputs);
   std::vector<float> f_ = std::vector<float>(kWinogradMatrices * c_.inputs * c_.outputs);
   std::vector<float> m_ = std::vector<float>(kWinogradMatrices * tiles_ * c_.outputs);

@@ -1,4 +1,4 @@
-// Element by element, a GPU's arrays equal the CPU's.
+// Tests that GPU kernels that process arrays element by element give the same bits as the CPU.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,8 +26,8 @@ std::vector<float> Normal(uint64_t seed) {
   return values;
 }
 
-// Values of every exponent, and NaNs and infinities.
-std::vector<float> AllKinds() {
+// Returns floats with random bits, so with every exponent, and some special values.
+std::vector<float> RandomBits() {
   std::mt19937_64 random(3);
   std::vector<float> values(kCount);
   for (float& value : values) {
@@ -54,52 +54,55 @@ class DeviceArrays : public testing::Test {
 };
 
 TEST_F(DeviceArrays, SixteenBitConversionsMatchCpu) {
-  const std::vector<float> values = AllKinds();
+  const std::vector<float> values = RandomBits();
   DeviceArray<float> x(values), back(kCount);
   DeviceArray<uint16_t> half(kCount);
-  std::vector<uint16_t> half_here(kCount);
-  std::vector<float> back_here(kCount);
+  std::vector<uint16_t> half_on_cpu(kCount);
+  std::vector<float> back_on_cpu(kCount);
   ASSERT_EQ(FloatToHalfOnDevice(nullptr, x.data(), kCount, half.data()), 0);
   ASSERT_EQ(HalfToFloatOnDevice(nullptr, half.data(), kCount, back.data()), 0);
-  FloatToHalf(values.data(), kCount, half_here.data());
-  HalfToFloat(half_here.data(), kCount, back_here.data());
-  ExpectSameBits(half.Read(), half_here);
-  ExpectSameBits(back.Read(), back_here);
+  FloatToHalf(values.data(), kCount, half_on_cpu.data());
+  HalfToFloat(half_on_cpu.data(), kCount, back_on_cpu.data());
+  ExpectSameBits(half.Read(), half_on_cpu);
+  ExpectSameBits(back.Read(), back_on_cpu);
   ASSERT_EQ(FloatToBfloatOnDevice(nullptr, x.data(), kCount, half.data()), 0);
   ASSERT_EQ(BfloatToFloatOnDevice(nullptr, half.data(), kCount, back.data()), 0);
-  FloatToBfloat(values.data(), kCount, half_here.data());
-  BfloatToFloat(half_here.data(), kCount, back_here.data());
-  ExpectSameBits(half.Read(), half_here);
-  ExpectSameBits(back.Read(), back_here);
+  FloatToBfloat(values.data(), kCount, half_on_cpu.data());
+  BfloatToFloat(half_on_cpu.data(), kCount, back_on_cpu.data());
+  ExpectSameBits(half.Read(), half_on_cpu);
+  ExpectSameBits(back.Read(), back_on_cpu);
 }
 
 TEST_F(DeviceArrays, ScalingMatchesCpu) {
   std::vector<float> x = Normal(1);
-  DeviceArray<float> xd(x);
-  ASSERT_EQ(ScaleOnDevice(nullptr, xd.data(), kCount, 0.3f), 0);
+  DeviceArray<float> x_on_device(x);
+  ASSERT_EQ(ScaleOnDevice(nullptr, x_on_device.data(), kCount, 0.3f), 0);
   Scale(x.data(), kCount, 0.3f);
-  ExpectSameBits(xd.Read(), x);
+  ExpectSameBits(x_on_device.Read(), x);
 }
 
 TEST_F(DeviceArrays, NonFiniteValuesAreCounted) {
-  const std::vector<float> x = AllKinds();
-  DeviceArray<float> xd(x);
+  const std::vector<float> x = RandomBits();
+  DeviceArray<float> x_on_device(x);
   DeviceArray<uint32_t> bad(std::vector<uint32_t>{5});
-  ASSERT_EQ(CountNotFiniteOnDevice(nullptr, xd.data(), kCount, bad.data()), 0);
-  const auto here = std::count_if(x.begin(), x.end(), [](float v) { return !std::isfinite(v); });
-  ASSERT_GT(here, 2);
-  EXPECT_EQ(bad.Read()[0], 5u + here);
+  ASSERT_EQ(CountNotFiniteOnDevice(nullptr, x_on_device.data(), kCount, bad.data()), 0);
+  const auto expected_count =
+      std::count_if(x.begin(), x.end(), [](float v) { return !std::isfinite(v); });
+  ASSERT_GT(expected_count, 2);
+  EXPECT_EQ(bad.Read()[0], 5u + expected_count);
 }
 
 TEST_F(DeviceArrays, DecayAndAverageMatchCpu) {
   std::vector<float> g = Normal(1), w = Normal(2), out(kCount);
-  DeviceArray<float> gd(g), wd(w), outd(kCount);
-  ASSERT_EQ(AddDecayOnDevice(nullptr, gd.data(), wd.data(), kCount, 0.0005f, outd.data()), 0);
+  DeviceArray<float> g_on_device(g), w_on_device(w), out_on_device(kCount);
+  ASSERT_EQ(AddDecayOnDevice(nullptr, g_on_device.data(), w_on_device.data(), kCount, 0.0005f,
+                             out_on_device.data()),
+            0);
   AddDecay(g.data(), w.data(), kCount, 0.0005f, out.data());
-  ExpectSameBits(outd.Read(), out);
-  ASSERT_EQ(EmaUpdateOnDevice(nullptr, gd.data(), wd.data(), kCount, 0.001f), 0);
+  ExpectSameBits(out_on_device.Read(), out);
+  ASSERT_EQ(EmaUpdateOnDevice(nullptr, g_on_device.data(), w_on_device.data(), kCount, 0.001f), 0);
   EmaUpdate(g.data(), w.data(), kCount, 0.001f);
-  ExpectSameBits(gd.Read(), g);
+  ExpectSameBits(g_on_device.Read(), g);
 }
 
 }  // namespace

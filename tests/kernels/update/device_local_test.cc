@@ -1,4 +1,5 @@
-// Local updates of OD-SGD on a GPU equal the CPU's.
+// Tests that OD-SGD's local update (a step with a worker's own gradient, from the weights w to the point at
+// which it computes the next gradient) gives the same bits on a GPU as on the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,9 +16,9 @@ namespace {
 
 struct LocalCase {
   const char* name;
-  const char* local;
+  const char* updater;
   float momentum = 0;
-  bool mean = false;
+  bool scales_to_mean = false;  // Whether the gradient is divided by the number of workers.
 };
 
 void PrintTo(const LocalCase& of, std::ostream* out) { *out << of.name; }
@@ -26,9 +27,9 @@ class DeviceLocalSteps : public DeviceCodes, public testing::WithParamInterface<
 
 TEST_P(DeviceLocalSteps, MatchCpu) {
   pb::LocalUpdater def;
-  def.set_name(GetParam().local);
+  def.set_name(GetParam().updater);
   def.set_momentum(GetParam().momentum);
-  if (GetParam().mean) def.set_grad_scale(pb::LocalUpdater::global_mean);
+  if (GetParam().scales_to_mean) def.set_grad_scale(pb::LocalUpdater::global_mean);
   const auto parts = PartsOf({1, 700, 4096, 4097, 9});
   const size_t n = EndOf(parts);
   const auto updater = std::move(*update::MakeLocalUpdater(def, n, 3));
@@ -37,30 +38,32 @@ TEST_P(DeviceLocalSteps, MatchCpu) {
   OnDevice tiling(parts);
   DeviceArray<float> w(Normal(n, 1, 1)), reference(Normal(n, 1, 2)),
       point(std::vector<float>(n, 0));
-  DeviceArray<float> velocity_there(velocity), mean_square_there(mean_square), decay_there(decay);
+  DeviceArray<float> velocity_on_device(velocity), mean_square_on_device(mean_square),
+      decay_on_device(decay);
   std::vector<float> expected(n);
-  const std::vector<float> w_here = w.Read(), reference_here = reference.Read();
+  const std::vector<float> w_on_cpu = w.Read(), reference_on_cpu = reference.Read();
   for (uint64_t round = 0; round < 3; ++round) {
     const std::vector<float> g = Normal(n, 1, 10 + round);
-    DeviceArray<float> g_there(g);
-    LocalArenas model{w.data(), g_there.data(), reference.data()};
+    DeviceArray<float> g_on_device(g);
+    LocalArenas model{w.data(), g_on_device.data(), reference.data()};
     for (const update::Optimizer::StateArray& slot : updater->StateArrays())
       (slot.name == "local_momentum" ? model.velocity : model.mean_square) =
-          (slot.name == "local_momentum" ? velocity_there : mean_square_there).data();
+          (slot.name == "local_momentum" ? velocity_on_device : mean_square_on_device).data();
     model.point = point.data();
     ASSERT_EQ(MoveLocallyOnDevice(nullptr, tiling.Get(), updater->CoefficientsOf(0.1f),
-                                  decay_there.data(), model),
+                                  decay_on_device.data(), model),
               0);
     for (size_t p = 0; p < parts.size(); ++p) {
       const Part& part = parts[p];
-      updater->Next(w_here.data() + part.begin, g.data() + part.begin,
-                    reference_here.data() + part.begin, 0.1f, expected.data() + part.begin,
+      updater->Next(w_on_cpu.data() + part.begin, g.data() + part.begin,
+                    reference_on_cpu.data() + part.begin, 0.1f, expected.data() + part.begin,
                     part.count, part.begin, decay[p]);
     }
     ExpectSameBits(point.Read(), expected);
     for (const update::Optimizer::StateArray& slot : updater->StateArrays()) {
-      ExpectSameBits((slot.name == "local_momentum" ? velocity_there : mean_square_there).Read(),
-                     {slot.values.begin(), slot.values.end()});
+      ExpectSameBits(
+          (slot.name == "local_momentum" ? velocity_on_device : mean_square_on_device).Read(),
+          {slot.values.begin(), slot.values.end()});
     }
   }
 }

@@ -1,3 +1,5 @@
+// Tests that the optimizers' CPU kernels follow their equations bit for bit on every instruction set, with
+// one rounding per operation, and stay close to double precision over many steps.
 #include "kernels/update/optimizer.h"
 
 #include <algorithm>
@@ -17,24 +19,24 @@ constexpr float kRate = 0.03f;
 constexpr float kMomentum = 0.9f;
 constexpr float kDecay = 5e-4f;
 
-// One rounding per operation: the exact result of each rule. `volatile` keeps the compiler from
-// fusing two operations.
-float Times(float a, float b) {
+// Each of these functions rounds its result to float. `volatile` keeps the compiler from fusing two
+// operations into one with a single rounding.
+float Multiply(float a, float b) {
   volatile float product = a * b;
   return product;
 }
 
-float Plus(float a, float b) {
+float Add(float a, float b) {
   volatile float sum = a + b;
   return sum;
 }
 
-float Over(float a, float b) {
+float Divide(float a, float b) {
   volatile float quotient = a / b;
   return quotient;
 }
 
-float Root(float a) {
+float SquareRoot(float a) {
   volatile float root = std::sqrt(a);
   return root;
 }
@@ -50,7 +52,7 @@ TEST_P(OptimizerOnTarget, AddsDecayBitForBitAndInPlace) {
   for (const size_t n : Lengths()) {
     const std::vector<float> g = Gaussian(n, n), w = Gaussian(n, n + 1);
     std::vector<float> expected(n), out(n), in_place = g;
-    for (size_t i = 0; i < n; ++i) expected[i] = Plus(g[i], Times(kDecay, w[i]));
+    for (size_t i = 0; i < n; ++i) expected[i] = Add(g[i], Multiply(kDecay, w[i]));
     AddDecay(g.data(), w.data(), n, kDecay, out.data());
     AddDecay(in_place.data(), w.data(), n, kDecay, in_place.data());
     ExpectSameBits(out, expected);
@@ -64,7 +66,7 @@ TEST_P(OptimizerOnTarget, SgdFollowsTheRuleBitForBit) {
       const std::vector<float> g = Gaussian(n, n);
       std::vector<float> w = Gaussian(n, n + 1), expected(n);
       for (size_t i = 0; i < n; ++i) {
-        expected[i] = Plus(w[i], -Times(kRate, Plus(g[i], Times(decay, w[i]))));
+        expected[i] = Add(w[i], -Multiply(kRate, Add(g[i], Multiply(decay, w[i]))));
       }
       SgdUpdate(w.data(), g.data(), n, kRate, decay);
       ExpectSameBits(w, expected);
@@ -79,8 +81,8 @@ TEST_P(OptimizerOnTarget, MomentumFollowsTheRuleBitForBit) {
       std::vector<float> w = Gaussian(n, n + 1), v = Gaussian(n, n + 2);
       std::vector<float> expected_w(n), expected_v(n);
       for (size_t i = 0; i < n; ++i) {
-        expected_v[i] = Plus(Times(kMomentum, v[i]), Plus(g[i], Times(decay, w[i])));
-        expected_w[i] = Plus(w[i], -Times(kRate, expected_v[i]));
+        expected_v[i] = Add(Multiply(kMomentum, v[i]), Add(g[i], Multiply(decay, w[i])));
+        expected_w[i] = Add(w[i], -Multiply(kRate, expected_v[i]));
       }
       MomentumUpdate(w.data(), v.data(), g.data(), n, kRate, kMomentum, decay);
       ExpectSameBits(v, expected_v);
@@ -92,7 +94,7 @@ TEST_P(OptimizerOnTarget, MomentumFollowsTheRuleBitForBit) {
 TEST_P(OptimizerOnTarget, ScalesBitForBit) {
   for (const size_t n : Lengths()) {
     std::vector<float> x = Gaussian(n, n), expected(n);
-    for (size_t i = 0; i < n; ++i) expected[i] = Times(x[i], kRate);
+    for (size_t i = 0; i < n; ++i) expected[i] = Multiply(x[i], kRate);
     Scale(x.data(), n, kRate);
     ExpectSameBits(x, expected);
   }
@@ -105,9 +107,9 @@ TEST_P(OptimizerOnTarget, NesterovFollowsTheRuleBitForBit) {
       std::vector<float> w = Gaussian(n, n + 1), v = Gaussian(n, n + 2);
       std::vector<float> expected_w(n), expected_v(n);
       for (size_t i = 0; i < n; ++i) {
-        const float d = Plus(g[i], Times(decay, w[i]));
-        expected_v[i] = Plus(Times(kMomentum, v[i]), d);
-        expected_w[i] = Plus(w[i], -Times(kRate, Plus(d, Times(kMomentum, expected_v[i]))));
+        const float d = Add(g[i], Multiply(decay, w[i]));
+        expected_v[i] = Add(Multiply(kMomentum, v[i]), d);
+        expected_w[i] = Add(w[i], -Multiply(kRate, Add(d, Multiply(kMomentum, expected_v[i]))));
       }
       NesterovUpdate(w.data(), v.data(), g.data(), n, kRate, kMomentum, decay);
       ExpectSameBits(v, expected_v);
@@ -122,9 +124,9 @@ TEST_P(OptimizerOnTarget, LarsFollowsTheRuleBitForBit) {
     std::vector<float> w = Gaussian(n, n + 1), v = Gaussian(n, n + 2);
     std::vector<float> expected_w(n), expected_v(n);
     for (size_t i = 0; i < n; ++i) {
-      const float d = Times(0.013f, Plus(g[i], Times(kDecay, w[i])));
-      expected_v[i] = Plus(Times(kMomentum, v[i]), d);
-      expected_w[i] = Plus(w[i], -Times(kRate, expected_v[i]));
+      const float d = Multiply(0.013f, Add(g[i], Multiply(kDecay, w[i])));
+      expected_v[i] = Add(Multiply(kMomentum, v[i]), d);
+      expected_w[i] = Add(w[i], -Multiply(kRate, expected_v[i]));
     }
     LarsUpdate(w.data(), v.data(), g.data(), n, kRate, 0.013f, kMomentum, kDecay);
     ExpectSameBits(v, expected_v);
@@ -140,11 +142,12 @@ TEST_P(OptimizerOnTarget, AdamFollowsTheRuleBitForBit) {
     for (float& x : v) x *= x;
     std::vector<float> expected_w(n), expected_m(n), expected_v(n);
     for (size_t i = 0; i < n; ++i) {
-      const float d = Plus(g[i], Times(kDecay, w[i]));
-      expected_m[i] = Plus(Times(step.beta1, m[i]), Times(step.one_minus_beta1, d));
-      expected_v[i] = Plus(Times(step.beta2, v[i]), Times(step.one_minus_beta2, Times(d, d)));
-      const float under = Plus(Times(Root(expected_v[i]), step.root), step.epsilon);
-      expected_w[i] = Plus(w[i], -Times(step.rate, Over(expected_m[i], under)));
+      const float d = Add(g[i], Multiply(kDecay, w[i]));
+      expected_m[i] = Add(Multiply(step.beta1, m[i]), Multiply(step.one_minus_beta1, d));
+      expected_v[i] =
+          Add(Multiply(step.beta2, v[i]), Multiply(step.one_minus_beta2, Multiply(d, d)));
+      const float denominator = Add(Multiply(SquareRoot(expected_v[i]), step.root), step.epsilon);
+      expected_w[i] = Add(w[i], -Multiply(step.rate, Divide(expected_m[i], denominator)));
     }
     AdamUpdate(w.data(), m.data(), v.data(), g.data(), n, step, kDecay);
     ExpectSameBits(m, expected_m);
@@ -155,14 +158,14 @@ TEST_P(OptimizerOnTarget, AdamFollowsTheRuleBitForBit) {
 
 TEST_P(OptimizerOnTarget, CompensatesByAConstantBitForBitAndInPlace) {
   for (const size_t n : Lengths()) {
-    const std::vector<float> g = Gaussian(n, n), w = Gaussian(n, n + 1), old = Gaussian(n, n + 2);
+    const std::vector<float> g = Gaussian(n, n), w = Gaussian(n, n + 1), old_w = Gaussian(n, n + 2);
     std::vector<float> expected(n), out(n), in_place = g;
     for (size_t i = 0; i < n; ++i) {
-      const float term = Times(Times(0.04f, Times(g[i], g[i])), Plus(w[i], -old[i]));
-      expected[i] = Plus(g[i], term);
+      const float term = Multiply(Multiply(0.04f, Multiply(g[i], g[i])), Add(w[i], -old_w[i]));
+      expected[i] = Add(g[i], term);
     }
-    CompensateConstant(g.data(), w.data(), old.data(), n, 0.04f, out.data());
-    CompensateConstant(in_place.data(), w.data(), old.data(), n, 0.04f, in_place.data());
+    CompensateConstant(g.data(), w.data(), old_w.data(), n, 0.04f, out.data());
+    CompensateConstant(in_place.data(), w.data(), old_w.data(), n, 0.04f, in_place.data());
     ExpectSameBits(out, expected);
     ExpectSameBits(in_place, expected);
   }
@@ -170,21 +173,23 @@ TEST_P(OptimizerOnTarget, CompensatesByAConstantBitForBitAndInPlace) {
 
 TEST_P(OptimizerOnTarget, CompensatesByTheMeanSquareBitForBitAndInPlace) {
   for (const size_t n : Lengths()) {
-    const std::vector<float> g = Gaussian(n, n), w = Gaussian(n, n + 1), old = Gaussian(n, n + 2);
-    std::vector<float> ms = Gaussian(n, n + 3), expected(n), expected_ms(n), out(n), in_place = g;
-    for (float& x : ms) x *= x;
-    std::vector<float> ms_in_place = ms;
+    const std::vector<float> g = Gaussian(n, n), w = Gaussian(n, n + 1), old_w = Gaussian(n, n + 2);
+    std::vector<float> mean_square = Gaussian(n, n + 3), expected(n), expected_mean_square(n),
+                       out(n), in_place = g;
+    for (float& x : mean_square) x *= x;
+    std::vector<float> mean_square_in_place = mean_square;
     for (size_t i = 0; i < n; ++i) {
-      const float square = Times(g[i], g[i]);
-      expected_ms[i] = Plus(Times(0.95f, ms[i]), Times(0.05f, square));
-      const float lambda = Over(2.0f, Root(Plus(expected_ms[i], 1e-7f)));
-      expected[i] = Plus(g[i], Times(Times(lambda, square), Plus(w[i], -old[i])));
+      const float square = Multiply(g[i], g[i]);
+      expected_mean_square[i] = Add(Multiply(0.95f, mean_square[i]), Multiply(0.05f, square));
+      const float lambda = Divide(2.0f, SquareRoot(Add(expected_mean_square[i], 1e-7f)));
+      expected[i] = Add(g[i], Multiply(Multiply(lambda, square), Add(w[i], -old_w[i])));
     }
-    CompensateAdaptive(g.data(), w.data(), old.data(), ms.data(), n, 2, 0.95f, 0.05f, out.data());
-    CompensateAdaptive(in_place.data(), w.data(), old.data(), ms_in_place.data(), n, 2, 0.95f,
-                       0.05f, in_place.data());
-    ExpectSameBits(ms, expected_ms);
-    ExpectSameBits(ms_in_place, expected_ms);
+    CompensateAdaptive(g.data(), w.data(), old_w.data(), mean_square.data(), n, 2, 0.95f, 0.05f,
+                       out.data());
+    CompensateAdaptive(in_place.data(), w.data(), old_w.data(), mean_square_in_place.data(), n, 2,
+                       0.95f, 0.05f, in_place.data());
+    ExpectSameBits(mean_square, expected_mean_square);
+    ExpectSameBits(mean_square_in_place, expected_mean_square);
     ExpectSameBits(out, expected);
     ExpectSameBits(in_place, expected);
   }
@@ -195,7 +200,7 @@ TEST_P(OptimizerOnTarget, EmaFollowsTheRuleBitForBit) {
     const std::vector<float> w = Gaussian(n, n);
     std::vector<float> average = Gaussian(n, n + 1), expected(n);
     for (size_t i = 0; i < n; ++i) {
-      expected[i] = Plus(average[i], -Times(0.01f, Plus(average[i], -w[i])));
+      expected[i] = Add(average[i], -Multiply(0.01f, Add(average[i], -w[i])));
     }
     EmaUpdate(average.data(), w.data(), n, 0.01f);
     ExpectSameBits(average, expected);
@@ -207,7 +212,7 @@ TEST_P(OptimizerOnTarget, FollowsDoublePrecisionOverManySteps) {
   constexpr int kSteps = 200;
   std::vector<float> w = Gaussian(kN, 1), v(kN), sgd = w, average = w;
   std::vector<double> w64(w.begin(), w.end()), v64(kN), sgd64 = w64, average64 = w64;
-  const double rate = kRate, momentum = kMomentum, decay = kDecay, kept = 0.01f;
+  const double rate = kRate, momentum = kMomentum, decay = kDecay, ema_weight = 0.01f;
   for (int step = 0; step < kSteps; ++step) {
     const std::vector<float> g = Gaussian(kN, 100 + static_cast<uint64_t>(step));
     MomentumUpdate(w.data(), v.data(), g.data(), kN, kRate, kMomentum, kDecay);
@@ -217,7 +222,7 @@ TEST_P(OptimizerOnTarget, FollowsDoublePrecisionOverManySteps) {
       v64[i] = momentum * v64[i] + g[i] + decay * w64[i];
       w64[i] -= rate * v64[i];
       sgd64[i] -= rate * (g[i] + decay * sgd64[i]);
-      average64[i] = (1 - kept) * average64[i] + kept * w64[i];
+      average64[i] = (1 - ema_weight) * average64[i] + ema_weight * w64[i];
     }
   }
   for (size_t i = 0; i < kN; ++i) {

@@ -1,3 +1,4 @@
+// Tests of the random initial values of parameters, and of the functions that compute them.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,7 +10,7 @@
 namespace tern::models {
 namespace {
 
-Parameter Make(uint64_t count, uint64_t fan_in, const pb::Init& init) {
+Parameter MakeParameter(uint64_t count, uint64_t fan_in, const pb::Init& init) {
   Parameter parameter;
   parameter.count = count;
   parameter.fan_in = fan_in;
@@ -27,7 +28,8 @@ ParameterTable TableOf(std::vector<Parameter> parameters) {
   return table;
 }
 
-std::vector<float> Init(const ParameterTable& table, uint64_t seed) {
+// Returns the initial values of all parameters of the table.
+std::vector<float> InitialValues(const ParameterTable& table, uint64_t seed) {
   std::vector<float> arena(table.total, NAN);
   InitParameters(table, seed, arena.data());
   return arena;
@@ -69,20 +71,22 @@ Moments MomentsOf(const std::vector<float>& x) {
   return m;
 }
 
-constexpr uint64_t kMany = 1'000'000;
+constexpr uint64_t kManyElements = 1'000'000;
 
 TEST(InitParameters, XavierIsUniformWithinItsBound) {
-  const Moments m = MomentsOf(Init(TableOf({Make(kMany, 75, Xavier())}), 5));
+  const Moments m =
+      MomentsOf(InitialValues(TableOf({MakeParameter(kManyElements, 75, Xavier())}), 5));
   const double a = std::sqrt(3.0 / 75);
   EXPECT_LE(m.largest, a);
   EXPECT_GT(m.largest, 0.9999 * a);
-  EXPECT_NEAR(m.mean, 0, 5 * a / std::sqrt(3.0 * kMany));
+  EXPECT_NEAR(m.mean, 0, 5 * a / std::sqrt(3.0 * kManyElements));
   EXPECT_NEAR(m.std, a / std::sqrt(3.0), 0.002 * a);
   EXPECT_NEAR(m.kurtosis, 1.8, 0.01);
 }
 
 TEST(InitParameters, NormalHasItsMoments) {
-  const Moments m = MomentsOf(Init(TableOf({Make(kMany, 1, Normal(0.5f))}), 5));
+  const Moments m =
+      MomentsOf(InitialValues(TableOf({MakeParameter(kManyElements, 1, Normal(0.5f))}), 5));
   EXPECT_NEAR(m.mean, 0, 5 * 0.5 / 1000);
   EXPECT_NEAR(m.std, 0.5, 0.002);
   EXPECT_NEAR(m.kurtosis, 3, 0.03);
@@ -90,27 +94,32 @@ TEST(InitParameters, NormalHasItsMoments) {
 }
 
 TEST(InitParameters, TruncatedNormalStaysWithinTwoStd) {
-  const Moments m = MomentsOf(Init(TableOf({Make(kMany, 1, Truncated(0.5f))}), 5));
+  const Moments m =
+      MomentsOf(InitialValues(TableOf({MakeParameter(kManyElements, 1, Truncated(0.5f))}), 5));
   EXPECT_LE(m.largest, 1.0);
   EXPECT_GT(m.largest, 0.9999);
   EXPECT_NEAR(m.mean, 0, 5 * 0.44 / 1000);
-  // Of N(0, 1) cut at 2 the variance is 1 - 4 phi(2) / (2 Phi(2) - 1) = 0.7737.
+  // A standard normal distribution truncated at 2 has the variance 1 - 4 phi(2) / (2 Phi(2) - 1) = 0.7737,
+  // where phi is its density and Phi its distribution function.
   EXPECT_NEAR(m.std, 0.5 * std::sqrt(0.773741), 0.001);
 }
 
 TEST(InitParameters, ConstantIsConstant) {
   pb::Init init;
   init.set_constant(0.1f);
-  for (float v : Init(TableOf({Make(9, 1, init)}), 5)) EXPECT_EQ(v, 0.1f);
+  for (float v : InitialValues(TableOf({MakeParameter(9, 1, init)}), 5)) EXPECT_EQ(v, 0.1f);
 }
 
-// Values computed by an independent implementation of Philox and the quantile in another language.
+// The expected values were computed by an independent implementation, in another language, of the random
+// generator Philox and of the normal quantile.
 TEST(InitParameters, MatchesGoldenValues) {
   const std::vector<float> a =
-      Init(TableOf({Make(500, 25, Xavier()), Make(3, 1, Xavier()), Make(500, 1, Normal(0.05f))}),
-           0x0123456789abcdef);
-  const std::vector<float> b = Init(TableOf({Make(500, 25, Truncated(0.05f))}), 0x0123456789abcdef);
-  const size_t places[] = {0, 1, 2, 7, 8, 499};
+      InitialValues(TableOf({MakeParameter(500, 25, Xavier()), MakeParameter(3, 1, Xavier()),
+                             MakeParameter(500, 1, Normal(0.05f))}),
+                    0x0123456789abcdef);
+  const std::vector<float> b =
+      InitialValues(TableOf({MakeParameter(500, 25, Truncated(0.05f))}), 0x0123456789abcdef);
+  const size_t indices[] = {0, 1, 2, 7, 8, 499};
   const float uniform[] = {-0x1.119fdcp-6f, -0x1.370d3ep-5f, -0x1.446baep-6f,
                            0x1.b24ee8p-5f,  -0x1.42407cp-3f, -0x1.1fc296p-2f};
   const float truncated[] = {-0x1.7a2ea2p-9f, -0x1.aee954p-8f, -0x1.c07d5ap-9f,
@@ -118,14 +127,14 @@ TEST(InitParameters, MatchesGoldenValues) {
   const float normal[] = {0x1.76ddeep-5f, -0x1.5c27b2p-6f, 0x1.e4803ap-10f,
                           0x1.f2bb2cp-7f, 0x1.4500aap-9f,  0x1.833272p-5f};
   for (int i = 0; i < 6; ++i) {
-    EXPECT_EQ(a[places[i]], uniform[i]) << places[i];
-    EXPECT_EQ(b[places[i]], truncated[i]) << places[i];
-    EXPECT_EQ(a[503 + places[i]], normal[i]) << places[i];
+    EXPECT_EQ(a[indices[i]], uniform[i]) << indices[i];
+    EXPECT_EQ(b[indices[i]], truncated[i]) << indices[i];
+    EXPECT_EQ(a[503 + indices[i]], normal[i]) << indices[i];
   }
 }
 
 TEST(InitParameters, EachElementUsesItsOwnDraw) {
-  const std::vector<float> values = Init(TableOf({Make(37, 3, Xavier())}), 9);
+  const std::vector<float> values = InitialValues(TableOf({MakeParameter(37, 3, Xavier())}), 9);
   const kernels::NoiseKey key = {
       .seed = 9, .stream = kernels::NoiseStream::kInit, .rank = 0, .round = 0, .tensor = 0};
   for (uint64_t e = 0; e < values.size(); ++e) {
@@ -135,12 +144,13 @@ TEST(InitParameters, EachElementUsesItsOwnDraw) {
 }
 
 TEST(InitParameters, SeedsAndTensorsDiffer) {
-  const ParameterTable table = TableOf({Make(100, 3, Xavier()), Make(100, 3, Xavier())});
-  const std::vector<float> one = Init(table, 1);
-  EXPECT_EQ(one, Init(table, 1));
-  EXPECT_NE(one, Init(table, 2));
-  EXPECT_NE(one, Init(table, 1 + (uint64_t{1} << 32)));
-  EXPECT_FALSE(std::equal(one.begin(), one.begin() + 100, one.begin() + 100));
+  const ParameterTable table =
+      TableOf({MakeParameter(100, 3, Xavier()), MakeParameter(100, 3, Xavier())});
+  const std::vector<float> first = InitialValues(table, 1);
+  EXPECT_EQ(first, InitialValues(table, 1));
+  EXPECT_NE(first, InitialValues(table, 2));
+  EXPECT_NE(first, InitialValues(table, 1 + (uint64_t{1} << 32)));
+  EXPECT_FALSE(std::equal(first.begin(), first.begin() + 100, first.begin() + 100));
 }
 
 TEST(NormalQuantile, InvertsTheNormalDistribution) {

@@ -1,3 +1,5 @@
+// Tests of PlanAxis, which computes output sizes and padding of windows along one axis, and of ModelDigest,
+// a hash of a network.
 #include "models/graph/shapes.h"
 
 #include <gtest/gtest.h>
@@ -32,15 +34,15 @@ TEST(PlanAxis, SameGivesInputOverStrideRoundedUp) {
             PlanAxis(input, {.kernel = kernel, .stride = stride, .padding = pb::Pad::same});
         ASSERT_TRUE(plan.ok());
         EXPECT_EQ(plan->output, (input + stride - 1) / stride);
-        const uint32_t odd = plan->pad_end - plan->pad_begin;
-        EXPECT_LE(odd, 1u);
-        // No window lies entirely in the padding, and the padding is minimal.
+        const uint32_t pad_difference = plan->pad_end - plan->pad_begin;
+        EXPECT_LE(pad_difference, 1u);
+        // No window lies entirely in the padding, and less padding would not suffice.
         EXPECT_LT(plan->pad_begin, kernel);
-        const uint32_t last = (plan->output - 1) * stride;
-        EXPECT_LT(last, input + plan->pad_begin);
+        const uint32_t last_window = (plan->output - 1) * stride;
+        EXPECT_LT(last_window, input + plan->pad_begin);
         const uint32_t padded = input + plan->pad_begin + plan->pad_end;
-        EXPECT_GE(padded, last + kernel);
-        EXPECT_TRUE(padded == input || padded == last + kernel);
+        EXPECT_GE(padded, last_window + kernel);
+        EXPECT_TRUE(padded == input || padded == last_window + kernel);
       }
     }
   }
@@ -93,33 +95,34 @@ TEST(ModelDigest, IgnoresWhetherDefaultsAreWritten) {
 TEST(ModelDigest, DependsOnEverythingElse) {
   const pb::NetDef net = *Build(kNet);
   std::set<uint64_t> digests = {ModelDigest(net)};
-  const auto changed = [&](const auto& change) {
+  const auto expect_new_digest = [&](const auto& change) {
     pb::NetDef other = net;
     change(&other);
     EXPECT_TRUE(digests.insert(ModelDigest(other)).second) << other.DebugString();
   };
-  changed([](pb::NetDef* n) { n->mutable_input()->set_height(10); });
-  changed([](pb::NetDef* n) { n->mutable_input()->set_width(10); });
-  changed([](pb::NetDef* n) { n->mutable_input()->set_channels(2); });
-  changed([](pb::NetDef* n) { n->set_classes(4); });
-  changed([](pb::NetDef* n) { n->mutable_layers(2)->set_name("e"); });
-  changed([](pb::NetDef* n) { n->mutable_layers(0)->mutable_conv()->set_outputs(4); });
-  changed([](pb::NetDef* n) { n->mutable_layers(0)->mutable_conv()->set_kernel(1); });
-  changed([](pb::NetDef* n) { n->mutable_layers(0)->mutable_conv()->set_stride(2); });
-  changed([](pb::NetDef* n) { n->mutable_layers(0)->mutable_conv()->set_padding(pb::Pad::same); });
-  changed([](pb::NetDef* n) { n->mutable_layers(1)->mutable_max_pool()->set_kernel(3); });
-  changed([](pb::NetDef* n) { n->mutable_layers(1)->mutable_max_pool()->set_stride(1); });
+  expect_new_digest([](pb::NetDef* n) { n->mutable_input()->set_height(10); });
+  expect_new_digest([](pb::NetDef* n) { n->mutable_input()->set_width(10); });
+  expect_new_digest([](pb::NetDef* n) { n->mutable_input()->set_channels(2); });
+  expect_new_digest([](pb::NetDef* n) { n->set_classes(4); });
+  expect_new_digest([](pb::NetDef* n) { n->mutable_layers(2)->set_name("e"); });
+  expect_new_digest([](pb::NetDef* n) { n->mutable_layers(0)->mutable_conv()->set_outputs(4); });
+  expect_new_digest([](pb::NetDef* n) { n->mutable_layers(0)->mutable_conv()->set_kernel(1); });
+  expect_new_digest([](pb::NetDef* n) { n->mutable_layers(0)->mutable_conv()->set_stride(2); });
+  expect_new_digest(
+      [](pb::NetDef* n) { n->mutable_layers(0)->mutable_conv()->set_padding(pb::Pad::same); });
+  expect_new_digest([](pb::NetDef* n) { n->mutable_layers(1)->mutable_max_pool()->set_kernel(3); });
+  expect_new_digest([](pb::NetDef* n) { n->mutable_layers(1)->mutable_max_pool()->set_stride(1); });
   const auto weight = [](pb::NetDef* n) {
     return n->mutable_layers(2)->mutable_dense()->mutable_weight_init();
   };
-  changed([&](pb::NetDef* n) { weight(n)->set_normal_std(0.1f); });
-  changed([&](pb::NetDef* n) { weight(n)->set_normal_std(0.2f); });
-  changed([&](pb::NetDef* n) { weight(n)->set_truncated_normal_std(0.1f); });
-  changed([&](pb::NetDef* n) { weight(n)->set_constant(0.1f); });
-  changed([](pb::NetDef* n) {
+  expect_new_digest([&](pb::NetDef* n) { weight(n)->set_normal_std(0.1f); });
+  expect_new_digest([&](pb::NetDef* n) { weight(n)->set_normal_std(0.2f); });
+  expect_new_digest([&](pb::NetDef* n) { weight(n)->set_truncated_normal_std(0.1f); });
+  expect_new_digest([&](pb::NetDef* n) { weight(n)->set_constant(0.1f); });
+  expect_new_digest([](pb::NetDef* n) {
     n->mutable_layers(2)->mutable_dense()->mutable_bias_init()->set_constant(0.1f);
   });
-  changed([](pb::NetDef* n) { n->mutable_layers(1)->mutable_relu(); });
+  expect_new_digest([](pb::NetDef* n) { n->mutable_layers(1)->mutable_relu(); });
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// In this file, worker `rank` has the peer number 100 + rank in its lane.
 #include "tests/server/central/central_job.h"
 
 #include <unistd.h>
@@ -118,7 +119,7 @@ Rate RateOf(const setup::Setup& job) {
 
 ClockDrill::ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints)
     : job_(job),
-      unused_(job, 0, 1),
+      no_checkpoints_(job, 0, 1),
       held_(job.plan.workers, InitialWeights(job)),
       versions_(job.plan.workers, std::vector<uint64_t>(ChunksOf(job).size())),
       clocks_(job.plan.workers),
@@ -129,7 +130,7 @@ ClockDrill::ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints)
   options.workers = job.plan.workers;
   options.incarnation = 7;
   auto central = CentralLane::Make(job, 0, 1, options, held_[0], RateOf(job),
-                                   checkpoints == nullptr ? unused_ : *checkpoints);
+                                   checkpoints == nullptr ? no_checkpoints_ : *checkpoints);
   EXPECT_TRUE(central.ok()) << central.status().message();
   central_ = std::move(*central);
   members_.set_epoch(1);
@@ -141,11 +142,11 @@ ClockDrill::ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints)
 void ClockDrill::GreetAll() {
   protocol::Sends out;
   central_->lane().OnMembers(members_, &out);
-  for (uint32_t rank = 0; rank < job_.plan.workers; ++rank) Greet(rank);
+  for (uint32_t rank = 0; rank < job_.plan.workers; ++rank) SendHello(rank);
   EXPECT_TRUE(central_->lane().open());
 }
 
-void ClockDrill::Greet(uint32_t rank) {
+void ClockDrill::SendHello(uint32_t rank) {
   pb::Hello hello = job_.hello;
   hello.set_rank(rank);
   hello.set_incarnation(members_.incarnations(static_cast<int>(rank)));
@@ -154,7 +155,7 @@ void ClockDrill::Greet(uint32_t rank) {
   central_->lane().OnHello(100 + rank, hello, &out);
 }
 
-protocol::Message ClockDrill::Say(uint32_t rank, const protocol::Chunk& chunk) const {
+protocol::Message ClockDrill::MakeMessage(uint32_t rank, const protocol::Chunk& chunk) const {
   protocol::Message message;
   pb::Contribution* c = message.head.mutable_push();
   c->set_bucket(chunk.bucket);
@@ -170,7 +171,7 @@ void ClockDrill::Push(uint32_t rank, const std::vector<float>& values) {
   ++clocks_[rank];
   waiting_[rank] = true;
   for (size_t i = 0; i < chunks.size(); ++i) {
-    protocol::Message message = Say(rank, *chunks[i]);
+    protocol::Message message = MakeMessage(rank, *chunks[i]);
     pb::Contribution::AtClock* push = message.head.mutable_push()->mutable_at_clock();
     push->set_clock(clocks_[rank]);
     push->set_holds(versions_[rank][i]);
@@ -178,7 +179,7 @@ void ClockDrill::Push(uint32_t rank, const std::vector<float>& values) {
     message.payload = EncodePush(job_, *chunks[i], values, rank, clocks_[rank]);
     protocol::Sends out;
     central_->lane().OnMessage(100 + rank, message, &out);
-    Carry(out);
+    Deliver(out);
   }
   central_->AfterMessages();
 }
@@ -196,24 +197,24 @@ void ClockDrill::Rejoin(uint32_t rank) {
   members_.set_incarnations(static_cast<int>(rank), members_.epoch() * 100 + rank);
   protocol::Sends out;
   central_->lane().OnMembers(members_, &out);
-  Greet(rank);
+  SendHello(rank);
   std::fill(held_[rank].begin(), held_[rank].end(), std::numeric_limits<float>::quiet_NaN());
-  PullAs(rank, false);
+  SendPull(rank, false);
 }
 
-void ClockDrill::Pull(uint32_t rank) { PullAs(rank, true); }
+void ClockDrill::Pull(uint32_t rank) { SendPull(rank, true); }
 
-void ClockDrill::PullAs(uint32_t rank, bool holds) {
+void ClockDrill::SendPull(uint32_t rank, bool has_weights) {
   const auto chunks = ChunksOf(job_);
   answer_bytes_ = 0;
   for (size_t i = 0; i < chunks.size(); ++i) {
-    protocol::Message message = Say(rank, *chunks[i]);
+    protocol::Message message = MakeMessage(rank, *chunks[i]);
     pb::Contribution::Pull* pull = message.head.mutable_push()->mutable_pull();
     pull->mutable_weights();
-    if (holds) pull->mutable_weights()->set_holds(versions_[rank][i]);
+    if (has_weights) pull->mutable_weights()->set_holds(versions_[rank][i]);
     protocol::Sends out;
     central_->lane().OnMessage(100 + rank, message, &out);
-    Carry(out);
+    Deliver(out);
   }
 }
 
@@ -227,16 +228,16 @@ void ClockDrill::TakeWorkersOf(const ClockDrill& other) {
 
 std::vector<float> ClockDrill::PullAverage(uint32_t rank) {
   for (const protocol::Chunk* chunk : ChunksOf(job_)) {
-    protocol::Message message = Say(rank, *chunk);
+    protocol::Message message = MakeMessage(rank, *chunk);
     message.head.mutable_push()->mutable_pull()->mutable_average();
     protocol::Sends out;
     central_->lane().OnMessage(100 + rank, message, &out);
-    Carry(out);
+    Deliver(out);
   }
   return average_;
 }
 
-void ClockDrill::Carry(const protocol::Sends& sends) {
+void ClockDrill::Deliver(const protocol::Sends& sends) {
   const auto chunks = ChunksOf(job_);
   for (const protocol::Send& send : sends) {
     ASSERT_TRUE(send.message.head.has_sum()) << send.message.head.ShortDebugString();

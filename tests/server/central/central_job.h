@@ -1,5 +1,6 @@
-// A small job whose servers hold the parameters, with gradients of an analytic problem. For tests
-// that compare with references in double precision.
+// A small job whose server holds the weights (central parameters), and drills: its server code and workers
+// in one thread, without sockets. Gradients come from an analytic function, so that tests can compare with
+// references in double precision. A lane is the protocol object of one server socket; this job has one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,12 +20,12 @@
 
 namespace tern::server {
 
-// Four workers, a dense net of 803 parameters in chunks of at most 256, codec fp32, one server with
-// one data lane, 40 steps. `overrides`: KEY=VALUE, like tern's --set.
+// Makes a job with four workers, one server, a dense network of 803 parameters in chunks of at most 256,
+// the codec fp32, and 40 steps. Each override is KEY=VALUE, as after the option --set.
 std::unique_ptr<setup::Setup> CentralJob(const std::vector<std::string>& overrides);
 
-// The gradient of a quadratic problem, a different one for every worker and step: g_k = a_k (w_k -
-// b_k(rank, step)).
+// Returns the gradient g_k = a_k (w_k - b_k(rank, step)) at the weights w. It belongs to a quadratic function
+// that differs for every worker and step.
 template <typename Float>
 std::vector<Float> GradientAt(uint32_t rank, uint64_t step, const std::vector<Float>& w) {
   std::vector<Float> g(w.size());
@@ -38,39 +39,42 @@ std::vector<Float> GradientAt(uint32_t rank, uint64_t step, const std::vector<Fl
   return g;
 }
 
-// The relative error |a - b| / |b| in 2-norms.
+// Returns the relative error |a - b| / |b| in the 2-norm.
 double RelativeDistance(const std::vector<float>& a, const std::vector<double>& b);
 
 std::vector<double> InDouble(const std::vector<float>& values);
 
-// A worker's push of one chunk: the chunk's range of the model's `values`.
+// Encodes a worker's push of one chunk. `values` has all elements of the model.
 Bytes EncodePush(const setup::Setup& job, const protocol::Chunk& chunk,
                  const std::vector<float>& values, uint32_t rank, uint64_t round);
-// Applies an answer as a worker does: changes the chunk's range of `held`.
+// Applies a server's answer to the chunk's elements of `held`, a worker's weights. `whole`: the payload has
+// the complete weights in fp32, whatever the job's pull codec is.
 void TakeAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool whole,
                 const Bytes& payload, std::vector<float>* held);
 
 const std::vector<const protocol::Chunk*> ChunksOf(const setup::Setup& job);
 Rate RateOf(const setup::Setup& job);
 
-// The workers and the one lane of an asynchronous job, all in this thread.
+// The server's lane and the workers of a job without rounds, all in this thread. A worker's clock counts its
+// pushes. A version counts the changes of a chunk's weights.
 class ClockDrill {
  public:
-  // `checkpoints` must outlive the drill. Null: it uses checkpoints of its own, and begins no run.
+  // `checkpoints`, which must outlive the drill, says where the lane writes checkpoints. Null: the lane
+  // writes none.
   explicit ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints = nullptr);
 
-  // `rank` pushes all chunks and applies the answers. Other ranks whose delayed answers this
-  // releases apply theirs.
+  // Worker `rank` pushes all chunks and applies the answers. The push may also release delayed answers to
+  // other workers, which they apply.
   void Push(uint32_t rank, const std::vector<float>& values);
-  // Makes pushes number `from` to `to` of a fixed random order of ranks.
+  // Makes the pushes number `from` to `to` - 1 of a fixed random order of workers.
   void PushOn(int from, int to);
-  // The rank pulls the newest weights; the pull says which version it holds.
+  // Worker `rank` pulls the newest weights. The request tells the server which version the worker has.
   void Pull(uint32_t rank);
-  // All workers say hello to a lane that has gone back.
+  // All workers send their hello again, as they must after the lane has gone back to a checkpoint.
   void GreetAll();
-  // A new incarnation of the rank, which holds no weights, joins and pulls.
+  // A new process takes the place of worker `rank`. It has no weights, joins the job, and pulls.
   void Rejoin(uint32_t rank);
-  // This server's workers are in the same state as another's.
+  // Copies the state of all workers from another drill.
   void TakeWorkersOf(const ClockDrill& other);
   std::vector<float> PullAverage(uint32_t rank);
 
@@ -79,25 +83,27 @@ class ClockDrill {
   bool waiting(uint32_t rank) const { return waiting_[rank]; }
   bool stopped(uint32_t rank) const { return stopped_[rank]; }
   uint64_t clock(uint32_t rank) const { return clocks_[rank]; }
-  // The bytes of the newest answers, over all chunks, and whether they were complete weights in
-  // fp32.
+  // The size of the newest answers to one worker, over all chunks, in bytes; and whether they had the
+  // complete weights in fp32.
   size_t answer_bytes() const { return answer_bytes_; }
   bool whole() const { return whole_; }
   CentralLane& central() { return *central_; }
 
  private:
-  void Carry(const protocol::Sends& sends);
-  void Greet(uint32_t rank);
-  void PullAs(uint32_t rank, bool holds);
-  // Makes a contribution whose form is not set yet.
-  protocol::Message Say(uint32_t rank, const protocol::Chunk& chunk) const;
+  // Delivers the lane's messages to the workers.
+  void Deliver(const protocol::Sends& sends);
+  void SendHello(uint32_t rank);
+  // `has_weights`: the request says which version of each chunk the worker has.
+  void SendPull(uint32_t rank, bool has_weights);
+  // Returns a message about a chunk with its sender, to which the caller adds a push or a pull.
+  protocol::Message MakeMessage(uint32_t rank, const protocol::Chunk& chunk) const;
 
   const setup::Setup& job_;
-  LaneCheckpoints unused_;
+  LaneCheckpoints no_checkpoints_;
   std::unique_ptr<CentralLane> central_;
   pb::Members members_;
   std::vector<std::vector<float>> held_;
-  std::vector<std::vector<uint64_t>> versions_;  // by rank, chunk
+  std::vector<std::vector<uint64_t>> versions_;  // By rank and chunk.
   std::vector<uint64_t> clocks_;
   std::vector<bool> waiting_, stopped_;
   std::vector<float> average_;
@@ -105,14 +111,14 @@ class ClockDrill {
   bool whole_ = false;
 };
 
-// The workers of a synchronous job and the cells of its one lane, all in this thread.
+// The server's code for each chunk, and the workers of a job with rounds, all in this thread.
 class RoundDrill {
  public:
   explicit RoundDrill(const setup::Setup& job);
-  // Plays a round to which ranks[i] pushes values[i].
+  // Makes a round in which worker ranks[i] pushes values[i] and other workers push nothing.
   void Round(const std::vector<std::vector<float>>& values, const std::vector<uint32_t>& ranks);
 
-  // The weights that every worker holds.
+  // The weights that every worker has.
   const std::vector<float>& held() const { return held_; }
   size_t answer_bytes() const { return answer_bytes_; }
   const std::vector<std::unique_ptr<CentralRounds>>& cells() const { return cells_; }
@@ -125,7 +131,7 @@ class RoundDrill {
   size_t answer_bytes_ = 0;
 };
 
-// A fixed pseudo-random sequence of numbers below `bound`: the rank that pushes next.
+// A pseudorandom sequence of ranks that depends only on the seed. Next returns a number below `bound`.
 class Order {
  public:
   explicit Order(uint64_t seed) : state_(seed) {}

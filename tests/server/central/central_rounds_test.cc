@@ -1,5 +1,6 @@
-// Central parameters under synchronous algorithms, against their equations in double precision; the
-// limits where an algorithm without rounds becomes one with; the way down.
+// Tests of servers that hold the weights. Algorithms with rounds must follow their equations in double
+// precision. Algorithms without rounds must equal synchronous SGD where their settings make them so. The
+// weights that servers send to workers may be coded (pull codec).
 #include "server/central/central_rounds.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +18,7 @@ using testing::HasSubstr;
 constexpr uint32_t kWorkers = 4;
 using Values = std::vector<double>;
 
-// The gradients that these ranks push in `round`, taken at w.
+// Returns the gradients that these workers compute at the weights w in `round`.
 template <typename Float>
 std::vector<std::vector<Float>> Gradients(const std::vector<uint32_t>& ranks, uint64_t round,
                                           const std::vector<Float>& w) {
@@ -26,10 +27,11 @@ std::vector<std::vector<Float>> Gradients(const std::vector<uint32_t>& ranks, ui
   return gradients;
 }
 
-Values Mean(const std::vector<Values>& all) {
-  Values mean(all[0].size());
-  for (const Values& values : all) {
-    for (size_t k = 0; k < mean.size(); ++k) mean[k] += values[k] / static_cast<double>(all.size());
+Values Mean(const std::vector<Values>& vectors) {
+  Values mean(vectors[0].size());
+  for (const Values& values : vectors) {
+    for (size_t k = 0; k < mean.size(); ++k)
+      mean[k] += values[k] / static_cast<double>(vectors.size());
   }
   return mean;
 }
@@ -40,10 +42,10 @@ TEST(CentralRounds, FollowSynchronousSgdWithMomentumAndDecay) {
                                "train.weight_decay.where=local", "train.weight_decay.biases=true"});
   RoundDrill drill(*job);
   Values w = InDouble(InitialWeights(*job)), v(w.size());
-  const std::vector<uint32_t> all = {2, 0, 3, 1};
+  const std::vector<uint32_t> ranks = {2, 0, 3, 1};
   for (uint64_t round = 1; round <= 40; ++round) {
-    drill.Round(Gradients(all, round, drill.held()), all);
-    const Values g = Mean(Gradients(all, round, w));
+    drill.Round(Gradients(ranks, round, drill.held()), ranks);
+    const Values g = Mean(Gradients(ranks, round, w));
     const double rate = 0.1 * std::pow(0.8, (round - 1) / 5);
     for (size_t k = 0; k < w.size(); ++k) {
       v[k] = 0.9 * v[k] + (g[k] + 0.02 * w[k]);
@@ -54,32 +56,33 @@ TEST(CentralRounds, FollowSynchronousSgdWithMomentumAndDecay) {
   EXPECT_EQ(drill.cells()[0]->round(), 40u);
 }
 
-TEST(CentralRounds, DivideByThoseWhoContributed) {
+TEST(CentralRounds, DivideByTheNumberOfContributors) {
   const auto job = CentralJob({"train.algorithm=ssgd"});
   RoundDrill drill(*job);
   Values w = InDouble(InitialWeights(*job));
   Order order(2);
   for (uint64_t round = 1; round <= 30; ++round) {
-    std::vector<uint32_t> some = {0, 1, 2, 3};
-    some.erase(some.begin() + order.Next(kWorkers));
-    if (round % 3 == 0) some.pop_back();
-    drill.Round(Gradients(some, round, drill.held()), some);
-    const Values g = Mean(Gradients(some, round, w));
+    std::vector<uint32_t> contributors = {0, 1, 2, 3};
+    contributors.erase(contributors.begin() + order.Next(kWorkers));
+    if (round % 3 == 0) contributors.pop_back();
+    drill.Round(Gradients(contributors, round, drill.held()), contributors);
+    const Values g = Mean(Gradients(contributors, round, w));
     for (size_t k = 0; k < w.size(); ++k) w[k] -= 0.1 * std::pow(0.8, (round - 1) / 5) * g[k];
     ASSERT_LT(RelativeDistance(drill.held(), w), 1e-5) << "round " << round;
   }
 }
 
-// Survey equations 2 to 4: both sides move by the old differences.
+// Elastic averaging (EASGD): in each round, a worker and the central weights move towards each other by
+// alpha times their difference before the round.
 TEST(CentralRounds, FollowElasticAveraging) {
   const auto job = CentralJob({"train.algorithm=easgd", "train.easgd.alpha=0.1"});
   RoundDrill drill(*job);
-  const std::vector<uint32_t> all = {0, 1, 2, 3};
+  const std::vector<uint32_t> ranks = {0, 1, 2, 3};
   Values centre = InDouble(InitialWeights(*job));
   std::vector<std::vector<float>> x(kWorkers, InitialWeights(*job));
   std::vector<Values> reference(kWorkers, centre);
   for (uint64_t round = 1; round <= 30; ++round) {
-    for (uint32_t rank : all) {  // local steps
+    for (uint32_t rank : ranks) {  // Each worker makes a local step.
       const auto g = GradientAt(rank, round, x[rank]);
       const Values exact = GradientAt(rank, round, reference[rank]);
       for (size_t k = 0; k < centre.size(); ++k) {
@@ -88,9 +91,9 @@ TEST(CentralRounds, FollowElasticAveraging) {
       }
     }
     const std::vector<float> before = drill.held();
-    drill.Round(x, all);
+    drill.Round(x, ranks);
     const Values old = centre;
-    for (uint32_t rank : all) {
+    for (uint32_t rank : ranks) {
       for (size_t k = 0; k < old.size(); ++k) {
         x[rank][k] -= 0.1f * (x[rank][k] - before[k]);
         const double difference = reference[rank][k] - old[k];
@@ -104,17 +107,17 @@ TEST(CentralRounds, FollowElasticAveraging) {
   EXPECT_GT(RelativeDistance(InitialWeights(*job), centre), 0.3);
 }
 
-// The weights of ssgd with plain SGD after so many rounds.
+// Returns the weights after so many rounds of synchronous SGD without momentum.
 std::vector<float> AfterSynchronousSgd(uint64_t rounds) {
   const auto job = CentralJob({"train.algorithm=ssgd"});
   RoundDrill drill(*job);
-  const std::vector<uint32_t> all = {0, 1, 2, 3};
+  const std::vector<uint32_t> ranks = {0, 1, 2, 3};
   for (uint64_t round = 1; round <= rounds; ++round)
-    drill.Round(Gradients(all, round, drill.held()), all);
+    drill.Round(Gradients(ranks, round, drill.held()), ranks);
   return drill.held();
 }
 
-TEST(Limits, SspWithBoundZeroAndPartsIsSynchronousSgd) {
+TEST(Limits, SspWithBoundZeroAndAveragedPushesIsSynchronousSgd) {
   const auto job = CentralJob(
       {"train.algorithm=ssp", "train.ssp.staleness=0", "train.ssp.push_weight=one_over_workers"});
   ClockDrill drill(*job);
@@ -147,13 +150,13 @@ TEST(Limits, DelayCompensationWithLambdaZeroIsAsgdBitForBit) {
     const auto job = CentralJob({"train.algorithm=" + name, "train." + name + ".lambda=0",
                                  "train.optimizer.name=momentum"});
     ClockDrill drill(*job);
-    ClockDrill same(*asgd);
+    ClockDrill asgd_drill(*asgd);
     Order order(9);
     for (int push = 0; push < 40; ++push) {
       const uint32_t rank = order.Next(kWorkers);
       drill.Push(rank, GradientAt(rank, drill.clock(rank), drill.held(rank)));
-      same.Push(rank, GradientAt(rank, same.clock(rank), same.held(rank)));
-      ASSERT_EQ(drill.held(rank), same.held(rank)) << name << " push " << push;
+      asgd_drill.Push(rank, GradientAt(rank, asgd_drill.clock(rank), asgd_drill.held(rank)));
+      ASSERT_EQ(drill.held(rank), asgd_drill.held(rank)) << name << " push " << push;
     }
   }
 }
@@ -161,9 +164,9 @@ TEST(Limits, DelayCompensationWithLambdaZeroIsAsgdBitForBit) {
 TEST(Pull, CodesWeightsWithThePullCodec) {
   const auto job = CentralJob({"train.algorithm=ssgd", "exchange.pull_codec=fp16"});
   RoundDrill drill(*job);
-  const std::vector<uint32_t> all = {0, 1, 2, 3};
+  const std::vector<uint32_t> ranks = {0, 1, 2, 3};
   for (uint64_t round = 1; round <= 5; ++round)
-    drill.Round(Gradients(all, round, drill.held()), all);
+    drill.Round(Gradients(ranks, round, drill.held()), ranks);
   EXPECT_EQ(drill.answer_bytes(), 2 * job->table.total);
   size_t at = 0, rounded = 0;
   std::vector<float> exact(job->table.total);
@@ -172,19 +175,19 @@ TEST(Pull, CodesWeightsWithThePullCodec) {
     std::copy(w.begin(), w.end(), exact.begin() + static_cast<long>(cell->central().chunk().begin));
   }
   for (; at < exact.size(); ++at) rounded += exact[at] != drill.held()[at];
-  EXPECT_GT(rounded, 0u);  // only what it sends is rounded
+  EXPECT_GT(rounded, 0u);  // The server sends rounded weights, but its own weights are exact.
   EXPECT_LT(RelativeDistance(drill.held(), InDouble(exact)), 1e-3);
 }
 
-// The next difference contains what the last code lost, so the error does not add up. It shrinks as
-// the differences do; the error of coded weights would stay.
-TEST(Pull, CarriesOverWhatTheCodeOfADifferenceLost) {
+// The server sends coded differences. Each difference contains the coding error of the one before, so
+// errors do not add up. They shrink as the differences shrink.
+TEST(Pull, AddsTheCodingErrorToTheNextDifference) {
   const auto job = CentralJob({"train.algorithm=ssgd", "exchange.pull_codec=fp16",
                                "exchange.pull=changes", "train.schedule.gamma=0.3"});
   RoundDrill drill(*job);
-  const std::vector<uint32_t> all = {0, 1, 2, 3};
+  const std::vector<uint32_t> ranks = {0, 1, 2, 3};
   for (uint64_t round = 1; round <= 40; ++round)
-    drill.Round(Gradients(all, round, drill.held()), all);
+    drill.Round(Gradients(ranks, round, drill.held()), ranks);
   EXPECT_EQ(drill.answer_bytes(), 2 * job->table.total);
   std::vector<float> exact(job->table.total);
   for (const auto& cell : drill.cells()) {
@@ -194,7 +197,7 @@ TEST(Pull, CarriesOverWhatTheCodeOfADifferenceLost) {
   EXPECT_LT(RelativeDistance(drill.held(), InDouble(exact)), 1e-6);
 }
 
-TEST(Pull, GivesADifferenceOnlyToWhoHoldsWhatItWasGiven) {
+TEST(Pull, SendsADifferenceOnlyToAWorkerThatHasThePreviousWeights) {
   const auto job =
       CentralJob({"train.algorithm=dcasgd_c", "exchange.pull_codec=fp16", "exchange.pull=changes"});
   ClockDrill drill(*job);
@@ -203,10 +206,10 @@ TEST(Pull, GivesADifferenceOnlyToWhoHoldsWhatItWasGiven) {
   };
   for (int i = 0; i < 3; ++i) push(0);
   EXPECT_FALSE(drill.whole());
-  push(1);  // holds the initial weights
+  push(1);  // Worker 1 has the initial weights.
   EXPECT_FALSE(drill.whole());
   EXPECT_EQ(drill.answer_bytes(), 2 * job->table.total);
-  drill.Rejoin(2);  // gets whole weights
+  drill.Rejoin(2);  // Worker 2 gets complete weights.
   EXPECT_LT(RelativeDistance(drill.held(1), InDouble(drill.held(2))), 1e-3);
   drill.Rejoin(0);
   EXPECT_TRUE(drill.whole());
@@ -238,7 +241,7 @@ TEST(CentralChunk, RefusesAnOptimizerThatNeedsWholeTensorsWhereTheyAreCut) {
     ++refused;
     EXPECT_THAT(made.status().message(), HasSubstr("set exchange.chunk_kib to at least 3"));
   }
-  EXPECT_EQ(refused, ChunksOf(*job).size());  // a cut tensor is in every chunk
+  EXPECT_EQ(refused, ChunksOf(*job).size());  // Every chunk has only a piece of some tensor.
 }
 
 TEST(CentralChunk, TakesTernaryPushesByTheScalerOfTheirWorker) {
@@ -254,10 +257,10 @@ TEST(CentralChunk, TakesTernaryPushesByTheScalerOfTheirWorker) {
     dot += (before[k] - drill.held(0)[k]) * g[k];
     norm += g[k] * g[k];
   }
-  EXPECT_NEAR(dot / norm, 1, 0.3);  // clipping makes the code biased
+  EXPECT_NEAR(dot / norm, 1, 0.3);  // Not exactly 1, because clipping makes the code biased.
 }
 
-TEST(CentralChunk, RefusesAPushThatIsNotFiniteAndStaysAsItWas) {
+TEST(CentralChunk, RefusesAPushThatIsNotFiniteAndKeepsItsWeights) {
   const auto job = CentralJob({"train.algorithm=asgd"});
   auto made = MakeClockRule(*job, *ChunksOf(*job)[0], InitialWeights(*job), RateOf(*job));
   ASSERT_TRUE(made.ok());

@@ -1,4 +1,5 @@
-// Data sockets of a server that holds the parameters: its loop, over loopback.
+// Tests of a server that holds the weights, over a real socket on the loopback interface. LaneLoop is the
+// thread that serves one socket.
 #include <gmock/gmock.h>
 
 #include "common/protocol/rounds/forms.h"
@@ -11,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Two workers and the one lane of their server.
+// The sockets of two workers, connected to their server.
 class CentralSocket : public testing::Test {
  protected:
   void Start(std::vector<std::string> overrides, uint64_t steps) {
@@ -32,7 +33,7 @@ class CentralSocket : public testing::Test {
       ASSERT_TRUE(net::AwaitLink(*peer, net::DealerSocket::Link::kUp));
     }
   }
-  void Hello(uint32_t rank) {
+  void SendHello(uint32_t rank) {
     pb::Envelope envelope;
     *envelope.mutable_hello() = job_->hello;
     envelope.mutable_hello()->set_rank(rank);
@@ -41,13 +42,13 @@ class CentralSocket : public testing::Test {
     envelope.mutable_hello()->set_fresh(true);
     ASSERT_TRUE(peers_[rank]->Send(envelope).ok());
   }
-  // Both workers repeat their hello until each has a welcome. A hello that arrives before the list
-  // of members is refused or forgotten.
+  // Both workers repeat their hello until each has received a welcome, because the server refuses or ignores
+  // a hello that arrives before the server has the list of members.
   void Join() {
     bool welcome[2] = {false, false};
     for (int tries = 0; tries < 100 && !(welcome[0] && welcome[1]); ++tries) {
       for (uint32_t rank : {0, 1}) {
-        if (!welcome[rank]) Hello(rank);
+        if (!welcome[rank]) SendHello(rank);
       }
       for (uint32_t rank : {0, 1}) {
         if (welcome[rank]) continue;
@@ -70,8 +71,8 @@ class CentralSocket : public testing::Test {
     push.mutable_push()->set_incarnation(incarnation_ + rank);
     ASSERT_TRUE(peers_[rank]->Send(push, EncodePush(*job_, chunk, values, rank, 1)).ok());
   }
-  // The next message that is not a welcome. Welcomes for repeated hellos may come late.
-  net::Received Next(uint32_t rank) {
+  // Returns the next message to this worker that is not a welcome; late welcomes answer repeated hellos.
+  net::Received NextMessage(uint32_t rank) {
     auto received = net::Await(*peers_[rank]);
     while (received.has_value() && received->envelope.has_welcome())
       received = net::Await(*peers_[rank]);
@@ -85,7 +86,8 @@ class CentralSocket : public testing::Test {
   std::unique_ptr<setup::Setup> job_;
   std::unique_ptr<LaneLoop> loop_;
   std::unique_ptr<net::DealerSocket> peers_[2];
-  uint64_t incarnation_ = 10;  // of rank 0
+  // The incarnation (a number of a worker's process) of rank 0. That of rank 1 is larger by 1.
+  uint64_t incarnation_ = 10;
 };
 
 TEST_F(CentralSocket, AnswersPushesWithWeightsByTheScheduleAndStopsAfterTheLast) {
@@ -96,7 +98,7 @@ TEST_F(CentralSocket, AnswersPushesWithWeightsByTheScheduleAndStopsAfterTheLast)
   const std::vector<float> ones(job_->table.total, 1);
   for (uint32_t rank : {0, 1}) {
     Push(rank, ones);
-    const net::Received sum = Next(rank);
+    const net::Received sum = NextMessage(rank);
     ASSERT_TRUE(sum.envelope.has_sum()) << sum.envelope.ShortDebugString();
     const pb::Outcome::AtClock& answer = sum.envelope.sum().at_clock();
     EXPECT_EQ(answer.weights().version(), rank + 1);
@@ -114,23 +116,23 @@ TEST_F(CentralSocket, AnswersPushesWithWeightsByTheScheduleAndStopsAfterTheLast)
   EXPECT_THAT(page, HasSubstr("tern_server_dropped_total{lane=\"1\",rank=\"1\"} 0\n"));
 }
 
-TEST_F(CentralSocket, ReleasesWhoWaitsWhenTheJobIsToStop) {
+TEST_F(CentralSocket, AnswersAWaitingWorkerWhenTheJobMustStop) {
   Start({"train.algorithm=ssp", "train.ssp.staleness=0"}, 100);
   Join();
   Push(0, InitialWeights(*job_));
   loop_->Tell(StopAfterThisRound{});
-  const net::Received sum = Next(0);
+  const net::Received sum = NextMessage(0);
   ASSERT_TRUE(sum.envelope.has_sum());
   EXPECT_EQ(sum.envelope.sum().at_clock().clock(), 1u);
   EXPECT_TRUE(sum.envelope.sum().at_clock().stop());
 }
 
-TEST_F(CentralSocket, GoesBackAtAnotherBeginningAndKnowsNobodyOfBefore) {
+TEST_F(CentralSocket, GoesBackToTheInitialWeightsAndRefusesOldProcesses) {
   Start({"train.algorithm=ssgd"}, 100);
   Join();
   const std::vector<float> ones(job_->table.total, 1);
   for (uint32_t rank : {0, 1}) Push(rank, ones);
-  for (uint32_t rank : {0, 1}) ASSERT_TRUE(Next(rank).envelope.has_sum());
+  for (uint32_t rank : {0, 1}) ASSERT_TRUE(NextMessage(rank).envelope.has_sum());
 
   pb::Members members;
   members.set_epoch(2);
@@ -143,10 +145,10 @@ TEST_F(CentralSocket, GoesBackAtAnotherBeginningAndKnowsNobodyOfBefore) {
   loop_->Tell(members);
   incarnation_ = 20;
   Join();
-  loop_->Tell(members);  // told again: nothing is new
+  loop_->Tell(members);  // The same message again must have no effect.
   incarnation_ = 10;
-  Push(0, ones);  // a late push of the old process
-  EXPECT_TRUE(Next(0).envelope.has_refuse());
+  Push(0, ones);  // A late push of the worker's old process.
+  EXPECT_TRUE(NextMessage(0).envelope.has_refuse());
   incarnation_ = 20;
   pb::Envelope pull;
   pull.mutable_push()->set_rank(0);
@@ -154,14 +156,14 @@ TEST_F(CentralSocket, GoesBackAtAnotherBeginningAndKnowsNobodyOfBefore) {
   pull.mutable_push()->mutable_pull()->set_number(3);
   pull.mutable_push()->mutable_pull()->mutable_weights();
   ASSERT_TRUE(peers_[0]->Send(pull).ok());
-  const net::Received pulled = Next(0);
+  const net::Received pulled = NextMessage(0);
   EXPECT_EQ(pulled.envelope.sum().pulled().number(), 3u);
   std::vector<float> held(job_->table.total), initial = InitialWeights(*job_);
   const protocol::Chunk& chunk = job_->plan.chunk(0, 0);
   TakeAnswer(*job_, chunk, protocol::IsWhole(pulled.envelope.sum()), pulled.payload, &held);
   for (uint64_t i = chunk.begin; i < chunk.begin + chunk.count; ++i) ASSERT_EQ(held[i], initial[i]);
   for (uint32_t rank : {0, 1}) Push(rank, ones);
-  EXPECT_EQ(Next(1).envelope.sum().of_round().round(), 1u);
+  EXPECT_EQ(NextMessage(1).envelope.sum().of_round().round(), 1u);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Sends central weights as changes, with every codec that a job may use for them: how far the
-// workers' weights are from the server's, and how many bytes are sent.
+// Tests of DownLink, with which a server sends a worker the changes of its weights, with every codec that a
+// job may use for them: how far the worker's weights are from the server's, and how many bytes are sent.
 #include "server/central/down_link.h"
 
 #include <gmock/gmock.h>
@@ -19,9 +19,9 @@ namespace tern::server {
 namespace {
 
 constexpr uint64_t kElements = 784 * 40 + 40 + 40 * 3 + 3;
-constexpr double kUpdate = 1e-3;  // root mean square of an element's update
+constexpr double kUpdate = 1e-3;  // The root mean square of the update of an element in a step.
 
-// A job of one chunk: a matrix of 31360 weights in columns of 784, and three small tensors.
+// Makes a job whose model is one chunk: a matrix of 784 x 40 weights, and three small tensors.
 std::unique_ptr<setup::Setup> JobOf(const std::string& codec) {
   std::vector<std::string> overrides = {"train.algorithm=ssgd",         "exchange.pull=changes",
                                         "exchange.pull_codec=" + codec, "exchange.chunk_kib=4096",
@@ -31,10 +31,10 @@ std::unique_ptr<setup::Setup> JobOf(const std::string& codec) {
   return CentralJob(overrides);
 }
 
-// A server whose weights make a random walk, and a worker that gets every change.
-class Walk {
+// A server whose weights make a random walk, and a worker that receives every change.
+class RandomWalk {
  public:
-  explicit Walk(const setup::Setup& job)
+  explicit RandomWalk(const setup::Setup& job)
       : job_(job),
         chunk_(*ChunksOf(job)[0]),
         w_(InitialWeights(job)),
@@ -57,17 +57,18 @@ class Walk {
     ASSERT_FALSE(answer.whole);
     answer_ = answer.payload;
     ASSERT_NO_FATAL_FAILURE(TakeAnswer(job_, chunk_, false, answer.payload, &held_));
-    const std::span<const float> known = down_.Held(0, w_);
-    ASSERT_TRUE(std::equal(known.begin(), known.end(), held_.begin()));
+    const std::span<const float> tracked = down_.Held(0, w_);
+    ASSERT_TRUE(std::equal(tracked.begin(), tracked.end(), held_.begin()));
   }
-  // The root mean square of the difference between worker and server, in units of one update.
+  // Returns the root mean square of the difference between the worker's and the server's weights, divided by
+  // kUpdate.
   double Distance() const {
     double sum = 0;
     for (size_t i = 0; i < w_.size(); ++i) sum += std::pow(w_[i] - held_[i], 2);
     return std::sqrt(sum / static_cast<double>(w_.size())) / kUpdate;
   }
-  // The largest distance in so many steps.
-  double FarthestOf(int steps) {
+  // Makes so many steps and returns the largest distance.
+  double LargestDistanceIn(int steps) {
     double farthest = 0;
     for (int i = 0; i < steps && !testing::Test::HasFatalFailure(); ++i) {
       Step();
@@ -91,8 +92,9 @@ class Walk {
   Bytes answer_;
 };
 
-// Bytes of the newest change as the code of one sender. What topk samples depends on the noise.
-size_t SizeOfCode(const setup::Setup& job, const Walk& walk) {
+// Returns the size in bytes of the newest change if a worker encoded it as its push. Uses the random numbers
+// of the server, because topk samples elements at random.
+size_t SizeOfCode(const setup::Setup& job, const RandomWalk& walk) {
   const codec::Codec& codec = *job.plan.pull_codec;
   kernels::NoiseKey noise;
   noise.seed = job.job.seed();
@@ -121,33 +123,32 @@ std::vector<std::string> AllowedCodecs() {
 
 class Changes : public testing::TestWithParam<std::string> {};
 
-// What a code leaves out is part of the next change. With a codec whose error is smaller than the
-// change, the distance stays within a few updates; with a random code it grows (see below).
+// What a code leaves out is part of the next change, so the distance stays below a few updates.
 TEST_P(Changes, KeepWorkersWithinSomeUpdatesOfTheServers) {
   const auto job = JobOf(GetParam());
-  Walk walk(*job);
-  const double first = walk.FarthestOf(60), second = walk.FarthestOf(60);
+  RandomWalk walk(*job);
+  const double first = walk.LargestDistanceIn(60), second = walk.LargestDistanceIn(60);
   EXPECT_LT(second, 5);
   EXPECT_LE(second, 1.15 * first);
   EXPECT_EQ(second == 0, GetParam() == "fp32");
 }
 
-TEST_P(Changes, CostWhatTheCodeOfOneSenderDoes) {
+TEST_P(Changes, HaveTheSizeOfAWorkersPush) {
   const auto job = JobOf(GetParam());
-  Walk walk(*job);
-  walk.FarthestOf(20);
+  RandomWalk walk(*job);
+  walk.LargestDistanceIn(20);
   EXPECT_EQ(walk.answer().size(), SizeOfCode(*job, walk));
   EXPECT_LE(walk.answer().size(), walk.chunk().max_sum_bytes);
-  const std::map<std::string, double> least_ratios = {
+  const std::map<std::string, double> min_ratios = {
       {"fp32", 1},  {"fp16", 2},       {"bf16", 2},       {"onebit", 29},
       {"topk", 70}, {"threshold", 28}, {"adaptive", 250}, {"adacomp", 40}};
   const double ratio = 4.0 * kElements / static_cast<double>(walk.answer().size());
-  EXPECT_GE(ratio, least_ratios.at(GetParam()));
+  EXPECT_GE(ratio, min_ratios.at(GetParam()));
 }
 
-TEST_P(Changes, AreCheckedAsTheCodeOfOneSender) {
+TEST_P(Changes, AreCheckedLikeAWorkersPush) {
   const auto job = JobOf(GetParam());
-  Walk walk(*job);
+  RandomWalk walk(*job);
   walk.Step();
   const auto check = [&](const Bytes& answer) {
     return protocol::CheckSums(job->plan, walk.chunk(), answer, 1);
@@ -162,8 +163,8 @@ TEST_P(Changes, AreCheckedAsTheCodeOfOneSender) {
 INSTANTIATE_TEST_SUITE_P(By, Changes, testing::ValuesIn(AllowedCodecs()),
                          [](const auto& info) { return info.param; });
 
-// Why validation refuses random codes: with ternary, set behind validation's back, the distance
-// grows without bound.
+// Shows why the validation of jobs refuses stochastic codecs for changes. This test replaces the codec by
+// `ternary` after the validation, and the distance grows without bound.
 TEST(ChangesByTernaryCodes, WouldTakeWorkersEverFartherFromTheServers) {
   const auto job = JobOf("fp32");
   codec::Options options;
@@ -175,8 +176,8 @@ TEST(ChangesByTernaryCodes, WouldTakeWorkersEverFartherFromTheServers) {
   for (protocol::Bucket& bucket : job->plan.buckets) {
     for (protocol::Chunk& chunk : bucket.chunks) chunk.max_sum_bytes = chunk.count * sizeof(float);
   }
-  Walk walk(*job);
-  const double first = walk.FarthestOf(60), second = walk.FarthestOf(60);
+  RandomWalk walk(*job);
+  const double first = walk.LargestDistanceIn(60), second = walk.LargestDistanceIn(60);
   EXPECT_GT(first, 20);
   EXPECT_GT(second, 1.15 * first);
 }

@@ -1,6 +1,5 @@
-// Every algorithm without rounds against its equations in double precision: 60 pushes of four
-// workers in a recorded random order, each with the gradient at the weights that this worker was
-// given last.
+// Tests that every algorithm without rounds follows its equations in double precision. Four workers make 60
+// pushes in a fixed random order. Each push is the gradient at the weights that this worker received last.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -18,20 +17,21 @@ constexpr double kDecay = 0.02;
 
 using Values = std::vector<double>;
 
-// The servers and workers of one algorithm, as the papers write them.
+// The equations of one algorithm for servers and workers. w are the servers' weights, held[rank] those that
+// worker `rank` received last.
 class Reference {
  public:
   Reference(const setup::Setup& job)
-      : w(InDouble(InitialWeights(job))), held(kWorkers, w), taken_at(kWorkers, 0) {
+      : w(InDouble(InitialWeights(job))), held(kWorkers, w), received_at(kWorkers, 0) {
     for (const models::Parameter& p : job.table.parameters)
       decay.insert(decay.end(), p.count, p.is_bias ? 0 : kDecay);
   }
   virtual ~Reference() = default;
 
-  // Applies a push that `rank` computed at held[rank]; returns the weights from which it continues.
+  // Applies the gradient g that worker `rank` computed at held[rank], and updates held[rank].
   void Push(uint32_t rank, const Values& g) {
-    held[rank] = Change(rank, g);
-    taken_at[rank] = changes;
+    held[rank] = ApplyPush(rank, g);
+    received_at[rank] = changes;
     ++pushes;
   }
 
@@ -40,38 +40,39 @@ class Reference {
   uint64_t pushes = 0;
 
  protected:
-  virtual Values Change(uint32_t rank, const Values& g) = 0;
+  // Updates w, and returns the weights that the worker receives.
+  virtual Values ApplyPush(uint32_t rank, const Values& g) = 0;
 
-  // The job's schedule on global steps: 0.1 * 0.8 ^ floor(step / 5).
+  // Returns the learning rate: 0.1 * 0.8 ^ floor(step / 5), where a step is one push per worker.
   double Rate() const {
     const uint64_t step = pushes / kWorkers;
     return 0.1 * std::pow(0.8, static_cast<double>(step / 5));
   }
-  // Plain SGD with decay that is added where the update is made.
-  void Descend(const Values& g, double rate) {
+  // Makes a step of plain SGD with weight decay.
+  void SgdStep(const Values& g, double rate) {
     for (size_t k = 0; k < w.size(); ++k) w[k] -= rate * (g[k] + decay[k] * w[k]);
     ++changes;
   }
 
   Values decay;
-  std::vector<uint64_t> taken_at;
-  uint64_t changes = 0;
+  std::vector<uint64_t> received_at;  // By rank: `changes` when the worker received its weights.
+  uint64_t changes = 0;               // How often w has changed.
 };
 
 class AsgdReference : public Reference {
  public:
   using Reference::Reference;
-  Values Change(uint32_t, const Values& g) override {
-    Descend(g, Rate());
+  Values ApplyPush(uint32_t, const Values& g) override {
+    SgdStep(g, Rate());
     return w;
   }
 };
 
-// v = m v + g, w -= rate v.
+// SGD with momentum 0.5: v = 0.5 v + g, w -= rate v.
 class MomentumReference : public Reference {
  public:
   using Reference::Reference;
-  Values Change(uint32_t, const Values& g) override {
+  Values ApplyPush(uint32_t, const Values& g) override {
     v.resize(w.size());
     for (size_t k = 0; k < w.size(); ++k) {
       v[k] = 0.5 * v[k] + g[k] + decay[k] * w[k];
@@ -82,14 +83,18 @@ class MomentumReference : public Reference {
   Values v;
 };
 
-// OD-SGD equations 4 to 6; held[rank] is w_bak.
+// DC-ASGD (OD-SGD paper, equations 4 to 6). held[rank] is w_bak of the equations. `adaptive`: lambda is
+// divided by the root of the mean square of the gradients; `global`: one mean square for all workers.
 class DcasgdReference : public Reference {
  public:
   DcasgdReference(const setup::Setup& job, bool adaptive, bool global)
-      : Reference(job), adaptive(adaptive), global(global), ms(kWorkers, Values(w.size())) {}
-  Values Change(uint32_t rank, const Values& g) override {
+      : Reference(job),
+        adaptive(adaptive),
+        global(global),
+        mean_squares(kWorkers, Values(w.size())) {}
+  Values ApplyPush(uint32_t rank, const Values& g) override {
     Values compensated = g;
-    Values& mean_square = ms[global ? 0 : rank];
+    Values& mean_square = mean_squares[global ? 0 : rank];
     for (size_t k = 0; k < w.size(); ++k) {
       double lambda = 0.9;
       if (adaptive) {
@@ -98,41 +103,42 @@ class DcasgdReference : public Reference {
       }
       compensated[k] += lambda * g[k] * g[k] * (w[k] - held[rank][k]);
     }
-    Descend(compensated, Rate());
+    SgdStep(compensated, Rate());
     return w;
   }
   const bool adaptive, global;
-  std::vector<Values> ms;
+  std::vector<Values> mean_squares;
 };
 
 class SspReference : public Reference {
  public:
   using Reference::Reference;
-  Values Change(uint32_t, const Values& g) override {
-    Descend(g, Rate() / kWorkers);
+  Values ApplyPush(uint32_t, const Values& g) override {
+    SgdStep(g, Rate() / kWorkers);
     return w;
   }
 };
 
-// c = floor(N / n) gradients, each with 1 / max(1, staleness).
+// n-softsync with N workers: a step with the mean of c = floor(N / n) gradients, each divided by
+// max(1, staleness). The staleness counts the changes of w since the worker received its weights.
 class SoftsyncReference : public Reference {
  public:
   using Reference::Reference;
-  Values Change(uint32_t rank, const Values& g) override {
+  Values ApplyPush(uint32_t rank, const Values& g) override {
     const uint64_t c = kWorkers / 2;
     sum.resize(w.size());
-    const auto staleness = static_cast<double>(std::max<uint64_t>(1, changes - taken_at[rank]));
+    const auto staleness = static_cast<double>(std::max<uint64_t>(1, changes - received_at[rank]));
     for (size_t k = 0; k < w.size(); ++k) sum[k] += g[k] / staleness;
-    if (++gathered == c) {
+    if (++num_summed == c) {
       for (double& value : sum) value /= static_cast<double>(c);
-      Descend(sum, Rate());
-      gathered = 0;
+      SgdStep(sum, Rate());
+      num_summed = 0;
       sum.clear();
     }
     return w;
   }
   Values sum;
-  uint64_t gathered = 0;
+  uint64_t num_summed = 0;
 };
 
 struct Case {
@@ -142,15 +148,15 @@ struct Case {
 };
 
 template <typename R>
-std::unique_ptr<Reference> New(const setup::Setup& job) {
+std::unique_ptr<Reference> MakeReference(const setup::Setup& job) {
   return std::make_unique<R>(job);
 }
 
 const Case kCases[] = {
-    {"asgd", {"train.algorithm=asgd"}, New<AsgdReference>},
+    {"asgd", {"train.algorithm=asgd"}, MakeReference<AsgdReference>},
     {"asgd_momentum",
      {"train.algorithm=asgd", "train.optimizer.name=momentum", "train.optimizer.momentum=0.5"},
-     New<MomentumReference>},
+     MakeReference<MomentumReference>},
     {"dcasgd_c",
      {"train.algorithm=dcasgd_c", "train.dcasgd_c.lambda=0.9"},
      [](const setup::Setup& job) { return std::make_unique<DcasgdReference>(job, false, false); }},
@@ -163,8 +169,10 @@ const Case kCases[] = {
      [](const setup::Setup& job) { return std::make_unique<DcasgdReference>(job, true, true); }},
     {"ssp_unbounded",
      {"train.algorithm=ssp", "train.ssp.staleness=1000", "train.ssp.push_weight=one_over_workers"},
-     New<SspReference>},
-    {"softsync", {"train.algorithm=softsync", "train.softsync.n=2"}, New<SoftsyncReference>},
+     MakeReference<SspReference>},
+    {"softsync",
+     {"train.algorithm=softsync", "train.softsync.n=2"},
+     MakeReference<SoftsyncReference>},
 };
 
 class ClockRules : public testing::TestWithParam<Case> {};
@@ -184,14 +192,14 @@ TEST_P(ClockRules, FollowItsEquations) {
     reference->Push(rank, GradientAt(rank, step, reference->held[rank]));
     ASSERT_LT(RelativeDistance(drill.held(rank), reference->w), 1e-5) << "push " << push;
   }
-  // The weights have changed, so the comparison means something.
+  // The weights must have changed much; otherwise the comparisons above would show little.
   EXPECT_GT(RelativeDistance(InitialWeights(*job), reference->w), 0.3);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ClockRules, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
-TEST(ClockRulesWithWaiting, GiveWhoWasAheadTheWeightsOfWhenTheSlowestHasCome) {
+TEST(ClockRulesWithWaiting, AnswerAWaitingWorkerWithTheWeightsOfThatTime) {
   const auto job = CentralJob({"train.algorithm=ssp", "train.ssp.staleness=1"});
   ClockDrill drill(*job);
   Values w = InDouble(InitialWeights(*job));
@@ -232,7 +240,7 @@ TEST(ClockRulesWithElasticity, MoveBothSidesByTheOldDifference) {
   Order order(5);
   for (int push = 0; push < kPushes; ++push) {
     const uint32_t rank = order.Next(kWorkers);
-    for (int step = 0; step < 2; ++step) {  // tau local steps
+    for (int step = 0; step < 2; ++step) {  // tau = 2 local steps.
       const std::vector<float> g = GradientAt(rank, drill.clock(rank), x[rank]);
       const Values exact = GradientAt(rank, drill.clock(rank), reference[rank]);
       for (size_t k = 0; k < centre.size(); ++k) {
@@ -249,14 +257,14 @@ TEST(ClockRulesWithElasticity, MoveBothSidesByTheOldDifference) {
     }
     ASSERT_LT(RelativeDistance(x[rank], reference[rank]), 1e-5) << "push " << push;
   }
-  drill.Rejoin(0);  // its pull gets the current centre
+  drill.Rejoin(0);  // Worker 0 pulls the current central weights.
   EXPECT_LT(RelativeDistance(drill.held(0), centre), 1e-5);
 }
 
 TEST(ClockRulesAtTheEnd, CountPushesOfManyStepsAsSteps) {
   const auto job =
       CentralJob({"train.algorithm=asgd", "train.asgd.push_every=4", "train.steps=10"});
-  ClockDrill drill(*job);  // 10 steps * 4 workers / 4
+  ClockDrill drill(*job);  // The job has 10 pushes: 10 steps of 4 workers, 4 steps per push.
   const std::vector<float> zeros(job->table.total);
   for (int push = 0; push < 9; ++push) drill.Push(0, zeros);
   EXPECT_FALSE(drill.stopped(0));
@@ -265,15 +273,15 @@ TEST(ClockRulesAtTheEnd, CountPushesOfManyStepsAsSteps) {
   EXPECT_TRUE(drill.stopped(1));
 }
 
-TEST(ClockRulesWithAverage, GiveTheMovingAverageToWhoAsks) {
+TEST(ClockRulesWithAverage, SendTheMovingAverageOnRequest) {
   const auto job = CentralJob({"train.algorithm=asgd", "evaluation.ema_decay=0.5"});
   ClockDrill drill(*job);
   Values average = InDouble(InitialWeights(*job));
   for (int push = 0; push < 30; ++push) {
     drill.Push(0, GradientAt(0, 1, drill.held(0)));
-    const double keep = std::min(0.5, (1.0 + push) / (10.0 + push));
+    const double ema_decay = std::min(0.5, (1.0 + push) / (10.0 + push));
     for (size_t k = 0; k < average.size(); ++k)
-      average[k] = keep * average[k] + (1 - keep) * drill.held(0)[k];
+      average[k] = ema_decay * average[k] + (1 - ema_decay) * drill.held(0)[k];
   }
   EXPECT_LT(RelativeDistance(drill.PullAverage(1), average), 1e-5);
   EXPECT_GT(RelativeDistance(drill.held(0), average), 1e-3);
