@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <tuple>
 #include <vector>
 
 #include "tools/forecast/events.h"
@@ -42,30 +41,14 @@ struct Connection {
   HalfConnection up, down;
 };
 
-// Orders the pushes that wait for credit, as common/protocol/rounds/exchange.h does: by round, then
-// buckets from the last to the first, then chunks.
-struct PushPriority {
-  uint64_t round;
-  size_t bucket, chunk;
-  auto operator<=>(const PushPriority& other) const {
-    return std::tuple(round, ~bucket, chunk) <=>
-           std::tuple(other.round, ~other.bucket, other.chunk);
-  }
-};
-struct PendingPush {
-  double bytes;
-  Callback send;
-};
-
 struct SimulatedWorker {
-  SimulatedWorker(EventLoop& loop, SharedResource& cores, double bytes_per_s)
-      : node(loop, cores, bytes_per_s, 0), compute(cores), coder(cores) {}
+  SimulatedWorker(EventLoop& loop, SharedResource& cores, double bytes_per_s, uint32_t its_rank)
+      : rank(its_rank), node(loop, cores, bytes_per_s, 0), compute(cores), coder(cores) {}
+  const uint32_t rank;
   Node node;
   WorkQueue compute, coder;
-  std::vector<std::unique_ptr<Connection>> control;                       // by shard
-  std::vector<std::vector<std::unique_ptr<Connection>>> data;             // by shard, lane
-  std::vector<std::vector<double>> unanswered;                            // bytes, by shard, lane
-  std::vector<std::vector<std::map<PushPriority, PendingPush>>> pending;  // by shard, lane
+  std::vector<std::unique_ptr<Connection>> control;            // by shard
+  std::vector<std::vector<std::unique_ptr<Connection>>> data;  // by shard, lane
 
   // The step.
   uint64_t step = 0;

@@ -172,7 +172,7 @@ class StepSimulation {
   }
 
   void ForgetAnswers(SimulatedWorker* worker, uint64_t round) {
-    worker->answers.erase(round);
+    exchange_.OnApplied(worker, round);
     worker->applied.clear();
   }
 
