@@ -1,7 +1,8 @@
 // Measures how many images per second the data threads deliver: decoded, cropped from a padded
 // image, mirrored and standardized. Prints one line of JSON for each number of threads.
 //
-//   data_bench FORMAT DIR BATCH STEPS THREADS...     data_bench packed cifar_packed 128 400 1 2
+//   data_bench FORMAT DIR BATCH STEPS THREADS...
+// For example: data_bench packed cifar_packed 128 400 1 2
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -21,9 +22,9 @@ int Fail(const std::string& sentence) {
 int Run(const std::string& format, const std::string& dir, uint32_t batch, uint64_t steps,
         const std::vector<uint32_t>& threads) {
   pb::Data data;
-  pb::Data::Format parsed = pb::Data::packed;
-  if (!pb::Data::Format_Parse(format, &parsed)) return Fail("unknown format " + format);
-  data.set_format(parsed);
+  pb::Data::Format data_format = pb::Data::packed;
+  if (!pb::Data::Format_Parse(format, &data_format)) return Fail("unknown format " + format);
+  data.set_format(data_format);
   data.set_dir(dir);
   data.set_standardize(true);
   data.mutable_augmentation()->set_pad(4);

@@ -1,8 +1,12 @@
-// A lower bound for a server's work: receives over ZeroMQ what a server of a job receives, and
-// sends back as many bytes as that server sends. Plain libzmq with zero-copy sends.
+// Gives a lower bound of the CPU time of a parameter server: an echo server receives over ZeroMQ as
+// many bytes as a server of a job, and sends back as many. It calls libzmq directly and sends
+// without copying.
 //
-//   echo server PORT MESSAGES ANSWER_BYTES          answers every message with ANSWER_BYTES bytes
-//   echo client PORT MESSAGES PUSH_BYTES WINDOW     has at most WINDOW unanswered messages
+//   echo server PORT MESSAGES ANSWER_BYTES
+//   echo client PORT MESSAGES PUSH_BYTES WINDOW
+//
+// The server answers every message with ANSWER_BYTES bytes. The client sends messages of PUSH_BYTES
+// bytes, of which at most WINDOW are unanswered at any time.
 //
 // Both exit after MESSAGES messages. server_cpu.py reads the CPU time that the server used.
 #include <zmq.h>
@@ -20,7 +24,7 @@ void ExitUnless(bool ok) {
   std::exit(1);
 }
 
-void* Socket(void* context, int type) {
+void* MakeSocket(void* context, int type) {
   void* socket = zmq_socket(context, type);
   ExitUnless(socket != nullptr);
   const int high_water_mark = 100000, linger = 2000;
@@ -30,31 +34,33 @@ void* Socket(void* context, int type) {
   return socket;
 }
 
-void NoRelease(void*, void*) {}
+// ZeroMQ calls this when it has sent a message. The sender owns the bytes, so it frees nothing.
+void KeepBytes(void*, void*) {}
 
 void SendBytes(void* socket, std::vector<char>& bytes) {
   zmq_msg_t message;
-  ExitUnless(zmq_msg_init_data(&message, bytes.data(), bytes.size(), NoRelease, nullptr) == 0);
+  ExitUnless(zmq_msg_init_data(&message, bytes.data(), bytes.size(), KeepBytes, nullptr) == 0);
   ExitUnless(zmq_msg_send(&message, socket, 0) >= 0);
 }
 
-// Receives a message; stores its first part in `first`, if not null, and discards the rest.
+// Receives a message of several parts. Stores the first part in `first` unless that is null, and
+// discards the others.
 void Receive(void* socket, std::string* first) {
   zmq_msg_t part;
-  for (bool more = true, begin = true; more; begin = false) {
+  for (bool more = true, is_first = true; more; is_first = false) {
     zmq_msg_init(&part);
     ExitUnless(zmq_msg_recv(&part, socket, 0) >= 0);
-    if (begin && first != nullptr)
+    if (is_first && first != nullptr)
       first->assign(static_cast<char*>(zmq_msg_data(&part)), zmq_msg_size(&part));
     more = zmq_msg_more(&part) != 0;
     zmq_msg_close(&part);
   }
 }
 
-void RunServer(void* context, const std::string& endpoint, long messages, size_t answer) {
-  void* socket = Socket(context, ZMQ_ROUTER);
+void RunServer(void* context, const std::string& endpoint, long messages, size_t answer_bytes) {
+  void* socket = MakeSocket(context, ZMQ_ROUTER);
   ExitUnless(zmq_bind(socket, endpoint.c_str()) == 0);
-  std::vector<char> bytes(answer, 1);
+  std::vector<char> bytes(answer_bytes, 1);
   for (long i = 0; i < messages; ++i) {
     std::string id;
     Receive(socket, &id);
@@ -62,14 +68,14 @@ void RunServer(void* context, const std::string& endpoint, long messages, size_t
     SendBytes(socket, bytes);
   }
   zmq_close(socket);
-  zmq_ctx_term(context);  // waits until all bytes are sent
+  zmq_ctx_term(context);  // Waits until all bytes are sent.
 }
 
-void RunClient(void* context, const std::string& endpoint, long messages, size_t push,
+void RunClient(void* context, const std::string& endpoint, long messages, size_t push_bytes,
                long window) {
-  void* socket = Socket(context, ZMQ_DEALER);
+  void* socket = MakeSocket(context, ZMQ_DEALER);
   ExitUnless(zmq_connect(socket, endpoint.c_str()) == 0);
-  std::vector<char> bytes(push, 1);
+  std::vector<char> bytes(push_bytes, 1);
   for (long sent = 0, answered = 0; answered < messages; ++answered) {
     for (; sent < messages && sent - answered < window; ++sent) SendBytes(socket, bytes);
     Receive(socket, nullptr);

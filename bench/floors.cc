@@ -11,23 +11,26 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::bench::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using DW = hn::CappedTag<uint32_t, 16>;
-using DF = hn::RebindToFloat<DW>;
-using VW = hn::Vec<DW>;
+using WordTag = hn::CappedTag<uint32_t, 16>;
+using FloatTag = hn::RebindToFloat<WordTag>;
+using WordVector = hn::Vec<WordTag>;
 
-HWY_INLINE VW LoadBits(const float* x) { return hn::BitCast(DW(), hn::LoadU(DF(), x)); }
+HWY_INLINE WordVector LoadBits(const float* x) {
+  return hn::BitCast(WordTag(), hn::LoadU(FloatTag(), x));
+}
 
-uint32_t OrOfLanes(VW v) {
+// Returns the bitwise OR of the elements (Highway calls them lanes) of a vector.
+uint32_t OrOfLanes(WordVector v) {
   alignas(64) uint32_t lanes[16] = {};
-  hn::Store(v, DW(), lanes);
-  uint32_t any = 0;
-  for (const uint32_t lane : lanes) any |= lane;
-  return any;
+  hn::Store(v, WordTag(), lanes);
+  uint32_t result = 0;
+  for (const uint32_t lane : lanes) result |= lane;
+  return result;
 }
 
 uint32_t ReadPass(const float* x, size_t n) {
-  const size_t step = hn::Lanes(DW());
-  VW a = hn::Zero(DW()), b = a, c = a, e = a;
+  const size_t step = hn::Lanes(WordTag());
+  WordVector a = hn::Zero(WordTag()), b = a, c = a, e = a;
   size_t i = 0;
   for (; i + 4 * step <= n; i += 4 * step) {
     a = hn::Or(a, LoadBits(x + i));
@@ -45,39 +48,40 @@ HWY_INLINE const uint32_t* Words(const uint8_t* plane) {
 }
 
 uint32_t ReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* signs) {
-  const size_t step = hn::Lanes(DW());
-  const size_t bytes = step * sizeof(uint32_t);  // of a plane, for `group` elements
+  const size_t step = hn::Lanes(WordTag());
+  const size_t bytes = step * sizeof(uint32_t);  // The bytes of a plane for `group` elements.
   const size_t group = 8 * bytes;
-  VW any = hn::Zero(DW());
+  WordVector any = hn::Zero(WordTag());
   size_t groups = 0;
   for (size_t i = 0; i + group <= n; i += group, ++groups) {
-    VW a = any, b = any;
+    WordVector a = any, b = any;
     for (size_t j = 0; j < group; j += 2 * step) {
       a = hn::Or(a, LoadBits(x + i + j));
       b = hn::Or(b, LoadBits(x + i + j + step));
     }
     any = hn::Or(a, b);
-    hn::StoreU(any, DW(), Words(mask + groups * bytes));
-    if (groups % 3 == 0) hn::StoreU(any, DW(), Words(signs + groups / 3 * bytes));
+    hn::StoreU(any, WordTag(), Words(mask + groups * bytes));
+    if (groups % 3 == 0) hn::StoreU(any, WordTag(), Words(signs + groups / 3 * bytes));
   }
   return OrOfLanes(any);
 }
 
 uint32_t UpdatePass(const uint8_t* planes, size_t n, int bits, float* w, float* v) {
-  const size_t step = hn::Lanes(DW());
+  const size_t step = hn::Lanes(WordTag());
   const size_t group = 8 * step * sizeof(uint32_t);
-  VW any = hn::Zero(DW());
-  // A zero that the compiler does not know, or it would omit storing what was just loaded.
+  WordVector any = hn::Zero(WordTag());
+  // The compiler does not know that this value is 0. Otherwise it would omit stores of unchanged
+  // values.
   uint32_t unknown_zero = 0;
   asm volatile("" : "+r"(unknown_zero));
-  const VW zero = hn::Set(DW(), unknown_zero);
+  const WordVector zero = hn::Set(WordTag(), unknown_zero);
   const auto rewrite = [&](float* x) HWY_ATTR {
-    hn::StoreU(hn::BitCast(DF(), hn::Or(LoadBits(x), zero)), DF(), x);
+    hn::StoreU(hn::BitCast(FloatTag(), hn::Or(LoadBits(x), zero)), FloatTag(), x);
   };
   for (size_t i = 0; i + group <= n; i += group) {
     for (int p = 0; p < bits; ++p) {
       const uint8_t* plane = planes + static_cast<size_t>(p) * kernels::PlaneBytes(n);
-      any = hn::Or(any, hn::LoadU(DW(), Words(plane + i / 8)));
+      any = hn::Or(any, hn::LoadU(WordTag(), Words(plane + i / 8)));
     }
     for (size_t j = i; j < i + group; j += step) {
       rewrite(w + j);
@@ -88,7 +92,7 @@ uint32_t UpdatePass(const uint8_t* planes, size_t n, int bits, float* w, float* 
 }
 
 void SumOfEight(const float* const* x, size_t n, float* out) {
-  const DF d;
+  const FloatTag d;
   for (size_t i = 0; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
     const auto a = hn::Add(hn::LoadU(d, x[0] + i), hn::LoadU(d, x[1] + i));
     const auto b = hn::Add(hn::LoadU(d, x[2] + i), hn::LoadU(d, x[3] + i));
@@ -99,7 +103,7 @@ void SumOfEight(const float* const* x, size_t n, float* out) {
 }
 
 void AddTo(const float* x, size_t n, float* sum) {
-  const DF d;
+  const FloatTag d;
   for (size_t i = 0; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
     hn::StoreU(hn::Add(hn::LoadU(d, sum + i), hn::LoadU(d, x + i)), d, sum + i);
   }

@@ -1,5 +1,6 @@
-// Lower bounds of the time of kernels: passes over memory on one core, with the widest vectors of
-// the CPU.
+// Loops that give lower bounds ("floors") of the time of kernels: they only read and write memory,
+// on one core, with the widest vectors of the CPU. The kernels work on ternary codes, which are
+// stored as planes: a plane holds one bit of each element.
 #pragma once
 
 #include <cstddef>
@@ -10,19 +11,20 @@ namespace tern::bench {
 // Reads x[0, n). Returns the bitwise OR of all elements, so that the compiler keeps the reads.
 uint32_t ReadPass(const float* x, size_t n);
 
-// The same, and writes as many bytes as ternarizing does: PlaneBytes(n) bytes of `mask`, and a
-// third as many of `signs`.
+// Reads x[0, n) and writes as many bytes as the kernel that ternarizes: PlaneBytes(n) bytes (a bit
+// per element) of `mask`, and a third as many of `signs`. Returns the bitwise OR of all elements.
 uint32_t ReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* signs);
 
-// Reads `bits` planes of PlaneBytes(n) bytes, and reads and rewrites w and v without changing them.
-// Returns the bitwise OR of the planes. All passes may skip the elements after the last multiple of
-// 512.
+// Reads `bits` planes of PlaneBytes(n) bytes. Reads n weights w and n velocities v and writes the
+// same values back. Returns the bitwise OR of the planes.
+//
+// All functions of this file may skip the elements after the last multiple of 512.
 uint32_t UpdatePass(const uint8_t* planes, size_t n, int bits, float* w, float* v);
 
-// out[i] = the sum over eight arrays of x[k][i]
+// Sets out[i] = x[0][i] + ... + x[7][i] for i < n.
 void SumOfEight(const float* const* x, size_t n, float* out);
 
-// sum[i] += x[i]
+// Sets sum[i] += x[i] for i < n.
 void AddTo(const float* x, size_t n, float* sum);
 
 }  // namespace tern::bench

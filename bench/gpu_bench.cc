@@ -5,9 +5,10 @@
 //   gpu_bench [--device_only] [--elements 134217728] [--nets alexnet,resnet50] [--regions 7]
 //             [--region_ms 50]
 //
-// "bytes" counts the necessary memory traffic: 4 bytes per element that statistics or codes read,
-// the bytes of the written codes, the planes of a sum, and 4 bytes for every read and write of a
-// weight or of its optimizer state. It does not count intermediate results of kernels.
+// The "bytes" of a line are the necessary memory traffic. The kernels that compute statistics or
+// encode read 4 bytes per element; the latter also write the codes. The kernel that updates the
+// weights reads the encoded sum, and reads or writes 4 bytes for every access to a weight or its
+// optimizer state. Intermediate results of kernels do not count.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -39,11 +40,14 @@ namespace {
 
 using kernels::Part;
 
-constexpr uint64_t kChunk = uint64_t{4096} * 1024 / sizeof(float);  // exchange.chunk_kib's default
+// The elements of a chunk, the unit in which a gradient is encoded and sent: 4096 KiB of floats.
+constexpr uint64_t kChunk = uint64_t{4096} * 1024 / sizeof(float);
 constexpr float kSigma = 0.01f, kClip = 0.025f;
-constexpr size_t kPatternSize = size_t{1} << 22;  // the number of random values that arrays repeat
-constexpr uint64_t kBeyondCaches = uint64_t{400}
-                                   << 20;  // total bytes of the arrays that calls use in turn
+// Longer arrays repeat this many random values.
+constexpr size_t kPatternSize = size_t{1} << 22;
+// Successive calls use different arrays with at least this many bytes together, more than any
+// cache.
+constexpr uint64_t kBeyondCaches = uint64_t{400} << 20;
 
 struct Setting {
   uint64_t elements = uint64_t{1} << 27;
@@ -60,7 +64,8 @@ std::vector<float> NormalValues(size_t n, uint64_t seed) {
   return values;
 }
 
-// Adjacent tensors, as in a model's arena.
+// Returns tensors of `counts` elements, one after the other as in a model. A Part is a range of the
+// elements of one tensor.
 std::vector<Part> TensorsOf(const std::vector<uint64_t>& counts) {
   std::vector<Part> parts;
   uint64_t begin = 0;
@@ -71,18 +76,19 @@ std::vector<Part> TensorsOf(const std::vector<uint64_t>& counts) {
   return parts;
 }
 
-// The same tensors, cut into chunks as in an exchange.
+// Cuts the tensors into chunks of kChunk elements, as the exchange of gradients does. Returns the
+// segments: the parts of a chunk that belong to one tensor.
 std::vector<Part> SegmentsOf(const std::vector<Part>& tensors) {
   std::vector<Part> segments;
-  uint64_t left = kChunk;
+  uint64_t room = kChunk;
   uint32_t chunk = 0;
   for (const Part& tensor : tensors) {
     for (uint64_t at = 0; at < tensor.count;) {
-      if (left == 0) left = kChunk, ++chunk;
-      const uint64_t here = std::min(left, tensor.count - at);
-      segments.push_back({tensor.begin + at, here, at, tensor.tensor, chunk});
-      at += here;
-      left -= here;
+      if (room == 0) room = kChunk, ++chunk;
+      const uint64_t count = std::min(room, tensor.count - at);
+      segments.push_back({tensor.begin + at, count, at, tensor.tensor, chunk});
+      at += count;
+      room -= count;
     }
   }
   return segments;
@@ -109,8 +115,9 @@ uint64_t Elements(const std::vector<Part>& tensors) {
   return tensors.back().begin + tensors.back().count;
 }
 
-// Enough arenas of normal values that no cache holds the one which the next call reads.
-std::vector<std::unique_ptr<OnDevice<float>>> Arenas(uint64_t elements) {
+// Returns arrays of `elements` normal values (arenas: each has all values of a model). They are so
+// many that no cache holds the next one if calls use them in turn.
+std::vector<std::unique_ptr<OnDevice<float>>> MakeArenas(uint64_t elements) {
   const std::vector<float> values =
       NormalValues(std::min<size_t>(kPatternSize, static_cast<size_t>(elements)), 1);
   std::vector<std::unique_ptr<OnDevice<float>>> arenas;
@@ -121,13 +128,14 @@ std::vector<std::unique_ptr<OnDevice<float>>> Arenas(uint64_t elements) {
   return arenas;
 }
 
-class Ternarizing {
+// Measures the kernels that compute statistics of tensors and encode them as ternary codes.
+class TernarizeBenchmark {
  public:
-  explicit Ternarizing(const std::vector<Part>& tensors)
+  explicit TernarizeBenchmark(const std::vector<Part>& tensors)
       : elements_(Elements(tensors)),
         tensors_(tensors),
         segments_(SegmentsOf(tensors)),
-        arenas_(Arenas(elements_)),
+        arenas_(MakeArenas(elements_)),
         partial_(tensors_.host.tiles.size()),
         stats_(tensors.size()),
         stats_done_(std::vector<uint32_t>(tensors.size())),
@@ -143,30 +151,30 @@ class Ternarizing {
 
   void Print(const std::string& name, const Regions& regions) {
     const double read = 4.0 * static_cast<double>(elements_);
-    const auto codes = SecondsOf(regions, [this](uint64_t turn) { Code(turn); });
+    const auto codes = SecondsOf(regions, [this](uint64_t turn) { LaunchCodes(turn); });
     const std::vector<uint64_t> sizes = sizes_.Read();
     const double written = std::accumulate(sizes.begin(), sizes.end(), 0.0);
-    const std::string about =
+    const std::string note =
         Cat(tensors_.host.parts.size(), " tensors of ", elements_, " elements in ", sizes.size(),
             " chunks; codes of ", HumanBytes(static_cast<uint64_t>(written)));
-    PrintFigure(name + "_codes", codes, read + written, about, 2);
-    const auto stats = SecondsOf(regions, [this](uint64_t turn) { TakeStats(turn); });
-    PrintFigure(name + "_statistics", stats, read, about);
+    PrintMeasurement(name + "_codes", codes, read + written, note, 2);
+    const auto stats = SecondsOf(regions, [this](uint64_t turn) { LaunchStats(turn); });
+    PrintMeasurement(name + "_statistics", stats, read, note);
     const auto both = SecondsOf(regions, [this](uint64_t turn) {
-      TakeStats(turn);
-      Code(turn);
+      LaunchStats(turn);
+      LaunchCodes(turn);
     });
-    PrintFigure(name + "_statistics_and_codes", both, 2 * read + written, about, 3);
+    PrintMeasurement(name + "_statistics_and_codes", both, 2 * read + written, note, 3);
   }
 
  private:
   const float* Arena(uint64_t turn) { return arenas_[turn % arenas_.size()]->data(); }
-  void TakeStats(uint64_t turn) {
+  void LaunchStats(uint64_t turn) {
     Check(kernels::ComputeStatsOnDevice(nullptr, Arena(turn), tensors_.Get(), partial_.data(),
                                         stats_done_.data(), stats_.data()),
           "launch of statistics");
   }
-  void Code(uint64_t turn) {
+  void LaunchCodes(uint64_t turn) {
     Check(kernels::TernarizeOnDevice(
               nullptr, Arena(turn), segments_.Get(), scales_.data(),
               {.seed = 1, .stream = kernels::NoiseStream::kCodes, .round = turn},
@@ -190,8 +198,9 @@ class Ternarizing {
   OnDevice<uint64_t> sizes_;
 };
 
-// Planes of random sums of `workers` codes for all parts. Every part uses a prefix of the longest
-// part's sums.
+// Random sums of the ternary codes of `workers` workers, for all parts. A sum is stored as planes
+// of two's complement: a plane holds one bit of each element. Every part uses a prefix of the
+// longest part's sums.
 struct RandomSums {
   RandomSums(const std::vector<Part>& parts, int workers) {
     uint64_t longest = 0;
@@ -200,25 +209,26 @@ struct RandomSums {
     const size_t bytes = kernels::PlaneBytes(longest);
     std::vector<uint8_t> planes(bits * bytes);
     std::mt19937_64 random(6);
-    std::uniform_int_distribution<int> draw(-workers, workers);
+    std::uniform_int_distribution<int> sum_of(-workers, workers);
     for (uint64_t i = 0; i < longest; ++i) {
-      const auto sum = static_cast<uint32_t>(draw(random));
+      const auto sum = static_cast<uint32_t>(sum_of(random));
       for (size_t p = 0; p < bits; ++p)
         planes[p * bytes + i / 8] |= static_cast<uint8_t>((sum >> p & 1) << i % 8);
     }
     for (const Part& part : parts) {
-      sum_places.push_back({all.size(), kClip});
+      sum_locations.push_back({planes_of_parts.size(), kClip});
       for (size_t p = 0; p < bits; ++p) {
         const auto begin = planes.begin() + static_cast<ptrdiff_t>(p * bytes);
-        all.insert(all.end(), begin,
-                   begin + static_cast<ptrdiff_t>(kernels::PlaneBytes(part.count)));
+        planes_of_parts.insert(planes_of_parts.end(), begin,
+                               begin + static_cast<ptrdiff_t>(kernels::PlaneBytes(part.count)));
       }
     }
   }
-  std::vector<uint8_t> all;
-  std::vector<kernels::SumLocation> sum_places;
+  std::vector<uint8_t> planes_of_parts;
+  std::vector<kernels::SumLocation> sum_locations;
 };
 
+// Measures the kernel that decodes sums of ternary codes and updates the weights.
 void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
                   const Regions& regions) {
   const std::vector<Part> segments = SegmentsOf(tensors);
@@ -227,18 +237,19 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
   std::vector<float> positive = values;
   for (float& value : positive) value = std::abs(value);
   Tiled tiled(segments);
-  OnDevice<float> weights(elements), first(elements), second(elements);
+  // `momentum` is also the first moment of Adam; `second_moment` is only used by Adam.
+  OnDevice<float> weights(elements), momentum(elements), second_moment(elements);
   weights.Fill(values.data(), values.size());
-  second.Fill(positive.data(), positive.size());
+  second_moment.Fill(positive.data(), positive.size());
   OnDevice<kernels::TensorRates> rates(
       std::vector<kernels::TensorRates>(segments.size(), {1e-4f, 0}));
-  OnDevice<uint32_t> bad(std::vector<uint32_t>(1));
+  OnDevice<uint32_t> found_invalid(std::vector<uint32_t>(1));
   for (const uint32_t workers : {2u, 4u, 8u}) {
     const RandomSums sums(segments, static_cast<int>(workers));
-    OnDevice<uint8_t> planes(sums.all);
-    OnDevice<kernels::SumLocation> sum_places(sums.sum_places);
+    OnDevice<uint8_t> planes(sums.planes_of_parts);
+    OnDevice<kernels::SumLocation> sum_locations(sums.sum_locations);
     for (const bool adam : {false, true}) {
-      first.Fill(values.data(), values.size());
+      momentum.Fill(values.data(), values.size());
       const kernels::UpdateStep step{
           adam ? kernels::UpdateRule::kAdam : kernels::UpdateRule::kMomentum,
           1e-6f,
@@ -246,23 +257,25 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
           {1e-6f, 1.02f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-8f}};
       const auto seconds = SecondsOf(regions, [&](uint64_t) {
         Check(kernels::DecodeAndUpdateOnDevice(
-                  nullptr, tiled.Get(), planes.data(), sum_places.data(), workers, step,
-                  rates.data(), {weights.data(), first.data(), second.data()}, bad.data()),
+                  nullptr, tiled.Get(), planes.data(), sum_locations.data(), workers, step,
+                  rates.data(), {weights.data(), momentum.data(), second_moment.data()},
+                  found_invalid.data()),
               "launch of updates");
       });
-      const double state = (adam ? 24.0 : 16.0) * static_cast<double>(elements);
-      PrintFigure(Cat(name, "_decode_", adam ? "adam" : "momentum", "_", workers), seconds,
-                  static_cast<double>(sums.all.size()) + state,
-                  Cat(elements, " parameters, sums of ", workers, " workers, ",
-                      kernels::SumBits(static_cast<int>(workers)), " planes"));
+      const double state_bytes = (adam ? 24.0 : 16.0) * static_cast<double>(elements);
+      PrintMeasurement(Cat(name, "_decode_", adam ? "adam" : "momentum", "_", workers), seconds,
+                       static_cast<double>(sums.planes_of_parts.size()) + state_bytes,
+                       Cat(elements, " parameters, sums of ", workers, " workers, ",
+                           kernels::SumBits(static_cast<int>(workers)), " planes"));
     }
   }
-  if (bad.Read()[0] != 0) {
+  if (found_invalid.Read()[0] != 0) {
     std::fprintf(stderr, "gpu_bench: the kernel reports valid sums as invalid\n");
     std::exit(static_cast<int>(Code::kInternal));
   }
 }
 
+// Measures copies within device memory, and between device and host.
 void PrintCopies(const Setting& setting) {
   const auto bytes = static_cast<double>(setting.elements) * sizeof(float);
   const std::vector<float> values =
@@ -270,59 +283,60 @@ void PrintCopies(const Setting& setting) {
   OnDevice<float> from(setting.elements), to(setting.elements);
   from.Fill(values.data(), values.size());
   const size_t size = setting.elements * sizeof(float);
-  PrintFigure("copy",
-              SecondsOf(setting.regions,
-                        [&](uint64_t) {
-                          Check(cudaMemcpyAsync(to.data(), from.data(), size,
-                                                cudaMemcpyDeviceToDevice, nullptr),
-                                "cudaMemcpyAsync on the device");
-                        }),
-              2 * bytes, Cat(HumanBytes(size), ", bytes read and written"));
+  PrintMeasurement("copy",
+                   SecondsOf(setting.regions,
+                             [&](uint64_t) {
+                               Check(cudaMemcpyAsync(to.data(), from.data(), size,
+                                                     cudaMemcpyDeviceToDevice, nullptr),
+                                     "cudaMemcpyAsync on the device");
+                             }),
+                   2 * bytes, Cat(HumanBytes(size), ", bytes read and written"));
   std::vector<float> host(setting.elements / 2);
   for (size_t i = 0; i < host.size(); ++i) host[i] = values[i % values.size()];
   const size_t half = host.size() * sizeof(float);
   if (cudaHostRegister(host.data(), half, cudaHostRegisterDefault) != cudaSuccess) {
-    cudaGetLastError();  // clears the error, so that the next call does not return it
+    cudaGetLastError();  // Clears the error, so that the next call does not return it.
     std::fprintf(stderr, "gpu_bench: cannot pin memory; skips copies from and to the host\n");
     return;
   }
   const std::string pinned = Cat(HumanBytes(half), ", pinned");
-  PrintFigure("to_device",
-              SecondsOf(setting.regions,
-                        [&](uint64_t) {
-                          Check(cudaMemcpyAsync(to.data(), host.data(), half,
-                                                cudaMemcpyHostToDevice, nullptr),
-                                "cudaMemcpyAsync to the device");
-                        }),
-              static_cast<double>(half), pinned);
-  PrintFigure("from_device",
-              SecondsOf(setting.regions,
-                        [&](uint64_t) {
-                          Check(cudaMemcpyAsync(host.data(), from.data(), half,
-                                                cudaMemcpyDeviceToHost, nullptr),
-                                "cudaMemcpyAsync from the device");
-                        }),
-              static_cast<double>(half), pinned);
+  PrintMeasurement("to_device",
+                   SecondsOf(setting.regions,
+                             [&](uint64_t) {
+                               Check(cudaMemcpyAsync(to.data(), host.data(), half,
+                                                     cudaMemcpyHostToDevice, nullptr),
+                                     "cudaMemcpyAsync to the device");
+                             }),
+                   static_cast<double>(half), pinned);
+  PrintMeasurement("from_device",
+                   SecondsOf(setting.regions,
+                             [&](uint64_t) {
+                               Check(cudaMemcpyAsync(host.data(), from.data(), half,
+                                                     cudaMemcpyDeviceToHost, nullptr),
+                                     "cudaMemcpyAsync from the device");
+                             }),
+                   static_cast<double>(half), pinned);
   Check(cudaHostUnregister(host.data()), "cudaHostUnregister");
 }
 
+// Measures the time of a kernel launch, without and with waiting for its end.
 void PrintLaunches(const Regions& regions) {
-  OnDevice<float> one(std::vector<float>(1)), other(std::vector<float>(1));
+  OnDevice<float> average(std::vector<float>(1)), weight(std::vector<float>(1));
   const auto launch = [&] {
-    Check(kernels::EmaUpdateOnDevice(nullptr, one.data(), other.data(), 1, 0.5f), "launch");
+    Check(kernels::EmaUpdateOnDevice(nullptr, average.data(), weight.data(), 1, 0.5f), "launch");
   };
-  PrintFigure("launch", SecondsOf(regions, [&](uint64_t) { launch(); }), 0,
-              "launches of a kernel with one element");
-  PrintFigure("launch_and_wait",
-              HostSecondsOf(regions,
-                            [&] {
-                              launch();
-                              Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
-                            }),
-              0, "the same, with a wait after each");
+  PrintMeasurement("launch", SecondsOf(regions, [&](uint64_t) { launch(); }), 0,
+                   "launches of a kernel with one element");
+  PrintMeasurement("launch_and_wait",
+                   HostSecondsOf(regions,
+                                 [&] {
+                                   launch();
+                                   Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
+                                 }),
+                   0, "the same, with a wait after each");
 }
 
-// Describes the GPU. Without one it ends the program with exit code 78.
+// Prints a JSON line that describes the GPU. Ends the program with exit code 78 if there is no GPU.
 void PrintDevice() {
   int devices = 0, driver = 0, runtime = 0, multiprocessors = 0, l2 = 0, clock_khz = 0,
       memory_khz = 0, major = 0, minor = 0;
@@ -340,7 +354,7 @@ void PrintDevice() {
   Check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
   Check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
   const auto query = [](int* to, cudaDeviceAttr attribute) {
-    if (cudaDeviceGetAttribute(to, attribute, 0) != cudaSuccess) *to = 0;  // unknown
+    if (cudaDeviceGetAttribute(to, attribute, 0) != cudaSuccess) *to = 0;  // 0: unknown.
   };
   query(&multiprocessors, cudaDevAttrMultiProcessorCount);
   query(&l2, cudaDevAttrL2CacheSize);
@@ -357,6 +371,7 @@ void PrintDevice() {
   std::fflush(stdout);
 }
 
+// Returns the tensors of a known network, with the image size of its publication.
 std::vector<Part> TensorsOfNet(const std::string& name) {
   pb::Model model;
   model.set_name(name);
@@ -378,7 +393,7 @@ std::vector<Part> TensorsOfNet(const std::string& name) {
 
 int Main(int argc, char** argv) {
   Setting setting;
-  bool understood = true;
+  bool is_valid = true;
   for (int i = 1; i < argc; ++i) {
     const std::string flag = argv[i];
     if (flag == "--device_only") {
@@ -395,10 +410,10 @@ int Main(int argc, char** argv) {
     } else if (flag == "--region_ms") {
       setting.regions.seconds = std::atof(value) / 1e3;
     } else {
-      understood = false;
+      is_valid = false;
     }
   }
-  if (!understood || setting.elements < 2 || setting.regions.count < 1) {
+  if (!is_valid || setting.elements < 2 || setting.regions.count < 1) {
     std::fprintf(stderr,
                  "gpu_bench [--device_only] [--elements N >= 2] [--nets A,B] [--regions N >= 1] "
                  "[--region_ms MS]\n");
@@ -412,11 +427,11 @@ int Main(int argc, char** argv) {
     const size_t end = std::min(setting.nets.find(',', begin), setting.nets.size());
     const std::string net = setting.nets.substr(begin, end - begin);
     const std::vector<Part> tensors = TensorsOfNet(net);
-    Ternarizing(tensors).Print(net, setting.regions);
+    TernarizeBenchmark(tensors).Print(net, setting.regions);
     PrintUpdates(net, tensors, setting.regions);
     begin = end + 1;
   }
-  Ternarizing(TensorsOf({setting.elements})).Print("one_tensor", setting.regions);
+  TernarizeBenchmark(TensorsOf({setting.elements})).Print("one_tensor", setting.regions);
   return 0;
 }
 

@@ -18,33 +18,36 @@ double Median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// `region(calls)` makes that many calls and returns their total seconds.
-std::vector<double> Measure(const Regions& regions, const std::function<double(uint64_t)>& region) {
-  region(1);
+// `run_region(calls)` makes `calls` calls and returns their total seconds. Returns the seconds per
+// call of each region.
+std::vector<double> Measure(const Regions& regions,
+                            const std::function<double(uint64_t)>& run_region) {
+  run_region(1);
   uint64_t calls = 1;
-  double took = region(calls);
-  while (took < regions.seconds && calls < kMaxCalls) {
+  double duration = run_region(calls);
+  while (duration < regions.seconds && calls < kMaxCalls) {
     calls *= 2;
-    took = region(calls);
+    duration = run_region(calls);
   }
   std::vector<double> seconds;
   for (int i = 0; i < regions.count; ++i)
-    seconds.push_back(region(calls) / static_cast<double>(calls));
+    seconds.push_back(run_region(calls) / static_cast<double>(calls));
   return seconds;
 }
 
-class Events {
+// A pair of CUDA events that measures the time between Begin and End on the device.
+class EventTimer {
  public:
-  Events() {
+  EventTimer() {
     Check(cudaEventCreate(&begin_), "cudaEventCreate");
     Check(cudaEventCreate(&end_), "cudaEventCreate");
   }
-  ~Events() {
+  ~EventTimer() {
     cudaEventDestroy(begin_);
     cudaEventDestroy(end_);
   }
-  Events(const Events&) = delete;
-  Events& operator=(const Events&) = delete;
+  EventTimer(const EventTimer&) = delete;
+  EventTimer& operator=(const EventTimer&) = delete;
 
   void Begin() { Check(cudaEventRecord(begin_, nullptr), "cudaEventRecord"); }
   double End() {
@@ -70,12 +73,12 @@ void Check(int error, const char* call) {
 
 std::vector<double> SecondsOf(const Regions& regions,
                               const std::function<void(uint64_t turn)>& work) {
-  Events events;
+  EventTimer timer;
   uint64_t turn = 0;
   return Measure(regions, [&](uint64_t calls) {
-    events.Begin();
+    timer.Begin();
     for (uint64_t i = 0; i < calls; ++i) work(turn++);
-    return events.End();
+    return timer.End();
   });
 }
 
@@ -87,8 +90,8 @@ std::vector<double> HostSecondsOf(const Regions& regions, const std::function<vo
   });
 }
 
-void PrintFigure(const std::string& name, const std::vector<double>& seconds, double bytes,
-                 const std::string& note, int launches) {
+void PrintMeasurement(const std::string& name, const std::vector<double>& seconds, double bytes,
+                      const std::string& note, int launches) {
   std::string samples;
   for (const double value : seconds) {
     char text[32];

@@ -15,7 +15,7 @@ namespace tern::bench {
 // Ends the program with exit code 75 unless `error` is 0.
 void Check(int error, const char* call);
 
-// An array in device memory, uninitialized.
+// An array in device memory. Its elements are uninitialized unless it is made from values.
 template <typename T>
 class OnDevice {
  public:
@@ -33,14 +33,16 @@ class OnDevice {
 
   T* data() { return data_; }
   size_t size() const { return size_; }
-  // Fills the array with repetitions of `count` values.
+  // Fills the array with repetitions of the `count` values at `values` in host memory.
   void Fill(const T* values, size_t count) {
-    for (size_t at = 0; at < size_; at += count) {
-      const size_t here = count < size_ - at ? count : size_ - at;
-      Check(cudaMemcpy(data_ + at, values, here * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy");
+    for (size_t begin = 0; begin < size_; begin += count) {
+      const size_t length = count < size_ - begin ? count : size_ - begin;
+      Check(cudaMemcpy(data_ + begin, values, length * sizeof(T), cudaMemcpyHostToDevice),
+            "cudaMemcpy");
     }
   }
-  std::vector<T> Read() const {  // waits for all launched work
+  // Copies the array to the host, after all launched work has finished.
+  std::vector<T> Read() const {
     std::vector<T> values(size_);
     Check(cudaMemcpy(values.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost),
           "cudaMemcpy");
@@ -52,23 +54,26 @@ class OnDevice {
   T* data_ = nullptr;
 };
 
-// How to measure: `count` regions, each with enough calls to take at least `seconds`.
+// How to measure: `count` times a region, which is a series of so many calls that it takes at least
+// `seconds`.
 struct Regions {
   int count = 7;
   double seconds = 0.05;
 };
 
-// The seconds on the device of a call of `work`, which launches kernels: one value per region,
-// measured with CUDA events after warm-up calls. `turn` counts the calls, for work that uses
-// several arrays in turn.
+// Measures the seconds on the device of a call of `work`, which launches kernels. Returns one value
+// per region, measured with CUDA events after warm-up calls. `turn` is the number of the call, for
+// work that uses several arrays in turn.
 std::vector<double> SecondsOf(const Regions& regions,
                               const std::function<void(uint64_t turn)>& work);
-// The same by the host's clock, for work that waits for the device itself.
+// Measures the seconds of a call of `work` by the host's clock, for work that itself waits for the
+// device. Returns one value per region.
 std::vector<double> HostSecondsOf(const Regions& regions, const std::function<void()>& work);
 
-// One line of JSON: {"name", "seconds": the median, "bytes", "launches", "samples", "note"}.
-// `bytes`: the minimum memory traffic of a call; 0 if it does not apply. `launches`: per call.
-void PrintFigure(const std::string& name, const std::vector<double>& seconds, double bytes,
-                 const std::string& note, int launches = 1);
+// Prints one line of JSON: {"name", "seconds": the median, "bytes", "launches", "samples": all
+// `seconds`, "note"}. `bytes`: the minimum memory traffic of a call; 0 if this does not apply.
+// `launches`: the number of kernel launches per call.
+void PrintMeasurement(const std::string& name, const std::vector<double>& seconds, double bytes,
+                      const std::string& note, int launches = 1);
 
 }  // namespace tern::bench

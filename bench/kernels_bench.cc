@@ -22,6 +22,7 @@ std::vector<float> Gradient(size_t n) {
   return g;
 }
 
+// The ternary codes of n Gaussian values.
 struct TernaryCodes {
   explicit TernaryCodes(size_t n) : mask(PlaneBytes(n)), signs(PlaneBytes(n)) {
     const std::vector<float> g = Gradient(n);
@@ -33,10 +34,10 @@ struct TernaryCodes {
 
 size_t Elements(const benchmark::State& state) { return static_cast<size_t>(state.range(0)); }
 
-void SetRates(benchmark::State& state, size_t bytes_an_element) {
+void SetRates(benchmark::State& state, size_t bytes_per_element) {
   state.SetItemsProcessed(state.iterations() * state.range(0));
   state.SetBytesProcessed(state.iterations() * state.range(0) *
-                          static_cast<int64_t>(bytes_an_element));
+                          static_cast<int64_t>(bytes_per_element));
 }
 
 void BenchTernarize(benchmark::State& state) {
@@ -74,9 +75,9 @@ void BenchAddCodes(benchmark::State& state) {
   const int bits = SumBits(static_cast<int>(state.range(1)));
   const TernaryCodes codes(n);
   std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
-  const WorkerCodes one{codes.mask.data(), codes.signs.data()};  // arbitrary valid codes
-  for (auto _ : state) {  // the sums overflow, which does not affect the time
-    AddCodes({&one, 1}, n, PlaneBytes(n), bits, bits, planes.data());
+  const WorkerCodes worker{codes.mask.data(), codes.signs.data()};
+  for (auto _ : state) {  // The sums overflow, which does not affect the time.
+    AddCodes({&worker, 1}, n, PlaneBytes(n), bits, bits, planes.data());
     benchmark::ClobberMemory();
   }
   SetRates(state, 4);
@@ -88,8 +89,8 @@ void BenchDecodeMean(benchmark::State& state) {
   const int bits = SumBits(workers);
   const TernaryCodes codes(n);
   std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
-  const WorkerCodes one{codes.mask.data(), codes.signs.data()};
-  AddCodes({&one, 1}, n, PlaneBytes(n), bits, bits, planes.data());
+  const WorkerCodes worker{codes.mask.data(), codes.signs.data()};
+  AddCodes({&worker, 1}, n, PlaneBytes(n), bits, bits, planes.data());
   std::vector<float> mean(n);
   for (auto _ : state) {
     benchmark::DoNotOptimize(DecodeMean(planes.data(), n, workers, 1.0f, 0, n, mean.data()));
@@ -120,6 +121,7 @@ void BenchMomentum(benchmark::State& state) {
   SetRates(state, 20);
 }
 
+// Numbers of elements for arrays that fit in the caches, and that do not.
 constexpr int64_t kInCache = 1 << 16;
 constexpr int64_t kInMemory = 1 << 24;
 

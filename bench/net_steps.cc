@@ -1,10 +1,12 @@
-// Times training steps of one network on this machine's cores or its GPU: forward, backward,
-// momentum. On a GPU a step does all the work of a worker except waiting: it copies images to the
-// device as bytes during the previous step, copies ternary codes of the gradient to the host, and
-// applies sums of codes (all zeros) to the weights.
+// Times training steps of one network on this machine's cores or its GPU. A step is forward,
+// backward and an update by SGD with momentum. On a GPU a step does all the work of a worker except
+// waiting for servers: it copies the images of the next step to the device as bytes, encodes the
+// gradient, copies the ternary codes to the host, and applies a sum of codes (all zeros) to the
+// weights.
 //
-// Prints one line of JSON: {"seconds": [a step's, region by region], "cpu_seconds": a step's CPU
-// time over all threads, "steps": how many were measured}.
+// Prints one line of JSON: {"seconds": [the seconds of a step, for each region], "cpu_seconds": the
+// CPU time of a step over all threads, "steps": the number of measured steps}. A region is a series
+// of steps that are timed together.
 //
 //   net_steps MODEL BATCH THREADS REGIONS fp32|tf32|bf16|fp16 [cpu|cuda [SECONDS]]
 //
@@ -41,9 +43,8 @@
 
 namespace tern::engine {
 
-Device DeviceUnderTest() {
-  return Device::kCpu;
-}  // required by Problem::Make, which is not used here
+// The linker needs this function for Problem::Make, which this program does not call.
+Device DeviceUnderTest() { return Device::kCpu; }
 
 namespace {
 
@@ -86,6 +87,7 @@ class Trainer {
 
 constexpr float kRate = 1e-3f, kMomentum = 0.9f;
 
+// Trains on the cores. A Problem is a network with random weights and one batch of random images.
 class CpuTrainer : public Trainer {
  public:
   CpuTrainer(Problem& problem, std::unique_ptr<Net> net)
@@ -106,15 +108,17 @@ class CpuTrainer : public Trainer {
   std::vector<float> velocity_;
 };
 
+// Trains on the GPU, with the exchange of codes but without servers.
 class GpuTrainer : public Trainer {
  public:
   static Result<std::unique_ptr<Trainer>> Make(const Problem& problem, Net::Options options) {
     auto trainer = std::unique_ptr<GpuTrainer>(new GpuTrainer(problem));
     std::vector<kernels::Part> parts;
     for (uint32_t t = 0; t < problem.table.parameters.size(); ++t) {
-      const models::Parameter& at = problem.table.parameters[t];
-      parts.push_back({.begin = at.offset, .count = at.count, .first = 0, .tensor = t, .chunk = 0});
-      trainer->plane_bytes_ += kernels::PlaneBytes(at.count);
+      const models::Parameter& tensor = problem.table.parameters[t];
+      parts.push_back(
+          {.begin = tensor.offset, .count = tensor.count, .first = 0, .tensor = t, .chunk = 0});
+      trainer->plane_bytes_ += kernels::PlaneBytes(tensor.count);
     }
     device::DeviceModel::Layout layout;
     layout.elements = problem.table.total;
@@ -194,7 +198,8 @@ class GpuTrainer : public Trainer {
   const std::unique_ptr<codec::Codec> codec_ = std::move(*codec::MakeCodec("ternary", {}));
   std::unique_ptr<device::DeviceModel> model_;
   std::unique_ptr<Net> net_;
-  std::vector<std::shared_ptr<void>> pinned_;  // declared last: unpins before the memory is freed
+  // Declared last and so destroyed first: the memory is unpinned before it is freed.
+  std::vector<std::shared_ptr<void>> pinned_;
 };
 
 Result<std::unique_ptr<Trainer>> MakeTrainer(const Setting& setting, Problem& problem) {
@@ -210,25 +215,26 @@ Result<std::unique_ptr<Trainer>> MakeTrainer(const Setting& setting, Problem& pr
 
 void Measure(const Setting& setting, Trainer* trainer) {
   const Time begin = Now();
-  const auto spent = [begin] { return Seconds(Now() - begin); };
-  double step = trainer->TimeSteps(1);  // warm-up: oneDNN or cuDNN plans, page faults
+  const auto elapsed = [begin] { return Seconds(Now() - begin); };
+  // The first step is slow: oneDNN or cuDNN makes plans, and pages are touched first.
+  double step_s = trainer->TimeSteps(1);
   int steps = 1;
   if (setting.device == Device::kCuda) {
-    for (int i = 0; i < 3 && spent() < setting.seconds / 3; ++i) step = trainer->TimeSteps(1);
-    while (step * steps < 0.05) steps *= 2;
+    for (int i = 0; i < 3 && elapsed() < setting.seconds / 3; ++i) step_s = trainer->TimeSteps(1);
+    while (step_s * steps < 0.05) steps *= 2;
   }
   std::string seconds;
-  int measured = 0;
+  int measured_steps = 0;
   const double cpu_begin = CpuSeconds();
-  for (int i = 0; i < setting.regions && (i == 0 || spent() < setting.seconds); ++i) {
+  for (int i = 0; i < setting.regions && (i == 0 || elapsed() < setting.seconds); ++i) {
     char text[32];
     std::snprintf(text, sizeof(text), "%s%.6g", i == 0 ? "" : ", ",
                   trainer->TimeSteps(steps) / steps);
     seconds += text;
-    measured += steps;
+    measured_steps += steps;
   }
   std::printf("{\"seconds\": [%s], \"cpu_seconds\": %.6g, \"steps\": %d}\n", seconds.c_str(),
-              (CpuSeconds() - cpu_begin) / measured, measured);
+              (CpuSeconds() - cpu_begin) / measured_steps, measured_steps);
 }
 
 int Fail(const Status& status) {

@@ -18,19 +18,22 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::bench::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr size_t kChains = 12;  // more than the latency of a unit times the number of units
-constexpr size_t kRounds = 20'000'000;
+// The number of independent chains must exceed the latency of a multiply-add in cycles times the
+// multiply-adds that a core starts per cycle.
+constexpr size_t kChains = 12;
+constexpr size_t kIterations = 20'000'000;
 
-// Returns the number of operations; `sum` keeps the compiler from omitting them.
+// Computes the chains and returns the number of floating-point operations. Adds the results to
+// `sum`, so that the compiler does not omit the operations.
 double MultiplyAndAdd(float* sum) {
   const hn::ScalableTag<float> d;
   hn::Vec<decltype(d)> chain[kChains];
   for (auto& value : chain) value = hn::Set(d, 1.f);
   const auto factor = hn::Set(d, 0.999f), addend = hn::Set(d, 0.001f);
-  for (size_t i = 0; i < kRounds; ++i)
+  for (size_t i = 0; i < kIterations; ++i)
     for (auto& value : chain) value = hn::MulAdd(value, factor, addend);
   for (const auto& value : chain) *sum += hn::GetLane(value);
-  return 2.0 * kChains * kRounds * static_cast<double>(hn::Lanes(d));
+  return 2.0 * kChains * kIterations * static_cast<double>(hn::Lanes(d));
 }
 
 }  // namespace tern::bench::HWY_NAMESPACE
@@ -41,7 +44,8 @@ namespace tern::bench {
 
 HWY_EXPORT(MultiplyAndAdd);
 
-double Peak(int threads) {
+// Returns floating-point operations per second of all threads together.
+double PeakRate(int threads) {
   double operations = 0;
   float sums = 0;
   const Time begin = Now();
@@ -58,7 +62,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "peak THREADS\n");
     return 64;
   }
-  std::printf("%.6g\n", tern::bench::Peak(std::atoi(argv[1])));
+  std::printf("%.6g\n", tern::bench::PeakRate(std::atoi(argv[1])));
   return 0;
 }
 #endif

@@ -1,6 +1,7 @@
-// Measures the speed targets of the kernels on one core, with data larger than the caches. Each
-// kernel and its lower bound or peer are timed alternately in one run. Prints a JSON list of
-//   {"target", "value": the median, "samples": [..], "unit", "note", "seconds": {who: [..]}}
+// Measures the kernels for which the project has speed targets, on one core, with data larger than
+// the caches. Each kernel is timed in turn with a lower bound of its time (floor) or with other
+// code that does the same work (peer). Prints a JSON list of
+//   {"target", "value": the median, "samples": [..], "unit", "note", "seconds": {function: [..]}}
 //   speed_targets [--elements 134217728] [--repetitions 5]
 #include <algorithm>
 #include <chrono>
@@ -27,10 +28,12 @@
 namespace tern::bench {
 namespace {
 
-constexpr uint64_t kChunk = uint64_t{4096} * 1024 / sizeof(float);  // exchange.chunk_kib's default
+// The elements of a chunk, the unit in which a gradient is encoded and sent: 4096 KiB of floats.
+constexpr uint64_t kChunk = uint64_t{4096} * 1024 / sizeof(float);
 constexpr double kClipSigma = 2.5;
 
-volatile uint64_t used;  // results of passes, so that the compiler keeps the passes
+// The results of functions are stored here, so that the compiler does not omit the functions.
+volatile uint64_t result_sink;
 
 double Seconds(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
@@ -54,7 +57,8 @@ std::string List(const std::vector<double>& values) {
   return "[" + list + "]";
 }
 
-// Times named functions in turn: A B C A B C. The first round only warms up.
+// Times named functions in turn: A B C A B C. One pass over all functions is a round. The first
+// round only warms up.
 class Rounds {
  public:
   void Add(const std::string& name, std::function<void()> work) {
@@ -81,8 +85,8 @@ class Rounds {
   }
   void PrintSeconds(const std::string& target, const std::string& name,
                     const std::string& note) const {
-    const std::vector<double>& all = seconds_.at(name);
-    PrintTarget(target, all, "s", note, "{\"" + name + "\": " + List(all) + "}");
+    const std::vector<double>& samples = seconds_.at(name);
+    PrintTarget(target, samples, "s", note, "{\"" + name + "\": " + List(samples) + "}");
   }
 
  private:
@@ -103,17 +107,17 @@ class Rounds {
   std::map<std::string, std::vector<double>> seconds_;
 };
 
-// Gaussian values: 2^20 independent ones, then copies of random ranges of them.
+// Returns n Gaussian values: 2^20 independent values, then copies of random ranges of these.
 Floats Gradient(size_t n) {
   std::mt19937 bits(1);
   std::normal_distribution<float> gaussian;
-  std::vector<float> some(std::min<size_t>(n, kChunk));
-  for (float& value : some) value = gaussian(bits);
+  std::vector<float> pattern(std::min<size_t>(n, kChunk));
+  for (float& value : pattern) value = gaussian(bits);
   Floats g(n);
-  for (size_t i = 0; i < n; i += some.size()) {
-    const size_t count = std::min(some.size(), n - i);
-    const size_t turn = bits() % (some.size() - count + 1);
-    std::copy_n(some.begin() + static_cast<ptrdiff_t>(turn), count,
+  for (size_t i = 0; i < n; i += pattern.size()) {
+    const size_t count = std::min(pattern.size(), n - i);
+    const size_t first = bits() % (pattern.size() - count + 1);
+    std::copy_n(pattern.begin() + static_cast<ptrdiff_t>(first), count,
                 g.begin() + static_cast<ptrdiff_t>(i));
   }
   return g;
@@ -124,7 +128,7 @@ struct Setting {
   int repetitions;
 };
 
-// Target a: TernGrad's two passes, statistics and codes.
+// Target: the two passes of TernGrad over a gradient, which compute statistics and ternary codes.
 void MeasureTernarizing(const Setting& setting, const Floats& g) {
   const size_t n = setting.n;
   std::vector<uint8_t> mask(kernels::PlaneBytes(n), 1), signs(kernels::PlaneBytes(n), 1);
@@ -134,11 +138,11 @@ void MeasureTernarizing(const Setting& setting, const Floats& g) {
     const kernels::Stats stats = kernels::ComputeStats(g.data(), n);
     const auto s = static_cast<float>(kClipSigma * kernels::Sigma(stats, n));
     ++key.round;
-    used = kernels::Ternarize(g.data(), n, s, s, key, 0, mask.data(), signs.data());
+    result_sink = kernels::Ternarize(g.data(), n, s, s, key, 0, mask.data(), signs.data());
   });
   rounds.Add("passes", [&] {
-    used = ReadPass(g.data(), n);
-    used = ReadAndCodePass(g.data(), n, mask.data(), signs.data());
+    result_sink = ReadPass(g.data(), n);
+    result_sink = ReadAndCodePass(g.data(), n, mask.data(), signs.data());
   });
   rounds.Run(setting.repetitions);
   rounds.Print("ternarize_vs_floor", "passes", "tern", 1,
@@ -147,16 +151,17 @@ void MeasureTernarizing(const Setting& setting, const Floats& g) {
   rounds.PrintSeconds("ternarize_seconds", "tern", std::to_string(n) + " elements");
 }
 
-std::unique_ptr<codec::Codec> Make(const std::string& name) {
-  Result<std::unique_ptr<codec::Codec>> made = codec::MakeCodec(name, codec::Options());
-  if (!made.ok()) std::exit(1);
-  return std::move(*made);
+std::unique_ptr<codec::Codec> MakeCodecOrExit(const std::string& name) {
+  Result<std::unique_ptr<codec::Codec>> codec = codec::MakeCodec(name, codec::Options());
+  if (!codec.ok()) std::exit(1);
+  return std::move(*codec);
 }
 
+// A server with the pushes of eight workers.
 class Server {
  public:
   static constexpr int kWorkers = 8;
-  Server(const std::string& name, const Floats& g) : codec_(Make(name)) {
+  Server(const std::string& name, const Floats& g) : codec_(MakeCodecOrExit(name)) {
     const auto s = static_cast<float>(kClipSigma);
     for (uint64_t at = 0; at < g.size(); at += kChunk) {
       segments_.push_back({0, at, std::min<uint64_t>(kChunk, g.size() - at)});
@@ -171,7 +176,7 @@ class Server {
       }
     }
   }
-  // Sums the pushes of a round chunk by chunk, as a server does (common/protocol/rounds/cells.cc).
+  // Sums the pushes of a round chunk by chunk, with the same calls as a real server.
   void Sum() const {
     for (size_t c = 0; c < segments_.size(); ++c) {
       const auto sum = codec_->NewAccumulator(segments_[c], kWorkers);
@@ -181,17 +186,18 @@ class Server {
       std::vector<uint8_t> out;
       out.reserve(codec_->MaxSumSize(segments_[c], kWorkers));
       sum->EncodeSum(&out);
-      used = out.back();
+      result_sink = out.back();
     }
   }
-  // Sums the pushes as a server would that cannot add codes: for each worker one pass that decodes
-  // to floats and one that adds them, then two passes that encode the sum. Does so for `together`
-  // chunks at a time. REQUIRES ternary_2bit, where the code of one worker equals its sum in two
-  // planes.
-  void DecodeAddEncode(size_t together, Floats* one, Floats* sum, std::vector<uint8_t>* out) const {
+  // Sums the pushes like a server that cannot add codes. For each worker one pass decodes to floats
+  // and one adds the floats; then two passes encode the sum. Every pass is over `chunks_per_pass`
+  // chunks. REQUIRES the codec ternary_2bit, whose code of one worker is also a valid sum of two
+  // planes (a plane holds one bit of each element). `decoded`, `sum` and `out` are buffers.
+  void DecodeAddEncode(size_t chunks_per_pass, Floats* decoded, Floats* sum,
+                       std::vector<uint8_t>* out) const {
     const kernels::NoiseKey key{.stream = kernels::NoiseStream::kServerCodes};
-    for (size_t c = 0; c < segments_.size(); c += together) {
-      const size_t end = std::min(c + together, segments_.size());
+    for (size_t c = 0; c < segments_.size(); c += chunks_per_pass) {
+      const size_t end = std::min(c + chunks_per_pass, segments_.size());
       const uint64_t begin = segments_[c].begin;
       const size_t n = segments_[end - 1].begin + segments_[end - 1].count - begin;
       std::fill_n(sum->data(), n, 0.f);
@@ -199,13 +205,13 @@ class Server {
         for (size_t i = c; i < end; ++i) {
           const codec::Segment& segment = segments_[i];
           kernels::DecodeMean(Push(rank, i).data(), segment.count, 1, 2.5f, 0, segment.count,
-                              one->data() + (segment.begin - begin));
+                              decoded->data() + (segment.begin - begin));
         }
-        AddTo(one->data(), n, sum->data());
+        AddTo(decoded->data(), n, sum->data());
       }
       const float s = kernels::ComputeStats(sum->data(), n).max_abs;
-      used = kernels::Ternarize(sum->data(), n, s, s, key, begin, out->data(),
-                                out->data() + kernels::PlaneBytes(n));
+      result_sink = kernels::Ternarize(sum->data(), n, s, s, key, begin, out->data(),
+                                       out->data() + kernels::PlaneBytes(n));
     }
   }
 
@@ -214,24 +220,25 @@ class Server {
 
   std::unique_ptr<codec::Codec> codec_;
   std::vector<codec::Segment> segments_;
-  std::vector<std::vector<Bytes>> pushes_;  // by rank and chunk
+  std::vector<std::vector<Bytes>> pushes_;  // By rank and chunk.
 };
 
-// Target b: the server's sum of eight workers.
+// Target: a server's sum of the pushes of eight workers.
 void MeasureSumming(const Setting& setting, const Floats& g) {
-  const size_t part = setting.n / Server::kWorkers;
-  Floats sums(setting.n, 1.f), one(setting.n, 1.f);
+  const size_t eighth = setting.n / Server::kWorkers;
+  Floats sums(setting.n, 1.f), decoded(setting.n, 1.f);
   std::vector<uint8_t> out(2 * kernels::PlaneBytes(setting.n), 1);
-  const float* eight[Server::kWorkers];
-  for (size_t k = 0; k < Server::kWorkers; ++k) eight[k] = g.data() + k * part;
+  const float* arrays[Server::kWorkers];
+  for (size_t k = 0; k < Server::kWorkers; ++k) arrays[k] = g.data() + k * eighth;
   const Server two_bit("ternary_2bit", g), ternary("ternary", g);
   Rounds rounds;
   rounds.Add("ternary_2bit", [&] { two_bit.Sum(); });
-  rounds.Add("fp32_eighth", [&] { SumOfEight(eight, part, sums.data()); });
+  rounds.Add("fp32_eighth", [&] { SumOfEight(arrays, eighth, sums.data()); });
   rounds.Add("ternary", [&] { ternary.Sum(); });
-  const size_t all = setting.n / kChunk + 1;
-  rounds.Add("decode_add_encode", [&] { two_bit.DecodeAddEncode(all, &one, &sums, &out); });
-  rounds.Add("by_chunk", [&] { two_bit.DecodeAddEncode(1, &one, &sums, &out); });
+  const size_t all_chunks = setting.n / kChunk + 1;
+  rounds.Add("decode_add_encode",
+             [&] { two_bit.DecodeAddEncode(all_chunks, &decoded, &sums, &out); });
+  rounds.Add("by_chunk", [&] { two_bit.DecodeAddEncode(1, &decoded, &sums, &out); });
   rounds.Run(setting.repetitions);
   for (const std::string name : {"ternary_2bit", "ternary"}) {
     rounds.Print(
@@ -246,11 +253,11 @@ void MeasureSumming(const Setting& setting, const Floats& g) {
   }
 }
 
-// Target c: from the sum's planes to the next weights.
+// Target: decoding the sum of the gradients and updating the weights with it.
 void MeasureApplying(const Setting& setting, Floats* weights) {
   constexpr int kWorkers = 4;
   const size_t n = setting.n;
-  const auto codec = Make("ternary");
+  const auto codec = MakeCodecOrExit("ternary");
   const codec::Segment segment{0, 0, n};
   const size_t plane = kernels::PlaneBytes(n);
   const int bits = kernels::SumBits(kWorkers);
@@ -259,8 +266,8 @@ void MeasureApplying(const Setting& setting, Floats* weights) {
   kernels::NoiseKey key;
   for (; key.rank < kWorkers; ++key.rank) {
     kernels::Ternarize(weights->data(), n, 2.5f, 2.5f, key, 0, mask.data(), signs.data());
-    const kernels::WorkerCodes one{mask.data(), signs.data()};  // arbitrary valid codes
-    kernels::AddCodes({&one, 1}, n, plane, bits, bits, planes.data());
+    const kernels::WorkerCodes worker{mask.data(), signs.data()};
+    kernels::AddCodes({&worker, 1}, n, plane, bits, bits, planes.data());
   }
   pb::Optimizer def;
   def.set_name("momentum");
@@ -270,17 +277,17 @@ void MeasureApplying(const Setting& setting, Floats* weights) {
   float* const v = (*optimizer)->StateArrays().front().values.data();
   update::Step step{.learning_rate = 1e-6};
   Rounds rounds;
-  const codec::Codec::BlockVisitor update = [&](uint64_t at, std::span<const float> g) {
-    (*optimizer)->Update(w + at, g.data(), at, g.size(), step, 0);
+  const codec::Codec::BlockVisitor update = [&](uint64_t first, std::span<const float> g) {
+    (*optimizer)->Update(w + first, g.data(), first, g.size(), step, 0);
   };
-  rounds.Add("tern", [&] {  // as client/train/apply.cc does, in blocks that stay in the cache
+  rounds.Add("tern", [&] {  // A worker does the same, in blocks that stay in the cache.
     if (!codec->DecodeTo(planes, segment, kWorkers, 2.5f, update).ok()) std::exit(1);
     ++step.number;
   });
-  rounds.Add("pass", [&] { used = UpdatePass(planes.data(), n, bits, w, v); });
-  Floats all(n, 1.f);
+  rounds.Add("pass", [&] { result_sink = UpdatePass(planes.data(), n, bits, w, v); });
+  Floats decoded(n, 1.f);
   rounds.Add("decode", [&] {
-    if (!codec->Decode(planes, segment, kWorkers, 2.5f, 0, n, all.data()).ok()) std::exit(1);
+    if (!codec->Decode(planes, segment, kWorkers, 2.5f, 0, n, decoded.data()).ok()) std::exit(1);
   });
   rounds.Run(setting.repetitions);
   rounds.Print("decode_momentum_vs_floor", "pass", "tern", 1,

@@ -1,7 +1,7 @@
-// Speed of the ternary wire formats on one core, in elements per second, and their sizes. Each of N
-// workers has one segment of 10^6 independent Gaussian values, clipped at 2.5 sigma. The counters
-// are the bytes per element, including the codec's headers, and how many times smaller they are
-// than fp32's.
+// Measures the speed of the ternary wire formats on one core, in elements per second, and their
+// sizes. Each of N workers encodes one segment of 10^6 independent Gaussian values, clipped at 2.5
+// sigma. The counter bytes_an_element includes the codec's headers; fp32_ratio is how many times
+// smaller the codes are than fp32.
 //   wires_bench --benchmark_filter='ternary_ans'
 #include <benchmark/benchmark.h>
 
@@ -56,6 +56,7 @@ struct Round {
     }
   }
 
+  // Adds the codes of all workers.
   std::unique_ptr<Accumulator> Sum() const {
     auto sum = codec->NewAccumulator(kSegment, static_cast<int>(codes.size()));
     for (size_t rank = 0; rank < codes.size(); ++rank) {
@@ -74,12 +75,13 @@ struct Round {
 
 void Report(benchmark::State& state, size_t elements, size_t bytes) {
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(elements));
-  const double an_element = static_cast<double>(bytes) / kElements;
-  state.counters["bytes_an_element"] = an_element;
-  state.counters["fp32_ratio"] = sizeof(float) / an_element;
+  const double bytes_per_element = static_cast<double>(bytes) / kElements;
+  state.counters["bytes_an_element"] = bytes_per_element;
+  state.counters["fp32_ratio"] = sizeof(float) / bytes_per_element;
 }
 
-void Encode(benchmark::State& state, const std::string& wire) {
+// Encodes the gradient of one worker.
+void BenchEncode(benchmark::State& state, const std::string& wire) {
   Round round(wire, 1);
   Bytes code;
   for (auto _ : state) {
@@ -91,8 +93,8 @@ void Encode(benchmark::State& state, const std::string& wire) {
   Report(state, kElements, code.size());
 }
 
-// Adds the codes of all workers; counts the elements of all workers.
-void Add(benchmark::State& state, const std::string& wire) {
+// Adds the codes of all workers. Counts the elements of all workers.
+void BenchAdd(benchmark::State& state, const std::string& wire) {
   const Round round(wire, static_cast<int>(state.range(0)));
   for (auto _ : state) {
     const auto sum = round.Sum();
@@ -101,7 +103,8 @@ void Add(benchmark::State& state, const std::string& wire) {
   Report(state, kElements * round.codes.size(), round.codes[0].size());
 }
 
-void SumEncode(benchmark::State& state, const std::string& wire) {
+// Encodes the sum of all workers.
+void BenchEncodeSum(benchmark::State& state, const std::string& wire) {
   const Round round(wire, static_cast<int>(state.range(0)));
   const auto sum = round.Sum();
   Bytes bytes;
@@ -113,8 +116,9 @@ void SumEncode(benchmark::State& state, const std::string& wire) {
   Report(state, kElements, bytes.size());
 }
 
-// Decodes a sum as a worker does: range(1) elements at a time, into values that stay in the caches.
-void SumDecode(benchmark::State& state, const std::string& wire) {
+// Decodes a sum as a worker does: state.range(1) elements at a time, into an array that stays in
+// the caches.
+void BenchDecodeSum(benchmark::State& state, const std::string& wire) {
   const int workers = static_cast<int>(state.range(0));
   const size_t step = static_cast<size_t>(state.range(1));
   const Round round(wire, workers);
@@ -122,9 +126,9 @@ void SumDecode(benchmark::State& state, const std::string& wire) {
   round.Sum()->EncodeSum(&bytes);
   std::vector<float> mean(step);
   for (auto _ : state) {
-    for (size_t at = 0; at < kElements; at += step) {
-      const size_t n = std::min(step, kElements - at);
-      Require(round.codec->Decode(bytes, kSegment, workers, round.scaler, at, n, mean.data()));
+    for (size_t first = 0; first < kElements; first += step) {
+      const size_t n = std::min(step, kElements - first);
+      Require(round.codec->Decode(bytes, kSegment, workers, round.scaler, first, n, mean.data()));
       benchmark::ClobberMemory();
     }
   }
@@ -133,14 +137,14 @@ void SumDecode(benchmark::State& state, const std::string& wire) {
 
 void RegisterAll() {
   for (const std::string wire : {"ternary", "ternary_2bit", "ternary_trit5", "ternary_ans"}) {
-    const auto named = [&](const char* what) { return wire + "/" + what; };
-    const auto add = [&](const char* what, auto* function) {
-      return benchmark::RegisterBenchmark(named(what).c_str(), function, wire);
+    const auto add = [&](const char* operation, auto* function) {
+      const std::string name = wire + "/" + operation;
+      return benchmark::RegisterBenchmark(name.c_str(), function, wire);
     };
-    add("encode", Encode);
-    add("add", Add)->Arg(2)->Arg(4)->Arg(8);
-    add("sum_encode", SumEncode)->Arg(2)->Arg(4)->Arg(8);
-    add("sum_decode", SumDecode)->ArgsProduct({{2, 4, 8}, {4096, 16384}});
+    add("encode", BenchEncode);
+    add("add", BenchAdd)->Arg(2)->Arg(4)->Arg(8);
+    add("sum_encode", BenchEncodeSum)->Arg(2)->Arg(4)->Arg(8);
+    add("sum_decode", BenchDecodeSum)->ArgsProduct({{2, 4, 8}, {4096, 16384}});
   }
 }
 

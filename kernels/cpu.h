@@ -1,6 +1,6 @@
-// The instruction sets that the vectorized kernels are compiled for. Each call of a kernel uses the
-// best one that the CPU supports: one binary for every machine, with the same bits from all of
-// them.
+// The instruction sets ("targets") for which the library Highway compiles the vectorized kernels.
+// Each call of a kernel uses the best target that the CPU supports, so that one binary runs on
+// every machine. All targets give the same bits.
 #pragma once
 
 #include <string>
@@ -9,11 +9,12 @@
 
 namespace tern::kernels {
 
-// The targets in this build that this CPU supports, best first, as "AVX3", "AVX2", "SSE4", "NEON".
+// The names of the targets in this build that this CPU supports, best first, for example "AVX2".
 std::vector<std::string> CpuTargets();
 
-// Pins all kernels of the process to one target; an empty name unpins them. Returns false, with the
-// kernels unpinned, if there is no target of that name. REQUIRES that no kernel is running.
+// Makes all kernels of the process use one target, or again the best one if `name` is empty.
+// Returns false, and makes them use the best one, if there is no target of that name. REQUIRES that
+// no kernel is running.
 bool UseCpuTargetForTest(std::string_view name);
 
 }  // namespace tern::kernels

@@ -5,15 +5,16 @@
 
 namespace tern::models {
 
-// Layers are named as in torchvision; batch norms, which it does not have, are norm1 to norm5.
+// Layers are named as in torchvision, where the index of a convolution counts all layers of `features`. The
+// optional batch norms, which torchvision's AlexNet does not have, are norm1 to norm5.
 pb::NetDef AlexNet(const BuildRequest& request) {
   NetBuilder net("alexnet");
   net.InitDense(NormalStd(0.005f));
   int number = 0;
-  const auto conv = [&](int place, const ConvShape& shape) {
+  const auto conv = [&](int feature_index, const ConvShape& shape) {
     const std::string n = std::to_string(++number);
     net.InitConvs(He(false));
-    net.Conv("features." + std::to_string(place), shape);
+    net.Conv("features." + std::to_string(feature_index), shape);
     if (request.model.batch_norm()) net.BatchNorm("norm" + n);
     net.Relu("relu" + n);
   };

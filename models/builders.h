@@ -1,5 +1,5 @@
-// The builders in models.cc's table, one file per family. Each makes a net, not yet completed, from
-// the arguments in the job's `model`.
+// The functions that build the built-in models; models.cc has their table. Each family of models has a file.
+// A builder returns a net whose defaults are not filled in yet.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,11 @@
 
 namespace tern::models {
 
-// Some families build their CIFAR form for images up to this height.
+// The VGG and ResNet builders use the papers' variants for small images (CIFAR) up to this height in pixels.
 inline constexpr uint32_t kSmallImage = 64;
 
 struct BuildRequest {
-  const pb::Model& model;  // the arguments in the job
+  const pb::Model& model;  // the section `model` of the job
   const pb::ImageShape& input;
   uint32_t classes;
 
@@ -23,17 +23,17 @@ struct BuildRequest {
 };
 
 // LeCun's net in two variants, chosen by model.padding: `valid` is Caffe's (431,080 parameters for
-// MNIST); `same` is that of the TernGrad code (1,256,080), with ReLUs behind the convolutions too,
-// other initial weights, and an fc3 that reads 7 x 7 x 50.
+// MNIST); `same` is that of the TernGrad code (1,256,080), which also has ReLUs after the
+// convolutions, other initial weights, and 7 x 7 x 50 inputs of the layer fc3.
 pb::NetDef LeNet(const BuildRequest& request);
-// TensorFlow's tutorial for CIFAR-10, which TernGrad calls CifarNet: 1,068,298 parameters on images
+// The network of TensorFlow's CIFAR-10 tutorial, which TernGrad calls CifarNet: 1,068,298 parameters on images
 // of 24 x 24.
 pb::NetDef CifarNet(const BuildRequest& request);
-// "One weird trick" (arXiv 1404.5997), torchvision's form: 61,100,840 parameters. Optional batch
+// AlexNet of "One weird trick" (arXiv 1404.5997), as in torchvision: 61,100,840 parameters. Optional batch
 // norms follow the convolutions.
 pb::NetDef AlexNet(const BuildRequest& request);
-// arXiv 1409.1556: configurations A, D and E. Images up to 64 x 64 get the CIFAR form: one dense
-// layer.
+// arXiv 1409.1556: configurations A, D and E. For images up to 64 x 64 the classifier is a
+// single dense layer, as is usual for CIFAR.
 pb::NetDef VggA(const BuildRequest& request);
 pb::NetDef Vgg16(const BuildRequest& request);
 pb::NetDef Vgg19(const BuildRequest& request);
@@ -42,9 +42,10 @@ pb::NetDef Vgg19(const BuildRequest& request);
 pb::NetDef ResNet20(const BuildRequest& request);
 pb::NetDef ResNet32(const BuildRequest& request);
 pb::NetDef ResNet110(const BuildRequest& request);
-// ResNet50 and ResNet152 are the same paper's for ImageNet: bottlenecks, torchvision's form (stride
-// in the 3 x 3). ResNet18V2 is arXiv 1603.05027's, with normalization and ReLU first. For images up
-// to 64 x 64 the first convolution is 3 x 3 and the first pool is left out.
+// ResNet50 and ResNet152 are the networks of the same paper for ImageNet, with bottleneck blocks as in
+// torchvision (the stride is in the 3 x 3 convolution). ResNet18V2 is from arXiv 1603.05027, with
+// normalization and ReLU before each convolution. For images up to 64 x 64 all three have a first convolution
+// of 3 x 3 and no first pool.
 pb::NetDef ResNet50(const BuildRequest& request);
 pb::NetDef ResNet152(const BuildRequest& request);
 pb::NetDef ResNet18V2(const BuildRequest& request);

@@ -8,10 +8,11 @@ namespace tern::models {
 
 namespace {
 
-// Outputs of the branches of an inception module.
+// The number of output channels of each convolution of an inception module: 1x1, 3x3_reduce, 3x3, 5x5_reduce,
+// 5x5, and the 1x1 after the pool.
 struct InceptionModule {
   const char* name;
-  uint32_t one, three_reduce, three, five_reduce, five, pool;
+  uint32_t conv_1x1, reduce_3x3, conv_3x3, reduce_5x5, conv_5x5, pool_projection;
 };
 
 void ConvRelu(const std::string& name, const ConvShape& shape, NetBuilder* net) {
@@ -22,19 +23,19 @@ void ConvRelu(const std::string& name, const ConvShape& shape, NetBuilder* net) 
 void AddModule(const InceptionModule& m, NetBuilder* net) {
   const std::string input = net->last(), prefix = std::string("inception_") + m.name + "/";
   std::vector<std::string> branches;
-  ConvRelu(prefix + "1x1", {.outputs = m.one, .kernel = 1}, net);
+  ConvRelu(prefix + "1x1", {.outputs = m.conv_1x1, .kernel = 1}, net);
   branches.push_back(net->last());
   net->From(input);
-  ConvRelu(prefix + "3x3_reduce", {.outputs = m.three_reduce, .kernel = 1}, net);
-  ConvRelu(prefix + "3x3", {.outputs = m.three, .kernel = 3, .pad = 1}, net);
+  ConvRelu(prefix + "3x3_reduce", {.outputs = m.reduce_3x3, .kernel = 1}, net);
+  ConvRelu(prefix + "3x3", {.outputs = m.conv_3x3, .kernel = 3, .pad = 1}, net);
   branches.push_back(net->last());
   net->From(input);
-  ConvRelu(prefix + "5x5_reduce", {.outputs = m.five_reduce, .kernel = 1}, net);
-  ConvRelu(prefix + "5x5", {.outputs = m.five, .kernel = 5, .pad = 2}, net);
+  ConvRelu(prefix + "5x5_reduce", {.outputs = m.reduce_5x5, .kernel = 1}, net);
+  ConvRelu(prefix + "5x5", {.outputs = m.conv_5x5, .kernel = 5, .pad = 2}, net);
   branches.push_back(net->last());
   net->From(input);
   net->MaxPool(prefix + "pool", {.kernel = 3, .stride = 1, .pad = 1});
-  ConvRelu(prefix + "pool_proj", {.outputs = m.pool, .kernel = 1}, net);
+  ConvRelu(prefix + "pool_proj", {.outputs = m.pool_projection, .kernel = 1}, net);
   branches.push_back(net->last());
   net->Concat(prefix + "output", branches);
 }
@@ -44,24 +45,24 @@ void AddModule(const InceptionModule& m, NetBuilder* net) {
 pb::NetDef GoogLeNet(const BuildRequest& request) {
   NetBuilder net("googlenet");
   net.InitConvs(Xavier(), Constant(0.2f));
-  const PoolShape half{.kernel = 3, .stride = 2, .same = true};
+  const PoolShape halving_pool{.kernel = 3, .stride = 2, .same = true};
   const auto norm = [&](const char* name) { net.Lrn(name, 5, 1e-4f, 0.75f, 1); };
   ConvRelu("conv1/7x7_s2", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3}, &net);
-  net.MaxPool("pool1/3x3_s2", half);
+  net.MaxPool("pool1/3x3_s2", halving_pool);
   norm("pool1/norm1");
   ConvRelu("conv2/3x3_reduce", {.outputs = 64, .kernel = 1}, &net);
   ConvRelu("conv2/3x3", {.outputs = 192, .kernel = 3, .pad = 1}, &net);
   norm("conv2/norm2");
-  net.MaxPool("pool2/3x3_s2", half);
+  net.MaxPool("pool2/3x3_s2", halving_pool);
   AddModule({"3a", 64, 96, 128, 16, 32, 32}, &net);
   AddModule({"3b", 128, 128, 192, 32, 96, 64}, &net);
-  net.MaxPool("pool3/3x3_s2", half);
+  net.MaxPool("pool3/3x3_s2", halving_pool);
   AddModule({"4a", 192, 96, 208, 16, 48, 64}, &net);
   AddModule({"4b", 160, 112, 224, 24, 64, 64}, &net);
   AddModule({"4c", 128, 128, 256, 24, 64, 64}, &net);
   AddModule({"4d", 112, 144, 288, 32, 64, 64}, &net);
   AddModule({"4e", 256, 160, 320, 32, 128, 128}, &net);
-  net.MaxPool("pool4/3x3_s2", half);
+  net.MaxPool("pool4/3x3_s2", halving_pool);
   AddModule({"5a", 256, 160, 320, 32, 128, 128}, &net);
   AddModule({"5b", 384, 192, 384, 48, 128, 128}, &net);
   net.GlobalAvgPool("pool5");

@@ -8,12 +8,14 @@ namespace tern::models {
 
 namespace {
 
-// Outputs of the branches of a module (the paper's table of the architecture). Without `one` and
-// `pool_proj` the module halves height and width: its last convolutions and its pool have stride 2.
+// The number of output channels of each convolution of an inception module, as in the paper's table:
+// 1x1; 3x3 with its reduction; two 3x3 in sequence ("double") with their reduction; 1x1 after the pool. If
+// conv_1x1 and pool_projection are 0, the module halves height and width: its last convolutions and its pool
+// have stride 2.
 struct InceptionModule {
   const char* name;
-  uint32_t one, three_reduce, three, double_reduce, double_three, pool_proj;
-  bool average;  // the pool averages; otherwise it takes maxima
+  uint32_t conv_1x1, reduce_3x3, conv_3x3, reduce_double_3x3, double_3x3, pool_projection;
+  bool average;  // true: an average pool; false: a max pool
 };
 
 void ConvNormRelu(const std::string& name, const ConvShape& shape, NetBuilder* net) {
@@ -24,21 +26,22 @@ void ConvNormRelu(const std::string& name, const ConvShape& shape, NetBuilder* n
 
 void AddModule(const InceptionModule& m, NetBuilder* net) {
   const std::string input = net->last(), prefix = std::string("inception_") + m.name + "_";
-  const uint32_t stride = m.one == 0 ? 2 : 1;
+  const uint32_t stride = m.conv_1x1 == 0 ? 2 : 1;
   std::vector<std::string> branches;
-  if (m.one > 0) {
-    ConvNormRelu(prefix + "1x1", {.outputs = m.one, .kernel = 1}, net);
+  if (m.conv_1x1 > 0) {
+    ConvNormRelu(prefix + "1x1", {.outputs = m.conv_1x1, .kernel = 1}, net);
     branches.push_back(net->last());
     net->From(input);
   }
-  ConvNormRelu(prefix + "3x3_reduce", {.outputs = m.three_reduce, .kernel = 1}, net);
-  ConvNormRelu(prefix + "3x3", {.outputs = m.three, .kernel = 3, .stride = stride, .pad = 1}, net);
+  ConvNormRelu(prefix + "3x3_reduce", {.outputs = m.reduce_3x3, .kernel = 1}, net);
+  ConvNormRelu(prefix + "3x3", {.outputs = m.conv_3x3, .kernel = 3, .stride = stride, .pad = 1},
+               net);
   branches.push_back(net->last());
   net->From(input);
-  ConvNormRelu(prefix + "double_3x3_reduce", {.outputs = m.double_reduce, .kernel = 1}, net);
-  ConvNormRelu(prefix + "double_3x3_1", {.outputs = m.double_three, .kernel = 3, .pad = 1}, net);
+  ConvNormRelu(prefix + "double_3x3_reduce", {.outputs = m.reduce_double_3x3, .kernel = 1}, net);
+  ConvNormRelu(prefix + "double_3x3_1", {.outputs = m.double_3x3, .kernel = 3, .pad = 1}, net);
   ConvNormRelu(prefix + "double_3x3_2",
-               {.outputs = m.double_three, .kernel = 3, .stride = stride, .pad = 1}, net);
+               {.outputs = m.double_3x3, .kernel = 3, .stride = stride, .pad = 1}, net);
   branches.push_back(net->last());
   net->From(input);
   if (m.average) {
@@ -48,8 +51,8 @@ void AddModule(const InceptionModule& m, NetBuilder* net) {
   } else {
     net->MaxPool(prefix + "pool", {.kernel = 3, .stride = 1, .pad = 1});
   }
-  if (m.pool_proj > 0)
-    ConvNormRelu(prefix + "pool_proj", {.outputs = m.pool_proj, .kernel = 1}, net);
+  if (m.pool_projection > 0)
+    ConvNormRelu(prefix + "pool_proj", {.outputs = m.pool_projection, .kernel = 1}, net);
   branches.push_back(net->last());
   net->Concat(prefix + "output", branches);
 }
@@ -59,12 +62,12 @@ void AddModule(const InceptionModule& m, NetBuilder* net) {
 pb::NetDef InceptionBn(const BuildRequest& request) {
   NetBuilder net("inception_bn");
   net.InitConvs(He(false));
-  const PoolShape half{.kernel = 3, .stride = 2, .same = true};
+  const PoolShape halving_pool{.kernel = 3, .stride = 2, .same = true};
   ConvNormRelu("conv1_7x7_s2", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3}, &net);
-  net.MaxPool("pool1_3x3_s2", half);
+  net.MaxPool("pool1_3x3_s2", halving_pool);
   ConvNormRelu("conv2_3x3_reduce", {.outputs = 64, .kernel = 1}, &net);
   ConvNormRelu("conv2_3x3", {.outputs = 192, .kernel = 3, .pad = 1}, &net);
-  net.MaxPool("pool2_3x3_s2", half);
+  net.MaxPool("pool2_3x3_s2", halving_pool);
   AddModule({"3a", 64, 64, 64, 64, 96, 32, true}, &net);
   AddModule({"3b", 64, 64, 96, 64, 96, 64, true}, &net);
   AddModule({"3c", 0, 128, 160, 64, 96, 0, false}, &net);

@@ -5,14 +5,15 @@
 namespace tern::models {
 namespace {
 
-struct Style {
+// How the two variants of the net differ.
+struct Variant {
   pb::Pad::Kind padding;
   bool relu_after_conv;
-  bool truncated_normal;  // otherwise Xavier
+  bool truncated_normal;  // initial weights: truncated normal; else Xavier
 };
 
-void SetInit(const Style& style, float std, pb::Init* init) {
-  if (style.truncated_normal) {
+void SetInit(const Variant& variant, float std, pb::Init* init) {
+  if (variant.truncated_normal) {
     init->set_truncated_normal_std(std);
   } else {
     init->mutable_xavier();
@@ -25,36 +26,36 @@ pb::LayerDef* Add(pb::NetDef* net, const std::string& name) {
   return layer;
 }
 
-void AddConvAndPool(const Style& style, int index, uint32_t outputs, pb::NetDef* net) {
+void AddConvAndPool(const Variant& variant, int index, uint32_t outputs, pb::NetDef* net) {
   const std::string number = std::to_string(index);
   pb::ConvDef* conv = Add(net, "conv" + number)->mutable_conv();
   conv->set_outputs(outputs);
   conv->set_kernel(5);
-  conv->set_padding(style.padding);
-  SetInit(style, 0.05f, conv->mutable_weight_init());
-  if (style.relu_after_conv) Add(net, "relu" + number)->mutable_relu();
+  conv->set_padding(variant.padding);
+  SetInit(variant, 0.05f, conv->mutable_weight_init());
+  if (variant.relu_after_conv) Add(net, "relu" + number)->mutable_relu();
   pb::PoolDef* pool = Add(net, "pool" + number)->mutable_max_pool();
   pool->set_kernel(2);
   pool->set_stride(2);
-  pool->set_padding(style.padding);
+  pool->set_padding(variant.padding);
 }
 
 }  // namespace
 
 pb::NetDef LeNet(const BuildRequest& request) {
   const bool same = request.model.padding() == pb::Model::same;
-  const Style style = {same ? pb::Pad::same : pb::Pad::valid, same, same};
+  const Variant variant = {same ? pb::Pad::same : pb::Pad::valid, same, same};
   pb::NetDef net;
   net.set_name(same ? "lenet_same" : "lenet");
-  AddConvAndPool(style, 1, 20, &net);
-  AddConvAndPool(style, 2, 50, &net);
+  AddConvAndPool(variant, 1, 20, &net);
+  AddConvAndPool(variant, 2, 50, &net);
   pb::DenseDef* fc3 = Add(&net, "fc3")->mutable_dense();
   fc3->set_outputs(500);
-  SetInit(style, 0.048f, fc3->mutable_weight_init());
+  SetInit(variant, 0.048f, fc3->mutable_weight_init());
   Add(&net, "relu3")->mutable_relu();
   pb::DenseDef* logits = Add(&net, "logits")->mutable_dense();
   logits->set_outputs(request.classes);
-  SetInit(style, 0.0767f, logits->mutable_weight_init());
+  SetInit(variant, 0.0767f, logits->mutable_weight_init());
   Add(&net, "loss")->mutable_softmax_loss();
   return net;
 }

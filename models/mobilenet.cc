@@ -10,7 +10,7 @@ namespace tern::models {
 pb::NetDef MobileNet(const BuildRequest& request) {
   NetBuilder net("mobilenet");
   net.InitConvs(He(true));
-  const auto wide = [&](uint32_t channels) {
+  const auto scaled_width = [&](uint32_t channels) {
     return static_cast<uint32_t>(
         std::max(1.0, std::round(channels * request.model.width_multiplier())));
   };
@@ -19,9 +19,10 @@ pb::NetDef MobileNet(const BuildRequest& request) {
     net.BatchNorm(name + "_bn");
     net.Relu(name + "_relu");
   };
-  uint32_t channels = wide(32);
+  uint32_t channels = scaled_width(32);
   conv("conv0", {.outputs = channels, .kernel = 3, .stride = 2, .pad = 1, .bias = false});
-  // Outputs and stride of each pair of a depthwise and a pointwise convolution (table 1).
+  // Outputs and stride of each pair of a depthwise and a pointwise convolution (table 1 of the
+  // paper).
   constexpr uint32_t kBlocks[][2] = {{64, 1},  {128, 2},  {128, 1}, {256, 2}, {256, 1},
                                      {512, 2}, {512, 1},  {512, 1}, {512, 1}, {512, 1},
                                      {512, 1}, {1024, 2}, {1024, 1}};
@@ -34,7 +35,7 @@ pb::NetDef MobileNet(const BuildRequest& request) {
                            .pad = 1,
                            .groups = channels,
                            .bias = false});
-    channels = wide(outputs);
+    channels = scaled_width(outputs);
     conv("pointwise" + n, {.outputs = channels, .kernel = 1, .bias = false});
   }
   net.GlobalAvgPool("pool");

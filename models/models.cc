@@ -7,7 +7,7 @@
 namespace tern::models {
 namespace {
 
-// Optional arguments, which only some builders accept.
+// Keys of the job's section `model` that only some builders accept, as bits.
 enum OptionalArgument : unsigned {
   kNothing = 0,
   kPadding = 1,
@@ -19,7 +19,7 @@ enum OptionalArgument : unsigned {
 struct Builder {
   const char* name;
   pb::NetDef (*build)(const BuildRequest& request);
-  unsigned takes;
+  unsigned optional_arguments;  // bits of OptionalArgument
   PublishedImage published;
 };
 
@@ -60,7 +60,8 @@ Status CheckArguments(const pb::Model& model, const Builder& builder) {
       {"dropout", model.has_dropout(), kDropout},
       {"width_multiplier", model.width_multiplier() != 1, kWidth}};
   for (const auto& argument_given : arguments) {
-    if (!argument_given.given || (builder.takes & argument_given.argument) != 0) continue;
+    if (!argument_given.given || (builder.optional_arguments & argument_given.argument) != 0)
+      continue;
     return Bad(std::string("model.") + argument_given.name + ": " + builder.name +
                " does not take this argument; leave it out");
   }
@@ -84,14 +85,15 @@ std::string ShapeText(const pb::ImageShape& shape) {
          std::to_string(shape.width());
 }
 
-// A net given in the job may omit what the data determine; what it states must agree with the data.
+// Checks a net that the job defines: if it states its input and number of classes, they must be those of the
+// data. It may leave them out.
 Status CheckAgainstData(const pb::NetDef& net, const pb::ImageShape& input, uint32_t classes) {
-  const pb::ImageShape& own = net.input();
-  const bool same = (!own.has_channels() || own.channels() == input.channels()) &&
-                    (!own.has_height() || own.height() == input.height()) &&
-                    (!own.has_width() || own.width() == input.width());
+  const pb::ImageShape& stated = net.input();
+  const bool same = (!stated.has_channels() || stated.channels() == input.channels()) &&
+                    (!stated.has_height() || stated.height() == input.height()) &&
+                    (!stated.has_width() || stated.width() == input.width());
   if (!same) {
-    return Bad("model.net.input is " + ShapeText(own) +
+    return Bad("model.net.input is " + ShapeText(stated) +
                " (channels x height x width), but the data are " + ShapeText(input) +
                "; leave it out or make it the same");
   }

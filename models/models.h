@@ -1,5 +1,5 @@
-// The table of network builders, which make a NetDef from a job's arguments. One file per family,
-// one line in models.cc.
+// Builds the network of a job: a built-in model by name, or the net that the job defines. A new built-in model
+// needs a builder (builders.h) and a line in the table of models.cc.
 #pragma once
 
 #include <string>
@@ -11,18 +11,18 @@
 
 namespace tern::models {
 
-// Builds the net of a job's `model`: a builder by name, or the user's own NetDef. Every returned
+// Builds the net of a job's section `model`, for images of shape `input` and `classes` classes. Every returned
 // NetDef is complete (inputs, outputs and defaults filled in) and valid; otherwise kBadJob says
 // which layer is wrong and why.
 Result<pb::NetDef> BuildNet(const pb::Model& model, const pb::ImageShape& input, uint32_t classes);
 
 const std::vector<std::string>& ModelNames();
 
-// The input image and class count that a builder's net was published with; for an unknown name,
-// those of the table's first builder.
+// The input image and the number of classes for which a built-in model was published.
 struct PublishedImage {
-  uint32_t channels, side, classes;
+  uint32_t channels, side, classes;  // side: height and width in pixels
 };
+// Returns them for a model; for an unknown name, those of the first model of the table.
 PublishedImage PublishedFor(const std::string& name);
 
 }  // namespace tern::models

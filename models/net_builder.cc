@@ -54,9 +54,9 @@ void NetBuilder::InitDense(pb::Init weight, pb::Init bias) {
 pb::LayerDef* NetBuilder::Layer(const std::string& name) {
   pb::LayerDef* layer = net_.add_layers();
   layer->set_name(name);
-  for (std::string& tensor : from_) layer->add_inputs(std::move(tensor));
-  from_.clear();
-  last_ = name;
+  for (std::string& tensor : next_inputs_) layer->add_inputs(std::move(tensor));
+  next_inputs_.clear();
+  last_output_ = name;
   return layer;
 }
 
@@ -108,12 +108,12 @@ void NetBuilder::Dropout(const std::string& name, double rate) {
 }
 
 void NetBuilder::Add(const std::string& name, std::vector<std::string> tensors) {
-  from_ = std::move(tensors);
+  next_inputs_ = std::move(tensors);
   Layer(name)->mutable_add();
 }
 
 void NetBuilder::Concat(const std::string& name, std::vector<std::string> tensors) {
-  from_ = std::move(tensors);
+  next_inputs_ = std::move(tensors);
   Layer(name)->mutable_concat();
 }
 

@@ -1,5 +1,4 @@
-// Writes a NetDef layer by layer. Each layer reads the output of the one before it, unless From is
-// called.
+// Writes a NetDef layer by layer. Each layer reads the output of the previous layer, unless From is called.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +14,13 @@ pb::Init Constant(float value);
 pb::Init NormalStd(float std);
 pb::Init TruncatedNormalStd(float std);
 pb::Init Xavier();
+// `fan_out`: the variance is 2 / fan_out, else 2 / fan_in.
 pb::Init He(bool fan_out);
 
 struct ConvShape {
   uint32_t outputs = 0, kernel = 0;
   uint32_t stride = 1;
-  uint32_t pad = 0;  // on every side
+  uint32_t pad = 0;  // rows and columns of zeros on every side
   uint32_t groups = 1;
   bool bias = true;
 };
@@ -28,21 +28,21 @@ struct ConvShape {
 struct PoolShape {
   uint32_t kernel = 0, stride = 0;
   uint32_t pad = 0;
-  bool same = false;  // instead of `pad`: output = ceil(input / stride)
+  bool same = false;  // replaces `pad`: pads so that output = ceil(input / stride)
 };
 
 class NetBuilder {
  public:
   explicit NetBuilder(const std::string& name) { net_.set_name(name); }
 
-  // Initial weights and biases of the layers added from now on.
+  // Set the initial weights and biases of all layers that are added after the call.
   void InitConvs(pb::Init weight, pb::Init bias = Constant(0));
   void InitDense(pb::Init weight, pb::Init bias = Constant(0));
 
   // Makes the next layer read this tensor.
-  void From(std::string tensor) { from_ = {std::move(tensor)}; }
+  void From(std::string tensor) { next_inputs_ = {std::move(tensor)}; }
   // The output tensor of the newest layer.
-  const std::string& last() const { return last_; }
+  const std::string& last() const { return last_output_; }
 
   void Conv(const std::string& name, const ConvShape& shape);
   void Dense(const std::string& name, uint32_t outputs);
@@ -59,13 +59,15 @@ class NetBuilder {
   pb::NetDef Finish();
 
  private:
+  // Adds a layer with that name; the caller sets its kind.
   pb::LayerDef* Layer(const std::string& name);
 
   pb::NetDef net_;
   pb::Init conv_weight_ = Xavier(), conv_bias_ = Constant(0);
   pb::Init dense_weight_ = Xavier(), dense_bias_ = Constant(0);
-  std::vector<std::string> from_;  // empty: the output of the layer before
-  std::string last_ = "data";
+  std::vector<std::string>
+      next_inputs_;  // inputs of the next layer; empty: the output of the previous layer
+  std::string last_output_ = "data";
 };
 
 }  // namespace tern::models

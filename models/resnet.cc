@@ -8,8 +8,8 @@ namespace tern::models {
 
 namespace {
 
-// Writes blocks; layers are named as in torchvision: layer1.0.conv1, layer1.0.bn1,
-// layer2.0.downsample.0.
+// Writes the stem (the first layers) and the blocks of a ResNet. Layers are named as in
+// torchvision: layer1.0.conv1, layer1.0.bn1, layer2.0.downsample.0.
 class ResNet {
  public:
   explicit ResNet(const char* name) : net_(name) {
@@ -17,13 +17,14 @@ class ResNet {
     net_.InitDense(Xavier());
   }
 
-  // A first convolution of 3 x 3 with `outputs` outputs.
+  // Adds the stem for small images: a convolution of 3 x 3 with `outputs` output channels.
   void SmallStem(uint32_t outputs, bool norm) {
     net_.Conv("conv1", {.outputs = outputs, .kernel = 3, .pad = 1, .bias = false});
     if (norm) NormRelu("bn1", "relu");
     channels_ = outputs;
   }
-  // A first convolution of 7 x 7 and a max pool of 3 x 3: a quarter of the height and width.
+  // Adds the stem for large images: a convolution of 7 x 7 and a max pool of 3 x 3, which together reduce height
+  // and width to a quarter.
   void LargeStem(bool norm) {
     net_.Conv("conv1", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3, .bias = false});
     if (norm) NormRelu("bn1", "relu");
@@ -31,7 +32,7 @@ class ResNet {
     channels_ = 64;
   }
 
-  // y = relu(F(x) + shortcut), F two convolutions of 3 x 3.
+  // Adds y = relu(F(x) + shortcut(x)), where F is two convolutions of 3 x 3.
   void BasicBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
     const std::string input = net_.last();
     Conv(name + ".conv1", outputs, 3, stride);
@@ -40,8 +41,7 @@ class ResNet {
     net_.BatchNorm(name + ".bn2");
     AddShortcut(name, input, outputs, stride);
   }
-  // As BasicBlock, but F is three convolutions: 1 x 1 to a quarter of the outputs, 3 x 3, and 1 x
-  // 1.
+  // Like BasicBlock, but F is three convolutions: 1 x 1 to a quarter of the output channels, 3 x 3, and 1 x 1.
   void BottleneckBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
     const std::string input = net_.last();
     Conv(name + ".conv1", outputs / 4, 1, 1);
@@ -52,8 +52,8 @@ class ResNet {
     net_.BatchNorm(name + ".bn3");
     AddShortcut(name, input, outputs, stride);
   }
-  // y = F(x) + shortcut, with norm and ReLU before each convolution. If the shortcut is a
-  // convolution, it starts behind the first ReLU.
+  // Adds y = F(x) + shortcut, where F has batch norm and ReLU before each of its two convolutions. If the
+  // shortcut is a convolution, its input is the output of the first ReLU; else it is x.
   void PreActivatedBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
     std::string shortcut = net_.last();
     NormRelu(name + ".bn1", name + ".relu1");
@@ -101,17 +101,18 @@ class ResNet {
   }
 
   NetBuilder net_;
-  uint32_t channels_ = 0;  // of the newest layer's output
+  uint32_t channels_ = 0;  // of the output of the last stem or block
 };
 
-// Calls block(name, outputs, stride) for every block; stages after the first halve height and
-// width.
-template <typename Block>
-void ForEachBlock(const std::vector<int>& stages, uint32_t outputs, const Block& block) {
+// Calls add_block(name, outputs, stride) for every block. `stages`: the number of blocks in each stage;
+// `outputs`: the output channels of the first stage, which double with every stage. Each stage after the first
+// halves height and width.
+template <typename AddBlock>
+void ForEachBlock(const std::vector<int>& stages, uint32_t outputs, const AddBlock& add_block) {
   for (size_t stage = 0; stage < stages.size(); ++stage, outputs *= 2) {
     for (int i = 0; i < stages[stage]; ++i) {
       const std::string name = "layer" + std::to_string(stage + 1) + "." + std::to_string(i);
-      block(name, outputs, stage > 0 && i == 0 ? 2u : 1u);
+      add_block(name, outputs, stage > 0 && i == 0 ? 2u : 1u);
     }
   }
 }

@@ -15,24 +15,24 @@ pb::NetDef Vgg(const char* name, const std::array<int, 5>& stages, const BuildRe
   NetBuilder net(name);
   net.InitConvs(He(true));
   net.InitDense(NormalStd(0.01f));
-  int place = 0;
+  int feature_index = 0;
   for (size_t stage = 0; stage < stages.size(); ++stage) {
     for (int i = 0; i < stages[stage]; ++i) {
-      net.Conv("features." + std::to_string(place++),
+      net.Conv("features." + std::to_string(feature_index++),
                {.outputs = kOutputs[stage], .kernel = 3, .pad = 1});
-      if (request.model.batch_norm()) net.BatchNorm("features." + std::to_string(place++));
-      net.Relu("features." + std::to_string(place++));
+      if (request.model.batch_norm()) net.BatchNorm("features." + std::to_string(feature_index++));
+      net.Relu("features." + std::to_string(feature_index++));
     }
-    net.MaxPool("features." + std::to_string(place++), {.kernel = 2, .stride = 2});
+    net.MaxPool("features." + std::to_string(feature_index++), {.kernel = 2, .stride = 2});
   }
   if (request.input.height() <= kSmallImage) {
     net.Dense("classifier", request.classes);
     return net.Finish();
   }
-  for (const int at : {0, 3}) {
-    net.Dense("classifier." + std::to_string(at), 4096);
-    net.Relu("classifier." + std::to_string(at + 1));
-    net.Dropout("classifier." + std::to_string(at + 2), request.dropout(0.5));
+  for (const int classifier_index : {0, 3}) {
+    net.Dense("classifier." + std::to_string(classifier_index), 4096);
+    net.Relu("classifier." + std::to_string(classifier_index + 1));
+    net.Dropout("classifier." + std::to_string(classifier_index + 2), request.dropout(0.5));
   }
   net.Dense("classifier.6", request.classes);
   return net.Finish();

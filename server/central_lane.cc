@@ -50,10 +50,10 @@ CentralLane::CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lan
 
 Status CentralLane::AddRounds(std::span<const float> initial) {
   for (const protocol::Chunk* chunk : chunks_) {
-    auto made = CentralRounds::Make(setup_, *chunk, initial, rate_);
-    if (!made.ok()) return made.status();
-    CentralRounds* cell = made->get();
-    rounds_.push_back(std::move(*made));
+    auto rounds = CentralRounds::Make(setup_, *chunk, initial, rate_);
+    if (!rounds.ok()) return rounds.status();
+    CentralRounds* cell = rounds->get();
+    rounds_.push_back(std::move(*rounds));
     checkpoints_.AddCell(cell->cell(), [cell](SavedState* state) { cell->AddState(state); });
     cell->SetOnClosed([this, cell](uint64_t round) { checkpoints_.OnClosed(cell->cell(), round); });
   }
@@ -128,10 +128,10 @@ void CentralLane::RestoreClocks() {
 
 Status CentralLane::BeginRun(uint64_t run) {
   if (run == 0 || run == run_) return Ok();
-  const bool another = std::exchange(run_, run) != 0;
+  const bool had_other_run = std::exchange(run_, run) != 0;
   TERN_RETURN_IF_ERROR(checkpoints_.Begin(run));
   if (clock_lane_ == nullptr) return Ok();
-  if (another) TERN_RETURN_IF_ERROR(ResetToInitial());
+  if (had_other_run) TERN_RETURN_IF_ERROR(ResetToInitial());
   const std::optional<uint64_t> step = checkpoints_.LoadNewest();
   if (!step.has_value()) return Ok();
   RestoreClocks();
@@ -145,8 +145,8 @@ void CentralLane::AfterMessages() {
 
 void CentralLane::Finish() {
   if (clock_lane_ == nullptr) return checkpoints_.Finish();
-  // Lanes may have counted different numbers of pushes, because some lanes lost pushes in a
-  // restart. When the job is done, all lanes write the checkpoint of its last step.
+  // The lanes of the servers may have counted different numbers of pushes, because some lost pushes in
+  // a restart. Still, when the job is done, all lanes name their last checkpoint after its last step.
   checkpoints_.FinishAt(clock_lane_->done() ? StepsOf(clock_lane_->target()) : step());
 }
 
@@ -164,8 +164,9 @@ Status CentralLane::GoBack(const std::optional<pb::Checkpoint>& to) {
 bool CentralLane::HasChanged() const {
   return std::any_of(rounds_.begin(), rounds_.end(),
                      [](const auto& cell) { return cell->round() != 0; }) ||
-         std::any_of(clocks_.begin(), clocks_.end(),
-                     [this](const auto& one) { return clock_lane_->clocks(one.first).total != 0; });
+         std::any_of(clocks_.begin(), clocks_.end(), [this](const auto& entry) {
+           return clock_lane_->clocks(entry.first).total != 0;
+         });
 }
 
 Status CentralLane::ResetToInitial() {
@@ -184,11 +185,11 @@ uint64_t CentralLane::StepsOf(uint64_t pushes) const {
 }
 
 CentralLane::Weights CentralLane::weights(const protocol::Cell& cell) const {
-  for (const auto& one : rounds_) {
-    if (one->cell() == cell) return {one->round(), one->central().weights()};
+  for (const auto& rounds : rounds_) {
+    if (rounds->cell() == cell) return {rounds->round(), rounds->central().weights()};
   }
-  for (const ClockRule* one : rules_) {
-    if (one->cell() == cell) return {one->version(), one->weights()};
+  for (const ClockRule* rule : rules_) {
+    if (rule->cell() == cell) return {rule->version(), rule->weights()};
   }
   return {};
 }

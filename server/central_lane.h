@@ -1,6 +1,7 @@
-// One data lane of a shard that holds central parameters: its cells, the protocol's state machine
-// (RoundLane or ClockLane) that changes them, and their checkpoints. Used by the thread of the lane
-// alone.
+// One data lane (a socket and its thread) of a server shard that holds the parameters. It has one cell
+// per chunk of the model that it serves, the protocol's state machine that changes the cells (RoundLane,
+// or ClockLane for an algorithm without rounds), and the cells' checkpoints. Only the lane's thread uses
+// it. In an algorithm without rounds, a clock is a worker's own count of its pushes.
 #pragma once
 
 #include <cstdint>
@@ -36,25 +37,26 @@ class CentralLane {
   protocol::ClockLane* clock_lane() { return clock_lane_; }
   const protocol::ClockLane* clock_lane() const { return clock_lane_; }
 
-  // A membership of `run` has come. If there are checkpoints of this run on disk, this server was
-  // restarted. Then a lane without rounds continues from the newest of them; a lane with rounds
-  // waits for GoBack, which names the checkpoint. Errors as in LaneCheckpoints::Begin.
+  // Call when the job's membership arrives; `run` identifies the execution of the job. If there are
+  // checkpoints of this run on disk, this server was restarted. Then a lane without rounds
+  // continues from the newest of them; a lane with rounds waits for GoBack, which names the
+  // checkpoint. Errors as in LaneCheckpoints::Begin.
   Status BeginRun(uint64_t run);
-  // Members.beginning (wire.proto): identifies the start of the run or its latest return to a
-  // checkpoint; 0: none yet. A lane without rounds saves it in its checkpoints, because a
-  // checkpoint of an earlier beginning must not be continued from.
+  // A number that identifies the start of the run, or the latest return of all daemons to a checkpoint
+  // (Members.beginning in wire.proto); 0: none yet. A lane without rounds saves the number in its
+  // checkpoints, because it must not continue from a checkpoint with an older number.
   uint64_t beginning() const { return beginning_; }
   void SetBeginning(uint64_t beginning) { beginning_ = beginning; }
-  // Call after a batch of messages. Without rounds: writes a checkpoint if one is due. (With
-  // rounds, CentralRounds' OnClosed does it.)
+  // Call after a batch of messages. Without rounds, writes a checkpoint if one is due. (With rounds,
+  // checkpoints are written when rounds close.)
   void AfterMessages();
   // Call when the process ends: writes the newest state as a checkpoint, if the job writes
   // checkpoints.
   void Finish();
 
-  // Returns the cells to that checkpoint, or to the initial weights. The state machine goes back as
-  // well, and then has no members. kBadData: the checkpoint is damaged; a lane with rounds has not
-  // changed, a lane without rounds has its initial state.
+  // Returns the cells to the checkpoint `to`, or to the initial weights if `to` is nullopt. The state
+  // machine returns to that time too, and then has no members. kBadData: the checkpoint is damaged;
+  // a lane with rounds has not changed, a lane without rounds has its initial state.
   Status GoBack(const std::optional<pb::Checkpoint>& to);
   // The current weights of a cell. `version`: how often they have changed; with rounds, the newest
   // round that the cell has closed. REQUIRES a cell of this lane.
@@ -88,16 +90,16 @@ class CentralLane {
   const uint32_t shard_, lane_number_;
   const protocol::RoundLane::Options options_;
   const Rate rate_;
-  std::vector<const protocol::Chunk*> chunks_;          // those of this lane
-  std::vector<std::unique_ptr<CentralRounds>> rounds_;  // with rounds; else empty
-  std::vector<const ClockRule*> rules_;  // without rounds: by cell, owned by the clock lane
-  // Without rounds: copies of the lane's clocks while a checkpoint is read or written.
+  std::vector<const protocol::Chunk*> chunks_;          // the chunks that this lane serves
+  std::vector<std::unique_ptr<CentralRounds>> rounds_;  // one per chunk; empty without rounds
+  std::vector<const ClockRule*> rules_;  // one per chunk, owned by clock_lane_; empty with rounds
+  // Without rounds: copies of the cells' clocks, used while a checkpoint is read or written.
   std::map<protocol::Cell, protocol::CellClocks> clocks_;
   LaneCheckpoints& checkpoints_;
   uint64_t run_ = 0, beginning_ = 0;
   std::unique_ptr<protocol::Lane> lane_;
-  protocol::ClockLane* clock_lane_ = nullptr;  // lane_ if it is one; else null
-  protocol::RoundLane* round_lane_ = nullptr;  // lane_ if it is one; else null
+  protocol::ClockLane* clock_lane_ = nullptr;  // lane_ if that is a ClockLane; else null
+  protocol::RoundLane* round_lane_ = nullptr;  // lane_ if that is a RoundLane; else null
 };
 
 }  // namespace tern::server

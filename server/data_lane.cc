@@ -14,22 +14,22 @@ namespace tern::server {
 
 namespace {
 
-// A CellSum that forwards to another one, and calls `closed` after that was closed.
+// A CellSum that forwards all calls to another CellSum, and calls `on_closed` after Close().
 class ObservedSum : public protocol::CellSum {
  public:
-  ObservedSum(std::unique_ptr<protocol::CellSum> sum, std::function<void()> closed)
-      : sum_(std::move(sum)), closed_(std::move(closed)) {}
+  ObservedSum(std::unique_ptr<protocol::CellSum> sum, std::function<void()> on_closed)
+      : sum_(std::move(sum)), on_closed_(std::move(on_closed)) {}
 
   Status Add(uint32_t rank, const Bytes& payload) override { return sum_->Add(rank, payload); }
   Bytes Close() override {
     Bytes answer = sum_->Close();
-    closed_();
+    on_closed_();
     return answer;
   }
 
  private:
   std::unique_ptr<protocol::CellSum> sum_;
-  const std::function<void()> closed_;
+  const std::function<void()> on_closed_;
 };
 
 }  // namespace
@@ -51,8 +51,8 @@ Result<std::unique_ptr<DataLane>> DataLane::Make(const setup::Setup& setup, uint
                                                  uint32_t lane, Options options,
                                                  std::span<const float> initial, Storage& storage) {
   std::unique_ptr<DataLane> data(new DataLane(setup, shard, lane));
-  const Rate rate = [raw = data.get()](uint64_t step) {
-    return raw->schedule_.has_value() ? raw->schedule_->Rate(step) : 0;
+  const Rate rate = [this_lane = data.get()](uint64_t step) {
+    return this_lane->schedule_.has_value() ? this_lane->schedule_->Rate(step) : 0;
   };
   // Rounds count from 1, the schedule's steps from 0.
   if (shard == 0) options.learning_rate = [rate](uint64_t round) { return rate(round - 1); };
@@ -118,8 +118,8 @@ bool DataLane::Begin(const pb::Members& members) {
   if (!members.has_beginning() || members.beginning() == beginning_) return true;
   std::optional<pb::Checkpoint> to;
   if (members.has_resume()) to = members.resume();
-  const bool has_its_newest = central_ != nullptr && central_->beginning() == members.beginning();
-  if (const Status back = has_its_newest ? Ok() : GoBack(to); !back.ok()) {
+  const bool is_restored = central_ != nullptr && central_->beginning() == members.beginning();
+  if (const Status back = is_restored ? Ok() : GoBack(to); !back.ok()) {
     LOG(ERROR) << "lane " << number_
                << " cannot go back, and refuses all workers: " << back.message();
     return false;

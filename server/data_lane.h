@@ -1,6 +1,7 @@
-// One data lane of a shard, without its socket and its thread: the protocol's state machine that
-// the job needs, its cells, and its checkpoints on disk. LaneLoop runs it in the daemon, the
-// simulator runs it in tests (tests/sim). Used by one thread, except where a method says otherwise.
+// One data lane of a server shard: the protocol's state machine that the job needs, the cells (the sums
+// or weights of the chunks that the lane serves), and their checkpoints on disk. The socket and the
+// thread are not part of it: LaneLoop has them in the daemon, and the simulator in tests (tests/sim)
+// has none. Used by one thread, except where a method says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -34,17 +35,19 @@ class DataLane {
                                                 uint32_t lane, Options options,
                                                 std::span<const float> initial = {},
                                                 Storage& storage = Disk());
-  DataLane(const DataLane&) = delete;  // its cells point at it
+  DataLane(const DataLane&) = delete;  // The cells have pointers to this object.
   DataLane& operator=(const DataLane&) = delete;
 
-  // The membership has changed; adopts its run and beginning first.
+  // Call when the membership has changed. Adopts the run and the beginning that `members` names, then
+  // passes `members` to the state machine. A beginning identifies the start of the run, or the latest
+  // return of all daemons to a checkpoint.
   void OnMembers(const pb::Members& members, protocol::Sends* out);
-  // A message from a worker's connection. Refuses the hello of a peer of another job.
+  // Handles a message from a worker's connection. Refuses the hello of a peer of another job.
   void OnMessage(protocol::Peer from, const protocol::Message& message, protocol::Sends* out);
-  // A stop was requested: ends the job as soon as it can end in order.
+  // Call when a stop was requested: ends the job at the next point where all workers can end together.
   void Stop(protocol::Sends* out);
-  // Call after a batch of messages, when their answers are sent. Without rounds: writes a
-  // checkpoint if one is due. (With rounds a checkpoint is written before the answers are sent.)
+  // Call after a batch of messages and their answers. Without rounds, writes a checkpoint if one is due.
+  // (With rounds a checkpoint is written before the answers are sent.)
   void AfterMessages();
   // Call when the process ends: writes a last checkpoint, if the job writes checkpoints.
   void Finish();
@@ -65,13 +68,13 @@ class DataLane {
  private:
   DataLane(const setup::Setup& setup, uint32_t shard, uint32_t lane)
       : setup_(setup), shard_(shard), number_(lane) {}
-  // Makes the lane's cells if workers hold the parameters. What codecs keep between sums is added
-  // to the checkpoints.
+  // Makes the lane's cells for a job whose workers hold the parameters. Adds the state that codecs keep
+  // between sums to the checkpoints.
   std::vector<protocol::CellSpec> LocalizedCells();
   // Adopts the run and the beginning that `members` name, and goes back to a checkpoint if needed.
   // Returns false on failure.
   bool Begin(const pb::Members& members);
-  // Returns to that checkpoint, or to the initial state.
+  // Returns to the checkpoint `to`, or to the initial state if `to` is nullopt.
   Status GoBack(const std::optional<pb::Checkpoint>& to);
   protocol::Lane& machine() { return central_ != nullptr ? central_->lane() : *lane_; }
 
@@ -81,7 +84,7 @@ class DataLane {
   std::unique_ptr<LaneCheckpoints> checkpoints_;  // null if the lane has no state to save
   std::unique_ptr<protocol::RoundLane> lane_;     // if workers hold the parameters; else null
   std::unique_ptr<CentralLane> central_;          // if servers hold the parameters; else null
-  uint64_t beginning_ = 0;                        // of the newest Members
+  uint64_t beginning_ = 0;                        // the newest that OnMembers has adopted
 };
 
 }  // namespace tern::server

@@ -14,7 +14,8 @@ using checkpoint::Kind;
 
 namespace {
 
-SavedState Named(const protocol::Cell& cell, const LaneCheckpoints::State& state) {
+// The state of a cell, with the cell's bucket and chunk before every name.
+SavedState StateOfCell(const protocol::Cell& cell, const LaneCheckpoints::State& state) {
   SavedState saved;
   state(&saved);
   const std::string prefix = Cat(cell.bucket, ".", cell.chunk, ".");
@@ -24,7 +25,7 @@ SavedState Named(const protocol::Cell& cell, const LaneCheckpoints::State& state
 }
 
 // Whether (from, to] contains a multiple of `every`; false if `every` is 0.
-bool Passes(uint64_t every, uint64_t from, uint64_t to) {
+bool ContainsMultiple(uint64_t every, uint64_t from, uint64_t to) {
   return every != 0 && to / every > from / every;
 }
 
@@ -34,20 +35,20 @@ LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint
                                  Storage& storage)
     : setup_(setup),
       facts_(algorithm::FactsOf(setup.job)),
-      every_(setup.job.checkpoints().every_steps()),
-      shard_every_(setup.plan.central ? setup.job.checkpoints().shard_every_steps() : 0),
+      every_steps_(setup.job.checkpoints().every_steps()),
+      shard_every_steps_(setup.plan.central ? setup.job.checkpoints().shard_every_steps() : 0),
       store_(setup::CheckpointOwner(setup, setup.job.output_dir(),
                                     Cat("shard.", shard, ".lane.", lane)),
-             KeepOf(), storage) {
+             NumbersToKeep(), storage) {
   for (const std::string& sentence : store_.Open()) LOG(WARNING) << sentence;
   UpdateSaved();
 }
 
-checkpoint::Keep LaneCheckpoints::KeepOf() const {
+checkpoint::Keep LaneCheckpoints::NumbersToKeep() const {
   checkpoint::Keep keep{.of_all = 0, .shard = 0};
-  if (every_ != 0) keep.of_all = setup_.job.checkpoints().keep();
-  if (shard_every_ == 0) return keep;
-  const uint64_t apart = std::max(shard_every_, facts_.period);
+  if (every_steps_ != 0) keep.of_all = setup_.job.checkpoints().keep();
+  if (shard_every_steps_ == 0) return keep;
+  const uint64_t apart = std::max(shard_every_steps_, facts_.period);
   const uint64_t least = protocol::LeastToKeep(apart, facts_.window * facts_.period);
   keep.shard = std::max(setup_.job.checkpoints().shard_keep(), static_cast<uint32_t>(least));
   return keep;
@@ -61,8 +62,8 @@ uint64_t LaneCheckpoints::StepOf(uint64_t round) const { return facts_.StepOfRou
 
 std::optional<Kind> LaneCheckpoints::DueAfter(uint64_t round) const {
   const uint64_t from = StepOf(round - 1), to = StepOf(round);
-  if (Passes(every_, from, to)) return Kind::kOfAll;
-  if (Passes(shard_every_, from, to)) return Kind::kShard;
+  if (ContainsMultiple(every_steps_, from, to)) return Kind::kOfAll;
+  if (ContainsMultiple(shard_every_steps_, from, to)) return Kind::kShard;
   return std::nullopt;
 }
 
@@ -74,22 +75,22 @@ Status LaneCheckpoints::Begin(uint64_t run) {
 
 Status LaneCheckpoints::RestartRun() { return run_ == 0 ? Ok() : BeginRun(run_, true); }
 
-Status LaneCheckpoints::BeginRun(uint64_t run, bool anew) {
-  open_.clear();
-  closed_.clear();
-  newest_ = 0;
-  const Result<std::string> aside = store_.Begin(run, anew);
-  if (!aside.ok()) {
+Status LaneCheckpoints::BeginRun(uint64_t run, bool from_start) {
+  incomplete_.clear();
+  closed_round_.clear();
+  newest_step_ = 0;
+  const Result<std::string> moved = store_.Begin(run, from_start);
+  if (!moved.ok()) {
     const MutexLock lock(mutex_);
-    return failure_ = aside.status();
+    return failure_ = moved.status();
   }
-  if (!aside->empty()) LOG(WARNING) << *aside;
+  if (!moved->empty()) LOG(WARNING) << *moved;
   UpdateSaved();
   return Ok();
 }
 
-void LaneCheckpoints::Copy(const protocol::Cell& cell, Open* to) const {
-  const SavedState saved = Named(cell, cells_.at(cell));
+void LaneCheckpoints::AddTo(const protocol::Cell& cell, Snapshot* to) const {
+  const SavedState saved = StateOfCell(cell, cells_.at(cell));
   for (const SavedState::Array& array : saved.arrays) {
     to->tensors.push_back(
         {array.name, {array.values.size()}, {array.values.begin(), array.values.end()}});
@@ -100,38 +101,40 @@ void LaneCheckpoints::Copy(const protocol::Cell& cell, Open* to) const {
 }
 
 void LaneCheckpoints::OnClosed(const protocol::Cell& cell, uint64_t round) {
-  closed_[cell] = round;
+  closed_round_[cell] = round;
   const std::optional<Kind> kind = DueAfter(round);
   if (run_ == 0 || !kind.has_value()) return;
-  Open& open = open_[round];
-  Copy(cell, &open);
-  if (open.cells < cells_.size()) return;
-  Write({run_, StepOf(round), round}, *kind, open);
-  open_.erase(open_.begin(), open_.upper_bound(round));
+  Snapshot& snapshot = incomplete_[round];
+  AddTo(cell, &snapshot);
+  if (snapshot.cells < cells_.size()) return;
+  Write({run_, StepOf(round), round}, *kind, snapshot);
+  incomplete_.erase(incomplete_.begin(), incomplete_.upper_bound(round));
 }
 
 void LaneCheckpoints::WriteIfDue(uint64_t step) {
-  if (Passes(every_, newest_, step)) return WriteAll(step - step % every_, Kind::kOfAll);
-  if (Passes(shard_every_, newest_, step)) WriteAll(step - step % shard_every_, Kind::kShard);
+  if (ContainsMultiple(every_steps_, newest_step_, step))
+    return WriteAll(step - step % every_steps_, Kind::kOfAll);
+  if (ContainsMultiple(shard_every_steps_, newest_step_, step))
+    WriteAll(step - step % shard_every_steps_, Kind::kShard);
 }
 
 void LaneCheckpoints::FinishAt(uint64_t step) {
-  if (every_ != 0 && step != 0) WriteAll(step, Kind::kOfAll);
+  if (every_steps_ != 0 && step != 0) WriteAll(step, Kind::kOfAll);
 }
 
 void LaneCheckpoints::WriteAll(uint64_t step, Kind kind) {
   if (run_ == 0 || cells_.empty()) return;
-  newest_ = step;
-  Open open;
-  for (const auto& [cell, state] : cells_) Copy(cell, &open);
-  Write({run_, step, 0}, kind, open);
+  newest_step_ = step;
+  Snapshot snapshot;
+  for (const auto& [cell, state] : cells_) AddTo(cell, &snapshot);
+  Write({run_, step, 0}, kind, snapshot);
 }
 
-void LaneCheckpoints::Write(const checkpoint::Point& point, Kind kind, const Open& open) {
+void LaneCheckpoints::Write(const checkpoint::Point& point, Kind kind, const Snapshot& snapshot) {
   std::vector<tensors::TensorView> views;
-  for (const tensors::Tensor& tensor : open.tensors)
+  for (const tensors::Tensor& tensor : snapshot.tensors)
     views.push_back({tensor.name, tensor.shape, tensor.values});
-  const Status written = store_.Write(point, kind, views, open.metadata);
+  const Status written = store_.Write(point, kind, views, snapshot.metadata);
   if (!written.ok())
     LOG(ERROR) << "no checkpoint of step " << point.step << ": " << written.message();
   UpdateSaved();
@@ -142,15 +145,15 @@ Status LaneCheckpoints::LoadPoint(const checkpoint::Point& point) {
   if (!file.ok()) return file.status();
   SavedState all;
   for (const auto& [cell, state] : cells_) {
-    const SavedState saved = Named(cell, state);
+    const SavedState saved = StateOfCell(cell, state);
     all.arrays.insert(all.arrays.end(), saved.arrays.begin(), saved.arrays.end());
     all.numbers.insert(all.numbers.end(), saved.numbers.begin(), saved.numbers.end());
   }
   TERN_RETURN_IF_ERROR(checkpoint::Restore(*file, all));
   run_ = point.run;
-  newest_ = point.step;
-  open_.clear();
-  closed_.clear();
+  newest_step_ = point.step;
+  incomplete_.clear();
+  closed_round_.clear();
   store_.RemoveAfter(point);
   UpdateSaved();
   return Ok();
@@ -175,19 +178,20 @@ std::optional<uint64_t> LaneCheckpoints::LoadNewest() {
 }
 
 void LaneCheckpoints::Finish() {
-  if (every_ == 0 || run_ == 0 || closed_.size() < cells_.size() || cells_.empty()) return;
-  const uint64_t round = closed_.begin()->second;
-  Open open;
-  for (const auto& [cell, newest] : closed_) {
+  if (every_steps_ == 0 || run_ == 0 || closed_round_.size() < cells_.size() || cells_.empty())
+    return;
+  const uint64_t round = closed_round_.begin()->second;
+  Snapshot snapshot;
+  for (const auto& [cell, newest] : closed_round_) {
     if (newest != round) return;
-    Copy(cell, &open);
+    AddTo(cell, &snapshot);
   }
-  Write({run_, StepOf(round), round}, Kind::kOfAll, open);
+  Write({run_, StepOf(round), round}, Kind::kOfAll, snapshot);
 }
 
 void LaneCheckpoints::UpdateSaved() {
   protocol::Saved saved = setup::FindSaved(setup_, store_);
-  if (run_ == 0 && !setup_.job.checkpoints().resume()) {  // only a run under way may use them
+  if (run_ == 0 && !setup_.job.checkpoints().resume()) {  // A new run must not use them.
     std::vector<pb::Checkpoint> all = std::exchange(saved, {}).checkpoints;
     const std::vector<pb::Checkpoint> own = setup::OffersOf(store_, Kind::kShard);
     all.insert(all.end(), own.begin(), own.end());

@@ -1,20 +1,21 @@
-// The checkpoints of one data lane. They have what the lane keeps from round to round: central
-// parameters, or what codecs keep between their sums. Files are in
+// The checkpoints of one data lane: one socket of a server shard, with its thread and its cells (the
+// sums or weights of the chunks that it serves). They have the state that the lane keeps from round to
+// round: central parameters, or the state of codecs. Files are in
 // OUTPUT_DIR/checkpoints/shard.SHARD.lane.LANE. There are two kinds:
 //
-//   of all   written every checkpoints.every_steps, after the same rounds as the workers'
+//   kOfAll   written every checkpoints.every_steps, after the same rounds as the workers'
 //            checkpoints (client/train/checkpoints.h)
-//   shard    only with central parameters: written between those, every
+//   kShard   only if servers hold the parameters: written between the others, every
 //            checkpoints.shard_every_steps, for a shard that restarts while the run continues
 //            (recovery.h)
 //
 // With rounds, a file is on disk before the lane sends the last answer of its round. So if a worker
-// has the checkpoint of a step, all lanes have it; and the oldest shard checkpoint that a lane
-// keeps is one that all lanes have.
+// has the checkpoint of a step, all lanes have it. And all lanes have the oldest kShard checkpoint that
+// any lane keeps.
 //
-// Without rounds, a checkpoint of step s has all cells as they are when the workers have made s
-// steps each, on average. Each lane decides by itself when that is, so lanes differ by pushes that
-// were under way.
+// Without rounds, a checkpoint of step s has the state of all cells when the workers have made s steps
+// each, on average. Each lane decides by itself when that is, so the checkpoints of two lanes may differ
+// by the pushes that were on their way to the servers.
 //
 // Used by the thread of the lane alone, except Saved() and failure().
 #pragma once
@@ -40,6 +41,7 @@ namespace tern::server {
 
 class LaneCheckpoints {
  public:
+  // A function that adds a cell's state to a SavedState.
   using State = std::function<void(SavedState*)>;
 
   // Reads and verifies the files on disk; logs which of them it cannot use. `setup` and `storage`
@@ -51,65 +53,68 @@ class LaneCheckpoints {
   // `state` always names the same arrays, of the same sizes.
   void AddCell(const protocol::Cell& cell, State state);
   bool empty() const { return cells_.empty(); }
-  // A membership of `run` has come: moves the files of other runs away (Store::Begin). kCannotWrite
-  // if that fails; failure() then returns the same.
+  // Call when the job's membership arrives; `run` identifies the execution of the job. Moves the files
+  // of other runs to another folder. kCannotWrite if that fails; failure() then returns the same error.
   Status Begin(uint64_t run);
-  // The run starts again from initial state: moves all files away. Errors as in Begin.
+  // Call when the run starts again from the initial state. Moves all files to another folder. Errors as in
+  // Begin.
   Status RestartRun();
-  // `cell` has closed `round` and is in the state after it. Writes a checkpoint if one is due and
-  // this was the last cell.
+  // With rounds: call when `cell` has closed `round`. Writes a checkpoint if one is due after this round
+  // and all other cells have closed the round.
   void OnClosed(const protocol::Cell& cell, uint64_t round);
-  // Without rounds: all cells have reached `step`. Writes a checkpoint if one is due.
+  // Without rounds: call when all cells have reached `step`. Writes a checkpoint if one is due.
   void WriteIfDue(uint64_t step);
-  // Call when the process ends: writes the current state. Finish(): with rounds; only if all cells
-  // are after the same round. FinishAt(): without rounds; as the checkpoint of `step`.
+  // With rounds: call when the process ends. Writes the current state if all cells have closed the same
+  // round.
   void Finish();
+  // Without rounds: call when the process ends. Writes the current state as the checkpoint of `step`.
   void FinishAt(uint64_t step);
-  // Restores the cells from that checkpoint, and removes newer files. kBadData: the checkpoint is
+  // Restores the cells from the checkpoint `from`, and removes newer files. kBadData: the checkpoint is
   // damaged; nothing has changed.
   Status Load(const pb::Checkpoint& from);
   // Restores the cells from the newest undamaged checkpoint of this run, of either kind. Returns
   // its step; nullopt if there is none.
   std::optional<uint64_t> LoadNewest();
 
-  // The checkpoints from which the lane can continue, and those that it cannot use. With
-  // checkpoints.resume false and before Begin(), all of them are shard_checkpoints: only a run
-  // under way may continue from them, not a new start. Any thread may call it.
+  // The checkpoints from which the lane can continue, and the reason if there are checkpoints that it
+  // cannot use. Before Begin(), if the job has checkpoints.resume: false, all of them are in
+  // shard_checkpoints, so that only a run under way continues from them, and no new run does. Any thread may call it.
   protocol::Saved Saved() const;
   // Why the lane cannot take part any more; ok if it can. Any thread may call it.
   Status failure() const;
 
  private:
-  // A checkpoint for which not all cells have closed the round.
-  struct Open {
+  // Copies of the state of some or all cells, from which a checkpoint is written.
+  struct Snapshot {
     std::vector<tensors::Tensor> tensors;
     tensors::Metadata metadata;
-    size_t cells = 0;
+    size_t cells = 0;  // how many cells were copied
   };
-  checkpoint::Keep KeepOf() const;
-  // The step after which workers exchange in this round.
+  checkpoint::Keep NumbersToKeep() const;
+  // The step of the job after which the workers exchange in `round`.
   uint64_t StepOf(uint64_t round) const;
   // The kind of checkpoint that is due after this round; nullopt: none.
   std::optional<checkpoint::Kind> DueAfter(uint64_t round) const;
-  // Copies the cell's current state.
-  void Copy(const protocol::Cell& cell, Open* to) const;
-  void Write(const checkpoint::Point& point, checkpoint::Kind kind, const Open& open);
+  // Adds a copy of the cell's current state to *to.
+  void AddTo(const protocol::Cell& cell, Snapshot* to) const;
+  void Write(const checkpoint::Point& point, checkpoint::Kind kind, const Snapshot& snapshot);
   // Writes the current state of all cells.
   void WriteAll(uint64_t step, checkpoint::Kind kind);
-  // Begin() or, with `anew`, RestartRun().
-  Status BeginRun(uint64_t run, bool anew);
+  // Prepares the folder for `run`: `from_start` if the run starts again from the initial state.
+  Status BeginRun(uint64_t run, bool from_start);
   Status LoadPoint(const checkpoint::Point& point);
+  // Updates saved_ from the files on disk.
   void UpdateSaved();
 
   const setup::Setup& setup_;
   const algorithm::Facts facts_;
-  const uint64_t every_, shard_every_;  // in steps; 0: none
+  const uint64_t every_steps_, shard_every_steps_;  // intervals in steps; 0: no such checkpoints
   checkpoint::Store store_;
   uint64_t run_ = 0;
   std::map<protocol::Cell, State> cells_;
-  std::map<protocol::Cell, uint64_t> closed_;  // by cell: the newest round that it has closed
-  std::map<uint64_t, Open> open_;              // by round
-  uint64_t newest_ = 0;                        // without rounds: the step of the newest checkpoint
+  std::map<protocol::Cell, uint64_t> closed_round_;  // by cell: the newest round that it has closed
+  std::map<uint64_t, Snapshot> incomplete_;          // by round: some cells have not closed it
+  uint64_t newest_step_ = 0;  // without rounds: the step of the newest checkpoint
   mutable Mutex mutex_;
   protocol::Saved saved_ TERN_GUARDED_BY(mutex_);
   Status failure_ TERN_GUARDED_BY(mutex_);

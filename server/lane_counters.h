@@ -1,4 +1,5 @@
-// Copies a lane's counters to the process's metrics page. Used by the lane's thread alone.
+// Copies the counters of a lane (one socket of a server shard, with its state machine) to the process's
+// metrics page. Only the lane's thread uses it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ class LaneCounters {
   LaneCounters(Registry& registry, uint32_t lane);
   // Updates the page with the lane's current counters.
   void Export(const protocol::Lane& lane);
-  // Updates the page with the number of each rank's pushes that were dropped as too stale.
+  // Updates the page with the number of pushes of each worker that were dropped as too stale. The index
+  // of `by_rank` is the worker's rank.
   void ExportDropped(const std::vector<uint64_t>& by_rank);
 
  private:
@@ -23,9 +25,9 @@ class LaneCounters {
   Counter &counted_, &closed_, &repeated_, &stale_, &early_, &fenced_, &bad_, &restored_, &late_,
       &skipped_;
   Gauge& floor_;
-  Histogram* staleness_ = nullptr;  // null in jobs with rounds
-  std::vector<uint64_t> observed_;  // by bin: what was already added to staleness_
-  std::vector<Counter*> dropped_;   // by rank
+  Histogram* staleness_ = nullptr;            // null in jobs with rounds
+  std::vector<uint64_t> exported_staleness_;  // by bin: how many pushes were added to staleness_
+  std::vector<Counter*> dropped_;             // by rank
 };
 
 }  // namespace tern::server

@@ -16,7 +16,7 @@ Result<std::unique_ptr<LaneLoop>> LaneLoop::Start(const setup::Setup& setup, uin
                                                   std::span<const float> initial) {
   net::SocketOptions options;
   options.max_payload = setup::MaxPayload(setup, lane);
-  options.high_water_mark = 100000;  // never reached, because credit limits the bytes in flight
+  options.high_water_mark = 100000;  // never reached: a worker limits its unanswered bytes
   options.traffic = traffic;
   auto socket = net::RouterSocket::Bind(context, host, port, options);
   if (!socket.ok()) return socket.status().Within(Cat("data socket ", lane));
@@ -25,7 +25,7 @@ Result<std::unique_ptr<LaneLoop>> LaneLoop::Start(const setup::Setup& setup, uin
   if (!data.ok()) return data.status();
   std::unique_ptr<LaneLoop> loop(
       new LaneLoop(lane, std::move(*data), std::move(*socket), registry));
-  loop->thread_ = Thread(Cat("lane", lane), [raw = loop.get()] { raw->Run(); });
+  loop->thread_ = Thread(Cat("lane", lane), [this_loop = loop.get()] { this_loop->Run(); });
   return loop;
 }
 
@@ -59,8 +59,8 @@ void LaneLoop::Run() {
     protocol::Sends out;
     while (auto command = commands_.TryPop()) OnCommand(*command, &out);
     SendAll(std::move(out));
-    for (int batch = 0; batch < 256;
-         ++batch) {  // at most so many, so that commands do not wait long
+    // A batch is limited, so that commands do not wait long.
+    for (int messages = 0; messages < 256; ++messages) {
       std::optional<net::Received> received = socket_->Receive();
       if (!received.has_value()) break;
       protocol::Sends answers;
@@ -90,9 +90,9 @@ void LaneLoop::AfterMessages() {
   if (central != nullptr && central->clock_lane() != nullptr) {
     const protocol::ClockLane& clocks = *central->clock_lane();
     counters_.ExportDropped(clocks.dropped());
-    if (clocks.lost_clocks() > lost_clocks_told_) {
-      lost_clocks_told_ = clocks.lost_clocks();
-      LOG(WARNING) << "lane " << lane_number_ << " went back by up to " << lost_clocks_told_
+    if (clocks.lost_clocks() > reported_lost_clocks_) {
+      reported_lost_clocks_ = clocks.lost_clocks();
+      LOG(WARNING) << "lane " << lane_number_ << " went back by up to " << reported_lost_clocks_
                    << " pushes per worker; it now has " << clocks.total()
                    << " pushes of all workers";
     }
@@ -113,8 +113,8 @@ void LaneLoop::OnReceived(net::Received received, protocol::Sends* out) {
 
 void LaneLoop::SendAll(protocol::Sends sends) {
   for (const protocol::Send& send : sends) {
-    // If the peer is gone, the answer may be lost: the peer repeats what it waits for when it
-    // connects again.
+    // If the peer is not connected, the answer may be lost: after connecting again, the peer repeats the
+    // messages that have no answer.
     if (!socket_->Send(send.to, send.message.head, send.message.payload).ok()) unsent_.Add();
   }
 }

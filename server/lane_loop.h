@@ -20,14 +20,16 @@
 
 namespace tern::server {
 
-// What the control thread tells a lane: a new membership, or to stop the job after the open round.
+// A command of the control thread to a lane: a new membership, or to stop the job after the round that
+// is in progress.
 struct StopAfterThisRound {};
 using LaneCommand = std::variant<pb::Members, StopAfterThisRound>;
 
 class LaneLoop {
  public:
   // Binds the socket of lane `lane` (from 1) of `shard` and starts the thread. `port` 0: the system
-  // picks a port. References and pointers outlive the loop. `initial`: see DataLane::Make. kAddress
+  // picks a port. References and pointers must outlive the loop. `initial`: the initial weights of the whole
+  // model, used if servers hold the parameters. kAddress
   // if the port cannot be bound; kBadJob if servers cannot hold the job's parameters.
   static Result<std::unique_ptr<LaneLoop>> Start(const setup::Setup& setup, uint32_t shard,
                                                  uint32_t lane, uint64_t incarnation,
@@ -35,13 +37,15 @@ class LaneLoop {
                                                  net::Context& context, net::Traffic* traffic,
                                                  Registry* registry,
                                                  std::span<const float> initial = {});
-  ~LaneLoop();  // stops the thread and waits for its end
+  // Stops the thread and waits for its end.
+  ~LaneLoop();
 
-  // DataLane's Saved and failure. Any thread may call these two.
+  // The checkpoints on the lane's disk, and the error because of which this shard must leave the job: see
+  // DataLane. Any thread may call these two.
   std::optional<protocol::Saved> Saved() const { return lane_->Saved(); }
   Status failure() const { return lane_->failure(); }
   uint16_t port() const { return socket_->port(); }
-  // Passes a command to the lane's thread. For the control thread.
+  // Passes a command to the lane's thread. Only the control thread calls it.
   void Tell(LaneCommand command) { commands_.Push(std::move(command)); }
 
  private:
@@ -56,12 +60,12 @@ class LaneLoop {
   const uint32_t lane_number_;
   std::unique_ptr<net::RouterSocket> socket_;
   std::unique_ptr<DataLane> lane_;
-  uint64_t lost_clocks_told_ = 0;
+  uint64_t reported_lost_clocks_ = 0;
   Channel<LaneCommand> commands_;
   TimeCounter& sum_time_;
   Counter& unsent_;
   LaneCounters counters_;
-  Thread thread_;  // last: it uses all of the above
+  Thread thread_;  // The last member, because the thread uses all others.
 };
 
 }  // namespace tern::server

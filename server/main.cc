@@ -17,15 +17,16 @@ tern::Status RunServer(int argc, char** argv) {
   tern::Result<tern::setup::CommandLine> line = tern::setup::ParseCommandLine(argc, argv, "server");
   if (!line.ok()) return line.status();
   tern::StopSignals signals;
-  std::optional<tern::FolderLock> lock;  // locked until the process ends
-  const auto take_folder = [&](const tern::pb::Job& job) {
+  std::optional<tern::FolderLock> lock;  // Held until the process ends.
+  const auto lock_output_folder = [&](const tern::pb::Job& job) {
     if (line->rank != 0) return tern::Ok();
-    auto taken = tern::FolderLock::Take(job.output_dir(), tern::setup::kServerLock, job.name());
-    if (!taken.ok()) return taken.status();
-    lock.emplace(std::move(*taken));
+    auto folder_lock =
+        tern::FolderLock::Take(job.output_dir(), tern::setup::kServerLock, job.name());
+    if (!folder_lock.ok()) return folder_lock.status();
+    lock.emplace(std::move(*folder_lock));
     return tern::Ok();
   };
-  auto setup = tern::setup::StartDaemon(*line, "server", take_folder);
+  auto setup = tern::setup::StartDaemon(*line, "server", lock_output_folder);
   if (!setup.ok()) return setup.status();
   if (lock.has_value() && !lock->held()) LOG(WARNING) << lock->warning();
   if (line->check) {

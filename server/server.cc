@@ -31,7 +31,8 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       incarnation_(setup::RandomIncarnation()),
       clock_(setup.timings.heartbeat),
       traffic_(registry_),
-      present_(registry_.GetGauge("tern_server_workers_present", "Workers that take part now")),
+      workers_present_(
+          registry_.GetGauge("tern_server_workers_present", "Workers that take part now")),
       counters_(registry_, 0) {}
 
 Status Server::Open() {
@@ -99,11 +100,11 @@ void Server::MakeControl() {
 }
 
 protocol::Saved Server::Saved() const {
-  std::vector<protocol::Saved> of_lanes;
+  std::vector<protocol::Saved> lanes_saved;
   for (const auto& lane : lanes_) {
-    if (auto saved = lane->Saved(); saved.has_value()) of_lanes.push_back(std::move(*saved));
+    if (auto saved = lane->Saved(); saved.has_value()) lanes_saved.push_back(std::move(*saved));
   }
-  return protocol::CommonOf(of_lanes);
+  return protocol::CommonOf(lanes_saved);
 }
 
 void Server::CheckLanes(protocol::ControlActions* out) {
@@ -147,7 +148,7 @@ Status Server::Run() {
   }
   WriteSummary();
   socket_->CloseAfterFlush();
-  return end_;
+  return final_status_;
 }
 
 void Server::Receive(protocol::ControlActions* out) {
@@ -177,14 +178,15 @@ void Server::ReceiveFromShard0(protocol::ControlActions* out) {
                                     clock_.Now(), out);
     } else if (received->error->fault == net::Fault::kOtherVersion) {
       return EndWith(received->error->status.Within("server shard 0"));
-    }  // the socket itself counts malformed messages
+    }
+    // Other malformed messages are ignored here; the socket counts them.
   }
   if (shard0_->link() == net::DealerSocket::Link::kLost) control_->OnShard0Disconnected();
 }
 
 void Server::EndWith(Status status) {
   ended_ = true;
-  end_ = std::move(status);
+  final_status_ = std::move(status);
 }
 
 void Server::Execute(protocol::ControlActions actions) {
@@ -192,8 +194,8 @@ void Server::Execute(protocol::ControlActions actions) {
   for (protocol::ControlAction& action : actions) {
     switch (action.type) {
       case Type::kSend:
-        // If the peer is gone, the message may be lost: the peer repeats what it waits for when it
-        // connects again.
+        // If the peer is not connected, the message may be lost: after connecting again, the peer repeats
+        // the messages that have no answer.
         if (!socket_->Send(action.send.to, action.send.message.head, action.send.message.payload)
                  .ok()) {
           VLOG(1) << "a peer is gone";
@@ -202,7 +204,7 @@ void Server::Execute(protocol::ControlActions actions) {
       case Type::kConnectShard0:
         if (Status connected = ConnectShard0(); !connected.ok()) {
           if (shard0_attempts_ == 1)
-            EndWith(connected);  // a later failure may be temporary: the server tries again
+            EndWith(connected);  // After a later failure the server tries again.
           LOG(WARNING) << connected.message();
         }
         break;
@@ -249,10 +251,10 @@ std::vector<setup::WorkerStatus> Server::UpdatePosition() {
 }
 
 void Server::ReportProgress() {
-  if (coordinator_ == nullptr || Now() - progress_at_ < std::chrono::milliseconds(500)) return;
-  progress_at_ = Now();
+  if (coordinator_ == nullptr || Now() - last_progress_at_ < std::chrono::milliseconds(500)) return;
+  last_progress_at_ = Now();
   const std::vector<setup::WorkerStatus> workers = UpdatePosition();
-  present_.Set(static_cast<double>(std::count_if(
+  workers_present_.Set(static_cast<double>(std::count_if(
       workers.begin(), workers.end(), [](const auto& worker) { return worker.present; })));
   if (options_.progress_fd < 0) return;
   const std::string line = setup::ProgressJson(setup_, workers, position_) + "\n";
@@ -262,10 +264,11 @@ void Server::ReportProgress() {
 
 void Server::WriteSummary() {
   const std::string path = Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json");
-  const Status written =
-      setup::WriteSummaryFile(path, setup::SummaryJson(setup_, UpdatePosition(), position_, end_));
-  end_ = setup::FinalStatus(end_, written);
-  const std::string summary = setup::SummaryJson(setup_, UpdatePosition(), position_, end_);
+  const Status written = setup::WriteSummaryFile(
+      path, setup::SummaryJson(setup_, UpdatePosition(), position_, final_status_));
+  final_status_ = setup::FinalStatus(final_status_, written);
+  const std::string summary =
+      setup::SummaryJson(setup_, UpdatePosition(), position_, final_status_);
   LOG(INFO) << summary;
   if (coordinator_ != nullptr) LOG(INFO) << "\n" << setup::SummaryTable(summary);
   if (options_.progress_fd >= 0) {

@@ -1,5 +1,6 @@
-// A server shard: owns its sockets, data lanes and control plane (protocol::Control). Run() serves
-// the control socket on the calling thread; each data lane has a thread of its own.
+// A server shard. It owns the sockets, the control plane (protocol::Control, which decides on the
+// membership) and the data lanes: each is one socket with a thread, which receives pushes for some
+// chunks of the model. Run() serves the control socket on the calling thread.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ class Server {
     // none.
     int progress_fd = -1;
   };
-  // Binds all sockets and starts the lanes' threads. `setup` and `signals` outlive the server.
-  // kAddress, kBadJob: see LaneLoop::Start.
+  // Binds all sockets and starts the lanes' threads. `setup` and `signals` must outlive the
+  // server. kAddress if a port cannot be bound; kBadJob if servers cannot hold the job's parameters.
   static Result<std::unique_ptr<Server>> Make(const setup::Setup& setup, StopSignals& signals,
                                               const Options& options);
 
@@ -43,9 +44,9 @@ class Server {
   Server(const setup::Setup& setup, StopSignals& signals, const Options& options);
   Status Open();
   void MakeControl();
-  // The checkpoints that all lanes with state have, for this shard's hello.
+  // The checkpoints that every lane with state has on disk, for this shard's hello message.
   protocol::Saved Saved() const;
-  // Tells the control plane if a lane has failed.
+  // Tells the control plane of the first lane that has failed, if any.
   void CheckLanes(protocol::ControlActions* out);
   Status ConnectShard0();
   void Receive(protocol::ControlActions* out);
@@ -69,17 +70,17 @@ class Server {
   net::Context context_;
   std::vector<std::unique_ptr<LaneLoop>> lanes_;
   std::unique_ptr<net::RouterSocket> socket_;  // the control socket
-  std::unique_ptr<net::DealerSocket> shard0_;  // to shard 0; null on shard 0 itself
+  std::unique_ptr<net::DealerSocket> shard0_;  // the connection to shard 0; null on shard 0 itself
   unsigned shard0_attempts_ = 0;
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;
-  const protocol::Coordinator* coordinator_ = nullptr;  // control_ on shard 0; else null
+  const protocol::Coordinator* coordinator_ = nullptr;  // points to control_ on shard 0; else null
   std::unique_ptr<net::MetricsPage> page_;
-  Gauge& present_;
-  LaneCounters counters_;  // of the control lane
+  Gauge& workers_present_;
+  LaneCounters counters_;  // of the control socket's cells
   bool ended_ = false;
-  Status end_;
-  Time progress_at_{};
+  Status final_status_;
+  Time last_progress_at_{};
   setup::JobPosition position_;  // only on shard 0
 };
 

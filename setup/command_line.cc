@@ -24,8 +24,8 @@ namespace tern::setup {
 
 namespace {
 
-// The flags of the command line. Others are refused, because some of gflags' own flags end the
-// process with exit code 1.
+// A flag of the command line. Only the flags in kFlags are accepted, because some of gflags' own flags end
+// the process with exit code 1.
 struct KnownFlag {
   const char* name;
   const char* help;
@@ -76,8 +76,8 @@ class ArgReader {
     if (equals != std::string::npos) value = text.substr(equals + 1);
     return Ok();
   }
-  // Makes sure that the flag has a value; takes the next argument if necessary.
-  Status NeedValue() {
+  // Makes sure that the flag has a value: without "=value", the next argument becomes the value.
+  Status RequireValue() {
     if (value.has_value()) return Ok();
     if (done()) return UsageError("--" + name + " needs a value after it");
     value = args_[next_++];
@@ -102,7 +102,7 @@ Status SetFlag(ArgReader* reader) {
   if (info.type == "bool") {
     reader->value = reader->value.value_or("true");
   } else {
-    TERN_RETURN_IF_ERROR(reader->NeedValue());
+    TERN_RETURN_IF_ERROR(reader->RequireValue());
   }
   if (!gflags::SetCommandLineOption(reader->name.c_str(), reader->value->c_str()).empty())
     return Ok();
@@ -124,7 +124,7 @@ Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& r
       std::printf("tern_%s version %s\n", role.c_str(), TERN_VERSION);
       std::exit(0);
     } else if (reader.name == "set") {
-      TERN_RETURN_IF_ERROR(reader.NeedValue());
+      TERN_RETURN_IF_ERROR(reader.RequireValue());
       line.overrides.push_back(*reader.value);
     } else {
       TERN_RETURN_IF_ERROR(SetFlag(&reader));
@@ -153,7 +153,7 @@ Result<std::unique_ptr<Setup>> StartDaemon(
     const CommandLine& line, const std::string& role,
     const std::function<Status(const pb::Job&)>& before_writing) {
   signal(SIGPIPE, SIG_IGN);
-  signal(SIGXFSZ, SIG_IGN);  // exceeding `ulimit -f` becomes an error of the write
+  signal(SIGXFSZ, SIG_IGN);  // A write beyond `ulimit -f` then fails with an error.
   auto setup = MakeSetup(line.job, line.overrides);
   if (!setup.ok()) return setup;
   const pb::Job& job = (*setup)->job;
@@ -178,7 +178,7 @@ Result<std::unique_ptr<Setup>> StartDaemon(
 }
 
 Status WriteSummaryFile(const std::string& path, const std::string& line) {
-  std::error_code ignored;  // the write below reports the error
+  std::error_code ignored;  // If the folder is missing, the write below fails and reports it.
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   const Status written = WriteFileAtomically(path, line + "\n");
   if (!written.ok()) LOG(ERROR) << written.message();
@@ -186,14 +186,14 @@ Status WriteSummaryFile(const std::string& path, const std::string& line) {
 }
 
 Status FinalStatus(const Status& status, const Status& written) {
-  const bool in_order =
+  const bool is_orderly_end =
       status.ok() || status.code() == Code::kInterrupted || status.code() == Code::kTerminated;
-  return in_order && !written.ok() ? written : status;
+  return is_orderly_end && !written.ok() ? written : status;
 }
 
 int ReportExit(const std::string& program, const Status& status) {
   if (status.ok()) return 0;
-  if (google::IsGoogleLoggingInitialized()) {  // otherwise glog would also print to stderr
+  if (google::IsGoogleLoggingInitialized()) {  // Without this, glog prints to stderr too.
     LOG(INFO) << "exits with code " << ExitCode(status) << ": " << status.message();
     google::FlushLogFiles(google::INFO);
   }

@@ -13,10 +13,11 @@ using nlohmann::json;
 
 namespace {
 
+// The types of messages that belong to training rounds.
 const std::set<std::string> kRoundTypes = {"scale", "push", "scaled", "sum"};
 
 struct Totals {
-  uint64_t rounds = 0;  // summed over the workers, as the bytes are
+  uint64_t rounds = 0;  // the sum over the workers
   uint64_t samples = 0, refusals = 0;
   double samples_per_s = 0;
   double compute_s = 0, encode_s = 0, decode_s = 0, communication_s = 0, train_s = 0, loss = 0;
@@ -28,8 +29,8 @@ size_t CountPresent(const std::vector<WorkerStatus>& workers) {
       workers.begin(), workers.end(), [](const WorkerStatus& worker) { return worker.present; }));
 }
 
-// Times and loss are means over the present workers (over all workers if none is present); the rest
-// are sums over all workers.
+// Times and loss are means over the present workers (over all workers if none is present). samples_per_s is
+// the sum over the same workers. All other members are sums over all workers.
 Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
   Totals t;
   const size_t present = CountPresent(workers);
@@ -50,10 +51,10 @@ Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
     t.encode_s += c.encode_s() / n;
     t.decode_s += c.decode_s() / n;
     t.train_s += c.train_s() / n;
-    // wait_s includes waiting at the start and during evaluations, so the rest of train_s limits
-    // it.
-    const double rest = std::max(0.0, c.train_s() - c.compute_s() - c.decode_s());
-    t.communication_s += std::min(c.wait_s(), rest) / n;
+    // wait_s includes waiting at the start and during evaluations. So communication_s is at most the part of
+    // train_s that is not computing or decoding.
+    const double not_computing = std::max(0.0, c.train_s() - c.compute_s() - c.decode_s());
+    t.communication_s += std::min(c.wait_s(), not_computing) / n;
     t.loss += c.loss() / n;
   }
   return t;
@@ -79,8 +80,8 @@ void AddStepFigures(const std::vector<WorkerStatus>& workers, json* j) {
   (*j)["mean_staleness"] = f.mean_staleness;
 }
 
-json JobFigures(const Setup& setup, const std::vector<WorkerStatus>& workers,
-                const JobPosition& position) {
+json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
+               const JobPosition& position) {
   const Totals t = TotalsOf(workers);
   const uint64_t parameters = setup.table.total;
   json j;
@@ -119,7 +120,7 @@ json JobFigures(const Setup& setup, const std::vector<WorkerStatus>& workers,
   return j;
 }
 
-// Replaces bytes that are not UTF-8. A loss that is not finite becomes null.
+// Returns the JSON text. Bytes that are not UTF-8 are replaced; a number that is not finite becomes null.
 std::string Dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace
@@ -144,18 +145,18 @@ double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes) {
 
 std::string ProgressJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
                          const JobPosition& position) {
-  json j = JobFigures(setup, workers, position);
+  json j = JobToJson(setup, workers, position);
   j["event"] = "progress";
   return Dump(j);
 }
 
 std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
                         const JobPosition& position, const Status& status) {
-  json j = JobFigures(setup, workers, position);
+  json j = JobToJson(setup, workers, position);
   j["event"] = "ended";
   j["code"] = ExitCode(status);
   j["sentence"] = status.message();
-  std::vector<const pb::Figures*> finished;  // of the present workers
+  std::vector<const pb::Figures*> finished;  // the figures of the present workers
   for (const WorkerStatus& worker : workers) {
     if (worker.present) finished.push_back(&worker.figures);
   }
@@ -184,7 +185,7 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& wor
 std::optional<ProgressUpdate> ParseProgressUpdate(const std::string& json_line) {
   const json j = json::parse(json_line, nullptr, false);
   if (!j.is_object() || !j.contains("event")) return std::nullopt;
-  const auto whole = [&j](const char* key) {
+  const auto get_number = [&j](const char* key) {
     const auto found = j.find(key);
     return found != j.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
   };
@@ -195,14 +196,14 @@ std::optional<ProgressUpdate> ParseProgressUpdate(const std::string& json_line) 
   ProgressUpdate update;
   update.ended = text("event") == "ended";
   if (!update.ended && text("event") != "progress") return std::nullopt;
-  update.code = static_cast<int>(whole("code"));
+  update.code = static_cast<int>(get_number("code"));
   update.sentence = text("sentence");
-  update.rounds = whole("rounds");
-  update.from_step = whole("from_step");
-  update.samples = whole("samples");
+  update.rounds = get_number("rounds");
+  update.from_step = get_number("from_step");
+  update.samples = get_number("samples");
   update.beginning = text("beginning");
-  update.workers = static_cast<uint32_t>(whole("workers"));
-  update.present = static_cast<uint32_t>(whole("present"));
+  update.workers = static_cast<uint32_t>(get_number("workers"));
+  update.present = static_cast<uint32_t>(get_number("present"));
   return update;
 }
 

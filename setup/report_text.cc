@@ -1,4 +1,4 @@
-// The progress line and the closing table, made from report.h's JSON.
+// The progress line, and the table at the end of a job, made from the JSON lines of report.h.
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -20,8 +20,8 @@ std::string Format(const char* format, double value) {
   return text;
 }
 
-// The fields of a JSON line. A missing field, or one that is not a number (a loss that is not
-// finite), reads as 0.
+// The fields of a JSON line. A number reads as 0 if the field is missing or is not a number (a loss that is
+// not finite is null).
 class JsonFields {
  public:
   explicit JsonFields(const std::string& line) : j_(json::parse(line, nullptr, false)) {}
@@ -39,16 +39,16 @@ class JsonFields {
   std::string Text(const char* key) const {
     return Has(key) && j_[key].is_string() ? j_[key].get<std::string>() : "";
   }
-  // "0, 2" of [0, 2].
+  // Returns a list of numbers as text: "0, 2" for [0, 2].
   std::string List(const char* key) const {
     std::vector<std::string> parts;
     if (!Has(key) || !j_[key].is_array()) return "";
-    for (const json& one : j_[key]) {
-      if (one.is_number_unsigned()) parts.push_back(std::to_string(one.get<uint64_t>()));
+    for (const json& item : j_[key]) {
+      if (item.is_number_unsigned()) parts.push_back(std::to_string(item.get<uint64_t>()));
     }
     return Join(parts);
   }
-  bool True(const char* key) const { return Has(key) && j_[key] == true; }
+  bool IsTrue(const char* key) const { return Has(key) && j_[key] == true; }
   std::string Loss(const char* key) const {
     return IsNumber(key) ? Format("%.4f", Number(key)) : "not finite";
   }
@@ -118,12 +118,12 @@ void AddQuality(const JsonFields& f, TableRows* rows) {
     rows->emplace_back("test loss", f.Loss("test_loss"));
   }
   if (f.Has("parameters_hash")) {
-    rows->emplace_back("replicas", std::string(f.True("replicas_agree") ? "agree" : "DIFFER") +
+    rows->emplace_back("replicas", std::string(f.IsTrue("replicas_agree") ? "agree" : "DIFFER") +
                                        ", hash " + f.Text("parameters_hash"));
   }
 }
 
-// By how much a value has grown since `before`, or since the start if `before` is not valid.
+// Returns by how much a value has grown since `before`, or since the start if `before` is not valid.
 double GrowthSince(const JsonFields& now, const JsonFields& before, const char* key) {
   return now.Number(key) - (before.valid() ? before.Number(key) : 0);
 }
@@ -168,8 +168,8 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
   if (now.Whole("samples") == 0)
     return step + "  waiting for the first step from there  " + workers;
   JsonFields before(previous_json);
-  // A restarted worker counts from 0, and a job that continued from a checkpoint has steps that
-  // took no time. Such an interval cannot be measured.
+  // A restarted worker counts from 0, and a job that continued from a checkpoint has steps that took no time
+  // in this process. In such cases the interval since `previous_json` cannot be measured.
   for (const char* key : {"rounds", "samples", "train_s", "communication_s"}) {
     if (before.valid() && GrowthSince(now, before, key) < 0) before = JsonFields("");
   }
@@ -184,8 +184,7 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
                      HumanBytes(now.Whole("up_bytes_per_step") + now.Whole("down_bytes_per_step")) +
                      " a step" + Format(", fp32 / %.1f up", now.Number("up_ratio")) +
                      Format(" %.1f down", now.Number("down_ratio")) + "  " + workers;
-  // Without an interval use the measured step of this run, because earlier runs may have done the
-  // other steps.
+  // Without a measured interval, uses the mean time of a step in this process.
   const double done = GrowthSince(now, before, "rounds");
   const double step_s = !before.valid() ? now.Number("step_s") : done > 0 ? seconds / done : 0;
   if (steps > rounds && step_s > 0) {

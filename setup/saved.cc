@@ -18,20 +18,22 @@ constexpr size_t kMaxNamedKeys = 3;
 std::string DifferencesOf(const std::string& text, const pb::Job& job) {
   const Result<pb::Job> was = config::ReadJobText(text);
   if (!was.ok()) return "";
-  std::vector<std::string> all =
+  std::vector<std::string> differences =
       config::Differences(config::WithoutResumableKeys(*was), config::WithoutResumableKeys(job));
-  if (all.empty()) {  // the number of servers decides which shard saves which chunks
+  if (differences.empty()) {
+    // The list of servers decides which shard saves which part of the model.
     pb::Job before, now;
     *before.mutable_servers() = config::WithoutLocalKeys(*was).servers();
     *now.mutable_servers() = config::WithoutLocalKeys(job).servers();
     for (pb::Job* one : {&before, &now}) {
       for (pb::Server& server : *one->mutable_servers()) server.clear_address();
     }
-    all = config::Differences(before, now);
+    differences = config::Differences(before, now);
   }
-  const size_t named = std::min(all.size(), kMaxNamedKeys), more = all.size() - named;
-  all.resize(named);
-  return Join(all, "; ") +
+  const size_t num_named = std::min(differences.size(), kMaxNamedKeys),
+               more = differences.size() - num_named;
+  differences.resize(num_named);
+  return Join(differences, "; ") +
          (more == 0 ? "" : Cat("; and ", more, more == 1 ? " key" : " keys", " more"));
 }
 
@@ -53,8 +55,8 @@ protocol::Saved FindSaved(const Setup& setup, const checkpoint::Store& store) {
   protocol::Saved saved{
       OffersOf(store), {}, store.began(), OffersOf(store, checkpoint::Kind::kShard)};
   std::vector<checkpoint::Refused> refused = store.refused();
-  // Only their own run can use the checkpoints that a shard writes alone, so damaged ones do not
-  // prevent a new run.
+  // The checkpoints that only shards write are useless for a new run, so it does not matter if they are
+  // damaged.
   std::erase_if(refused, [](const auto& one) { return one.kind == checkpoint::Kind::kShard; });
   if (refused.empty()) return saved;
   const auto other = std::find_if(refused.rbegin(), refused.rend(),
@@ -64,10 +66,10 @@ protocol::Saved FindSaved(const Setup& setup, const checkpoint::Store& store) {
   std::string why = is_other ? DifferencesOf(store.JobTextOf(newest.run), setup.job) : "";
   if (why.empty()) why = newest.why;
   saved.unfit.set_other_job(is_other);
-  const std::string upto = Cat(" has checkpoints up to step ", newest.step);
+  const std::string up_to_step = Cat(" has checkpoints up to step ", newest.step);
   saved.unfit.set_sentence(Cat(store.folder(),
-                               is_other           ? upto + " of another job: "
-                               : newest.step != 0 ? upto + ", which are damaged: "
+                               is_other           ? up_to_step + " of another job: "
+                               : newest.step != 0 ? up_to_step + ", which are damaged: "
                                                   : ": ",
                                why));
   return saved;

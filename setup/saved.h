@@ -1,4 +1,4 @@
-// What a daemon tells shard 0 about the checkpoints on its disk.
+// Finds what a daemon tells server shard 0 about the checkpoints on the daemon's disk.
 #pragma once
 
 #include <vector>
@@ -12,9 +12,9 @@ namespace tern::setup {
 // The checkpoints of one kind in `store` that are complete and belong to its owner.
 std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store,
                                      checkpoint::Kind kind = checkpoint::Kind::kOfAll);
-// The checkpoints of both kinds. If others of Kind::kOfAll cannot be used, also a sentence that
-// says why; for those of another job it names up to three keys of the job that differ. REQUIRES
-// that the store is open.
+// The usable checkpoints of both kinds. If there are checkpoints of Kind::kOfAll that cannot be used, also
+// a sentence that says why; if they belong to another job, the sentence names up to three keys that differ.
+// REQUIRES that store.Open() was called.
 protocol::Saved FindSaved(const Setup& setup, const checkpoint::Store& store);
 
 }  // namespace tern::setup

@@ -26,8 +26,8 @@ protocol::Time FromSeconds(double seconds) {
   return protocol::Time(static_cast<int64_t>(seconds * 1e9));
 }
 
-// The size of the job's confusion matrix; 0 without one.
-Result<uint64_t> ConfusionCounts(const Setup& setup) {
+// The number of elements of the job's confusion matrix; 0 if the job asks for none.
+Result<uint64_t> ConfusionMatrixSize(const Setup& setup) {
   constexpr uint64_t kMaxClasses = 2000;
   const uint64_t classes = setup.net.classes();
   if (!setup.job.evaluation().confusion()) return uint64_t{0};
@@ -46,8 +46,8 @@ protocol::Timings TimingsOf(const pb::Faults& faults) {
   timings.wait_timeout = FromSeconds(faults.wait_timeout_s());
   timings.server_return_timeout = FromSeconds(faults.server_return_timeout_s());
   timings.hello_retry = FromSeconds(0.1);
-  // A connection loses no messages while it is up, so resending is only the last resort; it repeats
-  // whole pushes.
+  // Resending is rarely needed, because a connection loses no messages while it is up. The time is long because
+  // whole pushes are sent again.
   timings.resend_after = FromSeconds(5);
   timings.progress_timeout = FromSeconds(faults.progress_timeout_s());
   return timings;
@@ -77,12 +77,12 @@ uint32_t ClassesOf(const pb::Model& model) {
   return model.net().has_classes() ? model.net().classes() : model.classes();
 }
 
-std::vector<std::string> CodecsWhere(bool (*are)(const codec::Codec& codec),
-                                     const codec::Options& options = {}) {
+std::vector<std::string> CodecsWithProperty(bool (*has_property)(const codec::Codec& codec),
+                                            const codec::Options& options = {}) {
   std::vector<std::string> names;
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = codec::MakeCodec(name, options);
-    if (codec.ok() && are(**codec)) names.push_back(name);
+    if (codec.ok() && has_property(**codec)) names.push_back(name);
   }
   return names;
 }
@@ -92,18 +92,22 @@ std::vector<std::string> CodecsWhere(bool (*are)(const codec::Codec& codec),
 config::NameTables KnownNames() {
   codec::Options feedback;
   feedback.error_feedback = true;
-  return {{"models", models::ModelNames()},
-          {"codecs", codec::CodecNames()},
-          {"float_codecs", CodecsWhere([](const codec::Codec& c) { return c.SendsValues(); })},
-          {"exact_codecs",
-           CodecsWhere([](const codec::Codec& c) { return c.SendsValues(); }, feedback)},
-          {"rounding_codecs", CodecsWhere([](const codec::Codec& c) { return !c.stochastic(); })},
-          {"unbiased_codecs", CodecsWhere([](const codec::Codec& c) { return !c.NewMemory(1); })},
-          {"sharing_codecs", CodecsWhere([](const codec::Codec& c) { return c.shares_scaler(); })},
-          {"algorithms", algorithm::AlgorithmNames()},
-          {"local_updaters", update::LocalUpdaterNames()},
-          {"optimizers", update::OptimizerNames()},
-          {"schedules", update::ScheduleNames()}};
+  return {
+      {"models", models::ModelNames()},
+      {"codecs", codec::CodecNames()},
+      {"float_codecs", CodecsWithProperty([](const codec::Codec& c) { return c.SendsValues(); })},
+      {"exact_codecs",
+       CodecsWithProperty([](const codec::Codec& c) { return c.SendsValues(); }, feedback)},
+      {"rounding_codecs",
+       CodecsWithProperty([](const codec::Codec& c) { return !c.stochastic(); })},
+      {"unbiased_codecs",
+       CodecsWithProperty([](const codec::Codec& c) { return !c.NewMemory(1); })},
+      {"sharing_codecs",
+       CodecsWithProperty([](const codec::Codec& c) { return c.shares_scaler(); })},
+      {"algorithms", algorithm::AlgorithmNames()},
+      {"local_updaters", update::LocalUpdaterNames()},
+      {"optimizers", update::OptimizerNames()},
+      {"schedules", update::ScheduleNames()}};
 }
 
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
@@ -129,11 +133,11 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   if (!plan.ok()) return plan.status().Within(path);
   setup->plan = std::move(*plan);
   setup->plan.statistics = setup->table.statistics_total;
-  const Result<uint64_t> confusion = ConfusionCounts(*setup);
+  const Result<uint64_t> confusion = ConfusionMatrixSize(*setup);
   if (!confusion.ok()) return confusion.status().Within(path);
   setup->plan.confusion = *confusion;
-  // Reports errors of the schedule now, not when the first worker connects. They do not depend on
-  // the schedule's length.
+  // Makes a schedule only to report its errors before a worker connects. The errors do not depend on the
+  // number of steps, which is not known yet.
   if (auto schedule = update::Schedule::Make(setup->job.train(), 1); !schedule.ok()) {
     return schedule.status().Within(path);
   }

@@ -1,5 +1,5 @@
-// What every program derives from a job first: the network, its parameters, the exchange plan and
-// the hello message. Pure functions of the job.
+// Derives from a job what every program needs: the network, its table of parameters, the exchange plan (how
+// the model is cut into pieces for the servers) and the first message to other daemons.
 #pragma once
 
 #include <cstdint>
@@ -24,17 +24,20 @@ struct Setup {
   models::ParameterTable table;
   protocol::ExchangePlan plan;
   protocol::Timings timings;
-  pb::Hello hello;  // job name, digests, and the host and pid of this process
+  pb::Hello hello;  // has only the job's name, the digests, and the host and pid of this process
 };
 
-// The names that a job may use in this build, by table (common/config/name_tables.h).
+// The names of models, codecs, algorithms and so on that a job may use in this build, by table
+// (common/config/name_tables.h).
 config::NameTables KnownNames();
 
-// Reads, validates and resolves a job file. kBadJob or kBadData with every fault found.
+// Reads and validates the job file at `path`, applies `overrides` (KEY=VALUE), and derives the setup. kBadJob
+// or kBadData, with every fault in the message.
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
                                          const std::vector<std::string>& overrides);
 
-// The largest payload in bytes on a data socket (lane > 0) or control socket (lane 0) of this job.
+// The largest payload of a message, in bytes, on a server's socket: the control socket (lane 0) or a data
+// socket (lanes 1, 2, ...).
 size_t MaxPayload(const Setup& setup, uint32_t lane);
 
 // The owner of a daemon's checkpoints, in OUTPUT_DIR/checkpoints/NAME.

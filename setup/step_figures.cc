@@ -15,14 +15,14 @@ double Ratio(double seconds, uint64_t count) {
 class Mean {
  public:
   void Add(double seconds, uint64_t count) {
-    sum_ += Ratio(seconds, count);
-    if (count != 0) ++n_;
+    sum_of_ratios_ += Ratio(seconds, count);
+    if (count != 0) ++num_workers_;
   }
-  double value() const { return Ratio(sum_, n_); }
+  double value() const { return Ratio(sum_of_ratios_, num_workers_); }
 
  private:
-  double sum_ = 0;
-  uint64_t n_ = 0;
+  double sum_of_ratios_ = 0;
+  uint64_t num_workers_ = 0;
 };
 
 }  // namespace

@@ -11,26 +11,29 @@
 namespace tern::setup {
 
 struct StepFigures {
-  // Seconds; means over the workers that have counted any, 0 if none has.
-  double t_cop_s = 0;  // forward and backward of one gradient
-  double t_com_s = 0;  // one exchange of the whole model, first push to last answer
-  double busy_s = 0;   // t_com_s with overlapping exchanges counted once: how long the link is busy
-  double step_s = 0;   // a step, as measured
+  // Times in seconds: means over the workers that have measured the time; 0 if none has.
+  double t_cop_s = 0;  // T_cop: forward and backward pass of one gradient
+  double t_com_s =
+      0;  // T_com: one exchange of the whole model, from the first push to the last answer
+  double busy_s = 0;  // like t_com_s, but time in which exchanges overlap is counted only once
+  double step_s = 0;  // the measured time of a step
 
-  // OD-SGD equation 2: T_cop if T_com <= T_cop, else (T_cop + T_com) / 2. It holds if latency
-  // dominates an exchange (docs/ALGORITHMS.md, section 8).
+  // The step time by equation 2 of the OD-SGD paper: T_cop if T_com <= T_cop, else (T_cop + T_com) / 2. It
+  // assumes that latency dominates the time of an exchange.
   double equation_2_s() const;
-  // Equation 2 with the link as a lower bound: max(T_cop, busy_s, (T_cop + T_com) / 2).
+  // Like equation_2_s(), but at least the time for which the network is busy: max(T_cop, busy_s, (T_cop +
+  // T_com) / 2).
   double bounded_s() const;
 
   // Sums over the workers.
   uint64_t gradients = 0;
   uint64_t exchanges = 0;
-  uint64_t local_steps = 0;  // gradients without an exchange of their own
-  uint64_t late = 0;         // rounds that closed before a worker's contribution
-  uint64_t dropped = 0;      // pushes that were too stale
+  uint64_t local_steps = 0;  // gradients that were not exchanged by themselves
+  uint64_t late = 0;         // pushes that arrived after their round had closed
+  uint64_t dropped = 0;      // pushes that the server dropped as too stale
 
-  std::vector<uint64_t> staleness;  // pushes by staleness 0, 1, ...; the last entry: that or more
+  std::vector<uint64_t>
+      staleness;  // number of pushes with staleness 0, 1, ...; the last entry: or more
   double mean_staleness = 0;
 };
 

@@ -10,10 +10,11 @@ namespace tern::tools {
 Result<Arguments> Arguments::Parse(const std::vector<std::string>& args,
                                    const std::vector<Flag>& flags, const std::string& usage) {
   Arguments arguments;
-  std::vector<std::string> known;
-  for (const Flag& flag : flags) known.push_back("--" + flag.name);
+  std::vector<std::string> known_flags;
+  for (const Flag& flag : flags) known_flags.push_back("--" + flag.name);
   const auto usage_error = [&](const std::string& sentence) {
-    return Status(Code::kUsage, Cat(sentence, "; known flags: ", Join(known), "\nusage: ", usage));
+    return Status(Code::kUsage,
+                  Cat(sentence, "; known flags: ", Join(known_flags), "\nusage: ", usage));
   };
   bool after_flags = false;
   for (size_t i = 0; i < args.size(); ++i) {
@@ -54,8 +55,8 @@ std::vector<std::string> Arguments::All(const std::string& flag) const {
 }
 
 std::string Arguments::Last(const std::string& flag, const std::string& otherwise) const {
-  const std::vector<std::string> all = All(flag);
-  return all.empty() ? otherwise : all.back();
+  const std::vector<std::string> values = All(flag);
+  return values.empty() ? otherwise : values.back();
 }
 
 Result<uint32_t> Arguments::Number(const std::string& flag, uint32_t otherwise,

@@ -10,28 +10,31 @@
 namespace tern::tools {
 
 struct Flag {
-  std::string name;         // without dashes
-  bool takes_value = true;  // "--name VALUE" or "--name=VALUE"; else "--name" alone
+  std::string name;  // Without the leading dashes.
+  // True: the flag is given as "--name VALUE" or "--name=VALUE". False: as "--name" alone.
+  bool takes_value = true;
 };
 
 class Arguments {
  public:
-  // kUsage, with the invalid argument, the known flags and `usage`.
+  // Parses `args`. On an invalid argument it returns kUsage; the message names the fault and the
+  // known flags, and ends with `usage`.
   static Result<Arguments> Parse(const std::vector<std::string>& args,
                                  const std::vector<Flag>& flags, const std::string& usage);
 
   bool Has(const std::string& flag) const { return values_.contains(flag); }
-  // All values of a flag, in order.
+  // Returns all values that were given for a flag, in their order; empty if there are none.
   std::vector<std::string> All(const std::string& flag) const;
-  // The last value, or `otherwise`.
+  // Returns the last value that was given for a flag, or `otherwise` if the flag is absent.
   std::string Last(const std::string& flag, const std::string& otherwise) const;
-  // The last value as a number from 0 to `max`; kUsage if it is not one.
+  // Returns the last value of a flag as a number, or `otherwise` if the flag is absent. kUsage if
+  // the value is not a whole number from 0 to `max`.
   Result<uint32_t> Number(const std::string& flag, uint32_t otherwise, uint32_t max) const;
   // The arguments that are not flags. After "--" every argument is positional.
   const std::vector<std::string>& positional() const { return positional_; }
 
  private:
-  std::map<std::string, std::vector<std::string>> values_;
+  std::map<std::string, std::vector<std::string>> values_;  // By the name of the flag.
   std::vector<std::string> positional_;
 };
 

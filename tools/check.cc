@@ -54,26 +54,26 @@ void PrintBuckets(const setup::Setup& setup) {
 
 void PrintRound(const setup::Setup& setup) {
   const protocol::RoundBytes bytes = protocol::CountRoundBytes(setup.plan);
-  const uint64_t fp32 = 4 * setup.table.total;
-  const auto row = [&](const std::string& name, uint64_t payload) {
+  const uint64_t fp32_bytes = 4 * setup.table.total;
+  const auto make_row = [&](const std::string& name, uint64_t payload) {
     char ratio[32];
     std::snprintf(ratio, sizeof ratio, "%.2f",
-                  static_cast<double>(fp32) / static_cast<double>(payload));
+                  static_cast<double>(fp32_bytes) / static_cast<double>(payload));
     return TableRow{name, Cat(payload), HumanBytes(payload), ratio};
   };
   std::printf("\npayload of one worker in a round, without headers\n");
   PrintTable({{"", "bytes", "", "fp32 / this"},
-              row("up, at most", bytes.push + bytes.scalers),
-              row("down", bytes.sum + bytes.scalers),
-              row("fp32, each way", fp32)});
+              make_row("up, at most", bytes.push + bytes.scalers),
+              make_row("down", bytes.sum + bytes.scalers),
+              make_row("fp32, each way", fp32_bytes)});
 }
 
-void PrintMemory(const std::string& title, const std::vector<MemoryItem>& lines) {
+void PrintMemory(const std::string& title, const std::vector<MemoryItem>& items) {
   uint64_t total = 0;
   std::vector<TableRow> rows;
-  for (const MemoryItem& line : lines) {
-    rows.push_back({line.what, HumanBytes(line.bytes), line.note});
-    total += line.bytes;
+  for (const MemoryItem& item : items) {
+    rows.push_back({item.what, HumanBytes(item.bytes), item.note});
+    total += item.bytes;
   }
   rows.push_back({"total", HumanBytes(total), ""});
   std::printf("\nmemory of %s, besides the program itself\n", title.c_str());
@@ -103,9 +103,9 @@ Status PrintData(const setup::Setup& setup) {
     data::ReadOptions options;
     options.channels = setup.net.input().channels();
     options.warn = [](const std::string& sentence) { std::printf("%s\n", sentence.c_str()); };
-    const auto made = data::Samples::Read(setup.job.data(), setup.job.seed(), split, options);
-    if (!made.ok()) return made.status();
-    const data::Samples& set = **made;
+    const auto samples = data::Samples::Read(setup.job.data(), setup.job.seed(), split, options);
+    if (!samples.ok()) return samples.status();
+    const data::Samples& set = **samples;
     std::printf("%s images: %s of %s, %u classes", name, Cat(set.count()).c_str(),
                 ShapeText(set).c_str(), set.dataset().classes);
     if (split == data::Split::kTrain) {
@@ -127,9 +127,9 @@ Status CheckJob(const Args& args) {
     return Status(Code::kUsage, Cat("saw ", arguments->positional().size(),
                                     " job files, expected one\nusage: ", kUsage));
   }
-  const auto made = setup::MakeSetup(arguments->positional().front(), arguments->All("set"));
-  if (!made.ok()) return made.status();
-  const setup::Setup& setup = **made;
+  const auto made_setup = setup::MakeSetup(arguments->positional().front(), arguments->All("set"));
+  if (!made_setup.ok()) return made_setup.status();
+  const setup::Setup& setup = **made_setup;
   std::printf("# the job with every key\n%s", config::ToYaml(setup.job).c_str());
   PrintParameters(setup);
   PrintBuckets(setup);

@@ -1,4 +1,4 @@
-// The subcommands of `tern`, one file each; the table is in main.cc.
+// The subcommands of `tern`, one file each. kCommands in main.cc lists them.
 #pragma once
 
 #include <string>
@@ -8,8 +8,10 @@
 
 namespace tern::tools {
 
-// The arguments after the subcommand's name. `tern` prints the message of the returned status to
-// stderr and exits with its code.
+// The arguments of a command line after the subcommand's name.
+//
+// Every function below runs one subcommand. `tern` prints the message of the returned status to
+// stderr and exits with the status's code.
 using Args = std::vector<std::string>;
 
 // Starts a job's servers and workers on this machine and supervises them until they end

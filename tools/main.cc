@@ -84,7 +84,8 @@ Status Dispatch(const Args& args) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  signal(SIGXFSZ, SIG_IGN);  // exceeding `ulimit -f` becomes an error of the write
+  // A write beyond the limit of `ulimit -f` fails with an error instead of ending the program.
+  signal(SIGXFSZ, SIG_IGN);
   const Status status = Dispatch(Args(argv + 1, argv + argc));
   std::fflush(stdout);
   if (!status.ok()) std::fprintf(stderr, "tern: %s\n", status.message().c_str());

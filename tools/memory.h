@@ -1,5 +1,5 @@
-// Upper bounds of the memory that a job needs on its machines, from the exchange plan, for `tern
-// check`.
+// Upper bounds of the memory that a job needs on its machines, which `tern check` prints. They
+// follow from the exchange plan (how the model is cut into pieces for the servers).
 #pragma once
 
 #include <cstdint>
@@ -13,12 +13,13 @@ namespace tern::tools {
 struct MemoryItem {
   std::string what;
   uint64_t bytes = 0;
-  std::string note;  // what the bytes consist of
+  std::string note;  // Explains the bytes in words.
 };
 
-// The memory of a worker, without its images and oneDNN's own buffers.
+// Returns the memory of a worker, without its images and oneDNN's own buffers.
 std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup);
-// The memory of a server shard if every worker is as far ahead as the protocol allows.
+// Returns the memory of a server shard when every worker is as many rounds ahead as the protocol
+// allows.
 std::vector<MemoryItem> ServerMemory(const setup::Setup& setup, uint32_t shard);
 
 }  // namespace tern::tools

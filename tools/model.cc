@@ -27,21 +27,23 @@ struct LayerCost {
   uint64_t operations = 0;
 };
 
-// The parameters of each layer, and its multiplications and additions in a forward pass of one
-// image. Counts convolutions and dense layers, whose weights apply to every pixel of the output.
+// Returns, by layer, the number of its parameters, and of its multiplications and additions in the
+// forward pass of one image. Only convolutions and dense layers count operations: they use each
+// weight once for every pixel of their output.
 std::map<std::string, LayerCost> CostOfLayers(
     const pb::NetDef& net, const models::ParameterTable& table,
     const std::map<std::string, models::ImageDims>& shapes) {
   std::map<std::string, LayerCost> costs;
-  std::map<std::string, uint64_t> pixels;
+  std::map<std::string, uint64_t> output_pixels;
   for (const pb::LayerDef& layer : net.layers()) {
     const models::ImageDims& out = shapes.at(layer.output());
-    pixels[layer.name()] = layer.has_conv() || layer.has_dense() ? uint64_t{out.h} * out.w : 0;
+    output_pixels[layer.name()] =
+        layer.has_conv() || layer.has_dense() ? uint64_t{out.h} * out.w : 0;
   }
   for (const models::Parameter& p : table.parameters) {
     const std::string layer = p.name.substr(0, p.name.rfind('.'));
     costs[layer].parameters += p.count;
-    costs[layer].operations += (p.is_bias ? 1 : 2) * p.count * pixels.at(layer);
+    costs[layer].operations += (p.is_bias ? 1 : 2) * p.count * output_pixels.at(layer);
   }
   return costs;
 }

@@ -10,15 +10,17 @@
 
 namespace tern::tools {
 
-// The flags that change a known network: --channels, --height, --width, --classes, --batch_norm.
+// Returns the flags that change a known network: --channels, --height, --width, --classes,
+// --batch_norm.
 std::vector<Flag> NetFlags();
 
-// The known network of that name. Image size and classes are those of its publication unless the
+// Builds the known network `name`. Image size and classes are those of its publication unless the
 // flags change them. kUsage: a flag is not a number; kBadJob: the network cannot be built.
 Result<pb::NetDef> NetByName(const std::string& name, const Arguments& arguments);
 
-// The network that `name` stands for: the name of a known network; a .json file with a NetDef, as
-// `tern model NAME --json` prints it; or a job file. All defaults of the NetDef are filled in.
+// Builds the network that `name` stands for: the name of a known network; a .json file with a
+// NetDef, as `tern model NAME --json` prints it; or a job file. All defaults of the NetDef are
+// filled in.
 Result<pb::NetDef> NetFromArgument(const std::string& name, const Arguments& arguments);
 
 }  // namespace tern::tools

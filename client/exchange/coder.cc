@@ -79,7 +79,7 @@ Status Coder::WithKept(const std::function<void(SavedState)>& use) {
 }
 
 void Coder::Run() {
-  while (Gather()) {
+  while (TakeWork()) {
     if (wanted_.has_value() && scaled_.empty() && ready_.empty()) {
       const UseKept wanted = *std::exchange(wanted_, std::nullopt);
       wanted.done->set_value(wanted.use == nullptr ? Ok() : codes_->WithKept(*wanted.use));
@@ -100,13 +100,13 @@ void Coder::Run() {
   }
 }
 
-bool Coder::Gather() {
+bool Coder::TakeWork() {
   const bool idle = ready_.empty() && scaled_.empty() && !wanted_.has_value();
   for (auto work = idle ? work_.Pop() : work_.TryPop(); work; work = work_.TryPop()) {
     if (auto* ready = std::get_if<Ready>(&*work)) {
       ready_.push_back(std::move(*ready));
     } else if (const auto* forget = std::get_if<ForgetAll>(&*work)) {
-      ForgetAllOf(*forget);
+      OnForgetAll(*forget);
     } else if (const auto* use = std::get_if<UseKept>(&*work)) {
       wanted_ = *use;
     } else {
@@ -116,7 +116,7 @@ bool Coder::Gather() {
   return !work_.drained() || !ready_.empty() || !scaled_.empty() || wanted_.has_value();
 }
 
-void Coder::ForgetAllOf(const ForgetAll& forget) {
+void Coder::OnForgetAll(const ForgetAll& forget) {
   ready_.clear();
   scaled_.clear();
   waiting_.clear();
@@ -134,10 +134,10 @@ Status Coder::Prepare(Ready ready) {
   if (bucket.shared.empty()) return EncodeAndPush(std::move(waiting), 0);
   for (uint32_t p : bucket.shared)
     waiting.own.push_back(waiting.prepared[p - bucket.first_part].scaler);
-  if (!setup_.plan.shares_before(round)) return CodeWithScalersBefore(std::move(waiting));
-  ForgetBefore(round);
+  if (!setup_.plan.shares_before(round)) return EncodeWithEarlierScalers(std::move(waiting));
+  DropRoundsBefore(round);
   if (const auto early = early_.find({round, bucket_index}); early != early_.end())
-    return CodeWith(early->second, std::move(waiting));
+    return EncodeWithSharedScalers(early->second, std::move(waiting));
   Bytes own = protocol::EncodeScalers(waiting.own);
   waiting_[{round, bucket_index}] = std::move(waiting);
   port_.Contribute({protocol::Kind::kScale, bucket_index, 0},
@@ -145,13 +145,14 @@ Status Coder::Prepare(Ready ready) {
   return Ok();
 }
 
-Status Coder::CodeWithScalersBefore(Waiting waiting) {
-  SetScalers(setup_.plan.buckets[waiting.of.values.bucket], waiting.of.scalers, &waiting.prepared);
+Status Coder::EncodeWithEarlierScalers(Waiting waiting) {
+  SetScalers(setup_.plan.buckets[waiting.ready.values.bucket], waiting.ready.scalers,
+             &waiting.prepared);
   const Result<uint64_t> clamped =
-      codes_->CountClamped(waiting.of.values, waiting.prepared, waiting.own);
+      codes_->CountClamped(waiting.ready.values, waiting.prepared, waiting.own);
   if (!clamped.ok()) return clamped.status();
   progress_.clamped.Add(*clamped);
-  const uint64_t digest = Digest(protocol::EncodeScalers(waiting.of.scalers).span());
+  const uint64_t digest = Digest(protocol::EncodeScalers(waiting.ready.scalers).span());
   return EncodeAndPush(std::move(waiting), digest);
 }
 
@@ -164,17 +165,17 @@ Status Coder::OnScaled(Answer answer) {
   }
   Waiting waiting = std::move(found->second);
   waiting_.erase(found);
-  return CodeWith(answer, std::move(waiting));
+  return EncodeWithSharedScalers(answer, std::move(waiting));
 }
 
-// Drops what belongs to earlier rounds. A late worker skips rounds that closed without it, so it
-// may never encode those.
-void Coder::ForgetBefore(uint64_t round) {
+// Drops scalers and waiting buckets of earlier rounds. A late worker skips the rounds that closed without
+// it, so it may never encode their buckets.
+void Coder::DropRoundsBefore(uint64_t round) {
   waiting_.erase(waiting_.begin(), waiting_.lower_bound({round - std::min<uint64_t>(round, 2), 0}));
   early_.erase(early_.begin(), early_.lower_bound({round, 0}));
 }
 
-Status Coder::CodeWith(const Answer& scaled, Waiting waiting) {
+Status Coder::EncodeWithSharedScalers(const Answer& scaled, Waiting waiting) {
   const protocol::Bucket& bucket = setup_.plan.buckets[scaled.cell.bucket];
   const Result<std::vector<float>> scalers =
       protocol::ParseScalers(scaled.payload, bucket.shared.size());
@@ -183,15 +184,16 @@ Status Coder::CodeWith(const Answer& scaled, Waiting waiting) {
   return EncodeAndPush(std::move(waiting), Digest(scaled.payload.span()));
 }
 
-protocol::Contribution Coder::FormOf(const Ready& of, uint64_t digest, Bytes payload) const {
+protocol::Contribution Coder::MakeContribution(const Ready& of, uint64_t digest,
+                                               Bytes payload) const {
   if (setup_.plan.rounds) return protocol::InRound{of.values.round, std::move(payload), digest};
   return protocol::AtClock{of.values.round, std::move(payload), of.wants_weights};
 }
 
 Status Coder::EncodeAndPush(Waiting waiting, uint64_t digest) {
-  const GradientCoder::Values& values = waiting.of.values;
+  const GradientCoder::Values& values = waiting.ready.values;
   TERN_RETURN_IF_ERROR(codes_->PrepareKept(values, &waiting.prepared));
-  Observer::Pushed shown{waiting.of.show_as, values.bucket, {}, {}, {}};
+  Observer::Pushed shown{waiting.ready.show_as, values.bucket, {}, {}, {}};
   if (shown.step != 0) {
     Result<std::vector<float>> copy = codes_->Copy(values);
     if (!copy.ok()) return copy.status();
@@ -205,7 +207,7 @@ Status Coder::EncodeAndPush(Waiting waiting, uint64_t digest) {
     progress_.push_bytes.Add(payload->size());
     if (shown.step != 0) shown.codes.push_back(*payload);
     port_.Contribute({protocol::Kind::kPush, values.bucket, chunk.index},
-                     FormOf(waiting.of, digest, *payload));
+                     MakeContribution(waiting.ready, digest, *payload));
   }
   if (shown.step == 0) return Ok();
   for (const codec::Prepared& prepared : waiting.prepared) shown.scalers.push_back(prepared.scaler);

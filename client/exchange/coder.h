@@ -1,12 +1,14 @@
-// The coder thread: turns a bucket's values into its pushes, while backward still runs.
+// The coder thread: encodes the values of a bucket (a range of the model) and pushes the codes, while
+// the backward pass still runs.
 //
 //   bucket ready -> statistics, scalers --Scale--> (maximum over the workers)
 //   --Scaled--> codes --Push-->
 //
-// (TernGrad, Algorithm 1, lines 3 and 4; sections 3.2 and 3.3.) A bucket without scalers that all
-// workers share is encoded at once. A codec's memory (codec.h) is added to the values before
-// encoding and updated after it. Encoding takes priority over statistics of newly ready buckets, so
-// that the link does not wait.
+// (TernGrad, Algorithm 1, lines 3 and 4; sections 3.2 and 3.3.) Scalers are the codecs' scale factors.
+// A bucket whose scalers the workers do not share is encoded at once. A codec's memory (its state from
+// round to round, for example the remainder of error feedback) is added to the values before encoding
+// and updated after encoding. Encoding has priority over the statistics of buckets that have become
+// ready, so that the network is not idle.
 #pragma once
 
 #include <cstdint>
@@ -37,20 +39,19 @@ class Coder {
   // through `events`. The other arguments outlive the coder.
   Coder(const setup::Setup& setup, std::unique_ptr<GradientCoder> codes, Port& port, Events& events,
         Progress& progress);
-  ~Coder();  // stops and joins
+  ~Coder();  // stops and joins the thread
 
   // Encodes and pushes a bucket in a round (in a job without rounds: at this worker's clock). Its
   // values of this round must be final, and must not change until the answer has arrived. `arena`
   // points at the model's first element. `wants_weights`: whether the answer must have weights.
   // From the compute thread.
   void Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights = true);
-  // For rounds that are encoded with the scalers of an earlier round: the function from which Push
-  // gets those scalers. Call before the first Push.
+  // Sets the function that returns the scalers of an earlier round, for rounds that are encoded with
+  // those. Call before the first Push.
   using ScalersBefore = std::function<std::vector<float>(uint64_t round, uint32_t bucket)>;
   void TakeScalersFrom(ScalersBefore before) { scalers_before_ = std::move(before); }
-  // Shows `observer` the pushes of the steps that it asks for. Null: no observer. It outlives the
-  // coder.
-  // Call before the first Push.
+  // Shows `observer` (null: none) the pushes of the steps that it asks for. The observer outlives the
+  // coder. Call before the first Push.
   void ShowTo(Observer* observer) { observer_ = observer; }
   // Waits until all pushes are encoded, except those that wait for scalers. If rounds may close
   // without this worker, call it before overwriting pushed values. From the compute thread.
@@ -59,28 +60,29 @@ class Coder {
   void Skip(uint64_t round);
   // Without rounds: tells the servers that this worker pushes nothing at this clock or later.
   void Part(uint64_t clock);
-  // Drops the pushes that wait for scalers, and clears the codecs' memories; returns when no coding
-  // is in progress. From the compute thread.
+  // Drops all pushes that are not encoded yet, and clears the codecs' memories. Returns when no coding
+  // is in progress. Called on the compute thread.
   void Forget();
   // Whether any codec has a memory.
   bool keeps() const { return keeps_; }
-  // Calls `use` with the codecs' memories while nothing is being coded: on the coder's thread,
-  // while the caller, the compute thread, waits. If a device does not return them, `use` is not
-  // called.
+  // Calls `use` with the codecs' memories on the coder thread, while nothing is being encoded and the
+  // caller, the compute thread, waits. Returns an error, and does not call `use`, if a device cannot
+  // return the memories.
   Status WithKept(const std::function<void(SavedState kept)>& use);
-  // Takes the maximum scalers of a bucket. From the net thread.
+  // Receives the maximum over the workers of a bucket's scalers. Called on the net thread.
   void Scaled(Answer answer) { work_.Push(std::move(answer)); }
 
  private:
   struct Ready {
     GradientCoder::Values values;
     bool wants_weights = true;
-    std::vector<float> scalers;  // those of an earlier round, if the plan uses them; else empty
-    uint64_t show_as = 0;        // the step under which the observer shows it; 0: not shown
+    // The scalers of an earlier round, if the plan uses them; else empty.
+    std::vector<float> scalers;
+    uint64_t show_as = 0;  // the step with which the observer is shown the push; 0: not shown
   };
   // A bucket that is prepared for encoding and waits for its scalers.
   struct Waiting {
-    Ready of;
+    Ready ready;
     GradientCoder::Prepared prepared;
     std::vector<float> own;  // this worker's scalers of the shared parts
   };
@@ -94,17 +96,18 @@ class Coder {
   };
 
   void Run();
-  // Waits for work. Returns false if the channel is closed and empty.
-  bool Gather();
-  void ForgetAllOf(const ForgetAll& forget);
+  // Waits for work and moves it to ready_, scaled_ and wanted_. Returns false if the channel is closed
+  // and no work is left.
+  bool TakeWork();
+  void OnForgetAll(const ForgetAll& forget);
   // Each of these functions returns the error that ends the worker.
   Status Prepare(Ready ready);
   Status OnScaled(Answer answer);
-  Status CodeWith(const Answer& scaled, Waiting waiting);
-  Status CodeWithScalersBefore(Waiting waiting);
+  Status EncodeWithSharedScalers(const Answer& scaled, Waiting waiting);
+  Status EncodeWithEarlierScalers(Waiting waiting);
   Status EncodeAndPush(Waiting waiting, uint64_t digest);
-  protocol::Contribution FormOf(const Ready& of, uint64_t digest, Bytes payload) const;
-  void ForgetBefore(uint64_t round);
+  protocol::Contribution MakeContribution(const Ready& of, uint64_t digest, Bytes payload) const;
+  void DropRoundsBefore(uint64_t round);
 
   const setup::Setup& setup_;
   const std::unique_ptr<GradientCoder> codes_;
@@ -113,16 +116,17 @@ class Coder {
   Progress& progress_;
   ScalersBefore scalers_before_;
   Observer* observer_ = nullptr;
-  // By (round, bucket): the buckets that wait for their scalers; and scalers that arrived before
-  // this worker contributed its own, as happens if a round does not wait for all workers.
+  // Both maps have the key (round, bucket). waiting_: the buckets that wait for their scalers. early_:
+  // shared scalers that arrived before this worker sent its own scalers, as may happen if a round does
+  // not wait for all workers.
   std::map<std::pair<uint64_t, uint32_t>, Waiting> waiting_;
   std::map<std::pair<uint64_t, uint32_t>, Answer> early_;
   const bool keeps_;
   Channel<std::variant<Ready, Answer, ForgetAll, UseKept>> work_;
-  std::deque<Ready> ready_;  // taken from work_, in order
-  std::deque<Answer> scaled_;
-  std::optional<UseKept> wanted_;
-  Thread thread_;  // last: it uses all of the above
+  std::deque<Ready> ready_;        // buckets to prepare, in order
+  std::deque<Answer> scaled_;      // answers with shared scalers, in order
+  std::optional<UseKept> wanted_;  // a request to run while the coder is idle
+  Thread thread_;                  // The last member, because the thread uses all members above.
 };
 
 }  // namespace tern::client

@@ -8,6 +8,7 @@ namespace tern::client {
 
 namespace {
 
+// Returns 0, 1, ..., n - 1.
 std::vector<double> WholeNumbers(size_t n) {
   std::vector<double> bounds;
   for (size_t i = 0; i < n; ++i) bounds.push_back(static_cast<double>(i));
@@ -58,9 +59,9 @@ void ExchangeCounters::OnAnswer(const protocol::Exchange::Delivery& answer, Time
 }
 
 void ExchangeCounters::OnRoundTrips(const protocol::Session::RoundTrips& trips) {
-  const uint64_t fresh = trips.count - trips_.count;
-  const double mean = Seconds(trips.total - trips_.total) / static_cast<double>(fresh);
-  for (uint64_t i = 0; i < fresh; ++i) control_.Observe(mean);
+  const uint64_t num_new = trips.count - trips_.count;
+  const double mean = Seconds(trips.total - trips_.total) / static_cast<double>(num_new);
+  for (uint64_t i = 0; i < num_new; ++i) control_.Observe(mean);
   trips_ = trips;
 }
 

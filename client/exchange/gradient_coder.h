@@ -1,5 +1,6 @@
 // Encodes the values that a worker pushes, in the memory where they are: the host's (host_coder.h)
-// or a GPU's (worker/device/device_coder.h). Threads: the coder thread, once there is one.
+// or a GPU's (worker/device/device_coder.h). Threads: the coder thread (coder.h), once it has started. A
+// scaler is a codec's scale factor; a part is the range of the model that has one scaler.
 #pragma once
 
 #include <cstdint>
@@ -30,23 +31,23 @@ class GradientCoder {
   // One element per part of the bucket.
   using Prepared = std::vector<codec::Prepared>;
 
-  // `setup` outlives it.
+  // `setup` outlives this object.
   GradientCoder(const setup::Setup& setup, uint32_t rank) : setup_(setup), rank_(rank) {}
   virtual ~GradientCoder() = default;
 
-  // Computes what the codecs need before they encode the bucket (statistics, own scalers), as soon
-  // as its gradients are ready. This call and those below return kDiverged, with the tensor's name,
-  // for a value that is not finite.
+  // Computes what the codecs need before they encode the bucket: statistics and this worker's scalers.
+  // Called as soon as the bucket's gradients are ready. All calls of this class return kDiverged, with
+  // the tensor's name, for a value that is not finite.
   virtual Result<Prepared> Prepare(const Values& values) = 0;
-  // Prepares the parts whose codecs have a memory (state from round to round). Called just before
-  // Encode, because the memory changes until the previous round of the bucket is encoded.
+  // Prepares the parts whose codecs have a memory (state from round to round). Called just before Encode,
+  // because encoding the bucket's previous round changes the memory.
   virtual Status PrepareKept(const Values& /*values*/, Prepared* /*prepared*/) { return Ok(); }
   // Counts the values of the bucket's shared parts (those with a scaler that all workers share)
   // that exceed their scaler in `prepared`. `own`: this worker's own scalers of those parts.
   virtual Result<uint64_t> CountClamped(const Values& values, const Prepared& prepared,
                                         std::span<const float> own) = 0;
-  // Returns the payload of the chunk's push: `before` as floats, then the chunk's codes. Updates
-  // the codecs' memories.
+  // Returns the payload of the chunk's push: first the floats `before` (scalers that travel with the
+  // push), then the chunk's codes. Updates the codecs' memories.
   virtual Result<Bytes> Encode(const Values& values, const protocol::Chunk& chunk,
                                const Prepared& prepared, std::span<const float> before) = 0;
   // Copies the bucket's values to the host.
@@ -54,13 +55,13 @@ class GradientCoder {
 
   // Clears the codecs' memories.
   virtual Status Forget() = 0;
-  // Calls `use` with the codecs' memories, which it may change. If they cannot be fetched, `use` is
-  // not called.
+  // Calls `use` with the codecs' memories, which `use` may change. Returns an error, and does not call
+  // `use`, if the memories cannot be fetched.
   virtual Status WithKept(const std::function<void(SavedState kept)>& use) = 0;
 
  protected:
   kernels::NoiseKey NoiseOf(uint64_t round) const;
-  // kDiverged, with the tensor's name, unless the values of `stats` are finite.
+  // Returns kDiverged, with the tensor's name, unless all values that `stats` describes are finite.
   Status Finite(const kernels::Stats& stats, uint32_t tensor, uint64_t round) const;
 
   const setup::Setup& setup_;

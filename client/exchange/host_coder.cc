@@ -16,7 +16,8 @@ HostCoder::HostCoder(const setup::Setup& setup, uint32_t rank)
     memories_.push_back(setup.plan.codec_of[t]->NewMemory(setup.plan.tensor_count[t]));
 }
 
-std::span<const float> HostCoder::ToCode(const float* arena, const protocol::Part& part) const {
+std::span<const float> HostCoder::ValuesToEncode(const float* arena,
+                                                 const protocol::Part& part) const {
   const float* from = memories_[part.tensor] == nullptr ? arena : compensated_.data();
   return {from + setup_.plan.tensor_begin[part.tensor] + part.begin, part.count};
 }
@@ -36,7 +37,7 @@ Status HostCoder::PreparePart(const Values& values, const protocol::Part& part,
                               codec::Prepared* prepared) {
   kernels::NoiseKey noise = NoiseOf(values.round);
   noise.tensor = part.tensor;
-  const std::span<const float> to_code = ToCode(values.arena, part);
+  const std::span<const float> to_code = ValuesToEncode(values.arena, part);
   const kernels::Stats stats = kernels::ComputeStats(to_code.data(), to_code.size());
   TERN_RETURN_IF_ERROR(Finite(stats, part.tensor, values.round));
   const codec::Codec& codec = *setup_.plan.codec_of[part.tensor];
@@ -70,7 +71,7 @@ void HostCoder::PrepareTogether(const Values& values, Prepared* prepared) {
     if (!plan.codec_of[part.tensor]->prepares_model()) continue;
     if (codec == nullptr) codec = plan.codec_of[part.tensor];
     indices.push_back(i);
-    const auto to_code = ToCode(values.arena, part);
+    const auto to_code = ValuesToEncode(values.arena, part);
     together_.insert(together_.end(), to_code.begin(), to_code.end());
   }
   if (codec == nullptr) return;
@@ -84,11 +85,11 @@ Result<uint64_t> HostCoder::CountClamped(const Values& values, const Prepared& p
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
   int64_t clamped = 0;
   for (size_t i = 0; i < bucket.shared.size(); ++i) {
-    const codec::Prepared& with = prepared[bucket.shared[i] - bucket.first_part];
-    if (own[i] <= with.scaler) continue;
-    const auto to_code = ToCode(values.arena, setup_.plan.parts[bucket.shared[i]]);
+    const codec::Prepared& shared_prepared = prepared[bucket.shared[i] - bucket.first_part];
+    if (own[i] <= shared_prepared.scaler) continue;
+    const auto to_code = ValuesToEncode(values.arena, setup_.plan.parts[bucket.shared[i]]);
     clamped += std::count_if(to_code.begin(), to_code.end(), [&](float v) {
-      return std::min(std::abs(v), with.clip) > with.scaler;
+      return std::min(std::abs(v), shared_prepared.clip) > shared_prepared.scaler;
     });
   }
   return static_cast<uint64_t>(clamped);
@@ -109,7 +110,7 @@ Result<Bytes> HostCoder::Encode(const Values& values, const protocol::Chunk& chu
 void HostCoder::EncodeSegment(const Values& values, const codec::Segment& segment,
                               const codec::Prepared& prepared, std::vector<uint8_t>* codes) {
   const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
-  const std::span<const float> to_code = ToCode(
+  const std::span<const float> to_code = ValuesToEncode(
       values.arena, {.tensor = segment.tensor, .begin = segment.begin, .count = segment.count});
   const size_t before = codes->size();
   codec.Encode(to_code.data(), segment, prepared, NoiseOf(values.round), codes);
@@ -118,7 +119,7 @@ void HostCoder::EncodeSegment(const Values& values, const codec::Segment& segmen
   sent_.resize(segment.count);
   const Result<size_t> decoded =
       codec.DecodeAlone(std::span(*codes).subspan(before), segment, sent_.data());
-  CHECK(decoded.ok()) << decoded.status().message();  // this object has encoded it
+  CHECK(decoded.ok()) << decoded.status().message();  // This object has made the codes.
   memory->Update(segment.begin, to_code, sent_);
 }
 

@@ -24,19 +24,20 @@ class HostCoder : public GradientCoder {
   Status WithKept(const std::function<void(SavedState)>& use) override;
 
  private:
-  // The values to encode for a part: the arena's, or those with the codec's memory added.
-  std::span<const float> ToCode(const float* arena, const protocol::Part& part) const;
+  // Returns the values to encode for a part: the values in the arena (the array of all parameters), or
+  // their sum with the codec's memory.
+  std::span<const float> ValuesToEncode(const float* arena, const protocol::Part& part) const;
   Status PreparePart(const Values& values, const protocol::Part& part, codec::Prepared* prepared);
-  // Prepares the tensors whose codec prepares all of them together (prepares_model), once all are
-  // ready.
+  // Prepares the tensors whose codec prepares all its tensors together (Codec::prepares_model).
   void PrepareTogether(const Values& values, Prepared* prepared);
   void EncodeSegment(const Values& values, const codec::Segment& segment,
                      const codec::Prepared& prepared, std::vector<uint8_t>* codes);
 
   std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor; null: none
-  Floats compensated_;  // as long as the model, if there are memories
-  Floats sent_;         // the values that a segment's codes decode to
-  Floats together_;     // the values of all tensors that are prepared together
+  // The values plus the memories, as long as the model; empty without memories.
+  Floats compensated_;
+  Floats sent_;      // the values to which a segment's codes decode
+  Floats together_;  // the values of all tensors that are prepared together
 };
 
 }  // namespace tern::client

@@ -82,20 +82,20 @@ void NetLoop::Run() {
   poller_.AddFd(signals_.fd());
   protocol::SessionActions actions;
   session_.Start(clock_.Now(), &actions);
-  Carry(std::move(actions));
+  Execute(std::move(actions));
   const Time tick = setup_.timings.hello_retry / 2;
   while (!ended_) {
     if (Status waited = poller_.Wait(tick); !waited.ok()) return EndWith(waited);
     protocol::SessionActions out;
     if (signals_.Take() != 0) OnSignal(&out);
     while (auto command = commands_.TryPop()) OnCommand(std::move(*command), &out);
-    Carry(std::move(out));
+    Execute(std::move(out));
     protocol::SessionActions answers;
     Receive(&answers);
     exchanges_.OnRoundTrips(session_.round_trips());
     session_.SetProgress(progress_.moves, progress_.waiting, Counters());
     session_.OnTimer(clock_.Now(), &answers);
-    Carry(std::move(answers));
+    Execute(std::move(answers));
   }
   for (auto& [lane, socket] : sockets_) socket->CloseAfterFlush();
 }
@@ -157,7 +157,7 @@ void NetLoop::EndWith(Status status) {
   events_.Push(client::Ended{end_});
 }
 
-void NetLoop::Carry(protocol::SessionActions actions) {
+void NetLoop::Execute(protocol::SessionActions actions) {
   using Type = protocol::SessionAction::Type;
   for (protocol::SessionAction& action : actions) {
     switch (action.type) {

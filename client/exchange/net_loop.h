@@ -1,6 +1,6 @@
-// The net thread: owns the worker's sockets and its Session, and is the training threads' Port.
-// Commands come in through one channel, events go out through another; scalers go straight to the
-// coder.
+// The net thread: owns the worker's sockets and its Session, and implements Port for the training
+// threads. Their commands come in through one channel; events for them go out through another. Answers
+// with scalers (codecs' scale factors) also go directly to the coder thread.
 #pragma once
 
 #include <cstdint>
@@ -28,17 +28,19 @@ class NetLoop : public client::Port {
  public:
   struct Options {
     uint32_t rank = 0;
-    uint64_t steps = 0;                             // the job's length
-    uint64_t max_state_bytes = 0;                   // the largest State that this worker accepts
-    protocol::Saved saved;                          // the checkpoints on this worker's disk
-    bool keeps_own = false;                         // has state that no other daemon can send
-    std::function<void(client::Answer)> on_scaled;  // Coder::Scaled; called on the net thread
+    uint64_t steps = 0;            // the job's length
+    uint64_t max_state_bytes = 0;  // the largest State that this worker accepts
+    protocol::Saved saved;         // the checkpoints on this worker's disk
+    bool keeps_own = false;        // whether it has private state that no other daemon can send it
+    // Receives the answers with scalers (Coder::Scaled). Called on the net thread.
+    std::function<void(client::Answer)> on_scaled;
   };
   // All references outlive the loop.
   NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& registry,
           net::Traffic& traffic, client::Progress& progress, client::Events& events,
           Options options);
-  ~NetLoop() override;  // joins; REQUIRES Finish called, or never started
+  // Joins the thread. REQUIRES that Finish was called, or that Start was not.
+  ~NetLoop() override;
 
   void Start();
   // Waits until the session has ended, and returns the status with which it ended.
@@ -83,7 +85,7 @@ class NetLoop : public client::Port {
   void OnCommand(Command command, protocol::SessionActions* out);
   void Receive(protocol::SessionActions* out);
   void EndWith(Status status);
-  void Carry(protocol::SessionActions actions);
+  void Execute(protocol::SessionActions actions);
   void Connect(protocol::LaneRef lane, uint32_t port);
   void Deliver(client::Answer answer);
 
@@ -103,7 +105,7 @@ class NetLoop : public client::Port {
   unsigned attempts_ = 0;
   bool ended_ = false;
   Status end_;
-  Thread thread_;  // last: it uses all of the above
+  Thread thread_;  // The last member, because the thread uses all members above.
 };
 
 }  // namespace tern::client

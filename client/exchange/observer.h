@@ -16,9 +16,9 @@ class Observer {
   struct Pushed {
     uint64_t step = 0;
     uint32_t bucket = 0;
-    std::vector<float> values;   // before coding
-    std::vector<Bytes> codes;    // by chunk
-    std::vector<float> scalers;  // by part of the bucket
+    std::vector<float> values;   // the bucket's values before encoding
+    std::vector<Bytes> codes;    // by chunk of the bucket: the payload of its push
+    std::vector<float> scalers;  // the scale factors, one per part of the bucket that has its own
   };
 
   virtual ~Observer() = default;

@@ -34,24 +34,24 @@ void Sums::Put(const Answer& answer) {
     Result<std::vector<float>> scalers =
         protocol::ParseScalers(answer.payload, planned.shared.size());
     if (scalers.ok()) bucket.scalers = std::move(*scalers);
-    bucket.scaled = true;  // even if the answer has no scalers, because no worker took part
+    bucket.scaled = true;  // An answer without scalers counts, too: no worker took part.
     return;
   }
   bucket.parts.resize(planned.chunks.size());
   Part& part = bucket.parts[answer.cell.chunk];
-  bucket.here += !part.here;
+  bucket.num_arrived += !part.has_arrived;
   part = {true, protocol::IsWhole(outcome), outcome.of_round().contributors(), answer.payload};
   if (outcome.has_learning_rate()) round.learning_rate = outcome.learning_rate();
-  if (planned.chunks[answer.cell.chunk].scalers != 0) KeepLargest(answer);
+  if (planned.chunks[answer.cell.chunk].scalers != 0) StoreMaxScalers(answer);
 }
 
-void Sums::KeepLargest(const Answer& answer) {
+void Sums::StoreMaxScalers(const Answer& answer) {
   const uint64_t round = answer.outcome.of_round().round();
   const uint32_t b = answer.cell.bucket;
   const size_t count = setup_.plan.chunk(b, answer.cell.chunk).scalers;
   std::vector<float>& largest = largest_[round][b];
   const uint32_t back = setup_.plan.scalers_from;
-  // No worker took part: later rounds use the scalers that this round would have used.
+  // If no worker took part, later rounds use the scalers that this round would have used.
   if (answer.outcome.of_round().contributors() == 0) {
     const auto before = round > back ? largest_.find(round - back) : largest_.end();
     largest = before == largest_.end() ? std::vector<float>(count) : before->second[b];
@@ -107,7 +107,8 @@ bool Sums::Has(uint64_t round, uint32_t bucket) const {
   if (found == rounds_.end()) return false;
   const auto parts = found->second.buckets.find(bucket);
   const protocol::Bucket& planned = setup_.plan.buckets[bucket];
-  return parts != found->second.buckets.end() && parts->second.here == planned.chunks.size() &&
+  return parts != found->second.buckets.end() &&
+         parts->second.num_arrived == planned.chunks.size() &&
          (planned.shared.empty() || parts->second.scaled || !setup_.plan.shares_before(round));
 }
 
@@ -202,8 +203,8 @@ Result<Sums::Opened> Sums::OpenChunk(const protocol::Chunk& chunk,
   const auto& shared = plan.buckets[chunk.bucket].shared;
   for (const uint32_t p : chunk.part_of) {
     const auto place = std::lower_bound(shared.begin(), shared.end(), p);
-    const bool here = place != shared.end() && *place == p && !scalers.empty();
-    opened.scalers.push_back(here ? scalers[static_cast<size_t>(place - shared.begin())] : 0);
+    const bool has_shared = place != shared.end() && *place == p && !scalers.empty();
+    opened.scalers.push_back(has_shared ? scalers[static_cast<size_t>(place - shared.begin())] : 0);
   }
   return opened;
 }

@@ -1,5 +1,6 @@
-// Stores the servers' answers by round until they are used, and decodes them. Threads: the compute
-// thread.
+// Stores the servers' answers by round until they are used, and decodes them. An answer is for one chunk
+// (a message's range of the model); a bucket has several chunks. A scaler is a codec's scale factor.
+// Threads: the compute thread.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,15 @@ namespace tern::client {
 
 class Sums {
  public:
-  // `setup` outlives it.
+  // `setup` outlives this object.
   explicit Sums(const setup::Setup& setup) : setup_(setup) {}
 
   // Stores an answer: scalers, a sum, or weights. Answers may come in any order.
   void Put(const Answer& answer);
-  // Whether all chunks of `bucket` in `round` have arrived, with the scalers that decode them.
+  // Whether the answers for all chunks of `bucket` in `round` have arrived, and the scalers that decode
+  // them.
   bool Has(uint64_t round, uint32_t bucket) const;
-  // The same for all buckets.
+  // Whether Has(round, bucket) is true for all buckets.
   bool Has(uint64_t round) const;
   // The learning rate in the answers of a round. Only shard 0's answers have it; 0 until one of
   // them has arrived.
@@ -38,12 +40,13 @@ class Sums {
   // chunks without contributors. kMismatch for an invalid answer. REQUIRES Has(round, bucket).
   using Use = std::function<void(uint32_t tensor, uint64_t first, std::span<const float> values)>;
   Status Decode(uint64_t round, uint32_t bucket, const Use& use) const;
-  // The same for all buckets.
+  // Decodes all buckets.
   Status Decode(uint64_t round, const Use& use) const;
   // A chunk's sum, not yet decoded.
   struct Opened {
-    std::span<const uint8_t> sums;  // the segments' sums (codec.h), one after the other
-    std::vector<float> scalers;     // by segment; 0 if the scaler is not shared
+    // The sums of the chunk's segments (codec.h), one after the other.
+    std::span<const uint8_t> sums;
+    std::vector<float> scalers;  // by segment; 0 if the scaler is not shared
     int contributors = 0;
   };
   // Calls `use` chunk by chunk. Skips chunks without contributors.
@@ -61,11 +64,11 @@ class Sums {
   uint64_t counted_clock() const { return counted_clock_; }
   void DropPulled() { rounds_.erase(kPulled); }
 
-  // The scalers for the shared parts of the bucket in a round that uses those of an earlier round
-  // (plan.scalers_from). REQUIRES that the earlier round was applied.
+  // Returns the scalers of the bucket that the workers share, for a round that uses the scalers of an
+  // earlier round (ExchangePlan::scalers_from). REQUIRES that the earlier round was applied.
   std::vector<float> ScalersFromBefore(uint64_t round, uint32_t bucket) const;
-  // The scalers that the rounds after `applied` will use, to save and to restore: one array per
-  // round, newest first; none if rounds do not use earlier scalers.
+  // Return and restore the scalers that the rounds after `applied` will use: one array per earlier round,
+  // newest first; no array if rounds do not use earlier scalers.
   std::vector<std::vector<float>> SaveScalers(uint64_t applied) const;
   void RestoreScalers(uint64_t applied, const std::vector<std::vector<float>>& saved);
 
@@ -78,9 +81,9 @@ class Sums {
   }
 
  private:
-  // The answer to one chunk.
+  // The answer for one chunk.
   struct Part {
-    bool here = false;   // whether it has arrived
+    bool has_arrived = false;
     bool whole = false;  // whether the payload is fp32 weights, whatever exchange.pull says
     uint32_t contributors = 0;
     Bytes payload;
@@ -89,7 +92,7 @@ class Sums {
     std::vector<float> scalers;  // of the parts whose scaler all workers share, in order
     bool scaled = false;         // whether the scalers have arrived
     std::vector<Part> parts;     // by chunk
-    size_t here = 0;             // how many parts have arrived
+    size_t num_arrived = 0;      // how many of `parts` have arrived
   };
   struct Round {
     std::map<uint32_t, Bucket> buckets;
@@ -99,19 +102,19 @@ class Sums {
   const Bucket& BucketOf(uint64_t round, uint32_t bucket) const {
     return rounds_.at(round).buckets.at(bucket);
   }
-  // `scalers`: of the bucket's shared parts. If the result has no contributors, the weights do not
-  // change.
+  // `scalers`: those of the bucket's parts whose scalers the workers share. If the result has no
+  // contributors, the weights do not change.
   Result<Opened> OpenChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
                            const Part& part) const;
   Status DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
                      const Part& part, const Use& use) const;
-  // The scalers of the bucket's shared parts, in order; empty if none arrived.
+  // Returns the scalers of the parts whose scalers the workers share, in order; empty if none arrived.
   std::vector<float> ScalersOf(uint64_t round, uint32_t bucket) const;
-  void KeepLargest(const Answer& answer);
+  void StoreMaxScalers(const Answer& answer);
 
   const setup::Setup& setup_;
   std::map<uint64_t, Round> rounds_;
-  // The workers' maximum scalers, as they arrived with sums: by round and bucket.
+  // By round and bucket: the maximum over the workers of each scaler, as it arrived with the sums.
   std::map<uint64_t, std::map<uint32_t, std::vector<float>>> largest_;
   uint64_t counted_clock_ = 0;
 };

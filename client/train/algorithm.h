@@ -31,7 +31,7 @@
 
 namespace tern::client {
 
-// What an algorithm uses. All references outlive the algorithm.
+// The objects that an algorithm uses. All references outlive the algorithm.
 struct Context {
   const setup::Setup& setup;
   uint32_t rank;
@@ -64,35 +64,36 @@ class Algorithm {
   }
   // Called once per step, in order, from first_step(); steps count from 1.
   virtual Status Step(uint64_t step) = 0;
-  // Waits for open exchanges, so that parameters() are the newest on which the workers agree.
+  // Waits for open exchanges. Then replica.parameters() are the newest weights on which workers agree.
   virtual Status Drain() { return Ok(); }
-  // Waits as Drain does, but starts no new exchange.
+  // Waits for open exchanges like Drain, but starts no new exchange.
   virtual Status Quiesce() { return Drain(); }
-  // Whether the workers agree on W after `step`, so that training can resume from there. False
-  // after a round that is short because the job ended: a longer job could not resume there.
-  // REQUIRES Quiesce called.
+  // Whether the workers agree on W after `step`, so that training can resume from that step. False after
+  // a round that is short because the job ended: a longer job could not resume there. REQUIRES that
+  // Quiesce was called.
   bool MeetsAfter(uint64_t step) const {
     return applied_ != 0 && facts_.StepOfRound(applied_) == step;
   }
-  // The private state of this worker besides the replica, for checkpoints. AddState adds it to
-  // *state; it is restored after Begin. If it is on a device, CopyStateToHost copies it from there
-  // to the host, and CopyStateFromHost back. REQUIRES Quiesce called.
+  // These functions handle this worker's private state besides the replica, for checkpoints. AddState
+  // adds the private state to *state; after a restart it is restored after Begin. CopyStateToHost copies
+  // it from a device, if it is on one, to the host; CopyStateFromHost copies it back. REQUIRE that
+  // Quiesce was called.
   virtual Status CopyStateToHost() { return Ok(); }
   virtual Status CopyStateFromHost() { return Ok(); }
   virtual void AddState(SavedState* /*state*/) {}
-  // For algorithms without rounds: whether a returning worker continues at its own point instead of
-  // at the servers' weights.
+  // For algorithms without rounds: whether a worker that returns continues at its own point instead of at
+  // the servers' weights.
   virtual bool keeps_point() const { return false; }
   // For algorithms without rounds, after the last step: tells the servers that no other worker has
   // to wait for this one.
   virtual Status Leave() { return Ok(); }
   // The newest round that this worker has pushed.
   virtual uint64_t pushed() const { return applied_; }
-  // The state that another worker needs to continue after round applied(). REQUIRES that it is
-  // called between two steps, or while waiting.
+  // Returns the state that another worker needs to continue after round applied(). Call it between two
+  // steps, or while this worker waits.
   virtual Bytes SaveState() { return c_.state.Save(applied_); }
 
-  // Facts::StepOfRound for this job's number of steps.
+  // The step at whose end a worker has W(round) (Facts::StepOfRound), in a job of this length.
   uint64_t StepOfRound(uint64_t round) const { return facts_.StepOfRound(round, c_.steps); }
   virtual uint64_t first_step() const { return StepOfRound(applied_) + 1; }
   uint64_t applied() const { return applied_; }

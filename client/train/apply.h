@@ -1,4 +1,5 @@
-// Computes the next W from the answers of a round, in one pass over the model.
+// Computes the next W (the weights on which the workers agree) from the servers' answers of a round, in
+// one pass over the model.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +16,13 @@ class Apply {
   // The arguments outlive this object.
   Apply(const setup::Setup& setup, Replica& replica, const Sums& sums);
 
-  // Changes W(round - 1) to W(round). With localized parameters, applies the mean gradient with the
-  // optimizer (TernGrad, Algorithm 1, lines 5 and 6). With central parameters, installs the weights
-  // or changes that the servers sent. kMismatch for an invalid answer. REQUIRES all answers of the
-  // round.
+  // Changes W(round - 1) to W(round). If the workers hold the parameters (localized), applies the
+  // mean gradient with the optimizer (TernGrad, Algorithm 1, lines 5 and 6). If the servers hold
+  // them (central), installs the weights or changes that the servers sent. kMismatch for an invalid
+  // answer. REQUIRES all answers of the round.
   Status Run(uint64_t round);
-  // The same for one bucket, with localized parameters only. W(round) is complete after one call
-  // for each bucket, in any order. REQUIRES the bucket's answers.
+  // Applies one bucket only. REQUIRES that the workers hold the parameters, and the bucket's answers.
+  // W(round) is complete after one call for each bucket, in any order.
   Status Run(uint64_t round, uint32_t bucket) {
     return replica_.arenas().Apply(sums_, round, bucket);
   }

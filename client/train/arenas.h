@@ -20,7 +20,8 @@ namespace tern::client {
 // The host's arrays. A device copies its own arrays from and to these.
 struct HostValues {
   float* weights = nullptr;
-  float* point = nullptr;  // where gradients are computed; equal to `weights` for most algorithms
+  // The weights at which gradients are computed; the same array as `weights` for most algorithms.
+  float* point = nullptr;
   float* gradients = nullptr;
   float* average = nullptr;  // the moving average of the weights; null if the job has none
   update::Optimizer* optimizer = nullptr;
@@ -32,8 +33,9 @@ struct LocalValues {
   LocalValues(const pb::Job& job, size_t elements);
 
   std::unique_ptr<update::LocalUpdater> updater;
-  std::vector<float> before;   // W(s-2) in step s, if the delay compensation uses it
-  std::vector<float> kept[2];  // gradients of the two open rounds; round r has kept[r % 2]
+  std::vector<float> before;  // W(s-2), the weights after round s-2, in step s; empty if not needed
+  std::vector<float>
+      kept[2];  // copies of the gradients of the two open rounds; round r has kept[r % 2]
 };
 
 class Arenas {
@@ -45,17 +47,17 @@ class Arenas {
   virtual Status CopyToHost() = 0;
   virtual Status CopyFromHost() = 0;
 
-  // g += decay w for tensor t; w are the weights at which the gradient was computed.
+  // Adds decay * w to the gradient of tensor t; w are the weights at which the gradient was computed.
   virtual Status AddDecay(uint32_t t, float decay) = 0;
   // Scales the gradients so that their 2-norm over the whole model is at most `norm`.
   virtual Status Clip(double norm) = 0;
-  // Applies the mean gradient of a bucket to W with the optimizer, and W to the average. kMismatch
-  // for invalid sums. REQUIRES the bucket's answers in `sums`.
+  // Updates a bucket of W with its mean gradient and the optimizer, and then the moving average of W.
+  // kMismatch for invalid sums. REQUIRES that `sums` has the bucket's answers.
   virtual Status Apply(const Sums& sums, uint64_t round, uint32_t bucket) = 0;
 
   // --- Operations on w' (the weights at which OD-SGD computes gradients) and its state.
 
-  // w' = W
+  // Sets w' = W.
   virtual Status ResetToGlobal() = 0;
   // Saves W as local->before, if the delay compensation uses it.
   virtual Status SaveReference(LocalValues* local) = 0;
@@ -64,9 +66,10 @@ class Arenas {
   // copies at a time.
   virtual Result<const float*> RetainGradient(uint64_t round, uint32_t bucket,
                                               LocalValues* local) = 0;
-  // w' = W + U_local(g), OD-SGD's local update. `decay`: the weight decay of each tensor.
+  // Sets w' = W + U_local(g): OD-SGD's local update with the gradient g. `decay`: by tensor, the weight
+  // decay.
   virtual Status Move(float learning_rate, const std::vector<float>& decay, LocalValues* local) = 0;
-  // The same as CopyToHost and CopyFromHost, for w' and its state.
+  // Copy w' and its state from a device to the host's arrays, and back.
   virtual Status CopyLocalToHost(LocalValues* local) = 0;
   virtual Status CopyLocalFromHost(LocalValues* local) = 0;
 };

@@ -17,9 +17,9 @@ class Asynchronous : public Algorithm {
   Status Drain() override;
   // Sends a last exchange without a gradient.
   Status Leave() override;
-  // The step after the exchanges that the servers have counted.
+  // The step that follows the exchanges that the servers had counted when Begin returned.
   uint64_t first_step() const override { return StepOfRound(first_clock_) + 1; }
-  // The weights alone: the servers hold the other state of the job.
+  // Saves only the weights, because the servers hold the other state of the job.
   Bytes SaveState() override { return c_.state.SaveWeights(applied_); }
 
  protected:
@@ -29,7 +29,7 @@ class Asynchronous : public Algorithm {
   // Writes the weights of the exchange that AwaitExchange awaited into w. Call before the next
   // exchange is pushed.
   Status Install(float* w) const { return c_.sums.Install(clock_, w); }
-  // Writes the same weights into W and into the point, so that the next gradient is computed there.
+  // Writes the weights of that exchange into W and into the point, where the next gradient is computed.
   Status MovePointToAnswer();
 
   uint64_t clock() const { return clock_; }

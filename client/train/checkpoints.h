@@ -2,10 +2,10 @@
 // workers synchronize only every p steps, a checkpoint that is due waits for the next
 // synchronization.
 //
-// The compute thread writes them and waits for the disk. So a worker that has the checkpoint of a
-// round has received the other workers' pushes of that round, which they sent after writing their
-// previous checkpoint. Of the two newest checkpoints, all workers therefore have one in common.
-// This holds with rounds; without rounds, a worker's checkpoints have its private state only.
+// The compute thread writes a checkpoint and waits for the disk. A worker writes the checkpoint of a
+// round after it has got the sum of all workers' pushes of that round, and each worker pushed after
+// writing its previous checkpoint. So one of the two newest checkpoints is on the disks of all workers.
+// That is so in jobs with rounds; without rounds, a worker's checkpoints have only its private state.
 #pragma once
 
 #include <cstdint>
@@ -34,13 +34,12 @@ class Checkpoints {
   // The checkpoints from which this worker can resume. Before Begin, none if checkpoints.resume is
   // false.
   std::vector<pb::Checkpoint> Offers() const;
-  // The same, with what else is in the folder (setup::FindSaved). Call before Begin.
+  // Returns these checkpoints and what is known of unusable ones in the folder. Call before Begin.
   protocol::Saved Saved() const;
   // The newest checkpoint of `run` among Offers().
   std::optional<pb::Checkpoint> NewestOf(uint64_t run) const;
-  // Training of `run` begins after `step`. Removes later checkpoints of that run, and moves those
-  // of other runs to another folder (Store::Begin). Returns the error of
-  // Store::Begin.
+  // Call when training of `run` begins after `step`. Removes later checkpoints of that run, and moves the
+  // checkpoints of other runs to another folder (Store::Begin, whose error it returns).
   Status Begin(uint64_t run, uint64_t step);
   // Writes the whole replica and `extra`. Logs and returns an error; the older checkpoints are then
   // kept.

@@ -10,29 +10,29 @@
 
 namespace tern::client {
 
-// Sums over test samples.
+// The result of an evaluation, as sums over test samples.
 struct Score {
   double loss = 0;
   uint64_t correct = 0;     // samples whose label has the largest score
-  uint64_t among_five = 0;  // samples whose label has one of the five largest
+  uint64_t among_five = 0;  // samples whose label has one of the five largest scores
   uint64_t samples = 0;
 };
 
 class Compute {
  public:
-  // Called before the first layer that reads tensor t runs. Until it returns, the tensor may still
-  // be written. If it returns false, the pass ends there.
+  // Called before the first layer that reads the tensor runs. Until the function returns, the tensor may
+  // still be written. If it returns false, the forward pass ends there.
   using Need = std::function<bool(uint32_t tensor)>;
-  // Called when the gradient of tensor t is final.
+  // Called when the gradient of the tensor is final.
   using Ready = std::function<void(uint32_t tensor)>;
 
   virtual ~Compute() = default;
   virtual uint64_t steps_per_epoch() const = 0;
 
-  // Fetch will be called for step `steps_done` + 1 next. Called before the first step, and again
-  // whenever the worker goes back to an earlier step.
+  // Announces that the next call of Fetch is for step `steps_done` + 1. Called before the first step, and
+  // again whenever the worker goes back to an earlier step.
   virtual void Begin(uint64_t steps_done) = 0;
-  // No call of Fetch follows, unless Begin is called again.
+  // Announces that Fetch is not called again before the next Begin.
   virtual void End() = 0;
   // Waits for the samples of the next step and returns their number: 0 if this worker takes no part
   // in the step. kBadData names a damaged sample.

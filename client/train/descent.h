@@ -1,5 +1,5 @@
-// A local step of a worker on its own weights (the point): x_{j+1} = x_j - U(g(x_j)), where U is
-// the job's optimizer with its schedule.
+// A local step of a worker on its own weights x (the point): x_{j+1} = x_j - U(g(x_j)), where g is the
+// gradient and U the update of the job's optimizer with its learning-rate schedule.
 #pragma once
 
 #include <vector>
@@ -24,7 +24,8 @@ class Descent {
   const setup::Setup& setup_;
   Replica& replica_;
   const update::Schedule& schedule_;
-  std::vector<float> decay_;  // by tensor: weight decay, if it is not part of the gradient
+  // By tensor: the weight decay that U applies; 0 if the gradient has it.
+  std::vector<float> decay_;
 };
 
 }  // namespace tern::client

@@ -14,7 +14,7 @@ bool FiguresExchange::EvaluationIsDue(uint64_t steps) const {
   return every != 0 && steps > 0 && steps % every == 0;
 }
 
-bool FiguresExchange::Due(uint64_t steps) const {
+bool FiguresExchange::IsDue(uint64_t steps) const {
   return steps > 0 &&
          (steps % setup_.job.faults().compare_every_steps() == 0 || EvaluationIsDue(steps));
 }

@@ -1,5 +1,5 @@
-// Compares and evaluates the workers' replicas. At some steps each worker sends an entry of
-// figures, and the servers answer with the entries of all workers. First come hashes of W and
+// Compares and evaluates the workers' replicas. Figures are a worker's metrics. At some steps each worker
+// sends an entry of figures, and the servers answer with the entries of all workers. First come hashes of W and
 // losses (kCompare). If an evaluation is due, scores on the test set follow (kEvaluate); the test
 // set is divided among the workers whose entries the first answer has. Threads: the compute thread.
 #pragma once
@@ -24,8 +24,8 @@ class FiguresExchange {
                   Gradient& gradient)
       : setup_(setup), rank_(rank), compute_(compute), replica_(replica), gradient_(gradient) {}
 
-  // Whether figures are exchanged after `steps` steps, and whether an evaluation is due then.
-  bool Due(uint64_t steps) const;
+  // Whether workers exchange figures after `steps` steps, and whether an evaluation is due then.
+  bool IsDue(uint64_t steps) const;
   bool EvaluationIsDue(uint64_t steps) const;
 
   // Returns this worker's entry for kCompare.
@@ -37,7 +37,7 @@ class FiguresExchange {
   // Takes the entries of all workers, for W after `steps` steps. kMismatch, with both hashes, if
   // two workers' W differ.
   Status OnAnswer(const Answer& answer, uint64_t steps);
-  // Whether this worker has the lowest rank of those in the newest comparison.
+  // Whether this worker has the lowest rank of the workers in the newest comparison.
   bool IsLowest() const { return !present_.empty() && present_.front() == rank_; }
   // The newest evaluation: sums over all workers.
   const pb::Figures& newest() const { return newest_; }
@@ -57,7 +57,7 @@ class FiguresExchange {
   Replica& replica_;
   Gradient& gradient_;
   std::vector<uint32_t> present_;  // the ranks in the newest comparison, ascending
-  pb::Figures compared_;           // sums over these ranks of what was compared
+  pb::Figures compared_;           // the losses and samples of these ranks, added up
   pb::Figures newest_;
   Confusion confusion_;  // over all workers, at the last evaluation
 };

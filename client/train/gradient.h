@@ -14,7 +14,7 @@ namespace tern::client {
 
 class Gradient {
  public:
-  // All arguments outlive it. The gradient is computed at replica.point() and written to
+  // All arguments outlive this object. The gradient is computed at replica.point() and written to
   // replica.gradients().
   Gradient(const setup::Setup& setup, Compute& compute, Replica& replica, Progress& progress);
 
@@ -55,10 +55,10 @@ class Gradient {
   Replica& replica_;
   Progress& progress_;
   const std::vector<float> decay_;                 // by tensor: weight decay in the gradient
-  std::vector<std::vector<uint32_t>> buckets_of_;  // by tensor
-  std::vector<uint32_t> tensors_left_;             // by bucket: whose gradients are not final yet
-  bool in_backward_;
-  uint32_t samples_ = 0;  // how many this worker has in the fetched step
+  std::vector<std::vector<uint32_t>> buckets_of_;  // by tensor: the buckets that have its elements
+  std::vector<uint32_t> tensors_left_;  // by bucket: how many tensors have no final gradient yet
+  bool in_backward_;      // whether buckets are reported ready while the backward pass runs
+  uint32_t samples_ = 0;  // how many samples this worker has in the fetched step
   Losses losses_;
 };
 

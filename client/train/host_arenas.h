@@ -1,4 +1,4 @@
-// Arenas in the host's memory.
+// Arenas (a worker's arrays, each as long as the model, and the operations on them) in the host's memory.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace tern::client {
 
 class HostArenas : public Arenas {
  public:
-  // `setup` and the arrays outlive it.
+  // `setup` and the arrays of `values` outlive this object.
   HostArenas(const setup::Setup& setup, const HostValues& values);
 
   Status CopyToHost() override { return Ok(); }
@@ -27,27 +27,28 @@ class HostArenas : public Arenas {
   Status CopyLocalFromHost(LocalValues*) override { return Ok(); }
 
  private:
-  // Updates the elements [first, first + mean.size()) of the arena, which belong to tensor t, with
-  // their mean gradient, and their moving average.
+  // Updates the weights [first, first + mean.size()), which belong to tensor t, with their mean gradient
+  // `mean`, and then the moving average of these weights.
   void Update(uint32_t t, uint64_t first, std::span<const float> mean, const update::Step& step);
-  // The same as Apply, for optimizers that need a tensor's whole gradient at once.
+  // Does what Apply does, for optimizers that need the whole gradient of a tensor at once.
   Status ApplyTensors(const Sums& sums, uint64_t round, uint32_t bucket, const update::Step& step);
 
   const setup::Setup& setup_;
   const HostValues values_;
-  const std::vector<float> decay_;  // by tensor: weight decay, if replicas add it (where: local)
-  Floats means_;                    // mean gradients, for ApplyTensors
+  // By tensor: the weight decay that the optimizer applies; 0 if the gradient has the weight decay.
+  const std::vector<float> decay_;
+  Floats means_;  // mean gradients, for ApplyTensors
 };
 
 // Updates the moving average of elements [first, first + count) after update number `update` of the
 // weights; updates count from 1.
 void UpdateAverage(const setup::Setup& setup, const float* weights, uint64_t first, uint64_t count,
                    uint64_t update, float* average);
-// 1 - the decay of the moving average at update number `update`.
+// Returns 1 minus the decay factor of the moving average at update number `update`, from 1.
 float OneMinusDecay(const setup::Setup& setup, uint64_t update);
 
-// Returns the weight decay of each tensor if the job adds weight decay at `where` (in the gradient
-// or in the replica); else zeros.
+// Returns the weight decay of each tensor if the job's weight_decay.where is `where` (in the gradient, or
+// in the update of the weights); else zeros.
 std::vector<float> DecaysOf(const setup::Setup& setup, pb::WeightDecay::Where where);
 
 }  // namespace tern::client

@@ -1,5 +1,6 @@
-// w', the weights at which OD-SGD's workers compute their gradients, and the state of its updates.
-// An Arenas object holds them, on the host or on a device. Threads: the compute thread.
+// w', the weights at which OD-SGD's workers compute their gradients, and the state of the updates of w'.
+// An Arenas object holds both, on the host or on a device. W are the weights on which the workers agree.
+// Threads: the compute thread.
 #pragma once
 
 #include <vector>
@@ -14,23 +15,24 @@ namespace tern::client {
 
 class LocalPoint {
  public:
-  // Both outlive it. REQUIRES an algorithm with a local updater.
+  // Both arguments outlive this object. REQUIRES an algorithm with a local updater.
   LocalPoint(const setup::Setup& setup, Replica& replica);
 
-  // Sets w' = W, and uses W as the previous global weights, too.
+  // Sets w' = W, and saves W as the previous global weights, too.
   Status Begin();
-  // w' = W
+  // Sets w' = W.
   Status ResetToGlobal() { return arenas_.ResetToGlobal(); }
   // Call before W is updated: saves W if the delay compensation needs it later.
   Status SaveReference() { return arenas_.SaveReference(&local_); }
-  // Copies the bucket's gradient, as Arenas::RetainGradient says.
+  // Copies the bucket's gradient, because the next backward pass overwrites the gradient. Returns the
+  // copy, as a pointer to the model's first element.
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket) {
     return arenas_.RetainGradient(round, bucket, &local_);
   }
-  // w' = W + U_local(g)
+  // Sets w' = W + U_local(g): the algorithm's local update with the gradient g.
   Status Move(float learning_rate) { return arenas_.Move(learning_rate, decay_, &local_); }
 
-  // Copies the state from the device to the host, and back. No operation without a device.
+  // Copy w' and the state from the device to the host, and back. Without a device they do nothing.
   Status CopyToHost() { return arenas_.CopyLocalToHost(&local_); }
   Status CopyFromHost() { return arenas_.CopyLocalFromHost(&local_); }
   // Adds the state, as it is on the host, to *state.
@@ -39,7 +41,8 @@ class LocalPoint {
  private:
   Arenas& arenas_;
   LocalValues local_;
-  const std::vector<float> decay_;  // by tensor: weight decay, if it is not part of the gradient
+  // By tensor: the weight decay that U_local applies; 0 if the gradient has the weight decay.
+  const std::vector<float> decay_;
 };
 
 }  // namespace tern::client

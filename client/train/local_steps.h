@@ -15,13 +15,13 @@ class LocalSteps : public Algorithm {
   explicit LocalSteps(const Context& context);
 
   Status Begin(uint64_t applied) override;
-  // W alone: each worker's optimizer state is its own.
+  // Saves only W, because each worker has its own optimizer state.
   Bytes SaveState() override { return c_.state.SaveWeights(applied_); }
 
  protected:
-  // x_{j+1} = x_j - U(g(x_j)): computes the gradient at the point and updates the point.
+  // Computes the gradient g at the point x and updates the point with the optimizer U: x -= U(g(x)).
   Status Descend(uint64_t step);
-  // Only updates the point, with the gradient that was computed.
+  // Updates the point with the gradient that was computed last.
   void MovePoint(uint64_t step);
   void ResetOptimizer() { descent_.Reset(); }
   bool EndsRound(uint64_t step) const { return facts_.EndsRound(step, c_.steps); }

@@ -20,7 +20,7 @@ void OpenRound::Open(uint64_t round) {
   CHECK(!round_.has_value());
   round_ = round;
   applied_.assign(setup_.plan.buckets.size(), false);
-  left_ = applied_.size();
+  buckets_left_ = applied_.size();
 }
 
 bool OpenRound::HasArrived(uint32_t bucket) const {
@@ -42,7 +42,7 @@ Status OpenRound::AwaitBucket(uint32_t bucket) {
     const uint32_t arrived = *NextToApply(bucket);
     TERN_RETURN_IF_ERROR(apply_.Run(*round_, arrived));
     applied_[arrived] = true;
-    if (--left_ == 0) on_applied_(*std::exchange(round_, std::nullopt));
+    if (--buckets_left_ == 0) on_applied_(*std::exchange(round_, std::nullopt));
   }
   return Ok();
 }

@@ -1,6 +1,6 @@
-// Applies the answers of a round as they arrive: a bucket is applied while others are still on
-// their way. The next forward pass may already run; it then calls Need before a layer reads a
-// tensor. Threads: the compute thread.
+// Applies the servers' answers of a round as they arrive, bucket by bucket. W(r) are the weights after
+// round r. The next forward pass may already run; it then calls Need before a layer reads a tensor, and
+// Need waits until that tensor is updated. Threads: the compute thread.
 //
 //   no round --Open--> open --{ Need | Finish: wait for a bucket, apply it }*--> no round
 #pragma once
@@ -23,7 +23,7 @@ class OpenRound {
  public:
   using Wait = std::function<Status(const std::function<bool()>& done)>;  // Context::wait
 
-  // All arguments outlive it. Calls `applied(round)` when W(round) is in place.
+  // All arguments outlive this object. Calls `applied(round)` when W(round) is in place.
   OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Progress& progress, Wait wait,
             std::function<void(uint64_t round)> applied);
 
@@ -32,20 +32,20 @@ class OpenRound {
   void Open(uint64_t round);
   // The open round, if there is one.
   std::optional<uint64_t> round() const { return round_; }
-  // Whether buckets are applied one by one, so that Need waits only for the buckets
-  // that have elements of the tensor (Apply::by_bucket).
+  // Whether buckets are applied one by one, so that Need waits only for the buckets that have elements of
+  // the tensor (Apply::by_bucket).
   bool by_bucket() const { return apply_.by_bucket(); }
 
   // Waits until the open round has been applied to the tensor. Returns at once if no round is open.
   // REQUIRES by_bucket().
   Status Need(uint32_t tensor);
-  // The same for all tensors; works without by_bucket(), too.
+  // Waits until the open round has been applied to all tensors. Works without by_bucket(), too.
   Status Finish();
 
  private:
   Status AwaitBucket(uint32_t bucket);
   bool HasArrived(uint32_t bucket) const;
-  // A bucket that has arrived and is not yet applied: `wanted` itself if it is such a bucket.
+  // Returns a bucket that has arrived and is not yet applied, if there is one; prefers `wanted`.
   std::optional<uint32_t> NextToApply(uint32_t wanted) const;
 
   const setup::Setup& setup_;
@@ -54,10 +54,10 @@ class OpenRound {
   const Wait wait_;
   const std::function<void(uint64_t)> on_applied_;
   Apply apply_;
-  std::vector<std::vector<uint32_t>> buckets_of_;  // by tensor
+  std::vector<std::vector<uint32_t>> buckets_of_;  // by tensor: the buckets that have its elements
   std::optional<uint64_t> round_;
-  std::vector<bool> applied_;  // by bucket
-  size_t left_ = 0;            // buckets that are not yet applied
+  std::vector<bool> applied_;  // by bucket: whether the open round has been applied to it
+  size_t buckets_left_ = 0;    // how many buckets are not yet applied
 };
 
 }  // namespace tern::client

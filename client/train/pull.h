@@ -1,4 +1,4 @@
-// Pulls central parameters from the servers. Threads: the compute thread.
+// Pulls the parameters from the servers, which hold them. Threads: the compute thread.
 #pragma once
 
 #include "client/train/algorithm.h"
@@ -6,9 +6,10 @@
 
 namespace tern::client {
 
-// Writes the servers' current weights, or with `average` their moving average, to w; waits for
-// them. If the servers send changes (exchange.pull), they are added to w: REQUIRES that w is the
-// result of this worker's previous pull, unless the servers send full weights to it.
+// Asks the servers for their current weights, or with `average` for the moving average of the weights,
+// waits for the answers, and writes them to w. If the servers send changes (exchange.pull: changes), adds
+// the changes to w: REQUIRES that w is the result of this worker's previous pull, unless
+// the servers send full weights to this worker.
 Status Pull(const Context& context, float* w, bool average);
 
 }  // namespace tern::client

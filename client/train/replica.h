@@ -1,8 +1,9 @@
-// A worker's replica of the model: W, gradients, optimizer state and moving average, each one arena
-// in canonical order. If the algorithm computes gradients at other weights than W, the replica has
-// these too: the point. With localized parameters, W is bit-identical on all workers after every
-// round. Threads: the compute thread owns it; the coder thread reads pushed arrays until the
-// round's sums have arrived.
+// A worker's replica of the model: the weights W on which the workers agree, gradients, optimizer
+// state and the moving average of W. Each is an arena: one array of all parameters in canonical
+// order. If the algorithm computes gradients at other weights than W, the replica also has those
+// weights, called the point. If the workers hold the parameters, W is bit-identical on all workers
+// after every round. Threads: the compute thread owns it; the coder thread reads pushed arrays
+// until the round's sums have arrived.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,8 @@ class Replica {
   // The weights at which gradients are computed; W unless has_point().
   float* point() { return point_.empty() ? parameters_.data() : point_.data(); }
   float* gradients() { return gradients_.data(); }  // computed at point()
-  // The running statistics of batch norms: this worker's own, and their mean over the workers at
-  // the last comparison (figures.h). Evaluation and the files of weights use the mean.
+  // The running statistics of batch norms: this worker's own, and their mean over the workers at the last
+  // comparison of the replicas (figures.h). Evaluation and the files of weights use the mean.
   std::vector<float>& statistics() { return statistics_; }
   std::vector<float>& mean_statistics() { return mean_statistics_; }
   // The weights for evaluation: the moving average if the job has one, else W.
@@ -35,17 +36,17 @@ class Replica {
   // The moving average; empty if the job has none.
   Floats& average() { return average_; }
   update::Optimizer& optimizer() { return *optimizer_; }
-  // The object that operates on the values; at first it uses the arrays above.
+  // The object with a step's operations on the arrays. At first it uses the arrays of this object.
   Arenas& arenas() { return *arenas_; }
-  // Moves weights and optimizer state to `arenas`, a device's. Call CopyToHost before reading the
-  // arrays above from then on, and CopyFromHost after changing them.
+  // Copies weights and optimizer state to the device of `arenas`, whose operations are used from then on.
+  // Then call CopyToHost before reading this object's arrays, and CopyFromHost after changing them.
   Status MoveTo(std::unique_ptr<Arenas> arenas);
-  // Pointers to the arrays above.
+  // Returns pointers to this object's arrays.
   HostValues host_values();
   Status CopyToHost() { return arenas_->CopyToHost(); }
   Status CopyFromHost() { return arenas_->CopyFromHost(); }
-  // Updates the moving average of elements [first, first + n) after update number `update` of W, in
-  // the arrays above. Updates count from 1.
+  // Updates this object's moving average of elements [first, first + n) after update number `update` of
+  // W. Updates count from 1.
   void Average(size_t first, size_t n, uint64_t update);
 
   // Resets the optimizer's state.
@@ -61,7 +62,7 @@ class Replica {
   Floats parameters_, point_, gradients_, average_;
   std::vector<float> statistics_, mean_statistics_;
   std::unique_ptr<update::Optimizer> optimizer_;
-  std::unique_ptr<Arenas> arenas_;  // last: it uses the arrays
+  std::unique_ptr<Arenas> arenas_;  // The last member, because it uses the arrays above.
 };
 
 }  // namespace tern::client

@@ -14,6 +14,7 @@
 namespace tern::client {
 namespace {
 
+// Calls Compute::End when it goes out of scope.
 struct EndOfSteps {
   Compute& compute;
   ~EndOfSteps() { compute.End(); }
@@ -146,7 +147,7 @@ Status Trainer::TrainSteps() {
     ShowProgress();
     if (steps_done_ >= last_step_) return Ok();
     const bool moves = algorithm_->pushed() > compared_at_;
-    if (has_rounds_ && moves && figures_.Due(steps_done_)) {
+    if (has_rounds_ && moves && figures_.IsDue(steps_done_)) {
       TERN_RETURN_IF_ERROR(Drain());
       TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, false));
       if (figures_.EvaluationIsDue(steps_done_))
@@ -232,7 +233,7 @@ Status Trainer::WaitUntil(const std::function<bool()>& done) {
 Status Trainer::RestartFrom(RestartEvent event) {
   restart_ = std::move(event);
   ready_.reset();
-  return Status(Code::kPeerLost, "this worker restarts");  // Run does not report it
+  return Status(Code::kPeerLost, "this worker restarts");  // Run does not report this error.
 }
 
 Status Trainer::HandleArrivedEvents() {

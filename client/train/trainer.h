@@ -4,7 +4,8 @@
 //
 //   waiting for Ready --> training --last step--> ending --Port::Finish--> serving --> job is over
 //
-//   training  { if figures are due: drain, exchange them;  step }*
+//   training  repeats: if figures (the workers' metrics) are due, waits for open exchanges ("drains")
+//             and exchanges figures; then makes a step
 //   ending    drains, exchanges the last figures, writes the weights
 //   serving   sends its State to other workers until the job is over
 //
@@ -69,36 +70,35 @@ class Trainer {
   Trainer(const Dependencies& dependencies, update::Schedule schedule);
   // Phases `waiting for Ready`, `training` and `ending`.
   Status Train();
-  // The event that makes this worker start again from another state.
+  // An event that makes this worker start again from another state.
   using RestartEvent = std::variant<StateArrived, WentBack, ResumeWanted>;
-  // Installs the state that restart_ names.
+  // Installs the state that the event in restart_ names.
   Status Restart();
-  // Sets restart_, and returns an error with which Train returns to Run, which then restarts.
+  // Sets restart_ and returns an error. The error makes Train return to Run, which then restarts.
   Status RestartFrom(RestartEvent event);
   Status LoadCheckpoint(const pb::Checkpoint& from);
   // In a job without rounds, in a new process: loads this worker's private state from its newest
-  // checkpoint of the run, even if the servers have counted later pushes of this
-  // worker.
+  // checkpoint of the run, even if the servers have counted later pushes of this worker.
   Status RestoreLocalCheckpoint();
-  // Restores the state of the algorithm and the codecs from the loaded checkpoint. REQUIRES
-  // Algorithm::Begin called.
+  // Restores the private state of the algorithm and the codecs from the loaded checkpoint. REQUIRES that
+  // Algorithm::Begin was called.
   Status RestorePrivateState();
   Status WriteCheckpointIfDue();
   Status WriteCheckpoint();
-  // Copies the scalers that later rounds need to scalers_.
+  // Copies the scalers (codecs' scale factors) that later rounds need to scalers_.
   void CopyScalers();
   Status TrainSteps();
-  // Drains, and exchanges the last figures with all workers.
+  // Waits for open exchanges, and exchanges the last figures (metrics) with all workers.
   Status EndTogether();
   // kDiverged if the loss of the last evaluation is not finite.
   Status LossIsFinite() const;
   void ShowProgress();
-  // Algorithm::Drain; its time counts as training time.
+  // Calls Algorithm::Drain, whose time counts as training time.
   Status Drain();
   // Handles events until `done` returns true, or returns the error that ends the worker.
   Status WaitUntil(const std::function<bool()>& done);
-  // Phase `serving`: a worker that was lost near the end may still need the State. Returns true if
-  // the job goes back, so that this worker must restart.
+  // The phase `serving`: sends State, because a worker that was lost near the end may still need it.
+  // Returns true if the job goes back, so that this worker must restart.
   bool ServeUntilJobEnds();
   Status MakeAlgorithm();
   // Handles the events that have arrived, without waiting. A late worker learns from them that
@@ -111,7 +111,7 @@ class Trainer {
   // Makes `round` the last round; 0 changes nothing.
   void StopAfter(uint64_t round);
   // Sends this worker's figures and waits for the answer. `which`: protocol::kCompare or kEvaluate.
-  // `last`: the job ends after them.
+  // `last`: whether the job ends after this exchange.
   Status ExchangeFigures(uint32_t which, bool last);
 
   Dependencies deps_;
@@ -124,7 +124,7 @@ class Trainer {
   const bool has_rounds_;
   std::unique_ptr<Algorithm> algorithm_;
   std::optional<RestartEvent> restart_;         // set while this worker must restart
-  std::optional<tensors::TensorFile> resumed_;  // a loaded checkpoint, until all is restored
+  std::optional<tensors::TensorFile> resumed_;  // a loaded checkpoint, until it is fully restored
   std::optional<uint64_t> ready_;  // the round after which training continues, once Ready has come
   uint64_t stop_after_ = 0;        // the job's last round, if Ready said so; else 0
   uint64_t last_step_;
@@ -133,7 +133,7 @@ class Trainer {
   uint64_t checkpointed_at_ = 0;  // the number of steps when a checkpoint was last due
   uint64_t compared_at_ = 0;      // the applied round at the newest figures
   bool figures_answered_ = false;
-  std::vector<std::vector<float>> scalers_;  // Sums::SaveScalers; saved and loaded with the State
+  std::vector<std::vector<float>> scalers_;  // from Sums::SaveScalers; a part of the State
   std::optional<Status> leave_;              // set if a signal asked this worker to leave
   Status end_checkpoint_;  // kCannotWrite if the checkpoint of the last step could not be written
 };

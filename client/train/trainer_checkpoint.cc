@@ -37,8 +37,8 @@ Status Trainer::WriteCheckpointIfDue() {
   return WriteCheckpoint();
 }
 
-// If a checkpoint cannot be written, the job goes on, because the older ones still exist. Only for
-// the last step it is an error, because a longer job would resume from there.
+// If a checkpoint cannot be written, the job goes on, because the older checkpoints still exist. Only the
+// checkpoint of the last step must be written, because a longer job would resume from that step.
 Status Trainer::WriteCheckpoint() {
   TimeScope time(deps_.progress.checkpoint);
   TERN_RETURN_IF_ERROR(deps_.replica.CopyToHost());

@@ -4,7 +4,7 @@
 namespace tern::algorithm {
 namespace {
 
-// Checks the key `compensation` of either algorithm. `section` is "train.dcasgd_c." or
+// Checks the key `compensation` of dcasgd_c or dcasgd_a. `section` is "train.dcasgd_c." or
 // "train.dcasgd_a.".
 void CheckCompensation(const pb::Dcasgd& dcasgd, const std::string& section,
                        RuleReporter* reporter) {
@@ -19,7 +19,8 @@ void CheckCompensation(const pb::Dcasgd& dcasgd, const std::string& section,
   }
 }
 
-// Only servers can keep one mean square for all workers. REQUIRES that `compensation` has no fault.
+// Checks mean_square_scope: only servers can keep one mean square of the gradients for all workers.
+// REQUIRES that the key `compensation` has no fault.
 void CheckOneMeanSquare(const pb::Job& job, RuleReporter* reporter) {
   const std::string key = "train.dcasgd_a.mean_square_scope",
                     compensation = "train.dcasgd_a.compensation";

@@ -1,4 +1,4 @@
-// What a job says about rounds that continue without some of their workers.
+// A job's settings for workers that are lost, and for rounds that close without some workers.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@ namespace tern::algorithm {
 
 // What happens to the job when a worker is lost.
 enum class OnLoss {
-  kFail,    // it ends
-  kWait,    // it waits for the worker, or a replacement
-  kShrink,  // it continues with the remaining workers
+  kFail,    // the job ends
+  kWait,    // the job waits for the worker or a replacement
+  kShrink,  // the job continues with the remaining workers
 };
 
 struct Elasticity {

@@ -14,8 +14,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Reads the section of a job's algorithm by the names of its keys, which the traits give. A key
-// that the job omits has its default.
+// Reads the section of a job's algorithm in the job's configuration. The algorithm's traits give the
+// names of the keys. A key that the job omits has its default.
 class Section {
  public:
   Section(const pb::Train& train, const FieldDescriptor* field)
@@ -38,7 +38,7 @@ class Section {
   }
   std::string FullName(const std::string& key) const { return name_ + "." + key; }
 
-  // The section's key of that type; null without one.
+  // Returns the section's key whose value is of that message type; null if there is none.
   const FieldDescriptor* FindKeyOfType(const google::protobuf::Descriptor* type) const {
     const auto* own = message_.GetDescriptor();
     for (int i = 0; i < own->field_count(); ++i) {
@@ -94,8 +94,8 @@ uint64_t Facts::StepOfRound(uint64_t round, uint64_t steps) const {
 }
 
 uint64_t Facts::RoundOfStep(uint64_t step) const {
-  const uint64_t behind = rounds && in_next_step ? std::max<uint64_t>(step, 2) - 1 : step;
-  return (behind * rounds_a_step + period - 1) / period;
+  const uint64_t steps_exchanged = rounds && in_next_step ? std::max<uint64_t>(step, 2) - 1 : step;
+  return (steps_exchanged * rounds_a_step + period - 1) / period;
 }
 
 bool Facts::EndsRound(uint64_t step, uint64_t steps) const {

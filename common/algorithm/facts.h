@@ -20,59 +20,62 @@ struct Facts {
   // counts its own pushes.
 
   bool rounds = true;
-  uint32_t window = 1;            // rounds that a worker may have open
-  uint64_t period = 1;            // steps from one exchange of a worker to the next
-  bool in_next_step = false;      // the exchange takes place in the step after its period
-  bool cut_short = false;         // the last step of the job ends its period early
-  uint32_t rounds_a_step = 1;     // rounds per step; if above 1, period is 1
-  uint32_t ahead = 0;             // a step waits for the round this many before its own
-  uint32_t backup = 0;            // backup workers: a round closes without this many workers
-  std::optional<uint64_t> bound;  // steps that a worker may be ahead of the slowest worker
+  uint32_t window = 1;        // how many rounds a worker may have open
+  uint64_t period = 1;        // steps from one exchange of a worker to the next
+  bool in_next_step = false;  // the exchange takes place in the step after its period
+  // Whether the job may end in the middle of a period, whose round then closes early.
+  bool cut_short = false;
+  uint32_t rounds_a_step = 1;  // rounds per step; if above 1, period is 1
+  uint32_t ahead = 0;          // round r's step waits for the answers of round r - ahead only
+  uint32_t backup = 0;         // a round closes without this many (backup) workers
+  // By how many steps a worker may be ahead of the slowest worker (ssp). Unset: without limit.
+  std::optional<uint64_t> bound;
 
   // The step at whose end a worker holds W(round), the weights after that round. Without rounds:
   // the steps that a worker has done when it sends that push. StepOfRound(0) is 0.
   uint64_t StepOfRound(uint64_t round) const;
-  // The same in a job of `steps` steps, which may end in the middle of a period.
+  // Returns that step in a job of `steps` steps, which may end in the middle of a period.
   uint64_t StepOfRound(uint64_t round, uint64_t steps) const;
-  // The round to which a step (from 1) belongs: the first one that closes at the end of the step or
-  // later. If the job ends before that, the round never closes.
+  // The round to which a step (from 1) belongs: the first round that closes at the end of this step or
+  // later. If the job ends earlier, the round never closes.
   uint64_t RoundOfStep(uint64_t step) const;
   // Whether a round closes at the end of this step of a job of `steps` steps.
   bool EndsRound(uint64_t step, uint64_t steps) const;
 
-  // Without rounds, for one range of the model on a server, to which every worker pushes: the
-  // number of pushes of all workers in a job of `steps` steps; and the mean number of steps per
-  // worker after `pushes` such pushes.
+  // For jobs without rounds. Every worker pushes to each range of the model on a server. PushesOfJob: how
+  // many pushes of all workers one range gets in a job of `steps` steps. StepsOfPushes: the mean number
+  // of steps per worker when a range has got `pushes` pushes.
   uint64_t PushesOfJob(uint64_t steps, uint32_t workers) const;
   uint64_t StepsOfPushes(uint64_t pushes, uint32_t workers) const;
 
-  // --- What travels
+  // --- What workers and servers send
 
   Pushes pushes = pb::AlgorithmTraits::gradient;
-  bool averages_state = false;  // the optimizer's state travels with the parameters
-  uint32_t parts = 0;           // the model is exchanged in this many parts, one per step; 0: whole
-  std::string parts_key;        // the key of `parts`: "train.ALGORITHM.KEY"
+  bool averages_state = false;  // workers exchange the optimizer's state with the parameters
+  uint32_t parts = 0;     // workers exchange one of this many parts per step; 0: the whole model
+  std::string parts_key;  // the key of `parts`: "train.ALGORITHM.KEY"
 
-  // --- Who holds what, and who does what with it
+  // --- Who holds the weights, and how they are updated
 
   bool central = false;           // servers hold the parameters; else the workers do
-  bool own_point = false;         // workers compute gradients at weights of their own, not at W
+  bool own_point = false;         // workers compute gradients at own weights, not at the common W
   std::optional<double> elastic;  // elastic averaging rate between servers' and workers' weights
   const pb::LocalUpdater* local = nullptr;  // settings of the local update; null: none
   std::string local_key;                    // the key of `local`: "train.ALGORITHM.KEY"
-  // Answers may be applied bucket by bucket as they arrive. Between two buckets the parameters are
-  // not W of any round, so no worker may join meanwhile and ask for W (on_worker_loss: wait,
-  // shrink).
+  // Whether a worker may apply answers bucket by bucket as they arrive. Between two buckets the
+  // parameters are not the weights W of any round, so no worker may join meanwhile and ask for W, as it
+  // may if on_worker_loss is wait or shrink.
   bool by_bucket = false;
-  bool applied_in_forward = false;  // by_bucket, and during the forward of the next step
-  bool stays_on_device = false;     // localized weights and gradients may stay on a worker's GPU
+  // Whether by_bucket is true and the next step's forward pass applies the answers.
+  bool applied_in_forward = false;
+  bool stays_on_device = false;  // weights that workers hold, and gradients, may stay on their GPUs
 
   // Whether the workers, not the servers, form the term that the algorithm adds to a gradient. The
-  // job may say so (term_on_worker). Otherwise the servers form it if `values_pushed`: every push
-  // is the gradient itself, at most rounded (Codec::SendsValues), so a server can compute the same
+  // job may set that (term_on_worker). Else the servers form the term if `values_pushed` is true: every
+  // push is the gradient itself, at most rounded (Codec::SendsValues), so a server can compute the same
   // term. protocol::WorkersFormTerm answers this for a whole job.
   bool WorkersFormTerm(bool values_pushed) const { return term_on_worker.value_or(!values_pushed); }
-  std::optional<bool> term_on_worker;  // what the job says; empty: it depends on the codecs
+  std::optional<bool> term_on_worker;  // the job's setting; unset: the answer depends on the codecs
 };
 
 // `job` must outlive the result, because `local` points into it.

@@ -1,6 +1,6 @@
-// Validation rules between keys that concern a single algorithm and that neither options of keys
-// nor the algorithm's traits can express. Each is in the file of its algorithm; rules.cc has the
-// table.
+// Rules that validate a job's configuration. Each rule concerns the keys of a single algorithm, and can
+// be expressed neither by the options of a key in job.proto nor by the algorithm's traits. A rule is in
+// the file of its algorithm; rules.cc has the table.
 #pragma once
 
 #include <initializer_list>
@@ -10,23 +10,23 @@
 
 namespace tern::algorithm {
 
-// The rules report faults here and ask here about other keys. Keys are complete:
-// "train.ssgd.backup_workers".
+// Through this interface the rules report faults and ask about other keys. A key is given with its full
+// name, for example "train.ssgd.backup_workers".
 class RuleReporter {
  public:
   virtual ~RuleReporter() = default;
 
   // Whether none of these keys has a fault yet. A rule skips keys that already have one.
   virtual bool AreValid(std::initializer_list<std::string> keys) const = 0;
-  // Reports what was seen at a key, and what is allowed there.
+  // Reports a fault: `saw` is the value at the key, `allowed` what is allowed there.
   virtual void Report(const std::string& key, const std::string& saw,
                       const std::string& allowed) = 0;
   virtual void ReportNumber(const std::string& key, double saw, const std::string& allowed) = 0;
-  // The first codec for pushes that sends more than a rounded gradient, with the key that is
-  // responsible if it is not the codec itself; empty if there is none.
+  // Returns the first codec for pushes that does not send the (rounded) gradient itself. If another key
+  // than the codec's name is the reason, the text names that key. Empty if there is no such codec.
   virtual std::string FirstCodecNotSendingValues() const = 0;
-  // The codecs that send the gradient itself unless error_feedback is on: "one of fp32, fp16,
-  // bf16".
+  // Returns the names of the codecs that send the gradient itself unless error_feedback is on, for
+  // example "one of fp32, fp16, bf16".
   virtual std::string CodecsSendingValues() const = 0;
 };
 

@@ -15,13 +15,13 @@
 namespace tern {
 namespace {
 
-constexpr std::string_view kTemporary = ".tmp.";
+constexpr std::string_view kTemporaryInfix = ".tmp.";
 
-Status CannotRead(const std::string& what) {
+Status ReadError(const std::string& what) {
   return Status(Code::kBadData, what + ": " + std::strerror(errno));
 }
 
-std::string FolderOf(const std::string& path) {
+std::string ParentFolder(const std::string& path) {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash + 1);
 }
@@ -29,7 +29,7 @@ std::string FolderOf(const std::string& path) {
 }  // namespace
 
 Status WriteFileAtomically(const std::string& path, std::string_view bytes, Storage& storage) {
-  const std::string temporary = Cat(path, kTemporary, getpid());
+  const std::string temporary = Cat(path, kTemporaryInfix, getpid());
   Status status = storage.Write(temporary, bytes);
   if (status.ok()) {
     if (const std::error_code error = storage.Rename(temporary, path)) {
@@ -41,14 +41,15 @@ Status WriteFileAtomically(const std::string& path, std::string_view bytes, Stor
     storage.Remove(temporary);
     return status;
   }
-  storage.FlushFolder(FolderOf(path));
+  storage.FlushFolder(ParentFolder(path));
   return Ok();
 }
 
 bool IsTemporaryName(std::string_view name) {
-  const size_t at = name.rfind(kTemporary);
-  if (at == std::string_view::npos || at + kTemporary.size() == name.size()) return false;
-  const std::string_view pid = name.substr(at + kTemporary.size());
+  const size_t infix_at = name.rfind(kTemporaryInfix);
+  if (infix_at == std::string_view::npos || infix_at + kTemporaryInfix.size() == name.size())
+    return false;
+  const std::string_view pid = name.substr(infix_at + kTemporaryInfix.size());
   return pid.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
@@ -57,12 +58,13 @@ Result<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes) {
 }
 
 Result<std::string> ReadAtMost(const std::string& path, uint64_t max_bytes, Time timeout) {
-  // O_NONBLOCK: opening a pipe must not wait for a writer; poll below waits, with a timeout.
+  // With O_NONBLOCK, opening a pipe does not wait for a writer. The poll() below waits for data, with
+  // a timeout.
   File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
-  if (file.fd() < 0) return CannotRead("cannot open " + path);
+  if (file.fd() < 0) return ReadError("cannot open " + path);
   const auto wait_ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();
   std::string bytes;
-  std::array<char, 65536> piece;
+  std::array<char, 65536> buffer;
   while (bytes.size() < max_bytes) {
     pollfd readable{file.fd(), POLLIN, 0};
     const int ready = poll(&readable, 1, isatty(file.fd()) == 1 ? -1 : static_cast<int>(wait_ms));
@@ -71,13 +73,13 @@ Result<std::string> ReadAtMost(const std::string& path, uint64_t max_bytes, Time
                     Cat(path, " is not a regular file, and it delivered nothing for ",
                         HumanTime(timeout), "; give a file"));
     }
-    const uint64_t most = std::min<uint64_t>(piece.size(), max_bytes - bytes.size());
-    const ssize_t n = read(file.fd(), piece.data(), most);
+    const uint64_t max_read = std::min<uint64_t>(buffer.size(), max_bytes - bytes.size());
+    const ssize_t n = read(file.fd(), buffer.data(), max_read);
     if (n == 0) break;
     if (n > 0) {
-      bytes.append(piece.data(), static_cast<size_t>(n));
+      bytes.append(buffer.data(), static_cast<size_t>(n));
     } else if (errno != EINTR && errno != EAGAIN) {
-      return CannotRead("cannot read " + path);
+      return ReadError("cannot read " + path);
     }
   }
   return bytes;

@@ -13,18 +13,20 @@
 namespace tern {
 
 // Writes `bytes` to a temporary name beside `path` ("PATH.tmp.PID"), flushes it to the disk,
-// renames it, and flushes the folder. On failure `path` is unchanged; kCannotWrite with the
-// system's message.
+// renames it to `path`, and flushes the folder. On failure `path` is unchanged, and the result is
+// kCannotWrite with the system's message.
 Status WriteFileAtomically(const std::string& path, std::string_view bytes,
                            Storage& storage = Disk());
-// Whether `name` is that of a temporary file, left behind by a process that died while writing.
+// Whether `name` is the name of a temporary file of WriteFileAtomically. Such a file remains if the
+// process dies while it writes.
 bool IsTemporaryName(std::string_view name);
 
-// The same as Disk().Read(path, max_bytes) of storage.h.
+// Reads all bytes of a regular file from the machine's file system. kBadData if the file is longer
+// than `max_bytes`, is not a regular file, or cannot be read.
 Result<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes = UINT64_MAX);
 
-// Reads up to `max_bytes` bytes of a file or pipe. kBadData if a pipe delivers nothing for
-// `timeout`; a terminal may take any time.
+// Reads up to `max_bytes` bytes of a file, pipe or terminal. kBadData if a pipe delivers nothing for
+// `timeout`. A terminal has no timeout, because a person types there.
 Result<std::string> ReadAtMost(const std::string& path, uint64_t max_bytes, Time timeout);
 
 }  // namespace tern

@@ -16,7 +16,8 @@ namespace tern {
 template <typename T>
 class Channel {
  public:
-  // Holds at most `capacity` items; 0: unbounded, for uses with another bound (credits).
+  // The channel holds at most `capacity` items. With capacity 0 it has no bound: the caller then limits
+  // the number of items in another way.
   explicit Channel(size_t capacity = 0) : capacity_(capacity) {}
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;
@@ -24,44 +25,44 @@ class Channel {
   // Waits while the channel is full. Returns false, and drops the item, if the channel is closed.
   bool Push(T item) {
     const MutexLock lock(mutex_);
-    while (!closed_ && FullLocked()) not_full_.Wait(mutex_);
+    while (!closed_ && IsFullLocked()) not_full_.Wait(mutex_);
     if (closed_) return false;
-    PutLocked(std::move(item));
+    PushLocked(std::move(item));
     return true;
   }
 
   // Never waits. Returns false, and leaves `item` unchanged, if the channel is full or closed.
   bool TryPush(T& item) {
     const MutexLock lock(mutex_);
-    if (closed_ || FullLocked()) return false;
-    PutLocked(std::move(item));
+    if (closed_ || IsFullLocked()) return false;
+    PushLocked(std::move(item));
     return true;
   }
 
-  // Never waits. Empty result: the channel is empty.
+  // Never waits. Returns nullopt if the channel is empty.
   std::optional<T> TryPop() {
     const MutexLock lock(mutex_);
-    return TakeLocked();
+    return PopLocked();
   }
 
-  // Waits for an item. Empty result: the channel is closed and drained.
+  // Waits for an item. Returns nullopt if the channel is closed and holds no more items.
   std::optional<T> Pop() {
     const MutexLock lock(mutex_);
     while (!closed_ && items_.empty()) not_empty_.Wait(mutex_);
-    return TakeLocked();
+    return PopLocked();
   }
 
-  // Like Pop(), but also returns an empty result when Now() reaches `deadline`; drained() tells the
-  // two cases apart.
+  // Like Pop(), but also returns nullopt when Now() reaches `deadline`. After nullopt, drained() is
+  // true only if the channel is closed and empty.
   std::optional<T> Pop(Time deadline) {
     const MutexLock lock(mutex_);
     const std::chrono::steady_clock::time_point until{deadline};
     while (!closed_ && items_.empty() && not_empty_.WaitUntil(mutex_, until)) {
     }
-    return TakeLocked();
+    return PopLocked();
   }
 
-  // Wakes all waiting threads. May be called more than once.
+  // Closes the channel and wakes all waiting threads. May be called more than once.
   void Close() {
     const MutexLock lock(mutex_);
     closed_ = true;
@@ -97,17 +98,18 @@ class Channel {
   }
 
  private:
-  bool FullLocked() const TERN_MUST_HOLD(mutex_) {
+  // REQUIRES of each ...Locked method: the caller holds mutex_.
+  bool IsFullLocked() const TERN_MUST_HOLD(mutex_) {
     return capacity_ != 0 && items_.size() >= capacity_;
   }
 
-  void PutLocked(T&& item) TERN_MUST_HOLD(mutex_) {
+  void PushLocked(T&& item) TERN_MUST_HOLD(mutex_) {
     items_.push_back(std::move(item));
     if (event_ && items_.size() == 1) event_->Raise();
     not_empty_.NotifyOne();
   }
 
-  std::optional<T> TakeLocked() TERN_MUST_HOLD(mutex_) {
+  std::optional<T> PopLocked() TERN_MUST_HOLD(mutex_) {
     if (items_.empty()) return std::nullopt;
     std::optional<T> item(std::move(items_.front()));
     items_.pop_front();

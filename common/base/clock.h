@@ -1,4 +1,4 @@
-// Monotonic time. It never jumps. Its values are not comparable between processes.
+// Monotonic time: it never jumps when the date is changed. Values of two processes are not comparable.
 #pragma once
 
 #include <algorithm>
@@ -18,20 +18,21 @@ inline Time Now() {
 // time are still unread. Belongs to one thread.
 class LoopClock {
  public:
-  // `longest`: the longest time between two calls of Now() while the loop is not held up.
-  explicit LoopClock(Time longest) : longest_(longest), asked_at_(tern::Now()) {}
+  // `max_advance`: the longest time between two calls of Now() while the loop is not held up. One call
+  // of Now() advances this clock by at most that much.
+  explicit LoopClock(Time max_advance) : max_advance_(max_advance), last_call_(tern::Now()) {}
 
   Time Now() {
     const Time now = tern::Now();
-    now_ += std::min(now - asked_at_, longest_);
-    asked_at_ = now;
+    now_ += std::min(now - last_call_, max_advance_);
+    last_call_ = now;
     return now_;
   }
 
  private:
-  const Time longest_;
-  Time asked_at_;
-  Time now_ = asked_at_;
+  const Time max_advance_;
+  Time last_call_;         // The system's monotonic time at the last call of Now().
+  Time now_ = last_call_;  // This clock's own time.
 };
 
 inline double Seconds(Time t) { return std::chrono::duration<double>(t).count(); }

@@ -15,19 +15,19 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-std::string Number(double v) {
+std::string FormatNumber(double v) {
   if (std::isnan(v)) return "NaN";
   if (std::isinf(v)) return v > 0 ? "+Inf" : "-Inf";
   char text[32];
   return std::string(text, std::to_chars(text, text + sizeof text, v).ptr);
 }
 
-std::string Escaped(std::string_view text, bool quotes) {
+std::string Escaped(std::string_view text, bool escape_quotes) {
   std::string out;
   for (const char c : text) {
     if (c == '\n') {
       out += "\\n";
-    } else if (c == '\\' || (quotes && c == '"')) {
+    } else if (c == '\\' || (escape_quotes && c == '"')) {
       out += '\\';
       out += c;
     } else {
@@ -37,14 +37,15 @@ std::string Escaped(std::string_view text, bool quotes) {
   return out;
 }
 
-// {a="1",b="2"}; empty without labels. Adds the label `le` unless it is empty.
-std::string LabelText(const Labels& labels, const std::string& le = "") {
+// Returns {a="1",b="2"}; an empty text if there are no labels. `bucket_bound`, unless empty, becomes
+// the label "le": the upper bound of a histogram bucket.
+std::string LabelText(const Labels& labels, const std::string& bucket_bound = "") {
   std::string out;
   const auto add = [&out](const std::string& key, const std::string& value) {
     out += (out.empty() ? "{" : ",") + key + "=\"" + Escaped(value, true) + "\"";
   };
   for (const auto& [key, value] : labels) add(key, value);
-  if (!le.empty()) add("le", le);
+  if (!bucket_bound.empty()) add("le", bucket_bound);
   return out.empty() ? out : out + "}";
 }
 
@@ -54,14 +55,15 @@ void AddLine(std::string* out, const std::string& name, const std::string& label
 }
 
 void AddHistogram(std::string* out, const std::string& name, const Labels& labels,
-                  const Histogram& h) {
+                  const Histogram& histogram) {
   uint64_t cumulative = 0;
-  for (size_t i = 0; i <= h.bounds().size(); ++i) {
-    cumulative += h.bucket(i);
-    const double bound = i < h.bounds().size() ? h.bounds()[i] : kInfinity;
-    AddLine(out, name + "_bucket", LabelText(labels, Number(bound)), std::to_string(cumulative));
+  for (size_t i = 0; i <= histogram.bounds().size(); ++i) {
+    cumulative += histogram.bucket(i);
+    const double bound = i < histogram.bounds().size() ? histogram.bounds()[i] : kInfinity;
+    AddLine(out, name + "_bucket", LabelText(labels, FormatNumber(bound)),
+            std::to_string(cumulative));
   }
-  AddLine(out, name + "_sum", LabelText(labels), Number(h.sum()));
+  AddLine(out, name + "_sum", LabelText(labels), FormatNumber(histogram.sum()));
   AddLine(out, name + "_count", LabelText(labels), std::to_string(cumulative));
 }
 
@@ -85,12 +87,12 @@ uint64_t Histogram::count() const {
 }
 
 double Histogram::Quantile(double q) const {
-  const uint64_t all = count();
-  if (all == 0) return 0;
+  const uint64_t total = count();
+  if (total == 0) return 0;
   uint64_t cumulative = 0;
   for (size_t i = 0; i < bounds_.size(); ++i) {
     cumulative += bucket(i);
-    if (static_cast<double>(cumulative) >= q * static_cast<double>(all)) return bounds_[i];
+    if (static_cast<double>(cumulative) >= q * static_cast<double>(total)) return bounds_[i];
   }
   return kInfinity;
 }
@@ -104,6 +106,7 @@ std::vector<double> Histogram::Exponential(double first, double factor, int n) {
   return bounds;
 }
 
+// One metric of a family: its labels and its value.
 struct Registry::Series {
   Labels labels;
   std::variant<std::unique_ptr<Counter>, std::unique_ptr<TimeCounter>, std::unique_ptr<Gauge>,
@@ -111,10 +114,11 @@ struct Registry::Series {
       value;
 };
 
+// All metrics with the same name.
 struct Registry::Family {
   std::string type;
   std::string help;
-  std::vector<double> bounds;
+  std::vector<double> bounds;  // Of histograms only.
   std::vector<Series> series;
 };
 
@@ -198,9 +202,9 @@ std::string Registry::PrometheusText() const {
       if (const auto* c = std::get_if<std::unique_ptr<Counter>>(&series.value)) {
         AddLine(&out, name, labels, std::to_string((*c)->value()));
       } else if (const auto* t = std::get_if<std::unique_ptr<TimeCounter>>(&series.value)) {
-        AddLine(&out, name, labels, Number(Seconds((*t)->value())));
+        AddLine(&out, name, labels, FormatNumber(Seconds((*t)->value())));
       } else if (const auto* g = std::get_if<std::unique_ptr<Gauge>>(&series.value)) {
-        AddLine(&out, name, labels, Number((*g)->value()));
+        AddLine(&out, name, labels, FormatNumber((*g)->value()));
       } else if (const auto* h = std::get_if<std::unique_ptr<Histogram>>(&series.value)) {
         AddHistogram(&out, name, series.labels, **h);
       }

@@ -1,9 +1,9 @@
 // The metrics of a process, and their Prometheus text. A Registry is an object, not a global, so
 // that two daemons in one test process count separately.
 //
-// Any thread may register, count and read; counting and reading a value are lock-free. References
-// stay valid as long as the registry. Names and labels come from the program, never from a peer, so
-// their number has no limit here.
+// Any thread may register, count and read; counting and reading a value are lock-free. References to
+// metrics stay valid as long as the registry. Only the program chooses names and labels, never a peer,
+// so the registry does not limit how many there are.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ class TimeCounter {
   Counter nanoseconds_;
 };
 
-// Adds the time from its construction to the end of the scope.
+// A scope guard: adds the time from its construction to its destruction to a TimeCounter.
 class TimeScope {
  public:
   explicit TimeScope(TimeCounter& counter) : counter_(counter), begin_(Now()) {}
@@ -67,7 +67,7 @@ class Gauge {
   std::atomic<double> value_{0};
 };
 
-// Counts of observations by upper bound, as in Prometheus.
+// Counts observations in buckets, each with an upper bound, like a histogram of Prometheus.
 class Histogram {
  public:
   // `bounds`: inclusive upper bounds in ascending order. One more bucket counts everything above
@@ -77,15 +77,16 @@ class Histogram {
 
   uint64_t count() const;
   double sum() const { return sum_.value(); }
-  // An upper bound of the quantile `q` (0 to 1): the smallest bound that at least this fraction of
-  // the observations does not exceed; infinity if no bound does, 0 without observations.
+  // An upper bound of the quantile `q` (0 to 1): the smallest bucket bound such that at least the
+  // fraction `q` of all observations is not above it. Infinity if there is no such bound; 0 if there
+  // are no observations.
   double Quantile(double q) const;
 
   const std::vector<double>& bounds() const { return bounds_; }
-  // Observations in bucket i alone (not cumulative), i <= bounds().size().
+  // The number of observations in bucket i alone (not cumulative). REQUIRES i <= bounds().size().
   uint64_t bucket(size_t i) const { return buckets_[i].value(); }
 
-  // `n` bounds: first, first * factor, first * factor^2 ...
+  // Returns `n` bounds: first, first * factor, first * factor^2 ...
   static std::vector<double> Exponential(double first, double factor, int n);
 
  private:
@@ -94,7 +95,7 @@ class Histogram {
   Gauge sum_;
 };
 
-// One line of the metrics page; `labels` in the order of registration.
+// The value of one metric at one time. `labels` are in the order in which they were registered.
 struct MetricSample {
   std::string name;
   Labels labels;
@@ -109,19 +110,19 @@ class Registry {
   Registry& operator=(const Registry&) = delete;
 
   // Each returns the metric with this name and these labels, and creates it on the first call.
-  // `name` is Prometheus style ("tern_rounds_total", unit at the end); `help` is one line. Using
-  // one name for two kinds is a bug.
+  // `name` is Prometheus style ("tern_rounds_total", unit at the end); `help` is one line. It
+  // is a bug to register one name as metrics of two types.
   Counter& GetCounter(const std::string& name, const std::string& help, Labels labels = {});
   TimeCounter& GetTimeCounter(const std::string& name, const std::string& help, Labels labels = {});
   Gauge& GetGauge(const std::string& name, const std::string& help, Labels labels = {});
-  // All histograms of a name use the `bounds` of its first call.
+  // All histograms with one name (and different labels) get the `bounds` of the first call.
   Histogram& GetHistogram(const std::string& name, const std::string& help,
                           const std::vector<double>& bounds, Labels labels = {});
 
-  // All values, sorted by name, then in order of registration. A histogram gives NAME_sum and
-  // NAME_count.
+  // Returns all values, sorted by name, then in the order of registration. A histogram has two entries:
+  // NAME_sum and NAME_count.
   std::vector<MetricSample> Snapshot() const;
-  // The page in Prometheus text format 0.0.4.
+  // Returns all values in Prometheus text format 0.0.4.
   std::string PrometheusText() const;
 
  private:
@@ -132,7 +133,7 @@ class Registry {
          const std::vector<double>* bounds);
 
   mutable Mutex mutex_;
-  // The mutex guards the map alone: the counters in it are atomics.
+  // The mutex guards the map alone: the metrics in it are atomic. The key is the metric's name.
   std::map<std::string, std::unique_ptr<Family>> families_ TERN_GUARDED_BY(mutex_);
 };
 

@@ -15,7 +15,8 @@ namespace {
 
 static_assert(kMaxCpu < CPU_SETSIZE);
 
-// The CPUs on which the caller of BindThreadToCpus could run before; null: not called yet.
+// The CPUs on which the thread that called BindThreadToCpus was allowed to run before that call. Null
+// if BindThreadToCpus has not been called.
 std::atomic<const cpu_set_t*> original_cpus{nullptr};
 
 Status SystemError(const std::string& what) {
@@ -74,24 +75,25 @@ Status BindThreadToCpus(const std::vector<uint32_t>& cpus) {
   cpu_set_t allowed;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
     return SystemError("ask which CPUs are allowed");
-  cpu_set_t only;
-  CPU_ZERO(&only);
+  cpu_set_t requested;
+  CPU_ZERO(&requested);
   for (const uint32_t cpu : cpus) {
     if (cpu > kMaxCpu || !CPU_ISSET(cpu, &allowed)) {
-      const auto have = CpusOfThisThread();
+      const auto allowed_cpus = CpusOfThisThread();
       return Status(Code::kBadJob, Cat("saw CPU ", cpu, "; allowed here: ",
-                                       have.ok() ? CpusText(*have) : have.status().message()));
+                                       allowed_cpus.ok() ? CpusText(*allowed_cpus)
+                                                         : allowed_cpus.status().message()));
     }
-    CPU_SET(cpu, &only);
+    CPU_SET(cpu, &requested);
   }
-  if (sched_setaffinity(0, sizeof only, &only) != 0)
+  if (sched_setaffinity(0, sizeof requested, &requested) != 0)
     return SystemError(Cat("bind the thread to the CPUs ", CpusText(cpus), " only"));
-  static const cpu_set_t first = allowed;
-  original_cpus = &first;
+  static const cpu_set_t before_binding = allowed;
+  original_cpus = &before_binding;
   return Ok();
 }
 
-// Ignores errors: the thread then keeps the binding, which is only slower.
+// Errors are ignored: the thread then stays bound, which only makes it slower.
 void UnbindThread() {
   if (const cpu_set_t* allowed = original_cpus) sched_setaffinity(0, sizeof *allowed, allowed);
 }

@@ -11,12 +11,13 @@
 
 namespace tern {
 
-// The highest number of a CPU.
+// The highest CPU number that is supported.
 inline constexpr uint32_t kMaxCpu = 1023;
 
-// "0-3,8" -> 0, 1, 2, 3, 8: ascending, without repeats. Empty if the text is not such a list.
+// Parses a list of CPUs: "0-3,8" gives 0, 1, 2, 3, 8, ascending and without repeats. Nullopt if the
+// text is not such a list.
 std::optional<std::vector<uint32_t>> ParseCpus(std::string_view text);
-// The reverse: "0-3,8". REQUIRES ascending numbers.
+// Formats a list of CPUs for ParseCpus: "0-3,8". REQUIRES ascending numbers.
 std::string CpusText(const std::vector<uint32_t>& cpus);
 
 // The CPUs on which the calling thread may run.
@@ -27,7 +28,7 @@ Result<std::vector<uint32_t>> CpusOfThisThread();
 // allowed CPUs, if this thread may not run on one of `cpus`.
 Status BindThreadToCpus(const std::vector<uint32_t>& cpus);
 
-// Undoes BindThreadToCpus for the calling thread. Every Thread calls it first.
+// Undoes BindThreadToCpus for the calling thread. Every Thread (threads.h) calls this when it starts.
 void UnbindThread();
 
 }  // namespace tern

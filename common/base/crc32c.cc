@@ -5,6 +5,7 @@
 namespace tern {
 namespace {
 
+// The CRC of each byte value. 0x82F63B78 is the polynomial with its bits reversed.
 constexpr std::array<uint32_t, 256> kTable = [] {
   std::array<uint32_t, 256> table{};
   for (uint32_t byte = 0; byte < 256; ++byte) {

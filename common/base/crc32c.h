@@ -6,7 +6,7 @@
 
 namespace tern {
 
-// Crc32c("123456789") is 0xE3069283.
+// Returns the checksum of `bytes`. For example, Crc32c("123456789") is 0xE3069283.
 uint32_t Crc32c(std::string_view bytes);
 
 }  // namespace tern

@@ -1,6 +1,7 @@
-// Arrays as long as a model. With 4 KiB pages, passes over them wait for page-table walks; with
-// huge pages they reach the speed of memory (an optimizer update, which reads and writes two such
-// arrays, is 1.3 times as fast). Smaller arrays are aligned to cache lines.
+// Arrays of floats with one element per parameter of a model. With 4 KiB pages, loops over such long
+// arrays wait for page-table walks; with huge pages they reach the speed of memory (an optimizer
+// update, which reads and writes two such arrays, is 1.3 times as fast). Arrays that are smaller than
+// a huge page are aligned to cache lines.
 #pragma once
 
 #include <sys/mman.h>
@@ -24,11 +25,11 @@ class HugePageAllocator {
 
   T* allocate(size_t n) {
     const size_t bytes = n * sizeof(T);
-    void* const at = ::operator new(bytes, Alignment(bytes));
-    if (bytes >= kHugePage) (void)::madvise(at, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
-    return static_cast<T*>(at);
+    void* const memory = ::operator new(bytes, Alignment(bytes));
+    if (bytes >= kHugePage) (void)::madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+    return static_cast<T*>(memory);
   }
-  void deallocate(T* at, size_t n) { ::operator delete(at, Alignment(n * sizeof(T))); }
+  void deallocate(T* memory, size_t n) { ::operator delete(memory, Alignment(n * sizeof(T))); }
   bool operator==(const HugePageAllocator&) const { return true; }
 
  private:

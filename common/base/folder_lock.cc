@@ -28,17 +28,18 @@ std::string LocalTime() {
   return {text.data(), strftime(text.data(), text.size(), "%Y-%m-%d %H:%M:%S %z", &local)};
 }
 
-// Reads "job 'lenet', process 4711 on node3, since ..." from the lock file. Skips missing parts,
-// because the contents may be damaged.
-std::string HolderIn(int fd) {
+// Describes the process that holds the lock, from the text in the lock file: "job 'lenet', process
+// 4711 on node3, since ...". Leaves out what is missing, because the file may be damaged.
+std::string DescribeHolder(int fd) {
   std::array<char, 4096> bytes{};
-  ssize_t got = 0;
-  // The holder writes the text shortly after it has taken the lock.
-  for (int tries = 0; got <= 0 && tries < 20; ++tries) {
-    if (tries > 0) poll(nullptr, 0, 5);
-    got = pread(fd, bytes.data(), bytes.size(), 0);
+  ssize_t num_read = 0;
+  // The holder writes the text shortly after it has taken the lock. So an empty file is read again.
+  for (int attempt = 0; num_read <= 0 && attempt < 20; ++attempt) {
+    if (attempt > 0) poll(nullptr, 0, 5);
+    num_read = pread(fd, bytes.data(), bytes.size(), 0);
   }
-  std::istringstream lines(std::string(bytes.data(), static_cast<size_t>(got < 0 ? 0 : got)));
+  std::istringstream lines(
+      std::string(bytes.data(), static_cast<size_t>(num_read < 0 ? 0 : num_read)));
   std::string pid, host, job, since;
   for (std::string line; std::getline(lines, line);) {
     for (const auto& [key, value] : {std::pair{"pid: ", &pid}, std::pair{"host: ", &host},
@@ -51,9 +52,9 @@ std::string HolderIn(int fd) {
              since.empty() ? "" : Cat(", since ", since));
 }
 
-Status InUse(const std::string& folder, int fd) {
+Status InUseError(const std::string& folder, int fd) {
   return Status(Code::kAddress,
-                Cat("the folder ", folder, " is in use by ", HolderIn(fd),
+                Cat("the folder ", folder, " is in use by ", DescribeHolder(fd),
                     "; wait until that job has ended, or give this one a folder of its own: --set "
                     "output_dir=FOLDER"));
 }
@@ -72,23 +73,23 @@ int OpenLockFile(const std::string& path, int flags) {
 
 Result<FolderLock> FolderLock::Take(const std::string& folder, const std::string& name,
                                     const std::string& job) {
-  std::error_code ignored;  // opening the file below reports the error
+  std::error_code ignored;  // If the folder is missing, opening the file below fails too.
   std::filesystem::create_directories(folder, ignored);
   const std::string path = Cat(folder, "/", name);
-  const auto unlocked = [&path] {
+  const auto without_lock = [&path] {
     return FolderLock(-1, Cat("cannot lock ", path, ": ", std::strerror(errno),
                               "; nothing keeps a second job from writing into the same folder"));
   };
   const int fd = OpenLockFile(path, O_RDWR | O_CREAT);
-  if (fd < 0) return unlocked();
+  if (fd < 0) return without_lock();
   FolderLock lock(fd, "");
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    if (errno == EWOULDBLOCK) return InUse(folder, fd);
-    return unlocked();
+    if (errno == EWOULDBLOCK) return InUseError(folder, fd);
+    return without_lock();
   }
   const std::string text = Cat("pid: ", getpid(), "\nhost: ", HostName(), "\njob: ", Printable(job),
                                "\nsince: ", LocalTime(), "\n");
-  // Errors are ignored: the lock is held without the text as well.
+  // Errors are ignored, because the lock does not depend on this text.
   (void)!ftruncate(fd, 0);
   (void)!pwrite(fd, text.data(), text.size(), 0);
   return lock;
@@ -97,7 +98,7 @@ Result<FolderLock> FolderLock::Take(const std::string& folder, const std::string
 Status FolderLock::CheckFree(const std::string& folder, const std::string& name) {
   const FolderLock file(OpenLockFile(Cat(folder, "/", name), O_RDONLY), "");
   if (file.fd_ < 0 || flock(file.fd_, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) return Ok();
-  return InUse(folder, file.fd_);
+  return InUseError(folder, file.fd_);
 }
 
 FolderLock::FolderLock(FolderLock&& other) noexcept

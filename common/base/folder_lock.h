@@ -1,5 +1,5 @@
-// A lock file that lets only one process at a time write into a folder. The file names its holder,
-// for the error message of the others.
+// A lock file that lets only one process at a time write into a folder. The file says which process
+// holds the lock, for the error messages of other processes.
 #pragma once
 
 #include <string>
@@ -13,12 +13,12 @@ namespace tern {
 class FolderLock {
  public:
   // Locks FOLDER/NAME, creates the folder if necessary, and writes pid, host, `job` and time into
-  // the file. kAddress, with the folder and the holder, if another process or another FolderLock of
-  // this one holds the lock. If the system cannot lock (no locks on the file system, no write
-  // permission), that is no error: held() is false and warning() says why.
+  // the file. Fails with kAddress, and names the folder and the holder, if another process or another
+  // FolderLock of this process holds the lock. If the system cannot lock (the file system has no locks,
+  // or there is no write permission), that is no error: held() is false and warning() says why.
   static Result<FolderLock> Take(const std::string& folder, const std::string& name,
                                  const std::string& job);
-  // Fails with kAddress, as Take does, if FOLDER/NAME is locked now. Writes nothing.
+  // Fails with kAddress if FOLDER/NAME is locked now. Takes no lock and writes nothing.
   static Status CheckFree(const std::string& folder, const std::string& name);
 
   FolderLock(FolderLock&& other) noexcept;
@@ -26,7 +26,7 @@ class FolderLock {
   ~FolderLock();
 
   bool held() const { return fd_ >= 0; }
-  // Empty if the lock is held.
+  // Why the folder could not be locked. Empty if the lock is held.
   const std::string& warning() const { return warning_; }
 
  private:

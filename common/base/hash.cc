@@ -11,7 +11,7 @@ uint64_t Digest(std::span<const uint8_t> bytes) {
   std::array<uint8_t, crypto_generichash_BYTES_MIN> out;
   crypto_generichash(out.data(), out.size(), bytes.data(), bytes.size(), nullptr, 0);
   uint64_t digest = 0;
-  for (int i = 7; i >= 0; --i) digest = digest << 8 | out[i];  // little-endian on every machine
+  for (int i = 7; i >= 0; --i) digest = digest << 8 | out[i];  // Reads `out` as little-endian.
   return digest;
 }
 

@@ -10,7 +10,7 @@ namespace tern {
 
 uint64_t Digest(std::span<const uint8_t> bytes);
 uint64_t Digest(std::string_view text);
-// The text of a digest in logs and messages: "f00dcafe01234567".
+// Formats a digest as 16 hexadecimal digits, for logs and messages: "f00dcafe01234567".
 std::string Hex(uint64_t digest);
 
 }  // namespace tern

@@ -7,20 +7,20 @@ namespace tern {
 namespace {
 
 #ifdef NDEBUG
-constexpr OnBroken kAtStart = nullptr;
+constexpr OnBroken kInitialHandler = nullptr;
 #else
 void EndProcess(const Status& broken) { LOG(FATAL) << "broken invariant: " << broken.message(); }
-constexpr OnBroken kAtStart = EndProcess;
+constexpr OnBroken kInitialHandler = EndProcess;
 #endif
 
 }  // namespace
 
 namespace invariants_internal {
 
-std::atomic<OnBroken> on_broken = kAtStart;
+std::atomic<OnBroken> on_broken = kInitialHandler;
 
 }  // namespace invariants_internal
 
-OnBroken SetOnBroken(OnBroken now) { return invariants_internal::on_broken.exchange(now); }
+OnBroken SetOnBroken(OnBroken handler) { return invariants_internal::on_broken.exchange(handler); }
 
 }  // namespace tern

@@ -2,11 +2,12 @@
 // simulator asks for it. A release build checks nothing, so input from a user or a peer cannot end
 // the process through a check.
 //
-//   Status Check() const;                      ok, or kInternal with the broken invariant, its
-//                                              place and the values. Made with TERN_HOLDS
+//   Status Check() const;                      Tests all invariants with TERN_HOLDS. Returns ok, or
+//                                              kInternal with the broken invariant and its values.
 //   void OnEvent() {
-//     const CheckedAfter checked(*this);       first line of every method that takes an event
-//     TERN_REQUIRES(round > floor, "...");     what the header REQUIRES of the caller
+//     const CheckedAfter checked(*this);       The first line of every method that handles an event.
+//     TERN_REQUIRES(round > floor, "...");     Tests what the header REQUIRES of the caller.
+//   }
 #pragma once
 
 #include <atomic>
@@ -19,9 +20,9 @@ namespace tern {
 // A function that is called with each broken invariant, on the thread of its state machine.
 using OnBroken = void (*)(const Status& broken);
 
-// Sets the function for the whole process, and returns the one set before. null: nothing is
-// checked. At the start it is null in release builds; in others, a function that ends the process.
-OnBroken SetOnBroken(OnBroken now);
+// Sets the function for the whole process, and returns the previous one. With null, nothing is
+// checked. Initially the function is null in release builds; in debug builds it ends the process.
+OnBroken SetOnBroken(OnBroken handler);
 
 namespace invariants_internal {
 
@@ -29,6 +30,8 @@ extern std::atomic<OnBroken> on_broken;
 
 }  // namespace invariants_internal
 
+// A scope guard: checks the invariants of `machine` when the scope ends, and passes a broken one to
+// the function of SetOnBroken.
 template <typename Machine>
 class CheckedAfter {
  public:
@@ -36,9 +39,9 @@ class CheckedAfter {
   CheckedAfter(const CheckedAfter&) = delete;
   CheckedAfter& operator=(const CheckedAfter&) = delete;
   ~CheckedAfter() {
-    const OnBroken told = invariants_internal::on_broken.load(std::memory_order_relaxed);
-    if (told == nullptr) return;
-    if (const Status status = machine_.Check(); !status.ok()) told(status);
+    const OnBroken handler = invariants_internal::on_broken.load(std::memory_order_relaxed);
+    if (handler == nullptr) return;
+    if (const Status status = machine_.Check(); !status.ok()) handler(status);
   }
 
  private:
@@ -47,19 +50,19 @@ class CheckedAfter {
 
 }  // namespace tern
 
-// For use in Check(): returns kInternal from it unless the condition holds. The other arguments are
-// the parts of the error message, for Cat (text.h); they are evaluated only then.
+// For use in Check(): unless the condition holds, makes Check() return kInternal. The other arguments
+// are concatenated to the error message; they are evaluated only if the condition does not hold.
 #define TERN_HOLDS(condition, ...)                                                              \
   do {                                                                                          \
     if (!(condition)) return ::tern::Status(::tern::Code::kInternal, ::tern::Cat(__VA_ARGS__)); \
   } while (false)
 
-// Reports a caller that breaks the contract of a method: the condition does not hold. Evaluates
-// nothing while checking is off (SetOnBroken(null)).
-#define TERN_REQUIRES(condition, ...)                                                \
-  do {                                                                               \
-    if (const ::tern::OnBroken tern_told_ =                                          \
-            ::tern::invariants_internal::on_broken.load(std::memory_order_relaxed);  \
-        tern_told_ != nullptr && !(condition))                                       \
-      tern_told_(::tern::Status(::tern::Code::kInternal, ::tern::Cat(__VA_ARGS__))); \
+// Reports a broken contract to the function of SetOnBroken: the caller of a method did not fulfil the
+// condition. Evaluates nothing while that function is null.
+#define TERN_REQUIRES(condition, ...)                                                   \
+  do {                                                                                  \
+    if (const ::tern::OnBroken tern_handler_ =                                          \
+            ::tern::invariants_internal::on_broken.load(std::memory_order_relaxed);     \
+        tern_handler_ != nullptr && !(condition))                                       \
+      tern_handler_(::tern::Status(::tern::Code::kInternal, ::tern::Cat(__VA_ARGS__))); \
   } while (false)

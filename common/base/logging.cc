@@ -21,16 +21,17 @@ Mutex mutex;
 bool initialized TERN_GUARDED_BY(mutex) = false;
 std::string log_file TERN_GUARDED_BY(mutex);
 
-[[noreturn]] void Fail() {
+[[noreturn]] void ExitWithStackTrace() {
   google::FlushLogFilesUnsafe(google::GLOG_INFO);
   std::array<void*, 64> stack;
   backtrace_symbols_fd(stack.data(), backtrace(stack.data(), stack.size()), STDERR_FILENO);
   _exit(static_cast<int>(Code::kInternal));
 }
 
-enum class LogFileState { kFree, kLocked, kFailed };  // kFailed: errno says why
+// kFailed means that the file cannot be opened; errno has the reason.
+enum class LogFileState { kFree, kLocked, kFailed };
 
-// Whether this process can use `path` as its log. glog locks its file, so a second process of the
+// Says whether this process can use `path` as its log. glog locks its file, so a second process of the
 // same rank needs a file of its own.
 LogFileState StateOfFile(const std::string& path) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0664);
@@ -38,9 +39,9 @@ LogFileState StateOfFile(const std::string& path) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  const bool held = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  const bool is_locked = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
   close(fd);
-  return held ? LogFileState::kLocked : LogFileState::kFree;
+  return is_locked ? LogFileState::kLocked : LogFileState::kFree;
 }
 
 Result<std::string> ChooseLogFile(const std::string& stem, const std::string& log_dir) {
@@ -52,13 +53,13 @@ Result<std::string> ChooseLogFile(const std::string& stem, const std::string& lo
   std::error_code error;
   std::filesystem::create_directories(log_dir, error);
   if (error) return cannot_write(path, error.message());
-  LogFileState use = StateOfFile(path);
-  if (use == LogFileState::kLocked) {
+  LogFileState state = StateOfFile(path);
+  if (state == LogFileState::kLocked) {
     path =
         (std::filesystem::path(log_dir) / stem).string() + "." + std::to_string(getpid()) + ".log";
-    use = StateOfFile(path);
+    state = StateOfFile(path);
   }
-  if (use == LogFileState::kFailed) return cannot_write(path, std::strerror(errno));
+  if (state == LogFileState::kFailed) return cannot_write(path, std::strerror(errno));
   return path;
 }
 
@@ -74,14 +75,15 @@ Status InitLogging(const std::string& program, const std::string& role_and_rank,
     if (!chosen.ok()) return chosen.status();
     file = *chosen;
   }
-  static const std::string name = program;  // glog keeps the pointer
+  static const std::string name = program;  // Static, because glog keeps the pointer.
   google::InitGoogleLogging(name.c_str());
-  google::InstallFailureFunction(reinterpret_cast<google::logging_fail_func_t>(&Fail));
+  google::InstallFailureFunction(
+      reinterpret_cast<google::logging_fail_func_t>(&ExitWithStackTrace));
   FLAGS_timestamp_in_logfile_name = false;
   FLAGS_logbufsecs = 0;
   FLAGS_logbuflevel = -1;
   FLAGS_stderrthreshold = google::GLOG_WARNING;
-  // A single file: INFO's file has the messages of all severities.
+  // Only glog's file for INFO is written, because it has the messages of all severities.
   for (const int severity :
        {google::GLOG_INFO, google::GLOG_WARNING, google::GLOG_ERROR, google::GLOG_FATAL}) {
     google::SetLogDestination(severity, severity == google::GLOG_INFO ? file.c_str() : "");

@@ -1,8 +1,8 @@
 // A mutex whose use clang checks at compile time (-Wthread-safety; clang's manual, "Thread Safety
 // Analysis"). g++ ignores the annotations:
 //
-//   TERN_GUARDED_BY(m)   on a member: touch it only while m is held
-//   TERN_MUST_HOLD(m)    on a function: call it only while m is held
+//   TERN_GUARDED_BY(m)   On a member: it may be read or written only while m is held.
+//   TERN_MUST_HOLD(m)    On a function: it may be called only while m is held.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@ class TERN_THREAD_ANNOTATION(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-// Holds a mutex as long as it lives.
+// A scope guard: locks a mutex in its constructor and unlocks it in its destructor.
 class TERN_THREAD_ANNOTATION(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) TERN_THREAD_ANNOTATION(acquire_capability(mutex))
@@ -47,8 +47,8 @@ class TERN_THREAD_ANNOTATION(scoped_lockable) MutexLock {
   Mutex& mutex_;
 };
 
-// Waits for a change of what a mutex guards. Threads may wake without one: wait in a loop that asks
-// for the condition.
+// A condition variable. A wait may end without a notification, so wait in a loop that tests the
+// condition.
 class Condition {
  public:
   // Releases the mutex while it waits.
@@ -57,7 +57,7 @@ class Condition {
     condition_.wait(lock);
     lock.release();
   }
-  // Returns false once `until` is reached.
+  // Like Wait(), but returns false when the time `until` is reached, and true after a notification.
   bool WaitUntil(Mutex& mutex, std::chrono::steady_clock::time_point until) TERN_MUST_HOLD(mutex) {
     std::unique_lock lock(mutex.mutex_, std::adopt_lock);
     const bool in_time = condition_.wait_until(lock, until) == std::cv_status::no_timeout;

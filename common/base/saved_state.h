@@ -1,5 +1,5 @@
-// The state that an object saves in checkpoints: references to named arrays and numbers, for
-// reading and for restoring.
+// The state that an object saves in checkpoints, as references to named arrays and numbers. A
+// checkpoint is written by reading them and restored by writing them.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace tern {
 
-// Valid as long as the object that filled it. An object always gives the same names and sizes.
+// The references are valid as long as the object whose state they refer to. An object always lists
+// the same names and sizes.
 struct SavedState {
   struct Array {
     std::string name;

@@ -9,52 +9,56 @@
 namespace tern {
 namespace {
 
-sigset_t SignalSet(bool with_hangup) {
+sigset_t SignalSet(bool with_sighup) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
-  if (with_hangup) sigaddset(&set, SIGHUP);
+  if (with_sighup) sigaddset(&set, SIGHUP);
   return set;
 }
 
 // Whether the process ignores the signal. sigwaitinfo would still receive it while it is blocked,
 // so ignored signals are not waited for.
 bool IsIgnored(int signal) {
-  struct sigaction now {};
-  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+  struct sigaction action {};
+  return sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
 }
 
 }  // namespace
 
-StopSignals::StopSignals(SecondSignal second) : second_(second), takes_hangup_(!IsIgnored(SIGHUP)) {
-  const sigset_t signals = SignalSet(takes_hangup_);
+StopSignals::StopSignals(SecondSignal second)
+    : second_(second), handles_sighup_(!IsIgnored(SIGHUP)) {
+  const sigset_t signals = SignalSet(handles_sighup_);
   pthread_sigmask(SIG_BLOCK, &signals, &old_mask_);
   thread_ = Thread("signals", [this] { Run(); });
 }
 
 StopSignals::~StopSignals() {
   quit_ = true;
-  pthread_kill(thread_.handle(), SIGTERM);  // wakes Run; no other thread can receive it
+  pthread_kill(thread_.handle(), SIGTERM);  // Wakes Run(), which returns because quit_ is set.
   thread_.Join();
   pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
 }
 
 void StopSignals::Run() {
-  const sigset_t signals = SignalSet(takes_hangup_);
+  const sigset_t signals = SignalSet(handles_sighup_);
   while (true) {
     siginfo_t info{};
-    const int taken = sigwaitinfo(&signals, &info);
+    const int received = sigwaitinfo(&signals, &info);
     if (quit_) return;
-    if (taken != SIGTERM && taken != SIGINT && taken != SIGHUP) continue;  // EINTR
-    const int signal = taken == SIGHUP ? SIGTERM : taken;
-    bool& from = info.si_pid != 0 && info.si_pid == getppid() ? from_parent_ : from_others_;
-    const bool again = std::exchange(from, true);
-    if (second_ == SecondSignal::kExit && again) _exit(128 + signal);
-    if (second_ == SecondSignal::kExit && first_ != 0) continue;  // the first signal, passed on
-    if (first_ == 0) {
-      hung_up_ = taken == SIGHUP;
-      first_ = signal;
+    // sigwaitinfo fails with EINTR if another signal interrupts it.
+    if (received != SIGTERM && received != SIGINT && received != SIGHUP) continue;
+    const int signal = received == SIGHUP ? SIGTERM : received;
+    bool& sender_has_signaled =
+        info.si_pid != 0 && info.si_pid == getppid() ? parent_has_signaled_ : others_have_signaled_;
+    const bool is_second = std::exchange(sender_has_signaled, true);
+    if (second_ == SecondSignal::kExit && is_second) _exit(128 + signal);
+    // The parent passes on the first signal, so its signal is not a second one.
+    if (second_ == SecondSignal::kExit && first_signal_ != 0) continue;
+    if (first_signal_ == 0) {
+      first_was_sighup_ = received == SIGHUP;
+      first_signal_ = signal;
     }
     ++(signal == SIGTERM ? pending_term_ : pending_int_);
     event_.Raise();
@@ -76,12 +80,12 @@ int StopSignals::Take() {
 }
 
 Status StopSignals::status() const {
-  switch (first_) {
+  switch (first_signal_) {
     case 0:
       return Ok();
     case SIGTERM:
-      return Status(Code::kTerminated,
-                    hung_up_ ? "stopped in order by SIGHUP" : "stopped in order by SIGTERM");
+      return Status(Code::kTerminated, first_was_sighup_ ? "stopped in order by SIGHUP"
+                                                         : "stopped in order by SIGTERM");
     default:
       return Status(Code::kInterrupted, "stopped in order by SIGINT");
   }

@@ -18,24 +18,26 @@ namespace tern {
 class StopSignals {
  public:
   enum class SecondSignal {
-    // A second signal ends the process at once with exit code 128 + signal. A signal from the
-    // parent process and one from another process count as one: stopping all processes of a job
-    // also stops the supervisor, which passes the signal on.
+    // A second signal ends the process at once with exit code 128 + signal. A signal from the parent
+    // process and a signal from another process count as one signal: whoever stops all processes of a
+    // job also stops the parent, which passes the signal on to this process.
     kExit,
-    kReport,  // Take() reports further signals as well
+    kReport,  // Take() also returns the signals after the first.
   };
   explicit StopSignals(SecondSignal second = SecondSignal::kExit);
-  ~StopSignals();  // restores the calling thread's signal mask
+  ~StopSignals();  // Restores the calling thread's signal mask.
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // Readable while Take() has a signal; poll it, never read it. -1: out of file descriptors.
+  // A descriptor that is readable while Take() has a signal to return. Poll it, never read it. -1 if the
+  // process is out of file descriptors.
   int fd() const { return event_.fd(); }
-  // The next signal that was not taken yet, SIGTERM or SIGINT; 0: none.
+  // Returns the next received signal that Take() has not returned yet: SIGTERM or SIGINT, 0 if none.
   int Take();
-  // The first signal received, SIGTERM or SIGINT; 0: none yet.
-  int signal() const { return first_; }
-  // The status of an orderly end after signal(): kTerminated or kInterrupted; ok before it.
+  // The first signal that was received: SIGTERM or SIGINT, 0 if none yet.
+  int signal() const { return first_signal_; }
+  // The status with which a program ends in an orderly way after the first signal: kTerminated or
+  // kInterrupted. Ok if there was no signal.
   Status status() const;
 
   // Unblocks the signals, for a child process between fork and exec, which inherits the mask.
@@ -46,13 +48,13 @@ class StopSignals {
   void Run();
 
   const SecondSignal second_;
-  const bool takes_hangup_;
+  const bool handles_sighup_;
   EventFd event_;
   sigset_t old_mask_;
   std::atomic<bool> quit_{false};
-  std::atomic<int> first_{0};
-  std::atomic<bool> hung_up_{false};  // the first one was SIGHUP
-  bool from_parent_ = false, from_others_ = false;
+  std::atomic<int> first_signal_{0};
+  std::atomic<bool> first_was_sighup_{false};
+  bool parent_has_signaled_ = false, others_have_signaled_ = false;
   std::atomic<int> pending_term_{0}, pending_int_{0};
   Thread thread_;
 };

@@ -13,26 +13,26 @@ namespace tern {
 
 enum class Code : int {
   kOk = 0,
-  kUsage = 64,         // wrong flags
-  kBadData = 65,       // bad data file or checkpoint
-  kAddress = 69,       // an address that does not resolve, a port in use
-  kInternal = 70,      // a bug in Tern, or a failed system call
-  kCannotWrite = 74,   // output cannot be written: a full disk, a read-only folder
-  kPeerLost = 75,      // a peer was lost; a retry may succeed
-  kMismatch = 76,      // the peer has another wire version, job, model or plan
-  kNotAllowed = 77,    // refused: an unknown peer, a rank that is taken
-  kBadJob = 78,        // bad job file
-  kDiverged = 79,      // the training diverged: a value that is not finite
-  kInterrupted = 130,  // stopped in order by SIGINT
-  kTerminated = 143,   // stopped in order by SIGTERM or SIGHUP
+  kUsage = 64,         // The command line is wrong.
+  kBadData = 65,       // A data file or checkpoint is damaged or unsuitable.
+  kAddress = 69,       // An address does not resolve, or a port or folder is in use.
+  kInternal = 70,      // There is a bug in Tern, or a system call failed.
+  kCannotWrite = 74,   // Output cannot be written: the disk is full, or the folder read-only.
+  kPeerLost = 75,      // A peer was lost; a retry may succeed.
+  kMismatch = 76,      // The peer has another wire version, job, model or plan.
+  kNotAllowed = 77,    // The peer is refused: it is unknown, or its rank is taken.
+  kBadJob = 78,        // The job file is invalid.
+  kDiverged = 79,      // The training diverged: a value is not finite.
+  kInterrupted = 130,  // SIGINT stopped the program, which ended in an orderly way.
+  kTerminated = 143,   // SIGTERM or SIGHUP stopped it, and it ended in an orderly way.
 };
 inline constexpr std::array kErrorCodes = {Code::kUsage,    Code::kBadData,     Code::kAddress,
                                            Code::kInternal, Code::kCannotWrite, Code::kPeerLost,
                                            Code::kMismatch, Code::kNotAllowed,  Code::kBadJob,
                                            Code::kDiverged, Code::kInterrupted, Code::kTerminated};
 
-// The error code with this number, which came from a peer; kInternal for any number that is not in
-// kErrorCodes, also for 0. Callers that accept 0 as "no error" check for it first.
+// Returns the error code with this number, which a peer has sent. Any number that is not in
+// kErrorCodes, including 0, gives kInternal; a caller for whom 0 means "no error" tests for 0 first.
 constexpr Code ParseErrorCode(uint32_t number) {
   for (const Code code : kErrorCodes) {
     if (static_cast<uint32_t>(code) == number) return code;
@@ -65,7 +65,7 @@ class [[nodiscard]] Status {
   Code code() const { return code_; }
   const std::string& message() const { return message_; }
 
-  // The same error with its context: "CONTEXT: message". Ok stays ok.
+  // Returns the same error with the message "CONTEXT: message". Ok stays ok.
   Status Within(const std::string& context) const {
     return ok() ? *this : Status(code_, context + ": " + message_);
   }

@@ -52,12 +52,13 @@ class SystemDisk : public Storage {
 
   std::error_code CreateFolders(const std::string& folder) override {
     std::error_code error;
-    std::vector<fs::path> made;
-    for (fs::path at = folder; !at.empty() && !fs::exists(at, error); at = at.parent_path())
-      made.push_back(at);
+    std::vector<fs::path> missing;
+    for (fs::path path = folder; !path.empty() && !fs::exists(path, error);
+         path = path.parent_path())
+      missing.push_back(path);
     fs::create_directories(folder, error);
-    for (const fs::path& one : made) {
-      const fs::path parent = one.parent_path();
+    for (const fs::path& created : missing) {
+      const fs::path parent = created.parent_path();
       if (!error) FlushFolder(parent.empty() ? "." : parent.string());
     }
     return error;
@@ -69,7 +70,7 @@ class SystemDisk : public Storage {
   }
 
   Result<std::string> Read(const std::string& path, uint64_t max_bytes) const override {
-    // O_NONBLOCK: opening must not block if the path is a pipe.
+    // With O_NONBLOCK, opening does not wait if the path is a pipe.
     File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (file.fd() < 0) return SystemError(Code::kBadData, "cannot open " + path);
     struct stat info = {};
@@ -80,22 +81,23 @@ class SystemDisk : public Storage {
       return Status(Code::kBadData,
                     Cat(path, " has ", size, " bytes, expected at most ", max_bytes));
     std::string bytes(size, '\0');
-    size_t at = 0;
-    while (at < bytes.size()) {
-      const ssize_t n = read(file.fd(), bytes.data() + at, bytes.size() - at);
+    size_t offset = 0;
+    while (offset < bytes.size()) {
+      const ssize_t n = read(file.fd(), bytes.data() + offset, bytes.size() - offset);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) return SystemError(Code::kBadData, "cannot read " + path);
       if (n == 0) break;
-      at += static_cast<size_t>(n);
+      offset += static_cast<size_t>(n);
     }
-    bytes.resize(at);
+    bytes.resize(offset);
     return bytes;
   }
 
   std::error_code List(const std::string& folder, std::vector<std::string>* names) const override {
     std::error_code error;
-    for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
-      names->push_back(at->path().filename().string());
+    for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+         entry.increment(error))
+      names->push_back(entry->path().filename().string());
     return error == std::errc::no_such_file_or_directory ? std::error_code() : error;
   }
 

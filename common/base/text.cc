@@ -17,14 +17,14 @@ std::string Format(const char* format, Args... args) {
 
 }  // namespace
 
-std::string text_internal::Number(double v) { return Format("%g", v); }
+std::string text_internal::FormatNumber(double v) { return Format("%g", v); }
 
 std::string HumanBytes(uint64_t bytes) {
   if (bytes < 1000) return Format("%" PRIu64 " B", bytes);
   static constexpr std::array kUnits = {"KB", "MB", "GB", "TB", "PB", "EB"};
   double value = static_cast<double>(bytes) / 1000;
   size_t unit = 0;
-  // The format would round 999.95 to 1000.0.
+  // From 999.95 on the format would print 1000.0, so the next unit is used.
   for (; value >= 999.95 && unit + 1 < kUnits.size(); ++unit) value /= 1000;
   return Format("%.1f %s", value, kUnits[unit]);
 }
@@ -35,9 +35,10 @@ std::string HumanTime(Time t) {
   if (s < 999.5e-6) return Format("%.0f us", s * 1e6);
   if (s < 0.99995) return Format("%.1f ms", s * 1e3);
   if (s < 59.95) return Format("%.1f s", s);
-  const int64_t whole = std::llround(s);
-  if (whole < 3600) return Format("%" PRId64 "m %02" PRId64 "s", whole / 60, whole % 60);
-  return Format("%" PRId64 "h %02" PRId64 "m", whole / 3600, whole % 3600 / 60);
+  const int64_t whole_seconds = std::llround(s);
+  if (whole_seconds < 3600)
+    return Format("%" PRId64 "m %02" PRId64 "s", whole_seconds / 60, whole_seconds % 60);
+  return Format("%" PRId64 "h %02" PRId64 "m", whole_seconds / 3600, whole_seconds % 3600 / 60);
 }
 
 static std::string MakePrintable(std::string_view text, size_t max, bool escape_backslashes) {

@@ -16,21 +16,21 @@ namespace tern {
 template <typename... Parts>
 std::string Cat(const Parts&... parts);
 
-// "812 B", "1.3 KB", "45.0 MB": powers of 1000.
+// Formats a number of bytes: "812 B", "1.3 KB", "45.0 MB". The units are powers of 1000.
 std::string HumanBytes(uint64_t bytes);
-// "350 us", "12.5 ms", "3.2 s", "4m 05s", "2h 03m".
+// Formats a duration: "350 us", "12.5 ms", "3.2 s", "4m 05s", "2h 03m".
 std::string HumanTime(Time t);
 // Makes untrusted bytes safe for a log line: keeps printable ASCII, replaces other bytes by \xNN,
 // and cuts after `max` input bytes with "...".
 std::string Printable(std::string_view text, size_t max = 80);
-// The same for a message from another daemon, which has already escaped it: does not escape
-// backslashes again.
+// Like Printable, for a message from another daemon that has already escaped the message: does not
+// escape backslashes again.
 std::string PrintableSentence(std::string_view text, size_t max = 1000);
-// "a, b, c".
+// Concatenates `parts` with `separator` between them: "a, b, c".
 std::string Join(const std::vector<std::string>& parts, std::string_view separator = ", ");
 
 namespace text_internal {
-std::string Number(double v);
+std::string FormatNumber(double v);
 
 template <typename T>
 void Append(std::string* out, const T& part) {
@@ -39,7 +39,7 @@ void Append(std::string* out, const T& part) {
   } else if constexpr (std::is_integral_v<T>) {
     *out += std::to_string(part);
   } else if constexpr (std::is_floating_point_v<T>) {
-    *out += Number(part);
+    *out += FormatNumber(part);
   } else {
     *out += std::string_view(part);
   }

@@ -12,7 +12,7 @@
 namespace tern {
 namespace {
 
-std::thread Start(const std::string& name, std::function<void()> body) {
+std::thread StartThread(const std::string& name, std::function<void()> body) {
   try {
     return std::thread([name = name.substr(0, 15), body = std::move(body)] {
       pthread_setname_np(pthread_self(), name.c_str());
@@ -29,7 +29,7 @@ std::thread Start(const std::string& name, std::function<void()> body) {
 }  // namespace
 
 Thread::Thread(const std::string& name, std::function<void()> body)
-    : thread_(Start(name, std::move(body))) {}
+    : thread_(StartThread(name, std::move(body))) {}
 
 Thread& Thread::operator=(Thread&& other) noexcept {
   Join();

@@ -1,6 +1,6 @@
-// A named thread that joins when it goes out of scope. Before that, its owner must tell it to stop
-// (by closing a channel or setting a flag). It may run on any CPU, even if cpus.h bound the thread
-// that starts it.
+// A named thread that is joined when its object goes out of scope. Before that, its owner must tell
+// the thread to stop (by closing a channel or setting a flag). The thread may run on any CPU, even if
+// BindThreadToCpus (cpus.h) was called in the thread that starts it.
 #pragma once
 
 #include <pthread.h>
@@ -23,8 +23,9 @@ class Thread {
 
   // Waits until `body` has returned. May be called more than once, but not from the thread itself.
   void Join();
+  // Whether a thread was started and is not joined yet.
   bool running() const { return thread_.joinable(); }
-  // The system's handle. REQUIRES running().
+  // The system's handle of the thread. REQUIRES running().
   pthread_t handle() { return thread_.native_handle(); }
 
  private:

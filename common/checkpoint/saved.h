@@ -14,8 +14,8 @@ namespace tern::checkpoint {
 // outlive the views.
 void AddSaved(const SavedState& state, std::vector<tensors::TensorView>* tensors,
               tensors::Metadata* metadata);
-// Restores the arrays and numbers from the file. kBadData names one that the file does not have, or
-// has with another size; nothing has then changed.
+// Restores the arrays and numbers of `state` from the file. kBadData if the file has no such array or
+// number, or has it with another size; then nothing has changed.
 Status Restore(const tensors::TensorFile& file, const SavedState& state);
 
 }  // namespace tern::checkpoint

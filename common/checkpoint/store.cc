@@ -35,8 +35,8 @@ std::string ToJson(const pb::Manifest& manifest) {
   options.add_whitespace = true;
   options.preserve_proto_field_names = true;
   std::string json;
-  (void)google::protobuf::util::MessageToJsonString(manifest, &json,
-                                                    options);  // cannot fail: the message is ours
+  // Cannot fail, because this program made the message.
+  (void)google::protobuf::util::MessageToJsonString(manifest, &json, options);
   return json;
 }
 
@@ -58,7 +58,7 @@ std::optional<uint64_t> StepOf(std::string_view name) {
   return step;
 }
 
-// "2026-11-22T22-26-01"
+// Formats a time in UTC: "2026-11-22T22-26-01".
 std::string DateOf(std::chrono::system_clock::time_point now) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
   std::tm date = {};
@@ -68,9 +68,9 @@ std::string DateOf(std::chrono::system_clock::time_point now) {
   return text;
 }
 
-// FOLDER.DATE, or the first of FOLDER.DATE.2, FOLDER.DATE.3, ... that does not exist.
-std::string FreeName(const std::string& folder, std::chrono::system_clock::time_point now,
-                     const Storage& storage) {
+// Returns FOLDER.DATE or, if that exists, the first of FOLDER.DATE.2, FOLDER.DATE.3, ... that does not exist.
+std::string UnusedFolderName(const std::string& folder, std::chrono::system_clock::time_point now,
+                             const Storage& storage) {
   const std::string first = Cat(folder, ".", DateOf(now));
   std::string name = first;
   for (int i = 2; storage.Exists(name); ++i) name = Cat(first, ".", i);
@@ -128,9 +128,9 @@ pb::Manifest Store::Expected() const {
   return manifest;
 }
 
-std::vector<uint64_t> Store::StepsHere() const {
+std::vector<uint64_t> Store::StepsInFolder() const {
   std::vector<std::string> names;
-  (void)storage_.List(owner_.folder, &names);  // Open tells of a folder that cannot be read
+  (void)storage_.List(owner_.folder, &names);  // Open() reports a folder that cannot be read.
   std::vector<uint64_t> steps;
   for (const std::string& name : names) {
     if (const auto step = StepOf(name)) steps.push_back(*step);
@@ -216,7 +216,7 @@ std::vector<std::string> Store::Open() {
     refused_.push_back(
         {0, false, 0, Kind::kOfAll, "the folder cannot be read: " + error.message()});
   ReadRecord();
-  for (const uint64_t step : StepsHere()) {
+  for (const uint64_t step : StepsInFolder()) {
     const Result<pb::Manifest> manifest = ReadManifest(step);
     if (!manifest.ok()) {
       refused_.push_back({step, false, 0, Kind::kOfAll, manifest.status().message()});
@@ -244,12 +244,12 @@ std::vector<std::string> Store::Open() {
 
 Status Store::MoveTo(const std::string& folder, const std::vector<uint64_t>& steps) const {
   std::error_code error;
-  if (steps.size() == StepsHere().size()) {
+  if (steps.size() == StepsInFolder().size()) {
     error = storage_.Rename(owner_.folder, folder);
   } else {
     error = storage_.CreateFolders(folder);
-    // One checkpoint after the other, so that at most one of them can be in both folders. Its
-    // manifest is moved last, because Open removes a state without a manifest as incomplete.
+    // Moves one checkpoint after the other, so that a crash leaves at most one divided between the
+    // folders. The manifest is moved last, because Open removes a state without a manifest as incomplete.
     for (const uint64_t step : steps) {
       for (const char* ending : {kStateSuffix, kManifestSuffix}) {
         if (error) break;
@@ -270,7 +270,7 @@ Status Store::MoveTo(const std::string& folder, const std::vector<uint64_t>& ste
 
 Result<std::string> Store::Begin(uint64_t run, bool anew,
                                  std::chrono::system_clock::time_point now) {
-  std::vector<uint64_t> steps = StepsHere();
+  std::vector<uint64_t> steps = StepsInFolder();
   if (!anew) {
     std::erase_if(steps, [&](uint64_t step) {
       return std::any_of(points_.begin(), points_.end(), [&](const Point& point) {
@@ -285,15 +285,15 @@ Result<std::string> Store::Begin(uint64_t run, bool anew,
       for (const char* ending : {kStateSuffix, kManifestSuffix})
         bytes += storage_.SizeOf(PathOf(step, ending));
     }
-    const std::string name = FreeName(owner_.folder, now, storage_);
+    const std::string name = UnusedFolderName(owner_.folder, now, storage_);
     TERN_RETURN_IF_ERROR(MoveTo(name, steps));
     sentence = Cat("the checkpoints that ", owner_.folder, " had before are kept in ", name, ": ",
                    steps.size(), ", the newest of step ", steps.back(), ", ", HumanBytes(bytes));
   }
   std::erase_if(points_, [&](const Point& point) { return anew || point.run != run; });
   refused_.clear();
-  if (!steps.empty() && points_.empty()) began_ = record_run_ = 0;  // run.json was moved with them
-  // An error here does not end the job: Write will report it with the first checkpoint.
+  if (!steps.empty() && points_.empty()) began_ = record_run_ = 0;  // run.json was moved too.
+  // An error here does not end the job: Write() fails for the same reason and reports it.
   const bool writes = keep_.of_all != 0 || keep_.shard != 0;
   if (writes && (record_run_ != run || began_ != run)) (void)WriteRecord(run);
   return sentence;
@@ -325,7 +325,7 @@ Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::Te
   manifest.set_bytes(bytes.size());
   manifest.set_digest(Hex(Digest(std::string_view(bytes))));
   if (kind == Kind::kShard) manifest.set_shard_only(true);
-  Remove(point.step);  // an incomplete checkpoint may exist
+  Remove(point.step);  // An incomplete checkpoint of this step may exist.
   TERN_RETURN_IF_ERROR(WriteFileAtomically(PathOf(point.step, kStateSuffix), bytes, storage_));
   if (const Status written = WriteManifest(manifest); !written.ok()) {
     Remove(point.step);
@@ -378,8 +378,8 @@ void Store::RemoveAfter(const Point& point) {
     Remove(one.step);
     removed = true;
   }
-  // Without the flush, a loss of power could bring removed checkpoints back, beside those that the
-  // run writes from now on.
+  // Without the flush, the removed checkpoints could exist again after a loss of power, together with
+  // the checkpoints that the run writes after this call.
   if (removed) storage_.FlushFolder(owner_.folder);
 }
 

@@ -2,14 +2,17 @@
 // own:
 //
 //   FOLDER/step.STEP.safetensors   the daemon's state after that step
-//   FOLDER/step.STEP.json          its manifest (proto/checkpoint.proto): the owner, the run, the
-//                                  digest of the other file. A checkpoint is complete once its
-//                                  manifest exists
+//   FOLDER/step.STEP.json          the checkpoint's manifest (proto/checkpoint.proto): the owner, the
+//                                  run, the digest of the other file. A checkpoint is complete once
+//                                  its manifest exists
 //   FOLDER/run.json                the run that wrote the checkpoints, and its job. Exists before
 //                                  the first checkpoint
 //
-// Files are written under temporary names, flushed and renamed (common/base/atomic_file.h), the
-// manifest last; the manifest is removed first. So the newest complete checkpoint survives a crash
+// A run is one execution of a job from its first step on, identified by a random number; a job that
+// resumes from a checkpoint keeps its run.
+//
+// Files are written under temporary names, flushed and renamed (common/base/atomic_file.h). The
+// manifest is written last and removed first. So the newest complete checkpoint survives a crash
 // at any time. The store deletes only the oldest checkpoints of the current run, and those after
 // the checkpoint from which the run continues. It moves all others to FOLDER.DATE (UTC,
 // 2026-11-22T22-26-01).
@@ -37,16 +40,16 @@ namespace tern::checkpoint {
 struct Point {
   uint64_t run = 0;
   uint64_t step = 0;   // the number of completed steps
-  uint64_t round = 0;  // the newest applied round
+  uint64_t round = 0;  // the newest exchange of gradients whose result the state includes
   friend bool operator==(const Point&, const Point&) = default;
 };
 
 enum class Kind {
-  kOfAll,  // all daemons of the job write one after this step
-  kShard,  // only the shard writes one after this step
+  kOfAll,  // a checkpoint that all daemons of the job write after the same step
+  kShard,  // a checkpoint that only shards write, between those of kOfAll
 };
 
-// How many checkpoints of each kind are kept: the newest ones. 0: this daemon writes none.
+// How many checkpoints of each kind the folder keeps: the newest ones. 0: this daemon writes none.
 struct Keep {
   uint32_t of_all = 2;
   uint32_t shard = 0;
@@ -57,7 +60,7 @@ struct Owner {
   std::string folder;
   std::string name;  // "worker.0"
   uint32_t workers = 0;
-  uint64_t job_digest = 0;  // config::StateDigest
+  uint64_t job_digest = 0;  // of the job's keys that must not change on resume: config::StateDigest
   uint64_t model_digest = 0;
   uint64_t plan_digest = 0;
   std::string job_text;  // the job as text: config::JobText
@@ -67,14 +70,14 @@ struct Owner {
 struct Refused {
   uint64_t step = 0;   // 0: unknown, because the folder cannot be read
   bool other = false;  // it belongs to another owner, job, model, plan or number of workers
-  uint64_t run = 0;    // only if `other`
+  uint64_t run = 0;    // the run that wrote it; set only if `other`
   Kind kind = Kind::kOfAll;
   std::string why;  // "its digest is A, expected B"
 };
 
 class Store {
  public:
-  // `storage` outlives it.
+  // `storage` must outlive the store.
   Store(Owner owner, Keep keep, Storage& storage = Disk());
 
   // Scans the folder: removes incomplete files, and checks the digest of every checkpoint. Returns
@@ -88,25 +91,26 @@ class Store {
   }
   // The checkpoints that Open could not use, by ascending step; empty after Begin.
   const std::vector<Refused>& refused() const { return refused_; }
-  // The run that run.json names, if it is this owner's; else 0.
+  // The run that run.json names, if run.json belongs to this owner; else 0.
   uint64_t began() const { return began_; }
-  // Owner::job_text of the run, of any owner, if run.json has it; else empty.
+  // The text of the job (Owner::job_text) that `run` executes, if run.json is about that run; else empty.
+  // run.json may belong to another owner.
   std::string JobTextOf(uint64_t run) const;
   const std::string& folder() const { return owner_.folder; }
 
-  // Starts writing checkpoints of `run`. Without `anew`, keeps the complete checkpoints of that
-  // run, because it continues. Moves all others to FOLDER.DATE, or to FOLDER.DATE.2 and so on if
+  // Prepares the folder for checkpoints of `run`. If `anew` is false, the run continues, and its
+  // complete checkpoints stay in the folder. Moves all others to FOLDER.DATE, or to FOLDER.DATE.2 and so on if
   // that exists. Returns a sentence for the log; empty if nothing was moved. kCannotWrite if they
   // cannot be moved; they are then still in FOLDER.
   Result<std::string> Begin(
       uint64_t run, bool anew,
       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
-  // Writes a checkpoint, unless it exists, and removes the oldest if there are too many. If it
-  // exists as kShard and `kind` is kOfAll, changes its kind. kCannotWrite with the system's message
-  // (a full disk, a read-only folder); the older checkpoints are then kept.
+  // Writes a checkpoint, unless it exists, and removes the oldest of its kind if there are too many. If
+  // the checkpoint exists with kind kShard and `kind` is kOfAll, only changes its kind.
+  // kCannotWrite with the system's message (a full disk, a read-only folder); the older checkpoints are then kept.
   Status Write(const Point& point, Kind kind, const std::vector<tensors::TensorView>& tensors,
                const tensors::Metadata& metadata);
-  // Reads a checkpoint, and checks it again. kBadData if it is missing or damaged.
+  // Reads a checkpoint and checks its digest. kBadData if it is missing or damaged.
   Result<tensors::TensorFile> Read(const Point& point) const;
   // Removes the checkpoints of the point's run with later steps, because the run continues from
   // `point`.
@@ -115,8 +119,9 @@ class Store {
  private:
   std::string PathOf(uint64_t step, const char* ending) const;
   std::string RecordPath() const { return owner_.folder + "/run.json"; }
+  // A manifest with this owner's name, digests and number of workers.
   pb::Manifest Expected() const;
-  // Reads a manifest and checks it, except its owner.
+  // Reads a manifest and checks everything in it but its owner.
   Result<pb::Manifest> ReadManifest(uint64_t step) const;
   // Reads run.json, the record of the run.
   void ReadRecord();
@@ -128,7 +133,7 @@ class Store {
   void Remove(uint64_t step);
   Status MoveTo(const std::string& folder, const std::vector<uint64_t>& steps) const;
   // The steps of the manifests in the folder, ascending.
-  std::vector<uint64_t> StepsHere() const;
+  std::vector<uint64_t> StepsInFolder() const;
 
   const Owner owner_;
   const Keep keep_;
@@ -136,8 +141,8 @@ class Store {
   std::vector<Point> points_;
   std::set<uint64_t> shard_only_;  // the steps of points_ whose kind is kShard
   std::vector<Refused> refused_;
-  uint64_t began_ = 0;
-  uint64_t record_run_ = 0;  // the run in run.json, of any owner
+  uint64_t began_ = 0;       // the run in run.json if run.json belongs to this owner; else 0
+  uint64_t record_run_ = 0;  // the run in run.json, whichever owner it belongs to
   std::string job_text_;     // the job in run.json
 };
 

@@ -1,6 +1,7 @@
-// Adaptive quantization (Dryden et al. 2016): sends the largest of the positive and of the negative
-// elements, a share pi of each; each sign's elements are sent as their mean. Error feedback keeps
-// the rest.
+// Adaptive quantization (Dryden et al. 2016): sends the given share of the positive elements and
+// the same share of the negative ones, those of the largest magnitude. All sent elements of one
+// sign are sent as their mean. Error feedback (error_feedback.h) adds what was not sent to the next
+// gradient.
 #include <bit>
 #include <limits>
 #include <string>
@@ -15,32 +16,33 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-struct Side {
-  float threshold = kInfinity;  // tau: elements of at least this magnitude are sent
-  float value = 0;              // mu: the mean of the sent elements
+// What is sent of the elements of one sign.
+struct SignSelection {
+  float threshold = kInfinity;  // Elements of at least this magnitude are sent (tau of the paper).
+  float mean = 0;               // The mean magnitude of the sent elements (mu of the paper).
 };
 
-// The threshold and mean of the largest `share` of the values with this sign.
-Side LargestOf(std::span<const float> values, float sign, double share) {
-  uint64_t there = 0;
-  for (float v : values) there += static_cast<uint64_t>(sign * v > 0);
-  Side side;
-  if (there == 0) return side;
-  // The value if it has the sign, else 0 (never -0). Branch-free, because signs are unpredictable.
+// Selects the largest `share` of the values whose sign is `sign` (1 or -1).
+SignSelection SelectLargest(std::span<const float> values, float sign, double share) {
+  uint64_t num_with_sign = 0;
+  for (float v : values) num_with_sign += static_cast<uint64_t>(sign * v > 0);
+  SignSelection selection;
+  if (num_with_sign == 0) return selection;
+  // Returns |v| if v has the sign, else 0 (never -0). Branch-free, because signs are unpredictable.
   const auto magnitude = [sign](float v) {
     const auto bits = std::bit_cast<int32_t>(sign * v);
     return std::bit_cast<float>(bits & ~(bits >> 31));
   };
-  side.threshold = KthLargest(values, ShareOf(share, there), magnitude);
-  double sum = 0;  // summed in the tensor's order
-  uint64_t sent = 0;
+  selection.threshold = KthLargest(values, ShareOf(share, num_with_sign), magnitude);
+  double sum = 0;  // Adds in the order of the elements, so that the rounding is reproducible.
+  uint64_t num_sent = 0;
   for (float v : values) {
-    if (sign * v < side.threshold) continue;
+    if (sign * v < selection.threshold) continue;
     sum += static_cast<double>(sign * v);
-    ++sent;
+    ++num_sent;
   }
-  side.value = static_cast<float>(sum / static_cast<double>(sent));
-  return side;
+  selection.mean = static_cast<float>(sum / static_cast<double>(num_sent));
+  return selection;
 }
 
 class Adaptive : public SparseCodec {
@@ -50,10 +52,11 @@ class Adaptive : public SparseCodec {
   std::string_view name() const override { return "adaptive"; }
   Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
                    const kernels::NoiseKey&) const override {
-    const Side high = LargestOf(values, 1, share_);
-    const Side low = LargestOf(values, -1, share_);
-    // 0 - x, not -x: if nothing is sent the result is 0, not -0.
-    return {stats.max_abs, kInfinity, -low.threshold, high.threshold, 0 - low.value, high.value};
+    const SignSelection positive = SelectLargest(values, 1, share_);
+    const SignSelection negative = SelectLargest(values, -1, share_);
+    // Computes 0 - mean instead of -mean, because a mean of 0 must not become -0.
+    return {stats.max_abs,      kInfinity,         -negative.threshold,
+            positive.threshold, 0 - negative.mean, positive.mean};
   }
   void Encode(const float* g, const Segment& segment, const Prepared& prepared,
               const kernels::NoiseKey&, std::vector<uint8_t>* out) const override {

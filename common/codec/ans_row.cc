@@ -1,5 +1,5 @@
-// Rows of entropy-coded symbols (rANS: Duda 2013, Giesen 2014; kernels/codes/ans.h): the table, the
-// directory of blocks and the checks of received rows.
+// Rows of entropy-coded symbols (rANS: Duda 2013, Giesen 2014; kernels/codes/ans.h). Writes and
+// checks a row's table of symbol frequencies and its directory of the ends of blocks.
 #include "common/codec/ans_row.h"
 
 #include <algorithm>
@@ -12,7 +12,8 @@
 namespace tern::codec {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "numbers are stored as they lie");
+static_assert(std::endian::native == std::endian::little,
+              "numbers are stored in native byte order");
 
 using kernels::kAnsMaxBlocks;
 using kernels::kAnsSlots;
@@ -31,16 +32,16 @@ T NumberAt(std::span<const uint8_t> bytes, size_t index) {
   return value;
 }
 
-Status CutShort(size_t seen, size_t expected, const char* what) {
-  return Status(Code::kMismatch, "entropy-coded row cut short: " + std::to_string(seen) +
-                                     " bytes, expected " + what + " of " +
+Status CutShortError(size_t actual, size_t expected, const char* section) {
+  return Status(Code::kMismatch, "entropy-coded row cut short: " + std::to_string(actual) +
+                                     " bytes, expected " + section + " of " +
                                      std::to_string(expected));
 }
 
-// Reads the table at the front of `bytes`; returns its size.
+// Reads the table of frequencies at the front of `bytes`. Returns the size of the table in bytes.
 Result<size_t> ParseTable(std::span<const uint8_t> bytes, size_t levels,
                           kernels::AnsFrequencies* frequencies) {
-  if (bytes.size() < 2) return CutShort(bytes.size(), 2, "a range of symbols");
+  if (bytes.size() < 2) return CutShortError(bytes.size(), 2, "a range of symbols");
   const size_t first = bytes[0], last = bytes[1];
   if (first > last || last >= levels) {
     return Status(Code::kMismatch, "entropy-coded row has symbols from " + std::to_string(first) +
@@ -49,7 +50,7 @@ Result<size_t> ParseTable(std::span<const uint8_t> bytes, size_t levels,
                                        std::to_string(levels));
   }
   const size_t size = 2 + 2 * (last - first);
-  if (bytes.size() < size) return CutShort(bytes.size(), size, "a table");
+  if (bytes.size() < size) return CutShortError(bytes.size(), size, "a table");
   uint32_t sum = 0;
   for (size_t s = first; s < last; ++s) {
     (*frequencies)[s] = NumberAt<uint16_t>(bytes.subspan(2), s - first);
@@ -73,29 +74,29 @@ void AppendAnsRow(uint64_t count, size_t block, const kernels::AnsCounts& counts
   out->push_back(static_cast<uint8_t>(table.last));
   for (size_t s = table.first; s < table.last; ++s) AppendNumber(table.frequency[s], out);
 
-  size_t end_at = out->size();
-  out->resize(end_at + (count + block - 1) / block * sizeof(uint32_t));
+  size_t directory_at = out->size();  // where the end of the next block is written
+  out->resize(directory_at + (count + block - 1) / block * sizeof(uint32_t));
   const size_t begin = out->size();
-  const size_t max_blocks =
-      std::clamp<uint64_t>(count / block, 1, kAnsMaxBlocks);  // blocks per call
-  const size_t longest = std::min<uint64_t>(count, block);
-  const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(max_blocks * longest);
-  const auto room =
-      std::make_unique_for_overwrite<uint8_t[]>(max_blocks * kernels::MaxAnsBytes(longest));
+  const size_t max_blocks = std::clamp<uint64_t>(
+      count / block, 1, kAnsMaxBlocks);  // the most blocks per call of EncodeAns
+  const size_t max_block_size = std::min<uint64_t>(count, block);
+  const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(max_blocks * max_block_size);
+  const auto coded_bytes =
+      std::make_unique_for_overwrite<uint8_t[]>(max_blocks * kernels::MaxAnsBytes(max_block_size));
   for (uint64_t at = 0; at < count;) {
-    const size_t whole = std::min<uint64_t>(kAnsMaxBlocks, (count - at) / block);
-    const size_t n = whole == 0 ? count - at : block;
+    const size_t whole_blocks = std::min<uint64_t>(kAnsMaxBlocks, (count - at) / block);
+    const size_t n = whole_blocks == 0 ? count - at : block;
     std::array<std::span<const uint8_t>, kAnsMaxBlocks> coded;
-    const auto parts = std::span(coded).first(std::max<size_t>(1, whole));
-    source(at, parts.size() * n, symbols.get());
-    kernels::EncodeAns(table, symbols.get(), n, parts, room.get());
-    for (const std::span<const uint8_t> part : parts) {
-      out->insert(out->end(), part.begin(), part.end());
+    const auto coded_blocks = std::span(coded).first(std::max<size_t>(1, whole_blocks));
+    source(at, coded_blocks.size() * n, symbols.get());
+    kernels::EncodeAns(table, symbols.get(), n, coded_blocks, coded_bytes.get());
+    for (const std::span<const uint8_t> bytes : coded_blocks) {
+      out->insert(out->end(), bytes.begin(), bytes.end());
       const auto end = static_cast<uint32_t>(out->size() - begin);
-      std::memcpy(out->data() + end_at, &end, sizeof end);
-      end_at += sizeof end;
+      std::memcpy(out->data() + directory_at, &end, sizeof end);
+      directory_at += sizeof end;
     }
-    at += parts.size() * n;
+    at += coded_blocks.size() * n;
   }
 }
 
@@ -108,23 +109,23 @@ Result<AnsRow> AnsRow::Parse(std::span<const uint8_t> bytes, uint64_t count, siz
   if (!table.ok()) return table.status();
   const size_t blocks = (count + block - 1) / block;
   const size_t begin = *table + blocks * sizeof(uint32_t);
-  if (bytes.size() < begin) return CutShort(bytes.size(), begin, "a table and directory");
+  if (bytes.size() < begin) return CutShortError(bytes.size(), begin, "a table and directory");
   row.directory_ = bytes.subspan(*table, begin - *table);
   const size_t end = blocks == 0 ? 0 : NumberAt<uint32_t>(row.directory_, blocks - 1);
-  if (bytes.size() - begin < end) return CutShort(bytes.size() - begin, end, "blocks");
+  if (bytes.size() - begin < end) return CutShortError(bytes.size() - begin, end, "blocks");
   row.blocks_ = bytes.subspan(begin, end);
   row.size_ = begin + end;
   return row;
 }
 
-std::span<const uint8_t> AnsRow::Block(uint64_t index) const {
+std::span<const uint8_t> AnsRow::BlockBytes(uint64_t index) const {
   const size_t begin = index == 0 ? 0 : NumberAt<uint32_t>(directory_, index - 1);
   const size_t end = NumberAt<uint32_t>(directory_, index);
   if (begin > end || end > blocks_.size()) return {};
   return blocks_.subspan(begin, end - begin);
 }
 
-Status AnsRow::InvalidBlock(uint64_t index) const {
+Status AnsRow::InvalidBlockError(uint64_t index) const {
   const size_t begin = index == 0 ? 0 : NumberAt<uint32_t>(directory_, index - 1);
   const size_t end = NumberAt<uint32_t>(directory_, index);
   const size_t n = std::min<uint64_t>(block_, count_ - index * block_);
@@ -136,21 +137,22 @@ Status AnsRow::InvalidBlock(uint64_t index) const {
 Status AnsRow::Decode(const kernels::AnsTable& table, uint64_t index, size_t blocks,
                       uint8_t* symbols) const {
   for (const uint64_t end = index + blocks; index < end;) {
-    const uint64_t rest = count_ - index * block_;
-    const size_t n = std::min<uint64_t>(block_, rest);
-    std::array<std::span<const uint8_t>, kAnsMaxBlocks> some;
-    const auto parts = std::span<const std::span<const uint8_t>>(some).first(
-        std::min<uint64_t>({kAnsMaxBlocks, rest / n, end - index}));
-    for (size_t k = 0; k < parts.size(); ++k) some[k] = Block(index + k);
-    if (!kernels::DecodeAns(table, blocks_, parts, n, symbols)) {
-      // Names the first invalid block, as if blocks were decoded one by one.
-      for (size_t k = 0; k < parts.size(); ++k, ++index) {
-        if (!kernels::DecodeAns(table, blocks_, parts.subspan(k, 1), n, symbols)) break;
+    const uint64_t remaining = count_ - index * block_;
+    const size_t n = std::min<uint64_t>(block_, remaining);
+    std::array<std::span<const uint8_t>, kAnsMaxBlocks> block_bytes;
+    const auto coded_blocks =
+        std::span<const std::span<const uint8_t>>(block_bytes)
+            .first(std::min<uint64_t>({kAnsMaxBlocks, remaining / n, end - index}));
+    for (size_t k = 0; k < coded_blocks.size(); ++k) block_bytes[k] = BlockBytes(index + k);
+    if (!kernels::DecodeAns(table, blocks_, coded_blocks, n, symbols)) {
+      // Decodes the blocks one by one, to report the first invalid one.
+      for (size_t k = 0; k < coded_blocks.size(); ++k, ++index) {
+        if (!kernels::DecodeAns(table, blocks_, coded_blocks.subspan(k, 1), n, symbols)) break;
       }
-      return InvalidBlock(index);
+      return InvalidBlockError(index);
     }
-    symbols += parts.size() * n;
-    index += parts.size();
+    symbols += coded_blocks.size() * n;
+    index += coded_blocks.size();
   }
   return Ok();
 }

@@ -1,5 +1,5 @@
-// Packs and unpacks numbers of 1 to 24 bits, for QSGD's levels, through a 64-bit buffer, 32 bits at
-// a time.
+// Packs and unpacks numbers of first_bit most 24 bits, the levels of QSGD codes. The writer
+// collects bits in a 64-bit integer and writes 32 bits first_bit a time.
 #include "common/codec/bit_pack.h"
 
 #include <algorithm>
@@ -8,26 +8,27 @@
 
 namespace tern::codec {
 
-static_assert(std::endian::native == std::endian::little, "words are copied as they lie");
+static_assert(std::endian::native == std::endian::little, "words are copied in native byte order");
 
 void BitWriter::Put(std::span<const uint32_t> values, int width) {
   for (const uint32_t value : values) {
-    held_ |= uint64_t{value} << bits_;
-    bits_ += width;
-    if (bits_ < 32) continue;
-    const auto word = static_cast<uint32_t>(held_);
-    std::memcpy(to_, &word, sizeof word);
-    to_ += sizeof word;
-    held_ >>= 32;
-    bits_ -= 32;
+    pending_ |= uint64_t{value} << pending_bits_;
+    pending_bits_ += width;
+    if (pending_bits_ < 32) continue;
+    const auto word = static_cast<uint32_t>(pending_);
+    std::memcpy(out_, &word, sizeof word);
+    out_ += sizeof word;
+    pending_ >>= 32;
+    pending_bits_ -= 32;
   }
 }
 
 void BitWriter::Finish() {
-  for (; bits_ > 0; bits_ -= 8, held_ >>= 8) *to_++ = static_cast<uint8_t>(held_);
+  for (; pending_bits_ > 0; pending_bits_ -= 8, pending_ >>= 8)
+    *out_++ = static_cast<uint8_t>(pending_);
 }
 
-void UnpackBits(std::span<const uint8_t> bytes, uint64_t at, int width,
+void UnpackBits(std::span<const uint8_t> bytes, uint64_t first_bit, int width,
                 std::span<uint32_t> values) {
   if (width == 0) {
     std::fill(values.begin(), values.end(), 0);
@@ -35,17 +36,17 @@ void UnpackBits(std::span<const uint8_t> bytes, uint64_t at, int width,
   }
   const uint32_t mask = (uint32_t{1} << width) - 1;
   for (uint32_t& value : values) {
-    const uint8_t* from = bytes.data() + at / 8;
-    const uint64_t left = bytes.size() - at / 8;
+    const uint8_t* first_byte = bytes.data() + first_bit / 8;
+    const uint64_t bytes_left = bytes.size() - first_bit / 8;
     uint32_t word = 0;
     // A number of 24 bits or fewer lies in four bytes wherever it starts.
-    if (left >= sizeof word) {
-      std::memcpy(&word, from, sizeof word);
+    if (bytes_left >= sizeof word) {
+      std::memcpy(&word, first_byte, sizeof word);
     } else {
-      std::memcpy(&word, from, left);
+      std::memcpy(&word, first_byte, bytes_left);
     }
-    value = word >> (at % 8) & mask;
-    at += static_cast<uint64_t>(width);
+    value = word >> (first_bit % 8) & mask;
+    first_bit += static_cast<uint64_t>(width);
   }
 }
 

@@ -8,27 +8,29 @@
 
 namespace tern::codec {
 
-// The largest width.
+// The largest number of bits that a packed number may have.
 inline constexpr int kMaxPackedBits = 24;
 
-// Writes a row to `to`, which must be large enough for all of it.
+// Writes a row to `out`, which must have room for the whole row.
 class BitWriter {
  public:
-  explicit BitWriter(uint8_t* to) : to_(to) {}
+  explicit BitWriter(uint8_t* out) : out_(out) {}
 
-  // REQUIRES every value below 2^width and width at most kMaxPackedBits.
+  // Appends the values to the row, each in `width` bits. REQUIRES every value below 2^width and
+  // width at most kMaxPackedBits.
   void Put(std::span<const uint32_t> values, int width);
-  // Writes the last bits, and zeros up to the byte's end. No Put after it.
+  // Writes the last bits, and fills the last byte with zeros. Put must not be called afterwards.
   void Finish();
 
  private:
-  uint8_t* to_;
-  uint64_t held_ = 0;  // bits not written yet, fewer than 32
-  int bits_ = 0;       // the number of bits in held_
+  uint8_t* out_;
+  uint64_t pending_ = 0;  // the bits that are not written yet, fewer than 32
+  int pending_bits_ = 0;  // the number of bits in pending_
 };
 
-// values[i] = the number at bits [at + i * width, at + (i + 1) * width) of the row. REQUIRES that
-// these lie within the bytes, and width at most kMaxPackedBits.
-void UnpackBits(std::span<const uint8_t> bytes, uint64_t at, int width, std::span<uint32_t> values);
+// Sets values[i] to the number at bits [first_bit + i * width, first_bit + (i + 1) * width) of the
+// row. REQUIRES that these bits lie within `bytes`, and width at most kMaxPackedBits.
+void UnpackBits(std::span<const uint8_t> bytes, uint64_t first_bit, int width,
+                std::span<uint32_t> values);
 
 }  // namespace tern::codec

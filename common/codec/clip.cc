@@ -1,5 +1,5 @@
-// TernGrad's gradient clipping (Wen et al. 2017, equation 9, and the variants of the authors' code
-// and of GRACE; docs/ALGORITHMS.md, section 3).
+// TernGrad's gradient clipping: equation 9 of Wen et al. 2017, and the variants in the authors'
+// code and in the framework GRACE (docs/ALGORITHMS.md, section 3).
 #include "common/codec/clip.h"
 
 #include <algorithm>
@@ -9,9 +9,9 @@ namespace tern::codec {
 
 Prepared PrepareTernary(const kernels::Stats& stats, size_t n, const Options& options) {
   const Prepared unclipped{stats.max_abs, std::numeric_limits<float>::infinity()};
-  const double largest = std::numeric_limits<float>::max();
+  const double largest_float = std::numeric_limits<float>::max();
   const auto k =
-      static_cast<float>(std::min(options.clip_sigma * kernels::Sigma(stats, n), largest));
+      static_cast<float>(std::min(options.clip_sigma * kernels::Sigma(stats, n), largest_float));
   if (!(k > 0)) return unclipped;
   switch (options.clip) {
     case Clip::kPaper:

@@ -1,4 +1,4 @@
-// The table of the codecs, and the defaults of Codec's methods.
+// The default implementations of Codec's virtual methods, and the methods that all codecs share.
 #include "common/codec/codec.h"
 
 #include <algorithm>
@@ -11,19 +11,19 @@ Result<size_t> Codec::DecodeAlone(std::span<const uint8_t> code, const Segment& 
   size_t size = 0;
   std::vector<uint8_t> sum;
   if (!CodeIsSum()) {
-    const std::unique_ptr<Accumulator> alone = NewAccumulator(segment, 1);
-    Result<size_t> added = alone->Add(0, code);
+    const std::unique_ptr<Accumulator> accumulator = NewAccumulator(segment, 1);
+    Result<size_t> added = accumulator->Add(0, code);
     if (!added.ok()) return added;
     size = *added;
-    alone->EncodeSum(&sum);
+    accumulator->EncodeSum(&sum);
   } else {
-    Result<size_t> part = SumSize(code, segment, 1);
-    if (!part.ok()) return part;
-    size = *part;
+    Result<size_t> sum_size = SumSize(code, segment, 1);
+    if (!sum_size.ok()) return sum_size;
+    size = *sum_size;
   }
-  const std::span<const uint8_t> from =
+  const std::span<const uint8_t> sum_bytes =
       CodeIsSum() ? code.first(size) : std::span<const uint8_t>(sum);
-  TERN_RETURN_IF_ERROR(Decode(from, segment, 1, 0, 0, segment.count, values));
+  TERN_RETURN_IF_ERROR(Decode(sum_bytes, segment, 1, 0, 0, segment.count, values));
   return size;
 }
 
@@ -42,7 +42,7 @@ Result<size_t> Codec::DecodeAloneTo(std::span<const uint8_t> code, const Segment
 
 Status Codec::DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                        float scaler, const BlockVisitor& use) const {
-  std::array<float, 16384> mean;  // a few blocks of codecs that code in blocks
+  std::array<float, 16384> mean;  // A few blocks of every codec that codes in blocks.
   for (uint64_t at = 0; at < segment.count; at += mean.size()) {
     const uint64_t n = std::min<uint64_t>(mean.size(), segment.count - at);
     TERN_RETURN_IF_ERROR(Decode(sum, segment, contributors, scaler, at, n, mean.data()));

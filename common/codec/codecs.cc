@@ -1,4 +1,4 @@
-// The table of the codecs: one line each.
+// The table of all codecs, one line per codec, and the functions that look codecs up in it.
 #include "common/codec/codecs.h"
 
 #include <algorithm>
@@ -30,8 +30,8 @@ CodecResult MakeAnyTernary(const TernaryWire& wire, const Options& options) {
                                    : MakeTernary(options, wire);
 }
 
-// How much of a codec a worker can run on its GPU, directly on the gradients there
-// (worker/device/codecs.h): nothing, codes, or codes and memory.
+// What a worker can compute on its GPU for a codec (worker/device/codecs.h): nothing, the codes of
+// gradients, or the codes and the codec's memory.
 enum class DeviceSupport { kNothing, kCodes, kCodesAndMemory };
 
 struct CodecEntry {
@@ -44,11 +44,11 @@ const CodecEntry kTable[] = {
     {"fp32", [](const Options&) -> CodecResult { return MakeFp32(); }, DeviceSupport::kCodes},
     {"fp16", [](const Options&) -> CodecResult { return MakeFp16(); }, DeviceSupport::kCodes},
     {"bf16", [](const Options&) -> CodecResult { return MakeBf16(); }, DeviceSupport::kCodes},
-    {"ternary", [](const Options& o) { return MakeAnyTernary(MaskSignsWire(), o); },
+    {"ternary", [](const Options& options) { return MakeAnyTernary(MaskSignsWire(), options); },
      DeviceSupport::kCodes},
-    {"ternary_2bit", [](const Options& o) { return MakeAnyTernary(TwoBitWire(), o); }},
-    {"ternary_trit5", [](const Options& o) { return MakeAnyTernary(Trit5Wire(), o); }},
-    {"ternary_ans", [](const Options& o) { return MakeAnyTernary(AnsWire(), o); }},
+    {"ternary_2bit", [](const Options& options) { return MakeAnyTernary(TwoBitWire(), options); }},
+    {"ternary_trit5", [](const Options& options) { return MakeAnyTernary(Trit5Wire(), options); }},
+    {"ternary_ans", [](const Options& options) { return MakeAnyTernary(AnsWire(), options); }},
     {"qsgd", MakeQsgd, DeviceSupport::kCodes},
     {"onebit", MakeOneBit, DeviceSupport::kCodesAndMemory},
     {"topk", MakeTopK, DeviceSupport::kCodesAndMemory},
@@ -61,9 +61,9 @@ const CodecEntry kTable[] = {
 
 const std::vector<std::string>& CodecNames() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const CodecEntry& entry : kTable) all.emplace_back(entry.name);
-    return all;
+    std::vector<std::string> table_names;
+    for (const CodecEntry& entry : kTable) table_names.emplace_back(entry.name);
+    return table_names;
   }();
   return names;
 }
@@ -79,9 +79,9 @@ bool HasDeviceForm(const Codec& codec) {
 Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& options) {
   for (const CodecEntry& entry : kTable) {
     if (entry.name != name) continue;
-    CodecResult made = entry.make(options);
-    if (!made.ok() || !options.error_feedback || name == "fp32") return made;
-    return WithErrorFeedback(std::move(*made));
+    CodecResult codec = entry.make(options);
+    if (!codec.ok() || !options.error_feedback || name == "fp32") return codec;
+    return WithErrorFeedback(std::move(*codec));
   }
   return Status(Code::kBadJob, "there is no codec '" + std::string(name) +
                                    "'; known codecs: " + Join(CodecNames()));

@@ -1,4 +1,4 @@
-// The codecs that a job may name.
+// Creates codecs by the names that job files use.
 #pragma once
 
 #include <memory>
@@ -11,13 +11,13 @@
 
 namespace tern::codec {
 
-// In the order of the table in codecs.cc, to which a new codec adds one line.
+// The names of all codecs, in the order of the table in codecs.cc.
 const std::vector<std::string>& CodecNames();
-// kBadJob, with the known names, if no codec is called `name`.
+// Creates the codec called `name`. kBadJob if there is none, or if the options are invalid for it.
 Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& options);
 
-// Whether a worker can encode with this codec on a GPU, and keep the codec's memory there. False
-// for a codec with added error feedback (error_feedback.h).
+// Whether a worker can encode with this codec on a GPU, and keep the codec's memory on the GPU,
+// too. False for a codec to which Options::error_feedback has added a memory.
 bool HasDeviceForm(const Codec& codec);
 
 }  // namespace tern::codec

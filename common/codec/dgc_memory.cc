@@ -1,5 +1,5 @@
 // Momentum correction, local clipping and momentum factor masking of deep gradient compression (Lin
-// et al. 2018; the arithmetic is in kernels/codes/dgc_math.h).
+// et al. 2018). kernels/codes/dgc_math.h has the arithmetic of one element, for CPU and GPU.
 #include "common/codec/dgc_memory.h"
 
 #include "kernels/codes/dgc_math.h"

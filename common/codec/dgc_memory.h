@@ -1,17 +1,20 @@
-// A worker's memory of a tensor for deep gradient compression (Lin et al. 2018; algorithm 7 of the
-// hitchhiker's survey): the momentum U, and V, the sum of the gradients not sent yet.
+// A worker's memory of a tensor for deep gradient compression (Lin et al. 2018): the momentum U,
+// and V, the sum of the momentum that was not sent yet. Both have the size of the tensor. With the
+// gradient g of a step, the momentum factor m and c = clip_norm:
 //
-//   g = g min(1, c / ||g||)    local gradient clipping, c = clip_norm (0: none)
+//   g = g min(1, c / ||g||)    local gradient clipping; skipped if c is 0
 //   U = m U + g                momentum correction
 //   V = V + U
-//   U = m (U + g)              the same two with Nesterov's momentum
-//   V = V + (U + g)
-//   V = 0                      where V was sent
-//   U = 0                      where V was sent: momentum factor masking
 //
-// V is coded. It holds every gradient until it is sent, also a gradient whose round closed without
-// this worker. The optimizer must not have a momentum of its own. With m = 0 and without clipping,
-// V is error feedback (error_feedback.h).
+//   U = m (U + g)              with Nesterov's momentum, instead of the two lines above
+//   V = V + (U + g)
+//
+//   V = V - what was sent      after encoding V
+//   U = 0                      for elements that were sent, if masking (momentum factor masking)
+//
+// V is what the codec encodes. Every gradient stays in V until it is sent, even if the servers
+// closed the gradient's round without this worker. The optimizer must not use momentum. With m = 0
+// and without clipping, V is error feedback (error_feedback.h).
 #pragma once
 
 #include <vector>
@@ -32,7 +35,7 @@ class DgcMemory : public Memory {
 
  private:
   const Options::TopK options_;
-  std::vector<float> momentum_;     // U; empty where m is 0
+  std::vector<float> momentum_;     // U; empty if m is 0
   std::vector<float> accumulated_;  // V
 };
 

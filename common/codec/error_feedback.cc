@@ -1,5 +1,5 @@
-// Error feedback (Seide et al. 2014): encodes v = g + r; r becomes the difference between v and its
-// decoded code.
+// Error feedback (Seide et al. 2014): encodes v = g + r, where g is the gradient and r the
+// residual. Then r becomes the difference between v and the decoded code of v.
 #include "common/codec/error_feedback.h"
 
 #include <string>
@@ -11,6 +11,7 @@ namespace tern::codec {
 
 namespace {
 
+// The inner codec, with error feedback as its memory on workers.
 class ErrorFeedbackCodec : public Wrapper {
  public:
   using Wrapper::Wrapper;
@@ -30,7 +31,7 @@ void ErrorFeedback::Update(uint64_t begin, std::span<const float> v, std::span<c
 }
 
 Result<std::unique_ptr<Codec>> WithErrorFeedback(std::unique_ptr<Codec> inner) {
-  if (inner->NewMemory(1) != nullptr) return inner;  // it already has a memory
+  if (inner->NewMemory(1) != nullptr) return inner;  // The codec already has a memory.
   if (inner->stochastic()) {
     return Status(Code::kBadJob,
                   "exchange.error_feedback is true, but the codes of " +

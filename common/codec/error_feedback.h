@@ -1,11 +1,12 @@
-// Error feedback (Seide et al. 2014): adds what a code left out of a gradient to the next one.
+// Error feedback (Seide et al. 2014): adds what a code left out of a gradient to the next gradient.
+// With the gradient g, the residual r (0 at first) and fl(), the rounding to float:
 //
 //   v = fl(g + r)
 //   send code(v)
 //   r = fl(v - decoded(code(v)))
 //
-// Only for biased codecs: an unbiased code with a large variance is not a contraction, and r would
-// grow (docs/ALGORITHMS.md, section 18).
+// Only for codecs that are not random: an unbiased random code with a large variance is not a
+// contraction, and r would grow (docs/ALGORITHMS.md, section 18).
 #pragma once
 
 #include <memory>
@@ -16,6 +17,7 @@
 
 namespace tern::codec {
 
+// The residual r of a tensor on a worker, or of a segment on a server.
 class ErrorFeedback : public Memory {
  public:
   explicit ErrorFeedback(uint64_t count) : residual_(count) {}
@@ -29,7 +31,8 @@ class ErrorFeedback : public Memory {
   Floats residual_;
 };
 
-// `inner` with error feedback on the workers. kBadJob if `inner` is stochastic.
+// Returns `inner` with error feedback on the workers; `inner` itself if it already has a memory.
+// kBadJob if `inner` is stochastic and has no memory.
 Result<std::unique_ptr<Codec>> WithErrorFeedback(std::unique_ptr<Codec> inner);
 
 }  // namespace tern::codec

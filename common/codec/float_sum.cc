@@ -1,5 +1,5 @@
-// Sums of floats in rank order. A contribution that arrives early waits until all lower ranks are
-// in the sum.
+// Sums of floats in rank order. The code of a rank that arrives early waits until the codes of all
+// lower ranks have been added.
 #include "common/codec/float_sum.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace tern::codec {
 
 static_assert(std::endian::native == std::endian::little,
-              "floats are copied to and from the wire as they lie");
+              "floats are copied to and from the wire in native byte order");
 
 void AppendFloats(std::span<const float> values, std::vector<uint8_t>* out) {
   if (values.empty()) return;
@@ -26,14 +26,16 @@ void ReadFloats(std::span<const uint8_t> bytes, std::span<float> values) {
 }
 
 Status CheckFinite(std::span<const float> values, uint64_t first_index) {
-  constexpr uint32_t kExponent = 0x7F800000;
-  bool bad = false;
-  for (float v : values) bad |= (std::bit_cast<uint32_t>(v) & kExponent) == kExponent;
-  if (!bad) return Ok();
-  const auto at =
+  constexpr uint32_t kExponentBits = 0x7F800000;
+  bool has_non_finite = false;
+  for (float v : values)
+    has_non_finite |= (std::bit_cast<uint32_t>(v) & kExponentBits) == kExponentBits;
+  if (!has_non_finite) return Ok();
+  const auto bad_value =
       std::find_if_not(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
-  return Status(Code::kMismatch, "element " + std::to_string(first_index + (at - values.begin())) +
-                                     " is " + std::to_string(*at) + ", expected a finite number");
+  return Status(Code::kMismatch,
+                "element " + std::to_string(first_index + (bad_value - values.begin())) + " is " +
+                    std::to_string(*bad_value) + ", expected a finite number");
 }
 
 Status CheckSum(std::string_view codec, std::span<const uint8_t> sum, size_t expected,
@@ -68,13 +70,13 @@ Result<size_t> RankOrderedSum::Add(int rank, std::span<const uint8_t> bytes) {
   }
   Result<size_t> size = Check(bytes);
   if (!size.ok()) return size;
-  const std::span<const uint8_t> part = bytes.first(*size);
+  const std::span<const uint8_t> code = bytes.first(*size);
   ++contributors_;
   if (r != next_) {
-    waiting_[r].emplace(part.begin(), part.end());
+    waiting_[r].emplace(code.begin(), code.end());
     return size;
   }
-  AddTo(part, sum_.data());
+  AddTo(code, sum_.data());
   ++next_;
   AddWaiting(false);
   return size;

@@ -1,6 +1,6 @@
-// Sums of codecs that add floats. They are always added in rank order, so that the result does not
-// depend on the order of arrival. Also converts rows of floats to and from bytes (IEEE single,
-// little-endian).
+// Accumulators for codecs whose decoded codes are added as floats. The codes are always added in
+// rank order, so that the result does not depend on the order of arrival. Also converts rows of
+// floats to and from bytes (IEEE single, little-endian).
 #pragma once
 
 #include <cstdint>
@@ -12,50 +12,55 @@
 
 namespace tern::codec {
 
-// Appends values as bytes.
+// Appends the bytes of `values`.
 void AppendFloats(std::span<const float> values, std::vector<uint8_t>* out);
-// values[0, values.size()) from the front of `bytes`. REQUIRES bytes.size() >= 4 * values.size().
+// Reads all of `values` from the front of `bytes`. REQUIRES bytes.size() >= 4 * values.size().
 void ReadFloats(std::span<const uint8_t> bytes, std::span<float> values);
-// kMismatch, with the first index, if a value is NaN or infinite.
+// kMismatch if a value is NaN or infinite; the message says which. values[0] is called element
+// first_index there.
 Status CheckFinite(std::span<const float> values, uint64_t first_index);
 
-// Codec::Decode for codecs whose sum is the mean as floats.
+// Implements Codec::Decode for codecs whose coded sum is the mean, `count` floats. Sets mean[0, n)
+// to elements [first, first + n) of it. `codec` is the name of the codec, for messages.
 Status DecodeFloatMean(std::string_view codec, std::span<const uint8_t> sum, uint64_t count,
                        uint64_t first, uint64_t n, float* mean);
 
-// kMismatch unless `sum` has `expected` bytes; kInternal unless [first, first + n) lies in [0,
-// count).
+// Returns kMismatch unless `sum` has `expected` bytes, and kInternal unless [first, first + n) lies
+// in [0, count).
 Status CheckSum(std::string_view codec, std::span<const uint8_t> sum, size_t expected,
                 uint64_t count, uint64_t first, uint64_t n);
 
+// Adds the codes of a segment as floats, in rank order. Derived classes decode the codes.
 class RankOrderedSum : public Accumulator {
  public:
   RankOrderedSum(uint64_t count, int workers);
 
   // kInternal for a rank outside [0, workers) or one that was already added.
   Result<size_t> Add(int rank, std::span<const uint8_t> bytes) final;
-  // Writes the mean as floats; codecs with another format override it.
+  // Appends the mean as floats; codecs with another format override this method.
   void EncodeSum(std::vector<uint8_t>* out) override;
 
  protected:
-  // Checks this segment's part at the front of `bytes` and returns its size.
+  // Checks the code of the segment at the front of `bytes` and returns the size of the code.
   virtual Result<size_t> Check(std::span<const uint8_t> bytes) const = 0;
-  // sum[0, count) += the checked part.
-  virtual void AddTo(std::span<const uint8_t> part, float* sum) const = 0;
+  // Adds the decoded `code`, which Check has accepted, to sum[0, count()).
+  virtual void AddTo(std::span<const uint8_t> code, float* sum) const = 0;
 
+  // The number of elements of the segment.
   uint64_t count() const { return sum_.size(); }
-  // sum / contributors of elements [first, first + mean.size()). No Add after it.
+  // Sets `mean` to the sum of elements [first, first + mean.size()) divided by the number of ranks
+  // added. Add must not be called afterwards.
   void MeanOf(uint64_t first, std::span<float> mean);
 
  private:
-  // Adds the waiting parts from next_ on, up to the first missing rank; with skip_missing all of
-  // them.
+  // Adds the waiting codes from rank next_ on: with skip_missing all of them, otherwise those
+  // before the first rank whose code has not arrived.
   void AddWaiting(bool skip_missing);
 
   std::vector<float> sum_;
-  // By rank: a copy of the part, until all lower ranks have been added.
+  // waiting_[rank]: a copy of the rank's code, while a lower rank has not been added.
   std::vector<std::optional<std::vector<uint8_t>>> waiting_;
-  size_t next_ = 0;  // ranks from this one on are not yet in sum_
+  size_t next_ = 0;  // the lowest rank whose code is not yet in sum_
   int contributors_ = 0;
 };
 

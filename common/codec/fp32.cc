@@ -1,4 +1,5 @@
-// Full precision: the baseline of the papers' experiments. 4 bytes per element, both ways.
+// The codec fp32: gradients and means in full precision, 4 bytes per element. It is the baseline to
+// which papers compare compressed codes.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -27,8 +28,8 @@ class Fp32Sum : public RankOrderedSum {
     if (!finite.ok()) return finite.Within("fp32 code");
     return 4 * count();
   }
-  void AddTo(std::span<const uint8_t> part, float* sum) const override {
-    ForEachBlock(part, [&](uint64_t first, std::span<const float> values) {
+  void AddTo(std::span<const uint8_t> code, float* sum) const override {
+    ForEachBlock(code, [&](uint64_t first, std::span<const float> values) {
       for (size_t i = 0; i < values.size(); ++i) sum[first + i] += values[i];
     });
   }

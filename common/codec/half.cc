@@ -1,4 +1,5 @@
-// IEEE half precision and bfloat16 (kernels/codes/half.h): 2 bytes per element, sums in float.
+// The codecs fp16 and bf16: gradients and means in 16-bit floats (IEEE half precision and bfloat16,
+// kernels/codes/half.h), 2 bytes per element. The server adds in 32-bit floats.
 #include "kernels/codes/half.h"
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 namespace tern::codec {
 namespace {
 
-constexpr size_t kBlock = 1024;
+constexpr size_t kBlock = 1024;  // elements that are converted at a time
 
 // What distinguishes the two 16-bit formats.
 struct HalfFormat {
@@ -79,8 +80,8 @@ class HalfSum : public RankOrderedSum {
     if (!finite.ok()) return finite.Within(std::string(format_.name) + " code");
     return 2 * count();
   }
-  void AddTo(std::span<const uint8_t> part, float* sum) const override {
-    ForEachBlock(format_, part, count(), [&](uint64_t first, std::span<const float> values) {
+  void AddTo(std::span<const uint8_t> code, float* sum) const override {
+    ForEachBlock(format_, code, count(), [&](uint64_t first, std::span<const float> values) {
       for (size_t i = 0; i < values.size(); ++i) sum[first + i] += values[i];
     });
   }

@@ -1,5 +1,6 @@
-// The constructors of the codecs, one codec per file, for the table in codecs.cc. They may rely on
-// the table's checks of the options. Internal to the codecs.
+// The functions that create the codecs, for the table in codecs.cc. Each codec has a file of its
+// own. Only files of common/codec include this header. "Up" is what a worker sends to the servers,
+// "down" is what a server sends to the workers, and N is the number of workers.
 #pragma once
 
 #include <memory>
@@ -9,65 +10,74 @@
 
 namespace tern::codec {
 
-// 4 bytes per element, IEEE single, little-endian, both ways. Adds floats in rank order and divides
-// by N once.
+// fp32: 4 bytes per element, IEEE single, little-endian, up and down. The server adds floats in
+// rank order and divides the sum by N.
 std::unique_ptr<Codec> MakeFp32();
 
-// 2 bytes per element, IEEE half, little-endian, both ways: rounded once on the way up, once on the
-// way down; values beyond the largest half saturate. Adds floats in rank order.
+// fp16: 2 bytes per element, IEEE half, little-endian, up and down. Workers round the gradient, and
+// the server rounds the mean; values beyond the largest half become the largest half. The server
+// adds floats in rank order.
 std::unique_ptr<Codec> MakeFp16();
 
-// As fp16, but in bfloat16: the range of fp32, 8 bits of precision.
+// bf16: like fp16, but in bfloat16, which has the range of fp32 and 8 bits of precision.
 std::unique_ptr<Codec> MakeBf16();
 
-// TernGrad (Wen et al. 2017) with the shared scaler. The names differ in the wire:
+// TernGrad (Wen et al. 2017) with one scaler for all workers. Each element gets a code of -1, 0 or
+// +1. A plane is a row with one bit per element. Four codecs differ only in their bytes:
 //
-//   ternary        up    a mask plane and the signs of the non-zeros (kernels/codes/ternary.h)
-//                  down  the sum in SumBits(N) bit planes (kernels/codes/planes.h)
-//   ternary_2bit   up    a mask plane and a plane of signs at the places of their elements, so that
-//                        one pass over the planes is enough; signs of zeros are ignored
-//                  down  as ternary
-//   ternary_trit5  up    five codes per byte in base 3, in element order, the first one lowest:
-//                        0, +1, -1 as 0, 1, 2; padded with zeros
-//                  down  as ternary
-//   ternary_ans    up    a byte, then the smaller of two forms. Byte 0: as ternary. Byte 1: the
-//                        codes + 1, entropy-coded in blocks of 16384 (ans_row.h)
-//                  down  the same with the sums + N, in blocks of 4096
+//   ternary        up    a mask plane (1: code is not 0), then one sign bit per non-zero code
+//                        (kernels/codes/ternary.h)
+//                  down  the sum of the codes in SumBits(N) bit planes (kernels/codes/planes.h)
+//   ternary_2bit   up    a mask plane and a plane of signs, with the sign of element i at bit i, so
+//                        that one pass over the planes is enough; sign bits of zeros are ignored
+//                  down  the same bytes as ternary
+//   ternary_trit5  up    five codes per byte in base 3, in the order of the elements. The first
+//                        code is the lowest digit; 0, +1 and -1 have the digits 0, 1 and 2; missing
+//                        codes of the last byte are 0
+//                  down  the same bytes as ternary
+//   ternary_ans    up    a byte that names one of two formats, then the code in the smaller one. 0:
+//                        the bytes of ternary. 1: the codes + 1, entropy-coded in blocks of 16384
+//                        (ans_row.h)
+//                  down  a byte, then the sum. 0: the bytes of ternary. 1: the sums + N,
+//                        entropy-coded in blocks of 4096
 std::unique_ptr<Codec> MakeTernary(const Options& options,
                                    const TernaryWire& wire = MaskSignsWire());
 
-// The codes of `wire`, but with a scaler per worker. Up: the scaler (IEEE single, little-endian),
-// then the code. Down: the mean as floats, as fp32 sends it, because sums of codes with N different
-// scalers take too many values for a short code.
+// TernGrad with the byte format `wire` for codes, but with a scaler per worker. Up: the scaler
+// (IEEE single, little-endian), then the code. Down: the mean as floats, in the format of fp32,
+// because sums of codes with N different scalers have too many possible values for a short code.
 std::unique_ptr<Codec> MakeTernaryPerWorker(const Options& options, const TernaryWire& wire);
 
-// QSGD (Alistarh et al. 2017): norms, and a random level per element (qsgd_form.h), both ways. The
-// server encodes the mean of the decoded floats again, except that it passes a single worker's code
-// on. kBadJob for options outside their ranges.
+// QSGD (Alistarh et al. 2017): norms, and a randomly rounded level per element (qsgd_form.h), up
+// and down. The server decodes the codes and encodes their mean again; the code of a single worker
+// it sends unchanged. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeQsgd(const Options& options);
 
-// 1bitSGD (Seide et al. 2014): for each column or bucket the mean of its negative elements and that
-// of its others, IEEE single, little-endian, then a sign bit per element, both ways. Workers keep
-// the error of their codes, and the server the error of the mean's code. kBadJob as above.
+// 1bitSGD (Seide et al. 2014): for each column or bucket the mean of its negative elements and the
+// mean of its other elements, IEEE single, little-endian, then a sign bit per element, up and down.
+// Error feedback on the workers and on the server. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeOneBit(const Options& options);
 
-// Deep gradient compression (Lin et al. 2018; dgc_memory.h): sends about a given ratio of each
-// tensor, the largest elements, as floats; the others accumulate until they are large. The code is
-// that of sparse.h with floats, both ways; the server adds floats in rank order.
+// "topk", deep gradient compression (Lin et al. 2018; dgc_memory.h): sends a given share of each
+// tensor, the elements of the largest magnitude, as floats. The other elements accumulate on the
+// worker until they are large enough. The bytes up and down are those of sparse.h with floats; the
+// server adds floats in rank order. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeTopK(const Options& options);
 
-// "threshold" (Strom 2015): sends +t, -t or nothing, and adds the rest to the next gradient; the
-// bytes are those of ternary, both ways. If a ratio is given, "threshold_ratio", gradient dropping
-// (Aji and Heafield 2017): the bytes are those of topk.
+// "threshold" (Strom 2015): sends +t, -t or nothing for each element, for a fixed t, and adds what
+// was not sent to the next gradient; the bytes up and down are those of ternary. If the options
+// give a ratio, the codec is "threshold_ratio", gradient dropping (Aji and Heafield 2017), which
+// sends this share of the elements in the bytes of topk. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeThreshold(const Options& options);
 
-// Adaptive quantization (Dryden et al. 2016): sends a share of the positive and of the negative
-// elements, each as the mean of the sent ones. Up, the code of sparse.h with pairs; down, with
-// floats.
+// Adaptive quantization (Dryden et al. 2016): sends the largest elements of each sign, a given
+// share, all as the mean of those sent. The bytes up are those of sparse.h with a pair of values,
+// the bytes down those of sparse.h with floats. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeAdaptive(const Options& options);
 
-// AdaComp (Chen et al. 2018): sends the elements of each bin that are near its largest, as +s or
-// -s. The bytes are those of adaptive.
+// AdaComp (Chen et al. 2018): sends the elements of each bin (a range of a tensor) whose magnitude
+// is near the largest of the bin, as +s or -s with one s per tensor. The bytes are those of
+// adaptive. kBadJob for options outside their ranges.
 Result<std::unique_ptr<Codec>> MakeAdaComp(const Options& options);
 
 }  // namespace tern::codec

@@ -1,5 +1,5 @@
-// The wire format of `ternary` (TernGrad, Wen et al. 2017): a mask plane, then the signs of the
-// non-zeros; and its checks.
+// Writes and checks the bytes of the codec `ternary` (TernGrad, Wen et al. 2017): a mask plane,
+// then the signs of the non-zero codes.
 #include "common/codec/mask_signs.h"
 
 #include <string>
@@ -16,9 +16,9 @@ void AppendMaskSigns(const float* g, const Segment& segment, const Prepared& pre
   const size_t plane = kernels::PlaneBytes(segment.count);
   out->resize(begin + 2 * plane);
   uint8_t* mask = out->data() + begin;
-  const size_t ones = kernels::Ternarize(g, segment.count, prepared.scaler, prepared.clip, noise,
-                                         segment.begin, mask, mask + plane);
-  out->resize(begin + plane + kernels::PlaneBytes(ones));
+  const size_t nonzeros = kernels::Ternarize(g, segment.count, prepared.scaler, prepared.clip,
+                                             noise, segment.begin, mask, mask + plane);
+  out->resize(begin + plane + kernels::PlaneBytes(nonzeros));
 }
 
 bool UnusedBitsAreZero(std::span<const uint8_t> row, uint64_t bits) {
@@ -39,16 +39,16 @@ Result<ParsedCode> ParseMaskSigns(std::span<const uint8_t> bytes, uint64_t count
                                        " elements has a bit set beyond the last of them");
   }
   const std::span<uint8_t> negative = scratch->Get(plane);
-  const std::span<const uint8_t> rest = bytes.subspan(plane);
-  const size_t ones = kernels::PlaceSigns(mask.data(), count, rest, negative.data());
-  const size_t sign_bytes = kernels::PlaneBytes(ones);
-  if (rest.size() < sign_bytes) {
-    return Status(Code::kMismatch, "ternary code cut short: " + std::to_string(rest.size()) +
+  const std::span<const uint8_t> sign_row = bytes.subspan(plane);
+  const size_t nonzeros = kernels::PlaceSigns(mask.data(), count, sign_row, negative.data());
+  const size_t sign_bytes = kernels::PlaneBytes(nonzeros);
+  if (sign_row.size() < sign_bytes) {
+    return Status(Code::kMismatch, "ternary code cut short: " + std::to_string(sign_row.size()) +
                                        " bytes of signs, expected " + std::to_string(sign_bytes) +
-                                       " for " + std::to_string(ones) + " non-zeros");
+                                       " for " + std::to_string(nonzeros) + " non-zeros");
   }
-  if (!UnusedBitsAreZero(rest.first(sign_bytes), ones)) {
-    return Status(Code::kMismatch, "ternary signs of " + std::to_string(ones) +
+  if (!UnusedBitsAreZero(sign_row.first(sign_bytes), nonzeros)) {
+    return Status(Code::kMismatch, "ternary signs of " + std::to_string(nonzeros) +
                                        " non-zeros have a bit set beyond the last of them");
   }
   return ParsedCode{mask, negative, plane + sign_bytes};

@@ -1,5 +1,6 @@
-// The bytes of ternary codes on the wire: PlaneBytes(n) bytes of mask, then one sign bit per
-// non-zero in ceil(nonzeros / 8) bytes (kernels/codes/ternary.h). Unused bits are zero.
+// The bytes of the ternary codes (-1, 0, +1) of n elements: a mask plane, which has one bit per
+// element, 1 where the code is not 0, in PlaneBytes(n) bytes; then one sign bit per non-zero code,
+// in ceil(nonzeros / 8) bytes (kernels/codes/ternary.h). Unused bits are zero.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +13,14 @@
 
 namespace tern::codec {
 
-// Encodes g[0, segment.count), and appends mask and signs.
+// Encodes g[0, segment.count) with random numbers of the key `noise`, and appends mask and signs.
 void AppendMaskSigns(const float* g, const Segment& segment, const Prepared& prepared,
                      kernels::NoiseKey noise, std::vector<uint8_t>* out);
 
-// A buffer that is written before it is read: it is not cleared, and never shrinks.
+// A buffer for intermediate results, to be used again and again.
 class Scratch {
  public:
+  // Returns `size` bytes with arbitrary content. They are valid until the next call.
   std::span<uint8_t> Get(size_t size) {
     if (size > size_) bytes_ = std::make_unique_for_overwrite<uint8_t[]>(size_ = size);
     return {bytes_.get(), size};
@@ -29,19 +31,19 @@ class Scratch {
   size_t size_ = 0;
 };
 
-// One worker's codes with each sign at its element's bit: two planes, which are views of the parsed
-// bytes and of the scratch buffer.
+// One worker's codes as two planes of one bit per element. They refer to the parsed bytes and to
+// the scratch buffer.
 struct ParsedCode {
-  std::span<const uint8_t> mask;
-  std::span<const uint8_t> negative;
-  size_t size = 0;  // bytes consumed from the front
+  std::span<const uint8_t> mask;      // Bit i is 1 if the code of element i is not 0.
+  std::span<const uint8_t> negative;  // Bit i is 1 if the code of element i is -1.
+  size_t size = 0;                    // the size of the code in bytes, as received
 };
 
-// Parses the mask and signs of `count` elements at the front of `bytes`; kMismatch if they are cut
-// short or an unused bit is set.
+// Parses the mask and signs of `count` elements at the front of `bytes`; kMismatch if `bytes` is
+// too short or an unused bit is set. The result refers to `bytes` and `scratch`.
 Result<ParsedCode> ParseMaskSigns(std::span<const uint8_t> bytes, uint64_t count, Scratch* scratch);
 
-// Whether the bits behind the first `bits` bits of a row are zero in its last byte.
+// Whether, in the last byte of a row of `bits` bits, the unused bits are zero.
 bool UnusedBitsAreZero(std::span<const uint8_t> row, uint64_t bits);
 
 }  // namespace tern::codec

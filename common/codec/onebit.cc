@@ -1,6 +1,8 @@
-// 1bitSGD (Seide et al. 2014; the low-precision study, section 2.2): each element becomes the mean
-// of the negatives or of the non-negatives of its column or bucket. Both ways with error feedback:
-// on the workers, and on the server for the sum (docs/ALGORITHMS.md, section 15).
+// 1bitSGD (Seide et al. 2014). Elements are coded in groups of neighbours: a column (the elements
+// that contribute to one output of the layer) or a bucket of a fixed size. Each negative element
+// becomes the mean of the group's negative elements, each other element the mean of the group's
+// other elements. Workers use error feedback for the gradients, and the server for the mean
+// (docs/ALGORITHMS.md, section 15).
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -21,69 +23,73 @@
 namespace tern::codec {
 namespace {
 
-constexpr size_t kBlock = 4096;
+constexpr size_t kBlock = 4096;  // elements that are processed at a time
 constexpr uint64_t kMaxBucket = uint64_t{1} << 31;
-constexpr float kLargest = std::numeric_limits<float>::max();
+constexpr float kLargestFloat = std::numeric_limits<float>::max();
 
-// avg- and avg+ of Seide et al.: the values that stand for a group's negative and other elements; 0
-// for an empty class.
-struct Means {
-  float lower = 0;
-  float upper = 0;
+// The means of a group's negative elements and of its other elements; the mean of no elements is 0.
+struct GroupMeans {
+  float negative = 0;
+  float non_negative = 0;
 };
 
-// The code of one segment: the means of its groups, lower and upper, IEEE single, little-endian;
-// then a plane of segment.count bits (kernels/codes/ternary.h), one = negative.
-class OneBitForm {
+// The byte format of the code of one segment: for each group the mean of its negative and of its
+// other elements, IEEE single, little-endian; then one bit per element, 1 if it is negative.
+class OneBitFormat {
  public:
-  OneBitForm(const Segment& segment, uint64_t bucket)
+  OneBitFormat(const Segment& segment, uint64_t bucket)
       : count_(segment.count),
-        group_(std::max<uint64_t>(1, bucket == 0 ? segment.column : bucket)) {}
+        group_size_(std::max<uint64_t>(1, bucket == 0 ? segment.column : bucket)) {}
 
+  // The number of elements of the segment.
   uint64_t count() const { return count_; }
-  size_t size() const { return kernels::OneBitSize(count_, group_); }
+  // The size of the code in bytes.
+  size_t size() const { return kernels::OneBitSize(count_, group_size_); }
 
+  // Appends the code of g[0, count()).
   void Append(const float* g, std::vector<uint8_t>* out) const;
-  // Checks a code: its size, its means, and that both agree with the signs.
+  // Checks a code at the front of `bytes`: its size, its means, and that the means agree with the
+  // signs. Returns the size of the code; kMismatch if the code is invalid.
   Result<size_t> Check(std::span<const uint8_t> bytes) const;
   // kMismatch if an unused bit of the code's last byte is set. REQUIRES size() bytes.
   Status CheckEnd(std::span<const uint8_t> code) const;
-  // values[0, n) of elements [first, first + n). REQUIRES size() bytes, first + n <= count().
+  // Decodes elements [first, first + n) into values[0, n). kMismatch if a mean is invalid. REQUIRES
+  // size() bytes, and first + n <= count().
   Status Read(std::span<const uint8_t> code, uint64_t first, uint64_t n, float* values) const;
 
  private:
-  size_t means_bytes() const { return kernels::OneBitMeansSize(count_, group_); }
-  // kMismatch for invalid means.
-  Status MeansAt(std::span<const uint8_t> code, uint64_t group, Means* means) const;
+  size_t means_bytes() const { return kernels::OneBitMeansSize(count_, group_size_); }
+  // Reads the means of a group; kMismatch if they are invalid.
+  Status MeansAt(std::span<const uint8_t> code, uint64_t group, GroupMeans* means) const;
 
-  uint64_t count_;
-  uint64_t group_;
+  uint64_t count_;       // elements of the segment
+  uint64_t group_size_;  // elements of a group, except the last group
 };
 
-// Adds each class in the order of kernels/codes/stats.h, over all of v with 0 in place of elements
-// of the other class.
-Means MeansOf(std::span<const float> v) {
-  std::array<float, kBlock> only;
+// Computes the means of one group. Each of the two sums runs over all of v, with 0 in place of the
+// elements that it leaves out, and adds in the order that kernels/codes/stats.h defines.
+GroupMeans MeansOf(std::span<const float> v) {
+  std::array<float, kBlock> kept;
   double sums[2] = {0, 0};
   uint64_t counts[2] = {0, 0};
   for (size_t first = 0; first < v.size(); first += kBlock) {
     const std::span<const float> block = v.subspan(first, std::min(kBlock, v.size() - first));
     for (const int negative : {0, 1}) {
       for (size_t i = 0; i < block.size(); ++i) {
-        const bool counts_here = (block[i] < 0) == (negative == 1);
-        only[i] = counts_here ? block[i] : 0.0f;
-        counts[negative] += counts_here ? 1 : 0;
+        const bool is_kept = (block[i] < 0) == (negative == 1);
+        kept[i] = is_kept ? block[i] : 0.0f;
+        counts[negative] += is_kept ? 1 : 0;
       }
-      sums[negative] += kernels::ComputeStats(only.data(), block.size()).sum;
+      sums[negative] += kernels::ComputeStats(kept.data(), block.size()).sum;
     }
   }
   return {kernels::OneBitMean(sums[1], counts[1]), kernels::OneBitMean(sums[0], counts[0])};
 }
 
-void OneBitForm::Append(const float* g, std::vector<uint8_t>* out) const {
-  for (uint64_t first = 0; first < count_; first += group_) {
-    const Means means = MeansOf({g + first, std::min(group_, count_ - first)});
-    const std::array<float, 2> pair = {means.lower, means.upper};
+void OneBitFormat::Append(const float* g, std::vector<uint8_t>* out) const {
+  for (uint64_t first = 0; first < count_; first += group_size_) {
+    const GroupMeans means = MeansOf({g + first, std::min(group_size_, count_ - first)});
+    const std::array<float, 2> pair = {means.negative, means.non_negative};
     AppendFloats(pair, out);
   }
   const size_t plane = out->size();
@@ -96,104 +102,111 @@ void OneBitForm::Append(const float* g, std::vector<uint8_t>* out) const {
   }
 }
 
-Status OneBitForm::MeansAt(std::span<const uint8_t> code, uint64_t group, Means* means) const {
+Status OneBitFormat::MeansAt(std::span<const uint8_t> code, uint64_t group,
+                             GroupMeans* means) const {
   std::array<float, 2> pair;
   ReadFloats(code.subspan(group * kernels::kOneBitMeansBytes), pair);
   *means = {pair[0], pair[1]};
-  if (kernels::AreOneBitMeans(means->lower, means->upper)) return Ok();
+  if (kernels::AreOneBitMeans(means->negative, means->non_negative)) return Ok();
   return Status(Code::kMismatch, Cat("onebit means of group ", group, " are ", pair[0], " and ",
                                      pair[1], ", expected finite ones, at most 0 and at least 0"));
 }
 
-Status OneBitForm::CheckEnd(std::span<const uint8_t> code) const {
+Status OneBitFormat::CheckEnd(std::span<const uint8_t> code) const {
   if (UnusedBitsAreZero(code, count_)) return Ok();
   return Status(Code::kMismatch, Cat("onebit signs of ", count_,
                                      " elements have a bit set beyond the last of them"));
 }
 
-Result<size_t> OneBitForm::Check(std::span<const uint8_t> bytes) const {
+Result<size_t> OneBitFormat::Check(std::span<const uint8_t> bytes) const {
   if (bytes.size() < size()) {
     return Status(Code::kMismatch, Cat("onebit code cut short: ", bytes.size(), " bytes, expected ",
                                        size(), " for ", count_, " elements"));
   }
   const std::span<const uint8_t> plane = bytes.first(size()).subspan(means_bytes());
   TERN_RETURN_IF_ERROR(CheckEnd(bytes.first(size())));
-  for (uint64_t first = 0; first < count_; first += group_) {
-    Means means;
-    TERN_RETURN_IF_ERROR(MeansAt(bytes, first / group_, &means));
-    const uint64_t n = std::min(group_, count_ - first);
+  for (uint64_t first = 0; first < count_; first += group_size_) {
+    GroupMeans means;
+    TERN_RETURN_IF_ERROR(MeansAt(bytes, first / group_size_, &means));
+    const uint64_t n = std::min(group_size_, count_ - first);
     uint64_t negatives = 0;
     for (uint64_t i = first; i < first + n; ++i) negatives += plane[i / 8] >> (i % 8) & 1;
-    if ((negatives > 0) == (means.lower < 0) && (negatives < n || means.upper == 0)) continue;
-    return Status(Code::kMismatch,
-                  Cat("onebit means of group ", first / group_, " are ", means.lower, " and ",
-                      means.upper, ", but it has ", negatives, " negatives of ", n));
+    if ((negatives > 0) == (means.negative < 0) && (negatives < n || means.non_negative == 0))
+      continue;
+    return Status(Code::kMismatch, Cat("onebit means of group ", first / group_size_, " are ",
+                                       means.negative, " and ", means.non_negative, ", but it has ",
+                                       negatives, " negatives of ", n));
   }
   return size();
 }
 
-Status OneBitForm::Read(std::span<const uint8_t> code, uint64_t first, uint64_t n,
-                        float* values) const {
+Status OneBitFormat::Read(std::span<const uint8_t> code, uint64_t first, uint64_t n,
+                          float* values) const {
   const uint8_t* plane = code.data() + means_bytes();
-  for (const uint64_t stop = first + n; first < stop;) {
-    const uint64_t group = first / group_;
-    Means means;
+  for (const uint64_t end = first + n; first < end;) {
+    const uint64_t group = first / group_size_;
+    GroupMeans means;
     TERN_RETURN_IF_ERROR(MeansAt(code, group, &means));
-    const uint64_t until = std::min(stop, (group + 1) * group_);
-    const std::array<float, 2> pair = {means.upper, means.lower};
-    for (; first < until; ++first) *values++ = pair[plane[first / 8] >> (first % 8) & 1];
+    const uint64_t group_end = std::min(end, (group + 1) * group_size_);
+    const std::array<float, 2> pair = {means.non_negative, means.negative};
+    for (; first < group_end; ++first) *values++ = pair[plane[first / 8] >> (first % 8) & 1];
   }
   return Ok();
 }
 
+// Adds the decoded codes of the workers as floats.
 class DecodedSum : public RankOrderedSum {
  public:
-  DecodedSum(const OneBitForm& form, int workers)
-      : RankOrderedSum(form.count(), workers), form_(form) {}
+  DecodedSum(const OneBitFormat& format, int workers)
+      : RankOrderedSum(format.count(), workers), format_(format) {}
 
-  void Mean(std::span<float> mean) { MeanOf(0, mean); }
+  // Computes the mean of the whole segment.
+  void ComputeMean(std::span<float> mean) { MeanOf(0, mean); }
 
  protected:
-  Result<size_t> Check(std::span<const uint8_t> bytes) const override { return form_.Check(bytes); }
-  void AddTo(std::span<const uint8_t> part, float* sum) const override {
+  Result<size_t> Check(std::span<const uint8_t> bytes) const override {
+    return format_.Check(bytes);
+  }
+  void AddTo(std::span<const uint8_t> code, float* sum) const override {
     std::array<float, kBlock> values;
-    for (uint64_t first = 0; first < form_.count(); first += kBlock) {
-      const uint64_t n = std::min<uint64_t>(kBlock, form_.count() - first);
-      CHECK(form_.Read(part, first, n, values.data()).ok());  // Check accepted it
+    for (uint64_t first = 0; first < format_.count(); first += kBlock) {
+      const uint64_t n = std::min<uint64_t>(kBlock, format_.count() - first);
+      CHECK(format_.Read(code, first, n, values.data()).ok());  // Check has accepted the code.
       for (uint64_t i = 0; i < n; ++i) sum[first + i] += values[i];
     }
   }
 
  private:
-  const OneBitForm form_;
+  const OneBitFormat format_;
 };
 
-// v = mean + r, where r is the error of the last sum's code; encodes v and keeps the new r.
+// Encodes the mean of the workers' codes again. With a memory, encodes v = mean + r, where r is the
+// error of the previous round's code of the mean, and keeps the error of the new code.
 class RecodedSum : public Accumulator {
  public:
-  RecodedSum(const OneBitForm& form, int workers, const Recode& recode)
-      : form_(form), memory_(recode.memory), sum_(form, workers) {}
+  RecodedSum(const OneBitFormat& format, int workers, const Recode& recode)
+      : format_(format), memory_(recode.memory), sum_(format, workers) {}
 
   Result<size_t> Add(int rank, std::span<const uint8_t> bytes) override {
     return sum_.Add(rank, bytes);
   }
   void EncodeSum(std::vector<uint8_t>* out) override {
-    std::vector<float> v(form_.count());
-    sum_.Mean(v);
+    std::vector<float> v(format_.count());
+    sum_.ComputeMean(v);
     if (memory_ != nullptr) memory_->Compensate(0, v, v);
     // A sum of finite numbers may overflow; the largest finite number is encoded instead.
-    for (float& x : v) x = std::clamp(x, -kLargest, kLargest);
+    for (float& x : v) x = std::clamp(x, -kLargestFloat, kLargestFloat);
     const size_t begin = out->size();
-    form_.Append(v.data(), out);
+    format_.Append(v.data(), out);
     if (memory_ == nullptr) return;
-    std::vector<float> sent(form_.count());
+    std::vector<float> sent(format_.count());
     const std::span<const uint8_t> code = std::span(*out).subspan(begin);
-    CHECK(form_.Read(code, 0, sent.size(), sent.data()).ok());  // it was just encoded
+    CHECK(format_.Read(code, 0, sent.size(), sent.data()).ok());  // The code was just encoded.
     memory_->Update(0, v, sent);
   }
 
  private:
-  const OneBitForm form_;
+  const OneBitFormat format_;
   Memory* memory_;
   DecodedSum sum_;
 };
@@ -213,19 +226,19 @@ class OneBit : public Codec {
   }
   void Encode(const float* g, const Segment& segment, const Prepared&, const kernels::NoiseKey&,
               std::vector<uint8_t>* out) const override {
-    OneBitForm(segment, bucket_).Append(g, out);
+    OneBitFormat(segment, bucket_).Append(g, out);
   }
   size_t MaxEncodedSize(const Segment& segment) const override {
-    return OneBitForm(segment, bucket_).size();
+    return OneBitFormat(segment, bucket_).size();
   }
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
                                               const Recode& recode) const override {
-    const OneBitForm form(segment, bucket_);
-    if (!coded_sums_) return std::make_unique<DecodedSum>(form, workers);
-    return std::make_unique<RecodedSum>(form, workers, recode);
+    const OneBitFormat format(segment, bucket_);
+    if (!coded_sums_) return std::make_unique<DecodedSum>(format, workers);
+    return std::make_unique<RecodedSum>(format, workers, recode);
   }
   size_t MaxSumSize(const Segment& segment, int) const override {
-    return coded_sums_ ? OneBitForm(segment, bucket_).size() : sizeof(float) * segment.count;
+    return coded_sums_ ? OneBitFormat(segment, bucket_).size() : sizeof(float) * segment.count;
   }
   std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
     return std::make_unique<ErrorFeedback>(count);
@@ -234,23 +247,23 @@ class OneBit : public Codec {
     if (!coded_sums_) return nullptr;
     return std::make_unique<ErrorFeedback>(segment.count);
   }
-  // The mean of one worker's codes has the same code.
+  // True for coded sums, because the mean of a single worker's code has the same code.
   bool CodeIsSum() const override { return coded_sums_; }
   Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
                              float* values) const override {
-    const OneBitForm form(segment, bucket_);
-    Result<size_t> size = form.Check(code);
+    const OneBitFormat format(segment, bucket_);
+    Result<size_t> size = format.Check(code);
     if (!size.ok()) return size;
-    TERN_RETURN_IF_ERROR(form.Read(code, 0, segment.count, values));
+    TERN_RETURN_IF_ERROR(format.Read(code, 0, segment.count, values));
     return size;
   }
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int, float, uint64_t first,
                 uint64_t n, float* mean) const override {
     if (!coded_sums_) return DecodeFloatMean(name(), sum, segment.count, first, n, mean);
-    const OneBitForm form(segment, bucket_);
-    TERN_RETURN_IF_ERROR(CheckSum(name(), sum, form.size(), segment.count, first, n));
-    TERN_RETURN_IF_ERROR(form.CheckEnd(sum));
-    return form.Read(sum, first, n, mean);
+    const OneBitFormat format(segment, bucket_);
+    TERN_RETURN_IF_ERROR(CheckSum(name(), sum, format.size(), segment.count, first, n));
+    TERN_RETURN_IF_ERROR(format.CheckEnd(sum));
+    return format.Read(sum, first, n, mean);
   }
 
  private:

@@ -1,6 +1,6 @@
-// QSGD (Alistarh et al. 2017), with the layouts and norms of the low-precision study and the level
-// counts of PQASGD (docs/ALGORITHMS.md, section 14). Stochastic levels up, and down for the mean,
-// which the server encodes again.
+// QSGD (Alistarh et al. 2017), with the options of Options::Qsgd (docs/ALGORITHMS.md, section 14).
+// Elements are rounded at random to levels, which are sent. The server decodes the levels, adds
+// them as floats, and encodes the mean with QSGD again.
 #include <algorithm>
 #include <array>
 #include <limits>
@@ -14,85 +14,92 @@
 namespace tern::codec {
 namespace {
 
-constexpr size_t kBlock = 4096;
+constexpr size_t kBlock = 4096;  // elements that are decoded at a time
 
+// Adds the decoded codes of the workers as floats.
 class DecodedSum : public RankOrderedSum {
  public:
-  DecodedSum(const QsgdForm& form, uint64_t count, int workers)
-      : RankOrderedSum(count, workers), form_(form) {}
+  DecodedSum(const QsgdForm& format, uint64_t count, int workers)
+      : RankOrderedSum(count, workers), format_(format) {}
 
-  // Computes the mean. A sum of finite numbers may overflow; the largest finite number replaces it.
-  void FiniteMean(std::span<float> mean) {
-    constexpr float kLargest = std::numeric_limits<float>::max();
+  // Computes the mean of the whole segment. The sum of finite numbers may overflow; such a mean is
+  // replaced by the largest finite float of its sign.
+  void ComputeFiniteMean(std::span<float> mean) {
+    constexpr float kLargestFloat = std::numeric_limits<float>::max();
     MeanOf(0, mean);
-    for (float& v : mean) v = std::clamp(v, -kLargest, kLargest);
+    for (float& v : mean) v = std::clamp(v, -kLargestFloat, kLargestFloat);
   }
 
  protected:
   Result<size_t> Check(std::span<const uint8_t> bytes) const override {
-    Result<size_t> size = form_.Size(bytes, count());
+    Result<size_t> size = format_.Size(bytes, count());
     if (!size.ok()) return size;
     TERN_RETURN_IF_ERROR(ForEachBlock(bytes.first(*size), [](uint64_t, std::span<const float>) {}));
     return size;
   }
-  void AddTo(std::span<const uint8_t> part, float* sum) const override {
-    const Status checked = ForEachBlock(part, [&](uint64_t first, std::span<const float> values) {
+  void AddTo(std::span<const uint8_t> code, float* sum) const override {
+    const Status checked = ForEachBlock(code, [&](uint64_t first, std::span<const float> values) {
       for (size_t i = 0; i < values.size(); ++i) sum[first + i] += values[i];
     });
-    CHECK(checked.ok()) << checked.message();  // Check accepted it
+    CHECK(checked.ok()) << checked.message();  // Check has accepted the code.
   }
 
  private:
+  // Decodes the code block by block, and calls visit(index of the first element, values) for each.
   template <typename Visit>
   Status ForEachBlock(std::span<const uint8_t> code, Visit visit) const {
     std::array<float, kBlock> values;
     for (uint64_t first = 0; first < count(); first += kBlock) {
       const uint64_t n = std::min<uint64_t>(kBlock, count() - first);
-      TERN_RETURN_IF_ERROR(form_.Read(code, count(), first, n, values.data()));
+      TERN_RETURN_IF_ERROR(format_.Read(code, count(), first, n, values.data()));
       visit(first, std::span<const float>(values).first(n));
     }
     return Ok();
   }
 
-  const QsgdForm& form_;
+  const QsgdForm& format_;
 };
 
-// Encodes the mean again; a single worker's code is its own mean and is passed on unchanged.
+// Encodes the mean of the workers' codes again. If only one worker contributes, its code is the
+// result.
 class RecodedSum : public Accumulator {
  public:
-  RecodedSum(const QsgdForm& form, const Segment& segment, int workers, const Recode& recode)
-      : form_(form), segment_(segment), noise_(recode.noise), sum_(form, segment.count, workers) {}
+  RecodedSum(const QsgdForm& format, const Segment& segment, int workers, const Recode& recode)
+      : format_(format),
+        segment_(segment),
+        noise_(recode.noise),
+        sum_(format, segment.count, workers) {}
 
   Result<size_t> Add(int rank, std::span<const uint8_t> bytes) override {
     Result<size_t> size = sum_.Add(rank, bytes);
     if (!size.ok()) return size;
-    only_ = std::vector<uint8_t>();
-    if (++contributors_ == 1) only_.assign(bytes.begin(), bytes.begin() + *size);
+    single_code_ = std::vector<uint8_t>();
+    if (++contributors_ == 1) single_code_.assign(bytes.begin(), bytes.begin() + *size);
     return size;
   }
   void EncodeSum(std::vector<uint8_t>* out) override {
     if (contributors_ == 1) {
-      out->insert(out->end(), only_.begin(), only_.end());
+      out->insert(out->end(), single_code_.begin(), single_code_.end());
       return;
     }
     std::vector<float> mean(segment_.count);
-    sum_.FiniteMean(mean);
-    form_.Append(mean.data(), segment_, noise_, out);
+    sum_.ComputeFiniteMean(mean);
+    format_.Append(mean.data(), segment_, noise_, out);
   }
 
  private:
-  const QsgdForm& form_;
+  const QsgdForm& format_;
   const Segment segment_;
   const kernels::NoiseKey noise_;
   DecodedSum sum_;
   int contributors_ = 0;
-  std::vector<uint8_t> only_;
+  std::vector<uint8_t> single_code_;  // the code of the only contributor; empty after a second one
 };
 
 class Qsgd : public Codec {
  public:
   explicit Qsgd(const Options& options)
-      : form_(options.qsgd), bucket_(options.qsgd.bucket), coded_sums_(options.coded_sums) {}
+      : format_(options.qsgd), bucket_(options.qsgd.bucket), coded_sums_(options.coded_sums) {}
 
   std::string_view name() const override { return "qsgd"; }
   bool stochastic() const override { return true; }
@@ -105,43 +112,43 @@ class Qsgd : public Codec {
   }
   void Encode(const float* g, const Segment& segment, const Prepared&,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
-    form_.Append(g, segment, noise, out);
+    format_.Append(g, segment, noise, out);
   }
   size_t MaxEncodedSize(const Segment& segment) const override {
-    return form_.MaxSize(segment.count);
+    return format_.MaxSize(segment.count);
   }
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
                                               const Recode& recode) const override {
-    if (!coded_sums_) return std::make_unique<DecodedSum>(form_, segment.count, workers);
-    return std::make_unique<RecodedSum>(form_, segment, workers, recode);
+    if (!coded_sums_) return std::make_unique<DecodedSum>(format_, segment.count, workers);
+    return std::make_unique<RecodedSum>(format_, segment, workers, recode);
   }
   size_t MaxSumSize(const Segment& segment, int) const override {
-    return coded_sums_ ? form_.MaxSize(segment.count) : sizeof(float) * segment.count;
+    return coded_sums_ ? format_.MaxSize(segment.count) : sizeof(float) * segment.count;
   }
   Result<size_t> SumSize(std::span<const uint8_t> bytes, const Segment& segment,
                          int contributors) const override {
-    return coded_sums_ ? form_.Size(bytes, segment.count)
+    return coded_sums_ ? format_.Size(bytes, segment.count)
                        : Codec::SumSize(bytes, segment, contributors);
   }
   bool CodeIsSum() const override { return coded_sums_; }
   Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
                              float* values) const override {
-    Result<size_t> size = form_.Size(code, segment.count);
+    Result<size_t> size = format_.Size(code, segment.count);
     if (!size.ok()) return size;
-    TERN_RETURN_IF_ERROR(form_.Read(code.first(*size), segment.count, 0, segment.count, values));
+    TERN_RETURN_IF_ERROR(format_.Read(code.first(*size), segment.count, 0, segment.count, values));
     return size;
   }
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int, float, uint64_t first,
                 uint64_t n, float* mean) const override {
     if (!coded_sums_) return DecodeFloatMean(name(), sum, segment.count, first, n, mean);
-    Result<size_t> size = form_.Size(sum, segment.count);
+    Result<size_t> size = format_.Size(sum, segment.count);
     if (!size.ok()) return size.status();
     TERN_RETURN_IF_ERROR(CheckSum(name(), sum, *size, segment.count, first, n));
-    return form_.Read(sum, segment.count, first, n, mean);
+    return format_.Read(sum, segment.count, first, n, mean);
   }
 
  private:
-  QsgdForm form_;
+  QsgdForm format_;
   uint64_t bucket_;
   bool coded_sums_;
 };

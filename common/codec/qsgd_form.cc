@@ -1,4 +1,4 @@
-// The byte format of QSGD's codes (Alistarh et al. 2017): norms, widths and ends, levels.
+// Writes, checks and reads the bytes of QSGD's codes (Alistarh et al. 2017).
 #include "common/codec/qsgd_form.h"
 
 #include <algorithm>
@@ -13,13 +13,15 @@
 namespace tern::codec {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "numbers are copied as they lie");
+static_assert(std::endian::native == std::endian::little,
+              "numbers are copied in native byte order");
 
 using kernels::kQsgdStride;
 constexpr size_t kBlock = 1024;  // elements that are encoded or decoded at a time
 
 uint64_t DivideUp(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
+// Reads number i of the section `ends`.
 uint64_t ReadEnd(std::span<const uint8_t> ends, uint64_t i) {
   uint64_t end = 0;
   std::memcpy(&end, ends.data() + i * sizeof end, sizeof end);
@@ -28,22 +30,24 @@ uint64_t ReadEnd(std::span<const uint8_t> ends, uint64_t i) {
 
 }  // namespace
 
-// The sections of a code; widths and ends are empty if all buckets have one width.
+// The sections of a code. `widths` and `ends` are empty if all buckets have the same width.
 struct QsgdForm::Sections {
   std::span<const uint8_t> norms, widths, ends, levels;
-  uint64_t count = 0;  // elements of the segment
-  uint64_t size = 0;   // elements of a bucket, except the last
-  uint64_t bits = 0;   // bits of all levels together
+  uint64_t count = 0;        // elements of the segment
+  uint64_t bucket_size = 0;  // elements of a bucket, except the last
+  uint64_t level_bits = 0;   // bits of all levels together
 
-  uint64_t LengthOf(uint64_t bucket) const { return std::min(size, count - bucket * size); }
+  uint64_t LengthOf(uint64_t bucket) const {
+    return std::min(bucket_size, count - bucket * bucket_size);
+  }
 };
 
-uint64_t QsgdForm::Buckets(uint64_t count) const {
+uint64_t QsgdForm::NumBuckets(uint64_t count) const {
   return count == 0 ? 0 : kernels::QsgdBuckets(count, BucketSize(count));
 }
 
 size_t QsgdForm::HeaderSize(uint64_t count) const {
-  return kernels::QsgdHeaderSize(levels_.rule(), Buckets(count));
+  return kernels::QsgdHeaderSize(levels_.rule(), NumBuckets(count));
 }
 
 uint64_t QsgdForm::MaxBits(uint64_t count) const {
@@ -56,7 +60,7 @@ size_t QsgdForm::MaxSize(uint64_t count) const {
 
 void QsgdForm::Append(const float* g, const Segment& segment, kernels::NoiseKey noise,
                       std::vector<uint8_t>* out) const {
-  const uint64_t count = segment.count, size = BucketSize(count), buckets = Buckets(count);
+  const uint64_t count = segment.count, size = BucketSize(count), buckets = NumBuckets(count);
   noise.tensor = segment.tensor;
   std::vector<QsgdLevels::Bucket> measured(buckets);
   std::vector<float> norms(buckets);
@@ -74,8 +78,8 @@ void QsgdForm::Append(const float* g, const Segment& segment, kernels::NoiseKey 
   AppendFloats(norms, out);
   if (!SameWidth()) {
     out->insert(out->end(), widths.begin(), widths.end());
-    const auto* from = reinterpret_cast<const uint8_t*>(ends.data());
-    out->insert(out->end(), from, from + ends.size() * sizeof(uint64_t));
+    const auto* end_bytes = reinterpret_cast<const uint8_t*>(ends.data());
+    out->insert(out->end(), end_bytes, end_bytes + ends.size() * sizeof(uint64_t));
   }
   const size_t begin = out->size();
   out->resize(begin + DivideUp(bits, 8));
@@ -115,73 +119,77 @@ Result<size_t> QsgdForm::Size(std::span<const uint8_t> bytes, uint64_t count) co
 }
 
 QsgdForm::Sections QsgdForm::Split(std::span<const uint8_t> code, uint64_t count) const {
-  Sections parts;
-  parts.count = count;
-  parts.size = BucketSize(count);
-  const uint64_t buckets = Buckets(count);
+  Sections sections;
+  sections.count = count;
+  sections.bucket_size = BucketSize(count);
+  const uint64_t buckets = NumBuckets(count);
   const size_t header = HeaderSize(count);
-  parts.norms = code.first(buckets * sizeof(float));
-  parts.levels = code.subspan(header);
-  parts.bits = MaxBits(count);
-  if (SameWidth()) return parts;
-  parts.widths = code.subspan(parts.norms.size(), buckets);
-  const size_t before = parts.norms.size() + buckets;
-  parts.ends = code.subspan(before, header - before);
-  parts.bits = ReadEnd(parts.ends.last(sizeof(uint64_t)), 0);
-  return parts;
+  sections.norms = code.first(buckets * sizeof(float));
+  sections.levels = code.subspan(header);
+  sections.level_bits = MaxBits(count);
+  if (SameWidth()) return sections;
+  sections.widths = code.subspan(sections.norms.size(), buckets);
+  const size_t before = sections.norms.size() + buckets;
+  sections.ends = code.subspan(before, header - before);
+  sections.level_bits = ReadEnd(sections.ends.last(sizeof(uint64_t)), 0);
+  return sections;
 }
 
-// Reads a bucket whose levels begin at bit `at`.
-Status QsgdForm::ReadBucket(const Sections& parts, uint64_t bucket, uint64_t at,
+// Reads and checks the norm and width of a bucket whose levels begin at bit `at`, and checks that
+// they agree with `ends`. Sets *end to the bit at which the bucket's levels end.
+Status QsgdForm::ReadBucket(const Sections& sections, uint64_t bucket, uint64_t at,
                             QsgdLevels::Bucket* header, uint64_t* end) const {
-  const uint64_t length = parts.LengthOf(bucket);
-  ReadFloats(parts.norms.subspan(bucket * sizeof(float)), {&header->norm, 1});
+  const uint64_t length = sections.LengthOf(bucket);
+  ReadFloats(sections.norms.subspan(bucket * sizeof(float)), {&header->norm, 1});
   header->s = levels_.LevelCount(length);
-  header->width = parts.widths.empty() ? levels_.MaxWidth(length) : parts.widths[bucket];
-  Status possible = levels_.Check(header->norm, header->width, length);
-  if (!possible.ok()) return possible.Within(Cat("qsgd bucket ", bucket));
+  header->width = sections.widths.empty() ? levels_.MaxWidth(length) : sections.widths[bucket];
+  Status valid = levels_.Check(header->norm, header->width, length);
+  if (!valid.ok()) return valid.Within(Cat("qsgd bucket ", bucket));
   *end = at + length * static_cast<uint64_t>(header->width);
-  if (parts.ends.empty()) return Ok();
-  const bool last =
-      bucket % kQsgdStride == kQsgdStride - 1 || (bucket + 1) * parts.size >= parts.count;
-  const uint64_t stored_end = ReadEnd(parts.ends, bucket / kQsgdStride);
-  if (stored_end <= parts.bits && (last ? *end == stored_end : *end <= stored_end)) return Ok();
+  if (sections.ends.empty()) return Ok();
+  const bool has_stored_end = bucket % kQsgdStride == kQsgdStride - 1 ||
+                              (bucket + 1) * sections.bucket_size >= sections.count;
+  const uint64_t stored_end = ReadEnd(sections.ends, bucket / kQsgdStride);
+  if (stored_end <= sections.level_bits &&
+      (has_stored_end ? *end == stored_end : *end <= stored_end))
+    return Ok();
   return Status(Code::kMismatch,
-                Cat("qsgd bucket ", bucket, " ends at bit ", *end, " of ", parts.bits,
-                    ", expected ", stored_end, last ? "" : " at most"));
+                Cat("qsgd bucket ", bucket, " ends at bit ", *end, " of ", sections.level_bits,
+                    ", expected ", stored_end, has_stored_end ? "" : " at most"));
 }
 
 Status QsgdForm::Read(std::span<const uint8_t> code, uint64_t count, uint64_t first, uint64_t n,
                       float* values) const {
   if (n == 0) return Ok();
-  const Sections parts = Split(code, count);
-  uint64_t bucket = first / parts.size;
-  uint64_t at = 0;  // the bit at which the bucket begins
-  if (parts.ends.empty()) {
-    at = bucket * parts.size * static_cast<uint64_t>(levels_.MaxWidth(parts.size));
+  const Sections sections = Split(code, count);
+  uint64_t bucket = first / sections.bucket_size;
+  uint64_t at = 0;  // the bit at which the levels of `bucket` begin
+  if (sections.ends.empty()) {
+    at = bucket * sections.bucket_size *
+         static_cast<uint64_t>(levels_.MaxWidth(sections.bucket_size));
   } else {
-    if (bucket >= kQsgdStride) at = ReadEnd(parts.ends, bucket / kQsgdStride - 1);
-    at = std::min(at, parts.bits);  // beyond the row, the check of the bucket's end fails
+    if (bucket >= kQsgdStride) at = ReadEnd(sections.ends, bucket / kQsgdStride - 1);
+    at = std::min(at, sections.level_bits);  // ReadBucket refuses an end beyond the row.
     for (uint64_t b = bucket / kQsgdStride * kQsgdStride; b < bucket; ++b)
-      at += parts.size * parts.widths[b];
+      at += sections.bucket_size * sections.widths[b];
   }
   std::array<uint32_t, kBlock> codes;
-  for (const uint64_t stop = first + n; first < stop; ++bucket) {
+  for (const uint64_t end_element = first + n; first < end_element; ++bucket) {
     QsgdLevels::Bucket header;
     uint64_t end = 0;
-    TERN_RETURN_IF_ERROR(ReadBucket(parts, bucket, at, &header, &end));
-    const uint64_t begin = bucket * parts.size;
-    const uint64_t until = std::min(stop, begin + parts.LengthOf(bucket));
-    while (first < until) {
-      const uint64_t some = std::min<uint64_t>(kBlock, until - first);
-      const std::span<uint32_t> block = std::span(codes).first(some);
-      UnpackBits(parts.levels, at + (first - begin) * static_cast<uint64_t>(header.width),
+    TERN_RETURN_IF_ERROR(ReadBucket(sections, bucket, at, &header, &end));
+    const uint64_t begin = bucket * sections.bucket_size;
+    const uint64_t bucket_end = std::min(end_element, begin + sections.LengthOf(bucket));
+    while (first < bucket_end) {
+      const uint64_t block_length = std::min<uint64_t>(kBlock, bucket_end - first);
+      const std::span<uint32_t> block = std::span(codes).first(block_length);
+      UnpackBits(sections.levels, at + (first - begin) * static_cast<uint64_t>(header.width),
                  header.width, block);
-      if (!levels_.Decode(block, header, {values, some})) {
+      if (!levels_.Decode(block, header, {values, block_length})) {
         return Status(Code::kMismatch, Cat("qsgd bucket ", bucket, " has an invalid level"));
       }
-      values += some;
-      first += some;
+      values += block_length;
+      first += block_length;
     }
     at = end;
   }

@@ -1,14 +1,16 @@
-// The byte format of one segment in QSGD, up, and also down when sums are encoded again. Buckets
-// are counted from the segment's first element, which begins one; only the last may be shorter.
+// The byte format of the QSGD code of one segment, for gradients and for means that the server
+// encodes again. A bucket is a run of neighbouring elements with one norm. The first bucket begins
+// at the segment's first element; only the last bucket may be shorter than the others.
 //
 //   norms    IEEE single, little-endian, one per bucket
 //   widths   one byte per bucket: bits per element
-//   ends     8 bytes, little-endian, per 64 buckets or part of them: the bit of `levels` at which
-//            the last of them ends
+//   ends     8 bytes, little-endian, for each group of 64 buckets (the last group may be smaller):
+//            the bit of `levels` at which the group's last bucket ends
 //   levels   a number per element (qsgd_levels.h), packed without gaps (bit_pack.h); unused bits of
 //            the last byte are zero
 //
-// widths and ends exist only if the job gives s instead of the bits: buckets then differ in width.
+// `widths` and `ends` exist only if the job sets the number of levels instead of the bits per
+// element, because the buckets then differ in their bits per element.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +22,7 @@
 
 namespace tern::codec {
 
+// Encodes and decodes segments in this format for one setting of the options.
 class QsgdForm {
  public:
   // REQUIRES options that pass CheckQsgd.
@@ -30,29 +33,31 @@ class QsgdForm {
   // Appends the code of g[0, segment.count).
   void Append(const float* g, const Segment& segment, kernels::NoiseKey noise,
               std::vector<uint8_t>* out) const;
-  // The size of the code at the front of `bytes`, in constant time. kMismatch if it is invalid.
+  // The size in bytes of the code of `count` elements at the front of `bytes`. kMismatch if `bytes`
+  // is too short, or a size in the code or an unused bit is invalid. Takes constant time.
   Result<size_t> Size(std::span<const uint8_t> bytes, uint64_t count) const;
-  // Decodes elements [first, first + n) into values[0, n), and checks everything that it reads; the
-  // time does not depend on `first`. REQUIRES that code.size() is what Size returned, and
-  // first + n <= count.
+  // Decodes elements [first, first + n) of `count` into values[0, n), and checks the buckets that
+  // it reads: kMismatch if one is invalid. The time does not depend on `first`. REQUIRES that
+  // code.size() is what Size returned, and first + n <= count.
   Status Read(std::span<const uint8_t> code, uint64_t count, uint64_t first, uint64_t n,
               float* values) const;
 
  private:
   struct Sections;
   Sections Split(std::span<const uint8_t> code, uint64_t count) const;
-  Status ReadBucket(const Sections& parts, uint64_t bucket, uint64_t at, QsgdLevels::Bucket* header,
-                    uint64_t* end) const;
+  Status ReadBucket(const Sections& sections, uint64_t bucket, uint64_t at,
+                    QsgdLevels::Bucket* header, uint64_t* end) const;
   // Whether every bucket has the same number of bits per element.
   bool SameWidth() const { return levels_.rule().bits > 0; }
-  // Elements of a bucket, except the last.
+  // Elements of a bucket, except the last, of a segment of `count` elements.
   uint64_t BucketSize(uint64_t count) const { return bucket_ == 0 ? count : bucket_; }
-  uint64_t Buckets(uint64_t count) const;
+  uint64_t NumBuckets(uint64_t count) const;
   size_t HeaderSize(uint64_t count) const;
-  uint64_t MaxBits(uint64_t count) const;  // the most bits of the levels of a segment
+  // The most bits that the levels of a segment of `count` elements take.
+  uint64_t MaxBits(uint64_t count) const;
 
   QsgdLevels levels_;
-  uint64_t bucket_;
+  uint64_t bucket_;  // Options::Qsgd::bucket: elements per bucket; 0: one bucket
 };
 
 }  // namespace tern::codec

@@ -1,4 +1,4 @@
-// Stochastic levels of QSGD (Alistarh et al. 2017; equation 1 of the low-precision study).
+// Rounds values to the levels of QSGD (Alistarh et al. 2017) at random, and decodes levels.
 #include "common/codec/qsgd_levels.h"
 
 #include <algorithm>
@@ -19,12 +19,14 @@ using kernels::kQsgdMostLevels;
 static_assert(kernels::kQsgdMaxBits == kMaxPackedBits);
 constexpr uint64_t kMaxBucket = uint64_t{1} << 31;
 
-// Draws of level 0 for elements in ascending order, computed block by block.
-class Draws {
+// The upper 16 bits of each element's 32 random bits (kernels/codes/philox.h). One block of the
+// random number generator serves 8 elements, so that ascending elements are fastest.
+class RandomBits {
  public:
-  explicit Draws(const kernels::NoiseKey& key) : key_(key) {}
+  explicit RandomBits(const kernels::NoiseKey& key) : key_(key) {}
 
-  uint32_t Of(uint64_t element) {
+  // Returns the 16 bits of an element.
+  uint32_t BitsOf(uint64_t element) {
     if (const uint64_t block = element / 8; block != block_) {
       block_ = block;
       words_ = kernels::NoiseBlock(key_, static_cast<uint32_t>(block), 0);
@@ -39,12 +41,12 @@ class Draws {
 };
 
 kernels::QsgdRule RuleOf(const Qsgd& options) {
-  const bool sign = options.layout == Qsgd::Layout::kSign;
-  kernels::QsgdRule rule{options.norm == Qsgd::Norm::kTwo, !sign, 0, 0, 0};
+  const bool has_signs = options.layout == Qsgd::Layout::kSign;
+  kernels::QsgdRule rule{options.norm == Qsgd::Norm::kTwo, !has_signs, 0, 0, 0};
   switch (options.levels) {
     case Qsgd::Levels::kBits:
       rule.bits = options.bits;
-      rule.levels = (1 << (sign ? options.bits - 1 : options.bits)) - 1;
+      rule.levels = (1 << (has_signs ? options.bits - 1 : options.bits)) - 1;
       break;
     case Qsgd::Levels::kGiven:
       rule.levels = options.s;
@@ -89,20 +91,21 @@ void QsgdLevels::Encode(std::span<const float> v, const Bucket& bucket,
     std::fill(codes.begin(), codes.end(), 0);
     return;
   }
-  Draws draws(noise);
-  const auto level = [&](bool intervals, size_t i) {
+  RandomBits random_bits(noise);
+  const auto level_of = [&](bool intervals, size_t i) {
     const uint64_t element = first + i;
-    return kernels::QsgdLevel(intervals, v[i], bucket, draws.Of(element),
+    return kernels::QsgdLevel(intervals, v[i], bucket, random_bits.BitsOf(element),
                               [&] { return kernels::Draw16(noise, element, 1); });
   };
   if (rule_.intervals) {
-    for (size_t i = 0; i < v.size(); ++i) codes[i] = level(true, i);
+    for (size_t i = 0; i < v.size(); ++i) codes[i] = level_of(true, i);
     return;
   }
-  const uint32_t minus = uint32_t{1} << (bucket.width - 1);
+  const uint32_t sign_bit = uint32_t{1} << (bucket.width - 1);
   for (size_t i = 0; i < v.size(); ++i) {
-    const uint32_t l = level(false, i);
-    codes[i] = l | minus * (uint32_t{v[i] < 0} & uint32_t{l > 0});  // branch-free: unpredictable
+    const uint32_t level = level_of(false, i);
+    // Branch-free, because the processor cannot predict signs.
+    codes[i] = level | sign_bit * (uint32_t{v[i] < 0} & uint32_t{level > 0});
   }
 }
 
@@ -110,41 +113,42 @@ bool QsgdLevels::Decode(std::span<const uint32_t> codes, const Bucket& bucket,
                         std::span<float> values) const {
   const double unit = double{bucket.norm} / bucket.s;
   if (!(bucket.norm > 0)) {
-    uint32_t any = 0;
-    for (const uint32_t code : codes) any |= code;
+    uint32_t bits_set = 0;
+    for (const uint32_t code : codes) bits_set |= code;
     std::fill(values.begin(), values.end(), 0.0f);
-    return any == 0;
+    return bits_set == 0;
   }
   if (rule_.intervals) {
-    const int32_t m = (int32_t{1} << rule_.bits) - 1;
+    const int32_t intervals = (int32_t{1} << rule_.bits) - 1;
     for (size_t i = 0; i < codes.size(); ++i)
-      values[i] = kernels::QsgdValue(2 * static_cast<int32_t>(codes[i]) - m, unit);
+      values[i] = kernels::QsgdValue(2 * static_cast<int32_t>(codes[i]) - intervals, unit);
     return true;
   }
-  const uint32_t minus = uint32_t{1} << (bucket.width - 1);
-  const auto last = static_cast<uint32_t>(std::ceil(bucket.s));
-  bool good = true;
+  const uint32_t sign_bit = uint32_t{1} << (bucket.width - 1);
+  const auto top_level = static_cast<uint32_t>(std::ceil(bucket.s));
+  bool is_valid = true;
   for (size_t i = 0; i < codes.size(); ++i)
-    values[i] = kernels::QsgdValue(kernels::QsgdSigned(codes[i], minus, last, &good), unit);
-  return good;
+    values[i] =
+        kernels::QsgdValue(kernels::QsgdSigned(codes[i], sign_bit, top_level, &is_valid), unit);
+  return is_valid;
 }
 
 Status CheckQsgd(const Qsgd& options) {
-  const auto bad = [](const std::string& what) {
-    return Status(Code::kBadJob, "exchange.qsgd." + what);
+  const auto bad_job = [](const std::string& message) {
+    return Status(Code::kBadJob, "exchange.qsgd." + message);
   };
   if (options.bits < 2 || options.bits > 16)
-    return bad(Cat("bits is ", options.bits, ", expected 2 to 16"));
+    return bad_job(Cat("bits is ", options.bits, ", expected 2 to 16"));
   if (options.bucket > kMaxBucket)
-    return bad(
+    return bad_job(
         Cat("bucket_elements is ", options.bucket, ", expected at most ", kMaxBucket, " elements"));
   if (options.levels == Qsgd::Levels::kBits) return Ok();
   if (options.layout == Qsgd::Layout::kIntervals)
-    return bad(
+    return bad_job(
         "layout is intervals, whose number is 2^bits - 1: leave levels at bits, or set layout "
         "to sign");
   if (options.levels == Qsgd::Levels::kGiven && !(options.s >= 1 && options.s <= kQsgdMostLevels))
-    return bad(Cat("s is ", options.s, ", expected 1 to ", kQsgdMostLevels, " levels"));
+    return bad_job(Cat("s is ", options.s, ", expected 1 to ", kQsgdMostLevels, " levels"));
   if (options.samples == 0 || options.local_steps == 0)
     return Status(
         Code::kInternal,

@@ -1,27 +1,29 @@
-// The levels of QSGD (Alistarh et al. 2017; eq. 1 of the low-precision study), bucket by bucket: n
-// neighbouring elements v of one tensor, their norm |v| (the largest magnitude, or the 2-norm) and
-// s levels between 0 and the norm. With x = s |v_i| / |v|, l = floor(x) and p = x - l:
+// The levels of QSGD (Alistarh et al. 2017), bucket by bucket. A bucket is a run of n neighbouring
+// elements v of one tensor, with their norm |v| (the largest magnitude, or the 2-norm) and s levels
+// between 0 and the norm. With x = s |v_i| / |v|, l = floor(x) and p = x - l, element v_i becomes
 //
 //   Q(v_i) = sgn(v_i) |v| / s (l + 1)    with probability p
 //   Q(v_i) = sgn(v_i) |v| / s l          otherwise
 //
-// so that E Q(v_i) = v_i, with variance (|v| / s)^2 p (1 - p). Layouts:
+// so that the expectation of Q(v_i) is v_i, and its variance (|v| / s)^2 p (1 - p). A code has b
+// bits, in one of two layouts:
 //
-//   sign       the lowest b - 1 bits are the level, the highest is the sign (1: negative; level 0
-//              has none). s = 2^(b-1) - 1 if the job gives the bits.
-//   intervals  2^b - 1 equal intervals over [-|v|, |v|], whose ends are the levels: code k is
-//              |v| (2 k - m) / m, m = 2^b - 1. There is no level 0 (if |v| = 0, every code is 0 and
-//              every value 0).
+//   sign       The lowest b - 1 bits are the level; the highest bit is the sign (1: negative;
+//              always 0 for level 0). If the job sets the bits, s = 2^(b-1) - 1.
+//   intervals  2^b - 1 equal intervals over [-|v|, |v|], whose ends are the levels: code k stands
+//              for |v| (2 k - m) / m with m = 2^b - 1. There is no level 0, but if |v| = 0, every
+//              code is 0 and every value 0.
 //
-// If the job gives s, the highest level that a bucket can reach is L = s max|v_i| / |v|, and its
-// elements have
+// If the job sets s instead of the bits, the largest x of a bucket is L = s max|v_i| / |v|, and
+// each of its elements has
 //
 //   b = ceil(log2(2 ceil(L) + 1))
 //
-// bits, 0 for a norm of 0 (docs/ALGORITHMS.md, section 14: PQASGD's text is one level short).
+// bits, or no bits if the norm is 0 (docs/ALGORITHMS.md, section 14).
 //
-// |v_i| / |v| is a float, by IEEE division; x is computed in double; the draw fires if
-// draw32 < floor(p * 2^32) (kernels/codes/philox.h). At s = 1 that is TernGrad's rule, bit for bit.
+// |v_i| / |v| is a float, by IEEE division; x is computed in double. The event of probability p
+// happens if the element's 32 random bits are less than floor(p * 2^32) (kernels/codes/philox.h).
+// With s = 1 this is TernGrad's rule, bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +35,7 @@
 
 namespace tern::codec {
 
+// Encodes and decodes the elements of buckets, for one setting of the options.
 class QsgdLevels {
  public:
   using Bucket = kernels::QsgdBucket;
@@ -41,26 +44,27 @@ class QsgdLevels {
   explicit QsgdLevels(const Options::Qsgd& options);
 
   const kernels::QsgdRule& rule() const { return rule_; }
-  // The largest width of a bucket of n elements.
+  // The largest width (bits per element) of a bucket of n elements.
   int MaxWidth(uint64_t n) const { return kernels::QsgdMaxWidth(rule_, n); }
-  // s for a bucket of n elements.
+  // The number of levels s for a bucket of n elements.
   double LevelCount(uint64_t n) const { return kernels::QsgdLevelCount(rule_, n); }
-  // Norm and width of v. REQUIRES finite values.
+  // Computes norm, width and s of the bucket v. REQUIRES finite values.
   Bucket Measure(std::span<const float> v) const;
   // kMismatch if a bucket of n elements cannot have this norm and width.
   Status Check(float norm, int width, uint64_t n) const;
 
-  // Writes codes[i] for v[i], which is element first + i of its tensor.
+  // Sets codes[i] to the code of v[i], which is element first + i of its tensor. `noise` is the key
+  // of the random numbers.
   void Encode(std::span<const float> v, const Bucket& bucket, const kernels::NoiseKey& noise,
               uint64_t first, std::span<uint32_t> codes) const;
-  // Writes values[i] for codes[i], all finite. False if a code is invalid.
+  // Sets values[i] to the value, always finite, of codes[i]. Returns false if a code is invalid.
   bool Decode(std::span<const uint32_t> codes, const Bucket& bucket, std::span<float> values) const;
 
  private:
   kernels::QsgdRule rule_;
 };
 
-// kBadJob, with the key, for options outside their ranges.
+// kBadJob, with the name of the option, if an option is outside its range.
 Status CheckQsgd(const Options::Qsgd& options);
 
 }  // namespace tern::codec

@@ -1,4 +1,4 @@
-// Selection of the k largest elements, for sparse codecs.
+// Finds the threshold that selects the k largest elements, for sparse codecs.
 #pragma once
 
 #include <algorithm>
@@ -12,39 +12,40 @@
 
 namespace tern::codec {
 
-// ceil(share * n), at most n. REQUIRES share > 0, so that for n > 0 it is at least 1.
+// Returns min(n, ceil(share * n)), which is at least 1 if n > 0. REQUIRES share > 0.
 inline uint64_t ShareOf(double share, uint64_t n) {
   return std::min(n, static_cast<uint64_t>(std::ceil(share * static_cast<double>(n))));
 }
 
-// The k-th largest of key(v) over the values: at least k values are >= the result, more if there
-// are ties. Keys must be finite, not negative and not -0, so they are ordered like their bits: only
-// the values that share their upper bits with the k-th need an exact comparison. REQUIRES 0 < k <=
-// values.size().
+// Returns the k-th largest of key(v) over the values. At least k keys are >= the result, more if
+// there are ties. Keys must be finite, not negative and not -0, because the function orders floats
+// by their bits: a histogram of the upper bits finds the bin of the k-th largest key, and only the
+// keys of this bin are compared exactly. REQUIRES 0 < k <= values.size().
 template <typename Key>
 float KthLargest(std::span<const float> values, uint64_t k, Key key) {
-  constexpr int kLower = 19;  // the low bits of a float that the histogram ignores
-  const auto upper = [&](float v) { return std::bit_cast<uint32_t>(key(v)) >> kLower; };
-  // Four counters per bin, so that increments for equal neighbours do not wait for each other.
-  std::array<std::array<uint32_t, 4>, 1 << (31 - kLower)> histogram{};
-  for (size_t i = 0; i < values.size(); ++i) ++histogram[upper(values[i])][i % 4];
-  const auto size = [&](uint32_t row) {
-    const auto& part = histogram[row];
-    return uint64_t{part[0]} + part[1] + part[2] + part[3];
+  constexpr int kIgnoredBits = 19;  // The histogram ignores this many low bits of a float.
+  const auto bin_of = [&](float v) { return std::bit_cast<uint32_t>(key(v)) >> kIgnoredBits; };
+  // Four counters per bin, so that an increment does not wait for the previous one of the same bin.
+  std::array<std::array<uint32_t, 4>, 1 << (31 - kIgnoredBits)> histogram{};
+  for (size_t i = 0; i < values.size(); ++i) ++histogram[bin_of(values[i])][i % 4];
+  const auto size_of = [&](uint32_t bin) {
+    const auto& counters = histogram[bin];
+    return uint64_t{counters[0]} + counters[1] + counters[2] + counters[3];
   };
-  uint32_t row = histogram.size();
+  uint32_t bin = histogram.size();
   uint64_t above = 0;  // number of values in higher bins
-  while (above + size(--row) < k) above += size(row);
+  while (above + size_of(--bin) < k) above += size_of(bin);
   std::vector<float> keys;
-  keys.reserve(size(row));
+  keys.reserve(size_of(bin));
   for (float v : values) {
-    if (upper(v) == row) keys.push_back(key(v));
+    if (bin_of(v) == bin) keys.push_back(key(v));
   }
   const auto kth = keys.begin() + static_cast<std::ptrdiff_t>(k - above - 1);
   std::nth_element(keys.begin(), kth, keys.end(), std::greater<>());
   return *kth;
 }
 
+// Returns the k-th largest magnitude of the values. REQUIRES 0 < k <= values.size().
 inline float KthMagnitude(std::span<const float> values, uint64_t k) {
   return KthLargest(values, k, [](float v) { return std::abs(v); });
 }

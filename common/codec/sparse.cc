@@ -1,5 +1,6 @@
-// The wire format of the sparse codecs: a directory, positions as a bitmap or by Elias-Fano (Elias
-// 1974), and values; and the base class of these codecs.
+// Writes, checks and reads the wire format of the sparse codecs (sparse.h): a directory, and for
+// each block positions, as a bitmap or by Elias-Fano coding (Elias 1974), and values. Also
+// implements the base class of these codecs.
 #include "common/codec/sparse.h"
 
 #include <algorithm>
@@ -18,29 +19,31 @@ namespace {
 using kernels::IsSparseDense;
 using kernels::SparseForm;
 using kernels::SparseFormOf;
-constexpr size_t kEntry = kernels::kSparseEntry;
+constexpr size_t kEntryBytes = kernels::kSparseEntry;
 static_assert(kSparseBlock == kernels::kSparseBlock);
 constexpr size_t kPairBytes = 2 * sizeof(float);
 
 using Block = std::array<float, kSparseBlock>;
 using Positions = std::array<uint16_t, kSparseBlock>;
 
-uint64_t Blocks(uint64_t count) { return (count + kSparseBlock - 1) / kSparseBlock; }
+uint64_t NumBlocks(uint64_t count) { return (count + kSparseBlock - 1) / kSparseBlock; }
 size_t PairSize(SparseValues values) { return values == SparseValues::kPair ? kPairBytes : 0; }
 size_t ByteCount(size_t bits) { return (bits + 7) / 8; }
 
+// The size in bytes of a block of `length` elements of which k are sent.
 size_t BodySizeOf(SparseValues values, uint32_t k, uint32_t length) {
   if (values == SparseValues::kFloats) return kernels::SparseBodySize(k, length);
   return k == 0 ? 0 : SparseFormOf(k, length).bytes + ByteCount(k);
 }
 
-// Writes `value` at bit `at` of the row. REQUIRES that the target bits are zero, and value < 2^16.
+// Writes `value` at bit `at` of the row. REQUIRES that the bits written to are zero, and
+// value < 2^16.
 void PutBits(uint8_t* row, size_t at, uint32_t value) {
   uint32_t rest = value << (at % 8);
   for (size_t byte = at / 8; rest != 0; ++byte, rest >>= 8) row[byte] |= static_cast<uint8_t>(rest);
 }
 
-// Reads a value of at most 16 bits.
+// Reads `bits` bits, at most 16, at bit `at` of the row.
 uint32_t GetBits(std::span<const uint8_t> row, size_t at, int bits) {
   uint32_t word = 0;
   const size_t byte = at / 8;
@@ -48,21 +51,23 @@ uint32_t GetBits(std::span<const uint8_t> row, size_t at, int bits) {
   return word >> (at % 8) & ((1u << bits) - 1);
 }
 
+// Writes the ascending positions of a block of `length` elements. REQUIRES that the row is zero.
 void PutPositions(std::span<const uint16_t> positions, size_t length, uint8_t* row) {
   const SparseForm form = SparseFormOf(positions.size(), length);
-  const size_t upper = positions.size() * form.low_bits;
+  const size_t high_bits_at = positions.size() * form.low_bits;
   const uint32_t low_mask = (1u << form.low_bits) - 1;
   for (size_t i = 0; i < positions.size(); ++i) {
     if (form.bitmap) {
       PutBits(row, positions[i], 1);
     } else {
       PutBits(row, i * form.low_bits, positions[i] & low_mask);
-      PutBits(row, upper + (positions[i] >> form.low_bits) + i, 1);
+      PutBits(row, high_bits_at + (positions[i] >> form.low_bits) + i, 1);
     }
   }
 }
 
-// Finds the ones in a row of bits from bit `at` on; returns their number, at most `k`.
+// Finds the one bits in a row from bit `at` on, and writes their distances from `at`. Returns their
+// number, or k + 1 as soon as there are more than k.
 size_t FindOnes(std::span<const uint8_t> row, size_t at, size_t k, Positions* ones) {
   size_t found = 0;
   for (size_t byte = at / 8; byte < row.size(); ++byte) {
@@ -76,25 +81,26 @@ size_t FindOnes(std::span<const uint8_t> row, size_t at, size_t k, Positions* on
   return found;
 }
 
-// Reads positions[0, k) from the row, whose length SparseFormOf gives; false if it is invalid.
+// Reads positions[0, k) of a block of `length` elements from a row of SparseFormOf(k, length).bytes
+// bytes. Returns false if the row is invalid.
 bool GetPositions(std::span<const uint8_t> row, size_t k, size_t length, Positions* positions) {
   const SparseForm form = SparseFormOf(k, length);
-  const size_t upper = form.bitmap ? 0 : k * form.low_bits;
+  const size_t high_bits_at = form.bitmap ? 0 : k * form.low_bits;
   if (form.bits % 8 != 0 && row.back() >> (form.bits % 8) != 0) return false;
-  if (FindOnes(row, upper, k, positions) != k) return false;
+  if (FindOnes(row, high_bits_at, k, positions) != k) return false;
   if (form.bitmap) return true;
   int last = -1;
   for (size_t i = 0; i < k; ++i) {
     const uint32_t low = GetBits(row, i * form.low_bits, form.low_bits);
-    const int place = static_cast<int>(((*positions)[i] - i) << form.low_bits | low);
-    if (place <= last || place >= static_cast<int>(length)) return false;
-    (*positions)[i] = static_cast<uint16_t>(place);
-    last = place;
+    const int position = static_cast<int>(((*positions)[i] - i) << form.low_bits | low);
+    if (position <= last || position >= static_cast<int>(length)) return false;
+    (*positions)[i] = static_cast<uint16_t>(position);
+    last = position;
   }
   return true;
 }
 
-// Appends a block's body and returns its directory entry.
+// Appends the body of the block of elements x. Returns the block's directory entry.
 size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<uint8_t>* out) {
   Positions positions;
   size_t k = 0;
@@ -106,9 +112,9 @@ size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<ui
   if (k == 0) return 0;
   const size_t begin = out->size();
   if (floats && IsSparseDense(k, x.size())) {
-    Block whole;
-    for (size_t i = 0; i < x.size(); ++i) whole[i] = x[i] + 0.0f;  // -0 becomes 0
-    AppendFloats(std::span(whole).first(x.size()), out);
+    Block no_minus_zero;
+    for (size_t i = 0; i < x.size(); ++i) no_minus_zero[i] = x[i] + 0.0f;  // -0 + 0 is 0
+    AppendFloats(std::span(no_minus_zero).first(x.size()), out);
     return x.size();
   }
   out->resize(begin + BodySizeOf(values, k, x.size()));
@@ -126,36 +132,38 @@ size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<ui
   return k;
 }
 
+// Appends directory and blocks of `count` elements.
 void AppendBlocks(SparseValues values, uint64_t count, const FillSparse& fill,
                   std::vector<uint8_t>* out) {
   const size_t directory = out->size();
-  out->resize(directory + kEntry * Blocks(count));
+  out->resize(directory + kEntryBytes * NumBlocks(count));
   Block block;
-  for (uint64_t b = 0; b < Blocks(count); ++b) {
+  for (uint64_t b = 0; b < NumBlocks(count); ++b) {
     const uint64_t first = b * kSparseBlock;
     const std::span<float> x =
         std::span(block).first(std::min<uint64_t>(kSparseBlock, count - first));
     fill(first, x);
     const size_t sent = AppendBlock(values, x, out);
-    (*out)[directory + kEntry * b] = static_cast<uint8_t>(sent);
-    (*out)[directory + kEntry * b + 1] = static_cast<uint8_t>(sent >> 8);
+    (*out)[directory + kEntryBytes * b] = static_cast<uint8_t>(sent);
+    (*out)[directory + kEntryBytes * b + 1] = static_cast<uint8_t>(sent >> 8);
   }
 }
 
 Status CheckPair(const SparsePair& pair) {
-  const bool low =
+  const bool is_low_valid =
       std::isfinite(pair.low) && (pair.low < 0 || std::bit_cast<uint32_t>(pair.low) == 0);
-  if (low && std::isfinite(pair.high) && !std::signbit(pair.high)) return Ok();
+  if (is_low_valid && std::isfinite(pair.high) && !std::signbit(pair.high)) return Ok();
   return Status(Code::kMismatch,
                 "sparse values are " + std::to_string(pair.low) + " and " +
                     std::to_string(pair.high) +
                     ", expected finite numbers, the first at most 0 and the second at least 0");
 }
 
-Status InvalidBlock(uint64_t block, const std::string& why) {
-  return Status(Code::kMismatch, "sparse block " + std::to_string(block) + " " + why);
+Status InvalidBlockError(uint64_t block, const std::string& problem) {
+  return Status(Code::kMismatch, "sparse block " + std::to_string(block) + " " + problem);
 }
 
+// Adds the decoded codes of the workers as floats.
 class SparseSum : public RankOrderedSum {
  public:
   SparseSum(SparseValues values, uint64_t count, int workers)
@@ -173,12 +181,12 @@ class SparseSum : public RankOrderedSum {
     if (!blocks.ok()) return blocks;
     return code->size();
   }
-  void AddTo(std::span<const uint8_t> part, float* sum) const override {
-    const Status added = SparseCode::Parse(values_, part, count())
-                             ->ForEachBlock([&](uint64_t first, std::span<const float> x) {
-                               for (size_t i = 0; i < x.size(); ++i) sum[first + i] += x[i];
-                             });
-    static_cast<void>(added);  // Check has accepted all blocks
+  void AddTo(std::span<const uint8_t> code, float* sum) const override {
+    const Status status = SparseCode::Parse(values_, code, count())
+                              ->ForEachBlock([&](uint64_t first, std::span<const float> x) {
+                                for (size_t i = 0; i < x.size(); ++i) sum[first + i] += x[i];
+                              });
+    static_cast<void>(status);  // Always ok, because Check has accepted all blocks.
   }
 
  private:
@@ -206,22 +214,24 @@ void AppendFrom(const float* g, uint64_t count, float threshold, std::vector<uin
 }
 
 size_t MaxSparseSize(SparseValues values, uint64_t count) {
-  const auto size = [&](size_t length) { return kEntry + BodySizeOf(values, length, length); };
-  const size_t last = count % kSparseBlock;
-  return PairSize(values) + count / kSparseBlock * size(kSparseBlock) +
-         (last == 0 ? 0 : size(last));
+  const auto block_size = [&](size_t length) {
+    return kEntryBytes + BodySizeOf(values, length, length);
+  };
+  const size_t last_length = count % kSparseBlock;
+  return PairSize(values) + count / kSparseBlock * block_size(kSparseBlock) +
+         (last_length == 0 ? 0 : block_size(last_length));
 }
 
 Result<SparseCode> SparseCode::Parse(SparseValues values, std::span<const uint8_t> bytes,
                                      uint64_t count) {
-  const auto cut_short = [&](uint64_t expected) {
+  const auto cut_short_error = [&](uint64_t expected) {
     return Status(Code::kMismatch, "sparse code cut short: " + std::to_string(bytes.size()) +
                                        " bytes, expected " + std::to_string(expected) + " for " +
                                        std::to_string(count) + " elements");
   };
   const size_t header = PairSize(values);
-  if (bytes.size() < header || (bytes.size() - header) / kEntry < Blocks(count))
-    return cut_short(header + kEntry * Blocks(count));
+  if (bytes.size() < header || (bytes.size() - header) / kEntryBytes < NumBlocks(count))
+    return cut_short_error(header + kEntryBytes * NumBlocks(count));
   SparseCode code;
   code.values_ = values;
   code.count_ = count;
@@ -231,56 +241,56 @@ Result<SparseCode> SparseCode::Parse(SparseValues values, std::span<const uint8_
     code.pair_ = {pair[0], pair[1]};
     TERN_RETURN_IF_ERROR(CheckPair(code.pair_));
   }
-  code.directory_ = bytes.subspan(header, kEntry * Blocks(count));
+  code.directory_ = bytes.subspan(header, kEntryBytes * NumBlocks(count));
   uint64_t size = header + code.directory_.size();
   const size_t bodies = size;
-  for (uint64_t b = 0; b < Blocks(count); ++b) {
-    if (code.Sent(b) > code.Length(b)) {
-      return InvalidBlock(b, "sends " + std::to_string(code.Sent(b)) + " elements, it has " +
-                                 std::to_string(code.Length(b)));
+  for (uint64_t b = 0; b < NumBlocks(count); ++b) {
+    if (code.NumSent(b) > code.Length(b)) {
+      return InvalidBlockError(b, "sends " + std::to_string(code.NumSent(b)) +
+                                      " elements, it has " + std::to_string(code.Length(b)));
     }
     size += code.BodySize(b);
   }
-  if (bytes.size() < size) return cut_short(size);
+  if (bytes.size() < size) return cut_short_error(size);
   code.bytes_ = bytes.first(size);
   code.bodies_ = code.bytes_.subspan(bodies);
   return code;
 }
 
-size_t SparseCode::Sent(uint64_t block) const {
-  return directory_[kEntry * block] | size_t{directory_[kEntry * block + 1]} << 8;
+size_t SparseCode::NumSent(uint64_t block) const {
+  return directory_[kEntryBytes * block] | size_t{directory_[kEntryBytes * block + 1]} << 8;
 }
 size_t SparseCode::Length(uint64_t block) const {
   return std::min(kSparseBlock, count_ - block * kSparseBlock);
 }
 size_t SparseCode::BodySize(uint64_t block) const {
-  return BodySizeOf(values_, Sent(block), Length(block));
+  return BodySizeOf(values_, NumSent(block), Length(block));
 }
 
 Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, float* x) const {
-  const size_t k = Sent(block), length = Length(block);
+  const size_t k = NumSent(block), length = Length(block);
   const bool floats = values_ == SparseValues::kFloats;
   if (floats && k == length) {
     ReadFloats(body, {x, length});
     TERN_RETURN_IF_ERROR(CheckFinite({x, length}, block * kSparseBlock).Within("sparse code"));
     const auto minus_zero = [](float v) { return v == 0 && std::signbit(v); };
-    if (std::any_of(x, x + length, minus_zero)) return InvalidBlock(block, "has a -0");
-    const auto sent = length - static_cast<size_t>(std::count(x, x + length, 0.0f));
-    return IsSparseDense(sent, length)
+    if (std::any_of(x, x + length, minus_zero)) return InvalidBlockError(block, "has a -0");
+    const auto nonzeros = length - static_cast<size_t>(std::count(x, x + length, 0.0f));
+    return IsSparseDense(nonzeros, length)
                ? Ok()
-               : InvalidBlock(block, "is dense, but has too few non-zeros for that");
+               : InvalidBlockError(block, "is dense, but has too few non-zeros for that");
   }
   std::fill_n(x, length, 0.0f);
   if (k == 0) return Ok();
   if (floats && IsSparseDense(k, length))
-    return InvalidBlock(block, "lists positions, but has too many non-zeros for that");
-  const size_t place_bytes = SparseFormOf(k, length).bytes;
+    return InvalidBlockError(block, "lists positions, but has too many non-zeros for that");
+  const size_t position_bytes = SparseFormOf(k, length).bytes;
   Positions positions;
-  if (!GetPositions(body.first(place_bytes), k, length, &positions))
-    return InvalidBlock(block, "does not have " + std::to_string(k) + " ascending positions");
-  const std::span<const uint8_t> values = body.subspan(place_bytes);
+  if (!GetPositions(body.first(position_bytes), k, length, &positions))
+    return InvalidBlockError(block, "does not have " + std::to_string(k) + " ascending positions");
+  const std::span<const uint8_t> values = body.subspan(position_bytes);
   if (!floats && k % 8 != 0 && values.back() >> (k % 8) != 0)
-    return InvalidBlock(block, "has a bit set beyond the last of its values");
+    return InvalidBlockError(block, "has a bit set beyond the last of its values");
   for (size_t i = 0; i < k; ++i) {
     float value = 0;
     if (floats) {
@@ -289,9 +299,9 @@ Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, fl
       value = (values[i / 8] >> (i % 8) & 1) != 0 ? pair_.high : pair_.low;
     }
     if (!std::isfinite(value) || value == 0) {
-      return InvalidBlock(block, "sends " + std::to_string(value) + " for element " +
-                                     std::to_string(block * kSparseBlock + positions[i]) +
-                                     ", expected a finite number that is not 0");
+      return InvalidBlockError(block, "sends " + std::to_string(value) + " for element " +
+                                          std::to_string(block * kSparseBlock + positions[i]) +
+                                          ", expected a finite number that is not 0");
     }
     x[positions[i]] = value;
   }
@@ -303,13 +313,13 @@ Status SparseCode::Decode(uint64_t first, uint64_t n, float* x) const {
   size_t at = 0;
   uint64_t block = 0;
   for (; block < first / kSparseBlock; ++block) at += BodySize(block);
-  Block whole;
+  Block decoded;
   for (const uint64_t end = first + n; block * kSparseBlock < end; at += BodySize(block++)) {
     const uint64_t begin = block * kSparseBlock;
-    TERN_RETURN_IF_ERROR(DecodeBlock(block, bodies_.subspan(at, BodySize(block)), whole.data()));
+    TERN_RETURN_IF_ERROR(DecodeBlock(block, bodies_.subspan(at, BodySize(block)), decoded.data()));
     const uint64_t from = std::max(first, begin);
     const uint64_t to = std::min<uint64_t>(end, begin + Length(block));
-    std::copy(whole.data() + (from - begin), whole.data() + (to - begin), x + (from - first));
+    std::copy(decoded.data() + (from - begin), decoded.data() + (to - begin), x + (from - first));
   }
   return Ok();
 }
@@ -317,8 +327,8 @@ Status SparseCode::Decode(uint64_t first, uint64_t n, float* x) const {
 Status SparseCode::ForEachBlock(const Visit& visit) const {
   Block x;
   size_t at = 0;
-  for (uint64_t block = 0; block < Blocks(count_); at += BodySize(block++)) {
-    if (Sent(block) == 0) continue;
+  for (uint64_t block = 0; block < NumBlocks(count_); at += BodySize(block++)) {
+    if (NumSent(block) == 0) continue;
     TERN_RETURN_IF_ERROR(DecodeBlock(block, bodies_.subspan(at, BodySize(block)), x.data()));
     visit(block * kSparseBlock, std::span<const float>(x).first(Length(block)));
   }

@@ -1,26 +1,32 @@
-// Segments with few non-zeros: one wire format for all sparse codecs, and for their sums.
+// The wire format of segments in which few elements are not zero, for all sparse codecs and for
+// their sums. There are two kinds: "floats" sends a float for each non-zero element; "pair" sends
+// only the signs of the non-zero elements, and two floats that stand for all negative and all
+// positive ones.
 //
-//   values      pairs only: the values of negative and of positive elements, two singles
+//   values      only for pair: the value of negative and the value of positive elements
 //   directory   2 bytes per block of 4096 elements (the last block may be shorter): k, how many of
-//               its L elements are sent. With it any block can be found and decoded alone
-//   blocks      the places of the k elements, then their values; nothing if k is 0
+//               the block's L elements are sent. With the directory any block can be found and
+//               decoded without the others
+//   blocks      for each block the positions in the block of the k elements, then their values;
+//               nothing if k is 0
 //
-// Numbers are little-endian, floats IEEE singles, bits are filled from the lowest of a byte up,
-// unused bits are zero. Places are the shorter of
+// Integers are little-endian, floats are IEEE singles, bits fill each byte from its lowest bit up,
+// and unused bits are zero. The positions of a block are in the shorter of two formats:
 //
-//   bitmap      L bits, one per element
-//   Elias-Fano  with l = floor(log2(L / k)): the low l bits of each place; then k + ((L - 1) >> l)
-//               bits, in which bit (place >> l) + i is one for the i-th place (Elias 1974: within
-//               0.6 bits per place of the entropy of k among L)
+//   bitmap      L bits, one per element, 1 if it is sent
+//   Elias-Fano  with l = floor(log2(L / k)): the low l bits of each position; then
+//               k + ((L - 1) >> l) bits, in which bit (position >> l) + i is one for the i-th
+//               position (Elias 1974; at most 0.6 bits per position more than the entropy)
 //
-// so k alone determines the length of a block. Values are
+// The length of both follows from k and L. The values of a block are
 //
-//   floats      k singles. If L singles take no more bytes than k singles with their places, the
-//               block is dense: its directory entry is L, it has no places, and values may be zero
-//   pairs       k bits, one = positive
+//   floats      k floats. If L floats take no more bytes than k floats with their positions, the
+//               block is dense instead: its directory entry is L, it has L floats, some of which
+//               may be zero, and no positions
+//   pair        k bits, 1 for a positive element
 //
-// The code of a segment is unique: zeros are sent only in dense blocks, and -0 becomes 0. The
-// largest code is 4 L + 2 bytes per block of floats, L / 4 + 2 (plus 8 in all) of pairs.
+// Equal segments have equal codes: zeros are sent only in dense blocks, and -0 becomes 0. The
+// largest code has 4 L + 2 bytes per block with floats, and L / 4 + 2 per block plus 8 with a pair.
 #pragma once
 
 #include <functional>
@@ -33,51 +39,58 @@
 
 namespace tern::codec {
 
-inline constexpr uint64_t kSparseBlock = 4096;
+inline constexpr uint64_t kSparseBlock = 4096;  // elements per block, except the last
 
 enum class SparseValues { kFloats, kPair };
 
+// The two values of the kind "pair".
 struct SparsePair {
-  float low = 0;   // at most 0
-  float high = 0;  // at least 0
+  float low = 0;   // the value of negative elements, at most 0
+  float high = 0;  // the value of positive elements, at least 0
 };
 
-// Writes the values to send of elements [first, first + x.size()), zero where nothing is sent.
-// Called with the blocks in order. For pairs only the signs are used.
+// A function that sets x to the values to send of elements [first, first + x.size()), zero where
+// nothing is sent. It is called for one block after the other. For a pair only the signs of x
+// matter.
 using FillSparse = std::function<void(uint64_t first, std::span<float> x)>;
 
-// Appends the code of `count` elements. REQUIRES finite values; in a pair neither value is -0, nor
-// 0 if an element of its sign is sent.
+// Appends the code of `count` elements whose values `fill` sets. REQUIRES finite values. Neither
+// value of a pair may be -0, and a value of a pair may be 0 only if no element of its sign is sent.
 void AppendSparse(uint64_t count, const FillSparse& fill, std::vector<uint8_t>* out);
 void AppendSparse(const SparsePair& pair, uint64_t count, const FillSparse& fill,
                   std::vector<uint8_t>* out);
 
-// Sends the floats of g[0, count) whose magnitude is at least `threshold`.
+// Appends the code, with floats, of the elements of g[0, count) whose magnitude is at least
+// `threshold`.
 void AppendFrom(const float* g, uint64_t count, float threshold, std::vector<uint8_t>* out);
 
 // The most bytes of the code of `count` elements.
 size_t MaxSparseSize(SparseValues values, uint64_t count);
 
-// A view of a code at the front of some bytes, which must outlive it.
+// Reads a code. It refers to the bytes of the code, which must outlive it.
 class SparseCode {
  public:
-  // Reads the directory; kMismatch if it is invalid, or if `bytes` is shorter than the blocks in
-  // it.
+  // Reads the directory of a code of `count` elements at the front of `bytes`. kMismatch if the
+  // directory is invalid, or if `bytes` is shorter than the directory says.
   static Result<SparseCode> Parse(SparseValues values, std::span<const uint8_t> bytes,
                                   uint64_t count);
+  // The size of the code in bytes.
   size_t size() const { return bytes_.size(); }
-  // x[0, n) = elements [first, first + n). Checks the blocks that it reads first; kMismatch if one
-  // is invalid. Costs the directory and those blocks. REQUIRES first + n <= count.
+  // Decodes elements [first, first + n) into x[0, n). Checks each block before decoding it;
+  // kMismatch if one is invalid. The time is that of scanning the directory and decoding the blocks
+  // with these elements. REQUIRES first + n <= count.
   Status Decode(uint64_t first, uint64_t n, float* x) const;
-  // Calls `visit` for all blocks that are not empty, in order. Checks and decodes as Decode does.
+  // Decodes the blocks with at least one sent element in order, and calls `visit` for each, with
+  // the index of its first element. kMismatch if a block is invalid.
   using Visit = std::function<void(uint64_t first, std::span<const float> x)>;
   Status ForEachBlock(const Visit& visit) const;
 
  private:
-  size_t Sent(uint64_t block) const;    // k
-  size_t Length(uint64_t block) const;  // L
+  // k and L of the head comment, and the size of the block in bytes.
+  size_t NumSent(uint64_t block) const;
+  size_t Length(uint64_t block) const;
   size_t BodySize(uint64_t block) const;
-  // Decodes x[0, Length(block)) from the block's body.
+  // Decodes a block from its bytes, `body`, into x[0, Length(block)).
   Status DecodeBlock(uint64_t block, std::span<const uint8_t> body, float* x) const;
 
   SparseValues values_ = SparseValues::kFloats;
@@ -88,8 +101,8 @@ class SparseCode {
   std::span<const uint8_t> bodies_;
 };
 
-// The base class of the sparse codecs: sums are decoded, added in rank order, and sent down as the
-// floats of all elements that any worker sent.
+// The base class of the sparse codecs. The server decodes the codes, adds them in rank order, and
+// sends the mean in the wire format above with floats: all elements whose mean is not zero.
 class SparseCodec : public Codec {
  public:
   explicit SparseCodec(SparseValues values) : values_(values) {}

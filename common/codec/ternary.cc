@@ -1,5 +1,5 @@
-// TernGrad (Wen et al. 2017, Algorithm 1 and section 3.3): ternary codes with a scaler that all
-// workers share, so that the server adds integers.
+// TernGrad (Wen et al. 2017, Algorithm 1 and section 3.3): ternary codes (-1, 0, +1) with one
+// scaler for all workers, so that the server adds integers.
 #include "kernels/codes/ternary.h"
 
 #include <array>
@@ -16,6 +16,7 @@
 namespace tern::codec {
 namespace {
 
+// The byte format of the codec `ternary` (mask_signs.h).
 class MaskAndSigns : public TernaryWire {
  public:
   std::string_view name() const override { return "ternary"; }
@@ -30,25 +31,26 @@ class MaskAndSigns : public TernaryWire {
   }
 };
 
-// Sums are integers: any order of arrival gives the same planes, and EncodeSum sends the planes. In
-// two's complement a sum of fewer workers fits in fewer of the low planes, so only as many planes
-// are processed as the workers so far need. Codes that may be retained are collected first: adding
-// kMaxCodes of them at once reads and writes the planes once.
+// Adds ternary codes as integers. The sum is stored in planes: plane p has bit p of the sum of each
+// element, in two's complement (kernels/codes/planes.h). Any order of arrival gives the same sum.
+// The sum of fewer workers needs fewer planes, so only the planes that the workers added so far
+// need are read and written. Codes that may be retained wait until there are kMaxCodes of them,
+// because adding them together reads and writes the planes only once.
 class TernarySum : public Accumulator {
  public:
   TernarySum(const TernaryWire& wire, uint64_t count, int workers)
       : wire_(wire), count_(count), stride_(kernels::PlaneStride(count)), workers_(workers) {}
 
   Result<size_t> Add(int, std::span<const uint8_t> bytes) override {
-    Result<size_t> size = Collect(bytes, Bytes());
-    AddParked();
+    Result<size_t> size = AddToWaiting(bytes, Bytes());
+    AddWaiting();
     return size;
   }
   Result<size_t> AddRetained(int, const Bytes& bytes) override {
-    return Collect(bytes.span(), bytes);
+    return AddToWaiting(bytes.span(), bytes);
   }
   void EncodeSum(std::vector<uint8_t>* out) override {
-    AddParked();
+    AddWaiting();
     if (wire_.sums_are_planes()) return AppendPlanes(out);
     std::vector<uint8_t> planes;
     AppendPlanes(&planes);
@@ -60,29 +62,32 @@ class TernarySum : public Accumulator {
     uint8_t bytes[64];
   };
 
-  Result<size_t> Collect(std::span<const uint8_t> bytes, const Bytes& owner) {
-    if (parked_ == kernels::kMaxCodes) AddParked();
-    Result<ParsedCode> code = wire_.Parse(bytes, count_, &scratch_[parked_]);
+  // Checks a code and puts it in the list of waiting codes. `owner` keeps its bytes alive.
+  Result<size_t> AddToWaiting(std::span<const uint8_t> bytes, const Bytes& owner) {
+    if (num_waiting_ == kernels::kMaxCodes) AddWaiting();
+    Result<ParsedCode> code = wire_.Parse(bytes, count_, &scratch_[num_waiting_]);
     if (!code.ok()) return code.status();
-    owners_[parked_] = owner;
-    codes_[parked_] = {code->mask.data(), code->negative.data()};
-    ++parked_;
+    owners_[num_waiting_] = owner;
+    codes_[num_waiting_] = {code->mask.data(), code->negative.data()};
+    ++num_waiting_;
     ++contributors_;
     return code->size;
   }
-  void AddParked() {
-    if (parked_ == 0) return;
+  // Adds all waiting codes to the sum.
+  void AddWaiting() {
+    if (num_waiting_ == 0) return;
     if (planes_ == nullptr) {
       planes_ = std::make_unique_for_overwrite<CacheLine[]>(kernels::SumBits(workers_) * stride_ /
                                                             sizeof(CacheLine));
     }
     const int bits = kernels::SumBits(contributors_);
-    kernels::AddCodes(std::span(codes_).first(parked_), count_, stride_, planes_in_use_, bits,
+    kernels::AddCodes(std::span(codes_).first(num_waiting_), count_, stride_, planes_in_use_, bits,
                       planes_[0].bytes);
     planes_in_use_ = bits;
-    std::fill_n(owners_.begin(), parked_, Bytes());
-    parked_ = 0;
+    std::fill_n(owners_.begin(), num_waiting_, Bytes());
+    num_waiting_ = 0;
   }
+  // Appends the planes of the sum.
   void AppendPlanes(std::vector<uint8_t>* out) const {
     for (int p = 0; p < planes_in_use_; ++p) {
       const uint8_t* plane = planes_[0].bytes + p * stride_;
@@ -91,17 +96,17 @@ class TernarySum : public Accumulator {
   }
 
   const TernaryWire& wire_;
-  uint64_t count_;
-  size_t stride_;
+  uint64_t count_;  // elements of the segment
+  size_t stride_;   // bytes from one plane to the next in planes_
   int workers_;
-  int contributors_ = 0;
-  size_t parked_ = 0;
-  // Views of codes and scratch buffers.
+  int contributors_ = 0;  // workers whose codes were added or are waiting
+  // The waiting codes. codes_ refers to the bytes in owners_ and scratch_.
+  size_t num_waiting_ = 0;
   std::array<kernels::WorkerCodes, kernels::kMaxCodes> codes_;
   std::array<Bytes, kernels::kMaxCodes> owners_;
   std::array<Scratch, kernels::kMaxCodes> scratch_;
-  std::unique_ptr<CacheLine[]> planes_;  // the sum of the codes that are no longer collected
-  int planes_in_use_ = 0;                // the low planes that the sum needs
+  std::unique_ptr<CacheLine[]> planes_;  // the sum of all codes that are not waiting
+  int planes_in_use_ = 0;                // number of planes that the sum needs
 };
 
 Status CheckScaler(float scaler) {

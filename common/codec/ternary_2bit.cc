@@ -1,5 +1,5 @@
-// The wire format ternary_2bit: TernGrad's codes (Wen et al. 2017) as two planes, 2 bits per
-// element.
+// The wire format ternary_2bit: TernGrad's codes (Wen et al. 2017) as two planes (rows with one bit
+// per element): the mask, 1 where the code is not 0, and the signs, 1 where the code is negative.
 #include <string>
 
 #include "common/codec/mask_signs.h"

@@ -1,5 +1,6 @@
-// The wire format ternary_ans: TernGrad's codes (Wen et al. 2017) and their sums, entropy-coded by
-// rANS (Duda 2013; ans_row.h) where that is smaller (docs/ALGORITHMS.md, section 5).
+// The wire format ternary_ans: TernGrad's codes (Wen et al. 2017) and the sums of the codes. Each
+// is in one of two formats, whichever is smaller: stored (the bytes of the codec ternary), or
+// entropy-coded by rANS (Duda 2013; ans_row.h). docs/ALGORITHMS.md, section 5, has the sizes.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -16,16 +17,17 @@
 namespace tern::codec {
 namespace {
 
-// The first byte of every non-empty code or sum.
-constexpr uint8_t kStored = 0;  // in the format of `ternary`, if that is not larger
-constexpr uint8_t kEntropyCoded =
-    1;  // a row of symbols (ans_row.h): k + N for the integer k in [-N, N]
+// The first byte of every non-empty code or sum, which names the format of the bytes after it.
+constexpr uint8_t kStored = 0;
+// A row of symbols (ans_row.h). The symbol of an integer k in [-N, N] is k + N; N is 1 for a code,
+// and the number of contributors for a sum.
+constexpr uint8_t kEntropyCoded = 1;
 
 // Symbols per block; each block adds about 30 bytes. Codes have large blocks, because they are
 // always read whole; sums have small ones, because they are read in ranges.
 constexpr size_t kCodeBlock = 16384;
 constexpr size_t kSumBlock = 4096;
-// A symbol is a byte, so sums of more contributors are stored as planes.
+// Sums of more contributors are always stored, because 2 N + 1 symbols must fit in a byte.
 constexpr int kMaxContributors = 127;
 
 // Counts the symbols of a code, from its mask and packed signs.
@@ -35,20 +37,21 @@ kernels::AnsCounts CountsOfCode(const uint8_t* mask, const uint8_t* signs, uint6
   return {negative, count - ones, ones - negative};
 }
 
-// Counts the symbols of a sum, a part at a time, so that the part stays in a cache.
+// Counts the symbols of a sum. Converts a range of it at a time, so that the symbols stay in a
+// cache.
 kernels::AnsCounts CountsOfSum(std::span<const uint8_t> planes, uint64_t count, int contributors) {
   std::array<uint8_t, kernels::kAnsMaxBlocks * kSumBlock> symbols;
   kernels::AnsCounts counts{};
   for (uint64_t at = 0; at < count; at += symbols.size()) {
     const size_t n = std::min<uint64_t>(symbols.size(), count - at);
     kernels::SymbolsOfSum(planes.data(), count, contributors, at, n, symbols.data());
-    const kernels::AnsCounts part = kernels::CountSymbols(symbols.data(), n);
-    for (int s = 0; s <= 2 * contributors; ++s) counts[s] += part[s];
+    const kernels::AnsCounts range_counts = kernels::CountSymbols(symbols.data(), n);
+    for (int s = 0; s <= 2 * contributors; ++s) counts[s] += range_counts[s];
   }
   return counts;
 }
 
-Status BadForm(std::span<const uint8_t> bytes, uint64_t count) {
+Status BadFormatError(std::span<const uint8_t> bytes, uint64_t count) {
   if (bytes.empty()) {
     return Status(Code::kMismatch, "ternary_ans code is empty, expected the code of " +
                                        std::to_string(count) + " elements");
@@ -57,7 +60,8 @@ Status BadForm(std::span<const uint8_t> bytes, uint64_t count) {
                                      ", expected 0 (stored) or 1 (entropy-coded)");
 }
 
-// Appends the row of symbols if it is smaller than the stored form.
+// Appends the smaller of the entropy-coded row of symbols and the bytes `stored`, with the first
+// byte.
 void AppendSmaller(uint64_t count, size_t block, const kernels::AnsCounts& counts,
                    const AnsSource& source, std::span<const uint8_t> stored,
                    std::vector<uint8_t>* out) {
@@ -70,10 +74,10 @@ void AppendSmaller(uint64_t count, size_t block, const kernels::AnsCounts& count
   out->insert(out->end(), stored.begin(), stored.end());
 }
 
-// Parses the row after the first byte, kEntropyCoded. Refuses a row that AppendSmaller would not
-// have chosen, given a stored form of at most `max_stored` bytes.
-Result<AnsRow> ParseSmaller(std::span<const uint8_t> bytes, uint64_t count, size_t block,
-                            size_t levels, size_t max_stored) {
+// Parses the row after the first byte, kEntropyCoded. Refuses a row of at least `max_stored` bytes,
+// the most bytes of the stored format, because AppendSmaller never writes such a row.
+Result<AnsRow> ParseRow(std::span<const uint8_t> bytes, uint64_t count, size_t block, size_t levels,
+                        size_t max_stored) {
   Result<AnsRow> row = AnsRow::Parse(bytes.subspan(1), count, block, levels);
   if (!row.ok() || 1 + row->size() <= max_stored) return row;
   return Status(Code::kMismatch, "ternary_ans row of " + std::to_string(row->size()) +
@@ -108,13 +112,13 @@ class Ans : public TernaryWire {
   Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,
                            Scratch* scratch) const override {
     if (count == 0) return ParsedCode{};
-    if (bytes.empty() || bytes[0] > kEntropyCoded) return BadForm(bytes, count);
+    if (bytes.empty() || bytes[0] > kEntropyCoded) return BadFormatError(bytes, count);
     if (bytes[0] == kStored) {
       Result<ParsedCode> code = ParseMaskSigns(bytes.subspan(1), count, scratch);
       if (code.ok()) ++code->size;
       return code;
     }
-    Result<AnsRow> row = ParseSmaller(bytes, count, kCodeBlock, 3, 2 * kernels::PlaneBytes(count));
+    Result<AnsRow> row = ParseRow(bytes, count, kCodeBlock, 3, 2 * kernels::PlaneBytes(count));
     if (!row.ok()) return row.status();
     return CodeOfRow(*row, count, scratch);
   }
@@ -141,7 +145,7 @@ class Ans : public TernaryWire {
   Result<size_t> SumSize(std::span<const uint8_t> bytes, uint64_t count,
                          int contributors) const override {
     if (count == 0) return size_t{0};
-    if (bytes.empty() || bytes[0] > kEntropyCoded) return BadForm(bytes, count);
+    if (bytes.empty() || bytes[0] > kEntropyCoded) return BadFormatError(bytes, count);
     if (bytes[0] == kStored) {
       Result<size_t> planes_size = TernaryWire::SumSize(bytes.subspan(1), count, contributors);
       if (!planes_size.ok()) return planes_size;
@@ -155,7 +159,8 @@ class Ans : public TernaryWire {
   Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
                 uint64_t first, uint64_t n, float* mean) const override {
     if (IsStored(sum, count)) {
-      return TernaryWire::Decode(BehindForm(sum), count, contributors, scaler, first, n, mean);
+      return TernaryWire::Decode(WithoutFormatByte(sum), count, contributors, scaler, first, n,
+                                 mean);
     }
     const auto copy = [&](uint64_t at, std::span<const float> means) {
       std::copy(means.begin(), means.end(), mean + (at - first));
@@ -165,7 +170,7 @@ class Ans : public TernaryWire {
   Status DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
                   const Codec::BlockVisitor& use) const override {
     if (IsStored(sum, count)) {
-      return TernaryWire::DecodeTo(BehindForm(sum), count, contributors, scaler, use);
+      return TernaryWire::DecodeTo(WithoutFormatByte(sum), count, contributors, scaler, use);
     }
     return DecodeRow(sum, count, contributors, scaler, 0, count, use);
   }
@@ -178,8 +183,8 @@ class Ans : public TernaryWire {
                         " contributors is entropy-coded, expected it stored as planes");
     }
     const size_t levels = 2 * static_cast<size_t>(contributors) + 1;
-    return ParseSmaller(sum, count, kSumBlock, levels,
-                        kernels::SumBits(contributors) * kernels::PlaneBytes(count));
+    return ParseRow(sum, count, kSumBlock, levels,
+                    kernels::SumBits(contributors) * kernels::PlaneBytes(count));
   }
 
   static Result<ParsedCode> CodeOfRow(const AnsRow& row, uint64_t count, Scratch* scratch) {
@@ -191,16 +196,16 @@ class Ans : public TernaryWire {
     const std::span<uint8_t> mask = code.subspan(plane, plane);
     const std::span<uint8_t> signs = code.subspan(2 * plane);
     const uint64_t blocks = (count + kCodeBlock - 1) / kCodeBlock;
-    const size_t together = std::min<uint64_t>(kernels::kAnsMaxBlocks, blocks);
-    const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(together * kCodeBlock);
+    const size_t blocks_per_call = std::min<uint64_t>(kernels::kAnsMaxBlocks, blocks);
+    const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(blocks_per_call * kCodeBlock);
     size_t ones = 0;
-    for (uint64_t block = 0; block < blocks; block += together) {
+    for (uint64_t block = 0; block < blocks; block += blocks_per_call) {
       const uint64_t at = block * kCodeBlock;
-      TERN_RETURN_IF_ERROR(
-          row.Decode(table, block, std::min<uint64_t>(together, blocks - block), symbols.get()));
+      TERN_RETURN_IF_ERROR(row.Decode(
+          table, block, std::min<uint64_t>(blocks_per_call, blocks - block), symbols.get()));
       ones = kernels::CodeOfSymbols(symbols.get(),
-                                    std::min<uint64_t>(together * kCodeBlock, count - at), ones,
-                                    mask.data() + at / 8, signs.data());
+                                    std::min<uint64_t>(blocks_per_call * kCodeBlock, count - at),
+                                    ones, mask.data() + at / 8, signs.data());
     }
     kernels::PlaceSigns(mask.data(), count, signs, negative.data());
     return ParsedCode{mask, negative, 1 + row.size()};
@@ -209,14 +214,14 @@ class Ans : public TernaryWire {
   bool IsStored(std::span<const uint8_t> sum, uint64_t count) const {
     return count == 0 || (!sum.empty() && sum[0] == kStored);
   }
-  static std::span<const uint8_t> BehindForm(std::span<const uint8_t> sum) {
+  static std::span<const uint8_t> WithoutFormatByte(std::span<const uint8_t> sum) {
     return sum.subspan(sum.empty() ? 0 : 1);
   }
 
   // Decodes elements [first, first + n) of an entropy-coded sum.
   Status DecodeRow(std::span<const uint8_t> sum, uint64_t count, int contributors, float scaler,
                    uint64_t first, uint64_t n, const Codec::BlockVisitor& use) const {
-    if (sum.empty() || sum[0] != kEntropyCoded) return BadForm(sum, count);
+    if (sum.empty() || sum[0] != kEntropyCoded) return BadFormatError(sum, count);
     Result<AnsRow> row = RowOfSum(sum, count, contributors);
     if (!row.ok()) return row.status();
     TERN_RETURN_IF_ERROR(CheckSum(name(), sum, 1 + row->size(), count, first, n));
@@ -229,11 +234,11 @@ class Ans : public TernaryWire {
       const uint64_t blocks =
           std::min<uint64_t>((end + kSumBlock - 1) / kSumBlock - block, kernels::kAnsMaxBlocks);
       TERN_RETURN_IF_ERROR(row->Decode(table, block, blocks, symbols.data()));
-      const uint64_t some = std::min(end, (block + blocks) * kSumBlock) - at;
-      kernels::MeansOfSymbols(symbols.data() + at % kSumBlock, some, contributors, scaler,
+      const uint64_t n_decoded = std::min(end, (block + blocks) * kSumBlock) - at;
+      kernels::MeansOfSymbols(symbols.data() + at % kSumBlock, n_decoded, contributors, scaler,
                               means.data());
-      use(at, std::span(means).first(some));
-      at += some;
+      use(at, std::span(means).first(n_decoded));
+      at += n_decoded;
     }
     return Ok();
   }

@@ -1,5 +1,5 @@
 // TernGrad (Wen et al. 2017, Algorithm 1) without scaler sharing: every worker has its own scaler,
-// and the server adds floats. The scaler rules of the authors' code and of GRACE are in clip.h.
+// and the server adds floats. clip.h defines how a worker computes the scaler.
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -21,10 +21,11 @@ float ReadScaler(std::span<const uint8_t> bytes) {
   return scaler;
 }
 
+// A code as received: the scaler, then the code in the byte format of a TernaryWire.
 struct ScaledCode {
   float scaler;
   ParsedCode code;
-  size_t size;  // bytes consumed from the front
+  size_t size;  // the size in bytes of scaler and code together
 };
 
 Result<ScaledCode> ParseScaledCode(const TernaryWire& wire, std::span<const uint8_t> bytes,
@@ -44,7 +45,8 @@ Result<ScaledCode> ParseScaledCode(const TernaryWire& wire, std::span<const uint
   return ScaledCode{scaler, *code, kScalerBytes + code->size};
 }
 
-// Adds the scaler times each code to `sum`. Branch-free, because codes are unpredictable.
+// Adds the scaler times each code to `sum`. Branch-free, because the processor cannot predict
+// codes.
 void AddScaled(const ScaledCode& scaled, uint64_t count, float* sum) {
   const std::span<const uint8_t> mask = scaled.code.mask;
   const std::span<const uint8_t> negative = scaled.code.negative;
@@ -57,6 +59,7 @@ void AddScaled(const ScaledCode& scaled, uint64_t count, float* sum) {
   }
 }
 
+// Adds the codes of the workers, each times its scaler, as floats.
 class ScaledSum : public RankOrderedSum {
  public:
   ScaledSum(const TernaryWire& wire, uint64_t count, int workers)
@@ -69,9 +72,9 @@ class ScaledSum : public RankOrderedSum {
     if (!scaled.ok()) return scaled.status();
     return scaled->size;
   }
-  void AddTo(std::span<const uint8_t> part, float* sum) const override {
+  void AddTo(std::span<const uint8_t> code, float* sum) const override {
     Scratch scratch;
-    AddScaled(*ParseScaledCode(wire_, part, count(), &scratch), count(), sum);
+    AddScaled(*ParseScaledCode(wire_, code, count(), &scratch), count(), sum);
   }
 
  private:

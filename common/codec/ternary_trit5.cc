@@ -1,5 +1,5 @@
-// The wire format ternary_trit5: TernGrad's codes (Wen et al. 2017) in base 3, 1.6 bits per element
-// (docs/ALGORITHMS.md, section 5).
+// The wire format ternary_trit5: TernGrad's codes (Wen et al. 2017) as digits in base 3 (trits),
+// five in a byte, which is 1.6 bits per element (docs/ALGORITHMS.md, section 5).
 #include <algorithm>
 #include <string>
 
@@ -15,19 +15,22 @@ namespace {
 using kernels::kTritsInByte;
 using kernels::TritBytes;
 
-constexpr unsigned kPowers[] = {1, 3, 9, 27, 81, 243};
+constexpr unsigned kPowersOf3[] = {1, 3, 9, 27, 81, 243};
 
+// Checks that no byte is larger than its trits can make it: 3^5 - 1, or less for a last byte with
+// fewer than five trits.
 Status CheckTrits(std::span<const uint8_t> bytes, uint64_t count) {
-  // Checks without branches first; the slow loop only finds the byte to report.
+  // The first loop has no branches. The second loop only runs if a byte is invalid, to report it.
   unsigned largest = 0;
   for (const uint8_t byte : bytes) largest = std::max<unsigned>(largest, byte);
-  const bool full = count % kTritsInByte == 0;
-  if (largest < kPowers[kTritsInByte] && (full || bytes.back() < kPowers[count % kTritsInByte])) {
+  const bool is_last_full = count % kTritsInByte == 0;
+  if (largest < kPowersOf3[kTritsInByte] &&
+      (is_last_full || bytes.back() < kPowersOf3[count % kTritsInByte])) {
     return Ok();
   }
   for (size_t i = 0; i < bytes.size(); ++i) {
-    const bool last = i + 1 == bytes.size() && !full;
-    const unsigned end = kPowers[last ? count % kTritsInByte : kTritsInByte];
+    const bool is_partial = i + 1 == bytes.size() && !is_last_full;
+    const unsigned end = kPowersOf3[is_partial ? count % kTritsInByte : kTritsInByte];
     if (bytes[i] < end) continue;
     return Status(Code::kMismatch, "ternary byte " + std::to_string(i) + " is " +
                                        std::to_string(bytes[i]) + ", expected less than " +

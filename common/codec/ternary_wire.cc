@@ -1,5 +1,5 @@
-// The defaults of the wire formats of TernGrad's codes: sums as bit planes
-// (kernels/codes/planes.h).
+// The methods that the wire formats of TernGrad's codes share: by default, sums are sent as bit
+// planes (kernels/codes/planes.h).
 #include "common/codec/ternary_wire.h"
 
 #include <algorithm>
@@ -13,6 +13,8 @@
 namespace tern::codec {
 namespace {
 
+// Checks the size of the planes of a sum, that their unused bits are zero, and that elements
+// [first, first + n) exist.
 Status CheckPlanes(std::string_view name, std::span<const uint8_t> sum, uint64_t count,
                    int contributors, uint64_t first, uint64_t n) {
   const size_t plane = kernels::PlaneBytes(count);
@@ -26,7 +28,7 @@ Status CheckPlanes(std::string_view name, std::span<const uint8_t> sum, uint64_t
   return Ok();
 }
 
-Status SumTooLarge(int contributors) {
+Status SumTooLargeError(int contributors) {
   return Status(Code::kMismatch, "ternary sum has an element beyond what " +
                                      std::to_string(contributors) + " workers can add up to");
 }
@@ -55,20 +57,21 @@ Status TernaryWire::Decode(std::span<const uint8_t> sum, uint64_t count, int con
                            float scaler, uint64_t first, uint64_t n, float* mean) const {
   TERN_RETURN_IF_ERROR(CheckPlanes(name(), sum, count, contributors, first, n));
   const kernels::MeanTable table(contributors, scaler);
-  return kernels::DecodeMean(sum.data(), count, table, first, n, mean) ? Ok()
-                                                                       : SumTooLarge(contributors);
+  return kernels::DecodeMean(sum.data(), count, table, first, n, mean)
+             ? Ok()
+             : SumTooLargeError(contributors);
 }
 
 Status TernaryWire::DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors,
                              float scaler, const Codec::BlockVisitor& use) const {
   TERN_RETURN_IF_ERROR(CheckPlanes(name(), sum, count, contributors, 0, count));
   const kernels::MeanTable table(contributors, scaler);
-  // Small blocks, so that `use` of one block overlaps the loads of the next block.
+  // Small blocks, so that the processor runs `use` of one block while it loads the next block.
   alignas(64) std::array<float, 256> mean;
   for (uint64_t at = 0; at < count; at += mean.size()) {
     const uint64_t n = std::min<uint64_t>(mean.size(), count - at);
     if (!kernels::DecodeMean(sum.data(), count, table, at, n, mean.data()))
-      return SumTooLarge(contributors);
+      return SumTooLargeError(contributors);
     use(at, std::span(mean).first(n));
   }
   return Ok();

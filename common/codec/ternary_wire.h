@@ -1,6 +1,6 @@
-// The wire formats of ternary: the same codes, noise, scalers and sums in different bytes, so that
-// decoded means are the same bit for bit. A wire has no state and may be used by any number of
-// threads.
+// The byte formats of the ternary codecs (TernGrad, Wen et al. 2017). Codes (-1, 0, +1), random
+// numbers, scalers and sums are the same in all of them, so that decoded means are the same bit for
+// bit. An object of these classes has no state and may be used by any number of threads.
 #pragma once
 
 #include <cstdint>
@@ -20,32 +20,37 @@ class TernaryWire {
   // The name of the codec that uses this wire format with shared scalers.
   virtual std::string_view name() const = 0;
 
-  // Up: codes g[0, segment.count) and appends the code, at most MaxCodeSize(segment.count) bytes.
+  // The bytes from workers to servers. Encode encodes g[0, segment.count) and appends the code, at
+  // most MaxCodeSize(segment.count) bytes.
   virtual void Encode(const float* g, const Segment& segment, const Prepared& prepared,
                       const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const = 0;
   virtual size_t MaxCodeSize(uint64_t count) const = 0;
-  // Checks everything: kMismatch if `bytes` does not begin with a code of `count` elements.
+  // Checks and parses the code at the front of `bytes`: kMismatch unless that is a valid code of
+  // `count` elements. The result refers to `bytes` and `scratch`.
   virtual Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,
                                    Scratch* scratch) const = 0;
 
-  // Down: the sum of `contributors` codes, in SumBits(contributors) planes
-  // (kernels/codes/planes.h). By default the bytes of the sum are the planes; sums_are_planes
-  // then tells callers that AppendSum only copies them.
+  // The bytes from servers to workers: the sum of the codes of `contributors` workers. AppendSum
+  // gets the sum in SumBits(contributors) bit planes (kernels/codes/planes.h). By default the
+  // planes are also the bytes that are sent; sums_are_planes() says so, and callers need not call
+  // AppendSum.
   virtual bool sums_are_planes() const { return true; }
   virtual void AppendSum(std::span<const uint8_t> planes, uint64_t count, int contributors,
                          std::vector<uint8_t>* out) const;
   virtual size_t MaxSumSize(uint64_t count, int contributors) const;
   virtual Result<size_t> SumSize(std::span<const uint8_t> bytes, uint64_t count,
                                  int contributors) const;
-  // The same contract as Codec::Decode. REQUIRES a valid scaler.
+  // Decode and DecodeTo do what the methods of Codec with these names do. REQUIRES a scaler that is
+  // finite and not negative.
   virtual Status Decode(std::span<const uint8_t> sum, uint64_t count, int contributors,
                         float scaler, uint64_t first, uint64_t n, float* mean) const;
   virtual Status DecodeTo(std::span<const uint8_t> sum, uint64_t count, int contributors,
                           float scaler, const Codec::BlockVisitor& use) const;
 };
 
-// The wire formats, each in a file of its own; makers.h defines their bytes.
-const TernaryWire& MaskSignsWire();  // ternary.cc
+// The wire formats of ternary, ternary_2bit, ternary_trit5 and ternary_ans. makers.h defines their
+// bytes.
+const TernaryWire& MaskSignsWire();
 const TernaryWire& TwoBitWire();
 const TernaryWire& Trit5Wire();
 const TernaryWire& AnsWire();

@@ -1,5 +1,6 @@
-// Threshold quantization (Strom 2015), as MXNet's two-bit compression (docs/ALGORITHMS.md, section
-// 16); and gradient dropping (Aji and Heafield 2017). Both with error feedback.
+// Two codecs with error feedback: threshold quantization (Strom 2015), which is also MXNet's
+// two-bit compression (docs/ALGORITHMS.md, section 16); and gradient dropping (Aji and Heafield
+// 2017).
 #include <cmath>
 #include <limits>
 #include <string>
@@ -13,8 +14,9 @@
 namespace tern::codec {
 namespace {
 
-// Sends +t for v >= t, -t for v <= -t, else nothing. Codes, sums and decoding are those of ternary
-// with the scaler t, which every process knows from the job.
+// Sends +t for v >= t, -t for v <= -t, and nothing for other values v. Codes and sums have the
+// bytes of the codec ternary with the scaler t, which is not sent, because every process reads it
+// in the job.
 class Threshold : public Codec {
  public:
   Threshold(float threshold, std::unique_ptr<Codec> ternary)
@@ -32,15 +34,15 @@ class Threshold : public Codec {
     out->resize(begin + 2 * plane);
     uint8_t* mask = out->data() + begin;
     uint8_t* signs = mask + plane;
-    size_t ones = 0;
+    size_t num_sent = 0;
     for (size_t i = 0; i < segment.count; ++i) {
-      const unsigned fires = std::abs(g[i]) >= threshold_ ? 1 : 0;
+      const unsigned is_sent = std::abs(g[i]) >= threshold_ ? 1 : 0;
       const unsigned negative = g[i] <= -threshold_ ? 1 : 0;
-      mask[i / 8] |= static_cast<uint8_t>(fires << (i % 8));
-      signs[ones / 8] |= static_cast<uint8_t>(negative << (ones % 8));
-      ones += fires;
+      mask[i / 8] |= static_cast<uint8_t>(is_sent << (i % 8));
+      signs[num_sent / 8] |= static_cast<uint8_t>(negative << (num_sent % 8));
+      num_sent += is_sent;
     }
-    out->resize(begin + plane + kernels::PlaneBytes(ones));
+    out->resize(begin + plane + kernels::PlaneBytes(num_sent));
   }
   size_t MaxEncodedSize(const Segment& segment) const override {
     return ternary_->MaxEncodedSize(segment);
@@ -66,7 +68,8 @@ class Threshold : public Codec {
   std::unique_ptr<Codec> ternary_;
 };
 
-// Sends the largest elements of a tensor as floats, or of all tensors with one threshold (global).
+// Sends the elements of the largest magnitude as floats: a share of each tensor or, if global, a
+// share of all tensors together.
 class ThresholdRatio : public SparseCodec {
  public:
   ThresholdRatio(double ratio, bool global)
@@ -78,8 +81,8 @@ class ThresholdRatio : public SparseCodec {
   bool prepares_model() const override { return global_; }
   Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
                    const kernels::NoiseKey&) const override {
-    const uint64_t wanted = ShareOf(ratio_, values.size());
-    const float threshold = wanted < values.size() ? KthMagnitude(values, wanted) : 0;
+    const uint64_t num_wanted = ShareOf(ratio_, values.size());
+    const float threshold = num_wanted < values.size() ? KthMagnitude(values, num_wanted) : 0;
     return {stats.max_abs, std::numeric_limits<float>::infinity(), -threshold, threshold};
   }
   void Encode(const float* g, const Segment& segment, const Prepared& prepared,
@@ -98,24 +101,24 @@ class ThresholdRatio : public SparseCodec {
 }  // namespace
 
 Result<std::unique_ptr<Codec>> MakeThreshold(const Options& options) {
-  const pb::Threshold& o = options.keys.threshold();
-  const bool global = o.scope() == pb::Threshold::global;
-  if (!(o.ratio() >= 0 && o.ratio() <= 1)) {
-    return Status(Code::kBadJob, "exchange.threshold.ratio is " + std::to_string(o.ratio()) +
+  const pb::Threshold& keys = options.keys.threshold();
+  const bool global = keys.scope() == pb::Threshold::global;
+  if (!(keys.ratio() >= 0 && keys.ratio() <= 1)) {
+    return Status(Code::kBadJob, "exchange.threshold.ratio is " + std::to_string(keys.ratio()) +
                                      ", expected a number above 0 and not above 1, or 0 for a "
                                      "fixed exchange.threshold.value");
   }
-  if (o.ratio() > 0) {
-    return std::unique_ptr<Codec>(std::make_unique<ThresholdRatio>(o.ratio(), global));
+  if (keys.ratio() > 0) {
+    return std::unique_ptr<Codec>(std::make_unique<ThresholdRatio>(keys.ratio(), global));
   }
   if (global) {
     return Status(Code::kBadJob,
                   "exchange.threshold.scope is global without a share, expected "
                   "exchange.threshold.ratio above 0 with it");
   }
-  const auto value = static_cast<float>(o.value());
+  const auto value = static_cast<float>(keys.value());
   if (!(value > 0) || !std::isfinite(value)) {
-    return Status(Code::kBadJob, "exchange.threshold.value is " + std::to_string(o.value()) +
+    return Status(Code::kBadJob, "exchange.threshold.value is " + std::to_string(keys.value()) +
                                      ", expected a finite number above 0");
   }
   return std::unique_ptr<Codec>(std::make_unique<Threshold>(value, MakeTernary(options)));

@@ -1,4 +1,5 @@
-// Deep gradient compression (Lin et al. 2018): selects by magnitude; dgc_memory.h keeps the rest.
+// Deep gradient compression (Lin et al. 2018): sends the elements of the largest magnitude. The
+// memory (dgc_memory.h) keeps the other elements.
 #include <cmath>
 #include <limits>
 #include <string>
@@ -12,6 +13,7 @@
 namespace tern::codec {
 namespace {
 
+// Counts the values whose magnitude is at least `threshold`.
 uint64_t CountFrom(std::span<const float> values, float threshold) {
   uint64_t count = 0;
   for (float v : values) count += static_cast<uint64_t>(std::abs(v) >= threshold);
@@ -26,7 +28,7 @@ class TopK : public SparseCodec {
   std::string_view name() const override { return "topk"; }
   Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
                    const kernels::NoiseKey& noise) const override {
-    const float threshold = Threshold(values, noise);
+    const float threshold = ChooseThreshold(values, noise);
     return {stats.max_abs, std::numeric_limits<float>::infinity(), -threshold, threshold};
   }
   void Encode(const float* g, const Segment& segment, const Prepared& prepared,
@@ -38,7 +40,8 @@ class TopK : public SparseCodec {
   }
 
  private:
-  float Threshold(std::span<const float> values, const kernels::NoiseKey& noise) const {
+  // The magnitude from which elements are sent.
+  float ChooseThreshold(std::span<const float> values, const kernels::NoiseKey& noise) const {
     const TopKThreshold::SamplePlan plan = threshold_.PlanFor(values.size(), noise);
     if (plan.wanted == values.size()) return 0;
     std::vector<float> sample;
@@ -56,7 +59,7 @@ class TopK : public SparseCodec {
   const TopKThreshold threshold_;
 };
 
-Status Refuse(const std::string& key, double value, const std::string& expected) {
+Status BadValueError(const std::string& key, double value, const std::string& expected) {
   return Status(Code::kBadJob,
                 "exchange.topk." + key + " is " + std::to_string(value) + ", expected " + expected);
 }
@@ -64,19 +67,22 @@ Status Refuse(const std::string& key, double value, const std::string& expected)
 }  // namespace
 
 Result<std::unique_ptr<Codec>> MakeTopK(const Options& options) {
-  const Options::TopK& o = options.topk;
-  if (!(o.ratio > 0 && o.ratio <= 1))
-    return Refuse("ratio", o.ratio, "a number above 0 and not above 1 (the paper uses 0.001)");
-  if (!(o.sample_ratio > 0 && o.sample_ratio <= 1))
-    return Refuse("sample_ratio", o.sample_ratio,
-                  "a number above 0 and not above 1 (the paper uses 0.01)");
-  if (!(o.warmup_ratio > 0 && o.warmup_ratio < 1))
-    return Refuse("warmup_ratio", o.warmup_ratio, "a number between 0 and 1 (the paper uses 0.25)");
-  if (!(o.momentum >= 0 && o.momentum < 1))
-    return Refuse("momentum", o.momentum, "a number of at least 0, below 1");
-  if (!(o.clip_norm >= 0) || !std::isfinite(o.clip_norm))
-    return Refuse("clip_norm", o.clip_norm, "a finite number of at least 0 (0: no clipping)");
-  return std::unique_ptr<Codec>(std::make_unique<TopK>(o));
+  const Options::TopK& topk = options.topk;
+  if (!(topk.ratio > 0 && topk.ratio <= 1))
+    return BadValueError("ratio", topk.ratio,
+                         "a number above 0 and not above 1 (the paper uses 0.001)");
+  if (!(topk.sample_ratio > 0 && topk.sample_ratio <= 1))
+    return BadValueError("sample_ratio", topk.sample_ratio,
+                         "a number above 0 and not above 1 (the paper uses 0.01)");
+  if (!(topk.warmup_ratio > 0 && topk.warmup_ratio < 1))
+    return BadValueError("warmup_ratio", topk.warmup_ratio,
+                         "a number between 0 and 1 (the paper uses 0.25)");
+  if (!(topk.momentum >= 0 && topk.momentum < 1))
+    return BadValueError("momentum", topk.momentum, "a number of at least 0, below 1");
+  if (!(topk.clip_norm >= 0) || !std::isfinite(topk.clip_norm))
+    return BadValueError("clip_norm", topk.clip_norm,
+                         "a finite number of at least 0 (0: no clipping)");
+  return std::unique_ptr<Codec>(std::make_unique<TopK>(topk));
 }
 
 }  // namespace tern::codec

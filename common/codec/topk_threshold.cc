@@ -1,5 +1,6 @@
-// The sampled, adaptive threshold and the warm-up of deep gradient compression (Lin et al. 2018,
-// section 3; docs/ALGORITHMS.md, section 17).
+// Deep gradient compression (Lin et al. 2018, section 3): the threshold from a sample, its
+// adaptation, and the warm-up, in which the share of elements sent falls (docs/ALGORITHMS.md,
+// section 17).
 #include "common/codec/topk_threshold.h"
 
 #include <algorithm>
@@ -10,8 +11,9 @@
 namespace tern::codec {
 namespace {
 
-// The authors' constants (synxlin/deep-gradient-compression): the threshold is adapted if the
-// number of sent elements, divided by the wanted number, is outside this range.
+// The threshold is adapted if the number of sent elements, divided by the wanted number, is outside
+// [kTooFew, kTooMany]. The constants are those of the authors' code
+// (synxlin/deep-gradient-compression).
 constexpr double kTooMany = 1.3;
 constexpr double kTooFew = 0.8;
 
@@ -22,7 +24,8 @@ TopKThreshold::TopKThreshold(const Options::TopK& options) : options_(options) {
     ++stages_;
 }
 
-// The paper's warm-up: the ratio falls by the same factor from stage to stage.
+// The share of elements to send in a round. In the paper's warm-up the share falls by the same
+// factor from stage to stage.
 double TopKThreshold::RatioAt(uint64_t round) const {
   if (round >= options_.warmup_rounds || stages_ == 0) return options_.ratio;
   double ratio = options_.warmup_ratio;

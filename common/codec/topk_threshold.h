@@ -1,8 +1,9 @@
-// Chooses the magnitude from which topk sends a tensor's elements, so that about the round's ratio
-// of them is sent: the k-th largest of a sample, adapted by the number of elements it would send
-// (Lin et al. 2018, section 3, and the authors' code; docs/ALGORITHMS.md, section 17). Equal
-// magnitudes are sent together or not at all. The caller (topk.cc, or code for a GPU) has the
-// tensor: it finds the k-th largest magnitude and counts the elements from a threshold on.
+// Chooses the threshold of the codec topk: elements of a tensor whose magnitude is at least the
+// threshold are sent. About a given share of the elements shall be sent. The threshold is first the
+// k-th largest magnitude of a sample, and is then adapted to the number of elements that it selects
+// (Lin et al. 2018, section 3, and the authors' code; docs/ALGORITHMS.md, section 17). This class
+// does not see the tensor: the caller, on a CPU or a GPU, finds k-th largest magnitudes and counts
+// the elements whose magnitude is at least a threshold.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +16,37 @@ class TopKThreshold {
  public:
   explicit TopKThreshold(const Options::TopK& options);
 
-  // For a tensor of `count` elements; `noise` has its rank, round and tensor. The sample is
-  // elements first, first + stride, ...: large enough that about two of its elements are sent, or
-  // all of a small tensor. The stride is odd, so that it does not stay in one column of a matrix.
+  // What to sample. The sample is elements first, first + stride, ... of the tensor. It is large
+  // enough that about two of its elements are sent, and all of a small tensor. The stride is odd,
+  // so that the sample does not consist of one column of a matrix.
   struct SamplePlan {
-    uint64_t wanted = 0;  // elements to send; if all, the threshold is 0
-    uint64_t first = 0, stride = 1, samples = 0;
-    uint64_t k = 0;      // the first threshold is the k-th largest magnitude of the sample
-    bool exact = false;  // the sample is the whole tensor: the first threshold is final
+    uint64_t wanted = 0;  // elements to send; if that is the whole tensor, the threshold is 0
+    uint64_t first = 0, stride = 1;
+    uint64_t samples = 0;  // elements of the sample
+    uint64_t k = 0;        // the first threshold is the k-th largest magnitude of the sample
+    bool exact = false;    // the sample is the whole tensor: the first threshold is final
   };
+  // Plans the sample of a tensor of `count` elements. `noise` has the worker's rank, the round and
+  // the number of the tensor.
   SamplePlan PlanFor(uint64_t count, const kernels::NoiseKey& noise) const;
 
+  // What the caller does after Adapt.
   enum class Next {
-    kDone,
-    kCount,  // the caller counts again, with the new threshold
-    kExact,  // the threshold is the wanted-th largest of all elements
+    kDone,   // The caller uses the threshold.
+    kCount,  // The caller counts the elements again, with the new threshold, and calls Adapt.
+    kExact,  // The caller uses the plan.wanted-th largest magnitude of the whole tensor instead.
   };
-  // Adapts the threshold to the number of elements that it sends; at most kAdaptations times.
+  // The caller calls Adapt at most this many times.
   static constexpr int kAdaptations = 10;
+  // Adapts the threshold, with which `sent` elements would be sent.
   Next Adapt(const SamplePlan& plan, uint64_t sent, float* threshold) const;
 
  private:
   double RatioAt(uint64_t round) const;
 
   const Options::TopK options_;
-  uint64_t stages_ = 0;  // warm-up stages: ratios warmup_ratio, its square, ... above the final one
+  // The number of warm-up stages. In stage i, from 0, the share sent is warmup_ratio^(i + 1).
+  uint64_t stages_ = 0;
 };
 
 }  // namespace tern::codec

@@ -1,5 +1,6 @@
-// The base of a codec that changes another one: forwards name, coding, sums and memories to the
-// inner codec. Keeps Codec's defaults for scaler_elements, prepares_model and DecodeTo.
+// The base class of a codec that changes the behaviour of another codec, the inner codec. It
+// forwards all methods of Codec to the inner codec, except scaler_elements, prepares_model and
+// DecodeTo, which keep the defaults of Codec.
 #pragma once
 
 #include <memory>

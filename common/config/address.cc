@@ -17,8 +17,8 @@ bool IsIpv6(const std::string& host, in6_addr* address) {
   return inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), address) == 1;
 }
 
-// A name as in RFC 1123, or with underscores, which are common. Digits and dots alone would be a
-// mistyped IPv4 address.
+// Whether `host` is a host name as in RFC 1123; underscores are allowed too, because they are common.
+// A text of digits and dots alone is no name but a mistyped IPv4 address.
 bool IsName(const std::string& host) {
   bool has_letter = false;
   for (const char c : host) {
@@ -29,7 +29,7 @@ bool IsName(const std::string& host) {
   return has_letter && host.size() <= 253 && host.front() != '.' && host.front() != '-';
 }
 
-std::string Lower(std::string text) {
+std::string ToLower(std::string text) {
   for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   return text;
 }
@@ -37,7 +37,7 @@ std::string Lower(std::string text) {
 }  // namespace
 
 std::optional<std::string> ParseHost(const std::string& text) {
-  const std::string host = Lower(text);
+  const std::string host = ToLower(text);
   in_addr ipv4;
   in6_addr ipv6;
   if (host == "*" || IsIpv4(host, &ipv4) || IsIpv6(host, &ipv6) || IsName(host)) return host;

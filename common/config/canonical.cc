@@ -57,14 +57,14 @@ void ForEachMessage(const FieldDescriptor* field, Message* message, const Visit&
   }
 }
 
-void ClearLocal(Message* message) {
+void ClearLocalKeys(Message* message) {
   const auto* type = message->GetDescriptor();
   for (int i = 0; i < type->field_count(); ++i) {
     const FieldDescriptor* field = type->field(i);
     if (RuleOf(field).local()) {
       message->GetReflection()->ClearField(message, field);
     } else if (field->message_type() != nullptr) {
-      ForEachMessage(field, message, ClearLocal);
+      ForEachMessage(field, message, ClearLocalKeys);
     }
   }
 }
@@ -73,7 +73,7 @@ bool IsCodecSection(const google::protobuf::Descriptor* message) {
   return message->file() == pb::Qsgd::descriptor()->file();
 }
 
-// Whether FillDefaults adds the section if it is missing; it adds no section of a net.
+// Whether FillDefaults adds the section if it is missing. It does not add the sections of net.proto.
 bool IsJobSection(const google::protobuf::Descriptor* message) {
   return message->file() == pb::Job::descriptor()->file() ||
          message->file() == pb::Optimizer::descriptor()->file() ||
@@ -81,7 +81,7 @@ bool IsJobSection(const google::protobuf::Descriptor* message) {
          message->file() == pb::Faults::descriptor()->file() || IsCodecSection(message);
 }
 
-// Whether it is the section of an algorithm or codec that the job does not use.
+// Whether `field` of `message` is the section of an algorithm or codec that the job does not use.
 bool IsUnusedSection(const FieldDescriptor* field, const Message& message) {
   if (IsCodecSection(field->message_type()))
     return !UsesCodec(static_cast<const pb::Exchange&>(message), field->name());
@@ -89,8 +89,7 @@ bool IsUnusedSection(const FieldDescriptor* field, const Message& message) {
          field->name() != static_cast<const pb::Train&>(message).algorithm();
 }
 
-// Sets missing keys to values that the algorithm supports, if the keys' own defaults may not suit
-// it. Runs before the other defaults.
+// Sets the missing keys whose default depends on the algorithm. Runs before the other defaults are set.
 void FillAlgorithmDefaults(pb::Job* job) {
   const pb::AlgorithmTraits* traits = algorithm::TraitsOf(job->train());
   if (traits == nullptr) return;
@@ -100,10 +99,10 @@ void FillAlgorithmDefaults(pb::Job* job) {
     exchange->set_codec("fp32");
   if (!exchange->has_clip() && traits->pushes() == pb::AlgorithmTraits::change)
     exchange->set_clip(pb::Exchange::none);
-  const bool separate_scalers = traits->closes() == pb::AlgorithmTraits::every_push ||
-                                job->train().parameters() == pb::Train::central ||
-                                exchange->clip() == pb::Exchange::grace;
-  if (!exchange->has_scaler() && separate_scalers) exchange->set_scaler(pb::Exchange::per_worker);
+  const bool needs_own_scalers = traits->closes() == pb::AlgorithmTraits::every_push ||
+                                 job->train().parameters() == pb::Train::central ||
+                                 exchange->clip() == pb::Exchange::grace;
+  if (!exchange->has_scaler() && needs_own_scalers) exchange->set_scaler(pb::Exchange::per_worker);
 }
 
 uint64_t DigestOf(const pb::Job& job) {
@@ -138,7 +137,7 @@ void FillDefaults(Message* message) {
 pb::Job WithoutLocalKeys(const pb::Job& job) {
   pb::Job shared = job;
   FillDefaults(&shared);
-  ClearLocal(&shared);
+  ClearLocalKeys(&shared);
   return shared;
 }
 
@@ -160,15 +159,15 @@ uint64_t JobDigest(const pb::Job& job) { return DigestOf(WithoutLocalKeys(job));
 uint64_t StateDigest(const pb::Job& job) { return DigestOf(WithoutResumableKeys(job)); }
 
 pb::Job ForRank(const pb::Job& job, uint32_t rank) {
-  pb::Job own = job;
+  pb::Job job_of_rank = job;
   for (const pb::WorkerOverride& override : job.workers().overrides()) {
     if (override.rank() != rank) continue;
-    if (override.has_threads()) own.mutable_workers()->set_threads(override.threads());
-    if (override.has_device()) own.mutable_workers()->set_device(override.device());
-    if (override.has_cpus()) own.mutable_workers()->set_cpus(override.cpus());
-    if (override.has_data_dir()) own.mutable_data()->set_dir(override.data_dir());
+    if (override.has_threads()) job_of_rank.mutable_workers()->set_threads(override.threads());
+    if (override.has_device()) job_of_rank.mutable_workers()->set_device(override.device());
+    if (override.has_cpus()) job_of_rank.mutable_workers()->set_cpus(override.cpus());
+    if (override.has_data_dir()) job_of_rank.mutable_data()->set_dir(override.data_dir());
   }
-  return own;
+  return job_of_rank;
 }
 
 }  // namespace tern::config

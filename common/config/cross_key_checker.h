@@ -1,4 +1,4 @@
-// The base class of the checks of rules that concern several keys.
+// The base class of checks of a job's rules that concern several keys together.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +20,7 @@ class CrossKeyChecker {
     return std::none_of(keys.begin(), keys.end(),
                         [&](const std::string& key) { return context_.faults->HasFault(key); });
   }
+  // Adds a fault of `key`: what value the job has, and which values are allowed.
   void Report(const std::string& key, const std::string& saw, const std::string& allowed) {
     context_.faults->Add(PositionOf(*context_.origins, key), key, saw, allowed);
   }

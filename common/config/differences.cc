@@ -18,15 +18,15 @@ using google::protobuf::TextFormat;
 
 namespace {
 
-constexpr size_t kMaxShownBytes = 60;  // bytes of a value in a phrase
+constexpr size_t kMaxShownBytes = 60;  // The most bytes of a value that a phrase shows.
 
-// Keeps protobuf from writing to stderr.
+// Discards protobuf's error messages, which it would otherwise write to stderr.
 class ErrorDiscarder : public google::protobuf::io::ErrorCollector {
  public:
   void AddError(int, int, const std::string&) override {}
 };
 
-// The value of a single field (`index` -1), or item `index` of a list.
+// Returns the value of a field as text. `index`: the item of a repeated field; -1 for a single field.
 std::string ValueText(const Message& message, const FieldDescriptor* field, int index) {
   std::string text;
   if (field->message_type() == nullptr) {
@@ -52,17 +52,17 @@ std::string ListText(const Message& message, const FieldDescriptor* field) {
 
 class JobComparison {
  public:
-  std::vector<std::string> Take() { return std::move(phrases_); }
+  std::vector<std::string> TakePhrases() { return std::move(phrases_); }
 
-  void Compare(const Message& was, const Message& is, const std::string& above) {
+  void Compare(const Message& was, const Message& is, const std::string& parent_key) {
     const auto* type = was.GetDescriptor();
     for (int i = 0; i < type->field_count(); ++i) {
       const FieldDescriptor* field = type->field(i);
-      const std::string key = config::Join(above, field->name());
+      const std::string key = config::Join(parent_key, field->name());
       if (field->is_repeated()) {
         CompareLists(was, is, field, key);
       } else {
-        CompareOne(was, is, field, key);
+        CompareField(was, is, field, key);
       }
     }
   }
@@ -73,8 +73,8 @@ class JobComparison {
                            Printable(is, kMaxShownBytes)));
   }
 
-  void CompareOne(const Message& was, const Message& is, const FieldDescriptor* field,
-                  const std::string& key) {
+  void CompareField(const Message& was, const Message& is, const FieldDescriptor* field,
+                    const std::string& key) {
     const Reflection* reflection = was.GetReflection();
     const bool before = reflection->HasField(was, field), now = reflection->HasField(is, field);
     if (before && now && field->message_type() != nullptr)
@@ -128,7 +128,7 @@ Result<pb::Job> ReadJobText(const std::string& text) {
 std::vector<std::string> Differences(const Message& was, const Message& is) {
   JobComparison comparison;
   comparison.Compare(was, is, "");
-  return comparison.Take();
+  return comparison.TakePhrases();
 }
 
 }  // namespace tern::config

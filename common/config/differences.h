@@ -9,9 +9,10 @@
 
 namespace tern::config {
 
-// The job without its (local) keys, as protobuf text. Checkpoints store this text.
+// Returns the job as protobuf text, without the keys that may differ between hosts. Checkpoints store
+// this text.
 std::string JobText(const pb::Job& job);
-// Parses a text that JobText has made. kBadData: it is not the text of a job, or has keys that this
+// Parses a text that JobText has returned. kBadData: it is not the text of a job, or has keys that this
 // version does not know.
 Result<pb::Job> ReadJobText(const std::string& text);
 

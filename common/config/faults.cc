@@ -8,15 +8,15 @@
 namespace tern::config {
 namespace {
 
-constexpr size_t kMaxLines = 200;
-constexpr size_t kMaxShown = 60;
+constexpr size_t kMaxLines = 200;        // The most faults that a message lists.
+constexpr size_t kMaxExcerptBytes = 60;  // The most bytes of a value that a message shows.
 
 }  // namespace
 
 std::string Excerpt(std::string_view text) {
   std::string shown;
   while (!text.empty()) {
-    if (shown.size() >= kMaxShown) return shown + "...";
+    if (shown.size() >= kMaxExcerptBytes) return shown + "...";
     const size_t size = PrintableSize(text);
     if (size > 0) {
       shown += text.substr(0, size);

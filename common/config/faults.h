@@ -17,18 +17,20 @@ namespace tern::config {
 struct Position {
   int line = 0;
   int column = 0;
-  int set = -1;  // the index of the --set override that has it; -1: the job file
+  int set = -1;  // the index of the --set override that has the value; -1: the job file has it
 };
 
 class Faults {
  public:
-  // Messages call the job file `name`.
+  // `name`: the job file in messages. `overrides`: the texts of all --set options.
   Faults(std::string name, const std::vector<std::string>& overrides)
       : name_(std::move(name)), overrides_(overrides) {}
 
+  // Adds a fault of `key` at the position `at`: the value seen and the values allowed, in words. `meant`,
+  // if not empty, is a name that the user may have misspelt.
   void Add(const Position& at, const std::string& key, const std::string& saw,
            const std::string& allowed, const std::string& meant = "");
-  // Suppresses further faults of `key`, because a fault that is already known causes them.
+  // Ignores further faults of `key`, because they would only be consequences of a known fault.
   void Mute(const std::string& key) { muted_.insert(key); }
   // Whether `key`, or a section that contains it, has a fault or is muted.
   bool HasFault(std::string_view key) const;
@@ -45,7 +47,7 @@ class Faults {
   const std::string name_;
   const std::vector<std::string> overrides_;
   std::vector<Fault> faults_;
-  std::set<std::string, std::less<>> muted_;
+  std::set<std::string, std::less<>> muted_;  // Keys whose further faults are ignored.
 };
 
 // `text` for use in a message: printable, on one line, cut to about 60 bytes.

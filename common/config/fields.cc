@@ -19,7 +19,7 @@ using google::protobuf::FieldDescriptor;
 namespace {
 
 template <typename T>
-std::string Shortest(T number) {
+std::string ShortestText(T number) {
   char text[64];
   return std::string(text, std::to_chars(text, text + sizeof(text), number).ptr);
 }
@@ -43,12 +43,12 @@ std::string AllowedNumber(const FieldDescriptor* field) {
 }  // namespace
 
 Position PositionOf(const Origins& origins, const std::string& key) {
-  std::string above = key;
+  std::string ancestor = key;
   while (true) {
-    if (const auto it = origins.find(above); it != origins.end()) return it->second;
-    const size_t end = above.find_last_of(".[");
+    if (const auto it = origins.find(ancestor); it != origins.end()) return it->second;
+    const size_t end = ancestor.find_last_of(".[");
     if (end == std::string::npos) return {1, 1, -1};
-    above.resize(end);
+    ancestor.resize(end);
   }
 }
 
@@ -59,8 +59,8 @@ const pb::Rule& RuleOf(const FieldDescriptor* field) {
 bool IsApplicable(const FieldDescriptor* field, const google::protobuf::Message& message) {
   const auto& names = RuleOf(field).only_for();
   if (names.empty()) return true;
-  const FieldDescriptor* beside = message.GetDescriptor()->FindFieldByName("name");
-  const std::string name = message.GetReflection()->GetString(message, beside);
+  const FieldDescriptor* name_field = message.GetDescriptor()->FindFieldByName("name");
+  const std::string name = message.GetReflection()->GetString(message, name_field);
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
@@ -106,16 +106,16 @@ std::string AllowedField(const FieldDescriptor* field, const NameTables& tables)
 
 std::string FindKey(const std::function<bool(const FieldDescriptor&)>& matches) {
   std::set<const Descriptor*> seen;
-  std::deque<std::pair<const Descriptor*, std::string>> level = {{pb::Job::descriptor(), ""}};
-  while (!level.empty()) {
-    const auto [message, prefix] = level.front();
-    level.pop_front();
+  std::deque<std::pair<const Descriptor*, std::string>> queue = {{pb::Job::descriptor(), ""}};
+  while (!queue.empty()) {
+    const auto [message, prefix] = queue.front();
+    queue.pop_front();
     if (!seen.insert(message).second) continue;
     for (int i = 0; i < message->field_count(); ++i) {
       const FieldDescriptor* field = message->field(i);
       const std::string key = Join(prefix, field->name()) + (field->is_repeated() ? "[0]" : "");
       if (matches(*field)) return key;
-      if (field->message_type() != nullptr) level.emplace_back(field->message_type(), key);
+      if (field->message_type() != nullptr) queue.emplace_back(field->message_type(), key);
     }
   }
   return "";
@@ -125,7 +125,7 @@ std::string FindKeyByName(const std::string& name) {
   return FindKey([&](const FieldDescriptor& field) { return field.name() == name; });
 }
 
-std::string NumberText(double number) { return Shortest(number); }
-std::string NumberText(float number) { return Shortest(number); }
+std::string NumberText(double number) { return ShortestText(number); }
+std::string NumberText(float number) { return ShortestText(number); }
 
 }  // namespace tern::config

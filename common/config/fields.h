@@ -1,5 +1,5 @@
-// What job.proto says about a key, by reflection: its rule and its type in words. Also the
-// positions of keys in the job file.
+// What job.proto says about a key of a job: its rule (which values are allowed), and its type in words.
+// Read by protobuf reflection. Also the positions of keys in the job file.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -24,28 +24,31 @@ using Origins = std::map<std::string, Position>;
 Position PositionOf(const Origins& origins, const std::string& key);
 
 const pb::Rule& RuleOf(const google::protobuf::FieldDescriptor* field);
-// Whether the key `field` applies to `message`, whose `name` the option (rule).only_for may
-// restrict.
+// Whether the key `field` has an effect in `message`: the option (rule).only_for may list the values of
+// the message's key `name` for which it has.
 bool IsApplicable(const google::protobuf::FieldDescriptor* field,
                   const google::protobuf::Message& message);
 
+// The names of the fields of a message.
 std::vector<std::string> KeysOf(const google::protobuf::Descriptor* message);
+// The names of the values of an enum.
 std::vector<std::string> NamesOf(const google::protobuf::EnumDescriptor* type);
 
-// "one of a, b, c".
+// Returns "one of a, b, c"; a single name alone.
 std::string OneOf(const std::vector<std::string>& names);
 
 // The allowed values of `field` in words: "a whole number, 1 to 127", "one of loopback, none", "a
 // text".
 std::string AllowedValue(const google::protobuf::FieldDescriptor* field, const NameTables& tables);
-// The same for the whole field: a list if it is repeated.
+// Like AllowedValue; for a repeated field, describes a list of such values.
 std::string AllowedField(const google::protobuf::FieldDescriptor* field, const NameTables& tables);
 
 // The dotted name of the first key, in any section of a job, that `matches` accepts; empty if there
 // is none.
 std::string FindKey(
     const std::function<bool(const google::protobuf::FieldDescriptor& field)>& matches);
-// The same for a key called `name`.
+// The dotted name of the first key, in any section of a job, that is called `name`; empty if there is
+// none.
 std::string FindKeyByName(const std::string& name);
 
 // The shortest text that parses to the same number: "0.1", "64", "1e-05".

@@ -80,7 +80,7 @@ void FillValue(const Node& node, const std::string& key, const FieldDescriptor* 
   if (field->is_repeated()) AddPlaceholder(field, message);
 }
 
-// The number of items so far; further items are numbered from here.
+// The number of items that a repeated field has, which is the index of the next item.
 size_t ItemCount(const FieldDescriptor* field, const Message& message) {
   return static_cast<size_t>(message.GetReflection()->FieldSize(message, field));
 }
@@ -104,9 +104,9 @@ bool ConflictsInOneof(const Node& node, const std::string& key, const FieldDescr
 void ReportUnknownKey(const Position& at, const std::string& parent, const std::string& name,
                       const Descriptor* type, Faults* faults) {
   const std::string key = Join(parent, name);
-  if (const std::string now = FindRenamedKey(parent, name, *type); !now.empty()) {
-    faults->Add(at, key, "a key that is called " + now + " now", now);
-    return faults->Mute(now);
+  if (const std::string new_name = FindRenamedKey(parent, name, *type); !new_name.empty()) {
+    faults->Add(at, key, "a key that is called " + new_name + " now", new_name);
+    return faults->Mute(new_name);
   }
   const std::string nearest = Nearest(name, KeysOf(type));
   std::string meant = nearest.empty() ? FindKeyByName(name) : Join(parent, nearest);

@@ -1,4 +1,5 @@
-// Fills a protobuf message from a Node by reflection. Knows no key by name.
+// Fills a protobuf message from a Node (the syntax tree of a job) by reflection, so a new key of a job
+// needs no code here.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -8,10 +9,10 @@
 
 namespace tern::config {
 
-// What parsing and validating a job share: the tables of names, and where faults and positions are
-// recorded.
+// What the functions that parse and validate a job share: the tables of allowed names, and the objects
+// that collect the faults and the positions of keys.
 struct ParseContext {
-  const NameTables& tables;  // for the allowed values in messages
+  const NameTables& tables;  // the allowed names of models, codecs, ...
   Faults* faults;
   Origins* origins;
 };
@@ -19,7 +20,8 @@ struct ParseContext {
 // Fills `message`, whose key is `key`, from `node`. Reports invalid values and skips them.
 void FillMessage(const Node& node, const std::string& key, google::protobuf::Message* message,
                  const ParseContext& context);
-// Sets the field with the dotted name `key` from `node`; replaces all items of a repeated field.
+// Sets `field` of `message` from `node`. `key`: the field's dotted name. Items are added to a repeated
+// field.
 void FillField(const Node& node, const std::string& key,
                const google::protobuf::FieldDescriptor* field, google::protobuf::Message* message,
                const ParseContext& context);

@@ -26,7 +26,8 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 std::string Nearest(std::string_view name, const std::vector<std::string>& known) {
   std::string nearest;
   if (name.size() > 64) return nearest;
-  size_t best = name.size();  // a name with all letters wrong is not near
+  // A known name in which every letter differs has this distance, and is not near.
+  size_t best = name.size();
   for (const std::string& candidate : known) {
     const size_t distance = EditDistance(name, candidate);
     if (distance < best && distance <= std::max<size_t>(2, candidate.size() / 3)) {

@@ -8,12 +8,12 @@
 namespace tern::config {
 
 // The number of insertions, deletions, substitutions and swaps of neighbouring letters that turn
-// `a` into `b`. Takes time |a| x |b|.
+// `a` into `b`. Takes time proportional to |a| |b|.
 size_t EditDistance(std::string_view a, std::string_view b);
 
 // The name in `known` with the smallest edit distance; the first one if several are equally near.
-// Empty if none is near: within 2 edits, or within a third of the known name's length if that is
-// more.
+// A known name is near if the distance is at most 2, or at most a third of its length if that is more.
+// Empty if no known name is near.
 std::string Nearest(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace tern::config

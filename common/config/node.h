@@ -1,5 +1,5 @@
-// The syntax tree of a job, before its keys are interpreted. Both syntaxes are parsed into it;
-// fill.cc interprets it.
+// The syntax tree of a job, before its keys are interpreted. YAML and protobuf text are both parsed into
+// this tree; fill.cc interprets the tree.
 #pragma once
 
 #include <string>
@@ -19,12 +19,12 @@ struct Node {
   enum class Kind { kNull, kScalar, kMap, kList };
   Kind kind = Kind::kNull;
   Position at;
-  std::string text;          // kScalar
-  bool quoted = false;       // kScalar: written in quotes
-  bool text_format = false;  // from protobuf text, where a repeated field may repeat its key
-  bool at_fault = false;     // has a fault that is already reported
-  std::vector<Node> keys;    // kMap: the scalars that name the items
-  std::vector<Node> items;   // kMap, kList
+  std::string text;          // of a kScalar: the value, without quotes
+  bool quoted = false;       // of a kScalar: whether it was written in quotes
+  bool text_format = false;  // the job is protobuf text, where a repeated field may repeat its key
+  bool at_fault = false;     // the node has a fault that was already reported
+  std::vector<Node> keys;    // of a kMap: the keys, as kScalar nodes; keys[i] belongs to items[i]
+  std::vector<Node> items;   // of a kMap or kList: the values
 };
 
 // The dotted name of a key or list item, as messages write it: "servers[0].address".

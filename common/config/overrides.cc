@@ -14,7 +14,7 @@ using google::protobuf::Message;
 
 namespace {
 
-// "servers[0].address", "servers.0.address" -> servers, 0, address.
+// Splits a dotted key: "servers[0].address" and "servers.0.address" both give servers, 0, address.
 std::vector<std::string> SplitKey(std::string_view key) {
   std::vector<std::string> parts(1);
   for (const char c : key) {
@@ -38,12 +38,13 @@ std::optional<size_t> ParseIndex(const std::string& text) {
 void ErasePositions(const std::string& key, Origins* origins) {
   for (auto it = origins->lower_bound(key);
        it != origins->end() && it->first.compare(0, key.size(), key) == 0;) {
-    const bool below = it->first.size() == key.size() || it->first[key.size()] == '.' ||
-                       it->first[key.size()] == '[';
-    it = below ? origins->erase(it) : std::next(it);
+    const bool is_inside = it->first.size() == key.size() || it->first[key.size()] == '.' ||
+                           it->first[key.size()] == '[';
+    it = is_inside ? origins->erase(it) : std::next(it);
   }
 }
 
+// One --set KEY=VALUE.
 class Override {
  public:
   Override(int number, const std::string& text, const ParseContext& context)
@@ -58,7 +59,8 @@ class Override {
   }
 
  private:
-  // Follows the rest of the path, from path_[depth_] on, into `message`, whose key is key_.
+  // Follows the rest of the path, from path_[depth_] on, starting in `message`, whose key is key_. Then
+  // replaces the value.
   void Descend(Message* message) {
     while (message != nullptr) {
       const Descriptor* type = message->GetDescriptor();
@@ -72,7 +74,7 @@ class Override {
   }
 
   Message* MutableSection(const FieldDescriptor* field, Message* message) {
-    if (field->message_type() == nullptr) return NoKeysBelow(field);
+    if (field->message_type() == nullptr) return ReportNoSuchKey(field);
     return message->GetReflection()->MutableMessage(message, field);
   }
 
@@ -87,12 +89,12 @@ class Override {
     }
     key_ = Join(key_, *index);
     ++depth_;
-    if (field->message_type() == nullptr || depth_ == path_.size()) return NoKeysBelow(field);
+    if (field->message_type() == nullptr || depth_ == path_.size()) return ReportNoSuchKey(field);
     return message->GetReflection()->MutableRepeatedMessage(message, field,
                                                             static_cast<int>(*index));
   }
 
-  Message* NoKeysBelow(const FieldDescriptor* field) {
+  Message* ReportNoSuchKey(const FieldDescriptor* field) {
     const bool item = field->is_repeated();
     const std::string allowed = item && field->message_type() != nullptr
                                     ? "one key of the item, or the whole list"
@@ -130,7 +132,7 @@ class Override {
   std::string value_;
   std::vector<std::string> path_;
   size_t depth_ = 0;
-  std::string key_;  // the part of the path followed so far, dotted
+  std::string key_;  // the dotted key of the part of the path that was followed so far
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace tern::config {
 
 namespace {
 
-bool WasCalled(const google::protobuf::FieldDescriptor& field, const std::string& name) {
+bool HadName(const google::protobuf::FieldDescriptor& field, const std::string& name) {
   const auto& names = RuleOf(&field).formerly();
   return std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -19,10 +19,10 @@ bool WasCalled(const google::protobuf::FieldDescriptor& field, const std::string
 std::string FindRenamedKey(const std::string& parent, const std::string& name,
                            const google::protobuf::Descriptor& section) {
   for (int i = 0; i < section.field_count(); ++i) {
-    if (WasCalled(*section.field(i), name)) return Join(parent, section.field(i)->name());
+    if (HadName(*section.field(i), name)) return Join(parent, section.field(i)->name());
   }
   const std::string key = Join(parent, name);
-  return FindKey([&](const auto& field) { return WasCalled(field, key); });
+  return FindKey([&](const auto& field) { return HadName(field, key); });
 }
 
 }  // namespace tern::config

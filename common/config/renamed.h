@@ -1,5 +1,5 @@
-// Keys that had another name in an earlier version: (rule).formerly. A job with the old name is
-// refused, and the message has the new one.
+// Finds keys by the names that they had in earlier versions, which the option (rule).formerly of a key
+// lists. A job with an old name is refused, and the error message says the new name.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -9,7 +9,7 @@
 namespace tern::config {
 
 // The dotted name of the key that was called `name` in the section `parent`, whose type is
-// `section`; empty if no key was.
+// `section`; empty if there is no such key.
 std::string FindRenamedKey(const std::string& parent, const std::string& name,
                            const google::protobuf::Descriptor& section);
 

@@ -12,25 +12,25 @@ using google::protobuf::io::ArrayInputStream;
 using google::protobuf::io::ErrorCollector;
 using google::protobuf::io::Tokenizer;
 
-// Reports only the first error; the following ones would be its consequences.
+// Reports only the first error, because later errors are mostly its consequences.
 class FirstErrorReporter : public ErrorCollector {
  public:
   FirstErrorReporter(Faults* faults) : faults_(faults) {}
   void AddError(int line, int column, const std::string& message) override {
-    if (seen_) return;
-    seen_ = true;
+    if (has_error_) return;
+    has_error_ = true;
     faults_->Add({line + 1, column + 1}, "", "invalid protobuf text (" + Excerpt(message) + ")",
                  "KEY: VALUE or KEY { ... }");
   }
   void AddLimitFault(int line, int column, const std::string& saw) {
-    if (!seen_) faults_->Add({line + 1, column + 1}, "", saw, "fewer");
-    seen_ = true;
+    if (!has_error_) faults_->Add({line + 1, column + 1}, "", saw, "fewer");
+    has_error_ = true;
   }
-  bool seen() const { return seen_; }
+  bool has_error() const { return has_error_; }
 
  private:
   Faults* const faults_;
-  bool seen_ = false;
+  bool has_error_ = false;
 };
 
 // A recursive-descent parser. Every method returns at once after an error.
@@ -47,7 +47,7 @@ class TextParser {
   Node Parse() {
     Node root = NewNode(Node::Kind::kMap);
     ParseFields("", 0, &root);
-    root.at_fault = errors_.seen();
+    root.at_fault = errors_.has_error();
     return root;
   }
 
@@ -55,20 +55,21 @@ class TextParser {
   bool IsSymbol(const char* symbol) {
     return tokens_.current().text == symbol && tokens_.current().type == Tokenizer::TYPE_SYMBOL;
   }
-  bool TakeSymbol(const char* symbol) {
+  // If the current token is this symbol, goes to the next token and returns true.
+  bool SkipSymbol(const char* symbol) {
     if (!IsSymbol(symbol)) return false;
     tokens_.Next();
     return true;
   }
-  void Fail(const std::string& expected) {
+  void ReportExpected(const std::string& expected) {
     const Tokenizer::Token& token = tokens_.current();
     const std::string saw =
         token.type == Tokenizer::TYPE_END ? "the end" : "'" + Excerpt(token.text) + "'";
     errors_.AddError(token.line, token.column, expected + " expected before " + saw);
   }
-  void ReportLimit(size_t most, const char* of_what) {
+  void ReportLimit(size_t limit, const char* of_what) {
     errors_.AddLimitFault(tokens_.current().line, tokens_.current().column,
-                          "more than " + std::to_string(most) + " " + of_what);
+                          "more than " + std::to_string(limit) + " " + of_what);
   }
   Node NewNode(Node::Kind kind) {
     if (++nodes_ > kMaxNodes) ReportLimit(kMaxNodes, "keys and values");
@@ -83,19 +84,20 @@ class TextParser {
   // text.
   void ParseFields(const std::string& end, size_t depth, Node* map) {
     if (depth >= kMaxDepth) ReportLimit(kMaxDepth, "levels");
-    while (!errors_.seen()) {
-      if (end.empty() ? tokens_.current().type == Tokenizer::TYPE_END : TakeSymbol(end.c_str()))
+    while (!errors_.has_error()) {
+      if (end.empty() ? tokens_.current().type == Tokenizer::TYPE_END : SkipSymbol(end.c_str()))
         return;
-      if (tokens_.current().type != Tokenizer::TYPE_IDENTIFIER) return Fail("the name of a key");
+      if (tokens_.current().type != Tokenizer::TYPE_IDENTIFIER)
+        return ReportExpected("the name of a key");
       Node key = NewNode(Node::Kind::kScalar);
       key.text = tokens_.current().text;
       tokens_.Next();
-      const bool colon = TakeSymbol(":");
-      if (!colon && !IsSymbol("{") && !IsSymbol("<")) return Fail("':' or '{'");
+      const bool colon = SkipSymbol(":");
+      if (!colon && !IsSymbol("{") && !IsSymbol("<")) return ReportExpected("':' or '{'");
       Node value = ParseValue(depth, true);
       map->keys.push_back(std::move(key));
       map->items.push_back(std::move(value));
-      if (!TakeSymbol(",")) TakeSymbol(";");
+      if (!SkipSymbol(",")) SkipSymbol(";");
     }
   }
 
@@ -114,11 +116,11 @@ class TextParser {
   Node ParseList(size_t depth) {
     Node list = NewNode(Node::Kind::kList);
     tokens_.Next();
-    if (TakeSymbol("]")) return list;
-    while (!errors_.seen()) {
+    if (SkipSymbol("]")) return list;
+    while (!errors_.has_error()) {
       list.items.push_back(ParseValue(depth, false));
-      if (TakeSymbol("]")) break;
-      if (!TakeSymbol(",")) Fail("',' or ']'");
+      if (SkipSymbol("]")) break;
+      if (!SkipSymbol(",")) ReportExpected("',' or ']'");
     }
     return list;
   }
@@ -127,12 +129,13 @@ class TextParser {
     Node node = NewNode(Node::Kind::kScalar);
     if (tokens_.current().type == Tokenizer::TYPE_STRING) {
       node.quoted = true;
-      for (; tokens_.current().type == Tokenizer::TYPE_STRING && !errors_.seen(); tokens_.Next()) {
+      for (; tokens_.current().type == Tokenizer::TYPE_STRING && !errors_.has_error();
+           tokens_.Next()) {
         Tokenizer::ParseStringAppend(tokens_.current().text, &node.text);
       }
       return node;
     }
-    if (TakeSymbol("-")) node.text = "-";
+    if (SkipSymbol("-")) node.text = "-";
     switch (tokens_.current().type) {
       case Tokenizer::TYPE_INTEGER:
       case Tokenizer::TYPE_FLOAT:
@@ -141,7 +144,7 @@ class TextParser {
         tokens_.Next();
         break;
       default:
-        Fail("a value");
+        ReportExpected("a value");
     }
     return node;
   }

@@ -13,7 +13,7 @@ using google::protobuf::Reflection;
 
 namespace {
 
-// Whether a text needs no quotes, because YAML cannot take it for another type.
+// Whether a text needs no quotes in YAML, because YAML does not read it as a number, boolean or null.
 bool IsPlainWord(const std::string& text) {
   const auto is_inner = [](unsigned char c) {
     return std::isalnum(c) || c == '_' || c == '/' || c == '.' || c == '-';
@@ -82,10 +82,10 @@ std::string ScalarText(const Message& message, const FieldDescriptor* field, int
 
 class YamlWriter {
  public:
-  std::string Take() { return std::move(out_); }
+  std::string TakeText() { return std::move(out_); }
 
-  // Writes the keys of `message`, one per line, indented by `indent`; only before the first key it
-  // writes `first` instead of the indentation. Returns false if there are no keys.
+  // Writes the keys of `message`, one per line, indented by `indent` spaces. Before the first key, writes
+  // `first` instead of the spaces. Returns false if there are no keys.
   bool WriteKeys(const Message& message, size_t indent, std::string first) {
     bool any = false;
     const auto* type = message.GetDescriptor();
@@ -139,7 +139,7 @@ std::string ToYaml(const pb::Job& job) {
   FillDefaults(&whole);
   YamlWriter writer;
   writer.WriteKeys(whole, 0, "");
-  return writer.Take();
+  return writer.TakeText();
 }
 
 }  // namespace tern::config

@@ -28,10 +28,10 @@ class JobChecker : private CrossKeyChecker {
   static std::string ServerKey(int s) { return Join("servers", static_cast<size_t>(s)); }
 
   void CheckServers() {
-    std::set<std::pair<std::string, uint32_t>> taken;
+    std::set<std::pair<std::string, uint32_t>> used_ports;
     for (int s = 0; s < job_.servers_size(); ++s) {
-      CheckAddress(s, &taken);
-      CheckDataPorts(s, &taken);
+      CheckAddress(s, &used_ports);
+      CheckDataPorts(s, &used_ports);
       const std::string key = Join(ServerKey(s), "bind_host");
       if (job_.servers(s).has_bind_host() && AreValid({key}) &&
           !ParseHost(job_.servers(s).bind_host())) {
@@ -41,7 +41,7 @@ class JobChecker : private CrossKeyChecker {
     }
   }
 
-  void CheckAddress(int s, std::set<std::pair<std::string, uint32_t>>* taken) {
+  void CheckAddress(int s, std::set<std::pair<std::string, uint32_t>>* used_ports) {
     const std::string key = Join(ServerKey(s), "address");
     if (!AreValid({key})) return;
     const std::string& text = job_.servers(s).address();
@@ -53,13 +53,13 @@ class JobChecker : private CrossKeyChecker {
     } else if (IsWildcard(address->host)) {
       Report(key, Excerpt(text),
              "a host to which workers can connect; bind_host says where the server binds");
-    } else if (!taken->insert({address->host, address->port}).second) {
+    } else if (!used_ports->insert({address->host, address->port}).second) {
       Report(key, Excerpt(text) + ", which another server has",
              "a different address for each server");
     }
   }
 
-  void CheckDataPorts(int s, std::set<std::pair<std::string, uint32_t>>* taken) {
+  void CheckDataPorts(int s, std::set<std::pair<std::string, uint32_t>>* used_ports) {
     const pb::Server& server = job_.servers(s);
     const std::string key = Join(ServerKey(s), "data_ports");
     if (server.data_ports_size() == 0 || !AreValid({key, Join(ServerKey(s), "data_sockets")}))
@@ -72,7 +72,7 @@ class JobChecker : private CrossKeyChecker {
     if (!address) return;
     for (int i = 0; i < server.data_ports_size(); ++i) {
       const std::string port_key = Join(key, static_cast<size_t>(i));
-      if (!AreValid({port_key}) || taken->insert({address->host, server.data_ports(i)}).second)
+      if (!AreValid({port_key}) || used_ports->insert({address->host, server.data_ports(i)}).second)
         continue;
       Report(port_key,
              std::to_string(server.data_ports(i)) + ", which is taken on " + address->host,
@@ -111,10 +111,10 @@ class JobChecker : private CrossKeyChecker {
     if (job_.workers().has_cpus()) CheckCpus("workers.cpus", job_.workers().cpus());
     std::set<uint32_t> ranks;
     for (int i = 0; i < job_.workers().overrides_size(); ++i) {
-      const std::string own = Join("workers.overrides", static_cast<size_t>(i));
+      const std::string override_key = Join("workers.overrides", static_cast<size_t>(i));
       if (job_.workers().overrides(i).has_cpus())
-        CheckCpus(Join(own, "cpus"), job_.workers().overrides(i).cpus());
-      const std::string key = Join(own, "rank");
+        CheckCpus(Join(override_key, "cpus"), job_.workers().overrides(i).cpus());
+      const std::string key = Join(override_key, "rank");
       if (!AreValid({key, "workers.count"})) continue;
       const uint32_t rank = job_.workers().overrides(i).rank();
       if (rank >= job_.workers().count()) {
@@ -126,7 +126,7 @@ class JobChecker : private CrossKeyChecker {
     }
   }
 
-  // Checks the form only; the worker checks which CPUs its machine has.
+  // Checks only the syntax of the list; the worker checks which CPUs its machine has.
   void CheckCpus(const std::string& key, const std::string& cpus) {
     if (!AreValid({key}) || ParseCpus(cpus)) return;
     Report(key, Excerpt(cpus),

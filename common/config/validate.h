@@ -1,9 +1,12 @@
 // The rules between keys of a job, which the options of single keys cannot express.
 //
-// Besides the tables of names, the checks use tables of codecs. "rounding_codecs" are
-// deterministic. "float_codecs" send the values themselves, at most rounded; "exact_codecs" do so
-// even with error_feedback. "unbiased_codecs" have no memory. With "sharing_codecs" workers share
-// scalers unless the job says otherwise.
+// The caller passes tables of names (ParseContext::tables). Some of them list the codecs with a property:
+//
+//   rounding_codecs  deterministic: the codes do not depend on random numbers
+//   float_codecs     send the values themselves, at most rounded to 16 bits
+//   exact_codecs     send the values themselves, at most rounded, also with error_feedback: true
+//   unbiased_codecs  do not carry the error of a code over to the next round
+//   sharing_codecs   workers use one common scaler per tensor, unless the job says otherwise
 #pragma once
 
 #include "common/config/fill.h"

@@ -40,7 +40,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   }
 
  private:
-  // The methods of RuleReporter, which the rules of single algorithms call.
+  // The methods of RuleReporter, which the checks of single algorithms call.
   bool AreValid(std::initializer_list<std::string> keys) const override {
     return CrossKeyChecker::AreValid(keys);
   }
@@ -58,7 +58,9 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   std::string CodecsSendingValues() const override { return OneOf(Names("float_codecs")); }
 
   const std::string& name() const { return train_.algorithm(); }
-  std::string Section(const std::string& key) const { return Join(Join("train", name()), key); }
+  std::string KeyInSection(const std::string& key) const {
+    return Join(Join("train", name()), key);
+  }
   std::string WorkerCount() const {
     return "workers.count (" + std::to_string(job_.workers().count()) + ")";
   }
@@ -119,12 +121,12 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
             job_.exchange().rules(i).codec());
     }
   }
-  // The first codec for pushes that is in `table` (if `in`) or missing from it (if not `in`); empty
-  // if there is no such codec.
-  std::string FirstCodec(const std::string& table, bool in) const {
+  // Returns the first codec for pushes that the table lists (if `listed`) or does not list (otherwise);
+  // empty if there is no such codec or no such table.
+  std::string FirstCodec(const std::string& table, bool listed) const {
     std::string first;
     ForEachCodec([&](const std::string& key, const std::string& codec) {
-      if (AreValid({key}) && first.empty() && IsIn(table, codec) == in) first = codec;
+      if (AreValid({key}) && first.empty() && IsIn(table, codec) == listed) first = codec;
     });
     return Names(table).empty() ? "" : first;
   }
@@ -143,17 +145,17 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     }
     CheckUnbiased();
     const std::string sharing_codec = FirstCodec("sharing_codecs", true);
-    const bool alone = traits_->closes() == Traits::every_push;
+    const bool no_rounds = traits_->closes() == Traits::every_push;
     const bool central = AreValid({"train.parameters"}) && facts_.central;
-    CheckPreviousScalers(alone || central);
-    if ((alone || central) && AreValid({"exchange.scaler"}) &&
+    CheckPreviousScalers(no_rounds || central);
+    if ((no_rounds || central) && AreValid({"exchange.scaler"}) &&
         exchange.scaler() == pb::Exchange::shared && !sharing_codec.empty()) {
       Report("exchange.scaler",
-             "shared" + (alone ? with_algorithm_ : " with parameters: central") + " and codec " +
-                 sharing_codec,
+             "shared" + (no_rounds ? with_algorithm_ : " with parameters: central") +
+                 " and codec " + sharing_codec,
              std::string("per_worker: ") +
-                 (alone ? "workers that do not wait for each other cannot share scalers"
-                        : "servers that hold the parameters decode every push by itself") +
+                 (no_rounds ? "workers that do not wait for each other cannot share scalers"
+                            : "servers that hold the parameters decode every push by itself") +
                  "; set exchange.scaler: per_worker");
     }
     if (traits_->pushes() == Traits::change && AreValid({"exchange.clip"}) &&
@@ -166,7 +168,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     }
   }
 
-  // Checks `scaler: previous`, and keys of scalers that have no effect with other codecs.
+  // Checks `scaler: previous`, and reports keys about scalers that have no effect in this job.
   void CheckPreviousScalers(bool no_sharing) {
     const pb::Exchange& exchange = job_.exchange();
     if (!AreValid({"exchange.scaler", "exchange.scaler_margin", "exchange.scaler_elements"}))
@@ -212,8 +214,8 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
       return;
     }
     const std::string& codec = exchange.pull_codec();
-    const bool drawn = !Names("rounding_codecs").empty() && !IsIn("rounding_codecs", codec);
-    if (exchange.pull() == pb::Exchange::changes && drawn) {
+    const bool is_stochastic = !Names("rounding_codecs").empty() && !IsIn("rounding_codecs", codec);
+    if (exchange.pull() == pb::Exchange::changes && is_stochastic) {
       Report(
           "exchange.pull_codec", codec + " with pull: changes",
           OneOf(Names("rounding_codecs")) + ", because the codes of " + codec +
@@ -222,8 +224,9 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     }
     if (exchange.pull() == pb::Exchange::weights && !Names("float_codecs").empty() &&
         !IsIn("float_codecs", codec)) {
-      Report("exchange.pull_codec", codec + " with pull: weights",
-             OneOf(Names("float_codecs")) + (drawn ? "" : "; or set exchange.pull: changes"));
+      Report(
+          "exchange.pull_codec", codec + " with pull: weights",
+          OneOf(Names("float_codecs")) + (is_stochastic ? "" : "; or set exchange.pull: changes"));
     }
   }
 
@@ -260,7 +263,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   void CheckBackup() {
     if (facts_.backup == 0) return;
     const std::string& name = traits_->backup_key();
-    const std::string key = Section(name), count = std::to_string(facts_.backup);
+    const std::string key = KeyInSection(name), count = std::to_string(facts_.backup);
     if (!AreValid({key})) return;
     if (AreValid({"workers.count"}) && facts_.backup >= job_.workers().count()) {
       Report(key, count, "less than " + WorkerCount());

@@ -38,14 +38,14 @@ class TrainChecker : private CrossKeyChecker {
     for (int i = 0; i < train_.batch_growth_size(); ++i) {
       const pb::BatchGrowth& growth = train_.batch_growth(i);
       const std::string key = Join("train.batch_growth", static_cast<size_t>(i));
-      const std::string at = Join(key, "at_epoch"), total = Join(key, "batch_total");
-      CheckBatch(total, growth.batch_total());
-      if (AreValid({at}) && growth.at_epoch() <= epoch) {
-        Report(at, NumberText(growth.at_epoch()),
+      const std::string epoch_key = Join(key, "at_epoch"), batch_key = Join(key, "batch_total");
+      CheckBatch(batch_key, growth.batch_total());
+      if (AreValid({epoch_key}) && growth.at_epoch() <= epoch) {
+        Report(epoch_key, NumberText(growth.at_epoch()),
                "more than the epoch of the previous entry (" + NumberText(epoch) + ")");
       }
-      if (AreValid({total, "train.batch_total"}) && growth.batch_total() <= batch) {
-        Report(total, std::to_string(growth.batch_total()),
+      if (AreValid({batch_key, "train.batch_total"}) && growth.batch_total() <= batch) {
+        Report(batch_key, std::to_string(growth.batch_total()),
                "more than the previous batch (" + std::to_string(batch) + ")");
       }
       epoch = growth.at_epoch();
@@ -61,7 +61,7 @@ class TrainChecker : private CrossKeyChecker {
     };
     check_beta("train.optimizer.beta1", optimizer.beta1());
     check_beta("train.optimizer.beta2", optimizer.beta2());
-    // It must not be 0 as a float either, or a zero gradient would give 0 / 0.
+    // Epsilon must not become 0 when rounded to float, or a zero gradient would give 0 / 0.
     if (AreValid({"train.optimizer.epsilon"}) && static_cast<float>(optimizer.epsilon()) == 0)
       Report("train.optimizer.epsilon", NumberText(optimizer.epsilon()),
              "more than 0 with adam, e.g. 1e-08");

@@ -12,9 +12,10 @@
 namespace tern::config {
 namespace {
 
-// An exception that ends yaml-cpp's parsing, at a fault that is already reported.
+// An exception that ends yaml-cpp's parsing after a fault that was already reported.
 struct StopParsing {};
 
+// Builds the tree of nodes from yaml-cpp's events.
 class TreeBuilder : public YAML::EventHandler {
  public:
   TreeBuilder(std::string at_key, int set, Faults* faults)
@@ -24,7 +25,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (documents_++ == 0) return;
-    faults_->Add(At(mark), at_key_, "a second document", "one document a file");
+    faults_->Add(PositionAt(mark), at_key_, "a second document", "one document a file");
     throw StopParsing();
   }
   void OnDocumentEnd() override {}
@@ -46,40 +47,42 @@ class TreeBuilder : public YAML::EventHandler {
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                        YAML::EmitterStyle::value) override {
-    Open(NewNode(Node::Kind::kList, mark, tag, anchor));
+    OpenLevel(NewNode(Node::Kind::kList, mark, tag, anchor));
   }
-  void OnSequenceEnd() override { Close(); }
+  void OnSequenceEnd() override { CloseLevel(); }
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                   YAML::EmitterStyle::value) override {
-    Open(NewNode(Node::Kind::kMap, mark, tag, anchor));
+    OpenLevel(NewNode(Node::Kind::kMap, mark, tag, anchor));
   }
-  void OnMapEnd() override { Close(); }
+  void OnMapEnd() override { CloseLevel(); }
 
-  Position At(const YAML::Mark& mark) const { return {mark.line + 1, mark.column + 1, set_}; }
+  Position PositionAt(const YAML::Mark& mark) const {
+    return {mark.line + 1, mark.column + 1, set_};
+  }
 
  private:
-  // An open map or list.
+  // A map or list whose end has not been read yet.
   struct Level {
     Node node;
-    std::string key;  // dotted
-    std::set<std::string> names;
+    std::string key;              // the dotted key of the map or list
+    std::set<std::string> names;  // of a map: the keys read so far
   };
 
   bool AwaitsKey() const {
-    return !open_.empty() && open_.back().node.kind == Node::Kind::kMap &&
-           open_.back().node.keys.size() == open_.back().node.items.size();
+    return !open_levels_.empty() && open_levels_.back().node.kind == Node::Kind::kMap &&
+           open_levels_.back().node.keys.size() == open_levels_.back().node.items.size();
   }
 
   // The dotted key of the next node.
-  std::string Key() const {
-    if (open_.empty()) return at_key_;
-    const Level& level = open_.back();
+  std::string NextKey() const {
+    if (open_levels_.empty()) return at_key_;
+    const Level& level = open_levels_.back();
     if (level.node.kind == Node::Kind::kList) return Join(level.key, level.node.items.size());
     return AwaitsKey() ? level.key : Join(level.key, level.node.keys.back().text);
   }
 
   void Refuse(Node* node, const std::string& saw, const std::string& allowed) {
-    faults_->Add(node->at, Key(), saw, allowed);
+    faults_->Add(node->at, NextKey(), saw, allowed);
     node->at_fault = true;
   }
 
@@ -87,10 +90,10 @@ class TreeBuilder : public YAML::EventHandler {
                YAML::anchor_t anchor) {
     Node node;
     node.kind = kind;
-    node.at = At(mark);
+    node.at = PositionAt(mark);
     if (++nodes_ > kMaxNodes) {
-      faults_->Add(node.at, Key(), "more than " + std::to_string(kMaxNodes) + " keys and values",
-                   "fewer");
+      faults_->Add(node.at, NextKey(),
+                   "more than " + std::to_string(kMaxNodes) + " keys and values", "fewer");
       throw StopParsing();
     }
     if (anchor != 0)
@@ -105,15 +108,15 @@ class TreeBuilder : public YAML::EventHandler {
   void AddNode(Node node) {
     if (AwaitsKey()) {
       AddKey(std::move(node));
-    } else if (open_.empty()) {
+    } else if (open_levels_.empty()) {
       root_ = std::move(node);
     } else {
-      open_.back().node.items.push_back(std::move(node));
+      open_levels_.back().node.items.push_back(std::move(node));
     }
   }
 
   void AddKey(Node node) {
-    Level& level = open_.back();
+    Level& level = open_levels_.back();
     if (node.kind != Node::Kind::kScalar && !node.at_fault) {
       Refuse(&node, "a key that is not a name", "names as keys");
     }
@@ -124,17 +127,18 @@ class TreeBuilder : public YAML::EventHandler {
     level.node.keys.push_back(std::move(node));
   }
 
-  void Open(Node node) {
-    if (open_.size() >= kMaxDepth) {
-      faults_->Add(node.at, Key(), "more than " + std::to_string(kMaxDepth) + " levels", "fewer");
+  void OpenLevel(Node node) {
+    if (open_levels_.size() >= kMaxDepth) {
+      faults_->Add(node.at, NextKey(), "more than " + std::to_string(kMaxDepth) + " levels",
+                   "fewer");
       throw StopParsing();
     }
-    std::string key = Key();
-    open_.push_back({std::move(node), std::move(key), {}});
+    std::string key = NextKey();
+    open_levels_.push_back({std::move(node), std::move(key), {}});
   }
-  void Close() {
-    Node node = std::move(open_.back().node);
-    open_.pop_back();
+  void CloseLevel() {
+    Node node = std::move(open_levels_.back().node);
+    open_levels_.pop_back();
     AddNode(std::move(node));
   }
 
@@ -142,13 +146,13 @@ class TreeBuilder : public YAML::EventHandler {
   const int set_;
   Faults* const faults_;
   Node root_;
-  std::vector<Level> open_;
+  std::vector<Level> open_levels_;
   size_t nodes_ = 0;
   int documents_ = 0;
 };
 
-// yaml-cpp accepts an open quote at the end of its input, but reports it before a document end
-// marker (...). So add one.
+// Adds a document end marker (...) if there is none. Without the marker, yaml-cpp accepts a quote that is
+// not closed at the end of the input.
 std::string WithDocumentEnd(const std::string& text) {
   const size_t last = text.find_last_not_of(" \t\r\n");
   const bool has_end = last != std::string::npos && last >= 2 &&
@@ -170,7 +174,7 @@ Node ParseYaml(const std::string& text, const std::string& at_key, int set, Faul
     return builder.TakeRoot();
   } catch (const StopParsing&) {
   } catch (const YAML::Exception& error) {
-    faults->Add(builder.At(error.mark), at_key, "invalid YAML (" + Excerpt(error.msg) + ")",
+    faults->Add(builder.PositionAt(error.mark), at_key, "invalid YAML (" + Excerpt(error.msg) + ")",
                 "YAML, where a text with [ ] { } * & or # is in quotes, as \"[::1]:7500\"");
   } catch (const std::exception& error) {
     faults->Add({1, 1, set}, at_key,

@@ -16,7 +16,7 @@
 namespace tern::net {
 namespace {
 
-constexpr size_t kMaxHost = 255;  // the longest name in DNS
+constexpr size_t kMaxHostBytes = 255;  // the longest name in DNS
 
 Status BadAddress(std::string_view text, const std::string& why) {
   return Status(Code::kAddress,
@@ -31,7 +31,8 @@ std::string WithoutBrackets(const std::string& host) {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// getaddrinfo with these flags; it does not query name servers for numeric hosts.
+// Calls getaddrinfo with `flags` (AI_...) and returns its error code; 0: *list has the addresses. Does
+// not query name servers if `host` is a numeric address.
 int Lookup(const std::string& host, int flags, AddressList* list) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -70,9 +71,12 @@ Result<Address> ParseAddress(std::string_view text) {
     return BadAddress(text, "an IPv6 address needs brackets");
   }
   if (host.empty()) return BadAddress(text, "it has no host");
-  if (host.size() > kMaxHost) return BadAddress(text, "its host is longer than 255 characters");
-  const auto odd = [](unsigned char c) { return c <= 0x20 || c >= 0x7f || c == '/' || c == '['; };
-  if (std::any_of(host.begin(), host.end(), odd)) {
+  if (host.size() > kMaxHostBytes)
+    return BadAddress(text, "its host is longer than 255 characters");
+  const auto is_invalid = [](unsigned char c) {
+    return c <= 0x20 || c >= 0x7f || c == '/' || c == '[';
+  };
+  if (std::any_of(host.begin(), host.end(), is_invalid)) {
     return BadAddress(text, "its host has invalid characters");
   }
   uint16_t port = 0;

@@ -12,18 +12,18 @@ namespace tern::net {
 
 struct Address {
   std::string host;   // without brackets
-  uint16_t port = 0;  // 0: any free port, to bind only
+  uint16_t port = 0;  // 0: the system picks a free port; valid only for binding
 
   friend bool operator==(const Address&, const Address&) = default;
 };
 
-// kAddress, quoting the text, if it is not HOST:PORT.
+// Parses HOST:PORT. If `text` is anything else: kAddress with a message that quotes it.
 Result<Address> ParseAddress(std::string_view text);
-// "10.0.0.1:70", "[::1]:70"; ParseAddress reads it back.
+// Formats an address for ParseAddress: "10.0.0.1:70", "[::1]:70".
 std::string ToString(const Address& address);
 
 // Resolves `host` (brackets allowed) to numeric addresses, at least one, in the system's order of
-// preference. May query name servers and take seconds. kAddress: it does not resolve.
+// preference. May query name servers and take seconds. kAddress: `host` does not resolve.
 Result<std::vector<std::string>> Resolve(const std::string& host);
 
 // Whether all addresses of `host` are loopback addresses (127.0.0.0/8, ::1). Resolves names. False

@@ -11,12 +11,13 @@ namespace {
 constexpr Time kFirstRetryWait = std::chrono::milliseconds(100);
 constexpr Time kLongestRetryWait = std::chrono::seconds(2);
 
-// libzmq reports a failed attempt as CONNECT_RETRIED, but a peer that does not speak ZMTP as a
-// failed handshake only.
+// The events of a failed attempt to connect. libzmq reports most failures as CONNECT_RETRIED, but
+// reports a peer that does not speak ZMTP only as a failed handshake.
 constexpr int kConnectFailures = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH;
-constexpr int kEvents = ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kConnectFailures;
+constexpr int kMonitoredEvents =
+    ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kConnectFailures;
 
 SendResult Unreachable(const char* why) {
   return {Sent::kUnreachable, Status(Code::kPeerLost, why)};
@@ -40,7 +41,7 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::Connect(Context& context,
   auto impl = SocketImpl::Open(context, ZMQ_DEALER, options);
   if (!impl.ok()) return impl.status();
   // Monitors the socket before it connects, so that no event is missed.
-  TERN_RETURN_IF_ERROR((*impl)->Watch(context, kEvents));
+  TERN_RETURN_IF_ERROR((*impl)->StartMonitor(context, kMonitoredEvents));
   std::unique_ptr<DealerSocket> socket(
       new DealerSocket(std::move(*impl), std::move(endpoints), attempt));
   if (const Status status = socket->TryConnect(); !status.ok()) {
@@ -77,7 +78,7 @@ void DealerSocket::OnMonitorEvent(int event) {
     retry_at_.reset();
   } else if (event == ZMQ_EVENT_DISCONNECTED && link_ == Link::kUp) {
     link_ = Link::kLost;
-    impl_->StopWatching();
+    impl_->StopMonitor();
   } else if ((event & kConnectFailures) != 0 && !retry_at_) {
     retry_at_ = Now() + retry_wait_;
     retry_wait_ = std::min(2 * retry_wait_, kLongestRetryWait);

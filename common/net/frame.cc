@@ -21,7 +21,7 @@ uint16_t GetU16(std::span<const uint8_t> frame, size_t at) {
   return static_cast<uint16_t>(frame[at] | frame[at + 1] << 8);
 }
 
-FrameError Refuse(Fault fault, const std::string& sentence) {
+FrameError MakeFrameError(Fault fault, const std::string& sentence) {
   const Code code = fault == Fault::kOtherVersion ? Code::kMismatch : Code::kNotAllowed;
   return FrameError{fault, Status(code, sentence)};
 }
@@ -34,7 +34,7 @@ const google::protobuf::FieldDescriptor* BodyField(int body_case) {
 bool ParseEnvelope(std::span<const uint8_t> bytes, pb::Envelope* envelope) {
   google::protobuf::io::CodedInputStream in(bytes.data(), static_cast<int>(bytes.size()));
   in.SetRecursionLimit(kMaxNesting);
-  // MergeFromCodedStream would write errors to stderr; this form does not.
+  // MergeFromCodedStream would write errors to stderr; MergePartialFromCodedStream does not.
   return envelope->MergePartialFromCodedStream(&in) && in.ConsumedEntireMessage() &&
          envelope->IsInitialized();
 }
@@ -95,60 +95,67 @@ Result<std::string> EncodeHeader(const pb::Envelope& envelope) {
 std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envelope* envelope) {
   envelope->Clear();
   const size_t size = frame.size();
-  if (frame.empty()) return Refuse(Fault::kEmpty, "the header frame is empty");
-  const size_t magic = std::min(frame.size(), kMagic.size());
-  if (std::memcmp(frame.data(), kMagic.data(), magic) != 0) {
-    const std::string_view seen(reinterpret_cast<const char*>(frame.data()), magic);
-    return Refuse(Fault::kNotOurs, Cat("a frame begins with \"", Printable(seen),
-                                       "\" instead of \"TERN\": the peer is not a Tern program"));
+  if (frame.empty()) return MakeFrameError(Fault::kEmpty, "the header frame is empty");
+  const size_t magic_bytes = std::min(frame.size(), kMagic.size());
+  if (std::memcmp(frame.data(), kMagic.data(), magic_bytes) != 0) {
+    const std::string_view seen(reinterpret_cast<const char*>(frame.data()), magic_bytes);
+    return MakeFrameError(Fault::kNotOurs,
+                          Cat("a frame begins with \"", Printable(seen),
+                              "\" instead of \"TERN\": the peer is not a Tern program"));
   }
   if (frame.size() >= kMagic.size() + 2 && GetU16(frame, 4) != kWireVersion) {
-    return Refuse(Fault::kOtherVersion, Cat("the peer speaks wire version ", GetU16(frame, 4),
-                                            " and this build wire version ", kWireVersion,
-                                            "; run the same build of Tern everywhere"));
+    return MakeFrameError(
+        Fault::kOtherVersion,
+        Cat("the peer speaks wire version ", GetU16(frame, 4), " and this build wire version ",
+            kWireVersion, "; run the same build of Tern everywhere"));
   }
   if (frame.size() < kPreambleBytes) {
-    return Refuse(Fault::kTruncated, Cat("a header frame has ", size, " bytes; at least ",
-                                         kPreambleBytes, " are needed"));
+    return MakeFrameError(Fault::kTruncated, Cat("a header frame has ", size, " bytes; at least ",
+                                                 kPreambleBytes, " are needed"));
   }
   if (frame.size() > kMaxHeaderBytes) {
-    return Refuse(Fault::kHeaderTooLarge, Cat("a header frame has ", size, " bytes; at most ",
-                                              kMaxHeaderBytes, " are allowed"));
+    return MakeFrameError(
+        Fault::kHeaderTooLarge,
+        Cat("a header frame has ", size, " bytes; at most ", kMaxHeaderBytes, " are allowed"));
   }
   const int type = GetU16(frame, 6);
   if (type != 0 && BodyField(type) == nullptr) {
-    return Refuse(Fault::kUnknownType,
-                  Cat("a message is of type ", type,
-                      ", which this build does not know; run the same build of Tern everywhere"));
+    return MakeFrameError(
+        Fault::kUnknownType,
+        Cat("a message is of type ", type,
+            ", which this build does not know; run the same build of Tern everywhere"));
   }
   if (!ParseEnvelope(frame.subspan(kPreambleBytes), envelope)) {
-    return Refuse(Fault::kUnparsable,
-                  Cat("a ", TypeName(type), " header of ", size,
-                      " bytes does not parse: it is damaged or nested deeper than ", kMaxNesting));
+    return MakeFrameError(
+        Fault::kUnparsable,
+        Cat("a ", TypeName(type), " header of ", size,
+            " bytes does not parse: it is damaged or nested deeper than ", kMaxNesting));
   }
   if (envelope->body_case() == 0) {
-    return Refuse(Fault::kUnsetBody, Cat("a ", TypeName(type), " header has no body"));
+    return MakeFrameError(Fault::kUnsetBody, Cat("a ", TypeName(type), " header has no body"));
   }
   if (envelope->body_case() != type) {
-    return Refuse(Fault::kUnparsable,
-                  Cat("a header says ", TypeName(type), " but holds ", TypeName(*envelope)));
+    return MakeFrameError(Fault::kUnparsable, Cat("a header says ", TypeName(type), " but holds ",
+                                                  TypeName(*envelope)));
   }
   return std::nullopt;
 }
 
 std::optional<FrameError> CheckShape(size_t frames, size_t payload_bytes, size_t max_payload) {
-  if (frames == 0) return Refuse(Fault::kEmpty, "a message has no frames");
+  if (frames == 0) return MakeFrameError(Fault::kEmpty, "a message has no frames");
   if (frames > 2) {
-    return Refuse(Fault::kTooManyFrames,
-                  Cat("a message has ", frames, " frames; a header and one payload are allowed"));
+    return MakeFrameError(
+        Fault::kTooManyFrames,
+        Cat("a message has ", frames, " frames; a header and one payload are allowed"));
   }
   if (frames == 2 && payload_bytes == 0) {
-    return Refuse(Fault::kEmpty,
-                  "a payload frame is empty; a message without payload has one frame");
+    return MakeFrameError(Fault::kEmpty,
+                          "a payload frame is empty; a message without payload has one frame");
   }
   if (payload_bytes > max_payload) {
-    return Refuse(Fault::kPayloadTooLarge, Cat("a payload has ", payload_bytes, " bytes; at most ",
-                                               max_payload, " are allowed here"));
+    return MakeFrameError(
+        Fault::kPayloadTooLarge,
+        Cat("a payload has ", payload_bytes, " bytes; at most ", max_payload, " are allowed here"));
   }
   return std::nullopt;
 }

@@ -3,8 +3,9 @@
 // A message is a header frame and, if its payload is not empty, one payload frame.
 //
 //   header   "TERN"    4 bytes  magic
-//            version   u16 LE   kWireVersion; stays at this offset in every version
-//            type      u16 LE   field number of the envelope's body; identifies unknown ones too
+//            version   u16 LE   kWireVersion; is at this offset in every version
+//            type      u16 LE   field number of the envelope's body; an error message can name it
+//                               even if this program does not know the field
 //            envelope  ...      a serialized pb::Envelope
 //   payload  raw bytes; the envelope defines their meaning
 #pragma once
@@ -22,34 +23,34 @@ namespace tern::net {
 
 inline constexpr uint16_t kWireVersion = 3;
 inline constexpr size_t kPreambleBytes = 8;
-// Parsed, repeated empty submessages take about 36 times their encoded size, so headers are
-// limited.
+// Headers are limited because repeated empty submessages take about 36 times as much memory after
+// parsing as they have bytes in the frame.
 inline constexpr size_t kMaxHeaderBytes = 64 * 1024;
-inline constexpr int kMaxNesting = 16;
+inline constexpr int kMaxNesting = 16;  // The deepest nesting of submessages in a header.
 
 // Why a message was refused.
 enum class Fault {
   kEmpty,         // a frame without bytes, or a message without frames
-  kTruncated,     // shorter than the preamble
-  kNotOurs,       // another magic: the peer is not Tern
-  kOtherVersion,  // has code kMismatch; all other faults have kNotAllowed
-  kUnparsable,    // not an envelope, nested too deeply, or of another type than the header says
-  kUnsetBody,     // an envelope without a body
-  kUnknownType,   // a type that this build does not know
+  kTruncated,     // the header has fewer than kPreambleBytes bytes
+  kNotOurs,       // the header does not begin with "TERN": the peer is another program
+  kOtherVersion,  // another wire version; its code is kMismatch, that of all other faults kNotAllowed
+  kUnparsable,  // no valid envelope, nested too deeply, or the body is not of the type in the header
+  kUnsetBody,   // an envelope without a body
+  kUnknownType,  // a type that this build does not know
   kHeaderTooLarge,
   kPayloadTooLarge,
   kTooManyFrames,
 };
-inline constexpr int kFaults = 10;
-// The fault as a label of counters: "other_version".
+inline constexpr int kFaults = 10;  // the number of faults
+// The name of the fault, for a label of metrics: "other_version".
 const char* FaultName(Fault fault);
 
 struct FrameError {
   Fault fault = Fault::kEmpty;
-  Status status;  // code and message
+  Status status;
 };
 
-// The field name of the envelope's body: "push", "hello"; "unset" without a body.
+// The field name of the envelope's body: "push", "hello", ...; "unset" if there is no body.
 std::string TypeName(const pb::Envelope& envelope);
 // The name of the body with this field number; "unknown" if there is none.
 std::string TypeName(int body_case);
@@ -57,10 +58,12 @@ std::string TypeName(int body_case);
 // Returns the header frame. kInternal: no body, or larger than kMaxHeaderBytes.
 Result<std::string> EncodeHeader(const pb::Envelope& envelope);
 
-// Reads a header frame into `envelope`, which is cleared first and is unspecified after an error.
+// Reads a header frame into `envelope`, which is cleared first. Returns nullopt on success. After an
+// error the content of `envelope` is unspecified.
 std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envelope* envelope);
 
-// Checks the number of frames of a received message, and the size of the second one, its payload.
+// Checks a received message: the number of its frames, and the size of the payload (the second frame).
+// Returns nullopt if both are allowed.
 std::optional<FrameError> CheckShape(size_t frames, size_t payload_bytes, size_t max_payload);
 
 // The bytes of a frame on the wire: ZMTP adds 2 bytes to a frame of up to 255 bytes, 9 to a larger

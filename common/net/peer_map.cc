@@ -3,9 +3,9 @@
 namespace tern::net {
 
 uint64_t PeerMap::IdOfSender(const std::string& routing_id) {
-  if (const auto known = by_routing_id_.find(routing_id); known != by_routing_id_.end()) {
-    list_.splice(list_.begin(), list_, known->second);
-    return known->second->id;
+  if (const auto found = by_routing_id_.find(routing_id); found != by_routing_id_.end()) {
+    list_.splice(list_.begin(), list_, found->second);
+    return found->second->id;
   }
   const uint64_t id = ++last_id_;
   list_.push_front(Peer{id, routing_id});
@@ -16,17 +16,17 @@ uint64_t PeerMap::IdOfSender(const std::string& routing_id) {
 }
 
 void PeerMap::Forget(uint64_t id) {
-  const auto known = by_id_.find(id);
-  if (known == by_id_.end()) return;
-  const List::iterator peer = known->second;
-  by_id_.erase(known);
+  const auto found = by_id_.find(id);
+  if (found == by_id_.end()) return;
+  const List::iterator peer = found->second;
+  by_id_.erase(found);
   by_routing_id_.erase(peer->routing_id);
   list_.erase(peer);
 }
 
 const std::string* PeerMap::RoutingId(uint64_t id) const {
-  const auto known = by_id_.find(id);
-  return known == by_id_.end() ? nullptr : &known->second->routing_id;
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &found->second->routing_id;
 }
 
 }  // namespace tern::net

@@ -1,4 +1,4 @@
-// A bounded two-way map between libzmq's routing ids and our own peer ids, for RouterSocket.
+// A two-way map of bounded size between libzmq's routing ids and the peer ids of RouterSocket.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class PeerMap {
   // never reused.
   uint64_t IdOfSender(const std::string& routing_id);
   void Forget(uint64_t id);
-  // Null if the id is not known. Valid until the next change.
+  // The routing id of a peer; null if the id is not known. The pointer is valid until the map changes.
   const std::string* RoutingId(uint64_t id) const;
   size_t size() const { return list_.size(); }
 
@@ -31,7 +31,7 @@ class PeerMap {
 
   const size_t max_peers_;
   uint64_t last_id_ = 0;
-  List list_;  // the most recent sender first
+  List list_;  // All peers, ordered by their last message, the newest first.
   std::unordered_map<std::string, List::iterator> by_routing_id_;
   std::unordered_map<uint64_t, List::iterator> by_id_;
 };

@@ -14,6 +14,7 @@
 namespace tern::net {
 namespace {
 
+// A socket or file descriptor that was added to the poller (`key`), and its state at the last Wait.
 template <typename T>
 struct Entry {
   T key;
@@ -54,7 +55,8 @@ struct Poller::Items {
   std::vector<Entry<RouterSocket*>> routers;
   std::vector<Entry<DealerSocket*>> dealers;
   std::vector<Entry<int>> fds;
-  std::vector<zmq_pollitem_t> poll;  // a member only to reuse its memory
+  // Used only within Wait; a member so that its memory is reused.
+  std::vector<zmq_pollitem_t> poll;
 };
 
 Poller::Poller() : items_(std::make_unique<Items>()) {}
@@ -77,8 +79,8 @@ Status Poller::Wait(Time timeout) {
   for (auto& e : items.dealers) e.ready = false;
   for (auto& e : items.fds) e.ready = false;
 
-  // Closed sockets have no handle and lost links no monitor; they are skipped. Poll items follow
-  // the order of the entries, with a dealer's monitor right after the dealer.
+  // A closed socket has no handle, and a dealer whose connection was lost has no monitor; neither gets
+  // a poll item. Poll items are in the order of the entries; a dealer's monitor follows the dealer.
   std::vector<zmq_pollitem_t>& poll = items.poll;
   poll.clear();
   for (const auto& e : items.routers) {
@@ -95,7 +97,8 @@ Status Poller::Wait(Time timeout) {
     }
     poll.push_back(PollItem(nullptr, e.key));
   }
-  // A dealer that waits to reconnect must be called in time, so it shortens the timeout.
+  // A dealer that waits to reconnect must be called when its waiting time ends, so that time limits
+  // the timeout.
   for (const auto& e : items.dealers) {
     if (!e.key->retry_at_) continue;
     const Time until = std::max(*e.key->retry_at_ - Now(), Time::zero());
@@ -111,11 +114,11 @@ Status Poller::Wait(Time timeout) {
     if (e.key->impl_->handle()) e.ready = item++->revents != 0;
   }
   for (auto& e : items.dealers) {
-    const bool watched = e.key->impl_->monitor() != nullptr;
+    const bool has_monitor = e.key->impl_->monitor() != nullptr;
     if (e.key->impl_->handle()) e.ready = item++->revents != 0;
-    if (watched) ++item;
-    const auto before = e.key->link_;
-    e.ready |= e.key->link() != before;
+    if (has_monitor) ++item;
+    const auto old_link = e.key->link_;
+    e.ready |= e.key->link() != old_link;
   }
   for (auto& e : items.fds) e.ready = item++->revents != 0;
   return Ok();

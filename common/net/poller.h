@@ -16,9 +16,9 @@ class Poller {
   Poller(const Poller&) = delete;
   Poller& operator=(const Poller&) = delete;
 
-  // These do not take ownership; remove a socket or descriptor before you destroy it. A
-  // DealerSocket is also ready after its link() has changed, so a lost connection wakes the worker
-  // at once.
+  // The poller does not own what is added; the caller removes a socket or descriptor before its
+  // destruction. A DealerSocket also becomes ready when its link() changes, so that a lost connection
+  // ends Wait() at once.
   void Add(RouterSocket* socket);
   void Add(DealerSocket* socket);
   void AddFd(int fd);
@@ -31,7 +31,7 @@ class Poller {
   // event_fd of -1: the process is out of file descriptors).
   Status Wait(Time timeout);
 
-  // The state at the last Wait; false for a socket or descriptor that was not added.
+  // Whether the socket or descriptor was ready at the last Wait; false if it was not added.
   bool Ready(const RouterSocket* socket) const;
   bool Ready(const DealerSocket* socket) const;
   bool ReadyFd(int fd) const;

@@ -1,5 +1,5 @@
-// ZeroMQ sockets for Tern's messages. Their options limit what a peer can do; all errors are
-// values. A socket belongs to one thread at a time; a Context may be shared.
+// ZeroMQ sockets for Tern's messages. Options of the sockets limit how many bytes a peer can make this
+// process store. Errors are returned, never thrown. A socket belongs to one thread at a time; a Context may be shared.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace tern::net {
 
-// Owns the I/O threads. Must outlive its sockets; does not survive a fork. The destructor waits,
+// Owns libzmq's I/O threads. Must outlive its sockets; a forked child process cannot use it. The destructor waits,
 // for at most kFlushTimeMs, until sockets closed by CloseAfterFlush have sent everything.
 class Context {
  public:
@@ -38,44 +38,46 @@ struct SocketOptions {
   // The largest payload in bytes, sent or received. libzmq closes the connection to a peer that
   // sends a frame larger than this and than kMaxHeaderBytes.
   size_t max_payload = (1 << 20) + (64 << 10);
-  // Messages queued per peer and direction. Set it to at least twice the credit, so that it is
-  // never reached.
+  // The most messages that are queued per peer and direction. Choose it so large that it is never
+  // reached: at least twice the number of messages that a peer may send without waiting for an answer.
   int high_water_mark = 1000;
   Traffic* traffic = nullptr;  // if set, counts all frames; must outlive the socket
 };
 
-// A peer of a RouterSocket. Constant for the lifetime of the peer's socket, never reused, never 0.
+// Identifies a peer of a RouterSocket. Constant for the lifetime of the peer's socket, never reused,
+// never 0.
 using PeerId = uint64_t;
 
 struct Received {
-  PeerId peer = 0;  // RouterSocket only
+  PeerId peer = 0;  // the sender; 0 if a DealerSocket received the message
   pb::Envelope envelope;
-  Bytes payload;            // the received frame itself, not a copy
-  uint64_t wire_bytes = 0;  // the size of all frames, also of malformed ones
-  // Set if the message was refused; envelope and payload are then empty. A reply to `peer` is
-  // possible.
+  Bytes payload;            // refers to the memory of the received frame, without a copy
+  uint64_t wire_bytes = 0;  // the bytes of all frames on the wire, including malformed frames
+  // Set if the message is malformed; envelope and payload are then empty. The caller may still send an
+  // answer to `peer`.
   std::optional<FrameError> error;
 };
 
 enum class Sent {
-  kOk,           // handed to libzmq; delivered at most once
-  kUnreachable,  // the peer is not, or no longer, connected; nothing was or will be sent
-  kFull,         // at the high water mark; nothing was sent, try again later
-  kRefused,      // a bug in Tern: no body, too large, or the socket is closed
+  kOk,           // the message was handed to libzmq, which delivers it at most once
+  kUnreachable,  // the peer is not connected; nothing was or will be sent
+  kFull,         // the queue is at the high water mark; nothing was sent, try again later
+  kRefused,      // a bug of the caller: no body, a message too large, or a closed socket
 };
 struct [[nodiscard]] SendResult {
   Sent outcome = Sent::kOk;
-  Status status;  // ok, kPeerLost (kUnreachable and kFull), kInternal (kRefused)
+  Status status;  // kPeerLost for kUnreachable and kFull; kInternal for kRefused
   bool ok() const { return outcome == Sent::kOk; }
 };
 
-// Payloads of at least this size are sent without a copy; an I/O thread drops their Bytes later.
+// Payloads of at least this size are sent without a copy; an I/O thread of libzmq releases the Bytes
+// after sending.
 inline constexpr size_t kZeroCopyBytes = 64 * 1024;
 
 class PeerMap;
-class SocketImpl;  // wraps ZeroMQ; in socket_impl.h
+class SocketImpl;  // A wrapper of a ZeroMQ socket, defined in socket_impl.h.
 
-// The server's end of connections: many peers.
+// The server's end of its connections to any number of workers.
 class RouterSocket {
  public:
   // Binds to host:port; port 0 takes any free port. `host` is an IPv4 or IPv6 address (brackets
@@ -84,15 +86,17 @@ class RouterSocket {
   // this machine.
   static Result<std::unique_ptr<RouterSocket>> Bind(Context& context, const std::string& host,
                                                     uint16_t port, const SocketOptions& options);
-  ~RouterSocket();  // drops unsent messages, unless CloseAfterFlush was called
+  // Drops unsent messages, unless CloseAfterFlush was called.
+  ~RouterSocket();
 
   uint16_t port() const;
 
-  // Never waits. The payload must not change until its Bytes is dropped.
+  // Never waits. The bytes of `payload` must not change while any copy of that Bytes object exists.
   SendResult Send(PeerId peer, const pb::Envelope& envelope, const Bytes& payload = {});
-  // The next message, which may be a malformed one; empty if there is none. Never waits.
+  // Returns the next message, which may be malformed; nullopt if there is none. Never waits.
   std::optional<Received> Receive();
-  // Forgets a peer: Send to it returns kUnreachable. If it sends again, it gets a new PeerId.
+  // Forgets a peer: Send to this PeerId then returns kUnreachable. If the peer sends again, it gets a
+  // new PeerId.
   // Beyond 65,536 peers the socket forgets the one whose last message is oldest, so that unknown
   // peers cannot exhaust memory.
   void Forget(PeerId peer);
@@ -109,8 +113,8 @@ class RouterSocket {
   const uint16_t port_;
 };
 
-// The worker's end of a connection: one peer. A socket is a single connection; make a new socket
-// after a loss, so that no old message reaches a restarted server.
+// The worker's end of a single connection to a server. After the connection is lost, make a new
+// socket, so that no old message reaches a restarted server.
 class DealerSocket {
  public:
   // Starts to connect to host:port. Retries every 100 ms to 2 s, driven by calls of link(), Send,
@@ -121,9 +125,9 @@ class DealerSocket {
                                                        unsigned attempt = 0);
   ~DealerSocket();
 
-  // libzmq's view of the connection. It reacts fast, but a stopped or partitioned peer stays kUp,
-  // so heartbeats are needed as well. kLost is final: Send then returns kUnreachable, and Receive
-  // still returns messages that arrived before.
+  // libzmq's view of the connection. A closed connection is seen at once. But a peer that is stopped, or
+  // behind a broken network, stays kUp, so heartbeats are needed as well. kLost is final: Send then
+  // returns kUnreachable, and Receive still returns messages that arrived before.
   enum class Link { kConnecting, kUp, kLost };
   Link link();
 
@@ -141,11 +145,11 @@ class DealerSocket {
   void OnMonitorEvent(int event);
 
   const std::unique_ptr<SocketImpl> impl_;
-  const std::vector<std::string> endpoints_;  // tried in turn
-  size_t tries_;
+  const std::vector<std::string> endpoints_;  // one per address of the host; tried in turn
+  size_t tries_;                              // attempts so far, plus the first endpoint's number
   Link link_ = Link::kConnecting;
-  std::optional<Time> retry_at_;  // set after a failed attempt
-  Time retry_wait_;
+  std::optional<Time> retry_at_;  // set after a failed attempt: when to try again
+  Time retry_wait_;               // how long to wait after the next failed attempt
 };
 
 }  // namespace tern::net

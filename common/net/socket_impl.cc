@@ -17,7 +17,8 @@ namespace {
 
 constexpr int kOneDayMs = 24 * 3600 * 1000;
 
-// The results of Send. libzmq has other error codes, but only a bug in Tern could cause them.
+// The results of Send after a failure. libzmq has other error codes, but only a bug in Tern could cause
+// them.
 SendResult Unreachable() {
   return {Sent::kUnreachable, Status(Code::kPeerLost, "the peer is not connected any more")};
 }
@@ -31,7 +32,7 @@ SendResult Refused(const std::string& why) {
 // The release callback of a zero-copy message; libzmq calls it on an I/O thread.
 void DropBytes(void*, void* hint) { delete static_cast<Bytes*>(hint); }
 
-// 0, or -1 with errno ENOMEM.
+// Initializes *message with the payload. Returns 0, or -1 with errno ENOMEM.
 int MakePayload(const Bytes& payload, zmq_msg_t* message) {
   if (payload.size() < kZeroCopyBytes) {
     if (zmq_msg_init_size(message, payload.size()) != 0) return -1;
@@ -39,7 +40,7 @@ int MakePayload(const Bytes& payload, zmq_msg_t* message) {
     return 0;
   }
   auto owner = std::make_unique<Bytes>(payload);
-  auto* data = const_cast<uint8_t*>(owner->data());  // libzmq reads it only
+  auto* data = const_cast<uint8_t*>(owner->data());  // libzmq does not write to it.
   if (zmq_msg_init_data(message, data, payload.size(), &DropBytes, owner.get()) != 0) return -1;
   owner.release();
   return 0;
@@ -104,8 +105,8 @@ Status SocketImpl::SetOptions(int type) {
   };
   const std::array router = {Option{ZMQ_ROUTER_MANDATORY, 1}, Option{ZMQ_ROUTER_HANDOVER, 0}};
   // ZMQ_IMMEDIATE 1 would drop received messages that are still unread when the connection ends.
-  // With 0, libzmq would send queued messages on its next connection. So the reconnect interval
-  // prevents a next connection: DealerSocket sends only while connected and reconnects itself. The
+  // With 0, libzmq would send queued messages after it reconnects. So the long reconnect interval
+  // keeps libzmq from reconnecting: DealerSocket sends only while connected, and reconnects itself. The
   // connect timeout limits the delay after a lost first packet, which would otherwise be a minute.
   const std::array dealer = {Option{ZMQ_IMMEDIATE, 0}, Option{ZMQ_RECONNECT_IVL, kOneDayMs},
                              Option{ZMQ_CONNECT_TIMEOUT, 3000}};
@@ -126,7 +127,7 @@ Status SocketImpl::SetOptions(int type) {
   return ok ? Ok() : Status(Code::kInternal, Cat("cannot set a socket option: ", ZmqError()));
 }
 
-Status SocketImpl::Watch(Context& context, int events) {
+Status SocketImpl::StartMonitor(Context& context, int events) {
   static std::atomic<uint64_t> number{0};
   const std::string endpoint = "inproc://monitor-" + std::to_string(++number);
   monitor_ = zmq_socket(context.handle(), ZMQ_PAIR);
@@ -154,7 +155,7 @@ int SocketImpl::NextEvent() {
   return number;
 }
 
-void SocketImpl::StopWatching() {
+void SocketImpl::StopMonitor() {
   if (monitor_ == nullptr) return;
   if (handle_ != nullptr) zmq_socket_monitor(handle_, nullptr, 0);
   zmq_close(monitor_);
@@ -162,7 +163,7 @@ void SocketImpl::StopWatching() {
 }
 
 void SocketImpl::Close(int linger_ms) {
-  StopWatching();
+  StopMonitor();
   if (handle_ == nullptr) return;
   zmq_setsockopt(handle_, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
   zmq_close(handle_);
@@ -175,8 +176,8 @@ int SocketImpl::SendFrame(const void* data, size_t size, int flags) {
     if (rc >= 0) return 0;
     if (zmq_errno() == EINTR) continue;
     if (retried || (zmq_errno() != EAGAIN && zmq_errno() != EHOSTUNREACH)) return -1;
-    // zmq_send processes commands of the I/O thread (a new peer, free space) only now and then;
-    // reading ZMQ_EVENTS always does.
+    // zmq_send does not always process pending notices of the I/O thread (a new peer, free space in a
+    // queue); reading ZMQ_EVENTS always does. So read it and try once more.
     const int error = zmq_errno();
     int events = 0;
     size_t length = sizeof events;

@@ -1,5 +1,5 @@
-// A ZeroMQ socket with Tern's options that sends and receives frames. For .cc files of common/net
-// only.
+// A wrapper of a ZeroMQ socket that sets Tern's options and sends and receives messages. Only for the
+// .cc files of common/net.
 #pragma once
 
 #include <zmq.h>
@@ -40,19 +40,22 @@ class SocketImpl {
                                                   const SocketOptions& options);
   ~SocketImpl();
 
-  void* handle() const { return handle_; }    // null once closed
+  void* handle() const { return handle_; }    // null after Close()
   void* monitor() const { return monitor_; }  // null if not monitored
 
-  // Starts to monitor the connections for `events`. Call before zmq_connect.
-  Status Watch(Context& context, int events);
-  // The next event; 0 if there is none.
+  // Starts to monitor the socket's connections. `events`: the ZMQ_EVENT_... bits to report. Call before
+  // zmq_connect.
+  Status StartMonitor(Context& context, int events);
+  // Returns the ZMQ_EVENT_... bit of the next event; 0 if there is none.
   int NextEvent();
-  void StopWatching();
+  void StopMonitor();
 
-  // Returns kFull for any EAGAIN; a dealer without a peer returns that, too.
+  // Sends a message. `routing_id`: the receiver's; null for a dealer. Returns kFull whenever libzmq
+  // reports EAGAIN, which a dealer without a connection reports too.
   SendResult Send(const std::string* routing_id, const pb::Envelope& envelope,
                   const Bytes& payload);
-  // Receives a message. Sets *routing_id to the sender's; it is null for a dealer.
+  // Receives a message; nullopt if there is none. Sets *routing_id to the sender's routing id. A dealer
+  // passes null.
   std::optional<Received> Receive(std::string* routing_id);
   void Close(int linger_ms);
 
@@ -61,7 +64,7 @@ class SocketImpl {
   Status SetOptions(int type);
   int SendFrame(const void* data, size_t size, int flags);
   SendResult SendPayload(const Bytes& payload);
-  // Returns false if no frame waits.
+  // Returns false if no frame has arrived.
   bool ReceiveFrame(Frame* frame);
 
   void* handle_;

@@ -3,11 +3,11 @@
 namespace tern::net {
 namespace {
 
-constexpr const char* kMessages = "tern_net_messages_total";
+constexpr const char* kMessagesMetric = "tern_net_messages_total";
 constexpr const char* kMessagesHelp = "Messages sent and received, by type.";
-constexpr const char* kBytes = "tern_net_bytes_total";
+constexpr const char* kBytesMetric = "tern_net_bytes_total";
 constexpr const char* kBytesHelp = "Bytes sent and received, frame headers included, by type.";
-constexpr const char* kRefused = "tern_net_refused_total";
+constexpr const char* kRefusedMetric = "tern_net_refused_total";
 constexpr const char* kRefusedHelp = "Messages received and refused, by fault.";
 constexpr std::array kDirections = {Direction::kOut, Direction::kIn};
 
@@ -23,19 +23,19 @@ Traffic::Traffic(Registry& registry) {
     counters.type = type;
     for (const Direction d : kDirections) {
       const Labels labels = {{"direction", Name(d)}, {"type", type}};
-      counters.messages[Index(d)] = &registry.GetCounter(kMessages, kMessagesHelp, labels);
-      counters.bytes[Index(d)] = &registry.GetCounter(kBytes, kBytesHelp, labels);
+      counters.messages[Index(d)] = &registry.GetCounter(kMessagesMetric, kMessagesHelp, labels);
+      counters.bytes[Index(d)] = &registry.GetCounter(kBytesMetric, kBytesHelp, labels);
     }
   };
   const auto* body = pb::Envelope::descriptor()->oneof_decl(0);
   for (int i = 0; i < body->field_count(); ++i)
     add(body->field(i)->number(), body->field(i)->name());
   for (int i = 0; i < kFaults; ++i) {
-    refused_[i] =
-        &registry.GetCounter(kRefused, kRefusedHelp, {{"fault", FaultName(static_cast<Fault>(i))}});
+    refused_[i] = &registry.GetCounter(kRefusedMetric, kRefusedHelp,
+                                       {{"fault", FaultName(static_cast<Fault>(i))}});
   }
   refused_bytes_ =
-      &registry.GetCounter(kBytes, kBytesHelp, {{"direction", "in"}, {"type", "refused"}});
+      &registry.GetCounter(kBytesMetric, kBytesHelp, {{"direction", "in"}, {"type", "refused"}});
 }
 
 void Traffic::Count(Direction direction, int body_case, uint64_t wire_bytes) {

@@ -17,40 +17,45 @@ enum class Direction { kIn, kOut };
 
 class Traffic {
  public:
-  // Uses these counters of `registry`, which outlives this. Refused bytes have type="refused".
+  // Counts in these metrics of `registry`, which must outlive this object. Bytes of refused messages
+  // have type="refused".
   //
   //   tern_net_messages_total{direction="in|out",type="push"}
   //   tern_net_bytes_total{direction="in|out",type="push"}
   //   tern_net_refused_total{fault="not_ours"}
   explicit Traffic(Registry& registry);
 
+  // Counts one message. `body_case`: the field number of its body; `wire_bytes`: the size of its frames.
   void Count(Direction direction, int body_case, uint64_t wire_bytes);
   void CountRefused(Fault fault, uint64_t wire_bytes);
 
-  // The counters that are not zero, in the order of the envelope's fields, out before in.
+  // The traffic of one type of message in one direction.
   struct TypeTraffic {
     std::string type;
     Direction direction = Direction::kIn;
     uint64_t messages = 0;
     uint64_t bytes = 0;
   };
+  // Returns the entries with messages, ordered by the envelope's field numbers, sent before received.
   std::vector<TypeTraffic> Snapshot() const;
-  // The sum over all types, including refused messages.
+  // The bytes of all types together, including refused messages.
   uint64_t Bytes(Direction direction) const;
-  // The count of one type, given by the field number of the body (pb::Envelope::kPush).
+  // The bytes, and the number of messages, of one type. `body_case`: the field number of the body, for
+  // example pb::Envelope::kPush.
   uint64_t Bytes(Direction direction, int body_case) const;
   uint64_t Messages(Direction direction, int body_case) const;
-  uint64_t Refused() const;
+  uint64_t Refused() const;  // the number of refused messages
 
  private:
   struct TypeCounters {
     std::string type;
-    std::array<Counter*, 2> messages;  // index: Direction
+    std::array<Counter*, 2> messages;  // for each Direction
     std::array<Counter*, 2> bytes;
   };
 
-  std::map<int, TypeCounters> counters_by_type_;  // constant after construction
-  std::array<Counter*, kFaults> refused_;
+  std::map<int, TypeCounters>
+      counters_by_type_;  // By the field number of the body. Constant after construction.
+  std::array<Counter*, kFaults> refused_;  // by Fault
   Counter* refused_bytes_;
 };
 

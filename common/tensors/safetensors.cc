@@ -38,7 +38,7 @@ uint64_t ReadLength(std::string_view bytes) {
 // nlohmann silently keeps the last of two equal keys; this parser reports the first duplicate.
 std::optional<Json> ParseWithoutDuplicates(std::string_view text, std::string* duplicate) {
   std::vector<std::set<std::string>> keys;
-  const auto watch = [&](int, Json::parse_event_t event, Json& value) {
+  const auto find_duplicate = [&](int, Json::parse_event_t event, Json& value) {
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key && duplicate->empty()) {
@@ -47,7 +47,7 @@ std::optional<Json> ParseWithoutDuplicates(std::string_view text, std::string* d
     }
     return true;
   };
-  Json json = Json::parse(text, watch, /*allow_exceptions=*/false);
+  Json json = Json::parse(text, find_duplicate, /*allow_exceptions=*/false);
   if (json.is_discarded() || !json.is_object()) return std::nullopt;
   return json;
 }
@@ -63,7 +63,7 @@ std::optional<std::vector<uint64_t>> ParseNumbers(const Json& object, const char
   return numbers;
 }
 
-// The bytes of a float32 tensor of that shape; empty if the number exceeds 63 bits.
+// The size in bytes of a float32 tensor of that shape; nullopt if the size exceeds 63 bits.
 std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape) {
   unsigned __int128 bytes = sizeof(float);
   bool empty = false;
@@ -111,7 +111,7 @@ Status ParseMetadata(const Json& json, Metadata* metadata) {
   return Ok();
 }
 
-// The ranges, in order, must cover [0, size) without gap or overlap.
+// Checks that the ranges of the entries, in their order, cover [0, size) without gap or overlap.
 Status CheckRanges(const std::vector<HeaderEntry>& entries, uint64_t size) {
   uint64_t at = 0;
   for (const HeaderEntry& entry : entries) {
@@ -150,13 +150,13 @@ Result<std::vector<HeaderEntry>> ParseHeader(std::string_view text, Metadata* me
   return entries;
 }
 
-// Replaces bytes that are not UTF-8, which JSON does not allow.
+// Returns the JSON text. Replaces bytes that are not UTF-8, which JSON does not allow.
 std::string Dump(const Json& json) {
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
-// Writes the tensors in the given order, the order of their bytes; a Json object would sort by
-// name.
+// Returns the JSON header. It lists the tensors in the given order, which is the order of their bytes. So
+// it is written by hand: a Json object would sort them by name.
 std::string HeaderText(const std::vector<TensorView>& tensors, const Metadata& metadata) {
   std::string text = "{";
   if (!metadata.empty()) text += Dump(kMetadata) + ":" + Dump(metadata);

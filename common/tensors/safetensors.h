@@ -34,10 +34,10 @@ struct TensorFile {
 
 using Metadata = std::map<std::string, std::string>;
 
-// The file in memory; workers also send their state in this form. Decoding copies the tensors and
+// Encode and decode the bytes of a safetensors file in memory. Decoding copies the tensors and
 // checks everything: the length of the header (at most 16 MiB), its JSON, dtype F32, the shapes,
-// and that the ranges cover the bytes exactly, without gap or overlap. kBadData says what is wrong
-// and where.
+// and that the ranges cover the bytes exactly, without gap or overlap. The message of
+// kBadData says what is wrong and where.
 std::string EncodeSafetensors(const std::vector<TensorView>& tensors, const Metadata& metadata);
 Result<TensorFile> DecodeSafetensors(std::string_view bytes);
 

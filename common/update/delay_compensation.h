@@ -5,9 +5,10 @@
 //   adaptive (dcasgd_a)  MS = rho MS + (1 - rho) g g
 //                        g' = g + lambda / sqrt(MS + 1e-7) g g (w - w_bak)
 //
-// g is the worker's gradient: it includes the weight decay that is coded with it, not the decay
-// that an optimizer adds later. MS starts at zero, is updated before it is used, and never contains
-// the epsilon (the released code adds epsilon to MS in every step; docs/ALGORITHMS.md, section 9).
+// MS is a moving mean of the squared gradients; lambda and rho are keys of the job. g is the
+// worker's gradient: it includes the weight decay that is coded with it, not the decay that an
+// optimizer adds later. MS starts at zero, is updated before it is used, and does not include the
+// 1e-7. (The code released with the paper adds 1e-7 to the stored MS in every step.)
 #pragma once
 
 #include <cstddef>
@@ -21,19 +22,20 @@ namespace tern::update {
 
 class DelayCompensation {
  public:
-  // For a model of `parameters` elements. An object has one MS: with a mean square per worker
-  // (Dcasgd.mean_square_scope), the caller keeps one object per worker.
+  // `parameters`: the number of elements of the model. An object has one MS; if each worker has its own MS
+  // (job key mean_square_scope), the caller keeps one object per worker.
   static DelayCompensation Constant(double lambda);
   static DelayCompensation Adaptive(double lambda, double rho, size_t parameters);
 
-  // State, as in Optimizer: "mean_square" if adaptive, else none.
+  // The arrays to save in checkpoints: "mean_square" if adaptive, else none.
   std::vector<Optimizer::StateArray> StateArrays();
 
-  // Writes out[0, n) for elements [first, first + n); all pointers point at element `first`. `out`
-  // may be g or backup. REQUIRES exactly one call per element and gradient.
+  // Writes the compensated gradient g' of elements [first, first + n) of the model to out[0, n). All
+  // pointers point at element `first`; `backup` is w_bak. `out` may be g or backup. REQUIRES exactly one
+  // call per element and gradient.
   void Apply(const float* g, const float* w, const float* backup, size_t first, size_t n,
              float* out);
-  // Copies its coefficients, for a caller that computes on a device.
+  // Copies lambda, rho and the form to *step, for a caller that computes on a GPU.
   void CopyCoefficientsTo(kernels::LocalStep* step) const;
 
  private:

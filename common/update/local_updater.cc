@@ -16,6 +16,7 @@ struct UpdaterEntry {
   Compensation (*compensation)(const pb::LocalUpdater& def, size_t parameters);
 };
 
+// The local updaters by name, and the delay compensation that each one uses, if any.
 const UpdaterEntry kTable[] = {
     {"none", [](const pb::LocalUpdater&, size_t) { return Compensation(); }},
     {"sgd", [](const pb::LocalUpdater&, size_t) { return Compensation(); }},
@@ -31,9 +32,9 @@ const UpdaterEntry kTable[] = {
 
 const std::vector<std::string>& LocalUpdaterNames() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const UpdaterEntry& entry : kTable) all.emplace_back(entry.name);
-    return all;
+    std::vector<std::string> list;
+    for (const UpdaterEntry& entry : kTable) list.emplace_back(entry.name);
+    return list;
   }();
   return names;
 }
@@ -43,13 +44,13 @@ Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& d
   for (const UpdaterEntry& entry : kTable) {
     if (def.name() != entry.name) continue;
     std::unique_ptr<LocalUpdater> updater(new LocalUpdater());
-    updater->moves_ = def.name() != "none";
+    updater->is_applied_ = def.name() != "none";
     if (def.has_learning_rate()) updater->learning_rate_ = static_cast<float>(def.learning_rate());
     if (def.grad_scale() == pb::LocalUpdater::global_mean)
       updater->scale_ = static_cast<float>(1.0 / workers);
     updater->compensation_ = entry.compensation(def, parameters);
     updater->momentum_ = static_cast<float>(def.momentum());
-    if (updater->moves_ && def.momentum() > 0) updater->velocity_.resize(parameters);
+    if (updater->is_applied_ && def.momentum() > 0) updater->velocity_.resize(parameters);
     return updater;
   }
   return Status(Code::kBadJob, "the local updater is named '" + def.name() + "', expected one of " +
@@ -57,18 +58,18 @@ Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& d
 }
 
 std::vector<Optimizer::StateArray> LocalUpdater::StateArrays() {
-  std::vector<Optimizer::StateArray> slots;
-  if (!velocity_.empty()) slots.push_back({"local_momentum", velocity_});
+  std::vector<Optimizer::StateArray> arrays;
+  if (!velocity_.empty()) arrays.push_back({"local_momentum", velocity_});
   if (compensation_.has_value()) {
-    for (const Optimizer::StateArray& slot : compensation_->StateArrays())
-      slots.push_back({"local_" + slot.name, slot.values});
+    for (const Optimizer::StateArray& array : compensation_->StateArrays())
+      arrays.push_back({"local_" + array.name, array.values});
   }
-  return slots;
+  return arrays;
 }
 
 kernels::LocalStep LocalUpdater::CoefficientsOf(float learning_rate) const {
   kernels::LocalStep step;
-  step.moves = moves_;
+  step.moves = is_applied_;
   step.scale = scale_;
   if (compensation_.has_value()) compensation_->CopyCoefficientsTo(&step);
   step.velocity = !velocity_.empty();
@@ -95,7 +96,7 @@ void LocalUpdater::Next(const float* w_global, const float* g, const float* refe
       d = compensated.data();
     }
     std::copy_n(w_global + at, count, w_next + at);
-    if (!moves_) continue;
+    if (!is_applied_) continue;
     if (velocity_.empty()) {
       kernels::SgdUpdate(w_next + at, d, count, rate, decay);
     } else {

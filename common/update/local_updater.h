@@ -1,15 +1,17 @@
-// U_local of OD-SGD (Algorithm 2): makes the weights w' = W + U_local(g), at which a worker
-// continues while its gradient's round is in progress. It starts from W every time: local updates
-// do not accumulate; only the states of momentum and mean square do. In this order:
+// U_local of OD-SGD (Algorithm 2): computes the weights w' = W + U_local(g), at which a worker continues
+// while the exchange of its gradient g is in progress. W is the global weights. Every call starts from W,
+// so local updates do not accumulate; only momentum and mean square are kept. For each element, in this
+// order, with the momentum factor m and the learning rate lr:
 //
-//   d  = g                      grad_scale: worker_mean
-//   d  = g / workers            grad_scale: global_mean
-//   d  = d compensated          dcasgd_c, dcasgd_a: from `reference` to W (delay_compensation.h)
-//   v  = m v + (d + decay W)    PyTorch's form, as in the optimizers
+//   d  = g                      if grad_scale is worker_mean
+//   d  = g / workers            if grad_scale is global_mean
+//   d  = d compensated          for dcasgd_c and dcasgd_a: delay compensation (delay_compensation.h) with
+//                               w_bak = `reference` and w = W
+//   v  = m v + (d + decay W)    as in PyTorch's SGD
 //   w' = W - lr v
 //
-// `none` is pure delay: w' = W. With and without momentum, the bits are those of the optimizers
-// `momentum` and `sgd`.
+// The updater `none` gives w' = W: gradients are only delayed. The results have the same bits as those of
+// the optimizers `momentum` (with momentum) and `sgd` (without).
 #pragma once
 
 #include <memory>
@@ -27,20 +29,20 @@ namespace tern::update {
 
 class LocalUpdater {
  public:
-  // State, as in Optimizer: "local_momentum" and "local_mean_square", if used.
+  // The arrays to save in checkpoints: "local_momentum" and "local_mean_square", if used.
   std::vector<Optimizer::StateArray> StateArrays();
   // Whether w' depends on `reference`.
   bool compensates() const { return compensation_.has_value(); }
 
-  // Writes w_next[0, n) for elements [first, first + n); all pointers point at element `first`.
+  // Writes w' of elements [first, first + n) of the model to w_next[0, n); all pointers point at element
+  // `first`.
   // `reference`: the weights at which the compensation assumes that g was taken (the worker's local
   // weights, or the global weights of the step before). `learning_rate`: the schedule's; the
   // updater's own rate, if set, replaces it. `decay`: weight decay that is not in g. w_next may
   // alias `reference`, but no other array. REQUIRES exactly one call per element and step.
   void Next(const float* w_global, const float* g, const float* reference, float learning_rate,
             float* w_next, size_t n, size_t first = 0, float decay = 0);
-  // The coefficients of a step, for a caller that computes on a device with the state of
-  // StateArrays().
+  // The coefficients of a step, for a caller that computes on a GPU with copies of StateArrays().
   kernels::LocalStep CoefficientsOf(float learning_rate) const;
 
  private:
@@ -48,15 +50,15 @@ class LocalUpdater {
                                                                 uint32_t);
   LocalUpdater() = default;
 
-  bool moves_ = true;  // false for `none`
+  bool is_applied_ = true;  // false for `none`
   std::optional<float> learning_rate_;
-  float scale_ = 1;
+  float scale_ = 1;  // multiplies the gradient
   std::optional<DelayCompensation> compensation_;
   float momentum_ = 0;
   Floats velocity_;  // empty without momentum
 };
 
-// For a model of `parameters` elements and a job of `workers`. kBadJob for an unknown name.
+// `parameters`: the number of elements of the model; `workers`: of the job. kBadJob for an unknown name.
 Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& def,
                                                        size_t parameters, uint32_t workers);
 const std::vector<std::string>& LocalUpdaterNames();

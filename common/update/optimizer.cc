@@ -33,7 +33,7 @@ class Sgd : public Optimizer {
   }
 };
 
-// The base class of optimizers with a velocity v.
+// The base class of optimizers with a velocity (a momentum buffer) v.
 class VelocityOptimizer : public Optimizer {
  public:
   VelocityOptimizer(const pb::Optimizer& def, size_t parameters)
@@ -92,16 +92,19 @@ class Lars : public VelocityOptimizer {
   kernels::UpdateStep CoefficientsOf(const Step& step) const override {
     return Coefficients(kernels::UpdateRule::kLars, step);
   }
-  float RateOf(double weights, double gradient, float decay) const override {
-    const double w = std::sqrt(weights), g = std::sqrt(gradient);
-    return w > 0 && g > 0 ? static_cast<float>(trust_ * w / (g + double{decay} * w)) : 1;
+  float RateOf(double sum_squares_w, double sum_squares_g, float decay) const override {
+    const double norm_w = std::sqrt(sum_squares_w), norm_g = std::sqrt(sum_squares_g);
+    return norm_w > 0 && norm_g > 0
+               ? static_cast<float>(trust_ * norm_w / (norm_g + double{decay} * norm_w))
+               : 1;
   }
 
  private:
   const double trust_;
 };
 
-// base ^ exponent by repeated squaring: the same bits on every machine, unlike std::pow.
+// Returns base ^ exponent by repeated squaring, which gives the same bits on every machine, unlike
+// std::pow.
 double Power(double base, uint64_t exponent) {
   double power = 1;
   for (; exponent > 0; exponent >>= 1, base *= base) {
@@ -116,35 +119,35 @@ class Adam : public Optimizer {
       : beta1_(def.beta1()),
         beta2_(def.beta2()),
         epsilon_(def.epsilon()),
-        first_(parameters),
-        second_(parameters) {}
+        first_moment_(parameters),
+        second_moment_(parameters) {}
 
   std::vector<StateArray> StateArrays() override {
-    return {{"first_moment", first_}, {"second_moment", second_}};
+    return {{"first_moment", first_moment_}, {"second_moment", second_moment_}};
   }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
               float decay) override {
-    kernels::AdamUpdate(w, first_.data() + first, second_.data() + first, g, n, AdamOf(step),
-                        decay);
+    kernels::AdamUpdate(w, first_moment_.data() + first, second_moment_.data() + first, g, n,
+                        AdamStepOf(step), decay);
   }
   kernels::UpdateStep CoefficientsOf(const Step& step) const override {
-    return kernels::UpdateStep{.rule = kernels::UpdateRule::kAdam, .adam = AdamOf(step)};
+    return kernels::UpdateStep{.rule = kernels::UpdateRule::kAdam, .adam = AdamStepOf(step)};
   }
 
  private:
-  kernels::AdamStep AdamOf(const Step& step) const {
-    const auto single = [](double number) { return static_cast<float>(number); };
-    return {.rate = single(step.learning_rate / (1 - Power(beta1_, step.number))),
-            .root = single(1 / std::sqrt(1 - Power(beta2_, step.number))),
-            .beta1 = single(beta1_),
-            .one_minus_beta1 = single(1 - beta1_),
-            .beta2 = single(beta2_),
-            .one_minus_beta2 = single(1 - beta2_),
-            .epsilon = single(epsilon_)};
+  kernels::AdamStep AdamStepOf(const Step& step) const {
+    const auto to_float = [](double number) { return static_cast<float>(number); };
+    return {.rate = to_float(step.learning_rate / (1 - Power(beta1_, step.number))),
+            .root = to_float(1 / std::sqrt(1 - Power(beta2_, step.number))),
+            .beta1 = to_float(beta1_),
+            .one_minus_beta1 = to_float(1 - beta1_),
+            .beta2 = to_float(beta2_),
+            .one_minus_beta2 = to_float(1 - beta2_),
+            .epsilon = to_float(epsilon_)};
   }
 
   const double beta1_, beta2_, epsilon_;
-  Floats first_, second_;
+  Floats first_moment_, second_moment_;
 };
 
 template <typename T, typename... Args>
@@ -195,9 +198,9 @@ const OptimizerEntry kTable[] = {
 
 const std::vector<std::string>& OptimizerNames() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const OptimizerEntry& entry : kTable) all.emplace_back(entry.name);
-    return all;
+    std::vector<std::string> list;
+    for (const OptimizerEntry& entry : kTable) list.emplace_back(entry.name);
+    return list;
   }();
   return names;
 }

@@ -1,6 +1,6 @@
-// The optimizer: names and state of the update rules in kernels/update/optimizer.h, the same for a
-// worker's replica and for a server's share of central parameters. It treats the parameters that it
-// updates as one arena.
+// Optimizers, which keep the state of the update rules in kernels/update/optimizer.h. Workers use them for
+// their replicas of the model, and servers for the parameters that they hold. An optimizer treats these
+// parameters as one array.
 //
 //   sgd       w -= lr g
 //   momentum  v  = m v + g                  PyTorch's and TensorFlow's form
@@ -10,17 +10,17 @@
 //   adam      m  = b1 m + (1 - b1) g
 //             v  = b2 v + (1 - b2) g g
 //             w -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + epsilon)
-//   lars      rate = trust |w| / (|g| + decay |w|)    of each tensor; 1 if |w| or |g| is 0
-//             v  = m v + rate g
+//   lars      r = trust |w| / (|g| + decay |w|)    of each tensor; 1 if |w| or |g| is 0
+//             v  = m v + r g
 //             w -= lr v
 //
-// g is the mean gradient, plus decay * w if the replicas add the weight decay themselves; |g| in
-// the rate of lars is without it. lars is the survey's equations 5 to 7; with equation 7 alone a
-// tensor that starts at zero would stay there (docs/ALGORITHMS.md, section 13).
+// lr is the learning rate; m (except in adam), b1, b2, epsilon and trust are keys of the job; t is the
+// number of the update, from 1. g is the mean gradient, plus decay * w if the optimizer adds the weight
+// decay; |g| in lars' r is without decay * w. |x| is the 2-norm. The rule r = 1 for |w| = 0 lets a tensor
+// that starts at zero change (docs/ALGORITHMS.md, section 13).
 //
-// All state is in StateArrays(). The number of updates comes from Step, so a caller that resumes at
-// update t passes t, and loses nothing. After a reset of the state to zero, the caller counts from
-// 1 again.
+// All state is in StateArrays(). The number t is in Step, so a caller that resumes before update t passes
+// t. After a reset of the state to zero, the caller counts from 1 again.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ namespace tern::update {
 // One update of the whole model, which may be applied range by range.
 struct Step {
   double learning_rate = 0;
-  uint64_t number = 1;  // of the update, from 1: adam's bias corrections depend on it
+  uint64_t number = 1;  // t, the number of the update, from 1, for adam's bias corrections
 };
 
 class Optimizer {
@@ -48,24 +48,25 @@ class Optimizer {
   // Whether each range given to Update must be exactly one tensor (lars). Other optimizers give the
   // same bits however the model is cut into ranges.
   virtual bool needs_whole_tensors() const { return false; }
-  // Arrays of state, each as long as the model, by name ("momentum"); zero at the start. They are
-  // part of State and of checkpoints. The spans are valid as long as the optimizer.
+  // An array of state, as long as the model and zero at the start. Checkpoints contain these arrays, and a
+  // worker that joins a running job gets them. The spans are valid as long as the optimizer.
   struct StateArray {
     std::string name;
     std::span<float> values;
   };
   virtual std::vector<StateArray> StateArrays() = 0;
-  // Updates elements [first, first + n) of the model: w and g point at element `first`. `decay` is
-  // the weight decay to add to g here (weight_decay.where: local; docs/ALGORITHMS.md, section 1);
-  // 0: none. REQUIRES exactly one call per element and step.
+  // Updates elements [first, first + n) of the model: w and g point at element `first`. `decay`:
+  // g + decay * w is used in place of g; 0 if g already includes the weight decay. REQUIRES exactly
+  // one call per element and step.
   virtual void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
                       float decay) = 0;
-  // The coefficients of the step, for a caller that computes on a device with arenas like
-  // StateArrays() (kernels/update/update.h).
+  // The coefficients of the step, for a caller that computes on a GPU with copies of StateArrays().
   virtual kernels::UpdateStep CoefficientsOf(const Step& step) const = 0;
-  // The rate of one tensor, for optimizers that have one (lars); else 1. `weights` and `gradient`:
-  // the sums of squares of its w and g.
-  virtual float RateOf(double /*weights*/, double /*gradient*/, float /*decay*/) const { return 1; }
+  // The rate r of one tensor for lars; 1 for all other optimizers. `sum_squares_w` and `sum_squares_g`: the
+  // sums of squares of the tensor's w and g.
+  virtual float RateOf(double /*sum_squares_w*/, double /*sum_squares_g*/, float /*decay*/) const {
+    return 1;
+  }
 };
 
 // `parameters` is the number of elements of the model. kBadJob for an unknown name.

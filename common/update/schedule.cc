@@ -61,12 +61,13 @@ Status CheckOneCycle(const pb::Schedule& def) {
   return CheckCosine(def);
 }
 
-// Goes from `from` to `to` along half a cosine as t goes from 0 to 1.
+// Returns a value that goes from `from` to `to` along half a cosine as t goes from 0 to 1.
 double Anneal(double from, double to, double t) {
   return to + (from - to) * 0.5 * (1 + std::cos(std::numbers::pi * t));
 }
 
-double LastFactor(const pb::Schedule& def) {
+// The learning rate at the end of `cosine` and `one_cycle`, divided by the highest rate.
+double FinalFactor(const pb::Schedule& def) {
   return def.has_total_div_factor() ? 1 / def.total_div_factor() : 0;
 }
 
@@ -93,12 +94,12 @@ struct Schedule::Entry {
     return std::pow(def.gamma(), position.after_warmup / static_cast<double>(def.step_every()));
   }
   static double Cosine(const pb::Schedule& def, const Position& position) {
-    return Anneal(1, LastFactor(def), position.progress);
+    return Anneal(1, FinalFactor(def), position.progress);
   }
   static double OneCycle(const pb::Schedule& def, const Position& position) {
     const double rise = def.pct_start();
     return position.progress < rise ? Anneal(1 / def.div_factor(), 1, position.progress / rise)
-           : rise < 1 ? Anneal(1, LastFactor(def), (position.progress - rise) / (1 - rise))
+           : rise < 1 ? Anneal(1, FinalFactor(def), (position.progress - rise) / (1 - rise))
                       : 1;
   }
 };
@@ -118,9 +119,9 @@ const std::vector<Schedule::Entry>& Schedule::Table() {
 
 const std::vector<std::string>& ScheduleNames() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const Schedule::Entry& entry : Schedule::Table()) all.emplace_back(entry.name);
-    return all;
+    std::vector<std::string> list;
+    for (const Schedule::Entry& entry : Schedule::Table()) list.emplace_back(entry.name);
+    return list;
   }();
   return names;
 }
@@ -140,16 +141,16 @@ Result<Schedule> Schedule::Make(const pb::Train& train, uint64_t steps) {
 }
 
 Schedule::Schedule(Factor factor, const pb::Train& train, uint64_t steps)
-    : factor_(factor), def_(train.schedule()), rate_(def_.learning_rate()), steps_(steps) {
+    : factor_(factor), def_(train.schedule()), base_rate_(def_.learning_rate()), steps_(steps) {
   if (def_.linear_scaling_batch() > 0)
-    rate_ = rate_ * train.batch_total() / def_.linear_scaling_batch();
+    base_rate_ = base_rate_ * train.batch_total() / def_.linear_scaling_batch();
 }
 
 double Schedule::Rate(uint64_t step) const {
   const uint64_t warmup = def_.warmup_steps();
   const auto after = static_cast<double>(step > warmup ? step - warmup : 0);
   const auto length = static_cast<double>(steps_ > warmup ? steps_ - warmup : 1);
-  double rate = rate_ * factor_(def_, {step, after, std::min(1.0, after / length)});
+  double rate = base_rate_ * factor_(def_, {step, after, std::min(1.0, after / length)});
   if (step < warmup) {
     const double from = def_.warmup_start_factor();
     rate *= from + (1 - from) * static_cast<double>(step) / static_cast<double>(warmup);

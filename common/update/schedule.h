@@ -1,6 +1,6 @@
-// Learning rate as a function of the step, in double. Steps count from 0 (the first update uses
-// Rate(0)). Where replicas must agree, only shard 0 computes it and sends it with its answers,
-// because the mathematics libraries of two machines may differ.
+// The learning rate as a function of the step, in double. Steps count from 0 (the first update uses
+// Rate(0)). If replicas must agree, only server shard 0 computes the rate and sends it to the workers,
+// because the mathematics libraries of two machines may give different bits.
 //
 //   fixed        rate
 //   step         rate gamma ^ floor(s / step_every)
@@ -11,13 +11,13 @@
 //   one_cycle    half a cosine from rate / div_factor to rate while u < pct_start, then half a
 //                cosine from rate to last
 //
-// last is rate / total_div_factor, or 0 without that key. s is the step of the job. With a warm-up
-// of W steps, s' = s - W (0 during it), and u is s' divided by the number of steps after the
-// warm-up, at most 1. So schedules that use u span the steps after the warm-up, while `step` and
-// `multistep` count the job's steps, as papers do. Before step W the rate is that of the schedule
-// times warmup_start_factor + (1 - warmup_start_factor) s / W. rate is learning_rate, times
-// batch_total / linear_scaling_batch if the job has that key. A growing batch (train.batch_growth)
-// does not change the rate: jobs use it in place of a falling rate.
+// `rate` is learning_rate, times batch_total / linear_scaling_batch if the job has that key. `last` is
+// rate / total_div_factor, or 0 without that key. Other names with _ are keys of train.schedule. s is the
+// step of the job. With a warm-up of W steps, s' = s - W (0 during the warm-up), and u is s' divided by
+// the number of steps after the warm-up, at most 1. So schedules that use u span the steps after
+// the warm-up, while `step` and `multistep` count the job's steps, as papers do. Before step W the
+// rate is that of the schedule times warmup_start_factor + (1 - warmup_start_factor) s / W. A
+// growing batch (train.batch_growth) does not change the rate: jobs use it in place of a falling rate.
 #pragma once
 
 #include <cstdint>
@@ -35,15 +35,16 @@ class Schedule {
   // The schedule of train.schedule in a job of `steps` steps. kBadJob for an unknown name, or a
   // missing or invalid argument.
   static Result<Schedule> Make(const pb::Train& train, uint64_t steps);
+  // The learning rate of a step, counted from 0.
   double Rate(uint64_t step) const;
 
  private:
-  // s, s' and u.
   struct Position {
-    uint64_t step;
-    double after_warmup;
-    double progress;
+    uint64_t step;        // s of the head comment
+    double after_warmup;  // s'
+    double progress;      // u
   };
+  // Computes the learning rate of a schedule without warm-up, divided by base_rate_.
   using Factor = double (*)(const pb::Schedule& def, const Position& position);
   struct Entry;
   static const std::vector<Entry>& Table();
@@ -53,7 +54,7 @@ class Schedule {
 
   Factor factor_;
   pb::Schedule def_;
-  double rate_;
+  double base_rate_;  // `rate` of the head comment
   uint64_t steps_;
 };
 

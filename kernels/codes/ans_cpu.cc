@@ -1,3 +1,4 @@
+// Vectorized encoder and decoder of ans.h, compiled once for each instruction set by Highway.
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -14,8 +15,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// With one lane, vector code is no faster than the reference; vectors whose length is unknown at
-// compile time cannot be members of a struct.
+// These targets use the plain code. Vector code with one lane is no faster, and vectors whose
+// length is unknown at compile time cannot be members of a struct.
 #if HWY_TARGET == HWY_SCALAR || HWY_HAVE_SCALABLE
 
 AnsCounts CountSymbols(const uint8_t* symbols, size_t n) { return CountSymbolsRef(symbols, n); }
@@ -30,16 +31,15 @@ bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
 
 #else
 
-// The state of one block's encoder. Several blocks are coded at a time. Each is a variable of its
-// own, not an array element, so that compilers keep it in registers; hence the fold expressions
-// over packs below.
+// The encoder of one block. Several blocks are encoded at a time. The functions below use fold
+// expressions over them instead of loops, so that compilers keep all encoders in registers.
 struct Encoding {
-  States x;
-  uint8_t* out;
+  States x;      // the eight states
+  uint8_t* out;  // the bytes written so far begin here; words are written below it
 };
 
-// Encodes eight symbols, the first `active` of them unless kAll. Writes the words below `out` and
-// lowers `out` by their size.
+// Encodes eight symbols or, unless kAll, the first `active` of eight. Writes words below e->out and
+// lowers e->out by their size.
 template <bool kAll, class Lookup>
 HWY_INLINE void EncodeStep(const Lookup& lookup, const uint8_t* symbols, size_t active,
                            Encoding* e) {
@@ -47,35 +47,37 @@ HWY_INLINE void EncodeStep(const Lookup& lookup, const uint8_t* symbols, size_t 
   const hn::RebindToFloat<D> df;
   const hn::Rebind<uint8_t, D> d8;
   SymbolCoding s[kParts];
-  M stays[kParts];
-  unsigned set = 0;
+  M keeps_state[kParts];
+  unsigned word_lanes = 0;
   for (size_t p = 0; p < kParts; ++p) {
     s[p] = lookup(hn::PromoteTo(D(), hn::LoadU(d8, symbols + p * kLanes)));
-    stays[p] = hn::RebindMask(D(), hn::Gt(hn::BitCast(di, s[p].frequency),
-                                          hn::BitCast(di, hn::ShiftRight<20>(e->x.part[p]))));
-    set |= (~MaskBits(stays[p]) & ((1u << kLanes) - 1)) << (p * kLanes);
+    keeps_state[p] = hn::RebindMask(D(), hn::Gt(hn::BitCast(di, s[p].frequency),
+                                                hn::BitCast(di, hn::ShiftRight<20>(e->x.part[p]))));
+    word_lanes |= (~MaskBits(keeps_state[p]) & ((1u << kLanes) - 1)) << (p * kLanes);
   }
-  if (!kAll) set &= (1u << active) - 1;
-  hn::StoreU(Reorder(LowWords(e->x), kGather, set), D16(),
+  if (!kAll) word_lanes &= (1u << active) - 1;
+  hn::StoreU(Reorder(LowWords(e->x), kGather, word_lanes), D16(),
              reinterpret_cast<uint16_t*>(e->out - 2 * kAnsStates));
-  e->out -= 2 * Ones(set);
+  e->out -= 2 * Ones(word_lanes);
   for (size_t p = 0; p < kParts; ++p) {
     const V old = e->x.part[p];
-    const V full = hn::IfThenElse(stays[p], old, hn::ShiftRight<16>(old));
-    const auto ratio =
-        hn::MulAdd(hn::ConvertTo(df, full), hn::BitCast(df, s[p].reciprocal), hn::Set(df, kRound));
+    const V shifted = hn::IfThenElse(keeps_state[p], old, hn::ShiftRight<16>(old));
+    const auto ratio = hn::MulAdd(hn::ConvertTo(df, shifted), hn::BitCast(df, s[p].reciprocal),
+                                  hn::Set(df, kRound));
     const V quotient = hn::Sub(hn::BitCast(D(), ratio), hn::Set(D(), kRoundBits));
-    const V rest = hn::Sub(full, hn::Mul(quotient, s[p].frequency));
-    const M right =
-        hn::RebindMask(D(), hn::Gt(hn::BitCast(di, s[p].frequency), hn::BitCast(di, rest)));
-    const V more = hn::IfThenZeroElse(right, hn::Sub(hn::Set(D(), kAnsSlots), s[p].frequency));
-    const V next =
-        hn::Add(hn::Add(hn::ShiftLeft<kAnsBits>(quotient), rest), hn::Add(s[p].begin, more));
+    const V remainder = hn::Sub(shifted, hn::Mul(quotient, s[p].frequency));
+    const M is_exact =
+        hn::RebindMask(D(), hn::Gt(hn::BitCast(di, s[p].frequency), hn::BitCast(di, remainder)));
+    const V correction =
+        hn::IfThenZeroElse(is_exact, hn::Sub(hn::Set(D(), kAnsSlots), s[p].frequency));
+    const V next = hn::Add(hn::Add(hn::ShiftLeft<kAnsBits>(quotient), remainder),
+                           hn::Add(s[p].begin, correction));
     e->x.part[p] = kAll ? next : hn::IfThenElse(FirstOfPart(active, p), next, old);
   }
 }
 
-// Encodes the last n % 8 symbols; whole groups of eight remain.
+// Starts a block and encodes its last n % 8 symbols. `first` is any symbol with a frequency above
+// 0, and `end` is the end of the buffer.
 template <class Lookup>
 HWY_INLINE Encoding BeginEncoding(const Lookup& lookup, const uint8_t* symbols, size_t n,
                                   uint8_t first, uint8_t* end) {
@@ -91,6 +93,7 @@ HWY_INLINE Encoding BeginEncoding(const Lookup& lookup, const uint8_t* symbols, 
   return e;
 }
 
+// Writes the states. Returns the bytes of the block.
 HWY_INLINE std::span<const uint8_t> EndEncoding(const Encoding& e, const uint8_t* end) {
   uint32_t states[kAnsStates];
   for (size_t p = 0; p < kParts; ++p) hn::StoreU(e.x.part[p], D(), states + p * kLanes);
@@ -99,67 +102,71 @@ HWY_INLINE std::span<const uint8_t> EndEncoding(const Encoding& e, const uint8_t
   return {out, end};
 }
 
+// Encodes the blocks k... at a time. `first` is as in BeginEncoding.
 template <class Lookup, size_t... k>
 void EncodeBlocks(const Lookup& shared, uint8_t first, const uint8_t* symbols, size_t n,
                   std::span<const uint8_t>* coded, uint8_t* buffer, std::index_sequence<k...>) {
-  const Lookup lookup = shared;  // a local copy, which compilers can keep in registers
+  const Lookup lookup = shared;  // A local copy, which compilers can keep in registers.
   const size_t size = MaxAnsBytes(n);
   Encoding blocks[] = {
       BeginEncoding(lookup, symbols + k * n, n, first, buffer + (k + 1) * size)...};
   for (size_t i = n / kAnsStates * kAnsStates; i != 0; i -= kAnsStates) {
-    const uint8_t* const eight = symbols + i - kAnsStates;
-    (EncodeStep<true>(lookup, eight + k * n, kAnsStates, blocks + k), ...);
+    const uint8_t* const eight_symbols = symbols + i - kAnsStates;
+    (EncodeStep<true>(lookup, eight_symbols + k * n, kAnsStates, blocks + k), ...);
   }
   ((coded[k] = EndEncoding(blocks[k], buffer + (k + 1) * size)), ...);
 }
 
+// The decoder of one block.
 struct Decoding {
-  States x;
-  const uint8_t* in;
+  States x;           // the eight states
+  const uint8_t* in;  // the next word to read
 };
 
-// Decodes eight symbols, the first `active` of them unless kAll. Advances `in` by the words read.
-// REQUIRES 16 readable bytes at `in`.
+// Decodes eight symbols or, unless kAll, the first `active` of eight. Advances d->in by the words
+// read. REQUIRES 16 readable bytes at d->in.
 template <bool kAll, class Lookup>
 HWY_INLINE void DecodeStep(const Lookup& lookup, size_t active, uint8_t* symbols, Decoding* d) {
   const hn::Rebind<uint8_t, D> d8;
   States next;
-  M low[kParts];
-  unsigned set = 0;
+  M is_low[kParts];
+  unsigned word_lanes = 0;
   for (size_t p = 0; p < kParts; ++p) {
     V symbol;
     next.part[p] = lookup(d->x.part[p], &symbol);
     hn::StoreU(hn::TruncateTo(d8, symbol), d8, symbols + p * kLanes);
-    low[p] = hn::Eq(hn::ShiftRight<16>(next.part[p]), hn::Zero(D()));
-    set |= MaskBits(low[p]) << (p * kLanes);
+    is_low[p] = hn::Eq(hn::ShiftRight<16>(next.part[p]), hn::Zero(D()));
+    word_lanes |= MaskBits(is_low[p]) << (p * kLanes);
   }
-  if (!kAll) set &= (1u << active) - 1;
+  if (!kAll) word_lanes &= (1u << active) - 1;
   const auto words =
-      Reorder(hn::LoadU(D16(), reinterpret_cast<const uint16_t*>(d->in)), kSpread, set);
-  d->in += 2 * Ones(set);
+      Reorder(hn::LoadU(D16(), reinterpret_cast<const uint16_t*>(d->in)), kSpread, word_lanes);
+  d->in += 2 * Ones(word_lanes);
   for (size_t p = 0; p < kParts; ++p) {
-    const V full = hn::Or(hn::IfThenElse(low[p], hn::ShiftLeft<16>(next.part[p]), next.part[p]),
-                          WordsOfPart(words, p));
-    d->x.part[p] = kAll ? full : hn::IfThenElse(FirstOfPart(active, p), full, d->x.part[p]);
+    const V filled =
+        hn::Or(hn::IfThenElse(is_low[p], hn::ShiftLeft<16>(next.part[p]), next.part[p]),
+               WordsOfPart(words, p));
+    d->x.part[p] = kAll ? filled : hn::IfThenElse(FirstOfPart(active, p), filled, d->x.part[p]);
   }
 }
 
-// Returns false if the block is too short, or its states are invalid.
+// Starts a block by reading its states. Returns false if the block is too short or a state is
+// invalid.
 HWY_INLINE bool BeginDecoding(std::span<const uint8_t> block, Decoding* d) {
   uint32_t states[kAnsStates] = {};
-  const bool whole = block.size() >= sizeof states && block.size() % 2 == 0;
-  if (whole) std::memcpy(states, block.data(), sizeof states);
+  const bool has_states = block.size() >= sizeof states && block.size() % 2 == 0;
+  if (has_states) std::memcpy(states, block.data(), sizeof states);
   d->x = LoadStates(states);
-  d->in = block.data() + (whole ? sizeof states : 0);
-  bool all = true;
+  d->in = block.data() + (has_states ? sizeof states : 0);
+  bool all_valid = true;
   for (const V& part : d->x.part) {
-    all &= hn::AllFalse(D(), hn::Eq(hn::ShiftRight<16>(part), hn::Zero(D())));
+    all_valid &= hn::AllFalse(D(), hn::Eq(hn::ShiftRight<16>(part), hn::Zero(D())));
   }
-  return all;
+  return all_valid;
 }
 
-// Decodes the rest of one block, from element i on, and checks its end. Reads no byte at or after
-// `limit`.
+// Decodes the rest of one block, from symbol i on, and checks that the block ends correctly.
+// `limit` is the last address from which 16 bytes can be read.
 template <class Lookup>
 bool EndDecoding(const Lookup& lookup, Decoding d, std::span<const uint8_t> block,
                  const uint8_t* limit, size_t i, size_t n, uint8_t* symbols) {
@@ -168,42 +175,44 @@ bool EndDecoding(const Lookup& lookup, Decoding d, std::span<const uint8_t> bloc
   }
   const uint8_t* const end = block.data() + block.size();
   if (d.in > end) return false;
-  // A copy of the remaining bytes (or of as many as the last eight elements can use), then zeros.
+  // The remaining bytes of the block (at most as many as eight symbols can use), then zeros.
   uint8_t rest[6 * kAnsStates] = {};
-  const size_t left = static_cast<size_t>(end - d.in);
-  std::memcpy(rest, d.in, left < 2 * kAnsStates ? left : 2 * kAnsStates);
+  const size_t bytes_left = static_cast<size_t>(end - d.in);
+  std::memcpy(rest, d.in, bytes_left < 2 * kAnsStates ? bytes_left : 2 * kAnsStates);
   d.in = rest;
   for (; i < n; i += kAnsStates) {
     uint8_t decoded[kAnsStates];
     const size_t active = n - i < kAnsStates ? n - i : kAnsStates;
     DecodeStep<false>(lookup, active, decoded, &d);
-    if (static_cast<size_t>(d.in - rest) > left) return false;
+    if (static_cast<size_t>(d.in - rest) > bytes_left) return false;
     std::memcpy(symbols + i, decoded, active);
   }
-  bool ended = static_cast<size_t>(d.in - rest) == left;
+  bool ends_correctly = static_cast<size_t>(d.in - rest) == bytes_left;
   for (const V& part : d.x.part) {
-    ended &= hn::AllTrue(D(), hn::Eq(part, hn::Set(D(), kAnsLow)));
+    ends_correctly &= hn::AllTrue(D(), hn::Eq(part, hn::Set(D(), kAnsLow)));
   }
-  return ended;
+  return ends_correctly;
 }
 
+// Decodes the blocks k... at a time. Returns false if one is invalid.
 template <class Lookup, size_t... k>
 bool DecodeBlocks(const Lookup& shared, std::span<const uint8_t> row,
-                  const std::span<const uint8_t>* parts, size_t n, uint8_t* symbols,
+                  const std::span<const uint8_t>* coded, size_t n, uint8_t* symbols,
                   std::index_sequence<k...>) {
-  const Lookup lookup = shared;  // a local copy, which compilers can keep in registers
+  const Lookup lookup = shared;  // A local copy, which compilers can keep in registers.
   Decoding blocks[sizeof...(k)];
-  if (!(BeginDecoding(parts[k], blocks + k) && ...)) return false;
-  // The decoder of an invalid block may read bytes of the blocks behind it; EndDecoding detects
-  // that.
+  if (!(BeginDecoding(coded[k], blocks + k) && ...)) return false;
+  // If a block is invalid, its decoder may read on into later blocks of the row. EndDecoding then
+  // returns false.
   const uint8_t* const limit = row.data() + row.size() - 2 * kAnsStates;
   size_t i = 0;
   for (; n - i >= kAnsStates && ((blocks[k].in <= limit) && ...); i += kAnsStates) {
     (DecodeStep<true>(lookup, kAnsStates, symbols + k * n + i, blocks + k), ...);
   }
-  return (EndDecoding(lookup, blocks[k], parts[k], limit, i, n, symbols + k * n) && ...);
+  return (EndDecoding(lookup, blocks[k], coded[k], limit, i, n, symbols + k * n) && ...);
 }
 
+// Encodes all blocks, several at a time.
 template <class Lookup>
 void EncodeAll(const Lookup& lookup, const AnsTable& table, const uint8_t* symbols, size_t n,
                std::span<std::span<const uint8_t>> coded, uint8_t* buffer) {
@@ -214,8 +223,8 @@ void EncodeAll(const Lookup& lookup, const AnsTable& table, const uint8_t* symbo
                  blocks);
     k += blocks.size();
   };
-  // Four blocks saturate an encoder's execution ports. A decoder has longer latencies, so it takes
-  // all blocks.
+  // Encoding four blocks at a time keeps all execution ports of a CPU busy. Decoding has longer
+  // latencies, so that DecodeAll takes more blocks at a time.
   while (coded.size() - k >= 4) encode(std::make_index_sequence<4>());
   while (coded.size() - k >= 2) encode(std::make_index_sequence<2>());
   if (k < coded.size()) encode(std::make_index_sequence<1>());
@@ -230,24 +239,26 @@ void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
     return EncodeAll(RegisterEncodeLookup<2>(table), table, symbols, n, coded, buffer);
   if (count <= 24)
     return EncodeAll(RegisterEncodeLookup<3>(table), table, symbols, n, coded, buffer);
-  const EncodeTable symbols_table(table);
-  EncodeAll(MemoryEncodeLookup{&symbols_table}, table, symbols, n, coded, buffer);
+  const EncodeTable memory_table(table);
+  EncodeAll(MemoryEncodeLookup{&memory_table}, table, symbols, n, coded, buffer);
 }
 
+// Decodes all blocks, several at a time. Returns false if one is invalid.
 template <class Lookup>
 bool DecodeAll(const Lookup& lookup, std::span<const uint8_t> row,
-               std::span<const std::span<const uint8_t>> parts, size_t n, uint8_t* symbols) {
+               std::span<const std::span<const uint8_t>> coded, size_t n, uint8_t* symbols) {
   size_t k = 0;
-  bool decoded = true;
+  bool all_valid = true;
   const auto decode = [&](auto blocks) HWY_ATTR {
-    decoded = decoded && DecodeBlocks(lookup, row, parts.data() + k, n, symbols + k * n, blocks);
+    all_valid =
+        all_valid && DecodeBlocks(lookup, row, coded.data() + k, n, symbols + k * n, blocks);
     k += blocks.size();
   };
-  while (parts.size() - k >= kAnsMaxBlocks) decode(std::make_index_sequence<kAnsMaxBlocks>());
-  while (parts.size() - k >= 4) decode(std::make_index_sequence<4>());
-  while (parts.size() - k >= 2) decode(std::make_index_sequence<2>());
-  if (k < parts.size()) decode(std::make_index_sequence<1>());
-  return decoded;
+  while (coded.size() - k >= kAnsMaxBlocks) decode(std::make_index_sequence<kAnsMaxBlocks>());
+  while (coded.size() - k >= 4) decode(std::make_index_sequence<4>());
+  while (coded.size() - k >= 2) decode(std::make_index_sequence<2>());
+  if (k < coded.size()) decode(std::make_index_sequence<1>());
+  return all_valid;
 }
 
 bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
@@ -261,17 +272,17 @@ bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
   return DecodeAll(MemoryDecodeLookup{&slots}, row, blocks, n, symbols);
 }
 
-// Symbols below this are counted by comparing every vector with each of them.
+// CountSymbols counts symbols below kCompared by comparing each vector of the row with each symbol.
 constexpr size_t kCompared = 32;
 
-// Adds the counts of symbols first to first + 3. REQUIRES that symbols[0, n) are at most 255
-// vectors, so that 8-bit lanes do not overflow.
+// Adds the counts of symbols `first` to first + 3 to `counts`. REQUIRES that symbols[0, n) are at
+// most 255 vectors, so that 8-bit counters do not overflow.
 void CountFour(const uint8_t* symbols, size_t n, size_t first, AnsCounts* counts) {
   const hn::ScalableTag<uint8_t> d;
-  const auto one = static_cast<uint8_t>(first);
-  const auto s0 = hn::Set(d, one), s1 = hn::Set(d, static_cast<uint8_t>(one + 1)),
-             s2 = hn::Set(d, static_cast<uint8_t>(one + 2)),
-             s3 = hn::Set(d, static_cast<uint8_t>(one + 3));
+  const auto first_symbol = static_cast<uint8_t>(first);
+  const auto s0 = hn::Set(d, first_symbol), s1 = hn::Set(d, static_cast<uint8_t>(first_symbol + 1)),
+             s2 = hn::Set(d, static_cast<uint8_t>(first_symbol + 2)),
+             s3 = hn::Set(d, static_cast<uint8_t>(first_symbol + 3));
   auto c0 = hn::Zero(d), c1 = c0, c2 = c0, c3 = c0;
   for (size_t i = 0; i < n; i += hn::Lanes(d)) {
     const auto v = hn::LoadU(d, symbols + i);
@@ -291,16 +302,18 @@ void CountFour(const uint8_t* symbols, size_t n, size_t first, AnsCounts* counts
 AnsCounts CountSymbols(const uint8_t* symbols, size_t n) {
   const hn::ScalableTag<uint8_t> d;
   const size_t step = hn::Lanes(d);
-  const size_t whole = n / step * step;
+  const size_t vectorized_n = n / step * step;
   auto largest = hn::Zero(d);
-  for (size_t i = 0; i < whole; i += step) largest = hn::Max(largest, hn::LoadU(d, symbols + i));
+  for (size_t i = 0; i < vectorized_n; i += step)
+    largest = hn::Max(largest, hn::LoadU(d, symbols + i));
   if (!hn::AllTrue(d, hn::Lt(largest, hn::Set(d, kCompared)))) return CountSymbolsRef(symbols, n);
-  AnsCounts counts = CountSymbolsRef(symbols + whole, n - whole);
+  AnsCounts counts = CountSymbolsRef(symbols + vectorized_n, n - vectorized_n);
   for (size_t s = 0; s < kCompared; s += 4) {
     const auto below = hn::Lt(largest, hn::Set(d, static_cast<uint8_t>(s)));
     if (hn::AllTrue(d, below)) break;
-    for (size_t i = 0; i < whole; i += 255 * step) {
-      CountFour(symbols + i, whole - i < 255 * step ? whole - i : 255 * step, s, &counts);
+    for (size_t i = 0; i < vectorized_n; i += 255 * step) {
+      CountFour(symbols + i, vectorized_n - i < 255 * step ? vectorized_n - i : 255 * step, s,
+                &counts);
     }
   }
   return counts;

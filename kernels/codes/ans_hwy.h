@@ -1,5 +1,6 @@
-// The building blocks of ans_cpu.cc for each of Highway's targets: the eight states of a block in
-// vectors, their words, and the lookups by symbol and by slot.
+// The vector operations of the entropy coder (ans.h) that ans_cpu.cc uses, compiled for each
+// instruction set by Highway: the eight states of a block in vectors, the words that are moved into
+// and out of them, and the lookups by symbol and by slot.
 #ifndef TERN_KERNELS_ANS_INL_ONCE
 #define TERN_KERNELS_ANS_INL_ONCE
 
@@ -11,9 +12,11 @@
 
 namespace tern::kernels {
 
-// Byte shuffles of eight 16-bit words, one for each subset of the eight lanes.
+// For each subset of eight lanes (bit j of the index: lane j is in the subset), a byte shuffle that
+// reorders eight 16-bit words.
 using WordOrders = std::array<std::array<uint8_t, 16>, 256>;
 
+// Makes the shuffle `order` move word `from` to word `to`.
 constexpr void SetWord(std::array<uint8_t, 16>* order, size_t to, size_t from) {
   (*order)[2 * to] = static_cast<uint8_t>(2 * from);
   (*order)[2 * to + 1] = static_cast<uint8_t>(2 * from + 1);
@@ -60,11 +63,12 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// With one lane, vector code is no faster than the reference; vectors whose length is unknown at
-// compile time cannot be members of a struct.
+// Other targets use the plain code. Vector code with one lane is no faster, and vectors whose
+// length is unknown at compile time cannot be members of a struct.
 #if HWY_TARGET != HWY_SCALAR && !HWY_HAVE_SCALABLE
 
-// The eight states of a block, in one vector or two.
+// Vectors of 32-bit states, and of eight 16-bit words. The eight states of a block are in kParts
+// vectors (1 or 2) of kLanes lanes each.
 using D = hn::CappedTag<uint32_t, kAnsStates>;
 using V = hn::Vec<D>;
 using M = hn::Mask<D>;
@@ -82,14 +86,16 @@ HWY_INLINE States LoadStates(const uint32_t* lanes) {
   return x;
 }
 
+// Returns the lanes of a mask as bits.
 HWY_INLINE unsigned MaskBits(M mask) {
   uint8_t bytes[8] = {};
   hn::StoreMaskBits(D(), mask, bytes);
   return bytes[0];
 }
 
-// LowWords returns the low halves of the states as eight words; WordsOfPart converts them back.
-// SelectOfEight selects from eight numbers by the low three bits of an index.
+// LowWords returns the low 16 bits of the eight states as words. WordsOfPart(words, p) returns the
+// words that belong to vector p of the states, as 32-bit lanes. SelectOfEight returns, for each
+// lane, the number that the low three bits of the lane's index select from eight numbers.
 #if HWY_MAX_BYTES >= 32
 
 HWY_INLINE hn::Vec<D16> LowWords(const States& x) { return hn::TruncateTo(D16(), x.part[0]); }
@@ -111,20 +117,22 @@ HWY_INLINE V WordsOfPart(hn::Vec<D16> words, size_t p) {
 }
 HWY_INLINE V SelectOfEight(const States& numbers, V index) {
   const auto lane = hn::IndicesFromVec(D(), hn::And(index, hn::Set(D(), 3)));
-  const M upper = hn::Ne(hn::And(index, hn::Set(D(), 4)), hn::Zero(D()));
-  return hn::IfThenElse(upper, hn::TableLookupLanes(numbers.part[1], lane),
+  const M in_second = hn::Ne(hn::And(index, hn::Set(D(), 4)), hn::Zero(D()));
+  return hn::IfThenElse(in_second, hn::TableLookupLanes(numbers.part[1], lane),
                         hn::TableLookupLanes(numbers.part[0], lane));
 }
 
 #endif
 
+// Reorders the words by the shuffle of the subset `set`.
 HWY_INLINE hn::Vec<D16> Reorder(hn::Vec<D16> words, const WordOrders& orders, unsigned set) {
   const hn::Repartition<uint8_t, D16> d8;
   return hn::BitCast(
       D16(), hn::TableLookupBytesOr0(hn::BitCast(d8, words), hn::Load(d8, orders[set].data())));
 }
 
-// A table of 8 * kTables numbers in registers. REQUIRES an index below 8 * kTables.
+// A table of 8 * kTables numbers in registers. Its operator[] looks up one number per lane.
+// REQUIRES indices below 8 * kTables.
 template <size_t kTables>
 struct RegisterTable {
   explicit RegisterTable(const uint32_t* numbers) {
@@ -136,17 +144,19 @@ struct RegisterTable {
     if constexpr (kTables > 2) number = SelectFrom<2>(index, number);
     return number;
   }
+  // Replaces `number` in the lanes whose index is at least 8 * kTable.
   template <int32_t kTable>
   HWY_INLINE V SelectFrom(V index, V number) const {
     const hn::RebindToSigned<D> di;
-    const auto beyond = hn::Gt(hn::BitCast(di, index), hn::Set(di, 8 * kTable - 1));
-    return hn::IfThenElse(hn::RebindMask(D(), beyond), SelectOfEight(eights[kTable], index),
+    const auto is_beyond = hn::Gt(hn::BitCast(di, index), hn::Set(di, 8 * kTable - 1));
+    return hn::IfThenElse(hn::RebindMask(D(), is_beyond), SelectOfEight(eights[kTable], index),
                           number);
   }
   States eights[kTables];
 };
 
-// Loads the lanes one by one: CPUs with a gather instruction are no faster with it.
+// Returns table[index] for each lane. Loads one lane after the other, because the gather
+// instructions of CPUs are no faster.
 HWY_INLINE V GatherFrom(const uint32_t* table, V index) {
   uint32_t lanes[kLanes];
   hn::StoreU(index, D(), lanes);
@@ -154,23 +164,28 @@ HWY_INLINE V GatherFrom(const uint32_t* table, V index) {
   return hn::LoadU(D(), lanes);
 }
 
+// The number of one bits.
 HWY_INLINE size_t Ones(unsigned set) { return static_cast<size_t>(__builtin_popcount(set)); }
 
-// A mask of the lanes of part p that are among the first `active` of eight.
+// A mask of the lanes of vector p whose states are among the first `active` of the eight.
 HWY_INLINE M FirstOfPart(size_t active, size_t p) {
   return hn::FirstN(D(), active < p * kLanes ? 0 : active - p * kLanes);
 }
 
-// The values that the encoder looks up for a symbol. The stored reciprocal of f is too small by a
-// relative 2^-22. The following roundings (of the reciprocal, x and their product) add at most 3 *
-// 2^-24, so the product is below x / f, and above x / f - 1/2 because x / f < 2^20. Adding 2^23 -
-// 1/2 rounds it to an integer in the float's low bits: floor(x / f) or one less. x / f is at least
-// 16, so the sum is above 2^23.
+// The encoder computes floor(x / f), for a state x and a frequency f, with floats. The stored
+// reciprocal of f is too small by a factor of 1 - 2^-22. The roundings of the reciprocal, of x and
+// of their product change the product by a factor of at most 1 + 3 * 2^-24, so that the product is
+// below x / f, and above x / f - 1/2 because x / f < 2^20. Adding kRound to the product gives a sum
+// above 2^23, because x / f is at least 16. A float of this size has no fraction bits, so the
+// addition rounds the product to floor(x / f), or to one less, in the low bits of the sum.
 constexpr float kRound = 0x1p23f - 0.5f;
-constexpr uint32_t kRoundBits = 0x4B000000;  // the bits of 2^23
+constexpr uint32_t kRoundBits = 0x4B000000;  // the bits of the float 2^23
+// What the encoder looks up for the symbol of each lane: f, b of ans.h, and the reciprocal as a
+// float.
 struct SymbolCoding {
-  V frequency, begin, reciprocal;  // `reciprocal` holds floats
+  V frequency, begin, reciprocal;
 };
+// The bits of the stored reciprocal of f.
 inline uint32_t ReciprocalBits(uint32_t f) {
   const float reciprocal = f == 0 ? 0 : static_cast<float>((1 - 0x1p-22) / f);
   uint32_t bits;
@@ -178,8 +193,8 @@ inline uint32_t ReciprocalBits(uint32_t f) {
   return bits;
 }
 
-// RegisterEncodeLookup serves alphabets of up to 8 * kTables symbols from registers,
-// MemoryEncodeLookup any alphabet from memory.
+// Lookups of a SymbolCoding: RegisterEncodeLookup keeps the values of up to 8 * kTables symbols in
+// registers; MemoryEncodeLookup reads the values of any number of symbols from memory.
 template <size_t kTables>
 class RegisterEncodeLookup {
  public:
@@ -207,6 +222,8 @@ class RegisterEncodeLookup {
   RegisterTable<kTables> range_, reciprocal_;
 };
 
+// The values of MemoryEncodeLookup, by symbol: frequency and first slot in one word, and
+// reciprocal.
 struct EncodeTable {
   explicit EncodeTable(const AnsTable& table) {
     for (size_t s = table.first; s <= table.last; ++s) {
@@ -226,37 +243,41 @@ struct MemoryEncodeLookup {
   const EncodeTable* table;
 };
 
-// Serves alphabets of up to kCount symbols from registers. The smallest distance from a symbol's
-// first slot to the given slot gives both the symbol and the offset inside it. Symbols that begin
-// behind the slot are farther, because distances are modulo 2^12.
+// Looks up the symbol of a slot, for up to kCount symbols, in registers. The distance from a
+// symbol's first slot to the given slot, modulo 2^12, is smallest for the symbol to which the slot
+// belongs. This distance is also the offset of the slot among the slots of the symbol.
 template <size_t kCount>
 class RegisterDecodeLookup {
  public:
   explicit RegisterDecodeLookup(const AnsTable& table) : RegisterDecodeLookup(Arrays(table)) {}
-  // Decodes one symbol per lane: returns the states before they read a word, and sets *symbol.
+  // Decodes one symbol per lane, into *symbol. Returns the new states, without the words that
+  // states below L must still read.
   HWY_INLINE V operator()(V x, V* symbol) const {
     const V slot = hn::ShiftLeft<32 - kAnsBits>(x);
     const V least = MinDistance<0, kCount>(slot);
-    const V index = hn::And(least, hn::Set(D(), kIndices));
+    const V index = hn::And(least, hn::Set(D(), kIndexMask));
     *symbol = hn::Sub(highest_, index);
     return hn::Add(hn::Mul(frequency_[index], hn::ShiftRight<kAnsBits>(x)),
                    hn::ShiftRight<32 - kAnsBits>(least));
   }
 
  private:
-  // The high bits hold the distance, the low bits an index: symbol first + j has the index kMax -
-  // j. So among symbols that begin at one slot the last is the nearest; the others have no slots.
+  // Numbers with the distance in the high bits and an index in the low bits are compared. The
+  // symbol first + j has the index kMaxIndex - j. Of symbols that begin at the same slot, only the
+  // last has slots; it has the smallest index, so that it is chosen.
   static constexpr size_t kTables = (kCount + 7) / 8;
-  static constexpr uint32_t kMax = 8 * kTables - 1;
-  static constexpr uint32_t kIndices = kTables == 1 ? 7 : 31;
+  static constexpr uint32_t kMaxIndex = 8 * kTables - 1;
+  static constexpr uint32_t kIndexMask = kTables == 1 ? 7 : 31;
   struct Arrays {
-    explicit Arrays(const AnsTable& table) : highest(static_cast<uint32_t>(table.first + kMax)) {
-      // Unused entries repeat the first symbol, whose distance is the slot itself.
-      for (uint32_t& b : begin) b = 0u - kMax;
+    explicit Arrays(const AnsTable& table)
+        : highest(static_cast<uint32_t>(table.first + kMaxIndex)) {
+      // Entries beyond the last symbol are those of the first symbol, whose distance is the slot
+      // itself.
+      for (uint32_t& b : begin) b = 0u - kMaxIndex;
       for (size_t s = table.first; s <= table.last; ++s) {
         const auto j = static_cast<uint32_t>(s - table.first);
-        frequency[kMax - j] = table.frequency[s];
-        if (j > 0) begin[j] = (uint32_t{table.begin[s]} << (32 - kAnsBits)) - (kMax - j);
+        frequency[kMaxIndex - j] = table.frequency[s];
+        if (j > 0) begin[j] = (uint32_t{table.begin[s]} << (32 - kAnsBits)) - (kMaxIndex - j);
       }
     }
     uint32_t highest, frequency[8 * kTables] = {}, begin[kCount];
@@ -265,7 +286,7 @@ class RegisterDecodeLookup {
       : highest_(hn::Set(D(), a.highest)), frequency_(a.frequency) {
     for (size_t j = 0; j < kCount; ++j) begin_[j] = hn::Set(D(), a.begin[j]);
   }
-  // The minimum of the distances to begin_[kFrom, kTo), as a balanced tree.
+  // The smallest distance to begin_[kFrom, kTo), computed as a balanced tree.
   template <size_t kFrom, size_t kTo>
   HWY_INLINE V MinDistance(V slot) const {
     if constexpr (kTo - kFrom == 1) {
@@ -281,7 +302,8 @@ class RegisterDecodeLookup {
   V begin_[kCount];
 };
 
-// For each slot, the decoder's values in one word: f - 1, the slot's offset from b, and the symbol.
+// For each slot, what the decoder looks up, in one 32-bit word: the frequency minus 1 of the slot's
+// symbol (12 bits), the offset of the slot among the slots of the symbol (12 bits), and the symbol.
 struct DecodeTable {
   explicit DecodeTable(const AnsTable& table) {
     const V ramp = hn::ShiftLeft<8>(hn::Iota(D(), 0));
@@ -293,9 +315,10 @@ struct DecodeTable {
       }
     }
   }
-  uint32_t slots[kAnsSlots + kAnsStates];  // padded so that whole vectors can be loaded
+  uint32_t slots[kAnsSlots + kAnsStates];  // Longer than M, so that whole vectors can be stored.
 };
 
+// Looks up the symbol of a slot in memory. Does the same as RegisterDecodeLookup.
 struct MemoryDecodeLookup {
   HWY_INLINE V operator()(V x, V* symbol) const {
     const V slot = GatherFrom(table->slots, hn::And(x, hn::Set(D(), kAnsSlots - 1)));

@@ -1,3 +1,4 @@
+// The entropy coder of ans.h in plain code.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -8,7 +9,7 @@
 namespace tern::kernels {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "words are stored as they lie");
+static_assert(std::endian::native == std::endian::little, "words are stored in native byte order");
 
 using SymbolOfSlot = std::array<uint8_t, kAnsSlots>;
 
@@ -61,7 +62,8 @@ bool DecodeBlock(const AnsTable& table, const SymbolOfSlot& symbol_of_slot,
 }  // namespace
 
 AnsCounts CountSymbolsRef(const uint8_t* symbols, size_t n) {
-  // Four counters per symbol, so that increments for equal neighbours do not wait for each other.
+  // Four counters per symbol, so that an increment does not wait for the previous one of the same
+  // symbol.
   std::array<AnsCounts, 4> rows{};
   size_t i = 0;
   for (; i + 4 <= n; i += 4) {
@@ -82,9 +84,9 @@ AnsFrequencies FrequenciesOf(const AnsCounts& counts) {
     frequencies[s] = static_cast<uint16_t>(std::max<uint64_t>(1, rounded));
     sum += frequencies[s];
   }
-  // Rounding may leave the sum above or below M. The symbol with the largest frequency takes the
-  // difference; it has more than one slot while the sum is too large, because there are fewer
-  // symbols than slots.
+  // Rounding may leave the sum above or below M. Each step changes the largest frequency by 1. The
+  // largest frequency is at least 2 while the sum is above M, because there are fewer symbols than
+  // slots.
   for (; sum != kAnsSlots; sum < kAnsSlots ? ++sum : --sum) {
     uint16_t& largest = *std::max_element(frequencies.begin(), frequencies.end());
     largest = static_cast<uint16_t>(sum < kAnsSlots ? largest + 1 : largest - 1);

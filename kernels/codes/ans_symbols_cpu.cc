@@ -1,3 +1,4 @@
+// Vectorized conversions of ans_symbols.h, compiled once for each instruction set by Highway.
 #include <cstdint>
 #include <cstring>
 #include <utility>
@@ -16,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // with one lane, vector code is no faster than the reference
+#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
 
 size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t sign_bytes,
                      size_t at, uint8_t* symbols) {
@@ -45,6 +46,7 @@ HWY_INLINE hn::Mask<D> LanesOf(const uint64_t& word, size_t i) {
   return hn::LoadMaskBits(D(), bytes);
 }
 
+// Returns the lanes of a mask as bits.
 HWY_INLINE uint64_t BitsOf(hn::Mask<D> mask) {
   uint8_t bytes[8] = {};
   hn::StoreMaskBits(D(), mask, bytes);
@@ -61,9 +63,10 @@ size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t
     uint8_t last[64];
     uint8_t* const to = n - i < 64 ? last : symbols + i;
     for (size_t j = 0; j < 64; j += hn::Lanes(d)) {
-      const auto up = hn::VecFromMask(d, LanesOf(positive, j));  // -1 in two's complement
-      const auto down = hn::VecFromMask(d, LanesOf(negative, j));
-      hn::StoreU(hn::Add(hn::Sub(hn::Set(d, 1), up), down), d, to + j);
+      // A lane of a mask is all ones, which is -1 in two's complement.
+      const auto minus_positive = hn::VecFromMask(d, LanesOf(positive, j));
+      const auto minus_negative = hn::VecFromMask(d, LanesOf(negative, j));
+      hn::StoreU(hn::Add(hn::Sub(hn::Set(d, 1), minus_positive), minus_negative), d, to + j);
     }
     if (to == last) std::memcpy(symbols + i, last, n - i);
   }
@@ -94,10 +97,10 @@ size_t CodeOfSymbols(const uint8_t* symbols, size_t n, size_t at, uint8_t* mask,
   return writer.Finish();
 }
 
-// Converts 64 sums to symbols; words[p] has bit p of each.
+// Converts 64 sums to symbols. Bit j of words[p] is bit p of sum j.
 template <size_t... p>
-HWY_INLINE void SumsOfWords(const uint64_t* words, int workers, uint8_t* symbols,
-                            std::index_sequence<p...>) {
+HWY_INLINE void SymbolsOfWords(const uint64_t* words, int workers, uint8_t* symbols,
+                               std::index_sequence<p...>) {
   const D d;
   const auto modulo = hn::Set(d, static_cast<uint8_t>((1 << sizeof...(p)) - 1));
   for (size_t j = 0; j < 64; j += hn::Lanes(d)) {
@@ -107,6 +110,7 @@ HWY_INLINE void SumsOfWords(const uint64_t* words, int workers, uint8_t* symbols
   }
 }
 
+// SymbolsOfSum for sums of kBits planes.
 template <size_t kBits>
 void SymbolsOfSumBits(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
                       uint8_t* symbols) {
@@ -120,21 +124,21 @@ void SymbolsOfSumBits(const uint8_t* planes, size_t n, int workers, size_t first
     }
     uint8_t last[64];
     uint8_t* const to = count - i < 64 ? last : symbols + i;
-    SumsOfWords(words, workers, to, std::make_index_sequence<kBits>());
+    SymbolsOfWords(words, workers, to, std::make_index_sequence<kBits>());
     if (to == last) std::memcpy(symbols + i, last, count - i);
   }
 }
 
 void SymbolsOfSum(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
                   uint8_t* symbols) {
-  constexpr decltype(&SymbolsOfSumRef) kOfBits[] = {
+  constexpr decltype(&SymbolsOfSumRef) kFunctions[] = {
       SymbolsOfSumBits<2>, SymbolsOfSumBits<3>, SymbolsOfSumBits<4>, SymbolsOfSumBits<5>,
       SymbolsOfSumBits<6>, SymbolsOfSumBits<7>, SymbolsOfSumBits<8>};
-  kOfBits[SumBits(workers) - 2](planes, n, workers, first, count, symbols);
+  kFunctions[SumBits(workers) - 2](planes, n, workers, first, count, symbols);
 }
 
-// Returns table[index]. The table has `size` entries, padded to whole vectors; small tables are
-// held in registers.
+// Returns table[index] for each lane. The table has `size` entries, padded to whole vectors. Small
+// tables are held in registers.
 template <class DF, class V>
 HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, V index) {
   const hn::RebindToSigned<DF> di;
@@ -144,8 +148,8 @@ HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, V index) {
   const auto lane = hn::IndicesFromVec(d, hn::And(index, low));
   auto value = hn::TableLookupLanes(hn::LoadU(d, table), lane);
   for (size_t begin = step; begin < size; begin += step) {
-    const auto beyond = hn::Gt(index, hn::Set(di, static_cast<int32_t>(begin - 1)));
-    value = hn::IfThenElse(hn::RebindMask(d, beyond),
+    const auto is_beyond = hn::Gt(index, hn::Set(di, static_cast<int32_t>(begin - 1)));
+    value = hn::IfThenElse(hn::RebindMask(d, is_beyond),
                            hn::TableLookupLanes(hn::LoadU(d, table + begin), lane), value);
   }
   return value;

@@ -1,3 +1,4 @@
+// The conversions of ans_symbols.h in plain code.
 #include <algorithm>
 
 #include "kernels/codes/ans_symbols.h"

@@ -1,5 +1,6 @@
-// Moves bits to and from the ones of a mask, for each of Highway's targets: the signs of ternary
-// codes (kernels/codes/ternary.h), packed or at the places of their elements.
+// Converts the signs of ternary codes (kernels/codes/ternary.h) between two orders: packed, one bit
+// per non-zero element, and spread, with the sign of element i at bit i. Works on 64 elements at a
+// time. Compiled for each instruction set by Highway.
 #if defined(TERN_KERNELS_BITS_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef TERN_KERNELS_BITS_INL
 #undef TERN_KERNELS_BITS_INL
@@ -20,8 +21,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 
-// Compress: gathers the bits of `bits` at the ones of `mask` at the low end (pext). Expand:
-// scatters the low bits of `bits` to the ones of `mask`, in order (pdep).
+// Compress returns the bits of `bits` at the positions where `mask` is one, moved to the low end
+// (the instruction pext). Expand moves the low bits of `bits`, in order, to the positions where
+// `mask` is one (the instruction pdep).
 #if HWY_ARCH_X86_64 && HWY_TARGET <= HWY_AVX2
 
 HWY_INLINE uint64_t Compress(uint64_t bits, uint64_t mask) { return _pext_u64(bits, mask); }
@@ -29,14 +31,15 @@ HWY_INLINE uint64_t Expand(uint64_t bits, uint64_t mask) { return _pdep_u64(bits
 
 #else
 
-// Moves bits in steps of powers of two: a bit moves by the number of zeros of `mask` below it;
-// steps[k] marks the bits that move by 2^k, at their positions after the smaller moves of a
-// Compress.
+// How Compress moves bits. A bit moves down by the number of zeros of `mask` below it, in steps of
+// 1, 2, 4, ..., 32 positions. steps[k] marks the bits that move by 2^k, at their positions after
+// the smaller steps.
 struct BitMoves {
   explicit BitMoves(uint64_t mask) {
     uint64_t zeros = ~mask << 1;
     for (int k = 0; k < 6; ++k) {
-      uint64_t parity = zeros;  // bit i: the parity of the number of zeros below i
+      uint64_t parity =
+          zeros;  // Bit i becomes the parity of the number of ones of `zeros` up to bit i.
       for (int shift = 1; shift < 64; shift *= 2) parity ^= parity << shift;
       steps[k] = parity & mask;
       mask = (mask ^ steps[k]) | steps[k] >> (1 << k);
@@ -67,19 +70,20 @@ HWY_INLINE uint64_t Expand(uint64_t bits, uint64_t mask) {
 
 #endif
 
+// The number of one bits.
 HWY_INLINE size_t Ones(uint64_t word) { return static_cast<size_t>(__builtin_popcountll(word)); }
 
-// Loads at most 8 bytes, little-endian; the bytes behind them are zero.
+// Loads `size` bytes, at most 8, as a little-endian number.
 HWY_INLINE uint64_t LoadWord(const uint8_t* bytes, size_t size) {
   uint64_t word = 0;
   std::memcpy(&word, bytes, size);
   return word;
 }
 
-// How many bytes a word loads from byte `at` of a row of `size` bytes.
+// How many bytes can be loaded at byte `at` of a row of `size` bytes, at most 8.
 HWY_INLINE size_t WordBytes(size_t size, size_t at) { return size - at < 8 ? size - at : 8; }
 
-// Loads 64 bits of a row of `size` bytes, from bit `at` on; bits beyond the row are zero.
+// Loads 64 bits of a row of `size` bytes, from bit `at` on. Bits beyond the row are zero.
 HWY_INLINE uint64_t LoadBits(const uint8_t* bytes, size_t size, size_t at) {
   const size_t byte = at / 8, shift = at % 8;
   if (HWY_LIKELY(byte + 9 <= size)) {
@@ -89,36 +93,39 @@ HWY_INLINE uint64_t LoadBits(const uint8_t* bytes, size_t size, size_t at) {
   return LoadWord(bytes + byte, WordBytes(size, byte)) >> shift;
 }
 
-// Reads packed signs from bit `at` on; signs beyond `size` bytes read as zero.
+// Reads packed signs from bit `at` on. Signs beyond `size` bytes are zero.
 class SignReader {
  public:
   SignReader(const uint8_t* bytes, size_t size, size_t at)
-      : bytes_(bytes), size_(size), whole_(size < 8 ? 0 : 8 * (size - 7)), at_(at) {}
-  // Returns the next signs, one for each one bit of `mask`, at the positions of those bits.
+      : bytes_(bytes), size_(size), fast_end_(size < 8 ? 0 : 8 * (size - 7)), at_(at) {}
+  // Returns the signs of the next 64 elements, spread: one for each one bit of `mask`, at its
+  // position.
   HWY_INLINE uint64_t Next(uint64_t mask) {
     const size_t ones = Ones(mask);
-    // Eight bytes contain the signs of a word at any bit offset, unless it has more than 57.
-    const uint64_t bits = HWY_LIKELY(ones <= 57 && at_ < whole_)
+    // Eight bytes contain up to 57 signs, whatever the bit at which they begin.
+    const uint64_t bits = HWY_LIKELY(ones <= 57 && at_ < fast_end_)
                               ? LoadWord(bytes_ + at_ / 8, 8) >> at_ % 8
                               : LoadBits(bytes_, size_, at_);
     at_ += ones;
     return Expand(bits, mask);
   }
+  // The bit of the next sign.
   size_t at() const { return at_; }
 
  private:
   const uint8_t* bytes_;
-  size_t size_, whole_, at_;  // for bits before `whole_`, eight bytes can be loaded
+  // For bits below fast_end_, eight bytes can be loaded from the bit's byte.
+  size_t size_, fast_end_, at_;
 };
 
-// Appends packed signs behind a row's first `at` signs, then zeros up to the end of a word.
-// REQUIRES 8 bytes of room behind the last sign.
+// Writes packed signs after the first `at` signs of a row, then zeros up to the end of a 64-bit
+// word. REQUIRES 8 bytes of room after the last sign.
 class SignWriter {
  public:
   SignWriter(uint8_t* bytes, size_t at) : to_(bytes + at / 64 * 8), used_(at % 64), at_(at) {
     if (used_ != 0) pending_ = LoadWord(to_, 8) & ((uint64_t{1} << used_) - 1);
   }
-  // Appends the signs at the ones of `mask`.
+  // Appends the signs of 64 elements: the bits of `signs` at the positions where `mask` is one.
   HWY_INLINE void Put(uint64_t signs, uint64_t mask) {
     const uint64_t bits = Compress(signs, mask);
     const size_t count = Ones(mask);
@@ -127,9 +134,9 @@ class SignWriter {
     const uint64_t rest = bits >> 1 >> (63 - used_);
     used_ += count;
     at_ += count;
-    const bool full = used_ >= 64;
-    pending_ = full ? rest : filled;
-    to_ += full ? 8 : 0;
+    const bool is_full = used_ >= 64;
+    pending_ = is_full ? rest : filled;
+    to_ += is_full ? 8 : 0;
     used_ &= 63;
   }
   // Writes the last word. Returns the number of signs in the row.
@@ -139,9 +146,10 @@ class SignWriter {
   }
 
  private:
-  uint8_t* to_;
-  size_t used_, at_;
-  uint64_t pending_ = 0;
+  uint8_t* to_;           // where the next 64-bit word is written
+  size_t used_;           // number of signs in pending_, below 64
+  size_t at_;             // number of signs in the row
+  uint64_t pending_ = 0;  // the signs of the next word
 };
 
 }  // namespace tern::kernels::HWY_NAMESPACE

@@ -1,4 +1,5 @@
-// Loads and stores numbers at any byte of a row. For .cu files only.
+// Loads and stores 32-bit numbers, little-endian, at any byte address of a code. For .cu files
+// only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,8 +10,8 @@
 
 namespace tern::kernels {
 
-// Loads the four bytes from byte `at` on, reading only aligned words that hold one of them.
-// REQUIRES `bytes` aligned to 4.
+// Loads four bytes from byte `at` on. Reads only aligned words that contain at least one of these
+// bytes. REQUIRES `bytes` aligned to 4 bytes.
 __device__ inline uint32_t LoadWord(const uint8_t* bytes, uint64_t at) {
   const auto* words = reinterpret_cast<const uint32_t*>(bytes) + at / 4;
   const auto shift = static_cast<uint32_t>(at % 4 * 8);

@@ -1,5 +1,5 @@
-// Adds a gradient to the memory of deep gradient compression (equations and reasons in
-// common/codec/dgc_memory.h), with the same arithmetic on CPU and GPU.
+// Adds a gradient to the memory of deep gradient compression, with the same arithmetic on CPU and
+// GPU. common/codec/dgc_memory.h has the equations.
 #pragma once
 
 #include <cmath>
@@ -8,33 +8,34 @@
 
 namespace tern::kernels {
 
+// The settings of the update.
 struct DgcStep {
-  float momentum = 0;  // m in dgc_memory.h
-  bool nesterov = false;
-  double clip_norm = 0;  // 0: none
+  float momentum = 0;     // the factor m of dgc_memory.h
+  bool nesterov = false;  // whether the momentum is Nesterov's
+  double clip_norm = 0;   // the largest norm of a tensor's gradient; 0: no limit
 };
 
-// The factor that clips a tensor's gradient to the norm `clip_norm`. `sum_squares`: the sum of the
-// squares of all elements of the tensor's gradient.
+// Returns the factor that clips a tensor's gradient to the norm `clip_norm`. `sum_squares` is the
+// sum of the squares of all elements of the gradient.
 TERN_HOST_DEVICE float DgcScale(double clip_norm, double sum_squares) {
   const double norm = sqrt(sum_squares);
   return norm > clip_norm ? static_cast<float>(clip_norm / norm) : 1;
 }
 
-// Adds the gradient g of one element, times `scale`, to its momentum *u (unless m is 0) and to its
-// accumulated value *v.
+// Adds the gradient g of one element, times `scale`, to the element's momentum *u and accumulated
+// value *v. Without kMomentum, which stands for a momentum factor of 0, u is not used.
 template <bool kMomentum>
 TERN_HOST_DEVICE void DgcElement(const DgcStep& step, float scale, float g, float* u, float* v) {
-  float moved = scale * g;
+  float increment = scale * g;
   if constexpr (kMomentum) {
     if (step.nesterov) {
-      *u = step.momentum * (*u + moved);
-      moved = *u + moved;
+      *u = step.momentum * (*u + increment);
+      increment = *u + increment;
     } else {
-      moved = *u = step.momentum * *u + moved;
+      increment = *u = step.momentum * *u + increment;
     }
   }
-  *v += moved;
+  *v += increment;
 }
 
 }  // namespace tern::kernels

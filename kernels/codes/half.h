@@ -1,7 +1,7 @@
-// Conversions between floats and 16-bit floats: IEEE half precision, and bfloat16, the upper half
-// of a float. They round to nearest even. Finite values beyond the range saturate at the largest (a
-// gradient on the wire must stay finite); NaN stays NaN, quiet. Functions named ...Ref give the
-// same bits by plain integer code.
+// Converts arrays of n floats to and from 16-bit floats: IEEE half precision, and bfloat16, which
+// is the upper half of a float. Conversions round to nearest even. A finite value beyond the range
+// becomes the largest finite value, because a gradient that is sent must stay finite. NaN becomes a
+// quiet NaN. Functions named ...Ref give the same bits with plain integer code.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ void HalfToFloatRef(const uint16_t* half, size_t n, float* x);
 
 void FloatToBfloat(const float* x, size_t n, uint16_t* bfloat);
 void FloatToBfloatRef(const float* x, size_t n, uint16_t* bfloat);
-void BfloatToFloat(const uint16_t* bfloat, size_t n, float* x);  // without rounding
+void BfloatToFloat(const uint16_t* bfloat, size_t n, float* x);
 void BfloatToFloatRef(const uint16_t* bfloat, size_t n, float* x);
 
 }  // namespace tern::kernels

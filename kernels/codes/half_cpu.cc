@@ -1,3 +1,4 @@
+// Vectorized conversions of half.h, compiled once for each instruction set by Highway.
 #include <bit>
 #include <cstdint>
 
@@ -8,24 +9,27 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-// Integer code on every target, not the CPU's own conversions: those differ in their results for
-// NaN and overflow. Speed does not suffer, because memory is the bottleneck.
+// Uses integer operations on every target instead of the CPU's conversion instructions, whose
+// results for NaN and overflow differ between CPUs. This is not slower, because memory is the
+// bottleneck.
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // with one lane, vector code is no faster than the reference
+#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
 
 void FloatToHalf(const float* x, size_t n, uint16_t* half) { FloatToHalfRef(x, n, half); }
 void HalfToFloat(const uint16_t* half, size_t n, float* x) { HalfToFloatRef(half, n, x); }
 
 #else
 
+// Bits of floats.
 constexpr int32_t kSignBit = INT32_MIN;
 constexpr int32_t kInfinity = 0x7F800000;
-constexpr int32_t kLargestHalf = 0x477FE000;     // 65504
-constexpr int32_t kSmallestNormal = 0x38800000;  // 2^-14
-constexpr int32_t kRebias = 112;                 // 127 - 15
+constexpr int32_t kLargestHalf = 0x477FE000;     // 65504, the largest half
+constexpr int32_t kSmallestNormal = 0x38800000;  // 2^-14, the smallest normal half
+// The difference between the exponent biases of float (127) and half (15).
+constexpr int32_t kRebias = 112;
 
 template <class D>
 auto ToHalf(D df, hn::Vec<D> x) {
@@ -38,8 +42,8 @@ auto ToHalf(D df, hn::Vec<D> x) {
   const auto odd = hn::And(hn::ShiftRight<13>(m), hn::Set(di, 1));
   const auto rounded = hn::Add(hn::Add(m, odd), hn::Set(di, 0xFFF));
   const auto normal = hn::Sub(hn::ShiftRight<13>(rounded), hn::Set(di, kRebias << 10));
-  // Adding 0.5 makes the float adder round: the last bit of 0.5 is worth 2^-24, like that of a
-  // subnormal half.
+  // Adding 0.5 rounds the value to a multiple of 2^-24, the unit of subnormal halves, because the
+  // last bit of a float between 0.5 and 1 is worth 2^-24.
   const auto half = hn::Set(df, 0.5f);
   const auto subnormal =
       hn::Sub(hn::BitCast(di, hn::Add(hn::BitCast(df, m), half)), hn::BitCast(di, half));
@@ -61,7 +65,7 @@ hn::Vec<D> FromHalf(D df, V half) {
   const auto rebias = hn::Set(di, kRebias << 23);
   const auto normal = hn::Add(m, rebias);
   const auto special = hn::Add(normal, rebias);
-  // Subtracts 2^-14 from (2^-14 + fraction): exact.
+  // Computes the subnormal value as (2^-14 + value) - 2^-14, which is exact.
   const auto smallest = hn::Set(di, kSmallestNormal);
   const auto subnormal =
       hn::BitCast(di, hn::Sub(hn::BitCast(df, hn::Add(m, smallest)), hn::BitCast(df, smallest)));
@@ -94,14 +98,14 @@ void HalfToFloat(const uint16_t* half, size_t n, float* x) {
 
 #endif
 
-// Simple loops, which the compiler vectorizes.
+// The compiler vectorizes the loops of the next two functions.
 void FloatToBfloat(const float* HWY_RESTRICT x, size_t n, uint16_t* HWY_RESTRICT bfloat) {
   for (size_t i = 0; i < n; ++i) {
     const auto bits = std::bit_cast<uint32_t>(x[i]);
     const uint32_t sign = bits & 0x80000000;
     const uint32_t magnitude = bits ^ sign;
-    const uint32_t largest = 0x7F7F0000;
-    const uint32_t m = magnitude < largest ? magnitude : largest;
+    const uint32_t largest_bfloat = 0x7F7F0000;
+    const uint32_t m = magnitude < largest_bfloat ? magnitude : largest_bfloat;
     const uint32_t rounded = (m + 0x7FFF + (m >> 16 & 1)) & 0xFFFF0000;
     const uint32_t quiet = magnitude > 0x7F800000 ? 0x400000 : 0;
     const uint32_t result = magnitude < 0x7F800000 ? rounded : magnitude | quiet;

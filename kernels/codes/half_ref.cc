@@ -1,3 +1,4 @@
+// The conversions of half.h in plain code.
 #include "kernels/codes/half.h"
 #include "kernels/codes/half_math.h"
 

@@ -1,8 +1,11 @@
-// 1bitSGD on a GPU, of many tensors in two launches:
+// 1bitSGD on a GPU. Many tensors are encoded in two launches:
 //
-//   MeansOfGroups  computes v = g + residual, and the two means of each group; one warp per block
-//                  of a group
-//   SignsOfTiles   writes signs and updates the residual; one thread block per tile
+//   MeansOfGroups  computes v = g + residual, and the two means of each group. One warp sums up to
+//                  4096 neighbouring elements of a group
+//   SignsOfTiles   writes signs and updates the residual. One thread block per tile
+//
+// and decoded in one launch, ReadTiles. A part is a run of elements of one tensor that has a code
+// of its own, and a tile is a range of 4096 elements of a part (kernels/device/tiling.h).
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -18,6 +21,7 @@ namespace {
 
 constexpr uint32_t kThreads = 128;
 
+// The sums of one thread, in the form that SumGroups (groups.cuh) needs.
 struct LaneSums : OneBitSums {
   __device__ void Add(float v) {
     const bool negative = v < 0;
@@ -37,6 +41,7 @@ struct LaneSums : OneBitSums {
   }
 };
 
+// The elements v, in the form that SumGroups (groups.cuh) needs. Stores v in place of the residual.
 template <bool kFeedback>
 struct Source {
   const float* g;
@@ -51,7 +56,7 @@ template <bool kFeedback>
 __global__ void __launch_bounds__(kGroupThreads)
     MeansOfGroups(const float* __restrict__ g, float* __restrict__ residual, DeviceTiling tiling,
                   const GroupedPart* part_groups, const CodeRange* ranges,
-                  OneBitWorkspace workspace, uint8_t* out, uint32_t* bad) {
+                  OneBitWorkspace workspace, uint8_t* out, uint32_t* invalid_count) {
   const uint32_t p = tiling.tiles[blockIdx.x].part;
   const Part part = tiling.parts[p].part;
   const GroupedPart groups = part_groups[p];
@@ -60,7 +65,7 @@ __global__ void __launch_bounds__(kGroupThreads)
     const uint64_t length = LengthOfGroup(part.count, groups.size, group);
     const float lower = OneBitMean(sums.lower, sums.negatives);
     const float upper = OneBitMean(sums.upper, length - sums.negatives);
-    if (!AreOneBitMeans(lower, upper)) atomicAdd(bad, 1u);
+    if (!AreOneBitMeans(lower, upper)) atomicAdd(invalid_count, 1u);
     float* means = workspace.means + 2 * (groups.first_group + group);
     means[0] = lower;
     means[1] = upper;
@@ -72,6 +77,7 @@ __global__ void __launch_bounds__(kGroupThreads)
             finish);
 }
 
+// The means of a group: of its negative elements, and of its other elements.
 struct Means {
   float lower, upper;
 };
@@ -84,7 +90,7 @@ __global__ void __launch_bounds__(kThreads)
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
   const GroupedPart groups = part_groups[tile.part];
-  const GroupsOfTile groups_here(groups.size, tile.index);
+  const GroupsOfTile tile_groups(groups.size, tile.index);
   uint8_t* signs = out + ranges[tile.part].begin + OneBitMeansSize(part.count, groups.size);
   means += 2 * groups.first_group;
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
@@ -97,18 +103,19 @@ __global__ void __launch_bounds__(kThreads)
     for (uint32_t k = 0; k < kEight; ++k) byte |= (v.x[k] < 0 ? 1u : 0u) << k;
     signs[at / kEight] = static_cast<uint8_t>(byte);
     if constexpr (!kFeedback) continue;
-    Means here{};
-    groups_here.ForEight(
-        groups_here.At(first), count,
+    Means means_of_group{};
+    tile_groups.ForEight(
+        tile_groups.At(first), count,
         [&](uint64_t group, uint32_t) {
-          here = {means[2 * group], means[2 * group + 1]};
+          means_of_group = {means[2 * group], means[2 * group + 1]};
         },
-        [&](uint32_t k) { v.x[k] -= v.x[k] < 0 ? here.lower : here.upper; });
+        [&](uint32_t k) { v.x[k] -= v.x[k] < 0 ? means_of_group.lower : means_of_group.upper; });
     Store(v, residual + part.begin + at, count);
   }
 }
 
-// Checks a part's code, except for its means.
+// Checks the size and the unused bits of a part's code of `count` elements in groups of `group`
+// elements.
 __device__ bool IsWellFormed(const uint8_t* codes, const CodeRange& range, uint64_t count,
                              uint64_t group) {
   if (range.size != OneBitSize(count, group)) return false;
@@ -118,32 +125,35 @@ __device__ bool IsWellFormed(const uint8_t* codes, const CodeRange& range, uint6
 
 __global__ void __launch_bounds__(kThreads)
     ReadTiles(DeviceTiling tiling, const uint8_t* codes, const GroupedPart* part_groups,
-              const CodeRange* ranges, float* arena, uint32_t* bad) {
+              const CodeRange* ranges, float* arena, uint32_t* invalid_count) {
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
   const GroupedPart groups = part_groups[tile.part];
   const CodeRange range = ranges[tile.part];
   if (!IsWellFormed(codes, range, part.count, groups.size)) {
-    if (threadIdx.x == 0) atomicAdd(bad, 1u);
+    if (threadIdx.x == 0) atomicAdd(invalid_count, 1u);
     return;
   }
-  const GroupsOfTile groups_here(groups.size, tile.index);
+  const GroupsOfTile tile_groups(groups.size, tile.index);
   const uint8_t* signs = codes + range.begin + OneBitMeansSize(part.count, groups.size);
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
     const uint64_t at = uint64_t{tile.index} * kTile + first;
     if (at >= part.count) break;
     const uint32_t count = EightOf(part.count - at);
     const uint32_t byte = signs[at / kEight];
-    Means here{};
+    Means means_of_group{};
     Eight v;
-    groups_here.ForEight(
-        groups_here.At(first), count,
+    tile_groups.ForEight(
+        tile_groups.At(first), count,
         [&](uint64_t group, uint32_t) {
           const uint64_t from = range.begin + group * kOneBitMeansBytes;
-          here = {LoadFloat(codes, from), LoadFloat(codes, from + sizeof(float))};
-          if (!AreOneBitMeans(here.lower, here.upper)) atomicAdd(bad, 1u);
+          means_of_group = {LoadFloat(codes, from), LoadFloat(codes, from + sizeof(float))};
+          if (!AreOneBitMeans(means_of_group.lower, means_of_group.upper))
+            atomicAdd(invalid_count, 1u);
         },
-        [&](uint32_t k) { v.x[k] = (byte >> k & 1) != 0 ? here.lower : here.upper; });
+        [&](uint32_t k) {
+          v.x[k] = (byte >> k & 1) != 0 ? means_of_group.lower : means_of_group.upper;
+        });
     Store(v, arena + part.begin + at, count);
   }
 }
@@ -152,21 +162,21 @@ __global__ void __launch_bounds__(kThreads)
 
 int OneBitOnDevice(DeviceStream stream, const float* g, float* residual, const DeviceTiling& tiling,
                    const GroupedPart* groups, const CodeRange* ranges,
-                   const OneBitWorkspace& workspace, uint8_t* out, uint32_t* bad) {
+                   const OneBitWorkspace& workspace, uint8_t* out, uint32_t* invalid_count) {
   const bool feedback = residual != nullptr;
-  const int summed =
-      Launch(feedback ? MeansOfGroups<true> : MeansOfGroups<false>, tiling.tile_count,
-             kGroupThreads, stream, g, residual, tiling, groups, ranges, workspace, out, bad);
-  if (summed != 0) return summed;
+  const int error = Launch(feedback ? MeansOfGroups<true> : MeansOfGroups<false>, tiling.tile_count,
+                           kGroupThreads, stream, g, residual, tiling, groups, ranges, workspace,
+                           out, invalid_count);
+  if (error != 0) return error;
   return Launch(feedback ? SignsOfTiles<true> : SignsOfTiles<false>, tiling.tile_count, kThreads,
                 stream, g, residual, tiling, groups, ranges, workspace.means, out);
 }
 
 int ReadOneBitOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* codes,
                        const GroupedPart* groups, const CodeRange* ranges, float* arena,
-                       uint32_t* bad) {
+                       uint32_t* invalid_count) {
   return Launch(ReadTiles, tiling.tile_count, kThreads, stream, tiling, codes, groups, ranges,
-                arena, bad);
+                arena, invalid_count);
 }
 
 }  // namespace tern::kernels

@@ -1,8 +1,11 @@
-// 1bitSGD. GPU kernels: the same bytes and floats as in common/codec/onebit.cc, which defines them.
+// The codec 1bitSGD on a GPU. Writes and reads the same bytes as common/codec/onebit.cc, which
+// defines them.
 //
-// Rows of codes begin at a multiple of 4 bytes and have room up to the next one: whole words of
-// them are read and written. A group is a column or a bucket; a part's code has OneBitSize bytes
-// (onebit_math.h).
+// A part is a run of elements of one tensor in an arena (one array with all tensors) that has a
+// code of its own; a tile is a range of 4096 elements of a part (kernels/device/tiling.h). A group
+// is a column or a bucket: elements of a part with common means. The code of a part has OneBitSize
+// bytes (onebit_math.h). Buffers of codes begin at a multiple of 4 bytes, and their length is
+// rounded up to one, because the kernels read and write whole 32-bit words.
 #pragma once
 
 #include <cstdint>
@@ -12,29 +15,33 @@
 namespace tern::kernels {
 
 struct OneBitSums {
-  double lower, upper;  // sums of the negative elements, and of the others
-  uint64_t negatives;
+  double lower, upper;  // the sum of the negative elements, and the sum of the others
+  uint64_t negatives;   // the number of negative elements
 };
 
-// Workspace. Uninitialized, except `done`: zeroed counters, reset on return.
+// Device memory for intermediate results. `done` must be zero before a call, and is zero after it;
+// the other arrays need not be initialized.
 struct OneBitWorkspace {
-  OneBitSums* partial = nullptr;  // two per tile
-  uint32_t* done = nullptr;       // per tile
-  float* means = nullptr;         // two per group: of negatives, of others
+  OneBitSums* partial = nullptr;  // two per tile: sums of the pieces of groups in the tile
+  uint32_t* done = nullptr;       // one counter per tile
+  float* means = nullptr;         // two per group: of the negative elements, of the others
 };
 
-// Encodes v, which is g or, with a residual, fl(g + residual). The residual becomes
-// fl(v - decoded(code)) (error_feedback.h). Increments *bad per group with a non-finite value; the
-// codes of those groups are unspecified. Two launches.
+// Encodes v, which is g if `residual` is null, and else g + residual. The residual becomes v minus
+// the decoded code. Part p has groups[p] and writes its code to ranges[p] of `out`. Adds to
+// *invalid_count the number of groups with a mean that is not finite; the codes of such groups are
+// unspecified. Two launches.
 [[nodiscard]] int OneBitOnDevice(DeviceStream stream, const float* g, float* residual,
                                  const DeviceTiling& tiling, const GroupedPart* groups,
                                  const CodeRange* ranges, const OneBitWorkspace& workspace,
-                                 uint8_t* out, uint32_t* bad);
+                                 uint8_t* out, uint32_t* invalid_count);
 
-// Decodes codes, or sums that were coded anew, into their parts of the arena. Increments *bad per
-// code that Codec::Decode refuses; the values of those parts are unspecified. One launch.
+// Decodes the codes of gradients, or of sums, into the parts of the arena. Increments
+// *invalid_count at least once for each code that the codec refuses; the values of such a part are
+// unspecified. One launch.
 [[nodiscard]] int ReadOneBitOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                      const uint8_t* codes, const GroupedPart* groups,
-                                     const CodeRange* ranges, float* arena, uint32_t* bad);
+                                     const CodeRange* ranges, float* arena,
+                                     uint32_t* invalid_count);
 
 }  // namespace tern::kernels

@@ -1,14 +1,16 @@
-// Noise as a pure function of (seed, what, where, when): Philox4x32-10 (Salmon et al., SC 2011).
-// The same bits on every device, whatever the threads or the order of calls.
+// Random numbers by the counter-based generator Philox4x32-10 (Salmon et al., SC 2011). Each number
+// is a pure function of its seed, purpose (stream), rank, round, tensor and element, so that all
+// devices get the same bits, whatever the threads or the order of calls.
 //
-// Layout, a promise that codes depend on:
+// The inputs of the generator, which must not change, because codes depend on them:
 //
 //   key     = seed (low word, high word)
 //   counter = { element / 8, tensor, low word of round, stream << 24 | level << 16 | rank }
 //
-// A block is four 32-bit words, that is eight 16-bit draws. Element e of a tensor owns draw e % 8:
-// the low half (e even) or the high half (e odd) of word (e % 8) / 2. If 16 bits do not decide, the
-// draw at the same position at level 1 supplies 16 more:
+// The generator returns a block of four 32-bit words, that is eight 16-bit random numbers
+// ("draws"), for eight neighbouring elements. Draw16 of element e is the low half (e even) or the
+// high half (e odd) of word (e % 8) / 2. Most decisions need only the draw of level 0. If its 16
+// bits do not decide, the draw of level 1 gives 16 more bits:
 //
 //   draw32 = draw16(level 0) << 16 | draw16(level 1)
 #pragma once
@@ -18,15 +20,17 @@
 
 namespace tern::kernels {
 
+// What random numbers are used for.
 enum class NoiseStream : uint8_t {
-  kCodes = 1,         // ternarize on a worker
-  kServerCodes = 2,   // a server that encodes sums again
-  kInit = 3,          // initial parameters (element = index of a draw, rank = 0)
-  kOrder = 4,         // order of the data (round = epoch)
-  kAugmentation = 5,  // of an image; keyed by the sample, not its place in a batch
+  kCodes = 1,         // the codes of a worker's gradients
+  kServerCodes = 2,   // the codes of sums that a server encodes again
+  kInit = 3,          // initial parameters (element: index of the random number; rank 0)
+  kOrder = 4,         // the order of the training data (round: the epoch)
+  kAugmentation = 5,  // augmentation of an image (keyed by the sample, not by its index in a batch)
   kDropout = 6,
 };
 
+// The inputs of the generator, except element and level.
 struct NoiseKey {
   uint64_t seed = 0;
   NoiseStream stream = NoiseStream::kCodes;
@@ -35,12 +39,13 @@ struct NoiseKey {
   uint32_t tensor = 0;
 };
 
+// The generator itself.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-// The block that holds the draws of elements [8 * block, 8 * block + 8).
+// The four words with the 16-bit draws of elements [8 * block, 8 * block + 8).
 std::array<uint32_t, 4> NoiseBlock(const NoiseKey& key, uint32_t block, uint8_t level);
-// The draws of one element, for reference implementations and for ties (16 bits that do not
-// decide).
+// The 16-bit draw of one element at a level, and its 32-bit draw. Slower per element than
+// NoiseBlock.
 uint16_t Draw16(const NoiseKey& key, uint64_t element, uint8_t level);
 uint32_t Draw32(const NoiseKey& key, uint64_t element);
 

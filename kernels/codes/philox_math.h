@@ -1,4 +1,5 @@
-// Philox (philox.h), with the same arithmetic on CPU and GPU.
+// The random number generator of philox.h, with the same arithmetic on CPU and GPU. A "draw" is a
+// random number of 16 bits; a block of four words has eight of them.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 
 namespace tern::kernels {
 
+// A block: the four 32-bit words of the generator's counter or of its output.
 struct PhiloxWords {
   uint32_t w[4];
 };
@@ -16,7 +18,7 @@ struct WideProduct {
   uint32_t low, high;
 };
 
-// Computed as two halves: GPU compilers make slower code of a 64-bit product.
+// Returns both halves of a * b. GPU compilers generate slower code for a 64-bit product.
 TERN_HOST_DEVICE WideProduct MultiplyWide(uint32_t a, uint32_t b) {
 #ifdef __CUDA_ARCH__
   return {a * b, __umulhi(a, b)};
@@ -26,7 +28,8 @@ TERN_HOST_DEVICE WideProduct MultiplyWide(uint32_t a, uint32_t b) {
 #endif
 }
 
-// The constants are those of the paper's table 2: multipliers, and Weyl increments of the key.
+// Philox4x32-10 (Salmon et al., SC 2011). The constants are those of the paper's table 2:
+// multipliers, and the increments of the key per round.
 TERN_HOST_DEVICE PhiloxWords PhiloxBlock(PhiloxWords counter, uint32_t key0, uint32_t key1) {
   for (int round = 0; round < 10; ++round) {
     const WideProduct product0 = MultiplyWide(0xD2511F53, counter.w[0]);
@@ -39,15 +42,16 @@ TERN_HOST_DEVICE PhiloxWords PhiloxBlock(PhiloxWords counter, uint32_t key0, uin
   return counter;
 }
 
+// The block with the draws of elements [8 * block, 8 * block + 8).
 TERN_HOST_DEVICE PhiloxWords NoiseWords(const NoiseKey& key, uint32_t block, uint8_t level) {
-  const uint32_t origin =
+  const uint32_t last_word =
       uint32_t{static_cast<uint8_t>(key.stream)} << 24 | uint32_t{level} << 16 | uint32_t{key.rank};
-  return PhiloxBlock({{block, key.tensor, static_cast<uint32_t>(key.round), origin}},
+  return PhiloxBlock({{block, key.tensor, static_cast<uint32_t>(key.round), last_word}},
                      static_cast<uint32_t>(key.seed), static_cast<uint32_t>(key.seed >> 32));
 }
 
-// The 16-bit draw at `position` (0 to 7) of a block. Written as selections, so that a GPU keeps the
-// words in registers.
+// The 16-bit draw at `position` (0 to 7) of a block. Selects the word with conditions instead of an
+// index, so that a GPU keeps the words in registers.
 TERN_HOST_DEVICE uint32_t DrawOf(const PhiloxWords& words, uint32_t position) {
   const uint32_t low = (position & 2) == 0 ? words.w[0] : words.w[1];
   const uint32_t high = (position & 2) == 0 ? words.w[2] : words.w[3];
@@ -55,14 +59,15 @@ TERN_HOST_DEVICE uint32_t DrawOf(const PhiloxWords& words, uint32_t position) {
   return position % 2 == 0 ? word & 0xFFFF : word >> 16;
 }
 
-// The draws of elements [element, element + 8), at positions 0 to 7.
+// The draws of elements [element, element + 8), at positions 0 to 7 of the result.
 TERN_HOST_DEVICE PhiloxWords NoiseOfEight(const NoiseKey& key, uint64_t element) {
   const auto block = static_cast<uint32_t>(element / 8);
   const PhiloxWords words = NoiseWords(key, block, 0);
   const auto shift = static_cast<uint32_t>(element % 8);
-  if (shift == 0) return words;  // the common case
+  if (shift == 0) return words;  // The most frequent case.
   const PhiloxWords next = NoiseWords(key, block + 1, 0);
-  // Shifts by constants, so that a GPU keeps the words in registers.
+  // Shifts the words by 4, 2 and 1 draws as needed. The indices are constants, so that a GPU keeps
+  // the words in registers.
   uint32_t w[8] = {words.w[0], words.w[1], words.w[2], words.w[3],
                    next.w[0],  next.w[1],  next.w[2],  next.w[3]};
   for (int i = 0; i < 6; ++i) w[i] = (shift & 4) != 0 ? w[i + 2] : w[i];
@@ -71,6 +76,7 @@ TERN_HOST_DEVICE PhiloxWords NoiseOfEight(const NoiseKey& key, uint64_t element)
   return {{w[0], w[1], w[2], w[3]}};
 }
 
+// The 16-bit draw of one element.
 TERN_HOST_DEVICE uint32_t NoiseDraw(const NoiseKey& key, uint64_t element, uint8_t level) {
   const PhiloxWords words = NoiseWords(key, static_cast<uint32_t>(element / 8), level);
   return DrawOf(words, static_cast<uint32_t>(element % 8));

@@ -1,3 +1,4 @@
+// The functions of philox.h.
 #include "kernels/codes/philox.h"
 #include "kernels/codes/philox_math.h"
 

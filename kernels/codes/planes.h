@@ -1,7 +1,10 @@
-// Sums of ternary codes as bit planes. A sum of N codes lies in [-N, N]: 2N + 1 levels in
-// b = ceil(log2(2N + 1)) bits, two's complement. Plane p holds bit p of every element (element i is
-// bit i % 8 of byte i / 8); plane p starts at byte p * PlaneBytes(n). The planes are also the
-// format of the answer, so nothing is repacked after adding.
+// Sums of the ternary codes (-1, 0, +1) of several workers, as bit planes. A plane has one bit per
+// element; bit i % 8 of byte i / 8 belongs to element i. The sum of N codes lies in [-N, N] and is
+// stored in two's complement in ceil(log2(2N + 1)) bits: plane p has bit p of the sum of each
+// element. A server sends sums of n elements in this format, plane p from byte p * PlaneBytes(n)
+// on.
+//
+// Functions named ...Ref give the same results with plain code.
 #pragma once
 
 #include <cstddef>
@@ -12,41 +15,41 @@
 
 namespace tern::kernels {
 
-// ceil(log2(2 * workers + 1)); 2 for 1 worker, 3 for 2 and 3, 4 for 4 to 7
+// The bits of a sum: ceil(log2(2 * workers + 1)), which is 2 for 1 worker, 3 for 2 and 3 workers, 4
+// for 4 to 7 workers.
 int SumBits(int workers);
 
-// One worker's codes of n elements: two planes, mask and signs, with each sign at its element's
-// bit. A sign is ignored where the mask is zero.
+// One worker's codes of n elements, as two planes. Bit i of `mask` is 1 if the code of element i is
+// not 0; bit i of `signs` is then 1 if the code is -1. Other bits of `signs` are ignored.
 struct WorkerCodes {
   const uint8_t* mask;
   const uint8_t* signs;
 };
 
-// Expands packed signs of the non-zeros (ternary.h) to a plane with each sign at its element's bit,
-// zero where the mask is zero. Returns the number of ones in the mask. Signs beyond the end of
-// `signs` are zero, and no byte beyond it is read.
+// Converts packed signs, one per non-zero element (ternary.h), to a plane of n bits, `placed`: bit
+// i is the sign of element i, or zero if the mask is zero. Returns the number of ones in the mask.
+// Signs beyond the end of `signs` count as zero; no byte beyond the end is read.
 size_t PlaceSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed);
 size_t PlaceSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
                      uint8_t* placed);
 
-// planes[0, bits) = planes[0, held) + the codes of up to kMaxCodes workers, in one pass: a
-// carry-save adder along the planes, which are `stride` bytes apart. Exact and independent of
-// order. The first `held` planes hold the sum so far, of k workers; the contents of the other
-// planes are ignored, and held = 0 stands for a sum of zero. So a sum grows with its workers, from
-// SumBits(k) planes to SumBits(k + codes.size()). REQUIRES 1 to kMaxCodes codes, held >= SumBits(k)
-// (or held = k = 0), bits >= held and bits >= SumBits(k + codes.size()).
+// Adds the codes of up to kMaxCodes workers to a sum of the codes of k other workers. Before the
+// call the sum is in planes 0 to held - 1, or is 0 if `held` is 0; after the call it is in planes 0
+// to bits - 1. Plane p begins at byte p * stride of `planes`. Planes from `held` on need not be
+// initialized. The sum is exact. REQUIRES 1 to kMaxCodes codes, held >= SumBits(k) (or
+// held = k = 0), bits >= held and bits >= SumBits(k + codes.size()).
 void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
               uint8_t* planes);
 void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
                  uint8_t* planes);
-constexpr size_t kMaxCodes = 4;
+constexpr size_t kMaxCodes = 4;  // the most workers per call of AddCodes
 
-// The distance in bytes between planes in memory: a multiple of 64 bytes, but not of a large power
-// of 2, so that the planes do not compete for the same cache sets.
+// The distance in bytes between planes of n bits for AddCodes: a multiple of 64, but not of a large
+// power of 2, so that the planes do not compete for the same cache sets.
 inline size_t PlaneStride(size_t n) { return (PlaneBytes(n) + 63) / 64 * 64 + 13 * 64; }
 
-// The mean of each possible sum: values()[k + workers] = float(double(s) * k / workers) for k in
-// [-workers, workers].
+// A table of the mean of each possible sum: values()[k + workers] = float(double(s) * k / workers)
+// for a sum k in [-workers, workers] and the scaler s.
 class MeanTable {
  public:
   static constexpr int kMaxBits = 12;
@@ -54,8 +57,8 @@ class MeanTable {
   int workers() const { return workers_; }
   float scaler() const { return scaler_; }
   int bits() const { return bits_; }
-  // 2^bits() entries, with zeros behind the means, and at least one vector long; null for more than
-  // kMaxBits.
+  // The table of 2^bits() entries (at least 64), with zeros after the means. Null if bits() is
+  // above kMaxBits.
   const float* values() const { return bits_ > kMaxBits ? nullptr : values_; }
 
  private:
@@ -64,8 +67,8 @@ class MeanTable {
   alignas(64) float values_[1 << kMaxBits];
 };
 
-// mean[j] = the mean of element first + j, j in [0, count). Returns false, with `mean` unspecified,
-// if the absolute value of a sum is above the number of workers.
+// Decodes the planes of the sums of n elements: sets mean[j] to the mean of element first + j, for
+// j in [0, count). Returns false, with `mean` unspecified, if a sum is beyond [-workers, workers].
 bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
                 float* mean);
 bool DecodeMeanRef(const uint8_t* planes, size_t n, int workers, float s, size_t first,

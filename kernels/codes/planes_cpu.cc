@@ -1,3 +1,4 @@
+// Vectorized functions of planes.h, compiled once for each instruction set by Highway.
 #include <cstdint>
 #include <cstring>
 
@@ -15,7 +16,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // with one lane, vector code is no faster than the reference
+#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
 
 void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
               uint8_t* planes) {
@@ -33,31 +34,34 @@ bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t 
 
 #else
 
-constexpr size_t kPrefetchBytes = 512;  // bytes of a plane to prefetch
+constexpr size_t kPrefetchBytes = 512;  // how far ahead of the current byte a plane is prefetched
 
-// The codes to add, and the sum's planes.
+// The arguments of AddCodes.
 struct CodeBatch {
   WorkerCodes codes[kMaxCodes];
   uint8_t* planes;
-  size_t size, stride;  // bytes of a plane, and from one plane to the next
-  int held, bits;
+  size_t size, stride;  // bytes of a plane, and bytes from one plane to the next
+  int held, bits;       // number of planes of the sum before and after the addition
 };
 
-// Returns a + b + carry per bit; `carry` becomes the carry out.
+// Adds the bits of a, b and *carry at each position. Returns the low bits of the sums; *carry
+// becomes the high bits.
 template <class D, class V>
 HWY_INLINE V FullAdd(D, V a, V b, V* carry) {
-  const V half = hn::Xor(a, b);
-  const V sum = hn::Xor(half, *carry);
-  *carry = hn::Or(hn::And(a, b), hn::And(half, *carry));
+  const V a_xor_b = hn::Xor(a, b);
+  const V sum = hn::Xor(a_xor_b, *carry);
+  *carry = hn::Or(hn::And(a, b), hn::And(a_xor_b, *carry));
   return sum;
 }
 
-// The bits of a sum of up to 4 codes in two's complement; all higher bits equal bit 3.
+// The sums of up to 4 codes in two's complement: one bit per element in each of d0 to d3. All
+// higher bits of the sums equal d3.
 template <class V>
 struct SumDigits {
   V d0, d1, d2, d3;
 };
 
+// The sums of codes c and c + 1 of the batch, for the elements of one vector from byte i on.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE SumDigits<V> SumOfTwo(D d, const CodeBatch& batch, size_t c, size_t i) {
   const V mask_a = hn::LoadU(d, batch.codes[c].mask + i);
@@ -72,6 +76,7 @@ HWY_INLINE SumDigits<V> SumOfTwo(D d, const CodeBatch& batch, size_t c, size_t i
   return sum;
 }
 
+// Code c of the batch alone, for the elements of one vector from byte i on.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE SumDigits<V> OneCode(D d, const CodeBatch& batch, size_t c, size_t i) {
   const V mask = hn::LoadU(d, batch.codes[c].mask + i);
@@ -79,6 +84,7 @@ HWY_INLINE SumDigits<V> OneCode(D d, const CodeBatch& batch, size_t c, size_t i)
   return {mask, sign, sign, sign};
 }
 
+// The sums of the first kCodes codes of the batch, for the elements of one vector from byte i on.
 template <size_t kCodes, class D, class V = hn::Vec<D>>
 HWY_INLINE SumDigits<V> SumOfCodes(D d, const CodeBatch& batch, size_t i) {
   if constexpr (kCodes == 1) return OneCode(d, batch, 0, i);
@@ -94,13 +100,13 @@ HWY_INLINE SumDigits<V> SumOfCodes(D d, const CodeBatch& batch, size_t i) {
   return sum;
 }
 
-// Adds Lanes(d) bytes of each plane, from byte `i` on.
+// Adds the codes to the sum, for the elements of one vector from byte i of the planes on.
 template <size_t kCodes, class D, class V = hn::Vec<D>>
 HWY_INLINE void AddBytes(D d, const CodeBatch& batch, size_t i) {
   const SumDigits<V> codes = SumOfCodes<kCodes>(d, batch, i);
   uint8_t* at = batch.planes + i;
   V carry = hn::Zero(d);
-  V plane = hn::Zero(d);  // planes beyond the first `held` repeat the sign plane
+  V plane = hn::Zero(d);  // Planes from batch.held on repeat the last plane before, the sign.
   int p = 0;
   const auto add = [&](V digit) HWY_ATTR {
     if (p < batch.held) plane = hn::LoadU(d, at);
@@ -114,6 +120,7 @@ HWY_INLINE void AddBytes(D d, const CodeBatch& batch, size_t i) {
   while (p < batch.bits) add(codes.d3);
 }
 
+// Adds the first kCodes codes of the batch to the sum.
 template <size_t kCodes>
 HWY_INLINE void AddBatch(const CodeBatch& batch) {
   const hn::CappedTag<uint8_t, 64> d;
@@ -162,13 +169,14 @@ using DF = hn::CappedTag<float, 16>;
 using DI = hn::RebindToSigned<DF>;
 using DI8 = hn::Rebind<uint8_t, DF>;
 
-// Converts 64 sums from two's complement to table indices, k + workers. An index above 2 * workers
-// marks an invalid sum. REQUIRES bits <= 8.
+// Converts 64 sums k to indices k + workers of a MeanTable. Bit j of words[p] is bit p of sum j.
+// Raises *largest to the largest index of each lane; an index above 2 * workers comes from an
+// invalid sum. REQUIRES bits <= 8.
 HWY_INLINE void SumIndices(const uint64_t* words, int bits, int workers, uint8_t* indices,
                            hn::Vec<D8>* largest) {
   const D8 d;
   const auto offset = hn::Set(d, static_cast<uint8_t>(workers));
-  const auto all = hn::Set(d, static_cast<uint8_t>((1 << bits) - 1));
+  const auto index_mask = hn::Set(d, static_cast<uint8_t>((1 << bits) - 1));
   for (size_t i = 0; i < 64; i += hn::Lanes(d)) {
     auto k = hn::Zero(d);
     for (int p = 0; p < bits; ++p) {
@@ -178,13 +186,14 @@ HWY_INLINE void SumIndices(const uint64_t* words, int bits, int workers, uint8_t
       const auto bit = hn::Set(d, static_cast<uint8_t>(1 << p));
       k = hn::Or(k, hn::IfThenElseZero(hn::LoadMaskBits(d, lanes), bit));
     }
-    const auto index = hn::And(hn::Add(k, offset), all);
+    const auto index = hn::And(hn::Add(k, offset), index_mask);
     *largest = hn::Max(*largest, index);
     hn::Store(index, d, indices + i);
   }
 }
 
-// As SumIndices, for one vector of elements from element i on, and for any number of bits.
+// Returns the indices that SumIndices computes, but only for one vector of elements from element i
+// on, and for any number of bits.
 HWY_INLINE hn::Vec<DI> SumIndex(DI di, const uint64_t* words, int bits, int workers, size_t i) {
   auto k = hn::Zero(di);
   for (int p = 0; p < bits; ++p) {
@@ -196,8 +205,8 @@ HWY_INLINE hn::Vec<DI> SumIndex(DI di, const uint64_t* words, int bits, int work
   return hn::And(hn::Add(k, hn::Set(di, workers)), hn::Set(di, (1 << bits) - 1));
 }
 
-// Returns table[index]. `size`, the number of entries, is a power of 2; small tables are held in
-// registers.
+// Returns table[index] for each lane. The table has `size` entries, a power of 2. Small tables are
+// held in registers.
 HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, hn::Vec<DI> index) {
   const DI di;
   const size_t step = hn::Lanes(d);
@@ -205,11 +214,11 @@ HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, hn::Vec<DI>
   if (size > 4 * step) return hn::GatherIndex(d, table, index);
   const auto low = hn::Set(di, static_cast<int32_t>(step - 1));
   const auto lane = hn::IndicesFromVec(d, hn::And(index, low));
-  const auto part = hn::AndNot(low, index);
+  const auto vector_begin = hn::AndNot(low, index);
   auto value = hn::TableLookupLanes(hn::LoadU(d, table), lane);
   for (size_t begin = step; begin < size; begin += step) {
-    const auto mine = hn::Eq(part, hn::Set(di, static_cast<int32_t>(begin)));
-    value = hn::IfThenElse(hn::RebindMask(d, mine),
+    const auto is_in_vector = hn::Eq(vector_begin, hn::Set(di, static_cast<int32_t>(begin)));
+    value = hn::IfThenElse(hn::RebindMask(d, is_in_vector),
                            hn::TableLookupLanes(hn::LoadU(d, table + begin), lane), value);
   }
   return value;
@@ -218,18 +227,18 @@ HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, hn::Vec<DI>
 // The arguments of DecodeMean.
 struct DecodeArgs {
   const uint8_t* planes;
-  size_t stride, first, count;
+  size_t stride, first, count;  // `stride`: bytes from one plane to the next
   const MeanTable& table;
 };
 
-// The largest table indices so far; one above 2 * workers reveals an invalid sum.
+// The largest indices of the table so far, per lane. One above 2 * workers reveals an invalid sum.
 struct MaxIndices {
-  hn::Vec<D8> of_bytes;
-  hn::Vec<DI> of_any;
+  hn::Vec<D8> of_bytes;  // for sums of at most 8 bits
+  hn::Vec<DI> of_words;  // for longer sums
 };
 
-// The means of 64 elements whose planes have these words. kBits: the number of planes as a
-// compile-time constant; 0: any.
+// Writes the means of 64 elements. Bit j of words[p] is bit p of the sum of element j. kBits is the
+// number of planes, or 0 if that is not known at compile time.
 template <int kBits>
 HWY_INLINE void MeansOfWords(const uint64_t* words, const MeanTable& table, float* mean,
                              MaxIndices* largest) {
@@ -241,38 +250,39 @@ HWY_INLINE void MeansOfWords(const uint64_t* words, const MeanTable& table, floa
   for (size_t i = 0; i < 64; i += hn::Lanes(d)) {
     const auto index = bits <= 8 ? hn::PromoteTo(DI(), hn::Load(DI8(), indices + i))
                                  : SumIndex(DI(), words, bits, table.workers(), i);
-    if (bits > 8) largest->of_any = hn::Max(largest->of_any, index);
+    if (bits > 8) largest->of_words = hn::Max(largest->of_words, index);
     hn::StoreU(Lookup(d, table.values(), size, index), d, mean + i);
   }
 }
 
+// DecodeMean for sums of kBits planes; 0 stands for any number.
 template <int kBits>
-bool DecodeRange(const DecodeArgs& in, float* mean) {
-  const int bits = kBits == 0 ? in.table.bits() : kBits;
+bool DecodeRange(const DecodeArgs& args, float* mean) {
+  const int bits = kBits == 0 ? args.table.bits() : kBits;
   MaxIndices largest{hn::Zero(D8()), hn::Zero(DI())};
   uint64_t words[MeanTable::kMaxBits];
   size_t j = 0;
-  if (in.first % 8 == 0) {
-    for (; j + 64 <= in.count; j += 64) {
-      const uint8_t* at = in.planes + (in.first + j) / 8;
-      for (int p = 0; p < bits; ++p, at += in.stride) words[p] = LoadWord(at, 8);
-      MeansOfWords<kBits>(words, in.table, mean + j, &largest);
+  if (args.first % 8 == 0) {
+    for (; j + 64 <= args.count; j += 64) {
+      const uint8_t* at = args.planes + (args.first + j) / 8;
+      for (int p = 0; p < bits; ++p, at += args.stride) words[p] = LoadWord(at, 8);
+      MeansOfWords<kBits>(words, args.table, mean + j, &largest);
     }
   }
-  for (; j < in.count; j += 64) {
-    const size_t todo = in.count - j < 64 ? in.count - j : 64;
+  for (; j < args.count; j += 64) {
+    const size_t n = args.count - j < 64 ? args.count - j : 64;
     for (int p = 0; p < bits; ++p) {
-      const uint8_t* plane = in.planes + static_cast<size_t>(p) * in.stride;
-      words[p] = LoadBits(plane, in.stride, in.first + j) & ~uint64_t{0} >> (64 - todo);
+      const uint8_t* plane = args.planes + static_cast<size_t>(p) * args.stride;
+      words[p] = LoadBits(plane, args.stride, args.first + j) & ~uint64_t{0} >> (64 - n);
     }
     float means[64];
-    MeansOfWords<kBits>(words, in.table, means, &largest);
-    std::memcpy(mean + j, means, todo * sizeof(float));
+    MeansOfWords<kBits>(words, args.table, means, &largest);
+    std::memcpy(mean + j, means, n * sizeof(float));
   }
-  const int most = 2 * in.table.workers();
-  if (bits > 8) return hn::AllFalse(DI(), hn::Gt(largest.of_any, hn::Set(DI(), most)));
-  const auto most8 = hn::Set(D8(), static_cast<uint8_t>(most));
-  return hn::AllFalse(D8(), hn::Gt(largest.of_bytes, most8));
+  const int max_index = 2 * args.table.workers();
+  if (bits > 8) return hn::AllFalse(DI(), hn::Gt(largest.of_words, hn::Set(DI(), max_index)));
+  const auto max_index8 = hn::Set(D8(), static_cast<uint8_t>(max_index));
+  return hn::AllFalse(D8(), hn::Gt(largest.of_bytes, max_index8));
 }
 
 bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
@@ -280,18 +290,18 @@ bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t 
   if (table.values() == nullptr) {
     return DecodeMeanRef(planes, n, table.workers(), table.scaler(), first, count, mean);
   }
-  const DecodeArgs in{planes, PlaneBytes(n), first, count, table};
+  const DecodeArgs args{planes, PlaneBytes(n), first, count, table};
   switch (table.bits()) {
     case 2:
-      return DecodeRange<2>(in, mean);
+      return DecodeRange<2>(args, mean);
     case 3:
-      return DecodeRange<3>(in, mean);
+      return DecodeRange<3>(args, mean);
     case 4:
-      return DecodeRange<4>(in, mean);
+      return DecodeRange<4>(args, mean);
     case 5:
-      return DecodeRange<5>(in, mean);
+      return DecodeRange<5>(args, mean);
     default:
-      return DecodeRange<0>(in, mean);
+      return DecodeRange<0>(args, mean);
   }
 }
 

@@ -1,3 +1,4 @@
+// The functions of planes.h in plain code.
 #include <algorithm>
 
 #include "kernels/codes/planes.h"
@@ -7,7 +8,7 @@ namespace {
 
 unsigned Bit(const uint8_t* plane, size_t i) { return plane[i / 8] >> (i % 8) & 1; }
 
-// Element i's code: -1, 0 or 1. In two's complement +1 is 0...01, and -1 is 1...11.
+// The code of element i: -1, 0 or 1.
 int CodeOf(const WorkerCodes& codes, size_t i) {
   if (Bit(codes.mask, i) == 0) return 0;
   return Bit(codes.signs, i) == 0 ? 1 : -1;
@@ -30,7 +31,8 @@ void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, in
     int k = 0;
     for (int p = 0; p < held; ++p) {
       const int bit = static_cast<int>(Bit(planes + static_cast<size_t>(p) * stride, i));
-      k += p + 1 == held ? -(bit << p) : bit << p;  // the top bit counts as negative
+      k += p + 1 == held ? -(bit << p)
+                         : bit << p;  // The highest bit of two's complement is negative.
     }
     for (size_t c = 0; c < codes.size(); ++c) k += CodeOf(codes[c], i);
     for (int p = 0; p < bits; ++p) {
@@ -71,8 +73,9 @@ bool DecodeMeanRef(const uint8_t* planes, size_t n, int workers, float s, size_t
     int64_t k = 0;
     for (int p = 0; p < bits; ++p) {
       const int64_t weight = int64_t{1} << p;
-      const bool one = Bit(planes + static_cast<size_t>(p) * PlaneBytes(n), first + j) != 0;
-      if (one) k += p + 1 == bits ? -weight : weight;  // the top bit counts as negative
+      const bool is_one = Bit(planes + static_cast<size_t>(p) * PlaneBytes(n), first + j) != 0;
+      if (is_one)
+        k += p + 1 == bits ? -weight : weight;  // The highest bit of two's complement is negative.
     }
     if (k < -workers || k > workers) return false;
     mean[j] = static_cast<float>(static_cast<double>(s) * static_cast<double>(k) / workers);

@@ -1,9 +1,13 @@
-// QSGD on a GPU, of many tensors:
+// Encodes many tensors with QSGD (qsgd.h) on a GPU. The kernels:
 //
-//   MeasureBuckets  computes norms; one warp per block of a bucket. If buckets differ in width, the
-//                   last thread block of a chunk also finds where each bucket's levels begin
-//   CodeTiles       encodes levels, packed in shared memory; one thread block per tile
-//   MeasureAndCode  does both, if no bucket spans two tiles and all have one width
+//   MeasureBuckets  computes the norms of buckets; one warp sums up to 4096 elements of a bucket.
+//                   If buckets differ in width (bits per element), the last thread block of a chunk
+//                   also computes where the levels of each bucket begin
+//   CodeTiles       encodes levels and packs them in shared memory; one thread block per tile
+//   MeasureAndCode  does both, if no bucket spans two tiles and all buckets have the same width
+//
+// A part is a run of elements of one tensor that has a code of its own; a tile is a range of 4096
+// elements of a part; a chunk is a row of parts (kernels/device/tiling.h).
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -19,9 +23,9 @@ namespace {
 constexpr uint32_t kThreads = kGroupThreads;
 constexpr uint32_t kWarps = kThreads / 32;
 constexpr uint32_t kStep = 32 * kEight;  // elements that a warp encodes per step
-constexpr uint32_t kStageWords = kStep * kQsgdMaxBits / 32 + 2;
+constexpr uint32_t kStageWords = kStep * kQsgdMaxBits / 32 + 2;  // words that a step can touch
 constexpr uint32_t kInfinityBits = 0x7F800000;
-static_assert(kThreads == kQsgdStride, "a thread block plans the buckets that have one end");
+static_assert(kThreads == kQsgdStride, "a thread block computes one entry of the ends at a time");
 
 struct EncodeArgs {
   const float* arena;
@@ -30,10 +34,11 @@ struct EncodeArgs {
   QsgdWorkspace workspace;
   uint8_t* out;
   uint64_t* sizes;
-  uint32_t* bad;
+  uint32_t* invalid_count;
 };
 
-// Adds up squares only for the 2-norm.
+// The sums of one thread, in the form that SumGroups (groups.cuh) needs. Adds squares only for the
+// 2-norm.
 template <bool kTwoNorm>
 struct LaneSums : QsgdSums {
   __device__ void Add(float v) {
@@ -47,19 +52,22 @@ struct LaneSums : QsgdSums {
   }
   template <typename From>
   __device__ LaneSums Get(const From& from) const {
-    LaneSums got{};
-    got.largest = from(largest);
-    if constexpr (kTwoNorm) got.squares = from(squares);
-    return got;
+    LaneSums sums{};
+    sums.largest = from(largest);
+    if constexpr (kTwoNorm) sums.squares = from(squares);
+    return sums;
   }
 };
 
+// The elements, in the form that SumGroups (groups.cuh) needs.
 struct Source {
   const float* v;
   __device__ float Load(uint64_t i) const { return v[i]; }
   __device__ void Consume(uint64_t, float) const {}
 };
 
+// Computes the norms of the buckets of this thread block's tile and, if buckets differ in width,
+// their widths. A bucket that spans several tiles is completed by one of their thread blocks.
 template <bool kTwoNorm>
 __device__ void MeasureTile(const EncodeArgs& args) {
   const uint32_t p = args.tiling.tiles[blockIdx.x].part;
@@ -69,7 +77,7 @@ __device__ void MeasureTile(const EncodeArgs& args) {
   const auto finish = [&](uint64_t bucket, const LaneSums<kTwoNorm>& sums) {
     const QsgdBucket measured = QsgdMeasured(rule, FloatOf(sums.largest), sums.squares,
                                              LengthOfGroup(part.count, groups.size, bucket));
-    if (sums.largest >= kInfinityBits) atomicAdd(args.bad, 1u);
+    if (sums.largest >= kInfinityBits) atomicAdd(args.invalid_count, 1u);
     args.workspace.norms[groups.first_group + bucket] = measured.norm;
     if (rule.bits == 0) {
       args.workspace.widths[groups.first_group + bucket] = static_cast<uint8_t>(measured.width);
@@ -81,8 +89,8 @@ __device__ void MeasureTile(const EncodeArgs& args) {
             args.workspace.done, Source{args.arena + part.begin}, finish);
 }
 
-// Writes the header of a part whose buckets differ in width, at byte `at` of `out`. Returns the end
-// of the part's code.
+// Writes the header of part p, whose buckets differ in width, at byte `at` of `out`. Returns the
+// byte at which the part's code ends. `row` is shared memory for SumBefore.
 __device__ uint64_t WriteHeader(const EncodeArgs& args, uint32_t p, uint64_t at, uint64_t* row) {
   const Part part = args.tiling.parts[p].part;
   const GroupedPart groups = args.coding.groups[p];
@@ -93,16 +101,16 @@ __device__ uint64_t WriteHeader(const EncodeArgs& args, uint32_t p, uint64_t at,
   uint64_t bits = 0;
   for (uint64_t first = 0; first < buckets; first += kQsgdStride) {
     const uint64_t bucket = first + threadIdx.x, group = groups.first_group + bucket;
-    uint64_t mine = 0;
+    uint64_t bucket_bits = 0;
     if (bucket < buckets) {
       const uint8_t width = *static_cast<volatile uint8_t*>(args.workspace.widths + group);
-      mine = LengthOfGroup(part.count, groups.size, bucket) * width;
+      bucket_bits = LengthOfGroup(part.count, groups.size, bucket) * width;
       widths[bucket] = width;
       StoreFloat(LoadFresh(args.workspace.norms + group), norms + bucket * sizeof(float));
     }
     uint64_t total;
-    const uint64_t before = SumBefore<kThreads>(mine, row, &total);
-    if (bucket < buckets) args.workspace.bits[group] = bits + before;
+    const uint64_t bits_before = SumBefore<kThreads>(bucket_bits, row, &total);
+    if (bucket < buckets) args.workspace.bits[group] = bits + bits_before;
     bits += total;
     if (threadIdx.x < sizeof(uint64_t))
       ends[first / kQsgdStride * sizeof(uint64_t) + threadIdx.x] =
@@ -126,68 +134,69 @@ __global__ void __launch_bounds__(kThreads) MeasureBuckets(EncodeArgs args) {
   if (threadIdx.x == 0) args.sizes[c] = at - chunk.out;
 }
 
-// Appends numbers of a few bits each to words that are zero.
+// Writes numbers of a few bits each, one after the other, into 32-bit words that were zero.
 struct BitWriter {
   uint32_t* to;
-  uint32_t used;  // bits of *to that precede the next number
-  uint64_t held = 0;
+  uint32_t used;         // the bit of *to at which the next number begins
+  uint64_t pending = 0;  // the bits that are not written yet
 
   __device__ void Append(uint32_t code, uint32_t width) {
-    held |= uint64_t{code} << used;
+    pending |= uint64_t{code} << used;
     used += width;
     if (used < 32) return;
-    atomicOr(to++, static_cast<uint32_t>(held));
-    held >>= 32;
+    atomicOr(to++, static_cast<uint32_t>(pending));
+    pending >>= 32;
     used -= 32;
   }
   __device__ void Finish() {
-    if (held != 0) atomicOr(to, static_cast<uint32_t>(held));
+    if (pending != 0) atomicOr(to, static_cast<uint32_t>(pending));
   }
 };
 
-// What is needed to encode the levels of one tile.
+// Encodes the levels of one tile.
 struct CodedTile {
   const EncodeArgs& args;
   Part part;
   GroupsOfTile groups;
   uint64_t size;          // elements of a bucket
-  const float* norms;     // of the part's buckets
-  const uint8_t* widths;  // `widths` and `bits`: used where buckets differ in width
-  const uint64_t* bits;
-  uint64_t row;      // the bit of `out` at which the part's levels begin
-  double s, last_s;  // `last_s`: s of the last bucket; `s`: of all others
-  uint64_t last;     // index of the last bucket
+  const float* norms;     // the norms of the part's buckets
+  const uint8_t* widths;  // the widths of the buckets, if they differ
+  const uint64_t* bits;   // where the levels of each bucket begin, if widths differ
+  uint64_t row;           // the bit of `out` at which the part's levels begin
+  double s, last_s;       // the number of levels of all buckets but the last, and of the last
+  uint64_t last;          // index of the last bucket
   NoiseKey key;
 
-  __device__ explicit CodedTile(const EncodeArgs& all)
-      : CodedTile(all, all.tiling.tiles[blockIdx.x]) {}
-  __device__ CodedTile(const EncodeArgs& all, const Tile& tile)
-      : args(all),
-        part(all.tiling.parts[tile.part].part),
-        groups(all.coding.groups[tile.part].size, tile.index) {
-    const GroupedPart group = all.coding.groups[tile.part];
-    const QsgdRule& rule = all.coding.rule;
+  __device__ explicit CodedTile(const EncodeArgs& encode_args)
+      : CodedTile(encode_args, encode_args.tiling.tiles[blockIdx.x]) {}
+  __device__ CodedTile(const EncodeArgs& encode_args, const Tile& tile)
+      : args(encode_args),
+        part(encode_args.tiling.parts[tile.part].part),
+        groups(encode_args.coding.groups[tile.part].size, tile.index) {
+    const GroupedPart group = encode_args.coding.groups[tile.part];
+    const QsgdRule& rule = encode_args.coding.rule;
     size = group.size;
-    norms = all.workspace.norms + group.first_group;
-    widths = all.workspace.widths + group.first_group;
-    bits = all.workspace.bits + group.first_group;
+    norms = encode_args.workspace.norms + group.first_group;
+    widths = encode_args.workspace.widths + group.first_group;
+    bits = encode_args.workspace.bits + group.first_group;
     const uint64_t buckets = QsgdBuckets(part.count, size);
-    row = 8 * (rule.bits == 0 ? all.workspace.levels[tile.part]
-                              : all.coding.ranges[tile.part].begin + QsgdHeaderSize(rule, buckets));
+    row = 8 * (rule.bits == 0
+                   ? encode_args.workspace.levels[tile.part]
+                   : encode_args.coding.ranges[tile.part].begin + QsgdHeaderSize(rule, buckets));
     last = buckets - 1;
     last_s = QsgdLevelCount(rule, LengthOfGroup(part.count, size, last));
     s = last == 0 ? last_s : QsgdLevelCount(rule, size);
-    key = all.coding.key;
+    key = encode_args.coding.key;
     key.tensor = part.tensor;
   }
   __device__ uint32_t WidthOf(uint64_t bucket) const {
-    const int same = args.coding.rule.bits;
-    return same > 0 ? static_cast<uint32_t>(same) : widths[bucket];
+    const int fixed_width = args.coding.rule.bits;
+    return fixed_width > 0 ? static_cast<uint32_t>(fixed_width) : widths[bucket];
   }
-  // The bit of `out` at which the level of the part's element `at` begins.
+  // The bit of `out` at which the level of element `at` of the part begins.
   __device__ uint64_t BitOf(uint64_t at, const GroupsOfTile::Position& position) const {
-    const int same = args.coding.rule.bits;
-    if (same > 0) return row + at * static_cast<uint32_t>(same);
+    const int fixed_width = args.coding.rule.bits;
+    if (fixed_width > 0) return row + at * static_cast<uint32_t>(fixed_width);
     return row + bits[position.group] + position.inside * widths[position.group];
   }
 
@@ -197,7 +206,7 @@ struct CodedTile {
     return minus ? level | 1u << (width - 1) : level;
   }
 
-  // The level by exact arithmetic, slow. REQUIRES a bucket with a norm above 0.
+  // Encodes element `at` of the part with the exact, slow function. REQUIRES a norm above 0.
   __device__ uint32_t ExactCode(uint64_t at) const {
     const float v = args.arena[part.begin + at];
     const uint64_t b = at / size, element = part.first + at;
@@ -207,34 +216,34 @@ struct CodedTile {
     return SignedCode(v, level, WidthOf(b));
   }
 
-  // Encodes elements [at, at + count) of the part, at `position` in their group. The quick test
-  // runs for all of them first, so that the code has one slow path, not eight.
+  // Encodes elements [at, at + count) of the part; `position` is the position of the first in its
+  // group. Tries QuickLevel for all elements first, and then computes the others in one loop.
   __device__ void CodeEight(uint64_t at, uint32_t count, const GroupsOfTile::Position& position,
                             BitWriter* to) const {
     const bool intervals = args.coding.rule.intervals;
     const Eight v = Load(args.arena + part.begin + at, count);
     const PhiloxWords draws = NoiseOfEight(key, part.first + at);
-    bool has_norm = false;  // whether the bucket's norm is above 0
+    bool has_norm = false;  // whether the norm of the bucket is above 0
     QsgdQuick quick;
-    uint32_t codes[kEight] = {}, width = 0, unsure = 0;
-    const auto enter = [&](uint64_t b, uint32_t) {
+    uint32_t codes[kEight] = {}, width = 0, undecided = 0;
+    const auto enter_bucket = [&](uint64_t b, uint32_t) {
       const QsgdBucket bucket = BucketOf(b);
       has_norm = bucket.norm > 0;
       quick = QuicklyOf(intervals, bucket);
       width = WidthOf(b);
     };
-    groups.ForEight(position, count, enter, [&](uint32_t k) {
+    groups.ForEight(position, count, enter_bucket, [&](uint32_t k) {
       if (k >= count) return;
       uint32_t level = 0;
       const float x = intervals ? v.x[k] : fabsf(v.x[k]);
-      if (!QuickLevel(quick, x, DrawOf(draws, k), &level) && has_norm) unsure |= 1u << k;
+      if (!QuickLevel(quick, x, DrawOf(draws, k), &level) && has_norm) undecided |= 1u << k;
       codes[k] = SignedCode(v.x[k], level, width);
     });
-    for (; unsure != 0; unsure &= unsure - 1) {
-      const auto which = static_cast<uint32_t>(__ffs(static_cast<int>(unsure))) - 1;
-      const uint32_t code = ExactCode(at + which);
+    for (; undecided != 0; undecided &= undecided - 1) {
+      const auto undecided_index = static_cast<uint32_t>(__ffs(static_cast<int>(undecided))) - 1;
+      const uint32_t code = ExactCode(at + undecided_index);
 #pragma unroll
-      for (uint32_t k = 0; k < kEight; ++k) codes[k] = k == which ? code : codes[k];
+      for (uint32_t k = 0; k < kEight; ++k) codes[k] = k == undecided_index ? code : codes[k];
     }
     groups.ForEight(
         position, count, [&](uint64_t b, uint32_t) { width = WidthOf(b); },
@@ -244,8 +253,8 @@ struct CodedTile {
     to->Finish();
   }
 
-  // Copies bits [begin, end) from `stage`, whose first word has bit `begin`, to `out`, and zeroes
-  // `stage`.
+  // Copies bits [begin, end) of `out` from the shared memory `stage`, and sets `stage` to zero. The
+  // first word of `stage` is the word of `out` that contains bit `begin`.
   __device__ void CopyOut(uint32_t* stage, uint64_t begin, uint64_t end) const {
     const uint64_t first = begin / 32;
     const auto words = static_cast<uint32_t>((end + 31) / 32 - first);
@@ -257,7 +266,7 @@ struct CodedTile {
       if (bit >= begin && bit + 32 <= end) {
         to[j] = word;
       } else if (args.coding.rule.bits == 0) {
-        atomicOr(to + j, word);  // other warps own bits of this word
+        atomicOr(to + j, word);  // Other warps write other bits of this word.
       } else {
         for (uint32_t b = 0; b < 4; ++b) {
           if (bit + 8 * b >= begin && bit + 8 * b < end)
@@ -268,6 +277,7 @@ struct CodedTile {
   }
 };
 
+// Encodes the levels of this block's tile.
 __device__ void CodeTile(const EncodeArgs& args) {
   __shared__ uint32_t stages[kWarps][kStageWords];
   const CodedTile tile(args);
@@ -282,7 +292,7 @@ __device__ void CodeTile(const EncodeArgs& args) {
     const uint32_t count = at < tile.part.count ? EightOf(tile.part.count - at) : 0;
     const GroupsOfTile::Position position = tile.groups.At(first);
     const uint64_t from = count == 0 ? 0 : tile.BitOf(at, position);
-    // By now all lanes have zeroed `stage`.
+    // When this returns, all lanes have set `stage` to zero.
     const uint64_t row_begin = __shfl_sync(kAllLanes, from, 0);
     __syncwarp();
     uint64_t to = 0;
@@ -314,19 +324,19 @@ __global__ void __launch_bounds__(kThreads) MeasureAndCode(EncodeArgs args) {
 
 int QsgdOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
                  const QsgdCoding& coding, const QsgdWorkspace& workspace, uint8_t* out,
-                 uint64_t out_bytes, uint64_t* sizes, uint32_t* bad) {
-  const EncodeArgs args{arena, tiling, coding, workspace, out, sizes, bad};
-  const bool two = coding.rule.two_norm, same_width = coding.rule.bits > 0;
+                 uint64_t out_bytes, uint64_t* sizes, uint32_t* invalid_count) {
+  const EncodeArgs args{arena, tiling, coding, workspace, out, sizes, invalid_count};
+  const bool two_norm = coding.rule.two_norm, same_width = coding.rule.bits > 0;
   if (same_width && coding.bucket != 0 && kTile % coding.bucket == 0)
-    return Launch(two ? MeasureAndCode<true> : MeasureAndCode<false>, tiling.tile_count, kThreads,
-                  stream, args);
+    return Launch(two_norm ? MeasureAndCode<true> : MeasureAndCode<false>, tiling.tile_count,
+                  kThreads, stream, args);
   if (!same_width) {
-    const int cleared = cudaMemsetAsync(out, 0, out_bytes, stream);
-    if (cleared != 0) return cleared;
+    const int error = cudaMemsetAsync(out, 0, out_bytes, stream);
+    if (error != 0) return error;
   }
-  const int measured = Launch(two ? MeasureBuckets<true> : MeasureBuckets<false>, tiling.tile_count,
-                              kThreads, stream, args);
-  if (measured != 0) return measured;
+  const int error = Launch(two_norm ? MeasureBuckets<true> : MeasureBuckets<false>,
+                           tiling.tile_count, kThreads, stream, args);
+  if (error != 0) return error;
   return Launch(CodeTiles, tiling.tile_count, kThreads, stream, args);
 }
 

@@ -1,7 +1,12 @@
-// QSGD. GPU kernels: the same bytes and floats as in common/codec/qsgd_form.h, which defines them.
+// The codec QSGD (Alistarh et al. 2017) on a GPU. Writes and reads the same bytes as
+// common/codec/qsgd_form.h, which defines them: for each bucket (a run of neighbouring elements) a
+// norm and, if the rule gives no fixed width (bits per element), a width; then a level per element.
 //
-// Rows of codes begin at a multiple of 4 bytes and have room up to the next one: whole words of
-// them are read and written. A group is a bucket: all have the same size, or each part is one.
+// A part is a run of elements of one tensor in an arena (one array with all tensors) that has a
+// code of its own; a tile is a range of 4096 elements of a part (kernels/device/tiling.h). The
+// groups of tiling.h are the buckets here. All buckets have the same size, or each part is one
+// bucket. Buffers of codes begin at a multiple of 4 bytes, and their length is rounded up to one,
+// because the kernels read and write whole 32-bit words.
 #pragma once
 
 #include <cstdint>
@@ -12,50 +17,54 @@
 
 namespace tern::kernels {
 
+// What the norm of a bucket is computed from.
 struct QsgdSums {
-  double squares;
-  uint32_t largest;  // bits of the largest magnitude
+  double squares;    // the sum of the squares of the elements
+  uint32_t largest;  // the largest magnitude, as the bits of a float
   uint32_t unused;
 };
 
-// Workspace. Uninitialized, except `done` and `chunk_done`: zeroed counters, reset on return.
+// Device memory for intermediate results. `done` and `chunk_done` must be zero before a call, and
+// are zero after it; the other arrays need not be initialized.
 struct QsgdWorkspace {
-  QsgdSums* partial = nullptr;  // two per tile
-  uint32_t* done = nullptr;     // per tile
-  float* norms = nullptr;       // per bucket
-  // For a rule whose buckets differ in width:
-  uint8_t* widths = nullptr;       // per bucket
-  uint64_t* bits = nullptr;        // per bucket: bit offset of its levels among those of the part
-  uint64_t* levels = nullptr;      // per part: byte offset of its levels in `out`
-  uint32_t* chunk_done = nullptr;  // per chunk
+  QsgdSums* partial = nullptr;  // two per tile: the sums of the pieces of buckets in the tile
+  uint32_t* done = nullptr;     // one counter per tile
+  float* norms = nullptr;       // one per bucket
+  // Only used if buckets differ in width:
+  uint8_t* widths = nullptr;       // one per bucket
+  uint64_t* bits = nullptr;        // one per bucket: bit offset of its levels in the part's levels
+  uint64_t* levels = nullptr;      // one per part: byte offset of its levels in `out`
+  uint32_t* chunk_done = nullptr;  // one counter per chunk
 };
 
-// Which codes to write, where, and with which noise.
+// The settings of QsgdOnDevice.
 struct QsgdCoding {
   QsgdRule rule;
-  uint64_t bucket = 512;  // elements; 0: the whole part
-  const GroupedPart* groups = nullptr;
-  // The place of each part's code, of QsgdMaxSize bytes. Used only if all buckets have one width:
-  // then every code has that size.
+  uint64_t bucket = 512;                // elements per bucket; 0: each part is one bucket
+  const GroupedPart* groups = nullptr;  // one per part: its buckets
+  // One per part: where in `out` its code of QsgdMaxSize bytes is written. Used only if all buckets
+  // have the same width, because other codes differ in size.
   const CodeRange* ranges = nullptr;
-  NoiseKey key;  // key.tensor is ignored: each part's own is used
+  NoiseKey key;  // The key of the random numbers. Each part's tensor replaces key.tensor.
 };
 
-// Encodes all parts as QsgdForm::Append does. If buckets differ in width, a part's code follows the
-// one before it in its chunk, and chunk c takes sizes[c] bytes; out[0, out_bytes) is large enough
-// for all. Increments *bad per bucket with a non-finite value; the codes of those buckets are
-// unspecified. One launch if tiles hold whole buckets of one width, else two.
+// Encodes all parts. If buckets differ in width, the codes of the parts of a chunk follow each
+// other without gaps, and the code of chunk c has sizes[c] bytes. `out` has out_bytes bytes, enough
+// for all codes. Adds to *invalid_count the number of buckets with a value that is not finite;
+// their codes are unspecified. One launch if tiles consist of whole buckets of the same width, else
+// two.
 [[nodiscard]] int QsgdOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
                                const QsgdCoding& coding, const QsgdWorkspace& workspace,
-                               uint8_t* out, uint64_t out_bytes, uint64_t* sizes, uint32_t* bad);
+                               uint8_t* out, uint64_t out_bytes, uint64_t* sizes,
+                               uint32_t* invalid_count);
 
-// Decodes codes, or sums that were encoded again, into their parts of the arena. `bits`: workspace,
-// one word per bucket, for a rule whose buckets differ in width. Increments *bad for codes that
-// Codec::Decode refuses; the values of those parts are unspecified. One launch, or two where widths
-// differ.
+// Decodes the codes of gradients, or of sums, into the parts of the arena. `bits` is memory for
+// intermediate results, one number per bucket; it is used only if buckets differ in width.
+// Increments *invalid_count at least once for each code that the codec refuses; the values of such
+// a part are unspecified. One launch, or two if buckets differ in width.
 [[nodiscard]] int ReadQsgdOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                    const uint8_t* codes, const QsgdRule& rule,
                                    const GroupedPart* groups, const CodeRange* ranges,
-                                   uint64_t* bits, float* arena, uint32_t* bad);
+                                   uint64_t* bits, float* arena, uint32_t* invalid_count);
 
 }  // namespace tern::kernels

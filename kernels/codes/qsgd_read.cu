@@ -1,7 +1,11 @@
-// Decodes QSGD's codes on a GPU:
+// Decodes the codes of QSGD (qsgd.h) on a GPU. The kernels:
 //
-//   FindBuckets  finds where levels begin, if buckets differ in width; one thread per bucket
+//   FindBuckets  if buckets differ in width (bits per element), computes where the levels of each
+//                bucket begin; one thread per bucket
 //   ReadTiles    decodes; one thread block per tile, eight elements per thread at a time
+//
+// A part is a run of elements of one tensor that has a code of its own; a tile is a range of 4096
+// elements of a part (kernels/device/tiling.h).
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -15,9 +19,9 @@ namespace tern::kernels {
 namespace {
 
 constexpr uint32_t kThreads = 64;
-constexpr uint64_t kNoBit = ~uint64_t{0};  // marks an invalid bucket
-// Headers of buckets of at least this size are decoded once per tile; a tile has at most kMaxLarge
-// of them.
+constexpr uint64_t kNoBit = ~uint64_t{0};  // marks an invalid bucket in DecodeArgs::bits
+// The headers of buckets of at least this many elements are decoded once per tile, into shared
+// memory. At most kMaxLarge such buckets overlap a tile.
 constexpr uint64_t kLargeBucket = 64;
 constexpr uint32_t kMaxLarge = kTile / kLargeBucket + 1;
 
@@ -29,35 +33,38 @@ struct DecodeArgs {
   const CodeRange* ranges;
   uint64_t* bits;
   float* arena;
-  uint32_t* bad;
+  uint32_t* invalid_count;
 };
 
-// The code of one part, located but not yet decoded.
+// Finds the sections of the code of one part.
 struct CodeOfPart {
   const DecodeArgs& args;
   Part part;
-  uint64_t size, buckets;
+  uint64_t size, buckets;                // elements of a bucket; number of buckets
   uint64_t norms, widths, ends, levels;  // byte offsets in `codes`
   uint64_t bits = 0;                     // bits of all levels together
   uint64_t* begins;                      // per bucket: the bit at which its levels begin
-  bool good = false;
+  bool is_valid = false;                 // whether size and unused bits of the code are valid
 
-  __device__ CodeOfPart(const DecodeArgs& all, uint32_t p)
-      : args(all), part(all.tiling.parts[p].part), size(all.groups[p].size) {
-    const CodeRange range = all.ranges[p];
-    begins = all.bits + all.groups[p].first_group;
+  __device__ CodeOfPart(const DecodeArgs& decode_args, uint32_t p)
+      : args(decode_args),
+        part(decode_args.tiling.parts[p].part),
+        size(decode_args.groups[p].size) {
+    const CodeRange range = decode_args.ranges[p];
+    begins = decode_args.bits + decode_args.groups[p].first_group;
     buckets = QsgdBuckets(part.count, size);
     norms = range.begin;
     widths = norms + buckets * sizeof(float);
     ends = widths + buckets;
-    const uint64_t header = QsgdHeaderSize(all.rule, buckets);
+    const uint64_t header = QsgdHeaderSize(decode_args.rule, buckets);
     levels = range.begin + header;
     if (range.size < header) return;
-    const uint64_t max_bits = QsgdMaxBits(all.rule, part.count, size);
-    bits = all.rule.bits > 0 ? max_bits : LoadEnd((buckets - 1) / kQsgdStride);
+    const uint64_t max_bits = QsgdMaxBits(decode_args.rule, part.count, size);
+    bits = decode_args.rule.bits > 0 ? max_bits : LoadEnd((buckets - 1) / kQsgdStride);
     if (bits > max_bits || range.size != header + (bits + 7) / 8) return;
-    good = bits % 8 == 0 || all.codes[range.begin + range.size - 1] >> bits % 8 == 0;
+    is_valid = bits % 8 == 0 || decode_args.codes[range.begin + range.size - 1] >> bits % 8 == 0;
   }
+  // Loads number i of the section `ends`.
   __device__ uint64_t LoadEnd(uint64_t i) const {
     const uint64_t at = ends + i * sizeof(uint64_t);
     return LoadWord(args.codes, at) | uint64_t{LoadWord(args.codes, at + 4)} << 32;
@@ -68,9 +75,10 @@ struct CodeOfPart {
   __device__ float NormOf(uint64_t bucket) const {
     return LoadFloat(args.codes, norms + bucket * sizeof(float));
   }
-  __device__ void Refuse() const { atomicAdd(args.bad, 1u); }
+  __device__ void ReportInvalid() const { atomicAdd(args.invalid_count, 1u); }
 
-  // Where widths differ: the bit at which a bucket's levels begin; kNoBit if the bucket is invalid.
+  // If widths differ: returns the bit at which the levels of a bucket begin among those of the
+  // part; kNoBit if the bucket is invalid.
   __device__ uint64_t FindLevels(uint64_t bucket) const {
     const uint64_t stride = bucket / kQsgdStride;
     uint64_t at = stride == 0 ? 0 : LoadEnd(stride - 1);
@@ -79,8 +87,8 @@ struct CodeOfPart {
     const uint32_t width = args.codes[widths + bucket];
     const uint64_t length = LengthOf(bucket), end = at + length * width,
                    stored_end = LoadEnd(stride);
-    const bool last = bucket % kQsgdStride == kQsgdStride - 1 || bucket + 1 == buckets;
-    if (stored_end > bits || (last ? end != stored_end : end > stored_end)) return kNoBit;
+    const bool has_stored_end = bucket % kQsgdStride == kQsgdStride - 1 || bucket + 1 == buckets;
+    if (stored_end > bits || (has_stored_end ? end != stored_end : end > stored_end)) return kNoBit;
     return IsValidQsgdBucket(args.rule, NormOf(bucket), static_cast<int>(width), length) ? at
                                                                                          : kNoBit;
   }
@@ -89,24 +97,24 @@ struct CodeOfPart {
 __global__ void __launch_bounds__(kThreads) FindBuckets(DecodeArgs args) {
   const Tile tile = args.tiling.tiles[blockIdx.x];
   const CodeOfPart code(args, tile.part);
-  if (!code.good) return;  // ReadTiles reports the invalid code
+  if (!code.is_valid) return;  // ReadTiles reports the invalid code.
   const uint64_t begin = uint64_t{tile.index} * kTile;
   const uint64_t end = begin + kTile < code.part.count ? begin + kTile : code.part.count;
   const uint64_t last = (end + code.size - 1) / code.size;
   for (uint64_t b = (begin + code.size - 1) / code.size + threadIdx.x; b < last; b += kThreads) {
     code.begins[b] = code.FindLevels(b);
-    if (code.begins[b] == kNoBit) code.Refuse();
+    if (code.begins[b] == kNoBit) code.ReportInvalid();
   }
 }
 
 // The decoded header of a bucket.
 struct Header {
-  double unit;
-  uint64_t bit;                 // first bit of its levels among those of the part
-  uint32_t width, last, minus;  // bits of a level; the largest level; the bit of its sign
+  double unit;                  // norm / number of levels; 0: all elements are 0
+  uint64_t bit;                 // the bit at which its levels begin among those of the part
+  uint32_t width, last, minus;  // bits of a level; the largest level; the sign bit of a level
 };
 
-// Decodes the header of a bucket. Reports an invalid one, and treats it as zeros of no bits.
+// Decodes the header of a bucket. Reports an invalid header, and returns one whose elements are 0.
 __device__ Header HeaderOf(const CodeOfPart& code, uint64_t bucket) {
   const QsgdRule& rule = code.args.rule;
   const float norm = code.NormOf(bucket);
@@ -114,7 +122,7 @@ __device__ Header HeaderOf(const CodeOfPart& code, uint64_t bucket) {
   if (rule.bits > 0) {
     header.bit = bucket * code.size * header.width;
     if (!IsValidQsgdBucket(rule, norm, rule.bits, code.size)) {
-      code.Refuse();
+      code.ReportInvalid();
       return header;
     }
   } else {
@@ -129,29 +137,31 @@ __device__ Header HeaderOf(const CodeOfPart& code, uint64_t bucket) {
   return header;
 }
 
-// Reads numbers of a few bits from a row. Reads only words that hold some of their bits.
+// Reads numbers of a few bits each, one after the other, from bit `bit` of `codes` on. Reads only
+// words that contain some of the bits.
 struct BitReader {
-  const uint32_t* from;
-  uint32_t before, have = 0;  // bits of the next word that are already consumed; bits in `held`
-  uint64_t held = 0;
+  const uint32_t* from;         // the next word to load
+  uint32_t before, loaded = 0;  // bits of *from that precede the first number; bits in `pending`
+  uint64_t pending = 0;         // bits that are loaded, but not returned yet
 
   __device__ BitReader(const uint8_t* codes, uint64_t bit)
       : from(reinterpret_cast<const uint32_t*>(codes) + bit / 32),
         before(static_cast<uint32_t>(bit % 32)) {}
   __device__ uint32_t Read(uint32_t width) {
-    while (have < width) {
-      held |= uint64_t{*from++ >> before} << have;
-      have += 32 - before;
+    while (loaded < width) {
+      pending |= uint64_t{*from++ >> before} << loaded;
+      loaded += 32 - before;
       before = 0;
     }
-    const auto value = static_cast<uint32_t>(held & ((uint64_t{1} << width) - 1));
-    held >>= width;
-    have -= width;
+    const auto value = static_cast<uint32_t>(pending & ((uint64_t{1} << width) - 1));
+    pending >>= width;
+    loaded -= width;
     return value;
   }
 };
 
-// Decodes `count` elements of a part, the first at `position`. Returns false if a level is invalid.
+// Decodes `count` elements of a part, of which the first is at `position` of its bucket.
+// header_at(bucket) returns the header of a bucket. Returns false if a level is invalid.
 template <typename HeaderAt>
 __device__ bool ReadEight(const CodeOfPart& code, const GroupsOfTile& groups,
                           const GroupsOfTile::Position& position, uint32_t count,
@@ -160,25 +170,25 @@ __device__ bool ReadEight(const CodeOfPart& code, const GroupsOfTile& groups,
   const int32_t last_interval = (1 << code.args.rule.bits) - 1;  // the largest interval number
   Header header{};
   BitReader reader(code.args.codes, 0);
-  bool good = true;
-  const auto enter = [&](uint64_t bucket, uint32_t k) {
+  bool is_valid = true;
+  const auto enter_bucket = [&](uint64_t bucket, uint32_t k) {
     header = header_at(bucket);
     const uint64_t inside = k == 0 ? position.inside * header.width : 0;
     reader = BitReader(code.args.codes, code.levels * 8 + header.bit + inside);
   };
-  groups.ForEight(position, count, enter, [&](uint32_t k) {
+  groups.ForEight(position, count, enter_bucket, [&](uint32_t k) {
     v->x[k] = 0;
     if (k >= count) return;
     const uint32_t number = reader.Read(header.width);
     if (!(header.unit > 0)) {
-      good = good && number == 0;
+      is_valid = is_valid && number == 0;
     } else if (intervals != 0) {
       v->x[k] = QsgdValue(2 * static_cast<int32_t>(number) - last_interval, header.unit);
     } else {
-      v->x[k] = QsgdValue(QsgdSigned(number, header.minus, header.last, &good), header.unit);
+      v->x[k] = QsgdValue(QsgdSigned(number, header.minus, header.last, &is_valid), header.unit);
     }
   });
-  return good;
+  return is_valid;
 }
 
 __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
@@ -188,28 +198,28 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
   const GroupsOfTile groups(code.size, tile.index);
   const uint64_t begin = uint64_t{tile.index} * kTile;
   const uint64_t first_bucket = groups.At(0).group;
-  const bool large = code.size >= kLargeBucket;
-  if (large && code.good) {
+  const bool has_large_buckets = code.size >= kLargeBucket;
+  if (has_large_buckets && code.is_valid) {
     for (uint32_t i = threadIdx.x; i < kMaxLarge; i += kThreads) {
       const uint64_t bucket = first_bucket + i;
-      const bool here = bucket < code.buckets && bucket * code.size < begin + kTile;
-      if (here) headers[i] = HeaderOf(code, bucket);
+      const bool is_in_tile = bucket < code.buckets && bucket * code.size < begin + kTile;
+      if (is_in_tile) headers[i] = HeaderOf(code, bucket);
     }
   }
   __syncthreads();
-  if (!code.good) {
-    if (threadIdx.x == 0) code.Refuse();
+  if (!code.is_valid) {
+    if (threadIdx.x == 0) code.ReportInvalid();
     return;
   }
   const auto header_at = [&](uint64_t bucket) {
-    return large ? headers[bucket - first_bucket] : HeaderOf(code, bucket);
+    return has_large_buckets ? headers[bucket - first_bucket] : HeaderOf(code, bucket);
   };
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
     const uint64_t at = begin + first;
     if (at >= code.part.count) break;
     const uint32_t count = EightOf(code.part.count - at);
     Eight v;
-    if (!ReadEight(code, groups, groups.At(first), count, header_at, &v)) code.Refuse();
+    if (!ReadEight(code, groups, groups.At(first), count, header_at, &v)) code.ReportInvalid();
     Store(v, args.arena + code.part.begin + at, count);
   }
 }
@@ -218,11 +228,11 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
 
 int ReadQsgdOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* codes,
                      const QsgdRule& rule, const GroupedPart* groups, const CodeRange* ranges,
-                     uint64_t* bits, float* arena, uint32_t* bad) {
-  const DecodeArgs args{tiling, codes, rule, groups, ranges, bits, arena, bad};
+                     uint64_t* bits, float* arena, uint32_t* invalid_count) {
+  const DecodeArgs args{tiling, codes, rule, groups, ranges, bits, arena, invalid_count};
   if (rule.bits == 0) {
-    const int found = Launch(FindBuckets, tiling.tile_count, kThreads, stream, args);
-    if (found != 0) return found;
+    const int error = Launch(FindBuckets, tiling.tile_count, kThreads, stream, args);
+    if (error != 0) return error;
   }
   return Launch(ReadTiles, tiling.tile_count, kThreads, stream, args);
 }

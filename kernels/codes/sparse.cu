@@ -1,10 +1,12 @@
-// Encodes sparse tensors on a GPU, many of them in two launches:
+// Encodes many tensors in the sparse format (sparse.h) on a GPU, in two launches:
 //
-//   MarkTiles   marks the elements to send. The last block of a chunk writes the directories and
-//               finds where each tile's body begins
-//   WriteTiles  writes bodies, and clears sent elements from the memory
+//   MarkTiles   computes a mask of the elements to send. The last thread block of a chunk writes
+//               the directories and computes where the body of each tile begins
+//   WriteTiles  writes bodies, and sets sent elements to zero in the codec's memory
 //
-// One thread block per tile.
+// One thread block per tile. A part is a run of elements of one tensor that has a code of its own;
+// a tile is a range of 4096 elements of a part, which is also a block of the format; a chunk is a
+// row of parts (kernels/device/tiling.h). The body of a tile is its positions and values.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -26,8 +28,8 @@ __device__ uint32_t EntryOf(uint32_t k, uint32_t length) {
   return IsSparseDense(k, length) ? length : k;
 }
 
-// Writes the directories of a chunk and finds where its bodies begin. Run by the chunk's last
-// block.
+// Writes the directories of chunk c and computes where its bodies begin. Called by the chunk's last
+// thread block. `row` is shared memory for SumBefore.
 __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
                             const SparseWorkspace& workspace, uint64_t* row, uint8_t* out,
                             uint64_t* sizes) {
@@ -57,22 +59,22 @@ __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
   if (threadIdx.x == 0) sizes[c] = at - chunk.out;
 }
 
-// Writes the mask of a tile's first `count` elements. Returns how many of them are sent, counting
-// only this lane's words. A warp takes half of the tile.
+// Writes the mask of a tile of `count` elements v: one where an element is sent. Each warp writes
+// half of the mask. Returns the number of ones in the words that this thread writes.
 __device__ uint32_t MarkElements(const float* v, uint32_t count, float threshold, uint32_t* mask) {
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   uint32_t ones = 0;
   for (uint32_t first = warp * 32; first < kWords; first += kWarps * 32) {
-    uint32_t mine = 0;
+    uint32_t lane_word = 0;
 #pragma unroll 8
     for (uint32_t j = 0; j < 32; ++j) {
       const uint32_t i = (first + j) * 32 + lane;
       const float x = i < count ? v[i] : 0;
       const uint32_t word = __ballot_sync(kAllLanes, fabsf(x) >= threshold && x != 0);
-      if (lane == j) mine = word;
+      if (lane == j) lane_word = word;
     }
-    mask[first + lane] = mine;
-    ones += static_cast<uint32_t>(__popc(mine));
+    mask[first + lane] = lane_word;
+    ones += static_cast<uint32_t>(__popc(lane_word));
   }
   return ones;
 }
@@ -95,24 +97,26 @@ __global__ void __launch_bounds__(kThreads)
     LayOutChunk(tiling, part.chunk, workspace, row, out, sizes);
 }
 
-// REQUIRES zero bits at the target, value < 2^16.
+// Writes `value` at bit `at` of the row. REQUIRES that the bits written to are zero, and
+// value < 2^16.
 __device__ void PutBits(uint32_t* row, uint32_t at, uint32_t value) {
   atomicOr(row + at / 32, value << at % 32);
   if (at % 32 > 16) atomicOr(row + at / 32 + 1, value >> (32 - at % 32));
 }
 
-// A tile, its mask, and the target of its body.
+// Writes the body of one tile. Pointers refer to the first element of the tile.
 struct SparseTile {
   const float* v;
   const uint32_t* mask;
-  uint8_t* body;
-  float* accumulated;  // accumulated, momentum: may be null
+  uint8_t* body;       // where the body is written
+  float* accumulated;  // the arrays of the codec's memory; both may be null
   float* momentum;
 
   __device__ void ClearMemory(uint32_t position) const {
     if (accumulated != nullptr) accumulated[position] = 0;
     if (momentum != nullptr) momentum[position] = 0;
   }
+  // Writes all elements as floats, without positions.
   __device__ void WriteDense(uint32_t length) const {
     for (uint32_t i = threadIdx.x; i < length; i += kThreads) {
       const bool is_sent = (mask[i / 32] >> i % 32 & 1) != 0;
@@ -120,17 +124,17 @@ struct SparseTile {
       if (is_sent) ClearMemory(i);
     }
   }
-  // Writes the elements of word w of the mask. The first of them is number i of the k that are
-  // sent.
+  // Writes the elements of word w of the mask: their positions to the shared memory `row`, their
+  // values to the body. The first of these elements is number i of the k that are sent.
   __device__ void WriteWord(uint32_t w, uint32_t i, uint32_t k, const SparseForm& form,
                             uint32_t* row) const {
-    const uint32_t upper = k * form.low_bits, low_mask = (1u << form.low_bits) - 1;
+    const uint32_t high_bits_at = k * form.low_bits, low_mask = (1u << form.low_bits) - 1;
     if (form.bitmap) row[w] = mask[w];
     for (uint32_t word = mask[w]; word != 0; word &= word - 1, ++i) {
       const uint32_t position = w * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(word))) - 1;
       if (!form.bitmap) {
         PutBits(row, i * form.low_bits, position & low_mask);
-        PutBits(row, upper + (position >> form.low_bits) + i, 1);
+        PutBits(row, high_bits_at + (position >> form.low_bits) + i, 1);
       }
       StoreFloat(v[position], body + form.bytes + sizeof(float) * i);
       ClearMemory(position);
@@ -143,10 +147,10 @@ __global__ void __launch_bounds__(kThreads)
                SparseWorkspace workspace, uint8_t* out) {
   __shared__ uint32_t row[kWords + 1];
   __shared__ uint32_t counts[kWarps];
-  const Tile here = tiling.tiles[blockIdx.x];
-  const Part part = tiling.parts[here.part].part;
-  const uint64_t begin = part.begin + uint64_t{here.index} * kTile;
-  const uint32_t length = CountOf(part, here.index), k = workspace.sent[blockIdx.x];
+  const Tile entry = tiling.tiles[blockIdx.x];
+  const Part part = tiling.parts[entry.part].part;
+  const uint64_t begin = part.begin + uint64_t{entry.index} * kTile;
+  const uint32_t length = CountOf(part, entry.index), k = workspace.sent[blockIdx.x];
   const SparseTile tile{arena + begin, workspace.masks + uint64_t{blockIdx.x} * kWords,
                         out + workspace.bodies[blockIdx.x],
                         memory.accumulated == nullptr ? nullptr : memory.accumulated + begin,
@@ -173,9 +177,9 @@ __global__ void __launch_bounds__(kThreads)
 int SparseOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
                    const float* thresholds, const SparseMemory& memory,
                    const SparseWorkspace& workspace, uint8_t* out, uint64_t* sizes) {
-  const int marked = Launch(MarkTiles, tiling.tile_count, kThreads, stream, arena, tiling,
-                            thresholds, workspace, out, sizes);
-  if (marked != 0) return marked;
+  const int error = Launch(MarkTiles, tiling.tile_count, kThreads, stream, arena, tiling,
+                           thresholds, workspace, out, sizes);
+  if (error != 0) return error;
   return Launch(WriteTiles, tiling.tile_count, kThreads, stream, arena, tiling, memory, workspace,
                 out);
 }

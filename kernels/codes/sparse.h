@@ -1,8 +1,11 @@
-// Sparse codes with float values. GPU kernels: the same bytes and floats as in
-// common/codec/sparse.h, which defines them.
+// Sparse codes with float values on a GPU. Writes and reads the same bytes as
+// common/codec/sparse.h, which defines them: for each block of 4096 elements a directory entry, and
+// a body, which has the positions and values of the elements that are sent.
 //
-// Rows of codes begin at a multiple of 4 bytes and have room up to the next one: whole words of
-// them are read and written.
+// A part is a run of elements of one tensor in an arena (one array with all tensors) that has a
+// code of its own; a tile is a range of 4096 elements of a part (kernels/device/tiling.h). Buffers
+// of codes begin at a multiple of 4 bytes, and their length is rounded up to one, because the
+// kernels read and write whole 32-bit words.
 #pragma once
 
 #include <cstdint>
@@ -11,36 +14,37 @@
 
 namespace tern::kernels {
 
-// The arenas of a codec's memory, which holds what was not sent yet, at the same indices as the
-// encoded arena. Elements that are sent become 0 in both (Keep in common/codec/dgc_memory.h and
-// error_feedback.h, for codes that send floats). Either may be null; without momentum masking, the
-// momentum is null.
+// The arenas of a codec's memory: what was not sent yet, and its momentum, with the same indices as
+// the arena that is encoded. Elements that are sent become 0 in both arenas, which is what
+// DgcMemory::Update and ErrorFeedback::Update (common/codec) do for codes that send floats. Either
+// may be null; without momentum masking, `momentum` is null.
 struct SparseMemory {
   float* accumulated = nullptr;
   float* momentum = nullptr;
 };
 
-// Workspace. Uninitialized, except `done`: zeroed counters, reset on return.
+// Device memory for intermediate results. `done` must be zero before a call, and is zero after it;
+// the other arrays need not be initialized.
 struct SparseWorkspace {
-  uint32_t* masks = nullptr;   // kTile / 32 per tile
-  uint32_t* sent = nullptr;    // per tile
-  uint64_t* bodies = nullptr;  // per tile: byte offset of its body in `out`
-  uint32_t* done = nullptr;    // per chunk
+  uint32_t* masks = nullptr;   // kTile / 32 words per tile: one bit per element, 1 if it is sent
+  uint32_t* sent = nullptr;    // one per tile: how many elements are sent
+  uint64_t* bodies = nullptr;  // one per tile: byte offset of its body in `out`
+  uint32_t* done = nullptr;    // one counter per chunk
 };
 
-// Encodes the elements of each part p whose magnitude is at least thresholds[p], as AppendFrom
-// (common/codec/sparse.h) does. A part's code follows the one before it in its chunk; the code of
-// chunk c takes sizes[c] bytes. REQUIRES finite values. Two launches.
+// Encodes the elements of each part p whose magnitude is at least thresholds[p]. The codes of the
+// parts of a chunk follow each other without gaps; the code of chunk c begins at chunks[c].out of
+// the tiling and has sizes[c] bytes. REQUIRES finite values. Two launches.
 [[nodiscard]] int SparseOnDevice(DeviceStream stream, const float* arena,
                                  const DeviceTiling& tiling, const float* thresholds,
                                  const SparseMemory& memory, const SparseWorkspace& workspace,
                                  uint8_t* out, uint64_t* sizes);
 
-// Decodes codes, or sums, into their parts of the arena. `bodies`: workspace, one word per tile.
-// Increments *bad for codes that Codec::Decode refuses; the values of those parts are unspecified.
-// Two launches.
+// Decodes the codes of gradients, or of sums, into the parts of the arena. `bodies` is memory for
+// intermediate results, one number per tile. Increments *invalid_count at least once for each code
+// that the codec refuses; the values of such a part are unspecified. Two launches.
 [[nodiscard]] int ReadSparseOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                      const uint8_t* codes, const CodeRange* ranges,
-                                     uint64_t* bodies, float* arena, uint32_t* bad);
+                                     uint64_t* bodies, float* arena, uint32_t* invalid_count);
 
 }  // namespace tern::kernels

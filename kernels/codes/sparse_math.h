@@ -8,17 +8,17 @@
 
 namespace tern::kernels {
 
-constexpr uint32_t kSparseBlock = 4096;
-constexpr uint32_t kSparseEntry = 2;  // bytes of the directory per block
+constexpr uint32_t kSparseBlock = 4096;  // elements per block
+constexpr uint32_t kSparseEntry = 2;     // bytes of a block's entry in the directory
 
 // How the positions of k out of `length` elements are coded.
 struct SparseForm {
-  bool bitmap = false;
-  uint32_t low_bits = 0;  // the low bits of a position that are stored as they are; l in sparse.h
-  uint32_t bits = 0, bytes = 0;
+  bool bitmap = false;    // true: one bit per element; false: Elias-Fano coding
+  uint32_t low_bits = 0;  // Elias-Fano: how many low bits of each position are stored unchanged
+  uint32_t bits = 0, bytes = 0;  // the size of the coded positions
 };
 
-// REQUIRES 0 < k <= length <= kSparseBlock.
+// Chooses the shorter of the two formats. REQUIRES 0 < k <= length <= kSparseBlock.
 TERN_HOST_DEVICE SparseForm SparseFormOf(uint32_t k, uint32_t length) {
   uint32_t low_bits = 0;
   while (length / k >> (low_bits + 1) != 0) ++low_bits;
@@ -27,12 +27,12 @@ TERN_HOST_DEVICE SparseForm SparseFormOf(uint32_t k, uint32_t length) {
   return {false, low_bits, bits, (bits + 7) / 8};
 }
 
-// Whether a block of floats with k non-zeros is written in full.
+// Whether a block of `length` floats, k of them not zero, is written in full, without positions.
 TERN_HOST_DEVICE bool IsSparseDense(uint32_t k, uint32_t length) {
   return k != 0 && 4 * length <= 4 * k + SparseFormOf(k, length).bytes;
 }
 
-// The size in bytes of a block of floats whose directory entry is k.
+// The size in bytes of a block of `length` floats whose directory entry is k.
 TERN_HOST_DEVICE uint32_t SparseBodySize(uint32_t k, uint32_t length) {
   if (k == 0) return 0;
   return 4 * k + (k == length ? 0 : SparseFormOf(k, length).bytes);

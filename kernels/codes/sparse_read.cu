@@ -1,7 +1,10 @@
-// Decodes sparse codes on a GPU, in two launches:
+// Decodes sparse codes (sparse.h) on a GPU, in two launches:
 //
-//   FindTiles  finds where each tile's body begins; one thread block per part
+//   FindTiles  computes where the body of each tile begins; one thread block per part
 //   ReadTiles  decodes; one thread block per tile
+//
+// A part is a run of elements of one tensor that has a code of its own; a tile is a range of 4096
+// elements of a part (kernels/device/tiling.h). The body of a tile is its positions and values.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/code_bytes.cuh"
@@ -16,7 +19,7 @@ namespace {
 constexpr uint32_t kThreads = 64;
 constexpr uint32_t kWarps = kThreads / 32;
 constexpr uint32_t kWords = kTile / 32;
-// Marks an invalid code of a part, in `bodies` of the part's first tile.
+// If the code of a part is invalid, `bodies` has this value for the part's first tile.
 constexpr uint64_t kNoBody = ~uint64_t{0};
 
 struct DecodeArgs {
@@ -25,9 +28,10 @@ struct DecodeArgs {
   const CodeRange* ranges;
   uint64_t* bodies;
   float* arena;
-  uint32_t* bad;
+  uint32_t* invalid_count;
 };
 
+// The directory entry of a tile of a part.
 __device__ uint32_t EntryOf(const DecodeArgs& args, uint32_t part, uint32_t tile) {
   const uint8_t* entry = args.codes + args.ranges[part].begin + uint64_t{tile} * kSparseEntry;
   return entry[0] | uint32_t{entry[1]} << 8;
@@ -42,15 +46,15 @@ __global__ void __launch_bounds__(kThreads) FindTiles(DecodeArgs args) {
   const CodeRange range = args.ranges[tile.part];
   const uint32_t tiles = TilesOf(part.part.count);
   const uint64_t directory = uint64_t{tiles} * kSparseEntry;
-  // The size of a tile with an invalid entry: more than any valid code takes.
-  constexpr uint64_t kTooMuch = uint64_t{1} << 40;
+  // Stands for the size of a tile with an invalid entry; no valid code is so large.
+  constexpr uint64_t kInvalidSize = uint64_t{1} << 40;
   uint64_t at = directory;
   for (uint32_t begin = 0; begin < tiles && directory <= range.size; begin += kThreads) {
     const uint32_t i = begin + threadIdx.x;
     uint64_t size = 0;
     if (i < tiles) {
       const uint32_t entry = EntryOf(args, tile.part, i), length = CountOf(part.part, i);
-      size = entry <= length ? SparseBodySize(entry, length) : kTooMuch;
+      size = entry <= length ? SparseBodySize(entry, length) : kInvalidSize;
     }
     uint64_t total;
     const uint64_t before = SumBefore<kThreads>(size, row, &total);
@@ -60,7 +64,7 @@ __global__ void __launch_bounds__(kThreads) FindTiles(DecodeArgs args) {
   __syncthreads();
   if (threadIdx.x == 0 && at != range.size) {
     args.bodies[part.tile_begin] = kNoBody;
-    atomicAdd(args.bad, 1u);
+    atomicAdd(args.invalid_count, 1u);
   }
 }
 
@@ -74,14 +78,14 @@ struct SharedArrays {
   uint32_t refused;
 };
 
-// A tile's body, and the target of its floats.
+// Decodes the body of one tile.
 struct SparseTile {
   const uint8_t* codes;
-  uint64_t body;
-  uint32_t k, length;
-  float* x;
+  uint64_t body;       // byte offset of the body in `codes`
+  uint32_t k, length;  // the directory entry; the number of elements of the tile
+  float* x;            // where the elements are written
 
-  // Decodes a block that is written in full. Returns false if it is invalid.
+  // Decodes a body that has all elements as floats. Returns false if the body is invalid.
   __device__ bool ReadDense(uint32_t* counts) const {
     uint32_t sent = 0, refused = 0;
     for (uint32_t i = threadIdx.x; i < length; i += kThreads) {
@@ -89,11 +93,12 @@ struct SparseTile {
       sent += x[i] != 0 ? 1 : 0;
       refused |= IsFinite(x[i]) && BitsOf(x[i]) != 0x80000000 ? 0 : 1;
     }
-    uint32_t all;
-    SumBefore<kThreads>(sent | refused << 16, counts, &all);
-    return all >> 16 == 0 && IsSparseDense(all, length);
+    uint32_t total;
+    SumBefore<kThreads>(sent | refused << 16, counts, &total);
+    return total >> 16 == 0 && IsSparseDense(total, length);
   }
 
+  // Copies the coded positions to shared memory.
   __device__ void LoadRow(const SparseForm& form, uint32_t* row) const {
     for (uint32_t w = threadIdx.x; w <= kWords; w += kThreads) {
       uint32_t word = 0;
@@ -102,59 +107,62 @@ struct SparseTile {
       row[w] = word;
     }
   }
-  // Decodes the positions whose ones (from bit `upper` on) are in word w of the row, to
-  // shared->positions[i, ...). Returns false if one is invalid.
+  // Decodes the positions whose one bits are in word w of the row; `word` has these bits. The first
+  // is written to shared->positions[i]. Returns false if a position is invalid.
   __device__ bool ReadWord(uint32_t w, uint32_t word, uint32_t i, const SparseForm& form,
                            SharedArrays* shared) const {
-    const uint32_t upper = form.bitmap ? 0 : k * form.low_bits;
+    const uint32_t high_bits_at = form.bitmap ? 0 : k * form.low_bits;
     const uint32_t low_mask = (1u << form.low_bits) - 1;
-    bool good = true;
+    bool is_valid = true;
     for (; word != 0 && i < k; word &= word - 1, ++i) {
-      uint32_t position = w * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(word))) - 1 - upper;
+      uint32_t position =
+          w * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(word))) - 1 - high_bits_at;
       if (!form.bitmap) {
         const uint32_t at = i * form.low_bits;
         const uint64_t low = shared->row[at / 32] | uint64_t{shared->row[at / 32 + 1]} << 32;
         position =
             (position - i) << form.low_bits | (static_cast<uint32_t>(low >> at % 32) & low_mask);
       }
-      good = good && position < length;
+      is_valid = is_valid && position < length;
       shared->positions[i] = static_cast<uint16_t>(position);
     }
-    return good;
+    return is_valid;
   }
-  // The ones of word w of the row from bit `upper` on.
-  __device__ static uint32_t OnesFrom(uint32_t upper, uint32_t w, uint32_t word) {
-    if (w * 32 >= upper) return word;
-    return upper - w * 32 >= 32 ? 0 : word >> upper % 32 << upper % 32;
+  // Returns `word`, which is word w of the row, without the bits of the row below high_bits_at.
+  __device__ static uint32_t OnesFrom(uint32_t high_bits_at, uint32_t w, uint32_t word) {
+    if (w * 32 >= high_bits_at) return word;
+    return high_bits_at - w * 32 >= 32 ? 0 : word >> high_bits_at % 32 << high_bits_at % 32;
   }
-  // Decodes the k positions to shared memory. Returns false if this thread found an invalid one.
+  // Decodes the k positions to shared memory. Returns false if this thread found an invalid
+  // position.
   __device__ bool ReadPositions(const SparseForm& form, SharedArrays* shared) const {
-    const uint32_t upper = form.bitmap ? 0 : k * form.low_bits, w = 2 * threadIdx.x;
-    const uint32_t first = OnesFrom(upper, w, shared->row[w]);
-    const uint32_t second = OnesFrom(upper, w + 1, shared->row[w + 1]);
+    const uint32_t high_bits_at = form.bitmap ? 0 : k * form.low_bits, w = 2 * threadIdx.x;
+    const uint32_t first = OnesFrom(high_bits_at, w, shared->row[w]);
+    const uint32_t second = OnesFrom(high_bits_at, w + 1, shared->row[w + 1]);
     const auto ones = static_cast<uint32_t>(__popc(first));
     uint32_t total;
     const uint32_t before =
         SumBefore<kThreads>(ones + static_cast<uint32_t>(__popc(second)), shared->counts, &total);
-    // A one among the unused bits gives a position at or beyond `length`.
-    bool good = total == k;
-    good = ReadWord(w, first, before, form, shared) && good;
-    return ReadWord(w + 1, second, before + ones, form, shared) && good;
+    // If an unused bit is one, it gives a position of at least `length`, which ReadWord refuses.
+    bool is_valid = total == k;
+    is_valid = ReadWord(w, first, before, form, shared) && is_valid;
+    return ReadWord(w + 1, second, before + ones, form, shared) && is_valid;
   }
+  // Decodes a body with positions. Returns false if the body is invalid.
   __device__ bool ReadSparse(SharedArrays* shared) const {
     const SparseForm form = SparseFormOf(k, length);
     LoadRow(form, shared->row);
     if (threadIdx.x == 0) shared->refused = IsSparseDense(k, length) ? 1 : 0;
     for (uint32_t i = threadIdx.x; i < length; i += kThreads) x[i] = 0;
     __syncthreads();
-    bool good = ReadPositions(form, shared);
+    bool is_valid = ReadPositions(form, shared);
     __syncthreads();
-    for (uint32_t i = threadIdx.x; i < k && good; i += kThreads) {
+    for (uint32_t i = threadIdx.x; i < k && is_valid; i += kThreads) {
       const float value = LoadFloat(codes, body + form.bytes + sizeof(float) * i);
-      good = IsFinite(value) && value != 0 &&
-             (i == 0 || shared->positions[i - 1] < shared->positions[i]);
+      is_valid = IsFinite(value) && value != 0 &&
+                 (i == 0 || shared->positions[i - 1] < shared->positions[i]);
     }
-    if (!good) atomicOr(&shared->refused, 1u);
+    if (!is_valid) atomicOr(&shared->refused, 1u);
     __syncthreads();
     if (shared->refused != 0) return false;
     for (uint32_t i = threadIdx.x; i < k; i += kThreads)
@@ -166,28 +174,29 @@ struct SparseTile {
 __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
   __shared__ SharedArrays shared;
   __syncwarp();
-  const Tile here = args.tiling.tiles[blockIdx.x];
-  const TiledPart part = args.tiling.parts[here.part];
+  const Tile entry = args.tiling.tiles[blockIdx.x];
+  const TiledPart part = args.tiling.parts[entry.part];
   if (args.bodies[part.tile_begin] == kNoBody) return;
-  const SparseTile tile{args.codes, args.bodies[blockIdx.x], EntryOf(args, here.part, here.index),
-                        CountOf(part.part, here.index),
-                        args.arena + part.part.begin + uint64_t{here.index} * kTile};
-  bool good = true;
+  const SparseTile tile{args.codes, args.bodies[blockIdx.x], EntryOf(args, entry.part, entry.index),
+                        CountOf(part.part, entry.index),
+                        args.arena + part.part.begin + uint64_t{entry.index} * kTile};
+  bool is_valid = true;
   if (tile.k == 0) {
     for (uint32_t i = threadIdx.x; i < tile.length; i += kThreads) tile.x[i] = 0;
   } else {
-    good = tile.k == tile.length ? tile.ReadDense(shared.counts) : tile.ReadSparse(&shared);
+    is_valid = tile.k == tile.length ? tile.ReadDense(shared.counts) : tile.ReadSparse(&shared);
   }
-  if (threadIdx.x == 0 && !good) atomicAdd(args.bad, 1u);
+  if (threadIdx.x == 0 && !is_valid) atomicAdd(args.invalid_count, 1u);
 }
 
 }  // namespace
 
 int ReadSparseOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* codes,
-                       const CodeRange* ranges, uint64_t* bodies, float* arena, uint32_t* bad) {
-  const DecodeArgs args{tiling, codes, ranges, bodies, arena, bad};
-  const int found = Launch(FindTiles, tiling.tile_count, kThreads, stream, args);
-  if (found != 0) return found;
+                       const CodeRange* ranges, uint64_t* bodies, float* arena,
+                       uint32_t* invalid_count) {
+  const DecodeArgs args{tiling, codes, ranges, bodies, arena, invalid_count};
+  const int error = Launch(FindTiles, tiling.tile_count, kThreads, stream, args);
+  if (error != 0) return error;
   return Launch(ReadTiles, tiling.tile_count, kThreads, stream, args);
 }
 

@@ -1,4 +1,5 @@
-// stats.h on a GPU: a thread block takes a block of 4096 elements, a thread a lane.
+// The statistics of stats.h on a GPU. A thread block adds a tile of 4096 elements, and each of its
+// 128 threads is a lane of stats.h.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/stats.h"
@@ -10,6 +11,7 @@ namespace {
 
 constexpr uint32_t kLanes = 128;
 
+// Adds the statistics of other elements to *to.
 __device__ void Add(const DeviceStats& more, DeviceStats* to) {
   to->sum += more.sum;
   to->sum_squares += more.sum_squares;
@@ -22,7 +24,7 @@ struct LaneStats {
   __device__ void Add(float value) {
     const double wide = value;
     sum += wide;
-    // The square is exact in double, so fusing changes nothing.
+    // The square is exact in double, so that a fused multiply-add rounds like two operations.
     sum_squares = fma(wide, wide, sum_squares);
     max_abs = fmaxf(max_abs, fabsf(value));
     zero = fmaf(value, 0, zero);
@@ -30,9 +32,11 @@ struct LaneStats {
   __device__ DeviceStats Get() const { return {sum, sum_squares, max_abs, zero == 0 ? 1u : 0u}; }
 
   double sum = 0, sum_squares = 0;
-  float max_abs = 0, zero = 0;  // zero: NaN if a value is not finite
+  float max_abs = 0;
+  float zero = 0;  // the sum of 0 times each value: NaN if a value is not finite, else 0
 };
 
+// The statistics of this thread's elements among the `count` elements of a tile.
 __device__ DeviceStats StatsOfLane(const float* x, uint32_t count) {
   LaneStats lane;
   if (count == kTile) {
@@ -46,6 +50,7 @@ __device__ DeviceStats StatsOfLane(const float* x, uint32_t count) {
   return lane.Get();
 }
 
+// The statistics of the thread that is `lanes` threads above this one in the warp.
 __device__ DeviceStats ShuffleDown(const DeviceStats& mine, uint32_t lanes) {
   return {__shfl_down_sync(kAllLanes, mine.sum, lanes),
           __shfl_down_sync(kAllLanes, mine.sum_squares, lanes),
@@ -53,8 +58,8 @@ __device__ DeviceStats ShuffleDown(const DeviceStats& mine, uint32_t lanes) {
           __shfl_down_sync(kAllLanes, mine.finite, lanes)};
 }
 
-// Folds the statistics of all lanes into lane 0. REQUIRES a barrier between two calls that share
-// `lanes`.
+// Adds the statistics of all lanes; lane 0 returns the result. `lanes` is shared memory, one per
+// lane. REQUIRES a barrier between two calls with the same `lanes`.
 __device__ DeviceStats Fold(DeviceStats mine, DeviceStats* lanes) {
   const uint32_t lane = threadIdx.x;
   uint32_t half = kLanes / 2;
@@ -68,24 +73,24 @@ __device__ DeviceStats Fold(DeviceStats mine, DeviceStats* lanes) {
   return mine;
 }
 
-// One lane's share of the sum over a part's tiles. Loads several tiles before it uses the first, so
-// that their latencies overlap.
+// Adds the statistics of a part's tiles that belong to this lane. Loads those of several tiles
+// before it adds the first, so that the latencies of the loads overlap.
 __device__ DeviceStats AddTiles(const DeviceStats* partial, uint32_t tiles) {
   constexpr uint32_t kAtOnce = 4;
-  DeviceStats mine{0, 0, 0, 1};
+  DeviceStats lane_stats{0, 0, 0, 1};
   for (uint32_t first = threadIdx.x; first < tiles; first += kAtOnce * kLanes) {
-    DeviceStats some[kAtOnce];
+    DeviceStats loaded[kAtOnce];
 #pragma unroll
     for (uint32_t k = 0; k < kAtOnce; ++k) {
       const uint32_t i = first + k * kLanes;
-      some[k] = i < tiles ? LoadFresh(partial + i) : DeviceStats{};
+      loaded[k] = i < tiles ? LoadFresh(partial + i) : DeviceStats{};
     }
 #pragma unroll
     for (uint32_t k = 0; k < kAtOnce; ++k) {
-      if (first + k * kLanes < tiles) Add(some[k], &mine);
+      if (first + k * kLanes < tiles) Add(loaded[k], &lane_stats);
     }
   }
-  return mine;
+  return lane_stats;
 }
 
 __global__ void __launch_bounds__(kLanes)
@@ -100,8 +105,8 @@ __global__ void __launch_bounds__(kLanes)
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
   const uint32_t tiles = TilesOf(part.part.count);
   if (!IsLastOf(done + tile.part, tiles)) return;
-  const DeviceStats all = Fold(AddTiles(partial + part.tile_begin, tiles), lanes);
-  if (threadIdx.x == 0) stats[tile.part] = all;
+  const DeviceStats total = Fold(AddTiles(partial + part.tile_begin, tiles), lanes);
+  if (threadIdx.x == 0) stats[tile.part] = total;
 }
 
 }  // namespace

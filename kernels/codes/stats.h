@@ -1,8 +1,9 @@
-// The statistics that scalers are computed from, over one tensor, in one pass. The order of
-// additions is fixed and suits SIMD and warps alike, so every device gives the same bits: blocks of
-// 4096 elements; in a block 128 lanes, where lane l adds elements l, l + 128, ... as doubles; lanes
-// are folded by halves (l += l + 64, then 32, ... 1). The sums of the blocks are added like the
-// elements of a block, block b by lane b % 128. Missing elements and blocks count as +0.
+// Statistics of a tensor, computed in one pass; codecs compute scalers and norms from them. The
+// order of additions is fixed, so that every device gives the same bits. Elements are added as
+// doubles, in blocks of 4096 elements. In a block, lane l (0 to 127) adds elements l, l + 128, ...;
+// then the lanes are folded: lane l adds lane l + 64 for l < 64, then lane l + 32 for l < 32, and
+// so on, until lane 0 has the sum of the block. The sums of the blocks are added in the same way,
+// block b by lane b % 128. Missing elements and blocks count as +0.
 #pragma once
 
 #include <cstddef>
@@ -19,24 +20,27 @@ struct Stats {
   bool finite = true;  // no NaN and no infinity; otherwise the other fields are unspecified
 };
 
+// The statistics of x[0, n). ComputeStatsRef gives the same results with plain code.
 Stats ComputeStats(const float* x, size_t n);
 Stats ComputeStatsRef(const float* x, size_t n);
 
-// Population standard deviation about the mean (docs/ALGORITHMS.md, section 2); 0 for n == 0.
+// The population standard deviation of n elements with these statistics; 0 for n == 0.
 double Sigma(const Stats& stats, size_t n);
 
-// Stats as plain words, in device memory.
+// Stats in device memory.
 struct DeviceStats {
   double sum, sum_squares;
   float max_abs;
-  uint32_t finite;
+  uint32_t finite;  // 1 or 0
 };
 inline Stats ToStats(const DeviceStats& s) {
   return {s.sum, s.sum_squares, s.max_abs, s.finite != 0};
 }
 
-// stats[p] = ComputeStats of part p. `partial`: one per tile. `done`: one zeroed counter per part,
-// reset on return. One launch.
+// Sets stats[p] to the statistics of part p, a run of elements of the arena (one array with all
+// tensors; kernels/device/tiling.h). `partial` is memory for intermediate results, one per tile of
+// 4096 elements. `done` has one counter per part, which must be zero before the call and is zero
+// after it. One launch.
 [[nodiscard]] int ComputeStatsOnDevice(DeviceStream stream, const float* arena,
                                        const DeviceTiling& tiling, DeviceStats* partial,
                                        uint32_t* done, DeviceStats* stats);

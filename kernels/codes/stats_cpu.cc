@@ -1,3 +1,4 @@
+// The statistics of stats.h, vectorized, compiled once for each instruction set by Highway.
 #include <cstdint>
 #include <cstring>
 
@@ -13,7 +14,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // with one lane, vector code is no faster than the reference
+#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
 
 Stats ComputeStats(const float* x, size_t n) { return ComputeStatsRef(x, n); }
 
@@ -21,14 +22,16 @@ Stats ComputeStats(const float* x, size_t n) { return ComputeStatsRef(x, n); }
 
 constexpr size_t kBlock = 4096;
 constexpr size_t kLanes = 128;
-constexpr size_t kPrefetchElements = kBlock;  // elements to prefetch
+constexpr size_t kPrefetchElements = kBlock;  // how far ahead elements are prefetched
 constexpr int32_t kInfinityBits = 0x7F800000;
 
+// The sums of the elements of a block, or of the blocks, by lane (stats.h).
 struct BlockSums {
   alignas(64) double sum[kLanes];
   alignas(64) double squares[kLanes];
 };
 
+// Adds the lanes in the order of stats.h.
 double Fold(double* lanes) {
   for (size_t half = kLanes / 2; half > 0; half /= 2) {
     for (size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
@@ -36,10 +39,12 @@ double Fold(double* lanes) {
   return lanes[0];
 }
 
-// Adds four vectors of lanes over all rows of a block; four fit in the registers of every target.
-// Returns the bits of the largest magnitude, which order as magnitudes do; at least those of
-// infinity if a value is not finite. Prefetches as many floats from `next` as it reads, because the
-// rows of a strip are too far apart for a hardware prefetcher.
+// A block is an array of rows of 128 elements, one per lane. Adds a strip of the block: the
+// elements of four vectors of lanes, from x on, in all rows; the sums of four vectors fit in the
+// registers of every target. Returns the largest magnitude as the bits of a float, which have the
+// order of the magnitudes; at least the bits of infinity if a value is not finite. Prefetches as
+// many floats from `next` on as it reads, because the rows of a strip are too far apart for a
+// hardware prefetcher.
 int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, double* squares) {
   const hn::CappedTag<double, 8> d;
   const hn::Rebind<float, decltype(d)> df;
@@ -53,7 +58,8 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
     const auto v = hn::LoadU(df, p);
     const auto wide = hn::PromoteTo(d, v);
     s = hn::Add(s, wide);
-    q = hn::MulAdd(wide, wide, q);  // the square is exact in double, so fusing changes nothing
+    q = hn::MulAdd(wide, wide,
+                   q);  // The square is exact in double, so fusing does not round differently.
     m = hn::Max(m, hn::And(hn::BitCast(di, v), magnitude));
   };
   for (size_t row = 0; row < rows; ++row, x += kLanes) {
@@ -75,7 +81,8 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
   return hn::GetLane(hn::MaxOfLanes(di, hn::Max(m0, m1)));
 }
 
-// Adds the sums of block `block`, of `rows` rows from `x` on, to the block's lane of `all`.
+// Adds the sums of block number `block`, which has `rows` rows from x on, to the lane of `all` to
+// which the block belongs.
 void AddBlock(const float* x, size_t rows, size_t block, BlockSums* all, int32_t* max_bits) {
   const size_t strip = 4 * hn::Lanes(hn::CappedTag<double, 8>());
   BlockSums sums;

@@ -1,3 +1,4 @@
+// The statistics of stats.h in plain code.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,6 +12,7 @@ constexpr size_t kBlock = 4096;
 constexpr size_t kLanes = 128;
 using Lanes = std::array<double, kLanes>;
 
+// Adds the lanes in the order of stats.h.
 double Fold(Lanes lanes) {
   for (size_t half = kLanes / 2; half > 0; half /= 2) {
     for (size_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
@@ -22,7 +24,7 @@ double Fold(Lanes lanes) {
 
 Stats ComputeStatsRef(const float* x, size_t n) {
   Stats stats;
-  Lanes sums{}, sums_squares{};  // sums of each block, by block % 128
+  Lanes sums{}, sums_squares{};  // Lane l has the sums of blocks l, l + 128, ...
   for (size_t begin = 0; begin < n; begin += kBlock) {
     const size_t count = std::min(kBlock, n - begin);
     Lanes sum{};

@@ -1,10 +1,12 @@
-// Ternary codes on a GPU, of many tensors in two launches:
+// Encodes many tensors with ternary codes (ternary.h) on a GPU, in two launches:
 //
-//   CodeTiles   encodes a tile's mask and packed signs to the workspace. The last block of a chunk
-//               finds where each part and each tile's signs begin
-//   WriteTiles  copies both to the code of the chunk
+//   CodeTiles   writes the mask and the packed signs of each tile to the workspace. The last thread
+//               block of a chunk computes where each part's mask and each tile's signs begin
+//   WriteTiles  copies masks and signs from the workspace to the code of the chunk
 //
-// One thread block per tile.
+// One thread block per tile. A part is a run of elements of one tensor that has a code of its own;
+// a tile is a range of 4096 elements of a part; a chunk is a row of parts
+// (kernels/device/tiling.h). An element "fires" if its code is not 0.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/ternary.h"
@@ -22,107 +24,113 @@ constexpr uint32_t kTileBytes = kTile / 8;  // bytes of a tile's mask
 
 __device__ uint64_t BytesForBits(uint64_t bits) { return (bits + 7) / 8; }
 
-// A thread encodes four runs of eight elements, one per pass over the tile; each run's codes are a
-// byte of the mask.
+// A thread encodes four runs of eight elements, one in each of four passes over the tile. The codes
+// of a run are one byte of the mask.
 constexpr uint32_t kPasses = kTileBytes / kThreads;
 static_assert(kPasses == 4, "a thread's codes are a word");
 
+// The elements of a tile.
 struct Elements {
-  const float* from;      // the tile's first element, in the arena
+  const float* values;    // the tile's first element, in the arena
   uint32_t count;         // elements of the tile
   uint64_t tensor_begin;  // index of the tile's first element in its tensor
+  // The index in the tile of the first element that this thread encodes in a pass.
   __device__ uint32_t First(uint32_t pass) const {
     return (pass * kThreads + threadIdx.x) * kEight;
   }
-  // How many elements the run at First(pass) has, at most eight.
+  // How many elements the run values First(pass) on has, at most eight.
   __device__ uint32_t Count(uint32_t pass) const {
     const uint32_t first = First(pass);
     return first < count ? EightOf(count - first) : 0;
   }
 };
 
-// Decides the elements that the quick test left unsure. They are few, so all share one loop.
+// Decides the elements whose bits in `unsure` are one with the exact, slow function. There are few.
 __device__ uint32_t DecideExactly(const Elements& elements, uint32_t unsure,
                                   const TernaryScale& scale, const NoiseKey& key) {
   uint32_t fires = 0;
   while (unsure != 0) {
-    const auto place = static_cast<uint32_t>(__ffs(static_cast<int>(unsure))) - 1;
+    const auto bit = static_cast<uint32_t>(__ffs(static_cast<int>(unsure))) - 1;
     unsure &= unsure - 1;
-    const uint32_t i = elements.First(place / kEight) + place % kEight;
+    const uint32_t i = elements.First(bit / kEight) + bit % kEight;
     if (i < elements.count &&
-        Fires(elements.from[i], scale.scaler, scale.clip, key, elements.tensor_begin + i))
-      fires |= 1u << place;
+        Fires(elements.values[i], scale.scaler, scale.clip, key, elements.tensor_begin + i))
+      fires |= 1u << bit;
   }
   return fires;
 }
 
+// The codes of a thread's four runs. Bit k of byte `pass` belongs to element k of the run of this
+// pass.
 struct Codes {
-  uint32_t fires, negative;  // bit k of byte `pass`: element k of a run
+  uint32_t fires, negative;
 };
 
-// Loads the runs of two passes at once. Loading all four would take registers and so reduce the
-// number of resident blocks.
-__device__ Codes CodeThreads(const Elements& elements, const TernaryScale& scale,
-                             const NoiseKey& key) {
+// Encodes the thread's four runs. Loads two runs at a time, because loading all four takes so many
+// registers that fewer thread blocks can be resident.
+__device__ Codes CodeRuns(const Elements& elements, const TernaryScale& scale,
+                          const NoiseKey& key) {
   constexpr uint32_t kAtOnce = 2;
-  const QuickScale by = QuickScaleOf(scale.scaler, scale.clip);
-  QuickCodes all;
+  const QuickScale scale_constants = QuickScaleOf(scale.scaler, scale.clip);
+  QuickCodes quick;
 #pragma unroll 1
   for (uint32_t pass = 0; pass < kPasses; pass += kAtOnce) {
     Eight g[kAtOnce];
 #pragma unroll
     for (uint32_t i = 0; i < kAtOnce; ++i)
-      g[i] = Load(elements.from + elements.First(pass + i), elements.Count(pass + i));
+      g[i] = Load(elements.values + elements.First(pass + i), elements.Count(pass + i));
 #pragma unroll
     for (uint32_t i = 0; i < kAtOnce; ++i) {
       const uint32_t bits = 8 * (pass + i);
       const PhiloxWords draws = NoiseOfEight(key, elements.tensor_begin + elements.First(pass + i));
-      const QuickCodes codes = DecideQuickly(g[i].x, draws, by);
-      all.below |= codes.below << bits;
-      all.negative |= codes.negative << bits;
-      all.unsure |= codes.unsure << bits;
+      const QuickCodes codes = DecideQuickly(g[i].x, draws, scale_constants);
+      quick.below |= codes.below << bits;
+      quick.negative |= codes.negative << bits;
+      quick.unsure |= codes.unsure << bits;
     }
   }
-  const uint32_t slowly = DecideExactly(elements, all.unsure, scale, key);
-  return {(~all.below & ~all.unsure) | slowly, all.negative};
+  const uint32_t exact_fires = DecideExactly(elements, quick.unsure, scale, key);
+  return {(~quick.below & ~quick.unsure) | exact_fires, quick.negative};
 }
 
-// The ones of all four passes are counted in one word, 16 bits each. This is the first bit of a
-// pass's count.
+// The numbers of elements that fire in each pass are kept in one 64-bit word, 16 bits each. Returns
+// the first bit of the number of a pass.
 __device__ uint32_t CountShift(uint32_t pass) { return pass % 2 * 32 + pass / 2 * 16; }
 
+// Counts the elements that fire in each pass.
 __device__ uint64_t CountPasses(uint32_t fires) {
   const uint32_t ones = OnesOfBytes(fires);
   return uint64_t{ones >> 8 & 0x00FF00FF} << 32 | (ones & 0x00FF00FF);
 }
 
-// Adds the signs of this thread's codes to those of the tile. Returns the tile's number of signs.
-// REQUIRES zeroed `signs` before the first barrier.
+// Writes the signs of this thread's codes to the tile's packed signs, in shared memory. Returns the
+// number of signs of the tile. REQUIRES that each thread has set its word of `signs` to zero.
 __device__ uint32_t GatherSigns(const Codes& codes, uint32_t* signs) {
   __shared__ uint64_t row[kWarps];
-  const uint64_t mine = CountPasses(codes.fires);
+  const uint64_t thread_counts = CountPasses(codes.fires);
   const uint32_t packed = CompressBytes(codes.negative, codes.fires);
   uint64_t totals;
-  // By now all threads have zeroed `signs`.
-  const uint64_t before = SumBefore<kThreads>(mine, row, &totals);
+  // When this returns, all threads have set `signs` to zero.
+  const uint64_t before = SumBefore<kThreads>(thread_counts, row, &totals);
   uint32_t ones = 0;
 #pragma unroll
   for (uint32_t pass = 0; pass < kPasses; ++pass) {
-    const uint32_t place = CountShift(pass);
-    const uint32_t at = ones + static_cast<uint32_t>(before >> place & 0xFFFF);
-    const uint32_t few = packed >> 8 * pass & 0xFF;
-    if (few != 0) {
-      const uint64_t spread = uint64_t{few} << at % 32;
+    const uint32_t shift = CountShift(pass);
+    const uint32_t at = ones + static_cast<uint32_t>(before >> shift & 0xFFFF);
+    const uint32_t run_signs = packed >> 8 * pass & 0xFF;
+    if (run_signs != 0) {
+      const uint64_t spread = uint64_t{run_signs} << at % 32;
       atomicOr(signs + at / 32, static_cast<uint32_t>(spread));
       const auto rest = static_cast<uint32_t>(spread >> 32);
       if (rest != 0) atomicOr(signs + at / 32 + 1, rest);
     }
-    ones += static_cast<uint32_t>(totals >> place & 0xFFFF);
+    ones += static_cast<uint32_t>(totals >> shift & 0xFFFF);
   }
   return ones;
 }
 
-// Finds where the parts of a chunk and the signs of its tiles begin. Run by the chunk's last block.
+// Computes where the masks of the parts of chunk c and the signs of its tiles begin. Called by the
+// last thread block of the chunk.
 __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
                             const TernaryWorkspace& workspace, uint64_t* sizes) {
   __shared__ uint32_t row[kWarps];
@@ -134,9 +142,9 @@ __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
     uint32_t ones = 0;
     for (uint32_t begin = 0; begin < tiles; begin += kThreads) {
       const uint32_t i = begin + threadIdx.x;
-      const uint32_t mine = i < tiles ? LoadFresh(workspace.ones + part.tile_begin + i) : 0;
+      const uint32_t tile_ones = i < tiles ? LoadFresh(workspace.ones + part.tile_begin + i) : 0;
       uint32_t total;
-      const uint32_t before = SumBefore<kThreads>(mine, row, &total);
+      const uint32_t before = SumBefore<kThreads>(tile_ones, row, &total);
       if (i < tiles) workspace.sign_bit[part.tile_begin + i] = ones + before;
       ones += total;
     }
@@ -157,7 +165,7 @@ __global__ void __launch_bounds__(kThreads)
   const Elements elements{arena + part.begin + begin, CountOf(part, tile.index),
                           part.first + begin};
   signs[threadIdx.x] = 0;
-  const Codes codes = CodeThreads(elements, scales[tile.part], key);
+  const Codes codes = CodeRuns(elements, scales[tile.part], key);
   uint8_t* masks = workspace.masks + uint64_t{blockIdx.x} * kTileBytes + threadIdx.x;
 #pragma unroll
   for (uint32_t pass = 0; pass < kPasses; ++pass)
@@ -172,11 +180,13 @@ __global__ void __launch_bounds__(kThreads)
     LayOutChunk(tiling, part.chunk, workspace, sizes);
 }
 
-// Up to four bytes of a row: those of [begin, end), which lie in one aligned word.
+// A range of up to four bytes of the row `to`: bytes [begin, end), which lie in one aligned 32-bit
+// word.
 struct Piece {
   uint8_t* to;
   uint32_t begin, end;  // byte offsets in the row
   __device__ bool HasBytes() const { return begin < end; }
+  // Writes the low bytes of `bytes` to the range.
   __device__ void Store(uint32_t bytes) const {
     if (end - begin == 4) {
       *reinterpret_cast<uint32_t*>(to + begin) = bytes;
@@ -189,17 +199,18 @@ struct Piece {
   }
 };
 
-// The piece of bytes [begin, end) of the row at `to` that lies in its aligned word `word`.
+// Returns those bytes of [begin, end) of the row `to` that lie in aligned word number `word`,
+// counted from the word with byte `begin`.
 __device__ Piece PieceOf(uint8_t* to, uint32_t begin, uint32_t end, uint32_t word) {
   const auto inside = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to + begin) % 4);
   const uint32_t first = begin + 4 * word;
   return {to, word == 0 ? begin : first - inside,
           first + 4 - inside < end ? first + 4 - inside : end};
 }
-// Upper bound of the pieces of a tile: its whole words, and one more if it begins inside a word.
+// The most pieces of a tile: its whole words, and one more if it begins inside a word.
 constexpr uint32_t kPieces = kTileBytes / 4 + 1;
 
-// 32 bits of a tile, from bit `from` on; bits behind its last are zero.
+// Returns 32 bits of a tile, from bit `from` on. Bits after the last bit of the tile are zero.
 __device__ uint32_t BitsOfTile(const uint8_t* tile_bits, uint32_t tile, uint32_t from) {
   const auto* words =
       reinterpret_cast<const uint32_t*>(tile_bits + uint64_t{tile} * kTileBytes) + from / 32;
@@ -208,14 +219,14 @@ __device__ uint32_t BitsOfTile(const uint8_t* tile_bits, uint32_t tile, uint32_t
   return shift == 0 || from / 32 + 1 == kTileBytes / 4 ? low : low | words[1] << (32 - shift);
 }
 
-// 32 signs of a part, from bit `at` on, the first of which belongs to `tile`; bits behind the last
-// are zero.
+// Returns 32 signs of a part, from bit `at` of the part's signs on; the first belongs to tile
+// number `tile`, whose `ones` signs begin at bit `first`. Bits after the last sign are zero.
 __device__ uint32_t SignsFrom(const TernaryWorkspace& workspace, uint32_t tile, uint32_t tile_end,
                               uint32_t first, uint32_t ones, uint32_t at) {
-  uint32_t signs = BitsOfTile(workspace.signs, tile, at - first), got = first + ones - at;
-  for (uint32_t next = tile + 1; got < 32 && next < tile_end; ++next) {
-    signs |= BitsOfTile(workspace.signs, next, 0) << got;
-    got += workspace.ones[next];
+  uint32_t signs = BitsOfTile(workspace.signs, tile, at - first), num_signs = first + ones - at;
+  for (uint32_t next = tile + 1; num_signs < 32 && next < tile_end; ++next) {
+    signs |= BitsOfTile(workspace.signs, next, 0) << num_signs;
+    num_signs += workspace.ones[next];
   }
   return signs;
 }
@@ -231,13 +242,13 @@ __global__ void __launch_bounds__(kThreads)
   uint8_t* signs = masks + BytesForBits(part.part.count);
   const uint32_t mask_begin = tile.index * kTileBytes;
   const auto mask_bytes = static_cast<uint32_t>(BytesForBits(CountOf(part.part, tile.index)));
-  // The bytes whose first bit belongs to this tile.
+  // This block writes the bytes of signs whose first bit belongs to its tile.
   const auto sign_begin = static_cast<uint32_t>(BytesForBits(first));
   const auto sign_end = static_cast<uint32_t>(BytesForBits(uint64_t{first} + ones));
   for (uint32_t i = threadIdx.x; i < kPieces; i += kThreads) {
     const Piece mask = PieceOf(masks, mask_begin, mask_begin + mask_bytes, i);
     const Piece sign = PieceOf(signs, sign_begin, sign_end, i);
-    uint32_t mask_word = 0, sign_word = 0;  // both are read before either is written
+    uint32_t mask_word = 0, sign_word = 0;  // Both are loaded before the first is stored.
     if (mask.HasBytes()) mask_word = BitsOfTile(workspace.masks, t, 8 * (mask.begin - mask_begin));
     if (sign.HasBytes()) sign_word = SignsFrom(workspace, t, tile_end, first, ones, 8 * sign.begin);
     if (mask.HasBytes()) mask.Store(mask_word);
@@ -250,9 +261,9 @@ __global__ void __launch_bounds__(kThreads)
 int TernarizeOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& tiling,
                       const TernaryScale* scales, const NoiseKey& key,
                       const TernaryWorkspace& workspace, uint8_t* out, uint64_t* sizes) {
-  const int coded = Launch(CodeTiles, tiling.tile_count, kThreads, stream, arena, tiling, scales,
+  const int error = Launch(CodeTiles, tiling.tile_count, kThreads, stream, arena, tiling, scales,
                            key, workspace, sizes);
-  if (coded != 0) return coded;
+  if (error != 0) return error;
   return Launch(WriteTiles, tiling.tile_count, kThreads, stream, tiling, workspace, out);
 }
 

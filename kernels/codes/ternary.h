@@ -1,16 +1,19 @@
-// TernGrad's codes (Wen et al. 2017, eq. 1 and 2) of one segment: n elements of one tensor.
+// TernGrad's codes (Wen et al. 2017, eq. 1 and 2) of n elements g of one tensor:
 //
 //   x            = min(|g|, clip)
 //   P(code != 0) = x / s
 //   code         = sign(g) * b
 //
-// s is the (shared) scaler, `clip` the worker's own c * sigma (infinity: none). b is 1 if
-// draw32 < floor(x / s * 2^32) (philox.h), with x / s in IEEE float division, so codes are
-// bit-equal on every device. x >= s always gives b = 1; s == 0 or g == 0 gives 0.
+// s is the scaler of the tensor, and `clip` the worker's clip level (infinity: none). b is 1 if
+// draw32 < floor(x / s * 2^32), else 0, where draw32 is a random number of 32 bits (philox.h), and
+// x / s is rounded to float by IEEE division, so that codes are the same bits on every device. b is
+// always 1 if x >= s, and always 0 if s == 0 or g == 0. An element "fires" if its code is not 0.
 //
-// Format: `mask`, a plane of n bits (element i is bit i % 8 of byte i / 8; one = not zero), and
-// `signs`, one bit per non-zero in element order, packed the same way (one = negative). Unused bits
-// are zero.
+// A code has two rows of bits. `mask` has one bit per element: bit i % 8 of byte i / 8 is 1 if
+// element i fires. `signs` has one bit per element that fires, in the order of the elements, 1 if
+// the code is -1. Unused bits are zero.
+//
+// Functions named ...Ref give the same results with plain code.
 #pragma once
 
 #include <cstddef>
@@ -22,43 +25,48 @@
 
 namespace tern::kernels {
 
+// The bytes of a plane: a row of n bits, one per element.
 inline size_t PlaneBytes(size_t n) { return (n + 7) / 8; }
 
-// Codes g[0, n), elements [first, first + n) of the tensor. `mask` and `signs` have PlaneBytes(n)
-// bytes each; both are written, with zeros behind the last sign. Returns the number of non-zeros.
+// Encodes g[0, n), which are elements [first, first + n) of the tensor. Writes PlaneBytes(n) bytes
+// of `mask` and of `signs`, with zeros after the last sign. Returns the number of elements that
+// fire.
 size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& key, uint64_t first,
                  uint8_t* mask, uint8_t* signs);
 size_t TernarizeRef(const float* g, size_t n, float s, float clip, const NoiseKey& key,
                     uint64_t first, uint8_t* mask, uint8_t* signs);
 
-// Equation 2 for one element: whether its code is not zero. False for a NaN, and for an invalid s.
+// Whether one element fires (equation 2). False if g is NaN or s is not above 0.
 bool TernaryFires(float g, float s, float clip, const NoiseKey& key, uint64_t element);
 
-// Number of ones in a plane of n bits. REQUIRES unused bits of the last byte zero.
+// The number of ones in a plane of n bits. REQUIRES that the unused bits of the last byte are zero.
 size_t CountOnes(const uint8_t* plane, size_t n);
 
-// {-1, 0, +1} from mask and signs, for references and tests.
+// Decodes mask and signs to codes[0, n), each -1, 0 or +1. Slow; for tests.
 void ExpandCodes(const uint8_t* mask, const uint8_t* signs, size_t n, int8_t* codes);
 
-// The scaler and clip of a part: of a range of a tensor that has one scaler.
+// The scaler s and the clip level of a part.
 struct TernaryScale {
   float scaler = 0, clip = 0;
 };
 
-// Workspace. Uninitialized, except `done`: one zeroed counter per chunk, reset on return.
+// Device memory for intermediate results. `done` must be zero before a call, and is zero after it;
+// the other arrays need not be initialized. A part is a run of elements of one tensor that has a
+// code of its own; a tile is a range of 4096 elements of a part; a chunk is a row of parts
+// (tiling.h).
 struct TernaryWorkspace {
   uint8_t* masks = nullptr;        // kTile / 8 bytes per tile
   uint8_t* signs = nullptr;        // kTile / 8 bytes per tile
-  uint32_t* ones = nullptr;        // per tile
-  uint32_t* sign_bit = nullptr;    // per tile: bit offset of its signs among those of its part
-  uint64_t* mask_begin = nullptr;  // per part: byte offset in the code of its chunk
-  uint32_t* done = nullptr;        // per chunk
+  uint32_t* ones = nullptr;        // one per tile: how many elements fire
+  uint32_t* sign_bit = nullptr;    // one per tile: bit offset of its signs in the part's signs
+  uint64_t* mask_begin = nullptr;  // one per part: byte offset of its mask in the code of its chunk
+  uint32_t* done = nullptr;        // one counter per chunk
 };
 
-// Encodes all chunks of a tiling. The code of chunk number c takes sizes[c] bytes, from byte
-// tiling.chunks[c].out of `out` on: the codes of its parts one after the other, each as
-// AppendMaskSigns (common/codec/mask_signs.h) writes it. key.tensor is ignored: each part's own is
-// used. Two launches.
+// Encodes all chunks of a tiling of the arena, one array with all tensors. The code of chunk c has
+// sizes[c] bytes, from byte tiling.chunks[c].out of `out` on: for each part its mask and then its
+// signs, without gaps. The scaler and clip level of part p are scales[p]. Each part's tensor
+// replaces key.tensor. Two launches.
 [[nodiscard]] int TernarizeOnDevice(DeviceStream stream, const float* arena,
                                     const DeviceTiling& tiling, const TernaryScale* scales,
                                     const NoiseKey& key, const TernaryWorkspace& workspace,

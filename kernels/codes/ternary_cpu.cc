@@ -1,3 +1,4 @@
+// Vectorized functions of ternary.h, compiled once for each instruction set by Highway.
 #include <cstdint>
 #include <cstring>
 
@@ -35,7 +36,7 @@ size_t CountOnes(const uint8_t* plane, size_t n) {
   return even + odd;
 }
 
-#if HWY_TARGET == HWY_SCALAR  // with one lane, vector code is no faster than the reference
+#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
 
 size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& key, uint64_t first,
                  uint8_t* mask, uint8_t* signs) {
@@ -44,12 +45,12 @@ size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& 
 
 #else
 
-constexpr size_t kPrefetchElements = 1024;  // elements to prefetch
+constexpr size_t kPrefetchElements = 1024;  // how far ahead elements are prefetched
 constexpr int32_t kInfinityBits = 0x7F800000;
 
-// The vector types of one step. A lane of 64 bits computes one block of Philox, that is eight draws
-// of 16 bits. So a vector of blocks (D64) gives two vectors of draws (D16), for four vectors of
-// floats.
+// The vector types. A 64-bit lane computes one block of the random number generator Philox, that is
+// eight random numbers ("draws") of 16 bits. A vector of blocks (D64) gives two vectors of draws
+// (D16), which are enough for four vectors of floats.
 using D64 = hn::CappedTag<uint64_t, 8>;
 using D32 = hn::Repartition<uint32_t, D64>;
 using D16 = hn::Repartition<uint16_t, D64>;
@@ -59,31 +60,33 @@ using V64 = hn::Vec<D64>;
 using V16 = hn::Vec<D16>;
 using VF = hn::Vec<DF>;
 
-// Philox (philox_ref.cc) for the blocks of one key, in the low halves of 64-bit lanes; the high
-// halves are unspecified. Only word 0 of a counter differs from block to block, so half of the
-// first two rounds is precomputed here.
+// Philox (philox.h) for the blocks of one key. The words of a block are in the low halves of 64-bit
+// lanes; the high halves are unspecified. Only word 0 of the generator's counter differs from block
+// to block, so that half of the first two rounds is computed once, here.
 struct Philox {
   explicit Philox(const NoiseKey& key) {
     for (uint32_t round = 0; round < 10; ++round) {
       key0[round] = static_cast<uint32_t>(key.seed) + round * 0x9E3779B9;
       key1[round] = static_cast<uint32_t>(key.seed >> 32) + round * 0xBB67AE85;
     }
-    const uint64_t place = uint64_t{static_cast<uint8_t>(key.stream)} << 24 | uint64_t{key.rank};
+    const uint64_t word3 = uint64_t{static_cast<uint8_t>(key.stream)} << 24 | uint64_t{key.rank};
     const uint64_t product1 = kMultiplier1 * static_cast<uint32_t>(key.round);
     const uint64_t word0 = static_cast<uint32_t>(product1 >> 32 ^ key.tensor ^ key0[0]);
     const uint64_t product0 = kMultiplier0 * word0;
-    first2 = place ^ key1[0];
+    first2 = word3 ^ key1[0];
     second0 = static_cast<uint32_t>(product1) ^ key0[1];
     second2 = product0 >> 32 ^ key1[1];
     second3 = product0;
   }
   static constexpr uint64_t kMultiplier0 = 0xD2511F53;
   static constexpr uint64_t kMultiplier1 = 0xCD9E8D57;
-  uint64_t key0[10], key1[10];  // the key's two words in each round
-  // The terms that rounds 1 and 2 add to words 0 and 2, and word 3 after round 2.
+  uint64_t key0[10], key1[10];  // the two words of the key in each round
+  // What the first two rounds combine with: word 2 of round 1, words 0 and 2 of round 2, and word 3
+  // after round 2.
   uint64_t first2, second0, second2, second3;
 };
 
+// Multiplies the low halves of the lanes by `multiplier`.
 HWY_INLINE V64 Product(V64 word, uint64_t multiplier) {
   return hn::BitCast(D64(), hn::MulEven(hn::BitCast(D32(), word),
                                         hn::Set(D32(), static_cast<uint32_t>(multiplier))));
@@ -91,7 +94,7 @@ HWY_INLINE V64 Product(V64 word, uint64_t multiplier) {
 
 HWY_INLINE V64 High(V64 product) { return hn::ShiftRight<32>(product); }
 
-// The first two rounds of a vector of blocks.
+// Computes the first two rounds of a vector of blocks, whose numbers are in `blocks`.
 HWY_INLINE void FirstTwoRounds(const Philox& philox, V64 blocks, V64* c0, V64* c1, V64* c2,
                                V64* c3) {
   const D64 d;
@@ -104,6 +107,7 @@ HWY_INLINE void FirstTwoRounds(const Philox& philox, V64 blocks, V64* c0, V64* c
   *c3 = hn::Set(d, philox.second3);
 }
 
+// Computes one round.
 HWY_INLINE void Round(V64 k0, V64 k1, V64* c0, V64* c1, V64* c2, V64* c3) {
   const V64 product0 = Product(*c0, Philox::kMultiplier0);
   const V64 product1 = Product(*c2, Philox::kMultiplier1);
@@ -113,8 +117,9 @@ HWY_INLINE void Round(V64 k0, V64 k1, V64* c0, V64* c1, V64* c2, V64* c3) {
   *c3 = product0;
 }
 
-// The remaining rounds. Returns the draws in element order if the blocks are in InBlockOrder.
-HWY_INLINE void LastRounds(V64 c0, V64 c1, V64 c2, V64 c3, V16* lower, V16* upper) {
+// Packs the words after the last round into two vectors of draws. The draws are in the order of the
+// elements if the blocks are in the order of InBlockOrder.
+HWY_INLINE void PackDraws(V64 c0, V64 c1, V64 c2, V64 c3, V16* lower, V16* upper) {
   const D64 d;
   const auto both = [&](V64 low, V64 high) HWY_ATTR {
     const auto moved = hn::BitCast(D32(), hn::ShiftLeft<32>(high));
@@ -126,8 +131,9 @@ HWY_INLINE void LastRounds(V64 c0, V64 c1, V64 c2, V64 c3, V16* lower, V16* uppe
   *upper = hn::BitCast(D16(), hn::InterleaveUpper(d, first, second));
 }
 
-// Interleaving moves lanes 2 L and 2 L + 1 to 128-bit lane L of the lower and of the upper vector,
-// so those lanes take blocks L and Lanes / 2 + L.
+// The numbers of a vector of blocks from block `first` on, in the order that PackDraws needs: lanes
+// 2 i and 2 i + 1 have blocks i and Lanes / 2 + i, because PackDraws moves lane 2 i to the i-th 128
+// bits of its first result, and lane 2 i + 1 to the i-th 128 bits of its second result.
 HWY_INLINE V64 InBlockOrder(uint32_t first) {
   const D64 d;
   const V64 lane = hn::Iota(d, 0);
@@ -138,33 +144,37 @@ HWY_INLINE V64 InBlockOrder(uint32_t first) {
   return hn::Add(block, hn::Set(d, first));
 }
 
-// Equation 2 on the level 0 draw, an integer d, without a division. With the threshold t = 65536 p,
-// p = x / s in float: d < floor(t) fires, d > floor(t) does not, and for d == floor(t) level 1
-// decides. T = round(x * rate), rate = 65536 / s, approximates floor(t): three roundings of 2^-24
-// each and t <= 65536 keep x * rate within 3 / 256 of t, so T is floor(t) or floor(t) + 1. Hence d
-// < T - 1 fires, d > T does not, and TernaryFires decides the two draws between (ties). `limit`
-// keeps T below 65536: beyond it only those two draws may not fire.
+// Decides whether an element fires (has a code that is not 0) from its upper 16 random bits, an
+// integer d, without a division. Let t = 65536 x / s, where x / s is rounded to float. The element
+// fires if d < floor(t), does not if d > floor(t), and the lower 16 random bits decide if d ==
+// floor(t). T is x * rate, rounded to an integer, with rate = 65536 / s. It approximates floor(t):
+// three roundings of relative size 2^-24 and t <= 65536 keep x * rate within 3 / 256 of t, so that
+// T is floor(t) or floor(t) + 1. Hence the element fires if d < T - 1 and does not if d > T.
+// TernaryFires decides the two values between ("ties"). `limit` bounds x, so that T stays below
+// 65536; larger x change the result only for ties.
 struct QuickRule {
   QuickRule(float s, float clip) : rate(65536.0f / s) {
-    const float most = s * (65535.0f / 65536.0f);
-    limit = clip < most ? clip : most;
+    const float max_limit = s * (65535.0f / 65536.0f);
+    limit = clip < max_limit ? clip : max_limit;
   }
   float rate, limit;
 };
 
-// Elements that are coded per step.
-constexpr size_t kStepElements = 128;
+constexpr size_t kStepElements = 128;  // elements that are encoded per step
+// The codes of one step, one bit per element.
 struct Codes {
   uint64_t fires[kStepElements / 64] = {};
-  uint64_t ties[kStepElements / 64] = {};  // decided by TernaryFires, whatever `fires` says
+  uint64_t ties[kStepElements / 64] = {};  // TernaryFires must decide these elements
   uint64_t negative[kStepElements / 64] = {};
 
+  // The packed signs of word w, and their number.
   HWY_INLINE uint64_t Signs(size_t w) const { return Compress(negative[w], fires[w]); }
   HWY_INLINE size_t Ones(size_t w) const {
     return static_cast<size_t>(__builtin_popcountll(fires[w]));
   }
 };
 
+// Returns the lanes of a mask as bits.
 template <class D>
 HWY_INLINE uint64_t MaskBits(D d, hn::Mask<D> mask) {
   uint32_t bits = 0;
@@ -177,16 +187,16 @@ HWY_INLINE uint64_t MaskBits(D d, hn::Mask<D> mask) {
   return bits;
 }
 
-// Encodes g[i, i + Lanes(D16)) by their draws. `largest` collects the bits of the largest
-// magnitudes, which reveal NaNs.
+// Encodes g[i, i + Lanes(D16)) with the draws `draw`. Raises *largest to the bits of the largest
+// magnitudes, which show whether there is a NaN.
 HWY_INLINE void CodeLanes(const float* g, size_t i, const QuickRule& rule, V16 draw, Codes* codes,
                           hn::Vec<DI>* largest) {
   const DF d;
   const DI di;
   const D16 d16;
   const hn::RebindToSigned<D16> di16;
-  // Floats in [2^23, 2^24) are the integers, so the addition rounds, and the low half of the bits
-  // holds T.
+  // All floats in [2^23, 2^24) are integers, so that adding 2^23 rounds to an integer, and the low
+  // 16 bits of the sum are T.
   const auto threshold = [&](VF v) HWY_ATTR {
     const VF magnitude = hn::Abs(v);
     *largest = hn::Max(*largest, hn::BitCast(di, magnitude));
@@ -203,30 +213,31 @@ HWY_INLINE void CodeLanes(const float* g, size_t i, const QuickRule& rule, V16 d
                              << i % 64;
 }
 
-// The draws of the elements that are coded between two rounds of Philox.
+// The draws of four vectors of elements, computed before these elements are encoded.
 struct Draws {
   V16 q0, q1, q2, q3;
 };
 
+// Computes the draws of the first elements. Advances *blocks to the next blocks.
 HWY_INLINE Draws FirstDraws(const Philox& philox, V64* blocks) {
   const D64 d;
   Draws draws;
-  const auto two = [&](V16* lower, V16* upper) HWY_ATTR {
+  const auto compute_two = [&](V16* lower, V16* upper) HWY_ATTR {
     V64 c0, c1, c2, c3;
     FirstTwoRounds(philox, *blocks, &c0, &c1, &c2, &c3);
     *blocks = hn::Add(*blocks, hn::Set(d, hn::Lanes(d)));
     for (int round = 2; round < 10; ++round) {
       Round(hn::Set(d, philox.key0[round]), hn::Set(d, philox.key1[round]), &c0, &c1, &c2, &c3);
     }
-    LastRounds(c0, c1, c2, c3, lower, upper);
+    PackDraws(c0, c1, c2, c3, lower, upper);
   };
-  two(&draws.q0, &draws.q1);
-  two(&draws.q2, &draws.q3);
+  compute_two(&draws.q0, &draws.q1);
+  compute_two(&draws.q2, &draws.q3);
   return draws;
 }
 
-// Encodes kStepElements elements. Alternates rounds of Philox for two vectors of blocks with the
-// coding of elements whose draws are ready, so that neither waits for its own results.
+// Encodes kStepElements elements with *draws, and computes the draws of the next step. Alternates
+// the computation of draws with the encoding, so that the CPU always has independent instructions.
 HWY_INLINE void CodeStep(const Philox& philox, const QuickRule& rule, const float* g, V64* blocks,
                          Draws* draws, Codes* codes, hn::Vec<DI>* largest) {
   const D64 d;
@@ -255,29 +266,31 @@ HWY_INLINE void CodeStep(const Philox& philox, const QuickRule& rule, const floa
     round(8);
     round(9);
     CodeLanes(g, i + 3 * lanes, rule, draws->q3, codes, largest);
-    LastRounds(a0, a1, a2, a3, &draws->q0, &draws->q1);
-    LastRounds(b0, b1, b2, b3, &draws->q2, &draws->q3);
+    PackDraws(a0, a1, a2, a3, &draws->q0, &draws->q1);
+    PackDraws(b0, b1, b2, b3, &draws->q2, &draws->q3);
   }
 }
 
-// Appends bits to a row of `capacity` bytes, a word at a time.
+// Writes bits to a row of `capacity` bytes, 64 bits at a time.
 class BitWriter {
  public:
   BitWriter(uint8_t* bytes, size_t capacity) : bytes_(bytes), capacity_(capacity) {}
 
-  // REQUIRES the bits above `count` zero, and 8 writable bytes from the word being filled on.
+  // Appends the low `count` bits of `bits`. REQUIRES that the other bits are zero, and that 8 bytes
+  // can be written from byte size_ of the row on.
   HWY_INLINE void Append(uint64_t bits, size_t count) {
     const uint64_t filled = pending_ | bits << used_;
     std::memcpy(bytes_ + size_, &filled, 8);
     const uint64_t rest = bits >> 1 >> (63 - used_);
     used_ += count;
-    const bool full = used_ >= 64;
-    pending_ = full ? rest : filled;
-    size_ += full ? 8 : 0;
+    const bool is_full = used_ >= 64;
+    pending_ = is_full ? rest : filled;
+    size_ += is_full ? 8 : 0;
     used_ &= 63;
   }
 
-  // Appends the last bits, and zeros behind them. Returns the total number of bits.
+  // Appends the last bits, and fills the rest of the row with zeros. Returns the number of bits
+  // written.
   size_t Finish(uint64_t bits, size_t count) {
     const uint64_t last[2] = {pending_ | bits << used_, bits >> 1 >> (63 - used_)};
     const size_t left = capacity_ - size_;
@@ -289,26 +302,26 @@ class BitWriter {
  private:
   uint8_t* bytes_;
   size_t capacity_;
-  size_t size_ = 0;
-  uint64_t pending_ = 0;
-  size_t used_ = 0;
+  size_t size_ = 0;       // whole bytes written
+  uint64_t pending_ = 0;  // the bits of the next word
+  size_t used_ = 0;       // number of bits in pending_, below 64
 };
 
-// Decides the ties, about one element in 32768, by TernaryFires.
-HWY_NOINLINE uint64_t Resolve(const float* g, float s, float clip, const NoiseKey& key,
-                              uint64_t first, uint64_t ties) {
-  uint64_t all = 0;
+// Decides the elements of one word whose bits in `ties` are one, about one element in 32768.
+HWY_NOINLINE uint64_t DecideTies(const float* g, float s, float clip, const NoiseKey& key,
+                                 uint64_t first, uint64_t ties) {
+  uint64_t fire_bits = 0;
   for (; ties != 0; ties &= ties - 1) {
     const int i = __builtin_ctzll(ties);
     const bool fires = TernaryFires(g[i], s, clip, key, first + static_cast<uint64_t>(i));
-    all |= uint64_t{fires} << i;
+    fire_bits |= uint64_t{fires} << i;
   }
-  return all;
+  return fire_bits;
 }
 
 size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& key, uint64_t first,
                  uint8_t* mask, uint8_t* signs) {
-  // The reference handles invalid scalers and those whose rate overflows a float.
+  // The plain code handles invalid scalers, and scalers whose rate overflows a float.
   if (n == 0 || !(s > 1e-30f) || s > 3.4e38f || !(clip >= 0)) {
     return TernarizeRef(g, n, s, clip, key, first, mask, signs);
   }
@@ -324,18 +337,18 @@ size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& 
     masks.Append(codes.fires[w], count);
     negatives.Append(codes.Signs(w), codes.Ones(w));
   };
-  size_t skip = first % 8;  // elements of Philox's first block that precede g[0]
+  size_t skip = first % 8;  // number of elements of the first block that precede g[0]
   size_t count = 0;
   for (size_t i = 0;; i += count, skip = 0) {
     count = n - i < kStepElements - skip ? n - i : kStepElements - skip;
     for (size_t line = 0; line < kStepElements; line += 16)
       hwy::Prefetch(g + i + kPrefetchElements + line);
     const float* x = g + i;
-    float part[kStepElements];
+    float padded[kStepElements];
     if (HWY_UNLIKELY(count < kStepElements)) {
-      std::memset(part, 0, sizeof(part));
-      std::memcpy(part + skip, x, count * sizeof(float));
-      x = part;
+      std::memset(padded, 0, sizeof(padded));
+      std::memcpy(padded + skip, x, count * sizeof(float));
+      x = padded;
     }
     codes = Codes();
     CodeStep(philox, rule, x, &blocks, &draws, &codes, &largest);
@@ -343,7 +356,7 @@ size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& 
       for (size_t w = 0; w < kStepElements / 64; ++w) {
         const uint64_t ties = codes.ties[w];
         codes.fires[w] &= ~ties;
-        codes.fires[w] |= Resolve(x + 64 * w, s, clip, key, first + i - skip + 64 * w, ties);
+        codes.fires[w] |= DecideTies(x + 64 * w, s, clip, key, first + i - skip + 64 * w, ties);
       }
     }
     codes.fires[0] >>= skip;

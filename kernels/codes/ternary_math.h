@@ -1,4 +1,5 @@
-// Equation 2 for one element (ternary.h), with the same arithmetic on CPU and GPU.
+// TernGrad's decision whether the code of an element is not zero, that is, whether the element
+// "fires" (ternary.h, equation 2), with the same arithmetic on CPU and GPU.
 #pragma once
 
 #include <cmath>
@@ -9,7 +10,7 @@
 
 namespace tern::kernels {
 
-// Whether the code of a value is not zero. False for a NaN and for an invalid s.
+// Whether the element with the value g fires. False if g is NaN or s is not above 0.
 TERN_HOST_DEVICE bool Fires(float g, float s, float clip, const NoiseKey& key, uint64_t element) {
   const float magnitude = fabsf(g);
   if (!(magnitude > 0) || !(s > 0)) return false;
@@ -22,15 +23,16 @@ TERN_HOST_DEVICE bool Fires(float g, float s, float clip, const NoiseKey& key, u
   return draw < threshold;
 }
 
-// The same decision for eight elements, without divisions, draws of level 1 or branches; nearly all
-// elements are decided here. Bit k of each word belongs to element k. An element that is not
-// `unsure` fires unless it is `below`.
+// The result of DecideQuickly, which makes the same decision for eight elements, without divisions
+// and branches, from the upper 16 of the 32 random bits. Bit k of each member belongs to element k.
+// `unsure`: undecided, which is rare. `below`: the element does not fire, if it is decided.
+// `negative`: the sign of the value.
 struct QuickCodes {
   uint32_t below = 0, negative = 0, unsure = 0;
 };
 
-// The constants of a part's quick decisions. Scale 0: no element fires. Scale NaN: no element is
-// certain, because 1 / s or a product with it might overflow.
+// The constants of DecideQuickly for one scaler and clip level. With scale 0 no element fires. With
+// scale NaN all elements are undecided, because 1 / s or a product with it might overflow.
 struct QuickScale {
   float clip, scale;
 };
@@ -40,17 +42,19 @@ TERN_HOST_DEVICE QuickScale QuickScaleOf(float s, float clip) {
   return {clip, s > 0x1p-100f && s < 0x1p100f ? 0x1p16f / s : NAN};
 }
 
-// draw + 1/2, exactly, of the 16-bit draw at `position` of a block: the bits of the draw, put into
-// those of 2^23.
+// Returns d + 1/2, exactly, for the 16-bit random number d at `position` of a block. Puts the bits
+// of d into the low bits of the float 2^23 and subtracts.
 TERN_HOST_DEVICE float DrawAndHalf(const PhiloxWords& draws, uint32_t position) {
   return FloatOf(0x4B000000 | DrawOf(draws, position)) - (0x1p23f - 0.5f);
 }
 
-// Let T = x / s * 2^16 (rounded) and draw16 = d. Then draw32 lies in [2^16 d, 2^16 (d + 1)): it is
-// below floor(2^16 T) if d + 1 <= T, and not below if d >= T. So T - (d + 1/2) decides if it is at
-// least 1/2 or at most -1/2. T <= 2^16, unless x >= s. x * scale is within a relative 2^-23 of T
-// (2^16 / s and x / s are rounded once each), that is 2^-7; the rounding of the fma near 1/2 adds
-// 2^-25. The margin is twice that.
+// Decides for eight elements g as Fires does. Let d be the upper 16 bits of an element's 32 random
+// bits, draw32, and let T = x / s * 2^16, where x / s is rounded to float. draw32 lies in [2^16 d,
+// 2^16 (d + 1)), so that the element fires if d + 1 <= T, and does not if d >= T. So T - (d + 1/2)
+// decides if its magnitude is at least 1/2. The code computes x * scale instead of T. T <= 2^16
+// unless x >= s, and x * scale differs from T by at most 2^-23 T (2^16 / s and x / s are each
+// rounded), which is at most 2^-7. The rounding of the fma near 1/2 adds 2^-25. kDecides adds 2^-6
+// to 1/2, about twice the sum of these errors.
 TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& draws,
                                           const QuickScale& by) {
   constexpr float kDecides = 0.5f + 0x1p-6f;
@@ -60,19 +64,20 @@ TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& dra
 #endif
   for (uint32_t k = 8; k-- > 0;) {
     const float magnitude = fabsf(g[k]);
-    const float x = magnitude > by.clip ? by.clip : magnitude;  // keeps a NaN
-    const float above = fmaf(x, by.scale, -DrawAndHalf(draws, k));
-    codes.below = codes.below << 1 | BitsOf(above) >> 31;
+    const float x = magnitude > by.clip ? by.clip : magnitude;  // A NaN stays NaN.
+    const float margin = fmaf(x, by.scale, -DrawAndHalf(draws, k));
+    codes.below = codes.below << 1 | BitsOf(margin) >> 31;
     codes.negative = codes.negative << 1 | BitsOf(g[k]) >> 31;
-    codes.unsure |= fabsf(above) >= kDecides ? 0 : 1u << k;
+    codes.unsure |= fabsf(margin) >= kDecides ? 0 : 1u << k;
   }
   return codes;
 }
 
-// For each byte, gathers the bits at the ones of `mask` at the byte's low end, by powers of two
-// like Compress (bits_hwy.h), four bytes at once.
+// In each of the four bytes, moves the bits of `bits` at the positions where `mask` is one to the
+// low end of the byte, in order. A bit moves down by the number of zeros of `mask` below it, in
+// steps of 1, 2 and 4 positions.
 TERN_HOST_DEVICE uint32_t CompressBytes(uint32_t bits, uint32_t mask) {
-  uint32_t zeros = ~mask << 1 & 0xFEFEFEFE;  // zeros of `mask` below each bit
+  uint32_t zeros = ~mask << 1 & 0xFEFEFEFE;  // bit i: whether bit i - 1 of `mask` is zero
   bits &= mask;
   for (uint32_t step = 1; step < 8; step *= 2) {
     uint32_t parity = zeros ^ (zeros << 1 & 0xFEFEFEFE);
@@ -86,7 +91,7 @@ TERN_HOST_DEVICE uint32_t CompressBytes(uint32_t bits, uint32_t mask) {
   return bits;
 }
 
-// The number of ones of each byte.
+// Returns the number of ones of each byte, in that byte.
 TERN_HOST_DEVICE uint32_t OnesOfBytes(uint32_t word) {
   word -= word >> 1 & 0x55555555;
   word = (word & 0x33333333) + (word >> 2 & 0x33333333);

@@ -1,3 +1,4 @@
+// The functions of ternary.h in plain code.
 #include <cstring>
 
 #include "kernels/codes/ternary.h"

@@ -1,6 +1,10 @@
-// Selection of the largest elements on a GPU, with the memory of deep gradient compression: the
-// same floats as in common/codec/dgc_memory.h and common/codec/topk.cc. The host samples and
-// chooses thresholds, with the counts that these kernels return.
+// Deep gradient compression (Lin et al. 2018) on a GPU, except for encoding: the codec's memory,
+// and what is needed to choose the threshold from which elements are sent. The results are those of
+// common/codec/dgc_memory.h and common/codec/topk.cc. The host chooses samples and thresholds, with
+// the counts and magnitudes that these functions return.
+//
+// A part is a run of elements of the arena (one array with all tensors); a tile is a range of 4096
+// elements of a part (kernels/device/tiling.h).
 #pragma once
 
 #include <cstdint>
@@ -11,32 +15,34 @@
 
 namespace tern::kernels {
 
-// Memory::Compensate: adds g to `u`, the momentum (null where the factor m is 0), and to `v`, the
-// values that are then encoded. Parts are whole tensors; stats[p] are the statistics of part p of
-// g, null without clipping. One launch.
+// Adds the gradients g to `u`, the momentum (null if the momentum factor is 0), and to `v`, the
+// values that are encoded (DgcMemory::Compensate). Each part is a whole tensor. stats[p] are the
+// statistics of part p of g; `stats` is null without clipping. One launch.
 [[nodiscard]] int AddToDgcOnDevice(DeviceStream stream, const float* g, const DeviceTiling& tiling,
                                    const DgcStep& step, const DeviceStats* stats, float* u,
                                    float* v);
 
-// counts[p] = how many elements of part p have a magnitude of at least thresholds[p]; 0 where the
-// threshold is negative or NaN. `partial`: one per tile. `done`: one zeroed counter per part, reset
-// on return. One launch.
+// Sets counts[p] to the number of elements of part p whose magnitude is at least thresholds[p], or
+// to 0 if the threshold is negative or NaN. `partial` is memory for intermediate results, one per
+// tile. `done` has one counter per part, which must be zero before the call and is zero after it.
+// One launch.
 [[nodiscard]] int CountFromOnDevice(DeviceStream stream, const float* arena,
                                     const DeviceTiling& tiling, const float* thresholds,
                                     uint32_t* partial, uint32_t* done, uint32_t* counts);
 
-// Workspace of a selection. `histograms` and `done` are zeroed counters, reset on return.
-constexpr uint32_t kSelectBins = 2048;
+constexpr uint32_t kSelectBins = 2048;  // bins of a histogram
+// Device memory for intermediate results of KthMagnitudeOnDevice. `histograms` and `done` must be
+// zero before a call, and are zero after it; the other arrays need not be initialized.
 struct SelectWorkspace {
   uint32_t* histograms = nullptr;  // kSelectBins per part
-  uint32_t* done = nullptr;        // per part
-  uint32_t* upper = nullptr;       // per part: the upper bits of the k-th largest, as found so far
-  uint32_t* remaining = nullptr;   // per part: its rank among the elements with the same upper bits
+  uint32_t* done = nullptr;        // one counter per part
+  uint32_t* upper = nullptr;       // one per part: the upper bits found so far of the result
+  uint32_t* remaining = nullptr;   // one per part: rank of the result among equal upper bits
 };
 
-// kth[p] = KthMagnitude (select.h) of part p for k = ks[p]; unchanged where ks[p] is 0. Element i
-// of a part is arena[begin + i * strides[p]], so parts may be samples. REQUIRES ks[p] at most the
-// part's count. Three launches.
+// Sets kth[p] to the ks[p]-th largest magnitude of part p; leaves kth[p] unchanged if ks[p] is 0.
+// Element i of part p is arena[begin + i * strides[p]], so that a part may be a sample of a tensor.
+// REQUIRES ks[p] at most the part's count. Three launches.
 [[nodiscard]] int KthMagnitudeOnDevice(DeviceStream stream, const float* arena,
                                        const DeviceTiling& tiling, const uint64_t* strides,
                                        const uint32_t* ks, const SelectWorkspace& workspace,

@@ -1,5 +1,6 @@
-// Ternary codes in base 3, five per byte: t0 + 3 t1 + 9 t2 + 27 t3 + 81 t4 in element order, where
-// t is 0 for 0, 1 for +1 and 2 for -1. Digits beyond the last element are 0.
+// Ternary codes as digits in base 3 (trits), five per byte: t0 + 3 t1 + 9 t2 + 27 t3 + 81 t4, in
+// the order of the elements, where the code 0 has the digit 0, +1 has 1, and -1 has 2. Digits after
+// the last element are 0. Functions named ...Ref give the same results with plain code.
 #pragma once
 
 #include <cstddef>
@@ -9,18 +10,19 @@ namespace tern::kernels {
 
 constexpr size_t kTritsInByte = 5;
 
+// The bytes of n trits.
 inline size_t TritBytes(size_t n) { return (n + kTritsInByte - 1) / kTritsInByte; }
 
-// Writes TritBytes(n) bytes from a code's mask and signs (ternary.h), which take `sign_bytes`
-// bytes.
+// Converts a code of n elements from mask and signs (ternary.h) to TritBytes(n) bytes of trits.
+// `signs` has `sign_bytes` bytes.
 void TritsOfCode(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes, size_t n,
                  uint8_t* trits);
 void TritsOfCodeRef(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes, size_t n,
                     uint8_t* trits);
 
-// The reverse: writes PlaneBytes(n) bytes of mask and the signs, unused bits zero; returns the
-// number of signs. REQUIRES bytes below 243, zeros beyond the last element, and space for 8 more
-// bytes of signs than they take.
+// Converts the trits of n elements to mask and signs, with unused bits zero. Returns the number of
+// signs. REQUIRES bytes below 243, digits 0 after the last element, and that `signs` has room for 8
+// bytes more than the signs take.
 size_t CodeOfTrits(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs);
 size_t CodeOfTritsRef(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs);
 

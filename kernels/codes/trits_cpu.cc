@@ -1,3 +1,4 @@
+// Vectorized conversions of trits.h, compiled once for each instruction set by Highway.
 #include <cstdint>
 #include <cstring>
 
@@ -14,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_TARGET == HWY_SCALAR  // with one lane, vector code is no faster than the reference
+#if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
 
 void TritsOfCode(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes, size_t n,
                  uint8_t* trits) {
@@ -26,8 +27,9 @@ size_t CodeOfTrits(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs
 
 #else
 
-// Converts 320 elements at a time: five words of a plane, 64 bytes of trits. Eight bytes of trits
-// take five bytes of a plane; on the way, these 40 bits are spread to five in each of eight bytes.
+// 320 elements are converted at a time: kWords 64-bit words of a plane (one bit per element), and
+// kTrits bytes of trits. 40 elements are five bytes of a plane and eight bytes of trits. Between
+// the two formats, their 40 bits are spread over eight bytes, five bits in each byte.
 constexpr size_t kWords = 5;
 constexpr size_t kElements = 64 * kWords;
 constexpr size_t kTrits = kElements / kTritsInByte;
@@ -36,7 +38,8 @@ using D = hn::CappedTag<uint8_t, kTrits>;
 using D64 = hn::Repartition<uint64_t, D>;
 using V64 = hn::Vec<D64>;
 
-// Keeps the bits of `lower`, and moves those of `upper` to their place kShift bits higher.
+// SpreadHalves keeps the bits where the mask `lower` is one, and moves the bits where `upper` is
+// one kShift bits up. JoinHalves moves them back.
 template <int kShift>
 HWY_INLINE V64 SpreadHalves(V64 bits, uint64_t lower, uint64_t upper) {
   return hn::Or(hn::And(bits, hn::Set(D64(), lower)),
@@ -48,8 +51,9 @@ HWY_INLINE V64 JoinHalves(V64 bits, uint64_t lower, uint64_t upper) {
                 hn::And(hn::ShiftRight<kShift>(bits), hn::Set(D64(), upper)));
 }
 
-// Spread 40 bits to five in each of eight bytes, by halves (20 per half of the word, 10 per
-// quarter, 5 per eighth), and the reverse.
+// SpreadFives spreads 40 bits over the eight bytes of a 64-bit lane, five bits in each byte, in
+// three steps: 20 bits in each half, 10 in each quarter, 5 in each byte. JoinFives does the
+// reverse.
 constexpr uint64_t kLower20 = 0x00000000000FFFFF, kUpper20 = kLower20 << 20;
 constexpr uint64_t kLower10 = 0x000003FF000003FF, kUpper10 = kLower10 << 10;
 constexpr uint64_t kLower5 = 0x001F001F001F001F, kUpper5 = kLower5 << 5;
@@ -64,17 +68,19 @@ HWY_INLINE V64 JoinFives(V64 fives) {
   return JoinHalves<12>(twenties, kLower20, kUpper20);
 }
 
-// Converts five bits of each byte to digits in base 3.
+// Converts each byte, with bits b0 to b4, to b0 + 3 b1 + 9 b2 + 27 b3 + 81 b4.
 HWY_INLINE hn::Vec<D> Base3(hn::Vec<D> fives) {
   alignas(16) static constexpr uint8_t kSums[16] = {0,  1,  3,  4,  9,  10, 12, 13,
                                                     27, 28, 30, 31, 36, 37, 39, 40};
   const D d;
   const auto low = hn::And(fives, hn::Set(d, 15));
-  const auto top = hn::Gt(fives, hn::Set(d, 15));
+  const auto has_bit4 = hn::Gt(fives, hn::Set(d, 15));
   return hn::Add(hn::TableLookupBytes(hn::LoadDup128(d, kSums), low),
-                 hn::IfThenElseZero(top, hn::Set(d, 81)));
+                 hn::IfThenElseZero(has_bit4, hn::Set(d, 81)));
 }
 
+// Converts 320 elements from two planes to trits: the mask, and the signs, with the sign of element
+// i at bit i.
 void TritsOfWords(const uint64_t* mask, const uint64_t* negative, uint8_t* trits) {
   const D d;
   uint64_t forties[2][kTrits / 8];
@@ -110,8 +116,9 @@ void TritsOfCode(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes, s
   }
 }
 
-// Takes digits from the highest power down: a value of at least one power means a non-zero digit,
-// of at least two a negative one.
+// Converts the trits of 320 elements to the two planes of TritsOfWords. Finds the digits from the
+// highest power of 3 down: the digit is not 0 if the rest of the byte is at least the power, and 2
+// if the rest is at least twice the power.
 void WordsOfTrits(const uint8_t* trits, uint64_t* mask, uint64_t* negative) {
   const D d;
   uint64_t forties[2][kTrits / 8];
@@ -120,12 +127,12 @@ void WordsOfTrits(const uint8_t* trits, uint64_t* mask, uint64_t* negative) {
     auto ones = hn::Zero(d), signs = hn::Zero(d);
     for (uint8_t digit = kTritsInByte, power = 81; digit-- > 0; power /= 3) {
       const auto bit = hn::Set(d, static_cast<uint8_t>(1 << digit));
-      const auto one = hn::Gt(v, hn::Set(d, static_cast<uint8_t>(power - 1)));
-      const auto two = hn::Gt(v, hn::Set(d, static_cast<uint8_t>(2 * power - 1)));
-      ones = hn::Or(ones, hn::IfThenElseZero(one, bit));
-      signs = hn::Or(signs, hn::IfThenElseZero(two, bit));
-      v = hn::Sub(v, hn::IfThenElseZero(one, hn::Set(d, power)));
-      v = hn::Sub(v, hn::IfThenElseZero(two, hn::Set(d, power)));
+      const auto at_least_1 = hn::Gt(v, hn::Set(d, static_cast<uint8_t>(power - 1)));
+      const auto at_least_2 = hn::Gt(v, hn::Set(d, static_cast<uint8_t>(2 * power - 1)));
+      ones = hn::Or(ones, hn::IfThenElseZero(at_least_1, bit));
+      signs = hn::Or(signs, hn::IfThenElseZero(at_least_2, bit));
+      v = hn::Sub(v, hn::IfThenElseZero(at_least_1, hn::Set(d, power)));
+      v = hn::Sub(v, hn::IfThenElseZero(at_least_2, hn::Set(d, power)));
     }
     hn::StoreU(JoinFives(hn::BitCast(D64(), ones)), D64(), forties[0] + i / 8);
     hn::StoreU(JoinFives(hn::BitCast(D64(), signs)), D64(), forties[1] + i / 8);

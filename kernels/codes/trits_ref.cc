@@ -1,3 +1,4 @@
+// The conversions of trits.h in plain code.
 #include <algorithm>
 
 #include "kernels/codes/ternary.h"
@@ -6,7 +7,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr unsigned kPowers[kTritsInByte] = {1, 3, 9, 27, 81};
+constexpr unsigned kPowersOf3[kTritsInByte] = {1, 3, 9, 27, 81};
 
 unsigned Bit(const uint8_t* plane, size_t i) { return plane[i / 8] >> (i % 8) & 1; }
 
@@ -21,7 +22,7 @@ void TritsOfCodeRef(const uint8_t* mask, const uint8_t* signs, size_t, size_t n,
     if (Bit(mask, i) == 0) continue;
     const unsigned trit = 1 + Bit(signs, ones++);
     uint8_t& byte = trits[i / kTritsInByte];
-    byte = static_cast<uint8_t>(byte + trit * kPowers[i % kTritsInByte]);
+    byte = static_cast<uint8_t>(byte + trit * kPowersOf3[i % kTritsInByte]);
   }
 }
 
@@ -29,7 +30,7 @@ size_t CodeOfTritsRef(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* si
   std::fill_n(mask, PlaneBytes(n), uint8_t{0});
   size_t ones = 0;
   for (size_t i = 0; i < n; ++i) {
-    const unsigned trit = trits[i / kTritsInByte] / kPowers[i % kTritsInByte] % 3;
+    const unsigned trit = trits[i / kTritsInByte] / kPowersOf3[i % kTritsInByte] % 3;
     if (trit == 0) continue;
     SetBit(mask, i);
     if (ones % 8 == 0) signs[ones / 8] = 0;

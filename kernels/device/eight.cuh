@@ -1,5 +1,6 @@
-// Runs of eight neighbours of an arena, the unit of work of a thread: a byte of a plane of bits,
-// and a block of Philox's draws, cover eight elements. For .cu files only.
+// Loads and stores runs of eight neighbouring floats. A thread often processes eight elements at a
+// time, because a byte of a plane (one bit per element) and a block of the random number generator
+// (philox.h) belong to eight elements. For .cu files only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -10,23 +11,25 @@ namespace tern::kernels {
 
 constexpr uint32_t kEight = 8;
 
-// The length of a run when `left` elements are left.
-__device__ inline uint32_t EightOf(uint64_t left) {
-  return left < kEight ? static_cast<uint32_t>(left) : kEight;
+// The length of the next run, at most eight, if `remaining` elements remain.
+__device__ inline uint32_t EightOf(uint64_t remaining) {
+  return remaining < kEight ? static_cast<uint32_t>(remaining) : kEight;
 }
 
+// The elements of a run.
 struct Eight {
   float x[kEight];
 };
 
-__device__ inline bool IsWhole(const float* at, uint32_t count) {
+// Whether a run of `count` elements has all eight, at an address where vector loads are possible.
+__device__ inline bool IsVector(const float* at, uint32_t count) {
   return count == kEight && reinterpret_cast<uintptr_t>(at) % sizeof(float4) == 0;
 }
 
-// Loads the first `count` elements; the others become zero.
+// Loads `count` elements from `at` on; the other elements of the result are zero.
 __device__ inline Eight Load(const float* at, uint32_t count) {
   Eight e;
-  if (IsWhole(at, count)) {
+  if (IsVector(at, count)) {
     const float4 a = *reinterpret_cast<const float4*>(at);
     const float4 b = *reinterpret_cast<const float4*>(at + 4);
     return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
@@ -36,8 +39,9 @@ __device__ inline Eight Load(const float* at, uint32_t count) {
   return e;
 }
 
+// Stores the first `count` elements from `at` on.
 __device__ inline void Store(const Eight& e, float* at, uint32_t count) {
-  if (IsWhole(at, count)) {
+  if (IsVector(at, count)) {
     *reinterpret_cast<float4*>(at) = {e.x[0], e.x[1], e.x[2], e.x[3]};
     *reinterpret_cast<float4*>(at + 4) = {e.x[4], e.x[5], e.x[6], e.x[7]};
     return;

@@ -1,12 +1,15 @@
-// Sums over groups of a part's elements (GroupedPart), in the order of stats.h: blocks of kTile
-// from a group's first element on, in each block 128 lanes that are folded by halves, blocks added
-// in index order. One warp sums a block, in the tile in which the block begins. For .cu files only.
+// Adds the elements of groups. A part is a run of elements of the arena (one array with all
+// tensors); it is cut into tiles of kTile elements, from its first element on, and into groups of a
+// given size (tiling.h). A group is added in blocks of kTile elements, from its first element on,
+// each in the order of stats.h: 128 lanes, which are then added in pairs. The sums of the blocks
+// are added in their order. One warp adds a block; the warp belongs to the thread block of the tile
+// in which the block begins. For .cu files only.
 //
-// A Sum type has Add(x), which adds an element, Join(sum), which adds another lane's sum, and
-// Get(shuffle), which returns the lane value that `shuffle` selects, word by word. A Source type
-// has Load(i), which returns element i of the part, and Keep(i, x), which consumes it. Each is
-// called once per element, but several elements are loaded before the first is kept, so that their
-// latencies overlap.
+// SumGroups is a template over two types. A Sum has Add(x), which adds an element; Join(sum), which
+// adds another thread's sum; and Get(shuffle), which returns the sum that has shuffle(word) in
+// place of each of its words. A Source has Load(i), which returns element i of the part, and
+// Consume(i, x), which is called with the loaded x. Each is called once per element, but several
+// elements are loaded before the first is consumed, so that the latencies of the loads overlap.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -21,13 +24,13 @@ namespace tern::kernels {
 
 constexpr uint32_t kGroupThreads = 64;
 
-// The length of a group of a part of `count` elements.
+// The number of elements of a group, in a part of `count` elements with groups of `size` elements.
 __device__ inline uint64_t LengthOfGroup(uint64_t count, uint64_t size, uint64_t group) {
-  const uint64_t rest = count - group * size;
-  return rest < size ? rest : size;
+  const uint64_t remaining = count - group * size;
+  return remaining < size ? remaining : size;
 }
 
-// Adds elements i, i + 32, ... to a lane's four sums, kTurns to each.
+// Adds elements i, i + 32, ... to a thread's four sums in turn, kTurns elements to each sum.
 template <uint32_t kTurns, typename Sum, typename Source>
 __device__ void AddTurns(uint64_t i, const Source& source, Sum* sums) {
   float x[4 * kTurns];
@@ -40,11 +43,12 @@ __device__ void AddTurns(uint64_t i, const Source& source, Sum* sums) {
   }
 }
 
-// The sum of `count` elements from `from` on, by a warp; only its first lane has the result.
+// A warp adds `count` elements from element `from` on. Only the first thread of the warp gets the
+// sum.
 template <typename Sum, typename Source>
 __device__ Sum SumOfRun(uint64_t from, uint32_t count, const Source& source) {
   constexpr uint32_t kTurns = 4;
-  Sum sums[4] = {};  // lanes l, l + 32, l + 64 and l + 96 of the 128
+  Sum sums[4] = {};  // Thread l of the warp has lanes l, l + 32, l + 64 and l + 96 of the 128.
   uint32_t i = threadIdx.x % 32;
   for (; i + 128 * kTurns - 32 < count; i += 128 * kTurns) AddTurns<kTurns>(from + i, source, sums);
   for (; i + 128 - 32 < count; i += 128) AddTurns<1>(from + i, source, sums);
@@ -58,10 +62,10 @@ __device__ Sum SumOfRun(uint64_t from, uint32_t count, const Source& source) {
   sums[0].Join(sums[2]);
   sums[1].Join(sums[3]);
   sums[0].Join(sums[1]);
-  Sum all = sums[0];
+  Sum total = sums[0];
   for (uint32_t half = 16; half > 0; half /= 2)
-    all.Join(all.Get([half](auto word) { return __shfl_down_sync(kAllLanes, word, half); }));
-  return all;
+    total.Join(total.Get([half](auto word) { return __shfl_down_sync(kAllLanes, word, half); }));
+  return total;
 }
 
 // The state of a tile whose groups are being summed.
@@ -69,21 +73,22 @@ template <typename Sum>
 struct GroupedTile {
   uint64_t size;        // elements of a group
   uint64_t count;       // elements of the part
-  uint64_t begin, end;  // this tile's elements, counted in the part
+  uint64_t begin, end;  // the tile has elements [begin, end) of the part
   Sum* partial;         // two sums for each of the part's tiles
   uint32_t* done;
 
   __device__ uint64_t LengthOf(uint64_t group) const { return LengthOfGroup(count, size, group); }
 };
 
-// Groups of at most one block each. A small group is summed by a power of 2 of lanes.
+// Adds the groups that begin in the tile, if groups have at most kTile elements. The number of
+// threads that add a group of fewer than 32 elements is a power of 2.
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const Source& source,
                                const Finish& finish) {
   const uint64_t size = tile.size;
   const uint64_t first = (tile.begin + size - 1) / size, last = (tile.end + size - 1) / size;
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  uint32_t width = 1;  // lanes per group
+  uint32_t width = 1;  // threads per group
   while (width < size && width < 32) width *= 2;
   if (width == 32) {
     for (uint64_t group = first + warp; group < last; group += kGroupThreads / 32) {
@@ -93,49 +98,50 @@ __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const Source& sourc
     }
     return;
   }
-  const uint32_t at_once = kGroupThreads / width, place = lane % width;
-  for (uint64_t of_warps = first; of_warps < last; of_warps += at_once) {
-    const uint64_t group = of_warps + threadIdx.x / width;
+  const uint32_t at_once = kGroupThreads / width, index = lane % width;
+  for (uint64_t first_of_step = first; first_of_step < last; first_of_step += at_once) {
+    const uint64_t group = first_of_step + threadIdx.x / width;
     Sum sum{};
-    if (group < last && place < tile.LengthOf(group)) {
-      const float x = source.Load(group * size + place);
-      source.Consume(group * size + place, x);
+    if (group < last && index < tile.LengthOf(group)) {
+      const float x = source.Load(group * size + index);
+      source.Consume(group * size + index, x);
       sum.Add(x);
     }
     for (uint32_t half = width / 2; half > 0; half /= 2)
       sum.Join(sum.Get([half](auto word) { return __shfl_down_sync(kAllLanes, word, half); }));
-    if (group < last && place == 0) finish(group, sum);
+    if (group < last && index == 0) finish(group, sum);
   }
 }
 
-// The sum of all blocks of a group, by a warp; all lanes get it.
+// A warp adds the sums of all blocks of a group. All threads of the warp get the result.
 template <typename Sum>
 __device__ Sum SumOfBlocks(const GroupedTile<Sum>& tile, uint64_t group, uint32_t blocks) {
   const uint64_t first = group * tile.size / kTile;
-  Sum all{};
+  Sum total{};
   for (uint32_t begin = 0; begin < blocks; begin += 32) {
     const uint32_t i = begin + threadIdx.x % 32;
-    Sum mine{};
-    if (i < blocks) mine = LoadFresh(tile.partial + 2 * (first + i) + (i == 0 ? 1 : 0));
-    const uint32_t here = blocks - begin < 32 ? blocks - begin : 32;
-    for (uint32_t from = 0; from < here; ++from)
-      all.Join(mine.Get([from](auto word) { return __shfl_sync(kAllLanes, word, from); }));
+    Sum block_sum{};
+    if (i < blocks) block_sum = LoadFresh(tile.partial + 2 * (first + i) + (i == 0 ? 1 : 0));
+    const uint32_t count = blocks - begin < 32 ? blocks - begin : 32;
+    for (uint32_t from = 0; from < count; ++from)
+      total.Join(block_sum.Get([from](auto word) { return __shfl_sync(kAllLanes, word, from); }));
   }
-  return all;
+  return total;
 }
 
-// Sums the block that begins at element `inside` of a group.
+// A warp adds the block that begins at element `inside` of a group, and the whole group if this is
+// the last of its blocks to be added.
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t inside,
                          const Source& source, const Finish& finish) {
-  const uint64_t length = tile.LengthOf(group), rest = length - inside;
+  const uint64_t length = tile.LengthOf(group), remaining = length - inside;
   const uint64_t from = group * tile.size + inside;
-  const auto count = static_cast<uint32_t>(rest < kTile ? rest : kTile);
+  const auto count = static_cast<uint32_t>(remaining < kTile ? remaining : kTile);
   Sum sum = SumOfRun<Sum>(from, count, source);
   const bool writes = threadIdx.x % 32 == 0;
   const uint32_t blocks = TilesOf(length);
   if (blocks > 1) {
-    // If two blocks begin in a tile, they are one group's last and another's first.
+    // At most two blocks begin in a tile: the last of one group, and the first of the next group.
     if (writes) tile.partial[2 * (from / kTile) + (inside == 0 ? 1 : 0)] = sum;
     if (!IsLastWarpOf(tile.done + group * tile.size / kTile, blocks)) return;
     sum = SumOfBlocks(tile, group, blocks);
@@ -143,15 +149,16 @@ __device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t 
   if (writes) finish(group, sum);
 }
 
-// Calls finish(group, sum) once for every group of this block's part, by one thread of the thread
-// block that sums its last block. Called by all kGroupThreads threads. `partial`: two per tile,
-// `done`: one zeroed counter per tile, reset on return.
+// Adds the groups that this thread block's tile takes part in. Calls finish(group, sum) once for
+// every group of a part, in one thread of the thread block that completes the group. Must be called
+// by all kGroupThreads threads. `partial` has two sums per tile. `done` has one counter per tile,
+// which must be zero before the launch and is zero after it.
 template <typename Sum, typename Source, typename Finish>
 __device__ void SumGroups(const DeviceTiling& tiling, uint64_t size, Sum* partial, uint32_t* done,
                           const Source& source, const Finish& finish) {
-  const Tile here = tiling.tiles[blockIdx.x];
-  const TiledPart part = tiling.parts[here.part];
-  const uint64_t count = part.part.count, begin = uint64_t{here.index} * kTile;
+  const Tile block_tile = tiling.tiles[blockIdx.x];
+  const TiledPart part = tiling.parts[block_tile.part];
+  const uint64_t count = part.part.count, begin = uint64_t{block_tile.index} * kTile;
   const uint64_t end = begin + kTile < count ? begin + kTile : count;
   const GroupedTile<Sum> tile{
       size, count, begin, end, partial + 2 * uint64_t{part.tile_begin}, done + part.tile_begin};
@@ -175,18 +182,19 @@ class GroupsOfTile {
     inside_ = begin - group_ * size;
   }
   struct Position {
-    uint64_t group, inside;  // `inside`: elements of the group before it
+    uint64_t group, inside;  // index of the group; index of the element in the group
   };
-  // The position of the tile's element i.
+  // The position of element i of the tile.
   __device__ Position At(uint32_t i) const {
     const uint64_t inside = inside_ + i;
-    uint64_t further = inside >= size_ ? 1 : 0;
-    if (size_ < kTile) further = static_cast<uint32_t>(inside) / static_cast<uint32_t>(size_);
-    return {group_ + further, inside - further * size_};
+    uint64_t groups_after = inside >= size_ ? 1 : 0;
+    if (size_ < kTile) groups_after = static_cast<uint32_t>(inside) / static_cast<uint32_t>(size_);
+    return {group_ + groups_after, inside - groups_after * size_};
   }
-  // Calls visit(k) for all k in [0, 8), the k-th element from a position on; k is a compile-time
-  // constant after unrolling, so arrays indexed by it stay in registers. Before it, calls
-  // enter(group, k) where k is 0, or is below `count` and begins a group.
+  // Calls visit(k) for k = 0 to 7, where k stands for the k-th element after position `from`.
+  // Before visit(k), calls enter(group, k) if k is 0, or if element k is the first of a group and k
+  // < count. After unrolling k is a compile-time constant, so that arrays indexed with k stay in
+  // registers.
   template <typename Enter, typename Visit>
   __device__ void ForEight(const Position& from, uint32_t count, const Enter& enter,
                            const Visit& visit) const {

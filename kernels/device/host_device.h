@@ -1,4 +1,5 @@
-// Functions that CPU and GPU compile from the same lines, so that tests need no GPU.
+// TERN_HOST_DEVICE marks functions that are compiled for the CPU and, in .cu files, also for the
+// GPU. So tests can run the code of a GPU kernel without a GPU.
 #pragma once
 
 #ifdef __CUDACC__

@@ -1,4 +1,5 @@
-// Launching and synchronization that all GPU kernels share. For .cu files only.
+// Launches of kernels, and synchronization and sums inside kernels, for all GPU code. For .cu files
+// only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +10,8 @@
 
 namespace tern::kernels {
 
-// Launches `blocks` blocks; does nothing for 0.
+// Launches a kernel with `blocks` thread blocks of `threads` threads; does nothing for 0 blocks.
+// Returns a cudaError_t.
 template <typename... Parameters, typename... Arguments>
 int Launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads, cudaStream_t stream,
            Arguments&&... arguments) {
@@ -21,14 +23,15 @@ int Launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads, cud
   return cudaLaunchKernelEx(&config, kernel, static_cast<Arguments&&>(arguments)...);
 }
 
-// Returns true to the last of `count` blocks that call it. That block then sees everything the
-// others wrote before (through LoadFresh). The last call resets the counter. Called by all threads
-// of a block.
+// Returns true in the last of `count` thread blocks that call this function with the same counter.
+// This block can then load (with LoadFresh) everything that the other blocks stored before their
+// calls. The counter must be zero before the first call, and is zero after the last. Called by all
+// threads of a block.
 __device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
   __shared__ bool last;
   __syncthreads();
   if (threadIdx.x == 0) {
-    __threadfence();  // covers the whole block: the barriers around it make it cumulative
+    __threadfence();  // With the barriers before and after, this is a fence for the whole block.
     last = atomicAdd(counter, 1u) == count - 1;
     if (last) {
       *counter = 0;
@@ -39,16 +42,16 @@ __device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
   return last;
 }
 
-constexpr uint32_t kAllLanes = 0xFFFFFFFF;
+constexpr uint32_t kAllLanes = 0xFFFFFFFF;  // the mask of all threads of a warp
 
-// As IsLastOf, for `count` warps, in each of which the first lane did the writing. Called by all
-// lanes of a warp.
+// Like IsLastOf, but returns true in the last of `count` warps. In each warp, only the first thread
+// has stored data for the last warp. Called by all threads of a warp.
 __device__ inline bool IsLastWarpOf(uint32_t* counter, uint32_t count) {
   uint32_t last = 0;
   if (threadIdx.x % 32 == 0) {
     __threadfence();
     last = atomicAdd(counter, 1u) == count - 1 ? 1 : 0;
-    __threadfence();  // orders the other lanes' reads too, which follow __syncwarp
+    __threadfence();  // Also orders the loads of the other threads, which follow __syncwarp.
     if (last != 0) *counter = 0;
   }
   last = __shfl_sync(kAllLanes, last, 0);
@@ -56,7 +59,7 @@ __device__ inline bool IsLastWarpOf(uint32_t* counter, uint32_t count) {
   return last != 0;
 }
 
-// Loads data written by other blocks of the same launch, bypassing L1.
+// Loads data that other thread blocks of the same launch have stored. Does not use the L1 cache.
 template <typename T>
 __device__ T LoadFresh(const T* from) {
   using Word = std::conditional_t<alignof(T) % 8 == 0, uint64_t, uint32_t>;
@@ -69,7 +72,7 @@ __device__ T LoadFresh(const T* from) {
   return value;
 }
 
-constexpr uint32_t kElementThreads = 256;
+constexpr uint32_t kElementThreads = 256;  // threads per block of ForEach
 
 template <typename Work>
 __global__ void EachElement(uint64_t n, Work work) {
@@ -77,15 +80,17 @@ __global__ void EachElement(uint64_t n, Work work) {
   if (i < n) work(i);
 }
 
-// Runs work(i) for every i in [0, n), one thread each. REQUIRES n < 2^39.
+// Launches a kernel that calls work(i) for every i in [0, n), each in a thread of its own. REQUIRES
+// n < 2^39.
 template <typename Work>
 int ForEach(cudaStream_t stream, uint64_t n, const Work& work) {
   const auto blocks = static_cast<uint32_t>((n + kElementThreads - 1) / kElementThreads);
   return Launch(EachElement<Work>, blocks, kElementThreads, stream, n, work);
 }
 
-// The sum of the threads before this one; *total: the sum of all threads. `row` has kThreads / 32
-// elements. Called by all threads of a block.
+// Returns the sum of `value` over the threads of the block that precede this thread. Sets *total to
+// the sum over all threads of the block. `row` is shared memory of kThreads / 32 elements. Called
+// by all threads of a block.
 template <uint32_t kThreads, typename T>
 __device__ T SumBefore(T value, T* row, T* total) {
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -94,7 +99,7 @@ __device__ T SumBefore(T value, T* row, T* total) {
     const T before = __shfl_up_sync(kAllLanes, sum, step);
     if (lane >= step) sum += before;
   }
-  __syncthreads();  // wait for readers of the previous `row`
+  __syncthreads();  // Waits until no thread reads an earlier content of `row`.
   if (lane == 31) row[warp] = sum;
   __syncthreads();
   T warps_before = 0;
@@ -106,11 +111,11 @@ __device__ T SumBefore(T value, T* row, T* total) {
   return warps_before + sum - value;
 }
 
-// The sum over the threads of a block, in a fixed order. Called by all threads; all get it. `row`
-// has kThreads elements in shared memory.
+// Returns the sum of `value` over all threads of a block, added in a fixed order, to all of them.
+// `row` is shared memory of kThreads elements. Called by all threads of a block.
 template <uint32_t kThreads>
 __device__ double SumOfBlock(double value, double* row) {
-  __syncthreads();  // wait for readers of the previous `row`
+  __syncthreads();  // Waits until no thread reads an earlier content of `row`.
   row[threadIdx.x] = value;
   for (uint32_t half = kThreads / 2; half > 0; half /= 2) {
     __syncthreads();

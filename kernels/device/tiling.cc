@@ -1,11 +1,14 @@
+// Cuts parts into tiles and lays out codes for GPU kernels.
 #include "kernels/device/tiling.h"
 
 namespace tern::kernels {
 namespace {
 
+// Rounds up to a multiple of 256.
 uint64_t Aligned(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
-// The size of a ternary code: two planes of one bit per element (kernels/codes/ternary.h).
+// The largest size in bytes of a ternary code: two planes of one bit per element
+// (kernels/codes/ternary.h).
 uint64_t TwoPlanes(uint64_t elements) { return 2 * ((elements + 7) / 8); }
 
 }  // namespace
@@ -43,12 +46,12 @@ std::vector<CodeRange> LayOutCodes(const std::function<uint64_t(size_t part)>& s
 }
 
 std::vector<GroupedPart> GroupParts(const Tiling& tiling, std::span<const uint64_t> sizes,
-                                    uint64_t* all) {
+                                    uint64_t* total) {
   std::vector<GroupedPart> groups;
-  *all = 0;
+  *total = 0;
   for (size_t p = 0; p < tiling.parts.size(); ++p) {
-    groups.push_back({sizes[p], *all});
-    *all += (tiling.parts[p].part.count + sizes[p] - 1) / sizes[p];
+    groups.push_back({sizes[p], *total});
+    *total += (tiling.parts[p].part.count + sizes[p] - 1) / sizes[p];
   }
   return groups;
 }

@@ -1,9 +1,11 @@
-// The basis of all GPU kernels: they process many tensors of an arena at once, cut into tiles. Each
-// kernel is declared beside its CPU form and gives the same bits.
+// How GPU kernels divide their work. All parameters (or gradients) of a model are in one array, the
+// arena. A kernel processes many tensors of the arena in one launch: parts (runs of elements of a
+// tensor) are cut into tiles of kTile elements, and each thread block processes one tile. Several
+// neighbouring parts form a chunk, whose codes are sent in one message.
 //
-// Arrays that functions named ...OnDevice take are in device memory unless stated otherwise;
-// launches are ordered on their stream and do not synchronize. Such a function returns a
-// cudaError_t: 0 if the launch was accepted.
+// Functions named ...OnDevice launch kernels, which give the same bits as the functions for the
+// CPU. Their arrays are in device memory unless stated otherwise. They do not wait for the kernels,
+// which run in the order of the stream. They return a cudaError_t: 0 if the launches were accepted.
 #pragma once
 
 #include <cstddef>
@@ -20,51 +22,56 @@ namespace tern::kernels {
 
 using DeviceStream = CUstream_st*;  // cudaStream_t
 
-// Elements per tile: one block of stats.h, so that a thread block can reduce it alone.
+// Elements per tile. A tile is also a block in the order of additions of stats.h.
 constexpr uint32_t kTile = 4096;
 
+// The number of tiles of a part of `count` elements.
 TERN_HOST_DEVICE uint32_t TilesOf(uint64_t count) {
   return static_cast<uint32_t>((count + kTile - 1) / kTile);
 }
 
-// A run of elements of one tensor: a tensor, or a segment of a chunk.
+// A run of elements of one tensor: the whole tensor, or the range of it that belongs to one chunk.
 struct Part {
-  uint64_t begin = 0;  // in the arena
-  uint64_t count = 0;  // 1 to 2^32 - 1
-  uint64_t first = 0;  // index of its first element in the tensor
-  uint32_t tensor = 0;
-  uint32_t chunk = 0;  // parts of a chunk are adjacent; once cut into tiles, chunks count from 0
+  uint64_t begin = 0;   // index of its first element in the arena
+  uint64_t count = 0;   // number of elements, 1 to 2^32 - 1
+  uint64_t first = 0;   // index of its first element in the tensor
+  uint32_t tensor = 0;  // number of the tensor
+  // Number of its chunk. In a list of parts, the parts of a chunk are neighbours. CutIntoTiles
+  // numbers the chunks again, from 0.
+  uint32_t chunk = 0;
 };
 
-// The number of the part's elements in the tile.
+// The number of elements in tile number `tile` of the part.
 TERN_HOST_DEVICE uint32_t CountOf(const Part& part, uint32_t tile) {
-  const uint64_t rest = part.count - uint64_t{tile} * kTile;
-  return static_cast<uint32_t>(rest < kTile ? rest : kTile);
+  const uint64_t remaining = part.count - uint64_t{tile} * kTile;
+  return static_cast<uint32_t>(remaining < kTile ? remaining : kTile);
 }
 
 struct Tile {
-  uint32_t part = 0;
-  uint32_t index = 0;  // within its part
+  uint32_t part = 0;   // index in Tiling::parts
+  uint32_t index = 0;  // number of the tile in its part
 };
 
 struct TiledPart {
   Part part;
-  uint32_t tile_begin = 0;  // its first tile
+  uint32_t tile_begin = 0;  // index of its first tile in Tiling::tiles
 };
 
 struct TiledChunk {
-  uint32_t part_begin = 0, part_end = 0;
-  uint32_t tile_begin = 0, tile_end = 0;
-  uint64_t out = 0;  // where its code begins: a multiple of 256
+  uint32_t part_begin = 0, part_end = 0;  // its range in Tiling::parts
+  uint32_t tile_begin = 0, tile_end = 0;  // its range in Tiling::tiles
+  uint64_t out = 0;  // byte offset of its code in the buffer of codes, a multiple of 256
 };
 
-// In host memory; the caller copies the arrays to the device once.
+// All parts, tiles and chunks of a launch, in host memory. The caller copies the arrays to the
+// device once.
 struct Tiling {
   std::vector<Tile> tiles;
   std::vector<TiledPart> parts;
   std::vector<TiledChunk> chunks;
   uint64_t out_bytes = 0;  // buffer size for the codes of all chunks
 };
+// Cuts parts into tiles, and lays out the chunks for ternary codes (kernels/codes/ternary.h).
 Tiling CutIntoTiles(std::span<const Part> parts);
 
 // A Tiling whose arrays are in device memory.
@@ -77,23 +84,24 @@ struct DeviceTiling {
 
 // The byte range of a part's code.
 struct CodeRange {
-  uint64_t begin = 0, size = 0;  // bytes
+  uint64_t begin = 0, size = 0;
 };
 
-// Lays out the chunks of a tiling for codes other than ternary: sets chunks[c].out and out_bytes,
-// where size(p) is the most bytes that part p takes. Returns the range of each part's code for
-// parts that all take their maximum.
+// Lays out the buffer of codes for a codec whose code of part p has at most size(p) bytes: sets
+// chunks[c].out and out_bytes of the tiling. Returns the range of each part's code, which is valid
+// if the code of every part has its largest size.
 std::vector<CodeRange> LayOutCodes(const std::function<uint64_t(size_t part)>& size,
                                    Tiling* tiling);
 
-// Grouping of a part: consecutive runs of `size` elements from its first element on; the last group
-// may be shorter.
+// The groups of a part: runs of `size` neighbouring elements, from the part's first element on. The
+// last group may be shorter.
 struct GroupedPart {
-  uint64_t size = 1;         // at least 1
-  uint64_t first_group = 0;  // index of its first group among those of all parts
+  uint64_t size = 1;         // elements per group, at least 1
+  uint64_t first_group = 0;  // index of its first group among the groups of all parts
 };
-// Groups part p by sizes[p]. *all: the number of groups of all parts.
+// Divides part p into groups of sizes[p] elements. Sets *total to the number of groups of all
+// parts.
 std::vector<GroupedPart> GroupParts(const Tiling& tiling, std::span<const uint64_t> sizes,
-                                    uint64_t* all);
+                                    uint64_t* total);
 
 }  // namespace tern::kernels

@@ -1,4 +1,5 @@
-// Batch norm on rows of channels: two sums per channel, then one pass over the elements.
+// Batch norm (batch_norm.h) on a GPU, for arrays [rows, channels]. Forward and backward each
+// compute two sums per channel (column_sums.cuh), and then make one pass over the elements.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -11,7 +12,7 @@
 namespace tern::kernels {
 namespace {
 
-// Loads values of channels [c, c + kCount). A pack begins at a multiple of 16 bytes.
+// Loads kCount neighbouring floats, aligned to 16 bytes if kCount is above 1.
 template <uint32_t kCount>
 __device__ void LoadChannelValues(const float* values, float* v) {
   constexpr uint32_t kAtOnce = kCount == 1 ? 1 : kPack<float>;
@@ -19,7 +20,8 @@ __device__ void LoadChannelValues(const float* values, float* v) {
   for (uint32_t k = 0; k < kCount; k += kAtOnce) Load<kAtOnce>(values + k, v + k);
 }
 
-// Sums of x and x^2, relative to a pivot near the mean.
+// A source for SumColumns: sums of x - pivot and (x - pivot)^2. The pivot of a channel is its first
+// element, which is near the mean.
 template <typename T, uint32_t kCount>
 struct Moments {
   const T* x;
@@ -33,9 +35,9 @@ struct Moments {
       AsFloats<T, kCount>(row, v);
 #pragma unroll
       for (uint32_t k = 0; k < kCount; ++k) {
-        const float beyond = v[k] - pivot[k];
-        first[k] += beyond;
-        second[k] += beyond * beyond;
+        const float deviation = v[k] - pivot[k];
+        first[k] += deviation;
+        second[k] += deviation * deviation;
       }
     }
   };
@@ -46,12 +48,13 @@ struct Moments {
   }
 };
 
-// The forward pass's scale x + shift, without the added input. The backward pass finds the sign of
-// the output by repeating exactly this computation.
+// Computes scale x + shift. The backward pass repeats exactly this computation to find the sign of
+// the output, if no input was added.
 struct Scaling {
   float scale, shift;
   __device__ float operator()(float x) const { return scale * x + shift; }
 };
+// Loads scale and shift of channels [c, c + kCount).
 template <uint32_t kCount>
 __device__ void LoadScaling(const DeviceNormState& state, uint32_t c, Scaling* scaling) {
   float scale[kCount], shift[kCount];
@@ -61,8 +64,8 @@ __device__ void LoadScaling(const DeviceNormState& state, uint32_t c, Scaling* s
   for (uint32_t k = 0; k < kCount; ++k) scaling[k] = {scale[k], shift[k]};
 }
 
-// Sums of g and g (x - mean), where g is dy if the output was above 0. With an added input, the
-// output is read from y, and g is written to its own array.
+// A source for SumColumns: sums of g and g (x - mean) (batch_norm.h). If the forward pass added an
+// input (kAdded), the output is read from y, and g is stored.
 template <typename T, uint32_t kCount, bool kAdded>
 struct Gradients {
   DeviceNormState state;
@@ -105,6 +108,8 @@ struct Gradients {
   }
 };
 
+// Computes mean, inverse, scale and shift of channel c from the sums of Moments; in training, also
+// updates the running moments.
 template <typename T>
 struct SetScale {
   DeviceNorm norm;
@@ -116,13 +121,13 @@ struct SetScale {
     double mean = state.running_mean[c], variance = state.running_variance[c];
     if (training) {
       const auto n = static_cast<double>(norm.rows);
-      const double beyond = sums.first / n;
-      variance = fmax(0.0, sums.second / n - beyond * beyond);
-      mean = AsFloat(x[c]) + beyond;
-      const double unbiased = n > 1 ? n / (n - 1) : 1, kept = 1 - norm.momentum;
+      const double mean_minus_pivot = sums.first / n;
+      variance = fmax(0.0, sums.second / n - mean_minus_pivot * mean_minus_pivot);
+      mean = AsFloat(x[c]) + mean_minus_pivot;
+      const double unbiased = n > 1 ? n / (n - 1) : 1, running_weight = 1 - norm.momentum;
       state.running_mean[c] =
-          static_cast<float>(kept * state.running_mean[c] + norm.momentum * mean);
-      state.running_variance[c] = static_cast<float>(kept * state.running_variance[c] +
+          static_cast<float>(running_weight * state.running_mean[c] + norm.momentum * mean);
+      state.running_variance[c] = static_cast<float>(running_weight * state.running_variance[c] +
                                                      norm.momentum * unbiased * variance);
     }
     const double inverse = 1 / sqrt(variance + norm.epsilon);
@@ -134,6 +139,7 @@ struct SetScale {
   __device__ void operator()(uint64_t c) const { (*this)(c, {}); }
 };
 
+// Computes the output of one element.
 template <uint32_t kCount>
 struct Apply {
   DeviceNormState state;
@@ -141,11 +147,11 @@ struct Apply {
   struct ChannelView {
     bool relu;
     Scaling scaling[kCount];
-    __device__ float operator()(uint32_t k, float x) const { return Bound(scaling[k](x)); }
+    __device__ float operator()(uint32_t k, float x) const { return ReluIfAny(scaling[k](x)); }
     __device__ float operator()(uint32_t k, float x, float r) const {
-      return Bound(scaling[k](x) + r);
+      return ReluIfAny(scaling[k](x) + r);
     }
-    __device__ float Bound(float sum) const { return relu && sum <= 0 ? 0 : sum; }
+    __device__ float ReluIfAny(float sum) const { return relu && sum <= 0 ? 0 : sum; }
   };
   __device__ ChannelView ViewOf(uint32_t c) const {
     ChannelView view{relu, {}};
@@ -154,28 +160,29 @@ struct Apply {
   }
 };
 
-// Finishes the sums: gradients of gamma and beta, and slope and offset for ApplyBack.
+// Computes the gradients of gamma and beta of channel c from the sums of Gradients, and slope and
+// offset for ApplyBack.
 struct ParameterGradients {
   const float *scale, *inverse;
   const DeviceStep* step;
   double rows;
   float *slope, *offset, *gamma, *beta;
-  __device__ void operator()(uint64_t c, const Pair& pair) const {
-    const double along = pair.second * inverse[c], share = scale[c] / rows;
-    slope[c] = static_cast<float>(-share * along * inverse[c]);
-    offset[c] = static_cast<float>(-share * pair.first);
-    gamma[c] = static_cast<float>(along * step->inverse_scale);
-    beta[c] = static_cast<float>(pair.first * step->inverse_scale);
+  __device__ void operator()(uint64_t c, const Pair& sums) const {
+    const double sum_g_x = sums.second * inverse[c], scale_per_row = scale[c] / rows;
+    slope[c] = static_cast<float>(-scale_per_row * sum_g_x * inverse[c]);
+    offset[c] = static_cast<float>(-scale_per_row * sums.first);
+    gamma[c] = static_cast<float>(sum_g_x * step->inverse_scale);
+    beta[c] = static_cast<float>(sums.first * step->inverse_scale);
   }
 };
 
-// dx = scale g + (slope (x - mean) + offset), as on the CPU. Subtracting the mean first avoids
-// cancellation for large means.
+// Computes dx = scale g + (slope (x - mean) + offset) of one element. Subtracting the mean first
+// avoids cancellation for large means.
 template <uint32_t kCount>
 struct ApplyBack {
   DeviceNormState state;
   const float *slope, *offset;
-  bool mask;  // whether dy still has to be masked to get g
+  bool mask;  // whether the second input is dy, from which g must be computed
   struct ChannelView {
     bool mask;
     Scaling scaling[kCount];
@@ -195,7 +202,7 @@ struct ApplyBack {
   }
 };
 
-// Applies `view` to the elements at i, i + step, ...
+// Sets y to view(k, x...) for the elements i + k, i + step + k, ... of kRows rows, k < kCount.
 template <uint32_t kRows, uint32_t kCount, typename ChannelView, typename T, typename... X>
 __device__ void MapRowsAt(uint64_t i, uint64_t step, const ChannelView& view, T* y, const X*... x) {
   constexpr uint32_t kInputs = sizeof...(X);
@@ -218,7 +225,8 @@ __device__ void MapRowsAt(uint64_t i, uint64_t step, const ChannelView& view, T*
   }
 }
 
-// A thread processes the same channels of kRowsAtOnce rows, so it loads per-channel values once.
+// A thread processes the same channels of kRowsAtOnce rows, so that it loads the values of these
+// channels once.
 template <uint32_t kCount, typename Op, typename T, typename... X>
 __global__ void __launch_bounds__(kSumThreads)
     MapRows(uint64_t rows, uint32_t channels, uint32_t threads_across, Op op, T* y, const X*... x) {
@@ -236,7 +244,8 @@ __global__ void __launch_bounds__(kSumThreads)
     MapRowsAt<1, kCount>(row * channels + c, step, view, y, x...);
 }
 
-// y[i] = op.ViewOf(c)(k, x[i]...) for all elements i, where i belongs to channel c + k.
+// Sets y[i] to op.ViewOf(c)(k, x[i]...) for all elements i, where element i belongs to channel
+// c + k.
 template <uint32_t kCount, typename Op, typename T, typename... X>
 int Map(DeviceStream stream, const DeviceNorm& norm, const Op& op, T* y, const X*... x) {
   const uint32_t packs = norm.channels / kCount, threads_across = ThreadsAcross(packs);
@@ -246,6 +255,7 @@ int Map(DeviceStream stream, const DeviceNorm& norm, const Op& op, T* y, const X
                 kSumThreads, stream, norm.rows, norm.channels, threads_across, op, y, x...);
 }
 
+// The backward pass. kAdded: the forward pass added an input that needs a gradient.
 template <typename T, uint32_t kCount, bool kAdded>
 int Backward(DeviceStream stream, const DeviceNorm& norm, const DeviceNormState& state,
              const DeviceNormBack& back, T* dx, const ParameterGradients& gradients) {
@@ -253,9 +263,9 @@ int Backward(DeviceStream stream, const DeviceNorm& norm, const DeviceNormState&
   auto* g = static_cast<T*>(back.g);
   const Gradients<T, kCount, kAdded> source{state, norm.relu, x, dy, static_cast<const T*>(back.y),
                                             g};
-  const int summed =
+  const int error =
       SumColumns<kCount>(stream, norm.rows, norm.channels, source, state.partial, gradients);
-  if (summed != 0) return summed;
+  if (error != 0) return error;
   const ApplyBack<kCount> apply{state, gradients.slope, gradients.offset, norm.relu && !kAdded};
   return Map<kCount>(stream, norm, apply, dx, x, kAdded ? static_cast<const T*>(g) : dy);
 }
@@ -265,13 +275,13 @@ int Backward(DeviceStream stream, const DeviceNorm& norm, const DeviceNormState&
 int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceNorm& norm,
                              const DeviceNormState& state, bool training, const void* x,
                              const void* r, void* y) {
-  return OfTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
     const auto* from = static_cast<const T*>(x);
     const SetScale<T> set{norm, state, training, from};
-    const int summed = training ? SumColumns<kCount>(stream, norm.rows, norm.channels,
-                                                     Moments<T, kCount>{from}, state.partial, set)
-                                : ForEach(stream, norm.channels, set);
-    if (summed != 0) return summed;
+    const int error = training ? SumColumns<kCount>(stream, norm.rows, norm.channels,
+                                                    Moments<T, kCount>{from}, state.partial, set)
+                               : ForEach(stream, norm.channels, set);
+    if (error != 0) return error;
     const Apply<kCount> apply{state, norm.relu};
     auto* to = static_cast<T*>(y);
     if (r == nullptr) return Map<kCount>(stream, norm, apply, to, from);
@@ -286,7 +296,7 @@ int BatchNormBackwardOnDevice(DeviceStream stream, DeviceType type, const Device
   const ParameterGradients gradients{
       state.scale, state.inverse,        step,           static_cast<double>(norm.rows),
       sums,        sums + norm.channels, gamma_gradient, beta_gradient};
-  return OfTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
     auto* to = static_cast<T*>(dx);
     if (back.g == nullptr)
       return Backward<T, kCount, false>(stream, norm, state, back, to, gradients);

@@ -1,3 +1,5 @@
+// Batch norm (batch_norm.h) on a CPU, vectorized, compiled once for each instruction set by
+// Highway.
 #include <cstdint>
 #include <limits>
 
@@ -17,16 +19,17 @@ using One = hn::CappedTag<float, 1>;
 
 constexpr size_t kVectorBytes = 64;  // bytes of a vector on the widest target
 
-// Calls pass(d, c) for the channels c of the slab, one vector of them at a time.
-template <typename Pass>
-HWY_INLINE void ForChannels(size_t channels, const Pass& pass) {
+// Calls process(d, c) for vectors of channels, where d is the type of the vector and c its first
+// channel.
+template <typename Process>
+HWY_INLINE void ForChannels(size_t channels, const Process& process) {
   const Wide d;
   size_t c = 0;
-  for (; c + hn::Lanes(d) <= channels; c += hn::Lanes(d)) pass(d, c);
-  for (; c < channels; ++c) pass(One(), c);
+  for (; c + hn::Lanes(d) <= channels; c += hn::Lanes(d)) process(d, c);
+  for (; c < channels; ++c) process(One(), c);
 }
 
-// Computes g: dy where the output was positive, else 0.
+// Computes g (batch_norm.h) for the channels of one vector.
 template <typename D>
 struct Masking {
   HWY_INLINE Masking(D tag, const NormMask& mask, size_t c)
@@ -34,7 +37,7 @@ struct Masking {
     scale = hn::LoadU(d, mask.scale + c);
     shift = hn::LoadU(d, mask.shift + c);
   }
-  // g of the element at `at`, whose input is x.
+  // Returns g of the elements at offset `at`, whose input is x.
   HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> dy, hn::Vec<D> x, size_t at) const {
     if (!relu) return dy;
     const auto out = y != nullptr ? hn::LoadU(d, y + at) : hn::MulAdd(x, scale, shift);
@@ -46,6 +49,7 @@ struct Masking {
   hn::Vec<D> scale, shift;
 };
 
+// Adds a vector to the numbers at `to`.
 template <typename D>
 HWY_INLINE void AddTo(D d, hn::Vec<D> value, float* to) {
   hn::StoreU(hn::Add(hn::LoadU(d, to), value), d, to);
@@ -53,20 +57,20 @@ HWY_INLINE void AddTo(D d, hn::Vec<D> value, float* to) {
 
 void NormMoments(const float* x, const Slab& slab, const float* pivot, float* sum, float* squares) {
   ForChannels(slab.channels, [&](auto d, size_t c) HWY_ATTR {
-    const auto middle = hn::LoadU(d, pivot + c);
+    const auto pivots = hn::LoadU(d, pivot + c);
     auto sum0 = hn::Zero(d), sum1 = hn::Zero(d), squares0 = hn::Zero(d), squares1 = hn::Zero(d);
     const float* at = x + c;
     size_t row = 0;
     for (; row + 2 <= slab.rows; row += 2, at += 2 * slab.stride) {
-      const auto a = hn::Sub(hn::LoadU(d, at), middle);
-      const auto b = hn::Sub(hn::LoadU(d, at + slab.stride), middle);
+      const auto a = hn::Sub(hn::LoadU(d, at), pivots);
+      const auto b = hn::Sub(hn::LoadU(d, at + slab.stride), pivots);
       sum0 = hn::Add(sum0, a);
       sum1 = hn::Add(sum1, b);
       squares0 = hn::MulAdd(a, a, squares0);
       squares1 = hn::MulAdd(b, b, squares1);
     }
     if (row < slab.rows) {
-      const auto a = hn::Sub(hn::LoadU(d, at), middle);
+      const auto a = hn::Sub(hn::LoadU(d, at), pivots);
       sum0 = hn::Add(sum0, a);
       squares0 = hn::MulAdd(a, a, squares0);
     }
@@ -79,15 +83,15 @@ void NormApply(const float* x, const float* r, const Slab& slab, const float* sc
                const float* shift, bool relu, bool past_caches, float* y) {
   const bool aligned =
       slab.stride % kNormChannels == 0 && reinterpret_cast<uintptr_t>(y) % kVectorBytes == 0;
-  const bool streams = past_caches && aligned;
+  const bool use_stream = past_caches && aligned;
   ForChannels(slab.channels, [&](auto d, size_t c) HWY_ATTR {
-    const auto by = hn::LoadU(d, scale + c), up = hn::LoadU(d, shift + c);
-    const auto least = hn::Set(d, relu ? 0 : -std::numeric_limits<float>::infinity());
+    const auto scales = hn::LoadU(d, scale + c), shifts = hn::LoadU(d, shift + c);
+    const auto lower_bound = hn::Set(d, relu ? 0 : -std::numeric_limits<float>::infinity());
     for (size_t row = 0, at = c; row < slab.rows; ++row, at += slab.stride) {
-      auto out = hn::MulAdd(hn::LoadU(d, x + at), by, up);
+      auto out = hn::MulAdd(hn::LoadU(d, x + at), scales, shifts);
       if (r != nullptr) out = hn::Add(out, hn::LoadU(d, r + at));
-      out = hn::Max(least, out);  // this order of arguments keeps a NaN
-      streams ? hn::Stream(out, d, y + at) : hn::StoreU(out, d, y + at);
+      out = hn::Max(lower_bound, out);  // With this order of arguments a NaN stays NaN.
+      use_stream ? hn::Stream(out, d, y + at) : hn::StoreU(out, d, y + at);
     }
   });
 }
@@ -96,17 +100,17 @@ void NormBackwardSums(const float* x, const float* dy, const Slab& slab, const N
                       const float* mean, float* sum, float* product, float* g) {
   ForChannels(slab.channels, [&](auto d, size_t c) HWY_ATTR {
     const Masking masked(d, mask, c);
-    const auto middle = hn::LoadU(d, mean + c);
-    auto all = hn::Zero(d), along = hn::Zero(d);
+    const auto means = hn::LoadU(d, mean + c);
+    auto sum_g = hn::Zero(d), sum_product = hn::Zero(d);
     for (size_t row = 0, at = c; row < slab.rows; ++row, at += slab.stride) {
       const auto input = hn::LoadU(d, x + at);
       const auto gradient = masked(hn::LoadU(d, dy + at), input, at - c);
       if (g != nullptr) hn::StoreU(gradient, d, g + at);
-      all = hn::Add(all, gradient);
-      along = hn::MulAdd(gradient, hn::Sub(input, middle), along);
+      sum_g = hn::Add(sum_g, gradient);
+      sum_product = hn::MulAdd(gradient, hn::Sub(input, means), sum_product);
     }
-    AddTo(d, all, sum + c);
-    AddTo(d, along, product + c);
+    AddTo(d, sum_g, sum + c);
+    AddTo(d, sum_product, product + c);
   });
 }
 
@@ -115,13 +119,13 @@ void NormBackwardApply(const float* x, const float* dy, const Slab& slab, const 
                        const float* offset, float* dx) {
   ForChannels(slab.channels, [&](auto d, size_t c) HWY_ATTR {
     const Masking masked(d, mask, c);
-    const auto middle = hn::LoadU(d, mean + c), by = hn::LoadU(d, scale + c);
-    const auto along = hn::LoadU(d, slope + c), up = hn::LoadU(d, offset + c);
+    const auto means = hn::LoadU(d, mean + c), scales = hn::LoadU(d, scale + c);
+    const auto slopes = hn::LoadU(d, slope + c), offsets = hn::LoadU(d, offset + c);
     for (size_t row = 0, at = c; row < slab.rows; ++row, at += slab.stride) {
       const auto input = hn::LoadU(d, x + at);
       const auto gradient = masked(hn::LoadU(d, dy + at), input, at - c);
-      const auto rest = hn::MulAdd(along, hn::Sub(input, middle), up);
-      hn::StoreU(hn::MulAdd(by, gradient, rest), d, dx + at);
+      const auto rest = hn::MulAdd(slopes, hn::Sub(input, means), offsets);
+      hn::StoreU(hn::MulAdd(scales, gradient, rest), d, dx + at);
     }
   });
 }

@@ -1,36 +1,43 @@
-// Column sums over rows of channels, two sums at a time, in an order that does not depend on the
-// device: each of many blocks sums a share of the rows, 16 rows in float and then in double; a
-// second launch adds the shares of a channel and processes the result. For .cu files only.
+// Computes two sums per column of an array [rows, channels], in an order that does not depend on
+// the GPU. In a first launch each thread block adds a share of the rows: a thread adds up to 16
+// rows in float, and then adds the result to a double. A second launch adds the shares of each
+// channel and calls a function with the result. For .cu files only.
 #pragma once
 
 #include "kernels/nn/elements.cuh"
 
 namespace tern::kernels {
 
+// The two sums of a channel.
 struct Pair {
   double first = 0, second = 0;
 };
 
-constexpr uint32_t kSumThreads = 128, kRowsInFloat = 16;
-constexpr uint32_t kRowsAtOnce = 4;  // rows that a thread loads before it uses the first
+constexpr uint32_t kSumThreads = 128;  // threads per block
+constexpr uint32_t kRowsInFloat = 16;  // the most rows that a thread adds in float
+constexpr uint32_t kRowsAtOnce = 4;    // how many rows a thread loads before it adds the first
 static_assert(kRowsInFloat % kRowsAtOnce == 0);
-// More shares than these are added by one block per channel, fewer by one thread per channel.
+// More shares than this are added by one thread block per channel, others by one thread per
+// channel.
 constexpr uint32_t kFewPartials = 16;
 
-// Threads per row of threads: a power of 2, at most 32, and at least `packs` where possible. A pack
-// is as many neighbouring channels as fit in 16 bytes.
+// The threads of a block are arranged in rows: the threads of a row process neighbouring channels
+// of the same row of the array, one pack each. A pack is one channel, or as many neighbouring
+// channels as fit in 16 bytes. Returns the threads per row: a power of 2, at most 32, and at least
+// `packs` if possible.
 inline uint32_t ThreadsAcross(uint32_t packs) {
   uint32_t threads_across = 1;
   while (threads_across < packs && threads_across < 32) threads_across *= 2;
   return threads_across;
 }
 
-// How many rows of threads it takes to cover the channels of one row of the array.
+// How many rows of threads are needed for all packs of one row of the array.
 TERN_HOST_DEVICE uint32_t ColumnGroups(uint32_t packs, uint32_t threads_across) {
   return (packs + threads_across - 1) / threads_across;
 }
 
-// Adds up the sums of all threads of a block with the same channels, into the first of them.
+// Adds the sums of all threads of a block that have the same channels, into the sums of the first
+// of these threads.
 template <uint32_t kSums>
 __device__ void FoldColumns(uint32_t threads_across, double (*sums)[kSumThreads]) {
   for (uint32_t half = kSumThreads / 2; half >= threads_across; half /= 2) {
@@ -40,7 +47,7 @@ __device__ void FoldColumns(uint32_t threads_across, double (*sums)[kSumThreads]
   }
 }
 
-// Adds the rows at i, i + step, ... to both sums.
+// Adds the elements at i, i + step, ... of kRows rows to both sums.
 template <uint32_t kRows, typename ChannelView>
 __device__ void AddRows(uint64_t i, uint64_t step, const ChannelView& view, float* first,
                         float* second) {
@@ -51,9 +58,10 @@ __device__ void AddRows(uint64_t i, uint64_t step, const ChannelView& view, floa
   for (uint32_t r = 0; r < kRows; ++r) view.Add(rows[r], i + r * step, first, second);
 }
 
-// Sums the contributions of each row. source.ViewOf(c) is the thread's view of channels [c, c +
-// kCount): its LoadRow(i) loads at element i, and Add(row, i, first, second) adds that to both
-// sums. An entry of `sums` has a column per thread, so neighbours use different banks.
+// The first launch. source.ViewOf(c) is the thread's view of channels [c, c + kCount): its
+// LoadRow(i) loads kCount elements from element i on, and Add(row, i, first, second) adds what they
+// contribute to both sums. `sums` has one element per sum and thread, ordered so that neighbouring
+// threads use different banks of shared memory.
 template <uint32_t kCount, typename Source>
 __global__ void __launch_bounds__(kSumThreads)
     SumShares(uint64_t rows, uint32_t channels, uint32_t threads_across, uint32_t partials,
@@ -67,7 +75,7 @@ __global__ void __launch_bounds__(kSumThreads)
   if (c < channels) {
     const auto view = source.ViewOf(c);
     float first[kCount] = {}, second[kCount] = {};
-    const auto keep = [&] {
+    const auto add_to_doubles = [&] {
       for (uint32_t k = 0; k < kCount; ++k) {
         sums[2 * k][thread] += first[k], sums[2 * k + 1][thread] += second[k];
         first[k] = second[k] = 0;
@@ -75,13 +83,13 @@ __global__ void __launch_bounds__(kSumThreads)
     };
     const uint64_t rows_apart = uint64_t{partials} * threads_down, step = rows_apart * channels;
     uint64_t row = uint64_t{b} * threads_down + thread / threads_across;
-    for (uint32_t taken = 0; row + (kRowsAtOnce - 1) * rows_apart < rows;
+    for (uint32_t rows_added = 0; row + (kRowsAtOnce - 1) * rows_apart < rows;
          row += kRowsAtOnce * rows_apart) {
       AddRows<kRowsAtOnce>(row * channels + c, step, view, first, second);
-      if ((taken += kRowsAtOnce) % kRowsInFloat == 0) keep();
+      if ((rows_added += kRowsAtOnce) % kRowsInFloat == 0) add_to_doubles();
     }
     for (; row < rows; row += rows_apart) AddRows<1>(row * channels + c, step, view, first, second);
-    keep();
+    add_to_doubles();
   }
   FoldColumns<2 * kCount>(threads_across, sums);
   if (thread >= threads_across || c >= channels) return;
@@ -89,6 +97,7 @@ __global__ void __launch_bounds__(kSumThreads)
     partial[(uint64_t{2} * c + k) * partials + b] = sums[k][thread];
 }
 
+// The second launch, with one thread per channel.
 template <typename Work>
 struct FoldInThread {
   uint32_t partials;
@@ -104,6 +113,7 @@ struct FoldInThread {
   }
 };
 
+// The second launch, with one thread block per channel.
 template <typename Work>
 __global__ void __launch_bounds__(kSumThreads)
     FoldInBlock(uint32_t partials, const double* partial, Work work) {
@@ -119,15 +129,16 @@ __global__ void __launch_bounds__(kSumThreads)
   if (threadIdx.x == 0) work(c, sums);
 }
 
-// Calls work(c, sums of channel c). `partial`: workspace of 2 * channels * PartialsOf(rows).
+// Calls work(c, sums) on the GPU with the sums of each channel c. `partial` is device memory for
+// 2 * channels * PartialsOf(rows) numbers.
 template <uint32_t kCount, typename Source, typename Work>
 int SumColumns(cudaStream_t stream, uint64_t rows, uint32_t channels, const Source& source,
                double* partial, const Work& work) {
   const uint32_t threads_across = ThreadsAcross(channels / kCount), partials = PartialsOf(rows);
   const uint32_t groups = ColumnGroups(channels / kCount, threads_across);
-  const int summed = Launch(SumShares<kCount, Source>, groups * partials, kSumThreads, stream, rows,
-                            channels, threads_across, partials, source, partial);
-  if (summed != 0) return summed;
+  const int error = Launch(SumShares<kCount, Source>, groups * partials, kSumThreads, stream, rows,
+                           channels, threads_across, partials, source, partial);
+  if (error != 0) return error;
   if (partials <= kFewPartials)
     return ForEach(stream, channels, FoldInThread<Work>{partials, partial, work});
   return Launch(FoldInBlock<Work>, channels, kSumThreads, stream, partials, partial, work);

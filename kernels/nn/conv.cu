@@ -1,5 +1,6 @@
-// Direct convolution. A thread computes one output, or one input's gradient; one thread or many
-// compute a weight's gradient.
+// Direct convolution (conv.h). A thread computes one output, or the gradient of one input. One or
+// several threads compute the gradient of a weight. A "tap" is an element of the window of a
+// convolution.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -12,21 +13,25 @@
 namespace tern::kernels {
 namespace {
 
+// The position of a pixel: image, row and column.
 struct Pixel {
   uint32_t n, h, w;
 };
 
+// The position of pixel number i of all images.
 __device__ Pixel PixelOf(uint64_t i, const DeviceImages& images) {
   const auto w = static_cast<uint32_t>(i % images.w);
   const uint64_t row = i / images.w;
   return {static_cast<uint32_t>(row / images.h), static_cast<uint32_t>(row % images.h), w};
 }
 
+// The index of the first channel of a pixel.
 __device__ uint64_t OffsetOf(const Pixel& p, const DeviceImages& images) {
   return ((uint64_t{p.n} * images.h + p.h) * images.w + p.w) * images.c;
 }
 
-// Finds the input that tap `tap` of output `out` reads. Returns false if it is padding.
+// Finds the input that output `out` reads with tap `tap`, along one axis of `size` inputs. Returns
+// false if that is padding.
 __device__ bool FindInput(const DeviceAxis& axis, uint32_t out, uint32_t tap, uint32_t size,
                           uint32_t* in) {
   const uint32_t at = out * axis.stride + tap * axis.dilation;
@@ -35,15 +40,17 @@ __device__ bool FindInput(const DeviceAxis& axis, uint32_t out, uint32_t tap, ui
   return true;
 }
 
-// Finds the output that reads `in` by tap `tap`. Returns false if there is none.
+// Finds the output that reads input `in` with tap `tap`, along one axis of `size` outputs. Returns
+// false if there is none.
 __device__ bool FindOutput(const DeviceAxis& axis, uint32_t in, uint32_t tap, uint32_t size,
                            uint32_t* out) {
-  const uint32_t at = in + axis.pad, before = tap * axis.dilation;
-  if (at < before || (at - before) % axis.stride != 0) return false;
-  *out = (at - before) / axis.stride;
+  const uint32_t at = in + axis.pad, tap_offset = tap * axis.dilation;
+  if (at < tap_offset || (at - tap_offset) % axis.stride != 0) return false;
+  *out = (at - tap_offset) / axis.stride;
   return *out < size;
 }
 
+// Computes output element i.
 template <typename T>
 struct Forward {
   DeviceSlide slide;
@@ -73,6 +80,7 @@ struct Forward {
   }
 };
 
+// Computes the gradient of input element i.
 template <typename T>
 struct BackwardData {
   DeviceSlide slide;
@@ -103,6 +111,7 @@ struct BackwardData {
   }
 };
 
+// Computes the gradients of weights.
 template <typename T>
 struct BackwardWeights {
   DeviceSlide slide;
@@ -110,7 +119,8 @@ struct BackwardWeights {
   const T *x, *dy;
   T* gradient;
 
-  // The gradient of weight i: the sum over the rows first, first + step, ... of all output images.
+  // The part of the gradient of weight i that comes from rows first, first + step, ... of all
+  // output images.
   __device__ double SumOf(uint64_t i, uint64_t first, uint64_t step) const {
     const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
     const uint32_t inputs = slide.in.c / groups;
@@ -121,17 +131,19 @@ struct BackwardWeights {
     const auto kh = static_cast<uint32_t>(rest % rows.kernel);
     const auto o = static_cast<uint32_t>(rest / rows.kernel);
     const uint32_t c = o / (slide.out.c / groups) * inputs + input;
-    const uint64_t all = uint64_t{slide.out.n} * slide.out.h;
-    // Outputs [begin, end) of a row read no padding.
-    const uint32_t before = kw * columns.dilation, past = columns.pad + slide.in.w;
-    const uint32_t begin = before < columns.pad ? Ceil(columns.pad - before, columns.stride) : 0;
-    const uint32_t reads = before < past ? Ceil(past - before, columns.stride) : 0;
+    const uint64_t total_rows = uint64_t{slide.out.n} * slide.out.h;
+    // Outputs [begin, end) of a row read no padding with this tap.
+    const uint32_t tap_offset = kw * columns.dilation, input_end = columns.pad + slide.in.w;
+    const uint32_t begin =
+        tap_offset < columns.pad ? DivideUp(columns.pad - tap_offset, columns.stride) : 0;
+    const uint32_t reads =
+        tap_offset < input_end ? DivideUp(input_end - tap_offset, columns.stride) : 0;
     const uint32_t end = reads < slide.out.w ? reads : slide.out.w;
     double sum = 0;
-    for (uint64_t row = first; row < all; row += step) {
+    for (uint64_t row = first; row < total_rows; row += step) {
       const Pixel at{static_cast<uint32_t>(row / slide.out.h),
                      static_cast<uint32_t>(row % slide.out.h), begin};
-      Pixel from{at.n, 0, begin * columns.stride + before - columns.pad};
+      Pixel from{at.n, 0, begin * columns.stride + tap_offset - columns.pad};
       if (begin >= end || !FindInput(rows, at.h, kh, slide.in.h, &from.h)) continue;
       const T* input_at = x + OffsetOf(from, slide.in) + c;
       const T* gradient_at = dy + OffsetOf(at, slide.out) + o;
@@ -144,38 +156,41 @@ struct BackwardWeights {
     }
     return sum;
   }
-  __device__ static uint32_t Ceil(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
+  __device__ static uint32_t DivideUp(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
   __device__ void Store(uint64_t i, double sum) const {
     gradient[i] = FromFloat<T>(static_cast<float>(sum));
   }
   __device__ void operator()(uint64_t i) const { Store(i, SumOf(i, 0, 1)); }
 };
 
-// For convolutions with too few weights for a thread each: several threads share the output rows
-// that the gradient of a weight sums over. A block takes `wide` neighbouring weights, which read
-// the same pixels or channels.
+// Computes the gradients of weights if there are too few weights to keep the GPU busy with one
+// thread each. Several threads of a block add different output rows for the same weight. A block
+// processes `block_weights` neighbouring weights, which read the same pixels or channels.
 template <typename T>
 __global__ void __launch_bounds__(kSumThreads)
-    SumWeights(uint64_t weights, uint32_t wide, BackwardWeights<T> work) {
+    SumWeights(uint64_t weights, uint32_t block_weights, BackwardWeights<T> work) {
   __shared__ double sums[1][kSumThreads];
-  const uint64_t i = uint64_t{blockIdx.x} * wide + threadIdx.x % wide;
-  sums[0][threadIdx.x] = i < weights ? work.SumOf(i, threadIdx.x / wide, kSumThreads / wide) : 0;
-  FoldColumns<1>(wide, sums);
-  if (threadIdx.x < wide && i < weights) work.Store(i, sums[0][threadIdx.x]);
+  const uint64_t i = uint64_t{blockIdx.x} * block_weights + threadIdx.x % block_weights;
+  sums[0][threadIdx.x] =
+      i < weights ? work.SumOf(i, threadIdx.x / block_weights, kSumThreads / block_weights) : 0;
+  FoldColumns<1>(block_weights, sums);
+  if (threadIdx.x < block_weights && i < weights) work.Store(i, sums[0][threadIdx.x]);
 }
 
+// Chooses between one and several threads per weight.
 template <typename T>
 int BackwardOfWeights(cudaStream_t stream, uint64_t weights, const BackwardWeights<T>& work) {
   constexpr uint64_t kFewRows = 64, kManyWeights = 1 << 18, kEnoughBlocks = 256;
   if (uint64_t{work.slide.out.n} * work.slide.out.h < kFewRows || weights >= kManyWeights)
     return ForEach(stream, weights, work);
-  uint32_t wide = 1;
-  while (wide < 32 && weights >= 2 * wide * kEnoughBlocks) wide *= 2;
-  const auto blocks = static_cast<uint32_t>((weights + wide - 1) / wide);
-  return Launch(SumWeights<T>, blocks, kSumThreads, stream, weights, wide, work);
+  uint32_t block_weights = 1;
+  while (block_weights < 32 && weights >= 2 * block_weights * kEnoughBlocks) block_weights *= 2;
+  const auto blocks = static_cast<uint32_t>((weights + block_weights - 1) / block_weights);
+  return Launch(SumWeights<T>, blocks, kSumThreads, stream, weights, block_weights, work);
 }
 
-// Converts an index in [o, kh, kw, i] to one in [o, i, kh, kw].
+// Converts an index in the layout [output, row, column, input] of the kernels to an index in the
+// layout [output, input, row, column] of the arena (the array of all parameters).
 struct KernelLayout {
   uint32_t inputs, taps;
   __device__ uint64_t InArena(uint64_t i) const {
@@ -203,6 +218,7 @@ struct FromKernel {
   }
 };
 
+// A source for SumColumns (column_sums.cuh) that adds the elements themselves.
 template <typename T, uint32_t kCount>
 struct Columns {
   using RawPack = Raw<T, kCount>;
@@ -228,7 +244,7 @@ struct StoreSum {
 
 int ToKernelOnDevice(DeviceStream stream, const float* weights, uint32_t outputs, uint32_t inputs,
                      uint32_t taps, DeviceType type, void* to) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, uint64_t{outputs} * inputs * taps,
                    ToKernel<T>{{inputs, taps}, weights, static_cast<T*>(to)});
   });
@@ -236,7 +252,7 @@ int ToKernelOnDevice(DeviceStream stream, const float* weights, uint32_t outputs
 
 int FromKernelOnDevice(DeviceStream stream, DeviceType type, const void* from, uint32_t outputs,
                        uint32_t inputs, uint32_t taps, const DeviceStep* step, float* gradient) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, uint64_t{outputs} * inputs * taps,
                    FromKernel<T>{{inputs, taps}, static_cast<const T*>(from), step, gradient});
   });
@@ -245,7 +261,7 @@ int FromKernelOnDevice(DeviceStream stream, DeviceType type, const void* from, u
 int ConvForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                         uint32_t groups, const void* x, const void* weight, const void* bias,
                         bool relu, void* y) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(
         stream, slide.out.size(),
         Forward<T>{slide, groups, static_cast<const T*>(x), static_cast<const T*>(weight),
@@ -255,7 +271,7 @@ int ConvForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide&
 
 int ConvBackwardDataOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                              uint32_t groups, const void* dy, const void* weight, void* dx) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, slide.in.size(),
                    BackwardData<T>{slide, groups, static_cast<const T*>(dy),
                                    static_cast<const T*>(weight), static_cast<T*>(dx)});
@@ -265,7 +281,7 @@ int ConvBackwardDataOnDevice(DeviceStream stream, DeviceType type, const DeviceS
 int ConvBackwardWeightsOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                                 uint32_t groups, const void* x, const void* dy, void* weight) {
   const uint64_t taps = uint64_t{slide.window.rows.kernel} * slide.window.columns.kernel;
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return BackwardOfWeights(
         stream, uint64_t{slide.out.c} * (slide.in.c / groups) * taps,
         BackwardWeights<T>{slide, groups, static_cast<const T*>(x), static_cast<const T*>(dy),
@@ -275,7 +291,7 @@ int ConvBackwardWeightsOnDevice(DeviceStream stream, DeviceType type, const Devi
 
 int ColumnSumsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t rows,
                        uint32_t columns, const DeviceStep* step, double* partial, float* sums) {
-  return OfTypeAndPack(type, columns, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, columns, [&]<typename T, uint32_t kCount>() {
     return SumColumns<kCount>(stream, rows, columns, Columns<T, kCount>{static_cast<const T*>(x)},
                               partial, StoreSum{step, sums});
   });

@@ -1,4 +1,6 @@
-// Convolutions on a GPU, for shapes for which no library has a fast kernel.
+// Convolutions on a GPU in plain loops, for shapes for which no library has a fast kernel; and
+// conversions of weights and sums that all convolutions use. Images are [n, h, w, c]
+// (device_images.h).
 #pragma once
 
 #include <cstdint>
@@ -7,16 +9,17 @@
 
 namespace tern::kernels {
 
-// Converts weights from the arena's layout, [out.c, in.c / groups, kernel, kernel] in float, to
-// [out.c, kernel, kernel, in.c / groups] in the images' type. FromKernelOnDevice converts the
-// gradient back and divides it by the loss scale.
+// Converts weights from the layout of the parameters, [outputs, inputs, taps] in float, to
+// [outputs, taps, inputs] in the type of the images. `outputs` is the number of output channels,
+// `inputs` the number of input channels of a group, and `taps` the number of elements of the
+// window. FromKernelOnDevice converts a gradient back and divides it by the loss scale.
 [[nodiscard]] int ToKernelOnDevice(DeviceStream stream, const float* weights, uint32_t outputs,
                                    uint32_t inputs, uint32_t taps, DeviceType type, void* to);
 [[nodiscard]] int FromKernelOnDevice(DeviceStream stream, DeviceType type, const void* from,
                                      uint32_t outputs, uint32_t inputs, uint32_t taps,
                                      const DeviceStep* step, float* gradient);
-// Direct convolution in plain loops, for shapes for which no library has a fast kernel. `bias` may
-// be null.
+// Direct convolution with a bias (may be null) and a ReLU (if `relu`), and the gradients of its
+// input and of its weights. Weights and their gradients are in the layout of ToKernelOnDevice.
 [[nodiscard]] int ConvForwardOnDevice(DeviceStream stream, DeviceType type,
                                       const DeviceSlide& slide, uint32_t groups, const void* x,
                                       const void* weight, const void* bias, bool relu, void* y);
@@ -27,8 +30,8 @@ namespace tern::kernels {
                                               const DeviceSlide& slide, uint32_t groups,
                                               const void* x, const void* dy, void* weight);
 
-// sums[c] = sum over rows of x[row, c], divided by the loss scale: the gradient of a bias.
-// `partial`: workspace of 2 * columns * PartialsOf(rows).
+// Sets sums[c] to the sum of x[row, c] over all rows, divided by the loss scale, which is the
+// gradient of a bias. `partial` is device memory for 2 * columns * PartialsOf(rows) numbers.
 [[nodiscard]] int ColumnSumsOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                      uint64_t rows, uint32_t columns, const DeviceStep* step,
                                      double* partial, float* sums);

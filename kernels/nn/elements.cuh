@@ -1,5 +1,6 @@
-// Elements of images on a GPU: float, bfloat16 or half in memory, float in arithmetic; read and
-// written 16 bytes at a time. For .cu files only.
+// Loads, stores and conversions of the elements of images on a GPU. Elements are float, bfloat16 or
+// half precision in memory and float in arithmetic. A "pack" is the elements in 16 bytes, which a
+// thread loads or stores at once. For .cu files only.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,8 +26,8 @@ struct Half {
   uint16_t bits;
 };
 
-// Rounds to T. Values beyond its range become infinite, as in libraries; only codes that are sent
-// saturate (half.h).
+// Rounds to the type T. Values beyond the range of T become infinite. (The conversions of half.h,
+// for values that are sent, return the largest finite value instead.)
 template <typename T>
 __device__ T FromFloat(float x) {
   if constexpr (sizeof(T) == sizeof(float)) {
@@ -37,8 +38,8 @@ __device__ T FromFloat(float x) {
     return {__bfloat16_as_ushort(__float2bfloat16_rn(x))};
 #else
     const uint32_t infinity = std::is_same_v<T, Half> ? 0x7C00 : 0x7F80;
-    const float beyond = std::is_same_v<T, Half> ? 65520.0f : 0x1.FFp+127f;
-    if (fabsf(x) >= beyond) return {static_cast<uint16_t>((BitsOf(x) >> 16 & 0x8000) | infinity)};
+    const float overflow = std::is_same_v<T, Half> ? 65520.0f : 0x1.FFp+127f;
+    if (fabsf(x) >= overflow) return {static_cast<uint16_t>((BitsOf(x) >> 16 & 0x8000) | infinity)};
     return {std::is_same_v<T, Half> ? ToHalf(x) : ToBfloat(x)};
 #endif
   }
@@ -54,12 +55,13 @@ __device__ inline float AsFloat(Half x) {
 #endif
 }
 
-// Elements in 16 bytes.
+// Number of elements of a pack.
 template <typename T>
 inline constexpr uint32_t kPack = 16 / sizeof(T);
 
-// kCount elements in their stored form: one, or a pack (16 bytes). A thread can load several before
-// it uses the first, so that their latencies overlap.
+// Raw<T, kCount> holds kCount elements as they are in memory: one, or a pack. LoadRaw loads them,
+// and AsFloats converts them. A thread can load several before it converts the first, so that the
+// latencies of the loads overlap.
 template <typename T, uint32_t kCount>
 using Raw = std::conditional_t<kCount == 1, T, float4>;
 template <uint32_t kCount, typename T>
@@ -95,9 +97,9 @@ __device__ void Store(const float* v, T* y) {
   }
 }
 
-// Returns work.operator()<T>() for the element type.
+// Returns work.operator()<T>() for the type T of elements that `type` stands for.
 template <typename Work>
-int OfType(DeviceType type, const Work& work) {
+int DispatchType(DeviceType type, const Work& work) {
   switch (type) {
     case DeviceType::kBfloat:
       return work.template operator()<Bfloat>();
@@ -108,16 +110,17 @@ int OfType(DeviceType type, const Work& work) {
   }
   return work.template operator()<float>();
 }
-// Returns work.operator()<T, kCount>(), where kCount is how many neighbouring channels a thread
-// processes: a pack if packs divide `channels`, else one.
+// Returns work.operator()<T, kCount>(), where kCount is the number of neighbouring channels that a
+// thread processes: a pack if `channels` is a multiple of a pack, else one.
 template <typename Work>
-int OfTypeAndPack(DeviceType type, uint32_t channels, const Work& work) {
-  return OfType(type, [&]<typename T>() {
+int DispatchTypeAndPack(DeviceType type, uint32_t channels, const Work& work) {
+  return DispatchType(type, [&]<typename T>() {
     return channels % kPack<T> == 0 ? work.template operator()<T, kPack<T>>()
                                     : work.template operator()<T, 1>();
   });
 }
 
+// Sets y[i + k] to f(x[i + k]...) for k < kCount.
 template <uint32_t kCount, typename T, typename F, typename... X>
 __device__ void MapAt(uint64_t i, const F& f, T* y, const X*... x) {
   float out[kCount], in[sizeof...(X)][kCount];
@@ -139,7 +142,7 @@ __global__ void MapElements(uint64_t n, F f, T* y, const X*... x) {
   for (uint64_t rest = i; rest < n; ++rest) MapAt<1>(rest, f, y, x...);
 }
 
-// y[i] = f(x[i]...) for n elements.
+// Launches a kernel that sets y[i] to f(x[i]...) for n elements. There are one or two arrays x.
 template <typename T, typename F, typename... X>
 int Map(cudaStream_t stream, uint64_t n, const F& f, T* y, const X*... x) {
   constexpr uint32_t kCount = kPack<T>;

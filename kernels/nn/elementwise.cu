@@ -1,4 +1,4 @@
-// Element-wise layers, and changes of layout and type.
+// Element-wise layers, and changes of layout and type (elementwise.h).
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ struct Relu {
   __device__ float operator()(float x) const { return x <= 0 ? 0 : (x > upper ? upper : x); }
 };
 
-struct ReluBack {
+struct ReluBackward {
   float upper;
   __device__ float operator()(float y, float dy) const { return y > 0 && y < upper ? dy : 0; }
 };
@@ -40,14 +40,14 @@ struct DropoutElement {
   DeviceImages images;
   NoiseKey key;
   const DeviceStep* step;
-  uint32_t below;
-  float kept;
+  uint32_t threshold;  // a 16-bit random number below this drops the element
+  float scale;         // of the other elements
   T* y;
   __device__ void operator()(uint64_t i) const {
-    NoiseKey of = key;
-    of.round = step->step;
-    const bool dropped = NoiseDraw(of, ChannelsFirst(i, images), 0) < below;
-    y[i] = FromFloat<T>(dropped ? 0 : AsFloat(x[i]) * kept);
+    NoiseKey step_key = key;
+    step_key.round = step->step;
+    const bool dropped = NoiseDraw(step_key, ChannelsFirst(i, images), 0) < threshold;
+    y[i] = FromFloat<T>(dropped ? 0 : AsFloat(x[i]) * scale);
   }
 };
 
@@ -69,12 +69,12 @@ struct ToChannelsFirst {
   __device__ void operator()(uint64_t i) const { y[ChannelsFirst(i, images)] = x[i]; }
 };
 
-// Copies in packs of kCount.
+// Copies kCount neighbouring channels.
 template <typename T, uint32_t kCount>
 struct CopyChannels {
   const T* x;
   DeviceChannels from, to;
-  uint32_t packs;
+  uint32_t packs;  // runs of kCount channels per pixel
   T* y;
   __device__ void operator()(uint64_t i) const {
     const uint64_t pixel = i / packs, c = i % packs * kCount;
@@ -103,22 +103,22 @@ struct FindNotFinite {
 
 int ReluForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n,
                         float upper, void* y) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return Map<T>(stream, n, Relu{upper}, static_cast<T*>(y), static_cast<const T*>(x));
   });
 }
 
 int ReluBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y, const void* dy,
                          uint64_t n, float upper, void* dx) {
-  return OfType(type, [&]<typename T>() {
-    return Map<T>(stream, n, ReluBack{upper}, static_cast<T*>(dx), static_cast<const T*>(y),
+  return DispatchType(type, [&]<typename T>() {
+    return Map<T>(stream, n, ReluBackward{upper}, static_cast<T*>(dx), static_cast<const T*>(y),
                   static_cast<const T*>(dy));
   });
 }
 
 int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void* b, uint64_t n,
                 bool relu, void* y) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return Map<T>(stream, n, Sum{relu}, static_cast<T*>(y), static_cast<const T*>(a),
                   static_cast<const T*>(b));
   });
@@ -126,18 +126,18 @@ int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void*
 
 int DropoutOnDevice(DeviceStream stream, DeviceType type, const void* x, const DeviceImages& images,
                     const NoiseKey& key, const DeviceStep* step, float rate, void* y) {
-  const auto below = static_cast<uint32_t>(std::lround(rate * 65536.0));
-  return OfType(type, [&]<typename T>() {
+  const auto threshold = static_cast<uint32_t>(std::lround(rate * 65536.0));
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, images.size(),
-                   DropoutElement<T>{static_cast<const T*>(x), images, key, step, below,
+                   DropoutElement<T>{static_cast<const T*>(x), images, key, step, threshold,
                                      1 / (1 - rate), static_cast<T*>(y)});
   });
 }
 
 int ToChannelsLastOnDevice(DeviceStream stream, DeviceType from, const void* x,
                            const DeviceImages& images, DeviceType to, void* y) {
-  return OfType(from, [&]<typename From>() {
-    return OfType(to, [&]<typename To>() {
+  return DispatchType(from, [&]<typename From>() {
+    return DispatchType(to, [&]<typename To>() {
       return ForEach(
           stream, images.size(),
           ToChannelsLast<From, To>{static_cast<const From*>(x), images, static_cast<To*>(y)});
@@ -147,7 +147,7 @@ int ToChannelsLastOnDevice(DeviceStream stream, DeviceType from, const void* x,
 
 int ToChannelsFirstOnDevice(DeviceStream stream, DeviceType type, const void* x,
                             const DeviceImages& images, void* y) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, images.size(),
                    ToChannelsFirst<T>{static_cast<const T*>(x), images, static_cast<T*>(y)});
   });
@@ -156,10 +156,9 @@ int ToChannelsFirstOnDevice(DeviceStream stream, DeviceType type, const void* x,
 int CopyChannelsOnDevice(DeviceStream stream, DeviceType type, const void* x,
                          const DeviceChannels& from, uint64_t pixels, uint32_t count,
                          const DeviceChannels& to, void* y) {
-  const uint32_t all =
-      // Packs are used only if their size divides all of these.
-      from.first | from.of | to.first | to.of | count;
-  return OfTypeAndPack(type, all, [&]<typename T, uint32_t kCount>() {
+  // Divisible by a power of 2 only if all of these numbers are, so that packs are aligned.
+  const uint32_t common_divisor_bits = from.first | from.of | to.first | to.of | count;
+  return DispatchTypeAndPack(type, common_divisor_bits, [&]<typename T, uint32_t kCount>() {
     return ForEach(stream, pixels * (count / kCount),
                    CopyChannels<T, kCount>{static_cast<const T*>(x), from, to, count / kCount,
                                            static_cast<T*>(y)});
@@ -167,13 +166,13 @@ int CopyChannelsOnDevice(DeviceStream stream, DeviceType type, const void* x,
 }
 
 int FromFloatsOnDevice(DeviceStream stream, const float* x, uint64_t n, DeviceType type, void* y) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, n, Convert<float, T>{x, static_cast<T*>(y)});
   });
 }
 
 int ToFloatsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n, float* y) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, n, Convert<T, float>{static_cast<const T*>(x), y});
   });
 }

@@ -1,4 +1,5 @@
-// Layers that work element by element, and changes of layout and type, on a GPU.
+// Layers that work element by element, and changes of layout and type, on a GPU. Images are [n, h,
+// w, c] (device_images.h).
 #pragma once
 
 #include <cstdint>
@@ -8,39 +9,42 @@
 
 namespace tern::kernels {
 
-// y = min(max(x, 0), upper); y may be x.
+// Computes y = min(max(x, 0), upper). y may be x.
 [[nodiscard]] int ReluForwardOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                       uint64_t n, float upper, void* y);
-// dx = dy where 0 < y < upper; dx may be dy.
+// Computes dx = dy where 0 < y < upper, and 0 elsewhere. dx may be dy.
 [[nodiscard]] int ReluBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y,
                                        const void* dy, uint64_t n, float upper, void* dx);
-// y = relu?(a + b); y may be either.
+// Computes y = a + b or, if `relu`, y = max(0, a + b). y may be a or b.
 [[nodiscard]] int AddOnDevice(DeviceStream stream, DeviceType type, const void* a, const void* b,
                               uint64_t n, bool relu, void* y);
-// y = 0 with probability rate (to 2^-16), else x / (1 - rate). Draws from `key` in the round
-// step->step, by the element's index in [n, c, h, w]. The same call serves gradients; y may be x.
+// Sets y to 0 with probability `rate` (rounded to a multiple of 2^-16), and else to x / (1 - rate).
+// The random number of an element depends on `key` with the round step->step, and on the element's
+// index in [n, c, h, w]; so the same call with a gradient as x is the backward pass. y may be x.
 [[nodiscard]] int DropoutOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                   const DeviceImages& images, const NoiseKey& key,
                                   const DeviceStep* step, float rate, void* y);
 
-// [n, c, h, w] to [n, h, w, c], and back.
+// Converts images from [n, c, h, w] to [n, h, w, c], and back.
 [[nodiscard]] int ToChannelsLastOnDevice(DeviceStream stream, DeviceType from, const void* x,
                                          const DeviceImages& images, DeviceType to, void* y);
 [[nodiscard]] int ToChannelsFirstOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                           const DeviceImages& images, void* y);
-// Copies `count` channels of each pixel, from channel from.first of the from.of channels of x to
-// channel to.first of the to.of channels of y.
+// A range of the channels of each pixel: it begins at channel `first` of the `of` channels of the
+// pixel.
 struct DeviceChannels {
   uint32_t first = 0, of = 0;
 };
+// Copies `count` channels of each pixel of x, from the range `from`, to y, to the range `to`.
 [[nodiscard]] int CopyChannelsOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                        const DeviceChannels& from, uint64_t pixels, uint32_t count,
                                        const DeviceChannels& to, void* y);
+// Converts n elements from and to float.
 [[nodiscard]] int FromFloatsOnDevice(DeviceStream stream, const float* x, uint64_t n,
                                      DeviceType type, void* y);
 [[nodiscard]] int ToFloatsOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t n,
                                    float* y);
-// Sets *found to 1 if some x[i] is infinite or NaN; else leaves it.
+// Sets *found to 1 if some x[i] is infinite or NaN; otherwise does not change *found.
 [[nodiscard]] int FindNotFiniteOnDevice(DeviceStream stream, const float* x, uint64_t n,
                                         uint32_t* found);
 

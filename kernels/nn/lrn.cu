@@ -1,4 +1,4 @@
-// lrn.h on a GPU: one thread per element.
+// Local response normalization (lrn.h) on a GPU, with one thread per element.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -11,7 +11,7 @@
 namespace tern::kernels {
 namespace {
 
-// The window of channels around c.
+// Sets [begin, end) to the window of `size` channels around channel c.
 __device__ void WindowOf(uint32_t c, uint32_t channels, uint32_t size, uint32_t* begin,
                          uint32_t* end) {
   const uint32_t half = size / 2;
@@ -19,7 +19,7 @@ __device__ void WindowOf(uint32_t c, uint32_t channels, uint32_t size, uint32_t*
   *end = c + half + 1 < channels ? c + half + 1 : channels;
 }
 
-// s_c (lrn.h) of channel c of a pixel.
+// Returns s_c (lrn.h) of channel c of a pixel.
 template <typename T>
 __device__ float ScaleOf(const T* pixel, uint32_t c, uint32_t channels, const DeviceLrn& rule) {
   uint32_t begin, end;
@@ -57,9 +57,9 @@ struct Backward {
       sum += AsFloat(gradient[j]) * AsFloat(pixel[j]) *
              powf(ScaleOf(pixel, j, channels, rule), -rule.beta - 1);
     }
-    const float along = 2 * rule.alpha * rule.beta / static_cast<float>(rule.size);
-    const float own = AsFloat(dy[i]) * powf(ScaleOf(pixel, c, channels, rule), -rule.beta);
-    dx[i] = FromFloat<T>(own - along * AsFloat(x[i]) * sum);
+    const float factor = 2 * rule.alpha * rule.beta / static_cast<float>(rule.size);
+    const float direct = AsFloat(dy[i]) * powf(ScaleOf(pixel, c, channels, rule), -rule.beta);
+    dx[i] = FromFloat<T>(direct - factor * AsFloat(x[i]) * sum);
   }
 };
 
@@ -67,7 +67,7 @@ struct Backward {
 
 int LrnForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint64_t pixels,
                        uint32_t channels, const DeviceLrn& rule, void* y) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, pixels * channels,
                    Forward<T>{static_cast<const T*>(x), channels, rule, static_cast<T*>(y)});
   });
@@ -75,7 +75,7 @@ int LrnForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint
 
 int LrnBackwardOnDevice(DeviceStream stream, DeviceType type, const void* x, const void* dy,
                         uint64_t pixels, uint32_t channels, const DeviceLrn& rule, void* dx) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, pixels * channels,
                    Backward<T>{static_cast<const T*>(x), static_cast<const T*>(dy), channels, rule,
                                static_cast<T*>(dx)});

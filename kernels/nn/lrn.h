@@ -1,5 +1,6 @@
-// Local response normalization across channels (Krizhevsky et al. 2012) of one image. All sums are
-// over channels j in [c - size / 2, c + size / 2]:
+// Local response normalization across channels (Krizhevsky et al. 2012). x is the input, y the
+// output, and c a channel of a pixel. All sums are over the channels j of this pixel in
+// [c - size / 2, c + size / 2]:
 //
 //   s_c  = k + alpha / size * sum of x_j^2
 //   y_c  = x_c s_c^-beta
@@ -12,29 +13,33 @@
 
 namespace tern::kernels {
 
+// The constants of the equations.
 struct LrnRule {
-  size_t size = 5;  // odd
+  size_t size = 5;  // an odd number of channels
   float alpha = 1e-4f, beta = 0.75f, k = 1;
 };
-// [pixels, channels], or blocked: [channels / 16, pixels, 16].
+// The shape of one image: [pixels, channels] or, if `blocked`, [channels / 16, pixels, 16].
 struct LrnImage {
   size_t channels = 0, pixels = 0;
   bool blocked = false;
 };
 
+// Process one image.
 void LrnForward(const float* x, const LrnImage& image, const LrnRule& rule, float* y);
 // dx may be dy.
 void LrnBackward(const float* x, const float* dy, const LrnImage& image, const LrnRule& rule,
                  float* dx);
 
-// LrnRule for a GPU. Backward, dx may not be dy there.
+// LrnRule for a GPU.
 struct DeviceLrn {
   uint32_t size = 5;
   float alpha = 0, beta = 0, k = 0;
 };
+// Process arrays [pixels, channels].
 [[nodiscard]] int LrnForwardOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                      uint64_t pixels, uint32_t channels, const DeviceLrn& rule,
                                      void* y);
+// dx must not be dy.
 [[nodiscard]] int LrnBackwardOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                       const void* dy, uint64_t pixels, uint32_t channels,
                                       const DeviceLrn& rule, void* dx);

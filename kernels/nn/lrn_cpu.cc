@@ -1,3 +1,5 @@
+// Local response normalization (lrn.h) on a CPU, vectorized, compiled once for each instruction set
+// by Highway.
 #include <cstring>
 #include <vector>
 
@@ -5,7 +7,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/nn/lrn_cpu.cc"
-// This header depends on Highway's current target, so it is included after foreach_target.
+// math-inl.h depends on Highway's current target, so it is included after foreach_target.h.
 // clang-format off
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
@@ -19,9 +21,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::CappedTag<float, 16>;
 using V = hn::Vec<Tag>;
 
-constexpr size_t kBlock = 16;
+constexpr size_t kBlock = 16;  // channels of a block, if the image is blocked
 
-// The channels of one pixel, padded with zeros on both sides for windows that reach over the ends.
+// The values of the channels of one pixel. Zeros are before the first and after the last channel,
+// for windows that extend beyond the channels.
 class PaddedPixel {
  public:
   PaddedPixel(const LrnImage& image, size_t size)
@@ -30,20 +33,23 @@ class PaddedPixel {
         padded_channels_((image.channels + kBlock - 1) / kBlock * kBlock),
         values_(padded_channels_ + size + kBlock) {}
 
-  size_t padded_channels() const { return padded_channels_; }  // channels, rounded up to vectors
+  size_t padded_channels() const { return padded_channels_; }  // rounded up to a multiple of kBlock
+  // The value of channel c.
   float* at(size_t c) { return &values_[half_window_ + c]; }
-  // The sums over the windows around a vector of channels, from channel c on.
+  // The sums over the windows around each channel of a vector, from channel c on.
   HWY_INLINE V WindowSum(size_t c) const {
     V sum = hn::LoadU(Tag(), &values_[c]);
     for (size_t j = 1; j <= 2 * half_window_; ++j)
       sum = hn::Add(sum, hn::LoadU(Tag(), &values_[c + j]));
     return sum;
   }
+  // Loads the channels of a pixel of the image x.
   void Read(const float* x, size_t pixel) {
     ForBlocks(pixel, [&](size_t c, size_t offset, size_t count) {
       std::memcpy(at(c), x + offset, count * sizeof(float));
     });
   }
+  // Stores the channels of a pixel of the image y.
   void Write(size_t pixel, float* y) {
     ForBlocks(pixel, [&](size_t c, size_t offset, size_t count) {
       std::memcpy(y + offset, at(c), count * sizeof(float));
@@ -51,6 +57,8 @@ class PaddedPixel {
   }
 
  private:
+  // Calls visit(c, offset, count) for runs of `count` channels that are next to each other in the
+  // image, where channel c is at `offset`.
   template <typename Visit>
   void ForBlocks(size_t pixel, const Visit& visit) const {
     if (!image_.blocked) return visit(0, pixel * image_.channels, image_.channels);
@@ -73,6 +81,7 @@ HWY_INLINE V Power(V s, float beta) {
   return hn::Exp(d, hn::Mul(hn::Set(d, -beta), hn::Log(d, s)));
 }
 
+// Computes the s_c (lrn.h) of one pixel.
 struct PixelSums {
   PixelSums(const LrnImage& image, const LrnRule& rule)
       : x(image, rule.size),
@@ -87,7 +96,8 @@ struct PixelSums {
       hn::StoreU(hn::Mul(value, value), Tag(), squares.at(c));
     }
   }
-  HWY_INLINE V Sum(size_t c) const { return hn::MulAdd(factor, squares.WindowSum(c), k); }
+  // s of a vector of channels, from channel c on.
+  HWY_INLINE V ScaleOf(size_t c) const { return hn::MulAdd(factor, squares.WindowSum(c), k); }
 
   PaddedPixel x, squares;
   V factor, k;
@@ -100,7 +110,8 @@ void LrnForward(const float* x, const LrnImage& image, const LrnRule& rule, floa
   for (size_t pixel = 0; pixel < image.pixels; ++pixel) {
     sums.Read(x, pixel);
     for (size_t c = 0; c < out.padded_channels(); c += hn::Lanes(d))
-      hn::StoreU(hn::Mul(hn::LoadU(d, sums.x.at(c)), Power(sums.Sum(c), rule.beta)), d, out.at(c));
+      hn::StoreU(hn::Mul(hn::LoadU(d, sums.x.at(c)), Power(sums.ScaleOf(c), rule.beta)), d,
+                 out.at(c));
     out.Write(pixel, y);
   }
 }
@@ -109,19 +120,19 @@ void LrnBackward(const float* x, const float* dy, const LrnImage& image, const L
                  float* dx) {
   const Tag d;
   PixelSums sums(image, rule);
-  PaddedPixel gradient(image, rule.size), direct(image, rule.size), along(image, rule.size);
+  PaddedPixel gradient(image, rule.size), direct(image, rule.size), products(image, rule.size);
   const V factor = hn::Set(d, -2 * rule.alpha * rule.beta / static_cast<float>(rule.size));
   for (size_t pixel = 0; pixel < image.pixels; ++pixel) {
     sums.Read(x, pixel);
     gradient.Read(dy, pixel);
-    for (size_t c = 0; c < along.padded_channels(); c += hn::Lanes(d)) {
-      const V s = sums.Sum(c);
-      const V straight = hn::Mul(hn::LoadU(d, gradient.at(c)), Power(s, rule.beta));
-      hn::StoreU(straight, d, direct.at(c));
-      hn::StoreU(hn::Div(hn::Mul(straight, hn::LoadU(d, sums.x.at(c))), s), d, along.at(c));
+    for (size_t c = 0; c < products.padded_channels(); c += hn::Lanes(d)) {
+      const V s = sums.ScaleOf(c);
+      const V direct_term = hn::Mul(hn::LoadU(d, gradient.at(c)), Power(s, rule.beta));
+      hn::StoreU(direct_term, d, direct.at(c));
+      hn::StoreU(hn::Div(hn::Mul(direct_term, hn::LoadU(d, sums.x.at(c))), s), d, products.at(c));
     }
-    for (size_t c = 0; c < along.padded_channels(); c += hn::Lanes(d)) {
-      const V rest = hn::Mul(hn::Mul(factor, hn::LoadU(d, sums.x.at(c))), along.WindowSum(c));
+    for (size_t c = 0; c < products.padded_channels(); c += hn::Lanes(d)) {
+      const V rest = hn::Mul(hn::Mul(factor, hn::LoadU(d, sums.x.at(c))), products.WindowSum(c));
       hn::StoreU(hn::Add(hn::LoadU(d, direct.at(c)), rest), d, gradient.at(c));
     }
     gradient.Write(pixel, dx);

@@ -1,5 +1,6 @@
-// Converts bytes to images. If sums are needed, one block per image computes them first, in the
-// CPU's order: all its threads compute terms, eight of them add.
+// Converts bytes to images (pixels.h) on a GPU. If means are needed, a first launch computes them
+// with one thread block per image, and adds in the same order as on a CPU: all threads of the block
+// compute terms, and eight threads add them.
 #include <cuda_runtime.h>
 
 #include "kernels/nn/elements.cuh"
@@ -11,14 +12,14 @@ namespace {
 
 constexpr uint32_t kThreads = 128, kTerms = 2048;
 
-// Per image: the means of its channels, then the mean and the factor of its standardization.
+// For each image: the means of its channels, then the mean and the factor of its standardization.
 struct Moments {
   float* values;
   uint32_t channels;
   __device__ float* At(uint32_t n) const { return values + uint64_t{n} * (channels + 2); }
 };
 
-// One image, mirrored if its draws say so.
+// Reads the values of image n, mirrored if its PixelDraws says so.
 struct Pixels {
   const uint8_t* bytes;
   PixelDraws draws;
@@ -26,21 +27,22 @@ struct Pixels {
   DevicePixelRule rule;
   const float* moments;
 
-  __device__ Pixels(const DeviceStep& step, const DeviceImages& images, const DevicePixelRule& how,
-                    const Moments& all, uint32_t n)
+  __device__ Pixels(const DeviceStep& step, const DeviceImages& images,
+                    const DevicePixelRule& pixel_rule, const Moments& all_moments, uint32_t n)
       : draws(step.draws[n]),
         plane(images.h * images.w),
         width(images.w),
-        rule(how),
-        moments(all.At(n)) {
+        rule(pixel_rule),
+        moments(all_moments.At(n)) {
     bytes = step.bytes + uint64_t{n} * images.c * plane;
   }
-  // Pixel i of channel c, after the image's brightness is added.
+  // The value of pixel i of channel c, with the changed brightness.
   __device__ float BrightenedPixel(uint32_t c, uint32_t i) const {
     const uint32_t x = i % width, from = draws.mirrored != 0 ? i - x + (width - 1 - x) : i;
     const float value = bytes[uint64_t{c} * plane + from];
     return rule.colors ? Brightened(value, draws.brighter) : value;
   }
+  // The value of pixel i of channel c before standardization.
   __device__ float Value(uint32_t c, uint32_t i) const {
     const float value = BrightenedPixel(c, i);
     return Scaled(rule.channels[c],
@@ -48,32 +50,34 @@ struct Pixels {
   }
 };
 
-// The sum of term(i), i < n. Called by all threads of a block; all get it. `terms` and `lanes` are
-// in shared memory, of kTerms and kPixelLanes elements.
+// Returns the sum of term(i) for all i < n to all threads of a block, all of which must call it.
+// `terms` and `lanes` are shared memory of kTerms and kPixelLanes elements.
 template <typename Term>
 __device__ double SumInLanes(uint32_t n, double* terms, double* lanes, const Term& term) {
-  double lane = 0;
+  double lane_sum = 0;
   for (uint32_t begin = 0; begin < n; begin += kTerms) {
     const uint32_t count = n - begin < kTerms ? n - begin : kTerms;
-    __syncthreads();  // wait for readers of the previous terms
+    __syncthreads();  // Waits until no thread reads the previous terms.
     for (uint32_t i = threadIdx.x; i < count; i += kThreads) terms[i] = term(begin + i);
     __syncthreads();
     if (threadIdx.x >= kPixelLanes) continue;
-    for (uint32_t i = threadIdx.x; i < count; i += kPixelLanes) lane += terms[i];
+    for (uint32_t i = threadIdx.x; i < count; i += kPixelLanes) lane_sum += terms[i];
   }
-  if (threadIdx.x < kPixelLanes) lanes[threadIdx.x] = lane;
+  if (threadIdx.x < kPixelLanes) lanes[threadIdx.x] = lane_sum;
   __syncthreads();
   return SumOfLanes(lanes);
 }
 
+// Computes the moments of each image.
 __global__ void __launch_bounds__(kThreads)
-    TakeMoments(const DeviceStep* step, DeviceImages images, DevicePixelRule rule, Moments all) {
+    ComputeMoments(const DeviceStep* step, DeviceImages images, DevicePixelRule rule,
+                   Moments all_moments) {
   __shared__ double terms[kTerms], lanes[kPixelLanes];
   const auto sum_of = [&](uint32_t n, const auto& term) {
     return SumInLanes(n, terms, lanes, term);
   };
-  const Pixels pixels(*step, images, rule, all, blockIdx.x);
-  float* to = all.At(blockIdx.x);
+  const Pixels pixels(*step, images, rule, all_moments, blockIdx.x);
+  float* to = all_moments.At(blockIdx.x);
   for (uint32_t c = 0; rule.colors && c < images.c; ++c) {
     const double sum =
         sum_of(pixels.plane, [&](uint32_t i) -> double { return pixels.BrightenedPixel(c, i); });
@@ -93,7 +97,7 @@ __global__ void __launch_bounds__(kThreads)
   to[images.c + 1] = StandardFactor(squares, n);
 }
 
-// One thread per pixel, for all its channels.
+// Converts pixel `at` of the batch, with all its channels.
 template <typename T>
 struct ToImages {
   const DeviceStep* step;
@@ -119,14 +123,15 @@ struct ToImages {
 
 int PixelsToImagesOnDevice(DeviceStream stream, const DeviceStep* step, const DeviceImages& images,
                            const DevicePixelRule& rule, float* moments, DeviceType type, void* y) {
-  const Moments all{moments, images.c};
+  const Moments all_moments{moments, images.c};
   if (rule.colors || rule.standardize) {
-    const int taken = Launch(TakeMoments, images.n, kThreads, stream, step, images, rule, all);
-    if (taken != 0) return taken;
+    const int error =
+        Launch(ComputeMoments, images.n, kThreads, stream, step, images, rule, all_moments);
+    if (error != 0) return error;
   }
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return ForEach(stream, images.pixels(),
-                   ToImages<T>{step, images, rule, all, static_cast<T*>(y)});
+                   ToImages<T>{step, images, rule, all_moments, static_cast<T*>(y)});
   });
 }
 

@@ -1,7 +1,7 @@
-// Turns the bytes of decoded images, cut to the net's input size, into the net's input: mirrored,
-// color-jittered, normalized, standardized. CPU and GPU give the same bits: both use IEEE
-// arithmetic, and the sums (for contrast and standardization) are in double, in eight lanes that
-// are then added.
+// Converts the bytes of images, which are already decoded and cut to the size of the net's input,
+// to the floats of the net's input. Images can be mirrored, changed in brightness and contrast,
+// normalized and standardized. CPU and GPU give the same bits: both use IEEE arithmetic, and add
+// sums in double in the same order (pixels_math.h). C is the number of channels.
 #pragma once
 
 #include <array>
@@ -12,26 +12,26 @@
 
 namespace tern::kernels {
 
-// A channel's x, in [0, 255], becomes (x / 255 * scale + offset - mean) / deviation.
+// A value x of a channel, in [0, 255], becomes (x / 255 * scale + offset - mean) / deviation.
 struct ChannelScale {
   float scale = 1, offset = 0, mean = 0, deviation = 1;
 };
 
-// What is applied to all images of a job.
+// How all images of a job are converted.
 struct PixelRule {
-  std::vector<ChannelScale> channels;  // [C]
-  bool colors = false;                 // `brighter` and `contrast` are applied
-  bool standardize = false;            // the whole image, as the last step
+  std::vector<ChannelScale> channels;  // one per channel
+  bool colors = false;                 // whether brightness and contrast change (PixelDraws)
+  bool standardize = false;  // whether, as the last step, each image gets mean 0 and deviation 1
 };
 
-// The random draws of one image.
+// The random changes of one image.
 struct PixelDraws {
-  float brighter = 0;  // added to each x, clamped to [0, 255]
-  float contrast = 1;  // then multiplies the distance from the channel's mean
-  uint32_t mirrored = 0;
+  float brighter = 0;  // is added to each value; the sum is clamped to [0, 255]
+  float contrast = 1;  // then multiplies the difference of each value from the mean of its channel
+  uint32_t mirrored = 0;  // not 0: left and right are exchanged
 };
 
-// Converts images on a CPU. Any thread.
+// Converts images on a CPU. Can be used by several threads at a time.
 class PixelTables {
  public:
   explicit PixelTables(PixelRule rule);
@@ -41,21 +41,24 @@ class PixelTables {
                 float* out) const;
 
  private:
+  // Changes brightness and contrast, and applies the channels' scales.
   void Color(const PixelDraws& draws, uint64_t plane, float* out) const;
 
   PixelRule rule_;
-  // [C], by byte: the net's input, or the byte's value if colors change.
+  // For each channel and byte: the float in the net's input or, if colors change, the value of the
+  // byte.
   std::vector<std::array<float, 256>> tables_;
 };
 
 // A PixelRule on the device.
 struct DevicePixelRule {
-  const ChannelScale* channels = nullptr;  // [C]
+  const ChannelScale* channels = nullptr;  // one per channel
   bool colors = false, standardize = false;
 };
 
-// Converts the batch step->bytes [n, c, h, w] with step->draws [n] to y [n, h, w, c] of the type.
-// `moments`: workspace of (c + 2) * n. One launch, or two where sums are needed.
+// Converts the batch step->bytes, [n, c, h, w], with the changes step->draws, [n], to y, [n, h, w,
+// c] of the given type. `moments` is memory for intermediate results, (c + 2) * n numbers. One
+// launch, or two if the rule changes colors or standardizes.
 [[nodiscard]] int PixelsToImagesOnDevice(DeviceStream stream, const DeviceStep* step,
                                          const DeviceImages& images, const DevicePixelRule& rule,
                                          float* moments, DeviceType type, void* y);

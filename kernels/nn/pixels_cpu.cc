@@ -1,3 +1,4 @@
+// Converts bytes to images (pixels.h) on a CPU.
 #include <utility>
 
 #include "kernels/nn/pixels.h"
@@ -6,6 +7,7 @@
 namespace tern::kernels {
 namespace {
 
+// Returns the sum of term(value) over n values, added in lanes (pixels_math.h).
 template <typename Term>
 double Sum(const float* values, uint64_t n, const Term& term) {
   double lanes[kPixelLanes] = {};
@@ -17,6 +19,7 @@ double Sum(const float* values, uint64_t n, const Term& term) {
   return SumOfLanes(lanes);
 }
 
+// Changes n values so that their mean is 0 and their deviation 1.
 void Standardize(float* values, uint64_t n) {
   const auto count = static_cast<double>(n);
   const double mean = Sum(values, n, [](double x) { return x; }) / count;

@@ -1,4 +1,4 @@
-// The arithmetic of pixels.h on one value.
+// The arithmetic of pixels.h on one value, for CPU and GPU.
 #pragma once
 
 #include <cmath>
@@ -9,7 +9,9 @@
 
 namespace tern::kernels {
 
-constexpr uint32_t kPixelLanes = 8;  // lanes of a sum: lane l adds elements l, l + 8, ... in order
+// Sums are added in 8 lanes: lane l adds elements l, l + 8, ... in this order. Then the lanes are
+// added.
+constexpr uint32_t kPixelLanes = 8;
 
 TERN_HOST_DEVICE float Scaled(const ChannelScale& s, float x) {
   return (x / 255.0f * s.scale + s.offset - s.mean) / s.deviation;
@@ -24,10 +26,11 @@ TERN_HOST_DEVICE float Contrasted(float x, float mean, float contrast) {
   return (x - mean) * contrast + mean;
 }
 
-// The factor that standardizes n values with this sum of squares around their mean.
+// The factor that standardizes n values: 1 / deviation, at most sqrt(n). `squares` is the sum of
+// the squares of their differences from the mean.
 TERN_HOST_DEVICE float StandardFactor(double squares, double n) {
-  const double deviation = sqrt(squares / n), least = 1 / sqrt(n);
-  return static_cast<float>(1 / (deviation < least ? least : deviation));
+  const double deviation = sqrt(squares / n), min_deviation = 1 / sqrt(n);
+  return static_cast<float>(1 / (deviation < min_deviation ? min_deviation : deviation));
 }
 
 TERN_HOST_DEVICE double SumOfLanes(const double* lanes) {

@@ -1,5 +1,6 @@
-// Max and average pooling. Forward, a thread computes outputs; backward, gradients of inputs. It
-// takes as many neighbouring channels as fit in 16 bytes.
+// Max and average pooling on a GPU (pool.h). In the forward pass a thread computes outputs, in the
+// backward pass gradients of inputs: kCount neighbouring channels of a pixel, which are one channel
+// or as many as fit in 16 bytes. A "tap" is the index of an element in a window.
 #include <cuda_runtime.h>
 
 #include "kernels/device/tiling.h"
@@ -10,12 +11,12 @@
 namespace tern::kernels {
 namespace {
 
-// Channels c and following of a pixel of [n, h, w, c].
+// Channel c of the pixel in row h and column w of image n.
 struct ChannelPosition {
   uint32_t n, h, w, c;
 };
 
-// The position of the i-th run of kCount channels.
+// The position of the first channel of the i-th run of kCount channels.
 template <uint32_t kCount>
 __device__ ChannelPosition PositionOf(uint64_t i, const DeviceImages& images) {
   const uint32_t packs = images.c / kCount;
@@ -26,6 +27,7 @@ __device__ ChannelPosition PositionOf(uint64_t i, const DeviceImages& images) {
   return {static_cast<uint32_t>(i / images.h), static_cast<uint32_t>(i % images.h), w, c};
 }
 
+// The index of a channel in the array of images.
 __device__ uint64_t IndexOf(const ChannelPosition& p, const DeviceImages& images) {
   return ((uint64_t{p.n} * images.h + p.h) * images.w + p.w) * images.c + p.c;
 }
@@ -36,21 +38,21 @@ struct Span {
   __device__ uint32_t size() const { return end - begin; }
 };
 
-// The inputs that output `out` reads.
+// The inputs that output `out` reads along an axis of `size` inputs.
 __device__ Span InputsOf(const DeviceAxis& axis, uint32_t out, uint32_t size) {
   const uint32_t begin = out * axis.stride, end = begin + axis.kernel;
   const uint32_t last = end > axis.pad ? end - axis.pad : 0;
   return {begin > axis.pad ? begin - axis.pad : 0, last < size ? last : size};
 }
 
-// The outputs that read input `in`.
+// The outputs that read input `in` along an axis of `size` outputs.
 __device__ Span OutputsOf(const DeviceAxis& axis, uint32_t in, uint32_t size) {
   const uint32_t at = in + axis.pad, last = at / axis.stride + 1;
   const uint32_t begin = at < axis.kernel ? 0 : (at - axis.kernel) / axis.stride + 1;
   return {begin, last < size ? last : size};
 }
 
-// The index of input `in` within the window of output `out`.
+// The index of input `in` in the window of output `out`, along one axis.
 __device__ uint32_t TapOf(const DeviceAxis& axis, uint32_t out, uint32_t in) {
   return in + axis.pad - out * axis.stride;
 }
@@ -103,21 +105,21 @@ struct MaxBackward {
     const DeviceAxis &down = slide.window.rows, &across = slide.window.columns;
     const Span rows = OutputsOf(down, at.h, slide.out.h);
     const Span columns = OutputsOf(across, at.w, slide.out.w);
-    float sum[kCount] = {}, passed[kCount];
+    float sum[kCount] = {}, gradient[kCount];
     for (uint32_t h = rows.begin; h < rows.end; ++h) {
       for (uint32_t w = columns.begin; w < columns.end; ++w) {
         const uint64_t out = IndexOf({at.n, h, w, at.c}, slide.out);
         const uint32_t tap = TapOf(down, h, at.h) * across.kernel + TapOf(across, w, at.w);
-        Load<kCount>(dy + out, passed);
+        Load<kCount>(dy + out, gradient);
 #pragma unroll
-        for (uint32_t k = 0; k < kCount; ++k) sum[k] += winner[out + k] == tap ? passed[k] : 0;
+        for (uint32_t k = 0; k < kCount; ++k) sum[k] += winner[out + k] == tap ? gradient[k] : 0;
       }
     }
     Store<kCount>(sum, dx + i * kCount);
   }
 };
 
-// The divisor of a mean: how many elements the window of output (h, w) averages.
+// The divisor of the mean of output (h, w): the number of elements in its window.
 __device__ float CountOf(const DeviceSlide& slide, bool include_padding, uint32_t h, uint32_t w) {
   const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
   if (include_padding) return static_cast<float>(rows.kernel * columns.kernel);
@@ -159,12 +161,12 @@ struct AvgBackward {
     const ChannelPosition at = PositionOf<kCount>(i, slide.in);
     const Span rows = OutputsOf(slide.window.rows, at.h, slide.out.h);
     const Span columns = OutputsOf(slide.window.columns, at.w, slide.out.w);
-    float sum[kCount] = {}, passed[kCount];
+    float sum[kCount] = {}, gradient[kCount];
     for (uint32_t h = rows.begin; h < rows.end; ++h) {
       for (uint32_t w = columns.begin; w < columns.end; ++w) {
         const float count = CountOf(slide, include_padding, h, w);
-        Load<kCount>(dy + IndexOf({at.n, h, w, at.c}, slide.out), passed);
-        for (uint32_t k = 0; k < kCount; ++k) sum[k] += passed[k] / count;
+        Load<kCount>(dy + IndexOf({at.n, h, w, at.c}, slide.out), gradient);
+        for (uint32_t k = 0; k < kCount; ++k) sum[k] += gradient[k] / count;
       }
     }
     Store<kCount>(sum, dx + i * kCount);
@@ -175,7 +177,7 @@ struct AvgBackward {
 
 int MaxPoolForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                            const void* x, void* y, uint16_t* winner) {
-  return OfTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
     return ForEach(
         stream, slide.out.size() / kCount,
         MaxForward<T, kCount>{slide, static_cast<const T*>(x), static_cast<T*>(y), winner});
@@ -184,7 +186,7 @@ int MaxPoolForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSli
 
 int MaxPoolBackwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                             const void* dy, const uint16_t* winner, void* dx) {
-  return OfTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
     return ForEach(
         stream, slide.in.size() / kCount,
         MaxBackward<T, kCount>{slide, static_cast<const T*>(dy), winner, static_cast<T*>(dx)});
@@ -193,7 +195,7 @@ int MaxPoolBackwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSl
 
 int AvgPoolForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                            bool include_padding, const void* x, void* y) {
-  return OfTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
     return ForEach(stream, slide.out.size() / kCount,
                    AvgForward<T, kCount>{slide, include_padding, static_cast<const T*>(x),
                                          static_cast<T*>(y)});
@@ -202,7 +204,7 @@ int AvgPoolForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSli
 
 int AvgPoolBackwardOnDevice(DeviceStream stream, DeviceType type, const DeviceSlide& slide,
                             bool include_padding, const void* dy, void* dx) {
-  return OfTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
+  return DispatchTypeAndPack(type, slide.in.c, [&]<typename T, uint32_t kCount>() {
     return ForEach(stream, slide.in.size() / kCount,
                    AvgBackward<T, kCount>{slide, include_padding, static_cast<const T*>(dy),
                                           static_cast<T*>(dx)});

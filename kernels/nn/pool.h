@@ -1,4 +1,5 @@
-// Pooling on a GPU.
+// Max and average pooling on a GPU. Images are [n, h, w, c]; x is the input, y the output, dx and
+// dy are their gradients.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +8,15 @@
 
 namespace tern::kernels {
 
-// `winner`: for each output, which element of its window is the maximum, counted row by row; of
-// equal ones the first.
+// winner[i] is the index of the maximum in the window of output i, counted row by row; the lowest
+// index of equal maxima. The forward pass writes it, and the backward pass reads it.
 [[nodiscard]] int MaxPoolForwardOnDevice(DeviceStream stream, DeviceType type,
                                          const DeviceSlide& slide, const void* x, void* y,
                                          uint16_t* winner);
 [[nodiscard]] int MaxPoolBackwardOnDevice(DeviceStream stream, DeviceType type,
                                           const DeviceSlide& slide, const void* dy,
                                           const uint16_t* winner, void* dx);
+// `include_padding`: whether padding counts in the divisor of a mean.
 [[nodiscard]] int AvgPoolForwardOnDevice(DeviceStream stream, DeviceType type,
                                          const DeviceSlide& slide, bool include_padding,
                                          const void* x, void* y);

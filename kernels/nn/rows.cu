@@ -1,5 +1,5 @@
-// Kernels that take a thread block per row: an image's standardization, a sample's loss. In double,
-// as on the CPU.
+// Standardization of images, and the loss of samples (rows.h). Each thread block processes one row:
+// an image, or the scores of a sample. Sums are in double, as on a CPU.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -31,8 +31,9 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) scale[blockIdx.x] = static_cast<float>(factor);
 }
 
-// dx = (dy - mean(dy) - y mean(dy y)) / d. The last term is omitted where d is not the deviation
-// but the lower bound.
+// Computes dx = (dy - mean(dy) - y mean(dy y)) / d for one image, where d is the divisor of the
+// forward pass. The term with y is omitted if d is not the deviation but its lower bound
+// 1 / sqrt(n).
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     StandardizeRowBack(const T* y, const T* dy, const float* scale, uint64_t n, T* dx) {
@@ -40,27 +41,30 @@ __global__ void __launch_bounds__(kThreads)
   const uint64_t begin = blockIdx.x * n;
   double sum = 0, product = 0, squares = 0;
   for (uint64_t i = begin + threadIdx.x; i < begin + n; i += kThreads) {
-    const double passed = AsFloat(dy[i]), out = AsFloat(y[i]);
-    sum += passed;
-    product += passed * out;
+    const double gradient = AsFloat(dy[i]), out = AsFloat(y[i]);
+    sum += gradient;
+    product += gradient * out;
     squares += out * out;
   }
   const auto count = static_cast<double>(n);
   sum = SumOfBlock<kThreads>(sum, row) / count;
   product = SumOfBlock<kThreads>(product, row) / count;
   squares = SumOfBlock<kThreads>(squares, row);
-  // The mean square of y is 1 if d is the deviation, else much less.
-  const double along = squares > 0.5 * count ? product : 0;
+  // The mean square of y is 1 if d is the deviation; otherwise it is much less than 1.
+  const double mean_product = squares > 0.5 * count ? product : 0;
   for (uint64_t i = begin + threadIdx.x; i < begin + n; i += kThreads)
-    dx[i] = FromFloat<T>(
-        static_cast<float>((AsFloat(dy[i]) - sum - AsFloat(y[i]) * along) * scale[blockIdx.x]));
+    dx[i] = FromFloat<T>(static_cast<float>((AsFloat(dy[i]) - sum - AsFloat(y[i]) * mean_product) *
+                                            scale[blockIdx.x]));
 }
 
+// With label smoothing, the target probability of each class is `spread`, plus `at_label` for the
+// label.
 struct LossOptions {
   uint32_t classes;
   double spread, at_label;
 };
 
+// Computes the loss of one sample and the gradient of its scores.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     LossOfRow(const T* scores, const uint32_t* labels, LossOptions options, const DeviceStep* step,
@@ -75,28 +79,28 @@ __global__ void __launch_bounds__(kThreads)
   }
   const T* x = scores + uint64_t{n} * classes;
   const uint32_t label = labels[n];
-  // Each thread scans all scores, since they are few: about a thousand at most.
+  // Each thread reads all scores. This is fast enough, because there are at most about a thousand.
   double largest = AsFloat(x[0]);
   for (uint32_t c = 1; c < classes; ++c) largest = fmax(largest, double{AsFloat(x[c])});
-  const float own = AsFloat(x[label]);
+  const float label_score = AsFloat(x[label]);
   double sum = 0, linear = 0, above = 0;
   for (uint32_t c = threadIdx.x; c < classes; c += kThreads) {
     const float score = AsFloat(x[c]);
     sum += exp(score - largest);
     linear += score - largest;
-    above += score > own || (score == own && c < label);
+    above += score > label_score || (score == label_score && c < label);
   }
   sum = SumOfBlock<kThreads>(sum, row);
   linear = SumOfBlock<kThreads>(linear, row);
   above = SumOfBlock<kThreads>(above, row);
   if (threadIdx.x == 0) {
-    losses[n] = {log(sum) - options.at_label * (own - largest) - options.spread * linear,
+    losses[n] = {log(sum) - options.at_label * (label_score - largest) - options.spread * linear,
                  static_cast<uint32_t>(above), 0};
   }
   for (uint32_t c = threadIdx.x; g != nullptr && c < classes; c += kThreads) {
-    const double q = options.spread + (c == label ? options.at_label : 0);
-    const double one = (exp(AsFloat(x[c]) - largest) / sum - q) / step->used;
-    g[c] = FromFloat<T>(static_cast<float>(one * step->loss_scale));
+    const double target = options.spread + (c == label ? options.at_label : 0);
+    const double derivative = (exp(AsFloat(x[c]) - largest) / sum - target) / step->used;
+    g[c] = FromFloat<T>(static_cast<float>(derivative * step->loss_scale));
   }
 }
 
@@ -104,7 +108,7 @@ __global__ void __launch_bounds__(kThreads)
 
 int StandardizeForwardOnDevice(DeviceStream stream, DeviceType type, const void* x, uint32_t images,
                                uint64_t n, void* y, float* scale) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return Launch(StandardizeRow<T>, images, kThreads, stream, static_cast<const T*>(x), n,
                   static_cast<T*>(y), scale);
   });
@@ -112,7 +116,7 @@ int StandardizeForwardOnDevice(DeviceStream stream, DeviceType type, const void*
 
 int StandardizeBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y, const void* dy,
                                 const float* scale, uint32_t images, uint64_t n, void* dx) {
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return Launch(StandardizeRowBack<T>, images, kThreads, stream, static_cast<const T*>(y),
                   static_cast<const T*>(dy), scale, n, static_cast<T*>(dx));
   });
@@ -122,7 +126,7 @@ int SoftmaxLossOnDevice(DeviceStream stream, DeviceType type, const void* scores
                         const uint32_t* labels, uint32_t rows, uint32_t classes, float smoothing,
                         const DeviceStep* step, DeviceLoss* losses, void* gradient) {
   const LossOptions options{classes, double{smoothing} / classes, 1 - double{smoothing}};
-  return OfType(type, [&]<typename T>() {
+  return DispatchType(type, [&]<typename T>() {
     return Launch(LossOfRow<T>, rows, kThreads, stream, static_cast<const T*>(scores), labels,
                   options, step, losses, static_cast<T*>(gradient));
   });

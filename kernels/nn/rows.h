@@ -1,4 +1,4 @@
-// Layers that work row by row, on a GPU.
+// Layers that process an array row by row, on a GPU: standardization of images, and the loss.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,9 @@
 
 namespace tern::kernels {
 
-// Standardizes each of `images` rows of n elements to mean 0 and deviation 1 (net.proto). scale[i]:
-// the factor applied to row i.
+// Standardizes each of `images` rows of n elements to mean 0 and deviation 1:
+// y = (x - mean) * factor, with factor = 1 / max(deviation, 1 / sqrt(n)). The forward pass writes
+// the factor of row i to scale[i], and the backward pass reads it.
 [[nodiscard]] int StandardizeForwardOnDevice(DeviceStream stream, DeviceType type, const void* x,
                                              uint32_t images, uint64_t n, void* y, float* scale);
 [[nodiscard]] int StandardizeBackwardOnDevice(DeviceStream stream, DeviceType type, const void* y,
@@ -18,11 +19,13 @@ namespace tern::kernels {
 // The result of one row of scores.
 struct DeviceLoss {
   double loss;
-  uint32_t label_rank;  // how many scores rank above the label's
+  uint32_t label_rank;  // number of classes before the label, ordered by score, then by number
   uint32_t unused;
 };
-// softmax_loss of worker/engine/softmax_loss.h, row by row. `gradient` is that of the loss times
-// its scale; it may be null.
+// Computes the softmax cross-entropy loss of each of `rows` samples, with label smoothing
+// `smoothing` (worker/engine/softmax_loss.h). `scores` are [rows, classes]. `gradient` (may be
+// null) becomes the gradient of the mean loss over the step->used valid samples, times
+// step->loss_scale.
 [[nodiscard]] int SoftmaxLossOnDevice(DeviceStream stream, DeviceType type, const void* scores,
                                       const uint32_t* labels, uint32_t rows, uint32_t classes,
                                       float smoothing, const DeviceStep* step, DeviceLoss* losses,

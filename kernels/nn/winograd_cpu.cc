@@ -1,3 +1,5 @@
+// The transformations of winograd.h on a CPU, vectorized, compiled once for each instruction set by
+// Highway.
 #include <algorithm>
 
 #include "kernels/nn/winograd.h"
@@ -19,39 +21,44 @@ using V = hn::Vec<Tag>;
 
 constexpr size_t kTile = kWinogradTile, kStep = kWinogradStep, kWindow = kWinogradWindow;
 
-// A few neighbouring channels: a full vector, or its first lanes.
+// Loads and stores neighbouring channels: those of a full vector or, if there are fewer, of its
+// first lanes.
 struct Lanes {
-  explicit Lanes(size_t n) : count(std::min(n, hn::Lanes(Tag()))) {}
-  bool whole() const { return count == hn::Lanes(Tag()); }
+  explicit Lanes(size_t channels_left) : count(std::min(channels_left, hn::Lanes(Tag()))) {}
+  bool is_full() const { return count == hn::Lanes(Tag()); }
   HWY_INLINE V Load(const float* from) const {
-    return whole() ? hn::LoadU(Tag(), from) : hn::MaskedLoad(hn::FirstN(Tag(), count), Tag(), from);
+    return is_full() ? hn::LoadU(Tag(), from)
+                     : hn::MaskedLoad(hn::FirstN(Tag(), count), Tag(), from);
   }
   HWY_INLINE void Store(V value, float* to) const {
-    whole() ? hn::StoreU(value, Tag(), to)
-            : hn::BlendedStore(value, hn::FirstN(Tag(), count), Tag(), to);
+    is_full() ? hn::StoreU(value, Tag(), to)
+              : hn::BlendedStore(value, hn::FirstN(Tag(), count), Tag(), to);
   }
   size_t count;
 };
 
-// Calls pass(lanes, c) for `count` channels, one vector of them at a time.
-template <typename Pass>
-HWY_INLINE void ForChannels(size_t count, const Pass& pass) {
-  for (size_t c = 0; c < count; c += hn::Lanes(Tag())) pass(Lanes(count - c), c);
+// Calls process(lanes, c) for each vector of `count` channels, where c is its first channel.
+template <typename Process>
+HWY_INLINE void ForChannels(size_t count, const Process& process) {
+  for (size_t c = 0; c < count; c += hn::Lanes(Tag())) process(Lanes(count - c), c);
 }
 
+// Times returns factor * x, and Plus returns sum + factor * x.
 HWY_INLINE V Times(float factor, V x) { return hn::Mul(hn::Set(Tag(), factor), x); }
 HWY_INLINE V Plus(V sum, float factor, V x) { return hn::MulAdd(hn::Set(Tag(), factor), x, sum); }
 
-// One-dimensional transforms; elements of `in` and `out` are `step` apart. The points 1 and -1, 2
-// and -2, 1/2 and -1/2 share their even and their odd terms.
+// The functions Map... multiply a vector by one of the constant matrices A, B and G of winograd.h,
+// or by its transpose. Elements of `in` and `out` are `step` apart. The results for the
+// interpolation points p and -p (p = 1, 2, 1/2) are the sum and the difference of the same even and
+// odd terms.
 
-// Writes the values at a point and at its negative: even + odd, even - odd.
+// Writes the results for p and -p.
 HWY_INLINE void PutPair(V even, V odd, size_t step, V* out) {
   out[0] = hn::Add(even, odd);
   out[step] = hn::Sub(even, odd);
 }
 
-// out = B^T in
+// Computes out = B^T in.
 HWY_INLINE void MapInput(const V* in, size_t step, V* out) {
   const V x0 = in[0], x1 = in[step], x2 = in[2 * step], x3 = in[3 * step], x4 = in[4 * step],
           x5 = in[5 * step], x6 = in[6 * step], x7 = in[7 * step];
@@ -67,7 +74,7 @@ HWY_INLINE void MapInput(const V* in, size_t step, V* out) {
   out[7 * step] = Plus(hn::Sub(x7, x1), 5.25f, hn::Sub(x3, x5));
 }
 
-// Sums and differences of the values at 1, 2 and 1/2 and at their negatives.
+// The sums (even) and differences (odd) of the values of `in` for p and -p, with p = 1, 2 and 1/2.
 struct Pairs {
   HWY_INLINE Pairs(const V* in, size_t step)
       : even1(hn::Add(in[step], in[2 * step])),
@@ -79,7 +86,7 @@ struct Pairs {
   V even1, odd1, even2, odd2, even_half, odd_half;
 };
 
-// out = B in
+// Computes out = B in.
 HWY_INLINE void MapInputBack(const V* in, size_t step, V* out) {
   const V u0 = in[0], u7 = in[7 * step];
   const Pairs u(in, step);
@@ -94,7 +101,7 @@ HWY_INLINE void MapInputBack(const V* in, size_t step, V* out) {
   out[7 * step] = u7;
 }
 
-// out = A^T in
+// Computes out = A^T in.
 HWY_INLINE void MapOutput(const V* in, size_t step, V* out) {
   const Pairs m(in, step);
   out[0] = hn::Add(hn::Add(in[0], m.even1), hn::Add(m.even2, m.even_half));
@@ -103,7 +110,7 @@ HWY_INLINE void MapOutput(const V* in, size_t step, V* out) {
   out[3 * step] = Plus(Plus(hn::Add(m.odd1, in[7 * step]), 8, m.odd2), 0.125f, m.odd_half);
 }
 
-// out = A in
+// Computes out = A in.
 HWY_INLINE void MapOutputBack(const V* in, size_t step, V* out) {
   const V y0 = in[0], y1 = in[step], y2 = in[2 * step], y3 = in[3 * step];
   out[0] = y0;
@@ -113,21 +120,22 @@ HWY_INLINE void MapOutputBack(const V* in, size_t step, V* out) {
   out[7 * step] = y3;
 }
 
-// out = G in
+// Computes out = G in.
 HWY_INLINE void MapFilter(const V* in, size_t step, V* out) {
   const V w0 = in[0], w1 = in[step], w2 = in[2 * step], w3 = in[3 * step], w4 = in[4 * step];
-  const float one = -2.f / 9, two = 1.f / 90,
-              half = 32.f / 45;  // 1 / products of the points' differences
+  // For p = 1, 2 and 1/2: 1 / the product of the differences between p and the other points.
+  const float factor1 = -2.f / 9, factor2 = 1.f / 90, factor_half = 32.f / 45;
   out[0] = w0;
-  PutPair(Times(one, hn::Add(hn::Add(w0, w2), w4)), Times(one, hn::Add(w1, w3)), step, out + step);
-  PutPair(Times(two, Plus(Plus(w0, 4, w2), 16, w4)), Times(two, Plus(Times(2, w1), 8, w3)), step,
-          out + 3 * step);
-  PutPair(Times(half, Plus(Plus(w0, 0.25f, w2), 0.0625f, w4)),
-          Times(half, Plus(Times(0.5f, w1), 0.125f, w3)), step, out + 5 * step);
+  PutPair(Times(factor1, hn::Add(hn::Add(w0, w2), w4)), Times(factor1, hn::Add(w1, w3)), step,
+          out + step);
+  PutPair(Times(factor2, Plus(Plus(w0, 4, w2), 16, w4)), Times(factor2, Plus(Times(2, w1), 8, w3)),
+          step, out + 3 * step);
+  PutPair(Times(factor_half, Plus(Plus(w0, 0.25f, w2), 0.0625f, w4)),
+          Times(factor_half, Plus(Times(0.5f, w1), 0.125f, w3)), step, out + 5 * step);
   out[7 * step] = w4;
 }
 
-// out = G^T in
+// Computes out = G^T in.
 HWY_INLINE void MapFilterBack(const V* in, size_t step, V* out) {
   const Pairs f(in, step);
   const V even1 = Times(-2.f / 9, f.even1), odd1 = Times(-2.f / 9, f.odd1);
@@ -140,8 +148,8 @@ HWY_INLINE void MapFilterBack(const V* in, size_t step, V* out) {
   out[4 * step] = Plus(Plus(hn::Add(even1, in[7 * step]), 16, even2), 0.0625f, even_half);
 }
 
-// Applies the 1-D transform `map` to columns, then rows: `from` x `from` values become `to` x `to`;
-// rows are kTile apart.
+// Applies `map` to all columns, and then to all rows: an array of `from` x `from` values becomes
+// one of `to` x `to`. In `in` and `out`, rows are kTile values apart.
 template <size_t from, size_t to, typename Map>
 HWY_INLINE void MapBothWays(const Map& map, const V* in, V* out) {
   V half[kTile * kTile];
@@ -149,9 +157,12 @@ HWY_INLINE void MapBothWays(const Map& map, const V* in, V* out) {
   for (size_t row = 0; row < to; ++row) map(half + row * kTile, 1, out + row * kTile);
 }
 
-// The pixels of an image that one tile covers, from pixel (row, column) on.
+// The pixels of an image that one tile covers. The tile begins at (row, column) of the image, which
+// may be outside the image; its rows [first_row, end_row) and columns [first_column, end_column)
+// are inside.
 struct Window {
-  // Tile (i, j), shifted up by `top` and left by `left` pixels, `size` pixels on each side.
+  // The window of tile (i, j), moved up by `top` and left by `left` pixels, with `size` rows and
+  // columns.
   Window(size_t i, size_t j, size_t top, size_t left, size_t size, const WinogradImage& image)
       : row(static_cast<ptrdiff_t>(i * kStep) - static_cast<ptrdiff_t>(top)),
         column(static_cast<ptrdiff_t>(j * kStep) - static_cast<ptrdiff_t>(left)),
@@ -162,7 +173,7 @@ struct Window {
   static ptrdiff_t End(ptrdiff_t at, size_t size, size_t limit) {
     return std::min<ptrdiff_t>(static_cast<ptrdiff_t>(size), static_cast<ptrdiff_t>(limit) - at);
   }
-  // Calls visit(index in the tile, pixel of the image) for those inside the image.
+  // Calls visit(index in the tile, number of the pixel) for all pixels that are inside the image.
   template <typename Visit>
   HWY_INLINE void ForPixels(const WinogradImage& image, const Visit& visit) const {
     for (ptrdiff_t y = first_row; y < end_row; ++y)
@@ -173,6 +184,8 @@ struct Window {
   ptrdiff_t row, column, first_row, first_column, end_row, end_column;
 };
 
+// Calls visit(i, j, offset) for all tiles (i, j), where `offset` is that of the tile's first
+// element.
 template <typename Visit>
 HWY_INLINE void ForTiles(const WinogradTiles& tiles, const Visit& visit) {
   for (size_t i = 0; i < tiles.rows; ++i)
@@ -218,15 +231,16 @@ void WinogradInputBackward(const float* du, const WinogradTiles& tiles, size_t t
 void WinogradOutput(const float* m, const WinogradTiles& tiles, const float* bias, bool relu,
                     const WinogradImage& image, float* y) {
   ForChannels(image.channels, [&](Lanes lanes, size_t c) HWY_ATTR {
-    const V up = bias == nullptr ? hn::Zero(Tag()) : lanes.Load(bias + c);
+    const V bias_of_channels = bias == nullptr ? hn::Zero(Tag()) : lanes.Load(bias + c);
     ForTiles(tiles, [&](size_t i, size_t j, size_t at) HWY_ATTR {
       V in[kTile * kTile], out[kTile * kTile];
       for (size_t t = 0; t < kTile * kTile; ++t)
         in[t] = lanes.Load(m + t * tiles.matrix_stride + at + c);
       MapBothWays<kTile, kStep>(MapOutput, in, out);
       Window(i, j, 0, 0, kStep, image).ForPixels(image, [&](size_t element, size_t p) HWY_ATTR {
-        V value = hn::Add(out[element], up);
-        if (relu) value = hn::Max(hn::Zero(Tag()), value);  // this order of arguments keeps a NaN
+        V value = hn::Add(out[element], bias_of_channels);
+        if (relu)
+          value = hn::Max(hn::Zero(Tag()), value);  // With this order of arguments a NaN stays NaN.
         lanes.Store(value, y + p * image.stride + c);
       });
     });
@@ -236,7 +250,7 @@ void WinogradOutput(const float* m, const WinogradTiles& tiles, const float* bia
 void WinogradOutputBackward(const float* dy, const WinogradImage& image, const WinogradTiles& tiles,
                             float* dm, float* sum) {
   ForChannels(image.channels, [&](Lanes lanes, size_t c) HWY_ATTR {
-    V all = hn::Zero(Tag());
+    V total = hn::Zero(Tag());
     ForTiles(tiles, [&](size_t i, size_t j, size_t at) HWY_ATTR {
       V in[kTile * kTile], out[kTile * kTile];
       for (size_t row = 0; row < kStep; ++row)
@@ -244,18 +258,19 @@ void WinogradOutputBackward(const float* dy, const WinogradImage& image, const W
           in[row * kTile + column] = hn::Zero(Tag());
       Window(i, j, 0, 0, kStep, image).ForPixels(image, [&](size_t element, size_t p) HWY_ATTR {
         in[element] = lanes.Load(dy + p * image.stride + c);
-        all = hn::Add(all, in[element]);
+        total = hn::Add(total, in[element]);
       });
       MapBothWays<kStep, kTile>(MapOutputBack, in, out);
       for (size_t t = 0; t < kTile * kTile; ++t)
         lanes.Store(out[t], dm + t * tiles.matrix_stride + at + c);
     });
-    if (sum != nullptr) lanes.Store(all, sum + c);
+    if (sum != nullptr) lanes.Store(total, sum + c);
   });
 }
 
-// Transforms the filters of sixteen outputs at a time, tap by tap. In `w`, the filters of
-// neighbouring outputs are inputs * 25 floats apart.
+// Transforms the filters of several outputs at a time, one per lane. The filters of neighbouring
+// outputs are inputs * 25 floats apart in `w`, so that each lane is loaded separately. A tap is an
+// element of a filter.
 void WinogradFilter(const float* w, size_t outputs, size_t inputs, size_t input, float* f) {
   ForChannels(outputs, [&](Lanes lanes, size_t o) HWY_ATTR {
     V in[kTile * kTile], out[kTile * kTile];

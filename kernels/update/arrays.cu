@@ -1,4 +1,5 @@
-// Element-wise operations on an arena: conversions, scaling, decay, averages.
+// Element-wise operations on arrays: conversions to and from 16-bit floats, scaling, weight decay,
+// moving averages.
 #include <cuda_runtime.h>
 
 #include <cmath>
@@ -36,7 +37,7 @@ struct FromBfloatElement {
   __device__ void operator()(uint64_t i) const { x[i] = FromBfloat(bfloat[i]); }
 };
 
-struct Multiply {
+struct ScaleElement {
   float* x;
   float factor;
   __device__ void operator()(uint64_t i) const { x[i] *= factor; }
@@ -44,20 +45,20 @@ struct Multiply {
 
 struct CountNotFinite {
   const float* x;
-  uint32_t* bad;
+  uint32_t* not_finite_count;
   __device__ void operator()(uint64_t i) const {
-    if (!(fabsf(x[i]) < INFINITY)) atomicAdd(bad, 1u);
+    if (!(fabsf(x[i]) < INFINITY)) atomicAdd(not_finite_count, 1u);
   }
 };
 
-struct Decay {
+struct AddDecayElement {
   const float *g, *w;
   float decay;
   float* out;
   __device__ void operator()(uint64_t i) const { out[i] = g[i] + decay * w[i]; }
 };
 
-struct Ema {
+struct EmaElement {
   float* average;
   const float* w;
   float one_minus_decay;
@@ -85,21 +86,22 @@ int BfloatToFloatOnDevice(DeviceStream stream, const uint16_t* bfloat, size_t n,
 }
 
 int ScaleOnDevice(DeviceStream stream, float* x, size_t n, float factor) {
-  return ForEach(stream, n, Multiply{x, factor});
+  return ForEach(stream, n, ScaleElement{x, factor});
 }
 
-int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n, uint32_t* bad) {
-  return ForEach(stream, n, CountNotFinite{x, bad});
+int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n,
+                           uint32_t* not_finite_count) {
+  return ForEach(stream, n, CountNotFinite{x, not_finite_count});
 }
 
 int AddDecayOnDevice(DeviceStream stream, const float* g, const float* w, size_t n, float decay,
                      float* out) {
-  return ForEach(stream, n, Decay{g, w, decay, out});
+  return ForEach(stream, n, AddDecayElement{g, w, decay, out});
 }
 
 int EmaUpdateOnDevice(DeviceStream stream, float* average, const float* w, size_t n,
                       float one_minus_decay) {
-  return ForEach(stream, n, Ema{average, w, one_minus_decay});
+  return ForEach(stream, n, EmaElement{average, w, one_minus_decay});
 }
 
 }  // namespace tern::kernels

@@ -1,4 +1,4 @@
-// Whole arrays on a GPU, element by element.
+// Operations on arrays of n elements on a GPU, element by element.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +8,11 @@
 
 namespace tern::kernels {
 
-// Adds the number of non-finite values to *bad.
+// Adds the number of values that are infinite or NaN to *not_finite_count.
 [[nodiscard]] int CountNotFiniteOnDevice(DeviceStream stream, const float* x, size_t n,
-                                         uint32_t* bad);
+                                         uint32_t* not_finite_count);
 
-// On a GPU, the functions of kernels/codes/half.h and kernels/update/optimizer.h with these names.
+// The functions of kernels/codes/half.h and kernels/update/optimizer.h with these names, on a GPU.
 [[nodiscard]] int FloatToHalfOnDevice(DeviceStream stream, const float* x, size_t n,
                                       uint16_t* half);
 [[nodiscard]] int HalfToFloatOnDevice(DeviceStream stream, const uint16_t* half, size_t n,

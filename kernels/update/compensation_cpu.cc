@@ -1,3 +1,4 @@
+// Delay compensation of compensation.h, compiled once for each instruction set by Highway.
 #include <cmath>
 
 #include "kernels/update/compensation.h"
@@ -7,7 +8,7 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-// Plain loops, as in optimizer_cpu.cc, which the compiler vectorizes.
+// The compiler vectorizes these loops.
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 
@@ -20,10 +21,10 @@ void CompensateAdaptive(const float* g, const float* w, const float* backup, flo
                         float lambda, float rho, float one_minus_rho, float* out) {
   for (size_t i = 0; i < n; ++i) {
     const float square = g[i] * g[i];
-    const float mean = rho * ms[i] + one_minus_rho * square;
-    const float scaled = lambda / std::sqrt(mean + kCompensationEpsilon);
-    ms[i] = mean;
-    out[i] = g[i] + scaled * square * (w[i] - backup[i]);
+    const float mean_square = rho * ms[i] + one_minus_rho * square;
+    const float scaled_lambda = lambda / std::sqrt(mean_square + kCompensationEpsilon);
+    ms[i] = mean_square;
+    out[i] = g[i] + scaled_lambda * square * (w[i] - backup[i]);
   }
 }
 

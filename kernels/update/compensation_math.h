@@ -1,4 +1,4 @@
-// Delay compensation of one element (compensation.h), for a GPU.
+// Delay compensation (compensation.h) of the gradient of one element, for GPU kernels.
 #pragma once
 
 #include <cmath>
@@ -15,10 +15,10 @@ TERN_HOST_DEVICE float CompensatedConstant(float g, float w, float backup, float
 TERN_HOST_DEVICE float CompensatedAdaptive(float g, float w, float backup, float lambda, float rho,
                                            float one_minus_rho, float* ms) {
   const float square = g * g;
-  const float mean = rho * *ms + one_minus_rho * square;
-  const float scaled = lambda / sqrtf(mean + kCompensationEpsilon);
-  *ms = mean;
-  return g + scaled * square * (w - backup);
+  const float mean_square = rho * *ms + one_minus_rho * square;
+  const float scaled_lambda = lambda / sqrtf(mean_square + kCompensationEpsilon);
+  *ms = mean_square;
+  return g + scaled_lambda * square * (w - backup);
 }
 
 }  // namespace tern::kernels

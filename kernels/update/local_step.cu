@@ -1,4 +1,5 @@
-// OD-SGD's local updates on a GPU: one thread block per tile.
+// OD-SGD's local update (local_step.h) on a GPU, one thread block per tile: a range of 4096
+// elements of a part (kernels/device/tiling.h).
 #include <cuda_runtime.h>
 
 #include "kernels/device/launch.cuh"
@@ -14,7 +15,7 @@ __global__ void __launch_bounds__(kThreads)
     MoveTiles(DeviceTiling tiling, LocalStep step, const float* decay, LocalArenas model) {
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
-  const float decay_here = decay[tile.part];
+  const float part_decay = decay[tile.part];
   const uint64_t begin = part.begin + uint64_t{tile.index} * kTile;
   const uint32_t count = CountOf(part, tile.index);
   for (uint32_t k = threadIdx.x; k < count; k += kThreads) {
@@ -22,7 +23,7 @@ __global__ void __launch_bounds__(kThreads)
     const float reference = model.reference != nullptr ? model.reference[i] : 0;
     float velocity = step.velocity ? model.velocity[i] : 0;
     float mean_square = model.mean_square != nullptr ? model.mean_square[i] : 0;
-    model.point[i] = LocalElement(step, decay_here, model.weights[i], model.gradients[i], reference,
+    model.point[i] = LocalElement(step, part_decay, model.weights[i], model.gradients[i], reference,
                                   &velocity, &mean_square);
     if (step.velocity) model.velocity[i] = velocity;
     if (model.mean_square != nullptr) model.mean_square[i] = mean_square;

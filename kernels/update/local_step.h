@@ -1,4 +1,5 @@
-// A worker's local step between two rounds, on a GPU.
+// The local update of OD-SGD on a GPU: a worker moves its local weights w' between two rounds,
+// while the servers compute the new global weights W.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +9,20 @@
 
 namespace tern::kernels {
 
-// The arrays of a worker that trains at local weights w' between two rounds (local_step_math.h);
-// null where the step has no such array. `reference` may be `point`.
+// The arenas (arrays with all parameters) that the update uses; null if the step does not use the
+// array. `reference` may be the same array as `point`.
 struct LocalArenas {
   const float* weights = nullptr;  // the global weights W
   const float* gradients = nullptr;
   // The weights at which compensation assumes that the gradients were taken.
   const float* reference = nullptr;
-  float* velocity = nullptr;
-  float* mean_square = nullptr;
+  float* velocity = nullptr;  // of momentum
+  float* mean_square =
+      nullptr;             // the moving mean square of the gradient, for adaptive compensation
   float* point = nullptr;  // the local weights w'
 };
-// w' = W + U_local(g) of all parts. `decay`: the weight decay of each part. One launch.
+// Computes w' from W and the gradients for all parts (local_step_math.h). decay[p] is the weight
+// decay of part p. One launch.
 [[nodiscard]] int MoveLocallyOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                       const LocalStep& step, const float* decay,
                                       const LocalArenas& model);

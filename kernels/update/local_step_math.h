@@ -1,4 +1,5 @@
-// U_local of OD-SGD on one element, for a GPU. common/update/local_updater.h has the equations.
+// OD-SGD's local update of one element, for GPU kernels: computes a local weight w' from the global
+// weight W and the worker's gradient g. common/update/local_updater.h has the equations.
 #pragma once
 
 #include "kernels/device/host_device.h"
@@ -10,15 +11,17 @@ namespace tern::kernels {
 // The coefficients of one step.
 struct LocalStep {
   enum class Compensation { kNone, kConstant, kAdaptive };
-  bool moves = true;  // false: w' = W
-  float scale = 1;    // factor of g
+  bool moves = true;  // false: w' = W; only the state of the compensation is updated
+  float scale = 1;    // g is multiplied by this first
   Compensation compensation = Compensation::kNone;
-  float lambda = 0, rho = 0, one_minus_rho = 0;
-  bool velocity = false;  // whether the arena has a velocity
+  float lambda = 0, rho = 0, one_minus_rho = 0;  // of the compensation (compensation.h)
+  bool velocity = false;                         // whether the update uses momentum
   float lr = 0, momentum = 0;
 };
 
-// Returns w'. Leaves `velocity` and `mean_square` alone where the step has none.
+// Returns w' for the global weight w. `decay` is the weight decay; `reference` is the weight at
+// which compensation assumes that g was computed. Changes *velocity and *mean_square only if the
+// step uses them.
 TERN_HOST_DEVICE float LocalElement(const LocalStep& step, float decay, float w, float g,
                                     float reference, float* velocity, float* mean_square) {
   float d = step.scale != 1 ? g * step.scale : g;
@@ -28,12 +31,12 @@ TERN_HOST_DEVICE float LocalElement(const LocalStep& step, float decay, float w,
     d = CompensatedAdaptive(d, w, reference, step.lambda, step.rho, step.one_minus_rho,
                             mean_square);
   if (!step.moves) return w;
-  const UpdateStep numbers{.lr = step.lr, .momentum = step.momentum};
+  const UpdateStep update{.lr = step.lr, .momentum = step.momentum};
   float next = w;
   if (step.velocity) {
-    UpdateElement<UpdateRule::kMomentum>(numbers, {.decay = decay}, d, &next, velocity, nullptr);
+    UpdateElement<UpdateRule::kMomentum>(update, {.decay = decay}, d, &next, velocity, nullptr);
   } else {
-    UpdateElement<UpdateRule::kSgd>(numbers, {.decay = decay}, d, &next, nullptr, nullptr);
+    UpdateElement<UpdateRule::kSgd>(update, {.decay = decay}, d, &next, nullptr, nullptr);
   }
   return next;
 }

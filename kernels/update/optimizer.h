@@ -1,6 +1,7 @@
-// Update rules on raw arrays, float arithmetic in the order written, no contraction, IEEE division
-// and roots: bit-equal on every device. `decay` is the weight decay that the update adds to the
-// gradient (0: none). Arrays do not overlap unless stated.
+// Optimizers' update rules on arrays of n elements: weights w, gradients g, and the state of the
+// rule. All arithmetic is in float, in the order written, without fused multiply-add, and with IEEE
+// division and roots, so that every device gives the same bits. `decay` is the weight decay that
+// the update adds to the gradient (0: none). Arrays must not overlap unless stated.
 #pragma once
 
 #include <cstddef>
@@ -9,30 +10,31 @@ namespace tern::kernels {
 
 // x *= factor
 void Scale(float* x, size_t n, float factor);
-// out = g + decay * w: weight decay that is added before a gradient is coded. `out` may be `g`.
+// out = g + decay * w: for weight decay that is added before a gradient is encoded. `out` may be
+// `g`.
 void AddDecay(const float* g, const float* w, size_t n, float decay, float* out);
 // w -= lr * (g + decay * w)
 void SgdUpdate(float* w, const float* g, size_t n, float lr, float decay);
-// PyTorch's and TensorFlow's form:
+// Momentum with the factor m, as in PyTorch and TensorFlow:
 //   v  = m v + (g + decay * w)
 //   w -= lr v
 void MomentumUpdate(float* w, float* v, const float* g, size_t n, float lr, float m, float decay);
-// PyTorch's form of Nesterov's momentum:
+// Nesterov's momentum, as in PyTorch:
 //   d  = g + decay * w
 //   v  = m v + d
 //   w -= lr (d + m v)
 void NesterovUpdate(float* w, float* v, const float* g, size_t n, float lr, float m, float decay);
-// LARS with momentum (equation 5 of the survey that docs/ALGORITHMS.md names):
+// LARS with momentum; local_rate is the rate of the layer:
 //   v  = m v + local_rate (g + decay * w)
 //   w -= lr v
 void LarsUpdate(float* w, float* v, const float* g, size_t n, float lr, float local_rate, float m,
                 float decay);
 
-// The coefficients of one Adam step, computed in double and rounded here.
+// The coefficients of Adam in step t, computed in double and then rounded to float.
 struct AdamStep {
-  float rate;                    // lr / (1 - beta1^t)
-  float root;                    // 1 / sqrt(1 - beta2^t)
-  float beta1, one_minus_beta1;  // beta1, 1 - beta1
+  float rate;  // lr / (1 - beta1^t)
+  float root;  // 1 / sqrt(1 - beta2^t)
+  float beta1, one_minus_beta1;
   float beta2, one_minus_beta2;
   float epsilon;
 };

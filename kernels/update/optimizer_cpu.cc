@@ -1,3 +1,4 @@
+// The update rules of optimizer.h, compiled once for each instruction set by Highway.
 #include <cmath>
 
 #include "kernels/update/optimizer.h"
@@ -7,8 +8,8 @@
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"
 
-// Plain loops, as in the reference; the compiler vectorizes them for each target. It may, because
-// arrays do not overlap, contraction is off, and roots set no errno (CMakeLists.txt).
+// The compiler vectorizes these loops. It can, because arrays do not overlap (HWY_RESTRICT), and
+// CMakeLists.txt turns off fused multiply-add and the errno of roots.
 HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -25,15 +26,15 @@ void SgdUpdate(float* w, const float* g, size_t n, float lr, float decay) {
   for (size_t i = 0; i < n; ++i) w[i] -= lr * (g[i] + decay * w[i]);
 }
 
-// The rule that most jobs use, at the speed of memory. Written with intrinsics, because compilers
-// often decline the widest vectors.
+// Most jobs use this rule, so it should be as fast as memory. It uses vector operations explicitly,
+// because compilers often do not choose the widest vectors.
 void MomentumUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT v, const float* HWY_RESTRICT g,
                     size_t n, float lr, float m, float decay) {
   const hn::CappedTag<float, 16> d;
   const auto update = [&](auto d, size_t i) HWY_ATTR {
     const auto old = hn::LoadU(d, w + i);
-    const auto fresh = hn::Add(hn::LoadU(d, g + i), hn::Mul(hn::Set(d, decay), old));
-    const auto velocity = hn::Add(hn::Mul(hn::Set(d, m), hn::LoadU(d, v + i)), fresh);
+    const auto decayed = hn::Add(hn::LoadU(d, g + i), hn::Mul(hn::Set(d, decay), old));
+    const auto velocity = hn::Add(hn::Mul(hn::Set(d, m), hn::LoadU(d, v + i)), decayed);
     hn::StoreU(velocity, d, v + i);
     hn::StoreU(hn::Sub(old, hn::Mul(hn::Set(d, lr), velocity)), d, w + i);
   };

@@ -1,5 +1,4 @@
-// The update rules of optimizer.h on one element, for a GPU. Rules without the states `m` or `v`
-// leave them alone.
+// The update rules of optimizer.h on one element, for GPU kernels.
 #pragma once
 
 #include <cmath>
@@ -11,7 +10,7 @@ namespace tern::kernels {
 
 enum class UpdateRule { kSgd, kMomentum, kNesterov, kLars, kAdam };
 
-// The coefficients of one step; `rule` selects the ones used.
+// The coefficients of one step. `rule` determines which of them are used.
 struct UpdateStep {
   UpdateRule rule = UpdateRule::kSgd;
   float lr = 0, momentum = 0;
@@ -20,10 +19,12 @@ struct UpdateStep {
 
 // The coefficients that differ from tensor to tensor.
 struct TensorRates {
-  float decay = 0;
-  float local_rate = 0;  // LARS
+  float decay = 0;       // weight decay
+  float local_rate = 0;  // only for LARS
 };
 
+// Updates a weight *w with its gradient g. *m is the momentum or the first moment, *v the second
+// moment; rules without this state do not use the pointer.
 template <UpdateRule kRule>
 TERN_HOST_DEVICE void UpdateElement(const UpdateStep& s, const TensorRates& rates, float g,
                                     float* w, float* m, float* v) {

@@ -1,5 +1,6 @@
-// Applies sums to weights on a GPU, decoding them in the same pass or given as means. One thread
-// block per tile; a thread takes eight elements at a time, a byte of each plane.
+// Updates weights on a GPU (update.h). The gradients are means: given as floats, or decoded in the
+// same kernel from sums of ternary codes in bit planes (kernels/codes/planes.h). One thread block
+// per tile; a thread processes eight elements at a time, which are a byte of each plane.
 #include <cuda_runtime.h>
 
 #include "kernels/codes/planes.h"
@@ -12,33 +13,35 @@ namespace tern::kernels {
 namespace {
 
 constexpr uint32_t kThreads = 128;
-constexpr uint32_t kMaxBits = 12;  // bits of the sums of 2047 contributors
+constexpr uint32_t kMaxBits = 12;  // the most bits of a sum: those of 2047 contributors
 
-// Kernels are compiled for sums of these numbers of bits (1 to 15 contributors), so that a thread
-// can load all planes at once and the table of means takes little shared memory; 0: any number.
+// Kernels are compiled for sums of 2 to 5 bits (1 to 15 contributors), so that a thread can load
+// all planes at once and the table of means takes little shared memory; and for any number of bits.
 constexpr uint32_t kAnyBits = 0;
 
+// The sums of a part, kBits planes.
 template <uint32_t kBits>
 struct PlaneSums {
   __device__ uint32_t Bits() const { return kBits == kAnyBits ? any_bits : kBits; }
 
-  const uint8_t* planes;  // of the part
-  uint64_t stride;
+  const uint8_t* planes;
+  uint64_t stride;  // bytes from one plane to the next
   uint32_t any_bits, contributors;
   const float* means;  // in shared memory, indexed by sum + contributors
 };
 
-// Decodes elements [8 byte, 8 byte + 8) of a part. Returns false if one is an invalid sum.
+// Decodes the means of `count` elements, at most eight, from byte `byte` of the planes. Returns
+// false if a sum is invalid.
 template <uint32_t kBits>
 __device__ bool DecodeEight(const PlaneSums<kBits>& sums, uint64_t byte, uint32_t count, Eight* g) {
   constexpr uint32_t kAtOnce = kBits == kAnyBits ? 1 : kBits;
-  const uint32_t there = (1u << count) - 1;
+  const uint32_t count_mask = (1u << count) - 1;
   uint32_t k[kEight] = {};
   for (uint32_t first = 0; first < sums.Bits(); first += kAtOnce) {
     uint32_t planes[kAtOnce];
 #pragma unroll
     for (uint32_t p = 0; p < kAtOnce; ++p)
-      planes[p] = sums.planes[(first + p) * sums.stride + byte] & there;
+      planes[p] = sums.planes[(first + p) * sums.stride + byte] & count_mask;
 #pragma unroll
     for (uint32_t p = 0; p < kAtOnce; ++p) {
 #pragma unroll
@@ -48,7 +51,7 @@ __device__ bool DecodeEight(const PlaneSums<kBits>& sums, uint64_t byte, uint32_
   uint32_t max_index = 0;
 #pragma unroll
   for (uint32_t i = 0; i < kEight; ++i) {
-    // A negative sum is stored as sum + 2^bits; the mask undoes that.
+    // A negative sum is stored as sum + 2^bits; the mask removes the 2^bits.
     const uint32_t index = (k[i] + sums.contributors) & ((1u << sums.Bits()) - 1);
     max_index = max_index > index ? max_index : index;
     g->x[i] = sums.means[index];
@@ -56,15 +59,16 @@ __device__ bool DecodeEight(const PlaneSums<kBits>& sums, uint64_t byte, uint32_
   return max_index <= 2 * sums.contributors;
 }
 
-// Fills the table as MeanTable does; entries for invalid sums are unspecified.
+// Fills the table means[sum + contributors] with the mean of each possible sum. Other entries are
+// unspecified.
 __device__ void FillMeans(uint32_t bits, uint32_t contributors, float scaler, float* means) {
   const double n = contributors;
   for (uint32_t i = threadIdx.x; i < 1u << bits; i += kThreads)
     means[i] = static_cast<float>(static_cast<double>(scaler) * (i - n) / n);
 }
 
-// Calls work(at, count) for the runs of eight of this block's tile: `count` elements of the part,
-// from `at` on.
+// Calls work(at, count) for the runs of eight elements of the tile that this thread processes:
+// `count` elements from element `at` of the part on.
 template <typename Work>
 __device__ void ForEights(const Part& part, uint32_t tile, const Work& work) {
   const uint64_t tile_begin = uint64_t{tile} * kTile;
@@ -75,8 +79,8 @@ __device__ void ForEights(const Part& part, uint32_t tile, const Work& work) {
   }
 }
 
-// Updates `count` (at most eight) elements from index `at` of the arenas on, by the gradients that
-// means() returns. Calls means() last, after all other loads are issued.
+// Updates `count` (at most eight) elements from index `at` of the arenas on, with the gradients
+// that means() returns. Calls means() after it has started all other loads.
 template <UpdateRule kRule, typename Means>
 __device__ void UpdateEight(const UpdateStep& step, const TensorRates& rate, uint64_t at,
                             uint32_t count, const ModelArenas& model, const Means& means) {
@@ -97,11 +101,12 @@ struct CodedSums {
   const uint8_t* bytes;
   const SumLocation* locations;
   uint32_t contributors, bits;
-  uint32_t* bad;
+  uint32_t* invalid_count;
 };
 
-// Calls use(at, count, means) for each run of eight of the tile, with `at` and `count` as in
-// UpdateEight; means() decodes the run's means.
+// Calls use(at, count, means) for each run of eight elements of the tile that this thread
+// processes: `count` elements from index `at` of the arena on. means() decodes and returns their
+// means.
 template <uint32_t kBits, typename Use>
 __device__ void DecodeTile(const DeviceTiling& tiling, const CodedSums& coded, const Use& use) {
   __shared__ float means[1u << (kBits == kAnyBits ? kMaxBits : kBits)];
@@ -115,7 +120,7 @@ __device__ void DecodeTile(const DeviceTiling& tiling, const CodedSums& coded, c
   ForEights(part, tile.index, [&](uint64_t at, uint32_t count) {
     use(part.begin + at, count, [&] {
       Eight g;
-      if (!DecodeEight(sums, at / kEight, count, &g)) atomicAdd(coded.bad, 1u);
+      if (!DecodeEight(sums, at / kEight, count, &g)) atomicAdd(coded.invalid_count, 1u);
       return g;
     });
   });
@@ -153,10 +158,11 @@ __global__ void __launch_bounds__(kThreads)
   });
 }
 
-// OfRule calls get.operator()<kRule>() for a step's rule, OfBits get.operator()<kBits>() for a
-// number of bits.
+// DispatchRule returns get.operator()<kRule>() for the rule of a step; DispatchBits returns
+// get.operator()<kBits>() for a number of bits. They select the kernel that is compiled for the
+// rule or for the bits.
 template <typename Get>
-auto OfRule(UpdateRule rule, const Get& get) {
+auto DispatchRule(UpdateRule rule, const Get& get) {
   switch (rule) {
     case UpdateRule::kMomentum:
       return get.template operator()<UpdateRule::kMomentum>();
@@ -172,7 +178,7 @@ auto OfRule(UpdateRule rule, const Get& get) {
   return get.template operator()<UpdateRule::kSgd>();
 }
 template <typename Get>
-auto OfBits(uint32_t bits, const Get& get) {
+auto DispatchBits(uint32_t bits, const Get& get) {
   switch (bits) {
     case 2:
       return get.template operator()<2>();
@@ -187,6 +193,7 @@ auto OfBits(uint32_t bits, const Get& get) {
   }
 }
 
+// The number of planes of a sum.
 uint32_t PlanesOf(uint32_t contributors) {
   return static_cast<uint32_t>(SumBits(static_cast<int>(contributors)));
 }
@@ -196,26 +203,28 @@ uint32_t PlanesOf(uint32_t contributors) {
 int DecodeAndUpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* sums,
                             const SumLocation* locations, uint32_t contributors,
                             const UpdateStep& step, const TensorRates* rates,
-                            const ModelArenas& model, uint32_t* bad) {
-  const CodedSums coded{sums, locations, contributors, PlanesOf(contributors), bad};
-  const auto kernel = OfBits(coded.bits, [&]<uint32_t kBits>() {
-    return OfRule(step.rule,
-                  [&]<UpdateRule kRule>() { return DecodeAndUpdateTiles<kRule, kBits>; });
+                            const ModelArenas& model, uint32_t* invalid_count) {
+  const CodedSums coded{sums, locations, contributors, PlanesOf(contributors), invalid_count};
+  const auto kernel = DispatchBits(coded.bits, [&]<uint32_t kBits>() {
+    return DispatchRule(step.rule,
+                        [&]<UpdateRule kRule>() { return DecodeAndUpdateTiles<kRule, kBits>; });
   });
   return Launch(kernel, tiling.tile_count, kThreads, stream, tiling, coded, step, rates, model);
 }
 
 int DecodeOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* sums,
                    const SumLocation* locations, uint32_t contributors, float* means,
-                   uint32_t* bad) {
-  const CodedSums coded{sums, locations, contributors, PlanesOf(contributors), bad};
-  const auto kernel = OfBits(coded.bits, [&]<uint32_t kBits>() { return DecodeTiles<kBits>; });
+                   uint32_t* invalid_count) {
+  const CodedSums coded{sums, locations, contributors, PlanesOf(contributors), invalid_count};
+  const auto kernel =
+      DispatchBits(coded.bits, [&]<uint32_t kBits>() { return DecodeTiles<kBits>; });
   return Launch(kernel, tiling.tile_count, kThreads, stream, tiling, coded, means);
 }
 
 int UpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling, const float* means,
                    const UpdateStep& step, const TensorRates* rates, const ModelArenas& model) {
-  const auto kernel = OfRule(step.rule, [&]<UpdateRule kRule>() { return UpdateTiles<kRule>; });
+  const auto kernel =
+      DispatchRule(step.rule, [&]<UpdateRule kRule>() { return UpdateTiles<kRule>; });
   return Launch(kernel, tiling.tile_count, kThreads, stream, tiling, means, step, rates, model);
 }
 

@@ -1,5 +1,5 @@
-// An optimizer's step on a GPU, and the decoding of sums of ternary codes that goes with it in one
-// pass.
+// An optimizer's step on a GPU, alone or together with the decoding of sums of ternary codes in one
+// pass over memory. A part is a run of elements of the arena (kernels/device/tiling.h).
 #pragma once
 
 #include <cstdint>
@@ -9,35 +9,36 @@
 
 namespace tern::kernels {
 
-// The byte offset of the planes of a part's sum (planes.h: SumBits(contributors) planes, each of
-// PlaneBytes(count) bytes), and the scaler of the sum.
+// The sum of a part: bit planes (kernels/codes/planes.h) with SumBits(contributors) planes of
+// PlaneBytes(count) bytes each.
 struct SumLocation {
-  uint64_t begin = 0;
-  float scaler = 0;
+  uint64_t begin = 0;  // byte offset of the planes in the buffer of sums
+  float scaler = 0;    // the scaler of the codes that were added
 };
 
-// The arenas of a model on the device: the weights, and the state of the update rule (null where
-// the rule has none).
+// The arenas of a model on the device: the weights, and the state of the update rule (null if the
+// rule has no such state).
 struct ModelArenas {
   float* weights = nullptr;
-  float* first = nullptr;   // momentum; Adam's m
+  float* first = nullptr;   // the momentum, or Adam's m
   float* second = nullptr;  // Adam's v
 };
 
-// Decodes the means of `contributors` workers' codes (DecodeMean) and applies the update step with
-// them, in one pass over the model. Increments *bad where a sum is invalid; outputs of those
-// elements are unspecified. `rates`: one per part. REQUIRES 1 to 2047 contributors.
+// Decodes the means of the codes of `contributors` workers from `sums`, and applies the update step
+// with these means as gradients, in one pass over the model. locations[p] and rates[p] belong to
+// part p. Increments *invalid_count if a sum is invalid; the results for its elements are
+// unspecified. REQUIRES 1 to 2047 contributors.
 [[nodiscard]] int DecodeAndUpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                           const uint8_t* sums, const SumLocation* locations,
                                           uint32_t contributors, const UpdateStep& step,
                                           const TensorRates* rates, const ModelArenas& model,
-                                          uint32_t* bad);
+                                          uint32_t* invalid_count);
 
-// The two halves of DecodeAndUpdateOnDevice. DecodeOnDevice writes the means to their parts of an
-// arena, for callers that need them; UpdateOnDevice applies a step with given means.
+// The two halves of DecodeAndUpdateOnDevice: DecodeOnDevice writes the means to the arena `means`,
+// and UpdateOnDevice applies the update step with the means in the arena.
 [[nodiscard]] int DecodeOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                  const uint8_t* sums, const SumLocation* locations,
-                                 uint32_t contributors, float* means, uint32_t* bad);
+                                 uint32_t contributors, float* means, uint32_t* invalid_count);
 [[nodiscard]] int UpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling,
                                  const float* means, const UpdateStep& step,
                                  const TensorRates* rates, const ModelArenas& model);

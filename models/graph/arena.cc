@@ -28,16 +28,16 @@ std::string ShapeText(const std::vector<uint64_t>& shape) {
   return text + "]";
 }
 
-using ByName = std::map<std::string, const tensors::Tensor*>;
+using TensorsByName = std::map<std::string, const tensors::Tensor*>;
 
-ByName IndexOf(const tensors::TensorFile& file) {
-  ByName by_name;
+TensorsByName IndexByName(const tensors::TensorFile& file) {
+  TensorsByName by_name;
   for (const tensors::Tensor& tensor : file.tensors) by_name[tensor.name] = &tensor;
   return by_name;
 }
 
-Status LoadOne(const ByName& tensors, const std::string& name, const std::vector<uint64_t>& shape,
-               float* to) {
+Status LoadTensor(const TensorsByName& tensors, const std::string& name,
+                  const std::vector<uint64_t>& shape, float* destination) {
   const auto found = tensors.find(name);
   if (found == tensors.end()) return WrongModel("the tensor \"" + name + "\" is missing");
   const tensors::Tensor& tensor = *found->second;
@@ -45,7 +45,7 @@ Status LoadOne(const ByName& tensors, const std::string& name, const std::vector
     return WrongModel("the tensor \"" + name + "\" has shape " + ShapeText(tensor.shape) +
                       ", the model's is " + ShapeText(shape));
   }
-  std::copy(tensor.values.begin(), tensor.values.end(), to);
+  std::copy(tensor.values.begin(), tensor.values.end(), destination);
   return Ok();
 }
 
@@ -53,10 +53,10 @@ Status LoadOne(const ByName& tensors, const std::string& name, const std::vector
 
 Status LoadArena(const tensors::TensorFile& file, const ParameterTable& table, float* arena,
                  const std::string& prefix) {
-  const ByName tensors = IndexOf(file);
+  const TensorsByName tensors = IndexByName(file);
   for (const Parameter& p : table.parameters) {
     TERN_RETURN_IF_ERROR(
-        LoadOne(tensors, prefix + p.name, {p.shape.begin(), p.shape.end()}, arena + p.offset));
+        LoadTensor(tensors, prefix + p.name, {p.shape.begin(), p.shape.end()}, arena + p.offset));
   }
   return Ok();
 }
@@ -70,9 +70,9 @@ std::vector<tensors::TensorView> ViewStatistics(const ParameterTable& table, con
 }
 
 Status LoadStatistics(const tensors::TensorFile& file, const ParameterTable& table, float* arena) {
-  const ByName tensors = IndexOf(file);
+  const TensorsByName tensors = IndexByName(file);
   for (const Statistic& s : table.statistics)
-    TERN_RETURN_IF_ERROR(LoadOne(tensors, s.name, {s.count}, arena + s.offset));
+    TERN_RETURN_IF_ERROR(LoadTensor(tensors, s.name, {s.count}, arena + s.offset));
   return Ok();
 }
 

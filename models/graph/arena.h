@@ -1,4 +1,5 @@
-// Converts a model's arenas to and from the tensors of a file.
+// Converts a model's arenas to and from the tensors of a file. An arena is one array with an element per
+// parameter of the model, in a fixed order.
 #pragma once
 
 #include <string>
@@ -10,14 +11,15 @@
 
 namespace tern::models {
 
-// An arena (parameters, momentum, ...) as named tensors: PREFIX + the parameter's name.
+// Returns views of an arena (parameters, momentum, ...) as one tensor per parameter, with the name PREFIX +
+// the parameter's name.
 std::vector<tensors::TensorView> ViewArena(const ParameterTable& table, const float* arena,
                                            const std::string& prefix = "");
-// The reverse: every PREFIX + parameter must exist with its shape. Ignores other tensors. After
-// kBadData the arena may be partly written.
+// Copies the tensors of a file into an arena. The file must have every PREFIX + parameter name with the
+// parameter's shape; otherwise kBadData, and the arena may be partly written. Ignores other tensors.
 Status LoadArena(const tensors::TensorFile& file, const ParameterTable& table, float* arena,
                  const std::string& prefix = "");
-// ViewArena and LoadArena for the statistics, which weight files hold besides the parameters.
+// Like ViewArena and LoadArena, for the arena of statistics (running means and variances of batch norms).
 std::vector<tensors::TensorView> ViewStatistics(const ParameterTable& table, const float* arena);
 Status LoadStatistics(const tensors::TensorFile& file, const ParameterTable& table, float* arena);
 

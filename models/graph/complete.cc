@@ -36,27 +36,27 @@ Status CompleteKind(pb::LayerDef* layer) {
 class Wiring {
  public:
   Wiring() {
-    made_[kData] = "the data";
+    maker_of_tensor_[kData] = "the data";
     unread_.insert(kData);
   }
 
   // Fills in and checks the inputs and the output of the next layer.
   Status Connect(pb::LayerDef* layer) {
     const bool loss = layer->has_softmax_loss();
-    if (layer->inputs().empty()) layer->add_inputs(last_);
+    if (layer->inputs().empty()) layer->add_inputs(last_output_);
     if (loss && layer->inputs_size() == 1) layer->add_inputs(kLabel);
     if (!layer->has_output()) layer->set_output(layer->name());
     TERN_RETURN_IF_ERROR(CheckInputs(*layer));
     for (const std::string& input : layer->inputs()) {
-      if (!loss || input != kLabel) TERN_RETURN_IF_ERROR(Read(input));
+      if (!loss || input != kLabel) TERN_RETURN_IF_ERROR(MarkRead(input));
     }
-    return Make(layer);
+    return AddOutput(layer);
   }
 
-  // A tensor that no layer reads, other than the last layer's output; "" if there is none.
-  std::string Unread() const {
+  // Returns a tensor that no layer reads, other than the last layer's output; "" if there is none.
+  std::string UnreadTensor() const {
     for (const std::string& name : unread_) {
-      if (name != last_) return name;
+      if (name != last_output_) return name;
     }
     return "";
   }
@@ -78,9 +78,9 @@ class Wiring {
                            : Cat(" takes ", rules.min_inputs, " to ", rules.max_inputs)));
   }
 
-  Status Read(const std::string& name) {
+  Status MarkRead(const std::string& name) {
     if (name == kLabel) return Bad("it reads \"label\", which only softmax_loss can");
-    if (!made_.count(name)) {
+    if (!maker_of_tensor_.count(name)) {
       return Bad("its input " + Quote(name.substr(0, kMaxLayerName)) +
                  " is made by no earlier layer; name the output of one, or \"data\"");
     }
@@ -88,28 +88,28 @@ class Wiring {
     return Ok();
   }
 
-  Status Make(const pb::LayerDef* layer) {
+  Status AddOutput(const pb::LayerDef* layer) {
     const std::string& name = layer->output();
     if (!IsPlainName(name))
       return Bad("its output's name must be 1 to " + std::to_string(kMaxLayerName) +
                  " letters, digits, '_', '-', '.' or '/'");
-    if (name == kLabel || made_.count(name)) {
-      const std::string maker = name == kLabel ? "the data" : made_[name];
+    if (name == kLabel || maker_of_tensor_.count(name)) {
+      const std::string maker = name == kLabel ? "the data" : maker_of_tensor_[name];
       return Bad("its output " + Quote(name) + " is already made by " + maker +
                  "; give it another name");
     }
-    made_[name] = "layer " + Quote(layer->name());
+    maker_of_tensor_[name] = "layer " + Quote(layer->name());
     unread_.insert(name);
-    last_ = name;
+    last_output_ = name;
     return Ok();
   }
 
-  std::map<std::string, std::string> made_;
+  std::map<std::string, std::string> maker_of_tensor_;
   std::set<std::string> unread_;
-  std::string last_ = kData;
+  std::string last_output_ = kData;
 };
 
-Status CheckHead(const pb::NetDef& net) {
+Status CheckSizes(const pb::NetDef& net) {
   TERN_RETURN_IF_ERROR(CheckSize("input.channels", net.input().channels()).Within("net"));
   TERN_RETURN_IF_ERROR(CheckSize("input.height", net.input().height()).Within("net"));
   TERN_RETURN_IF_ERROR(CheckSize("input.width", net.input().width()).Within("net"));
@@ -150,7 +150,7 @@ std::string Describe(const pb::LayerDef& layer) {
 }
 
 Result<pb::NetDef> CompleteNet(pb::NetDef net) {
-  TERN_RETURN_IF_ERROR(CheckHead(net));
+  TERN_RETURN_IF_ERROR(CheckSizes(net));
   TERN_RETURN_IF_ERROR(CheckNames(net));
   Wiring wiring;
   for (int i = 0; i < net.layers_size(); ++i) {
@@ -162,7 +162,7 @@ Result<pb::NetDef> CompleteNet(pb::NetDef net) {
     return Bad(Describe(*layer) + (last ? ": the last layer must be a softmax_loss"
                                         : ": softmax_loss must be the last layer, and only once"));
   }
-  if (const std::string name = wiring.Unread(); !name.empty()) {
+  if (const std::string name = wiring.UnreadTensor(); !name.empty()) {
     return Bad("net: no layer reads " + Quote(name) +
                "; remove the layer that makes it, or use it");
   }

@@ -9,14 +9,15 @@
 
 namespace tern::models {
 
-// "conv", "max_pool", ...; "none" if the layer has no kind.
+// The kind of a layer: "conv", "max_pool", ...; "none" if it is not set.
 std::string KindName(const pb::LayerDef& layer);
-// `layer "conv1" (conv)`: how messages name a layer.
+// How error messages name a layer: `layer "conv1" (conv)`.
 std::string Describe(const pb::LayerDef& layer);
 
 // Fills in omitted fields, and checks everything that does not depend on shapes: names (unique,
 // plain), sizes in bounds, inputs made by earlier layers, every output read, softmax_loss exactly
-// once and last. Idempotent. kBadJob names the layer.
+// once and last. A second call changes nothing. The
+// message of kBadJob names the layer.
 Result<pb::NetDef> CompleteNet(pb::NetDef net);
 
 }  // namespace tern::models

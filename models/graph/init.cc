@@ -9,11 +9,12 @@
 namespace tern::models {
 namespace {
 
-// The probability that a normal number is below -2. A normal number that is drawn again while it
-// lies beyond 2 deviations is the quantile of a u scaled to between this and 1 minus this.
+// P(N(0, 1) < -2). A normal number truncated to [-2, 2] is the normal quantile of a number that is uniform
+// between this probability and 1 minus it.
 constexpr double kBelowMinusTwo = 0.022750131948179207200;
 
-// Calls put(element, u) for all elements, u = (Draw32 + 0.5) / 2^32, uniform in (0, 1).
+// Calls put(element, u) for all elements from 0 to count - 1. u = (a random 32-bit number + 0.5) / 2^32, which is
+// uniform in (0, 1).
 template <typename Put>
 void ForEachUniform(const kernels::NoiseKey& key, uint64_t count, const Put& put) {
   for (uint64_t block = 0; 8 * block < count; ++block) {
@@ -23,13 +24,14 @@ void ForEachUniform(const kernels::NoiseKey& key, uint64_t count, const Put& put
         kernels::NoiseBlock(key, static_cast<uint32_t>(block), /*level=*/1);
     for (uint32_t i = 0; i < 8 && 8 * block + i < count; ++i) {
       const uint32_t shift = i % 2 * 16;
-      const uint32_t draw = (high[i / 2] >> shift & 0xffff) << 16 | (low[i / 2] >> shift & 0xffff);
-      put(8 * block + i, (draw + 0.5) * 0x1p-32);
+      const uint32_t random_bits =
+          (high[i / 2] >> shift & 0xffff) << 16 | (low[i / 2] >> shift & 0xffff);
+      put(8 * block + i, (random_bits + 0.5) * 0x1p-32);
     }
   }
 }
 
-void InitOne(const Parameter& parameter, const kernels::NoiseKey& key, float* values) {
+void InitParameter(const Parameter& parameter, const kernels::NoiseKey& key, float* values) {
   const pb::Init& init = parameter.init;
   const auto for_each = [&](const auto& value_of) {
     ForEachUniform(key, parameter.count, [&](uint64_t element, double u) {
@@ -68,7 +70,7 @@ void InitParameters(const ParameterTable& table, uint64_t seed, float* arena) {
     key.seed = seed;
     key.stream = kernels::NoiseStream::kInit;
     key.tensor = static_cast<uint32_t>(i);
-    InitOne(table.parameters[i], key, arena + table.parameters[i].offset);
+    InitParameter(table.parameters[i], key, arena + table.parameters[i].offset);
   }
 }
 

@@ -1,4 +1,5 @@
-// Convolution: groups, dilation, depthwise (as many groups as channels).
+// The rules of convolution layers, with groups and dilation. A depthwise convolution has as many groups as
+// channels.
 #include "models/graph/layer_rules.h"
 #include "models/graph/layer_window.h"
 
@@ -34,9 +35,10 @@ Result<ImageDims> Output(const pb::LayerDef& layer, const Inputs& inputs) {
 LayerState State(const pb::LayerDef& layer, const Inputs& inputs) {
   const pb::ConvDef& conv = layer.conv();
   LayerState state;
-  const uint32_t read = inputs[0].c / conv.groups();
+  const uint32_t inputs_per_group = inputs[0].c / conv.groups();
   state.parameters.push_back(MakeParameter(
-      layer, "weight", {conv.outputs(), read, conv.kernel(), conv.kernel()}, conv.weight_init()));
+      layer, "weight", {conv.outputs(), inputs_per_group, conv.kernel(), conv.kernel()},
+      conv.weight_init()));
   // An input element contributes only to the outputs of its own group.
   state.parameters[0].fan_out /= conv.groups();
   if (conv.bias())

@@ -17,8 +17,8 @@ Result<ImageDims> Output(const pb::LayerDef& layer, const Inputs&) {
 
 LayerState State(const pb::LayerDef& layer, const Inputs& inputs) {
   const pb::DenseDef& dense = layer.dense();
-  const auto read = static_cast<uint32_t>(Elements(inputs[0]));
-  return {{MakeParameter(layer, "weight", {dense.outputs(), read}, dense.weight_init()),
+  const auto num_inputs = static_cast<uint32_t>(Elements(inputs[0]));
+  return {{MakeParameter(layer, "weight", {dense.outputs(), num_inputs}, dense.weight_init()),
            MakeParameter(layer, "bias", {dense.outputs()}, dense.bias_init())},
           {}};
 }

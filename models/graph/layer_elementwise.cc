@@ -1,4 +1,4 @@
-// Element-wise layers, and the loss.
+// The rules of element-wise layers (ReLU, dropout), and of the softmax loss.
 #include "models/graph/layer_rules.h"
 
 namespace tern::models {
@@ -30,7 +30,7 @@ constinit const LayerRules kReluRules = {pb::LayerDef::kRelu, "relu",     1,    
                                          &CompleteRelu,       &SameShape, &NoState};
 constinit const LayerRules kDropoutRules = {pb::LayerDef::kDropout, "dropout",  1,       1,
                                             &CompleteDropout,       &SameShape, &NoState};
-// Inputs: the scores, and "label".
+// The number of inputs counts only the scores, not the second input, "label".
 constinit const LayerRules kSoftmaxLossRules = {
     pb::LayerDef::kSoftmaxLoss, "softmax_loss", 1, 1, &CompleteLoss, &OneNumber, &NoState};
 

@@ -1,4 +1,4 @@
-// Layers with several inputs.
+// The rules of layers with several inputs: concatenation and addition.
 #include "models/graph/layer_rules.h"
 #include "models/graph/limits.h"
 

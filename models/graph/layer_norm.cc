@@ -1,4 +1,5 @@
-// Normalization layers: over the batch, across channels, per image.
+// The rules of normalization layers: batch norm (over the batch), LRN (across channels), standardize (per
+// image).
 #include "models/graph/layer_rules.h"
 
 namespace tern::models {

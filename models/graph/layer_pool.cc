@@ -1,4 +1,4 @@
-// Max and average pooling over windows, or over the whole image.
+// The rules of max and average pooling, over windows or over the whole image.
 #include "models/graph/layer_rules.h"
 #include "models/graph/layer_window.h"
 

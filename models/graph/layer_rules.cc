@@ -71,10 +71,10 @@ Status CompleteWeightInit(pb::Init* init) {
   return CompleteInit("weight_init", 0, init);
 }
 
-Parameter MakeParameter(const pb::LayerDef& layer, const char* what, std::vector<uint32_t> shape,
+Parameter MakeParameter(const pb::LayerDef& layer, const char* role, std::vector<uint32_t> shape,
                         const pb::Init& init) {
   Parameter parameter;
-  parameter.name = layer.name() + "." + what;
+  parameter.name = layer.name() + "." + role;
   parameter.shape = std::move(shape);
   parameter.init = init;
   parameter.is_bias = parameter.shape.size() == 1;
@@ -82,9 +82,10 @@ Parameter MakeParameter(const pb::LayerDef& layer, const char* what, std::vector
   for (size_t i = 1; i < parameter.shape.size(); ++i)
     parameter.fan_in = BoundedProduct(parameter.fan_in, parameter.shape[i]);
   parameter.count = BoundedProduct(parameter.fan_in, parameter.shape[0]);
-  // All weights of one output are adjacent; the kernel's taps count in both fans.
-  const uint64_t taps = parameter.is_bias ? 1 : parameter.fan_in / parameter.shape[1];
-  parameter.fan_out = BoundedProduct(parameter.shape[0], taps);
+  // The first dimension of a weight is the outputs, the second the inputs; the product of the others is the
+  // number of elements of a kernel, which multiplies both fan_in and fan_out.
+  const uint64_t kernel_elements = parameter.is_bias ? 1 : parameter.fan_in / parameter.shape[1];
+  parameter.fan_out = BoundedProduct(parameter.shape[0], kernel_elements);
   return parameter;
 }
 

@@ -1,5 +1,6 @@
-// The rules of each kind of layer, independent of the engine: inputs, defaults, bounds, shapes and
-// parameters. One file per family, one line in the table of layer_rules.cc. Internal to models.
+// The rules of each kind of layer: number of inputs, defaults, bounds, shapes and parameters. They do not
+// depend on the engine that computes the layer. Each family of layers has a file (layer_*.cc), and each kind
+// an entry in the table of layer_rules.cc. Only for code in models/.
 #pragma once
 
 #include <string>
@@ -11,12 +12,13 @@
 
 namespace tern::models {
 
-// The parameters and statistics of a layer, in order; their offsets are set later.
+// The parameters and statistics of a layer, in the order of their arena. Their offsets are not set.
 struct LayerState {
   std::vector<Parameter> parameters;
   std::vector<Statistic> statistics;
 };
 
+// The shapes of a layer's inputs, except "label".
 using Inputs = std::vector<ImageDims>;
 
 struct LayerRules {
@@ -27,28 +29,33 @@ struct LayerRules {
   Status (*complete)(pb::LayerDef* layer);
   // The layer's output image. REQUIRES a completed layer.
   Result<ImageDims> (*output)(const pb::LayerDef& layer, const Inputs& inputs);
+  // The layer's parameters and statistics. REQUIRES a completed layer.
   LayerState (*state)(const pb::LayerDef& layer, const Inputs& inputs);
 };
 
-// The kind's line in the table; nullptr if there is none.
+// The rules of a kind of layer; nullptr if there are none.
 const LayerRules* FindRules(pb::LayerDef::KindCase kind);
-// "conv, max_pool, ...", in the order of the table.
+// The names of all kinds: "conv, max_pool, ...".
 std::string KindNames();
 
-// Defined by the families' files.
+// Defined in the files layer_*.cc.
 extern const LayerRules kConvRules, kMaxPoolRules, kAvgPoolRules, kDenseRules, kReluRules,
     kBatchNormRules, kLrnRules, kDropoutRules, kConcatRules, kAddRules, kStandardizeRules,
     kSoftmaxLossRules;
 
 // Helpers that several families use.
-Status BadLayer(const std::string& message);  // kBadJob
+Status BadLayer(const std::string& message);  // an error with code kBadJob
 std::string ShapeText(const ImageDims& dims);
-Status CheckSize(const std::string& key, uint32_t value);  // 1 to kMaxDim
-// A finite number in [min, max].
+// Checks that `value` is from 1 to kMaxDim. `key`: its name in the error message.
+Status CheckSize(const std::string& key, uint32_t value);
+// Checks that `value` is finite and in [min, max].
 Status CheckNumber(const std::string& key, float value, float min, float max);
-Status CompleteInit(const std::string& key, float constant, pb::Init* init);  // default: constant
-Status CompleteWeightInit(pb::Init* init);                                    // default: xavier
-Parameter MakeParameter(const pb::LayerDef& layer, const char* what, std::vector<uint32_t> shape,
+// Sets the initializer to `constant` if it is not set, and checks its numbers.
+Status CompleteInit(const std::string& key, float constant, pb::Init* init);
+// Sets the initializer to Xavier if it is not set, and checks its numbers.
+Status CompleteWeightInit(pb::Init* init);
+// Makes the parameter LAYER.role, for example role "weight". `shape`: outputs first, then inputs.
+Parameter MakeParameter(const pb::LayerDef& layer, const char* role, std::vector<uint32_t> shape,
                         const pb::Init& init);
 inline Result<ImageDims> SameShape(const pb::LayerDef&, const Inputs& inputs) { return inputs[0]; }
 inline LayerState NoState(const pb::LayerDef&, const Inputs&) { return {}; }

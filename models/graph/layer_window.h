@@ -1,4 +1,4 @@
-// Windows that slide over an image: those of conv and of the pools.
+// The windows of convolution and pooling layers, which slide over an image.
 #pragma once
 
 #include "common/base/status.h"
@@ -23,7 +23,8 @@ Status CompleteWindow(uint32_t covered, Def* def) {
   return CheckSize("stride", def->stride());
 }
 
-// The image that the window makes of `input`, with `channels` channels.
+// The shape of a layer's output: `input` is the input's shape, `channels` the number of output channels, `def`
+// a ConvDef or PoolDef.
 template <typename Def>
 Result<ImageDims> SlideWindow(const ImageDims& input, uint32_t channels, const Def& def) {
   const Result<AxisPlan> rows = PlanAxis(input.h, WindowOf(def, input.h));

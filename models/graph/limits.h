@@ -7,10 +7,11 @@
 namespace tern::models {
 
 inline constexpr int kMaxLayers = 10'000;
-inline constexpr uint32_t kMaxDim = 65'536;  // of an image, a kernel, a stride, outputs, classes
-// Elements of all parameters together, and of any one tensor.
+inline constexpr uint32_t kMaxDim = 65'536;  // the largest size of an image, kernel or stride, and
+                                             // the most outputs, channels or classes
+// The most elements of all parameters together, and of any single tensor.
 inline constexpr uint64_t kMaxElements = uint64_t{1} << 31;
-inline constexpr size_t kMaxLayerName = 128;
-inline constexpr int kMaxInputs = 64;  // of a layer with several inputs
+inline constexpr size_t kMaxLayerName = 128;  // characters
+inline constexpr int kMaxInputs = 64;         // the most inputs of one layer
 
 }  // namespace tern::models

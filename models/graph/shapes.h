@@ -1,7 +1,7 @@
-// Derives from a NetDef its shapes and the table of its parameters; used by server, worker and
-// tools alike. Canonical order: layers in NetDef's order, weights before biases, each plain
-// row-major. The arena of all parameters is their concatenation without gaps; likewise the arena of
-// all gradients, and that of all statistics.
+// Derives the shapes of all tensors and the table of parameters from a NetDef. The canonical order of the
+// parameters: layers in the order of the NetDef, in a layer the weights before the bias, each row-major. An
+// arena is the concatenation of all parameters in this order without gaps. There are also arenas of all
+// gradients and of all statistics (running means and variances).
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,15 @@ namespace tern::models {
 Result<std::map<std::string, ImageDims>> InferShapes(const pb::NetDef& net);
 Result<ParameterTable> MakeParameterTable(const pb::NetDef& net);
 
-// Digest of everything about the model on which peers must agree: input, classes, layers by name
-// with every default filled in. The net's own name is not part of it.
+// The digest of all that server and workers must agree on about the model: input, classes, and the layers with
+// their names and all defaults. The digest does not depend on the name of the net.
 uint64_t ModelDigest(const pb::NetDef& net);
 
 // The initial parameters, a pure function of (seed, table): the same bits on every worker, machine
-// and compiler (no libm beyond the correctly rounded square root). Parameter i of the table is
-// noise tensor i of stream kInit, round 0, rank 0; element e takes u = (Draw32(e) + 0.5) / 2^32,
-// then the quantile of its distribution at u in double, rounded once to float.
+// and compiler (no libm beyond the correctly rounded square root). Element e of parameter i
+// takes 32 random bits r from the counter-based generator (key: seed, stream kInit, tensor i; counter: e) and
+// u = (r + 0.5) / 2^32. Its value is the quantile of the parameter's distribution at u, computed in double and
+// rounded once to float.
 void InitParameters(const ParameterTable& table, uint64_t seed, float* arena);
 // The initial values of the statistics.
 void InitStatistics(const ParameterTable& table, float* arena);

@@ -29,21 +29,21 @@ Result<AxisPlan> PlanAxis(uint32_t input, const Window& window) {
     return Bad(Cat("input ", input, ", kernel ", window.kernel, ", stride ", window.stride,
                    " must each be 1 to ", kMaxDim));
   }
-  const uint64_t covers = uint64_t{window.kernel - 1} * window.dilation + 1;
+  const uint64_t covered = uint64_t{window.kernel - 1} * window.dilation + 1;
   AxisPlan plan;
   if (window.pad.has_value() || window.padding == pb::Pad::valid) {
     plan.pad_begin = plan.pad_end = window.pad.value_or(0);
     const uint64_t padded = uint64_t{input} + 2 * plan.pad_begin;
-    if (covers > padded) {
+    if (covered > padded) {
       return Bad(Cat("kernel ", window.kernel, " does not fit an input of ", input,
                      "; take a smaller kernel, or padding: same"));
     }
-    plan.output = static_cast<uint32_t>((padded - covers) / window.stride + 1);
+    plan.output = static_cast<uint32_t>((padded - covered) / window.stride + 1);
     return plan;
   }
   plan.output = (input + window.stride - 1) / window.stride;
-  const uint64_t reached = uint64_t{plan.output - 1} * window.stride + covers;
-  const uint32_t total = reached > input ? static_cast<uint32_t>(reached - input) : 0;
+  const uint64_t needed = uint64_t{plan.output - 1} * window.stride + covered;
+  const uint32_t total = needed > input ? static_cast<uint32_t>(needed - input) : 0;
   plan.pad_begin = total / 2;
   plan.pad_end = total - plan.pad_begin;
   return plan;

@@ -13,14 +13,15 @@ namespace tern::models {
 struct Window {
   uint32_t kernel = 1, stride = 1, dilation = 1;
   pb::Pad::Kind padding = pb::Pad::valid;
-  std::optional<uint32_t> pad = std::nullopt;  // on both sides, instead of `padding`
+  std::optional<uint32_t> pad = std::nullopt;  // elements on both sides; replaces `padding`
 };
 // The window of a completed layer, on an axis of `input` elements.
 Window WindowOf(const pb::ConvDef& conv, uint32_t input);
 Window WindowOf(const pb::PoolDef& pool, uint32_t input);
 
-// Padding and output size of one axis. `same` pads so that output = ceil(input / stride), the odd
-// element at the end. kBadJob if the kernel does not fit or a size is not 1 to 65536.
+// Computes padding and output size of one axis. `same` pads so that output = ceil(input / stride); if the
+// number of padded elements is odd, the end gets one more than the beginning. kBadJob if the kernel
+// does not fit or a size is not 1 to 65536.
 struct AxisPlan {
   uint32_t output = 0, pad_begin = 0, pad_end = 0;
 };

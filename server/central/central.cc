@@ -9,7 +9,8 @@ namespace tern::server {
 
 namespace {
 
-// The factor of the weight decay that the server adds to the mean gradient of tensor t.
+// The weight decay factor that the server adds to the mean gradient of tensor `t`; 0 if the gradient
+// already includes the decay.
 float LocalDecay(const setup::Setup& setup, uint32_t t) {
   const pb::WeightDecay& decay = setup.job.train().weight_decay();
   if (decay.where() != pb::WeightDecay::local) return 0;
@@ -48,39 +49,39 @@ Result<std::unique_ptr<CentralChunk>> CentralChunk::Make(const setup::Setup& set
     TERN_RETURN_IF_ERROR(CheckSegment(setup, segment, central->optimizer_->needs_whole_tensors()));
     central->decay_.push_back(LocalDecay(setup, segment.tensor));
   }
-  const std::span<const float> part = initial.subspan(chunk.begin, chunk.count);
-  central->weights_.assign(part.begin(), part.end());
+  const std::span<const float> chunk_weights = initial.subspan(chunk.begin, chunk.count);
+  central->weights_.assign(chunk_weights.begin(), chunk_weights.end());
   if (setup.job.evaluation().ema_decay() > 0) central->average_ = central->weights_;
   return central;
 }
 
 Status CentralChunk::Decode(const Bytes& push, std::span<float> values) const {
-  std::span<const uint8_t> rest = push.span();
-  float* to = values.data();
+  std::span<const uint8_t> unread = push.span();
+  float* destination = values.data();
   for (const codec::Segment& segment : chunk_.segments) {
     const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
-    const Result<size_t> used = codec.DecodeAlone(rest, segment, to);
+    const Result<size_t> used = codec.DecodeAlone(unread, segment, destination);
     if (!used.ok()) return used.status().Within(Cat("tensor ", segment.tensor));
-    rest = rest.subspan(*used);
-    to += segment.count;
+    unread = unread.subspan(*used);
+    destination += segment.count;
   }
-  if (rest.empty()) return Ok();
-  return Status(Code::kMismatch, Cat(rest.size(), " bytes more than the chunk has"));
+  if (unread.empty()) return Ok();
+  return Status(Code::kMismatch, Cat(unread.size(), " bytes more than the chunk has"));
 }
 
 Status CentralChunk::DecodeMean(const Bytes& sum, uint32_t contributors,
                                 std::span<float> values) const {
-  std::span<const uint8_t> rest = sum.span();
-  float* to = values.data();
+  std::span<const uint8_t> unread = sum.span();
+  float* destination = values.data();
   for (const codec::Segment& segment : chunk_.segments) {
     const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
     const auto workers = static_cast<int>(contributors);
-    const Result<size_t> size = codec.SumSize(rest, segment, workers);
+    const Result<size_t> size = codec.SumSize(unread, segment, workers);
     if (!size.ok()) return size.status();
     TERN_RETURN_IF_ERROR(
-        codec.Decode(rest.first(*size), segment, workers, 0, 0, segment.count, to));
-    rest = rest.subspan(*size);
-    to += segment.count;
+        codec.Decode(unread.first(*size), segment, workers, 0, 0, segment.count, destination));
+    unread = unread.subspan(*size);
+    destination += segment.count;
   }
   return Ok();
 }

@@ -1,5 +1,7 @@
-// One chunk of the model on a server that holds the parameters (central parameters): its weights,
-// the optimizer's state for them, and their moving average. Used by the thread of its lane alone.
+// One chunk (a range of the parameters) of the model on a server that holds the parameters (central
+// parameters): the weights, the optimizer's state, and the moving average of the weights. A server has
+// several lanes: each is one socket with one thread and some of the chunks. Only the lane's thread uses
+// a CentralChunk.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +35,7 @@ class CentralChunk {
   // Decodes one worker's push into `values`, which has one element per element of the chunk.
   // kMismatch if the push is invalid.
   Status Decode(const Bytes& push, std::span<float> values) const;
-  // Decodes a sum over `contributors` workers into `values`, divided by their number.
+  // Decodes the sum of the pushes of `contributors` workers into `values`, divided by their number.
   Status DecodeMean(const Bytes& sum, uint32_t contributors, std::span<float> values) const;
 
   // Takes an optimizer step with gradient g; increments the version.
@@ -47,25 +49,26 @@ class CentralChunk {
   uint64_t version() const { return version_; }  // how often the weights have changed
   const protocol::Chunk& chunk() const { return chunk_; }
   const setup::Setup& setup() const { return setup_; }
-  // Adds everything above to what checkpoints save and restore.
+  // Adds weights, moving average, optimizer state and version to what checkpoints save and restore.
   void AddState(SavedState* state);
 
  private:
   CentralChunk(const setup::Setup& setup, const protocol::Chunk& chunk)
       : setup_(setup), chunk_(chunk) {}
-  void CountChange();  // after a change of the weights: the version and the moving average
+  // Call after each change of the weights: increments the version and updates the moving average.
+  void CountChange();
 
   const setup::Setup& setup_;
   const protocol::Chunk& chunk_;
   Floats weights_, average_;
   std::unique_ptr<update::Optimizer> optimizer_;
-  std::vector<float> decay_;  // weight decay that the server adds, by segment
+  std::vector<float> decay_;  // for each segment: the weight decay that the server adds
   uint64_t version_ = 0;
 };
 
 // The initial weights of the whole model, the same as every worker's.
 std::vector<float> InitialWeights(const setup::Setup& setup);
-// Returns the values as little-endian fp32, the payload of weights that are not coded.
+// Returns the values as little-endian fp32, which is the payload of weights without a codec.
 Bytes Fp32Bytes(std::span<const float> values);
 
 }  // namespace tern::server

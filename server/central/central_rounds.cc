@@ -10,8 +10,8 @@ namespace tern::server {
 
 namespace {
 
-// Adds up contributions as if workers held the parameters. Closing changes the server's weights
-// instead of returning the sum.
+// Adds up the workers' pushes of one round with another CellSum. Close() changes the server's weights
+// by the sum, and returns the new weights instead of the sum.
 class CentralSum : public protocol::CellSum {
  public:
   CentralSum(std::unique_ptr<protocol::CellSum> sum, CentralRounds* rounds)
@@ -47,7 +47,7 @@ CentralRounds::CentralRounds(std::unique_ptr<CentralChunk> central, Rate rate)
     : central_(std::move(central)),
       down_(std::in_place, central_->setup(), central_->chunk(), 1, central_->weights()),
       rate_(std::move(rate)),
-      elastic_(algorithm::FactsOf(central_->setup().job).elastic),
+      easgd_alpha_(algorithm::FactsOf(central_->setup().job).elastic),
       mean_(central_->chunk().count) {}
 
 protocol::Cell CentralRounds::cell() const {
@@ -62,7 +62,8 @@ protocol::CellSpec CentralRounds::Spec(protocol::CellSpec sum) {
   };
   spec.check_outcome = [this](const Bytes& payload, uint32_t) {
     const protocol::Chunk& chunk = central_->chunk();
-    if (payload.size() == chunk.count * sizeof(float)) return Ok();  // weights in fp32, not coded
+    if (payload.size() == chunk.count * sizeof(float))
+      return Ok();  // weights in fp32, without a codec
     return protocol::CheckSums(central_->setup().plan, chunk, payload, 1);
   };
   spec.pull = [this](bool average) { return Pull(average); };
@@ -75,11 +76,11 @@ Bytes CentralRounds::Close(const Bytes& sum, uint32_t contributors) {
   Bytes answer;
   if (contributors != 0) {
     const Status decoded = central_->DecodeMean(sum, contributors, mean_);
-    CHECK(decoded.ok()) << decoded.message();  // this process made the sum
-    if (elastic_.has_value()) {
-      // alpha sum (x_i - w) = alpha n (mean - w)
+    CHECK(decoded.ok()) << decoded.message();  // Cannot fail, because this process made the sum.
+    if (easgd_alpha_.has_value()) {
+      // With n contributors: alpha * sum over i of (x_i - w) = alpha * n * (mean of x_i - w).
       central_->MoveTowards(mean_,
-                            static_cast<float>(*elastic_) * static_cast<float>(contributors));
+                            static_cast<float>(*easgd_alpha_) * static_cast<float>(contributors));
     } else {
       central_->Apply(mean_, rate_(round_ - 1));
     }
@@ -93,8 +94,8 @@ protocol::CellSpec::Pulled CentralRounds::Pull(bool average) {
   if (average) return {Fp32Bytes(central_->average()), true};
   // Before the first round the workers hold the initial weights exactly, not a decoded copy.
   if (round_ == 0) return {Fp32Bytes(central_->weights()), true};
-  const protocol::ClockCell::Answer same = down_->Repeat(0, central_->weights(), round_);
-  return {same.payload, same.whole};
+  const protocol::ClockCell::Answer repeated = down_->Repeat(0, central_->weights(), round_);
+  return {repeated.payload, repeated.whole};
 }
 
 Status CentralRounds::Restart(std::span<const float> initial) {

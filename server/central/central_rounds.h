@@ -1,11 +1,14 @@
-// Central parameters in a job with rounds: the cells of a RoundLane for pushes. When a round of
-// such a cell closes, the server's weights change, and the answer is the new weights.
+// Central parameters (the servers hold the weights) in a job with rounds. A cell is one reduction over
+// the workers, here of the pushes for one chunk of the model; a RoundLane is the state machine of the
+// cells that one thread serves. When a round of such a cell closes, the server's weights change, and
+// the answer to the workers is the new weights.
 //
 //   ssgd, odsgd  w = optimizer(w, mean of the gradients)
-//   easgd        w += alpha * sum over the workers of (x_i - w)    survey, equation 4
+//   easgd        w += alpha * sum over the workers of (x_i - w)    Elastic averaging SGD; x_i: the weights
+//                of worker i
 //
-// In easgd a worker then moves by the difference to the old w, which it still holds. The rounds of
-// a cell close in order, each once. Used by the lane's thread alone.
+// In easgd each worker then moves its own weights towards the old w, which the worker still has. The
+// rounds of a cell close in order, each once. Only the lane's thread uses these objects.
 #pragma once
 
 #include <cstdint>
@@ -21,10 +24,11 @@
 
 namespace tern::server {
 
-// One chunk of central parameters. It must outlive the cell and the sums that the cell opens.
+// One chunk of central parameters. The object must outlive the cell that Spec() describes, and the sums
+// that the cell opens.
 class CentralRounds {
  public:
-  // Called after `round` changed the weights.
+  // A function that is called after a round has closed.
   using OnClosed = std::function<void(uint64_t round)>;
 
   // Arguments and errors as in CentralChunk::Make.
@@ -32,23 +36,23 @@ class CentralRounds {
                                                      const protocol::Chunk& chunk,
                                                      std::span<const float> initial, Rate rate);
 
-  // Makes the cell for the lane. `sum`: the cell that this chunk has if workers hold the parameters
-  // (PushCell); it adds up the contributions.
+  // Returns the description of the cell for the lane. `sum`: the cell that the chunk would have if the
+  // workers held the parameters; it adds up the pushes.
   protocol::CellSpec Spec(protocol::CellSpec sum);
   void SetOnClosed(OnClosed on_closed) { on_closed_ = std::move(on_closed); }
 
   // Closes the next round: applies the sum of `contributors` pushes, and returns the payload of the
   // answer. With 0 contributors the weights do not change, and the answer is empty.
   Bytes Close(const Bytes& sum, uint32_t contributors);
-  // The weights that every worker has after round(), or their moving average. For workers that go
-  // back to a checkpoint.
+  // Returns the weights that every worker has after the round round(), or, if `average`, their moving
+  // average. For workers that return to a checkpoint.
   protocol::CellSpec::Pulled Pull(bool average);
 
   protocol::Cell cell() const;
   uint64_t round() const { return round_; }  // the newest closed round; 0: none
   const CentralChunk& central() const { return *central_; }
   void AddState(SavedState* state);
-  // Returns to the state before the first round.
+  // Returns to the state before the first round, with the weights `initial` of the whole model.
   Status Restart(std::span<const float> initial);
 
  private:
@@ -57,9 +61,9 @@ class CentralRounds {
   std::unique_ptr<CentralChunk> central_;
   std::optional<DownLink> down_;
   const Rate rate_;
-  const std::optional<double> elastic_;  // alpha of easgd; nullopt: another algorithm
+  const std::optional<double> easgd_alpha_;  // nullopt: the algorithm is not easgd
   uint64_t round_ = 0;
-  std::vector<float> mean_;
+  std::vector<float> mean_;  // of the decoded pushes of the round that closes
   OnClosed on_closed_;
 };
 

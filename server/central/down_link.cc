@@ -14,9 +14,9 @@ DownLink::DownLink(const setup::Setup& setup, const protocol::Chunk& chunk, uint
     : setup_(setup),
       chunk_(chunk),
       changes_(setup.job.exchange().pull() == pb::Exchange::changes),
-      sent_(receivers, 0) {
+      sent_version_(receivers, 0) {
   if (!changes_) return;
-  held_.assign(receivers, std::vector<float>(initial.begin(), initial.end()));
+  held_weights_.assign(receivers, std::vector<float>(initial.begin(), initial.end()));
   difference_.resize(chunk.count);
 }
 
@@ -25,22 +25,22 @@ protocol::ClockCell::Answer DownLink::Encode(uint32_t receiver, std::span<const 
   std::vector<uint8_t> out;
   out.reserve(chunk_.max_sum_bytes);
   if (!changes_) {
-    // Weights that are not finite are sent in fp32, because no codec takes them. The worker that
-    // computes with them reports the error.
+    // Weights that are not finite are sent in fp32, because no codec encodes them. The worker that
+    // receives them reports the error.
     if (EncodeValues(w, receiver, version, &out)) return {Bytes::Own(std::move(out)), false};
     return {Fp32Bytes(w), true};
   }
-  std::vector<float>& held = held_[receiver];
-  if (holds == sent_[receiver]) {
+  std::vector<float>& held = held_weights_[receiver];
+  if (holds == sent_version_[receiver]) {
     for (size_t i = 0; i < w.size(); ++i) difference_[i] = w[i] - held[i];
     if (EncodeValues(difference_, receiver, version, &out)) {
       AddDecoded(out, held);
-      sent_[receiver] = version;
+      sent_version_[receiver] = version;
       return {Bytes::Own(std::move(out)), false};
     }
   }
   held.assign(w.begin(), w.end());
-  sent_[receiver] = version;
+  sent_version_[receiver] = version;
   return {Fp32Bytes(w), true};
 }
 
@@ -53,7 +53,7 @@ protocol::ClockCell::Answer DownLink::Repeat(uint32_t receiver, std::span<const 
 }
 
 std::span<const float> DownLink::Held(uint32_t receiver, std::span<const float> w) const {
-  return changes_ ? std::span<const float>(held_[receiver]) : w;
+  return changes_ ? std::span<const float>(held_weights_[receiver]) : w;
 }
 
 bool DownLink::EncodeValues(std::span<const float> values, uint32_t receiver, uint64_t version,
@@ -85,17 +85,17 @@ void DownLink::AddDecoded(std::span<const uint8_t> coded, std::span<float> value
         codec.DecodeAloneTo(coded, segment, [to](uint64_t first, std::span<const float> decoded) {
           for (size_t i = 0; i < decoded.size(); ++i) to[first + i] += decoded[i];
         });
-    CHECK(size.ok()) << size.status().message();  // this process made the code
+    CHECK(size.ok()) << size.status().message();  // Cannot fail: this process made the code.
     coded = coded.subspan(*size);
     to += segment.count;
   }
 }
 
 void DownLink::AddState(SavedState* state) {
-  for (size_t receiver = 0; receiver < held_.size(); ++receiver) {
+  for (size_t receiver = 0; receiver < held_weights_.size(); ++receiver) {
     const std::string name = "held." + std::to_string(receiver);
-    state->arrays.push_back({name, held_[receiver]});
-    state->numbers.push_back({name, &sent_[receiver]});
+    state->arrays.push_back({name, held_weights_[receiver]});
+    state->numbers.push_back({name, &sent_version_[receiver]});
   }
 }
 

@@ -1,4 +1,4 @@
-// The table of the rules. A new rule adds a line with its maker.
+// The table of the rules of algorithms without rounds. A new algorithm adds a line to it.
 #include "server/rules/clock_rules.h"
 
 #include <utility>
@@ -7,12 +7,12 @@ namespace tern::server {
 
 namespace {
 
-struct Row {
+struct RuleEntry {
   const char* algorithm;
   std::unique_ptr<ClockRule> (*make)(std::unique_ptr<CentralChunk> central, Rate rate);
 };
 
-const Row kTable[] = {
+const RuleEntry kTable[] = {
     {"asgd", MakeAsgd}, {"dcasgd_c", MakeDcasgdC},  {"dcasgd_a", MakeDcasgdA},
     {"ssp", MakeSsp},   {"softsync", MakeSoftsync}, {"easgd_async", MakeEasgdAsync},
 };
@@ -22,11 +22,11 @@ const Row kTable[] = {
 Result<std::unique_ptr<ClockRule>> MakeClockRule(const setup::Setup& setup,
                                                  const protocol::Chunk& chunk,
                                                  std::span<const float> initial, Rate rate) {
-  for (const Row& row : kTable) {
-    if (setup.job.train().algorithm() != row.algorithm) continue;
+  for (const RuleEntry& entry : kTable) {
+    if (setup.job.train().algorithm() != entry.algorithm) continue;
     auto central = CentralChunk::Make(setup, chunk, initial);
     if (!central.ok()) return central.status();
-    return row.make(std::move(*central), std::move(rate));
+    return entry.make(std::move(*central), std::move(rate));
   }
   return Status(Code::kBadJob, "train.algorithm '" + setup.job.train().algorithm() +
                                    "' has no rule for pushes without rounds");

@@ -1,5 +1,5 @@
-// The makers of all rules (each is defined in the file of its algorithm), and the choice by the
-// job's algorithm.
+// The functions that make each rule (a rule defines what a push does to the weights in an algorithm
+// without rounds), each defined in the file of its algorithm; and the choice by the job's algorithm.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,8 @@ std::unique_ptr<ClockRule> MakeSsp(std::unique_ptr<CentralChunk> central, Rate r
 std::unique_ptr<ClockRule> MakeSoftsync(std::unique_ptr<CentralChunk> central, Rate rate);
 std::unique_ptr<ClockRule> MakeEasgdAsync(std::unique_ptr<CentralChunk> central, Rate rate);
 
-// The rule of the job's algorithm. kBadJob if it has none, or if its keys do not fit together.
+// Makes the rule of the job's algorithm for one chunk. kBadJob if the algorithm has no such rule, or if
+// keys of the job contradict each other.
 Result<std::unique_ptr<ClockRule>> MakeClockRule(const setup::Setup& setup,
                                                  const protocol::Chunk& chunk,
                                                  std::span<const float> initial, Rate rate);

@@ -1,13 +1,14 @@
 // Delay-compensated ASGD (Zheng et al. 2017; OD-SGD, equations 4 to 6): at every push of worker m,
 //
-//   g' = g + lambda g g (w - w_bak(m))     dcasgd_a: lambda / sqrt(MS + 1e-7) in lambda's place
+//   g' = g + lambda g g (w - w_bak(m))     dcasgd_a: lambda / sqrt(MS + 1e-7) instead of lambda
 //   w <- optimizer(w, g')
 //
-// The answer then sets w_bak(m) = w, the weights at which worker m computes its next gradient; at
-// first, w_bak is the initial weights. MS is a moving mean square of gradients, one per worker or
-// one for all (mean_square_scope). If the gradient was not computed at w_bak(m), because an answer
-// was lost and repeated, g is applied without the term. If workers compute the term themselves
-// (protocol::WorkersFormTerm), a push is applied as it is.
+// g is the pushed gradient, w the server's weights. The answer then sets w_bak(m) = w, the weights at
+// which worker m computes its next gradient; at first, w_bak is the initial weights. MS is a moving mean
+// square of gradients: one per worker, or one for all workers (mean_square_scope). If the gradient was
+// not computed at w_bak(m), because an answer was lost and repeated, g is applied without the
+// compensation term. If workers compute the term themselves (protocol::WorkersFormTerm), the push
+// already contains it, and the server adds none.
 #include <utility>
 
 #include "common/protocol/plan/codec_options.h"
@@ -21,13 +22,13 @@ class Dcasgd : public ClockRule {
  public:
   Dcasgd(std::unique_ptr<CentralChunk> chunk, Rate rate, const pb::Dcasgd& job, bool adaptive)
       : ClockRule(std::move(chunk), std::move(rate)),
-        formed_here_(!protocol::WorkersFormTerm(central().setup().job)) {
-    if (!formed_here_) return;
+        compensates_here_(!protocol::WorkersFormTerm(central().setup().job)) {
+    if (!compensates_here_) return;
     const std::span<const float> w = central().weights();
-    backups_.assign(workers(), std::vector<float>(w.begin(), w.end()));
-    backed_up_.assign(workers(), 0);
-    const bool one = !adaptive || job.mean_square_scope() == pb::Dcasgd::global;
-    for (uint32_t i = 0; i < (one ? 1 : workers()); ++i) {
+    backup_weights_.assign(workers(), std::vector<float>(w.begin(), w.end()));
+    backup_version_.assign(workers(), 0);
+    const bool is_shared = !adaptive || job.mean_square_scope() == pb::Dcasgd::global;
+    for (uint32_t i = 0; i < (is_shared ? 1 : workers()); ++i) {
       compensations_.push_back(
           adaptive ? update::DelayCompensation::Adaptive(job.lambda(), job.rho(), w.size())
                    : update::DelayCompensation::Constant(job.lambda()));
@@ -36,19 +37,19 @@ class Dcasgd : public ClockRule {
 
   Answer Pull(uint32_t rank, std::optional<uint64_t> holds) override {
     Answer answer = ClockRule::Pull(rank, holds);
-    if (!formed_here_) return answer;
+    if (!compensates_here_) return answer;
     const std::span<const float> held = Held(rank, central().weights());
-    backups_[rank].assign(held.begin(), held.end());
-    backed_up_[rank] = version();
+    backup_weights_[rank].assign(held.begin(), held.end());
+    backup_version_[rank] = version();
     return answer;
   }
 
   void AddState(SavedState* state) override {
     ClockRule::AddState(state);
-    for (size_t i = 0; i < backups_.size(); ++i) {
+    for (size_t i = 0; i < backup_weights_.size(); ++i) {
       const std::string name = "backup." + std::to_string(i);
-      state->arrays.push_back({name, backups_[i]});
-      state->numbers.push_back({name, &backed_up_[i]});
+      state->arrays.push_back({name, backup_weights_[i]});
+      state->numbers.push_back({name, &backup_version_[i]});
     }
     for (size_t i = 0; i < compensations_.size(); ++i) {
       for (const update::Optimizer::StateArray& slot : compensations_[i].StateArrays())
@@ -58,19 +59,19 @@ class Dcasgd : public ClockRule {
 
  private:
   void ApplyPush(uint32_t rank, uint64_t base, std::span<float> g) override {
-    if (formed_here_) {
+    if (compensates_here_) {
       const float* w = central().weights().data();
-      const float* backup = base == backed_up_[rank] ? backups_[rank].data() : w;
+      const float* backup = base == backup_version_[rank] ? backup_weights_[rank].data() : w;
       compensations_[compensations_.size() == 1 ? 0 : rank].Apply(g.data(), w, backup, 0, g.size(),
                                                                   g.data());
     }
     central().Apply(g, learning_rate());
   }
 
-  const bool formed_here_;
-  std::vector<std::vector<float>> backups_;  // w_bak, by worker
-  std::vector<uint64_t> backed_up_;          // by worker: the version of its backup
-  std::vector<update::DelayCompensation> compensations_;
+  const bool compensates_here_;                           // false: the workers compute the term
+  std::vector<std::vector<float>> backup_weights_;        // w_bak of each worker
+  std::vector<uint64_t> backup_version_;                  // for each worker: the version of w_bak
+  std::vector<update::DelayCompensation> compensations_;  // one per worker, or one for all
 };
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Asynchronous elastic averaging (survey, equations 2 to 4, for one worker at a time). A push is
-// the worker's own weights x. The answer is the center variable before the push, so that server and
-// worker use the same difference:
+// Asynchronous elastic averaging SGD (EASGD with one worker at a time). A push is the worker's own
+// weights x. The answer is the center variable (the server's weights) before the push, so that server
+// and worker use the same difference:
 //
 //   center = center + alpha (x - center)      on the server
 //   x      = x - alpha (x - old center)       on the worker, with the answer
@@ -18,21 +18,22 @@ class EasgdAsync : public ClockRule {
         alpha_(static_cast<float>(train().easgd_async().alpha())) {}
 
   Answer Pull(uint32_t rank, std::optional<uint64_t> holds) override {
-    if (pushed_by_ != rank) return ClockRule::Pull(rank, holds);
-    pushed_by_.reset();
-    return Encode(rank, before_, holds);
+    if (unanswered_rank_ != rank) return ClockRule::Pull(rank, holds);
+    unanswered_rank_.reset();
+    return Encode(rank, center_before_push_, holds);
   }
 
  private:
   void ApplyPush(uint32_t rank, uint64_t, std::span<float> x) override {
-    before_.assign(central().weights().begin(), central().weights().end());
-    pushed_by_ = rank;
+    center_before_push_.assign(central().weights().begin(), central().weights().end());
+    unanswered_rank_ = rank;
     central().MoveTowards(x, alpha_);
   }
 
   const float alpha_;
-  std::vector<float> before_;          // the center before the newest push
-  std::optional<uint32_t> pushed_by_;  // whose newest push is not answered yet; nullopt: none
+  std::vector<float> center_before_push_;
+  // The worker whose push has no answer yet; nullopt: none.
+  std::optional<uint32_t> unanswered_rank_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
-// Stale synchronous parallel: a push is applied as in asgd; ClockLane bounds how far a worker may
-// be ahead. With push_weight: one_over_workers, a push counts 1/N for N workers, so that one clock
-// of all workers moves the weights as far as one round of ssgd.
+// Stale synchronous parallel: the server applies w <- optimizer(w, g) to every push g. ClockLane limits
+// how many pushes a worker may be ahead of the slowest. With push_weight: one_over_workers and N workers,
+// the learning rate is divided by N, so that one push of each worker moves the weights as far as one
+// round of synchronous SGD.
 #include <utility>
 
 #include "server/rules/clock_rules.h"
@@ -12,16 +13,17 @@ class Ssp : public ClockRule {
  public:
   Ssp(std::unique_ptr<CentralChunk> central, Rate rate)
       : ClockRule(std::move(central), std::move(rate)),
-        part_(train().ssp().push_weight() == pb::Ssp::one_over_workers ? 1.0 / workers() : 1.0) {}
+        rate_factor_(train().ssp().push_weight() == pb::Ssp::one_over_workers ? 1.0 / workers()
+                                                                              : 1.0) {}
 
  private:
-  // Divides the learning rate and not the gradient, so that weight decay also counts once per
-  // clock.
+  // Multiplies the learning rate and not the gradient by the factor, so that the weight decay of N pushes
+  // together counts once.
   void ApplyPush(uint32_t, uint64_t, std::span<float> g) override {
-    central().Apply(g, part_ * learning_rate());
+    central().Apply(g, rate_factor_ * learning_rate());
   }
 
-  const double part_;
+  const double rate_factor_;
 };
 
 }  // namespace

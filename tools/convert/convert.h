@@ -1,4 +1,4 @@
-// The conversions of `tern convert`, one file each; the table is in convert.cc.
+// The conversions of `tern convert`, one file each. kConverters in convert.cc lists them.
 #pragma once
 
 #include "tools/commands.h"

@@ -35,20 +35,21 @@ Status ConvertOnnx(const Args& args) {
   if (arguments->positional().size() != 3)
     return Status(Code::kUsage,
                   Cat("expected a network, its weights and a file to write; ", kUsage));
-  const std::string &weights = arguments->positional()[1], &out = arguments->positional()[2];
+  const std::string &weights_path = arguments->positional()[1],
+                    &out_path = arguments->positional()[2];
   const auto net = NetFromArgument(arguments->positional()[0], *arguments);
   if (!net.ok()) return net.status();
-  const auto file = tensors::ReadSafetensors(weights);
-  if (!file.ok()) return file.status();
-  const auto model = MakeOnnx(*net, *file);
-  if (!model.ok()) return model.status().Within(weights);
+  const auto weights = tensors::ReadSafetensors(weights_path);
+  if (!weights.ok()) return weights.status();
+  const auto model = MakeOnnx(*net, *weights);
+  if (!model.ok()) return model.status().Within(weights_path);
   if (model->ByteSizeLong() > std::numeric_limits<int>::max()) {
-    return Status(Code::kBadData, Cat(out, " would have ", HumanBytes(model->ByteSizeLong()),
+    return Status(Code::kBadData, Cat(out_path, " would have ", HumanBytes(model->ByteSizeLong()),
                                       "; an ONNX file has at most 2 GB"));
   }
-  TERN_RETURN_IF_ERROR(WriteFile(out, model->SerializeAsString()));
+  TERN_RETURN_IF_ERROR(WriteFile(out_path, model->SerializeAsString()));
   std::printf("%s: %d nodes; takes \"data\" [batch, %u, %u, %u], gives \"scores\" [batch, %u]\n",
-              out.c_str(), model->graph().node_size(), net->input().channels(),
+              out_path.c_str(), model->graph().node_size(), net->input().channels(),
               net->input().height(), net->input().width(), net->classes());
   return Ok();
 }

@@ -19,8 +19,9 @@ constexpr char kInput[] = "data", kOutput[] = "scores";
 using Names = std::vector<std::string>;
 using Ints = std::vector<int64_t>;
 
-// Writes a graph node by node. Outputs of dense layers have the shape [batch, outputs], all others
-// [batch, C, H, W]. A layer that needs an image reshapes a flat input.
+// Writes an ONNX graph node by node. The output of a dense layer, and of the elementwise layers
+// after it, is flat: [batch, outputs]. All other tensors have the shape [batch, C, H, W]. A layer
+// that needs an image first reshapes a flat input.
 class GraphWriter {
  public:
   GraphWriter(const pb::NetDef& net, const std::map<std::string, models::ImageDims>& shapes,
@@ -46,9 +47,10 @@ class GraphWriter {
   }
 
  private:
-  // The colon keeps these names apart from those of parameters (LAYER.weight).
-  static std::string Tensor(const pb::LayerDef& layer, const std::string& what) {
-    return layer.name() + ":" + what;
+  // Returns the name of a tensor of the layer. The colon distinguishes it from the name of a
+  // parameter (LAYER.weight).
+  static std::string TensorName(const pb::LayerDef& layer, const std::string& suffix) {
+    return layer.name() + ":" + suffix;
   }
 
   static void SetType(const std::string& name, const Ints& sizes, pb::onnx::Value* value) {
@@ -59,7 +61,7 @@ class GraphWriter {
     for (const int64_t size : sizes) type->mutable_shape()->add_dim()->set_dim_value(size);
   }
 
-  pb::onnx::Node* Node(const char* kind, const Names& inputs, const std::string& output) {
+  pb::onnx::Node* AddNode(const char* kind, const Names& inputs, const std::string& output) {
     pb::onnx::Node* node = graph_->add_node();
     node->set_op_type(kind);
     node->set_name(output);
@@ -68,53 +70,55 @@ class GraphWriter {
     return node;
   }
 
-  static pb::onnx::Attribute* Attribute(const char* name, pb::onnx::Attribute::Type type,
-                                        pb::onnx::Node* node) {
+  static pb::onnx::Attribute* AddAttribute(const char* name, pb::onnx::Attribute::Type type,
+                                           pb::onnx::Node* node) {
     pb::onnx::Attribute* attribute = node->add_attribute();
     attribute->set_name(name);
     attribute->set_type(type);
     return attribute;
   }
   static void SetFloat(const char* name, float value, pb::onnx::Node* node) {
-    Attribute(name, pb::onnx::Attribute::real, node)->set_f(value);
+    AddAttribute(name, pb::onnx::Attribute::real, node)->set_f(value);
   }
   static void SetInt(const char* name, int64_t value, pb::onnx::Node* node) {
-    Attribute(name, pb::onnx::Attribute::integer, node)->set_i(value);
+    AddAttribute(name, pb::onnx::Attribute::integer, node)->set_i(value);
   }
   static void SetInts(const char* name, const Ints& values, pb::onnx::Node* node) {
-    pb::onnx::Attribute* attribute = Attribute(name, pb::onnx::Attribute::integers, node);
+    pb::onnx::Attribute* attribute = AddAttribute(name, pb::onnx::Attribute::integers, node);
     for (const int64_t value : values) attribute->add_ints(value);
   }
 
-  std::string Constant(const pb::LayerDef& layer, const std::string& what, float value) {
-    AddWeights(Tensor(layer, what), {}, &value, 1);
-    return Tensor(layer, what);
+  std::string AddConstant(const pb::LayerDef& layer, const std::string& suffix, float value) {
+    AddWeights(TensorName(layer, suffix), {}, &value, 1);
+    return TensorName(layer, suffix);
   }
 
-  // The name of the layer's input `i` with the shape [batch, C, H, W]; adds a node if it is flat.
+  // Returns the name of the layer's input `i` in the shape [batch, C, H, W]. Adds a node that
+  // reshapes the input if it is flat.
   std::string ImageInput(const pb::LayerDef& layer, int i) {
     const std::string& name = onnx_name_of_.at(layer.inputs(i));
     if (!flat_tensors_.contains(name)) return name;
-    const std::string axes = Tensor(layer, "axes" + std::to_string(i));
+    const std::string axes = TensorName(layer, "axes" + std::to_string(i));
     pb::onnx::Tensor* tensor = graph_->add_initializer();
     tensor->set_name(axes);
     tensor->set_data_type(pb::onnx::whole64);
     tensor->add_dims(2);
     const int64_t values[] = {2, 3};
     tensor->set_raw_data(values, sizeof values);
-    const std::string image = Tensor(layer, "image" + std::to_string(i));
-    Node("Unsqueeze", {name, axes}, image);
+    const std::string image = TensorName(layer, "image" + std::to_string(i));
+    AddNode("Unsqueeze", {name, axes}, image);
     return image;
   }
-  // The name of the input of a layer that works per element or channel, in either shape.
+  // Returns the name of the input of a layer that works per element or per channel and accepts both
+  // shapes. Marks the layer's output as flat if its input is flat.
   std::string ElementwiseInput(const pb::LayerDef& layer) {
     const std::string& name = onnx_name_of_.at(layer.inputs(0));
-    if (flat_tensors_.contains(name)) flat_tensors_.insert(Tensor(layer, "out"));
+    if (flat_tensors_.contains(name)) flat_tensors_.insert(TensorName(layer, "out"));
     return name;
   }
 
   void WriteLayer(const pb::LayerDef& layer) {
-    const std::string out = Tensor(layer, "out");
+    const std::string out = TensorName(layer, "out");
     onnx_name_of_[layer.output()] = out;
     switch (layer.kind_case()) {
       case pb::LayerDef::kConv:
@@ -129,26 +133,26 @@ class GraphWriter {
         return WriteRelu(layer, out);
       case pb::LayerDef::kBatchNorm:
         SetFloat("epsilon", layer.batch_norm().epsilon(),
-                 Node("BatchNormalization",
-                      {ElementwiseInput(layer), layer.name() + ".weight", layer.name() + ".bias",
-                       layer.name() + ".running_mean", layer.name() + ".running_var"},
-                      out));
+                 AddNode("BatchNormalization",
+                         {ElementwiseInput(layer), layer.name() + ".weight", layer.name() + ".bias",
+                          layer.name() + ".running_mean", layer.name() + ".running_var"},
+                         out));
         return;
       case pb::LayerDef::kLrn:
         return WriteLrn(layer, out);
-      case pb::LayerDef::kDropout:  // the identity in evaluation
+      case pb::LayerDef::kDropout:  // Dropout is the identity in evaluation.
         onnx_name_of_[layer.output()] = onnx_name_of_.at(layer.inputs(0));
         return;
       case pb::LayerDef::kConcat:
-        SetInt("axis", 1, Node("Concat", ImageInputs(layer), out));
+        SetInt("axis", 1, AddNode("Concat", ImageInputs(layer), out));
         return;
       case pb::LayerDef::kAdd:
-        Node(layer.inputs_size() == 2 ? "Add" : "Sum", ImageInputs(layer), out);
+        AddNode(layer.inputs_size() == 2 ? "Add" : "Sum", ImageInputs(layer), out);
         return;
       case pb::LayerDef::kStandardize:
         return WriteStandardize(layer, out);
-      case pb::LayerDef::kSoftmaxLoss:  // the scores, without softmax
-        SetInt("axis", 1, Node("Flatten", {onnx_name_of_.at(layer.inputs(0))}, kOutput));
+      case pb::LayerDef::kSoftmaxLoss:  // Outputs the scores, without softmax.
+        SetInt("axis", 1, AddNode("Flatten", {onnx_name_of_.at(layer.inputs(0))}, kOutput));
         return;
       case pb::LayerDef::KIND_NOT_SET:
         return;
@@ -161,7 +165,8 @@ class GraphWriter {
     return images;
   }
 
-  // Sets kernel, stride and padding of a convolution or pooling layer. `same` may pad unevenly.
+  // Sets kernel, stride and padding of a convolution or pooling layer. With the padding `same` the
+  // two ends of an axis may get different amounts.
   template <typename Def>
   void SetWindow(const pb::LayerDef& layer, const Def& def, pb::onnx::Node* node) const {
     const models::ImageDims& image = shapes_.at(layer.inputs(0));
@@ -176,19 +181,19 @@ class GraphWriter {
     const pb::ConvDef& conv = layer.conv();
     Names inputs = {ImageInput(layer, 0), layer.name() + ".weight"};
     if (conv.bias()) inputs.push_back(layer.name() + ".bias");
-    pb::onnx::Node* node = Node("Conv", inputs, out);
+    pb::onnx::Node* node = AddNode("Conv", inputs, out);
     SetWindow(layer, conv, node);
     SetInts("dilations", {conv.dilation(), conv.dilation()}, node);
     SetInt("group", conv.groups(), node);
   }
 
   void WritePool(const pb::LayerDef& layer, const pb::PoolDef& pool, const char* kind,
-                 const char* global, const std::string& out) {
+                 const char* global_kind, const std::string& out) {
     if (pool.global()) {
-      Node(global, {ImageInput(layer, 0)}, out);
+      AddNode(global_kind, {ImageInput(layer, 0)}, out);
       return;
     }
-    pb::onnx::Node* node = Node(kind, {ImageInput(layer, 0)}, out);
+    pb::onnx::Node* node = AddNode(kind, {ImageInput(layer, 0)}, out);
     SetWindow(layer, pool, node);
     if (layer.has_avg_pool()) SetInt("count_include_pad", pool.include_padding(), node);
   }
@@ -196,61 +201,64 @@ class GraphWriter {
   void WriteDense(const pb::LayerDef& layer, const std::string& out) {
     std::string input = onnx_name_of_.at(layer.inputs(0));
     if (!flat_tensors_.contains(input)) {
-      SetInt("axis", 1, Node("Flatten", {input}, Tensor(layer, "flat")));
-      input = Tensor(layer, "flat");
+      SetInt("axis", 1, AddNode("Flatten", {input}, TensorName(layer, "flat")));
+      input = TensorName(layer, "flat");
     }
     SetInt("transB", 1,
-           Node("Gemm", {input, layer.name() + ".weight", layer.name() + ".bias"}, out));
+           AddNode("Gemm", {input, layer.name() + ".weight", layer.name() + ".bias"}, out));
     flat_tensors_.insert(out);
   }
 
   void WriteRelu(const pb::LayerDef& layer, const std::string& out) {
     const std::string input = ElementwiseInput(layer);
     if (!layer.relu().has_max()) {
-      Node("Relu", {input}, out);
+      AddNode("Relu", {input}, out);
       return;
     }
-    Node("Clip", {input, Constant(layer, "least", 0), Constant(layer, "most", layer.relu().max())},
-         out);
+    AddNode("Clip",
+            {input, AddConstant(layer, "least", 0), AddConstant(layer, "most", layer.relu().max())},
+            out);
   }
 
   void WriteLrn(const pb::LayerDef& layer, const std::string& out) {
     const pb::LrnDef& lrn = layer.lrn();
-    pb::onnx::Node* node = Node("LRN", {ImageInput(layer, 0)}, out);
+    pb::onnx::Node* node = AddNode("LRN", {ImageInput(layer, 0)}, out);
     SetInt("size", lrn.size(), node);
     SetFloat("alpha", lrn.alpha(), node);
     SetFloat("beta", lrn.beta(), node);
     SetFloat("bias", lrn.k(), node);
   }
 
-  // (x - mean) / max(deviation, 1 / sqrt(elements)), from elementary ONNX operators.
+  // Writes (x - mean) / max(deviation, 1 / sqrt(elements)) with elementary ONNX operators. Mean and
+  // standard deviation are those of one image of `elements` values.
   void WriteStandardize(const pb::LayerDef& layer, const std::string& out) {
     const models::ImageDims& image = shapes_.at(layer.inputs(0));
     const auto elements = static_cast<double>(models::Elements(image));
-    const auto mean = [&](const std::string& of, const std::string& into) {
-      pb::onnx::Node* node = Node("ReduceMean", {of}, Tensor(layer, into));
+    const auto add_mean = [&](const std::string& input_name, const std::string& suffix) {
+      pb::onnx::Node* node = AddNode("ReduceMean", {input_name}, TensorName(layer, suffix));
       SetInts("axes", {1, 2, 3}, node);
       SetInt("keepdims", 1, node);
-      return Tensor(layer, into);
+      return TensorName(layer, suffix);
     };
-    const std::string input = ImageInput(layer, 0), centred = Tensor(layer, "centred"),
-                      squares = Tensor(layer, "squares"), deviation = Tensor(layer, "deviation"),
-                      divisor = Tensor(layer, "divisor");
+    const std::string input = ImageInput(layer, 0), centred = TensorName(layer, "centred"),
+                      squares = TensorName(layer, "squares"),
+                      deviation = TensorName(layer, "deviation"),
+                      divisor = TensorName(layer, "divisor");
     const std::string lower_bound =
-        Constant(layer, "least", static_cast<float>(1 / std::sqrt(elements)));
-    Node("Sub", {input, mean(input, "mean")}, centred);
-    Node("Mul", {centred, centred}, squares);
-    Node("Sqrt", {mean(squares, "variance")}, deviation);
-    Node("Max", {deviation, lower_bound}, divisor);
-    Node("Div", {centred, divisor}, out);
+        AddConstant(layer, "least", static_cast<float>(1 / std::sqrt(elements)));
+    AddNode("Sub", {input, add_mean(input, "mean")}, centred);
+    AddNode("Mul", {centred, centred}, squares);
+    AddNode("Sqrt", {add_mean(squares, "variance")}, deviation);
+    AddNode("Max", {deviation, lower_bound}, divisor);
+    AddNode("Div", {centred, divisor}, out);
   }
 
   const pb::NetDef& net_;
   const std::map<std::string, models::ImageDims>& shapes_;
   pb::onnx::Graph* graph_;
-  std::map<std::string, std::string>
-      onnx_name_of_;  // ONNX name of a tensor, by its name in the NetDef
-  std::set<std::string> flat_tensors_;
+  // The name of a tensor in the ONNX graph, by its name in the NetDef.
+  std::map<std::string, std::string> onnx_name_of_;
+  std::set<std::string> flat_tensors_;  // The ONNX names of the flat tensors.
 };
 
 }  // namespace

@@ -8,9 +8,10 @@
 
 namespace tern::tools {
 
-// The graph maps "data" [batch, C, H, W] to "scores" [batch, classes], before the softmax; dropouts
-// are left out. Parameters keep their names. REQUIRES that all defaults of `net` are filled in.
-// kBadData if `weights` lacks a parameter or statistic, or has it in another shape.
+// Returns an ONNX model that maps the input "data" [batch, C, H, W] to the output "scores" [batch,
+// classes]. The scores are those before the softmax. The model has no dropout layers. Parameters
+// keep their names. REQUIRES that all defaults of `net` are filled in. kBadData if `weights` lacks
+// a parameter or a batch-norm statistic, or has it in another shape.
 Result<pb::onnx::Model> MakeOnnx(const pb::NetDef& net, const tensors::TensorFile& weights);
 
 }  // namespace tern::tools

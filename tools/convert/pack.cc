@@ -23,15 +23,15 @@ namespace {
 constexpr const char* kUsage =
     "tern convert pack DIR OUT_DIR [--format folder | cifar10 | cifar100 | idx] [--max_corrupt N] "
     "[--threads N]";
-constexpr uint64_t kBatchImages = 256;  // images that are read in parallel, then written
+constexpr uint64_t kBatchImages = 256;  // These many images are read in parallel, then written.
 
-// The bytes of an image as they are packed, or the error that excludes it.
-struct ReadImage {
+// The bytes of an image in the packed file, or the error for which the image is left out.
+struct PackedImage {
   std::vector<uint8_t> bytes;
   Status status;
 };
 
-Status WriteBatch(const data::Dataset& set, uint64_t begin, const std::vector<ReadImage>& batch,
+Status WriteBatch(const data::Dataset& set, uint64_t begin, const std::vector<PackedImage>& batch,
                   data::PackWriter* writer) {
   for (size_t i = 0; i < batch.size(); ++i) {
     const uint64_t image = begin + i;
@@ -44,17 +44,18 @@ Status WriteBatch(const data::Dataset& set, uint64_t begin, const std::vector<Re
   return Ok();
 }
 
-// Decodes every image completely, so that a packed file holds no damaged image.
+// Packs all images of `set`. Decodes each one completely, so that a packed file holds no damaged
+// image.
 Status Pack(const data::Dataset& set, uint32_t threads, ProgressBar* bar,
             data::PackWriter* writer) {
   for (uint64_t begin = 0; begin < set.count(); begin += kBatchImages) {
     const uint64_t end = std::min(begin + kBatchImages, set.count());
-    std::vector<ReadImage> batch(end - begin);
+    std::vector<PackedImage> batch(end - begin);
     data::ParallelFor(begin, end, threads, [&](uint64_t i) {
-      ReadImage& read = batch[i - begin];
+      PackedImage& packed = batch[i - begin];
       data::Image image;
-      read.status = set.Decode(i, &image);
-      if (read.status.ok()) read.status = set.Read(i, &read.bytes);
+      packed.status = set.Decode(i, &image);
+      if (packed.status.ok()) packed.status = set.Read(i, &packed.bytes);
     });
     TERN_RETURN_IF_ERROR(WriteBatch(set, begin, batch, writer));
     bar->Show(end, set.count());

@@ -14,10 +14,10 @@ double BytesPerSecond(double mbit) { return mbit <= 0 ? kInfinity : mbit * 1e6 /
 
 }  // namespace
 
-Cluster::Cluster(EventLoop& loop, const std::vector<uint32_t>& lanes, const Profile& profile,
+Cluster::Cluster(EventLoop& loop, const std::vector<uint32_t>& lane_counts, const Profile& profile,
                  uint32_t workers, const Network& network)
     : loop_(loop), profile_(profile), network_(network) {
-  for (const uint32_t lane_count : lanes) {
+  for (const uint32_t lane_count : lane_counts) {
     servers_.push_back(std::make_unique<SimulatedServer>(
         loop_, NewMachine(), BytesPerSecond(network.server_mbit), network.burst_bytes, lane_count));
   }
@@ -45,38 +45,38 @@ void Cluster::Connect(SimulatedWorker* worker) {
   }
 }
 
-// The two I/O threads and both links work on a message at the same time; it arrives when all four
-// have done their part.
-void Cluster::Transmit(Node& from, WorkQueue& sender, HalfConnection& way, Node& to,
+// Sends a message. The I/O threads and the links of sender and receiver work on it at the same
+// time. It arrives after the delay of the network when these four have finished.
+void Cluster::Transmit(Node& from, WorkQueue& sender, HalfConnection& direction, Node& to,
                        WorkQueue& receiver, double bytes, Callback on_arrival) {
-  auto parts_left = std::make_shared<int>(4);
+  auto unfinished = std::make_shared<int>(4);
   const double delay =
       network_.latency_s + std::max(0.0, profile_.message_s - 2 * profile_.message_cpu_s);
-  Callback part_done = [this, parts_left, delay, &receiver, on_arrival = std::move(on_arrival)] {
-    if (--*parts_left > 0) return;
+  Callback on_part_done = [this, unfinished, delay, &receiver, on_arrival = std::move(on_arrival)] {
+    if (--*unfinished > 0) return;
     loop_.ScheduleAfter(
         delay, [this, &receiver, on_arrival] { receiver.Add(profile_.message_cpu_s, on_arrival); });
   };
-  sender.AddUrgent(profile_.message_cpu_s, [this, &from, &way, &to, bytes, part_done] {
+  sender.AddUrgent(profile_.message_cpu_s, [this, &from, &direction, &to, bytes, on_part_done] {
     const double io_s = bytes * profile_.byte_cpu_s;
-    from.io.Add(io_s, part_done);
-    way.out.Add(bytes, part_done, 1, [this, &to, &way, bytes, io_s, part_done] {
-      way.in.Add(bytes, part_done);
-      to.io.Add(io_s, part_done);
-      Acknowledge(*way.opposite, bytes * network_.acknowledged);
+    from.io.Add(io_s, on_part_done);
+    direction.out.Add(bytes, on_part_done, 1, [this, &to, &direction, bytes, io_s, on_part_done] {
+      direction.in.Add(bytes, on_part_done);
+      to.io.Add(io_s, on_part_done);
+      Acknowledge(*direction.opposite, bytes * network_.acknowledged);
     });
   });
 }
 
-// Nothing waits for an acknowledgement, but it uses the links.
-void Cluster::Acknowledge(HalfConnection& back, double bytes) {
+// Sends `bytes` bytes of TCP acknowledgements. Nothing waits for them, but they use the links.
+void Cluster::Acknowledge(HalfConnection& direction, double bytes) {
   if (bytes == 0) return;
-  back.out.AddUrgent(bytes, nullptr);
-  back.in.AddUrgent(bytes, nullptr);
+  direction.out.AddUrgent(bytes, nullptr);
+  direction.in.AddUrgent(bytes, nullptr);
 }
 
-// Wraps `on_arrival` of a control message: while bulk transfers fill the queue of the link, the
-// message arrives later.
+// Returns a callback for the arrival of a control message. It calls `on_arrival`, but later if bulk
+// transfers fill the queue of the link when the message is sent.
 Callback Cluster::AfterQueue(const SharedResource& link, Callback on_arrival) {
   const double wait = link.busy() ? network_.queue_s : 0;
   return

@@ -20,40 +20,43 @@ constexpr uint32_t kWorkers = 2;
 constexpr Time kMeasureTime = std::chrono::milliseconds(300);
 constexpr int kMaxRounds = 15, kMinRounds = 3;
 
-// The setup of the same job with two workers, localized parameters, and `codec` for every tensor.
-Result<setup::Setup> SetupFor(const setup::Setup& from, const std::string& codec) {
-  setup::Setup to = from;
-  to.job.mutable_workers()->set_count(kWorkers);
-  to.job.mutable_train()->clear_algorithm();  // the default: gradients, in rounds
-  to.job.mutable_train()->set_parameters(pb::Train::localized);
-  to.job.mutable_exchange()->set_codec(codec);
-  to.job.mutable_exchange()->clear_rules();
-  if (to.job.exchange().scaler() ==
-      pb::Exchange::previous)  // same work, no dependence on an earlier round
-    to.job.mutable_exchange()->set_scaler(pb::Exchange::shared);
+// Returns the setup of the same job with two workers, with localized parameters (every worker holds
+// the weights and the optimizer), and with `codec` for every tensor.
+Result<setup::Setup> SetupFor(const setup::Setup& job_setup, const std::string& codec) {
+  setup::Setup setup = job_setup;
+  setup.job.mutable_workers()->set_count(kWorkers);
+  // The default algorithm exchanges gradients in rounds.
+  setup.job.mutable_train()->clear_algorithm();
+  setup.job.mutable_train()->set_parameters(pb::Train::localized);
+  setup.job.mutable_exchange()->set_codec(codec);
+  setup.job.mutable_exchange()->clear_rules();
+  // With shared scalers the codec does the same work, but it does not depend on an earlier round.
+  if (setup.job.exchange().scaler() == pb::Exchange::previous)
+    setup.job.mutable_exchange()->set_scaler(pb::Exchange::shared);
   std::vector<protocol::TensorInfo> tensors;
-  for (const models::Parameter& p : to.table.parameters)
+  for (const models::Parameter& p : setup.table.parameters)
     tensors.push_back({p.name, p.count, p.is_bias ? p.count : p.fan_in});
-  Result<protocol::ExchangePlan> plan = protocol::ExchangePlan::Make(to.job, tensors);
+  Result<protocol::ExchangePlan> plan = protocol::ExchangePlan::Make(setup.job, tensors);
   if (!plan.ok()) return plan.status();
-  to.plan = std::move(*plan);
-  return to;
+  setup.plan = std::move(*plan);
+  return setup;
 }
 
-// Adds the seconds from its construction to its destruction to `*into`.
+// Adds the seconds between its construction and its destruction to `*total`.
 class ScopedTimer {
  public:
-  explicit ScopedTimer(double* into) : into_(into), begin_(Now()) {}
-  ~ScopedTimer() { *into_ += Seconds(Now() - begin_); }
+  explicit ScopedTimer(double* total) : total_(total), begin_(Now()) {}
+  ~ScopedTimer() { *total_ += Seconds(Now() - begin_); }
   ScopedTimer(const ScopedTimer&) = delete;
   ScopedTimer& operator=(const ScopedTimer&) = delete;
 
  private:
-  double* const into_;
+  double* const total_;
   const Time begin_;
 };
 
-// The coding of one worker; does what client/exchange/coder.cc does.
+// Encodes the gradients of one worker, with the same steps as a real worker. A part is a range of
+// one tensor that has one scaler.
 class WorkerCodec {
  public:
   WorkerCodec(const protocol::ExchangePlan& plan, uint16_t rank, const std::vector<float>& noise)
@@ -66,6 +69,7 @@ class WorkerCodec {
     }
   }
 
+  // Computes statistics and scalers of the bucket's parts. Returns the scalers that workers share.
   std::vector<float> Prepare(const protocol::Bucket& bucket, uint64_t round) {
     for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
       const protocol::Part& part = plan_.parts[p];
@@ -83,6 +87,7 @@ class WorkerCodec {
     for (const uint32_t p : bucket.shared) scalers.push_back(prepared_[p].scaler);
     return scalers;
   }
+  // Encodes a chunk with the shared `scalers` of its bucket. Returns the worker's push.
   Bytes Encode(const protocol::Bucket& bucket, const protocol::Chunk& chunk, uint64_t round,
                const std::vector<float>& scalers) {
     for (size_t i = 0; i < scalers.size(); ++i) prepared_[bucket.shared[i]].scaler = scalers[i];
@@ -106,6 +111,8 @@ class WorkerCodec {
   }
 
  private:
+  // Returns the values of a tensor to encode: with the errors of earlier rounds added if the codec
+  // keeps them.
   const float* ValuesToCode(uint32_t t) const {
     return (memories_[t] == nullptr ? values_ : compensated_).data() + plan_.tensor_begin[t];
   }
@@ -120,6 +127,7 @@ class WorkerCodec {
   std::vector<std::unique_ptr<codec::Memory>> memories_;
 };
 
+// Times the rounds of two workers and their servers with one codec.
 class CodecBenchmark {
  public:
   explicit CodecBenchmark(const setup::Setup& setup) : setup_(setup), sums_(setup) {
@@ -133,12 +141,12 @@ class CodecBenchmark {
     }
   }
 
-  // Runs rounds and returns the median seconds per element.
+  // Runs rounds. Returns the median seconds per element of each phase.
   Result<CodecSpeed> Run(client::Replica& replica) {
     client::Apply apply(setup_, replica, sums_);
     std::vector<CodecSpeed> rounds;
     const Time until = Now() + kMeasureTime;
-    // The first round allocates memory and fills caches; it is not counted.
+    // The first round allocates memory and fills caches, so it is not counted.
     for (int r = 0; r <= kMinRounds || (r <= kMaxRounds && Now() < until); ++r) {
       CodecSpeed seconds;
       TERN_RETURN_IF_ERROR(Exchange(static_cast<uint64_t>(r + 1), &seconds));
@@ -166,14 +174,15 @@ class CodecBenchmark {
       const protocol::Bucket& bucket = setup_.plan.buckets[b];
       std::vector<float> scalers(bucket.shared.size());
       for (const auto& worker : workers_) {
-        double all = 0;
-        std::vector<float> own;
+        double prepare = 0;
+        std::vector<float> own_scalers;
         {
-          ScopedTimer timer(&all);
-          own = worker->Prepare(bucket, round);
+          ScopedTimer timer(&prepare);
+          own_scalers = worker->Prepare(bucket, round);
         }
-        seconds->prepare += all / kWorkers;
-        for (size_t i = 0; i < own.size(); ++i) scalers[i] = std::max(scalers[i], own[i]);
+        seconds->prepare += prepare / kWorkers;
+        for (size_t i = 0; i < own_scalers.size(); ++i)
+          scalers[i] = std::max(scalers[i], own_scalers[i]);
       }
       if (!scalers.empty()) {
         pb::Outcome outcome;
@@ -244,13 +253,13 @@ class CodecBenchmark {
 }  // namespace
 
 Status MeasureCodec(const setup::Setup& setup, const std::string& name, Profile* profile) {
-  const Result<setup::Setup> own = SetupFor(setup, name);
-  if (!own.ok()) return own.status();
-  const std::string key(own->plan.codec_of[0]->name());
+  const Result<setup::Setup> codec_setup = SetupFor(setup, name);
+  if (!codec_setup.ok()) return codec_setup.status();
+  const std::string key(codec_setup->plan.codec_of[0]->name());
   if (profile->codecs.contains(key)) return Ok();
-  const auto replica = client::Replica::Make(*own);
+  const auto replica = client::Replica::Make(*codec_setup);
   if (!replica.ok()) return replica.status();
-  const Result<CodecSpeed> speed = CodecBenchmark(*own).Run(**replica);
+  const Result<CodecSpeed> speed = CodecBenchmark(*codec_setup).Run(**replica);
   if (!speed.ok()) return speed.status().Within("measuring " + name);
   profile->codecs[key] = *speed;
   return Ok();
@@ -261,12 +270,12 @@ Status MeasureUpdate(const setup::Setup& setup, Profile* profile) {
   if (!replica.ok()) return replica.status();
   client::Replica& r = **replica;
   const auto& plan = setup.plan;
-  Floats to(plan.parameters());
-  double update = 1e9, copy = 1e9;  // the minimum of four runs excludes other load
+  Floats target(plan.parameters());
+  double update = 1e9, copy = 1e9;  // Seconds: the minimum of four runs excludes other load.
   for (uint64_t i = 1; i <= 4; ++i) {
-    double now = 0, copied = 0;
+    double update_now = 0, copy_now = 0;
     {
-      ScopedTimer timer(&now);
+      ScopedTimer timer(&update_now);
       for (size_t t = 0; t < plan.tensor_count.size(); ++t) {
         const uint64_t first = plan.tensor_begin[t];
         r.optimizer().Update(r.parameters() + first, r.gradients() + first, first,
@@ -275,11 +284,11 @@ Status MeasureUpdate(const setup::Setup& setup, Profile* profile) {
       }
     }
     {
-      ScopedTimer timer(&copied);
-      std::copy_n(r.parameters(), plan.parameters(), to.data());
+      ScopedTimer timer(&copy_now);
+      std::copy_n(r.parameters(), plan.parameters(), target.data());
     }
-    update = std::min(update, now);
-    copy = std::min(copy, copied);
+    update = std::min(update, update_now);
+    copy = std::min(copy, copy_now);
   }
   profile->update_s = update / static_cast<double>(plan.parameters());
   profile->copy_s = copy / static_cast<double>(plan.parameters());

@@ -1,6 +1,6 @@
-// Measures how fast a codec is on this machine with the job's own model, for `tern predict`. It
-// runs whole rounds of two workers and the servers on one thread, through the code that workers and
-// servers run.
+// Measures how fast a codec is on this machine with the job's own model, for `tern predict`. One
+// thread runs whole rounds of two workers and the servers, with the code that workers and servers
+// run.
 #pragma once
 
 #include <string>
@@ -14,7 +14,8 @@ namespace tern::tools {
 // under codec::Codec::name().
 Status MeasureCodec(const setup::Setup& setup, const std::string& name, Profile* profile);
 
-// Measures the optimizer alone, and a plain copy of the parameters, in seconds per element.
+// Measures the optimizer alone, and a plain copy of the parameters. Stores both in `profile`, in
+// seconds per element.
 Status MeasureUpdate(const setup::Setup& setup, Profile* profile);
 
 }  // namespace tern::tools

@@ -11,8 +11,8 @@ namespace tern::tools {
 namespace {
 
 struct CodecSpeeds {
-  std::map<const codec::Codec*, CodecSpeed> of;
-  CodecSpeed pull;
+  std::map<const codec::Codec*, CodecSpeed> by_codec;
+  CodecSpeed pull;  // The speed of the codec of the weights that servers send to workers.
 };
 
 Result<CodecSpeeds> CodecSpeedsFor(const protocol::ExchangePlan& plan, const Profile& profile) {
@@ -20,7 +20,7 @@ Result<CodecSpeeds> CodecSpeedsFor(const protocol::ExchangePlan& plan, const Pro
   for (const codec::Codec* codec : plan.codec_of) {
     const Result<CodecSpeed> speed = profile.SpeedOf(std::string(codec->name()));
     if (!speed.ok()) return speed.status();
-    speeds.of[codec] = *speed;
+    speeds.by_codec[codec] = *speed;
   }
   if (!plan.central) return speeds;
   const Result<CodecSpeed> pull = profile.SpeedOf(std::string(plan.pull_codec->name()));
@@ -36,8 +36,8 @@ StepPattern PatternOf(const setup::Setup& setup, const Profile& profile) {
   pattern.rounds = setup.plan.rounds;
   pattern.quorum = setup.plan.workers - std::min(setup.plan.workers - 1, facts.backup);
   pattern.period = facts.period;
-  const bool descends = facts.pushes != pb::AlgorithmTraits::gradient || facts.period > 1;
-  if (descends) {
+  const bool updates_locally = facts.pushes != pb::AlgorithmTraits::gradient || facts.period > 1;
+  if (updates_locally) {
     pattern.push =
         facts.in_next_step ? StepPattern::Push::kBeforeCompute : StepPattern::Push::kAfterCompute;
     pattern.local_s = update_s;
@@ -52,6 +52,7 @@ StepPattern PatternOf(const setup::Setup& setup, const Profile& profile) {
   return pattern;
 }
 
+// Adds the cost of a segment, the part of a chunk in one tensor, to its bucket and chunk.
 class CostAdder {
  public:
   CostAdder(const setup::Setup& setup, const Profile& profile, const CodecSpeeds& speeds)
@@ -61,7 +62,7 @@ class CostAdder {
         pushes_gradients_(algorithm::FactsOf(setup.job).pushes == pb::AlgorithmTraits::gradient) {}
 
   void Add(const codec::Segment& segment, BucketCost* bucket, ChunkCost* chunk) const {
-    const CodecSpeed& speed = speeds_.of.at(plan_.codec_of[segment.tensor]);
+    const CodecSpeed& speed = speeds_.by_codec.at(plan_.codec_of[segment.tensor]);
     const auto n = static_cast<double>(segment.count);
     bucket->prepare_s += n * speed.prepare;
     chunk->encode_s += n * speed.encode;
@@ -82,13 +83,15 @@ class CostAdder {
   const bool pushes_gradients_;
 };
 
-// A bucket is needed when the first of its tensors is, and ready when the last of them is.
+// Returns the fraction of the step's compute after which a layer first reads a tensor of the
+// bucket.
 double NeedOf(const protocol::Bucket& bucket, const Profile& profile) {
   double share = 1;
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
     share = std::min(share, profile.need[t]);
   return share;
 }
+// Returns the fraction of the step's compute after which all gradients of the bucket are final.
 double ReadyOf(const protocol::Bucket& bucket, const Profile& profile) {
   double share = 0;
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
@@ -119,15 +122,15 @@ Result<StepCosts> CostsOf(const setup::Setup& setup, const Profile& profile,
     cost.home = bucket.home;
     cost.need_s = NeedOf(bucket, profile) * step.compute_s;
     cost.ready_s = ReadyOf(bucket, profile) * step.compute_s;
-    if (step.pattern.lag > 0)  // the next backward writes over the gradients
+    if (step.pattern.lag > 0)  // The next backward pass overwrites the gradients.
       cost.copy_s = static_cast<double>(bucket.count) * profile.copy_s;
     for (const protocol::Chunk& chunk : bucket.chunks) {
-      ChunkCost& one = cost.chunks.emplace_back();
-      one.shard = chunk.shard;
-      one.lane = chunk.lane - 1;
-      one.push_bytes = sizes[b].push[chunk.index];
-      one.sum_bytes = sizes[b].sum[chunk.index];
-      for (const codec::Segment& segment : chunk.segments) costs.Add(segment, &cost, &one);
+      ChunkCost& chunk_cost = cost.chunks.emplace_back();
+      chunk_cost.shard = chunk.shard;
+      chunk_cost.lane = chunk.lane - 1;
+      chunk_cost.push_bytes = sizes[b].push[chunk.index];
+      chunk_cost.sum_bytes = sizes[b].sum[chunk.index];
+      for (const codec::Segment& segment : chunk.segments) costs.Add(segment, &cost, &chunk_cost);
     }
   }
   return step;

@@ -1,5 +1,7 @@
-// What each part of a job's step costs, for `tern predict`: the profile's speeds applied to the
-// buckets and chunks of the exchange plan, and the order in which the algorithm does the parts.
+// The cost of each part of a training step, for `tern predict`: the speeds of a profile times the
+// sizes in the exchange plan, and the order in which the algorithm does the parts. The plan groups
+// neighbouring tensors into buckets and cuts each bucket into chunks. A worker pushes each chunk to
+// a lane (a socket with a thread) of the server that holds this shard of the model.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +14,25 @@
 
 namespace tern::tools {
 
-// Times are seconds on one core; bytes are those of SizesOf.
+// Times are seconds on one core. Bytes include message headers.
 struct ChunkCost {
-  uint32_t shard = 0, lane = 0;  // lanes count from 0
-  double push_bytes = 0, sum_bytes = 0;
-  double encode_s = 0;  // on the worker
-  double add_s = 0;     // on the server, per push
-  double close_s = 0;   // on the server, per closed round (without rounds: per push)
+  uint32_t shard = 0, lane = 0;  // The server and its lane for this chunk; lanes count from 0.
+  double push_bytes = 0;         // The size of a worker's push.
+  double sum_bytes = 0;          // The size of the server's answer to a worker.
+  double encode_s = 0;           // A worker encodes the chunk.
+  double add_s = 0;              // The server adds one push.
+  double close_s = 0;  // The server computes its answer: once a round, or without rounds per push.
 };
 struct BucketCost {
-  double scale_bytes = 0, scaled_bytes = 0;  // 0: no scalers are shared
+  // The workers may share the scalers (multipliers of the codes) of a bucket. Then a worker sends
+  // `scale_bytes` to the server `home` and gets `scaled_bytes` back. 0: they share none.
+  double scale_bytes = 0, scaled_bytes = 0;
   uint32_t home = 0;
-  double need_s = 0;     // when the first layer reads it, in seconds of the step's compute
-  double ready_s = 0;    // when its gradient is final, likewise
-  double prepare_s = 0;  // on the worker
-  double copy_s = 0;     // on the worker's compute thread, when its gradient is final
-  double apply_s = 0;    // on the worker's compute thread, when its answers have arrived
+  double need_s = 0;     // The first layer reads the bucket after this much of the step's compute.
+  double ready_s = 0;    // The gradient is final after this much of the step's compute.
+  double prepare_s = 0;  // A worker computes statistics and scalers.
+  double copy_s = 0;     // A worker's compute thread copies the final gradient.
+  double apply_s = 0;    // A worker's compute thread applies the servers' answers.
   std::vector<ChunkCost> chunks;
 };
 
@@ -35,29 +40,30 @@ struct BucketCost {
 struct StepPattern {
   enum class Push { kInBackward, kAfterCompute, kBeforeCompute };
   Push push = Push::kInBackward;
-  uint64_t period = 1;      // steps between two exchanges
-  uint64_t lag = 0;         // a step waits for the exchange this many exchanges before its own
-  bool by_bucket = false;   // buckets are applied one by one as answers arrive; else all at once
-  bool in_forward = false;  // the next forward waits for each bucket when its layers need it
-  bool rounds = true;       // else a server answers every push at once
-  bool one_bucket = false;  // every exchange has a single bucket, in turn
-  uint32_t quorum = 0;      // number of pushes that close a round
-  // Local update of each step on the compute thread: after the compute; with a lag, after the
-  // answers.
+  uint64_t period = 1;      // Every period-th step makes an exchange.
+  uint64_t lag = 0;         // A step waits for the exchange this many exchanges before its own.
+  bool by_bucket = false;   // True: each bucket is applied when its answers arrive. False: all
+                            // buckets are applied together.
+  bool in_forward = false;  // The next forward pass waits for a bucket when a layer needs it.
+  bool rounds = true;       // False: a server answers each push alone, without other workers.
+  bool one_bucket = false;  // Each exchange carries one bucket; the buckets take turns.
+  uint32_t quorum = 0;      // A server closes a round after this many pushes.
+  // Seconds of the local update of each step on the compute thread. It follows the compute if `lag`
+  // is 0, or else the answers.
   double local_s = 0;
 };
 
 struct StepCosts {
   double compute_s = 0;
-  double threads = 0;  // threads that compute; 0: the compute is a wait and uses no core
+  double threads = 0;  // The number of threads that compute; 0: a step only waits, without a core.
   StepPattern pattern;
   std::vector<BucketCost> buckets;
-  std::vector<uint32_t> lanes;  // by shard
-  double credit_bytes = 0;
+  std::vector<uint32_t> lanes;  // The number of lanes of each shard.
+  double credit_bytes = 0;      // A worker may have pushed this much to a lane without an answer.
 };
 
-// The costs with `samples` samples per worker. kBadData: the profile is of another model or lacks a
-// codec.
+// Returns the costs of a step with `samples` samples per worker. `sizes` has an entry per bucket.
+// kBadData: the profile is of another model or lacks a codec.
 Result<StepCosts> CostsOf(const setup::Setup& setup, const Profile& profile,
                           const std::vector<BucketBytes>& sizes, double samples);
 

@@ -38,7 +38,7 @@ void SharedResource::Start(double amount, double weight, Callback on_done) {
   const double from_burst = busy() ? 0 : std::min(tokens_, amount);
   tokens_ -= from_burst;
   amount -= from_burst;
-  // A task without work also ends in an event of its own, after the caller has returned.
+  // A task with no work left also ends in a later event, after this function has returned.
   tasks_.push({progress_ + amount, order_++, weight, std::move(on_done)});
   weight_ += weight;
   ScheduleNextEnd();
@@ -58,7 +58,7 @@ void SharedResource::ScheduleNextEnd() {
 
 void SharedResource::EndDueTasks() {
   UpdateProgress();
-  // Without this, rounding errors could leave a rest of the task whose end was scheduled.
+  // Rounding errors must not leave a small rest of the task whose end is due.
   progress_ = std::max(progress_, tasks_.top().end);
   std::vector<Callback> callbacks;
   while (!tasks_.empty() && tasks_.top().end <= progress_) {
@@ -89,7 +89,7 @@ void WorkQueue::BeginNext() {
   if (task.on_begin) task.on_begin();
   resource_->Start(task.amount, task.weight, [this, on_done = std::move(task.on_done)] {
     running_ = false;
-    if (on_done) on_done();  // may add the next task
+    if (on_done) on_done();  // The callback may add and begin the next task.
     if (!running_) BeginNext();
   });
 }

@@ -25,8 +25,8 @@ class EventLoop {
   void ScheduleAfter(double seconds, Callback callback) {
     ScheduleAt(now_ + seconds, std::move(callback));
   }
-  // Runs events until `done` returns true; calls it before every event. Returns false if the events
-  // run out first.
+  // Runs events until `done` returns true, and calls `done` before every event. Returns false if no
+  // event is left before that.
   bool RunUntil(const std::function<bool()>& done);
 
  private:
@@ -34,7 +34,8 @@ class EventLoop {
     double time;
     uint64_t order;
     Callback callback;
-    bool operator<(const Event& other) const {  // std::priority_queue returns the largest first
+    bool operator<(
+        const Event& other) const {  // The largest event, which runs first, is the earliest.
       return time != other.time ? time > other.time : order > other.order;
     }
   };
@@ -44,12 +45,12 @@ class EventLoop {
   std::priority_queue<Event> events_;
 };
 
-// A resource that its users share equally: the cores of a machine (capacity: cores; no user gets
-// more than one), or a link (capacity: bytes per second, with a limit per user). Every user
+// A resource that its users share equally: the cores of a machine (the capacity is their number,
+// and a user gets at most one), or a network link (the capacity is in bytes per second). Every user
 // proceeds at the rate min(max_rate, capacity / total weight of the users).
 //
-// A link may be a token bucket: while it is idle it saves up to `burst` bytes of capacity, which
-// the next user takes at once.
+// A link may be a token bucket: while the link is idle it saves up to `burst` bytes of capacity,
+// and the next user transfers these bytes in no time.
 class SharedResource {
  public:
   SharedResource(EventLoop& loop, double capacity, double max_rate, double burst = 0);
@@ -61,7 +62,7 @@ class SharedResource {
 
  private:
   struct Task {
-    double end;  // the value of progress_ at which the task ends
+    double end;  // The task ends when progress_ has this value.
     uint64_t order;
     double weight;
     Callback on_done;
@@ -78,22 +79,24 @@ class SharedResource {
   EventLoop& loop_;
   const double capacity_, max_rate_, burst_;
   double tokens_;
-  double progress_ = 0;    // work that a user present since time 0 would have received
-  double updated_at_ = 0;  // the time of progress_
-  double weight_ = 0;      // total weight of the running tasks
+  double progress_ = 0;    // The work that a user would have received if it had run since time 0.
+  double updated_at_ = 0;  // The time at which progress_ was computed.
+  double weight_ = 0;      // The total weight of the running tasks.
   uint64_t order_ = 0;
-  uint64_t newest_schedule_ = 0;  // number of the newest scheduled end; older ends are void
+  // The number of the newest event that ends tasks. Older events of this kind do nothing.
+  uint64_t newest_schedule_ = 0;
   std::priority_queue<Task> tasks_;
 };
 
-// A thread on a machine or a connection on a link: runs one task after the other.
+// A thread on a machine, or a connection on a link. It runs one task after the other.
 class WorkQueue {
  public:
   explicit WorkQueue(SharedResource& resource) : resource_(&resource) {}
 
-  // Calls `on_begin` (may be empty) when the task begins, and `on_done` at its end.
+  // Adds a task; see SharedResource::Start for `amount` and `weight`. The queue calls `on_begin`
+  // when the task begins, and `on_done` at its end. Both may be empty.
   void Add(double amount, Callback on_done, double weight = 1, Callback on_begin = nullptr);
-  // Like Add, but the task runs before all tasks of Add that have not begun.
+  // Adds a task that runs before all waiting tasks that Add has added.
   void AddUrgent(double amount, Callback on_done);
   bool idle() const { return !running_ && urgent_.empty() && normal_.empty(); }
 

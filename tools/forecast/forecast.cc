@@ -36,7 +36,8 @@ Result<RoundTotals> Forecaster::BytesOf(const Variant& variant, uint32_t workers
   return TotalsOf((*variant_setup)->sizes);
 }
 
-// Removes the keys of codecs that no tensor uses: the job's rules would refuse them.
+// Adds overrides that remove the settings of codecs which no tensor uses if `codec` is the job's
+// codec. A job with such settings would be invalid.
 void Forecaster::DropCodecKeys(const std::string& codec,
                                std::vector<std::string>* overrides) const {
   overrides->push_back("exchange.error_feedback=null");
@@ -60,7 +61,7 @@ Result<const Forecaster::VariantSetup*> Forecaster::VariantSetupOf(const Variant
                       Cat(static_cast<uint64_t>(samples()) * uint64_t{workers}));
   if (variant.codec != own_variant().codec) DropCodecKeys(variant.codec, &overrides);
   if (variant.algorithm != own_variant().algorithm) {
-    // The keys that depend on the algorithm take the defaults of the new one.
+    // Keys whose default depends on the algorithm get the default of the new algorithm.
     overrides.push_back("train.algorithm=" + variant.algorithm);
     for (const char* dependent_key : {"train.parameters", "exchange.scaler", "exchange.clip"})
       overrides.push_back(std::string(dependent_key) + "=null");
@@ -98,23 +99,23 @@ Result<Forecaster::BreakEven> Forecaster::FindBreakEven(const Variant& variant,
   const Result<StepCosts> other_costs = Costs(other, workers, samples);
   if (!other_costs.ok()) return other_costs.status();
   Status failure;
-  const auto shorter = [&](double mbit) {
-    Network at = network;
-    if (at.worker_mbit > 0) at.worker_mbit *= mbit / at.server_mbit;
-    at.server_mbit = mbit;
-    const auto own_step = SimulateStep(*costs, *profile_, workers, at);
-    const auto other_step = SimulateStep(*other_costs, *profile_, workers, at);
+  const auto is_shorter = [&](double mbit) {
+    Network changed = network;
+    if (changed.worker_mbit > 0) changed.worker_mbit *= mbit / changed.server_mbit;
+    changed.server_mbit = mbit;
+    const auto own_step = SimulateStep(*costs, *profile_, workers, changed);
+    const auto other_step = SimulateStep(*other_costs, *profile_, workers, changed);
     for (const auto& forecast : {own_step, other_step})
       if (!forecast.ok()) failure = forecast.status();
     return failure.ok() && own_step->step_s < other_step->step_s;
   };
   BreakEven break_even;
   double low = kMinMbit, high = kMaxMbit;
-  if (shorter(low)) {
-    break_even.always = shorter(high);
+  if (is_shorter(low)) {
+    break_even.always = is_shorter(high);
     while (!break_even.always && high / low > 1.01) {
       const double middle = std::sqrt(low * high);
-      (shorter(middle) ? low : high) = middle;
+      (is_shorter(middle) ? low : high) = middle;
     }
     if (!break_even.always) break_even.mbit = std::sqrt(low * high);
   }

@@ -16,6 +16,7 @@
 
 namespace tern::tools {
 
+// The job with another algorithm and another codec.
 struct Variant {
   std::string algorithm, codec;
   auto operator<=>(const Variant&) const = default;
@@ -23,36 +24,41 @@ struct Variant {
 
 class Forecaster {
  public:
-  // kBadJob, with the faults that `tern check` reports.
+  // `job`: the path of a job file. `overrides`: settings "KEY=VALUE" that replace those of the
+  // file. kBadJob if the job is invalid; the message lists all faults.
   static Result<std::unique_ptr<Forecaster>> Make(const std::string& job,
                                                   const std::vector<std::string>& overrides);
 
   const setup::Setup& job() const { return *job_; }
+  // The algorithm and the codec that the job itself has.
   Variant own_variant() const {
     return {job_->job.train().algorithm(), job_->job.exchange().codec()};
   }
-  // Samples per worker and step of the job as its file describes it.
+  // The number of samples per worker and step, as the job file sets them.
   double samples() const;
 
-  // The setup of a variant with `workers` workers, each with samples() samples. kBadJob if the
-  // job's rules refuse it.
+  // Returns the setup of a variant with `workers` workers, each with samples() samples. kBadJob if
+  // such a job is invalid.
   Result<const setup::Setup*> SetupOf(const Variant& variant, uint32_t workers);
-  // The bytes of one worker in a round.
+  // Returns the bytes that one worker sends and receives in a round.
   Result<RoundTotals> BytesOf(const Variant& variant, uint32_t workers);
 
-  // REQUIRED before Costs, Step and FindBreakEven. `profile` outlives this.
+  // Must be called before Costs, Step and FindBreakEven. `profile` must outlive this object.
   void UseProfile(const Profile& profile) { profile_ = &profile; }
   Result<StepCosts> Costs(const Variant& variant, uint32_t workers, double samples);
+  // Simulates a step on `network`.
   Result<StepForecast> Step(const Variant& variant, uint32_t workers, double samples,
                             const Network& network);
 
-  // The rate of the servers' links in Mbit/s below which a step of `variant` is shorter than a step
-  // of `other`, to within 1 % by bisection. Limits of the workers' links scale with it. Without a
-  // break-even between kMinMbit and kMaxMbit only `always` is set.
+  // Finds the rate of the servers' links, in Mbit/s, below which a step of `variant` is shorter
+  // than a step of `other`. A bisection finds the rate to within 1 %; it changes a limit of the
+  // workers' links in proportion. If no rate between kMinMbit and kMaxMbit is a break-even, only
+  // `always` is set.
   static constexpr double kMinMbit = 0.1, kMaxMbit = 1e6;
   struct BreakEven {
     std::optional<double> mbit;
-    bool always = false;  // without mbit: whether `variant` is shorter at any rate, or at none
+    // If mbit is empty: true if `variant` is shorter at every rate, false if at none.
+    bool always = false;
   };
   Result<BreakEven> FindBreakEven(const Variant& variant, const Variant& other, uint32_t workers,
                                   double samples, const Network& network);

@@ -22,7 +22,8 @@ namespace {
 constexpr Time kMeasureTime = std::chrono::milliseconds(2500);
 constexpr int kMaxSteps = 20, kMinSteps = 3;
 
-// A batch of uniformly random images and labels.
+// Returns a batch of uniformly random images and labels. `as_bytes`: images of bytes instead of
+// floats.
 data::Batch RandomBatch(const setup::Setup& setup, uint32_t samples, bool as_bytes) {
   const pb::ImageShape& input = setup.net.input();
   const size_t elements = size_t{samples} * input.channels() * input.height() * input.width();
@@ -50,8 +51,9 @@ data::Batch RandomBatch(const setup::Setup& setup, uint32_t samples, bool as_byt
 }
 
 struct StepTimes {
-  double step_s = 0;  // median
-  // Median seconds from the beginning of the step, by tensor.
+  double step_s = 0;  // The median duration of a step.
+  // By tensor: the median seconds from the beginning of the step until a layer first reads the
+  // tensor (need), and until its gradient is final (ready).
   std::vector<double> need, ready;
 };
 
@@ -78,26 +80,26 @@ StepTimes TimeSteps(worker::BatchCompute& compute, const setup::Setup& setup, ui
   const Time until = Now() + kMeasureTime;
   for (int i = -1; i < kMinSteps || (i < kMaxSteps && Now() < until); ++i) {
     const Time begin = Now();
-    std::vector<double> needed(tensors), at(tensors);
-    compute.Announce(&batch);  // announces the next batch, as training does
+    std::vector<double> needed_at(tensors), ready_at(tensors);
+    compute.Announce(&batch);  // Training also announces its next batch at this point.
     compute.Forward(batch, [&](uint32_t t) {
-      needed[t] = Seconds(Now() - begin);
+      needed_at[t] = Seconds(Now() - begin);
       return true;
     });
-    compute.Backward([&](uint32_t t) { at[t] = Seconds(Now() - begin); });
-    if (i < 0) continue;  // the first step only warms up
+    compute.Backward([&](uint32_t t) { ready_at[t] = Seconds(Now() - begin); });
+    if (i < 0) continue;  // The first step only warms up.
     step_seconds.push_back(Seconds(Now() - begin));
     for (size_t t = 0; t < tensors; ++t) {
-      need[t].push_back(needed[t]);
-      ready[t].push_back(at[t]);
+      need[t].push_back(needed_at[t]);
+      ready[t].push_back(ready_at[t]);
     }
   }
   compute.ReleaseBatches();
-  StepTimes out;
-  out.step_s = MedianOf(step_seconds);
-  out.need = MediansOf(need);
-  out.ready = MediansOf(ready);
-  return out;
+  StepTimes times;
+  times.step_s = MedianOf(step_seconds);
+  times.need = MediansOf(need);
+  times.ready = MediansOf(ready);
+  return times;
 }
 
 Result<std::unique_ptr<worker::BatchCompute>> MakeCompute(const setup::Setup& setup,
@@ -119,22 +121,26 @@ Status MeasureCompute(const setup::Setup& setup, Profile* profile) {
   const auto compute = MakeCompute(setup, {parameters.data(), gradients.data(), statistics.data()});
   if (!compute.ok()) return compute.status();
   const uint32_t batch = std::max(1u, setup.job.train().batch_total() / setup.plan.workers);
-  const StepTimes whole = TimeSteps(**compute, setup, batch);
+  const StepTimes full_batch = TimeSteps(**compute, setup, batch);
   profile->waits = setup.job.train().compute() == pb::Train::wait;
-  // A wait takes the same time for every batch size, so all of it counts as time per
-  // sample.
-  profile->compute_sample_s = whole.step_s / batch;
+  // With `compute: wait` a step takes the same time for every batch size. All of this time is
+  // counted per sample.
+  profile->compute_sample_s = full_batch.step_s / batch;
   profile->compute_fixed_s = 0;
   if (!profile->waits && batch >= 2) {
     const uint32_t half = batch / 2;
-    const double less = TimeSteps(**compute, setup, half).step_s;
+    const double half_s = TimeSteps(**compute, setup, half).step_s;
     profile->compute_sample_s =
-        std::clamp((whole.step_s - less) / (batch - half), 0.0, whole.step_s / batch);
-    profile->compute_fixed_s = whole.step_s - batch * profile->compute_sample_s;
+        std::clamp((full_batch.step_s - half_s) / (batch - half), 0.0, full_batch.step_s / batch);
+    profile->compute_fixed_s = full_batch.step_s - batch * profile->compute_sample_s;
   }
-  const auto share = [&](double at) { return std::clamp(at / whole.step_s, 0.0, 1.0); };
-  std::transform(whole.need.begin(), whole.need.end(), std::back_inserter(profile->need), share);
-  std::transform(whole.ready.begin(), whole.ready.end(), std::back_inserter(profile->ready), share);
+  const auto share = [&](double seconds) {
+    return std::clamp(seconds / full_batch.step_s, 0.0, 1.0);
+  };
+  std::transform(full_batch.need.begin(), full_batch.need.end(), std::back_inserter(profile->need),
+                 share);
+  std::transform(full_batch.ready.begin(), full_batch.ready.end(),
+                 std::back_inserter(profile->ready), share);
   return Ok();
 }
 

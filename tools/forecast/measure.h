@@ -8,7 +8,8 @@
 
 namespace tern::tools {
 
-// Measures the compute of `setup`, and the codecs of all `variants` of it.
+// Measures forward and backward of the model of `setup`, and the codecs of all `variants`, which
+// are setups of the same job with other codecs or algorithms.
 Result<Profile> MeasureProfile(const setup::Setup& setup,
                                const std::vector<const setup::Setup*>& variants);
 

@@ -5,22 +5,24 @@
 
 namespace tern::tools {
 
-// TCP payload per byte on a link: 1448 in a packet of 1500 (with time stamps), plus Ethernet's
-// header of 14.
+// The fraction of the bytes on a link that is TCP payload. A packet of 1500 bytes carries 1448
+// bytes of payload (TCP time stamps are on), and Ethernet adds a header of 14 bytes.
 inline constexpr double kGoodput = 1448.0 / 1514.0;
 
-// TCP's acknowledgements in the other direction of a link, per byte of payload: 66 bytes for every
-// second packet.
+// Bytes of TCP acknowledgements per byte of payload. The receiver sends 66 bytes in the other
+// direction of the link for every second packet.
 inline constexpr double kAcknowledged = 66.0 / (2 * 1448);
 
 struct Network {
-  double server_mbit = 1000;  // rate of each server's link per direction, headers included
-  double worker_mbit = 0;     // rate of each worker's link; 0: no limit
-  double latency_s = 0;       // one-way latency of a link
-  double burst_bytes = 0;     // size of the token bucket that limits a server's link
-  double queue_s = 0;         // how long a packet waits in a link's queue during bulk transfers
-  double acknowledged = 0;    // bytes of acknowledgements per byte of payload
-  uint32_t cores_shared = 0;  // cores of the one machine of all processes; 0: a machine each
+  double server_mbit = 1000;  // Mbit/s of each server's link in each direction, headers included.
+  double worker_mbit = 0;     // Mbit/s of each worker's link in each direction; 0: no limit.
+  double latency_s = 0;       // One-way latency of a link.
+  double burst_bytes = 0;     // Size of the token bucket that limits a server's link; 0: none.
+  double queue_s = 0;         // How long a packet waits in a link's queue during bulk transfers.
+  double acknowledged = 0;    // Bytes of TCP acknowledgements per byte of payload.
+  // If all processes share one machine: the number of its cores. 0: each process has its own
+  // machine with enough cores.
+  uint32_t cores_shared = 0;
 };
 
 }  // namespace tern::tools

@@ -22,7 +22,7 @@ const char* const kPredictUsage =
 namespace {
 
 constexpr double kMaxMbit = 1e7;
-constexpr double kMaxWorkers = 127;  // the limit of workers.count
+constexpr double kMaxWorkers = 127;  // The limit of the job's key workers.count.
 
 std::vector<std::string> Split(const std::string& list) {
   std::vector<std::string> parts;
@@ -37,16 +37,17 @@ std::vector<std::string> Split(const std::string& list) {
 
 struct Range {
   double min, max;
-  bool above_min = false;  // `min` itself is not allowed
-  bool whole = false;
+  bool above_min = false;  // `min` itself is not allowed.
+  bool whole = false;      // Only whole numbers are allowed.
 };
 
 Result<double> NumberOf(const std::string& flag, const std::string& text, const Range& range) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool read = error == std::errc() && end == text.data() + text.size() && !text.empty();
-  const bool enough = range.above_min ? value > range.min : value >= range.min;
-  if (read && enough && value <= range.max && (!range.whole || value == std::floor(value)))
+  const bool is_number = error == std::errc() && end == text.data() + text.size() && !text.empty();
+  const bool is_large_enough = range.above_min ? value > range.min : value >= range.min;
+  if (is_number && is_large_enough && value <= range.max &&
+      (!range.whole || value == std::floor(value)))
     return value;
   return Status(Code::kUsage,
                 Cat("--", flag, ": saw '", Printable(text),
@@ -54,11 +55,12 @@ Result<double> NumberOf(const std::string& flag, const std::string& text, const 
                     range.above_min ? " above " : " from ", range.min, " to ", range.max));
 }
 
-// Reads flags with numbers into variables; keeps the first error.
+// Stores the numbers that flags give in variables. Keeps the first error in status().
 class NumberFlags {
  public:
   explicit NumberFlags(const Arguments& arguments) : arguments_(arguments) {}
 
+  // Stores the value of the flag, multiplied by `factor`, if the flag is present.
   void Number(const std::string& flag, const Range& range, double factor, double* into) {
     if (!arguments_.Has(flag)) return;
     if (const auto value = NumberOf(flag, arguments_.Last(flag, ""), range); value.ok()) {

@@ -14,19 +14,20 @@ struct PredictOptions {
   std::string job;
   std::vector<std::string> overrides;
   std::vector<double> link_mbit = {1000};
-  // All of the network but the rate of the servers' links, which link_mbit gives. A negative
-  // worker_mbit stands for the same rate as the servers'.
+  // The network without its server_mbit: link_mbit lists the rates to forecast. A negative
+  // worker_mbit means that the workers' links have the same rate as the servers' links.
   Network network = {.server_mbit = 0, .worker_mbit = -1, .acknowledged = kAcknowledged};
   std::vector<uint32_t> workers = {1, 2, 4, 8, 16};
-  std::vector<std::string> codecs;      // empty: fp32 and the job's
-  std::vector<std::string> algorithms;  // empty: the job's
-  std::string profile, save_profile;    // files; empty: none
-  std::string csv;
-  bool paper = false;  // compares with the OD-SGD paper's figures instead
+  std::vector<std::string> codecs;      // Empty: fp32 and the codec of the job.
+  std::vector<std::string> algorithms;  // Empty: the algorithm of the job.
+  // Paths of files; empty: none. `profile` is read instead of measured; the others are written.
+  std::string profile, save_profile, csv;
+  bool paper = false;  // Print the performance model of the TernGrad paper instead of a forecast.
 };
 
 extern const char* const kPredictUsage;
-// kUsage, with what was seen and what is allowed.
+// Parses the arguments of the command. kUsage for an invalid one; the message says what was seen
+// and what is allowed.
 Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& args);
 
 }  // namespace tern::tools

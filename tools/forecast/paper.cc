@@ -12,8 +12,8 @@ namespace tern::tools::paper {
 namespace {
 
 constexpr double kGiga = 1e9;
-constexpr uint32_t kStrongGpus =
-    512;  // K in strong scaling: the batches of this many GPUs together
+// In strong scaling the mini-batch K is as large as the batches of this many GPUs together.
+constexpr uint32_t kStrongGpus = 512;
 
 std::string Fixed(double value, int digits) {
   char text[64];
@@ -43,12 +43,13 @@ double WeakThroughput(const Cluster& cluster, const Workload& workload, uint32_t
   return static_cast<double>(i) * j * workload.samples / WeakSeconds(cluster, workload, i, j);
 }
 
-// Solves (c + T_comm(|g|)) / (c + T_comm(|g| / times)) = speedup for c.
-double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double times,
+// Solves for c, the seconds of compute:
+// (c + T_comm(|g|)) / (c + T_comm(|g| / compression)) = speedup.
+double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double compression,
                           double speedup, uint32_t i, uint32_t j) {
-  const double whole = CommunicationSeconds(cluster, i, j, gradient_bytes);
-  const double small = CommunicationSeconds(cluster, i, j, gradient_bytes / times);
-  return (whole - speedup * small) / (speedup - 1);
+  const double fp32_s = CommunicationSeconds(cluster, i, j, gradient_bytes);
+  const double compressed_s = CommunicationSeconds(cluster, i, j, gradient_bytes / compression);
+  return (fp32_s - speedup * compressed_s) / (speedup - 1);
 }
 
 const std::vector<Net>& Nets() {
@@ -61,8 +62,9 @@ const std::vector<Net>& Nets() {
 }
 
 const std::vector<Panel>& Panels() {
-  // PCIe 3.0 x16 carries 12 GB/s of its 15.75; the P100's NVLink 20 GB/s per link and direction,
-  // two links to a neighbour. Latencies of an MPI message: 50 us on Ethernet, 2 us on InfiniBand.
+  // PCIe 3.0 x16 carries 12 of its nominal 15.75 GB/s. NVLink on the P100 carries 20 GB/s per link
+  // and direction, with two links to a neighbour. An MPI message has a latency of 50 us on
+  // Ethernet, and of 2 us on InfiniBand.
   static const std::vector<Panel> panels = {
       {"a",
        {"1 Gbps Ethernet, 4 GTX 1080 and a PCI switch a machine", 12 * kGiga, 12 * kGiga,
@@ -75,15 +77,17 @@ const std::vector<Panel>& Panels() {
   return panels;
 }
 
-Workload WorkloadOf(const Panel& panel, const Net& net, double times) {
-  const Net* known = &Nets()[0];
-  for (const Net& one : Nets()) {
-    if (std::strcmp(one.name, panel.anchor.net) == 0) known = &one;
+Workload WorkloadOf(const Panel& panel, const Net& net, double compression) {
+  const Net* anchor_net = &Nets()[0];
+  for (const Net& candidate : Nets()) {
+    if (std::strcmp(candidate.name, panel.anchor.net) == 0) anchor_net = &candidate;
   }
-  const double anchor_s = ComputeFromSpeedup(panel.cluster, 4 * known->parameters, kTimesSmaller,
-                                             panel.anchor.speedup, panel.anchor.i, panel.anchor.j);
-  const double more = net.batch * net.multiply_adds / (known->batch * known->multiply_adds);
-  return {4 * net.parameters / times, static_cast<double>(net.batch), anchor_s * more};
+  const double anchor_s =
+      ComputeFromSpeedup(panel.cluster, 4 * anchor_net->parameters, kTernaryCompression,
+                         panel.anchor.speedup, panel.anchor.i, panel.anchor.j);
+  const double work_ratio =
+      net.batch * net.multiply_adds / (anchor_net->batch * anchor_net->multiply_adds);
+  return {4 * net.parameters / compression, static_cast<double>(net.batch), anchor_s * work_ratio};
 }
 
 std::vector<Point> Figure5() {
@@ -91,8 +95,8 @@ std::vector<Point> Figure5() {
   for (const Panel& panel : Panels()) {
     for (const Net& net : Nets()) {
       const Workload fp32 = WorkloadOf(panel, net, 1);
-      const Workload ternary = WorkloadOf(panel, net, kTimesSmaller);
-      const auto strong = [](Workload workload) {
+      const Workload ternary = WorkloadOf(panel, net, kTernaryCompression);
+      const auto scale_up = [](Workload workload) {
         workload.samples *= kStrongGpus;
         workload.compute_s *= kStrongGpus;
         return workload;
@@ -101,8 +105,8 @@ std::vector<Point> Figure5() {
         const uint32_t i = std::min(gpus, panel.cluster.gpus_a_machine), j = gpus / i;
         points.push_back({panel.name, net.name, gpus, j, WeakThroughput(panel.cluster, fp32, i, j),
                           WeakThroughput(panel.cluster, ternary, i, j),
-                          StrongThroughput(panel.cluster, strong(fp32), i, j),
-                          StrongThroughput(panel.cluster, strong(ternary), i, j)});
+                          StrongThroughput(panel.cluster, scale_up(fp32), i, j),
+                          StrongThroughput(panel.cluster, scale_up(ternary), i, j)});
       }
     }
   }

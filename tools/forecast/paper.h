@@ -1,14 +1,16 @@
-// The performance model of TernGrad (Wen et al. 2017, Appendix B, equations 15 to 18), to the
-// letter: N = i j GPUs, i per machine on j machines; gradients are added by an all-reduce over the
-// GPUs of a machine, then over the machines. Seconds, bytes, bytes per second.
+// The performance model of the TernGrad paper (Wen et al. 2017, Appendix B, equations 15 to 18),
+// unchanged: N = i j GPUs, i per machine on j machines. An all-reduce adds the gradients over the
+// GPUs of each machine, then over the machines. Times are in seconds, bandwidths in bytes per
+// second. Strong scaling divides one mini-batch among the GPUs; in weak scaling each GPU has its
+// own.
 //
-//   |g|            gradient_bytes       size of a gradient on its way
-//   C_gwd          gpu_bandwidth        between the GPUs of a machine
-//   C_cwd          cpu_bandwidth        between GPU and CPU
-//   C_nwd          network_bandwidth    between machines
-//   C_ncost        network_latency_s    between machines
-//   K              samples              of a mini-batch; in weak scaling, of each worker
-//   T(1,1,K,|g|)   compute_s            step of one GPU: compute_s + |g| / C_cwd
+//   |g|            gradient_bytes       bytes of a gradient as it is sent
+//   C_gwd          gpu_bandwidth        bandwidth between the GPUs of a machine
+//   C_cwd          cpu_bandwidth        bandwidth between a GPU and its CPU
+//   C_nwd          network_bandwidth    bandwidth between machines
+//   C_ncost        network_latency_s    latency between machines
+//   K              samples              samples of a mini-batch
+//   T(1,1,K,|g|)                        the step of one GPU: compute_s + |g| / C_cwd
 #pragma once
 
 #include <cstdint>
@@ -25,9 +27,10 @@ struct Cluster {
 struct Workload {
   double gradient_bytes = 0;
   double samples = 0;
-  double compute_s = 0;  // of `samples` on one GPU
+  double compute_s = 0;  // Seconds to compute `samples` samples on one GPU.
 };
 
+// Returns T_comm, the seconds of the communication of a step with i GPUs on each of j machines:
 // T_comm(i, j, K, |g|) = |g|/C_gwd log2 i + |g|/C_cwd + (C_ncost + |g|/C_nwd) log2 j
 double CommunicationSeconds(const Cluster& cluster, uint32_t i, uint32_t j, double gradient_bytes);
 // Equation 15:  T_strong = (T(1,1,K,|g|) - |g|/C_cwd) / N + T_comm
@@ -39,31 +42,35 @@ double StrongThroughput(const Cluster& cluster, const Workload& workload, uint32
 double WeakSeconds(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j);
 double WeakThroughput(const Cluster& cluster, const Workload& workload, uint32_t i, uint32_t j);
 
-// The compute_s for which equation 17 gives this speed-up with gradients `times` smaller.
-double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double times,
+// Returns the compute_s for which equation 17 gives this speed-up over gradients of
+// `gradient_bytes` if the gradients are `compression` times smaller.
+double ComputeFromSpeedup(const Cluster& cluster, double gradient_bytes, double compression,
                           double speedup, uint32_t i, uint32_t j);
 
-// Figure 5. The paper's text gives, for two clusters, the kind of links, 4 GPUs per machine, 1 to
-// 128 machines, the batch of each GPU, and two speed-ups (Anchor below). Our sources for the rest:
+// Figure 5 of the paper. For two clusters the paper's text gives the kind of links, 4 GPUs per
+// machine, 1 to 128 machines, the batch of each GPU, and two speed-ups (struct Anchor). The other
+// values come from these sources:
 //
-//   bandwidths of PCIe and NVLink, latencies   data sheets, named at each constant
+//   bandwidths of PCIe and NVLink, latencies   data sheets
 //   |g|                                        4 bytes per parameter of the published nets; for
-//                                              TernGrad 1/16 of that (2 bits)
-//   T(1,1,K,|g|)                               for one net per cluster, from the printed speed-up;
-//                                              for the other nets, by their multiply-adds
+//                                              TernGrad 1/16 of that (2 bits per parameter)
+//   T(1,1,K,|g|)                               for one net per cluster from the printed speed-up;
+//                                              for the other nets in proportion to multiply-adds
 struct Net {
   const char* name;
   double parameters;
-  uint32_t batch;        // per GPU, from the caption
-  double multiply_adds;  // of one image, forward
+  uint32_t batch;        // Images per GPU, from the caption of the figure.
+  double multiply_adds;  // Multiply-adds of the forward pass of one image.
 };
-// A speed-up that the paper's text states for a net: "TernGrad can have 3.04x training speedup for
-// AlexNet on 8 GPUs" (a), "double the training speed of VggNet-A on 128 nodes" (b).
+// A speed-up over fp32 that the paper's text states for a net on j machines with i GPUs each. Panel
+// a: "TernGrad can have 3.04x training speedup for AlexNet on 8 GPUs". Panel b: "double the
+// training speed of VggNet-A on 128 nodes".
 struct Anchor {
   const char* net;
   uint32_t i, j;
   double speedup;
 };
+// One of the two plots of the figure.
 struct Panel {
   const char* name;
   Cluster cluster;
@@ -71,23 +78,27 @@ struct Panel {
 };
 const std::vector<Net>& Nets();
 const std::vector<Panel>& Panels();
-inline constexpr double kTimesSmaller = 16;
+inline constexpr double kTernaryCompression = 16;  // 32 bits of fp32 become 2 bits.
 
-// The workload of a net in a panel of the figure, if gradients are `times` smaller than in fp32.
-Workload WorkloadOf(const Panel& panel, const Net& net, double times);
+// Returns the workload of a net in a panel, with gradients `compression` times smaller than in
+// fp32.
+Workload WorkloadOf(const Panel& panel, const Net& net, double compression);
 
+// One point of a curve of the figure.
 struct Point {
   std::string panel, net;
   uint32_t gpus = 0, machines = 0;
-  double fp32_weak = 0, ternary_weak = 0;      // images a second, equation 18
-  double fp32_strong = 0, ternary_strong = 0;  // equation 16, K = 512 times the batch of one GPU
+  // Images per second by equation 18, and by equation 16 with K = 512 times the batch of one GPU.
+  double fp32_weak = 0, ternary_weak = 0;
+  double fp32_strong = 0, ternary_strong = 0;
 };
-// The figure's series: 1, 2, 4 GPUs of one machine, then 4 on each of 2, 4, ... 128 machines.
+// Returns all points of the figure: for 1, 2 and 4 GPUs of one machine, then for 4 GPUs on each of
+// 2, 4, ... 128 machines.
 std::vector<Point> Figure5();
 
-// The points as tables, with the sources of the constants.
+// Formats the points as tables, with the sources of the constants.
 std::string Text(const std::vector<Point>& points);
-// The points as CSV.
+// Formats the points as CSV.
 std::string Csv(const std::vector<Point>& points);
 
 }  // namespace tern::tools::paper

@@ -17,7 +17,8 @@ namespace tern::tools {
 
 namespace {
 
-double ProcessSeconds() {
+// Returns the CPU time of this process, over all its threads.
+double ProcessCpuSeconds() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   const auto seconds = [](const timeval& t) {
@@ -39,7 +40,7 @@ pb::Envelope SamplePush() {
   return head;
 }
 
-// The other end of the pings: sends every message back.
+// Sends every message back, on a thread of its own.
 class Echo {
  public:
   static Result<std::unique_ptr<Echo>> Start(net::Context& context,
@@ -100,29 +101,30 @@ class Pinger {
 };
 
 struct PingTimes {
-  double median_s = 0;  // there and back
-  double cpu_s = 0;     // CPU time of the process per ping
+  double median_s = 0;  // Time until the message has come back.
+  double cpu_s = 0;     // CPU time of the process per ping.
 };
 
-Result<PingTimes> Repeat(Pinger& pinger, const Bytes& payload, int times) {
+Result<PingTimes> RepeatPing(Pinger& pinger, const Bytes& payload, int times) {
   for (int i = 0; i < times / 8 + 2; ++i) TERN_RETURN_IF_ERROR(pinger.Ping(payload));
   std::vector<double> seconds;
-  const double before = ProcessSeconds();
+  const double before = ProcessCpuSeconds();
   for (int i = 0; i < times; ++i) {
     const Time begin = Now();
     TERN_RETURN_IF_ERROR(pinger.Ping(payload));
     seconds.push_back(Seconds(Now() - begin));
   }
-  const double cpu = (ProcessSeconds() - before) / times;
+  const double cpu = (ProcessCpuSeconds() - before) / times;
   std::nth_element(seconds.begin(), seconds.begin() + times / 2, seconds.end());
   return PingTimes{seconds[static_cast<size_t>(times) / 2], cpu};
 }
 
+// Returns the median seconds to pass an item from one thread to another through a Channel.
 double MeasureHop() {
   constexpr int kTimes = 1000;
   Channel<int> there, back;
-  Thread other("hop", [&] {
-    while (const auto ball = there.Pop()) back.Push(*ball);
+  Thread returner("hop", [&] {
+    while (const auto item = there.Pop()) back.Push(*item);
   });
   std::vector<double> seconds;
   for (int i = 0; i < kTimes; ++i) {
@@ -139,7 +141,7 @@ double MeasureHop() {
 }  // namespace
 
 Result<MessageCost> MeasureMessages() {
-  constexpr size_t kLarge = 1 << 20;
+  constexpr size_t kLargeBytes = 1 << 20;
   constexpr int kSmallTimes = 2000, kLargeTimes = 200;
   net::Context context;
   net::SocketOptions options;
@@ -148,16 +150,16 @@ Result<MessageCost> MeasureMessages() {
   auto socket = net::DealerSocket::Connect(context, "127.0.0.1", (*echo)->port(), options);
   if (!socket.ok()) return socket.status();
   Pinger pinger(**socket);
-  const Result<PingTimes> small = Repeat(pinger, {}, kSmallTimes);
+  const Result<PingTimes> small = RepeatPing(pinger, {}, kSmallTimes);
   if (!small.ok()) return small.status();
-  const Bytes payload = Bytes::Own(std::vector<uint8_t>(kLarge, 1));
-  const Result<PingTimes> large = Repeat(pinger, payload, kLargeTimes);
+  const Bytes payload = Bytes::Own(std::vector<uint8_t>(kLargeBytes, 1));
+  const Result<PingTimes> large = RepeatPing(pinger, payload, kLargeTimes);
   if (!large.ok()) return large.status();
   MessageCost cost;
   cost.message_s = small->median_s / 2;
   // A ping is two messages, and each costs CPU time on two sides.
   cost.message_cpu_s = std::min(small->cpu_s / 4, cost.message_s / 2);
-  cost.byte_cpu_s = std::max(0.0, large->cpu_s - small->cpu_s) / 4 / kLarge;
+  cost.byte_cpu_s = std::max(0.0, large->cpu_s - small->cpu_s) / 4 / kLargeBytes;
   cost.hop_s = MeasureHop();
   return cost;
 }

@@ -27,7 +27,7 @@ class Prediction {
   Prediction(const PredictOptions& options, Forecaster& forecaster)
       : options_(options), forecaster_(forecaster) {
     if (std::find(options.workers.begin(), options.workers.end(), 1u) == options.workers.end())
-      worker_counts_ = {1};  // the speed-up is relative to one worker
+      worker_counts_ = {1};  // Speed-ups are relative to one worker.
     for (const uint32_t workers : options.workers) worker_counts_.push_back(workers);
   }
 
@@ -61,31 +61,31 @@ class Prediction {
       codecs = own.codec == "fp32" ? std::vector<std::string>{"fp32"}
                                    : std::vector<std::string>{"fp32", own.codec};
     if (algorithms.empty()) algorithms = {own.algorithm};
-    Status first;
+    Status first_error;
     for (const std::string& algorithm : algorithms) {
       for (const std::string& codec : codecs) {
-        Status found;
+        Status error;
         for (const uint32_t workers : worker_counts_) {
           const auto setup = forecaster_.SetupOf({algorithm, codec}, workers);
-          if (!setup.ok() && found.ok()) found = setup.status();
+          if (!setup.ok() && error.ok()) error = setup.status();
         }
-        if (found.ok()) {
+        if (error.ok()) {
           variants_.push_back({algorithm, codec});
           continue;
         }
-        if (first.ok()) first = found;
+        if (first_error.ok()) first_error = error;
         std::fprintf(stderr, "tern: cannot forecast %s with codec %s: %s\n", algorithm.c_str(),
-                     codec.c_str(), found.message().c_str());
+                     codec.c_str(), error.message().c_str());
       }
     }
-    return variants_.empty() ? first : Ok();
+    return variants_.empty() ? first_error : Ok();
   }
 
   Status LoadOrMeasureProfile() {
     if (!options_.profile.empty()) {
-      auto read = Profile::Read(options_.profile);
-      if (!read.ok()) return read.status();
-      profile_ = std::move(*read);
+      auto profile = Profile::Read(options_.profile);
+      if (!profile.ok()) return profile.status();
+      profile_ = std::move(*profile);
       TERN_RETURN_IF_ERROR(profile_.CheckFor(forecaster_.job()));
     } else {
       std::vector<const setup::Setup*> setups;
@@ -102,37 +102,39 @@ class Prediction {
     return options_.save_profile.empty() ? Ok() : profile_.Write(options_.save_profile);
   }
 
+  // Adds the rows of a variant on one network, in weak and in strong scaling, for all numbers of
+  // workers. Strong scaling skips numbers that do not divide the total batch.
   Status Forecast(const Variant& variant, const Network& network) {
     const double samples = forecaster_.samples();
     const double total = forecaster_.job().job.train().batch_total();
-    const auto alone = forecaster_.Step(variant, 1, samples, network);
-    if (!alone.ok()) return alone.status();
-    const auto alone_whole = forecaster_.Step(variant, 1, total, network);
-    if (!alone_whole.ok()) return alone_whole.status();
+    const auto one_worker_weak = forecaster_.Step(variant, 1, samples, network);
+    if (!one_worker_weak.ok()) return one_worker_weak.status();
+    const auto one_worker_strong = forecaster_.Step(variant, 1, total, network);
+    if (!one_worker_strong.ok()) return one_worker_strong.status();
     for (const uint32_t workers : options_.workers) {
       TERN_RETURN_IF_ERROR(
-          AddRow(variant, network, {false, workers, samples}, samples / alone->step_s));
+          AddRow(variant, network, {false, workers, samples}, samples / one_worker_weak->step_s));
       TERN_RETURN_IF_ERROR(AddOdsgd(variant, network, workers));
     }
     for (const uint32_t workers : options_.workers) {
       const double share = total / workers;
       if (share == static_cast<double>(static_cast<uint64_t>(share))) {
         TERN_RETURN_IF_ERROR(
-            AddRow(variant, network, {true, workers, share}, total / alone_whole->step_s));
+            AddRow(variant, network, {true, workers, share}, total / one_worker_strong->step_s));
       }
     }
     return Ok();
   }
 
   struct Scale {
-    bool strong;
-    uint32_t workers;
-    double samples;
+    bool strong;       // Strong scaling: the workers divide the job's total batch.
+    uint32_t workers;  // Their number.
+    double samples;    // Samples per worker and step.
   };
   Status AddRow(const Variant& variant, const Network& network, const Scale& scale,
-                double one_worker) {
+                double one_worker_rate) {
     ForecastRow row{variant, network.server_mbit, scale.strong, scale.workers, scale.samples, {},
-                    {},      one_worker};
+                    {},      one_worker_rate};
     const auto bytes = forecaster_.BytesOf(variant, scale.workers);
     if (!bytes.ok()) return bytes.status();
     row.bytes = *bytes;
@@ -143,7 +145,8 @@ class Prediction {
     return Ok();
   }
 
-  // Adds the OD-SGD paper's equations, for a variant whose workers run ahead of their rounds.
+  // Adds a row with the equations of the OD-SGD paper if the variant's workers begin the next step
+  // before their round is answered, as in OD-SGD.
   Status AddOdsgd(const Variant& variant, const Network& network, uint32_t workers) {
     auto costs = forecaster_.Costs(variant, workers, forecaster_.samples());
     if (!costs.ok()) return costs.status();
@@ -159,7 +162,8 @@ class Prediction {
     return Ok();
   }
 
-  // Compares every codec with fp32, if fp32 is one of them.
+  // For every codec, finds the bandwidth below which it is faster than fp32, if fp32 is forecast
+  // too.
   Status FindBreakEvens() {
     for (const Variant& variant : variants_) {
       const Variant fp32{variant.algorithm, "fp32"};

@@ -19,7 +19,7 @@ constexpr int kVersion = 2;
 
 struct ProfileField {
   const char* name;
-  double Profile::*at;
+  double Profile::*member;
 };
 constexpr ProfileField kProfileFields[] = {{"compute_fixed_s", &Profile::compute_fixed_s},
                                            {"compute_sample_s", &Profile::compute_sample_s},
@@ -31,9 +31,9 @@ constexpr ProfileField kProfileFields[] = {{"compute_fixed_s", &Profile::compute
                                            {"hop_s", &Profile::hop_s}};
 struct SpeedField {
   const char* name;
-  double CodecSpeed::*at;
+  double CodecSpeed::*member;
 };
-constexpr SpeedField kSpeeds[] = {
+constexpr SpeedField kSpeedFields[] = {
     {"prepare", &CodecSpeed::prepare}, {"encode", &CodecSpeed::encode},
     {"add", &CodecSpeed::add},         {"close", &CodecSpeed::close},
     {"decode", &CodecSpeed::decode},   {"apply", &CodecSpeed::apply}};
@@ -41,62 +41,63 @@ constexpr SpeedField kSpeeds[] = {
 // Reads keys of a JSON object and collects all errors.
 class Reader {
  public:
-  Reader(const Json& object, std::string place) : object_(object), place_(std::move(place)) {}
+  // `prefix`: precedes every error, such as "codecs.fp32.".
+  Reader(const Json& object, std::string prefix) : object_(object), prefix_(std::move(prefix)) {}
 
   // Reads a finite, non-negative number.
   double Seconds(const char* key) {
     const auto found = object_.find(key);
     if (found == object_.end()) {
-      Fault(Cat(key, " is missing"));
+      AddFault(Cat(key, " is missing"));
       return 0;
     }
     const double value = found->is_number() ? found->get<double>() : -1;
     if (value >= 0 && std::isfinite(value)) return value;
-    Fault(Cat(key, " is ", found->dump(), ", expected a number of seconds, 0 or more"));
+    AddFault(Cat(key, " is ", found->dump(), ", expected a number of seconds, 0 or more"));
     return 0;
   }
   template <typename T>
   T Get(const char* key, const char* expected) {
     const auto found = object_.find(key);
     if (found == object_.end()) {
-      Fault(Cat(key, " is missing"));
+      AddFault(Cat(key, " is missing"));
       return T();
     }
     try {
       return found->get<T>();
     } catch (const Json::exception&) {
-      Fault(Cat(key, " is not ", expected));
+      AddFault(Cat(key, " is not ", expected));
       return T();
     }
   }
-  void Fault(const std::string& what) { faults_.push_back(place_ + what); }
+  void AddFault(const std::string& what) { faults_.push_back(prefix_ + what); }
   const std::vector<std::string>& faults() const { return faults_; }
 
  private:
   const Json& object_;
-  const std::string place_;
+  const std::string prefix_;
   std::vector<std::string> faults_;
 };
 
 void ReadCodecs(const Json& json, Profile* profile, Reader* reader) {
   const auto codecs = json.find("codecs");
   if (codecs == json.end() || !codecs->is_object()) {
-    reader->Fault("codecs is missing");
+    reader->AddFault("codecs is missing");
     return;
   }
   for (const auto& [key, speeds] : codecs->items()) {
-    Reader one(speeds, "codecs." + key + ".");
-    for (const SpeedField& number : kSpeeds)
-      profile->codecs[key].*number.at = one.Seconds(number.name);
-    for (const std::string& fault : one.faults()) reader->Fault(fault);
+    Reader speed_reader(speeds, "codecs." + key + ".");
+    for (const SpeedField& field : kSpeedFields)
+      profile->codecs[key].*field.member = speed_reader.Seconds(field.name);
+    for (const std::string& fault : speed_reader.faults()) reader->AddFault(fault);
   }
 }
 
 std::vector<double> ReadShares(const char* key, Reader* reader) {
   auto shares = reader->Get<std::vector<double>>(key, "a list of shares");
-  const bool fine =
+  const bool all_valid =
       std::all_of(shares.begin(), shares.end(), [](double s) { return s >= 0 && s <= 1; });
-  if (!fine) reader->Fault(Cat(key, " has a share that is not between 0 and 1"));
+  if (!all_valid) reader->AddFault(Cat(key, " has a share that is not between 0 and 1"));
   return shares;
 }
 
@@ -110,17 +111,17 @@ Result<Profile> Profile::Parse(const std::string& text, const std::string& name)
   Reader reader(json, "");
   const int version = reader.Get<int>("version", "a whole number");
   if (reader.faults().empty() && version != kVersion)
-    reader.Fault(Cat("version is ", version, ", this build reads ", kVersion));
+    reader.AddFault(Cat("version is ", version, ", this build reads ", kVersion));
   profile.model = reader.Get<std::string>("model", "a name");
   profile.machine = reader.Get<std::string>("machine", "a name");
   profile.parameters = reader.Get<uint64_t>("parameters", "a whole number");
   profile.waits = reader.Get<bool>("waits", "true or false");
-  for (const ProfileField& number : kProfileFields)
-    profile.*number.at = reader.Seconds(number.name);
+  for (const ProfileField& field : kProfileFields)
+    profile.*field.member = reader.Seconds(field.name);
   profile.need = ReadShares("need", &reader);
   profile.ready = ReadShares("ready", &reader);
   if (reader.faults().empty() && profile.need.size() != profile.ready.size())
-    reader.Fault("need and ready have different lengths");
+    reader.AddFault("need and ready have different lengths");
   ReadCodecs(json, &profile, &reader);
   if (reader.faults().empty()) return profile;
   return Status(Code::kBadData, Cat(name, " is not a profile: ", Join(reader.faults(), "; ")));
@@ -141,12 +142,13 @@ std::string Profile::ToJson() const {
   json["machine"] = machine;
   json["parameters"] = parameters;
   json["waits"] = waits;
-  for (const ProfileField& number : kProfileFields) json[number.name] = this->*number.at;
+  for (const ProfileField& field : kProfileFields) json[field.name] = this->*field.member;
   json["need"] = need;
   json["ready"] = ready;
   json["codecs"] = Json::object();
   for (const auto& [key, speed] : codecs) {
-    for (const SpeedField& number : kSpeeds) json["codecs"][key][number.name] = speed.*number.at;
+    for (const SpeedField& field : kSpeedFields)
+      json["codecs"][key][field.name] = speed.*field.member;
   }
   return json.dump(2) + "\n";
 }

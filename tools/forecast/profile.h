@@ -14,41 +14,43 @@ namespace tern::tools {
 
 // Seconds per element, on one core.
 struct CodecSpeed {
-  double prepare = 0;  // on a worker: statistics and scaler
-  double encode = 0;   // on a worker
-  double add = 0;      // on a server: adding one worker's code to the sum
-  double close = 0;    // on a server: encoding the sum
-  double decode = 0;   // on a worker: decoding the sum into floats
-  double apply = 0;    // on a worker: decoding and the optimizer in one pass
+  double prepare = 0;  // A worker computes statistics and the scaler (the multiplier of the codes).
+  double encode = 0;   // A worker encodes its gradient.
+  double add = 0;      // A server adds one worker's code to the sum.
+  double close = 0;    // A server encodes the sum.
+  double decode = 0;   // A worker decodes the sum into floats.
+  double apply = 0;    // A worker decodes the sum and runs the optimizer in one pass.
 };
 
 struct Profile {
   std::string model;
   uint64_t parameters = 0;
   std::string machine;
-  bool waits = false;  // train.compute: wait; a step uses no core
-  // Forward and backward of b samples take compute_fixed_s + b compute_sample_s.
+  bool waits = false;  // The job has `train.compute: wait`: a step only waits and uses no core.
+  // Forward and backward of b samples take compute_fixed_s + b * compute_sample_s seconds.
   double compute_fixed_s = 0, compute_sample_s = 0;
-  // By tensor, as fractions of that time: when the first layer reads the tensor (need), and when
-  // its gradient is final (ready).
+  // By tensor, as fractions of the time of forward and backward: when the first layer reads the
+  // tensor (need), and when its gradient is final (ready).
   std::vector<double> need, ready;
-  double update_s = 0;  // per element: the optimizer alone
-  double copy_s = 0;    // per element: copying an array
-  // A message over loopback: its time without payload, from one thread's send to the other's
-  // receive; its CPU time on each side; and the CPU time per byte of payload on each side.
+  double update_s = 0;  // Seconds per element of the optimizer alone.
+  double copy_s = 0;    // Seconds per element to copy an array.
+  // A message over loopback: its seconds without payload, from the send to the receive; its CPU
+  // time on each side without payload; and the CPU time per byte of payload on each side.
   double message_s = 0, message_cpu_s = 0, byte_cpu_s = 0;
-  double hop_s = 0;                          // passing an item from one thread to another
-  std::map<std::string, CodecSpeed> codecs;  // by codec::Codec::name()
+  double hop_s = 0;                          // Seconds to pass an item from one thread to another.
+  std::map<std::string, CodecSpeed> codecs;  // By codec::Codec::name().
 
-  // kBadData: keys are missing or invalid; messages call the profile `name`.
+  // Reads a profile from JSON. kBadData if keys are missing or invalid; the message calls the
+  // profile `name`.
   static Result<Profile> Parse(const std::string& json, const std::string& name);
   static Result<Profile> Read(const std::string& path);
   std::string ToJson() const;
   Status Write(const std::string& path) const;
 
-  // kBadData if it was measured for another model.
+  // Returns kBadData if the profile was measured with another model.
   Status CheckFor(const setup::Setup& setup) const;
-  // kBadData, with the list of measured codecs, if `codec` was not measured.
+  // Returns the speed of `codec`. kBadData if it was not measured; the message lists those that
+  // were.
   Result<CodecSpeed> SpeedOf(const std::string& codec) const;
 };
 

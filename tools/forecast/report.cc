@@ -75,11 +75,12 @@ std::string BreakEvenText(const std::vector<BreakEvenRow>& rows) {
   if (rows.empty()) return "";
   std::vector<TableRow> table = {{"algorithm", "codec", "against", "workers", "pays below"}};
   for (const BreakEvenRow& row : rows) {
-    const Forecaster::BreakEven& c = row.break_even;
+    const Forecaster::BreakEven& found = row.break_even;
     table.push_back({row.variant.algorithm, row.variant.codec, row.other.codec, Cat(row.workers),
-                     c.mbit.has_value() ? Cat(Fixed(*c.mbit, *c.mbit < 10 ? 1 : 0), " Mbit/s")
-                     : c.always         ? Cat("any rate up to ", Forecaster::kMaxMbit, " Mbit/s")
-                                        : "no rate"});
+                     found.mbit.has_value()
+                         ? Cat(Fixed(*found.mbit, *found.mbit < 10 ? 1 : 0), " Mbit/s")
+                     : found.always ? Cat("any rate up to ", Forecaster::kMaxMbit, " Mbit/s")
+                                    : "no rate"});
   }
   return "\nthe bandwidth below which a codec makes the step shorter (weak scaling)\n" +
          FormatTable(table);

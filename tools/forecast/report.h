@@ -9,28 +9,33 @@
 
 namespace tern::tools {
 
-// One forecast.
+// One forecast: a variant of the job with a number of workers on one network.
 struct ForecastRow {
   Variant variant;
   double link_mbit = 0;
-  bool strong = false;  // strong scaling: the job's total batch; else the job's batch per worker
+  // True: the workers divide the job's total batch. False: each worker has as many samples as a
+  // worker of the job.
+  bool strong = false;
   uint32_t workers = 0;
-  double samples = 0;  // per worker
-  RoundTotals bytes;   // of one worker in a round
+  double samples = 0;  // Samples per worker and step.
+  RoundTotals bytes;   // What one worker sends and receives in a round.
   StepForecast step;
-  double one_worker_rate = 0;  // samples per second of the same variant with one worker
+  double one_worker_rate = 0;  // Samples per second of the same variant with one worker.
 
+  // Samples per second of all workers.
   double rate() const { return workers * samples / step.step_s; }
 };
 
+// The link rate below which `variant` is faster than `other`.
 struct BreakEvenRow {
   Variant variant, other;
   uint32_t workers = 0;
   Forecaster::BreakEven break_even;
 };
 
-// OD-SGD's equations 1 and 2, and the link as a lower bound (docs/ALGORITHMS.md, section 8), beside
-// the simulated step.
+// The duration of an OD-SGD step: simulated, by the equations 1 and 2 of the OD-SGD paper, and by
+// equation 2 with the link as a further lower bound. The paper's equations use T_cop, the seconds
+// of computing one gradient, and T_com, the seconds of one exchange of the whole model.
 struct OdsgdRow {
   Variant variant;
   double link_mbit = 0;
@@ -38,8 +43,12 @@ struct OdsgdRow {
   StepForecast odsgd;
   StepForecast ssgd;  // synchronous SGD, which exchanges without overlap
 
+  // Equation 2: T_cop if T_com <= T_cop, else (T_com + T_cop) / 2.
   double equation_2_s() const;
-  double equation_1() const;  // the relative gain over ssgd if a step takes equation_2_s()
+  // Equation 1: the fraction of an ssgd step that is saved if a step takes equation_2_s().
+  double equation_1() const;
+  // The maximum of T_cop, (T_com + T_cop) / 2, and the time with an exchange under way per
+  // exchange.
   double bounded_s() const;
 };
 

@@ -60,8 +60,9 @@ protocol::Time SimulatedExchange::Now() const {
 }
 
 std::pair<size_t, size_t> SimulatedExchange::BucketsOf(uint64_t round) const {
-  const size_t all = costs_.buckets.size(), turn = (round - 1) % all;
-  return costs_.pattern.one_bucket ? std::pair{turn, turn + 1} : std::pair{size_t{0}, all};
+  const size_t num_buckets = costs_.buckets.size(), bucket = (round - 1) % num_buckets;
+  return costs_.pattern.one_bucket ? std::pair{bucket, bucket + 1}
+                                   : std::pair{size_t{0}, num_buckets};
 }
 
 size_t SimulatedExchange::ChunksOf(uint64_t round) const {
@@ -89,7 +90,7 @@ void SimulatedExchange::OnPrepared(SimulatedWorker* worker, uint64_t round, size
   cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket, &cost] {
     Contribute(worker, {Kind::kScale, static_cast<uint32_t>(bucket), 0}, {cost.home, kControlLane},
                round, cost.scale_bytes);
-    ClientOf(worker).rounds[round].scalers[bucket].own = true;
+    ClientOf(worker).rounds[round].scalers[bucket].has_own = true;
     EncodeIfScaled(worker, round, bucket);
   });
 }
@@ -98,14 +99,14 @@ void SimulatedExchange::OnPrepared(SimulatedWorker* worker, uint64_t round, size
 // computed.
 void SimulatedExchange::EncodeIfScaled(SimulatedWorker* worker, uint64_t round, size_t bucket) {
   const OpenRound::Scalers& scalers = ClientOf(worker).rounds[round].scalers[bucket];
-  if (!scalers.own || !scalers.shared) return;
-  cluster_.loop().ScheduleAfter(
-      profile_.hop_s, [this, worker, round, bucket] { Encode(worker, round, bucket); });
+  if (!scalers.has_own || !scalers.has_shared) return;
+  cluster_.loop().ScheduleAfter(profile_.hop_s,
+                                [this, worker, round, bucket] { Encode(worker, round, bucket); });
 }
 
 void SimulatedExchange::Encode(SimulatedWorker* worker, uint64_t round, size_t bucket) {
   for (size_t c = 0; c < costs_.buckets[bucket].chunks.size(); ++c) {
-    // The coder encodes before it computes the statistics of other buckets.
+    // The coder thread encodes this bucket before it computes the statistics of other buckets.
     worker->coder.AddUrgent(
         costs_.buckets[bucket].chunks[c].encode_s, [this, worker, round, bucket, c] {
           cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket, c] {
@@ -161,7 +162,8 @@ void SimulatedExchange::OnContribution(SimulatedWorker* worker, LaneRef lane,
       .AddUrgent(cost.add_s, [this, worker, lane, message] { Handle(worker, lane, message); });
 }
 
-// Closing a chunk's sum takes the lane's thread as long as its cost says; its answers follow.
+// Lets the lane handle a message. Whenever that closes the sum of a chunk, the lane's thread works
+// for the chunk's `close_s` before the answers leave.
 void SimulatedExchange::Handle(SimulatedWorker* worker, LaneRef lane, const Message& message) {
   const protocol::Sends sends = lanes_.OnMessage(lane, worker->rank, message);
   for (size_t first = 0, end = 0; first < sends.size(); first = end) {
@@ -214,26 +216,26 @@ void SimulatedExchange::OnDelivery(SimulatedWorker* worker, const Exchange::Deli
   const uint64_t round = protocol::ExchangeOf(delivery.outcome);
   const size_t bucket = delivery.cell.bucket;
   if (delivery.cell.kind == Kind::kScale) {
-    ClientOf(worker).rounds[round].scalers[bucket].shared = true;
+    ClientOf(worker).rounds[round].scalers[bucket].has_shared = true;
     return EncodeIfScaled(worker, round, bucket);
   }
   CountAnswer(worker, round);
   cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket] {
-    std::vector<size_t>& answers = worker->answers[round];
-    answers.resize(costs_.buckets.size());
-    ++answers[bucket];
+    std::vector<size_t>& answer_counts = worker->answer_counts[round];
+    answer_counts.resize(costs_.buckets.size());
+    ++answer_counts[bucket];
     on_answer_(worker);
   });
 }
 
 bool SimulatedExchange::HasAnswer(SimulatedWorker* worker, uint64_t round, size_t bucket) const {
-  std::vector<size_t>& answers = worker->answers[round];
-  answers.resize(costs_.buckets.size());
-  return answers[bucket] == costs_.buckets[bucket].chunks.size();
+  std::vector<size_t>& answer_counts = worker->answer_counts[round];
+  answer_counts.resize(costs_.buckets.size());
+  return answer_counts[bucket] == costs_.buckets[bucket].chunks.size();
 }
 
 void SimulatedExchange::OnApplied(SimulatedWorker* worker, uint64_t round) {
-  worker->answers.erase(round);
+  worker->answer_counts.erase(round);
   Client& client = ClientOf(worker);
   client.rounds.erase(round);
   if (costs_.pattern.rounds && round > 0) client.exchange.SetApplied(round);
@@ -241,8 +243,8 @@ void SimulatedExchange::OnApplied(SimulatedWorker* worker, uint64_t round) {
 
 void SimulatedExchange::CountPush(SimulatedWorker* worker, uint64_t round) {
   Client& client = ClientOf(worker);
-  // A round may have closed with a quorum that this worker is not part of.
-  if (round <= client.exchange.applied() || client.rounds[round].answered == ChunksOf(round))
+  // A round may close with the pushes of other workers before this worker pushes anything.
+  if (round <= client.exchange.applied() || client.rounds[round].num_answered == ChunksOf(round))
     return;
   const double now = cluster_.loop().now();
   if (worker->first_push.empty()) worker->busy_since = now;
@@ -250,7 +252,7 @@ void SimulatedExchange::CountPush(SimulatedWorker* worker, uint64_t round) {
 }
 
 void SimulatedExchange::CountAnswer(SimulatedWorker* worker, uint64_t round) {
-  if (++ClientOf(worker).rounds[round].answered < ChunksOf(round)) return;
+  if (++ClientOf(worker).rounds[round].num_answered < ChunksOf(round)) return;
   const auto pushed = worker->first_push.find(round);
   if (pushed == worker->first_push.end()) return;
   const double now = cluster_.loop().now();

@@ -1,6 +1,10 @@
-// The exchange in the simulation of a step: every worker's Exchange and the servers' lanes, which
-// are the state machines of the protocol itself, and the time that their messages take. Internal to
-// the simulation.
+// Simulates the exchange of gradients with the servers. The workers' side (Exchange) and the
+// servers' side (lanes) are the protocol's own state machines, as daemons run them; the simulation
+// adds the time that computations and messages take. For each bucket (a group of neighbouring
+// tensors) a worker computes scalers, the multipliers of the codes. If the workers share scalers,
+// the bucket's server (its "home") returns their maximum. Then the worker encodes the bucket's
+// chunks and pushes each chunk to a lane (a socket with a thread) of a server, which answers. Only
+// the simulation of a step uses this.
 #pragma once
 
 #include <cstdint>
@@ -19,34 +23,34 @@ namespace tern::tools {
 
 class SimulatedExchange {
  public:
-  // Calls `on_answer` whenever worker->answers has changed. The references outlive this.
+  // Calls `on_answer` when a worker gets the answer to a chunk. The references outlive this object.
   SimulatedExchange(Cluster& cluster, const StepCosts& costs, const Profile& profile,
                     std::function<void(SimulatedWorker*)> on_answer);
 
-  // The buckets [first, second) that a round exchanges.
+  // Returns the range [first, second) of the buckets that a round exchanges.
   std::pair<size_t, size_t> BucketsOf(uint64_t round) const;
-  // Hands the gradient of a bucket, or of all buckets of the round, to the worker's coder.
+  // Passes the gradient of a bucket, or of all buckets of the round, to the worker's coder thread.
   void PushBucket(SimulatedWorker* worker, uint64_t round, size_t bucket);
   void PushRound(SimulatedWorker* worker, uint64_t round);
-  // Whether all chunks of a bucket have their answers.
+  // Returns whether the worker has the answers to all chunks of a bucket.
   bool HasAnswer(SimulatedWorker* worker, uint64_t round, size_t bucket) const;
-  // The worker has applied all answers up to this round. It forgets them, and reports the round
-  // with its next messages.
+  // The worker has applied the answers of this round and of all rounds before. It deletes them, and
+  // tells the servers with its next messages.
   void OnApplied(SimulatedWorker* worker, uint64_t round);
 
  private:
-  // What a worker has of a round that it has not applied.
+  // What a worker has of a round whose answers it has not applied.
   struct OpenRound {
     struct Scalers {
-      bool own = false;     // its scalers of the bucket are computed
-      bool shared = false;  // the maximum over the workers has arrived
+      bool has_own = false;     // The worker has computed its scalers of the bucket.
+      bool has_shared = false;  // The maximum over the workers has arrived.
     };
-    std::map<size_t, Scalers> scalers;  // by bucket
-    size_t answered = 0;                // chunks that have their answers
+    std::map<size_t, Scalers> scalers;  // By bucket.
+    size_t num_answered = 0;            // The number of chunks with an answer.
   };
   struct Client {
     protocol::Exchange exchange;
-    std::map<uint64_t, OpenRound> rounds;  // by round
+    std::map<uint64_t, OpenRound> rounds;  // By the round's number.
   };
 
   protocol::Time Now() const;
@@ -60,17 +64,18 @@ class SimulatedExchange {
                   uint64_t round, double bytes);
   void SendUp(SimulatedWorker* worker, const std::vector<protocol::Exchange::Outgoing>& messages);
 
-  // On the thread of a lane.
+  // These run on the thread of a lane.
   void OnContribution(SimulatedWorker* worker, protocol::LaneRef lane,
                       const protocol::Message& message);
   void Handle(SimulatedWorker* worker, protocol::LaneRef lane, const protocol::Message& message);
   void SendDown(protocol::LaneRef lane, const protocol::Sends& messages);
   void SendDown(protocol::LaneRef lane, const protocol::Send& one);
 
-  // On the worker's net thread.
+  // These run on the worker's network thread.
   void OnMessage(SimulatedWorker* worker, protocol::LaneRef lane, const protocol::Message& message);
   void OnDelivery(SimulatedWorker* worker, const protocol::Exchange::Delivery& delivery);
-  // Measure the exchanges as client/exchange/exchange_counters.h does.
+  // Count a push and an answer. After the last answer of a round, CountAnswer adds the duration of
+  // the exchange, from the first push to this answer, to the worker's totals.
   void CountPush(SimulatedWorker* worker, uint64_t round);
   void CountAnswer(SimulatedWorker* worker, uint64_t round);
   size_t ChunksOf(uint64_t round) const;
@@ -81,7 +86,7 @@ class SimulatedExchange {
   const std::function<void(SimulatedWorker*)> on_answer_;
   const Bytes zeros_;
   SimulatedLanes lanes_;
-  std::deque<Client> clients_;  // by rank
+  std::deque<Client> clients_;  // By rank.
 };
 
 }  // namespace tern::tools

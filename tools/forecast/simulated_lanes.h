@@ -1,5 +1,6 @@
-// The servers' lanes in the simulation of a step: the state machines that servers run (RoundLane,
-// ClockLane), over sums without values. Takes no virtual time; its caller does.
+// The servers' lanes in the simulation of a step. A lane is the state machine behind one socket of
+// a server, as servers run it (RoundLane, or ClockLane in jobs without rounds). Here its sums have
+// lengths but no values. A call takes no virtual time; the caller adds the time.
 #pragma once
 
 #include <cstdint>
@@ -19,21 +20,22 @@ Bytes MakeZeros(const StepCosts& costs);
 // many bytes as `zeros` has.
 Bytes BlankPayload(const Bytes& zeros, double bytes);
 
-// The one incarnation of every process, and the one epoch of the membership.
+// No process restarts, so each has one incarnation, and the membership has one epoch.
 inline constexpr uint64_t kOnlyIncarnation = 1, kOnlyEpoch = 1;
 
 class SimulatedLanes {
  public:
-  // The costs outlive this. All `workers` are members from the start.
+  // The costs outlive this object. All workers are members of the job from the start.
   SimulatedLanes(const StepCosts& costs, uint32_t workers, const Bytes& zeros);
 
   static protocol::Peer PeerOf(uint32_t rank) { return rank + 1; }
   static uint32_t RankOf(protocol::Peer peer) { return static_cast<uint32_t>(peer - 1); }
 
-  // By shard: how many lanes it has; lane 0 is the control lane.
+  // By shard and lane; lane 0 is the control lane.
   const std::vector<std::vector<std::unique_ptr<protocol::Lane>>>& lanes() const { return lanes_; }
   // Passes a worker's message to a lane. Returns the lane's messages to workers.
-  protocol::Sends OnMessage(protocol::LaneRef lane, uint32_t rank, const protocol::Message& message);
+  protocol::Sends OnMessage(protocol::LaneRef lane, uint32_t rank,
+                            const protocol::Message& message);
 
  private:
   std::unique_ptr<protocol::Lane> MakeRoundLane(std::vector<protocol::CellSpec> cells) const;
@@ -45,7 +47,7 @@ class SimulatedLanes {
   const StepCosts& costs_;
   const uint32_t workers_;
   const Bytes zeros_;
-  std::vector<std::vector<std::unique_ptr<protocol::Lane>>> lanes_;  // by shard, lane
+  std::vector<std::vector<std::unique_ptr<protocol::Lane>>> lanes_;  // By shard and lane.
 };
 
 }  // namespace tern::tools

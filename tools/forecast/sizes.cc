@@ -16,40 +16,44 @@ namespace tern::tools {
 
 namespace {
 
-constexpr uint64_t kLateRound = 100000;  // a late round: the warm-up of every codec is over
+constexpr uint64_t kLateRound = 100000;  // In this round the warm-up of every codec is over.
 
+// Bytes that a worker sends, and that it receives.
 struct Sizes {
   double up = 0, down = 0;
 };
 
+// Returns the bytes of a message with this header and a payload of `payload` bytes.
 double WireBytes(const pb::Envelope& head, double payload) {
   const Result<std::string> header = net::EncodeHeader(head);
   const double bytes = header.ok() ? static_cast<double>(net::WireBytes(header->size())) : 0;
-  return bytes + (payload <= 0     ? 0
-                  : payload <= 255 ? payload + 2
-                                   : payload + 9);  // the framing that net::WireBytes counts
+  // ZMTP frames a payload with 2 bytes, or with 9 if it is longer than 255.
+  return bytes + (payload <= 0 ? 0 : payload <= 255 ? payload + 2 : payload + 9);
 }
 
+// Returns the header of a worker's message for a cell. A cell is what servers add up over the
+// workers in a round: the scalers of a bucket, or the pushes of a chunk.
 pb::Envelope UpHeader(const protocol::ExchangePlan& plan, protocol::Cell cell, bool digest) {
   pb::Envelope head;
-  pb::Contribution* c = protocol::MutableContribution(cell.kind, &head);
-  c->set_bucket(cell.bucket);
-  c->set_chunk(cell.chunk);
-  c->set_rank(1);
-  c->set_incarnation(1);
-  c->set_epoch(1);
+  pb::Contribution* contribution = protocol::MutableContribution(cell.kind, &head);
+  contribution->set_bucket(cell.bucket);
+  contribution->set_chunk(cell.chunk);
+  contribution->set_rank(1);
+  contribution->set_incarnation(1);
+  contribution->set_epoch(1);
   if (plan.rounds) {
-    c->mutable_in_round()->set_round(kLateRound);
-    c->mutable_in_round()->set_applied(kLateRound - 1);
-    if (digest) c->mutable_in_round()->set_digest(1);
+    contribution->mutable_in_round()->set_round(kLateRound);
+    contribution->mutable_in_round()->set_applied(kLateRound - 1);
+    if (digest) contribution->mutable_in_round()->set_digest(1);
   } else {
-    c->mutable_at_clock()->set_clock(kLateRound);
-    c->mutable_at_clock()->set_holds(kLateRound);
-    c->mutable_at_clock()->set_wants_weights(true);
+    contribution->mutable_at_clock()->set_clock(kLateRound);
+    contribution->mutable_at_clock()->set_holds(kLateRound);
+    contribution->mutable_at_clock()->set_wants_weights(true);
   }
   return head;
 }
 
+// Returns the header of a server's answer for a cell.
 pb::Envelope DownHeader(const protocol::ExchangePlan& plan, protocol::Cell cell) {
   pb::Envelope head;
   pb::Outcome* outcome = protocol::MutableOutcome(cell.kind, &head);
@@ -72,27 +76,29 @@ pb::Envelope DownHeader(const protocol::ExchangePlan& plan, protocol::Cell cell)
   return head;
 }
 
-// Encodes one segment of every worker, adds the codes up, and measures both.
+// Encodes one segment (the part of a chunk in one tensor) of every worker, adds the codes up as a
+// server does, and returns the sizes of a worker's code and of the encoded sum.
 class SegmentCoder {
  public:
   explicit SegmentCoder(uint32_t workers) : workers_(workers) {}
 
   Result<Sizes> Code(const codec::Codec& codec, uint64_t count, uint64_t column) {
     const std::tuple key{&codec, count, column};
-    if (const auto found = known_.find(key); found != known_.end()) return found->second;
-    const uint64_t together = codec.Granularity(column);
+    if (const auto found = measured_.find(key); found != measured_.end()) return found->second;
+    const uint64_t granularity = codec.Granularity(column);
     uint64_t n = std::min(count, kSampledElements);
-    n = std::min(count, (n + together - 1) / together * together);
+    n = std::min(count, (n + granularity - 1) / granularity * granularity);
     Result<Sizes> sizes = CodeWhole(codec, {0, 0, n, column});
     if (!sizes.ok()) return sizes;
-    const double times = static_cast<double>(count) / static_cast<double>(n);
-    sizes->up *= times;
-    sizes->down *= times;
-    return known_[key] = *sizes;
+    const double scale = static_cast<double>(count) / static_cast<double>(n);
+    sizes->up *= scale;
+    sizes->down *= scale;
+    return measured_[key] = *sizes;
   }
 
  private:
-  // The values of a rank that a codec encodes, after error compensation if it has a memory.
+  // Returns the values of a rank that a codec encodes, with error compensation if the codec has a
+  // memory of earlier errors.
   std::vector<float> ValuesToCode(const codec::Codec& codec, uint16_t rank, uint64_t count) {
     std::vector<float> values = GaussianValues(rank, count);
     if (const auto memory = codec.NewMemory(count)) memory->Compensate(0, values, values);
@@ -132,7 +138,7 @@ class SegmentCoder {
   }
 
   const uint32_t workers_;
-  std::map<std::tuple<const codec::Codec*, uint64_t, uint64_t>, Sizes> known_;
+  std::map<std::tuple<const codec::Codec*, uint64_t, uint64_t>, Sizes> measured_;
 };
 
 }  // namespace
@@ -149,11 +155,11 @@ std::vector<float> GaussianValues(uint16_t rank, uint64_t count) {
 }
 
 Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
-  SegmentCoder up(plan.workers), pulled(1);
-  std::vector<BucketBytes> all;
+  SegmentCoder push_coder(plan.workers), pull_coder(1);
+  std::vector<BucketBytes> sizes_of_buckets;
   for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
     const protocol::Bucket& bucket = plan.buckets[b];
-    BucketBytes& bytes = all.emplace_back();
+    BucketBytes& bytes = sizes_of_buckets.emplace_back();
     const auto scalers = static_cast<double>(bucket.shared.size() * sizeof(float));
     if (!bucket.shared.empty() && plan.shares_before(kLateRound)) {
       const protocol::Cell cell{protocol::Kind::kScale, b, 0};
@@ -162,19 +168,20 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
     }
     for (const protocol::Chunk& chunk : bucket.chunks) {
       // With `scaler: previous` the scalers travel with the codes.
-      const auto along = static_cast<double>(chunk.scalers * sizeof(float));
-      Sizes sizes{along, along};
+      const auto scaler_bytes = static_cast<double>(chunk.scalers * sizeof(float));
+      Sizes sizes{scaler_bytes, scaler_bytes};
       for (const codec::Segment& segment : chunk.segments) {
-        const Result<Sizes> one =
-            up.Code(*plan.codec_of[segment.tensor], segment.count, segment.column);
-        if (!one.ok()) return one.status();
-        sizes.up += one->up;
-        if (plan.central) {  // a server answers with one code, as a worker pushes one
-          const Result<Sizes> answer = pulled.Code(*plan.pull_codec, segment.count, segment.column);
+        const Result<Sizes> code =
+            push_coder.Code(*plan.codec_of[segment.tensor], segment.count, segment.column);
+        if (!code.ok()) return code.status();
+        sizes.up += code->up;
+        if (plan.central) {  // A server answers with one code of the weights.
+          const Result<Sizes> answer =
+              pull_coder.Code(*plan.pull_codec, segment.count, segment.column);
           if (!answer.ok()) return answer.status();
           sizes.down += answer->up;
         } else {
-          sizes.down += one->down;
+          sizes.down += code->down;
         }
       }
       const protocol::Cell cell{protocol::Kind::kPush, b, chunk.index};
@@ -183,7 +190,7 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
       bytes.sum.push_back(WireBytes(DownHeader(plan, cell), sizes.down));
     }
   }
-  return all;
+  return sizes_of_buckets;
 }
 
 RoundTotals TotalsOf(const std::vector<BucketBytes>& sizes) {

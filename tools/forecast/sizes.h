@@ -1,6 +1,7 @@
-// The bytes of a round on a connection. Codes of Gaussian gradients are measured, because the size
-// of some codes depends on the values. Counts message headers and ZMTP framing, but not the headers
-// of TCP and of the link. A pure function of the plan.
+// Computes how many bytes a round of the exchange sends over a worker's connections. The sizes of
+// codes are measured with Gaussian gradients, because the size of some codes depends on the values.
+// Message headers and ZMTP framing count, but not the headers of TCP and of the link. The result
+// depends on the exchange plan only.
 #pragma once
 
 #include <vector>
@@ -11,22 +12,27 @@
 namespace tern::tools {
 
 struct BucketBytes {
-  double scale = 0, scaled = 0;   // of one worker, up and down; 0: the bucket shares no scalers
-  std::vector<double> push, sum;  // of one worker, up and down, by chunk
+  // The messages in which one worker sends its scalers (the multipliers of codes) and gets the
+  // shared ones back. 0: the workers share no scalers of this bucket.
+  double scale = 0, scaled = 0;
+  // By chunk: the push that one worker sends, and the answer that it gets.
+  std::vector<double> push, sum;
 };
 
-// Returns the bytes of each bucket in a round to which all workers contribute. With central
-// parameters `sum` is the servers' answer. Only the first kSampledElements of a segment are coded;
-// the size is extrapolated.
+// A segment is the part of a chunk in one tensor. SizesOf encodes at most this many of its elements
+// and extrapolates the size.
 inline constexpr uint64_t kSampledElements = 32768;
+// Returns the bytes of each bucket in a round to which all workers contribute. With central
+// parameters (the servers hold the weights) `sum` is the answer with the weights.
 Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan);
 
 struct RoundTotals {
-  double up = 0, down = 0;  // of one worker
+  double up = 0, down = 0;  // Bytes that one worker sends, and that it receives.
 };
 RoundTotals TotalsOf(const std::vector<BucketBytes>& sizes);
 
-// Independent normal values with standard deviation 1e-3, a pure function of `rank`.
+// Returns `count` independent normal values with standard deviation 1e-3, which depend on `rank`
+// only.
 std::vector<float> GaussianValues(uint16_t rank, uint64_t count);
 
 }  // namespace tern::tools

@@ -10,7 +10,8 @@ namespace tern::tools {
 
 namespace {
 
-// The compute threads of the workers: forward, backward and update, step after step.
+// Runs the compute threads of the workers: forward, backward and update, step after step. A bucket
+// is a group of neighbouring tensors that are pushed together. Bucket 0 has the last layers.
 class StepSimulation {
  public:
   StepSimulation(const StepCosts& costs, const Profile& profile, uint32_t workers,
@@ -26,15 +27,15 @@ class StepSimulation {
     for (const BucketCost& bucket : costs_.buckets)
       messages += bucket.chunks.size() * cluster_.workers().size();
     const bool large = messages > 20000;
-    const uint64_t first = (large ? 2 : 4) * Cycle(), steps = (large ? 2 : 8) * Cycle();
+    const uint64_t warm_up = (large ? 2 : 4) * Cycle(), steps = (large ? 2 : 8) * Cycle();
     for (const auto& worker : cluster_.workers()) BeginStep(worker.get());
     SimulatedWorker& observed = *cluster_.workers()[0];
-    if (!loop_.RunUntil([&] { return observed.step > first + steps; }))
+    if (!loop_.RunUntil([&] { return observed.step > warm_up + steps; }))
       return Status(Code::kInternal, "the simulated step came to a standstill");
     StepForecast forecast;
-    forecast.step_s = (observed.step_begins[first + steps] - observed.step_begins[first]) /
+    forecast.step_s = (observed.step_begins[warm_up + steps] - observed.step_begins[warm_up]) /
                       static_cast<double>(steps);
-    forecast.compute_s = observed.compute_s / static_cast<double>(observed.computed);
+    forecast.compute_s = observed.compute_s / static_cast<double>(observed.computed_steps);
     if (observed.exchanges > 0) {
       forecast.exchange_s = observed.exchange_s / static_cast<double>(observed.exchanges);
       forecast.busy_s = observed.busy_s / static_cast<double>(observed.exchanges);
@@ -43,7 +44,7 @@ class StepSimulation {
   }
 
  private:
-  // The number of steps after which the pattern repeats.
+  // Returns the number of steps after which the pattern of pushes repeats.
   uint64_t Cycle() const { return pattern_.one_bucket ? costs_.buckets.size() : pattern_.period; }
   uint64_t RoundOf(uint64_t step) const { return step / pattern_.period; }
   bool HasExchange(uint64_t step) const { return step % pattern_.period == 0; }
@@ -58,23 +59,24 @@ class StepSimulation {
     Forward(worker, costs_.buckets.size(), 0);
   }
 
-  // Continues the forward after `done_s` seconds of compute. Layers need the buckets in descending
-  // order; bucket `left` - 1 is the next one.
-  void Forward(SimulatedWorker* worker, size_t left, double done_s) {
+  // Continues the forward pass after `done_s` seconds of compute. Layers need the buckets in
+  // descending order; bucket `num_left` - 1 is the next one.
+  void Forward(SimulatedWorker* worker, size_t num_left, double done_s) {
     if (worker->open_round == 0) return Backward(worker, 0, done_s);
-    if (left == 0) {
+    if (num_left == 0) {
       ForgetAnswers(worker, std::exchange(worker->open_round, 0));
       return Backward(worker, 0, done_s);
     }
-    worker->forward_s = std::max(done_s, costs_.buckets[left - 1].need_s);
-    RunCompute(worker, done_s, worker->forward_s, [this, worker, left] {
-      worker->needed = left - 1;
+    worker->forward_s = std::max(done_s, costs_.buckets[num_left - 1].need_s);
+    RunCompute(worker, done_s, worker->forward_s, [this, worker, num_left] {
+      worker->needed = num_left - 1;
       worker->blocked_since = loop_.now();
       ContinueForward(worker);
     });
   }
 
-  // Goes on once the bucket that the forward needs is applied; applies others while it waits.
+  // Continues the forward pass if the bucket that it needs is applied. Otherwise applies all
+  // buckets that have their answers.
   void ContinueForward(SimulatedWorker* worker) {
     if (!worker->needed.has_value()) return;
     const size_t needed = *worker->needed;
@@ -89,31 +91,35 @@ class StepSimulation {
     });
   }
 
-  // Computes from `from` to `until`, seconds since the beginning of the step's compute.
-  void RunCompute(SimulatedWorker* worker, double from, double until, Callback on_done) {
+  // Runs the part of the step's compute between two points. `begin_s` and `end_s` are the seconds
+  // of compute from the beginning of the step to these points.
+  void RunCompute(SimulatedWorker* worker, double begin_s, double end_s, Callback on_done) {
     if (costs_.threads > 0)
-      return worker->compute.Add(until - from, std::move(on_done), costs_.threads);
-    // With `compute: wait` the compute ends at a fixed time, whatever the thread did in between.
-    const double at = worker->compute_begin + worker->blocked_s + until;
-    loop_.ScheduleAt(std::max(at, loop_.now()), std::move(on_done));
+      return worker->compute.Add(end_s - begin_s, std::move(on_done), costs_.threads);
+    // With the job setting `compute: wait` the compute ends at a fixed time, even if the thread did
+    // other work in between.
+    const double end = worker->compute_begin + worker->blocked_s + end_s;
+    loop_.ScheduleAt(std::max(end, loop_.now()), std::move(on_done));
   }
 
-  // Continues after `done_s` seconds of compute; `bucket` is the next one whose gradient is ready.
+  // Continues the backward pass after `done_s` seconds of compute. `bucket` is the next one whose
+  // gradient will be ready.
   void Backward(SimulatedWorker* worker, size_t bucket, double done_s) {
     const bool pushes = pattern_.push == StepPattern::Push::kInBackward;
-    const bool last = !pushes || bucket == costs_.buckets.size();
-    const double until = last ? costs_.compute_s : std::max(done_s, costs_.buckets[bucket].ready_s);
-    RunCompute(worker, done_s, until, [this, worker, bucket, until, last] {
-      if (last) return AfterCompute(worker);
+    const bool is_last = !pushes || bucket == costs_.buckets.size();
+    const double end_s =
+        is_last ? costs_.compute_s : std::max(done_s, costs_.buckets[bucket].ready_s);
+    RunCompute(worker, done_s, end_s, [this, worker, bucket, end_s, is_last] {
+      if (is_last) return AfterCompute(worker);
       exchange_.PushBucket(worker, RoundOf(worker->step), bucket);
       worker->compute.Add(costs_.buckets[bucket].copy_s,
-                          [this, worker, bucket, until] { Backward(worker, bucket + 1, until); });
+                          [this, worker, bucket, end_s] { Backward(worker, bucket + 1, end_s); });
     });
   }
 
   void AfterCompute(SimulatedWorker* worker) {
     worker->compute_s += loop_.now() - worker->compute_begin - worker->blocked_s;
-    ++worker->computed;
+    ++worker->computed_steps;
     worker->compute.Add(pattern_.lag == 0 ? pattern_.local_s : 0, [this, worker] {
       const uint64_t step = worker->step;
       if (!HasExchange(step)) return BeginStep(worker);
@@ -133,7 +139,7 @@ class StepSimulation {
     ContinueForward(worker);
   }
 
-  // Begins the next step if the round for which this one waits is answered.
+  // Begins the next step if this step has all the answers for which it waits.
   void FinishStep(SimulatedWorker* worker) {
     if (!worker->awaits_answers) return;
     const uint64_t own_round = RoundOf(worker->step);
@@ -145,23 +151,23 @@ class StepSimulation {
     worker->compute.Add(update_s, [this, worker] { BeginStep(worker); });
   }
 
-  // Returns whether all buckets of a round are answered. Buckets that must be applied together are
-  // added to `update_s`; others are applied as their answers arrive.
+  // Returns whether all buckets of a round are answered. If the pattern applies bucket by bucket,
+  // applies the answered ones. Otherwise adds the time to apply all buckets to `update_s`.
   bool ApplyAnswers(SimulatedWorker* worker, uint64_t round, double* update_s) {
-    bool all = true;
+    bool all_answered = true;
     const auto [first, end] = exchange_.BucketsOf(round);
     for (size_t b = first; b < end; ++b) {
       if (pattern_.by_bucket) {
-        all &= TryApply(worker, round, b);
+        all_answered &= TryApply(worker, round, b);
       } else {
-        all &= exchange_.HasAnswer(worker, round, b);
+        all_answered &= exchange_.HasAnswer(worker, round, b);
         *update_s += costs_.buckets[b].apply_s;
       }
     }
-    return all;
+    return all_answered;
   }
 
-  // Applies a bucket once, if it has its answer. Returns whether it is applied now or was before.
+  // Applies a bucket if it has its answer and is not applied yet. Returns whether it is applied.
   bool TryApply(SimulatedWorker* worker, uint64_t round, size_t bucket) {
     worker->applied.resize(costs_.buckets.size());
     if (worker->applied[bucket]) return true;

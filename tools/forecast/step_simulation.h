@@ -1,5 +1,6 @@
-// Tern's own model of a step, for `tern predict`: simulates a job's steps in virtual time with the
-// costs of costs.h. These take time:
+// Simulates a job's training steps in virtual time, for `tern predict`. These threads take time, by
+// the costs of costs.h (a bucket is a group of tensors that are pushed together, a scaler is the
+// multiplier of a code, and a lane is a server's socket for pushes):
 //
 //   worker   compute thread   forward, backward (which pushes buckets), update
 //            coder thread     statistics, encoding
@@ -10,9 +11,9 @@
 //            I/O thread       bytes
 //
 // The connections of a server or worker share its link equally, in each direction. Threads share
-// the cores of their machine; all processes may be on one machine.
+// the cores of their machine. All processes may be on one machine.
 //
-// Not modelled: other load, lost packets, unequal workers, evaluation, checkpoints.
+// The model leaves out other load, lost packets, unequal workers, evaluation and checkpoints.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +25,14 @@
 namespace tern::tools {
 
 struct StepForecast {
-  double step_s = 0;      // duration of a step in the steady state
-  double compute_s = 0;   // T_cop: forward and backward, while other threads use the cores too
-  double exchange_s = 0;  // T_com: from the first push to the last answer of an exchange
-  double busy_s = 0;      // the same per step, counting overlapping exchanges once
+  double step_s = 0;      // Duration of a step in the steady state.
+  double compute_s = 0;   // Duration of forward and backward, with other threads on the same cores.
+  double exchange_s = 0;  // Duration of an exchange, from its first push to its last answer.
+  double busy_s = 0;      // Time with an exchange under way, divided by the number of exchanges.
 };
 
-// kInternal if the simulation comes to a standstill, which is a bug.
+// Simulates steps of `workers` workers until they are regular. kInternal if the simulation comes to
+// a standstill, which is a bug.
 Result<StepForecast> SimulateStep(const StepCosts& costs, const Profile& profile, uint32_t workers,
                                   const Network& network);
 

@@ -9,10 +9,11 @@
 
 namespace tern::tools {
 
-// Returns overrides that move every server with a loopback address to a port that is free now,
-// "servers.0.address=127.0.0.1:23456", and let the system choose its data ports. Finds the ports by
-// binding them. They are below the range of ports that the system assigns, so only another search
-// like this one can take them before the servers do. kAddress if no port is free.
+// Finds a free port for every server of `job` with a loopback address. Returns overrides of the job
+// ("servers.0.address=127.0.0.1:23456") that set these ports, and that let the system choose the
+// servers' data ports. The function tests a port by binding it. It only tries ports below the range
+// that the system assigns, so only another call of this function can take a port before the server
+// binds it. kAddress if no port is free.
 Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job);
 
 }  // namespace tern::tools

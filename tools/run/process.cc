@@ -23,7 +23,7 @@
 namespace tern::tools {
 namespace {
 
-// A descriptor that closes itself.
+// Owns a file descriptor and closes it.
 class Fd {
  public:
   explicit Fd(int fd = -1) : fd_(fd) {}
@@ -42,21 +42,23 @@ class Fd {
   int fd_;
 };
 
-std::vector<char*> ArgvOf(std::vector<std::string>& words) {
+// Returns pointers into `strings` with a null pointer at the end, as execve takes them.
+std::vector<char*> PointersTo(std::vector<std::string>& strings) {
   std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
+  for (std::string& string : strings) pointers.push_back(string.data());
   pointers.push_back(nullptr);
   return pointers;
 }
 
-std::vector<std::string> Environment(const std::vector<std::string>& added) {
-  std::vector<std::string> all;
-  for (char** one = environ; *one != nullptr; ++one) all.emplace_back(*one);
-  for (const std::string& one : added) {
-    const std::string key = one.substr(0, one.find('='));
-    if (getenv(key.c_str()) == nullptr) all.push_back(one);
+// Returns this process's environment and those entries KEY=VALUE of `added` whose key it lacks.
+std::vector<std::string> ExtendedEnvironment(const std::vector<std::string>& added) {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  for (const std::string& entry : added) {
+    const std::string key = entry.substr(0, entry.find('='));
+    if (getenv(key.c_str()) == nullptr) environment.push_back(entry);
   }
-  return all;
+  return environment;
 }
 
 Result<Fd> OpenOutput(const std::string& path, bool append) {
@@ -69,6 +71,7 @@ Result<Fd> OpenOutput(const std::string& path, bool append) {
   return fd;
 }
 
+// What a child needs between fork and exec. The child writes errno to `error_pipe` if exec fails.
 struct Child {
   char* const* arguments;
   char* const* environment;
@@ -76,11 +79,12 @@ struct Child {
   pid_t parent;
 };
 
-// Runs between fork and exec. Only async-signal-safe calls, because the parent has threads.
+// Runs in the child between fork and exec. It makes only async-signal-safe calls, because the
+// parent has several threads.
 [[noreturn]] void ExecChild(const Child& child) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != child.parent) _exit(128 + SIGKILL);  // the parent died before prctl
+  if (getppid() != child.parent) _exit(128 + SIGKILL);  // The parent died before the call of prctl.
   const int in = open("/dev/null", O_RDONLY);
   const bool ready = in >= 0 && dup2(in, STDIN_FILENO) >= 0 &&
                      dup2(child.out, STDOUT_FILENO) >= 0 && dup2(child.err, STDERR_FILENO) >= 0 &&
@@ -93,22 +97,23 @@ struct Child {
   _exit(127);
 }
 
-// Picks a line of a program's stderr: the last error sentence ("PROGRAM: ..."), or else the last
-// failed CHECK, or else the last line.
+// Returns one line of a program's stderr: the last error sentence ("PROGRAM: ..."), or else the
+// last fatal log line (of a failed CHECK), or else the last line.
 std::string PickSentence(const std::string& text, const std::string& program) {
-  std::string last, check, sentence;
+  std::string last_line, fatal_line, sentence;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const bool logged =
+    const bool is_log_line =
         line.size() > 5 && std::strchr("IWEF", line[0]) != nullptr && std::isdigit(line[1]) != 0;
-    const size_t head = logged ? line.find("] ") : std::string::npos;
-    const std::string content = head == std::string::npos ? line : line.substr(head + 2);
-    last = content;
-    if (logged && line[0] == 'F') check = content;
+    const size_t log_header_end = is_log_line ? line.find("] ") : std::string::npos;
+    const std::string content =
+        log_header_end == std::string::npos ? line : line.substr(log_header_end + 2);
+    last_line = content;
+    if (is_log_line && line[0] == 'F') fatal_line = content;
     if (line.starts_with(program + ": ")) sentence = line.substr(program.size() + 2);
   }
-  return !sentence.empty() ? sentence : !check.empty() ? check : last;
+  return !sentence.empty() ? sentence : !fatal_line.empty() ? fatal_line : last_line;
 }
 
 }  // namespace
@@ -125,40 +130,43 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   if (!err.ok()) return err.status();
   const off_t stderr_begin = lseek(err->get(), 0, SEEK_END);
 
-  std::vector<std::string> words = {spec.program};
-  words.insert(words.end(), spec.arguments.begin(), spec.arguments.end());
-  std::vector<std::string> environment = Environment(spec.environment);
-  const std::vector<char*> word_pointers = ArgvOf(words),
-                           environment_pointers = ArgvOf(environment);
-  std::array<int, 2> ends{};
-  if (pipe2(ends.data(), O_CLOEXEC) != 0)
+  std::vector<std::string> command = {spec.program};
+  command.insert(command.end(), spec.arguments.begin(), spec.arguments.end());
+  std::vector<std::string> environment = ExtendedEnvironment(spec.environment);
+  const std::vector<char*> command_pointers = PointersTo(command),
+                           environment_pointers = PointersTo(environment);
+  std::array<int, 2> pipe_fds{};
+  if (pipe2(pipe_fds.data(), O_CLOEXEC) != 0)
     return Status(Code::kInternal, Cat("cannot create a pipe: ", std::strerror(errno)));
-  Fd error_pipe(ends[0]), error_pipe_end(ends[1]);
-  const Child child{word_pointers.data(),
+  Fd error_reader(pipe_fds[0]), error_writer(pipe_fds[1]);
+  const Child child{command_pointers.data(),
                     environment_pointers.data(),
                     out->get(),
                     err->get(),
                     spec.fd,
-                    error_pipe_end.get(),
+                    error_writer.get(),
                     getpid()};
   const pid_t pid = fork();
   if (pid == 0) ExecChild(child);
   if (pid < 0)
     return Status(Code::kInternal, Cat("cannot start ", spec.name, ": ", std::strerror(errno)));
-  setpgid(pid, pid);  // in the parent as well: it may signal the group at once
-  error_pipe_end.Close();
+  // The child does the same. With this call the group exists when Start returns.
+  setpgid(pid, pid);
+  error_writer.Close();
   int error = 0;
-  if (read(error_pipe.get(), &error, sizeof error) > 0) {  // end of file: exec has succeeded
+  // The end of the file means that exec has succeeded.
+  if (read(error_reader.get(), &error, sizeof error) > 0) {
     waitpid(pid, nullptr, 0);
     return Status(Code::kAddress, Cat("cannot run ", spec.program, ": ", std::strerror(error),
                                       "; is the installation of Tern complete?"));
   }
   const int pidfd = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
   if (pidfd < 0) {
-    const int reason = errno;
+    const int open_error = errno;
     kill(pid, SIGKILL);
     waitpid(pid, nullptr, 0);
-    return Status(Code::kInternal, Cat("cannot watch ", spec.name, ": ", std::strerror(reason)));
+    return Status(Code::kInternal,
+                  Cat("cannot watch ", spec.name, ": ", std::strerror(open_error)));
   }
   return std::unique_ptr<Process>(new Process(spec, pid, pidfd, stderr_begin));
 }
@@ -180,26 +188,27 @@ std::optional<Exit> Process::TryWait() {
 }
 
 void Process::Signal(int signal) {
-  if (!exit_.has_value()) kill(pid_, signal);  // not reaped yet, so the pid is not reused
+  // A process that is not reaped keeps its pid, so the signal cannot reach another process.
+  if (!exit_.has_value()) kill(pid_, signal);
 }
 
 std::string Process::LastSentence() const {
-  constexpr off_t kTail = 16 << 10;
+  constexpr off_t kMaxBytesRead = 16 << 10;
   Fd fd(open(spec_.stderr_path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) return "";
   const off_t size = lseek(fd.get(), 0, SEEK_END);
-  const off_t begin = std::max(stderr_begin_, size - kTail);
+  const off_t begin = std::max(stderr_begin_, size - kMaxBytesRead);
   std::string text(static_cast<size_t>(std::max<off_t>(0, size - begin)), '\0');
-  const ssize_t got = pread(fd.get(), text.data(), text.size(), begin);
-  text.resize(static_cast<size_t>(std::max<ssize_t>(0, got)));
+  const ssize_t bytes_read = pread(fd.get(), text.data(), text.size(), begin);
+  text.resize(static_cast<size_t>(std::max<ssize_t>(0, bytes_read)));
   return Printable(PickSentence(text, std::filesystem::path(spec_.program).filename()), 1000);
 }
 
 Result<std::string> FindProgram(const std::string& name) {
   std::error_code error;
-  const std::filesystem::path beside =
+  const std::filesystem::path own_folder =
       std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
-  std::vector<std::filesystem::path> folders = {beside};
+  std::vector<std::filesystem::path> folders = {own_folder};
   const char* path = getenv("PATH");
   std::istringstream parts(path == nullptr ? "" : path);
   for (std::string part; std::getline(parts, part, ':');)
@@ -210,7 +219,7 @@ Result<std::string> FindProgram(const std::string& name) {
       return candidate;
   }
   return Status(Code::kAddress,
-                Cat("cannot find the program ", name, ": it is neither in ", beside.string(),
+                Cat("cannot find the program ", name, ": it is neither in ", own_folder.string(),
                     ", beside tern, nor in PATH; install it there"));
 }
 

@@ -1,4 +1,4 @@
-// A child process. Its output goes to files; it has its own process group; it never outlives its
+// A child process. It writes its output to files, has its own process group, and never outlives its
 // parent.
 #pragma once
 
@@ -14,43 +14,44 @@
 namespace tern::tools {
 
 struct ProcessSpec {
-  std::string name;                    // for messages: "worker 1"
-  std::string program;                 // a path
-  std::vector<std::string> arguments;  // without the program's name
-  std::vector<std::string>
-      environment;  // KEY=VALUE, for variables that the parent's environment does not set
-  std::string stdout_path, stderr_path;
-  bool append = false;  // append to existing files instead of truncating them
-  int fd = -1;          // passed to the child under the same number; at least 3
+  std::string name;                    // The name in messages, such as "worker 1".
+  std::string program;                 // The path of the executable file.
+  std::vector<std::string> arguments;  // The command line after the program's name.
+  // KEY=VALUE: added to the environment unless the parent's environment sets the same key.
+  std::vector<std::string> environment;
+  std::string stdout_path, stderr_path;  // The files for the process's output.
+  bool append = false;  // True: the output is appended to these files. False: they are truncated.
+  int fd = -1;          // A descriptor that the child inherits under the same number; -1: none.
 };
 
 // How a process ended.
 struct Exit {
   int code = 0;
-  int signal = 0;  // the signal that killed it; 0: it exited with `code`
+  int signal = 0;  // The signal that killed the process; 0: it exited with `code`.
 };
-// "exited with code 65", "was killed by signal 9 (Killed)".
+// Returns "exited with code 65" or "was killed by signal 9 (Killed)".
 std::string Describe(const Exit& exit);
 
-// Belongs to one thread. Start children on the main thread, or on one that lives as long: the
-// kernel kills a child when the thread that started it ends.
+// Not thread-safe. Start children on the main thread: the kernel kills a child when the thread that
+// started it ends.
 class Process {
  public:
-  // kAddress if the program cannot be run, kUsage if a file cannot be written.
+  // Starts a process. kAddress if the program cannot be run, kCannotWrite if an output file cannot
+  // be opened.
   static Result<std::unique_ptr<Process>> Start(const ProcessSpec& spec);
-  ~Process();  // kills the process if it still runs
+  ~Process();  // Kills the process if it still runs.
 
   const std::string& name() const { return spec_.name; }
   pid_t pid() const { return pid_; }
-  // Readable once the process has ended. Poll it, never read it.
+  // A descriptor that poll() reports as readable once the process has ended. Never read from it.
   int pidfd() const { return pidfd_; }
 
-  // How the process ended; empty while it runs. Never waits.
+  // Returns how the process ended; empty while it runs. Never waits.
   std::optional<Exit> TryWait();
-  // Signals the process only, not its group; does nothing once it has ended.
+  // Sends a signal to the process, but not to its process group. Does nothing once it has ended.
   void Signal(int signal);
-  // The error sentence that the process wrote to stderr at its end, or else its last line there;
-  // empty if it wrote nothing.
+  // Returns the last error sentence ("PROGRAM: ...") that the process wrote to stderr, or else the
+  // last line there; empty if it wrote nothing.
   std::string LastSentence() const;
 
  private:
@@ -60,12 +61,12 @@ class Process {
   const ProcessSpec spec_;
   const pid_t pid_;
   const int pidfd_;
-  const off_t stderr_begin_;  // where this process's output begins in the file
+  const off_t stderr_begin_;  // The offset of this process's output in the stderr file.
   std::optional<Exit> exit_;
 };
 
-// Finds one of Tern's programs in the folder of the running program, or else in PATH. kAddress,
-// with both places, if it is in neither.
+// Returns the path of one of Tern's programs. Looks in the folder of the running program, then in
+// PATH. kAddress if neither has the program.
 Result<std::string> FindProgram(const std::string& name);
 
 }  // namespace tern::tools

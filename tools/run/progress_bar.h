@@ -8,16 +8,18 @@
 
 namespace tern::tools {
 
+// Returns a line such as:
 // "train  [######----]  60 %  36,000 of 60,000 images, 24,800 a second, 1.0 s left".
 std::string BarText(const std::string& name, uint64_t done, uint64_t total, const std::string& unit,
                     Time passed);
 
 class ProgressBar {
  public:
-  // Writes to stdout. Measures time from here on.
+  // The bar writes to stdout. Its speed is measured from the construction on.
   ProgressBar(std::string name, std::string unit);
   ~ProgressBar() { EndLine(); }
 
+  // Shows that `done` of `total` units are done. Often does nothing, to limit how often it prints.
   void Show(uint64_t done, uint64_t total);
   // Prints a permanent line above the bar.
   void PrintLine(const std::string& line);
@@ -25,7 +27,7 @@ class ProgressBar {
  private:
   void EndLine();
 
-  static constexpr Time kBetweenLines = std::chrono::seconds(5);  // when not on a terminal
+  static constexpr Time kBetweenLines = std::chrono::seconds(5);  // If stdout is no terminal.
   static constexpr Time kBetweenFrames = std::chrono::milliseconds(50);
 
   const std::string name_, unit_;

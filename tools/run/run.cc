@@ -32,6 +32,7 @@ constexpr const char* kUsage =
 
 constexpr Time kForever = std::chrono::hours(24 * 365 * 10);
 
+// The command line of `tern run`, parsed and checked.
 struct RunPlan {
   std::string job_file;
   std::vector<std::string> overrides;
@@ -74,8 +75,8 @@ ProcessSpec SpecOf(const RunPlan& plan, const std::string& role, uint32_t rank,
   spec.name = Cat(role, " ", rank);
   spec.program = program;
   spec.arguments = {"--job", plan.job_file, "--rank", Cat(rank), "--log_dir", plan.log_dir};
-  for (const std::string& one : plan.overrides)
-    spec.arguments.insert(spec.arguments.end(), {"--set", one});
+  for (const std::string& key_value : plan.overrides)
+    spec.arguments.insert(spec.arguments.end(), {"--set", key_value});
   // OpenMP threads that spin while they wait would slow down the job's other processes.
   spec.environment = {"OMP_WAIT_POLICY=passive"};
   spec.stdout_path = Cat(plan.log_dir, "/", role, ".", rank, ".stdout");
@@ -90,6 +91,7 @@ Result<std::vector<Supervisor::Member>> MembersOf(const RunPlan& plan, int progr
   if (!worker.ok()) return worker.status();
   const protocol::Timings& timings = plan.setup->timings;
   const auto on_loss = plan.setup->job.faults().on_worker_loss();
+  // Whether the job waits for a lost worker to come back, or continues without it.
   const bool waits = on_loss == pb::Faults::wait, shrinks = on_loss == pb::Faults::shrink;
   const Time slack = timings.dead_after + std::chrono::seconds(2);
   std::vector<Supervisor::Member> members;
@@ -104,7 +106,7 @@ Result<std::vector<Supervisor::Member>> MembersOf(const RunPlan& plan, int progr
                        shard == 0 ? slack : slack + timings.server_return_timeout, slack});
   }
   for (uint32_t rank = 0; rank < plan.setup->plan.workers; ++rank) {
-    // Under `shrink` the other workers continue without it until the end of the job.
+    // If the job shrinks, the other workers continue without this one until the end of the job.
     members.push_back({SpecOf(plan, "worker", rank, *worker), true, waits || shrinks,
                        shrinks ? kForever
                        : waits ? slack + timings.wait_timeout
@@ -114,26 +116,27 @@ Result<std::vector<Supervisor::Member>> MembersOf(const RunPlan& plan, int progr
   return members;
 }
 
-// A non-blocking pipe. Shard 0 gets the writing end, and must never wait for this process.
+// A non-blocking pipe for progress. Shard 0 gets the writing end; it must never wait for this
+// process to read.
 class ProgressPipe {
  public:
   ProgressPipe() {
-    if (pipe2(ends_.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
-    fcntl(ends_[1], F_SETPIPE_SZ,
-          1 << 20);  // holds minutes of progress while this process is stopped (Ctrl-Z)
+    if (pipe2(fds_.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
+    // A pipe of this size holds minutes of progress while this process is stopped (Ctrl-Z).
+    fcntl(fds_[1], F_SETPIPE_SZ, 1 << 20);
   }
   ~ProgressPipe() {
-    for (const int end : ends_) {
-      if (end >= 0) close(end);
+    for (const int fd : fds_) {
+      if (fd >= 0) close(fd);
     }
   }
   ProgressPipe(const ProgressPipe&) = delete;
   ProgressPipe& operator=(const ProgressPipe&) = delete;
-  int reader() const { return ends_[0]; }
-  int writer() const { return ends_[1]; }
+  int reader() const { return fds_[0]; }
+  int writer() const { return fds_[1]; }
 
  private:
-  std::array<int, 2> ends_ = {-1, -1};
+  std::array<int, 2> fds_ = {-1, -1};
 };
 
 Status PrepareFolders(const RunPlan& plan) {
@@ -149,8 +152,9 @@ Status PrepareFolders(const RunPlan& plan) {
   return Ok();
 }
 
-// Locks the job's folder against another `tern run`: it would empty our logs before its server
-// found the folder in use. Fails if a server that was started by hand uses the folder.
+// Locks the job's folder against another `tern run`, which would truncate the logs of this one
+// before its server found the folder in use. Fails if a server that was started by hand uses the
+// folder.
 Result<FolderLock> TakeFolder(const pb::Job& job) {
   Result<FolderLock> lock = FolderLock::Take(job.output_dir(), "run.lock", job.name());
   if (!lock.ok()) return lock;
@@ -160,11 +164,11 @@ Result<FolderLock> TakeFolder(const pb::Job& job) {
 }
 
 Status Report(const RunPlan& plan, const Supervisor& supervisor, const RunResult& result,
-              Time began, Screen* screen) {
+              Time begin, Screen* screen) {
   const Status status = supervisor.verdict();
   const std::string summary = setup::RunSummaryJson(
       supervisor.newest(),
-      {ExitCode(status), status.message(), supervisor.restarts(), Seconds(Now() - began)});
+      {ExitCode(status), status.message(), supervisor.restarts(), Seconds(Now() - begin)});
   const RunResult::Written written = result.Write(summary, ExitCode(status));
   const std::string table = supervisor.newest().empty() ? "" : setup::SummaryTable(summary);
   screen->PrintLine(Cat(table, "logs are in ", plan.log_dir, ", the summary is in ", written.path));
@@ -179,14 +183,14 @@ Status Report(const RunPlan& plan, const Supervisor& supervisor, const RunResult
 }  // namespace
 
 Status RunJob(const Args& args) {
-  const Time began = Now();
+  const Time begin = Now();
   const Result<RunPlan> plan = MakeRunPlan(args);
   if (!plan.ok()) return plan.status();
   TERN_RETURN_IF_ERROR(PrepareFolders(*plan));
   const Result<FolderLock> lock = TakeFolder(plan->setup->job);
   if (!lock.ok()) return lock.status();
   const RunResult result(plan->setup->job.output_dir());
-  signal(SIGPIPE, SIG_IGN);  // the job continues if the reader of our output goes away
+  signal(SIGPIPE, SIG_IGN);  // The job continues if the reader of this output ends.
   StopSignals signals(StopSignals::SecondSignal::kReport);
   const ProgressPipe pipe;
   if (pipe.reader() < 0)
@@ -198,12 +202,12 @@ Status RunJob(const Args& args) {
   options.members = std::move(*members);
   options.restarts = plan->restarts;
   options.progress_fd = pipe.reader();
-  // Shard 0 reports progress twice a second. It may end itself up to two heartbeats after the
-  // workers of a job that it has aborted.
+  // Shard 0 reports progress twice a second. If it aborts the job, it may end up to two heartbeats
+  // after the workers.
   options.settle = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
   Supervisor supervisor(std::move(options), signals, screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());
-  return Report(*plan, supervisor, result, began, &screen);
+  return Report(*plan, supervisor, result, begin, &screen);
 }
 
 }  // namespace tern::tools

@@ -21,13 +21,14 @@ std::optional<struct stat> StatFile(const std::string& path) {
   return info;
 }
 
-// Weights are written to a temporary file and renamed, so new weights are another file.
+// Returns whether two weights files are the same file, unchanged. A run that writes weights creates
+// a new file and renames it.
 bool IsSameFile(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
          a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
 }
 
-// The exit code in a summary file; empty if the file is not a summary.
+// Returns the exit code in a summary file; empty if the file is not a summary.
 std::optional<int> ReadCode(const std::string& path) {
   const Result<std::string> text = ReadWholeFile(path, kMaxBytes);
   if (!text.ok()) return std::nullopt;

@@ -13,25 +13,26 @@ namespace tern::tools {
 
 class RunResult {
  public:
-  // Reads the result of an earlier run in `folder`, before this run writes there. The result of a
-  // run that finished, or was stopped in order, is worth keeping.
+  // Reads the result of an earlier run in `folder`; call it before this run writes there. The
+  // earlier result is worth keeping if that run finished, or was stopped by a signal and left
+  // weights.
   explicit RunResult(std::string folder);
 
   struct Written {
     std::string path;
-    bool kept_older = false;  // summary.json and the weights are still those of the earlier run
-    Status status;            // kCannotWrite, with the system's message
+    bool kept_older = false;  // summary.json and the weights are still those of the earlier run.
+    Status status;            // kCannotWrite if the summary could not be written.
   };
-  // Writes the summary of a run that ended with `code`, atomically. The file is summary.json; it is
-  // summary.failed.json if the run failed, did not write weights, and an earlier result is worth
-  // keeping. Writing summary.json removes an old summary.failed.json.
+  // Writes the summary of a run that ended with the exit code `code`, atomically. The file is
+  // summary.failed.json if the run failed, wrote no weights, and an earlier result is worth
+  // keeping. Otherwise it is summary.json, and an old summary.failed.json is removed.
   Written Write(const std::string& summary, int code) const;
 
  private:
   std::string Path(const char* name) const { return folder_ + "/" + name; }
 
   const std::string folder_;
-  std::optional<struct stat> weights_;  // of the earlier run
+  std::optional<struct stat> weights_;  // The weights file of the earlier run.
   bool worth_keeping_ = false;
 };
 

@@ -29,7 +29,7 @@ void Screen::Progress(const std::string& json, Time now) {
   if (!terminal_ &&
       (update->rounds == 0 || update->samples == 0 || (shown_ && now - shown_at_ < kBetweenLines)))
     return;
-  // The interval begins at the newest line that is at least kInterval old.
+  // Speeds are measured from a line of progress that is at least kInterval old.
   if (!newest_.empty() && now - newest_at_ >= kInterval) {
     interval_begin_ = newest_;
     newest_.clear();
@@ -42,7 +42,7 @@ void Screen::Progress(const std::string& json, Time now) {
   shown_ = true;
   shown_at_ = now;
   if (!terminal_) return PrintLine(line);
-  line = line.substr(0, ScreenColumns() - 1);  // a wrapped line cannot be redrawn
+  line = line.substr(0, ScreenColumns() - 1);  // A wrapped line cannot be redrawn.
   std::printf("\r%s\x1b[K", line.c_str());
   std::fflush(stdout);
   line_open_ = true;
@@ -53,14 +53,14 @@ void Screen::AnnounceResume(const setup::ProgressUpdate& update) {
     beginning_ = update.beginning;
     resume_pending_ = true;
   }
-  const bool fell = update.rounds > 0 && update.rounds < rounds_;
-  if (resume_pending_ && (update.from_step > 0 || fell)) {
+  const bool went_back = update.rounds > 0 && update.rounds < rounds_;
+  if (resume_pending_ && (update.from_step > 0 || went_back)) {
     PrintLine(update.from_step < rounds_
                   ? Cat("goes back from step ", rounds_, " to step ", update.from_step)
                   : Cat("goes on from step ", update.from_step));
     resume_pending_ = false;
   } else if (update.rounds > rounds_) {
-    resume_pending_ = false;  // the job began at step 0: nothing to announce
+    resume_pending_ = false;  // The job began at step 0, so there is nothing to announce.
   }
   if (update.rounds > 0) rounds_ = update.rounds;
 }

@@ -15,9 +15,11 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr Time kExitTime = seconds(3);           // from the job's end to the end of all processes
-constexpr Time kBetweenSignals = seconds(2);     // from SIGTERM to SIGKILL
-constexpr Time kLossDetectionTime = seconds(5);  // shard 0 knows of a loss after this time
+// All processes must end within this time after the end of the job.
+constexpr Time kExitTime = seconds(3);
+constexpr Time kBetweenSignals = seconds(2);  // The time from SIGTERM to SIGKILL.
+// Shard 0 knows within this time that a process was lost.
+constexpr Time kLossDetectionTime = seconds(5);
 constexpr size_t kMaxLine = 1 << 20;
 
 }  // namespace
@@ -31,7 +33,7 @@ Status Supervisor::Run() {
   for (Child& child : children_) TERN_RETURN_IF_ERROR(Start(&child, false));
   while (!AllEnded()) {
     Wait();
-    ReadProgress();  // before the exits: shard 0 reports the end of the job, then exits
+    ReadProgress();  // Comes before the exits: shard 0 reports the end of the job, then exits.
     OnStopSignals();
     for (Child& child : children_) {
       if (!child.running) continue;
@@ -62,13 +64,13 @@ Status Supervisor::Start(Child* child, bool restart) {
 void Supervisor::Wait() {
   std::vector<pollfd> fds = {{signals_.fd(), POLLIN, 0}, {options_.progress_fd, POLLIN, 0}};
   std::optional<Time> until = end_at_;
-  const auto wake = [&until](const std::optional<Time>& at) {
+  const auto wake_at = [&until](const std::optional<Time>& at) {
     if (at.has_value() && (!until.has_value() || *at < *until)) until = at;
   };
-  wake(kill_at_);
+  wake_at(kill_at_);
   for (const Child& child : children_) {
     if (child.running) fds.push_back({child.process->pidfd(), POLLIN, 0});
-    wake(child.restart_at);
+    wake_at(child.restart_at);
   }
   int milliseconds = -1;
   if (until.has_value()) {
@@ -76,8 +78,8 @@ void Supervisor::Wait() {
         std::chrono::duration_cast<std::chrono::milliseconds>(*until - Now()).count() + 1;
     milliseconds = static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000));
   }
-  poll(fds.data(), fds.size(),
-       milliseconds);  // the result does not matter: the caller checks every source
+  // The caller checks every source of events, so the result does not matter.
+  poll(fds.data(), fds.size(), milliseconds);
 }
 
 void Supervisor::ReadProgress() {
@@ -111,7 +113,7 @@ void Supervisor::OnStatusLine(const std::string& line) {
   }
   if (Now() - lost_at_ > kLossDetectionTime && update->present == update->workers &&
       update->rounds > rounds_) {
-    // The job has recovered: the failed process was restarted, by us or by hand.
+    // The job has recovered: the supervisor or a user has restarted the failed process.
     if (!kill_at_.has_value()) end_at_.reset();
     failures_.clear();
   }
@@ -120,10 +122,10 @@ void Supervisor::OnStatusLine(const std::string& line) {
 }
 
 void Supervisor::OnJobEnd(const setup::ProgressUpdate& update) {
-  ended_ = update;
+  end_report_ = update;
   if (update.present != update.workers) return;
-  // Shard 0 had all workers at the end of the job. So a worker that failed did so after its part of
-  // the job, though its exit was seen before the news of the end.
+  // All workers were present when the job ended. So a worker that failed did so after the end, even
+  // if its exit was seen before shard 0's report.
   for (Failure& failure : failures_) {
     failure.job_was_over |=
         std::any_of(children_.begin(), children_.end(), [&](const Child& child) {
@@ -136,7 +138,7 @@ void Supervisor::OnStopSignals() {
   for (int signal = signals_.Take(); signal != 0; signal = signals_.Take()) {
     if (stop_.signal == 0) stop_.signal = signal;
     CancelRestarts();
-    switch (++stops_) {
+    switch (++num_stop_signals_) {
       case 1:
         if (!children_[0].running) {
           EndWithin(Time(0));
@@ -146,7 +148,7 @@ void Supervisor::OnStopSignals() {
         children_[0].process->Signal(signal);
         break;
       case 2:
-        stop_.forced = !ended_.has_value();
+        stop_.forced = !end_report_.has_value();
         SignalAll(signal);
         kill_at_ = Now() + kBetweenSignals;
         break;
@@ -161,41 +163,41 @@ void Supervisor::OnExit(Child* child, const Exit& exit) {
   child->running = false;
   const bool succeeded = exit.signal == 0 && exit.code == 0;
   const bool crashed = exit.signal != 0 || exit.code == static_cast<int>(Code::kInternal);
-  // A stop signal kills a daemon that has not installed its handlers yet.
-  const bool stopped =
+  // A process that has not installed its signal handlers is killed by the stop signal of a user.
+  const bool stopped_by_user =
       stop_.signal != 0 && (exit.signal == stop_.signal || exit.code == 128 + stop_.signal);
   const bool has_own_reason =
-      ended_.has_value() && HasReasonCode(exit) && exit.code != ended_->code;
-  if (!succeeded && !child->signalled && !stopped &&
-      (crashed || has_own_reason || !ended_.has_value())) {
+      end_report_.has_value() && HasReasonCode(exit) && exit.code != end_report_->code;
+  if (!succeeded && !child->signalled && !stopped_by_user &&
+      (crashed || has_own_reason || !end_report_.has_value())) {
     lost_at_ = Now();
     const ProcessSpec& spec = child->member.spec;
     failures_.push_back({spec.name, child->process->pid(), exit, child->process->LastSentence(),
-                         spec.stderr_path, ended_.has_value()});
+                         spec.stderr_path, end_report_.has_value()});
     RestartOrEnd(child, exit);
   }
-  // Shard 0 is gone, so the other processes do not learn of the stop signal.
-  if (stop_.signal != 0 && child == &children_[0] && !ended_.has_value()) EndWithin(Time(0));
+  // Without shard 0 the other processes do not learn of the stop signal.
+  if (stop_.signal != 0 && child == &children_[0] && !end_report_.has_value()) EndWithin(Time(0));
 }
 
 void Supervisor::RestartOrEnd(Child* child, const Exit& exit) {
   const std::string what = Describe(failures_.back());
   const bool would_recur = WouldRecur(exit);
   const bool may_restart = child->member.job_waits && !would_recur && stop_.signal == 0 &&
-                           !end_at_.has_value() && !ended_.has_value();
+                           !end_at_.has_value() && !end_report_.has_value();
   if (may_restart && restarts_ < options_.restarts) {
     ++restarts_;
     child->restart_at = Now() + (exit.signal != 0 ? Time(0) : options_.settle);
     return screen_.PrintLine(
         Cat(what, "\n  it is started again (", restarts_, " of ", options_.restarts, ")"));
   }
-  // Only the verdict mentions processes that exited because another one was lost.
+  // Later processes that exited because another one was lost are not printed.
   if (failures_.size() == 1 || exit.signal != 0 || exit.code != static_cast<int>(Code::kPeerLost))
     screen_.PrintLine(what);
   // No process can replace a member that would fail again, or the last worker.
   grace_ = would_recur || !AnyWorkerRuns() ? child->member.notice : child->member.grace;
-  // A job that has not begun has nothing to wait for. But the report that it has begun may
-  // still be on its way.
+  // A job that has not begun need not wait. But its report that it has begun may still arrive
+  // within `settle`.
   EndWithin(started_ ? grace_ : options_.settle);
 }
 
@@ -229,7 +231,7 @@ Status Supervisor::OnTimers() {
   if (end_at_.has_value() && now >= *end_at_) {
     end_at_.reset();
     kill_at_ = now + kBetweenSignals;
-    gave_up_ = !ended_.has_value();
+    gave_up_ = !end_report_.has_value();
     SignalAll(SIGTERM);
   } else if (kill_at_.has_value() && now >= *kill_at_) {
     kill_at_.reset();

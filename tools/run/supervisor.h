@@ -2,10 +2,15 @@
 //
 //   running --1--> ending --deadline--> SIGTERM to all --2 s--> SIGKILL to all
 //
-//   1         a failure without a restart; or shard 0 reports that the job ended; or a stop signal
-//             while shard 0 is not running. While ending, processes exit by themselves
-//   deadline  3 s after the job's end; after a failure the lost member's `grace`, or its `notice`
-//             if no process can replace it, or `settle` if the job had not begun
+//   1         a process failed and is not restarted; or shard 0 reports that the job ended; or a
+//             stop signal arrives while shard 0 is not running
+//   deadline  3 s after the job's end; after a failure the `grace` of the process that failed, or
+//             its `notice` if no process can replace it, or `settle` if the job had not begun
+//
+// While the state is "ending", processes exit by themselves.
+//
+// Shard 0 is the server that coordinates the job and reports its progress. A member is a process of
+// the job.
 //
 // A failed process is restarted if restarts are left, the job waits for it, and it would not fail
 // the same way again (a full disk, bad data). After a kill by a signal the restart is immediate;
@@ -35,26 +40,29 @@ class Supervisor {
   struct Member {
     ProcessSpec spec;
     bool is_worker = false;
-    bool job_waits = false;  // the job continues when this process comes back
-    Time grace{};            // how long the other processes may take to end after its loss
-    Time notice{};           // the same if no process can replace it: to notice the loss and to end
+    bool job_waits = false;  // The job continues when this process is started again.
+    // How long the other processes may take to end after they lost this one: if a new process could
+    // replace it (grace), and if none can (notice).
+    Time grace{}, notice{};
   };
   struct Options {
-    std::vector<Member> members;  // shard 0 is the first
-    uint32_t restarts = 0;        // the limit, over all members
-    int progress_fd = -1;         // non-blocking; shard 0 writes JSON lines to its other end
+    std::vector<Member> members;  // Shard 0 is the first.
+    uint32_t restarts = 0;        // The maximum number of restarts of all members together.
+    int progress_fd = -1;         // The non-blocking pipe to which shard 0 writes JSON lines.
     // How long shard 0 may take, after a process exited, to report that the job ended or has begun.
     Time settle{};
   };
-  // `signals` reports second signals; it and `screen` outlive the supervisor.
+  // `signals` also reports the signals after the first. `signals` and `screen` must outlive this
+  // object.
   Supervisor(Options options, StopSignals& signals, Screen& screen);
 
-  // Runs until all processes have ended. An error means that one could not be started; the others
-  // are killed.
+  // Runs until all processes have ended. Returns an error if a process could not be started; the
+  // destructor then kills the others.
   Status Run();
 
-  // After Run: how it ended, the last JSON line of shard 0, and the number of restarts.
-  Status verdict() const { return JudgeRun(failures_, ended_, stop_); }
+  // To be called after Run: how the run ended, the last JSON line of shard 0, and the number of
+  // restarts.
+  Status verdict() const { return JudgeRun(failures_, end_report_, stop_); }
   const std::string& newest() const { return newest_; }
   uint32_t restarts() const { return restarts_; }
 
@@ -63,8 +71,8 @@ class Supervisor {
     Member member;
     std::unique_ptr<Process> process;
     bool running = false;
-    bool signalled = false;  // we told it to end, so its exit is no failure
-    std::optional<Time> restart_at;
+    bool signalled = false;          // The supervisor told it to end, so its exit is no failure.
+    std::optional<Time> restart_at;  // When it will be started again; empty: it will not be.
   };
 
   Status Start(Child* child, bool restart);
@@ -76,7 +84,8 @@ class Supervisor {
   void OnExit(Child* child, const Exit& exit);
   void RestartOrEnd(Child* child, const Exit& exit);
   Status OnTimers();
-  bool AnyWorkerRuns() const;  // or will be restarted
+  // Returns whether a worker runs or will be restarted.
+  bool AnyWorkerRuns() const;
   void EndWithin(Time grace);
   void CancelRestarts();
   void SignalAll(int signal);
@@ -87,16 +96,17 @@ class Supervisor {
   Screen& screen_;
   std::vector<Child> children_;
   std::string buffer_, newest_;
-  std::vector<Failure> failures_;  // since the job last recovered
-  std::optional<setup::ProgressUpdate> ended_;
-  bool started_ = false;  // all workers were present once
-  bool gave_up_ = false;  // we ended the job; what shard 0 reports after that is ignored
+  std::vector<Failure> failures_;                    // The failures since the job last recovered.
+  std::optional<setup::ProgressUpdate> end_report_;  // Shard 0's report that the job ended.
+  bool started_ = false;  // All workers were present, or the job made progress.
+  bool gave_up_ = false;  // The supervisor ended the job and ignores shard 0's report of the end.
   StopSignal stop_;
-  int stops_ = 0;
+  int num_stop_signals_ = 0;
   uint32_t restarts_ = 0;
-  uint64_t rounds_ = 0;  // of the newest progress
-  Time lost_at_{};       // when the newest failure or restart was
-  Time grace_{};         // of the member that failed last
+  uint64_t rounds_ = 0;  // The number of rounds in the newest progress.
+  Time lost_at_{};       // The time of the newest failure or restart.
+  Time grace_{};         // The grace (or notice) of the member that failed last.
+  // When to send SIGTERM, and SIGKILL, to all processes.
   std::optional<Time> end_at_, kill_at_;
 };
 

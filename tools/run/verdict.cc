@@ -12,6 +12,7 @@ constexpr std::array kReasonCodes = {Code::kUsage,      Code::kBadData,     Code
                                      Code::kInternal,   Code::kCannotWrite, Code::kMismatch,
                                      Code::kNotAllowed, Code::kBadJob,      Code::kDiverged};
 
+// Returns whether the process failed only because another process had failed.
 bool IsConsequence(const Failure& failure, const std::optional<setup::ProgressUpdate>& ended) {
   if (failure.exit.signal != 0) return false;
   return failure.exit.code == static_cast<int>(Code::kPeerLost) ||
@@ -19,8 +20,8 @@ bool IsConsequence(const Failure& failure, const std::optional<setup::ProgressUp
 }
 
 bool IsOrderlyEnd(int code) {
-  const auto is = [code](Code one) { return code == static_cast<int>(one); };
-  return is(Code::kOk) || is(Code::kInterrupted) || is(Code::kTerminated);
+  const auto equals = [code](Code other) { return code == static_cast<int>(other); };
+  return equals(Code::kOk) || equals(Code::kInterrupted) || equals(Code::kTerminated);
 }
 
 std::string RootCause(const Failure& failure) {
@@ -51,23 +52,25 @@ Status JudgeRun(const std::vector<Failure>& failures,
                 const std::optional<setup::ProgressUpdate>& ended, StopSignal stop) {
   const bool in_order = ended.has_value() && IsOrderlyEnd(ended->code);
   const auto root = std::find_if(failures.begin(), failures.end(), [&](const Failure& failure) {
-    // A job that ended in order has recovered from the failures while it ran.
+    // A job that ended in order recovered from all failures that came before its end.
     return !IsConsequence(failure, ended) && (!in_order || failure.job_was_over);
   });
   if (root != failures.end() && in_order) {
-    const bool reason = HasReasonCode(root->exit);
-    return Status(reason ? static_cast<Code>(root->exit.code) : Code::kInternal,
+    const bool has_reason = HasReasonCode(root->exit);
+    return Status(has_reason ? static_cast<Code>(root->exit.code) : Code::kInternal,
                   Cat("the job ended in order, but afterwards a process ",
-                      reason ? "failed" : "crashed", "\n  ", RootCause(*root)));
+                      has_reason ? "failed" : "crashed", "\n  ", RootCause(*root)));
   }
   if (in_order) return Status(static_cast<Code>(ended->code), ended->sentence);
   if (root != failures.end()) {
-    const int fallback = ended.has_value() ? ended->code : static_cast<int>(Code::kPeerLost);
-    const std::string then = ended.has_value() ? Cat("\n  then the job ended with code ",
-                                                     ended->code, ": ", ended->sentence)
-                                               : "";
-    return Status(static_cast<Code>(HasReasonCode(root->exit) ? root->exit.code : fallback),
-                  "the job failed\n  " + RootCause(*root) + then);
+    const int code_without_reason =
+        ended.has_value() ? ended->code : static_cast<int>(Code::kPeerLost);
+    const std::string job_end = ended.has_value() ? Cat("\n  then the job ended with code ",
+                                                        ended->code, ": ", ended->sentence)
+                                                  : "";
+    return Status(
+        static_cast<Code>(HasReasonCode(root->exit) ? root->exit.code : code_without_reason),
+        "the job failed\n  " + RootCause(*root) + job_end);
   }
   const bool lost_by_forced_stop =
       stop.forced && ended.has_value() && ended->code == static_cast<int>(Code::kPeerLost);

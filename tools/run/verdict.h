@@ -19,31 +19,32 @@ struct Failure {
   std::string process;  // "worker 1"
   pid_t pid = 0;
   Exit exit;
-  std::string sentence;  // its error sentence on stderr
-  std::string output;    // path of the file with its stderr
-  bool job_was_over = false;
+  std::string sentence;       // The error sentence of the process on stderr.
+  std::string output;         // The path of the file with its stderr.
+  bool job_was_over = false;  // The process failed after the job ended.
 };
-// Whether the exit code tells why the process failed.
+// Returns whether the exit code tells why the process failed.
 bool HasReasonCode(const Exit& exit);
-// Whether a restarted process would fail the same way.
+// Returns whether a restarted process would fail the same way.
 bool WouldRecur(const Exit& exit);
-// "worker 1 (process 4711) was killed by signal 9 (Killed)", with its error sentence.
+// Returns a text such as "worker 1 (process 4711) was killed by signal 9 (Killed)", followed by the
+// error sentence of the process.
 std::string Describe(const Failure& failure);
 
 // The stop signals that a user sent.
 struct StopSignal {
-  int signal = 0;       // the first one; 0: none
-  bool forced = false;  // a second one was passed to all processes before the job ended
+  int signal = 0;       // The first stop signal; 0: none.
+  bool forced = false;  // A second stop signal went to all processes before the job ended.
 };
 
 // Returns the status of the run; its message names the root cause. `failures` are in the order in
 // which they were seen; `ended` is shard 0's report of the end, if it wrote one.
 //
-// The root cause is the first failure that is not the consequence of another one. A process that
-// exits with 75 (a peer was lost), or with the exit code of the job, only reports a consequence.
-// The run's code is that of the root cause if it tells a reason; after a signal, or a code without
-// a reason, it is the code of the job, or 75. A forced stop makes processes lose each other; such a
-// loss is not a failure.
+// The root cause is the first failure that is not the consequence of another failure. A process
+// that exits with 75 (a peer was lost), or with the exit code of the job, only reports a
+// consequence. The status has the exit code of the root cause if this code tells a reason.
+// Otherwise, as after a signal, it has the code of the job, or 75 if shard 0 did not report the
+// end. A forced stop makes processes lose each other; such a loss is not a failure.
 Status JudgeRun(const std::vector<Failure>& failures,
                 const std::optional<setup::ProgressUpdate>& ended, StopSignal stop);
 

@@ -1,6 +1,7 @@
 // The workers of asgd, dcasgd_c, dcasgd_a, ssp and softsync (survey, section on asynchronous SGD;
-// OD-SGD, equations 4 to 6). They do the same; the servers decide what a push does and when it is
-// answered (server/rules/asgd.cc, dcasgd.cc, ssp.cc, softsync.cc). In every step, a worker does:
+// OD-SGD, equations 4 to 6). The workers of these algorithms do the same; the servers decide what a push
+// does and when it is answered (server/rules/asgd.cc, dcasgd.cc, ssp.cc, softsync.cc). In every step, a
+// worker does:
 //
 //   g = gradient at its weights
 //   push g
@@ -73,12 +74,13 @@ class Downpour : public Asynchronous {
 
   const pb::Asgd& job_;
   const size_t size_;
-  std::vector<float> gradient_sum_;  // since the last push
+  std::vector<float> gradient_sum_;  // the sum of the gradients since the last push
   uint64_t steps_ = 0;
 };
 
-// g' = g + lambda g g (w - w_bak). w are the weights that were pulled after computing g, w_bak
-// those at which g was computed.
+// Pushes g' = g + lambda g g (w - w_bak), element by element. g is the gradient, w_bak the weights at
+// which it was computed, w the weights pulled after that, lambda the job's factor. `adaptive`: lambda is
+// divided by the root of a moving mean square of g (dcasgd_a).
 class DelayCompensated : public Asynchronous {
  public:
   DelayCompensated(const Context& context, const pb::Dcasgd& job, bool adaptive)
@@ -91,7 +93,7 @@ class DelayCompensated : public Asynchronous {
   Status Step(uint64_t) override {
     if (!c_.gradient.has_samples()) return Ok();
     TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
-    // If servers send changes, they send them relative to this worker's parameters.
+    // If servers send changes, the changes are relative to this worker's parameters.
     std::copy_n(c_.replica.parameters(), pulled_.size(), pulled_.data());
     TERN_RETURN_IF_ERROR(client::Pull(c_, pulled_.data(), false));
     float* g = c_.replica.gradients();

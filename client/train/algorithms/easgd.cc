@@ -1,6 +1,7 @@
 // Synchronous EASGD (survey, equations 2 to 4; docs/ALGORITHMS.md, section 11): every tau steps the
 // workers and the centre c move towards each other, by alpha times their difference before the
-// step. alpha = eta rho.
+// step. x^i_t are worker i's weights after t steps, g its gradient, eta the learning rate, rho the
+// elastic constant, alpha = eta rho.
 //
 //   x^i_{t+1} = x^i_t - eta g(x^i_t) - alpha (x^i_t - c_t)    if tau divides t
 //   x^i_{t+1} = x^i_t - eta g(x^i_t)                          else
@@ -30,7 +31,7 @@ class Easgd : public LocalSteps {
     if (!EndsRound(step)) return Descend(step);
     const uint64_t round = RoundOf(step);
     if (!c_.sums.Has(round))
-      PushAll(round, c_.replica.point());  // is under way while the gradient is computed
+      PushAll(round, c_.replica.point());  // The exchange overlaps with the gradient's computation.
     if (c_.gradient.has_samples()) {
       TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
     }
@@ -48,7 +49,7 @@ class Easgd : public LocalSteps {
  private:
   const float alpha_;
   Apply apply_;
-  std::vector<float> elastic_;  // alpha (x - c)
+  std::vector<float> elastic_;  // alpha (x - c), by element
 };
 
 }  // namespace

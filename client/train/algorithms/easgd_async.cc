@@ -1,6 +1,7 @@
 // Asynchronous EASGD (Zhang et al. 2015; survey, equations 2 to 4): every tau of its own steps, a
 // worker and the centre c move towards each other, by alpha times their difference before the step.
-// The worker pushes x_t; the answer is the centre before the push:
+// x_t are the worker's weights after t steps, g its gradient, eta the learning rate. The worker pushes
+// x_t; the answer is the centre before the push:
 //
 //   c       = c + alpha (x_t - c)                     on the server
 //   x_{t+1} = x_t - eta g(x_t) - alpha (x_t - c)      on the worker, with the old c
@@ -29,7 +30,7 @@ class EasgdAsync : public Asynchronous {
     const uint64_t t = step - 1;
     const bool exchanges = t > 0 && t % tau_ == 0;
     if (exchanges)
-      PushAll(clock() + 1, c_.replica.point());  // is under way while the gradient is computed
+      PushAll(clock() + 1, c_.replica.point());  // overlaps with the gradient's computation
     if (c_.gradient.has_samples()) {
       TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
     }
@@ -50,7 +51,7 @@ class EasgdAsync : public Asynchronous {
   const uint64_t tau_;
   const float alpha_;
   Descent descent_;
-  std::vector<float> elastic_;  // alpha (x - c)
+  std::vector<float> elastic_;  // alpha (x - c), by element
 };
 
 }  // namespace

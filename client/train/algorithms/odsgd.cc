@@ -1,9 +1,11 @@
-// OD-SGD, Algorithm 2 (wp: warm-up; num = step - 1; docs/ALGORITHMS.md, section 7). Every step s
-// computes the gradient g_s at the point w'_s and pushes it as round s:
+// OD-SGD, Algorithm 2 (docs/ALGORITHMS.md, section 7). wp is the number of warm-up steps, W(r) are the
+// weights after round r, U_local is the worker's own (local) update. Every step s, from 1, computes the
+// gradient g_s at the point w'_s and pushes it in round s. Then:
 //
-//   s <= wp       w'_{s+1} = W(s)                        after the sum of s, as in ssgd
-//   s == wp + 1   w'_{s+1} = W(s-1) + U_local(g_s)       g_s computed at W(s-1): no compensation
-//   s >  wp + 1   w'_{s+1} = W(s-1) + U_local(g_s)       after the sum of s - 1 only
+//   s <= wp       w'_{s+1} = W(s)                     waits for the sum of round s, as ssgd does
+//   s == wp + 1   w'_{s+1} = W(s-1) + U_local(g_s)    g_s was computed at W(s-1), so it needs no delay
+//                                                     compensation
+//   s >  wp + 1   w'_{s+1} = W(s-1) + U_local(g_s)    waits only for the sum of round s - 1
 //
 // From step wp + 1 on, the exchange of g_s is in progress while g_{s+1} is computed, so two rounds
 // are open. Each step computes w' from W, so local updates do not accumulate. U_local gets the
@@ -32,7 +34,7 @@ class Odsgd : public Algorithm {
         round_(MakeOpenRound()),
         point_(c_.setup, c_.replica) {}
 
-  // A worker that comes back starts with w' = W.
+  // A worker that returns to the job starts with w' = W.
   Status Begin(uint64_t applied) override {
     TERN_RETURN_IF_ERROR(Algorithm::Begin(applied));
     last_pushed_ = applied;
@@ -40,7 +42,7 @@ class Odsgd : public Algorithm {
   }
 
   Status Step(uint64_t s) override {
-    if (c_.sums.Has(s)) {  // this worker is late: it applies the rounds that closed without it
+    if (c_.sums.Has(s)) {  // This worker is late. It applies the rounds that closed without it.
       last_pushed_ = s;
       TERN_RETURN_IF_ERROR(ApplyUpTo(s));
       return point_.ResetToGlobal();
@@ -92,7 +94,7 @@ class Odsgd : public Algorithm {
     return Ok();
   }
 
-  const uint64_t warmup_;  // wp
+  const uint64_t warmup_;  // wp, in steps
   OpenRound round_;
   LocalPoint point_;  // w'
   uint64_t last_pushed_ = 0;

@@ -1,8 +1,11 @@
 // PQASGD, Algorithm 2: local steps. After every p-th step, and after the last, the workers add the
 // mean of their quantized changes since the last synchronization. In iteration j, from 0:
 //
+// (x_{j,i}: worker i's weights; x_j: the common weights; g: gradient; gamma: learning rate; Q: the codec;
+// n: number of workers; the last three lines only if p divides j + 1)
+//
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
-//   G_i       = x_{j+1,i} - x_{j+1-p}            this line and the next two: if p divides j + 1
+//   G_i       = x_{j+1,i} - x_{j+1-p}
 //   Delta_i   = Q(G_i)
 //   x_{j+1}   = x_{j+1-p} + 1/n sum_k Delta_k
 #include "client/train/algorithms.h"
@@ -50,7 +53,8 @@ class Pqasgd : public LocalSteps {
   }
 
   const pb::OptimizerState::AtSync at_sync_;
-  std::vector<float> change_;  // G_i
+  // G_i, the change of this worker's weights since the last synchronization.
+  std::vector<float> change_;
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
 // RSGD (PQASGD paper, section 5): local steps. After each step, the workers average one of the p
-// parts of the model. In iteration j, from 0:
+// parts of the model. x_{j,i} are worker i's weights, g is its gradient, gamma the learning rate, W the
+// weights on which the workers agree. In iteration j, from 0:
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   part (j mod p) of x_{j+1,i} becomes its mean over the workers
@@ -41,11 +42,11 @@ class Rsgd : public LocalSteps {
     return Ok();
   }
 
-  Status Quiesce() override { return Ok(); }  // each step waits for its own part
+  Status Quiesce() override { return Ok(); }  // Each step waits for its own part.
 
   Status Drain() override {
     const uint64_t round = applied_ + 1;
-    if (round % 2 == 0) return Ok();  // the full exchange after the last step has been done
+    if (round % 2 == 0) return Ok();  // All parts were exchanged after the last step.
     if (!c_.sums.Has(round)) PushAll(round, c_.replica.point());
     TERN_RETURN_IF_ERROR(AwaitSums(round));
     TERN_RETURN_IF_ERROR(

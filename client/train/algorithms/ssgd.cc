@@ -1,10 +1,11 @@
-// Synchronous SGD; with localized parameters and ternary codes, TernGrad's Algorithm 1.
+// Synchronous SGD. If the workers hold the parameters and the codes are ternary, it is TernGrad's
+// Algorithm 1, whose lines for worker i in step t are on the left:
 //
-//   input z_t^(i)          the batch of this worker
-//   compute g_t^(i)        forward, backward at W(t-1); pushes buckets while backward still runs
-//   ternarize, push        coder.h
-//   pull mean gradient     wait for the answers of all chunks
-//   update w               apply.h, each bucket as it arrives if that is possible
+//   input z_t^(i)          takes this worker's batch
+//   compute g_t^(i)        forward and backward at W(t-1), the weights after step t - 1
+//   ternarize, push        encodes and pushes buckets while backward still runs (coder.h)
+//   pull mean gradient     waits for the answers of all chunks
+//   update w               applies each bucket when its answers arrive, if that is possible (apply.h)
 //
 // If buckets may be applied as they arrive, the last two lines move into the next forward pass,
 // which applies a bucket just before the first layer that needs it (open_round.h). So its first

@@ -9,9 +9,9 @@ namespace tern::protocol {
 
 namespace {
 
-// The limit of rounds, steps and epochs in a hello. It is so low that additions to them cannot
-// overflow.
-constexpr uint64_t kMostCounted = uint64_t{1} << 62;
+// The largest round, step count or epoch that a hello may have. It is so low that additions to these
+// numbers cannot overflow.
+constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 
 Status Compare(const char* what, uint64_t theirs, uint64_t ours) {
   if (theirs == ours) return Ok();
@@ -33,9 +33,9 @@ Status CheckHello(const pb::Hello& hello, const pb::Hello& expected) {
   if (hello.incarnation() == 0)
     return Status(Code::kMismatch, "the peer's hello names no incarnation of its process");
   for (const uint64_t count : {hello.epoch(), hello.applied(), hello.floor(), hello.steps()}) {
-    if (count > kMostCounted) {
+    if (count > kMaxCount) {
       return Status(Code::kMismatch, Cat("the peer's hello has a count of ", count,
-                                         ", expected at most ", kMostCounted));
+                                         ", expected at most ", kMaxCount));
     }
   }
   return Ok();

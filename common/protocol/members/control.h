@@ -1,8 +1,10 @@
 // The control plane of a server shard: the state machine behind its control socket. It handles
-// membership (which workers take part in the job) and the control lane, which reduces scalers and
-// figures. Shard 0 runs a Coordinator, which decides the membership; every other shard runs a
-// Follower, which takes the membership from shard 0. One thread calls it; it knows no socket and no
-// clock.
+// membership (which workers take part in the job) and the control lane, which reduces scalers (the
+// codecs' scale factors) and figures (the workers' metrics) over the workers. A data lane is the
+// state machine behind another socket of the shard, which reduces gradients. Shard 0 runs a
+// Coordinator, which decides the membership; every other shard runs a Follower, which takes the
+// membership from shard 0. One thread calls the state machine; its owner does the input and output,
+// and passes in the time.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +26,7 @@ using algorithm::OnLoss;
 
 struct ControlAction {
   enum class Type {
-    kSend,           // `send`
+    kSend,           // send the message `send`
     kConnectShard0,  // followers only: open a new connection to shard 0
     kSendShard0,     // followers only: send `send.message` on that connection
     kMembers,        // pass `members` to every data lane of this shard
@@ -45,23 +47,23 @@ struct ControlOptions {
   uint32_t shards = 1;
   uint32_t workers = 1;
   uint64_t incarnation = 0;
-  std::vector<uint32_t> data_ports;  // of this shard's data lanes, in order
-  pb::Hello expected;                // job name and digests that every peer's hello must match
+  std::vector<uint32_t> data_ports;  // the ports of this shard's data lanes, in order
+  pb::Hello expected;                // the job name and digests that every peer's hello must have
   Timings timings;
   Elasticity elasticity;
   uint32_t window = 1;  // how many rounds a worker may have open on the control lane
   // Whether workers hold the state of the job, so that a newcomer gets it from another worker.
   // false: newcomers pull it from the data lanes, whose state the checkpoints then hold.
   bool workers_hold_state = true;
-  // Whether servers hold the parameters and there are rounds. A job that loses its state then
-  // continues from the newest state that all shards have, which may be the initial parameters
+  // Whether servers hold the parameters and the job has rounds. If such a job loses its state, it
+  // continues from the newest state that all shards have; that may be the initial parameters
   // (recovery.h).
   bool begins_from_shards = false;
   // Whether all daemons write checkpoints, so that a running job whose state is lost may continue
-  // from one. When a job starts, it looks for checkpoints even if this is false.
+  // from a checkpoint. A job that starts looks for checkpoints even if this is false.
   bool resumes = false;
-  // By shard: whether it keeps state from round to round. Such a shard must offer a checkpoint
-  // before the job can continue from one.
+  // By shard: whether the shard keeps state from round to round. Such a shard must offer its
+  // checkpoints before the job can continue from a checkpoint.
   std::vector<bool> keeps;
   // Returns the checkpoints that are on this shard's disk now. Set only if this shard keeps state.
   std::function<Saved()> saved;
@@ -79,19 +81,19 @@ class Control {
   // The process received a signal and ends the job in order. `code`: kInterrupted (130) or
   // kTerminated (143).
   virtual void OnStop(Code code, Time now, ControlActions* out) = 0;
-  // This shard cannot take part any more: it ends with `status`, and shard 0 ends the job with that
-  // error. May be called repeatedly.
+  // Reports that this shard cannot take part any more. The shard ends with the error `status`, and
+  // shard 0 ends the job with that error. May be called repeatedly.
   virtual void OnFailure(const Status& status, Time now, ControlActions* out) = 0;
-  // Followers only: a message on the connection that kConnectShard0 opened.
+  // Followers only: handles a message from the connection that kConnectShard0 opened.
   virtual void OnMessageFromShard0(const Message&, Time, ControlActions*) {}
-  // Followers only: the socket reports that the connection to shard 0 is lost. Without this call
-  // the follower notices it later, because shard 0 is silent.
+  // Followers only: the socket reports that the connection to shard 0 is lost. Without this call the
+  // Follower would notice the loss later, by shard 0's silence.
   virtual void OnShard0Disconnected() {}
   virtual const RoundLane& lane() const = 0;
 };
 
-// Ok if the hello names the expected job and digests. kMismatch otherwise, with both sides' values,
-// or if a field has a value that no Tern daemon sends.
+// Ok if the hello names the expected job and digests. Else kMismatch, with both sides' values.
+// kMismatch also if a field has a value that no Tern daemon sends.
 Status CheckHello(const pb::Hello& hello, const pb::Hello& expected);
 
 // The options of the control lane that are the same in a Coordinator and in a Follower.
@@ -100,7 +102,7 @@ RoundLane::Options ControlLaneOptions(const ControlOptions& options);
 // Helpers of Coordinator and Follower that build messages and append actions to *out.
 Message Refusal(Code code, std::string sentence, pb::Refuse::Then then);
 void EmitSend(Peer to, Message message, ControlActions* out);
-// Sends the Echo of a member's heartbeat.
+// Answers a member's heartbeat with an Echo, from which the member measures the round-trip time.
 void EmitEcho(Peer to, const pb::Heartbeat& beat, ControlActions* out);
 void EmitSends(Sends sends, ControlActions* out);
 void EmitLog(std::string text, ControlActions* out);

@@ -95,7 +95,7 @@ void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActi
     case pb::Envelope::kEnd:
       return End(StatusOf(message.head.end()), out);
     case pb::Envelope::kAbort:
-      ToWorkers(message, out);
+      SendToWorkers(message, out);
       return End(ErrorFromPeer(message.head.abort().code(), message.head.abort().sentence()), out);
     case pb::Envelope::kRefuse:
       return OnRefuse(message.head.refuse(), out);
@@ -112,8 +112,8 @@ void Follower::OnRefuse(const pb::Refuse& refuse, ControlActions* out) {
 
 void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
   if (members.epoch() < members_.epoch()) {
-    // Shard 0 may have restarted with a lower epoch. This pulse tells it to raise its epoch above
-    // ours.
+    // Shard 0 may have restarted with a lower epoch. This pulse makes it raise its epoch above the
+    // epoch that this shard knows.
     Message message;
     pb::Pulse* pulse = message.head.mutable_pulse();
     pulse->set_incarnation(options_.incarnation);
@@ -150,9 +150,9 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
   const auto rank = static_cast<int>(hello.rank());
   const bool member = rank >= 0 && rank < members_.incarnations_size() &&
                       members_.incarnations(rank) == hello.incarnation();
-  // This shard's heartbeats (pulses) go to the connections in peers_: also to a process that says
-  // hello for a free rank, because it may become a member. But a late hello of a former member does
-  // not replace the connection of the present one.
+  // This shard's heartbeats (pulses) go to the connections in peers_. They also go to a process that
+  // says hello for a free rank, because it may become a member. But a late hello of a former member
+  // does not replace the connection of the present member.
   if (hello.rank() < options_.workers && (member || !peers_.contains(hello.rank())))
     peers_[hello.rank()] = from;
   Sends sends;
@@ -162,7 +162,8 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
 
 void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions* out) {
   const auto found = peers_.find(beat.rank());
-  if (found == peers_.end() || found->second != from) {  // not the connection of its hello
+  if (found == peers_.end() ||
+      found->second != from) {  // The rank's hello came on another connection.
     return EmitSend(
         from, MakeRefuse(static_cast<int>(Code::kNotAllowed), "say hello first", pb::Refuse::retry),
         out);
@@ -183,8 +184,9 @@ void Follower::OnTimer(Time now, ControlActions* out) {
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
   if (!following() && now - hello_at_ >= options_.timings.hello_retry) Greet(now, out);
   const Time silent = now - heard_at_;
-  const bool never = shard0_incarnation_ == 0;
-  if (silent > (never ? options_.timings.start_timeout : options_.timings.server_return_timeout)) {
+  const bool never_heard = shard0_incarnation_ == 0;
+  if (silent >
+      (never_heard ? options_.timings.start_timeout : options_.timings.server_return_timeout)) {
     Become(State::kEnded);
     return EmitEnded(
         Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silent)), out);
@@ -204,7 +206,7 @@ void Follower::SendPulses(Time now, ControlActions* out) {
   pulse->set_incarnation(options_.incarnation);
   pulse->set_epoch(members_.epoch());
   pulse->set_floor(lane_.floor());
-  ToWorkers(message, out);
+  SendToWorkers(message, out);
   if (stop_code_ != Code::kOk) pulse->set_stop(static_cast<uint32_t>(stop_code_));
   if (following()) SendShard0(std::move(message), out);
   if (failure_.ok() || !following()) return;
@@ -226,8 +228,8 @@ void Follower::OnStop(Code code, Time now, ControlActions* out) {
   const CheckedAfter checked(*this);
   if (ended() || stop_code_ != Code::kOk) return;
   stop_code_ = code;
-  const bool there = shard0_incarnation_ != 0 && now - heard_at_ <= options_.timings.dead_after;
-  if (!there) return StopAlone(out);
+  const bool is_heard = shard0_incarnation_ != 0 && now - heard_at_ <= options_.timings.dead_after;
+  if (!is_heard) return StopAlone(out);
   EmitLog("asking shard 0 to stop the job", out);
   SendPulses(now, out);
 }
@@ -237,7 +239,7 @@ void Follower::StopAlone(ControlActions* out) {
   EmitEnded(Status(stop_code_, "stopped by a signal while server shard 0 was not there"), out);
 }
 
-void Follower::ToWorkers(const Message& message, ControlActions* out) {
+void Follower::SendToWorkers(const Message& message, ControlActions* out) {
   for (const auto& [rank, peer] : peers_) EmitSend(peer, message, out);
 }
 

@@ -1,18 +1,20 @@
 // The control plane of a server shard other than 0. Shard 0 tells it the members and the end of the
-// job; it runs this shard's own control lane, which reduces scalers.
+// job. It runs this shard's own control lane: the state machine that reduces scalers (the codecs'
+// scale factors) over the workers.
 //
 //   kGreeting --Welcome--> kFollowing
 //      ^                      |
-//      +----------1-----------+
+//      +---- hello again -----+
 //
 //   any --End, Abort, Refuse (leave), deadline--> kEnded
 //
-//   1         The shard says hello again. It opens a new connection for that when shard 0 is silent
-//             or its connection is lost. It uses the old connection when a pulse (heartbeat) of
-//             shard 0 shows a new incarnation of shard 0, or an epoch that this shard does not
-//             know.
-//   deadline  Shard 0 has been silent for too long: for start_timeout before its first Welcome, for
-//             server_return_timeout after it, for dead_after once this shard was asked to stop.
+//   hello again  The shard says hello again. It opens a new connection for that when shard 0 is
+//                silent or the connection to shard 0 is lost. It uses the old connection when a
+//                pulse (heartbeat) of shard 0 shows a new incarnation of shard 0, or an epoch that
+//                this shard does not know.
+//   deadline     Shard 0 has been silent for too long: for start_timeout before its first Welcome;
+//                for server_return_timeout after its first Welcome; for dead_after if this shard was
+//                asked to stop.
 #pragma once
 
 #include <cstdint>
@@ -41,10 +43,11 @@ class Follower : public Control {
   Status Check() const;
 
  private:
-  friend class FollowerPeer;  // of the tests
+  friend class FollowerPeer;  // for tests
 
   enum class State : uint8_t { kGreeting, kFollowing, kEnded };
-  // Every change of state_ goes through here. REQUIRES an arrow in the diagram, or the same state.
+  // Changes state_; no other function does. REQUIRES that the diagram has an arrow from the present
+  // state to `next`, or that they are the same.
   void Become(State next);
   bool ended() const { return state_ == State::kEnded; }
   bool following() const { return state_ == State::kFollowing; }
@@ -55,11 +58,11 @@ class Follower : public Control {
   void Connect(Time now, ControlActions* out);
   void Greet(Time now, ControlActions* out);
   void SendShard0(Message message, ControlActions* out);
-  // Ends because shard 0 said so: confirms it, and ends.
+  // Confirms to shard 0 that this shard ends, as shard 0 asked, and ends.
   void End(Status status, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
   void StopAlone(ControlActions* out);
-  void ToWorkers(const Message& message, ControlActions* out);
+  void SendToWorkers(const Message& message, ControlActions* out);
 
   ControlOptions options_;
   RoundLane lane_;
@@ -70,7 +73,7 @@ class Follower : public Control {
   Code stop_code_ = Code::kOk;  // kInterrupted or kTerminated once asked to stop
   Status failure_;              // why this shard cannot take part any more
   uint64_t shard0_incarnation_ = 0;
-  // The incarnation of shard 0 that sent members_. Two incarnations may use equal epochs
+  // The incarnation of shard 0 that sent members_. Two incarnations of shard 0 may use equal epochs.
   uint64_t members_sender_ = 0;
   Time heard_at_{}, hello_at_{}, connected_at_{}, pulse_at_{};
 };

@@ -13,20 +13,20 @@ namespace tern::protocol {
 
 namespace {
 
-// How many groups of daemons an error message names, and how many daemons per group
-constexpr size_t kMostNamed = 6;
-constexpr size_t kMostSentence = 600;  // bytes quoted of another daemon's sentence
+// How many groups of daemons an error message names, and how many daemons it names per group.
+constexpr size_t kMaxNamed = 6;
+constexpr size_t kMaxSentenceBytes = 600;  // how much of another daemon's sentence a message quotes
 
-constexpr const char* kAnew =
+constexpr const char* kHowToBeginAnew =
     "begin anew with --set checkpoints.resume=false, which keeps what is there under another name";
 
 std::string AndMore(size_t more) { return more == 0 ? "" : Cat(" and ", more, " more"); }
 
 std::string SentenceOf(const pb::Hello& hello) {
-  return Printable(hello.unfit().sentence(), kMostSentence);
+  return Printable(hello.unfit().sentence(), kMaxSentenceBytes);
 }
 
-bool HasSome(const Offer& offer) {
+bool HasAnyCheckpoint(const Offer& offer) {
   return offer.hello->checkpoints_size() != 0 || offer.hello->has_unfit();
 }
 
@@ -42,11 +42,11 @@ std::string WhyAnotherJob(const std::vector<Offer>& offers) {
   return Cat("this job does not fit the checkpoints of ", first->who,
              more == 0 ? "" : Cat(AndMore(more), more == 1 ? " daemon" : " daemons"), ": ",
              SentenceOf(*first->hello),
-             "; start the job that wrote them, give another output_dir, or ", kAnew);
+             "; start the job that wrote them, give another output_dir, or ", kHowToBeginAnew);
 }
 
-// Whether every daemon whose offer counts had started the same run and has at most one checkpoint
-// of it. Then that run ended before all daemons had their first.
+// Whether every daemon whose offer counts had started the same run and has at most one checkpoint of
+// that run. Then the run ended before all daemons had written their first checkpoint.
 bool EndedBeforeItsFirst(const std::vector<Offer>& offers) {
   std::set<uint64_t> runs;
   for (const Offer& offer : offers) {
@@ -78,21 +78,21 @@ std::string WhoHasWhat(const std::vector<Offer>& offers) {
     for (const pb::Checkpoint& one : offer.hello->checkpoints()) runs.insert(one.run());
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // (what, who)
-  std::map<std::string, size_t> place;
+  std::map<std::string, size_t> group_of;
   for (const Offer& offer : offers) {
-    if (!offer.counts && !HasSome(offer)) continue;
+    if (!offer.counts && !HasAnyCheckpoint(offer)) continue;
     const std::string what = StepsOf(*offer.hello, runs.size() > 1);
-    const auto [at, is_new] = place.emplace(what, groups.size());
+    const auto [at, is_new] = group_of.emplace(what, groups.size());
     if (is_new) groups.push_back({what, {}});
     groups[at->second].second.push_back(offer.who);
   }
   std::vector<std::string> phrases;
   for (auto& [what, who] : groups) {
-    const size_t all = who.size(), named = std::min(all, kMostNamed);
+    const size_t all = who.size(), named = std::min(all, kMaxNamed);
     who.resize(named);
     phrases.push_back(Cat(Join(who), AndMore(all - named), all == 1 ? " has " : " have ", what));
   }
-  const size_t all = phrases.size(), named = std::min(all, kMostNamed);
+  const size_t all = phrases.size(), named = std::min(all, kMaxNamed);
   phrases.resize(named);
   return Join(phrases, "; ") +
          (all == named ? "" : Cat("; the others differ too (", all, " kinds)"));
@@ -103,7 +103,7 @@ bool Has(const std::vector<pb::Checkpoint>& all, const pb::Checkpoint& one) {
                      [&](const pb::Checkpoint& other) { return KeyOf(other) == KeyOf(one); });
 }
 
-// Sorts by ascending step.
+// Returns the checkpoints, of either kind, that all lanes have, by ascending step.
 std::vector<pb::Checkpoint> CommonOfEitherKind(const std::vector<Saved>& lanes) {
   std::vector<pb::Checkpoint> common = lanes.front().checkpoints;
   const auto& others = lanes.front().shard_checkpoints;
@@ -131,7 +131,8 @@ Saved CommonOf(const std::vector<Saved>& lanes) {
   if (lanes.empty()) return {};
   const std::vector<pb::Checkpoint> of_either_kind = CommonOfEitherKind(lanes);
   Saved common = lanes.front();
-  bool any = false, early = true;  // early: all lanes have at most one checkpoint, of the same run
+  bool any = false;   // whether any lane has a checkpoint
+  bool early = true;  // whether all lanes have at most one checkpoint, of the same run
   for (const Saved& lane : lanes) {
     any |= !lane.checkpoints.empty();
     early &= lane.checkpoints.size() <= 1 && lane.began == common.began;
@@ -170,14 +171,14 @@ Begin Choose(const std::vector<Offer>& offers, std::optional<uint64_t> run) {
 }
 
 bool HasAny(const std::vector<Offer>& offers) {
-  return std::any_of(offers.begin(), offers.end(), HasSome);
+  return std::any_of(offers.begin(), offers.end(), HasAnyCheckpoint);
 }
 
 std::string WhyNotAnew(const std::vector<Offer>& offers) {
   if (std::string other = WhyAnotherJob(offers); !other.empty()) return other;
   if (!HasAny(offers) || EndedBeforeItsFirst(offers)) return "";
   return Cat("no checkpoint is on the disks of all: ", WhoHasWhat(offers),
-             "; mount or restore what is missing and start again, or ", kAnew);
+             "; mount or restore what is missing and start again, or ", kHowToBeginAnew);
 }
 
 }  // namespace tern::protocol

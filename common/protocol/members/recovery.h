@@ -1,34 +1,35 @@
-// How a job whose state is lost continues from checkpoints on its daemons' disks. Shard 0 drives
-// it:
+// How a job whose state is lost continues from checkpoints on its daemons' disks. Shard 0 controls
+// these phases; "loss" is one of the events below:
 //
-//                       all workers have         all shards that keep
-//                       said hello again         state have offered
-//   running --1--> gathering ------------> asking ------------> choosing --> running
-//                      ^                      |                                 |
-//                      +----------1-----------+----------------1----------------+
+//                          all workers have         all shards that keep
+//                          said hello again         state have offered
+//   running --loss--> gathering ------------> asking ------------> choosing --> running
+//                         ^                      |                                 |
+//                         +--------loss----------+--------------loss---------------+
 //
-//   1          One of these has happened:
+//   loss       One of these has happened:
 //              - no live worker holds the state of the job any more;
 //              - servers hold the parameters, there are rounds, and a shard says hello as a new
 //                process;
-//              - a worker that was lost comes back, and it has state that no other daemon can send
-//                it (Hello.keeps_own) and that is only on its disk;
+//              - a worker that was lost comes back, and needs private state that only the
+//                checkpoints on its disk have (Hello.keeps_own);
 //              - shard 0 is a new process, and the workers that say hello had already started
 //   gathering  Shard 0 sends GoBack to every worker that was ever admitted. The worker discards its
-//              state and says hello as a new incarnation that knows nothing but the run. The hello
-//              of a worker without state offers the checkpoints on its disk
+//              state and says hello as a new incarnation that knows only the number of the run.
+//              The hello of a worker without state offers the checkpoints on its disk
 //   asking     Shard 0 sends GoBack to every shard that keeps state. The shard says hello again,
 //              and offers the checkpoints that are on its disk by now
 //   choosing   Choose() picks the newest checkpoint that all daemons have. The first start of a job
 //              also chooses, but without GoBack; it starts from initial weights if no daemon has a
 //              checkpoint (WhyNotAnew)
-//   running    Members has a new `beginning` and the chosen checkpoint as `resume`: the shards'
-//              lanes load it and forget all members. A worker whose Welcome has `resume` loads its
-//              own checkpoint; with `begin` it pulls the parameters from the lanes (session.h)
+//   running    Shard 0 sends the message Members with a new `beginning` and the chosen checkpoint
+//              as `resume`. The shards' lanes (the state machines behind their sockets) load the
+//              checkpoint and forget all members. A worker whose Welcome has `resume` loads its own
+//              checkpoint; with `begin` it pulls the parameters from the lanes (session.h)
 //
-// There are two kinds of checkpoints. `checkpoints` are written by all daemons, after the same
-// steps. `shard_checkpoints` are written between those by shards that hold the parameters. In a job
-// with rounds a run under way may continue from them, because workers can pull all that they need
+// There are two kinds of checkpoints. All daemons write `checkpoints`, after the same steps. Between
+// two of them, shards that hold the parameters also write `shard_checkpoints`. In a job with rounds a
+// run under way may continue from `shard_checkpoints`, because workers can pull all that they need
 // from the shards.
 //
 // In a job without rounds, a shard that restarts alone loads its newest checkpoint of either kind
@@ -61,7 +62,7 @@ inline std::tuple<uint64_t, uint64_t, uint64_t> KeyOf(const pb::Checkpoint& chec
   return {checkpoint.step(), checkpoint.round(), checkpoint.run()};
 }
 
-// The newest checkpoint that is in every offer; nothing if there is none.
+// Returns the newest checkpoint that is in every offer; nullopt if there is none.
 template <typename Offer>
 std::optional<pb::Checkpoint> NewestOfAll(const std::vector<const Offer*>& offers) {
   std::optional<pb::Checkpoint> newest;
@@ -86,33 +87,34 @@ constexpr uint64_t LeastToKeep(uint64_t every, uint64_t window) {
 // The checkpoints that a daemon has on its disk, as its hello offers them.
 struct Saved {
   std::vector<pb::Checkpoint> checkpoints;  // verified ones, which all daemons write
-  pb::Unfit unfit;     // has a sentence if there are also checkpoints that cannot be used
-  uint64_t began = 0;  // the run for which the disk was last prepared; 0: none
+  // Has a sentence that says why, if the disk also has checkpoints that cannot be used.
+  pb::Unfit unfit;
+  uint64_t began = 0;  // the number of the run for which the disk was last prepared; 0: none
   std::vector<pb::Checkpoint> shard_checkpoints = {};  // written between `checkpoints`
 
   void AddTo(pb::Hello* hello) const;
 };
-// What a daemon offers as a whole if each of its lanes saves its own part: the checkpoints that all
-// lanes have.
+// Returns what a server offers whose data lanes each save their own parameters: the checkpoints that
+// all lanes have. `lanes`: what each lane has saved.
 Saved CommonOf(const std::vector<Saved>& lanes);
 
 // What one daemon offers to a job whose state no daemon holds in memory.
 struct Offer {
   std::string who;  // for example "worker 0 (node1)"
   const pb::Hello* hello = nullptr;
-  bool counts = true;  // whether the chosen checkpoint must be among this daemon's
+  bool counts = true;  // whether this daemon must have the checkpoint that is chosen
 };
 
 // The point from which a job starts or continues.
 struct Begin {
-  // Shards that keep state load this checkpoint; nullopt: initial state
+  // The checkpoint that shards with state load; nullopt: they start from their initial state.
   std::optional<pb::Checkpoint> from;
-  bool workers_load = false;  // workers load `from` too; false: they pull the parameters
+  bool workers_load = false;  // Workers load `from`, too; false: they pull the parameters.
   uint64_t round() const { return from.has_value() ? from->round() : 0; }
 };
-// Chooses the newest checkpoint that is in all offers that count. `run`: set if that run is under
-// way and the shards hold its parameters; then a newer checkpoint of that run, of either kind, that
-// all shards have is chosen instead.
+// Chooses the newest checkpoint that is in all offers that count. `run`: the run that is under way,
+// if the shards hold its parameters. If all shards have a newer checkpoint of that run, of either
+// kind, Choose returns that checkpoint instead.
 Begin Choose(const std::vector<Offer>& offers, std::optional<uint64_t> run);
 
 // Whether any daemon has a checkpoint, including those of other jobs and damaged ones.

@@ -72,7 +72,7 @@ codec::Options CodecOptions(const pb::Job& job) {
   options.scaler_per_worker = exchange.scaler() == pb::Exchange::per_worker;
   options.scaler_elements = exchange.scaler_elements();
   options.error_feedback = exchange.error_feedback();
-  // Servers that hold the parameters work with the sums themselves.
+  // Servers that hold the parameters use the sums themselves and send no coded sum.
   options.coded_sums = job.train().parameters() != pb::Train::central;
   options.keys = exchange;
   options.qsgd = QsgdOf(job);

@@ -1,4 +1,4 @@
-// Translates the codec keys of a job to codec::Options.
+// Translates the codec settings in a job's configuration to codec::Options.
 #pragma once
 
 #include "common/codec/codec.h"
@@ -9,9 +9,9 @@ namespace tern::protocol {
 codec::Options CodecOptions(const pb::Job& job);
 
 // Whether the workers, and not the servers, compute the term that the algorithm adds to a gradient
-// (Facts::WorkersFormTerm; for example the compensation of dcasgd). The answer depends on every
-// codec that the job names for pushes, even if a codec's rule matches no tensor. Servers and
-// workers both call this, and must agree. REQUIRES an algorithm with such a term.
+// (Facts::WorkersFormTerm), for example dcasgd's delay compensation. The answer depends on every codec
+// that the job names for pushes, even on a codec whose rule matches no tensor. Servers and workers both
+// call this function, and must get the same answer. REQUIRES an algorithm with such a term.
 bool WorkersFormTerm(const pb::Job& job);
 
 }  // namespace tern::protocol

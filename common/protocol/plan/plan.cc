@@ -43,10 +43,10 @@ Status ChooseCodecs(const pb::Job& job, const std::vector<TensorInfo>& tensors,
 
 Status ChoosePullCodec(const pb::Job& job, ExchangePlan* plan) {
   codec::Options options = CodecOptions(job);
-  options.scaler_per_worker = true;  // a server has nobody to share its scaler with
+  options.scaler_per_worker = true;  // A server shares its scaler with no other sender.
   options.clip = codec::Clip::kNone;
   options.coded_sums = true;
-  options.error_feedback = false;  // DownLink carries over what the code of a change left out
+  options.error_feedback = false;  // The server's DownLink keeps the rounding errors itself.
   Result<std::unique_ptr<codec::Codec>> made =
       codec::MakeCodec(job.exchange().pull_codec(), options);
   if (!made.ok()) return made.status().Within("exchange.pull_codec");
@@ -81,8 +81,8 @@ void CutBuckets(uint64_t limit, ExchangePlan* plan) {
   }
 }
 
-// Cuts the arena into `parts` equal ranges. `key` names the job's key for `parts` in the error
-// message.
+// Makes `parts` buckets, which are equal ranges of the arena. `key`: the job's key that sets `parts`,
+// for the error message.
 Status CutRanges(uint64_t parts, const std::string& key, ExchangePlan* plan) {
   const uint64_t total = plan->parameters();
   if (parts > total) {
@@ -144,8 +144,8 @@ Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, 
   return chunk;
 }
 
-// Returns the last position up to `at` that is not inside a group of elements that the tensor's
-// codec codes together.
+// Returns the largest position, at most `at`, that is not inside a group of elements that the
+// tensor's codec must code together.
 uint64_t CutBefore(const ExchangePlan& plan, const Bucket& bucket, uint64_t at) {
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
     if (at <= plan.tensor_begin[t] || at >= plan.tensor_begin[t] + plan.tensor_count[t]) continue;
@@ -164,17 +164,18 @@ uint64_t EndOfGroup(const ExchangePlan& plan, const Bucket& bucket, uint64_t beg
 }
 
 // Cuts buckets into chunks of about `limit` elements. Assigns the chunks to the shards round-robin,
-// and those of a shard to its data lanes round-robin.
+// and the chunks of a shard to its data lanes round-robin.
 void CutChunks(uint64_t limit, ExchangePlan* plan) {
-  uint64_t dealt = 0;
+  uint64_t chunks_assigned = 0;
   const uint64_t shards = plan->data_lanes.size();
   for (size_t b = 0; b < plan->buckets.size(); ++b) {
     Bucket& bucket = plan->buckets[b];
     const uint64_t pieces = std::max<uint64_t>(1, (bucket.count + limit - 1) / limit);
     const uint64_t size = (bucket.count + pieces - 1) / pieces;
-    for (uint64_t begin = bucket.begin, end = bucket.begin + bucket.count; begin < end; ++dealt) {
+    for (uint64_t begin = bucket.begin, end = bucket.begin + bucket.count; begin < end;
+         ++chunks_assigned) {
       uint64_t to = CutBefore(*plan, bucket, std::min(begin + size, end));
-      // A group may be larger than `limit`
+      // A group of elements that are coded together may be larger than `limit`.
       if (to <= begin) to = std::min(end, EndOfGroup(*plan, bucket, begin));
       Chunk chunk = MakeChunk(*plan, bucket, begin, to - begin);
       chunk.bucket = static_cast<uint32_t>(b);
@@ -184,8 +185,9 @@ void CutChunks(uint64_t limit, ExchangePlan* plan) {
         chunk.max_push_bytes += chunk.scalers * sizeof(float);
         chunk.max_sum_bytes += chunk.scalers * sizeof(float);
       }
-      chunk.shard = static_cast<uint32_t>(dealt % shards);
-      chunk.lane = 1 + static_cast<uint32_t>(dealt / shards % plan->data_lanes[chunk.shard]);
+      chunk.shard = static_cast<uint32_t>(chunks_assigned % shards);
+      chunk.lane =
+          1 + static_cast<uint32_t>(chunks_assigned / shards % plan->data_lanes[chunk.shard]);
       bucket.chunks.push_back(std::move(chunk));
       begin = to;
     }
@@ -197,7 +199,8 @@ uint64_t DigestOf(const ExchangePlan& plan) {
   std::string text = "plan 2 " + std::to_string(plan.workers);
   const auto add = [&text](uint64_t value) { text += " " + std::to_string(value); };
   for (const codec::Codec* codec : plan.codec_of) text += " " + std::string(codec->name());
-  // "code" makes the digest differ from earlier builds, which sent a sum for such a codec.
+  // The word "code" makes the digest differ from that of earlier versions of Tern, which sent a sum for
+  // such a codec.
   if (plan.central)
     text += (plan.pull_codec->CodeIsSum() ? " pull " : " pull code ") +
             std::string(plan.pull_codec->name());
@@ -251,10 +254,11 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
   if (facts.parts != 0) {
     TERN_RETURN_IF_ERROR(CutRanges(facts.parts, facts.parts_key, &plan));
   } else {
-    const bool together = std::any_of(plan.codec_of.begin(), plan.codec_of.end(),
-                                      [](const auto& codec) { return codec->prepares_model(); });
+    const bool needs_one_bucket =
+        std::any_of(plan.codec_of.begin(), plan.codec_of.end(),
+                    [](const auto& codec) { return codec->prepares_model(); });
     const uint64_t kib = job.exchange().bucket_kib();
-    CutBuckets(together ? plan.parameters() : kib * 256, &plan);  // 256 fp32 elements a KiB
+    CutBuckets(needs_one_bucket ? plan.parameters() : kib * 256, &plan);  // 256 fp32 elements a KiB
   }
   if (facts.averages_state) RepeatBuckets(slots, &plan);
   FindSharedScalers(&plan);
@@ -270,13 +274,13 @@ uint32_t ExchangePlan::ChunkIndex(const Chunk& chunk) const {
 }
 
 std::vector<std::vector<uint32_t>> ExchangePlan::BucketsOfTensors() const {
-  std::vector<std::vector<uint32_t>> of(tensor_count.size());
+  std::vector<std::vector<uint32_t>> by_tensor(tensor_count.size());
   for (uint32_t b = 0; b < buckets.size(); ++b) {
     const Bucket& bucket = buckets[b];
     for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
-      of[t].push_back(b);
+      by_tensor[t].push_back(b);
   }
-  return of;
+  return by_tensor;
 }
 
 RoundBytes CountRoundBytes(const ExchangePlan& plan) {

@@ -1,15 +1,15 @@
 // ExchangePlan: which elements of the model travel in which message, to which lane (socket) of
 // which server shard.
-// A pure function of the job and the parameter table, so every daemon computes the same plan;
-// hellos carry its digest.
+// The plan is a pure function of the job and the parameter table, so every daemon computes the same
+// plan. Hellos carry the plan's digest.
 //
 // The arena is the array of all parameters in canonical order. A bucket is a contiguous range of
 // the arena that consists of whole tensors, up to a size; bucket 0 has the last tensors, because
 // their gradients are ready first. (In rsgd, bucket i is the i-th of p equal ranges of the arena,
 // and may end inside a tensor.) A chunk is a range of a bucket that is coded as one message; it
-// belongs to one data lane of one shard. A part is the range that has one scaler: a tensor, or a
-// fixed number of its elements if the codec asks for that. A chunk consists of segments; a segment
-// lies within one part and is coded with its tensor's codec.
+// belongs to one data lane of one shard. A scaler is a codec's scale factor. A part is the range that
+// has one scaler: a tensor, or a fixed number of its elements if the codec asks for that. A chunk
+// consists of segments; a segment lies within one part and is coded with its tensor's codec.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ namespace tern::protocol {
 struct TensorInfo {
   std::string name;
   uint64_t count = 0;
-  uint64_t column = 1;  // number of neighbouring elements that belong to one output of its layer
+  uint64_t column = 1;  // how many consecutive elements belong to one output of the tensor's layer
 };
 
 // Elements [begin, begin + count) of the tensor.
@@ -40,14 +40,16 @@ struct Chunk {
   uint32_t bucket = 0, index = 0;
   uint64_t begin = 0, count = 0;  // elements of the arena
   std::vector<codec::Segment> segments;
-  std::vector<uint32_t> part_of;  // by segment: its part in ExchangePlan::parts
-  // With `scaler: previous`, the first chunk of a bucket also carries the bucket's scalers, before
-  // its segments, in pushes and in answers. This is their number; 0 in other chunks.
+  std::vector<uint32_t> part_of;  // by segment: the index of its part in ExchangePlan::parts
+  // The number of scalers that pushes and answers of this chunk carry before its segments. If
+  // exchange.scaler is `previous`, the first chunk of a bucket carries the bucket's shared scalers;
+  // else 0.
   size_t scalers = 0;
   uint32_t shard = 0;
   uint32_t lane = 0;          // which data lane of that shard, counted from 1
   size_t max_push_bytes = 0;  // upper bound of the bytes of one worker's push
-  // The same for an answer, which is the sum over all workers or, with central parameters, weights
+  // An upper bound of the bytes of an answer. The answer has the sum over all workers or, if servers
+  // hold the parameters, weights.
   size_t max_sum_bytes = 0;
 };
 
@@ -55,41 +57,43 @@ struct Bucket {
   uint64_t begin = 0, count = 0;
   uint32_t first_tensor = 0, tensors = 0;  // the tensors that have elements in the bucket
   uint32_t first_part = 0, parts = 0;      // all parts of those tensors
-  // Parts whose scalers are shared between workers, in order. Empty: the bucket has no Scale
-  // message.
+  // The indices in ExchangePlan::parts of the bucket's parts whose scalers the workers share,
+  // ascending. Empty: the bucket needs no Scale message (with which workers share scalers).
   std::vector<uint32_t> shared;
-  uint32_t home = 0;  // the shard of the first chunk, to which the Scale message goes
-  // 0: the bucket has parameters. k: it has elements of the optimizer's k-th state array.
+  uint32_t home = 0;  // the shard of the bucket's first chunk; the Scale message goes to this shard
+  // 0: the bucket has parameters. k > 0: it has elements of the optimizer's k-th state array.
   uint32_t arena = 0;
   std::vector<Chunk> chunks;
 };
 
 struct ExchangePlan {
   uint32_t workers = 0;
-  uint64_t seed = 0;                 // the job's
-  std::vector<uint32_t> data_lanes;  // by shard: how many it has
+  uint64_t seed = 0;                 // the job's random seed
+  std::vector<uint32_t> data_lanes;  // by shard: how many data lanes it has
   std::vector<uint64_t> tensor_begin;
   std::vector<uint64_t> tensor_count;
   std::vector<uint64_t> column;               // by tensor: TensorInfo::column
   std::vector<const codec::Codec*> codec_of;  // by tensor
   std::vector<Part> parts;                    // in order of the arena
-  // By tensor; one more entry marks the end of the last tensor's parts
+  // By tensor: the index of its first part. One more entry marks the end of the last tensor's parts.
   std::vector<uint32_t> first_part;
-  // If not 0: round r is coded with scaler_margin times the maximum scalers of round r -
-  // scalers_from. If 0, and in the first scalers_from rounds: workers share their scalers within
-  // the round (Kind::kScale).
+  // If not 0, round r is coded with scaler_margin times the workers' maximum scalers of round r -
+  // scalers_from. If 0, and in the first scalers_from rounds, the workers share their scalers within
+  // the round before they push (Kind::kScale).
   uint32_t scalers_from = 0;
   float scaler_margin = 1;
   bool central = false;  // servers hold the parameters
   bool rounds = true;    // false: every push is applied and answered on arrival (ClockLane)
-  // With central parameters: the codec of the weights that servers send to workers. Its code is one
-  // sender's, not a sum.
+  // If servers hold the parameters: the codec of the weights that servers send to workers. It codes the
+  // values of one sender, not a sum over workers.
   const codec::Codec* pull_codec = nullptr;
   std::vector<Bucket> buckets;
   uint64_t digest = 0;
-  // Number of floats in a worker's figures: batch norms' running statistics
+  // Figures are the metrics that workers exchange. `statistics`: how many floats the running
+  // statistics of batch norms have in a worker's figures. `confusion`: how many entries the confusion
+  // matrix has in a worker's last figures.
   uint64_t statistics = 0;
-  uint64_t confusion = 0;  // number of entries of the confusion matrix in its last figures
+  uint64_t confusion = 0;
 
   // An upper bound of the bytes of one worker's serialized Figures.
   size_t max_figures_bytes() const { return 1024 + statistics * sizeof(float) + confusion * 5; }
@@ -106,7 +110,8 @@ struct ExchangePlan {
     return tensor_begin.empty() ? 0 : tensor_begin.back() + tensor_count.back();
   }
 
-  std::vector<std::shared_ptr<const codec::Codec>> codecs;  // owns what codec_of points at
+  // Owns the codecs to which codec_of and pull_codec point.
+  std::vector<std::shared_ptr<const codec::Codec>> codecs;
 
   // kBadJob for an unknown codec or an impossible combination.
   // `slots`: the number of optimizer state arrays that travel with the parameters; each has one
@@ -119,8 +124,8 @@ struct ExchangePlan {
 struct RoundBytes {
   uint64_t push = 0;     // upper bound of the bytes that one worker pushes
   uint64_t sum = 0;      // upper bound of the bytes that one worker gets as answers to its pushes
-  uint64_t scalers = 0;  // bytes of the scalers that one worker sends, and again receives
-  uint64_t largest_payload = 0;  // of any one message
+  uint64_t scalers = 0;  // bytes of the scalers that one worker sends; it receives as many
+  uint64_t largest_payload = 0;  // the bytes of the largest payload of one message
 };
 RoundBytes CountRoundBytes(const ExchangePlan& plan);
 

@@ -65,16 +65,16 @@ class MaxOfScalers : public CellSum {
   std::vector<float> max_;
 };
 
-// Every worker gets the figures of all workers, and adds them up by rank, so that all compute the
-// same.
+// Every worker gets the figures (metrics) of all workers, and adds them up in the order of the ranks,
+// so that all workers compute the same sums.
 class GatheredFigures : public CellSum {
  public:
   explicit GatheredFigures(const ExchangePlan& plan)
-      : by_rank_(plan.workers), most_(plan.max_figures_bytes()) {}
+      : by_rank_(plan.workers), max_bytes_(plan.max_figures_bytes()) {}
 
   Status Add(uint32_t rank, const Bytes& payload) override {
     pb::Figures figures;
-    if (payload.size() > most_ ||
+    if (payload.size() > max_bytes_ ||
         !figures.ParseFromArray(payload.data(), static_cast<int>(payload.size()))) {
       return Status(Code::kMismatch,
                     "figures of " + std::to_string(payload.size()) + " bytes that do not parse");
@@ -90,7 +90,7 @@ class GatheredFigures : public CellSum {
 
  private:
   std::vector<std::string> by_rank_;
-  const size_t most_;  // upper bound of the bytes of one worker's figures
+  const size_t max_bytes_;  // upper bound of the bytes of one worker's figures
 };
 
 // The state that the codecs of a chunk's segments keep from the sum of one round to the next.
@@ -143,7 +143,7 @@ class ChunkSum : public CellSum {
 
  private:
   const Chunk& chunk_;
-  std::vector<float> max_;  // of the scalers in the pushes
+  std::vector<float> max_;  // the maximum over the pushes of each scaler that they carry
   std::vector<std::unique_ptr<codec::Accumulator>> sums_;
 };
 
@@ -252,10 +252,10 @@ std::vector<bool> ShardsThatKeep(const ExchangePlan& plan) {
   std::vector<bool> keeps(plan.data_lanes.size());
   for (const Bucket& bucket : plan.buckets) {
     for (const Chunk& chunk : bucket.chunks) {
-      bool here = plan.central;
+      bool keeps_state = plan.central;
       for (const codec::Segment& segment : chunk.segments)
-        here |= plan.codec_of[segment.tensor]->NewSumMemory(segment) != nullptr;
-      if (here) keeps[chunk.shard] = true;
+        keeps_state |= plan.codec_of[segment.tensor]->NewSumMemory(segment) != nullptr;
+      if (keeps_state) keeps[chunk.shard] = true;
     }
   }
   return keeps;

@@ -1,4 +1,6 @@
-// The cells of a job: makes the CellSpec of each kind, and says which cell belongs to which lane.
+// The cells of a job. A cell is one reduction over the workers, and belongs to one lane (the state
+// machine behind one socket of a server shard). This file makes the CellSpec of each kind of cell, and
+// says which lane has which cell. Scalers are codecs' scale factors; figures are workers' metrics.
 #pragma once
 
 #include <span>
@@ -12,25 +14,28 @@ namespace tern::protocol {
 // One function per kind of cell. (Where servers hold the parameters, server/central/ makes the
 // cells for pushes.)
 //
-//   scalers  the maximum over the workers of each scaler; `tensors` is the number of scalers
-//   figures  FiguresOfAll: an entry per worker, empty if it skips; always waits for all members
-//   pushes   the sum as the codecs of the chunk's segments make it; plan and chunk outlive the cell
+//   ScaleCell    the maximum over the workers of each scaler; `tensors` is the number of scalers
+//   FiguresCell  FiguresOfAll, which has an entry per worker, empty for a worker that skips; it
+//                always waits for all members
+//   PushCell     the sum as the codecs of the chunk's segments make it; plan and chunk outlive the
+//                cell
 CellSpec ScaleCell(uint32_t bucket, size_t tensors);
 CellSpec FiguresCell(const ExchangePlan& plan, uint32_t which);
 CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk);
 
-// The cells of figures; the value is Cell::chunk. kCompare exchanges the hash of the weights and
-// the losses, and shows which workers are present; those workers divide an evaluation among them
-// and exchange its results in kEvaluate. In a job without rounds each of the two has one round,
-// after the last step of all workers.
+// The two cells of figures; the value is Cell::chunk. In kCompare, workers exchange the hash of their
+// weights and their losses, and learn which workers are present. The present workers divide the
+// evaluation among them and exchange the results in kEvaluate. In a job without rounds each of the two
+// cells is used once, after the last step of all workers.
 enum Figures : uint32_t { kCompare, kEvaluate };
 
-// The cells of one lane of a shard. Lane 0 has the scalers of the buckets whose home is this shard
-// and, on shard 0, figures. Every other lane has its chunks. The plan outlives the cells.
+// Makes the cells of one lane of a shard. Lane 0 has the scalers of the buckets whose home is this
+// shard and, on shard 0, figures. Any other lane has the pushes of its chunks. The plan outlives the
+// cells.
 std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane);
 
-// By shard: whether it keeps state from round to round: parameters, or what codecs keep between
-// their sums.
+// Returns by shard whether the shard keeps state from round to round: parameters, or the memory that
+// codecs keep from one sum to the next.
 std::vector<bool> ShardsThatKeep(const ExchangePlan& plan);
 
 // The lane that receives a cell's contributions.
@@ -39,12 +44,12 @@ struct LaneRef {
   auto operator<=>(const LaneRef&) const = default;
 };
 LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell);
-// Whether the plan has this cell at this lane. `cell` may be invalid; it comes from a peer.
+// Whether the plan has this cell at this lane. `cell` comes from a peer, so it may be invalid.
 bool IsAt(const ExchangePlan& plan, const Cell& cell, LaneRef lane);
 
-// Checks that `payload` can be an answer of the chunk: the maximum scalers, if the chunk carries
-// any, then per segment one sum over `contributors` workers (at least 1) or, where servers hold the
-// parameters, coded weights.
+// Checks that `payload` can be the answer to a push of the chunk. It has the maximum scalers, if the
+// chunk carries scalers, and then for each segment one sum over `contributors` workers (at least 1) or,
+// if servers hold the parameters, coded weights.
 Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payload,
                  uint32_t contributors);
 

@@ -1,5 +1,6 @@
-// The interface of the weights that a cell of a ClockLane changes, and what the lane counts for
-// each cell.
+// For jobs without rounds: the interface of a cell, which has the weights of one chunk of the model on
+// a server, and the numbers that its lane (ClockLane, the state machine behind one server socket)
+// counts for each cell. A worker's clock is the number of its exchanges.
 #pragma once
 
 #include <cstdint>
@@ -21,14 +22,14 @@ class ClockCell {
     bool whole = false;  // the payload is weights in fp32, not coded with the job's pull codec
   };
   virtual ~ClockCell() = default;
-  // Applies a push. `base`: the version of the weights at which `rank` computed it, at most
-  // version(). Error: the payload is not a valid push, and nothing has changed.
+  // Applies a push. `base`: the version of the weights at which `rank` computed the push, at most
+  // version(). Returns an error and changes nothing if the payload is not a valid push.
   virtual Status Push(uint32_t rank, uint64_t base, const Bytes& payload) = 0;
   // How often the weights have changed so far.
   virtual uint64_t version() const = 0;
-  // Returns the weights from which `rank` continues. `holds`: the version that it has; nullopt:
-  // none. The answer is a difference to the weights that `rank` has, if it holds this cell's last
-  // answer to it; else it is complete weights.
+  // Returns the weights from which `rank` continues. `holds`: the version of the weights that the
+  // worker has; nullopt: none. If the worker still has the weights of this cell's last answer to it, the
+  // new answer may be the difference to those weights; else it is complete weights.
   virtual Answer Pull(uint32_t rank, std::optional<uint64_t> holds) = 0;
   // The moving average of the weights in fp32; the weights themselves if the job keeps no average.
   virtual Bytes Average() const = 0;
@@ -39,7 +40,7 @@ struct ClockCellSpec {
   std::unique_ptr<ClockCell> weights;
 };
 
-// What a lane has counted for one cell. Checkpoints save it.
+// What a lane has counted for one cell. Checkpoints save these numbers.
 struct CellClocks {
   uint64_t total = 0;              // pushes of all ranks
   std::vector<uint64_t> counted;   // by rank: the newest clock whose push was counted

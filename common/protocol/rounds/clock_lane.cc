@@ -19,8 +19,8 @@ Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
   return {to, MakeRefuse(code, std::move(sentence), then)};
 }
 
-// Returns what is wrong with a contribution, to follow its name in a sentence; empty if it is
-// valid.
+// Returns what is wrong with a contribution, as the end of a sentence that begins with the
+// contribution's name. Returns an empty string if the contribution is valid.
 std::string WhatIsWrong(const pb::Contribution& c, const Bytes& payload) {
   if (std::string wrong = WrongForm(c, payload); !wrong.empty()) return wrong;
   if (c.has_pull()) return "";
@@ -138,7 +138,7 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
                           pb::Refuse::ignore));
     return;
   }
-  if (!state_.open) return;  // not welcomed yet; the sender will repeat it
+  if (!state_.open) return;  // The sender has no Welcome yet and will repeat its message.
   CountedCell* cell = Find(name);
   const std::string wrong =
       cell == nullptr ? " is not in this lane's plan" : WhatIsWrong(c, payload);
@@ -150,7 +150,7 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
   if (c.has_pull()) {
     cell->Pull(from, c, out);
   } else if (c.has_parting()) {
-    cell->Part(from, c, out);
+    cell->OnParting(from, c, out);
   } else {
     cell->Push(from, c, payload, out);
   }
@@ -158,7 +158,7 @@ void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
 }
 
 void ClockLane::ReleaseAll(Sends* out) {
-  if (!state_.options.bound.has_value()) return;  // without ssp no answer is delayed
+  if (!state_.options.bound.has_value()) return;  // Without ssp no answer is delayed.
   for (auto& [name, cell] : cells_) cell.Release(out);
 }
 

@@ -1,6 +1,7 @@
-// A data lane of a server in a job without rounds (asgd, dcasgd, ssp, softsync, asynchronous
-// easgd): every push changes the weights of its cell on arrival. A clock is the sending worker's
-// own count of exchanges, from 1. One thread calls a lane.
+// A data lane of a server (the state machine behind one data socket) in a job without rounds (asgd,
+// dcasgd, ssp, softsync, asynchronous easgd). A cell of the lane has the weights of one chunk of the
+// model; every push changes the weights of its cell on arrival. A clock is the sending worker's own
+// count of exchanges, from 1. One thread calls a lane.
 //
 //   push(rank, clock) --once per (cell, rank, clock)--> ClockCell::Push --> answer: ClockCell::Pull
 //
@@ -9,20 +10,21 @@
 // is told to leave. Clocks may skip numbers, because a returning worker continues from the newest
 // clock of any cell.
 //
-// ssp: the answer to a push is delayed while the clock of some member is more than `bound` behind.
-// A rank that is not a member any more, or has sent its Parting (it pushes no more), delays no
-// other worker.
+// ssp (stale synchronous parallel): the answer to a push is delayed while the clock of some member is
+// more than `bound` behind the push. A rank delays no other worker if it is no member, or if it has
+// sent Parting, which says that it pushes no more.
 //
-// A pull is answered at once, and tells the newest counted clock of the rank. A push that wants no
-// weights is counted and answered without weights.
+// A pull is answered at once; the answer has the newest counted clock of the rank. A push that wants no
+// weights is counted, and its answer has no weights.
 //
-// After a restart of the server, workers hand back their newest answer to a push of each cell. It
-// proves that the server process before had counted that clock; the worker does not push it again.
+// After a restart of the server, workers hand back their newest answer to a push of each cell. The
+// answer proves that the previous server process had counted that clock, so the worker does not repeat
+// that push.
 //
-// When the pushes of all ranks to a cell reach ClockLaneOptions::pushes, or a stop is requested,
-// every later answer says `stop`, and delayed answers are sent.
+// When a cell has counted ClockLaneOptions::pushes pushes of all ranks together, or a stop is
+// requested, the lane sends the delayed answers, and every later answer says `stop`.
 //
-// Besides its weights a cell keeps a few numbers per rank, so no message makes its memory grow.
+// Besides its weights a cell keeps a few numbers per rank, so messages cannot make its memory grow.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +50,7 @@ class ClockLane : public Lane {
   void OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) override;
   // Delayed answers are sent when the next message arrives.
   void OnStop() override { state_.stop_requested = true; }
-  // As OnStop(), but sends the delayed answers now.
+  // Handles a stop request like OnStop(), and sends the delayed answers at once.
   void Stop(Sends* out);
 
   bool open() const override { return state_.open; }
@@ -59,32 +61,32 @@ class ClockLane : public Lane {
   // The number of pushes whose answers are delayed.
   size_t waiting() const;
 
-  // For checkpoints: what was counted for a cell, and its restoration. REQUIRES a cell of this
-  // lane; Restore also REQUIRES no push yet.
+  // For checkpoints: return and restore what was counted for a cell. REQUIRE a cell of this lane.
+  // Restore also REQUIRES that the cell has counted no push.
   const CellClocks& clocks(const Cell& cell) const;
   void Restore(const Cell& cell, CellClocks clocks);
-  // Resets the lane to its initial state, with new cells: earlier pushes are undone, and it has no
-  // members. Its counters continue.
+  // Resets the lane to its initial state, with new cells and no members. The effect of earlier pushes
+  // is lost. The counters keep their values.
   void GoBack(std::vector<ClockCellSpec> cells);
-  // The pushes counted by the cell that has counted least.
+  // The smallest number of pushes that a cell has counted.
   uint64_t total() const;
   // How many pushes of all ranks each cell gets in this job; 0: not known yet.
   uint64_t target() const { return state_.target; }
-  // Whether the job is done: no stop was requested, and no member takes part any more.
+  // Whether the job is done: no stop was requested, and every member has sent its Parting.
   bool done() const;
-  // The clocks of one member that a previous process of this server had answered but that are lost,
-  // because this process restored older weights; the maximum over members.
+  // How many pushes of one member are lost, as the maximum over members and cells: a previous process
+  // of this server had answered them, but this process restored older weights.
   uint64_t lost_clocks() const { return state_.lost_clocks; }
 
-  // Holds after every event. Lane: no answer is delayed while it is not open; a rank's newest clock
-  // is the greatest that a cell has counted for it; the histogram of staleness has every counted or
-  // dropped push. Each cell (CountedCell): it has counted no more pushes than its clocks allow; no
-  // answer had a newer version than the weights; a rank whose answer is delayed is a member and too
-  // far ahead.
+  // These invariants hold after every event. Lane: no answer is delayed while the lane is not open; a
+  // rank's newest clock is the greatest clock that a cell has counted for the rank; the histogram of
+  // staleness has every counted or dropped push. Each cell (CountedCell): it has not counted more
+  // pushes than the sum of its ranks' clocks; no answer had a newer version than the weights; a rank
+  // whose answer is delayed is a member and too far ahead.
   Status Check() const;
 
  private:
-  friend class ClockLanePeer;  // of the tests
+  friend class ClockLanePeer;  // for tests
 
   void SetCells(std::vector<ClockCellSpec> cells);
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,

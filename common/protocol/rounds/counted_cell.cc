@@ -74,7 +74,7 @@ void CountedCell::OnChangedMember(uint32_t rank, bool was_removed) {
   }
   const uint64_t least = LeastClock(rank);
   Become(rank, RankState::kTraining);
-  // The other workers continued without this rank. They do not wait until it has caught up.
+  // The other workers continued without this rank. They must not wait until the rank has caught up.
   if (was_removed && lane_->options.bound.has_value() && least != kNoClock)
     r.at_least = std::max(r.at_least, least);
 }
@@ -102,9 +102,9 @@ void CountedCell::Push(Peer from, const pb::Contribution& c, const Bytes& payloa
     ++lane_->counters.repeated;
     if (r.state == RankState::kWaiting) {
       r.peer = from;
-      return;  // its answer is still delayed
+      return;  // The answer to the push is still delayed.
     }
-  } else if (!CountIn(from, c, payload, out)) {
+  } else if (!CountAndApply(from, c, payload, out)) {
     return;
   }
   if (!push.wants_weights()) {
@@ -122,8 +122,8 @@ void CountedCell::RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out
   ++lane_->counters.stale;
   std::string sentence = ToString(spec_.cell, c) + " is stale: rank " + std::to_string(c.rank()) +
                          " is at " + std::to_string(clocks_.counted[c.rank()]);
-  // After a restart of shard 0 the first process that says hello gets the rank, even if another had
-  // it before.
+  // After a restart of shard 0 the first process that says hello gets the rank, even if another process
+  // had the rank before.
   const bool other = ranks_[c.rank()].counted_by != c.incarnation();
   if (other) sentence += "; another process had it meanwhile: start this worker again";
   const Code code = other ? Code::kPeerLost : Code::kNotAllowed;
@@ -131,10 +131,11 @@ void CountedCell::RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out
                         other ? pb::Refuse::leave : pb::Refuse::ignore));
 }
 
-bool CountedCell::CountIn(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out) {
+bool CountedCell::CountAndApply(Peer from, const pb::Contribution& c, const Bytes& payload,
+                                Sends* out) {
   const uint32_t rank = c.rank();
   const uint64_t version = spec_.weights->version();
-  // A version greater than this cell's is of a previous server process.
+  // A version greater than this cell's comes from a previous server process.
   const uint64_t base = std::min(version, HeldBy(c.at_clock()).value_or(clocks_.answered[rank]));
   const uint64_t staleness = version - base;
   const uint64_t most = lane_->options.max_staleness;
@@ -181,7 +182,7 @@ void CountedCell::Pull(Peer from, const pb::Contribution& c, Sends* out) {
   out->push_back(std::move(send));
 }
 
-void CountedCell::Part(Peer from, const pb::Contribution& c, Sends* out) {
+void CountedCell::OnParting(Peer from, const pb::Contribution& c, Sends* out) {
   TERN_REQUIRES(c.has_parting(), "rank ", c.rank(), " parts, and says that it does not");
   if (!parted(c.rank())) ++lane_->counters.skipped;
   Become(c.rank(), RankState::kParted);
@@ -258,10 +259,10 @@ uint64_t CountedCell::ClockOf(uint32_t rank) const {
   return std::max({clocks_.counted[rank], ranks_[rank].at_least, newest == 0 ? 0 : newest - 1});
 }
 
-uint64_t CountedCell::LeastClock(std::optional<uint32_t> but) const {
+uint64_t CountedCell::LeastClock(std::optional<uint32_t> excluded_rank) const {
   uint64_t least = kNoClock;
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
-    if (rank == but || lane_->members[rank].incarnation == 0 || parted(rank)) continue;
+    if (rank == excluded_rank || lane_->members[rank].incarnation == 0 || parted(rank)) continue;
     least = std::min(least, ClockOf(rank));
   }
   return least;

@@ -1,5 +1,6 @@
-// One cell of a ClockLane (see clock_lane.h): which pushes it has counted for each rank, and which
-// answers are delayed. The states of a rank at a cell:
+// One cell of a ClockLane, which applies workers' pushes on arrival (clock_lane.h). The cell has the
+// weights of one chunk of the model. It knows which pushes it has counted for each rank, and which
+// answers it delays. A clock is a worker's own count of exchanges. The states of a rank at a cell:
 //
 //                  its push must wait
 //   +--> kTraining -------------------> kWaiting
@@ -10,9 +11,10 @@
 //   |                       v
 //   +--counted, replaced-- kParted
 //
-//   kTraining  its pushes are answered
-//   kWaiting   (ssp) its newest push is counted but not answered, because others are too far behind
-//   kParted    it has sent its Parting, and delays no other worker
+//   kTraining  the cell answers the rank's pushes at once
+//   kWaiting   (ssp) the rank's newest push is counted but not answered, because other ranks are too
+//              far behind
+//   kParted    the rank has sent Parting (it pushes no more), and delays no other worker
 //
 // Arrows: "counted": a push of the rank is counted; "replaced": another process, or none, has the
 // rank; "part": a Parting arrives.
@@ -35,18 +37,21 @@ struct ClockLaneOptions {
   uint64_t incarnation = 0;
   // Returns how many pushes of all ranks a cell gets in a job of `steps` steps.
   std::function<uint64_t(uint64_t steps)> pushes;
-  std::optional<uint64_t> bound;  // of ssp, in clocks; see clock_lane.h
-  uint64_t max_staleness = 0;     // pushes staler than this are dropped; 0: never
-  // The learning rate after `total` pushes to a cell; sent with answers. Set on shard 0 only.
+  // For ssp: by how many clocks a rank may be ahead of the slowest. Unset: without limit.
+  std::optional<uint64_t> bound;
+  uint64_t max_staleness = 0;  // Pushes staler than this are dropped; 0: no push is dropped.
+  // Returns the learning rate after `total` pushes to a cell, to send it with answers. Set on shard 0
+  // only.
   std::function<double(uint64_t total)> learning_rate;
   Safeguards safeguards;
 };
 
-// The bins of the histogram of staleness: one each for 0 to 31, and one for all above
+// The number of bins of the histogram of staleness: one bin for each value from 0 to 31, and one bin
+// for all larger values.
 inline constexpr size_t kStalenessBins = 33;
 inline constexpr uint64_t kMaxClock = uint64_t{1} << 62;  // greater clocks are invalid
 
-// What a ClockLane and its cells share. The lane owns it.
+// The data that a ClockLane and its cells share. The lane owns the object.
 struct ClockLaneState {
   explicit ClockLaneState(ClockLaneOptions with);
 
@@ -55,10 +60,13 @@ struct ClockLaneState {
   std::vector<uint64_t> newest;  // by rank: the newest clock that any cell has counted
   bool open = false;
   bool stop_requested = false;
-  // Pushes of all ranks to a cell in this job; 0: the job's length is not known yet
+  // How many pushes of all ranks each cell gets in this job; 0: the job's length is not known yet.
   uint64_t target = 0;
-  std::vector<uint64_t> dropped;  // by rank: pushes that were too stale
-  uint64_t lost_clocks = 0;       // see ClockLane::lost_clocks()
+  // By rank: how many pushes were dropped because they were too stale.
+  std::vector<uint64_t> dropped;
+  // The maximum over ranks and cells of the pushes that a previous server process had answered and
+  // that are lost, because this process restored older weights.
+  uint64_t lost_clocks = 0;
   Lane::Counters counters;
 };
 
@@ -66,18 +74,17 @@ class CountedCell {
  public:
   enum class RankState : uint8_t { kTraining, kWaiting, kParted };
 
-  // The state outlives the cell.
+  // `lane` outlives the cell.
   CountedCell(ClockCellSpec spec, ClockLaneState* lane);
 
-  // Handle a member's contribution. REQUIRES that its form is AtClock, Pull or Parting, in this
-  // order.
+  // Handle a member's contribution: a push (REQUIRES the form AtClock), a pull (form Pull), and the
+  // message that the worker pushes no more (form Parting).
   void Push(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
   void Pull(Peer from, const pb::Contribution& c, Sends* out);
-  void Part(Peer from, const pb::Contribution& c, Sends* out);
-  // A member hands back the answer of a previous server process to a push or to a Parting.
+  void OnParting(Peer from, const pb::Contribution& c, Sends* out);
+  // A member hands back the answer that a previous server process sent to a push or to a Parting.
   void RestoreFromOutcome(Peer from, const pb::Outcome& held);
-  // Another process has the rank now, or no process has it. `was_removed`: no process had it
-  // before.
+  // Another process has the rank now, or no process. `was_removed`: no process had the rank before.
   void OnChangedMember(uint32_t rank, bool was_removed);
   // Sends the delayed answers that need not wait any more.
   void Release(Sends* out);
@@ -86,31 +93,31 @@ class CountedCell {
   void Restore(CellClocks clocks);
   bool parted(uint32_t rank) const { return ranks_[rank].state == RankState::kParted; }
   size_t waiting() const;  // the number of delayed answers
-  Status Check() const;    // see ClockLane::Check
+  Status Check() const;    // the invariants of a cell that ClockLane::Check names
 
  private:
-  friend class ClockLanePeer;  // of the tests
+  friend class ClockLanePeer;  // for tests
   struct Rank {
     RankState state = RankState::kTraining;
-    // While its answer is delayed: the connection of its newest push, and the version of the
-    // weights that it holds.
+    // While the answer is delayed: the connection of the rank's newest push, and the version of the
+    // weights that the worker has.
     Peer peer = 0;
     std::optional<uint64_t> holds;
     // A lower bound of the rank's clock: the least clock of the other ranks when it joined, or a
     // clock that a previous server process had answered.
     uint64_t at_least = 0;
-    // The incarnation that sent its newest push; 0: unknown, since a restart of the server
+    // The incarnation that sent the rank's newest push; 0: unknown after a restart of the server.
     uint64_t counted_by = 0;
     uint64_t staleness = 0;  // of its newest push
     bool dropped = false;    // whether its newest push was too stale
   };
 
-  // Every change of a rank's state goes through here. Returns false, without a change, if the
-  // diagram has no such arrow.
+  // Changes a rank's state; no other function does. Returns false and changes nothing if the diagram
+  // has no arrow from the rank's present state to `next`.
   bool Become(uint32_t rank, RankState next);
   void RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out) const;
   // Counts and applies a push. If the payload is invalid, refuses the push and returns false.
-  bool CountIn(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
+  bool CountAndApply(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
   // Makes the answer to the rank's newest push, without weights.
   Send MakeAnswerToPush(Peer to, uint32_t rank) const;
   // Sends the answer to the rank's newest push, with weights.
@@ -123,9 +130,9 @@ class CountedCell {
   // Sets the fields that the answers to pushes, Partings and pulls have in common.
   template <typename Form>
   void SetCounts(uint64_t clock, Form* form) const;
-  // The least clock of the members that have not parted, without rank `but`; the greatest uint64_t
+  // The least clock of the members that have not parted, `excluded_rank` left out; the greatest uint64_t
   // if there is no such member.
-  uint64_t LeastClock(std::optional<uint32_t> but) const;
+  uint64_t LeastClock(std::optional<uint32_t> excluded_rank) const;
   // The rank's clock in this cell: the newest that this cell has counted, but at least c - 1 if any
   // cell of the lane has counted c. (An earlier process of the rank may have died before it pushed
   // c - 1 to this cell.)

@@ -13,11 +13,11 @@ namespace {
 
 // Servers keep fewer rounds than this beyond the floor (the rounds that all members have applied),
 // so an outcome further ahead is invalid.
-constexpr uint64_t kMostAhead = 64;
+constexpr uint64_t kMaxRoundsAhead = 64;
 
-// Visitor of a waiting contribution: whether `outcome`, which has the same cell and exchange,
-// answers it.
-struct Answers {
+// Visitor of a waiting contribution: returns whether `outcome`, which has the same cell and exchange,
+// answers the contribution.
+struct IsAnsweredBy {
   const pb::Outcome& outcome;
   uint64_t pull = 0;  // the number of the waiting pull
 
@@ -145,7 +145,7 @@ void Exchange::Send(const std::vector<const HeldOutcomes::Item*>& items,
 }
 
 void Exchange::SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out) {
-  if (IsUp(lane)) Send(queue_.Next(lane, now), out);
+  if (IsUp(lane)) Send(queue_.TakeSendable(lane, now), out);
 }
 
 std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
@@ -158,14 +158,14 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
   OnFloor(outcome.of_round().floor());
   const Key key{ExchangeOf(outcome), Cell{kind, outcome.bucket(), outcome.chunk()}};
   if (const SendQueue::Entry* waiting = queue_.Find(key); waiting != nullptr) {
-    const bool answers = std::visit(Answers{outcome, waiting->pull}, waiting->contribution);
+    const bool answers = std::visit(IsAnsweredBy{outcome, waiting->pull}, waiting->contribution);
     if (waiting->lane != lane || !answers) return deliveries;
     const bool added = std::holds_alternative<InRound>(waiting->contribution);
     if (added && options_.unsolicited &&
         !Contributed(outcome.of_round().contributor_bits(), options_.rank))
       late_.Count(key);
     queue_.Drop(key);
-  } else if (!outcome.has_of_round() || !Wants(key, lane)) {
+  } else if (!outcome.has_of_round() || !WantsUnsolicited(key, lane)) {
     return deliveries;
   }
   const pb::Outcome::Weights* weights = WeightsOf(outcome);
@@ -181,9 +181,9 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
   return deliveries;
 }
 
-bool Exchange::Wants(const Key& key, LaneRef lane) const {
+bool Exchange::WantsUnsolicited(const Key& key, LaneRef lane) const {
   return options_.unsolicited && key.cell.kind != Kind::kFigures && key.exchange > applied_ &&
-         key.exchange <= applied_ + kMostAhead && !held_.Has(key) &&
+         key.exchange <= applied_ + kMaxRoundsAhead && !held_.Has(key) &&
          (!options_.in_plan || options_.in_plan(key.cell, lane));
 }
 
@@ -191,15 +191,18 @@ void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
                         std::vector<Outgoing>* out) {
   const CheckedAfter checked(*this);
   LaneState& state = lanes_[lane];
-  // True also at the first Welcome, before which outcomes may already have come.
-  const bool blank = state.server_incarnation != server_incarnation;
+  // This is true also at the first Welcome. Outcomes may have come before it.
+  const bool is_new_server = state.server_incarnation != server_incarnation;
   state.up = true;
   state.server_incarnation = server_incarnation;
-  if (blank) std::erase_if(versions_, [&](const auto& one) { return one.second.lane == lane; });
-  // The server takes a new incarnation of this worker as one that has not parted, so the server
-  // must be told again that it has.
-  const bool reborn = std::exchange(state.greeted_as, options_.incarnation) != options_.incarnation;
-  if (blank || reborn) Send(held_.Offer(lane, /*clocks_alone=*/!blank, now), out);
+  if (is_new_server)
+    std::erase_if(versions_, [&](const auto& one) { return one.second.lane == lane; });
+  // The server assumes that a new incarnation of this worker still pushes. If the worker has sent
+  // Parting (it pushes no more), the server must be told that again.
+  const bool is_new_incarnation =
+      std::exchange(state.greeted_as, options_.incarnation) != options_.incarnation;
+  if (is_new_server || is_new_incarnation)
+    Send(held_.Offer(lane, /*clocks_alone=*/!is_new_server, now), out);
   OnRoomAgain(lane, now, out);
 }
 
@@ -219,17 +222,17 @@ void Exchange::OnLaneDown(LaneRef lane) { lanes_[lane].up = false; }
 void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
   const CheckedAfter checked(*this);
   const size_t before = out->size();
-  Send(queue_.Again(now,
-                    [&](LaneRef name, Time sent_at) {
-                      const LaneState& lane = lanes_[name];
-                      const Time since = std::max(sent_at, lane.heard_at);
-                      return lane.up && now - since >= options_.resend_after;
-                    }),
+  Send(queue_.TakeOverdue(now,
+                          [&](LaneRef name, Time sent_at) {
+                            const LaneState& lane = lanes_[name];
+                            const Time since = std::max(sent_at, lane.heard_at);
+                            return lane.up && now - since >= options_.resend_after;
+                          }),
        out);
-  Send(held_.Again(now,
-                   [&](LaneRef lane, Time offered_at) {
-                     return IsUp(lane) && now - offered_at >= options_.resend_after;
-                   }),
+  Send(held_.OfferAgain(now,
+                        [&](LaneRef lane, Time offered_at) {
+                          return IsUp(lane) && now - offered_at >= options_.resend_after;
+                        }),
        out);
   resent_ += out->size() - before;
 }

@@ -1,15 +1,16 @@
 // A worker's half of the exchange of gradients: its contributions that are not answered yet
-// (SendQueue), and the outcomes (answers) that it keeps for restarted servers (HeldOutcomes). It
-// belongs to the session, and to its thread.
+// (SendQueue), and the outcomes (answers) that it keeps for restarted servers (HeldOutcomes). A
+// contribution belongs to a cell (one reduction over the workers) of a lane (one server socket). The
+// worker's Session owns the Exchange; the Session's thread calls it.
 //
-// If rounds may close without this worker (`unsolicited`), an outcome is delivered, once, even if
-// this worker has not contributed. If this worker contributes later, its contribution is late: it
-// is counted, and the server is told, but nothing is added. Figures are delivered only to workers
-// that contributed figures.
+// If rounds may close without this worker (`unsolicited`), an outcome is delivered, once, even if this
+// worker has not contributed. A contribution that this worker makes later is late: it is only counted,
+// and reported to the server. Figures (the workers' metrics) are delivered only to workers that
+// contributed figures.
 //
-// In a job without rounds an answer may be a difference to the weights that this worker holds.
-// Therefore a repeated answer is not taken for the answer to the next pull, and version numbers of
-// one server process are not sent to another.
+// In a job without rounds an answer may be the difference to the weights that this worker has.
+// Therefore a repeated answer must not count as the answer to the next pull, and a version number of
+// one server process is never sent to another process.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +34,13 @@ class Exchange {
     uint32_t rank = 0;
     uint64_t incarnation = 0;
     uint64_t credit_bytes = 16 << 20;  // most bytes of unanswered pushes on a lane
-    Time resend_after{};       // resends what has no answer for so long, if the lane is silent too
-    bool unsolicited = false;  // rounds may close without this worker
-    // With `unsolicited`: whether the plan has this cell at this lane. Unset: not checked.
+    // A contribution without an answer for this long is sent again, unless outcomes arrive on its lane.
+    Time resend_after{};
+    bool unsolicited = false;  // whether rounds may close without this worker's contribution
+    // With `unsolicited`: returns whether the exchange plan has this cell at this lane. Unset: not
+    // checked.
     std::function<bool(const Cell&, LaneRef)> in_plan = nullptr;
-    uint64_t epoch = 0;  // of the newest membership that shard 0 has told this worker
+    uint64_t epoch = 0;  // the number of the newest membership that shard 0 has told this worker
   };
   struct Outgoing {
     LaneRef lane;
@@ -64,8 +67,8 @@ class Exchange {
                                   const Bytes& payload, Time now, std::vector<Outgoing>* out);
   // The server confirms an outcome that this worker handed back.
   void OnHeldConfirmed(LaneRef lane, Kind kind, const pb::Outcome& outcome);
-  // The lane's hello was answered. If the server is a new process, it gets the kept outcomes, and
-  // unanswered contributions again.
+  // The server has answered the lane's hello. Sends the unanswered contributions again; to a new server
+  // process, also sends the kept outcomes.
   void OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now, std::vector<Outgoing>* out);
   void OnLaneDown(LaneRef lane);
   // The server has room again for contributions that it refused as early: sends the unanswered ones
@@ -96,12 +99,12 @@ class Exchange {
   // Rounds that closed before this worker's push arrived.
   uint64_t late() const { return late_.rounds; }
 
-  // Holds after every event: SendQueue::Check() and HeldOutcomes::Check(); no more rounds were late
-  // than there were rounds.
+  // These invariants hold after every event: SendQueue::Check(), HeldOutcomes::Check(), and the number of
+  // late rounds is at most the number of the newest late round.
   Status Check() const;
 
  private:
-  friend class ExchangePeer;  // of the tests
+  friend class ExchangePeer;  // for tests
   using Key = ExchangeKey;
   struct LaneState {
     bool up = false;
@@ -113,7 +116,8 @@ class Exchange {
 
   // Rounds that closed before this worker's push arrived.
   struct Late {
-    uint64_t rounds = 0, newest = 0;
+    uint64_t rounds = 0;  // how many there were
+    uint64_t newest = 0;  // the newest of them
     void Count(const Key& key);
   };
 
@@ -122,7 +126,7 @@ class Exchange {
   void SendWhatCreditAllows(LaneRef lane, Time now, std::vector<Outgoing>* out);
   void OnLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out);
   // Whether to deliver an outcome that answers no contribution.
-  bool Wants(const Key& key, LaneRef lane) const;
+  bool WantsUnsolicited(const Key& key, LaneRef lane) const;
 
   Options options_;
   uint64_t applied_ = 0;
@@ -138,7 +142,7 @@ class Exchange {
     uint64_t version = 0;
   };
   std::map<Cell, Version> versions_;
-  uint64_t pulls_ = 0;  // how many there were; they are numbered from 1
+  uint64_t pulls_ = 0;  // the number of the newest pull; pulls are numbered from 1
 };
 
 }  // namespace tern::protocol

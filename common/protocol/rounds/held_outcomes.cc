@@ -57,7 +57,7 @@ std::vector<const HeldOutcomes::Item*> HeldOutcomes::Offer(LaneRef lane, bool cl
   return offered;
 }
 
-std::vector<const HeldOutcomes::Item*> HeldOutcomes::Again(
+std::vector<const HeldOutcomes::Item*> HeldOutcomes::OfferAgain(
     Time now, const std::function<bool(LaneRef, Time offered_at)>& due) {
   std::vector<const Item*> offered;
   for (Item& item : held_) {

@@ -1,15 +1,16 @@
-// The outcomes that a worker keeps so that it can hand them back to a server that restarts and has
-// lost them. The states of one:
+// The outcomes (answers to contributions) that a worker keeps, so that it can hand them back to a
+// server that restarts and has lost them. The states of an outcome:
 //
-//            a server comes back without it
+//            its server has restarted
 //   kKept ----------------------------------> kOffered --+ its lane has been silent:
 //     ^                                        |  ^      | offered again
-//     +-------the server confirms it-----------+  +------+
+//     +-----the server confirms the outcome----+  +------+
 //
-// An outcome of a round is dropped when the floor reaches the round: then all members have applied
-// it. In a job without rounds the worker keeps, for each cell, only the clock of its newest answer
-// and whether it has parted (left the exchange). A restarted server that did not know this would
-// make other workers wait for this one for ever.
+// The floor is the newest round that all members have applied; outcomes of rounds up to the floor are
+// dropped. A cell is one reduction over the workers; a lane is one server socket. In a job without
+// rounds the worker keeps, for each cell, only the clock (the worker's count of exchanges) of its newest
+// answer, and whether it has parted (pushes no more). Without these, a restarted server would make
+// other workers wait for this worker for ever.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +38,8 @@ class HeldOutcomes {
 
   // Keeps an outcome of a round, unless the floor has reached the round.
   void Hold(const ExchangeKey& key, LaneRef lane, const pb::Outcome& outcome, Bytes payload);
-  // In a job without rounds: keeps the clock of the newest answer of a cell, and forgets the cell's
-  // previous one. `parted`: the answer is to a Parting, with which this worker left the exchange.
+  // In a job without rounds: keeps the clock of the newest answer of a cell in place of the cell's
+  // previous clock. `parted`: it answers this worker's Parting, which says that it pushes no more.
   void HoldClock(const ExchangeKey& key, LaneRef lane, bool parted);
   bool Has(const ExchangeKey& key) const { return held_.contains(key); }
   void OnFloor(uint64_t floor);
@@ -48,24 +49,24 @@ class HeldOutcomes {
   // most `applied`.
   void Restart(uint64_t applied);
 
-  // Returns what to offer on a lane that comes up: everything, or only clocks. Valid until the next
-  // call of a member function.
+  // Returns the outcomes to offer on a lane that comes up: all of the lane's, or only clocks. The
+  // pointers are valid until the next call of a member function.
   std::vector<const Item*> Offer(LaneRef lane, bool clocks_alone, Time now);
-  // Returns the offered outcomes for which `due` holds, to offer them again.
-  std::vector<const Item*> Again(Time now,
-                                 const std::function<bool(LaneRef, Time offered_at)>& due);
+  // Returns the offered outcomes for which `due` returns true, to offer them again.
+  std::vector<const Item*> OfferAgain(Time now,
+                                      const std::function<bool(LaneRef, Time offered_at)>& due);
 
   uint64_t floor() const { return floor_; }
   size_t size() const { return held_.size(); }
   // The newest round of which an outcome of this lane is kept; 0: none.
   uint64_t newest(LaneRef lane) const;
 
-  // Holds after every event: every kept outcome is of a round beyond the floor, and its key has the
-  // round and the cell that the outcome names; for each cell the newest clock is kept.
+  // These invariants hold after every event: every kept outcome is of a round beyond the floor; its key
+  // has the round and the cell that the outcome names; for each cell the newest clock is kept.
   Status Check() const;
 
  private:
-  friend class ExchangePeer;  // of the tests
+  friend class ExchangePeer;  // for tests
 
   uint64_t floor_ = 0;
   std::map<ExchangeKey, Held> held_;

@@ -1,6 +1,7 @@
 // The state machine behind one socket of a server shard. There are two kinds: RoundLane adds up
 // contributions over the workers, round by round; ClockLane applies every push as it arrives. One
-// thread calls an instance.
+// thread calls an instance. A slot is one reduction over the workers in one round. A clock is a
+// worker's count of its own exchanges, in jobs without rounds.
 #pragma once
 
 #include <cstdint>
@@ -15,26 +16,27 @@ struct Safeguards {
   bool count_once = true;          // a repeated contribution is not counted again
   bool fence_incarnations = true;  // messages of an older incarnation of a rank are refused
   bool keep_until_applied = true;  // an outcome is kept until all members have applied it
-  bool keep_bound = true;          // ssp delays answers to workers that are too far ahead
-  bool heed_epochs = true;         // a contribution of a newer membership waits for that membership
+  bool keep_bound = true;   // ssp (stale synchronous parallel) delays answers to fast workers
+  bool heed_epochs = true;  // a contribution of a newer membership waits for that membership
   bool operator==(const Safeguards&) const = default;
 };
 
 class Lane {
  public:
   struct Counters {
-    uint64_t counted = 0;             // contributions that were added or applied
-    uint64_t repeated = 0;            // contributions that had been counted before
-    uint64_t stale = 0;               // refused: of rounds or clocks that are over
-    uint64_t early = 0;               // refused for now: too far ahead, or of a newer membership
-    uint64_t fenced = 0;              // refused: not from the rank's current incarnation
-    uint64_t bad = 0;                 // refused: invalid
-    uint64_t closed = 0;              // slots that closed
-    uint64_t restored = 0;            // outcomes that workers handed back
-    uint64_t late = 0;                // contributions to rounds that had closed without them
-    uint64_t skipped = 0;             // contributions of the form Skip
-    uint64_t dropped = 0;             // pushes staler than the job allows
-    std::vector<uint64_t> staleness;  // histogram of pushes: 0, 1, ...; the last bin has all above
+    uint64_t counted = 0;   // contributions that were added or applied
+    uint64_t repeated = 0;  // contributions that had been counted before
+    uint64_t stale = 0;     // refused contributions to rounds or clocks that are over
+    uint64_t early = 0;   // contributions refused for now: too far ahead, or of a newer membership
+    uint64_t fenced = 0;  // refused contributions, not from the rank's current incarnation
+    uint64_t bad = 0;     // refused messages that are invalid
+    uint64_t closed = 0;  // slots that closed
+    uint64_t restored = 0;  // outcomes that workers handed back to this server after its restart
+    uint64_t late = 0;      // contributions to rounds that had closed without them
+    uint64_t skipped = 0;   // messages with which a worker declines to contribute
+    uint64_t dropped = 0;   // pushes that were staler than the job allows
+    // Histogram of the staleness of pushes: bin i has those of staleness i, the last bin all above.
+    std::vector<uint64_t> staleness;
   };
 
   virtual ~Lane() = default;
@@ -46,7 +48,7 @@ class Lane {
   virtual void OnMessage(Peer from, const Message& message, Sends* out) = 0;
   // A heartbeat reports that a rank has applied all rounds up to `applied`.
   virtual void OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) = 0;
-  // Ends the job as soon as it can end in order.
+  // Handles a stop request: ends the job as soon as all workers can end after the same work.
   virtual void OnStop() = 0;
 
   // Whether every member has said hello, so that the lane handles contributions.

@@ -1,5 +1,5 @@
-// What a lane knows of the workers: which are members, on which connection, and what each has
-// applied.
+// What a lane (the state machine behind one socket of a server shard) knows of the workers: which are
+// members, on which connection, and which rounds each has applied.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@ struct LaneMember {
   uint64_t incarnation = 0;  // 0: the rank is not a member, and the job continues without it
   Peer peer = 0;
   bool greeted = false;        // has said hello on this lane
-  bool joining = false;        // must get State before it can contribute
-  bool applied_known = false;  // this incarnation has reported `applied`
+  bool joining = false;        // must get State (all that a worker needs) before it can contribute
+  bool applied_known = false;  // whether this incarnation has reported `applied`
   uint64_t applied = 0;        // the newest round whose result it has applied
 
   bool present() const { return incarnation != 0; }
-  // Whether it is present and, as far as this lane knows, not fetching State.
+  // Whether it is present and, as far as this lane knows, is not fetching State.
   bool settled() const { return present() && (applied_known || !joining); }
 };
 
@@ -29,11 +29,11 @@ class LaneMembers {
  public:
   explicit LaneMembers(uint32_t workers) : members_(workers) {}
 
-  // Adopts the membership if it is newer. A new member may hold State as old as the floor, so its
-  // `applied` is unknown until it reports it. A rank with incarnation 0 is removed.
+  // Adopts the membership unless it is older. A new member's `applied` is unknown until the member
+  // reports it, because it may start from old State. Removes a rank whose incarnation is 0.
   void OnMembers(const pb::Members& members);
-  // Returns the member that says hello. If the sender is not a member, refuses it with `retry`,
-  // because its membership may still be on the way to this shard, and returns null.
+  // Returns the member that says hello. If the sender is no member, refuses the hello and returns null.
+  // The refusal says `retry`, because the sender's membership may still be on its way to this shard.
   LaneMember* OnHello(Peer from, const pb::Hello& hello, Sends* out);
   // Returns the member of this rank if it has this incarnation, or if `fence` is false; else null.
   LaneMember* Find(uint32_t rank, uint64_t incarnation, bool fence);
@@ -54,7 +54,7 @@ class LaneMembers {
   uint64_t epoch_ = 0;
 };
 
-// Makes a lane's answer to a member's hello. `incarnation`: of the server.
+// Makes a lane's answer to a member's hello. `incarnation`: that of the server process.
 Message MakeLaneWelcome(uint64_t incarnation, uint64_t epoch,
                         const std::vector<uint32_t>& data_ports);
 

@@ -31,7 +31,8 @@ struct Send {
 };
 using Sends = std::vector<Send>;
 
-// What is reduced: scalers of a bucket, codes of a chunk, or workers' metrics.
+// What is reduced over the workers: the scalers (codecs' scale factors) of a bucket, the coded gradients
+// of a chunk, or the workers' metrics.
 enum class Kind : uint8_t { kScale, kPush, kFigures };
 
 // Names one reduction over the workers. In a job with rounds it is done once per round.
@@ -41,32 +42,34 @@ struct Cell {
   uint32_t chunk = 0;
   auto operator<=>(const Cell&) const = default;
 };
-// For log lines and errors: "push of bucket 0, chunk 3, round 17", where `at` is "round 17".
+// Returns a text for log lines and errors, for example "push of bucket 0, chunk 3, round 17"; `at` is the
+// last part, "round 17". In the second function `of` ("round") and `number` make that part.
 std::string ToString(const Cell& cell, std::string_view at);
-// The same where `at` is `of` and the number.
 std::string ToString(const Cell& cell, uint64_t number, std::string_view of = "round");
 
-// Returns the field of `head` for this kind: for a contribution, for its outcome, and for an
-// outcome that a worker hands back to a restarted server.
+// Each returns a field of `head` for this kind: the field of a contribution, of its outcome (answer),
+// and of an outcome that a worker hands back to a restarted server.
 pb::Contribution* MutableContribution(Kind kind, pb::Envelope* head);
 pb::Outcome* MutableOutcome(Kind kind, pb::Envelope* head);
 pb::Outcome* MutableHeldOutcome(Kind kind, pb::Envelope* head);
 
-// If `head` has such a field, returns it and sets *kind; else returns null.
+// If `head` has a contribution (an outcome, a handed-back outcome), returns it and sets *kind; else
+// returns null.
 const pb::Contribution* AsContribution(const pb::Envelope& head, Kind* kind);
 const pb::Outcome* AsOutcome(const pb::Envelope& head, Kind* kind);
 const pb::Outcome* AsHeldOutcome(const pb::Envelope& head, Kind* kind);
 
-// OfRound.contributor_bits: the ranks that contributed; bit r % 8 of byte r / 8 is for rank r.
+// Makes and reads the wire field OfRound.contributor_bits, which names the ranks that contributed: bit
+// r % 8 of byte r / 8 is for rank r.
 std::string ContributorBits(const std::vector<bool>& ranks);
 bool Contributed(const std::string& contributor_bits, uint32_t rank);
 
 Message MakeRefuse(int code, std::string sentence, pb::Refuse::Then then);
 
-// The error that a peer's message reports with its fields `code` and `sentence`. Never ok; the code
-// is one of Tern's (ParseErrorCode), the sentence is printable and of bounded length.
+// Returns the error that a peer's message reports with its fields `code` and `sentence`. It is never ok.
+// Its code is an error code of Tern (ParseErrorCode); its sentence is printable and of bounded length.
 Status ErrorFromPeer(uint32_t code, const std::string& sentence);
-// The status that an End reports; it may be ok.
+// Returns the status that the message End reports; it may be ok.
 Status StatusOf(const pb::End& end);
 
 }  // namespace tern::protocol

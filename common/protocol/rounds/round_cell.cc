@@ -24,7 +24,7 @@ void ConfirmHeld(Peer to, Kind kind, const pb::Outcome& held, Sends* out) {
   out->push_back(std::move(send));
 }
 
-// Whether no contributor to the slot is still a member.
+// Whether all contributors to the slot were removed or replaced.
 bool AllContributorsRemoved(const RoundSlot& slot, const LaneMembers& members) {
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
     if (slot.added(rank) && members[rank].incarnation == slot.arrived_incarnation(rank))
@@ -50,8 +50,8 @@ RoundLaneState::RoundLaneState(RoundLaneOptions with)
       late_by_rank(options.workers) {}
 
 size_t RoundLaneState::MaxSlots() const {
-  // Members are at most `window` rounds apart. As many rounds again may have contributions of a
-  // member that was replaced since.
+  // Members are at most `window` rounds apart. Another `window` rounds may have contributions of a
+  // member that was replaced later.
   const size_t lockstep = 2 * size_t{options.window} + 2;
   if (!IsElastic()) return lockstep;
   return std::max<size_t>(lockstep, options.max_ahead) + options.window;
@@ -158,8 +158,7 @@ bool RoundCell::AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribut
   const bool shrink = lane_->options.shrink;
   const bool heeds = lane_->options.safeguards.heed_epochs;
   if (shrink && heeds && c.epoch() > lane_->members.epoch()) {
-    // The earlier contributors may not be members any more; the newer membership will tell this
-    // lane.
+    // The earlier contributors may have been removed. This lane learns that from the newer membership.
     ++lane_->counters.early;
     lane_->refused_for_now[c.rank()] = true;
     return false;

@@ -1,5 +1,7 @@
-// One cell of a RoundLane (see round_lane.h): its slots by round, which contributions each accepts,
-// and when each closes.
+// One cell (one reduction over the workers) of a RoundLane (the state machine behind one server socket,
+// round_lane.h): its slots by round, which contributions each slot accepts, and when each slot closes.
+// A slot is the cell's reduction in one round. The floor is the newest round that all members have
+// applied.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +19,22 @@ namespace tern::protocol {
 
 struct RoundLaneOptions {
   uint32_t workers = 1;
-  uint32_t window = 1;  // rounds that a worker may have open: 1; 2 for OD-SGD
+  uint32_t window = 1;  // how many rounds a worker may have open: 1, but 2 for OD-SGD
   uint32_t quorum = 0;  // how many contributions close a slot; 0: those of all members
-  // Whether lost members are removed; then rounds do not wait for members that fetch State
+  // Whether lost members are removed. Then rounds do not wait for members that fetch State.
   bool shrink = false;
   uint32_t max_ahead = 16;  // with quorum or shrink: how many rounds beyond the floor a cell keeps
   uint64_t incarnation = 0;
-  std::vector<uint32_t> data_ports;  // sent in Welcome; set for the control lane only
-  // Whether the lane answers hellos; on shard 0's control lane the Coordinator does
+  std::vector<uint32_t> data_ports;  // the ports to send in Welcome; set for the control lane only
+  // Whether the lane answers hellos. For shard 0's control lane, the Coordinator answers them.
   bool welcomes = true;
   std::function<double(uint64_t round)> learning_rate;  // set on shard 0 only
-  // This lane has the cell that decides the job's last round after a stop request
+  // Whether this lane has the cell that decides the job's last round after a stop request.
   bool leads = false;
   Safeguards safeguards;
 };
 
-// What a RoundLane and its cells share. The lane owns it.
+// The data that a RoundLane and its cells share. The lane owns the object.
 struct RoundLaneState {
   explicit RoundLaneState(RoundLaneOptions with);
 
@@ -48,13 +50,13 @@ struct RoundLaneState {
   LaneMembers members;
   bool open = false;
   uint64_t floor = 0;  // all members have applied the rounds up to this one
-  // The newest round of which a member may keep an outcome of a previous server process. Set before
-  // the lane opens.
+  // The newest round of which a member may keep an outcome that a previous server process sent. Set
+  // before the lane opens.
   uint64_t held_until = 0;
   bool stop_requested = false;
   uint64_t stop_after = 0;  // 0: not decided
-  // By rank: whether contributions were refused for lack of room, or because they belong to a newer
-  // membership than this lane knows. The rank is told when it may send them again.
+  // By rank: whether the lane has refused contributions for lack of room, or because they belong to a
+  // newer membership than the lane knows. The lane tells the rank when it may send them again.
   std::vector<bool> refused_for_now;
   Lane::Counters counters;
   std::vector<uint64_t> late_by_rank;
@@ -68,13 +70,13 @@ class RoundCell {
 
   // A member contributes to a round, or skips it (InRound, Skip).
   void Contribute(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out);
-  // A member says that it is late for a round (Late), or repeats that.
+  // A member reports that its contribution to a round came too late (form Late).
   void CountLate(const pb::Contribution& c);
   // A member asks for the weights. REQUIRES can_be_pulled().
   void Pull(Peer from, const pb::Contribution& c, Sends* out) const;
   // A member hands back an outcome of a previous server process. REQUIRES the form OfRound.
   void RestoreFromOutcome(Peer from, const pb::Outcome& held, const Bytes& payload, Sends* out);
-  // The members have changed. With CellSpec::members_only, drops open slots that have a
+  // Call when the members have changed. With CellSpec::members_only, drops open slots that have a
   // contribution of a removed member; the remaining members repeat their contributions.
   void DropSlotsOfRemovedMembers();
   // Closes every slot that has enough contributions, and sends the outcomes to all members.
@@ -90,21 +92,21 @@ class RoundCell {
   size_t slots() const { return slots_.size(); }
   // Returns the oldest open slot and sets *round, or returns null.
   const RoundSlot* OldestOpen(uint64_t* round) const;
-  // Holds after every event; see RoundLane::Check. `floor_moved`: the floor has moved since
-  // CloseReadySlots was last called.
+  // Checks the invariants of a cell that RoundLane::Check names. `floor_moved`: whether the floor has
+  // moved since CloseReadySlots was last called.
   Status Check(bool floor_moved) const;
 
  private:
-  friend class RoundLanePeer;  // of the tests
-  // Returns the slot of a contribution; opens it if needed. Null if the contribution is stale or
-  // too early; then it is refused.
+  friend class RoundLanePeer;  // for tests
+  // Returns the slot of a contribution, which it opens if needed. If the contribution is stale or too
+  // early, refuses it and returns null.
   RoundSlot* SlotFor(Peer from, const pb::Contribution& c, Sends* out);
   bool HasRoomFor(uint64_t round) const;
-  // A contribution to a closed slot is counted as late or repeated.
+  // Counts a contribution to a closed slot as late or repeated.
   void CountClosed(RoundSlot* slot, const pb::Contribution& c);
-  // Whether the contribution was coded with the same scalers as those in the slot. First empties a
-  // slot that has only contributions of removed members. Refuses a contribution with other scalers;
-  // refuses it only for now if it belongs to a newer membership.
+  // Returns whether the contribution was coded with the same scalers (scale factors) as the slot's
+  // contributions. Else, if all these are of removed members, empties the slot and returns true; if not,
+  // refuses the new contribution (only for now if it belongs to a newer membership).
   bool AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out);
   // Adds a contribution (not a Skip) to the slot's sum. Returns false if it was refused.
   bool AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,

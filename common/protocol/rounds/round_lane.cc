@@ -82,8 +82,8 @@ void RoundLane::OpenIfComplete(Sends* out) {
   // A membership without members does not open the lane.
   if (std::none_of(state_.members.begin(), state_.members.end(), present)) return;
   state_.open = true;
-  // A member that has not reported what it has applied may get State that is older than that of the
-  // others.
+  // A member that has not reported what it has applied may get older State than the other members have.
+  // The floor is then 0.
   state_.floor = std::max(state_.floor, LeastApplied().value_or(0));
   for (const LaneMember& member : state_.members) {
     if (member.present()) Welcome(member.peer, out);
@@ -185,7 +185,7 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
                           pb::Refuse::ignore));
     return;
   }
-  if (!state_.open) return;  // not welcomed yet; the sender will repeat it
+  if (!state_.open) return;  // The sender has no Welcome yet and will repeat its message.
   RoundCell* cell = Find(name);
   if (const std::string wrong = WhatIsWrong(cell, c, payload); !wrong.empty()) {
     ++state_.counters.bad;

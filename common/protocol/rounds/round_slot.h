@@ -1,16 +1,19 @@
-// A slot of a RoundLane: one cell in one round. Its states:
+// A slot: one reduction over the workers (a cell) in one round, at a RoundLane, the state machine behind
+// one server socket. The states of a slot:
 //
 //   kNew ---Open---> kOpen ---Close---> kClosed
 //     |              |  ^ |
 //     |              |  +-+ Open: starts again, empty
 //     +---Restore----+----------------> kRestored
 //
-//   kOpen      each contribution counts once. A Skip counts as arrived, but adds nothing
-//   kClosed    the outcome is kept, and sent again to a worker that repeats itself or is late
-//   kRestored  like kClosed; a worker handed back the outcome of a previous server process
+//   kOpen      each contribution counts once. A worker that skips the round counts as arrived, but adds
+//              nothing
+//   kClosed    the outcome (answer) is kept, and sent again to a worker that repeats its contribution
+//              or is late
+//   kRestored  like kClosed, but a worker handed back the outcome that a previous server process sent
 //
-// The cell drops a slot when the floor reaches its round: then all members have applied it. It also
-// drops an open slot that must start again empty.
+// The cell drops a slot when all members have applied its round. It also drops an open slot that must
+// start again empty.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +32,13 @@ class RoundSlot {
 
   explicit RoundSlot(size_t workers) : arrived_(workers), added_(workers) {}
 
-  // Starts with an empty sum; forgets earlier contributions to it. REQUIRES not closed.
+  // Starts with the empty sum `sum`, and forgets earlier contributions. REQUIRES a slot that is not
+  // closed.
   void Open(std::unique_ptr<CellSum> sum);
-  // Adds a contribution to the sum. `digest`: of the scalers with which it was coded. Error: the
-  // payload is invalid, and the slot must be dropped. REQUIRES an open slot, a rank that is not in
-  // the sum, and the same digest as that of the contributions in the sum.
+  // Adds a contribution to the sum. `digest`: the digest of the scalers (scale factors) with which the
+  // contribution was coded. Returns an error if the payload is invalid; the slot must then be dropped.
+  // REQUIRES an open slot, a rank that is not in the sum, and the same digest as that of the
+  // contributions in the sum.
   Status Add(uint32_t rank, uint64_t incarnation, uint64_t digest, const Bytes& payload);
   // Notes that the rank has arrived without adding to the sum: it skips (open slot) or is late
   // (closed slot). REQUIRES that it has not arrived before.
@@ -44,31 +49,32 @@ class RoundSlot {
   // Adopts the outcome of a previous server process. REQUIRES a slot that is not closed, and an
   // outcome that names as many ranks as it counts.
   void Restore(const pb::Outcome& held, Bytes payload);
-  void DropPayload() { payload_ = Bytes(); }  // for tests that show that the payload must be kept
+  // Only for tests, which show that the payload must be kept.
+  void DropPayload() { payload_ = Bytes(); }
 
   State state() const { return state_; }
   bool closed() const { return state_ == State::kClosed || state_ == State::kRestored; }
-  // The incarnation with which the rank arrived; 1 if only a restored outcome says that it did; 0
-  // if it has not arrived.
+  // The incarnation with which the rank arrived; 1 if only a restored outcome says that the rank
+  // arrived; 0 if it has not arrived.
   uint64_t arrived_incarnation(uint32_t rank) const { return arrived_[rank]; }
   bool added(uint32_t rank) const { return added_[rank]; }
   uint32_t contributors() const { return contributors_; }
   uint64_t digest() const { return digest_; }
-  // The outcome of a closed slot. The RoundCell sets the fields that only it knows
+  // The outcome of a closed slot. The RoundCell sets the fields that the slot does not know.
   pb::Outcome& outcome() { return outcome_; }
   const pb::Outcome& outcome() const { return outcome_; }
   const Bytes& payload() const { return payload_; }
-  // Holds after every event; see RoundLane::Check. `cell` and `round` are for the message.
+  // Checks the invariants of a slot that RoundLane::Check names. `cell` and `round` are for the message.
   Status Check(const Cell& cell, uint64_t round) const;
 
  private:
-  friend class RoundLanePeer;  // of the tests
-  // Every change of the state goes through here. Returns false, without a change, if the diagram
-  // has no such arrow.
+  friend class RoundLanePeer;  // for tests
+  // Changes the state; no other function does. Returns false and changes nothing if the diagram has no
+  // arrow from the present state to `next`.
   bool Become(State next);
 
   State state_ = State::kNew;
-  std::unique_ptr<CellSum> sum_;   // while open
+  std::unique_ptr<CellSum> sum_;   // null unless the slot is open
   std::vector<uint64_t> arrived_;  // by rank: see arrived_incarnation()
   std::vector<bool> added_;        // by rank: whether it is in the sum
   uint32_t contributors_ = 0;      // how many are in the sum

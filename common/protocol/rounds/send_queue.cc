@@ -61,7 +61,7 @@ void SendQueue::Clear() {
   unanswered_bytes_.clear();
 }
 
-std::vector<const SendQueue::Item*> SendQueue::Next(LaneRef lane, Time now) {
+std::vector<const SendQueue::Item*> SendQueue::TakeSendable(LaneRef lane, Time now) {
   std::vector<const Item*> next;
   const auto send = [&](Item* item) {
     Become(item, State::kSent);
@@ -81,19 +81,19 @@ std::vector<const SendQueue::Item*> SendQueue::Next(LaneRef lane, Time now) {
 }
 
 const SendQueue::Item* SendQueue::FirstPush(LaneRef lane) const {
-  const auto wanted = [lane](const Item& one) {
+  const auto is_push_of_lane = [lane](const Item& one) {
     return one.second.lane == lane && one.first.cell.kind == Kind::kPush;
   };
-  const auto oldest = std::find_if(entries_.begin(), entries_.end(), wanted);
+  const auto oldest = std::find_if(entries_.begin(), entries_.end(), is_push_of_lane);
   if (oldest == entries_.end()) return nullptr;
   const uint64_t exchange = oldest->first.exchange;
   const auto end = entries_.upper_bound(ExchangeKey{exchange, {Kind::kPush, 0, UINT32_MAX}});
-  const auto last = std::find_if(std::make_reverse_iterator(end), entries_.rend(), wanted);
+  const auto last = std::find_if(std::make_reverse_iterator(end), entries_.rend(), is_push_of_lane);
   const ExchangeKey first{exchange, {Kind::kPush, last->first.cell.bucket, 0}};
-  return &*std::find_if(entries_.lower_bound(first), end, wanted);
+  return &*std::find_if(entries_.lower_bound(first), end, is_push_of_lane);
 }
 
-std::vector<const SendQueue::Item*> SendQueue::Again(
+std::vector<const SendQueue::Item*> SendQueue::TakeOverdue(
     Time now, const std::function<bool(LaneRef, Time sent_at)>& due) {
   std::vector<const Item*> again;
   for (Item& item : entries_) {

@@ -1,5 +1,6 @@
-// A worker's contributions that are not answered yet, and which of them may be sent. The states of
-// one:
+// A worker's contributions that are not answered yet, and which of them may be sent. A lane is one
+// server socket. An exchange is a round or, in a job without rounds, one of the worker's clocks (its own
+// count of exchanges). The states of a contribution:
 //
 //   Put --> kWaiting --credit, lane up--> kSent --outcome--> (dropped)
 //              ^                          |   ^ |
@@ -29,9 +30,10 @@
 
 namespace tern::protocol {
 
-// Order of sending: by exchange, then by priority.
+// Names a contribution in the queue. The order of the keys is the order of sending: by exchange, then by
+// priority.
 struct ExchangeKey {
-  // The round or clock; 0 for pulls, so that pulls come first
+  // The round or clock; 0 for pulls, so that they are sent first.
   uint64_t exchange = 0;
   Cell cell;
   auto Order() const { return std::tuple(exchange, cell.kind, ~cell.bucket, cell.chunk); }
@@ -44,7 +46,7 @@ class SendQueue {
   struct Entry {
     LaneRef lane;
     Contribution contribution;
-    uint64_t pull = 0;  // if it is a pull: its number; else 0
+    uint64_t pull = 0;  // the number of a pull; 0 for any other contribution
     State state = State::kWaiting;
     Time sent_at{};
   };
@@ -57,28 +59,29 @@ class SendQueue {
   // The entry of this key, or null.
   const Entry* Find(const ExchangeKey& key) const;
   void Drop(const ExchangeKey& key);
-  // Whether the queue has a contribution, not a pull, of an exchange up to this one.
+  // Whether the queue has a contribution other than a pull of this or an earlier exchange.
   bool HasUpTo(uint64_t exchange) const;
-  // Drops the contributions, but no pulls, of exchanges up to this one.
+  // Drops the contributions of this and earlier exchanges, but no pulls.
   void DropUpTo(uint64_t exchange);
   void Clear();
   bool empty() const { return entries_.empty(); }
 
-  // Returns what to send now on a lane that is up, in this order, and marks it as sent. Valid until
-  // the next call of a member function.
-  std::vector<const Item*> Next(LaneRef lane, Time now);
-  // Returns the sent contributions for which `due` holds, to send them again.
-  std::vector<const Item*> Again(Time now, const std::function<bool(LaneRef, Time sent_at)>& due);
+  // Returns the contributions to send now on a lane that is up, in this order, and marks them as sent.
+  // The pointers are valid until the next call of a member function.
+  std::vector<const Item*> TakeSendable(LaneRef lane, Time now);
+  // Returns the sent contributions for which `due` returns true, to send them again.
+  std::vector<const Item*> TakeOverdue(Time now,
+                                       const std::function<bool(LaneRef, Time sent_at)>& due);
   // Marks everything that was sent on the lane as waiting.
   void Unsend(LaneRef lane);
 
-  // Holds after every event: the unanswered bytes of a lane are those of its sent pushes; pulls,
-  // and nothing else, have numbers; the first push of a lane that is up (as `up` says) is sent; of
-  // exchanges up to `applied` the queue has only pulls.
+  // These invariants hold after every event: the unanswered bytes of a lane are the bytes of its sent
+  // pushes; pulls have numbers, and no other contribution has; the first push of a lane is sent if `up`
+  // says that the lane is up; of exchanges up to `applied` the queue has only pulls.
   Status Check(const std::function<bool(LaneRef)>& up, uint64_t applied) const;
 
  private:
-  friend class ExchangePeer;  // of the tests
+  friend class ExchangePeer;  // for tests
   // Every change of an entry's state goes through here, because it changes the lane's credit.
   void Become(Item* item, State next);
   // The lane's first unanswered push in plan order, or null.
@@ -88,7 +91,7 @@ class SendQueue {
 
   uint64_t credit_bytes_;
   std::map<ExchangeKey, Entry> entries_;
-  std::map<LaneRef, uint64_t> unanswered_bytes_;  // sum over the sent pushes of each lane
+  std::map<LaneRef, uint64_t> unanswered_bytes_;  // by lane: the bytes of its sent pushes
 };
 
 }  // namespace tern::protocol

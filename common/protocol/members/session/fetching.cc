@@ -17,7 +17,7 @@ Fetching::Fetching(SessionState* state, Heartbeats* heartbeats, Leaving* leaving
 
 void Fetching::AdvanceIfAllUp(Time now, SessionActions* out) {
   if (state_.phase() != SessionPhase::kJoining || !state_.links.AllUp()) return;
-  if (state_.has_state()) return SendReady(out);
+  if (state_.has_state()) return EmitReady(out);
   const SessionState::Origin& origin = *state_.origin;
   if (origin.resume.has_value()) {
     Install(SessionAction::Type::kResume, origin.resume->round(), out)->checkpoint = *origin.resume;
@@ -38,7 +38,7 @@ SessionAction* Fetching::Install(SessionAction::Type type, uint64_t applied, Ses
   return &out->back();
 }
 
-void Fetching::SendReady(SessionActions* out) {
+void Fetching::EmitReady(SessionActions* out) {
   state_.Become(SessionPhase::kRunning);
   out->push_back(Action(SessionAction::Type::kReady));
   out->back().applied = state_.exchange.applied();
@@ -82,10 +82,10 @@ void Fetching::OnStatePiece(const pb::StatePiece& piece, const Bytes& payload, T
 void Fetching::OnInstalled(uint64_t applied, Time now, SessionActions* out) {
   if (state_.phase() != SessionPhase::kInstalling || applied != state_.exchange.applied()) return;
   state_.has = SessionState::Has::kState;
-  SendReady(out);
+  EmitReady(out);
   heartbeats_.Send(now, out);
-  // A hello now tells the lanes what this worker has applied. They answer with the outcomes that
-  // closed since.
+  // This hello tells the lanes what the worker has applied. They answer with the outcomes of the
+  // rounds that have closed since.
   const SessionState::Origin& origin = *state_.origin;
   if (state_.options.unsolicited || origin.begin.has_value() || origin.resume.has_value())
     state_.links.GreetAllUp(now, out);

@@ -1,11 +1,12 @@
 // How a worker gets the state of the job: from another worker (as State messages), from the
 // servers, or from its own checkpoint; and how it sends its state to other workers.
 //
-// A new worker says hello on every lane before it asks for State. From then on no lane's floor can
-// pass the round of the State that it will get, so no lane drops an outcome that the worker still
-// needs. After GoBack, and at the start of a job that continues, a worker gets its state from the
-// servers or from its own checkpoint (recovery.h): its owner pulls or loads it, and then calls
-// OnInstalled.
+// A new worker says hello on every lane (server socket) before it asks for State. A lane's floor is
+// the newest round that all members have applied; the lane drops the outcomes of rounds up to the
+// floor. After the hello, no lane's floor can pass the round of the State that the worker will get,
+// so no lane drops an outcome that the worker still needs. After GoBack, and at the start of a job
+// that continues, a worker gets its state from the servers or from its own checkpoint (recovery.h):
+// its owner pulls or loads it, and then calls OnInstalled.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +31,7 @@ class Fetching {
                     SessionActions* out);
   void OnInstalled(uint64_t applied, Time now, SessionActions* out);
   void OnTimer(Time now, SessionActions* out);  // requests an overdue piece again
-  // Discards this worker's state, because the job has gone back to an earlier one.
+  // Discards this worker's state, because the job goes back or continues without this worker.
   void DropState();
   // Discards the pieces fetched so far, because this worker has a new incarnation.
   void ForgetFetched();
@@ -40,17 +41,17 @@ class Fetching {
   void OnSnapshot(const Bytes& state, uint64_t applied, SessionActions* out);
   void OnFloor(uint64_t floor) { giver_.OnFloor(floor); }
 
-  // Holds after every event: only a worker with state keeps snapshots of it.
+  // This invariant holds after every event: only a worker with state keeps snapshots of its state.
   Status Check() const;
 
  private:
-  friend class SessionPeer;  // of the tests
+  friend class SessionPeer;  // for tests
 
-  // Moves to kInstalling and emits an action of `type`: the owner installs the state after
-  // `applied`. Returns the action, to be completed.
+  // Moves to kInstalling, and emits an action of `type` that makes the owner install the state after
+  // `applied`. Returns the action; the caller sets its other fields.
   SessionAction* Install(SessionAction::Type type, uint64_t applied, SessionActions* out);
   void AskForState(Time now, SessionActions* out);
-  void SendReady(SessionActions* out);
+  void EmitReady(SessionActions* out);
 
   SessionState& state_;
   Heartbeats& heartbeats_;

@@ -1,6 +1,6 @@
-// How a worker's session ends: with the job, after a Bye; or alone, with an error. A worker that
-// has finished stays until shard 0 sends End, because other workers may need the state and outcomes
-// that it keeps.
+// How a worker's session ends: together with the job, after this worker's Bye; or before the job ends,
+// with an error. A worker that has finished stays until shard 0 sends End, because other workers may
+// need the state and outcomes that it keeps.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +17,12 @@ class Leaving {
  public:
   Leaving(SessionState* state, Heartbeats* heartbeats) : state_(*state), heartbeats_(*heartbeats) {}
 
-  // See Session::Finish and Session::Stop. REQUIRES a session that has not ended.
+  // Do what Session::Finish and Session::Stop promise. REQUIRE a session that has not ended.
   void Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
               uint64_t steps, Time now, SessionActions* out);
   void Stop(const Status& status, Time now, SessionActions* out);
-  // Repeats the Bye when due; ends the session if shard 0 has not answered for too long. REQUIRES a
-  // session that has not ended.
+  // Repeats the Bye when that is due. Ends the session if shard 0 has not answered for too long.
+  // REQUIRES a session that has not ended.
   void OnTimer(Time now, SessionActions* out);
   // REQUIRES the phase kLeaving.
   void SendBye(Time now, SessionActions* out);

@@ -1,5 +1,6 @@
-// The connections of a worker's session: one link per lane of each shard, and what the worker knows
-// of the server process behind it. What a link goes through:
+// The connections of a worker's session: one link per lane (socket) of each shard, and what the worker
+// knows of the shard's server process. Lane 0 of a shard is its control lane; the others are data
+// lanes. The states of a link:
 //
 //   kDown --connect, Hello--> kGreeting --Welcome--> kUp
 //     ^                         |   ^ ^               | |
@@ -25,21 +26,23 @@ class Links {
   enum class State : uint8_t { kDown, kGreeting, kUp };
   struct Link {
     State state = State::kDown;
-    uint32_t port = 0;                // 0: the shard's configured address
-    Time connected_at{}, hello_at{};  // when the newest connection began; its newest hello
+    uint32_t port = 0;    // 0: that of the shard's configured address
+    Time connected_at{};  // when the newest connection began
+    Time hello_at{};      // when the newest hello was sent
   };
   struct Shard {
-    uint64_t incarnation = 0;  // of the server process that sent the newest Welcome; 0: none did
+    // The incarnation of the server process that sent the newest Welcome; 0: no Welcome yet.
+    uint64_t incarnation = 0;
     std::vector<uint32_t> data_ports;
     Time heard_at{};  // when the newest message came on the control link
   };
-  // `data_lanes`: their number, by shard. `servers`: addresses by shard, for log lines and errors.
-  // `hello` makes the hello of a lane. The exchange outlives the links; they tell it which lanes go
-  // down.
+  // `data_lanes`: by shard, the number of its data lanes. `servers`: addresses by shard, for log lines
+  // and errors. `hello` makes the hello of a lane. `exchange` outlives the links, which report to it
+  // the lanes that go down.
   Links(const std::vector<uint32_t>& data_lanes, std::vector<std::string> servers,
         std::function<Message(LaneRef)> hello, Exchange* exchange);
 
-  // Opens a new connection of the lane and says hello on it. `port` 0: at the shard's address.
+  // Opens a new connection of the lane and says hello on it. `port` 0: that of the shard's address.
   void Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out);
   // Opens those data connections of the shard that are down, if its control link is up.
   void ConnectData(uint32_t shard, Time now, SessionActions* out);
@@ -49,8 +52,8 @@ class Links {
   void GreetAllUp(Time now, SessionActions* out);
   // Repeats every hello that has had no answer for `retry`.
   void GreetAgain(Time retry, Time now, SessionActions* out);
-  // Every change of a link's state goes through here or Connect. Returns false, without a change,
-  // if the diagram has no such arrow.
+  // Changes a link's state; only Connect does that, too. Returns false and changes nothing if the
+  // diagram has no arrow from the link's present state to `next`.
   bool Become(LaneRef lane, State next);
   // Marks the shard's data links as down, because its server process was replaced.
   void DropData(uint32_t shard);
@@ -65,12 +68,12 @@ class Links {
   bool IsUp(LaneRef lane) const { return link(lane).state == State::kUp; }
   bool AllUp() const;
   std::string NameOf(uint32_t shard) const;  // for example "server shard 0 (127.0.0.1:7500)"
-  // Holds after every event: a data link is down unless its shard has sent a Welcome; a link that
-  // is up is also up for the exchange.
+  // These invariants hold after every event: a data link is down unless its shard has sent a Welcome;
+  // a link that is up is also up for the exchange.
   Status Check() const;
 
  private:
-  friend class SessionPeer;  // of the tests
+  friend class SessionPeer;  // for tests
 
   std::vector<std::string> servers_;
   std::function<Message(LaneRef)> hello_;

@@ -9,7 +9,7 @@ void Rejoining::Rejoin(Time now, SessionActions* out) {
       out);
   if (state_.options.shrink && !state_.leaving()) fetching_.DropState();
   if (!state_.has_state() && !state_.leaving()) {
-    // It must say hello on every lane before it asks for State
+    // The worker must say hello on every lane before it asks for State.
     state_.Become(SessionPhase::kJoining);
     state_.joining_since = now;
   }
@@ -18,7 +18,7 @@ void Rejoining::Rejoin(Time now, SessionActions* out) {
 
 void Rejoining::OnGoBack(const pb::GoBack& message, Time now, SessionActions* out) {
   if (message.incarnation() != state_.incarnation) return;
-  if (state_.failed()) return;  // it is leaving with an error
+  if (state_.failed()) return;  // This worker is leaving with an error.
   Log("a server lost what it held: all go back to an earlier round", out);
   fetching_.DropState();
   state_.has = SessionState::Has::kVoid;
@@ -38,7 +38,7 @@ void Rejoining::StartNewIncarnation(Time now, SessionActions* out) {
   state_.links.ReconnectAll(now, out);
 }
 
-bool Rejoining::IsLeftBehind(uint64_t floor, Time now, SessionActions* out) {
+bool Rejoining::HandleIfLeftBehind(uint64_t floor, Time now, SessionActions* out) {
   const uint64_t applied = state_.exchange.applied();
   if (state_.phase() != SessionPhase::kRunning || floor <= applied) return false;
   if (state_.options.shrink) {

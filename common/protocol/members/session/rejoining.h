@@ -1,10 +1,11 @@
 // How a worker says hello as a new incarnation, because shard 0 removed it or the job goes back to
 // a checkpoint.
 //
-// A worker that shard 0 removed while it was silent receives Refuse with `rejoin`, in any phase. It
-// says hello as a new incarnation and continues where it was. Under `shrink` the other workers have
-// continued without it; so, unless it is leaving, it discards its state and joins like a new
-// worker: kInstall and kReady are emitted again.
+// A worker that shard 0 removed while the worker was silent receives Refuse with `rejoin`, in any
+// phase. The worker says hello as a new incarnation and continues where it was. If
+// faults.on_worker_loss is `shrink`, the other workers have continued without the worker. Then, unless
+// it is leaving, it discards its state and joins like a new worker: the session emits kInstall and
+// kReady again.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,10 @@ class Rejoining {
 
   void Rejoin(Time now, SessionActions* out);
   void OnGoBack(const pb::GoBack& message, Time now, SessionActions* out);
-  // If `floor` has passed what this running worker has applied, another process has continued with
-  // its rank. Then the session ends or, under `shrink`, joins again, and the result is true.
-  bool IsLeftBehind(uint64_t floor, Time now, SessionActions* out);
+  // Handles a worker that cannot continue. `floor`: the newest round that all members have applied. If
+  // this running worker has not applied that round, another process has continued with its rank. Then
+  // the session ends or, with `shrink`, joins again, and the result is true.
+  bool HandleIfLeftBehind(uint64_t floor, Time now, SessionActions* out);
 
  private:
   void StartNewIncarnation(Time now, SessionActions* out);

@@ -56,8 +56,8 @@ void Session::OnEnd(const pb::End& end, SessionActions* out) {
 
 void Session::OnRound(LaneRef lane, const Message& message, Time now, SessionActions* out) {
   Kind kind;
-  if (const pb::Outcome* taken = AsHeldOutcome(message.head, &kind))
-    return state_.exchange.OnHeldConfirmed(lane, kind, *taken);
+  if (const pb::Outcome* confirmed = AsHeldOutcome(message.head, &kind))
+    return state_.exchange.OnHeldConfirmed(lane, kind, *confirmed);
   const pb::Outcome* outcome = AsOutcome(message.head, &kind);
   if (outcome == nullptr || outcome->form_case() == pb::Outcome::FORM_NOT_SET)
     return Log("dropped a message that servers do not send to workers", out);
@@ -78,11 +78,11 @@ void Session::OnRound(LaneRef lane, const Message& message, Time now, SessionAct
 void Session::OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, SessionActions* out) {
   Links& links = state_.links;
   const uint64_t server = links.shard(lane.shard).incarnation;
-  if (links.IsUp(lane) && server == welcome.incarnation()) return;  // repeated
+  if (links.IsUp(lane) && server == welcome.incarnation()) return;  // The Welcome is repeated.
   if (lane.lane == 0) {
     if (!OnControlWelcome(lane.shard, welcome, now, out)) return;
   } else if (links.link(lane).state != Links::State::kGreeting || welcome.incarnation() != server) {
-    return;  // from a server process that was replaced
+    return;  // The Welcome is from a server process that was replaced.
   }
   links.Become(lane, Links::State::kUp);
   std::vector<Exchange::Outgoing> outgoing;
@@ -109,8 +109,8 @@ bool Session::OnControlWelcome(uint32_t s, const pb::Welcome& welcome, Time now,
   if (replaced) links.DropData(s);
   links.Become({s, 0}, Links::State::kUp);
   if (s == 0) OnWelcomeOfShard0(welcome, now, out);
-  for (uint32_t one = 0; state_.origin.has_value() && one < links.shards(); ++one)
-    links.ConnectData(one, now, out);
+  for (uint32_t t = 0; state_.origin.has_value() && t < links.shards(); ++t)
+    links.ConnectData(t, now, out);
   return true;
 }
 
@@ -129,7 +129,7 @@ void Session::OnWelcomeOfShard0(const pb::Welcome& welcome, Time now, SessionAct
 }
 
 void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, SessionActions* out) {
-  if (rejoining_.IsLeftBehind(refuse.floor(), now, out)) return;
+  if (rejoining_.HandleIfLeftBehind(refuse.floor(), now, out)) return;
   const std::string shard = Cat("server shard ", lane.shard, ": ");
   switch (refuse.then()) {
     case pb::Refuse::retry:
@@ -206,9 +206,9 @@ void Session::Stop(const Status& status, Time now, SessionActions* out) {
   if (!state_.ended()) leaving_.Stop(status, now, out);
 }
 
-void Session::RoundTrips::Add(Time trip, Time most) {
-  // Such a trip means that the time in the echo is not one that this worker sent
-  if (trip < Time(0) || trip > most) return;
+void Session::RoundTrips::Add(Time trip, Time longest_valid) {
+  // Such a trip means that this worker did not send the time that is in the echo.
+  if (trip < Time(0) || trip > longest_valid) return;
   ++count;
   total += trip;
   longest = std::max(longest, trip);

@@ -1,7 +1,8 @@
 // The worker's side of the protocol, as a state machine without sockets and clocks: its connections
-// to every lane of every shard, its membership, how it gets the state of the job, and how it ends.
-// One thread calls it. It owns the Exchange (unanswered contributions), because what must be sent
-// again depends on which lanes are up. The session passes each message to the part that handles it:
+// to every lane (socket) of every server shard, its membership, how it gets the state of the job, and
+// how it ends. One thread calls it. It owns the Exchange (unanswered contributions), because what must
+// be sent again depends on which lanes are up. The session consists of parts, and passes each message
+// to the part that handles it:
 //
 //   session_state  the data that all parts share; the diagram of the phases is there
 //   heartbeats     sends heartbeats
@@ -10,9 +11,9 @@
 //   rejoining      says hello as a new incarnation
 //   watch          handles the shards' pulses (heartbeats), and their silence
 //
-// A part calls only parts above it in this list. The states of a connection are in links.h. The
-// data links of a shard open after its control link, whose Welcome has their ports, and after shard
-// 0's Welcome, which says whether this worker's initial weights are current.
+// A part calls only parts above it in this list. links.h has the states of a connection (link). The
+// data links of a shard open after two messages: the Welcome on the shard's control link, which has
+// their ports, and shard 0's Welcome, which says whether this worker's initial weights are current.
 #pragma once
 
 #include <cstdint>
@@ -41,21 +42,22 @@ class Session {
 
   void Start(Time now, SessionActions* out);
   void OnMessage(LaneRef lane, const Message& message, Time now, SessionActions* out);
-  // The socket reports that the connection of `lane` is lost. On a control lane the session would
-  // notice that without this call, but later; on a data lane it would not.
+  // The socket reports that the connection of `lane` is lost. Without this call the session would
+  // notice a lost control lane later, and a lost data lane never.
   void OnDisconnected(LaneRef lane, Time now, SessionActions* out);
   // Call at least every `Timings::hello_retry` / 2.
   void OnTimer(Time now, SessionActions* out);
 
-  // Sends a contribution to a cell at that lane, now or when credit allows. Ignored while this
-  // worker has no state, because the state from which the contribution was computed is gone; but a
-  // Pull that fetches the state is sent.
+  // Sends a contribution to a cell (one reduction over the workers) of that lane, now or when credit
+  // allows. A worker without state sends nothing, because the state from which it computed the
+  // contribution is lost. Exception: a Pull that gets the state.
   void Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
                   SessionActions* out);
   // This worker has applied all rounds up to `applied`. REQUIRES that every answer of those rounds
-  // was delivered, figures included.
+  // was delivered, also the answers to figures (the workers' metrics).
   void SetApplied(uint64_t applied);
-  // See Heartbeats::SetProgress.
+  // Sets what the next heartbeats report. `progress` grows whenever the compute thread advances;
+  // `waiting`: that thread waits for other daemons.
   void SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters) {
     heartbeats_.SetProgress(progress, waiting, counters);
   }
@@ -63,7 +65,7 @@ class Session {
   void SetCheckpoints(std::vector<pb::Checkpoint> checkpoints) {
     state_.options.saved = {std::move(checkpoints), {}, state_.run};
   }
-  // Answers kSnapshot with the serialized state after `applied`.
+  // The owner's answer to kSnapshot: the serialized state after round `applied`.
   void OnSnapshot(Bytes state, uint64_t applied, Time now, SessionActions* out);
   // Call after kInstall, kResume or kGoBack, when the state after `applied` is in place.
   void OnInstalled(uint64_t applied, Time now, SessionActions* out);
@@ -73,9 +75,9 @@ class Session {
   // without rounds.
   void Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
               uint64_t steps, Time now, SessionActions* out);
-  // The process received a signal to stop, which `status` names. Heartbeats ask shard 0 to stop the
-  // job until it ends. If shard 0 is silent for dead_after, this worker ends alone with the code of
-  // `status`.
+  // The process received a stop signal, which `status` names. Until the job ends, the heartbeats ask
+  // shard 0 to stop the job. If shard 0 is silent for dead_after, this worker ends without it, with
+  // the code of `status`.
   void Stop(const Status& status, Time now, SessionActions* out);
 
   Phase phase() const { return state_.phase(); }
@@ -83,16 +85,16 @@ class Session {
   struct RoundTrips {
     uint64_t count = 0;
     Time total{}, longest{};
-    void Add(Time trip, Time most);  // ignores trips that are negative or longer than `most`
+    void Add(Time trip, Time longest_valid);  // ignores trips that are negative or longer
   };
   const RoundTrips& round_trips() const { return round_trips_; }
   const Exchange& exchange() const { return state_.exchange; }
 
-  // Holds after every event: the invariants of the parts.
+  // Checks the invariants of the parts, which hold after every event.
   Status Check() const;
 
  private:
-  friend class SessionPeer;  // of the tests
+  friend class SessionPeer;  // for tests
 
   void OnWelcome(LaneRef lane, const pb::Welcome& welcome, Time now, SessionActions* out);
   // Returns false if the session ends.

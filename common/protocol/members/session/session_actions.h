@@ -1,4 +1,5 @@
-// The actions that a session asks its owner to execute, in order, and helpers that build them.
+// The actions that a worker's session asks its owner to execute, in order, and helpers that build
+// them. A lane is one socket of a server shard, to which the session has one connection.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +19,11 @@ struct SessionAction {
     kConnect,   // close the connection of `lane` and open a new one: to `port` of the shard's host,
                 // or to the shard's configured address if `port` is 0
     kSend,      // send `message` on `lane`'s connection; it may be lost
-    kReady,     // the first step after round `applied` may begin. `run`: the job's run;
+    kReady,     // begin the first step after round `applied`. `run`: the number of the job's run;
                 // `stop_after`: the job's last round, or 0 if it is not decided
-    kDeliver,   // `delivery` is the answer to a contribution
+    kDeliver,   // take `delivery`: the answer to a contribution
     kSnapshot,  // call OnSnapshot() with the state after `applied`, copied between two rounds
-    kInstall,   // install `state`, which is the one after round `applied`, then call OnInstalled()
+    kInstall,   // install `state`, the state after round `applied`, then call OnInstalled()
     kResume,    // load `checkpoint` from this worker's disk, then call OnInstalled()
     kGoBack,    // discard everything after round `applied`, pull the parameters of that round with
                 // Contribute(Pull), then call OnInstalled()

@@ -73,10 +73,10 @@ Message SessionState::MakeHello(LaneRef lane) const {
 }
 
 Status SessionState::Check() const {
-  const bool without = phase_ == SessionPhase::kFetching || phase_ == SessionPhase::kInstalling;
+  const bool needs_state = phase_ == SessionPhase::kFetching || phase_ == SessionPhase::kInstalling;
   TERN_HOLDS(phase_ != SessionPhase::kRunning || has_state(), "session: running, and has no state");
-  TERN_HOLDS(!without || !has_state(), "session: ", NameOf(phase_), ", and has state");
-  TERN_HOLDS(!without || origin.has_value(), "session: ", NameOf(phase_),
+  TERN_HOLDS(!needs_state || !has_state(), "session: ", NameOf(phase_), ", and has state");
+  TERN_HOLDS(!needs_state || origin.has_value(), "session: ", NameOf(phase_),
              ", and shard 0 has said no Welcome");
   if (ended()) return Ok();
   TERN_HOLDS(phase_ != SessionPhase::kJoining || !links.AllUp(),
@@ -85,7 +85,8 @@ Status SessionState::Check() const {
 }
 
 void EmitOutgoing(std::vector<Exchange::Outgoing> outgoing, SessionActions* out) {
-  for (Exchange::Outgoing& one : outgoing) out->push_back(SendOn(one.lane, std::move(one.message)));
+  for (Exchange::Outgoing& next : outgoing)
+    out->push_back(SendOn(next.lane, std::move(next.message)));
 }
 
 }  // namespace tern::protocol

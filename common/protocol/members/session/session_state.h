@@ -5,16 +5,20 @@
 //    |    |                                                                 ^
 //    |    +--all up, needs State--> kFetching --all pieces--> kInstalling --+ OnInstalled
 //    |                                                          ^
-//    +-------all up, its state is with servers or on its disk---+
+//    +-------all up, gets state from servers or from its disk---+
+//
+// A lane is one socket of a server shard; it is up when the shard has answered the hello there. State
+// is all that a worker needs to continue the job, as another worker sends it.
 //
 //   any before kLeaving:  Finish --> kLeaving --End--> kEnded
-//                         Refuse(rejoin), without state --> kJoining
-//   any before kEnded:    GoBack --> kJoining, a new incarnation without state (recovery.h)
+//                         Refuse(rejoin), if it has no state --> kJoining
+//   any before kEnded:    GoBack --> kJoining, as a new incarnation without state (recovery.h)
 //                         Abort, Refuse(leave), deadlines --> kEnded
 //
 //   kJoining     says hello on every lane, and waits for their Welcomes ("up")
 //   kFetching    gets State from another worker, piece by piece
-//   kInstalling  the owner installs the state that came, or pulls or loads it
+//   kInstalling  the owner installs the State that was fetched, pulls the state from the servers, or
+//                loads it from the disk
 //   kRunning     takes part in rounds (or, without rounds, in exchanges)
 //   kLeaving     has sent Bye
 #pragma once
@@ -38,52 +42,53 @@ namespace tern::protocol {
 struct SessionOptions {
   uint32_t rank = 0;
   uint64_t incarnation = 0;          // random, not 0
-  std::vector<uint32_t> data_lanes;  // their number, by shard
+  std::vector<uint32_t> data_lanes;  // by shard: the number of data lanes
   std::vector<std::string> servers;  // addresses by shard, for log lines and errors
   pb::Hello hello;                   // the constant fields: job, digests, host, pid, ...
   uint64_t credit_bytes = 16 << 20;  // most bytes of unanswered pushes on a lane
   uint64_t max_state_bytes = 0;      // the largest State that this worker accepts
   uint32_t piece_bytes = 256 << 10;  // the size of the pieces in which it sends its State
   Timings timings;
-  bool unsolicited = false;                           // rounds may close without this worker
-  std::function<bool(const Cell&, LaneRef)> in_plan;  // whether the plan has the cell at the lane
-  bool shrink = false;                                // faults.on_worker_loss: shrink
-  Saved saved;                                        // the checkpoints on this worker's disk
-  bool keeps_own = false;                             // has state that no other daemon can send it
+  bool unsolicited = false;  // whether rounds may close without this worker's contribution
+  // Whether the exchange plan has this cell (one reduction over the workers) at this lane.
+  std::function<bool(const Cell&, LaneRef)> in_plan;
+  bool shrink = false;     // whether faults.on_worker_loss is `shrink`: lost members are removed
+  Saved saved;             // the checkpoints on this worker's disk
+  bool keeps_own = false;  // whether it has private state that no other daemon can send it
 };
 
 enum class SessionPhase : uint8_t { kJoining, kFetching, kInstalling, kRunning, kLeaving, kEnded };
 
 struct SessionState {
-  // Whether this worker holds the state of the job. kVoid: it did, until the job went back to a
-  // checkpoint; until it has state again, an ok Finish() is ignored. kState: it holds the state
-  // after round exchange.applied().
+  // Whether this worker holds the state of the job. kVoid: the worker held the state until the job
+  // went back to a checkpoint; until it has state again, an ok Finish() is ignored. kState: the
+  // worker holds the state after round exchange.applied().
   enum class Has : uint8_t { kNothing, kVoid, kState };
-  // Where a worker without state gets it, as shard 0's Welcome says. If neither is set: from
-  // another worker.
+  // From where a worker without state gets the state, as shard 0's Welcome says. If neither member is
+  // set, it gets the state from another worker.
   struct Origin {
-    std::optional<uint64_t> begin;         // pull the parameters after this round from the servers
-    std::optional<pb::Checkpoint> resume;  // load this checkpoint from its own disk
+    std::optional<uint64_t> begin;  // It pulls the parameters after this round from the servers.
+    std::optional<pb::Checkpoint> resume;  // It loads this checkpoint from its own disk.
   };
 
   explicit SessionState(SessionOptions given);
-  SessionState(const SessionState&) = delete;  // its links keep a pointer to its exchange
+  SessionState(const SessionState&) = delete;  // `links` has a pointer to `exchange`.
   SessionState& operator=(const SessionState&) = delete;
 
-  // Every change of the phase goes through here. Returns false, without a change, if the diagram
-  // has no such arrow.
+  // Changes the phase; no other function does. Returns false and changes nothing if the diagram has no
+  // arrow from the present phase to `next`.
   bool Become(SessionPhase next);
   SessionPhase phase() const { return phase_; }
   bool ended() const { return phase_ == SessionPhase::kEnded; }
   bool leaving() const { return phase_ == SessionPhase::kLeaving; }
   bool has_state() const { return has == Has::kState; }
-  // Whether it is leaving with an error. Then it ends whatever the other workers do.
+  // Whether this worker is leaving with an error. Then its session ends even if the job goes on.
   bool failed() const { return leaving() && !leave_status.ok(); }
   Message MakeHello(LaneRef lane) const;
 
-  // Holds after every event: a running session has state; a fetching or installing one has none,
-  // and has received shard 0's Welcome; a joining one has a lane that is not up; and Links::Check()
-  // holds.
+  // These invariants hold after every event. A running session has state. A fetching or installing
+  // session has no state, and has received shard 0's Welcome. A joining session has a lane that is
+  // not up. Links::Check() holds.
   Status Check() const;
 
   SessionOptions options;
@@ -91,18 +96,18 @@ struct SessionState {
   Exchange exchange;
   Links links;
   std::optional<Origin> origin;  // set once shard 0 has welcomed this incarnation
-  Has has = Has::kNothing;
-  uint64_t epoch = 0;  // the newest epoch in which shard 0 admitted this worker; 0: none
-  uint64_t run = 0;    // the job's run; 0: not known
+  Has has = Has::kNothing;       // whether this worker holds the state of the job
+  uint64_t epoch = 0;            // the newest epoch in which shard 0 admitted this worker; 0: none
+  uint64_t run = 0;              // the job's run; 0: not known
   Time joining_since{};
   uint64_t stop_after = 0;     // the job's last round; 0: not decided, or not known yet
-  std::vector<uint32_t> gone;  // ranks without which the job continues, from shard 0's pulses
-  Status stop;                 // names the signal to stop that this process received; ok: none
-  Time stop_at{};
-  Status leave_status;  // the status given to Finish()
+  std::vector<uint32_t> gone;  // ranks without which the job continues, from shard 0's heartbeats
+  Status stop;                 // names the stop signal that this process received; ok: none
+  Time stop_at{};              // when that signal came
+  Status leave_status;         // the status given to Finish()
 
  private:
-  friend class SessionPeer;  // of the tests
+  friend class SessionPeer;  // for tests
 
   SessionPhase phase_ = SessionPhase::kJoining;
 };

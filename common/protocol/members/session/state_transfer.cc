@@ -7,15 +7,15 @@ namespace tern::protocol {
 
 bool StateGiver::OnWant(const pb::StateWant& want, std::optional<Message>* piece) {
   Snapshot& snapshot = snapshots_[want.rank()];
-  const bool another = snapshot.incarnation != want.incarnation();
-  if (another) {
+  const bool is_new = snapshot.incarnation != want.incarnation();
+  if (is_new) {
     snapshot = Snapshot{};
     snapshot.incarnation = want.incarnation();
     snapshot.transfer = incarnation_ + ++transfers_;
   }
-  snapshot.asked = want.piece();
+  snapshot.asked_piece = want.piece();
   if (snapshot.ready) *piece = Piece(want.rank(), snapshot);
-  return another;
+  return is_new;
 }
 
 std::vector<Message> StateGiver::OnSnapshot(const Bytes& state, uint64_t applied,
@@ -41,17 +41,17 @@ void StateGiver::OnFloor(uint64_t floor) {
 std::optional<Message> StateGiver::Piece(uint32_t rank, const Snapshot& snapshot) const {
   const uint64_t size = snapshot.state.size();
   const uint64_t pieces = std::max<uint64_t>(1, (size + piece_bytes_ - 1) / piece_bytes_);
-  if (snapshot.asked >= pieces) return std::nullopt;
+  if (snapshot.asked_piece >= pieces) return std::nullopt;
   Message message;
   pb::StatePiece* piece = message.head.mutable_state_piece();
   piece->set_rank(rank);
   piece->set_incarnation(snapshot.incarnation);
-  piece->set_piece(snapshot.asked);
+  piece->set_piece(snapshot.asked_piece);
   piece->set_pieces(static_cast<uint32_t>(pieces));
   piece->set_applied(snapshot.applied);
   piece->set_transfer(snapshot.transfer);
   if (snapshot.stop_after != 0) piece->set_stop_after(snapshot.stop_after);
-  const uint64_t begin = uint64_t{snapshot.asked} * piece_bytes_;
+  const uint64_t begin = uint64_t{snapshot.asked_piece} * piece_bytes_;
   message.payload = snapshot.state.Slice(begin, std::min<uint64_t>(piece_bytes_, size - begin));
   return message;
 }
@@ -61,23 +61,25 @@ Message StateTaker::Want(uint32_t rank, uint64_t incarnation) const {
   pb::StateWant* want = message.head.mutable_state_want();
   want->set_rank(rank);
   want->set_incarnation(incarnation);
-  want->set_piece(next_);
+  want->set_piece(next_piece_);
   return message;
 }
 
 StateTaker::Progress StateTaker::OnPiece(const pb::StatePiece& piece, const Bytes& payload) {
-  if (piece.transfer() != transfer_) {  // another snapshot, or the first one: starts at piece 0
+  if (piece.transfer() !=
+      transfer_) {  // Another snapshot starts at piece 0, as does the first one.
     *this = StateTaker(max_bytes_);
     transfer_ = piece.transfer();
-    pieces_ = piece.pieces();
+    num_pieces_ = piece.pieces();
     applied_ = piece.applied();
     stop_after_ = piece.stop_after();
     if (piece.piece() != 0) return Progress::kNext;
   }
-  if (piece.piece() != next_ || next_ >= pieces_) return Progress::kIgnored;  // repeated
+  if (piece.piece() != next_piece_ || next_piece_ >= num_pieces_)
+    return Progress::kIgnored;  // The piece is repeated.
   if (payload.size() > max_bytes_ - state_.size()) return Progress::kTooLarge;
   state_.append(payload.view());
-  return ++next_ < pieces_ ? Progress::kNext : Progress::kComplete;
+  return ++next_piece_ < num_pieces_ ? Progress::kNext : Progress::kComplete;
 }
 
 }  // namespace tern::protocol

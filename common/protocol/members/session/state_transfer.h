@@ -11,20 +11,21 @@
 
 namespace tern::protocol {
 
-// The sending side. It keeps one snapshot of the state per taker. A snapshot stays usable until the
-// taker has applied a later round, because no lane's floor passes the snapshot's round before.
+// The sending side. It keeps one snapshot of the state per taker. The floor is the newest round that
+// all members have applied. The taker is a member, so the floor passes the round of its snapshot only
+// after the taker has applied a later round. Until then the snapshot is usable.
 class StateGiver {
  public:
   StateGiver(uint64_t incarnation, uint32_t piece_bytes)
       : incarnation_(incarnation), piece_bytes_(piece_bytes) {}
 
-  // Handles a request. Returns true if the owner must take a snapshot; several takers may wait for
-  // the same one. Otherwise sets *piece to the requested piece, if there is such a piece.
+  // Handles a taker's request for a piece. Returns true if the owner must take a snapshot of its state;
+  // several takers may wait for one snapshot. Else sets *piece to the requested piece, if that exists.
   bool OnWant(const pb::StateWant& want, std::optional<Message>* piece);
-  // Takes the snapshot that OnWant asked for. Returns the pieces for which takers wait.
+  // Receives the snapshot that OnWant requested. Returns the pieces for which takers wait.
   // `stop_after`: the job's last round, or 0 if it is not known.
   std::vector<Message> OnSnapshot(const Bytes& state, uint64_t applied, uint64_t stop_after);
-  // Drops the snapshots that their takers have installed, as `floor` shows.
+  // Drops the snapshots whose round is below `floor`: their takers have installed them.
   void OnFloor(uint64_t floor);
 
   size_t snapshots() const { return snapshots_.size(); }
@@ -32,10 +33,11 @@ class StateGiver {
  private:
   struct Snapshot {
     uint64_t incarnation = 0;  // of the taker
-    uint64_t transfer = 0;
-    uint32_t asked = 0;  // the piece requested last
-    bool ready = false;
-    uint64_t applied = 0, stop_after = 0;
+    uint64_t transfer = 0;     // the number of this transfer, in each of its pieces
+    uint32_t asked_piece = 0;  // the piece requested last
+    bool ready = false;        // whether the owner has taken the snapshot
+    uint64_t applied = 0;      // the round after which it was taken
+    uint64_t stop_after = 0;   // the job's last round; 0: not known
     Bytes state;
   };
   std::optional<Message> Piece(uint32_t rank, const Snapshot& snapshot) const;
@@ -46,8 +48,8 @@ class StateGiver {
   std::map<uint32_t, Snapshot> snapshots_;  // by rank of the taker
 };
 
-// The receiving side. An unexpected piece is ignored; a piece of another snapshot starts the
-// transfer again.
+// The receiving side. It ignores an unexpected piece. A piece of another snapshot starts the transfer
+// again.
 class StateTaker {
  public:
   enum class Progress { kIgnored, kNext, kComplete, kTooLarge };
@@ -64,7 +66,7 @@ class StateTaker {
  private:
   uint64_t max_bytes_;
   uint64_t transfer_ = 0;
-  uint32_t next_ = 0, pieces_ = 0;
+  uint32_t next_piece_ = 0, num_pieces_ = 0;
   uint64_t applied_ = 0, stop_after_ = 0;
   std::string state_;
 };

@@ -19,9 +19,9 @@ void Watch::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionAct
       state_.links.LoseShard(shard, now, "it was started again", out);
     return;
   }
-  // The pulse is older than this worker's admission. Its floor may be from before the job went back
+  // A pulse that is older than this worker's admission may have a floor from before the job went back.
   if (pulse.epoch() < state_.epoch) return;
-  if (rejoining_.IsLeftBehind(pulse.floor(), now, out)) return;
+  if (rejoining_.HandleIfLeftBehind(pulse.floor(), now, out)) return;
   state_.exchange.OnFloor(pulse.floor());
   fetching_.OnFloor(pulse.floor());
 }
@@ -31,8 +31,8 @@ void Watch::OnPulseOfShard0(const pb::Pulse& pulse, Time now) {
   if (pulse.epoch() != 0) state_.gone = absent_;
   // A new process of shard 0 waits for all workers for the full start timeout. After that the
   // workers still need time to open their links.
-  const uint64_t before = std::exchange(shard0_incarnation_, pulse.incarnation());
-  if (before != 0 && before != pulse.incarnation())
+  const uint64_t previous = std::exchange(shard0_incarnation_, pulse.incarnation());
+  if (previous != 0 && previous != pulse.incarnation())
     state_.joining_since = now + state_.options.timings.dead_after;
 }
 
@@ -54,12 +54,12 @@ void Watch::OnTimer(Time now, SessionActions* out) {
         out);
   }
   for (uint32_t s = 0; s < state_.links.shards(); ++s) {
-    if (IsLost(s, now, out)) return;
+    if (LeaveIfLost(s, now, out)) return;
     ReplaceIfSilent(s, now, out);
   }
 }
 
-bool Watch::IsLost(uint32_t s, Time now, SessionActions* out) {
+bool Watch::LeaveIfLost(uint32_t s, Time now, SessionActions* out) {
   const Time silent = now - state_.links.shard(s).heard_at;
   if (state_.phase() == SessionPhase::kJoining || state_.leaving() ||
       silent <= state_.options.timings.server_return_timeout) {

@@ -13,7 +13,7 @@
 
 namespace tern::protocol {
 
-// A part of Session. Sets `gone`, and replaces connections.
+// A part of Session. It alone sets SessionState::gone; it replaces connections.
 class Watch {
  public:
   Watch(SessionState* state, Leaving* leaving, Fetching* fetching, Rejoining* rejoining)
@@ -31,7 +31,7 @@ class Watch {
  private:
   void OnPulseOfShard0(const pb::Pulse& pulse, Time now);
   // If the shard was silent for too long: ends the session and returns true.
-  bool IsLost(uint32_t shard, Time now, SessionActions* out);
+  bool LeaveIfLost(uint32_t shard, Time now, SessionActions* out);
   void ReplaceIfSilent(uint32_t shard, Time now, SessionActions* out);
   std::string WhoIsMissing() const;  // for example "shard 0 (127.0.0.1:7500), worker 1"
 

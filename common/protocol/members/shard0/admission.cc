@@ -12,18 +12,18 @@ using Presence = Roster::Worker::Presence;
 
 constexpr size_t kHostBytes = 256;  // the longest name of a host that is kept from a hello
 
-Message Leave(Code code, const std::string& sentence) {
+Message FinalRefusal(Code code, const std::string& sentence) {
   return Refusal(code, sentence, pb::Refuse::leave);
 }
 
 }  // namespace
 
-void Admission::OnHello(Peer from, const pb::Hello& said, Time now, ControlActions* out) {
-  pb::Hello hello = said;
-  hello.set_host(Printable(said.host(), kHostBytes));
+void Admission::OnHello(Peer from, const pb::Hello& received, Time now, ControlActions* out) {
+  pb::Hello hello = received;
+  hello.set_host(Printable(received.host(), kHostBytes));
   if (Status checked = CheckHello(hello, job_.options.expected); !checked.ok()) {
     EmitLog("refused a hello from " + hello.host() + ": " + checked.message(), out);
-    return EmitSend(from, Leave(checked.code(), checked.message()), out);
+    return EmitSend(from, FinalRefusal(checked.code(), checked.message()), out);
   }
   if (hello.role() == pb::Hello::shard) return OnShardHello(from, hello, now, out);
   OnWorkerHello(from, hello, now, out);
@@ -32,31 +32,31 @@ void Admission::OnHello(Peer from, const pb::Hello& said, Time now, ControlActio
 void Admission::OnShardHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
   const auto found = job_.roster.shards.find(hello.rank());
   if (found == job_.roster.shards.end()) {
-    return EmitSend(from, Leave(Code::kMismatch, Cat("there is no server shard ", hello.rank())),
-                    out);
+    return EmitSend(
+        from, FinalRefusal(Code::kMismatch, Cat("there is no server shard ", hello.rank())), out);
   }
   if (!MayTakeShardPlace(&found->second, from, hello, now, out)) return;
-  const uint64_t before = found->second.incarnation;
-  const bool again = before != 0 && before != hello.incarnation();
+  const uint64_t previous = found->second.incarnation;
+  const bool was_restarted = previous != 0 && previous != hello.incarnation();
   found->second = {from, hello.incarnation(), now, false, hello, 0, Time(0)};
   Message message;
   message.head.mutable_welcome()->set_incarnation(job_.options.incarnation);
   EmitSend(from, std::move(message), out);
   if (!job_.running()) return gathering_.RunIfGathered(now, out);
-  if (again && job_.options.begins_from_shards) {
+  if (was_restarted && job_.options.begins_from_shards) {
     return going_back_.GoBack(Cat("server shard ", hello.rank(), " was started again"), now, out);
   }
   membership_.TellShard(from, out);
 }
 
-// A live shard sends a pulse every heartbeat interval. So the shard that has the place is alive if
-// it was heard after its rival (the sender) came.
+// A live shard sends a pulse every heartbeat interval. So the process that has the place is surely
+// alive if it was heard long enough after its rival (the sender) first asked for the place.
 bool Admission::MayTakeShardPlace(Roster::Shard* place, Peer from, const pb::Hello& hello, Time now,
                                   ControlActions* out) const {
   const Timings& timings = job_.options.timings;
-  const bool free = place->incarnation == 0 || place->incarnation == hello.incarnation() ||
-                    now - place->heard_at > 2 * timings.heartbeat;
-  if (free) return true;
+  const bool is_free = place->incarnation == 0 || place->incarnation == hello.incarnation() ||
+                       now - place->heard_at > 2 * timings.heartbeat;
+  if (is_free) return true;
   if (place->rival != hello.incarnation()) {
     place->rival = hello.incarnation();
     place->rival_since = now;
@@ -81,7 +81,7 @@ bool Admission::FitsTheJob(Peer from, const pb::Hello& hello, ControlActions* ou
                    roster.steps, "; give all workers the same data");
   }
   if (sentence.empty()) return true;
-  EmitSend(from, Leave(Code::kMismatch, sentence), out);
+  EmitSend(from, FinalRefusal(Code::kMismatch, sentence), out);
   return false;
 }
 
@@ -92,7 +92,7 @@ void Admission::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, Contr
                                  hello.incarnation()) != worker.retired.end();
   if (retired ||
       (worker.incarnation == hello.incarnation() && worker.presence == Presence::kLost)) {
-    return EmitSend(from, membership_.AnswerToGivenUp(hello.incarnation()), out);
+    return EmitSend(from, membership_.AnswerToRemovedWorker(hello.incarnation()), out);
   }
   if (worker.incarnation != hello.incarnation()) {
     if (!MayTakeRank(&worker, from, hello, now, out)) return;
@@ -111,28 +111,28 @@ bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& 
   const bool shrinks = job_.options.elasticity.shrink();
   if (shrinks && job_.running() && !hello.fresh() && !hello.done()) {
     // The other workers have continued without the state that the sender holds.
-    EmitSend(from, membership_.AnswerToGivenUp(hello.incarnation()), out);
+    EmitSend(from, membership_.AnswerToRemovedWorker(hello.incarnation()), out);
     return false;
   }
   const bool lost = worker->presence == Presence::kLost || worker->awaited;
   if (lost && !hello.fresh() && hello.epoch() < worker->first_epoch) {
     EmitSend(from,
-             Leave(Code::kPeerLost, Cat("another process had rank ", hello.rank(),
-                                        " while this worker was away; start it again")),
+             FinalRefusal(Code::kPeerLost, Cat("another process had rank ", hello.rank(),
+                                               " while this worker was away; start it again")),
              out);
     return false;
   }
   if (lost || worker->presence == Presence::kAbsent) return true;
-  // Shard 0 restarted, and before that the sender had replaced the process that has the rank now.
-  // But a worker without state does not replace one with state.
-  const bool poorer = hello.fresh() && !worker->hello.fresh();
-  if (!job_.running() && hello.epoch() > worker->epoch && !poorer) return true;
+  // A hello with a later epoch means: shard 0 restarted, and before that the sender had replaced the
+  // process that has the rank now. But a worker without state must not replace a worker with state.
+  const bool loses_state = hello.fresh() && !worker->hello.fresh();
+  if (!job_.running() && hello.epoch() > worker->epoch && !loses_state) return true;
   Refuse(worker, from, hello, now, out);
   return false;
 }
 
-// The worker that has the rank may just have died. So the sender must retry until that worker is
-// lost, or until it was heard long enough after the sender came to be surely alive.
+// The worker that has the rank may just have died. So the sender must retry until one of two things
+// is known: that worker is lost, or it was heard long enough after the sender's first hello.
 void Admission::Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello, Time now,
                        ControlActions* out) const {
   if (holder->rival != hello.incarnation()) {
@@ -143,29 +143,30 @@ void Admission::Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello
     return EmitSend(from, Refusal(Code::kNotAllowed, "the rank is taken", pb::Refuse::retry), out);
   }
   EmitSend(from,
-           Leave(Code::kNotAllowed, Cat("rank ", hello.rank(), " is taken by ",
-                                        job_.roster.Name(hello.rank()), ", which is alive")),
+           FinalRefusal(Code::kNotAllowed, Cat("rank ", hello.rank(), " is taken by ",
+                                               job_.roster.Name(hello.rank()), ", which is alive")),
            out);
   EmitLog(Cat("refused a second process of rank ", hello.rank(), " on ", hello.host()), out);
 }
 
 void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
                       ControlActions* out) {
-  const bool back = worker->presence == Presence::kLost || worker->awaited;
+  const bool has_returned = worker->presence == Presence::kLost || worker->awaited;
   const uint64_t first_epoch = worker->first_epoch;
   // Whether no worker that held the state of the job is left.
   const bool without_state = job_.running() && job_.options.workers_hold_state && hello.fresh() &&
                              !job_.roster.MayHoldStateBeside(worker);
-  const std::string again = job_.roster.Name(hello.rank()) + " was started again";
+  const std::string restart_sentence = job_.roster.Name(hello.rank()) + " was started again";
   if (without_state && job_.CanGoBack()) {
-    going_back_.OnStateLost(again, Code::kPeerLost, now, out);
+    going_back_.OnStateLost(restart_sentence, Code::kPeerLost, now, out);
   } else if (job_.running() && going_back_.RequiresAllToGoBack(hello)) {
-    going_back_.GoBack(again + ", and what it had of its own is on its disk alone", now, out);
+    going_back_.GoBack(restart_sentence + ", and what it had of its own is on its disk alone", now,
+                       out);
   }
   AssignRank(worker, from, hello, now);
-  EmitLog(job_.roster.Name(hello.rank()) + (back ? " has come back" : " is here"), out);
+  EmitLog(job_.roster.Name(hello.rank()) + (has_returned ? " has come back" : " is here"), out);
   if (!job_.running()) return gathering_.RunIfGathered(now, out);
-  if (without_state) return going_back_.OnStateLost(again, Code::kPeerLost, now, out);
+  if (without_state) return going_back_.OnStateLost(restart_sentence, Code::kPeerLost, now, out);
   worker->joining = job_.options.workers_hold_state && hello.fresh();
   worker->epoch = job_.roster.epoch + 1;
   worker->first_epoch = hello.fresh() ? worker->epoch : first_epoch;

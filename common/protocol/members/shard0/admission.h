@@ -1,5 +1,5 @@
-// How shard 0 answers hellos: which process gets the rank of a worker, or the place of another
-// shard.
+// How shard 0 answers hellos. It decides which process is the worker of a rank, and which process is
+// the server shard of a number (has the shard's place).
 //
 // A worker whose incarnation was lost or replaced must come back as a new incarnation (Refuse with
 // `rejoin`), and only while no other process has its rank.
@@ -26,7 +26,7 @@ class Admission {
         liveness_(*liveness) {}
 
   // REQUIRES a job that is not ending.
-  void OnHello(Peer from, const pb::Hello& said, Time now, ControlActions* out);
+  void OnHello(Peer from, const pb::Hello& received, Time now, ControlActions* out);
 
  private:
   void OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out);
@@ -34,18 +34,19 @@ class Admission {
   // Whether the rank exists and the sender counts as many steps as the other workers. If not,
   // refuses the hello.
   bool FitsTheJob(Peer from, const pb::Hello& hello, ControlActions* out) const;
-  // Whether the sender may take the shard's place. If not, refuses the hello.
+  // Whether the sender may become this shard. If not, refuses the hello.
   bool MayTakeShardPlace(Roster::Shard* place, Peer from, const pb::Hello& hello, Time now,
                          ControlActions* out) const;
-  // Whether the sender, which is not the incarnation that has the rank, may take it. If not,
-  // refuses the hello.
+  // Whether the sender may take the rank, which another incarnation or none has. If not, refuses
+  // the hello.
   bool MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
                    ControlActions* out) const;
-  // Refuses a hello for a rank whose worker is live: finally if that worker has been heard since,
-  // else for now.
+  // Refuses a hello for a rank that the live worker `holder` has. The refusal is final if `holder`
+  // was heard after the sender first asked for the rank; else the sender is told to retry.
   void Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello, Time now,
               ControlActions* out) const;
-  // Admits the sender as the worker of its rank, and starts what follows from that.
+  // Admits the sender as the worker of its rank. If that completes the workers, the job runs; if the
+  // state of the job is lost, the job goes back to a checkpoint or ends.
   void Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
              ControlActions* out);
   // Gives the rank to the process that sent the hello.

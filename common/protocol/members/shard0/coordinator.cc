@@ -39,7 +39,7 @@ void Coordinator::OnMessage(Peer from, const Message& message, Time now, Control
     case pb::Envelope::kAbort:
       return OnShardAbort(from, message.head.abort(), now, out);
     case pb::Envelope::kEnd:
-      return;  // an answer to an earlier process of shard 0
+      return;  // It answers the End or Abort of an earlier process of shard 0.
     default:
       return OnRound(from, message, now, out);
   }
@@ -73,17 +73,17 @@ void Coordinator::OnShardAbort(Peer from, const pb::Abort& abort, Time now, Cont
 }
 
 void Coordinator::OnShardPulse(Peer from, const pb::Pulse& pulse, Time now, ControlActions* out) {
-  bool known = false;
+  bool is_known = false;
   for (auto& [shard, follower] : job_.roster.shards) {
     if (follower.peer != from) continue;
-    known = true;
+    is_known = true;
     follower.heard_at = now;
     follower.silent = false;
     if (pulse.stop() != 0) ending_.OnStopFrom(Cat("server shard ", shard), pulse.stop(), now, out);
   }
-  if (!known || !job_.running() || pulse.epoch() <= job_.roster.epoch) return;
-  // The shard follows the membership of an earlier process of shard 0, with a higher epoch, and
-  // would ignore ours as older.
+  if (!is_known || !job_.running() || pulse.epoch() <= job_.roster.epoch) return;
+  // The shard follows the membership of an earlier process of shard 0, whose epoch is higher. It
+  // would ignore the membership of this process as older.
   job_.roster.epoch = pulse.epoch();
   membership_.PublishNext(out);
 }
@@ -93,7 +93,7 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
   if (member == nullptr)
     return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
   if (member->presence == Presence::kLost)
-    return EmitSend(from, membership_.AnswerToGivenUp(member->incarnation), out);
+    return EmitSend(from, membership_.AnswerToRemovedWorker(member->incarnation), out);
   EmitEcho(from, beat, out);
   liveness_.OnHeartbeat(member, beat, now, out);
   if (beat.stop() != 0) ending_.OnStopFrom(job_.roster.Name(beat.rank()), beat.stop(), now, out);
@@ -102,7 +102,7 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
 void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlActions* out) {
   if (Worker* worker = job_.roster.ByPeer(from); worker != nullptr) {
     if (worker->presence == Presence::kLost)
-      return EmitSend(from, membership_.AnswerToGivenUp(worker->incarnation), out);
+      return EmitSend(from, membership_.AnswerToRemovedWorker(worker->incarnation), out);
     liveness_.Hear(worker, now);
   }
   Sends sends;
@@ -113,21 +113,21 @@ void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlAc
 void Coordinator::OnStateWant(Peer from, const Message& message, Time now, ControlActions* out) {
   if (!job_.running()) return;  // the worker will ask again
   const pb::StateWant& want = message.head.state_want();
-  Worker* const wants = job_.roster.MemberOf(from, want.rank(), want.incarnation());
-  if (wants == nullptr || !wants->live()) return;
-  liveness_.Hear(wants, now);
-  const Worker* donor = nullptr;  // the live worker with the highest applied round
-  const auto worth = [](const Worker& worker) {
+  Worker* const receiver = job_.roster.MemberOf(from, want.rank(), want.incarnation());
+  if (receiver == nullptr || !receiver->live()) return;
+  liveness_.Hear(receiver, now);
+  // A live worker with state: one that is not suspect if possible, then the newest applied round.
+  const Worker* donor = nullptr;
+  const auto donor_quality = [](const Worker& worker) {
     return std::make_pair(!worker.suspect, worker.applied);
   };
   for (const Worker& worker : job_.roster.workers) {
-    if (&worker == wants || !worker.live() || worker.joining) continue;
-    if (donor == nullptr || worth(worker) > worth(*donor)) donor = &worker;
+    if (&worker == receiver || !worker.live() || worker.joining) continue;
+    if (donor == nullptr || donor_quality(worker) > donor_quality(*donor)) donor = &worker;
   }
   if (donor != nullptr) return EmitSend(donor->peer, message, out);
-  // The worker will ask again. Unless a worker with state may come back until then, the state is
-  // lost.
-  if (!job_.roster.MayHoldStateBeside(wants))
+  // The receiver will ask again. The state is lost unless a worker with state may still come back.
+  if (!job_.roster.MayHoldStateBeside(receiver))
     going_back_.OnStateLost("", Code::kPeerLost, now, out);
 }
 
@@ -136,9 +136,9 @@ void Coordinator::OnStatePiece(Peer from, const Message& message, ControlActions
   if (donor == nullptr || !donor->live() || donor->joining) return;
   const pb::StatePiece& piece = message.head.state_piece();
   if (piece.rank() >= job_.roster.workers.size()) return;
-  const Worker& wants = job_.roster.workers[piece.rank()];
-  if (&wants == donor || !wants.live() || wants.incarnation != piece.incarnation()) return;
-  EmitSend(wants.peer, message, out);
+  const Worker& receiver = job_.roster.workers[piece.rank()];
+  if (&receiver == donor || !receiver.live() || receiver.incarnation != piece.incarnation()) return;
+  EmitSend(receiver.peer, message, out);
 }
 
 void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions* out) {
@@ -149,7 +149,7 @@ void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions*
   if (member == nullptr || (!job_.running() && !member->hello.done()))
     return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
   if (member->presence == Presence::kLost)
-    return EmitSend(from, membership_.AnswerToGivenUp(member->incarnation), out);
+    return EmitSend(from, membership_.AnswerToRemovedWorker(member->incarnation), out);
   member->presence = Presence::kDone;
   liveness_.Hear(member, now);
   member->figures = bye.figures();
@@ -162,14 +162,14 @@ void Coordinator::OnFailedWorker(Peer from, const pb::Bye& bye, Time now, Contro
   if (job_.roster.IsOnAnotherConnection(from, bye.rank(), bye.incarnation()))
     return EmitSend(from, Refusal(Code::kNotAllowed, "say hello first", pb::Refuse::retry), out);
   const Status error = ErrorFromPeer(bye.code(), bye.sentence());
-  Message end;  // the sender may end, whether or not it is a member
+  Message end;  // It tells the sender that it may end; a sender that is no member gets it, too.
   end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(error)));
   end.head.mutable_end()->set_sentence(error.message());
   EmitSend(from, std::move(end), out);
   Worker* const member = job_.roster.MemberOf(from, bye.rank(), bye.incarnation());
   if (member == nullptr || member->presence == Presence::kDone) return;
   const bool lost = member->presence == Presence::kLost;
-  if (lost && !member->may_return) return;  // a repeated Bye, or the others continue without it
+  if (lost && !member->may_return) return;  // The Bye is repeated, or the others continue.
   member->counters = bye.counters();
   const bool only_its_data =
       job_.options.elasticity.shrink() && error.code() == Code::kBadData && job_.running();

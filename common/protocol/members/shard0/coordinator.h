@@ -1,19 +1,22 @@
 // The control plane of shard 0. It decides the membership, forwards State between workers, and
-// stops and ends the job. It passes each message to the part that handles it:
+// stops and ends the job. It consists of parts, and passes each message to the part that handles
+// it:
 //
 //   job_state   the data that all parts share; the diagram of the phases is there
 //   roster      the workers and shards of the job, and their states (a member of job_state)
 //   ending      ends the job
-//   membership  tells workers, shards and lanes who the members are
+//   membership  tells workers, shards and lanes (the state machines behind the sockets) who the
+//               members are
 //   going_back  tells all workers to say hello again when the state of the job is lost
 //   gathering   waits for the workers of a job that does not run, and decides where the job begins
-//   liveness    finds workers and shards that are silent or hang, and decides what follows
+//   liveness    finds workers and shards that are silent or hang, and handles their loss
 //   admission   answers hellos
 //
 // A part calls only parts above it in this list.
 //
 // A worker that leaves with an error that a restart would repeat (IsLasting) ends the job with that
-// error. Exception: under `shrink`, if only that worker's data are bad, the other workers continue.
+// error. Exception: if faults.on_worker_loss is `shrink` and the error is that worker's bad data, the
+// other workers continue.
 //
 // A worker's message is accepted only on the connection on which its hello was admitted
 // (Roster::MemberOf).
@@ -60,7 +63,7 @@ class Coordinator : public Control {
   uint64_t beginning() const { return job_.beginning; }
 
  private:
-  friend class CoordinatorPeer;  // of tests: plants faults
+  friend class CoordinatorPeer;  // The tests use it to plant faults.
 
   void OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out);
   void OnRound(Peer from, const Message& message, Time now, ControlActions* out);

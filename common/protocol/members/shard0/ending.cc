@@ -32,20 +32,20 @@ void Ending::OnStopFrom(const std::string& who, uint32_t code, Time now, Control
 }
 
 void Ending::EndIfAllDone(Time now, ControlActions* out) {
-  bool anyone = false;
+  bool any_done = false;
   for (const Roster::Worker& worker : job_.roster.workers) {
     if (job_.running() && job_.options.elasticity.shrink() && !worker.live()) continue;
     if (worker.presence != Presence::kDone) return;
-    anyone = true;
+    any_done = true;
   }
-  if (!anyone) return;
+  if (!any_done) return;
   const Status status = Outcome();
   Message end;
   end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(status)));
   end.head.mutable_end()->set_sentence(status.message());
   job_.Become(JobPhase::kEnding);
   const Timings& timings = job_.options.timings;
-  // A peer may need dead_after to notice that its connection is broken.
+  // A peer may need up to dead_after to notice that its connection is broken.
   farewell_.Start(std::move(end), status, Recipients(), timings.hello_retry,
                   now + 2 * timings.dead_after, now, out);
 }
@@ -80,8 +80,8 @@ void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActi
     }
     const Roster::Shard& shard = roster.shards.at(recipient.rank);
     recipient.expected = recipient.peer != 0 && !shard.silent;
-    // The network link of this host may be down only for a while, and a shard waits long for shard
-    // 0.
+    // The network link of this host may be down only for a while. A shard waits for shard 0 for a
+    // long time, so this process repeats the message for longer.
     if (recipient.expected && now - shard.heard_at > timings.suspect_after)
       until = now + 2 * timings.dead_after;
   }

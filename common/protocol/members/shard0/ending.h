@@ -18,15 +18,17 @@ class Ending {
 
   // A signal asks for an orderly end: at once if workers are missing, else after the open round.
   void OnStop(Code code, Time now, ControlActions* out);
-  // As OnStop, for a signal that another daemon received: `who` names it for the log, `code` is 130
-  // or 143.
+  // Does the same for a signal that another daemon received. `who` names that daemon for the log;
+  // `code` is 130 (SIGINT) or 143 (SIGTERM).
   void OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out);
-  // Sends End to all daemons if every worker is done; under `shrink`, if every remaining worker is.
+  // Sends End to all daemons if every worker is done. If faults.on_worker_loss is `shrink`, only the
+  // remaining workers must be done.
   void EndIfAllDone(Time now, ControlActions* out);
   // Ends the job with an error, which all daemons are told.
   void Abort(Code code, const std::string& sentence, Time now, ControlActions* out);
 
-  // While the job is ending: passes messages and time to the farewell. REQUIRES the phase kEnding.
+  // While the job is ending, messages and time go to the Farewell, which repeats the last message.
+  // REQUIRES the phase kEnding.
   void OnMessage(Peer from, const Message& message, ControlActions* out) {
     farewell_.OnMessage(from, message, out);
   }
@@ -36,10 +38,10 @@ class Ending {
   Status Check() const;
 
  private:
-  // The status of a job whose workers are all done: ok, or that it was stopped before its last
-  // step.
+  // The status of a job whose workers are all done: ok, or the code of the stop request that ended
+  // the job before its last step.
   Status Outcome() const;
-  // All workers and all other shards.
+  // Returns all workers and all shards but shard 0, to which the last message goes.
   std::vector<Farewell::Recipient> Recipients() const;
 
   JobState& job_;

@@ -7,22 +7,23 @@ namespace tern::protocol {
 
 namespace {
 
-template <typename Said>
-Farewell::Recipient Who(pb::Hello::Role role, const Said& said, Peer from) {
-  return {role, said.rank(), role == pb::Hello::worker ? said.incarnation() : 0, from, true};
+// `message`: a hello, heartbeat or Bye, which names its sender.
+template <typename FromDaemon>
+Farewell::Recipient SenderOf(pb::Hello::Role role, const FromDaemon& message, Peer from) {
+  return {role, message.rank(), role == pb::Hello::worker ? message.incarnation() : 0, from, true};
 }
 
 }  // namespace
 
 void Farewell::Start(Message message, Status status, std::vector<Recipient> recipients,
-                     Time again_after, Time until, Time now, ControlActions* out) {
+                     Time resend_after, Time until, Time now, ControlActions* out) {
   if (started_) return;
   started_ = true;
   message_ = std::move(message);
   status_ = std::move(status);
   recipients_ = std::move(recipients);
-  again_after_ = again_after;
-  said_at_ = now;
+  resend_after_ = resend_after;
+  sent_at_ = now;
   until_ = until;
   for (const Recipient& recipient : recipients_) {
     if (recipient.peer != 0) EmitSend(recipient.peer, message_, out);
@@ -36,42 +37,43 @@ void Farewell::OnMessage(Peer from, const Message& message, ControlActions* out)
       for (Recipient& recipient : recipients_) recipient.expected &= recipient.peer != from;
       return EndIfAnswered(out);
     case pb::Envelope::kHello:
-      return Tell(Who(message.head.hello().role(), message.head.hello(), from), out);
+      return SendTo(SenderOf(message.head.hello().role(), message.head.hello(), from), out);
     case pb::Envelope::kHeartbeat:
-      return Tell(Who(pb::Hello::worker, message.head.heartbeat(), from), out);
+      return SendTo(SenderOf(pb::Hello::worker, message.head.heartbeat(), from), out);
     case pb::Envelope::kBye:
-      return Tell(Who(pb::Hello::worker, message.head.bye(), from), out);
+      return SendTo(SenderOf(pb::Hello::worker, message.head.bye(), from), out);
     default:
       return;
   }
 }
 
-void Farewell::Tell(const Recipient& who, ControlActions* out) {
+void Farewell::SendTo(const Recipient& who, ControlActions* out) {
   for (Recipient& recipient : recipients_) {
     const bool same = recipient.role == who.role && recipient.rank == who.rank &&
                       recipient.incarnation == who.incarnation;
-    const bool nobody = recipient.role == pb::Hello::worker && recipient.incarnation == 0;
-    if (same && !nobody) recipient.peer = who.peer;  // it may have a new connection
+    const bool is_vacant = recipient.role == pb::Hello::worker && recipient.incarnation == 0;
+    if (same && !is_vacant) recipient.peer = who.peer;  // The connection may be new.
   }
   EmitSend(who.peer, message_, out);
 }
 
 void Farewell::OnTimer(Time now, ControlActions* out) {
-  if (over_) return;
-  const bool again = now - said_at_ >= again_after_;
-  if (again) said_at_ = now;
+  if (is_over_) return;
+  const bool is_due = now - sent_at_ >= resend_after_;
+  if (is_due) sent_at_ = now;
   for (Recipient& recipient : recipients_) {
     recipient.expected &= now < until_;
-    if (again && recipient.expected && recipient.peer != 0) EmitSend(recipient.peer, message_, out);
+    if (is_due && recipient.expected && recipient.peer != 0)
+      EmitSend(recipient.peer, message_, out);
   }
   EndIfAnswered(out);
 }
 
 void Farewell::EndIfAnswered(ControlActions* out) {
-  const bool wait = std::any_of(recipients_.begin(), recipients_.end(),
-                                [](const Recipient& recipient) { return recipient.expected; });
-  if (over_ || wait) return;
-  over_ = true;
+  const bool must_wait = std::any_of(recipients_.begin(), recipients_.end(),
+                                     [](const Recipient& recipient) { return recipient.expected; });
+  if (is_over_ || must_wait) return;
+  is_over_ = true;
   EmitEnded(status_, out);
 }
 

@@ -13,31 +13,33 @@ class Farewell {
   struct Recipient {
     pb::Hello::Role role = pb::Hello::worker;
     uint32_t rank = 0;
-    uint64_t incarnation = 0;  // the worker's; 0: no process has the rank. Always 0 for a shard,
-                               // which may have restarted since
-    Peer peer = 0;             // 0: no connection yet
-    bool expected = true;      // whether to wait for its answer
+    // Of the worker; 0: no process has the rank. Always 0 for a shard, because a shard may restart
+    // and still must get the message.
+    uint64_t incarnation = 0;
+    Peer peer = 0;         // the connection; 0: none yet
+    bool expected = true;  // whether to wait for the recipient's answer
   };
 
-  // `message`: End or Abort. `status`: what this process ends with when all have answered.
-  // `again_after`: the time between two repetitions. `until`: the deadline.
-  void Start(Message message, Status status, std::vector<Recipient> recipients, Time again_after,
+  // Sends `message` (End or Abort) to all recipients. `status`: the status with which this process
+  // ends when all have answered. `resend_after`: the time between two repetitions. `until`: the
+  // deadline.
+  void Start(Message message, Status status, std::vector<Recipient> recipients, Time resend_after,
              Time until, Time now, ControlActions* out);
-  // An End answers the last message. A hello, Bye or heartbeat is answered with the last message.
+  // An End is a recipient's answer. A hello, Bye or heartbeat gets the last message as its answer.
   void OnMessage(Peer from, const Message& message, ControlActions* out);
   void OnTimer(Time now, ControlActions* out);
 
   bool started() const { return started_; }
 
  private:
-  void Tell(const Recipient& who, ControlActions* out);
+  void SendTo(const Recipient& who, ControlActions* out);
   void EndIfAnswered(ControlActions* out);
 
-  bool started_ = false, over_ = false;
+  bool started_ = false, is_over_ = false;
   Message message_;
   Status status_;
   std::vector<Recipient> recipients_;
-  Time again_after_{}, said_at_{}, until_{};
+  Time resend_after_{}, sent_at_{}, until_{};
 };
 
 }  // namespace tern::protocol

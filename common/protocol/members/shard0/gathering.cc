@@ -31,7 +31,7 @@ void Gathering::OnTimer(Time now, ControlActions* out) {
   if (job_.running() || job_.ending()) return;
   const Timings& timings = job_.options.timings;
   Time deadline = job_.gathering_since + timings.start_timeout;
-  // All workers may have come just now, and the shards still have to answer.
+  // The last worker may have said hello just now, and the shards still have to answer.
   if (job_.going_back() && HasGatheredAgain(now)) deadline += timings.dead_after;
   if (now <= deadline) return;
   const std::vector<Roster::Worker>& workers = job_.roster.workers;
@@ -109,25 +109,25 @@ bool Gathering::MustNotRunYet(Time now, ControlActions* out) {
   return AskWorkersBelow(floor, out) && !HasGathered(now);
 }
 
-// A worker that has applied fewer rounds than the floor cannot continue: another process took its
-// rank, and then the outcomes that it needs were dropped. But it may have advanced since its hello,
-// so it is asked for a new one.
+// A worker below the floor cannot continue: another process took its rank, and the outcomes that the
+// worker needs were then dropped. But the worker may have advanced since its hello, so it is asked
+// for a new hello.
 bool Gathering::AskWorkersBelow(uint64_t floor, ControlActions* out) {
-  bool asked = false;
+  bool any_asked = false;
   for (Roster::Worker& worker : job_.roster.workers) {
     if (!worker.live() || worker.hello.fresh() || worker.hello.applied() >= floor) continue;
     Message again = Refusal(Code::kNotAllowed, "say hello again", pb::Refuse::retry);
     again.head.mutable_refuse()->set_floor(floor);
     EmitSend(worker.peer, std::move(again), out);
     worker = Roster::Worker{};
-    asked = true;
+    any_asked = true;
   }
-  return asked;
+  return any_asked;
 }
 
 bool Gathering::NeedsBegin() const {
   const Roster& roster = job_.roster;
-  if (job_.options.begins_from_shards) {  // a start is not needed if all workers are done
+  if (job_.options.begins_from_shards) {  // If all workers are done, the job need not begin.
     return job_.going_back() || std::any_of(roster.workers.begin(), roster.workers.end(),
                                             [](const Roster::Worker& worker) {
                                               return worker.live() && !worker.hello.done();
@@ -149,7 +149,7 @@ bool Gathering::HasBegun() {
   if (!begun || job_.going_back()) return begun;
   job_.Become(JobPhase::kResuming);
   for (Roster::Worker& worker : job_.roster.workers) {
-    // A worker is missing here only under `shrink`: the job continues without it
+    // A worker is missing here only with `shrink`; the job continues without that worker.
     if (!worker.live()) worker.presence = Presence::kLost;
   }
   return true;
@@ -158,29 +158,29 @@ bool Gathering::HasBegun() {
 bool Gathering::ShardsHaveOffered(Time now, ControlActions* out) {
   std::map<uint32_t, Roster::Shard>& shards = job_.roster.shards;
   const Time retry = job_.options.timings.hello_retry;
-  if (job_.going_back() && !job_.asking()) {  // the shards' hellos may be outdated
+  if (job_.going_back() && !job_.asking()) {  // The checkpoints in the shards' hellos may be old.
     job_.Become(JobPhase::kAsking);
     asked_at_ = now - retry;
     for (auto& [shard, follower] : shards) {
       if (job_.options.Keeps(shard)) follower.incarnation = 0;
     }
   }
-  bool all = true;
-  const bool asks = now - asked_at_ >= retry;
+  bool all_offered = true;
+  const bool is_due = now - asked_at_ >= retry;
   for (const auto& [shard, follower] : shards) {
     if (!job_.options.Keeps(shard) || follower.incarnation != 0) continue;
-    all = false;
-    if (!asks || follower.peer == 0) continue;
+    all_offered = false;
+    if (!is_due || follower.peer == 0) continue;
     Message message;
     message.head.mutable_go_back();
     EmitSend(follower.peer, std::move(message), out);
   }
-  if (asks) asked_at_ = now;
-  return all;
+  if (is_due) asked_at_ = now;
+  return all_offered;
 }
 
 std::vector<Offer> Gathering::Offers(pb::Hello* own) const {
-  const auto who = [](const char* role, uint32_t rank, const std::string& host) {
+  const auto describe = [](const char* role, uint32_t rank, const std::string& host) {
     return Cat(role, rank, " (", Printable(host), ")");
   };
   const ControlOptions& options = job_.options;
@@ -189,23 +189,23 @@ std::vector<Offer> Gathering::Offers(pb::Hello* own) const {
     if (!worker.live()) continue;
     const pb::Hello& hello = worker.hello;
     offers.push_back(
-        {who("worker ", hello.rank(), hello.host()), &hello, options.workers_hold_state});
+        {describe("worker ", hello.rank(), hello.host()), &hello, options.workers_hold_state});
   }
   if (options.Keeps(0)) {
     own->set_role(pb::Hello::shard);
     options.saved().AddTo(own);
-    offers.push_back({who("server shard ", 0, options.expected.host()), own});
+    offers.push_back({describe("server shard ", 0, options.expected.host()), own});
   }
   for (const auto& [shard, follower] : job_.roster.shards) {
     if (options.Keeps(shard))
-      offers.push_back({who("server shard ", shard, follower.hello.host()), &follower.hello});
+      offers.push_back({describe("server shard ", shard, follower.hello.host()), &follower.hello});
   }
   return offers;
 }
 
 bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out) {
   if (const std::string why = WhyNotAnew(offers); !why.empty()) {
-    // Waits until all shards have said hello, so that each hears why the job ends.
+    // Waits until all shards have said hello, so that each is told why the job ends.
     const auto& shards = job_.roster.shards;
     const bool all_here = std::all_of(shards.begin(), shards.end(),
                                       [](const auto& one) { return one.second.peer != 0; });
@@ -253,8 +253,8 @@ bool Gathering::MayBegin(Time now, ControlActions* out) {
     job_.roster.run = job_.begin.from->run();
   }
   if (begun || job_.begin.from.has_value()) LogBegin(out);
-  // The lanes must go back even if the job starts from initial weights: the workers and shard 0 may
-  // have died in the middle of a run while the other shards lived on.
+  // The lanes must go back even if the job starts from initial weights. The workers and shard 0 may
+  // have died in the middle of a run, while the processes of the other shards did not.
   job_.lane.GoBack(job_.begin.round());
   job_.beginning = job_.beginning == 0 ? job_.options.incarnation : job_.beginning + 1;
   return true;
@@ -270,7 +270,8 @@ void Gathering::AdmitGathered(Time now) {
     if (worker.hello.run() != 0) roster.run = worker.hello.run();
   }
   const bool goes_back = job_.going_back() || job_.begin.from.has_value();
-  if (!anyone_has_state && !goes_back) roster.run = job_.options.incarnation;  // a random number
+  if (!anyone_has_state && !goes_back)
+    roster.run = job_.options.incarnation;  // a random number, so it is unique
   job_.Become(JobPhase::kRunning);
   ++roster.epoch;
   for (Roster::Worker& worker : roster.workers) {

@@ -2,9 +2,12 @@
 // decides where the job begins: from initial weights, from the state that some workers hold, or
 // from a checkpoint (recovery.h).
 //
-// After a restart of shard 0 everything that it knew is rebuilt from the workers' hellos. Under
-// `shrink` shard 0 then does not wait for ranks that the other workers report as removed, and after
-// the start timeout it does not wait for any missing rank.
+// After a restart of shard 0, the workers' hellos tell it again everything that it knew. If
+// faults.on_worker_loss is `shrink`, shard 0 then does not wait for ranks that the other workers
+// report as removed, and after the start timeout it does not wait for any missing rank.
+//
+// The floor is the newest round that all members have applied; the outcomes of rounds up to the
+// floor are dropped.
 #pragma once
 
 #include <string>
@@ -33,31 +36,34 @@ class Gathering {
   void OnTimer(Time now, ControlActions* out);
 
  private:
-  // Whether no required worker is missing. HasGatheredAgain: the same for a job that is going back.
+  // Whether no required worker is missing. HasGatheredAgain answers this for a job that is going
+  // back.
   bool HasGathered(Time now) const;
   bool HasGatheredAgain(Time now) const;
-  // Under `shrink`, after a restart of shard 0: whether the other workers report every missing rank
-  // as removed.
+  // Whether the other workers report every missing rank as removed. For a job with `shrink`, after a
+  // restart of shard 0.
   bool OnlyRemovedAreMissing() const;
   // Ends the job if no worker holds its state; asks workers whose state is too old for another
   // hello. Returns true in both cases.
   bool MustNotRunYet(Time now, ControlActions* out);
-  // Asks each worker that has applied fewer rounds than `floor` to say hello again. Returns whether
-  // there is such a worker.
+  // Asks each worker that has not applied the rounds up to `floor` to say hello again. Returns
+  // whether there is such a worker.
   bool AskWorkersBelow(uint64_t floor, ControlActions* out);
   // Whether the job must choose where it begins, because no worker brings its state.
   bool NeedsBegin() const;
-  // Whether the job's `begin` is chosen. If not, does the next step towards it.
+  // Returns whether the job's `begin` is chosen. If not, does the next step towards the choice.
   bool MayBegin(Time now, ControlActions* out);
-  // Whether the run was under way before the workers gathered. If so, the job goes back.
+  // Returns whether the run was under way before the workers gathered. If so, the phase becomes
+  // kResuming, from which the job goes back to a checkpoint.
   bool HasBegun();
-  // The checkpoint offers of all daemons that have said hello. *own is filled with this shard's
-  // offer; it must outlive the result.
+  // Returns the checkpoint offers of all daemons that have said hello, and of this shard. Writes this
+  // shard's offer to *own, which must outlive the result.
   std::vector<Offer> Offers(pb::Hello* own) const;
   // REQUIRES offers without a common checkpoint. Returns whether the job may start from initial
   // weights; if not, ends the job.
   bool MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out);
-  // Whether all shards that keep state have offered their checkpoints. If not, asks them.
+  // Returns whether all shards that keep state have offered their checkpoints. If not, asks the
+  // others for their offers.
   bool ShardsHaveOffered(Time now, ControlActions* out);
   void LogBegin(ControlActions* out) const;  // logs from which state the job continues
   void AdmitGathered(Time now);

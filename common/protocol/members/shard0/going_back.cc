@@ -50,16 +50,16 @@ bool GoingBack::RequiresAllToGoBack(const pb::Hello& hello) const {
          }) >= 2;
 }
 
-// A worker that was ever admitted may have sent contributions to a lane. A new incarnation makes
-// sure that none of them is accepted.
+// A worker that was ever admitted may have sent contributions (pushes, scalers, figures). A new
+// incarnation of the worker makes sure that no server accepts the old contributions.
 bool GoingBack::CallWorkers(Time now, ControlActions* out) {
-  bool told = false;
+  bool any_told = false;
   for (Roster::Worker& worker : job_.roster.workers) {
     if (!worker.live() || worker.hello.epoch() == 0) continue;
     TellToGoBack(&worker, out);
-    told = true;
+    any_told = true;
   }
-  if (!told) return false;
+  if (!any_told) return false;
   if (!job_.called()) job_.Become(JobPhase::kCalling);
   job_.gathering_since = now;
   return true;

@@ -19,14 +19,15 @@ class GoingBack {
   // Tells all live workers to say hello as new incarnations; `why` goes to the log. REQUIRES a
   // running job.
   void GoBack(const std::string& why, Time now, ControlActions* out);
-  // No live worker holds the state of the job any more. The job goes back if it can; else it ends
-  // with `code`. `what`: the event that caused it, for the log, or empty. REQUIRES a running job.
+  // Call when no live worker holds the state of the job. The job goes back if it can; else it ends
+  // with `code`. `what`: the event that caused the loss, for the log; may be empty. REQUIRES a
+  // running job.
   void OnStateLost(const std::string& what, Code code, Time now, ControlActions* out);
-  // Whether a worker that says hello to a running job makes all workers go back to a checkpoint,
-  // because it has state that exists only on its disk (Hello.keeps_own).
+  // Whether all workers must go back to a checkpoint because of this hello to a running job: the
+  // sender needs private state that exists only in the checkpoints on its disk (Hello.keeps_own).
   bool RequiresAllToGoBack(const pb::Hello& hello) const;
   // Tells every live worker that was ever admitted to say hello as a new incarnation. Returns false
-  // if there is none. REQUIRES a job that is going back.
+  // if there is no such worker. REQUIRES a job that is going back.
   bool CallWorkers(Time now, ControlActions* out);
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 RoundLane::Options LaneOptions(const ControlOptions& options) {
   RoundLane::Options lane = ControlLaneOptions(options);
-  lane.welcomes = false;  // the coordinator sends Welcome, with more fields
+  lane.welcomes = false;  // the Coordinator sends Welcome itself, with more fields
   return lane;
 }
 
@@ -31,6 +31,12 @@ RoundLane::Options LaneOptions(const ControlOptions& options) {
   return false;
 }
 
+[[maybe_unused]] const char* NameOf(JobPhase phase) {
+  static constexpr const char* kNames[] = {"gathering", "resuming", "calling",
+                                           "asking",    "running",  "ending"};
+  return kNames[static_cast<size_t>(phase)];
+}
+
 }  // namespace
 
 JobState::JobState(ControlOptions given, std::vector<CellSpec> cells)
@@ -39,8 +45,8 @@ JobState::JobState(ControlOptions given, std::vector<CellSpec> cells)
       roster(options.workers, options.safeguards.fence_incarnations) {}
 
 void JobState::Become(JobPhase next) {
-  TERN_REQUIRES(MayFollow(phase_, next), "coordinator: phase ", static_cast<int>(next),
-                " cannot follow phase ", static_cast<int>(phase_));
+  TERN_REQUIRES(MayFollow(phase_, next), "a job that is ", NameOf(phase_), " cannot become ",
+                NameOf(next));
   phase_ = next;
 }
 

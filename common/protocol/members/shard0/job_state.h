@@ -1,25 +1,26 @@
 // The state of the job as shard 0 knows it. The parts of the Coordinator share it; each part
 // changes only what its own header says.
 //
-//   phase      becomes    when
-//   gathering  running    RunIfGathered: no required worker is missing
-//              resuming   the hellos say that the job had begun, and no worker holds its state
-//   resuming   calling    CallWorkers: live workers are told to say hello again
-//              asking     no worker has to be called
-//   calling    asking     all workers have said hello again
-//   asking     running    the shards have answered, and the checkpoint is chosen
-//   running    calling    GoingBack::GoBack is called
-//              ending     EndIfAllDone: all workers have sent Bye
-//   any        ending     Ending::Abort is called
+//   phase       becomes     when
+//   kGathering  kRunning    RunIfGathered: no required worker is missing
+//               kResuming   the hellos say that the job had begun, and no worker holds its state
+//   kResuming   kCalling    CallWorkers: live workers are told to say hello again
+//               kAsking     no worker has to say hello again
+//   kCalling    kAsking     all workers have said hello again
+//   kAsking     kRunning    the shards have answered, and the checkpoint is chosen
+//   kRunning    kCalling    GoingBack::GoBack is called
+//               kEnding     EndIfAllDone: all workers have sent Bye
+//   any         kEnding     Ending::Abort is called
 //
-//   gathering  the job starts, or shard 0 has restarted; the workers say hello
-//   resuming   the job had begun, and no worker holds its state; no worker has been called yet
-//   calling    every worker that was ever admitted has been told to say hello as a new incarnation
-//   asking     the shards that keep state are asked for the checkpoints on their disks
-//   running    all daemons know the members
-//   ending     End or Abort is being sent (ending.h); nothing else happens any more
+//   kGathering  the job starts, or shard 0 has restarted; the workers say hello
+//   kResuming   the job had begun, no worker holds its state, and no worker has been told yet to
+//               say hello again
+//   kCalling    every worker that was ever admitted has been told to say hello as a new incarnation
+//   kAsking     the shards that keep state are asked for the checkpoints on their disks
+//   kRunning    all daemons know the members
+//   kEnding     End or Abort is being sent (ending.h); the job does nothing else
 //
-// `resuming` and `calling` also become `running` if a worker says hello that holds the state.
+// kResuming and kCalling also become kRunning if a worker that holds the state says hello.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +41,8 @@ struct JobState {
   JobState(const JobState&) = delete;
   JobState& operator=(const JobState&) = delete;
 
-  // Every change of the phase goes through here. REQUIRES a row of the first table.
+  // Changes the phase; no other function does. REQUIRES that the first table above has a row from
+  // the present phase to `next`.
   void Become(JobPhase next);
   bool running() const { return phase_ == JobPhase::kRunning; }
   bool ending() const { return phase_ == JobPhase::kEnding; }
@@ -50,7 +52,7 @@ struct JobState {
     return phase_ == JobPhase::kResuming || phase_ == JobPhase::kCalling ||
            phase_ == JobPhase::kAsking;
   }
-  // The workers that had to say hello again were told to; they do so at once.
+  // Whether the workers that must say hello again have been told so.
   bool called() const { return phase_ == JobPhase::kCalling || phase_ == JobPhase::kAsking; }
   // Whether the job can continue although no live worker holds its state.
   bool CanGoBack() const {
@@ -61,16 +63,18 @@ struct JobState {
   Status Check() const;
 
   const ControlOptions options;
-  RoundLane lane;  // the control lane: reduces scalers and figures
+  // The control lane: the state machine that reduces scalers (the codecs' scale factors) and figures
+  // (the workers' metrics) over the workers.
+  RoundLane lane;
   Roster roster;
-  Code stop_code = Code::kOk;  // kInterrupted or kTerminated once a signal asked for the end
+  Code stop_code = Code::kOk;  // kInterrupted or kTerminated after a signal asked the job to stop
   Time gathering_since{};
   Begin begin;             // the point from which the job started or last continued
-  uint64_t beginning = 0;  // identifies `begin`; grows whenever the job goes back
+  uint64_t beginning = 0;  // identifies `begin`; grows each time that the job goes back
   uint64_t reached = 0;    // the newest round that any worker had applied before the job went back
 
  private:
-  friend class CoordinatorPeer;  // of tests: plants faults
+  friend class CoordinatorPeer;  // The tests use it to plant faults.
 
   JobPhase phase_ = JobPhase::kGathering;
 };

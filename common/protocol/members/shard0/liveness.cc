@@ -11,7 +11,7 @@ namespace {
 
 using Presence = Roster::Worker::Presence;
 
-constexpr uint64_t kLateAgain = 100;  // late rounds of a worker between two log lines about it
+constexpr uint64_t kLateRoundsPerLog = 100;  // a worker's late rounds between two log lines
 
 }  // namespace
 
@@ -56,7 +56,7 @@ void Liveness::OnTimer(Time now, ControlActions* out) {
   if (now - pulse_at_ >= job_.options.timings.heartbeat) SendPulses(now, out);
   for (uint32_t rank = 0; rank < job_.roster.workers.size() && !job_.ending(); ++rank)
     CheckSilence(rank, now, out);
-  if (!job_.ending()) CheckFollowers(now, out);
+  if (!job_.ending()) CheckShards(now, out);
 }
 
 void Liveness::SendPulses(Time now, ControlActions* out) {
@@ -77,7 +77,7 @@ void Liveness::SendPulses(Time now, ControlActions* out) {
   }
 }
 
-// The default is the larger of one minute and ten of this worker's average steps.
+// The default timeout is one minute or ten average steps of this worker, whichever is longer.
 Time Liveness::ProgressTimeout(const Roster::Worker& worker) const {
   const Time given = job_.options.timings.progress_timeout;
   if (given != Time::zero()) return given;
@@ -156,7 +156,7 @@ void Liveness::Await(uint32_t rank, Time now, ControlActions* out) {
           out);
 }
 
-void Liveness::CheckFollowers(Time now, ControlActions* out) {
+void Liveness::CheckShards(Time now, ControlActions* out) {
   const Timings& timings = job_.options.timings;
   const Time longest =
       job_.running() || job_.going_back() ? timings.server_return_timeout : timings.start_timeout;
@@ -183,7 +183,7 @@ void Liveness::Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* o
   const OnLoss on_loss = job_.options.elasticity.on_loss;
   const bool waits = on_loss == OnLoss::kWait;
   if (!job_.running() && (waits || !job_.going_back())) {
-    EmitLog(what, out);  // the rank is free again
+    EmitLog(what, out);
     worker = Roster::Worker{};
     if (job_.roster.Live() == 0) job_.roster.steps = 0;
     return;
@@ -204,7 +204,7 @@ void Liveness::Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* o
 }
 
 void Liveness::ContinueWithout(const std::string& what, Code code, Time now, ControlActions* out) {
-  if (job_.going_back()) return EmitLog(what, out);  // the job that goes back does not wait for it
+  if (job_.going_back()) return EmitLog(what, out);  // The job goes back without that worker.
   if (job_.IsStopping()) code = job_.stop_code;
   const Roster& roster = job_.roster;
   const uint32_t least = job_.options.elasticity.min_workers;
@@ -225,7 +225,7 @@ void Liveness::ContinueWithout(const std::string& what, Code code, Time now, Con
 void Liveness::LogIfLate(uint32_t rank, ControlActions* out) {
   Roster::Worker& worker = job_.roster.workers[rank];
   const uint64_t late = worker.counters.late();
-  if (late == 0 || (worker.late_told != 0 && late < worker.late_told + kLateAgain)) return;
+  if (late == 0 || (worker.late_told != 0 && late < worker.late_told + kLateRoundsPerLog)) return;
   worker.late_told = late;
   EmitLog(Cat(job_.roster.Name(rank), " was late in ", late,
               " rounds so far: they closed without its gradient"),

@@ -11,9 +11,10 @@
 //
 //   fail    the job ends
 //   wait    the other workers wait. The worker comes back with its state, or a new process takes
-//           its rank and gets State from another worker
-//   shrink  the rank is no longer a member. The other workers continue if they are at least
-//           `min_workers`. A new process gets State. The job ends when all members are done
+//           its rank and gets State (all that a worker needs to continue) from another worker
+//   shrink  the rank stops being a member. The other workers continue if there are at least
+//           `min_workers` of them. A new process that takes the rank gets State from another worker.
+//           The job ends when all members are done
 //
 // A worker whose compute thread hangs is lost as well, and so is a worker that leaves with an
 // error.
@@ -65,23 +66,23 @@ class Liveness {
     Code code = Code::kPeerLost;  // the job's exit code if it ends because of this loss
     bool left = false;            // the process has said that it leaves
   };
-  // The worker of this rank is lost; what follows depends on faults.on_worker_loss.
+  // Handles the loss of this rank's worker, as faults.on_worker_loss says.
   void Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* out);
 
  private:
-  // Whether all workers that hold the state have been silent for suspect_after, so that shard 0's
-  // own link may be down.
+  // Whether all workers that hold the state have been silent for suspect_after, which may mean that
+  // shard 0's own network link is down.
   bool HearsNobody(Time now) const;
-  // The link is up again. Restarts the silence of every worker that was heard until the link went
-  // down, so that each has time to be heard again.
+  // Call when the link is up again. Measures the silence of every worker that was heard until the
+  // link went down from `now` on, so that each has time to be heard again.
   void ExcuseSilence(Time now);
-  // The worker is silent while HearsNobody(): waits for it for up to wait_timeout.
+  // Call for a silent worker while HearsNobody(). Waits for that worker for up to wait_timeout.
   void Await(uint32_t rank, Time now, ControlActions* out);
-  // Under `shrink`: the job continues without the lost worker, goes back, or ends with `code`.
-  // `what`: the loss, for the log.
+  // For a job with `shrink`: it continues without the lost worker, goes back to a checkpoint, or ends
+  // with `code`. `what` describes the loss for the log.
   void ContinueWithout(const std::string& what, Code code, Time now, ControlActions* out);
   void CheckSilence(uint32_t rank, Time now, ControlActions* out);
-  void CheckFollowers(Time now, ControlActions* out);
+  void CheckShards(Time now, ControlActions* out);
   void SendPulses(Time now, ControlActions* out);
   // Logs, once per 100 late rounds, that rounds close without this worker's contributions.
   void LogIfLate(uint32_t rank, ControlActions* out);

@@ -41,7 +41,7 @@ void Membership::WelcomeAll(ControlActions* out) {
   }
 }
 
-Message Membership::AnswerToGivenUp(uint64_t incarnation) const {
+Message Membership::AnswerToRemovedWorker(uint64_t incarnation) const {
   if (job_.CanGoBack() && !job_.running()) {
     Message message;
     message.head.mutable_go_back()->set_incarnation(incarnation);

@@ -1,4 +1,5 @@
-// How shard 0 tells the workers, the other shards and its own lanes who the members of the job are.
+// How shard 0 tells the workers, the other shards and its own lanes (the state machines behind its
+// sockets) who the members of the job are.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,15 @@ class Membership {
   void PublishNext(ControlActions* out);
   // Sends the membership to one shard.
   void TellShard(Peer shard, ControlActions* out) const;
-  // Answers a member's hello: with Welcome and with what the control lane has for it.
+  // Answers a member's hello: with Welcome, and with the outcomes of the control lane that the member
+  // may have missed.
   void WelcomeMember(const Roster::Worker& worker, ControlActions* out);
-  // Does WelcomeMember for all live workers. The lane sees all hellos before the first Welcome is
-  // sent.
+  // Welcomes all live workers. Passes all their hellos to the control lane before it sends the first
+  // Welcome.
   void WelcomeAll(ControlActions* out);
-  // The answer to a worker whose incarnation was removed or replaced: GoBack or Refuse, both of
-  // which tell it to come back as a new incarnation.
-  Message AnswerToGivenUp(uint64_t incarnation) const;
+  // Returns the answer to a worker whose incarnation was removed or replaced: GoBack or Refuse. Both
+  // tell the worker to come back as a new incarnation.
+  Message AnswerToRemovedWorker(uint64_t incarnation) const;
 
  private:
   pb::Members Members() const;

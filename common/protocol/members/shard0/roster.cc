@@ -9,12 +9,12 @@
 namespace tern::protocol {
 namespace {
 
-constexpr size_t kRetired = 8;  // how many incarnations Worker::retired keeps
+constexpr size_t kMaxRetired = 8;  // how many incarnations Worker::retired keeps
 
 Status CheckWorker(const Roster::Worker& worker, size_t rank) {
   using Presence = Roster::Worker::Presence;
-  // A lost worker may have no incarnation: a restarted shard 0 may only know that the other workers
-  // continue without it.
+  // A lost worker may have no incarnation. After a restart, shard 0 may know of this worker only that
+  // the other workers continue without it.
   TERN_HOLDS(!worker.live() || worker.incarnation != 0, "roster: worker ", rank,
              " is there, and has no incarnation");
   TERN_HOLDS(worker.presence != Presence::kAbsent || worker.incarnation == 0, "roster: worker ",
@@ -34,7 +34,7 @@ Status CheckWorker(const Roster::Worker& worker, size_t rank) {
 void Roster::Worker::Retire() {
   std::vector<uint64_t> kept = std::move(retired);
   if (incarnation != 0) kept.push_back(incarnation);
-  if (kept.size() > kRetired) kept.erase(kept.begin());
+  if (kept.size() > kMaxRetired) kept.erase(kept.begin());
   *this = Worker{};
   retired = std::move(kept);
 }

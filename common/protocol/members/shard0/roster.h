@@ -1,6 +1,6 @@
-// The workers and shards of a job as shard 0 knows them: for each rank its process and what that
-// has reported, the other shards, and the numbers on which all agree. It only answers questions;
-// the parts of the Coordinator decide (coordinator.h).
+// The workers and shards of a job as shard 0 knows them: for each worker's rank the process that has
+// the rank and what that process has reported; the other shards; and the numbers on which all daemons
+// agree. The roster decides nothing; the parts of the Coordinator do (coordinator.h).
 //
 //   a rank: absent --Hello--> present --Bye--> done
 //              ^                 |    \__ lost __/
@@ -30,32 +30,34 @@ struct Roster {
     enum class Presence { kAbsent, kPresent, kLost, kDone };
     Presence presence = Presence::kAbsent;
     bool suspect = false;
-    // Silent for longer than dead_after, but not lost, because no other worker is heard either
+    // Whether it has been silent for longer than dead_after, but is not lost, because shard 0 hears
+    // no other worker, either.
     bool awaited = false;
-    // The worker is lost, but its process may be alive and come back with its state
+    // Whether it is lost, but its process may be alive and come back with its state.
     bool may_return = false;
-    bool joining = false;  // was told to get state, and has not reported yet that it has state
-    // It is `joining`, and gets the state from the servers or from its checkpoint, as all workers
-    // do when the job goes back
+    bool joining = false;  // It was told to get state, and has not reported yet that it has state.
+    // Whether it is `joining`, and gets the state from the servers or from its checkpoint, as all
+    // workers do when the job goes back.
     bool begins = false;
     uint64_t incarnation = 0;
-    uint64_t epoch = 0;        // the epoch of its admission, as its hello or this shard says
-    uint64_t first_epoch = 0;  // the epoch of its process's first admission, as any incarnation
+    uint64_t epoch = 0;  // the membership epoch in which this incarnation was admitted
+    // The membership epoch in which its process was first admitted, as any incarnation.
+    uint64_t first_epoch = 0;
     Peer peer = 0;
     pb::Hello hello;
     Time heard_at{};  // when its newest message came
     Time moved_at{};  // when its compute thread last advanced, or waited for others
     Time lost_at{};
     Time excused_at{};  // silence before this time does not count, because shard 0 heard no worker
-    uint64_t progress = 0;
-    uint64_t applied = 0;
+    uint64_t progress = 0;    // a counter in its heartbeats, which its compute thread increments
+    uint64_t applied = 0;     // the newest round that it has applied
     uint64_t steps_done = 0;  // from its Bye
-    bool waiting = true;
-    uint64_t rival = 0;  // another incarnation that asks for this rank; 0: none
+    bool waiting = true;      // whether its compute thread waits for other daemons
+    uint64_t rival = 0;       // another incarnation that asks for this rank; 0: none
     Time rival_since{};
     pb::Counters counters;
     uint64_t late_told = 0;         // the value of counters.late when it was last logged
-    pb::Figures figures;            // from its Bye
+    pb::Figures figures;            // the metrics in its Bye
     std::vector<uint64_t> retired;  // the newest few incarnations that were removed or replaced
 
     bool live() const { return presence == Presence::kPresent || presence == Presence::kDone; }
@@ -72,24 +74,24 @@ struct Roster {
     Time rival_since{};
   };
 
-  // `fence`: whether a worker's message is accepted only on the connection on which its hello was
-  // admitted.
+  // `workers`: the number of ranks. `fence`: whether a worker's message is accepted only on the
+  // connection on which its hello was admitted.
   Roster(uint32_t workers, bool fence) : workers(workers), fence(fence) {}
 
   // The worker of this rank, if it is not absent, has this incarnation, and was admitted on the
   // connection `from`. Null otherwise, whatever the sender claims.
   Worker* MemberOf(Peer from, uint32_t rank, uint64_t incarnation);
-  // Whether this is the rank's incarnation, but on another connection than that of its admitted
-  // hello: the hello on this connection has not arrived, or an older hello overtook it.
+  // Whether the rank has this incarnation, but its hello was admitted on another connection than
+  // `from`: the hello on this connection has not arrived yet, or an older hello arrived after it.
   bool IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const;
-  Worker* ByPeer(Peer peer);
-  size_t Live() const;
+  Worker* ByPeer(Peer peer);              // the worker of this connection, or null
+  size_t Live() const;                    // how many workers are live
   std::string LiveText() const;           // how many workers are live, for example "3 of 4 workers"
   std::string Name(uint32_t rank) const;  // for example "worker 1 (node3, pid 4711)"
   // Whether a worker other than `except` holds the state of the running job or may return with it.
   bool MayHoldStateBeside(const Worker* except) const;
-  // Whether no live worker holds the state of the job, as their hellos say. For use before the job
-  // runs.
+  // Whether no live worker holds the state of the job, as the workers' hellos say. For use before the
+  // job runs.
   bool NobodyHoldsState() const;
   // kInternal names the invariant that is broken.
   Status Check() const;
@@ -98,7 +100,7 @@ struct Roster {
   std::map<uint32_t, Shard> shards;  // by the shard's number; shard 0 itself is not in it
   uint64_t epoch = 0;                // counts the changes of the membership
   uint64_t run = 0;                  // identifies this run of the job
-  // The job's length in rounds, from the first worker's hello; 0: no hello yet
+  // The job's length in steps, from the first worker's hello; 0: no hello yet.
   uint64_t steps = 0;
   const bool fence;
 };

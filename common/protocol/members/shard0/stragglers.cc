@@ -8,10 +8,10 @@ namespace tern::protocol {
 
 namespace {
 
-constexpr uint64_t kSteps = 5;
-constexpr double kSlow = 1.5, kSlowNoMore = 1.3;
+constexpr uint64_t kMinSteps = 5;
+constexpr double kSlowFactor = 1.5, kNotSlowFactor = 1.3;
 
-std::string Ms(double seconds) {
+std::string MillisecondsText(double seconds) {
   char text[32];
   std::snprintf(text, sizeof(text), seconds < 0.01 ? "%.1f ms" : "%.0f ms", 1000 * seconds);
   return text;
@@ -25,26 +25,27 @@ std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters) 
   const uint64_t steps = counters.has_steps() ? counters.steps() : counters.rounds();
   if (!worker.samples.empty() && steps <= worker.samples.back().steps) return "";
   worker.samples.push_back({steps, counters.compute_s()});
-  while (worker.samples.size() > 2 && worker.samples[1].steps + kSteps <= steps)
+  while (worker.samples.size() > 2 && worker.samples[1].steps + kMinSteps <= steps)
     worker.samples.pop_front();
   const Sample& first = worker.samples.front();
-  if (first.steps + kSteps > steps) return "";
+  if (first.steps + kMinSteps > steps) return "";
   worker.step_s =
       (counters.compute_s() - first.compute_s) / static_cast<double>(steps - first.steps);
   const double others_s = MedianOfOthers(rank);
   if (others_s <= 0) return "";
-  const std::string times = Ms(worker.step_s) + " a step, the others " + Ms(others_s);
-  if (worker.told_s != 0 && worker.step_s < kSlowNoMore * others_s) {
-    worker.told_s = 0;
+  const std::string times =
+      MillisecondsText(worker.step_s) + " a step, the others " + MillisecondsText(others_s);
+  if (worker.logged_step_s != 0 && worker.step_s < kNotSlowFactor * others_s) {
+    worker.logged_step_s = 0;
     return " is not slow any more: " + times;
   }
-  const bool slow = worker.step_s > kSlow * others_s;
-  // Reports a slow worker once, and again if its step time has changed by more than kSlow since.
-  if (!slow || (worker.told_s != 0 && worker.step_s < kSlow * worker.told_s &&
-                worker.told_s < kSlow * worker.step_s)) {
+  const bool slow = worker.step_s > kSlowFactor * others_s;
+  // Reports a slow worker once, and again if its step time has changed by more than this factor.
+  if (!slow || (worker.logged_step_s != 0 && worker.step_s < kSlowFactor * worker.logged_step_s &&
+                worker.logged_step_s < kSlowFactor * worker.step_s)) {
     return "";
   }
-  worker.told_s = worker.step_s;
+  worker.logged_step_s = worker.step_s;
   return " is slow: " + times;
 }
 

@@ -15,23 +15,24 @@ class Stragglers {
  public:
   explicit Stragglers(uint32_t workers) : workers_(workers) {}
 
-  // Takes the counters of a heartbeat. Returns what to log after the worker's name if the verdict
-  // has changed, for example " is slow: 31 ms a step, the others 10 ms"; else an empty string. The
-  // time of a step is the mean over the worker's last five or more steps. A worker becomes slow
-  // above 1.5 times the median of the others, and stops being slow below 1.3 times that median.
+  // Takes the counters of a worker's heartbeat. If the worker has become slow, or is not slow any
+  // more, or its step time has changed much, returns what to log after the worker's name, for example
+  // " is slow: 31 ms a step, the others 10 ms"; else returns an empty string. The time of a step is
+  // the mean over the worker's last five or more steps. A worker becomes slow above 1.5 times the
+  // median of the others, and stops being slow below 1.3 times that median.
   std::string OnCounters(uint32_t rank, const pb::Counters& counters);
   // Another process has taken this rank.
   void Forget(uint32_t rank) { workers_[rank] = Worker{}; }
 
  private:
   struct Sample {
-    uint64_t steps = 0;    // how many the process has made so far
-    double compute_s = 0;  // its computing time in those steps
+    uint64_t steps = 0;    // how many steps the process has made so far
+    double compute_s = 0;  // the seconds that it has computed in those steps
   };
   struct Worker {
-    std::deque<Sample> samples;  // the newest, and older samples over at least five steps
+    std::deque<Sample> samples;  // oldest first; they span the last five or more steps
     double step_s = 0;           // mean seconds of a step; 0: not known yet
-    double told_s = 0;           // its step_s when it was last logged as slow; 0: it is not slow
+    double logged_step_s = 0;  // step_s when the worker was last logged as slow; 0: it is not slow
   };
   double MedianOfOthers(uint32_t rank) const;
 

@@ -75,7 +75,7 @@ TEST_F(CoordinatorInvariants, AJobThatEndsSaysFarewell) {
 
 TEST_F(CoordinatorInvariants, AJobThatRunsDoesNotGather) {
   EXPECT_THAT(Refused([&] { peer_.job().Become(JobPhase::kAsking); }),
-              HasSubstr("phase 3 cannot follow phase 4"));
+              HasSubstr("a job that is running cannot become asking"));
 }
 
 TEST_F(CoordinatorInvariants, WhatBeganFromACheckpointHasABeginning) {
