@@ -23,7 +23,7 @@ Cluster::Cluster(EventLoop& loop, const std::vector<uint32_t>& lane_counts, cons
   }
   for (uint32_t w = 0; w < workers; ++w) {
     workers_.push_back(std::make_unique<SimulatedWorker>(loop_, NewMachine(),
-                                                         BytesPerSecond(network.worker_mbit)));
+                                                         BytesPerSecond(network.worker_mbit), w));
     Connect(workers_.back().get());
   }
 }
@@ -42,8 +42,6 @@ void Cluster::Connect(SimulatedWorker* worker) {
     worker->data.emplace_back();
     for (size_t lane = 0; lane < server->lanes.size(); ++lane)
       worker->data.back().push_back(std::make_unique<Connection>(worker->node, server->node));
-    worker->unanswered_bytes.emplace_back(server->lanes.size());
-    worker->pending_pushes.emplace_back(server->lanes.size());
   }
 }
 

@@ -12,7 +12,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <tuple>
 #include <vector>
 
 #include "tools/forecast/events.h"
@@ -49,32 +48,15 @@ struct Connection {
   HalfConnection up, down;
 };
 
-// The order in which a worker sends the pushes that wait for credit (a limit of the bytes that it
-// may have pushed to a lane without an answer): by round, then from the last bucket to the first,
-// then by chunk.
-struct PushPriority {
-  uint64_t round;
-  size_t bucket, chunk;
-  auto operator<=>(const PushPriority& other) const {
-    return std::tuple(round, ~bucket, chunk) <=>
-           std::tuple(other.round, ~other.bucket, other.chunk);
-  }
-};
-struct PendingPush {
-  double bytes;
-  Callback send;
-};
-
 struct SimulatedWorker {
-  SimulatedWorker(EventLoop& loop, SharedResource& cores, double bytes_per_s)
-      : node(loop, cores, bytes_per_s, 0), compute(cores), coder(cores) {}
+  SimulatedWorker(EventLoop& loop, SharedResource& cores, double bytes_per_s, uint32_t its_rank)
+      : rank(its_rank), node(loop, cores, bytes_per_s, 0), compute(cores), coder(cores) {}
+  const uint32_t rank;
   Node node;
   WorkQueue compute, coder;  // The thread that trains, and the thread that encodes gradients.
   // The following vectors have one entry per shard, and within it one per lane of the shard.
   std::vector<std::unique_ptr<Connection>> control;  // Connections to the control threads.
   std::vector<std::vector<std::unique_ptr<Connection>>> data;
-  std::vector<std::vector<double>> unanswered_bytes;  // Pushed bytes without an answer.
-  std::vector<std::vector<std::map<PushPriority, PendingPush>>> pending_pushes;
 
   // The state of the current step. Times are in seconds.
   uint64_t step = 0;                // The number of the step, from 1.

@@ -1,13 +1,75 @@
 #include "tools/forecast/simulated_exchange.h"
 
-#include <vector>
+#include <tuple>
+
+#include "common/protocol/rounds/forms.h"
 
 namespace tern::tools {
+
+namespace {
+
+using protocol::Cell;
+using protocol::Exchange;
+using protocol::Kind;
+using protocol::LaneRef;
+using protocol::Message;
+
+constexpr uint32_t kControlLane = 0;
+
+double PayloadBytes(const Message& message) { return static_cast<double>(message.payload.size()); }
+
+// The cell and the round (or clock) of an outcome; equal for the outcomes that one close makes for
+// several workers. A message of another type has an impossible one.
+std::tuple<Kind, uint32_t, uint32_t, uint64_t> ClosedBy(const Message& message) {
+  Kind kind{};
+  const pb::Outcome* outcome = protocol::AsOutcome(message.head, &kind);
+  if (outcome == nullptr) return {Kind::kFigures, 0, 0, 0};
+  return {kind, outcome->bucket(), outcome->chunk(), protocol::ExchangeOf(*outcome)};
+}
+
+}  // namespace
+
+SimulatedExchange::SimulatedExchange(Cluster& cluster, const StepCosts& costs,
+                                     const Profile& profile,
+                                     std::function<void(SimulatedWorker*)> on_answer)
+    : cluster_(cluster),
+      costs_(costs),
+      profile_(profile),
+      on_answer_(std::move(on_answer)),
+      zeros_(MakeZeros(costs)),
+      lanes_(costs, static_cast<uint32_t>(cluster.workers().size()), zeros_) {
+  for (const auto& worker : cluster.workers()) {
+    Exchange::Options options;
+    options.rank = worker->rank;
+    options.incarnation = kOnlyIncarnation;
+    options.epoch = kOnlyEpoch;
+    options.credit_bytes = static_cast<uint64_t>(costs.credit_bytes);
+    options.unsolicited = costs.pattern.rounds && costs.pattern.quorum < cluster.workers().size();
+    Client& client = clients_.emplace_back(Client{Exchange(options), {}});
+    std::vector<Exchange::Outgoing> nothing;
+    for (uint32_t shard = 0; shard < lanes_.lanes().size(); ++shard) {
+      for (uint32_t lane = 0; lane < lanes_.lanes()[shard].size(); ++lane)
+        client.exchange.OnLaneUp({shard, lane}, kOnlyIncarnation, Now(), &nothing);
+    }
+  }
+}
+
+protocol::Time SimulatedExchange::Now() const {
+  return std::chrono::duration_cast<protocol::Time>(
+      std::chrono::duration<double>(cluster_.loop().now()));
+}
 
 std::pair<size_t, size_t> SimulatedExchange::BucketsOf(uint64_t round) const {
   const size_t num_buckets = costs_.buckets.size(), bucket = (round - 1) % num_buckets;
   return costs_.pattern.one_bucket ? std::pair{bucket, bucket + 1}
                                    : std::pair{size_t{0}, num_buckets};
+}
+
+size_t SimulatedExchange::ChunksOf(uint64_t round) const {
+  size_t chunks = 0;
+  const auto [first, end] = BucketsOf(round);
+  for (size_t b = first; b < end; ++b) chunks += costs_.buckets[b].chunks.size();
+  return chunks;
 }
 
 void SimulatedExchange::PushRound(SimulatedWorker* worker, uint64_t round) {
@@ -16,29 +78,30 @@ void SimulatedExchange::PushRound(SimulatedWorker* worker, uint64_t round) {
 }
 
 void SimulatedExchange::PushBucket(SimulatedWorker* worker, uint64_t round, size_t bucket) {
-  EventLoop& loop = cluster_.loop();
-  loop.ScheduleAfter(profile_.hop_s, [this, &loop, worker, round, bucket] {
-    worker->coder.Add(costs_.buckets[bucket].prepare_s, [this, &loop, worker, round, bucket] {
-      const BucketCost& cost = costs_.buckets[bucket];
-      if (cost.scale_bytes == 0) return Encode(worker, round, bucket);
-      loop.ScheduleAfter(profile_.hop_s, [this, worker, round, bucket, &cost] {
-        cluster_.SendToControl(worker, cost.home, cost.scale_bytes,
-                               [this, round, bucket] { OnScalers(round, bucket); });
-      });
-    });
+  cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket] {
+    worker->coder.Add(costs_.buckets[bucket].prepare_s,
+                      [this, worker, round, bucket] { OnPrepared(worker, round, bucket); });
   });
 }
 
-void SimulatedExchange::OnScalers(uint64_t round, size_t bucket) {
-  if (++scaler_counts_[{round, bucket}] != costs_.pattern.quorum) return;
+void SimulatedExchange::OnPrepared(SimulatedWorker* worker, uint64_t round, size_t bucket) {
   const BucketCost& cost = costs_.buckets[bucket];
-  for (const auto& worker : cluster_.workers()) {
-    cluster_.SendFromControl(
-        worker.get(), cost.home, cost.scaled_bytes, [this, to = worker.get(), round, bucket] {
-          cluster_.loop().ScheduleAfter(profile_.hop_s,
-                                        [this, to, round, bucket] { Encode(to, round, bucket); });
-        });
-  }
+  if (cost.scale_bytes == 0) return Encode(worker, round, bucket);
+  cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket, &cost] {
+    Contribute(worker, {Kind::kScale, static_cast<uint32_t>(bucket), 0}, {cost.home, kControlLane},
+               round, cost.scale_bytes);
+    ClientOf(worker).rounds[round].scalers[bucket].has_own = true;
+    EncodeIfScaled(worker, round, bucket);
+  });
+}
+
+// Where rounds close without all workers, the shared scalers may arrive before the own ones are
+// computed.
+void SimulatedExchange::EncodeIfScaled(SimulatedWorker* worker, uint64_t round, size_t bucket) {
+  const OpenRound::Scalers& scalers = ClientOf(worker).rounds[round].scalers[bucket];
+  if (!scalers.has_own || !scalers.has_shared) return;
+  cluster_.loop().ScheduleAfter(profile_.hop_s,
+                                [this, worker, round, bucket] { Encode(worker, round, bucket); });
 }
 
 void SimulatedExchange::Encode(SimulatedWorker* worker, uint64_t round, size_t bucket) {
@@ -55,65 +118,107 @@ void SimulatedExchange::Encode(SimulatedWorker* worker, uint64_t round, size_t b
 
 void SimulatedExchange::PushChunk(SimulatedWorker* worker, uint64_t round, size_t bucket,
                                   size_t chunk) {
-  const double now = cluster_.loop().now();
-  if (worker->first_push.empty()) worker->busy_since = now;
-  worker->first_push.try_emplace(round, now);
   const ChunkCost& cost = costs_.buckets[bucket].chunks[chunk];
-  Callback send = [this, worker, &cost, round, bucket, chunk] {
-    cluster_.SendToLane(
-        worker, cost.shard, cost.lane, cost.push_bytes,
-        [this, worker, round, bucket, chunk] { OnPush(worker, round, bucket, chunk); });
-  };
-  worker->pending_pushes[cost.shard][cost.lane].emplace(
-      PushPriority{round, bucket, chunk}, PendingPush{cost.push_bytes, std::move(send)});
-  SendPending(worker, cost);
+  CountPush(worker, round);
+  Contribute(worker, {Kind::kPush, static_cast<uint32_t>(bucket), static_cast<uint32_t>(chunk)},
+             {cost.shard, cost.lane + 1}, round, cost.push_bytes);
 }
 
-// Sends waiting pushes to the lane of `cost` as long as the worker has credit there: the bytes that
-// it has pushed without an answer stay within a limit.
-void SimulatedExchange::SendPending(SimulatedWorker* worker, const ChunkCost& cost) {
-  double& unanswered_bytes = worker->unanswered_bytes[cost.shard][cost.lane];
-  auto& pending_pushes = worker->pending_pushes[cost.shard][cost.lane];
-  while (!pending_pushes.empty() &&
-         (unanswered_bytes == 0 ||
-          unanswered_bytes + pending_pushes.begin()->second.bytes <= costs_.credit_bytes)) {
-    const PendingPush next = std::move(pending_pushes.extract(pending_pushes.begin()).mapped());
-    unanswered_bytes += next.bytes;
-    next.send();
+void SimulatedExchange::Contribute(SimulatedWorker* worker, const Cell& cell, LaneRef lane,
+                                   uint64_t round, double bytes) {
+  Bytes payload = BlankPayload(zeros_, bytes);
+  protocol::Contribution contribution;
+  if (costs_.pattern.rounds) {
+    contribution = protocol::InRound{round, std::move(payload)};
+  } else {
+    contribution = protocol::AtClock{round, std::move(payload)};
+  }
+  std::vector<Exchange::Outgoing> out;
+  ClientOf(worker).exchange.Contribute(cell, lane, std::move(contribution), Now(), &out);
+  SendUp(worker, out);
+}
+
+void SimulatedExchange::SendUp(SimulatedWorker* worker,
+                               const std::vector<Exchange::Outgoing>& messages) {
+  for (const auto& [lane, message] : messages) {
+    Callback on_arrival = [this, worker, lane, message] { OnContribution(worker, lane, message); };
+    if (lane.lane == kControlLane) {
+      cluster_.SendToControl(worker, lane.shard, PayloadBytes(message), std::move(on_arrival));
+    } else {
+      cluster_.SendToLane(worker, lane.shard, lane.lane - 1, PayloadBytes(message),
+                          std::move(on_arrival));
+    }
   }
 }
 
-void SimulatedExchange::OnPush(SimulatedWorker* worker, uint64_t round, size_t bucket,
-                               size_t chunk) {
-  const ChunkCost& cost = costs_.buckets[bucket].chunks[chunk];
-  WorkQueue& lane = cluster_.server(cost.shard).lanes[cost.lane];
-  lane.AddUrgent(cost.add_s, [this, worker, round, bucket, chunk, &cost, &lane] {
-    if (!costs_.pattern.rounds) {
-      lane.AddUrgent(cost.close_s, [this, worker, round, bucket, chunk] {
-        Answer(worker, round, bucket, chunk);
-      });
-    } else if (++push_counts_[{round, bucket, chunk}] == costs_.pattern.quorum) {
-      lane.AddUrgent(cost.close_s, [this, round, bucket, chunk] {
-        for (const auto& to : cluster_.workers()) Answer(to.get(), round, bucket, chunk);
-      });
+void SimulatedExchange::OnContribution(SimulatedWorker* worker, LaneRef lane,
+                                       const Message& message) {
+  Kind kind{};
+  const pb::Contribution* c = protocol::AsContribution(message.head, &kind);
+  if (kind != Kind::kPush || message.payload.empty()) return Handle(worker, lane, message);
+  const ChunkCost& cost = costs_.buckets[c->bucket()].chunks[c->chunk()];
+  cluster_.server(lane.shard)
+      .lanes[lane.lane - 1]
+      .AddUrgent(cost.add_s, [this, worker, lane, message] { Handle(worker, lane, message); });
+}
+
+// Lets the lane handle a message. Whenever that closes the sum of a chunk, the lane's thread works
+// for the chunk's `close_s` before the answers leave.
+void SimulatedExchange::Handle(SimulatedWorker* worker, LaneRef lane, const Message& message) {
+  const protocol::Sends sends = lanes_.OnMessage(lane, worker->rank, message);
+  for (size_t first = 0, end = 0; first < sends.size(); first = end) {
+    const auto closed = ClosedBy(sends[first].message);
+    while (end < sends.size() && ClosedBy(sends[end].message) == closed) ++end;
+    const protocol::Sends answers(sends.begin() + static_cast<ptrdiff_t>(first),
+                                  sends.begin() + static_cast<ptrdiff_t>(end));
+    const auto [kind, bucket, chunk, round] = closed;
+    if (kind != Kind::kPush) {
+      SendDown(lane, answers);
+      continue;
     }
-  });
+    cluster_.server(lane.shard)
+        .lanes[lane.lane - 1]
+        .AddUrgent(costs_.buckets[bucket].chunks[chunk].close_s,
+                   [this, lane, answers] { SendDown(lane, answers); });
+  }
 }
 
-void SimulatedExchange::Answer(SimulatedWorker* worker, uint64_t round, size_t bucket,
-                               size_t chunk) {
-  const ChunkCost& cost = costs_.buckets[bucket].chunks[chunk];
-  cluster_.SendFromLane(
-      worker, cost.shard, cost.lane, cost.sum_bytes,
-      [this, worker, round, bucket, &cost] { OnAnswer(worker, round, bucket, cost); });
+void SimulatedExchange::SendDown(LaneRef lane, const protocol::Sends& messages) {
+  for (const protocol::Send& one : messages) SendDown(lane, one);
 }
 
-void SimulatedExchange::OnAnswer(SimulatedWorker* worker, uint64_t round, size_t bucket,
-                                 const ChunkCost& cost) {
-  double& unanswered_bytes = worker->unanswered_bytes[cost.shard][cost.lane];
-  unanswered_bytes -= cost.push_bytes;
-  if (unanswered_bytes < 1) unanswered_bytes = 0;  // Removes rounding errors.
-  SendPending(worker, cost);
+void SimulatedExchange::SendDown(LaneRef lane, const protocol::Send& one) {
+  SimulatedWorker* const to = cluster_.workers()[SimulatedLanes::RankOf(one.to)].get();
+  const double bytes = PayloadBytes(one.message);
+  Callback on_arrival = [this, to, lane, message = one.message] { OnMessage(to, lane, message); };
+  if (lane.lane == kControlLane) {
+    cluster_.SendFromControl(to, lane.shard, bytes, std::move(on_arrival));
+  } else {
+    cluster_.SendFromLane(to, lane.shard, lane.lane - 1, bytes, std::move(on_arrival));
+  }
+}
+
+void SimulatedExchange::OnMessage(SimulatedWorker* worker, LaneRef lane, const Message& message) {
+  Exchange& exchange = ClientOf(worker).exchange;
+  std::vector<Exchange::Outgoing> out;
+  std::vector<Exchange::Delivery> deliveries;
+  Kind kind{};
+  if (const pb::Outcome* outcome = protocol::AsOutcome(message.head, &kind)) {
+    deliveries = exchange.OnOutcome(lane, kind, *outcome, message.payload, Now(), &out);
+  } else if (message.head.refuse().then() == pb::Refuse::again) {
+    exchange.OnRoomAgain(lane, Now(), &out);
+  }
+  SendUp(worker, out);
+  for (const Exchange::Delivery& delivery : deliveries) OnDelivery(worker, delivery);
+}
+
+void SimulatedExchange::OnDelivery(SimulatedWorker* worker, const Exchange::Delivery& delivery) {
+  const uint64_t round = protocol::ExchangeOf(delivery.outcome);
+  const size_t bucket = delivery.cell.bucket;
+  if (delivery.cell.kind == Kind::kScale) {
+    ClientOf(worker).rounds[round].scalers[bucket].has_shared = true;
+    return EncodeIfScaled(worker, round, bucket);
+  }
   CountAnswer(worker, round);
   cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket] {
     std::vector<size_t>& answer_counts = worker->answer_counts[round];
@@ -129,16 +234,26 @@ bool SimulatedExchange::HasAnswer(SimulatedWorker* worker, uint64_t round, size_
   return answer_counts[bucket] == costs_.buckets[bucket].chunks.size();
 }
 
-// Counts an answer that a worker got. After the last answer of a round it adds the duration of the
-// exchange, from the first push to this answer, to the worker's totals.
-void SimulatedExchange::CountAnswer(SimulatedWorker* worker, uint64_t round) {
-  size_t chunks = 0;
-  const auto [first, end] = BucketsOf(round);
-  for (size_t b = first; b < end; ++b) chunks += costs_.buckets[b].chunks.size();
-  if (++answered_chunks_[{round, worker}] < chunks) return;
-  answered_chunks_.erase({round, worker});
-  const auto pushed = worker->first_push.find(round);
+void SimulatedExchange::OnApplied(SimulatedWorker* worker, uint64_t round) {
+  worker->answer_counts.erase(round);
+  Client& client = ClientOf(worker);
+  client.rounds.erase(round);
+  if (costs_.pattern.rounds && round > 0) client.exchange.SetApplied(round);
+}
+
+void SimulatedExchange::CountPush(SimulatedWorker* worker, uint64_t round) {
+  Client& client = ClientOf(worker);
   // A round may close with the pushes of other workers before this worker pushes anything.
+  if (round <= client.exchange.applied() || client.rounds[round].num_answered == ChunksOf(round))
+    return;
+  const double now = cluster_.loop().now();
+  if (worker->first_push.empty()) worker->busy_since = now;
+  worker->first_push.try_emplace(round, now);
+}
+
+void SimulatedExchange::CountAnswer(SimulatedWorker* worker, uint64_t round) {
+  if (++ClientOf(worker).rounds[round].num_answered < ChunksOf(round)) return;
+  const auto pushed = worker->first_push.find(round);
   if (pushed == worker->first_push.end()) return;
   const double now = cluster_.loop().now();
   worker->exchange_s += now - pushed->second;

@@ -1,19 +1,23 @@
-// Simulates the exchange of gradients with the servers. For each bucket (a group of neighbouring
+// Simulates the exchange of gradients with the servers. The workers' side (Exchange) and the
+// servers' side (lanes) are the protocol's own state machines, as daemons run them; the simulation
+// adds the time that computations and messages take. For each bucket (a group of neighbouring
 // tensors) a worker computes scalers, the multipliers of the codes. If the workers share scalers,
-// the bucket's server (its "home") collects them and returns the maximum. Then the worker encodes
-// the bucket's chunks and pushes each chunk to a lane (a socket with a thread) of a server. The
-// server adds up the pushes of a round and answers every worker. Only the simulation of a step uses
-// this.
+// the bucket's server (its "home") returns their maximum. Then the worker encodes the bucket's
+// chunks and pushes each chunk to a lane (a socket with a thread) of a server, which answers. Only
+// the simulation of a step uses this.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
-#include <tuple>
 #include <utility>
+#include <vector>
 
+#include "common/protocol/rounds/exchange.h"
 #include "tools/forecast/cluster.h"
 #include "tools/forecast/costs.h"
+#include "tools/forecast/simulated_lanes.h"
 
 namespace tern::tools {
 
@@ -21,8 +25,7 @@ class SimulatedExchange {
  public:
   // Calls `on_answer` when a worker gets the answer to a chunk. The references outlive this object.
   SimulatedExchange(Cluster& cluster, const StepCosts& costs, const Profile& profile,
-                    std::function<void(SimulatedWorker*)> on_answer)
-      : cluster_(cluster), costs_(costs), profile_(profile), on_answer_(std::move(on_answer)) {}
+                    std::function<void(SimulatedWorker*)> on_answer);
 
   // Returns the range [first, second) of the buckets that a round exchanges.
   std::pair<size_t, size_t> BucketsOf(uint64_t round) const;
@@ -31,27 +34,59 @@ class SimulatedExchange {
   void PushRound(SimulatedWorker* worker, uint64_t round);
   // Returns whether the worker has the answers to all chunks of a bucket.
   bool HasAnswer(SimulatedWorker* worker, uint64_t round, size_t bucket) const;
+  // The worker has applied the answers of this round and of all rounds before. It deletes them, and
+  // tells the servers with its next messages.
+  void OnApplied(SimulatedWorker* worker, uint64_t round);
 
  private:
-  void OnScalers(uint64_t round, size_t bucket);
+  // What a worker has of a round whose answers it has not applied.
+  struct OpenRound {
+    struct Scalers {
+      bool has_own = false;     // The worker has computed its scalers of the bucket.
+      bool has_shared = false;  // The maximum over the workers has arrived.
+    };
+    std::map<size_t, Scalers> scalers;  // By bucket.
+    size_t num_answered = 0;            // The number of chunks with an answer.
+  };
+  struct Client {
+    protocol::Exchange exchange;
+    std::map<uint64_t, OpenRound> rounds;  // By the round's number.
+  };
+
+  protocol::Time Now() const;
+  Client& ClientOf(const SimulatedWorker* worker) { return clients_[worker->rank]; }
+
+  void OnPrepared(SimulatedWorker* worker, uint64_t round, size_t bucket);
+  void EncodeIfScaled(SimulatedWorker* worker, uint64_t round, size_t bucket);
   void Encode(SimulatedWorker* worker, uint64_t round, size_t bucket);
   void PushChunk(SimulatedWorker* worker, uint64_t round, size_t bucket, size_t chunk);
-  void SendPending(SimulatedWorker* worker, const ChunkCost& cost);
-  void OnPush(SimulatedWorker* worker, uint64_t round, size_t bucket, size_t chunk);
-  void Answer(SimulatedWorker* worker, uint64_t round, size_t bucket, size_t chunk);
-  void OnAnswer(SimulatedWorker* worker, uint64_t round, size_t bucket, const ChunkCost& cost);
+  void Contribute(SimulatedWorker* worker, const protocol::Cell& cell, protocol::LaneRef lane,
+                  uint64_t round, double bytes);
+  void SendUp(SimulatedWorker* worker, const std::vector<protocol::Exchange::Outgoing>& messages);
+
+  // These run on the thread of a lane.
+  void OnContribution(SimulatedWorker* worker, protocol::LaneRef lane,
+                      const protocol::Message& message);
+  void Handle(SimulatedWorker* worker, protocol::LaneRef lane, const protocol::Message& message);
+  void SendDown(protocol::LaneRef lane, const protocol::Sends& messages);
+  void SendDown(protocol::LaneRef lane, const protocol::Send& one);
+
+  // These run on the worker's network thread.
+  void OnMessage(SimulatedWorker* worker, protocol::LaneRef lane, const protocol::Message& message);
+  void OnDelivery(SimulatedWorker* worker, const protocol::Exchange::Delivery& delivery);
+  // Count a push and an answer. After the last answer of a round, CountAnswer adds the duration of
+  // the exchange, from the first push to this answer, to the worker's totals.
+  void CountPush(SimulatedWorker* worker, uint64_t round);
   void CountAnswer(SimulatedWorker* worker, uint64_t round);
+  size_t ChunksOf(uint64_t round) const;
 
   Cluster& cluster_;
   const StepCosts& costs_;
   const Profile& profile_;
   const std::function<void(SimulatedWorker*)> on_answer_;
-  // The number of workers whose scalers have arrived, by round and bucket.
-  std::map<std::pair<uint64_t, size_t>, uint32_t> scaler_counts_;
-  // The number of workers whose push has been added, by round, bucket and chunk.
-  std::map<std::tuple<uint64_t, size_t, size_t>, uint32_t> push_counts_;
-  // The number of chunks of a round to which a worker has the answer, by round and worker.
-  std::map<std::pair<uint64_t, const SimulatedWorker*>, size_t> answered_chunks_;
+  const Bytes zeros_;
+  SimulatedLanes lanes_;
+  std::deque<Client> clients_;  // By rank.
 };
 
 }  // namespace tern::tools

@@ -178,7 +178,7 @@ class StepSimulation {
   }
 
   void ForgetAnswers(SimulatedWorker* worker, uint64_t round) {
-    worker->answer_counts.erase(round);
+    exchange_.OnApplied(worker, round);
     worker->applied.clear();
   }
 
