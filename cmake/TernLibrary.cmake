@@ -65,20 +65,53 @@ function(tern_binary name)
   install(TARGETS ${name} DESTINATION bin)
 endfunction()
 
-# tern_test(NAME SOURCES ... ALONE ... DEPS ... [TIMEOUT S] [LABELS ...]): one GoogleTest program NAME_test, one ctest
-# entry. Labels: `tsan` marks tests of the thread-sanitizer run, `process` tests that start real processes, `e2e` tests
+# The headers that most tests include are compiled once (g++ only: clang's would not be found in a compiler cache).
+option(TERN_THOROUGH "Let ctest run the instantiations named Thorough, too (scripts/release_check.sh)" OFF)
+set(TERN_TEST_HEADERS <gmock/gmock.h> <gtest/gtest.h> <nlohmann/json.hpp> <algorithm> <chrono> <filesystem> <fstream>
+                      <functional> <map> <memory> <optional> <random> <regex> <set> <sstream> <string> <thread> <vector>)
+if(TERN_TOGETHER AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(TERN_TESTS_PRECOMPILE ON)
+endif()
+
+# tern_test_options(TARGET): how tests are compiled: hardly optimized, which takes half the time. The tested libraries
+# are not affected.
+function(tern_test_options target)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>)
+  if(NOT TERN_TESTS_PRECOMPILE)
+    return()
+  endif()
+  if(NOT TARGET tern_test_headers)
+    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/test_headers.cc CONTENT "")
+    # A program, as the tests are: the code of libraries is compiled with other flags.
+    add_executable(tern_test_headers ${CMAKE_BINARY_DIR}/test_headers.cc)
+    target_link_libraries(tern_test_headers PRIVATE tern_flags tern_proto GTest::gmock GTest::gtest_main
+                                                    nlohmann_json::nlohmann_json)
+    target_compile_options(tern_test_headers PRIVATE $<$<CONFIG:Release>:-O0> -fpch-preprocess)
+    target_precompile_headers(tern_test_headers PRIVATE ${TERN_TEST_HEADERS} <proto/job.pb.h> <proto/wire.pb.h>)
+  endif()
+  target_compile_options(${target} PRIVATE -fpch-preprocess)
+  target_precompile_headers(${target} REUSE_FROM tern_test_headers)
+endfunction()
+
+# tern_test(NAME SOURCES ... ALONE ... DEPS ... [COMPUTES] [TIMEOUT S] [LABELS ...]): one GoogleTest program NAME_test,
+# one ctest entry. COMPUTES: the test itself computes much and is optimized. Labels: `tsan` marks tests of the thread-sanitizer run, `process` tests that start real processes, `e2e` tests
 # that only test whole programs; all others are unit tests. The targets unit_tests and tsan_tests build those tests.
 add_custom_target(unit_tests)
 add_custom_target(tsan_tests)
 function(tern_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;ALONE;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES" "TIMEOUT" "SOURCES;ALONE;DEPS;LABELS" ${ARGN})
   tern_together(files ${name}_test ${ARG_SOURCES} ALONE ${ARG_ALONE})
   add_executable(${name}_test ${files})
   target_link_libraries(${name}_test PRIVATE tern_flags ${ARG_DEPS} GTest::gmock GTest::gtest_main)
-  # Tests are compiled with less optimization, which takes two thirds of the time. The tested libraries are not
-  # affected.
-  target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
-  add_test(NAME ${name} COMMAND ${name}_test WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+  if(ARG_COMPUTES)
+    target_compile_options(${name}_test PRIVATE $<$<CONFIG:Release>:-O1>)
+  else()
+    tern_test_options(${name}_test)
+  endif()
+  if(NOT TERN_THOROUGH)
+    set(filter --gtest_filter=-Thorough/*)
+  endif()
+  add_test(NAME ${name} COMMAND ${name}_test ${filter} WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 300)
   endif()

@@ -11,6 +11,7 @@ find_program(TERN_CCACHE ccache)
 if(TERN_CCACHE)
   # Paths in the tree are relative to it, so that clones can share a compiler cache.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} CCACHE_NOHASHDIR=1
+                                  CCACHE_SLOPPINESS=pch_defines,time_macros  # what it needs for precompiled headers
                                   ${TERN_CCACHE})
 endif()
 

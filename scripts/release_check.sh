@@ -13,6 +13,14 @@ each_file() {
   cmake --preset dev && cmake --build --preset dev -j "$(nproc)" && ctest --preset dev -j "$(nproc)"
 }
 
+# Runs the tests of processes with all of their cases, and ten times as many schedules; the gate runs some of each.
+thorough() {
+  cmake --preset cpu -D TERN_THOROUGH=ON && cmake --build --preset cpu -j "$(nproc)" || return
+  local code=0
+  TERN_SIM_TIMES=10 ctest --preset cpu -j "$(nproc)" -R '^(sim|e2e_.*)$' --timeout 3600 || code=$?
+  cmake --preset cpu -D TERN_THOROUGH=OFF && return "$code"
+}
+
 # Builds everything with another compiler and runs all tests.
 clang() {
   cmake --preset clang && cmake --build --preset clang -j "$(nproc)" && ctest --preset clang -j "$(nproc)"
@@ -42,7 +50,7 @@ torch() {
   ! grep -E 'Skipped' build/cpu/ctest_torch.log
 }
 
-checks=(each_file clang names cuda removals asan_programs torch)
+checks=(each_file thorough clang names cuda removals asan_programs torch)
 chosen=("$@")
 [ ${#chosen[@]} -gt 0 ] || chosen=("${checks[@]}")
 for check in "${chosen[@]}"; do

@@ -70,8 +70,27 @@ TEST_P(Devices, OfTwoKindsAgreeOnEveryBitOfTheWeights) {
   EXPECT_EQ(SaysThatItStays(job), GetParam().stays);
 }
 
+std::string NameOf(const testing::TestParamInfo<Kind>& info) { return info.param.name; }
+
 INSTANTIATE_TEST_SUITE_P(
     With, Devices,
+    testing::Values(
+        Kind{"scalers_of_before",
+             {"exchange.scaler=previous", "exchange.scaler_margin=1", "metrics.tensorboard=true"},
+             true,
+             30},
+        Kind{"onebit", {"exchange.codec=onebit"}},
+        Kind{"odsgd_compensated",
+             {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+              "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
+              "train.odsgd.local.reference=prev_global", "train.weight_decay.rate=0.001",
+              "train.weight_decay.where=in_gradient"},
+             true,
+             30},
+        Kind{"psgd", {"train.algorithm=psgd", "train.psgd.p=4"}, false, 30}),
+    NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Thorough, Devices,
     testing::Values(
         Kind{"momentum",
              {"train.optimizer.name=momentum", "train.weight_decay.rate=0.001",
@@ -84,27 +103,15 @@ INSTANTIATE_TEST_SUITE_P(
               "train.clip_norm=5", "evaluation.ema_decay=0.9"},
              true,
              30},
-        Kind{"scalers_of_before",
-             {"exchange.scaler=previous", "exchange.scaler_margin=1", "metrics.tensorboard=true"},
-             true,
-             30},
         Kind{"fp32", {"exchange.codec=fp32", "train.optimizer.name=nesterov"}},
-        Kind{"qsgd", {"exchange.codec=qsgd"}}, Kind{"onebit", {"exchange.codec=onebit"}},
+        Kind{"qsgd", {"exchange.codec=qsgd"}},
         Kind{"topk",
              {"exchange.codec=topk", "exchange.topk.ratio=0.01", "exchange.topk.momentum=0.9",
               "train.optimizer.name=sgd"},
              true,
              30},
-        Kind{"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=10"}},
-        Kind{"odsgd_compensated",
-             {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
-              "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
-              "train.odsgd.local.reference=prev_global", "train.weight_decay.rate=0.001",
-              "train.weight_decay.where=in_gradient"},
-             true,
-             30},
-        Kind{"psgd", {"train.algorithm=psgd", "train.psgd.p=4"}, false, 30}),
-    [](const auto& info) { return std::string(info.param.name); });
+        Kind{"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=10"}}),
+    NameOf);
 
 // A worker that comes back gets the state from the other one: first from the GPU's worker, then
 // from the CPU's.
@@ -192,17 +199,18 @@ TEST_P(Killed, OneWorkerTakesTheOtherBackAndTheBytesAreTheSame) {
   ExpectItGoesOn(job, weights);
 }
 
+INSTANTIATE_TEST_SUITE_P(With, Killed, testing::Values(Kind{"onebit", {"exchange.codec=onebit"}}),
+                         NameOf);
 INSTANTIATE_TEST_SUITE_P(
-    With, Killed,
-    testing::Values(Kind{"onebit", {"exchange.codec=onebit"}},
-                    Kind{"topk",
+    Thorough, Killed,
+    testing::Values(Kind{"topk",
                          {"exchange.codec=topk", "exchange.topk.momentum=0.9",
                           "train.optimizer.name=sgd", "evaluation.ema_decay=0.9"}},
                     Kind{"odsgd",
                          {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
                           "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
                           "train.odsgd.local.reference=prev_global"}}),
-    [](const auto& info) { return std::string(info.param.name); });
+    NameOf);
 
 // Both kinds of workers train on and evaluate the same images, although a GPU converts bytes to
 // images itself. So a job with both gives the result of two CPUs, except for rounding, which

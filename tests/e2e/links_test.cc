@@ -60,12 +60,18 @@ TEST_P(LinkOfTheServer, MayBeDownForAWhile) {
   EXPECT_THAT(job.Log("server", 0), Not(HasSubstr("go back")));
 }
 
+std::string NameOf(const testing::TestParamInfo<Case>& info) { return info.param.name; }
+
 INSTANTIATE_TEST_SUITE_P(
     Each, LinkOfTheServer,
-    testing::Values(Case{"Wait", "wait"}, Case{"Shrink", "shrink"},
-                    Case{"WithCheckpoints", "wait", {}, "checkpoints: {every_steps: 20}\n"},
+    testing::Values(Case{"Shrink", "shrink"},
+                    Case{"WithCheckpoints", "wait", {}, "checkpoints: {every_steps: 20}\n"}),
+    NameOf);
+INSTANTIATE_TEST_SUITE_P(
+    Thorough, LinkOfTheServer,
+    testing::Values(Case{"Wait", "wait"},
                     Case{"OfServers", "wait", {"train.parameters=central"}}),
-    [](const auto& info) { return info.param.name; });
+    NameOf);
 
 }  // namespace
 }  // namespace tern::e2e

@@ -84,12 +84,14 @@ TEST_P(StopOfAll, IsOrderlyInAnyOrder) {
   ExpectGoesOnToTheSameBytes(job);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, StopOfAll,
-                         testing::Combine(testing::Values("wait", "shrink", "fail"),
-                                          testing::Range(1, 5)),
-                         [](const auto& info) {
-                           return Cat(std::get<0>(info.param), std::get<1>(info.param));
-                         });
+std::string NameOf(const testing::TestParamInfo<StopOfAll::ParamType>& info) {
+  return Cat(std::get<0>(info.param), std::get<1>(info.param));
+}
+const auto kEachPolicy = testing::Values("wait", "shrink", "fail");
+INSTANTIATE_TEST_SUITE_P(Each, StopOfAll, testing::Combine(kEachPolicy, testing::Values(1)),
+                         NameOf);
+INSTANTIATE_TEST_SUITE_P(Thorough, StopOfAll, testing::Combine(kEachPolicy, testing::Range(2, 5)),
+                         NameOf);
 
 // Service managers stop `tern run` like this: they signal it and all processes that it has started.
 TEST(StopOfAllProcesses, OfARunIsOrderly) {
