@@ -47,10 +47,10 @@ TEST(Net, ReportsTheLastGradientBeforeComputingTheFirst) {
 
 std::vector<float> TrainSteps(int steps, int threads) {
   const Threads scope(threads);
-  Problem problem(LeNet(pb::Model::valid), 4);
+  Problem problem(LeNet(pb::Model::valid), 2);
   auto net = problem.Make();
   for (int i = 0; i < steps; ++i) {
-    net->Forward({problem.images, problem.labels, 4}, nullptr);
+    net->Forward({problem.images, problem.labels, 2}, nullptr);
     net->Backward(nullptr);
     for (size_t k = 0; k < problem.parameters.size(); ++k) {
       problem.parameters[k] -= 0.02f * problem.gradients[k];
@@ -88,7 +88,7 @@ TEST(Net, OverfitsABatch) {
     if (i == 0) first = last;
     net->Backward(nullptr);
     for (size_t k = 0; k < problem.parameters.size(); ++k) {
-      problem.parameters[k] -= 0.05f * problem.gradients[k];
+      problem.parameters[k] -= 0.1f * problem.gradients[k];
     }
   }
   EXPECT_GT(first, 1.5);
