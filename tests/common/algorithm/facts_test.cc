@@ -1,6 +1,6 @@
-// Tests of Facts, the properties of an algorithm that the other code uses, such as in which steps its rounds
-// end. Compares the facts of every algorithm of job.proto with tables in this file and with general
-// laws.
+// Tests of Facts, the properties of an algorithm that the other code uses, such as in which steps
+// its rounds end. Compares the facts of every algorithm of job.proto with tables in this file and
+// with general laws.
 #include "common/algorithm/facts.h"
 
 #include <gmock/gmock.h>
@@ -269,7 +269,8 @@ TEST(Facts, OfAnUnknownAlgorithmAreTheDefaults) {
   EXPECT_EQ(FactsOf(job).StepOfRound(7), 7u);
 }
 
-// Traits name keys of the algorithm's section. The name of a missing key would abort a process of the job.
+// Traits name keys of the algorithm's section. The name of a missing key would abort a process of
+// the job.
 TEST(Traits, NameExistingKeysOfTheExpectedTypes) {
   for (const std::string& name : AlgorithmNames()) {
     const pb::Job job = MakeJob(name);

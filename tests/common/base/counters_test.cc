@@ -29,7 +29,8 @@ TEST(Registry, WritesPrometheusText) {
   registry.GetCounter("tern_bytes_total", "Bytes.", {{"direction", "out"}, {"type", "push"}}).Add();
   registry.GetTimeCounter("tern_wait_seconds_total", "Waiting.")
       .Add(std::chrono::milliseconds(1500));
-  Histogram& histogram = registry.GetHistogram("tern_step_seconds", "Steps.", {0.5, 1}, {{"rank", "0"}});
+  Histogram& histogram =
+      registry.GetHistogram("tern_step_seconds", "Steps.", {0.5, 1}, {{"rank", "0"}});
   for (const double v : {0.25, 0.5, 0.75, 4.0}) histogram.Observe(v);
   EXPECT_EQ(registry.PrometheusText(),
             "# HELP tern_bytes_total Bytes.\n"

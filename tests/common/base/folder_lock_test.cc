@@ -112,8 +112,8 @@ TEST_F(FolderLockTest, IsReleasedWhenItsHolderIsKilled) {
   for (const int pipe_end : pipe_ends) close(pipe_end);
 }
 
-// If the system cannot lock the file, as on a file system without locks, the process goes on without a
-// lock, and with a warning.
+// If the system cannot lock the file, as on a file system without locks, the process goes on
+// without a lock, and with a warning.
 TEST_F(FolderLockTest, IsAWarningIfTheSystemCannotLock) {
   ASSERT_TRUE(std::filesystem::create_directories(folder_));
   ASSERT_EQ(mkfifo((folder_ + "/job.lock").c_str(), 0600), 0);

@@ -1,6 +1,6 @@
-// A file system in memory, for tests. It simulates a process or machine that stops in the middle of a
-// change, lost and torn (partial) writes, and a full disk. After a loss of power, the changes that
-// storage.h calls durable are still there; each other change may be there or not.
+// A file system in memory, for tests. It simulates a process or machine that stops in the middle of
+// a change, lost and torn (partial) writes, and a full disk. After a loss of power, the changes
+// that storage.h calls durable are still there; each other change may be there or not.
 #pragma once
 
 #include <array>
@@ -38,8 +38,8 @@ class MemoryStorage : public Storage {
   // The machine starts again after a loss of power. Each change that was not flushed is there or
   // not; bytes that were not flushed are there, or some of them, or zeros.
   void RestartMachine(const Chooser& chooser);
-  // Damages the file that was written last (`age` 0) or the one before it (`age` 1): cuts off its second
-  // half, although it was flushed.
+  // Damages the file that was written last (`age` 0) or the one before it (`age` 1): cuts off its
+  // second half, although it was flushed.
   void TearRecentFile(size_t age);
   uint64_t changes() const { return changes_; }  // number of changes requested so far
 
@@ -70,8 +70,8 @@ class MemoryStorage : public Storage {
     std::string from, to;  // paths; kCreate has only `to`, kRemove only `from`
     FilePtr file;          // only for kCreate and kRename
   };
-  // What becomes of a change: it is made, fails because the disk is full, or has no effect because the
-  // process has died.
+  // What becomes of a change: it is made, fails because the disk is full, or has no effect because
+  // the process has died.
   enum class Fate { kDone, kRefused, kLost };
 
   // Counts one more change, and returns its fate.
@@ -89,7 +89,8 @@ class MemoryStorage : public Storage {
   std::vector<Change> pending_;          // applied to current_, but not to durable_
   std::array<FilePtr, 2> recent_files_;  // the files written last, newest first
   uint64_t changes_ = 0;
-  uint64_t stop_at_ = UINT64_MAX, refuse_from_ = UINT64_MAX, refuse_to_ = 0;  // compared with changes_
+  uint64_t stop_at_ = UINT64_MAX, refuse_from_ = UINT64_MAX,
+           refuse_to_ = 0;  // compared with changes_
   Chooser chooser_;
   bool stopped_ = false;
 };

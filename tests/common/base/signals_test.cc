@@ -1,5 +1,5 @@
-// Tests of StopSignals, which turns SIGTERM, SIGINT and SIGHUP into events. Each test runs in its own
-// process, which sends signals to itself.
+// Tests of StopSignals, which turns SIGTERM, SIGINT and SIGHUP into events. Each test runs in its
+// own process, which sends signals to itself.
 #include "common/base/signals.h"
 
 #include <gtest/gtest.h>
@@ -123,8 +123,8 @@ bool IsPending(pid_t process, int signal) {
   return false;
 }
 
-// If a signal goes to all processes of a job, the supervisor (parent) passes its own signal on to a process
-// that has received one already. Both count as one request to stop.
+// If a signal goes to all processes of a job, the supervisor (parent) passes its own signal on to a
+// process that has received one already. Both count as one request to stop.
 [[noreturn]] void ParentsSignalIsTheSameRequest() {
   alarm(20);
   std::array<int, 2> ready{};

@@ -1,5 +1,5 @@
-// Tests that the machine's own storage and its substitute in memory obey the same contract, and that the
-// substitute keeps exactly what is durable.
+// Tests that the machine's own storage and its substitute in memory obey the same contract, and
+// that the substitute keeps exactly what is durable.
 #include "common/base/storage.h"
 
 #include <stdlib.h>
@@ -51,7 +51,8 @@ TEST(Disk, DoesNotWaitForTheWriterOfAPipe) {
   EXPECT_EQ(read.status().message(), path + " is not a regular file");
 }
 
-// In the worst restart of the machine, all changes that are not durable (as storage.h defines it) are lost.
+// In the worst restart of the machine, all changes that are not durable (as storage.h defines it)
+// are lost.
 TEST(MemoryStorage, KeepsWhatIsDurable) {
   const Chooser loses_unflushed = [](uint64_t) { return 0; };
   MemoryStorage storage;

@@ -1,6 +1,6 @@
-// Tests of Store, which writes checkpoints of one owner (a worker, or a lane of a shard) to a folder, keeps
-// the newest, and finds complete ones again. A run is one execution of a job, identified by a number;
-// Point{run, step, round} names a checkpoint.
+// Tests of Store, which writes checkpoints of one owner (a worker, or a lane of a shard) to a
+// folder, keeps the newest, and finds complete ones again. A run is one execution of a job,
+// identified by a number; Point{run, step, round} names a checkpoint.
 #include "common/checkpoint/store.h"
 
 #include <gmock/gmock.h>
@@ -288,8 +288,8 @@ TEST_F(StoreTest, DistinguishesDamagedCheckpointsFromThoseOfOtherOwners) {
   EXPECT_EQ(other.refused()[1].run, 7u);
 }
 
-// The manifest is the small file that completes a checkpoint. A folder with its name makes the write fail,
-// even for root.
+// The manifest is the small file that completes a checkpoint. A folder with its name makes the
+// write fail, even for root.
 TEST_F(StoreTest, RemovesTheStateIfTheManifestCannotBeWritten) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 1).ok());
@@ -337,7 +337,8 @@ TEST_F(StoreTest, NamesAMissingArrayOrNumber) {
   EXPECT_THAT(Restore(*file, {{}, {{"other", &number}}}).message(), HasSubstr("no number other"));
 }
 
-// A checkpoint is of kind kOfAll if all daemons wrote one after that step, or kShard if only this shard did.
+// A checkpoint is of kind kOfAll if all daemons wrote one after that step, or kShard if only this
+// shard did.
 TEST_F(StoreTest, KeepsTheTwoKindsApart) {
   const auto steps = [](const Store& store) {
     std::vector<std::string> descriptions;
@@ -352,8 +353,8 @@ TEST_F(StoreTest, KeepsTheTwoKindsApart) {
   Store again = MakeStore(2, 3);
   EXPECT_THAT(again.Open(), IsEmpty());
   EXPECT_EQ(steps(again), steps(store));
-  // The last checkpoint of a job is written twice, if its step is not a multiple of the interval: its kind
-  // becomes kOfAll, and stays so.
+  // The last checkpoint of a job is written twice, if its step is not a multiple of the interval:
+  // its kind becomes kOfAll, and stays so.
   ASSERT_TRUE(Write(again, 120).ok());
   ASSERT_TRUE(Write(again, 120, 7, Kind::kShard).ok());
   EXPECT_THAT(steps(again), ElementsAre("90 shard", "100", "110 shard", "120"));

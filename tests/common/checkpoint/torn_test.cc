@@ -1,6 +1,6 @@
-// A process writes checkpoints to a simulated disk. In each of its changes to the disk, one test stops the
-// process, one stops the machine, one refuses the write because the disk is full, and one damages the
-// file. Only the checkpoint that was being written may be lost.
+// A process writes checkpoints to a simulated disk. In each of its changes to the disk, one test
+// stops the process, one stops the machine, one refuses the write because the disk is full, and one
+// damages the file. Only the checkpoint that was being written may be lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,8 +26,8 @@ Owner OwnerIn(const std::string& folder) {
 }
 Owner OurOwner() { return OwnerIn("out/checkpoints/shard.0.lane.1"); }
 
-// A Chooser that goes through all sequences of answers: Next() begins the next sequence, and returns false
-// after the last.
+// A Chooser that goes through all sequences of answers: Next() begins the next sequence, and
+// returns false after the last.
 class AllChoices {
  public:
   uint64_t operator()(uint64_t n) {
@@ -36,7 +36,8 @@ class AllChoices {
   }
   bool Next() {
     position_ = 0;
-    while (!sequence_.empty() && ++sequence_.back().first == sequence_.back().second) sequence_.pop_back();
+    while (!sequence_.empty() && ++sequence_.back().first == sequence_.back().second)
+      sequence_.pop_back();
     return !sequence_.empty();
   }
 
@@ -97,9 +98,11 @@ Promise WriteAllCheckpoints(MemoryStorage& storage) {
     const Status written = WriteCheckpoint(store, kRun, std::min(step, kLastStep), kind);
     const Steps in_store = StepsIn(store);
     if (written.ok() && !storage.stopped()) promise.sure = in_store;
-    // The write succeeded, and the process stopped when it removed old checkpoints: these may be gone.
+    // The write succeeded, and the process stopped when it removed old checkpoints: these may be
+    // gone.
     if (written.ok() && storage.stopped())
-      std::erase_if(promise.sure, [&](uint64_t sure_step) { return !in_store.contains(sure_step); });
+      std::erase_if(promise.sure,
+                    [&](uint64_t sure_step) { return !in_store.contains(sure_step); });
   }
   promise.ended = !storage.stopped();
   return promise;
@@ -107,7 +110,8 @@ Promise WriteAllCheckpoints(MemoryStorage& storage) {
 
 void ExpectKept(const Promise& promise, const Steps& complete_steps, const std::string& where) {
   for (const uint64_t step : promise.sure)
-    EXPECT_TRUE(complete_steps.contains(step)) << where << ": the checkpoint of step " << step << " is lost";
+    EXPECT_TRUE(complete_steps.contains(step))
+        << where << ": the checkpoint of step " << step << " is lost";
 }
 
 // Stops a process in each of its changes, restarts it with `restart`, and checks what is left.
@@ -160,7 +164,8 @@ TEST(Torn, ARefusedWriteLosesNoOtherCheckpoint) {
       }
       storage.RestartProcess();
       EXPECT_TRUE(WriteAllCheckpoints(storage).ended);
-      EXPECT_TRUE(CompleteSteps(OurOwner(), kRun, storage).contains(kLastStep)) << "change " << from;
+      EXPECT_TRUE(CompleteSteps(OurOwner(), kRun, storage).contains(kLastStep))
+          << "change " << from;
       if (from > storage.changes()) break;
       ++refused;
     }
@@ -190,13 +195,14 @@ TEST(Torn, ATornFileLosesItsOwnCheckpointOnly) {
   EXPECT_GT(torn, 2 * kLastStep);
 }
 
-// A new run begins in the folder. The previous run's checkpoints are moved away one by one, and the new
-// run's checkpoint stays. A stop in this loses at most one checkpoint.
+// A new run begins in the folder. The previous run's checkpoints are moved away one by one, and the
+// new run's checkpoint stays. A stop in this loses at most one checkpoint.
 TEST(Torn, WhatIsPutAsideLosesOneAtMost) {
   const auto write_both_runs = [](MemoryStorage& storage) {
     Store store(OurOwner(), {.of_all = 9}, storage);
     (void)store.Open();
-    for (uint64_t step = 1; step <= 3; ++step) (void)WriteCheckpoint(store, kRun, step, Kind::kOfAll);
+    for (uint64_t step = 1; step <= 3; ++step)
+      (void)WriteCheckpoint(store, kRun, step, Kind::kOfAll);
     (void)WriteCheckpoint(store, kRun + 1, 4, Kind::kOfAll);
   };
   const Owner moved_away = OwnerIn(OurOwner().folder + ".2026-11-22T22-26-01");
@@ -224,8 +230,8 @@ TEST(Torn, WhatIsPutAsideLosesOneAtMost) {
   }
 }
 
-// A run goes back to an older checkpoint. The newer ones are removed, and a restart of the machine must not
-// bring them back.
+// A run goes back to an older checkpoint. The newer ones are removed, and a restart of the machine
+// must not bring them back.
 TEST(Torn, WhatARunHasGoneBackBehindDoesNotComeBack) {
   AllChoices choices;
   do {

@@ -1,5 +1,5 @@
-// Tests of the codec AdaComp (Chen et al. 2018): the conformance suite, the paper's algorithm, bins,
-// saved memory and refused inputs.
+// Tests of the codec AdaComp (Chen et al. 2018): the conformance suite, the paper's algorithm,
+// bins, saved memory and refused inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -89,7 +89,8 @@ TEST(AdaComp, FollowsThePapersAlgorithm) {
   }
 }
 
-// The scale is the mean of the bins' largest magnitudes: here (4 + 8) / 2, without the bin of zeros.
+// The scale is the mean of the bins' largest magnitudes: here (4 + 8) / 2, without the bin of
+// zeros.
 TEST(AdaComp, BinsOfZerosNeitherSendNorCount) {
   const auto codec = MakeAdaComp(3);
   Sender worker(*codec, 9);

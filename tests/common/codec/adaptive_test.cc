@@ -1,5 +1,5 @@
-// Tests of adaptive quantization (Dryden et al. 2016): of the positive and of the negative elements,
-// the largest share is sent, each as the mean of the sent elements of its sign.
+// Tests of adaptive quantization (Dryden et al. 2016): of the positive and of the negative
+// elements, the largest share is sent, each as the mean of the sent elements of its sign.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -95,7 +95,8 @@ TEST(Adaptive, FollowsThePaperWithErrorFeedback) {
       std::sort(magnitudes.begin(), magnitudes.end(), std::greater<>());
       const auto k = static_cast<size_t>(std::ceil(share * static_cast<double>(magnitudes.size())));
       double mean = 0;
-      for (size_t i = 0; i < k; ++i) mean += static_cast<double>(magnitudes[i]) / static_cast<double>(k);
+      for (size_t i = 0; i < k; ++i)
+        mean += static_cast<double>(magnitudes[i]) / static_cast<double>(k);
       size_t count = 0;
       for (size_t i = 0; i < n; ++i) {
         if (sign * compensated[i] < magnitudes[k - 1]) continue;

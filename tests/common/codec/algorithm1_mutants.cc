@@ -16,15 +16,17 @@ class ServerIgnoresLastWorker : public Wrapper {
   using Wrapper::Wrapper;
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
                                               const Recode& recode) const override {
-    return std::make_unique<SumWithoutLastWorker>(inner_->NewAccumulator(segment, workers, recode), segment.count,
-                                 workers);
+    return std::make_unique<SumWithoutLastWorker>(inner_->NewAccumulator(segment, workers, recode),
+                                                  segment.count, workers);
   }
 
  private:
   class SumWithoutLastWorker : public Accumulator {
    public:
     SumWithoutLastWorker(std::unique_ptr<Accumulator> inner, uint64_t count, int workers)
-        : inner_(std::move(inner)), ignored_rank_(workers - 1), zero_codes_(kernels::PlaneBytes(count)) {}
+        : inner_(std::move(inner)),
+          ignored_rank_(workers - 1),
+          zero_codes_(kernels::PlaneBytes(count)) {}
     Result<size_t> Add(int rank, std::span<const uint8_t> bytes) override {
       if (rank != ignored_rank_) return inner_->Add(rank, bytes);
       TERN_RETURN_IF_ERROR(inner_->Add(rank, zero_codes_).status());

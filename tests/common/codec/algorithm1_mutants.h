@@ -1,5 +1,5 @@
-// Mutants of TernGrad's Algorithm 1: variants of Tern's code with one planted fault each. Training on
-// MNIST would not reveal these faults; the comparison of every step with a reference must.
+// Mutants of TernGrad's Algorithm 1: variants of Tern's code with one planted fault each. Training
+// on MNIST would not reveal these faults; the comparison of every step with a reference must.
 #pragma once
 
 #include <string>

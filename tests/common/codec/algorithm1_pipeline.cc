@@ -12,7 +12,8 @@
 namespace tern::codec {
 namespace {
 
-// Elements per segment. Not a multiple of 8, so that segments begin inside a block of random numbers.
+// Elements per segment. Not a multiple of 8, so that segments begin inside a block of random
+// numbers.
 constexpr uint64_t kSegmentElements = 500;
 
 update::Schedule MakeSchedule(const Problem& problem) {
@@ -79,8 +80,8 @@ Tensors<float> Pipeline::Gradients(uint64_t step, uint32_t tensor) const {
 
 void Pipeline::ExchangeSegment(uint64_t step, const Segment& segment,
                                const Tensors<float>& gradients,
-                               const std::vector<Prepared>& prepared, std::vector<PushedTensor>* pushed,
-                               Tensors<float>* means) {
+                               const std::vector<Prepared>& prepared,
+                               std::vector<PushedTensor>* pushed, Tensors<float>* means) {
   const int workers = components_.problem.workers;
   const auto sum = components_.codec->NewAccumulator(segment, workers);
   for (int arrival = 0; arrival < workers; ++arrival) {
@@ -92,7 +93,7 @@ void Pipeline::ExchangeSegment(uint64_t step, const Segment& segment,
     noise.round = step;
     std::vector<uint8_t> payload;
     components_.codec->Encode(gradients[i].data() + segment.begin, segment, prepared[i], noise,
-                         &payload);
+                              &payload);
     const std::vector<int8_t> codes =
         ReadCodes(payload, segment.count, components_.problem.options.scaler_per_worker);
     std::vector<int8_t>& tensor_codes = (*pushed)[i].codes;
@@ -103,18 +104,21 @@ void Pipeline::ExchangeSegment(uint64_t step, const Segment& segment,
   std::vector<uint8_t> encoded_sum;
   sum->EncodeSum(&encoded_sum);
   for (int i = 0; i < workers; ++i) {
-    const Status decoded = components_.codec->Decode(encoded_sum, segment, workers, prepared[i].scaler, 0,
-                                                segment.count, (*means)[i].data() + segment.begin);
+    const Status decoded =
+        components_.codec->Decode(encoded_sum, segment, workers, prepared[i].scaler, 0,
+                                  segment.count, (*means)[i].data() + segment.begin);
     ASSERT_TRUE(decoded.ok()) << decoded.message();
   }
 }
 
-std::vector<PushedTensor> Pipeline::Exchange(uint64_t step, uint32_t tensor, Tensors<float>* means) {
+std::vector<PushedTensor> Pipeline::Exchange(uint64_t step, uint32_t tensor,
+                                             Tensors<float>* means) {
   const Tensors<float> gradients = Gradients(step, tensor);
   std::vector<Prepared> prepared;
   float shared = 0;
   for (const std::vector<float>& g : gradients) {
-    prepared.push_back(components_.codec->Prepare(kernels::ComputeStats(g.data(), g.size()), g, {}));
+    prepared.push_back(
+        components_.codec->Prepare(kernels::ComputeStats(g.data(), g.size()), g, {}));
     shared = std::max(shared, prepared.back().scaler);
   }
   std::vector<PushedTensor> pushed(gradients.size());
@@ -125,15 +129,15 @@ std::vector<PushedTensor> Pipeline::Exchange(uint64_t step, uint32_t tensor, Ten
   const uint64_t n = gradients[0].size();
   means->assign(gradients.size(), std::vector<float>(n));
   for (uint64_t begin = 0; begin < n; begin += kSegmentElements) {
-    ExchangeSegment(step, {tensor, begin, std::min(kSegmentElements, n - begin)}, gradients, prepared,
-                    &pushed, means);
+    ExchangeSegment(step, {tensor, begin, std::min(kSegmentElements, n - begin)}, gradients,
+                    prepared, &pushed, means);
   }
   return pushed;
 }
 
 std::vector<std::vector<PushedTensor>> Pipeline::Step(uint64_t step) {
-  std::vector<std::vector<PushedTensor>> all_pushed(replicas_.size(),
-                                       std::vector<PushedTensor>(components_.problem.sizes.size()));
+  std::vector<std::vector<PushedTensor>> all_pushed(
+      replicas_.size(), std::vector<PushedTensor>(components_.problem.sizes.size()));
   const auto rate = static_cast<float>(schedule_.Rate(step));
   // The index of each tensor's first element, if all tensors are laid out one after another.
   std::vector<size_t> tensor_begin(1);

@@ -1,6 +1,6 @@
 // TernGrad's Algorithm 1, carried out by Tern's production code in one process: statistics, codec,
-// accumulators, optimizer and learning-rate schedule. Each worker has its own replica of the weights.
-// A test passes the components in, so that it can replace one of them by a faulty one.
+// accumulators, optimizer and learning-rate schedule. Each worker has its own replica of the
+// weights. A test passes the components in, so that it can replace one of them by a faulty one.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,8 @@ class Pipeline {
  private:
   struct Replica {
     Tensors<float> weights;
-    std::unique_ptr<update::Optimizer> optimizer;  // one optimizer for all tensors, laid out one after another
+    std::unique_ptr<update::Optimizer>
+        optimizer;  // one optimizer for all tensors, laid out one after another
   };
   // The workers' gradients of one tensor, including weight decay, as [worker][element].
   Tensors<float> Gradients(uint64_t step, uint32_t tensor) const;

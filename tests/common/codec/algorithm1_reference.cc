@@ -16,8 +16,8 @@ Reference::Reference(const Problem& problem) : problem_(problem) {
   }
 }
 
-// Line 2 of Algorithm 1 (the gradient), and worker i's scaler s_t^(i) of the clipped gradient (eq. 9
-// and its variants).
+// Line 2 of Algorithm 1 (the gradient), and worker i's scaler s_t^(i) of the clipped gradient (eq.
+// 9 and its variants).
 TernarizedTensor Reference::GradientAndScaler(uint64_t step, int worker, size_t tensor) const {
   TernarizedTensor t;
   double mean = 0;

@@ -18,8 +18,8 @@ struct TernarizedTensor {
   double scaler = 0;             // s_t: the maximum over the workers, or the worker's own scaler
   std::vector<double> gradient;  // g_t^(i), including weight decay
   std::vector<int8_t> codes;     // sign(g) * b per element, where b is a random 0 or 1 (eq. 1)
-  // |u - P(b = 1)| per element, where the uniform random number u decides on b: a small margin means
-  // that rounding may change the code.
+  // |u - P(b = 1)| per element, where the uniform random number u decides on b: a small margin
+  // means that rounding may change the code.
   std::vector<double> margins;
 };
 
@@ -29,7 +29,8 @@ class Reference {
 
   // Lines 1 to 3 of Algorithm 1 at the current weights. The result is [worker][tensor].
   std::vector<std::vector<TernarizedTensor>> Ternarize(uint64_t step) const;
-  // Lines 5 to 7 of Algorithm 1: the mean of the codes times their scalers, and the update with momentum.
+  // Lines 5 to 7 of Algorithm 1: the mean of the codes times their scalers, and the update with
+  // momentum.
   void Update(uint64_t step, const std::vector<std::vector<TernarizedTensor>>& workers);
 
   const Tensors<double>& weights() const { return weights_; }

@@ -15,12 +15,13 @@
 namespace tern::codec {
 namespace {
 
-// An element's code is 0 or not, depending on whether a random number is below a probability. If the
-// two differ by less than this margin, both codes are correct, because gradients in float differ from
-// those in double by rounding. The reference then takes over the pushed code.
+// An element's code is 0 or not, depending on whether a random number is below a probability. If
+// the two differ by less than this margin, both codes are correct, because gradients in float
+// differ from those in double by rounding. The reference then takes over the pushed code.
 constexpr double kUndecidedMargin = 2e-6;
-constexpr double kScalerTolerance = 2e-6;   // relative error of a scaler
-constexpr double kWeightsTolerance = 1e-5;  // norm of the error, relative to the norm of the weights
+constexpr double kScalerTolerance = 2e-6;  // relative error of a scaler
+constexpr double kWeightsTolerance =
+    1e-5;  // norm of the error, relative to the norm of the weights
 
 // What is compared in each step.
 enum class Check { kNone, kScaler, kCode, kReplicas, kWeights };
@@ -64,7 +65,8 @@ class Comparison {
     result_.where = "step " + std::to_string(step_) + ": " + what;
   }
 
-  void ComparePushed(int worker, size_t tensor, const PushedTensor& pushed, TernarizedTensor* expected) {
+  void ComparePushed(int worker, size_t tensor, const PushedTensor& pushed,
+                     TernarizedTensor* expected) {
     const std::string location =
         "worker " + std::to_string(worker) + " tensor " + std::to_string(tensor);
     if (!(std::abs(pushed.scaler - expected->scaler) <= kScalerTolerance * expected->scaler)) {
@@ -188,7 +190,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(Algorithm1Mutants, IsCaught) {
   const Problem problem;
-  const TraceResult result = Comparison(problem, FaultyComponents(problem, GetParam().mutant)).Run();
+  const TraceResult result =
+      Comparison(problem, FaultyComponents(problem, GetParam().mutant)).Run();
   EXPECT_EQ(GetParam().caught_by.count(result.failed), 1u)
       << "caught by check " << static_cast<int>(result.failed) << " " << result.where;
 }

@@ -48,7 +48,8 @@ TEST(AnsRow, BlocksDecodeIndependently) {
     ASSERT_TRUE(parsed.ok()) << parsed.status().message();
     EXPECT_EQ(parsed->size(), row.bytes.size());
     const kernels::AnsTable table(parsed->frequencies());
-    for (size_t begin = (n - 1) / 100 * 100 + 100; begin != 0;) {  // from the last block to the first
+    for (size_t begin = (n - 1) / 100 * 100 + 100;
+         begin != 0;) {  // from the last block to the first
       begin -= 100;
       const size_t size = std::min<size_t>(100, n - begin);
       Bytes decoded(size);
@@ -70,7 +71,8 @@ TEST(AnsRow, AnyBlocksDecodeTogether) {
         const size_t size = std::min(n, (first + num_blocks) * 100) - first * 100;
         Bytes decoded(size + 1, 77);
         ASSERT_TRUE(parsed->Decode(table, first, num_blocks, decoded.data()).ok());
-        EXPECT_TRUE(std::equal(decoded.begin(), decoded.end() - 1, row.symbols.begin() + first * 100));
+        EXPECT_TRUE(
+            std::equal(decoded.begin(), decoded.end() - 1, row.symbols.begin() + first * 100));
         EXPECT_EQ(decoded.back(), 77);
       }
     }
@@ -102,8 +104,8 @@ TEST(AnsRow, NamesTheFirstInvalidBlock) {
   }
 }
 
-// The row's bytes: the first symbol (u8 3), the last symbol (u8 8), the frequencies of all symbols but
-// the last (5 u16), the ends of the blocks (4 u32), the blocks.
+// The row's bytes: the first symbol (u8 3), the last symbol (u8 8), the frequencies of all symbols
+// but the last (5 u16), the ends of the blocks (4 u32), the blocks.
 TEST(AnsRow, InvalidTablesAndSizesAreRefused) {
   const Row row = SomeRow(400, 100);
   ASSERT_EQ(row.bytes[0], 3);
@@ -118,8 +120,9 @@ TEST(AnsRow, InvalidTablesAndSizesAreRefused) {
   };
   EXPECT_EQ(parse(row.bytes, 9), Code::kOk);
   EXPECT_EQ(parse(row.bytes, 8), Code::kMismatch);
-  EXPECT_EQ(parse_with_byte(0, 9), Code::kMismatch);     // the first symbol is above the last
-  EXPECT_EQ(parse_with_byte(3, 0x10), Code::kMismatch);  // a frequency of at least 4096, the sum of all
+  EXPECT_EQ(parse_with_byte(0, 9), Code::kMismatch);  // the first symbol is above the last
+  EXPECT_EQ(parse_with_byte(3, 0x10),
+            Code::kMismatch);  // a frequency of at least 4096, the sum of all
   Bytes no_slots = row.bytes;
   no_slots[2] = no_slots[3] = 0;  // the first symbol has frequency 0
   EXPECT_EQ(parse(no_slots, 9), Code::kMismatch);

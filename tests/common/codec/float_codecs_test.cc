@@ -102,7 +102,8 @@ TEST_P(FloatCodec, AddsEachRankOnce) {
   const Round round =
       MakeRound(*codec, {SomeGradient(9, 1), SomeGradient(9, 2), SomeGradient(9, 3)});
   const auto sum = codec->NewAccumulator({0, 0, 9}, 3);
-  ASSERT_TRUE(sum->Add(2, round.payloads[2]).ok());  // kept until ranks 0 and 1 are added: sums are in rank order
+  ASSERT_TRUE(sum->Add(2, round.payloads[2])
+                  .ok());  // kept until ranks 0 and 1 are added: sums are in rank order
   ASSERT_TRUE(sum->Add(0, round.payloads[0]).ok());  // added immediately
   for (int rank : {2, 0, 3, -1}) {
     EXPECT_EQ(sum->Add(rank, round.payloads[0]).status().code(), Code::kInternal) << rank;
@@ -132,8 +133,8 @@ TEST(Fp32, AddsInRankOrderAndDividesOnce) {
   EXPECT_TRUE(order_matters) << "this data cannot tell one order from another";
 }
 
-// The sum is in single precision. It is divided by the number of workers and only then rounded to half
-// precision.
+// The sum is in single precision. It is divided by the number of workers and only then rounded to
+// half precision.
 TEST(Fp16, RoundsOnceOnTheWayDown) {
   const auto codec = MakeByName("fp16");
   const float tiny = 0x1p-10f;
@@ -141,7 +142,8 @@ TEST(Fp16, RoundsOnceOnTheWayDown) {
   // Half precision represents the mean (2 + 2^-9) / 4 = 0.5 + 2^-11 exactly.
   EXPECT_EQ(Mean(*codec, round), std::vector<float>{0.5f + 0x1p-11f});
   const Round third = MakeRound(*codec, {{1.0f}, {0.0f}, {0.0f}});
-  EXPECT_EQ(Mean(*codec, third), std::vector<float>{0x1.554p-2f});  // the half-precision number nearest to 1/3
+  EXPECT_EQ(Mean(*codec, third),
+            std::vector<float>{0x1.554p-2f});  // the half-precision number nearest to 1/3
 }
 
 TEST(Bf16, RoundsOnceOnTheWayDown) {
@@ -151,7 +153,8 @@ TEST(Bf16, RoundsOnceOnTheWayDown) {
   // bfloat16 represents the mean (2 + 2^-6) / 4 = 0.5 + 2^-8 exactly.
   EXPECT_EQ(Mean(*codec, round), std::vector<float>{0.5f + 0x1p-8f});
   const Round third = MakeRound(*codec, {{1.0f}, {0.0f}, {0.0f}});
-  EXPECT_EQ(Mean(*codec, third), std::vector<float>{0x1.56p-2f});  // the bfloat16 number nearest to 1/3
+  EXPECT_EQ(Mean(*codec, third),
+            std::vector<float>{0x1.56p-2f});  // the bfloat16 number nearest to 1/3
 }
 
 TEST(Bf16, KeepsTheRangeOfFloatsAndStaysFinite) {

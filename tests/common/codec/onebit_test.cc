@@ -1,6 +1,6 @@
-// Tests of the codec onebit: a code has one bit per element, its sign, and for each group of elements
-// the mean of the negative and the mean of the other elements. Tests the conformance suite, the means,
-// the errors kept on workers and servers, and refused inputs.
+// Tests of the codec onebit: a code has one bit per element, its sign, and for each group of
+// elements the mean of the negative and the mean of the other elements. Tests the conformance
+// suite, the means, the errors kept on workers and servers, and refused inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ std::unique_ptr<Codec> MakeOneBit(uint64_t bucket, bool coded_sums = true) {
 }
 
 CodecCase MakeCase(const char* name, uint64_t bucket, const char* first, const char* second,
-               const char* sum) {
+                   const char* sum) {
   CodecCase c;
   c.name = name;
   c.make = [bucket] { return MakeOneBit(bucket); };
@@ -60,7 +60,7 @@ CodecCase WithFloatSums(CodecCase c, uint64_t bucket, const char* sum) {
 
 const CodecCase kSixElementBuckets =
     MakeCase("Buckets", 6, "000060bf0000e03e0000e0be5555b53e9202",
-         "0000c0be0000b03e000048bf0000c03e4302", "0000e4be00009a3e1cc791beaaaaba3ed202");
+             "0000c0be0000b03e000048bf0000c03e4302", "0000e4be00009a3e1cc791beaaaaba3ed202");
 
 INSTANTIATE_TEST_SUITE_P(
     OneBit, CodecConformance,
@@ -71,18 +71,18 @@ INSTANTIATE_TEST_SUITE_P(
             "0000003d000020bf0000c83e0000c83e000088be0000c83eabaa5abe000000bdaaaaba3e00001cbf"
             "aaaaba3e"),
         MakeCase("Bucket64", 64, "000028bfdbb6cd3e9202", "000014bf6edbb63e4302",
-             "9ee791be2449c23ed302"),
+                 "9ee791be2449c23ed302"),
         // In the suite's segments every column has one element.
         MakeCase("Columns", 0,
-             "000000000000003f000080bf000000000000000000000000000000000000803e000040bf00000000"
-             "000000000000803f000000000000003e0000c0be00000000000000000000803d000000bf00000000"
-             "000000000000603f9202",
-             "000080be00000000000000bf00000000000000000000403f0000000000000000000000000000003f"
-             "000000000000003e0000c0bf00000000000000000000c03e000000000000803e000080bd00000000"
-             "000000000000003f4302",
-             "000000000000003e000040bf00000000000000000000c03e000000000000003e000000be00000000"
-             "000000000000103f000030bf000000000000000000000000000000000000203e000090be00000000"
-             "000000000000303f5202")),
+                 "000000000000003f000080bf000000000000000000000000000000000000803e000040bf00000000"
+                 "000000000000803f000000000000003e0000c0be00000000000000000000803d000000bf00000000"
+                 "000000000000603f9202",
+                 "000080be00000000000000bf00000000000000000000403f0000000000000000000000000000003f"
+                 "000000000000003e0000c0bf00000000000000000000c03e000000000000803e000080bd00000000"
+                 "000000000000003f4302",
+                 "000000000000003e000040bf00000000000000000000c03e000000000000003e000000be00000000"
+                 "000000000000103f000030bf000000000000000000000000000000000000203e000090be00000000"
+                 "000000000000303f5202")),
     CaseName);
 
 std::vector<uint8_t> CodeOf(const Codec& codec, std::span<const float> g, uint64_t column = 1) {
@@ -92,7 +92,7 @@ std::vector<uint8_t> CodeOf(const Codec& codec, std::span<const float> g, uint64
 }
 
 std::vector<float> DecodeSingleCode(const Codec& codec, std::span<const uint8_t> code,
-                         const Segment& segment) {
+                                    const Segment& segment) {
   std::vector<float> values(segment.count);
   const Result<size_t> size = codec.DecodeAlone(code, segment, values.data());
   EXPECT_TRUE(size.ok()) << size.status().message();
@@ -158,7 +158,8 @@ TEST(OneBit, MeansAreRoundedOnce) {
 TEST(OneBit, SizePerElement) {
   const auto bits = [](uint64_t bucket, uint64_t column) {
     constexpr uint64_t kCount = 57600;
-    return 8.0 * static_cast<double>(MakeOneBit(bucket)->MaxEncodedSize({0, 0, kCount, column})) / kCount;
+    return 8.0 * static_cast<double>(MakeOneBit(bucket)->MaxEncodedSize({0, 0, kCount, column})) /
+           kCount;
   };
   EXPECT_EQ(bits(64, 1), 2);
   EXPECT_EQ(bits(512, 1), 1 + 64.0 * 113 / 57600);
@@ -190,10 +191,10 @@ TEST(OneBit, WorkerErrorIsAddedToTheNextGradient) {
   }
 }
 
-// The code of a round's sum, as a server computes it. Adds the payloads in the given order of ranks;
-// `memory` is the server's, or null.
+// The code of a round's sum, as a server computes it. Adds the payloads in the given order of
+// ranks; `memory` is the server's, or null.
 std::vector<uint8_t> SumOf(const Codec& codec, const Round& round, Memory* memory,
-                             const std::vector<int>& order) {
+                           const std::vector<int>& order) {
   const auto sum = codec.NewAccumulator({2, 0, round.count(), 25}, round.workers(), {{}, memory});
   for (int rank : order) EXPECT_TRUE(sum->Add(rank, round.payloads[rank]).ok());
   std::vector<uint8_t> bytes;
@@ -241,8 +242,8 @@ TEST(OneBit, ServerErrorIsAddedToTheNextSum) {
   }
 }
 
-// The average of the sums over many rounds converges to the workers' mean. Without the server's memory
-// it would not, because the codes are biased.
+// The average of the sums over many rounds converges to the workers' mean. Without the server's
+// memory it would not, because the codes are biased.
 TEST(OneBit, NothingIsLostOverManyRounds) {
   const auto codec = MakeOneBit(32);
   const auto server_memory = codec->NewSumMemory({2, 0, 130, 25});
@@ -254,7 +255,8 @@ TEST(OneBit, NothingIsLostOverManyRounds) {
       return DecodeSingleCode(*codec, SumOf(*codec, round, memory, {0, 1, 2}), {2, 0, 130, 25});
     };
     const std::vector<float> sum_with = answer(server_memory.get()), sum_without = answer(nullptr);
-    for (size_t i = 0; i < 130; ++i) total_with[i] += double{sum_with[i]}, total_without[i] += double{sum_without[i]};
+    for (size_t i = 0; i < 130; ++i)
+      total_with[i] += double{sum_with[i]}, total_without[i] += double{sum_without[i]};
   }
   Round copy = round;
   const std::vector<float> mean = Mean(*MakeOneBit(32, false), copy);
@@ -270,7 +272,8 @@ TEST(OneBit, NothingIsLostOverManyRounds) {
 TEST(OneBit, RestoredMemoriesContinueBitForBit) {
   const auto codec = MakeOneBit(7);
   const auto original_memory = codec->NewSumMemory({2, 0, 130, 25});
-  for (int index = 0; index < 5; ++index) SumOf(*codec, MakeSeededRound(*codec, index), original_memory.get(), {0, 1, 2});
+  for (int index = 0; index < 5; ++index)
+    SumOf(*codec, MakeSeededRound(*codec, index), original_memory.get(), {0, 1, 2});
   const auto restored_memory = codec->NewSumMemory({2, 0, 130, 25});
   SavedState saved, restored;
   original_memory->AddState(&saved);
@@ -348,17 +351,20 @@ TEST(OneBit, InvalidCodesAreRefused) {
       EXPECT_EQ(codec->Decode(with_mean(at, bad), {0, 0, 9}, 1, 0, 3 * group, 1, &values[0]).code(),
                 Code::kMismatch);
       EXPECT_TRUE(
-          codec->Decode(with_mean(at, bad), {0, 0, 9}, 1, 0, (3 * group + 3) % 9, 1, &values[0]).ok());
+          codec->Decode(with_mean(at, bad), {0, 0, 9}, 1, 0, (3 * group + 3) % 9, 1, &values[0])
+              .ok());
     }
   }
   for (const size_t negative_mean : {0, 2, 4}) {
     EXPECT_EQ(StatusOfAdding(*codec, with_mean(negative_mean, 1.0f), 9), Code::kMismatch);
-    EXPECT_EQ(StatusOfAdding(*codec, with_mean(negative_mean, 0.0f), 9), Code::kMismatch) << "there are negative elements";
+    EXPECT_EQ(StatusOfAdding(*codec, with_mean(negative_mean, 0.0f), 9), Code::kMismatch)
+        << "there are negative elements";
     EXPECT_EQ(StatusOfAdding(*codec, with_mean(negative_mean + 1, -1.0f), 9), Code::kMismatch);
   }
   EXPECT_EQ(StatusOfAdding(*codec, with_mean(5, 1.0f), 9), Code::kMismatch)
       << "all elements are negative";
-  EXPECT_EQ(StatusOfAdding(*codec, with_mean(1, 0.0f), 9), Code::kOk) << "the other elements may all be 0";
+  EXPECT_EQ(StatusOfAdding(*codec, with_mean(1, 0.0f), 9), Code::kOk)
+      << "the other elements may all be 0";
   std::vector<uint8_t> no_negatives = valid;
   no_negatives[24] = static_cast<uint8_t>(valid[24] & ~2);
   EXPECT_EQ(StatusOfAdding(*codec, no_negatives, 9), Code::kMismatch);

@@ -1,5 +1,5 @@
-// Tests of the codec QSGD: the conformance suite, the distribution of codes, limit cases, and refused
-// inputs.
+// Tests of the codec QSGD: the conformance suite, the distribution of codes, limit cases, and
+// refused inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -72,7 +72,7 @@ auto ErrorWithin(double share) {
 }
 
 CodecCase CaseOfBits(const char* name, const Qsgd& qsgd, double share, const char* first,
-                 const char* second, const char* sum) {
+                     const char* second, const char* sum) {
   CodecCase c;
   c.name = name;
   c.make = [qsgd] { return MakeQsgd(qsgd); };
@@ -89,7 +89,7 @@ CodecCase CaseOfBits(const char* name, const Qsgd& qsgd, double share, const cha
 }
 
 CodecCase CaseOfLevels(const char* name, const Qsgd& qsgd, double share, const char* first,
-                   const char* second, const char* sum) {
+                       const char* second, const char* sum) {
   CodecCase c = CaseOfBits(name, qsgd, share, first, second, sum);
   c.unused_bits = [qsgd](std::span<const uint8_t> payload, uint64_t count) {
     const uint64_t buckets = (count + qsgd.bucket - 1) / qsgd.bucket;
@@ -109,8 +109,9 @@ CodecCase WithFloatSums(CodecCase c, const Qsgd& qsgd, const char* sum) {
   return c;
 }
 
-const CodecCase kFourBits = CaseOfBits("FourBits", WithBits(4, 7), 1.0 / 7, "0000803f0000603ff3207db1c007",
-                                   "0000c03f0000003fa903036f9407", "6edb363f0000303ff123500fa207");
+const CodecCase kFourBits =
+    CaseOfBits("FourBits", WithBits(4, 7), 1.0 / 7, "0000803f0000603ff3207db1c007",
+               "0000c03f0000003fa903036f9407", "6edb363f0000303ff123500fa207");
 
 INSTANTIATE_TEST_SUITE_P(
     Qsgd, CodecConformance,
@@ -120,22 +121,22 @@ INSTANTIATE_TEST_SUITE_P(
             kFourBits, WithBits(4, 7),
             "b76ddb3d6edb36bf4992a43e2549123e284912bd0000003fdbb62dbfb86ddb3c2549123e254992be"
             "0000303f"),
-        CaseOfBits("TwoBitsTwoNorm", WithBits(2, 16, Norm::kTwo), 4, "58cf004040c000", "e313fb3f007100",
-               "6e5edb3f403000"),
+        CaseOfBits("TwoBitsTwoNorm", WithBits(2, 16, Norm::kTwo), 4, "58cf004040c000",
+                   "e313fb3f007100", "6e5edb3f403000"),
         CaseOfBits("Intervals", WithBits(3, 16, Norm::kMax, Layout::kIntervals), 2.0 / 7,
-               "0000803fc58a739301", "0000c03f53d7a11c01", "2449523f44a9869401"),
+                   "0000803fc58a739301", "0000c03f53d7a11c01", "2449523f44a9869401"),
         CaseOfBits("SixteenBits", WithBits(16, 8192), 1.0 / 32767,
-               "0000803fff3fffff00000020ffdfff7f001000b00008ffbfff6f",
-               "0000c03f5595aaaaff3f0000ab2aaa0affff002055155585aa2a",
-               "80ff3f3f5515ffffff3f56155495ff5f55f50000aa1affaf5575"),
+                   "0000803fff3fffff00000020ffdfff7f001000b00008ffbfff6f",
+                   "0000c03f5595aaaaff3f0000ab2aaa0affff002055155585aa2a",
+                   "80ff3f3f5515ffffff3f56155495ff5f55f50000aa1affaf5575"),
         CaseOfLevels("SqrtN", WithLevels(Levels::kSqrtN, 5), 2,
-                 "6f45af3f0000983f0000603f02020216000000000000004cc400",
-                 "b6c3873fa346c93f0000003f0203021b0000000000000010a10100",
-                 "8c378c3ffadb653f0000000002020014000000000000005c3400"),
+                     "6f45af3f0000983f0000603f02020216000000000000004cc400",
+                     "b6c3873fa346c93f0000003f0203021b0000000000000010a10100",
+                     "8c378c3ffadb653f0000000002020014000000000000005c3400"),
         CaseOfLevels("TenLevels", WithLevels(Levels::kGiven, 9, Norm::kMax, 10), 0.1,
-                 "0000803f0000603f0505370000000000000045837155a0c02a",
-                 "0000c03f0000003f05053700000000000000721640821e222a",
-                 "9a99393f0000303f050537000000000000004217019006822a")),
+                     "0000803f0000603f0505370000000000000045837155a0c02a",
+                     "0000c03f0000003f05053700000000000000721640821e222a",
+                     "9a99393f0000303f050537000000000000004217019006822a")),
     CaseName);
 
 kernels::NoiseKey NoiseOfRound(uint64_t round) {
@@ -152,7 +153,8 @@ std::vector<uint8_t> CodeOf(const Codec& codec, std::span<const float> g, uint64
   return code;
 }
 
-std::vector<float> DecodeSingleCode(const Codec& codec, std::span<const uint8_t> code, uint64_t count) {
+std::vector<float> DecodeSingleCode(const Codec& codec, std::span<const uint8_t> code,
+                                    uint64_t count) {
   std::vector<float> values(count);
   const Result<size_t> size = codec.DecodeAlone(code, {0, 0, count}, values.data());
   EXPECT_TRUE(size.ok()) << size.status().message();
@@ -167,8 +169,8 @@ Code StatusOfAdding(const Codec& codec, std::span<const uint8_t> code, uint64_t 
 }
 
 // The law that is tested: over many random codes, the mean of a decoded element v is v, and its
-// variance is unit^2 p (1 - p), where `unit` is the distance of two levels and p the probability that
-// v is rounded up.
+// variance is unit^2 p (1 - p), where `unit` is the distance of two levels and p the probability
+// that v is rounded up.
 struct LawCase {
   const char* name;
   Qsgd qsgd;
@@ -177,7 +179,8 @@ class QsgdLaw : public testing::TestWithParam<LawCase> {};
 INSTANTIATE_TEST_SUITE_P(
     All, QsgdLaw,
     testing::Values(LawCase{"TwoBits", WithBits(2, 8)}, LawCase{"FourBits", WithBits(4, 8)},
-                    LawCase{"FourBitsTwoNorm", WithBits(4, 8, Norm::kTwo)}, LawCase{"EightBits", WithBits(8, 5)},
+                    LawCase{"FourBitsTwoNorm", WithBits(4, 8, Norm::kTwo)},
+                    LawCase{"EightBits", WithBits(8, 5)},
                     LawCase{"Intervals", WithBits(3, 8, Norm::kMax, Layout::kIntervals)},
                     LawCase{"IntervalsTwoNorm", WithBits(2, 8, Norm::kTwo, Layout::kIntervals)},
                     LawCase{"SqrtN", WithLevels(Levels::kSqrtN, 0)},
@@ -188,7 +191,8 @@ INSTANTIATE_TEST_SUITE_P(
 const std::vector<float> kValues = {0.5f, -1.0f, 0.0f, 0.25f, -0.7f, 1.5f, 0.1f, -0.3f, 0.9f};
 
 // The distance of two levels, and the probability that v is rounded up to the next level.
-std::pair<double, double> UnitAndProbability(const Qsgd& qsgd, std::span<const float> bucket, double v) {
+std::pair<double, double> UnitAndProbability(const Qsgd& qsgd, std::span<const float> bucket,
+                                             double v) {
   double largest = 0, squares = 0;
   for (double x : bucket) {
     largest = std::max(largest, std::abs(x));
@@ -232,7 +236,8 @@ TEST_P(QsgdLaw, MeanAndVarianceOverManyDraws) {
     EXPECT_NEAR(sum[i] / kDraws, 0, 4.5 * deviation + 1e-6 * unit) << i;
     // For a Bernoulli variable: Var(error^2) = variance unit^2 (1 - 2 p)^2.
     const double deviation_of_square = std::sqrt(variance / kDraws) * unit * std::abs(1 - 2 * p);
-    EXPECT_NEAR(squares[i] / kDraws, variance, 4.5 * deviation_of_square + 1e-3 * variance + 1e-9) << i;
+    EXPECT_NEAR(squares[i] / kDraws, variance, 4.5 * deviation_of_square + 1e-3 * variance + 1e-9)
+        << i;
   }
 }
 
@@ -255,7 +260,8 @@ TEST(Qsgd, VarianceIsWithinThePapersBound) {
   }
 }
 
-// With 2 bits the levels are -1, 0 and 1 times the bucket's largest magnitude: these are ternary codes.
+// With 2 bits the levels are -1, 0 and 1 times the bucket's largest magnitude: these are ternary
+// codes.
 TEST(Qsgd, TwoBitsWithMaxNormEqualUnclippedTernaryBitForBit) {
   Options options;
   options.clip = Clip::kNone;
@@ -272,9 +278,10 @@ TEST(Qsgd, TwoBitsWithMaxNormEqualUnclippedTernaryBitForBit) {
           std::span(g).subspan(first, std::min(bucket, g.size() - first));
       const Segment segment{3, 10 * bucket + first, piece.size()};
       std::vector<uint8_t> alone;
-      ternary->Encode(piece.data(), segment,
-                      ternary->Prepare(kernels::ComputeStats(piece.data(), piece.size()), piece, {}),
-                      NoiseOfRound(5), &alone);
+      ternary->Encode(
+          piece.data(), segment,
+          ternary->Prepare(kernels::ComputeStats(piece.data(), piece.size()), piece, {}),
+          NoiseOfRound(5), &alone);
       std::vector<float> expected(piece.size());
       ASSERT_TRUE(ternary->DecodeAlone(alone, segment, expected.data()).ok());
       for (size_t i = 0; i < piece.size(); ++i) ASSERT_EQ(values[first + i], expected[i]);
@@ -282,8 +289,8 @@ TEST(Qsgd, TwoBitsWithMaxNormEqualUnclippedTernaryBitForBit) {
   }
 }
 
-// An element is rounded up exactly if its 32-bit random number is below floor(p 2^32), where p is the
-// probability.
+// An element is rounded up exactly if its 32-bit random number is below floor(p 2^32), where p is
+// the probability.
 TEST(Qsgd, TheDrawDecidesToItsLastBits) {
   const auto codec = MakeQsgd(WithBits(2, 0));
   for (const bool rounds_up : {false, true}) {
@@ -328,7 +335,8 @@ TEST(Qsgd, WidthsFitTheLevelsThatABucketReaches) {
     EXPECT_EQ(levels.Measure(std::vector<float>(16)).width, 0);
   }
   // TernGrad is the case L = 1, that is, s = |v|_2 / |v|_inf.
-  EXPECT_EQ(QsgdLevels(WithLevels(Levels::kGiven, 16, Norm::kTwo, 4)).Measure(equal_values).width, 2);
+  EXPECT_EQ(QsgdLevels(WithLevels(Levels::kGiven, 16, Norm::kTwo, 4)).Measure(equal_values).width,
+            2);
 }
 
 TEST(Qsgd, LevelCountsOfThePapers) {
@@ -368,7 +376,8 @@ TEST(Qsgd, ResultsDoNotDependOnChunking) {
     const std::vector<float> whole = DecodeSingleCode(*codec, CodeOf(*codec, g), g.size());
     for (size_t first = 0; first < g.size(); first += 7 * 13) {
       const auto piece = std::span(g).subspan(first, std::min<size_t>(7 * 13, g.size() - first));
-      const std::vector<float> values = DecodeSingleCode(*codec, CodeOf(*codec, piece, 0, first), piece.size());
+      const std::vector<float> values =
+          DecodeSingleCode(*codec, CodeOf(*codec, piece, 0, first), piece.size());
       for (size_t i = 0; i < piece.size(); ++i) ASSERT_EQ(values[i], whole[first + i]);
     }
   }
@@ -402,8 +411,8 @@ TEST(Qsgd, NoiseDependsOnTensorRoundAndRank) {
 // The code of a round's sum: the server encodes the mean again, with its random numbers of round
 // `noise_round`.
 std::vector<uint8_t> RecodedSum(const Codec& codec, const Round& round, uint64_t noise_round) {
-  const auto sum =
-      codec.NewAccumulator({2, 0, round.count()}, round.workers(), {NoiseOfRound(noise_round), nullptr});
+  const auto sum = codec.NewAccumulator({2, 0, round.count()}, round.workers(),
+                                        {NoiseOfRound(noise_round), nullptr});
   for (int rank = round.workers() - 1; rank >= 0; --rank)
     EXPECT_TRUE(sum->Add(rank, round.payloads[rank]).ok());
   std::vector<uint8_t> bytes;
@@ -488,7 +497,8 @@ TEST(Qsgd, InvalidCodesAreRefused) {
     EXPECT_EQ(codec->Decode(bad, {0, 0, 6}, 1, 0, 4, 2, values.data()).code(), Code::kMismatch);
     EXPECT_TRUE(codec->Decode(bad, {0, 0, 6}, 1, 0, 0, 4, values.data()).ok());
   }
-  std::vector<uint8_t> negative_zero = valid;  // element 2 is 0, at bits 6 to 8; here it gets a sign
+  std::vector<uint8_t> negative_zero =
+      valid;  // element 2 is 0, at bits 6 to 8; here it gets a sign
   negative_zero[9] |= 1;
   EXPECT_EQ(StatusOfAdding(*codec, negative_zero, 6), Code::kMismatch);
 }
@@ -510,8 +520,8 @@ TEST(Qsgd, LevelsBeyondTheLastAreRefused) {
   }
 }
 
-// The codes of a bucket with a non-zero norm have at least two bits per element, those of a zero norm
-// have none.
+// The codes of a bucket with a non-zero norm have at least two bits per element, those of a zero
+// norm have none.
 TEST(Qsgd, WidthsThatContradictTheNormAreRefused) {
   const auto codec = MakeQsgd(WithLevels(Levels::kGiven, 2, Norm::kMax, 4));
   for (const float norm : {0.0f, 1.0f}) {
@@ -534,15 +544,17 @@ TEST(Qsgd, AnyRangeOfManyBucketsDecodesAsPartOfTheWhole) {
   const std::vector<float> whole = DecodeSingleCode(*codec, code, g.size());
   for (size_t first = 0; first < g.size(); ++first) {
     std::vector<float> piece(std::min<size_t>(40, g.size() - first));
-    ASSERT_TRUE(codec->Decode(code, {0, 0, g.size()}, 1, 0, first, piece.size(), piece.data()).ok());
+    ASSERT_TRUE(
+        codec->Decode(code, {0, 0, g.size()}, 1, 0, first, piece.size(), piece.data()).ok());
     ASSERT_TRUE(std::equal(piece.begin(), piece.end(), whole.begin() + first)) << first;
   }
 }
 
 TEST(Qsgd, InconsistentHeadersAreRefused) {
   const auto codec = MakeQsgd(WithLevels(Levels::kGiven, 2, Norm::kTwo, 9));
-  std::vector<float> g = SomeGradient(400, 6);  // 200 buckets; the header has an end for each 64 buckets
-  g[0] = 1;                                     // the first bucket is not zero
+  std::vector<float> g =
+      SomeGradient(400, 6);  // 200 buckets; the header has an end for each 64 buckets
+  g[0] = 1;                  // the first bucket is not zero
   const std::vector<uint8_t> valid = CodeOf(*codec, g);
   ASSERT_EQ(StatusOfAdding(*codec, valid, g.size()), Code::kOk);
   const auto refused = [&](size_t at, uint8_t to) {

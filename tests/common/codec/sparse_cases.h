@@ -11,8 +11,9 @@
 
 namespace tern::codec {
 
-// For CodecCase::unused_bits: the indices of a payload's unused bits, which must be zero, for sparse codes
-// of floats and of pairs (two values for all sent elements). REQUIRES at most kSparseBlock elements.
+// For CodecCase::unused_bits: the indices of a payload's unused bits, which must be zero, for
+// sparse codes of floats and of pairs (two values for all sent elements). REQUIRES at most
+// kSparseBlock elements.
 std::vector<size_t> UnusedBitsOfFloats(std::span<const uint8_t> payload, uint64_t count);
 std::vector<size_t> UnusedBitsOfPairs(std::span<const uint8_t> payload, uint64_t count);
 

@@ -1,5 +1,5 @@
-// Tests of the byte format of sparse codes: the positions of non-zero elements, and their values, which
-// are floats or one of a pair (a negative and a positive number for all).
+// Tests of the byte format of sparse codes: the positions of non-zero elements, and their values,
+// which are floats or one of a pair (a negative and a positive number for all).
 #include "common/codec/sparse.h"
 
 #include <gtest/gtest.h>
@@ -109,7 +109,8 @@ TEST_P(SparseWire, PositionsCostLittleMoreThanTheirEntropy) {
   const bool floats = GetParam() == SparseValues::kFloats;
   size_t largest = 0;
   for (size_t k = 0; k <= kSparseBlock; ++k) {
-    const size_t size = CodeOf(GetParam(), RandomSparse(kSparseBlock, k, k)).size() - (floats ? 2 : 10);
+    const size_t size =
+        CodeOf(GetParam(), RandomSparse(kSparseBlock, k, k)).size() - (floats ? 2 : 10);
     largest = std::max(largest, size);
     const size_t values = floats ? 4 * k : (k + 7) / 8;
     if (floats && size == 4 * kSparseBlock) continue;  // all elements are sent, without positions
@@ -173,9 +174,9 @@ TEST_P(SparseWire, EveryTruncationIsRefused) {
 
 TEST(Sparse, BytesAreAsDocumented) {
   const auto floats = SparseValues::kFloats;
-  // 2 of 64 elements: their positions 15 and 33 are an Elias-Fano code with 5 low bits each, 01111 and
-  // 00001. Then come 2 + (63 >> 5) bits, of which bits 15 >> 5 and (33 >> 5) + 1 are ones. Written
-  // from the lowest bit up: 11110 10000 1 0 1.
+  // 2 of 64 elements: their positions 15 and 33 are an Elias-Fano code with 5 low bits each, 01111
+  // and 00001. Then come 2 + (63 >> 5) bits, of which bits 15 >> 5 and (33 >> 5) + 1 are ones.
+  // Written from the lowest bit up: 11110 10000 1 0 1.
   std::vector<float> few(64);
   few[15] = 1;
   few[33] = -2;
@@ -243,7 +244,8 @@ TEST(Sparse, InvalidValuesAreRefused) {
   }
 }
 
-// 32 of 33 elements with their positions take 133 bytes, all 33 elements without positions take 132.
+// 32 of 33 elements with their positions take 133 bytes, all 33 elements without positions take
+// 132.
 TEST(Sparse, PositionsLargerThanDenseFormAreRefused) {
   Bytes bytes = {32, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0};
   AppendFloats(std::vector<float>(32, 1), &bytes);

@@ -1,7 +1,7 @@
 // Statistical tests of ternary codes, which are random: an element g is coded as its sign with
-// probability |g| / scaler (equation 2 of TernGrad), else as 0. Tests the frequency of each element's
-// code (chi-square), the share of non-zeros, and the variance of the workers' mean.
-// Seeds are fixed, so the limits are wide in standard deviations and the results never change.
+// probability |g| / scaler (equation 2 of TernGrad), else as 0. Tests the frequency of each
+// element's code (chi-square), the share of non-zeros, and the variance of the workers' mean. Seeds
+// are fixed, so the limits are wide in standard deviations and the results never change.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -49,14 +49,14 @@ std::vector<int8_t> Codes(const Codec& codec, const std::vector<float>& g, const
 }
 
 struct ChiSquare {
-  double z = 0;  // (statistic - degrees of freedom) / its standard deviation
+  double z = 0;      // (statistic - degrees of freedom) / its standard deviation
   int elements = 0;  // degrees of freedom: elements whose code is random enough
   bool signs_right = true;
   bool certain_right = true;  // elements with probability 1 were never coded as 0
 };
 
-// The statistic is the sum over elements of (observed - R p)^2 / (R p (1 - p)): in R rounds an element
-// is not 0 `observed` times, and p = min(|g|, clip) / scaler is the probability.
+// The statistic is the sum over elements of (observed - R p)^2 / (R p (1 - p)): in R rounds an
+// element is not 0 `observed` times, and p = min(|g|, clip) / scaler is the probability.
 ChiSquare ChiSquareOf(const Codec& codec, int rounds) {
   const std::vector<float> g = Gaussian(4096, 5);
   const Prepared prepared = PrepareOf(codec, g);
@@ -147,9 +147,10 @@ double VarianceRatio(const Codec& codec, int workers) {
     }
     std::vector<uint8_t> encoded_sum;
     sum->EncodeSum(&encoded_sum);
-    EXPECT_TRUE(
-        codec.Decode(encoded_sum, {0, 0, g.size()}, workers, prepared.scaler, 0, g.size(), mean.data())
-            .ok());
+    EXPECT_TRUE(codec
+                    .Decode(encoded_sum, {0, 0, g.size()}, workers, prepared.scaler, 0, g.size(),
+                            mean.data())
+                    .ok());
     for (size_t i = 0; i < g.size(); ++i) {
       const double x = std::copysign(std::min(std::abs(g[i]), prepared.clip), g[i]);
       observed += (mean[i] - x) * (mean[i] - x) / kRounds;

@@ -26,7 +26,8 @@ Options MakeOptions(Clip clip, double c, bool per_worker) {
   return options;
 }
 
-std::unique_ptr<Codec> MakeTernary(Clip clip = Clip::kPaper, bool per_worker = false, double c = 2.5) {
+std::unique_ptr<Codec> MakeTernary(Clip clip = Clip::kPaper, bool per_worker = false,
+                                   double c = 2.5) {
   return std::move(*MakeCodec("ternary", MakeOptions(clip, c, per_worker)));
 }
 
@@ -124,8 +125,8 @@ TEST(TernaryClip, HugeGradientsKeepAFiniteScaler) {
 
 TEST(TernaryClip, OfficialFiresBeyondTheSharedScalerOnly) {
   const auto codec = MakeTernary(Clip::kOfficial, false, 1);
-  // Rank 0's own limit c * sigma is sqrt(3). The shared scaler is that of rank 1, 2 * sqrt(3): so 3 is
-  // coded as non-zero with a probability below 1, and 6 always.
+  // Rank 0's own limit c * sigma is sqrt(3). The shared scaler is that of rank 1, 2 * sqrt(3): so 3
+  // is coded as non-zero with a probability below 1, and 6 always.
   const Round round = MakeRound(*codec, {kPeaked, {6, -2, -2, -2}});
   EXPECT_FLOAT_EQ(round.scaler, 2 * kSigma);
   for (uint64_t seed = 0; seed < 100; ++seed) {

@@ -1,5 +1,6 @@
-// Tests of the other byte formats (wires) of ternary codes: the conformance suite, the same means as
-// those of the codec `ternary` bit for bit, the documented bytes, their sizes, and refused inputs.
+// Tests of the other byte formats (wires) of ternary codes: the conformance suite, the same means
+// as those of the codec `ternary` bit for bit, the documented bytes, their sizes, and refused
+// inputs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +21,7 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 
 std::unique_ptr<Codec> MakeByName(const std::string& name, bool per_worker = false,
-                            Clip clip = Clip::kPaper) {
+                                  Clip clip = Clip::kPaper) {
   Options options;
   options.clip = clip;
   options.scaler_per_worker = per_worker;
@@ -43,8 +44,8 @@ std::vector<size_t> UnusedBitsOfPlanes(std::span<const uint8_t>, uint64_t count,
   return bits;
 }
 
-// The unused bits of a ternary_ans code that is not entropy-coded, as short codes are: the first byte
-// is 0, and then follow a mask and signs.
+// The unused bits of a ternary_ans code that is not entropy-coded, as short codes are: the first
+// byte is 0, and then follow a mask and signs.
 std::vector<size_t> UnusedBitsOfAns(std::span<const uint8_t> payload, uint64_t count,
                                     size_t offset) {
   EXPECT_EQ(payload[offset], 0);
@@ -56,7 +57,8 @@ std::vector<size_t> UnusedBitsOfAns(std::span<const uint8_t> payload, uint64_t c
 using UnusedBits = std::vector<size_t> (*)(std::span<const uint8_t>, uint64_t, size_t);
 
 CodecCase MakeCase(const std::string& name, bool per_worker, UnusedBits unused,
-                 const std::string& payload0, const std::string& payload1, const std::string& sum) {
+                   const std::string& payload0, const std::string& payload1,
+                   const std::string& sum) {
   CodecCase c;
   for (const char letter : name) {
     if (letter != '_') c.name += letter;
@@ -87,12 +89,13 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         MakeCase("ternary_2bit", false, UnusedBitsOfPlanes, "8a008200", "d0004000", "5a0042004200"),
         MakeCase("ternary_2bit", true, UnusedBitsOfPlanes, "0000803faa008200", "a52dbd3fd0004000",
-               kMeanOfTwo),
+                 kMeanOfTwo),
         MakeCase("ternary_trit5", false, NoUnusedBitsFrom, "211200", "510f00", "5a0042004200"),
-        MakeCase("ternary_trit5", true, NoUnusedBitsFrom, "0000803f211300", "a52dbd3f510f00", kMeanOfTwo),
+        MakeCase("ternary_trit5", true, NoUnusedBitsFrom, "0000803f211300", "a52dbd3f510f00",
+                 kMeanOfTwo),
         MakeCase("ternary_ans", false, UnusedBitsOfAns, "008a0005", "00d00002", "005a0042004200"),
         MakeCase("ternary_ans", true, UnusedBitsOfAns, "0000803f00aa0009", "a52dbd3f00d00002",
-               kMeanOfTwo)),
+                 kMeanOfTwo)),
     CaseName);
 
 const char* const kWires[] = {"ternary_2bit", "ternary_trit5", "ternary_ans"};
@@ -230,7 +233,8 @@ TEST(TernaryTrit5, AcceptsOnlyValidBytes) {
       for (unsigned byte = 0; byte < 256; ++byte) {
         Bytes bytes((n + 4) / 5);
         (last ? bytes.back() : bytes.front()) = static_cast<uint8_t>(byte);
-        EXPECT_EQ(StatusOfAdding("ternary_trit5", n, bytes).code(), byte < limit ? Code::kOk : Code::kMismatch)
+        EXPECT_EQ(StatusOfAdding("ternary_trit5", n, bytes).code(),
+                  byte < limit ? Code::kOk : Code::kMismatch)
             << byte << " of " << n;
       }
     }
@@ -247,9 +251,9 @@ std::vector<std::vector<float>> NormalGradients(size_t n, int workers) {
   return gradients;
 }
 
-// The size of fp32 divided by the size of the code. For independent Gaussian gradients clipped at 2.5
-// sigma, the entropy limits the ratio to 26.3 for a push and, for 2, 4 and 8 workers, to 18.6, 14.4 and
-// 11.8 for the sum.
+// The size of fp32 divided by the size of the code. For independent Gaussian gradients clipped at
+// 2.5 sigma, the entropy limits the ratio to 26.3 for a push and, for 2, 4 and 8 workers, to 18.6,
+// 14.4 and 11.8 for the sum.
 TEST(TernaryAns, SizesAreNearTheEntropy) {
   constexpr size_t kN = 1 << 18;
   const struct {
@@ -310,8 +314,8 @@ TEST(TernaryAns, AnyRangeOfACodedSumDecodesAsPartOfTheWhole) {
   }
 }
 
-// A damaged code or sum must be refused or decode to another sum. It has one block, so no part of it is
-// decoded without the rest.
+// A damaged code or sum must be refused or decode to another sum. It has one block, so no part of
+// it is decoded without the rest.
 TEST(TernaryAns, ADamagedBitIsRefusedOrChangesTheSum) {
   constexpr size_t kN = 5000;
   const auto codec = MakeByName("ternary_ans");
@@ -388,7 +392,8 @@ TEST(TernaryAns, InvalidRowsAreRefused) {
   EXPECT_TRUE(StatusOfAdding("ternary_ans", 4000, RowOf(codes, 16384)).ok());
   codes[7] = 3;  // only symbols 0 to 2 are valid
   EXPECT_EQ(StatusOfAdding("ternary_ans", 4000, RowOf(codes, 16384)).code(), Code::kMismatch);
-  // A row that would be smaller without entropy coding must not be entropy-coded: this bounds the size.
+  // A row that would be smaller without entropy coding must not be entropy-coded: this bounds the
+  // size.
   const Status large = StatusOfAdding("ternary_ans", 40, RowOf(Bytes(40, 1), 16384));
   EXPECT_NE(large.message().find("stored"), std::string::npos) << large.message();
 
@@ -400,13 +405,14 @@ TEST(TernaryAns, InvalidRowsAreRefused) {
   };
   for (size_t i = 0; i < sums.size(); i += 10) sums[i] = 0;
   EXPECT_TRUE(decode(RowOf(sums, 4096), 2).ok());
-  EXPECT_EQ(decode(RowOf(sums, 4096), 1).code(), Code::kMismatch);  // symbol 4 would be the sum 3 of one worker
+  EXPECT_EQ(decode(RowOf(sums, 4096), 1).code(),
+            Code::kMismatch);  // symbol 4 would be the sum 3 of one worker
   EXPECT_EQ(decode(RowOf(sums, 4096), 128).code(), Code::kMismatch);
   EXPECT_EQ(codec->SumSize(RowOf(sums, 4096), segment, 1).status().code(), Code::kMismatch);
 }
 
-// The code of a gradient of zeros: the entropy coder's 8 states keep their initial value, and no words
-// follow.
+// The code of a gradient of zeros: the entropy coder's 8 states keep their initial value, and no
+// words follow.
 TEST(TernaryAns, CodedRowMatchesGoldenBytes) {
   const auto codec = MakeByName("ternary_ans");
   const Round zeros = MakeRound(*codec, {std::vector<float>(512)});

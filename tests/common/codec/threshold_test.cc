@@ -1,5 +1,5 @@
-// Tests of the codec threshold: a fixed threshold (Strom; MXNet's two-bit compression), or one that a
-// given share of the elements reaches (gradient dropping, Aji and Heafield).
+// Tests of the codec threshold: a fixed threshold (Strom; MXNet's two-bit compression), or one that
+// a given share of the elements reaches (gradient dropping, Aji and Heafield).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,33 +24,32 @@ Options RatioThreshold(double ratio) {
 
 INSTANTIATE_TEST_SUITE_P(
     Threshold, CodecConformance,
-    testing::Values(CodecCase{.name = "Threshold",
-                              .make = [] { return MakeValidCodec("threshold", FixedThreshold(0.5)); },
-                              .plausible =
-                                  [](float g, float, float mean) {
-                                    return mean == (g >= 0.5f ? 0.5f : g <= -0.5f ? -0.5f : 0.f);
-                                  },
-                              .unused_bits =
-                                  [](std::span<const uint8_t> payload, uint64_t count) {
-                                    return UnusedBitsOfMaskSigns(payload, count, 0);
-                                  },
-                              .golden_payloads = {"330616", "560409"},
-                              .golden_sum = "650242064202"},
-                    CodecCase{.name = "Ratio",
-                              .make = [] { return MakeValidCodec("threshold", RatioThreshold(0.3)); },
-                              .plausible = [](float g, float,
-                                              float mean) { return mean == 0 || mean == g; },
-                              .unused_bits = UnusedBitsOfFloats,
-                              .golden_payloads = {"0400"
-                                                  "3204"
-                                                  "000080bf000040bf0000803f0000603f",
-                                                  "0500"
-                                                  "5604"
-                                                  "000000bf0000403f0000003f0000c0bf0000003f"},
-                              .golden_sum = "0600"
-                                            "7604"
-                                            "000040bf0000c03e000000be0000003f000040bf0000303f",
-                              .sizes_vary = true}),
+    testing::Values(
+        CodecCase{
+            .name = "Threshold",
+            .make = [] { return MakeValidCodec("threshold", FixedThreshold(0.5)); },
+            .plausible =
+                [](float g, float, float mean) {
+                  return mean == (g >= 0.5f ? 0.5f : g <= -0.5f ? -0.5f : 0.f);
+                },
+            .unused_bits = [](std::span<const uint8_t> payload,
+                              uint64_t count) { return UnusedBitsOfMaskSigns(payload, count, 0); },
+            .golden_payloads = {"330616", "560409"},
+            .golden_sum = "650242064202"},
+        CodecCase{.name = "Ratio",
+                  .make = [] { return MakeValidCodec("threshold", RatioThreshold(0.3)); },
+                  .plausible = [](float g, float, float mean) { return mean == 0 || mean == g; },
+                  .unused_bits = UnusedBitsOfFloats,
+                  .golden_payloads = {"0400"
+                                      "3204"
+                                      "000080bf000040bf0000803f0000603f",
+                                      "0500"
+                                      "5604"
+                                      "000000bf0000403f0000003f0000c0bf0000003f"},
+                  .golden_sum = "0600"
+                                "7604"
+                                "000040bf0000c03e000000be0000003f000040bf0000303f",
+                  .sizes_vary = true}),
     CaseName);
 
 // Compares the codec with the algorithm of MXNet's kernel: r is the residual, t the threshold.

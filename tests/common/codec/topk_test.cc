@@ -18,7 +18,9 @@ Options OptionsWithRatio(double ratio) {
   options.topk.ratio = ratio;
   return options;
 }
-std::unique_ptr<Codec> MakeTopK(double ratio) { return MakeValidCodec("topk", OptionsWithRatio(ratio)); }
+std::unique_ptr<Codec> MakeTopK(double ratio) {
+  return MakeValidCodec("topk", OptionsWithRatio(ratio));
+}
 
 INSTANTIATE_TEST_SUITE_P(TopK, CodecConformance,
                          testing::Values(CodecCase{
@@ -60,7 +62,8 @@ Prepared PrepareOf(const Codec& codec, const std::vector<float>& g, kernels::Noi
 
 TEST(TopK, SendsTheLargestOfASmallTensorExactly) {
   const auto codec = MakeTopK(0.1);
-  const std::vector<float> g = DistinctMagnitudes(19, 1);  // fewer than 2 / ratio elements: no sampling
+  const std::vector<float> g =
+      DistinctMagnitudes(19, 1);  // fewer than 2 / ratio elements: no sampling
   Sender worker(*codec, g.size());
   const std::vector<float> sent = worker.Send(g);
   for (size_t i = 0; i < g.size(); ++i) EXPECT_EQ(sent[i], std::abs(g[i]) >= 18 ? g[i] : 0);
@@ -171,15 +174,16 @@ TEST(TopK, TheRatioFallsByStepsDuringWarmUp) {
   options.topk.warmup_rounds = 40;  // ratios .25, .0625, .015625, .00390625, for ten rounds each
   const auto codec = MakeValidCodec("topk", options);
   const std::vector<float> g = DistinctMagnitudes(100000, 3);
-  for (const auto& [round, expected_count] : std::vector<std::pair<uint64_t, uint64_t>>{{0, 25000},
-                                                                                {9, 25000},
-                                                                                {10, 6250},
-                                                                                {19, 6250},
-                                                                                {20, 1563},
-                                                                                {30, 391},
-                                                                                {39, 391},
-                                                                                {40, 100},
-                                                                                {1000, 100}}) {
+  for (const auto& [round, expected_count] :
+       std::vector<std::pair<uint64_t, uint64_t>>{{0, 25000},
+                                                  {9, 25000},
+                                                  {10, 6250},
+                                                  {19, 6250},
+                                                  {20, 1563},
+                                                  {30, 391},
+                                                  {39, 391},
+                                                  {40, 100},
+                                                  {1000, 100}}) {
     Sender worker(*codec, g.size());
     EXPECT_EQ(CountSent(worker.Send(g, round)), expected_count) << round;
   }
@@ -189,7 +193,8 @@ TEST(TopK, TheRatioFallsByStepsDuringWarmUp) {
   EXPECT_EQ(CountSent(worker.Send(g, 0)), 50000u);
 }
 
-// If all elements are sent, without momentum correction and masking, the result equals that of fp32.
+// If all elements are sent, without momentum correction and masking, the result equals that of
+// fp32.
 TEST(TopK, RatioOneEqualsFp32) {
   Options options = OptionsWithRatio(1);
   options.topk.masking = false;
@@ -244,8 +249,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Correction{0.9, false, false, 0}, Correction{0.9, true, true, 0},
                     Correction{0.5, false, true, 3}, Correction{0, true, false, 1e-3}));
 
-// Compares the codec with momentum correction, clipping and masking, written out in a loop: u is the
-// momentum, v the sum of what was not sent.
+// Compares the codec with momentum correction, clipping and masking, written out in a loop: u is
+// the momentum, v the sum of what was not sent.
 TEST_P(DgcMemoryEquations, FollowTheAlgorithm) {
   const Correction& c = GetParam();
   Options options = OptionsWithRatio(0.1);

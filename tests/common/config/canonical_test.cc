@@ -1,5 +1,5 @@
-// Tests of a job's digest, of a job printed as YAML, and of the job of a single rank. A key of a job may
-// be local: it may then differ between hosts, and is not in the digest.
+// Tests of a job's digest, of a job printed as YAML, and of the job of a single rank. A key of a
+// job may be local: it may then differ between hosts, and is not in the digest.
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
 
@@ -73,7 +73,8 @@ TEST(JobDigest, TreatsMissingKeysAsDefaults) {
   const auto other_local_keys =
       Parse(SmallJobWith("count: 2", "count: 2\n  threads: 5\n  overrides: [{rank: 0, threads: 9}]",
                          "output_dir: elsewhere\nmetrics: {port: 9000}\n"));
-  ASSERT_TRUE(defaults_left_out.ok() && defaults_written.ok() && other_seed.ok() && other_local_keys.ok());
+  ASSERT_TRUE(defaults_left_out.ok() && defaults_written.ok() && other_seed.ok() &&
+              other_local_keys.ok());
   EXPECT_EQ(JobDigest(*defaults_left_out), JobDigest(*defaults_written));
   EXPECT_NE(JobDigest(*defaults_left_out), JobDigest(*other_seed));
   EXPECT_EQ(JobDigest(*defaults_left_out), JobDigest(*other_local_keys));

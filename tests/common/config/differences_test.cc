@@ -34,7 +34,8 @@ TEST(Differences, NameTheKeyAndBothValues) {
               ElementsAre("train.schedule.learning_rate was 0.01, is now 0.02"));
   EXPECT_THAT(DifferencesBetween(old_job, old_job), IsEmpty());
   EXPECT_THAT(DifferencesBetween(old_job, MakeJob({"train.schedule.learning_rate=0.01", "seed=2",
-                                "model.name=cifarnet", "workers.count=4", "exchange.codec=fp32"})),
+                                                   "model.name=cifarnet", "workers.count=4",
+                                                   "exchange.codec=fp32"})),
               ElementsAre("seed was 1, is now 2", "workers.count was 2, is now 4",
                           "model.name was \"lenet\", is now \"cifarnet\"",
                           "exchange.codec was \"ternary\", is now \"fp32\""));
@@ -43,7 +44,8 @@ TEST(Differences, NameTheKeyAndBothValues) {
 TEST(Differences, ReportKeysOfOneJobOnly) {
   EXPECT_THAT(DifferencesBetween(MakeJob(), MakeJob({"model.dropout=0.25"})),
               ElementsAre("model.dropout was left out, is now 0.25"));
-  const auto of_algorithm = DifferencesBetween(MakeJob(), MakeJob({"train.algorithm=psgd", "train.psgd.p=4"}));
+  const auto of_algorithm =
+      DifferencesBetween(MakeJob(), MakeJob({"train.algorithm=psgd", "train.psgd.p=4"}));
   ASSERT_GE(of_algorithm.size(), 3u);
   EXPECT_EQ(of_algorithm[0], "train.algorithm was \"ssgd\", is now \"psgd\"");
   EXPECT_THAT(of_algorithm,
@@ -62,8 +64,9 @@ TEST(Differences, InListsNameTheItemOrTheLength) {
   new_job.mutable_model()->mutable_net()->mutable_layers()->RemoveLast();
   EXPECT_THAT(Differences(old_job, new_job),
               ElementsAre("model.net.layers was a list of 2, is now a list of 1"));
-  EXPECT_THAT(DifferencesBetween(MakeJob({"train.schedule.name=multistep", "train.schedule.milestones=[10, 20]"}),
-                      MakeJob({"train.schedule.name=multistep", "train.schedule.milestones=[10]"})),
+  EXPECT_THAT(DifferencesBetween(
+                  MakeJob({"train.schedule.name=multistep", "train.schedule.milestones=[10, 20]"}),
+                  MakeJob({"train.schedule.name=multistep", "train.schedule.milestones=[10]"})),
               ElementsAre("train.schedule.milestones was [10, 20], is now [10]"));
 }
 
@@ -89,7 +92,9 @@ TEST(Differences, ExistExactlyIfTheDigestDiffers) {
                   node.kind = Node::Kind::kScalar;
                   node.text = field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL ? "true" : "77";
                   ASSERT_TRUE(SetScalar(node, field, message)) << key;
-                  EXPECT_EQ(DifferencesBetween(old_job, job).empty(), StateDigest(old_job) == StateDigest(job)) << key;
+                  EXPECT_EQ(DifferencesBetween(old_job, job).empty(),
+                            StateDigest(old_job) == StateDigest(job))
+                      << key;
                   digest_changes += StateDigest(old_job) != StateDigest(job);
                   message->CopyFrom(*saved);
                 });
@@ -98,7 +103,7 @@ TEST(Differences, ExistExactlyIfTheDigestDiffers) {
 
 TEST(JobText, CanBeReadBack) {
   for (const pb::Job& job : {MakeJob(), MakeJob({"train.schedule.learning_rate=0.1",
-                                         "train.algorithm=odsgd", "name='a \"b\"'"})}) {
+                                                 "train.algorithm=odsgd", "name='a \"b\"'"})}) {
     const auto parsed = ReadJobText(JobText(job));
     ASSERT_TRUE(parsed.ok());
     EXPECT_EQ(JobDigest(*parsed), JobDigest(job));

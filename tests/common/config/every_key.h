@@ -25,8 +25,8 @@ inline void Populate(google::protobuf::Message* message) {
   }
 }
 
-// Called with a scalar field of `message`, its full key, and whether the field or a section that contains
-// it is local, that is, may differ between hosts.
+// Called with a scalar field of `message`, its full key, and whether the field or a section that
+// contains it is local, that is, may differ between hosts.
 using Visit = std::function<void(google::protobuf::Message* message,
                                  const google::protobuf::FieldDescriptor* field,
                                  const std::string& key, bool local)>;

@@ -1,5 +1,5 @@
-// Helpers of the tests of common/config: tables of allowed names, a small job as YAML, and the errors
-// (faults) of a job as lines.
+// Helpers of the tests of common/config: tables of allowed names, a small job as YAML, and the
+// errors (faults) of a job as lines.
 #pragma once
 
 #include <sstream>

@@ -1,4 +1,5 @@
-// Tests of helpers of common/config: the nearest name to a misspelled one, addresses, printable text.
+// Tests of helpers of common/config: the nearest name to a misspelled one, addresses, printable
+// text.
 #include <gmock/gmock.h>
 
 #include <string>

@@ -1,5 +1,5 @@
-// Tests of the files in configs/: reference.yaml shows every key of job.proto with its default, and every
-// file is a valid job.
+// Tests of the files in configs/: reference.yaml shows every key of job.proto with its default, and
+// every file is a valid job.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 
@@ -64,8 +64,8 @@ std::string WithoutNumbers(const std::string& key) {
   return text;
 }
 
-// Replaces keys that have the same meaning in several layers by one common name, because the reference
-// shows them only once: those of initializers and of pooling layers.
+// Replaces keys that have the same meaning in several layers by one common name, because the
+// reference shows them only once: those of initializers and of pooling layers.
 std::set<std::string> MergeSharedKeys(const std::set<std::string>& keys) {
   std::set<std::string> merged;
   for (std::string key : keys) {
@@ -105,11 +105,13 @@ TEST(ReferenceYaml, IsAValidJob) {
 
 TEST(ReferenceYaml, HasEveryKeyOfTheProto) {
   const Reference reference = ReadReference();
-  ASSERT_TRUE(reference.status.ok()) << reference.status.message();  // an unknown key would be an error
+  ASSERT_TRUE(reference.status.ok())
+      << reference.status.message();  // an unknown key would be an error
   std::set<std::string> keys_of_proto, keys_of_file;
   CollectKeys(pb::Job::descriptor(), "", &keys_of_proto);
   for (const auto& [key, position] : reference.origins) keys_of_file.insert(WithoutNumbers(key));
-  EXPECT_THAT(MergeSharedKeys(keys_of_file), ::testing::ContainerEq(MergeSharedKeys(keys_of_proto)));
+  EXPECT_THAT(MergeSharedKeys(keys_of_file),
+              ::testing::ContainerEq(MergeSharedKeys(keys_of_proto)));
 }
 
 TEST(ReferenceYaml, HasTheDefaultsOfTheProto) {
@@ -143,8 +145,8 @@ TEST(ReferenceYaml, ShowsValidSections) {
     const auto* reflection = train.GetReflection();
     reflection->MutableMessage(&train, section)
         ->CopyFrom(reflection->GetMessage(reference.job.train(), section));
-    // Some keys in the section are, as its comments say, for another local updater, or an alternative to
-    // another key.
+    // Some keys in the section are, as its comments say, for another local updater, or an
+    // alternative to another key.
     if (train.has_odsgd()) {
       train.mutable_odsgd()->mutable_local()->set_name("dcasgd_a");
       train.mutable_odsgd()->clear_warmup_epochs();

@@ -1,5 +1,5 @@
-// Tests of the validation of jobs: rules for single keys, rules between keys, and the form of the error
-// messages (faults).
+// Tests of the validation of jobs: rules for single keys, rules between keys, and the form of the
+// error messages (faults).
 #include <gmock/gmock.h>
 
 #include <string>
@@ -81,8 +81,8 @@ TEST(Rules, RefuseANameWithoutATable) {
   EXPECT_FALSE(ParseJob(SmallJob(), "job.yaml", {}, {}).ok());
 }
 
-// A job and the expected error. The job is SmallJob with `from` replaced by `to`, and `more` appended. If
-// the error is empty, the job must be accepted.
+// A job and the expected error. The job is SmallJob with `from` replaced by `to`, and `more`
+// appended. If the error is empty, the job must be accepted.
 struct RuleCase {
   const char* from;
   const char* to;
@@ -106,38 +106,40 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         RuleCase{"steps: 100", "epochs: 0.5", "", ""},
         RuleCase{"steps: 100", "steps: 100\n  epochs: 2", "",
-             "12:11: train.epochs: saw both steps and epochs"},
+                 "12:11: train.epochs: saw both steps and epochs"},
         RuleCase{"  steps: 100\n", "", "",
-             "9:1: train: saw neither steps nor epochs; allowed: exactly one"},
-        RuleCase{"steps: 100", "epochs: 0", "", "train.epochs: saw 0; allowed: a number, more than 0"},
+                 "9:1: train: saw neither steps nor epochs; allowed: exactly one"},
+        RuleCase{"steps: 100", "epochs: 0", "",
+                 "train.epochs: saw 0; allowed: a number, more than 0"},
         RuleCase{"count: 2", "count: 3", "",
-             "train.batch_total: saw 64; allowed: a multiple of workers.count (3)"},
+                 "train.batch_total: saw 64; allowed: a multiple of workers.count (3)"},
         RuleCase{"count: 2", "count: 64", "", ""},
         RuleCase{"count: 2", "count: 0", "", "workers.count: saw 0"},
         RuleCase{"count: 2", "count: 128", "",
-             "workers.count: saw 128; allowed: a whole number, 1 to 127"},
+                 "workers.count: saw 128; allowed: a whole number, 1 to 127"},
         RuleCase{"", "", "  schedule: {name: step}\n", "train.schedule.step_every: saw nothing"},
         RuleCase{"", "", "  schedule: {name: step, step_every: 10}\n", ""},
         RuleCase{"", "", "  optimizer: {momentum: 1.5}\n",
-             "train.optimizer.momentum: saw 1.5; allowed: a number, 0 to 1"}));
+                 "train.optimizer.momentum: saw 1.5; allowed: a number, 0 to 1"}));
 
 INSTANTIATE_TEST_SUITE_P(
     WorkersAndModel, RuleBetweenKeys,
     ::testing::Values(RuleCase{"count: 2", "count: 2\n  overrides: [{rank: 2}]", "",
-                           "workers.overrides[0].rank: saw 2; allowed: ranks 0 "
-                           "to 1"},
+                               "workers.overrides[0].rank: saw 2; allowed: ranks 0 "
+                               "to 1"},
                       RuleCase{"count: 2", "count: 2\n  overrides: [{rank: 1}, {rank: 1}]", "",
-                           "overrides[1].rank: saw 1 a second time"},
+                               "overrides[1].rank: saw 1 a second time"},
                       RuleCase{"count: 2", "count: 2\n  overrides: [{rank: 1}, {rank: 0}]", "", ""},
                       RuleCase{"count: 2", "count: 2\n  overrides: [{threads: 1}]", "",
-                           "overrides[0].rank: saw nothing"},
-                      RuleCase{"name: lenet", "padding: valid", "", "model: saw neither name nor net"},
+                               "overrides[0].rank: saw nothing"},
+                      RuleCase{"name: lenet", "padding: valid", "",
+                               "model: saw neither name nor net"},
                       RuleCase{"name: lenet", "name: lenet\n  padding: same", "", ""},
                       RuleCase{"name: lenet", "name: lenet\n  net: {name: a}", "",
-                           "7:3: model.net: saw both name and net"},
+                               "7:3: model.net: saw both name and net"},
                       RuleCase{"name: lenet", "net: {name: a}", "", ""},
                       RuleCase{"name: lenet", "net: {name: a}\n  padding: same", "",
-                           "model.padding: saw same; allowed: valid"}));
+                               "model.padding: saw same; allowed: valid"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Servers, RuleBetweenKeys,
@@ -146,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{"127.0.0.1:7500", "localhost:7500", "", ""},
         RuleCase{"127.0.0.1:7500", "127.8.0.1:65535", "", ""},
         RuleCase{"127.0.0.1:7500", "127.0.0.1:0", "",
-             "servers[0].address: saw 127.0.0.1:0; allowed: HOST:PORT"},
+                 "servers[0].address: saw 127.0.0.1:0; allowed: HOST:PORT"},
         RuleCase{"127.0.0.1:7500", "127.0.0.1:65536", "", "allowed: HOST:PORT"},
         RuleCase{"127.0.0.1:7500", "127.0.0.1", "", "allowed: HOST:PORT"},
         RuleCase{"127.0.0.1:7500", "\"::1:7500\"", "", "allowed: HOST:PORT"},
@@ -154,67 +156,68 @@ INSTANTIATE_TEST_SUITE_P(
         RuleCase{"127.0.0.1:7500", "127.0.0.256:7500", "", "allowed: HOST:PORT"},
         RuleCase{"127.0.0.1:7500", "tcp://127.0.0.1:7500", "", "allowed: HOST:PORT"},
         RuleCase{"127.0.0.1:7500", "0.0.0.0:7500", "security: none\n",
-             "a host to which workers can connect"},
+                 "a host to which workers can connect"},
         RuleCase{"127.0.0.1:7500", "10.0.0.1:7500", "", "set security: none, but then anyone"},
         RuleCase{"127.0.0.1:7500", "node3:7500", "", "set security: none"},
         RuleCase{"127.0.0.1:7500", "10.0.0.1:7500", "security: none\n", ""},
         RuleCase{"127.0.0.1:7500", "node3:7500", "security: none\n", ""},
         RuleCase{":7500", ":7500\n    bind_host: 0.0.0.0", "",
-             "servers[0].bind_host: saw 0.0.0.0; allowed: a loopback"},
+                 "servers[0].bind_host: saw 0.0.0.0; allowed: a loopback"},
         RuleCase{":7500", ":7500\n    bind_host: 0.0.0.0", "security: none\n", ""},
         RuleCase{":7500", ":7500\n    bind_host: \"a b\"", "",
-             "bind_host: saw a b; allowed: a host without a port"},
+                 "bind_host: saw a b; allowed: a host without a port"},
         RuleCase{"", "", "metrics: {host: 0.0.0.0}\n",
-             "metrics.host: saw 0.0.0.0; allowed: a loopback address"},
+                 "metrics.host: saw 0.0.0.0; allowed: a loopback address"},
         RuleCase{"", "", "metrics: {host: \"a:b\"}\n", "metrics.host: saw a:b; allowed: a host"},
         RuleCase{":7500", ":7500\n  - address: 127.0.0.1:7500", "",
-             "servers[1].address: saw 127.0.0.1:7500, which another"},
+                 "servers[1].address: saw 127.0.0.1:7500, which another"},
         RuleCase{":7500", ":7500\n  - address: 127.0.0.1:7501", "", ""},
         RuleCase{":7500", ":7500\n    data_ports: [7501, 7502]", "",
-             "data_ports: saw 2 ports; allowed: as many as"},
+                 "data_ports: saw 2 ports; allowed: as many as"},
         RuleCase{":7500", ":7500\n    data_ports: [7501, 7502]\n    data_sockets: 2", "", ""},
         RuleCase{":7500", ":7500\n    data_ports: [7500]", "",
-             "data_ports[0]: saw 7500, which is taken on 127.0.0.1"},
+                 "data_ports[0]: saw 7500, which is taken on 127.0.0.1"},
         RuleCase{":7500", ":7500\n    data_ports: [0]", "",
-             "data_ports[0]: saw 0; allowed: a whole number, 1 to 65535"}));
+                 "data_ports[0]: saw 0; allowed: a whole number, 1 to 65535"}));
 
 INSTANTIATE_TEST_SUITE_P(
     ExchangeAndFaults, RuleBetweenKeys,
     ::testing::Values(
         RuleCase{"", "", "exchange: {clip: grace, scaler: shared}\n",
-             "exchange.clip: saw grace with scaler: shared; allowed: grace with"},
+                 "exchange.clip: saw grace with scaler: shared; allowed: grace with"},
         RuleCase{"", "", "exchange: {clip: grace, scaler: per_worker}\n", ""},
         RuleCase{"", "", "exchange: {clip: grace}\n", ""},
         RuleCase{"", "", "exchange: {clip: official, scaler: per_worker}\n", ""},
         RuleCase{"", "", "exchange: {rules: [{tensors: a}]}\n",
-             "exchange.rules[0].codec: saw nothing; allowed: one of fp32"},
+                 "exchange.rules[0].codec: saw nothing; allowed: one of fp32"},
         RuleCase{"", "", "exchange: {rules: [{codec: fp33}]}\n", "did you mean fp32?"},
         RuleCase{"", "", "exchange: {chunk_kib: 20000}\n",
-             "exchange.credit_kib: saw 16384; allowed: at least"},
+                 "exchange.credit_kib: saw 16384; allowed: at least"},
         RuleCase{"", "", "faults: {dead_after_s: 1.5}\n",
-             "faults.dead_after_s: saw 1.5; allowed: more than"},
+                 "faults.dead_after_s: saw 1.5; allowed: more than"},
         RuleCase{"", "", "faults: {suspect_after_s: 0.25}\n",
-             "faults.suspect_after_s: saw 0.25; allowed: more than"},
+                 "faults.suspect_after_s: saw 0.25; allowed: more than"},
         RuleCase{"", "", "faults: {heartbeat_ms: 5}\n",
-             "faults.heartbeat_ms: saw 5; allowed: a number, 10 to 10000"},
+                 "faults.heartbeat_ms: saw 5; allowed: a number, 10 to 10000"},
         RuleCase{"", "", "metrics: {port: 65001}\n",
-             "metrics.port: saw 65001; allowed: a whole number, at most 65000"},
+                 "metrics.port: saw 65001; allowed: a whole number, at most 65000"},
         RuleCase{"", "", "metrics: {histograms_every_steps: 10}\n",
-             "metrics.histograms_every_steps: saw 10 with tensorboard: false; "
-             "allowed: 0, because histograms are written to TensorBoard's event files; or set "
-             "metrics.tensorboard: true"},
+                 "metrics.histograms_every_steps: saw 10 with tensorboard: false; "
+                 "allowed: 0, because histograms are written to TensorBoard's event files; or set "
+                 "metrics.tensorboard: true"},
         RuleCase{"", "", "metrics: {histograms_every_steps: 10, tensorboard: true}\n", ""}));
 
 INSTANTIATE_TEST_SUITE_P(
     Cpus, RuleBetweenKeys,
-    ::testing::Values(RuleCase{"count: 2", "count: 2\n  cpus: \"0-3,8\"", "", ""},
-                      RuleCase{"count: 2", "count: 2\n  cpus: 2", "", ""},
-                      RuleCase{"count: 2", "count: 2\n  cpus: 0-", "",
-                           "5:9: workers.cpus: saw 0-; allowed: CPU numbers and ranges, 0 to 1023, "
-                           "e.g. \"0-3,8\""},
-                      RuleCase{"count: 2", "count: 2\n  cpus: a", "", "workers.cpus: saw a; allowed"},
-                      RuleCase{"count: 2", "count: 2\n  overrides: [{rank: 1, cpus: \"3-1\"}]", "",
-                           "workers.overrides[0].cpus: saw 3-1; allowed: CPU numbers"}));
+    ::testing::Values(
+        RuleCase{"count: 2", "count: 2\n  cpus: \"0-3,8\"", "", ""},
+        RuleCase{"count: 2", "count: 2\n  cpus: 2", "", ""},
+        RuleCase{"count: 2", "count: 2\n  cpus: 0-", "",
+                 "5:9: workers.cpus: saw 0-; allowed: CPU numbers and ranges, 0 to 1023, "
+                 "e.g. \"0-3,8\""},
+        RuleCase{"count: 2", "count: 2\n  cpus: a", "", "workers.cpus: saw a; allowed"},
+        RuleCase{"count: 2", "count: 2\n  overrides: [{rank: 1, cpus: \"3-1\"}]", "",
+                 "workers.overrides[0].cpus: saw 3-1; allowed: CPU numbers"}));
 
 TEST(Rules, LimitTheNumberOfServers) {
   std::string more;
@@ -223,8 +226,8 @@ TEST(Rules, LimitTheNumberOfServers) {
               ElementsAre("job.yaml:1:1: servers: saw 101 items; allowed: at most 100"));
 }
 
-// Some keys apply only if the key `name` beside them has certain values. These values must be allowed
-// names.
+// Some keys apply only if the key `name` beside them has certain values. These values must be
+// allowed names.
 TEST(Rules, RestrictKeysToExistingNames) {
   pb::Job job;
   Populate(&job);

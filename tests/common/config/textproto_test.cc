@@ -1,5 +1,5 @@
-// Tests of jobs in protobuf text format. They are parsed as protobuf's TextFormat does, but all faults
-// are reported at once.
+// Tests of jobs in protobuf text format. They are parsed as protobuf's TextFormat does, but all
+// faults are reported at once.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -90,9 +90,10 @@ TEST(TextJob, ReportsAllFaultsAtOnce) {
 }
 
 TEST(TextJob, RefusesDuplicateKeys) {
-  EXPECT_THAT(FaultsOf(SmallTextJob() + "seed: 1\nseed: 2\nworkers { threads: 2 }\n", {}, kFileName),
-              ElementsAre(StartsWith("job.textproto:7:1: seed: saw the key a second time"),
-                          StartsWith("job.textproto:8:1: workers: saw the key a second time")));
+  EXPECT_THAT(
+      FaultsOf(SmallTextJob() + "seed: 1\nseed: 2\nworkers { threads: 2 }\n", {}, kFileName),
+      ElementsAre(StartsWith("job.textproto:7:1: seed: saw the key a second time"),
+                  StartsWith("job.textproto:8:1: workers: saw the key a second time")));
 }
 
 TEST(TextJob, ReportsThePositionOfASyntaxError) {

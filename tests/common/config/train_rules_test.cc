@@ -1,5 +1,5 @@
-// Tests of the rules between the keys of a job's section `train`, and of what an algorithm requires of the
-// sections exchange, workers and faults.
+// Tests of the rules between the keys of a job's section `train`, and of what an algorithm requires
+// of the sections exchange, workers and faults.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -12,8 +12,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// A job and the expected error. The job is SmallJob (2 workers, a batch of 64) with the keys `train` in
-// its section train, and `more` appended. If the error is empty, the job must be accepted.
+// A job and the expected error. The job is SmallJob (2 workers, a batch of 64) with the keys
+// `train` in its section train, and `more` appended. If the error is empty, the job must be
+// accepted.
 struct RuleCase {
   const char* train;
   const char* more;
@@ -44,70 +45,75 @@ INSTANTIATE_TEST_SUITE_P(
     Sections, TrainRule,
     ::testing::Values(
         RuleCase{"algorithm: ssgd\nssgd: {backup_workers: 1}", "", ""},
-        RuleCase{"psgd: {p: 4}", "",
-             "12:3: train.psgd: saw a section of psgd with algorithm: ssgd; allowed: sections of "
-             "ssgd; remove this one, or set train.algorithm: psgd"},
+        RuleCase{
+            "psgd: {p: 4}", "",
+            "12:3: train.psgd: saw a section of psgd with algorithm: ssgd; allowed: sections of "
+            "ssgd; remove this one, or set train.algorithm: psgd"},
         RuleCase{"ssgd: {p: 4}", "", "train.ssgd.p: saw an unknown key; allowed: backup_workers"},
         RuleCase{"algorithm: psgd\npsgd: {p: 4}", kFp32, ""},
         RuleCase{"algorithm: psgd\npsgd: {p: 4}\nrsgd: {p: 4}", kFp32,
-             "train.rsgd: saw a section of rsgd with algorithm: psgd"},
-        RuleCase{"algorithm: asdg", "", "train.algorithm: saw asdg; allowed: one of ssgd, odsgd, asgd"},
+                 "train.rsgd: saw a section of rsgd with algorithm: psgd"},
+        RuleCase{"algorithm: asdg", "",
+                 "train.algorithm: saw asdg; allowed: one of ssgd, odsgd, asgd"},
         // The keys of an unused section are not checked.
         RuleCase{"ssgd: {}\nsoftsync: {n: 9}", "", "train.softsync: saw a section of softsync"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Holding, TrainRule,
-    ::testing::Values(RuleCase{"parameters: central", "", ""}, RuleCase{"parameters: localized", "", ""},
-                      RuleCase{"algorithm: odsgd\nparameters: central", "", ""},
-                      RuleCase{"algorithm: asgd\nparameters: localized", kPerWorkerScalers,
-                           "train.parameters: saw localized with algorithm: asgd; allowed: central "
-                           "(asgd supports no other place for them)"},
-                      RuleCase{"algorithm: asgd\nparameters: central", kPerWorkerScalers, ""},
-                      RuleCase{
-                          "algorithm: psgd\nparameters: central", kFp32,
-                          "train.parameters: saw central with algorithm: psgd; allowed: localized"},
-                      RuleCase{"algorithm: easgd\nparameters: localized", kFp32,
-                           "train.parameters: saw localized with algorithm: easgd"}));
+    ::testing::Values(
+        RuleCase{"parameters: central", "", ""}, RuleCase{"parameters: localized", "", ""},
+        RuleCase{"algorithm: odsgd\nparameters: central", "", ""},
+        RuleCase{"algorithm: asgd\nparameters: localized", kPerWorkerScalers,
+                 "train.parameters: saw localized with algorithm: asgd; allowed: central "
+                 "(asgd supports no other place for them)"},
+        RuleCase{"algorithm: asgd\nparameters: central", kPerWorkerScalers, ""},
+        RuleCase{"algorithm: psgd\nparameters: central", kFp32,
+                 "train.parameters: saw central with algorithm: psgd; allowed: localized"},
+        RuleCase{"algorithm: easgd\nparameters: localized", kFp32,
+                 "train.parameters: saw localized with algorithm: easgd"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Push, TrainRule,
     ::testing::Values(
         RuleCase{"algorithm: asgd", "", ""},
         RuleCase{"algorithm: asgd", kSharedScalers,
-             "exchange.scaler: saw shared with algorithm: asgd and codec ternary; allowed: "
-             "per_worker: workers that do not wait for each other cannot share scalers; set "
-             "exchange.scaler: per_worker"},
+                 "exchange.scaler: saw shared with algorithm: asgd and codec ternary; allowed: "
+                 "per_worker: workers that do not wait for each other cannot share scalers; set "
+                 "exchange.scaler: per_worker"},
         RuleCase{"algorithm: asgd", kPerWorkerScalers, ""}, RuleCase{"algorithm: asgd", kFp32, ""},
         RuleCase{"algorithm: ssp",
-             "exchange: {codec: fp16, scaler: shared, rules: [{codec: ternary}]}\n",
-             "exchange.scaler: saw shared with algorithm: ssp and codec ternary"},
+                 "exchange: {codec: fp16, scaler: shared, rules: [{codec: ternary}]}\n",
+                 "exchange.scaler: saw shared with algorithm: ssp and codec ternary"},
         RuleCase{"algorithm: softsync", "exchange: {codec: bf16, rules: [{codec: fp32}]}\n", ""},
         RuleCase{"algorithm: odsgd", "", ""},
         RuleCase{"parameters: central", kSharedScalers,
-             "exchange.scaler: saw shared with parameters: central and codec ternary; allowed: "
-             "per_worker: servers that hold the parameters decode every push by itself; set "
-             "exchange.scaler: per_worker"},
+                 "exchange.scaler: saw shared with parameters: central and codec ternary; allowed: "
+                 "per_worker: servers that hold the parameters decode every push by itself; set "
+                 "exchange.scaler: per_worker"},
         RuleCase{"algorithm: odsgd", "exchange: {scaler: previous, scaler_margin: 2}\n", ""},
         RuleCase{"algorithm: asgd", "exchange: {scaler: previous}\n",
-             "exchange.scaler: saw previous with algorithm: asgd"},
-        RuleCase{"parameters: central", "exchange: {scaler: previous}\n",
-             "exchange.scaler: saw previous with algorithm: ssgd, parameters: central; allowed: "
-             "shared or per_worker"},
+                 "exchange.scaler: saw previous with algorithm: asgd"},
+        RuleCase{
+            "parameters: central", "exchange: {scaler: previous}\n",
+            "exchange.scaler: saw previous with algorithm: ssgd, parameters: central; allowed: "
+            "shared or per_worker"},
         RuleCase{"algorithm: pqasgd", "exchange: {scaler: previous}\n",
-             "exchange.scaler: saw previous with algorithm: pqasgd"},
-        RuleCase{"algorithm: ssgd", "exchange: {scaler_margin: 2}\n",
-             "exchange.scaler_margin: saw 2; allowed: nothing, because only scaler: previous has a "
-             "margin"},
+                 "exchange.scaler: saw previous with algorithm: pqasgd"},
+        RuleCase{
+            "algorithm: ssgd", "exchange: {scaler_margin: 2}\n",
+            "exchange.scaler_margin: saw 2; allowed: nothing, because only scaler: previous has a "
+            "margin"},
         RuleCase{"algorithm: ssgd", "exchange: {codec: fp32, scaler_elements: 4096}\n",
-             "exchange.scaler_elements: saw 4096; allowed: 0, because no tensor has a ternary "
-             "codec"},
+                 "exchange.scaler_elements: saw 4096; allowed: 0, because no tensor has a ternary "
+                 "codec"},
         RuleCase{"algorithm: psgd", "", ""},
-        RuleCase{"algorithm: psgd", "exchange: {codec: ternary}\n",
-             "exchange.codec: saw ternary with algorithm: psgd; allowed: one of fp32, fp16, bf16, "
-             "because psgd pushes the parameters themselves"},
+        RuleCase{
+            "algorithm: psgd", "exchange: {codec: ternary}\n",
+            "exchange.codec: saw ternary with algorithm: psgd; allowed: one of fp32, fp16, bf16, "
+            "because psgd pushes the parameters themselves"},
         RuleCase{"algorithm: easgd_async", "exchange: {codec: bf16}\n", ""},
         RuleCase{"algorithm: rsgd", "exchange: {codec: fp32, rules: [{codec: ternary}]}\n",
-             "13:41: exchange.rules[0].codec: saw ternary with algorithm: rsgd"},
+                 "13:41: exchange.rules[0].codec: saw ternary with algorithm: rsgd"},
         RuleCase{"algorithm: pqasgd", "", ""},
         RuleCase{
             "algorithm: pqasgd", "exchange: {clip: paper}\n",
@@ -115,211 +121,235 @@ INSTANTIATE_TEST_SUITE_P(
             "pqasgd needs unbiased codes, and clipping makes them biased; set exchange.clip: none"},
         RuleCase{"algorithm: pqasgd", "exchange: {clip: none}\n", ""},
         RuleCase{"algorithm: pqasgd", "exchange: {codec: qsgd}\n", ""},
-        RuleCase{"algorithm: pqasgd", "exchange: {codec: onebit}\n",
-             "exchange.codec: saw onebit with algorithm: pqasgd; allowed: one of fp32, fp16, bf16, "
-             "ternary, qsgd, because pqasgd needs unbiased codes"},
+        RuleCase{
+            "algorithm: pqasgd", "exchange: {codec: onebit}\n",
+            "exchange.codec: saw onebit with algorithm: pqasgd; allowed: one of fp32, fp16, bf16, "
+            "ternary, qsgd, because pqasgd needs unbiased codes"},
         RuleCase{"algorithm: psgd", "exchange: {codec: topk}\n",
-             "exchange.codec: saw topk with algorithm: psgd; allowed: one of fp32, fp16, bf16"},
+                 "exchange.codec: saw topk with algorithm: psgd; allowed: one of fp32, fp16, bf16"},
         RuleCase{"algorithm: pqasgd", kFp32, ""}));
 
 INSTANTIATE_TEST_SUITE_P(
     CodecSections, TrainRule,
     ::testing::Values(
         RuleCase{"algorithm: ssgd", "exchange: {codec: qsgd, qsgd: {bits: 8}}\n", ""},
-        RuleCase{"algorithm: ssgd", "exchange: {rules: [{codec: topk}], topk: {ratio: 0.01}}\n", ""},
-        RuleCase{"algorithm: ssgd", "exchange: {qsgd: {bits: 8}}\n",
-             "exchange.qsgd: saw a section of qsgd, which the job does not use; allowed: sections "
-             "of the codecs in use; remove this one, or set exchange.codec: qsgd"},
-        RuleCase{"parameters: central",
-             "exchange: {codec: fp32, pull: changes, pull_codec: onebit, onebit: {bucket_elements: "
-             "64}}\n",
-             ""},
+        RuleCase{"algorithm: ssgd", "exchange: {rules: [{codec: topk}], topk: {ratio: 0.01}}\n",
+                 ""},
+        RuleCase{
+            "algorithm: ssgd", "exchange: {qsgd: {bits: 8}}\n",
+            "exchange.qsgd: saw a section of qsgd, which the job does not use; allowed: sections "
+            "of the codecs in use; remove this one, or set exchange.codec: qsgd"},
+        RuleCase{
+            "parameters: central",
+            "exchange: {codec: fp32, pull: changes, pull_codec: onebit, onebit: {bucket_elements: "
+            "64}}\n",
+            ""},
         RuleCase{"algorithm: ssgd", "exchange: {codec: qsgd, qsgd: {bits: 1}}\n",
-             "exchange.qsgd.bits: saw 1"},
+                 "exchange.qsgd.bits: saw 1"},
         RuleCase{"optimizer: {name: sgd}", "exchange: {codec: topk, topk: {momentum: 0.9}}\n", ""},
         RuleCase{"optimizer: {name: momentum}", "exchange: {codec: topk, topk: {momentum: 0.9}}\n",
-             "exchange.topk.momentum: saw 0.9 with train.optimizer.name: momentum; allowed: 0, "
-             "because momentum would apply twice; or set train.optimizer.name: sgd"},
+                 "exchange.topk.momentum: saw 0.9 with train.optimizer.name: momentum; allowed: 0, "
+                 "because momentum would apply twice; or set train.optimizer.name: sgd"},
         RuleCase{"algorithm: ssgd", "exchange: {codec: topk, topk: {ratio: 0}}\n",
-             "exchange.topk.ratio: saw 0"}));
+                 "exchange.topk.ratio: saw 0"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Pull, TrainRule,
     ::testing::Values(
         RuleCase{"parameters: central", "exchange: {pull_codec: bf16}\n", ""},
         RuleCase{"parameters: central", "exchange: {pull_codec: ternary}\n",
-             "exchange.pull_codec: saw ternary with pull: weights; allowed: one of fp32, fp16, "
-             "bf16"},
+                 "exchange.pull_codec: saw ternary with pull: weights; allowed: one of fp32, fp16, "
+                 "bf16"},
         RuleCase{"parameters: central", "exchange: {pull_codec: onebit}\n",
-             "exchange.pull_codec: saw onebit with pull: weights; allowed: one of fp32, fp16, "
-             "bf16; or set exchange.pull: changes"},
-        RuleCase{"parameters: central", "exchange: {pull: changes, pull_codec: ternary}\n",
-             "13:39: exchange.pull_codec: saw ternary with pull: changes; allowed: one of fp32, "
-             "fp16, bf16, onebit, topk, threshold, adaptive, adacomp, because the codes of ternary "
-             "are stochastic: their error is noise, which must not be carried over into the next "
-             "change"},
+                 "exchange.pull_codec: saw onebit with pull: weights; allowed: one of fp32, fp16, "
+                 "bf16; or set exchange.pull: changes"},
+        RuleCase{
+            "parameters: central", "exchange: {pull: changes, pull_codec: ternary}\n",
+            "13:39: exchange.pull_codec: saw ternary with pull: changes; allowed: one of fp32, "
+            "fp16, bf16, onebit, topk, threshold, adaptive, adacomp, because the codes of ternary "
+            "are stochastic: their error is noise, which must not be carried over into the next "
+            "change"},
         // exchange.rules do not change the pull codec.
         RuleCase{"parameters: central",
-             "exchange: {pull: changes, pull_codec: qsgd, rules: [{codec: fp32}]}\n",
-             "exchange.pull_codec: saw qsgd with pull: changes"},
+                 "exchange: {pull: changes, pull_codec: qsgd, rules: [{codec: fp32}]}\n",
+                 "exchange.pull_codec: saw qsgd with pull: changes"},
         RuleCase{"parameters: central",
-             "exchange: {pull: changes, pull_codec: topk, rules: [{codec: qsgd}]}\n", ""},
+                 "exchange: {pull: changes, pull_codec: topk, rules: [{codec: qsgd}]}\n", ""},
         RuleCase{"", "exchange: {pull: changes}\n",
-             "exchange.pull: saw changes with parameters: localized; allowed: weights, because "
-             "only central parameters are pulled; or set train.parameters: central"},
+                 "exchange.pull: saw changes with parameters: localized; allowed: weights, because "
+                 "only central parameters are pulled; or set train.parameters: central"},
         RuleCase{"", "exchange: {pull_codec: fp16}\n",
-             "exchange.pull_codec: saw fp16 with parameters: localized; allowed: fp32, because "
-             "only central"}));
+                 "exchange.pull_codec: saw fp16 with parameters: localized; allowed: fp32, because "
+                 "only central"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Algorithms, TrainRule,
     ::testing::Values(
-        RuleCase{"max_staleness: 3", "",
-             "train.max_staleness: saw 3 with algorithm: ssgd; allowed: 0, because gradients are "
-             "never stale in rounds; it is for algorithms without rounds: asgd, dcasgd_c, "
-             "dcasgd_a, ssp, "
-             "softsync, easgd_async"},
+        RuleCase{
+            "max_staleness: 3", "",
+            "train.max_staleness: saw 3 with algorithm: ssgd; allowed: 0, because gradients are "
+            "never stale in rounds; it is for algorithms without rounds: asgd, dcasgd_c, "
+            "dcasgd_a, ssp, "
+            "softsync, easgd_async"},
         RuleCase{"algorithm: ssp\nmax_staleness: 3", kFp32, ""},
         RuleCase{"ssgd: {backup_workers: 2}", "",
-             "train.ssgd.backup_workers: saw 2; allowed: less than workers.count (2)"},
+                 "train.ssgd.backup_workers: saw 2; allowed: less than workers.count (2)"},
         RuleCase{"ssgd: {backup_workers: 1}\nparameters: central", "", ""},
         RuleCase{"ssgd: {backup_workers: 1}", "faults: {on_worker_loss: shrink}\n",
-             "faults.on_worker_loss: saw shrink with backup_workers: 1; allowed: fail or wait, "
-             "because backup workers need a fixed number of workers; or set "
-             "train.ssgd.backup_workers: 0"},
+                 "faults.on_worker_loss: saw shrink with backup_workers: 1; allowed: fail or wait, "
+                 "because backup workers need a fixed number of workers; or set "
+                 "train.ssgd.backup_workers: 0"},
         RuleCase{"ssgd: {backup_workers: 1}", "faults: {on_worker_loss: wait}\n", ""},
         RuleCase{"", "faults: {on_worker_loss: shrink, min_workers: 2}\n", ""},
-        RuleCase{"algorithm: asgd", "exchange: {codec: fp32}\nfaults: {on_worker_loss: shrink}\n", ""},
+        RuleCase{"algorithm: asgd", "exchange: {codec: fp32}\nfaults: {on_worker_loss: shrink}\n",
+                 ""},
         RuleCase{"", "faults: {on_worker_loss: shrink, min_workers: 3}\n",
-             "faults.min_workers: saw 3; allowed: at most workers.count (2)"},
+                 "faults.min_workers: saw 3; allowed: at most workers.count (2)"},
         RuleCase{"algorithm: softsync\nsoftsync: {n: 2}", kFp32, ""},
         RuleCase{"algorithm: softsync\nsoftsync: {n: 3}", kFp32,
-             "train.softsync.n: saw 3; allowed: at most workers.count (2)"},
+                 "train.softsync.n: saw 3; allowed: at most workers.count (2)"},
         RuleCase{"algorithm: easgd\neasgd: {alpha: 0.49}", kFp32, ""},
         RuleCase{"algorithm: easgd\neasgd: {alpha: 0.5}", kFp32,
-             "train.easgd.alpha: saw 0.5; allowed: less than 1 / workers.count (2)"},
+                 "train.easgd.alpha: saw 0.5; allowed: less than 1 / workers.count (2)"},
         RuleCase{"algorithm: easgd_async\neasgd_async: {alpha: 0.5}", kFp32, ""}));
 
 INSTANTIATE_TEST_SUITE_P(
     Odsgd, TrainRule,
     ::testing::Values(
         RuleCase{"algorithm: odsgd\nodsgd: {warmup_epochs: 1}", "", ""},
-        RuleCase{"algorithm: odsgd\nodsgd: {warmup_steps: 100, warmup_epochs: 1}", "",
-             "train.odsgd.warmup_epochs: saw both warmup_steps and warmup_epochs; allowed: at most "
-             "one"},
-        RuleCase{"algorithm: odsgd\nodsgd: {local: {lambda: 0.04}}", "",
-             "train.odsgd.local.lambda: saw a key that does not apply to the local updater sgd; "
-             "allowed: nothing, because sgd does not use it; remove the key, or set "
-             "train.odsgd.local.name: dcasgd_c or dcasgd_a"},
+        RuleCase{
+            "algorithm: odsgd\nodsgd: {warmup_steps: 100, warmup_epochs: 1}", "",
+            "train.odsgd.warmup_epochs: saw both warmup_steps and warmup_epochs; allowed: at most "
+            "one"},
+        RuleCase{
+            "algorithm: odsgd\nodsgd: {local: {lambda: 0.04}}", "",
+            "train.odsgd.local.lambda: saw a key that does not apply to the local updater sgd; "
+            "allowed: nothing, because sgd does not use it; remove the key, or set "
+            "train.odsgd.local.name: dcasgd_c or dcasgd_a"},
         RuleCase{"algorithm: odsgd\nodsgd: {local: {name: none, reference: train_point}}", "",
-             "train.odsgd.local.reference: saw a key that does not apply to the local updater "
-             "none"},
-        RuleCase{"algorithm: odsgd\nodsgd: {local: {name: dcasgd_c, lambda: 0.1, rho: 0.9}}", "",
-             "train.odsgd.local.rho: saw a key that does not apply to the local updater "
-             "dcasgd_c; allowed: nothing, because dcasgd_c does not use it; remove the key, or set "
-             "train.odsgd.local.name: dcasgd_a"},
-        RuleCase{"algorithm: odsgd\nodsgd: {local: {name: dcasgd_c, reference: prev_global}}", "", ""},
+                 "train.odsgd.local.reference: saw a key that does not apply to the local updater "
+                 "none"},
+        RuleCase{
+            "algorithm: odsgd\nodsgd: {local: {name: dcasgd_c, lambda: 0.1, rho: 0.9}}", "",
+            "train.odsgd.local.rho: saw a key that does not apply to the local updater "
+            "dcasgd_c; allowed: nothing, because dcasgd_c does not use it; remove the key, or set "
+            "train.odsgd.local.name: dcasgd_a"},
+        RuleCase{"algorithm: odsgd\nodsgd: {local: {name: dcasgd_c, reference: prev_global}}", "",
+                 ""},
         RuleCase{"algorithm: odsgd\nodsgd: {local: {name: dcasgd_a, lambda: 2, rho: 0.9}}", "", ""},
         RuleCase{"algorithm: odsgd\nodsgd: {local: {name: none, momentum: 0.9}}", "", ""}));
 
 INSTANTIATE_TEST_SUITE_P(
     Dcasgd, TrainRule,
     ::testing::Values(
-        RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {compensation: on_server}", kPerWorkerScalers,
-             "train.dcasgd_a.compensation: saw on_server with codec ternary; allowed: on_worker, "
-             "because "
-             "the term needs the square of the gradient, which a server cannot compute from "
-             "stochastic codes or codes with error feedback; or leave the key out"},
-        RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {compensation: on_server}",
-             "exchange: {codec: onebit}\n",
-             "train.dcasgd_a.compensation: saw on_server with codec onebit; allowed: on_worker"},
+        RuleCase{
+            "algorithm: dcasgd_a\ndcasgd_a: {compensation: on_server}", kPerWorkerScalers,
+            "train.dcasgd_a.compensation: saw on_server with codec ternary; allowed: on_worker, "
+            "because "
+            "the term needs the square of the gradient, which a server cannot compute from "
+            "stochastic codes or codes with error feedback; or leave the key out"},
+        RuleCase{
+            "algorithm: dcasgd_a\ndcasgd_a: {compensation: on_server}",
+            "exchange: {codec: onebit}\n",
+            "train.dcasgd_a.compensation: saw on_server with codec onebit; allowed: on_worker"},
+        RuleCase{
+            "algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}",
+            "exchange: {codec: fp32, rules: [{codec: adacomp}]}\n",
+            "train.dcasgd_c.compensation: saw on_server with codec adacomp; allowed: on_worker"},
         RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}",
-             "exchange: {codec: fp32, rules: [{codec: adacomp}]}\n",
-             "train.dcasgd_c.compensation: saw on_server with codec adacomp; allowed: on_worker"},
+                 "exchange: {codec: bf16}\n", ""},
+        RuleCase{
+            "algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}",
+            "exchange: {codec: bf16, error_feedback: true}\n",
+            "train.dcasgd_c.compensation: saw on_server with codec bf16 and error_feedback: true; "
+            "allowed: on_worker"},
         RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}",
-             "exchange: {codec: bf16}\n", ""},
-        RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}",
-             "exchange: {codec: bf16, error_feedback: true}\n",
-             "train.dcasgd_c.compensation: saw on_server with codec bf16 and error_feedback: true; "
-             "allowed: on_worker"},
-        RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}",
-             "exchange: {codec: fp32, error_feedback: true}\n", ""},
+                 "exchange: {codec: fp32, error_feedback: true}\n", ""},
         RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_worker}", kPerWorkerScalers, ""},
         RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {compensation: on_server}", kFp32, ""},
         RuleCase{"algorithm: dcasgd_c", kPerWorkerScalers, ""},
         RuleCase{"algorithm: dcasgd_c\noptimizer: {name: momentum}", kFp32, ""},
         RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {rho: 0.9}", kFp32,
-             "train.dcasgd_c.rho: saw 0.9; allowed: nothing, because only dcasgd_a has a mean "
-             "square"},
+                 "train.dcasgd_c.rho: saw 0.9; allowed: nothing, because only dcasgd_a has a mean "
+                 "square"},
         RuleCase{"algorithm: dcasgd_c\ndcasgd_c: {mean_square_scope: global}", kFp32,
-             "train.dcasgd_c.mean_square_scope: saw global; allowed: nothing"},
+                 "train.dcasgd_c.mean_square_scope: saw global; allowed: nothing"},
         RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {rho: 0.9, mean_square_scope: global}", kFp32, ""},
-        RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global}", kPerWorkerScalers,
-             "13:33: train.dcasgd_a.mean_square_scope: saw global with codec ternary; allowed: "
-             "worker, because the workers form the term, each with the mean square of its own "
-             "gradients; or push with one of fp32, fp16, bf16 without error_feedback, and leave "
-             "train.dcasgd_a.compensation out"},
-        RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global, compensation: on_worker}",
-             kFp32,
-             "train.dcasgd_a.mean_square_scope: saw global with compensation: on_worker; allowed: "
-             "worker, because the workers form the term, each with the mean square of its own "
-             "gradients; or set train.dcasgd_a.compensation: on_server"},
+        RuleCase{
+            "algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global}", kPerWorkerScalers,
+            "13:33: train.dcasgd_a.mean_square_scope: saw global with codec ternary; allowed: "
+            "worker, because the workers form the term, each with the mean square of its own "
+            "gradients; or push with one of fp32, fp16, bf16 without error_feedback, and leave "
+            "train.dcasgd_a.compensation out"},
+        RuleCase{
+            "algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global, compensation: on_worker}",
+            kFp32,
+            "train.dcasgd_a.mean_square_scope: saw global with compensation: on_worker; allowed: "
+            "worker, because the workers form the term, each with the mean square of its own "
+            "gradients; or set train.dcasgd_a.compensation: on_server"},
         RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global}",
-             "exchange: {codec: fp16, error_feedback: true}\n",
-             "train.dcasgd_a.mean_square_scope: saw global with codec fp16 and error_feedback: "
-             "true"},
-        RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: worker}", kPerWorkerScalers, ""},
-        // If the job says that servers compute the term, that key is reported, and not mean_square_scope.
-        RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global, compensation: on_server}",
-             kPerWorkerScalers, "train.dcasgd_a.compensation: saw on_server with codec ternary"}));
+                 "exchange: {codec: fp16, error_feedback: true}\n",
+                 "train.dcasgd_a.mean_square_scope: saw global with codec fp16 and error_feedback: "
+                 "true"},
+        RuleCase{"algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: worker}", kPerWorkerScalers,
+                 ""},
+        // If the job says that servers compute the term, that key is reported, and not
+        // mean_square_scope.
+        RuleCase{
+            "algorithm: dcasgd_a\ndcasgd_a: {mean_square_scope: global, compensation: on_server}",
+            kPerWorkerScalers, "train.dcasgd_a.compensation: saw on_server with codec ternary"}));
 
 INSTANTIATE_TEST_SUITE_P(
     OptimizerAndSchedule, TrainRule,
     ::testing::Values(
         RuleCase{"optimizer: {name: lars}", "", ""},
-        RuleCase{"optimizer: {name: lars}\nparameters: central", "",
-             "train.optimizer.name: saw lars with parameters: central; allowed: an element-wise "
-             "optimizer"},
+        RuleCase{
+            "optimizer: {name: lars}\nparameters: central", "",
+            "train.optimizer.name: saw lars with parameters: central; allowed: an element-wise "
+            "optimizer"},
         RuleCase{"algorithm: easgd\noptimizer: {name: lars}", kFp32, ""},
         RuleCase{"optimizer: {name: adam}\nparameters: central", "", ""},
         RuleCase{"optimizer: {name: adam, beta1: 1}", "",
-             "train.optimizer.beta1: saw 1; allowed: less than 1 with adam"},
+                 "train.optimizer.beta1: saw 1; allowed: less than 1 with adam"},
         RuleCase{"optimizer: {name: adam, beta2: 1}", "", "train.optimizer.beta2: saw 1"},
         RuleCase{"optimizer: {name: adam, epsilon: 0}", "",
-             "train.optimizer.epsilon: saw 0; allowed: more than 0 with adam"},
+                 "train.optimizer.epsilon: saw 0; allowed: more than 0 with adam"},
         RuleCase{"optimizer: {name: adam, epsilon: 1e-60}", "",
-             "train.optimizer.epsilon: saw 1e-60; allowed: more than 0 with adam"},
+                 "train.optimizer.epsilon: saw 1e-60; allowed: more than 0 with adam"},
         RuleCase{"optimizer: {beta1: 1, epsilon: 0}", "", ""},
-        RuleCase{"schedule: {name: exponential}", "",
-             "train.schedule.step_every: saw nothing; allowed: a whole number, at least 1, because "
-             "the schedule is exponential"},
+        RuleCase{
+            "schedule: {name: exponential}", "",
+            "train.schedule.step_every: saw nothing; allowed: a whole number, at least 1, because "
+            "the schedule is exponential"},
         RuleCase{"schedule: {name: exponential, step_every: 10}", "", ""},
         RuleCase{"schedule: {name: multistep}", "",
-             "train.schedule.milestones: saw nothing; allowed: a list of steps"},
+                 "train.schedule.milestones: saw nothing; allowed: a list of steps"},
         RuleCase{"schedule: {name: multistep, milestones: [30, 60]}", "", ""},
         RuleCase{"schedule: {name: multistep, milestones: [30, 60, 60]}", "",
-             "train.schedule.milestones[2]: saw 60; allowed: more than the previous step (60)"},
+                 "train.schedule.milestones[2]: saw 60; allowed: more than the previous step (60)"},
         RuleCase{"schedule: {name: one_cycle, warmup_steps: 10, linear_scaling_batch: 32}", "", ""},
         RuleCase{"schedule: {name: cosine, total_div_factor: 0.5}", "",
-             "train.schedule.total_div_factor: saw 0.5; allowed: a number, at least 1"},
+                 "train.schedule.total_div_factor: saw 0.5; allowed: a number, at least 1"},
         RuleCase{"clip_norm: 1\ncompute: wait", "", ""}));
 
 INSTANTIATE_TEST_SUITE_P(
     BatchGrowth, TrainRule,
     ::testing::Values(
-        RuleCase{"batch_growth: [{at_epoch: 1, batch_total: 128}, {at_epoch: 2.5, batch_total: 256}]",
-             "", ""},
-        RuleCase{"batch_growth: [{at_epoch: 2, batch_total: 128}, {at_epoch: 2, batch_total: 256}]", "",
-             "train.batch_growth[1].at_epoch: saw 2; allowed: more than the epoch of the previous "
-             "entry (2)"},
+        RuleCase{
+            "batch_growth: [{at_epoch: 1, batch_total: 128}, {at_epoch: 2.5, batch_total: 256}]",
+            "", ""},
+        RuleCase{
+            "batch_growth: [{at_epoch: 2, batch_total: 128}, {at_epoch: 2, batch_total: 256}]", "",
+            "train.batch_growth[1].at_epoch: saw 2; allowed: more than the epoch of the previous "
+            "entry (2)"},
         RuleCase{"batch_growth: [{at_epoch: 2, batch_total: 129}]", "",
-             "train.batch_growth[0].batch_total: saw 129; allowed: a multiple of workers.count "
-             "(2)"},
+                 "train.batch_growth[0].batch_total: saw 129; allowed: a multiple of workers.count "
+                 "(2)"},
         RuleCase{"batch_growth: [{at_epoch: 2, batch_total: 64}]", "",
-             "train.batch_growth[0].batch_total: saw 64; allowed: more than the previous batch "
-             "(64)"},
+                 "train.batch_growth[0].batch_total: saw 64; allowed: more than the previous batch "
+                 "(64)"},
         RuleCase{"batch_growth: [{at_epoch: 2}]", "",
-             "train.batch_growth[0].batch_total: saw nothing"}));
+                 "train.batch_growth[0].batch_total: saw nothing"}));
 
 // A job that sets only the algorithm must be valid, so defaults that the algorithm cannot use are
 // replaced.

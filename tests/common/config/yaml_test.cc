@@ -88,11 +88,11 @@ TEST(YamlJob, NamesTheKeyThatOneOfAnOldNameIsNow) {
   const std::string expected_error =
       "saw a key that is called checkpoints.shard_every_steps now; allowed: "
       "checkpoints.shard_every_steps";
-  EXPECT_THAT(
-      FaultsOf(SmallJob() + "faults: {snapshot_every_steps: 5}\n",
-               {"faults.snapshot_every_steps=5"}),
-      ElementsAre("job.yaml:12:10: faults.snapshot_every_steps: " + expected_error,
-                  "--set faults.snapshot_every_steps=5: faults.snapshot_every_steps: " + expected_error));
+  EXPECT_THAT(FaultsOf(SmallJob() + "faults: {snapshot_every_steps: 5}\n",
+                       {"faults.snapshot_every_steps=5"}),
+              ElementsAre("job.yaml:12:10: faults.snapshot_every_steps: " + expected_error,
+                          "--set faults.snapshot_every_steps=5: faults.snapshot_every_steps: " +
+                              expected_error));
 }
 
 TEST(YamlJob, NamesTheNewNameOfEveryRenamedKey) {
@@ -115,9 +115,10 @@ TEST(YamlJob, NamesTheNewNameOfEveryRenamedKey) {
   };
   for (const auto& [old_key, new_key] : renamed) {
     EXPECT_THAT(FaultsOf(SmallJob(), {old_key + "=1"}),
-                Contains("--set " + old_key + "=1: " + old_key + ": saw a key that is called " + new_key +
-                         " now; allowed: " + new_key));
-    EXPECT_THAT(FaultsOf(SmallJob(), {new_key + "=x"}), Contains(HasSubstr(new_key + ": saw x; allowed: ")))
+                Contains("--set " + old_key + "=1: " + old_key + ": saw a key that is called " +
+                         new_key + " now; allowed: " + new_key));
+    EXPECT_THAT(FaultsOf(SmallJob(), {new_key + "=x"}),
+                Contains(HasSubstr(new_key + ": saw x; allowed: ")))
         << new_key;
   }
 }
@@ -224,29 +225,41 @@ TEST_P(MistypedValue, IsRefusedWithTheAllowedValues) {
 }
 INSTANTIATE_TEST_SUITE_P(
     YamlJob, MistypedValue,
-    ::testing::Values(
-        MistypedCase{"workers.count", "010", "a whole number, 1 to 127"},
-        MistypedCase{"workers.count", "0x2", "a whole"}, MistypedCase{"workers.count", "0o2", "a whole"},
-        MistypedCase{"workers.count", "2.0", "a whole"}, MistypedCase{"workers.count", "2e0", "a whole"},
-        MistypedCase{"workers.count", "+2", "a whole"}, MistypedCase{"workers.count", "-2", "a whole"},
-        MistypedCase{"workers.count", "1_0", "a whole"}, MistypedCase{"workers.count", "\"2\"", "a whole"},
-        MistypedCase{"workers.count", "two", "a whole"}, MistypedCase{"workers.count", "[2]", "a whole"},
-        MistypedCase{"workers.count", "{a: 2}", "a whole"}, MistypedCase{"workers.count", "", "a whole"},
-        MistypedCase{"workers.count", "null", "a whole"},
-        MistypedCase{"workers.count", "4294967296", "a whole"},
-        MistypedCase{"train.batch_total", "64 ternary", "a whole"},
-        MistypedCase{"train.steps", "18446744073709551616", "a whole number, at least 1"},
-        MistypedCase{"data.scale", ".nan", "a number"}, MistypedCase{"data.scale", "nan", "a number"},
-        MistypedCase{"data.scale", ".inf", "a number"}, MistypedCase{"data.scale", "-inf", "a number"},
-        MistypedCase{"data.scale", "1e999", "a number"}, MistypedCase{"data.scale", "0x1p3", "a number"},
-        MistypedCase{"data.scale", "01.5", "a number"}, MistypedCase{"data.scale", "1,5", "a number"},
-        MistypedCase{"data.format", "id", "one of idx, cifar10"},
-        MistypedCase{"data.format", "0", "one of idx"},
-        MistypedCase{"data.partition", "Shared", "one of shared, by_sample"},
-        MistypedCase{"data.dir", "[a]", "a text"}, MistypedCase{"data.dir", "", "a text"},
-        MistypedCase{"data.dir", "\"\"", "a text"}, MistypedCase{"workers.overrides", "3", "a list"},
-        MistypedCase{"workers.overrides", "{rank: 1}", "a list"},
-        MistypedCase{"train.optimizer", "sgd", "a map of the keys name, momentum"}));
+    ::testing::Values(MistypedCase{"workers.count", "010", "a whole number, 1 to 127"},
+                      MistypedCase{"workers.count", "0x2", "a whole"},
+                      MistypedCase{"workers.count", "0o2", "a whole"},
+                      MistypedCase{"workers.count", "2.0", "a whole"},
+                      MistypedCase{"workers.count", "2e0", "a whole"},
+                      MistypedCase{"workers.count", "+2", "a whole"},
+                      MistypedCase{"workers.count", "-2", "a whole"},
+                      MistypedCase{"workers.count", "1_0", "a whole"},
+                      MistypedCase{"workers.count", "\"2\"", "a whole"},
+                      MistypedCase{"workers.count", "two", "a whole"},
+                      MistypedCase{"workers.count", "[2]", "a whole"},
+                      MistypedCase{"workers.count", "{a: 2}", "a whole"},
+                      MistypedCase{"workers.count", "", "a whole"},
+                      MistypedCase{"workers.count", "null", "a whole"},
+                      MistypedCase{"workers.count", "4294967296", "a whole"},
+                      MistypedCase{"train.batch_total", "64 ternary", "a whole"},
+                      MistypedCase{"train.steps", "18446744073709551616",
+                                   "a whole number, at least 1"},
+                      MistypedCase{"data.scale", ".nan", "a number"},
+                      MistypedCase{"data.scale", "nan", "a number"},
+                      MistypedCase{"data.scale", ".inf", "a number"},
+                      MistypedCase{"data.scale", "-inf", "a number"},
+                      MistypedCase{"data.scale", "1e999", "a number"},
+                      MistypedCase{"data.scale", "0x1p3", "a number"},
+                      MistypedCase{"data.scale", "01.5", "a number"},
+                      MistypedCase{"data.scale", "1,5", "a number"},
+                      MistypedCase{"data.format", "id", "one of idx, cifar10"},
+                      MistypedCase{"data.format", "0", "one of idx"},
+                      MistypedCase{"data.partition", "Shared", "one of shared, by_sample"},
+                      MistypedCase{"data.dir", "[a]", "a text"},
+                      MistypedCase{"data.dir", "", "a text"},
+                      MistypedCase{"data.dir", "\"\"", "a text"},
+                      MistypedCase{"workers.overrides", "3", "a list"},
+                      MistypedCase{"workers.overrides", "{rank: 1}", "a list"},
+                      MistypedCase{"train.optimizer", "sgd", "a map of the keys name, momentum"}));
 
 TEST(YamlJob, AcceptsOnlyTrueAndFalseAsBooleans) {
   for (const char* value : {"yes", "no", "on", "True", "TRUE", "1", "0", "t", "\"true\""}) {

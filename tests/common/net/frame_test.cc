@@ -1,5 +1,5 @@
-// Tests of frames: how a message's header is encoded as a preamble (magic, version, type) and an envelope
-// (protobuf), and which frames are refused.
+// Tests of frames: how a message's header is encoded as a preamble (magic, version, type) and an
+// envelope (protobuf), and which frames are refused.
 #include "common/net/frame.h"
 
 #include <gmock/gmock.h>
@@ -112,7 +112,8 @@ TEST(Frame, RefusesAnotherVersionAndNamesBoth) {
   EXPECT_EQ(FaultOf(frame), Fault::kOtherVersion);
   EXPECT_THAT(ErrorOf(frame),
               AllOf(HasSubstr("version 513"), HasSubstr(Cat("wire version ", kWireVersion))));
-  EXPECT_EQ(FaultOf(frame.substr(0, 6)), Fault::kOtherVersion) << "the version is at the same place in every version";
+  EXPECT_EQ(FaultOf(frame.substr(0, 6)), Fault::kOtherVersion)
+      << "the version is at the same place in every version";
 }
 
 TEST(Frame, RefusesEveryTruncatedPreamble) {
@@ -144,7 +145,8 @@ TEST(Frame, ReportsTheNumberOfAnUnknownType) {
 }
 
 TEST(Frame, RefusesABodyOfAnotherType) {
-  const std::string frame = Preamble("TERN", kWireVersion, pb::Envelope::kHello) + ValidFrame().substr(8);
+  const std::string frame =
+      Preamble("TERN", kWireVersion, pb::Envelope::kHello) + ValidFrame().substr(8);
   EXPECT_EQ(FaultOf(frame), Fault::kUnparsable);
   EXPECT_THAT(ErrorOf(frame), AllOf(HasSubstr("hello"), HasSubstr("push")));
 }
@@ -182,7 +184,8 @@ TEST(Frame, EveryFaultHasAnotherName) {
   EXPECT_EQ(names.count("unknown"), 0u);
 }
 
-// ZMTP (ZeroMQ's protocol) puts 2 bytes before a frame of up to 255 bytes, and 9 before a longer one.
+// ZMTP (ZeroMQ's protocol) puts 2 bytes before a frame of up to 255 bytes, and 9 before a longer
+// one.
 TEST(Frame, CountsTheFrameHeadersOfZmtp) {
   EXPECT_EQ(WireBytes(0), 2u);
   EXPECT_EQ(WireBytes(255), 257u);

@@ -1,5 +1,5 @@
-// Tests that unknown programs and faulty peers that connect to a port do not disturb the connection of a
-// working peer.
+// Tests that unknown programs and faulty peers that connect to a port do not disturb the connection
+// of a working peer.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -141,7 +141,8 @@ TEST(HostileServer, ADealerRetriesAfterAServerThatIsNotTern) {
   Poller poller;
   poller.Add(dealer.get());
   poller.AddFd(listener);
-  const std::string http_reply = "HTTP/1.1 400 Bad Request and so on and so on and so on and so on\r\n";
+  const std::string http_reply =
+      "HTTP/1.1 400 Bad Request and so on and so on and so on and so on\r\n";
   int attempts = 0;
   for (const Time end = Now() + kPatience; attempts < 3 && Now() < end;) {
     ASSERT_TRUE(poller.Wait(end - Now()).ok());

@@ -1,4 +1,5 @@
-// Helpers of the tests of common/net. All sockets are on loopback, on ports that the system chooses.
+// Helpers of the tests of common/net. All sockets are on loopback, on ports that the system
+// chooses.
 #pragma once
 
 #include <gtest/gtest.h>

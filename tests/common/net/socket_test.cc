@@ -188,7 +188,8 @@ TEST(Socket, ReportsAFullQueueAndDeliversWhatItAccepted) {
   const Bytes payload = Text(std::string(1 << 20, 'p'));
   uint64_t accepted = 0;
   SendResult result;
-  while ((result = router->Send(peer, Numbered(accepted), payload)).ok() && accepted < 1000) ++accepted;
+  while ((result = router->Send(peer, Numbered(accepted), payload)).ok() && accepted < 1000)
+    ++accepted;
   EXPECT_EQ(result.outcome, Sent::kFull);
   EXPECT_GE(accepted, 2u);
   for (uint64_t i = 0; i < accepted; ++i) {

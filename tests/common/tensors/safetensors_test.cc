@@ -24,7 +24,9 @@ std::vector<TensorView> TestTensors() {
   return {{"fc.weight", {2, 3}, kWeight}, {"fc.bias", {2}, kBias}, {"none", {0, 4}, {}}};
 }
 
-std::string EncodeTestTensors() { return EncodeSafetensors(TestTensors(), {{"round", "17"}, {"job", "a \"b\"\n"}}); }
+std::string EncodeTestTensors() {
+  return EncodeSafetensors(TestTensors(), {{"round", "17"}, {"job", "a \"b\"\n"}});
+}
 
 // A file with that header text and `data` zero bytes.
 std::string FileWithHeader(const std::string& header, size_t data) {
@@ -112,10 +114,12 @@ TEST(Safetensors, RefusesInconsistentHeaders) {
   EXPECT_THAT(decode_entry(R"("shape":[2],"data_offsets":[0,8])"), HasSubstr("has no dtype"));
   EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"),
               HasSubstr("data_offsets span 8 bytes, its shape needs 12"));
-  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"), HasSubstr("shape must"));
+  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"),
+              HasSubstr("shape must"));
   EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[2.0],"data_offsets":[0,8])"),
               HasSubstr("shape must"));
-  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":2,"data_offsets":[0,8])"), HasSubstr("shape must"));
+  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":2,"data_offsets":[0,8])"),
+              HasSubstr("shape must"));
   EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[1,1,1,1,1,1,1,1,2],"data_offsets":[0,8])"),
               HasSubstr("at most 8"));
   EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"),
@@ -128,7 +132,7 @@ TEST(Safetensors, RefusesInconsistentHeaders) {
               HasSubstr("need 12 bytes, but 8 follow"));
   // 2^62 * 2^62 * 4 bytes wraps to 0 in 64 bits.
   EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[4611686018427387904,4611686018427387904],)"
-                    R"("data_offsets":[0,0])"),
+                           R"("data_offsets":[0,0])"),
               HasSubstr("more than 2^63"));
   EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8],"dtype":"F32")"),
               HasSubstr("\"dtype\" twice"));
@@ -139,9 +143,11 @@ TEST(Safetensors, RefusesOverlapsDuplicatesAndInvalidJson) {
   const std::string b = R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]})";
   EXPECT_THAT(Refusal(FileWithHeader("{" + a + "," + b + "}", 8)), HasSubstr("begins at byte 4"));
   EXPECT_THAT(Refusal(FileWithHeader("{" + a + "," + a + "}", 8)), HasSubstr("\"a\" twice"));
-  EXPECT_THAT(Refusal(FileWithHeader("[" + std::string(100'000, '['), 0)), HasSubstr("JSON object"));
+  EXPECT_THAT(Refusal(FileWithHeader("[" + std::string(100'000, '['), 0)),
+              HasSubstr("JSON object"));
   EXPECT_THAT(Refusal(FileWithHeader("{\"a\":3}", 0)), HasSubstr("not described by a JSON object"));
-  EXPECT_THAT(Refusal(FileWithHeader("{\"__metadata__\":{\"k\":3}}", 0)), HasSubstr("strings only"));
+  EXPECT_THAT(Refusal(FileWithHeader("{\"__metadata__\":{\"k\":3}}", 0)),
+              HasSubstr("strings only"));
   EXPECT_THAT(Refusal(FileWithHeader("{\"\xff\":{}}", 0)), HasSubstr("JSON object"));
 }
 

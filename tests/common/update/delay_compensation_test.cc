@@ -1,6 +1,6 @@
-// Tests of DelayCompensation (DC-ASGD). A gradient g was computed at the weights w_bak, but is applied to
-// w. The compensated gradient is g + lambda g g (w - w_bak), or, if adaptive, has lambda / sqrt(MS +
-// epsilon) in place of lambda, where MS is the moving mean of g g with the factor rho.
+// Tests of DelayCompensation (DC-ASGD). A gradient g was computed at the weights w_bak, but is
+// applied to w. The compensated gradient is g + lambda g g (w - w_bak), or, if adaptive, has lambda
+// / sqrt(MS + epsilon) in place of lambda, where MS is the moving mean of g g with the factor rho.
 #include "common/update/delay_compensation.h"
 
 #include "tests/common/update/numbers.h"
@@ -11,7 +11,8 @@ namespace {
 constexpr size_t kTotal = 200;
 constexpr int kSteps = 30;
 
-// Gradients with magnitudes of 10^-4 to 10, that is, below, near and above the square root of epsilon.
+// Gradients with magnitudes of 10^-4 to 10, that is, below, near and above the square root of
+// epsilon.
 std::vector<float> GradientAt(int step) {
   std::vector<float> g = RandomValues(kTotal, 100 + step);
   for (size_t i = 0; i < g.size(); ++i)
@@ -21,8 +22,8 @@ std::vector<float> GradientAt(int step) {
 std::vector<float> WeightsAt(int step) { return RandomValues(kTotal, 200 + step); }
 std::vector<float> BackupWeightsAt(int step) { return RandomValues(kTotal, 300 + step); }
 
-// Equations 4 to 6 of the OD-SGD paper in double precision. Each Fault is a mistake that the tests must
-// detect.
+// Equations 4 to 6 of the OD-SGD paper in double precision. Each Fault is a mistake that the tests
+// must detect.
 struct Reference {
   enum Fault {
     kNone,
@@ -44,7 +45,8 @@ struct Reference {
     constexpr double kEpsilon = 1e-7;
     const double used_rho = fault == kRhoSwapped ? 1 - rho : rho;
     const double square_before = mean_square[i];
-    mean_square[i] = used_rho * mean_square[i] + (1 - used_rho) * g * g + (fault == kEpsilonInState ? kEpsilon : 0);
+    mean_square[i] = used_rho * mean_square[i] + (1 - used_rho) * g * g +
+                     (fault == kEpsilonInState ? kEpsilon : 0);
     const double used_square = fault == kUseBeforeMean ? square_before : mean_square[i];
     double root = std::sqrt(used_square + kEpsilon);
     if (fault == kEpsilonOutside) root = std::sqrt(used_square) + kEpsilon;
@@ -61,7 +63,8 @@ struct Reference {
 double WorstError(DelayCompensation compensation, Reference reference, size_t piece = kTotal) {
   double worst = 0;
   for (int step = 0; step < kSteps; ++step) {
-    const std::vector<float> g = GradientAt(step), w = WeightsAt(step), w_bak = BackupWeightsAt(step);
+    const std::vector<float> g = GradientAt(step), w = WeightsAt(step),
+                             w_bak = BackupWeightsAt(step);
     std::vector<float> out(kTotal);
     for (size_t first = 0; first < kTotal; first += piece) {
       compensation.Apply(g.data() + first, w.data() + first, w_bak.data() + first, first,
@@ -139,7 +142,8 @@ TEST(DelayCompensation, StateArraysContainTheMeanSquare) {
   auto first = DelayCompensation::Adaptive(2, 0.95, kTotal);
   auto second = DelayCompensation::Adaptive(2, 0.95, kTotal);
   std::vector<float> a(kTotal), b(kTotal);
-  first.Apply(GradientAt(1).data(), WeightsAt(1).data(), BackupWeightsAt(1).data(), 0, kTotal, a.data());
+  first.Apply(GradientAt(1).data(), WeightsAt(1).data(), BackupWeightsAt(1).data(), 0, kTotal,
+              a.data());
   const auto slots = first.StateArrays();
   ASSERT_EQ(slots.size(), 1u);
   EXPECT_EQ(slots[0].name, "mean_square");

@@ -1,5 +1,6 @@
-// Tests of LocalUpdater, which computes OD-SGD's local point w' from the global weights W and the worker's
-// own gradient. The worker computes its next gradient at w' while the exchange is under way.
+// Tests of LocalUpdater, which computes OD-SGD's local point w' from the global weights W and the
+// worker's own gradient. The worker computes its next gradient at w' while the exchange is under
+// way.
 #include "common/update/local_updater.h"
 
 #include "common/update/optimizer.h"
@@ -23,15 +24,16 @@ float LearningRate(int step) { return step < 15 ? 0.5f : 0.1f; }
 std::vector<float> GlobalWeights(int step) { return RandomValues(kTotal, 200 + step, 0.3); }
 
 // The local update of OD-SGD's paper, w' = W + U_local(g), in double precision. Its equations 4 to
-// 6 give the delay compensation. Each Fault is a mistake that the tests must detect, some of them made in
-// the kernels that were released with the paper.
+// 6 give the delay compensation. Each Fault is a mistake that the tests must detect, some of them
+// made in the kernels that were released with the paper.
 struct Reference {
   enum Fault {
     kNone,
     kNoCompensation,
     // Weight decay and lambda are swapped, as in the released kernel DCUpdate.
     kLambdaIsDecay,
-    // Weight decay is used as lambda, and grad_scale as weight decay, as in the released kernel ADCUpdate.
+    // Weight decay is used as lambda, and grad_scale as weight decay, as in the released kernel
+    // ADCUpdate.
     kLambdaIsDecayDecayIsScale,
     kScaleAfterSquare,  // The square in the compensation is that of the gradient without grad_scale.
     kNoScale,           // grad_scale is ignored.
@@ -47,7 +49,8 @@ struct Reference {
                            const std::vector<double>& reference, double rate) {
     double used_lambda = lambda, used_decay = decay, used_scale = scale;
     if (fault == kLambdaIsDecay) used_lambda = decay, used_decay = lambda;
-    if (fault == kLambdaIsDecayDecayIsScale) used_lambda = decay, used_decay = scale, used_scale = 1;
+    if (fault == kLambdaIsDecayDecayIsScale)
+      used_lambda = decay, used_decay = scale, used_scale = 1;
     if (fault == kNoScale) used_scale = 1;
     std::vector<double> next = fault == kAccumulates && !last.empty() ? last : w;
     for (size_t i = 0; i < w.size(); ++i) {
@@ -71,15 +74,16 @@ struct Reference {
   }
 };
 
-// The largest distance between the updater's w' and that of `reference` over kSteps, relative to the norm
-// of the update. The gradient is compensated for the distance of W from the last w'.
+// The largest distance between the updater's w' and that of `reference` over kSteps, relative to
+// the norm of the update. The gradient is compensated for the distance of W from the last w'.
 double WorstDistance(const pb::LocalUpdater& config, Reference reference) {
   auto updater = std::move(*MakeLocalUpdater(config, kTotal, kWorkers));
   std::vector<float> point = GlobalWeights(-1);
   double worst = 0;
   for (int step = 0; step < kSteps; ++step) {
     const std::vector<float> w = GlobalWeights(step), g = RandomValues(kTotal, 100 + step);
-    std::vector<double> expected = reference.Next(ToDouble(w), ToDouble(g), ToDouble(point), LearningRate(step));
+    std::vector<double> expected =
+        reference.Next(ToDouble(w), ToDouble(g), ToDouble(point), LearningRate(step));
     updater->Next(w.data(), g.data(), point.data(), LearningRate(step), point.data(), kTotal, 0,
                   static_cast<float>(reference.decay));
     std::vector<float> update(kTotal);
@@ -104,13 +108,15 @@ TEST(LocalUpdater, NoneIsPureDelay) {
 
 TEST(LocalUpdater, SgdFollowsThePaperWithAndWithoutMomentum) {
   for (const double momentum : {0.0, 0.9}) {
-    EXPECT_LT(WorstDistance(MakeConfig("sgd", momentum), {.momentum = momentum, .decay = 0.01}), kMaxRoundingDistance);
+    EXPECT_LT(WorstDistance(MakeConfig("sgd", momentum), {.momentum = momentum, .decay = 0.01}),
+              kMaxRoundingDistance);
     EXPECT_GT(WorstDistance(MakeConfig("sgd", momentum),
                             {.fault = Reference::kAccumulates, .momentum = momentum}),
               kMinFaultDistance);
   }
-  EXPECT_GT(WorstDistance(MakeConfig("sgd", 0.9), {.fault = Reference::kRateFolded, .momentum = 0.9}),
-            kMinFaultDistance);
+  EXPECT_GT(
+      WorstDistance(MakeConfig("sgd", 0.9), {.fault = Reference::kRateFolded, .momentum = 0.9}),
+      kMinFaultDistance);
 }
 
 TEST(LocalUpdater, CompensatesAsEquations4To6) {
@@ -130,10 +136,11 @@ TEST(LocalUpdater, CompensatesAsEquations4To6) {
     };
     EXPECT_LT(WorstDistance(config, reference(Reference::kNone)), kMaxRoundingDistance);
     for (const auto fault :
-         {Reference::kNoCompensation, Reference::kLambdaIsDecay, Reference::kLambdaIsDecayDecayIsScale,
-          Reference::kScaleAfterSquare, Reference::kNoScale, Reference::kRateFolded,
-          Reference::kAccumulates}) {
-      EXPECT_GT(WorstDistance(config, reference(fault)), kMinFaultDistance) << adaptive << " " << fault;
+         {Reference::kNoCompensation, Reference::kLambdaIsDecay,
+          Reference::kLambdaIsDecayDecayIsScale, Reference::kScaleAfterSquare, Reference::kNoScale,
+          Reference::kRateFolded, Reference::kAccumulates}) {
+      EXPECT_GT(WorstDistance(config, reference(fault)), kMinFaultDistance)
+          << adaptive << " " << fault;
     }
     EXPECT_GT(WorstDistance(config, reference(Reference::kDecayInside)), kMinFaultDistance);
   }
@@ -144,7 +151,8 @@ TEST(LocalUpdater, OwnRateReplacesTheSchedules) {
   config_with_rate.set_learning_rate(0.25);
   const std::vector<float> w = GlobalWeights(1), g = RandomValues(kTotal, 1);
   std::vector<float> a(kTotal), b(kTotal);
-  (*MakeLocalUpdater(config_with_rate, kTotal, 1))->Next(w.data(), g.data(), w.data(), 7, a.data(), kTotal);
+  (*MakeLocalUpdater(config_with_rate, kTotal, 1))
+      ->Next(w.data(), g.data(), w.data(), 7, a.data(), kTotal);
   (*MakeLocalUpdater(MakeConfig("sgd"), kTotal, 1))
       ->Next(w.data(), g.data(), w.data(), 0.25f, b.data(), kTotal);
   EXPECT_EQ(a, b);
@@ -162,7 +170,8 @@ TEST(LocalUpdater, EqualsTheOptimizersBitForBit) {
     for (int step = 0; step < 5; ++step) {
       const std::vector<float> g = RandomValues(kTotal, 100 + step);
       local->Next(w.data(), g.data(), nullptr, LearningRate(step), next.data(), kTotal, 0, 0.01f);
-      global->Update(w.data(), g.data(), 0, kTotal, {LearningRate(step), uint64_t(step) + 1}, 0.01f);
+      global->Update(w.data(), g.data(), 0, kTotal, {LearningRate(step), uint64_t(step) + 1},
+                     0.01f);
       EXPECT_EQ(next, w);
     }
   }
@@ -173,7 +182,8 @@ TEST(LocalUpdater, RangesGiveTheSameBitsAsTheWhole) {
   auto whole = std::move(*MakeLocalUpdater(config, kTotal, 2));
   auto ranges = std::move(*MakeLocalUpdater(config, kTotal, 2));
   for (int step = 0; step < 3; ++step) {
-    const std::vector<float> w = GlobalWeights(step), g = RandomValues(kTotal, step), old = GlobalWeights(step - 1);
+    const std::vector<float> w = GlobalWeights(step), g = RandomValues(kTotal, step),
+                             old = GlobalWeights(step - 1);
     std::vector<float> a(kTotal), b(kTotal);
     whole->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
     size_t first = 0;
@@ -195,7 +205,8 @@ TEST(LocalUpdater, StateArraysContainTheWholeState) {
     auto first = std::move(*MakeLocalUpdater(config, kTotal, 2));
     auto second = std::move(*MakeLocalUpdater(config, kTotal, 2));
     EXPECT_EQ(first->compensates(), k >= 2);
-    const std::vector<float> w = GlobalWeights(1), g = RandomValues(kTotal, 1), old = GlobalWeights(2);
+    const std::vector<float> w = GlobalWeights(1), g = RandomValues(kTotal, 1),
+                             old = GlobalWeights(2);
     std::vector<float> a(kTotal), b(kTotal);
     first->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
     std::vector<std::string> seen;

@@ -1,5 +1,5 @@
-// Helpers of the tests of common/update: random arrays that depend only on a seed, and the distance of a
-// float result from its double-precision reference.
+// Helpers of the tests of common/update: random arrays that depend only on a seed, and the distance
+// of a float result from its double-precision reference.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -32,8 +32,8 @@ inline double RelativeDistance(const std::vector<float>& x, const std::vector<do
   return std::sqrt(difference / norm);
 }
 
-// Limits of RelativeDistance: rounding errors stay below the first; a reference with a planted fault must
-// be farther away than the second.
+// Limits of RelativeDistance: rounding errors stay below the first; a reference with a planted
+// fault must be farther away than the second.
 constexpr double kMaxRoundingDistance = 1e-5;
 constexpr double kMinFaultDistance = 10 * kMaxRoundingDistance;
 

@@ -22,8 +22,8 @@ pb::Optimizer MakeConfig(const std::string& name, double momentum = 0.9) {
 }
 
 double LearningRate(int step) { return step < 20 ? 0.1 : 0.03; }  // falls during the test
-// The gradient of the model. Its norm grows and shrinks from step to step, so that a wrong position of
-// LARS's local rate in the formula changes the result.
+// The gradient of the model. Its norm grows and shrinks from step to step, so that a wrong position
+// of LARS's local rate in the formula changes the result.
 std::vector<float> GradientAt(int step) { return RandomValues(kTotal, 100 + step, 1 + step % 3); }
 
 // The model after kSteps updates, each of them made range by range; `ranges` has their lengths.
@@ -42,12 +42,12 @@ std::vector<float> Train(Optimizer* optimizer, const std::vector<size_t>& ranges
 }
 
 std::vector<float> Train(const pb::Optimizer& config, float decay) {
-  return Train(std::move(*MakeOptimizer(config, kTotal)).get(), {std::begin(kSizes), std::end(kSizes)},
-               decay);
+  return Train(std::move(*MakeOptimizer(config, kTotal)).get(),
+               {std::begin(kSizes), std::end(kSizes)}, decay);
 }
 
-// Makes update t (from 1) of one tensor's weights w in double precision. Keeps its state, such as momentum,
-// between calls.
+// Makes update t (from 1) of one tensor's weights w in double precision. Keeps its state, such as
+// momentum, between calls.
 using Rule = std::function<void(size_t tensor, std::vector<double>& w, const std::vector<double>& g,
                                 int t, double rate)>;
 
@@ -93,7 +93,9 @@ Rule MomentumRule(double m, double decay) {
 }
 
 TEST(Optimizer, SgdFollowsTheFormula) {
-  EXPECT_LT(RelativeDistance(Train(MakeConfig("sgd"), kDecay), TrainWithRule(MomentumRule(0, kDecay))), kMaxRoundingDistance);
+  EXPECT_LT(
+      RelativeDistance(Train(MakeConfig("sgd"), kDecay), TrainWithRule(MomentumRule(0, kDecay))),
+      kMaxRoundingDistance);
 }
 
 TEST(Optimizer, MomentumFollowsTheFormula) {
@@ -122,8 +124,8 @@ TEST(Optimizer, NesterovFollowsPyTorchsForm) {
   EXPECT_GT(RelativeDistance(w, TrainWithRule(MomentumRule(0.9, kDecay))), kMinFaultDistance);
 }
 
-// In Nesterov's own form the gradient is taken at x + m v, and x is updated. The weights of PyTorch's form
-// are x + m v.
+// In Nesterov's own form the gradient is taken at x + m v, and x is updated. The weights of
+// PyTorch's form are x + m v.
 TEST(Optimizer, NesterovLooksAhead) {
   constexpr double kRate = 0.02, kM = 0.9;
   const std::vector<double> curvature = {0.5, 1, 3, 10};
@@ -186,8 +188,8 @@ TEST(Optimizer, AdamDoesNotMoveWithoutGradientAndStaysFinite) {
   EXPECT_TRUE(std::isfinite(w[0]) && w[0] < 1 && w[1] > 2);
 }
 
-// LARS with momentum after the local rate lambda = eta |w| / (|g| + beta |w|), where beta is the weight
-// decay and gamma the learning rate. Each Fault is a mistake that the test must detect.
+// LARS with momentum after the local rate lambda = eta |w| / (|g| + beta |w|), where beta is the
+// weight decay and gamma the learning rate. Each Fault is a mistake that the test must detect.
 struct LarsRule {
   enum Fault { kNone, kRateOnVelocity, kNoDecayInRate, kNormOfTheSum, kWholeModel } fault = kNone;
   State v = Zeros();
@@ -286,7 +288,8 @@ TEST(Optimizer, UnknownNamesListTheKnownOnes) {
   const auto optimizer = MakeOptimizer(MakeConfig("adamw"), 9);
   ASSERT_FALSE(optimizer.ok());
   EXPECT_EQ(optimizer.status().code(), Code::kBadJob);
-  EXPECT_NE(optimizer.status().message().find("sgd, momentum, nesterov, adam, lars"), std::string::npos);
+  EXPECT_NE(optimizer.status().message().find("sgd, momentum, nesterov, adam, lars"),
+            std::string::npos);
   EXPECT_EQ(OptimizerNames(),
             (std::vector<std::string>{"sgd", "momentum", "nesterov", "adam", "lars"}));
 }

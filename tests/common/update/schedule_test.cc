@@ -92,7 +92,8 @@ TEST(Schedule, CosineFallsAlongHalfACosine) {
 }
 
 TEST(Schedule, OneCycleRisesAndFalls) {
-  pb::Train config = MakeConfig("one_cycle");  // default: rises from 1/25 of the rate in 0.3 of the steps
+  pb::Train config =
+      MakeConfig("one_cycle");  // default: rises from 1/25 of the rate in 0.3 of the steps
   EXPECT_NEAR(MakeSchedule(config).Rate(0), 0.004, 1e-15);
   EXPECT_NEAR(MakeSchedule(config).Rate(15), 0.052, 1e-15);
   EXPECT_NEAR(MakeSchedule(config).Rate(30), 0.1, 1e-15);
@@ -188,7 +189,7 @@ TEST(Schedule, UnknownNamesListTheKnownOnes) {
 TEST(Schedule, MissingOrInvalidArgumentsAreNamed) {
   // Whether the schedule `name` with this change is refused with an error that names `key`.
   const auto error_names_key = [](const char* name, const std::string& key,
-                        void (*change)(pb::Schedule * config)) {
+                                  void (*change)(pb::Schedule * config)) {
     pb::Train config = MakeConfig(name);
     config.mutable_schedule()->set_step_every(10);
     config.mutable_schedule()->add_milestones(10);
@@ -197,19 +198,27 @@ TEST(Schedule, MissingOrInvalidArgumentsAreNamed) {
     EXPECT_EQ(schedule.status().code(), Code::kBadJob) << key;
     return schedule.status().message().find("train.schedule." + key) != std::string::npos;
   };
-  EXPECT_TRUE(error_names_key("step", "step_every", [](auto* config) { config->clear_step_every(); }));
-  EXPECT_TRUE(error_names_key("exponential", "step_every", [](auto* config) { config->clear_step_every(); }));
+  EXPECT_TRUE(
+      error_names_key("step", "step_every", [](auto* config) { config->clear_step_every(); }));
+  EXPECT_TRUE(error_names_key("exponential", "step_every",
+                              [](auto* config) { config->clear_step_every(); }));
   EXPECT_TRUE(error_names_key("step", "gamma", [](auto* config) { config->set_gamma(0); }));
   EXPECT_TRUE(error_names_key("multistep", "gamma", [](auto* config) { config->set_gamma(-1); }));
-  EXPECT_TRUE(error_names_key("multistep", "milestones", [](auto* config) { config->clear_milestones(); }));
-  EXPECT_TRUE(error_names_key("multistep", "milestones", [](auto* config) { config->add_milestones(10); }));
-  EXPECT_TRUE(error_names_key("poly", "power", [](auto* config) { config->set_power(-1); }));
-  EXPECT_TRUE(error_names_key("cosine", "total_div_factor", [](auto* config) { config->set_total_div_factor(0); }));
-  EXPECT_TRUE(error_names_key("one_cycle", "pct_start", [](auto* config) { config->set_pct_start(1.5); }));
-  EXPECT_TRUE(error_names_key("one_cycle", "div_factor", [](auto* config) { config->set_div_factor(0.5); }));
   EXPECT_TRUE(
-      error_names_key("fixed", "warmup_start_factor", [](auto* config) { config->set_warmup_start_factor(2); }));
-  EXPECT_NE(Schedule::Make(MakeConfig("poly"), 0).status().message().find("steps"), std::string::npos);
+      error_names_key("multistep", "milestones", [](auto* config) { config->clear_milestones(); }));
+  EXPECT_TRUE(
+      error_names_key("multistep", "milestones", [](auto* config) { config->add_milestones(10); }));
+  EXPECT_TRUE(error_names_key("poly", "power", [](auto* config) { config->set_power(-1); }));
+  EXPECT_TRUE(error_names_key("cosine", "total_div_factor",
+                              [](auto* config) { config->set_total_div_factor(0); }));
+  EXPECT_TRUE(
+      error_names_key("one_cycle", "pct_start", [](auto* config) { config->set_pct_start(1.5); }));
+  EXPECT_TRUE(error_names_key("one_cycle", "div_factor",
+                              [](auto* config) { config->set_div_factor(0.5); }));
+  EXPECT_TRUE(error_names_key("fixed", "warmup_start_factor",
+                              [](auto* config) { config->set_warmup_start_factor(2); }));
+  EXPECT_NE(Schedule::Make(MakeConfig("poly"), 0).status().message().find("steps"),
+            std::string::npos);
   for (double rate : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
     const auto schedule = Schedule::Make(MakeConfig("fixed", rate), 100);
     EXPECT_NE(schedule.status().message().find("train.schedule.learning_rate"), std::string::npos);

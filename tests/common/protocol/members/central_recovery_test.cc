@@ -1,7 +1,8 @@
 // Tests a job whose servers hold the parameters: after a loss it goes back to a checkpoint that all
-// shards have. Tests what shard 0 (the coordinator), another shard (a follower) and a worker do then.
-// An incarnation is a number that identifies one process of a rank; `applied` is the newest round
-// whose result a worker has; a beginning is one start of the job, at step 0 or at a checkpoint.
+// shards have. Tests what shard 0 (the coordinator), another shard (a follower) and a worker do
+// then. An incarnation is a number that identifies one process of a rank; `applied` is the newest
+// round whose result a worker has; a beginning is one start of the job, at step 0 or at a
+// checkpoint.
 #include <gmock/gmock.h>
 
 #include "common/protocol/members/follower.h"
@@ -17,9 +18,9 @@ using testing::HasSubstr;
 using Type = ControlAction::Type;
 using Body = pb::Envelope::BodyCase;
 
-// Shard 0 of a job with two shards and two workers. Worker r is peer (connection) 100 + r,
-// shard 1 is peer 200. The n-th process of a worker has incarnation 10 n + rank, the n-th of shard 1
-// has 50 + n.
+// Shard 0 of a job with two shards and two workers. Worker r is peer (connection) 100 + r, shard 1
+// is peer 200. The n-th process of a worker has incarnation 10 n + rank, the n-th of shard 1 has 50
+// + n.
 class GoingBack : public testing::Test {
  protected:
   GoingBack() { MakeCoordinator(OnLoss::kWait); }
@@ -77,7 +78,8 @@ class GoingBack : public testing::Test {
   static bool AreShardsAsked(const ControlActions& actions) {
     return MessageTo(200, Body::kGoBack, actions).head.has_go_back();
   }
-  // Both workers say hello, as after GoBack: they hold no state, were never admitted, and know `run`.
+  // Both workers say hello, as after GoBack: they hold no state, were never admitted, and know
+  // `run`.
   ControlActions WorkersCome(uint64_t process, uint64_t run = 0) {
     ControlActions all;
     for (uint32_t rank : {0, 1}) {
@@ -179,7 +181,8 @@ TEST_F(GoingBack, BeginsOnceMoreWhenAShardDiesMeanwhileOrAfter) {
   ShardSaysHello(2);
   WorkersCome(2, 7);
   process_of_shard_ = 3;  // shard 1 died again before it answered
-  const uint64_t first = MessageTo(200, Body::kMembers, ShardAnswers({20})).head.members().beginning();
+  const uint64_t first =
+      MessageTo(200, Body::kMembers, ShardAnswers({20})).head.members().beginning();
   const ControlActions again = ShardSaysHello(4);
   EXPECT_EQ(MessageTo(100, Body::kGoBack, again).head.go_back().incarnation(), 20u);
   WorkersCome(3, 7);
@@ -191,11 +194,14 @@ TEST_F(GoingBack, BeginsOnceMoreWhenAShardDiesMeanwhileOrAfter) {
 TEST_F(GoingBack, TellsAnOldIncarnationAgain) {
   RunJob(25, 26);
   ShardSaysHello(2);
-  EXPECT_EQ(MessageTo(100, Body::kRefuse, Deliver(100, HeartbeatMessage(0, 10, 25))).head.refuse().then(),
-            pb::Refuse::retry);
+  EXPECT_EQ(
+      MessageTo(100, Body::kRefuse, Deliver(100, HeartbeatMessage(0, 10, 25))).head.refuse().then(),
+      pb::Refuse::retry);
   pb::Hello hello = HelloWithState(0, 10, 25, 1);
   hello.set_run(7);
-  EXPECT_EQ(MessageTo(100, Body::kGoBack, Deliver(100, HelloMessage(hello))).head.go_back().incarnation(), 10u);
+  EXPECT_EQ(
+      MessageTo(100, Body::kGoBack, Deliver(100, HelloMessage(hello))).head.go_back().incarnation(),
+      10u);
 }
 
 TEST_F(GoingBack, FollowsTheDeathOfShardZeroOnceAllHaveSaidHello) {
@@ -279,7 +285,8 @@ TEST_F(GoingBack, GoesOnWithoutThoseWhoWereGoneUnderShrink) {
   Deliver(100, HelloMessage(hello));
   const ControlActions back = ShardAnswers({20});
   EXPECT_TRUE(coordinator_->running());
-  EXPECT_THAT(MessageTo(200, Body::kMembers, back).head.members().incarnations(), ElementsAre(20u, 0u));
+  EXPECT_THAT(MessageTo(200, Body::kMembers, back).head.members().incarnations(),
+              ElementsAre(20u, 0u));
 }
 
 TEST_F(GoingBack, IsNotHeldUpUnderShrinkByOneWhoDiedUnnoticed) {
@@ -295,7 +302,8 @@ TEST_F(GoingBack, IsNotHeldUpUnderShrinkByOneWhoDiedUnnoticed) {
   EXPECT_TRUE(AreShardsAsked(asked));
   const ControlActions back = ShardAnswers({20});
   EXPECT_TRUE(coordinator_->running());
-  EXPECT_THAT(MessageTo(200, Body::kMembers, back).head.members().incarnations(), ElementsAre(20u, 0u));
+  EXPECT_THAT(MessageTo(200, Body::kMembers, back).head.members().incarnations(),
+              ElementsAre(20u, 0u));
 }
 
 TEST_F(GoingBack, EndsInTimeWhereSomebodyDoesNotCome) {
@@ -308,7 +316,8 @@ TEST_F(GoingBack, EndsInTimeWhereSomebodyDoesNotCome) {
     Message pulse;  // shard 1 is alive, but does not answer
     pulse.head.mutable_pulse()->set_incarnation(52);
     Deliver(200, pulse);
-    for (const ControlAction& action : PassTime(milliseconds(1000), {HeartbeatMessage(0, 20, 0), HeartbeatMessage(1, 21, 0)})) {
+    for (const ControlAction& action :
+         PassTime(milliseconds(1000), {HeartbeatMessage(0, 20, 0), HeartbeatMessage(1, 21, 0)})) {
       if (action.send.message.head.has_abort())
         end = Status(Code::kPeerLost, action.send.message.head.abort().sentence());
     }
@@ -344,11 +353,13 @@ TEST(FollowerGoingBack, SaysHelloWithItsCheckpointsAndForgetsEverybodyAtAnotherB
   const pb::Hello hello = out[0].send.message.head.hello();
   EXPECT_EQ(hello.incarnation(), 9u);
   ASSERT_EQ(hello.checkpoints_size(), 1);
-  EXPECT_EQ(hello.checkpoints(0).step(), 40u) << "the newest checkpoint at the time of the question";
+  EXPECT_EQ(hello.checkpoints(0).step(), 40u)
+      << "the newest checkpoint at the time of the question";
   ASSERT_EQ(hello.shard_checkpoints_size(), 1);
   EXPECT_EQ(hello.shard_checkpoints(0).step(), 41u);
 
-  const auto set_members = [&](uint64_t epoch, uint64_t incarnation, uint64_t beginning, uint64_t begin) {
+  const auto set_members = [&](uint64_t epoch, uint64_t incarnation, uint64_t beginning,
+                               uint64_t begin) {
     Message message;
     *message.head.mutable_members() = MembersOf(epoch, {incarnation});
     message.head.mutable_members()->set_beginning(beginning);
@@ -450,7 +461,8 @@ TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {
 
   Message answer;
   answer.head.mutable_sum()->mutable_of_round()->set_round(20);
-  EXPECT_EQ(Count(Deliver({0, 1}, answer), ActionType::kDeliver), 0) << "the worker asked for a pull, not for a round";
+  EXPECT_EQ(Count(Deliver({0, 1}, answer), ActionType::kDeliver), 0)
+      << "the worker asked for a pull, not for a round";
   answer.head.mutable_sum()->mutable_pulled()->set_number(asked.pull().number());
   EXPECT_EQ(Count(Deliver({0, 1}, answer), ActionType::kDeliver), 1);
   out.clear();
@@ -513,7 +525,8 @@ TEST_F(WorkerGoingBack, IsNotMovedByAPulseOfBeforeItCame) {
   pulse.head.mutable_pulse()->set_floor(25);
   EXPECT_EQ(Count(Deliver({0, 0}, pulse), ActionType::kEnded), 0);
   pulse.head.mutable_pulse()->set_epoch(4);
-  EXPECT_EQ(Count(Deliver({0, 0}, pulse), ActionType::kEnded), 1) << "the other members have applied newer rounds";
+  EXPECT_EQ(Count(Deliver({0, 0}, pulse), ActionType::kEnded), 1)
+      << "the other members have applied newer rounds";
 }
 
 TEST_F(WorkerGoingBack, DoesNotWhenItLeavesWithAnError) {

@@ -24,11 +24,16 @@ TEST_P(CutOff, GoesOnWithAllWhenTheLinkIsBack) {
   EXPECT_THAT(Shard0::LogOf(silence), HasSubstr(kHearsNobody));
   EXPECT_EQ(Count(silence, ControlAction::Type::kMembers), 0) << "nobody went on without anybody";
   // The workers come back on new connections, with some time between them.
-  EXPECT_EQ(MessagesTo(300, SendsOf(shard0.Deliver(300, HelloMessage(HelloWithState(0, 10, 4, 1))))).size(), 1u);
+  EXPECT_EQ(MessagesTo(300, SendsOf(shard0.Deliver(300, HelloMessage(HelloWithState(0, 10, 4, 1)))))
+                .size(),
+            1u);
   const ControlActions with_worker0 = shard0.PassTime(milliseconds(2'000), {0});
   EXPECT_EQ(Count(with_worker0, ControlAction::Type::kMembers), 0);
-  const ControlActions worker1_back = shard0.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
-  EXPECT_FALSE(FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(worker1_back)).head.welcome().needs_state());
+  const ControlActions worker1_back =
+      shard0.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
+  EXPECT_FALSE(FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(worker1_back))
+                   .head.welcome()
+                   .needs_state());
   const ControlActions after = shard0.PassTime(milliseconds(5'000), {0, 1});
   EXPECT_TRUE(Shard0::EndOf(after).ok());
   EXPECT_EQ(shard0.workers()[0].incarnation, 10u);
@@ -41,7 +46,8 @@ TEST_P(CutOff, DoesNotTakeItsOwnDeafnessForAStandstillOfTheirs) {
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
   shard0.PassTime(milliseconds(15'000), {});  // longer than the job's progress_timeout
-  for (const uint32_t rank : {0, 1}) shard0.Deliver(300 + rank, HelloMessage(HelloWithState(rank, 10 + rank, 4, 1)));
+  for (const uint32_t rank : {0, 1})
+    shard0.Deliver(300 + rank, HelloMessage(HelloWithState(rank, 10 + rank, 4, 1)));
   const ControlActions after = shard0.PassTime(milliseconds(100), {});  // no heartbeat has come yet
   EXPECT_THAT(Shard0::LogOf(after), Not(HasSubstr("lost")));
 }
@@ -69,7 +75,8 @@ TEST_P(CutOff, DoesNotTakeOneThatDiedForAlive) {
             pb::Refuse::retry);
   shard0.PassTime(milliseconds(3'500), {0});
   const ControlActions out = shard0.Deliver(301, HelloMessage(TestHello(1, 51)));
-  EXPECT_TRUE(FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
+  EXPECT_TRUE(
+      FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
 }
 
 TEST_P(CutOff, DoesNotWaitForEver) {
@@ -88,7 +95,8 @@ TEST_P(CutOff, EndsAtOnceWhenAllWereReplacedByNewProcesses) {
   shard0.PassTime(milliseconds(500), {0, 1});
   shard0.PassTime(milliseconds(3'500), {});
   const ControlActions first = shard0.Deliver(300, HelloMessage(TestHello(0, 50)));
-  EXPECT_TRUE(FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(first)).head.welcome().needs_state());
+  EXPECT_TRUE(
+      FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(first)).head.welcome().needs_state());
   EXPECT_TRUE(Shard0::EndOf(shard0.PassTime(milliseconds(1'000), {})).ok())
       << "worker 1 may have the state";
   const ControlActions second = shard0.Deliver(301, HelloMessage(TestHello(1, 51)));
@@ -109,8 +117,8 @@ TEST_P(CutOff, LetsANewcomerWaitForOneWhoHoldsTheState) {
   want.head.mutable_state_want()->set_incarnation(50);
   shard0.Deliver(300, want);
   shard0.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
-  EXPECT_TRUE(
-      FirstMessageTo(301, pb::Envelope::kStateWant, SendsOf(shard0.Deliver(300, want))).head.has_state_want());
+  EXPECT_TRUE(FirstMessageTo(301, pb::Envelope::kStateWant, SendsOf(shard0.Deliver(300, want)))
+                  .head.has_state_want());
 }
 
 TEST_P(CutOff, StopsAtOnceWhereASignalAsksForIt) {
@@ -150,7 +158,8 @@ TEST(CutOffUnderWait, TheStateMayAlsoComeBackWithOneThatWasGivenUp) {
   shard0.PassTime(milliseconds(3'500), {});
   EXPECT_TRUE(Shard0::EndOf(shard0.Deliver(301, HelloMessage(TestHello(1, 51)))).ok());
   const ControlActions back = shard0.Deliver(300, HelloMessage(HelloWithState(0, 12, 4, 1)));
-  EXPECT_FALSE(FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(back)).head.welcome().needs_state());
+  EXPECT_FALSE(
+      FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(back)).head.welcome().needs_state());
 }
 
 // A process that says that it leaves is lost at once.
@@ -158,7 +167,8 @@ TEST(CutOffUnderWait, WhoLeavesTakesItsStateAlong) {
   Shard0 shard0(OnLoss::kWait);
   shard0.GatherWorkers();
   EXPECT_TRUE(Shard0::EndOf(shard0.Deliver(100, ByeMessage(0, 10, Code::kInternal, "a bug"))).ok());
-  const Status end = Shard0::EndOf(shard0.Deliver(101, ByeMessage(1, 11, Code::kInternal, "a bug")));
+  const Status end =
+      Shard0::EndOf(shard0.Deliver(101, ByeMessage(1, 11, Code::kInternal, "a bug")));
   EXPECT_THAT(end.message(), HasSubstr("no live worker holds the state"));
 }
 
@@ -172,7 +182,8 @@ TEST(CutOffWithoutRounds, ANewProcessShowsThatTheLinkIsBackAndTheOthersHaveTheir
     shard0.PassTime(milliseconds(500), {0, 1});
     shard0.PassTime(milliseconds(5'000), {});
     const ControlActions out = shard0.Deliver(300, HelloMessage(TestHello(0, 50)));
-    EXPECT_FALSE(FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
+    EXPECT_FALSE(
+        FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
     EXPECT_THAT(Shard0::LogOf(shard0.PassTime(milliseconds(2'500), {0})), Not(HasSubstr("lost")));
     shard0.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
     EXPECT_EQ(shard0.workers()[1].presence, Presence::kPresent);
@@ -186,8 +197,9 @@ TEST(CutOffUnderWait, WhoLeavesAfterItWasGivenUpDoesNotReturn) {
   shard0.PassTime(milliseconds(3'500), {1});
   ASSERT_EQ(shard0.workers()[0].presence, Presence::kLost);
   EXPECT_TRUE(Shard0::EndOf(shard0.Deliver(101, ByeMessage(1, 11, Code::kInternal, "a bug"))).ok());
-  EXPECT_THAT(Shard0::EndOf(shard0.Deliver(100, ByeMessage(0, 10, Code::kPeerLost, "cut off"))).message(),
-              HasSubstr("no live worker holds the state"));
+  EXPECT_THAT(
+      Shard0::EndOf(shard0.Deliver(100, ByeMessage(0, 10, Code::kPeerLost, "cut off"))).message(),
+      HasSubstr("no live worker holds the state"));
 }
 
 // The parameter: whether the servers hold the state and write its checkpoints, or the workers.
@@ -228,7 +240,8 @@ TEST_P(CutOffWithCheckpoints, DoesNotGoBackWhileTheStateMayReturn) {
   EXPECT_THAT(Shard0::LogOf(silence), Not(HasSubstr("go back")));
   shard0_.Deliver(300, HelloMessage(HelloWithState(0, 10, 4, 1)));
   shard0_.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
-  EXPECT_THAT(Shard0::LogOf(shard0_.PassTime(milliseconds(2'000), {0, 1})), Not(HasSubstr("go back")));
+  EXPECT_THAT(Shard0::LogOf(shard0_.PassTime(milliseconds(2'000), {0, 1})),
+              Not(HasSubstr("go back")));
   EXPECT_TRUE(shard0_.coordinator().running());
 }
 
@@ -236,11 +249,16 @@ TEST_P(CutOffWithCheckpoints, GoesBackAsSoonAsAllWereReplaced) {
   shard0_.PassTime(milliseconds(3'500), {});
   shard0_.Deliver(300, HelloMessage(Newcomer(0, 50)));
   const ControlActions go_back_sent = shard0_.Deliver(301, HelloMessage(Newcomer(1, 51)));
-  EXPECT_THAT(Shard0::LogOf(go_back_sent), HasSubstr("no live worker holds the state of the job; all go"));
-  EXPECT_EQ(FirstMessageTo(300, pb::Envelope::kGoBack, SendsOf(go_back_sent)).head.go_back().incarnation(), 50u);
+  EXPECT_THAT(Shard0::LogOf(go_back_sent),
+              HasSubstr("no live worker holds the state of the job; all go"));
+  EXPECT_EQ(FirstMessageTo(300, pb::Envelope::kGoBack, SendsOf(go_back_sent))
+                .head.go_back()
+                .incarnation(),
+            50u);
   const ControlActions begin_sent = shard0_.Deliver(302, HelloMessage(Newcomer(0, 60)));
   EXPECT_TRUE(shard0_.coordinator().running()) << Shard0::LogOf(begin_sent);
-  const pb::Welcome welcome = FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(begin_sent)).head.welcome();
+  const pb::Welcome welcome =
+      FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(begin_sent)).head.welcome();
   EXPECT_EQ(GetParam() ? welcome.begin() : welcome.resume().step(), GetParam() ? 10u : 20u);
 }
 

@@ -1,6 +1,6 @@
 // Tests of Follower, the protocol machine of every shard but shard 0: it follows the decisions of
-// shard 0 on membership. A pulse is a server's heartbeat; an incarnation identifies one process; the
-// floor is the newest round that every member has applied.
+// shard 0 on membership. A pulse is a server's heartbeat; an incarnation identifies one process;
+// the floor is the newest round that every member has applied.
 #include "common/protocol/members/follower.h"
 
 #include <gmock/gmock.h>
@@ -92,18 +92,21 @@ TEST_F(FollowerTest, WelcomesWorkersThatAreMembers) {
   const auto refusal_to = [](Peer peer, const ControlActions& out) {
     return FirstMessageTo(peer, pb::Envelope::kRefuse, SendsOf(out)).head.refuse();
   };
-  EXPECT_EQ(refusal_to(100, Deliver(100, HelloMessage(TestHello(0, 10)))).then(), pb::Refuse::retry);
+  EXPECT_EQ(refusal_to(100, Deliver(100, HelloMessage(TestHello(0, 10)))).then(),
+            pb::Refuse::retry);
   BecomeFollowing();
   Deliver(100, HelloMessage(TestHello(0, 10)));
   const ControlActions out = Deliver(101, HelloMessage(TestHello(1, 11)));
-  const pb::Welcome welcome = FirstMessageTo(100, pb::Envelope::kWelcome, SendsOf(out)).head.welcome();
+  const pb::Welcome welcome =
+      FirstMessageTo(100, pb::Envelope::kWelcome, SendsOf(out)).head.welcome();
   EXPECT_EQ(welcome.incarnation(), 9u);
   ASSERT_EQ(welcome.data_ports_size(), 1);
   EXPECT_EQ(welcome.data_ports(0), 4001u);
   pb::Hello other = TestHello(1, 11);
   other.set_model_digest(5);
   EXPECT_EQ(refusal_to(102, Deliver(102, HelloMessage(other))).code(), 76u);
-  EXPECT_EQ(refusal_to(300, Deliver(300, HeartbeatMessage(1, 11, 0))).then(), pb::Refuse::retry);  // this peer has sent no hello
+  EXPECT_EQ(refusal_to(300, Deliver(300, HeartbeatMessage(1, 11, 0))).then(),
+            pb::Refuse::retry);  // this peer has sent no hello
 }
 
 TEST_F(FollowerTest, KeepsItsFloorByHeartbeats) {
@@ -210,7 +213,8 @@ TEST_F(FollowerTest, TellsShard0WhyItCannotGoOnAndEndsAsShard0Says) {
   follower_->OnFailure(Status(Code::kBadData, "no disk"), now_, &out);
   follower_->OnFailure(Status(Code::kBadData, "no disk"), now_, &out);
   EXPECT_EQ(count_aborts(out), 1);
-  EXPECT_EQ(count_aborts(AdvanceTime(milliseconds(300))), 1) << "the follower repeats it until shard 0 ends the job";
+  EXPECT_EQ(count_aborts(AdvanceTime(milliseconds(300))), 1)
+      << "the follower repeats it until shard 0 ends the job";
   Message abort;
   abort.head.mutable_abort()->set_code(static_cast<uint32_t>(Code::kBadData));
   abort.head.mutable_abort()->set_sentence("server shard 1 cannot go on: no disk");

@@ -30,16 +30,16 @@ TEST_P(Reasons, CountToTheLastWord) {
   Shard0 shard0(GetParam());
   shard0.GatherWorkers();
   shard0.Deliver(101, ByeMessage(1, 11));
-  const ControlActions out =
-      shard0.Deliver(100, ByeMessage(0, 10, Code::kCannotWrite, "weights.safetensors: No space left"));
+  const ControlActions out = shard0.Deliver(
+      100, ByeMessage(0, 10, Code::kCannotWrite, "weights.safetensors: No space left"));
   EXPECT_EQ(Shard0::AbortOf(101, out).code(), 74u) << "nobody wrote the weights";
 }
 
 TEST_P(Reasons, CountBeforeTheJobBegins) {
   Shard0 shard0(GetParam());
   shard0.Deliver(100, HelloMessage(TestHello(0, 10)));
-  const Status end =
-      Shard0::EndOf(shard0.Deliver(100, ByeMessage(0, 10, Code::kCannotWrite, "a read-only folder")));
+  const Status end = Shard0::EndOf(
+      shard0.Deliver(100, ByeMessage(0, 10, Code::kCannotWrite, "a read-only folder")));
   EXPECT_EQ(Shard0::AbortOf(100, shard0.Deliver(100, ByeMessage(0, 10))).code(), 74u);
   EXPECT_TRUE(end.ok()) << "the worker has time to answer before shard 0 ends";
 }
@@ -61,7 +61,8 @@ TEST_P(Reasons, ASignalToOneWorkerStopsTheJob) {
   const ControlActions out = shard0.Deliver(101, heartbeat);
   EXPECT_EQ(Count(out, Type::kStop), 1);
   EXPECT_THAT(Shard0::LogOf(out), HasSubstr("worker 1 (node1, pid 0) was asked to stop"));
-  EXPECT_EQ(Count(shard0.Deliver(101, heartbeat), Type::kStop), 0) << "the worker repeats it until the end";
+  EXPECT_EQ(Count(shard0.Deliver(101, heartbeat), Type::kStop), 0)
+      << "the worker repeats it until the end";
   shard0.Deliver(100, ByeMessage(0, 10));
   const ControlActions end = shard0.Deliver(101, ByeMessage(1, 11));
   EXPECT_EQ(FirstMessageTo(101, pb::Envelope::kEnd, SendsOf(end)).head.end().code(), 130u);
@@ -83,7 +84,8 @@ TEST(ReasonsOfBadData, EndAJobThatDoesNotGoOnWithoutAnybody) {
   for (const OnLoss on_loss : {OnLoss::kFail, OnLoss::kWait}) {
     Shard0 shard0(on_loss);
     shard0.GatherWorkers();
-    const ControlActions out = shard0.Deliver(101, ByeMessage(1, 11, Code::kBadData, "a damaged image"));
+    const ControlActions out =
+        shard0.Deliver(101, ByeMessage(1, 11, Code::kBadData, "a damaged image"));
     EXPECT_EQ(Shard0::AbortOf(100, out).code(), 65u);
   }
 }

@@ -26,7 +26,9 @@ pb::Checkpoint CheckpointAfter(uint64_t step, uint64_t run = 3) {
 }
 
 TEST(NewestOfAll, IsTheNewestThatIsInEveryOffer) {
-  const Offers a = {CheckpointAfter(10), CheckpointAfter(20), CheckpointAfter(30)}, b = {CheckpointAfter(20), CheckpointAfter(10)}, c = {CheckpointAfter(30), CheckpointAfter(20)}, none = {};
+  const Offers a = {CheckpointAfter(10), CheckpointAfter(20), CheckpointAfter(30)},
+               b = {CheckpointAfter(20), CheckpointAfter(10)},
+               c = {CheckpointAfter(30), CheckpointAfter(20)}, none = {};
   const auto newest = [](const std::vector<const Offers*>& offers) {
     const auto found = NewestOfAll(offers);
     return found.has_value() ? found->step() : 0;
@@ -54,8 +56,8 @@ pb::Hello HelloWithUnfit(bool other_job, const std::string& sentence) {
   hello.mutable_unfit()->set_sentence(sentence);
   return hello;
 }
-// Why the job must not begin anew, for the hellos of workers 0, 1, ..., each on its own node; empty if
-// it may.
+// Why the job must not begin anew, for the hellos of workers 0, 1, ..., each on its own node; empty
+// if it may.
 std::string WhyNotAnewOf(const std::vector<pb::Hello>& hellos) {
   std::vector<Offer> offers;
   for (const pb::Hello& hello : hellos) {
@@ -71,29 +73,36 @@ constexpr char kAdviceIfMissing[] =
 
 TEST(WhyNotAnew, IsEmptyWhereNobodyHasAny) {
   EXPECT_EQ(WhyNotAnewOf({HelloWith({}), HelloWith({})}), "");
-  EXPECT_EQ(WhyNotAnewOf({HelloWith({}, 3), HelloWith({})}), "") << "a run that began and wrote no checkpoint";
+  EXPECT_EQ(WhyNotAnewOf({HelloWith({}, 3), HelloWith({})}), "")
+      << "a run that began and wrote no checkpoint";
   EXPECT_EQ(WhyNotAnewOf({}), "");
 }
 
 TEST(WhyNotAnew, SaysWhoHasWhat) {
-  EXPECT_EQ(WhyNotAnewOf({HelloWith({CheckpointAfter(100), CheckpointAfter(200), CheckpointAfter(390)}, 3), HelloWith({})}),
+  EXPECT_EQ(WhyNotAnewOf(
+                {HelloWith({CheckpointAfter(100), CheckpointAfter(200), CheckpointAfter(390)}, 3),
+                 HelloWith({})}),
             std::string("no checkpoint is on the disks of all: worker 0 (node0) has steps 100 to "
                         "390; worker 1 (node1) has none") +
                 kAdviceIfMissing);
-  EXPECT_THAT(WhyNotAnewOf({HelloWith({CheckpointAfter(10), CheckpointAfter(20)}), HelloWith({CheckpointAfter(10), CheckpointAfter(20)}), HelloWith({CheckpointAfter(30)})}),
+  EXPECT_THAT(WhyNotAnewOf({HelloWith({CheckpointAfter(10), CheckpointAfter(20)}),
+                            HelloWith({CheckpointAfter(10), CheckpointAfter(20)}),
+                            HelloWith({CheckpointAfter(30)})}),
               HasSubstr("worker 0 (node0), worker 1 (node1) have steps 10 and 20; worker 2 (node2) "
                         "has step 30;"));
 }
 
 TEST(WhyNotAnew, TellsDamagedOnesFromNone) {
   EXPECT_THAT(
-      WhyNotAnewOf({HelloWith({}), HelloWithUnfit(false, "/a has checkpoints up to step 20, which are damaged")}),
+      WhyNotAnewOf({HelloWith({}),
+                    HelloWithUnfit(false, "/a has checkpoints up to step 20, which are damaged")}),
       HasSubstr("worker 0 (node0) has none; worker 1 (node1) has none that is whole: /a has "
                 "checkpoints up to step 20, which are damaged; mount or restore"));
 }
 
 TEST(WhyNotAnew, NamesTheRunsWhereTheyDiffer) {
-  EXPECT_THAT(WhyNotAnewOf({HelloWith({CheckpointAfter(10, 3), CheckpointAfter(20, 3)}), HelloWith({CheckpointAfter(10, 4), CheckpointAfter(20, 4)})}),
+  EXPECT_THAT(WhyNotAnewOf({HelloWith({CheckpointAfter(10, 3), CheckpointAfter(20, 3)}),
+                            HelloWith({CheckpointAfter(10, 4), CheckpointAfter(20, 4)})}),
               HasSubstr("worker 0 (node0) has steps 10 and 20 of run 0000000000000003; worker 1 "
                         "(node1) has steps 10 and 20 of run 0000000000000004"));
 }
@@ -101,24 +110,28 @@ TEST(WhyNotAnew, NamesTheRunsWhereTheyDiffer) {
 TEST(WhyNotAnew, NamesAFewOfMany) {
   std::vector<pb::Hello> hellos(100, HelloWith({CheckpointAfter(10), CheckpointAfter(20)}));
   hellos[99] = HelloWith({});
-  EXPECT_THAT(WhyNotAnewOf(hellos), HasSubstr("worker 5 (node5) and 93 more have steps 10 and 20; worker "
-                                        "99 (node99) has none"));
-  for (uint64_t rank = 0; rank < 100; ++rank) hellos[rank] = HelloWith({CheckpointAfter(10 + rank), CheckpointAfter(500 + rank)});
+  EXPECT_THAT(WhyNotAnewOf(hellos),
+              HasSubstr("worker 5 (node5) and 93 more have steps 10 and 20; worker "
+                        "99 (node99) has none"));
+  for (uint64_t rank = 0; rank < 100; ++rank)
+    hellos[rank] = HelloWith({CheckpointAfter(10 + rank), CheckpointAfter(500 + rank)});
   EXPECT_LT(WhyNotAnewOf(hellos).size(), 1000u);
   EXPECT_THAT(WhyNotAnewOf(hellos), HasSubstr("the others differ too (100 kinds)"));
 }
 
 TEST(WhyNotAnew, TellsOfAnotherJobFirst) {
-  const std::string why = WhyNotAnewOf({HelloWith({}), HelloWithUnfit(true,
-                                                    "/a has checkpoints up to step 390 of "
-                                                    "another job: seed was 1, is now 2")});
+  const std::string why =
+      WhyNotAnewOf({HelloWith({}), HelloWithUnfit(true,
+                                                  "/a has checkpoints up to step 390 of "
+                                                  "another job: seed was 1, is now 2")});
   EXPECT_EQ(
       why,
       "this job does not fit the checkpoints of worker 1 (node1): /a has checkpoints up to "
       "step 390 of another job: seed was 1, is now 2; start the job that wrote them, give another "
       "output_dir, or begin anew with --set checkpoints.resume=false, which keeps what is there "
       "under another name");
-  EXPECT_THAT(WhyNotAnewOf({HelloWithUnfit(true, "x"), HelloWithUnfit(true, "y"), HelloWithUnfit(true, "z")}),
+  EXPECT_THAT(WhyNotAnewOf({HelloWithUnfit(true, "x"), HelloWithUnfit(true, "y"),
+                            HelloWithUnfit(true, "z")}),
               HasSubstr("of worker 0 (node0) and 2 more daemons: x;"));
 }
 
@@ -131,11 +144,19 @@ TEST(WhyNotAnew, TakesNoControlCharactersFromAPeer) {
 // All daemons were killed when some had written their first checkpoint and some had not.
 TEST(WhyNotAnew, IsEmptyWhereARunEndedBeforeAllHadTheirFirst) {
   EXPECT_EQ(WhyNotAnewOf({HelloWith({CheckpointAfter(10)}, 3), HelloWith({}, 3)}), "");
-  EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10)}, 3), HelloWith({}, 4)}), "") << "another run began there";
-  EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10)}, 3), HelloWith({})}), "") << "no run began there: a disk is missing";
-  EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10), CheckpointAfter(20)}, 3), HelloWith({}, 3)}), "") << "the run had a common checkpoint";
-  EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10, 4)}, 3), HelloWith({}, 3)}), "") << "the checkpoint is of another run";
-  EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10)}, 3), HelloWith({}, 3), HelloWithUnfit(false, "damaged")}), "");
+  EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10)}, 3), HelloWith({}, 4)}), "")
+      << "another run began there";
+  EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10)}, 3), HelloWith({})}), "")
+      << "no run began there: a disk is missing";
+  EXPECT_NE(
+      WhyNotAnewOf({HelloWith({CheckpointAfter(10), CheckpointAfter(20)}, 3), HelloWith({}, 3)}),
+      "")
+      << "the run had a common checkpoint";
+  EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10, 4)}, 3), HelloWith({}, 3)}), "")
+      << "the checkpoint is of another run";
+  EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10)}, 3), HelloWith({}, 3),
+                          HelloWithUnfit(false, "damaged")}),
+            "");
 }
 
 // What one lane (a server's socket with its thread) has on its disk.
@@ -143,24 +164,29 @@ Saved SavedOnLane(const Offers& checkpoints, uint64_t began) { return {checkpoin
 
 TEST(CommonOf, HasWhatAllLanesHave) {
   EXPECT_EQ(CommonOf({}).began, 0u);
-  const Saved common = CommonOf({SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3), SavedOnLane({CheckpointAfter(20), CheckpointAfter(30)}, 3)});
+  const Saved common = CommonOf({SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3),
+                                 SavedOnLane({CheckpointAfter(20), CheckpointAfter(30)}, 3)});
   ASSERT_EQ(common.checkpoints.size(), 1u);
   EXPECT_EQ(common.checkpoints[0].step(), 20u);
   EXPECT_FALSE(common.unfit.has_sentence());
 }
 
 TEST(CommonOf, SaysWhereLanesHaveNothingInCommon) {
-  const Saved lost = CommonOf({SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3), SavedOnLane({}, 0)});
+  const Saved lost =
+      CommonOf({SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3), SavedOnLane({}, 0)});
   EXPECT_TRUE(lost.checkpoints.empty());
   EXPECT_EQ(lost.unfit.sentence(), "its data lanes have no checkpoint in common");
   EXPECT_EQ(lost.began, 0u);
   const Saved early = CommonOf({SavedOnLane({CheckpointAfter(10)}, 3), SavedOnLane({}, 3)});
-  EXPECT_FALSE(early.unfit.has_sentence()) << "the other lane had not yet written its first checkpoint";
+  EXPECT_FALSE(early.unfit.has_sentence())
+      << "the other lane had not yet written its first checkpoint";
   EXPECT_EQ(early.began, 3u);
   Saved other = SavedOnLane({}, 0);
   other.unfit.set_other_job(true);
   other.unfit.set_sentence("of another job");
-  EXPECT_EQ(CommonOf({SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3), other}).unfit.sentence(), "of another job");
+  EXPECT_EQ(CommonOf({SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3), other})
+                .unfit.sentence(),
+            "of another job");
 }
 
 std::vector<uint64_t> StepsOf(const Offers& offers) {
@@ -170,7 +196,8 @@ std::vector<uint64_t> StepsOf(const Offers& offers) {
 }
 
 TEST(CommonOf, TakesALanesOwnForCommonOnlyWhereAllLanesDo) {
-  Saved lane1 = SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3), lane2 = SavedOnLane({CheckpointAfter(10)}, 3);
+  Saved lane1 = SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3),
+        lane2 = SavedOnLane({CheckpointAfter(10)}, 3);
   lane1.shard_checkpoints = {CheckpointAfter(14), CheckpointAfter(18)};
   // The shard died before the second lane knew that all daemons had the checkpoint of step 20.
   lane2.shard_checkpoints = {CheckpointAfter(12), CheckpointAfter(14), CheckpointAfter(20)};
@@ -198,11 +225,14 @@ TEST(LeastToKeep, ReachesBackToOneThatAllLanesHave) {
 }
 
 TEST(Choose, TakesWhatAllHaveUnlessShardsOfARunUnderWayHaveNewer) {
-  pb::Hello worker = HelloWith({CheckpointAfter(10, 7), CheckpointAfter(20, 7)}), first = worker, second = worker;
+  pb::Hello worker = HelloWith({CheckpointAfter(10, 7), CheckpointAfter(20, 7)}), first = worker,
+            second = worker;
   first.set_role(pb::Hello::shard);
   second.set_role(pb::Hello::shard);
-  for (const uint64_t step : {24, 26, 28}) *first.add_shard_checkpoints() = CheckpointAfter(step, 7);
-  for (const uint64_t step : {22, 24, 26}) *second.add_shard_checkpoints() = CheckpointAfter(step, 7);
+  for (const uint64_t step : {24, 26, 28})
+    *first.add_shard_checkpoints() = CheckpointAfter(step, 7);
+  for (const uint64_t step : {22, 24, 26})
+    *second.add_shard_checkpoints() = CheckpointAfter(step, 7);
   const std::vector<Offer> offers = {{"a", &worker}, {"b", &first}, {"c", &second}};
   const Begin anew = Choose(offers, std::nullopt);
   EXPECT_EQ(anew.from->step(), 20u);
@@ -287,7 +317,7 @@ class Resuming : public testing::Test {
   }
   // Worker 1 is lost, and a new process takes its rank.
   ControlActions Worker1ComesBack(bool keeps_own, const Offers& offers,
-                              bool workers_hold_state = true) {
+                                  bool workers_hold_state = true) {
     RunJob(!workers_hold_state, workers_hold_state);
     for (int i = 0; i < 40; ++i) {
       PassTime(milliseconds(100));
@@ -329,7 +359,9 @@ TEST_F(Resuming, ANewJobBeginsAtTheStart) {
 TEST_F(Resuming, AllGoOnFromTheNewestThatAllHave) {
   MakeCoordinator(false);
   ShardComes();
-  EXPECT_FALSE(WelcomeOf(100, WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(20), CheckpointAfter(30)})).has_resume());
+  EXPECT_FALSE(WelcomeOf(100, WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(20),
+                                              CheckpointAfter(30)}))
+                   .has_resume());
   const ControlActions out = WorkerComes(1, {CheckpointAfter(10), CheckpointAfter(20)});
   ASSERT_TRUE(coordinator_->running());
   for (const Peer peer : {100, 101}) {
@@ -407,13 +439,14 @@ TEST_F(Resuming, WhereTheCheckpointsAreOfAnotherJobTheStartEnds) {
   EXPECT_THAT(abort.sentence(), HasSubstr("worker 1 (node1): /a is of another job"));
 }
 
-// Unusable checkpoints on a disk do not matter if all daemons have another checkpoint in common, or a
-// live worker has the state.
+// Unusable checkpoints on a disk do not matter if all daemons have another checkpoint in common, or
+// a live worker has the state.
 TEST_F(Resuming, WhatIsUnfitDoesNotEndAJobThatCanGoOn) {
   for (const bool worker0_has_state : {false, true}) {
     MakeCoordinator(false);
     ShardComes();
-    worker0_has_state ? Deliver(100, HelloMessage(HelloWithState(0, 10, 15, 4))) : WorkerComes(0, {CheckpointAfter(10)});
+    worker0_has_state ? Deliver(100, HelloMessage(HelloWithState(0, 10, 15, 4)))
+                      : WorkerComes(0, {CheckpointAfter(10)});
     pb::Hello hello = TestHello(1, 11);
     if (!worker0_has_state) *hello.add_checkpoints() = CheckpointAfter(10);
     *hello.mutable_unfit() = HelloWithUnfit(true, "/a is of another job").unfit();
@@ -493,7 +526,8 @@ TEST_F(Resuming, AShardThatKeepsSomethingIsAskedWhatItHasByThen) {
 }
 
 TEST_F(Resuming, OneThatComesBackWithoutWhatItHadOfItsOwnTakesAllBack) {
-  const ControlActions told = Worker1ComesBack(true, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)});
+  const ControlActions told =
+      Worker1ComesBack(true, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)});
   EXPECT_EQ(FirstMessageTo(100, Body::kGoBack, SendsOf(told)).head.go_back().incarnation(), 10u);
   EXPECT_THAT(LogOf(told), HasSubstr("on its disk alone"));
   EXPECT_FALSE(coordinator_->running());
@@ -507,7 +541,9 @@ TEST_F(Resuming, OneThatComesBackWithoutWhatItHadOfItsOwnTakesAllBack) {
 // Worker 1's checkpoints do not help: other daemons may lack its newest one, and one of another run
 // cannot be used.
 TEST_F(Resuming, WithoutCheckpointsToGoBackToItGetsStateFromAnother) {
-  for (const Offers& offers : {Offers{CheckpointAfter(10, 7)}, Offers{CheckpointAfter(10, 3), CheckpointAfter(20, 3), CheckpointAfter(30, 7)}}) {
+  for (const Offers& offers :
+       {Offers{CheckpointAfter(10, 7)},
+        Offers{CheckpointAfter(10, 3), CheckpointAfter(20, 3), CheckpointAfter(30, 7)}}) {
     const ControlActions out = Worker1ComesBack(true, offers);
     EXPECT_TRUE(coordinator_->running());
     EXPECT_TRUE(WelcomeOf(101, out).needs_state());
@@ -516,7 +552,8 @@ TEST_F(Resuming, WithoutCheckpointsToGoBackToItGetsStateFromAnother) {
 }
 
 TEST_F(Resuming, OneThatHadNothingOfItsOwnGetsStateFromAnother) {
-  const ControlActions out = Worker1ComesBack(false, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)});
+  const ControlActions out =
+      Worker1ComesBack(false, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)});
   EXPECT_TRUE(coordinator_->running());
   EXPECT_TRUE(WelcomeOf(101, out).needs_state());
   EXPECT_FALSE(WelcomeOf(101, out).has_resume());
@@ -560,8 +597,10 @@ TEST_F(Resuming, AShardThatCannotGoOnEndsTheJob) {
   Message message;
   message.head.mutable_abort()->set_code(static_cast<uint32_t>(Code::kBadData));
   message.head.mutable_abort()->set_sentence("cannot move the checkpoints");
-  EXPECT_TRUE(SendsOf(Deliver(100, message)).empty()) << "only a shard may report that it cannot go on";
-  const pb::Abort abort = FirstMessageTo(101, Body::kAbort, SendsOf(Deliver(200, message))).head.abort();
+  EXPECT_TRUE(SendsOf(Deliver(100, message)).empty())
+      << "only a shard may report that it cannot go on";
+  const pb::Abort abort =
+      FirstMessageTo(101, Body::kAbort, SendsOf(Deliver(200, message))).head.abort();
   EXPECT_EQ(abort.code(), static_cast<uint32_t>(Code::kBadData));
   EXPECT_EQ(abort.sentence(), "server shard 1 cannot go on: cannot move the checkpoints");
 }
@@ -578,7 +617,8 @@ TEST_F(Resuming, WhereShard0CannotGoOnTheJobEnds) {
 }
 
 TEST_F(Resuming, WhereServersHoldTheStateOneThatComesBackTakesNobodyBack) {
-  const ControlActions out = Worker1ComesBack(true, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, false);
+  const ControlActions out =
+      Worker1ComesBack(true, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, false);
   EXPECT_TRUE(coordinator_->running());
   EXPECT_FALSE(WelcomeOf(101, out).needs_state());
   EXPECT_FALSE(WelcomeOf(101, out).has_resume());

@@ -1,6 +1,6 @@
-// Tests that a peer (connection) that is not a member changes nothing, whatever it sends and whichever
-// rank it claims, and that errors which peers report are checked. An incarnation identifies one
-// process of a rank.
+// Tests that a peer (connection) that is not a member changes nothing, whatever it sends and
+// whichever rank it claims, and that errors which peers report are checked. An incarnation
+// identifies one process of a rank.
 #include <gmock/gmock.h>
 
 #include "tests/common/protocol/members/shard0/shard0.h"
@@ -32,8 +32,8 @@ std::string DescribeState(const Shard0& shard0) {
   return state;
 }
 
-// A message of every type. All fields of that name are set to `rank` and `incarnation`, and others to
-// values that could end or stop a job.
+// A message of every type. All fields of that name are set to `rank` and `incarnation`, and others
+// to values that could end or stop a job.
 std::vector<Message> MessagesClaiming(uint32_t rank, uint64_t incarnation) {
   std::vector<Message> all;
   const auto* envelope = pb::Envelope::descriptor();
@@ -149,13 +149,15 @@ TEST(PlaceOfAShard, IsItsOwnWhileItIsHeard) {
   // After two heartbeats of silence, shard 1's process counts as dead, and a new one gets its
   // place.
   shard0.PassTime(milliseconds(600), {0, 1});
-  EXPECT_TRUE(FirstMessageTo(202, pb::Envelope::kWelcome, SendsOf(say_hello(202, 72))).head.has_welcome());
+  EXPECT_TRUE(
+      FirstMessageTo(202, pb::Envelope::kWelcome, SendsOf(say_hello(202, 72))).head.has_welcome());
 }
 
 TEST(Gathering, AByeOfOneThatWasNeverPartOfTheJobIsNotItsEnd) {
   Shard0 shard0(OnLoss::kFail);
   shard0.Deliver(100, HelloMessage(TestHello(0, 10)));
-  EXPECT_EQ(Shard0::RefuseTo(100, shard0.Deliver(100, ByeMessage(0, 10))).then(), pb::Refuse::retry);
+  EXPECT_EQ(Shard0::RefuseTo(100, shard0.Deliver(100, ByeMessage(0, 10))).then(),
+            pb::Refuse::retry);
   EXPECT_EQ(shard0.workers()[0].presence, Coordinator::Worker::Presence::kPresent);
 }
 

@@ -76,7 +76,8 @@ inline ControlOptions TestOptions(uint32_t shards, uint32_t workers, OnLoss on_l
 }
 
 // The hello of a worker that has state.
-inline pb::Hello HelloWithState(uint32_t rank, uint64_t incarnation, uint64_t applied, uint64_t epoch) {
+inline pb::Hello HelloWithState(uint32_t rank, uint64_t incarnation, uint64_t applied,
+                                uint64_t epoch) {
   pb::Hello hello = TestHello(rank, incarnation);
   hello.set_fresh(false);
   hello.set_applied(applied);
@@ -90,8 +91,8 @@ inline Message HelloMessage(const pb::Hello& hello) {
   return message;
 }
 
-inline Message HeartbeatMessage(uint32_t rank, uint64_t incarnation, uint64_t applied, uint64_t progress = 0,
-                    bool waiting = true) {
+inline Message HeartbeatMessage(uint32_t rank, uint64_t incarnation, uint64_t applied,
+                                uint64_t progress = 0, bool waiting = true) {
   Message message;
   pb::Heartbeat* beat = message.head.mutable_heartbeat();
   beat->set_rank(rank);
@@ -103,7 +104,7 @@ inline Message HeartbeatMessage(uint32_t rank, uint64_t incarnation, uint64_t ap
 }
 
 inline Message ByeMessage(uint32_t rank, uint64_t incarnation, Code code = Code::kOk,
-                   const std::string& sentence = "") {
+                          const std::string& sentence = "") {
   Message message;
   message.head.mutable_bye()->set_rank(rank);
   message.head.mutable_bye()->set_incarnation(incarnation);
@@ -153,8 +154,8 @@ inline pb::Members MembersOf(uint64_t epoch, const std::vector<uint64_t>& incarn
   return members;
 }
 
-// While an object of this class exists, no state machine checks its invariants. For tests that switch
-// off a safeguard of the protocol.
+// While an object of this class exists, no state machine checks its invariants. For tests that
+// switch off a safeguard of the protocol.
 class ScopedNoChecks {
  public:
   ~ScopedNoChecks() { SetOnBroken(previous_); }
@@ -174,8 +175,8 @@ std::string InvariantBrokenBy(const Act& act) {
   return reported;
 }
 
-// The sum of a cell (what is added up over the workers in each round) for tests: each contribution is
-// "x", and the sum has one "x" per contributor.
+// The sum of a cell (what is added up over the workers in each round) for tests: each contribution
+// is "x", and the sum has one "x" per contributor.
 class LetterSum : public CellSum {
  public:
   Status Add(uint32_t, const Bytes& payload) override {

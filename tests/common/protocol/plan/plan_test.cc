@@ -1,5 +1,6 @@
-// Tests of ExchangePlan: how a model is cut into buckets (whole tensors) and chunks (ranges of a bucket
-// that are encoded separately), and which shard and lane (socket of a shard) each chunk belongs to.
+// Tests of ExchangePlan: how a model is cut into buckets (whole tensors) and chunks (ranges of a
+// bucket that are encoded separately), and which shard and lane (socket of a shard) each chunk
+// belongs to.
 #include "common/protocol/plan/plan.h"
 
 #include <gmock/gmock.h>
@@ -106,7 +107,9 @@ TEST(Plan, DealsChunksToShardsAndTheirLanesInTurn) {
     for (const Chunk& chunk : bucket.chunks) shard_lanes.emplace_back(chunk.shard, chunk.lane);
   }
   using ShardLane = std::pair<uint32_t, uint32_t>;
-  EXPECT_THAT(shard_lanes, ElementsAre(ShardLane{0, 1}, ShardLane{1, 1}, ShardLane{0, 2}, ShardLane{1, 1}, ShardLane{0, 1}, ShardLane{1, 1}, ShardLane{0, 2}));
+  EXPECT_THAT(shard_lanes,
+              ElementsAre(ShardLane{0, 1}, ShardLane{1, 1}, ShardLane{0, 2}, ShardLane{1, 1},
+                          ShardLane{0, 1}, ShardLane{1, 1}, ShardLane{0, 2}));
 }
 
 TEST(Plan, ChoosesACodecByTheFirstRuleThatMatches) {
@@ -132,8 +135,8 @@ TEST(Plan, GivesSoManyElementsAScalerOfTheirOwnWhereAsked) {
   job.mutable_exchange()->set_scaler_elements(400);
   const auto plan = ExchangePlan::Make(job, kTensors);
   ASSERT_TRUE(plan.ok());
-  // A part has one scaler. conv.weight, conv.bias and ip.bias are one part each, ip.weight is cut into
-  // three.
+  // A part has one scaler. conv.weight, conv.bias and ip.bias are one part each, ip.weight is cut
+  // into three.
   EXPECT_THAT(plan->first_part, ElementsAre(0, 1, 2, 5, 6));
   EXPECT_EQ(plan->parts[4].begin, 800u);
   EXPECT_EQ(plan->parts[4].count, 201u);

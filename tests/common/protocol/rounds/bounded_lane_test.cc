@@ -38,7 +38,8 @@ TEST_F(Ssp, WithBoundZeroAnswersAllTogether) {
   EXPECT_TRUE(Push(0, 1, "a").empty());
   EXPECT_TRUE(Push(2, 1, "b").empty());
   const Sends out = Push(1, 1, "c");
-  for (uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(View(OutcomeMessage(rank, out).payload), "abc");
+  for (uint32_t rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(View(OutcomeMessage(rank, out).payload), "abc");
 }
 
 TEST_F(Ssp, AnswersWhereItWasAskedLast) {

@@ -1,6 +1,6 @@
-// Tests of cells: what is added up over the workers in each round. A cell belongs to one lane (socket
-// of a shard). Its kind is scale (scalers of a bucket), push (codes of a chunk), or figures (losses
-// and test scores).
+// Tests of cells: what is added up over the workers in each round. A cell belongs to one lane
+// (socket of a shard). Its kind is scale (scalers of a bucket), push (codes of a chunk), or figures
+// (losses and test scores).
 #include "common/protocol/rounds/cells.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,6 @@
-// Tests of ClockLane::Check(): each test plants one fault, and expects the invariant that it breaks. A
-// ClockLane is a server socket without rounds; a worker's clock is its own count of pushes.
+// Tests of ClockLane::Check(): each test plants one fault, and expects the invariant that it
+// breaks. A ClockLane is a server socket without rounds; a worker's clock is its own count of
+// pushes.
 #include <gmock/gmock.h>
 
 #include "common/protocol/rounds/clock_lane.h"
@@ -44,8 +45,8 @@ class CountingCell : public ClockCell {
   uint64_t version_ = 0;
 };
 
-// Two members, ranks 0 and 1, incarnations 10 and 11, whose clocks may differ by one. Both
-// have pushed clock 1. Rank 0 has also pushed clocks 2 and 3; the answer to clock 3 waits for rank 1.
+// Two members, ranks 0 and 1, incarnations 10 and 11, whose clocks may differ by one. Both have
+// pushed clock 1. Rank 0 has also pushed clocks 2 and 3; the answer to clock 3 waits for rank 1.
 class ClockLaneInvariants : public testing::Test {
  protected:
   void SetUp() override {
@@ -58,7 +59,8 @@ class ClockLaneInvariants : public testing::Test {
     peer_ = std::make_unique<ClockLanePeer>(lane_.get());
     Sends out;
     lane_->OnMembers(MembersOf(1, {10, 11}), &out);
-    for (uint32_t rank : {0, 1}) lane_->OnHello(100 + rank, HelloWithState(rank, 10 + rank, 0, 1), &out);
+    for (uint32_t rank : {0, 1})
+      lane_->OnHello(100 + rank, HelloWithState(rank, 10 + rank, 0, 1), &out);
     for (const auto& [rank, clock] : {std::pair{0, 1}, {1, 1}, {0, 2}, {0, 3}}) {
       Message push = ContributionOf({kTestCell, 0, static_cast<uint32_t>(rank), 10u + rank});
       push.head.mutable_push()->mutable_at_clock()->set_clock(clock);
@@ -115,7 +117,8 @@ TEST_F(ClockLaneInvariants, AClockThatIsNone) {
 
 TEST_F(ClockLaneInvariants, AnAnswerNewerThanTheWeights) {
   peer_->clocks().answered[1] = 5;
-  EXPECT_THAT(BrokenInvariant(), HasSubstr("rank 1 was answered with version 5, and the weights are at 4"));
+  EXPECT_THAT(BrokenInvariant(),
+              HasSubstr("rank 1 was answered with version 5, and the weights are at 4"));
 }
 
 TEST_F(ClockLaneInvariants, MorePushesThanClocks) {
@@ -144,8 +147,10 @@ TEST_F(ClockLaneInvariants, ACallerThatSaysOneThingAndDoesAnother) {
   pb::Contribution c;
   c.mutable_at_clock()->set_clock(4);
   Sends out;
-  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().Pull(100, c, &out); }), HasSubstr("rank 0 pulls, and"));
-  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().Part(100, c, &out); }), HasSubstr("rank 0 parts, and"));
+  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().Pull(100, c, &out); }),
+              HasSubstr("rank 0 pulls, and"));
+  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().Part(100, c, &out); }),
+              HasSubstr("rank 0 parts, and"));
   c.mutable_parting()->set_clock(4);
   EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().Push(100, c, {}, &out); }),
               HasSubstr("rank 0 pushes, and"));

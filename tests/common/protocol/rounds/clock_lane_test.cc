@@ -1,6 +1,6 @@
 // Tests of ClockLane: a server socket without rounds, which answers each push by itself. A worker's
-// clock is its own count of pushes; the version is the number of pushes that the weights contain; the
-// staleness of a push is how many other pushes the weights had since the worker got them.
+// clock is its own count of pushes; the version is the number of pushes that the weights contain;
+// the staleness of a push is how many other pushes the weights had since the worker got them.
 #include "common/protocol/rounds/clock_lane.h"
 
 #include <gmock/gmock.h>
@@ -79,7 +79,8 @@ TEST_F(ClockLaneTest, RefusesAnOlderClockAsStaleAndLetsClocksLeap) {
 TEST_F(ClockLaneTest, FencesIncarnationsThatAreNoMembers) {
   MakeLane();
   Join();
-  EXPECT_EQ(Refusal(0, SendPush(0, 1, kFirst, "x", {.incarnation = 99})).then(), pb::Refuse::ignore);
+  EXPECT_EQ(Refusal(0, SendPush(0, 1, kFirst, "x", {.incarnation = 99})).then(),
+            pb::Refuse::ignore);
   SetMembers(2, {20, 11, 12});
   EXPECT_EQ(Refusal(0, Push(0, 1)).then(), pb::Refuse::ignore);
   EXPECT_EQ(Refusal(0, Pull(0)).then(), pb::Refuse::ignore);
@@ -108,10 +109,10 @@ TEST_F(ClockLaneTest, SendsAwayWhatIsNotInItsPlan) {
 TEST_F(ClockLaneTest, TakesTheVersionThatAPushNamesForItsBase) {
   MakeLane();
   Join();
-  Push(0, 1);                                     // is answered with version 1 of the weights
-  Push(1, 1);                                     // is answered with version 2
-  SendPush(0, 2, kFirst, "x", {});                    // names no version: its base is the last answer, 1
-  SendPush(1, 2, kFirst, "x", {.holds = 0});          // names version 0, the initial weights
+  Push(0, 1);                                 // is answered with version 1 of the weights
+  Push(1, 1);                                 // is answered with version 2
+  SendPush(0, 2, kFirst, "x", {});            // names no version: its base is the last answer, 1
+  SendPush(1, 2, kFirst, "x", {.holds = 0});  // names version 0, the initial weights
   SendPush(2, 1, kFirst, "x", {.holds = 1'000'000});  // a version of a previous server
   ASSERT_EQ(first_->pushed.size(), 5u);
   EXPECT_EQ(first_->pushed[2].base, 1u);
@@ -122,7 +123,8 @@ TEST_F(ClockLaneTest, TakesTheVersionThatAPushNamesForItsBase) {
 TEST_F(ClockLaneTest, CountsStalenessInAHistogramWhoseLastBinTakesTheRest) {
   MakeLane();
   Join();
-  for (uint64_t clock = 1; clock <= 40; ++clock) Push(0, clock);  // never stale: no other rank pushes
+  for (uint64_t clock = 1; clock <= 40; ++clock)
+    Push(0, clock);  // never stale: no other rank pushes
   EXPECT_EQ(lane_->counters().staleness.size(), kStalenessBins);
   EXPECT_EQ(lane_->counters().staleness[0], 40u);
   EXPECT_EQ(Answer(1, Push(1, 1)).staleness(), 40u);
@@ -198,7 +200,8 @@ TEST_F(ClockLaneTest, AnswersAHeldOutcomeSoThatItsHolderDropsIt) {
   held.payload = Text("x");
   Sends out;
   lane_->OnMessage(100, held, &out);
-  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kHeldSum, out).head.held_sum().at_clock().clock(), 3u);
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kHeldSum, out).head.held_sum().at_clock().clock(),
+            3u);
 }
 
 TEST_F(ClockLaneTest, SaysStopToEveryoneOnceAllPushesOfTheJobHaveCome) {
@@ -235,7 +238,8 @@ TEST_F(ClockLaneTest, SendsAwayAProcessWhoseRankAnotherHasTakenFurther) {
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
   EXPECT_THAT(refuse.sentence(), HasSubstr("another process had it meanwhile"));
   SendPush(0, 4, kFirst, "x", {.incarnation = 20});
-  EXPECT_EQ(Refusal(0, SendPush(0, 2, kFirst, "x", {.incarnation = 20})).then(), pb::Refuse::ignore);
+  EXPECT_EQ(Refusal(0, SendPush(0, 2, kFirst, "x", {.incarnation = 20})).then(),
+            pb::Refuse::ignore);
 }
 
 TEST_F(ClockLaneTest, RefusesClocksThatAreNoneAndPayloadsThatPushNothing) {
@@ -245,7 +249,8 @@ TEST_F(ClockLaneTest, RefusesClocksThatAreNoneAndPayloadsThatPushNothing) {
     EXPECT_EQ(Refusal(0, Push(0, clock)).then(), pb::Refuse::leave);
   EXPECT_EQ(Refusal(0, SendParting(0, 1, kFirst, "x")).then(), pb::Refuse::leave);
   EXPECT_EQ(Refusal(0, Pull(0, std::nullopt, 1, "x")).then(), pb::Refuse::leave);
-  EXPECT_EQ(Refusal(3, SendPush(3, 1, kFirst, "x", {.incarnation = 10})).then(), pb::Refuse::ignore);
+  EXPECT_EQ(Refusal(3, SendPush(3, 1, kFirst, "x", {.incarnation = 10})).then(),
+            pb::Refuse::ignore);
   EXPECT_EQ(Refusal(0, SendPush(~0u - 50, 1, kFirst, "x", {.incarnation = 10})).sentence(), "");
   EXPECT_EQ(lane_->counters().bad, 4u);
   EXPECT_EQ(lane_->clocks(kFirst).total, 0u);
@@ -265,10 +270,12 @@ TEST_F(ClockLaneTest, SaysWhichPullItAnswers) {
 TEST_F(ClockLaneTest, RefusesAContributionWithoutAFormAndThoseOfRounds) {
   MakeLane();
   Join();
-  const pb::Refuse formless = Refusal(0, SendMessage(0, FormlessContribution(0, std::nullopt, kFirst), "x"));
+  const pb::Refuse formless =
+      Refusal(0, SendMessage(0, FormlessContribution(0, std::nullopt, kFirst), "x"));
   EXPECT_EQ(formless.then(), pb::Refuse::leave);
   EXPECT_THAT(formless.sentence(), HasSubstr("no form: it says neither"));
-  Message in_round = FormlessContribution(0, std::nullopt, kFirst), skip = in_round, late = in_round;
+  Message in_round = FormlessContribution(0, std::nullopt, kFirst), skip = in_round,
+          late = in_round;
   in_round.head.mutable_push()->mutable_in_round()->set_round(1);
   skip.head.mutable_push()->mutable_skip()->set_round(1);
   late.head.mutable_push()->mutable_late()->set_round(1);
@@ -285,7 +292,8 @@ TEST_F(ClockLaneTest, RefusesAHeldOutcomeOfNoClock) {
   Join();
   Message held;
   held.head.mutable_held_sum();
-  EXPECT_THAT(Refusal(0, SendMessage(0, held, "")).sentence(), HasSubstr("held outcome is of no clock"));
+  EXPECT_THAT(Refusal(0, SendMessage(0, held, "")).sentence(),
+              HasSubstr("held outcome is of no clock"));
   held.head.mutable_held_sum()->mutable_of_round()->set_round(1);
   EXPECT_EQ(Refusal(0, SendMessage(0, held, "")).then(), pb::Refuse::leave);
 }

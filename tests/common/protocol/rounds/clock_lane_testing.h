@@ -1,5 +1,5 @@
-// A ClockLane (a server socket without rounds) and its three members, for tests. A worker's clock is
-// its own count of pushes.
+// A ClockLane (a server socket without rounds) and its three members, for tests. A worker's clock
+// is its own count of pushes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,8 +17,8 @@ namespace tern::protocol::test {
 
 inline constexpr Cell kFirst{Kind::kPush, 0, 0}, kSecond{Kind::kPush, 0, 1};
 
-// A cell (the weights of one chunk) for tests: a push is any text but "bad", and the weights are the
-// texts of all pushes, one after another.
+// A cell (the weights of one chunk) for tests: a push is any text but "bad", and the weights are
+// the texts of all pushes, one after another.
 class WordsCell : public ClockCell {
  public:
   struct PushRecord {
@@ -63,7 +63,8 @@ class ClockLaneTest : public testing::Test {
     SetMembers(1, {10, 11, 12}, steps);
     for (uint32_t rank = 0; rank < 3; ++rank) SendHello(rank, 10 + rank);
   }
-  Sends SetMembers(uint64_t epoch, const std::vector<uint64_t>& incarnations, uint64_t steps = 100) {
+  Sends SetMembers(uint64_t epoch, const std::vector<uint64_t>& incarnations,
+                   uint64_t steps = 100) {
     pb::Members members = MembersOf(epoch, incarnations);
     members.set_steps(steps);
     Sends out;
@@ -78,7 +79,8 @@ class ClockLaneTest : public testing::Test {
     return out;
   }
   // A contribution whose form (push at a clock, pull, ...) is not set yet.
-  static Message FormlessContribution(uint32_t rank, std::optional<uint64_t> incarnation, const Cell& cell) {
+  static Message FormlessContribution(uint32_t rank, std::optional<uint64_t> incarnation,
+                                      const Cell& cell) {
     Message message;
     pb::Contribution* c = MutableContribution(cell.kind, &message.head);
     c->set_bucket(cell.bucket);
@@ -98,7 +100,8 @@ class ClockLaneTest : public testing::Test {
     std::optional<uint64_t> holds = std::nullopt;        // version of the weights that the rank has
     std::optional<uint64_t> incarnation = std::nullopt;  // nullopt: the rank's first one
   };
-  Sends SendPush(uint32_t rank, uint64_t clock, const Cell& cell, const std::string& payload, PushOptions options) {
+  Sends SendPush(uint32_t rank, uint64_t clock, const Cell& cell, const std::string& payload,
+                 PushOptions options) {
     Message message = FormlessContribution(rank, options.incarnation, cell);
     pb::Contribution::AtClock* push = message.head.mutable_push()->mutable_at_clock();
     push->set_clock(clock);
@@ -111,7 +114,7 @@ class ClockLaneTest : public testing::Test {
   }
   // Rank `rank` says that it has finished, at this clock.
   Sends SendParting(uint32_t rank, uint64_t clock, const Cell& cell = kFirst,
-             const std::string& payload = "") {
+                    const std::string& payload = "") {
     Message message = FormlessContribution(rank, std::nullopt, cell);
     message.head.mutable_push()->mutable_parting()->set_clock(clock);
     return SendMessage(rank, message, payload);

@@ -1,7 +1,7 @@
-// Tests of Exchange::Check(): each test plants one fault, and expects the invariant that it breaks. An
-// Exchange is the worker's side of the rounds: its contributions without an answer, and the outcomes
-// that it retains for a restarted server until the floor (the newest round that all have applied)
-// reaches them.
+// Tests of Exchange::Check(): each test plants one fault, and expects the invariant that it breaks.
+// An Exchange is the worker's side of the rounds: its contributions without an answer, and the
+// outcomes that it retains for a restarted server until the floor (the newest round that all have
+// applied) reaches them.
 #include <gmock/gmock.h>
 
 #include "common/protocol/rounds/exchange.h"
@@ -33,9 +33,9 @@ using testing::HasSubstr;
 constexpr LaneRef kData{0, 1};
 constexpr Time kNow = milliseconds(1000);
 
-// An exchange whose lane (server socket) is up. Round 1 of bucket 0 is answered. Round 2 of buckets 0
-// and 1 is not: the push of bucket 0 is sent, that of bucket 1 waits for credit (bytes that may be
-// unanswered).
+// An exchange whose lane (server socket) is up. Round 1 of bucket 0 is answered. Round 2 of buckets
+// 0 and 1 is not: the push of bucket 0 is sent, that of bucket 1 waits for credit (bytes that may
+// be unanswered).
 class ExchangeInvariants : public testing::Test {
  protected:
   ExchangeInvariants()
@@ -109,7 +109,8 @@ TEST_F(ExchangeInvariants, AnOutcomeUnderAnotherName) {
 
 TEST_F(ExchangeInvariants, ANewestClockThatIsNotRetained) {
   peer_.clocks()[{Kind::kPush, 0, 0}] = 5;
-  EXPECT_THAT(BrokenInvariant(), HasSubstr("clock 5: the newest clock is not retained, and the floor is 0"));
+  EXPECT_THAT(BrokenInvariant(),
+              HasSubstr("clock 5: the newest clock is not retained, and the floor is 0"));
 }
 
 TEST_F(ExchangeInvariants, MoreLateRoundsThanHaveCome) {

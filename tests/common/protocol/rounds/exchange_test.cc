@@ -1,7 +1,7 @@
-// Tests of Exchange: a worker's contributions that have no answer, and the outcomes that it holds for a
-// restarted server. Credit is how many bytes may be unanswered on a lane (server socket); the floor is
-// the newest round that every worker has applied; a clock is a worker's own count of pushes in a job
-// without rounds.
+// Tests of Exchange: a worker's contributions that have no answer, and the outcomes that it holds
+// for a restarted server. Credit is how many bytes may be unanswered on a lane (server socket); the
+// floor is the newest round that every worker has applied; a clock is a worker's own count of
+// pushes in a job without rounds.
 #include "common/protocol/rounds/exchange.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,8 @@ class ExchangeTest : public testing::Test {
                          &out);
     return out;
   }
-  std::vector<Exchange::Delivery> DeliverSum(uint32_t bucket, uint64_t round, uint64_t floor, Messages* out) {
+  std::vector<Exchange::Delivery> DeliverSum(uint32_t bucket, uint64_t round, uint64_t floor,
+                                             Messages* out) {
     pb::Outcome outcome;
     outcome.set_bucket(bucket);
     outcome.mutable_of_round()->set_round(round);

@@ -1,6 +1,6 @@
-// Tests of RoundLane::Check(): each test plants one fault, and expects the invariant that it breaks. A
-// RoundLane is a server socket with rounds. A cell is what is added up over the workers in each round;
-// a slot is a cell in one round.
+// Tests of RoundLane::Check(): each test plants one fault, and expects the invariant that it
+// breaks. A RoundLane is a server socket with rounds. A cell is what is added up over the workers
+// in each round; a slot is a cell in one round.
 #include <gmock/gmock.h>
 
 #include "common/base/invariants.h"
@@ -51,7 +51,8 @@ class RoundLaneInvariants : public testing::Test {
     peer_ = std::make_unique<RoundLanePeer>(lane_.get());
     Sends out;
     lane_->OnMembers(MembersOf(1, {10, 11}), &out);
-    for (uint32_t rank : {0, 1}) lane_->OnHello(100 + rank, HelloWithState(rank, 10 + rank, 0, 1), &out);
+    for (uint32_t rank : {0, 1})
+      lane_->OnHello(100 + rank, HelloWithState(rank, 10 + rank, 0, 1), &out);
     Push(0, 1);
     Push(1, 1);
     Push(0, 2);
@@ -109,7 +110,8 @@ TEST_F(RoundLaneInvariants, AnOutcomeOfAnotherPlace) {
   EXPECT_THAT(BrokenInvariant(), HasSubstr("round 1: its outcome is of round 9"));
   peer_->slot(1).outcome().mutable_of_round()->set_round(1);
   peer_->slot(1).outcome().set_chunk(7);
-  EXPECT_THAT(BrokenInvariant(), HasSubstr("chunk 0, round 1: its outcome is of bucket 0, chunk 7"));
+  EXPECT_THAT(BrokenInvariant(),
+              HasSubstr("chunk 0, round 1: its outcome is of bucket 0, chunk 7"));
 }
 
 TEST_F(RoundLaneInvariants, AnOutcomeOfOthers) {
@@ -117,7 +119,8 @@ TEST_F(RoundLaneInvariants, AnOutcomeOfOthers) {
   EXPECT_THAT(BrokenInvariant(), HasSubstr("its outcome tells of 1 contributors, it has 2"));
   peer_->slot(1).outcome().mutable_of_round()->set_contributors(2);
   peer_->slot(1).outcome().mutable_of_round()->set_contributor_bits("\x01");
-  EXPECT_THAT(BrokenInvariant(), HasSubstr("rank 1 is in the sum, and its outcome does not name it"));
+  EXPECT_THAT(BrokenInvariant(),
+              HasSubstr("rank 1 is in the sum, and its outcome does not name it"));
   peer_->slot(1).outcome().mutable_of_round()->set_contributor_bits("\x03");
   EXPECT_EQ(lane_->Check().message(), "");
 }
@@ -182,13 +185,15 @@ TEST_F(RoundLaneInvariants, AContributorToACellOfMembersWhoIsNoneAnyMore) {
 
 TEST(RoundSlot, RefusesArrowsThatAreNotDrawn) {
   RoundSlot slot(2);
-  EXPECT_EQ(InvariantBrokenBy([&] { slot.Close(false); }), "a slot that is new cannot become closed");
+  EXPECT_EQ(InvariantBrokenBy([&] { slot.Close(false); }),
+            "a slot that is new cannot become closed");
   EXPECT_EQ(slot.state(), SlotState::kNew);
   slot.Open(std::make_unique<LetterSum>());
   slot.Close(false);
   EXPECT_EQ(InvariantBrokenBy([&] { slot.Open(std::make_unique<LetterSum>()); }),
             "a slot that is closed cannot become open");
-  EXPECT_EQ(InvariantBrokenBy([&] { slot.Restore({}, {}); }), "a slot that is closed cannot become restored");
+  EXPECT_EQ(InvariantBrokenBy([&] { slot.Restore({}, {}); }),
+            "a slot that is closed cannot become restored");
   EXPECT_EQ(slot.state(), SlotState::kClosed);
 }
 
@@ -196,7 +201,8 @@ TEST(RoundSlot, HoldsWhatItRequires) {
   RoundSlot slot(2);
   slot.Open(std::make_unique<LetterSum>());
   ASSERT_TRUE(slot.Add(0, 10, 5, Text("x")).ok());
-  EXPECT_EQ(InvariantBrokenBy([&] { (void)slot.Add(0, 10, 5, Text("x")); }), "rank 0 is added twice");
+  EXPECT_EQ(InvariantBrokenBy([&] { (void)slot.Add(0, 10, 5, Text("x")); }),
+            "rank 0 is added twice");
   EXPECT_EQ(InvariantBrokenBy([&] { (void)slot.Add(1, 11, 6, Text("x")); }),
             "rank 1 used scalers 6, others 5");
   EXPECT_THAT(InvariantBrokenBy([&] { slot.MarkArrived(0, 10); }), HasSubstr("rank 0 comes again"));

@@ -1,6 +1,7 @@
-// Tests of RoundLane: a server socket with rounds. A cell is what is added up over the workers in each
-// round; a slot is a cell in one round. `applied` is the newest round whose result a worker has; the
-// floor is the newest round that every member has applied; an outcome is the answer to a round.
+// Tests of RoundLane: a server socket with rounds. A cell is what is added up over the workers in
+// each round; a slot is a cell in one round. `applied` is the newest round whose result a worker
+// has; the floor is the newest round that every member has applied; an outcome is the answer to a
+// round.
 #include "common/protocol/rounds/round_lane.h"
 
 #include <gmock/gmock.h>
@@ -37,8 +38,8 @@ class RoundLaneTest : public testing::Test {
   // Sends a push of `rank`, and returns the lane's messages.
   Sends Push(uint32_t rank, uint64_t round, uint64_t applied, const Cell& cell = kFirst,
              uint64_t digest = 0, const std::string& payload = "x", uint64_t epoch = 1) {
-    return SendMessage(rank,
-               ContributionOf({cell, round, rank, 10 + rank, applied, digest, payload, epoch}));
+    return SendMessage(
+        rank, ContributionOf({cell, round, rank, 10 + rank, applied, digest, payload, epoch}));
   }
   Sends SendMessage(uint32_t rank, const Message& message) {
     Sends out;
@@ -61,7 +62,8 @@ class RoundLaneTest : public testing::Test {
     return FirstMessageTo(100 + rank, pb::Envelope::kRefuse, out).head.refuse();
   }
   // A worker returns the outcome of a round, which it held, to a restarted server.
-  Sends SendHeldOutcome(Peer from, uint64_t round, const std::string& payload, uint64_t stop_after = 0) {
+  Sends SendHeldOutcome(Peer from, uint64_t round, const std::string& payload,
+                        uint64_t stop_after = 0) {
     Message message;
     pb::Outcome::OfRound* outcome = message.head.mutable_held_sum()->mutable_of_round();
     outcome->set_round(round);
@@ -112,11 +114,13 @@ TEST_F(RoundLaneTest, LeavesOutOfACellOfMembersWhoWasRemovedBeforeItClosed) {
 TEST_F(RoundLaneTest, AsksWhoIsNotAMemberToComeAgain) {
   MakeLane({});
   SendHello(0, 10, 100, true, 0);
-  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out_).head.refuse().then(), pb::Refuse::retry);
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out_).head.refuse().then(),
+            pb::Refuse::retry);
   lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
   out_.clear();
   lane_->OnHello(100, TestHello(5, 10), &out_);  // no such rank
-  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out_).head.refuse().then(), pb::Refuse::retry);
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out_).head.refuse().then(),
+            pb::Refuse::retry);
 }
 
 TEST_F(RoundLaneTest, CountsEachRankOnceAndTellsAll) {
@@ -171,7 +175,8 @@ TEST_F(RoundLaneTest, KeepsNoMoreThanItsBoundOfRounds) {
   Join();
   for (uint64_t round = 1; round <= 4; ++round) EXPECT_TRUE(Push(0, round, round - 1).empty());
   const Sends out = Push(0, 5, 4);
-  EXPECT_THAT(FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse().sentence(), HasSubstr("early"));
+  EXPECT_THAT(FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse().sentence(),
+              HasSubstr("early"));
   EXPECT_EQ(lane_->slots(), 4u);
   EXPECT_EQ(lane_->counters().early, 1u);
 }
@@ -204,7 +209,8 @@ TEST_F(RoundLaneTest, FencesAnIncarnationThatIsNotAMember) {
   Sends out;
   lane_->OnMessage(100, ContributionOf({kFirst, 1, 0, 99, 0, 0, "x"}), &out);
   EXPECT_EQ(lane_->counters().fenced, 1u);
-  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse().then(), pb::Refuse::ignore);
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse().then(),
+            pb::Refuse::ignore);
   out.clear();
   lane_->OnMessage(100, ContributionOf({kFirst, 1, 7, 10, 0, 0, "x"}), &out);
   EXPECT_EQ(lane_->counters().fenced, 2u);
@@ -224,9 +230,9 @@ TEST_F(RoundLaneTest, RefusesOtherScalersNamingBothDigests) {
   EXPECT_THAT(refuse.sentence(), HasSubstr("bbbb"));
 }
 
-// The simulator found this case (tests/sim/recorded/1075292.events). This lane still has the push of a dead worker,
-// coded with scalers that shard 0 lost. The other workers code with other scalers, those of shard
-// 0's next process.
+// The simulator found this case (tests/sim/recorded/1075292.events). This lane still has the push
+// of a dead worker, coded with scalers that shard 0 lost. The other workers code with other
+// scalers, those of shard 0's next process.
 TEST_F(RoundLaneTest, PutsOffOtherScalersOfAMembershipThatItHasNotHeardOf) {
   RoundLane::Options options;
   options.shrink = true;
@@ -262,7 +268,8 @@ TEST_F(RoundLaneTest, RefusesAContributionWithoutAFormAndThoseOfClocksAndPulls) 
   EXPECT_EQ(formless.then(), pb::Refuse::leave);
   EXPECT_EQ(formless.sentence(),
             "push of bucket 0, chunk 0, no form: it says neither a round, nor a clock, nor a pull");
-  Message push = FormlessContribution(0, "x"), parting = FormlessContribution(0), pull = FormlessContribution(0);
+  Message push = FormlessContribution(0, "x"), parting = FormlessContribution(0),
+          pull = FormlessContribution(0);
   push.head.mutable_push()->mutable_at_clock()->set_clock(1);
   parting.head.mutable_push()->mutable_parting()->set_clock(1);
   pull.head.mutable_push()->mutable_pull()->set_number(1);
@@ -292,7 +299,8 @@ TEST_F(RoundLaneTest, RefusesAHeldOutcomeOfNoRound) {
   Join();
   Message held;
   held.head.mutable_held_sum();
-  EXPECT_THAT(RefuseTo(0, SendMessage(0, held)).sentence(), HasSubstr("held outcome is of no round"));
+  EXPECT_THAT(RefuseTo(0, SendMessage(0, held)).sentence(),
+              HasSubstr("held outcome is of no round"));
   held.head.mutable_held_sum()->mutable_at_clock()->set_clock(1);
   EXPECT_EQ(RefuseTo(0, SendMessage(0, held)).then(), pb::Refuse::leave);
   EXPECT_EQ(lane_->counters().restored, 0u);
@@ -367,7 +375,8 @@ TEST_F(RoundLaneTest, TakesAClosedSlotFromWhoHoldsIt) {
 TEST_F(RoundLaneTest, RefusesAHeldOutcomeThatCannotBeOne) {
   MakeLane({});
   Join();
-  const pb::Refuse refuse = FirstMessageTo(100, pb::Envelope::kRefuse, SendHeldOutcome(100, 1, "zz")).head.refuse();
+  const pb::Refuse refuse =
+      FirstMessageTo(100, pb::Envelope::kRefuse, SendHeldOutcome(100, 1, "zz")).head.refuse();
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
   EXPECT_TRUE(SendHeldOutcome(999, 1, "xx").empty());  // not a member
   EXPECT_EQ(lane_->counters().restored, 0u);
@@ -384,7 +393,8 @@ TEST_F(RoundLaneTest, NamesTheLastRoundInTheNextOutcomeAfterAStop) {
   Push(0, 2, 1, kSecond);
   lane_->OnStop();
   // Only the leading cell, kFirst, names the last round.
-  const pb::Outcome second = FirstMessageTo(100, pb::Envelope::kSum, Push(1, 2, 1, kSecond)).head.sum();
+  const pb::Outcome second =
+      FirstMessageTo(100, pb::Envelope::kSum, Push(1, 2, 1, kSecond)).head.sum();
   EXPECT_TRUE(second.has_of_round());
   EXPECT_FALSE(second.of_round().has_stop_after());
   Push(0, 2, 1);
@@ -398,7 +408,8 @@ TEST_F(RoundLaneTest, KeepsToTheLastRoundThatAHeldOutcomeNames) {
   options.leads = true;
   MakeLane(options);
   Join(false, 4, 4);
-  const pb::Outcome sum = FirstMessageTo(101, pb::Envelope::kSum, SendHeldOutcome(100, 5, "xx", 5)).head.sum();
+  const pb::Outcome sum =
+      FirstMessageTo(101, pb::Envelope::kSum, SendHeldOutcome(100, 5, "xx", 5)).head.sum();
   EXPECT_EQ(sum.of_round().stop_after(), 5u);
 }
 
@@ -469,7 +480,8 @@ TEST_F(RoundLaneTest, RefusesRoundsAtTheEndOfNumbers) {
   const uint64_t last = ~uint64_t{0};
   for (auto [round, applied] : {std::pair{last, last}, std::pair{uint64_t{0}, last}}) {
     const Sends out = Push(0, round, applied);
-    EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse().then(), pb::Refuse::leave);
+    EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse().then(),
+              pb::Refuse::leave);
   }
   // Rounds to which only one rank contributes take no more memory than others.
   for (uint64_t round = last; round > last - 100; --round) Push(0, round, round - 1);
@@ -493,7 +505,8 @@ TEST_F(RoundLaneTest, ClosesWhatWaitedForARoundThatTheFloorTookAway) {
   EXPECT_TRUE(Push(1, 2, 0).empty());  // a quorum is here, but round 1 is still open
   lane_->OnApplied(0, 10, 1);
   lane_->OnApplied(1, 11, 1);
-  EXPECT_EQ(FirstMessageTo(101, pb::Envelope::kSum, Push(1, 2, 1)).head.sum().of_round().round(), 2u);
+  EXPECT_EQ(FirstMessageTo(101, pb::Envelope::kSum, Push(1, 2, 1)).head.sum().of_round().round(),
+            2u);
 }
 
 TEST_F(RoundLaneTest, WithoutASafeguardDoesWhatItGuardsAgainst) {
@@ -504,7 +517,8 @@ TEST_F(RoundLaneTest, WithoutASafeguardDoesWhatItGuardsAgainst) {
   Join();
   Push(0, 1, 0);
   Push(0, 1, 0);
-  EXPECT_EQ(View(FirstMessageTo(100, pb::Envelope::kSum, Push(1, 1, 0)).payload), "xxx");  // rank 0 counts twice
+  EXPECT_EQ(View(FirstMessageTo(100, pb::Envelope::kSum, Push(1, 1, 0)).payload),
+            "xxx");  // rank 0 counts twice
   options.safeguards = {};
   options.safeguards.keep_until_applied = false;
   MakeLane(options);

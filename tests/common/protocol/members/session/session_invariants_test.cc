@@ -1,5 +1,5 @@
-// Tests of Session::Check(): each test plants one fault, and expects the invariant that it breaks. A
-// session is a worker's connections and membership in the job.
+// Tests of Session::Check(): each test plants one fault, and expects the invariant that it breaks.
+// A session is a worker's connections and membership in the job.
 #include <gmock/gmock.h>
 
 #include "common/protocol/members/session/session.h"

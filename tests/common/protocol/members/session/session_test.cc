@@ -1,6 +1,7 @@
-// Tests of Session: a worker's connections to all shards, and its membership in the job. A pulse is a
-// server's heartbeat; an incarnation identifies one process; the floor is the newest round that every
-// member has applied. LaneRef{s, l} is socket l of shard s: lane 0 is control, the others carry data.
+// Tests of Session: a worker's connections to all shards, and its membership in the job. A pulse is
+// a server's heartbeat; an incarnation identifies one process; the floor is the newest round that
+// every member has applied. LaneRef{s, l} is socket l of shard s: lane 0 is control, the others
+// carry data.
 #include "common/protocol/members/session/session.h"
 
 #include <gmock/gmock.h>
@@ -77,7 +78,7 @@ class SessionTest : public testing::Test {
     return lanes;
   }
   static std::vector<SessionAction> SentMessages(pb::Envelope::BodyCase body,
-                                         const SessionActions& actions) {
+                                                 const SessionActions& actions) {
     std::vector<SessionAction> sent;
     for (const auto& action : actions) {
       if (action.type == Type::kSend && action.message.head.body_case() == body) {
@@ -129,7 +130,8 @@ TEST_F(SessionTest, FetchesStateAfterGreetingEveryLane) {
   EXPECT_TRUE(SentMessages(pb::Envelope::kStateWant, DeliverWelcome({1, 1}, 71)).empty());
   EXPECT_EQ(SentMessages(pb::Envelope::kStateWant, DeliverWelcome({1, 2}, 71)).size(), 1u);
   EXPECT_EQ(session_->phase(), Phase::kFetching);
-  EXPECT_EQ(SentMessages(pb::Envelope::kStateWant, AdvanceTime(milliseconds(300))).size(), 1u);  // repeated
+  EXPECT_EQ(SentMessages(pb::Envelope::kStateWant, AdvanceTime(milliseconds(300))).size(),
+            1u);  // repeated
   Message message;
   pb::StatePiece* piece = message.head.mutable_state_piece();
   piece->set_incarnation(11);

@@ -1,5 +1,5 @@
-// Tests of Coordinator::Check(), which also checks the roster of workers: each test plants one fault,
-// and expects the invariant that it breaks.
+// Tests of Coordinator::Check(), which also checks the roster of workers: each test plants one
+// fault, and expects the invariant that it breaks.
 #include <gmock/gmock.h>
 
 #include "tests/common/protocol/members/shard0/shard0.h"

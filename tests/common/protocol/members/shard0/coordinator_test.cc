@@ -1,6 +1,7 @@
-// Tests of Coordinator, the protocol machine of shard 0: it decides on the membership of workers and
-// shards. An incarnation identifies one process; an epoch is the number of a membership; `applied` is
-// the newest round whose result a worker has; the floor is the newest round that all have applied.
+// Tests of Coordinator, the protocol machine of shard 0: it decides on the membership of workers
+// and shards. An incarnation identifies one process; an epoch is the number of a membership;
+// `applied` is the newest round whose result a worker has; the floor is the newest round that all
+// have applied.
 #include "common/protocol/members/shard0/coordinator.h"
 
 #include <gmock/gmock.h>
@@ -14,8 +15,8 @@ using testing::HasSubstr;
 using Type = ControlAction::Type;
 using Presence = Coordinator::Worker::Presence;
 
-// Two workers, ranks 0 and 1, with incarnations 10 and 11 and peers (connections) 100 and 101. Shard 1
-// is peer 200.
+// Two workers, ranks 0 and 1, with incarnations 10 and 11 and peers (connections) 100 and 101.
+// Shard 1 is peer 200.
 class CoordinatorTest : public testing::Test {
  protected:
   CoordinatorTest() { MakeCoordinator(true, 1); }
@@ -39,7 +40,8 @@ class CoordinatorTest : public testing::Test {
     for (const Time end = now_ + time; now_ < end;) {
       now_ += milliseconds(100);
       for (uint32_t rank : alive) {
-        Append(Deliver(100 + rank, HeartbeatMessage(rank, 10 + rank, applied_[rank], 1, waiting)), &all);
+        Append(Deliver(100 + rank, HeartbeatMessage(rank, 10 + rank, applied_[rank], 1, waiting)),
+               &all);
       }
       ControlActions out;
       coordinator_->OnTimer(now_, &out);
@@ -77,7 +79,8 @@ TEST_F(CoordinatorTest, WelcomesAllOnceAllAreHere) {
   const ControlActions out = Deliver(101, HelloMessage(TestHello(1, 11)));
   EXPECT_TRUE(coordinator_->running());
   for (Peer peer : {100, 101}) {
-    const pb::Welcome welcome = FirstMessageTo(peer, pb::Envelope::kWelcome, SendsOf(out)).head.welcome();
+    const pb::Welcome welcome =
+        FirstMessageTo(peer, pb::Envelope::kWelcome, SendsOf(out)).head.welcome();
     EXPECT_EQ(welcome.incarnation(), 7u);
     EXPECT_FALSE(welcome.needs_state());
     ASSERT_EQ(welcome.data_ports_size(), 1);
@@ -100,7 +103,8 @@ TEST_F(CoordinatorTest, RefusesAnotherJobModelOrPlanNamingBothValues) {
   EXPECT_THAT(refuse.sentence(),
               testing::AllOf(HasSubstr("0000000000000abc"), HasSubstr("0000000000000003")));
   hello = TestHello(2, 12);
-  EXPECT_THAT(RefuseTo(100, Deliver(100, HelloMessage(hello))).sentence(), HasSubstr("no worker 2"));
+  EXPECT_THAT(RefuseTo(100, Deliver(100, HelloMessage(hello))).sentence(),
+              HasSubstr("no worker 2"));
   Deliver(100, HelloMessage(TestHello(0, 10)));
   hello = TestHello(1, 11);
   hello.set_steps(99);
@@ -124,7 +128,10 @@ TEST_F(CoordinatorTest, EchoesHeartbeatsOfTheConnectionThatItKnows) {
   GatherWorkers();
   Message heartbeat = HeartbeatMessage(1, 11, 0, 1, true);
   heartbeat.head.mutable_heartbeat()->set_sent_ns(1234);
-  EXPECT_EQ(FirstMessageTo(101, pb::Envelope::kEcho, SendsOf(Deliver(101, heartbeat))).head.echo().sent_ns(), 1234);
+  EXPECT_EQ(FirstMessageTo(101, pb::Envelope::kEcho, SendsOf(Deliver(101, heartbeat)))
+                .head.echo()
+                .sent_ns(),
+            1234);
   const ControlActions on_other_connection = Deliver(999, heartbeat);
   EXPECT_EQ(RefuseTo(999, on_other_connection).then(), pb::Refuse::retry);
   EXPECT_EQ(SendsOf(on_other_connection).size(), 1u);
@@ -137,18 +144,21 @@ TEST_F(CoordinatorTest, GivesTheRankOfOneThatDiedToItsSuccessor) {
   const ControlActions lost = PassTime(milliseconds(3200), {0});
   EXPECT_EQ(presence(1), Presence::kLost);
   EXPECT_EQ(Count(lost, Type::kEnded), 0);
-  const Message pulse = FirstMessageTo(100, pb::Envelope::kPulse, SendsOf(PassTime(milliseconds(300), {0})));
+  const Message pulse =
+      FirstMessageTo(100, pb::Envelope::kPulse, SendsOf(PassTime(milliseconds(300), {0})));
   ASSERT_EQ(pulse.head.pulse().absent_size(), 1);
   EXPECT_EQ(pulse.head.pulse().absent(0), 1u);
   const ControlActions out = Deliver(301, HelloMessage(TestHello(1, 51)));
-  EXPECT_TRUE(FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
+  EXPECT_TRUE(
+      FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
   EXPECT_EQ(Count(out, Type::kMembers), 1);
   EXPECT_EQ(presence(1), Presence::kPresent);
   // Shard 0 passes the new worker's request for state to worker 0, and the answer back.
   Message want;
   want.head.mutable_state_want()->set_rank(1);
   want.head.mutable_state_want()->set_incarnation(51);
-  EXPECT_TRUE(FirstMessageTo(100, pb::Envelope::kStateWant, SendsOf(Deliver(301, want))).head.has_state_want());
+  EXPECT_TRUE(FirstMessageTo(100, pb::Envelope::kStateWant, SendsOf(Deliver(301, want)))
+                  .head.has_state_want());
   Message piece;
   piece.head.mutable_state_piece()->set_rank(1);
   piece.head.mutable_state_piece()->set_incarnation(51);
@@ -163,14 +173,17 @@ TEST_F(CoordinatorTest, TellsOneThatWasGivenUpToRejoin) {
   ASSERT_EQ(presence(1), Presence::kLost);
   EXPECT_EQ(RefuseTo(101, Deliver(101, HeartbeatMessage(1, 11, 0))).then(), pb::Refuse::rejoin);
   EXPECT_EQ(RefuseTo(101, Deliver(101, ByeMessage(1, 11))).then(), pb::Refuse::rejoin);
-  EXPECT_EQ(RefuseTo(101, Deliver(101, HelloMessage(HelloWithState(1, 11, 0, 1)))).then(), pb::Refuse::rejoin);
-  EXPECT_EQ(
-      RefuseTo(101, Deliver(101, ContributionOf({{Kind::kScale, 0, 0}, 1, 1, 11, 0, 0, "x"}))).then(),
-      pb::Refuse::rejoin);
+  EXPECT_EQ(RefuseTo(101, Deliver(101, HelloMessage(HelloWithState(1, 11, 0, 1)))).then(),
+            pb::Refuse::rejoin);
+  EXPECT_EQ(RefuseTo(101, Deliver(101, ContributionOf({{Kind::kScale, 0, 0}, 1, 1, 11, 0, 0, "x"})))
+                .then(),
+            pb::Refuse::rejoin);
   const ControlActions out = Deliver(102, HelloMessage(HelloWithState(1, 12, 0, 1)));
-  EXPECT_FALSE(FirstMessageTo(102, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
+  EXPECT_FALSE(
+      FirstMessageTo(102, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
   // A late message of the old incarnation changes nothing.
-  EXPECT_EQ(RefuseTo(101, Deliver(101, HelloMessage(HelloWithState(1, 11, 0, 1)))).then(), pb::Refuse::rejoin);
+  EXPECT_EQ(RefuseTo(101, Deliver(101, HelloMessage(HelloWithState(1, 11, 0, 1)))).then(),
+            pb::Refuse::rejoin);
   EXPECT_EQ(coordinator_->workers()[1].incarnation, 12u);
 }
 
@@ -290,11 +303,14 @@ TEST_F(CoordinatorTest, StopsAtOnceWhereAWorkerIsMissing) {
 
 TEST_F(CoordinatorTest, GathersAgainAfterItsRestart) {
   Deliver(100, HelloMessage(HelloWithState(0, 10, 5, 3)));
-  const ControlActions out = Deliver(301, HelloMessage(TestHello(1, 51)));  // a new process of rank 1, started after shard 0 died
-  const pb::Welcome welcome = FirstMessageTo(100, pb::Envelope::kWelcome, SendsOf(out)).head.welcome();
+  const ControlActions out = Deliver(
+      301, HelloMessage(TestHello(1, 51)));  // a new process of rank 1, started after shard 0 died
+  const pb::Welcome welcome =
+      FirstMessageTo(100, pb::Envelope::kWelcome, SendsOf(out)).head.welcome();
   EXPECT_FALSE(welcome.needs_state());
   EXPECT_EQ(welcome.epoch(), 4u);
-  EXPECT_TRUE(FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
+  EXPECT_TRUE(
+      FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
 }
 
 TEST_F(CoordinatorTest, PrefersTheSuccessorWhenItGathersAgain) {
@@ -367,22 +383,28 @@ TEST_F(CoordinatorTest, TellsAShardItsMembers) {
   MakeCoordinator(true, 2);
   pb::Hello shard = TestHello(1, 70);
   shard.set_role(pb::Hello::shard);
-  EXPECT_EQ(MessagesTo(200, SendsOf(Deliver(200, HelloMessage(shard)))).size(), 1u);  // there are no members to name yet
-  const pb::Members members = FirstMessageTo(200, pb::Envelope::kMembers, SendsOf(GatherWorkers())).head.members();
+  EXPECT_EQ(MessagesTo(200, SendsOf(Deliver(200, HelloMessage(shard)))).size(),
+            1u);  // there are no members to name yet
+  const pb::Members members =
+      FirstMessageTo(200, pb::Envelope::kMembers, SendsOf(GatherWorkers())).head.members();
   EXPECT_EQ(members.epoch(), 1u);
   EXPECT_EQ(members.steps(), 100u);
   ASSERT_EQ(members.incarnations_size(), 2);
   EXPECT_EQ(members.incarnations(1), 11u);
   // A shard that says hello again gets the members again.
   EXPECT_TRUE(
-      FirstMessageTo(201, pb::Envelope::kMembers, SendsOf(Deliver(201, HelloMessage(shard)))).head.has_members());
+      FirstMessageTo(201, pb::Envelope::kMembers, SendsOf(Deliver(201, HelloMessage(shard))))
+          .head.has_members());
   // The shard knows membership 8, from a previous process of shard 0: it gets number 9.
   Message pulse;
   pulse.head.mutable_pulse()->set_epoch(8);
-  EXPECT_EQ(FirstMessageTo(201, pb::Envelope::kMembers, SendsOf(Deliver(201, pulse))).head.members().epoch(),
+  EXPECT_EQ(FirstMessageTo(201, pb::Envelope::kMembers, SendsOf(Deliver(201, pulse)))
+                .head.members()
+                .epoch(),
             9u);
   shard.set_rank(2);
-  EXPECT_THAT(RefuseTo(202, Deliver(202, HelloMessage(shard))).sentence(), HasSubstr("no server shard 2"));
+  EXPECT_THAT(RefuseTo(202, Deliver(202, HelloMessage(shard))).sentence(),
+              HasSubstr("no server shard 2"));
 }
 
 TEST_F(CoordinatorTest, GivesAShardItsTimeToReturn) {

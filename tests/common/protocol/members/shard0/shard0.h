@@ -1,6 +1,6 @@
-// The Coordinator (shard 0's protocol machine) of a job with two workers. Tests pass in messages and
-// the time, and look at its actions. Worker r has incarnation 10 + r (a number that identifies its
-// process) and connection 100 + r; shard 1, if there is one, has connection 200.
+// The Coordinator (shard 0's protocol machine) of a job with two workers. Tests pass in messages
+// and the time, and look at its actions. Worker r has incarnation 10 + r (a number that identifies
+// its process) and connection 100 + r; shard 1, if there is one, has connection 200.
 #pragma once
 
 #include <memory>
@@ -47,7 +47,8 @@ class Shard0 {
       now_ += milliseconds(100);
       for (const uint32_t rank : alive) {
         const Coordinator::Worker& worker = workers()[rank];
-        Append(Deliver(worker.peer, HeartbeatMessage(rank, worker.incarnation, worker.applied)), &all);
+        Append(Deliver(worker.peer, HeartbeatMessage(rank, worker.incarnation, worker.applied)),
+               &all);
       }
       ControlActions out;
       coordinator_->OnTimer(now_, &out);

@@ -1,5 +1,5 @@
-// Tests of Stragglers, which finds workers whose steps take longer than the others', from the counters
-// in their heartbeats.
+// Tests of Stragglers, which finds workers whose steps take longer than the others', from the
+// counters in their heartbeats.
 #include "common/protocol/members/shard0/stragglers.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,8 @@ TEST(Stragglers, SaysItOnceAndWhenItIsOver) {
       stragglers.OnCounters(0, CountersAfter(steps, 0.005));
       pb::Counters counters = CountersAfter(steps, 0);
       counters.set_compute_s(slow_s);
-      if (std::string message = stragglers.OnCounters(1, counters); !message.empty()) said.push_back(message);
+      if (std::string message = stragglers.OnCounters(1, counters); !message.empty())
+        said.push_back(message);
     }
   };
   run_steps(30, 0.005);
@@ -85,7 +86,8 @@ TEST(Stragglers, TakeNothingFromCountersThatCannotBe) {
   Stragglers stragglers(2);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
-  for (uint64_t steps = 0; steps <= 40; ++steps) stragglers.OnCounters(0, CountersAfter(steps, 0.01));
+  for (uint64_t steps = 0; steps <= 40; ++steps)
+    stragglers.OnCounters(0, CountersAfter(steps, 0.01));
   for (double seconds : {nan, infinity, -infinity, -1.0}) {
     stragglers.Forget(1);
     pb::Counters counters;
@@ -97,8 +99,8 @@ TEST(Stragglers, TakeNothingFromCountersThatCannotBe) {
   }
 }
 
-// Shard 0 finds slow workers by their heartbeats alone, whether or not it handles data. The parameter
-// is the quorum: how many contributions close a round; 0: all.
+// Shard 0 finds slow workers by their heartbeats alone, whether or not it handles data. The
+// parameter is the quorum: how many contributions close a round; 0: all.
 class StragglersOfAJob : public testing::TestWithParam<uint32_t> {};
 
 TEST_P(StragglersOfAJob, AreNamedInTheLog) {
