@@ -9,8 +9,8 @@ namespace tern {
 
 namespace {
 
-// Possible results of an interrupted write: none, half or all of the bytes are there, or they are
-// zeros.
+// The number of possible results of an interrupted write: none, half or all of the bytes are there;
+// or the file is unchanged, or has only zeros.
 constexpr uint64_t kPartialResults = 4;
 
 std::string WithoutSlash(const std::string& folder) {

@@ -11,7 +11,7 @@
 namespace tern::codec {
 namespace {
 
-std::unique_ptr<Codec> MakeAdaComp(uint64_t bin_elements) {
+std::unique_ptr<Codec> MakeAdaCompCodec(uint64_t bin_elements) {
   Options options;
   options.keys.mutable_adacomp()->set_bin_elements(bin_elements);
   return MakeValidCodec("adacomp", options);
@@ -20,7 +20,7 @@ std::unique_ptr<Codec> MakeAdaComp(uint64_t bin_elements) {
 INSTANTIATE_TEST_SUITE_P(AdaComp, CodecConformance,
                          testing::Values(CodecCase{
                              .name = "AdaComp",
-                             .make = [] { return MakeAdaComp(6); },
+                             .make = [] { return MakeAdaCompCodec(6); },
                              .plausible =
                                  [](float g, float scaler, float mean) {
                                    return mean == 0 || (std::abs(mean) == scaler &&
@@ -76,7 +76,7 @@ struct PaperAdaComp {
 
 TEST(AdaComp, FollowsThePapersAlgorithm) {
   for (uint64_t bin : {1, 7, 50, 500, 5000}) {
-    const auto codec = MakeAdaComp(bin);
+    const auto codec = MakeAdaCompCodec(bin);
     const size_t n = 3017;
     Sender worker(*codec, n);
     PaperAdaComp reference(n, bin);
@@ -92,7 +92,7 @@ TEST(AdaComp, FollowsThePapersAlgorithm) {
 // The scale is the mean of the bins' largest magnitudes: here (4 + 8) / 2, without the bin of
 // zeros.
 TEST(AdaComp, BinsOfZerosNeitherSendNorCount) {
-  const auto codec = MakeAdaComp(3);
+  const auto codec = MakeAdaCompCodec(3);
   Sender worker(*codec, 9);
   EXPECT_EQ(worker.Send({0, 0, 0, 4, 1, -3, -8, 0, 1}),
             (std::vector<float>{0, 0, 0, 6, 0, -6, -6, 0, 0}));
@@ -102,8 +102,8 @@ TEST(AdaComp, BinsOfZerosNeitherSendNorCount) {
 }
 
 TEST(AdaComp, ChunksAreCutBetweenBins) {
-  EXPECT_EQ(MakeAdaComp(50)->Granularity(7), 50u);
-  const auto codec = MakeAdaComp(50);
+  EXPECT_EQ(MakeAdaCompCodec(50)->Granularity(7), 50u);
+  const auto codec = MakeAdaCompCodec(50);
   const std::vector<float> g = SomeGradient(20011, 6);
   Sender whole(*codec, g.size()), cut(*codec, g.size());
   for (uint64_t round = 0; round < 3; ++round)
@@ -111,7 +111,7 @@ TEST(AdaComp, ChunksAreCutBetweenBins) {
 }
 
 TEST(AdaComp, RestoredMemoryContinuesBitForBit) {
-  const auto codec = MakeAdaComp(50);
+  const auto codec = MakeAdaCompCodec(50);
   Sender uninterrupted(*codec, 5000), resumed(*codec, 5000);
   for (uint64_t round = 0; round < 10; ++round) {
     if (round == 5) resumed.Restore(uninterrupted);
@@ -129,7 +129,7 @@ TEST(AdaComp, NonFiniteGradientsAreVisible) {
   for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     std::vector<float> g = SomeGradient(100, 1);
     g[50] = bad;
-    const auto codec = MakeAdaComp(10);
+    const auto codec = MakeAdaCompCodec(10);
     Sender worker(*codec, 100);
     worker.Send(g);
     EXPECT_FALSE(std::isfinite(worker.compensated()[50]));
@@ -138,7 +138,7 @@ TEST(AdaComp, NonFiniteGradientsAreVisible) {
 
 TEST(AdaComp, SendsFewElementsOfLargeBins) {
   const size_t n = 1 << 18;
-  const auto codec = MakeAdaComp(500);
+  const auto codec = MakeAdaCompCodec(500);
   Sender worker(*codec, n);
   for (uint64_t round = 0; round < 20; ++round) worker.Send(SomeGradient(n, round), round);
   EXPECT_LT(8 * static_cast<double>(worker.code().size()) / static_cast<double>(n), 0.32);

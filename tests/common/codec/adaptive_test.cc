@@ -11,7 +11,7 @@
 namespace tern::codec {
 namespace {
 
-std::unique_ptr<Codec> MakeAdaptive(double share) {
+std::unique_ptr<Codec> MakeAdaptiveCodec(double share) {
   Options options;
   options.keys.mutable_adaptive()->set_share(share);
   return MakeValidCodec("adaptive", options);
@@ -20,7 +20,7 @@ std::unique_ptr<Codec> MakeAdaptive(double share) {
 INSTANTIATE_TEST_SUITE_P(Adaptive, CodecConformance,
                          testing::Values(CodecCase{
                              .name = "Adaptive",
-                             .make = [] { return MakeAdaptive(0.3); },
+                             .make = [] { return MakeAdaptiveCodec(0.3); },
                              .plausible =
                                  [](float g, float, float mean) {
                                    return mean == 0 || std::signbit(mean) == std::signbit(g);
@@ -46,7 +46,7 @@ Prepared PrepareOf(const Codec& codec, const std::vector<float>& g) {
 }
 
 TEST(Adaptive, SendsAShareOfEachSignAsItsMean) {
-  const auto codec = MakeAdaptive(0.5);
+  const auto codec = MakeAdaptiveCodec(0.5);
   // 4 elements are positive, 3 are negative, 1 is zero. The 2 largest of each sign are sent.
   const std::vector<float> g = {1, -8, 4, 0, 2, -1, 3, -4};
   EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})),
@@ -59,7 +59,7 @@ TEST(Adaptive, SendsAShareOfEachSignAsItsMean) {
 }
 
 TEST(Adaptive, SendsNothingOfAnAbsentSign) {
-  const auto codec = MakeAdaptive(1);
+  const auto codec = MakeAdaptiveCodec(1);
   for (float sign : {1.f, -1.f}) {
     std::vector<float> g = {1, 2, 0, 3};
     for (float& v : g) v *= sign;
@@ -70,7 +70,7 @@ TEST(Adaptive, SendsNothingOfAnAbsentSign) {
 
 TEST(Adaptive, EqualValuesAreSentTogether) {
   const std::vector<float> g = {1, 1, 1, 1, 0.5};
-  EXPECT_EQ(Mean(*MakeAdaptive(0.2), MakeRound(*MakeAdaptive(0.2), {g})),
+  EXPECT_EQ(Mean(*MakeAdaptiveCodec(0.2), MakeRound(*MakeAdaptiveCodec(0.2), {g})),
             (std::vector<float>{1, 1, 1, 1, 0}));
 }
 
@@ -78,7 +78,7 @@ TEST(Adaptive, EqualValuesAreSentTogether) {
 // computes in double precision.
 TEST(Adaptive, FollowsThePaperWithErrorFeedback) {
   const double share = 0.05;
-  const auto codec = MakeAdaptive(share);
+  const auto codec = MakeAdaptiveCodec(share);
   const size_t n = 4000;
   Sender worker(*codec, n);
   std::vector<float> residual(n);
@@ -122,7 +122,7 @@ TEST(Adaptive, FollowsThePaperWithErrorFeedback) {
 // bits at this density), one bit for its value, and what the format adds.
 TEST(Adaptive, SizeIsEntropyOfPositionsPlusOneBit) {
   const size_t n = 1 << 18;
-  const auto codec = MakeAdaptive(0.02);
+  const auto codec = MakeAdaptiveCodec(0.02);
   Sender worker(*codec, n);
   worker.Send(SomeGradient(n, 2));
   const double bits = 8 * static_cast<double>(worker.code().size()) / static_cast<double>(n);

@@ -19,7 +19,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 
-std::unique_ptr<Codec> MakeOneBit(uint64_t bucket, bool coded_sums = true) {
+std::unique_ptr<Codec> MakeOneBitCodec(uint64_t bucket, bool coded_sums = true) {
   Options options;
   options.coded_sums = coded_sums;
   options.keys.mutable_onebit()->set_bucket_elements(bucket);
@@ -30,7 +30,7 @@ CodecCase MakeCase(const char* name, uint64_t bucket, const char* first, const c
                    const char* sum) {
   CodecCase c;
   c.name = name;
-  c.make = [bucket] { return MakeOneBit(bucket); };
+  c.make = [bucket] { return MakeOneBitCodec(bucket); };
   // A decoded value is the mean of the elements with g's sign: it has that sign, and is not larger
   // than the largest element.
   c.plausible = [](float g, float largest, float mean) {
@@ -52,7 +52,7 @@ CodecCase MakeCase(const char* name, uint64_t bucket, const char* first, const c
 
 CodecCase WithFloatSums(CodecCase c, uint64_t bucket, const char* sum) {
   c.name += "FloatSums";
-  c.make = [bucket] { return MakeOneBit(bucket, false); };
+  c.make = [bucket] { return MakeOneBitCodec(bucket, false); };
   c.golden_sum = sum;
   c.recoding = 0;
   return c;
@@ -111,13 +111,13 @@ Code StatusOfAdding(const Codec& codec, std::span<const uint8_t> code, uint64_t 
 }
 
 TEST(OneBit, NegativesAndOthersBecomeTheirMeans) {
-  const auto codec = MakeOneBit(5);
+  const auto codec = MakeOneBitCodec(5);
   EXPECT_EQ(RoundTrip(*codec, std::vector<float>{1, -2, 0, -4, 5, 8, -1}),
             (std::vector<float>{2, -3, 2, -3, 2, 8, -1}));
 }
 
 TEST(OneBit, AnEmptyClassHasMeanZero) {
-  const auto codec = MakeOneBit(3);
+  const auto codec = MakeOneBitCodec(3);
   const std::vector<float> g = {1, 2, 3, -1, -2, -3, 0, 0, 0, -0.0f};
   EXPECT_EQ(RoundTrip(*codec, g), (std::vector<float>{2, 2, 2, -2, -2, -2, 0, 0, 0, 0}));
   EXPECT_EQ(ToHex(CodeOf(*codec, g)),
@@ -129,14 +129,14 @@ TEST(OneBit, AnEmptyClassHasMeanZero) {
 }
 
 TEST(OneBit, ColumnsAreCountedFromTheSegmentsFirstElement) {
-  const auto codec = MakeOneBit(0);
+  const auto codec = MakeOneBitCodec(0);
   EXPECT_EQ(codec->Granularity(25), 25u);
   EXPECT_EQ(codec->Granularity(0), 1u);
-  EXPECT_EQ(MakeOneBit(64)->Granularity(25), 64u);
+  EXPECT_EQ(MakeOneBitCodec(64)->Granularity(25), 64u);
   const std::vector<float> g = {1, -2, 3, -4, 5, -6, 7, -8};
   EXPECT_EQ(RoundTrip(*codec, g, 4), (std::vector<float>{2, -3, 2, -3, 6, -7, 6, -7}));
-  EXPECT_EQ(RoundTrip(*codec, g, 4), RoundTrip(*MakeOneBit(4), g));
-  EXPECT_EQ(RoundTrip(*codec, g, 3), RoundTrip(*MakeOneBit(3), g));  // the last column is shorter
+  EXPECT_EQ(RoundTrip(*codec, g, 4), RoundTrip(*MakeOneBitCodec(4), g));
+  EXPECT_EQ(RoundTrip(*codec, g, 3), RoundTrip(*MakeOneBitCodec(3), g));  // the last column is shorter
   EXPECT_EQ(CodeOf(*codec, g, 1 << 20).size(), 9u);
 }
 
@@ -148,7 +148,7 @@ TEST(OneBit, MeansAreRoundedOnce) {
     sums[v < 0] += double{v};
     ++counts[v < 0];
   }
-  const std::vector<float> values = RoundTrip(*MakeOneBit(0), g, g.size());
+  const std::vector<float> values = RoundTrip(*MakeOneBitCodec(0), g, g.size());
   for (size_t i = 0; i < g.size(); ++i) {
     const int negative = g[i] < 0;
     ASSERT_FLOAT_EQ(values[i], static_cast<float>(sums[negative] / counts[negative]));
@@ -158,7 +158,7 @@ TEST(OneBit, MeansAreRoundedOnce) {
 TEST(OneBit, SizePerElement) {
   const auto bits = [](uint64_t bucket, uint64_t column) {
     constexpr uint64_t kCount = 57600;
-    return 8.0 * static_cast<double>(MakeOneBit(bucket)->MaxEncodedSize({0, 0, kCount, column})) /
+    return 8.0 * static_cast<double>(MakeOneBitCodec(bucket)->MaxEncodedSize({0, 0, kCount, column})) /
            kCount;
   };
   EXPECT_EQ(bits(64, 1), 2);
@@ -169,7 +169,7 @@ TEST(OneBit, SizePerElement) {
 
 TEST(OneBit, WorkerErrorIsAddedToTheNextGradient) {
   for (const uint64_t bucket : {0, 7, 64}) {
-    const auto codec = MakeOneBit(bucket);
+    const auto codec = MakeOneBitCodec(bucket);
     const Segment segment{0, 0, 130, 25};
     const auto memory = codec->NewMemory(130);
     ASSERT_NE(memory, nullptr);
@@ -214,7 +214,7 @@ Round MakeSeededRound(const Codec& codec, uint64_t seed) {
 // The server encodes v = mean + residual, and keeps residual = v - (decoded v), bit for bit.
 TEST(OneBit, ServerErrorIsAddedToTheNextSum) {
   for (const uint64_t bucket : {0, 7}) {
-    const auto codec = MakeOneBit(bucket);
+    const auto codec = MakeOneBitCodec(bucket);
     const Segment segment{2, 0, 130, 25};
     const auto memory = codec->NewSumMemory(segment);
     ASSERT_NE(memory, nullptr);
@@ -245,7 +245,7 @@ TEST(OneBit, ServerErrorIsAddedToTheNextSum) {
 // The average of the sums over many rounds converges to the workers' mean. Without the server's
 // memory it would not, because the codes are biased.
 TEST(OneBit, NothingIsLostOverManyRounds) {
-  const auto codec = MakeOneBit(32);
+  const auto codec = MakeOneBitCodec(32);
   const auto server_memory = codec->NewSumMemory({2, 0, 130, 25});
   const Round round = MakeSeededRound(*codec, 1);
   std::vector<double> total_with(130), total_without(130);
@@ -259,7 +259,7 @@ TEST(OneBit, NothingIsLostOverManyRounds) {
       total_with[i] += double{sum_with[i]}, total_without[i] += double{sum_without[i]};
   }
   Round copy = round;
-  const std::vector<float> mean = Mean(*MakeOneBit(32, false), copy);
+  const std::vector<float> mean = Mean(*MakeOneBitCodec(32, false), copy);
   double worst_with = 0, worst_without = 0;
   for (size_t i = 0; i < 130; ++i) {
     worst_with = std::max(worst_with, std::abs(total_with[i] / kRounds - double{mean[i]}));
@@ -270,7 +270,7 @@ TEST(OneBit, NothingIsLostOverManyRounds) {
 }
 
 TEST(OneBit, RestoredMemoriesContinueBitForBit) {
-  const auto codec = MakeOneBit(7);
+  const auto codec = MakeOneBitCodec(7);
   const auto original_memory = codec->NewSumMemory({2, 0, 130, 25});
   for (int index = 0; index < 5; ++index)
     SumOf(*codec, MakeSeededRound(*codec, index), original_memory.get(), {0, 1, 2});
@@ -296,7 +296,7 @@ TEST(OneBit, RestoredMemoriesContinueBitForBit) {
 
 TEST(OneBit, ACodeEqualsItsOwnSumByteForByte) {
   for (const uint64_t bucket : {0, 1, 7, 64, 5000}) {
-    const auto codec = MakeOneBit(bucket);
+    const auto codec = MakeOneBitCodec(bucket);
     EXPECT_TRUE(codec->CodeIsSum());
     for (int seed = 0; seed < 20; ++seed) {
       const Round round = MakeRound(*codec, {SomeGradient(5000, seed)});
@@ -306,7 +306,7 @@ TEST(OneBit, ACodeEqualsItsOwnSumByteForByte) {
 }
 
 TEST(OneBit, FloatSumsAreTheMeanAndKeepNoError) {
-  const auto codec = MakeOneBit(64, false);
+  const auto codec = MakeOneBitCodec(64, false);
   EXPECT_FALSE(codec->CodeIsSum());
   EXPECT_EQ(codec->NewSumMemory({0, 0, 9}), nullptr);
   EXPECT_NE(codec->NewMemory(9), nullptr);
@@ -318,7 +318,7 @@ TEST(OneBit, FloatSumsAreTheMeanAndKeepNoError) {
 }
 
 TEST(OneBit, HugeAndTinyGradientsStayFinite) {
-  const auto codec = MakeOneBit(4);
+  const auto codec = MakeOneBitCodec(4);
   for (const float size : {kLargest, std::numeric_limits<float>::denorm_min()}) {
     const std::vector<float> g = {size, -size, size, 0, -size, -size, -size, -size, size};
     const Round round = MakeRound(*codec, {g, g, g});
@@ -333,7 +333,7 @@ TEST(OneBit, HugeAndTinyGradientsStayFinite) {
 }
 
 TEST(OneBit, InvalidCodesAreRefused) {
-  const auto codec = MakeOneBit(3);
+  const auto codec = MakeOneBitCodec(3);
   const std::vector<uint8_t> valid =
       CodeOf(*codec, std::vector<float>{1, -1, 2, 4, 5, -3, -4, -5, -6});
   EXPECT_EQ(StatusOfAdding(*codec, valid, 9), Code::kOk);

@@ -23,7 +23,7 @@ using Norm = Qsgd::Norm;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 
-std::unique_ptr<Codec> MakeQsgd(const Qsgd& qsgd, bool coded_sums = true) {
+std::unique_ptr<Codec> MakeQsgdCodec(const Qsgd& qsgd, bool coded_sums = true) {
   Options options;
   options.coded_sums = coded_sums;
   options.qsgd = qsgd;
@@ -75,7 +75,7 @@ CodecCase CaseOfBits(const char* name, const Qsgd& qsgd, double share, const cha
                      const char* second, const char* sum) {
   CodecCase c;
   c.name = name;
-  c.make = [qsgd] { return MakeQsgd(qsgd); };
+  c.make = [qsgd] { return MakeQsgdCodec(qsgd); };
   c.plausible = ErrorWithin(share);
   c.unused_bits = [qsgd](std::span<const uint8_t> payload, uint64_t count) {
     const uint64_t buckets = (count + qsgd.bucket - 1) / qsgd.bucket;
@@ -102,7 +102,7 @@ CodecCase CaseOfLevels(const char* name, const Qsgd& qsgd, double share, const c
 
 CodecCase WithFloatSums(CodecCase c, const Qsgd& qsgd, const char* sum) {
   c.name += "FloatSums";
-  c.make = [qsgd] { return MakeQsgd(qsgd, false); };
+  c.make = [qsgd] { return MakeQsgdCodec(qsgd, false); };
   c.golden_sum = sum;
   c.recoding = 0;
   c.sizes_vary = false;
@@ -216,7 +216,7 @@ std::pair<double, double> UnitAndProbability(const Qsgd& qsgd, std::span<const f
 TEST_P(QsgdLaw, MeanAndVarianceOverManyDraws) {
   constexpr int kDraws = 100000;
   const Qsgd& qsgd = GetParam().qsgd;
-  const auto codec = MakeQsgd(qsgd);
+  const auto codec = MakeQsgdCodec(qsgd);
   const size_t n = kValues.size(), size = qsgd.bucket == 0 ? n : qsgd.bucket;
   std::vector<double> sum(n), squares(n);
   for (int draw = 0; draw < kDraws; ++draw) {
@@ -248,7 +248,7 @@ TEST(Qsgd, VarianceIsWithinThePapersBound) {
   double norm = 0;
   for (double x : v) norm += x * x;
   for (const double s : {1.0, 4.0, 11.3, 100.0}) {
-    const auto codec = MakeQsgd(WithLevels(Levels::kGiven, 512, Norm::kTwo, s));
+    const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 512, Norm::kTwo, s));
     double error = 0;
     for (int draw = 0; draw < 400; ++draw) {
       const std::vector<float> values = DecodeSingleCode(*codec, CodeOf(*codec, v, draw), v.size());
@@ -268,7 +268,7 @@ TEST(Qsgd, TwoBitsWithMaxNormEqualUnclippedTernaryBitForBit) {
   options.scaler_per_worker = true;
   const auto ternary = std::move(*MakeCodec("ternary", options));
   for (const size_t bucket : {1, 7, 64, 1000}) {
-    const auto qsgd = MakeQsgd(WithBits(2, bucket));
+    const auto qsgd = MakeQsgdCodec(WithBits(2, bucket));
     const std::vector<float> g = SomeGradient(1000, bucket);
     std::vector<uint8_t> code;
     qsgd->Encode(g.data(), {3, 10 * bucket, g.size()}, {}, NoiseOfRound(5), &code);
@@ -292,7 +292,7 @@ TEST(Qsgd, TwoBitsWithMaxNormEqualUnclippedTernaryBitForBit) {
 // An element is rounded up exactly if its 32-bit random number is below floor(p 2^32), where p is
 // the probability.
 TEST(Qsgd, TheDrawDecidesToItsLastBits) {
-  const auto codec = MakeQsgd(WithBits(2, 0));
+  const auto codec = MakeQsgdCodec(WithBits(2, 0));
   for (const bool rounds_up : {false, true}) {
     std::vector<float> g(4000, 1.0f);  // the first element is the norm
     for (size_t i = 1; i < g.size(); ++i) {
@@ -311,7 +311,7 @@ TEST(Qsgd, ManyLevelsBoundTheErrorByNormOverS) {
   double largest = 0;
   for (float v : g) largest = std::max(largest, std::abs(double{v}));
   for (const double s : {32767.0, 100000.0, 8388607.0}) {
-    const auto codec = MakeQsgd(WithLevels(Levels::kGiven, 0, Norm::kMax, s));
+    const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 0, Norm::kMax, s));
     const std::vector<float> values = DecodeSingleCode(*codec, CodeOf(*codec, g), g.size());
     for (size_t i = 0; i < g.size(); ++i)
       ASSERT_LE(std::abs(double{values[i]} - double{g[i]}), largest / s + largest * 0x1p-23) << s;
@@ -356,10 +356,10 @@ TEST(Qsgd, LevelCountsOfThePapers) {
   EXPECT_EQ(QsgdLevels(WithBits(8, 1, Norm::kMax, Layout::kIntervals)).LevelCount(9), 255);
 }
 
-// The sizes published with QSGD: `bits` per element, and one float per bucket.
+// Each element takes `bits` bits, and each bucket has one float, its norm.
 TEST(Qsgd, SizePerElementMatchesTheStudy) {
   const auto bytes = [](int bits, uint64_t bucket) {
-    return static_cast<double>(MakeQsgd(WithBits(bits, bucket))->MaxEncodedSize({0, 0, 1 << 20})) /
+    return static_cast<double>(MakeQsgdCodec(WithBits(bits, bucket))->MaxEncodedSize({0, 0, 1 << 20})) /
            (1 << 20);
   };
   EXPECT_EQ(bytes(2, 128) * 8, 2.25);
@@ -371,7 +371,7 @@ TEST(Qsgd, SizePerElementMatchesTheStudy) {
 TEST(Qsgd, ResultsDoNotDependOnChunking) {
   const std::vector<float> g = SomeGradient(2000, 4);
   for (const Qsgd& qsgd : {WithBits(4, 13), WithLevels(Levels::kSqrtN, 13)}) {
-    const auto codec = MakeQsgd(qsgd);
+    const auto codec = MakeQsgdCodec(qsgd);
     ASSERT_EQ(codec->Granularity(5), 13u);
     const std::vector<float> whole = DecodeSingleCode(*codec, CodeOf(*codec, g), g.size());
     for (size_t first = 0; first < g.size(); first += 7 * 13) {
@@ -381,18 +381,18 @@ TEST(Qsgd, ResultsDoNotDependOnChunking) {
       for (size_t i = 0; i < piece.size(); ++i) ASSERT_EQ(values[i], whole[first + i]);
     }
   }
-  EXPECT_GT(MakeQsgd(WithBits(4, 0))->Granularity(5), uint64_t{1} << 40);
+  EXPECT_GT(MakeQsgdCodec(WithBits(4, 0))->Granularity(5), uint64_t{1} << 40);
 }
 
 // If the bucket size is 0, the tensor has one norm, however long it is.
 TEST(Qsgd, BucketSizeZeroMeansTheWholeTensor) {
   const std::vector<float> g = SomeGradient(100000, 4);
-  EXPECT_EQ(CodeOf(*MakeQsgd(WithBits(4, 0)), g).size(), 4u + 50000);
-  EXPECT_EQ(CodeOf(*MakeQsgd(WithBits(4, 0)), g), CodeOf(*MakeQsgd(WithBits(4, 1 << 30)), g));
+  EXPECT_EQ(CodeOf(*MakeQsgdCodec(WithBits(4, 0)), g).size(), 4u + 50000);
+  EXPECT_EQ(CodeOf(*MakeQsgdCodec(WithBits(4, 0)), g), CodeOf(*MakeQsgdCodec(WithBits(4, 1 << 30)), g));
 }
 
 TEST(Qsgd, NoiseDependsOnTensorRoundAndRank) {
-  const auto codec = MakeQsgd(WithBits(3, 64));
+  const auto codec = MakeQsgdCodec(WithBits(3, 64));
   const std::vector<float> g = SomeGradient(256, 9);
   const auto encode = [&](uint32_t tensor, uint64_t round, uint16_t rank) {
     kernels::NoiseKey noise = NoiseOfRound(round);
@@ -423,7 +423,7 @@ std::vector<uint8_t> RecodedSum(const Codec& codec, const Round& round, uint64_t
 TEST(Qsgd, SumIsTheCodeOfTheMeanOfDecodedValues) {
   for (const Qsgd& qsgd : {WithBits(4, 50), WithLevels(Levels::kSqrtN, 50),
                            WithBits(3, 50, Norm::kTwo, Layout::kIntervals)}) {
-    const auto codec = MakeQsgd(qsgd);
+    const auto codec = MakeQsgdCodec(qsgd);
     const Round round =
         MakeRound(*codec, {SomeGradient(300, 1), SomeGradient(300, 2), SomeGradient(300, 3)});
     std::vector<float> mean(300);
@@ -432,7 +432,7 @@ TEST(Qsgd, SumIsTheCodeOfTheMeanOfDecodedValues) {
       for (size_t i = 0; i < 300; ++i) mean[i] += sent[i];
     }
     for (float& v : mean) v /= 3.0f;
-    EXPECT_EQ(Mean(*MakeQsgd(qsgd, false), round), mean);
+    EXPECT_EQ(Mean(*MakeQsgdCodec(qsgd, false), round), mean);
     std::vector<uint8_t> expected;
     codec->Encode(mean.data(), {2, 0, 300}, {}, NoiseOfRound(9), &expected);
     EXPECT_EQ(RecodedSum(*codec, round, 9), expected);
@@ -441,10 +441,10 @@ TEST(Qsgd, SumIsTheCodeOfTheMeanOfDecodedValues) {
 }
 
 TEST(Qsgd, SingleWorkersCodeIsPassedOn) {
-  const auto codec = MakeQsgd(WithBits(2, 50, Norm::kTwo));
+  const auto codec = MakeQsgdCodec(WithBits(2, 50, Norm::kTwo));
   const Round round = MakeRound(*codec, {SomeGradient(300, 1)});
   EXPECT_TRUE(codec->CodeIsSum());
-  EXPECT_FALSE(MakeQsgd(WithBits(2, 50), false)->CodeIsSum());
+  EXPECT_FALSE(MakeQsgdCodec(WithBits(2, 50), false)->CodeIsSum());
   EXPECT_EQ(RecodedSum(*codec, round, 9), round.payloads[0]);
   // The sum is the code itself for any rank and any number of workers.
   const auto sum = codec->NewAccumulator({2, 0, 300}, 5, {NoiseOfRound(9), nullptr});
@@ -456,10 +456,10 @@ TEST(Qsgd, SingleWorkersCodeIsPassedOn) {
 
 TEST(Qsgd, RecodedSumsAreUnbiased) {
   constexpr int kDraws = 100000;
-  const auto codec = MakeQsgd(WithBits(2, 8));
+  const auto codec = MakeQsgdCodec(WithBits(2, 8));
   const std::vector<std::vector<float>> gradients = {{0.5, -1, 0.25, 0}, {0.1f, 0.3f, 1, -0.5}};
   const Round round = MakeRound(*codec, gradients);
-  const std::vector<float> mean = Mean(*MakeQsgd(WithBits(2, 8), false), round);
+  const std::vector<float> mean = Mean(*MakeQsgdCodec(WithBits(2, 8), false), round);
   double largest = 0;
   for (float v : mean) largest = std::max(largest, std::abs(double{v}));
   std::vector<double> sum(4);
@@ -475,7 +475,7 @@ TEST(Qsgd, HugeAndTinyGradientsStayFinite) {
   for (const Qsgd& qsgd :
        {WithBits(4, 8), WithBits(4, 8, Norm::kTwo), WithBits(2, 8, Norm::kTwo, Layout::kIntervals),
         WithLevels(Levels::kSqrtN, 7), WithLevels(Levels::kGiven, 3, Norm::kTwo, 1.5)}) {
-    const auto codec = MakeQsgd(qsgd);
+    const auto codec = MakeQsgdCodec(qsgd);
     for (const float size : {kLargest, std::numeric_limits<float>::denorm_min()}) {
       const std::vector<float> g = {size, -size, size, 0, -size, size, size, size, -size};
       const Round round = MakeRound(*codec, {g, g, g});
@@ -485,7 +485,7 @@ TEST(Qsgd, HugeAndTinyGradientsStayFinite) {
 }
 
 TEST(Qsgd, InvalidCodesAreRefused) {
-  const auto codec = MakeQsgd(WithBits(3, 4));
+  const auto codec = MakeQsgdCodec(WithBits(3, 4));
   const std::vector<uint8_t> valid = CodeOf(*codec, std::vector<float>{1, -1, 0, 0.5, 2, 0});
   ASSERT_EQ(valid.size(), 2u * 4 + 3);
   EXPECT_EQ(StatusOfAdding(*codec, valid, 6), Code::kOk);
@@ -505,7 +505,7 @@ TEST(Qsgd, InvalidCodesAreRefused) {
 
 // With s = 4 a code has a sign bit and 3 bits of level: these could hold levels up to 7.
 TEST(Qsgd, LevelsBeyondTheLastAreRefused) {
-  const auto codec = MakeQsgd(WithLevels(Levels::kGiven, 2, Norm::kMax, 4));
+  const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 2, Norm::kMax, 4));
   const std::vector<uint8_t> valid = CodeOf(*codec, std::vector<float>{1, -1});
   ASSERT_EQ(ToHex(valid),
             "0000803f"
@@ -523,7 +523,7 @@ TEST(Qsgd, LevelsBeyondTheLastAreRefused) {
 // The codes of a bucket with a non-zero norm have at least two bits per element, those of a zero
 // norm have none.
 TEST(Qsgd, WidthsThatContradictTheNormAreRefused) {
-  const auto codec = MakeQsgd(WithLevels(Levels::kGiven, 2, Norm::kMax, 4));
+  const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 2, Norm::kMax, 4));
   for (const float norm : {0.0f, 1.0f}) {
     for (uint8_t width = 0; width <= 6; ++width) {
       std::vector<uint8_t> code(13 + (2 * width + 7) / 8);
@@ -538,7 +538,7 @@ TEST(Qsgd, WidthsThatContradictTheNormAreRefused) {
 }
 
 TEST(Qsgd, AnyRangeOfManyBucketsDecodesAsPartOfTheWhole) {
-  const auto codec = MakeQsgd(WithLevels(Levels::kSqrtN, 3));
+  const auto codec = MakeQsgdCodec(WithLevels(Levels::kSqrtN, 3));
   const std::vector<float> g = SomeGradient(1000, 2);
   const std::vector<uint8_t> code = CodeOf(*codec, g);
   const std::vector<float> whole = DecodeSingleCode(*codec, code, g.size());
@@ -551,7 +551,7 @@ TEST(Qsgd, AnyRangeOfManyBucketsDecodesAsPartOfTheWhole) {
 }
 
 TEST(Qsgd, InconsistentHeadersAreRefused) {
-  const auto codec = MakeQsgd(WithLevels(Levels::kGiven, 2, Norm::kTwo, 9));
+  const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 2, Norm::kTwo, 9));
   std::vector<float> g =
       SomeGradient(400, 6);  // 200 buckets; the header has an end for each 64 buckets
   g[0] = 1;                  // the first bucket is not zero

@@ -26,7 +26,7 @@ Options MakeOptions(Clip clip, double c, bool per_worker) {
   return options;
 }
 
-std::unique_ptr<Codec> MakeTernary(Clip clip = Clip::kPaper, bool per_worker = false,
+std::unique_ptr<Codec> MakeTernaryCodec(Clip clip = Clip::kPaper, bool per_worker = false,
                                    double c = 2.5) {
   return std::move(*MakeCodec("ternary", MakeOptions(clip, c, per_worker)));
 }
@@ -39,7 +39,7 @@ bool IsTernary(float g, float scaler, float mean) {
 INSTANTIATE_TEST_SUITE_P(Ternary, CodecConformance,
                          testing::Values(CodecCase{
                              "Ternary",
-                             [] { return MakeTernary(); },
+                             [] { return MakeTernaryCodec(); },
                              IsTernary,
                              [](std::span<const uint8_t> payload, uint64_t count) {
                                return UnusedBitsOfMaskSigns(payload, count, 0);
@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
     TernaryPerWorker, CodecConformance,
     testing::Values(CodecCase{
         "TernaryPerWorker",
-        [] { return MakeTernary(Clip::kGrace, true); },
+        [] { return MakeTernaryCodec(Clip::kGrace, true); },
         IsTernary,
         [](std::span<const uint8_t> payload, uint64_t count) {
           return UnusedBitsOfMaskSigns(payload, count, sizeof(float));
@@ -71,43 +71,43 @@ const std::vector<float> kPeaked = {3, -1, -1, -1};
 const float kSigma = std::sqrt(3.0f);
 
 TEST(TernaryClip, PaperClampsAndTakesTheClampedMaximum) {
-  const Prepared clipped = PrepareOf(*MakeTernary(Clip::kPaper, false, 1.5), kPeaked);
+  const Prepared clipped = PrepareOf(*MakeTernaryCodec(Clip::kPaper, false, 1.5), kPeaked);
   EXPECT_FLOAT_EQ(clipped.scaler, 1.5f * kSigma);
   EXPECT_EQ(clipped.clip, clipped.scaler);
-  const Prepared loose = PrepareOf(*MakeTernary(Clip::kPaper, false, 2.5), kPeaked);
+  const Prepared loose = PrepareOf(*MakeTernaryCodec(Clip::kPaper, false, 2.5), kPeaked);
   EXPECT_EQ(loose.scaler, 3);
   EXPECT_FLOAT_EQ(loose.clip, 2.5f * kSigma);
 }
 
 TEST(TernaryClip, OfficialScalesByCSigmaEvenAboveTheMaximum) {
-  const Prepared loose = PrepareOf(*MakeTernary(Clip::kOfficial, false, 2.5), kPeaked);
+  const Prepared loose = PrepareOf(*MakeTernaryCodec(Clip::kOfficial, false, 2.5), kPeaked);
   EXPECT_FLOAT_EQ(loose.scaler, 2.5f * kSigma);
   EXPECT_EQ(loose.clip, kInfinity);
 }
 
 TEST(TernaryClip, GraceIsThePapersPerWorker) {
-  const Prepared grace = PrepareOf(*MakeTernary(Clip::kGrace, true, 1.5), kPeaked);
-  const Prepared paper = PrepareOf(*MakeTernary(Clip::kPaper, false, 1.5), kPeaked);
+  const Prepared grace = PrepareOf(*MakeTernaryCodec(Clip::kGrace, true, 1.5), kPeaked);
+  const Prepared paper = PrepareOf(*MakeTernaryCodec(Clip::kPaper, false, 1.5), kPeaked);
   EXPECT_EQ(grace.scaler, paper.scaler);
   EXPECT_EQ(grace.clip, paper.clip);
 }
 
 TEST(TernaryClip, NoneTakesTheMaximum) {
-  const Prepared none = PrepareOf(*MakeTernary(Clip::kNone, false, 1.5), kPeaked);
+  const Prepared none = PrepareOf(*MakeTernaryCodec(Clip::kNone, false, 1.5), kPeaked);
   EXPECT_EQ(none.scaler, 3);
   EXPECT_EQ(none.clip, kInfinity);
 }
 
 // Sigma is the population standard deviation, that is, of the deviations from the mean.
 TEST(TernaryClip, SigmaIsAboutTheMean) {
-  const Prepared prepared = PrepareOf(*MakeTernary(Clip::kOfficial, false, 1), {101, 103});
+  const Prepared prepared = PrepareOf(*MakeTernaryCodec(Clip::kOfficial, false, 1), {101, 103});
   EXPECT_FLOAT_EQ(prepared.scaler, 1);
 }
 
 TEST(TernaryClip, NothingIsClippedWithoutSpread) {
   for (const std::vector<float>& g : {std::vector<float>{-2}, std::vector<float>{-2, -2}}) {
     for (Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone}) {
-      const auto codec = MakeTernary(clip);
+      const auto codec = MakeTernaryCodec(clip);
       EXPECT_EQ(PrepareOf(*codec, g).scaler, 2);
       EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})), g);
     }
@@ -117,14 +117,14 @@ TEST(TernaryClip, NothingIsClippedWithoutSpread) {
 TEST(TernaryClip, HugeGradientsKeepAFiniteScaler) {
   const float huge = std::numeric_limits<float>::max();
   for (Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone}) {
-    const auto codec = MakeTernary(clip);
+    const auto codec = MakeTernaryCodec(clip);
     const Prepared prepared = PrepareOf(*codec, {huge, -huge, huge, -huge});
     EXPECT_EQ(prepared.scaler, huge);
   }
 }
 
 TEST(TernaryClip, OfficialFiresBeyondTheSharedScalerOnly) {
-  const auto codec = MakeTernary(Clip::kOfficial, false, 1);
+  const auto codec = MakeTernaryCodec(Clip::kOfficial, false, 1);
   // Rank 0's own limit c * sigma is sqrt(3). The shared scaler is that of rank 1, 2 * sqrt(3): so 3
   // is coded as non-zero with a probability below 1, and 6 always.
   const Round round = MakeRound(*codec, {kPeaked, {6, -2, -2, -2}});
@@ -139,7 +139,7 @@ TEST(TernaryClip, OfficialFiresBeyondTheSharedScalerOnly) {
 }
 
 TEST(Ternary, NoiseDependsOnTensorRoundAndRank) {
-  const auto codec = MakeTernary();
+  const auto codec = MakeTernaryCodec();
   const std::vector<float> g = SomeGradient(256, 9);
   const Prepared prepared = PrepareOf(*codec, g);
   const auto encode = [&](uint32_t tensor, uint64_t round, uint16_t rank) {
@@ -158,7 +158,7 @@ TEST(Ternary, NoiseDependsOnTensorRoundAndRank) {
 }
 
 TEST(Ternary, SumIsTheIntegerSumOfCodes) {
-  const auto codec = MakeTernary();
+  const auto codec = MakeTernaryCodec();
   for (int workers : {1, 2, 3, 4, 7, 8, 16, 127}) {
     std::vector<std::vector<float>> gradients;
     for (int rank = 0; rank < workers; ++rank) gradients.push_back(SomeGradient(67, rank));
@@ -178,7 +178,7 @@ TEST(Ternary, SumIsTheIntegerSumOfCodes) {
 }
 
 TEST(Ternary, SumsBeyondTheNumberOfWorkersDoNotDecode) {
-  const auto codec = MakeTernary();
+  const auto codec = MakeTernaryCodec();
   // A sum of 5 workers has 4 planes (one bit of each element), which hold -8 to 7. Element 3 is k.
   for (int k = -8; k <= 7; ++k) {
     std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 5));
@@ -192,7 +192,7 @@ TEST(Ternary, SumsBeyondTheNumberOfWorkersDoNotDecode) {
 }
 
 TEST(Ternary, SumsWithUnusedBitsSetDoNotDecode) {
-  const auto codec = MakeTernary();
+  const auto codec = MakeTernaryCodec();
   for (size_t bit = 5; bit < 8; ++bit) {
     std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 1));
     sum[1] = static_cast<uint8_t>(1 << bit);
@@ -202,7 +202,7 @@ TEST(Ternary, SumsWithUnusedBitsSetDoNotDecode) {
 }
 
 TEST(Ternary, InvalidScalersDoNotDecode) {
-  const auto codec = MakeTernary();
+  const auto codec = MakeTernaryCodec();
   const std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 1));
   std::vector<float> mean(5);
   for (float bad : {kInfinity, -kInfinity, std::nanf(""), -1.0f}) {
@@ -211,7 +211,7 @@ TEST(Ternary, InvalidScalersDoNotDecode) {
 }
 
 TEST(TernaryPerWorker, InvalidScalersAreRejectedAndLeaveTheSumUnchanged) {
-  const auto codec = MakeTernary(Clip::kPaper, true);
+  const auto codec = MakeTernaryCodec(Clip::kPaper, true);
   const Round round = MakeRound(*codec, {SomeGradient(20, 1), SomeGradient(20, 2)});
   const auto sum = codec->NewAccumulator({0, 0, 20}, 2);
   for (int rank : {1, 0}) {
@@ -228,9 +228,9 @@ TEST(TernaryPerWorker, InvalidScalersAreRejectedAndLeaveTheSumUnchanged) {
 }
 
 TEST(TernaryPerWorker, KeepsEachWorkersOwnScaler) {
-  const auto codec = MakeTernary(Clip::kNone, true);
+  const auto codec = MakeTernaryCodec(Clip::kNone, true);
   EXPECT_FALSE(codec->shares_scaler());
-  EXPECT_TRUE(MakeTernary()->shares_scaler());
+  EXPECT_TRUE(MakeTernaryCodec()->shares_scaler());
   // Each value is the maximum of its worker, so its code is never 0.
   const Round round = MakeRound(*codec, {{1.0f, 0.0f}, {-4.0f, 4.0f}});
   EXPECT_EQ(Mean(*codec, round), (std::vector<float>{-1.5f, 2.0f}));
@@ -246,7 +246,7 @@ TEST(MakeCodec, MakesEveryListedCodec) {
     ASSERT_TRUE(codec.ok()) << codec.status().message();
     EXPECT_EQ((*codec)->name(), name);
   }
-  EXPECT_EQ(MakeTernary(Clip::kPaper, true)->name(), "ternary_per_worker");
+  EXPECT_EQ(MakeTernaryCodec(Clip::kPaper, true)->name(), "ternary_per_worker");
 }
 
 TEST(MakeCodec, ListsKnownNamesForAnUnknownOne) {

@@ -18,14 +18,14 @@ Options OptionsWithRatio(double ratio) {
   options.topk.ratio = ratio;
   return options;
 }
-std::unique_ptr<Codec> MakeTopK(double ratio) {
+std::unique_ptr<Codec> MakeTopKCodec(double ratio) {
   return MakeValidCodec("topk", OptionsWithRatio(ratio));
 }
 
 INSTANTIATE_TEST_SUITE_P(TopK, CodecConformance,
                          testing::Values(CodecCase{
                              .name = "TopK",
-                             .make = [] { return MakeTopK(0.25); },
+                             .make = [] { return MakeTopKCodec(0.25); },
                              .plausible = [](float g, float,
                                              float mean) { return mean == 0 || mean == g; },
                              .unused_bits = UnusedBitsOfFloats,
@@ -61,7 +61,7 @@ Prepared PrepareOf(const Codec& codec, const std::vector<float>& g, kernels::Noi
 }
 
 TEST(TopK, SendsTheLargestOfASmallTensorExactly) {
-  const auto codec = MakeTopK(0.1);
+  const auto codec = MakeTopKCodec(0.1);
   const std::vector<float> g =
       DistinctMagnitudes(19, 1);  // fewer than 2 / ratio elements: no sampling
   Sender worker(*codec, g.size());
@@ -76,7 +76,7 @@ uint64_t CountAtLeast(const std::vector<float>& g, float threshold) {
 }
 
 TEST(TopK, ASampledThresholdSendsAboutTheRatio) {
-  const auto codec = MakeTopK(0.001);
+  const auto codec = MakeTopKCodec(0.001);
   uint64_t total = 0;
   for (uint64_t round = 0; round < 50; ++round) {
     const std::vector<float> g = SomeGradient(200000, round);
@@ -126,7 +126,7 @@ TEST(TopK, AdaptsIfTheSampleMisleads) {
   for (size_t i = 0; i < 5000; ++i) burst[i] *= 100;
   std::vector<float> zeros(n);
   for (size_t i = 0; i < 1000; ++i) zeros[97 * i] = static_cast<float>(i + 1);
-  const auto codec = MakeTopK(0.002);
+  const auto codec = MakeTopKCodec(0.002);
   for (const std::vector<float>& g : {burst, zeros}) {
     for (uint64_t round = 0; round < 20; ++round) {
       Sender worker(*codec, n);
@@ -217,7 +217,7 @@ TEST(TopK, RatioOneEqualsFp32) {
 
 // Small integers, so that every sum is exact: sent plus kept values equal the input.
 TEST(TopK, NothingIsLost) {
-  const auto codec = MakeTopK(0.05);
+  const auto codec = MakeTopKCodec(0.05);
   const size_t n = 3000;
   Sender worker(*codec, n);
   std::mt19937_64 random(8);
@@ -308,7 +308,7 @@ TEST(DgcMemory, RestoredMemoryContinuesBitForBit) {
 }
 
 TEST(TopK, ResultsDoNotDependOnChunking) {
-  const auto codec = MakeTopK(0.02);
+  const auto codec = MakeTopKCodec(0.02);
   const std::vector<float> g = SomeGradient(20000, 6);
   Sender whole(*codec, g.size()), cut(*codec, g.size());
   for (uint64_t round = 0; round < 3; ++round)
@@ -333,7 +333,7 @@ TEST(TopK, NonFiniteGradientsAreVisible) {
 // positions.
 TEST(TopK, SizeIsLittleMoreThanTheValues) {
   const size_t n = 1 << 20;
-  const auto codec = MakeTopK(0.001);
+  const auto codec = MakeTopKCodec(0.001);
   Sender worker(*codec, n);
   const uint64_t sent = CountSent(worker.Send(SomeGradient(n, 2)));
   EXPECT_LT(static_cast<double>(worker.code().size()), 6.3 * static_cast<double>(sent));

@@ -1,5 +1,5 @@
-// Tests of RouterSocket (a server's socket) and DealerSocket (a worker's), which are made of ZeroMQ
-// sockets.
+// Tests of RouterSocket, to which many peers connect, and of DealerSocket, which connects to one
+// RouterSocket. Both are made of ZeroMQ sockets.
 #include "common/net/socket.h"
 
 #include <gmock/gmock.h>

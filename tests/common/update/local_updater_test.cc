@@ -35,7 +35,7 @@ struct Reference {
     // Weight decay is used as lambda, and grad_scale as weight decay, as in the released kernel
     // ADCUpdate.
     kLambdaIsDecayDecayIsScale,
-    kScaleAfterSquare,  // The square in the compensation is that of the gradient without grad_scale.
+    kScaleAfterSquare,  // The compensation has the square of the gradient without grad_scale.
     kNoScale,           // grad_scale is ignored.
     kRateFolded,        // The learning rate is part of the momentum, as in MXNet.
     kAccumulates,       // The update starts from the last w' instead of W.

@@ -1,5 +1,5 @@
-// Helpers of the protocol's tests: they make messages, and search the messages and actions with which
-// the state machines answer. In these messages:
+// Helpers of the protocol's tests: they make messages, and search the messages and actions with
+// which the state machines answer. In these messages:
 //   peer         a connection
 //   incarnation  a number that identifies one process of a rank
 //   epoch        the number of a membership: which incarnations take part in the job

@@ -348,7 +348,7 @@ TEST_F(CoordinatorTest, DoesNotGatherWithOneWhomTheFloorHasPassed) {
 }
 
 // The simulator found this case (tests/sim/recorded/1045949.events): rank 1 is gone. Rank 2 was
-// frozen, and has applied fewer rounds than the floor, the newest round that the others dropped.
+// frozen, and has applied fewer rounds than the floor.
 TEST_F(CoordinatorTest, ContinuesAfterTheStartTimeoutWithoutAWorkerThatTheFloorHasPassed) {
   ControlOptions options = TestOptions(1, 3, OnLoss::kShrink);
   const Time start_timeout = options.timings.start_timeout;
