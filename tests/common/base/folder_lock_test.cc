@@ -34,10 +34,10 @@ class FolderLockTest : public ::testing::Test {
 };
 
 TEST_F(FolderLockTest, ASecondHolderIsRefusedAndToldWhoHoldsIt) {
-  const Result<FolderLock> first = FolderLock::Take(folder_, "job.lock", "lenet");
-  ASSERT_TRUE(first.ok()) << first.status().message();
-  EXPECT_TRUE(first->held());
-  EXPECT_EQ(first->warning(), "");
+  const Result<FolderLock> lock = FolderLock::Take(folder_, "job.lock", "lenet");
+  ASSERT_TRUE(lock.ok()) << lock.status().message();
+  EXPECT_TRUE(lock->held());
+  EXPECT_EQ(lock->warning(), "");
   std::array<char, 256> host{};
   ASSERT_EQ(gethostname(host.data(), host.size() - 1), 0);
   for (const Status& status : {FolderLock::Take(folder_, "job.lock", "other").status(),
@@ -51,7 +51,7 @@ TEST_F(FolderLockTest, ASecondHolderIsRefusedAndToldWhoHoldsIt) {
 }
 
 TEST_F(FolderLockTest, IsReleasedByItsDestructorAndTheFileRemains) {
-  { const auto first = FolderLock::Take(folder_, "job.lock", "lenet"); }
+  { const auto lock = FolderLock::Take(folder_, "job.lock", "lenet"); }
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/job.lock"));
   EXPECT_TRUE(FolderLock::CheckFree(folder_, "job.lock").ok());
   EXPECT_TRUE(FolderLock::Take(folder_, "job.lock", "lenet")->held());

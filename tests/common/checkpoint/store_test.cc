@@ -75,10 +75,10 @@ class StoreTest : public testing::Test {
 TEST_F(StoreTest, ReadsWhatWasWritten) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 10).ok());
-  Store again = MakeStore();
-  EXPECT_THAT(again.Open(), IsEmpty());
-  ASSERT_THAT(again.points(), ElementsAre(Point{7, 10, 10}));
-  const auto file = again.Read({7, 10, 10});
+  Store reopened = MakeStore();
+  EXPECT_THAT(reopened.Open(), IsEmpty());
+  ASSERT_THAT(reopened.points(), ElementsAre(Point{7, 10, 10}));
+  const auto file = reopened.Read({7, 10, 10});
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_EQ(file->tensors.at(0).values, std::vector<float>(100, 10.f));
   EXPECT_EQ(file->metadata.at("a"), "b");
@@ -103,10 +103,10 @@ TEST_F(StoreTest, RefusesACheckpointWithAnyByteChangedAndKeepsThePreviousOne) {
       std::string changed = bytes;
       changed[at] = static_cast<char>(changed[at] ^ 1);
       WriteAll(Path(2, ending), changed);
-      Store again = MakeStore();
-      EXPECT_THAT(again.Open(), SizeIs(1)) << ending << " byte " << at;
-      EXPECT_THAT(again.points(), ElementsAre(Point{7, 1, 1})) << ending << " byte " << at;
-      EXPECT_FALSE(again.Read({7, 2, 2}).ok());
+      Store reopened = MakeStore();
+      EXPECT_THAT(reopened.Open(), SizeIs(1)) << ending << " byte " << at;
+      EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 1, 1})) << ending << " byte " << at;
+      EXPECT_FALSE(reopened.Read({7, 2, 2}).ok());
     }
     WriteAll(Path(2, ending), bytes);
   }
@@ -120,13 +120,13 @@ TEST_F(StoreTest, RefusesATruncatedCheckpointAndKeepsThePreviousOne) {
     const std::string bytes = ReadAll(Path(2, ending));
     for (size_t size = 0; size < bytes.size(); size += 13) {
       WriteAll(Path(2, ending), bytes.substr(0, size));
-      Store again = MakeStore();
-      EXPECT_THAT(again.Open(), SizeIs(1));
-      EXPECT_THAT(again.points(), ElementsAre(Point{7, 1, 1})) << ending << " " << size;
+      Store reopened = MakeStore();
+      EXPECT_THAT(reopened.Open(), SizeIs(1));
+      EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 1, 1})) << ending << " " << size;
     }
     WriteAll(Path(2, ending), bytes + "x");
-    Store again = MakeStore();
-    EXPECT_THAT(again.Open(), SizeIs(1));
+    Store reopened = MakeStore();
+    EXPECT_THAT(reopened.Open(), SizeIs(1));
     WriteAll(Path(2, ending), bytes);
   }
 }
@@ -159,11 +159,11 @@ TEST_F(StoreTest, RemovesIncompleteFiles) {
   ASSERT_TRUE(Write(store, 1).ok());
   WriteAll(Path(2, ".safetensors.tmp.4711"), "half");
   WriteAll(Path(3, ".safetensors"), "without a manifest");
-  Store again = MakeStore();
-  EXPECT_THAT(again.Open(), IsEmpty());
+  Store reopened = MakeStore();
+  EXPECT_THAT(reopened.Open(), IsEmpty());
   EXPECT_FALSE(fs::exists(Path(2, ".safetensors.tmp.4711")));
   EXPECT_FALSE(fs::exists(Path(3, ".safetensors")));
-  EXPECT_THAT(again.points(), ElementsAre(Point{7, 1, 1}));
+  EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 1, 1}));
 }
 
 TEST_F(StoreTest, MovesCheckpointsOfAnotherRunToAFolderWithTheDateAndReportsIt) {
@@ -216,11 +216,11 @@ TEST_F(StoreTest, ARunThatContinuesKeepsItsCheckpointsInPlaceAndMovesAllOthers) 
   WriteAll(Path(30, ".safetensors"), "damaged");
   WriteAll(Path(40, ".json"), "damaged");
   fs::remove(Path(60, ".safetensors"));
-  Store again = MakeStore(6);
-  again.Open();
-  EXPECT_THAT(Begin(again, 7), HasSubstr(": 4, the newest of step 60"));
-  EXPECT_THAT(again.points(), ElementsAre(Point{7, 10, 10}, Point{7, 20, 20}));
-  EXPECT_THAT(again.refused(), IsEmpty());
+  Store reopened = MakeStore(6);
+  reopened.Open();
+  EXPECT_THAT(Begin(reopened, 7), HasSubstr(": 4, the newest of step 60"));
+  EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 10, 10}, Point{7, 20, 20}));
+  EXPECT_THAT(reopened.refused(), IsEmpty());
   const std::string dated_folder = owner_.folder + ".2026-11-22T22-26-01/step.";
   for (const char* name : {"30.json", "30.safetensors", "40.json", "40.safetensors", "50.json",
                            "50.safetensors", "60.json"}) {
@@ -256,11 +256,11 @@ TEST_F(StoreTest, RemovesCheckpointsAfterThePointFromWhichARunContinues) {
 TEST_F(StoreTest, RecordsTheRunAndItsJobBeforeTheFirstCheckpoint) {
   Store store = MakeStore();
   Begin(store, 7);
-  Store again = MakeStore();
-  EXPECT_THAT(again.Open(), IsEmpty());
-  EXPECT_EQ(again.began(), 7u);
-  EXPECT_EQ(again.JobTextOf(7), "seed: 1");
-  EXPECT_EQ(again.JobTextOf(8), "");
+  Store reopened = MakeStore();
+  EXPECT_THAT(reopened.Open(), IsEmpty());
+  EXPECT_EQ(reopened.began(), 7u);
+  EXPECT_EQ(reopened.JobTextOf(7), "seed: 1");
+  EXPECT_EQ(reopened.JobTextOf(8), "");
   owner_.job_digest = 99;
   owner_.job_text = "seed: 2";
   Store other = MakeStore();
@@ -305,9 +305,9 @@ TEST_F(StoreTest, KeepsItsCheckpointsIfTheFolderCannotBeWritten) {
   ASSERT_TRUE(Write(store, 2).ok());
   // A folder with the file's name makes the write fail, even for root.
   fs::create_directories(Path(3, ".safetensors") + "/x");
-  const Status refused = Write(store, 3);
-  EXPECT_EQ(refused.code(), Code::kCannotWrite);
-  EXPECT_THAT(refused.message(), HasSubstr("step.3.safetensors"));
+  const Status write_status = Write(store, 3);
+  EXPECT_EQ(write_status.code(), Code::kCannotWrite);
+  EXPECT_THAT(write_status.message(), HasSubstr("step.3.safetensors"));
   EXPECT_THAT(store.points(), ElementsAre(Point{7, 1, 1}, Point{7, 2, 2}));
   WriteAll(folder_ + "/file", "");
   owner_.folder = folder_ + "/file/checkpoints";
@@ -350,18 +350,18 @@ TEST_F(StoreTest, KeepsTheTwoKindsApart) {
   for (uint64_t step = 10; step <= 120; step += 10)
     ASSERT_TRUE(Write(store, step, 7, step % 50 == 0 ? Kind::kOfAll : Kind::kShard).ok());
   EXPECT_THAT(steps(store), ElementsAre("50", "90 shard", "100", "110 shard", "120 shard"));
-  Store again = MakeStore(2, 3);
-  EXPECT_THAT(again.Open(), IsEmpty());
-  EXPECT_EQ(steps(again), steps(store));
+  Store reopened = MakeStore(2, 3);
+  EXPECT_THAT(reopened.Open(), IsEmpty());
+  EXPECT_EQ(steps(reopened), steps(store));
   // The last checkpoint of a job is written twice, if its step is not a multiple of the interval:
   // its kind becomes kOfAll, and stays so.
-  ASSERT_TRUE(Write(again, 120).ok());
-  ASSERT_TRUE(Write(again, 120, 7, Kind::kShard).ok());
-  EXPECT_THAT(steps(again), ElementsAre("90 shard", "100", "110 shard", "120"));
-  Store third = MakeStore(2, 3);
-  EXPECT_THAT(third.Open(), IsEmpty());
-  EXPECT_EQ(steps(third), steps(again));
-  EXPECT_TRUE(third.Read({7, 120, 120}).ok());
+  ASSERT_TRUE(Write(reopened, 120).ok());
+  ASSERT_TRUE(Write(reopened, 120, 7, Kind::kShard).ok());
+  EXPECT_THAT(steps(reopened), ElementsAre("90 shard", "100", "110 shard", "120"));
+  Store reopened_twice = MakeStore(2, 3);
+  EXPECT_THAT(reopened_twice.Open(), IsEmpty());
+  EXPECT_EQ(steps(reopened_twice), steps(reopened));
+  EXPECT_TRUE(reopened_twice.Read({7, 120, 120}).ok());
 }
 
 TEST_F(StoreTest, ReportsTheKindOfAnotherJobsCheckpoints) {

@@ -95,12 +95,12 @@ Promise WriteAllCheckpoints(MemoryStorage& storage) {
   const uint64_t from = store.points().empty() ? 1 : store.points().back().step + 1;
   for (uint64_t step = from; step <= kLastStep + 1 && !storage.stopped(); ++step) {
     const Kind kind = step > kLastStep ? Kind::kOfAll : KindOfStep(step);
-    const Status written = WriteCheckpoint(store, kRun, std::min(step, kLastStep), kind);
+    const Status write_status = WriteCheckpoint(store, kRun, std::min(step, kLastStep), kind);
     const Steps in_store = StepsIn(store);
-    if (written.ok() && !storage.stopped()) promise.sure = in_store;
+    if (write_status.ok() && !storage.stopped()) promise.sure = in_store;
     // The write succeeded, and the process stopped when it removed old checkpoints: these may be
     // gone.
-    if (written.ok() && storage.stopped())
+    if (write_status.ok() && storage.stopped())
       std::erase_if(promise.sure,
                     [&](uint64_t sure_step) { return !in_store.contains(sure_step); });
   }
@@ -150,7 +150,7 @@ TEST(Torn, AMachineThatLosesItsPowerInAnyChangeLosesNoOtherCheckpoint) {
 
 // From some change on, the disk is full: for one change, for three changes, or always.
 TEST(Torn, ARefusedWriteLosesNoOtherCheckpoint) {
-  uint64_t refused = 0;
+  uint64_t refused_changes = 0;
   for (const uint64_t count : {uint64_t{1}, uint64_t{3}, UINT64_MAX}) {
     for (uint64_t from = 0; !testing::Test::HasFailure(); ++from) {
       MemoryStorage storage;
@@ -167,10 +167,10 @@ TEST(Torn, ARefusedWriteLosesNoOtherCheckpoint) {
       EXPECT_TRUE(CompleteSteps(OurOwner(), kRun, storage).contains(kLastStep))
           << "change " << from;
       if (from > storage.changes()) break;
-      ++refused;
+      ++refused_changes;
     }
   }
-  EXPECT_GT(refused, 3 * 6 * kLastStep);
+  EXPECT_GT(refused_changes, 3 * 6 * kLastStep);
 }
 
 // A disk claims to have flushed a file but loses half of it. Only that file's checkpoint is lost.
@@ -220,11 +220,11 @@ TEST(Torn, WhatIsPutAsideLosesOneAtMost) {
         (void)store.Begin(kRun + 1, false, kBeginTime);
         all_moved = !storage.stopped();
         power_fails ? storage.RestartMachine(choose) : storage.RestartProcess();
-        const Steps kept = CompleteSteps(OurOwner(), kRun + 1, storage);
-        EXPECT_EQ(kept, Steps{4}) << "change " << stop;
-        Steps found = CompleteSteps(OurOwner(), kRun, storage);
-        found.merge(CompleteSteps(moved_away, kRun, storage));
-        EXPECT_GE(found.size(), all_moved ? 3u : 2u) << "change " << stop;
+        const Steps steps_of_new_run = CompleteSteps(OurOwner(), kRun + 1, storage);
+        EXPECT_EQ(steps_of_new_run, Steps{4}) << "change " << stop;
+        Steps steps_found = CompleteSteps(OurOwner(), kRun, storage);
+        steps_found.merge(CompleteSteps(moved_away, kRun, storage));
+        EXPECT_GE(steps_found.size(), all_moved ? 3u : 2u) << "change " << stop;
       } while (choices.Next() && !testing::Test::HasFailure());
     }
   }

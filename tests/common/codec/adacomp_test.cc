@@ -105,9 +105,9 @@ TEST(AdaComp, ChunksAreCutBetweenBins) {
   EXPECT_EQ(MakeAdaCompCodec(50)->Granularity(7), 50u);
   const auto codec = MakeAdaCompCodec(50);
   const std::vector<float> g = SomeGradient(20011, 6);
-  Sender whole(*codec, g.size()), cut(*codec, g.size());
+  Sender unchunked(*codec, g.size()), chunked(*codec, g.size());
   for (uint64_t round = 0; round < 3; ++round)
-    ASSERT_EQ(whole.Send(g, round), cut.Send(g, round, 1250));
+    ASSERT_EQ(unchunked.Send(g, round), chunked.Send(g, round, 1250));
 }
 
 TEST(AdaComp, RestoredMemoryContinuesBitForBit) {

@@ -91,15 +91,15 @@ TEST(AnsRow, NamesTheFirstInvalidBlock) {
     const Row undamaged = row;
     const uint32_t end = ends[bad] - 2;  // moves the block's last word to the next block
     std::memcpy(end_entry(bad), &end, sizeof end);
-    const Result<AnsRow> cut = AnsRow::Parse(row.bytes, 800, 100, 9);
-    ASSERT_TRUE(cut.ok());
-    const Status status = cut->Decode(table, 0, 8, symbols.data());
+    const Result<AnsRow> parsed_damaged = AnsRow::Parse(row.bytes, 800, 100, 9);
+    ASSERT_TRUE(parsed_damaged.ok());
+    const Status status = parsed_damaged->Decode(table, 0, 8, symbols.data());
     EXPECT_EQ(status.code(), Code::kMismatch);
     const std::string expected_text =
         "bytes " + std::to_string(ends[bad - 1]) + " to " + std::to_string(end) + " ";
     EXPECT_NE(status.message().find(expected_text), std::string::npos) << status.message();
-    EXPECT_EQ(cut->Decode(table, bad, 1, symbols.data()).message(), status.message());
-    EXPECT_TRUE(cut->Decode(table, 0, bad, symbols.data()).ok());
+    EXPECT_EQ(parsed_damaged->Decode(table, bad, 1, symbols.data()).message(), status.message());
+    EXPECT_TRUE(parsed_damaged->Decode(table, 0, bad, symbols.data()).ok());
     row = undamaged;
   }
 }

@@ -76,17 +76,17 @@ TEST(ErrorFeedback, EventuallySendsWhatOneCodeCannotHold) {
 
 TEST(ErrorFeedback, IsSavedRestoredAndReset) {
   const auto codec = Fp16WithFeedback();
-  const auto memory = codec->NewMemory(100), other = codec->NewMemory(100);
+  const auto memory = codec->NewMemory(100), other_memory = codec->NewMemory(100);
   Send(*codec, SomeGradient(100, 1), memory.get());
   SavedState saved, restored;
   memory->AddState(&saved);
-  other->AddState(&restored);
+  other_memory->AddState(&restored);
   ASSERT_EQ(saved.arrays[0].name, restored.arrays[0].name);
   std::copy(saved.arrays[0].values.begin(), saved.arrays[0].values.end(),
             restored.arrays[0].values.begin());
   EXPECT_EQ(Send(*codec, SomeGradient(100, 2), memory.get()),
-            Send(*codec, SomeGradient(100, 2), other.get()));
-  EXPECT_EQ(Residual(memory.get()), Residual(other.get()));
+            Send(*codec, SomeGradient(100, 2), other_memory.get()));
+  EXPECT_EQ(Residual(memory.get()), Residual(other_memory.get()));
   memory->Reset();
   EXPECT_EQ(Residual(memory.get()), std::vector<float>(100));
 }

@@ -136,7 +136,8 @@ TEST(OneBit, ColumnsAreCountedFromTheSegmentsFirstElement) {
   const std::vector<float> g = {1, -2, 3, -4, 5, -6, 7, -8};
   EXPECT_EQ(RoundTrip(*codec, g, 4), (std::vector<float>{2, -3, 2, -3, 6, -7, 6, -7}));
   EXPECT_EQ(RoundTrip(*codec, g, 4), RoundTrip(*MakeOneBitCodec(4), g));
-  EXPECT_EQ(RoundTrip(*codec, g, 3), RoundTrip(*MakeOneBitCodec(3), g));  // the last column is shorter
+  EXPECT_EQ(RoundTrip(*codec, g, 3),
+            RoundTrip(*MakeOneBitCodec(3), g));  // the last column is shorter
   EXPECT_EQ(CodeOf(*codec, g, 1 << 20).size(), 9u);
 }
 
@@ -158,7 +159,8 @@ TEST(OneBit, MeansAreRoundedOnce) {
 TEST(OneBit, SizePerElement) {
   const auto bits = [](uint64_t bucket, uint64_t column) {
     constexpr uint64_t kCount = 57600;
-    return 8.0 * static_cast<double>(MakeOneBitCodec(bucket)->MaxEncodedSize({0, 0, kCount, column})) /
+    return 8.0 *
+           static_cast<double>(MakeOneBitCodec(bucket)->MaxEncodedSize({0, 0, kCount, column})) /
            kCount;
   };
   EXPECT_EQ(bits(64, 1), 2);
@@ -339,9 +341,9 @@ TEST(OneBit, InvalidCodesAreRefused) {
   EXPECT_EQ(StatusOfAdding(*codec, valid, 9), Code::kOk);
   // The valid code with another number in place of its mean `at`: three groups have two means each.
   const auto with_mean = [&](size_t at, float mean) {
-    std::vector<uint8_t> other = valid;
-    std::memcpy(other.data() + 4 * at, &mean, sizeof mean);
-    return other;
+    std::vector<uint8_t> changed_code = valid;
+    std::memcpy(changed_code.data() + 4 * at, &mean, sizeof mean);
+    return changed_code;
   };
   std::vector<float> values(9);
   for (const float bad : {kInfinity, -kInfinity, std::nanf(""), -0.0f}) {

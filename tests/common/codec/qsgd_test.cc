@@ -359,7 +359,8 @@ TEST(Qsgd, LevelCountsOfThePapers) {
 // Each element takes `bits` bits, and each bucket has one float, its norm.
 TEST(Qsgd, SizePerElementMatchesTheStudy) {
   const auto bytes = [](int bits, uint64_t bucket) {
-    return static_cast<double>(MakeQsgdCodec(WithBits(bits, bucket))->MaxEncodedSize({0, 0, 1 << 20})) /
+    return static_cast<double>(
+               MakeQsgdCodec(WithBits(bits, bucket))->MaxEncodedSize({0, 0, 1 << 20})) /
            (1 << 20);
   };
   EXPECT_EQ(bytes(2, 128) * 8, 2.25);
@@ -373,12 +374,12 @@ TEST(Qsgd, ResultsDoNotDependOnChunking) {
   for (const Qsgd& qsgd : {WithBits(4, 13), WithLevels(Levels::kSqrtN, 13)}) {
     const auto codec = MakeQsgdCodec(qsgd);
     ASSERT_EQ(codec->Granularity(5), 13u);
-    const std::vector<float> whole = DecodeSingleCode(*codec, CodeOf(*codec, g), g.size());
+    const std::vector<float> all_values = DecodeSingleCode(*codec, CodeOf(*codec, g), g.size());
     for (size_t first = 0; first < g.size(); first += 7 * 13) {
       const auto piece = std::span(g).subspan(first, std::min<size_t>(7 * 13, g.size() - first));
       const std::vector<float> values =
           DecodeSingleCode(*codec, CodeOf(*codec, piece, 0, first), piece.size());
-      for (size_t i = 0; i < piece.size(); ++i) ASSERT_EQ(values[i], whole[first + i]);
+      for (size_t i = 0; i < piece.size(); ++i) ASSERT_EQ(values[i], all_values[first + i]);
     }
   }
   EXPECT_GT(MakeQsgdCodec(WithBits(4, 0))->Granularity(5), uint64_t{1} << 40);
@@ -388,7 +389,8 @@ TEST(Qsgd, ResultsDoNotDependOnChunking) {
 TEST(Qsgd, BucketSizeZeroMeansTheWholeTensor) {
   const std::vector<float> g = SomeGradient(100000, 4);
   EXPECT_EQ(CodeOf(*MakeQsgdCodec(WithBits(4, 0)), g).size(), 4u + 50000);
-  EXPECT_EQ(CodeOf(*MakeQsgdCodec(WithBits(4, 0)), g), CodeOf(*MakeQsgdCodec(WithBits(4, 1 << 30)), g));
+  EXPECT_EQ(CodeOf(*MakeQsgdCodec(WithBits(4, 0)), g),
+            CodeOf(*MakeQsgdCodec(WithBits(4, 1 << 30)), g));
 }
 
 TEST(Qsgd, NoiseDependsOnTensorRoundAndRank) {
@@ -513,10 +515,11 @@ TEST(Qsgd, LevelsBeyondTheLastAreRefused) {
             "0800000000000000"
             "c4");
   for (unsigned code = 0; code < 16; ++code) {
-    std::vector<uint8_t> other = valid;
-    other.back() = static_cast<uint8_t>(0xc0 | code);
+    std::vector<uint8_t> changed_code = valid;
+    changed_code.back() = static_cast<uint8_t>(0xc0 | code);
     const bool possible = (code & 7) <= 4 && code != 8;
-    EXPECT_EQ(StatusOfAdding(*codec, other, 2), possible ? Code::kOk : Code::kMismatch) << code;
+    EXPECT_EQ(StatusOfAdding(*codec, changed_code, 2), possible ? Code::kOk : Code::kMismatch)
+        << code;
   }
 }
 
@@ -541,12 +544,12 @@ TEST(Qsgd, AnyRangeOfManyBucketsDecodesAsPartOfTheWhole) {
   const auto codec = MakeQsgdCodec(WithLevels(Levels::kSqrtN, 3));
   const std::vector<float> g = SomeGradient(1000, 2);
   const std::vector<uint8_t> code = CodeOf(*codec, g);
-  const std::vector<float> whole = DecodeSingleCode(*codec, code, g.size());
+  const std::vector<float> all_values = DecodeSingleCode(*codec, code, g.size());
   for (size_t first = 0; first < g.size(); ++first) {
     std::vector<float> piece(std::min<size_t>(40, g.size() - first));
     ASSERT_TRUE(
         codec->Decode(code, {0, 0, g.size()}, 1, 0, first, piece.size(), piece.data()).ok());
-    ASSERT_TRUE(std::equal(piece.begin(), piece.end(), whole.begin() + first)) << first;
+    ASSERT_TRUE(std::equal(piece.begin(), piece.end(), all_values.begin() + first)) << first;
   }
 }
 
@@ -557,18 +560,18 @@ TEST(Qsgd, InconsistentHeadersAreRefused) {
   g[0] = 1;                  // the first bucket is not zero
   const std::vector<uint8_t> valid = CodeOf(*codec, g);
   ASSERT_EQ(StatusOfAdding(*codec, valid, g.size()), Code::kOk);
-  const auto refused = [&](size_t at, uint8_t to) {
+  const auto is_refused = [&](size_t at, uint8_t to) {
     std::vector<uint8_t> bad = valid;
     bad[at] = to;
     bad.resize(2000);  // so that every claimed size fits
     return StatusOfAdding(*codec, bad, g.size()) == Code::kMismatch;
   };
-  for (const uint8_t width : {0, 1, 6, 24, 25, 255}) EXPECT_TRUE(refused(800, width)) << width;
+  for (const uint8_t width : {0, 1, 6, 24, 25, 255}) EXPECT_TRUE(is_refused(800, width)) << width;
   for (size_t end = 0; end < 4; ++end) {
     for (size_t byte = 0; byte < 8; ++byte) {
       const size_t at = 1000 + 8 * end + byte;
-      EXPECT_TRUE(refused(at, valid[at] + 1)) << end << ' ' << byte;
-      EXPECT_TRUE(refused(at, valid[at] - 1)) << end << ' ' << byte;
+      EXPECT_TRUE(is_refused(at, valid[at] + 1)) << end << ' ' << byte;
+      EXPECT_TRUE(is_refused(at, valid[at] - 1)) << end << ' ' << byte;
     }
   }
   // Decoding a range reads only the range's own buckets, and never beyond the bytes.
@@ -585,21 +588,21 @@ TEST(Qsgd, InconsistentHeadersAreRefused) {
 }
 
 TEST(Qsgd, OptionsOutsideTheirRangesAreRefused) {
-  const auto refused = [](const Qsgd& qsgd, const char* key) {
+  const auto is_refused = [](const Qsgd& qsgd, const char* key) {
     Options options;
     options.qsgd = qsgd;
     const auto codec = MakeCodec("qsgd", options);
     return !codec.ok() && codec.status().code() == Code::kBadJob &&
            codec.status().message().find(key) != std::string::npos;
   };
-  EXPECT_TRUE(refused(WithBits(1, 8), "exchange.qsgd.bits"));
-  EXPECT_TRUE(refused(WithBits(17, 8), "exchange.qsgd.bits"));
-  EXPECT_TRUE(refused(WithBits(4, ~uint64_t{0}), "exchange.qsgd.bucket_elements"));
+  EXPECT_TRUE(is_refused(WithBits(1, 8), "exchange.qsgd.bits"));
+  EXPECT_TRUE(is_refused(WithBits(17, 8), "exchange.qsgd.bits"));
+  EXPECT_TRUE(is_refused(WithBits(4, ~uint64_t{0}), "exchange.qsgd.bucket_elements"));
   for (const double s : {0.0, 0.5, -1.0, 8388608.0, HUGE_VAL, std::nan("")})
-    EXPECT_TRUE(refused(WithLevels(Levels::kGiven, 8, Norm::kTwo, s), "exchange.qsgd.s")) << s;
-  Qsgd both = WithLevels(Levels::kSqrtN, 8);
-  both.layout = Layout::kIntervals;
-  EXPECT_TRUE(refused(both, "exchange.qsgd.layout"));
+    EXPECT_TRUE(is_refused(WithLevels(Levels::kGiven, 8, Norm::kTwo, s), "exchange.qsgd.s")) << s;
+  Qsgd intervals_of_sqrt_n = WithLevels(Levels::kSqrtN, 8);
+  intervals_of_sqrt_n.layout = Layout::kIntervals;
+  EXPECT_TRUE(is_refused(intervals_of_sqrt_n, "exchange.qsgd.layout"));
   Options with_feedback;
   with_feedback.error_feedback = true;
   EXPECT_EQ(MakeCodec("qsgd", with_feedback).status().code(), Code::kBadJob);

@@ -11,8 +11,8 @@ namespace {
 
 std::vector<size_t> UnusedBits(std::span<const uint8_t> payload, uint64_t count, bool floats) {
   std::vector<size_t> bits;
-  const auto add_padding = [&](size_t byte, size_t used) {
-    for (size_t i = used; i < 8 * ((used + 7) / 8); ++i) bits.push_back(8 * byte + i);
+  const auto add_padding = [&](size_t byte, size_t used_bits) {
+    for (size_t i = used_bits; i < 8 * ((used_bits + 7) / 8); ++i) bits.push_back(8 * byte + i);
   };
   if (count == 0) return bits;
   size_t offset = floats ? 0 : 8;
@@ -22,9 +22,9 @@ std::vector<size_t> UnusedBits(std::span<const uint8_t> payload, uint64_t count,
   // Positions of k of `count` elements are a bitmap or an Elias-Fano code, whichever is smaller.
   const size_t low_bits = std::bit_width(count / k) - 1;
   const size_t elias_fano = k * low_bits + k + ((count - 1) >> low_bits);
-  const size_t used = (count + 7) / 8 <= (elias_fano + 7) / 8 ? count : elias_fano;
-  add_padding(offset, used);
-  if (!floats) add_padding(offset + (used + 7) / 8, k);
+  const size_t used_bits = (count + 7) / 8 <= (elias_fano + 7) / 8 ? count : elias_fano;
+  add_padding(offset, used_bits);
+  if (!floats) add_padding(offset + (used_bits + 7) / 8, k);
   return bits;
 }
 
@@ -84,16 +84,17 @@ void Sender::Restore(Sender& from) {
 }
 
 void ExpectRefused(const char* codec, const Options& options, const std::string& key) {
-  const auto made = MakeCodec(codec, options);
-  ASSERT_FALSE(made.ok());
-  EXPECT_EQ(made.status().code(), Code::kBadJob);
-  EXPECT_NE(made.status().message().find(key), std::string::npos) << made.status().message();
+  const auto codec_or_error = MakeCodec(codec, options);
+  ASSERT_FALSE(codec_or_error.ok());
+  EXPECT_EQ(codec_or_error.status().code(), Code::kBadJob);
+  EXPECT_NE(codec_or_error.status().message().find(key), std::string::npos)
+      << codec_or_error.status().message();
 }
 
 std::unique_ptr<Codec> MakeValidCodec(const char* codec, const Options& options) {
-  auto made = MakeCodec(codec, options);
-  EXPECT_TRUE(made.ok()) << made.status().message();
-  return std::move(*made);
+  auto codec_or_error = MakeCodec(codec, options);
+  EXPECT_TRUE(codec_or_error.ok()) << codec_or_error.status().message();
+  return std::move(*codec_or_error);
 }
 
 }  // namespace tern::codec

@@ -136,7 +136,7 @@ TEST_P(SparseWire, MaxSizeIsReachedAtTheWorstDensity) {
 // Every accepted code equals the code of its decoded elements: the code of a segment is unique.
 TEST_P(SparseWire, AcceptedCodesAreCanonical) {
   std::mt19937_64 random(3);
-  int accepted = 0, refused = 0;
+  int num_accepted = 0, num_refused = 0;
   for (int trial = 0; trial < 20000; ++trial) {
     const size_t n = 1 + random() % 60, k = random() % (n + 1);
     Bytes bytes = CodeOf(GetParam(), RandomSparse(n, k, trial));
@@ -147,17 +147,18 @@ TEST_P(SparseWire, AcceptedCodesAreCanonical) {
     const Status status = DecodeInto(GetParam(), bytes, &x);
     if (!status.ok()) {
       ASSERT_EQ(status.code(), Code::kMismatch);
-      ++refused;
+      ++num_refused;
       continue;
     }
-    ++accepted;
+    ++num_accepted;
     SparsePair pair;
     std::memcpy(&pair, bytes.data(), sizeof pair);
-    const Bytes again = CodeOf(GetParam(), x, pair);
-    ASSERT_TRUE(std::equal(again.begin(), again.end(), bytes.begin())) << ToHex(bytes);
+    const Bytes encoded_again = CodeOf(GetParam(), x, pair);
+    ASSERT_TRUE(std::equal(encoded_again.begin(), encoded_again.end(), bytes.begin()))
+        << ToHex(bytes);
   }
-  EXPECT_GT(accepted, 1000);
-  EXPECT_GT(refused, 1000);
+  EXPECT_GT(num_accepted, 1000);
+  EXPECT_GT(num_refused, 1000);
 }
 
 TEST_P(SparseWire, EveryTruncationIsRefused) {
@@ -177,18 +178,18 @@ TEST(Sparse, BytesAreAsDocumented) {
   // 2 of 64 elements: their positions 15 and 33 are an Elias-Fano code with 5 low bits each, 01111
   // and 00001. Then come 2 + (63 >> 5) bits, of which bits 15 >> 5 and (33 >> 5) + 1 are ones.
   // Written from the lowest bit up: 11110 10000 1 0 1.
-  std::vector<float> few(64);
-  few[15] = 1;
-  few[33] = -2;
-  EXPECT_EQ(ToHex(CodeOf(floats, few)),
+  std::vector<float> two_of_64(64);
+  two_of_64[15] = 1;
+  two_of_64[33] = -2;
+  EXPECT_EQ(ToHex(CodeOf(floats, two_of_64)),
             "0200"
             "2f14"
             "0000803f"
             "000000c0");
   // 3 of 11 elements: their positions are a bitmap.
-  std::vector<float> some(11);
-  some[0] = some[3] = some[10] = 1;
-  EXPECT_EQ(ToHex(CodeOf(floats, some)),
+  std::vector<float> three_of_eleven(11);
+  three_of_eleven[0] = three_of_eleven[3] = three_of_eleven[10] = 1;
+  EXPECT_EQ(ToHex(CodeOf(floats, three_of_eleven)),
             "0300"
             "0904"
             "0000803f"
@@ -200,21 +201,21 @@ TEST(Sparse, BytesAreAsDocumented) {
             "0200"
             "0000803f"
             "000000c0");
-  std::vector<float> many(128, 1);
-  many[5] = -0.f;
-  Bytes dense = CodeOf(floats, many);
+  std::vector<float> all_but_one(128, 1);
+  all_but_one[5] = -0.f;
+  Bytes dense = CodeOf(floats, all_but_one);
   EXPECT_EQ(dense.size(), 2u + 4 * 128);
   EXPECT_EQ(ToHex(std::span(dense).first(2)), "8000");
   EXPECT_EQ(ToHex(std::span(dense).subspan(2 + 4 * 5, 4)), "00000000");
   // The same positions with a pair, then a code with a second block.
-  EXPECT_EQ(ToHex(CodeOf(SparseValues::kPair, some)),
+  EXPECT_EQ(ToHex(CodeOf(SparseValues::kPair, three_of_eleven)),
             "000000bf00000040"
             "0300"
             "0904"
             "07");
-  std::vector<float> two(kSparseBlock + 1);
-  two.back() = -1;
-  EXPECT_EQ(ToHex(CodeOf(SparseValues::kPair, two)),
+  std::vector<float> two_blocks(kSparseBlock + 1);
+  two_blocks.back() = -1;
+  EXPECT_EQ(ToHex(CodeOf(SparseValues::kPair, two_blocks)),
             "000000bf00000040"
             "00000100"
             "01"
@@ -227,8 +228,8 @@ TEST(Sparse, InvalidValuesAreRefused) {
   std::vector<float> x(64), decoded(64);
   x[15] = x[33] = 1;
   const Bytes valid = CodeOf(SparseValues::kFloats, x);
-  const std::vector<float> whole(64, 1);
-  const Bytes dense = CodeOf(SparseValues::kFloats, whole);
+  const std::vector<float> all_ones(64, 1);
+  const Bytes dense = CodeOf(SparseValues::kFloats, all_ones);
   const float infinity = std::numeric_limits<float>::infinity();
   for (float bad : {infinity, -infinity, std::nanf(""), 0.f, -0.f}) {
     Bytes bytes = valid;

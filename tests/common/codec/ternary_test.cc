@@ -27,7 +27,7 @@ Options MakeOptions(Clip clip, double c, bool per_worker) {
 }
 
 std::unique_ptr<Codec> MakeTernaryCodec(Clip clip = Clip::kPaper, bool per_worker = false,
-                                   double c = 2.5) {
+                                        double c = 2.5) {
   return std::move(*MakeCodec("ternary", MakeOptions(clip, c, per_worker)));
 }
 
@@ -74,15 +74,15 @@ TEST(TernaryClip, PaperClampsAndTakesTheClampedMaximum) {
   const Prepared clipped = PrepareOf(*MakeTernaryCodec(Clip::kPaper, false, 1.5), kPeaked);
   EXPECT_FLOAT_EQ(clipped.scaler, 1.5f * kSigma);
   EXPECT_EQ(clipped.clip, clipped.scaler);
-  const Prepared loose = PrepareOf(*MakeTernaryCodec(Clip::kPaper, false, 2.5), kPeaked);
-  EXPECT_EQ(loose.scaler, 3);
-  EXPECT_FLOAT_EQ(loose.clip, 2.5f * kSigma);
+  const Prepared not_reached = PrepareOf(*MakeTernaryCodec(Clip::kPaper, false, 2.5), kPeaked);
+  EXPECT_EQ(not_reached.scaler, 3);
+  EXPECT_FLOAT_EQ(not_reached.clip, 2.5f * kSigma);
 }
 
 TEST(TernaryClip, OfficialScalesByCSigmaEvenAboveTheMaximum) {
-  const Prepared loose = PrepareOf(*MakeTernaryCodec(Clip::kOfficial, false, 2.5), kPeaked);
-  EXPECT_FLOAT_EQ(loose.scaler, 2.5f * kSigma);
-  EXPECT_EQ(loose.clip, kInfinity);
+  const Prepared not_reached = PrepareOf(*MakeTernaryCodec(Clip::kOfficial, false, 2.5), kPeaked);
+  EXPECT_FLOAT_EQ(not_reached.scaler, 2.5f * kSigma);
+  EXPECT_EQ(not_reached.clip, kInfinity);
 }
 
 TEST(TernaryClip, GraceIsThePapersPerWorker) {
@@ -93,9 +93,9 @@ TEST(TernaryClip, GraceIsThePapersPerWorker) {
 }
 
 TEST(TernaryClip, NoneTakesTheMaximum) {
-  const Prepared none = PrepareOf(*MakeTernaryCodec(Clip::kNone, false, 1.5), kPeaked);
-  EXPECT_EQ(none.scaler, 3);
-  EXPECT_EQ(none.clip, kInfinity);
+  const Prepared not_clipped = PrepareOf(*MakeTernaryCodec(Clip::kNone, false, 1.5), kPeaked);
+  EXPECT_EQ(not_clipped.scaler, 3);
+  EXPECT_EQ(not_clipped.clip, kInfinity);
 }
 
 // Sigma is the population standard deviation, that is, of the deviations from the mean.

@@ -270,15 +270,16 @@ TEST(TernaryAns, SizesAreNearTheEntropy) {
 
 TEST(TernaryAns, StoresPlanesUnlessCodingIsSmaller) {
   const auto codec = MakeByName("ternary_ans");
-  const auto plain = MakeByName("ternary");
+  const auto mask_signs_codec = MakeByName("ternary");
   for (const size_t n : {1, 40, 100}) {
     const Round round = MakeRound(*codec, Gradients(n, 3));
-    const Round same = MakeRound(*plain, Gradients(n, 3));
+    const Round mask_signs_round = MakeRound(*mask_signs_codec, Gradients(n, 3));
     Bytes expected = {0};
-    expected.insert(expected.end(), same.payloads[0].begin(), same.payloads[0].end());
+    expected.insert(expected.end(), mask_signs_round.payloads[0].begin(),
+                    mask_signs_round.payloads[0].end());
     EXPECT_EQ(round.payloads[0], expected);
     expected = {0};
-    const Bytes planes = Sum(*plain, same);
+    const Bytes planes = Sum(*mask_signs_codec, mask_signs_round);
     expected.insert(expected.end(), planes.begin(), planes.end());
     EXPECT_EQ(Sum(*codec, round), expected);
   }
@@ -301,15 +302,16 @@ TEST(TernaryAns, AnyRangeOfACodedSumDecodesAsPartOfTheWhole) {
   const Round round = MakeRound(*codec, Gradients(kN, 3));
   const Bytes sum = Sum(*codec, round);
   ASSERT_EQ(sum[0], 1);
-  const std::vector<float> whole = Mean(*codec, round);
+  const std::vector<float> all_means = Mean(*codec, round);
   for (const size_t first : {0, 1, 4095, 4096, 5000, 8192, 12288, 12999, 13000}) {
     for (const size_t n : {0, 1, 100, 4096, 4097, 9000}) {
       if (n > kN - first) continue;
-      std::vector<float> part(n + 1, 77);
-      ASSERT_TRUE(codec->Decode(sum, {0, 0, kN}, 3, round.scaler, first, n, part.data()).ok());
-      EXPECT_EQ(part.back(), 77);
-      part.pop_back();
-      EXPECT_EQ(part, std::vector<float>(whole.begin() + first, whole.begin() + first + n));
+      std::vector<float> decoded(n + 1, 77);
+      ASSERT_TRUE(codec->Decode(sum, {0, 0, kN}, 3, round.scaler, first, n, decoded.data()).ok());
+      EXPECT_EQ(decoded.back(), 77);
+      decoded.pop_back();
+      EXPECT_EQ(decoded,
+                std::vector<float>(all_means.begin() + first, all_means.begin() + first + n));
     }
   }
 }
@@ -321,7 +323,7 @@ TEST(TernaryAns, ADamagedBitIsRefusedOrChangesTheSum) {
   const auto codec = MakeByName("ternary_ans");
   const Round round = MakeRound(*codec, Gradients(kN, 2));
   const Bytes sum = Sum(*codec, round);
-  const std::vector<float> whole = Mean(*codec, round);
+  const std::vector<float> all_means = Mean(*codec, round);
   Round alone = round;
   alone.gradients.resize(1), alone.payloads.resize(1);
   const Bytes undamaged_sum = Sum(*codec, alone);
@@ -333,16 +335,16 @@ TEST(TernaryAns, ADamagedBitIsRefusedOrChangesTheSum) {
     flipped[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
     std::vector<float> mean(kN);
     const Status status = codec->Decode(flipped, {0, 0, kN}, 2, round.scaler, 0, kN, mean.data());
-    ASSERT_TRUE(status.ok() ? mean != whole : status.code() == Code::kMismatch) << bit;
+    ASSERT_TRUE(status.ok() ? mean != all_means : status.code() == Code::kMismatch) << bit;
     accepted += status.ok();
   }
   for (size_t bit = 8; bit < 8 * alone.payloads[0].size(); ++bit) {
     Bytes flipped = alone.payloads[0];
     flipped[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
     const auto accumulator = codec->NewAccumulator({0, 0, kN}, 1);
-    const Result<size_t> used = accumulator->Add(0, flipped);
-    if (!used.ok()) {
-      ASSERT_EQ(used.status().code(), Code::kMismatch) << bit;
+    const Result<size_t> consumed = accumulator->Add(0, flipped);
+    if (!consumed.ok()) {
+      ASSERT_EQ(consumed.status().code(), Code::kMismatch) << bit;
       continue;
     }
     ++accepted;
@@ -361,17 +363,17 @@ TEST(TernaryAns, TruncatedRowsAreRefused) {
   const Segment segment{0, 0, kN};
   std::vector<float> mean(kN);
   for (size_t size = 0; size < sum.size(); ++size) {
-    const auto cut = std::span(sum).first(size);
-    ASSERT_EQ(codec->SumSize(cut, segment, 2).status().code(), Code::kMismatch);
-    ASSERT_EQ(codec->Decode(cut, segment, 2, 1, 0, 1, mean.data()).code(), Code::kMismatch);
+    const auto truncated = std::span(sum).first(size);
+    ASSERT_EQ(codec->SumSize(truncated, segment, 2).status().code(), Code::kMismatch);
+    ASSERT_EQ(codec->Decode(truncated, segment, 2, 1, 0, 1, mean.data()).code(), Code::kMismatch);
   }
   Bytes longer = sum;
   longer.push_back(0);
   EXPECT_EQ(*codec->SumSize(longer, segment, 2), sum.size());
   EXPECT_EQ(codec->Decode(longer, segment, 2, 1, 0, 1, mean.data()).code(), Code::kMismatch);
   for (size_t size = 0; size < round.payloads[0].size(); ++size) {
-    const auto cut = std::span(round.payloads[0]).first(size);
-    ASSERT_EQ(StatusOfAdding("ternary_ans", kN, cut).code(), Code::kMismatch) << size;
+    const auto truncated = std::span(round.payloads[0]).first(size);
+    ASSERT_EQ(StatusOfAdding("ternary_ans", kN, truncated).code(), Code::kMismatch) << size;
   }
 }
 

@@ -188,8 +188,8 @@ TEST(TopK, TheRatioFallsByStepsDuringWarmUp) {
     EXPECT_EQ(CountSent(worker.Send(g, round)), expected_count) << round;
   }
   options.topk.ratio = 0.5;  // above the warm-up's first ratio
-  const auto gentle = MakeValidCodec("topk", options);
-  Sender worker(*gentle, g.size());
+  const auto codec_above_warmup = MakeValidCodec("topk", options);
+  Sender worker(*codec_above_warmup, g.size());
   EXPECT_EQ(CountSent(worker.Send(g, 0)), 50000u);
 }
 
@@ -230,8 +230,8 @@ TEST(TopK, NothingIsLost) {
     }
     const std::vector<float> sent = worker.Send(g, round);
     for (size_t i = 0; i < n; ++i) received[i] += sent[i];
-    const std::vector<float> kept = worker.Saved("accumulated");
-    for (size_t i = 0; i < n; ++i) ASSERT_EQ(received[i] + kept[i], total_input[i]);
+    const std::vector<float> not_sent = worker.Saved("accumulated");
+    for (size_t i = 0; i < n; ++i) ASSERT_EQ(received[i] + not_sent[i], total_input[i]);
   }
   EXPECT_GT(CountSent(received), n / 2);
 }
@@ -310,9 +310,9 @@ TEST(DgcMemory, RestoredMemoryContinuesBitForBit) {
 TEST(TopK, ResultsDoNotDependOnChunking) {
   const auto codec = MakeTopKCodec(0.02);
   const std::vector<float> g = SomeGradient(20000, 6);
-  Sender whole(*codec, g.size()), cut(*codec, g.size());
+  Sender unchunked(*codec, g.size()), chunked(*codec, g.size());
   for (uint64_t round = 0; round < 3; ++round)
-    ASSERT_EQ(whole.Send(g, round), cut.Send(g, round, 777));
+    ASSERT_EQ(unchunked.Send(g, round), chunked.Send(g, round, 777));
 }
 
 TEST(TopK, NonFiniteGradientsAreVisible) {
@@ -341,19 +341,20 @@ TEST(TopK, SizeIsLittleMoreThanTheValues) {
 
 TEST(TopK, InvalidOptionsAreRefusedByName) {
   const double nan = std::nan("");
-  const auto refused = [](const char* key, double Options::TopK::*field, double value) {
+  const auto expect_refused = [](const char* key, double Options::TopK::*field, double value) {
     Options options;
     options.topk.*field = value;
     ExpectRefused("topk", options, std::string("exchange.topk.") + key);
   };
   for (double bad : {0.0, -1.0, 1.5, nan}) {
-    refused("ratio", &Options::TopK::ratio, bad);
-    refused("sample_ratio", &Options::TopK::sample_ratio, bad);
-    refused("warmup_ratio", &Options::TopK::warmup_ratio, bad);
+    expect_refused("ratio", &Options::TopK::ratio, bad);
+    expect_refused("sample_ratio", &Options::TopK::sample_ratio, bad);
+    expect_refused("warmup_ratio", &Options::TopK::warmup_ratio, bad);
   }
-  refused("warmup_ratio", &Options::TopK::warmup_ratio, 1);
-  for (double bad : {-0.1, 1.0, nan}) refused("momentum", &Options::TopK::momentum, bad);
-  for (double bad : {-0.1, HUGE_VAL, nan}) refused("clip_norm", &Options::TopK::clip_norm, bad);
+  expect_refused("warmup_ratio", &Options::TopK::warmup_ratio, 1);
+  for (double bad : {-0.1, 1.0, nan}) expect_refused("momentum", &Options::TopK::momentum, bad);
+  for (double bad : {-0.1, HUGE_VAL, nan})
+    expect_refused("clip_norm", &Options::TopK::clip_norm, bad);
 }
 
 }  // namespace

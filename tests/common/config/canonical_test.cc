@@ -106,10 +106,10 @@ TEST(ToYaml, CanBeReadBack) {
     const auto job = Parse(text.substr(0, text.find("data2")));
     ASSERT_TRUE(job.ok()) << job.status().message();
     const std::string yaml = ToYaml(*job);
-    const auto again = Parse(yaml);
-    ASSERT_TRUE(again.ok()) << again.status().message() << yaml;
-    EXPECT_TRUE(MessageDifferencer::Equals(*job, *again)) << yaml;
-    EXPECT_EQ(ToYaml(*again), yaml);
+    const auto parsed_again = Parse(yaml);
+    ASSERT_TRUE(parsed_again.ok()) << parsed_again.status().message() << yaml;
+    EXPECT_TRUE(MessageDifferencer::Equals(*job, *parsed_again)) << yaml;
+    EXPECT_EQ(ToYaml(*parsed_again), yaml);
   }
 }
 
@@ -118,9 +118,9 @@ TEST(ToYaml, KeepsNumbersExactly) {
   ASSERT_TRUE(job.ok());
   for (const double number : {0.1, 1.0 / 3, 1e-300, 1.7976931348623157e308, 5e-324, 1e22, -0.5}) {
     job->mutable_data()->set_scale(number);
-    const auto again = Parse(ToYaml(*job));
-    ASSERT_TRUE(again.ok()) << again.status().message();
-    EXPECT_EQ(again->data().scale(), number);
+    const auto parsed_again = Parse(ToYaml(*job));
+    ASSERT_TRUE(parsed_again.ok()) << parsed_again.status().message();
+    EXPECT_EQ(parsed_again->data().scale(), number);
   }
 }
 

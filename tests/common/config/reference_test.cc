@@ -153,21 +153,21 @@ TEST(ReferenceYaml, ShowsValidSections) {
     }
     job.mutable_exchange()->set_codec("fp32");
     job.mutable_exchange()->clear_rules();
-    const auto again = Parse(ToYaml(job));
-    EXPECT_TRUE(again.ok()) << name << ": " << again.status().message();
+    const auto parsed_again = Parse(ToYaml(job));
+    EXPECT_TRUE(parsed_again.ok()) << name << ": " << parsed_again.status().message();
   }
 }
 
 TEST(ReferenceYaml, ExplainsEveryKey) {
   // Each key has a comment above itself or above its group of adjacent keys.
   std::istringstream in(ReadText("configs/reference.yaml"));
-  bool explained = false;
+  bool is_explained = false;
   for (std::string line; std::getline(in, line);) {
-    if (line.empty()) explained = false;
-    if (line.find("# ") != std::string::npos) explained = true;
+    if (line.empty()) is_explained = false;
+    if (line.find("# ") != std::string::npos) is_explained = true;
     const bool top_level = !line.empty() && line[0] != ' ' && line[0] != '#';
-    if (top_level && line.back() == ':') explained = true;
-    EXPECT_TRUE(line.empty() || explained) << line;
+    if (top_level && line.back() == ':') is_explained = true;
+    EXPECT_TRUE(line.empty() || is_explained) << line;
   }
 }
 

@@ -59,9 +59,9 @@ TEST(TextJob, ParsesLikeTextFormat) {
   EXPECT_EQ(job->servers(1).data_ports(1), 7602u);
   pb::Job parsed_by_protobuf;
   ASSERT_TRUE(TextFormat::ParseFromString(without_duplicate, &parsed_by_protobuf));
-  const auto again = ParseJob(parsed_by_protobuf.DebugString(), kFileName, {}, TestTables());
-  ASSERT_TRUE(again.ok()) << again.status().message();
-  EXPECT_TRUE(MessageDifferencer::Equals(*job, *again));
+  const auto parsed_again = ParseJob(parsed_by_protobuf.DebugString(), kFileName, {}, TestTables());
+  ASSERT_TRUE(parsed_again.ok()) << parsed_again.status().message();
+  EXPECT_TRUE(MessageDifferencer::Equals(*job, *parsed_again));
   EXPECT_THAT(FaultsOf(text, {}, kFileName),
               ElementsAre(HasSubstr(": data: saw the key a second time")));
 }

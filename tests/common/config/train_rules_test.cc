@@ -383,10 +383,10 @@ TEST(TrainRules, AcceptThePrintedJob) {
     const auto job =
         Parse(SmallJob() + "  algorithm: odsgd\n  odsgd: {local: {name: " + local + "}}\n");
     ASSERT_TRUE(job.ok()) << job.status().message();
-    const auto again = Parse(ToYaml(*job));
-    ASSERT_TRUE(again.ok()) << again.status().message();
-    EXPECT_EQ(ToYaml(*again), ToYaml(*job));
-    EXPECT_EQ(JobDigest(*again), JobDigest(*job));
+    const auto parsed_again = Parse(ToYaml(*job));
+    ASSERT_TRUE(parsed_again.ok()) << parsed_again.status().message();
+    EXPECT_EQ(ToYaml(*parsed_again), ToYaml(*job));
+    EXPECT_EQ(JobDigest(*parsed_again), JobDigest(*job));
     EXPECT_EQ(job->train().odsgd().local().lambda(), 0.04);
   }
 }

@@ -178,9 +178,9 @@ TEST_F(SafetensorsFile, IsWrittenAtomicallyAndReadBack) {
 }
 
 TEST_F(SafetensorsFile, ReportsErrorsOfTheSystem) {
-  const Status written = WriteSafetensors(folder_ + "/no/such", TestTensors(), {});
-  EXPECT_EQ(written.code(), Code::kCannotWrite);
-  EXPECT_THAT(written.message(), HasSubstr("No such file"));
+  const Status write_status = WriteSafetensors(folder_ + "/no/such", TestTensors(), {});
+  EXPECT_EQ(write_status.code(), Code::kCannotWrite);
+  EXPECT_THAT(write_status.message(), HasSubstr("No such file"));
   EXPECT_THAT(ReadSafetensors(path_).status().message(), HasSubstr("cannot open"));
   EXPECT_THAT(ReadSafetensors(folder_).status().message(), HasSubstr("not a regular file"));
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);

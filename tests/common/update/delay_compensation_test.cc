@@ -129,28 +129,29 @@ TEST(DelayCompensation, WorksInPiecesAndInPlace) {
     EXPECT_LT(WorstError(DelayCompensation::Adaptive(2, 0.95, kTotal), {true, 2, 0.95}, piece),
               1e-6);
   }
-  auto apart = DelayCompensation::Adaptive(2, 0.95, kTotal);
+  auto not_in_place = DelayCompensation::Adaptive(2, 0.95, kTotal);
   auto in_place = DelayCompensation::Adaptive(2, 0.95, kTotal);
   const std::vector<float> g = GradientAt(1), w = WeightsAt(1);
   std::vector<float> out(kTotal), same = g, w_bak = BackupWeightsAt(1);
-  apart.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, out.data());
+  not_in_place.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, out.data());
   in_place.Apply(same.data(), w.data(), w_bak.data(), 0, kTotal, same.data());
   EXPECT_EQ(same, out);
 }
 
 TEST(DelayCompensation, StateArraysContainTheMeanSquare) {
-  auto first = DelayCompensation::Adaptive(2, 0.95, kTotal);
-  auto second = DelayCompensation::Adaptive(2, 0.95, kTotal);
+  auto original = DelayCompensation::Adaptive(2, 0.95, kTotal);
+  auto restored = DelayCompensation::Adaptive(2, 0.95, kTotal);
   std::vector<float> a(kTotal), b(kTotal);
-  first.Apply(GradientAt(1).data(), WeightsAt(1).data(), BackupWeightsAt(1).data(), 0, kTotal,
-              a.data());
-  const auto slots = first.StateArrays();
+  original.Apply(GradientAt(1).data(), WeightsAt(1).data(), BackupWeightsAt(1).data(), 0, kTotal,
+                 a.data());
+  const auto slots = original.StateArrays();
   ASSERT_EQ(slots.size(), 1u);
   EXPECT_EQ(slots[0].name, "mean_square");
-  std::copy(slots[0].values.begin(), slots[0].values.end(), second.StateArrays()[0].values.begin());
+  std::copy(slots[0].values.begin(), slots[0].values.end(),
+            restored.StateArrays()[0].values.begin());
   const std::vector<float> g = GradientAt(2), w = WeightsAt(2), w_bak = BackupWeightsAt(2);
-  first.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, a.data());
-  second.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, b.data());
+  original.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, a.data());
+  restored.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, b.data());
   EXPECT_EQ(a, b);
 }
 

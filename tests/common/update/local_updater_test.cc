@@ -179,17 +179,17 @@ TEST(LocalUpdater, EqualsTheOptimizersBitForBit) {
 
 TEST(LocalUpdater, RangesGiveTheSameBitsAsTheWhole) {
   pb::LocalUpdater config = MakeConfig("dcasgd_a", 0.9);
-  auto whole = std::move(*MakeLocalUpdater(config, kTotal, 2));
-  auto ranges = std::move(*MakeLocalUpdater(config, kTotal, 2));
+  auto whole_updater = std::move(*MakeLocalUpdater(config, kTotal, 2));
+  auto range_updater = std::move(*MakeLocalUpdater(config, kTotal, 2));
   for (int step = 0; step < 3; ++step) {
     const std::vector<float> w = GlobalWeights(step), g = RandomValues(kTotal, step),
                              old = GlobalWeights(step - 1);
     std::vector<float> a(kTotal), b(kTotal);
-    whole->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
+    whole_updater->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
     size_t first = 0;
     for (const size_t n : {1, 4097, 900, 5002}) {
-      ranges->Next(w.data() + first, g.data() + first, old.data() + first, 0.1f, b.data() + first,
-                   n, first);
+      range_updater->Next(w.data() + first, g.data() + first, old.data() + first, 0.1f,
+                          b.data() + first, n, first);
       first += n;
     }
     ASSERT_EQ(first, kTotal);
@@ -202,15 +202,15 @@ TEST(LocalUpdater, StateArraysContainTheWholeState) {
       {}, {"local_momentum"}, {"local_momentum"}, {"local_momentum", "local_mean_square"}};
   for (size_t k = 0; k < LocalUpdaterNames().size(); ++k) {
     const pb::LocalUpdater config = MakeConfig(LocalUpdaterNames()[k], 0.9);
-    auto first = std::move(*MakeLocalUpdater(config, kTotal, 2));
-    auto second = std::move(*MakeLocalUpdater(config, kTotal, 2));
-    EXPECT_EQ(first->compensates(), k >= 2);
+    auto original = std::move(*MakeLocalUpdater(config, kTotal, 2));
+    auto copy = std::move(*MakeLocalUpdater(config, kTotal, 2));
+    EXPECT_EQ(original->compensates(), k >= 2);
     const std::vector<float> w = GlobalWeights(1), g = RandomValues(kTotal, 1),
                              old = GlobalWeights(2);
     std::vector<float> a(kTotal), b(kTotal);
-    first->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
+    original->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
     std::vector<std::string> seen;
-    const auto saved = first->StateArrays(), restored = second->StateArrays();
+    const auto saved = original->StateArrays(), restored = copy->StateArrays();
     for (size_t s = 0; s < saved.size(); ++s) {
       seen.push_back(saved[s].name);
       EXPECT_EQ(saved[s].values.size(), kTotal);
@@ -218,8 +218,8 @@ TEST(LocalUpdater, StateArraysContainTheWholeState) {
       std::copy(saved[s].values.begin(), saved[s].values.end(), restored[s].values.begin());
     }
     EXPECT_EQ(seen, names[k]);
-    first->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
-    second->Next(w.data(), g.data(), old.data(), 0.1f, b.data(), kTotal);
+    original->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
+    copy->Next(w.data(), g.data(), old.data(), 0.1f, b.data(), kTotal);
     EXPECT_EQ(a, b);
   }
 }

@@ -238,13 +238,13 @@ TEST(Optimizer, LarsMovesATensorOfZeros) {
 
 TEST(Optimizer, RangesGiveTheSameBitsAsTheWhole) {
   for (const std::string& name : OptimizerNames()) {
-    const auto first = std::move(*MakeOptimizer(MakeConfig(name), kTotal));
-    if (first->needs_whole_tensors()) continue;
-    const std::vector<float> whole = Train(first.get(), {kTotal}, kDecay);
+    const auto whole_optimizer = std::move(*MakeOptimizer(MakeConfig(name), kTotal));
+    if (whole_optimizer->needs_whole_tensors()) continue;
+    const std::vector<float> whole_result = Train(whole_optimizer.get(), {kTotal}, kDecay);
     for (const std::vector<size_t>& ranges :
          {std::vector<size_t>(kTotal, 1), {7, 16, 40, 14}, {40, 37}}) {
-      const auto other = std::move(*MakeOptimizer(MakeConfig(name), kTotal));
-      EXPECT_EQ(Train(other.get(), ranges, kDecay), whole) << name;
+      const auto range_optimizer = std::move(*MakeOptimizer(MakeConfig(name), kTotal));
+      EXPECT_EQ(Train(range_optimizer.get(), ranges, kDecay), whole_result) << name;
     }
   }
 }
@@ -260,9 +260,9 @@ TEST(Optimizer, StateArraysContainTheWholeState) {
       {}, {"momentum"}, {"momentum"}, {"first_moment", "second_moment"}, {"momentum"}};
   for (size_t k = 0; k < OptimizerNames().size(); ++k) {
     const pb::Optimizer config = MakeConfig(OptimizerNames()[k]);
-    const auto first = std::move(*MakeOptimizer(config, 9));
+    const auto original = std::move(*MakeOptimizer(config, 9));
     std::vector<std::string> seen;
-    for (const Optimizer::StateArray& slot : first->StateArrays()) {
+    for (const Optimizer::StateArray& slot : original->StateArrays()) {
       seen.push_back(slot.name);
       EXPECT_EQ(std::vector<float>(slot.values.begin(), slot.values.end()), std::vector<float>(9));
     }
@@ -270,16 +270,16 @@ TEST(Optimizer, StateArraysContainTheWholeState) {
     // A replica with copied weights, state arrays and update number continues identically.
     std::vector<float> w = RandomValues(9, 1);
     const std::vector<float> g = RandomValues(9, 2);
-    for (uint64_t t = 1; t <= 3; ++t) first->Update(w.data(), g.data(), 0, 9, {0.1, t}, 0);
-    const auto second = std::move(*MakeOptimizer(config, 9));
-    const auto saved = first->StateArrays(), restored = second->StateArrays();
+    for (uint64_t t = 1; t <= 3; ++t) original->Update(w.data(), g.data(), 0, 9, {0.1, t}, 0);
+    const auto copy = std::move(*MakeOptimizer(config, 9));
+    const auto saved = original->StateArrays(), restored = copy->StateArrays();
     for (size_t s = 0; s < saved.size(); ++s) {
       EXPECT_NE(saved[s].values[0], 0);
       std::copy(saved[s].values.begin(), saved[s].values.end(), restored[s].values.begin());
     }
     std::vector<float> w2 = w;
-    first->Update(w.data(), g.data(), 0, 9, {0.1, 4}, 0);
-    second->Update(w2.data(), g.data(), 0, 9, {0.1, 4}, 0);
+    original->Update(w.data(), g.data(), 0, 9, {0.1, 4}, 0);
+    copy->Update(w2.data(), g.data(), 0, 9, {0.1, 4}, 0);
     EXPECT_EQ(w, w2) << config.name();
   }
 }
@@ -296,9 +296,9 @@ TEST(Optimizer, UnknownNamesListTheKnownOnes) {
 
 TEST(Optimizer, InvalidArgumentsAreNamed) {
   const auto refusal = [](const pb::Optimizer& config) {
-    const auto made = MakeOptimizer(config, 9);
-    EXPECT_EQ(made.status().code(), Code::kBadJob);
-    return made.status().message();
+    const auto optimizer = MakeOptimizer(config, 9);
+    EXPECT_EQ(optimizer.status().code(), Code::kBadJob);
+    return optimizer.status().message();
   };
   for (const double bad : {-0.1, 1.1, std::nan("")}) {
     for (const char* name : {"momentum", "nesterov", "lars"})

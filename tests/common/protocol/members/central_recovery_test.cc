@@ -125,34 +125,34 @@ TEST_F(GoingBack, IsNotPartOfTheFirstBeginning) {
 
 TEST_F(GoingBack, FollowsTheDeathOfAShardFromGatheringToAskingToTheNewestRoundOfAll) {
   RunJob(25, 26);
-  const ControlActions died = ShardSaysHello(2);
+  const ControlActions on_death = ShardSaysHello(2);
   EXPECT_FALSE(coordinator_->running());
-  EXPECT_EQ(MessageTo(100, Body::kGoBack, died).head.go_back().incarnation(), 10u);
-  EXPECT_EQ(MessageTo(101, Body::kGoBack, died).head.go_back().incarnation(), 11u);
-  EXPECT_TRUE(MessageTo(200, Body::kMembers, died).head.body_case() == Body::BODY_NOT_SET);
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_death).head.go_back().incarnation(), 10u);
+  EXPECT_EQ(MessageTo(101, Body::kGoBack, on_death).head.go_back().incarnation(), 11u);
+  EXPECT_TRUE(MessageTo(200, Body::kMembers, on_death).head.body_case() == Body::BODY_NOT_SET);
 
-  const ControlActions come = WorkersCome(2, 7);
-  EXPECT_TRUE(AreShardsAsked(come)) << "shard 1 may have newer checkpoints than in its hello";
+  const ControlActions on_hellos = WorkersCome(2, 7);
+  EXPECT_TRUE(AreShardsAsked(on_hellos)) << "shard 1 may have newer checkpoints than in its hello";
   EXPECT_FALSE(coordinator_->running());
   EXPECT_TRUE(AreShardsAsked(PassTime(milliseconds(200)))) << "the question is repeated";
   EXPECT_FALSE(coordinator_->running());
 
-  const ControlActions back = ShardAnswers({20, 30});
+  const ControlActions on_answer = ShardAnswers({20, 30});
   EXPECT_TRUE(coordinator_->running());
   for (Peer peer : {100, 101}) {
-    const pb::Welcome welcome = MessageTo(peer, Body::kWelcome, back).head.welcome();
+    const pb::Welcome welcome = MessageTo(peer, Body::kWelcome, on_answer).head.welcome();
     EXPECT_TRUE(welcome.needs_state());
     EXPECT_FALSE(welcome.has_resume()) << "workers load no checkpoint, they pull the weights";
     EXPECT_EQ(welcome.begin(), 20u);
     EXPECT_EQ(welcome.run(), 7u);
   }
-  const pb::Members members = MessageTo(200, Body::kMembers, back).head.members();
+  const pb::Members members = MessageTo(200, Body::kMembers, on_answer).head.members();
   EXPECT_EQ(members.begin(), 20u);
   EXPECT_EQ(members.resume().step(), 20u) << "the checkpoint that the shard loads";
   EXPECT_EQ(members.resume().run(), 7u);
   EXPECT_THAT(members.incarnations(), ElementsAre(20u, 21u));
   EXPECT_THAT(members.joining(), ElementsAre()) << "all workers begin together";
-  EXPECT_THAT(LogOf(back),
+  EXPECT_THAT(LogOf(on_answer),
               HasSubstr("all go on from the servers' checkpoint of step 20, from round 26"));
   EXPECT_EQ(coordinator_->lane().floor(), 20u);
 }
@@ -161,19 +161,19 @@ TEST_F(GoingBack, IsToTheBeginningWhereNoRoundIsCommon) {
   RunJob(5, 5);
   ShardSaysHello(2);
   WorkersCome(2, 7);
-  const ControlActions back = ShardAnswers({});
-  EXPECT_TRUE(MessageTo(100, Body::kWelcome, back).head.welcome().has_begin());
-  EXPECT_EQ(MessageTo(100, Body::kWelcome, back).head.welcome().begin(), 0u);
-  EXPECT_FALSE(MessageTo(200, Body::kMembers, back).head.members().has_resume());
-  EXPECT_THAT(LogOf(back), HasSubstr("all go back to the beginning, from round 5"));
+  const ControlActions on_answer = ShardAnswers({});
+  EXPECT_TRUE(MessageTo(100, Body::kWelcome, on_answer).head.welcome().has_begin());
+  EXPECT_EQ(MessageTo(100, Body::kWelcome, on_answer).head.welcome().begin(), 0u);
+  EXPECT_FALSE(MessageTo(200, Body::kMembers, on_answer).head.members().has_resume());
+  EXPECT_THAT(LogOf(on_answer), HasSubstr("all go back to the beginning, from round 5"));
 }
 
 TEST_F(GoingBack, DoesNotMixRuns) {
   RunJob(25, 26);
   ShardSaysHello(2);
   WorkersCome(2, 7);
-  const ControlActions back = ShardAnswers({10, 20}, 6);
-  EXPECT_EQ(MessageTo(100, Body::kWelcome, back).head.welcome().begin(), 0u);
+  const ControlActions on_answer = ShardAnswers({10, 20}, 6);
+  EXPECT_EQ(MessageTo(100, Body::kWelcome, on_answer).head.welcome().begin(), 0u);
 }
 
 TEST_F(GoingBack, BeginsOnceMoreWhenAShardDiesMeanwhileOrAfter) {
@@ -181,14 +181,14 @@ TEST_F(GoingBack, BeginsOnceMoreWhenAShardDiesMeanwhileOrAfter) {
   ShardSaysHello(2);
   WorkersCome(2, 7);
   process_of_shard_ = 3;  // shard 1 died again before it answered
-  const uint64_t first =
+  const uint64_t first_beginning =
       MessageTo(200, Body::kMembers, ShardAnswers({20})).head.members().beginning();
-  const ControlActions again = ShardSaysHello(4);
-  EXPECT_EQ(MessageTo(100, Body::kGoBack, again).head.go_back().incarnation(), 20u);
+  const ControlActions on_second_death = ShardSaysHello(4);
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_second_death).head.go_back().incarnation(), 20u);
   WorkersCome(3, 7);
   const pb::Members members = MessageTo(200, Body::kMembers, ShardAnswers({10})).head.members();
   EXPECT_EQ(members.begin(), 10u);
-  EXPECT_NE(members.beginning(), first);
+  EXPECT_NE(members.beginning(), first_beginning);
 }
 
 TEST_F(GoingBack, TellsAnOldIncarnationAgain) {
@@ -217,10 +217,10 @@ TEST_F(GoingBack, FollowsTheDeathOfShardZeroOnceAllHaveSaidHello) {
   }
   run_of_shard0_ = 99;
   EXPECT_TRUE(AreShardsAsked(WorkersCome(2, 99))) << "the checkpoints in its hello may be outdated";
-  const ControlActions back = ShardAnswers({10}, 99);
-  EXPECT_EQ(MessageTo(101, Body::kWelcome, back).head.welcome().begin(), 10u);
-  EXPECT_EQ(MessageTo(101, Body::kWelcome, back).head.welcome().run(), 99u);
-  EXPECT_GT(MessageTo(101, Body::kWelcome, back).head.welcome().epoch(), 3u);
+  const ControlActions on_answer = ShardAnswers({10}, 99);
+  EXPECT_EQ(MessageTo(101, Body::kWelcome, on_answer).head.welcome().begin(), 10u);
+  EXPECT_EQ(MessageTo(101, Body::kWelcome, on_answer).head.welcome().run(), 99u);
+  EXPECT_GT(MessageTo(101, Body::kWelcome, on_answer).head.welcome().epoch(), 3u);
 }
 
 TEST_F(GoingBack, IsNotNeededWhereAllAreDone) {
@@ -241,12 +241,13 @@ TEST_F(GoingBack, FollowsTheDeathOfAllWorkers) {
   RunJob(25, 26);
   PassTime(milliseconds(4000), {});
   ShardSaysHello(1);  // shard 1 never died
-  const ControlActions replaced = WorkersCome(2);
-  EXPECT_THAT(LogOf(replaced), HasSubstr("no live worker holds the state of the job; all go back"));
-  EXPECT_EQ(MessageTo(100, Body::kGoBack, replaced).head.go_back().incarnation(), 20u);
+  const ControlActions on_replacement = WorkersCome(2);
+  EXPECT_THAT(LogOf(on_replacement),
+              HasSubstr("no live worker holds the state of the job; all go back"));
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_replacement).head.go_back().incarnation(), 20u);
   WorkersCome(3);
-  const ControlActions back = ShardAnswers({20});
-  EXPECT_EQ(MessageTo(100, Body::kWelcome, back).head.welcome().begin(), 20u)
+  const ControlActions on_answer = ShardAnswers({20});
+  EXPECT_EQ(MessageTo(100, Body::kWelcome, on_answer).head.welcome().begin(), 20u)
       << "the run goes on, though no worker knows it";
 }
 
@@ -255,10 +256,10 @@ TEST_F(GoingBack, BeginsOnceMoreWhenAWorkerDiesBeforeAnyHasTheParameters) {
   ShardSaysHello(2);
   WorkersCome(2, 7);
   ShardAnswers({20});
-  Message alive = HeartbeatMessage(0, 20, 0);
-  alive.head.mutable_heartbeat()->clear_applied();
-  const ControlActions lost = PassTime(milliseconds(3500), {alive});
-  EXPECT_EQ(MessageTo(100, Body::kGoBack, lost).head.go_back().incarnation(), 20u);
+  Message heartbeat_without_weights = HeartbeatMessage(0, 20, 0);
+  heartbeat_without_weights.head.mutable_heartbeat()->clear_applied();
+  const ControlActions on_loss = PassTime(milliseconds(3500), {heartbeat_without_weights});
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_loss).head.go_back().incarnation(), 20u);
 }
 
 TEST_F(GoingBack, LetsAWorkerGetStateFromOneThatHasTheParameters) {
@@ -266,10 +267,10 @@ TEST_F(GoingBack, LetsAWorkerGetStateFromOneThatHasTheParameters) {
   ShardSaysHello(2);
   WorkersCome(2, 7);
   ShardAnswers({20});
-  const ControlActions lost = PassTime(milliseconds(3500), {HeartbeatMessage(0, 20, 20)});
-  EXPECT_EQ(MessageTo(100, Body::kGoBack, lost).head.body_case(), Body::BODY_NOT_SET);
-  const ControlActions back = Deliver(101, HelloMessage(TestHello(1, 31)));
-  const pb::Welcome welcome = MessageTo(101, Body::kWelcome, back).head.welcome();
+  const ControlActions on_loss = PassTime(milliseconds(3500), {HeartbeatMessage(0, 20, 20)});
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_loss).head.body_case(), Body::BODY_NOT_SET);
+  const ControlActions on_answer = Deliver(101, HelloMessage(TestHello(1, 31)));
+  const pb::Welcome welcome = MessageTo(101, Body::kWelcome, on_answer).head.welcome();
   EXPECT_TRUE(welcome.needs_state());
   EXPECT_FALSE(welcome.has_begin());
 }
@@ -283,9 +284,9 @@ TEST_F(GoingBack, GoesOnWithoutThoseWhoWereGoneUnderShrink) {
   pb::Hello hello = TestHello(0, 20);
   hello.set_run(7);
   Deliver(100, HelloMessage(hello));
-  const ControlActions back = ShardAnswers({20});
+  const ControlActions on_answer = ShardAnswers({20});
   EXPECT_TRUE(coordinator_->running());
-  EXPECT_THAT(MessageTo(200, Body::kMembers, back).head.members().incarnations(),
+  EXPECT_THAT(MessageTo(200, Body::kMembers, on_answer).head.members().incarnations(),
               ElementsAre(20u, 0u));
 }
 
@@ -298,11 +299,11 @@ TEST_F(GoingBack, IsNotHeldUpUnderShrinkByOneWhoDiedUnnoticed) {
   Deliver(100, HelloMessage(hello));
   EXPECT_FALSE(coordinator_->running()) << "worker 1 was told, and may come";
   const std::vector<Message> heartbeats = {HeartbeatMessage(0, 20, 0)};
-  const ControlActions asked = PassTime(milliseconds(3500), heartbeats);
-  EXPECT_TRUE(AreShardsAsked(asked));
-  const ControlActions back = ShardAnswers({20});
+  const ControlActions on_timeout = PassTime(milliseconds(3500), heartbeats);
+  EXPECT_TRUE(AreShardsAsked(on_timeout));
+  const ControlActions on_answer = ShardAnswers({20});
   EXPECT_TRUE(coordinator_->running());
-  EXPECT_THAT(MessageTo(200, Body::kMembers, back).head.members().incarnations(),
+  EXPECT_THAT(MessageTo(200, Body::kMembers, on_answer).head.members().incarnations(),
               ElementsAre(20u, 0u));
 }
 
@@ -311,19 +312,19 @@ TEST_F(GoingBack, EndsInTimeWhereSomebodyDoesNotCome) {
   ShardSaysHello(2);
   WorkersCome(2, 7);
   std::string log;
-  Status end;
-  for (int second = 0; second < 65 && end.ok(); ++second) {
+  Status end_status;
+  for (int second = 0; second < 65 && end_status.ok(); ++second) {
     Message pulse;  // shard 1 is alive, but does not answer
     pulse.head.mutable_pulse()->set_incarnation(52);
     Deliver(200, pulse);
     for (const ControlAction& action :
          PassTime(milliseconds(1000), {HeartbeatMessage(0, 20, 0), HeartbeatMessage(1, 21, 0)})) {
       if (action.send.message.head.has_abort())
-        end = Status(Code::kPeerLost, action.send.message.head.abort().sentence());
+        end_status = Status(Code::kPeerLost, action.send.message.head.abort().sentence());
     }
   }
-  EXPECT_THAT(end.message(), HasSubstr("did not start again"));
-  EXPECT_THAT(end.message(), HasSubstr("a server shard did not say what it can go back to"));
+  EXPECT_THAT(end_status.message(), HasSubstr("did not start again"));
+  EXPECT_THAT(end_status.message(), HasSubstr("a server shard did not say what it can go back to"));
 }
 
 TEST(FollowerGoingBack, SaysHelloWithItsCheckpointsAndForgetsEverybodyAtAnotherBeginning) {
@@ -455,15 +456,15 @@ TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {
   EXPECT_TRUE(PushRound(26).empty()) << "it was computed from weights that the worker has dropped";
   out = Contribute(Pull());
   ASSERT_EQ(Count(out, ActionType::kSend), 1);
-  const pb::Contribution asked = out[0].message.head.push();
-  EXPECT_TRUE(asked.pull().has_weights());
-  EXPECT_EQ(asked.incarnation(), hello_.incarnation());
+  const pb::Contribution pull_request = out[0].message.head.push();
+  EXPECT_TRUE(pull_request.pull().has_weights());
+  EXPECT_EQ(pull_request.incarnation(), hello_.incarnation());
 
   Message answer;
   answer.head.mutable_sum()->mutable_of_round()->set_round(20);
   EXPECT_EQ(Count(Deliver({0, 1}, answer), ActionType::kDeliver), 0)
       << "the worker asked for a pull, not for a round";
-  answer.head.mutable_sum()->mutable_pulled()->set_number(asked.pull().number());
+  answer.head.mutable_sum()->mutable_pulled()->set_number(pull_request.pull().number());
   EXPECT_EQ(Count(Deliver({0, 1}, answer), ActionType::kDeliver), 1);
   out.clear();
   session_->OnInstalled(10, now_, &out);
@@ -480,9 +481,9 @@ TEST_F(WorkerGoingBack, LeavesOffWhenItIsToldAgain) {
   Join(std::nullopt);
   GoBack(10);
   Join(20);
-  const uint64_t second = hello_.incarnation();
-  GoBack(second);
-  EXPECT_NE(hello_.incarnation(), second);
+  const uint64_t second_incarnation = hello_.incarnation();
+  GoBack(second_incarnation);
+  EXPECT_NE(hello_.incarnation(), second_incarnation);
   SessionActions out;
   session_->OnInstalled(20, now_, &out);
   EXPECT_TRUE(out.empty());

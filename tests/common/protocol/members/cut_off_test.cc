@@ -19,10 +19,11 @@ TEST_P(CutOff, GoesOnWithAllWhenTheLinkIsBack) {
   Shard0 shard0(GetParam());
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
-  const ControlActions silence = shard0.PassTime(milliseconds(15'000), {});
-  EXPECT_TRUE(Shard0::EndOf(silence).ok()) << Shard0::EndOf(silence).message();
-  EXPECT_THAT(Shard0::LogOf(silence), HasSubstr(kHearsNobody));
-  EXPECT_EQ(Count(silence, ControlAction::Type::kMembers), 0) << "nobody went on without anybody";
+  const ControlActions during_silence = shard0.PassTime(milliseconds(15'000), {});
+  EXPECT_TRUE(Shard0::EndOf(during_silence).ok()) << Shard0::EndOf(during_silence).message();
+  EXPECT_THAT(Shard0::LogOf(during_silence), HasSubstr(kHearsNobody));
+  EXPECT_EQ(Count(during_silence, ControlAction::Type::kMembers), 0)
+      << "nobody went on without anybody";
   // The workers come back on new connections, with some time between them.
   EXPECT_EQ(MessagesTo(300, SendsOf(shard0.Deliver(300, HelloMessage(HelloWithState(0, 10, 4, 1)))))
                 .size(),
@@ -34,8 +35,8 @@ TEST_P(CutOff, GoesOnWithAllWhenTheLinkIsBack) {
   EXPECT_FALSE(FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(worker1_back))
                    .head.welcome()
                    .needs_state());
-  const ControlActions after = shard0.PassTime(milliseconds(5'000), {0, 1});
-  EXPECT_TRUE(Shard0::EndOf(after).ok());
+  const ControlActions after_return = shard0.PassTime(milliseconds(5'000), {0, 1});
+  EXPECT_TRUE(Shard0::EndOf(after_return).ok());
   EXPECT_EQ(shard0.workers()[0].incarnation, 10u);
   EXPECT_EQ(shard0.workers()[1].incarnation, 11u);
   EXPECT_EQ(shard0.workers()[1].presence, Presence::kPresent);
@@ -48,8 +49,9 @@ TEST_P(CutOff, DoesNotTakeItsOwnDeafnessForAStandstillOfTheirs) {
   shard0.PassTime(milliseconds(15'000), {});  // longer than the job's progress_timeout
   for (const uint32_t rank : {0, 1})
     shard0.Deliver(300 + rank, HelloMessage(HelloWithState(rank, 10 + rank, 4, 1)));
-  const ControlActions after = shard0.PassTime(milliseconds(100), {});  // no heartbeat has come yet
-  EXPECT_THAT(Shard0::LogOf(after), Not(HasSubstr("lost")));
+  const ControlActions after_return =
+      shard0.PassTime(milliseconds(100), {});  // no heartbeat has come yet
+  EXPECT_THAT(Shard0::LogOf(after_return), Not(HasSubstr("lost")));
 }
 
 TEST_P(CutOff, GivesUpOneThatDiedOnceAnotherIsHeardAgain) {
@@ -84,9 +86,9 @@ TEST_P(CutOff, DoesNotWaitForEver) {
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
   EXPECT_TRUE(Shard0::EndOf(shard0.PassTime(milliseconds(19'500), {})).ok());
-  const Status end = Shard0::EndOf(shard0.PassTime(milliseconds(1'000), {}));
-  EXPECT_EQ(end.code(), Code::kPeerLost);
-  EXPECT_THAT(end.message(), HasSubstr("silent for 20."));
+  const Status end_status = Shard0::EndOf(shard0.PassTime(milliseconds(1'000), {}));
+  EXPECT_EQ(end_status.code(), Code::kPeerLost);
+  EXPECT_THAT(end_status.message(), HasSubstr("silent for 20."));
 }
 
 TEST_P(CutOff, EndsAtOnceWhenAllWereReplacedByNewProcesses) {
@@ -94,14 +96,15 @@ TEST_P(CutOff, EndsAtOnceWhenAllWereReplacedByNewProcesses) {
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
   shard0.PassTime(milliseconds(3'500), {});
-  const ControlActions first = shard0.Deliver(300, HelloMessage(TestHello(0, 50)));
-  EXPECT_TRUE(
-      FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(first)).head.welcome().needs_state());
+  const ControlActions on_first_hello = shard0.Deliver(300, HelloMessage(TestHello(0, 50)));
+  EXPECT_TRUE(FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(on_first_hello))
+                  .head.welcome()
+                  .needs_state());
   EXPECT_TRUE(Shard0::EndOf(shard0.PassTime(milliseconds(1'000), {})).ok())
       << "worker 1 may have the state";
-  const ControlActions second = shard0.Deliver(301, HelloMessage(TestHello(1, 51)));
-  EXPECT_EQ(Shard0::AbortOf(300, second).code(), 75u);
-  EXPECT_THAT(Shard0::AbortOf(301, second).sentence(),
+  const ControlActions on_second_hello = shard0.Deliver(301, HelloMessage(TestHello(1, 51)));
+  EXPECT_EQ(Shard0::AbortOf(300, on_second_hello).code(), 75u);
+  EXPECT_THAT(Shard0::AbortOf(301, on_second_hello).sentence(),
               testing::AllOf(HasSubstr("worker 1 (node1, pid 0) was started again"),
                              HasSubstr("no live worker holds the state")));
 }
@@ -112,13 +115,14 @@ TEST_P(CutOff, LetsANewcomerWaitForOneWhoHoldsTheState) {
   shard0.PassTime(milliseconds(500), {0, 1});
   shard0.PassTime(milliseconds(3'500), {});
   shard0.Deliver(300, HelloMessage(TestHello(0, 50)));
-  Message want;
-  want.head.mutable_state_want()->set_rank(0);
-  want.head.mutable_state_want()->set_incarnation(50);
-  shard0.Deliver(300, want);
+  Message state_request;
+  state_request.head.mutable_state_want()->set_rank(0);
+  state_request.head.mutable_state_want()->set_incarnation(50);
+  shard0.Deliver(300, state_request);
   shard0.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
-  EXPECT_TRUE(FirstMessageTo(301, pb::Envelope::kStateWant, SendsOf(shard0.Deliver(300, want)))
-                  .head.has_state_want());
+  EXPECT_TRUE(
+      FirstMessageTo(301, pb::Envelope::kStateWant, SendsOf(shard0.Deliver(300, state_request)))
+          .head.has_state_want());
 }
 
 TEST_P(CutOff, StopsAtOnceWhereASignalAsksForIt) {
@@ -144,8 +148,8 @@ TEST(CutOffUnderFail, EndsTheJobAsBefore) {
   Shard0 shard0(OnLoss::kFail);
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
-  const Status end = Shard0::EndOf(shard0.PassTime(milliseconds(3'500), {}));
-  EXPECT_EQ(end.code(), Code::kPeerLost);
+  const Status end_status = Shard0::EndOf(shard0.PassTime(milliseconds(3'500), {}));
+  EXPECT_EQ(end_status.code(), Code::kPeerLost);
 }
 
 // Shard 0 gave up worker 0 while it still heard worker 1. Then it hears neither. Worker 0's process
@@ -157,9 +161,9 @@ TEST(CutOffUnderWait, TheStateMayAlsoComeBackWithOneThatWasGivenUp) {
   ASSERT_EQ(shard0.workers()[0].presence, Presence::kLost);
   shard0.PassTime(milliseconds(3'500), {});
   EXPECT_TRUE(Shard0::EndOf(shard0.Deliver(301, HelloMessage(TestHello(1, 51)))).ok());
-  const ControlActions back = shard0.Deliver(300, HelloMessage(HelloWithState(0, 12, 4, 1)));
+  const ControlActions on_return = shard0.Deliver(300, HelloMessage(HelloWithState(0, 12, 4, 1)));
   EXPECT_FALSE(
-      FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(back)).head.welcome().needs_state());
+      FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(on_return)).head.welcome().needs_state());
 }
 
 // A process that says that it leaves is lost at once.
@@ -167,9 +171,9 @@ TEST(CutOffUnderWait, WhoLeavesTakesItsStateAlong) {
   Shard0 shard0(OnLoss::kWait);
   shard0.GatherWorkers();
   EXPECT_TRUE(Shard0::EndOf(shard0.Deliver(100, ByeMessage(0, 10, Code::kInternal, "a bug"))).ok());
-  const Status end =
+  const Status end_status =
       Shard0::EndOf(shard0.Deliver(101, ByeMessage(1, 11, Code::kInternal, "a bug")));
-  EXPECT_THAT(end.message(), HasSubstr("no live worker holds the state"));
+  EXPECT_THAT(end_status.message(), HasSubstr("no live worker holds the state"));
 }
 
 // If servers hold the state, a worker's new process is as good as its previous one.
@@ -236,8 +240,8 @@ class CutOffWithCheckpoints : public testing::TestWithParam<bool> {
 };
 
 TEST_P(CutOffWithCheckpoints, DoesNotGoBackWhileTheStateMayReturn) {
-  const ControlActions silence = shard0_.PassTime(milliseconds(10'000), {});
-  EXPECT_THAT(Shard0::LogOf(silence), Not(HasSubstr("go back")));
+  const ControlActions during_silence = shard0_.PassTime(milliseconds(10'000), {});
+  EXPECT_THAT(Shard0::LogOf(during_silence), Not(HasSubstr("go back")));
   shard0_.Deliver(300, HelloMessage(HelloWithState(0, 10, 4, 1)));
   shard0_.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
   EXPECT_THAT(Shard0::LogOf(shard0_.PassTime(milliseconds(2'000), {0, 1})),

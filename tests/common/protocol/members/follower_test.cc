@@ -102,9 +102,9 @@ TEST_F(FollowerTest, WelcomesWorkersThatAreMembers) {
   EXPECT_EQ(welcome.incarnation(), 9u);
   ASSERT_EQ(welcome.data_ports_size(), 1);
   EXPECT_EQ(welcome.data_ports(0), 4001u);
-  pb::Hello other = TestHello(1, 11);
-  other.set_model_digest(5);
-  EXPECT_EQ(refusal_to(102, Deliver(102, HelloMessage(other))).code(), 76u);
+  pb::Hello hello_of_other_model = TestHello(1, 11);
+  hello_of_other_model.set_model_digest(5);
+  EXPECT_EQ(refusal_to(102, Deliver(102, HelloMessage(hello_of_other_model))).code(), 76u);
   EXPECT_EQ(refusal_to(300, Deliver(300, HeartbeatMessage(1, 11, 0))).then(),
             pb::Refuse::retry);  // this peer has sent no hello
 }
@@ -218,17 +218,17 @@ TEST_F(FollowerTest, TellsShard0WhyItCannotGoOnAndEndsAsShard0Says) {
   Message abort;
   abort.head.mutable_abort()->set_code(static_cast<uint32_t>(Code::kBadData));
   abort.head.mutable_abort()->set_sentence("server shard 1 cannot go on: no disk");
-  const ControlActions ended = FromShard0(abort);
-  ASSERT_EQ(Count(ended, Type::kEnded), 1);
+  const ControlActions end_actions = FromShard0(abort);
+  ASSERT_EQ(Count(end_actions, Type::kEnded), 1);
 }
 
 TEST_F(FollowerTest, EndsByItselfWhereItCannotGoOnAndShard0IsSilent) {
   BecomeFollowing();
   ControlActions out;
   follower_->OnFailure(Status(Code::kBadData, "no disk"), now_, &out);
-  const ControlActions ended = AdvanceTime(milliseconds(3100));
-  ASSERT_EQ(Count(ended, Type::kEnded), 1);
-  EXPECT_EQ(ended.back().status.message(), "no disk");
+  const ControlActions end_actions = AdvanceTime(milliseconds(3100));
+  ASSERT_EQ(Count(end_actions, Type::kEnded), 1);
+  EXPECT_EQ(end_actions.back().status.message(), "no disk");
 }
 
 TEST_F(FollowerTest, AsksShard0ToStopOnceItFollowsAgain) {

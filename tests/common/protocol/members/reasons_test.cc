@@ -20,9 +20,9 @@ TEST_P(Reasons, OfOneThatWouldFailAgainBecomeTheJobs) {
     const pb::Abort abort = Shard0::AbortOf(100, out);
     EXPECT_EQ(abort.code(), static_cast<uint32_t>(code));
     EXPECT_EQ(abort.sentence(), "worker 1 (node1, pid 0) ended the job: for a reason");
-    ControlActions end = shard0.Deliver(100, EndMessage());
-    Shard0::Append(shard0.Deliver(101, EndMessage()), &end);
-    EXPECT_EQ(Shard0::EndOf(end).code(), code);
+    ControlActions end_actions = shard0.Deliver(100, EndMessage());
+    Shard0::Append(shard0.Deliver(101, EndMessage()), &end_actions);
+    EXPECT_EQ(Shard0::EndOf(end_actions).code(), code);
   }
 }
 
@@ -38,10 +38,10 @@ TEST_P(Reasons, CountToTheLastWord) {
 TEST_P(Reasons, CountBeforeTheJobBegins) {
   Shard0 shard0(GetParam());
   shard0.Deliver(100, HelloMessage(TestHello(0, 10)));
-  const Status end = Shard0::EndOf(
+  const Status end_status = Shard0::EndOf(
       shard0.Deliver(100, ByeMessage(0, 10, Code::kCannotWrite, "a read-only folder")));
   EXPECT_EQ(Shard0::AbortOf(100, shard0.Deliver(100, ByeMessage(0, 10))).code(), 74u);
-  EXPECT_TRUE(end.ok()) << "the worker has time to answer before shard 0 ends";
+  EXPECT_TRUE(end_status.ok()) << "the worker has time to answer before shard 0 ends";
 }
 
 TEST_P(Reasons, AreHeardByANewConnectionToo) {
@@ -64,8 +64,8 @@ TEST_P(Reasons, ASignalToOneWorkerStopsTheJob) {
   EXPECT_EQ(Count(shard0.Deliver(101, heartbeat), Type::kStop), 0)
       << "the worker repeats it until the end";
   shard0.Deliver(100, ByeMessage(0, 10));
-  const ControlActions end = shard0.Deliver(101, ByeMessage(1, 11));
-  EXPECT_EQ(FirstMessageTo(101, pb::Envelope::kEnd, SendsOf(end)).head.end().code(), 130u);
+  const ControlActions end_actions = shard0.Deliver(101, ByeMessage(1, 11));
+  EXPECT_EQ(FirstMessageTo(101, pb::Envelope::kEnd, SendsOf(end_actions)).head.end().code(), 130u);
 }
 
 TEST_P(Reasons, ASignalToOneWorkerEndsAJobThatHasNotBegun) {

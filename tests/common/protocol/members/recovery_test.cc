@@ -30,8 +30,8 @@ TEST(NewestOfAll, IsTheNewestThatIsInEveryOffer) {
                b = {CheckpointAfter(20), CheckpointAfter(10)},
                c = {CheckpointAfter(30), CheckpointAfter(20)}, none = {};
   const auto newest = [](const std::vector<const Offers*>& offers) {
-    const auto found = NewestOfAll(offers);
-    return found.has_value() ? found->step() : 0;
+    const auto checkpoint = NewestOfAll(offers);
+    return checkpoint.has_value() ? checkpoint->step() : 0;
   };
   EXPECT_EQ(newest({&a}), 30u);
   EXPECT_EQ(newest({&a, &b}), 20u);
@@ -172,21 +172,23 @@ TEST(CommonOf, HasWhatAllLanesHave) {
 }
 
 TEST(CommonOf, SaysWhereLanesHaveNothingInCommon) {
-  const Saved lost =
+  const Saved disk_of_a_lane_lost =
       CommonOf({SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3), SavedOnLane({}, 0)});
-  EXPECT_TRUE(lost.checkpoints.empty());
-  EXPECT_EQ(lost.unfit.sentence(), "its data lanes have no checkpoint in common");
-  EXPECT_EQ(lost.began, 0u);
-  const Saved early = CommonOf({SavedOnLane({CheckpointAfter(10)}, 3), SavedOnLane({}, 3)});
-  EXPECT_FALSE(early.unfit.has_sentence())
+  EXPECT_TRUE(disk_of_a_lane_lost.checkpoints.empty());
+  EXPECT_EQ(disk_of_a_lane_lost.unfit.sentence(), "its data lanes have no checkpoint in common");
+  EXPECT_EQ(disk_of_a_lane_lost.began, 0u);
+  const Saved before_first_checkpoint =
+      CommonOf({SavedOnLane({CheckpointAfter(10)}, 3), SavedOnLane({}, 3)});
+  EXPECT_FALSE(before_first_checkpoint.unfit.has_sentence())
       << "the other lane had not yet written its first checkpoint";
-  EXPECT_EQ(early.began, 3u);
-  Saved other = SavedOnLane({}, 0);
-  other.unfit.set_other_job(true);
-  other.unfit.set_sentence("of another job");
-  EXPECT_EQ(CommonOf({SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3), other})
-                .unfit.sentence(),
-            "of another job");
+  EXPECT_EQ(before_first_checkpoint.began, 3u);
+  Saved lane_of_other_job = SavedOnLane({}, 0);
+  lane_of_other_job.unfit.set_other_job(true);
+  lane_of_other_job.unfit.set_sentence("of another job");
+  EXPECT_EQ(
+      CommonOf({SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3), lane_of_other_job})
+          .unfit.sentence(),
+      "of another job");
 }
 
 std::vector<uint64_t> StepsOf(const Offers& offers) {
@@ -225,25 +227,25 @@ TEST(LeastToKeep, ReachesBackToOneThatAllLanesHave) {
 }
 
 TEST(Choose, TakesWhatAllHaveUnlessShardsOfARunUnderWayHaveNewer) {
-  pb::Hello worker = HelloWith({CheckpointAfter(10, 7), CheckpointAfter(20, 7)}), first = worker,
-            second = worker;
-  first.set_role(pb::Hello::shard);
-  second.set_role(pb::Hello::shard);
+  pb::Hello worker = HelloWith({CheckpointAfter(10, 7), CheckpointAfter(20, 7)}), shard0 = worker,
+            shard1 = worker;
+  shard0.set_role(pb::Hello::shard);
+  shard1.set_role(pb::Hello::shard);
   for (const uint64_t step : {24, 26, 28})
-    *first.add_shard_checkpoints() = CheckpointAfter(step, 7);
+    *shard0.add_shard_checkpoints() = CheckpointAfter(step, 7);
   for (const uint64_t step : {22, 24, 26})
-    *second.add_shard_checkpoints() = CheckpointAfter(step, 7);
-  const std::vector<Offer> offers = {{"a", &worker}, {"b", &first}, {"c", &second}};
-  const Begin anew = Choose(offers, std::nullopt);
-  EXPECT_EQ(anew.from->step(), 20u);
-  EXPECT_TRUE(anew.workers_load);
+    *shard1.add_shard_checkpoints() = CheckpointAfter(step, 7);
+  const std::vector<Offer> offers = {{"a", &worker}, {"b", &shard0}, {"c", &shard1}};
+  const Begin at_start = Choose(offers, std::nullopt);
+  EXPECT_EQ(at_start.from->step(), 20u);
+  EXPECT_TRUE(at_start.workers_load);
   const Begin under_way = Choose(offers, 7);
   EXPECT_EQ(under_way.from->step(), 26u);
   EXPECT_EQ(under_way.round(), 13u);
   EXPECT_FALSE(under_way.workers_load);
   EXPECT_EQ(Choose(offers, 8).from->step(), 20u) << "the shards' checkpoints are of another run";
-  second.clear_shard_checkpoints();
-  EXPECT_TRUE(Choose(offers, 7).workers_load) << "as new as the shards', and the workers have it";
+  shard1.clear_shard_checkpoints();
+  EXPECT_TRUE(Choose(offers, 7).workers_load) << "the shards have no newer checkpoint in common";
   worker.clear_checkpoints();
   EXPECT_EQ(Choose(offers, 7).from->step(), 20u) << "only the shards have this checkpoint";
   EXPECT_FALSE(Choose(offers, 7).workers_load);
@@ -458,11 +460,11 @@ TEST_F(Resuming, WhatIsUnfitDoesNotEndAJobThatCanGoOn) {
 TEST_F(Resuming, ARunThatEndedBeforeItsFirstCommonCheckpointBeginsAnewAndSaysSo) {
   MakeCoordinator(false);
   ShardComes();
-  pb::Hello first = HelloWith({CheckpointAfter(10)}, 3), second = HelloWith({}, 3);
-  first.MergeFrom(TestHello(0, 10));
-  second.MergeFrom(TestHello(1, 11));
-  Deliver(100, HelloMessage(first));
-  const ControlActions out = Deliver(101, HelloMessage(second));
+  pb::Hello hello0 = HelloWith({CheckpointAfter(10)}, 3), hello1 = HelloWith({}, 3);
+  hello0.MergeFrom(TestHello(0, 10));
+  hello1.MergeFrom(TestHello(1, 11));
+  Deliver(100, HelloMessage(hello0));
+  const ControlActions out = Deliver(101, HelloMessage(hello1));
   ASSERT_TRUE(coordinator_->running());
   EXPECT_EQ(WelcomeOf(100, out).run(), 7u) << "it is another run";
   EXPECT_FALSE(WelcomeOf(100, out).has_resume());
@@ -496,8 +498,10 @@ TEST_F(Resuming, AWorkerWithStateNeedsNoCheckpoint) {
 TEST_F(Resuming, ARunThatLostAllItsWorkersGoesBack) {
   LoseAllWorkers();
   WorkerComes(0, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 2);
-  const ControlActions told = WorkerComes(1, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 2);
-  EXPECT_EQ(FirstMessageTo(100, Body::kGoBack, SendsOf(told)).head.go_back().incarnation(), 20u);
+  const ControlActions on_hellos =
+      WorkerComes(1, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 2);
+  EXPECT_EQ(FirstMessageTo(100, Body::kGoBack, SendsOf(on_hellos)).head.go_back().incarnation(),
+            20u);
   const ControlActions out = WorkerComes(0, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 3);
   EXPECT_EQ(WelcomeOf(100, out).resume().step(), 20u) << LogOf(out);
   EXPECT_EQ(WelcomeOf(101, out).resume().step(), 20u);
@@ -518,18 +522,20 @@ TEST_F(Resuming, AShardThatKeepsSomethingIsAskedWhatItHasByThen) {
   LoseAllWorkers(true);
   WorkerComes(0, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 2);
   WorkerComes(1, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 2);
-  const ControlActions asked = WorkerComes(0, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 3);
-  EXPECT_TRUE(FirstMessageTo(200, Body::kGoBack, SendsOf(asked)).head.has_go_back());
+  const ControlActions on_hello =
+      WorkerComes(0, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 3);
+  EXPECT_TRUE(FirstMessageTo(200, Body::kGoBack, SendsOf(on_hello)).head.has_go_back());
   EXPECT_FALSE(coordinator_->running());
   const ControlActions out = ShardComes({CheckpointAfter(10, 7)});
   EXPECT_EQ(WelcomeOf(100, out).resume().step(), 10u) << LogOf(out);
 }
 
 TEST_F(Resuming, OneThatComesBackWithoutWhatItHadOfItsOwnTakesAllBack) {
-  const ControlActions told =
+  const ControlActions on_hellos =
       Worker1ComesBack(true, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)});
-  EXPECT_EQ(FirstMessageTo(100, Body::kGoBack, SendsOf(told)).head.go_back().incarnation(), 10u);
-  EXPECT_THAT(LogOf(told), HasSubstr("on its disk alone"));
+  EXPECT_EQ(FirstMessageTo(100, Body::kGoBack, SendsOf(on_hellos)).head.go_back().incarnation(),
+            10u);
+  EXPECT_THAT(LogOf(on_hellos), HasSubstr("on its disk alone"));
   EXPECT_FALSE(coordinator_->running());
   const ControlActions out = WorkerComes(0, {CheckpointAfter(20, 7), CheckpointAfter(30, 7)}, 2);
   ASSERT_TRUE(coordinator_->running());

@@ -142,10 +142,10 @@ TEST(PlaceOfAShard, IsItsOwnWhileItIsHeard) {
     shard0.PassTime(milliseconds(100), {0, 1});
     shard0.Deliver(200, pulse);
   }
-  const ControlActions refused = say_hello(201, 71);
-  EXPECT_EQ(Shard0::RefuseTo(201, refused).then(), pb::Refuse::leave);
-  EXPECT_EQ(Shard0::RefuseTo(201, refused).code(), 77u);
-  EXPECT_TRUE(MessagesTo(200, SendsOf(refused)).empty());
+  const ControlActions on_second_process = say_hello(201, 71);
+  EXPECT_EQ(Shard0::RefuseTo(201, on_second_process).then(), pb::Refuse::leave);
+  EXPECT_EQ(Shard0::RefuseTo(201, on_second_process).code(), 77u);
+  EXPECT_TRUE(MessagesTo(200, SendsOf(on_second_process)).empty());
   // After two heartbeats of silence, shard 1's process counts as dead, and a new one gets its
   // place.
   shard0.PassTime(milliseconds(600), {0, 1});

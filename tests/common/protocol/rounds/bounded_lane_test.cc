@@ -25,10 +25,10 @@ TEST_F(Ssp, WithholdsTheAnswerOfWhoIsTooFarAheadUntilTheSlowestHasCome) {
   EXPECT_EQ(lane_->waiting(), 1u);
   EXPECT_EQ(Push(1, 1, "c").size(), 1u);
   const Sends out = Push(2, 1, "d");
-  const Message released = OutcomeMessage(0, out);
-  EXPECT_EQ(View(released.payload), "abcd");  // the newest weights
-  EXPECT_EQ(released.head.sum().at_clock().clock(), 2u);
-  EXPECT_EQ(released.head.sum().at_clock().staleness(), 0u);
+  const Message released_answer = OutcomeMessage(0, out);
+  EXPECT_EQ(View(released_answer.payload), "abcd");  // the newest weights
+  EXPECT_EQ(released_answer.head.sum().at_clock().clock(), 2u);
+  EXPECT_EQ(released_answer.head.sum().at_clock().staleness(), 0u);
   EXPECT_EQ(View(OutcomeMessage(2, out).payload), "abcd");
   EXPECT_EQ(lane_->waiting(), 0u);
 }
@@ -49,11 +49,11 @@ TEST_F(Ssp, AnswersWhereItWasAskedLast) {
   // Another process of shard 0 never knew that the previous one had given up rank 0.
   SetMembers(3, {10, 11, 12});
   Push(0, 2);
-  Message again = FormlessContribution(0, std::nullopt, kFirst);
-  again.head.mutable_push()->mutable_at_clock()->set_clock(2);
-  again.head.mutable_push()->mutable_at_clock()->set_wants_weights(true);
+  Message repeated_push = FormlessContribution(0, std::nullopt, kFirst);
+  repeated_push.head.mutable_push()->mutable_at_clock()->set_clock(2);
+  repeated_push.head.mutable_push()->mutable_at_clock()->set_wants_weights(true);
   Sends out;
-  lane_->OnMessage(200, again, &out);
+  lane_->OnMessage(200, repeated_push, &out);
   EXPECT_TRUE(out.empty());
   Push(1, 2);
   EXPECT_EQ(FirstMessageTo(200, pb::Envelope::kSum, Push(2, 2)).head.sum().at_clock().clock(), 2u);

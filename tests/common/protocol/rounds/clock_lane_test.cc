@@ -54,10 +54,10 @@ TEST_F(ClockLaneTest, CountsAClockOnceAndAnswersItAgain) {
   Join();
   Push(0, 1, "a");
   Push(1, 1, "b");
-  const Message again = OutcomeMessage(0, Push(0, 1, "a"));
-  EXPECT_EQ(View(again.payload), "ab");
-  EXPECT_EQ(again.head.sum().at_clock().clock(), 1u);
-  EXPECT_EQ(again.head.sum().at_clock().weights().version(), 2u);
+  const Message repeated_answer = OutcomeMessage(0, Push(0, 1, "a"));
+  EXPECT_EQ(View(repeated_answer.payload), "ab");
+  EXPECT_EQ(repeated_answer.head.sum().at_clock().clock(), 1u);
+  EXPECT_EQ(repeated_answer.head.sum().at_clock().weights().version(), 2u);
   EXPECT_EQ(first_->pushed.size(), 2u);
   EXPECT_EQ(lane_->counters().repeated, 1u);
   EXPECT_EQ(lane_->counters().counted, 2u);
@@ -140,11 +140,11 @@ TEST_F(ClockLaneTest, DropsWhatIsStalerThanAllowedByRankAndStillAnswersIt) {
   MakeLane(options);
   Join();
   for (uint64_t clock = 1; clock <= 3; ++clock) Push(0, clock);
-  const Message late = OutcomeMessage(1, Push(1, 1, "late"));
-  EXPECT_TRUE(late.head.sum().at_clock().dropped());
-  EXPECT_EQ(late.head.sum().at_clock().staleness(), 3u);
-  EXPECT_EQ(late.head.sum().at_clock().total(), 3u);
-  EXPECT_EQ(View(late.payload), "xxx");
+  const Message stale_answer = OutcomeMessage(1, Push(1, 1, "late"));
+  EXPECT_TRUE(stale_answer.head.sum().at_clock().dropped());
+  EXPECT_EQ(stale_answer.head.sum().at_clock().staleness(), 3u);
+  EXPECT_EQ(stale_answer.head.sum().at_clock().total(), 3u);
+  EXPECT_EQ(View(stale_answer.payload), "xxx");
   EXPECT_TRUE(Answer(1, Push(1, 1, "late")).dropped());  // sent again
   EXPECT_EQ(lane_->counters().dropped, 1u);
   EXPECT_THAT(lane_->dropped(), ElementsAre(0, 1, 0));
@@ -155,10 +155,11 @@ TEST_F(ClockLaneTest, DropsWhatIsStalerThanAllowedByRankAndStillAnswersIt) {
 TEST_F(ClockLaneTest, CountsAPushThatAsksForNoWeights) {
   MakeLane();
   Join();
-  const Message ack = OutcomeMessage(0, SendPush(0, 1, kFirst, "a", {.wants_weights = false}));
-  EXPECT_TRUE(ack.payload.empty());
-  EXPECT_EQ(ack.head.sum().at_clock().clock(), 1u);
-  EXPECT_FALSE(ack.head.sum().at_clock().has_weights());
+  const Message acknowledgement =
+      OutcomeMessage(0, SendPush(0, 1, kFirst, "a", {.wants_weights = false}));
+  EXPECT_TRUE(acknowledgement.payload.empty());
+  EXPECT_EQ(acknowledgement.head.sum().at_clock().clock(), 1u);
+  EXPECT_FALSE(acknowledgement.head.sum().at_clock().has_weights());
   EXPECT_TRUE(first_->pulled.empty());
   EXPECT_EQ(first_->text, "a");
   // The first push makes the second stale, because the rank did not get the new weights.

@@ -166,12 +166,12 @@ TEST_F(ExchangeTest, GivesWhatItHoldsToABlankServerUntilThatHasIt) {
   Messages out;
   DeliverSum(0, 1, 0, &out);
   EXPECT_TRUE(BringLaneUp(7).empty());  // the same server needs nothing back
-  const Messages given = BringLaneUp(8);
-  ASSERT_EQ(given.size(), 1u);
-  EXPECT_EQ(given[0].message.head.held_sum().of_round().round(), 1u);
-  EXPECT_EQ(View(given[0].message.payload), "sum");
+  const Messages sent = BringLaneUp(8);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].message.head.held_sum().of_round().round(), 1u);
+  EXPECT_EQ(View(sent[0].message.payload), "sum");
   EXPECT_EQ(FireTimer(kStart + milliseconds(300)).size(), 1u);
-  exchange_.OnHeldConfirmed(kLane, Kind::kPush, given[0].message.head.held_sum());
+  exchange_.OnHeldConfirmed(kLane, Kind::kPush, sent[0].message.head.held_sum());
   EXPECT_TRUE(FireTimer(kStart + milliseconds(900)).empty());
   EXPECT_EQ(BringLaneUp(9).size(), 1u);  // a third process of the server
 }
@@ -242,10 +242,10 @@ TEST_F(ClockExchangeTest, ForgetsVersionsOfAServerThatIsGone) {
   Pull();
   DeliverOutcome(PulledOutcome(1, 3));
   EXPECT_EQ(PushAt(8).at(0).message.head.push().at_clock().holds(), 3u);
-  const Messages again = BringLaneUp(8);  // a new process: its version 3 may differ
-  ASSERT_EQ(again.size(), 1u);
-  EXPECT_EQ(again[0].message.head.push().at_clock().clock(), 8u);
-  EXPECT_FALSE(again[0].message.head.push().at_clock().has_holds());
+  const Messages repeated_push = BringLaneUp(8);  // a new process: its version 3 may differ
+  ASSERT_EQ(repeated_push.size(), 1u);
+  EXPECT_EQ(repeated_push[0].message.head.push().at_clock().clock(), 8u);
+  EXPECT_FALSE(repeated_push[0].message.head.push().at_clock().has_holds());
 }
 
 TEST_F(ClockExchangeTest, HoldsTheClockOfItsNewestAnswerForAnotherLifeOfTheServer) {
@@ -256,11 +256,11 @@ TEST_F(ClockExchangeTest, HoldsTheClockOfItsNewestAnswerForAnotherLifeOfTheServe
     EXPECT_TRUE(DeliverOutcome(ClockOutcome(clock, clock)).empty());
   }
   EXPECT_EQ(exchange_.held(), 1u);
-  const Messages given = BringLaneUp(8);
-  ASSERT_EQ(given.size(), 1u);
-  EXPECT_EQ(given[0].message.head.held_sum().at_clock().clock(), 2u);
-  EXPECT_TRUE(given[0].message.payload.empty());
-  exchange_.OnHeldConfirmed(kLane, Kind::kPush, given[0].message.head.held_sum());
+  const Messages sent = BringLaneUp(8);
+  ASSERT_EQ(sent.size(), 1u);
+  EXPECT_EQ(sent[0].message.head.held_sum().at_clock().clock(), 2u);
+  EXPECT_TRUE(sent[0].message.payload.empty());
+  exchange_.OnHeldConfirmed(kLane, Kind::kPush, sent[0].message.head.held_sum());
   EXPECT_EQ(Contribute(Parting{3}).at(0).message.head.push().parting().clock(), 3u);
   pb::Outcome parted;
   parted.mutable_parted()->set_clock(3);

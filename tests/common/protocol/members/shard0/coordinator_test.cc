@@ -141,9 +141,9 @@ TEST_F(CoordinatorTest, GivesTheRankOfOneThatDiedToItsSuccessor) {
   GatherWorkers();
   applied_[0] = 3;
   PassTime(milliseconds(500), {0, 1});
-  const ControlActions lost = PassTime(milliseconds(3200), {0});
+  const ControlActions on_loss = PassTime(milliseconds(3200), {0});
   EXPECT_EQ(presence(1), Presence::kLost);
-  EXPECT_EQ(Count(lost, Type::kEnded), 0);
+  EXPECT_EQ(Count(on_loss, Type::kEnded), 0);
   const Message pulse =
       FirstMessageTo(100, pb::Envelope::kPulse, SendsOf(PassTime(milliseconds(300), {0})));
   ASSERT_EQ(pulse.head.pulse().absent_size(), 1);
@@ -154,10 +154,10 @@ TEST_F(CoordinatorTest, GivesTheRankOfOneThatDiedToItsSuccessor) {
   EXPECT_EQ(Count(out, Type::kMembers), 1);
   EXPECT_EQ(presence(1), Presence::kPresent);
   // Shard 0 passes the new worker's request for state to worker 0, and the answer back.
-  Message want;
-  want.head.mutable_state_want()->set_rank(1);
-  want.head.mutable_state_want()->set_incarnation(51);
-  EXPECT_TRUE(FirstMessageTo(100, pb::Envelope::kStateWant, SendsOf(Deliver(301, want)))
+  Message state_request;
+  state_request.head.mutable_state_want()->set_rank(1);
+  state_request.head.mutable_state_want()->set_incarnation(51);
+  EXPECT_TRUE(FirstMessageTo(100, pb::Envelope::kStateWant, SendsOf(Deliver(301, state_request)))
                   .head.has_state_want());
   Message piece;
   piece.head.mutable_state_piece()->set_rank(1);
@@ -252,9 +252,9 @@ TEST_F(CoordinatorTest, EndsAfterByeFromAllAndAnAnswerFromAll) {
   EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kEnd, SendsOf(out)).head.end().code(), 0u);
   EXPECT_EQ(Count(out, Type::kEnded), 0);
   Deliver(100, EndMessage());
-  const ControlActions again = PassTime(milliseconds(100), {});
-  EXPECT_TRUE(MessagesTo(100, SendsOf(again)).empty());
-  EXPECT_EQ(MessagesTo(101, SendsOf(again)).size(), 1u);  // it has not answered
+  const ControlActions repeated = PassTime(milliseconds(100), {});
+  EXPECT_TRUE(MessagesTo(100, SendsOf(repeated)).empty());
+  EXPECT_EQ(MessagesTo(101, SendsOf(repeated)).size(), 1u);  // it has not answered
   out = Deliver(101, EndMessage());
   EXPECT_TRUE(EndOf(out).ok());
 }
@@ -321,20 +321,21 @@ TEST_F(CoordinatorTest, PrefersTheSuccessorWhenItGathersAgain) {
 
 TEST_F(CoordinatorTest, DoesNotPutOffOneWithStateForOneWithoutWhenItGathersAgain) {
   Deliver(101, HelloMessage(HelloWithState(1, 11, 5, 1)));
-  pb::Hello fetching = TestHello(1, 51);
-  fetching.set_epoch(2);
-  EXPECT_EQ(RefuseTo(301, Deliver(301, HelloMessage(fetching))).then(), pb::Refuse::retry);
+  pb::Hello hello_without_state = TestHello(1, 51);
+  hello_without_state.set_epoch(2);
+  EXPECT_EQ(RefuseTo(301, Deliver(301, HelloMessage(hello_without_state))).then(),
+            pb::Refuse::retry);
   EXPECT_EQ(coordinator_->workers()[1].incarnation, 11u);
 }
 
 TEST_F(CoordinatorTest, PassesNoStateOnBeforeItHasGatheredAgain) {
-  pb::Hello fetching = TestHello(1, 51);
-  fetching.set_epoch(2);
-  Deliver(301, HelloMessage(fetching));
-  Message want;
-  want.head.mutable_state_want()->set_rank(1);
-  want.head.mutable_state_want()->set_incarnation(51);
-  EXPECT_TRUE(Deliver(301, want).empty());  // the job does not end either
+  pb::Hello hello_without_state = TestHello(1, 51);
+  hello_without_state.set_epoch(2);
+  Deliver(301, HelloMessage(hello_without_state));
+  Message state_request;
+  state_request.head.mutable_state_want()->set_rank(1);
+  state_request.head.mutable_state_want()->set_incarnation(51);
+  EXPECT_TRUE(Deliver(301, state_request).empty());  // the job does not end either
 }
 
 TEST_F(CoordinatorTest, DoesNotGatherWithOneWhomTheFloorHasPassed) {
@@ -363,8 +364,8 @@ TEST_F(CoordinatorTest, ContinuesAfterTheStartTimeoutWithoutAWorkerThatTheFloorH
   PassTime(start_timeout - milliseconds(200), {0});
   Deliver(102, HelloMessage(HelloWithState(2, 12, 4, 1)));
   EXPECT_FALSE(coordinator_->running());
-  const ControlActions later = PassTime(milliseconds(500), {0});
-  EXPECT_EQ(RefuseTo(102, later).floor(), 5u);
+  const ControlActions after_timeout = PassTime(milliseconds(500), {0});
+  EXPECT_EQ(RefuseTo(102, after_timeout).floor(), 5u);
   EXPECT_TRUE(coordinator_->running());
   EXPECT_EQ(presence(0), Presence::kPresent);
   EXPECT_EQ(presence(2), Presence::kAbsent);
