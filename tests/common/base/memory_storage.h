@@ -60,7 +60,7 @@ class MemoryStorage : public Storage {
   };
   using FilePtr = std::shared_ptr<File>;
   struct Names {
-    std::map<std::string, FilePtr> files;  // by path
+    std::map<std::string, FilePtr> files;  // The keys are paths.
     std::set<std::string> folders;
   };
   // A change of names (not of a file's bytes) that may not be durable yet.

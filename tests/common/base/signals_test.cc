@@ -85,10 +85,10 @@ TEST_F(StopSignalsDeathTest, SighupCountsAsSigterm) {
 
 [[noreturn]] void AHangupThatIsIgnoredStaysSo() {
   alarm(20);
-  signal(SIGHUP, SIG_IGN);  // as under nohup
+  signal(SIGHUP, SIG_IGN);  // This is what nohup does.
   StopSignals stop;
   kill(getpid(), SIGHUP);
-  kill(getpid(), SIGINT);  // the second signal, if SIGHUP counted
+  kill(getpid(), SIGINT);  // This would be the second signal, if SIGHUP counted.
   REQUIRE(WaitUntilReadable(stop.fd()));
   REQUIRE(stop.Take() == SIGINT);
   REQUIRE(stop.signal() == SIGINT);

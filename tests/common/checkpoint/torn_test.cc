@@ -42,7 +42,8 @@ class AllChoices {
   }
 
  private:
-  std::vector<std::pair<uint64_t, uint64_t>> sequence_;  // answer, number of possible answers
+  // (answer, number of possible answers) of each call
+  std::vector<std::pair<uint64_t, uint64_t>> sequence_;
   size_t position_ = 0;
 };
 

@@ -154,7 +154,8 @@ TEST_P(Algorithm1, FollowsTheReferenceStepByStep) {
   problem.workers = GetParam().workers;
   const TraceResult result = Comparison(problem, CorrectComponents(problem)).Run();
   EXPECT_EQ(result.failed, Check::kNone) << result.where;
-  EXPECT_EQ(result.codes, problem.steps * problem.workers * 1529);  // elements of all tensors
+  // All tensors together have 1529 elements.
+  EXPECT_EQ(result.codes, problem.steps * problem.workers * 1529);
   EXPECT_LE(result.undecided, 5u) << "the reference took over too many codes";
   // Each step of the algorithm had an effect: codes were 0 and not 0, and gradients were clipped.
   EXPECT_GT(result.nonzero, result.codes / 50);

@@ -31,7 +31,7 @@ struct Row {
 Row SomeRow(size_t n, size_t block) {
   Row row;
   row.symbols = SomeSymbols(n, 6, n);
-  for (uint8_t& s : row.symbols) s = static_cast<uint8_t>(s + 3);  // symbols 3 to 8
+  for (uint8_t& s : row.symbols) s = static_cast<uint8_t>(s + 3);  // The symbols are now 3 to 8.
   const auto source = [&](uint64_t first, size_t count, uint8_t* to) {
     std::copy_n(row.symbols.begin() + static_cast<ptrdiff_t>(first), count, to);
   };
@@ -89,7 +89,7 @@ TEST(AnsRow, NamesTheFirstInvalidBlock) {
   Bytes symbols(800);
   for (const size_t bad : {1, 3, 5, 6}) {
     const Row undamaged = row;
-    const uint32_t end = ends[bad] - 2;  // moves the block's last word to the next block
+    const uint32_t end = ends[bad] - 2;  // The block's last 2 bytes now belong to the next block.
     std::memcpy(end_entry(bad), &end, sizeof end);
     const Result<AnsRow> parsed_damaged = AnsRow::Parse(row.bytes, 800, 100, 9);
     ASSERT_TRUE(parsed_damaged.ok());
@@ -122,11 +122,11 @@ TEST(AnsRow, InvalidTablesAndSizesAreRefused) {
   EXPECT_EQ(parse(row.bytes, 8), Code::kMismatch);
   EXPECT_EQ(parse_with_byte(0, 9), Code::kMismatch);  // the first symbol is above the last
   EXPECT_EQ(parse_with_byte(3, 0x10),
-            Code::kMismatch);  // a frequency of at least 4096, the sum of all
+            Code::kMismatch);  // One frequency reaches 4096, the sum of all.
   Bytes no_slots = row.bytes;
   no_slots[2] = no_slots[3] = 0;  // the first symbol has frequency 0
   EXPECT_EQ(parse(no_slots, 9), Code::kMismatch);
-  EXPECT_EQ(parse_with_byte(27, 0x7F), Code::kMismatch);  // a block ends beyond the row
+  EXPECT_EQ(parse_with_byte(27, 0x7F), Code::kMismatch);  // The last block ends beyond the row.
   for (size_t size = 0; size < row.bytes.size(); ++size) {
     EXPECT_EQ(parse(Bytes(row.bytes.begin(), row.bytes.begin() + size), 9), Code::kMismatch);
   }
@@ -136,7 +136,7 @@ TEST(AnsRow, BlocksWithInvalidEndsAreRefused) {
   Row row = SomeRow(400, 100);
   for (const uint32_t end : {0u, 1u, 0x10000u, 0xFFFFFFFFu}) {
     Bytes bytes = row.bytes;
-    std::memcpy(bytes.data() + 12 + 4, &end, sizeof end);  // the end of block 1
+    std::memcpy(bytes.data() + 12 + 4, &end, sizeof end);  // Replaces the end of block 1.
     const Result<AnsRow> parsed = AnsRow::Parse(bytes, 400, 100, 9);
     ASSERT_TRUE(parsed.ok());
     const kernels::AnsTable table(parsed->frequencies());

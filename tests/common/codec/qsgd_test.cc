@@ -321,8 +321,8 @@ TEST(Qsgd, ManyLevelsBoundTheErrorByNormOverS) {
 // The width of a code is ceil(log2(2 ceil(L) + 1)) bits, where L = s * max|v| / norm is the highest
 // level in the bucket. The text of PQASGD has one level less.
 TEST(Qsgd, WidthsFitTheLevelsThatABucketReaches) {
-  const std::vector<float> equal_values(16, -3.0f);      // norm 12: L = s / 4
-  const std::vector<float> single_value = {0, 0, 2, 0};  // L = s
+  const std::vector<float> equal_values(16, -3.0f);      // The norm is 12, so L = s / 4.
+  const std::vector<float> single_value = {0, 0, 2, 0};  // The norm is the largest value, so L = s.
   for (const double s : {1.0, 2.0, 4.0, 4.5, 8.0, 12.0, 12.5, 16.0, 28.0, 29.0, 8388607.0}) {
     const QsgdLevels levels(WithLevels(Levels::kGiven, 16, Norm::kTwo, s));
     EXPECT_EQ(levels.Measure(equal_values).width,
@@ -348,7 +348,8 @@ TEST(Qsgd, LevelCountsOfThePapers) {
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(200), 40);
   qsgd.levels = Levels::kSqrtMPN;
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(100), 80);
-  qsgd.samples = uint64_t{1} << 62;  // more levels than allowed: the limit applies
+  // This would give more levels than allowed, so the limit applies.
+  qsgd.samples = uint64_t{1} << 62;
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(100), 8388607);
   EXPECT_EQ(QsgdLevels(qsgd).MaxWidth(100), 24);
   EXPECT_EQ(QsgdLevels(WithBits(2, 1)).LevelCount(9), 1);
@@ -399,7 +400,7 @@ TEST(Qsgd, NoiseDependsOnTensorRoundAndRank) {
   const auto encode = [&](uint32_t tensor, uint64_t round, uint16_t rank) {
     kernels::NoiseKey noise = NoiseOfRound(round);
     noise.rank = rank;
-    noise.tensor = 99;  // the codec sets it from the segment
+    noise.tensor = 99;  // The codec ignores this, and uses the segment's tensor.
     std::vector<uint8_t> code;
     codec->Encode(g.data(), {tensor, 0, g.size()}, {}, noise, &code);
     return code;
@@ -492,7 +493,7 @@ TEST(Qsgd, InvalidCodesAreRefused) {
   ASSERT_EQ(valid.size(), 2u * 4 + 3);
   EXPECT_EQ(StatusOfAdding(*codec, valid, 6), Code::kOk);
   for (const float norm : {kInfinity, -kInfinity, std::nanf(""), -1.0f, -0.0f, 0.0f}) {
-    std::vector<uint8_t> bad = valid;  // norm 0 would need width 0
+    std::vector<uint8_t> bad = valid;  // The norm of the second bucket is replaced.
     std::memcpy(bad.data() + 4, &norm, sizeof norm);
     EXPECT_EQ(StatusOfAdding(*codec, bad, 6), Code::kMismatch) << norm;
     std::vector<float> values(6);
@@ -563,7 +564,7 @@ TEST(Qsgd, InconsistentHeadersAreRefused) {
   const auto is_refused = [&](size_t at, uint8_t to) {
     std::vector<uint8_t> bad = valid;
     bad[at] = to;
-    bad.resize(2000);  // so that every claimed size fits
+    bad.resize(2000);  // The code is long enough for every size that a header claims.
     return StatusOfAdding(*codec, bad, g.size()) == Code::kMismatch;
   };
   for (const uint8_t width : {0, 1, 6, 24, 25, 255}) EXPECT_TRUE(is_refused(800, width)) << width;

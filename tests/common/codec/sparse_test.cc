@@ -50,7 +50,7 @@ std::vector<float> RandomSparse(size_t n, size_t k, uint64_t seed) {
   std::fill_n(x.begin(), k, 1.f);
   std::shuffle(x.begin(), x.end(), random);
   for (float& v : x) v *= random() % 2 == 0 ? kPair.low : kPair.high;
-  for (float& v : x) v += 0.f;  // no -0
+  for (float& v : x) v += 0.f;  // Adding 0 turns -0 into +0.
   return x;
 }
 

@@ -146,7 +146,7 @@ TEST(Ternary, NoiseDependsOnTensorRoundAndRank) {
     kernels::NoiseKey noise;
     noise.rank = rank;
     noise.round = round;
-    noise.tensor = 99;  // the codec sets it from the segment
+    noise.tensor = 99;  // The codec ignores this, and uses the segment's tensor.
     std::vector<uint8_t> code;
     codec->Encode(g.data(), {tensor, 0, g.size()}, prepared, noise, &code);
     return code;

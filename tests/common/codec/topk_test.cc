@@ -187,7 +187,7 @@ TEST(TopK, TheRatioFallsByStepsDuringWarmUp) {
     Sender worker(*codec, g.size());
     EXPECT_EQ(CountSent(worker.Send(g, round)), expected_count) << round;
   }
-  options.topk.ratio = 0.5;  // above the warm-up's first ratio
+  options.topk.ratio = 0.5;  // The ratio is above the warm-up's first ratio.
   const auto codec_above_warmup = MakeValidCodec("topk", options);
   Sender worker(*codec_above_warmup, g.size());
   EXPECT_EQ(CountSent(worker.Send(g, 0)), 50000u);

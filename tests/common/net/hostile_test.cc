@@ -74,7 +74,7 @@ TEST_F(Hostile, MalformedMessagesAreReportedAndCounted) {
   const std::string header = Value(EncodeHeader(Numbered(1)));
   SendRaw({""});
   ExpectFault(Fault::kEmpty);
-  SendRaw({"", header});  // as a REQ socket sends
+  SendRaw({"", header});  // A REQ socket of ZeroMQ sends an empty frame first.
   ExpectFault(Fault::kEmpty);
   SendRaw({header, ""});
   ExpectFault(Fault::kEmpty);

@@ -85,7 +85,8 @@ TEST(Safetensors, SurvivesEveryChangedHeaderByte) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string damaged = bytes;
       damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
-      const auto file = DecodeSafetensors(damaged);  // must neither crash nor read past the end
+      // This must neither crash nor read past the end.
+      const auto file = DecodeSafetensors(damaged);
       EXPECT_EQ(file.ok(), file.status().message().empty());
     }
   }

@@ -26,7 +26,7 @@ TEST(Clip, NormIsExactAtAnyLength) {
   double sum = 0;
   for (const float v : x) sum += double{v} * v;
   EXPECT_NEAR(Norm(x.data(), x.size()), std::sqrt(sum), 1e-12 * std::sqrt(sum));
-  const std::vector<float> large(4, 1e38f);  // squares beyond the largest float
+  const std::vector<float> large(4, 1e38f);  // The squares exceed the largest float.
   EXPECT_NEAR(Norm(large.data(), 4), 2e38, 1e32);
 }
 

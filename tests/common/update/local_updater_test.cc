@@ -9,7 +9,7 @@
 namespace tern::update {
 namespace {
 
-constexpr size_t kTotal = 10'000;  // the updater works in blocks; this is several
+constexpr size_t kTotal = 10'000;  // Several of the blocks in which the updater works.
 constexpr uint32_t kWorkers = 4;
 constexpr int kSteps = 30;
 

@@ -8,7 +8,7 @@
 namespace tern::update {
 namespace {
 
-constexpr size_t kSizes[] = {40, 3, 29, 5};  // elements of each tensor of a model
+constexpr size_t kSizes[] = {40, 3, 29, 5};  // The number of elements of each tensor of a model.
 constexpr size_t kTotal = 77;
 constexpr int kSteps = 40;
 constexpr float kDecay = 0.01f;
@@ -21,7 +21,7 @@ pb::Optimizer MakeConfig(const std::string& name, double momentum = 0.9) {
   return config;
 }
 
-double LearningRate(int step) { return step < 20 ? 0.1 : 0.03; }  // falls during the test
+double LearningRate(int step) { return step < 20 ? 0.1 : 0.03; }  // The rate falls during the test.
 // The gradient of the model. Its norm grows and shrinks from step to step, so that a wrong position
 // of LARS's local rate in the formula changes the result.
 std::vector<float> GradientAt(int step) { return RandomValues(kTotal, 100 + step, 1 + step % 3); }

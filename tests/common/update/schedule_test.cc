@@ -93,7 +93,7 @@ TEST(Schedule, CosineFallsAlongHalfACosine) {
 
 TEST(Schedule, OneCycleRisesAndFalls) {
   pb::Train config =
-      MakeConfig("one_cycle");  // default: rises from 1/25 of the rate in 0.3 of the steps
+      MakeConfig("one_cycle");  // By default, the rate rises from 1/25 in 0.3 of the steps.
   EXPECT_NEAR(MakeSchedule(config).Rate(0), 0.004, 1e-15);
   EXPECT_NEAR(MakeSchedule(config).Rate(15), 0.052, 1e-15);
   EXPECT_NEAR(MakeSchedule(config).Rate(30), 0.1, 1e-15);
@@ -124,7 +124,8 @@ TEST(Schedule, SpansTheStepsAfterTheWarmup) {
   EXPECT_NEAR(schedule.Rate(10), 0.06, 1e-15);
   EXPECT_NEAR(schedule.Rate(19), 0.096, 1e-15);
   EXPECT_NEAR(schedule.Rate(20), 0.1, 1e-15);
-  EXPECT_NEAR(schedule.Rate(60), 0.05, 1e-15);  // half of the 80 steps after the warm-up
+  // Step 60 is the middle of the 80 steps after the warm-up.
+  EXPECT_NEAR(schedule.Rate(60), 0.05, 1e-15);
   EXPECT_NEAR(schedule.Rate(100), 0, 1e-15);
 }
 
@@ -150,7 +151,7 @@ TEST(Schedule, WarmsUpToTheBeginningOfOneCycle) {
   config.mutable_schedule()->set_warmup_steps(10);
   EXPECT_NEAR(MakeSchedule(config).Rate(5), 0.002, 1e-15);
   EXPECT_NEAR(MakeSchedule(config).Rate(10), 0.004, 1e-15);
-  EXPECT_NEAR(MakeSchedule(config).Rate(37), 0.1, 1e-15);  // 10 + 0.3 * 90
+  EXPECT_NEAR(MakeSchedule(config).Rate(37), 0.1, 1e-15);  // The top is at step 10 + 0.3 * 90 = 37.
 }
 
 TEST(Schedule, AWarmupLongerThanTheJobNeverEnds) {

@@ -46,7 +46,7 @@ TEST_P(CutOff, DoesNotTakeItsOwnDeafnessForAStandstillOfTheirs) {
   Shard0 shard0(GetParam());
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
-  shard0.PassTime(milliseconds(15'000), {});  // longer than the job's progress_timeout
+  shard0.PassTime(milliseconds(15'000), {});  // This is longer than the job's progress_timeout.
   for (const uint32_t rank : {0, 1})
     shard0.Deliver(300 + rank, HelloMessage(HelloWithState(rank, 10 + rank, 4, 1)));
   const ControlActions after_return =

@@ -106,7 +106,7 @@ TEST_F(FollowerTest, WelcomesWorkersThatAreMembers) {
   hello_of_other_model.set_model_digest(5);
   EXPECT_EQ(refusal_to(102, Deliver(102, HelloMessage(hello_of_other_model))).code(), 76u);
   EXPECT_EQ(refusal_to(300, Deliver(300, HeartbeatMessage(1, 11, 0))).then(),
-            pb::Refuse::retry);  // this peer has sent no hello
+            pb::Refuse::retry);  // Peer 300 has sent no hello.
 }
 
 TEST_F(FollowerTest, KeepsItsFloorByHeartbeats) {

@@ -32,7 +32,8 @@ TEST(Plan, PutsWholeTensorsIntoBucketsFromTheLast) {
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->parameters(), 1318u);
   ASSERT_EQ(plan->buckets.size(), 3u);
-  EXPECT_EQ(plan->buckets[0].begin, 1308u);  // only ip.bias: ip.weight fills a bucket
+  // The bucket has only ip.bias, because ip.weight fills a bucket of its own.
+  EXPECT_EQ(plan->buckets[0].begin, 1308u);
   EXPECT_EQ(plan->buckets[0].count, 10u);
   EXPECT_EQ(plan->buckets[1].count, 1001u);
   EXPECT_EQ(plan->buckets[1].first_tensor, 2u);
@@ -61,7 +62,8 @@ TEST(Plan, CutsABucketIntoEqualChunksThatCoverIt) {
 TEST(Plan, MakesAChunkOfTheTensorsThatItMeets) {
   const auto plan = ExchangePlan::Make(JobOf(3, {1}, 2, 1), kTensors);
   ASSERT_TRUE(plan.ok());
-  const Bucket& bucket = plan->buckets[2];  // conv.weight and conv.bias: 154 and 153 elements
+  // The bucket has conv.weight and conv.bias, in chunks of 154 and 153 elements.
+  const Bucket& bucket = plan->buckets[2];
   ASSERT_EQ(bucket.chunks.size(), 2u);
   ASSERT_EQ(bucket.chunks[0].segments.size(), 1u);
   ASSERT_EQ(bucket.chunks[1].segments.size(), 2u);
@@ -157,7 +159,7 @@ TEST(Plan, HasRoomForScalersThatComeAlong) {
   job.mutable_exchange()->set_scaler(pb::Exchange::previous);
   const auto plan = ExchangePlan::Make(job, kTensors);
   ASSERT_TRUE(plan.ok());
-  EXPECT_EQ(plan->scalers_from, 2u);  // two rounds may be open at a time
+  EXPECT_EQ(plan->scalers_from, 2u);  // The algorithm odsgd has two open rounds at a time.
   EXPECT_TRUE(plan->shares_before(2));
   EXPECT_FALSE(plan->shares_before(3));
   EXPECT_EQ(plan->buckets[2].chunks[0].scalers, 2u);

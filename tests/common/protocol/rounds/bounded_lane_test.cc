@@ -17,16 +17,17 @@ class Ssp : public ClockLaneTest {
 
 TEST_F(Ssp, WithholdsTheAnswerOfWhoIsTooFarAheadUntilTheSlowestHasCome) {
   MakeBounded(1);
-  EXPECT_EQ(Push(0, 1, "a").size(), 1u);  // one clock ahead: answered
+  // Rank 0 is one clock ahead, as the bound allows, so it is answered.
+  EXPECT_EQ(Push(0, 1, "a").size(), 1u);
   EXPECT_TRUE(Push(0, 2, "b").empty());
-  EXPECT_EQ(first_->text, "ab");  // counted, but not answered yet
+  EXPECT_EQ(first_->text, "ab");  // The push is counted, but not answered yet.
   EXPECT_TRUE(Push(0, 2, "b").empty());
   EXPECT_EQ(lane_->counters().repeated, 1u);
   EXPECT_EQ(lane_->waiting(), 1u);
   EXPECT_EQ(Push(1, 1, "c").size(), 1u);
   const Sends out = Push(2, 1, "d");
   const Message released_answer = OutcomeMessage(0, out);
-  EXPECT_EQ(View(released_answer.payload), "abcd");  // the newest weights
+  EXPECT_EQ(View(released_answer.payload), "abcd");  // The answer has the newest weights.
   EXPECT_EQ(released_answer.head.sum().at_clock().clock(), 2u);
   EXPECT_EQ(released_answer.head.sum().at_clock().staleness(), 0u);
   EXPECT_EQ(View(OutcomeMessage(2, out).payload), "abcd");
@@ -104,14 +105,14 @@ TEST_F(Ssp, WaitsForWhoIsReplacedAndNotForWhatOneThatWasRemovedHasMissed) {
   }
   SetMembers(4, {10, 11, 32});
   SendHello(2, 32);
-  EXPECT_EQ(PullAnswer(2, Pull(2, 32)).clock(), 20u);  // the clock from which the rank continues
+  EXPECT_EQ(PullAnswer(2, Pull(2, 32)).clock(), 20u);  // The rank continues from clock 20.
   Push(0, 21);
   EXPECT_TRUE(Push(1, 21).empty());
   EXPECT_EQ(SendPush(2, 21, kFirst, "x", {.incarnation = 32}).size(), 3u);
 }
 
 TEST_F(Ssp, ReleasesAllWhenTheJobIsDoneOrToStop) {
-  MakeBounded(0, 1);  // a job of 3 pushes
+  MakeBounded(0, 1);  // The job has 3 pushes.
   Push(0, 1);
   Push(0, 2);  // clock 1 was not answered
   const Sends out = Push(1, 1);
@@ -161,7 +162,7 @@ TEST_F(Ssp, HearsFromAMemberThatItHadParted) {
   EXPECT_EQ(Answer(0, out).clock(), 7u);
   EXPECT_EQ(Answer(1, out).clock(), 7u);
   EXPECT_EQ(lane_->lost_clocks(), 5u);
-  EXPECT_TRUE(SendHeldOutcome(9, 1).empty());  // not a member
+  EXPECT_TRUE(SendHeldOutcome(9, 1).empty());  // Rank 9 is not a member.
 }
 
 TEST_F(Ssp, KnowsThatWhoPushesAClockIsDoneWithTheOneBeforeInEveryCell) {

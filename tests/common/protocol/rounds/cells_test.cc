@@ -105,7 +105,8 @@ TEST(Cells, AddUpChunks) {
     EXPECT_TRUE(sum->Add(0, EncodeScalers(ones)).ok());
     const Bytes outcome = sum->Close();
     EXPECT_EQ(outcome.size(), chunk.max_sum_bytes);
-    EXPECT_THAT(*ParseScalers(outcome, chunk.count), testing::Each(2.f));  // the workers' mean
+    // The outcome is the workers' mean.
+    EXPECT_THAT(*ParseScalers(outcome, chunk.count), testing::Each(2.f));
     EXPECT_TRUE(spec.check_outcome(outcome, 2).ok());
     EXPECT_FALSE(spec.check_outcome(Text("short"), 2).ok());
   }

@@ -124,7 +124,7 @@ TEST_F(ClockLaneTest, CountsStalenessInAHistogramWhoseLastBinTakesTheRest) {
   MakeLane();
   Join();
   for (uint64_t clock = 1; clock <= 40; ++clock)
-    Push(0, clock);  // never stale: no other rank pushes
+    Push(0, clock);  // These are never stale, because no other rank pushes.
   EXPECT_EQ(lane_->counters().staleness.size(), kStalenessBins);
   EXPECT_EQ(lane_->counters().staleness[0], 40u);
   EXPECT_EQ(Answer(1, Push(1, 1)).staleness(), 40u);
@@ -145,10 +145,11 @@ TEST_F(ClockLaneTest, DropsWhatIsStalerThanAllowedByRankAndStillAnswersIt) {
   EXPECT_EQ(stale_answer.head.sum().at_clock().staleness(), 3u);
   EXPECT_EQ(stale_answer.head.sum().at_clock().total(), 3u);
   EXPECT_EQ(View(stale_answer.payload), "xxx");
-  EXPECT_TRUE(Answer(1, Push(1, 1, "late")).dropped());  // sent again
+  EXPECT_TRUE(Answer(1, Push(1, 1, "late")).dropped());  // The same push is sent again.
   EXPECT_EQ(lane_->counters().dropped, 1u);
   EXPECT_THAT(lane_->dropped(), ElementsAre(0, 1, 0));
-  EXPECT_EQ(View(OutcomeMessage(1, Push(1, 2, "y")).payload), "xxxy");  // not stale
+  // This push is not too stale.
+  EXPECT_EQ(View(OutcomeMessage(1, Push(1, 2, "y")).payload), "xxxy");
   EXPECT_EQ(Answer(0, Push(0, 4)).staleness(), 1u);
 }
 
@@ -207,7 +208,7 @@ TEST_F(ClockLaneTest, AnswersAHeldOutcomeSoThatItsHolderDropsIt) {
 
 TEST_F(ClockLaneTest, SaysStopToEveryoneOnceAllPushesOfTheJobHaveCome) {
   MakeLane();
-  Join(2);  // 2 steps: 6 pushes in all
+  Join(2);  // A job of 2 steps with 3 workers has 6 pushes.
   for (uint64_t clock = 1; clock <= 5; ++clock) EXPECT_FALSE(Answer(0, Push(0, clock)).stop());
   EXPECT_TRUE(Answer(1, Push(1, 1)).stop());
   EXPECT_TRUE(Answer(0, Push(0, 6)).stop());
@@ -308,7 +309,8 @@ TEST_F(ClockLaneTest, KeepsAndRestoresWhatItHasCounted) {
   EXPECT_EQ(clocks.total, 2u);
   EXPECT_THAT(clocks.counted, ElementsAre(3, 2, 0));
   EXPECT_THAT(clocks.answered, ElementsAre(1, 2, 0));
-  EXPECT_EQ(lane_->total(), 0u);  // the second cell has no push
+  // The lane's total is the least of its cells; the second has no push.
+  EXPECT_EQ(lane_->total(), 0u);
   const CellClocks saved = clocks;
   MakeLane();
   first_->pushed.resize(2);

@@ -63,7 +63,7 @@ TEST_F(ExchangeTest, HoldsBackPushesBeyondTheCredit) {
   BringLaneUp(7);
   EXPECT_EQ(Push(0, std::string(15, 'a')).size(), 1u);
   EXPECT_TRUE(Push(2, std::string(15, 'b')).empty());
-  EXPECT_TRUE(Push(1, "c").empty());  // waits behind bucket 2's push
+  EXPECT_TRUE(Push(1, "c").empty());  // The push waits behind that of bucket 2.
   Messages out;
   EXPECT_EQ(DeliverSum(0, 1, 0, &out).size(), 1u);
   EXPECT_EQ(out.size(), 2u);
@@ -92,7 +92,7 @@ TEST_F(ExchangeTest, SendsOnePushHoweverLarge) {
 TEST_F(ExchangeTest, LetsAPushGoThatComesBeforeAllThatAreNotAnswered) {
   BringLaneUp(7);
   EXPECT_EQ(Push(1, std::string(20, 'b')).size(), 1u);
-  EXPECT_EQ(Push(0, std::string(20, 'a')).size(), 1u);  // other workers may wait for it
+  EXPECT_EQ(Push(0, std::string(20, 'a')).size(), 1u);  // Other workers may wait for this push.
   EXPECT_TRUE(Push(2, "c").empty());
 }
 
@@ -173,7 +173,7 @@ TEST_F(ExchangeTest, GivesWhatItHoldsToABlankServerUntilThatHasIt) {
   EXPECT_EQ(FireTimer(kStart + milliseconds(300)).size(), 1u);
   exchange_.OnHeldConfirmed(kLane, Kind::kPush, sent[0].message.head.held_sum());
   EXPECT_TRUE(FireTimer(kStart + milliseconds(900)).empty());
-  EXPECT_EQ(BringLaneUp(9).size(), 1u);  // a third process of the server
+  EXPECT_EQ(BringLaneUp(9).size(), 1u);  // This is a third process of the server.
 }
 
 TEST_F(ExchangeTest, ForgetsOlderRoundsWhenItGetsState) {
@@ -182,7 +182,7 @@ TEST_F(ExchangeTest, ForgetsOlderRoundsWhenItGetsState) {
   exchange_.Restart(4);
   EXPECT_TRUE(exchange_.idle());
   EXPECT_EQ(exchange_.applied(), 4u);
-  EXPECT_EQ(Push(0, std::string(20, 'a'), 5).size(), 1u);  // the credit was returned
+  EXPECT_EQ(Push(0, std::string(20, 'a'), 5).size(), 1u);  // The credit was returned.
 }
 
 // The exchange of a worker in a job without rounds.
@@ -225,7 +225,8 @@ TEST_F(ClockExchangeTest, TakesNoAnswerToAnOlderPull) {
   const pb::Contribution::Pull second = Pull(true);
   EXPECT_EQ(second.number(), 2u);
   EXPECT_TRUE(second.has_average());
-  EXPECT_TRUE(DeliverOutcome(PulledOutcome(1, 4)).empty());  // a second answer, to a repeated pull
+  // This is a second answer, because the pull was repeated.
+  EXPECT_TRUE(DeliverOutcome(PulledOutcome(1, 4)).empty());
   EXPECT_TRUE(DeliverOutcome(ClockOutcome(0, 4)).empty());
   pb::Outcome average;
   average.mutable_pulled()->set_number(2);
@@ -242,7 +243,8 @@ TEST_F(ClockExchangeTest, ForgetsVersionsOfAServerThatIsGone) {
   Pull();
   DeliverOutcome(PulledOutcome(1, 3));
   EXPECT_EQ(PushAt(8).at(0).message.head.push().at_clock().holds(), 3u);
-  const Messages repeated_push = BringLaneUp(8);  // a new process: its version 3 may differ
+  // This is a new process, whose version 3 may differ.
+  const Messages repeated_push = BringLaneUp(8);
   ASSERT_EQ(repeated_push.size(), 1u);
   EXPECT_EQ(repeated_push[0].message.head.push().at_clock().clock(), 8u);
   EXPECT_FALSE(repeated_push[0].message.head.push().at_clock().has_holds());
@@ -292,7 +294,7 @@ TEST_F(ClockExchangeTest, TakesNoAnswerOfAnotherForm) {
   BringLaneUp(7);
   PushAt(1);
   pb::Outcome outcome;
-  EXPECT_TRUE(DeliverOutcome(outcome).empty());  // neither a round nor a clock
+  EXPECT_TRUE(DeliverOutcome(outcome).empty());  // The outcome is of neither a round nor a clock.
   outcome.mutable_of_round()->set_round(1);
   EXPECT_TRUE(DeliverOutcome(outcome).empty());
   outcome.mutable_parted()->set_clock(1);
@@ -322,7 +324,7 @@ TEST_F(UnsolicitedTest, DeliversWhatItHasNotContributedToOnce) {
   EXPECT_TRUE(DeliverOutcome(RoundOutcome(1, "\x01")).empty());
   pb::Outcome outcome = RoundOutcome(1, "\x01");
   outcome.set_bucket(2);
-  EXPECT_TRUE(DeliverOutcome(outcome).empty());  // not in the plan
+  EXPECT_TRUE(DeliverOutcome(outcome).empty());  // Bucket 2 is not in the plan.
   outcome.set_bucket(1);
   outcome.mutable_of_round()->set_round(1'000);
   EXPECT_TRUE(DeliverOutcome(outcome).empty());  // no server can be so far ahead
@@ -339,13 +341,13 @@ TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
   EXPECT_TRUE(exchange_.idle());
   Push(1, "abc");
   Messages more;
-  pb::Outcome outcome = RoundOutcome(1, "\x07");  // bits of ranks 0 to 2
+  pb::Outcome outcome = RoundOutcome(1, "\x07");  // These are the bits of ranks 0 to 2.
   outcome.set_bucket(1);
   EXPECT_EQ(exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart, &more).size(),
             1u);
   EXPECT_EQ(exchange_.late(), 1u);
   Push(0, "abc", 2);
-  DeliverOutcome(RoundOutcome(2, "\x08"));  // bit of rank 3, this worker: in time
+  DeliverOutcome(RoundOutcome(2, "\x08"));  // Bit 3 is this worker's, which was in time.
   EXPECT_EQ(exchange_.late(), 1u);
 }
 
@@ -356,17 +358,17 @@ TEST_F(UnsolicitedTest, GivesFiguresToThoseWhoGaveSome) {
   EXPECT_TRUE(
       exchange_.OnOutcome(kControl, Kind::kFigures, outcome, Text("f"), kStart, &out).empty());
   exchange_.Contribute({Kind::kFigures, 0, 0}, kControl, InRound{1, Text("mine")}, kStart, &out);
-  EXPECT_EQ(out.size(), 1u);  // sent, although the round has closed
+  EXPECT_EQ(out.size(), 1u);  // The figures are sent, although the round has closed.
   EXPECT_EQ(exchange_.OnOutcome(kControl, Kind::kFigures, outcome, Text("f"), kStart, &out).size(),
             1u);
 }
 
 TEST_F(UnsolicitedTest, DropsWhatIsWaitingForRoundsThatItHasApplied) {
   Push(0, std::string(20, 'a'));
-  EXPECT_TRUE(Push(1, "b").empty());  // beyond the credit
+  EXPECT_TRUE(Push(1, "b").empty());  // This push exceeds the credit.
   exchange_.SetApplied(1);
   EXPECT_TRUE(exchange_.idle());
-  EXPECT_EQ(Push(0, std::string(20, 'a'), 2).size(), 1u);  // credit was returned
+  EXPECT_EQ(Push(0, std::string(20, 'a'), 2).size(), 1u);  // The credit was returned.
   EXPECT_TRUE(Push(0, "late", 1).at(0).message.head.push().has_late());
 }
 
@@ -376,7 +378,7 @@ TEST_F(UnsolicitedTest, PullsAndPushesWithoutRoundsAreNeverLate) {
   EXPECT_EQ(DeliverOutcome(PulledOutcome(1, 3)).size(), 1u);
   PushAt(1);
   EXPECT_EQ(DeliverOutcome(ClockOutcome(1, 4)).size(), 1u);
-  EXPECT_TRUE(DeliverOutcome(ClockOutcome(1, 4)).empty());  // the same answer again
+  EXPECT_TRUE(DeliverOutcome(ClockOutcome(1, 4)).empty());  // This is the same answer again.
   EXPECT_EQ(exchange_.late(), 0u);
 }
 

@@ -118,7 +118,7 @@ TEST_F(RoundLaneTest, AsksWhoIsNotAMemberToComeAgain) {
             pb::Refuse::retry);
   lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
   out_.clear();
-  lane_->OnHello(100, TestHello(5, 10), &out_);  // no such rank
+  lane_->OnHello(100, TestHello(5, 10), &out_);  // The job has no rank 5.
   EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out_).head.refuse().then(),
             pb::Refuse::retry);
 }
@@ -160,7 +160,7 @@ TEST_F(RoundLaneTest, DropsARoundThatAllHaveAppliedAndRefusesItAsStale) {
   EXPECT_EQ(lane_->slots(), 1u);
   lane_->OnApplied(0, 10, 1);
   EXPECT_EQ(lane_->floor(), 0u);
-  Push(1, 2, 1);  // says that rank 1 has applied round 1
+  Push(1, 2, 1);  // The push says that rank 1 has applied round 1.
   EXPECT_EQ(lane_->floor(), 1u);
   const Sends out = Push(0, 1, 0);
   const pb::Refuse refuse = FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse();
@@ -349,7 +349,7 @@ TEST_F(RoundLaneTest, OpensAfterARestartAtTheLeastAppliedRound) {
 TEST_F(RoundLaneTest, OpensAtZeroWhileAMemberHasNotShownWhatItHas) {
   MakeLane({});
   lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
-  SendHello(0, 10, 100, true, 0);  // may still receive an older state
+  SendHello(0, 10, 100, true, 0);  // Rank 0 may still receive an older state.
   SendHello(1, 11, 101, false, 6);
   EXPECT_TRUE(lane_->open());
   EXPECT_EQ(lane_->floor(), 0u);
@@ -378,7 +378,7 @@ TEST_F(RoundLaneTest, RefusesAHeldOutcomeThatCannotBeOne) {
   const pb::Refuse refuse =
       FirstMessageTo(100, pb::Envelope::kRefuse, SendHeldOutcome(100, 1, "zz")).head.refuse();
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
-  EXPECT_TRUE(SendHeldOutcome(999, 1, "xx").empty());  // not a member
+  EXPECT_TRUE(SendHeldOutcome(999, 1, "xx").empty());  // Peer 999 is not a member.
   EXPECT_EQ(lane_->counters().restored, 0u);
 }
 

@@ -114,7 +114,8 @@ TEST_F(SessionTest, ConnectsDataLanesOnceShard0HasWelcomedIt) {
   EXPECT_EQ(LanesToConnect(out), (std::vector<LaneRef>{{0, 1}, {1, 1}, {1, 2}}));
   EXPECT_EQ(out[0].port, 5000u);
   const auto hellos = SentMessages(pb::Envelope::kHello, out);
-  EXPECT_FALSE(hellos[0].message.head.hello().fresh());  // it has state: the initial weights
+  // The worker has state: the initial weights.
+  EXPECT_FALSE(hellos[0].message.head.hello().fresh());
 }
 
 TEST_F(SessionTest, IsReadyOnceAllLanesAreUp) {
@@ -131,7 +132,7 @@ TEST_F(SessionTest, FetchesStateAfterGreetingEveryLane) {
   EXPECT_EQ(SentMessages(pb::Envelope::kStateWant, DeliverWelcome({1, 2}, 71)).size(), 1u);
   EXPECT_EQ(session_->phase(), Phase::kFetching);
   EXPECT_EQ(SentMessages(pb::Envelope::kStateWant, AdvanceTime(milliseconds(300))).size(),
-            1u);  // repeated
+            1u);  // The request is repeated.
   Message message;
   pb::StatePiece* piece = message.head.mutable_state_piece();
   piece->set_incarnation(11);
@@ -214,7 +215,7 @@ TEST_F(SessionTest, RejoinsAsANewIncarnationWithWhatItHas) {
   EXPECT_NE(hellos[0].message.head.hello().incarnation(), 11u);
   EXPECT_FALSE(hellos[0].message.head.hello().fresh());
   EXPECT_EQ(hellos[0].message.head.hello().applied(), 4u);
-  EXPECT_EQ(Count(JoinJob(), Type::kReady), 0);  // it has been ready since its first join
+  EXPECT_EQ(Count(JoinJob(), Type::kReady), 0);  // The session has been ready since its first join.
   EXPECT_EQ(session_->phase(), Phase::kRunning);
 }
 
@@ -233,12 +234,14 @@ TEST_F(SessionTest, FindsARestartedServerAndGivesItWhatItHolds) {
   session_->Contribute({Kind::kPush, 0, 0}, {1, 2}, InRound{1, Text("x")}, now_, &out);
   Message sum;
   sum.head.mutable_sum();
-  EXPECT_EQ(Count(Deliver({1, 2}, sum), Type::kDeliver), 0);  // has no form (round or clock)
+  // The outcome is of neither a round nor a clock.
+  EXPECT_EQ(Count(Deliver({1, 2}, sum), Type::kDeliver), 0);
   sum.head.mutable_sum()->mutable_of_round()->set_round(1);
   sum.payload = Text("xx");
   EXPECT_EQ(Count(Deliver({1, 2}, sum), Type::kDeliver), 1);
   EXPECT_EQ(LanesToConnect(DeliverPulse({1, 0}, 99)), (std::vector<LaneRef>{{1, 0}}));
-  EXPECT_TRUE(LanesToConnect(DeliverPulse({1, 0}, 99)).empty());  // it is connecting
+  // The session is connecting already.
+  EXPECT_TRUE(LanesToConnect(DeliverPulse({1, 0}, 99)).empty());
   EXPECT_EQ(LanesToConnect(DeliverWelcome({1, 0}, 99)), (std::vector<LaneRef>{{1, 1}, {1, 2}}));
   EXPECT_TRUE(SentMessages(pb::Envelope::kHeldSum, DeliverWelcome({1, 1}, 99)).empty());
   EXPECT_EQ(SentMessages(pb::Envelope::kHeldSum, DeliverWelcome({1, 2}, 99)).size(), 1u);

@@ -17,8 +17,8 @@ TEST(StateTransfer, CarriesAStatePieceByPiece) {
   std::optional<Message> piece;
   EXPECT_TRUE(giver.OnWant(taker.Want(2, 22).head.state_want(), &piece));
   EXPECT_FALSE(piece.has_value());
-  EXPECT_FALSE(
-      giver.OnWant(taker.Want(2, 22).head.state_want(), &piece));  // the same request again
+  // This is the same request again.
+  EXPECT_FALSE(giver.OnWant(taker.Want(2, 22).head.state_want(), &piece));
   std::vector<Message> pieces = giver.OnSnapshot(Text("abcdefghij"), 5, 9);
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(pieces[0].head.state_piece().pieces(), 3u);
@@ -76,11 +76,11 @@ TEST(StateTransfer, KeepsASnapshotForEachTakerUntilTheFloorPassesIt) {
   EXPECT_EQ(giver.OnSnapshot(Text("s"), 5, 0).size(), 2u);
   EXPECT_EQ(giver.snapshots(), 2u);
   EXPECT_TRUE(giver.OnWant(StateTaker(9).Want(2, 23).head.state_want(),
-                           &piece));  // a new process of rank 2
+                           &piece));  // This is a new process of rank 2.
   giver.OnFloor(5);
   EXPECT_EQ(giver.snapshots(), 2u);
   giver.OnFloor(6);
-  EXPECT_EQ(giver.snapshots(), 1u);  // for the new process of rank 2
+  EXPECT_EQ(giver.snapshots(), 1u);  // The remaining snapshot is for the new process of rank 2.
 }
 
 }  // namespace

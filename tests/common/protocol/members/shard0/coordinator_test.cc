@@ -254,7 +254,7 @@ TEST_F(CoordinatorTest, EndsAfterByeFromAllAndAnAnswerFromAll) {
   Deliver(100, EndMessage());
   const ControlActions repeated = PassTime(milliseconds(100), {});
   EXPECT_TRUE(MessagesTo(100, SendsOf(repeated)).empty());
-  EXPECT_EQ(MessagesTo(101, SendsOf(repeated)).size(), 1u);  // it has not answered
+  EXPECT_EQ(MessagesTo(101, SendsOf(repeated)).size(), 1u);  // Worker 1 has not answered.
   out = Deliver(101, EndMessage());
   EXPECT_TRUE(EndOf(out).ok());
 }
@@ -304,7 +304,7 @@ TEST_F(CoordinatorTest, StopsAtOnceWhereAWorkerIsMissing) {
 TEST_F(CoordinatorTest, GathersAgainAfterItsRestart) {
   Deliver(100, HelloMessage(HelloWithState(0, 10, 5, 3)));
   const ControlActions out = Deliver(
-      301, HelloMessage(TestHello(1, 51)));  // a new process of rank 1, started after shard 0 died
+      301, HelloMessage(TestHello(1, 51)));  // This process of rank 1 started after shard 0 died.
   const pb::Welcome welcome =
       FirstMessageTo(100, pb::Envelope::kWelcome, SendsOf(out)).head.welcome();
   EXPECT_FALSE(welcome.needs_state());
@@ -373,7 +373,7 @@ TEST_F(CoordinatorTest, ContinuesAfterTheStartTimeoutWithoutAWorkerThatTheFloorH
 
 TEST_F(CoordinatorTest, EndsWhereItGathersOnlyNewcomersOfAJobThatHadBegun) {
   pb::Hello hello = TestHello(0, 10);
-  hello.set_epoch(2);  // it was admitted before, and was told to fetch the state
+  hello.set_epoch(2);  // The worker was admitted before, and was told to fetch the state.
   Deliver(100, HelloMessage(hello));
   const ControlActions out = Deliver(101, HelloMessage(TestHello(1, 11)));
   EXPECT_THAT(FirstMessageTo(100, pb::Envelope::kAbort, SendsOf(out)).head.abort().sentence(),
