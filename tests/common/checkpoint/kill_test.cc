@@ -116,7 +116,7 @@ TEST_F(KillTest, AtEverySystemCallLeavesACompleteCheckpoint) {
 }
 
 // Runs the process again after it was killed: it continues from the checkpoints that are left.
-TEST_F(KillTest, TheNextProcessContinuesFromIt) {
+TEST_F(KillTest, TheNextProcessContinuesFromWhatIsLeft) {
   const std::optional<int> code_without_calls = RunUntil(OwnerIn("all"), 0);
   for (uint64_t stop = 1; stop < 1'000'000; stop += 17) {
     const Owner owner = OwnerIn(std::to_string(stop));

@@ -198,7 +198,7 @@ TEST(Torn, ATornFileLosesItsOwnCheckpointOnly) {
 
 // A new run begins in the folder. The previous run's checkpoints are moved away one by one, and the
 // new run's checkpoint stays. A stop in this loses at most one checkpoint.
-TEST(Torn, WhatIsPutAsideLosesOneAtMost) {
+TEST(Torn, MovingCheckpointsAwayLosesOneAtMost) {
   const auto write_both_runs = [](MemoryStorage& storage) {
     Store store(OurOwner(), {.of_all = 9}, storage);
     (void)store.Open();
@@ -233,7 +233,7 @@ TEST(Torn, WhatIsPutAsideLosesOneAtMost) {
 
 // A run goes back to an older checkpoint. The newer ones are removed, and a restart of the machine
 // must not bring them back.
-TEST(Torn, WhatARunHasGoneBackBehindDoesNotComeBack) {
+TEST(Torn, RemovedCheckpointsDoNotComeBack) {
   AllChoices choices;
   do {
     MemoryStorage storage;

@@ -84,7 +84,7 @@ TEST(YamlJob, SuggestsTheNearestKey) {
           AllOf(StartsWith("job.yaml:13:27: exchange.xyzzy: "), Not(HasSubstr("did you mean")))));
 }
 
-TEST(YamlJob, NamesTheKeyThatOneOfAnOldNameIsNow) {
+TEST(YamlJob, NamesTheNewNameOfARenamedKey) {
   const std::string expected_error =
       "saw a key that is called checkpoints.shard_every_steps now; allowed: "
       "checkpoints.shard_every_steps";

@@ -123,7 +123,7 @@ TEST_F(GoingBack, IsNotPartOfTheFirstBeginning) {
   EXPECT_FALSE(AreShardsAsked(out));
 }
 
-TEST_F(GoingBack, FollowsTheDeathOfAShardFromGatheringToAskingToTheNewestRoundOfAll) {
+TEST_F(GoingBack, AfterTheDeathOfAShardGathersAsksAndGoesToTheNewestCommonRound) {
   RunJob(25, 26);
   const ControlActions on_death = ShardSaysHello(2);
   EXPECT_FALSE(coordinator_->running());
@@ -157,7 +157,7 @@ TEST_F(GoingBack, FollowsTheDeathOfAShardFromGatheringToAskingToTheNewestRoundOf
   EXPECT_EQ(coordinator_->lane().floor(), 20u);
 }
 
-TEST_F(GoingBack, IsToTheBeginningWhereNoRoundIsCommon) {
+TEST_F(GoingBack, StartsAnewIfNoCheckpointIsCommon) {
   RunJob(5, 5);
   ShardSaysHello(2);
   WorkersCome(2, 7);
@@ -176,7 +176,7 @@ TEST_F(GoingBack, DoesNotMixRuns) {
   EXPECT_EQ(MessageTo(100, Body::kWelcome, on_answer).head.welcome().begin(), 0u);
 }
 
-TEST_F(GoingBack, BeginsOnceMoreWhenAShardDiesMeanwhileOrAfter) {
+TEST_F(GoingBack, BeginsAgainIfAShardDiesMeanwhileOrAfter) {
   RunJob(25, 26);
   ShardSaysHello(2);
   WorkersCome(2, 7);
@@ -251,7 +251,7 @@ TEST_F(GoingBack, FollowsTheDeathOfAllWorkers) {
       << "the run goes on, though no worker knows it";
 }
 
-TEST_F(GoingBack, BeginsOnceMoreWhenAWorkerDiesBeforeAnyHasTheParameters) {
+TEST_F(GoingBack, BeginsAgainIfAWorkerDiesBeforeAnyHasTheParameters) {
   RunJob(25, 26);
   ShardSaysHello(2);
   WorkersCome(2, 7);
@@ -275,7 +275,7 @@ TEST_F(GoingBack, LetsAWorkerGetStateFromOneThatHasTheParameters) {
   EXPECT_FALSE(welcome.has_begin());
 }
 
-TEST_F(GoingBack, GoesOnWithoutThoseWhoWereGoneUnderShrink) {
+TEST_F(GoingBack, ContinuesWithoutLostWorkersUnderShrink) {
   MakeCoordinator(OnLoss::kShrink);
   RunJob(25, 26);
   PassTime(milliseconds(3500), {HeartbeatMessage(0, 10, 25)});
@@ -290,7 +290,7 @@ TEST_F(GoingBack, GoesOnWithoutThoseWhoWereGoneUnderShrink) {
               ElementsAre(20u, 0u));
 }
 
-TEST_F(GoingBack, IsNotHeldUpUnderShrinkByOneWhoDiedUnnoticed) {
+TEST_F(GoingBack, DoesNotWaitUnderShrinkForAWorkerThatDiedUnnoticed) {
   MakeCoordinator(OnLoss::kShrink);
   RunJob(25, 26);
   ShardSaysHello(2);
@@ -307,7 +307,7 @@ TEST_F(GoingBack, IsNotHeldUpUnderShrinkByOneWhoDiedUnnoticed) {
               ElementsAre(20u, 0u));
 }
 
-TEST_F(GoingBack, EndsInTimeWhereSomebodyDoesNotCome) {
+TEST_F(GoingBack, EndsTheJobAfterATimeoutIfAShardDoesNotAnswer) {
   RunJob(25, 26);
   ShardSaysHello(2);
   WorkersCome(2, 7);
@@ -477,7 +477,7 @@ TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {
   EXPECT_EQ(push.epoch(), 4u);
 }
 
-TEST_F(WorkerGoingBack, LeavesOffWhenItIsToldAgain) {
+TEST_F(WorkerGoingBack, StartsOverIfItIsToldAgain) {
   Join(std::nullopt);
   GoBack(10);
   Join(20);
@@ -492,7 +492,7 @@ TEST_F(WorkerGoingBack, LeavesOffWhenItIsToldAgain) {
   EXPECT_EQ(out.back().applied, 10u);
 }
 
-TEST_F(WorkerGoingBack, DoesSoAfterItsLastWordToo) {
+TEST_F(WorkerGoingBack, AlsoGoesBackAfterItsBye) {
   Join(std::nullopt);
   SessionActions out;
   session_->Finish(Ok(), {}, {}, 100, now_, &out);
@@ -501,7 +501,7 @@ TEST_F(WorkerGoingBack, DoesSoAfterItsLastWordToo) {
   EXPECT_FALSE(hello_.done());
 }
 
-TEST_F(WorkerGoingBack, IsNotDoneBecauseItsOwnerHadNotHeardOfIt) {
+TEST_F(WorkerGoingBack, IsNotDoneIfItsOwnerFinishesWithoutKnowingOfIt) {
   Join(std::nullopt);
   session_->SetApplied(25);
   GoBack(10);
@@ -514,7 +514,7 @@ TEST_F(WorkerGoingBack, IsNotDoneBecauseItsOwnerHadNotHeardOfIt) {
   EXPECT_EQ(session_->phase(), Session::Phase::kLeaving);
 }
 
-TEST_F(WorkerGoingBack, IsNotMovedByAPulseOfBeforeItCame) {
+TEST_F(WorkerGoingBack, IgnoresAPulseOfAnEarlierMembership) {
   Join(std::nullopt);
   GoBack(10);
   Join(20);
@@ -530,7 +530,7 @@ TEST_F(WorkerGoingBack, IsNotMovedByAPulseOfBeforeItCame) {
       << "the other members have applied newer rounds";
 }
 
-TEST_F(WorkerGoingBack, DoesNotWhenItLeavesWithAnError) {
+TEST_F(WorkerGoingBack, DoesNotGoBackIfItLeavesWithAnError) {
   Join(std::nullopt);
   SessionActions out;
   session_->Finish(Status(Code::kBadData, "no"), {}, {}, 100, now_, &out);

@@ -42,7 +42,7 @@ TEST_P(CutOff, GoesOnWithAllWhenTheLinkIsBack) {
   EXPECT_EQ(shard0.workers()[1].presence, Presence::kPresent);
 }
 
-TEST_P(CutOff, DoesNotTakeItsOwnDeafnessForAStandstillOfTheirs) {
+TEST_P(CutOff, DoesNotBlameWorkersForItsOwnSilentLink) {
   Shard0 shard0(GetParam());
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
@@ -54,7 +54,7 @@ TEST_P(CutOff, DoesNotTakeItsOwnDeafnessForAStandstillOfTheirs) {
   EXPECT_THAT(Shard0::LogOf(after_return), Not(HasSubstr("lost")));
 }
 
-TEST_P(CutOff, GivesUpOneThatDiedOnceAnotherIsHeardAgain) {
+TEST_P(CutOff, LosesADeadWorkerOnceAnotherIsHeardAgain) {
   Shard0 shard0(GetParam());
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
@@ -67,7 +67,7 @@ TEST_P(CutOff, GivesUpOneThatDiedOnceAnotherIsHeardAgain) {
 }
 
 // Worker 1 died just before the link went down. A new process asks for its rank.
-TEST_P(CutOff, DoesNotTakeOneThatDiedForAlive) {
+TEST_P(CutOff, DoesNotTakeADeadWorkerForALiveOne) {
   Shard0 shard0(GetParam());
   shard0.GatherWorkers();
   shard0.Deliver(301, HelloMessage(TestHello(1, 51)));
@@ -154,7 +154,7 @@ TEST(CutOffUnderFail, EndsTheJobAsBefore) {
 
 // Shard 0 gave up worker 0 while it still heard worker 1. Then it hears neither. Worker 0's process
 // still has the state, and may bring it back.
-TEST(CutOffUnderWait, TheStateMayAlsoComeBackWithOneThatWasGivenUp) {
+TEST(CutOffUnderWait, ALostWorkerMayBringTheStateBack) {
   Shard0 shard0(OnLoss::kWait);
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(3'500), {1});
@@ -167,7 +167,7 @@ TEST(CutOffUnderWait, TheStateMayAlsoComeBackWithOneThatWasGivenUp) {
 }
 
 // A process that says that it leaves is lost at once.
-TEST(CutOffUnderWait, WhoLeavesTakesItsStateAlong) {
+TEST(CutOffUnderWait, AWorkerThatLeavesDoesNotBringItsStateBack) {
   Shard0 shard0(OnLoss::kWait);
   shard0.GatherWorkers();
   EXPECT_TRUE(Shard0::EndOf(shard0.Deliver(100, ByeMessage(0, 10, Code::kInternal, "a bug"))).ok());
@@ -177,7 +177,7 @@ TEST(CutOffUnderWait, WhoLeavesTakesItsStateAlong) {
 }
 
 // If servers hold the state, a worker's new process is as good as its previous one.
-TEST(CutOffWithoutRounds, ANewProcessShowsThatTheLinkIsBackAndTheOthersHaveTheirTime) {
+TEST(CutOffWithoutRounds, ANewProcessShowsThatTheLinkIsBack) {
   for (const OnLoss on_loss : {OnLoss::kWait, OnLoss::kShrink}) {
     ControlOptions options = TestOptions(1, 2, on_loss);
     options.workers_hold_state = false;
@@ -195,7 +195,7 @@ TEST(CutOffWithoutRounds, ANewProcessShowsThatTheLinkIsBackAndTheOthersHaveTheir
   }
 }
 
-TEST(CutOffUnderWait, WhoLeavesAfterItWasGivenUpDoesNotReturn) {
+TEST(CutOffUnderWait, ALostWorkerThatLeavesDoesNotReturn) {
   Shard0 shard0(OnLoss::kWait);
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(3'500), {1});

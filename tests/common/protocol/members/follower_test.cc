@@ -247,7 +247,7 @@ TEST_F(FollowerTest, AsksShard0ToStopOnceItFollowsAgain) {
   EXPECT_TRUE(std::any_of(out.begin(), out.end(), asks_to_stop));
 }
 
-TEST_F(FollowerTest, StopsAloneWhereShard0WasNeverThere) {
+TEST_F(FollowerTest, StopsByItselfIfShard0WasNeverThere) {
   ControlActions out;
   follower_->OnStop(Code::kTerminated, now_, &out);
   ASSERT_EQ(Count(out, Type::kEnded), 1);
@@ -259,7 +259,7 @@ TEST_F(FollowerTest, HasHeardAWelcomeWhereItFollows) {
   EXPECT_EQ(follower_->Check().message(), "follower: following, and shard 0 has said no Welcome");
 }
 
-TEST_F(FollowerTest, SpeaksToRanksOfTheJobAlone) {
+TEST_F(FollowerTest, SpeaksOnlyToRanksOfTheJob) {
   FollowerPeer::AddPeer(follower_.get(), 2);
   EXPECT_EQ(follower_->Check().message(), "follower: speaks to worker 2 of 2");
 }

@@ -12,7 +12,7 @@ using Type = ControlAction::Type;
 
 class Reasons : public testing::TestWithParam<OnLoss> {};
 
-TEST_P(Reasons, OfOneThatWouldFailAgainBecomeTheJobs) {
+TEST_P(Reasons, OfLastingErrorsEndTheJob) {
   for (const Code code : {Code::kCannotWrite, Code::kMismatch, Code::kBadJob, Code::kDiverged}) {
     Shard0 shard0(GetParam());
     shard0.GatherWorkers();
@@ -26,7 +26,7 @@ TEST_P(Reasons, OfOneThatWouldFailAgainBecomeTheJobs) {
   }
 }
 
-TEST_P(Reasons, CountToTheLastWord) {
+TEST_P(Reasons, CountUntilTheLastBye) {
   Shard0 shard0(GetParam());
   shard0.GatherWorkers();
   shard0.Deliver(101, ByeMessage(1, 11));
@@ -44,7 +44,7 @@ TEST_P(Reasons, CountBeforeTheJobBegins) {
   EXPECT_TRUE(end_status.ok()) << "the worker has time to answer before shard 0 ends";
 }
 
-TEST_P(Reasons, AreHeardByANewConnectionToo) {
+TEST_P(Reasons, AreAlsoAcceptedOnANewConnection) {
   Shard0 shard0(GetParam());
   shard0.GatherWorkers();
   const Message bye = ByeMessage(1, 11, Code::kCannotWrite, "a full disk");

@@ -197,7 +197,7 @@ std::vector<uint64_t> StepsOf(const Offers& offers) {
   return steps;
 }
 
-TEST(CommonOf, TakesALanesOwnForCommonOnlyWhereAllLanesDo) {
+TEST(CommonOf, ContainsOwnCheckpointsOfLanesOnlyIfAllLanesHaveThem) {
   Saved lane1 = SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3),
         lane2 = SavedOnLane({CheckpointAfter(10)}, 3);
   lane1.shard_checkpoints = {CheckpointAfter(14), CheckpointAfter(18)};
@@ -212,7 +212,7 @@ TEST(CommonOf, TakesALanesOwnForCommonOnlyWhereAllLanesDo) {
 // Two lanes (a server's sockets and their threads) close rounds at most `window` apart and write a
 // checkpoint every `every` rounds. Even if one lane has lost its newest checkpoint, there is one
 // that both have kept.
-TEST(LeastToKeep, ReachesBackToOneThatAllLanesHave) {
+TEST(LeastToKeep, LeavesACheckpointThatAllLanesHave) {
   for (const uint64_t every : {1, 2, 3, 10, 1000}) {
     for (const uint64_t window : {1, 2}) {
       const uint64_t keep = LeastToKeep(every, window);
@@ -226,7 +226,7 @@ TEST(LeastToKeep, ReachesBackToOneThatAllLanesHave) {
   }
 }
 
-TEST(Choose, TakesWhatAllHaveUnlessShardsOfARunUnderWayHaveNewer) {
+TEST(Choose, TakesTheNewestCommonUnlessShardsOfThisRunHaveANewerOne) {
   pb::Hello worker = HelloWith({CheckpointAfter(10, 7), CheckpointAfter(20, 7)}), shard0 = worker,
             shard1 = worker;
   shard0.set_role(pb::Hello::shard);
@@ -358,7 +358,7 @@ TEST_F(Resuming, ANewJobBeginsAtTheStart) {
   EXPECT_EQ(WelcomeOf(101, out).run(), 7u) << "it is a new run";
 }
 
-TEST_F(Resuming, AllGoOnFromTheNewestThatAllHave) {
+TEST_F(Resuming, AllContinueFromTheNewestCommonCheckpoint) {
   MakeCoordinator(false);
   ShardComes();
   EXPECT_FALSE(WelcomeOf(100, WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(20),
@@ -381,7 +381,7 @@ TEST_F(Resuming, AllGoOnFromTheNewestThatAllHave) {
 
 // The job is started again without checkpoints.every_steps, so it writes no checkpoints. It resumes
 // from those that it finds.
-TEST_F(Resuming, AJobThatWritesNoneLooksAtWhatThereIs) {
+TEST_F(Resuming, AJobWithoutCheckpointsResumesFromExistingOnes) {
   resumes_ = false;
   MakeCoordinator(false);
   ShardComes();
@@ -402,7 +402,7 @@ TEST_F(Resuming, AJobThatWritesNoneLooksAtWhatThereIs) {
   EXPECT_FALSE(members.has_beginning()) << "no daemon has a checkpoint";
 }
 
-TEST_F(Resuming, WhereOneHasNoneTheStartEndsAndEverybodyIsToldWhoHasWhat) {
+TEST_F(Resuming, EndsTheStartIfOneDaemonHasNoCheckpoint) {
   MakeCoordinator(false);
   ShardComes();
   WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(20)});
@@ -443,7 +443,7 @@ TEST_F(Resuming, WhereTheCheckpointsAreOfAnotherJobTheStartEnds) {
 
 // Unusable checkpoints on a disk do not matter if all daemons have another checkpoint in common, or
 // a live worker has the state.
-TEST_F(Resuming, WhatIsUnfitDoesNotEndAJobThatCanGoOn) {
+TEST_F(Resuming, UnusableCheckpointsDoNotEndAJobThatCanContinue) {
   for (const bool worker0_has_state : {false, true}) {
     MakeCoordinator(false);
     ShardComes();
@@ -471,7 +471,7 @@ TEST_F(Resuming, ARunThatEndedBeforeItsFirstCommonCheckpointBeginsAnewAndSaysSo)
   EXPECT_THAT(LogOf(out), HasSubstr("before all had written their first checkpoint"));
 }
 
-TEST_F(Resuming, AShardThatKeepsSomethingIsWaitedForAndHasToHaveItToo) {
+TEST_F(Resuming, AShardWithStateMustHaveTheCheckpointToo) {
   MakeCoordinator(true);
   WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(20)});
   WorkerComes(1, {CheckpointAfter(10), CheckpointAfter(20)});
@@ -518,7 +518,7 @@ TEST_F(Resuming, ARunThatLostAllItsWorkersEndsWithoutACommonCheckpoint) {
   EXPECT_THAT(abort.sentence(), HasSubstr("no checkpoint that all have"));
 }
 
-TEST_F(Resuming, AShardThatKeepsSomethingIsAskedWhatItHasByThen) {
+TEST_F(Resuming, AShardWithStateIsAskedForItsCheckpointsAgain) {
   LoseAllWorkers(true);
   WorkerComes(0, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 2);
   WorkerComes(1, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 2);
@@ -530,7 +530,7 @@ TEST_F(Resuming, AShardThatKeepsSomethingIsAskedWhatItHasByThen) {
   EXPECT_EQ(WelcomeOf(100, out).resume().step(), 10u) << LogOf(out);
 }
 
-TEST_F(Resuming, OneThatComesBackWithoutWhatItHadOfItsOwnTakesAllBack) {
+TEST_F(Resuming, AWorkerThatLostItsOwnStateMakesAllGoBack) {
   const ControlActions on_hellos =
       Worker1ComesBack(true, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)});
   EXPECT_EQ(FirstMessageTo(100, Body::kGoBack, SendsOf(on_hellos)).head.go_back().incarnation(),
@@ -546,7 +546,7 @@ TEST_F(Resuming, OneThatComesBackWithoutWhatItHadOfItsOwnTakesAllBack) {
 
 // Worker 1's checkpoints do not help: other daemons may lack its newest one, and one of another run
 // cannot be used.
-TEST_F(Resuming, WithoutCheckpointsToGoBackToItGetsStateFromAnother) {
+TEST_F(Resuming, WithoutACommonCheckpointItGetsStateFromAnother) {
   for (const Offers& offers :
        {Offers{CheckpointAfter(10, 7)},
         Offers{CheckpointAfter(10, 3), CheckpointAfter(20, 3), CheckpointAfter(30, 7)}}) {
@@ -557,7 +557,7 @@ TEST_F(Resuming, WithoutCheckpointsToGoBackToItGetsStateFromAnother) {
   }
 }
 
-TEST_F(Resuming, OneThatHadNothingOfItsOwnGetsStateFromAnother) {
+TEST_F(Resuming, AWorkerWithoutOwnStateGetsStateFromAnother) {
   const ControlActions out =
       Worker1ComesBack(false, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)});
   EXPECT_TRUE(coordinator_->running());
@@ -566,7 +566,7 @@ TEST_F(Resuming, OneThatHadNothingOfItsOwnGetsStateFromAnother) {
 }
 
 // The algorithm has no rounds: the servers hold the state.
-TEST_F(Resuming, WhereServersHoldTheStateTheirCheckpointsCountAlone) {
+TEST_F(Resuming, OnlyCheckpointsOfServersThatHoldTheStateCount) {
   MakeCoordinator(true, false);
   WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(50)});
   WorkerComes(1);
@@ -578,7 +578,7 @@ TEST_F(Resuming, WhereServersHoldTheStateTheirCheckpointsCountAlone) {
 
 // The workers' own checkpoints cannot replace that of the servers, but they show that the job had
 // begun.
-TEST_F(Resuming, WhereServersHeldTheStateAndLostItsDiskTheStartEnds) {
+TEST_F(Resuming, EndsTheStartIfServersLostTheState) {
   MakeCoordinator(true, false);
   WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(50)});
   WorkerComes(1);
@@ -588,7 +588,7 @@ TEST_F(Resuming, WhereServersHeldTheStateAndLostItsDiskTheStartEnds) {
               HasSubstr("worker 0 (node0) has steps 10 and 50; server shard 1 (node1) has none"));
 }
 
-TEST_F(Resuming, WhereServersHoldTheWeightsOfRoundsTheStartEndsTheSameWay) {
+TEST_F(Resuming, EndsTheStartIfServersLostTheWeightsOfRounds) {
   MakeCoordinator(true, true, true);
   WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(20)});
   WorkerComes(1, {CheckpointAfter(10), CheckpointAfter(20)});
@@ -622,7 +622,7 @@ TEST_F(Resuming, WhereShard0CannotGoOnTheJobEnds) {
   EXPECT_TRUE(again.empty());
 }
 
-TEST_F(Resuming, WhereServersHoldTheStateOneThatComesBackTakesNobodyBack) {
+TEST_F(Resuming, IfServersHoldTheStateAReturningWorkerMakesNobodyGoBack) {
   const ControlActions out =
       Worker1ComesBack(true, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, false);
   EXPECT_TRUE(coordinator_->running());

@@ -115,7 +115,7 @@ TEST_P(Strangers, ChangeNothingWhileItRuns) {
   EXPECT_TRUE(shard0_.coordinator().running());
 }
 
-TEST_P(Strangers, ChangeNothingWhileOneIsDone) {
+TEST_P(Strangers, ChangeNothingWhileAWorkerIsDone) {
   shard0_.GatherWorkers();
   shard0_.Deliver(100, ByeMessage(0, 10));
   ExpectChangesNothing();
@@ -175,7 +175,7 @@ TEST(Gathering, AByeOfOneThatWasDoneBeforeShard0CameBackCounts) {
 
 // A previous process of shard 0 had been asked to stop the job, and the workers stopped early. The
 // current process does not know of the request.
-TEST(EndInOrder, IsNoneOfAJobThatEndedBeforeItsLastStep) {
+TEST(EndInOrder, IsNotReportedForAJobThatEndedBeforeItsLastStep) {
   Shard0 shard0(OnLoss::kFail);
   shard0.GatherWorkers();
   for (const uint32_t rank : {0, 1}) {
@@ -189,7 +189,7 @@ TEST(EndInOrder, IsNoneOfAJobThatEndedBeforeItsLastStep) {
   }
 }
 
-TEST(Hellos, ThatNoDaemonSaysAreRefused) {
+TEST(Hellos, WithImpossibleFieldsAreRefused) {
   Shard0 shard0(OnLoss::kFail);
   EXPECT_EQ(Shard0::RefuseTo(100, shard0.Deliver(100, HelloMessage(TestHello(0, 0)))).code(), 76u);
   pb::Hello hello = TestHello(0, 10);
@@ -200,7 +200,7 @@ TEST(Hellos, ThatNoDaemonSaysAreRefused) {
   EXPECT_EQ(shard0.workers()[0].incarnation, 0u);
 }
 
-TEST(Hellos, OfOneThatIsNotLetInDoNotSayHowLongTheJobIs) {
+TEST(Hellos, OfRefusedPeersDoNotSetTheLengthOfTheJob) {
   Shard0 shard0(OnLoss::kFail);
   pb::Hello hello = TestHello(5, 10);
   hello.set_steps(7);
@@ -229,7 +229,7 @@ TEST(WhatPeersSay, ComesIntoLogsWithoutControlCharacters) {
   EXPECT_THAT(Shard0::AbortOf(100, out).sentence(), HasSubstr("a bug\\x0astep 30/30 done"));
 }
 
-TEST(WhatPeersSay, OfErrorsHasACodeOfTern) {
+TEST(WhatPeersSay, HasOnlyErrorCodesOfTern) {
   for (const uint32_t code : {65, 70, 74, 75, 76, 77, 78, 79, 130, 143})
     EXPECT_EQ(ExitCode(ErrorFromPeer(code, "said")), static_cast<int>(code));
   for (const uint32_t code : {0u, 1u, 71u, 256u, 321u, 4294967295u}) {

@@ -59,7 +59,7 @@ TEST(Plan, CutsABucketIntoEqualChunksThatCoverIt) {
   EXPECT_EQ(bucket.chunks[3].count, 248u);
 }
 
-TEST(Plan, MakesAChunkOfTheTensorsThatItMeets) {
+TEST(Plan, CutsChunksIntoSegmentsByTensor) {
   const auto plan = ExchangePlan::Make(JobOf(3, {1}, 2, 1), kTensors);
   ASSERT_TRUE(plan.ok());
   // The bucket has conv.weight and conv.bias, in chunks of 154 and 153 elements.
@@ -79,7 +79,7 @@ TEST(Plan, MakesAChunkOfTheTensorsThatItMeets) {
             codec.MaxEncodedSize({0, 0, 146}) + codec.MaxEncodedSize({0, 0, 7}));
 }
 
-TEST(Plan, CutsNoGroupThatItsCodecCodesTogether) {
+TEST(Plan, CutsChunksOnlyBetweenGroupsOfTheCodec) {
   for (uint64_t group : {100, 700, 0}) {  // 0 means one group per tensor
     pb::Job job = JobOf(2, {1}, 4, 1);
     job.mutable_exchange()->set_codec("qsgd");
@@ -132,7 +132,7 @@ TEST(Plan, ChoosesACodecByTheFirstRuleThatMatches) {
   EXPECT_THAT(plan->buckets[0].shared, ElementsAre(2));
 }
 
-TEST(Plan, GivesSoManyElementsAScalerOfTheirOwnWhereAsked) {
+TEST(Plan, CutsTensorsIntoPartsOfScalerElements) {
   pb::Job job = JobOf(2, {1}, 2, 1);
   job.mutable_exchange()->set_scaler_elements(400);
   const auto plan = ExchangePlan::Make(job, kTensors);
@@ -152,7 +152,7 @@ TEST(Plan, GivesSoManyElementsAScalerOfTheirOwnWhereAsked) {
   EXPECT_NE(plan->digest, ExchangePlan::Make(JobOf(2, {1}, 2, 1), kTensors)->digest);
 }
 
-TEST(Plan, HasRoomForScalersThatComeAlong) {
+TEST(Plan, ReservesBytesForScalersThatTravelWithPushes) {
   pb::Job job = JobOf(2, {1}, 2, 1);
   const auto shared = ExchangePlan::Make(job, kTensors);
   job.mutable_train()->set_algorithm("odsgd");
@@ -177,7 +177,7 @@ TEST(Plan, SharesNoScalerThatEveryWorkerHasForItself) {
   EXPECT_TRUE(plan->buckets[0].shared.empty());
 }
 
-TEST(Plan, RefusesWhatCannotBePlanned) {
+TEST(Plan, RefusesInvalidJobs) {
   pb::Job job = JobOf(2, {1}, 4, 4);
   EXPECT_EQ(ExchangePlan::Make(job, {}).status().code(), Code::kBadJob);
   EXPECT_THAT(ExchangePlan::Make(job, {{"hollow", 0}}).status().message(), HasSubstr("hollow"));

@@ -15,7 +15,7 @@ class Ssp : public ClockLaneTest {
   }
 };
 
-TEST_F(Ssp, WithholdsTheAnswerOfWhoIsTooFarAheadUntilTheSlowestHasCome) {
+TEST_F(Ssp, DelaysTheAnswerToARankThatIsTooFarAhead) {
   MakeBounded(1);
   // Rank 0 is one clock ahead, as the bound allows, so it is answered.
   EXPECT_EQ(Push(0, 1, "a").size(), 1u);
@@ -43,7 +43,7 @@ TEST_F(Ssp, WithBoundZeroAnswersAllTogether) {
     EXPECT_EQ(View(OutcomeMessage(rank, out).payload), "abc");
 }
 
-TEST_F(Ssp, AnswersWhereItWasAskedLast) {
+TEST_F(Ssp, AnswersOnTheRanksNewestConnection) {
   MakeBounded(0);
   Push(0, 1);
   SetMembers(2, {0, 11, 12});
@@ -60,7 +60,7 @@ TEST_F(Ssp, AnswersWhereItWasAskedLast) {
   EXPECT_EQ(FirstMessageTo(200, pb::Envelope::kSum, Push(2, 2)).head.sum().at_clock().clock(), 2u);
 }
 
-TEST_F(Ssp, IsNotHeldUpByWhoHasLeft) {
+TEST_F(Ssp, DoesNotWaitForARankThatHasLeft) {
   MakeBounded(0);
   Push(0, 1);
   Push(1, 1);
@@ -71,7 +71,7 @@ TEST_F(Ssp, IsNotHeldUpByWhoHasLeft) {
   EXPECT_EQ(Refusal(2, SendPush(2, 1, kFirst, "x", {.incarnation = 0})).then(), pb::Refuse::ignore);
 }
 
-TEST_F(Ssp, IsNotHeldUpByWhoHasFinished) {
+TEST_F(Ssp, DoesNotWaitForARankThatHasFinished) {
   MakeBounded(0);
   Push(0, 1);
   Push(1, 1);
@@ -89,7 +89,7 @@ TEST_F(Ssp, IsNotHeldUpByWhoHasFinished) {
   EXPECT_TRUE(Push(1, 2).empty());
 }
 
-TEST_F(Ssp, WaitsForWhoIsReplacedAndNotForWhatOneThatWasRemovedHasMissed) {
+TEST_F(Ssp, WaitsForAReplacedRankButNotForMissedClocksOfARemovedOne) {
   MakeBounded(0);
   for (uint64_t clock = 1; clock <= 5; ++clock) {
     for (uint32_t rank = 0; rank < 3; ++rank) Push(rank, clock);
@@ -130,7 +130,7 @@ TEST_F(Ssp, ReleasesAllWhenTheJobIsDoneOrToStop) {
   EXPECT_TRUE(Answer(0, Push(1, 1)).stop());
 }
 
-TEST_F(Ssp, BelievesMembersWhatARestartedServerHasForgotten) {
+TEST_F(Ssp, ARestartedServerLearnsClocksFromTheMembers) {
   ClockLane::Options options;
   options.bound = 1;
   MakeLane(options);
@@ -154,7 +154,7 @@ TEST_F(Ssp, BelievesMembersWhatARestartedServerHasForgotten) {
   EXPECT_EQ(PullAnswer(2, Pull(2)).clock(), 13u);  // a new process continues from this clock
 }
 
-TEST_F(Ssp, HearsFromAMemberThatItHadParted) {
+TEST_F(Ssp, LearnsFromAMemberThatItHasFinished) {
   MakeBounded(0);
   Push(0, 7);
   Push(1, 7);
@@ -165,7 +165,7 @@ TEST_F(Ssp, HearsFromAMemberThatItHadParted) {
   EXPECT_TRUE(SendHeldOutcome(9, 1).empty());  // Rank 9 is not a member.
 }
 
-TEST_F(Ssp, KnowsThatWhoPushesAClockIsDoneWithTheOneBeforeInEveryCell) {
+TEST_F(Ssp, APushOfAClockCompletesThePreviousClockInEveryCell) {
   MakeBounded(0);
   for (const Cell& cell : {kFirst, kSecond}) {
     for (uint32_t rank = 0; rank < 3; ++rank) SendPush(rank, 1, cell, "x", {});

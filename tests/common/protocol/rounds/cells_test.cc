@@ -32,7 +32,7 @@ std::vector<Cell> CellsAt(const ExchangePlan& plan, LaneRef lane) {
   return cells;
 }
 
-TEST(Cells, AreEachAtTheLaneThatIsTheirs) {
+TEST(Cells, AreOnTheLaneOfThePlan) {
   const ExchangePlan plan = PlanOf("ternary");
   size_t cells = 0;
   for (LaneRef lane : {LaneRef{0, 0}, LaneRef{0, 1}, LaneRef{0, 2}, LaneRef{1, 0}, LaneRef{1, 1}}) {
@@ -60,7 +60,7 @@ TEST(Cells, TakeTheMaximumOfScalers) {
   EXPECT_FALSE(cells[2].check_outcome(Text("abc"), 2).ok());
 }
 
-TEST(Cells, RefuseScalersThatCannotBe) {
+TEST(Cells, RefuseInvalidScalers) {
   EXPECT_THAT(ParseScalers(EncodeScalers({1.f}), 2).status().message(),
               HasSubstr("4 bytes of scalers, expected 8"));
   for (float bad : {std::numeric_limits<float>::quiet_NaN(), -1.f, -0.f,

@@ -109,7 +109,7 @@ TEST_F(ClockLaneInvariants, ANewestClockThatNoCellHasCounted) {
   EXPECT_EQ(BrokenInvariant(), "lane: rank 1 is at clock 9, and its cells have counted 1");
 }
 
-TEST_F(ClockLaneInvariants, AClockThatIsNone) {
+TEST_F(ClockLaneInvariants, AnImpossibleClock) {
   peer_->rank(0) = RankState::kTraining;
   peer_->clocks().counted[1] = peer_->state().newest[1] = kMaxClock + 1;
   EXPECT_THAT(BrokenInvariant(), HasSubstr("rank 1 is at a clock that is none: at most"));
@@ -131,12 +131,12 @@ TEST_F(ClockLaneInvariants, APushWithoutAStaleness) {
   EXPECT_EQ(BrokenInvariant(), "lane: 4 pushes have a staleness, and 5 came");
 }
 
-TEST_F(ClockLaneInvariants, ADroppedPushOfNobody) {
+TEST_F(ClockLaneInvariants, ADroppedPushThatTheTotalDoesNotCount) {
   ++peer_->state().dropped[1];
   EXPECT_EQ(BrokenInvariant(), "lane: dropped 1 pushes by rank, and 0 in all");
 }
 
-TEST_F(ClockLaneInvariants, AnArrowThatIsNotDrawn) {
+TEST_F(ClockLaneInvariants, AnImpossibleTransition) {
   peer_->rank(1) = RankState::kParted;
   const auto wait = [this] { EXPECT_FALSE(peer_->Become(1, RankState::kWaiting)); };
   EXPECT_EQ(InvariantBrokenBy(wait), "rank 1 that is parted cannot become waiting");

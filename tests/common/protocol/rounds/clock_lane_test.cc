@@ -76,7 +76,7 @@ TEST_F(ClockLaneTest, RefusesAnOlderClockAsStaleAndLetsClocksLeap) {
   EXPECT_EQ(first_->pushed.size(), 1u);
 }
 
-TEST_F(ClockLaneTest, FencesIncarnationsThatAreNoMembers) {
+TEST_F(ClockLaneTest, RefusesIncarnationsThatAreNotMembers) {
   MakeLane();
   Join();
   EXPECT_EQ(Refusal(0, SendPush(0, 1, kFirst, "x", {.incarnation = 99})).then(),
@@ -88,7 +88,7 @@ TEST_F(ClockLaneTest, FencesIncarnationsThatAreNoMembers) {
   EXPECT_TRUE(first_->pushed.empty());
 }
 
-TEST_F(ClockLaneTest, SendsAwayWhatIsNotInItsPlan) {
+TEST_F(ClockLaneTest, RefusesPushesThatAreNotInItsPlan) {
   MakeLane();
   Join();
   EXPECT_EQ(Refusal(0, SendPush(0, 1, {Kind::kPush, 9, 0}, "x", {})).then(), pb::Refuse::leave);
@@ -194,7 +194,7 @@ TEST_F(ClockLaneTest, GivesTheMovingAverageWithoutCallingItTheWeightsOfTheRank) 
   EXPECT_EQ(Answer(1, Push(1, 1)).staleness(), 1u);
 }
 
-TEST_F(ClockLaneTest, AnswersAHeldOutcomeSoThatItsHolderDropsIt) {
+TEST_F(ClockLaneTest, ConfirmsAHeldOutcome) {
   MakeLane();
   Join();
   Message held;
@@ -216,7 +216,7 @@ TEST_F(ClockLaneTest, SaysStopToEveryoneOnceAllPushesOfTheJobHaveCome) {
   EXPECT_FALSE(Answer(0, SendPush(0, 1, kSecond, "x", {})).stop());
 }
 
-TEST_F(ClockLaneTest, IsDoneWhenAllMembersHavePartedUnstopped) {
+TEST_F(ClockLaneTest, IsDoneWhenAllMembersHaveFinishedWithoutAStop) {
   MakeLane();
   Join(/*steps=*/2);
   SetMembers(2, {10, 11, 0}, /*steps=*/2);  // rank 2 was removed
@@ -230,7 +230,7 @@ TEST_F(ClockLaneTest, IsDoneWhenAllMembersHavePartedUnstopped) {
   EXPECT_FALSE(lane_->done());
 }
 
-TEST_F(ClockLaneTest, SendsAwayAProcessWhoseRankAnotherHasTakenFurther) {
+TEST_F(ClockLaneTest, RefusesAProcessWhoseRankHasPushedFurther) {
   MakeLane();
   Join();
   Push(0, 3);
@@ -244,7 +244,7 @@ TEST_F(ClockLaneTest, SendsAwayAProcessWhoseRankAnotherHasTakenFurther) {
             pb::Refuse::ignore);
 }
 
-TEST_F(ClockLaneTest, RefusesClocksThatAreNoneAndPayloadsThatPushNothing) {
+TEST_F(ClockLaneTest, RefusesInvalidClocksAndUnexpectedPayloads) {
   MakeLane();
   Join();
   for (uint64_t clock : {kMaxClock + 1, ~uint64_t{0}})

@@ -69,7 +69,7 @@ class ExchangeInvariants : public testing::Test {
   ExchangePeer peer_;
 };
 
-TEST_F(ExchangeInvariants, CreditThatIsNotThatOfWhatWasSent) {
+TEST_F(ExchangeInvariants, CreditThatDiffersFromTheSentBytes) {
   peer_.unanswered()[kData] = 5;
   EXPECT_EQ(BrokenInvariant(), "lane 0.1: has 3 bytes unanswered, and counts 5");
 }
@@ -84,7 +84,7 @@ TEST_F(ExchangeInvariants, AFirstPushThatIsNotSent) {
   EXPECT_EQ(exchange_.Check().message(), "");
 }
 
-TEST_F(ExchangeInvariants, ANumberOfAPullThatIsNone) {
+TEST_F(ExchangeInvariants, APullNumberOfAPush) {
   entry(1).pull = 4;
   EXPECT_THAT(BrokenInvariant(), HasSubstr("asks for 0 pulls, and its number is 4"));
 }

@@ -70,7 +70,7 @@ TEST_F(ExchangeTest, HoldsBackPushesBeyondTheCredit) {
 }
 
 // The last bucket has the first layers, whose parameters the next forward pass needs first.
-TEST_F(ExchangeTest, SendsOfARoundTheLastBucketFirst) {
+TEST_F(ExchangeTest, SendsTheLastBucketOfARoundFirst) {
   BringLaneUp(7);
   EXPECT_EQ(Push(0, std::string(20, 'a')).size(), 1u);
   for (const uint32_t bucket : {1, 2, 4, 3}) EXPECT_TRUE(Push(bucket, "bbbb").empty());
@@ -89,14 +89,14 @@ TEST_F(ExchangeTest, SendsOnePushHoweverLarge) {
   EXPECT_EQ(Push(0, std::string(1000, 'a')).size(), 1u);
 }
 
-TEST_F(ExchangeTest, LetsAPushGoThatComesBeforeAllThatAreNotAnswered) {
+TEST_F(ExchangeTest, SendsAPushThatPrecedesAllUnansweredOnes) {
   BringLaneUp(7);
   EXPECT_EQ(Push(1, std::string(20, 'b')).size(), 1u);
   EXPECT_EQ(Push(0, std::string(20, 'a')).size(), 1u);  // Other workers may wait for this push.
   EXPECT_TRUE(Push(2, "c").empty());
 }
 
-TEST_F(ExchangeTest, DoesNotChargeControlForCredit) {
+TEST_F(ExchangeTest, CreditDoesNotLimitTheControlLane) {
   BringLaneUp(7, kControl);
   for (uint32_t bucket = 0; bucket < 5; ++bucket) {
     Messages out;
@@ -160,7 +160,7 @@ TEST_F(ExchangeTest, HoldsAnAnswerUntilTheFloorReachesIt) {
   EXPECT_EQ(exchange_.floor(), 1u);
 }
 
-TEST_F(ExchangeTest, GivesWhatItHoldsToABlankServerUntilThatHasIt) {
+TEST_F(ExchangeTest, ReturnsHeldOutcomesToARestartedServerUntilConfirmed) {
   BringLaneUp(7);
   Push(0, "abc");
   Messages out;
@@ -250,7 +250,7 @@ TEST_F(ClockExchangeTest, ForgetsVersionsOfAServerThatIsGone) {
   EXPECT_FALSE(repeated_push[0].message.head.push().at_clock().has_holds());
 }
 
-TEST_F(ClockExchangeTest, HoldsTheClockOfItsNewestAnswerForAnotherLifeOfTheServer) {
+TEST_F(ClockExchangeTest, HoldsItsNewestAnsweredClockForARestartedServer) {
   BringLaneUp(7);
   for (uint64_t clock : {1, 2}) {
     PushAt(clock);
@@ -351,7 +351,7 @@ TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
   EXPECT_EQ(exchange_.late(), 1u);
 }
 
-TEST_F(UnsolicitedTest, GivesFiguresToThoseWhoGaveSome) {
+TEST_F(UnsolicitedTest, DeliversFiguresOnlyAfterContributingSome) {
   Messages out;
   BringLaneUp(7, kControl);
   const pb::Outcome outcome = RoundOutcome(1, "\x01");
@@ -363,7 +363,7 @@ TEST_F(UnsolicitedTest, GivesFiguresToThoseWhoGaveSome) {
             1u);
 }
 
-TEST_F(UnsolicitedTest, DropsWhatIsWaitingForRoundsThatItHasApplied) {
+TEST_F(UnsolicitedTest, DropsContributionsToRoundsThatItHasApplied) {
   Push(0, std::string(20, 'a'));
   EXPECT_TRUE(Push(1, "b").empty());  // This push exceeds the credit.
   exchange_.SetApplied(1);

@@ -183,7 +183,7 @@ TEST_F(RoundLaneInvariants, AContributorToACellOfMembersWhoIsNoneAnyMore) {
   EXPECT_THAT(BrokenInvariant(), HasSubstr("rank 0 contributed as 77, and is a member as 10"));
 }
 
-TEST(RoundSlot, RefusesArrowsThatAreNotDrawn) {
+TEST(RoundSlot, RefusesImpossibleTransitions) {
   RoundSlot slot(2);
   EXPECT_EQ(InvariantBrokenBy([&] { slot.Close(false); }),
             "a slot that is new cannot become closed");
@@ -197,7 +197,7 @@ TEST(RoundSlot, RefusesArrowsThatAreNotDrawn) {
   EXPECT_EQ(slot.state(), SlotState::kClosed);
 }
 
-TEST(RoundSlot, HoldsWhatItRequires) {
+TEST(RoundSlot, ChecksTheArgumentsOfItsCallers) {
   RoundSlot slot(2);
   slot.Open(std::make_unique<LetterSum>());
   ASSERT_TRUE(slot.Add(0, 10, 5, Text("x")).ok());

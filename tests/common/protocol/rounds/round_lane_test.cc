@@ -94,7 +94,7 @@ TEST_F(RoundLaneTest, OpensWhenEveryMemberHasSaidHello) {
   EXPECT_EQ(FirstMessageTo(101, pb::Envelope::kWelcome, out_).head.welcome().epoch(), 1u);
 }
 
-TEST_F(RoundLaneTest, LeavesOutOfACellOfMembersWhoWasRemovedBeforeItClosed) {
+TEST_F(RoundLaneTest, ACellOfMembersLeavesOutARemovedMember) {
   for (bool members_only : {false, true}) {
     RoundLane::Options options;
     options.workers = 2;
@@ -111,7 +111,7 @@ TEST_F(RoundLaneTest, LeavesOutOfACellOfMembersWhoWasRemovedBeforeItClosed) {
   }
 }
 
-TEST_F(RoundLaneTest, AsksWhoIsNotAMemberToComeAgain) {
+TEST_F(RoundLaneTest, AsksNonMembersToRetry) {
   MakeLane({});
   SendHello(0, 10, 100, true, 0);
   EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out_).head.refuse().then(),
@@ -142,7 +142,7 @@ TEST_F(RoundLaneTest, CountsEachRankOnceAndTellsAll) {
   EXPECT_TRUE(lane_->Missing().empty());
 }
 
-TEST_F(RoundLaneTest, SendsAClosedOutcomeAgainToWhoRepeatsItself) {
+TEST_F(RoundLaneTest, RepeatsTheOutcomeForARepeatedContribution) {
   MakeLane({});
   Join();
   Push(0, 1, 0);
@@ -181,7 +181,7 @@ TEST_F(RoundLaneTest, KeepsNoMoreThanItsBoundOfRounds) {
   EXPECT_EQ(lane_->counters().early, 1u);
 }
 
-TEST_F(RoundLaneTest, SendsWhoIsBeyondTheWindowOrThePlanAway) {
+TEST_F(RoundLaneTest, RefusesContributionsBeyondTheWindowOrThePlan) {
   MakeLane({});
   Join();
   const auto refusal_action = [](const Sends& out) {
@@ -233,7 +233,7 @@ TEST_F(RoundLaneTest, RefusesOtherScalersNamingBothDigests) {
 // The simulator found this case (tests/sim/recorded/1075292.events). This lane still has the push
 // of a dead worker, coded with scalers that shard 0 lost. The other workers code with other
 // scalers, those of shard 0's next process.
-TEST_F(RoundLaneTest, PutsOffOtherScalersOfAMembershipThatItHasNotHeardOf) {
+TEST_F(RoundLaneTest, DelaysOtherScalersOfANewerMembership) {
   RoundLane::Options options;
   options.shrink = true;
   MakeLane(options);
@@ -284,7 +284,7 @@ TEST_F(RoundLaneTest, RefusesAContributionWithoutAFormAndThoseOfClocksAndPulls) 
   EXPECT_EQ(lane_->slots(), 0u);
 }
 
-TEST_F(RoundLaneTest, RefusesALateWordWithAPayload) {
+TEST_F(RoundLaneTest, RefusesALateMessageWithAPayload) {
   MakeLane({});
   Join();
   Message late = FormlessContribution(0, "x");
@@ -319,7 +319,7 @@ TEST_F(RoundLaneTest, EmptiesASlotThatGotABadPayload) {
   EXPECT_EQ(View(FirstMessageTo(100, pb::Envelope::kSum, Push(0, 1, 0)).payload), "xx");
 }
 
-TEST_F(RoundLaneTest, StandsStillUntilAReplacementShowsWhatItHas) {
+TEST_F(RoundLaneTest, TheFloorWaitsForTheStateOfAReplacement) {
   MakeLane({});
   Join(false, 3, 3);
   EXPECT_EQ(lane_->floor(), 3u);
@@ -355,7 +355,7 @@ TEST_F(RoundLaneTest, OpensAtZeroWhileAMemberHasNotShownWhatItHas) {
   EXPECT_EQ(lane_->floor(), 0u);
 }
 
-TEST_F(RoundLaneTest, TakesAClosedSlotFromWhoHoldsIt) {
+TEST_F(RoundLaneTest, RestoresAClosedSlotFromAHeldOutcome) {
   MakeLane({});
   Join(false, 4, 4);
   Push(1, 5, 4);
@@ -413,7 +413,7 @@ TEST_F(RoundLaneTest, KeepsToTheLastRoundThatAHeldOutcomeNames) {
   EXPECT_EQ(sum.of_round().stop_after(), 5u);
 }
 
-TEST_F(RoundLaneTest, CountsWhoTakesNoPartAsCome) {
+TEST_F(RoundLaneTest, CountsARankThatSkipsTheRound) {
   MakeLane({});
   Join();
   EXPECT_EQ(RefuseTo(0, SendSkip(0, "x")).then(), pb::Refuse::leave);
@@ -427,7 +427,7 @@ TEST_F(RoundLaneTest, CountsWhoTakesNoPartAsCome) {
   EXPECT_EQ(lane_->counters().skipped, 2u);
 }
 
-TEST_F(RoundLaneTest, ClosesACellOfEveryRoundAlsoWithNobody) {
+TEST_F(RoundLaneTest, ClosesACellOfEveryRoundEvenWithoutContributors) {
   class ClosedRoundCounter : public CellSum {
    public:
     explicit ClosedRoundCounter(int* closed) : closed_(*closed) {}
@@ -455,7 +455,7 @@ TEST_F(RoundLaneTest, ClosesACellOfEveryRoundAlsoWithNobody) {
   EXPECT_EQ(closed, 2);
 }
 
-TEST_F(RoundLaneTest, PutsItsOwnWordsIntoAnOutcomeThatIsHandedBack) {
+TEST_F(RoundLaneTest, ReplacesFieldsOfARestoredOutcomeByItsOwn) {
   RoundLane::Options options;
   options.learning_rate = [](uint64_t round) { return 1.0 / static_cast<double>(round); };
   MakeLane(options);
@@ -474,7 +474,7 @@ TEST_F(RoundLaneTest, PutsItsOwnWordsIntoAnOutcomeThatIsHandedBack) {
   EXPECT_EQ(sum.learning_rate(), 0.2);
 }
 
-TEST_F(RoundLaneTest, RefusesRoundsAtTheEndOfNumbers) {
+TEST_F(RoundLaneTest, RefusesTheLargestRoundNumbers) {
   MakeLane({});
   Join();
   const uint64_t last = ~uint64_t{0};
@@ -491,7 +491,7 @@ TEST_F(RoundLaneTest, RefusesRoundsAtTheEndOfNumbers) {
 
 // Rank 0 says that it holds the outcome of round 1, so a restarted server waits for it in that
 // round. If both ranks then report that they have applied round 1, round 2 need not wait.
-TEST_F(RoundLaneTest, ClosesWhatWaitedForARoundThatTheFloorTookAway) {
+TEST_F(RoundLaneTest, ClosesARoundThatWaitedForOneBelowTheFloor) {
   RoundLane::Options options;
   options.window = 2;
   options.quorum = 1;
@@ -509,7 +509,7 @@ TEST_F(RoundLaneTest, ClosesWhatWaitedForARoundThatTheFloorTookAway) {
             2u);
 }
 
-TEST_F(RoundLaneTest, WithoutASafeguardDoesWhatItGuardsAgainst) {
+TEST_F(RoundLaneTest, WithoutASafeguardTheFaultOccurs) {
   const ScopedNoChecks unchecked;
   RoundLane::Options options;
   options.safeguards.count_once = false;

@@ -113,7 +113,7 @@ TEST_F(SessionInvariants, ADataLinkWithoutAWelcome) {
   EXPECT_EQ(BrokenInvariant(), "link 0.1: is up, and shard 0 has said no Welcome");
 }
 
-TEST_F(SessionInvariants, ArrowsThatAreNotDrawn) {
+TEST_F(SessionInvariants, ImpossibleTransitions) {
   EXPECT_EQ(InvariantBrokenBy([this] { EXPECT_FALSE(peer_->Become(SessionPhase::kFetching)); }),
             "a session that is running cannot become fetching");
   EXPECT_EQ(session_->phase(), SessionPhase::kRunning);

@@ -219,7 +219,7 @@ TEST_F(SessionTest, RejoinsAsANewIncarnationWithWhatItHas) {
   EXPECT_EQ(session_->phase(), Phase::kRunning);
 }
 
-TEST_F(SessionTest, EndsWhereAFloorTellsThatItsRankWentOnWithoutIt) {
+TEST_F(SessionTest, EndsIfTheFloorIsBeyondItsAppliedRound) {
   JoinJob();
   session_->SetApplied(4);
   EXPECT_EQ(Count(DeliverPulse({1, 0}, 71, 4), Type::kEnded), 0);
@@ -290,7 +290,7 @@ TEST_F(SessionTest, NamesWhomTheStartWaitsFor) {
               testing::AllOf(HasSubstr("server shard 1 (beta:2)"), HasSubstr("worker 0")));
 }
 
-TEST_F(SessionTest, GivesAnotherLifeOfShard0ItsTimeAlsoWhereTheFirstHadNoPulse) {
+TEST_F(SessionTest, GivesARestartedShard0ItsTimeEvenIfTheFirstSentNoPulse) {
   DeliverWelcome({0, 0}, 70);
   // Shard 0 was restarted before its first process had sent a pulse. 61 s pass, more than the start
   // timeout.
@@ -331,7 +331,7 @@ TEST_F(SessionTest, SaysByeToARestartedShard0) {
   EXPECT_EQ(SentMessages(pb::Envelope::kBye, DeliverWelcome({0, 0}, 99)).size(), 1u);
 }
 
-TEST_F(SessionTest, GoesWithItsWorkDoneWhereShard0IsGoneForGood) {
+TEST_F(SessionTest, EndsWithSuccessIfShard0DoesNotReturnAfterItsBye) {
   JoinJob();
   SessionActions out;
   session_->Finish(Ok(), {}, {}, 100, now_, &out);
@@ -339,7 +339,7 @@ TEST_F(SessionTest, GoesWithItsWorkDoneWhereShard0IsGoneForGood) {
   EXPECT_TRUE(EndOf(AdvanceTime(milliseconds(1'500))).ok());
 }
 
-TEST_F(SessionTest, GoesSoonAfterAFailure) {
+TEST_F(SessionTest, EndsSoonAfterAFailure) {
   JoinJob();
   SessionActions out;
   session_->Finish(Status(Code::kBadData, "bad"), {}, {}, 100, now_, &out);

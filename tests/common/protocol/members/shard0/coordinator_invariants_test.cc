@@ -64,7 +64,7 @@ TEST_F(CoordinatorInvariants, OnlyALostWorkerMayReturn) {
   EXPECT_THAT(BrokenInvariant(), HasSubstr("worker 0 may return, and was not lost"));
 }
 
-TEST_F(CoordinatorInvariants, ARetiredIncarnationHasNoPlace) {
+TEST_F(CoordinatorInvariants, ARetiredIncarnationIsNotAMember) {
   worker(0).retired = {3, 10};
   EXPECT_THAT(BrokenInvariant(), HasSubstr("worker 0 has the incarnation 10, which was retired"));
 }

@@ -137,7 +137,7 @@ TEST_F(CoordinatorTest, EchoesHeartbeatsOfTheConnectionThatItKnows) {
   EXPECT_EQ(SendsOf(on_other_connection).size(), 1u);
 }
 
-TEST_F(CoordinatorTest, GivesTheRankOfOneThatDiedToItsSuccessor) {
+TEST_F(CoordinatorTest, GivesTheRankOfALostWorkerToANewProcess) {
   GatherWorkers();
   applied_[0] = 3;
   PassTime(milliseconds(500), {0, 1});
@@ -167,7 +167,7 @@ TEST_F(CoordinatorTest, GivesTheRankOfOneThatDiedToItsSuccessor) {
   EXPECT_TRUE(SendsOf(Deliver(100, piece)).empty());
 }
 
-TEST_F(CoordinatorTest, TellsOneThatWasGivenUpToRejoin) {
+TEST_F(CoordinatorTest, TellsALostWorkerToRejoin) {
   GatherWorkers();
   PassTime(milliseconds(3200), {0});
   ASSERT_EQ(presence(1), Presence::kLost);
@@ -187,7 +187,7 @@ TEST_F(CoordinatorTest, TellsOneThatWasGivenUpToRejoin) {
   EXPECT_EQ(coordinator_->workers()[1].incarnation, 12u);
 }
 
-TEST_F(CoordinatorTest, SendsOneAwayWhoseRankAnotherProcessHadMeanwhile) {
+TEST_F(CoordinatorTest, RefusesAWorkerWhoseRankAnotherProcessHadMeanwhile) {
   GatherWorkers();
   PassTime(milliseconds(3200), {0});
   Deliver(301, HelloMessage(TestHello(1, 51)));
@@ -210,7 +210,7 @@ TEST_F(CoordinatorTest, EndsTheJobAtALossUnderFail) {
   EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
 }
 
-TEST_F(CoordinatorTest, LosesAWorkerWhoseComputeThreadStands) {
+TEST_F(CoordinatorTest, LosesAWorkerWhoseComputeThreadIsStuck) {
   MakeCoordinator(false, 1);
   GatherWorkers();
   EXPECT_EQ(Count(PassTime(milliseconds(9000), {0, 1}, false), Type::kEnded), 0);
@@ -274,7 +274,7 @@ TEST_F(CoordinatorTest, WatchesOneThatIsDoneWhileOthersAreNot) {
   EXPECT_EQ(presence(1), Presence::kLost);
 }
 
-TEST_F(CoordinatorTest, TakesOneThatFailsForLostAndLetsItGo) {
+TEST_F(CoordinatorTest, AWorkerThatFailsIsLostAndMayLeave) {
   GatherWorkers();
   const ControlActions out = Deliver(101, ByeMessage(1, 11, Code::kInternal, "a bug"));
   const pb::End end = FirstMessageTo(101, pb::Envelope::kEnd, SendsOf(out)).head.end();
@@ -319,7 +319,7 @@ TEST_F(CoordinatorTest, PrefersTheSuccessorWhenItGathersAgain) {
   EXPECT_EQ(coordinator_->workers()[1].incarnation, 51u);
 }
 
-TEST_F(CoordinatorTest, DoesNotPutOffOneWithStateForOneWithoutWhenItGathersAgain) {
+TEST_F(CoordinatorTest, PrefersAProcessWithStateWhenItGathersAgain) {
   Deliver(101, HelloMessage(HelloWithState(1, 11, 5, 1)));
   pb::Hello hello_without_state = TestHello(1, 51);
   hello_without_state.set_epoch(2);
@@ -338,7 +338,7 @@ TEST_F(CoordinatorTest, PassesNoStateOnBeforeItHasGatheredAgain) {
   EXPECT_TRUE(Deliver(301, state_request).empty());  // the job does not end either
 }
 
-TEST_F(CoordinatorTest, DoesNotGatherWithOneWhomTheFloorHasPassed) {
+TEST_F(CoordinatorTest, DoesNotAdmitAWorkerBelowTheFloor) {
   Deliver(101, HelloMessage(HelloWithState(1, 11, 4, 1)));
   pb::Hello hello = HelloWithState(0, 10, 6, 1);
   hello.set_floor(5);

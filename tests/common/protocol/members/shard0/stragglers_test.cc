@@ -70,7 +70,7 @@ TEST(Stragglers, SaysItOnceAndWhenItIsOver) {
   EXPECT_THAT(said.back(), HasSubstr(" is not slow any more: "));
 }
 
-TEST(Stragglers, CompareANewProcessAfresh) {
+TEST(Stragglers, ForgetThePreviousProcessOfARank) {
   Stragglers stragglers(2);
   for (uint64_t steps = 0; steps <= 20; ++steps) {
     stragglers.OnCounters(0, CountersAfter(steps, 0.01));
@@ -82,7 +82,7 @@ TEST(Stragglers, CompareANewProcessAfresh) {
   EXPECT_THAT(stragglers.OnCounters(1, CountersAfter(6, 5)), HasSubstr(" is slow: 5000 ms a step"));
 }
 
-TEST(Stragglers, TakeNothingFromCountersThatCannotBe) {
+TEST(Stragglers, IgnoreImpossibleCounters) {
   Stragglers stragglers(2);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
