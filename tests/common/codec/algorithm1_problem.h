@@ -1,5 +1,5 @@
 // A small training problem with gradients in closed form, for traces of TernGrad's Algorithm 1:
-// every worker minimizes the same quadratic function, and its gradients have noise of its own. The
+// every worker minimizes the same quadratic function, with its own noise in the gradients. The
 // weights and gradients depend only on the seed.
 #pragma once
 
