@@ -59,7 +59,7 @@ pb::Figures Evaluation(uint64_t hash) {
   return figures;
 }
 
-WorkerStatus Lost(WorkerStatus worker) {
+WorkerStatus LostWorker(WorkerStatus worker) {
   worker.present = false;
   return worker;
 }
@@ -148,7 +148,7 @@ TEST(Report, SummaryOmitsReplicasThatWereNotCompared) {
 
 TEST(Report, ProgressAndSummaryCanBeParsed) {
   const auto progress =
-      ParseProgressUpdate(Progress({WorkerAfter(0, 12), Lost(WorkerAfter(1, 12))}));
+      ParseProgressUpdate(Progress({WorkerAfter(0, 12), LostWorker(WorkerAfter(1, 12))}));
   ASSERT_TRUE(progress.has_value());
   EXPECT_FALSE(progress->ended);
   EXPECT_EQ(progress->rounds, 12u);
@@ -184,7 +184,7 @@ TEST(Report, RunSummaryAddsHowTheRunEnded) {
 TEST(Report, SummaryUsesTheEvaluationOfTheRemainingWorkers) {
   WorkerStatus left = WorkerAfter(1, 10);
   left.figures = Evaluation(0xabc);
-  const std::string summary = Summary({Lost(WorkerAfter(0, 4)), left});
+  const std::string summary = Summary({LostWorker(WorkerAfter(0, 4)), left});
   const json j = json::parse(summary);
   EXPECT_DOUBLE_EQ(j["accuracy"], 0.75);
   EXPECT_DOUBLE_EQ(j["train_loss"], 0.4);
@@ -222,7 +222,7 @@ TEST(Report, AResumedRunCountsStepsOfTheJob) {
 
 TEST(Report, TableOfAFailedRunOmitsWhatWasNotReached) {
   const Status failed(Code::kPeerLost, "worker 1 was lost");
-  EXPECT_EQ(SummaryTable(Summary({WorkerStatus{}, Lost(WorkerStatus{})}, failed)), "");
+  EXPECT_EQ(SummaryTable(Summary({WorkerStatus{}, LostWorker(WorkerStatus{})}, failed)), "");
   WorkerStatus loaded;
   loaded.counters.set_job_step(5);
   loaded.counters.set_from_step(5);
@@ -281,7 +281,7 @@ TEST(Report, ProgressLineIgnoresALineFromBeforeARestart) {
 }
 
 TEST(Report, ProgressLineBeforeTheFirstRoundSaysThatItWaits) {
-  EXPECT_EQ(ProgressLine(Progress({WorkerStatus{}, Lost(WorkerStatus{})})),
+  EXPECT_EQ(ProgressLine(Progress({WorkerStatus{}, LostWorker(WorkerStatus{})})),
             "waiting for the first step  workers 1/2");
   EXPECT_EQ(ProgressLine("nonsense"), "");
 }

@@ -1,3 +1,4 @@
+// Tests of Elasticity, a job's settings for rounds that close without some workers.
 #include "common/algorithm/elasticity.h"
 
 #include <gtest/gtest.h>
@@ -16,7 +17,7 @@ TEST(Elasticity, FollowsTheJob) {
   EXPECT_EQ(elasticity.on_loss, OnLoss::kWait);
   EXPECT_FALSE(elasticity.shrink());
   EXPECT_TRUE(elasticity.unsolicited());
-  // Only ssgd has backup workers, and fewer than workers.
+  // Only ssgd has backup workers, and there must be fewer of them than workers.
   job.mutable_train()->set_algorithm("odsgd");
   EXPECT_EQ(Elasticity::Of(job).quorum, 0u);
   EXPECT_FALSE(Elasticity::Of(job).unsolicited());

@@ -1,4 +1,6 @@
-// The facts of every algorithm of job.proto, against tables in this file and against general laws.
+// Tests of Facts, the properties of an algorithm that the other code uses, such as in which steps
+// its rounds end. Compares the facts of every algorithm of job.proto with tables in this file and
+// with general laws.
 #include "common/algorithm/facts.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +20,8 @@ using google::protobuf::Message;
 using ::testing::ElementsAreArray;
 using ::testing::UnorderedElementsAreArray;
 
-pb::Job JobOf(const std::string& name) {
+// A job with that algorithm, which holds the parameters where it does by default.
+pb::Job MakeJob(const std::string& name) {
   pb::Job job;
   job.mutable_train()->set_algorithm(name);
   job.mutable_train()->set_parameters(
@@ -26,6 +29,7 @@ pb::Job JobOf(const std::string& name) {
   return job;
 }
 
+// The section of the job's algorithm in `train`.
 Message* MutableSection(pb::Job* job) {
   pb::Train* train = job->mutable_train();
   return train->GetReflection()->MutableMessage(train, SectionOf(*train));
@@ -34,8 +38,8 @@ const FieldDescriptor* KeyOf(const pb::Job& job, const std::string& key) {
   return SectionOf(job.train())->message_type()->FindFieldByName(key);
 }
 // A job with that algorithm, and a period of that many steps if it has periods.
-pb::Job WithPeriod(const std::string& name, uint32_t period) {
-  pb::Job job = JobOf(name);
+pb::Job MakeJobWithPeriod(const std::string& name, uint32_t period) {
+  pb::Job job = MakeJob(name);
   const std::string& key = TraitsOf(job.train())->period_key();
   if (key.empty()) return job;
   Message* section = MutableSection(&job);
@@ -44,36 +48,36 @@ pb::Job WithPeriod(const std::string& name, uint32_t period) {
 }
 
 // The rounds of a job of ten steps, with periods of four steps if the algorithm has periods.
-struct AlgorithmRules {
+struct AlgorithmRounds {
   const char* name;
-  std::vector<uint64_t> step_of_round;  // of rounds 1 to 4
-  std::vector<uint64_t> round_of_step;  // of steps 1 to 10
+  std::vector<uint64_t> step_of_round;  // the step after which each of the rounds 1 to 4 closes
+  std::vector<uint64_t> round_of_step;  // the round that each of the steps 1 to 10 belongs to
   std::vector<uint64_t> ends;           // the steps that end a round
 };
-const std::vector<uint64_t> kEach = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
-const std::vector<uint64_t> kByFour = {1, 1, 1, 1, 2, 2, 2, 2, 3, 3};
-const AlgorithmRules kRounds[] = {
-    {"ssgd", {1, 2, 3, 4}, kEach, kEach},
-    {"odsgd", {1, 2, 3, 4}, kEach, kEach},
-    {"asgd", {4, 8, 12, 16}, kByFour, {4, 8}},
-    {"dcasgd_c", {1, 2, 3, 4}, kEach, kEach},
-    {"dcasgd_a", {1, 2, 3, 4}, kEach, kEach},
-    {"ssp", {1, 2, 3, 4}, kEach, kEach},
-    {"softsync", {1, 2, 3, 4}, kEach, kEach},
-    {"psgd", {4, 8, 10, 10}, kByFour, {4, 8, 10}},
-    {"rsgd", {0, 1, 1, 2}, {2, 4, 6, 8, 10, 12, 14, 16, 18, 20}, kEach},
-    {"pqasgd", {4, 8, 10, 10}, kByFour, {4, 8, 10}},
+const std::vector<uint64_t> kOneRoundPerStep = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
+const std::vector<uint64_t> kRoundOfFourSteps = {1, 1, 1, 1, 2, 2, 2, 2, 3, 3};
+const AlgorithmRounds kRoundsOfAlgorithms[] = {
+    {"ssgd", {1, 2, 3, 4}, kOneRoundPerStep, kOneRoundPerStep},
+    {"odsgd", {1, 2, 3, 4}, kOneRoundPerStep, kOneRoundPerStep},
+    {"asgd", {4, 8, 12, 16}, kRoundOfFourSteps, {4, 8}},
+    {"dcasgd_c", {1, 2, 3, 4}, kOneRoundPerStep, kOneRoundPerStep},
+    {"dcasgd_a", {1, 2, 3, 4}, kOneRoundPerStep, kOneRoundPerStep},
+    {"ssp", {1, 2, 3, 4}, kOneRoundPerStep, kOneRoundPerStep},
+    {"softsync", {1, 2, 3, 4}, kOneRoundPerStep, kOneRoundPerStep},
+    {"psgd", {4, 8, 10, 10}, kRoundOfFourSteps, {4, 8, 10}},
+    {"rsgd", {0, 1, 1, 2}, {2, 4, 6, 8, 10, 12, 14, 16, 18, 20}, kOneRoundPerStep},
+    {"pqasgd", {4, 8, 10, 10}, kRoundOfFourSteps, {4, 8, 10}},
     {"easgd", {5, 9, 13, 17}, {1, 1, 1, 1, 1, 2, 2, 2, 2, 3}, {5, 9}},
-    {"easgd_async", {4, 8, 12, 16}, kByFour, {4, 8}},
+    {"easgd_async", {4, 8, 12, 16}, kRoundOfFourSteps, {4, 8}},
 };
 
 TEST(Facts, DescribeTheRoundsOfEachAlgorithm) {
   constexpr uint64_t kSteps = 10;
   std::vector<std::string> names;
-  for (const AlgorithmRules& rules : kRounds) {
+  for (const AlgorithmRounds& rules : kRoundsOfAlgorithms) {
     SCOPED_TRACE(rules.name);
     names.emplace_back(rules.name);
-    const pb::Job job = WithPeriod(rules.name, 4);
+    const pb::Job job = MakeJobWithPeriod(rules.name, 4);
     const Facts facts = FactsOf(job);
     std::vector<uint64_t> steps, rounds, ends;
     for (uint64_t round = 1; round <= 4; ++round) steps.push_back(facts.StepOfRound(round, kSteps));
@@ -90,8 +94,8 @@ TEST(Facts, DescribeTheRoundsOfEachAlgorithm) {
   EXPECT_THAT(names, UnorderedElementsAreArray(AlgorithmNames()));
 }
 
-// Describes in words all facts but those of the table of rounds.
-std::string Told(const Facts& facts) {
+// A text with all facts except those of the table of rounds.
+std::string Describe(const Facts& facts) {
   std::ostringstream out;
   out << (facts.rounds ? "rounds" : "pushes") << " of "
       << pb::AlgorithmTraits::Pushes_Name(facts.pushes)
@@ -126,10 +130,10 @@ TEST(Facts, DescribeEachAlgorithmWithItsDefaults) {
       {"easgd_async", "pushes of parameters, central, window 1, elastic 0.05, own point"},
   };
   std::vector<std::string> names;
-  for (const auto& [name, told] : expected) {
+  for (const auto& [name, description] : expected) {
     names.emplace_back(name);
-    const pb::Job job = JobOf(name);
-    EXPECT_EQ(Told(FactsOf(job)), told) << name;
+    const pb::Job job = MakeJob(name);
+    EXPECT_EQ(Describe(FactsOf(job)), description) << name;
   }
   EXPECT_THAT(names, UnorderedElementsAreArray(AlgorithmNames()));
 }
@@ -139,13 +143,13 @@ class RoundLaws : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(RoundLaws, HoldAtEveryStep) {
   for (uint32_t period = 1; period <= 5; ++period) {
-    const pb::Job job = WithPeriod(GetParam(), period);
+    const pb::Job job = MakeJobWithPeriod(GetParam(), period);
     const Facts facts = FactsOf(job);
     for (uint64_t step = 1; step <= 40; ++step) {
       SCOPED_TRACE(testing::Message() << "period " << period << ", step " << step);
       const uint64_t round = facts.RoundOfStep(step);
       ASSERT_GE(round, 1u);
-      // It is the first round that closes at the end of the step or later.
+      // The step's round is the first round that closes at the end of the step or later.
       EXPECT_GE(facts.StepOfRound(round), step);
       EXPECT_LT(facts.StepOfRound(round - 1), step);
       EXPECT_LE(round, facts.RoundOfStep(step + 1));
@@ -165,7 +169,7 @@ TEST_P(RoundLaws, HoldAtEveryStep) {
 
 TEST_P(RoundLaws, HoldAtTheEndOfAJob) {
   for (uint32_t period = 1; period <= 5; ++period) {
-    const pb::Job job = WithPeriod(GetParam(), period);
+    const pb::Job job = MakeJobWithPeriod(GetParam(), period);
     const Facts facts = FactsOf(job);
     for (uint64_t steps = 1; steps <= 20; ++steps) {
       SCOPED_TRACE(testing::Message() << "period " << period << ", " << steps << " steps");
@@ -188,16 +192,16 @@ INSTANTIATE_TEST_SUITE_P(Every, RoundLaws, ::testing::ValuesIn(AlgorithmNames())
                          [](const auto& info) { return info.param; });
 
 TEST(Facts, ReadTheKeysThatTheTraitsName) {
-  pb::Job job = JobOf("ssgd");
+  pb::Job job = MakeJob("ssgd");
   job.mutable_train()->mutable_ssgd()->set_backup_workers(2);
   EXPECT_EQ(FactsOf(job).backup, 2u);
-  job = JobOf("ssp");
+  job = MakeJob("ssp");
   job.mutable_train()->mutable_ssp()->set_staleness(0);
   EXPECT_EQ(FactsOf(job).bound, 0u);
-  job = JobOf("rsgd");
+  job = MakeJob("rsgd");
   job.mutable_train()->mutable_rsgd()->set_p(3);
   EXPECT_EQ(FactsOf(job).parts, 3u);
-  job = JobOf("easgd");
+  job = MakeJob("easgd");
   job.mutable_train()->mutable_easgd()->set_alpha(0.25);
   EXPECT_EQ(FactsOf(job).elastic, 0.25);
   // A key in the section of another algorithm has no effect.
@@ -206,7 +210,7 @@ TEST(Facts, ReadTheKeysThatTheTraitsName) {
 }
 
 TEST(Facts, SayWhetherTheOptimizersStateIsExchanged) {
-  pb::Job job = JobOf("psgd");
+  pb::Job job = MakeJob("psgd");
   EXPECT_FALSE(FactsOf(job).averages_state);
   job.mutable_train()->mutable_psgd()->set_at_sync(pb::OptimizerState::reset);
   EXPECT_FALSE(FactsOf(job).averages_state);
@@ -216,7 +220,7 @@ TEST(Facts, SayWhetherTheOptimizersStateIsExchanged) {
 
 TEST(Facts, LetTheCodecsDecideWhoFormsTheTermByDefault) {
   for (const char* name : {"dcasgd_c", "dcasgd_a"}) {
-    pb::Job job = JobOf(name);
+    pb::Job job = MakeJob(name);
     EXPECT_FALSE(FactsOf(job).WorkersFormTerm(true));
     EXPECT_TRUE(FactsOf(job).WorkersFormTerm(false));
     for (const bool on_worker : {false, true}) {
@@ -229,7 +233,7 @@ TEST(Facts, LetTheCodecsDecideWhoFormsTheTermByDefault) {
 }
 
 TEST(Facts, ApplyByBucketOnlyIfNoWorkerCanJoinBetweenBuckets) {
-  pb::Job job = JobOf("ssgd");
+  pb::Job job = MakeJob("ssgd");
   EXPECT_TRUE(FactsOf(job).applied_in_forward);
   job.mutable_exchange()->set_overlap(false);
   EXPECT_TRUE(FactsOf(job).by_bucket);
@@ -246,29 +250,30 @@ TEST(Facts, ApplyByBucketOnlyIfNoWorkerCanJoinBetweenBuckets) {
 }
 
 TEST(Facts, CountThePushesOfAJob) {
-  const pb::Job job = WithPeriod("asgd", 4);
+  const pb::Job job = MakeJobWithPeriod("asgd", 4);
   const Facts facts = FactsOf(job);
   EXPECT_EQ(facts.PushesOfJob(10, 3),
-            8u);  // 30 steps of all workers, 4 per push; the last push has two
+            8u);  // the workers make 30 steps, 4 per push; the last push has 2
   EXPECT_EQ(facts.PushesOfJob(12, 3), 9u);
   EXPECT_EQ(facts.StepsOfPushes(8, 3), 10u);
   EXPECT_EQ(facts.StepsOfPushes(9, 3), 12u);
-  const pb::Job each = JobOf("ssp");
-  EXPECT_EQ(FactsOf(each).PushesOfJob(10, 3), 30u);
-  EXPECT_EQ(FactsOf(each).StepsOfPushes(30, 3), 10u);
+  const pb::Job push_per_step = MakeJob("ssp");
+  EXPECT_EQ(FactsOf(push_per_step).PushesOfJob(10, 3), 30u);
+  EXPECT_EQ(FactsOf(push_per_step).StepsOfPushes(30, 3), 10u);
 }
 
 TEST(Facts, OfAnUnknownAlgorithmAreTheDefaults) {
   pb::Job job;
   job.mutable_train()->set_algorithm("nonesuch");
-  EXPECT_EQ(Told(FactsOf(job)), "rounds of gradient, localized, window 1");
+  EXPECT_EQ(Describe(FactsOf(job)), "rounds of gradient, localized, window 1");
   EXPECT_EQ(FactsOf(job).StepOfRound(7), 7u);
 }
 
-// A trait that names a missing key would abort a daemon.
+// Traits name keys of the algorithm's section. The name of a missing key would abort a process of
+// the job.
 TEST(Traits, NameExistingKeysOfTheExpectedTypes) {
   for (const std::string& name : AlgorithmNames()) {
-    const pb::Job job = JobOf(name);
+    const pb::Job job = MakeJob(name);
     const pb::AlgorithmTraits& traits = *TraitsOf(job.train());
     const auto expect = [&](const std::string& key, FieldDescriptor::CppType type) {
       if (key.empty()) return;

@@ -49,7 +49,7 @@ TEST_F(ReadAtMostTest, TimesOutOnAPipeWithoutAWriter) {
 TEST_F(ReadAtMostTest, ReadsAPipeWhileItsWriterWrites) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
   std::thread writer([this] {
-    const int fd = open(Path("pipe").c_str(), O_WRONLY);  // blocks until there is a reader
+    const int fd = open(Path("pipe").c_str(), O_WRONLY);  // This blocks until there is a reader.
     for (const char* part : {"name: ", "lenet\n"}) EXPECT_GT(write(fd, part, 6), 0);
     close(fd);
   });

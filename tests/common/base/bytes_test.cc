@@ -21,8 +21,8 @@ TEST(Bytes, ReleasesOnceWithTheLastCopy) {
   {
     Bytes slice;
     {
-      const Bytes whole = Bytes::Share(data.data(), data.size(), [&] { ++released; });
-      const Bytes copy = whole;
+      const Bytes all_bytes = Bytes::Share(data.data(), data.size(), [&] { ++released; });
+      const Bytes copy = all_bytes;
       slice = copy.Slice(1, 2);
     }
     EXPECT_EQ(released, 0);

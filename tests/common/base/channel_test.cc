@@ -15,7 +15,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-bool Readable(int fd) {
+bool IsReadable(int fd) {
   pollfd item{fd, POLLIN, 0};
   return poll(&item, 1, 0) == 1;
 }
@@ -92,14 +92,14 @@ TEST(Channel, EventFdIsReadableWhileThereAreItems) {
   ASSERT_TRUE(channel.Push(1));
   const int fd = channel.event_fd();
   ASSERT_GE(fd, 0);
-  EXPECT_TRUE(Readable(fd)) << "items from before the first call count too";
+  EXPECT_TRUE(IsReadable(fd)) << "items that were pushed before the first call count, too";
   ASSERT_TRUE(channel.Push(2));
   channel.TryPop();
-  EXPECT_TRUE(Readable(fd)) << "one is still there";
+  EXPECT_TRUE(IsReadable(fd)) << "one item is still there";
   channel.TryPop();
-  EXPECT_FALSE(Readable(fd));
+  EXPECT_FALSE(IsReadable(fd));
   ASSERT_TRUE(channel.Push(3));
-  EXPECT_TRUE(Readable(fd));
+  EXPECT_TRUE(IsReadable(fd));
 }
 
 TEST(Channel, EventFdStaysReadableOnceClosed) {
@@ -108,12 +108,12 @@ TEST(Channel, EventFdStaysReadableOnceClosed) {
   ASSERT_TRUE(channel.Push(1));
   channel.Close();
   channel.TryPop();
-  EXPECT_TRUE(Readable(fd));
+  EXPECT_TRUE(IsReadable(fd));
 }
 
 TEST(Channel, LosesNothingBetweenManyThreads) {
   constexpr int kPushers = 4;
-  constexpr int64_t kEach = 5000;
+  constexpr int64_t kItemsPerThread = 5000;
   Channel<int64_t> channel(16);
   channel.event_fd();
   int64_t sum = 0, count = 0;
@@ -122,7 +122,7 @@ TEST(Channel, LosesNothingBetweenManyThreads) {
   {
     Thread popper("popper", [&] {
       while (const auto item = channel.Pop()) {
-        const int64_t pusher = *item / kEach, number = *item % kEach;
+        const int64_t pusher = *item / kItemsPerThread, number = *item % kItemsPerThread;
         in_order = in_order && number > newest[pusher];
         newest[pusher] = number;
         sum += *item;
@@ -132,13 +132,13 @@ TEST(Channel, LosesNothingBetweenManyThreads) {
     std::vector<Thread> pushers;
     for (int p = 0; p < kPushers; ++p) {
       pushers.emplace_back("pusher", [&, p] {
-        for (int64_t i = 0; i < kEach; ++i) channel.Push(p * kEach + i);
+        for (int64_t i = 0; i < kItemsPerThread; ++i) channel.Push(p * kItemsPerThread + i);
       });
     }
     for (Thread& pusher : pushers) pusher.Join();
     channel.Close();
   }
-  const int64_t n = kPushers * kEach;
+  const int64_t n = kPushers * kItemsPerThread;
   EXPECT_EQ(count, n);
   EXPECT_EQ(sum, n * (n - 1) / 2);
   EXPECT_TRUE(in_order) << "items of one thread keep their order";

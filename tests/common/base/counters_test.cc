@@ -29,8 +29,9 @@ TEST(Registry, WritesPrometheusText) {
   registry.GetCounter("tern_bytes_total", "Bytes.", {{"direction", "out"}, {"type", "push"}}).Add();
   registry.GetTimeCounter("tern_wait_seconds_total", "Waiting.")
       .Add(std::chrono::milliseconds(1500));
-  Histogram& h = registry.GetHistogram("tern_step_seconds", "Steps.", {0.5, 1}, {{"rank", "0"}});
-  for (const double v : {0.25, 0.5, 0.75, 4.0}) h.Observe(v);
+  Histogram& histogram =
+      registry.GetHistogram("tern_step_seconds", "Steps.", {0.5, 1}, {{"rank", "0"}});
+  for (const double v : {0.25, 0.5, 0.75, 4.0}) histogram.Observe(v);
   EXPECT_EQ(registry.PrometheusText(),
             "# HELP tern_bytes_total Bytes.\n"
             "# TYPE tern_bytes_total counter\n"
@@ -96,7 +97,7 @@ TEST(Histogram, ReturnsQuantilesAsBounds) {
 
 TEST(Counters, LoseNothingBetweenThreads) {
   Registry registry;
-  constexpr int kThreads = 4, kEach = 20000;
+  constexpr int kThreads = 4, kUpdatesPerThread = 20000;
   {
     std::vector<Thread> threads;
     for (int t = 0; t < kThreads; ++t) {
@@ -104,7 +105,7 @@ TEST(Counters, LoseNothingBetweenThreads) {
         Counter& counter = registry.GetCounter("tern_x_total", "X.");
         Gauge& gauge = registry.GetGauge("tern_y", "Y.");
         Histogram& h = registry.GetHistogram("tern_z", "Z.", {1, 2});
-        for (int i = 0; i < kEach; ++i) {
+        for (int i = 0; i < kUpdatesPerThread; ++i) {
           counter.Add();
           gauge.Add(0.5);
           h.Observe(i % 3);
@@ -113,9 +114,9 @@ TEST(Counters, LoseNothingBetweenThreads) {
     }
     registry.PrometheusText();
   }
-  EXPECT_EQ(registry.GetCounter("tern_x_total", "X.").value(), kThreads * kEach);
-  EXPECT_EQ(registry.GetGauge("tern_y", "Y.").value(), kThreads * kEach * 0.5);
-  EXPECT_EQ(registry.GetHistogram("tern_z", "Z.", {1, 2}).count(), kThreads * kEach);
+  EXPECT_EQ(registry.GetCounter("tern_x_total", "X.").value(), kThreads * kUpdatesPerThread);
+  EXPECT_EQ(registry.GetGauge("tern_y", "Y.").value(), kThreads * kUpdatesPerThread * 0.5);
+  EXPECT_EQ(registry.GetHistogram("tern_z", "Z.", {1, 2}).count(), kThreads * kUpdatesPerThread);
 }
 
 TEST(TimeScope, AddsTheTimeOfItsScope) {

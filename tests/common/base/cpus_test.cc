@@ -33,32 +33,32 @@ TEST(Cpus, PrintsTheShortestList) {
 }
 
 TEST(Cpus, BindsThreadsAndTheirChildrenExceptOurThreads) {
-  const auto all = CpusOfThisThread();
-  ASSERT_TRUE(all.ok()) << all.status().message();
-  std::vector<uint32_t> bound, started, ours;
+  const auto allowed = CpusOfThisThread();
+  ASSERT_TRUE(allowed.ok()) << allowed.status().message();
+  std::vector<uint32_t> cpus_of_bound, cpus_of_its_child, cpus_of_tern_thread;
   std::thread([&] {
-    const Status status = BindThreadToCpus({all->back()});
+    const Status status = BindThreadToCpus({allowed->back()});
     ASSERT_TRUE(status.ok()) << status.message();
-    bound = *CpusOfThisThread();
-    std::thread([&] { started = *CpusOfThisThread(); }).join();
-    Thread("ours", [&] { ours = *CpusOfThisThread(); }).Join();
+    cpus_of_bound = *CpusOfThisThread();
+    std::thread([&] { cpus_of_its_child = *CpusOfThisThread(); }).join();
+    Thread("ours", [&] { cpus_of_tern_thread = *CpusOfThisThread(); }).Join();
   }).join();
-  EXPECT_THAT(bound, ElementsAre(all->back()));
-  EXPECT_THAT(started, ElementsAre(all->back()));
-  EXPECT_EQ(ours, *all);
-  EXPECT_EQ(*CpusOfThisThread(), *all);
+  EXPECT_THAT(cpus_of_bound, ElementsAre(allowed->back()));
+  EXPECT_THAT(cpus_of_its_child, ElementsAre(allowed->back()));
+  EXPECT_EQ(cpus_of_tern_thread, *allowed);
+  EXPECT_EQ(*CpusOfThisThread(), *allowed);
 }
 
 TEST(Cpus, ReportsTheAllowedCpus) {
-  const auto all = CpusOfThisThread();
-  ASSERT_TRUE(all.ok()) << all.status().message();
+  const auto allowed = CpusOfThisThread();
+  ASSERT_TRUE(allowed.ok()) << allowed.status().message();
   uint32_t missing = 0;
-  while (missing < all->size() && (*all)[missing] == missing) ++missing;
-  const Status status = BindThreadToCpus({all->front(), missing});
+  while (missing < allowed->size() && (*allowed)[missing] == missing) ++missing;
+  const Status status = BindThreadToCpus({allowed->front(), missing});
   EXPECT_EQ(status.code(), Code::kBadJob);
   EXPECT_THAT(status.message(), HasSubstr("saw CPU " + std::to_string(missing)));
-  EXPECT_THAT(status.message(), HasSubstr("allowed here: " + CpusText(*all)));
-  EXPECT_EQ(*CpusOfThisThread(), *all);
+  EXPECT_THAT(status.message(), HasSubstr("allowed here: " + CpusText(*allowed)));
+  EXPECT_EQ(*CpusOfThisThread(), *allowed);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 namespace tern {
 namespace {
 
-// The published check value, and those of RFC 3720, appendix B.4.
+// The published check value of the string 123456789, and the values of RFC 3720, appendix B.4.
 TEST(Crc32c, MatchesPublishedValues) {
   EXPECT_EQ(Crc32c(""), 0u);
   EXPECT_EQ(Crc32c("123456789"), 0xE3069283u);

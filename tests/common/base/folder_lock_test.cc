@@ -34,10 +34,10 @@ class FolderLockTest : public ::testing::Test {
 };
 
 TEST_F(FolderLockTest, ASecondHolderIsRefusedAndToldWhoHoldsIt) {
-  const Result<FolderLock> first = FolderLock::Take(folder_, "job.lock", "lenet");
-  ASSERT_TRUE(first.ok()) << first.status().message();
-  EXPECT_TRUE(first->held());
-  EXPECT_EQ(first->warning(), "");
+  const Result<FolderLock> lock = FolderLock::Take(folder_, "job.lock", "lenet");
+  ASSERT_TRUE(lock.ok()) << lock.status().message();
+  EXPECT_TRUE(lock->held());
+  EXPECT_EQ(lock->warning(), "");
   std::array<char, 256> host{};
   ASSERT_EQ(gethostname(host.data(), host.size() - 1), 0);
   for (const Status& status : {FolderLock::Take(folder_, "job.lock", "other").status(),
@@ -51,7 +51,7 @@ TEST_F(FolderLockTest, ASecondHolderIsRefusedAndToldWhoHoldsIt) {
 }
 
 TEST_F(FolderLockTest, IsReleasedByItsDestructorAndTheFileRemains) {
-  { const auto first = FolderLock::Take(folder_, "job.lock", "lenet"); }
+  { const auto lock = FolderLock::Take(folder_, "job.lock", "lenet"); }
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/job.lock"));
   EXPECT_TRUE(FolderLock::CheckFree(folder_, "job.lock").ok());
   EXPECT_TRUE(FolderLock::Take(folder_, "job.lock", "lenet")->held());
@@ -72,47 +72,48 @@ TEST_F(FolderLockTest, IsNotInheritedByChildPrograms) {
   }
   ASSERT_GT(child, 0);
   const std::string exe = Cat("/proc/", child, "/exe");
-  std::error_code none;
-  while (std::filesystem::read_symlink(exe, none) ==
-         std::filesystem::read_symlink("/proc/self/exe", none)) {
+  std::error_code ignored_error;
+  while (std::filesystem::read_symlink(exe, ignored_error) ==
+         std::filesystem::read_symlink("/proc/self/exe", ignored_error)) {
     sched_yield();
   }
   std::string holder;
   std::getline(std::ifstream(folder_ + "/job.lock"), holder);
-  EXPECT_EQ(holder, Cat("pid: ", child)) << "the child had it";
+  EXPECT_EQ(holder, Cat("pid: ", child)) << "the child process took the lock";
   // The kernel reports the new program shortly before it closes the files of the old one.
-  bool taken = false;
+  bool is_locked = false;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (!taken && std::chrono::steady_clock::now() < deadline) {
-    taken = FolderLock::Take(folder_, "job.lock", "lenet").ok();
+  while (!is_locked && std::chrono::steady_clock::now() < deadline) {
+    is_locked = FolderLock::Take(folder_, "job.lock", "lenet").ok();
     sched_yield();
   }
-  EXPECT_TRUE(taken);
+  EXPECT_TRUE(is_locked);
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
 }
 
 TEST_F(FolderLockTest, IsReleasedWhenItsHolderIsKilled) {
-  std::array<int, 2> ends{};
-  ASSERT_EQ(pipe(ends.data()), 0);
+  std::array<int, 2> pipe_ends{};
+  ASSERT_EQ(pipe(pipe_ends.data()), 0);
   const pid_t child = fork();
   if (child == 0) {
     const auto lock = FolderLock::Take(folder_, "job.lock", "lenet");
-    if (write(ends[1], "x", 1) != 1) _exit(1);
+    if (write(pipe_ends[1], "x", 1) != 1) _exit(1);
     while (true) pause();
   }
   ASSERT_GT(child, 0);
-  char taken = 0;
-  ASSERT_EQ(read(ends[0], &taken, 1), 1);
+  char signal_byte = 0;
+  ASSERT_EQ(read(pipe_ends[0], &signal_byte, 1), 1);
   EXPECT_THAT(FolderLock::Take(folder_, "job.lock", "lenet").status().message(),
               HasSubstr(Cat("process ", child)));
   kill(child, SIGKILL);
   waitpid(child, nullptr, 0);
   EXPECT_TRUE(FolderLock::Take(folder_, "job.lock", "lenet").ok());
-  for (const int end : ends) close(end);
+  for (const int pipe_end : pipe_ends) close(pipe_end);
 }
 
-// This also covers a file system without locks: no lock, but a warning.
+// If the system cannot lock the file, as on a file system without locks, the process goes on
+// without a lock, and with a warning.
 TEST_F(FolderLockTest, IsAWarningIfTheSystemCannotLock) {
   ASSERT_TRUE(std::filesystem::create_directories(folder_));
   ASSERT_EQ(mkfifo((folder_ + "/job.lock").c_str(), 0600), 0);

@@ -49,7 +49,7 @@ std::string Read(const std::filesystem::path& file) {
   if (!InitLogging("tern_worker", "worker.1", dir).ok()) _exit(1);
   LOG(INFO) << "all is well " << text;
   LOG(WARNING) << "beware " << text;
-  _exit(0);  // like a killed process: no message may be left in a buffer
+  _exit(0);  // ends like a killed process: no buffer is written
 }
 
 TEST_F(LoggingDeathTest, WritesOneFilePerRankAndWarningsToStderr) {

@@ -9,7 +9,9 @@ namespace tern {
 
 namespace {
 
-constexpr uint64_t kPieces = 4;  // of which an interrupted write may lose some
+// The number of possible results of an interrupted write: none, half or all of the bytes are there;
+// or the file is unchanged, or has only zeros.
+constexpr uint64_t kPartialResults = 4;
 
 std::string WithoutSlash(const std::string& folder) {
   return folder.ends_with('/') ? folder.substr(0, folder.size() - 1) : folder;
@@ -31,9 +33,9 @@ std::error_code NotAFolder() { return std::make_error_code(std::errc::not_a_dire
 
 }  // namespace
 
-void MemoryStorage::StopAfter(uint64_t changes, Choose choose) {
+void MemoryStorage::StopAfter(uint64_t changes, Chooser chooser) {
   stop_at_ = changes_ + changes;
-  choose_ = std::move(choose);
+  chooser_ = std::move(chooser);
 }
 
 void MemoryStorage::RefuseAfter(uint64_t changes, uint64_t count) {
@@ -45,71 +47,71 @@ void MemoryStorage::RestartProcess() {
   stopped_ = false;
   stop_at_ = refuse_from_ = UINT64_MAX;
   refuse_to_ = 0;
-  choose_ = nullptr;
+  chooser_ = nullptr;
 }
 
-void MemoryStorage::RestartMachine(const Choose& choose) {
+void MemoryStorage::RestartMachine(const Chooser& chooser) {
   RestartProcess();
   for (const Change& change : std::exchange(pending_, {})) {
-    if (choose(2) == 1) Apply(change, &durable_);
+    if (chooser(2) == 1) Apply(change, &durable_);
   }
-  now_ = durable_;
+  current_ = durable_;
   std::set<File*> seen;
-  for (const auto& [path, file] : now_.files) {
+  for (const auto& [path, file] : current_.files) {
     if (std::exchange(file->flushed, true) || !seen.insert(file.get()).second) continue;
-    const uint64_t piece = choose(kPieces);
-    if (piece == kPieces - 1) {
+    const uint64_t result = chooser(kPartialResults);
+    if (result == kPartialResults - 1) {
       std::fill(file->bytes.begin(), file->bytes.end(), '\0');
     } else {
-      file->bytes.resize(file->bytes.size() * piece / (kPieces - 2));
+      file->bytes.resize(file->bytes.size() * result / (kPartialResults - 2));
     }
   }
 }
 
-void MemoryStorage::Tear(size_t back) {
-  const FilePtr& file = newest_[back];
+void MemoryStorage::TearRecentFile(size_t age) {
+  const FilePtr& file = recent_files_[age];
   if (file != nullptr) file->bytes.resize(file->bytes.size() / 2);
 }
 
-MemoryStorage::Fate MemoryStorage::Next() {
-  const uint64_t now = changes_++;
-  if (now == stop_at_) stopped_ = true;
+MemoryStorage::Fate MemoryStorage::CountChange() {
+  const uint64_t change = changes_++;
+  if (change == stop_at_) stopped_ = true;
   if (stopped_) return Fate::kLost;
-  return refuse_from_ <= now && now < refuse_to_ ? Fate::kRefused : Fate::kDone;
+  return refuse_from_ <= change && change < refuse_to_ ? Fate::kRefused : Fate::kDone;
 }
 
 Status MemoryStorage::Write(const std::string& path, std::string_view bytes) {
   const bool was_stopped = stopped_;
-  const Fate fate = Next();
+  const Fate fate = CountChange();
   if (was_stopped) return Status(Code::kCannotWrite, "the process is dead");
   if (!HasFolderOf(path))
     return Status(Code::kCannotWrite, "cannot create " + path + ": " + NoSuchFile().message());
-  if (now_.folders.contains(path))
+  if (current_.folders.contains(path))
     return Status(Code::kCannotWrite, "cannot create " + path + ": " + IsAFolder().message());
   size_t size = bytes.size();
   if (fate == Fate::kRefused) size /= 2;
   if (fate == Fate::kLost) {
-    const uint64_t piece = choose_(kPieces);
-    if (piece == kPieces - 1) return Status(Code::kCannotWrite, "the process is dead");
-    size = size * piece / (kPieces - 2);
+    const uint64_t result = chooser_(kPartialResults);
+    if (result == kPartialResults - 1) return Status(Code::kCannotWrite, "the process is dead");
+    size = size * result / (kPartialResults - 2);
   }
-  FilePtr& file = now_.files[path];
+  FilePtr& file = current_.files[path];
   if (file == nullptr) {
     file = std::make_shared<File>();
     pending_.push_back({Change::Type::kCreate, "", path, file});
   }
   file->bytes = bytes.substr(0, size);
   file->flushed = fate == Fate::kDone;
-  newest_ = {file, newest_[0]};
+  recent_files_ = {file, recent_files_[0]};
   if (fate == Fate::kDone) return Ok();
   return Status(Code::kCannotWrite, "cannot write " + path + ": " + NoSpace().message());
 }
 
 std::error_code MemoryStorage::Rename(const std::string& from, const std::string& to) {
-  if (Next() != Fate::kDone) return NoSpace();
+  if (CountChange() != Fate::kDone) return NoSpace();
   if (!HasFolderOf(to)) return NoSuchFile();
-  if (now_.folders.contains(from)) {
-    // Changes inside the folder that were not durable yet become durable with its move.
+  if (current_.folders.contains(from)) {
+    // Changes inside the folder that are not durable yet become durable when the folder is renamed.
     std::erase_if(pending_, [&](const Change& change) {
       if (!IsIn(change.from, from) && !IsIn(change.to, from)) return false;
       Apply(change, &durable_);
@@ -118,31 +120,31 @@ std::error_code MemoryStorage::Rename(const std::string& from, const std::string
     Record({Change::Type::kRenameFolder, from, to, nullptr});
     return {};
   }
-  const auto found = now_.files.find(from);
-  if (found == now_.files.end()) return NoSuchFile();
+  const auto found = current_.files.find(from);
+  if (found == current_.files.end()) return NoSuchFile();
   Record({Change::Type::kRename, from, to, found->second});
   return {};
 }
 
 void MemoryStorage::Remove(const std::string& path) {
-  if (!now_.files.contains(path) || Next() == Fate::kLost) return;
+  if (!current_.files.contains(path) || CountChange() == Fate::kLost) return;
   Record({Change::Type::kRemove, path, "", nullptr});
 }
 
 std::error_code MemoryStorage::CreateFolders(const std::string& folder) {
-  if (now_.folders.contains(folder)) return {};
-  if (Next() != Fate::kDone) return NoSpace();
-  for (std::string at = WithoutSlash(folder); !at.empty(); at = FolderOf(at))
-    if (now_.files.contains(at)) return NotAFolder();
-  for (std::string at = WithoutSlash(folder); !at.empty(); at = FolderOf(at)) {
-    now_.folders.insert(at);
-    durable_.folders.insert(at);
+  if (current_.folders.contains(folder)) return {};
+  if (CountChange() != Fate::kDone) return NoSpace();
+  for (std::string path = WithoutSlash(folder); !path.empty(); path = FolderOf(path))
+    if (current_.files.contains(path)) return NotAFolder();
+  for (std::string path = WithoutSlash(folder); !path.empty(); path = FolderOf(path)) {
+    current_.folders.insert(path);
+    durable_.folders.insert(path);
   }
   return {};
 }
 
 void MemoryStorage::FlushFolder(const std::string& folder) {
-  if (Next() == Fate::kLost) return;
+  if (CountChange() == Fate::kLost) return;
   const std::string name = WithoutSlash(folder);
   std::erase_if(pending_, [&](const Change& change) {
     if (!Touches(change, name)) return false;
@@ -152,7 +154,7 @@ void MemoryStorage::FlushFolder(const std::string& folder) {
 }
 
 void MemoryStorage::Record(const Change& change) {
-  Apply(change, &now_);
+  Apply(change, &current_);
   pending_.push_back(change);
 }
 
@@ -180,7 +182,7 @@ void MemoryStorage::RenameFolder(const std::string& from, const std::string& to,
     if (IsIn(path, from)) moved.files[renamed(path)] = file;
   for (const std::string& path : names->folders)
     if (path == from || IsIn(path, from)) moved.folders.insert(renamed(path));
-  std::erase_if(names->files, [&](const auto& one) { return IsIn(one.first, from); });
+  std::erase_if(names->files, [&](const auto& entry) { return IsIn(entry.first, from); });
   std::erase_if(names->folders,
                 [&](const std::string& path) { return path == from || IsIn(path, from); });
   for (const auto& [path, file] : moved.files) names->files[path] = file;
@@ -192,12 +194,12 @@ bool MemoryStorage::Touches(const Change& change, const std::string& folder) {
 }
 
 bool MemoryStorage::HasFolderOf(const std::string& path) const {
-  return now_.folders.contains(FolderOf(path));
+  return current_.folders.contains(FolderOf(path));
 }
 
 Result<std::string> MemoryStorage::Read(const std::string& path, uint64_t max_bytes) const {
-  const auto found = now_.files.find(path);
-  if (found == now_.files.end())
+  const auto found = current_.files.find(path);
+  if (found == current_.files.end())
     return Status(Code::kBadData, "cannot open " + path + ": " + NoSuchFile().message());
   const std::string& bytes = found->second->bytes;
   if (bytes.size() <= max_bytes) return bytes;
@@ -211,18 +213,18 @@ std::error_code MemoryStorage::List(const std::string& folder,
   const auto add = [&](const std::string& path) {
     if (FolderOf(path) == name) names->push_back(path.substr(path.rfind('/') + 1));
   };
-  for (const auto& [path, file] : now_.files) add(path);
-  for (const std::string& path : now_.folders) add(path);
+  for (const auto& [path, file] : current_.files) add(path);
+  for (const std::string& path : current_.folders) add(path);
   return {};
 }
 
 bool MemoryStorage::Exists(const std::string& path) const {
-  return now_.files.contains(path) || now_.folders.contains(path);
+  return current_.files.contains(path) || current_.folders.contains(path);
 }
 
 uint64_t MemoryStorage::SizeOf(const std::string& path) const {
-  const auto found = now_.files.find(path);
-  return found == now_.files.end() ? 0 : found->second->bytes.size();
+  const auto found = current_.files.find(path);
+  return found == current_.files.end() ? 0 : found->second->bytes.size();
 }
 
 }  // namespace tern

@@ -1,6 +1,6 @@
-// A file system in memory, for tests. It simulates a process or machine that dies in the middle of
-// a change, lost and torn writes, and a full disk. After a loss of power it keeps what storage.h
-// calls durable; other changes may or may not be there.
+// A file system in memory, for tests. It simulates a process or machine that stops in the middle of
+// a change, lost and torn (partial) writes, and a full disk. After a loss of power, the changes
+// that storage.h calls durable are still there; each other change may be there or not.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 namespace tern {
 
 // Chooses one of n possibilities, as a number in [0, n). REQUIRES n > 0.
-using Choose = std::function<uint64_t(uint64_t n)>;
+using Chooser = std::function<uint64_t(uint64_t n)>;
 
 class MemoryStorage : public Storage {
  public:
@@ -26,7 +26,7 @@ class MemoryStorage : public Storage {
 
   // After `changes` more changes, the process or its machine dies in the next one. That change has
   // no effect; but a Write may have written some or all of its bytes without flushing them.
-  void StopAfter(uint64_t changes, Choose choose);
+  void StopAfter(uint64_t changes, Chooser chooser);
   // After `changes` more changes, the disk is full for the next `count`: Write, Rename and
   // CreateFolders fail. A Write leaves some of its bytes.
   void RefuseAfter(uint64_t changes, uint64_t count);
@@ -37,11 +37,11 @@ class MemoryStorage : public Storage {
   void RestartProcess();
   // The machine starts again after a loss of power. Each change that was not flushed is there or
   // not; bytes that were not flushed are there, or some of them, or zeros.
-  void RestartMachine(const Choose& choose);
-  // Damages the file that was written last (`back` 0) or the one before (`back` 1): cuts off its
+  void RestartMachine(const Chooser& chooser);
+  // Damages the file that was written last (`age` 0) or the one before it (`age` 1): cuts off its
   // second half, although it was flushed.
-  void Tear(size_t back);
-  uint64_t changes() const { return changes_; }  // how many were requested so far
+  void TearRecentFile(size_t age);
+  uint64_t changes() const { return changes_; }  // number of changes requested so far
 
   Status Write(const std::string& path, std::string_view bytes) override;
   std::error_code Rename(const std::string& from, const std::string& to) override;
@@ -60,33 +60,38 @@ class MemoryStorage : public Storage {
   };
   using FilePtr = std::shared_ptr<File>;
   struct Names {
-    std::map<std::string, FilePtr> files;  // by path
+    std::map<std::string, FilePtr> files;  // The keys are paths.
     std::set<std::string> folders;
   };
   // A change of names (not of a file's bytes) that may not be durable yet.
   struct Change {
     enum class Type { kCreate, kRemove, kRename, kRenameFolder };
     Type type;
-    std::string from, to;  // kCreate: to; kRemove: from
-    FilePtr file;          // kCreate, kRename
+    std::string from, to;  // paths; kCreate has only `to`, kRemove only `from`
+    FilePtr file;          // only for kCreate and kRename
   };
+  // What becomes of a change: it is made, fails because the disk is full, or has no effect because
+  // the process has died.
   enum class Fate { kDone, kRefused, kLost };
 
-  // Counts one more change, and says what becomes of it.
-  Fate Next();
-  // Applies a change now; it becomes durable when its folder is flushed.
+  // Counts one more change, and returns its fate.
+  Fate CountChange();
+  // Applies a change to the current state; it becomes durable when its folder is flushed.
   void Record(const Change& change);
   static void Apply(const Change& change, Names* names);
   static void RenameFolder(const std::string& from, const std::string& to, Names* names);
+  // Whether the change adds or removes a name in the folder.
   static bool Touches(const Change& change, const std::string& folder);
+  // Whether the folder that contains `path` exists.
   bool HasFolderOf(const std::string& path) const;
 
-  Names now_, durable_;
-  std::vector<Change> pending_;
-  std::array<FilePtr, 2> newest_;  // the files written last, newest first
+  Names current_, durable_;
+  std::vector<Change> pending_;          // applied to current_, but not to durable_
+  std::array<FilePtr, 2> recent_files_;  // the files written last, newest first
   uint64_t changes_ = 0;
-  uint64_t stop_at_ = UINT64_MAX, refuse_from_ = UINT64_MAX, refuse_to_ = 0;  // values of changes_
-  Choose choose_;
+  uint64_t stop_at_ = UINT64_MAX, refuse_from_ = UINT64_MAX,
+           refuse_to_ = 0;  // compared with changes_
+  Chooser chooser_;
   bool stopped_ = false;
 };
 

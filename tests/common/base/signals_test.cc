@@ -1,4 +1,5 @@
-// Each test runs in its own process, which sends signals to itself.
+// Tests of StopSignals, which turns SIGTERM, SIGINT and SIGHUP into events. Each test runs in its
+// own process, which sends signals to itself.
 #include "common/base/signals.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ void Require(bool condition, int line) {
 }
 #define REQUIRE(condition) Require(condition, __LINE__)
 
-bool WaitFor(int fd) {
+bool WaitUntilReadable(int fd) {
   pollfd item{fd, POLLIN, 0};
   return poll(&item, 1, 10000) == 1;
 }
@@ -46,7 +47,7 @@ bool ReadableNow(int fd) {
   REQUIRE(stop.signal() == 0 && stop.Take() == 0 && stop.status().ok());
   REQUIRE(!ReadableNow(stop.fd()));
   kill(getpid(), signal);
-  REQUIRE(WaitFor(stop.fd()));
+  REQUIRE(WaitUntilReadable(stop.fd()));
   REQUIRE(stop.signal() == signal);
   REQUIRE(stop.status().code() == code);
   REQUIRE(stop.Take() == signal);
@@ -69,7 +70,7 @@ TEST_F(StopSignalsDeathTest, SigintIsAnEvent) {
   signal(SIGHUP, SIG_DFL);
   StopSignals stop;
   kill(getpid(), SIGHUP);
-  REQUIRE(WaitFor(stop.fd()));
+  REQUIRE(WaitUntilReadable(stop.fd()));
   REQUIRE(stop.Take() == SIGTERM);
   REQUIRE(stop.signal() == SIGTERM);
   REQUIRE(stop.status().code() == Code::kTerminated);
@@ -84,11 +85,11 @@ TEST_F(StopSignalsDeathTest, SighupCountsAsSigterm) {
 
 [[noreturn]] void AHangupThatIsIgnoredStaysSo() {
   alarm(20);
-  signal(SIGHUP, SIG_IGN);  // as under nohup
+  signal(SIGHUP, SIG_IGN);  // This is what nohup does.
   StopSignals stop;
   kill(getpid(), SIGHUP);
-  kill(getpid(), SIGINT);  // would be the second signal
-  REQUIRE(WaitFor(stop.fd()));
+  kill(getpid(), SIGINT);  // This would be the second signal, if SIGHUP counted.
+  REQUIRE(WaitUntilReadable(stop.fd()));
   REQUIRE(stop.Take() == SIGINT);
   REQUIRE(stop.signal() == SIGINT);
   _exit(0);
@@ -102,7 +103,7 @@ TEST_F(StopSignalsDeathTest, SighupUnderNohupIsIgnored) {
   alarm(20);
   StopSignals stop;
   kill(getpid(), first);
-  REQUIRE(WaitFor(stop.fd()));
+  REQUIRE(WaitUntilReadable(stop.fd()));
   kill(getpid(), second);
   while (true) pause();  // simulates a process that hangs
 }
@@ -122,24 +123,25 @@ bool IsPending(pid_t process, int signal) {
   return false;
 }
 
-// All processes of a job get a signal, and the supervisor passes its own signal on.
-[[noreturn]] void OneOfTheParentIsTheSameRequest() {
+// If a signal goes to all processes of a job, the supervisor (parent) passes its own signal on to a
+// process that has received one already. Both count as one request to stop.
+[[noreturn]] void ParentsSignalIsTheSameRequest() {
   alarm(20);
   std::array<int, 2> ready{};
   REQUIRE(pipe(ready.data()) == 0);
   const pid_t child = fork();
   if (child == 0) {
     StopSignals stop;
-    char go = 0;
-    REQUIRE(write(ready[1], &go, 1) == 1);
+    char byte = 0;
+    REQUIRE(write(ready[1], &byte, 1) == 1);
     kill(getpid(), SIGTERM);
-    REQUIRE(WaitFor(stop.fd()));
+    REQUIRE(WaitUntilReadable(stop.fd()));
     REQUIRE(stop.Take() == SIGTERM);
-    REQUIRE(write(ready[1], &go, 1) == 1);
+    REQUIRE(write(ready[1], &byte, 1) == 1);
     while (true) pause();  // simulates a process that hangs
   }
-  char go = 0;
-  REQUIRE(read(ready[0], &go, 1) == 1 && read(ready[0], &go, 1) == 1);
+  char byte = 0;
+  REQUIRE(read(ready[0], &byte, 1) == 1 && read(ready[0], &byte, 1) == 1);
   kill(child, SIGTERM);  // the parent's first signal
   while (IsPending(child, SIGTERM)) usleep(1000);
   kill(child, SIGINT);  // the parent's second signal
@@ -149,7 +151,7 @@ bool IsPending(pid_t process, int signal) {
 }
 
 TEST_F(StopSignalsDeathTest, ASignalOfTheParentAndOneOfAnotherProcessCountAsOne) {
-  EXPECT_EXIT(OneOfTheParentIsTheSameRequest(), ExitedWithCode(130), "");
+  EXPECT_EXIT(ParentsSignalIsTheSameRequest(), ExitedWithCode(130), "");
 }
 
 [[noreturn]] void FurtherSignalsAreReported() {
@@ -157,7 +159,7 @@ TEST_F(StopSignalsDeathTest, ASignalOfTheParentAndOneOfAnotherProcessCountAsOne)
   StopSignals stop(StopSignals::SecondSignal::kReport);
   for (const int signal : {SIGINT, SIGTERM, SIGINT}) {
     kill(getpid(), signal);
-    REQUIRE(WaitFor(stop.fd()));
+    REQUIRE(WaitUntilReadable(stop.fd()));
     REQUIRE(stop.Take() == signal);
   }
   REQUIRE(stop.signal() == SIGINT);
@@ -168,7 +170,7 @@ TEST_F(StopSignalsDeathTest, ReportsFurtherSignalsOnRequest) {
   EXPECT_EXIT(FurtherSignalsAreReported(), ExitedWithCode(0), "");
 }
 
-[[noreturn]] void MaskComesBack() {
+[[noreturn]] void RaiseAfterDestructor() {
   alarm(20);
   { StopSignals stop; }
   kill(getpid(), SIGTERM);
@@ -176,7 +178,7 @@ TEST_F(StopSignalsDeathTest, ReportsFurtherSignalsOnRequest) {
 }
 
 TEST_F(StopSignalsDeathTest, RestoresTheSignalMask) {
-  EXPECT_EXIT(MaskComesBack(), KilledBySignal(SIGTERM), "");
+  EXPECT_EXIT(RaiseAfterDestructor(), KilledBySignal(SIGTERM), "");
 }
 
 [[noreturn]] void ChildIsUnblocked() {

@@ -1,5 +1,5 @@
-// The machine's own storage and its substitute in memory obey the same contract. The substitute
-// also keeps exactly what is durable.
+// Tests that the machine's own storage and its substitute in memory obey the same contract, and
+// that the substitute keeps exactly what is durable.
 #include "common/base/storage.h"
 
 #include <stdlib.h>
@@ -13,12 +13,12 @@
 namespace tern {
 namespace {
 
-class OnDisk : public StorageUnderTest {
+class DiskUnderTest : public StorageUnderTest {
  public:
-  OnDisk() : folder_(testing::TempDir() + "tern_storage_XXXXXX") {
+  DiskUnderTest() : folder_(testing::TempDir() + "tern_storage_XXXXXX") {
     if (mkdtemp(folder_.data()) == nullptr) ADD_FAILURE() << "no temporary folder at " << folder_;
   }
-  ~OnDisk() override { std::filesystem::remove_all(folder_); }
+  ~DiskUnderTest() override { std::filesystem::remove_all(folder_); }
   Storage& storage() override { return Disk(); }
   std::string folder() const override { return folder_; }
 
@@ -26,9 +26,9 @@ class OnDisk : public StorageUnderTest {
   std::string folder_;
 };
 
-class InMemory : public StorageUnderTest {
+class MemoryUnderTest : public StorageUnderTest {
  public:
-  InMemory() { EXPECT_FALSE(storage_.CreateFolders(folder())); }
+  MemoryUnderTest() { EXPECT_FALSE(storage_.CreateFolders(folder())); }
   Storage& storage() override { return storage_; }
   std::string folder() const override { return "job/folder"; }
 
@@ -38,12 +38,12 @@ class InMemory : public StorageUnderTest {
 
 INSTANTIATE_TEST_SUITE_P(
     Both, StorageConformance,
-    testing::Values(StorageCase{"Disk", [] { return std::make_unique<OnDisk>(); }},
-                    StorageCase{"Memory", [] { return std::make_unique<InMemory>(); }}),
+    testing::Values(StorageCase{"Disk", [] { return std::make_unique<DiskUnderTest>(); }},
+                    StorageCase{"Memory", [] { return std::make_unique<MemoryUnderTest>(); }}),
     StorageCaseName);
 
 TEST(Disk, DoesNotWaitForTheWriterOfAPipe) {
-  OnDisk disk;
+  DiskUnderTest disk;
   const std::string path = disk.folder() + "/pipe";
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   const auto read = Disk().Read(path, 100);
@@ -51,9 +51,10 @@ TEST(Disk, DoesNotWaitForTheWriterOfAPipe) {
   EXPECT_EQ(read.status().message(), path + " is not a regular file");
 }
 
-// In the worst restart of the machine, exactly what storage.h calls durable survives.
+// In the worst restart of the machine, all changes that are not durable (as storage.h defines it)
+// are lost.
 TEST(MemoryStorage, KeepsWhatIsDurable) {
-  const Choose loses = [](uint64_t) { return 0; };
+  const Chooser loses_unflushed = [](uint64_t) { return 0; };
   MemoryStorage storage;
   ASSERT_FALSE(storage.CreateFolders("job"));
   ASSERT_TRUE(storage.Write("job/flushed", "1").ok());
@@ -64,7 +65,7 @@ TEST(MemoryStorage, KeepsWhatIsDurable) {
   ASSERT_TRUE(storage.Write("job/unflushed", "4").ok());
   ASSERT_TRUE(storage.Write("job/flushed", "5").ok());
   storage.Remove("job/kept");
-  storage.RestartMachine(loses);
+  storage.RestartMachine(loses_unflushed);
   EXPECT_EQ(*storage.Read("job/flushed", 9), "5") << "bytes are flushed once Write returns";
   EXPECT_EQ(*storage.Read("job/renamed", 9), "2");
   EXPECT_FALSE(storage.Exists("job/renamed.new"));

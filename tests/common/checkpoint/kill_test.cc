@@ -21,14 +21,15 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kCheckpoints = 4;
 
+// The values of the checkpoint after `step`.
 std::vector<float> ValuesOf(uint64_t step) {
   return std::vector<float>(5000, static_cast<float>(step));
 }
 
 // The last step that the traced process has finished writing, in memory that both processes share.
-// Two runs do not make the same system calls (memory, sanitizers), so each run reports its own
+// Two executions do not make the same system calls (memory, sanitizers), so each reports its own
 // step.
-std::atomic<uint64_t>& Written() {
+std::atomic<uint64_t>& LastWrittenStep() {
   static auto* const shared =
       new (mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_ANONYMOUS, -1, 0)) std::atomic<uint64_t>(0);
@@ -37,7 +38,7 @@ std::atomic<uint64_t>& Written() {
 
 // What the traced process does: it continues from the existing checkpoints. Its exit code says
 // whether it succeeded.
-[[noreturn]] void WriteAll(const Owner& owner) {
+[[noreturn]] void WriteAllCheckpoints(const Owner& owner) {
   if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(99);
   raise(SIGSTOP);
   Store store(owner, {.of_all = 2});
@@ -46,7 +47,7 @@ std::atomic<uint64_t>& Written() {
     const std::vector<float> values = ValuesOf(step);
     if (!store.Write({7, step, step}, Kind::kOfAll, {{"w", {values.size()}, values}}, {}).ok())
       _exit(1);
-    Written() = step;
+    LastWrittenStep() = step;
   }
   _exit(0);
 }
@@ -54,13 +55,13 @@ std::atomic<uint64_t>& Written() {
 // Runs the process until its stop number `stop` at a system call (each call stops it twice, before
 // and after), and kills it there. Returns the exit code; nullopt if it was killed.
 std::optional<int> RunUntil(const Owner& owner, uint64_t stop) {
-  Written() = 0;
+  LastWrittenStep() = 0;
   const pid_t child = fork();
-  if (child == 0) WriteAll(owner);
+  if (child == 0) WriteAllCheckpoints(owner);
   int status = 0;
   waitpid(child, &status, 0);
   if (WIFEXITED(status)) return WEXITSTATUS(status);
-  for (uint64_t at = 0; at < stop; ++at) {
+  for (uint64_t stops = 0; stops < stop; ++stops) {
     ptrace(PTRACE_SYSCALL, child, nullptr, nullptr);
     waitpid(child, &status, 0);
     if (WIFEXITED(status)) return WEXITSTATUS(status);
@@ -81,7 +82,7 @@ class KillTest : public testing::Test {
     return {folder_ + "/" + name, "worker.0", 2, 11, 12, 13, "seed: 1"};
   }
   // The step of the newest complete checkpoint, whose bytes are checked; 0: none.
-  static uint64_t NewestWhole(const Owner& owner) {
+  static uint64_t NewestCompleteStep(const Owner& owner) {
     Store store(owner, {.of_all = 2});
     (void)store.Open();
     if (store.points().empty()) return 0;
@@ -97,39 +98,39 @@ class KillTest : public testing::Test {
 };
 
 TEST_F(KillTest, AtEverySystemCallLeavesACompleteCheckpoint) {
-  const std::optional<int> can = RunUntil(OwnerIn("all"), 1'000'000);
-  if (can == 99) GTEST_SKIP() << "this system does not let a process be traced";
-  ASSERT_EQ(can, 0);
-  EXPECT_EQ(NewestWhole(OwnerIn("all")), kCheckpoints);
+  const std::optional<int> exit_code = RunUntil(OwnerIn("all"), 1'000'000);
+  if (exit_code == 99) GTEST_SKIP() << "this system does not let a process be traced";
+  ASSERT_EQ(exit_code, 0);
+  EXPECT_EQ(NewestCompleteStep(OwnerIn("all")), kCheckpoints);
   uint64_t stops = 0;
   for (bool ended = false; !ended; ++stops) {
     const Owner owner = OwnerIn(std::to_string(stops));
     ended = RunUntil(owner, stops).has_value();
-    const uint64_t whole = NewestWhole(owner), written = Written();
-    EXPECT_GE(whole, written) << "stop " << stops;
-    EXPECT_LE(whole, written + 1) << "stop " << stops;
+    const uint64_t newest_step = NewestCompleteStep(owner), last_written = LastWrittenStep();
+    EXPECT_GE(newest_step, last_written) << "stop " << stops;
+    EXPECT_LE(newest_step, last_written + 1) << "stop " << stops;
     fs::remove_all(owner.folder);
   }
-  EXPECT_EQ(Written(), kCheckpoints);
-  EXPECT_GT(stops, 50u * kCheckpoints / 2);  // it stopped at the calls of writing
+  EXPECT_EQ(LastWrittenStep(), kCheckpoints);
+  EXPECT_GT(stops, 50u * kCheckpoints / 2);  // the process was stopped at the calls that write
 }
 
-// Runs the process again on what the kill has left.
-TEST_F(KillTest, TheNextProcessContinuesFromIt) {
-  const std::optional<int> can = RunUntil(OwnerIn("all"), 0);
+// Runs the process again after it was killed: it continues from the checkpoints that are left.
+TEST_F(KillTest, TheNextProcessContinuesFromWhatIsLeft) {
+  const std::optional<int> code_without_calls = RunUntil(OwnerIn("all"), 0);
   for (uint64_t stop = 1; stop < 1'000'000; stop += 17) {
     const Owner owner = OwnerIn(std::to_string(stop));
-    const std::optional<int> ended = RunUntil(owner, stop);
-    if (ended == 99) GTEST_SKIP() << "this system does not let a process be traced";
-    const uint64_t before = NewestWhole(owner);
+    const std::optional<int> exit_code = RunUntil(owner, stop);
+    if (exit_code == 99) GTEST_SKIP() << "this system does not let a process be traced";
+    const uint64_t step_before = NewestCompleteStep(owner);
     EXPECT_EQ(RunUntil(owner, 1'000'000), 0);
-    EXPECT_EQ(NewestWhole(owner), kCheckpoints) << "after " << before;
+    EXPECT_EQ(NewestCompleteStep(owner), kCheckpoints) << "after " << step_before;
     for (const auto& entry : fs::directory_iterator(owner.folder))
       EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos);
     fs::remove_all(owner.folder);
-    if (ended.has_value()) break;
+    if (exit_code.has_value()) break;
   }
-  EXPECT_FALSE(can.has_value() && *can != 99);
+  EXPECT_FALSE(code_without_calls.has_value() && *code_without_calls != 99);
 }
 
 }  // namespace

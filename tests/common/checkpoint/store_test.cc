@@ -1,3 +1,6 @@
+// Tests of Store, which writes checkpoints of one owner (a worker, or a lane of a shard) to a
+// folder, keeps the newest, and finds complete ones again. A run is one execution of a job,
+// identified by a number; Point{run, step, round} names a checkpoint.
 #include "common/checkpoint/store.h"
 
 #include <gmock/gmock.h>
@@ -38,11 +41,11 @@ class StoreTest : public testing::Test {
     const std::vector<float> values(100, static_cast<float>(step));
     return store.Write({run, step, step}, kind, {{"weights", {10, 10}, values}}, {{"a", "b"}});
   }
-  // Begins a run and returns the sentence. Fails the test on an error.
+  // Begins a run. Returns the sentence that tells which checkpoints were moved away; empty if none.
   static std::string Begin(Store& store, uint64_t run, bool anew = false) {
-    const auto begun = store.Begin(run, anew, kNow);
-    EXPECT_TRUE(begun.ok()) << begun.status().message();
-    return begun.ok() ? *begun : "";
+    const auto begin_result = store.Begin(run, anew, kNow);
+    EXPECT_TRUE(begin_result.ok()) << begin_result.status().message();
+    return begin_result.ok() ? *begin_result : "";
   }
   // The number of bytes of all checkpoints in the folder.
   static uint64_t BytesIn(const std::string& folder) {
@@ -72,10 +75,10 @@ class StoreTest : public testing::Test {
 TEST_F(StoreTest, ReadsWhatWasWritten) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 10).ok());
-  Store again = MakeStore();
-  EXPECT_THAT(again.Open(), IsEmpty());
-  ASSERT_THAT(again.points(), ElementsAre(Point{7, 10, 10}));
-  const auto file = again.Read({7, 10, 10});
+  Store reopened = MakeStore();
+  EXPECT_THAT(reopened.Open(), IsEmpty());
+  ASSERT_THAT(reopened.points(), ElementsAre(Point{7, 10, 10}));
+  const auto file = reopened.Read({7, 10, 10});
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_EQ(file->tensors.at(0).values, std::vector<float>(100, 10.f));
   EXPECT_EQ(file->metadata.at("a"), "b");
@@ -96,14 +99,15 @@ TEST_F(StoreTest, RefusesACheckpointWithAnyByteChangedAndKeepsThePreviousOne) {
   for (const std::string ending : {".safetensors", ".json"}) {
     const std::string bytes = ReadAll(Path(2, ending));
     for (size_t at = 0; at < bytes.size(); at += ending == ".json" ? 1 : 7) {
-      if (ending == ".json" && std::isspace(bytes[at])) continue;  // white space does not count
+      // A manifest's white space may change.
+      if (ending == ".json" && std::isspace(bytes[at])) continue;
       std::string changed = bytes;
       changed[at] = static_cast<char>(changed[at] ^ 1);
       WriteAll(Path(2, ending), changed);
-      Store again = MakeStore();
-      EXPECT_THAT(again.Open(), SizeIs(1)) << ending << " byte " << at;
-      EXPECT_THAT(again.points(), ElementsAre(Point{7, 1, 1})) << ending << " byte " << at;
-      EXPECT_FALSE(again.Read({7, 2, 2}).ok());
+      Store reopened = MakeStore();
+      EXPECT_THAT(reopened.Open(), SizeIs(1)) << ending << " byte " << at;
+      EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 1, 1})) << ending << " byte " << at;
+      EXPECT_FALSE(reopened.Read({7, 2, 2}).ok());
     }
     WriteAll(Path(2, ending), bytes);
   }
@@ -117,13 +121,13 @@ TEST_F(StoreTest, RefusesATruncatedCheckpointAndKeepsThePreviousOne) {
     const std::string bytes = ReadAll(Path(2, ending));
     for (size_t size = 0; size < bytes.size(); size += 13) {
       WriteAll(Path(2, ending), bytes.substr(0, size));
-      Store again = MakeStore();
-      EXPECT_THAT(again.Open(), SizeIs(1));
-      EXPECT_THAT(again.points(), ElementsAre(Point{7, 1, 1})) << ending << " " << size;
+      Store reopened = MakeStore();
+      EXPECT_THAT(reopened.Open(), SizeIs(1));
+      EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 1, 1})) << ending << " " << size;
     }
     WriteAll(Path(2, ending), bytes + "x");
-    Store again = MakeStore();
-    EXPECT_THAT(again.Open(), SizeIs(1));
+    Store reopened = MakeStore();
+    EXPECT_THAT(reopened.Open(), SizeIs(1));
     WriteAll(Path(2, ending), bytes);
   }
 }
@@ -131,12 +135,12 @@ TEST_F(StoreTest, RefusesATruncatedCheckpointAndKeepsThePreviousOne) {
 TEST_F(StoreTest, SaysWhyCheckpointsOfAnotherOwnerAreNotUsed) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 1).ok());
-  const Owner mine = owner_;
+  const Owner own_owner = owner_;
   const auto sentence = [&] {
     Store other = MakeStore();
     const auto sentences = other.Open();
     EXPECT_THAT(other.points(), IsEmpty());
-    owner_ = mine;
+    owner_ = own_owner;
     return sentences.empty() ? std::string() : sentences[0];
   };
   owner_.job_digest = 99;
@@ -156,11 +160,11 @@ TEST_F(StoreTest, RemovesIncompleteFiles) {
   ASSERT_TRUE(Write(store, 1).ok());
   WriteAll(Path(2, ".safetensors.tmp.4711"), "half");
   WriteAll(Path(3, ".safetensors"), "without a manifest");
-  Store again = MakeStore();
-  EXPECT_THAT(again.Open(), IsEmpty());
+  Store reopened = MakeStore();
+  EXPECT_THAT(reopened.Open(), IsEmpty());
   EXPECT_FALSE(fs::exists(Path(2, ".safetensors.tmp.4711")));
   EXPECT_FALSE(fs::exists(Path(3, ".safetensors")));
-  EXPECT_THAT(again.points(), ElementsAre(Point{7, 1, 1}));
+  EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 1, 1}));
 }
 
 TEST_F(StoreTest, MovesCheckpointsOfAnotherRunToAFolderWithTheDateAndReportsIt) {
@@ -172,10 +176,10 @@ TEST_F(StoreTest, MovesCheckpointsOfAnotherRunToAFolderWithTheDateAndReportsIt) 
   const std::string sentence = Begin(store, 8);
   EXPECT_THAT(store.points(), IsEmpty());
   EXPECT_FALSE(fs::exists(Path(100, ".json")));
-  const std::string dated = owner_.folder + ".2026-11-22T22-26-01";
+  const std::string dated_folder = owner_.folder + ".2026-11-22T22-26-01";
   for (const char* name : {"step.90.json", "step.90.safetensors", "step.100.json", "run.json"})
-    EXPECT_TRUE(fs::exists(Cat(dated, "/", name))) << name;
-  EXPECT_THAT(sentence, HasSubstr(dated));
+    EXPECT_TRUE(fs::exists(Cat(dated_folder, "/", name))) << name;
+  EXPECT_THAT(sentence, HasSubstr(dated_folder));
   EXPECT_THAT(sentence, HasSubstr(": 2, the newest of step 100"));
   EXPECT_THAT(sentence, HasSubstr(HumanBytes(bytes)));
 }
@@ -187,10 +191,10 @@ TEST_F(StoreTest, KeepsAllMovedCheckpointsEvenWithinOneSecond) {
     Begin(store, run);
     ASSERT_TRUE(Write(store, 10 * run, run).ok());
   }
-  const std::string dated = owner_.folder + ".2026-11-22T22-26-01";
-  EXPECT_TRUE(fs::exists(dated + "/step.10.json"));
-  EXPECT_TRUE(fs::exists(dated + ".2/step.20.json"));
-  EXPECT_TRUE(fs::exists(dated + ".3/step.30.json"));
+  const std::string dated_folder = owner_.folder + ".2026-11-22T22-26-01";
+  EXPECT_TRUE(fs::exists(dated_folder + "/step.10.json"));
+  EXPECT_TRUE(fs::exists(dated_folder + ".2/step.20.json"));
+  EXPECT_TRUE(fs::exists(dated_folder + ".3/step.30.json"));
   EXPECT_TRUE(fs::exists(Path(40, ".json")));
 }
 
@@ -203,7 +207,8 @@ TEST_F(StoreTest, ARunThatStartsAgainKeepsItsOldCheckpointsToo) {
   EXPECT_EQ(Begin(store, 7, true), "") << "nothing is left to be moved";
 }
 
-// A run continues: checkpoints of other runs, and damaged ones, are neither lost nor in its way.
+// A run continues from its checkpoints. Those of other runs, and damaged ones, are moved to another
+// folder.
 TEST_F(StoreTest, ARunThatContinuesKeepsItsCheckpointsInPlaceAndMovesAllOthers) {
   Store store = MakeStore(6);
   for (uint64_t step = 10; step <= 40; step += 10) ASSERT_TRUE(Write(store, step).ok());
@@ -212,29 +217,29 @@ TEST_F(StoreTest, ARunThatContinuesKeepsItsCheckpointsInPlaceAndMovesAllOthers) 
   WriteAll(Path(30, ".safetensors"), "damaged");
   WriteAll(Path(40, ".json"), "damaged");
   fs::remove(Path(60, ".safetensors"));
-  Store again = MakeStore(6);
-  again.Open();
-  EXPECT_THAT(Begin(again, 7), HasSubstr(": 4, the newest of step 60"));
-  EXPECT_THAT(again.points(), ElementsAre(Point{7, 10, 10}, Point{7, 20, 20}));
-  EXPECT_THAT(again.refused(), IsEmpty());
-  const std::string dated = owner_.folder + ".2026-11-22T22-26-01/step.";
+  Store reopened = MakeStore(6);
+  reopened.Open();
+  EXPECT_THAT(Begin(reopened, 7), HasSubstr(": 4, the newest of step 60"));
+  EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 10, 10}, Point{7, 20, 20}));
+  EXPECT_THAT(reopened.refused(), IsEmpty());
+  const std::string dated_folder = owner_.folder + ".2026-11-22T22-26-01/step.";
   for (const char* name : {"30.json", "30.safetensors", "40.json", "40.safetensors", "50.json",
                            "50.safetensors", "60.json"}) {
-    EXPECT_TRUE(fs::exists(dated + name)) << name;
+    EXPECT_TRUE(fs::exists(dated_folder + name)) << name;
     EXPECT_FALSE(fs::exists(Cat(owner_.folder, "/step.", name))) << name;
   }
 }
 
-// The folder's name is so long that the date does not fit, so that the move fails for root, too.
+// The folder's name is so long that no date can be appended. So the move fails, even for root.
 TEST_F(StoreTest, RemovesNothingThatCannotBeMoved) {
   owner_.folder = folder_ + "/" + std::string(250, 'w');
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 10).ok());
-  const auto begun = store.Begin(8, true, kNow);
-  ASSERT_FALSE(begun.ok());
-  EXPECT_EQ(begun.status().code(), Code::kCannotWrite);
-  EXPECT_THAT(begun.status().message(), HasSubstr("File name too long"));
-  EXPECT_THAT(begun.status().message(), HasSubstr("still there"));
+  const auto begin_result = store.Begin(8, true, kNow);
+  ASSERT_FALSE(begin_result.ok());
+  EXPECT_EQ(begin_result.status().code(), Code::kCannotWrite);
+  EXPECT_THAT(begin_result.status().message(), HasSubstr("File name too long"));
+  EXPECT_THAT(begin_result.status().message(), HasSubstr("still there"));
   EXPECT_TRUE(fs::exists(Path(10, ".json")));
   EXPECT_TRUE(fs::exists(Path(10, ".safetensors")));
 }
@@ -246,22 +251,22 @@ TEST_F(StoreTest, RemovesCheckpointsAfterThePointFromWhichARunContinues) {
   store.RemoveAfter({7, 2, 2});
   EXPECT_THAT(store.points(), ElementsAre(Point{7, 1, 1}, Point{7, 2, 2}, Point{8, 5, 5}));
   EXPECT_FALSE(fs::exists(Path(3, ".json")));
-  EXPECT_TRUE(fs::exists(Path(5, ".json"))) << "of another run";
+  EXPECT_TRUE(fs::exists(Path(5, ".json"))) << "it is of another run";
 }
 
 TEST_F(StoreTest, RecordsTheRunAndItsJobBeforeTheFirstCheckpoint) {
   Store store = MakeStore();
   Begin(store, 7);
-  Store again = MakeStore();
-  EXPECT_THAT(again.Open(), IsEmpty());
-  EXPECT_EQ(again.began(), 7u);
-  EXPECT_EQ(again.JobTextOf(7), "seed: 1");
-  EXPECT_EQ(again.JobTextOf(8), "");
+  Store reopened = MakeStore();
+  EXPECT_THAT(reopened.Open(), IsEmpty());
+  EXPECT_EQ(reopened.began(), 7u);
+  EXPECT_EQ(reopened.JobTextOf(7), "seed: 1");
+  EXPECT_EQ(reopened.JobTextOf(8), "");
   owner_.job_digest = 99;
   owner_.job_text = "seed: 2";
   Store other = MakeStore();
   other.Open();
-  EXPECT_EQ(other.began(), 0u) << "it was another job's";
+  EXPECT_EQ(other.began(), 0u) << "the run was of another job";
   EXPECT_EQ(other.JobTextOf(7), "seed: 1");
   Begin(other, 9);
   EXPECT_EQ(other.began(), 9u);
@@ -284,7 +289,8 @@ TEST_F(StoreTest, DistinguishesDamagedCheckpointsFromThoseOfOtherOwners) {
   EXPECT_EQ(other.refused()[1].run, 7u);
 }
 
-// A folder with the manifest's name makes the write fail for root, too.
+// The manifest is the small file that completes a checkpoint. A folder with its name makes the
+// write fail, even for root.
 TEST_F(StoreTest, RemovesTheStateIfTheManifestCannotBeWritten) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 1).ok());
@@ -298,11 +304,11 @@ TEST_F(StoreTest, KeepsItsCheckpointsIfTheFolderCannotBeWritten) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 1).ok());
   ASSERT_TRUE(Write(store, 2).ok());
-  // A folder with the file's name makes the write fail for root, too.
+  // A folder with the file's name makes the write fail, even for root.
   fs::create_directories(Path(3, ".safetensors") + "/x");
-  const Status refused = Write(store, 3);
-  EXPECT_EQ(refused.code(), Code::kCannotWrite);
-  EXPECT_THAT(refused.message(), HasSubstr("step.3.safetensors"));
+  const Status write_status = Write(store, 3);
+  EXPECT_EQ(write_status.code(), Code::kCannotWrite);
+  EXPECT_THAT(write_status.message(), HasSubstr("step.3.safetensors"));
   EXPECT_THAT(store.points(), ElementsAre(Point{7, 1, 1}, Point{7, 2, 2}));
   WriteAll(folder_ + "/file", "");
   owner_.folder = folder_ + "/file/checkpoints";
@@ -326,35 +332,37 @@ TEST_F(StoreTest, NamesAMissingArrayOrNumber) {
   EXPECT_TRUE(Restore(*file, state).ok());
   EXPECT_THAT(values, ElementsAre(1, 2));
   EXPECT_EQ(number, 5u);
-  std::vector<float> more(3);
-  EXPECT_THAT(Restore(*file, {{{"residual", more}}, {}}).message(),
+  std::vector<float> longer_values(3);
+  EXPECT_THAT(Restore(*file, {{{"residual", longer_values}}, {}}).message(),
               HasSubstr("no residual of 3 values"));
   EXPECT_THAT(Restore(*file, {{}, {{"other", &number}}}).message(), HasSubstr("no number other"));
 }
 
+// A checkpoint is of kind kOfAll if all daemons wrote one after that step, or kShard if only this
+// shard did.
 TEST_F(StoreTest, KeepsTheTwoKindsApart) {
   const auto steps = [](const Store& store) {
-    std::vector<std::string> all;
+    std::vector<std::string> descriptions;
     for (const Point& point : store.points())
-      all.push_back(Cat(point.step, store.KindOf(point) == Kind::kShard ? " shard" : ""));
-    return all;
+      descriptions.push_back(Cat(point.step, store.KindOf(point) == Kind::kShard ? " shard" : ""));
+    return descriptions;
   };
   Store store = MakeStore(2, 3);
   for (uint64_t step = 10; step <= 120; step += 10)
     ASSERT_TRUE(Write(store, step, 7, step % 50 == 0 ? Kind::kOfAll : Kind::kShard).ok());
   EXPECT_THAT(steps(store), ElementsAre("50", "90 shard", "100", "110 shard", "120 shard"));
-  Store again = MakeStore(2, 3);
-  EXPECT_THAT(again.Open(), IsEmpty());
-  EXPECT_EQ(steps(again), steps(store));
-  // The last checkpoint of a job whose length is not a multiple of the interval: its kind becomes
-  // kOfAll and stays so.
-  ASSERT_TRUE(Write(again, 120).ok());
-  ASSERT_TRUE(Write(again, 120, 7, Kind::kShard).ok());
-  EXPECT_THAT(steps(again), ElementsAre("90 shard", "100", "110 shard", "120"));
-  Store third = MakeStore(2, 3);
-  EXPECT_THAT(third.Open(), IsEmpty());
-  EXPECT_EQ(steps(third), steps(again));
-  EXPECT_TRUE(third.Read({7, 120, 120}).ok());
+  Store reopened = MakeStore(2, 3);
+  EXPECT_THAT(reopened.Open(), IsEmpty());
+  EXPECT_EQ(steps(reopened), steps(store));
+  // The last checkpoint of a job is written twice, if its step is not a multiple of the interval:
+  // its kind becomes kOfAll, and stays so.
+  ASSERT_TRUE(Write(reopened, 120).ok());
+  ASSERT_TRUE(Write(reopened, 120, 7, Kind::kShard).ok());
+  EXPECT_THAT(steps(reopened), ElementsAre("90 shard", "100", "110 shard", "120"));
+  Store reopened_twice = MakeStore(2, 3);
+  EXPECT_THAT(reopened_twice.Open(), IsEmpty());
+  EXPECT_EQ(steps(reopened_twice), steps(reopened));
+  EXPECT_TRUE(reopened_twice.Read({7, 120, 120}).ok());
 }
 
 TEST_F(StoreTest, ReportsTheKindOfAnotherJobsCheckpoints) {

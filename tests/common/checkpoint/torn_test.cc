@@ -1,6 +1,6 @@
-// A process writes checkpoints. In each of its changes to the disk, one test stops the process, one
-// stops the machine, one refuses the write, and one damages the file. Only the checkpoint that was
-// being written may be lost.
+// A process writes checkpoints to a simulated disk. In each of its changes to the disk, one test
+// stops the process, one stops the machine, one refuses the write because the disk is full, and one
+// damages the file. Only the checkpoint that was being written may be lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,31 +17,34 @@ namespace {
 
 using Steps = std::set<uint64_t>;
 
-constexpr uint64_t kRun = 7, kLast = 7;
+constexpr uint64_t kRun = 7, kLastStep = 7;
 constexpr Keep kKeep{.of_all = 2, .shard = 2};
-const auto kBegun = std::chrono::system_clock::from_time_t(1795386361);
+const auto kBeginTime = std::chrono::system_clock::from_time_t(1795386361);
 
 Owner OwnerIn(const std::string& folder) {
   return {folder, "shard.0.lane.1", 2, 11, 12, 13, "seed: 1"};
 }
 Owner OurOwner() { return OwnerIn("out/checkpoints/shard.0.lane.1"); }
 
-// Goes through all sequences of answers to Choose, one sequence after the other.
-class EveryChoice {
+// A Chooser that goes through all sequences of answers: Next() begins the next sequence, and
+// returns false after the last.
+class AllChoices {
  public:
   uint64_t operator()(uint64_t n) {
-    if (at_ == row_.size()) row_.push_back({0, n});
-    return row_[at_++].first;
+    if (position_ == sequence_.size()) sequence_.push_back({0, n});
+    return sequence_[position_++].first;
   }
   bool Next() {
-    at_ = 0;
-    while (!row_.empty() && ++row_.back().first == row_.back().second) row_.pop_back();
-    return !row_.empty();
+    position_ = 0;
+    while (!sequence_.empty() && ++sequence_.back().first == sequence_.back().second)
+      sequence_.pop_back();
+    return !sequence_.empty();
   }
 
  private:
-  std::vector<std::pair<uint64_t, uint64_t>> row_;  // an answer, and how many there are
-  size_t at_ = 0;
+  // (answer, number of possible answers) of each call
+  std::vector<std::pair<uint64_t, uint64_t>> sequence_;
+  size_t position_ = 0;
 };
 
 std::vector<float> ValuesOf(uint64_t run, uint64_t step) {
@@ -49,13 +52,13 @@ std::vector<float> ValuesOf(uint64_t run, uint64_t step) {
 }
 Kind KindOfStep(uint64_t step) { return step % 3 == 0 ? Kind::kOfAll : Kind::kShard; }
 
-Status WriteOne(Store& store, uint64_t run, uint64_t step, Kind kind) {
+Status WriteCheckpoint(Store& store, uint64_t run, uint64_t step, Kind kind) {
   const std::vector<float> values = ValuesOf(run, step);
   return store.Write({run, step, step}, kind, {{"w", {values.size()}, values}}, {});
 }
 
 // The steps of a run's complete checkpoints, as the next process finds them. Checks their values.
-Steps WholeOf(const Owner& owner, uint64_t run, MemoryStorage& storage) {
+Steps CompleteSteps(const Owner& owner, uint64_t run, MemoryStorage& storage) {
   Store store(owner, kKeep, storage);
   (void)store.Open();
   Steps steps;
@@ -70,13 +73,13 @@ Steps WholeOf(const Owner& owner, uint64_t run, MemoryStorage& storage) {
   return steps;
 }
 
-// The checkpoints that must be on the disk after the process has stopped.
+// What must be on the disk after the process has stopped.
 struct Promise {
-  Steps sure;
-  bool ended = false;  // it wrote everything
+  Steps sure;          // steps of checkpoints that must be complete
+  bool ended = false;  // whether the process wrote all its checkpoints before it stopped
 };
 
-Steps OfStore(const Store& store) {
+Steps StepsIn(const Store& store) {
   Steps steps;
   for (const Point& point : store.points()) steps.insert(point.step);
   return steps;
@@ -84,30 +87,32 @@ Steps OfStore(const Store& store) {
 
 // Continues from the existing checkpoints and writes those up to kLast. The last is written twice:
 // as a shard's own, then as one of all daemons, as at the end of a job.
-Promise WriteAll(MemoryStorage& storage) {
+Promise WriteAllCheckpoints(MemoryStorage& storage) {
   Promise promise;
   Store store(OurOwner(), kKeep, storage);
   (void)store.Open();
-  promise.sure = OfStore(store);
-  (void)store.Begin(kRun, false, kBegun);
+  promise.sure = StepsIn(store);
+  (void)store.Begin(kRun, false, kBeginTime);
   const uint64_t from = store.points().empty() ? 1 : store.points().back().step + 1;
-  for (uint64_t step = from; step <= kLast + 1 && !storage.stopped(); ++step) {
-    const Kind kind = step > kLast ? Kind::kOfAll : KindOfStep(step);
-    const Status written = WriteOne(store, kRun, std::min(step, kLast), kind);
-    const Steps now = OfStore(store);
-    if (written.ok() && !storage.stopped()) promise.sure = now;
-    // The write succeeded, and the process stopped later, when it removed old ones: these may be
+  for (uint64_t step = from; step <= kLastStep + 1 && !storage.stopped(); ++step) {
+    const Kind kind = step > kLastStep ? Kind::kOfAll : KindOfStep(step);
+    const Status write_status = WriteCheckpoint(store, kRun, std::min(step, kLastStep), kind);
+    const Steps in_store = StepsIn(store);
+    if (write_status.ok() && !storage.stopped()) promise.sure = in_store;
+    // The write succeeded, and the process stopped when it removed old checkpoints: these may be
     // gone.
-    if (written.ok() && storage.stopped())
-      std::erase_if(promise.sure, [&](uint64_t one) { return !now.contains(one); });
+    if (write_status.ok() && storage.stopped())
+      std::erase_if(promise.sure,
+                    [&](uint64_t sure_step) { return !in_store.contains(sure_step); });
   }
   promise.ended = !storage.stopped();
   return promise;
 }
 
-void ExpectKept(const Promise& promise, const Steps& whole, const std::string& where) {
+void ExpectKept(const Promise& promise, const Steps& complete_steps, const std::string& where) {
   for (const uint64_t step : promise.sure)
-    EXPECT_TRUE(whole.contains(step)) << where << ": the checkpoint of step " << step << " is lost";
+    EXPECT_TRUE(complete_steps.contains(step))
+        << where << ": the checkpoint of step " << step << " is lost";
 }
 
 // Stops a process in each of its changes, restarts it with `restart`, and checks what is left.
@@ -115,18 +120,18 @@ void ExpectKept(const Promise& promise, const Steps& whole, const std::string& w
 template <typename Restart>
 uint64_t StopEverywhere(const Restart& restart) {
   for (uint64_t stop = 0;; ++stop) {
-    EveryChoice choices;
+    AllChoices choices;
     do {
       MemoryStorage storage;
-      const Choose choose = [&](uint64_t n) { return choices(n); };
+      const Chooser choose = [&](uint64_t n) { return choices(n); };
       storage.StopAfter(stop, choose);
-      const Promise promise = WriteAll(storage);
+      const Promise promise = WriteAllCheckpoints(storage);
       if (promise.ended) return stop;
       restart(storage, choose);
-      ExpectKept(promise, WholeOf(OurOwner(), kRun, storage), Cat("change ", stop));
-      EXPECT_TRUE(WriteAll(storage).ended);
-      const Steps end = WholeOf(OurOwner(), kRun, storage);
-      EXPECT_TRUE(end.contains(kLast) && end.contains(6)) << "change " << stop;
+      ExpectKept(promise, CompleteSteps(OurOwner(), kRun, storage), Cat("change ", stop));
+      EXPECT_TRUE(WriteAllCheckpoints(storage).ended);
+      const Steps end = CompleteSteps(OurOwner(), kRun, storage);
+      EXPECT_TRUE(end.contains(kLastStep) && end.contains(6)) << "change " << stop;
       if (testing::Test::HasFailure()) return stop;
     } while (choices.Next());
   }
@@ -134,110 +139,113 @@ uint64_t StopEverywhere(const Restart& restart) {
 
 TEST(Torn, AProcessThatDiesInAnyChangeLosesNoOtherCheckpoint) {
   const uint64_t changes =
-      StopEverywhere([](MemoryStorage& storage, const Choose&) { storage.RestartProcess(); });
-  EXPECT_GT(changes, 6 * kLast);
+      StopEverywhere([](MemoryStorage& storage, const Chooser&) { storage.RestartProcess(); });
+  EXPECT_GT(changes, 6 * kLastStep);
 }
 
 TEST(Torn, AMachineThatLosesItsPowerInAnyChangeLosesNoOtherCheckpoint) {
   const uint64_t changes = StopEverywhere(
-      [](MemoryStorage& storage, const Choose& choose) { storage.RestartMachine(choose); });
-  EXPECT_GT(changes, 6 * kLast);
+      [](MemoryStorage& storage, const Chooser& choose) { storage.RestartMachine(choose); });
+  EXPECT_GT(changes, 6 * kLastStep);
 }
 
-// From some change on, the disk is full: for one change, for three, or for ever.
+// From some change on, the disk is full: for one change, for three changes, or always.
 TEST(Torn, ARefusedWriteLosesNoOtherCheckpoint) {
-  uint64_t refused = 0;
+  uint64_t refused_changes = 0;
   for (const uint64_t count : {uint64_t{1}, uint64_t{3}, UINT64_MAX}) {
     for (uint64_t from = 0; !testing::Test::HasFailure(); ++from) {
       MemoryStorage storage;
       storage.RefuseAfter(from, count);
-      const Promise promise = WriteAll(storage);
+      const Promise promise = WriteAllCheckpoints(storage);
       ASSERT_TRUE(promise.ended);
-      const Steps whole = WholeOf(OurOwner(), kRun, storage);
-      EXPECT_EQ(whole, promise.sure) << "change " << from;
+      const Steps complete_steps = CompleteSteps(OurOwner(), kRun, storage);
+      EXPECT_EQ(complete_steps, promise.sure) << "change " << from;
       if (count == 1) {
-        EXPECT_GE(whole.size(), 3u) << "change " << from;
+        EXPECT_GE(complete_steps.size(), 3u) << "change " << from;
       }
       storage.RestartProcess();
-      EXPECT_TRUE(WriteAll(storage).ended);
-      EXPECT_TRUE(WholeOf(OurOwner(), kRun, storage).contains(kLast)) << "change " << from;
+      EXPECT_TRUE(WriteAllCheckpoints(storage).ended);
+      EXPECT_TRUE(CompleteSteps(OurOwner(), kRun, storage).contains(kLastStep))
+          << "change " << from;
       if (from > storage.changes()) break;
-      ++refused;
+      ++refused_changes;
     }
   }
-  EXPECT_GT(refused, 3 * 6 * kLast);
+  EXPECT_GT(refused_changes, 3 * 6 * kLastStep);
 }
 
 // A disk claims to have flushed a file but loses half of it. Only that file's checkpoint is lost.
 TEST(Torn, ATornFileLosesItsOwnCheckpointOnly) {
   uint64_t torn = 0;
-  for (uint64_t at = 0;; ++at) {
-    const uint64_t stop = at / 2;
+  for (uint64_t trial = 0;; ++trial) {
+    const uint64_t stop = trial / 2;
     MemoryStorage storage;
     storage.StopAfter(stop, [](uint64_t n) { return n - 1; });
-    const Promise promise = WriteAll(storage);
+    const Promise promise = WriteAllCheckpoints(storage);
     if (promise.ended) break;
     storage.RestartProcess();
-    const Steps before = WholeOf(OurOwner(), kRun, storage);
-    storage.Tear(at % 2);
-    const Steps after = WholeOf(OurOwner(), kRun, storage);
-    EXPECT_GE(after.size() + 1, before.size()) << "change " << stop;
-    torn += after.size() < before.size();
-    EXPECT_TRUE(WriteAll(storage).ended);
-    EXPECT_TRUE(WholeOf(OurOwner(), kRun, storage).contains(kLast)) << "change " << stop;
+    const Steps steps_before = CompleteSteps(OurOwner(), kRun, storage);
+    storage.TearRecentFile(trial % 2);
+    const Steps steps_after = CompleteSteps(OurOwner(), kRun, storage);
+    EXPECT_GE(steps_after.size() + 1, steps_before.size()) << "change " << stop;
+    torn += steps_after.size() < steps_before.size();
+    EXPECT_TRUE(WriteAllCheckpoints(storage).ended);
+    EXPECT_TRUE(CompleteSteps(OurOwner(), kRun, storage).contains(kLastStep)) << "change " << stop;
     if (HasFailure()) break;
   }
-  EXPECT_GT(torn, 2 * kLast);
+  EXPECT_GT(torn, 2 * kLastStep);
 }
 
-// A new run begins in the folder: the other run's checkpoints are moved away one by one, while its
-// own stays.
-TEST(Torn, WhatIsPutAsideLosesOneAtMost) {
-  const auto make = [](MemoryStorage& storage) {
+// A new run begins in the folder. The previous run's checkpoints are moved away one by one, and the
+// new run's checkpoint stays. A stop in this loses at most one checkpoint.
+TEST(Torn, MovingCheckpointsAwayLosesOneAtMost) {
+  const auto write_both_runs = [](MemoryStorage& storage) {
     Store store(OurOwner(), {.of_all = 9}, storage);
     (void)store.Open();
-    for (uint64_t step = 1; step <= 3; ++step) (void)WriteOne(store, kRun, step, Kind::kOfAll);
-    (void)WriteOne(store, kRun + 1, 4, Kind::kOfAll);
+    for (uint64_t step = 1; step <= 3; ++step)
+      (void)WriteCheckpoint(store, kRun, step, Kind::kOfAll);
+    (void)WriteCheckpoint(store, kRun + 1, 4, Kind::kOfAll);
   };
-  const Owner aside = OwnerIn(OurOwner().folder + ".2026-11-22T22-26-01");
-  for (const bool power : {false, true}) {
-    bool all = false;
-    for (uint64_t stop = 0; !all && !testing::Test::HasFailure(); ++stop) {
-      EveryChoice choices;
+  const Owner moved_away = OwnerIn(OurOwner().folder + ".2026-11-22T22-26-01");
+  for (const bool power_fails : {false, true}) {
+    bool all_moved = false;
+    for (uint64_t stop = 0; !all_moved && !testing::Test::HasFailure(); ++stop) {
+      AllChoices choices;
       do {
         MemoryStorage storage;
-        const Choose choose = [&](uint64_t n) { return choices(n); };
-        make(storage);
+        const Chooser choose = [&](uint64_t n) { return choices(n); };
+        write_both_runs(storage);
         storage.StopAfter(stop, choose);
         Store store(OurOwner(), {.of_all = 9}, storage);
         (void)store.Open();
-        (void)store.Begin(kRun + 1, false, kBegun);
-        all = !storage.stopped();
-        power ? storage.RestartMachine(choose) : storage.RestartProcess();
-        const Steps kept = WholeOf(OurOwner(), kRun + 1, storage);
-        EXPECT_EQ(kept, Steps{4}) << "change " << stop;
-        Steps both = WholeOf(OurOwner(), kRun, storage);
-        both.merge(WholeOf(aside, kRun, storage));
-        EXPECT_GE(both.size(), all ? 3u : 2u) << "change " << stop;
+        (void)store.Begin(kRun + 1, false, kBeginTime);
+        all_moved = !storage.stopped();
+        power_fails ? storage.RestartMachine(choose) : storage.RestartProcess();
+        const Steps steps_of_new_run = CompleteSteps(OurOwner(), kRun + 1, storage);
+        EXPECT_EQ(steps_of_new_run, Steps{4}) << "change " << stop;
+        Steps steps_found = CompleteSteps(OurOwner(), kRun, storage);
+        steps_found.merge(CompleteSteps(moved_away, kRun, storage));
+        EXPECT_GE(steps_found.size(), all_moved ? 3u : 2u) << "change " << stop;
       } while (choices.Next() && !testing::Test::HasFailure());
     }
   }
 }
 
-// A run goes back to an older checkpoint: the newer ones are void, and must not come back.
-TEST(Torn, WhatARunHasGoneBackBehindDoesNotComeBack) {
-  EveryChoice choices;
+// A run goes back to an older checkpoint. The newer ones are removed, and a restart of the machine
+// must not bring them back.
+TEST(Torn, RemovedCheckpointsDoNotComeBack) {
+  AllChoices choices;
   do {
     MemoryStorage storage;
-    (void)WriteAll(storage);
+    (void)WriteAllCheckpoints(storage);
     {
       Store store(OurOwner(), kKeep, storage);
       (void)store.Open();
-      ASSERT_TRUE(store.Begin(kRun, false, kBegun).ok());
+      ASSERT_TRUE(store.Begin(kRun, false, kBeginTime).ok());
       store.RemoveAfter({kRun, 6, 6});
     }
     storage.RestartMachine([&](uint64_t n) { return choices(n); });
-    ASSERT_FALSE(WholeOf(OurOwner(), kRun, storage).contains(kLast));
+    ASSERT_FALSE(CompleteSteps(OurOwner(), kRun, storage).contains(kLastStep));
   } while (choices.Next());
 }
 

@@ -1,4 +1,5 @@
-// AdaComp (Chen et al. 2018).
+// Tests of the codec AdaComp (Chen et al. 2018): the conformance suite, the paper's algorithm,
+// bins, saved memory and refused inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,16 +11,16 @@
 namespace tern::codec {
 namespace {
 
-std::unique_ptr<Codec> AdaComp(uint64_t bin) {
+std::unique_ptr<Codec> MakeAdaCompCodec(uint64_t bin_elements) {
   Options options;
-  options.keys.mutable_adacomp()->set_bin_elements(bin);
-  return MadeOf("adacomp", options);
+  options.keys.mutable_adacomp()->set_bin_elements(bin_elements);
+  return MakeValidCodec("adacomp", options);
 }
 
 INSTANTIATE_TEST_SUITE_P(AdaComp, CodecConformance,
                          testing::Values(CodecCase{
                              .name = "AdaComp",
-                             .make = [] { return AdaComp(6); },
+                             .make = [] { return MakeAdaCompCodec(6); },
                              .plausible =
                                  [](float g, float scaler, float mean) {
                                    return mean == 0 || (std::abs(mean) == scaler &&
@@ -42,26 +43,27 @@ INSTANTIATE_TEST_SUITE_P(AdaComp, CodecConformance,
                              .random_codes = 3}),
                          CaseName);
 
-// Algorithm 2 of the paper, for one worker and one tensor.
-struct Reference {
-  explicit Reference(size_t n, size_t bin) : bin(bin), residue(n) {}
+// Algorithm 2 of the paper, for one worker and one tensor, with the paper's symbols: dW is the new
+// gradient, G = residue + dW, and H = G + dW.
+struct PaperAdaComp {
+  explicit PaperAdaComp(size_t n, size_t bin) : bin(bin), residue(n) {}
 
   std::vector<float> Pack(const std::vector<float>& dw) {
     const size_t n = dw.size();
-    std::vector<float> g(n), sent(n), max((n + bin - 1) / bin);
-    double sum = 0, bins = 0;
+    std::vector<float> g(n), sent(n), bin_max((n + bin - 1) / bin);
+    double sum_of_maxima = 0, nonzero_bins = 0;
     for (size_t i = 0; i < n; ++i) {
       g[i] = residue[i] + dw[i];
-      max[i / bin] = std::max(max[i / bin], std::abs(g[i]));
+      bin_max[i / bin] = std::max(bin_max[i / bin], std::abs(g[i]));
     }
-    for (float m : max) {
-      sum += static_cast<double>(m);
-      bins += m > 0 ? 1 : 0;
+    for (float m : bin_max) {
+      sum_of_maxima += static_cast<double>(m);
+      nonzero_bins += m > 0 ? 1 : 0;
     }
-    const float scale = bins > 0 ? static_cast<float>(sum / bins) : 0;
+    const float scale = nonzero_bins > 0 ? static_cast<float>(sum_of_maxima / nonzero_bins) : 0;
     for (size_t i = 0; i < n; ++i) {
       const float h = g[i] + dw[i];
-      if (std::abs(h) >= max[i / bin])
+      if (std::abs(h) >= bin_max[i / bin])
         sent[i] = scale * static_cast<float>((g[i] > 0) - (g[i] < 0));
       residue[i] = g[i] - sent[i];
     }
@@ -74,10 +76,10 @@ struct Reference {
 
 TEST(AdaComp, FollowsThePapersAlgorithm) {
   for (uint64_t bin : {1, 7, 50, 500, 5000}) {
-    const auto codec = AdaComp(bin);
+    const auto codec = MakeAdaCompCodec(bin);
     const size_t n = 3017;
     Sender worker(*codec, n);
-    Reference reference(n, bin);
+    PaperAdaComp reference(n, bin);
     for (uint64_t round = 0; round < 25; ++round) {
       std::vector<float> g = SomeGradient(n, round);
       if (round % 5 == 4) std::fill(g.begin() + 200, g.begin() + 1600, 0.f);
@@ -87,8 +89,10 @@ TEST(AdaComp, FollowsThePapersAlgorithm) {
   }
 }
 
+// The scale is the mean of the bins' largest magnitudes: here (4 + 8) / 2, without the bin of
+// zeros.
 TEST(AdaComp, BinsOfZerosNeitherSendNorCount) {
-  const auto codec = AdaComp(3);
+  const auto codec = MakeAdaCompCodec(3);
   Sender worker(*codec, 9);
   EXPECT_EQ(worker.Send({0, 0, 0, 4, 1, -3, -8, 0, 1}),
             (std::vector<float>{0, 0, 0, 6, 0, -6, -6, 0, 0}));
@@ -98,43 +102,43 @@ TEST(AdaComp, BinsOfZerosNeitherSendNorCount) {
 }
 
 TEST(AdaComp, ChunksAreCutBetweenBins) {
-  EXPECT_EQ(AdaComp(50)->Granularity(7), 50u);
-  const auto codec = AdaComp(50);
+  EXPECT_EQ(MakeAdaCompCodec(50)->Granularity(7), 50u);
+  const auto codec = MakeAdaCompCodec(50);
   const std::vector<float> g = SomeGradient(20011, 6);
-  Sender whole(*codec, g.size()), cut(*codec, g.size());
+  Sender unchunked(*codec, g.size()), chunked(*codec, g.size());
   for (uint64_t round = 0; round < 3; ++round)
-    ASSERT_EQ(whole.Send(g, round), cut.Send(g, round, 1250));
+    ASSERT_EQ(unchunked.Send(g, round), chunked.Send(g, round, 1250));
 }
 
 TEST(AdaComp, RestoredMemoryContinuesBitForBit) {
-  const auto codec = AdaComp(50);
-  Sender straight(*codec, 5000), resumed(*codec, 5000);
+  const auto codec = MakeAdaCompCodec(50);
+  Sender uninterrupted(*codec, 5000), resumed(*codec, 5000);
   for (uint64_t round = 0; round < 10; ++round) {
-    if (round == 5) resumed.Restore(straight);
+    if (round == 5) resumed.Restore(uninterrupted);
     const std::vector<float> g = SomeGradient(5000, round);
-    const std::vector<float> sent = straight.Send(g, round);
+    const std::vector<float> sent = uninterrupted.Send(g, round);
     if (round < 5) continue;
     ASSERT_EQ(resumed.Send(g, round), sent);
   }
-  ASSERT_NE(straight.Saved("residual"), std::vector<float>(5000));
-  straight.memory().Reset();
-  EXPECT_EQ(straight.Saved("residual"), std::vector<float>(5000));
+  ASSERT_NE(uninterrupted.Saved("residual"), std::vector<float>(5000));
+  uninterrupted.memory().Reset();
+  EXPECT_EQ(uninterrupted.Saved("residual"), std::vector<float>(5000));
 }
 
 TEST(AdaComp, NonFiniteGradientsAreVisible) {
   for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     std::vector<float> g = SomeGradient(100, 1);
     g[50] = bad;
-    const auto codec = AdaComp(10);
+    const auto codec = MakeAdaCompCodec(10);
     Sender worker(*codec, 100);
     worker.Send(g);
     EXPECT_FALSE(std::isfinite(worker.compensated()[50]));
   }
 }
 
-TEST(AdaComp, SendsFewOfLargeBins) {
+TEST(AdaComp, SendsFewElementsOfLargeBins) {
   const size_t n = 1 << 18;
-  const auto codec = AdaComp(500);
+  const auto codec = MakeAdaCompCodec(500);
   Sender worker(*codec, n);
   for (uint64_t round = 0; round < 20; ++round) worker.Send(SomeGradient(n, round), round);
   EXPECT_LT(8 * static_cast<double>(worker.code().size()) / static_cast<double>(n), 0.32);

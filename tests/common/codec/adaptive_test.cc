@@ -1,4 +1,5 @@
-// Adaptive quantization (Dryden et al. 2016).
+// Tests of adaptive quantization (Dryden et al. 2016): of the positive and of the negative
+// elements, the largest share is sent, each as the mean of the sent elements of its sign.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,16 +11,16 @@
 namespace tern::codec {
 namespace {
 
-std::unique_ptr<Codec> Adaptive(double share) {
+std::unique_ptr<Codec> MakeAdaptiveCodec(double share) {
   Options options;
   options.keys.mutable_adaptive()->set_share(share);
-  return MadeOf("adaptive", options);
+  return MakeValidCodec("adaptive", options);
 }
 
 INSTANTIATE_TEST_SUITE_P(Adaptive, CodecConformance,
                          testing::Values(CodecCase{
                              .name = "Adaptive",
-                             .make = [] { return Adaptive(0.3); },
+                             .make = [] { return MakeAdaptiveCodec(0.3); },
                              .plausible =
                                  [](float g, float, float mean) {
                                    return mean == 0 || std::signbit(mean) == std::signbit(g);
@@ -45,8 +46,8 @@ Prepared PrepareOf(const Codec& codec, const std::vector<float>& g) {
 }
 
 TEST(Adaptive, SendsAShareOfEachSignAsItsMean) {
-  const auto codec = Adaptive(0.5);
-  // 4 positive, 3 negative, 1 zero: the 2 largest of each sign are sent
+  const auto codec = MakeAdaptiveCodec(0.5);
+  // 4 elements are positive, 3 are negative, 1 is zero. The 2 largest of each sign are sent.
   const std::vector<float> g = {1, -8, 4, 0, 2, -1, 3, -4};
   EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})),
             (std::vector<float>{0, -6, 3.5, 0, 0, 0, 3.5, -6}));
@@ -58,7 +59,7 @@ TEST(Adaptive, SendsAShareOfEachSignAsItsMean) {
 }
 
 TEST(Adaptive, SendsNothingOfAnAbsentSign) {
-  const auto codec = Adaptive(1);
+  const auto codec = MakeAdaptiveCodec(1);
   for (float sign : {1.f, -1.f}) {
     std::vector<float> g = {1, 2, 0, 3};
     for (float& v : g) v *= sign;
@@ -69,34 +70,36 @@ TEST(Adaptive, SendsNothingOfAnAbsentSign) {
 
 TEST(Adaptive, EqualValuesAreSentTogether) {
   const std::vector<float> g = {1, 1, 1, 1, 0.5};
-  EXPECT_EQ(Mean(*Adaptive(0.2), MakeRound(*Adaptive(0.2), {g})),
+  EXPECT_EQ(Mean(*MakeAdaptiveCodec(0.2), MakeRound(*MakeAdaptiveCodec(0.2), {g})),
             (std::vector<float>{1, 1, 1, 1, 0}));
 }
 
-// An implementation from the paper's description, in double and by sorting.
+// Compares the codec with an implementation of the paper's description that sorts all elements and
+// computes in double precision.
 TEST(Adaptive, FollowsThePaperWithErrorFeedback) {
   const double share = 0.05;
-  const auto codec = Adaptive(share);
+  const auto codec = MakeAdaptiveCodec(share);
   const size_t n = 4000;
   Sender worker(*codec, n);
   std::vector<float> residual(n);
   for (uint64_t round = 0; round < 20; ++round) {
     const std::vector<float> g = SomeGradient(n, round);
     const std::vector<float> sent = worker.Send(g, round, 999);
-    std::vector<float> v(n);
-    for (size_t i = 0; i < n; ++i) v[i] = g[i] + residual[i];
+    std::vector<float> compensated(n);
+    for (size_t i = 0; i < n; ++i) compensated[i] = g[i] + residual[i];
     for (float sign : {1.f, -1.f}) {
-      std::vector<float> side;
-      for (float x : v) {
-        if (sign * x > 0) side.push_back(sign * x);
+      std::vector<float> magnitudes;
+      for (float x : compensated) {
+        if (sign * x > 0) magnitudes.push_back(sign * x);
       }
-      std::sort(side.begin(), side.end(), std::greater<>());
-      const auto k = static_cast<size_t>(std::ceil(share * static_cast<double>(side.size())));
+      std::sort(magnitudes.begin(), magnitudes.end(), std::greater<>());
+      const auto k = static_cast<size_t>(std::ceil(share * static_cast<double>(magnitudes.size())));
       double mean = 0;
-      for (size_t i = 0; i < k; ++i) mean += static_cast<double>(side[i]) / static_cast<double>(k);
+      for (size_t i = 0; i < k; ++i)
+        mean += static_cast<double>(magnitudes[i]) / static_cast<double>(k);
       size_t count = 0;
       for (size_t i = 0; i < n; ++i) {
-        if (sign * v[i] < side[k - 1]) continue;
+        if (sign * compensated[i] < magnitudes[k - 1]) continue;
         ASSERT_NEAR(static_cast<double>(sign * sent[i]), mean, 1e-6);
         ++count;
       }
@@ -104,7 +107,7 @@ TEST(Adaptive, FollowsThePaperWithErrorFeedback) {
     }
     size_t count = 0;
     for (size_t i = 0; i < n; ++i) {
-      residual[i] = v[i] - sent[i];
+      residual[i] = compensated[i] - sent[i];
       count += sent[i] != 0 ? 1 : 0;
     }
     ASSERT_NEAR(static_cast<double>(count), share * static_cast<double>(n), 15);
@@ -115,10 +118,11 @@ TEST(Adaptive, FollowsThePaperWithErrorFeedback) {
   EXPECT_EQ(resumed.Send(residual, 20), worker.Send(residual, 20));
 }
 
-// Sends two percent of a gradient, at 8.5 bits per sent element.
+// Two percent of the elements are sent. A sent element takes the entropy of its position (about 7
+// bits at this density), one bit for its value, and what the format adds.
 TEST(Adaptive, SizeIsEntropyOfPositionsPlusOneBit) {
   const size_t n = 1 << 18;
-  const auto codec = Adaptive(0.02);
+  const auto codec = MakeAdaptiveCodec(0.02);
   Sender worker(*codec, n);
   worker.Send(SomeGradient(n, 2));
   const double bits = 8 * static_cast<double>(worker.code().size()) / static_cast<double>(n);

@@ -16,26 +16,28 @@ class ServerIgnoresLastWorker : public Wrapper {
   using Wrapper::Wrapper;
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
                                               const Recode& recode) const override {
-    return std::make_unique<Sum>(inner_->NewAccumulator(segment, workers, recode), segment.count,
-                                 workers);
+    return std::make_unique<SumWithoutLastWorker>(inner_->NewAccumulator(segment, workers, recode),
+                                                  segment.count, workers);
   }
 
  private:
-  class Sum : public Accumulator {
+  class SumWithoutLastWorker : public Accumulator {
    public:
-    Sum(std::unique_ptr<Accumulator> inner, uint64_t count, int workers)
-        : inner_(std::move(inner)), ignored_(workers - 1), nothing_(kernels::PlaneBytes(count)) {}
+    SumWithoutLastWorker(std::unique_ptr<Accumulator> inner, uint64_t count, int workers)
+        : inner_(std::move(inner)),
+          ignored_rank_(workers - 1),
+          zero_codes_(kernels::PlaneBytes(count)) {}
     Result<size_t> Add(int rank, std::span<const uint8_t> bytes) override {
-      if (rank != ignored_) return inner_->Add(rank, bytes);
-      TERN_RETURN_IF_ERROR(inner_->Add(rank, nothing_).status());
+      if (rank != ignored_rank_) return inner_->Add(rank, bytes);
+      TERN_RETURN_IF_ERROR(inner_->Add(rank, zero_codes_).status());
       return bytes.size();
     }
     void EncodeSum(std::vector<uint8_t>* out) override { inner_->EncodeSum(out); }
 
    private:
     std::unique_ptr<Accumulator> inner_;
-    int ignored_;
-    std::vector<uint8_t> nothing_;  // the payload of codes that are all zero
+    int ignored_rank_;
+    std::vector<uint8_t> zero_codes_;  // the payload of codes that are all 0
   };
 };
 
@@ -48,17 +50,17 @@ class TruncatedNoise : public Wrapper {
     key.tensor = segment.tensor;
     std::vector<uint8_t> mask(kernels::PlaneBytes(segment.count));
     std::vector<uint8_t> signs(mask.size());
-    size_t ones = 0;
+    size_t nonzeros = 0;
     for (uint64_t i = 0; i < segment.count; ++i) {
       const float x = std::min(std::abs(g[i]), prepared.clip);
-      const unsigned draw = kernels::Draw16(key, segment.begin + i, 0) >> 12;
-      if (!(x > 0) || !(static_cast<float>(draw) / 16 < x / prepared.scaler)) continue;
+      const unsigned random_bits = kernels::Draw16(key, segment.begin + i, 0) >> 12;
+      if (!(x > 0) || !(static_cast<float>(random_bits) / 16 < x / prepared.scaler)) continue;
       mask[i / 8] |= static_cast<uint8_t>(1 << (i % 8));
-      if (g[i] < 0) signs[ones / 8] |= static_cast<uint8_t>(1 << (ones % 8));
-      ++ones;
+      if (g[i] < 0) signs[nonzeros / 8] |= static_cast<uint8_t>(1 << (nonzeros % 8));
+      ++nonzeros;
     }
     out->insert(out->end(), mask.begin(), mask.end());
-    out->insert(out->end(), signs.begin(), signs.begin() + kernels::PlaneBytes(ones));
+    out->insert(out->end(), signs.begin(), signs.begin() + kernels::PlaneBytes(nonzeros));
   }
 };
 
@@ -94,31 +96,33 @@ class SumNotDivided : public Wrapper {
   using Wrapper::Wrapper;
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int workers, float scaler,
                 uint64_t first, uint64_t n, float* mean) const override {
-    const auto times = static_cast<float>(workers);
-    return inner_->Decode(sum, segment, workers, scaler * times, first, n, mean);
+    const auto factor = static_cast<float>(workers);
+    return inner_->Decode(sum, segment, workers, scaler * factor, first, n, mean);
   }
 };
 
-// Encodes with the random noise of rank 0, of round 0, or of a tensor's first elements.
-class NoiseFromElsewhere : public Wrapper {
+// Encodes with the random numbers of rank 0, of round 0, or of the tensor's first elements, as the
+// mutant says.
+class RepeatedNoise : public Wrapper {
  public:
-  NoiseFromElsewhere(std::unique_ptr<Codec> inner, Mutant which)
-      : Wrapper(std::move(inner)), which_(which) {}
+  RepeatedNoise(std::unique_ptr<Codec> inner, Mutant mutant)
+      : Wrapper(std::move(inner)), mutant_(mutant) {}
   void Encode(const float* g, const Segment& segment, const Prepared& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
     kernels::NoiseKey key = noise;
-    Segment place = segment;
-    if (which_ == Mutant::kNoiseOfOneRank) key.rank = 0;
-    if (which_ == Mutant::kNoiseOfOneRound) key.round = 0;
-    if (which_ == Mutant::kNoiseOfOneSegment) place.begin = 0;
-    inner_->Encode(g, place, prepared, key, out);
+    Segment noise_segment = segment;
+    if (mutant_ == Mutant::kNoiseOfOneRank) key.rank = 0;
+    if (mutant_ == Mutant::kNoiseOfOneRound) key.round = 0;
+    if (mutant_ == Mutant::kNoiseOfOneSegment) noise_segment.begin = 0;
+    inner_->Encode(g, noise_segment, prepared, key, out);
   }
 
  private:
-  Mutant which_;
+  Mutant mutant_;
 };
 
-std::unique_ptr<Codec> Break(std::unique_ptr<Codec> codec, Mutant mutant) {
+// Wraps `codec` in one that has the fault, if the fault is in the codec.
+std::unique_ptr<Codec> WithFault(std::unique_ptr<Codec> codec, Mutant mutant) {
   switch (mutant) {
     case Mutant::kServerIgnoresAWorker:
       return std::make_unique<ServerIgnoresLastWorker>(std::move(codec));
@@ -135,11 +139,11 @@ std::unique_ptr<Codec> Break(std::unique_ptr<Codec> codec, Mutant mutant) {
     case Mutant::kNoiseOfOneRank:
     case Mutant::kNoiseOfOneRound:
     case Mutant::kNoiseOfOneSegment:
-      return std::make_unique<NoiseFromElsewhere>(std::move(codec), mutant);
+      return std::make_unique<RepeatedNoise>(std::move(codec), mutant);
     case Mutant::kTensorLeftOut:
     case Mutant::kWeightDecayMissing:
     case Mutant::kMomentumMissing:
-      break;  // this fault is not in the codec
+      break;  // FaultyComponents plants these faults, which are outside the codec
   }
   return codec;
 }
@@ -176,21 +180,23 @@ std::string NameOf(Mutant mutant) {
   return "Unknown";
 }
 
-Parts BrokenParts(const Problem& problem, Mutant mutant) {
-  Parts parts = SoundParts(problem);
-  parts.codec = Break(std::move(parts.codec), mutant);
-  if (mutant == Mutant::kTensorLeftOut) parts.exchanged.erase(parts.exchanged.begin() + 2);
-  if (mutant == Mutant::kWeightDecayMissing) parts.problem.weight_decay = 0;
-  if (mutant == Mutant::kMomentumMissing) parts.optimizer = "sgd";
-  return parts;
+Components FaultyComponents(const Problem& problem, Mutant mutant) {
+  Components components = CorrectComponents(problem);
+  components.codec = WithFault(std::move(components.codec), mutant);
+  if (mutant == Mutant::kTensorLeftOut) {
+    components.exchanged_tensors.erase(components.exchanged_tensors.begin() + 2);
+  }
+  if (mutant == Mutant::kWeightDecayMissing) components.problem.weight_decay = 0;
+  if (mutant == Mutant::kMomentumMissing) components.optimizer = "sgd";
+  return components;
 }
 
 std::unique_ptr<Codec> WithTruncatedNoise(std::unique_ptr<Codec> inner) {
-  return Break(std::move(inner), Mutant::kTruncatedNoise);
+  return WithFault(std::move(inner), Mutant::kTruncatedNoise);
 }
 
 std::unique_ptr<Codec> WithNoiseOfOneRank(std::unique_ptr<Codec> inner) {
-  return Break(std::move(inner), Mutant::kNoiseOfOneRank);
+  return WithFault(std::move(inner), Mutant::kNoiseOfOneRank);
 }
 
 }  // namespace tern::codec

@@ -1,4 +1,5 @@
-// Mutants for the traces of Algorithm 1: each has a fault that training on MNIST would not reveal.
+// Mutants of TernGrad's Algorithm 1: variants of Tern's code with one planted fault each. Training
+// on MNIST would not reveal these faults; the comparison of every step with a reference must.
 #pragma once
 
 #include <string>
@@ -8,27 +9,27 @@
 namespace tern::codec {
 
 enum class Mutant {
-  kServerIgnoresAWorker,
-  kTruncatedNoise,  // only 4 bits of a draw decide
-  kNoClipping,
-  kScalerNotShared,
-  kSignSwapped,  // one sign of one worker in every payload
-  kTensorLeftOut,
+  kServerIgnoresAWorker,  // The server adds zeros in place of the last worker's codes.
+  kTruncatedNoise,        // Only 4 bits of each random number decide on a code.
+  kNoClipping,            // Gradients are encoded without clipping.
+  kScalerNotShared,       // Each worker encodes with its own scaler.
+  kSignSwapped,           // One sign is flipped in every payload of rank 1.
+  kTensorLeftOut,         // One tensor is neither exchanged nor updated.
   kWeightDecayMissing,
   kMomentumMissing,
-  kNoiseOfOneRank,     // all workers draw rank 0's
-  kNoiseOfOneRound,    // every round draws round 0's
-  kNoiseOfOneSegment,  // every segment draws from element 0 on
-  kSumNotDivided,
+  kNoiseOfOneRank,     // All workers use the random numbers of rank 0.
+  kNoiseOfOneRound,    // Every round uses the random numbers of round 0.
+  kNoiseOfOneSegment,  // Every segment uses the random numbers of the tensor's first elements.
+  kSumNotDivided,      // The workers' sum is not divided by their number.
 };
 
 std::string NameOf(Mutant mutant);
-// Correct parts, except for the fault `mutant`.
-Parts BrokenParts(const Problem& problem, Mutant mutant);
+// The components of a correct pipeline, except for the fault `mutant`.
+Components FaultyComponents(const Problem& problem, Mutant mutant);
 
-// `inner` with its noise truncated to 4 bits.
+// Wraps `inner` in a codec that uses only 4 bits of each random number.
 std::unique_ptr<Codec> WithTruncatedNoise(std::unique_ptr<Codec> inner);
-// `inner` with every worker drawing rank 0's noise.
+// Wraps `inner` in a codec that uses the random numbers of rank 0 on every worker.
 std::unique_ptr<Codec> WithNoiseOfOneRank(std::unique_ptr<Codec> inner);
 
 }  // namespace tern::codec

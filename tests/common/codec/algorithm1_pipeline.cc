@@ -12,17 +12,19 @@
 namespace tern::codec {
 namespace {
 
-constexpr uint64_t kSegment =
-    500;  // elements; not a multiple of 8, so segments begin inside noise blocks
+// Elements per segment. Not a multiple of 8, so that segments begin inside a block of random
+// numbers.
+constexpr uint64_t kSegmentElements = 500;
 
 update::Schedule MakeSchedule(const Problem& problem) {
-  pb::Train def;
-  def.mutable_schedule()->set_name("poly");
-  def.mutable_schedule()->set_learning_rate(problem.learning_rate);
-  def.mutable_schedule()->set_power(0.5);
-  return *update::Schedule::Make(def, problem.steps);
+  pb::Train config;
+  config.mutable_schedule()->set_name("poly");
+  config.mutable_schedule()->set_learning_rate(problem.learning_rate);
+  config.mutable_schedule()->set_power(0.5);
+  return *update::Schedule::Make(config, problem.steps);
 }
 
+// The codes -1, 0 and 1 of a payload of n elements.
 std::vector<int8_t> ReadCodes(std::span<const uint8_t> payload, size_t n, bool scaler_first) {
   std::vector<int8_t> codes(n);
   const uint8_t* mask = payload.data() + (scaler_first ? sizeof(float) : 0);
@@ -32,21 +34,21 @@ std::vector<int8_t> ReadCodes(std::span<const uint8_t> payload, size_t n, bool s
 
 }  // namespace
 
-Parts SoundParts(const Problem& problem) {
-  Parts parts;
-  parts.problem = problem;
-  parts.codec = std::move(*MakeCodec("ternary", problem.options));
+Components CorrectComponents(const Problem& problem) {
+  Components components;
+  components.problem = problem;
+  components.codec = std::move(*MakeCodec("ternary", problem.options));
   for (uint32_t tensor = 0; tensor < problem.sizes.size(); ++tensor)
-    parts.exchanged.push_back(tensor);
-  return parts;
+    components.exchanged_tensors.push_back(tensor);
+  return components;
 }
 
-Pipeline::Pipeline(Parts parts)
-    : parts_(std::move(parts)), schedule_(MakeSchedule(parts_.problem)) {
-  const Problem& problem = parts_.problem;
-  pb::Optimizer def;
-  def.set_name(parts_.optimizer);
-  def.set_momentum(problem.momentum);
+Pipeline::Pipeline(Components components)
+    : components_(std::move(components)), schedule_(MakeSchedule(components_.problem)) {
+  const Problem& problem = components_.problem;
+  pb::Optimizer config;
+  config.set_name(components_.optimizer);
+  config.set_momentum(problem.momentum);
   for (int i = 0; i < problem.workers; ++i) {
     Replica replica;
     size_t parameters = 0;
@@ -57,19 +59,19 @@ Pipeline::Pipeline(Parts parts)
       }
       parameters += w.size();
     }
-    replica.optimizer = std::move(*update::MakeOptimizer(def, parameters));
+    replica.optimizer = std::move(*update::MakeOptimizer(config, parameters));
     replicas_.push_back(std::move(replica));
   }
 }
 
 Tensors<float> Pipeline::Gradients(uint64_t step, uint32_t tensor) const {
   Tensors<float> gradients;
-  const auto decay = static_cast<float>(parts_.problem.DecayOf(tensor));
-  for (int i = 0; i < parts_.problem.workers; ++i) {
+  const auto decay = static_cast<float>(components_.problem.DecayOf(tensor));
+  for (int i = 0; i < components_.problem.workers; ++i) {
     const std::vector<float>& w = replicas_[i].weights[tensor];
     std::vector<float>& g = gradients.emplace_back(w.size());
     for (size_t k = 0; k < w.size(); ++k) {
-      g[k] = static_cast<float>(parts_.problem.Gradient(step, i, tensor, k, w[k]));
+      g[k] = static_cast<float>(components_.problem.Gradient(step, i, tensor, k, w[k]));
     }
     kernels::AddDecay(g.data(), w.data(), w.size(), decay, g.data());
   }
@@ -78,75 +80,79 @@ Tensors<float> Pipeline::Gradients(uint64_t step, uint32_t tensor) const {
 
 void Pipeline::ExchangeSegment(uint64_t step, const Segment& segment,
                                const Tensors<float>& gradients,
-                               const std::vector<Prepared>& prepared, std::vector<Pushed>* pushed,
-                               Tensors<float>* means) {
-  const int workers = parts_.problem.workers;
-  const auto sum = parts_.codec->NewAccumulator(segment, workers);
+                               const std::vector<Prepared>& prepared,
+                               std::vector<PushedTensor>* pushed, Tensors<float>* means) {
+  const int workers = components_.problem.workers;
+  const auto sum = components_.codec->NewAccumulator(segment, workers);
   for (int arrival = 0; arrival < workers; ++arrival) {
-    const int i =
-        static_cast<int>((arrival + step) % workers);  // another worker arrives first each time
+    // In each step another worker's payload arrives first.
+    const int i = static_cast<int>((arrival + step) % workers);
     kernels::NoiseKey noise;
-    noise.seed = parts_.problem.seed;
+    noise.seed = components_.problem.seed;
     noise.rank = static_cast<uint16_t>(i);
     noise.round = step;
     std::vector<uint8_t> payload;
-    parts_.codec->Encode(gradients[i].data() + segment.begin, segment, prepared[i], noise,
-                         &payload);
+    components_.codec->Encode(gradients[i].data() + segment.begin, segment, prepared[i], noise,
+                              &payload);
     const std::vector<int8_t> codes =
-        ReadCodes(payload, segment.count, parts_.problem.options.scaler_per_worker);
-    std::vector<int8_t>& all = (*pushed)[i].codes;
-    all.insert(all.end(), codes.begin(), codes.end());
-    const Result<size_t> used = sum->Add(i, payload);
-    ASSERT_TRUE(used.ok()) << used.status().message();
+        ReadCodes(payload, segment.count, components_.problem.options.scaler_per_worker);
+    std::vector<int8_t>& tensor_codes = (*pushed)[i].codes;
+    tensor_codes.insert(tensor_codes.end(), codes.begin(), codes.end());
+    const Result<size_t> consumed = sum->Add(i, payload);
+    ASSERT_TRUE(consumed.ok()) << consumed.status().message();
   }
-  std::vector<uint8_t> down;
-  sum->EncodeSum(&down);
+  std::vector<uint8_t> encoded_sum;
+  sum->EncodeSum(&encoded_sum);
   for (int i = 0; i < workers; ++i) {
-    const Status decoded = parts_.codec->Decode(down, segment, workers, prepared[i].scaler, 0,
-                                                segment.count, (*means)[i].data() + segment.begin);
+    const Status decoded =
+        components_.codec->Decode(encoded_sum, segment, workers, prepared[i].scaler, 0,
+                                  segment.count, (*means)[i].data() + segment.begin);
     ASSERT_TRUE(decoded.ok()) << decoded.message();
   }
 }
 
-std::vector<Pushed> Pipeline::Exchange(uint64_t step, uint32_t tensor, Tensors<float>* means) {
+std::vector<PushedTensor> Pipeline::Exchange(uint64_t step, uint32_t tensor,
+                                             Tensors<float>* means) {
   const Tensors<float> gradients = Gradients(step, tensor);
   std::vector<Prepared> prepared;
   float shared = 0;
   for (const std::vector<float>& g : gradients) {
-    prepared.push_back(parts_.codec->Prepare(kernels::ComputeStats(g.data(), g.size()), g, {}));
+    prepared.push_back(
+        components_.codec->Prepare(kernels::ComputeStats(g.data(), g.size()), g, {}));
     shared = std::max(shared, prepared.back().scaler);
   }
-  std::vector<Pushed> pushed(gradients.size());
+  std::vector<PushedTensor> pushed(gradients.size());
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (parts_.codec->shares_scaler()) prepared[i].scaler = shared;
+    if (components_.codec->shares_scaler()) prepared[i].scaler = shared;
     pushed[i].scaler = prepared[i].scaler;
   }
   const uint64_t n = gradients[0].size();
   means->assign(gradients.size(), std::vector<float>(n));
-  for (uint64_t begin = 0; begin < n; begin += kSegment) {
-    ExchangeSegment(step, {tensor, begin, std::min(kSegment, n - begin)}, gradients, prepared,
-                    &pushed, means);
+  for (uint64_t begin = 0; begin < n; begin += kSegmentElements) {
+    ExchangeSegment(step, {tensor, begin, std::min(kSegmentElements, n - begin)}, gradients,
+                    prepared, &pushed, means);
   }
   return pushed;
 }
 
-std::vector<std::vector<Pushed>> Pipeline::Step(uint64_t step) {
-  std::vector<std::vector<Pushed>> all(replicas_.size(),
-                                       std::vector<Pushed>(parts_.problem.sizes.size()));
+std::vector<std::vector<PushedTensor>> Pipeline::Step(uint64_t step) {
+  std::vector<std::vector<PushedTensor>> all_pushed(
+      replicas_.size(), std::vector<PushedTensor>(components_.problem.sizes.size()));
   const auto rate = static_cast<float>(schedule_.Rate(step));
-  std::vector<size_t> first(1);  // index of each tensor's first element in the arena
-  for (size_t size : parts_.problem.sizes) first.push_back(first.back() + size);
-  for (uint32_t tensor : parts_.exchanged) {
+  // The index of each tensor's first element, if all tensors are laid out one after another.
+  std::vector<size_t> tensor_begin(1);
+  for (size_t size : components_.problem.sizes) tensor_begin.push_back(tensor_begin.back() + size);
+  for (uint32_t tensor : components_.exchanged_tensors) {
     Tensors<float> means;
-    std::vector<Pushed> pushed = Exchange(step, tensor, &means);
+    std::vector<PushedTensor> pushed = Exchange(step, tensor, &means);
     for (size_t i = 0; i < replicas_.size(); ++i) {
-      all[i][tensor] = std::move(pushed[i]);
+      all_pushed[i][tensor] = std::move(pushed[i]);
       std::vector<float>& w = replicas_[i].weights[tensor];
-      replicas_[i].optimizer->Update(w.data(), means[i].data(), first[tensor], w.size(),
+      replicas_[i].optimizer->Update(w.data(), means[i].data(), tensor_begin[tensor], w.size(),
                                      {rate, step + 1}, 0);
     }
   }
-  return all;
+  return all_pushed;
 }
 
 }  // namespace tern::codec

@@ -1,6 +1,6 @@
-// Algorithm 1 by Tern's own parts, in one process: statistics, codec, accumulators, optimizer,
-// schedule, each worker with its own replica. A test passes the parts in, so that it can replace
-// one by a mutant.
+// TernGrad's Algorithm 1, carried out by Tern's production code in one process: statistics, codec,
+// accumulators, optimizer and learning-rate schedule. Each worker has its own replica of the
+// weights. A test passes the components in, so that it can replace one of them by a faulty one.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,30 @@
 
 namespace tern::codec {
 
-struct Parts {
+// What a pipeline is made of.
+struct Components {
   Problem problem;
   std::unique_ptr<Codec> codec;
   std::string optimizer = "momentum";
-  std::vector<uint32_t> exchanged;  // the tensors that are exchanged
+  std::vector<uint32_t> exchanged_tensors;  // indices into problem.sizes
 };
 
-// Tern's own parts.
-Parts SoundParts(const Problem& problem);
+// Tern's own components, without a fault.
+Components CorrectComponents(const Problem& problem);
 
 // One worker's push of one tensor.
-struct Pushed {
-  float scaler = 0;           // the scaler used for the codes
-  std::vector<int8_t> codes;  // decoded from the bytes
+struct PushedTensor {
+  float scaler = 0;           // the number that the codes multiply
+  std::vector<int8_t> codes;  // -1, 0 or 1 per element, read from the payload's bytes
 };
 
 class Pipeline {
  public:
-  explicit Pipeline(Parts parts);
+  explicit Pipeline(Components components);
 
-  // One step of all workers: [worker][tensor]; empty for a tensor that was not exchanged.
-  std::vector<std::vector<Pushed>> Step(uint64_t step);
+  // Trains all workers for one step. Returns what they pushed, as [worker][tensor]; the codes of a
+  // tensor that was not exchanged are empty.
+  std::vector<std::vector<PushedTensor>> Step(uint64_t step);
 
   // The weights of one worker's replica.
   const Tensors<float>& weights(int worker) const { return replicas_[worker].weights; }
@@ -44,17 +46,19 @@ class Pipeline {
  private:
   struct Replica {
     Tensors<float> weights;
-    std::unique_ptr<update::Optimizer> optimizer;  // over one arena of all tensors
+    std::unique_ptr<update::Optimizer>
+        optimizer;  // one optimizer for all tensors, laid out one after another
   };
-  // A tensor's gradients with decay, [worker][element].
+  // The workers' gradients of one tensor, including weight decay, as [worker][element].
   Tensors<float> Gradients(uint64_t step, uint32_t tensor) const;
-  std::vector<Pushed> Exchange(uint64_t step, uint32_t tensor, Tensors<float>* means);
+  // Exchanges one tensor: returns each worker's push, and sets the mean that each worker decodes.
+  std::vector<PushedTensor> Exchange(uint64_t step, uint32_t tensor, Tensors<float>* means);
   // Encodes one segment on all workers, adds it up on the server, and decodes it on all workers.
   void ExchangeSegment(uint64_t step, const Segment& segment, const Tensors<float>& gradients,
-                       const std::vector<Prepared>& prepared, std::vector<Pushed>* pushed,
+                       const std::vector<Prepared>& prepared, std::vector<PushedTensor>* pushed,
                        Tensors<float>* means);
 
-  Parts parts_;
+  Components components_;
   update::Schedule schedule_;
   std::vector<Replica> replicas_;
 };

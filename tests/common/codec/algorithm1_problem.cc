@@ -6,7 +6,7 @@
 namespace tern::codec {
 namespace {
 
-// SplitMix64's finalizer, chained over the words.
+// Hashes the words one after another with the finalizer of SplitMix64.
 uint64_t Mix(std::initializer_list<uint64_t> words) {
   uint64_t h = 0;
   for (uint64_t word : words) {
@@ -18,8 +18,10 @@ uint64_t Mix(std::initializer_list<uint64_t> words) {
   return h;
 }
 
+// Maps 64 random bits to a number between 0 and 1.
 double Uniform(uint64_t bits) { return (static_cast<double>(bits >> 11) + 0.5) * 0x1p-53; }
 
+// A number of the standard normal distribution (by Box and Muller) that depends only on the words.
 double Normal(std::initializer_list<uint64_t> words) {
   const uint64_t bits = Mix(words);
   return std::sqrt(-2 * std::log(Uniform(bits))) *

@@ -1,6 +1,6 @@
 // A small training problem with gradients in closed form, for traces of TernGrad's Algorithm 1:
-// every worker minimizes a quadratic and gets its gradient with noise of its own. Everything is a
-// function of the seed.
+// every worker minimizes the same quadratic function, with its own noise in the gradients. The
+// weights and gradients depend only on the seed.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +20,17 @@ struct Problem {
   // Weights with heavy tails (so that clipping has an effect), a smaller tensor, a bias, a single
   // number, and a tensor whose gradient is zero.
   std::vector<size_t> sizes = {1203, 310, 10, 1, 5};
-  Options options;              // clip, c, and shared or own scalers
-  double learning_rate = 0.02;  // falls by (1 - t / steps)^0.5
+  Options options;              // clipping, and whether the workers share scalers
+  double learning_rate = 0.02;  // multiplied by (1 - step / steps)^0.5
   double momentum = 0.9;
-  double weight_decay = 0.02;  // of the first two tensors, added to the gradient before it is coded
+  // For the first two tensors; added to the gradient before it is encoded.
+  double weight_decay = 0.02;
   uint64_t seed = 1;
 
   double DecayOf(size_t tensor) const { return tensor < 2 ? weight_decay : 0; }
   double InitialWeight(size_t tensor, size_t element) const;
-  // Line 2 of Algorithm 1 for one element at weight w, without weight decay.
+  // The gradient of one element at weight w on one worker (line 2 of Algorithm 1), without weight
+  // decay.
   double Gradient(uint64_t step, int worker, size_t tensor, size_t element, double w) const;
 };
 

@@ -16,47 +16,48 @@ Reference::Reference(const Problem& problem) : problem_(problem) {
   }
 }
 
-// Line 2, and s_t^(i) of the clipped gradient (eq. 9 and its variants).
-Ternarized Reference::Statistics(uint64_t step, int worker, size_t tensor) const {
-  Ternarized t;
+// Line 2 of Algorithm 1 (the gradient), and worker i's scaler s_t^(i) of the clipped gradient (eq.
+// 9 and its variants).
+TernarizedTensor Reference::GradientAndScaler(uint64_t step, int worker, size_t tensor) const {
+  TernarizedTensor t;
   double mean = 0;
-  double largest = 0;
+  double max_abs = 0;
   const std::vector<double>& w = weights_[tensor];
   const auto n = static_cast<double>(w.size());
   for (size_t k = 0; k < w.size(); ++k) {
     const double decay = problem_.DecayOf(tensor) * w[k];
     t.gradient.push_back(problem_.Gradient(step, worker, tensor, k, w[k]) + decay);
     mean += t.gradient[k] / n;
-    largest = std::max(largest, std::abs(t.gradient[k]));
+    max_abs = std::max(max_abs, std::abs(t.gradient[k]));
   }
   for (double g : t.gradient) t.sigma += (g - mean) * (g - mean) / n;
   t.sigma = std::sqrt(t.sigma);
 
-  const double c_sigma = problem_.options.clip_sigma * t.sigma;
+  const double clip_limit = problem_.options.clip_sigma * t.sigma;
   t.clip = std::numeric_limits<double>::infinity();
-  t.own_scaler = largest;
+  t.own_scaler = max_abs;
   if (t.sigma == 0 || problem_.options.clip == Clip::kNone) return t;
   if (problem_.options.clip == Clip::kOfficial) {
-    t.own_scaler = c_sigma;
+    t.own_scaler = clip_limit;
   } else {
-    t.clip = c_sigma;
-    t.own_scaler = std::min(largest, c_sigma);
+    t.clip = clip_limit;
+    t.own_scaler = std::min(max_abs, clip_limit);
   }
   return t;
 }
 
-std::vector<std::vector<Ternarized>> Reference::Ternarize(uint64_t step) const {
-  std::vector<std::vector<Ternarized>> all(problem_.workers);
+std::vector<std::vector<TernarizedTensor>> Reference::Ternarize(uint64_t step) const {
+  std::vector<std::vector<TernarizedTensor>> workers(problem_.workers);
   for (int i = 0; i < problem_.workers; ++i) {
     for (size_t tensor = 0; tensor < weights_.size(); ++tensor) {
-      all[i].push_back(Statistics(step, i, tensor));
+      workers[i].push_back(GradientAndScaler(step, i, tensor));
     }
   }
   for (size_t tensor = 0; tensor < weights_.size(); ++tensor) {
-    double shared = 0;  // scaler sharing: s_t = max(s_t^(i))
-    for (const auto& worker : all) shared = std::max(shared, worker[tensor].own_scaler);
+    double shared = 0;  // s_t, the maximum of the workers' s_t^(i)
+    for (const auto& worker : workers) shared = std::max(shared, worker[tensor].own_scaler);
     for (int i = 0; i < problem_.workers; ++i) {
-      Ternarized& t = all[i][tensor];
+      TernarizedTensor& t = workers[i][tensor];
       t.scaler = problem_.options.scaler_per_worker ? t.own_scaler : shared;
       kernels::NoiseKey key;
       key.seed = problem_.seed;
@@ -65,7 +66,7 @@ std::vector<std::vector<Ternarized>> Reference::Ternarize(uint64_t step) const {
       key.tensor = static_cast<uint32_t>(tensor);
       for (size_t k = 0; k < t.gradient.size(); ++k) {
         const double magnitude = std::min(std::abs(t.gradient[k]), t.clip);
-        const double p = t.scaler == 0 ? 0 : magnitude / t.scaler;  // eq. 2
+        const double p = t.scaler == 0 ? 0 : magnitude / t.scaler;  // P(b = 1) of eq. 2
         const double u = kernels::Draw32(key, k) * 0x1p-32;
         const int sign = (t.gradient[k] > 0) - (t.gradient[k] < 0);
         t.codes.push_back(static_cast<int8_t>(u < p ? sign : 0));
@@ -73,21 +74,21 @@ std::vector<std::vector<Ternarized>> Reference::Ternarize(uint64_t step) const {
       }
     }
   }
-  return all;
+  return workers;
 }
 
-void Reference::Update(uint64_t step, const std::vector<std::vector<Ternarized>>& workers) {
-  const double done = static_cast<double>(step) / static_cast<double>(problem_.steps);
-  const double rate = problem_.learning_rate * std::sqrt(1 - done);
+void Reference::Update(uint64_t step, const std::vector<std::vector<TernarizedTensor>>& workers) {
+  const double progress = static_cast<double>(step) / static_cast<double>(problem_.steps);
+  const double rate = problem_.learning_rate * std::sqrt(1 - progress);
   for (size_t tensor = 0; tensor < weights_.size(); ++tensor) {
     for (size_t k = 0; k < weights_[tensor].size(); ++k) {
-      double mean = 0;  // Algorithm 1, line 7
+      double mean = 0;  // line 7 of Algorithm 1
       for (const auto& worker : workers) {
         mean += worker[tensor].scaler * worker[tensor].codes[k] / problem_.workers;
       }
       double& v = velocity_[tensor][k];
       v = problem_.momentum * v + mean;
-      weights_[tensor][k] -= rate * v;  // line 6
+      weights_[tensor][k] -= rate * v;  // line 6 of Algorithm 1, with momentum
     }
   }
 }

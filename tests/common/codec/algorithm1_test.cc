@@ -1,6 +1,6 @@
-// Traces of TernGrad's Algorithm 1: compares Tern's parts with a readable reference in double
-// precision, step by step. Accuracy does not distinguish a correct implementation from a faulty
-// one; these traces do, as the mutants prove.
+// Compares Tern's implementation of TernGrad's Algorithm 1 with a readable reference in double
+// precision, step by step. The accuracy of a trained model does not distinguish a correct
+// implementation from a faulty one. This comparison does: it detects every planted fault (mutant).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,32 +15,35 @@
 namespace tern::codec {
 namespace {
 
-// A draw this close to its threshold may fall on either side: gradients in float differ from those
-// in double by rounding. The reference then follows the pushed code.
-constexpr double kUndecided = 2e-6;
-constexpr double kScalerTolerance = 2e-6;   // relative
-constexpr double kWeightsTolerance = 1e-5;  // of the norm
+// An element's code is 0 or not, depending on whether a random number is below a probability. If
+// the two differ by less than this margin, both codes are correct, because gradients in float
+// differ from those in double by rounding. The reference then takes over the pushed code.
+constexpr double kUndecidedMargin = 2e-6;
+constexpr double kScalerTolerance = 2e-6;  // relative error of a scaler
+constexpr double kWeightsTolerance =
+    1e-5;  // norm of the error, relative to the norm of the weights
 
+// What is compared in each step.
 enum class Check { kNone, kScaler, kCode, kReplicas, kWeights };
 
-struct Verdict {
+struct TraceResult {
   Check failed = Check::kNone;  // the first failed check
   std::string where;
-  uint64_t codes = 0;  // number of codes compared
-  uint64_t nonzero = 0;
-  uint64_t undecided = 0;
-  uint64_t clipped = 0;
+  uint64_t codes = 0;            // number of codes compared
+  uint64_t nonzero = 0;          // codes that are not 0
+  uint64_t undecided = 0;        // codes within kUndecidedMargin
+  uint64_t clipped = 0;          // elements beyond the clip limit
   uint64_t unequal_scalers = 0;  // workers whose own scaler was below the shared one
-  double worst_weights = 0;      // relative to the norm
+  double worst_weights = 0;      // the largest error of the weights, relative to their norm
 };
 
 class Comparison {
  public:
-  Comparison(const Problem& problem, Parts parts)
-      : problem_(problem), reference_(problem), pipeline_(std::move(parts)) {}
+  Comparison(const Problem& problem, Components components)
+      : problem_(problem), reference_(problem), pipeline_(std::move(components)) {}
 
-  Verdict Run() {
-    for (uint64_t step = 0; step < problem_.steps && verdict_.failed == Check::kNone; ++step) {
+  TraceResult Run() {
+    for (uint64_t step = 0; step < problem_.steps && result_.failed == Check::kNone; ++step) {
       step_ = step;
       auto expected = reference_.Ternarize(step);
       const auto pushed = pipeline_.Step(step);
@@ -52,34 +55,35 @@ class Comparison {
       reference_.Update(step, expected);
       CompareWeights();
     }
-    return verdict_;
+    return result_;
   }
 
  private:
   void Fail(Check check, const std::string& what) {
-    if (verdict_.failed != Check::kNone) return;
-    verdict_.failed = check;
-    verdict_.where = "step " + std::to_string(step_) + ": " + what;
+    if (result_.failed != Check::kNone) return;
+    result_.failed = check;
+    result_.where = "step " + std::to_string(step_) + ": " + what;
   }
 
-  void ComparePushed(int worker, size_t tensor, const Pushed& pushed, Ternarized* expected) {
-    const std::string place =
+  void ComparePushed(int worker, size_t tensor, const PushedTensor& pushed,
+                     TernarizedTensor* expected) {
+    const std::string location =
         "worker " + std::to_string(worker) + " tensor " + std::to_string(tensor);
     if (!(std::abs(pushed.scaler - expected->scaler) <= kScalerTolerance * expected->scaler)) {
-      Fail(Check::kScaler, place + " scaler " + std::to_string(pushed.scaler) + ", expected " +
+      Fail(Check::kScaler, location + " scaler " + std::to_string(pushed.scaler) + ", expected " +
                                std::to_string(expected->scaler));
     }
-    if (expected->own_scaler < expected->scaler) ++verdict_.unequal_scalers;
+    if (expected->own_scaler < expected->scaler) ++result_.unequal_scalers;
     ASSERT_EQ(pushed.codes.size(), expected->codes.size());
     for (size_t k = 0; k < pushed.codes.size(); ++k) {
-      ++verdict_.codes;
-      verdict_.nonzero += expected->codes[k] != 0;
-      verdict_.clipped += std::abs(expected->gradient[k]) > expected->clip;
-      if (expected->margins[k] < kUndecided) {
-        ++verdict_.undecided;
+      ++result_.codes;
+      result_.nonzero += expected->codes[k] != 0;
+      result_.clipped += std::abs(expected->gradient[k]) > expected->clip;
+      if (expected->margins[k] < kUndecidedMargin) {
+        ++result_.undecided;
         expected->codes[k] = pushed.codes[k];
       } else if (pushed.codes[k] != expected->codes[k]) {
-        Fail(Check::kCode, place + " element " + std::to_string(k) + " code " +
+        Fail(Check::kCode, location + " element " + std::to_string(k) + " code " +
                                std::to_string(pushed.codes[k]) + ", expected " +
                                std::to_string(expected->codes[k]));
       }
@@ -98,7 +102,7 @@ class Comparison {
       }
     }
     const double relative = std::sqrt(distance / norm);
-    verdict_.worst_weights = std::max(verdict_.worst_weights, relative);
+    result_.worst_weights = std::max(result_.worst_weights, relative);
     if (!(relative <= kWeightsTolerance)) {
       Fail(Check::kWeights, "weights differ by " + std::to_string(relative) + " of their norm");
     }
@@ -110,7 +114,7 @@ class Comparison {
   Problem problem_;
   Reference reference_;
   Pipeline pipeline_;
-  Verdict verdict_;
+  TraceResult result_;
   uint64_t step_ = 0;
 };
 
@@ -119,7 +123,7 @@ struct TraceCase {
   Options options;
   int workers;
 };
-Options OptionsOf(Clip clip, double sigma = 2.5, bool per_worker = false) {
+Options MakeOptions(Clip clip, double sigma = 2.5, bool per_worker = false) {
   Options options;
   options.clip = clip;
   options.clip_sigma = sigma;
@@ -133,31 +137,32 @@ class Algorithm1 : public testing::TestWithParam<TraceCase> {};
 
 INSTANTIATE_TEST_SUITE_P(
     Traces, Algorithm1,
-    testing::Values(TraceCase{"Paper1Worker", OptionsOf(Clip::kPaper), 1},
-                    TraceCase{"Paper2Workers", OptionsOf(Clip::kPaper), 2},
-                    TraceCase{"Paper4Workers", OptionsOf(Clip::kPaper), 4},
-                    TraceCase{"Paper7Workers", OptionsOf(Clip::kPaper), 7},
-                    TraceCase{"PaperTighterClip", OptionsOf(Clip::kPaper, 1.5, false), 3},
-                    TraceCase{"Official", OptionsOf(Clip::kOfficial), 4},
-                    TraceCase{"NoClip", OptionsOf(Clip::kNone), 4},
-                    TraceCase{"GracePerWorker", OptionsOf(Clip::kGrace, 2.5, true), 4},
-                    TraceCase{"PaperPerWorker", OptionsOf(Clip::kPaper, 2.5, true), 3}),
+    testing::Values(TraceCase{"Paper1Worker", MakeOptions(Clip::kPaper), 1},
+                    TraceCase{"Paper2Workers", MakeOptions(Clip::kPaper), 2},
+                    TraceCase{"Paper4Workers", MakeOptions(Clip::kPaper), 4},
+                    TraceCase{"Paper7Workers", MakeOptions(Clip::kPaper), 7},
+                    TraceCase{"PaperTighterClip", MakeOptions(Clip::kPaper, 1.5, false), 3},
+                    TraceCase{"Official", MakeOptions(Clip::kOfficial), 4},
+                    TraceCase{"NoClip", MakeOptions(Clip::kNone), 4},
+                    TraceCase{"GracePerWorker", MakeOptions(Clip::kGrace, 2.5, true), 4},
+                    TraceCase{"PaperPerWorker", MakeOptions(Clip::kPaper, 2.5, true), 3}),
     [](const auto& info) { return info.param.name; });
 
 TEST_P(Algorithm1, FollowsTheReferenceStepByStep) {
   Problem problem;
   problem.options = GetParam().options;
   problem.workers = GetParam().workers;
-  const Verdict verdict = Comparison(problem, SoundParts(problem)).Run();
-  EXPECT_EQ(verdict.failed, Check::kNone) << verdict.where;
-  EXPECT_EQ(verdict.codes, problem.steps * problem.workers * 1529);
-  EXPECT_LE(verdict.undecided, 5u) << "the reference followed too much";
-  // Each part of the algorithm had an effect.
-  EXPECT_GT(verdict.nonzero, verdict.codes / 50);
-  EXPECT_LT(verdict.nonzero, verdict.codes / 2);
+  const TraceResult result = Comparison(problem, CorrectComponents(problem)).Run();
+  EXPECT_EQ(result.failed, Check::kNone) << result.where;
+  // All tensors together have 1529 elements.
+  EXPECT_EQ(result.codes, problem.steps * problem.workers * 1529);
+  EXPECT_LE(result.undecided, 5u) << "the reference took over too many codes";
+  // Each step of the algorithm had an effect: codes were 0 and not 0, and gradients were clipped.
+  EXPECT_GT(result.nonzero, result.codes / 50);
+  EXPECT_LT(result.nonzero, result.codes / 2);
   const bool clips = problem.options.clip == Clip::kPaper || problem.options.clip == Clip::kGrace;
-  EXPECT_EQ(verdict.clipped > 0, clips);
-  EXPECT_EQ(verdict.unequal_scalers > 0, problem.workers > 1 && !problem.options.scaler_per_worker);
+  EXPECT_EQ(result.clipped > 0, clips);
+  EXPECT_EQ(result.unequal_scalers > 0, problem.workers > 1 && !problem.options.scaler_per_worker);
 }
 
 struct MutantCase {
@@ -186,9 +191,10 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(Algorithm1Mutants, IsCaught) {
   const Problem problem;
-  const Verdict verdict = Comparison(problem, BrokenParts(problem, GetParam().mutant)).Run();
-  EXPECT_EQ(GetParam().caught_by.count(verdict.failed), 1u)
-      << "caught by check " << static_cast<int>(verdict.failed) << " " << verdict.where;
+  const TraceResult result =
+      Comparison(problem, FaultyComponents(problem, GetParam().mutant)).Run();
+  EXPECT_EQ(GetParam().caught_by.count(result.failed), 1u)
+      << "caught by check " << static_cast<int>(result.failed) << " " << result.where;
 }
 
 }  // namespace

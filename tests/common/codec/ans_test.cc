@@ -1,4 +1,5 @@
-// The rows of entropy-coded blocks (ans_row.h; a row is a segment's code).
+// Tests of AnsRow. A row is the entropy code (asymmetric numeral systems) of one segment: symbol
+// frequencies, the end of each block, and blocks that decode independently.
 // tests/kernels/codes/ans_test.cc tests the blocks themselves.
 #include <gtest/gtest.h>
 
@@ -23,13 +24,14 @@ Bytes SomeSymbols(size_t n, unsigned levels, uint64_t seed) {
   return symbols;
 }
 
+// A row, and the symbols that were encoded.
 struct Row {
   Bytes bytes, symbols;
 };
 Row SomeRow(size_t n, size_t block) {
   Row row;
   row.symbols = SomeSymbols(n, 6, n);
-  for (uint8_t& s : row.symbols) s = static_cast<uint8_t>(s + 3);  // 3 to 8
+  for (uint8_t& s : row.symbols) s = static_cast<uint8_t>(s + 3);  // The symbols are now 3 to 8.
   const auto source = [&](uint64_t first, size_t count, uint8_t* to) {
     std::copy_n(row.symbols.begin() + static_cast<ptrdiff_t>(first), count, to);
   };
@@ -46,12 +48,13 @@ TEST(AnsRow, BlocksDecodeIndependently) {
     ASSERT_TRUE(parsed.ok()) << parsed.status().message();
     EXPECT_EQ(parsed->size(), row.bytes.size());
     const kernels::AnsTable table(parsed->frequencies());
-    for (size_t begin = (n - 1) / 100 * 100 + 100; begin != 0;) {  // the last block first
+    for (size_t begin = (n - 1) / 100 * 100 + 100;
+         begin != 0;) {  // from the last block to the first
       begin -= 100;
       const size_t size = std::min<size_t>(100, n - begin);
-      Bytes part(size);
-      ASSERT_TRUE(parsed->Decode(table, begin / 100, 1, part.data()).ok());
-      EXPECT_TRUE(std::equal(part.begin(), part.end(), row.symbols.begin() + begin));
+      Bytes decoded(size);
+      ASSERT_TRUE(parsed->Decode(table, begin / 100, 1, decoded.data()).ok());
+      EXPECT_TRUE(std::equal(decoded.begin(), decoded.end(), row.symbols.begin() + begin));
     }
   }
 }
@@ -64,12 +67,13 @@ TEST(AnsRow, AnyBlocksDecodeTogether) {
     const kernels::AnsTable table(parsed->frequencies());
     const size_t blocks = (n + 99) / 100;
     for (size_t first = 0; first < blocks; ++first) {
-      for (size_t some = 0; some <= blocks - first; ++some) {
-        const size_t size = std::min(n, (first + some) * 100) - first * 100;
-        Bytes part(size + 1, 77);
-        ASSERT_TRUE(parsed->Decode(table, first, some, part.data()).ok());
-        EXPECT_TRUE(std::equal(part.begin(), part.end() - 1, row.symbols.begin() + first * 100));
-        EXPECT_EQ(part.back(), 77);
+      for (size_t num_blocks = 0; num_blocks <= blocks - first; ++num_blocks) {
+        const size_t size = std::min(n, (first + num_blocks) * 100) - first * 100;
+        Bytes decoded(size + 1, 77);
+        ASSERT_TRUE(parsed->Decode(table, first, num_blocks, decoded.data()).ok());
+        EXPECT_TRUE(
+            std::equal(decoded.begin(), decoded.end() - 1, row.symbols.begin() + first * 100));
+        EXPECT_EQ(decoded.back(), 77);
       }
     }
   }
@@ -79,50 +83,52 @@ TEST(AnsRow, NamesTheFirstInvalidBlock) {
   Row row = SomeRow(800, 100);
   const Result<AnsRow> parsed = AnsRow::Parse(row.bytes, 800, 100, 9);
   const kernels::AnsTable table(parsed->frequencies());
-  const auto end_of = [&](size_t block) { return row.bytes.data() + 12 + 4 * block; };
+  const auto end_entry = [&](size_t block) { return row.bytes.data() + 12 + 4 * block; };
   uint32_t ends[8];
-  std::memcpy(ends, end_of(0), sizeof ends);
+  std::memcpy(ends, end_entry(0), sizeof ends);
   Bytes symbols(800);
   for (const size_t bad : {1, 3, 5, 6}) {
-    const Row before = row;
-    const uint32_t end = ends[bad] - 2;  // moves the block's last word to the next block
-    std::memcpy(end_of(bad), &end, sizeof end);
-    const Result<AnsRow> cut = AnsRow::Parse(row.bytes, 800, 100, 9);
-    ASSERT_TRUE(cut.ok());
-    const Status status = cut->Decode(table, 0, 8, symbols.data());
+    const Row undamaged = row;
+    const uint32_t end = ends[bad] - 2;  // The block's last 2 bytes now belong to the next block.
+    std::memcpy(end_entry(bad), &end, sizeof end);
+    const Result<AnsRow> parsed_damaged = AnsRow::Parse(row.bytes, 800, 100, 9);
+    ASSERT_TRUE(parsed_damaged.ok());
+    const Status status = parsed_damaged->Decode(table, 0, 8, symbols.data());
     EXPECT_EQ(status.code(), Code::kMismatch);
-    const std::string named =
+    const std::string expected_text =
         "bytes " + std::to_string(ends[bad - 1]) + " to " + std::to_string(end) + " ";
-    EXPECT_NE(status.message().find(named), std::string::npos) << status.message();
-    EXPECT_EQ(cut->Decode(table, bad, 1, symbols.data()).message(), status.message());
-    EXPECT_TRUE(cut->Decode(table, 0, bad, symbols.data()).ok());
-    row = before;
+    EXPECT_NE(status.message().find(expected_text), std::string::npos) << status.message();
+    EXPECT_EQ(parsed_damaged->Decode(table, bad, 1, symbols.data()).message(), status.message());
+    EXPECT_TRUE(parsed_damaged->Decode(table, 0, bad, symbols.data()).ok());
+    row = undamaged;
   }
 }
 
-// Layout: u8 3, u8 8, 5 frequencies, 4 ends of blocks, blocks.
+// The row's bytes: the first symbol (u8 3), the last symbol (u8 8), the frequencies of all symbols
+// but the last (5 u16), the ends of the blocks (4 u32), the blocks.
 TEST(AnsRow, InvalidTablesAndSizesAreRefused) {
   const Row row = SomeRow(400, 100);
   ASSERT_EQ(row.bytes[0], 3);
   ASSERT_EQ(row.bytes[1], 8);
-  const auto code = [](const Bytes& bytes, size_t levels) {
+  const auto parse = [](const Bytes& bytes, size_t levels) {
     return AnsRow::Parse(bytes, 400, 100, levels).status().code();
   };
-  const auto with = [&](size_t at, uint8_t byte) {
+  const auto parse_with_byte = [&](size_t at, uint8_t byte) {
     Bytes bytes = row.bytes;
     bytes[at] = byte;
-    return code(bytes, 256);
+    return parse(bytes, 256);
   };
-  EXPECT_EQ(code(row.bytes, 9), Code::kOk);
-  EXPECT_EQ(code(row.bytes, 8), Code::kMismatch);
-  EXPECT_EQ(with(0, 9), Code::kMismatch);     // first symbol above the last
-  EXPECT_EQ(with(3, 0x10), Code::kMismatch);  // frequencies of 4096 slots or more
-  Bytes none = row.bytes;
-  none[2] = none[3] = 0;  // the first symbol has no slots
-  EXPECT_EQ(code(none, 9), Code::kMismatch);
-  EXPECT_EQ(with(27, 0x7F), Code::kMismatch);  // a block ends beyond the row
+  EXPECT_EQ(parse(row.bytes, 9), Code::kOk);
+  EXPECT_EQ(parse(row.bytes, 8), Code::kMismatch);
+  EXPECT_EQ(parse_with_byte(0, 9), Code::kMismatch);  // the first symbol is above the last
+  EXPECT_EQ(parse_with_byte(3, 0x10),
+            Code::kMismatch);  // One frequency reaches 4096, the sum of all.
+  Bytes no_slots = row.bytes;
+  no_slots[2] = no_slots[3] = 0;  // the first symbol has frequency 0
+  EXPECT_EQ(parse(no_slots, 9), Code::kMismatch);
+  EXPECT_EQ(parse_with_byte(27, 0x7F), Code::kMismatch);  // The last block ends beyond the row.
   for (size_t size = 0; size < row.bytes.size(); ++size) {
-    EXPECT_EQ(code(Bytes(row.bytes.begin(), row.bytes.begin() + size), 9), Code::kMismatch);
+    EXPECT_EQ(parse(Bytes(row.bytes.begin(), row.bytes.begin() + size), 9), Code::kMismatch);
   }
 }
 
@@ -130,15 +136,15 @@ TEST(AnsRow, BlocksWithInvalidEndsAreRefused) {
   Row row = SomeRow(400, 100);
   for (const uint32_t end : {0u, 1u, 0x10000u, 0xFFFFFFFFu}) {
     Bytes bytes = row.bytes;
-    std::memcpy(bytes.data() + 12 + 4, &end, sizeof end);  // end of block 1
+    std::memcpy(bytes.data() + 12 + 4, &end, sizeof end);  // Replaces the end of block 1.
     const Result<AnsRow> parsed = AnsRow::Parse(bytes, 400, 100, 9);
     ASSERT_TRUE(parsed.ok());
     const kernels::AnsTable table(parsed->frequencies());
-    Bytes part(100);
-    EXPECT_TRUE(parsed->Decode(table, 0, 1, part.data()).ok());
-    EXPECT_EQ(parsed->Decode(table, 1, 1, part.data()).code(), Code::kMismatch) << end;
-    EXPECT_EQ(parsed->Decode(table, 2, 1, part.data()).code(), Code::kMismatch) << end;
-    EXPECT_TRUE(parsed->Decode(table, 3, 1, part.data()).ok());
+    Bytes decoded(100);
+    EXPECT_TRUE(parsed->Decode(table, 0, 1, decoded.data()).ok());
+    EXPECT_EQ(parsed->Decode(table, 1, 1, decoded.data()).code(), Code::kMismatch) << end;
+    EXPECT_EQ(parsed->Decode(table, 2, 1, decoded.data()).code(), Code::kMismatch) << end;
+    EXPECT_TRUE(parsed->Decode(table, 3, 1, decoded.data()).ok());
   }
 }
 

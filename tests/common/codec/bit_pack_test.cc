@@ -13,15 +13,15 @@ TEST(BitPack, EveryWidthRoundTripsAtEveryOffset) {
   for (int width = 0; width <= kMaxPackedBits; ++width) {
     std::vector<uint32_t> values(71);
     for (uint32_t& v : values) v = random() & ((uint32_t{1} << width) - 1);
-    std::vector<uint8_t> row((71 * width + 7) / 8);
-    BitWriter writer(row.data());
+    std::vector<uint8_t> packed((71 * width + 7) / 8);
+    BitWriter writer(packed.data());
     writer.Put(std::span(values).first(3), width);
     writer.Put(std::span(values).subspan(3), width);
     writer.Finish();
     for (size_t first = 0; first <= values.size(); ++first) {
-      std::vector<uint32_t> back(values.size() - first, 77);
-      UnpackBits(row, first * width, width, back);
-      ASSERT_EQ(back, std::vector<uint32_t>(values.begin() + first, values.end())) << width;
+      std::vector<uint32_t> unpacked(values.size() - first, 77);
+      UnpackBits(packed, first * width, width, unpacked);
+      ASSERT_EQ(unpacked, std::vector<uint32_t>(values.begin() + first, values.end())) << width;
     }
   }
 }

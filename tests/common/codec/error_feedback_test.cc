@@ -15,13 +15,13 @@ using testing::HasSubstr;
 std::unique_ptr<Codec> Fp16WithFeedback() {
   Options options;
   options.error_feedback = true;
-  auto made = MakeCodec("fp16", options);
-  EXPECT_TRUE(made.ok());
-  return std::move(*made);
+  auto codec = MakeCodec("fp16", options);
+  EXPECT_TRUE(codec.ok());
+  return std::move(*codec);
 }
 
-// The values that receivers decode from one worker's code of a whole tensor g; `memory` is the
-// worker's.
+// The values that receivers decode from one worker's code of a whole tensor g. Before encoding, the
+// worker adds the residual in `memory` to g; afterwards it stores the new residual there.
 std::vector<float> Send(const Codec& codec, const std::vector<float>& g, Memory* memory) {
   std::vector<float> v(g.size()), sent(g.size());
   memory->Compensate(0, g, v);
@@ -34,6 +34,7 @@ std::vector<float> Send(const Codec& codec, const std::vector<float>& g, Memory*
   return sent;
 }
 
+// The residual that `memory` holds.
 std::vector<float> Residual(Memory* memory) {
   SavedState state;
   memory->AddState(&state);
@@ -48,7 +49,7 @@ TEST(ErrorFeedback, KeepsExactlyWhatTheCodeLeftOut) {
   for (uint64_t round = 0; round < 30; ++round) {
     const std::vector<float> g = SomeGradient(1000, round);
     const std::vector<float> sent = Send(*codec, g, memory.get());
-    bool any = false;
+    bool any_residual = false;
     for (size_t i = 0; i < g.size(); ++i) {
       const float v = g[i] + residual[i];
       uint16_t half = 0;
@@ -57,14 +58,14 @@ TEST(ErrorFeedback, KeepsExactlyWhatTheCodeLeftOut) {
       kernels::HalfToFloat(&half, 1, &decoded);
       ASSERT_EQ(sent[i], decoded);
       residual[i] = v - decoded;
-      any |= residual[i] != 0;
+      any_residual |= residual[i] != 0;
     }
     ASSERT_EQ(Residual(memory.get()), residual) << "round " << round;
-    ASSERT_TRUE(any);
+    ASSERT_TRUE(any_residual);
   }
 }
 
-// A gradient that is too small for a half beside a large one is eventually sent.
+// The part of a gradient that a half-precision number cannot represent is sent in later rounds.
 TEST(ErrorFeedback, EventuallySendsWhatOneCodeCannotHold) {
   const auto codec = Fp16WithFeedback();
   const auto memory = codec->NewMemory(1);
@@ -75,17 +76,17 @@ TEST(ErrorFeedback, EventuallySendsWhatOneCodeCannotHold) {
 
 TEST(ErrorFeedback, IsSavedRestoredAndReset) {
   const auto codec = Fp16WithFeedback();
-  const auto memory = codec->NewMemory(100), other = codec->NewMemory(100);
+  const auto memory = codec->NewMemory(100), other_memory = codec->NewMemory(100);
   Send(*codec, SomeGradient(100, 1), memory.get());
-  SavedState from, to;
-  memory->AddState(&from);
-  other->AddState(&to);
-  ASSERT_EQ(from.arrays[0].name, to.arrays[0].name);
-  std::copy(from.arrays[0].values.begin(), from.arrays[0].values.end(),
-            to.arrays[0].values.begin());
+  SavedState saved, restored;
+  memory->AddState(&saved);
+  other_memory->AddState(&restored);
+  ASSERT_EQ(saved.arrays[0].name, restored.arrays[0].name);
+  std::copy(saved.arrays[0].values.begin(), saved.arrays[0].values.end(),
+            restored.arrays[0].values.begin());
   EXPECT_EQ(Send(*codec, SomeGradient(100, 2), memory.get()),
-            Send(*codec, SomeGradient(100, 2), other.get()));
-  EXPECT_EQ(Residual(memory.get()), Residual(other.get()));
+            Send(*codec, SomeGradient(100, 2), other_memory.get()));
+  EXPECT_EQ(Residual(memory.get()), Residual(other_memory.get()));
   memory->Reset();
   EXPECT_EQ(Residual(memory.get()), std::vector<float>(100));
 }
@@ -93,10 +94,10 @@ TEST(ErrorFeedback, IsSavedRestoredAndReset) {
 TEST(ErrorFeedback, IsRefusedForStochasticCodes) {
   Options options;
   options.error_feedback = true;
-  const auto made = MakeCodec("ternary", options);
-  EXPECT_EQ(made.status().code(), Code::kBadJob);
-  EXPECT_THAT(made.status().message(), HasSubstr("exchange.error_feedback"));
-  EXPECT_THAT(made.status().message(), HasSubstr("drawn without bias"));
+  const auto codec = MakeCodec("ternary", options);
+  EXPECT_EQ(codec.status().code(), Code::kBadJob);
+  EXPECT_THAT(codec.status().message(), HasSubstr("exchange.error_feedback"));
+  EXPECT_THAT(codec.status().message(), HasSubstr("drawn without bias"));
 }
 
 }  // namespace

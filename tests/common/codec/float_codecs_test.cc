@@ -1,4 +1,5 @@
-// fp32, fp16 and bf16: the conformance suite, and tests of their own.
+// Tests of the codecs fp32, fp16 and bf16: the conformance suite, non-finite values, and the order
+// and the rounding of sums.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -12,13 +13,13 @@
 namespace tern::codec {
 namespace {
 
-std::unique_ptr<Codec> Make(const char* name) { return std::move(*MakeCodec(name, {})); }
+std::unique_ptr<Codec> MakeByName(const char* name) { return std::move(*MakeCodec(name, {})); }
 
 INSTANTIATE_TEST_SUITE_P(
     Fp32, CodecConformance,
     testing::Values(CodecCase{
         "Fp32",
-        [] { return Make("fp32"); },
+        [] { return MakeByName("fp32"); },
         [](float g, float, float mean) { return mean == g; },
         NoUnusedBits,
         {"0000003f000080bf000000000000803e000040bf0000803f0000003e0000c0be0000803d000000bf"
@@ -31,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(Fp16, CodecConformance,
                          testing::Values(CodecCase{"Fp16",
-                                                   [] { return Make("fp16"); },
+                                                   [] { return MakeByName("fp16"); },
                                                    [](float g, float, float mean) {
                                                      return std::abs(mean - g) <=
                                                             std::abs(g) * 0x1p-11f + 0x1p-25f;
@@ -44,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Fp16, CodecConformance,
 
 INSTANTIATE_TEST_SUITE_P(Bf16, CodecConformance,
                          testing::Values(CodecCase{"Bf16",
-                                                   [] { return Make("bf16"); },
+                                                   [] { return MakeByName("bf16"); },
                                                    [](float g, float, float mean) {
                                                      return std::abs(mean - g) <=
                                                             std::abs(g) * 0x1p-8f;
@@ -60,35 +61,36 @@ class FloatCodec : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, FloatCodec, testing::Values("fp32", "fp16", "bf16"));
 
 TEST_P(FloatCodec, NonFiniteValuesNeverReachTheSum) {
-  const auto codec = Make(GetParam());
+  const auto codec = MakeByName(GetParam());
   const float infinity = std::numeric_limits<float>::infinity();
   for (float bad : {infinity, -infinity, std::nanf("")}) {
     for (size_t at : {0, 36, 1030}) {
       std::vector<float> g = SomeGradient(1031, 5);
-      const Round good = MakeRound(*codec, {g, g});
+      const Round valid = MakeRound(*codec, {g, g});
       g[at] = bad;
       const Round poisoned = MakeRound(*codec, {g, g});
       const auto sum = codec->NewAccumulator({0, 0, 1031}, 2);
       for (int rank : {1, 0}) {
-        const Result<size_t> used = sum->Add(rank, poisoned.payloads[rank]);
-        ASSERT_FALSE(used.ok());
-        EXPECT_EQ(used.status().code(), Code::kMismatch);
-        EXPECT_NE(used.status().message().find("element " + std::to_string(at) + " is "),
+        const Result<size_t> consumed = sum->Add(rank, poisoned.payloads[rank]);
+        ASSERT_FALSE(consumed.ok());
+        EXPECT_EQ(consumed.status().code(), Code::kMismatch);
+        EXPECT_NE(consumed.status().message().find("element " + std::to_string(at) + " is "),
                   std::string::npos)
-            << used.status().message();
-        ASSERT_TRUE(sum->Add(rank, good.payloads[rank]).ok());
+            << consumed.status().message();
+        ASSERT_TRUE(sum->Add(rank, valid.payloads[rank]).ok());
       }
       std::vector<uint8_t> bytes;
       sum->EncodeSum(&bytes);
-      EXPECT_EQ(bytes, Sum(*codec, good));
+      EXPECT_EQ(bytes, Sum(*codec, valid));
     }
   }
 }
 
 TEST_P(FloatCodec, NonFiniteSumsDoNotDecode) {
-  const auto codec = Make(GetParam());
+  const auto codec = MakeByName(GetParam());
   std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 3}, 2));
-  sum[sum.size() - 1] = 0x7F;  // the last element: a NaN in fp32 and bf16, infinity or NaN in fp16
+  // The last element becomes NaN in each of the three formats.
+  sum[sum.size() - 1] = 0x7F;
   sum[sum.size() - 2] = 0xC0;
   std::vector<float> mean(3);
   EXPECT_TRUE(codec->Decode(sum, {0, 0, 3}, 2, 0, 0, 2, mean.data()).ok());
@@ -96,12 +98,13 @@ TEST_P(FloatCodec, NonFiniteSumsDoNotDecode) {
 }
 
 TEST_P(FloatCodec, AddsEachRankOnce) {
-  const auto codec = Make(GetParam());
+  const auto codec = MakeByName(GetParam());
   const Round round =
       MakeRound(*codec, {SomeGradient(9, 1), SomeGradient(9, 2), SomeGradient(9, 3)});
   const auto sum = codec->NewAccumulator({0, 0, 9}, 3);
-  ASSERT_TRUE(sum->Add(2, round.payloads[2]).ok());  // waits: sums are in rank order
-  ASSERT_TRUE(sum->Add(0, round.payloads[0]).ok());  // added at once
+  // The sum keeps this code until ranks 0 and 1 are added, because it adds in rank order.
+  ASSERT_TRUE(sum->Add(2, round.payloads[2]).ok());
+  ASSERT_TRUE(sum->Add(0, round.payloads[0]).ok());  // This code is added immediately.
   for (int rank : {2, 0, 3, -1}) {
     EXPECT_EQ(sum->Add(rank, round.payloads[0]).status().code(), Code::kInternal) << rank;
   }
@@ -112,54 +115,56 @@ TEST_P(FloatCodec, AddsEachRankOnce) {
 }
 
 TEST(Fp32, AddsInRankOrderAndDividesOnce) {
-  const auto codec = Make("fp32");
+  const auto codec = MakeByName("fp32");
   std::vector<std::vector<float>> gradients;
   for (int rank = 0; rank < 7; ++rank) gradients.push_back(SomeGradient(2000, 40 + rank));
   const std::vector<float> mean = Mean(*codec, MakeRound(*codec, gradients));
   bool order_matters = false;
   for (size_t i = 0; i < mean.size(); ++i) {
-    float up = 0;
-    float down = 0;
+    float ascending_sum = 0;
+    float descending_sum = 0;
     for (int rank = 0; rank < 7; ++rank) {
-      up += gradients[rank][i];
-      down += gradients[6 - rank][i];
+      ascending_sum += gradients[rank][i];
+      descending_sum += gradients[6 - rank][i];
     }
-    ASSERT_EQ(mean[i], up / 7.0f);
-    order_matters |= up != down;
+    ASSERT_EQ(mean[i], ascending_sum / 7.0f);
+    order_matters |= ascending_sum != descending_sum;
   }
   EXPECT_TRUE(order_matters) << "this data cannot tell one order from another";
 }
 
-// Sums are in single precision: if the sum of two halves needs more bits, it is rounded after the
-// division, not before.
+// The sum is in single precision. It is divided by the number of workers and only then rounded to
+// half precision.
 TEST(Fp16, RoundsOnceOnTheWayDown) {
-  const auto codec = Make("fp16");
+  const auto codec = MakeByName("fp16");
   const float tiny = 0x1p-10f;
   const Round round = MakeRound(*codec, {{1.0f}, {tiny}, {tiny}, {1.0f}});
-  // (2 + 2^-9) / 4 = 0.5 + 2^-11 is a half; summed in halves, 1 + 2^-10 + 2^-10 + 1 is 2.
+  // Half precision represents the mean (2 + 2^-9) / 4 = 0.5 + 2^-11 exactly.
   EXPECT_EQ(Mean(*codec, round), std::vector<float>{0.5f + 0x1p-11f});
   const Round third = MakeRound(*codec, {{1.0f}, {0.0f}, {0.0f}});
-  EXPECT_EQ(Mean(*codec, third), std::vector<float>{0x1.554p-2f});  // the half nearest to a third
+  EXPECT_EQ(Mean(*codec, third),
+            std::vector<float>{0x1.554p-2f});  // the half-precision number nearest to 1/3
 }
 
 TEST(Bf16, RoundsOnceOnTheWayDown) {
-  const auto codec = Make("bf16");
+  const auto codec = MakeByName("bf16");
   const float tiny = 0x1p-7f;
   const Round round = MakeRound(*codec, {{1.0f}, {tiny}, {tiny}, {1.0f}});
-  // (2 + 2^-6) / 4 = 0.5 + 2^-8 is a bfloat; summed in bfloats, 1 + 2^-7 + 2^-7 + 1 is 2.
+  // bfloat16 represents the mean (2 + 2^-6) / 4 = 0.5 + 2^-8 exactly.
   EXPECT_EQ(Mean(*codec, round), std::vector<float>{0.5f + 0x1p-8f});
   const Round third = MakeRound(*codec, {{1.0f}, {0.0f}, {0.0f}});
-  EXPECT_EQ(Mean(*codec, third), std::vector<float>{0x1.56p-2f});  // the bfloat nearest to a third
+  EXPECT_EQ(Mean(*codec, third),
+            std::vector<float>{0x1.56p-2f});  // the bfloat16 number nearest to 1/3
 }
 
 TEST(Bf16, KeepsTheRangeOfFloatsAndStaysFinite) {
-  const auto codec = Make("bf16");
+  const auto codec = MakeByName("bf16");
   EXPECT_EQ(Mean(*codec, MakeRound(*codec, {{0x1p100f, -0x1p-100f, -0x1.fffffep127f}})),
             (std::vector<float>{0x1p100f, -0x1p-100f, -0x1.fep127f}));
 }
 
 TEST(Fp16, TooLargeValuesSaturate) {
-  const auto codec = Make("fp16");
+  const auto codec = MakeByName("fp16");
   EXPECT_EQ(Mean(*codec, MakeRound(*codec, {{1e6f, -1e30f}, {1e6f, -1e30f}})),
             (std::vector<float>{65504, -65504}));
 }

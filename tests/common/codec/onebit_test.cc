@@ -1,5 +1,6 @@
-// onebit: the conformance suite, its means, the errors kept on workers and servers, and refused
-// inputs.
+// Tests of the codec onebit: a code has one bit per element, its sign, and for each group of
+// elements the mean of the negative and the mean of the other elements. Tests the conformance
+// suite, the means, the errors kept on workers and servers, and refused inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,18 +19,18 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 
-std::unique_ptr<Codec> Make(uint64_t bucket, bool coded_sums = true) {
+std::unique_ptr<Codec> MakeOneBitCodec(uint64_t bucket, bool coded_sums = true) {
   Options options;
   options.coded_sums = coded_sums;
   options.keys.mutable_onebit()->set_bucket_elements(bucket);
   return std::move(*MakeCodec("onebit", options));
 }
 
-CodecCase Case(const char* name, uint64_t bucket, const char* first, const char* second,
-               const char* sum) {
+CodecCase MakeCase(const char* name, uint64_t bucket, const char* first, const char* second,
+                   const char* sum) {
   CodecCase c;
   c.name = name;
-  c.make = [bucket] { return Make(bucket); };
+  c.make = [bucket] { return MakeOneBitCodec(bucket); };
   // A decoded value is the mean of the elements with g's sign: it has that sign, and is not larger
   // than the largest element.
   c.plausible = [](float g, float largest, float mean) {
@@ -51,37 +52,37 @@ CodecCase Case(const char* name, uint64_t bucket, const char* first, const char*
 
 CodecCase WithFloatSums(CodecCase c, uint64_t bucket, const char* sum) {
   c.name += "FloatSums";
-  c.make = [bucket] { return Make(bucket, false); };
+  c.make = [bucket] { return MakeOneBitCodec(bucket, false); };
   c.golden_sum = sum;
   c.recoding = 0;
   return c;
 }
 
-const CodecCase kBuckets =
-    Case("Buckets", 6, "000060bf0000e03e0000e0be5555b53e9202",
-         "0000c0be0000b03e000048bf0000c03e4302", "0000e4be00009a3e1cc791beaaaaba3ed202");
+const CodecCase kSixElementBuckets =
+    MakeCase("Buckets", 6, "000060bf0000e03e0000e0be5555b53e9202",
+             "0000c0be0000b03e000048bf0000c03e4302", "0000e4be00009a3e1cc791beaaaaba3ed202");
 
 INSTANTIATE_TEST_SUITE_P(
     OneBit, CodecConformance,
     testing::Values(
-        kBuckets,
+        kSixElementBuckets,
         WithFloatSums(
-            kBuckets, 6,
+            kSixElementBuckets, 6,
             "0000003d000020bf0000c83e0000c83e000088be0000c83eabaa5abe000000bdaaaaba3e00001cbf"
             "aaaaba3e"),
-        Case("Bucket64", 64, "000028bfdbb6cd3e9202", "000014bf6edbb63e4302",
-             "9ee791be2449c23ed302"),
+        MakeCase("Bucket64", 64, "000028bfdbb6cd3e9202", "000014bf6edbb63e4302",
+                 "9ee791be2449c23ed302"),
         // In the suite's segments every column has one element.
-        Case("Columns", 0,
-             "000000000000003f000080bf000000000000000000000000000000000000803e000040bf00000000"
-             "000000000000803f000000000000003e0000c0be00000000000000000000803d000000bf00000000"
-             "000000000000603f9202",
-             "000080be00000000000000bf00000000000000000000403f0000000000000000000000000000003f"
-             "000000000000003e0000c0bf00000000000000000000c03e000000000000803e000080bd00000000"
-             "000000000000003f4302",
-             "000000000000003e000040bf00000000000000000000c03e000000000000003e000000be00000000"
-             "000000000000103f000030bf000000000000000000000000000000000000203e000090be00000000"
-             "000000000000303f5202")),
+        MakeCase("Columns", 0,
+                 "000000000000003f000080bf000000000000000000000000000000000000803e000040bf00000000"
+                 "000000000000803f000000000000003e0000c0be00000000000000000000803d000000bf00000000"
+                 "000000000000603f9202",
+                 "000080be00000000000000bf00000000000000000000403f0000000000000000000000000000003f"
+                 "000000000000003e0000c0bf00000000000000000000c03e000000000000803e000080bd00000000"
+                 "000000000000003f4302",
+                 "000000000000003e000040bf00000000000000000000c03e000000000000003e000000be00000000"
+                 "000000000000103f000030bf000000000000000000000000000000000000203e000090be00000000"
+                 "000000000000303f5202")),
     CaseName);
 
 std::vector<uint8_t> CodeOf(const Codec& codec, std::span<const float> g, uint64_t column = 1) {
@@ -90,8 +91,8 @@ std::vector<uint8_t> CodeOf(const Codec& codec, std::span<const float> g, uint64
   return code;
 }
 
-std::vector<float> Alone(const Codec& codec, std::span<const uint8_t> code,
-                         const Segment& segment) {
+std::vector<float> DecodeSingleCode(const Codec& codec, std::span<const uint8_t> code,
+                                    const Segment& segment) {
   std::vector<float> values(segment.count);
   const Result<size_t> size = codec.DecodeAlone(code, segment, values.data());
   EXPECT_TRUE(size.ok()) << size.status().message();
@@ -99,23 +100,24 @@ std::vector<float> Alone(const Codec& codec, std::span<const uint8_t> code,
 }
 
 std::vector<float> RoundTrip(const Codec& codec, std::span<const float> g, uint64_t column = 1) {
-  return Alone(codec, CodeOf(codec, g, column), {0, 0, g.size(), column});
+  return DecodeSingleCode(codec, CodeOf(codec, g, column), {0, 0, g.size(), column});
 }
 
-Code AddedAlone(const Codec& codec, std::span<const uint8_t> code, uint64_t count) {
+// The result of adding this one code to a sum.
+Code StatusOfAdding(const Codec& codec, std::span<const uint8_t> code, uint64_t count) {
   const auto sum = codec.NewAccumulator({0, 0, count}, 1);
   const Result<size_t> added = sum->Add(0, code);
   return added.ok() ? Code::kOk : added.status().code();
 }
 
 TEST(OneBit, NegativesAndOthersBecomeTheirMeans) {
-  const auto codec = Make(5);
+  const auto codec = MakeOneBitCodec(5);
   EXPECT_EQ(RoundTrip(*codec, std::vector<float>{1, -2, 0, -4, 5, 8, -1}),
             (std::vector<float>{2, -3, 2, -3, 2, 8, -1}));
 }
 
 TEST(OneBit, AnEmptyClassHasMeanZero) {
-  const auto codec = Make(3);
+  const auto codec = MakeOneBitCodec(3);
   const std::vector<float> g = {1, 2, 3, -1, -2, -3, 0, 0, 0, -0.0f};
   EXPECT_EQ(RoundTrip(*codec, g), (std::vector<float>{2, 2, 2, -2, -2, -2, 0, 0, 0, 0}));
   EXPECT_EQ(ToHex(CodeOf(*codec, g)),
@@ -127,14 +129,15 @@ TEST(OneBit, AnEmptyClassHasMeanZero) {
 }
 
 TEST(OneBit, ColumnsAreCountedFromTheSegmentsFirstElement) {
-  const auto codec = Make(0);
+  const auto codec = MakeOneBitCodec(0);
   EXPECT_EQ(codec->Granularity(25), 25u);
   EXPECT_EQ(codec->Granularity(0), 1u);
-  EXPECT_EQ(Make(64)->Granularity(25), 64u);
+  EXPECT_EQ(MakeOneBitCodec(64)->Granularity(25), 64u);
   const std::vector<float> g = {1, -2, 3, -4, 5, -6, 7, -8};
   EXPECT_EQ(RoundTrip(*codec, g, 4), (std::vector<float>{2, -3, 2, -3, 6, -7, 6, -7}));
-  EXPECT_EQ(RoundTrip(*codec, g, 4), RoundTrip(*Make(4), g));
-  EXPECT_EQ(RoundTrip(*codec, g, 3), RoundTrip(*Make(3), g));  // the last group is shorter
+  EXPECT_EQ(RoundTrip(*codec, g, 4), RoundTrip(*MakeOneBitCodec(4), g));
+  EXPECT_EQ(RoundTrip(*codec, g, 3),
+            RoundTrip(*MakeOneBitCodec(3), g));  // the last column is shorter
   EXPECT_EQ(CodeOf(*codec, g, 1 << 20).size(), 9u);
 }
 
@@ -146,7 +149,7 @@ TEST(OneBit, MeansAreRoundedOnce) {
     sums[v < 0] += double{v};
     ++counts[v < 0];
   }
-  const std::vector<float> values = RoundTrip(*Make(0), g, g.size());
+  const std::vector<float> values = RoundTrip(*MakeOneBitCodec(0), g, g.size());
   for (size_t i = 0; i < g.size(); ++i) {
     const int negative = g[i] < 0;
     ASSERT_FLOAT_EQ(values[i], static_cast<float>(sums[negative] / counts[negative]));
@@ -156,9 +159,11 @@ TEST(OneBit, MeansAreRoundedOnce) {
 TEST(OneBit, SizePerElement) {
   const auto bits = [](uint64_t bucket, uint64_t column) {
     constexpr uint64_t kCount = 57600;
-    return 8.0 * static_cast<double>(Make(bucket)->MaxEncodedSize({0, 0, kCount, column})) / kCount;
+    return 8.0 *
+           static_cast<double>(MakeOneBitCodec(bucket)->MaxEncodedSize({0, 0, kCount, column})) /
+           kCount;
   };
-  EXPECT_EQ(bits(64, 1), 2);  // docs/ALGORITHMS.md, section 15
+  EXPECT_EQ(bits(64, 1), 2);
   EXPECT_EQ(bits(512, 1), 1 + 64.0 * 113 / 57600);
   EXPECT_EQ(bits(0, 800), 1.08);
   EXPECT_EQ(bits(0, 25), 3.56);
@@ -166,7 +171,7 @@ TEST(OneBit, SizePerElement) {
 
 TEST(OneBit, WorkerErrorIsAddedToTheNextGradient) {
   for (const uint64_t bucket : {0, 7, 64}) {
-    const auto codec = Make(bucket);
+    const auto codec = MakeOneBitCodec(bucket);
     const Segment segment{0, 0, 130, 25};
     const auto memory = codec->NewMemory(130);
     ASSERT_NE(memory, nullptr);
@@ -177,7 +182,7 @@ TEST(OneBit, WorkerErrorIsAddedToTheNextGradient) {
       for (size_t i = 0; i < 130; ++i) ASSERT_EQ(v[i], g[i] + residual[i]);
       std::vector<uint8_t> code;
       codec->Encode(v.data(), segment, {}, {}, &code);
-      const std::vector<float> sent = Alone(*codec, code, segment);
+      const std::vector<float> sent = DecodeSingleCode(*codec, code, segment);
       memory->Update(0, v, sent);
       for (size_t i = 0; i < 130; ++i) residual[i] = v[i] - sent[i];
       SavedState state;
@@ -188,9 +193,10 @@ TEST(OneBit, WorkerErrorIsAddedToTheNextGradient) {
   }
 }
 
-// A round on the server, with its memory.
-std::vector<uint8_t> SumWith(const Codec& codec, const Round& round, Memory* memory,
-                             const std::vector<int>& order) {
+// The code of a round's sum, as a server computes it. Adds the payloads in the given order of
+// ranks; `memory` is the server's, or null.
+std::vector<uint8_t> SumOf(const Codec& codec, const Round& round, Memory* memory,
+                           const std::vector<int>& order) {
   const auto sum = codec.NewAccumulator({2, 0, round.count(), 25}, round.workers(), {{}, memory});
   for (int rank : order) EXPECT_TRUE(sum->Add(rank, round.payloads[rank]).ok());
   std::vector<uint8_t> bytes;
@@ -198,7 +204,7 @@ std::vector<uint8_t> SumWith(const Codec& codec, const Round& round, Memory* mem
   return bytes;
 }
 
-Round RoundOf(const Codec& codec, uint64_t seed) {
+Round MakeSeededRound(const Codec& codec, uint64_t seed) {
   Round round;
   for (int rank = 0; rank < 3; ++rank) {
     round.gradients.push_back(SomeGradient(130, 10 * seed + rank));
@@ -207,90 +213,92 @@ Round RoundOf(const Codec& codec, uint64_t seed) {
   return round;
 }
 
-// v = mean + residual, code v, residual = v - decoded, bit for bit.
+// The server encodes v = mean + residual, and keeps residual = v - (decoded v), bit for bit.
 TEST(OneBit, ServerErrorIsAddedToTheNextSum) {
   for (const uint64_t bucket : {0, 7}) {
-    const auto codec = Make(bucket);
+    const auto codec = MakeOneBitCodec(bucket);
     const Segment segment{2, 0, 130, 25};
     const auto memory = codec->NewSumMemory(segment);
     ASSERT_NE(memory, nullptr);
     std::vector<float> residual(130);
-    bool other_than_without = false;
-    for (int at = 0; at < 20; ++at) {
-      const Round round = RoundOf(*codec, at);
+    bool memory_changes_sum = false;
+    for (int index = 0; index < 20; ++index) {
+      const Round round = MakeSeededRound(*codec, index);
       std::vector<float> v(130);
       for (const auto& payload : round.payloads) {
-        const std::vector<float> sent = Alone(*codec, payload, segment);
+        const std::vector<float> sent = DecodeSingleCode(*codec, payload, segment);
         for (size_t i = 0; i < 130; ++i) v[i] += sent[i];
       }
       for (size_t i = 0; i < 130; ++i) v[i] = v[i] / 3.0f + residual[i];
       std::vector<uint8_t> expected;
       codec->Encode(v.data(), segment, {}, {}, &expected);
-      ASSERT_EQ(SumWith(*codec, round, memory.get(), {2, 0, 1}), expected) << at;
-      other_than_without |= expected != SumWith(*codec, round, nullptr, {0, 1, 2});
-      const std::vector<float> sent = Alone(*codec, expected, segment);
+      ASSERT_EQ(SumOf(*codec, round, memory.get(), {2, 0, 1}), expected) << index;
+      memory_changes_sum |= expected != SumOf(*codec, round, nullptr, {0, 1, 2});
+      const std::vector<float> sent = DecodeSingleCode(*codec, expected, segment);
       for (size_t i = 0; i < 130; ++i) residual[i] = v[i] - sent[i];
       SavedState state;
       memory->AddState(&state);
-      ASSERT_TRUE(std::ranges::equal(state.arrays[0].values, residual)) << at;
+      ASSERT_TRUE(std::ranges::equal(state.arrays[0].values, residual)) << index;
     }
-    EXPECT_TRUE(other_than_without);
+    EXPECT_TRUE(memory_changes_sum);
   }
 }
 
-// The mean of the sums over many rounds converges to the workers' mean, which biased codes without
-// memory would not.
+// The average of the sums over many rounds converges to the workers' mean. Without the server's
+// memory it would not, because the codes are biased.
 TEST(OneBit, NothingIsLostOverManyRounds) {
-  const auto codec = Make(32);
-  const auto kept = codec->NewSumMemory({2, 0, 130, 25});
-  const Round round = RoundOf(*codec, 1);
-  std::vector<double> with(130), without(130);
+  const auto codec = MakeOneBitCodec(32);
+  const auto server_memory = codec->NewSumMemory({2, 0, 130, 25});
+  const Round round = MakeSeededRound(*codec, 1);
+  std::vector<double> total_with(130), total_without(130);
   constexpr int kRounds = 2000;
-  for (int at = 0; at < kRounds; ++at) {
+  for (int index = 0; index < kRounds; ++index) {
     const auto answer = [&](Memory* memory) {
-      return Alone(*codec, SumWith(*codec, round, memory, {0, 1, 2}), {2, 0, 130, 25});
+      return DecodeSingleCode(*codec, SumOf(*codec, round, memory, {0, 1, 2}), {2, 0, 130, 25});
     };
-    const std::vector<float> a = answer(kept.get()), b = answer(nullptr);
-    for (size_t i = 0; i < 130; ++i) with[i] += double{a[i]}, without[i] += double{b[i]};
+    const std::vector<float> sum_with = answer(server_memory.get()), sum_without = answer(nullptr);
+    for (size_t i = 0; i < 130; ++i)
+      total_with[i] += double{sum_with[i]}, total_without[i] += double{sum_without[i]};
   }
-  Round whole = round;
-  const std::vector<float> mean = Mean(*Make(32, false), whole);
+  Round copy = round;
+  const std::vector<float> mean = Mean(*MakeOneBitCodec(32, false), copy);
   double worst_with = 0, worst_without = 0;
   for (size_t i = 0; i < 130; ++i) {
-    worst_with = std::max(worst_with, std::abs(with[i] / kRounds - double{mean[i]}));
-    worst_without = std::max(worst_without, std::abs(without[i] / kRounds - double{mean[i]}));
+    worst_with = std::max(worst_with, std::abs(total_with[i] / kRounds - double{mean[i]}));
+    worst_without = std::max(worst_without, std::abs(total_without[i] / kRounds - double{mean[i]}));
   }
   EXPECT_LT(worst_with, 0.02);
   EXPECT_GT(worst_without, 0.1);
 }
 
 TEST(OneBit, RestoredMemoriesContinueBitForBit) {
-  const auto codec = Make(7);
-  const auto first = codec->NewSumMemory({2, 0, 130, 25});
-  for (int at = 0; at < 5; ++at) SumWith(*codec, RoundOf(*codec, at), first.get(), {0, 1, 2});
-  const auto second = codec->NewSumMemory({2, 0, 130, 25});
-  SavedState from, to;
-  first->AddState(&from);
-  second->AddState(&to);
-  ASSERT_EQ(from.arrays.size(), to.arrays.size());
-  for (size_t i = 0; i < from.arrays.size(); ++i) {
-    EXPECT_EQ(from.arrays[i].name, to.arrays[i].name);
-    std::ranges::copy(from.arrays[i].values, to.arrays[i].values.begin());
+  const auto codec = MakeOneBitCodec(7);
+  const auto original_memory = codec->NewSumMemory({2, 0, 130, 25});
+  for (int index = 0; index < 5; ++index)
+    SumOf(*codec, MakeSeededRound(*codec, index), original_memory.get(), {0, 1, 2});
+  const auto restored_memory = codec->NewSumMemory({2, 0, 130, 25});
+  SavedState saved, restored;
+  original_memory->AddState(&saved);
+  restored_memory->AddState(&restored);
+  ASSERT_EQ(saved.arrays.size(), restored.arrays.size());
+  for (size_t i = 0; i < saved.arrays.size(); ++i) {
+    EXPECT_EQ(saved.arrays[i].name, restored.arrays[i].name);
+    std::ranges::copy(saved.arrays[i].values, restored.arrays[i].values.begin());
   }
-  for (int at = 5; at < 10; ++at) {
-    const Round round = RoundOf(*codec, at);
-    ASSERT_EQ(SumWith(*codec, round, first.get(), {0, 1, 2}),
-              SumWith(*codec, round, second.get(), {2, 1, 0}));
+  for (int index = 5; index < 10; ++index) {
+    const Round round = MakeSeededRound(*codec, index);
+    ASSERT_EQ(SumOf(*codec, round, original_memory.get(), {0, 1, 2}),
+              SumOf(*codec, round, restored_memory.get(), {2, 1, 0}));
   }
-  second->Reset();
-  const Round round = RoundOf(*codec, 10);
-  EXPECT_EQ(SumWith(*codec, round, second.get(), {0, 1, 2}),
-            SumWith(*codec, round, nullptr, {0, 1, 2}));
+  restored_memory->Reset();
+  const Round round = MakeSeededRound(*codec, 10);
+  EXPECT_EQ(SumOf(*codec, round, restored_memory.get(), {0, 1, 2}),
+            SumOf(*codec, round, nullptr, {0, 1, 2}));
 }
 
 TEST(OneBit, ACodeEqualsItsOwnSumByteForByte) {
   for (const uint64_t bucket : {0, 1, 7, 64, 5000}) {
-    const auto codec = Make(bucket);
+    const auto codec = MakeOneBitCodec(bucket);
     EXPECT_TRUE(codec->CodeIsSum());
     for (int seed = 0; seed < 20; ++seed) {
       const Round round = MakeRound(*codec, {SomeGradient(5000, seed)});
@@ -300,64 +308,68 @@ TEST(OneBit, ACodeEqualsItsOwnSumByteForByte) {
 }
 
 TEST(OneBit, FloatSumsAreTheMeanAndKeepNoError) {
-  const auto codec = Make(64, false);
+  const auto codec = MakeOneBitCodec(64, false);
   EXPECT_FALSE(codec->CodeIsSum());
   EXPECT_EQ(codec->NewSumMemory({0, 0, 9}), nullptr);
   EXPECT_NE(codec->NewMemory(9), nullptr);
   const Round round = MakeRound(*codec, {SomeGradient(300, 1), SomeGradient(300, 2)});
-  const std::vector<float> a = Alone(*codec, round.payloads[0], {0, 0, 300});
-  const std::vector<float> b = Alone(*codec, round.payloads[1], {0, 0, 300});
+  const std::vector<float> decoded0 = DecodeSingleCode(*codec, round.payloads[0], {0, 0, 300});
+  const std::vector<float> decoded1 = DecodeSingleCode(*codec, round.payloads[1], {0, 0, 300});
   const std::vector<float> mean = Mean(*codec, round);
-  for (size_t i = 0; i < 300; ++i) ASSERT_EQ(mean[i], (a[i] + b[i]) / 2);
+  for (size_t i = 0; i < 300; ++i) ASSERT_EQ(mean[i], (decoded0[i] + decoded1[i]) / 2);
 }
 
 TEST(OneBit, HugeAndTinyGradientsStayFinite) {
-  const auto codec = Make(4);
+  const auto codec = MakeOneBitCodec(4);
   for (const float size : {kLargest, std::numeric_limits<float>::denorm_min()}) {
     const std::vector<float> g = {size, -size, size, 0, -size, -size, -size, -size, size};
     const Round round = MakeRound(*codec, {g, g, g});
     const auto memory = codec->NewSumMemory({2, 0, 9});
-    for (int at = 0; at < 3; ++at) {
+    for (int index = 0; index < 3; ++index) {
       const std::vector<float> values =
-          Alone(*codec, SumWith(*codec, round, memory.get(), {0, 1, 2}), {2, 0, 9});
+          DecodeSingleCode(*codec, SumOf(*codec, round, memory.get(), {0, 1, 2}), {2, 0, 9});
       for (float v : values) ASSERT_TRUE(std::isfinite(v));
     }
-    EXPECT_EQ(std::signbit(Alone(*codec, round.payloads[0], {0, 0, 9})[1]), true);
+    EXPECT_EQ(std::signbit(DecodeSingleCode(*codec, round.payloads[0], {0, 0, 9})[1]), true);
   }
 }
 
 TEST(OneBit, InvalidCodesAreRefused) {
-  const auto codec = Make(3);
-  const std::vector<uint8_t> good =
+  const auto codec = MakeOneBitCodec(3);
+  const std::vector<uint8_t> valid =
       CodeOf(*codec, std::vector<float>{1, -1, 2, 4, 5, -3, -4, -5, -6});
-  EXPECT_EQ(AddedAlone(*codec, good, 9), Code::kOk);
-  const auto with = [&](size_t at, float mean) {
-    std::vector<uint8_t> other = good;
-    std::memcpy(other.data() + 4 * at, &mean, sizeof mean);
-    return other;
+  EXPECT_EQ(StatusOfAdding(*codec, valid, 9), Code::kOk);
+  // The valid code with another number in place of its mean `at`: three groups have two means each.
+  const auto with_mean = [&](size_t at, float mean) {
+    std::vector<uint8_t> changed_code = valid;
+    std::memcpy(changed_code.data() + 4 * at, &mean, sizeof mean);
+    return changed_code;
   };
   std::vector<float> values(9);
   for (const float bad : {kInfinity, -kInfinity, std::nanf(""), -0.0f}) {
     for (size_t at = 0; at < 6; ++at) {
-      EXPECT_EQ(AddedAlone(*codec, with(at, bad), 9), Code::kMismatch) << bad << ' ' << at;
+      EXPECT_EQ(StatusOfAdding(*codec, with_mean(at, bad), 9), Code::kMismatch) << bad << ' ' << at;
       const size_t group = at / 2;
-      EXPECT_EQ(codec->Decode(with(at, bad), {0, 0, 9}, 1, 0, 3 * group, 1, &values[0]).code(),
+      EXPECT_EQ(codec->Decode(with_mean(at, bad), {0, 0, 9}, 1, 0, 3 * group, 1, &values[0]).code(),
                 Code::kMismatch);
       EXPECT_TRUE(
-          codec->Decode(with(at, bad), {0, 0, 9}, 1, 0, (3 * group + 3) % 9, 1, &values[0]).ok());
+          codec->Decode(with_mean(at, bad), {0, 0, 9}, 1, 0, (3 * group + 3) % 9, 1, &values[0])
+              .ok());
     }
   }
-  for (const size_t lower : {0, 2, 4}) {
-    EXPECT_EQ(AddedAlone(*codec, with(lower, 1.0f), 9), Code::kMismatch);
-    EXPECT_EQ(AddedAlone(*codec, with(lower, 0.0f), 9), Code::kMismatch) << "there are negatives";
-    EXPECT_EQ(AddedAlone(*codec, with(lower + 1, -1.0f), 9), Code::kMismatch);
+  for (const size_t negative_mean : {0, 2, 4}) {
+    EXPECT_EQ(StatusOfAdding(*codec, with_mean(negative_mean, 1.0f), 9), Code::kMismatch);
+    EXPECT_EQ(StatusOfAdding(*codec, with_mean(negative_mean, 0.0f), 9), Code::kMismatch)
+        << "there are negative elements";
+    EXPECT_EQ(StatusOfAdding(*codec, with_mean(negative_mean + 1, -1.0f), 9), Code::kMismatch);
   }
-  EXPECT_EQ(AddedAlone(*codec, with(5, 1.0f), 9), Code::kMismatch)
-      << "there are none but negatives";
-  EXPECT_EQ(AddedAlone(*codec, with(1, 0.0f), 9), Code::kOk) << "they may all be 0";
-  std::vector<uint8_t> no_negatives = good;
-  no_negatives[24] = static_cast<uint8_t>(good[24] & ~2);
-  EXPECT_EQ(AddedAlone(*codec, no_negatives, 9), Code::kMismatch);
+  EXPECT_EQ(StatusOfAdding(*codec, with_mean(5, 1.0f), 9), Code::kMismatch)
+      << "all elements are negative";
+  EXPECT_EQ(StatusOfAdding(*codec, with_mean(1, 0.0f), 9), Code::kOk)
+      << "the other elements may all be 0";
+  std::vector<uint8_t> no_negatives = valid;
+  no_negatives[24] = static_cast<uint8_t>(valid[24] & ~2);
+  EXPECT_EQ(StatusOfAdding(*codec, no_negatives, 9), Code::kMismatch);
 }
 
 TEST(OneBit, TooLargeBucketsAreRefused) {
@@ -369,7 +381,7 @@ TEST(OneBit, TooLargeBucketsAreRefused) {
   EXPECT_NE(codec.status().message().find("exchange.onebit.bucket_elements"), std::string::npos);
 }
 
-// onebit keeps its errors in a memory of its own, also if error_feedback is not set.
+// onebit always keeps its errors. The option error_feedback adds no second memory.
 TEST(OneBit, ErrorFeedbackIsAddedOnce) {
   Options options;
   options.error_feedback = true;

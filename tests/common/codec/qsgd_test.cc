@@ -1,4 +1,5 @@
-// QSGD: the conformance suite, its distribution, limit cases, and refused inputs.
+// Tests of the codec QSGD: the conformance suite, the distribution of codes, limit cases, and
+// refused inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,14 +23,15 @@ using Norm = Qsgd::Norm;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kLargest = std::numeric_limits<float>::max();
 
-std::unique_ptr<Codec> Make(const Qsgd& qsgd, bool coded_sums = true) {
+std::unique_ptr<Codec> MakeQsgdCodec(const Qsgd& qsgd, bool coded_sums = true) {
   Options options;
   options.coded_sums = coded_sums;
   options.qsgd = qsgd;
   return std::move(*MakeCodec("qsgd", options));
 }
 
-Qsgd Bits(int bits, uint64_t bucket, Norm norm = Norm::kMax, Layout layout = Layout::kSign) {
+// Options with a fixed number of bits per element.
+Qsgd WithBits(int bits, uint64_t bucket, Norm norm = Norm::kMax, Layout layout = Layout::kSign) {
   Qsgd qsgd;
   qsgd.bits = bits;
   qsgd.bucket = bucket;
@@ -38,7 +40,8 @@ Qsgd Bits(int bits, uint64_t bucket, Norm norm = Norm::kMax, Layout layout = Lay
   return qsgd;
 }
 
-Qsgd GivenLevels(Levels levels, uint64_t bucket, Norm norm = Norm::kTwo, double s = 0) {
+// Options with a given number of levels; s: that number, if `levels` is kGiven.
+Qsgd WithLevels(Levels levels, uint64_t bucket, Norm norm = Norm::kTwo, double s = 0) {
   Qsgd qsgd;
   qsgd.levels = levels;
   qsgd.bucket = bucket;
@@ -47,31 +50,33 @@ Qsgd GivenLevels(Levels levels, uint64_t bucket, Norm norm = Norm::kTwo, double 
   return qsgd;
 }
 
+// The indices of all bits of the payload from bit `first` on.
 std::vector<size_t> BitsFrom(size_t first, std::span<const uint8_t> payload) {
   std::vector<size_t> bits;
   for (size_t i = first; i < 8 * payload.size(); ++i) bits.push_back(i);
   return bits;
 }
 
-uint64_t EndOf(std::span<const uint8_t> payload, size_t at) {
+// The 64-bit integer at byte `at` of the payload.
+uint64_t ReadUint64(std::span<const uint8_t> payload, size_t at) {
   uint64_t end = 0;
   std::memcpy(&end, payload.data() + at, sizeof end);
   return end;
 }
 
 // Checks that |mean - g| is at most `share` of the tensor's largest magnitude.
-auto Within(double share) {
+auto ErrorWithin(double share) {
   return [share](float g, float largest, float mean) {
     return std::abs(double{mean} - double{g}) <= share * double{largest} * (1 + 1e-6);
   };
 }
 
-CodecCase OfBits(const char* name, const Qsgd& qsgd, double share, const char* first,
-                 const char* second, const char* sum) {
+CodecCase CaseOfBits(const char* name, const Qsgd& qsgd, double share, const char* first,
+                     const char* second, const char* sum) {
   CodecCase c;
   c.name = name;
-  c.make = [qsgd] { return Make(qsgd); };
-  c.plausible = Within(share);
+  c.make = [qsgd] { return MakeQsgdCodec(qsgd); };
+  c.plausible = ErrorWithin(share);
   c.unused_bits = [qsgd](std::span<const uint8_t> payload, uint64_t count) {
     const uint64_t buckets = (count + qsgd.bucket - 1) / qsgd.bucket;
     return BitsFrom(32 * buckets + count * static_cast<uint64_t>(qsgd.bits), payload);
@@ -83,13 +88,13 @@ CodecCase OfBits(const char* name, const Qsgd& qsgd, double share, const char* f
   return c;
 }
 
-CodecCase OfLevels(const char* name, const Qsgd& qsgd, double share, const char* first,
-                   const char* second, const char* sum) {
-  CodecCase c = OfBits(name, qsgd, share, first, second, sum);
+CodecCase CaseOfLevels(const char* name, const Qsgd& qsgd, double share, const char* first,
+                       const char* second, const char* sum) {
+  CodecCase c = CaseOfBits(name, qsgd, share, first, second, sum);
   c.unused_bits = [qsgd](std::span<const uint8_t> payload, uint64_t count) {
     const uint64_t buckets = (count + qsgd.bucket - 1) / qsgd.bucket;
     const size_t header = 5 * buckets + 8 * ((buckets + 63) / 64);
-    return BitsFrom(8 * header + EndOf(payload, header - 8), payload);
+    return BitsFrom(8 * header + ReadUint64(payload, header - 8), payload);
   };
   c.sizes_vary = true;
   return c;
@@ -97,40 +102,41 @@ CodecCase OfLevels(const char* name, const Qsgd& qsgd, double share, const char*
 
 CodecCase WithFloatSums(CodecCase c, const Qsgd& qsgd, const char* sum) {
   c.name += "FloatSums";
-  c.make = [qsgd] { return Make(qsgd, false); };
+  c.make = [qsgd] { return MakeQsgdCodec(qsgd, false); };
   c.golden_sum = sum;
   c.recoding = 0;
   c.sizes_vary = false;
   return c;
 }
 
-const CodecCase kFourBits = OfBits("FourBits", Bits(4, 7), 1.0 / 7, "0000803f0000603ff3207db1c007",
-                                   "0000c03f0000003fa903036f9407", "6edb363f0000303ff123500fa207");
+const CodecCase kFourBits =
+    CaseOfBits("FourBits", WithBits(4, 7), 1.0 / 7, "0000803f0000603ff3207db1c007",
+               "0000c03f0000003fa903036f9407", "6edb363f0000303ff123500fa207");
 
 INSTANTIATE_TEST_SUITE_P(
     Qsgd, CodecConformance,
     testing::Values(
         kFourBits,
         WithFloatSums(
-            kFourBits, Bits(4, 7),
+            kFourBits, WithBits(4, 7),
             "b76ddb3d6edb36bf4992a43e2549123e284912bd0000003fdbb62dbfb86ddb3c2549123e254992be"
             "0000303f"),
-        OfBits("TwoBitsTwoNorm", Bits(2, 16, Norm::kTwo), 4, "58cf004040c000", "e313fb3f007100",
-               "6e5edb3f403000"),
-        OfBits("Intervals", Bits(3, 16, Norm::kMax, Layout::kIntervals), 2.0 / 7,
-               "0000803fc58a739301", "0000c03f53d7a11c01", "2449523f44a9869401"),
-        OfBits("SixteenBits", Bits(16, 8192), 1.0 / 32767,
-               "0000803fff3fffff00000020ffdfff7f001000b00008ffbfff6f",
-               "0000c03f5595aaaaff3f0000ab2aaa0affff002055155585aa2a",
-               "80ff3f3f5515ffffff3f56155495ff5f55f50000aa1affaf5575"),
-        OfLevels("SqrtN", GivenLevels(Levels::kSqrtN, 5), 2,
-                 "6f45af3f0000983f0000603f02020216000000000000004cc400",
-                 "b6c3873fa346c93f0000003f0203021b0000000000000010a10100",
-                 "8c378c3ffadb653f0000000002020014000000000000005c3400"),
-        OfLevels("TenLevels", GivenLevels(Levels::kGiven, 9, Norm::kMax, 10), 0.1,
-                 "0000803f0000603f0505370000000000000045837155a0c02a",
-                 "0000c03f0000003f05053700000000000000721640821e222a",
-                 "9a99393f0000303f050537000000000000004217019006822a")),
+        CaseOfBits("TwoBitsTwoNorm", WithBits(2, 16, Norm::kTwo), 4, "58cf004040c000",
+                   "e313fb3f007100", "6e5edb3f403000"),
+        CaseOfBits("Intervals", WithBits(3, 16, Norm::kMax, Layout::kIntervals), 2.0 / 7,
+                   "0000803fc58a739301", "0000c03f53d7a11c01", "2449523f44a9869401"),
+        CaseOfBits("SixteenBits", WithBits(16, 8192), 1.0 / 32767,
+                   "0000803fff3fffff00000020ffdfff7f001000b00008ffbfff6f",
+                   "0000c03f5595aaaaff3f0000ab2aaa0affff002055155585aa2a",
+                   "80ff3f3f5515ffffff3f56155495ff5f55f50000aa1affaf5575"),
+        CaseOfLevels("SqrtN", WithLevels(Levels::kSqrtN, 5), 2,
+                     "6f45af3f0000983f0000603f02020216000000000000004cc400",
+                     "b6c3873fa346c93f0000003f0203021b0000000000000010a10100",
+                     "8c378c3ffadb653f0000000002020014000000000000005c3400"),
+        CaseOfLevels("TenLevels", WithLevels(Levels::kGiven, 9, Norm::kMax, 10), 0.1,
+                     "0000803f0000603f0505370000000000000045837155a0c02a",
+                     "0000c03f0000003f05053700000000000000721640821e222a",
+                     "9a99393f0000303f050537000000000000004217019006822a")),
     CaseName);
 
 kernels::NoiseKey NoiseOfRound(uint64_t round) {
@@ -147,68 +153,74 @@ std::vector<uint8_t> CodeOf(const Codec& codec, std::span<const float> g, uint64
   return code;
 }
 
-std::vector<float> Alone(const Codec& codec, std::span<const uint8_t> code, uint64_t count) {
+std::vector<float> DecodeSingleCode(const Codec& codec, std::span<const uint8_t> code,
+                                    uint64_t count) {
   std::vector<float> values(count);
   const Result<size_t> size = codec.DecodeAlone(code, {0, 0, count}, values.data());
   EXPECT_TRUE(size.ok()) << size.status().message();
   return values;
 }
 
-Code AddedAlone(const Codec& codec, std::span<const uint8_t> code, uint64_t count) {
+// The result of adding this one code to a sum.
+Code StatusOfAdding(const Codec& codec, std::span<const uint8_t> code, uint64_t count) {
   const auto sum = codec.NewAccumulator({0, 0, count}, 1);
   const Result<size_t> added = sum->Add(0, code);
   return added.ok() ? Code::kOk : added.status().code();
 }
 
-// Of one element v over many draws: the mean is v, the variance unit^2 p (1 - p).
-struct Law {
+// The law that is tested: over many random codes, the mean of a decoded element v is v, and its
+// variance is unit^2 p (1 - p), where `unit` is the distance of two levels and p the probability
+// that v is rounded up.
+struct LawCase {
   const char* name;
   Qsgd qsgd;
 };
-class QsgdLaw : public testing::TestWithParam<Law> {};
+class QsgdLaw : public testing::TestWithParam<LawCase> {};
 INSTANTIATE_TEST_SUITE_P(
     All, QsgdLaw,
-    testing::Values(Law{"TwoBits", Bits(2, 8)}, Law{"FourBits", Bits(4, 8)},
-                    Law{"FourBitsTwoNorm", Bits(4, 8, Norm::kTwo)}, Law{"EightBits", Bits(8, 5)},
-                    Law{"Intervals", Bits(3, 8, Norm::kMax, Layout::kIntervals)},
-                    Law{"IntervalsTwoNorm", Bits(2, 8, Norm::kTwo, Layout::kIntervals)},
-                    Law{"SqrtN", GivenLevels(Levels::kSqrtN, 0)},
-                    Law{"SqrtNOfTheLargest", GivenLevels(Levels::kSqrtN, 7, Norm::kMax)},
-                    Law{"GivenLevels", GivenLevels(Levels::kGiven, 3, Norm::kTwo, 2.5)}),
-    [](const testing::TestParamInfo<Law>& info) { return std::string(info.param.name); });
+    testing::Values(LawCase{"TwoBits", WithBits(2, 8)}, LawCase{"FourBits", WithBits(4, 8)},
+                    LawCase{"FourBitsTwoNorm", WithBits(4, 8, Norm::kTwo)},
+                    LawCase{"EightBits", WithBits(8, 5)},
+                    LawCase{"Intervals", WithBits(3, 8, Norm::kMax, Layout::kIntervals)},
+                    LawCase{"IntervalsTwoNorm", WithBits(2, 8, Norm::kTwo, Layout::kIntervals)},
+                    LawCase{"SqrtN", WithLevels(Levels::kSqrtN, 0)},
+                    LawCase{"SqrtNOfTheLargest", WithLevels(Levels::kSqrtN, 7, Norm::kMax)},
+                    LawCase{"GivenLevels", WithLevels(Levels::kGiven, 3, Norm::kTwo, 2.5)}),
+    [](const testing::TestParamInfo<LawCase>& info) { return std::string(info.param.name); });
 
 const std::vector<float> kValues = {0.5f, -1.0f, 0.0f, 0.25f, -0.7f, 1.5f, 0.1f, -0.3f, 0.9f};
 
-// The levels around v: their distance, and the share of draws that round up.
-std::pair<double, double> UnitAndChance(const Qsgd& qsgd, std::span<const float> bucket, double v) {
+// The distance of two levels, and the probability that v is rounded up to the next level.
+std::pair<double, double> UnitAndProbability(const Qsgd& qsgd, std::span<const float> bucket,
+                                             double v) {
   double largest = 0, squares = 0;
   for (double x : bucket) {
     largest = std::max(largest, std::abs(x));
     squares += x * x;
   }
   const double norm = qsgd.norm == Norm::kMax ? largest : std::sqrt(squares);
-  double unit = 0, x = 0;
+  double unit = 0, position = 0;  // position: the value, counted in units from level 0
   if (qsgd.layout == Layout::kIntervals) {
     unit = 2 * norm / ((1 << qsgd.bits) - 1);
-    x = (v + norm) / unit;
+    position = (v + norm) / unit;
   } else {
     double s = (1 << (qsgd.bits - 1)) - 1;
     if (qsgd.levels == Levels::kGiven) s = qsgd.s;
     if (qsgd.levels == Levels::kSqrtN) s = std::sqrt(static_cast<double>(bucket.size())) / 2;
     unit = norm / s;
-    x = std::abs(v) / unit;
+    position = std::abs(v) / unit;
   }
-  return {unit, x - std::floor(x + 1e-7)};
+  return {unit, position - std::floor(position + 1e-7)};
 }
 
 TEST_P(QsgdLaw, MeanAndVarianceOverManyDraws) {
   constexpr int kDraws = 100000;
   const Qsgd& qsgd = GetParam().qsgd;
-  const auto codec = Make(qsgd);
+  const auto codec = MakeQsgdCodec(qsgd);
   const size_t n = kValues.size(), size = qsgd.bucket == 0 ? n : qsgd.bucket;
   std::vector<double> sum(n), squares(n);
   for (int draw = 0; draw < kDraws; ++draw) {
-    const std::vector<float> values = Alone(*codec, CodeOf(*codec, kValues, draw), n);
+    const std::vector<float> values = DecodeSingleCode(*codec, CodeOf(*codec, kValues, draw), n);
     for (size_t i = 0; i < n; ++i) {
       const double error = double{values[i]} - double{kValues[i]};
       sum[i] += error;
@@ -217,27 +229,29 @@ TEST_P(QsgdLaw, MeanAndVarianceOverManyDraws) {
   }
   for (size_t i = 0; i < n; ++i) {
     const size_t first = i / size * size;
-    const auto [unit, p] = UnitAndChance(
+    const auto [unit, p] = UnitAndProbability(
         qsgd, std::span(kValues).subspan(first, std::min(size, n - first)), kValues[i]);
     const double variance = unit * unit * p * (1 - p);
     const double deviation = std::sqrt(variance / kDraws);
     EXPECT_NEAR(sum[i] / kDraws, 0, 4.5 * deviation + 1e-6 * unit) << i;
     // For a Bernoulli variable: Var(error^2) = variance unit^2 (1 - 2 p)^2.
-    const double of_square = std::sqrt(variance / kDraws) * unit * std::abs(1 - 2 * p);
-    EXPECT_NEAR(squares[i] / kDraws, variance, 4.5 * of_square + 1e-3 * variance + 1e-9) << i;
+    const double deviation_of_square = std::sqrt(variance / kDraws) * unit * std::abs(1 - 2 * p);
+    EXPECT_NEAR(squares[i] / kDraws, variance, 4.5 * deviation_of_square + 1e-3 * variance + 1e-9)
+        << i;
   }
 }
 
-// E |Q(v) - v|^2 <= min(n / (4 s^2), sqrt(n) / s) |v|^2 (PQASGD, section 3.3).
+// E |Q(v) - v|^2 <= min(n / (4 s^2), sqrt(n) / s) |v|^2, where Q(v) is the decoded code of the n
+// elements v at s levels (PQASGD, section 3.3).
 TEST(Qsgd, VarianceIsWithinThePapersBound) {
   const std::vector<float> v = SomeGradient(512, 3);
   double norm = 0;
   for (double x : v) norm += x * x;
   for (const double s : {1.0, 4.0, 11.3, 100.0}) {
-    const auto codec = Make(GivenLevels(Levels::kGiven, 512, Norm::kTwo, s));
+    const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 512, Norm::kTwo, s));
     double error = 0;
     for (int draw = 0; draw < 400; ++draw) {
-      const std::vector<float> values = Alone(*codec, CodeOf(*codec, v, draw), v.size());
+      const std::vector<float> values = DecodeSingleCode(*codec, CodeOf(*codec, v, draw), v.size());
       for (size_t i = 0; i < v.size(); ++i)
         error += std::pow(double{values[i]} - double{v[i]}, 2) / 400;
     }
@@ -246,46 +260,49 @@ TEST(Qsgd, VarianceIsWithinThePapersBound) {
   }
 }
 
-// docs/ALGORITHMS.md, section 19.
+// With 2 bits the levels are -1, 0 and 1 times the bucket's largest magnitude: these are ternary
+// codes.
 TEST(Qsgd, TwoBitsWithMaxNormEqualUnclippedTernaryBitForBit) {
   Options options;
   options.clip = Clip::kNone;
   options.scaler_per_worker = true;
   const auto ternary = std::move(*MakeCodec("ternary", options));
   for (const size_t bucket : {1, 7, 64, 1000}) {
-    const auto qsgd = Make(Bits(2, bucket));
+    const auto qsgd = MakeQsgdCodec(WithBits(2, bucket));
     const std::vector<float> g = SomeGradient(1000, bucket);
     std::vector<uint8_t> code;
     qsgd->Encode(g.data(), {3, 10 * bucket, g.size()}, {}, NoiseOfRound(5), &code);
-    const std::vector<float> values = Alone(*qsgd, code, g.size());
+    const std::vector<float> values = DecodeSingleCode(*qsgd, code, g.size());
     for (size_t first = 0; first < g.size(); first += bucket) {
-      const std::span<const float> part =
+      const std::span<const float> piece =
           std::span(g).subspan(first, std::min(bucket, g.size() - first));
-      const Segment segment{3, 10 * bucket + first, part.size()};
+      const Segment segment{3, 10 * bucket + first, piece.size()};
       std::vector<uint8_t> alone;
-      ternary->Encode(part.data(), segment,
-                      ternary->Prepare(kernels::ComputeStats(part.data(), part.size()), part, {}),
-                      NoiseOfRound(5), &alone);
-      std::vector<float> expected(part.size());
+      ternary->Encode(
+          piece.data(), segment,
+          ternary->Prepare(kernels::ComputeStats(piece.data(), piece.size()), piece, {}),
+          NoiseOfRound(5), &alone);
+      std::vector<float> expected(piece.size());
       ASSERT_TRUE(ternary->DecodeAlone(alone, segment, expected.data()).ok());
-      for (size_t i = 0; i < part.size(); ++i) ASSERT_EQ(values[first + i], expected[i]);
+      for (size_t i = 0; i < piece.size(); ++i) ASSERT_EQ(values[first + i], expected[i]);
     }
   }
 }
 
-// An element rounds up if its draw of 32 bits is below floor(p 2^32), exactly.
+// An element is rounded up exactly if its 32-bit random number is below floor(p 2^32), where p is
+// the probability.
 TEST(Qsgd, TheDrawDecidesToItsLastBits) {
-  const auto codec = Make(Bits(2, 0));
-  for (const bool fires : {false, true}) {
+  const auto codec = MakeQsgdCodec(WithBits(2, 0));
+  for (const bool rounds_up : {false, true}) {
     std::vector<float> g(4000, 1.0f);  // the first element is the norm
     for (size_t i = 1; i < g.size(); ++i) {
       const double draw = kernels::Draw32(NoiseOfRound(0), i);
       g[i] = static_cast<float>((draw + 1) * 0x1p-32);
       if (double{g[i]} * 0x1p32 < draw + 1) g[i] = std::nextafter(g[i], 1.0f);
-      if (!fires) g[i] = std::nextafter(g[i], 0.0f);
+      if (!rounds_up) g[i] = std::nextafter(g[i], 0.0f);
     }
-    const std::vector<float> values = Alone(*codec, CodeOf(*codec, g), g.size());
-    for (size_t i = 1; i < g.size(); ++i) ASSERT_EQ(values[i], fires || g[i] == 1 ? 1 : 0) << i;
+    const std::vector<float> values = DecodeSingleCode(*codec, CodeOf(*codec, g), g.size());
+    for (size_t i = 1; i < g.size(); ++i) ASSERT_EQ(values[i], rounds_up || g[i] == 1 ? 1 : 0) << i;
   }
 }
 
@@ -294,34 +311,36 @@ TEST(Qsgd, ManyLevelsBoundTheErrorByNormOverS) {
   double largest = 0;
   for (float v : g) largest = std::max(largest, std::abs(double{v}));
   for (const double s : {32767.0, 100000.0, 8388607.0}) {
-    const auto codec = Make(GivenLevels(Levels::kGiven, 0, Norm::kMax, s));
-    const std::vector<float> values = Alone(*codec, CodeOf(*codec, g), g.size());
+    const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 0, Norm::kMax, s));
+    const std::vector<float> values = DecodeSingleCode(*codec, CodeOf(*codec, g), g.size());
     for (size_t i = 0; i < g.size(); ++i)
       ASSERT_LE(std::abs(double{values[i]} - double{g[i]}), largest / s + largest * 0x1p-23) << s;
   }
 }
 
-// ceil(log2(2 ceil(L) + 1)) bits, L = s max / norm: PQASGD's text is one level short.
+// The width of a code is ceil(log2(2 ceil(L) + 1)) bits, where L = s * max|v| / norm is the highest
+// level in the bucket. The text of PQASGD has one level less.
 TEST(Qsgd, WidthsFitTheLevelsThatABucketReaches) {
-  const std::vector<float> even(16, -3.0f);      // norm 12: L = s / 4
-  const std::vector<float> peak = {0, 0, 2, 0};  // L = s
+  const std::vector<float> equal_values(16, -3.0f);      // The norm is 12, so L = s / 4.
+  const std::vector<float> single_value = {0, 0, 2, 0};  // The norm is the largest value, so L = s.
   for (const double s : {1.0, 2.0, 4.0, 4.5, 8.0, 12.0, 12.5, 16.0, 28.0, 29.0, 8388607.0}) {
-    const QsgdLevels levels(GivenLevels(Levels::kGiven, 16, Norm::kTwo, s));
-    EXPECT_EQ(levels.Measure(even).width,
+    const QsgdLevels levels(WithLevels(Levels::kGiven, 16, Norm::kTwo, s));
+    EXPECT_EQ(levels.Measure(equal_values).width,
               static_cast<int>(std::ceil(std::log2(2 * std::ceil(s / 4) + 1))))
         << s;
-    EXPECT_EQ(levels.Measure(peak).width,
+    EXPECT_EQ(levels.Measure(single_value).width,
               static_cast<int>(std::ceil(std::log2(2 * std::ceil(s) + 1))))
         << s;
-    EXPECT_EQ(levels.Measure(peak).width, levels.MaxWidth(4)) << s;
+    EXPECT_EQ(levels.Measure(single_value).width, levels.MaxWidth(4)) << s;
     EXPECT_EQ(levels.Measure(std::vector<float>(16)).width, 0);
   }
-  // TernGrad is L = 1, s = |v|_2 / |v|_inf.
-  EXPECT_EQ(QsgdLevels(GivenLevels(Levels::kGiven, 16, Norm::kTwo, 4)).Measure(even).width, 2);
+  // TernGrad is the case L = 1, that is, s = |v|_2 / |v|_inf.
+  EXPECT_EQ(QsgdLevels(WithLevels(Levels::kGiven, 16, Norm::kTwo, 4)).Measure(equal_values).width,
+            2);
 }
 
 TEST(Qsgd, LevelCountsOfThePapers) {
-  Qsgd qsgd = GivenLevels(Levels::kSqrtN, 512);
+  Qsgd qsgd = WithLevels(Levels::kSqrtN, 512);
   qsgd.samples = 32;
   qsgd.local_steps = 8;
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(400), 10);
@@ -329,17 +348,20 @@ TEST(Qsgd, LevelCountsOfThePapers) {
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(200), 40);
   qsgd.levels = Levels::kSqrtMPN;
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(100), 80);
-  qsgd.samples = uint64_t{1} << 62;  // the most that fits
+  // This would give more levels than allowed, so the limit applies.
+  qsgd.samples = uint64_t{1} << 62;
   EXPECT_EQ(QsgdLevels(qsgd).LevelCount(100), 8388607);
   EXPECT_EQ(QsgdLevels(qsgd).MaxWidth(100), 24);
-  EXPECT_EQ(QsgdLevels(Bits(2, 1)).LevelCount(9), 1);
-  EXPECT_EQ(QsgdLevels(Bits(16, 1)).LevelCount(9), 32767);
-  EXPECT_EQ(QsgdLevels(Bits(8, 1, Norm::kMax, Layout::kIntervals)).LevelCount(9), 255);
+  EXPECT_EQ(QsgdLevels(WithBits(2, 1)).LevelCount(9), 1);
+  EXPECT_EQ(QsgdLevels(WithBits(16, 1)).LevelCount(9), 32767);
+  EXPECT_EQ(QsgdLevels(WithBits(8, 1, Norm::kMax, Layout::kIntervals)).LevelCount(9), 255);
 }
 
+// Each element takes `bits` bits, and each bucket has one float, its norm.
 TEST(Qsgd, SizePerElementMatchesTheStudy) {
   const auto bytes = [](int bits, uint64_t bucket) {
-    return static_cast<double>(Make(Bits(bits, bucket))->MaxEncodedSize({0, 0, 1 << 20})) /
+    return static_cast<double>(
+               MakeQsgdCodec(WithBits(bits, bucket))->MaxEncodedSize({0, 0, 1 << 20})) /
            (1 << 20);
   };
   EXPECT_EQ(bytes(2, 128) * 8, 2.25);
@@ -350,33 +372,35 @@ TEST(Qsgd, SizePerElementMatchesTheStudy) {
 
 TEST(Qsgd, ResultsDoNotDependOnChunking) {
   const std::vector<float> g = SomeGradient(2000, 4);
-  for (const Qsgd& qsgd : {Bits(4, 13), GivenLevels(Levels::kSqrtN, 13)}) {
-    const auto codec = Make(qsgd);
+  for (const Qsgd& qsgd : {WithBits(4, 13), WithLevels(Levels::kSqrtN, 13)}) {
+    const auto codec = MakeQsgdCodec(qsgd);
     ASSERT_EQ(codec->Granularity(5), 13u);
-    const std::vector<float> whole = Alone(*codec, CodeOf(*codec, g), g.size());
+    const std::vector<float> all_values = DecodeSingleCode(*codec, CodeOf(*codec, g), g.size());
     for (size_t first = 0; first < g.size(); first += 7 * 13) {
-      const auto part = std::span(g).subspan(first, std::min<size_t>(7 * 13, g.size() - first));
-      const std::vector<float> values = Alone(*codec, CodeOf(*codec, part, 0, first), part.size());
-      for (size_t i = 0; i < part.size(); ++i) ASSERT_EQ(values[i], whole[first + i]);
+      const auto piece = std::span(g).subspan(first, std::min<size_t>(7 * 13, g.size() - first));
+      const std::vector<float> values =
+          DecodeSingleCode(*codec, CodeOf(*codec, piece, 0, first), piece.size());
+      for (size_t i = 0; i < piece.size(); ++i) ASSERT_EQ(values[i], all_values[first + i]);
     }
   }
-  EXPECT_GT(Make(Bits(4, 0))->Granularity(5), uint64_t{1} << 40);
+  EXPECT_GT(MakeQsgdCodec(WithBits(4, 0))->Granularity(5), uint64_t{1} << 40);
 }
 
-// One norm for the whole tensor, at any length.
+// If the bucket size is 0, the tensor has one norm, however long it is.
 TEST(Qsgd, BucketSizeZeroMeansTheWholeTensor) {
   const std::vector<float> g = SomeGradient(100000, 4);
-  EXPECT_EQ(CodeOf(*Make(Bits(4, 0)), g).size(), 4u + 50000);
-  EXPECT_EQ(CodeOf(*Make(Bits(4, 0)), g), CodeOf(*Make(Bits(4, 1 << 30)), g));
+  EXPECT_EQ(CodeOf(*MakeQsgdCodec(WithBits(4, 0)), g).size(), 4u + 50000);
+  EXPECT_EQ(CodeOf(*MakeQsgdCodec(WithBits(4, 0)), g),
+            CodeOf(*MakeQsgdCodec(WithBits(4, 1 << 30)), g));
 }
 
 TEST(Qsgd, NoiseDependsOnTensorRoundAndRank) {
-  const auto codec = Make(Bits(3, 64));
+  const auto codec = MakeQsgdCodec(WithBits(3, 64));
   const std::vector<float> g = SomeGradient(256, 9);
   const auto encode = [&](uint32_t tensor, uint64_t round, uint16_t rank) {
     kernels::NoiseKey noise = NoiseOfRound(round);
     noise.rank = rank;
-    noise.tensor = 99;  // the codec sets it from the segment
+    noise.tensor = 99;  // The codec ignores this, and uses the segment's tensor.
     std::vector<uint8_t> code;
     codec->Encode(g.data(), {tensor, 0, g.size()}, {}, noise, &code);
     return code;
@@ -387,10 +411,11 @@ TEST(Qsgd, NoiseDependsOnTensorRoundAndRank) {
   EXPECT_NE(encode(1, 1, 1), encode(1, 1, 2));
 }
 
-// A sum, encoded again with the server's noise.
-std::vector<uint8_t> Recoded(const Codec& codec, const Round& round, uint64_t at) {
-  const auto sum =
-      codec.NewAccumulator({2, 0, round.count()}, round.workers(), {NoiseOfRound(at), nullptr});
+// The code of a round's sum: the server encodes the mean again, with its random numbers of round
+// `noise_round`.
+std::vector<uint8_t> RecodedSum(const Codec& codec, const Round& round, uint64_t noise_round) {
+  const auto sum = codec.NewAccumulator({2, 0, round.count()}, round.workers(),
+                                        {NoiseOfRound(noise_round), nullptr});
   for (int rank = round.workers() - 1; rank >= 0; --rank)
     EXPECT_TRUE(sum->Add(rank, round.payloads[rank]).ok());
   std::vector<uint8_t> bytes;
@@ -399,31 +424,31 @@ std::vector<uint8_t> Recoded(const Codec& codec, const Round& round, uint64_t at
 }
 
 TEST(Qsgd, SumIsTheCodeOfTheMeanOfDecodedValues) {
-  for (const Qsgd& qsgd : {Bits(4, 50), GivenLevels(Levels::kSqrtN, 50),
-                           Bits(3, 50, Norm::kTwo, Layout::kIntervals)}) {
-    const auto codec = Make(qsgd);
+  for (const Qsgd& qsgd : {WithBits(4, 50), WithLevels(Levels::kSqrtN, 50),
+                           WithBits(3, 50, Norm::kTwo, Layout::kIntervals)}) {
+    const auto codec = MakeQsgdCodec(qsgd);
     const Round round =
         MakeRound(*codec, {SomeGradient(300, 1), SomeGradient(300, 2), SomeGradient(300, 3)});
     std::vector<float> mean(300);
     for (const auto& payload : round.payloads) {
-      const std::vector<float> sent = Alone(*codec, payload, 300);
+      const std::vector<float> sent = DecodeSingleCode(*codec, payload, 300);
       for (size_t i = 0; i < 300; ++i) mean[i] += sent[i];
     }
     for (float& v : mean) v /= 3.0f;
-    EXPECT_EQ(Mean(*Make(qsgd, false), round), mean);
+    EXPECT_EQ(Mean(*MakeQsgdCodec(qsgd, false), round), mean);
     std::vector<uint8_t> expected;
     codec->Encode(mean.data(), {2, 0, 300}, {}, NoiseOfRound(9), &expected);
-    EXPECT_EQ(Recoded(*codec, round, 9), expected);
-    EXPECT_NE(Recoded(*codec, round, 10), expected);
+    EXPECT_EQ(RecodedSum(*codec, round, 9), expected);
+    EXPECT_NE(RecodedSum(*codec, round, 10), expected);
   }
 }
 
 TEST(Qsgd, SingleWorkersCodeIsPassedOn) {
-  const auto codec = Make(Bits(2, 50, Norm::kTwo));
+  const auto codec = MakeQsgdCodec(WithBits(2, 50, Norm::kTwo));
   const Round round = MakeRound(*codec, {SomeGradient(300, 1)});
   EXPECT_TRUE(codec->CodeIsSum());
-  EXPECT_FALSE(Make(Bits(2, 50), false)->CodeIsSum());
-  EXPECT_EQ(Recoded(*codec, round, 9), round.payloads[0]);
+  EXPECT_FALSE(MakeQsgdCodec(WithBits(2, 50), false)->CodeIsSum());
+  EXPECT_EQ(RecodedSum(*codec, round, 9), round.payloads[0]);
   // The sum is the code itself for any rank and any number of workers.
   const auto sum = codec->NewAccumulator({2, 0, 300}, 5, {NoiseOfRound(9), nullptr});
   ASSERT_TRUE(sum->Add(3, round.payloads[0]).ok());
@@ -434,15 +459,15 @@ TEST(Qsgd, SingleWorkersCodeIsPassedOn) {
 
 TEST(Qsgd, RecodedSumsAreUnbiased) {
   constexpr int kDraws = 100000;
-  const auto codec = Make(Bits(2, 8));
+  const auto codec = MakeQsgdCodec(WithBits(2, 8));
   const std::vector<std::vector<float>> gradients = {{0.5, -1, 0.25, 0}, {0.1f, 0.3f, 1, -0.5}};
   const Round round = MakeRound(*codec, gradients);
-  const std::vector<float> mean = Mean(*Make(Bits(2, 8), false), round);
+  const std::vector<float> mean = Mean(*MakeQsgdCodec(WithBits(2, 8), false), round);
   double largest = 0;
   for (float v : mean) largest = std::max(largest, std::abs(double{v}));
   std::vector<double> sum(4);
   for (int draw = 0; draw < kDraws; ++draw) {
-    const std::vector<float> values = Alone(*codec, Recoded(*codec, round, draw), 4);
+    const std::vector<float> values = DecodeSingleCode(*codec, RecodedSum(*codec, round, draw), 4);
     for (size_t i = 0; i < 4; ++i) sum[i] += values[i];
   }
   for (size_t i = 0; i < 4; ++i)
@@ -451,9 +476,9 @@ TEST(Qsgd, RecodedSumsAreUnbiased) {
 
 TEST(Qsgd, HugeAndTinyGradientsStayFinite) {
   for (const Qsgd& qsgd :
-       {Bits(4, 8), Bits(4, 8, Norm::kTwo), Bits(2, 8, Norm::kTwo, Layout::kIntervals),
-        GivenLevels(Levels::kSqrtN, 7), GivenLevels(Levels::kGiven, 3, Norm::kTwo, 1.5)}) {
-    const auto codec = Make(qsgd);
+       {WithBits(4, 8), WithBits(4, 8, Norm::kTwo), WithBits(2, 8, Norm::kTwo, Layout::kIntervals),
+        WithLevels(Levels::kSqrtN, 7), WithLevels(Levels::kGiven, 3, Norm::kTwo, 1.5)}) {
+    const auto codec = MakeQsgdCodec(qsgd);
     for (const float size : {kLargest, std::numeric_limits<float>::denorm_min()}) {
       const std::vector<float> g = {size, -size, size, 0, -size, size, size, size, -size};
       const Round round = MakeRound(*codec, {g, g, g});
@@ -463,43 +488,46 @@ TEST(Qsgd, HugeAndTinyGradientsStayFinite) {
 }
 
 TEST(Qsgd, InvalidCodesAreRefused) {
-  const auto codec = Make(Bits(3, 4));
-  const std::vector<uint8_t> good = CodeOf(*codec, std::vector<float>{1, -1, 0, 0.5, 2, 0});
-  ASSERT_EQ(good.size(), 2u * 4 + 3);
-  EXPECT_EQ(AddedAlone(*codec, good, 6), Code::kOk);
+  const auto codec = MakeQsgdCodec(WithBits(3, 4));
+  const std::vector<uint8_t> valid = CodeOf(*codec, std::vector<float>{1, -1, 0, 0.5, 2, 0});
+  ASSERT_EQ(valid.size(), 2u * 4 + 3);
+  EXPECT_EQ(StatusOfAdding(*codec, valid, 6), Code::kOk);
   for (const float norm : {kInfinity, -kInfinity, std::nanf(""), -1.0f, -0.0f, 0.0f}) {
-    std::vector<uint8_t> bad = good;  // norm 0 would need width 0
+    std::vector<uint8_t> bad = valid;  // The norm of the second bucket is replaced.
     std::memcpy(bad.data() + 4, &norm, sizeof norm);
-    EXPECT_EQ(AddedAlone(*codec, bad, 6), Code::kMismatch) << norm;
+    EXPECT_EQ(StatusOfAdding(*codec, bad, 6), Code::kMismatch) << norm;
     std::vector<float> values(6);
     EXPECT_EQ(codec->Decode(bad, {0, 0, 6}, 1, 0, 4, 2, values.data()).code(), Code::kMismatch);
     EXPECT_TRUE(codec->Decode(bad, {0, 0, 6}, 1, 0, 0, 4, values.data()).ok());
   }
-  std::vector<uint8_t> minus_nothing = good;  // -0: element 2 is 0, at bits 6 to 8
-  minus_nothing[9] |= 1;
-  EXPECT_EQ(AddedAlone(*codec, minus_nothing, 6), Code::kMismatch);
+  std::vector<uint8_t> negative_zero =
+      valid;  // element 2 is 0, at bits 6 to 8; here it gets a sign
+  negative_zero[9] |= 1;
+  EXPECT_EQ(StatusOfAdding(*codec, negative_zero, 6), Code::kMismatch);
 }
 
-// s = 4 needs 4 bits, which hold levels up to 7.
+// With s = 4 a code has a sign bit and 3 bits of level: these could hold levels up to 7.
 TEST(Qsgd, LevelsBeyondTheLastAreRefused) {
-  const auto codec = Make(GivenLevels(Levels::kGiven, 2, Norm::kMax, 4));
-  const std::vector<uint8_t> good = CodeOf(*codec, std::vector<float>{1, -1});
-  ASSERT_EQ(ToHex(good),
+  const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 2, Norm::kMax, 4));
+  const std::vector<uint8_t> valid = CodeOf(*codec, std::vector<float>{1, -1});
+  ASSERT_EQ(ToHex(valid),
             "0000803f"
             "04"
             "0800000000000000"
             "c4");
   for (unsigned code = 0; code < 16; ++code) {
-    std::vector<uint8_t> other = good;
-    other.back() = static_cast<uint8_t>(0xc0 | code);
+    std::vector<uint8_t> changed_code = valid;
+    changed_code.back() = static_cast<uint8_t>(0xc0 | code);
     const bool possible = (code & 7) <= 4 && code != 8;
-    EXPECT_EQ(AddedAlone(*codec, other, 2), possible ? Code::kOk : Code::kMismatch) << code;
+    EXPECT_EQ(StatusOfAdding(*codec, changed_code, 2), possible ? Code::kOk : Code::kMismatch)
+        << code;
   }
 }
 
-// A non-zero norm needs at least two bits, a zero norm has none.
+// The codes of a bucket with a non-zero norm have at least two bits per element, those of a zero
+// norm have none.
 TEST(Qsgd, WidthsThatContradictTheNormAreRefused) {
-  const auto codec = Make(GivenLevels(Levels::kGiven, 2, Norm::kMax, 4));
+  const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 2, Norm::kMax, 4));
   for (const float norm : {0.0f, 1.0f}) {
     for (uint8_t width = 0; width <= 6; ++width) {
       std::vector<uint8_t> code(13 + (2 * width + 7) / 8);
@@ -507,46 +535,48 @@ TEST(Qsgd, WidthsThatContradictTheNormAreRefused) {
       code[4] = width;
       code[5] = static_cast<uint8_t>(2 * width);
       const bool possible = norm > 0 ? width >= 2 && width <= 4 : width == 0;
-      EXPECT_EQ(AddedAlone(*codec, code, 2), possible ? Code::kOk : Code::kMismatch)
+      EXPECT_EQ(StatusOfAdding(*codec, code, 2), possible ? Code::kOk : Code::kMismatch)
           << norm << ' ' << int{width};
     }
   }
 }
 
 TEST(Qsgd, AnyRangeOfManyBucketsDecodesAsPartOfTheWhole) {
-  const auto codec = Make(GivenLevels(Levels::kSqrtN, 3));
+  const auto codec = MakeQsgdCodec(WithLevels(Levels::kSqrtN, 3));
   const std::vector<float> g = SomeGradient(1000, 2);
   const std::vector<uint8_t> code = CodeOf(*codec, g);
-  const std::vector<float> whole = Alone(*codec, code, g.size());
+  const std::vector<float> all_values = DecodeSingleCode(*codec, code, g.size());
   for (size_t first = 0; first < g.size(); ++first) {
-    std::vector<float> part(std::min<size_t>(40, g.size() - first));
-    ASSERT_TRUE(codec->Decode(code, {0, 0, g.size()}, 1, 0, first, part.size(), part.data()).ok());
-    ASSERT_TRUE(std::equal(part.begin(), part.end(), whole.begin() + first)) << first;
+    std::vector<float> piece(std::min<size_t>(40, g.size() - first));
+    ASSERT_TRUE(
+        codec->Decode(code, {0, 0, g.size()}, 1, 0, first, piece.size(), piece.data()).ok());
+    ASSERT_TRUE(std::equal(piece.begin(), piece.end(), all_values.begin() + first)) << first;
   }
 }
 
 TEST(Qsgd, InconsistentHeadersAreRefused) {
-  const auto codec = Make(GivenLevels(Levels::kGiven, 2, Norm::kTwo, 9));
-  std::vector<float> g = SomeGradient(400, 6);  // 200 buckets, 4 ends
-  g[0] = 1;                                     // the first bucket is not zero
-  const std::vector<uint8_t> good = CodeOf(*codec, g);
-  ASSERT_EQ(AddedAlone(*codec, good, g.size()), Code::kOk);
-  const auto refused = [&](size_t at, uint8_t to) {
-    std::vector<uint8_t> bad = good;
+  const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 2, Norm::kTwo, 9));
+  std::vector<float> g =
+      SomeGradient(400, 6);  // 200 buckets; the header has an end for each 64 buckets
+  g[0] = 1;                  // the first bucket is not zero
+  const std::vector<uint8_t> valid = CodeOf(*codec, g);
+  ASSERT_EQ(StatusOfAdding(*codec, valid, g.size()), Code::kOk);
+  const auto is_refused = [&](size_t at, uint8_t to) {
+    std::vector<uint8_t> bad = valid;
     bad[at] = to;
-    bad.resize(2000);  // so that every claimed size fits
-    return AddedAlone(*codec, bad, g.size()) == Code::kMismatch;
+    bad.resize(2000);  // The code is long enough for every size that a header claims.
+    return StatusOfAdding(*codec, bad, g.size()) == Code::kMismatch;
   };
-  for (const uint8_t width : {0, 1, 6, 24, 25, 255}) EXPECT_TRUE(refused(800, width)) << width;
+  for (const uint8_t width : {0, 1, 6, 24, 25, 255}) EXPECT_TRUE(is_refused(800, width)) << width;
   for (size_t end = 0; end < 4; ++end) {
     for (size_t byte = 0; byte < 8; ++byte) {
       const size_t at = 1000 + 8 * end + byte;
-      EXPECT_TRUE(refused(at, good[at] + 1)) << end << ' ' << byte;
-      EXPECT_TRUE(refused(at, good[at] - 1)) << end << ' ' << byte;
+      EXPECT_TRUE(is_refused(at, valid[at] + 1)) << end << ' ' << byte;
+      EXPECT_TRUE(is_refused(at, valid[at] - 1)) << end << ' ' << byte;
     }
   }
-  // A range reads only its own buckets, and never beyond the bytes.
-  std::vector<uint8_t> bad = good;
+  // Decoding a range reads only the range's own buckets, and never beyond the bytes.
+  std::vector<uint8_t> bad = valid;
   bad[1000 + 5] = 0xFF;
   std::vector<float> values(g.size());
   for (size_t first = 0; first + 10 <= g.size(); first += 10) {
@@ -559,24 +589,24 @@ TEST(Qsgd, InconsistentHeadersAreRefused) {
 }
 
 TEST(Qsgd, OptionsOutsideTheirRangesAreRefused) {
-  const auto refused = [](const Qsgd& qsgd, const char* key) {
+  const auto is_refused = [](const Qsgd& qsgd, const char* key) {
     Options options;
     options.qsgd = qsgd;
     const auto codec = MakeCodec("qsgd", options);
     return !codec.ok() && codec.status().code() == Code::kBadJob &&
            codec.status().message().find(key) != std::string::npos;
   };
-  EXPECT_TRUE(refused(Bits(1, 8), "exchange.qsgd.bits"));
-  EXPECT_TRUE(refused(Bits(17, 8), "exchange.qsgd.bits"));
-  EXPECT_TRUE(refused(Bits(4, ~uint64_t{0}), "exchange.qsgd.bucket_elements"));
+  EXPECT_TRUE(is_refused(WithBits(1, 8), "exchange.qsgd.bits"));
+  EXPECT_TRUE(is_refused(WithBits(17, 8), "exchange.qsgd.bits"));
+  EXPECT_TRUE(is_refused(WithBits(4, ~uint64_t{0}), "exchange.qsgd.bucket_elements"));
   for (const double s : {0.0, 0.5, -1.0, 8388608.0, HUGE_VAL, std::nan("")})
-    EXPECT_TRUE(refused(GivenLevels(Levels::kGiven, 8, Norm::kTwo, s), "exchange.qsgd.s")) << s;
-  Qsgd both = GivenLevels(Levels::kSqrtN, 8);
-  both.layout = Layout::kIntervals;
-  EXPECT_TRUE(refused(both, "exchange.qsgd.layout"));
-  Options fed;
-  fed.error_feedback = true;
-  EXPECT_EQ(MakeCodec("qsgd", fed).status().code(), Code::kBadJob);
+    EXPECT_TRUE(is_refused(WithLevels(Levels::kGiven, 8, Norm::kTwo, s), "exchange.qsgd.s")) << s;
+  Qsgd intervals_of_sqrt_n = WithLevels(Levels::kSqrtN, 8);
+  intervals_of_sqrt_n.layout = Layout::kIntervals;
+  EXPECT_TRUE(is_refused(intervals_of_sqrt_n, "exchange.qsgd.layout"));
+  Options with_feedback;
+  with_feedback.error_feedback = true;
+  EXPECT_EQ(MakeCodec("qsgd", with_feedback).status().code(), Code::kBadJob);
 }
 
 }  // namespace

@@ -11,19 +11,20 @@ namespace {
 
 std::vector<size_t> UnusedBits(std::span<const uint8_t> payload, uint64_t count, bool floats) {
   std::vector<size_t> bits;
-  const auto padding = [&](size_t byte, size_t used) {
-    for (size_t i = used; i < 8 * ((used + 7) / 8); ++i) bits.push_back(8 * byte + i);
+  const auto add_padding = [&](size_t byte, size_t used_bits) {
+    for (size_t i = used_bits; i < 8 * ((used_bits + 7) / 8); ++i) bits.push_back(8 * byte + i);
   };
   if (count == 0) return bits;
-  size_t at = floats ? 0 : 8;
-  const size_t k = payload[at] | size_t{payload[at + 1]} << 8;
-  at += 2;
+  size_t offset = floats ? 0 : 8;
+  const size_t k = payload[offset] | size_t{payload[offset + 1]} << 8;
+  offset += 2;
   if (k == 0 || (floats && k == count)) return bits;
-  const size_t low = std::bit_width(count / k) - 1;
-  const size_t elias_fano = k * low + k + ((count - 1) >> low);
-  const size_t used = (count + 7) / 8 <= (elias_fano + 7) / 8 ? count : elias_fano;
-  padding(at, used);
-  if (!floats) padding(at + (used + 7) / 8, k);
+  // Positions of k of `count` elements are a bitmap or an Elias-Fano code, whichever is smaller.
+  const size_t low_bits = std::bit_width(count / k) - 1;
+  const size_t elias_fano = k * low_bits + k + ((count - 1) >> low_bits);
+  const size_t used_bits = (count + 7) / 8 <= (elias_fano + 7) / 8 ? count : elias_fano;
+  add_padding(offset, used_bits);
+  if (!floats) add_padding(offset + (used_bits + 7) / 8, k);
   return bits;
 }
 
@@ -48,12 +49,13 @@ std::vector<float> Sender::Send(const std::vector<float>& g, uint64_t round, uin
   code_.clear();
   for (uint64_t begin = 0; begin < g.size(); begin += step) {
     const Segment segment{0, begin, std::min<uint64_t>(step, g.size() - begin)};
-    const size_t before = code_.size();
+    const size_t code_begin = code_.size();
     codec_.Encode(&compensated_[begin], segment, prepared, noise, &code_);
-    const std::span<float> part = std::span(sent).subspan(begin, segment.count);
-    const auto used = codec_.DecodeAlone(std::span(code_).subspan(before), segment, part.data());
-    EXPECT_TRUE(used.ok()) << used.status().message();
-    memory_->Update(begin, std::span(compensated_).subspan(begin, segment.count), part);
+    const std::span<float> decoded = std::span(sent).subspan(begin, segment.count);
+    const auto consumed =
+        codec_.DecodeAlone(std::span(code_).subspan(code_begin), segment, decoded.data());
+    EXPECT_TRUE(consumed.ok()) << consumed.status().message();
+    memory_->Update(begin, std::span(compensated_).subspan(begin, segment.count), decoded);
   }
   return sent;
 }
@@ -81,17 +83,18 @@ void Sender::Restore(Sender& from) {
   }
 }
 
-void ExpectRefused(const char* codec, const Options& options, const std::string& named) {
-  const auto made = MakeCodec(codec, options);
-  ASSERT_FALSE(made.ok());
-  EXPECT_EQ(made.status().code(), Code::kBadJob);
-  EXPECT_NE(made.status().message().find(named), std::string::npos) << made.status().message();
+void ExpectRefused(const char* codec, const Options& options, const std::string& key) {
+  const auto codec_or_error = MakeCodec(codec, options);
+  ASSERT_FALSE(codec_or_error.ok());
+  EXPECT_EQ(codec_or_error.status().code(), Code::kBadJob);
+  EXPECT_NE(codec_or_error.status().message().find(key), std::string::npos)
+      << codec_or_error.status().message();
 }
 
-std::unique_ptr<Codec> MadeOf(const char* codec, const Options& options) {
-  auto made = MakeCodec(codec, options);
-  EXPECT_TRUE(made.ok()) << made.status().message();
-  return std::move(*made);
+std::unique_ptr<Codec> MakeValidCodec(const char* codec, const Options& options) {
+  auto codec_or_error = MakeCodec(codec, options);
+  EXPECT_TRUE(codec_or_error.ok()) << codec_or_error.status().message();
+  return std::move(*codec_or_error);
 }
 
 }  // namespace tern::codec

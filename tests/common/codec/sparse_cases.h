@@ -1,4 +1,4 @@
-// Shared by the tests of sparse codecs.
+// Helpers of the tests of sparse codecs.
 #pragma once
 
 #include <memory>
@@ -11,18 +11,19 @@
 
 namespace tern::codec {
 
-// The unused bits of a payload, as CodecCase::unused_bits wants them. At most kSparseBlock
-// elements.
+// For CodecCase::unused_bits: the indices of a payload's unused bits, which must be zero, for
+// sparse codes of floats and of pairs (two values for all sent elements). REQUIRES at most
+// kSparseBlock elements.
 std::vector<size_t> UnusedBitsOfFloats(std::span<const uint8_t> payload, uint64_t count);
 std::vector<size_t> UnusedBitsOfPairs(std::span<const uint8_t> payload, uint64_t count);
 
-// One worker that encodes one tensor from round to round, as the coder thread does.
+// One worker that encodes one tensor in each round, and keeps what the code left out in its memory.
 class Sender {
  public:
   Sender(const Codec& codec, uint64_t count) : codec_(codec), memory_(codec.NewMemory(count)) {}
 
-  // Returns the values that receivers decode, in segments of `step` elements. If the gradient
-  // contains an infinity, it is visible in `compensated` only.
+  // Encodes g plus the memory in segments of `step` elements, and returns the values that receivers
+  // decode. If g has an element that is not finite, sends nothing and returns zeros.
   std::vector<float> Send(const std::vector<float>& g, uint64_t round = 0, uint64_t step = 1 << 20);
   const std::vector<float>& compensated() const { return compensated_; }
   const std::vector<uint8_t>& code() const { return code_; }
@@ -39,8 +40,9 @@ class Sender {
   std::vector<uint8_t> code_;
 };
 
-// Checks that an invalid option is refused, with a sentence that contains `named`.
-void ExpectRefused(const char* codec, const Options& options, const std::string& named);
-std::unique_ptr<Codec> MadeOf(const char* codec, const Options& options);
+// Checks that the codec refuses invalid options, with an error message that contains `key`.
+void ExpectRefused(const char* codec, const Options& options, const std::string& key);
+// Makes a codec from valid options.
+std::unique_ptr<Codec> MakeValidCodec(const char* codec, const Options& options);
 
 }  // namespace tern::codec

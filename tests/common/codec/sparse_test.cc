@@ -1,3 +1,5 @@
+// Tests of the byte format of sparse codes: the positions of non-zero elements, and their values,
+// which are floats or one of a pair (a negative and a positive number for all).
 #include "common/codec/sparse.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +21,7 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 constexpr SparsePair kPair = {-0.5, 2};
 
-// The code of x: its floats, or for pairs (two values) one of the pair by each element's sign.
+// The code of x: with its values, or with the pair's value of each element's sign.
 Bytes CodeOf(SparseValues values, const std::vector<float>& x, const SparsePair& pair = kPair) {
   const auto fill = [&](uint64_t first, std::span<float> to) {
     std::copy_n(x.data() + first, to.size(), to.data());
@@ -33,21 +35,22 @@ Bytes CodeOf(SparseValues values, const std::vector<float>& x, const SparsePair&
   return out;
 }
 
-Status Read(SparseValues values, std::span<const uint8_t> bytes, std::vector<float>* x) {
+// Decodes the code of x->size() elements into x.
+Status DecodeInto(SparseValues values, std::span<const uint8_t> bytes, std::vector<float>* x) {
   const Result<SparseCode> code = SparseCode::Parse(values, bytes, x->size());
   if (!code.ok()) return code.status();
   EXPECT_LE(code->size(), bytes.size());
   return code->Decode(0, x->size(), x->data());
 }
 
-// n elements, k of which are non-zero at random positions; values of the pair.
-std::vector<float> Sparse(size_t n, size_t k, uint64_t seed) {
+// n elements, of which k are not zero, at random positions. These have the values of kPair.
+std::vector<float> RandomSparse(size_t n, size_t k, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> x(n);
   std::fill_n(x.begin(), k, 1.f);
   std::shuffle(x.begin(), x.end(), random);
   for (float& v : x) v *= random() % 2 == 0 ? kPair.low : kPair.high;
-  for (float& v : x) v += 0.f;  // no -0
+  for (float& v : x) v += 0.f;  // Adding 0 turns -0 into +0.
   return x;
 }
 
@@ -63,7 +66,7 @@ TEST_P(SparseWire, RoundTripsAtEveryLengthAndDensity) {
   for (size_t n : lengths) {
     for (size_t k : {size_t{0}, std::min<size_t>(1, n), n / 1000, n / 100, n / 9, n / 3, n - n / 40,
                      n - n / 200, n}) {
-      const std::vector<float> x = Sparse(n, k, n + k);
+      const std::vector<float> x = RandomSparse(n, k, n + k);
       Bytes bytes = CodeOf(GetParam(), x);
       const size_t size = bytes.size();
       ASSERT_LE(size, MaxSparseSize(GetParam(), n));
@@ -71,9 +74,9 @@ TEST_P(SparseWire, RoundTripsAtEveryLengthAndDensity) {
       const Result<SparseCode> code = SparseCode::Parse(GetParam(), bytes, n);
       ASSERT_TRUE(code.ok()) << code.status().message();
       ASSERT_EQ(code->size(), size);
-      std::vector<float> back(n, 7);
-      ASSERT_TRUE(code->Decode(0, n, back.data()).ok());
-      ASSERT_EQ(back, x) << n << " elements, " << k << " of them";
+      std::vector<float> decoded(n, 7);
+      ASSERT_TRUE(code->Decode(0, n, decoded.data()).ok());
+      ASSERT_EQ(decoded, x) << n << " elements, " << k << " non-zeros";
     }
   }
 }
@@ -82,21 +85,21 @@ TEST_P(SparseWire, AnyRangeDecodesIndependently) {
   std::mt19937_64 random(5);
   const size_t n = 5 * kSparseBlock + 77;
   for (size_t k : {n / 1000, n / 20, n / 2, n}) {
-    const std::vector<float> x = Sparse(n, k, k);
+    const std::vector<float> x = RandomSparse(n, k, k);
     const Bytes bytes = CodeOf(GetParam(), x);
     const Result<SparseCode> code = SparseCode::Parse(GetParam(), bytes, n);
     for (int trial = 0; trial < 200; ++trial) {
       const size_t first = random() % (n + 1), length = random() % (n - first + 1);
-      std::vector<float> part(length + 1, 77);
-      ASSERT_TRUE(code->Decode(first, length, part.data()).ok());
-      ASSERT_EQ(part.back(), 77);
-      part.pop_back();
-      ASSERT_EQ(part, std::vector<float>(x.begin() + first, x.begin() + first + length));
+      std::vector<float> decoded(length + 1, 77);
+      ASSERT_TRUE(code->Decode(first, length, decoded.data()).ok());
+      ASSERT_EQ(decoded.back(), 77);
+      decoded.pop_back();
+      ASSERT_EQ(decoded, std::vector<float>(x.begin() + first, x.begin() + first + length));
     }
   }
 }
 
-// log2 of the number of ways to choose k of n.
+// Bits of entropy of the positions: log2 of the number of ways to choose k of n.
 double Entropy(size_t n, size_t k) {
   const auto ln = [](size_t m) { return std::lgamma(static_cast<double>(m) + 1); };
   return (ln(n) - ln(k) - ln(n - k)) / std::log(2.0);
@@ -106,14 +109,15 @@ TEST_P(SparseWire, PositionsCostLittleMoreThanTheirEntropy) {
   const bool floats = GetParam() == SparseValues::kFloats;
   size_t largest = 0;
   for (size_t k = 0; k <= kSparseBlock; ++k) {
-    const size_t size = CodeOf(GetParam(), Sparse(kSparseBlock, k, k)).size() - (floats ? 2 : 10);
+    const size_t size =
+        CodeOf(GetParam(), RandomSparse(kSparseBlock, k, k)).size() - (floats ? 2 : 10);
     largest = std::max(largest, size);
     const size_t values = floats ? 4 * k : (k + 7) / 8;
-    if (floats && size == 4 * kSparseBlock) continue;  // the dense form
+    if (floats && size == 4 * kSparseBlock) continue;  // all elements are sent, without positions
     ASSERT_GE(size, values);
     const double bits = 8 * static_cast<double>(size - values);
     ASSERT_LE(bits, kSparseBlock);
-    if (k > kSparseBlock / 2) continue;  // a bitmap: the positions of zeros would be the fewer ones
+    if (k > kSparseBlock / 2) continue;  // a bitmap; here the zeros are fewer
     ASSERT_LE(bits, Entropy(kSparseBlock, k) + 0.75 * static_cast<double>(k) + 16) << k;
   }
   EXPECT_EQ(largest + (floats ? 2 : 10), MaxSparseSize(GetParam(), kSparseBlock));
@@ -124,7 +128,7 @@ TEST_P(SparseWire, MaxSizeIsReachedAtTheWorstDensity) {
   for (size_t n = 0; n <= 300; ++n) {
     size_t largest = 0;
     for (size_t k = 0; k <= n; ++k)
-      largest = std::max(largest, CodeOf(GetParam(), Sparse(n, k, k)).size());
+      largest = std::max(largest, CodeOf(GetParam(), RandomSparse(n, k, k)).size());
     ASSERT_EQ(largest, MaxSparseSize(GetParam(), n)) << n;
   }
 }
@@ -132,34 +136,35 @@ TEST_P(SparseWire, MaxSizeIsReachedAtTheWorstDensity) {
 // Every accepted code equals the code of its decoded elements: the code of a segment is unique.
 TEST_P(SparseWire, AcceptedCodesAreCanonical) {
   std::mt19937_64 random(3);
-  int taken = 0, refused = 0;
+  int num_accepted = 0, num_refused = 0;
   for (int trial = 0; trial < 20000; ++trial) {
     const size_t n = 1 + random() % 60, k = random() % (n + 1);
-    Bytes bytes = CodeOf(GetParam(), Sparse(n, k, trial));
+    Bytes bytes = CodeOf(GetParam(), RandomSparse(n, k, trial));
     for (uint64_t flips = 1 + random() % 3; flips > 0; --flips)
       bytes[random() % bytes.size()] ^= static_cast<uint8_t>(1u << (random() % 8));
     bytes.resize(bytes.size() + 300);
     std::vector<float> x(n);
-    const Status status = Read(GetParam(), bytes, &x);
+    const Status status = DecodeInto(GetParam(), bytes, &x);
     if (!status.ok()) {
       ASSERT_EQ(status.code(), Code::kMismatch);
-      ++refused;
+      ++num_refused;
       continue;
     }
-    ++taken;
+    ++num_accepted;
     SparsePair pair;
     std::memcpy(&pair, bytes.data(), sizeof pair);
-    const Bytes again = CodeOf(GetParam(), x, pair);
-    ASSERT_TRUE(std::equal(again.begin(), again.end(), bytes.begin())) << ToHex(bytes);
+    const Bytes encoded_again = CodeOf(GetParam(), x, pair);
+    ASSERT_TRUE(std::equal(encoded_again.begin(), encoded_again.end(), bytes.begin()))
+        << ToHex(bytes);
   }
-  EXPECT_GT(taken, 1000);
-  EXPECT_GT(refused, 1000);
+  EXPECT_GT(num_accepted, 1000);
+  EXPECT_GT(num_refused, 1000);
 }
 
 TEST_P(SparseWire, EveryTruncationIsRefused) {
   for (size_t n : {1, 9, 70, 5000}) {
     for (size_t k : {size_t{0}, n / 50 + 1, n / 2, n}) {
-      const Bytes bytes = CodeOf(GetParam(), Sparse(n, k, 1));
+      const Bytes bytes = CodeOf(GetParam(), RandomSparse(n, k, 1));
       for (size_t size = 0; size < bytes.size(); size += size < 100 ? 1 : 97) {
         const auto code = SparseCode::Parse(GetParam(), std::span(bytes).first(size), n);
         ASSERT_EQ(code.status().code(), Code::kMismatch) << size << " of " << bytes.size();
@@ -170,45 +175,47 @@ TEST_P(SparseWire, EveryTruncationIsRefused) {
 
 TEST(Sparse, BytesAreAsDocumented) {
   const auto floats = SparseValues::kFloats;
-  // 2 of 64: l = 5, low bits 01111 and 00001 of 15 and 33; ones at 15 >> 5 and (33 >> 5) + 1 of the
-  // upper 2 + (63 >> 5) bits: 01111 10000 1 0 1, from the lowest bit up.
-  std::vector<float> few(64);
-  few[15] = 1;
-  few[33] = -2;
-  EXPECT_EQ(ToHex(CodeOf(floats, few)),
+  // 2 of 64 elements: their positions 15 and 33 are an Elias-Fano code with 5 low bits each, 01111
+  // and 00001. Then come 2 + (63 >> 5) bits, of which bits 15 >> 5 and (33 >> 5) + 1 are ones.
+  // Written from the lowest bit up: 11110 10000 1 0 1.
+  std::vector<float> two_of_64(64);
+  two_of_64[15] = 1;
+  two_of_64[33] = -2;
+  EXPECT_EQ(ToHex(CodeOf(floats, two_of_64)),
             "0200"
             "2f14"
             "0000803f"
             "000000c0");
-  // 3 of 11: a bitmap.
-  std::vector<float> some(11);
-  some[0] = some[3] = some[10] = 1;
-  EXPECT_EQ(ToHex(CodeOf(floats, some)),
+  // 3 of 11 elements: their positions are a bitmap.
+  std::vector<float> three_of_eleven(11);
+  three_of_eleven[0] = three_of_eleven[3] = three_of_eleven[10] = 1;
+  EXPECT_EQ(ToHex(CodeOf(floats, three_of_eleven)),
             "0300"
             "0904"
             "0000803f"
             "0000803f"
             "0000803f");
-  // 2 of 2, and 127 of 128, whose positions would take 16 bytes: dense
+  // 2 of 2 elements, and 127 of 128, whose positions would take 16 bytes: all elements are sent,
+  // without positions (the dense form).
   EXPECT_EQ(ToHex(CodeOf(floats, {1, -2})),
             "0200"
             "0000803f"
             "000000c0");
-  std::vector<float> many(128, 1);
-  many[5] = -0.f;
-  Bytes dense = CodeOf(floats, many);
+  std::vector<float> all_but_one(128, 1);
+  all_but_one[5] = -0.f;
+  Bytes dense = CodeOf(floats, all_but_one);
   EXPECT_EQ(dense.size(), 2u + 4 * 128);
   EXPECT_EQ(ToHex(std::span(dense).first(2)), "8000");
   EXPECT_EQ(ToHex(std::span(dense).subspan(2 + 4 * 5, 4)), "00000000");
-  // Pairs, and a second block.
-  EXPECT_EQ(ToHex(CodeOf(SparseValues::kPair, some)),
+  // The same positions with a pair, then a code with a second block.
+  EXPECT_EQ(ToHex(CodeOf(SparseValues::kPair, three_of_eleven)),
             "000000bf00000040"
             "0300"
             "0904"
             "07");
-  std::vector<float> two(kSparseBlock + 1);
-  two.back() = -1;
-  EXPECT_EQ(ToHex(CodeOf(SparseValues::kPair, two)),
+  std::vector<float> two_blocks(kSparseBlock + 1);
+  two_blocks.back() = -1;
+  EXPECT_EQ(ToHex(CodeOf(SparseValues::kPair, two_blocks)),
             "000000bf00000040"
             "00000100"
             "01"
@@ -218,32 +225,33 @@ TEST(Sparse, BytesAreAsDocumented) {
 }
 
 TEST(Sparse, InvalidValuesAreRefused) {
-  std::vector<float> x(64), back(64);
+  std::vector<float> x(64), decoded(64);
   x[15] = x[33] = 1;
-  const Bytes good = CodeOf(SparseValues::kFloats, x);
-  const std::vector<float> whole(64, 1);
-  const Bytes dense = CodeOf(SparseValues::kFloats, whole);
+  const Bytes valid = CodeOf(SparseValues::kFloats, x);
+  const std::vector<float> all_ones(64, 1);
+  const Bytes dense = CodeOf(SparseValues::kFloats, all_ones);
   const float infinity = std::numeric_limits<float>::infinity();
   for (float bad : {infinity, -infinity, std::nanf(""), 0.f, -0.f}) {
-    Bytes bytes = good;
+    Bytes bytes = valid;
     std::memcpy(&bytes[bytes.size() - 4], &bad, 4);
-    const Status status = Read(SparseValues::kFloats, bytes, &back);
+    const Status status = DecodeInto(SparseValues::kFloats, bytes, &decoded);
     EXPECT_EQ(status.code(), Code::kMismatch);
     EXPECT_NE(status.message().find("element 33"), std::string::npos) << status.message();
     bytes = dense;
     std::memcpy(&bytes[bytes.size() - 4], &bad, 4);
-    // A +0 is valid here: of one zero among 64 elements the dense form is the shortest.
+    // +0 is valid here: if one of 64 elements is zero, the shortest code sends all elements.
     const bool zero = bad == 0 && !std::signbit(bad);
-    EXPECT_EQ(Read(SparseValues::kFloats, bytes, &back).ok(), zero) << bad;
+    EXPECT_EQ(DecodeInto(SparseValues::kFloats, bytes, &decoded).ok(), zero) << bad;
   }
 }
 
-// 32 of 33 with their positions take 133 bytes, all 33 take 132.
+// 32 of 33 elements with their positions take 133 bytes, all 33 elements without positions take
+// 132.
 TEST(Sparse, PositionsLargerThanDenseFormAreRefused) {
   Bytes bytes = {32, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0};
   AppendFloats(std::vector<float>(32, 1), &bytes);
   std::vector<float> x(33);
-  const Status status = Read(SparseValues::kFloats, bytes, &x);
+  const Status status = DecodeInto(SparseValues::kFloats, bytes, &x);
   EXPECT_EQ(status.code(), Code::kMismatch);
   EXPECT_NE(status.message().find("too many non-zeros"), std::string::npos) << status.message();
   std::fill_n(x.begin(), 32, 1.f);
@@ -253,17 +261,17 @@ TEST(Sparse, PositionsLargerThanDenseFormAreRefused) {
 
 TEST(Sparse, InvalidPairsAreRefused) {
   const float infinity = std::numeric_limits<float>::infinity(), nan = std::nanf("");
-  std::vector<float> x(9), back(9);
+  std::vector<float> x(9), decoded(9);
   x[3] = -1;
   x[4] = 1;
-  const auto read = [&](SparsePair pair) {
-    return Read(SparseValues::kPair, CodeOf(SparseValues::kPair, x, pair), &back).code();
+  const auto decode = [&](SparsePair pair) {
+    return DecodeInto(SparseValues::kPair, CodeOf(SparseValues::kPair, x, pair), &decoded).code();
   };
-  EXPECT_EQ(read({-1, 1}), Code::kOk);
-  for (float bad : {infinity, -infinity, nan, 1.f, -0.f, 0.f})  // x[3] < 0 is sent
-    EXPECT_EQ(read({bad, 1}), Code::kMismatch) << bad;
+  EXPECT_EQ(decode({-1, 1}), Code::kOk);
+  for (float bad : {infinity, -infinity, nan, 1.f, -0.f, 0.f})  // the value of x[3]
+    EXPECT_EQ(decode({bad, 1}), Code::kMismatch) << bad;
   for (float bad : {infinity, -infinity, nan, -1.f, -0.f, 0.f})
-    EXPECT_EQ(read({-1, bad}), Code::kMismatch) << bad;
+    EXPECT_EQ(decode({-1, bad}), Code::kMismatch) << bad;
 }
 
 TEST(Sparse, InvalidDirectoriesAreRefused) {

@@ -1,5 +1,7 @@
-// Codes as samples of equation 2: chi-square per element, share of non-zeros, variance of the mean.
-// Seeds are fixed, so the limits are wide in standard deviations and the results never change.
+// Statistical tests of ternary codes, which are random: an element g is coded as its sign with
+// probability |g| / scaler (equation 2 of TernGrad), else as 0. Tests the frequency of each
+// element's code (chi-square), the share of non-zeros, and the variance of the workers' mean. Seeds
+// are fixed, so the limits are wide in standard deviations and the results never change.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -47,22 +49,23 @@ std::vector<int8_t> Codes(const Codec& codec, const std::vector<float>& g, const
 }
 
 struct ChiSquare {
-  double z = 0;  // (statistic - degrees of freedom) / its standard deviation
-  int cells = 0;
+  double z = 0;      // (statistic - degrees of freedom) / its standard deviation
+  int elements = 0;  // degrees of freedom: elements whose code is random enough
   bool signs_right = true;
-  bool certain_right = true;  // elements with probability 0 or 1
+  bool certain_right = true;  // elements with probability 1 were never coded as 0
 };
 
-// Sum over elements of (observed - R p)^2 / (R p (1 - p)), p = min(|g|, clip) / s, over R rounds.
+// The statistic is the sum over elements of (observed - R p)^2 / (R p (1 - p)): in R rounds an
+// element is not 0 `observed` times, and p = min(|g|, clip) / scaler is the probability.
 ChiSquare ChiSquareOf(const Codec& codec, int rounds) {
   const std::vector<float> g = Gaussian(4096, 5);
   const Prepared prepared = PrepareOf(codec, g);
-  std::vector<int> fired(g.size());
+  std::vector<int> nonzeros(g.size());
   ChiSquare result;
   for (int round = 0; round < rounds; ++round) {
     const std::vector<int8_t> codes = Codes(codec, g, prepared, round, 0);
     for (size_t i = 0; i < g.size(); ++i) {
-      fired[i] += codes[i] != 0;
+      nonzeros[i] += codes[i] != 0;
       if (codes[i] != 0) result.signs_right &= (codes[i] < 0) == (g[i] < 0);
     }
   }
@@ -70,21 +73,21 @@ ChiSquare ChiSquareOf(const Codec& codec, int rounds) {
   double variance = 0;
   for (size_t i = 0; i < g.size(); ++i) {
     const double p = std::min(std::abs(g[i]), prepared.clip) / static_cast<double>(prepared.scaler);
-    if (p >= 1) result.certain_right &= fired[i] == rounds;
-    const double spread = rounds * p * (1 - p);
-    if (spread < 5) continue;
-    ++result.cells;
-    statistic += (fired[i] - rounds * p) * (fired[i] - rounds * p) / spread;
+    if (p >= 1) result.certain_right &= nonzeros[i] == rounds;
+    const double binomial_variance = rounds * p * (1 - p);
+    if (binomial_variance < 5) continue;
+    ++result.elements;
+    statistic += (nonzeros[i] - rounds * p) * (nonzeros[i] - rounds * p) / binomial_variance;
     // The variance of a squared standardized binomial.
-    variance += 2 + (1 - 6 * p * (1 - p)) / spread;
+    variance += 2 + (1 - 6 * p * (1 - p)) / binomial_variance;
   }
-  result.z = (statistic - result.cells) / std::sqrt(variance);
+  result.z = (statistic - result.elements) / std::sqrt(variance);
   return result;
 }
 
 TEST(TernaryStatistics, CodesFollowEquation2) {
   const ChiSquare result = ChiSquareOf(*Ternary(), 1000);
-  EXPECT_GT(result.cells, 3900);
+  EXPECT_GT(result.elements, 3900);
   EXPECT_LT(std::abs(result.z), 4) << result.z;
   EXPECT_TRUE(result.signs_right);
   EXPECT_TRUE(result.certain_right);
@@ -94,7 +97,8 @@ TEST(TernaryStatistics, ChiSquareCatchesTruncatedNoise) {
   EXPECT_GT(ChiSquareOf(*WithTruncatedNoise(Ternary()), 200).z, 50);
 }
 
-// P(not zero) = E[min(|z|, c)] / c for z normal and s = c sigma.
+// The probability of a non-zero code is E[min(|z|, c)] / c, for a standard normal z and the scaler
+// c * sigma.
 TEST(TernaryStatistics, ShareOfNonZerosMatchesTheory) {
   const std::vector<float> g = Gaussian(1'000'000, 6);
   const auto codec = Ternary();
@@ -106,9 +110,9 @@ TEST(TernaryStatistics, ShareOfNonZerosMatchesTheory) {
   const double tail = std::erfc(c / std::numbers::sqrt2) / 2;
   const double theory = (2 * (density(0) - density(c)) + 2 * c * tail) / c;
   EXPECT_NEAR(theory, 0.318, 0.001);
-  size_t ones = 0;
-  for (int8_t code : Codes(*codec, g, prepared, 1, 0)) ones += code != 0;
-  EXPECT_NEAR(static_cast<double>(ones) / g.size(), theory, 0.002);
+  size_t nonzeros = 0;
+  for (int8_t code : Codes(*codec, g, prepared, 1, 0)) nonzeros += code != 0;
+  EXPECT_NEAR(static_cast<double>(nonzeros) / g.size(), theory, 0.002);
 
   kernels::NoiseKey noise;
   noise.seed = 77;
@@ -141,11 +145,12 @@ double VarianceRatio(const Codec& codec, int workers) {
       codec.Encode(g.data(), {3, 0, g.size()}, prepared, noise, &payload);
       EXPECT_TRUE(sum->Add(rank, payload).ok());
     }
-    std::vector<uint8_t> down;
-    sum->EncodeSum(&down);
-    EXPECT_TRUE(
-        codec.Decode(down, {0, 0, g.size()}, workers, prepared.scaler, 0, g.size(), mean.data())
-            .ok());
+    std::vector<uint8_t> encoded_sum;
+    sum->EncodeSum(&encoded_sum);
+    EXPECT_TRUE(codec
+                    .Decode(encoded_sum, {0, 0, g.size()}, workers, prepared.scaler, 0, g.size(),
+                            mean.data())
+                    .ok());
     for (size_t i = 0; i < g.size(); ++i) {
       const double x = std::copysign(std::min(std::abs(g[i]), prepared.clip), g[i]);
       observed += (mean[i] - x) * (mean[i] - x) / kRounds;
@@ -165,7 +170,7 @@ TEST(TernaryStatistics, SharedNoiseOfWorkersIsDetected) {
   EXPECT_NEAR(VarianceRatio(*WithNoiseOfOneRank(Ternary()), 8), 8, 0.2);
 }
 
-// Equation 7: the mean loses only what is clipped.
+// The mean of the codes over many rounds is the gradient, except for what is clipped (equation 7).
 TEST(TernaryStatistics, MeanOfManyRoundsIsTheClippedGradient) {
   constexpr int kRounds = 4000;
   const std::vector<float> g = Gaussian(64, 9);

@@ -1,5 +1,5 @@
-// Ternary with shared and with per-worker scalers: the conformance suite, the clip variants, and
-// refused inputs.
+// Tests of the codec ternary, whose codes are -1, 0 or 1 times a scaler, with shared and with
+// per-worker scalers: the conformance suite, the clip variants, and refused inputs.
 #include "kernels/codes/ternary.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-Options OptionsOf(Clip clip, double c, bool per_worker) {
+Options MakeOptions(Clip clip, double c, bool per_worker) {
   Options options;
   options.clip = clip;
   options.clip_sigma = c;
@@ -26,20 +26,21 @@ Options OptionsOf(Clip clip, double c, bool per_worker) {
   return options;
 }
 
-std::unique_ptr<Codec> Ternary(Clip clip = Clip::kPaper, bool per_worker = false, double c = 2.5) {
-  return std::move(*MakeCodec("ternary", OptionsOf(clip, c, per_worker)));
+std::unique_ptr<Codec> MakeTernaryCodec(Clip clip = Clip::kPaper, bool per_worker = false,
+                                        double c = 2.5) {
+  return std::move(*MakeCodec("ternary", MakeOptions(clip, c, per_worker)));
 }
 
-// A code is -1, 0 or 1 with the gradient's sign.
-bool IsCode(float g, float scaler, float mean) {
+// Whether `mean` is -1, 0 or 1 times the scaler, with the sign of the gradient g.
+bool IsTernary(float g, float scaler, float mean) {
   return mean == 0 || (std::abs(mean) == scaler && std::signbit(mean) == std::signbit(g) && g != 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ternary, CodecConformance,
                          testing::Values(CodecCase{
                              "Ternary",
-                             [] { return Ternary(); },
-                             IsCode,
+                             [] { return MakeTernaryCodec(); },
+                             IsTernary,
                              [](std::span<const uint8_t> payload, uint64_t count) {
                                return UnusedBitsOfMaskSigns(payload, count, 0);
                              },
@@ -51,8 +52,8 @@ INSTANTIATE_TEST_SUITE_P(
     TernaryPerWorker, CodecConformance,
     testing::Values(CodecCase{
         "TernaryPerWorker",
-        [] { return Ternary(Clip::kGrace, true); },
-        IsCode,
+        [] { return MakeTernaryCodec(Clip::kGrace, true); },
+        IsTernary,
         [](std::span<const uint8_t> payload, uint64_t count) {
           return UnusedBitsOfMaskSigns(payload, count, sizeof(float));
         },
@@ -65,48 +66,48 @@ Prepared PrepareOf(const Codec& codec, const std::vector<float>& g) {
   return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, {});
 }
 
-// {3, -1, -1, -1}: mean 0, sigma sqrt(3), max 3.
+// Mean 0, standard deviation sqrt(3), maximum 3.
 const std::vector<float> kPeaked = {3, -1, -1, -1};
 const float kSigma = std::sqrt(3.0f);
 
 TEST(TernaryClip, PaperClampsAndTakesTheClampedMaximum) {
-  const Prepared clipped = PrepareOf(*Ternary(Clip::kPaper, false, 1.5), kPeaked);
+  const Prepared clipped = PrepareOf(*MakeTernaryCodec(Clip::kPaper, false, 1.5), kPeaked);
   EXPECT_FLOAT_EQ(clipped.scaler, 1.5f * kSigma);
   EXPECT_EQ(clipped.clip, clipped.scaler);
-  const Prepared loose = PrepareOf(*Ternary(Clip::kPaper, false, 2.5), kPeaked);
-  EXPECT_EQ(loose.scaler, 3);
-  EXPECT_FLOAT_EQ(loose.clip, 2.5f * kSigma);
+  const Prepared not_reached = PrepareOf(*MakeTernaryCodec(Clip::kPaper, false, 2.5), kPeaked);
+  EXPECT_EQ(not_reached.scaler, 3);
+  EXPECT_FLOAT_EQ(not_reached.clip, 2.5f * kSigma);
 }
 
 TEST(TernaryClip, OfficialScalesByCSigmaEvenAboveTheMaximum) {
-  const Prepared loose = PrepareOf(*Ternary(Clip::kOfficial, false, 2.5), kPeaked);
-  EXPECT_FLOAT_EQ(loose.scaler, 2.5f * kSigma);
-  EXPECT_EQ(loose.clip, kInfinity);
+  const Prepared not_reached = PrepareOf(*MakeTernaryCodec(Clip::kOfficial, false, 2.5), kPeaked);
+  EXPECT_FLOAT_EQ(not_reached.scaler, 2.5f * kSigma);
+  EXPECT_EQ(not_reached.clip, kInfinity);
 }
 
 TEST(TernaryClip, GraceIsThePapersPerWorker) {
-  const Prepared grace = PrepareOf(*Ternary(Clip::kGrace, true, 1.5), kPeaked);
-  const Prepared paper = PrepareOf(*Ternary(Clip::kPaper, false, 1.5), kPeaked);
+  const Prepared grace = PrepareOf(*MakeTernaryCodec(Clip::kGrace, true, 1.5), kPeaked);
+  const Prepared paper = PrepareOf(*MakeTernaryCodec(Clip::kPaper, false, 1.5), kPeaked);
   EXPECT_EQ(grace.scaler, paper.scaler);
   EXPECT_EQ(grace.clip, paper.clip);
 }
 
 TEST(TernaryClip, NoneTakesTheMaximum) {
-  const Prepared none = PrepareOf(*Ternary(Clip::kNone, false, 1.5), kPeaked);
-  EXPECT_EQ(none.scaler, 3);
-  EXPECT_EQ(none.clip, kInfinity);
+  const Prepared not_clipped = PrepareOf(*MakeTernaryCodec(Clip::kNone, false, 1.5), kPeaked);
+  EXPECT_EQ(not_clipped.scaler, 3);
+  EXPECT_EQ(not_clipped.clip, kInfinity);
 }
 
-// The population standard deviation about the mean.
+// Sigma is the population standard deviation, that is, of the deviations from the mean.
 TEST(TernaryClip, SigmaIsAboutTheMean) {
-  const Prepared prepared = PrepareOf(*Ternary(Clip::kOfficial, false, 1), {101, 103});
+  const Prepared prepared = PrepareOf(*MakeTernaryCodec(Clip::kOfficial, false, 1), {101, 103});
   EXPECT_FLOAT_EQ(prepared.scaler, 1);
 }
 
 TEST(TernaryClip, NothingIsClippedWithoutSpread) {
   for (const std::vector<float>& g : {std::vector<float>{-2}, std::vector<float>{-2, -2}}) {
     for (Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone}) {
-      const auto codec = Ternary(clip);
+      const auto codec = MakeTernaryCodec(clip);
       EXPECT_EQ(PrepareOf(*codec, g).scaler, 2);
       EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})), g);
     }
@@ -116,16 +117,16 @@ TEST(TernaryClip, NothingIsClippedWithoutSpread) {
 TEST(TernaryClip, HugeGradientsKeepAFiniteScaler) {
   const float huge = std::numeric_limits<float>::max();
   for (Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone}) {
-    const auto codec = Ternary(clip);
+    const auto codec = MakeTernaryCodec(clip);
     const Prepared prepared = PrepareOf(*codec, {huge, -huge, huge, -huge});
     EXPECT_EQ(prepared.scaler, huge);
   }
 }
 
 TEST(TernaryClip, OfficialFiresBeyondTheSharedScalerOnly) {
-  const auto codec = Ternary(Clip::kOfficial, false, 1);
-  // Rank 0's own c sigma is sqrt(3); the shared scaler is rank 1's, 2 sqrt(3): 3 fires with a
-  // probability below 1, 6 always.
+  const auto codec = MakeTernaryCodec(Clip::kOfficial, false, 1);
+  // Rank 0's own limit c * sigma is sqrt(3). The shared scaler is that of rank 1, 2 * sqrt(3): so 3
+  // is coded as non-zero with a probability below 1, and 6 always.
   const Round round = MakeRound(*codec, {kPeaked, {6, -2, -2, -2}});
   EXPECT_FLOAT_EQ(round.scaler, 2 * kSigma);
   for (uint64_t seed = 0; seed < 100; ++seed) {
@@ -138,14 +139,14 @@ TEST(TernaryClip, OfficialFiresBeyondTheSharedScalerOnly) {
 }
 
 TEST(Ternary, NoiseDependsOnTensorRoundAndRank) {
-  const auto codec = Ternary();
+  const auto codec = MakeTernaryCodec();
   const std::vector<float> g = SomeGradient(256, 9);
   const Prepared prepared = PrepareOf(*codec, g);
   const auto encode = [&](uint32_t tensor, uint64_t round, uint16_t rank) {
     kernels::NoiseKey noise;
     noise.rank = rank;
     noise.round = round;
-    noise.tensor = 99;  // the codec sets it from the segment
+    noise.tensor = 99;  // The codec ignores this, and uses the segment's tensor.
     std::vector<uint8_t> code;
     codec->Encode(g.data(), {tensor, 0, g.size()}, prepared, noise, &code);
     return code;
@@ -157,7 +158,7 @@ TEST(Ternary, NoiseDependsOnTensorRoundAndRank) {
 }
 
 TEST(Ternary, SumIsTheIntegerSumOfCodes) {
-  const auto codec = Ternary();
+  const auto codec = MakeTernaryCodec();
   for (int workers : {1, 2, 3, 4, 7, 8, 16, 127}) {
     std::vector<std::vector<float>> gradients;
     for (int rank = 0; rank < workers; ++rank) gradients.push_back(SomeGradient(67, rank));
@@ -177,7 +178,7 @@ TEST(Ternary, SumIsTheIntegerSumOfCodes) {
 }
 
 TEST(Ternary, SumsBeyondTheNumberOfWorkersDoNotDecode) {
-  const auto codec = Ternary();
+  const auto codec = MakeTernaryCodec();
   // A sum of 5 workers has 4 planes (one bit of each element), which hold -8 to 7. Element 3 is k.
   for (int k = -8; k <= 7; ++k) {
     std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 5));
@@ -191,7 +192,7 @@ TEST(Ternary, SumsBeyondTheNumberOfWorkersDoNotDecode) {
 }
 
 TEST(Ternary, SumsWithUnusedBitsSetDoNotDecode) {
-  const auto codec = Ternary();
+  const auto codec = MakeTernaryCodec();
   for (size_t bit = 5; bit < 8; ++bit) {
     std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 1));
     sum[1] = static_cast<uint8_t>(1 << bit);
@@ -201,7 +202,7 @@ TEST(Ternary, SumsWithUnusedBitsSetDoNotDecode) {
 }
 
 TEST(Ternary, InvalidScalersDoNotDecode) {
-  const auto codec = Ternary();
+  const auto codec = MakeTernaryCodec();
   const std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 1));
   std::vector<float> mean(5);
   for (float bad : {kInfinity, -kInfinity, std::nanf(""), -1.0f}) {
@@ -210,7 +211,7 @@ TEST(Ternary, InvalidScalersDoNotDecode) {
 }
 
 TEST(TernaryPerWorker, InvalidScalersAreRejectedAndLeaveTheSumUnchanged) {
-  const auto codec = Ternary(Clip::kPaper, true);
+  const auto codec = MakeTernaryCodec(Clip::kPaper, true);
   const Round round = MakeRound(*codec, {SomeGradient(20, 1), SomeGradient(20, 2)});
   const auto sum = codec->NewAccumulator({0, 0, 20}, 2);
   for (int rank : {1, 0}) {
@@ -227,10 +228,10 @@ TEST(TernaryPerWorker, InvalidScalersAreRejectedAndLeaveTheSumUnchanged) {
 }
 
 TEST(TernaryPerWorker, KeepsEachWorkersOwnScaler) {
-  const auto codec = Ternary(Clip::kNone, true);
+  const auto codec = MakeTernaryCodec(Clip::kNone, true);
   EXPECT_FALSE(codec->shares_scaler());
-  EXPECT_TRUE(Ternary()->shares_scaler());
-  // Each value is its worker's maximum, so both fire.
+  EXPECT_TRUE(MakeTernaryCodec()->shares_scaler());
+  // Each value is the maximum of its worker, so its code is never 0.
   const Round round = MakeRound(*codec, {{1.0f, 0.0f}, {-4.0f, 4.0f}});
   EXPECT_EQ(Mean(*codec, round), (std::vector<float>{-1.5f, 2.0f}));
 }
@@ -245,7 +246,7 @@ TEST(MakeCodec, MakesEveryListedCodec) {
     ASSERT_TRUE(codec.ok()) << codec.status().message();
     EXPECT_EQ((*codec)->name(), name);
   }
-  EXPECT_EQ(Ternary(Clip::kPaper, true)->name(), "ternary_per_worker");
+  EXPECT_EQ(MakeTernaryCodec(Clip::kPaper, true)->name(), "ternary_per_worker");
 }
 
 TEST(MakeCodec, ListsKnownNamesForAnUnknownOne) {
@@ -258,16 +259,16 @@ TEST(MakeCodec, ListsKnownNamesForAnUnknownOne) {
 }
 
 TEST(MakeCodec, GraceNeedsScalersPerWorkerAndSaysSo) {
-  const auto codec = MakeCodec("ternary", OptionsOf(Clip::kGrace, 2.5, false));
+  const auto codec = MakeCodec("ternary", MakeOptions(Clip::kGrace, 2.5, false));
   ASSERT_FALSE(codec.ok());
   EXPECT_EQ(codec.status().code(), Code::kBadJob);
   EXPECT_NE(codec.status().message().find("exchange.scaler"), std::string::npos);
-  EXPECT_TRUE(MakeCodec("ternary", OptionsOf(Clip::kGrace, 2.5, true)).ok());
+  EXPECT_TRUE(MakeCodec("ternary", MakeOptions(Clip::kGrace, 2.5, true)).ok());
 }
 
 TEST(MakeCodec, RefusesANonPositiveClip) {
   for (double c : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
-    EXPECT_EQ(MakeCodec("ternary", OptionsOf(Clip::kPaper, c, false)).status().code(),
+    EXPECT_EQ(MakeCodec("ternary", MakeOptions(Clip::kPaper, c, false)).status().code(),
               Code::kBadJob);
   }
 }

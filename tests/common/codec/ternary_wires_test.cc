@@ -1,5 +1,6 @@
-// The wire formats of ternary: the conformance suite, the same means as `ternary` bit for bit, the
-// documented bytes, their sizes, and refused inputs.
+// Tests of the other byte formats (wires) of ternary codes: the conformance suite, the same means
+// as those of the codec `ternary` bit for bit, the documented bytes, their sizes, and refused
+// inputs.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -19,20 +20,20 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-std::unique_ptr<Codec> Make(const std::string& name, bool per_worker = false,
-                            Clip clip = Clip::kPaper) {
+std::unique_ptr<Codec> MakeByName(const std::string& name, bool per_worker = false,
+                                  Clip clip = Clip::kPaper) {
   Options options;
   options.clip = clip;
   options.scaler_per_worker = per_worker;
   return std::move(*MakeCodec(name, options));
 }
 
-// A code is -1, 0 or 1 with the gradient's sign.
-bool IsCode(float g, float scaler, float mean) {
+// Whether `mean` is -1, 0 or 1 times the scaler, with the sign of the gradient g.
+bool IsTernary(float g, float scaler, float mean) {
   return mean == 0 || (std::abs(mean) == scaler && std::signbit(mean) == std::signbit(g) && g != 0);
 }
 
-// The unused bits of both planes.
+// The unused bits of the two planes (one bit per element each) that begin at byte `offset`.
 std::vector<size_t> UnusedBitsOfPlanes(std::span<const uint8_t>, uint64_t count, size_t offset) {
   std::vector<size_t> bits;
   const size_t plane = kernels::PlaneBytes(count);
@@ -43,7 +44,8 @@ std::vector<size_t> UnusedBitsOfPlanes(std::span<const uint8_t>, uint64_t count,
   return bits;
 }
 
-// The unused bits of the stored form, behind the form byte; short codes are always stored.
+// The unused bits of a ternary_ans code that is not entropy-coded, as short codes are: the first
+// byte is 0, and then follow a mask and signs.
 std::vector<size_t> UnusedBitsOfAns(std::span<const uint8_t> payload, uint64_t count,
                                     size_t offset) {
   EXPECT_EQ(payload[offset], 0);
@@ -54,15 +56,16 @@ std::vector<size_t> UnusedBitsOfAns(std::span<const uint8_t> payload, uint64_t c
 
 using UnusedBits = std::vector<size_t> (*)(std::span<const uint8_t>, uint64_t, size_t);
 
-CodecCase CaseOf(const std::string& name, bool per_worker, UnusedBits unused,
-                 const std::string& payload0, const std::string& payload1, const std::string& sum) {
+CodecCase MakeCase(const std::string& name, bool per_worker, UnusedBits unused,
+                   const std::string& payload0, const std::string& payload1,
+                   const std::string& sum) {
   CodecCase c;
   for (const char letter : name) {
     if (letter != '_') c.name += letter;
   }
   if (per_worker) c.name += "PerWorker";
-  c.make = [=] { return Make(name, per_worker); };
-  c.plausible = IsCode;
+  c.make = [=] { return MakeByName(name, per_worker); };
+  c.plausible = IsTernary;
   const size_t offset = per_worker ? sizeof(float) : 0;
   c.unused_bits = [=](std::span<const uint8_t> payload, uint64_t count) {
     return unused(payload, count, offset);
@@ -74,7 +77,8 @@ CodecCase CaseOf(const std::string& name, bool per_worker, UnusedBits unused,
   return c;
 }
 
-std::vector<size_t> None(std::span<const uint8_t>, uint64_t, size_t) { return {}; }
+// For formats that use every bit.
+std::vector<size_t> NoUnusedBitsFrom(std::span<const uint8_t>, uint64_t, size_t) { return {}; }
 
 const char kMeanOfTwo[] =
     "00000000000000bf000000000000003fa52d3d3f0000003fa52d3dbf94b6743e0000000000000000"
@@ -83,14 +87,15 @@ const char kMeanOfTwo[] =
 INSTANTIATE_TEST_SUITE_P(
     TernaryWires, CodecConformance,
     testing::Values(
-        CaseOf("ternary_2bit", false, UnusedBitsOfPlanes, "8a008200", "d0004000", "5a0042004200"),
-        CaseOf("ternary_2bit", true, UnusedBitsOfPlanes, "0000803faa008200", "a52dbd3fd0004000",
-               kMeanOfTwo),
-        CaseOf("ternary_trit5", false, None, "211200", "510f00", "5a0042004200"),
-        CaseOf("ternary_trit5", true, None, "0000803f211300", "a52dbd3f510f00", kMeanOfTwo),
-        CaseOf("ternary_ans", false, UnusedBitsOfAns, "008a0005", "00d00002", "005a0042004200"),
-        CaseOf("ternary_ans", true, UnusedBitsOfAns, "0000803f00aa0009", "a52dbd3f00d00002",
-               kMeanOfTwo)),
+        MakeCase("ternary_2bit", false, UnusedBitsOfPlanes, "8a008200", "d0004000", "5a0042004200"),
+        MakeCase("ternary_2bit", true, UnusedBitsOfPlanes, "0000803faa008200", "a52dbd3fd0004000",
+                 kMeanOfTwo),
+        MakeCase("ternary_trit5", false, NoUnusedBitsFrom, "211200", "510f00", "5a0042004200"),
+        MakeCase("ternary_trit5", true, NoUnusedBitsFrom, "0000803f211300", "a52dbd3f510f00",
+                 kMeanOfTwo),
+        MakeCase("ternary_ans", false, UnusedBitsOfAns, "008a0005", "00d00002", "005a0042004200"),
+        MakeCase("ternary_ans", true, UnusedBitsOfAns, "0000803f00aa0009", "a52dbd3f00d00002",
+                 kMeanOfTwo)),
     CaseName);
 
 const char* const kWires[] = {"ternary_2bit", "ternary_trit5", "ternary_ans"};
@@ -112,12 +117,12 @@ TEST(TernaryWires, MeansEqualTernaryBitForBit) {
   for (const bool per_worker : {false, true}) {
     for (const Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone, Clip::kGrace}) {
       if (clip == Clip::kGrace && !per_worker) continue;
-      const auto reference = Make("ternary", per_worker, clip);
+      const auto reference = MakeByName("ternary", per_worker, clip);
       for (const size_t n : {1, 13, 70, 4095, 4096, 4097, 16385, 40000}) {
         for (const int workers : {1, 2, 5, 8}) {
           const Round expected = MakeRound(*reference, Gradients(n, workers), n % 7);
           for (const char* name : kWires) {
-            const auto codec = Make(name, per_worker, clip);
+            const auto codec = MakeByName(name, per_worker, clip);
             SCOPED_TRACE(testing::Message() << codec->name() << " " << n << " " << workers);
             const Round round = MakeRound(*codec, expected.gradients, n % 7);
             EXPECT_EQ(round.scaler, expected.scaler);
@@ -130,12 +135,12 @@ TEST(TernaryWires, MeansEqualTernaryBitForBit) {
 }
 
 TEST(TernaryWires, SumsOfManyWorkersEqualTernaryBitForBit) {
-  const auto reference = Make("ternary");
+  const auto reference = MakeByName("ternary");
   for (const int workers : {63, 64, 127, 128, 200}) {
     const Round expected = MakeRound(*reference, Gradients(5000, workers));
     for (const char* name : kWires) {
       SCOPED_TRACE(testing::Message() << name << " " << workers);
-      const auto codec = Make(name);
+      const auto codec = MakeByName(name);
       ExpectSameBits(Mean(*codec, MakeRound(*codec, expected.gradients)),
                      Mean(*reference, expected));
     }
@@ -144,38 +149,39 @@ TEST(TernaryWires, SumsOfManyWorkersEqualTernaryBitForBit) {
 
 TEST(TernaryWires, HaveNamesOfTheirOwnAndTheOptionsOfTernary) {
   for (const std::string name : kWires) {
-    EXPECT_EQ(Make(name)->name(), name);
-    EXPECT_TRUE(Make(name)->shares_scaler());
-    EXPECT_EQ(Make(name, true)->name(), name + "_per_worker");
-    EXPECT_FALSE(Make(name, true)->shares_scaler());
+    EXPECT_EQ(MakeByName(name)->name(), name);
+    EXPECT_TRUE(MakeByName(name)->shares_scaler());
+    EXPECT_EQ(MakeByName(name, true)->name(), name + "_per_worker");
+    EXPECT_FALSE(MakeByName(name, true)->shares_scaler());
     Options grace;
     grace.clip = Clip::kGrace;
     EXPECT_EQ(MakeCodec(name, grace).status().code(), Code::kBadJob);
   }
 }
 
-// One worker's code of g[0, n), as bytes and as numbers -1, 0 and 1.
+// One worker's code of n elements, as bytes and as numbers -1, 0 and 1.
 struct Coded {
   Bytes bytes;
   std::vector<int> codes;
 };
-Coded CodedBy(const std::string& name, size_t n) {
-  const auto codec = Make(name);
+Coded EncodeWith(const std::string& name, size_t n) {
+  const auto codec = MakeByName(name);
   const Round round = MakeRound(*codec, Gradients(n, 1));
   Coded coded{round.payloads[0], {}};
   for (const float v : Mean(*codec, round)) coded.codes.push_back((v > 0) - (v < 0));
   return coded;
 }
 
-Status AddTo(const std::string& name, size_t n, std::span<const uint8_t> bytes) {
-  const auto codec = Make(name);
+// The result of adding one code of n elements to a sum.
+Status StatusOfAdding(const std::string& name, size_t n, std::span<const uint8_t> bytes) {
+  const auto codec = MakeByName(name);
   const auto sum = codec->NewAccumulator({0, 0, n}, 1);
   return sum->Add(0, bytes).status();
 }
 
 TEST(Ternary2Bit, IsAMaskPlaneAndASignPlane) {
   for (const size_t n : {1, 8, 9, 70, 1000}) {
-    const Coded coded = CodedBy("ternary_2bit", n);
+    const Coded coded = EncodeWith("ternary_2bit", n);
     Bytes expected(2 * kernels::PlaneBytes(n));
     for (size_t i = 0; i < n; ++i) {
       const auto bit = static_cast<uint8_t>(1 << (i % 8));
@@ -188,7 +194,7 @@ TEST(Ternary2Bit, IsAMaskPlaneAndASignPlane) {
 
 TEST(Ternary2Bit, SignsOfZerosAreIgnored) {
   for (const size_t n : {8, 72, 1000, 4096}) {
-    const auto codec = Make("ternary_2bit", false);
+    const auto codec = MakeByName("ternary_2bit", false);
     const Round round = MakeRound(*codec, Gradients(n, 3));
     const auto sum = codec->NewAccumulator({0, 0, n}, 3);
     for (int rank = 0; rank < 3; ++rank) {
@@ -205,7 +211,7 @@ TEST(Ternary2Bit, SignsOfZerosAreIgnored) {
 
 TEST(TernaryTrit5, IsFiveCodesAByteInBase3) {
   for (const size_t n : {1, 4, 5, 6, 39, 40, 41, 70, 1000}) {
-    const Coded coded = CodedBy("ternary_trit5", n);
+    const Coded coded = EncodeWith("ternary_trit5", n);
     Bytes expected((n + 4) / 5);
     unsigned power = 1;
     for (size_t i = 0; i < n; ++i) {
@@ -219,14 +225,16 @@ TEST(TernaryTrit5, IsFiveCodesAByteInBase3) {
 }
 
 TEST(TernaryTrit5, AcceptsOnlyValidBytes) {
-  const unsigned ends[] = {243, 3, 9, 27, 81};
+  // The number of valid bytes with 0 (meaning 5), 1, 2, 3 and 4 codes in the byte.
+  const unsigned limits[] = {243, 3, 9, 27, 81};
   for (size_t n = 6; n <= 15; ++n) {
     for (const bool last : {false, true}) {
-      const unsigned end = last ? ends[n % 5] : 243;
+      const unsigned limit = last ? limits[n % 5] : 243;
       for (unsigned byte = 0; byte < 256; ++byte) {
         Bytes bytes((n + 4) / 5);
         (last ? bytes.back() : bytes.front()) = static_cast<uint8_t>(byte);
-        EXPECT_EQ(AddTo("ternary_trit5", n, bytes).code(), byte < end ? Code::kOk : Code::kMismatch)
+        EXPECT_EQ(StatusOfAdding("ternary_trit5", n, bytes).code(),
+                  byte < limit ? Code::kOk : Code::kMismatch)
             << byte << " of " << n;
       }
     }
@@ -243,33 +251,35 @@ std::vector<std::vector<float>> NormalGradients(size_t n, int workers) {
   return gradients;
 }
 
-// docs/ALGORITHMS.md, section 5: the limits for independent Gaussians at 2.5 sigma are 26.3x up
-// and, for 2, 4 and 8 workers, 18.6x, 14.4x and 11.8x down.
+// The size of fp32 divided by the size of the code. For independent Gaussian gradients clipped at
+// 2.5 sigma, the entropy limits the ratio to 26.3 for a push and, for 2, 4 and 8 workers, to 18.6,
+// 14.4 and 11.8 for the sum.
 TEST(TernaryAns, SizesAreNearTheEntropy) {
   constexpr size_t kN = 1 << 18;
   const struct {
     int workers;
-    double down;
+    double min_sum_ratio;
   } cases[] = {{2, 17.8}, {4, 13.9}, {8, 11.4}};
-  const auto codec = Make("ternary_ans");
+  const auto codec = MakeByName("ternary_ans");
   for (const auto& c : cases) {
     const Round round = MakeRound(*codec, NormalGradients(kN, c.workers));
     for (const Bytes& payload : round.payloads) EXPECT_GT(4.0 * kN / payload.size(), 25.7);
-    EXPECT_GT(4.0 * kN / Sum(*codec, round).size(), c.down) << c.workers;
+    EXPECT_GT(4.0 * kN / Sum(*codec, round).size(), c.min_sum_ratio) << c.workers;
   }
 }
 
 TEST(TernaryAns, StoresPlanesUnlessCodingIsSmaller) {
-  const auto codec = Make("ternary_ans");
-  const auto stored = Make("ternary");
+  const auto codec = MakeByName("ternary_ans");
+  const auto mask_signs_codec = MakeByName("ternary");
   for (const size_t n : {1, 40, 100}) {
     const Round round = MakeRound(*codec, Gradients(n, 3));
-    const Round same = MakeRound(*stored, Gradients(n, 3));
+    const Round mask_signs_round = MakeRound(*mask_signs_codec, Gradients(n, 3));
     Bytes expected = {0};
-    expected.insert(expected.end(), same.payloads[0].begin(), same.payloads[0].end());
+    expected.insert(expected.end(), mask_signs_round.payloads[0].begin(),
+                    mask_signs_round.payloads[0].end());
     EXPECT_EQ(round.payloads[0], expected);
     expected = {0};
-    const Bytes planes = Sum(*stored, same);
+    const Bytes planes = Sum(*mask_signs_codec, mask_signs_round);
     expected.insert(expected.end(), planes.begin(), planes.end());
     EXPECT_EQ(Sum(*codec, round), expected);
   }
@@ -279,7 +289,7 @@ TEST(TernaryAns, StoresPlanesUnlessCodingIsSmaller) {
 }
 
 TEST(TernaryAns, StoresSumsWithTooManySymbolsAsPlanes) {
-  const auto codec = Make("ternary_ans");
+  const auto codec = MakeByName("ternary_ans");
   for (const int workers : {127, 128}) {
     const Bytes sum = Sum(*codec, MakeRound(*codec, Gradients(5000, workers)));
     EXPECT_EQ(sum[0], workers == 127 ? 1 : 0);
@@ -288,84 +298,86 @@ TEST(TernaryAns, StoresSumsWithTooManySymbolsAsPlanes) {
 
 TEST(TernaryAns, AnyRangeOfACodedSumDecodesAsPartOfTheWhole) {
   constexpr size_t kN = 13000;
-  const auto codec = Make("ternary_ans");
+  const auto codec = MakeByName("ternary_ans");
   const Round round = MakeRound(*codec, Gradients(kN, 3));
   const Bytes sum = Sum(*codec, round);
   ASSERT_EQ(sum[0], 1);
-  const std::vector<float> whole = Mean(*codec, round);
+  const std::vector<float> all_means = Mean(*codec, round);
   for (const size_t first : {0, 1, 4095, 4096, 5000, 8192, 12288, 12999, 13000}) {
     for (const size_t n : {0, 1, 100, 4096, 4097, 9000}) {
       if (n > kN - first) continue;
-      std::vector<float> part(n + 1, 77);
-      ASSERT_TRUE(codec->Decode(sum, {0, 0, kN}, 3, round.scaler, first, n, part.data()).ok());
-      EXPECT_EQ(part.back(), 77);
-      part.pop_back();
-      EXPECT_EQ(part, std::vector<float>(whole.begin() + first, whole.begin() + first + n));
+      std::vector<float> decoded(n + 1, 77);
+      ASSERT_TRUE(codec->Decode(sum, {0, 0, kN}, 3, round.scaler, first, n, decoded.data()).ok());
+      EXPECT_EQ(decoded.back(), 77);
+      decoded.pop_back();
+      EXPECT_EQ(decoded,
+                std::vector<float>(all_means.begin() + first, all_means.begin() + first + n));
     }
   }
 }
 
-// A row has one block: a damaged row must be refused or decode to another sum.
+// A damaged code or sum must be refused or decode to another sum. It has one block, so no part of
+// it is decoded without the rest.
 TEST(TernaryAns, ADamagedBitIsRefusedOrChangesTheSum) {
   constexpr size_t kN = 5000;
-  const auto codec = Make("ternary_ans");
+  const auto codec = MakeByName("ternary_ans");
   const Round round = MakeRound(*codec, Gradients(kN, 2));
   const Bytes sum = Sum(*codec, round);
-  const std::vector<float> whole = Mean(*codec, round);
+  const std::vector<float> all_means = Mean(*codec, round);
   Round alone = round;
   alone.gradients.resize(1), alone.payloads.resize(1);
-  const Bytes own = Sum(*codec, alone);
+  const Bytes undamaged_sum = Sum(*codec, alone);
   ASSERT_EQ(alone.payloads[0][0], 1);
   ASSERT_EQ(sum[0], 1);
-  size_t taken = 0;
+  size_t accepted = 0;
   for (size_t bit = 8; bit < 8 * sum.size(); ++bit) {
     Bytes flipped = sum;
     flipped[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
     std::vector<float> mean(kN);
     const Status status = codec->Decode(flipped, {0, 0, kN}, 2, round.scaler, 0, kN, mean.data());
-    ASSERT_TRUE(status.ok() ? mean != whole : status.code() == Code::kMismatch) << bit;
-    taken += status.ok();
+    ASSERT_TRUE(status.ok() ? mean != all_means : status.code() == Code::kMismatch) << bit;
+    accepted += status.ok();
   }
   for (size_t bit = 8; bit < 8 * alone.payloads[0].size(); ++bit) {
     Bytes flipped = alone.payloads[0];
     flipped[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
     const auto accumulator = codec->NewAccumulator({0, 0, kN}, 1);
-    const Result<size_t> used = accumulator->Add(0, flipped);
-    if (!used.ok()) {
-      ASSERT_EQ(used.status().code(), Code::kMismatch) << bit;
+    const Result<size_t> consumed = accumulator->Add(0, flipped);
+    if (!consumed.ok()) {
+      ASSERT_EQ(consumed.status().code(), Code::kMismatch) << bit;
       continue;
     }
-    ++taken;
+    ++accepted;
     Bytes other;
     accumulator->EncodeSum(&other);
-    ASSERT_NE(other, own) << bit;
+    ASSERT_NE(other, undamaged_sum) << bit;
   }
-  EXPECT_LT(taken, 100u);
+  EXPECT_LT(accepted, 100u);
 }
 
 TEST(TernaryAns, TruncatedRowsAreRefused) {
   constexpr size_t kN = 20000;
-  const auto codec = Make("ternary_ans");
+  const auto codec = MakeByName("ternary_ans");
   const Round round = MakeRound(*codec, Gradients(kN, 2));
   const Bytes sum = Sum(*codec, round);
   const Segment segment{0, 0, kN};
   std::vector<float> mean(kN);
   for (size_t size = 0; size < sum.size(); ++size) {
-    const auto cut = std::span(sum).first(size);
-    ASSERT_EQ(codec->SumSize(cut, segment, 2).status().code(), Code::kMismatch);
-    ASSERT_EQ(codec->Decode(cut, segment, 2, 1, 0, 1, mean.data()).code(), Code::kMismatch);
+    const auto truncated = std::span(sum).first(size);
+    ASSERT_EQ(codec->SumSize(truncated, segment, 2).status().code(), Code::kMismatch);
+    ASSERT_EQ(codec->Decode(truncated, segment, 2, 1, 0, 1, mean.data()).code(), Code::kMismatch);
   }
   Bytes longer = sum;
   longer.push_back(0);
   EXPECT_EQ(*codec->SumSize(longer, segment, 2), sum.size());
   EXPECT_EQ(codec->Decode(longer, segment, 2, 1, 0, 1, mean.data()).code(), Code::kMismatch);
   for (size_t size = 0; size < round.payloads[0].size(); ++size) {
-    const auto cut = std::span(round.payloads[0]).first(size);
-    ASSERT_EQ(AddTo("ternary_ans", kN, cut).code(), Code::kMismatch) << size;
+    const auto truncated = std::span(round.payloads[0]).first(size);
+    ASSERT_EQ(StatusOfAdding("ternary_ans", kN, truncated).code(), Code::kMismatch) << size;
   }
 }
 
-// A form byte, then a row with these symbols.
+// An entropy-coded ternary_ans code: the byte 1, then a row with these symbols.
 Bytes RowOf(const Bytes& symbols, size_t block) {
   Bytes bytes = {1};
   const auto source = [&](uint64_t first, size_t n, uint8_t* to) {
@@ -379,14 +391,15 @@ Bytes RowOf(const Bytes& symbols, size_t block) {
 TEST(TernaryAns, InvalidRowsAreRefused) {
   Bytes codes(4000, 1), sums(4000, 4);
   for (size_t i = 0; i < codes.size(); i += 10) codes[i] = 2;
-  EXPECT_TRUE(AddTo("ternary_ans", 4000, RowOf(codes, 16384)).ok());
-  codes[7] = 3;  // a symbol above that of +1
-  EXPECT_EQ(AddTo("ternary_ans", 4000, RowOf(codes, 16384)).code(), Code::kMismatch);
-  // A row that is smaller when stored must be stored: this bounds the size.
-  const Status large = AddTo("ternary_ans", 40, RowOf(Bytes(40, 1), 16384));
+  EXPECT_TRUE(StatusOfAdding("ternary_ans", 4000, RowOf(codes, 16384)).ok());
+  codes[7] = 3;  // only symbols 0 to 2 are valid
+  EXPECT_EQ(StatusOfAdding("ternary_ans", 4000, RowOf(codes, 16384)).code(), Code::kMismatch);
+  // A row that would be smaller without entropy coding must not be entropy-coded: this bounds the
+  // size.
+  const Status large = StatusOfAdding("ternary_ans", 40, RowOf(Bytes(40, 1), 16384));
   EXPECT_NE(large.message().find("stored"), std::string::npos) << large.message();
 
-  const auto codec = Make("ternary_ans");
+  const auto codec = MakeByName("ternary_ans");
   const Segment segment{0, 0, 4000};
   const auto decode = [&](const Bytes& sum, int contributors) {
     std::vector<float> mean(4000);
@@ -394,14 +407,16 @@ TEST(TernaryAns, InvalidRowsAreRefused) {
   };
   for (size_t i = 0; i < sums.size(); i += 10) sums[i] = 0;
   EXPECT_TRUE(decode(RowOf(sums, 4096), 2).ok());
-  EXPECT_EQ(decode(RowOf(sums, 4096), 1).code(), Code::kMismatch);  // 4 stands for +3 of one worker
+  EXPECT_EQ(decode(RowOf(sums, 4096), 1).code(),
+            Code::kMismatch);  // symbol 4 would be the sum 3 of one worker
   EXPECT_EQ(decode(RowOf(sums, 4096), 128).code(), Code::kMismatch);
   EXPECT_EQ(codec->SumSize(RowOf(sums, 4096), segment, 1).status().code(), Code::kMismatch);
 }
 
-// Of a gradient of zeros: the coder's 8 states keep their initial value, and no words follow.
+// The code of a gradient of zeros: the entropy coder's 8 states keep their initial value, and no
+// words follow.
 TEST(TernaryAns, CodedRowMatchesGoldenBytes) {
-  const auto codec = Make("ternary_ans");
+  const auto codec = MakeByName("ternary_ans");
   const Round zeros = MakeRound(*codec, {std::vector<float>(512)});
   std::string states;
   for (int i = 0; i < 8; ++i) states += "00000100";
@@ -417,7 +432,7 @@ TEST(TernaryAns, CodedRowMatchesGoldenBytes) {
                 states);
   std::vector<float> few(512);
   for (size_t i = 0; i < few.size(); i += 32) few[i] = i % 64 == 0 ? 1.0f : -1.0f;
-  const Round round = MakeRound(*Make("ternary_ans", false, Clip::kNone), {few});
+  const Round round = MakeRound(*MakeByName("ternary_ans", false, Clip::kNone), {few});
   EXPECT_EQ(ToHex(round.payloads[0]),
             "0100024000800f2c000000fbaf040000a8070000a8070000a8070000a8070000a8070000a8070000a80700"
             "508ed46c1056de284ece8000");

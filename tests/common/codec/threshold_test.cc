@@ -1,4 +1,5 @@
-// Static thresholds (Strom; MXNet's two bits) and gradient dropping (Aji and Heafield).
+// Tests of the codec threshold: a fixed threshold (Strom; MXNet's two-bit compression), or one that
+// a given share of the elements reaches (gradient dropping, Aji and Heafield).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,12 +11,12 @@
 namespace tern::codec {
 namespace {
 
-Options Static(double value) {
+Options FixedThreshold(double value) {
   Options options;
   options.keys.mutable_threshold()->set_value(value);
   return options;
 }
-Options Dropping(double ratio) {
+Options RatioThreshold(double ratio) {
   Options options;
   options.keys.mutable_threshold()->set_ratio(ratio);
   return options;
@@ -23,39 +24,38 @@ Options Dropping(double ratio) {
 
 INSTANTIATE_TEST_SUITE_P(
     Threshold, CodecConformance,
-    testing::Values(CodecCase{.name = "Threshold",
-                              .make = [] { return MadeOf("threshold", Static(0.5)); },
-                              .plausible =
-                                  [](float g, float, float mean) {
-                                    return mean == (g >= 0.5f ? 0.5f : g <= -0.5f ? -0.5f : 0.f);
-                                  },
-                              .unused_bits =
-                                  [](std::span<const uint8_t> payload, uint64_t count) {
-                                    return UnusedBitsOfMaskSigns(payload, count, 0);
-                                  },
-                              .golden_payloads = {"330616", "560409"},
-                              .golden_sum = "650242064202"},
-                    CodecCase{.name = "Ratio",
-                              .make = [] { return MadeOf("threshold", Dropping(0.3)); },
-                              .plausible = [](float g, float,
-                                              float mean) { return mean == 0 || mean == g; },
-                              .unused_bits = UnusedBitsOfFloats,
-                              .golden_payloads = {"0400"
-                                                  "3204"
-                                                  "000080bf000040bf0000803f0000603f",
-                                                  "0500"
-                                                  "5604"
-                                                  "000000bf0000403f0000003f0000c0bf0000003f"},
-                              .golden_sum = "0600"
-                                            "7604"
-                                            "000040bf0000c03e000000be0000003f000040bf0000303f",
-                              .sizes_vary = true}),
+    testing::Values(
+        CodecCase{
+            .name = "Threshold",
+            .make = [] { return MakeValidCodec("threshold", FixedThreshold(0.5)); },
+            .plausible =
+                [](float g, float, float mean) {
+                  return mean == (g >= 0.5f ? 0.5f : g <= -0.5f ? -0.5f : 0.f);
+                },
+            .unused_bits = [](std::span<const uint8_t> payload,
+                              uint64_t count) { return UnusedBitsOfMaskSigns(payload, count, 0); },
+            .golden_payloads = {"330616", "560409"},
+            .golden_sum = "650242064202"},
+        CodecCase{.name = "Ratio",
+                  .make = [] { return MakeValidCodec("threshold", RatioThreshold(0.3)); },
+                  .plausible = [](float g, float, float mean) { return mean == 0 || mean == g; },
+                  .unused_bits = UnusedBitsOfFloats,
+                  .golden_payloads = {"0400"
+                                      "3204"
+                                      "000080bf000040bf0000803f0000603f",
+                                      "0500"
+                                      "5604"
+                                      "000000bf0000403f0000003f0000c0bf0000003f"},
+                  .golden_sum = "0600"
+                                "7604"
+                                "000040bf0000c03e000000be0000003f000040bf0000303f",
+                  .sizes_vary = true}),
     CaseName);
 
-// MXNet's kernel (docs/ALGORITHMS.md, section 16).
+// Compares the codec with the algorithm of MXNet's kernel: r is the residual, t the threshold.
 TEST(Threshold, MatchesMxnetsTwoBitKernel) {
   const float t = 0.7f;
-  const auto codec = MadeOf("threshold", Static(0.7));
+  const auto codec = MakeValidCodec("threshold", FixedThreshold(0.7));
   const size_t n = 1000;
   Sender worker(*codec, n);
   std::vector<float> r(n);
@@ -78,9 +78,9 @@ TEST(Threshold, MatchesMxnetsTwoBitKernel) {
   }
 }
 
-// A value equal to the threshold fires, and the next smaller float does not.
+// A value equal to the threshold is sent, the next smaller float is not.
 TEST(Threshold, FiresAtTheThreshold) {
-  const auto codec = MadeOf("threshold", Static(0.25));
+  const auto codec = MakeValidCodec("threshold", FixedThreshold(0.25));
   const float below = std::nextafter(0.25f, 0.f);
   const std::vector<float> g = {0.25f, -0.25f, below, -below, 0, -0.f, 1e30f, -1e30f};
   EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})),
@@ -89,7 +89,7 @@ TEST(Threshold, FiresAtTheThreshold) {
 
 TEST(Threshold, SumsAreIntegersTimesTheThreshold) {
   const float t = 0.3f;
-  const auto codec = MadeOf("threshold", Static(0.3));
+  const auto codec = MakeValidCodec("threshold", FixedThreshold(0.3));
   for (int workers : {1, 2, 3, 7, 8, 40}) {
     std::vector<std::vector<float>> gradients;
     std::vector<int> sums(67);
@@ -105,7 +105,7 @@ TEST(Threshold, SumsAreIntegersTimesTheThreshold) {
 }
 
 TEST(Threshold, ThresholdsBeyondEveryGradientSendNothing) {
-  const auto codec = MadeOf("threshold", Static(100));
+  const auto codec = MakeValidCodec("threshold", FixedThreshold(100));
   Sender worker(*codec, 1000);
   EXPECT_EQ(worker.Send(SomeGradient(1000, 1)), std::vector<float>(1000));
   EXPECT_EQ(worker.code().size(), kernels::PlaneBytes(1000));
@@ -113,7 +113,7 @@ TEST(Threshold, ThresholdsBeyondEveryGradientSendNothing) {
 }
 
 TEST(ThresholdRatio, DropsTheSmallestAndKeepsThemForLater) {
-  const auto codec = MadeOf("threshold", Dropping(0.02));
+  const auto codec = MakeValidCodec("threshold", RatioThreshold(0.02));
   const size_t n = 10000;
   Sender worker(*codec, n);
   std::vector<float> residual(n);
@@ -140,25 +140,25 @@ TEST(ThresholdRatio, DropsTheSmallestAndKeepsThemForLater) {
 }
 
 TEST(ThresholdRatio, RatioOneEqualsFp32) {
-  const auto codec = MadeOf("threshold", Dropping(1));
-  const auto fp32 = MadeOf("fp32", {});
+  const auto codec = MakeValidCodec("threshold", RatioThreshold(1));
+  const auto fp32 = MakeValidCodec("fp32", {});
   const std::vector<std::vector<float>> g = {SomeGradient(5000, 1), SomeGradient(5000, 2)};
   EXPECT_EQ(Mean(*codec, MakeRound(*codec, g)), Mean(*fp32, MakeRound(*fp32, g)));
 }
 
 TEST(Threshold, NamesAndOptions) {
-  EXPECT_EQ(MadeOf("threshold", Static(1))->name(), "threshold");
-  EXPECT_EQ(MadeOf("threshold", Dropping(0.1))->name(), "threshold_ratio");
-  Options global = Dropping(0.1);
+  EXPECT_EQ(MakeValidCodec("threshold", FixedThreshold(1))->name(), "threshold");
+  EXPECT_EQ(MakeValidCodec("threshold", RatioThreshold(0.1))->name(), "threshold_ratio");
+  Options global = RatioThreshold(0.1);
   global.keys.mutable_threshold()->set_scope(pb::Threshold::global);
-  EXPECT_EQ(MadeOf("threshold", global)->name(), "threshold_ratio_global");
-  EXPECT_TRUE(MadeOf("threshold", global)->prepares_model());
+  EXPECT_EQ(MakeValidCodec("threshold", global)->name(), "threshold_ratio_global");
+  EXPECT_TRUE(MakeValidCodec("threshold", global)->prepares_model());
   global.keys.mutable_threshold()->set_ratio(0);
   ExpectRefused("threshold", global, "exchange.threshold.scope");
   for (double bad : {0.0, -1.0, std::nan(""), HUGE_VAL, 1e-60})
-    ExpectRefused("threshold", Static(bad), "exchange.threshold.value");
+    ExpectRefused("threshold", FixedThreshold(bad), "exchange.threshold.value");
   for (double bad : {-0.1, 1.1, std::nan("")})
-    ExpectRefused("threshold", Dropping(bad), "exchange.threshold.ratio");
+    ExpectRefused("threshold", RatioThreshold(bad), "exchange.threshold.ratio");
 }
 
 }  // namespace

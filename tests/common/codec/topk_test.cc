@@ -1,4 +1,5 @@
-// Deep gradient compression: the sent elements, and a worker's memory.
+// Tests of the codec topk (deep gradient compression): which elements are sent, and what a worker
+// keeps in its memory for later rounds.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,17 +13,19 @@
 namespace tern::codec {
 namespace {
 
-Options With(double ratio) {
+Options OptionsWithRatio(double ratio) {
   Options options;
   options.topk.ratio = ratio;
   return options;
 }
-std::unique_ptr<Codec> TopK(double ratio) { return MadeOf("topk", With(ratio)); }
+std::unique_ptr<Codec> MakeTopKCodec(double ratio) {
+  return MakeValidCodec("topk", OptionsWithRatio(ratio));
+}
 
 INSTANTIATE_TEST_SUITE_P(TopK, CodecConformance,
                          testing::Values(CodecCase{
                              .name = "TopK",
-                             .make = [] { return TopK(0.25); },
+                             .make = [] { return MakeTopKCodec(0.25); },
                              .plausible = [](float g, float,
                                              float mean) { return mean == 0 || mean == g; },
                              .unused_bits = UnusedBitsOfFloats,
@@ -38,8 +41,8 @@ INSTANTIATE_TEST_SUITE_P(TopK, CodecConformance,
                              .sizes_vary = true}),
                          CaseName);
 
-// Distinct magnitudes i + 1 in a random order, with random signs.
-std::vector<float> Ranks(size_t n, uint64_t seed) {
+// The magnitudes 1 to n in a random order, with random signs.
+std::vector<float> DistinctMagnitudes(size_t n, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<float> g(n);
   for (size_t i = 0; i < n; ++i) g[i] = static_cast<float>(i + 1);
@@ -48,7 +51,8 @@ std::vector<float> Ranks(size_t n, uint64_t seed) {
   return g;
 }
 
-uint64_t Sent(const std::vector<float>& sent) {
+// The number of elements that were sent.
+uint64_t CountSent(const std::vector<float>& sent) {
   return sent.size() - static_cast<uint64_t>(std::count(sent.begin(), sent.end(), 0.f));
 }
 
@@ -57,26 +61,28 @@ Prepared PrepareOf(const Codec& codec, const std::vector<float>& g, kernels::Noi
 }
 
 TEST(TopK, SendsTheLargestOfASmallTensorExactly) {
-  const auto codec = TopK(0.1);
-  const std::vector<float> g = Ranks(19, 1);  // fewer than 2 / ratio: no sample
+  const auto codec = MakeTopKCodec(0.1);
+  const std::vector<float> g =
+      DistinctMagnitudes(19, 1);  // fewer than 2 / ratio elements: no sampling
   Sender worker(*codec, g.size());
   const std::vector<float> sent = worker.Send(g);
   for (size_t i = 0; i < g.size(); ++i) EXPECT_EQ(sent[i], std::abs(g[i]) >= 18 ? g[i] : 0);
 }
 
-uint64_t CountFrom(const std::vector<float>& g, float threshold) {
+// The number of elements whose magnitude reaches the threshold.
+uint64_t CountAtLeast(const std::vector<float>& g, float threshold) {
   return static_cast<uint64_t>(
       std::count_if(g.begin(), g.end(), [&](float v) { return std::abs(v) >= threshold; }));
 }
 
 TEST(TopK, ASampledThresholdSendsAboutTheRatio) {
-  const auto codec = TopK(0.001);
+  const auto codec = MakeTopKCodec(0.001);
   uint64_t total = 0;
   for (uint64_t round = 0; round < 50; ++round) {
     const std::vector<float> g = SomeGradient(200000, round);
     kernels::NoiseKey noise;
     noise.round = round;
-    const uint64_t sent = CountFrom(g, PrepareOf(*codec, g, noise).high);
+    const uint64_t sent = CountAtLeast(g, PrepareOf(*codec, g, noise).high);
     EXPECT_GE(sent, 160u);
     EXPECT_LE(sent, 260u);
     total += sent;
@@ -87,66 +93,67 @@ TEST(TopK, ASampledThresholdSendsAboutTheRatio) {
 // The authors' alternative: a threshold that lets too many elements pass is multiplied by 1.3, one
 // that lets too few pass by 0.8, ten times at most.
 TEST(TopK, ThresholdMovesInStepsWithoutResampling) {
-  Options options = With(0.01);
+  Options options = OptionsWithRatio(0.01);
   options.topk.resample = false;
-  const auto codec = MadeOf("topk", options);
-  int moved = 0;
+  const auto codec = MakeValidCodec("topk", options);
+  int threshold_changes = 0;
   for (uint64_t round = 0; round < 60; ++round) {
     const std::vector<float> g = SomeGradient(50000, round);
     kernels::NoiseKey noise;
     noise.round = round;
-    uint64_t start = kernels::Draw32(noise, 0) % 99;  // 500 samples, every 99th
+    uint64_t start = kernels::Draw32(noise, 0) % 99;  // 500 samples: every 99th element
     std::vector<float> sample;
     for (; start < g.size(); start += 99) sample.push_back(std::abs(g[start]));
     std::sort(sample.begin(), sample.end(), std::greater<>());
     float threshold =
         sample[static_cast<size_t>(std::ceil(0.01 * static_cast<double>(sample.size()))) - 1];
     for (int step = 0; step < 10; ++step) {
-      const auto sent = static_cast<double>(CountFrom(g, threshold));
+      const auto sent = static_cast<double>(CountAtLeast(g, threshold));
       if (sent >= 0.8 * 500 && sent <= 1.3 * 500) break;
       threshold *= sent > 500 ? 1.3f : 0.8f;
-      ++moved;
+      ++threshold_changes;
     }
     ASSERT_EQ(PrepareOf(*codec, g, noise).high, threshold) << round;
   }
-  EXPECT_GT(moved, 20);
+  EXPECT_GT(threshold_changes, 20);
 }
 
-// Inputs that mislead a sample: a few large neighbours, or only zeros and a few values.
+// Inputs of which a sample tells little: 5000 neighbouring elements that are much larger than the
+// others, or zeros with few other values.
 TEST(TopK, AdaptsIfTheSampleMisleads) {
   const size_t n = 100000;
   std::vector<float> burst = SomeGradient(n, 1);
   for (size_t i = 0; i < 5000; ++i) burst[i] *= 100;
   std::vector<float> zeros(n);
   for (size_t i = 0; i < 1000; ++i) zeros[97 * i] = static_cast<float>(i + 1);
-  const auto codec = TopK(0.002);
+  const auto codec = MakeTopKCodec(0.002);
   for (const std::vector<float>& g : {burst, zeros}) {
     for (uint64_t round = 0; round < 20; ++round) {
       Sender worker(*codec, n);
-      const uint64_t sent = Sent(worker.Send(g, round));
+      const uint64_t sent = CountSent(worker.Send(g, round));
       EXPECT_GE(sent, 160u);
       EXPECT_LE(sent, 260u);
     }
   }
 }
 
-// A sample of zeros gives a threshold of zero, which steps cannot change.
+// A sample of zeros gives the threshold zero, which a factor cannot change.
 TEST(TopK, SelectsExactlyIfTheSampleIsZero) {
-  Options options = With(0.002);
+  Options options = OptionsWithRatio(0.002);
   options.topk.resample = false;
-  const auto codec = MadeOf("topk", options);
-  std::vector<float> g(100000);  // every 99th is sampled: one start in 99 finds them
+  const auto codec = MakeValidCodec("topk", options);
+  std::vector<float> g(100000);  // every 99th is sampled: most samples miss all non-zeros
   for (size_t i = 0; i < 1000; ++i) g[99 * i + 7] = static_cast<float>(i + 1);
   for (uint64_t round = 0; round < 10; ++round) {
     Sender worker(*codec, g.size());
-    EXPECT_EQ(Sent(worker.Send(g, round)), 200u);
+    EXPECT_EQ(CountSent(worker.Send(g, round)), 200u);
   }
 }
 
 TEST(TopK, SampleStartDependsOnWorkerAndRound) {
-  Options options = With(0.001);
+  Options options = OptionsWithRatio(0.001);
   options.topk.resample = false;
-  const auto codec = MadeOf("topk", options);
+  const auto codec = MakeValidCodec("topk", options);
   const std::vector<float> g = SomeGradient(300000, 4);
   const auto threshold = [&](uint16_t rank, uint64_t round, uint32_t tensor) {
     kernels::NoiseKey noise;
@@ -162,69 +169,71 @@ TEST(TopK, SampleStartDependsOnWorkerAndRound) {
 }
 
 TEST(TopK, TheRatioFallsByStepsDuringWarmUp) {
-  Options options = With(0.001);
+  Options options = OptionsWithRatio(0.001);
   options.topk.sample_ratio = 1;
-  options.topk.warmup_rounds = 40;  // .25, .0625, .015625, .00390625: ten rounds each
-  const auto codec = MadeOf("topk", options);
-  const std::vector<float> g = Ranks(100000, 3);
-  for (const auto& [round, wanted] : std::vector<std::pair<uint64_t, uint64_t>>{{0, 25000},
-                                                                                {9, 25000},
-                                                                                {10, 6250},
-                                                                                {19, 6250},
-                                                                                {20, 1563},
-                                                                                {30, 391},
-                                                                                {39, 391},
-                                                                                {40, 100},
-                                                                                {1000, 100}}) {
+  options.topk.warmup_rounds = 40;  // ratios .25, .0625, .015625, .00390625, for ten rounds each
+  const auto codec = MakeValidCodec("topk", options);
+  const std::vector<float> g = DistinctMagnitudes(100000, 3);
+  for (const auto& [round, expected_count] :
+       std::vector<std::pair<uint64_t, uint64_t>>{{0, 25000},
+                                                  {9, 25000},
+                                                  {10, 6250},
+                                                  {19, 6250},
+                                                  {20, 1563},
+                                                  {30, 391},
+                                                  {39, 391},
+                                                  {40, 100},
+                                                  {1000, 100}}) {
     Sender worker(*codec, g.size());
-    EXPECT_EQ(Sent(worker.Send(g, round)), wanted) << round;
+    EXPECT_EQ(CountSent(worker.Send(g, round)), expected_count) << round;
   }
-  options.topk.ratio = 0.5;  // above the warm-up's first ratio
-  const auto gentle = MadeOf("topk", options);
-  Sender worker(*gentle, g.size());
-  EXPECT_EQ(Sent(worker.Send(g, 0)), 50000u);
+  options.topk.ratio = 0.5;  // The ratio is above the warm-up's first ratio.
+  const auto codec_above_warmup = MakeValidCodec("topk", options);
+  Sender worker(*codec_above_warmup, g.size());
+  EXPECT_EQ(CountSent(worker.Send(g, 0)), 50000u);
 }
 
-// docs/ALGORITHMS.md, section 19: at 100 %, with neither correction nor masking, fp32.
+// If all elements are sent, without momentum correction and masking, the result equals that of
+// fp32.
 TEST(TopK, RatioOneEqualsFp32) {
-  Options options = With(1);
+  Options options = OptionsWithRatio(1);
   options.topk.masking = false;
-  const auto topk = MadeOf("topk", options);
-  const auto fp32 = MadeOf("fp32", {});
+  const auto topk = MakeValidCodec("topk", options);
+  const auto fp32 = MakeValidCodec("fp32", {});
   const size_t n = 10001;
-  Sender first(*topk, n), second(*topk, n);
+  Sender worker0(*topk, n), worker1(*topk, n);
   for (uint64_t round = 0; round < 20; ++round) {
     const std::vector<std::vector<float>> g = {SomeGradient(n, round), SomeGradient(n, round + 99)};
     Round sparse;
     sparse.gradients = g;
-    first.Send(g[0], round);
-    second.Send(g[1], round);
-    sparse.payloads = {first.code(), second.code()};
+    worker0.Send(g[0], round);
+    worker1.Send(g[1], round);
+    sparse.payloads = {worker0.code(), worker1.code()};
     ASSERT_EQ(Mean(*topk, sparse), Mean(*fp32, MakeRound(*fp32, g)));
-    ASSERT_EQ(first.Saved("accumulated"), std::vector<float>(n));
-    ASSERT_LE(first.code().size(), 4 * n + 6);
+    ASSERT_EQ(worker0.Saved("accumulated"), std::vector<float>(n));
+    ASSERT_LE(worker0.code().size(), 4 * n + 6);
   }
 }
 
 // Small integers, so that every sum is exact: sent plus kept values equal the input.
 TEST(TopK, NothingIsLost) {
-  const auto codec = TopK(0.05);
+  const auto codec = MakeTopKCodec(0.05);
   const size_t n = 3000;
   Sender worker(*codec, n);
   std::mt19937_64 random(8);
-  std::vector<float> all(n), received(n);
+  std::vector<float> total_input(n), received(n);
   for (uint64_t round = 0; round < 60; ++round) {
     std::vector<float> g(n);
     for (size_t i = 0; i < n; ++i) {
       g[i] = static_cast<float>(random() % 17) - 8;
-      all[i] += g[i];
+      total_input[i] += g[i];
     }
     const std::vector<float> sent = worker.Send(g, round);
     for (size_t i = 0; i < n; ++i) received[i] += sent[i];
-    const std::vector<float> kept = worker.Saved("accumulated");
-    for (size_t i = 0; i < n; ++i) ASSERT_EQ(received[i] + kept[i], all[i]);
+    const std::vector<float> not_sent = worker.Saved("accumulated");
+    for (size_t i = 0; i < n; ++i) ASSERT_EQ(received[i] + not_sent[i], total_input[i]);
   }
-  EXPECT_GT(Sent(received), n / 2);
+  EXPECT_GT(CountSent(received), n / 2);
 }
 
 struct Correction {
@@ -240,15 +249,16 @@ INSTANTIATE_TEST_SUITE_P(
                     Correction{0.9, false, false, 0}, Correction{0.9, true, true, 0},
                     Correction{0.5, false, true, 3}, Correction{0, true, false, 1e-3}));
 
-// Algorithm 7 of the survey, line by line, compared with the codec.
+// Compares the codec with momentum correction, clipping and masking, written out in a loop: u is
+// the momentum, v the sum of what was not sent.
 TEST_P(DgcMemoryEquations, FollowTheAlgorithm) {
   const Correction& c = GetParam();
-  Options options = With(0.1);
+  Options options = OptionsWithRatio(0.1);
   options.topk.momentum = c.momentum;
   options.topk.nesterov = c.nesterov;
   options.topk.masking = c.masking;
   options.topk.clip_norm = c.clip_norm;
-  const auto codec = MadeOf("topk", options);
+  const auto codec = MakeValidCodec("topk", options);
   const size_t n = 500;
   const auto m = static_cast<float>(c.momentum);
   Sender worker(*codec, n);
@@ -273,43 +283,43 @@ TEST_P(DgcMemoryEquations, FollowTheAlgorithm) {
     if (c.momentum > 0) {
       ASSERT_EQ(worker.Saved("momentum"), u);
     }
-    ASSERT_GE(Sent(sent), 40u);
-    ASSERT_LE(Sent(sent), 65u);
+    ASSERT_GE(CountSent(sent), 40u);
+    ASSERT_LE(CountSent(sent), 65u);
   }
 }
 
 TEST(DgcMemory, RestoredMemoryContinuesBitForBit) {
-  Options options = With(0.01);
+  Options options = OptionsWithRatio(0.01);
   options.topk.momentum = 0.9;
-  const auto codec = MadeOf("topk", options);
-  Sender straight(*codec, 5000), resumed(*codec, 5000);
+  const auto codec = MakeValidCodec("topk", options);
+  Sender uninterrupted(*codec, 5000), resumed(*codec, 5000);
   for (uint64_t round = 0; round < 10; ++round) {
-    if (round == 5) resumed.Restore(straight);
+    if (round == 5) resumed.Restore(uninterrupted);
     const std::vector<float> g = SomeGradient(5000, round);
-    const std::vector<float> sent = straight.Send(g, round);
+    const std::vector<float> sent = uninterrupted.Send(g, round);
     if (round < 5) continue;
     ASSERT_EQ(resumed.Send(g, round), sent);
-    ASSERT_EQ(resumed.code(), straight.code());
+    ASSERT_EQ(resumed.code(), uninterrupted.code());
   }
-  ASSERT_NE(straight.Saved("momentum"), std::vector<float>(5000));
-  straight.memory().Reset();
-  EXPECT_EQ(straight.Saved("momentum"), std::vector<float>(5000));
-  EXPECT_EQ(straight.Saved("accumulated"), std::vector<float>(5000));
+  ASSERT_NE(uninterrupted.Saved("momentum"), std::vector<float>(5000));
+  uninterrupted.memory().Reset();
+  EXPECT_EQ(uninterrupted.Saved("momentum"), std::vector<float>(5000));
+  EXPECT_EQ(uninterrupted.Saved("accumulated"), std::vector<float>(5000));
 }
 
 TEST(TopK, ResultsDoNotDependOnChunking) {
-  const auto codec = TopK(0.02);
+  const auto codec = MakeTopKCodec(0.02);
   const std::vector<float> g = SomeGradient(20000, 6);
-  Sender whole(*codec, g.size()), cut(*codec, g.size());
+  Sender unchunked(*codec, g.size()), chunked(*codec, g.size());
   for (uint64_t round = 0; round < 3; ++round)
-    ASSERT_EQ(whole.Send(g, round), cut.Send(g, round, 777));
+    ASSERT_EQ(unchunked.Send(g, round), chunked.Send(g, round, 777));
 }
 
 TEST(TopK, NonFiniteGradientsAreVisible) {
-  Options options = With(0.01);
+  Options options = OptionsWithRatio(0.01);
   options.topk.momentum = 0.9;
   options.topk.clip_norm = 1;
-  const auto codec = MadeOf("topk", options);
+  const auto codec = MakeValidCodec("topk", options);
   for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     std::vector<float> g = SomeGradient(100, 1);
     g[50] = bad;
@@ -323,27 +333,28 @@ TEST(TopK, NonFiniteGradientsAreVisible) {
 // positions.
 TEST(TopK, SizeIsLittleMoreThanTheValues) {
   const size_t n = 1 << 20;
-  const auto codec = TopK(0.001);
+  const auto codec = MakeTopKCodec(0.001);
   Sender worker(*codec, n);
-  const uint64_t sent = Sent(worker.Send(SomeGradient(n, 2)));
+  const uint64_t sent = CountSent(worker.Send(SomeGradient(n, 2)));
   EXPECT_LT(static_cast<double>(worker.code().size()), 6.3 * static_cast<double>(sent));
 }
 
 TEST(TopK, InvalidOptionsAreRefusedByName) {
   const double nan = std::nan("");
-  const auto refused = [](const char* key, double Options::TopK::*field, double value) {
+  const auto expect_refused = [](const char* key, double Options::TopK::*field, double value) {
     Options options;
     options.topk.*field = value;
     ExpectRefused("topk", options, std::string("exchange.topk.") + key);
   };
   for (double bad : {0.0, -1.0, 1.5, nan}) {
-    refused("ratio", &Options::TopK::ratio, bad);
-    refused("sample_ratio", &Options::TopK::sample_ratio, bad);
-    refused("warmup_ratio", &Options::TopK::warmup_ratio, bad);
+    expect_refused("ratio", &Options::TopK::ratio, bad);
+    expect_refused("sample_ratio", &Options::TopK::sample_ratio, bad);
+    expect_refused("warmup_ratio", &Options::TopK::warmup_ratio, bad);
   }
-  refused("warmup_ratio", &Options::TopK::warmup_ratio, 1);
-  for (double bad : {-0.1, 1.0, nan}) refused("momentum", &Options::TopK::momentum, bad);
-  for (double bad : {-0.1, HUGE_VAL, nan}) refused("clip_norm", &Options::TopK::clip_norm, bad);
+  expect_refused("warmup_ratio", &Options::TopK::warmup_ratio, 1);
+  for (double bad : {-0.1, 1.0, nan}) expect_refused("momentum", &Options::TopK::momentum, bad);
+  for (double bad : {-0.1, HUGE_VAL, nan})
+    expect_refused("clip_norm", &Options::TopK::clip_norm, bad);
 }
 
 }  // namespace

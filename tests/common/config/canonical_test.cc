@@ -1,4 +1,5 @@
-// The digest of a job, its YAML, and the job of a single rank.
+// Tests of a job's digest, of a job printed as YAML, and of the job of a single rank. A key of a
+// job may be local: it may then differ between hosts, and is not in the digest.
 #include <gmock/gmock.h>
 #include <google/protobuf/util/message_differencer.h>
 
@@ -45,48 +46,49 @@ bool HasOneValue(const FieldDescriptor* field) {
 TEST(JobDigest, ChangesWithEveryKeyExceptLocalOnes) {
   pb::Job job;
   Populate(&job);
-  const uint64_t before = JobDigest(job);
+  const uint64_t digest = JobDigest(job);
   std::map<std::string, int> seen;
   int local_keys = 0, shared_keys = 0;
   ForEachScalar(
       &job, "", false,
       [&](Message* message, const FieldDescriptor* field, const std::string& key, bool local) {
-        // An enum with a single value cannot change; clear the key if its presence is significant.
+        // The value of an enum with a single value cannot change.
         if (HasOneValue(field) && field->has_default_value()) return;
         std::unique_ptr<Message> saved(message->New());
         saved->CopyFrom(*message);
         Change(message, field);
-        EXPECT_EQ(JobDigest(job) == before, local) << key;
+        EXPECT_EQ(JobDigest(job) == digest, local) << key;
         (local ? local_keys : shared_keys) += 1;
         message->CopyFrom(*saved);
       });
-  EXPECT_EQ(JobDigest(job), before);
+  EXPECT_EQ(JobDigest(job), digest);
   EXPECT_GE(local_keys, 9);
   EXPECT_GE(shared_keys, 60);
 }
 
 TEST(JobDigest, TreatsMissingKeysAsDefaults) {
-  const auto plain = Parse(SmallJob());
-  const auto written = Parse(SmallJob() + "seed: 1\nexchange: {codec: ternary}\n");
-  const auto other = Parse(SmallJob() + "seed: 2\n");
-  const auto local =
+  const auto defaults_left_out = Parse(SmallJob());
+  const auto defaults_written = Parse(SmallJob() + "seed: 1\nexchange: {codec: ternary}\n");
+  const auto other_seed = Parse(SmallJob() + "seed: 2\n");
+  const auto other_local_keys =
       Parse(SmallJobWith("count: 2", "count: 2\n  threads: 5\n  overrides: [{rank: 0, threads: 9}]",
                          "output_dir: elsewhere\nmetrics: {port: 9000}\n"));
-  ASSERT_TRUE(plain.ok() && written.ok() && other.ok() && local.ok());
-  EXPECT_EQ(JobDigest(*plain), JobDigest(*written));
-  EXPECT_NE(JobDigest(*plain), JobDigest(*other));
-  EXPECT_EQ(JobDigest(*plain), JobDigest(*local));
-  pb::Job unfilled = *plain;
-  unfilled.clear_exchange();
-  unfilled.clear_seed();
-  EXPECT_EQ(JobDigest(*plain), JobDigest(unfilled));
+  ASSERT_TRUE(defaults_left_out.ok() && defaults_written.ok() && other_seed.ok() &&
+              other_local_keys.ok());
+  EXPECT_EQ(JobDigest(*defaults_left_out), JobDigest(*defaults_written));
+  EXPECT_NE(JobDigest(*defaults_left_out), JobDigest(*other_seed));
+  EXPECT_EQ(JobDigest(*defaults_left_out), JobDigest(*other_local_keys));
+  pb::Job sections_cleared = *defaults_left_out;
+  sections_cleared.clear_exchange();
+  sections_cleared.clear_seed();
+  EXPECT_EQ(JobDigest(*defaults_left_out), JobDigest(sections_cleared));
 }
 
 TEST(JobDigest, DependsOnTheOrderOfLists) {
-  const auto one = Parse(SmallJobWith(":7500", ":7500\n  - address: 127.0.0.1:7501"));
-  const auto other = Parse(SmallJobWith(":7500", ":7501\n  - address: 127.0.0.1:7500"));
-  ASSERT_TRUE(one.ok() && other.ok());
-  EXPECT_NE(JobDigest(*one), JobDigest(*other));
+  const auto ports_ascending = Parse(SmallJobWith(":7500", ":7500\n  - address: 127.0.0.1:7501"));
+  const auto ports_descending = Parse(SmallJobWith(":7500", ":7501\n  - address: 127.0.0.1:7500"));
+  ASSERT_TRUE(ports_ascending.ok() && ports_descending.ok());
+  EXPECT_NE(JobDigest(*ports_ascending), JobDigest(*ports_descending));
 }
 
 TEST(ToYaml, CanBeReadBack) {
@@ -104,10 +106,10 @@ TEST(ToYaml, CanBeReadBack) {
     const auto job = Parse(text.substr(0, text.find("data2")));
     ASSERT_TRUE(job.ok()) << job.status().message();
     const std::string yaml = ToYaml(*job);
-    const auto again = Parse(yaml);
-    ASSERT_TRUE(again.ok()) << again.status().message() << yaml;
-    EXPECT_TRUE(MessageDifferencer::Equals(*job, *again)) << yaml;
-    EXPECT_EQ(ToYaml(*again), yaml);
+    const auto parsed_again = Parse(yaml);
+    ASSERT_TRUE(parsed_again.ok()) << parsed_again.status().message() << yaml;
+    EXPECT_TRUE(MessageDifferencer::Equals(*job, *parsed_again)) << yaml;
+    EXPECT_EQ(ToYaml(*parsed_again), yaml);
   }
 }
 
@@ -116,9 +118,9 @@ TEST(ToYaml, KeepsNumbersExactly) {
   ASSERT_TRUE(job.ok());
   for (const double number : {0.1, 1.0 / 3, 1e-300, 1.7976931348623157e308, 5e-324, 1e22, -0.5}) {
     job->mutable_data()->set_scale(number);
-    const auto again = Parse(ToYaml(*job));
-    ASSERT_TRUE(again.ok()) << again.status().message();
-    EXPECT_EQ(again->data().scale(), number);
+    const auto parsed_again = Parse(ToYaml(*job));
+    ASSERT_TRUE(parsed_again.ok()) << parsed_again.status().message();
+    EXPECT_EQ(parsed_again->data().scale(), number);
   }
 }
 

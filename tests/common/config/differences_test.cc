@@ -1,4 +1,4 @@
-// The list of keys that differ between two jobs.
+// Tests of Differences(), the list of keys that differ between two jobs, and of a job as text.
 #include "common/config/differences.h"
 
 #include <gmock/gmock.h>
@@ -16,32 +16,36 @@ using google::protobuf::Message;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-pb::Job Job(const std::vector<std::string>& overrides = {}) {
+// SmallJob with these overrides (KEY=VALUE).
+pb::Job MakeJob(const std::vector<std::string>& overrides = {}) {
   const auto job = Parse(SmallJob(), overrides);
   EXPECT_TRUE(job.ok()) << job.status().message();
   return job.ok() ? *job : pb::Job();
 }
 
-std::vector<std::string> Between(const pb::Job& was, const pb::Job& is) {
-  return Differences(WithoutResumableKeys(was), WithoutResumableKeys(is));
+// The differences, except in keys that may change when a job is resumed.
+std::vector<std::string> DifferencesBetween(const pb::Job& old_job, const pb::Job& new_job) {
+  return Differences(WithoutResumableKeys(old_job), WithoutResumableKeys(new_job));
 }
 
 TEST(Differences, NameTheKeyAndBothValues) {
-  const pb::Job was = Job({"train.schedule.learning_rate=0.01"});
-  EXPECT_THAT(Between(was, Job({"train.schedule.learning_rate=0.02"})),
+  const pb::Job old_job = MakeJob({"train.schedule.learning_rate=0.01"});
+  EXPECT_THAT(DifferencesBetween(old_job, MakeJob({"train.schedule.learning_rate=0.02"})),
               ElementsAre("train.schedule.learning_rate was 0.01, is now 0.02"));
-  EXPECT_THAT(Between(was, was), IsEmpty());
-  EXPECT_THAT(Between(was, Job({"train.schedule.learning_rate=0.01", "seed=2",
-                                "model.name=cifarnet", "workers.count=4", "exchange.codec=fp32"})),
+  EXPECT_THAT(DifferencesBetween(old_job, old_job), IsEmpty());
+  EXPECT_THAT(DifferencesBetween(old_job, MakeJob({"train.schedule.learning_rate=0.01", "seed=2",
+                                                   "model.name=cifarnet", "workers.count=4",
+                                                   "exchange.codec=fp32"})),
               ElementsAre("seed was 1, is now 2", "workers.count was 2, is now 4",
                           "model.name was \"lenet\", is now \"cifarnet\"",
                           "exchange.codec was \"ternary\", is now \"fp32\""));
 }
 
 TEST(Differences, ReportKeysOfOneJobOnly) {
-  EXPECT_THAT(Between(Job(), Job({"model.dropout=0.25"})),
+  EXPECT_THAT(DifferencesBetween(MakeJob(), MakeJob({"model.dropout=0.25"})),
               ElementsAre("model.dropout was left out, is now 0.25"));
-  const auto of_algorithm = Between(Job(), Job({"train.algorithm=psgd", "train.psgd.p=4"}));
+  const auto of_algorithm =
+      DifferencesBetween(MakeJob(), MakeJob({"train.algorithm=psgd", "train.psgd.p=4"}));
   ASSERT_GE(of_algorithm.size(), 3u);
   EXPECT_EQ(of_algorithm[0], "train.algorithm was \"ssgd\", is now \"psgd\"");
   EXPECT_THAT(of_algorithm,
@@ -49,35 +53,36 @@ TEST(Differences, ReportKeysOfOneJobOnly) {
 }
 
 TEST(Differences, InListsNameTheItemOrTheLength) {
-  pb::Job was, is;
-  for (pb::Job* one : {&was, &is}) {
+  pb::Job old_job, new_job;
+  for (pb::Job* job : {&old_job, &new_job}) {
     for (const char* name : {"a", "b"})
-      one->mutable_model()->mutable_net()->add_layers()->set_name(name);
+      job->mutable_model()->mutable_net()->add_layers()->set_name(name);
   }
-  is.mutable_model()->mutable_net()->mutable_layers(1)->set_name("c");
-  EXPECT_THAT(Differences(was, is),
+  new_job.mutable_model()->mutable_net()->mutable_layers(1)->set_name("c");
+  EXPECT_THAT(Differences(old_job, new_job),
               ElementsAre("model.net.layers[1].name was \"b\", is now \"c\""));
-  is.mutable_model()->mutable_net()->mutable_layers()->RemoveLast();
-  EXPECT_THAT(Differences(was, is),
+  new_job.mutable_model()->mutable_net()->mutable_layers()->RemoveLast();
+  EXPECT_THAT(Differences(old_job, new_job),
               ElementsAre("model.net.layers was a list of 2, is now a list of 1"));
-  EXPECT_THAT(Between(Job({"train.schedule.name=multistep", "train.schedule.milestones=[10, 20]"}),
-                      Job({"train.schedule.name=multistep", "train.schedule.milestones=[10]"})),
+  EXPECT_THAT(DifferencesBetween(
+                  MakeJob({"train.schedule.name=multistep", "train.schedule.milestones=[10, 20]"}),
+                  MakeJob({"train.schedule.name=multistep", "train.schedule.milestones=[10]"})),
               ElementsAre("train.schedule.milestones was [10, 20], is now [10]"));
 }
 
 TEST(Differences, ReportValuesThatDifferBeyondTheShownPart) {
-  pb::Job was, is;
-  was.set_name(std::string(100, 'x') + "a");
-  is.set_name(std::string(100, 'x') + "b");
-  EXPECT_EQ(Differences(was, is).size(), 1u);
+  pb::Job old_job, new_job;
+  old_job.set_name(std::string(100, 'x') + "a");
+  new_job.set_name(std::string(100, 'x') + "b");
+  EXPECT_EQ(Differences(old_job, new_job).size(), 1u);
 }
 
 // Every key that changes the digest is reported, and no other key.
 TEST(Differences, ExistExactlyIfTheDigestDiffers) {
   pb::Job job;
   Populate(&job);
-  const pb::Job was = job;
-  int seen = 0;
+  const pb::Job old_job = job;
+  int digest_changes = 0;
   ForEachScalar(&job, "", false,
                 [&](Message* message, const FieldDescriptor* field, const std::string& key, bool) {
                   if (field->enum_type() != nullptr) return;
@@ -87,26 +92,28 @@ TEST(Differences, ExistExactlyIfTheDigestDiffers) {
                   node.kind = Node::Kind::kScalar;
                   node.text = field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL ? "true" : "77";
                   ASSERT_TRUE(SetScalar(node, field, message)) << key;
-                  EXPECT_EQ(Between(was, job).empty(), StateDigest(was) == StateDigest(job)) << key;
-                  seen += StateDigest(was) != StateDigest(job);
+                  EXPECT_EQ(DifferencesBetween(old_job, job).empty(),
+                            StateDigest(old_job) == StateDigest(job))
+                      << key;
+                  digest_changes += StateDigest(old_job) != StateDigest(job);
                   message->CopyFrom(*saved);
                 });
-  EXPECT_GE(seen, 40);
+  EXPECT_GE(digest_changes, 40);
 }
 
 TEST(JobText, CanBeReadBack) {
-  for (const pb::Job& job : {Job(), Job({"train.schedule.learning_rate=0.1",
-                                         "train.algorithm=odsgd", "name='a \"b\"'"})}) {
-    const auto read = ReadJobText(JobText(job));
-    ASSERT_TRUE(read.ok());
-    EXPECT_EQ(JobDigest(*read), JobDigest(job));
-    EXPECT_EQ(StateDigest(*read), StateDigest(job));
-    EXPECT_THAT(Between(*read, job), IsEmpty());
+  for (const pb::Job& job : {MakeJob(), MakeJob({"train.schedule.learning_rate=0.1",
+                                                 "train.algorithm=odsgd", "name='a \"b\"'"})}) {
+    const auto parsed = ReadJobText(JobText(job));
+    ASSERT_TRUE(parsed.ok());
+    EXPECT_EQ(JobDigest(*parsed), JobDigest(job));
+    EXPECT_EQ(StateDigest(*parsed), StateDigest(job));
+    EXPECT_THAT(DifferencesBetween(*parsed, job), IsEmpty());
   }
 }
 
 TEST(JobText, HasNoLocalKeys) {
-  EXPECT_EQ(JobText(Job({"output_dir=here"})), JobText(Job({"output_dir=there"})));
+  EXPECT_EQ(JobText(MakeJob({"output_dir=here"})), JobText(MakeJob({"output_dir=there"})));
 }
 
 TEST(JobText, OfAnotherVersionIsRefused) {

@@ -1,4 +1,4 @@
-// Visits all keys of a message by reflection.
+// Sets or visits all keys of a job (a protobuf message) by reflection.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -12,7 +12,7 @@
 
 namespace tern::config {
 
-// Sets everything in `message`: one item in every list, and the first member of every oneof.
+// Sets all sections of `message`: one item in every list, and the first member of every oneof.
 inline void Populate(google::protobuf::Message* message) {
   const auto* type = message->GetDescriptor();
   const auto* reflection = message->GetReflection();
@@ -25,7 +25,8 @@ inline void Populate(google::protobuf::Message* message) {
   }
 }
 
-// A scalar field of a message, and whether it or a section that contains it is (local).
+// Called with a scalar field of `message`, its full key, and whether the field or a section that
+// contains it is local, that is, may differ between hosts.
 using Visit = std::function<void(google::protobuf::Message* message,
                                  const google::protobuf::FieldDescriptor* field,
                                  const std::string& key, bool local)>;

@@ -1,5 +1,5 @@
-// Shared by the tests of common/config: name tables, a small job in both syntaxes, and the faults
-// of a job as lines.
+// Helpers of the tests of common/config: tables of allowed names, a small job as YAML, and the
+// errors (faults) of a job as lines.
 #pragma once
 
 #include <sstream>
@@ -11,6 +11,7 @@
 
 namespace tern::config {
 
+// The names that are allowed as values, such as those of models.
 inline const NameTables& TestTables() {
   static const NameTables tables = {
       {"models", {"lenet", "cifarnet", "resnet20"}},
@@ -30,6 +31,7 @@ inline const NameTables& TestTables() {
   return tables;
 }
 
+// A valid job. The comments are line numbers, which the expected error messages contain.
 inline std::string SmallJob() {
   return "servers:\n"                     // 1
          "  - address: 127.0.0.1:7500\n"  // 2

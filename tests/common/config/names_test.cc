@@ -1,4 +1,5 @@
-// Helpers of common/config: nearest names, addresses, printable text.
+// Tests of helpers of common/config: the nearest name to a misspelled one, addresses, printable
+// text.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -30,13 +31,13 @@ TEST(Nearest, IgnoresNamesThatAreTooDifferent) {
 }
 
 TEST(Address, SplitsHostAndPort) {
-  const auto six = ParseAddress("[FE80::1]:65535");
-  ASSERT_TRUE(six);
-  EXPECT_EQ(six->host, "fe80::1");
-  EXPECT_EQ(six->port, 65535);
-  const auto name = ParseAddress("Node-3.lab:1");
-  ASSERT_TRUE(name);
-  EXPECT_EQ(name->host, "node-3.lab");
+  const auto ipv6 = ParseAddress("[FE80::1]:65535");
+  ASSERT_TRUE(ipv6);
+  EXPECT_EQ(ipv6->host, "fe80::1");
+  EXPECT_EQ(ipv6->port, 65535);
+  const auto by_name = ParseAddress("Node-3.lab:1");
+  ASSERT_TRUE(by_name);
+  EXPECT_EQ(by_name->host, "node-3.lab");
   for (const char* text :
        {"",        ":",     "a:",      ":1",    "a:0",          "a:01",   "a:-1",        "a:+1",
         "a:1 ",    "a b:1", "a:65536", "[::1]", "::1:5",        "[::1:5", "[1.2.3.4]:5", "[node]:5",

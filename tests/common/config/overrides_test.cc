@@ -1,4 +1,4 @@
-// --set KEY=VALUE.
+// Tests of overrides: the command-line option --set KEY=VALUE, which changes a key of the job.
 #include <gmock/gmock.h>
 
 #include <string>

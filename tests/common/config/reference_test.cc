@@ -1,5 +1,5 @@
-// The files in configs/: the reference has every key of job.proto with its default, and every job
-// is valid.
+// Tests of the files in configs/: reference.yaml shows every key of job.proto with its default, and
+// every file is a valid job.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 
@@ -33,13 +33,13 @@ std::string ReadText(const std::string& path) {
 }
 
 // The reference with its commented-out keys ("#  key: ...") enabled.
-std::string Whole(const std::string& reference) {
+std::string EnableAllKeys(const std::string& reference) {
   std::istringstream in(reference);
-  std::string whole;
+  std::string enabled;
   for (std::string line; std::getline(in, line);) {
-    whole += (line.rfind("#  ", 0) == 0 ? line.substr(1) : line) + "\n";
+    enabled += (line.rfind("#  ", 0) == 0 ? line.substr(1) : line) + "\n";
   }
-  return whole;
+  return enabled;
 }
 
 // Every key below `type`, like "exchange.rules.codec", without the numbers of list items.
@@ -52,21 +52,22 @@ void CollectKeys(const Descriptor* type, const std::string& prefix, std::set<std
   }
 }
 
+// A key without the numbers of list items: "a[1].b" becomes "a.b".
 std::string WithoutNumbers(const std::string& key) {
   std::string text;
-  bool inside = false;
+  bool in_brackets = false;
   for (const char c : key) {
-    if (c == '[') inside = true;
-    if (!inside) text += c;
-    if (c == ']') inside = false;
+    if (c == '[') in_brackets = true;
+    if (!in_brackets) text += c;
+    if (c == ']') in_brackets = false;
   }
   return text;
 }
 
-// Keys with the same meaning in several layers are shown once: initializers, keys of pooling
-// layers.
-std::set<std::string> ShownOnce(const std::set<std::string>& keys) {
-  std::set<std::string> once;
+// Replaces keys that have the same meaning in several layers by one common name, because the
+// reference shows them only once: those of initializers and of pooling layers.
+std::set<std::string> MergeSharedKeys(const std::set<std::string>& keys) {
+  std::set<std::string> merged;
   for (std::string key : keys) {
     for (const std::string layer : {"conv", "dense", "batch_norm"}) {
       for (const std::string init : {".weight_init.", ".bias_init."}) {
@@ -76,21 +77,22 @@ std::set<std::string> ShownOnce(const std::set<std::string>& keys) {
     }
     for (const std::string below : {"model.net.layers.max_pool.", "model.net.layers.avg_pool."})
       if (key.rfind(below, 0) == 0) key = "any pool." + key.substr(below.size());
-    once.insert(key);
+    merged.insert(key);
   }
-  return once;
+  return merged;
 }
 
+// configs/reference.yaml with all keys enabled, even those that exclude each other.
 struct Reference {
   pb::Job job;
   Origins origins;
   Status status;
 };
 
-Reference ReadWhole() {
+Reference ReadReference() {
   Reference reference;
   Faults faults("reference.yaml", {});
-  const Node root = ParseYaml(Whole(ReadText("configs/reference.yaml")), "", -1, &faults);
+  const Node root = ParseYaml(EnableAllKeys(ReadText("configs/reference.yaml")), "", -1, &faults);
   FillMessage(root, "", &reference.job, {TestTables(), &faults, &reference.origins});
   reference.status = faults.ToStatus();
   return reference;
@@ -102,25 +104,27 @@ TEST(ReferenceYaml, IsAValidJob) {
 }
 
 TEST(ReferenceYaml, HasEveryKeyOfTheProto) {
-  const Reference reference = ReadWhole();
-  ASSERT_TRUE(reference.status.ok()) << reference.status.message();  // so it has no unknown key
-  std::set<std::string> known, written;
-  CollectKeys(pb::Job::descriptor(), "", &known);
-  for (const auto& [key, position] : reference.origins) written.insert(WithoutNumbers(key));
-  EXPECT_THAT(ShownOnce(written), ::testing::ContainerEq(ShownOnce(known)));
+  const Reference reference = ReadReference();
+  ASSERT_TRUE(reference.status.ok())
+      << reference.status.message();  // an unknown key would be an error
+  std::set<std::string> keys_of_proto, keys_of_file;
+  CollectKeys(pb::Job::descriptor(), "", &keys_of_proto);
+  for (const auto& [key, position] : reference.origins) keys_of_file.insert(WithoutNumbers(key));
+  EXPECT_THAT(MergeSharedKeys(keys_of_file),
+              ::testing::ContainerEq(MergeSharedKeys(keys_of_proto)));
 }
 
 TEST(ReferenceYaml, HasTheDefaultsOfTheProto) {
-  Reference reference = ReadWhole();
+  Reference reference = ReadReference();
   int compared = 0;
   ForEachScalar(&reference.job, "", false,
                 [&](Message* message, const FieldDescriptor* field, const std::string& key, bool) {
                   if (!field->has_default_value()) return;
                   const std::unique_ptr<Message> empty(message->New());
-                  std::string written, left_out;
-                  TextFormat::PrintFieldValueToString(*message, field, -1, &written);
-                  TextFormat::PrintFieldValueToString(*empty, field, -1, &left_out);
-                  EXPECT_EQ(written, left_out) << key;
+                  std::string value_in_file, default_value;
+                  TextFormat::PrintFieldValueToString(*message, field, -1, &value_in_file);
+                  TextFormat::PrintFieldValueToString(*empty, field, -1, &default_value);
+                  EXPECT_EQ(value_in_file, default_value) << key;
                   ++compared;
                 });
   EXPECT_GE(compared, 95);
@@ -128,7 +132,7 @@ TEST(ReferenceYaml, HasTheDefaultsOfTheProto) {
 
 // Adds the section of each algorithm, as the reference shows it, to the job of the reference.
 TEST(ReferenceYaml, ShowsValidSections) {
-  const Reference reference = ReadWhole();
+  const Reference reference = ReadReference();
   const auto base = LoadJob("configs/reference.yaml", {}, TestTables());
   ASSERT_TRUE(base.ok()) << base.status().message();
   for (const std::string& name : algorithm::AlgorithmNames()) {
@@ -141,28 +145,29 @@ TEST(ReferenceYaml, ShowsValidSections) {
     const auto* reflection = train.GetReflection();
     reflection->MutableMessage(&train, section)
         ->CopyFrom(reflection->GetMessage(reference.job.train(), section));
-    // Keys that the comments declare for another local updater, or for one of two alternatives.
+    // Some keys in the section are, as its comments say, for another local updater, or an
+    // alternative to another key.
     if (train.has_odsgd()) {
       train.mutable_odsgd()->mutable_local()->set_name("dcasgd_a");
       train.mutable_odsgd()->clear_warmup_epochs();
     }
     job.mutable_exchange()->set_codec("fp32");
     job.mutable_exchange()->clear_rules();
-    const auto again = Parse(ToYaml(job));
-    EXPECT_TRUE(again.ok()) << name << ": " << again.status().message();
+    const auto parsed_again = Parse(ToYaml(job));
+    EXPECT_TRUE(parsed_again.ok()) << name << ": " << parsed_again.status().message();
   }
 }
 
 TEST(ReferenceYaml, ExplainsEveryKey) {
   // Each key has a comment above itself or above its group of adjacent keys.
   std::istringstream in(ReadText("configs/reference.yaml"));
-  bool explained = false;
+  bool is_explained = false;
   for (std::string line; std::getline(in, line);) {
-    if (line.empty()) explained = false;
-    if (line.find("# ") != std::string::npos) explained = true;
+    if (line.empty()) is_explained = false;
+    if (line.find("# ") != std::string::npos) is_explained = true;
     const bool top_level = !line.empty() && line[0] != ' ' && line[0] != '#';
-    if (top_level && line.back() == ':') explained = true;
-    EXPECT_TRUE(line.empty() || explained) << line;
+    if (top_level && line.back() == ':') is_explained = true;
+    EXPECT_TRUE(line.empty() || is_explained) << line;
   }
 }
 

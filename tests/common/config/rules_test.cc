@@ -1,5 +1,5 @@
-// Validation of jobs: rules for single keys, rules between keys, and the form of the error
-// messages.
+// Tests of the validation of jobs: rules for single keys, rules between keys, and the form of the
+// error messages (faults).
 #include <gmock/gmock.h>
 
 #include <string>
@@ -81,139 +81,143 @@ TEST(Rules, RefuseANameWithoutATable) {
   EXPECT_FALSE(ParseJob(SmallJob(), "job.yaml", {}, {}).ok());
 }
 
-// A line of SmallJob, its replacement, and the expected error; empty: the job is accepted.
-struct Case {
+// A job and the expected error. The job is SmallJob with `from` replaced by `to`, and `more`
+// appended. If the error is empty, the job must be accepted.
+struct RuleCase {
   const char* from;
   const char* to;
   const char* more;
-  const char* fault;
+  const char* expected_error;
 };
-class RuleBetweenKeys : public ::testing::TestWithParam<Case> {};
+class RuleBetweenKeys : public ::testing::TestWithParam<RuleCase> {};
 TEST_P(RuleBetweenKeys, IsHeld) {
-  const Case& c = GetParam();
+  const RuleCase& c = GetParam();
   const std::string text = SmallJobWith(c.from, c.to, c.more);
   const auto faults = FaultsOf(text);
-  if (c.fault[0] == '\0') {
+  if (c.expected_error[0] == '\0') {
     EXPECT_THAT(faults, ElementsAre()) << text;
   } else {
-    EXPECT_THAT(faults, ElementsAre(HasSubstr(c.fault))) << text;
+    EXPECT_THAT(faults, ElementsAre(HasSubstr(c.expected_error))) << text;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Train, RuleBetweenKeys,
     ::testing::Values(
-        Case{"steps: 100", "epochs: 0.5", "", ""},
-        Case{"steps: 100", "steps: 100\n  epochs: 2", "",
-             "12:11: train.epochs: saw both steps and epochs"},
-        Case{"  steps: 100\n", "", "",
-             "9:1: train: saw neither steps nor epochs; allowed: exactly one"},
-        Case{"steps: 100", "epochs: 0", "", "train.epochs: saw 0; allowed: a number, more than 0"},
-        Case{"count: 2", "count: 3", "",
-             "train.batch_total: saw 64; allowed: a multiple of workers.count (3)"},
-        Case{"count: 2", "count: 64", "", ""},
-        Case{"count: 2", "count: 0", "", "workers.count: saw 0"},
-        Case{"count: 2", "count: 128", "",
-             "workers.count: saw 128; allowed: a whole number, 1 to 127"},
-        Case{"", "", "  schedule: {name: step}\n", "train.schedule.step_every: saw nothing"},
-        Case{"", "", "  schedule: {name: step, step_every: 10}\n", ""},
-        Case{"", "", "  optimizer: {momentum: 1.5}\n",
-             "train.optimizer.momentum: saw 1.5; allowed: a number, 0 to 1"}));
+        RuleCase{"steps: 100", "epochs: 0.5", "", ""},
+        RuleCase{"steps: 100", "steps: 100\n  epochs: 2", "",
+                 "12:11: train.epochs: saw both steps and epochs"},
+        RuleCase{"  steps: 100\n", "", "",
+                 "9:1: train: saw neither steps nor epochs; allowed: exactly one"},
+        RuleCase{"steps: 100", "epochs: 0", "",
+                 "train.epochs: saw 0; allowed: a number, more than 0"},
+        RuleCase{"count: 2", "count: 3", "",
+                 "train.batch_total: saw 64; allowed: a multiple of workers.count (3)"},
+        RuleCase{"count: 2", "count: 64", "", ""},
+        RuleCase{"count: 2", "count: 0", "", "workers.count: saw 0"},
+        RuleCase{"count: 2", "count: 128", "",
+                 "workers.count: saw 128; allowed: a whole number, 1 to 127"},
+        RuleCase{"", "", "  schedule: {name: step}\n", "train.schedule.step_every: saw nothing"},
+        RuleCase{"", "", "  schedule: {name: step, step_every: 10}\n", ""},
+        RuleCase{"", "", "  optimizer: {momentum: 1.5}\n",
+                 "train.optimizer.momentum: saw 1.5; allowed: a number, 0 to 1"}));
 
 INSTANTIATE_TEST_SUITE_P(
     WorkersAndModel, RuleBetweenKeys,
-    ::testing::Values(Case{"count: 2", "count: 2\n  overrides: [{rank: 2}]", "",
-                           "workers.overrides[0].rank: saw 2; allowed: ranks 0 "
-                           "to 1"},
-                      Case{"count: 2", "count: 2\n  overrides: [{rank: 1}, {rank: 1}]", "",
-                           "overrides[1].rank: saw 1 a second time"},
-                      Case{"count: 2", "count: 2\n  overrides: [{rank: 1}, {rank: 0}]", "", ""},
-                      Case{"count: 2", "count: 2\n  overrides: [{threads: 1}]", "",
-                           "overrides[0].rank: saw nothing"},
-                      Case{"name: lenet", "padding: valid", "", "model: saw neither name nor net"},
-                      Case{"name: lenet", "name: lenet\n  padding: same", "", ""},
-                      Case{"name: lenet", "name: lenet\n  net: {name: a}", "",
-                           "7:3: model.net: saw both name and net"},
-                      Case{"name: lenet", "net: {name: a}", "", ""},
-                      Case{"name: lenet", "net: {name: a}\n  padding: same", "",
-                           "model.padding: saw same; allowed: valid"}));
+    ::testing::Values(RuleCase{"count: 2", "count: 2\n  overrides: [{rank: 2}]", "",
+                               "workers.overrides[0].rank: saw 2; allowed: ranks 0 "
+                               "to 1"},
+                      RuleCase{"count: 2", "count: 2\n  overrides: [{rank: 1}, {rank: 1}]", "",
+                               "overrides[1].rank: saw 1 a second time"},
+                      RuleCase{"count: 2", "count: 2\n  overrides: [{rank: 1}, {rank: 0}]", "", ""},
+                      RuleCase{"count: 2", "count: 2\n  overrides: [{threads: 1}]", "",
+                               "overrides[0].rank: saw nothing"},
+                      RuleCase{"name: lenet", "padding: valid", "",
+                               "model: saw neither name nor net"},
+                      RuleCase{"name: lenet", "name: lenet\n  padding: same", "", ""},
+                      RuleCase{"name: lenet", "name: lenet\n  net: {name: a}", "",
+                               "7:3: model.net: saw both name and net"},
+                      RuleCase{"name: lenet", "net: {name: a}", "", ""},
+                      RuleCase{"name: lenet", "net: {name: a}\n  padding: same", "",
+                               "model.padding: saw same; allowed: valid"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Servers, RuleBetweenKeys,
     ::testing::Values(
-        Case{"127.0.0.1:7500", "\"[::1]:7500\"", "", ""},
-        Case{"127.0.0.1:7500", "localhost:7500", "", ""},
-        Case{"127.0.0.1:7500", "127.8.0.1:65535", "", ""},
-        Case{"127.0.0.1:7500", "127.0.0.1:0", "",
-             "servers[0].address: saw 127.0.0.1:0; allowed: HOST:PORT"},
-        Case{"127.0.0.1:7500", "127.0.0.1:65536", "", "allowed: HOST:PORT"},
-        Case{"127.0.0.1:7500", "127.0.0.1", "", "allowed: HOST:PORT"},
-        Case{"127.0.0.1:7500", "\"::1:7500\"", "", "allowed: HOST:PORT"},
-        Case{"127.0.0.1:7500", "127.0.0.1:x", "", "allowed: HOST:PORT"},
-        Case{"127.0.0.1:7500", "127.0.0.256:7500", "", "allowed: HOST:PORT"},
-        Case{"127.0.0.1:7500", "tcp://127.0.0.1:7500", "", "allowed: HOST:PORT"},
-        Case{"127.0.0.1:7500", "0.0.0.0:7500", "security: none\n",
-             "a host to which workers can connect"},
-        Case{"127.0.0.1:7500", "10.0.0.1:7500", "", "set security: none, but then anyone"},
-        Case{"127.0.0.1:7500", "node3:7500", "", "set security: none"},
-        Case{"127.0.0.1:7500", "10.0.0.1:7500", "security: none\n", ""},
-        Case{"127.0.0.1:7500", "node3:7500", "security: none\n", ""},
-        Case{":7500", ":7500\n    bind_host: 0.0.0.0", "",
-             "servers[0].bind_host: saw 0.0.0.0; allowed: a loopback"},
-        Case{":7500", ":7500\n    bind_host: 0.0.0.0", "security: none\n", ""},
-        Case{":7500", ":7500\n    bind_host: \"a b\"", "",
-             "bind_host: saw a b; allowed: a host without a port"},
-        Case{"", "", "metrics: {host: 0.0.0.0}\n",
-             "metrics.host: saw 0.0.0.0; allowed: a loopback address"},
-        Case{"", "", "metrics: {host: \"a:b\"}\n", "metrics.host: saw a:b; allowed: a host"},
-        Case{":7500", ":7500\n  - address: 127.0.0.1:7500", "",
-             "servers[1].address: saw 127.0.0.1:7500, which another"},
-        Case{":7500", ":7500\n  - address: 127.0.0.1:7501", "", ""},
-        Case{":7500", ":7500\n    data_ports: [7501, 7502]", "",
-             "data_ports: saw 2 ports; allowed: as many as"},
-        Case{":7500", ":7500\n    data_ports: [7501, 7502]\n    data_sockets: 2", "", ""},
-        Case{":7500", ":7500\n    data_ports: [7500]", "",
-             "data_ports[0]: saw 7500, which is taken on 127.0.0.1"},
-        Case{":7500", ":7500\n    data_ports: [0]", "",
-             "data_ports[0]: saw 0; allowed: a whole number, 1 to 65535"}));
+        RuleCase{"127.0.0.1:7500", "\"[::1]:7500\"", "", ""},
+        RuleCase{"127.0.0.1:7500", "localhost:7500", "", ""},
+        RuleCase{"127.0.0.1:7500", "127.8.0.1:65535", "", ""},
+        RuleCase{"127.0.0.1:7500", "127.0.0.1:0", "",
+                 "servers[0].address: saw 127.0.0.1:0; allowed: HOST:PORT"},
+        RuleCase{"127.0.0.1:7500", "127.0.0.1:65536", "", "allowed: HOST:PORT"},
+        RuleCase{"127.0.0.1:7500", "127.0.0.1", "", "allowed: HOST:PORT"},
+        RuleCase{"127.0.0.1:7500", "\"::1:7500\"", "", "allowed: HOST:PORT"},
+        RuleCase{"127.0.0.1:7500", "127.0.0.1:x", "", "allowed: HOST:PORT"},
+        RuleCase{"127.0.0.1:7500", "127.0.0.256:7500", "", "allowed: HOST:PORT"},
+        RuleCase{"127.0.0.1:7500", "tcp://127.0.0.1:7500", "", "allowed: HOST:PORT"},
+        RuleCase{"127.0.0.1:7500", "0.0.0.0:7500", "security: none\n",
+                 "a host to which workers can connect"},
+        RuleCase{"127.0.0.1:7500", "10.0.0.1:7500", "", "set security: none, but then anyone"},
+        RuleCase{"127.0.0.1:7500", "node3:7500", "", "set security: none"},
+        RuleCase{"127.0.0.1:7500", "10.0.0.1:7500", "security: none\n", ""},
+        RuleCase{"127.0.0.1:7500", "node3:7500", "security: none\n", ""},
+        RuleCase{":7500", ":7500\n    bind_host: 0.0.0.0", "",
+                 "servers[0].bind_host: saw 0.0.0.0; allowed: a loopback"},
+        RuleCase{":7500", ":7500\n    bind_host: 0.0.0.0", "security: none\n", ""},
+        RuleCase{":7500", ":7500\n    bind_host: \"a b\"", "",
+                 "bind_host: saw a b; allowed: a host without a port"},
+        RuleCase{"", "", "metrics: {host: 0.0.0.0}\n",
+                 "metrics.host: saw 0.0.0.0; allowed: a loopback address"},
+        RuleCase{"", "", "metrics: {host: \"a:b\"}\n", "metrics.host: saw a:b; allowed: a host"},
+        RuleCase{":7500", ":7500\n  - address: 127.0.0.1:7500", "",
+                 "servers[1].address: saw 127.0.0.1:7500, which another"},
+        RuleCase{":7500", ":7500\n  - address: 127.0.0.1:7501", "", ""},
+        RuleCase{":7500", ":7500\n    data_ports: [7501, 7502]", "",
+                 "data_ports: saw 2 ports; allowed: as many as"},
+        RuleCase{":7500", ":7500\n    data_ports: [7501, 7502]\n    data_sockets: 2", "", ""},
+        RuleCase{":7500", ":7500\n    data_ports: [7500]", "",
+                 "data_ports[0]: saw 7500, which is taken on 127.0.0.1"},
+        RuleCase{":7500", ":7500\n    data_ports: [0]", "",
+                 "data_ports[0]: saw 0; allowed: a whole number, 1 to 65535"}));
 
 INSTANTIATE_TEST_SUITE_P(
     ExchangeAndFaults, RuleBetweenKeys,
     ::testing::Values(
-        Case{"", "", "exchange: {clip: grace, scaler: shared}\n",
-             "exchange.clip: saw grace with scaler: shared; allowed: grace with"},
-        Case{"", "", "exchange: {clip: grace, scaler: per_worker}\n", ""},
-        Case{"", "", "exchange: {clip: grace}\n", ""},
-        Case{"", "", "exchange: {clip: official, scaler: per_worker}\n", ""},
-        Case{"", "", "exchange: {rules: [{tensors: a}]}\n",
-             "exchange.rules[0].codec: saw nothing; allowed: one of fp32"},
-        Case{"", "", "exchange: {rules: [{codec: fp33}]}\n", "did you mean fp32?"},
-        Case{"", "", "exchange: {chunk_kib: 20000}\n",
-             "exchange.credit_kib: saw 16384; allowed: at least"},
-        Case{"", "", "faults: {dead_after_s: 1.5}\n",
-             "faults.dead_after_s: saw 1.5; allowed: more than"},
-        Case{"", "", "faults: {suspect_after_s: 0.25}\n",
-             "faults.suspect_after_s: saw 0.25; allowed: more than"},
-        Case{"", "", "faults: {heartbeat_ms: 5}\n",
-             "faults.heartbeat_ms: saw 5; allowed: a number, 10 to 10000"},
-        Case{"", "", "metrics: {port: 65001}\n",
-             "metrics.port: saw 65001; allowed: a whole number, at most 65000"},
-        Case{"", "", "metrics: {histograms_every_steps: 10}\n",
-             "metrics.histograms_every_steps: saw 10 with tensorboard: false; "
-             "allowed: 0, because histograms are written to TensorBoard's event files; or set "
-             "metrics.tensorboard: true"},
-        Case{"", "", "metrics: {histograms_every_steps: 10, tensorboard: true}\n", ""}));
+        RuleCase{"", "", "exchange: {clip: grace, scaler: shared}\n",
+                 "exchange.clip: saw grace with scaler: shared; allowed: grace with"},
+        RuleCase{"", "", "exchange: {clip: grace, scaler: per_worker}\n", ""},
+        RuleCase{"", "", "exchange: {clip: grace}\n", ""},
+        RuleCase{"", "", "exchange: {clip: official, scaler: per_worker}\n", ""},
+        RuleCase{"", "", "exchange: {rules: [{tensors: a}]}\n",
+                 "exchange.rules[0].codec: saw nothing; allowed: one of fp32"},
+        RuleCase{"", "", "exchange: {rules: [{codec: fp33}]}\n", "did you mean fp32?"},
+        RuleCase{"", "", "exchange: {chunk_kib: 20000}\n",
+                 "exchange.credit_kib: saw 16384; allowed: at least"},
+        RuleCase{"", "", "faults: {dead_after_s: 1.5}\n",
+                 "faults.dead_after_s: saw 1.5; allowed: more than"},
+        RuleCase{"", "", "faults: {suspect_after_s: 0.25}\n",
+                 "faults.suspect_after_s: saw 0.25; allowed: more than"},
+        RuleCase{"", "", "faults: {heartbeat_ms: 5}\n",
+                 "faults.heartbeat_ms: saw 5; allowed: a number, 10 to 10000"},
+        RuleCase{"", "", "metrics: {port: 65001}\n",
+                 "metrics.port: saw 65001; allowed: a whole number, at most 65000"},
+        RuleCase{"", "", "metrics: {histograms_every_steps: 10}\n",
+                 "metrics.histograms_every_steps: saw 10 with tensorboard: false; "
+                 "allowed: 0, because histograms are written to TensorBoard's event files; or set "
+                 "metrics.tensorboard: true"},
+        RuleCase{"", "", "metrics: {histograms_every_steps: 10, tensorboard: true}\n", ""}));
 
 INSTANTIATE_TEST_SUITE_P(
     Cpus, RuleBetweenKeys,
-    ::testing::Values(Case{"count: 2", "count: 2\n  cpus: \"0-3,8\"", "", ""},
-                      Case{"count: 2", "count: 2\n  cpus: 2", "", ""},
-                      Case{"count: 2", "count: 2\n  cpus: 0-", "",
-                           "5:9: workers.cpus: saw 0-; allowed: CPU numbers and ranges, 0 to 1023, "
-                           "e.g. \"0-3,8\""},
-                      Case{"count: 2", "count: 2\n  cpus: a", "", "workers.cpus: saw a; allowed"},
-                      Case{"count: 2", "count: 2\n  overrides: [{rank: 1, cpus: \"3-1\"}]", "",
-                           "workers.overrides[0].cpus: saw 3-1; allowed: CPU numbers"}));
+    ::testing::Values(
+        RuleCase{"count: 2", "count: 2\n  cpus: \"0-3,8\"", "", ""},
+        RuleCase{"count: 2", "count: 2\n  cpus: 2", "", ""},
+        RuleCase{"count: 2", "count: 2\n  cpus: 0-", "",
+                 "5:9: workers.cpus: saw 0-; allowed: CPU numbers and ranges, 0 to 1023, "
+                 "e.g. \"0-3,8\""},
+        RuleCase{"count: 2", "count: 2\n  cpus: a", "", "workers.cpus: saw a; allowed"},
+        RuleCase{"count: 2", "count: 2\n  overrides: [{rank: 1, cpus: \"3-1\"}]", "",
+                 "workers.overrides[0].cpus: saw 3-1; allowed: CPU numbers"}));
 
 TEST(Rules, LimitTheNumberOfServers) {
   std::string more;
@@ -222,7 +226,8 @@ TEST(Rules, LimitTheNumberOfServers) {
               ElementsAre("job.yaml:1:1: servers: saw 101 items; allowed: at most 100"));
 }
 
-// If a key applies to some names only, the sibling key `name` must accept these names.
+// Some keys apply only if the key `name` beside them has certain values. These values must be
+// allowed names.
 TEST(Rules, RestrictKeysToExistingNames) {
   pb::Job job;
   Populate(&job);
@@ -232,14 +237,14 @@ TEST(Rules, RestrictKeysToExistingNames) {
                   const auto& names = RuleOf(field).only_for();
                   if (names.empty()) return;
                   ++keys;
-                  const auto* beside = message->GetDescriptor()->FindFieldByName("name");
-                  ASSERT_NE(beside, nullptr) << key;
+                  const auto* name_field = message->GetDescriptor()->FindFieldByName("name");
+                  ASSERT_NE(name_field, nullptr) << key;
                   for (const std::string& name : names) {
-                    EXPECT_THAT(TestTables().at(RuleOf(beside).table()), Contains(name)) << key;
-                    message->GetReflection()->SetString(message, beside, name);
+                    EXPECT_THAT(TestTables().at(RuleOf(name_field).table()), Contains(name)) << key;
+                    message->GetReflection()->SetString(message, name_field, name);
                     EXPECT_TRUE(IsApplicable(field, *message)) << key << " with " << name;
                   }
-                  message->GetReflection()->SetString(message, beside, "another");
+                  message->GetReflection()->SetString(message, name_field, "another");
                   EXPECT_FALSE(IsApplicable(field, *message)) << key;
                 });
   EXPECT_GE(keys, 3);

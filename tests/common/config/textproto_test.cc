@@ -1,4 +1,5 @@
-// Jobs in protobuf text: parsed like TextFormat does, but with all faults at once.
+// Tests of jobs in protobuf text format. They are parsed as protobuf's TextFormat does, but all
+// faults are reported at once.
 #include <gmock/gmock.h>
 #include <google/protobuf/text_format.h>
 #include <google/protobuf/util/message_differencer.h>
@@ -17,9 +18,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr char kName[] = "job.textproto";
+constexpr char kFileName[] = "job.textproto";
 
-std::string SmallText() {
+// SmallJob in protobuf text format.
+std::string SmallTextJob() {
   return "servers { address: '127.0.0.1:7500' }\n"
          "workers { count: 2 }\n"
          "model { name: 'lenet' }\n"
@@ -28,20 +30,20 @@ std::string SmallText() {
 }
 
 TEST(TextJob, EqualsTheYamlJob) {
-  const auto text = Parse(SmallText(), {}, kName);
+  const auto text = Parse(SmallTextJob(), {}, kFileName);
   const auto yaml = Parse(SmallJob());
   ASSERT_TRUE(text.ok()) << text.status().message();
   ASSERT_TRUE(yaml.ok());
   EXPECT_TRUE(MessageDifferencer::Equals(*text, *yaml));
   for (const char* name : {"a.pbtxt", "b.prototxt", "dir/c.textproto"})
-    EXPECT_TRUE(Parse(SmallText(), {}, name).ok());
-  EXPECT_FALSE(Parse(SmallText(), {}, "job.yaml").ok());
+    EXPECT_TRUE(Parse(SmallTextJob(), {}, name).ok());
+  EXPECT_FALSE(Parse(SmallTextJob(), {}, "job.yaml").ok());
 }
 
-// The whole grammar that a job can use.
+// The text uses all of the grammar that a job can use.
 TEST(TextJob, ParsesLikeTextFormat) {
   const std::string text =
-      SmallText() +
+      SmallTextJob() +
       "# a comment\n"
       "name: \"a \\\"quoted\\\" \" 'name'; seed: 7,\n"
       "servers: < address: '[::1]:7501' data_sockets: 2 data_ports: [7601, 7602] >\n"
@@ -50,17 +52,17 @@ TEST(TextJob, ParsesLikeTextFormat) {
       "exchange { rules: [{codec: 'fp32'}, {codec: 'fp16' max_elements: 5}] rules {codec: 'fp32'} "
       "}\n"
       "data { }";
-  const std::string once = text.substr(0, text.rfind("data {"));
-  const auto job = Parse(once, {}, kName);
+  const std::string without_duplicate = text.substr(0, text.rfind("data {"));
+  const auto job = Parse(without_duplicate, {}, kFileName);
   ASSERT_TRUE(job.ok()) << job.status().message();
   EXPECT_EQ(job->exchange().rules_size(), 3);
   EXPECT_EQ(job->servers(1).data_ports(1), 7602u);
-  pb::Job theirs;
-  ASSERT_TRUE(TextFormat::ParseFromString(once, &theirs));
-  const auto again = ParseJob(theirs.DebugString(), kName, {}, TestTables());
-  ASSERT_TRUE(again.ok()) << again.status().message();
-  EXPECT_TRUE(MessageDifferencer::Equals(*job, *again));
-  EXPECT_THAT(FaultsOf(text, {}, kName),
+  pb::Job parsed_by_protobuf;
+  ASSERT_TRUE(TextFormat::ParseFromString(without_duplicate, &parsed_by_protobuf));
+  const auto parsed_again = ParseJob(parsed_by_protobuf.DebugString(), kFileName, {}, TestTables());
+  ASSERT_TRUE(parsed_again.ok()) << parsed_again.status().message();
+  EXPECT_TRUE(MessageDifferencer::Equals(*job, *parsed_again));
+  EXPECT_THAT(FaultsOf(text, {}, kFileName),
               ElementsAre(HasSubstr(": data: saw the key a second time")));
 }
 
@@ -73,7 +75,7 @@ TEST(TextJob, ReportsAllFaultsAtOnce) {
       "train { batch_total: 010 steps: -1 weight_decay { biases: True } }\n"
       "exchange { clip: 2 }\n";
   EXPECT_THAT(
-      FaultsOf(text, {}, kName),
+      FaultsOf(text, {}, kFileName),
       ElementsAre(
           AllOf(StartsWith("job.textproto:1:49: servers[0].data_ports[0]: saw 70000"),
                 HasSubstr("allowed: a whole number, 1 to 65535")),
@@ -88,37 +90,38 @@ TEST(TextJob, ReportsAllFaultsAtOnce) {
 }
 
 TEST(TextJob, RefusesDuplicateKeys) {
-  EXPECT_THAT(FaultsOf(SmallText() + "seed: 1\nseed: 2\nworkers { threads: 2 }\n", {}, kName),
-              ElementsAre(StartsWith("job.textproto:7:1: seed: saw the key a second time"),
-                          StartsWith("job.textproto:8:1: workers: saw the key a second time")));
+  EXPECT_THAT(
+      FaultsOf(SmallTextJob() + "seed: 1\nseed: 2\nworkers { threads: 2 }\n", {}, kFileName),
+      ElementsAre(StartsWith("job.textproto:7:1: seed: saw the key a second time"),
+                  StartsWith("job.textproto:8:1: workers: saw the key a second time")));
 }
 
 TEST(TextJob, ReportsThePositionOfASyntaxError) {
-  EXPECT_THAT(FaultsOf(SmallText() + "train { steps 5 }", {}, kName),
+  EXPECT_THAT(FaultsOf(SmallTextJob() + "train { steps 5 }", {}, kFileName),
               ElementsAre(AllOf(StartsWith("job.textproto:6:15: saw invalid protobuf text"),
                                 HasSubstr("'5'"))));
-  EXPECT_THAT(FaultsOf(SmallText() + "train {", {}, kName),
+  EXPECT_THAT(FaultsOf(SmallTextJob() + "train {", {}, kFileName),
               ElementsAre(HasSubstr("expected before the end")));
-  EXPECT_THAT(FaultsOf(SmallText() + "name: 'abc", {}, kName),
+  EXPECT_THAT(FaultsOf(SmallTextJob() + "name: 'abc", {}, kFileName),
               ElementsAre(StartsWith("job.textproto:6:")));
-  EXPECT_THAT(FaultsOf("[tern.pb.rule] { min: 1 }", {}, kName),
+  EXPECT_THAT(FaultsOf("[tern.pb.rule] { min: 1 }", {}, kFileName),
               ElementsAre(HasSubstr("name of a key")));
 }
 
 TEST(TextJob, LimitsDepthAndNodes) {
   std::string deep;
   for (int i = 0; i < 50000; ++i) deep += "a<";
-  EXPECT_THAT(FaultsOf(deep, {}, kName), ElementsAre(HasSubstr("saw more than 16 levels")));
+  EXPECT_THAT(FaultsOf(deep, {}, kFileName), ElementsAre(HasSubstr("saw more than 16 levels")));
   std::string many;
   for (int i = 0; i < 20000; ++i) many += "a:1 ";
-  EXPECT_THAT(FaultsOf(many, {}, kName),
+  EXPECT_THAT(FaultsOf(many, {}, kFileName),
               ElementsAre(HasSubstr("saw more than 10000 keys and values")));
-  EXPECT_THAT(FaultsOf(std::string("a: ") + std::string(50000, '['), {}, kName),
+  EXPECT_THAT(FaultsOf(std::string("a: ") + std::string(50000, '['), {}, kFileName),
               ElementsAre(HasSubstr("invalid protobuf text")));
 }
 
 TEST(TextJob, AppliesOverrides) {
-  const auto job = Parse(SmallText(), {"train.steps=7"}, kName);
+  const auto job = Parse(SmallTextJob(), {"train.steps=7"}, kFileName);
   ASSERT_TRUE(job.ok()) << job.status().message();
   EXPECT_EQ(job->train().steps(), 7u);
 }

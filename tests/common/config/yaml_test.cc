@@ -1,4 +1,4 @@
-// Jobs in YAML: parsing, and errors before validation.
+// Tests of jobs in YAML: parsing, and errors that are found before validation.
 #include <gmock/gmock.h>
 
 #include <string>
@@ -84,15 +84,15 @@ TEST(YamlJob, SuggestsTheNearestKey) {
           AllOf(StartsWith("job.yaml:13:27: exchange.xyzzy: "), Not(HasSubstr("did you mean")))));
 }
 
-TEST(YamlJob, NamesTheKeyThatOneOfAnOldNameIsNow) {
-  const std::string now =
+TEST(YamlJob, NamesTheNewNameOfARenamedKey) {
+  const std::string expected_error =
       "saw a key that is called checkpoints.shard_every_steps now; allowed: "
       "checkpoints.shard_every_steps";
-  EXPECT_THAT(
-      FaultsOf(SmallJob() + "faults: {snapshot_every_steps: 5}\n",
-               {"faults.snapshot_every_steps=5"}),
-      ElementsAre("job.yaml:12:10: faults.snapshot_every_steps: " + now,
-                  "--set faults.snapshot_every_steps=5: faults.snapshot_every_steps: " + now));
+  EXPECT_THAT(FaultsOf(SmallJob() + "faults: {snapshot_every_steps: 5}\n",
+                       {"faults.snapshot_every_steps=5"}),
+              ElementsAre("job.yaml:12:10: faults.snapshot_every_steps: " + expected_error,
+                          "--set faults.snapshot_every_steps=5: faults.snapshot_every_steps: " +
+                              expected_error));
 }
 
 TEST(YamlJob, NamesTheNewNameOfEveryRenamedKey) {
@@ -113,12 +113,13 @@ TEST(YamlJob, NamesTheNewNameOfEveryRenamedKey) {
       {"train.schedule.warmup_from", "train.schedule.warmup_start_factor"},
       {"train.ssp.weight", "train.ssp.push_weight"},
   };
-  for (const auto& [was, is] : renamed) {
-    EXPECT_THAT(FaultsOf(SmallJob(), {was + "=1"}),
-                Contains("--set " + was + "=1: " + was + ": saw a key that is called " + is +
-                         " now; allowed: " + is));
-    EXPECT_THAT(FaultsOf(SmallJob(), {is + "=x"}), Contains(HasSubstr(is + ": saw x; allowed: ")))
-        << is;
+  for (const auto& [old_key, new_key] : renamed) {
+    EXPECT_THAT(FaultsOf(SmallJob(), {old_key + "=1"}),
+                Contains("--set " + old_key + "=1: " + old_key + ": saw a key that is called " +
+                         new_key + " now; allowed: " + new_key));
+    EXPECT_THAT(FaultsOf(SmallJob(), {new_key + "=x"}),
+                Contains(HasSubstr(new_key + ": saw x; allowed: ")))
+        << new_key;
   }
 }
 
@@ -144,9 +145,9 @@ TEST(YamlJob, RefusesAliasesAnchorsAndTags) {
 TEST(YamlJob, DoesNotExpandAnAliasBomb) {
   std::string bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n";
   for (int i = 1; i < 12; ++i) {
-    const std::string above = "*a" + std::to_string(i - 1);
-    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + above;
-    for (int k = 0; k < 8; ++k) bomb += "," + above;
+    const std::string previous_list = "*a" + std::to_string(i - 1);
+    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + previous_list;
+    for (int k = 0; k < 8; ++k) bomb += "," + previous_list;
     bomb += "]\n";
   }
   EXPECT_THAT(FaultsOf(SmallJob() + bomb), ::testing::Contains(HasSubstr("saw an alias")));
@@ -196,27 +197,27 @@ TEST(YamlJob, LimitsDepthNodesAndSize) {
   EXPECT_THAT(FaultsOf(SmallJob() + std::string(1 << 19, '#')), ElementsAre());
 }
 
-// A value that is not of the key's type, and the expected error.
-struct Mistyped {
+// A key, a value that is not of its type, and the allowed values as the expected error names them.
+struct MistypedCase {
   const char* key;
   const char* value;
   const char* allowed;
 };
-class MistypedValue : public ::testing::TestWithParam<Mistyped> {};
+class MistypedValue : public ::testing::TestWithParam<MistypedCase> {};
 TEST_P(MistypedValue, IsRefusedWithTheAllowedValues) {
-  const Mistyped& p = GetParam();
+  const MistypedCase& p = GetParam();
   const std::string key = p.key;
   const size_t dot = key.find('.');
   const std::string section = key.substr(0, dot), name = key.substr(dot + 1);
   std::string text = SmallJob();
-  const size_t line = text.find("  " + name + ":");
-  if (line != std::string::npos) text.erase(line, text.find('\n', line) + 1 - line);
-  const size_t at = text.find(section + ":\n");
-  const std::string own = "  " + name + ": " + p.value + "\n";
-  if (at != std::string::npos) {
-    text.insert(at + section.size() + 2, own);
+  const size_t old_line = text.find("  " + name + ":");
+  if (old_line != std::string::npos) text.erase(old_line, text.find('\n', old_line) + 1 - old_line);
+  const size_t section_begin = text.find(section + ":\n");
+  const std::string new_line = "  " + name + ": " + p.value + "\n";
+  if (section_begin != std::string::npos) {
+    text.insert(section_begin + section.size() + 2, new_line);
   } else {
-    text += section + ":\n" + own;
+    text += section + ":\n" + new_line;
   }
   EXPECT_THAT(FaultsOf(text), ElementsAre(AllOf(HasSubstr(": " + key + ": saw "),
                                                 HasSubstr(std::string("; allowed: ") + p.allowed))))
@@ -224,29 +225,41 @@ TEST_P(MistypedValue, IsRefusedWithTheAllowedValues) {
 }
 INSTANTIATE_TEST_SUITE_P(
     YamlJob, MistypedValue,
-    ::testing::Values(
-        Mistyped{"workers.count", "010", "a whole number, 1 to 127"},
-        Mistyped{"workers.count", "0x2", "a whole"}, Mistyped{"workers.count", "0o2", "a whole"},
-        Mistyped{"workers.count", "2.0", "a whole"}, Mistyped{"workers.count", "2e0", "a whole"},
-        Mistyped{"workers.count", "+2", "a whole"}, Mistyped{"workers.count", "-2", "a whole"},
-        Mistyped{"workers.count", "1_0", "a whole"}, Mistyped{"workers.count", "\"2\"", "a whole"},
-        Mistyped{"workers.count", "two", "a whole"}, Mistyped{"workers.count", "[2]", "a whole"},
-        Mistyped{"workers.count", "{a: 2}", "a whole"}, Mistyped{"workers.count", "", "a whole"},
-        Mistyped{"workers.count", "null", "a whole"},
-        Mistyped{"workers.count", "4294967296", "a whole"},
-        Mistyped{"train.batch_total", "64 ternary", "a whole"},
-        Mistyped{"train.steps", "18446744073709551616", "a whole number, at least 1"},
-        Mistyped{"data.scale", ".nan", "a number"}, Mistyped{"data.scale", "nan", "a number"},
-        Mistyped{"data.scale", ".inf", "a number"}, Mistyped{"data.scale", "-inf", "a number"},
-        Mistyped{"data.scale", "1e999", "a number"}, Mistyped{"data.scale", "0x1p3", "a number"},
-        Mistyped{"data.scale", "01.5", "a number"}, Mistyped{"data.scale", "1,5", "a number"},
-        Mistyped{"data.format", "id", "one of idx, cifar10"},
-        Mistyped{"data.format", "0", "one of idx"},
-        Mistyped{"data.partition", "Shared", "one of shared, by_sample"},
-        Mistyped{"data.dir", "[a]", "a text"}, Mistyped{"data.dir", "", "a text"},
-        Mistyped{"data.dir", "\"\"", "a text"}, Mistyped{"workers.overrides", "3", "a list"},
-        Mistyped{"workers.overrides", "{rank: 1}", "a list"},
-        Mistyped{"train.optimizer", "sgd", "a map of the keys name, momentum"}));
+    ::testing::Values(MistypedCase{"workers.count", "010", "a whole number, 1 to 127"},
+                      MistypedCase{"workers.count", "0x2", "a whole"},
+                      MistypedCase{"workers.count", "0o2", "a whole"},
+                      MistypedCase{"workers.count", "2.0", "a whole"},
+                      MistypedCase{"workers.count", "2e0", "a whole"},
+                      MistypedCase{"workers.count", "+2", "a whole"},
+                      MistypedCase{"workers.count", "-2", "a whole"},
+                      MistypedCase{"workers.count", "1_0", "a whole"},
+                      MistypedCase{"workers.count", "\"2\"", "a whole"},
+                      MistypedCase{"workers.count", "two", "a whole"},
+                      MistypedCase{"workers.count", "[2]", "a whole"},
+                      MistypedCase{"workers.count", "{a: 2}", "a whole"},
+                      MistypedCase{"workers.count", "", "a whole"},
+                      MistypedCase{"workers.count", "null", "a whole"},
+                      MistypedCase{"workers.count", "4294967296", "a whole"},
+                      MistypedCase{"train.batch_total", "64 ternary", "a whole"},
+                      MistypedCase{"train.steps", "18446744073709551616",
+                                   "a whole number, at least 1"},
+                      MistypedCase{"data.scale", ".nan", "a number"},
+                      MistypedCase{"data.scale", "nan", "a number"},
+                      MistypedCase{"data.scale", ".inf", "a number"},
+                      MistypedCase{"data.scale", "-inf", "a number"},
+                      MistypedCase{"data.scale", "1e999", "a number"},
+                      MistypedCase{"data.scale", "0x1p3", "a number"},
+                      MistypedCase{"data.scale", "01.5", "a number"},
+                      MistypedCase{"data.scale", "1,5", "a number"},
+                      MistypedCase{"data.format", "id", "one of idx, cifar10"},
+                      MistypedCase{"data.format", "0", "one of idx"},
+                      MistypedCase{"data.partition", "Shared", "one of shared, by_sample"},
+                      MistypedCase{"data.dir", "[a]", "a text"},
+                      MistypedCase{"data.dir", "", "a text"},
+                      MistypedCase{"data.dir", "\"\"", "a text"},
+                      MistypedCase{"workers.overrides", "3", "a list"},
+                      MistypedCase{"workers.overrides", "{rank: 1}", "a list"},
+                      MistypedCase{"train.optimizer", "sgd", "a map of the keys name, momentum"}));
 
 TEST(YamlJob, AcceptsOnlyTrueAndFalseAsBooleans) {
   for (const char* value : {"yes", "no", "on", "True", "TRUE", "1", "0", "t", "\"true\""}) {

@@ -1,3 +1,5 @@
+// Tests of frames: how a message's header is encoded as a preamble (magic, version, type) and an
+// envelope (protobuf), and which frames are refused.
 #include "common/net/frame.h"
 
 #include <gmock/gmock.h>
@@ -29,13 +31,14 @@ Fault FaultOf(const std::string& frame) {
   return error->fault;
 }
 
-std::string SentenceOf(const std::string& frame) {
+// The error message of a frame that must be refused; empty if it is accepted.
+std::string ErrorOf(const std::string& frame) {
   pb::Envelope envelope;
   const auto error = Decode(frame, &envelope);
   return error ? error->status.message() : "";
 }
 
-std::string Good() { return Value(EncodeHeader(Numbered(7))); }
+std::string ValidFrame() { return Value(EncodeHeader(Numbered(7))); }
 
 std::string Preamble(const std::string& magic, int version, int type) {
   std::string out = magic;
@@ -46,7 +49,7 @@ std::string Preamble(const std::string& magic, int version, int type) {
   return out;
 }
 
-// An envelope with an unknown field of that many bytes, which proto2 keeps.
+// An envelope with an unknown field of `bytes` bytes. Protobuf keeps unknown fields.
 pb::Envelope Padded(size_t bytes) {
   pb::Envelope envelope = Numbered(1);
   envelope.mutable_unknown_fields()->AddLengthDelimited(9999, std::string(bytes, 'x'));
@@ -54,7 +57,7 @@ pb::Envelope Padded(size_t bytes) {
 }
 
 TEST(Frame, EncodesTheHeaderAsDocumented) {
-  const std::string frame = Good();
+  const std::string frame = ValidFrame();
   const int type = pb::Envelope::kPush;
   EXPECT_EQ(frame.substr(0, kPreambleBytes), Preamble("TERN", kWireVersion, type));
   pb::Envelope body;
@@ -67,11 +70,11 @@ TEST(Frame, DecodesEveryType) {
   std::set<std::string> names;
   for (int i = 0; i < bodies->field_count(); ++i) {
     const pb::Envelope sent = EnvelopeOf(bodies->field(i)->number());
-    pb::Envelope got;
-    EXPECT_FALSE(Decode(Value(EncodeHeader(sent)), &got).has_value());
-    EXPECT_EQ(got.body_case(), sent.body_case());
-    EXPECT_EQ(TypeName(got), bodies->field(i)->name());
-    names.insert(TypeName(got));
+    pb::Envelope decoded;
+    EXPECT_FALSE(Decode(Value(EncodeHeader(sent)), &decoded).has_value());
+    EXPECT_EQ(decoded.body_case(), sent.body_case());
+    EXPECT_EQ(TypeName(decoded), bodies->field(i)->name());
+    names.insert(TypeName(decoded));
   }
   EXPECT_EQ(names.size(), static_cast<size_t>(bodies->field_count()));
 }
@@ -79,7 +82,7 @@ TEST(Frame, DecodesEveryType) {
 TEST(Frame, ClearsTheEnvelopeFirst) {
   pb::Envelope envelope;
   envelope.mutable_hello()->set_job("old");
-  EXPECT_FALSE(Decode(Good(), &envelope).has_value());
+  EXPECT_FALSE(Decode(ValidFrame(), &envelope).has_value());
   EXPECT_FALSE(envelope.has_hello());
   EXPECT_EQ(envelope.push().in_round().round(), 7u);
 }
@@ -100,33 +103,34 @@ TEST(Frame, RefusesAnEmptyFrame) { EXPECT_EQ(FaultOf(""), Fault::kEmpty); }
 TEST(Frame, RefusesAnotherMagic) {
   EXPECT_EQ(FaultOf("GET / HTTP/1.1\r\n\r\n"), Fault::kNotOurs);
   EXPECT_EQ(FaultOf("X"), Fault::kNotOurs);
-  EXPECT_EQ(FaultOf("TERM" + Good().substr(4)), Fault::kNotOurs);
-  EXPECT_THAT(SentenceOf("\x16\x03\x01\x02"), HasSubstr("\"\\x16\\x03\\x01\\x02\""));
+  EXPECT_EQ(FaultOf("TERM" + ValidFrame().substr(4)), Fault::kNotOurs);
+  EXPECT_THAT(ErrorOf("\x16\x03\x01\x02"), HasSubstr("\"\\x16\\x03\\x01\\x02\""));
 }
 
 TEST(Frame, RefusesAnotherVersionAndNamesBoth) {
   const std::string frame = Preamble("TERN", 513, 1) + "whatever a later build puts here";
   EXPECT_EQ(FaultOf(frame), Fault::kOtherVersion);
-  EXPECT_THAT(SentenceOf(frame),
+  EXPECT_THAT(ErrorOf(frame),
               AllOf(HasSubstr("version 513"), HasSubstr(Cat("wire version ", kWireVersion))));
-  EXPECT_EQ(FaultOf(frame.substr(0, 6)), Fault::kOtherVersion) << "its place never moves";
+  EXPECT_EQ(FaultOf(frame.substr(0, 6)), Fault::kOtherVersion)
+      << "the version is at the same place in every version";
 }
 
 TEST(Frame, RefusesEveryTruncatedPreamble) {
   for (size_t size = 1; size < kPreambleBytes; ++size) {
-    EXPECT_EQ(FaultOf(Good().substr(0, size)), Fault::kTruncated) << size;
+    EXPECT_EQ(FaultOf(ValidFrame().substr(0, size)), Fault::kTruncated) << size;
   }
 }
 
 TEST(Frame, RefusesATruncatedEnvelope) {
-  const std::string frame = Good();
+  const std::string frame = ValidFrame();
   EXPECT_EQ(FaultOf(frame.substr(0, frame.size() - 1)), Fault::kUnparsable);
 }
 
 TEST(Frame, RefusesGarbageInTheEnvelope) {
   EXPECT_EQ(FaultOf(Preamble("TERN", kWireVersion, pb::Envelope::kPush) + "\xff\xff\xff\xff"),
             Fault::kUnparsable);
-  EXPECT_EQ(FaultOf(Good() + '\0'), Fault::kUnparsable);
+  EXPECT_EQ(FaultOf(ValidFrame() + '\0'), Fault::kUnparsable);
 }
 
 TEST(Frame, RefusesAnEnvelopeWithoutBody) {
@@ -137,24 +141,25 @@ TEST(Frame, RefusesAnEnvelopeWithoutBody) {
 TEST(Frame, ReportsTheNumberOfAnUnknownType) {
   const std::string frame = Preamble("TERN", kWireVersion, 4711) + "anything";
   EXPECT_EQ(FaultOf(frame), Fault::kUnknownType);
-  EXPECT_THAT(SentenceOf(frame), HasSubstr("4711"));
+  EXPECT_THAT(ErrorOf(frame), HasSubstr("4711"));
 }
 
 TEST(Frame, RefusesABodyOfAnotherType) {
-  const std::string frame = Preamble("TERN", kWireVersion, pb::Envelope::kHello) + Good().substr(8);
+  const std::string frame =
+      Preamble("TERN", kWireVersion, pb::Envelope::kHello) + ValidFrame().substr(8);
   EXPECT_EQ(FaultOf(frame), Fault::kUnparsable);
-  EXPECT_THAT(SentenceOf(frame), AllOf(HasSubstr("hello"), HasSubstr("push")));
+  EXPECT_THAT(ErrorOf(frame), AllOf(HasSubstr("hello"), HasSubstr("push")));
 }
 
 TEST(Frame, RefusesAHeaderOverTheLimit) {
-  const std::string frame = Good() + std::string(kMaxHeaderBytes, '\0');
+  const std::string frame = ValidFrame() + std::string(kMaxHeaderBytes, '\0');
   EXPECT_EQ(FaultOf(frame), Fault::kHeaderTooLarge);
 }
 
 TEST(Frame, RefusesDeepNesting) {
-  // Nested unknown groups, into which parsers recurse.
+  // A valid frame with `depth` nested unknown groups. Parsers recurse into groups.
   const auto nested = [](int depth) {
-    return Good() + std::string(depth, '\x0b' + 0x60) + std::string(depth, '\x0c' + 0x60);
+    return ValidFrame() + std::string(depth, '\x0b' + 0x60) + std::string(depth, '\x0c' + 0x60);
   };
   pb::Envelope envelope;
   EXPECT_FALSE(Decode(nested(kMaxNesting - 1), &envelope).has_value());
@@ -179,6 +184,8 @@ TEST(Frame, EveryFaultHasAnotherName) {
   EXPECT_EQ(names.count("unknown"), 0u);
 }
 
+// ZMTP (ZeroMQ's protocol) puts 2 bytes before a frame of up to 255 bytes, and 9 before a longer
+// one.
 TEST(Frame, CountsTheFrameHeadersOfZmtp) {
   EXPECT_EQ(WireBytes(0), 2u);
   EXPECT_EQ(WireBytes(255), 257u);

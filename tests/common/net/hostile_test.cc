@@ -1,5 +1,5 @@
-// Unknown programs and broken peers connect to the port of a working peer. They must not disturb
-// it.
+// Tests that unknown programs and faulty peers that connect to a port do not disturb the connection
+// of a working peer.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -18,19 +18,20 @@ namespace {
 class Hostile : public ::testing::Test {
  protected:
   Hostile() {
-    EXPECT_TRUE(AwaitLink(*good_, DealerSocket::Link::kUp));
-    raw_ = zmq_socket(context_.handle(), ZMQ_DEALER);
+    EXPECT_TRUE(AwaitLink(*working_peer_, DealerSocket::Link::kUp));
+    raw_socket_ = zmq_socket(context_.handle(), ZMQ_DEALER);
     const int linger = 0;
-    zmq_setsockopt(raw_, ZMQ_LINGER, &linger, sizeof linger);
+    zmq_setsockopt(raw_socket_, ZMQ_LINGER, &linger, sizeof linger);
     const std::string endpoint = "tcp://127.0.0.1:" + std::to_string(router_->port());
-    EXPECT_EQ(zmq_connect(raw_, endpoint.c_str()), 0);
+    EXPECT_EQ(zmq_connect(raw_socket_, endpoint.c_str()), 0);
   }
-  ~Hostile() override { zmq_close(raw_); }
+  ~Hostile() override { zmq_close(raw_socket_); }
 
+  // Sends these frames as one message, without any check.
   void SendRaw(const std::vector<std::string>& frames) {
     for (size_t i = 0; i < frames.size(); ++i) {
       const int more = i + 1 < frames.size() ? ZMQ_SNDMORE : 0;
-      ASSERT_EQ(zmq_send(raw_, frames[i].data(), frames[i].size(), more),
+      ASSERT_EQ(zmq_send(raw_socket_, frames[i].data(), frames[i].size(), more),
                 static_cast<int>(frames[i].size()));
     }
   }
@@ -43,18 +44,18 @@ class Hostile : public ::testing::Test {
     EXPECT_EQ(FaultName(received->error->fault), std::string(FaultName(fault)));
     EXPECT_TRUE(received->payload.empty());
     EXPECT_EQ(received->envelope.body_case(), 0);
-    peer_ = received->peer;
+    faulty_peer_ = received->peer;
   }
 
-  // The good peer can still send a message and receive an answer.
-  void ExpectGoodWorks() {
-    ASSERT_TRUE(good_->Send(Numbered(++number_), Text("fine")).ok());
+  // The working peer can still send a message and receive an answer.
+  void ExpectWorkingPeerWorks() {
+    ASSERT_TRUE(working_peer_->Send(Numbered(++number_), Text("fine")).ok());
     const auto received = Await(*router_);
     ASSERT_TRUE(received.has_value());
     ASSERT_FALSE(received->error.has_value()) << received->error->status.message();
     EXPECT_EQ(received->envelope.push().in_round().round(), number_);
     ASSERT_TRUE(router_->Send(received->peer, Numbered(number_)).ok());
-    EXPECT_EQ(Await(*good_)->envelope.push().in_round().round(), number_);
+    EXPECT_EQ(Await(*working_peer_)->envelope.push().in_round().round(), number_);
   }
 
   static constexpr size_t kMaxPayload = 100000;
@@ -63,9 +64,9 @@ class Hostile : public ::testing::Test {
   Context context_;
   std::unique_ptr<RouterSocket> router_ =
       BindLoopback(context_, {.max_payload = kMaxPayload, .traffic = &traffic_});
-  std::unique_ptr<DealerSocket> good_ = ConnectTo(context_, *router_);
-  void* raw_ = nullptr;
-  PeerId peer_ = 0;
+  std::unique_ptr<DealerSocket> working_peer_ = ConnectTo(context_, *router_);
+  void* raw_socket_ = nullptr;
+  PeerId faulty_peer_ = 0;
   uint64_t number_ = 0;
 };
 
@@ -73,7 +74,7 @@ TEST_F(Hostile, MalformedMessagesAreReportedAndCounted) {
   const std::string header = Value(EncodeHeader(Numbered(1)));
   SendRaw({""});
   ExpectFault(Fault::kEmpty);
-  SendRaw({"", header});  // as a REQ socket sends
+  SendRaw({"", header});  // A REQ socket of ZeroMQ sends an empty frame first.
   ExpectFault(Fault::kEmpty);
   SendRaw({header, ""});
   ExpectFault(Fault::kEmpty);
@@ -90,15 +91,15 @@ TEST_F(Hostile, MalformedMessagesAreReportedAndCounted) {
   SendRaw({header, "one", "two"});
   ExpectFault(Fault::kTooManyFrames);
   EXPECT_EQ(traffic_.Refused(), 9u);
-  ExpectGoodWorks();
+  ExpectWorkingPeerWorks();
 }
 
 TEST_F(Hostile, AMalformedPeerCanBeAnswered) {
   SendRaw({"hello?"});
   ExpectFault(Fault::kNotOurs);
-  ASSERT_TRUE(router_->Send(peer_, Numbered(9)).ok());
+  ASSERT_TRUE(router_->Send(faulty_peer_, Numbered(9)).ok());
   char answer[256];
-  const int size = zmq_recv(raw_, answer, sizeof answer, 0);
+  const int size = zmq_recv(raw_socket_, answer, sizeof answer, 0);
   ASSERT_GT(size, 0);
   pb::Envelope envelope;
   EXPECT_FALSE(
@@ -107,20 +108,20 @@ TEST_F(Hostile, AMalformedPeerCanBeAnswered) {
 }
 
 TEST_F(Hostile, ManySmallFramesAreOneRefusedMessage) {
-  std::vector<std::string> bomb(20000, "x");
-  bomb[0] = Value(EncodeHeader(Numbered(1)));
-  SendRaw(bomb);
+  std::vector<std::string> frames(20000, "x");
+  frames[0] = Value(EncodeHeader(Numbered(1)));
+  SendRaw(frames);
   ExpectFault(Fault::kTooManyFrames);
-  EXPECT_EQ(traffic_.Bytes(Direction::kIn), WireBytes(bomb[0].size()) + 19999 * WireBytes(1));
+  EXPECT_EQ(traffic_.Bytes(Direction::kIn), WireBytes(frames[0].size()) + 19999 * WireBytes(1));
   EXPECT_FALSE(router_->Receive().has_value()) << "the rest was discarded";
-  ExpectGoodWorks();
+  ExpectWorkingPeerWorks();
 }
 
 TEST_F(Hostile, APayloadOverTheLimitClosesTheConnection) {
   SendRaw({Value(EncodeHeader(Numbered(1))), std::string(kMaxPayload + 1, 'x')});
-  ExpectGoodWorks();
+  ExpectWorkingPeerWorks();
   EXPECT_FALSE(router_->Receive().has_value());
-  EXPECT_EQ(traffic_.Refused(), 0u) << "libzmq never lets it in";
+  EXPECT_EQ(traffic_.Refused(), 0u) << "libzmq drops it before it is received";
 }
 
 TEST(HostileServer, ADealerRetriesAfterAServerThatIsNotTern) {
@@ -140,21 +141,22 @@ TEST(HostileServer, ADealerRetriesAfterAServerThatIsNotTern) {
   Poller poller;
   poller.Add(dealer.get());
   poller.AddFd(listener);
-  const std::string noise = "HTTP/1.1 400 Bad Request and so on and so on and so on and so on\r\n";
-  int tries = 0;
-  for (const Time end = Now() + kPatience; tries < 3 && Now() < end;) {
+  const std::string http_reply =
+      "HTTP/1.1 400 Bad Request and so on and so on and so on and so on\r\n";
+  int attempts = 0;
+  for (const Time end = Now() + kPatience; attempts < 3 && Now() < end;) {
     ASSERT_TRUE(poller.Wait(end - Now()).ok());
     EXPECT_EQ(dealer->link(), DealerSocket::Link::kConnecting);
     if (!poller.ReadyFd(listener)) continue;
-    const int peer = accept(listener, nullptr, nullptr);
-    // The second server closes the connection silently.
-    if (tries != 1) {
-      EXPECT_GT(send(peer, noise.data(), noise.size(), MSG_NOSIGNAL), 0);
+    const int connection = accept(listener, nullptr, nullptr);
+    // The second connection is closed without a reply.
+    if (attempts != 1) {
+      EXPECT_GT(send(connection, http_reply.data(), http_reply.size(), MSG_NOSIGNAL), 0);
     }
-    close(peer);
-    ++tries;
+    close(connection);
+    ++attempts;
   }
-  EXPECT_EQ(tries, 3);
+  EXPECT_EQ(attempts, 3);
   close(listener);
 }
 
@@ -174,9 +176,9 @@ TEST_F(Hostile, BytesThatAreNotZmtpDisturbNoPeer) {
     (void)!send(fd, garbage.data(), garbage.size(), MSG_NOSIGNAL);
     strangers.push_back(fd);
   }
-  ExpectGoodWorks();
+  ExpectWorkingPeerWorks();
   for (const int fd : strangers) close(fd);
-  ExpectGoodWorks();
+  ExpectWorkingPeerWorks();
 }
 
 }  // namespace

@@ -1,3 +1,4 @@
+// Tests of the HTTP page from which Prometheus reads the metrics of a process.
 #include "common/net/metrics_page.h"
 
 #include <arpa/inet.h>

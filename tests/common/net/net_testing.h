@@ -1,4 +1,5 @@
-// Shared by the tests of net/. All sockets are on loopback, on ports that the system chooses.
+// Helpers of the tests of common/net. All sockets are on loopback, on ports that the system
+// chooses.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ namespace tern::net {
 // How long a test waits for an expected event.
 inline constexpr Time kPatience = std::chrono::seconds(20);
 
-// An envelope with the body of field `number`, all its fields unset.
+// An envelope whose body is the message type of field `number`, with all fields unset.
 inline pb::Envelope EnvelopeOf(int number) {
   pb::Envelope envelope;
   const auto* field = pb::Envelope::descriptor()->FindFieldByNumber(number);
@@ -35,6 +36,7 @@ inline pb::Envelope Numbered(uint64_t number) {
 
 inline Bytes Text(const std::string& text) { return Bytes::Own(text); }
 
+// The value of a result, which must not be an error.
 template <typename T>
 T Value(Result<T> result) {
   EXPECT_TRUE(result.ok()) << result.status().message();
@@ -50,7 +52,7 @@ inline std::unique_ptr<DealerSocket> ConnectTo(Context& context, const RouterSoc
   return Value(DealerSocket::Connect(context, "127.0.0.1", router.port(), options));
 }
 
-// The next message; empty after a timeout.
+// Waits for the next message of a socket; empty after a timeout.
 template <typename Socket>
 std::optional<Received> Await(Socket& socket, Time patience = kPatience) {
   Poller poller;
@@ -63,6 +65,7 @@ std::optional<Received> Await(Socket& socket, Time patience = kPatience) {
   }
 }
 
+// Waits until the dealer's connection has this state; false after a timeout.
 inline bool AwaitLink(DealerSocket& dealer, DealerSocket::Link link) {
   Poller poller;
   poller.Add(&dealer);

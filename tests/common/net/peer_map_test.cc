@@ -1,3 +1,5 @@
+// Tests of PeerMap, which gives a number to each ZeroMQ routing id ("a", "b", ...) that sends
+// messages.
 #include "common/net/peer_map.h"
 
 #include <gtest/gtest.h>

@@ -52,7 +52,7 @@ TEST(Poller, WakesUpForAChannelAndASocket) {
   while (!poller.Ready(router.get()) && Now() < end) ASSERT_TRUE(poller.Wait(end - Now()).ok());
   EXPECT_TRUE(poller.Ready(router.get()));
   EXPECT_FALSE(poller.ReadyFd(channel.event_fd()));
-  EXPECT_FALSE(poller.Ready(dealer.get())) << "it is not in this poller";
+  EXPECT_FALSE(poller.Ready(dealer.get())) << "the dealer was not added to this poller";
 }
 
 TEST(Poller, ForgetsRemovedSockets) {
@@ -81,7 +81,7 @@ TEST(Poller, SkipsClosedAndLostSockets) {
   while (!poller.Ready(dealer.get()) && Now() < end) ASSERT_TRUE(poller.Wait(end - Now()).ok());
   EXPECT_EQ(dealer->link(), DealerSocket::Link::kLost);
   ASSERT_TRUE(poller.Wait(milliseconds(1)).ok());
-  EXPECT_FALSE(poller.Ready(dealer.get())) << "a loss is told once";
+  EXPECT_FALSE(poller.Ready(dealer.get())) << "a lost connection is reported once";
   EXPECT_FALSE(poller.Ready(router.get()));
 }
 

@@ -1,3 +1,5 @@
+// Tests of RouterSocket, to which many peers connect, and of DealerSocket, which connects to one
+// RouterSocket. Both are made of ZeroMQ sockets.
 #include "common/net/socket.h"
 
 #include <gmock/gmock.h>
@@ -24,18 +26,18 @@ void RoundTrip(const std::string& host) {
   auto dealer = Value(DealerSocket::Connect(context, host, router->port(), {}));
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   ASSERT_TRUE(dealer->Send(Numbered(3), Text("up")).ok());
-  const auto up = Await(*router);
-  ASSERT_TRUE(up.has_value());
-  ASSERT_FALSE(up->error.has_value());
-  EXPECT_EQ(up->envelope.push().in_round().round(), 3u);
-  EXPECT_EQ(up->payload.view(), "up");
-  EXPECT_NE(up->peer, 0u);
+  const auto at_router = Await(*router);
+  ASSERT_TRUE(at_router.has_value());
+  ASSERT_FALSE(at_router->error.has_value());
+  EXPECT_EQ(at_router->envelope.push().in_round().round(), 3u);
+  EXPECT_EQ(at_router->payload.view(), "up");
+  EXPECT_NE(at_router->peer, 0u);
 
-  ASSERT_TRUE(router->Send(up->peer, Numbered(4)).ok());
-  const auto down = Await(*dealer);
-  ASSERT_TRUE(down.has_value());
-  EXPECT_EQ(down->envelope.push().in_round().round(), 4u);
-  EXPECT_TRUE(down->payload.empty());
+  ASSERT_TRUE(router->Send(at_router->peer, Numbered(4)).ok());
+  const auto at_dealer = Await(*dealer);
+  ASSERT_TRUE(at_dealer.has_value());
+  EXPECT_EQ(at_dealer->envelope.push().in_round().round(), 4u);
+  EXPECT_TRUE(at_dealer->payload.empty());
 }
 
 TEST(Socket, RoundTripOverIpv4) { RoundTrip("127.0.0.1"); }
@@ -61,14 +63,14 @@ TEST(Socket, DistinguishesPeersAndKeepsTheirOrder) {
     ASSERT_TRUE(a->Send(Numbered(i)).ok());
     ASSERT_TRUE(b->Send(Numbered(1000 + i)).ok());
   }
-  std::map<PeerId, std::vector<uint64_t>> got;
+  std::map<PeerId, std::vector<uint64_t>> numbers_by_peer;
   for (int i = 0; i < 100; ++i) {
     const auto received = Await(*router);
     ASSERT_TRUE(received.has_value());
-    got[received->peer].push_back(received->envelope.push().in_round().round());
+    numbers_by_peer[received->peer].push_back(received->envelope.push().in_round().round());
   }
-  ASSERT_EQ(got.size(), 2u);
-  for (const auto& [peer, numbers] : got) {
+  ASSERT_EQ(numbers_by_peer.size(), 2u);
+  for (const auto& [peer, numbers] : numbers_by_peer) {
     ASSERT_EQ(numbers.size(), 50u);
     for (int i = 0; i < 50; ++i) EXPECT_EQ(numbers[i], numbers[0] + i);
     ASSERT_TRUE(router->Send(peer, Numbered(numbers[0])).ok());
@@ -78,7 +80,7 @@ TEST(Socket, DistinguishesPeersAndKeepsTheirOrder) {
 }
 
 // Sends a payload, destroys all sockets, and returns how often its release function was called.
-int ReleasesOf(size_t size) {
+int CountReleases(size_t size) {
   const std::vector<uint8_t> data(size, 0x5a);
   std::atomic<int> released{0};
   {
@@ -88,7 +90,7 @@ int ReleasesOf(size_t size) {
     EXPECT_TRUE(AwaitLink(*dealer, Link::kUp));
     Bytes payload = Bytes::Share(data.data(), data.size(), [&] { ++released; });
     EXPECT_TRUE(dealer->Send(Numbered(1), payload).ok());
-    EXPECT_EQ(released, 0) << "our own copy still holds it";
+    EXPECT_EQ(released, 0) << "the variable `payload` still refers to the data";
     payload = Bytes();
     if (size < kZeroCopyBytes) {
       EXPECT_EQ(released, 1) << "small payloads are copied at once";
@@ -102,10 +104,10 @@ int ReleasesOf(size_t size) {
   return released;
 }
 
-TEST(Socket, ReleasesASmallPayloadOnce) { EXPECT_EQ(ReleasesOf(kZeroCopyBytes - 1), 1); }
+TEST(Socket, ReleasesASmallPayloadOnce) { EXPECT_EQ(CountReleases(kZeroCopyBytes - 1), 1); }
 TEST(Socket, ReleasesALargePayloadOnce) {
-  EXPECT_EQ(ReleasesOf(kZeroCopyBytes), 1);
-  EXPECT_EQ(ReleasesOf(8 << 20), 1);
+  EXPECT_EQ(CountReleases(kZeroCopyBytes), 1);
+  EXPECT_EQ(CountReleases(8 << 20), 1);
 }
 
 TEST(Socket, ReleasesAPayloadThatCouldNotBeSent) {
@@ -165,7 +167,7 @@ TEST(Socket, SendToAPeerThatLeftBecomesUnreachable) {
   ASSERT_TRUE(dealer->Send(Numbered(1)).ok());
   const PeerId peer = Await(*router)->peer;
   dealer.reset();
-  Poller poller;  // only waits
+  Poller poller;  // used only to wait
   const Time end = Now() + kPatience;
   Sent outcome = Sent::kOk;
   while (outcome == Sent::kOk && Now() < end) {
@@ -184,14 +186,15 @@ TEST(Socket, ReportsAFullQueueAndDeliversWhatItAccepted) {
   ASSERT_TRUE(dealer->Send(Numbered(0)).ok());
   const PeerId peer = Await(*router)->peer;
   const Bytes payload = Text(std::string(1 << 20, 'p'));
-  uint64_t taken = 0;
+  uint64_t accepted = 0;
   SendResult result;
-  while ((result = router->Send(peer, Numbered(taken), payload)).ok() && taken < 1000) ++taken;
+  while ((result = router->Send(peer, Numbered(accepted), payload)).ok() && accepted < 1000)
+    ++accepted;
   EXPECT_EQ(result.outcome, Sent::kFull);
-  EXPECT_GE(taken, 2u);
-  for (uint64_t i = 0; i < taken; ++i) {
+  EXPECT_GE(accepted, 2u);
+  for (uint64_t i = 0; i < accepted; ++i) {
     const auto received = Await(*dealer);
-    ASSERT_TRUE(received.has_value()) << "message " << i << " of " << taken;
+    ASSERT_TRUE(received.has_value()) << "message " << i << " of " << accepted;
     EXPECT_EQ(received->envelope.push().in_round().round(), i);
   }
 }
@@ -207,14 +210,14 @@ TEST(Socket, RefusesToSendInvalidMessages) {
   EXPECT_EQ(result.status.code(), Code::kInternal);
   EXPECT_TRUE(dealer->Send(Numbered(2), Text(std::string(100, 'p'))).ok());
   EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), 2u)
-      << "nothing of the refused ones went";
+      << "the refused messages were not sent";
 }
 
 TEST(Socket, DealerConnectsWhenItsServerStartsLater) {
   uint16_t port = 0;
   {
-    Context elsewhere;  // its destructor frees the port
-    port = BindLoopback(elsewhere)->port();
+    Context short_lived;  // its destructor frees the port
+    port = BindLoopback(short_lived)->port();
   }
   Context context;
   auto dealer = Value(DealerSocket::Connect(context, "127.0.0.1", port, {}));
@@ -230,7 +233,7 @@ TEST(Socket, DealerConnectsWhenItsServerStartsLater) {
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   ASSERT_TRUE(dealer->Send(Numbered(2)).ok());
   EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), 2u)
-      << "what was refused never goes";
+      << "the refused messages are never sent";
 }
 
 TEST(Socket, DealerReadsMessagesThatArrivedBeforeTheLoss) {
@@ -256,39 +259,39 @@ TEST(Socket, DealerReadsMessagesThatArrivedBeforeTheLoss) {
 TEST(Socket, AfterALossNoMessageReachesARestartedServer) {
   Context context;
   auto server = std::make_unique<Context>();
-  auto first = BindLoopback(*server);
-  const uint16_t port = first->port();
-  auto dealer = ConnectTo(context, *first);
+  auto old_router = BindLoopback(*server);
+  const uint16_t port = old_router->port();
+  auto dealer = ConnectTo(context, *old_router);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
-  first.reset();
+  old_router.reset();
   server.reset();
   ASSERT_TRUE(AwaitLink(*dealer, Link::kLost));
-  auto second = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
+  auto new_router = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
   EXPECT_EQ(dealer->Send(Numbered(1)).outcome, Sent::kUnreachable);
-  auto fresh = ConnectTo(context, *second);
-  ASSERT_TRUE(AwaitLink(*fresh, Link::kUp));
+  auto new_dealer = ConnectTo(context, *new_router);
+  ASSERT_TRUE(AwaitLink(*new_dealer, Link::kUp));
   EXPECT_EQ(dealer->link(), Link::kLost);
   EXPECT_EQ(dealer->Send(Numbered(1)).outcome, Sent::kUnreachable);
-  ASSERT_TRUE(fresh->Send(Numbered(2)).ok());
-  EXPECT_EQ(Await(*second)->envelope.push().in_round().round(), 2u);
+  ASSERT_TRUE(new_dealer->Send(Numbered(2)).ok());
+  EXPECT_EQ(Await(*new_router)->envelope.push().in_round().round(), 2u);
 }
 
 TEST(Socket, MessagesQueuedBeforeALossNeverReachARestartedServer) {
   Context context;
   auto server = std::make_unique<Context>();
   // A small receive buffer, so that most messages stay in the dealer's queue.
-  auto first = BindLoopback(*server, {.high_water_mark = 1});
-  const uint16_t port = first->port();
-  auto dealer = ConnectTo(context, *first);
+  auto old_router = BindLoopback(*server, {.high_water_mark = 1});
+  const uint16_t port = old_router->port();
+  auto dealer = ConnectTo(context, *old_router);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   const Bytes payload = Text(std::string(1 << 20, 'p'));
   for (int i = 0; i < 50; ++i) ASSERT_TRUE(dealer->Send(Numbered(i), payload).ok());
-  first.reset();
+  old_router.reset();
   server.reset();
   ASSERT_TRUE(AwaitLink(*dealer, Link::kLost));
-  auto second = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
-  // libzmq would connect again after 100 ms.
-  EXPECT_FALSE(Await(*second, std::chrono::milliseconds(500)).has_value());
+  auto new_router = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
+  // If the socket were still open, libzmq would connect again after 100 ms.
+  EXPECT_FALSE(Await(*new_router, std::chrono::milliseconds(500)).has_value());
 }
 
 TEST(Socket, CloseAfterFlushDeliversAllMessages) {

@@ -1,3 +1,4 @@
+// Tests of Traffic, which counts messages and bytes by type and direction.
 #include "common/net/traffic.h"
 
 #include <gmock/gmock.h>
@@ -43,11 +44,11 @@ TEST(Traffic, CountsByTypeAndDirection) {
 }
 
 TEST(Traffic, BothEndsCountTheSameBytes) {
-  Registry up_registry, down_registry;
-  Traffic up(up_registry), down(down_registry);
+  Registry dealer_registry, router_registry;
+  Traffic dealer_traffic(dealer_registry), router_traffic(router_registry);
   Context context;
-  auto router = BindLoopback(context, {.traffic = &down});
-  auto dealer = ConnectTo(context, *router, {.traffic = &up});
+  auto router = BindLoopback(context, {.traffic = &router_traffic});
+  auto dealer = ConnectTo(context, *router, {.traffic = &dealer_traffic});
   ASSERT_TRUE(AwaitLink(*dealer, DealerSocket::Link::kUp));
   uint64_t expected = 0;
   for (const size_t size : {0, 1, 255, 256, 100000}) {
@@ -57,10 +58,10 @@ TEST(Traffic, BothEndsCountTheSameBytes) {
     EXPECT_EQ(Await(*router)->wire_bytes, bytes);
     expected += bytes;
   }
-  EXPECT_EQ(up.Bytes(Direction::kOut, pb::Envelope::kPush), expected);
-  EXPECT_EQ(down.Bytes(Direction::kIn, pb::Envelope::kPush), expected);
-  EXPECT_EQ(up.Bytes(Direction::kIn), 0u);
-  EXPECT_EQ(down.Messages(Direction::kIn, pb::Envelope::kPush), 5u);
+  EXPECT_EQ(dealer_traffic.Bytes(Direction::kOut, pb::Envelope::kPush), expected);
+  EXPECT_EQ(router_traffic.Bytes(Direction::kIn, pb::Envelope::kPush), expected);
+  EXPECT_EQ(dealer_traffic.Bytes(Direction::kIn), 0u);
+  EXPECT_EQ(router_traffic.Messages(Direction::kIn, pb::Envelope::kPush), 5u);
 }
 
 TEST(Traffic, DoesNotCountMessagesThatWereNotSent) {

@@ -1,3 +1,4 @@
+// Tests of reading and writing safetensors files.
 #include "common/tensors/safetensors.h"
 
 #include <gmock/gmock.h>
@@ -19,20 +20,23 @@ using testing::HasSubstr;
 const std::vector<float> kWeight = {1, -2.5f, 0x1p-149f, -0.f, 3.4e38f, 6};
 const std::vector<float> kBias = {7, 8};
 
-std::vector<TensorView> Views() {
+std::vector<TensorView> TestTensors() {
   return {{"fc.weight", {2, 3}, kWeight}, {"fc.bias", {2}, kBias}, {"none", {0, 4}, {}}};
 }
 
-std::string Small() { return EncodeSafetensors(Views(), {{"round", "17"}, {"job", "a \"b\"\n"}}); }
+std::string EncodeTestTensors() {
+  return EncodeSafetensors(TestTensors(), {{"round", "17"}, {"job", "a \"b\"\n"}});
+}
 
 // A file with that header text and `data` zero bytes.
-std::string WithHeader(const std::string& header, size_t data) {
+std::string FileWithHeader(const std::string& header, size_t data) {
   std::string bytes(8, '\0');
   const uint64_t length = header.size();
   std::memcpy(bytes.data(), &length, 8);
   return bytes + header + std::string(data, '\0');
 }
 
+// The error with which the file is refused, or "accepted".
 std::string Refusal(const std::string& bytes) {
   const auto file = DecodeSafetensors(bytes);
   if (file.ok()) return "accepted";
@@ -41,7 +45,7 @@ std::string Refusal(const std::string& bytes) {
 }
 
 TEST(Safetensors, SurvivesEncodingAndDecoding) {
-  const auto file = DecodeSafetensors(Small());
+  const auto file = DecodeSafetensors(EncodeTestTensors());
   ASSERT_TRUE(file.ok()) << file.status().message();
   ASSERT_EQ(file->tensors.size(), 3u);
   EXPECT_EQ(file->tensors[0].name, "fc.weight");
@@ -59,13 +63,13 @@ TEST(Safetensors, EncodesToTheseBytes) {
   const std::string header =
       R"({"__metadata__":{"k":"v"},"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
   const std::string padded = header + std::string((8 - header.size() % 8) % 8, ' ');
-  std::string expected = WithHeader(padded, 8);
+  std::string expected = FileWithHeader(padded, 8);
   std::memcpy(expected.data() + expected.size() - 8, kBias.data(), 8);
   EXPECT_EQ(bytes, expected);
 }
 
 TEST(Safetensors, RefusesEveryTruncation) {
-  const std::string bytes = Small();
+  const std::string bytes = EncodeTestTensors();
   for (size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_NE(Refusal(bytes.substr(0, size)), "accepted") << size;
   }
@@ -75,20 +79,21 @@ TEST(Safetensors, RefusesEveryTruncation) {
 }
 
 TEST(Safetensors, SurvivesEveryChangedHeaderByte) {
-  const std::string bytes = Small();
+  const std::string bytes = EncodeTestTensors();
   const size_t data = 4 * (kWeight.size() + kBias.size());
   for (size_t at = 0; at < bytes.size() - data; ++at) {
     for (int bit = 0; bit < 8; ++bit) {
       std::string damaged = bytes;
       damaged[at] = static_cast<char>(damaged[at] ^ (1 << bit));
-      const auto file = DecodeSafetensors(damaged);  // must neither crash nor read past the end
+      // This must neither crash nor read past the end.
+      const auto file = DecodeSafetensors(damaged);
       EXPECT_EQ(file.ok(), file.status().message().empty());
     }
   }
 }
 
 TEST(Safetensors, RefusesAWrongHeaderLength) {
-  std::string bytes = Small();
+  std::string bytes = EncodeTestTensors();
   const auto with_length = [&](uint64_t length) {
     std::memcpy(bytes.data(), &length, 8);
     return Refusal(bytes);
@@ -101,46 +106,50 @@ TEST(Safetensors, RefusesAWrongHeaderLength) {
 }
 
 TEST(Safetensors, RefusesInconsistentHeaders) {
-  const auto entry = [](const std::string& rest) {
-    return Refusal(WithHeader("{\"a\":{" + rest + "}}", 8));
+  const auto decode_entry = [](const std::string& fields) {
+    return Refusal(FileWithHeader("{\"a\":{" + fields + "}}", 8));
   };
-  EXPECT_EQ(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8])"), "accepted");
-  EXPECT_THAT(entry(R"("dtype":"F16","shape":[4],"data_offsets":[0,8])"),
+  EXPECT_EQ(decode_entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8])"), "accepted");
+  EXPECT_THAT(decode_entry(R"("dtype":"F16","shape":[4],"data_offsets":[0,8])"),
               HasSubstr("tensor \"a\" has dtype F16; only F32"));
-  EXPECT_THAT(entry(R"("shape":[2],"data_offsets":[0,8])"), HasSubstr("has no dtype"));
-  EXPECT_THAT(entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"),
+  EXPECT_THAT(decode_entry(R"("shape":[2],"data_offsets":[0,8])"), HasSubstr("has no dtype"));
+  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,8])"),
               HasSubstr("data_offsets span 8 bytes, its shape needs 12"));
-  EXPECT_THAT(entry(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"), HasSubstr("shape must"));
-  EXPECT_THAT(entry(R"("dtype":"F32","shape":[2.0],"data_offsets":[0,8])"),
+  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[-2],"data_offsets":[0,8])"),
               HasSubstr("shape must"));
-  EXPECT_THAT(entry(R"("dtype":"F32","shape":2,"data_offsets":[0,8])"), HasSubstr("shape must"));
-  EXPECT_THAT(entry(R"("dtype":"F32","shape":[1,1,1,1,1,1,1,1,2],"data_offsets":[0,8])"),
+  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[2.0],"data_offsets":[0,8])"),
+              HasSubstr("shape must"));
+  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":2,"data_offsets":[0,8])"),
+              HasSubstr("shape must"));
+  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[1,1,1,1,1,1,1,1,2],"data_offsets":[0,8])"),
               HasSubstr("at most 8"));
-  EXPECT_THAT(entry(R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"),
+  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"),
               HasSubstr("data_offsets must"));
-  EXPECT_THAT(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0])"),
+  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[2],"data_offsets":[0])"),
               HasSubstr("data_offsets must"));
-  EXPECT_THAT(entry(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"),
+  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[1],"data_offsets":[4,8])"),
               HasSubstr("begins at byte 4, but the tensor before it ends at 0"));
-  EXPECT_THAT(entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,12])"),
+  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[3],"data_offsets":[0,12])"),
               HasSubstr("need 12 bytes, but 8 follow"));
   // 2^62 * 2^62 * 4 bytes wraps to 0 in 64 bits.
-  EXPECT_THAT(entry(R"("dtype":"F32","shape":[4611686018427387904,4611686018427387904],)"
-                    R"("data_offsets":[0,0])"),
+  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[4611686018427387904,4611686018427387904],)"
+                           R"("data_offsets":[0,0])"),
               HasSubstr("more than 2^63"));
-  EXPECT_THAT(entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8],"dtype":"F32")"),
+  EXPECT_THAT(decode_entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8],"dtype":"F32")"),
               HasSubstr("\"dtype\" twice"));
 }
 
 TEST(Safetensors, RefusesOverlapsDuplicatesAndInvalidJson) {
   const std::string a = R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
   const std::string b = R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]})";
-  EXPECT_THAT(Refusal(WithHeader("{" + a + "," + b + "}", 8)), HasSubstr("begins at byte 4"));
-  EXPECT_THAT(Refusal(WithHeader("{" + a + "," + a + "}", 8)), HasSubstr("\"a\" twice"));
-  EXPECT_THAT(Refusal(WithHeader("[" + std::string(100'000, '['), 0)), HasSubstr("JSON object"));
-  EXPECT_THAT(Refusal(WithHeader("{\"a\":3}", 0)), HasSubstr("not described by a JSON object"));
-  EXPECT_THAT(Refusal(WithHeader("{\"__metadata__\":{\"k\":3}}", 0)), HasSubstr("strings only"));
-  EXPECT_THAT(Refusal(WithHeader("{\"\xff\":{}}", 0)), HasSubstr("JSON object"));
+  EXPECT_THAT(Refusal(FileWithHeader("{" + a + "," + b + "}", 8)), HasSubstr("begins at byte 4"));
+  EXPECT_THAT(Refusal(FileWithHeader("{" + a + "," + a + "}", 8)), HasSubstr("\"a\" twice"));
+  EXPECT_THAT(Refusal(FileWithHeader("[" + std::string(100'000, '['), 0)),
+              HasSubstr("JSON object"));
+  EXPECT_THAT(Refusal(FileWithHeader("{\"a\":3}", 0)), HasSubstr("not described by a JSON object"));
+  EXPECT_THAT(Refusal(FileWithHeader("{\"__metadata__\":{\"k\":3}}", 0)),
+              HasSubstr("strings only"));
+  EXPECT_THAT(Refusal(FileWithHeader("{\"\xff\":{}}", 0)), HasSubstr("JSON object"));
 }
 
 class SafetensorsFile : public testing::Test {
@@ -156,11 +165,11 @@ class SafetensorsFile : public testing::Test {
 
 TEST_F(SafetensorsFile, IsWrittenAtomicallyAndReadBack) {
   ASSERT_TRUE(WriteSafetensors(path_, {{"old", {2}, kBias}}, {}).ok());
-  const Status status = WriteSafetensors(path_, Views(), {{"round", "17"}});
+  const Status status = WriteSafetensors(path_, TestTensors(), {{"round", "17"}});
   ASSERT_TRUE(status.ok()) << status.message();
   std::ifstream in(path_, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-  EXPECT_EQ(bytes, EncodeSafetensors(Views(), {{"round", "17"}}));
+  EXPECT_EQ(bytes, EncodeSafetensors(TestTensors(), {{"round", "17"}}));
   const auto file = ReadSafetensors(path_);
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_EQ(file->tensors[1].values, kBias);
@@ -170,9 +179,9 @@ TEST_F(SafetensorsFile, IsWrittenAtomicallyAndReadBack) {
 }
 
 TEST_F(SafetensorsFile, ReportsErrorsOfTheSystem) {
-  const Status written = WriteSafetensors(folder_ + "/no/such", Views(), {});
-  EXPECT_EQ(written.code(), Code::kCannotWrite);
-  EXPECT_THAT(written.message(), HasSubstr("No such file"));
+  const Status write_status = WriteSafetensors(folder_ + "/no/such", TestTensors(), {});
+  EXPECT_EQ(write_status.code(), Code::kCannotWrite);
+  EXPECT_THAT(write_status.message(), HasSubstr("No such file"));
   EXPECT_THAT(ReadSafetensors(path_).status().message(), HasSubstr("cannot open"));
   EXPECT_THAT(ReadSafetensors(folder_).status().message(), HasSubstr("not a regular file"));
   ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
@@ -180,7 +189,7 @@ TEST_F(SafetensorsFile, ReportsErrorsOfTheSystem) {
 }
 
 TEST_F(SafetensorsFile, NamesADamagedFile) {
-  std::ofstream(path_, std::ios::binary) << Small().substr(0, 40);
+  std::ofstream(path_, std::ios::binary) << EncodeTestTensors().substr(0, 40);
   EXPECT_THAT(ReadSafetensors(path_).status().message(),
               HasSubstr("weights.safetensors: the header"));
 }

@@ -1,3 +1,4 @@
+// Tests of the moving average of the weights.
 #include "common/update/average.h"
 
 #include "tests/common/update/numbers.h"
@@ -13,15 +14,17 @@ TEST(EmaDecay, WarmsUpThenStaysConstant) {
 }
 
 TEST(AverageWeights, FollowsTensorFlowsRule) {
-  std::vector<float> average = Random(100, 1);
-  std::vector<double> expected = Wide(average);
+  std::vector<float> average = RandomValues(100, 1);
+  std::vector<double> expected = ToDouble(average);
   for (uint64_t update = 1; update <= 40; ++update) {
-    const std::vector<float> w = Random(100, 10 + update);
+    const std::vector<float> w = RandomValues(100, 10 + update);
+    // TensorFlow's rule: average = d * average + (1 - d) * w, where d grows with the update number
+    // t.
     const double t = static_cast<double>(update) - 1;
     const double d = std::min(0.7, (1 + t) / (10 + t));
     for (size_t i = 0; i < w.size(); ++i) expected[i] = d * expected[i] + (1 - d) * w[i];
     AverageWeights(average.data(), w.data(), w.size(), 0.7, update);
-    ASSERT_LT(Distance(average, expected), 1e-6);
+    ASSERT_LT(RelativeDistance(average, expected), 1e-6);
   }
 }
 

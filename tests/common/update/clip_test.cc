@@ -1,3 +1,4 @@
+// Tests of clipping a gradient to a largest norm.
 #include "common/update/clip.h"
 
 #include <limits>
@@ -19,26 +20,26 @@ TEST(Clip, ScalesOnlyLongerGradients) {
 
 TEST(Clip, NormIsExactAtAnyLength) {
   EXPECT_EQ(Norm(nullptr, 0), 0);
-  const std::vector<float> triangle = {3, -4};
-  EXPECT_EQ(Norm(triangle.data(), 2), 5);
-  const std::vector<float> x = Random(10'001, 1);
+  const std::vector<float> three_four = {3, -4};
+  EXPECT_EQ(Norm(three_four.data(), 2), 5);
+  const std::vector<float> x = RandomValues(10'001, 1);
   double sum = 0;
   for (const float v : x) sum += double{v} * v;
   EXPECT_NEAR(Norm(x.data(), x.size()), std::sqrt(sum), 1e-12 * std::sqrt(sum));
-  const std::vector<float> large(4, 1e38f);  // squares beyond the largest float
+  const std::vector<float> large(4, 1e38f);  // The squares exceed the largest float.
   EXPECT_NEAR(Norm(large.data(), 4), 2e38, 1e32);
 }
 
 TEST(Clip, ScalesAGradientToTheNorm) {
-  const std::vector<float> g = Random(5000, 2);
+  const std::vector<float> g = RandomValues(5000, 2);
   std::vector<float> clipped = g;
   const double scale = ClipByNorm(clipped.data(), clipped.size(), 2.5);
   EXPECT_NEAR(Norm(clipped.data(), clipped.size()), 2.5, 1e-6);
   for (size_t i = 0; i < g.size(); ++i) EXPECT_EQ(clipped[i], g[i] * static_cast<float>(scale));
-  std::vector<float> same = g;
-  EXPECT_EQ(ClipByNorm(same.data(), same.size(), 1e6), 1);
-  EXPECT_EQ(ClipByNorm(same.data(), same.size(), 0), 1);
-  EXPECT_EQ(same, g);
+  std::vector<float> unclipped = g;
+  EXPECT_EQ(ClipByNorm(unclipped.data(), unclipped.size(), 1e6), 1);
+  EXPECT_EQ(ClipByNorm(unclipped.data(), unclipped.size(), 0), 1);
+  EXPECT_EQ(unclipped, g);
 }
 
 }  // namespace

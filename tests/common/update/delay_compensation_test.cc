@@ -1,3 +1,6 @@
+// Tests of DelayCompensation (DC-ASGD). A gradient g was computed at the weights w_bak, but is
+// applied to w. The compensated gradient is g + lambda g g (w - w_bak), or, if adaptive, has lambda
+// / sqrt(MS + epsilon) in place of lambda, where MS is the moving mean of g g with the factor rho.
 #include "common/update/delay_compensation.h"
 
 #include "tests/common/update/numbers.h"
@@ -8,43 +11,46 @@ namespace {
 constexpr size_t kTotal = 200;
 constexpr int kSteps = 30;
 
-// Gradients have magnitudes of 10^-4 to 10: below, near and above the root of epsilon.
-std::vector<float> GradientOf(int step) {
-  std::vector<float> g = Random(kTotal, 100 + step);
+// Gradients with magnitudes of 10^-4 to 10, that is, below, near and above the square root of
+// epsilon.
+std::vector<float> GradientAt(int step) {
+  std::vector<float> g = RandomValues(kTotal, 100 + step);
   for (size_t i = 0; i < g.size(); ++i)
     g[i] *= static_cast<float>(std::pow(10.0, static_cast<double>(i % 6) - 4));
   return g;
 }
-std::vector<float> NowOf(int step) { return Random(kTotal, 200 + step); }
-std::vector<float> BackupOf(int step) { return Random(kTotal, 300 + step); }
+std::vector<float> WeightsAt(int step) { return RandomValues(kTotal, 200 + step); }
+std::vector<float> BackupWeightsAt(int step) { return RandomValues(kTotal, 300 + step); }
 
-// OD-SGD's equations 4 to 6 in double. Each fault is a mistake that the tests must detect.
+// Equations 4 to 6 of the OD-SGD paper in double precision. Each Fault is a mistake that the tests
+// must detect.
 struct Reference {
   enum Fault {
     kNone,
-    kNoTerm,
-    kWrongSign,       // w_bak - w
-    kSquareMissing,   // lambda g (w - w_bak)
-    kUseBeforeMean,   // uses the mean square before this step's update
-    kEpsilonOutside,  // sqrt(MS) + epsilon
-    kEpsilonInState,  // adds epsilon to the saved mean square, as the released code
-    kNoEpsilon,
-    kRhoSwapped,  // (1 - rho) MS + rho g g
+    kNoTerm,          // The gradient is not compensated.
+    kWrongSign,       // The term has w_bak - w.
+    kSquareMissing,   // The term is lambda g (w - w_bak).
+    kUseBeforeMean,   // The term uses the mean square before this step's update.
+    kEpsilonOutside,  // The divisor is sqrt(MS) + epsilon.
+    kEpsilonInState,  // Epsilon is added to the saved mean square, as in the paper's released code.
+    kNoEpsilon,       // The divisor is sqrt(MS).
+    kRhoSwapped,      // The mean square becomes (1 - rho) MS + rho g g.
   };
   bool adaptive;
   double lambda, rho = 0;
   Fault fault = kNone;
-  std::vector<double> ms = std::vector<double>(kTotal);
+  std::vector<double> mean_square = std::vector<double>(kTotal);
 
-  double Of(size_t i, double g, double w, double w_bak) {
+  double Compensate(size_t i, double g, double w, double w_bak) {
     constexpr double kEpsilon = 1e-7;
-    const double r = fault == kRhoSwapped ? 1 - rho : rho;
-    const double before = ms[i];
-    ms[i] = r * ms[i] + (1 - r) * g * g + (fault == kEpsilonInState ? kEpsilon : 0);
-    const double used = fault == kUseBeforeMean ? before : ms[i];
-    double root = std::sqrt(used + kEpsilon);
-    if (fault == kEpsilonOutside) root = std::sqrt(used) + kEpsilon;
-    if (fault == kEpsilonInState || fault == kNoEpsilon) root = std::sqrt(used);
+    const double used_rho = fault == kRhoSwapped ? 1 - rho : rho;
+    const double square_before = mean_square[i];
+    mean_square[i] = used_rho * mean_square[i] + (1 - used_rho) * g * g +
+                     (fault == kEpsilonInState ? kEpsilon : 0);
+    const double used_square = fault == kUseBeforeMean ? square_before : mean_square[i];
+    double root = std::sqrt(used_square + kEpsilon);
+    if (fault == kEpsilonOutside) root = std::sqrt(used_square) + kEpsilon;
+    if (fault == kEpsilonInState || fault == kNoEpsilon) root = std::sqrt(used_square);
     if (fault == kNoTerm) return g;
     const double factor = adaptive ? lambda / root : lambda;
     return g + factor * g * (fault == kSquareMissing ? 1 : g) *
@@ -57,16 +63,17 @@ struct Reference {
 double WorstError(DelayCompensation compensation, Reference reference, size_t piece = kTotal) {
   double worst = 0;
   for (int step = 0; step < kSteps; ++step) {
-    const std::vector<float> g = GradientOf(step), w = NowOf(step), w_bak = BackupOf(step);
+    const std::vector<float> g = GradientAt(step), w = WeightsAt(step),
+                             w_bak = BackupWeightsAt(step);
     std::vector<float> out(kTotal);
-    for (size_t at = 0; at < kTotal; at += piece) {
-      compensation.Apply(g.data() + at, w.data() + at, w_bak.data() + at, at,
-                         std::min(piece, kTotal - at), out.data() + at);
+    for (size_t first = 0; first < kTotal; first += piece) {
+      compensation.Apply(g.data() + first, w.data() + first, w_bak.data() + first, first,
+                         std::min(piece, kTotal - first), out.data() + first);
     }
     for (size_t i = 0; i < kTotal; ++i) {
-      const double expected = reference.Of(i, g[i], w[i], w_bak[i]);
-      const double size = std::abs(g[i]) + std::abs(expected - g[i]);
-      worst = std::max(worst, std::abs(out[i] - expected) / size);
+      const double expected = reference.Compensate(i, g[i], w[i], w_bak[i]);
+      const double magnitude = std::abs(g[i]) + std::abs(expected - g[i]);
+      worst = std::max(worst, std::abs(out[i] - expected) / magnitude);
     }
   }
   return worst;
@@ -77,7 +84,7 @@ TEST(DelayCompensation, ConstantFollowsEquation4) {
   EXPECT_LT(WorstError(constant(), {false, 0.04}), 1e-6);
   for (const auto fault : {Reference::kNoTerm, Reference::kWrongSign, Reference::kSquareMissing})
     EXPECT_GT(WorstError(constant(), {false, 0.04, 0, fault}), 1e-3) << fault;
-  EXPECT_GT(WorstError(constant(), {false, 1e-4}), 1e-3);  // mutant: the decay in place of lambda
+  EXPECT_GT(WorstError(constant(), {false, 1e-4}), 1e-3);  // fault: weight decay in place of lambda
   EXPECT_TRUE(constant().StateArrays().empty());
 }
 
@@ -90,10 +97,11 @@ TEST(DelayCompensation, AdaptiveFollowsEquations5And6) {
         Reference::kNoEpsilon, Reference::kRhoSwapped}) {
     EXPECT_GT(WorstError(adaptive(), {true, 2, 0.95, fault}), 1e-3) << fault;
   }
-  EXPECT_GT(WorstError(adaptive(), {true, 0.95, 2}), 1e-3);  // mutant: lambda and rho swapped
+  EXPECT_GT(WorstError(adaptive(), {true, 0.95, 2}), 1e-3);  // fault: lambda and rho are swapped
 }
 
-// With rho 0 the mean square, updated before use, is g g: the term is lambda |g| (w - w_bak).
+// If rho is 0, the mean square is g g, because it is updated before it is used. The term is then
+// lambda |g| (w - w_bak).
 TEST(DelayCompensation, WithoutMemoryTheTermIsLinearInTheGradient) {
   auto compensation = DelayCompensation::Adaptive(2, 0, 2);
   const std::vector<float> g = {3, -5}, w = {1, 1}, w_bak = {0.5, 2};
@@ -104,7 +112,7 @@ TEST(DelayCompensation, WithoutMemoryTheTermIsLinearInTheGradient) {
 }
 
 TEST(DelayCompensation, WithoutMoveOrLambdaItIsTheGradient) {
-  const std::vector<float> g = GradientOf(1), w = NowOf(1), w_bak = BackupOf(1);
+  const std::vector<float> g = GradientAt(1), w = WeightsAt(1), w_bak = BackupWeightsAt(1);
   std::vector<float> out(kTotal);
   for (const double lambda : {0.04, 0.0}) {
     for (auto compensation :
@@ -121,27 +129,29 @@ TEST(DelayCompensation, WorksInPiecesAndInPlace) {
     EXPECT_LT(WorstError(DelayCompensation::Adaptive(2, 0.95, kTotal), {true, 2, 0.95}, piece),
               1e-6);
   }
-  auto apart = DelayCompensation::Adaptive(2, 0.95, kTotal);
+  auto not_in_place = DelayCompensation::Adaptive(2, 0.95, kTotal);
   auto in_place = DelayCompensation::Adaptive(2, 0.95, kTotal);
-  const std::vector<float> g = GradientOf(1), w = NowOf(1);
-  std::vector<float> out(kTotal), same = g, w_bak = BackupOf(1);
-  apart.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, out.data());
+  const std::vector<float> g = GradientAt(1), w = WeightsAt(1);
+  std::vector<float> out(kTotal), same = g, w_bak = BackupWeightsAt(1);
+  not_in_place.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, out.data());
   in_place.Apply(same.data(), w.data(), w_bak.data(), 0, kTotal, same.data());
   EXPECT_EQ(same, out);
 }
 
 TEST(DelayCompensation, StateArraysContainTheMeanSquare) {
-  auto first = DelayCompensation::Adaptive(2, 0.95, kTotal);
-  auto second = DelayCompensation::Adaptive(2, 0.95, kTotal);
+  auto original = DelayCompensation::Adaptive(2, 0.95, kTotal);
+  auto restored = DelayCompensation::Adaptive(2, 0.95, kTotal);
   std::vector<float> a(kTotal), b(kTotal);
-  first.Apply(GradientOf(1).data(), NowOf(1).data(), BackupOf(1).data(), 0, kTotal, a.data());
-  const auto slots = first.StateArrays();
+  original.Apply(GradientAt(1).data(), WeightsAt(1).data(), BackupWeightsAt(1).data(), 0, kTotal,
+                 a.data());
+  const auto slots = original.StateArrays();
   ASSERT_EQ(slots.size(), 1u);
   EXPECT_EQ(slots[0].name, "mean_square");
-  std::copy(slots[0].values.begin(), slots[0].values.end(), second.StateArrays()[0].values.begin());
-  const std::vector<float> g = GradientOf(2), w = NowOf(2), w_bak = BackupOf(2);
-  first.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, a.data());
-  second.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, b.data());
+  std::copy(slots[0].values.begin(), slots[0].values.end(),
+            restored.StateArrays()[0].values.begin());
+  const std::vector<float> g = GradientAt(2), w = WeightsAt(2), w_bak = BackupWeightsAt(2);
+  original.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, a.data());
+  restored.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, b.data());
   EXPECT_EQ(a, b);
 }
 

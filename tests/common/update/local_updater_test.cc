@@ -1,3 +1,6 @@
+// Tests of LocalUpdater, which computes OD-SGD's local point w' from the global weights W and the
+// worker's own gradient. The worker computes its next gradient at w' while the exchange is under
+// way.
 #include "common/update/local_updater.h"
 
 #include "common/update/optimizer.h"
@@ -6,54 +9,58 @@
 namespace tern::update {
 namespace {
 
-constexpr size_t kTotal = 10'000;  // several blocks of the updater's loop
+constexpr size_t kTotal = 10'000;  // Several of the blocks in which the updater works.
 constexpr uint32_t kWorkers = 4;
 constexpr int kSteps = 30;
 
-pb::LocalUpdater Def(const std::string& name, double momentum = 0) {
-  pb::LocalUpdater def;
-  def.set_name(name);
-  def.set_momentum(momentum);
-  return def;
+pb::LocalUpdater MakeConfig(const std::string& name, double momentum = 0) {
+  pb::LocalUpdater config;
+  config.set_name(name);
+  config.set_momentum(momentum);
+  return config;
 }
 
-float RateOf(int step) { return step < 15 ? 0.5f : 0.1f; }
-std::vector<float> GlobalOf(int step) { return Random(kTotal, 200 + step, 0.3); }
+float LearningRate(int step) { return step < 15 ? 0.5f : 0.1f; }
+std::vector<float> GlobalWeights(int step) { return RandomValues(kTotal, 200 + step, 0.3); }
 
 // The local update of OD-SGD's paper, w' = W + U_local(g), in double precision. Its equations 4 to
-// 6 give the compensation. Each Fault changes one thing, as the kernels released with the paper or
-// a similar mistake would.
+// 6 give the delay compensation. Each Fault is a mistake that the tests must detect, some of them
+// made in the kernels that were released with the paper.
 struct Reference {
   enum Fault {
     kNone,
     kNoCompensation,
-    kLambdaIsDecay,           // released DCUpdate: swaps weight decay and lambda
-    kLambdaIsDecayWdIsScale,  // released ADCUpdate: decay as lambda, grad_scale as decay
-    kScaleAfterSquare,        // lambda g g from the gradient without grad_scale
-    kNoScale,
-    kRateFolded,   // the rate is part of the momentum, as in MXNet
-    kAccumulates,  // starts from the last w' instead of W
-    kDecayInside,  // the squared gradient includes the decay
+    // Weight decay and lambda are swapped, as in the released kernel DCUpdate.
+    kLambdaIsDecay,
+    // Weight decay is used as lambda, and grad_scale as weight decay, as in the released kernel
+    // ADCUpdate.
+    kLambdaIsDecayDecayIsScale,
+    kScaleAfterSquare,  // The compensation has the square of the gradient without grad_scale.
+    kNoScale,           // grad_scale is ignored.
+    kRateFolded,        // The learning rate is part of the momentum, as in MXNet.
+    kAccumulates,       // The update starts from the last w' instead of W.
+    kDecayInside,       // The squared gradient includes weight decay.
   } fault = kNone;
   double lambda = 0, rho = 0, momentum = 0, scale = 1, decay = 0;
   bool adaptive = false;
-  std::vector<double> v = std::vector<double>(kTotal), ms = v, last = {};
+  std::vector<double> v = std::vector<double>(kTotal), mean_square = v, last = {};
 
   std::vector<double> Next(const std::vector<double>& w, const std::vector<double>& gradient,
                            const std::vector<double>& reference, double rate) {
-    double l = lambda, wd = decay, s = scale;
-    if (fault == kLambdaIsDecay) l = decay, wd = lambda;
-    if (fault == kLambdaIsDecayWdIsScale) l = decay, wd = scale, s = 1;
-    if (fault == kNoScale) s = 1;
+    double used_lambda = lambda, used_decay = decay, used_scale = scale;
+    if (fault == kLambdaIsDecay) used_lambda = decay, used_decay = lambda;
+    if (fault == kLambdaIsDecayDecayIsScale)
+      used_lambda = decay, used_decay = scale, used_scale = 1;
+    if (fault == kNoScale) used_scale = 1;
     std::vector<double> next = fault == kAccumulates && !last.empty() ? last : w;
     for (size_t i = 0; i < w.size(); ++i) {
-      double g = s * gradient[i];
-      if (fault == kDecayInside) g += wd * w[i];
+      double g = used_scale * gradient[i];
+      if (fault == kDecayInside) g += used_decay * w[i];
       const double square = fault == kScaleAfterSquare ? gradient[i] * gradient[i] : g * g;
-      ms[i] = rho * ms[i] + (1 - rho) * square;
-      const double factor = adaptive ? l / std::sqrt(ms[i] + 1e-7) : l;
+      mean_square[i] = rho * mean_square[i] + (1 - rho) * square;
+      const double factor = adaptive ? used_lambda / std::sqrt(mean_square[i] + 1e-7) : used_lambda;
       if (fault != kNoCompensation) g += factor * square * (w[i] - reference[i]);
-      if (fault != kDecayInside) g += wd * w[i];
+      if (fault != kDecayInside) g += used_decay * w[i];
       if (fault == kRateFolded) {
         v[i] = momentum * v[i] - rate * g;
         next[i] += v[i];
@@ -67,30 +74,31 @@ struct Reference {
   }
 };
 
-// The largest distance between w' and the reference's over kSteps, relative to the norm of the
-// update. The compensation is relative to the last w'.
-double WorstDistance(const pb::LocalUpdater& def, Reference reference) {
-  auto updater = std::move(*MakeLocalUpdater(def, kTotal, kWorkers));
-  std::vector<float> point = GlobalOf(-1);
+// The largest distance between the updater's w' and that of `reference` over kSteps, relative to
+// the norm of the update. The gradient is compensated for the distance of W from the last w'.
+double WorstDistance(const pb::LocalUpdater& config, Reference reference) {
+  auto updater = std::move(*MakeLocalUpdater(config, kTotal, kWorkers));
+  std::vector<float> point = GlobalWeights(-1);
   double worst = 0;
   for (int step = 0; step < kSteps; ++step) {
-    const std::vector<float> w = GlobalOf(step), g = Random(kTotal, 100 + step);
-    std::vector<double> expected = reference.Next(Wide(w), Wide(g), Wide(point), RateOf(step));
-    updater->Next(w.data(), g.data(), point.data(), RateOf(step), point.data(), kTotal, 0,
+    const std::vector<float> w = GlobalWeights(step), g = RandomValues(kTotal, 100 + step);
+    std::vector<double> expected =
+        reference.Next(ToDouble(w), ToDouble(g), ToDouble(point), LearningRate(step));
+    updater->Next(w.data(), g.data(), point.data(), LearningRate(step), point.data(), kTotal, 0,
                   static_cast<float>(reference.decay));
-    std::vector<float> move(kTotal);
+    std::vector<float> update(kTotal);
     for (size_t i = 0; i < kTotal; ++i) {
-      move[i] = point[i] - w[i];
+      update[i] = point[i] - w[i];
       expected[i] -= w[i];
     }
-    worst = std::max(worst, Distance(move, expected));
+    worst = std::max(worst, RelativeDistance(update, expected));
   }
   return worst;
 }
 
 TEST(LocalUpdater, NoneIsPureDelay) {
-  auto updater = std::move(*MakeLocalUpdater(Def("none", 0.9), kTotal, kWorkers));
-  const std::vector<float> w = GlobalOf(1), g = Random(kTotal, 1);
+  auto updater = std::move(*MakeLocalUpdater(MakeConfig("none", 0.9), kTotal, kWorkers));
+  const std::vector<float> w = GlobalWeights(1), g = RandomValues(kTotal, 1);
   std::vector<float> next(kTotal);
   updater->Next(w.data(), g.data(), w.data(), 0.5f, next.data(), kTotal);
   EXPECT_EQ(next, w);
@@ -100,82 +108,88 @@ TEST(LocalUpdater, NoneIsPureDelay) {
 
 TEST(LocalUpdater, SgdFollowsThePaperWithAndWithoutMomentum) {
   for (const double momentum : {0.0, 0.9}) {
-    EXPECT_LT(WorstDistance(Def("sgd", momentum), {.momentum = momentum, .decay = 0.01}), kClose);
-    EXPECT_GT(WorstDistance(Def("sgd", momentum),
+    EXPECT_LT(WorstDistance(MakeConfig("sgd", momentum), {.momentum = momentum, .decay = 0.01}),
+              kMaxRoundingDistance);
+    EXPECT_GT(WorstDistance(MakeConfig("sgd", momentum),
                             {.fault = Reference::kAccumulates, .momentum = momentum}),
-              kMutant);
+              kMinFaultDistance);
   }
-  EXPECT_GT(WorstDistance(Def("sgd", 0.9), {.fault = Reference::kRateFolded, .momentum = 0.9}),
-            kMutant);
+  EXPECT_GT(
+      WorstDistance(MakeConfig("sgd", 0.9), {.fault = Reference::kRateFolded, .momentum = 0.9}),
+      kMinFaultDistance);
 }
 
 TEST(LocalUpdater, CompensatesAsEquations4To6) {
   for (const bool adaptive : {false, true}) {
-    pb::LocalUpdater def = Def(adaptive ? "dcasgd_a" : "dcasgd_c", 0.5);
-    def.set_lambda(adaptive ? 2 : 0.5);
-    def.set_rho(0.95);
-    def.set_grad_scale(pb::LocalUpdater::global_mean);
+    pb::LocalUpdater config = MakeConfig(adaptive ? "dcasgd_a" : "dcasgd_c", 0.5);
+    config.set_lambda(adaptive ? 2 : 0.5);
+    config.set_rho(0.95);
+    config.set_grad_scale(pb::LocalUpdater::global_mean);
     const auto reference = [&](Reference::Fault fault) {
       return Reference{.fault = fault,
-                       .lambda = def.lambda(),
+                       .lambda = config.lambda(),
                        .rho = 0.95,
                        .momentum = 0.5,
                        .scale = 1.0 / kWorkers,
                        .decay = 0.01,
                        .adaptive = adaptive};
     };
-    EXPECT_LT(WorstDistance(def, reference(Reference::kNone)), kClose);
+    EXPECT_LT(WorstDistance(config, reference(Reference::kNone)), kMaxRoundingDistance);
     for (const auto fault :
-         {Reference::kNoCompensation, Reference::kLambdaIsDecay, Reference::kLambdaIsDecayWdIsScale,
-          Reference::kScaleAfterSquare, Reference::kNoScale, Reference::kRateFolded,
-          Reference::kAccumulates}) {
-      EXPECT_GT(WorstDistance(def, reference(fault)), kMutant) << adaptive << " " << fault;
+         {Reference::kNoCompensation, Reference::kLambdaIsDecay,
+          Reference::kLambdaIsDecayDecayIsScale, Reference::kScaleAfterSquare, Reference::kNoScale,
+          Reference::kRateFolded, Reference::kAccumulates}) {
+      EXPECT_GT(WorstDistance(config, reference(fault)), kMinFaultDistance)
+          << adaptive << " " << fault;
     }
-    EXPECT_GT(WorstDistance(def, reference(Reference::kDecayInside)), kMutant);
+    EXPECT_GT(WorstDistance(config, reference(Reference::kDecayInside)), kMinFaultDistance);
   }
 }
 
 TEST(LocalUpdater, OwnRateReplacesTheSchedules) {
-  pb::LocalUpdater own = Def("sgd");
-  own.set_learning_rate(0.25);
-  const std::vector<float> w = GlobalOf(1), g = Random(kTotal, 1);
+  pb::LocalUpdater config_with_rate = MakeConfig("sgd");
+  config_with_rate.set_learning_rate(0.25);
+  const std::vector<float> w = GlobalWeights(1), g = RandomValues(kTotal, 1);
   std::vector<float> a(kTotal), b(kTotal);
-  (*MakeLocalUpdater(own, kTotal, 1))->Next(w.data(), g.data(), w.data(), 7, a.data(), kTotal);
-  (*MakeLocalUpdater(Def("sgd"), kTotal, 1))
+  (*MakeLocalUpdater(config_with_rate, kTotal, 1))
+      ->Next(w.data(), g.data(), w.data(), 7, a.data(), kTotal);
+  (*MakeLocalUpdater(MakeConfig("sgd"), kTotal, 1))
       ->Next(w.data(), g.data(), w.data(), 0.25f, b.data(), kTotal);
   EXPECT_EQ(a, b);
 }
 
-// docs/ALGORITHMS.md, section 19: with one worker, OD-SGD is SSGD exactly.
+// With one worker, OD-SGD equals SSGD exactly: the local update is the global one.
 TEST(LocalUpdater, EqualsTheOptimizersBitForBit) {
   for (const double momentum : {0.0, 0.9}) {
-    pb::Optimizer def;
-    def.set_name(momentum > 0 ? "momentum" : "sgd");
-    def.set_momentum(momentum);
-    auto global = std::move(*MakeOptimizer(def, kTotal));
-    auto local = std::move(*MakeLocalUpdater(Def("sgd", momentum), kTotal, 1));
-    std::vector<float> w = GlobalOf(1), next(kTotal);
+    pb::Optimizer config;
+    config.set_name(momentum > 0 ? "momentum" : "sgd");
+    config.set_momentum(momentum);
+    auto global = std::move(*MakeOptimizer(config, kTotal));
+    auto local = std::move(*MakeLocalUpdater(MakeConfig("sgd", momentum), kTotal, 1));
+    std::vector<float> w = GlobalWeights(1), next(kTotal);
     for (int step = 0; step < 5; ++step) {
-      const std::vector<float> g = Random(kTotal, 100 + step);
-      local->Next(w.data(), g.data(), nullptr, RateOf(step), next.data(), kTotal, 0, 0.01f);
-      global->Update(w.data(), g.data(), 0, kTotal, {RateOf(step), uint64_t(step) + 1}, 0.01f);
+      const std::vector<float> g = RandomValues(kTotal, 100 + step);
+      local->Next(w.data(), g.data(), nullptr, LearningRate(step), next.data(), kTotal, 0, 0.01f);
+      global->Update(w.data(), g.data(), 0, kTotal, {LearningRate(step), uint64_t(step) + 1},
+                     0.01f);
       EXPECT_EQ(next, w);
     }
   }
 }
 
 TEST(LocalUpdater, RangesGiveTheSameBitsAsTheWhole) {
-  pb::LocalUpdater def = Def("dcasgd_a", 0.9);
-  auto whole = std::move(*MakeLocalUpdater(def, kTotal, 2));
-  auto ranges = std::move(*MakeLocalUpdater(def, kTotal, 2));
+  pb::LocalUpdater config = MakeConfig("dcasgd_a", 0.9);
+  auto whole_updater = std::move(*MakeLocalUpdater(config, kTotal, 2));
+  auto range_updater = std::move(*MakeLocalUpdater(config, kTotal, 2));
   for (int step = 0; step < 3; ++step) {
-    const std::vector<float> w = GlobalOf(step), g = Random(kTotal, step), old = GlobalOf(step - 1);
+    const std::vector<float> w = GlobalWeights(step), g = RandomValues(kTotal, step),
+                             old = GlobalWeights(step - 1);
     std::vector<float> a(kTotal), b(kTotal);
-    whole->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
+    whole_updater->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
     size_t first = 0;
     for (const size_t n : {1, 4097, 900, 5002}) {
-      ranges->Next(w.data() + first, g.data() + first, old.data() + first, 0.1f, b.data() + first,
-                   n, first);
+      range_updater->Next(w.data() + first, g.data() + first, old.data() + first, 0.1f,
+                          b.data() + first, n, first);
       first += n;
     }
     ASSERT_EQ(first, kTotal);
@@ -187,33 +201,34 @@ TEST(LocalUpdater, StateArraysContainTheWholeState) {
   const std::vector<std::vector<std::string>> names = {
       {}, {"local_momentum"}, {"local_momentum"}, {"local_momentum", "local_mean_square"}};
   for (size_t k = 0; k < LocalUpdaterNames().size(); ++k) {
-    const pb::LocalUpdater def = Def(LocalUpdaterNames()[k], 0.9);
-    auto first = std::move(*MakeLocalUpdater(def, kTotal, 2));
-    auto second = std::move(*MakeLocalUpdater(def, kTotal, 2));
-    EXPECT_EQ(first->compensates(), k >= 2);
-    const std::vector<float> w = GlobalOf(1), g = Random(kTotal, 1), old = GlobalOf(2);
+    const pb::LocalUpdater config = MakeConfig(LocalUpdaterNames()[k], 0.9);
+    auto original = std::move(*MakeLocalUpdater(config, kTotal, 2));
+    auto copy = std::move(*MakeLocalUpdater(config, kTotal, 2));
+    EXPECT_EQ(original->compensates(), k >= 2);
+    const std::vector<float> w = GlobalWeights(1), g = RandomValues(kTotal, 1),
+                             old = GlobalWeights(2);
     std::vector<float> a(kTotal), b(kTotal);
-    first->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
+    original->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
     std::vector<std::string> seen;
-    const auto from = first->StateArrays(), to = second->StateArrays();
-    for (size_t s = 0; s < from.size(); ++s) {
-      seen.push_back(from[s].name);
-      EXPECT_EQ(from[s].values.size(), kTotal);
-      EXPECT_NE(from[s].values[0], 0);
-      std::copy(from[s].values.begin(), from[s].values.end(), to[s].values.begin());
+    const auto saved = original->StateArrays(), restored = copy->StateArrays();
+    for (size_t s = 0; s < saved.size(); ++s) {
+      seen.push_back(saved[s].name);
+      EXPECT_EQ(saved[s].values.size(), kTotal);
+      EXPECT_NE(saved[s].values[0], 0);
+      std::copy(saved[s].values.begin(), saved[s].values.end(), restored[s].values.begin());
     }
     EXPECT_EQ(seen, names[k]);
-    first->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
-    second->Next(w.data(), g.data(), old.data(), 0.1f, b.data(), kTotal);
+    original->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
+    copy->Next(w.data(), g.data(), old.data(), 0.1f, b.data(), kTotal);
     EXPECT_EQ(a, b);
   }
 }
 
 TEST(LocalUpdater, UnknownNamesListTheKnownOnes) {
-  const auto made = MakeLocalUpdater(Def("dcasgd"), 9, 1);
-  ASSERT_FALSE(made.ok());
-  EXPECT_EQ(made.status().code(), Code::kBadJob);
-  EXPECT_NE(made.status().message().find("none, sgd, dcasgd_c, dcasgd_a"), std::string::npos);
+  const auto updater = MakeLocalUpdater(MakeConfig("dcasgd"), 9, 1);
+  ASSERT_FALSE(updater.ok());
+  EXPECT_EQ(updater.status().code(), Code::kBadJob);
+  EXPECT_NE(updater.status().message().find("none, sgd, dcasgd_c, dcasgd_a"), std::string::npos);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Shared by the tests of common/update: arrays that are functions of a seed, and the distance of a
-// float result from its double-precision reference.
+// Helpers of the tests of common/update: random arrays that depend only on a seed, and the distance
+// of a float result from its double-precision reference.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@
 
 namespace tern::update {
 
-inline std::vector<float> Random(size_t n, uint64_t seed, double sigma = 1) {
+// n numbers of a normal distribution with mean 0 and standard deviation sigma.
+inline std::vector<float> RandomValues(size_t n, uint64_t seed, double sigma = 1) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(0, sigma);
   std::vector<float> values(n);
@@ -19,10 +20,10 @@ inline std::vector<float> Random(size_t n, uint64_t seed, double sigma = 1) {
   return values;
 }
 
-inline std::vector<double> Wide(const std::vector<float>& x) { return {x.begin(), x.end()}; }
+inline std::vector<double> ToDouble(const std::vector<float>& x) { return {x.begin(), x.end()}; }
 
-// |x - reference| / |reference|, 2-norms.
-inline double Distance(const std::vector<float>& x, const std::vector<double>& reference) {
+// |x - reference| / |reference|, where |.| is the 2-norm.
+inline double RelativeDistance(const std::vector<float>& x, const std::vector<double>& reference) {
   double difference = 0, norm = 0;
   for (size_t i = 0; i < x.size(); ++i) {
     difference += (x[i] - reference[i]) * (x[i] - reference[i]);
@@ -31,7 +32,9 @@ inline double Distance(const std::vector<float>& x, const std::vector<double>& r
   return std::sqrt(difference / norm);
 }
 
-constexpr double kClose = 1e-5;          // of the norm: rounding
-constexpr double kMutant = 10 * kClose;  // the distance to a mutant must exceed this
+// Limits of RelativeDistance: rounding errors stay below the first; a reference with a planted
+// fault must be farther away than the second.
+constexpr double kMaxRoundingDistance = 1e-5;
+constexpr double kMinFaultDistance = 10 * kMaxRoundingDistance;
 
 }  // namespace tern::update

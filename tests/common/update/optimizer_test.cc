@@ -1,3 +1,4 @@
+// Tests of the optimizers: each is compared with its formula in double precision.
 #include "common/update/optimizer.h"
 
 #include <functional>
@@ -7,65 +8,67 @@
 namespace tern::update {
 namespace {
 
-constexpr size_t kSizes[] = {40, 3, 29, 5};  // of a model's tensors, in elements
+constexpr size_t kSizes[] = {40, 3, 29, 5};  // The number of elements of each tensor of a model.
 constexpr size_t kTotal = 77;
 constexpr int kSteps = 40;
 constexpr float kDecay = 0.01f;
 
-pb::Optimizer Def(const std::string& name, double momentum = 0.9) {
-  pb::Optimizer def;
-  def.set_name(name);
-  def.set_momentum(momentum);
-  def.set_trust_coefficient(0.02);
-  return def;
+pb::Optimizer MakeConfig(const std::string& name, double momentum = 0.9) {
+  pb::Optimizer config;
+  config.set_name(name);
+  config.set_momentum(momentum);
+  config.set_trust_coefficient(0.02);
+  return config;
 }
 
-double RateOf(int step) { return step < 20 ? 0.1 : 0.03; }  // falls during the test
-// Grows and shrinks from step to step, so that the position of the local rate in the formula
-// matters.
-std::vector<float> GradientOf(int step) { return Random(kTotal, 100 + step, 1 + step % 3); }
+double LearningRate(int step) { return step < 20 ? 0.1 : 0.03; }  // The rate falls during the test.
+// The gradient of the model. Its norm grows and shrinks from step to step, so that a wrong position
+// of LARS's local rate in the formula changes the result.
+std::vector<float> GradientAt(int step) { return RandomValues(kTotal, 100 + step, 1 + step % 3); }
 
-// The model after kSteps, updated in `ranges`.
+// The model after kSteps updates, each of them made range by range; `ranges` has their lengths.
 std::vector<float> Train(Optimizer* optimizer, const std::vector<size_t>& ranges, float decay) {
-  std::vector<float> w = Random(kTotal, 1);
+  std::vector<float> w = RandomValues(kTotal, 1);
   for (int step = 0; step < kSteps; ++step) {
-    const std::vector<float> g = GradientOf(step);
+    const std::vector<float> g = GradientAt(step);
     size_t first = 0;
     for (const size_t n : ranges) {
       optimizer->Update(w.data() + first, g.data() + first, first, n,
-                        {RateOf(step), static_cast<uint64_t>(step) + 1}, decay);
+                        {LearningRate(step), static_cast<uint64_t>(step) + 1}, decay);
       first += n;
     }
   }
   return w;
 }
 
-std::vector<float> Train(const pb::Optimizer& def, float decay) {
-  return Train(std::move(*MakeOptimizer(def, kTotal)).get(), {std::begin(kSizes), std::end(kSizes)},
-               decay);
+std::vector<float> Train(const pb::Optimizer& config, float decay) {
+  return Train(std::move(*MakeOptimizer(config, kTotal)).get(),
+               {std::begin(kSizes), std::end(kSizes)}, decay);
 }
 
-// The same training in double, tensor by tensor: `rule(w, g, t, rate)` makes update t (from 1) of
-// one tensor; it keeps its state between calls.
+// Makes update t (from 1) of one tensor's weights w in double precision. Keeps its state, such as
+// momentum, between calls.
 using Rule = std::function<void(size_t tensor, std::vector<double>& w, const std::vector<double>& g,
                                 int t, double rate)>;
 
-std::vector<double> Follow(const Rule& rule) {
-  const std::vector<float> start = Random(kTotal, 1);
-  std::vector<double> all;
+// The model after the same training in double precision, tensor by tensor.
+std::vector<double> TrainWithRule(const Rule& rule) {
+  const std::vector<float> start = RandomValues(kTotal, 1);
+  std::vector<double> model;
   size_t first = 0;
   for (size_t tensor = 0; tensor < std::size(kSizes); first += kSizes[tensor++]) {
     std::vector<double> w(start.begin() + first, start.begin() + first + kSizes[tensor]);
     for (int step = 0; step < kSteps; ++step) {
-      const std::vector<float> g = GradientOf(step);
+      const std::vector<float> g = GradientAt(step);
       rule(tensor, w, {g.begin() + first, g.begin() + first + kSizes[tensor]}, step + 1,
-           RateOf(step));
+           LearningRate(step));
     }
-    all.insert(all.end(), w.begin(), w.end());
+    model.insert(model.end(), w.begin(), w.end());
   }
-  return all;
+  return model;
 }
 
+// One number per element, as [tensor][element].
 using State = std::vector<std::vector<double>>;
 State Zeros() {
   State state;
@@ -79,7 +82,7 @@ double NormOf(const std::vector<double>& x) {
   return std::sqrt(sum);
 }
 
-// v = m v + g; w -= lr v
+// With weight decay in g: v = m v + g, then w -= rate v.
 Rule MomentumRule(double m, double decay) {
   return [m, decay, v = Zeros()](size_t t, auto& w, const auto& g, int, double rate) mutable {
     for (size_t i = 0; i < w.size(); ++i) {
@@ -90,12 +93,14 @@ Rule MomentumRule(double m, double decay) {
 }
 
 TEST(Optimizer, SgdFollowsTheFormula) {
-  EXPECT_LT(Distance(Train(Def("sgd"), kDecay), Follow(MomentumRule(0, kDecay))), kClose);
+  EXPECT_LT(
+      RelativeDistance(Train(MakeConfig("sgd"), kDecay), TrainWithRule(MomentumRule(0, kDecay))),
+      kMaxRoundingDistance);
 }
 
 TEST(Optimizer, MomentumFollowsTheFormula) {
-  const std::vector<float> w = Train(Def("momentum"), kDecay);
-  EXPECT_LT(Distance(w, Follow(MomentumRule(0.9, kDecay))), kClose);
+  const std::vector<float> w = Train(MakeConfig("momentum"), kDecay);
+  EXPECT_LT(RelativeDistance(w, TrainWithRule(MomentumRule(0.9, kDecay))), kMaxRoundingDistance);
   // If the rate is folded into the velocity (MXNet's form), a fall of the rate takes effect later.
   const Rule folded = [v = Zeros()](size_t t, auto& x, const auto& g, int, double rate) mutable {
     for (size_t i = 0; i < x.size(); ++i) {
@@ -103,7 +108,7 @@ TEST(Optimizer, MomentumFollowsTheFormula) {
       x[i] += v[t][i];
     }
   };
-  EXPECT_GT(Distance(w, Follow(folded)), kMutant);
+  EXPECT_GT(RelativeDistance(w, TrainWithRule(folded)), kMinFaultDistance);
 }
 
 TEST(Optimizer, NesterovFollowsPyTorchsForm) {
@@ -114,18 +119,19 @@ TEST(Optimizer, NesterovFollowsPyTorchsForm) {
       w[i] -= rate * (d + 0.9 * b[t][i]);
     }
   };
-  const std::vector<float> w = Train(Def("nesterov"), kDecay);
-  EXPECT_LT(Distance(w, Follow(rule)), kClose);
-  EXPECT_GT(Distance(w, Follow(MomentumRule(0.9, kDecay))), kMutant);
+  const std::vector<float> w = Train(MakeConfig("nesterov"), kDecay);
+  EXPECT_LT(RelativeDistance(w, TrainWithRule(rule)), kMaxRoundingDistance);
+  EXPECT_GT(RelativeDistance(w, TrainWithRule(MomentumRule(0.9, kDecay))), kMinFaultDistance);
 }
 
-// Nesterov's own form takes the gradient at x + m v and moves x; PyTorch's weights are x + m v.
+// In Nesterov's own form the gradient is taken at x + m v, and x is updated. The weights of
+// PyTorch's form are x + m v.
 TEST(Optimizer, NesterovLooksAhead) {
   constexpr double kRate = 0.02, kM = 0.9;
   const std::vector<double> curvature = {0.5, 1, 3, 10};
-  const auto optimizer = std::move(*MakeOptimizer(Def("nesterov", kM), 4));
+  const auto optimizer = std::move(*MakeOptimizer(MakeConfig("nesterov", kM), 4));
   std::vector<float> w = {1, -2, 3, 0.5};
-  std::vector<double> x = Wide(w), v(4);
+  std::vector<double> x = ToDouble(w), v(4);
   for (uint64_t step = 1; step <= 30; ++step) {
     std::vector<float> g(4);
     for (size_t i = 0; i < 4; ++i) {
@@ -138,7 +144,7 @@ TEST(Optimizer, NesterovLooksAhead) {
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(w[i], x[i] + kM * v[i], 1e-5);
 }
 
-// Kingma and Ba, Algorithm 1.
+// Algorithm 1 of Kingma and Ba. Each Fault is a mistake that the test must detect.
 struct AdamRule {
   enum Fault { kNone, kNoCorrections, kEpsilonInside, kOneUpdateLate } fault = kNone;
   State m = Zeros(), v = Zeros();
@@ -161,28 +167,29 @@ struct AdamRule {
 };
 
 TEST(Optimizer, AdamFollowsItsAlgorithm) {
-  pb::Optimizer def = Def("adam");
-  def.set_beta2(0.99);
-  def.set_epsilon(1e-3);
-  const std::vector<float> w = Train(def, kDecay);
-  EXPECT_LT(Distance(w, Follow(AdamRule{})), kClose);
+  pb::Optimizer config = MakeConfig("adam");
+  config.set_beta2(0.99);
+  config.set_epsilon(1e-3);
+  const std::vector<float> w = Train(config, kDecay);
+  EXPECT_LT(RelativeDistance(w, TrainWithRule(AdamRule{})), kMaxRoundingDistance);
   for (const auto fault :
        {AdamRule::kNoCorrections, AdamRule::kEpsilonInside, AdamRule::kOneUpdateLate}) {
-    EXPECT_GT(Distance(w, Follow(AdamRule{fault})), kMutant) << fault;
+    EXPECT_GT(RelativeDistance(w, TrainWithRule(AdamRule{fault})), kMinFaultDistance) << fault;
   }
 }
 
 TEST(Optimizer, AdamDoesNotMoveWithoutGradientAndStaysFinite) {
-  const auto optimizer = std::move(*MakeOptimizer(Def("adam"), 2));
+  const auto optimizer = std::move(*MakeOptimizer(MakeConfig("adam"), 2));
   std::vector<float> w = {1, 2};
-  const std::vector<float> none = {0, 0}, g = {1, -1};
-  optimizer->Update(w.data(), none.data(), 0, 2, {0.1, 1}, 0);
+  const std::vector<float> zero_gradient = {0, 0}, g = {1, -1};
+  optimizer->Update(w.data(), zero_gradient.data(), 0, 2, {0.1, 1}, 0);
   EXPECT_EQ(w, (std::vector<float>{1, 2}));
   optimizer->Update(w.data(), g.data(), 0, 2, {0.1, uint64_t{1} << 62}, 0);
   EXPECT_TRUE(std::isfinite(w[0]) && w[0] < 1 && w[1] > 2);
 }
 
-// The survey's equations 5 to 7, with momentum after the local rate.
+// LARS with momentum after the local rate lambda = eta |w| / (|g| + beta |w|), where beta is the
+// weight decay and gamma the learning rate. Each Fault is a mistake that the test must detect.
 struct LarsRule {
   enum Fault { kNone, kRateOnVelocity, kNoDecayInRate, kNormOfTheSum, kWholeModel } fault = kNone;
   State v = Zeros();
@@ -192,10 +199,10 @@ struct LarsRule {
     constexpr double kEta = 0.02, kBeta = kDecay, kM = 0.9;
     std::vector<double> decayed = g;
     for (size_t i = 0; i < g.size(); ++i) decayed[i] += kBeta * w[i];
-    double under = NormOf(g) + kBeta * NormOf(w);
-    if (fault == kNoDecayInRate) under = NormOf(g);
-    if (fault == kNormOfTheSum) under = NormOf(decayed);
-    double lambda = kEta * NormOf(w) / under;
+    double divisor = NormOf(g) + kBeta * NormOf(w);
+    if (fault == kNoDecayInRate) divisor = NormOf(g);
+    if (fault == kNormOfTheSum) divisor = NormOf(decayed);
+    double lambda = kEta * NormOf(w) / divisor;
     if (fault == kWholeModel) lambda = kEta * 0.5;
     for (size_t i = 0; i < w.size(); ++i) {
       if (fault == kRateOnVelocity) {
@@ -210,106 +217,107 @@ struct LarsRule {
 };
 
 TEST(Optimizer, LarsFollowsTheEquations) {
-  EXPECT_TRUE((*MakeOptimizer(Def("lars"), kTotal))->needs_whole_tensors());
-  const std::vector<float> w = Train(Def("lars"), kDecay);
-  EXPECT_LT(Distance(w, Follow(LarsRule{})), 1e-6);
+  EXPECT_TRUE((*MakeOptimizer(MakeConfig("lars"), kTotal))->needs_whole_tensors());
+  const std::vector<float> w = Train(MakeConfig("lars"), kDecay);
+  EXPECT_LT(RelativeDistance(w, TrainWithRule(LarsRule{})), 1e-6);
   for (const auto fault : {LarsRule::kRateOnVelocity, LarsRule::kNoDecayInRate,
                            LarsRule::kNormOfTheSum, LarsRule::kWholeModel}) {
-    EXPECT_GT(Distance(w, Follow(LarsRule{fault})), kClose) << fault;
+    EXPECT_GT(RelativeDistance(w, TrainWithRule(LarsRule{fault})), kMaxRoundingDistance) << fault;
   }
 }
 
 TEST(Optimizer, LarsMovesATensorOfZeros) {
-  const auto optimizer = std::move(*MakeOptimizer(Def("lars"), 2));
+  const auto optimizer = std::move(*MakeOptimizer(MakeConfig("lars"), 2));
   std::vector<float> w = {0, 0};
-  const std::vector<float> g = {1, -2}, none = {0, 0};
-  optimizer->Update(w.data(), none.data(), 0, 2, {0.5, 1}, 0);
+  const std::vector<float> g = {1, -2}, zero_gradient = {0, 0};
+  optimizer->Update(w.data(), zero_gradient.data(), 0, 2, {0.5, 1}, 0);
   EXPECT_EQ(w, (std::vector<float>{0, 0}));
   optimizer->Update(w.data(), g.data(), 0, 2, {0.5, 2}, 0);
-  EXPECT_EQ(w, (std::vector<float>{-0.5, 1}));  // the local rate is 1
+  EXPECT_EQ(w, (std::vector<float>{-0.5, 1}));  // the local rate of zeros is 1
 }
 
 TEST(Optimizer, RangesGiveTheSameBitsAsTheWhole) {
   for (const std::string& name : OptimizerNames()) {
-    const auto first = std::move(*MakeOptimizer(Def(name), kTotal));
-    if (first->needs_whole_tensors()) continue;
-    const std::vector<float> whole = Train(first.get(), {kTotal}, kDecay);
+    const auto whole_optimizer = std::move(*MakeOptimizer(MakeConfig(name), kTotal));
+    if (whole_optimizer->needs_whole_tensors()) continue;
+    const std::vector<float> whole_result = Train(whole_optimizer.get(), {kTotal}, kDecay);
     for (const std::vector<size_t>& ranges :
          {std::vector<size_t>(kTotal, 1), {7, 16, 40, 14}, {40, 37}}) {
-      const auto other = std::move(*MakeOptimizer(Def(name), kTotal));
-      EXPECT_EQ(Train(other.get(), ranges, kDecay), whole) << name;
+      const auto range_optimizer = std::move(*MakeOptimizer(MakeConfig(name), kTotal));
+      EXPECT_EQ(Train(range_optimizer.get(), ranges, kDecay), whole_result) << name;
     }
   }
 }
 
 TEST(Optimizer, NoMomentumIsSgd) {
-  const std::vector<float> sgd = Train(Def("sgd"), 0);
-  EXPECT_EQ(Train(Def("momentum", 0), 0), sgd);
-  EXPECT_EQ(Train(Def("nesterov", 0), 0), sgd);
+  const std::vector<float> sgd = Train(MakeConfig("sgd"), 0);
+  EXPECT_EQ(Train(MakeConfig("momentum", 0), 0), sgd);
+  EXPECT_EQ(Train(MakeConfig("nesterov", 0), 0), sgd);
 }
 
 TEST(Optimizer, StateArraysContainTheWholeState) {
   const std::vector<std::vector<std::string>> names = {
       {}, {"momentum"}, {"momentum"}, {"first_moment", "second_moment"}, {"momentum"}};
   for (size_t k = 0; k < OptimizerNames().size(); ++k) {
-    const pb::Optimizer def = Def(OptimizerNames()[k]);
-    const auto first = std::move(*MakeOptimizer(def, 9));
+    const pb::Optimizer config = MakeConfig(OptimizerNames()[k]);
+    const auto original = std::move(*MakeOptimizer(config, 9));
     std::vector<std::string> seen;
-    for (const Optimizer::StateArray& slot : first->StateArrays()) {
+    for (const Optimizer::StateArray& slot : original->StateArrays()) {
       seen.push_back(slot.name);
       EXPECT_EQ(std::vector<float>(slot.values.begin(), slot.values.end()), std::vector<float>(9));
     }
-    EXPECT_EQ(seen, names[k]) << def.name();
+    EXPECT_EQ(seen, names[k]) << config.name();
     // A replica with copied weights, state arrays and update number continues identically.
-    std::vector<float> w = Random(9, 1);
-    const std::vector<float> g = Random(9, 2);
-    for (uint64_t t = 1; t <= 3; ++t) first->Update(w.data(), g.data(), 0, 9, {0.1, t}, 0);
-    const auto second = std::move(*MakeOptimizer(def, 9));
-    const auto from = first->StateArrays(), to = second->StateArrays();
-    for (size_t s = 0; s < from.size(); ++s) {
-      EXPECT_NE(from[s].values[0], 0);
-      std::copy(from[s].values.begin(), from[s].values.end(), to[s].values.begin());
+    std::vector<float> w = RandomValues(9, 1);
+    const std::vector<float> g = RandomValues(9, 2);
+    for (uint64_t t = 1; t <= 3; ++t) original->Update(w.data(), g.data(), 0, 9, {0.1, t}, 0);
+    const auto copy = std::move(*MakeOptimizer(config, 9));
+    const auto saved = original->StateArrays(), restored = copy->StateArrays();
+    for (size_t s = 0; s < saved.size(); ++s) {
+      EXPECT_NE(saved[s].values[0], 0);
+      std::copy(saved[s].values.begin(), saved[s].values.end(), restored[s].values.begin());
     }
     std::vector<float> w2 = w;
-    first->Update(w.data(), g.data(), 0, 9, {0.1, 4}, 0);
-    second->Update(w2.data(), g.data(), 0, 9, {0.1, 4}, 0);
-    EXPECT_EQ(w, w2) << def.name();
+    original->Update(w.data(), g.data(), 0, 9, {0.1, 4}, 0);
+    copy->Update(w2.data(), g.data(), 0, 9, {0.1, 4}, 0);
+    EXPECT_EQ(w, w2) << config.name();
   }
 }
 
 TEST(Optimizer, UnknownNamesListTheKnownOnes) {
-  const auto made = MakeOptimizer(Def("adamw"), 9);
-  ASSERT_FALSE(made.ok());
-  EXPECT_EQ(made.status().code(), Code::kBadJob);
-  EXPECT_NE(made.status().message().find("sgd, momentum, nesterov, adam, lars"), std::string::npos);
+  const auto optimizer = MakeOptimizer(MakeConfig("adamw"), 9);
+  ASSERT_FALSE(optimizer.ok());
+  EXPECT_EQ(optimizer.status().code(), Code::kBadJob);
+  EXPECT_NE(optimizer.status().message().find("sgd, momentum, nesterov, adam, lars"),
+            std::string::npos);
   EXPECT_EQ(OptimizerNames(),
             (std::vector<std::string>{"sgd", "momentum", "nesterov", "adam", "lars"}));
 }
 
 TEST(Optimizer, InvalidArgumentsAreNamed) {
-  const auto refusal = [](const pb::Optimizer& def) {
-    const auto made = MakeOptimizer(def, 9);
-    EXPECT_EQ(made.status().code(), Code::kBadJob);
-    return made.status().message();
+  const auto refusal = [](const pb::Optimizer& config) {
+    const auto optimizer = MakeOptimizer(config, 9);
+    EXPECT_EQ(optimizer.status().code(), Code::kBadJob);
+    return optimizer.status().message();
   };
   for (const double bad : {-0.1, 1.1, std::nan("")}) {
     for (const char* name : {"momentum", "nesterov", "lars"})
-      EXPECT_NE(refusal(Def(name, bad)).find("train.optimizer.momentum"), std::string::npos);
-    pb::Optimizer def = Def("adam");
-    def.set_beta1(bad);
-    EXPECT_NE(refusal(def).find("train.optimizer.beta1"), std::string::npos);
+      EXPECT_NE(refusal(MakeConfig(name, bad)).find("train.optimizer.momentum"), std::string::npos);
+    pb::Optimizer config = MakeConfig("adam");
+    config.set_beta1(bad);
+    EXPECT_NE(refusal(config).find("train.optimizer.beta1"), std::string::npos);
   }
-  pb::Optimizer def = Def("adam");
-  def.set_beta2(1);
-  EXPECT_NE(refusal(def).find("train.optimizer.beta2"), std::string::npos);
+  pb::Optimizer config = MakeConfig("adam");
+  config.set_beta2(1);
+  EXPECT_NE(refusal(config).find("train.optimizer.beta2"), std::string::npos);
   for (const double bad : {0.0, 1e-60, -1.0, std::nan("")}) {
-    def = Def("adam");
-    def.set_epsilon(bad);
-    EXPECT_NE(refusal(def).find("train.optimizer.epsilon"), std::string::npos);
+    config = MakeConfig("adam");
+    config.set_epsilon(bad);
+    EXPECT_NE(refusal(config).find("train.optimizer.epsilon"), std::string::npos);
   }
-  def = Def("lars");
-  def.set_trust_coefficient(0);
-  EXPECT_NE(refusal(def).find("train.optimizer.trust_coefficient"), std::string::npos);
+  config = MakeConfig("lars");
+  config.set_trust_coefficient(0);
+  EXPECT_NE(refusal(config).find("train.optimizer.trust_coefficient"), std::string::npos);
 }
 
 }  // namespace

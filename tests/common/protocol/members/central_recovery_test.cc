@@ -1,5 +1,8 @@
-// A job whose servers hold the parameters goes back to a checkpoint that all shards have: shard 0's
-// part, a follower's and a worker's.
+// Tests a job whose servers hold the parameters: after a loss it goes back to a checkpoint that all
+// shards have. Tests what shard 0 (the coordinator), another shard (a follower) and a worker do
+// then. An incarnation is a number that identifies one process of a rank; `applied` is the newest
+// round whose result a worker has; a beginning is one start of the job, at step 0 or at a
+// checkpoint.
 #include <gmock/gmock.h>
 
 #include "common/protocol/members/follower.h"
@@ -15,33 +18,35 @@ using testing::HasSubstr;
 using Type = ControlAction::Type;
 using Body = pb::Envelope::BodyCase;
 
-// Shard 0 of a job with two shards and two workers. Worker r is peer 100 + r, shard 1 is peer 200;
-// the n-th process of a worker has incarnation 10 n + rank, the n-th of shard 1 has 50 + n.
+// Shard 0 of a job with two shards and two workers. Worker r is peer (connection) 100 + r, shard 1
+// is peer 200. The n-th process of a worker has incarnation 10 n + rank, the n-th of shard 1 has 50
+// + n.
 class GoingBack : public testing::Test {
  protected:
-  GoingBack() { Make(OnLoss::kWait); }
+  GoingBack() { MakeCoordinator(OnLoss::kWait); }
 
-  void Make(OnLoss on_loss) {
+  void MakeCoordinator(OnLoss on_loss) {
     ControlOptions options = TestOptions(2, 2, on_loss);
     options.begins_from_shards = true;
     options.keeps = {true, true};
     options.saved = [this] { return SavedAt({10, 20}, run_of_shard0_); };
     coordinator_ = std::make_unique<Coordinator>(std::move(options),
-                                                 std::vector{LettersCell({Kind::kFigures, 0, 0})});
+                                                 std::vector{LetterCell({Kind::kFigures, 0, 0})});
     ControlActions out;
     coordinator_->Start(now_, &out);
   }
-  ControlActions Hear(Peer from, const Message& message) {
+  ControlActions Deliver(Peer from, const Message& message) {
     ControlActions out;
     coordinator_->OnMessage(from, message, now_, &out);
     return out;
   }
-  ControlActions Pass(Time time, const std::vector<Message>& beats = {}) {
+  // Lets time pass in steps of 100 ms, in each of which the heartbeats arrive.
+  ControlActions PassTime(Time time, const std::vector<Message>& heartbeats = {}) {
     ControlActions all;
     for (const Time end = now_ + time; now_ < end;) {
       now_ += milliseconds(100);
-      for (const Message& beat : beats)
-        Append(Hear(100 + beat.head.heartbeat().rank(), beat), &all);
+      for (const Message& heartbeat : heartbeats)
+        Append(Deliver(100 + heartbeat.head.heartbeat().rank(), heartbeat), &all);
       ControlActions out;
       coordinator_->OnTimer(now_, &out);
       Append(std::move(out), &all);
@@ -51,48 +56,49 @@ class GoingBack : public testing::Test {
   static void Append(ControlActions from, ControlActions* to) {
     for (ControlAction& action : from) to->push_back(std::move(action));
   }
-  // Process number `life` of shard 1 says hello, without checkpoints. A new process comes one
+  // Process number `process` of shard 1 says hello, without checkpoints. A new process comes one
   // second after the previous one was last heard.
-  ControlActions ShardSays(uint64_t life) {
-    if (life != life_of_shard_) now_ += milliseconds(1000);
-    life_of_shard_ = life;
-    return Answer({}, 0);
+  ControlActions ShardSaysHello(uint64_t process) {
+    if (process != process_of_shard_) now_ += milliseconds(1000);
+    process_of_shard_ = process;
+    return ShardAnswers({}, 0);
   }
   // Shard 1's newest process says hello and offers checkpoints of these rounds.
-  ControlActions Answer(const std::vector<uint64_t>& rounds, uint64_t run = 7) {
-    pb::Hello hello = TestHello(1, 50 + life_of_shard_);
+  ControlActions ShardAnswers(const std::vector<uint64_t>& rounds, uint64_t run = 7) {
+    pb::Hello hello = TestHello(1, 50 + process_of_shard_);
     hello.set_role(pb::Hello::shard);
     SavedAt(rounds, run).AddTo(&hello);
-    return Hear(200, Say(hello));
+    return Deliver(200, HelloMessage(hello));
   }
   static Saved SavedAt(const std::vector<uint64_t>& rounds, uint64_t run) {
     Saved saved;
     for (const uint64_t round : rounds) saved.shard_checkpoints.push_back(CheckpointAt(round, run));
     return saved;
   }
-  static bool AreAsked(const ControlActions& actions) {
-    return To1(200, Body::kGoBack, actions).head.has_go_back();
+  static bool AreShardsAsked(const ControlActions& actions) {
+    return MessageTo(200, Body::kGoBack, actions).head.has_go_back();
   }
-  // The hello of a worker after GoBack: it holds no state, was never admitted, and knows the run.
-  ControlActions WorkersCome(uint64_t life, uint64_t run = 0) {
+  // Both workers say hello, as after GoBack: they hold no state, were never admitted, and know
+  // `run`.
+  ControlActions WorkersCome(uint64_t process, uint64_t run = 0) {
     ControlActions all;
     for (uint32_t rank : {0, 1}) {
-      pb::Hello hello = TestHello(rank, 10 * life + rank);
+      pb::Hello hello = TestHello(rank, 10 * process + rank);
       if (run != 0) hello.set_run(run);
-      Append(Hear(100 + rank, Say(hello)), &all);
+      Append(Deliver(100 + rank, HelloMessage(hello)), &all);
     }
     return all;
   }
-  // Starts a job; its workers have applied these rounds.
-  void Run(uint64_t first, uint64_t second) {
-    ShardSays(1);
+  // Starts a job. Worker 0 and worker 1 have applied these rounds.
+  void RunJob(uint64_t applied0, uint64_t applied1) {
+    ShardSaysHello(1);
     WorkersCome(1);
     ASSERT_TRUE(coordinator_->running());
-    Hear(100, Beat(0, 10, first));
-    Hear(101, Beat(1, 11, second));
+    Deliver(100, HeartbeatMessage(0, 10, applied0));
+    Deliver(101, HeartbeatMessage(1, 11, applied1));
   }
-  static Message To1(Peer peer, Body body, const ControlActions& actions) {
-    return First(peer, body, SendsOf(actions));
+  static Message MessageTo(Peer peer, Body body, const ControlActions& actions) {
+    return FirstMessageTo(peer, body, SendsOf(actions));
   }
   static std::string LogOf(const ControlActions& actions) {
     std::string log;
@@ -100,217 +106,225 @@ class GoingBack : public testing::Test {
     return log;
   }
 
-  uint64_t run_of_shard0_ = 7, life_of_shard_ = 0;
+  uint64_t run_of_shard0_ = 7, process_of_shard_ = 0;
   std::unique_ptr<Coordinator> coordinator_;
   Time now_ = milliseconds(1000);
 };
 
 TEST_F(GoingBack, IsNotPartOfTheFirstBeginning) {
-  ShardSays(1);
+  ShardSaysHello(1);
   const ControlActions out = WorkersCome(1);
-  const pb::Welcome welcome = To1(101, Body::kWelcome, out).head.welcome();
+  const pb::Welcome welcome = MessageTo(101, Body::kWelcome, out).head.welcome();
   EXPECT_FALSE(welcome.needs_state());
   EXPECT_FALSE(welcome.has_begin());
-  const pb::Members members = To1(200, Body::kMembers, out).head.members();
+  const pb::Members members = MessageTo(200, Body::kMembers, out).head.members();
   EXPECT_NE(members.beginning(), 0u);
   EXPECT_EQ(members.begin(), 0u);
-  EXPECT_FALSE(AreAsked(out));
+  EXPECT_FALSE(AreShardsAsked(out));
 }
 
-TEST_F(GoingBack, FollowsTheDeathOfAShardFromGatheringToAskingToTheNewestRoundOfAll) {
-  Run(25, 26);
-  const ControlActions died = ShardSays(2);
+TEST_F(GoingBack, AfterTheDeathOfAShardGathersAsksAndGoesToTheNewestCommonRound) {
+  RunJob(25, 26);
+  const ControlActions on_death = ShardSaysHello(2);
   EXPECT_FALSE(coordinator_->running());
-  EXPECT_EQ(To1(100, Body::kGoBack, died).head.go_back().incarnation(), 10u);
-  EXPECT_EQ(To1(101, Body::kGoBack, died).head.go_back().incarnation(), 11u);
-  EXPECT_TRUE(To1(200, Body::kMembers, died).head.body_case() == Body::BODY_NOT_SET);
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_death).head.go_back().incarnation(), 10u);
+  EXPECT_EQ(MessageTo(101, Body::kGoBack, on_death).head.go_back().incarnation(), 11u);
+  EXPECT_TRUE(MessageTo(200, Body::kMembers, on_death).head.body_case() == Body::BODY_NOT_SET);
 
-  const ControlActions come = WorkersCome(2, 7);
-  EXPECT_TRUE(AreAsked(come)) << "what it has by now, not what it had when it came";
+  const ControlActions on_hellos = WorkersCome(2, 7);
+  EXPECT_TRUE(AreShardsAsked(on_hellos)) << "shard 1 may have newer checkpoints than in its hello";
   EXPECT_FALSE(coordinator_->running());
-  EXPECT_TRUE(AreAsked(Pass(milliseconds(200)))) << "again";
+  EXPECT_TRUE(AreShardsAsked(PassTime(milliseconds(200)))) << "the question is repeated";
   EXPECT_FALSE(coordinator_->running());
 
-  const ControlActions back = Answer({20, 30});
+  const ControlActions on_answer = ShardAnswers({20, 30});
   EXPECT_TRUE(coordinator_->running());
   for (Peer peer : {100, 101}) {
-    const pb::Welcome welcome = To1(peer, Body::kWelcome, back).head.welcome();
+    const pb::Welcome welcome = MessageTo(peer, Body::kWelcome, on_answer).head.welcome();
     EXPECT_TRUE(welcome.needs_state());
-    EXPECT_FALSE(welcome.has_resume()) << "workers have none of it, and pull";
+    EXPECT_FALSE(welcome.has_resume()) << "workers load no checkpoint, they pull the weights";
     EXPECT_EQ(welcome.begin(), 20u);
     EXPECT_EQ(welcome.run(), 7u);
   }
-  const pb::Members members = To1(200, Body::kMembers, back).head.members();
+  const pb::Members members = MessageTo(200, Body::kMembers, on_answer).head.members();
   EXPECT_EQ(members.begin(), 20u);
-  EXPECT_EQ(members.resume().step(), 20u) << "which lanes load";
+  EXPECT_EQ(members.resume().step(), 20u) << "the checkpoint that the shard loads";
   EXPECT_EQ(members.resume().run(), 7u);
   EXPECT_THAT(members.incarnations(), ElementsAre(20u, 21u));
-  EXPECT_THAT(members.joining(), ElementsAre()) << "all begin together, nobody is waited for less";
-  EXPECT_THAT(LogOf(back),
+  EXPECT_THAT(members.joining(), ElementsAre()) << "all workers begin together";
+  EXPECT_THAT(LogOf(on_answer),
               HasSubstr("all go on from the servers' checkpoint of step 20, from round 26"));
   EXPECT_EQ(coordinator_->lane().floor(), 20u);
 }
 
-TEST_F(GoingBack, IsToTheBeginningWhereNoRoundIsCommon) {
-  Run(5, 5);
-  ShardSays(2);
+TEST_F(GoingBack, StartsAnewIfNoCheckpointIsCommon) {
+  RunJob(5, 5);
+  ShardSaysHello(2);
   WorkersCome(2, 7);
-  const ControlActions back = Answer({});
-  EXPECT_TRUE(To1(100, Body::kWelcome, back).head.welcome().has_begin());
-  EXPECT_EQ(To1(100, Body::kWelcome, back).head.welcome().begin(), 0u);
-  EXPECT_FALSE(To1(200, Body::kMembers, back).head.members().has_resume());
-  EXPECT_THAT(LogOf(back), HasSubstr("all go back to the beginning, from round 5"));
+  const ControlActions on_answer = ShardAnswers({});
+  EXPECT_TRUE(MessageTo(100, Body::kWelcome, on_answer).head.welcome().has_begin());
+  EXPECT_EQ(MessageTo(100, Body::kWelcome, on_answer).head.welcome().begin(), 0u);
+  EXPECT_FALSE(MessageTo(200, Body::kMembers, on_answer).head.members().has_resume());
+  EXPECT_THAT(LogOf(on_answer), HasSubstr("all go back to the beginning, from round 5"));
 }
 
 TEST_F(GoingBack, DoesNotMixRuns) {
-  Run(25, 26);
-  ShardSays(2);
+  RunJob(25, 26);
+  ShardSaysHello(2);
   WorkersCome(2, 7);
-  const ControlActions back = Answer({10, 20}, 6);
-  EXPECT_EQ(To1(100, Body::kWelcome, back).head.welcome().begin(), 0u);
+  const ControlActions on_answer = ShardAnswers({10, 20}, 6);
+  EXPECT_EQ(MessageTo(100, Body::kWelcome, on_answer).head.welcome().begin(), 0u);
 }
 
-TEST_F(GoingBack, BeginsOnceMoreWhenAShardDiesMeanwhileOrAfter) {
-  Run(25, 26);
-  ShardSays(2);
+TEST_F(GoingBack, BeginsAgainIfAShardDiesMeanwhileOrAfter) {
+  RunJob(25, 26);
+  ShardSaysHello(2);
   WorkersCome(2, 7);
-  life_of_shard_ = 3;  // shard 1 died again before it answered
-  const uint64_t first = To1(200, Body::kMembers, Answer({20})).head.members().beginning();
-  const ControlActions again = ShardSays(4);
-  EXPECT_EQ(To1(100, Body::kGoBack, again).head.go_back().incarnation(), 20u);
+  process_of_shard_ = 3;  // shard 1 died again before it answered
+  const uint64_t first_beginning =
+      MessageTo(200, Body::kMembers, ShardAnswers({20})).head.members().beginning();
+  const ControlActions on_second_death = ShardSaysHello(4);
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_second_death).head.go_back().incarnation(), 20u);
   WorkersCome(3, 7);
-  const pb::Members members = To1(200, Body::kMembers, Answer({10})).head.members();
+  const pb::Members members = MessageTo(200, Body::kMembers, ShardAnswers({10})).head.members();
   EXPECT_EQ(members.begin(), 10u);
-  EXPECT_NE(members.beginning(), first);
+  EXPECT_NE(members.beginning(), first_beginning);
 }
 
 TEST_F(GoingBack, TellsAnOldIncarnationAgain) {
-  Run(25, 26);
-  ShardSays(2);
-  EXPECT_EQ(To1(100, Body::kRefuse, Hear(100, Beat(0, 10, 25))).head.refuse().then(),
-            pb::Refuse::retry);
-  pb::Hello hello = Veteran(0, 10, 25, 1);
+  RunJob(25, 26);
+  ShardSaysHello(2);
+  EXPECT_EQ(
+      MessageTo(100, Body::kRefuse, Deliver(100, HeartbeatMessage(0, 10, 25))).head.refuse().then(),
+      pb::Refuse::retry);
+  pb::Hello hello = HelloWithState(0, 10, 25, 1);
   hello.set_run(7);
-  EXPECT_EQ(To1(100, Body::kGoBack, Hear(100, Say(hello))).head.go_back().incarnation(), 10u);
+  EXPECT_EQ(
+      MessageTo(100, Body::kGoBack, Deliver(100, HelloMessage(hello))).head.go_back().incarnation(),
+      10u);
 }
 
 TEST_F(GoingBack, FollowsTheDeathOfShardZeroOnceAllHaveSaidHello) {
-  ShardSays(1);
-  pb::Hello hello = Veteran(0, 10, 25, 3);
+  ShardSaysHello(1);
+  pb::Hello hello = HelloWithState(0, 10, 25, 3);
   hello.set_run(99);
-  EXPECT_TRUE(SendsOf(Hear(100, Say(hello))).empty());
-  hello = Veteran(1, 11, 26, 3);
+  EXPECT_TRUE(SendsOf(Deliver(100, HelloMessage(hello))).empty());
+  hello = HelloWithState(1, 11, 26, 3);
   hello.set_run(99);
-  const ControlActions out = Hear(101, Say(hello));
+  const ControlActions out = Deliver(101, HelloMessage(hello));
   for (uint32_t rank : {0, 1}) {
-    EXPECT_EQ(To1(100 + rank, Body::kGoBack, out).head.go_back().incarnation(), 10u + rank);
+    EXPECT_EQ(MessageTo(100 + rank, Body::kGoBack, out).head.go_back().incarnation(), 10u + rank);
   }
   run_of_shard0_ = 99;
-  EXPECT_TRUE(AreAsked(WorkersCome(2, 99))) << "and not taken at its first word";
-  const ControlActions back = Answer({10}, 99);
-  EXPECT_EQ(To1(101, Body::kWelcome, back).head.welcome().begin(), 10u);
-  EXPECT_EQ(To1(101, Body::kWelcome, back).head.welcome().run(), 99u);
-  EXPECT_GT(To1(101, Body::kWelcome, back).head.welcome().epoch(), 3u);
+  EXPECT_TRUE(AreShardsAsked(WorkersCome(2, 99))) << "the checkpoints in its hello may be outdated";
+  const ControlActions on_answer = ShardAnswers({10}, 99);
+  EXPECT_EQ(MessageTo(101, Body::kWelcome, on_answer).head.welcome().begin(), 10u);
+  EXPECT_EQ(MessageTo(101, Body::kWelcome, on_answer).head.welcome().run(), 99u);
+  EXPECT_GT(MessageTo(101, Body::kWelcome, on_answer).head.welcome().epoch(), 3u);
 }
 
 TEST_F(GoingBack, IsNotNeededWhereAllAreDone) {
-  ShardSays(1);
+  ShardSaysHello(1);
   ControlActions out;
   for (uint32_t rank : {0, 1}) {
-    pb::Hello hello = Veteran(rank, 10 + rank, 100, 3);
+    pb::Hello hello = HelloWithState(rank, 10 + rank, 100, 3);
     hello.set_run(99);
     hello.set_done(true);
-    Append(Hear(100 + rank, Say(hello)), &out);
+    Append(Deliver(100 + rank, HelloMessage(hello)), &out);
   }
   EXPECT_TRUE(coordinator_->running());
-  EXPECT_FALSE(To1(200, Body::kMembers, out).head.members().has_beginning());
-  EXPECT_FALSE(To1(100, Body::kWelcome, out).head.welcome().needs_state());
+  EXPECT_FALSE(MessageTo(200, Body::kMembers, out).head.members().has_beginning());
+  EXPECT_FALSE(MessageTo(100, Body::kWelcome, out).head.welcome().needs_state());
 }
 
 TEST_F(GoingBack, FollowsTheDeathOfAllWorkers) {
-  Run(25, 26);
-  Pass(milliseconds(4000), {});
-  ShardSays(1);  // shard 1 never died
-  const ControlActions replaced = WorkersCome(2);
-  EXPECT_THAT(LogOf(replaced), HasSubstr("no live worker holds the state of the job; all go back"));
-  EXPECT_EQ(To1(100, Body::kGoBack, replaced).head.go_back().incarnation(), 20u);
+  RunJob(25, 26);
+  PassTime(milliseconds(4000), {});
+  ShardSaysHello(1);  // shard 1 never died
+  const ControlActions on_replacement = WorkersCome(2);
+  EXPECT_THAT(LogOf(on_replacement),
+              HasSubstr("no live worker holds the state of the job; all go back"));
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_replacement).head.go_back().incarnation(), 20u);
   WorkersCome(3);
-  const ControlActions back = Answer({20});
-  EXPECT_EQ(To1(100, Body::kWelcome, back).head.welcome().begin(), 20u)
+  const ControlActions on_answer = ShardAnswers({20});
+  EXPECT_EQ(MessageTo(100, Body::kWelcome, on_answer).head.welcome().begin(), 20u)
       << "the run goes on, though no worker knows it";
 }
 
-TEST_F(GoingBack, BeginsOnceMoreWhenAWorkerDiesBeforeAnyHasTheParameters) {
-  Run(25, 26);
-  ShardSays(2);
+TEST_F(GoingBack, BeginsAgainIfAWorkerDiesBeforeAnyHasTheParameters) {
+  RunJob(25, 26);
+  ShardSaysHello(2);
   WorkersCome(2, 7);
-  Answer({20});
-  Message alive = Beat(0, 20, 0);
-  alive.head.mutable_heartbeat()->clear_applied();
-  const ControlActions lost = Pass(milliseconds(3500), {alive});
-  EXPECT_EQ(To1(100, Body::kGoBack, lost).head.go_back().incarnation(), 20u);
+  ShardAnswers({20});
+  Message heartbeat_without_weights = HeartbeatMessage(0, 20, 0);
+  heartbeat_without_weights.head.mutable_heartbeat()->clear_applied();
+  const ControlActions on_loss = PassTime(milliseconds(3500), {heartbeat_without_weights});
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_loss).head.go_back().incarnation(), 20u);
 }
 
 TEST_F(GoingBack, LetsAWorkerGetStateFromOneThatHasTheParameters) {
-  Run(25, 26);
-  ShardSays(2);
+  RunJob(25, 26);
+  ShardSaysHello(2);
   WorkersCome(2, 7);
-  Answer({20});
-  const ControlActions lost = Pass(milliseconds(3500), {Beat(0, 20, 20)});
-  EXPECT_EQ(To1(100, Body::kGoBack, lost).head.body_case(), Body::BODY_NOT_SET);
-  const ControlActions back = Hear(101, Say(TestHello(1, 31)));
-  const pb::Welcome welcome = To1(101, Body::kWelcome, back).head.welcome();
+  ShardAnswers({20});
+  const ControlActions on_loss = PassTime(milliseconds(3500), {HeartbeatMessage(0, 20, 20)});
+  EXPECT_EQ(MessageTo(100, Body::kGoBack, on_loss).head.body_case(), Body::BODY_NOT_SET);
+  const ControlActions on_answer = Deliver(101, HelloMessage(TestHello(1, 31)));
+  const pb::Welcome welcome = MessageTo(101, Body::kWelcome, on_answer).head.welcome();
   EXPECT_TRUE(welcome.needs_state());
   EXPECT_FALSE(welcome.has_begin());
 }
 
-TEST_F(GoingBack, GoesOnWithoutThoseWhoWereGoneUnderShrink) {
-  Make(OnLoss::kShrink);
-  Run(25, 26);
-  Pass(milliseconds(3500), {Beat(0, 10, 25)});
+TEST_F(GoingBack, ContinuesWithoutLostWorkersUnderShrink) {
+  MakeCoordinator(OnLoss::kShrink);
+  RunJob(25, 26);
+  PassTime(milliseconds(3500), {HeartbeatMessage(0, 10, 25)});
   EXPECT_TRUE(coordinator_->running());
-  ShardSays(2);
+  ShardSaysHello(2);
   pb::Hello hello = TestHello(0, 20);
   hello.set_run(7);
-  Hear(100, Say(hello));
-  const ControlActions back = Answer({20});
+  Deliver(100, HelloMessage(hello));
+  const ControlActions on_answer = ShardAnswers({20});
   EXPECT_TRUE(coordinator_->running());
-  EXPECT_THAT(To1(200, Body::kMembers, back).head.members().incarnations(), ElementsAre(20u, 0u));
+  EXPECT_THAT(MessageTo(200, Body::kMembers, on_answer).head.members().incarnations(),
+              ElementsAre(20u, 0u));
 }
 
-TEST_F(GoingBack, IsNotHeldUpUnderShrinkByOneWhoDiedUnnoticed) {
-  Make(OnLoss::kShrink);
-  Run(25, 26);
-  ShardSays(2);
+TEST_F(GoingBack, DoesNotWaitUnderShrinkForAWorkerThatDiedUnnoticed) {
+  MakeCoordinator(OnLoss::kShrink);
+  RunJob(25, 26);
+  ShardSaysHello(2);
   pb::Hello hello = TestHello(0, 20);
   hello.set_run(7);
-  Hear(100, Say(hello));
+  Deliver(100, HelloMessage(hello));
   EXPECT_FALSE(coordinator_->running()) << "worker 1 was told, and may come";
-  const std::vector<Message> beats = {Beat(0, 20, 0)};
-  const ControlActions asked = Pass(milliseconds(3500), beats);
-  EXPECT_TRUE(AreAsked(asked));
-  const ControlActions back = Answer({20});
+  const std::vector<Message> heartbeats = {HeartbeatMessage(0, 20, 0)};
+  const ControlActions on_timeout = PassTime(milliseconds(3500), heartbeats);
+  EXPECT_TRUE(AreShardsAsked(on_timeout));
+  const ControlActions on_answer = ShardAnswers({20});
   EXPECT_TRUE(coordinator_->running());
-  EXPECT_THAT(To1(200, Body::kMembers, back).head.members().incarnations(), ElementsAre(20u, 0u));
+  EXPECT_THAT(MessageTo(200, Body::kMembers, on_answer).head.members().incarnations(),
+              ElementsAre(20u, 0u));
 }
 
-TEST_F(GoingBack, EndsInTimeWhereSomebodyDoesNotCome) {
-  Run(25, 26);
-  ShardSays(2);
+TEST_F(GoingBack, EndsTheJobAfterATimeoutIfAShardDoesNotAnswer) {
+  RunJob(25, 26);
+  ShardSaysHello(2);
   WorkersCome(2, 7);
   std::string log;
-  Status end;
-  for (int second = 0; second < 65 && end.ok(); ++second) {
+  Status end_status;
+  for (int second = 0; second < 65 && end_status.ok(); ++second) {
     Message pulse;  // shard 1 is alive, but does not answer
     pulse.head.mutable_pulse()->set_incarnation(52);
-    Hear(200, pulse);
-    for (const ControlAction& action : Pass(milliseconds(1000), {Beat(0, 20, 0), Beat(1, 21, 0)})) {
+    Deliver(200, pulse);
+    for (const ControlAction& action :
+         PassTime(milliseconds(1000), {HeartbeatMessage(0, 20, 0), HeartbeatMessage(1, 21, 0)})) {
       if (action.send.message.head.has_abort())
-        end = Status(Code::kPeerLost, action.send.message.head.abort().sentence());
+        end_status = Status(Code::kPeerLost, action.send.message.head.abort().sentence());
     }
   }
-  EXPECT_THAT(end.message(), HasSubstr("did not start again"));
-  EXPECT_THAT(end.message(), HasSubstr("a server shard did not say what it can go back to"));
+  EXPECT_THAT(end_status.message(), HasSubstr("did not start again"));
+  EXPECT_THAT(end_status.message(), HasSubstr("a server shard did not say what it can go back to"));
 }
 
 TEST(FollowerGoingBack, SaysHelloWithItsCheckpointsAndForgetsEverybodyAtAnotherBeginning) {
@@ -325,7 +339,7 @@ TEST(FollowerGoingBack, SaysHelloWithItsCheckpointsAndForgetsEverybodyAtAnotherB
   options.saved = [&newest] {
     return Saved{{CheckpointAt(newest, 7)}, {}, 7, {CheckpointAt(newest + 1, 7)}};
   };
-  Follower follower(std::move(options), {LettersCell({Kind::kScale, 0, 0})});
+  Follower follower(std::move(options), {LetterCell({Kind::kScale, 0, 0})});
   ControlActions out;
   follower.Start(milliseconds(1), &out);
   const auto from_shard0 = [&](const Message& message) {
@@ -340,11 +354,13 @@ TEST(FollowerGoingBack, SaysHelloWithItsCheckpointsAndForgetsEverybodyAtAnotherB
   const pb::Hello hello = out[0].send.message.head.hello();
   EXPECT_EQ(hello.incarnation(), 9u);
   ASSERT_EQ(hello.checkpoints_size(), 1);
-  EXPECT_EQ(hello.checkpoints(0).step(), 40u) << "what is there now";
+  EXPECT_EQ(hello.checkpoints(0).step(), 40u)
+      << "the newest checkpoint at the time of the question";
   ASSERT_EQ(hello.shard_checkpoints_size(), 1);
   EXPECT_EQ(hello.shard_checkpoints(0).step(), 41u);
 
-  const auto tell = [&](uint64_t epoch, uint64_t incarnation, uint64_t beginning, uint64_t begin) {
+  const auto set_members = [&](uint64_t epoch, uint64_t incarnation, uint64_t beginning,
+                               uint64_t begin) {
     Message message;
     *message.head.mutable_members() = MembersOf(epoch, {incarnation});
     message.head.mutable_members()->set_beginning(beginning);
@@ -352,17 +368,17 @@ TEST(FollowerGoingBack, SaysHelloWithItsCheckpointsAndForgetsEverybodyAtAnotherB
     from_shard0(message);
     EXPECT_EQ(Count(out, Type::kMembers), 1);
   };
-  tell(1, 10, 1, 0);
+  set_members(1, 10, 1, 0);
   out.clear();
-  follower.OnMessage(100, Say(TestHello(0, 10)), milliseconds(3), &out);
+  follower.OnMessage(100, HelloMessage(TestHello(0, 10)), milliseconds(3), &out);
   EXPECT_TRUE(follower.lane().open());
-  tell(2, 10, 1, 0);
+  set_members(2, 10, 1, 0);
   EXPECT_TRUE(follower.lane().open());
-  tell(3, 20, 2, 40);
+  set_members(3, 20, 2, 40);
   EXPECT_FALSE(follower.lane().open());
   EXPECT_EQ(follower.lane().floor(), 40u);
   out.clear();
-  follower.OnMessage(100, Beat(0, 20, 40), milliseconds(4), &out);
+  follower.OnMessage(100, HeartbeatMessage(0, 20, 40), milliseconds(4), &out);
   EXPECT_EQ(out[0].send.message.head.refuse().then(), pb::Refuse::retry);
 }
 
@@ -382,7 +398,7 @@ class WorkerGoingBack : public testing::Test {
     SessionActions out;
     session_->Start(now_, &out);
   }
-  SessionActions Hear(LaneRef lane, const Message& message) {
+  SessionActions Deliver(LaneRef lane, const Message& message) {
     SessionActions out;
     session_->OnMessage(lane, message, now_, &out);
     for (const SessionAction& action : out) {
@@ -400,20 +416,20 @@ class WorkerGoingBack : public testing::Test {
       welcome.head.mutable_welcome()->set_needs_state(true);
       welcome.head.mutable_welcome()->set_begin(*begin);
     }
-    Hear({0, 0}, welcome);
-    return Hear({0, 1}, welcome);
+    Deliver({0, 0}, welcome);
+    return Deliver({0, 1}, welcome);
   }
   SessionActions GoBack(uint64_t incarnation) {
     Message message;
     message.head.mutable_go_back()->set_incarnation(incarnation);
-    return Hear({0, 0}, message);
+    return Deliver({0, 0}, message);
   }
   SessionActions Contribute(protocol::Contribution contribution) {
     SessionActions out;
     session_->Contribute({Kind::kPush, 0, 0}, {0, 1}, std::move(contribution), now_, &out);
     return out;
   }
-  SessionActions PushOf(uint64_t round) { return Contribute(InRound{round, Text("x")}); }
+  SessionActions PushRound(uint64_t round) { return Contribute(InRound{round, Text("x")}); }
 
   std::unique_ptr<Session> session_;
   Time now_ = milliseconds(1000);
@@ -423,50 +439,51 @@ class WorkerGoingBack : public testing::Test {
 TEST_F(WorkerGoingBack, ComesAsANewIncarnationPullsAndGoesOn) {
   Join(std::nullopt);
   session_->SetApplied(25);
-  PushOf(26);
-  EXPECT_TRUE(GoBack(9).empty()) << "it is for another";
+  PushRound(26);
+  EXPECT_TRUE(GoBack(9).empty()) << "the message is for another incarnation";
   GoBack(10);
   EXPECT_EQ(session_->phase(), Session::Phase::kJoining);
   EXPECT_NE(hello_.incarnation(), 10u);
   EXPECT_TRUE(hello_.fresh());
-  EXPECT_EQ(hello_.applied(), 0u) << "it holds nothing";
+  EXPECT_EQ(hello_.applied(), 0u) << "the new incarnation holds no state";
   EXPECT_EQ(hello_.epoch(), 0u);
   EXPECT_EQ(hello_.run(), 7u);
-  EXPECT_TRUE(PushOf(26).empty());
+  EXPECT_TRUE(PushRound(26).empty());
 
   SessionActions out = Join(20);
   ASSERT_EQ(Count(out, ActionType::kGoBack), 1);
   EXPECT_EQ(Count(out, ActionType::kReady), 0);
-  EXPECT_TRUE(PushOf(26).empty()) << "what it was computed from is void";
+  EXPECT_TRUE(PushRound(26).empty()) << "it was computed from weights that the worker has dropped";
   out = Contribute(Pull());
   ASSERT_EQ(Count(out, ActionType::kSend), 1);
-  const pb::Contribution asked = out[0].message.head.push();
-  EXPECT_TRUE(asked.pull().has_weights());
-  EXPECT_EQ(asked.incarnation(), hello_.incarnation());
+  const pb::Contribution pull_request = out[0].message.head.push();
+  EXPECT_TRUE(pull_request.pull().has_weights());
+  EXPECT_EQ(pull_request.incarnation(), hello_.incarnation());
 
   Message answer;
   answer.head.mutable_sum()->mutable_of_round()->set_round(20);
-  EXPECT_EQ(Count(Hear({0, 1}, answer), ActionType::kDeliver), 0) << "not what it asked for";
-  answer.head.mutable_sum()->mutable_pulled()->set_number(asked.pull().number());
-  EXPECT_EQ(Count(Hear({0, 1}, answer), ActionType::kDeliver), 1);
+  EXPECT_EQ(Count(Deliver({0, 1}, answer), ActionType::kDeliver), 0)
+      << "the worker asked for a pull, not for a round";
+  answer.head.mutable_sum()->mutable_pulled()->set_number(pull_request.pull().number());
+  EXPECT_EQ(Count(Deliver({0, 1}, answer), ActionType::kDeliver), 1);
   out.clear();
   session_->OnInstalled(10, now_, &out);
-  EXPECT_TRUE(out.empty()) << "of another time before";
+  EXPECT_TRUE(out.empty()) << "the weights are those of an earlier beginning";
   session_->OnInstalled(20, now_, &out);
   ASSERT_EQ(Count(out, ActionType::kReady), 1);
   EXPECT_EQ(out[0].applied, 20u);
-  const pb::Contribution push = PushOf(21)[0].message.head.push();
+  const pb::Contribution push = PushRound(21)[0].message.head.push();
   EXPECT_EQ(push.in_round().applied(), 20u);
   EXPECT_EQ(push.epoch(), 4u);
 }
 
-TEST_F(WorkerGoingBack, LeavesOffWhenItIsToldAgain) {
+TEST_F(WorkerGoingBack, StartsOverIfItIsToldAgain) {
   Join(std::nullopt);
   GoBack(10);
   Join(20);
-  const uint64_t second = hello_.incarnation();
-  GoBack(second);
-  EXPECT_NE(hello_.incarnation(), second);
+  const uint64_t second_incarnation = hello_.incarnation();
+  GoBack(second_incarnation);
+  EXPECT_NE(hello_.incarnation(), second_incarnation);
   SessionActions out;
   session_->OnInstalled(20, now_, &out);
   EXPECT_TRUE(out.empty());
@@ -475,7 +492,7 @@ TEST_F(WorkerGoingBack, LeavesOffWhenItIsToldAgain) {
   EXPECT_EQ(out.back().applied, 10u);
 }
 
-TEST_F(WorkerGoingBack, DoesSoAfterItsLastWordToo) {
+TEST_F(WorkerGoingBack, AlsoGoesBackAfterItsBye) {
   Join(std::nullopt);
   SessionActions out;
   session_->Finish(Ok(), {}, {}, 100, now_, &out);
@@ -484,7 +501,7 @@ TEST_F(WorkerGoingBack, DoesSoAfterItsLastWordToo) {
   EXPECT_FALSE(hello_.done());
 }
 
-TEST_F(WorkerGoingBack, IsNotDoneBecauseItsOwnerHadNotHeardOfIt) {
+TEST_F(WorkerGoingBack, IsNotDoneIfItsOwnerFinishesWithoutKnowingOfIt) {
   Join(std::nullopt);
   session_->SetApplied(25);
   GoBack(10);
@@ -497,7 +514,7 @@ TEST_F(WorkerGoingBack, IsNotDoneBecauseItsOwnerHadNotHeardOfIt) {
   EXPECT_EQ(session_->phase(), Session::Phase::kLeaving);
 }
 
-TEST_F(WorkerGoingBack, IsNotMovedByAPulseOfBeforeItCame) {
+TEST_F(WorkerGoingBack, IgnoresAPulseOfAnEarlierMembership) {
   Join(std::nullopt);
   GoBack(10);
   Join(20);
@@ -507,12 +524,13 @@ TEST_F(WorkerGoingBack, IsNotMovedByAPulseOfBeforeItCame) {
   pulse.head.mutable_pulse()->set_incarnation(70);
   pulse.head.mutable_pulse()->set_epoch(0);
   pulse.head.mutable_pulse()->set_floor(25);
-  EXPECT_EQ(Count(Hear({0, 0}, pulse), ActionType::kEnded), 0);
+  EXPECT_EQ(Count(Deliver({0, 0}, pulse), ActionType::kEnded), 0);
   pulse.head.mutable_pulse()->set_epoch(4);
-  EXPECT_EQ(Count(Hear({0, 0}, pulse), ActionType::kEnded), 1) << "the job has gone on without it";
+  EXPECT_EQ(Count(Deliver({0, 0}, pulse), ActionType::kEnded), 1)
+      << "the other members have applied newer rounds";
 }
 
-TEST_F(WorkerGoingBack, DoesNotWhenItLeavesWithAnError) {
+TEST_F(WorkerGoingBack, DoesNotGoBackIfItLeavesWithAnError) {
   Join(std::nullopt);
   SessionActions out;
   session_->Finish(Status(Code::kBadData, "no"), {}, {}, 100, now_, &out);

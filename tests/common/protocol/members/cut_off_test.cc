@@ -1,5 +1,5 @@
 // Shard 0 hears none of its workers, for example because its own link is down. All of them may come
-// back with their state, so none is lost before `wait_timeout`.
+// back with their state, so none of them counts as lost before `wait_timeout`.
 #include <gmock/gmock.h>
 
 #include "tests/common/protocol/members/shard0/shard0.h"
@@ -17,116 +17,128 @@ class CutOff : public testing::TestWithParam<OnLoss> {};
 
 TEST_P(CutOff, GoesOnWithAllWhenTheLinkIsBack) {
   Shard0 shard0(GetParam());
-  shard0.Gather();
-  shard0.Pass(milliseconds(500), {0, 1});
-  const ControlActions silence = shard0.Pass(milliseconds(15'000), {});
-  EXPECT_TRUE(Shard0::EndOf(silence).ok()) << Shard0::EndOf(silence).message();
-  EXPECT_THAT(Shard0::LogOf(silence), HasSubstr(kHearsNobody));
-  EXPECT_EQ(Count(silence, ControlAction::Type::kMembers), 0) << "nobody went on without anybody";
+  shard0.GatherWorkers();
+  shard0.PassTime(milliseconds(500), {0, 1});
+  const ControlActions during_silence = shard0.PassTime(milliseconds(15'000), {});
+  EXPECT_TRUE(Shard0::EndOf(during_silence).ok()) << Shard0::EndOf(during_silence).message();
+  EXPECT_THAT(Shard0::LogOf(during_silence), HasSubstr(kHearsNobody));
+  EXPECT_EQ(Count(during_silence, ControlAction::Type::kMembers), 0)
+      << "nobody went on without anybody";
   // The workers come back on new connections, with some time between them.
-  EXPECT_EQ(To(300, SendsOf(shard0.Hear(300, Say(Veteran(0, 10, 4, 1))))).size(), 1u);
-  const ControlActions one = shard0.Pass(milliseconds(2'000), {0});
-  EXPECT_EQ(Count(one, ControlAction::Type::kMembers), 0);
-  const ControlActions other = shard0.Hear(301, Say(Veteran(1, 11, 4, 1)));
-  EXPECT_FALSE(First(301, pb::Envelope::kWelcome, SendsOf(other)).head.welcome().needs_state());
-  const ControlActions after = shard0.Pass(milliseconds(5'000), {0, 1});
-  EXPECT_TRUE(Shard0::EndOf(after).ok());
+  EXPECT_EQ(MessagesTo(300, SendsOf(shard0.Deliver(300, HelloMessage(HelloWithState(0, 10, 4, 1)))))
+                .size(),
+            1u);
+  const ControlActions with_worker0 = shard0.PassTime(milliseconds(2'000), {0});
+  EXPECT_EQ(Count(with_worker0, ControlAction::Type::kMembers), 0);
+  const ControlActions worker1_back =
+      shard0.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
+  EXPECT_FALSE(FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(worker1_back))
+                   .head.welcome()
+                   .needs_state());
+  const ControlActions after_return = shard0.PassTime(milliseconds(5'000), {0, 1});
+  EXPECT_TRUE(Shard0::EndOf(after_return).ok());
   EXPECT_EQ(shard0.workers()[0].incarnation, 10u);
   EXPECT_EQ(shard0.workers()[1].incarnation, 11u);
   EXPECT_EQ(shard0.workers()[1].presence, Presence::kPresent);
 }
 
-TEST_P(CutOff, DoesNotTakeItsOwnDeafnessForAStandstillOfTheirs) {
+TEST_P(CutOff, DoesNotBlameWorkersForItsOwnSilentLink) {
   Shard0 shard0(GetParam());
-  shard0.Gather();
-  shard0.Pass(milliseconds(500), {0, 1});
-  shard0.Pass(milliseconds(15'000), {});  // longer than the job's progress_timeout
-  for (const uint32_t rank : {0, 1}) shard0.Hear(300 + rank, Say(Veteran(rank, 10 + rank, 4, 1)));
-  const ControlActions after = shard0.Pass(milliseconds(100), {});  // no heartbeat has come yet
-  EXPECT_THAT(Shard0::LogOf(after), Not(HasSubstr("lost")));
+  shard0.GatherWorkers();
+  shard0.PassTime(milliseconds(500), {0, 1});
+  shard0.PassTime(milliseconds(15'000), {});  // This is longer than the job's progress_timeout.
+  for (const uint32_t rank : {0, 1})
+    shard0.Deliver(300 + rank, HelloMessage(HelloWithState(rank, 10 + rank, 4, 1)));
+  const ControlActions after_return =
+      shard0.PassTime(milliseconds(100), {});  // no heartbeat has come yet
+  EXPECT_THAT(Shard0::LogOf(after_return), Not(HasSubstr("lost")));
 }
 
-TEST_P(CutOff, GivesUpOneThatDiedOnceAnotherIsHeardAgain) {
+TEST_P(CutOff, LosesADeadWorkerOnceAnotherIsHeardAgain) {
   Shard0 shard0(GetParam());
-  shard0.Gather();
-  shard0.Pass(milliseconds(500), {0, 1});
-  shard0.Pass(milliseconds(10'000), {});
-  shard0.Hear(300, Say(Veteran(0, 10, 4, 1)));
-  EXPECT_THAT(Shard0::LogOf(shard0.Pass(milliseconds(2'800), {0})), Not(HasSubstr("lost")));
-  EXPECT_THAT(Shard0::LogOf(shard0.Pass(milliseconds(500), {0})),
+  shard0.GatherWorkers();
+  shard0.PassTime(milliseconds(500), {0, 1});
+  shard0.PassTime(milliseconds(10'000), {});
+  shard0.Deliver(300, HelloMessage(HelloWithState(0, 10, 4, 1)));
+  EXPECT_THAT(Shard0::LogOf(shard0.PassTime(milliseconds(2'800), {0})), Not(HasSubstr("lost")));
+  EXPECT_THAT(Shard0::LogOf(shard0.PassTime(milliseconds(500), {0})),
               HasSubstr("worker 1 (node1, pid 0) was lost"));
   EXPECT_EQ(shard0.workers()[1].presence, Presence::kLost);
 }
 
 // Worker 1 died just before the link went down. A new process asks for its rank.
-TEST_P(CutOff, DoesNotTakeOneThatDiedForAlive) {
+TEST_P(CutOff, DoesNotTakeADeadWorkerForALiveOne) {
   Shard0 shard0(GetParam());
-  shard0.Gather();
-  shard0.Hear(301, Say(TestHello(1, 51)));
-  shard0.Pass(milliseconds(5'000), {});
-  shard0.Hear(300, Say(Veteran(0, 10, 4, 1)));
-  EXPECT_EQ(Shard0::RefuseTo(301, shard0.Hear(301, Say(TestHello(1, 51)))).then(),
+  shard0.GatherWorkers();
+  shard0.Deliver(301, HelloMessage(TestHello(1, 51)));
+  shard0.PassTime(milliseconds(5'000), {});
+  shard0.Deliver(300, HelloMessage(HelloWithState(0, 10, 4, 1)));
+  EXPECT_EQ(Shard0::RefuseTo(301, shard0.Deliver(301, HelloMessage(TestHello(1, 51)))).then(),
             pb::Refuse::retry);
-  shard0.Pass(milliseconds(3'500), {0});
-  const ControlActions out = shard0.Hear(301, Say(TestHello(1, 51)));
-  EXPECT_TRUE(First(301, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
+  shard0.PassTime(milliseconds(3'500), {0});
+  const ControlActions out = shard0.Deliver(301, HelloMessage(TestHello(1, 51)));
+  EXPECT_TRUE(
+      FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
 }
 
 TEST_P(CutOff, DoesNotWaitForEver) {
   Shard0 shard0(GetParam());
-  shard0.Gather();
-  shard0.Pass(milliseconds(500), {0, 1});
-  EXPECT_TRUE(Shard0::EndOf(shard0.Pass(milliseconds(19'500), {})).ok());
-  const Status end = Shard0::EndOf(shard0.Pass(milliseconds(1'000), {}));
-  EXPECT_EQ(end.code(), Code::kPeerLost);
-  EXPECT_THAT(end.message(), HasSubstr("silent for 20."));
+  shard0.GatherWorkers();
+  shard0.PassTime(milliseconds(500), {0, 1});
+  EXPECT_TRUE(Shard0::EndOf(shard0.PassTime(milliseconds(19'500), {})).ok());
+  const Status end_status = Shard0::EndOf(shard0.PassTime(milliseconds(1'000), {}));
+  EXPECT_EQ(end_status.code(), Code::kPeerLost);
+  EXPECT_THAT(end_status.message(), HasSubstr("silent for 20."));
 }
 
 TEST_P(CutOff, EndsAtOnceWhenAllWereReplacedByNewProcesses) {
   Shard0 shard0(GetParam());
-  shard0.Gather();
-  shard0.Pass(milliseconds(500), {0, 1});
-  shard0.Pass(milliseconds(3'500), {});
-  const ControlActions first = shard0.Hear(300, Say(TestHello(0, 50)));
-  EXPECT_TRUE(First(300, pb::Envelope::kWelcome, SendsOf(first)).head.welcome().needs_state());
-  EXPECT_TRUE(Shard0::EndOf(shard0.Pass(milliseconds(1'000), {})).ok())
+  shard0.GatherWorkers();
+  shard0.PassTime(milliseconds(500), {0, 1});
+  shard0.PassTime(milliseconds(3'500), {});
+  const ControlActions on_first_hello = shard0.Deliver(300, HelloMessage(TestHello(0, 50)));
+  EXPECT_TRUE(FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(on_first_hello))
+                  .head.welcome()
+                  .needs_state());
+  EXPECT_TRUE(Shard0::EndOf(shard0.PassTime(milliseconds(1'000), {})).ok())
       << "worker 1 may have the state";
-  const ControlActions second = shard0.Hear(301, Say(TestHello(1, 51)));
-  EXPECT_EQ(Shard0::AbortOf(300, second).code(), 75u);
-  EXPECT_THAT(Shard0::AbortOf(301, second).sentence(),
+  const ControlActions on_second_hello = shard0.Deliver(301, HelloMessage(TestHello(1, 51)));
+  EXPECT_EQ(Shard0::AbortOf(300, on_second_hello).code(), 75u);
+  EXPECT_THAT(Shard0::AbortOf(301, on_second_hello).sentence(),
               testing::AllOf(HasSubstr("worker 1 (node1, pid 0) was started again"),
                              HasSubstr("no live worker holds the state")));
 }
 
 TEST_P(CutOff, LetsANewcomerWaitForOneWhoHoldsTheState) {
   Shard0 shard0(GetParam());
-  shard0.Gather();
-  shard0.Pass(milliseconds(500), {0, 1});
-  shard0.Pass(milliseconds(3'500), {});
-  shard0.Hear(300, Say(TestHello(0, 50)));
-  Message want;
-  want.head.mutable_state_want()->set_rank(0);
-  want.head.mutable_state_want()->set_incarnation(50);
-  shard0.Hear(300, want);
-  shard0.Hear(301, Say(Veteran(1, 11, 4, 1)));
+  shard0.GatherWorkers();
+  shard0.PassTime(milliseconds(500), {0, 1});
+  shard0.PassTime(milliseconds(3'500), {});
+  shard0.Deliver(300, HelloMessage(TestHello(0, 50)));
+  Message state_request;
+  state_request.head.mutable_state_want()->set_rank(0);
+  state_request.head.mutable_state_want()->set_incarnation(50);
+  shard0.Deliver(300, state_request);
+  shard0.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
   EXPECT_TRUE(
-      First(301, pb::Envelope::kStateWant, SendsOf(shard0.Hear(300, want))).head.has_state_want());
+      FirstMessageTo(301, pb::Envelope::kStateWant, SendsOf(shard0.Deliver(300, state_request)))
+          .head.has_state_want());
 }
 
 TEST_P(CutOff, StopsAtOnceWhereASignalAsksForIt) {
   Shard0 shard0(GetParam());
-  shard0.Gather();
-  shard0.Pass(milliseconds(500), {0, 1});
-  shard0.Pass(milliseconds(5'000), {});
+  shard0.GatherWorkers();
+  shard0.PassTime(milliseconds(500), {0, 1});
+  shard0.PassTime(milliseconds(5'000), {});
   EXPECT_EQ(Shard0::EndOf(shard0.Stop(Code::kTerminated)).code(), Code::kTerminated);
 }
 
 TEST_P(CutOff, WaitsForNobodyOnceTheJobStops) {
   Shard0 shard0(GetParam());
-  shard0.Gather();
-  shard0.Pass(milliseconds(500), {0, 1});
+  shard0.GatherWorkers();
+  shard0.PassTime(milliseconds(500), {0, 1});
   shard0.Stop(Code::kTerminated);
-  EXPECT_EQ(Shard0::EndOf(shard0.Pass(milliseconds(4'000), {})).code(), Code::kTerminated);
+  EXPECT_EQ(Shard0::EndOf(shard0.PassTime(milliseconds(4'000), {})).code(), Code::kTerminated);
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, CutOff, testing::Values(OnLoss::kWait, OnLoss::kShrink),
@@ -134,67 +146,72 @@ INSTANTIATE_TEST_SUITE_P(Each, CutOff, testing::Values(OnLoss::kWait, OnLoss::kS
 
 TEST(CutOffUnderFail, EndsTheJobAsBefore) {
   Shard0 shard0(OnLoss::kFail);
-  shard0.Gather();
-  shard0.Pass(milliseconds(500), {0, 1});
-  const Status end = Shard0::EndOf(shard0.Pass(milliseconds(3'500), {}));
-  EXPECT_EQ(end.code(), Code::kPeerLost);
+  shard0.GatherWorkers();
+  shard0.PassTime(milliseconds(500), {0, 1});
+  const Status end_status = Shard0::EndOf(shard0.PassTime(milliseconds(3'500), {}));
+  EXPECT_EQ(end_status.code(), Code::kPeerLost);
 }
 
 // Shard 0 gave up worker 0 while it still heard worker 1. Then it hears neither. Worker 0's process
 // still has the state, and may bring it back.
-TEST(CutOffUnderWait, TheStateMayAlsoComeBackWithOneThatWasGivenUp) {
+TEST(CutOffUnderWait, ALostWorkerMayBringTheStateBack) {
   Shard0 shard0(OnLoss::kWait);
-  shard0.Gather();
-  shard0.Pass(milliseconds(3'500), {1});
+  shard0.GatherWorkers();
+  shard0.PassTime(milliseconds(3'500), {1});
   ASSERT_EQ(shard0.workers()[0].presence, Presence::kLost);
-  shard0.Pass(milliseconds(3'500), {});
-  EXPECT_TRUE(Shard0::EndOf(shard0.Hear(301, Say(TestHello(1, 51)))).ok());
-  const ControlActions back = shard0.Hear(300, Say(Veteran(0, 12, 4, 1)));
-  EXPECT_FALSE(First(300, pb::Envelope::kWelcome, SendsOf(back)).head.welcome().needs_state());
+  shard0.PassTime(milliseconds(3'500), {});
+  EXPECT_TRUE(Shard0::EndOf(shard0.Deliver(301, HelloMessage(TestHello(1, 51)))).ok());
+  const ControlActions on_return = shard0.Deliver(300, HelloMessage(HelloWithState(0, 12, 4, 1)));
+  EXPECT_FALSE(
+      FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(on_return)).head.welcome().needs_state());
 }
 
 // A process that says that it leaves is lost at once.
-TEST(CutOffUnderWait, WhoLeavesTakesItsStateAlong) {
+TEST(CutOffUnderWait, AWorkerThatLeavesDoesNotBringItsStateBack) {
   Shard0 shard0(OnLoss::kWait);
-  shard0.Gather();
-  EXPECT_TRUE(Shard0::EndOf(shard0.Hear(100, Bye(0, 10, Code::kInternal, "a bug"))).ok());
-  const Status end = Shard0::EndOf(shard0.Hear(101, Bye(1, 11, Code::kInternal, "a bug")));
-  EXPECT_THAT(end.message(), HasSubstr("no live worker holds the state"));
+  shard0.GatherWorkers();
+  EXPECT_TRUE(Shard0::EndOf(shard0.Deliver(100, ByeMessage(0, 10, Code::kInternal, "a bug"))).ok());
+  const Status end_status =
+      Shard0::EndOf(shard0.Deliver(101, ByeMessage(1, 11, Code::kInternal, "a bug")));
+  EXPECT_THAT(end_status.message(), HasSubstr("no live worker holds the state"));
 }
 
 // If servers hold the state, a worker's new process is as good as its previous one.
-TEST(CutOffWithoutRounds, ANewProcessShowsThatTheLinkIsBackAndTheOthersHaveTheirTime) {
+TEST(CutOffWithoutRounds, ANewProcessShowsThatTheLinkIsBack) {
   for (const OnLoss on_loss : {OnLoss::kWait, OnLoss::kShrink}) {
     ControlOptions options = TestOptions(1, 2, on_loss);
     options.workers_hold_state = false;
     Shard0 shard0(std::move(options));
-    shard0.Gather();
-    shard0.Pass(milliseconds(500), {0, 1});
-    shard0.Pass(milliseconds(5'000), {});
-    const ControlActions out = shard0.Hear(300, Say(TestHello(0, 50)));
-    EXPECT_FALSE(First(300, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
-    EXPECT_THAT(Shard0::LogOf(shard0.Pass(milliseconds(2'500), {0})), Not(HasSubstr("lost")));
-    shard0.Hear(301, Say(Veteran(1, 11, 4, 1)));
+    shard0.GatherWorkers();
+    shard0.PassTime(milliseconds(500), {0, 1});
+    shard0.PassTime(milliseconds(5'000), {});
+    const ControlActions out = shard0.Deliver(300, HelloMessage(TestHello(0, 50)));
+    EXPECT_FALSE(
+        FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(out)).head.welcome().needs_state());
+    EXPECT_THAT(Shard0::LogOf(shard0.PassTime(milliseconds(2'500), {0})), Not(HasSubstr("lost")));
+    shard0.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
     EXPECT_EQ(shard0.workers()[1].presence, Presence::kPresent);
     EXPECT_EQ(shard0.workers()[1].incarnation, 11u);
   }
 }
 
-TEST(CutOffUnderWait, WhoLeavesAfterItWasGivenUpDoesNotReturn) {
+TEST(CutOffUnderWait, ALostWorkerThatLeavesDoesNotReturn) {
   Shard0 shard0(OnLoss::kWait);
-  shard0.Gather();
-  shard0.Pass(milliseconds(3'500), {1});
+  shard0.GatherWorkers();
+  shard0.PassTime(milliseconds(3'500), {1});
   ASSERT_EQ(shard0.workers()[0].presence, Presence::kLost);
-  EXPECT_TRUE(Shard0::EndOf(shard0.Hear(101, Bye(1, 11, Code::kInternal, "a bug"))).ok());
-  EXPECT_THAT(Shard0::EndOf(shard0.Hear(100, Bye(0, 10, Code::kPeerLost, "cut off"))).message(),
-              HasSubstr("no live worker holds the state"));
+  EXPECT_TRUE(Shard0::EndOf(shard0.Deliver(101, ByeMessage(1, 11, Code::kInternal, "a bug"))).ok());
+  EXPECT_THAT(
+      Shard0::EndOf(shard0.Deliver(100, ByeMessage(0, 10, Code::kPeerLost, "cut off"))).message(),
+      HasSubstr("no live worker holds the state"));
 }
 
+// The parameter: whether the servers hold the state and write its checkpoints, or the workers.
 class CutOffWithCheckpoints : public testing::TestWithParam<bool> {
  protected:
   CutOffWithCheckpoints() : shard0_(Options(GetParam())) {
-    shard0_.Gather();
-    shard0_.Pass(milliseconds(500), {0, 1});
+    shard0_.GatherWorkers();
+    shard0_.PassTime(milliseconds(500), {0, 1});
   }
   static ControlOptions Options(bool of_servers) {
     ControlOptions options = TestOptions(1, 2, OnLoss::kWait);
@@ -207,13 +224,14 @@ class CutOffWithCheckpoints : public testing::TestWithParam<bool> {
     }
     return options;
   }
+  // The hello of a new process that has checkpoints of steps 10 and 20, but no state.
   static pb::Hello Newcomer(uint32_t rank, uint64_t incarnation) {
     pb::Hello hello = TestHello(rank, incarnation);
     for (const uint64_t step : {10, 20}) {
-      pb::Checkpoint* one = hello.add_checkpoints();
-      one->set_run(7);
-      one->set_step(step);
-      one->set_round(step);
+      pb::Checkpoint* checkpoint = hello.add_checkpoints();
+      checkpoint->set_run(7);
+      checkpoint->set_step(step);
+      checkpoint->set_round(step);
     }
     return hello;
   }
@@ -222,23 +240,29 @@ class CutOffWithCheckpoints : public testing::TestWithParam<bool> {
 };
 
 TEST_P(CutOffWithCheckpoints, DoesNotGoBackWhileTheStateMayReturn) {
-  const ControlActions silence = shard0_.Pass(milliseconds(10'000), {});
-  EXPECT_THAT(Shard0::LogOf(silence), Not(HasSubstr("go back")));
-  shard0_.Hear(300, Say(Veteran(0, 10, 4, 1)));
-  shard0_.Hear(301, Say(Veteran(1, 11, 4, 1)));
-  EXPECT_THAT(Shard0::LogOf(shard0_.Pass(milliseconds(2'000), {0, 1})), Not(HasSubstr("go back")));
+  const ControlActions during_silence = shard0_.PassTime(milliseconds(10'000), {});
+  EXPECT_THAT(Shard0::LogOf(during_silence), Not(HasSubstr("go back")));
+  shard0_.Deliver(300, HelloMessage(HelloWithState(0, 10, 4, 1)));
+  shard0_.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
+  EXPECT_THAT(Shard0::LogOf(shard0_.PassTime(milliseconds(2'000), {0, 1})),
+              Not(HasSubstr("go back")));
   EXPECT_TRUE(shard0_.coordinator().running());
 }
 
 TEST_P(CutOffWithCheckpoints, GoesBackAsSoonAsAllWereReplaced) {
-  shard0_.Pass(milliseconds(3'500), {});
-  shard0_.Hear(300, Say(Newcomer(0, 50)));
-  const ControlActions told = shard0_.Hear(301, Say(Newcomer(1, 51)));
-  EXPECT_THAT(Shard0::LogOf(told), HasSubstr("no live worker holds the state of the job; all go"));
-  EXPECT_EQ(First(300, pb::Envelope::kGoBack, SendsOf(told)).head.go_back().incarnation(), 50u);
-  const ControlActions begun = shard0_.Hear(302, Say(Newcomer(0, 60)));
-  EXPECT_TRUE(shard0_.coordinator().running()) << Shard0::LogOf(begun);
-  const pb::Welcome welcome = First(301, pb::Envelope::kWelcome, SendsOf(begun)).head.welcome();
+  shard0_.PassTime(milliseconds(3'500), {});
+  shard0_.Deliver(300, HelloMessage(Newcomer(0, 50)));
+  const ControlActions go_back_sent = shard0_.Deliver(301, HelloMessage(Newcomer(1, 51)));
+  EXPECT_THAT(Shard0::LogOf(go_back_sent),
+              HasSubstr("no live worker holds the state of the job; all go"));
+  EXPECT_EQ(FirstMessageTo(300, pb::Envelope::kGoBack, SendsOf(go_back_sent))
+                .head.go_back()
+                .incarnation(),
+            50u);
+  const ControlActions begin_sent = shard0_.Deliver(302, HelloMessage(Newcomer(0, 60)));
+  EXPECT_TRUE(shard0_.coordinator().running()) << Shard0::LogOf(begin_sent);
+  const pb::Welcome welcome =
+      FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(begin_sent)).head.welcome();
   EXPECT_EQ(GetParam() ? welcome.begin() : welcome.resume().step(), GetParam() ? 10u : 20u);
 }
 

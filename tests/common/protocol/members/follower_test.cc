@@ -1,3 +1,6 @@
+// Tests of Follower, the protocol machine of every shard but shard 0: it follows the decisions of
+// shard 0 on membership. A pulse is a server's heartbeat; an incarnation identifies one process;
+// the floor is the newest round that every member has applied.
 #include "common/protocol/members/follower.h"
 
 #include <gmock/gmock.h>
@@ -32,26 +35,27 @@ class FollowerTest : public testing::Test {
     options.expected = TestHello(0, 0);
     options.timings = TestTimings();
     follower_ = std::make_unique<Follower>(std::move(options),
-                                           std::vector{LettersCell({Kind::kScale, 0, 0})});
-    follower_->Start(now_, &started_);
+                                           std::vector{LetterCell({Kind::kScale, 0, 0})});
+    follower_->Start(now_, &start_actions_);
   }
   ControlActions FromShard0(const Message& message) {
     ControlActions out;
     follower_->OnMessageFromShard0(message, now_, &out);
     return out;
   }
-  ControlActions Hear(Peer from, const Message& message) {
+  ControlActions Deliver(Peer from, const Message& message) {
     ControlActions out;
     follower_->OnMessage(from, message, now_, &out);
     return out;
   }
-  ControlActions Timer(Time time) {
+  ControlActions AdvanceTime(Time time) {
     now_ += time;
     ControlActions out;
     follower_->OnTimer(now_, &out);
     return out;
   }
-  void Follow(uint64_t epoch = 1) {
+  // Shard 0 (incarnation 7) welcomes the follower, and names workers 10 and 11 as members.
+  void BecomeFollowing(uint64_t epoch = 1) {
     Message welcome;
     welcome.head.mutable_welcome()->set_incarnation(7);
     FromShard0(welcome);
@@ -59,13 +63,13 @@ class FollowerTest : public testing::Test {
     *members.head.mutable_members() = MembersOf(epoch, {10, 11});
     EXPECT_EQ(Count(FromShard0(members), Type::kMembers), 1);
   }
-  static Message Pulse(uint64_t incarnation, uint64_t epoch) {
+  static Message PulseMessage(uint64_t incarnation, uint64_t epoch) {
     Message pulse;
     pulse.head.mutable_pulse()->set_incarnation(incarnation);
     pulse.head.mutable_pulse()->set_epoch(epoch);
     return pulse;
   }
-  static int Hellos(const ControlActions& actions) {
+  static int CountHellos(const ControlActions& actions) {
     return static_cast<int>(std::count_if(actions.begin(), actions.end(), [](const auto& action) {
       return action.type == Type::kSendShard0 && action.send.message.head.has_hello();
     }));
@@ -73,64 +77,67 @@ class FollowerTest : public testing::Test {
 
   Time now_ = milliseconds(1000);
   std::unique_ptr<Follower> follower_;
-  ControlActions started_;
+  ControlActions start_actions_;
 };
 
 TEST_F(FollowerTest, GreetsShard0UntilItIsWelcome) {
-  EXPECT_EQ(Count(started_, Type::kConnectShard0), 1);
-  EXPECT_EQ(Hellos(started_), 1);
-  EXPECT_EQ(Hellos(Timer(milliseconds(100))), 1);
-  Follow();
-  EXPECT_EQ(Hellos(Timer(milliseconds(100))), 0);
+  EXPECT_EQ(Count(start_actions_, Type::kConnectShard0), 1);
+  EXPECT_EQ(CountHellos(start_actions_), 1);
+  EXPECT_EQ(CountHellos(AdvanceTime(milliseconds(100))), 1);
+  BecomeFollowing();
+  EXPECT_EQ(CountHellos(AdvanceTime(milliseconds(100))), 0);
 }
 
 TEST_F(FollowerTest, WelcomesWorkersThatAreMembers) {
-  const auto refuse = [](Peer peer, const ControlActions& out) {
-    return First(peer, pb::Envelope::kRefuse, SendsOf(out)).head.refuse();
+  const auto refusal_to = [](Peer peer, const ControlActions& out) {
+    return FirstMessageTo(peer, pb::Envelope::kRefuse, SendsOf(out)).head.refuse();
   };
-  EXPECT_EQ(refuse(100, Hear(100, Say(TestHello(0, 10)))).then(), pb::Refuse::retry);
-  Follow();
-  Hear(100, Say(TestHello(0, 10)));
-  const ControlActions out = Hear(101, Say(TestHello(1, 11)));
-  const pb::Welcome welcome = First(100, pb::Envelope::kWelcome, SendsOf(out)).head.welcome();
+  EXPECT_EQ(refusal_to(100, Deliver(100, HelloMessage(TestHello(0, 10)))).then(),
+            pb::Refuse::retry);
+  BecomeFollowing();
+  Deliver(100, HelloMessage(TestHello(0, 10)));
+  const ControlActions out = Deliver(101, HelloMessage(TestHello(1, 11)));
+  const pb::Welcome welcome =
+      FirstMessageTo(100, pb::Envelope::kWelcome, SendsOf(out)).head.welcome();
   EXPECT_EQ(welcome.incarnation(), 9u);
   ASSERT_EQ(welcome.data_ports_size(), 1);
   EXPECT_EQ(welcome.data_ports(0), 4001u);
-  pb::Hello other = TestHello(1, 11);
-  other.set_model_digest(5);
-  EXPECT_EQ(refuse(102, Hear(102, Say(other))).code(), 76u);
-  EXPECT_EQ(refuse(300, Hear(300, Beat(1, 11, 0))).then(), pb::Refuse::retry);  // no hello yet
+  pb::Hello hello_of_other_model = TestHello(1, 11);
+  hello_of_other_model.set_model_digest(5);
+  EXPECT_EQ(refusal_to(102, Deliver(102, HelloMessage(hello_of_other_model))).code(), 76u);
+  EXPECT_EQ(refusal_to(300, Deliver(300, HeartbeatMessage(1, 11, 0))).then(),
+            pb::Refuse::retry);  // Peer 300 has sent no hello.
 }
 
 TEST_F(FollowerTest, KeepsItsFloorByHeartbeats) {
-  Follow();
-  Hear(100, Say(TestHello(0, 10)));
-  Hear(101, Say(TestHello(1, 11)));
-  Hear(100, Beat(0, 10, 4));
-  Hear(101, Beat(1, 11, 3));
+  BecomeFollowing();
+  Deliver(100, HelloMessage(TestHello(0, 10)));
+  Deliver(101, HelloMessage(TestHello(1, 11)));
+  Deliver(100, HeartbeatMessage(0, 10, 4));
+  Deliver(101, HeartbeatMessage(1, 11, 3));
   EXPECT_EQ(follower_->lane().floor(), 3u);
-  const ControlActions out = Timer(milliseconds(250));
-  EXPECT_EQ(First(100, pb::Envelope::kPulse, SendsOf(out)).head.pulse().floor(), 3u);
+  const ControlActions out = AdvanceTime(milliseconds(250));
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kPulse, SendsOf(out)).head.pulse().floor(), 3u);
   EXPECT_EQ(Count(out, Type::kSendShard0), 1);
 }
 
 TEST_F(FollowerTest, AsksForMembersThatItHasNotHeardOf) {
-  Follow();
-  FromShard0(Pulse(7, 1));
-  EXPECT_EQ(Hellos(Timer(milliseconds(100))), 0);
-  FromShard0(Pulse(7, 2));
-  EXPECT_EQ(Hellos(Timer(milliseconds(100))), 1);
+  BecomeFollowing();
+  FromShard0(PulseMessage(7, 1));
+  EXPECT_EQ(CountHellos(AdvanceTime(milliseconds(100))), 0);
+  FromShard0(PulseMessage(7, 2));
+  EXPECT_EQ(CountHellos(AdvanceTime(milliseconds(100))), 1);
 }
 
 TEST_F(FollowerTest, IgnoresOlderMembers) {
-  Follow(5);
+  BecomeFollowing(5);
   Message members;
   *members.head.mutable_members() = MembersOf(4, {20, 21});
   EXPECT_EQ(Count(FromShard0(members), Type::kMembers), 0);
 }
 
 TEST_F(FollowerTest, TellsShard0AtOnceThatItsMembersAreOlder) {
-  Follow(5);
+  BecomeFollowing(5);
   Message members;
   *members.head.mutable_members() = MembersOf(4, {10, 11});
   const ControlActions out = FromShard0(members);
@@ -140,46 +147,46 @@ TEST_F(FollowerTest, TellsShard0AtOnceThatItsMembersAreOlder) {
 }
 
 TEST_F(FollowerTest, GreetsAgainAfterARestartOfShard0) {
-  Follow();
-  FromShard0(Pulse(8, 0));
-  EXPECT_EQ(Hellos(Timer(milliseconds(100))), 1);
+  BecomeFollowing();
+  FromShard0(PulseMessage(8, 0));
+  EXPECT_EQ(CountHellos(AdvanceTime(milliseconds(100))), 1);
   follower_->OnShard0Disconnected();
-  EXPECT_EQ(Count(Timer(milliseconds(100)), Type::kConnectShard0), 1);
-  EXPECT_EQ(Count(Timer(milliseconds(2900)), Type::kConnectShard0), 0);
-  EXPECT_EQ(Count(Timer(milliseconds(200)), Type::kConnectShard0), 1);  // shard 0 is silent
+  EXPECT_EQ(Count(AdvanceTime(milliseconds(100)), Type::kConnectShard0), 1);
+  EXPECT_EQ(Count(AdvanceTime(milliseconds(2900)), Type::kConnectShard0), 0);
+  EXPECT_EQ(Count(AdvanceTime(milliseconds(200)), Type::kConnectShard0), 1);  // shard 0 is silent
 }
 
 TEST_F(FollowerTest, GivesShard0ItsTimeToReturn) {
-  Follow();
-  EXPECT_EQ(Count(Timer(milliseconds(29'000)), Type::kEnded), 0);
-  const ControlActions out = Timer(milliseconds(1'500));
+  BecomeFollowing();
+  EXPECT_EQ(Count(AdvanceTime(milliseconds(29'000)), Type::kEnded), 0);
+  const ControlActions out = AdvanceTime(milliseconds(1'500));
   ASSERT_EQ(Count(out, Type::kEnded), 1);
   EXPECT_EQ(out.back().status.code(), Code::kPeerLost);
   EXPECT_THAT(out.back().status.message(), HasSubstr("server shard 0 was lost"));
 }
 
 TEST_F(FollowerTest, AnswersTheEndAndEnds) {
-  Follow();
+  BecomeFollowing();
   const ControlActions out = FromShard0(EndMessage(Code::kTerminated, "stopped"));
   ASSERT_EQ(Count(out, Type::kSendShard0), 1);
   EXPECT_TRUE(out.front().send.message.head.has_end());
   EXPECT_EQ(out.back().status.code(), Code::kTerminated);
-  EXPECT_TRUE(Timer(milliseconds(60'000)).empty());
+  EXPECT_TRUE(AdvanceTime(milliseconds(60'000)).empty());
 }
 
 TEST_F(FollowerTest, PassesAnAbortOn) {
-  Follow();
-  Hear(100, Say(TestHello(0, 10)));
+  BecomeFollowing();
+  Deliver(100, HelloMessage(TestHello(0, 10)));
   Message abort;
   abort.head.mutable_abort()->set_code(75);
   abort.head.mutable_abort()->set_sentence("worker 1 was lost");
   const ControlActions out = FromShard0(abort);
-  EXPECT_EQ(First(100, pb::Envelope::kAbort, SendsOf(out)).head.abort().code(), 75u);
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kAbort, SendsOf(out)).head.abort().code(), 75u);
   EXPECT_EQ(out.back().status.message(), "worker 1 was lost");
 }
 
 TEST_F(FollowerTest, EndsWithAnErrorWhateverCodeShard0Says) {
-  Follow();
+  BecomeFollowing();
   Message abort;
   abort.head.mutable_abort()->set_code(256);
   abort.head.mutable_abort()->set_sentence("gone\x1b[2J");
@@ -195,8 +202,8 @@ TEST_F(FollowerTest, LeavesWhereShard0RefusesIt) {
 }
 
 TEST_F(FollowerTest, TellsShard0WhyItCannotGoOnAndEndsAsShard0Says) {
-  Follow();
-  const auto aborts = [](const ControlActions& actions) {
+  BecomeFollowing();
+  const auto count_aborts = [](const ControlActions& actions) {
     return std::count_if(actions.begin(), actions.end(), [](const auto& action) {
       return action.type == Type::kSendShard0 &&
              action.send.message.head.abort().sentence() == "no disk";
@@ -205,53 +212,54 @@ TEST_F(FollowerTest, TellsShard0WhyItCannotGoOnAndEndsAsShard0Says) {
   ControlActions out;
   follower_->OnFailure(Status(Code::kBadData, "no disk"), now_, &out);
   follower_->OnFailure(Status(Code::kBadData, "no disk"), now_, &out);
-  EXPECT_EQ(aborts(out), 1);
-  EXPECT_EQ(aborts(Timer(milliseconds(300))), 1) << "again, until shard 0 ends the job";
+  EXPECT_EQ(count_aborts(out), 1);
+  EXPECT_EQ(count_aborts(AdvanceTime(milliseconds(300))), 1)
+      << "the follower repeats it until shard 0 ends the job";
   Message abort;
   abort.head.mutable_abort()->set_code(static_cast<uint32_t>(Code::kBadData));
   abort.head.mutable_abort()->set_sentence("server shard 1 cannot go on: no disk");
-  const ControlActions ended = FromShard0(abort);
-  ASSERT_EQ(Count(ended, Type::kEnded), 1);
+  const ControlActions end_actions = FromShard0(abort);
+  ASSERT_EQ(Count(end_actions, Type::kEnded), 1);
 }
 
 TEST_F(FollowerTest, EndsByItselfWhereItCannotGoOnAndShard0IsSilent) {
-  Follow();
+  BecomeFollowing();
   ControlActions out;
   follower_->OnFailure(Status(Code::kBadData, "no disk"), now_, &out);
-  const ControlActions ended = Timer(milliseconds(3100));
-  ASSERT_EQ(Count(ended, Type::kEnded), 1);
-  EXPECT_EQ(ended.back().status.message(), "no disk");
+  const ControlActions end_actions = AdvanceTime(milliseconds(3100));
+  ASSERT_EQ(Count(end_actions, Type::kEnded), 1);
+  EXPECT_EQ(end_actions.back().status.message(), "no disk");
 }
 
 TEST_F(FollowerTest, AsksShard0ToStopOnceItFollowsAgain) {
-  Follow();
+  BecomeFollowing();
   // The pulse (shard 0's heartbeat) names a membership that the follower does not know, so the
   // follower says hello again.
-  FromShard0(Pulse(7, 5));
+  FromShard0(PulseMessage(7, 5));
   ControlActions out;
   follower_->OnStop(Code::kTerminated, now_, &out);
   EXPECT_EQ(Count(out, Type::kEnded), 0);
-  Follow(5);
-  out = Timer(TestTimings().heartbeat);
-  const auto asks = [](const ControlAction& action) {
+  BecomeFollowing(5);
+  out = AdvanceTime(TestTimings().heartbeat);
+  const auto asks_to_stop = [](const ControlAction& action) {
     return action.type == Type::kSendShard0 && action.send.message.head.pulse().stop() == 143;
   };
-  EXPECT_TRUE(std::any_of(out.begin(), out.end(), asks));
+  EXPECT_TRUE(std::any_of(out.begin(), out.end(), asks_to_stop));
 }
 
-TEST_F(FollowerTest, StopsAloneWhereShard0WasNeverThere) {
+TEST_F(FollowerTest, StopsByItselfIfShard0WasNeverThere) {
   ControlActions out;
   follower_->OnStop(Code::kTerminated, now_, &out);
   ASSERT_EQ(Count(out, Type::kEnded), 1);
 }
 
 TEST_F(FollowerTest, HasHeardAWelcomeWhereItFollows) {
-  Follow();
+  BecomeFollowing();
   FollowerPeer::ForgetWelcome(follower_.get());
   EXPECT_EQ(follower_->Check().message(), "follower: following, and shard 0 has said no Welcome");
 }
 
-TEST_F(FollowerTest, SpeaksToRanksOfTheJobAlone) {
+TEST_F(FollowerTest, SpeaksOnlyToRanksOfTheJob) {
   FollowerPeer::AddPeer(follower_.get(), 2);
   EXPECT_EQ(follower_->Check().message(), "follower: speaks to worker 2 of 2");
 }
@@ -260,7 +268,7 @@ TEST_F(FollowerTest, EndsForGood) {
   Message end;
   end.head.mutable_end();
   FromShard0(end);
-  EXPECT_EQ(Refused([this] { FollowerPeer::Follow(follower_.get()); }),
+  EXPECT_EQ(InvariantBrokenBy([this] { FollowerPeer::Follow(follower_.get()); }),
             "follower: has ended, and cannot become following");
 }
 

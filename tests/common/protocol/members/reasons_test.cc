@@ -12,67 +12,68 @@ using Type = ControlAction::Type;
 
 class Reasons : public testing::TestWithParam<OnLoss> {};
 
-TEST_P(Reasons, OfOneThatWouldFailAgainBecomeTheJobs) {
+TEST_P(Reasons, OfLastingErrorsEndTheJob) {
   for (const Code code : {Code::kCannotWrite, Code::kMismatch, Code::kBadJob, Code::kDiverged}) {
     Shard0 shard0(GetParam());
-    shard0.Gather();
-    const ControlActions out = shard0.Hear(101, Bye(1, 11, code, "for a reason"));
+    shard0.GatherWorkers();
+    const ControlActions out = shard0.Deliver(101, ByeMessage(1, 11, code, "for a reason"));
     const pb::Abort abort = Shard0::AbortOf(100, out);
     EXPECT_EQ(abort.code(), static_cast<uint32_t>(code));
     EXPECT_EQ(abort.sentence(), "worker 1 (node1, pid 0) ended the job: for a reason");
-    ControlActions end = shard0.Hear(100, EndMessage());
-    Shard0::Append(shard0.Hear(101, EndMessage()), &end);
-    EXPECT_EQ(Shard0::EndOf(end).code(), code);
+    ControlActions end_actions = shard0.Deliver(100, EndMessage());
+    Shard0::Append(shard0.Deliver(101, EndMessage()), &end_actions);
+    EXPECT_EQ(Shard0::EndOf(end_actions).code(), code);
   }
 }
 
-TEST_P(Reasons, CountToTheLastWord) {
+TEST_P(Reasons, CountUntilTheLastBye) {
   Shard0 shard0(GetParam());
-  shard0.Gather();
-  shard0.Hear(101, Bye(1, 11));
-  const ControlActions out =
-      shard0.Hear(100, Bye(0, 10, Code::kCannotWrite, "weights.safetensors: No space left"));
+  shard0.GatherWorkers();
+  shard0.Deliver(101, ByeMessage(1, 11));
+  const ControlActions out = shard0.Deliver(
+      100, ByeMessage(0, 10, Code::kCannotWrite, "weights.safetensors: No space left"));
   EXPECT_EQ(Shard0::AbortOf(101, out).code(), 74u) << "nobody wrote the weights";
 }
 
 TEST_P(Reasons, CountBeforeTheJobBegins) {
   Shard0 shard0(GetParam());
-  shard0.Hear(100, Say(TestHello(0, 10)));
-  const Status end =
-      Shard0::EndOf(shard0.Hear(100, Bye(0, 10, Code::kCannotWrite, "a read-only folder")));
-  EXPECT_EQ(Shard0::AbortOf(100, shard0.Hear(100, Bye(0, 10))).code(), 74u);
-  EXPECT_TRUE(end.ok()) << "it is given time to answer";
+  shard0.Deliver(100, HelloMessage(TestHello(0, 10)));
+  const Status end_status = Shard0::EndOf(
+      shard0.Deliver(100, ByeMessage(0, 10, Code::kCannotWrite, "a read-only folder")));
+  EXPECT_EQ(Shard0::AbortOf(100, shard0.Deliver(100, ByeMessage(0, 10))).code(), 74u);
+  EXPECT_TRUE(end_status.ok()) << "the worker has time to answer before shard 0 ends";
 }
 
-TEST_P(Reasons, AreHeardByANewConnectionToo) {
+TEST_P(Reasons, AreAlsoAcceptedOnANewConnection) {
   Shard0 shard0(GetParam());
-  shard0.Gather();
-  const Message bye = Bye(1, 11, Code::kCannotWrite, "a full disk");
-  EXPECT_EQ(Shard0::RefuseTo(301, shard0.Hear(301, bye)).then(), pb::Refuse::retry);
-  shard0.Hear(301, Say(Veteran(1, 11, 4, 1)));
-  EXPECT_EQ(Shard0::AbortOf(100, shard0.Hear(301, bye)).code(), 74u);
+  shard0.GatherWorkers();
+  const Message bye = ByeMessage(1, 11, Code::kCannotWrite, "a full disk");
+  EXPECT_EQ(Shard0::RefuseTo(301, shard0.Deliver(301, bye)).then(), pb::Refuse::retry);
+  shard0.Deliver(301, HelloMessage(HelloWithState(1, 11, 4, 1)));
+  EXPECT_EQ(Shard0::AbortOf(100, shard0.Deliver(301, bye)).code(), 74u);
 }
 
 TEST_P(Reasons, ASignalToOneWorkerStopsTheJob) {
   Shard0 shard0(GetParam());
-  shard0.Gather();
-  Message beat = Beat(1, 11, 4);
-  beat.head.mutable_heartbeat()->set_stop(130);
-  const ControlActions out = shard0.Hear(101, beat);
+  shard0.GatherWorkers();
+  Message heartbeat = HeartbeatMessage(1, 11, 4);
+  heartbeat.head.mutable_heartbeat()->set_stop(130);
+  const ControlActions out = shard0.Deliver(101, heartbeat);
   EXPECT_EQ(Count(out, Type::kStop), 1);
   EXPECT_THAT(Shard0::LogOf(out), HasSubstr("worker 1 (node1, pid 0) was asked to stop"));
-  EXPECT_EQ(Count(shard0.Hear(101, beat), Type::kStop), 0) << "it says so until the end";
-  shard0.Hear(100, Bye(0, 10));
-  const ControlActions end = shard0.Hear(101, Bye(1, 11));
-  EXPECT_EQ(First(101, pb::Envelope::kEnd, SendsOf(end)).head.end().code(), 130u);
+  EXPECT_EQ(Count(shard0.Deliver(101, heartbeat), Type::kStop), 0)
+      << "the worker repeats it until the end";
+  shard0.Deliver(100, ByeMessage(0, 10));
+  const ControlActions end_actions = shard0.Deliver(101, ByeMessage(1, 11));
+  EXPECT_EQ(FirstMessageTo(101, pb::Envelope::kEnd, SendsOf(end_actions)).head.end().code(), 130u);
 }
 
 TEST_P(Reasons, ASignalToOneWorkerEndsAJobThatHasNotBegun) {
   Shard0 shard0(GetParam());
-  shard0.Hear(100, Say(TestHello(0, 10)));
-  Message beat = Beat(0, 10, 0);
-  beat.head.mutable_heartbeat()->set_stop(143);
-  EXPECT_EQ(Shard0::AbortOf(100, shard0.Hear(100, beat)).code(), 143u);
+  shard0.Deliver(100, HelloMessage(TestHello(0, 10)));
+  Message heartbeat = HeartbeatMessage(0, 10, 0);
+  heartbeat.head.mutable_heartbeat()->set_stop(143);
+  EXPECT_EQ(Shard0::AbortOf(100, shard0.Deliver(100, heartbeat)).code(), 143u);
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, Reasons,
@@ -82,8 +83,9 @@ INSTANTIATE_TEST_SUITE_P(Each, Reasons,
 TEST(ReasonsOfBadData, EndAJobThatDoesNotGoOnWithoutAnybody) {
   for (const OnLoss on_loss : {OnLoss::kFail, OnLoss::kWait}) {
     Shard0 shard0(on_loss);
-    shard0.Gather();
-    const ControlActions out = shard0.Hear(101, Bye(1, 11, Code::kBadData, "a damaged image"));
+    shard0.GatherWorkers();
+    const ControlActions out =
+        shard0.Deliver(101, ByeMessage(1, 11, Code::kBadData, "a damaged image"));
     EXPECT_EQ(Shard0::AbortOf(100, out).code(), 65u);
   }
 }
@@ -91,10 +93,10 @@ TEST(ReasonsOfBadData, EndAJobThatDoesNotGoOnWithoutAnybody) {
 // Each worker has its own copy of the data, so damage at one does not concern the others.
 TEST(ReasonsOfBadData, UnderShrinkEndTheJobOnlyWhereNobodyIsLeft) {
   Shard0 shard0(OnLoss::kShrink);
-  shard0.Gather();
-  const Message bye = Bye(1, 11, Code::kBadData, "a damaged image");
-  EXPECT_THAT(Shard0::LogOf(shard0.Hear(101, bye)), HasSubstr("going on with 1 of 2 workers"));
-  const ControlActions out = shard0.Hear(100, Bye(0, 10, Code::kBadData, "another"));
+  shard0.GatherWorkers();
+  const Message bye = ByeMessage(1, 11, Code::kBadData, "a damaged image");
+  EXPECT_THAT(Shard0::LogOf(shard0.Deliver(101, bye)), HasSubstr("going on with 1 of 2 workers"));
+  const ControlActions out = shard0.Deliver(100, ByeMessage(0, 10, Code::kBadData, "another"));
   EXPECT_EQ(Shard0::EndOf(out).code(), Code::kBadData);
 }
 

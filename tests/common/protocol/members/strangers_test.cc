@@ -1,5 +1,6 @@
-// A peer that is not a member changes nothing, whatever it sends and whichever rank it claims; and
-// errors that peers report are checked.
+// Tests that a peer (connection) that is not a member changes nothing, whatever it sends and
+// whichever rank it claims, and that errors which peers report are checked. An incarnation
+// identifies one process of a rank.
 #include <gmock/gmock.h>
 
 #include "tests/common/protocol/members/shard0/shard0.h"
@@ -13,7 +14,7 @@ using testing::Not;
 constexpr Peer kStranger = 666;
 
 // The state of the job as far as the Coordinator shows it.
-std::string StateOf(const Shard0& shard0) {
+std::string DescribeState(const Shard0& shard0) {
   const Coordinator& coordinator = shard0.coordinator();
   std::string state = std::to_string(coordinator.running()) + std::to_string(coordinator.ending()) +
                       " steps " + std::to_string(coordinator.steps()) + " floor " +
@@ -31,9 +32,9 @@ std::string StateOf(const Shard0& shard0) {
   return state;
 }
 
-// Every type of message, with `rank` and `incarnation` wherever it has such fields, and all that
-// could end or stop a job.
-std::vector<Message> SaidAs(uint32_t rank, uint64_t incarnation) {
+// A message of every type. All fields of that name are set to `rank` and `incarnation`, and others
+// to values that could end or stop a job.
+std::vector<Message> MessagesClaiming(uint32_t rank, uint64_t incarnation) {
   std::vector<Message> all;
   const auto* envelope = pb::Envelope::descriptor();
   for (int i = 0; i < envelope->field_count(); ++i) {
@@ -73,18 +74,18 @@ class Strangers : public testing::TestWithParam<OnLoss> {
   Strangers() : shard0_(GetParam(), 2) {
     pb::Hello hello = TestHello(1, 70);
     hello.set_role(pb::Hello::shard);
-    shard0_.Hear(200, Say(hello));
+    shard0_.Deliver(200, HelloMessage(hello));
   }
   // Sends every message for every rank, with a wrong and with the right incarnation, on a
   // connection of its own.
   void ExpectChangesNothing() {
-    const std::string before = StateOf(shard0_);
+    const std::string state_before = DescribeState(shard0_);
     for (const uint32_t rank : {0u, 1u, 2u, 4000000000u}) {
       const uint64_t incarnation = rank < 2 ? shard0_.workers()[rank].incarnation : 5;
-      for (const uint64_t claimed : {uint64_t{0}, incarnation}) {
-        for (const Message& message : SaidAs(rank, claimed)) {
-          const ControlActions out = shard0_.Hear(kStranger, message);
-          ASSERT_EQ(StateOf(shard0_), before) << message.head.ShortDebugString();
+      for (const uint64_t claimed_incarnation : {uint64_t{0}, incarnation}) {
+        for (const Message& message : MessagesClaiming(rank, claimed_incarnation)) {
+          const ControlActions out = shard0_.Deliver(kStranger, message);
+          ASSERT_EQ(DescribeState(shard0_), state_before) << message.head.ShortDebugString();
           EXPECT_EQ(Count(out, ControlAction::Type::kEnded), 0) << message.head.ShortDebugString();
           EXPECT_EQ(Count(out, ControlAction::Type::kStop), 0) << message.head.ShortDebugString();
           for (const Send& send : SendsOf(out))
@@ -99,24 +100,24 @@ class Strangers : public testing::TestWithParam<OnLoss> {
 
 TEST_P(Strangers, ChangeNothingBeforeTheJobBegins) {
   ExpectChangesNothing();
-  shard0_.Hear(100, Say(TestHello(0, 10)));
+  shard0_.Deliver(100, HelloMessage(TestHello(0, 10)));
   ExpectChangesNothing();
   EXPECT_FALSE(shard0_.coordinator().running());
-  shard0_.Hear(101, Say(TestHello(1, 11)));
+  shard0_.Deliver(101, HelloMessage(TestHello(1, 11)));
   EXPECT_TRUE(shard0_.coordinator().running());
 }
 
 TEST_P(Strangers, ChangeNothingWhileItRuns) {
-  shard0_.Gather();
+  shard0_.GatherWorkers();
   ExpectChangesNothing();
-  shard0_.Hear(100, Beat(0, 10, 5));
+  shard0_.Deliver(100, HeartbeatMessage(0, 10, 5));
   ExpectChangesNothing();
   EXPECT_TRUE(shard0_.coordinator().running());
 }
 
-TEST_P(Strangers, ChangeNothingWhileOneIsDone) {
-  shard0_.Gather();
-  shard0_.Hear(100, Bye(0, 10));
+TEST_P(Strangers, ChangeNothingWhileAWorkerIsDone) {
+  shard0_.GatherWorkers();
+  shard0_.Deliver(100, ByeMessage(0, 10));
   ExpectChangesNothing();
   EXPECT_EQ(shard0_.workers()[0].presence, Coordinator::Worker::Presence::kDone);
 }
@@ -127,87 +128,89 @@ INSTANTIATE_TEST_SUITE_P(Each, Strangers,
 
 TEST(PlaceOfAShard, IsItsOwnWhileItIsHeard) {
   Shard0 shard0(OnLoss::kWait, 2);
-  const auto shard = [&](Peer from, uint64_t incarnation) {
+  const auto say_hello = [&](Peer from, uint64_t incarnation) {
     pb::Hello hello = TestHello(1, incarnation);
     hello.set_role(pb::Hello::shard);
-    return shard0.Hear(from, Say(hello));
+    return shard0.Deliver(from, HelloMessage(hello));
   };
   Message pulse;
   pulse.head.mutable_pulse()->set_incarnation(70);
-  shard(200, 70);
-  shard0.Gather();
-  EXPECT_EQ(Shard0::RefuseTo(201, shard(201, 71)).then(), pb::Refuse::retry);
+  say_hello(200, 70);
+  shard0.GatherWorkers();
+  EXPECT_EQ(Shard0::RefuseTo(201, say_hello(201, 71)).then(), pb::Refuse::retry);
   for (int i = 0; i < 20; ++i) {
-    shard0.Pass(milliseconds(100), {0, 1});
-    shard0.Hear(200, pulse);
+    shard0.PassTime(milliseconds(100), {0, 1});
+    shard0.Deliver(200, pulse);
   }
-  const ControlActions refused = shard(201, 71);
-  EXPECT_EQ(Shard0::RefuseTo(201, refused).then(), pb::Refuse::leave);
-  EXPECT_EQ(Shard0::RefuseTo(201, refused).code(), 77u);
-  EXPECT_TRUE(To(200, SendsOf(refused)).empty());
+  const ControlActions on_second_process = say_hello(201, 71);
+  EXPECT_EQ(Shard0::RefuseTo(201, on_second_process).then(), pb::Refuse::leave);
+  EXPECT_EQ(Shard0::RefuseTo(201, on_second_process).code(), 77u);
+  EXPECT_TRUE(MessagesTo(200, SendsOf(on_second_process)).empty());
   // After two heartbeats of silence, shard 1's process counts as dead, and a new one gets its
   // place.
-  shard0.Pass(milliseconds(600), {0, 1});
-  EXPECT_TRUE(First(202, pb::Envelope::kWelcome, SendsOf(shard(202, 72))).head.has_welcome());
+  shard0.PassTime(milliseconds(600), {0, 1});
+  EXPECT_TRUE(
+      FirstMessageTo(202, pb::Envelope::kWelcome, SendsOf(say_hello(202, 72))).head.has_welcome());
 }
 
 TEST(Gathering, AByeOfOneThatWasNeverPartOfTheJobIsNotItsEnd) {
   Shard0 shard0(OnLoss::kFail);
-  shard0.Hear(100, Say(TestHello(0, 10)));
-  EXPECT_EQ(Shard0::RefuseTo(100, shard0.Hear(100, Bye(0, 10))).then(), pb::Refuse::retry);
+  shard0.Deliver(100, HelloMessage(TestHello(0, 10)));
+  EXPECT_EQ(Shard0::RefuseTo(100, shard0.Deliver(100, ByeMessage(0, 10))).then(),
+            pb::Refuse::retry);
   EXPECT_EQ(shard0.workers()[0].presence, Coordinator::Worker::Presence::kPresent);
 }
 
 TEST(Gathering, AByeOfOneThatWasDoneBeforeShard0CameBackCounts) {
   Shard0 shard0(OnLoss::kFail);
   for (const uint32_t rank : {0, 1}) {
-    pb::Hello hello = Veteran(rank, 10 + rank, 100, 3);
+    pb::Hello hello = HelloWithState(rank, 10 + rank, 100, 3);
     hello.set_done(true);
-    shard0.Hear(100 + rank, Say(hello));
+    shard0.Deliver(100 + rank, HelloMessage(hello));
   }
-  shard0.Hear(100, Bye(0, 10));
-  const ControlActions out = shard0.Hear(101, Bye(1, 11));
-  EXPECT_EQ(First(100, pb::Envelope::kEnd, SendsOf(out)).head.end().code(), 0u);
+  shard0.Deliver(100, ByeMessage(0, 10));
+  const ControlActions out = shard0.Deliver(101, ByeMessage(1, 11));
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kEnd, SendsOf(out)).head.end().code(), 0u);
 }
 
 // A previous process of shard 0 had been asked to stop the job, and the workers stopped early. The
 // current process does not know of the request.
-TEST(EndInOrder, IsNoneOfAJobThatEndedBeforeItsLastStep) {
+TEST(EndInOrder, IsNotReportedForAJobThatEndedBeforeItsLastStep) {
   Shard0 shard0(OnLoss::kFail);
-  shard0.Gather();
+  shard0.GatherWorkers();
   for (const uint32_t rank : {0, 1}) {
-    Message bye = Bye(rank, 10 + rank);
+    Message bye = ByeMessage(rank, 10 + rank);
     bye.head.mutable_bye()->set_steps(40);
-    const ControlActions out = shard0.Hear(100 + rank, bye);
+    const ControlActions out = shard0.Deliver(100 + rank, bye);
     if (rank == 0) continue;
-    const pb::End end = First(100, pb::Envelope::kEnd, SendsOf(out)).head.end();
+    const pb::End end = FirstMessageTo(100, pb::Envelope::kEnd, SendsOf(out)).head.end();
     EXPECT_EQ(end.code(), 143u);
     EXPECT_THAT(end.sentence(), HasSubstr("after step 40 of 100"));
   }
 }
 
-TEST(Hellos, ThatNoDaemonSaysAreRefused) {
+TEST(Hellos, WithImpossibleFieldsAreRefused) {
   Shard0 shard0(OnLoss::kFail);
-  EXPECT_EQ(Shard0::RefuseTo(100, shard0.Hear(100, Say(TestHello(0, 0)))).code(), 76u);
+  EXPECT_EQ(Shard0::RefuseTo(100, shard0.Deliver(100, HelloMessage(TestHello(0, 0)))).code(), 76u);
   pb::Hello hello = TestHello(0, 10);
   hello.set_epoch(UINT64_MAX);
-  const pb::Refuse refuse = Shard0::RefuseTo(100, shard0.Hear(100, Say(hello)));
+  const pb::Refuse refuse = Shard0::RefuseTo(100, shard0.Deliver(100, HelloMessage(hello)));
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
   EXPECT_THAT(refuse.sentence(), HasSubstr("18446744073709551615"));
   EXPECT_EQ(shard0.workers()[0].incarnation, 0u);
 }
 
-TEST(Hellos, OfOneThatIsNotLetInDoNotSayHowLongTheJobIs) {
+TEST(Hellos, OfRefusedPeersDoNotSetTheLengthOfTheJob) {
   Shard0 shard0(OnLoss::kFail);
   pb::Hello hello = TestHello(5, 10);
   hello.set_steps(7);
-  shard0.Hear(kStranger, Say(hello));
+  shard0.Deliver(kStranger, HelloMessage(hello));
   EXPECT_EQ(shard0.coordinator().steps(), 0u);
   hello.set_rank(0);
-  shard0.Hear(100, Say(hello));
+  shard0.Deliver(100, HelloMessage(hello));
   EXPECT_EQ(shard0.coordinator().steps(), 7u);
-  shard0.Pass(milliseconds(3'500), {});  // rank 0 is lost while it is alone
-  shard0.Gather();
+  shard0.PassTime(milliseconds(3'500), {});  // rank 0 is lost before rank 1 has come
+  shard0.GatherWorkers();
   EXPECT_EQ(shard0.coordinator().steps(), 100u);
 }
 
@@ -215,18 +218,18 @@ TEST(WhatPeersSay, ComesIntoLogsWithoutControlCharacters) {
   Shard0 shard0(OnLoss::kFail);
   pb::Hello hello = TestHello(0, 10);
   hello.set_host("node\n\x1b[2J");
-  EXPECT_THAT(Shard0::LogOf(shard0.Hear(100, Say(hello))),
+  EXPECT_THAT(Shard0::LogOf(shard0.Deliver(100, HelloMessage(hello))),
               HasSubstr("worker 0 (node\\x0a\\x1b[2J, pid 0) is here"));
   hello.set_job("\x1b]0;title\x07");
-  EXPECT_THAT(Shard0::RefuseTo(300, shard0.Hear(300, Say(hello))).sentence(),
+  EXPECT_THAT(Shard0::RefuseTo(300, shard0.Deliver(300, HelloMessage(hello))).sentence(),
               testing::AllOf(HasSubstr("\\x1b]0;title"), Not(HasSubstr("\x1b"))));
-  shard0.Hear(101, Say(TestHello(1, 11)));
+  shard0.Deliver(101, HelloMessage(TestHello(1, 11)));
   const ControlActions out =
-      shard0.Hear(101, Bye(1, 11, Code::kInternal, "a bug\nstep 30/30 done"));
+      shard0.Deliver(101, ByeMessage(1, 11, Code::kInternal, "a bug\nstep 30/30 done"));
   EXPECT_THAT(Shard0::AbortOf(100, out).sentence(), HasSubstr("a bug\\x0astep 30/30 done"));
 }
 
-TEST(WhatPeersSay, OfErrorsHasACodeOfTern) {
+TEST(WhatPeersSay, HasOnlyErrorCodesOfTern) {
   for (const uint32_t code : {65, 70, 74, 75, 76, 77, 78, 79, 130, 143})
     EXPECT_EQ(ExitCode(ErrorFromPeer(code, "said")), static_cast<int>(code));
   for (const uint32_t code : {0u, 1u, 71u, 256u, 321u, 4294967295u}) {

@@ -1,4 +1,10 @@
-// Helpers of the protocol's tests: they make messages, and search what the state machines answer.
+// Helpers of the protocol's tests: they make messages, and search the messages and actions with
+// which the state machines answer. In these messages:
+//   peer         a connection
+//   incarnation  a number that identifies one process of a rank
+//   epoch        the number of a membership: which incarnations take part in the job
+//   applied      the newest round whose result a worker has applied to its weights
+//   floor        the newest round that every member is known to have applied
 #pragma once
 
 #include <algorithm>
@@ -34,6 +40,7 @@ inline Timings TestTimings() {
   return timings;
 }
 
+// The first hello of a worker that has no state.
 inline pb::Hello TestHello(uint32_t rank, uint64_t incarnation) {
   pb::Hello hello;
   hello.set_job("test");
@@ -47,7 +54,7 @@ inline pb::Hello TestHello(uint32_t rank, uint64_t incarnation) {
   hello.set_host("node" + std::to_string(rank));
   return hello;
 }
-// A checkpoint after `step`, which is also the round.
+// A checkpoint of run `run` after step `step`, where each step is a round.
 inline pb::Checkpoint CheckpointAt(uint64_t step, uint64_t run) {
   pb::Checkpoint checkpoint;
   checkpoint.set_run(run);
@@ -69,7 +76,8 @@ inline ControlOptions TestOptions(uint32_t shards, uint32_t workers, OnLoss on_l
 }
 
 // The hello of a worker that has state.
-inline pb::Hello Veteran(uint32_t rank, uint64_t incarnation, uint64_t applied, uint64_t epoch) {
+inline pb::Hello HelloWithState(uint32_t rank, uint64_t incarnation, uint64_t applied,
+                                uint64_t epoch) {
   pb::Hello hello = TestHello(rank, incarnation);
   hello.set_fresh(false);
   hello.set_applied(applied);
@@ -77,14 +85,14 @@ inline pb::Hello Veteran(uint32_t rank, uint64_t incarnation, uint64_t applied, 
   return hello;
 }
 
-inline Message Say(const pb::Hello& hello) {
+inline Message HelloMessage(const pb::Hello& hello) {
   Message message;
   *message.head.mutable_hello() = hello;
   return message;
 }
 
-inline Message Beat(uint32_t rank, uint64_t incarnation, uint64_t applied, uint64_t progress = 0,
-                    bool waiting = true) {
+inline Message HeartbeatMessage(uint32_t rank, uint64_t incarnation, uint64_t applied,
+                                uint64_t progress = 0, bool waiting = true) {
   Message message;
   pb::Heartbeat* beat = message.head.mutable_heartbeat();
   beat->set_rank(rank);
@@ -95,8 +103,8 @@ inline Message Beat(uint32_t rank, uint64_t incarnation, uint64_t applied, uint6
   return message;
 }
 
-inline Message Bye(uint32_t rank, uint64_t incarnation, Code code = Code::kOk,
-                   const std::string& sentence = "") {
+inline Message ByeMessage(uint32_t rank, uint64_t incarnation, Code code = Code::kOk,
+                          const std::string& sentence = "") {
   Message message;
   message.head.mutable_bye()->set_rank(rank);
   message.head.mutable_bye()->set_incarnation(incarnation);
@@ -113,7 +121,8 @@ inline Message EndMessage(Code code = Code::kOk, const std::string& sentence = "
   return message;
 }
 
-struct Part {
+// The fields of a contribution (what a worker sends for one cell in one round).
+struct TestContribution {
   Cell cell{Kind::kPush, 0, 0};
   uint64_t round = 1;
   uint32_t rank = 0;
@@ -123,18 +132,18 @@ struct Part {
   std::string payload = "x";
   uint64_t epoch = 1;
 };
-inline Message ContributionOf(const Part& part) {
+inline Message ContributionOf(const TestContribution& contribution) {
   Message message;
-  pb::Contribution* c = MutableContribution(part.cell.kind, &message.head);
-  c->set_bucket(part.cell.bucket);
-  c->set_chunk(part.cell.chunk);
-  c->set_rank(part.rank);
-  c->set_incarnation(part.incarnation);
-  c->set_epoch(part.epoch);
-  c->mutable_in_round()->set_round(part.round);
-  c->mutable_in_round()->set_applied(part.applied);
-  c->mutable_in_round()->set_digest(part.digest);
-  message.payload = Text(part.payload);
+  pb::Contribution* fields = MutableContribution(contribution.cell.kind, &message.head);
+  fields->set_bucket(contribution.cell.bucket);
+  fields->set_chunk(contribution.cell.chunk);
+  fields->set_rank(contribution.rank);
+  fields->set_incarnation(contribution.incarnation);
+  fields->set_epoch(contribution.epoch);
+  fields->mutable_in_round()->set_round(contribution.round);
+  fields->mutable_in_round()->set_applied(contribution.applied);
+  fields->mutable_in_round()->set_digest(contribution.digest);
+  message.payload = Text(contribution.payload);
   return message;
 }
 
@@ -145,29 +154,30 @@ inline pb::Members MembersOf(uint64_t epoch, const std::vector<uint64_t>& incarn
   return members;
 }
 
-// Machines whose safeguards are off are not checked.
-class Unchecked {
+// While an object of this class exists, no state machine checks its invariants. For tests that
+// switch off a safeguard of the protocol.
+class ScopedNoChecks {
  public:
-  ~Unchecked() { SetOnBroken(before_); }
+  ~ScopedNoChecks() { SetOnBroken(previous_); }
 
  private:
-  OnBroken before_ = SetOnBroken(nullptr);
+  OnBroken previous_ = SetOnBroken(nullptr);
 };
 
-// Returns the broken invariant that a machine finds during `act`.
+// Calls `act`, and returns the broken invariant that a state machine reports meanwhile.
 template <typename Act>
-std::string Refused(const Act& act) {
-  static std::string told;
-  told.clear();
-  const OnBroken before = SetOnBroken([](const Status& broken) { told = broken.message(); });
+std::string InvariantBrokenBy(const Act& act) {
+  static std::string reported;
+  reported.clear();
+  const OnBroken previous = SetOnBroken([](const Status& broken) { reported = broken.message(); });
   act();
-  SetOnBroken(before);
-  return told;
+  SetOnBroken(previous);
+  return reported;
 }
 
-// A cell (what one sum is made of) whose contributions are "x"; the outcome has one "x" per
-// contributor.
-class Letters : public CellSum {
+// The sum of a cell (what is added up over the workers in each round) for tests: each contribution
+// is "x", and the sum has one "x" per contributor.
+class LetterSum : public CellSum {
  public:
   Status Add(uint32_t, const Bytes& payload) override {
     if (View(payload) != "x") return Status(Code::kMismatch, "not an x");
@@ -179,8 +189,8 @@ class Letters : public CellSum {
  private:
   std::string sum_;
 };
-inline CellSpec LettersCell(const Cell& cell) {
-  return {cell, [](uint64_t) { return std::make_unique<Letters>(); },
+inline CellSpec LetterCell(const Cell& cell) {
+  return {cell, [](uint64_t) { return std::make_unique<LetterSum>(); },
           [](const Bytes& payload, uint32_t contributors) {
             return View(payload) == std::string(contributors, 'x')
                        ? Ok()
@@ -188,8 +198,8 @@ inline CellSpec LettersCell(const Cell& cell) {
           }};
 }
 
-// The messages to one peer.
-inline std::vector<Message> To(Peer peer, const Sends& sends) {
+// The messages that are sent to `peer`.
+inline std::vector<Message> MessagesTo(Peer peer, const Sends& sends) {
   std::vector<Message> messages;
   for (const Send& send : sends) {
     if (send.to == peer) messages.push_back(send.message);
@@ -204,7 +214,7 @@ inline Sends SendsOf(const ControlActions& actions) {
   return sends;
 }
 // The first message to `peer` with that body, or an empty one.
-inline Message First(Peer peer, pb::Envelope::BodyCase body, const Sends& sends) {
+inline Message FirstMessageTo(Peer peer, pb::Envelope::BodyCase body, const Sends& sends) {
   for (const Send& send : sends) {
     if (send.to == peer && send.message.head.body_case() == body) return send.message;
   }

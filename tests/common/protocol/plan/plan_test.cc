@@ -1,3 +1,6 @@
+// Tests of ExchangePlan: how a model is cut into buckets (whole tensors) and chunks (ranges of a
+// bucket that are encoded separately), and which shard and lane (socket of a shard) each chunk
+// belongs to.
 #include "common/protocol/plan/plan.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +32,8 @@ TEST(Plan, PutsWholeTensorsIntoBucketsFromTheLast) {
   ASSERT_TRUE(plan.ok());
   EXPECT_EQ(plan->parameters(), 1318u);
   ASSERT_EQ(plan->buckets.size(), 3u);
-  EXPECT_EQ(plan->buckets[0].begin, 1308u);  // only ip.bias: ip.weight fills a bucket
+  // The bucket has only ip.bias, because ip.weight fills a bucket of its own.
+  EXPECT_EQ(plan->buckets[0].begin, 1308u);
   EXPECT_EQ(plan->buckets[0].count, 10u);
   EXPECT_EQ(plan->buckets[1].count, 1001u);
   EXPECT_EQ(plan->buckets[1].first_tensor, 2u);
@@ -44,21 +48,22 @@ TEST(Plan, CutsABucketIntoEqualChunksThatCoverIt) {
   ASSERT_TRUE(plan.ok());
   const Bucket& bucket = plan->buckets[1];
   ASSERT_EQ(bucket.chunks.size(), 4u);
-  uint64_t at = bucket.begin;
+  uint64_t next_begin = bucket.begin;
   for (const Chunk& chunk : bucket.chunks) {
-    EXPECT_EQ(chunk.begin, at);
+    EXPECT_EQ(chunk.begin, next_begin);
     EXPECT_LE(chunk.count, 256u);
-    at += chunk.count;
+    next_begin += chunk.count;
   }
-  EXPECT_EQ(at, bucket.begin + bucket.count);
+  EXPECT_EQ(next_begin, bucket.begin + bucket.count);
   EXPECT_EQ(bucket.chunks[0].count, 251u);
   EXPECT_EQ(bucket.chunks[3].count, 248u);
 }
 
-TEST(Plan, MakesAChunkOfTheTensorsThatItMeets) {
+TEST(Plan, CutsChunksIntoSegmentsByTensor) {
   const auto plan = ExchangePlan::Make(JobOf(3, {1}, 2, 1), kTensors);
   ASSERT_TRUE(plan.ok());
-  const Bucket& bucket = plan->buckets[2];  // conv.weight and conv.bias: 154 and 153 elements
+  // The bucket has conv.weight and conv.bias, in chunks of 154 and 153 elements.
+  const Bucket& bucket = plan->buckets[2];
   ASSERT_EQ(bucket.chunks.size(), 2u);
   ASSERT_EQ(bucket.chunks[0].segments.size(), 1u);
   ASSERT_EQ(bucket.chunks[1].segments.size(), 2u);
@@ -74,23 +79,23 @@ TEST(Plan, MakesAChunkOfTheTensorsThatItMeets) {
             codec.MaxEncodedSize({0, 0, 146}) + codec.MaxEncodedSize({0, 0, 7}));
 }
 
-TEST(Plan, CutsNoGroupThatItsCodecCodesTogether) {
-  for (uint64_t group : {100, 700, 0}) {  // 0: one group per tensor
+TEST(Plan, CutsChunksOnlyBetweenGroupsOfTheCodec) {
+  for (uint64_t group : {100, 700, 0}) {  // 0 means one group per tensor
     pb::Job job = JobOf(2, {1}, 4, 1);
     job.mutable_exchange()->set_codec("qsgd");
     job.mutable_exchange()->mutable_qsgd()->set_bucket_elements(group);
     const auto plan = ExchangePlan::Make(job, kTensors);
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     for (const Bucket& bucket : plan->buckets) {
-      uint64_t at = bucket.begin;
+      uint64_t next_begin = bucket.begin;
       for (const Chunk& chunk : bucket.chunks) {
-        EXPECT_EQ(chunk.begin, at);
-        at += chunk.count;
+        EXPECT_EQ(chunk.begin, next_begin);
+        next_begin += chunk.count;
         EXPECT_LE(chunk.count, group == 0 ? 1001 : std::max<uint64_t>(256, group));
         for (const codec::Segment& segment : chunk.segments)
           EXPECT_EQ(segment.begin % (group == 0 ? 1001 : group), 0u);
       }
-      EXPECT_EQ(at, bucket.begin + bucket.count);
+      EXPECT_EQ(next_begin, bucket.begin + bucket.count);
     }
   }
 }
@@ -98,13 +103,15 @@ TEST(Plan, CutsNoGroupThatItsCodecCodesTogether) {
 TEST(Plan, DealsChunksToShardsAndTheirLanesInTurn) {
   const auto plan = ExchangePlan::Make(JobOf(2, {2, 1}, 2, 1), kTensors);
   ASSERT_TRUE(plan.ok());
-  std::vector<std::pair<uint32_t, uint32_t>> places;
+  std::vector<std::pair<uint32_t, uint32_t>> shard_lanes;
   for (const Bucket& bucket : plan->buckets) {
     EXPECT_EQ(bucket.home, bucket.chunks[0].shard);
-    for (const Chunk& chunk : bucket.chunks) places.emplace_back(chunk.shard, chunk.lane);
+    for (const Chunk& chunk : bucket.chunks) shard_lanes.emplace_back(chunk.shard, chunk.lane);
   }
-  using P = std::pair<uint32_t, uint32_t>;
-  EXPECT_THAT(places, ElementsAre(P{0, 1}, P{1, 1}, P{0, 2}, P{1, 1}, P{0, 1}, P{1, 1}, P{0, 2}));
+  using ShardLane = std::pair<uint32_t, uint32_t>;
+  EXPECT_THAT(shard_lanes,
+              ElementsAre(ShardLane{0, 1}, ShardLane{1, 1}, ShardLane{0, 2}, ShardLane{1, 1},
+                          ShardLane{0, 1}, ShardLane{1, 1}, ShardLane{0, 2}));
 }
 
 TEST(Plan, ChoosesACodecByTheFirstRuleThatMatches) {
@@ -125,17 +132,18 @@ TEST(Plan, ChoosesACodecByTheFirstRuleThatMatches) {
   EXPECT_THAT(plan->buckets[0].shared, ElementsAre(2));
 }
 
-TEST(Plan, GivesSoManyElementsAScalerOfTheirOwnWhereAsked) {
+TEST(Plan, CutsTensorsIntoPartsOfScalerElements) {
   pb::Job job = JobOf(2, {1}, 2, 1);
   job.mutable_exchange()->set_scaler_elements(400);
   const auto plan = ExchangePlan::Make(job, kTensors);
   ASSERT_TRUE(plan.ok());
-  // conv.weight and conv.bias are one part each, ip.weight is cut in three, ip.bias is one.
+  // A part has one scaler. conv.weight, conv.bias and ip.bias are one part each, ip.weight is cut
+  // into three.
   EXPECT_THAT(plan->first_part, ElementsAre(0, 1, 2, 5, 6));
   EXPECT_EQ(plan->parts[4].begin, 800u);
   EXPECT_EQ(plan->parts[4].count, 201u);
   EXPECT_THAT(plan->buckets[1].shared, ElementsAre(2, 3, 4));
-  // Chunks of 251 elements; no segment is in two parts.
+  // The chunks have 251 elements. A chunk that meets two parts has a segment in each.
   const std::vector<Chunk>& chunks = plan->buckets[1].chunks;
   EXPECT_THAT(chunks[0].part_of, ElementsAre(2));
   EXPECT_THAT(chunks[1].part_of, ElementsAre(2, 3));
@@ -144,14 +152,14 @@ TEST(Plan, GivesSoManyElementsAScalerOfTheirOwnWhereAsked) {
   EXPECT_NE(plan->digest, ExchangePlan::Make(JobOf(2, {1}, 2, 1), kTensors)->digest);
 }
 
-TEST(Plan, HasRoomForScalersThatComeAlong) {
+TEST(Plan, ReservesBytesForScalersThatTravelWithPushes) {
   pb::Job job = JobOf(2, {1}, 2, 1);
   const auto shared = ExchangePlan::Make(job, kTensors);
   job.mutable_train()->set_algorithm("odsgd");
   job.mutable_exchange()->set_scaler(pb::Exchange::previous);
   const auto plan = ExchangePlan::Make(job, kTensors);
   ASSERT_TRUE(plan.ok());
-  EXPECT_EQ(plan->scalers_from, 2u);  // two rounds are open
+  EXPECT_EQ(plan->scalers_from, 2u);  // The algorithm odsgd has two open rounds at a time.
   EXPECT_TRUE(plan->shares_before(2));
   EXPECT_FALSE(plan->shares_before(3));
   EXPECT_EQ(plan->buckets[2].chunks[0].scalers, 2u);
@@ -169,7 +177,7 @@ TEST(Plan, SharesNoScalerThatEveryWorkerHasForItself) {
   EXPECT_TRUE(plan->buckets[0].shared.empty());
 }
 
-TEST(Plan, RefusesWhatCannotBePlanned) {
+TEST(Plan, RefusesInvalidJobs) {
   pb::Job job = JobOf(2, {1}, 4, 4);
   EXPECT_EQ(ExchangePlan::Make(job, {}).status().code(), Code::kBadJob);
   EXPECT_THAT(ExchangePlan::Make(job, {{"hollow", 0}}).status().message(), HasSubstr("hollow"));

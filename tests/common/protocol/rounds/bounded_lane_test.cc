@@ -1,5 +1,5 @@
-// A lane without rounds that bounds how far a worker may be ahead of the slowest (algorithm ssp). A
-// worker's clock is its own count of pushes.
+// Tests of a lane (server socket) without rounds that bounds how far a worker may be ahead of the
+// slowest (algorithm ssp). A worker's clock is its own count of pushes.
 #include "tests/common/protocol/rounds/clock_lane_testing.h"
 
 namespace tern::protocol::test {
@@ -10,26 +10,27 @@ class Ssp : public ClockLaneTest {
   void MakeBounded(uint64_t bound, uint64_t steps = 100) {
     ClockLane::Options options;
     options.bound = bound;
-    Make(options);
+    MakeLane(options);
     Join(steps);
   }
 };
 
-TEST_F(Ssp, WithholdsTheAnswerOfWhoIsTooFarAheadUntilTheSlowestHasCome) {
+TEST_F(Ssp, DelaysTheAnswerToARankThatIsTooFarAhead) {
   MakeBounded(1);
-  EXPECT_EQ(Push(0, 1, "a").size(), 1u);  // one clock ahead: answered
+  // Rank 0 is one clock ahead, as the bound allows, so it is answered.
+  EXPECT_EQ(Push(0, 1, "a").size(), 1u);
   EXPECT_TRUE(Push(0, 2, "b").empty());
-  EXPECT_EQ(first_->words, "ab");  // counted, though not answered yet
+  EXPECT_EQ(first_->text, "ab");  // The push is counted, but not answered yet.
   EXPECT_TRUE(Push(0, 2, "b").empty());
   EXPECT_EQ(lane_->counters().repeated, 1u);
   EXPECT_EQ(lane_->waiting(), 1u);
   EXPECT_EQ(Push(1, 1, "c").size(), 1u);
   const Sends out = Push(2, 1, "d");
-  const Message released = Sum(0, out);
-  EXPECT_EQ(View(released.payload), "abcd");  // the newest weights
-  EXPECT_EQ(released.head.sum().at_clock().clock(), 2u);
-  EXPECT_EQ(released.head.sum().at_clock().staleness(), 0u);
-  EXPECT_EQ(View(Sum(2, out).payload), "abcd");
+  const Message released_answer = OutcomeMessage(0, out);
+  EXPECT_EQ(View(released_answer.payload), "abcd");  // The answer has the newest weights.
+  EXPECT_EQ(released_answer.head.sum().at_clock().clock(), 2u);
+  EXPECT_EQ(released_answer.head.sum().at_clock().staleness(), 0u);
+  EXPECT_EQ(View(OutcomeMessage(2, out).payload), "abcd");
   EXPECT_EQ(lane_->waiting(), 0u);
 }
 
@@ -38,81 +39,82 @@ TEST_F(Ssp, WithBoundZeroAnswersAllTogether) {
   EXPECT_TRUE(Push(0, 1, "a").empty());
   EXPECT_TRUE(Push(2, 1, "b").empty());
   const Sends out = Push(1, 1, "c");
-  for (uint32_t rank = 0; rank < 3; ++rank) EXPECT_EQ(View(Sum(rank, out).payload), "abc");
+  for (uint32_t rank = 0; rank < 3; ++rank)
+    EXPECT_EQ(View(OutcomeMessage(rank, out).payload), "abc");
 }
 
-TEST_F(Ssp, AnswersWhereItWasAskedLast) {
+TEST_F(Ssp, AnswersOnTheRanksNewestConnection) {
   MakeBounded(0);
   Push(0, 1);
-  Tell(2, {0, 11, 12});
+  SetMembers(2, {0, 11, 12});
   // Another process of shard 0 never knew that the previous one had given up rank 0.
-  Tell(3, {10, 11, 12});
+  SetMembers(3, {10, 11, 12});
   Push(0, 2);
-  Message again = From(0, std::nullopt, kFirst);
-  again.head.mutable_push()->mutable_at_clock()->set_clock(2);
-  again.head.mutable_push()->mutable_at_clock()->set_wants_weights(true);
+  Message repeated_push = FormlessContribution(0, std::nullopt, kFirst);
+  repeated_push.head.mutable_push()->mutable_at_clock()->set_clock(2);
+  repeated_push.head.mutable_push()->mutable_at_clock()->set_wants_weights(true);
   Sends out;
-  lane_->OnMessage(200, again, &out);
+  lane_->OnMessage(200, repeated_push, &out);
   EXPECT_TRUE(out.empty());
   Push(1, 2);
-  EXPECT_EQ(First(200, pb::Envelope::kSum, Push(2, 2)).head.sum().at_clock().clock(), 2u);
+  EXPECT_EQ(FirstMessageTo(200, pb::Envelope::kSum, Push(2, 2)).head.sum().at_clock().clock(), 2u);
 }
 
-TEST_F(Ssp, IsNotHeldUpByWhoHasLeft) {
+TEST_F(Ssp, DoesNotWaitForARankThatHasLeft) {
   MakeBounded(0);
   Push(0, 1);
   Push(1, 1);
-  const Sends out = Tell(2, {10, 11, 0});
-  EXPECT_EQ(To(100, out).size(), 1u);
-  EXPECT_EQ(To(101, out).size(), 1u);
+  const Sends out = SetMembers(2, {10, 11, 0});
+  EXPECT_EQ(MessagesTo(100, out).size(), 1u);
+  EXPECT_EQ(MessagesTo(101, out).size(), 1u);
   EXPECT_EQ(Refusal(2, Push(2, 1)).then(), pb::Refuse::ignore);
-  EXPECT_EQ(Refusal(2, Send(2, 1, kFirst, "x", {.incarnation = 0})).then(), pb::Refuse::ignore);
+  EXPECT_EQ(Refusal(2, SendPush(2, 1, kFirst, "x", {.incarnation = 0})).then(), pb::Refuse::ignore);
 }
 
-TEST_F(Ssp, IsNotHeldUpByWhoHasFinished) {
+TEST_F(Ssp, DoesNotWaitForARankThatHasFinished) {
   MakeBounded(0);
   Push(0, 1);
   Push(1, 1);
-  const Sends out = Part(2, 1);
-  EXPECT_EQ(To(100, out).size(), 1u);
-  EXPECT_EQ(To(101, out).size(), 1u);
-  EXPECT_TRUE(Sum(2, out).payload.empty());
+  const Sends out = SendParting(2, 1);
+  EXPECT_EQ(MessagesTo(100, out).size(), 1u);
+  EXPECT_EQ(MessagesTo(101, out).size(), 1u);
+  EXPECT_TRUE(OutcomeMessage(2, out).payload.empty());
   EXPECT_EQ(lane_->counters().skipped, 1u);
-  EXPECT_EQ(Part(2, 1).size(), 1u);  // repeated: acknowledged again
+  EXPECT_EQ(SendParting(2, 1).size(), 1u);  // the repeated message is acknowledged again
   EXPECT_EQ(lane_->counters().skipped, 1u);
   // The rank's next incarnation takes part until it, too, says that it has finished.
-  Tell(2, {10, 11, 22});
-  Greet(2, 22);
+  SetMembers(2, {10, 11, 22});
+  SendHello(2, 22);
   Push(0, 2);
   EXPECT_TRUE(Push(1, 2).empty());
 }
 
-TEST_F(Ssp, WaitsForWhoIsReplacedAndNotForWhatOneThatWasRemovedHasMissed) {
+TEST_F(Ssp, WaitsForAReplacedRankButNotForMissedClocksOfARemovedOne) {
   MakeBounded(0);
   for (uint64_t clock = 1; clock <= 5; ++clock) {
     for (uint32_t rank = 0; rank < 3; ++rank) Push(rank, clock);
   }
-  Tell(2, {10, 11, 22});
-  Greet(2, 22);
+  SetMembers(2, {10, 11, 22});
+  SendHello(2, 22);
   Push(0, 6);
   EXPECT_TRUE(Push(1, 6).empty());
-  Tell(3, {10, 11, 0});
+  SetMembers(3, {10, 11, 0});
   for (uint64_t clock = 7; clock <= 20; ++clock) {
     Push(0, clock);
     EXPECT_EQ(Push(1, clock).size(), 2u);
   }
-  Tell(4, {10, 11, 32});
-  Greet(2, 32);
-  EXPECT_EQ(Pulled(2, Pull(2, 32)).clock(), 20u);  // the clock from which the rank continues
+  SetMembers(4, {10, 11, 32});
+  SendHello(2, 32);
+  EXPECT_EQ(PullAnswer(2, Pull(2, 32)).clock(), 20u);  // The rank continues from clock 20.
   Push(0, 21);
   EXPECT_TRUE(Push(1, 21).empty());
-  EXPECT_EQ(Send(2, 21, kFirst, "x", {.incarnation = 32}).size(), 3u);
+  EXPECT_EQ(SendPush(2, 21, kFirst, "x", {.incarnation = 32}).size(), 3u);
 }
 
 TEST_F(Ssp, ReleasesAllWhenTheJobIsDoneOrToStop) {
-  MakeBounded(0, 1);  // a job of 3 pushes
+  MakeBounded(0, 1);  // The job has 3 pushes.
   Push(0, 1);
-  Push(0, 2);  // without an answer to clock 1
+  Push(0, 2);  // clock 1 was not answered
   const Sends out = Push(1, 1);
   EXPECT_TRUE(Answer(0, out).stop());
   EXPECT_TRUE(Answer(1, out).stop());
@@ -128,66 +130,66 @@ TEST_F(Ssp, ReleasesAllWhenTheJobIsDoneOrToStop) {
   EXPECT_TRUE(Answer(0, Push(1, 1)).stop());
 }
 
-TEST_F(Ssp, BelievesMembersWhatARestartedServerHasForgotten) {
+TEST_F(Ssp, ARestartedServerLearnsClocksFromTheMembers) {
   ClockLane::Options options;
   options.bound = 1;
-  Make(options);
+  MakeLane(options);
   CellClocks clocks;
   clocks.total = 30;
   clocks.counted = {10, 10, 10};
   clocks.answered = {28, 29, 30};
-  for (Words* words : {first_, second_}) words->pushed.resize(30);
+  for (WordsCell* words : {first_, second_}) words->pushed.resize(30);
   lane_->Restore(kFirst, clocks);
   lane_->Restore(kSecond, clocks);
-  Tell(1, {10, 11, 12});
-  for (uint32_t rank = 0; rank < 3; ++rank) Greet(rank, 10 + rank, false);
+  SetMembers(1, {10, 11, 12});
+  for (uint32_t rank = 0; rank < 3; ++rank) SendHello(rank, 10 + rank, false);
   EXPECT_EQ(lane_->clocks(kFirst).total, 30u);
   // The previous server answered clock 13 of ranks 1 and 2. They show this server those answers,
   // and only then may it answer rank 0's clock 14.
   EXPECT_TRUE(Push(0, 14).empty());
-  EXPECT_EQ(Hand(1, 13).size(), 1u);
-  EXPECT_EQ(Answer(0, Hand(2, 13)).clock(), 14u);
+  EXPECT_EQ(SendHeldOutcome(1, 13).size(), 1u);
+  EXPECT_EQ(Answer(0, SendHeldOutcome(2, 13)).clock(), 14u);
   EXPECT_TRUE(Push(0, 15).empty());
   EXPECT_EQ(lane_->lost_clocks(), 3u);
-  EXPECT_EQ(Pulled(2, Pull(2)).clock(), 13u);  // a new process starts here
+  EXPECT_EQ(PullAnswer(2, Pull(2)).clock(), 13u);  // a new process continues from this clock
 }
 
-TEST_F(Ssp, HearsFromAMemberThatItHadParted) {
+TEST_F(Ssp, LearnsFromAMemberThatItHasFinished) {
   MakeBounded(0);
   Push(0, 7);
   Push(1, 7);
-  const Sends out = Hand(2, 6, true);
+  const Sends out = SendHeldOutcome(2, 6, true);
   EXPECT_EQ(Answer(0, out).clock(), 7u);
   EXPECT_EQ(Answer(1, out).clock(), 7u);
   EXPECT_EQ(lane_->lost_clocks(), 5u);
-  EXPECT_TRUE(Hand(9, 1).empty());  // not a member
+  EXPECT_TRUE(SendHeldOutcome(9, 1).empty());  // Rank 9 is not a member.
 }
 
-TEST_F(Ssp, KnowsThatWhoPushesAClockIsDoneWithTheOneBeforeInEveryCell) {
+TEST_F(Ssp, APushOfAClockCompletesThePreviousClockInEveryCell) {
   MakeBounded(0);
   for (const Cell& cell : {kFirst, kSecond}) {
-    for (uint32_t rank = 0; rank < 3; ++rank) Send(rank, 1, cell, "x", {});
+    for (uint32_t rank = 0; rank < 3; ++rank) SendPush(rank, 1, cell, "x", {});
   }
   for (uint32_t rank = 0; rank < 3; ++rank) Push(rank, 2);
   // Rank 2 dies before it pushes the second cell.
-  Send(0, 2, kSecond, "x", {});
-  EXPECT_TRUE(Send(1, 2, kSecond, "x", {}).empty());
-  Tell(2, {10, 11, 22});
-  Greet(2, 22);
-  EXPECT_EQ(Pulled(2, Pull(2, 22)).clock(), 2u);
+  SendPush(0, 2, kSecond, "x", {});
+  EXPECT_TRUE(SendPush(1, 2, kSecond, "x", {}).empty());
+  SetMembers(2, {10, 11, 22});
+  SendHello(2, 22);
+  EXPECT_EQ(PullAnswer(2, Pull(2, 22)).clock(), 2u);
   // Rank 2 has to wait for the others in the first cell. They wait for it in the second, so its
   // push to the first must release them.
-  const Sends out = Send(2, 3, kFirst, "x", {.incarnation = 22});
-  EXPECT_EQ(To(100, out).size(), 1u);
-  EXPECT_EQ(To(101, out).size(), 1u);
-  EXPECT_TRUE(To(102, out).empty());
+  const Sends out = SendPush(2, 3, kFirst, "x", {.incarnation = 22});
+  EXPECT_EQ(MessagesTo(100, out).size(), 1u);
+  EXPECT_EQ(MessagesTo(101, out).size(), 1u);
+  EXPECT_TRUE(MessagesTo(102, out).empty());
 }
 
 TEST_F(Ssp, WithoutItsSafeguardLetsAWorkerRunAhead) {
   ClockLane::Options options;
   options.bound = 0;
   options.safeguards.keep_bound = false;
-  Make(options);
+  MakeLane(options);
   Join();
   EXPECT_EQ(Push(0, 1).size(), 1u);
   EXPECT_EQ(Push(0, 2).size(), 1u);

@@ -1,3 +1,6 @@
+// Tests of cells: what is added up over the workers in each round. A cell belongs to one lane
+// (socket of a shard). Its kind is scale (scalers of a bucket), push (codes of a chunk), or figures
+// (losses and test scores).
 #include "common/protocol/rounds/cells.h"
 
 #include <gmock/gmock.h>
@@ -29,7 +32,7 @@ std::vector<Cell> CellsAt(const ExchangePlan& plan, LaneRef lane) {
   return cells;
 }
 
-TEST(Cells, AreEachAtTheLaneThatIsTheirs) {
+TEST(Cells, AreOnTheLaneOfThePlan) {
   const ExchangePlan plan = PlanOf("ternary");
   size_t cells = 0;
   for (LaneRef lane : {LaneRef{0, 0}, LaneRef{0, 1}, LaneRef{0, 2}, LaneRef{1, 0}, LaneRef{1, 1}}) {
@@ -38,7 +41,7 @@ TEST(Cells, AreEachAtTheLaneThatIsTheirs) {
       ++cells;
     }
   }
-  EXPECT_EQ(cells, 2u + 2 + 3);  // 2 of figures, 2 buckets' scalers, 3 chunks
+  EXPECT_EQ(cells, 2u + 2 + 3);  // 2 cells of figures, 2 of scalers, 3 of chunks
   EXPECT_THAT(CellsAt(plan, {0, 0}), testing::IsSupersetOf({Cell{Kind::kFigures, 0, kCompare},
                                                             Cell{Kind::kFigures, 0, kEvaluate}}));
   EXPECT_EQ(CellsAt(PlanOf("fp32"), {1, 0}).size(), 0u);
@@ -57,7 +60,7 @@ TEST(Cells, TakeTheMaximumOfScalers) {
   EXPECT_FALSE(cells[2].check_outcome(Text("abc"), 2).ok());
 }
 
-TEST(Cells, RefuseScalersThatCannotBe) {
+TEST(Cells, RefuseInvalidScalers) {
   EXPECT_THAT(ParseScalers(EncodeScalers({1.f}), 2).status().message(),
               HasSubstr("4 bytes of scalers, expected 8"));
   for (float bad : {std::numeric_limits<float>::quiet_NaN(), -1.f, -0.f,
@@ -79,10 +82,10 @@ TEST(Cells, GatherFiguresByRank) {
   }
   const Bytes outcome = sum->Close();
   EXPECT_TRUE(cells[0].check_outcome(outcome, 2).ok());
-  pb::FiguresOfAll all;
-  ASSERT_TRUE(all.ParseFromString(View(outcome)));
-  ASSERT_EQ(all.by_rank_size(), 2);
-  ASSERT_TRUE(figures.ParseFromString(all.by_rank(1)));
+  pb::FiguresOfAll figures_of_all;
+  ASSERT_TRUE(figures_of_all.ParseFromString(View(outcome)));
+  ASSERT_EQ(figures_of_all.by_rank_size(), 2);
+  ASSERT_TRUE(figures.ParseFromString(figures_of_all.by_rank(1)));
   EXPECT_EQ(figures.test_correct(), 101u);
   EXPECT_FALSE(sum->Add(0, Text(std::string(plan.max_figures_bytes() + 1, 'x'))).ok());
   EXPECT_FALSE(sum->Add(0, Text("\xff\xff")).ok());
@@ -93,16 +96,17 @@ TEST(Cells, AddUpChunks) {
   const ExchangePlan plan = PlanOf("fp32");
   for (const CellSpec& spec : CellsOfLane(plan, 0, 1)) {
     const Chunk& chunk = plan.chunk(spec.cell.bucket, spec.cell.chunk);
-    const std::vector<float> one(chunk.count, 1.f), three(chunk.count, 3.f);
+    const std::vector<float> ones(chunk.count, 1.f), threes(chunk.count, 3.f);
     auto sum = spec.open(1);
     EXPECT_FALSE(sum->Add(0, EncodeScalers(std::vector<float>(chunk.count + 1))).ok());
     EXPECT_FALSE(sum->Add(0, Text("short")).ok());
     sum = spec.open(1);
-    EXPECT_TRUE(sum->Add(1, EncodeScalers(three)).ok());
-    EXPECT_TRUE(sum->Add(0, EncodeScalers(one)).ok());
+    EXPECT_TRUE(sum->Add(1, EncodeScalers(threes)).ok());
+    EXPECT_TRUE(sum->Add(0, EncodeScalers(ones)).ok());
     const Bytes outcome = sum->Close();
     EXPECT_EQ(outcome.size(), chunk.max_sum_bytes);
-    EXPECT_THAT(*ParseScalers(outcome, chunk.count), testing::Each(2.f));  // the workers' mean
+    // The outcome is the workers' mean.
+    EXPECT_THAT(*ParseScalers(outcome, chunk.count), testing::Each(2.f));
     EXPECT_TRUE(spec.check_outcome(outcome, 2).ok());
     EXPECT_FALSE(spec.check_outcome(Text("short"), 2).ok());
   }

@@ -1,4 +1,6 @@
-// What Check() of a lane without rounds finds: one planted fault for each invariant.
+// Tests of ClockLane::Check(): each test plants one fault, and expects the invariant that it
+// breaks. A ClockLane is a server socket without rounds; a worker's clock is its own count of
+// pushes.
 #include <gmock/gmock.h>
 
 #include "common/protocol/rounds/clock_lane.h"
@@ -26,9 +28,10 @@ namespace {
 using testing::HasSubstr;
 using RankState = CountedCell::RankState;
 
-constexpr Cell kCounted{Kind::kPush, 0, 0};
+constexpr Cell kTestCell{Kind::kPush, 0, 0};
 
-class Counter : public ClockCell {
+// A cell whose weights are only the number of pushes.
+class CountingCell : public ClockCell {
  public:
   Status Push(uint32_t, uint64_t, const Bytes&) override {
     ++version_;
@@ -42,8 +45,8 @@ class Counter : public ClockCell {
   uint64_t version_ = 0;
 };
 
-// Two members, ranks 0 and 1, incarnations 10 and 11, at most one clock apart. Both have pushed
-// clock 1; rank 0 has pushed clock 2, and clock 3, whose answer waits.
+// Two members, ranks 0 and 1, incarnations 10 and 11, whose clocks may differ by one. Both have
+// pushed clock 1. Rank 0 has also pushed clocks 2 and 3; the answer to clock 3 waits for rank 1.
 class ClockLaneInvariants : public testing::Test {
  protected:
   void SetUp() override {
@@ -51,14 +54,15 @@ class ClockLaneInvariants : public testing::Test {
     options.workers = 2;
     options.bound = 1;
     std::vector<ClockCellSpec> cells;
-    cells.push_back({kCounted, std::make_unique<Counter>()});
+    cells.push_back({kTestCell, std::make_unique<CountingCell>()});
     lane_ = std::make_unique<ClockLane>(std::move(options), std::move(cells));
     peer_ = std::make_unique<ClockLanePeer>(lane_.get());
     Sends out;
     lane_->OnMembers(MembersOf(1, {10, 11}), &out);
-    for (uint32_t rank : {0, 1}) lane_->OnHello(100 + rank, Veteran(rank, 10 + rank, 0, 1), &out);
+    for (uint32_t rank : {0, 1})
+      lane_->OnHello(100 + rank, HelloWithState(rank, 10 + rank, 0, 1), &out);
     for (const auto& [rank, clock] : {std::pair{0, 1}, {1, 1}, {0, 2}, {0, 3}}) {
-      Message push = ContributionOf({kCounted, 0, static_cast<uint32_t>(rank), 10u + rank});
+      Message push = ContributionOf({kTestCell, 0, static_cast<uint32_t>(rank), 10u + rank});
       push.head.mutable_push()->mutable_at_clock()->set_clock(clock);
       push.head.mutable_push()->mutable_at_clock()->set_wants_weights(true);
       lane_->OnMessage(100 + rank, push, &out);
@@ -66,7 +70,7 @@ class ClockLaneInvariants : public testing::Test {
     ASSERT_EQ(lane_->waiting(), 1u);
     ASSERT_EQ(lane_->Check().message(), "");
   }
-  std::string Broken() const {
+  std::string BrokenInvariant() const {
     const Status status = lane_->Check();
     EXPECT_EQ(status.code(), Code::kInternal);
     return status.message();
@@ -78,63 +82,64 @@ class ClockLaneInvariants : public testing::Test {
 
 TEST_F(ClockLaneInvariants, OneWhoWaitsThoughTheOthersHaveCome) {
   peer_->rank(1) = RankState::kParted;
-  EXPECT_THAT(Broken(), HasSubstr("clock 3: rank 0 waits at clock 3, and the least is 3"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("clock 3: rank 0 waits at clock 3, and the least is 3"));
   lane_->OnStop();  // the next message releases the waiting answer
   EXPECT_EQ(lane_->Check().message(), "");
 }
 
 TEST_F(ClockLaneInvariants, OneWhoWaitsAndIsNoMember) {
   peer_->state().members = LaneMembers(2);
-  EXPECT_THAT(Broken(), HasSubstr("rank 0 waits, and is no member"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("rank 0 waits, and is no member"));
 }
 
 TEST_F(ClockLaneInvariants, OneWhoWaitsAtALaneThatIsNotOpen) {
   peer_->state().open = false;
-  EXPECT_THAT(Broken(), HasSubstr("1 ranks wait, and the lane is not open"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("1 ranks wait, and the lane is not open"));
 }
 
 TEST_F(ClockLaneInvariants, AClockBeyondTheRanksNewest) {
   peer_->rank(0) = RankState::kTraining;
   peer_->clocks().counted[1] = 2;
-  EXPECT_THAT(Broken(), HasSubstr("clock 2: rank 1 is at clock 2, and its newest is 1"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("clock 2: rank 1 is at clock 2, and its newest is 1"));
 }
 
 TEST_F(ClockLaneInvariants, ANewestClockThatNoCellHasCounted) {
   peer_->state().newest[1] = 9;
   peer_->rank(0) = RankState::kTraining;
-  EXPECT_EQ(Broken(), "lane: rank 1 is at clock 9, and its cells have counted 1");
+  EXPECT_EQ(BrokenInvariant(), "lane: rank 1 is at clock 9, and its cells have counted 1");
 }
 
-TEST_F(ClockLaneInvariants, AClockThatIsNone) {
+TEST_F(ClockLaneInvariants, AnImpossibleClock) {
   peer_->rank(0) = RankState::kTraining;
   peer_->clocks().counted[1] = peer_->state().newest[1] = kMaxClock + 1;
-  EXPECT_THAT(Broken(), HasSubstr("rank 1 is at a clock that is none: at most"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("rank 1 is at a clock that is none: at most"));
 }
 
 TEST_F(ClockLaneInvariants, AnAnswerNewerThanTheWeights) {
   peer_->clocks().answered[1] = 5;
-  EXPECT_THAT(Broken(), HasSubstr("rank 1 was answered with version 5, and the weights are at 4"));
+  EXPECT_THAT(BrokenInvariant(),
+              HasSubstr("rank 1 was answered with version 5, and the weights are at 4"));
 }
 
 TEST_F(ClockLaneInvariants, MorePushesThanClocks) {
   peer_->clocks().total = 5;
-  EXPECT_THAT(Broken(), HasSubstr("counts 5 pushes, and its clocks are 4 together"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("counts 5 pushes, and its clocks are 4 together"));
 }
 
 TEST_F(ClockLaneInvariants, APushWithoutAStaleness) {
   ++peer_->state().counters.counted;
-  EXPECT_EQ(Broken(), "lane: 4 pushes have a staleness, and 5 came");
+  EXPECT_EQ(BrokenInvariant(), "lane: 4 pushes have a staleness, and 5 came");
 }
 
-TEST_F(ClockLaneInvariants, ADroppedPushOfNobody) {
+TEST_F(ClockLaneInvariants, ADroppedPushThatTheTotalDoesNotCount) {
   ++peer_->state().dropped[1];
-  EXPECT_EQ(Broken(), "lane: dropped 1 pushes by rank, and 0 in all");
+  EXPECT_EQ(BrokenInvariant(), "lane: dropped 1 pushes by rank, and 0 in all");
 }
 
-TEST_F(ClockLaneInvariants, AnArrowThatIsNotDrawn) {
+TEST_F(ClockLaneInvariants, AnImpossibleTransition) {
   peer_->rank(1) = RankState::kParted;
   const auto wait = [this] { EXPECT_FALSE(peer_->Become(1, RankState::kWaiting)); };
-  EXPECT_EQ(Refused(wait), "rank 1 that is parted cannot become waiting");
+  EXPECT_EQ(InvariantBrokenBy(wait), "rank 1 that is parted cannot become waiting");
   EXPECT_EQ(peer_->rank(1), RankState::kParted);
 }
 
@@ -142,13 +147,15 @@ TEST_F(ClockLaneInvariants, ACallerThatSaysOneThingAndDoesAnother) {
   pb::Contribution c;
   c.mutable_at_clock()->set_clock(4);
   Sends out;
-  EXPECT_THAT(Refused([&] { peer_->cell().Pull(100, c, &out); }), HasSubstr("rank 0 pulls, and"));
-  EXPECT_THAT(Refused([&] { peer_->cell().Part(100, c, &out); }), HasSubstr("rank 0 parts, and"));
+  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().Pull(100, c, &out); }),
+              HasSubstr("rank 0 pulls, and"));
+  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().OnParting(100, c, &out); }),
+              HasSubstr("rank 0 parts, and"));
   c.mutable_parting()->set_clock(4);
-  EXPECT_THAT(Refused([&] { peer_->cell().Push(100, c, {}, &out); }),
+  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().Push(100, c, {}, &out); }),
               HasSubstr("rank 0 pushes, and"));
-  const CellClocks clocks = lane_->clocks(kCounted);
-  EXPECT_THAT(Refused([&] { lane_->Restore(kCounted, clocks); }),
+  const CellClocks clocks = lane_->clocks(kTestCell);
+  EXPECT_THAT(InvariantBrokenBy([&] { lane_->Restore(kTestCell, clocks); }),
               HasSubstr("restored after 4 pushes"));
 }
 

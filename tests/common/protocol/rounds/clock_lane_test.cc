@@ -1,3 +1,6 @@
+// Tests of ClockLane: a server socket without rounds, which answers each push by itself. A worker's
+// clock is its own count of pushes; the version is the number of pushes that the weights contain;
+// the staleness of a push is how many other pushes the weights had since the worker got them.
 #include "common/protocol/rounds/clock_lane.h"
 
 #include <gmock/gmock.h>
@@ -11,30 +14,30 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 
 TEST_F(ClockLaneTest, OpensWhenEveryMemberHasSaidHelloAndWelcomesWhoComesLater) {
-  Make();
-  Tell(1, {10, 11, 12});
-  EXPECT_TRUE(Greet(0, 10).empty());
-  EXPECT_TRUE(Push(0, 1).empty());  // before its welcome: it will repeat it
-  EXPECT_TRUE(Greet(1, 11).empty());
+  MakeLane();
+  SetMembers(1, {10, 11, 12});
+  EXPECT_TRUE(SendHello(0, 10).empty());
+  EXPECT_TRUE(Push(0, 1).empty());  // ignored: the worker has no welcome yet, and will repeat it
+  EXPECT_TRUE(SendHello(1, 11).empty());
   EXPECT_FALSE(lane_->open());
-  EXPECT_EQ(Greet(2, 12).size(), 3u);
+  EXPECT_EQ(SendHello(2, 12).size(), 3u);
   EXPECT_TRUE(lane_->open());
   EXPECT_TRUE(first_->pushed.empty());
-  Tell(2, {10, 11, 22});
+  SetMembers(2, {10, 11, 22});
   EXPECT_TRUE(lane_->open());
-  const Sends out = Greet(2, 22);
-  EXPECT_EQ(First(102, pb::Envelope::kWelcome, out).head.welcome().incarnation(), 7u);
-  EXPECT_EQ(First(102, pb::Envelope::kWelcome, out).head.welcome().epoch(), 2u);
-  EXPECT_EQ(Refusal(1, Greet(1, 99)).then(), pb::Refuse::retry);
+  const Sends out = SendHello(2, 22);
+  EXPECT_EQ(FirstMessageTo(102, pb::Envelope::kWelcome, out).head.welcome().incarnation(), 7u);
+  EXPECT_EQ(FirstMessageTo(102, pb::Envelope::kWelcome, out).head.welcome().epoch(), 2u);
+  EXPECT_EQ(Refusal(1, SendHello(1, 99)).then(), pb::Refuse::retry);
 }
 
 TEST_F(ClockLaneTest, AnswersEveryPushAtOnceWithTheWeightsAfterIt) {
   ClockLane::Options options;
   options.learning_rate = [](uint64_t total) { return 1.0 / static_cast<double>(total); };
-  Make(options);
+  MakeLane(options);
   Join();
-  EXPECT_EQ(View(Sum(0, Push(0, 1, "a")).payload), "a");
-  const Message sum = Sum(1, Push(1, 1, "b"));
+  EXPECT_EQ(View(OutcomeMessage(0, Push(0, 1, "a")).payload), "a");
+  const Message sum = OutcomeMessage(1, Push(1, 1, "b"));
   EXPECT_EQ(View(sum.payload), "ab");
   const pb::Outcome::AtClock& answer = sum.head.sum().at_clock();
   EXPECT_EQ(answer.clock(), 1u);
@@ -47,23 +50,23 @@ TEST_F(ClockLaneTest, AnswersEveryPushAtOnceWithTheWeightsAfterIt) {
 }
 
 TEST_F(ClockLaneTest, CountsAClockOnceAndAnswersItAgain) {
-  Make();
+  MakeLane();
   Join();
   Push(0, 1, "a");
   Push(1, 1, "b");
-  const Message again = Sum(0, Push(0, 1, "a"));
-  EXPECT_EQ(View(again.payload), "ab");
-  EXPECT_EQ(again.head.sum().at_clock().clock(), 1u);
-  EXPECT_EQ(again.head.sum().at_clock().weights().version(), 2u);
+  const Message repeated_answer = OutcomeMessage(0, Push(0, 1, "a"));
+  EXPECT_EQ(View(repeated_answer.payload), "ab");
+  EXPECT_EQ(repeated_answer.head.sum().at_clock().clock(), 1u);
+  EXPECT_EQ(repeated_answer.head.sum().at_clock().weights().version(), 2u);
   EXPECT_EQ(first_->pushed.size(), 2u);
   EXPECT_EQ(lane_->counters().repeated, 1u);
   EXPECT_EQ(lane_->counters().counted, 2u);
-  // Each cell (chunk that is summed) counts pushes of its own.
-  EXPECT_EQ(View(Sum(0, Send(0, 1, kSecond, "c", {})).payload), "c");
+  // Each cell (here the weights of one chunk) counts its own pushes.
+  EXPECT_EQ(View(OutcomeMessage(0, SendPush(0, 1, kSecond, "c", {})).payload), "c");
 }
 
 TEST_F(ClockLaneTest, RefusesAnOlderClockAsStaleAndLetsClocksLeap) {
-  Make();
+  MakeLane();
   Join();
   Push(0, 5);
   const pb::Refuse refuse = Refusal(0, Push(0, 4));
@@ -73,21 +76,22 @@ TEST_F(ClockLaneTest, RefusesAnOlderClockAsStaleAndLetsClocksLeap) {
   EXPECT_EQ(first_->pushed.size(), 1u);
 }
 
-TEST_F(ClockLaneTest, FencesIncarnationsThatAreNoMembers) {
-  Make();
+TEST_F(ClockLaneTest, RefusesIncarnationsThatAreNotMembers) {
+  MakeLane();
   Join();
-  EXPECT_EQ(Refusal(0, Send(0, 1, kFirst, "x", {.incarnation = 99})).then(), pb::Refuse::ignore);
-  Tell(2, {20, 11, 12});
+  EXPECT_EQ(Refusal(0, SendPush(0, 1, kFirst, "x", {.incarnation = 99})).then(),
+            pb::Refuse::ignore);
+  SetMembers(2, {20, 11, 12});
   EXPECT_EQ(Refusal(0, Push(0, 1)).then(), pb::Refuse::ignore);
   EXPECT_EQ(Refusal(0, Pull(0)).then(), pb::Refuse::ignore);
   EXPECT_EQ(lane_->counters().fenced, 3u);
   EXPECT_TRUE(first_->pushed.empty());
 }
 
-TEST_F(ClockLaneTest, SendsAwayWhatIsNotInItsPlan) {
-  Make();
+TEST_F(ClockLaneTest, RefusesPushesThatAreNotInItsPlan) {
+  MakeLane();
   Join();
-  EXPECT_EQ(Refusal(0, Send(0, 1, {Kind::kPush, 9, 0}, "x", {})).then(), pb::Refuse::leave);
+  EXPECT_EQ(Refusal(0, SendPush(0, 1, {Kind::kPush, 9, 0}, "x", {})).then(), pb::Refuse::leave);
   EXPECT_EQ(Refusal(0, Push(0, 0)).then(), pb::Refuse::leave);
   const pb::Refuse bad = Refusal(1, Push(1, 1, "bad"));
   EXPECT_EQ(bad.then(), pb::Refuse::leave);
@@ -103,13 +107,13 @@ TEST_F(ClockLaneTest, SendsAwayWhatIsNotInItsPlan) {
 }
 
 TEST_F(ClockLaneTest, TakesTheVersionThatAPushNamesForItsBase) {
-  Make();
+  MakeLane();
   Join();
-  Push(0, 1);                                     // answered with version 1 of the weights
-  Push(1, 1);                                     // with version 2
-  Send(0, 2, kFirst, "x", {});                    // names no version: base is its last answer, 1
-  Send(1, 2, kFirst, "x", {.holds = 0});          // names version 0, the start
-  Send(2, 1, kFirst, "x", {.holds = 1'000'000});  // a version of a dead server
+  Push(0, 1);                                 // is answered with version 1 of the weights
+  Push(1, 1);                                 // is answered with version 2
+  SendPush(0, 2, kFirst, "x", {});            // names no version: its base is the last answer, 1
+  SendPush(1, 2, kFirst, "x", {.holds = 0});  // names version 0, the initial weights
+  SendPush(2, 1, kFirst, "x", {.holds = 1'000'000});  // a version of a previous server
   ASSERT_EQ(first_->pushed.size(), 5u);
   EXPECT_EQ(first_->pushed[2].base, 1u);
   EXPECT_EQ(first_->pushed[3].base, 0u);
@@ -117,9 +121,10 @@ TEST_F(ClockLaneTest, TakesTheVersionThatAPushNamesForItsBase) {
 }
 
 TEST_F(ClockLaneTest, CountsStalenessInAHistogramWhoseLastBinTakesTheRest) {
-  Make();
+  MakeLane();
   Join();
-  for (uint64_t clock = 1; clock <= 40; ++clock) Push(0, clock);  // never stale: it is alone
+  for (uint64_t clock = 1; clock <= 40; ++clock)
+    Push(0, clock);  // These are never stale, because no other rank pushes.
   EXPECT_EQ(lane_->counters().staleness.size(), kStalenessBins);
   EXPECT_EQ(lane_->counters().staleness[0], 40u);
   EXPECT_EQ(Answer(1, Push(1, 1)).staleness(), 40u);
@@ -132,45 +137,47 @@ TEST_F(ClockLaneTest, CountsStalenessInAHistogramWhoseLastBinTakesTheRest) {
 TEST_F(ClockLaneTest, DropsWhatIsStalerThanAllowedByRankAndStillAnswersIt) {
   ClockLane::Options options;
   options.max_staleness = 2;
-  Make(options);
+  MakeLane(options);
   Join();
   for (uint64_t clock = 1; clock <= 3; ++clock) Push(0, clock);
-  const Message late = Sum(1, Push(1, 1, "late"));
-  EXPECT_TRUE(late.head.sum().at_clock().dropped());
-  EXPECT_EQ(late.head.sum().at_clock().staleness(), 3u);
-  EXPECT_EQ(late.head.sum().at_clock().total(), 3u);
-  EXPECT_EQ(View(late.payload), "xxx");
-  EXPECT_TRUE(Answer(1, Push(1, 1, "late")).dropped());  // sent again
+  const Message stale_answer = OutcomeMessage(1, Push(1, 1, "late"));
+  EXPECT_TRUE(stale_answer.head.sum().at_clock().dropped());
+  EXPECT_EQ(stale_answer.head.sum().at_clock().staleness(), 3u);
+  EXPECT_EQ(stale_answer.head.sum().at_clock().total(), 3u);
+  EXPECT_EQ(View(stale_answer.payload), "xxx");
+  EXPECT_TRUE(Answer(1, Push(1, 1, "late")).dropped());  // The same push is sent again.
   EXPECT_EQ(lane_->counters().dropped, 1u);
   EXPECT_THAT(lane_->dropped(), ElementsAre(0, 1, 0));
-  EXPECT_EQ(View(Sum(1, Push(1, 2, "y")).payload), "xxxy");  // not stale
+  // This push is not too stale.
+  EXPECT_EQ(View(OutcomeMessage(1, Push(1, 2, "y")).payload), "xxxy");
   EXPECT_EQ(Answer(0, Push(0, 4)).staleness(), 1u);
 }
 
 TEST_F(ClockLaneTest, CountsAPushThatAsksForNoWeights) {
-  Make();
+  MakeLane();
   Join();
-  const Message ack = Sum(0, Send(0, 1, kFirst, "a", {.wants_weights = false}));
-  EXPECT_TRUE(ack.payload.empty());
-  EXPECT_EQ(ack.head.sum().at_clock().clock(), 1u);
-  EXPECT_FALSE(ack.head.sum().at_clock().has_weights());
+  const Message acknowledgement =
+      OutcomeMessage(0, SendPush(0, 1, kFirst, "a", {.wants_weights = false}));
+  EXPECT_TRUE(acknowledgement.payload.empty());
+  EXPECT_EQ(acknowledgement.head.sum().at_clock().clock(), 1u);
+  EXPECT_FALSE(acknowledgement.head.sum().at_clock().has_weights());
   EXPECT_TRUE(first_->pulled.empty());
-  EXPECT_EQ(first_->words, "a");
+  EXPECT_EQ(first_->text, "a");
   // The first push makes the second stale, because the rank did not get the new weights.
   EXPECT_EQ(Answer(0, Push(0, 2, "b")).staleness(), 1u);
 }
 
 TEST_F(ClockLaneTest, AnswersAPullWithTheNewestWeightsAndTheNewestCountedClock) {
-  Make();
+  MakeLane();
   Join();
   Push(0, 7, "a");
-  Tell(2, {20, 11, 12});
-  Greet(0, 20);
-  const Message pulled = Sum(0, Pull(0, 20));
+  SetMembers(2, {20, 11, 12});
+  SendHello(0, 20);
+  const Message pulled = OutcomeMessage(0, Pull(0, 20));
   EXPECT_EQ(View(pulled.payload), "a");
   EXPECT_EQ(pulled.head.sum().pulled().clock(), 7u);
   EXPECT_TRUE(pulled.head.sum().pulled().weights().whole());
-  EXPECT_EQ(Pulled(1, Pull(1)).clock(), 0u);
+  EXPECT_EQ(PullAnswer(1, Pull(1)).clock(), 0u);
   EXPECT_EQ(lane_->clocks(kFirst).total, 1u);
   // The staleness of rank 1's next push counts from the weights that this pull gave it.
   Push(2, 1);
@@ -178,43 +185,44 @@ TEST_F(ClockLaneTest, AnswersAPullWithTheNewestWeightsAndTheNewestCountedClock) 
 }
 
 TEST_F(ClockLaneTest, GivesTheMovingAverageWithoutCallingItTheWeightsOfTheRank) {
-  Make();
+  MakeLane();
   Join();
   Push(0, 1, "a");
-  const Message average = Sum(1, PullAverage(1));
+  const Message average = OutcomeMessage(1, PullAverage(1));
   EXPECT_EQ(View(average.payload), "average of a");
   EXPECT_TRUE(average.head.sum().pulled().has_average());
   EXPECT_EQ(Answer(1, Push(1, 1)).staleness(), 1u);
 }
 
-TEST_F(ClockLaneTest, AnswersAHeldOutcomeSoThatItsHolderDropsIt) {
-  Make();
+TEST_F(ClockLaneTest, ConfirmsAHeldOutcome) {
+  MakeLane();
   Join();
   Message held;
   held.head.mutable_held_sum()->mutable_at_clock()->set_clock(3);
   held.payload = Text("x");
   Sends out;
   lane_->OnMessage(100, held, &out);
-  EXPECT_EQ(First(100, pb::Envelope::kHeldSum, out).head.held_sum().at_clock().clock(), 3u);
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kHeldSum, out).head.held_sum().at_clock().clock(),
+            3u);
 }
 
 TEST_F(ClockLaneTest, SaysStopToEveryoneOnceAllPushesOfTheJobHaveCome) {
-  Make();
-  Join(2);  // 2 steps: 6 pushes in all
+  MakeLane();
+  Join(2);  // A job of 2 steps with 3 workers has 6 pushes.
   for (uint64_t clock = 1; clock <= 5; ++clock) EXPECT_FALSE(Answer(0, Push(0, clock)).stop());
   EXPECT_TRUE(Answer(1, Push(1, 1)).stop());
   EXPECT_TRUE(Answer(0, Push(0, 6)).stop());
-  EXPECT_TRUE(Pulled(2, Pull(2)).stop());
-  EXPECT_FALSE(Answer(0, Send(0, 1, kSecond, "x", {})).stop());
+  EXPECT_TRUE(PullAnswer(2, Pull(2)).stop());
+  EXPECT_FALSE(Answer(0, SendPush(0, 1, kSecond, "x", {})).stop());
 }
 
-TEST_F(ClockLaneTest, IsDoneWhenAllMembersHavePartedUnstopped) {
-  Make();
+TEST_F(ClockLaneTest, IsDoneWhenAllMembersHaveFinishedWithoutAStop) {
+  MakeLane();
   Join(/*steps=*/2);
-  Tell(2, {10, 11, 0}, /*steps=*/2);  // rank 2 was removed
+  SetMembers(2, {10, 11, 0}, /*steps=*/2);  // rank 2 was removed
   for (uint32_t rank = 0; rank < 2; ++rank) {
     EXPECT_FALSE(lane_->done()) << rank;
-    for (const Cell& cell : {kFirst, kSecond}) Part(rank, 1, cell);
+    for (const Cell& cell : {kFirst, kSecond}) SendParting(rank, 1, cell);
   }
   EXPECT_TRUE(lane_->done());
   EXPECT_EQ(lane_->target(), 6u);
@@ -222,73 +230,78 @@ TEST_F(ClockLaneTest, IsDoneWhenAllMembersHavePartedUnstopped) {
   EXPECT_FALSE(lane_->done());
 }
 
-TEST_F(ClockLaneTest, SendsAwayAProcessWhoseRankAnotherHasTakenFurther) {
-  Make();
+TEST_F(ClockLaneTest, RefusesAProcessWhoseRankHasPushedFurther) {
+  MakeLane();
   Join();
   Push(0, 3);
-  Tell(2, {20, 11, 12});
-  Greet(0, 20);
-  const pb::Refuse refuse = Refusal(0, Send(0, 2, kFirst, "x", {.incarnation = 20}));
+  SetMembers(2, {20, 11, 12});
+  SendHello(0, 20);
+  const pb::Refuse refuse = Refusal(0, SendPush(0, 2, kFirst, "x", {.incarnation = 20}));
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
   EXPECT_THAT(refuse.sentence(), HasSubstr("another process had it meanwhile"));
-  Send(0, 4, kFirst, "x", {.incarnation = 20});
-  EXPECT_EQ(Refusal(0, Send(0, 2, kFirst, "x", {.incarnation = 20})).then(), pb::Refuse::ignore);
+  SendPush(0, 4, kFirst, "x", {.incarnation = 20});
+  EXPECT_EQ(Refusal(0, SendPush(0, 2, kFirst, "x", {.incarnation = 20})).then(),
+            pb::Refuse::ignore);
 }
 
-TEST_F(ClockLaneTest, RefusesClocksThatAreNoneAndPayloadsThatPushNothing) {
-  Make();
+TEST_F(ClockLaneTest, RefusesInvalidClocksAndUnexpectedPayloads) {
+  MakeLane();
   Join();
   for (uint64_t clock : {kMaxClock + 1, ~uint64_t{0}})
     EXPECT_EQ(Refusal(0, Push(0, clock)).then(), pb::Refuse::leave);
-  EXPECT_EQ(Refusal(0, Part(0, 1, kFirst, "x")).then(), pb::Refuse::leave);
+  EXPECT_EQ(Refusal(0, SendParting(0, 1, kFirst, "x")).then(), pb::Refuse::leave);
   EXPECT_EQ(Refusal(0, Pull(0, std::nullopt, 1, "x")).then(), pb::Refuse::leave);
-  EXPECT_EQ(Refusal(3, Send(3, 1, kFirst, "x", {.incarnation = 10})).then(), pb::Refuse::ignore);
-  EXPECT_EQ(Refusal(0, Send(~0u - 50, 1, kFirst, "x", {.incarnation = 10})).sentence(), "");
+  EXPECT_EQ(Refusal(3, SendPush(3, 1, kFirst, "x", {.incarnation = 10})).then(),
+            pb::Refuse::ignore);
+  EXPECT_EQ(Refusal(0, SendPush(~0u - 50, 1, kFirst, "x", {.incarnation = 10})).sentence(), "");
   EXPECT_EQ(lane_->counters().bad, 4u);
   EXPECT_EQ(lane_->clocks(kFirst).total, 0u);
   EXPECT_EQ(Push(0, kMaxClock).size(), 1u);
-  EXPECT_EQ(Hand(0, ~uint64_t{0}).size(), 1u);
-  EXPECT_EQ(Pulled(0, Pull(0)).clock(), kMaxClock);
+  EXPECT_EQ(SendHeldOutcome(0, ~uint64_t{0}).size(), 1u);
+  EXPECT_EQ(PullAnswer(0, Pull(0)).clock(), kMaxClock);
 }
 
 TEST_F(ClockLaneTest, SaysWhichPullItAnswers) {
-  Make();
+  MakeLane();
   Join();
-  const pb::Outcome::Pulled pulled = Pulled(0, Pull(0, std::nullopt, 17));
+  const pb::Outcome::Pulled pulled = PullAnswer(0, Pull(0, std::nullopt, 17));
   EXPECT_EQ(pulled.number(), 17u);
   EXPECT_EQ(pulled.clock(), 0u);
 }
 
 TEST_F(ClockLaneTest, RefusesAContributionWithoutAFormAndThoseOfRounds) {
-  Make();
+  MakeLane();
   Join();
-  const pb::Refuse none = Refusal(0, Say(0, From(0, std::nullopt, kFirst), "x"));
-  EXPECT_EQ(none.then(), pb::Refuse::leave);
-  EXPECT_THAT(none.sentence(), HasSubstr("no form: it says neither"));
-  Message in_round = From(0, std::nullopt, kFirst), skip = in_round, late = in_round;
+  const pb::Refuse formless =
+      Refusal(0, SendMessage(0, FormlessContribution(0, std::nullopt, kFirst), "x"));
+  EXPECT_EQ(formless.then(), pb::Refuse::leave);
+  EXPECT_THAT(formless.sentence(), HasSubstr("no form: it says neither"));
+  Message in_round = FormlessContribution(0, std::nullopt, kFirst), skip = in_round,
+          late = in_round;
   in_round.head.mutable_push()->mutable_in_round()->set_round(1);
   skip.head.mutable_push()->mutable_skip()->set_round(1);
   late.head.mutable_push()->mutable_late()->set_round(1);
-  EXPECT_EQ(Refusal(0, Say(0, in_round, "x")).sentence(),
+  EXPECT_EQ(Refusal(0, SendMessage(0, in_round, "x")).sentence(),
             "push of bucket 0, chunk 0, round 1 is of a round, and this lane has none");
-  EXPECT_EQ(Refusal(0, Say(0, skip, "")).then(), pb::Refuse::leave);
-  EXPECT_EQ(Refusal(0, Say(0, late, "")).then(), pb::Refuse::leave);
+  EXPECT_EQ(Refusal(0, SendMessage(0, skip, "")).then(), pb::Refuse::leave);
+  EXPECT_EQ(Refusal(0, SendMessage(0, late, "")).then(), pb::Refuse::leave);
   EXPECT_EQ(lane_->counters().bad, 4u);
   EXPECT_TRUE(first_->pushed.empty());
 }
 
 TEST_F(ClockLaneTest, RefusesAHeldOutcomeOfNoClock) {
-  Make();
+  MakeLane();
   Join();
   Message held;
   held.head.mutable_held_sum();
-  EXPECT_THAT(Refusal(0, Say(0, held, "")).sentence(), HasSubstr("held outcome is of no clock"));
+  EXPECT_THAT(Refusal(0, SendMessage(0, held, "")).sentence(),
+              HasSubstr("held outcome is of no clock"));
   held.head.mutable_held_sum()->mutable_of_round()->set_round(1);
-  EXPECT_EQ(Refusal(0, Say(0, held, "")).then(), pb::Refuse::leave);
+  EXPECT_EQ(Refusal(0, SendMessage(0, held, "")).then(), pb::Refuse::leave);
 }
 
 TEST_F(ClockLaneTest, KeepsAndRestoresWhatItHasCounted) {
-  Make();
+  MakeLane();
   Join();
   Push(0, 3);
   Push(1, 2);
@@ -296,9 +309,10 @@ TEST_F(ClockLaneTest, KeepsAndRestoresWhatItHasCounted) {
   EXPECT_EQ(clocks.total, 2u);
   EXPECT_THAT(clocks.counted, ElementsAre(3, 2, 0));
   EXPECT_THAT(clocks.answered, ElementsAre(1, 2, 0));
-  EXPECT_EQ(lane_->total(), 0u);  // that of the second cell
+  // The lane's total is the least of its cells; the second has no push.
+  EXPECT_EQ(lane_->total(), 0u);
   const CellClocks saved = clocks;
-  Make();
+  MakeLane();
   first_->pushed.resize(2);
   lane_->Restore(kFirst, saved);
   Join();

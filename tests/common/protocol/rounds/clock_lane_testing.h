@@ -1,4 +1,5 @@
-// A lane without rounds and its three members, for tests of it.
+// A ClockLane (a server socket without rounds) and its three members, for tests. A worker's clock
+// is its own count of pushes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -16,67 +17,70 @@ namespace tern::protocol::test {
 
 inline constexpr Cell kFirst{Kind::kPush, 0, 0}, kSecond{Kind::kPush, 0, 1};
 
-// A cell (chunk that is summed) whose pushes are any words but "bad". Answers with all words so
-// far.
-class Words : public ClockCell {
+// A cell (the weights of one chunk) for tests: a push is any text but "bad", and the weights are
+// the texts of all pushes, one after another.
+class WordsCell : public ClockCell {
  public:
-  struct Pushed {
+  struct PushRecord {
     uint32_t rank;
-    uint64_t base;
+    uint64_t base;  // version of the weights that the push was computed from
   };
   Status Push(uint32_t rank, uint64_t base, const Bytes& payload) override {
     if (View(payload) == "bad") return Status(Code::kMismatch, "not a word");
     pushed.push_back({rank, base});
-    words += View(payload);
+    text += View(payload);
     return Ok();
   }
   uint64_t version() const override { return pushed.size(); }
   Answer Pull(uint32_t rank, std::optional<uint64_t> holds) override {
     pulled.push_back(rank);
-    return {Text(words), !holds.has_value()};
+    return {Text(text), !holds.has_value()};
   }
-  Bytes Average() const override { return Text("average of " + words); }
+  Bytes Average() const override { return Text("average of " + text); }
 
-  std::vector<Pushed> pushed;
-  std::vector<uint32_t> pulled;
-  std::string words;
+  std::vector<PushRecord> pushed;
+  std::vector<uint32_t> pulled;  // ranks, in the order of their pulls
+  std::string text;
 };
 
-// Three members, ranks 0 to 2, incarnations 10 to 12, peers 100 to 102.
+// Three members: ranks 0 to 2, with incarnations (numbers of their processes) 10 to 12 and peers
+// (connections) 100 to 102. Each method returns the messages that the lane sends in answer.
 class ClockLaneTest : public testing::Test {
  protected:
-  void Make(ClockLane::Options options = {}) {
+  void MakeLane(ClockLane::Options options = {}) {
     options.workers = 3;
     options.incarnation = 7;
     if (!options.pushes) options.pushes = [](uint64_t steps) { return 3 * steps; };
     std::vector<ClockCellSpec> cells;
     for (const Cell& cell : {kFirst, kSecond}) {
-      auto words = std::make_unique<Words>();
-      (cell == kFirst ? first_ : second_) = words.get();
-      cells.push_back({cell, std::move(words)});
+      auto words_cell = std::make_unique<WordsCell>();
+      (cell == kFirst ? first_ : second_) = words_cell.get();
+      cells.push_back({cell, std::move(words_cell)});
     }
     lane_ = std::make_unique<ClockLane>(std::move(options), std::move(cells));
   }
   void Join(uint64_t steps = 100) {
-    Tell(1, {10, 11, 12}, steps);
-    for (uint32_t rank = 0; rank < 3; ++rank) Greet(rank, 10 + rank);
+    SetMembers(1, {10, 11, 12}, steps);
+    for (uint32_t rank = 0; rank < 3; ++rank) SendHello(rank, 10 + rank);
   }
-  Sends Tell(uint64_t epoch, const std::vector<uint64_t>& incarnations, uint64_t steps = 100) {
+  Sends SetMembers(uint64_t epoch, const std::vector<uint64_t>& incarnations,
+                   uint64_t steps = 100) {
     pb::Members members = MembersOf(epoch, incarnations);
     members.set_steps(steps);
     Sends out;
     lane_->OnMembers(members, &out);
     return out;
   }
-  Sends Greet(uint32_t rank, uint64_t incarnation, bool fresh = true, uint64_t applied = 0) {
-    pb::Hello hello = Veteran(rank, incarnation, applied, 1);
+  Sends SendHello(uint32_t rank, uint64_t incarnation, bool fresh = true, uint64_t applied = 0) {
+    pb::Hello hello = HelloWithState(rank, incarnation, applied, 1);
     hello.set_fresh(fresh);
     Sends out;
     lane_->OnHello(100 + rank, hello, &out);
     return out;
   }
   // A contribution whose form (push at a clock, pull, ...) is not set yet.
-  static Message From(uint32_t rank, std::optional<uint64_t> incarnation, const Cell& cell) {
+  static Message FormlessContribution(uint32_t rank, std::optional<uint64_t> incarnation,
+                                      const Cell& cell) {
     Message message;
     pb::Contribution* c = MutableContribution(cell.kind, &message.head);
     c->set_bucket(cell.bucket);
@@ -85,48 +89,51 @@ class ClockLaneTest : public testing::Test {
     c->set_incarnation(incarnation.value_or(10 + rank));
     return message;
   }
-  Sends Say(uint32_t rank, Message message, const std::string& payload) {
+  Sends SendMessage(uint32_t rank, Message message, const std::string& payload) {
     message.payload = Text(payload);
     Sends out;
     lane_->OnMessage(100 + rank, message, &out);
     return out;
   }
-  struct Ask {
+  struct PushOptions {
     bool wants_weights = true;
-    std::optional<uint64_t> holds = std::nullopt;
+    std::optional<uint64_t> holds = std::nullopt;        // version of the weights that the rank has
     std::optional<uint64_t> incarnation = std::nullopt;  // nullopt: the rank's first one
   };
-  Sends Send(uint32_t rank, uint64_t clock, const Cell& cell, const std::string& payload, Ask ask) {
-    Message message = From(rank, ask.incarnation, cell);
+  Sends SendPush(uint32_t rank, uint64_t clock, const Cell& cell, const std::string& payload,
+                 PushOptions options) {
+    Message message = FormlessContribution(rank, options.incarnation, cell);
     pb::Contribution::AtClock* push = message.head.mutable_push()->mutable_at_clock();
     push->set_clock(clock);
-    push->set_wants_weights(ask.wants_weights);
-    if (ask.holds.has_value()) push->set_holds(*ask.holds);
-    return Say(rank, message, payload);
+    push->set_wants_weights(options.wants_weights);
+    if (options.holds.has_value()) push->set_holds(*options.holds);
+    return SendMessage(rank, message, payload);
   }
   Sends Push(uint32_t rank, uint64_t clock, const std::string& payload = "x") {
-    return Send(rank, clock, kFirst, payload, {});
+    return SendPush(rank, clock, kFirst, payload, {});
   }
-  Sends Part(uint32_t rank, uint64_t clock, const Cell& cell = kFirst,
-             const std::string& payload = "") {
-    Message message = From(rank, std::nullopt, cell);
+  // Rank `rank` says that it has finished, at this clock.
+  Sends SendParting(uint32_t rank, uint64_t clock, const Cell& cell = kFirst,
+                    const std::string& payload = "") {
+    Message message = FormlessContribution(rank, std::nullopt, cell);
     message.head.mutable_push()->mutable_parting()->set_clock(clock);
-    return Say(rank, message, payload);
+    return SendMessage(rank, message, payload);
   }
   Sends Pull(uint32_t rank, std::optional<uint64_t> incarnation = std::nullopt, uint64_t number = 1,
              const std::string& payload = "") {
-    Message message = From(rank, incarnation, kFirst);
+    Message message = FormlessContribution(rank, incarnation, kFirst);
     message.head.mutable_push()->mutable_pull()->set_number(number);
     message.head.mutable_push()->mutable_pull()->mutable_weights();
-    return Say(rank, message, payload);
+    return SendMessage(rank, message, payload);
   }
   Sends PullAverage(uint32_t rank) {
-    Message message = From(rank, std::nullopt, kFirst);
+    Message message = FormlessContribution(rank, std::nullopt, kFirst);
     message.head.mutable_push()->mutable_pull()->mutable_average();
-    return Say(rank, message, "");
+    return SendMessage(rank, message, "");
   }
-  // Rank `rank` shows that a previous server answered its push of `clock`, or took its leave.
-  Sends Hand(uint32_t rank, uint64_t clock, bool parted = false) {
+  // Rank `rank` shows that a previous server answered its push of `clock`, or that it accepted that
+  // the rank is finished (`parted`).
+  Sends SendHeldOutcome(uint32_t rank, uint64_t clock, bool parted = false) {
     Message message;
     pb::Outcome* held = message.head.mutable_held_sum();
     if (parted) {
@@ -138,22 +145,22 @@ class ClockLaneTest : public testing::Test {
     lane_->OnMessage(100 + rank, message, &out);
     return out;
   }
-  static Message Sum(uint32_t rank, const Sends& out) {
-    return First(100 + rank, pb::Envelope::kSum, out);
+  static Message OutcomeMessage(uint32_t rank, const Sends& out) {
+    return FirstMessageTo(100 + rank, pb::Envelope::kSum, out);
   }
   // What the lane answered to a push of `rank`.
   static pb::Outcome::AtClock Answer(uint32_t rank, const Sends& out) {
-    return Sum(rank, out).head.sum().at_clock();
+    return OutcomeMessage(rank, out).head.sum().at_clock();
   }
-  static pb::Outcome::Pulled Pulled(uint32_t rank, const Sends& out) {
-    return Sum(rank, out).head.sum().pulled();
+  static pb::Outcome::Pulled PullAnswer(uint32_t rank, const Sends& out) {
+    return OutcomeMessage(rank, out).head.sum().pulled();
   }
   static pb::Refuse Refusal(uint32_t rank, const Sends& out) {
-    return First(100 + rank, pb::Envelope::kRefuse, out).head.refuse();
+    return FirstMessageTo(100 + rank, pb::Envelope::kRefuse, out).head.refuse();
   }
 
   std::unique_ptr<ClockLane> lane_;
-  Words *first_ = nullptr, *second_ = nullptr;
+  WordsCell *first_ = nullptr, *second_ = nullptr;
 };
 
 }  // namespace tern::protocol::test

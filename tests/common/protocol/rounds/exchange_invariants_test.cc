@@ -1,4 +1,7 @@
-// What Check() of a worker's half of the rounds finds: one planted fault for each invariant.
+// Tests of Exchange::Check(): each test plants one fault, and expects the invariant that it breaks.
+// An Exchange is the worker's side of the rounds: its contributions without an answer, and the
+// outcomes that it retains for a restarted server until the floor (the newest round that all have
+// applied) reaches them.
 #include <gmock/gmock.h>
 
 #include "common/protocol/rounds/exchange.h"
@@ -30,8 +33,9 @@ using testing::HasSubstr;
 constexpr LaneRef kData{0, 1};
 constexpr Time kNow = milliseconds(1000);
 
-// An exchange (a worker's half of the rounds) whose lane is up. Round 1 of bucket 0 is answered,
-// and rounds 2 of buckets 0 and 1 are not: the first is sent, the second waits for credit.
+// An exchange whose lane (server socket) is up. Round 1 of bucket 0 is answered. Round 2 of buckets
+// 0 and 1 is not: the push of bucket 0 is sent, that of bucket 1 waits for credit (bytes that may
+// be unanswered).
 class ExchangeInvariants : public testing::Test {
  protected:
   ExchangeInvariants()
@@ -55,7 +59,7 @@ class ExchangeInvariants : public testing::Test {
     return peer_.entries().at({2, {Kind::kPush, bucket, 0}});
   }
   HeldOutcomes::Held& held() { return peer_.held().begin()->second; }
-  std::string Broken() const {
+  std::string BrokenInvariant() const {
     const Status status = exchange_.Check();
     EXPECT_EQ(status.code(), Code::kInternal);
     return status.message();
@@ -65,56 +69,57 @@ class ExchangeInvariants : public testing::Test {
   ExchangePeer peer_;
 };
 
-TEST_F(ExchangeInvariants, CreditThatIsNotThatOfWhatWasSent) {
+TEST_F(ExchangeInvariants, CreditThatDiffersFromTheSentBytes) {
   peer_.unanswered()[kData] = 5;
-  EXPECT_EQ(Broken(), "lane 0.1: has 3 bytes unanswered, and counts 5");
+  EXPECT_EQ(BrokenInvariant(), "lane 0.1: has 3 bytes unanswered, and counts 5");
 }
 
 TEST_F(ExchangeInvariants, AFirstPushThatIsNotSent) {
   entry(0).state = SendQueue::State::kWaiting;
   peer_.unanswered()[kData] = 0;
-  EXPECT_THAT(Broken(),
+  EXPECT_THAT(BrokenInvariant(),
               HasSubstr("bucket 0, chunk 0, exchange 2: the first of its lane, and not sent,"
                         " with 0 bytes unanswered"));
   exchange_.OnLaneDown(kData);
   EXPECT_EQ(exchange_.Check().message(), "");
 }
 
-TEST_F(ExchangeInvariants, ANumberOfAPullThatIsNone) {
+TEST_F(ExchangeInvariants, APullNumberOfAPush) {
   entry(1).pull = 4;
-  EXPECT_THAT(Broken(), HasSubstr("asks for 0 pulls, and its number is 4"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("asks for 0 pulls, and its number is 4"));
 }
 
 TEST_F(ExchangeInvariants, AContributionToARoundThatIsApplied) {
   peer_.applied() = 2;
-  EXPECT_THAT(Broken(), HasSubstr("exchange 2: not answered, and applied is 2"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("exchange 2: not answered, and applied is 2"));
 }
 
 TEST_F(ExchangeInvariants, AnOutcomeThatTheFloorHasReached) {
   peer_.floor() = 1;
-  EXPECT_THAT(Broken(), HasSubstr("exchange 1: retained, and the floor is 1"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("exchange 1: retained, and the floor is 1"));
 }
 
 TEST_F(ExchangeInvariants, AnOutcomeUnderAnotherName) {
   held().outcome.mutable_of_round()->set_round(3);
-  EXPECT_THAT(Broken(), HasSubstr("exchange 1: retains an outcome of exchange 3"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("exchange 1: retains an outcome of exchange 3"));
   held().outcome.mutable_of_round()->set_round(1);
   held().outcome.set_chunk(2);
-  EXPECT_THAT(Broken(), HasSubstr("retains an outcome of bucket 0, chunk 2"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("retains an outcome of bucket 0, chunk 2"));
 }
 
 TEST_F(ExchangeInvariants, ANewestClockThatIsNotRetained) {
   peer_.clocks()[{Kind::kPush, 0, 0}] = 5;
-  EXPECT_THAT(Broken(), HasSubstr("clock 5: the newest clock is not retained, and the floor is 0"));
+  EXPECT_THAT(BrokenInvariant(),
+              HasSubstr("clock 5: the newest clock is not retained, and the floor is 0"));
 }
 
 TEST_F(ExchangeInvariants, MoreLateRoundsThanHaveCome) {
   peer_.late() = 3;
-  EXPECT_EQ(Broken(), "exchange: 3 rounds were late, and the newest is 0");
+  EXPECT_EQ(BrokenInvariant(), "exchange: 3 rounds were late, and the newest is 0");
 }
 
 TEST_F(ExchangeInvariants, AContributionToACellAndRoundThatHasOne) {
-  EXPECT_EQ(Refused([this] { Push(1, 2); }),
+  EXPECT_EQ(InvariantBrokenBy([this] { Push(1, 2); }),
             "push of bucket 1, chunk 0, exchange 2: contributed twice");
 }
 
@@ -122,7 +127,7 @@ TEST(Exchange, RequiresThatAllOfARoundWasDeliveredBeforeItIsApplied) {
   Exchange exchange({0, 10, 4, milliseconds(300), false, nullptr});
   std::vector<Exchange::Outgoing> out;
   exchange.Contribute({Kind::kPush, 0, 0}, kData, InRound{1, Text("abc")}, kNow, &out);
-  EXPECT_EQ(Refused([&] { exchange.SetApplied(1); }),
+  EXPECT_EQ(InvariantBrokenBy([&] { exchange.SetApplied(1); }),
             "exchange: applied 1, and not all answers of these rounds were delivered");
 }
 

@@ -1,4 +1,6 @@
-// What Check() of a lane in rounds finds: one planted fault for each invariant.
+// Tests of RoundLane::Check(): each test plants one fault, and expects the invariant that it
+// breaks. A RoundLane is a server socket with rounds. A cell is what is added up over the workers
+// in each round; a slot is a cell in one round.
 #include <gmock/gmock.h>
 
 #include "common/base/invariants.h"
@@ -18,7 +20,7 @@ class RoundLanePeer {
   CellSpec& spec() { return lane_->cells_.begin()->second.spec_; }
   RoundSlot& slot(uint64_t round) { return slots().at(round); }
   static uint32_t& contributors(RoundSlot* slot) { return slot->contributors_; }
-  static std::vector<uint64_t>& come(RoundSlot* slot) { return slot->arrived_; }
+  static std::vector<uint64_t>& arrived(RoundSlot* slot) { return slot->arrived_; }
   static std::unique_ptr<CellSum>& sum(RoundSlot* slot) { return slot->sum_; }
   static Bytes& payload(RoundSlot* slot) { return slot->payload_; }
   static RoundSlot::State& state(RoundSlot* slot) { return slot->state_; }
@@ -33,23 +35,24 @@ namespace {
 using testing::HasSubstr;
 using SlotState = RoundSlot::State;
 
-constexpr Cell kSummed{Kind::kPush, 0, 0};
+constexpr Cell kTestCell{Kind::kPush, 0, 0};
 
-// Two members, ranks 0 and 1, incarnations 10 and 11; round 1 has closed, and rank 0 has
+// Two members, ranks 0 and 1, with incarnations 10 and 11. Round 1 has closed, and rank 0 has
 // contributed to round 2.
 class RoundLaneInvariants : public testing::Test {
  protected:
-  void SetUp() override { Make({}, false); }
-  void Make(RoundLane::Options options, bool members_only) {
+  void SetUp() override { MakeLane({}, false); }
+  void MakeLane(RoundLane::Options options, bool members_only) {
     options.workers = 2;
     options.window = 2;
-    CellSpec spec = LettersCell(kSummed);
+    CellSpec spec = LetterCell(kTestCell);
     spec.members_only = members_only;
     lane_ = std::make_unique<RoundLane>(std::move(options), std::vector{spec});
     peer_ = std::make_unique<RoundLanePeer>(lane_.get());
     Sends out;
     lane_->OnMembers(MembersOf(1, {10, 11}), &out);
-    for (uint32_t rank : {0, 1}) lane_->OnHello(100 + rank, Veteran(rank, 10 + rank, 0, 1), &out);
+    for (uint32_t rank : {0, 1})
+      lane_->OnHello(100 + rank, HelloWithState(rank, 10 + rank, 0, 1), &out);
     Push(0, 1);
     Push(1, 1);
     Push(0, 2);
@@ -57,11 +60,11 @@ class RoundLaneInvariants : public testing::Test {
   }
   void Push(uint32_t rank, uint64_t round) {
     Sends out;
-    lane_->OnMessage(100 + rank, ContributionOf({kSummed, round, rank, 10 + rank, 0, 0, "x"}),
+    lane_->OnMessage(100 + rank, ContributionOf({kTestCell, round, rank, 10 + rank, 0, 0, "x"}),
                      &out);
   }
   // Returns what Check() finds. The lane must not be used afterwards.
-  std::string Broken() const {
+  std::string BrokenInvariant() const {
     const Status status = lane_->Check();
     EXPECT_EQ(status.code(), Code::kInternal);
     return status.message();
@@ -73,142 +76,147 @@ class RoundLaneInvariants : public testing::Test {
 
 TEST_F(RoundLaneInvariants, ACountThatIsNotThatOfTheSum) {
   ++RoundLanePeer::contributors(&peer_->slot(2));
-  EXPECT_EQ(Broken(),
+  EXPECT_EQ(BrokenInvariant(),
             "push of bucket 0, chunk 0, round 2: counts 2 contributors, and has 1 in its sum");
 }
 
 TEST_F(RoundLaneInvariants, AContributorWhoHasNotCome) {
-  RoundLanePeer::come(&peer_->slot(2))[0] = 0;
-  EXPECT_THAT(Broken(), HasSubstr("round 2: rank 0 is in the sum, and has not come"));
+  RoundLanePeer::arrived(&peer_->slot(2))[0] = 0;
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("round 2: rank 0 is in the sum, and has not come"));
 }
 
 TEST_F(RoundLaneInvariants, AnOpenSlotWithoutASum) {
   RoundLanePeer::sum(&peer_->slot(2)).reset();
-  EXPECT_THAT(Broken(), HasSubstr("round 2: open, and has 0 sums"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("round 2: open, and has 0 sums"));
 }
 
 TEST_F(RoundLaneInvariants, AClosedSlotWithASum) {
-  RoundLanePeer::sum(&peer_->slot(1)) = std::make_unique<Letters>();
-  EXPECT_THAT(Broken(), HasSubstr("round 1: closed, and has 1 sums"));
+  RoundLanePeer::sum(&peer_->slot(1)) = std::make_unique<LetterSum>();
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("round 1: closed, and has 1 sums"));
 }
 
 TEST_F(RoundLaneInvariants, AnAnswerOfAnOpenSlot) {
   RoundLanePeer::payload(&peer_->slot(2)) = Text("xx");
-  EXPECT_THAT(Broken(), HasSubstr("round 2: open, and has an answer of 2 bytes"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("round 2: open, and has an answer of 2 bytes"));
 }
 
 TEST_F(RoundLaneInvariants, ASlotThatNobodyOpened) {
   peer_->slots().try_emplace(3, 2);
-  EXPECT_THAT(Broken(), HasSubstr("round 3: kept, but neither open nor closed"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("round 3: kept, but neither open nor closed"));
 }
 
 TEST_F(RoundLaneInvariants, AnOutcomeOfAnotherPlace) {
   peer_->slot(1).outcome().mutable_of_round()->set_round(9);
-  EXPECT_THAT(Broken(), HasSubstr("round 1: its outcome is of round 9"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("round 1: its outcome is of round 9"));
   peer_->slot(1).outcome().mutable_of_round()->set_round(1);
   peer_->slot(1).outcome().set_chunk(7);
-  EXPECT_THAT(Broken(), HasSubstr("chunk 0, round 1: its outcome is of bucket 0, chunk 7"));
+  EXPECT_THAT(BrokenInvariant(),
+              HasSubstr("chunk 0, round 1: its outcome is of bucket 0, chunk 7"));
 }
 
 TEST_F(RoundLaneInvariants, AnOutcomeOfOthers) {
   peer_->slot(1).outcome().mutable_of_round()->set_contributors(1);
-  EXPECT_THAT(Broken(), HasSubstr("its outcome tells of 1 contributors, it has 2"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("its outcome tells of 1 contributors, it has 2"));
   peer_->slot(1).outcome().mutable_of_round()->set_contributors(2);
   peer_->slot(1).outcome().mutable_of_round()->set_contributor_bits("\x01");
-  EXPECT_THAT(Broken(), HasSubstr("rank 1 is in the sum, and its outcome does not name it"));
+  EXPECT_THAT(BrokenInvariant(),
+              HasSubstr("rank 1 is in the sum, and its outcome does not name it"));
   peer_->slot(1).outcome().mutable_of_round()->set_contributor_bits("\x03");
   EXPECT_EQ(lane_->Check().message(), "");
 }
 
 TEST_F(RoundLaneInvariants, ARoundAtTheFloorThatIsKept) {
   peer_->state().floor = 1;
-  EXPECT_THAT(Broken(), HasSubstr("round 1: kept, and the floor is 1"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("round 1: kept, and the floor is 1"));
 }
 
 TEST_F(RoundLaneInvariants, AFloorBehindWhatAllHaveApplied) {
   for (uint32_t rank : {0, 1})
     LaneMembers::SetApplied(peer_->state().members.Find(rank, 10 + rank, true), 3);
-  EXPECT_EQ(Broken(), "lane: its floor is 0, and every member has applied 3");
+  EXPECT_EQ(BrokenInvariant(), "lane: its floor is 0, and every member has applied 3");
 }
 
 TEST_F(RoundLaneInvariants, MoreRoundsThanItMayKeep) {
   for (uint64_t round = 3; round <= 7; ++round) {
     RoundSlot& slot = peer_->slots().try_emplace(round, 2).first->second;
-    slot.Open(std::make_unique<Letters>());
+    slot.Open(std::make_unique<LetterSum>());
   }
-  EXPECT_THAT(Broken(), HasSubstr("keeps 7 rounds, at most 6"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("keeps 7 rounds, at most 6"));
 }
 
 TEST_F(RoundLaneInvariants, ARoundThatHasEnoughAndStaysOpen) {
-  RoundLanePeer::come(&peer_->slot(2))[1] = 11;
-  EXPECT_THAT(Broken(), HasSubstr("round 2: open, and has enough of 1 contributors"));
+  RoundLanePeer::arrived(&peer_->slot(2))[1] = 11;
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("round 2: open, and has enough of 1 contributors"));
 }
 
 TEST_F(RoundLaneInvariants, AGapBetweenTheClosedRoundsOfACellThatTakesPartInEvery) {
   peer_->spec().every_round = true;
   const auto close = [this](uint64_t round) {
     RoundSlot& slot = peer_->slots().try_emplace(round, 2).first->second;
-    slot.Open(std::make_unique<Letters>());
+    slot.Open(std::make_unique<LetterSum>());
     slot.Close(false);
     slot.outcome().mutable_of_round()->set_round(round);
   };
   close(3);
-  EXPECT_THAT(Broken(), HasSubstr("round 3: closed, and round 2 has not"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("round 3: closed, and round 2 has not"));
   peer_->slots().erase(2);
-  EXPECT_THAT(Broken(), HasSubstr("round 3: closed, and round 2 has not"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("round 3: closed, and round 2 has not"));
   close(2);
   EXPECT_EQ(lane_->Check().message(), "");
 }
 
 TEST_F(RoundLaneInvariants, SlotsOfALaneThatIsNotOpen) {
   peer_->state().open = false;
-  EXPECT_THAT(Broken(), HasSubstr("keeps 2 rounds, and the lane is not open"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("keeps 2 rounds, and the lane is not open"));
 }
 
 TEST_F(RoundLaneInvariants, SomebodyTurnedAwayWhereRoundsWaitForAll) {
   peer_->state().refused_for_now[1] = true;
-  EXPECT_THAT(Broken(), HasSubstr("turned rank 1 away"));
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("turned rank 1 away"));
 }
 
 TEST_F(RoundLaneInvariants, AContributorToACellOfMembersWhoIsNoneAnyMore) {
   RoundLane::Options options;
   options.shrink = true;
-  Make(std::move(options), true);
-  RoundLanePeer::come(&peer_->slot(2))[0] = 77;
-  EXPECT_THAT(Broken(), HasSubstr("rank 0 contributed as 77, and is a member as 10"));
+  MakeLane(std::move(options), true);
+  RoundLanePeer::arrived(&peer_->slot(2))[0] = 77;
+  EXPECT_THAT(BrokenInvariant(), HasSubstr("rank 0 contributed as 77, and is a member as 10"));
 }
 
-TEST(RoundSlot, RefusesArrowsThatAreNotDrawn) {
+TEST(RoundSlot, RefusesImpossibleTransitions) {
   RoundSlot slot(2);
-  EXPECT_EQ(Refused([&] { slot.Close(false); }), "a slot that is new cannot become closed");
+  EXPECT_EQ(InvariantBrokenBy([&] { slot.Close(false); }),
+            "a slot that is new cannot become closed");
   EXPECT_EQ(slot.state(), SlotState::kNew);
-  slot.Open(std::make_unique<Letters>());
+  slot.Open(std::make_unique<LetterSum>());
   slot.Close(false);
-  EXPECT_EQ(Refused([&] { slot.Open(std::make_unique<Letters>()); }),
+  EXPECT_EQ(InvariantBrokenBy([&] { slot.Open(std::make_unique<LetterSum>()); }),
             "a slot that is closed cannot become open");
-  EXPECT_EQ(Refused([&] { slot.Restore({}, {}); }), "a slot that is closed cannot become restored");
+  EXPECT_EQ(InvariantBrokenBy([&] { slot.Restore({}, {}); }),
+            "a slot that is closed cannot become restored");
   EXPECT_EQ(slot.state(), SlotState::kClosed);
 }
 
-TEST(RoundSlot, HoldsWhatItRequires) {
+TEST(RoundSlot, ChecksTheArgumentsOfItsCallers) {
   RoundSlot slot(2);
-  slot.Open(std::make_unique<Letters>());
+  slot.Open(std::make_unique<LetterSum>());
   ASSERT_TRUE(slot.Add(0, 10, 5, Text("x")).ok());
-  EXPECT_EQ(Refused([&] { (void)slot.Add(0, 10, 5, Text("x")); }), "rank 0 is added twice");
-  EXPECT_EQ(Refused([&] { (void)slot.Add(1, 11, 6, Text("x")); }),
+  EXPECT_EQ(InvariantBrokenBy([&] { (void)slot.Add(0, 10, 5, Text("x")); }),
+            "rank 0 is added twice");
+  EXPECT_EQ(InvariantBrokenBy([&] { (void)slot.Add(1, 11, 6, Text("x")); }),
             "rank 1 used scalers 6, others 5");
-  EXPECT_THAT(Refused([&] { slot.MarkArrived(0, 10); }), HasSubstr("rank 0 comes again"));
+  EXPECT_THAT(InvariantBrokenBy([&] { slot.MarkArrived(0, 10); }), HasSubstr("rank 0 comes again"));
 }
 
 TEST(Invariants, AreCheckedAtTheEndOfAnEventWhereSomebodyHears) {
-  RoundLane lane({}, {LettersCell(kSummed)});
+  RoundLane lane({}, {LetterCell(kTestCell)});
   RoundLanePeer(&lane).state().refused_for_now[0] = true;
   Sends out;
   const auto event = [&] { lane.OnMembers(MembersOf(1, {10}), &out); };
-  EXPECT_THAT(Refused(event), HasSubstr("turned rank 0 away"));
-  const OnBroken before = SetOnBroken(nullptr);
-  event();  // as in a release build: nobody checks
-  SetOnBroken(before);
+  EXPECT_THAT(InvariantBrokenBy(event), HasSubstr("turned rank 0 away"));
+  const OnBroken previous = SetOnBroken(nullptr);
+  event();  // as in a release build, nothing is checked
+  SetOnBroken(previous);
 }
 
 }  // namespace

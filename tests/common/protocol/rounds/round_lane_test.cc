@@ -1,3 +1,7 @@
+// Tests of RoundLane: a server socket with rounds. A cell is what is added up over the workers in
+// each round; a slot is a cell in one round. `applied` is the newest round whose result a worker
+// has; the floor is the newest round that every member has applied; an outcome is the answer to a
+// round.
 #include "common/protocol/rounds/round_lane.h"
 
 #include <gmock/gmock.h>
@@ -11,51 +15,55 @@ using testing::HasSubstr;
 
 constexpr Cell kFirst{Kind::kPush, 0, 0}, kSecond{Kind::kPush, 0, 1};
 
-// Two members, ranks 0 and 1, incarnations 10 and 11, peers 100 and 101.
+// Two members: ranks 0 and 1, with incarnations (numbers of their processes) 10 and 11 and peers
+// (connections) 100 and 101.
 class RoundLaneTest : public testing::Test {
  protected:
-  void Make(RoundLane::Options options) {
+  void MakeLane(RoundLane::Options options) {
     options.workers = 2;
     options.incarnation = 7;
     lane_ = std::make_unique<RoundLane>(std::move(options),
-                                        std::vector{LettersCell(kFirst), LettersCell(kSecond)});
+                                        std::vector{LetterCell(kFirst), LetterCell(kSecond)});
   }
   void Join(bool fresh = false, uint64_t applied0 = 0, uint64_t applied1 = 0) {
     lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
-    Greet(0, 10, 100, fresh, applied0);
-    Greet(1, 11, 101, fresh, applied1);
+    SendHello(0, 10, 100, fresh, applied0);
+    SendHello(1, 11, 101, fresh, applied1);
   }
-  void Greet(uint32_t rank, uint64_t incarnation, Peer peer, bool fresh, uint64_t applied) {
-    pb::Hello hello = Veteran(rank, incarnation, applied, 1);
+  void SendHello(uint32_t rank, uint64_t incarnation, Peer peer, bool fresh, uint64_t applied) {
+    pb::Hello hello = HelloWithState(rank, incarnation, applied, 1);
     hello.set_fresh(fresh);
     lane_->OnHello(peer, hello, &out_);
   }
   // Sends a push of `rank`, and returns the lane's messages.
   Sends Push(uint32_t rank, uint64_t round, uint64_t applied, const Cell& cell = kFirst,
              uint64_t digest = 0, const std::string& payload = "x", uint64_t epoch = 1) {
-    return Say(rank,
-               ContributionOf({cell, round, rank, 10 + rank, applied, digest, payload, epoch}));
+    return SendMessage(
+        rank, ContributionOf({cell, round, rank, 10 + rank, applied, digest, payload, epoch}));
   }
-  Sends Say(uint32_t rank, const Message& message) {
+  Sends SendMessage(uint32_t rank, const Message& message) {
     Sends out;
     lane_->OnMessage(100 + rank, message, &out);
     return out;
   }
   // A contribution to round 1 of the first cell, without a form (late, in a round, ...).
-  static Message FormlessOf(uint32_t rank, const std::string& payload = "") {
+  static Message FormlessContribution(uint32_t rank, const std::string& payload = "") {
     Message message = ContributionOf({kFirst, 1, rank, 10 + rank, 0, 0, payload});
     message.head.mutable_push()->clear_form();
     return message;
   }
-  Sends Skip(uint32_t rank, const std::string& payload = "") {
-    Message message = FormlessOf(rank, payload);
+  // The rank says that it takes no part in round 1 of the first cell.
+  Sends SendSkip(uint32_t rank, const std::string& payload = "") {
+    Message message = FormlessContribution(rank, payload);
     message.head.mutable_push()->mutable_skip()->set_round(1);
-    return Say(rank, message);
+    return SendMessage(rank, message);
   }
   static pb::Refuse RefuseTo(uint32_t rank, const Sends& out) {
-    return First(100 + rank, pb::Envelope::kRefuse, out).head.refuse();
+    return FirstMessageTo(100 + rank, pb::Envelope::kRefuse, out).head.refuse();
   }
-  Sends Held(Peer from, uint64_t round, const std::string& payload, uint64_t stop_after = 0) {
+  // A worker returns the outcome of a round, which it held, to a restarted server.
+  Sends SendHeldOutcome(Peer from, uint64_t round, const std::string& payload,
+                        uint64_t stop_after = 0) {
     Message message;
     pb::Outcome::OfRound* outcome = message.head.mutable_held_sum()->mutable_of_round();
     outcome->set_round(round);
@@ -73,48 +81,50 @@ class RoundLaneTest : public testing::Test {
 };
 
 TEST_F(RoundLaneTest, OpensWhenEveryMemberHasSaidHello) {
-  Make({});
+  MakeLane({});
   lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
-  Greet(0, 10, 100, true, 0);
+  SendHello(0, 10, 100, true, 0);
   EXPECT_FALSE(lane_->open());
   EXPECT_TRUE(out_.empty());
-  EXPECT_TRUE(Push(0, 1, 0).empty());  // before its welcome: it will repeat it
+  EXPECT_TRUE(Push(0, 1, 0).empty());  // ignored: the worker has no welcome yet, and will repeat it
   EXPECT_EQ(lane_->counters().counted, 0u);
-  Greet(1, 11, 101, true, 0);
+  SendHello(1, 11, 101, true, 0);
   EXPECT_TRUE(lane_->open());
-  EXPECT_EQ(First(100, pb::Envelope::kWelcome, out_).head.welcome().incarnation(), 7u);
-  EXPECT_EQ(First(101, pb::Envelope::kWelcome, out_).head.welcome().epoch(), 1u);
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kWelcome, out_).head.welcome().incarnation(), 7u);
+  EXPECT_EQ(FirstMessageTo(101, pb::Envelope::kWelcome, out_).head.welcome().epoch(), 1u);
 }
 
-TEST_F(RoundLaneTest, LeavesOutOfACellOfMembersWhoWasRemovedBeforeItClosed) {
+TEST_F(RoundLaneTest, ACellOfMembersLeavesOutARemovedMember) {
   for (bool members_only : {false, true}) {
     RoundLane::Options options;
     options.workers = 2;
     options.shrink = true;
-    CellSpec spec = LettersCell(kFirst);
+    CellSpec spec = LetterCell(kFirst);
     spec.members_only = members_only;
     lane_ = std::make_unique<RoundLane>(std::move(options), std::vector{spec});
     Join();
     Push(1, 1, 0);
     lane_->OnMembers(MembersOf(2, {10, 0}), &out_);
-    const pb::Outcome sum = First(100, pb::Envelope::kSum, Push(0, 1, 0)).head.sum();
+    const pb::Outcome sum = FirstMessageTo(100, pb::Envelope::kSum, Push(0, 1, 0)).head.sum();
     EXPECT_EQ(sum.of_round().contributors(), members_only ? 1u : 2u);
     EXPECT_EQ(sum.of_round().contributor_bits(), members_only ? "\x01" : "\x03");
   }
 }
 
-TEST_F(RoundLaneTest, AsksWhoIsNotAMemberToComeAgain) {
-  Make({});
-  Greet(0, 10, 100, true, 0);
-  EXPECT_EQ(First(100, pb::Envelope::kRefuse, out_).head.refuse().then(), pb::Refuse::retry);
+TEST_F(RoundLaneTest, AsksNonMembersToRetry) {
+  MakeLane({});
+  SendHello(0, 10, 100, true, 0);
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out_).head.refuse().then(),
+            pb::Refuse::retry);
   lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
   out_.clear();
-  lane_->OnHello(100, TestHello(5, 10), &out_);  // no such rank
-  EXPECT_EQ(First(100, pb::Envelope::kRefuse, out_).head.refuse().then(), pb::Refuse::retry);
+  lane_->OnHello(100, TestHello(5, 10), &out_);  // The job has no rank 5.
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out_).head.refuse().then(),
+            pb::Refuse::retry);
 }
 
 TEST_F(RoundLaneTest, CountsEachRankOnceAndTellsAll) {
-  Make({});
+  MakeLane({});
   Join();
   EXPECT_TRUE(Push(0, 1, 0).empty());
   EXPECT_TRUE(Push(0, 1, 0).empty());
@@ -122,7 +132,7 @@ TEST_F(RoundLaneTest, CountsEachRankOnceAndTellsAll) {
   EXPECT_EQ(lane_->Missing(), std::vector<uint32_t>{1});
   const Sends out = Push(1, 1, 0);
   for (Peer peer : {100, 101}) {
-    const Message sum = First(peer, pb::Envelope::kSum, out);
+    const Message sum = FirstMessageTo(peer, pb::Envelope::kSum, out);
     EXPECT_EQ(View(sum.payload), "xx");
     EXPECT_EQ(sum.head.sum().of_round().contributors(), 2u);
     EXPECT_EQ(sum.head.sum().of_round().round(), 1u);
@@ -132,28 +142,28 @@ TEST_F(RoundLaneTest, CountsEachRankOnceAndTellsAll) {
   EXPECT_TRUE(lane_->Missing().empty());
 }
 
-TEST_F(RoundLaneTest, SendsAClosedOutcomeAgainToWhoRepeatsItself) {
-  Make({});
+TEST_F(RoundLaneTest, RepeatsTheOutcomeForARepeatedContribution) {
+  MakeLane({});
   Join();
   Push(0, 1, 0);
   Push(1, 1, 0);
   const Sends out = Push(0, 1, 0);
   ASSERT_EQ(out.size(), 1u);
-  EXPECT_EQ(View(First(100, pb::Envelope::kSum, out).payload), "xx");
+  EXPECT_EQ(View(FirstMessageTo(100, pb::Envelope::kSum, out).payload), "xx");
 }
 
 TEST_F(RoundLaneTest, DropsARoundThatAllHaveAppliedAndRefusesItAsStale) {
-  Make({});
+  MakeLane({});
   Join();
   Push(0, 1, 0);
   Push(1, 1, 0);
   EXPECT_EQ(lane_->slots(), 1u);
   lane_->OnApplied(0, 10, 1);
   EXPECT_EQ(lane_->floor(), 0u);
-  Push(1, 2, 1);  // says that rank 1 has applied round 1
+  Push(1, 2, 1);  // The push says that rank 1 has applied round 1.
   EXPECT_EQ(lane_->floor(), 1u);
   const Sends out = Push(0, 1, 0);
-  const pb::Refuse refuse = First(100, pb::Envelope::kRefuse, out).head.refuse();
+  const pb::Refuse refuse = FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse();
   EXPECT_EQ(refuse.then(), pb::Refuse::ignore);
   EXPECT_THAT(refuse.sentence(), HasSubstr("stale"));
   EXPECT_EQ(lane_->counters().stale, 1u);
@@ -161,31 +171,32 @@ TEST_F(RoundLaneTest, DropsARoundThatAllHaveAppliedAndRefusesItAsStale) {
 }
 
 TEST_F(RoundLaneTest, KeepsNoMoreThanItsBoundOfRounds) {
-  Make({});
+  MakeLane({});
   Join();
   for (uint64_t round = 1; round <= 4; ++round) EXPECT_TRUE(Push(0, round, round - 1).empty());
   const Sends out = Push(0, 5, 4);
-  EXPECT_THAT(First(100, pb::Envelope::kRefuse, out).head.refuse().sentence(), HasSubstr("early"));
+  EXPECT_THAT(FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse().sentence(),
+              HasSubstr("early"));
   EXPECT_EQ(lane_->slots(), 4u);
   EXPECT_EQ(lane_->counters().early, 1u);
 }
 
-TEST_F(RoundLaneTest, SendsWhoIsBeyondTheWindowOrThePlanAway) {
-  Make({});
+TEST_F(RoundLaneTest, RefusesContributionsBeyondTheWindowOrThePlan) {
+  MakeLane({});
   Join();
-  const auto then = [](const Sends& out) {
-    return First(100, pb::Envelope::kRefuse, out).head.refuse().then();
+  const auto refusal_action = [](const Sends& out) {
+    return FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse().then();
   };
-  EXPECT_EQ(then(Push(0, 2, 0)), pb::Refuse::leave);
-  EXPECT_EQ(then(Push(0, 1, 1)), pb::Refuse::leave);
-  EXPECT_EQ(then(Push(0, 1, 0, {Kind::kPush, 9, 0})), pb::Refuse::leave);
+  EXPECT_EQ(refusal_action(Push(0, 2, 0)), pb::Refuse::leave);
+  EXPECT_EQ(refusal_action(Push(0, 1, 1)), pb::Refuse::leave);
+  EXPECT_EQ(refusal_action(Push(0, 1, 0, {Kind::kPush, 9, 0})), pb::Refuse::leave);
   EXPECT_EQ(lane_->counters().bad, 3u);
 }
 
 TEST_F(RoundLaneTest, HasAWindowOfTwoWhereTheAlgorithmRunsAhead) {
   RoundLane::Options options;
   options.window = 2;
-  Make(options);
+  MakeLane(options);
   Join();
   EXPECT_TRUE(Push(0, 2, 0).empty());
   EXPECT_EQ(lane_->counters().counted, 1u);
@@ -193,12 +204,13 @@ TEST_F(RoundLaneTest, HasAWindowOfTwoWhereTheAlgorithmRunsAhead) {
 }
 
 TEST_F(RoundLaneTest, FencesAnIncarnationThatIsNotAMember) {
-  Make({});
+  MakeLane({});
   Join();
   Sends out;
   lane_->OnMessage(100, ContributionOf({kFirst, 1, 0, 99, 0, 0, "x"}), &out);
   EXPECT_EQ(lane_->counters().fenced, 1u);
-  EXPECT_EQ(First(100, pb::Envelope::kRefuse, out).head.refuse().then(), pb::Refuse::ignore);
+  EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse().then(),
+            pb::Refuse::ignore);
   out.clear();
   lane_->OnMessage(100, ContributionOf({kFirst, 1, 7, 10, 0, 0, "x"}), &out);
   EXPECT_EQ(lane_->counters().fenced, 2u);
@@ -208,23 +220,23 @@ TEST_F(RoundLaneTest, FencesAnIncarnationThatIsNotAMember) {
 }
 
 TEST_F(RoundLaneTest, RefusesOtherScalersNamingBothDigests) {
-  Make({});
+  MakeLane({});
   Join();
   Push(0, 1, 0, kFirst, 0xaaaa);
   const pb::Refuse refuse =
-      First(101, pb::Envelope::kRefuse, Push(1, 1, 0, kFirst, 0xbbbb)).head.refuse();
+      FirstMessageTo(101, pb::Envelope::kRefuse, Push(1, 1, 0, kFirst, 0xbbbb)).head.refuse();
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
   EXPECT_THAT(refuse.sentence(), HasSubstr("aaaa"));
   EXPECT_THAT(refuse.sentence(), HasSubstr("bbbb"));
 }
 
-// The case of tests/sim/recorded/1075292.events: this lane still has the push of a dead worker,
-// coded with scalers that shard 0 lost. The other workers code with other scalers, those of shard
-// 0's next process.
-TEST_F(RoundLaneTest, PutsOffOtherScalersOfAMembershipThatItHasNotHeardOf) {
+// The simulator found this case (tests/sim/recorded/1075292.events). This lane still has the push
+// of a dead worker, coded with scalers that shard 0 lost. The other workers code with other
+// scalers, those of shard 0's next process.
+TEST_F(RoundLaneTest, DelaysOtherScalersOfANewerMembership) {
   RoundLane::Options options;
   options.shrink = true;
-  Make(options);
+  MakeLane(options);
   Join();
   Push(0, 1, 0, kFirst, 0xaaaa);
   EXPECT_TRUE(Push(1, 1, 0, kFirst, 0xbbbb, "x", /*epoch=*/2).empty());
@@ -235,7 +247,7 @@ TEST_F(RoundLaneTest, PutsOffOtherScalersOfAMembershipThatItHasNotHeardOf) {
   lane_->OnMembers(members, &out);
   EXPECT_EQ(RefuseTo(1, out).then(), pb::Refuse::again);
   const Message sum =
-      First(101, pb::Envelope::kSum, Push(1, 1, 0, kFirst, 0xbbbb, "x", /*epoch=*/2));
+      FirstMessageTo(101, pb::Envelope::kSum, Push(1, 1, 0, kFirst, 0xbbbb, "x", /*epoch=*/2));
   EXPECT_EQ(sum.head.sum().of_round().contributor_bits(), "\x02");
   EXPECT_EQ(lane_->counters().bad, 0u);
 }
@@ -243,70 +255,72 @@ TEST_F(RoundLaneTest, PutsOffOtherScalersOfAMembershipThatItHasNotHeardOf) {
 TEST_F(RoundLaneTest, RefusesOtherScalersOfTheMembershipThatItKnows) {
   RoundLane::Options options;
   options.shrink = true;
-  Make(options);
+  MakeLane(options);
   Join();
   Push(0, 1, 0, kFirst, 0xaaaa);
   EXPECT_EQ(RefuseTo(1, Push(1, 1, 0, kFirst, 0xbbbb, "x", /*epoch=*/1)).then(), pb::Refuse::leave);
 }
 
 TEST_F(RoundLaneTest, RefusesAContributionWithoutAFormAndThoseOfClocksAndPulls) {
-  Make({});
+  MakeLane({});
   Join();
-  const pb::Refuse none = RefuseTo(0, Say(0, FormlessOf(0, "x")));
-  EXPECT_EQ(none.then(), pb::Refuse::leave);
-  EXPECT_EQ(none.sentence(),
+  const pb::Refuse formless = RefuseTo(0, SendMessage(0, FormlessContribution(0, "x")));
+  EXPECT_EQ(formless.then(), pb::Refuse::leave);
+  EXPECT_EQ(formless.sentence(),
             "push of bucket 0, chunk 0, no form: it says neither a round, nor a clock, nor a pull");
-  Message push = FormlessOf(0, "x"), parting = FormlessOf(0), pull = FormlessOf(0);
+  Message push = FormlessContribution(0, "x"), parting = FormlessContribution(0),
+          pull = FormlessContribution(0);
   push.head.mutable_push()->mutable_at_clock()->set_clock(1);
   parting.head.mutable_push()->mutable_parting()->set_clock(1);
   pull.head.mutable_push()->mutable_pull()->set_number(1);
-  EXPECT_THAT(RefuseTo(0, Say(0, pull)).sentence(), HasSubstr("neither the weights nor"));
+  EXPECT_THAT(RefuseTo(0, SendMessage(0, pull)).sentence(), HasSubstr("neither the weights nor"));
   pull.head.mutable_push()->mutable_pull()->mutable_weights();
-  EXPECT_EQ(RefuseTo(0, Say(0, push)).sentence(),
+  EXPECT_EQ(RefuseTo(0, SendMessage(0, push)).sentence(),
             "push of bucket 0, chunk 0, clock 1 is of no round, and this lane has rounds");
-  EXPECT_EQ(RefuseTo(0, Say(0, parting)).then(), pb::Refuse::leave);
-  EXPECT_EQ(RefuseTo(0, Say(0, pull)).sentence(),
+  EXPECT_EQ(RefuseTo(0, SendMessage(0, parting)).then(), pb::Refuse::leave);
+  EXPECT_EQ(RefuseTo(0, SendMessage(0, pull)).sentence(),
             "push of bucket 0, chunk 0, pull 1 is not in this lane's plan");
   EXPECT_EQ(lane_->counters().bad, 5u);
   EXPECT_EQ(lane_->slots(), 0u);
 }
 
-TEST_F(RoundLaneTest, RefusesALateWordWithAPayload) {
-  Make({});
+TEST_F(RoundLaneTest, RefusesALateMessageWithAPayload) {
+  MakeLane({});
   Join();
-  Message late = FormlessOf(0, "x");
+  Message late = FormlessContribution(0, "x");
   late.head.mutable_push()->mutable_late()->set_round(1);
-  EXPECT_EQ(RefuseTo(0, Say(0, late)).then(), pb::Refuse::leave);
+  EXPECT_EQ(RefuseTo(0, SendMessage(0, late)).then(), pb::Refuse::leave);
   late.payload = Bytes();
-  EXPECT_TRUE(Say(0, late).empty());
+  EXPECT_TRUE(SendMessage(0, late).empty());
 }
 
 TEST_F(RoundLaneTest, RefusesAHeldOutcomeOfNoRound) {
-  Make({});
+  MakeLane({});
   Join();
   Message held;
   held.head.mutable_held_sum();
-  EXPECT_THAT(RefuseTo(0, Say(0, held)).sentence(), HasSubstr("held outcome is of no round"));
+  EXPECT_THAT(RefuseTo(0, SendMessage(0, held)).sentence(),
+              HasSubstr("held outcome is of no round"));
   held.head.mutable_held_sum()->mutable_at_clock()->set_clock(1);
-  EXPECT_EQ(RefuseTo(0, Say(0, held)).then(), pb::Refuse::leave);
+  EXPECT_EQ(RefuseTo(0, SendMessage(0, held)).then(), pb::Refuse::leave);
   EXPECT_EQ(lane_->counters().restored, 0u);
 }
 
 TEST_F(RoundLaneTest, EmptiesASlotThatGotABadPayload) {
-  Make({});
+  MakeLane({});
   Join();
   Push(0, 1, 0);
   const pb::Refuse refuse =
-      First(101, pb::Envelope::kRefuse, Push(1, 1, 0, kFirst, 0, "y")).head.refuse();
+      FirstMessageTo(101, pb::Envelope::kRefuse, Push(1, 1, 0, kFirst, 0, "y")).head.refuse();
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
   EXPECT_THAT(refuse.sentence(), HasSubstr("rank 1: not an x"));
   EXPECT_EQ(lane_->slots(), 0u);
   Push(1, 1, 0);
-  EXPECT_EQ(View(First(100, pb::Envelope::kSum, Push(0, 1, 0)).payload), "xx");
+  EXPECT_EQ(View(FirstMessageTo(100, pb::Envelope::kSum, Push(0, 1, 0)).payload), "xx");
 }
 
-TEST_F(RoundLaneTest, StandsStillUntilAReplacementShowsWhatItHas) {
-  Make({});
+TEST_F(RoundLaneTest, TheFloorWaitsForTheStateOfAReplacement) {
+  MakeLane({});
   Join(false, 3, 3);
   EXPECT_EQ(lane_->floor(), 3u);
   lane_->OnMembers(MembersOf(2, {20, 11}), &out_);
@@ -318,52 +332,53 @@ TEST_F(RoundLaneTest, StandsStillUntilAReplacementShowsWhatItHas) {
 }
 
 TEST_F(RoundLaneTest, IgnoresAnOlderMembership) {
-  Make({});
+  MakeLane({});
   lane_->OnMembers(MembersOf(5, {10, 11}), &out_);
   lane_->OnMembers(MembersOf(4, {20, 21}), &out_);
-  Greet(0, 10, 100, true, 0);
-  Greet(1, 11, 101, true, 0);
+  SendHello(0, 10, 100, true, 0);
+  SendHello(1, 11, 101, true, 0);
   EXPECT_TRUE(lane_->open());
 }
 
 TEST_F(RoundLaneTest, OpensAfterARestartAtTheLeastAppliedRound) {
-  Make({});
+  MakeLane({});
   Join(false, 6, 5);
   EXPECT_EQ(lane_->floor(), 5u);
 }
 
 TEST_F(RoundLaneTest, OpensAtZeroWhileAMemberHasNotShownWhatItHas) {
-  Make({});
+  MakeLane({});
   lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
-  Greet(0, 10, 100, true, 0);  // may still receive an older state
-  Greet(1, 11, 101, false, 6);
+  SendHello(0, 10, 100, true, 0);  // Rank 0 may still receive an older state.
+  SendHello(1, 11, 101, false, 6);
   EXPECT_TRUE(lane_->open());
   EXPECT_EQ(lane_->floor(), 0u);
 }
 
-TEST_F(RoundLaneTest, TakesAClosedSlotFromWhoHoldsIt) {
-  Make({});
+TEST_F(RoundLaneTest, RestoresAClosedSlotFromAHeldOutcome) {
+  MakeLane({});
   Join(false, 4, 4);
   Push(1, 5, 4);
-  const Sends out = Held(100, 5, "xx");
-  EXPECT_EQ(View(First(101, pb::Envelope::kSum, out).payload), "xx");
-  const Message taken = First(100, pb::Envelope::kHeldSum, out);
-  EXPECT_EQ(taken.head.held_sum().of_round().round(), 5u);
-  EXPECT_TRUE(taken.payload.empty());
+  const Sends out = SendHeldOutcome(100, 5, "xx");
+  EXPECT_EQ(View(FirstMessageTo(101, pb::Envelope::kSum, out).payload), "xx");
+  const Message confirmed = FirstMessageTo(100, pb::Envelope::kHeldSum, out);
+  EXPECT_EQ(confirmed.head.held_sum().of_round().round(), 5u);
+  EXPECT_TRUE(confirmed.payload.empty());
   EXPECT_EQ(lane_->counters().restored, 1u);
   // The same outcome again, and one that nobody needs: the lane only confirms that it has it.
-  EXPECT_EQ(Held(100, 5, "xx").size(), 1u);
-  EXPECT_EQ(Held(100, 4, "xx").size(), 1u);
+  EXPECT_EQ(SendHeldOutcome(100, 5, "xx").size(), 1u);
+  EXPECT_EQ(SendHeldOutcome(100, 4, "xx").size(), 1u);
   EXPECT_EQ(lane_->counters().restored, 1u);
-  EXPECT_EQ(View(First(101, pb::Envelope::kSum, Push(1, 5, 4)).payload), "xx");
+  EXPECT_EQ(View(FirstMessageTo(101, pb::Envelope::kSum, Push(1, 5, 4)).payload), "xx");
 }
 
 TEST_F(RoundLaneTest, RefusesAHeldOutcomeThatCannotBeOne) {
-  Make({});
+  MakeLane({});
   Join();
-  const pb::Refuse refuse = First(100, pb::Envelope::kRefuse, Held(100, 1, "zz")).head.refuse();
+  const pb::Refuse refuse =
+      FirstMessageTo(100, pb::Envelope::kRefuse, SendHeldOutcome(100, 1, "zz")).head.refuse();
   EXPECT_EQ(refuse.then(), pb::Refuse::leave);
-  EXPECT_TRUE(Held(999, 1, "xx").empty());  // not a member
+  EXPECT_TRUE(SendHeldOutcome(999, 1, "xx").empty());  // Peer 999 is not a member.
   EXPECT_EQ(lane_->counters().restored, 0u);
 }
 
@@ -371,18 +386,19 @@ TEST_F(RoundLaneTest, NamesTheLastRoundInTheNextOutcomeAfterAStop) {
   RoundLane::Options options;
   options.leads = true;
   options.learning_rate = [](uint64_t round) { return 0.5 / static_cast<double>(round); };
-  Make(options);
+  MakeLane(options);
   Join();
   Push(0, 1, 0);
   Push(1, 1, 0);
   Push(0, 2, 1, kSecond);
   lane_->OnStop();
   // Only the leading cell, kFirst, names the last round.
-  const pb::Outcome second = First(100, pb::Envelope::kSum, Push(1, 2, 1, kSecond)).head.sum();
+  const pb::Outcome second =
+      FirstMessageTo(100, pb::Envelope::kSum, Push(1, 2, 1, kSecond)).head.sum();
   EXPECT_TRUE(second.has_of_round());
   EXPECT_FALSE(second.of_round().has_stop_after());
   Push(0, 2, 1);
-  const pb::Outcome sum = First(100, pb::Envelope::kSum, Push(1, 2, 1)).head.sum();
+  const pb::Outcome sum = FirstMessageTo(100, pb::Envelope::kSum, Push(1, 2, 1)).head.sum();
   EXPECT_EQ(sum.of_round().stop_after(), 3u);  // a worker may compute round 3 already
   EXPECT_EQ(sum.learning_rate(), 0.25);
 }
@@ -390,30 +406,31 @@ TEST_F(RoundLaneTest, NamesTheLastRoundInTheNextOutcomeAfterAStop) {
 TEST_F(RoundLaneTest, KeepsToTheLastRoundThatAHeldOutcomeNames) {
   RoundLane::Options options;
   options.leads = true;
-  Make(options);
+  MakeLane(options);
   Join(false, 4, 4);
-  const pb::Outcome sum = First(101, pb::Envelope::kSum, Held(100, 5, "xx", 5)).head.sum();
+  const pb::Outcome sum =
+      FirstMessageTo(101, pb::Envelope::kSum, SendHeldOutcome(100, 5, "xx", 5)).head.sum();
   EXPECT_EQ(sum.of_round().stop_after(), 5u);
 }
 
-TEST_F(RoundLaneTest, CountsWhoTakesNoPartAsCome) {
-  Make({});
+TEST_F(RoundLaneTest, CountsARankThatSkipsTheRound) {
+  MakeLane({});
   Join();
-  EXPECT_EQ(RefuseTo(0, Skip(0, "x")).then(), pb::Refuse::leave);
+  EXPECT_EQ(RefuseTo(0, SendSkip(0, "x")).then(), pb::Refuse::leave);
   EXPECT_EQ(lane_->counters().bad, 1u);
-  EXPECT_TRUE(Skip(0).empty());
+  EXPECT_TRUE(SendSkip(0).empty());
   EXPECT_EQ(lane_->Missing(), std::vector<uint32_t>{1});
-  const Message sum = First(100, pb::Envelope::kSum, Skip(1));
+  const Message sum = FirstMessageTo(100, pb::Envelope::kSum, SendSkip(1));
   EXPECT_TRUE(sum.head.sum().has_of_round());
   EXPECT_EQ(sum.head.sum().of_round().contributors(), 0u);
   EXPECT_TRUE(sum.payload.empty());
   EXPECT_EQ(lane_->counters().skipped, 2u);
 }
 
-TEST_F(RoundLaneTest, ClosesACellOfEveryRoundAlsoWithNobody) {
-  class Rounds : public CellSum {
+TEST_F(RoundLaneTest, ClosesACellOfEveryRoundEvenWithoutContributors) {
+  class ClosedRoundCounter : public CellSum {
    public:
-    explicit Rounds(int* closed) : closed_(*closed) {}
+    explicit ClosedRoundCounter(int* closed) : closed_(*closed) {}
     Status Add(uint32_t, const Bytes&) override { return Ok(); }
     Bytes Close() override {
       ++closed_;
@@ -426,22 +443,22 @@ TEST_F(RoundLaneTest, ClosesACellOfEveryRoundAlsoWithNobody) {
   int closed = 0;
   RoundLane::Options options;
   options.workers = 1;
-  CellSpec spec = LettersCell(kFirst);
-  spec.open = [&closed](uint64_t) { return std::make_unique<Rounds>(&closed); };
+  CellSpec spec = LetterCell(kFirst);
+  spec.open = [&closed](uint64_t) { return std::make_unique<ClosedRoundCounter>(&closed); };
   spec.every_round = true;
   lane_ = std::make_unique<RoundLane>(options, std::vector{spec});
   lane_->OnMembers(MembersOf(1, {10}), &out_);
-  Greet(0, 10, 100, true, 0);
-  Skip(0);
+  SendHello(0, 10, 100, true, 0);
+  SendSkip(0);
   EXPECT_EQ(closed, 1);
   EXPECT_EQ(Push(0, 2, 1).size(), 1u);
   EXPECT_EQ(closed, 2);
 }
 
-TEST_F(RoundLaneTest, PutsItsOwnWordsIntoAnOutcomeThatIsHandedBack) {
+TEST_F(RoundLaneTest, ReplacesFieldsOfARestoredOutcomeByItsOwn) {
   RoundLane::Options options;
   options.learning_rate = [](uint64_t round) { return 1.0 / static_cast<double>(round); };
-  Make(options);
+  MakeLane(options);
   Join(false, 4, 4);
   Message message;
   pb::Outcome* outcome = message.head.mutable_held_sum();
@@ -452,18 +469,19 @@ TEST_F(RoundLaneTest, PutsItsOwnWordsIntoAnOutcomeThatIsHandedBack) {
   message.payload = Text("xx");
   Sends out;
   lane_->OnMessage(100, message, &out);
-  const pb::Outcome sum = First(101, pb::Envelope::kSum, out).head.sum();
+  const pb::Outcome sum = FirstMessageTo(101, pb::Envelope::kSum, out).head.sum();
   EXPECT_EQ(sum.of_round().contributor_bits(), "\x03");
   EXPECT_EQ(sum.learning_rate(), 0.2);
 }
 
-TEST_F(RoundLaneTest, RefusesRoundsAtTheEndOfNumbers) {
-  Make({});
+TEST_F(RoundLaneTest, RefusesTheLargestRoundNumbers) {
+  MakeLane({});
   Join();
   const uint64_t last = ~uint64_t{0};
   for (auto [round, applied] : {std::pair{last, last}, std::pair{uint64_t{0}, last}}) {
     const Sends out = Push(0, round, applied);
-    EXPECT_EQ(First(100, pb::Envelope::kRefuse, out).head.refuse().then(), pb::Refuse::leave);
+    EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse().then(),
+              pb::Refuse::leave);
   }
   // Rounds to which only one rank contributes take no more memory than others.
   for (uint64_t round = last; round > last - 100; --round) Push(0, round, round - 1);
@@ -473,35 +491,37 @@ TEST_F(RoundLaneTest, RefusesRoundsAtTheEndOfNumbers) {
 
 // Rank 0 says that it holds the outcome of round 1, so a restarted server waits for it in that
 // round. If both ranks then report that they have applied round 1, round 2 need not wait.
-TEST_F(RoundLaneTest, ClosesWhatWaitedForARoundThatTheFloorTookAway) {
+TEST_F(RoundLaneTest, ClosesARoundThatWaitedForOneBelowTheFloor) {
   RoundLane::Options options;
   options.window = 2;
   options.quorum = 1;
-  Make(options);
+  MakeLane(options);
   lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
-  pb::Hello holder = Veteran(0, 10, 0, 1);
+  pb::Hello holder = HelloWithState(0, 10, 0, 1);
   holder.set_newest_held(1);
   lane_->OnHello(100, holder, &out_);
-  Greet(1, 11, 101, false, 0);
+  SendHello(1, 11, 101, false, 0);
   EXPECT_TRUE(Push(1, 1, 0).empty());
-  EXPECT_TRUE(Push(1, 2, 0).empty());  // a quorum, but round 1 is open
+  EXPECT_TRUE(Push(1, 2, 0).empty());  // a quorum is here, but round 1 is still open
   lane_->OnApplied(0, 10, 1);
   lane_->OnApplied(1, 11, 1);
-  EXPECT_EQ(First(101, pb::Envelope::kSum, Push(1, 2, 1)).head.sum().of_round().round(), 2u);
+  EXPECT_EQ(FirstMessageTo(101, pb::Envelope::kSum, Push(1, 2, 1)).head.sum().of_round().round(),
+            2u);
 }
 
-TEST_F(RoundLaneTest, WithoutASafeguardDoesWhatItGuardsAgainst) {
-  const Unchecked unchecked;
+TEST_F(RoundLaneTest, WithoutASafeguardTheFaultOccurs) {
+  const ScopedNoChecks unchecked;
   RoundLane::Options options;
   options.safeguards.count_once = false;
-  Make(options);
+  MakeLane(options);
   Join();
   Push(0, 1, 0);
   Push(0, 1, 0);
-  EXPECT_EQ(View(First(100, pb::Envelope::kSum, Push(1, 1, 0)).payload), "xxx");  // rank 0 twice
+  EXPECT_EQ(View(FirstMessageTo(100, pb::Envelope::kSum, Push(1, 1, 0)).payload),
+            "xxx");  // rank 0 counts twice
   options.safeguards = {};
   options.safeguards.keep_until_applied = false;
-  Make(options);
+  MakeLane(options);
   Join();
   Push(0, 1, 0);
   Push(1, 1, 0);

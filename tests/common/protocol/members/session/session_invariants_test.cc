@@ -1,4 +1,5 @@
-// What Check() of a session finds: one planted fault for each invariant.
+// Tests of Session::Check(): each test plants one fault, and expects the invariant that it breaks.
+// A session is a worker's connections and membership in the job.
 #include <gmock/gmock.h>
 
 #include "common/protocol/members/session/session.h"
@@ -112,12 +113,12 @@ TEST_F(SessionInvariants, ADataLinkWithoutAWelcome) {
   EXPECT_EQ(BrokenInvariant(), "link 0.1: is up, and shard 0 has said no Welcome");
 }
 
-TEST_F(SessionInvariants, ArrowsThatAreNotDrawn) {
-  EXPECT_EQ(Refused([this] { EXPECT_FALSE(peer_->Become(SessionPhase::kFetching)); }),
+TEST_F(SessionInvariants, ImpossibleTransitions) {
+  EXPECT_EQ(InvariantBrokenBy([this] { EXPECT_FALSE(peer_->Become(SessionPhase::kFetching)); }),
             "a session that is running cannot become fetching");
   EXPECT_EQ(session_->phase(), SessionPhase::kRunning);
   peer_->links().DropData(0);
-  EXPECT_EQ(Refused([this] {
+  EXPECT_EQ(InvariantBrokenBy([this] {
               peer_->links().Become({0, 1}, Links::State::kUp);
             }),
             "link 0.1: is down, and cannot become up");

@@ -1,3 +1,7 @@
+// Tests of Session: a worker's connections to all shards, and its membership in the job. A pulse is
+// a server's heartbeat; an incarnation identifies one process; the floor is the newest round that
+// every member has applied. LaneRef{s, l} is socket l of shard s: lane 0 is control, the others
+// carry data.
 #include "common/protocol/members/session/session.h"
 
 #include <gmock/gmock.h>
@@ -14,9 +18,9 @@ using Phase = Session::Phase;
 // Rank 1 of a job with two shards, the first with one data lane, the other with two.
 class SessionTest : public testing::Test {
  protected:
-  SessionTest() { Make(); }
-  void Make() {
-    started_.clear();
+  SessionTest() { MakeSession(); }
+  void MakeSession() {
+    start_actions_.clear();
     Session::Options options;
     options.rank = 1;
     options.incarnation = 11;
@@ -27,54 +31,54 @@ class SessionTest : public testing::Test {
     options.piece_bytes = 4;
     options.timings = TestTimings();
     session_ = std::make_unique<Session>(std::move(options));
-    session_->Start(now_, &started_);
+    session_->Start(now_, &start_actions_);
   }
-  SessionActions Hear(LaneRef lane, const Message& message) {
+  SessionActions Deliver(LaneRef lane, const Message& message) {
     SessionActions out;
     session_->OnMessage(lane, message, now_, &out);
     return out;
   }
-  SessionActions Timer(Time time) {
+  SessionActions AdvanceTime(Time time) {
     now_ += time;
     SessionActions out;
     session_->OnTimer(now_, &out);
     return out;
   }
-  SessionActions Welcome(LaneRef lane, uint64_t incarnation, bool needs_state = false) {
+  SessionActions DeliverWelcome(LaneRef lane, uint64_t incarnation, bool needs_state = false) {
     Message message;
     pb::Welcome* welcome = message.head.mutable_welcome();
     welcome->set_incarnation(incarnation);
     welcome->set_epoch(1);
     welcome->set_needs_state(needs_state);
-    for (uint32_t l = 0; lane.lane == 0 && l <= lane.shard; ++l) {
-      welcome->add_data_ports(5000 + lane.shard * 10 + l);
+    for (uint32_t data_lane = 0; lane.lane == 0 && data_lane <= lane.shard; ++data_lane) {
+      welcome->add_data_ports(5000 + lane.shard * 10 + data_lane);
     }
-    return Hear(lane, message);
+    return Deliver(lane, message);
   }
-  SessionActions Join(bool needs_state = false) {
+  SessionActions JoinJob(bool needs_state = false) {
     SessionActions all;
     for (LaneRef lane :
          {LaneRef{0, 0}, LaneRef{1, 0}, LaneRef{0, 1}, LaneRef{1, 1}, LaneRef{1, 2}}) {
-      for (auto& action : Welcome(lane, 70 + lane.shard, needs_state)) all.push_back(action);
+      for (auto& action : DeliverWelcome(lane, 70 + lane.shard, needs_state)) all.push_back(action);
     }
     return all;
   }
-  SessionActions Pulse(LaneRef lane, uint64_t incarnation, uint64_t floor = 0) {
+  SessionActions DeliverPulse(LaneRef lane, uint64_t incarnation, uint64_t floor = 0) {
     Message message;
     message.head.mutable_pulse()->set_incarnation(incarnation);
     message.head.mutable_pulse()->set_epoch(1);
     message.head.mutable_pulse()->set_floor(floor);
-    return Hear(lane, message);
+    return Deliver(lane, message);
   }
-  static std::vector<LaneRef> Connects(const SessionActions& actions) {
+  static std::vector<LaneRef> LanesToConnect(const SessionActions& actions) {
     std::vector<LaneRef> lanes;
     for (const auto& action : actions) {
       if (action.type == Type::kConnect) lanes.push_back(action.lane);
     }
     return lanes;
   }
-  static std::vector<SessionAction> Sent(pb::Envelope::BodyCase body,
-                                         const SessionActions& actions) {
+  static std::vector<SessionAction> SentMessages(pb::Envelope::BodyCase body,
+                                                 const SessionActions& actions) {
     std::vector<SessionAction> sent;
     for (const auto& action : actions) {
       if (action.type == Type::kSend && action.message.head.body_case() == body) {
@@ -92,41 +96,43 @@ class SessionTest : public testing::Test {
 
   Time now_ = milliseconds(1000);
   std::unique_ptr<Session> session_;
-  SessionActions started_;
+  SessionActions start_actions_;
 };
 
 TEST_F(SessionTest, GreetsEveryControlSocketFirst) {
-  EXPECT_EQ(Connects(started_), (std::vector<LaneRef>{{0, 0}, {1, 0}}));
-  const auto hellos = Sent(pb::Envelope::kHello, started_);
+  EXPECT_EQ(LanesToConnect(start_actions_), (std::vector<LaneRef>{{0, 0}, {1, 0}}));
+  const auto hellos = SentMessages(pb::Envelope::kHello, start_actions_);
   ASSERT_EQ(hellos.size(), 2u);
   EXPECT_TRUE(hellos[0].message.head.hello().fresh());
   EXPECT_EQ(hellos[0].message.head.hello().incarnation(), 11u);
-  EXPECT_EQ(Sent(pb::Envelope::kHello, Timer(milliseconds(100))).size(), 2u);
+  EXPECT_EQ(SentMessages(pb::Envelope::kHello, AdvanceTime(milliseconds(100))).size(), 2u);
 }
 
 TEST_F(SessionTest, ConnectsDataLanesOnceShard0HasWelcomedIt) {
-  EXPECT_TRUE(Connects(Welcome({1, 0}, 71)).empty());
-  const SessionActions out = Welcome({0, 0}, 70);
-  EXPECT_EQ(Connects(out), (std::vector<LaneRef>{{0, 1}, {1, 1}, {1, 2}}));
+  EXPECT_TRUE(LanesToConnect(DeliverWelcome({1, 0}, 71)).empty());
+  const SessionActions out = DeliverWelcome({0, 0}, 70);
+  EXPECT_EQ(LanesToConnect(out), (std::vector<LaneRef>{{0, 1}, {1, 1}, {1, 2}}));
   EXPECT_EQ(out[0].port, 5000u);
-  const auto hellos = Sent(pb::Envelope::kHello, out);
-  EXPECT_FALSE(hellos[0].message.head.hello().fresh());  // the initial weights are current
+  const auto hellos = SentMessages(pb::Envelope::kHello, out);
+  // The worker has state: the initial weights.
+  EXPECT_FALSE(hellos[0].message.head.hello().fresh());
 }
 
 TEST_F(SessionTest, IsReadyOnceAllLanesAreUp) {
-  const SessionActions out = Join();
+  const SessionActions out = JoinJob();
   EXPECT_EQ(Count(out, Type::kReady), 1);
   EXPECT_EQ(session_->phase(), Phase::kRunning);
 }
 
 TEST_F(SessionTest, FetchesStateAfterGreetingEveryLane) {
-  Welcome({0, 0}, 70, true);
-  Welcome({1, 0}, 71, true);
-  Welcome({0, 1}, 70);
-  EXPECT_TRUE(Sent(pb::Envelope::kStateWant, Welcome({1, 1}, 71)).empty());
-  EXPECT_EQ(Sent(pb::Envelope::kStateWant, Welcome({1, 2}, 71)).size(), 1u);
+  DeliverWelcome({0, 0}, 70, true);
+  DeliverWelcome({1, 0}, 71, true);
+  DeliverWelcome({0, 1}, 70);
+  EXPECT_TRUE(SentMessages(pb::Envelope::kStateWant, DeliverWelcome({1, 1}, 71)).empty());
+  EXPECT_EQ(SentMessages(pb::Envelope::kStateWant, DeliverWelcome({1, 2}, 71)).size(), 1u);
   EXPECT_EQ(session_->phase(), Phase::kFetching);
-  EXPECT_EQ(Sent(pb::Envelope::kStateWant, Timer(milliseconds(300))).size(), 1u);  // again
+  EXPECT_EQ(SentMessages(pb::Envelope::kStateWant, AdvanceTime(milliseconds(300))).size(),
+            1u);  // The request is repeated.
   Message message;
   pb::StatePiece* piece = message.head.mutable_state_piece();
   piece->set_incarnation(11);
@@ -135,47 +141,47 @@ TEST_F(SessionTest, FetchesStateAfterGreetingEveryLane) {
   piece->set_applied(5);
   piece->set_stop_after(8);
   message.payload = Text("abcd");
-  EXPECT_EQ(Sent(pb::Envelope::kStateWant, Hear({0, 0}, message)).size(), 1u);
+  EXPECT_EQ(SentMessages(pb::Envelope::kStateWant, Deliver({0, 0}, message)).size(), 1u);
   piece->set_piece(1);
   message.payload = Text("ef");
-  SessionActions out = Hear({0, 0}, message);
+  SessionActions out = Deliver({0, 0}, message);
   ASSERT_EQ(Count(out, Type::kInstall), 1);
   EXPECT_EQ(View(out[0].state), "abcdef");
   EXPECT_EQ(out[0].applied, 5u);
-  EXPECT_TRUE(Sent(pb::Envelope::kStateWant, Timer(milliseconds(300))).empty());
+  EXPECT_TRUE(SentMessages(pb::Envelope::kStateWant, AdvanceTime(milliseconds(300))).empty());
   out.clear();
   session_->OnInstalled(5, now_, &out);
   EXPECT_EQ(out[0].type, Type::kReady);
   EXPECT_EQ(out[0].applied, 5u);
   EXPECT_EQ(out[0].stop_after, 8u);
-  EXPECT_EQ(Sent(pb::Envelope::kHeartbeat, out)[0].message.head.heartbeat().applied(), 5u);
+  EXPECT_EQ(SentMessages(pb::Envelope::kHeartbeat, out)[0].message.head.heartbeat().applied(), 5u);
 }
 
 TEST_F(SessionTest, CountsHowLongItsHeartbeatsTakeThereAndBack) {
-  Join();
-  Timer(milliseconds(300));
+  JoinJob();
+  AdvanceTime(milliseconds(300));
   Message echo;
-  for (const int early : {30, 10}) {
-    echo.head.mutable_echo()->set_sent_ns(Time(now_ - milliseconds(early)).count());
-    Hear({0, 0}, echo);
+  for (const int round_trip_ms : {30, 10}) {
+    echo.head.mutable_echo()->set_sent_ns(Time(now_ - milliseconds(round_trip_ms)).count());
+    Deliver({0, 0}, echo);
   }
   echo.head.mutable_echo()->set_sent_ns(Time(now_ + milliseconds(5)).count());
-  Hear({0, 0}, echo);  // of a time to come: not ours
+  Deliver({0, 0}, echo);  // an echo with a time in the future is ignored
   EXPECT_EQ(session_->round_trips().count, 2u);
   EXPECT_EQ(session_->round_trips().total, Time(milliseconds(40)));
   EXPECT_EQ(session_->round_trips().longest, Time(milliseconds(30)));
 }
 
 TEST_F(SessionTest, GivesItsStateToOthers) {
-  Join();
+  JoinJob();
   Message want;
   want.head.mutable_state_want()->set_rank(0);
   want.head.mutable_state_want()->set_incarnation(20);
-  EXPECT_EQ(Count(Hear({0, 0}, want), Type::kSnapshot), 1);
-  EXPECT_TRUE(Hear({0, 0}, want).empty());
+  EXPECT_EQ(Count(Deliver({0, 0}, want), Type::kSnapshot), 1);
+  EXPECT_TRUE(Deliver({0, 0}, want).empty());
   SessionActions out;
   session_->OnSnapshot(Text("abcdef"), 3, now_, &out);
-  const auto pieces = Sent(pb::Envelope::kStatePiece, out);
+  const auto pieces = SentMessages(pb::Envelope::kStatePiece, out);
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(View(pieces[0].message.payload), "abcd");
   EXPECT_EQ(pieces[0].message.head.state_piece().applied(), 3u);
@@ -183,90 +189,92 @@ TEST_F(SessionTest, GivesItsStateToOthers) {
 
 TEST_F(SessionTest, LeavesWhereItIsRefused) {
   const SessionActions out =
-      Hear({0, 0}, MakeRefuse(77, "rank 1 is taken by worker 1", pb::Refuse::leave));
+      Deliver({0, 0}, MakeRefuse(77, "rank 1 is taken by worker 1", pb::Refuse::leave));
   EXPECT_EQ(EndOf(out).code(), Code::kNotAllowed);
   EXPECT_THAT(EndOf(out).message(), HasSubstr("server shard 0: rank 1 is taken"));
-  const auto byes = Sent(pb::Envelope::kBye, out);
-  ASSERT_EQ(byes.size(), 1u) << "shard 0 need not find out by its silence";
+  const auto byes = SentMessages(pb::Envelope::kBye, out);
+  ASSERT_EQ(byes.size(), 1u) << "so that shard 0 need not wait for a timeout";
   EXPECT_EQ(byes[0].message.head.bye().code(), 77u);
-  EXPECT_TRUE(Timer(milliseconds(1000)).empty());
+  EXPECT_TRUE(AdvanceTime(milliseconds(1000)).empty());
 }
 
 TEST_F(SessionTest, SaysHelloAgainWhereItIsAskedTo) {
-  Join();
-  Hear({1, 2}, MakeRefuse(77, "not yet", pb::Refuse::retry));
-  const auto hellos = Sent(pb::Envelope::kHello, Timer(milliseconds(100)));
+  JoinJob();
+  Deliver({1, 2}, MakeRefuse(77, "not yet", pb::Refuse::retry));
+  const auto hellos = SentMessages(pb::Envelope::kHello, AdvanceTime(milliseconds(100)));
   ASSERT_EQ(hellos.size(), 1u);
   EXPECT_EQ(hellos[0].lane, (LaneRef{1, 2}));
 }
 
 TEST_F(SessionTest, RejoinsAsANewIncarnationWithWhatItHas) {
-  Join();
+  JoinJob();
   session_->SetApplied(4);
-  const SessionActions out = Hear({0, 0}, MakeRefuse(77, "given up", pb::Refuse::rejoin));
-  const auto hellos = Sent(pb::Envelope::kHello, out);
+  const SessionActions out = Deliver({0, 0}, MakeRefuse(77, "given up", pb::Refuse::rejoin));
+  const auto hellos = SentMessages(pb::Envelope::kHello, out);
   ASSERT_EQ(hellos.size(), 2u);
   EXPECT_NE(hellos[0].message.head.hello().incarnation(), 11u);
   EXPECT_FALSE(hellos[0].message.head.hello().fresh());
   EXPECT_EQ(hellos[0].message.head.hello().applied(), 4u);
-  EXPECT_EQ(Count(Join(), Type::kReady), 0);  // it runs already
+  EXPECT_EQ(Count(JoinJob(), Type::kReady), 0);  // The session has been ready since its first join.
   EXPECT_EQ(session_->phase(), Phase::kRunning);
 }
 
-TEST_F(SessionTest, EndsWhereAFloorTellsThatItsRankWentOnWithoutIt) {
-  Join();
+TEST_F(SessionTest, EndsIfTheFloorIsBeyondItsAppliedRound) {
+  JoinJob();
   session_->SetApplied(4);
-  EXPECT_EQ(Count(Pulse({1, 0}, 71, 4), Type::kEnded), 0);
-  const SessionActions out = Pulse({1, 0}, 71, 5);
+  EXPECT_EQ(Count(DeliverPulse({1, 0}, 71, 4), Type::kEnded), 0);
+  const SessionActions out = DeliverPulse({1, 0}, 71, 5);
   EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
   EXPECT_THAT(EndOf(out).message(), HasSubstr("round 5, but this one only 4"));
 }
 
 TEST_F(SessionTest, FindsARestartedServerAndGivesItWhatItHolds) {
-  Join();
+  JoinJob();
   SessionActions out;
   session_->Contribute({Kind::kPush, 0, 0}, {1, 2}, InRound{1, Text("x")}, now_, &out);
   Message sum;
   sum.head.mutable_sum();
-  EXPECT_EQ(Count(Hear({1, 2}, sum), Type::kDeliver), 0);  // has no form (round or clock)
+  // The outcome is of neither a round nor a clock.
+  EXPECT_EQ(Count(Deliver({1, 2}, sum), Type::kDeliver), 0);
   sum.head.mutable_sum()->mutable_of_round()->set_round(1);
   sum.payload = Text("xx");
-  EXPECT_EQ(Count(Hear({1, 2}, sum), Type::kDeliver), 1);
-  EXPECT_EQ(Connects(Pulse({1, 0}, 99)), (std::vector<LaneRef>{{1, 0}}));
-  EXPECT_TRUE(Connects(Pulse({1, 0}, 99)).empty());  // connects already
-  EXPECT_EQ(Connects(Welcome({1, 0}, 99)), (std::vector<LaneRef>{{1, 1}, {1, 2}}));
-  EXPECT_TRUE(Sent(pb::Envelope::kHeldSum, Welcome({1, 1}, 99)).empty());
-  EXPECT_EQ(Sent(pb::Envelope::kHeldSum, Welcome({1, 2}, 99)).size(), 1u);
+  EXPECT_EQ(Count(Deliver({1, 2}, sum), Type::kDeliver), 1);
+  EXPECT_EQ(LanesToConnect(DeliverPulse({1, 0}, 99)), (std::vector<LaneRef>{{1, 0}}));
+  // The session is connecting already.
+  EXPECT_TRUE(LanesToConnect(DeliverPulse({1, 0}, 99)).empty());
+  EXPECT_EQ(LanesToConnect(DeliverWelcome({1, 0}, 99)), (std::vector<LaneRef>{{1, 1}, {1, 2}}));
+  EXPECT_TRUE(SentMessages(pb::Envelope::kHeldSum, DeliverWelcome({1, 1}, 99)).empty());
+  EXPECT_EQ(SentMessages(pb::Envelope::kHeldSum, DeliverWelcome({1, 2}, 99)).size(), 1u);
   Message taken;
   taken.head.mutable_held_sum()->mutable_of_round()->set_round(1);
-  Hear({1, 2}, taken);
-  EXPECT_TRUE(Sent(pb::Envelope::kHeldSum, Timer(milliseconds(300))).empty());
+  Deliver({1, 2}, taken);
+  EXPECT_TRUE(SentMessages(pb::Envelope::kHeldSum, AdvanceTime(milliseconds(300))).empty());
 }
 
 TEST_F(SessionTest, ReplacesAConnectionThatBreaks) {
-  Join();
+  JoinJob();
   SessionActions out;
   session_->OnDisconnected({1, 2}, now_, &out);
-  EXPECT_EQ(Connects(out), (std::vector<LaneRef>{{1, 2}}));
+  EXPECT_EQ(LanesToConnect(out), (std::vector<LaneRef>{{1, 2}}));
   EXPECT_EQ(out[0].port, 5011u);
   out.clear();
   session_->OnDisconnected({1, 0}, now_, &out);
-  EXPECT_EQ(Connects(out), (std::vector<LaneRef>{{1, 0}}));
+  EXPECT_EQ(LanesToConnect(out), (std::vector<LaneRef>{{1, 0}}));
 }
 
 TEST_F(SessionTest, ReplacesAControlConnectionThatIsSilent) {
-  Join();
-  EXPECT_TRUE(Connects(Timer(milliseconds(1400))).empty());
-  EXPECT_EQ(Connects(Timer(milliseconds(200))).size(), 2u);
-  EXPECT_TRUE(Connects(Timer(milliseconds(1400))).empty());
-  EXPECT_EQ(Connects(Timer(milliseconds(200))).size(), 2u);
+  JoinJob();
+  EXPECT_TRUE(LanesToConnect(AdvanceTime(milliseconds(1400))).empty());
+  EXPECT_EQ(LanesToConnect(AdvanceTime(milliseconds(200))).size(), 2u);
+  EXPECT_TRUE(LanesToConnect(AdvanceTime(milliseconds(1400))).empty());
+  EXPECT_EQ(LanesToConnect(AdvanceTime(milliseconds(200))).size(), 2u);
 }
 
 TEST_F(SessionTest, GivesAServerItsTimeToReturn) {
-  Join();
+  JoinJob();
   now_ += milliseconds(29'000);
-  Pulse({0, 0}, 70);
-  const SessionActions out = Timer(milliseconds(1'500));
+  DeliverPulse({0, 0}, 70);
+  const SessionActions out = AdvanceTime(milliseconds(1'500));
   EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
   EXPECT_THAT(EndOf(out).message(), HasSubstr("server shard 1 (beta:2) was lost at round 1"));
 }
@@ -274,150 +282,152 @@ TEST_F(SessionTest, GivesAServerItsTimeToReturn) {
 TEST_F(SessionTest, NamesWhomTheStartWaitsFor) {
   Message pulse;
   pulse.head.mutable_pulse()->add_absent(0);
-  Welcome({0, 0}, 70);
+  DeliverWelcome({0, 0}, 70);
   pulse.head.mutable_pulse()->set_incarnation(70);
-  Hear({0, 0}, pulse);
-  const SessionActions out = Timer(milliseconds(61'000));
+  Deliver({0, 0}, pulse);
+  const SessionActions out = AdvanceTime(milliseconds(61'000));
   EXPECT_THAT(EndOf(out).message(),
               testing::AllOf(HasSubstr("server shard 1 (beta:2)"), HasSubstr("worker 0")));
 }
 
-TEST_F(SessionTest, GivesAnotherLifeOfShard0ItsTimeAlsoWhereTheFirstHadNoPulse) {
-  Welcome({0, 0}, 70);
-  // Shard 0 was restarted before its first process had sent a pulse. This takes 61 s.
+TEST_F(SessionTest, GivesARestartedShard0ItsTimeEvenIfTheFirstSentNoPulse) {
+  DeliverWelcome({0, 0}, 70);
+  // Shard 0 was restarted before its first process had sent a pulse. 61 s pass, more than the start
+  // timeout.
   for (int i = 0; i < 610; ++i) {
-    Pulse({0, 0}, 80);
-    Pulse({1, 0}, 71);
-    Timer(milliseconds(100));
+    DeliverPulse({0, 0}, 80);
+    DeliverPulse({1, 0}, 71);
+    AdvanceTime(milliseconds(100));
     ASSERT_EQ(session_->phase(), Phase::kJoining) << i;
   }
   SessionActions out;
   for (int i = 0; i < 30 && session_->phase() == Phase::kJoining; ++i) {
-    Pulse({0, 0}, 80);
-    Pulse({1, 0}, 71);
-    out = Timer(milliseconds(100));
+    DeliverPulse({0, 0}, 80);
+    DeliverPulse({1, 0}, 71);
+    out = AdvanceTime(milliseconds(100));
   }
   EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
 }
 
 TEST_F(SessionTest, StaysAfterByeUntilTheEnd) {
-  Join();
+  JoinJob();
   SessionActions out;
   session_->Finish(Ok(), {}, {}, 100, now_, &out);
-  EXPECT_EQ(Sent(pb::Envelope::kBye, out).size(), 1u);
+  EXPECT_EQ(SentMessages(pb::Envelope::kBye, out).size(), 1u);
   for (int i = 0; i < 40; ++i) {
-    Pulse({0, 0}, 70);
-    EXPECT_EQ(Sent(pb::Envelope::kBye, Timer(milliseconds(250))).size(), 1u);
+    DeliverPulse({0, 0}, 70);
+    EXPECT_EQ(SentMessages(pb::Envelope::kBye, AdvanceTime(milliseconds(250))).size(), 1u);
   }
-  out = Hear({0, 0}, EndMessage());
-  EXPECT_EQ(Sent(pb::Envelope::kEnd, out).size(), 1u);
+  out = Deliver({0, 0}, EndMessage());
+  EXPECT_EQ(SentMessages(pb::Envelope::kEnd, out).size(), 1u);
   EXPECT_TRUE(EndOf(out).ok());
 }
 
 TEST_F(SessionTest, SaysByeToARestartedShard0) {
-  Join();
+  JoinJob();
   SessionActions out;
   session_->Finish(Ok(), {}, {}, 100, now_, &out);
-  Pulse({0, 0}, 99);
-  EXPECT_EQ(Sent(pb::Envelope::kBye, Welcome({0, 0}, 99)).size(), 1u);
+  DeliverPulse({0, 0}, 99);
+  EXPECT_EQ(SentMessages(pb::Envelope::kBye, DeliverWelcome({0, 0}, 99)).size(), 1u);
 }
 
-TEST_F(SessionTest, GoesWithItsWorkDoneWhereShard0IsGoneForGood) {
-  Join();
+TEST_F(SessionTest, EndsWithSuccessIfShard0DoesNotReturnAfterItsBye) {
+  JoinJob();
   SessionActions out;
   session_->Finish(Ok(), {}, {}, 100, now_, &out);
-  EXPECT_EQ(Count(Timer(milliseconds(29'000)), Type::kEnded), 0);
-  EXPECT_TRUE(EndOf(Timer(milliseconds(1'500))).ok());
+  EXPECT_EQ(Count(AdvanceTime(milliseconds(29'000)), Type::kEnded), 0);
+  EXPECT_TRUE(EndOf(AdvanceTime(milliseconds(1'500))).ok());
 }
 
-TEST_F(SessionTest, GoesSoonAfterAFailure) {
-  Join();
+TEST_F(SessionTest, EndsSoonAfterAFailure) {
+  JoinJob();
   SessionActions out;
   session_->Finish(Status(Code::kBadData, "bad"), {}, {}, 100, now_, &out);
-  EXPECT_EQ(Sent(pb::Envelope::kBye, out)[0].message.head.bye().code(), 65u);
-  EXPECT_EQ(EndOf(Timer(milliseconds(3'100))).code(), Code::kBadData);
+  EXPECT_EQ(SentMessages(pb::Envelope::kBye, out)[0].message.head.bye().code(), 65u);
+  EXPECT_EQ(EndOf(AdvanceTime(milliseconds(3'100))).code(), Code::kBadData);
 }
 
 TEST_F(SessionTest, IsNotDoneWhereTheJobEndsBeforeIt) {
-  Join();
-  EXPECT_EQ(EndOf(Hear({0, 0}, EndMessage())).code(), Code::kPeerLost);
+  JoinJob();
+  EXPECT_EQ(EndOf(Deliver({0, 0}, EndMessage())).code(), Code::kPeerLost);
 }
 
 TEST_F(SessionTest, EndsWithWhatAnAbortSays) {
-  Join();
+  JoinJob();
   Message abort;
   abort.head.mutable_abort()->set_code(75);
   abort.head.mutable_abort()->set_sentence("worker 0 was lost at round 3");
-  EXPECT_EQ(EndOf(Hear({0, 0}, abort)).message(), "worker 0 was lost at round 3");
+  EXPECT_EQ(EndOf(Deliver({0, 0}, abort)).message(), "worker 0 was lost at round 3");
 }
 
 TEST_F(SessionTest, EndsWithAnErrorWhateverCodeAnAbortHas) {
   for (const uint32_t code : {0u, 256u, 4294967295u}) {
-    Make();
-    Join();
+    MakeSession();
+    JoinJob();
     Message abort;
     abort.head.mutable_abort()->set_code(code);
     abort.head.mutable_abort()->set_sentence("worker 0\nwas lost");
-    const Status end = EndOf(Hear({0, 0}, abort));
+    const Status end = EndOf(Deliver({0, 0}, abort));
     EXPECT_EQ(end.code(), Code::kInternal) << code;
     EXPECT_THAT(end.message(), HasSubstr("worker 0\\x0awas lost"));
     EXPECT_EQ(session_->phase(), Phase::kEnded);
   }
-  Make();
-  EXPECT_EQ(EndOf(Hear({0, 0}, MakeRefuse(0, "go", pb::Refuse::leave))).code(), Code::kInternal);
+  MakeSession();
+  EXPECT_EQ(EndOf(Deliver({0, 0}, MakeRefuse(0, "go", pb::Refuse::leave))).code(), Code::kInternal);
 }
 
 TEST_F(SessionTest, AsksShard0ToStopTheJobUntilItEnds) {
-  Join();
+  JoinJob();
   SessionActions out;
   session_->Stop(Status(Code::kInterrupted, "stopped"), now_, &out);
-  const auto beats = Sent(pb::Envelope::kHeartbeat, out);
-  ASSERT_EQ(beats.size(), 2u) << "at once";
-  EXPECT_EQ(beats[0].message.head.heartbeat().stop(), 0u) << "shard 1 has no use for it";
-  EXPECT_EQ(beats[1].message.head.heartbeat().stop(), 130u);
+  const auto heartbeats = SentMessages(pb::Envelope::kHeartbeat, out);
+  ASSERT_EQ(heartbeats.size(), 2u) << "without waiting for the next heartbeat";
+  EXPECT_EQ(heartbeats[0].message.head.heartbeat().stop(), 0u) << "only shard 0 can stop the job";
+  EXPECT_EQ(heartbeats[1].message.head.heartbeat().stop(), 130u);
   for (int i = 0; i < 20; ++i) {
-    Pulse({0, 0}, 70);
-    Pulse({1, 0}, 71);
-    const auto again = Sent(pb::Envelope::kHeartbeat, Timer(milliseconds(250)));
-    ASSERT_EQ(again.size(), 2u);
-    EXPECT_EQ(again[1].message.head.heartbeat().stop(), 130u);
+    DeliverPulse({0, 0}, 70);
+    DeliverPulse({1, 0}, 71);
+    const auto repeated = SentMessages(pb::Envelope::kHeartbeat, AdvanceTime(milliseconds(250)));
+    ASSERT_EQ(repeated.size(), 2u);
+    EXPECT_EQ(repeated[1].message.head.heartbeat().stop(), 130u);
   }
   EXPECT_EQ(session_->phase(), Phase::kRunning);
   out.clear();
   session_->Finish(Ok(), {}, {}, 40, now_, &out);
-  EXPECT_EQ(Sent(pb::Envelope::kBye, out)[0].message.head.bye().steps(), 40u);
-  EXPECT_EQ(EndOf(Hear({0, 0}, EndMessage(Code::kInterrupted, "stopped"))).code(),
+  EXPECT_EQ(SentMessages(pb::Envelope::kBye, out)[0].message.head.bye().steps(), 40u);
+  EXPECT_EQ(EndOf(Deliver({0, 0}, EndMessage(Code::kInterrupted, "stopped"))).code(),
             Code::kInterrupted);
 }
 
 TEST_F(SessionTest, AsksForAStopBeforeTheJobHasBegun) {
   SessionActions out;
   session_->Stop(Status(Code::kTerminated, "stopped"), now_, &out);
-  const auto beats = Sent(pb::Envelope::kHeartbeat, out);
-  ASSERT_EQ(beats.size(), 1u);
-  EXPECT_EQ(beats[0].lane, (LaneRef{0, 0}));
-  EXPECT_EQ(beats[0].message.head.heartbeat().stop(), 143u);
+  const auto heartbeats = SentMessages(pb::Envelope::kHeartbeat, out);
+  ASSERT_EQ(heartbeats.size(), 1u);
+  EXPECT_EQ(heartbeats[0].lane, (LaneRef{0, 0}));
+  EXPECT_EQ(heartbeats[0].message.head.heartbeat().stop(), 143u);
 }
 
 TEST_F(SessionTest, StopsAloneWhereShard0IsNotThere) {
-  Join();
+  JoinJob();
   SessionActions out;
   session_->Stop(Status(Code::kTerminated, "stopped"), now_, &out);
-  EXPECT_EQ(Count(Timer(milliseconds(2'900)), Type::kEnded), 0);
-  out = Timer(milliseconds(200));
+  EXPECT_EQ(Count(AdvanceTime(milliseconds(2'900)), Type::kEnded), 0);
+  out = AdvanceTime(milliseconds(200));
   EXPECT_EQ(EndOf(out).code(), Code::kTerminated);
-  EXPECT_EQ(Sent(pb::Envelope::kBye, out).size(), 1u) << "it may be back";
+  EXPECT_EQ(SentMessages(pb::Envelope::kBye, out).size(), 1u) << "shard 0 may be back";
 }
 
 TEST_F(SessionTest, RefusesAServerWithOtherDataSockets) {
   Message message;
   message.head.mutable_welcome()->set_incarnation(70);
-  const SessionActions out = Hear({0, 0}, message);
+  const SessionActions out = Deliver({0, 0}, message);
   EXPECT_EQ(EndOf(out).code(), Code::kMismatch);
   EXPECT_THAT(EndOf(out).message(), HasSubstr("0 data sockets, expected 1"));
 }
 
-// It tells only shard 0, on the control lane, and only while it holds no state.
+// A session tells its checkpoints only to shard 0, on the control lane, and only while it holds no
+// state.
 TEST_F(SessionTest, TellsWhatIsOnItsDisk) {
   Session::Options options;
   options.rank = 1;
@@ -432,18 +442,18 @@ TEST_F(SessionTest, TellsWhatIsOnItsDisk) {
   session_ = std::make_unique<Session>(std::move(options));
   SessionActions out;
   session_->Start(now_, &out);
-  const auto hellos = Sent(pb::Envelope::kHello, out);
+  const auto hellos = SentMessages(pb::Envelope::kHello, out);
   ASSERT_EQ(hellos.size(), 1u);
   const pb::Hello& hello = hellos[0].message.head.hello();
   ASSERT_EQ(hello.checkpoints_size(), 1);
   EXPECT_EQ(hello.checkpoints(0).step(), 20u);
   EXPECT_EQ(hello.unfit().sentence(), "two are damaged");
   EXPECT_EQ(hello.began(), 3u);
-  session_->SetCheckpoints({});  // its run has begun and moved the old ones away
-  const auto again = Sent(pb::Envelope::kHello, Timer(milliseconds(100)));
-  ASSERT_EQ(again.size(), 1u);
-  EXPECT_FALSE(again[0].message.head.hello().has_unfit());
-  EXPECT_EQ(again[0].message.head.hello().checkpoints_size(), 0);
+  session_->SetCheckpoints({});  // the job has begun, and has moved the old checkpoints away
+  const auto repeated = SentMessages(pb::Envelope::kHello, AdvanceTime(milliseconds(100)));
+  ASSERT_EQ(repeated.size(), 1u);
+  EXPECT_FALSE(repeated[0].message.head.hello().has_unfit());
+  EXPECT_EQ(repeated[0].message.head.hello().checkpoints_size(), 0);
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+// Tests of StateGiver and StateTaker: a worker that joins a running job asks another worker for its
+// State (all that it needs to continue), and gets it in pieces.
 #include "common/protocol/members/session/state_transfer.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +17,8 @@ TEST(StateTransfer, CarriesAStatePieceByPiece) {
   std::optional<Message> piece;
   EXPECT_TRUE(giver.OnWant(taker.Want(2, 22).head.state_want(), &piece));
   EXPECT_FALSE(piece.has_value());
-  EXPECT_FALSE(giver.OnWant(taker.Want(2, 22).head.state_want(), &piece));  // asked a second time
+  // This is the same request again.
+  EXPECT_FALSE(giver.OnWant(taker.Want(2, 22).head.state_want(), &piece));
   std::vector<Message> pieces = giver.OnSnapshot(Text("abcdefghij"), 5, 9);
   ASSERT_EQ(pieces.size(), 1u);
   EXPECT_EQ(pieces[0].head.state_piece().pieces(), 3u);
@@ -72,11 +75,12 @@ TEST(StateTransfer, KeepsASnapshotForEachTakerUntilTheFloorPassesIt) {
   EXPECT_TRUE(giver.OnWant(StateTaker(9).Want(2, 22).head.state_want(), &piece));
   EXPECT_EQ(giver.OnSnapshot(Text("s"), 5, 0).size(), 2u);
   EXPECT_EQ(giver.snapshots(), 2u);
-  EXPECT_TRUE(giver.OnWant(StateTaker(9).Want(2, 23).head.state_want(), &piece));  // a new process
+  EXPECT_TRUE(giver.OnWant(StateTaker(9).Want(2, 23).head.state_want(),
+                           &piece));  // This is a new process of rank 2.
   giver.OnFloor(5);
   EXPECT_EQ(giver.snapshots(), 2u);
   giver.OnFloor(6);
-  EXPECT_EQ(giver.snapshots(), 1u);  // that of rank 2's new process
+  EXPECT_EQ(giver.snapshots(), 1u);  // The remaining snapshot is for the new process of rank 2.
 }
 
 }  // namespace

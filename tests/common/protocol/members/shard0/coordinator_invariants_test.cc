@@ -1,4 +1,5 @@
-// What Check() of a coordinator and its roster finds: one planted fault for each invariant.
+// Tests of Coordinator::Check(), which also checks the roster of workers: each test plants one
+// fault, and expects the invariant that it breaks.
 #include <gmock/gmock.h>
 
 #include "tests/common/protocol/members/shard0/shard0.h"
@@ -27,7 +28,7 @@ using Presence = Roster::Worker::Presence;
 class CoordinatorInvariants : public testing::Test {
  protected:
   void SetUp() override {
-    shard0_.Gather();
+    shard0_.GatherWorkers();
     ASSERT_TRUE(shard0_.coordinator().running());
     ASSERT_EQ(shard0_.coordinator().Check().message(), "");
   }
@@ -63,7 +64,7 @@ TEST_F(CoordinatorInvariants, OnlyALostWorkerMayReturn) {
   EXPECT_THAT(BrokenInvariant(), HasSubstr("worker 0 may return, and was not lost"));
 }
 
-TEST_F(CoordinatorInvariants, ARetiredIncarnationHasNoPlace) {
+TEST_F(CoordinatorInvariants, ARetiredIncarnationIsNotAMember) {
   worker(0).retired = {3, 10};
   EXPECT_THAT(BrokenInvariant(), HasSubstr("worker 0 has the incarnation 10, which was retired"));
 }
@@ -74,7 +75,7 @@ TEST_F(CoordinatorInvariants, AJobThatEndsSaysFarewell) {
 }
 
 TEST_F(CoordinatorInvariants, AJobThatRunsDoesNotGather) {
-  EXPECT_THAT(Refused([&] { peer_.job().Become(JobPhase::kAsking); }),
+  EXPECT_THAT(InvariantBrokenBy([&] { peer_.job().Become(JobPhase::kAsking); }),
               HasSubstr("a job that is running cannot become asking"));
 }
 

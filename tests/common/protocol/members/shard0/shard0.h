@@ -1,6 +1,6 @@
-// A Coordinator of a job with two workers: tests pass in messages and the time, and look at its
-// actions. Worker r has incarnation 10 + r and connection 100 + r; shard 1, if there is one, has
-// connection 200.
+// The Coordinator (shard 0's protocol machine) of a job with two workers. Tests pass in messages
+// and the time, and look at its actions. Worker r has incarnation 10 + r (a number that identifies
+// its process) and connection 100 + r; shard 1, if there is one, has connection 200.
 #pragma once
 
 #include <memory>
@@ -23,13 +23,13 @@ class Shard0 {
  public:
   explicit Shard0(ControlOptions options) {
     coordinator_ = std::make_unique<Coordinator>(std::move(options),
-                                                 std::vector{LettersCell({Kind::kScale, 0, 0})});
+                                                 std::vector{LetterCell({Kind::kScale, 0, 0})});
     ControlActions out;
     coordinator_->Start(now_, &out);
   }
   explicit Shard0(OnLoss on_loss, uint32_t shards = 1) : Shard0(TestOptions(shards, 2, on_loss)) {}
 
-  ControlActions Hear(Peer from, const Message& message) {
+  ControlActions Deliver(Peer from, const Message& message) {
     ControlActions out;
     coordinator_->OnMessage(from, message, now_, &out);
     return out;
@@ -41,13 +41,14 @@ class Shard0 {
   }
   // Lets time pass in steps of 100 ms, in which the ranks in `alive` send heartbeats with their
   // current incarnation.
-  ControlActions Pass(Time time, const std::vector<uint32_t>& alive) {
+  ControlActions PassTime(Time time, const std::vector<uint32_t>& alive) {
     ControlActions all;
     for (const Time end = now_ + time; now_ < end;) {
       now_ += milliseconds(100);
       for (const uint32_t rank : alive) {
         const Coordinator::Worker& worker = workers()[rank];
-        Append(Hear(worker.peer, Beat(rank, worker.incarnation, worker.applied)), &all);
+        Append(Deliver(worker.peer, HeartbeatMessage(rank, worker.incarnation, worker.applied)),
+               &all);
       }
       ControlActions out;
       coordinator_->OnTimer(now_, &out);
@@ -55,9 +56,10 @@ class Shard0 {
     }
     return all;
   }
-  ControlActions Gather() {
-    ControlActions all = Hear(100, Say(TestHello(0, 10)));
-    Append(Hear(101, Say(TestHello(1, 11))), &all);
+  // Both workers say hello, which starts the job if it has one shard.
+  ControlActions GatherWorkers() {
+    ControlActions all = Deliver(100, HelloMessage(TestHello(0, 10)));
+    Append(Deliver(101, HelloMessage(TestHello(1, 11))), &all);
     return all;
   }
   const Coordinator& coordinator() const { return *coordinator_; }
@@ -71,10 +73,10 @@ class Shard0 {
   }
   // The Abort that was sent; an empty one if none was.
   static pb::Abort AbortOf(Peer peer, const ControlActions& actions) {
-    return First(peer, pb::Envelope::kAbort, SendsOf(actions)).head.abort();
+    return FirstMessageTo(peer, pb::Envelope::kAbort, SendsOf(actions)).head.abort();
   }
   static pb::Refuse RefuseTo(Peer peer, const ControlActions& actions) {
-    return First(peer, pb::Envelope::kRefuse, SendsOf(actions)).head.refuse();
+    return FirstMessageTo(peer, pb::Envelope::kRefuse, SendsOf(actions)).head.refuse();
   }
   static std::string LogOf(const ControlActions& actions) {
     std::string log;

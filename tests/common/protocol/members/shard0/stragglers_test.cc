@@ -1,3 +1,5 @@
+// Tests of Stragglers, which finds workers whose steps take longer than the others', from the
+// counters in their heartbeats.
 #include "common/protocol/members/shard0/stragglers.h"
 
 #include <gmock/gmock.h>
@@ -11,7 +13,8 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-pb::Counters Done(uint64_t steps, double step_s) {
+// The counters of a worker after `steps` steps of `step_s` seconds each.
+pb::Counters CountersAfter(uint64_t steps, double step_s) {
   pb::Counters counters;
   counters.set_steps(steps);
   counters.set_compute_s(static_cast<double>(steps) * step_s);
@@ -19,21 +22,21 @@ pb::Counters Done(uint64_t steps, double step_s) {
 }
 
 TEST(Stragglers, NamesASlowWorkerWithinTenOfItsStepsAndTwentyOfTheOthersWhereItIsHeardOften) {
-  for (uint64_t every : {1, 3, 8, 10}) {
+  for (uint64_t interval : {1, 3, 8, 10}) {
     Stragglers stragglers(4);
     uint64_t named_at = 0;
-    for (uint64_t steps = 0; steps <= 40 && named_at == 0; steps += every) {
+    for (uint64_t steps = 0; steps <= 40 && named_at == 0; steps += interval) {
       for (uint32_t rank = 0; rank < 3; ++rank)
-        EXPECT_THAT(stragglers.OnCounters(rank, Done(3 * steps, 0.01)), IsEmpty());
-      const std::string said = stragglers.OnCounters(3, Done(steps, 0.03));
+        EXPECT_THAT(stragglers.OnCounters(rank, CountersAfter(3 * steps, 0.01)), IsEmpty());
+      const std::string said = stragglers.OnCounters(3, CountersAfter(steps, 0.03));
       if (said.empty()) continue;
       named_at = steps;
       EXPECT_EQ(said, " is slow: 30 ms a step, the others 10 ms");
     }
-    EXPECT_GE(named_at, 5u) << every;
-    EXPECT_LE(named_at, 10u) << every;
-    if (every <= 3) {
-      EXPECT_LE(3 * named_at, 20u) << every;
+    EXPECT_GE(named_at, 5u) << interval;
+    EXPECT_LE(named_at, 10u) << interval;
+    if (interval <= 3) {
+      EXPECT_LE(3 * named_at, 20u) << interval;
     }
   }
 }
@@ -43,46 +46,48 @@ TEST(Stragglers, SaysItOnceAndWhenItIsOver) {
   std::vector<std::string> said;
   uint64_t steps = 0;
   double slow_s = 0;
-  const auto go = [&](int times, double step_s) {
+  const auto run_steps = [&](int times, double step_s) {
     for (int i = 0; i < times; ++i) {
       ++steps;
       slow_s += step_s;
-      stragglers.OnCounters(0, Done(steps, 0.005));
-      pb::Counters counters = Done(steps, 0);
+      stragglers.OnCounters(0, CountersAfter(steps, 0.005));
+      pb::Counters counters = CountersAfter(steps, 0);
       counters.set_compute_s(slow_s);
-      if (std::string one = stragglers.OnCounters(1, counters); !one.empty()) said.push_back(one);
+      if (std::string message = stragglers.OnCounters(1, counters); !message.empty())
+        said.push_back(message);
     }
   };
-  go(30, 0.005);
+  run_steps(30, 0.005);
   EXPECT_THAT(said, IsEmpty());
-  go(20, 0.015);  // slow from here on
+  run_steps(20, 0.015);  // worker 1 becomes slow
   ASSERT_GE(said.size(), 1u);
   EXPECT_THAT(said.back(), HasSubstr(" is slow: "));
-  const size_t told = said.size();
-  go(50, 0.015);
-  EXPECT_EQ(said.size(), told);
-  go(20, 0.005);
-  ASSERT_GT(said.size(), told);
+  const size_t messages_before = said.size();
+  run_steps(50, 0.015);
+  EXPECT_EQ(said.size(), messages_before);
+  run_steps(20, 0.005);
+  ASSERT_GT(said.size(), messages_before);
   EXPECT_THAT(said.back(), HasSubstr(" is not slow any more: "));
 }
 
-TEST(Stragglers, CompareANewProcessAfresh) {
+TEST(Stragglers, ForgetThePreviousProcessOfARank) {
   Stragglers stragglers(2);
   for (uint64_t steps = 0; steps <= 20; ++steps) {
-    stragglers.OnCounters(0, Done(steps, 0.01));
-    stragglers.OnCounters(1, Done(steps, 0.01));
+    stragglers.OnCounters(0, CountersAfter(steps, 0.01));
+    stragglers.OnCounters(1, CountersAfter(steps, 0.01));
   }
   stragglers.Forget(1);
-  EXPECT_THAT(stragglers.OnCounters(1, Done(1, 5)), IsEmpty());
-  EXPECT_THAT(stragglers.OnCounters(1, Done(5, 5)), IsEmpty());
-  EXPECT_THAT(stragglers.OnCounters(1, Done(6, 5)), HasSubstr(" is slow: 5000 ms a step"));
+  EXPECT_THAT(stragglers.OnCounters(1, CountersAfter(1, 5)), IsEmpty());
+  EXPECT_THAT(stragglers.OnCounters(1, CountersAfter(5, 5)), IsEmpty());
+  EXPECT_THAT(stragglers.OnCounters(1, CountersAfter(6, 5)), HasSubstr(" is slow: 5000 ms a step"));
 }
 
-TEST(Stragglers, TakeNothingFromCountersThatCannotBe) {
+TEST(Stragglers, IgnoreImpossibleCounters) {
   Stragglers stragglers(2);
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
-  for (uint64_t steps = 0; steps <= 40; ++steps) stragglers.OnCounters(0, Done(steps, 0.01));
+  for (uint64_t steps = 0; steps <= 40; ++steps)
+    stragglers.OnCounters(0, CountersAfter(steps, 0.01));
   for (double seconds : {nan, infinity, -infinity, -1.0}) {
     stragglers.Forget(1);
     pb::Counters counters;
@@ -90,12 +95,13 @@ TEST(Stragglers, TakeNothingFromCountersThatCannotBe) {
     counters.set_steps(~uint64_t{0});
     counters.set_compute_s(seconds);
     EXPECT_THAT(stragglers.OnCounters(1, counters), IsEmpty()) << seconds;
-    EXPECT_THAT(stragglers.OnCounters(0, Done(1'000'000, 0.01)), IsEmpty()) << seconds;
+    EXPECT_THAT(stragglers.OnCounters(0, CountersAfter(1'000'000, 0.01)), IsEmpty()) << seconds;
   }
 }
 
-// Shard 0 finds stragglers by heartbeats alone, with any kind of data lane or none.
-class StragglersOfAJob : public testing::TestWithParam<uint32_t> {};  // the quorum
+// Shard 0 finds slow workers by their heartbeats alone, whether or not it handles data. The
+// parameter is the quorum: how many contributions close a round; 0: all.
+class StragglersOfAJob : public testing::TestWithParam<uint32_t> {};
 
 TEST_P(StragglersOfAJob, AreNamedInTheLog) {
   ControlOptions options;
@@ -104,23 +110,23 @@ TEST_P(StragglersOfAJob, AreNamedInTheLog) {
   options.expected = TestHello(0, 0);
   options.timings = TestTimings();
   options.elasticity.quorum = GetParam();
-  Coordinator coordinator(std::move(options), {LettersCell({Kind::kScale, 0, 0})});
+  Coordinator coordinator(std::move(options), {LetterCell({Kind::kScale, 0, 0})});
   ControlActions out;
   coordinator.Start({}, &out);
   for (uint32_t rank = 0; rank < 3; ++rank)
-    coordinator.OnMessage(100 + rank, Say(TestHello(rank, 10 + rank)), {}, &out);
+    coordinator.OnMessage(100 + rank, HelloMessage(TestHello(rank, 10 + rank)), {}, &out);
   std::string log;
   // Heartbeats every 250 ms; the slow worker needs 30 ms a step. All wait for it, unless
   // rounds close with a quorum.
-  for (int beat = 0; beat <= 3; ++beat) {
-    const auto slow_steps = static_cast<uint64_t>(beat * 250 / 30);
+  for (int interval = 0; interval <= 3; ++interval) {
+    const auto slow_steps = static_cast<uint64_t>(interval * 250 / 30);
     for (uint32_t rank = 0; rank < 3; ++rank) {
-      Message message = Beat(rank, 10 + rank, 0, static_cast<uint64_t>(beat));
+      Message message = HeartbeatMessage(rank, 10 + rank, 0, static_cast<uint64_t>(interval));
       const bool slow = rank == 2;
       *message.head.mutable_heartbeat()->mutable_counters() =
-          Done(slow || GetParam() == 0 ? slow_steps : 3 * slow_steps, slow ? 0.03 : 0.01);
+          CountersAfter(slow || GetParam() == 0 ? slow_steps : 3 * slow_steps, slow ? 0.03 : 0.01);
       out.clear();
-      coordinator.OnMessage(100 + rank, message, milliseconds(250 * beat), &out);
+      coordinator.OnMessage(100 + rank, message, milliseconds(250 * interval), &out);
       for (const ControlAction& action : out) {
         if (action.type == ControlAction::Type::kLog) log += action.text + "\n";
       }
