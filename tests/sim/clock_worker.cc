@@ -12,7 +12,8 @@ namespace {
 
 size_t IndexOf(const Cell& cell) { return cell.bucket * kChunks + cell.chunk; }
 
-// The fields that answers of all forms have in common.
+// The two counts that every kind of answer contains: `clock`, the newest push of this worker that
+// the cell has counted, and `total`, how many pushes of all workers it has counted.
 struct Counts {
   template <typename Form>
   explicit Counts(const Form& form) : clock(form.clock()), total(form.total()) {}
@@ -25,7 +26,7 @@ Counts CountsOf(const pb::Outcome& outcome) {
 
 }  // namespace
 
-// May be called twice, if the other workers continued without this one in between.
+// Called a second time if the other workers removed this worker and it then rejoined.
 void ClockWorker::OnReady(uint64_t) {
   Restarts();
   told_to_stop_ = false;
@@ -88,7 +89,7 @@ void ClockWorker::OnAnswer(const Exchange::Delivery& answer) {
 void ClockWorker::OnAllAnswered() {
   switch (stage_) {
     case Stage::kBegin:
-      // A worker that joins at the end makes one more push.
+      // A worker that joins when all pushes are counted still pushes once before it is told to stop.
       clock_ = counted_;
       world_->clocks().IsAt(rank_, clock_);
       world_->Reached(rank_, Fault::Point::kApplied, clock_);
@@ -121,7 +122,7 @@ void ClockWorker::OnPushed() {
 
 void ClockWorker::End() {
   if (!world_->schedule().clocks.bound.has_value()) return AskFigures(Stage::kAllDone, 1);
-  // No worker has to wait for this one any more, in any cell.
+  // After its Parting, no other worker waits for this worker in any cell.
   world_->clocks().Parted(rank_);
   Ask(Stage::kPart, protocol::Parting{clock_ + 1});
 }
@@ -141,8 +142,9 @@ void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
   const uint64_t most = world_->schedule().clocks.max_staleness;
   if (outcome.clock() != clock_ + 1) return Violation(answer, "was given no answer to its push");
   const bool counted = world_->clocks().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
-  // A previous server process may have counted a push that this one drops, and vice versa. And
-  // after a restart of shard 0 a process may get its rank back that another process had in between.
+  // After a server restart the ledger may disagree with the answer: the previous server process may
+  // have counted a push that the new server process drops, or the reverse. And after a restart of
+  // shard 0, a worker process may get back a rank that another process had in the meantime.
   const Schedule& schedule = world_->schedule();
   const bool unsure = schedule.Has(Fault::Kind::kKillServer) &&
                       (most != 0 || schedule.Has(Fault::Kind::kReplaceWorker));
@@ -150,18 +152,19 @@ void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
     Violation(answer, counted ? "is counted" : "is not counted");
   if (outcome.dropped() != (most != 0 && outcome.staleness() > most))
     Violation(answer, "has staleness " + std::to_string(outcome.staleness()));
-  if (!outcome.has_weights()) return;  // it only pushed
+  if (!outcome.has_weights()) return;  // the push did not ask for weights
   TakeWeights(answer);
   if (!outcome.stop()) CheckBound(answer);
 }
 
-// The others wait for a dead worker until it is removed. A worker that a fault struck may have been
-// removed, if the job removes workers.
+// Checks the bound of ssp: no worker continues if it would be more than `bound` clocks ahead of the
+// slowest worker. Dead workers count until they are removed. If the job removes lost workers
+// (Schedule::shrinks), a worker that a fault hit may have been removed, so it is left out.
 void ClockWorker::CheckBound(const Exchange::Delivery& answer) {
   const Schedule& schedule = world_->schedule();
   if (!schedule.clocks.bound.has_value()) return;
   for (uint32_t other = 0; other < schedule.workers; ++other) {
-    // A worker that is asked to stop leaves alone if shard 0 is not there.
+    // A worker that is asked to stop while shard 0 is down ends without telling anybody.
     const bool may_go = world_->WasStruck(other) || world_->stopped();
     if (world_->clocks().HasParted(other) || (schedule.shrinks() && may_go)) continue;
     const uint64_t slowest = world_->clocks().clock(other);
@@ -183,7 +186,7 @@ void ClockWorker::TakeWeights(const Exchange::Delivery& answer) {
   const bool change = world_->schedule().changes && !weights.whole();
   uint64_t& held = held_[IndexOf(answer.cell)];
   held = change ? Added(held, words[0]) : words[0];
-  // In easgd the answer to a push is the centre before it.
+  // In asynchronous EASGD the answer to a push contains the central weights before that push.
   const bool before = world_->schedule().algorithm == "easgd_async" && weights.version() != 0;
   if (!world_->clocks().WasState(answer.cell, {weights.version(), held}) &&
       !(before && world_->clocks().WasState(answer.cell, {weights.version() - 1, held})))

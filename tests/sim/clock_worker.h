@@ -1,8 +1,9 @@
-// A worker of a toy job without rounds:
+// A simulated worker of a job without rounds. It goes through these stages ("figures" are the
+// worker metrics that all workers exchange; "Parting" tells the servers that it pushes no more):
 //
-//   begin (pull) --> push --> ... --> push, told to stop --> parted --> all done (figures)
-//                     ^ |  now and then                                      |
-//                     +-+  a pull                   Bye <-- last figures <-- pull
+//   pull of the weights --> push --> ... --> push, told to stop --> Parting --> first figures
+//                           ^  |                                                  |
+//                           +--+ sometimes a pull          Bye <-- last figures <-- last pull
 #pragma once
 
 #include <array>
@@ -27,12 +28,15 @@ class ClockWorker : public ToyWorker {
  private:
   enum class Stage { kIdle, kBegin, kPush, kPull, kPart, kAllDone, kSettle, kLast };
 
-  // Contributes to every cell, and awaits as many answers. A push gets each cell's own payload.
+  // Enters the stage: sends the contribution to every cell and awaits an answer from each. The
+  // payload of a push is made for each cell separately.
   void Ask(Stage stage, protocol::Contribution contribution);
+  // Enters the stage: contributes to exchange number `which` (1 or 2) of figures.
   void AskFigures(Stage stage, uint32_t which);
   void OnAllAnswered();
   void OnPushed();
   void End();
+  // The payload of this worker's push to a cell at a clock.
   uint64_t WordOf(const protocol::Cell& cell, uint64_t clock) const;
   void CheckPush(const protocol::Exchange::Delivery& answer);
   void CheckBound(const protocol::Exchange::Delivery& answer);
@@ -41,11 +45,12 @@ class ClockWorker : public ToyWorker {
   void Violation(const protocol::Exchange::Delivery& answer, const std::string& what);
 
   Stage stage_ = Stage::kIdle;
-  uint32_t awaited_ = 0;
-  uint64_t clock_ = 0, counted_ = 0;
+  uint32_t awaited_ = 0;    // number of answers that have not arrived yet
+  uint64_t clock_ = 0;      // number of pushes that this worker has made
+  uint64_t counted_ = 0;    // the newest of its pushes that the first pull reported as counted
   bool told_to_stop_ = false;
-  bool average_ = false;
-  State held_{};  // weights, by cell
+  bool average_ = false;    // the last pull asked for the averaged weights
+  State held_{};            // this worker's copy of the weights, one word per chunk
 };
 
 }  // namespace tern::sim

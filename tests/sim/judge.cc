@@ -1,4 +1,6 @@
-// The verdict at the end of a schedule: whether every process ended as it must.
+// Decides at the end of a simulated schedule whether every process ended as it must. In these
+// comments, "under shrink", "wait" and "fail" name the job's setting on_loss: what it does when a
+// worker is lost (removes the worker, waits for its return, or fails).
 #include <algorithm>
 
 #include "tests/sim/world.h"
@@ -11,7 +13,7 @@ std::string Told(const Status& status) {
   return std::to_string(ExitCode(status)) + " (" + status.message() + ")";
 }
 
-// A process that was asked to stop while shard 0 was not there.
+// Whether the worker was asked to stop while shard 0 was down, and so ended without telling it.
 bool StoppedAlone(const ToyWorker& worker) {
   return worker.status().message() == "stopped by a signal while server shard 0 was not there";
 }
@@ -38,8 +40,8 @@ std::string World::Missing() const {
   return text.empty() ? "nobody" : text;
 }
 
-// Whether a daemon ended by itself because it was asked to stop. A shard other than shard 0 may
-// have ended before it could tell shard 0, which missed it then.
+// Whether a server ended on a stop signal without the orderly end that shard 0 leads. For example,
+// a shard may end before it has told shard 0, and then shard 0 finds it missing.
 bool World::StoppedEarly() const {
   for (uint32_t s = 0; stopped_ && s < schedule_.shards(); ++s) {
     if (current_server_[s] == kNobody) continue;
@@ -50,7 +52,8 @@ bool World::StoppedEarly() const {
   return false;
 }
 
-// A process that is asked to stop does not wait for one that is cut off.
+// Whether a stop was requested in a schedule where a shard is cut off for long. A process that is
+// asked to stop does not wait for such a shard.
 bool World::StoppedWhileCutOff() const {
   return stopped_ &&
          std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [this](const Fault& fault) {
@@ -70,8 +73,9 @@ void World::Judge() {
   if (all_is_lost_ && end.message().find("no live worker holds the state") != std::string::npos)
     return;
   for (uint32_t s = 1; s < schedule_.shards(); ++s) {
-    if (Server(s)->killed()) continue;  // it was killed while the job ended, and not started again
-    // Shard 0 repeats its last message only for some time.
+    if (Server(s)->killed()) continue;  // killed while the job was ending, and not restarted
+    // Shard 0 repeats its last message only for a limited time, so a shard that is cut off for longer
+    // never receives it.
     const bool cut_off =
         Server(s)->status().code() == Code::kPeerLost &&
         std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [&](const Fault& fault) {
@@ -95,8 +99,8 @@ void World::Judge() {
   Violation("shard 0 ended with " + Told(end));
 }
 
-// Under `shrink` only the remaining workers hold the state; a worker that was away for too long has
-// dropped it.
+// Whether the job may have lost its state under shrink: only workers in the membership hold the
+// state, a removed worker drops its copy, and more than one fault hit a worker.
 bool World::MayHaveLostState() const {
   const auto strikes = [](const Fault& fault) {
     return fault.kind == Fault::Kind::kKillWorker || fault.kind == Fault::Kind::kFreezeWorker ||
@@ -106,8 +110,8 @@ bool World::MayHaveLostState() const {
          Server(0)->status().message().find("no live worker holds the state") != std::string::npos;
 }
 
-// Under `shrink`: every worker that no fault struck has reached the end, and all that reached it
-// have the same state.
+// Judges an orderly end under shrink: every worker that no fault hit must have reached the end, and
+// all workers that reached it must have the same state.
 void World::JudgeReplicas(Code code) {
   bool anyone = false;
   for (const auto& worker : workers_) {
@@ -118,7 +122,7 @@ void World::JudgeReplicas(Code code) {
       anyone |= (worker->killed() || StoppedAlone(*worker)) && worker->leaving();
       continue;
     }
-    if (!worker->leaving()) continue;  // it was stopped, and received End before it had begun
+    if (!worker->leaving()) continue;  // the job was stopped before this worker had begun
     anyone = true;
     if (!worker->HasRightState()) Violation(name + " ended with a wrong state");
     if (schedule_.has_rounds() && worker->applied() != schedule_.rounds && !stopped_)
@@ -127,7 +131,7 @@ void World::JudgeReplicas(Code code) {
   if (!anyone) Violation("nobody finished");
 }
 
-// `fail`: every remaining process exits with 75 and names the rank that was lost.
+// Judges an end under fail: every remaining process must exit with code 75 and name the lost rank.
 void World::JudgeFailure() {
   const std::string name = "worker " + std::to_string(schedule_.faults[0].target) + " ";
   const auto wrong = [&](const Status& status) {
@@ -141,7 +145,8 @@ void World::JudgeFailure() {
   }
 }
 
-// In order: one process of every rank has reached the end, and all have the same state.
+// Judges an orderly end without shrink: one process of every rank must have reached the end, and all
+// of these must have the same state.
 void World::JudgeFinished(Code code) {
   std::vector<bool> finished(schedule_.workers);
   uint64_t last = 0;
@@ -152,7 +157,7 @@ void World::JudgeFinished(Code code) {
                               worker->status().code() == code);
     if (done) {
       finished[worker->rank()] = true;
-      // The stop request is lost if shard 0 and all processes that received it die.
+      // A killed worker may not have known of the stop request, so its last round is not compared.
       const bool forgotten = worker->killed() && stopped_;
       if (last != 0 && worker->applied() != last && !forgotten)
         return Violation(name + " ended at another round");
@@ -170,9 +175,10 @@ void World::JudgeFinished(Code code) {
     Violation("the job ended early");
 }
 
-// Without rounds: a worker ends after an answer said that some cell has all its pushes. No worker
-// process pushes more than once after that. The totals of cells differ by pushes that were dropped
-// or lost with processes.
+// Judges the number of pushes in a job without rounds. A worker ends once an answer says that some
+// cell has counted all pushes of the job, and pushes at most once after that. So every cell's count
+// is at most the job's pushes plus one for every worker process. It may be smaller by the pushes
+// that were dropped, or that were lost when processes died.
 void World::JudgeTotals() {
   const Clocks& clocks = schedule_.clocks;
   const uint64_t most = clocks.pushes + workers_.size();

@@ -10,8 +10,8 @@ namespace {
 
 using protocol::Kind;
 
-// Whether one word can be chosen per rank so that their sum (or, for scalers, their maximum) is
-// `sum`.
+// Whether one word of each list given[from], given[from + 1], ... can be chosen so that, together
+// with `so_far`, their sum (or, for scalers, their maximum) is `sum`. There is one list per rank.
 bool CanBe(Kind kind, const std::vector<const std::vector<uint64_t>*>& given, size_t from,
            uint64_t so_far, uint64_t sum) {
   if (from == given.size()) return so_far == sum;

@@ -18,7 +18,7 @@ uint32_t Network::Open(bool worker, uint32_t client, protocol::LaneRef lane, uin
   connection.lane = lane;
   connection.port = port;
   connections_.push_back(connection);
-  // Sometimes the connection is established before the first hello is sent.
+  // With delay 0 the connection is established before the client sends its first Hello.
   queue_.Post(now + (rng_.Chance(0.5) ? Time(0) : rng_.Ms(1, 8)), Event::Type::kConnect, index);
   return index;
 }
@@ -42,7 +42,7 @@ void Network::Send(Event::Type type, uint32_t connection, Message message, Time*
   Time at = now + std::chrono::microseconds(300 + rng_.Below(3000));
   if (rng_.Chance(schedule_.delay)) at += Time(rng_.Below(schedule_.longest_delay.count()));
   if (rng_.Chance(schedule_.reorder)) {
-    at += rng_.Ms(0, 20);  // later messages overtake this one
+    at += rng_.Ms(0, 20);  // later messages may overtake this message
   } else {
     *last = at = std::max(at, *last);
   }

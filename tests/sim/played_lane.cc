@@ -31,7 +31,7 @@ PlayedLane::PlayedLane(World* world, protocol::LaneRef name, server::DataLane::O
   static const std::vector<float> initial(kBuckets * kChunks * 2);
   auto made = server::DataLane::Make(world->job(), name.shard, name.lane, std::move(options),
                                      initial, world->disk(name.shard));
-  CHECK(made.ok()) << made.status().message();  // a job of ours
+  CHECK(made.ok()) << made.status().message();  // MakeLaneJob makes valid jobs only
   lane_ = std::move(*made);
   if (has_cells()) world->FindsSaved(name, Saved());
 }

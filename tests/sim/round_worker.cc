@@ -82,7 +82,7 @@ void RoundWorker::GoOn() {
   if (!alive() || finishing_ || computing_) return;
   if (IsDone()) {
     finishing_ = true;
-    GiveFigures();  // of the last evaluation, which uses the final weights
+    GiveFigures();  // the figures of the last evaluation, which uses the final weights
     return FinishIfDone();
   }
   const Schedule& schedule = world_->schedule();
@@ -90,7 +90,7 @@ void RoundWorker::GoOn() {
   if (schedule.parts ? stepped_ > applied_
                      : stepped_ >= applied_ + schedule.window || stepped_ >= last())
     return;
-  // Before a checkpoint no round may be under way.
+  // A step after which a checkpoint is due must be applied before the next step begins.
   const uint64_t every = schedule.checkpoint_every;
   if (every != 0 && stepped_ > applied_ && stepped_ % every == 0) return;
   computing_ = true;
@@ -104,7 +104,7 @@ void RoundWorker::Step() {
   for (uint32_t b = 0; b < kBuckets && alive(); ++b) {
     if (!HasPart(world_->schedule(), round, b)) continue;
     Give({Kind::kScale, b, 0}, round, 0, ScaleOf(rank_, round, b, PointOf(round)));
-    // The scalers' slot closed without this worker
+    // The scalers of this round may have been exchanged without this worker.
     if (rounds_[round].has_scaled[b]) PushBucket(round, b);
   }
   GoOn();
@@ -179,7 +179,6 @@ void RoundWorker::CheckAnswer(const protocol::Exchange::Delivery& answer) {
     Violation("was given a sum over others than all");
 }
 
-// Applies one more round, if all its answers have come.
 bool RoundWorker::ApplyOne() {
   const Schedule& schedule = world_->schedule();
   const uint64_t next = NextRound(schedule, applied_, last());
@@ -204,7 +203,7 @@ bool RoundWorker::ApplyOne() {
 
 void RoundWorker::Apply(const Round& round) {
   for (size_t cell = 0; cell < round.sums.size(); ++cell) {
-    // Not exchanged in this round, or no worker contributed
+    // The chunk was not exchanged in this round, or no worker contributed to it.
     if (round.sums[cell].empty()) continue;
     const std::vector<uint64_t> words = DecodeWords(round.sums[cell]);
     uint64_t& state = replica_.now[cell];

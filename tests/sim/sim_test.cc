@@ -1,7 +1,8 @@
-// Plays the protocol under faults: 100,000 schedules with rounds, 50,000 without, and 50,000 in
-// which all daemons are killed; and shows, for each safeguard of the protocol, that the simulator
-// notices if it is missing. TERN_SIM_SEED=n plays schedule n alone and logs every event (choose the
-// test with --gtest_filter); TERN_SIM_FROM=n plays the schedules from n on.
+// Simulates the protocol under faults. A schedule is a job with its faults, made from a seed. Plays
+// 100,000 schedules of jobs with rounds, 50,000 of jobs without, and 50,000 in which all processes
+// are killed at once. Also switches each safeguard of the protocol off (a mutant) and expects that the
+// simulator finds a violation. TERN_SIM_SEED=n plays only the schedule of seed n and logs every event
+// (choose the test with --gtest_filter); TERN_SIM_FROM=n plays the schedules from seed n on.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -20,8 +21,9 @@ constexpr uint64_t kSchedules = 100'000, kClockSchedules = 50'000;
 #endif
 constexpr uint64_t kMutantSchedules = 1'000;
 
-// The case of recorded/1075292.events: shard 0 dies after it has sent scalers to worker 0 only, and
-// worker 0 dies soon after it has pushed with them.
+// Makes schedules in which shard 0 often dies when only worker 0 has received a round's scalers, and
+// worker 0 dies soon after it has pushed with them. Such a schedule once failed; its events are in
+// recorded/1075292.events.
 Schedule MakeLostScalers(uint64_t seed) {
   Schedule schedule;
   for (uint64_t of = seed * 1'000;; ++of) {

@@ -37,13 +37,13 @@ uint64_t Each(uint64_t word, const To& to) {
   return std::bit_cast<uint64_t>(floats);
 }
 
-// The state of a cell if servers hold it: the server's weights, and the weights that the workers
-// have of it.
+// A chunk in a job whose servers hold the weights: `weights` is the server's word, `state` is the
+// workers' copy. They differ by rounding if the server sends changes instead of weights.
 struct Held {
   uint64_t weights = 0, state = 0;
 };
 
-// Changes the state by a round with these pushes.
+// Applies a round with the pushes `given` to the server's weights and the workers' copy.
 void CloseHeld(const Schedule& schedule, uint64_t round, const std::vector<uint64_t>& given,
                Held* held) {
   held->weights = schedule.algorithm == "easgd"
@@ -53,8 +53,8 @@ void CloseHeld(const Schedule& schedule, uint64_t round, const std::vector<uint6
       schedule.changes ? Added(held->state, ChangeOf(held->state, held->weights)) : held->weights;
 }
 
-// The toy job's CellSum: adds words (pushes), takes their maximum (scalers) or collects them
-// (figures). Reports a rank that comes twice.
+// The reduction of one cell in one round: adds up words (pushes), takes their maximum (scalers) or
+// collects them by rank (figures). Reports a rank that contributes twice.
 class ToySum : public protocol::CellSum {
  public:
   ToySum(Kind kind, uint32_t workers, const Report* report)

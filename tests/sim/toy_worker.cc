@@ -37,7 +37,7 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
   options.data_lanes = schedule.data_lanes;
   options.servers.assign(schedule.shards(), "toy");
   options.hello = world->Expected();
-  options.credit_bytes = 16;  // enough for two pushes, so that others must wait for credit
+  options.credit_bytes = 16;  // enough for two pushes in flight; further pushes must wait
   options.max_state_bytes = sizeof(Replica);
   options.piece_bytes = 40;
   options.timings = schedule.timings;
@@ -132,7 +132,7 @@ void ToyWorker::Kill(bool hold) {
 void ToyWorker::Thaw() {
   if (!alive_ || !frozen_) return;
   frozen_ = false;
-  // After a freeze, a process's timers are due before it reads its messages.
+  // A process that continues after a freeze sees its timers expire before it reads its messages.
   OnTick();
   for (LaneRef lane : std::exchange(broken_, {})) OnDisconnected(lane);
   for (auto& [lane, message] : std::exchange(inbox_, {})) OnMessage(lane, message);

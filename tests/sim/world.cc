@@ -16,9 +16,9 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// All deadlines of a job are earlier, so a simulation that runs longer is stuck.
+// Every job ends before this time or runs into one of its own timeouts, so a longer run is stuck.
 constexpr Time kDeadline = milliseconds(50'000);
-// Jobs that begin again, up to twice.
+// The same for jobs whose processes may all be killed and started again, up to twice.
 constexpr Time kDeadlineOfDisasters = milliseconds(90'000);
 
 }  // namespace
@@ -77,8 +77,8 @@ void World::Closed(uint64_t beginning, const protocol::Cell& cell, uint64_t roun
 
 bool World::IsState(uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
-  // If rounds exchange parts (Schedule::parts), the last round of a job exchanges all. A stop moves
-  // that round to another step, and then the state is not the fault-free run's.
+  // In a job with Schedule::parts, an additional last round exchanges all buckets. A stop moves it to
+  // an earlier step, and then the states differ from those of the run without faults.
   const bool planned =
       !schedule_.parts || std::none_of(schedule_.faults.begin(), schedule_.faults.end(),
                                        [](const Fault& fault) { return fault.IsStop(); });
@@ -114,8 +114,8 @@ std::string World::Run() {
   while (!queue_.empty() && violation_.empty()) {
     const Event event = queue_.Pop();
     if (event.time > (schedule_.checkpoint_every != 0 ? kDeadlineOfDisasters : kDeadline)) {
-      // If shard 0 has ended, a process that could not hear of it waits for its own deadlines. It
-      // is not stuck.
+      // A process that could not hear of the end of shard 0 waits for its own timeouts. That does not
+      // count as stuck.
       const bool told = all_is_lost_ && !Server(0)->alive();
       if (!StoppedEarly() && !told) Violation("stuck: " + Missing());
       break;
@@ -130,7 +130,8 @@ std::string World::Run() {
   return violation_;
 }
 
-// Without all safeguards the invariants need not hold; the judge must find the effect.
+// Broken invariants count only if no safeguard of the protocol is switched off. A test that switches
+// one off wants the judge to find its effect.
 void World::CheckMachines() {
   const std::string broken = TakeBroken();
   if (!broken.empty() && safeguards_ == protocol::Safeguards{}) Violation(broken);
@@ -169,7 +170,7 @@ void World::Handle(const Event& event) {
 
 void World::StartWorker(uint32_t rank) {
   --starting_;
-  if (IsEnding()) return;  // it is not started again, because the job is done
+  if (IsEnding()) return;  // the job is done, so its workers are not restarted
   const auto process = static_cast<uint32_t>(workers_.size());
   Trace([&] { return "worker " + std::to_string(rank) + " starts"; });
   workers_.push_back(MakeWorker(this, process, rank, rng_.Next() | 1));
@@ -223,15 +224,16 @@ bool World::HasDonorBeside(uint32_t rank) const {
   for (uint32_t other = 0; other < schedule_.workers; ++other) {
     const ToyWorker* worker = LiveWorker(other);
     if (other == rank || worker == nullptr || worker->frozen()) continue;
-    // If a rank has two processes, one of them will be refused; neither is counted.
+    // Of two processes with the same rank one will be refused, so neither counts.
     const bool only = processes_of_[other] == 1;
     if (only || (worker->ready() && !schedule_.Has(Fault::Kind::kReplaceWorker))) return true;
   }
   return false;
 }
 
-// If a rank has two processes, both may be refused; and a process that is asked to stop while shard
-// 0 is not there ends alone. `tern run` would start another process then, so the simulator does.
+// Starts another process of the worker's rank if none is left though the job goes on. Of two processes
+// with the same rank both may be refused, and a process that is asked to stop while shard 0 is down
+// ends without telling it. The real `tern run` would restart the worker then, too.
 void World::OnWorkerEnded(const ToyWorker& worker) {
   const bool alone = worker.status().code() == Code::kTerminated;
   const bool away = !worker.status().ok() && (alone || schedule_.Has(Fault::Kind::kReplaceWorker));
@@ -308,7 +310,7 @@ bool World::DiesInWrite(uint32_t process) {
   MemoryStorage& disk = disks_[servers_[process]->shard()];
   if (!disk.stopped()) return false;
   const Fault* const fault = in_write_[servers_[process]->shard()];
-  if (IsEnding()) {  // no process dies any more: the write counts as refused
+  if (IsEnding()) {  // the job is ending, so nothing is killed: the disk only refuses the write
     disk.RestartProcess();
     return false;
   }
@@ -317,7 +319,7 @@ bool World::DiesInWrite(uint32_t process) {
 }
 
 void World::StrikeBySignal(const Fault& fault) {
-  std::vector<uint32_t> order;  // servers by shard, then workers by rank
+  std::vector<uint32_t> order;  // s: shard s; number of shards + r: the worker with rank r
   for (uint32_t i = 0; i < schedule_.shards() + schedule_.workers; ++i) order.push_back(i);
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng_.Below(i)]);
   if (fault.kind == Fault::Kind::kStop) order = {fault.target};
@@ -344,7 +346,7 @@ void World::StrikeAll(const Fault& fault) {
   for (uint32_t process = 0; process < workers_.size(); ++process) {
     if (!workers_[process]->alive()) continue;
     const uint32_t rank = workers_[process]->rank();
-    // if the rank has two processes: the later one
+    // Whether this is the newest process of its rank. Only that is started again.
     const bool last = LiveWorker(rank) == workers_[process].get();
     workers_[process]->Kill(false);
     network_.CloseAllOf(true, process);
@@ -414,7 +416,7 @@ void World::StrikeWorker(const Fault& fault) {
     worker->Kill(fault.hold);
     ForgetStatesOfTheAbsent();
     network_.CloseAllOf(true, process);
-    // A job that has not begun waits for all workers.
+    // Before the job has begun it waits for all workers, so the killed one must come back.
     for_good |= fault.for_good &&
                 std::any_of(workers_.begin(), workers_.end(),
                             [](const auto& one) { return one->ready() && !one->killed(); });
@@ -453,7 +455,7 @@ bool World::IsOver() const {
   if (starting_ != 0 || std::any_of(servers_.begin(), servers_.end(), runs)) return false;
   for (const auto& worker : workers_) {
     if (!worker->alive() || worker->frozen()) continue;
-    // A process that came back after another had taken its rank may not know that yet.
+    // A process that thaws after another process of its rank has finished may not know of that yet.
     const bool replaced = std::any_of(workers_.begin(), workers_.end(), [&](const auto& other) {
       return other->rank() == worker->rank() && other->leaving() && !other->alive();
     });
@@ -473,7 +475,8 @@ void World::CheckBounds() {
   }
   for (const auto& worker : workers_) {
     if (!worker->alive()) continue;
-    // Rounds of 2 scalers, 4 sums and figures, and the last figures.
+    // Each round has 7 outcomes: 2 scalers, 4 sums and one of figures. The job's last figures are one
+    // more.
     const uint32_t window = schedule_.lane_window();
     const size_t rounds = schedule_.exact() ? window + 1 : 16 + 2 * window;
     if (worker->session().exchange().held() > 7 * rounds + 1)
