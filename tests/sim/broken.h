@@ -8,6 +8,6 @@ namespace tern::sim {
 
 // Returns the first invariant that a state machine on this thread has broken since the last call,
 // or an empty string if none was broken.
-std::string TakeBroken();
+std::string TakeBrokenInvariant();
 
 }  // namespace tern::sim

@@ -34,13 +34,13 @@ class ClockLedger {
 
   // Records that a cell has counted one more push and has the weights `now` after it. Returns what
   // is wrong with that, or an empty string.
-  std::string Counted(const protocol::Cell& cell, const Push& push, const Weights& now,
+  std::string RecordCounted(const protocol::Cell& cell, const Push& push, const Weights& now,
                       const Schedule& schedule);
   // Records that a restarted cell continues after its first `total` pushes with the weights `now`,
   // and forgets its later pushes. Returns false if the cell never was in that state.
-  bool GoesOnFrom(const protocol::Cell& cell, uint64_t total, const Weights& now);
+  bool RestartFrom(const protocol::Cell& cell, uint64_t total, const Weights& now);
   // The number of pushes that the cell has counted.
-  uint64_t total(const protocol::Cell& cell) { return past_[cell].size(); }
+  uint64_t total(const protocol::Cell& cell) { return pushes_of_[cell].size(); }
   // Whether the cell ever had these weights.
   bool WasState(const protocol::Cell& cell, const Weights& weights) const {
     return weights == Weights{} || states_.contains({cell, weights.version, weights.word});
@@ -50,9 +50,9 @@ class ClockLedger {
     return counted_.contains({cell, word});
   }
   // Records that the rank pushes at this clock or continues from it.
-  void IsAt(uint32_t rank, uint64_t clock) { clocks_[rank] = std::max(clocks_[rank], clock); }
+  void RecordClock(uint32_t rank, uint64_t clock) { clocks_[rank] = std::max(clocks_[rank], clock); }
   // Records that the rank has sent its Parting, the message that ends its pushes.
-  void Parted(uint32_t rank) { parted_[rank] = true; }
+  void RecordParting(uint32_t rank) { parted_[rank] = true; }
   bool HasParted(uint32_t rank) const { return parted_[rank]; }
   // The highest clock recorded for the rank.
   uint64_t clock(uint32_t rank) const { return clocks_[rank]; }
@@ -63,7 +63,7 @@ class ClockLedger {
     Weights after;
   };
   // For each cell, the pushes that led to its present weights, in the order of their counting.
-  std::map<protocol::Cell, std::vector<Entry>> past_;
+  std::map<protocol::Cell, std::vector<Entry>> pushes_of_;
   // Every state that a cell has had, as (cell, version, word).
   std::set<std::tuple<protocol::Cell, uint64_t, uint64_t>> states_;
   // The payload words of all pushes that any cell has counted, as (cell, word).

@@ -9,12 +9,12 @@ namespace tern::sim {
 
 namespace {
 
-std::string Told(const Status& status) {
+std::string DescribeExit(const Status& status) {
   return std::to_string(ExitCode(status)) + " (" + status.message() + ")";
 }
 
 // Whether the worker was asked to stop while shard 0 was down, and so ended without telling it.
-bool StoppedAlone(const ToyWorker& worker) {
+bool StoppedWithoutShard0(const ToyWorker& worker) {
   return worker.status().message() == "stopped by a signal while server shard 0 was not there";
 }
 
@@ -24,7 +24,7 @@ bool StartsWith(const std::string& text, const std::string& start) {
 
 }  // namespace
 
-std::string World::Missing() const {
+std::string World::DescribeRunning() const {
   std::string text;
   for (uint32_t s = 0; s < schedule_.shards(); ++s) {
     if (current_server_[s] != kNobody && Server(s)->alive())
@@ -63,14 +63,14 @@ bool World::StoppedWhileCutOff() const {
 }
 
 void World::Judge() {
-  if (current_server_[0] == kNobody) return Violation("shard 0 never started");
+  if (current_server_[0] == kNobody) return ReportViolation("shard 0 never started");
   if (StoppedEarly()) {
-    const bool quiet = schedule_.loss + schedule_.delay == 0 && schedule_.faults.size() == 1;
-    if (all_stopped_ && quiet) Violation("all were asked to stop, and did not do so in order");
+    const bool is_undisturbed = schedule_.loss + schedule_.delay == 0 && schedule_.faults.size() == 1;
+    if (all_stopped_ && is_undisturbed) ReportViolation("all were asked to stop, and did not do so in order");
     return;
   }
   const Status& end = Server(0)->status();
-  if (all_is_lost_ && end.message().find("no live worker holds the state") != std::string::npos)
+  if (all_state_lost_ && end.message().find("no live worker holds the state") != std::string::npos)
     return;
   for (uint32_t s = 1; s < schedule_.shards(); ++s) {
     if (Server(s)->killed()) continue;  // killed while the job was ending, and not restarted
@@ -83,52 +83,52 @@ void World::Judge() {
                  fault.down > 2 * schedule_.timings.dead_after - schedule_.timings.suspect_after;
         });
     if (Server(s)->status().code() != end.code() && !cut_off) {
-      return Violation("shard " + std::to_string(s) + " ended with " + Told(Server(s)->status()) +
-                       ", shard 0 with " + Told(end));
+      return ReportViolation("shard " + std::to_string(s) + " ended with " + DescribeExit(Server(s)->status()) +
+                       ", shard 0 with " + DescribeExit(end));
     }
   }
   if (StoppedWhileCutOff()) return;
   const bool in_order = end.ok() || (end.code() == Code::kTerminated && stopped_);
   if (end.code() == Code::kBadData && may_refuse_) return;
   if (in_order && must_refuse_)
-    return Violation("the job began anew, though a disk with checkpoints was missing");
+    return ReportViolation("the job began anew, though a disk with checkpoints was missing");
   if (in_order && !schedule_.has_rounds()) JudgeTotals();
   if (in_order) return schedule_.shrinks() ? JudgeReplicas(end.code()) : JudgeFinished(end.code());
   if (schedule_.elasticity.on_loss == algorithm::OnLoss::kFail) return JudgeFailure();
   if (schedule_.shrinks() && MayHaveLostState()) return;
-  Violation("shard 0 ended with " + Told(end));
+  ReportViolation("shard 0 ended with " + DescribeExit(end));
 }
 
 // Whether the job may have lost its state under shrink: only workers in the membership hold the
 // state, a removed worker drops its copy, and more than one fault hit a worker.
 bool World::MayHaveLostState() const {
-  const auto strikes = [](const Fault& fault) {
+  const auto hits_worker = [](const Fault& fault) {
     return fault.kind == Fault::Kind::kKillWorker || fault.kind == Fault::Kind::kFreezeWorker ||
            fault.kind == Fault::Kind::kReplaceWorker;
   };
-  return std::count_if(schedule_.faults.begin(), schedule_.faults.end(), strikes) > 1 &&
+  return std::count_if(schedule_.faults.begin(), schedule_.faults.end(), hits_worker) > 1 &&
          Server(0)->status().message().find("no live worker holds the state") != std::string::npos;
 }
 
 // Judges an orderly end under shrink: every worker that no fault hit must have reached the end, and
 // all workers that reached it must have the same state.
 void World::JudgeReplicas(Code code) {
-  bool anyone = false;
+  bool any_finished = false;
   for (const auto& worker : workers_) {
     const std::string name = "worker " + std::to_string(worker->rank());
     if (worker->killed() || worker->frozen() || worker->status().code() != code) {
-      if (!WasStruck(worker->rank()) && !StoppedAlone(*worker))
-        Violation(name + " ended with " + Told(worker->status()));
-      anyone |= (worker->killed() || StoppedAlone(*worker)) && worker->leaving();
+      if (!HasFaultFor(worker->rank()) && !StoppedWithoutShard0(*worker))
+        ReportViolation(name + " ended with " + DescribeExit(worker->status()));
+      any_finished |= (worker->killed() || StoppedWithoutShard0(*worker)) && worker->leaving();
       continue;
     }
     if (!worker->leaving()) continue;  // the job was stopped before this worker had begun
-    anyone = true;
-    if (!worker->HasRightState()) Violation(name + " ended with a wrong state");
+    any_finished = true;
+    if (!worker->HasRightState()) ReportViolation(name + " ended with a wrong state");
     if (schedule_.has_rounds() && worker->applied() != schedule_.rounds && !stopped_)
-      Violation(name + " ended early");
+      ReportViolation(name + " ended early");
   }
-  if (!anyone) Violation("nobody finished");
+  if (!any_finished) ReportViolation("nobody finished");
 }
 
 // Judges an end under fail: every remaining process must exit with code 75 and name the lost rank.
@@ -138,10 +138,10 @@ void World::JudgeFailure() {
     return status.code() != Code::kPeerLost || status.message().find(name) == std::string::npos;
   };
   if (wrong(Server(0)->status()))
-    return Violation("shard 0 ended with " + Told(Server(0)->status()));
+    return ReportViolation("shard 0 ended with " + DescribeExit(Server(0)->status()));
   for (const auto& worker : workers_) {
     if (worker->killed() || !wrong(worker->status())) continue;
-    Violation("worker " + std::to_string(worker->rank()) + " ended with " + Told(worker->status()));
+    ReportViolation("worker " + std::to_string(worker->rank()) + " ended with " + DescribeExit(worker->status()));
   }
 }
 
@@ -153,26 +153,26 @@ void World::JudgeFinished(Code code) {
   for (const auto& worker : workers_) {
     const std::string name = "worker " + std::to_string(worker->rank());
     const bool done =
-        worker->leaving() && (worker->killed() || worker->frozen() || StoppedAlone(*worker) ||
+        worker->leaving() && (worker->killed() || worker->frozen() || StoppedWithoutShard0(*worker) ||
                               worker->status().code() == code);
     if (done) {
       finished[worker->rank()] = true;
       // A killed worker may not have known of the stop request, so its last round is not compared.
       const bool forgotten = worker->killed() && stopped_;
       if (last != 0 && worker->applied() != last && !forgotten)
-        return Violation(name + " ended at another round");
+        return ReportViolation(name + " ended at another round");
       if (!forgotten) last = worker->applied();
-      if (!worker->HasRightState()) return Violation(name + " ended with a wrong state");
+      if (!worker->HasRightState()) return ReportViolation(name + " ended with a wrong state");
     } else if (!worker->killed() && !worker->frozen() && worker->admitted() &&
-               !StoppedAlone(*worker) && !schedule_.Has(Fault::Kind::kReplaceWorker)) {
-      return Violation(name + " ended with " + Told(worker->status()));
+               !StoppedWithoutShard0(*worker) && !schedule_.Has(Fault::Kind::kReplaceWorker)) {
+      return ReportViolation(name + " ended with " + DescribeExit(worker->status()));
     }
   }
   for (uint32_t rank = 0; rank < schedule_.workers; ++rank) {
-    if (!finished[rank]) return Violation("worker " + std::to_string(rank) + " never finished");
+    if (!finished[rank]) return ReportViolation("worker " + std::to_string(rank) + " never finished");
   }
   if (schedule_.has_rounds() && last != schedule_.rounds && !stopped_)
-    Violation("the job ended early");
+    ReportViolation("the job ended early");
 }
 
 // Judges the number of pushes in a job without rounds. A worker ends once an answer says that some
@@ -181,15 +181,15 @@ void World::JudgeFinished(Code code) {
 // that were dropped, or that were lost when processes died.
 void World::JudgeTotals() {
   const Clocks& clocks = schedule_.clocks;
-  const uint64_t most = clocks.pushes + workers_.size();
+  const uint64_t max_pushes = clocks.pushes + workers_.size();
   const uint64_t dead = workers_.size() - schedule_.workers + schedule_.faults.size();
   const bool exact =
       clocks.max_staleness == 0 && !stopped_ && !schedule_.Has(Fault::Kind::kKillServer);
   for (uint32_t s = 0; s < schedule_.shards(); ++s) {
     for (const auto& lane : Server(s)->lanes()) {
       const uint64_t total = lane->total();
-      if (lane->has_cells() && (total > most || (exact && total + dead < clocks.pushes)))
-        Violation("shard " + std::to_string(s) + " counted " + std::to_string(total) + " pushes");
+      if (lane->has_cells() && (total > max_pushes || (exact && total + dead < clocks.pushes)))
+        ReportViolation("shard " + std::to_string(s) + " counted " + std::to_string(total) + " pushes");
     }
   }
 }

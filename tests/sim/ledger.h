@@ -19,7 +19,7 @@ class Ledger {
 
   // Records a contribution. A rank may contribute several values to a slot: if rounds can close
   // without some workers, successive processes of a rank may reach the round in different states.
-  void Contributed(const protocol::Cell& cell, uint64_t round, uint32_t rank, uint64_t word);
+  void RecordContribution(const protocol::Cell& cell, uint64_t round, uint32_t rank, uint64_t word);
   // Returns what is wrong with an outcome, or an empty string. `sum` says whether the payload is a
   // sum of contributions; if false, it is weights and is not checked.
   std::string Check(const protocol::Exchange::Delivery& answer, bool sum) const;
@@ -27,7 +27,7 @@ class Ledger {
  private:
   using Words = std::vector<uint64_t>;
   // Returns all values that a rank contributed to a slot, or null.
-  const Words* Given(const protocol::Cell& cell, uint64_t round, uint32_t rank) const;
+  const Words* ContributedBy(const protocol::Cell& cell, uint64_t round, uint32_t rank) const;
 
   uint32_t workers_;
   // The contributed values, by (round, cell, rank).

@@ -37,14 +37,14 @@ class Network {
    public:
     virtual ~Host() = default;
     // Returns the server process that listens at this lane and port, or kNobody.
-    virtual uint32_t Listening(protocol::LaneRef lane, uint32_t port) = 0;
+    virtual uint32_t ListeningProcess(protocol::LaneRef lane, uint32_t port) = 0;
     virtual void DeliverToServer(const Connection& connection, protocol::Peer peer,
                                  const protocol::Message& message) = 0;
     virtual void DeliverToClient(const Connection& connection,
                                  const protocol::Message& message) = 0;
     virtual void Disconnected(const Connection& connection) = 0;
     // Whether messages of this connection to the server must be delayed further.
-    virtual bool HeldBack(const Connection& connection) = 0;
+    virtual bool MustDelay(const Connection& connection) = 0;
   };
 
   Network(const Schedule& schedule, Rng* rng, Queue* queue, Host* host)
@@ -53,8 +53,8 @@ class Network {
   // Begins a connection. Returns its number.
   uint32_t Open(bool worker, uint32_t client, protocol::LaneRef lane, uint32_t port, Time now);
   void Close(uint32_t connection) { connections_[connection].open = false; }
-  void ToServer(uint32_t connection, protocol::Message message, Time now);
-  void ToClient(uint32_t server, protocol::Peer peer, protocol::Message message, Time now);
+  void SendToServer(uint32_t connection, protocol::Message message, Time now);
+  void SendToClient(uint32_t server, protocol::Peer peer, protocol::Message message, Time now);
   // Handles an event of type kToServer, kToClient, kConnect or kDisconnected.
   void OnEvent(const Event& event, Time now);
   void BreakAllOfServer(uint32_t server, Time now);
@@ -77,7 +77,7 @@ class Network {
     bool lost = false;
   };
   // Returns the cut that affects a connection at time `now`, or null.
-  const Cut* CutOf(const Connection& connection, Time now) const;
+  const Cut* ActiveCut(const Connection& connection, Time now) const;
 
   const Schedule& schedule_;
   Rng& rng_;
@@ -86,7 +86,7 @@ class Network {
   // A server knows the connection at index i as its peer i + 1.
   std::vector<Connection> connections_;
   std::vector<protocol::Message> in_flight_;
-  std::vector<uint32_t> free_;    // indexes of in_flight_ that hold no message
+  std::vector<uint32_t> free_slots_;    // indexes of in_flight_ that hold no message
   std::map<uint32_t, Cut> cuts_;  // the newest cut of each server process
   uint64_t messages_ = 0;
 };

@@ -44,12 +44,12 @@ class PlayedLane {
   // The checkpoints on the lane's disk, each as (step, round, run).
   std::set<std::tuple<uint64_t, uint64_t, uint64_t>> Saved() const;
   // Reports the checkpoints to the World if the disk has changed. Must be called after every event.
-  void TellSaved();
+  void ReportCheckpoints();
   // In a job without rounds: reports the push in `message` to the World if the lane has counted it.
-  void TellPush(const protocol::Message& message);
+  void ReportPush(const protocol::Message& message);
   // In a job with rounds: reports the results of closed rounds that sends[from], sends[from + 1], ...
   // contain.
-  void TellAnswers(const protocol::Sends& sends, size_t from);
+  void ReportAnswers(const protocol::Sends& sends, size_t from);
 
   World* world_;
   const protocol::LaneRef name_;

@@ -36,18 +36,18 @@ class Queue {
  public:
   void Post(protocol::Time at, Event::Type type, uint32_t who, uint32_t index = 0) {
     events_.push_back({at, ++order_, type, who, index});
-    std::push_heap(events_.begin(), events_.end(), Later);
+    std::push_heap(events_.begin(), events_.end(), IsLater);
   }
   bool empty() const { return events_.empty(); }
   Event Pop() {
-    std::pop_heap(events_.begin(), events_.end(), Later);
+    std::pop_heap(events_.begin(), events_.end(), IsLater);
     const Event event = events_.back();
     events_.pop_back();
     return event;
   }
 
  private:
-  static bool Later(const Event& a, const Event& b) {
+  static bool IsLater(const Event& a, const Event& b) {
     return a.time != b.time ? a.time > b.time : a.order > b.order;
   }
   std::vector<Event> events_;

@@ -38,27 +38,27 @@ class RoundWorker : public ToyWorker {
   // Handles the weights that a pull returned.
   void OnPulled(const protocol::Exchange::Delivery& answer);
   // Contributes `word` to a cell in a round, or says that this worker skips the round.
-  void Give(const protocol::Cell& cell, uint64_t round, uint64_t digest, uint64_t word);
+  void ContributeWord(const protocol::Cell& cell, uint64_t round, uint64_t digest, uint64_t word);
   // Contributes figures if they are due after the applied round.
-  void GiveFigures();
+  void ContributeFigures();
   // Applies all complete rounds, then starts the next step if the window allows it.
-  void GoOn();
+  void ApplyAndStep();
   void PushBucket(uint64_t round, uint32_t bucket);
   void CheckAnswer(const protocol::Exchange::Delivery& answer);
   // Applies the next round if all its answers have arrived. Returns whether it did.
-  bool ApplyOne();
+  bool ApplyNextRound();
   void Apply(const Round& round);
   void CheckFigures(const Bytes& figures);
   void FinishIfDone();
   // The round of the job's last step.
-  uint64_t last() const;
+  uint64_t last_step_round() const;
   bool IsDone() const;
   // The state at which the gradient of `round` is computed.
-  const State& PointOf(uint64_t round) const;
+  const State& GradientStateOf(uint64_t round) const;
 
-  uint32_t awaited_ = 0;     // number of chunks whose pulled weights have not arrived yet
+  uint32_t num_awaited_ = 0;     // number of chunks whose pulled weights have not arrived yet
   bool finishing_ = false;   // all rounds are applied; only the last figures are missing
-  uint64_t figures_of_ = 0;  // the newest round to which this worker contributed figures
+  uint64_t figures_round_ = 0;  // the newest round to which this worker contributed figures
   bool computing_ = false;   // a step has begun and has not ended
   Replica replica_;
   uint64_t stepped_ = 0;     // the newest round for which this worker has begun to contribute

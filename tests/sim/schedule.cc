@@ -87,7 +87,7 @@ void DrawElasticity(Rng* rng, Schedule* schedule) {
 }
 
 // Draws properties of algorithms other than plain synchronous SGD.
-void DrawWay(Rng* rng, Schedule* schedule) {
+void DrawAlgorithm(Rng* rng, Schedule* schedule) {
   if (rng->Chance(0.15)) {
     schedule->parts = true;
     schedule->window = 1;
@@ -127,7 +127,7 @@ void DrawRules(Rng* rng, Schedule* schedule) {
 // Draws what only jobs whose servers hold the weights have: an algorithm and disk faults. Uses random
 // numbers of its own, so that all other draws do not depend on them.
 void DrawServers(Schedule* schedule) {
-  if (!schedule->servers_keep()) return;
+  if (!schedule->servers_hold_state()) return;
   Rng rng(schedule->seed ^ 0xd15c);
   DrawRules(&rng, schedule);
   // Whether a disk fault that may destroy a checkpoint was drawn. A job with rounds survives only one.
@@ -146,7 +146,7 @@ void DrawServers(Schedule* schedule) {
   }
 }
 
-Schedule Begin(uint64_t seed, Rng* dice) {
+Schedule BeginSchedule(uint64_t seed, Rng* dice) {
   Rng& rng = *dice;
   Schedule schedule;
   schedule.seed = seed;
@@ -165,7 +165,7 @@ Schedule Begin(uint64_t seed, Rng* dice) {
 
 Schedule Schedule::Make(uint64_t seed) {
   Rng rng(seed);
-  Schedule schedule = Begin(seed, &rng);
+  Schedule schedule = BeginSchedule(seed, &rng);
   if (rng.Chance(0.3)) schedule.window = 2;
   schedule.skips = rng.Chance(0.2);
   if (rng.Chance(0.3)) {
@@ -174,7 +174,7 @@ Schedule Schedule::Make(uint64_t seed) {
     DrawFailure(&rng, &schedule);
     return schedule;
   }
-  DrawWay(&rng, &schedule);
+  DrawAlgorithm(&rng, &schedule);
   DrawFaults(&rng, &schedule);
   DrawServers(&schedule);
   return schedule;
@@ -182,7 +182,7 @@ Schedule Schedule::Make(uint64_t seed) {
 
 Schedule Schedule::MakeClocks(uint64_t seed) {
   Rng rng(seed);
-  Schedule schedule = Begin(seed, &rng);
+  Schedule schedule = BeginSchedule(seed, &rng);
   Clocks& clocks = schedule.clocks;
   clocks.pushes = schedule.rounds * schedule.workers;
   clocks.save_every = 2 + rng.Below(6);
@@ -206,7 +206,7 @@ Schedule Schedule::MakeClocks(uint64_t seed) {
 
 Schedule Schedule::MakeCheckpoints(uint64_t seed) {
   Rng rng(seed);
-  Schedule schedule = Begin(seed, &rng);
+  Schedule schedule = BeginSchedule(seed, &rng);
   if (rng.Chance(0.4)) schedule.window = 2;
   schedule.skips = rng.Chance(0.2);
   schedule.rounds += rng.Below(4);
@@ -266,7 +266,7 @@ std::string ToString(const Schedule& schedule) {
        << (schedule.skips ? ", some skip" : "") << (schedule.parts ? ", in parts" : "")
        << (schedule.central ? ", central, a checkpoint every " + std::to_string(schedule.save_every)
                             : "")
-       << (schedule.servers_keep() ? ", " + schedule.algorithm : "")
+       << (schedule.servers_hold_state() ? ", " + schedule.algorithm : "")
        << (schedule.changes ? ", answers are changes" : "") << ", quorum "
        << schedule.elasticity.quorum << ", "
        << losses[static_cast<int>(schedule.elasticity.on_loss)] << ", loss " << schedule.loss

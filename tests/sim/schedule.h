@@ -117,13 +117,13 @@ struct Schedule {
   uint32_t shards() const { return static_cast<uint32_t>(data_lanes.size()); }
   bool shrinks() const { return elasticity.shrink(); }
   bool has_rounds() const { return clocks.pushes == 0; }
-  bool servers_keep() const { return !algorithm.empty(); }
+  bool servers_hold_state() const { return !algorithm.empty(); }
   // The servers' window: how many round numbers beyond its applied round a worker may contribute to.
   uint32_t lane_window() const { return parts ? 2 : window; }
   // Whether a gradient depends on the state at which it is computed.
-  bool has_point() const { return !central || window == 1; }
+  bool gradient_uses_state() const { return !central || window == 1; }
   // Whether the result is the same for all faults and timings.
-  bool exact() const { return !elasticity.unsolicited(); }
+  bool is_deterministic() const { return !elasticity.unsolicited(); }
   bool goes_back() const { return central && Has(Fault::Kind::kKillServer); }
   bool Has(Fault::Kind kind) const;
   // Makes a job with rounds.

@@ -28,8 +28,8 @@ Schedule MakeLostScalers(uint64_t seed) {
   Schedule schedule;
   for (uint64_t of = seed * 1'000;; ++of) {
     schedule = Schedule::Make(of);
-    const bool alone = schedule.workers == 2 && schedule.shards() > 1 && !schedule.central;
-    if (schedule.shrinks() && schedule.elasticity.quorum == 0 && alone) break;
+    const bool has_two_workers_and_shards = schedule.workers == 2 && schedule.shards() > 1 && !schedule.central;
+    if (schedule.shrinks() && schedule.elasticity.quorum == 0 && has_two_workers_and_shards) break;
   }
   Rng dice(seed);
   Fault server;
@@ -46,7 +46,7 @@ Schedule MakeLostScalers(uint64_t seed) {
 }
 
 // The first seed to play.
-uint64_t From() {
+uint64_t FirstSeed() {
   const char* from = std::getenv("TERN_SIM_FROM");
   return from == nullptr ? 1 : std::strtoull(from, nullptr, 10);
 }
@@ -57,7 +57,7 @@ void ExpectAllEndWell(MakeSchedule make, uint64_t count) {
     ASSERT_EQ(failure, "");
     return;
   }
-  for (const std::string& failure : PlayAll(make, From(), count, {}, 5)) ADD_FAILURE() << failure;
+  for (const std::string& failure : PlayAll(make, FirstSeed(), count, {}, 5)) ADD_FAILURE() << failure;
 }
 
 TEST(Simulator, EveryScheduleEndsAsIfNothingHadFailed) {
@@ -87,12 +87,12 @@ class Mutants : public testing::TestWithParam<Mutant> {};
 TEST_P(Mutants, AreCaughtWithinAThousandSchedules) {
   protocol::Safeguards safeguards;
   safeguards.*GetParam().safeguard = false;
-  EXPECT_FALSE(PlayAll(GetParam().make, From(), kMutantSchedules, safeguards, 1).empty());
+  EXPECT_FALSE(PlayAll(GetParam().make, FirstSeed(), kMutantSchedules, safeguards, 1).empty());
 }
 
 TEST(Mutants, NoneFailsWithAllSafeguardsInPlace) {
-  EXPECT_TRUE(PlayAll(Schedule::Make, From(), kMutantSchedules, {}, 1).empty());
-  EXPECT_TRUE(PlayAll(Schedule::MakeClocks, From(), kMutantSchedules, {}, 1).empty());
+  EXPECT_TRUE(PlayAll(Schedule::Make, FirstSeed(), kMutantSchedules, {}, 1).empty());
+  EXPECT_TRUE(PlayAll(Schedule::MakeClocks, FirstSeed(), kMutantSchedules, {}, 1).empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(

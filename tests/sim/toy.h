@@ -36,7 +36,7 @@ using Report = std::function<void(const std::string& violation)>;
 // after the last step.
 uint64_t NextRound(const Schedule& schedule, uint64_t applied, uint64_t last);
 // Whether the round exchanges the bucket.
-bool HasPart(const Schedule& schedule, uint64_t round, uint32_t bucket);
+bool IsExchanged(const Schedule& schedule, uint64_t round, uint32_t bucket);
 // Whether figures are exchanged after round `applied`. Their round number is applied + 1.
 inline bool HasFiguresAfter(uint64_t applied) { return applied % 2 == 1; }
 // Whether a worker skips a round, in a job with Schedule::skips.
@@ -84,13 +84,13 @@ Replica DecodeReplica(const Bytes& bytes);
 
 // What a rank contributes in a round: its scaler of a bucket, and its push of a chunk. `state` is the
 // state at which it computes; `scaled` is the largest scaler of all ranks.
-uint64_t ScaleOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& state);
+uint64_t ScalerOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& state);
 uint64_t PushOf(const Schedule& schedule, uint32_t rank, uint64_t round, uint32_t bucket,
                 uint32_t chunk, const State& state, uint64_t scaled);
 uint64_t DigestOfState(const State& state);
 
 inline State InitialState(const Schedule& schedule) {
-  return schedule.servers_keep() ? State{} : State{1, 2, 3, 4};
+  return schedule.servers_hold_state() ? State{} : State{1, 2, 3, 4};
 }
 
 // In jobs whose servers hold the weights: the learning rate is kFirstRate at first, and is multiplied
@@ -102,20 +102,20 @@ double RateAt(uint64_t step);
 // The learning rate that the answers of a round must contain.
 double LearningRate(const Schedule& schedule, uint64_t round);
 // A word with the bits of two floats, each a small integer taken from `bits`.
-uint64_t FloatsOf(uint64_t bits);
+uint64_t FloatsFromBits(uint64_t bits);
 // The next four functions treat words as pairs of floats. Returns word - rate * mean of `given`, the
 // step of SGD with the pushed gradients `given`.
-uint64_t Moved(uint64_t word, const std::vector<uint64_t>& given, double rate);
+uint64_t ApplySgd(uint64_t word, const std::vector<uint64_t>& given, double rate);
 // Returns word + kElastic * sum over x in `given` of (x - word): the step of EASGD's central weights
 // with the pushed weights `given`.
 constexpr double kElastic = 0.125;
-uint64_t Drawn(uint64_t word, const std::vector<uint64_t>& given);
+uint64_t ApplyElastic(uint64_t word, const std::vector<uint64_t>& given);
 // Returns word + change.
-uint64_t Added(uint64_t word, uint64_t change);
+uint64_t AddFloats(uint64_t word, uint64_t change);
 // Returns to - from.
-uint64_t ChangeOf(uint64_t from, uint64_t to);
+uint64_t SubtractFloats(uint64_t from, uint64_t to);
 // The states after round 0, 1, ... if no fault strikes and every round waits for all workers.
-std::vector<State> FaultFree(const Schedule& schedule);
+std::vector<State> FaultFreeStates(const Schedule& schedule);
 
 // Says which lane of which shard serves each cell. Lane 0 of a shard is its control socket, lanes 1
 // and up are its data sockets.

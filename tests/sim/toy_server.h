@@ -51,7 +51,7 @@ class ToyServer {
   void BeginLane(uint32_t index, const pb::Members& members);
   // The checkpoints that all data lanes of this process have on their disk.
   protocol::Saved Saved() const;
-  void Act(protocol::ControlActions actions);
+  void Perform(protocol::ControlActions actions);
   void Stop();
   void Send(protocol::Sends sends);
 

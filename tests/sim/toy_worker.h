@@ -24,7 +24,7 @@ class ToyWorker {
   void OnMessage(protocol::LaneRef lane, const protocol::Message& message);
   void OnDisconnected(protocol::LaneRef lane);
   void OnTick();
-  void OnTask(uint32_t task);  // runs a task that Later() has posted
+  void OnTask(uint32_t task);  // runs a task that PostTask() has posted
   void OnStop();
   void Kill(bool hold);
   void Freeze() { frozen_ = true; }
@@ -34,7 +34,7 @@ class ToyWorker {
   bool killed() const { return killed_; }
   // Whether messages that this process sent before it was killed must not arrive before the process
   // that replaces it is admitted.
-  bool held() const { return held_; }
+  bool messages_held() const { return messages_held_; }
   bool frozen() const { return frozen_; }
   bool ready() const { return ready_; }        // has received the job's state
   bool leaving() const { return leaving_; }    // has sent Bye, the last message of a worker
@@ -51,7 +51,7 @@ class ToyWorker {
   enum class Task : uint32_t { kStep, kSnapshot, kInstalled, kFinish };
 
   // Subclasses override what a training thread does. Before OnInstall and OnGoBack are called, all
-  // posted tasks are cancelled (see Restarts).
+  // posted tasks are cancelled (see CancelTasks).
   virtual Bytes SaveState() const { return {}; }
   virtual void OnInstall(const Bytes& /*state*/) {}
   // If the job has checkpoints: writes one to the disk at once.
@@ -67,10 +67,10 @@ class ToyWorker {
   // Posts the task that ends this worker in order, a random time from now.
   void Finish();
   // Posts a task to run a time `after` from now.
-  void Later(Task task, Time after);
+  void PostTask(Task task, Time after);
   // Cancels all posted tasks.
-  void Restarts() { ++generation_; }
-  void Violation(const std::string& what);
+  void CancelTasks() { ++generation_; }
+  void ReportViolation(const std::string& what);
 
   World* world_;
   const uint32_t process_;
@@ -78,8 +78,8 @@ class ToyWorker {
   uint64_t applied_ = 0;
 
  private:
-  void Act(protocol::SessionActions actions);
-  void Do(protocol::SessionAction& action);
+  void Perform(protocol::SessionActions actions);
+  void PerformAction(protocol::SessionAction& action);
   void Install(const protocol::SessionAction& action);
   void GoBack(const protocol::SessionAction& action);
   void Resume(const protocol::SessionAction& action);
@@ -87,7 +87,7 @@ class ToyWorker {
 
   std::unique_ptr<protocol::Session> session_;
   std::vector<std::vector<uint32_t>> connections_;  // connections_[shard][lane]
-  bool alive_ = true, killed_ = false, held_ = false, frozen_ = false, ready_ = false;
+  bool alive_ = true, killed_ = false, messages_held_ = false, frozen_ = false, ready_ = false;
   bool leaving_ = false, admitted_ = false;
   uint32_t generation_ = 0;  // tasks of an older generation are cancelled
   std::vector<std::pair<protocol::LaneRef, protocol::Message>> inbox_;  // messages that arrived while frozen

@@ -56,10 +56,10 @@ class World : private Network::Host {
   bool IsState(uint64_t round, const State& state);
   // Records that a lane has adopted a beginning, which continues after round `begin`. Only if servers
   // hold the weights.
-  void Begins(uint64_t beginning, uint64_t begin);
+  void OnBeginning(uint64_t beginning, uint64_t begin);
   // Records the answer that a lane sends for a cell at the end of a round: the cell's new word, or its
   // change if the schedule says so. Only if servers hold the weights.
-  void Closed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word);
+  void OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word);
   Ledger& ledger() { return ledger_; }
   ClockLedger& clocks() { return clocks_; }
   // The disk of a shard. It outlives the shard's processes.
@@ -69,67 +69,67 @@ class World : private Network::Host {
   CheckpointDisk& checkpoints(uint32_t rank) { return checkpoint_disks_[rank]; }
   bool stopped() const { return stopped_; }  // a request to stop has reached a server
   // Whether any fault of the schedule, past or future, is for this worker.
-  bool WasStruck(uint32_t rank) const;
+  bool HasFaultFor(uint32_t rank) const;
   // The Hello (job name and digests) that servers expect from every process.
-  pb::Hello Expected() const;
+  pb::Hello ExpectedHello() const;
   // Posts an event for a time `after` from now.
   void Post(Time after, Event::Type type, uint32_t who, uint32_t index) {
     queue_.Post(now_ + after, type, who, index);
   }
   // Records that a worker has reached a point of a round, and posts the faults that wait for this.
-  void Reached(uint32_t rank, Fault::Point point, uint64_t round);
+  void OnReached(uint32_t rank, Fault::Point point, uint64_t round);
   void OnWorkerEnded(const ToyWorker& worker);
   // The checkpoints of a lane on its shard's disk, each as (step, round, run).
   using Checkpoints = std::set<std::tuple<uint64_t, uint64_t, uint64_t>>;
   // Records the checkpoints that a lane of a running process has.
-  void HasSaved(protocol::LaneRef lane, Checkpoints now) { saved_[lane] = std::move(now); }
+  void SetCheckpointsOnDisk(protocol::LaneRef lane, Checkpoints now) { checkpoints_on_disk_[lane] = std::move(now); }
   // Records the checkpoints that a lane of a starting process finds. They must be all that the previous
   // process had, except those that a disk fault may have destroyed.
-  void FindsSaved(protocol::LaneRef lane, const Checkpoints& now);
+  void CheckCheckpointsOnDisk(protocol::LaneRef lane, const Checkpoints& now);
   // If a fault has stopped the disk of this server process in the middle of a write, kills the process
   // and returns true.
-  bool DiesInWrite(uint32_t process);
-  void Violation(const std::string& what);
+  bool KillIfDiskStopped(uint32_t process);
+  void ReportViolation(const std::string& what);
   // Writes the string that text() returns to the trace, if there is one.
   template <typename Text>
   void Trace(const Text& text) {
-    if (trace_ != nullptr) Tell(text());
+    if (trace_ != nullptr) WriteTrace(text());
   }
 
  private:
-  uint32_t Listening(protocol::LaneRef lane, uint32_t port) override;
+  uint32_t ListeningProcess(protocol::LaneRef lane, uint32_t port) override;
   void DeliverToServer(const Connection& connection, protocol::Peer peer,
                        const protocol::Message& message) override;
   void DeliverToClient(const Connection& connection, const protocol::Message& message) override;
   void Disconnected(const Connection& connection) override;
-  bool HeldBack(const Connection& connection) override;
+  bool MustDelay(const Connection& connection) override;
 
-  void CheckMachines();
+  void CheckInvariants();
   void Handle(const Event& event);
   void StartWorker(uint32_t rank);
   void StartServer(uint32_t shard);
-  void Strike(const Fault& fault);
-  void StrikeWorker(const Fault& fault);
-  void StrikeAll(const Fault& fault);
+  void InjectFault(const Fault& fault);
+  void InjectWorkerFault(const Fault& fault);
+  void KillAll(const Fault& fault);
   bool HaveCommonCheckpoint() const;
-  bool SomeIsLostAndSomeIsNot() const;
-  void StrikeServer(const Fault& fault);
+  bool SomeCheckpointsLostOthersLeft() const;
+  void InjectServerFault(const Fault& fault);
   void KillServer(uint32_t process, const Fault& fault);
-  void StrikeBySignal(const Fault& fault);
+  void SendStopSignals(const Fault& fault);
   // Forgets the states of rounds that only dead or frozen workers have applied. The remaining workers
   // may repeat such rounds with other contributors, and so reach other states.
-  void ForgetStatesOfTheAbsent();
+  void ForgetStatesOfAbsentWorkers();
   // Whether the servers' lanes had this state after this round, under any beginning.
-  bool IsOfLanes(uint64_t round, const State& state) const;
+  bool IsStateOfLanes(uint64_t round, const State& state) const;
   bool IsEnding() const;  // whether any process has been told that the job is done
   // Whether a worker other than `rank` is sure to survive with the state, and can send it to others.
-  bool HasDonorBeside(uint32_t rank) const;
+  bool HasDonorOtherThan(uint32_t rank) const;
   // Returns the newest living process of a rank, or null.
   ToyWorker* LiveWorker(uint32_t rank) const;
   ToyServer* Server(uint32_t shard) const { return servers_[current_server_[shard]].get(); }
   bool IsOver() const;
-  void CheckBounds();
-  void Tell(const std::string& text);
+  void CheckMemoryBounds();
+  void WriteTrace(const std::string& text);
 
   // The remaining functions are in judge.cc.
   void Judge();
@@ -142,7 +142,7 @@ class World : private Network::Host {
   void JudgeTotals();
   bool MayHaveLostState() const;
   // Describes the processes that still run.
-  std::string Missing() const;
+  std::string DescribeRunning() const;
 
   const Schedule& schedule_;
   protocol::Safeguards safeguards_;
@@ -154,21 +154,21 @@ class World : private Network::Host {
   std::vector<State> fault_free_;
   std::vector<std::optional<State>> states_;  // states_[r]: the first worker's state after round r
   // If servers hold the weights: for each beginning and chunk, the word after each round.
-  using Words = std::array<std::map<uint64_t, uint64_t>, kBuckets * kChunks>;
-  std::map<uint64_t, Words> words_;
+  using ChunkHistories = std::array<std::map<uint64_t, uint64_t>, kBuckets * kChunks>;
+  std::map<uint64_t, ChunkHistories> chunk_histories_;
   uint64_t beginning_ = 0;  // the newest beginning
   Ledger ledger_;
   ClockLedger clocks_;
   Rng disk_rng_;
   std::vector<MemoryStorage> disks_;  // by shard
   // For each shard: the fault that is to kill it in one of its next disk writes, or null.
-  std::vector<const Fault*> in_write_;
+  std::vector<const Fault*> write_faults_;
   // For each shard: how many checkpoints its last disk fault may have destroyed.
-  std::vector<int> disk_loses_;
-  std::map<protocol::LaneRef, Checkpoints> saved_;
+  std::vector<int> max_lost_checkpoints_;
+  std::map<protocol::LaneRef, Checkpoints> checkpoints_on_disk_;
   std::unique_ptr<setup::Setup> job_;
   std::vector<CheckpointDisk> checkpoint_disks_;  // by rank
-  bool all_is_lost_ = false;  // all workers were killed, and had no checkpoint in common
+  bool all_state_lost_ = false;  // all workers were killed, and had no checkpoint in common
   // When all processes were last killed, the workers had no checkpoint in common: some checkpoints were
   // damaged or lost, and others were left. So the job must refuse to start again.
   bool must_refuse_ = false;
@@ -178,12 +178,12 @@ class World : private Network::Host {
   uint64_t events_ = 0;
   std::vector<std::unique_ptr<ToyWorker>> workers_;  // all processes so far
   std::vector<std::unique_ptr<ToyServer>> servers_;
-  std::vector<uint32_t> processes_of_;    // how many processes each rank has had so far
+  std::vector<uint32_t> num_processes_;    // how many processes each rank has had so far
   std::vector<uint32_t> current_server_;  // the newest process of each shard, or kNobody
-  std::vector<bool> struck_;              // for each fault: whether it was posted
+  std::vector<bool> triggered_;              // for each fault: whether it was posted
   bool stopped_ = false;                  // a process was asked to stop
   bool all_stopped_ = false;  // all processes were asked to stop while all workers were training
-  uint32_t starting_ = 0;     // number of processes whose start is posted
+  uint32_t num_starting_ = 0;     // number of processes whose start is posted
   std::string violation_;
 };
 
