@@ -22,7 +22,7 @@ using testing::HasSubstr;
 constexpr uint64_t kSteps = 120, kEvery = 10;
 
 // Long enough that faults happen well before the end. A daemon counts as lost after a second.
-// `train`: more lines for that section.
+// `train` has additional lines for the job's section "train".
 JobOptions Central(const std::string& train, uint64_t shard_every = kEvery) {
   JobOptions options;
   options.servers = 2;

@@ -37,7 +37,7 @@ std::string Path(const TestJob& job, const std::string& owner, uint64_t step,
   return Cat(Folder(job, owner), "/step.", step, ending);
 }
 
-// The step of an owner's newest complete checkpoint; 0: none.
+// The step of the newest complete checkpoint of a process, or 0 if it has none.
 uint64_t Newest(const TestJob& job, const std::string& owner) {
   uint64_t newest = 0;
   std::error_code none;
@@ -114,8 +114,8 @@ constexpr char kBatchNormAndDropout[] =
     {name: dense1, dense: {outputs: 32}}, {name: relu2, relu: {}}, {name: drop, dropout: {rate: 0.3}},
     {name: scores, dense: {outputs: 10}}, {name: loss, softmax_loss: {}}]}})";
 
-// A case in which `set` are further settings, KEY=VALUE.
-Case Of(const std::string& name, const std::vector<std::string>& set) {
+// Makes a case whose job has the additional settings `set`, each KEY=VALUE.
+Case MakeCase(const std::string& name, const std::vector<std::string>& set) {
   return {.name = name, .yaml = "", .set = [&] {
             std::vector<std::string> words;
             for (const std::string& one : set) words.insert(words.end(), {"--set", one});
@@ -123,7 +123,7 @@ Case Of(const std::string& name, const std::vector<std::string>& set) {
           }()};
 }
 
-Case With(Case base, const std::string& model, uint32_t servers = 1) {
+Case WithModel(Case base, const std::string& model, uint32_t servers = 1) {
   base.model = model;
   base.servers = servers;
   return base;
@@ -132,32 +132,32 @@ Case With(Case base, const std::string& model, uint32_t servers = 1) {
 INSTANTIATE_TEST_SUITE_P(
     Each, KilledWhole,
     testing::Values(
-        Of("Ternary", {}), With(Of("TernaryOverTwoShards", {}), "{name: lenet}", 2),
-        With(Of("BatchNormAndDropout", {"evaluation.every_steps=15"}), kBatchNormAndDropout),
-        Of("MovingAverage", {"evaluation.ema_decay=0.9"}),
-        Of("Adam", {"train.optimizer.name=adam", "exchange.codec=fp32"}),
-        Of("ScalersOfBefore", {"exchange.scaler=previous"}),
-        Of("TopK",
+        MakeCase("Ternary", {}), WithModel(MakeCase("TernaryOverTwoShards", {}), "{name: lenet}", 2),
+        WithModel(MakeCase("BatchNormAndDropout", {"evaluation.every_steps=15"}), kBatchNormAndDropout),
+        MakeCase("MovingAverage", {"evaluation.ema_decay=0.9"}),
+        MakeCase("Adam", {"train.optimizer.name=adam", "exchange.codec=fp32"}),
+        MakeCase("ScalersOfBefore", {"exchange.scaler=previous"}),
+        MakeCase("TopK",
            {"exchange.codec=topk", "exchange.topk.momentum=0.9", "train.optimizer.name=sgd"}),
-        Of("Threshold", {"exchange.codec=threshold"}), Of("AdaComp", {"exchange.codec=adacomp"}),
-        Of("Adaptive", {"exchange.codec=adaptive"}),
-        Of("Fp16", {"exchange.codec=fp16", "exchange.error_feedback=true"}),
-        Of("Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+        MakeCase("Threshold", {"exchange.codec=threshold"}), MakeCase("AdaComp", {"exchange.codec=adacomp"}),
+        MakeCase("Adaptive", {"exchange.codec=adaptive"}),
+        MakeCase("Fp16", {"exchange.codec=fp16", "exchange.error_feedback=true"}),
+        MakeCase("Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
                      "train.odsgd.local.momentum=0.9"}),
-        Of("OdsgdCompensated",
+        MakeCase("OdsgdCompensated",
            {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
             "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.reference=prev_global"}),
-        Of("Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}),
-        Of("PsgdAverage", {"train.algorithm=psgd", "train.psgd.p=4", "train.psgd.at_sync=average"}),
-        Of("Rsgd", {"train.algorithm=rsgd", "train.rsgd.p=4", "evaluation.every_steps=20"}),
-        Of("Pqasgd", {"train.algorithm=pqasgd", "train.pqasgd.p=4", "exchange.codec=qsgd"}),
-        With(Of("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2),
-        With(Of("Central", {"train.parameters=central"}), "{name: lenet}", 2),
-        Of("CentralQsgd", {"train.parameters=central", "exchange.codec=qsgd",
+        MakeCase("Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}),
+        MakeCase("PsgdAverage", {"train.algorithm=psgd", "train.psgd.p=4", "train.psgd.at_sync=average"}),
+        MakeCase("Rsgd", {"train.algorithm=rsgd", "train.rsgd.p=4", "evaluation.every_steps=20"}),
+        MakeCase("Pqasgd", {"train.algorithm=pqasgd", "train.pqasgd.p=4", "exchange.codec=qsgd"}),
+        WithModel(MakeCase("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2),
+        WithModel(MakeCase("Central", {"train.parameters=central"}), "{name: lenet}", 2),
+        MakeCase("CentralQsgd", {"train.parameters=central", "exchange.codec=qsgd",
                            "exchange.pull=changes", "evaluation.ema_decay=0.9"}),
-        Of("CentralOdsgd",
+        MakeCase("CentralOdsgd",
            {"train.parameters=central", "train.algorithm=odsgd", "train.odsgd.warmup_steps=5"}),
-        With(Of("Easgd", {"train.algorithm=easgd", "train.easgd.tau=4"}), "{name: lenet}", 2)),
+        WithModel(MakeCase("Easgd", {"train.algorithm=easgd", "train.easgd.tau=4"}), "{name: lenet}", 2)),
     [](const auto& info) { return info.param.name; });
 
 // Without rounds, two runs differ. But the job does not start from the beginning, and the counts of
@@ -189,24 +189,24 @@ TEST_P(KilledWithoutRounds, ContinuesFromTheServersCheckpoints) {
 
 INSTANTIATE_TEST_SUITE_P(
     Each, KilledWithoutRounds,
-    testing::Values(Of("Asgd", {"train.algorithm=asgd", "exchange.scaler=per_worker"}),
-                    With(Of("SspOverTwoShards", {"train.algorithm=ssp", "exchange.codec=fp32",
+    testing::Values(MakeCase("Asgd", {"train.algorithm=asgd", "exchange.scaler=per_worker"}),
+                    WithModel(MakeCase("SspOverTwoShards", {"train.algorithm=ssp", "exchange.codec=fp32",
                                                  "exchange.chunk_kib=32"}),
                          "", 2),
-                    Of("DcasgdAdaptive",
+                    MakeCase("DcasgdAdaptive",
                        {"train.algorithm=dcasgd_a", "train.dcasgd_a.compensation=on_worker",
                         "exchange.codec=fp32"}),
-                    Of("EasgdAsync", {"train.algorithm=easgd_async", "train.easgd_async.tau=2",
+                    MakeCase("EasgdAsync", {"train.algorithm=easgd_async", "train.easgd_async.tau=2",
                                       "exchange.codec=fp32"})),
     [](const auto& info) { return info.param.name; });
 
-// A shard that is killed after a resume continues from its newest checkpoint, not from that of the
-// resume.
+// A shard that is killed after the job has resumed continues from its newest checkpoint, not from the
+// checkpoint with which the job resumed.
 TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {
   JobOptions options = Job("", 250);
   options.servers = 2;
   const std::vector<std::string> set =
-      Of("", {"train.algorithm=asgd", "exchange.codec=fp32", "exchange.chunk_kib=64",
+      MakeCase("", {"train.algorithm=asgd", "exchange.codec=fp32", "exchange.chunk_kib=64",
               "checkpoints.shard_every_steps=5"})
           .set;
   TestJob job(options);
@@ -221,7 +221,7 @@ TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {
 }
 
 // Only one worker is lost and comes back. Its private state (w', momentum, codecs' memories) is
-// only on its disk, so all go back to a checkpoint.
+// only on its disk, so all processes go back to a checkpoint.
 class KilledAlone : public testing::TestWithParam<Case> {};
 
 TEST_P(KilledAlone, TakesAllBackToTheSameBytes) {
@@ -247,11 +247,11 @@ TEST_P(KilledAlone, TakesAllBackToTheSameBytes) {
 
 INSTANTIATE_TEST_SUITE_P(
     Each, KilledAlone,
-    testing::Values(Of("Threshold", {"exchange.codec=threshold"}),
-                    Of("Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+    testing::Values(MakeCase("Threshold", {"exchange.codec=threshold"}),
+                    MakeCase("Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
                                  "train.odsgd.local.momentum=0.9"}),
-                    Of("Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}),
-                    With(Of("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2)),
+                    MakeCase("Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}),
+                    WithModel(MakeCase("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2)),
     [](const auto& info) { return info.param.name; });
 
 TEST(Checkpoints, ATruncatedOneIsRefusedAndThePreviousOneUsed) {
@@ -325,8 +325,8 @@ TEST_P(Mistaken, StartsAreRefusedByTheKeyThatDiffersAndLoseNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, Mistaken,
-                         testing::Values(Of("Ternary", {}),
-                                         Of("Central", {"train.parameters=central"})),
+                         testing::Values(MakeCase("Ternary", {}),
+                                         MakeCase("Central", {"train.parameters=central"})),
                          [](const auto& info) { return info.param.name; });
 
 TEST(Checkpoints, AMissingFolderIsRefusedAndAfterItsReturnTheJobEndsWithTheSameBytes) {
@@ -381,7 +381,7 @@ TEST(Checkpoints, TheStartIsRefusedIfAllOfOneOwnerAreDamaged) {
   ExpectSaid(job, options, "which are damaged: its manifest does not parse");
 }
 
-// With onebit, a server's checkpoint, too.
+// With codec onebit a server writes checkpoints, too.
 TEST(Checkpoints, TwoStartsWithoutResumeKeepAllOldOnes) {
   const JobOptions options = Job("exchange: {codec: onebit}\n");
   const std::string weights = UndisturbedWeights(options);
@@ -412,8 +412,8 @@ TEST(Checkpoints, TwoStartsWithoutResumeKeepAllOldOnes) {
   EXPECT_TRUE(fs::exists(Folder(job, "worker.0.before")));
 }
 
-// All were killed after worker 0 had written its first checkpoint and before worker 1 had. That is
-// no missing disk, so the start is not refused.
+// All processes are killed after worker 0 has written its first checkpoint and before worker 1 has.
+// The next start must not be refused as if a disk were missing.
 TEST(Checkpoints, ARunWithoutACommonOneStartsAgain) {
   const JobOptions options = Job();
   const std::string weights = UndisturbedWeights(options);

@@ -1,5 +1,5 @@
-// Every codec as real processes: three workers and two servers, with parameters held by the workers
-// and by the servers, and through the death of a server.
+// Every codec in jobs of real processes, with three workers and two servers: with parameters held by
+// the workers, with parameters held by the servers, and when a server is killed.
 #include "common/codec/codecs.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST_P(EveryCodec, TrainsReplicasThatStayEqual) {
 
 TEST_P(EveryCodec, TrainsCentralParameters) {
   TestJob job({.servers = 2, .workers = 3, .steps = 30, .batch_total = 12});
-  // With pull: changes, the same codec if that is allowed.
+  // With `pull: changes`, the servers send with the same codec if that is allowed.
   const auto codec = codec::MakeCodec(GetParam(), {});
   ASSERT_TRUE(codec.ok());
   const std::string pulled = (*codec)->stochastic() ? "onebit" : GetParam();
@@ -60,7 +60,8 @@ TEST_P(EveryCodec, TrainsCentralParameters) {
 INSTANTIATE_TEST_SUITE_P(Of, EveryCodec, testing::ValuesIn(codec::CodecNames()),
                          [](const auto& info) { return info.param; });
 
-// A killed server loses what its codes left out, but the replicas stay equal.
+// A killed server loses the rounding errors that its codec had kept for later rounds, but the replicas
+// stay equal.
 TEST(KilledServer, LeavesReplicasOfOneBitCodesEqual) {
   TestJob job({.workers = 2, .steps = 300, .yaml = "faults: {on_worker_loss: wait}\n"});
   job.StartAll(Words("onebit", {}));

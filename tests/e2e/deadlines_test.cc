@@ -1,4 +1,5 @@
-// How fast a loss is noticed. Runs without other tests, because the limits are for an idle machine.
+// How fast the loss of a process is noticed. Must run alone, because the time limits are for an idle
+// machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

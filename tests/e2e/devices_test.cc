@@ -60,7 +60,7 @@ TEST_P(Devices, OfTwoKindsAgreeOnEveryBitOfTheWeights) {
   job.StartServer(0, Words(GetParam(), false));
   job.StartWorker(0, Words(GetParam(), false));
   job.StartWorker(1, Words(GetParam(), true), TERN_DEVICE_WORKER);
-  job.ExpectAllEnd(0, 280);  // the stand-in is slow, especially under a sanitizer
+  job.ExpectAllEnd(0, 280);  // the GPU backend on the CPU is slow, especially under a sanitizer
   const nlohmann::json figures = job.Output("server.0.json");
   EXPECT_EQ(figures["replicas_agree"], true);
   EXPECT_EQ(figures["rounds"], steps);
@@ -106,8 +106,8 @@ INSTANTIATE_TEST_SUITE_P(
         Kind{"psgd", {"train.algorithm=psgd", "train.psgd.p=4"}, false, 30}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// A worker that comes back gets the state from the other one: first from the GPU's worker, then
-// from the CPU's.
+// A worker that comes back gets the training state from the other worker: first from the worker on
+// the GPU, then from the worker on the CPU.
 TEST(DevicesOfTwoKinds, SendEachOtherTheState) {
   JobOptions options{.steps = 150, .model = kSmall};
   options.yaml =
@@ -128,8 +128,8 @@ TEST(DevicesOfTwoKinds, SendEachOtherTheState) {
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
-// The codecs' memories and OD-SGD's private state are on the GPU, and are saved in checkpoints as a
-// CPU's are.
+// What codecs keep from round to round and OD-SGD's private state are in GPU memory. Checkpoints save
+// them as they save those of a CPU.
 class Killed : public testing::TestWithParam<Kind> {
  protected:
   static void Start(TestJob& job) {
@@ -175,7 +175,7 @@ TEST_P(Killed, ACompleteJobResumesToTheSameBytes) {
   ExpectItGoesOn(job, weights);
 }
 
-// The GPU's worker is not killed, and goes back.
+// The worker on the GPU is not killed, and goes back to a checkpoint with all others.
 TEST_P(Killed, OneWorkerTakesTheOtherBackAndTheBytesAreTheSame) {
   const JobOptions options{
       .steps = 30,
@@ -205,8 +205,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return std::string(info.param.name); });
 
 // Both kinds of workers train on and evaluate the same images, although a GPU converts bytes to
-// images itself. So a job with both gives the result of two CPUs, except for rounding, which
-// changes some codes.
+// images itself. So a job with both kinds gives the result of a job with two CPUs, except for rounding
+// errors, which change some codes.
 TEST(DevicesOfTwoKinds, SeeTheSameAugmentedImages) {
   std::vector<std::string> set;
   for (const char* word :

@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 constexpr uint64_t kForEver = 1000000;
 
-// The number after the last `mark` in `text`; 0 without a `mark`.
+// The number that follows the last `mark` in `text`, or 0 if `text` has no `mark`.
 uint64_t NumberAfter(const std::string& text, const std::string& mark) {
   const size_t at = text.rfind(mark);
   return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + mark.size(), nullptr, 10);
@@ -95,7 +95,8 @@ TEST(Signal, SigtermWhileWorkersAreAwaitedEndsAll) {
   EXPECT_THAT(job.worker(0).err(), HasSubstr("while not all workers were there"));
 }
 
-// Starts the daemons of `order` ("s0", "w1"), each when the previous one runs. Returns the weights.
+// Starts the processes in this order ("s0": shard 0, "w1": worker 1), each once the previous process
+// runs. Returns the final weights of the job.
 std::string WeightsOf(const std::vector<std::string>& order) {
   TestJob job({.servers = 2, .yaml = "exchange: {chunk_kib: 256}\n"});
   for (const std::string& one : order) {

@@ -19,7 +19,7 @@ TEST(Paper, CommunicationByHand) {
   EXPECT_DOUBLE_EQ(CommunicationSeconds(kCluster, 1, 1, 100), 20);
 }
 
-// Equation 15: 8 / 32 + 341.5; equation 16: 64 / that.
+// Equation 15 gives 8 / 32 + 341.5 seconds; equation 16 divides 64 by this time.
 TEST(Paper, StrongScalingByHand) {
   EXPECT_DOUBLE_EQ(StrongSeconds(kCluster, kWorkload, 4, 8), 341.75);
   EXPECT_DOUBLE_EQ(StrongThroughput(kCluster, kWorkload, 4, 8), 64 / 341.75);
@@ -61,7 +61,7 @@ TEST(Figure5, ReproducesTheSpeedupsOfTheText) {
   EXPECT_EQ(At("b", "VggNet-A", 512).machines, 128u);
 }
 
-// The statements of the paper's text that name no number.
+// What the paper's text says about the curves without numbers.
 TEST(Figure5, AgreesWithTheStatementsOfTheText) {
   for (const char* panel : {"a", "b"}) {
     for (const uint32_t gpus : {8u, 64u, 512u}) {

@@ -121,7 +121,7 @@ TEST(Run, ASecondSignalStopsAtOnce) {
 TEST(Run, ALostWorkerEndsTheJobAndIsNamed) {
   TestJob job(Endless());
   TestProgram& tern = job.StartTern({"run", job.job_file(), "--restarts",
-                                     "5"});  // without effect, because on_worker_loss is fail
+                                     "5"});  // has no effect, because on_worker_loss is fail
   ASSERT_TRUE(job.WaitForTraining());
   const pid_t worker = TestJob::PidOf(tern, "worker 1");
   ASSERT_GT(worker, 0);
@@ -229,7 +229,7 @@ TEST(Run, ItsChildrenDieWithIt) {
     EXPECT_TRUE(WaitUntil([&] {
       const std::string stat = ReadFile(Cat("/proc/", child, "/stat"));
       return stat.empty() ||
-             stat.find(") Z ") != std::string::npos;  // a zombie: its new parent may not reap it
+             stat.find(") Z ") != std::string::npos;  // a zombie, which its new parent process may not have reaped
     })) << child;
   }
 }

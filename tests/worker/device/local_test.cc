@@ -83,7 +83,7 @@ TEST_F(LocalModel, TrainsAtLocalWeightsAndEvaluatesAtW) {
   EXPECT_EQ(LossOf(false), at_point);
 }
 
-// Each round's own gradients are encoded, even after the next ones were computed.
+// Each round's own gradients are encoded, even if those of the next round were computed before.
 TEST_F(LocalModel, RetainsGradientsOfOpenRounds) {
   Make({Local::kPoint});
   for (uint32_t round = 1; round <= 2; ++round) {

@@ -116,7 +116,7 @@ class CpuCoder {
   }
 
   const DeviceModel::Layout& layout_;
-  std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor
+  std::vector<std::unique_ptr<codec::Memory>> memories_;  // what the codec keeps of each tensor
   std::vector<codec::Prepared> prepared_;
 };
 
@@ -376,7 +376,7 @@ TEST_P(DeviceCodecs, ReportNonFiniteValues) {
 
 using codec::Options;
 
-Options With(const Options::Qsgd& qsgd) {
+Options OptionsWith(const Options::Qsgd& qsgd) {
   Options options;
   options.qsgd = qsgd;
   return options;
@@ -386,7 +386,7 @@ Options WithOneBitBuckets(uint64_t elements) {
   options.keys.mutable_onebit()->set_bucket_elements(elements);
   return options;
 }
-Options With(const Options::TopK& topk) {
+Options OptionsWith(const Options::TopK& topk) {
   Options options;
   options.topk = topk;
   return options;
@@ -396,28 +396,28 @@ INSTANTIATE_TEST_SUITE_P(
     Each, DeviceCodecs,
     testing::Values(CodecCase{"ternary"}, CodecCase{"fp32", "fp32"}, CodecCase{"fp16", "fp16"},
                     CodecCase{"bf16", "bf16"},
-                    CodecCase{"qsgd", "qsgd", With(Options::Qsgd{.bucket = 100})},
+                    CodecCase{"qsgd", "qsgd", OptionsWith(Options::Qsgd{.bucket = 100})},
                     CodecCase{"pqasgd", "qsgd",
-                              With(Options::Qsgd{.bucket = 100,
+                              OptionsWith(Options::Qsgd{.bucket = 100,
                                                  .norm = Options::Qsgd::Norm::kTwo,
                                                  .levels = Options::Qsgd::Levels::kSqrtN})},
                     CodecCase{"onebit", "onebit"},
                     CodecCase{"onebit_buckets", "onebit", WithOneBitBuckets(100)},
                     CodecCase{"topk", "topk"},
                     CodecCase{"dgc", "topk",
-                              With(Options::TopK{.ratio = 0.01,
+                              OptionsWith(Options::TopK{.ratio = 0.01,
                                                  .sample_ratio = 0.05,
                                                  .momentum = 0.9,
                                                  .nesterov = true,
                                                  .clip_norm = 5,
                                                  .warmup_rounds = 3})},
                     CodecCase{"dgc_adapts", "topk",
-                              With(Options::TopK{.ratio = 0.02,
+                              OptionsWith(Options::TopK{.ratio = 0.02,
                                                  .sample_ratio = 0.01,
                                                  .resample = false,
                                                  .momentum = 0.5,
                                                  .masking = false})},
-                    CodecCase{"all", "topk", With(Options::TopK{.ratio = 1})}),
+                    CodecCase{"all", "topk", OptionsWith(Options::TopK{.ratio = 1})}),
     [](const auto& info) { return std::string(info.param.name); });
 
 class DeviceUpdate : public DeviceModelTest, public testing::WithParamInterface<const char*> {};
@@ -430,7 +430,7 @@ TEST_P(DeviceUpdate, MatchesCpu) {
 INSTANTIATE_TEST_SUITE_P(Rules, DeviceUpdate,
                          testing::Values("sgd", "momentum", "nesterov", "adam"));
 
-// No worker has sent anything of the last chunk.
+// Sparse codes in which no worker has sent any element of the last chunk.
 TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
   Make("lars");
   std::vector<float> expected = weights_, means(kElements);
@@ -460,7 +460,8 @@ TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
   ExpectOnDevice(expected);
 }
 
-// Three planes hold -4 to 3; sums of two workers are -2 to 2.
+// Sums are sent as three bit planes, which can hold -4 to 3; but sums of two workers' ternary codes are
+// only -2 to 2.
 TEST_F(DeviceModelTest, InvalidSumsAreDetected) {
   Make("sgd");
   std::vector<uint8_t> sums(SumsOf(0).size());
@@ -470,7 +471,8 @@ TEST_F(DeviceModelTest, InvalidSumsAreDetected) {
   EXPECT_EQ(model_->CheckSums().code(), Code::kMismatch);
 }
 
-// Nearly all elements with their positions, where the dense form would be smaller.
+// A sparse code that contains nearly all elements with their positions, although sending all elements
+// without positions would be smaller.
 TEST_F(DeviceModelTest, TooLargeSumsAreRefused) {
   Make("sgd", {"topk", "topk"});
   const uint16_t sent[] = {4095, 1803};  // of 4096 and 1804 elements

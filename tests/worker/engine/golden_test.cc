@@ -33,7 +33,7 @@ constexpr uint32_t kImages = 255;  // tensor number of the drawn images
 
 const tensors::TensorFile& File() {
   static const tensors::TensorFile file = [] {
-    const char* elsewhere = std::getenv("TERN_GOLDEN_FILE");  // if the source tree is elsewhere
+    const char* elsewhere = std::getenv("TERN_GOLDEN_FILE");  // set if the file is not in the source tree
     auto read = tensors::ReadSafetensors(elsewhere != nullptr ? elsewhere : TERN_GOLDEN_FILE);
     EXPECT_TRUE(read.ok()) << read.status().message();
     return read.ok() ? std::move(*read) : tensors::TensorFile();

@@ -17,7 +17,7 @@ kernels::PixelRule Rule(bool colors, bool standardize) {
           standardize};
 }
 
-// A batch as bytes and as floats; a different one for each step.
+// The same batch as bytes and as floats. Every step has another batch.
 struct Fed {
   Fed(uint64_t of, const kernels::PixelRule& rule)
       : step(of), bytes(kBatch * kImage), images(bytes.size()), labels(kBatch) {

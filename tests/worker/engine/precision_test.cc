@@ -1,4 +1,4 @@
-// Lower precision against fp32: close, but not equal.
+// Results of a net in 16-bit precision must be close to those in fp32, but not equal.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -24,8 +24,8 @@ Step Take(const pb::NetDef& def, Precision precision) {
 }
 
 // bfloat16 keeps 8 bits, half 11: each factor has a relative error of at most 2^-9 or 2^-12. If the
-// error moves a unit across the ReLU's corner, its whole gradient is lost, for a few in a thousand
-// units; the norm's error is the root of that share.
+// error moves the input of a ReLU across zero, the whole gradient of that unit is lost. This happens to
+// a few units in a thousand, and the relative error of the gradient's norm is the root of that share.
 double FarOf(Precision precision) { return precision == Precision::kBf16 ? 0.03 : 0.02; }
 
 std::vector<Precision> OfDevice() {

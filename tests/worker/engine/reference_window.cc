@@ -18,7 +18,7 @@ void ForEachTap(const Def& def, const Tensor& input, const Tensor& output, const
     for (size_t x = 0; x < output.w; ++x) {
       for (size_t ky = 0; ky < rows.kernel; ++ky) {
         for (size_t kx = 0; kx < columns.kernel; ++kx) {
-          // Wraps to a huge number if negative.
+          // A negative result wraps to a huge number, which is outside the image, too.
           const size_t iy = y * rows.stride + ky * rows.dilation - top;
           const size_t ix = x * columns.stride + kx * columns.dilation - left;
           if (iy < input.h && ix < input.w) visit(y, x, iy, ix, ky, kx);
@@ -69,7 +69,7 @@ class Conv : public ReferenceLayer {
   }
 
  private:
-  size_t Read() const { return x_.c / def_.groups(); }  // channels that an output reads
+  size_t Read() const { return x_.c / def_.groups(); }  // the number of input channels that an output channel reads
   size_t First(size_t o) const { return o / (def_.outputs() / def_.groups()) * Read(); }
   size_t WeightAt(size_t o, size_t c, size_t ky, size_t kx) const {
     return ((o * Read() + c) * def_.kernel() + ky) * def_.kernel() + kx;
@@ -79,7 +79,7 @@ class Conv : public ReferenceLayer {
   Tensor x_;
 };
 
-// Of equal elements the first counts as the maximum.
+// Max pooling. The first of several equal maxima gets the gradient.
 class MaxPool : public ReferenceLayer {
  public:
   MaxPool(const pb::LayerDef& def, ReferenceState* state)

@@ -1,4 +1,4 @@
-// All kinds of layers with images of 16 bits, and the loss scale.
+// Nets with all kinds of layers, with activations of 16 bits on a GPU, and the scaling of the loss.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -34,7 +34,7 @@ Taken Take(Precision precision, float factor = 1) {
   return taken;
 }
 
-double Far(const std::vector<float>& a, const std::vector<float>& b) {
+double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b) {
   double error = 0, norm = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     error += std::pow(double{a[i]} - b[i], 2);
@@ -49,21 +49,21 @@ TEST(DevicePrecision, AllLayersAreCloseInSixteenBits) {
        {std::pair{Precision::kBf16, 0.06}, std::pair{Precision::kFp16, 0.02}}) {
     const Taken rounded = Take(precision);
     EXPECT_NEAR(rounded.loss, exact.loss, far * exact.loss);
-    EXPECT_LT(Far(rounded.gradients, exact.gradients), far);
-    EXPECT_LT(Far(rounded.statistics, exact.statistics), far);
+    EXPECT_LT(RelativeDistance(rounded.gradients, exact.gradients), far);
+    EXPECT_LT(RelativeDistance(rounded.statistics, exact.statistics), far);
     EXPECT_NE(rounded.gradients, exact.gradients);
   }
 }
 
-// With images this large, gradients of the first weights overflow a half at a scale of 2^16: the
-// step is repeated, with the same result.
+// With such large pixel values, gradients of the first weights overflow fp16 at a loss scale of 2^16.
+// The step is repeated with a smaller scale, and has the same result.
 TEST(DevicePrecision, OverflowingStepIsRepeated) {
   constexpr float kLarge = 2000;
   const Taken exact = Take(Precision::kFp32, kLarge);
   const Taken rounded = Take(Precision::kFp16, kLarge);
   for (const float g : rounded.gradients) ASSERT_TRUE(std::isfinite(g));
-  EXPECT_LT(Far(rounded.gradients, exact.gradients), 0.02);
-  EXPECT_LT(Far(rounded.statistics, exact.statistics), 0.02) << "they have followed one step";
+  EXPECT_LT(RelativeDistance(rounded.gradients, exact.gradients), 0.02);
+  EXPECT_LT(RelativeDistance(rounded.statistics, exact.statistics), 0.02) << "they have followed one step";
 }
 
 TEST(DevicePrecision, NonFiniteGradientsAreReported) {
