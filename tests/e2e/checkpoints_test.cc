@@ -132,32 +132,37 @@ Case WithModel(Case base, const std::string& model, uint32_t servers = 1) {
 INSTANTIATE_TEST_SUITE_P(
     Each, KilledWhole,
     testing::Values(
-        MakeCase("Ternary", {}), WithModel(MakeCase("TernaryOverTwoShards", {}), "{name: lenet}", 2),
-        WithModel(MakeCase("BatchNormAndDropout", {"evaluation.every_steps=15"}), kBatchNormAndDropout),
+        MakeCase("Ternary", {}),
+        WithModel(MakeCase("TernaryOverTwoShards", {}), "{name: lenet}", 2),
+        WithModel(MakeCase("BatchNormAndDropout", {"evaluation.every_steps=15"}),
+                  kBatchNormAndDropout),
         MakeCase("MovingAverage", {"evaluation.ema_decay=0.9"}),
         MakeCase("Adam", {"train.optimizer.name=adam", "exchange.codec=fp32"}),
         MakeCase("ScalersOfBefore", {"exchange.scaler=previous"}),
         MakeCase("TopK",
-           {"exchange.codec=topk", "exchange.topk.momentum=0.9", "train.optimizer.name=sgd"}),
-        MakeCase("Threshold", {"exchange.codec=threshold"}), MakeCase("AdaComp", {"exchange.codec=adacomp"}),
+                 {"exchange.codec=topk", "exchange.topk.momentum=0.9", "train.optimizer.name=sgd"}),
+        MakeCase("Threshold", {"exchange.codec=threshold"}),
+        MakeCase("AdaComp", {"exchange.codec=adacomp"}),
         MakeCase("Adaptive", {"exchange.codec=adaptive"}),
         MakeCase("Fp16", {"exchange.codec=fp16", "exchange.error_feedback=true"}),
         MakeCase("Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
-                     "train.odsgd.local.momentum=0.9"}),
+                           "train.odsgd.local.momentum=0.9"}),
         MakeCase("OdsgdCompensated",
-           {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
-            "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.reference=prev_global"}),
+                 {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+                  "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.reference=prev_global"}),
         MakeCase("Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}),
-        MakeCase("PsgdAverage", {"train.algorithm=psgd", "train.psgd.p=4", "train.psgd.at_sync=average"}),
+        MakeCase("PsgdAverage",
+                 {"train.algorithm=psgd", "train.psgd.p=4", "train.psgd.at_sync=average"}),
         MakeCase("Rsgd", {"train.algorithm=rsgd", "train.rsgd.p=4", "evaluation.every_steps=20"}),
         MakeCase("Pqasgd", {"train.algorithm=pqasgd", "train.pqasgd.p=4", "exchange.codec=qsgd"}),
         WithModel(MakeCase("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2),
         WithModel(MakeCase("Central", {"train.parameters=central"}), "{name: lenet}", 2),
         MakeCase("CentralQsgd", {"train.parameters=central", "exchange.codec=qsgd",
-                           "exchange.pull=changes", "evaluation.ema_decay=0.9"}),
-        MakeCase("CentralOdsgd",
-           {"train.parameters=central", "train.algorithm=odsgd", "train.odsgd.warmup_steps=5"}),
-        WithModel(MakeCase("Easgd", {"train.algorithm=easgd", "train.easgd.tau=4"}), "{name: lenet}", 2)),
+                                 "exchange.pull=changes", "evaluation.ema_decay=0.9"}),
+        MakeCase("CentralOdsgd", {"train.parameters=central", "train.algorithm=odsgd",
+                                  "train.odsgd.warmup_steps=5"}),
+        WithModel(MakeCase("Easgd", {"train.algorithm=easgd", "train.easgd.tau=4"}),
+                  "{name: lenet}", 2)),
     [](const auto& info) { return info.param.name; });
 
 // Without rounds, two runs differ. But the job does not start from the beginning, and the counts of
@@ -190,14 +195,15 @@ TEST_P(KilledWithoutRounds, ContinuesFromTheServersCheckpoints) {
 INSTANTIATE_TEST_SUITE_P(
     Each, KilledWithoutRounds,
     testing::Values(MakeCase("Asgd", {"train.algorithm=asgd", "exchange.scaler=per_worker"}),
-                    WithModel(MakeCase("SspOverTwoShards", {"train.algorithm=ssp", "exchange.codec=fp32",
-                                                 "exchange.chunk_kib=32"}),
-                         "", 2),
+                    WithModel(MakeCase("SspOverTwoShards",
+                                       {"train.algorithm=ssp", "exchange.codec=fp32",
+                                        "exchange.chunk_kib=32"}),
+                              "", 2),
                     MakeCase("DcasgdAdaptive",
-                       {"train.algorithm=dcasgd_a", "train.dcasgd_a.compensation=on_worker",
-                        "exchange.codec=fp32"}),
-                    MakeCase("EasgdAsync", {"train.algorithm=easgd_async", "train.easgd_async.tau=2",
-                                      "exchange.codec=fp32"})),
+                             {"train.algorithm=dcasgd_a", "train.dcasgd_a.compensation=on_worker",
+                              "exchange.codec=fp32"}),
+                    MakeCase("EasgdAsync", {"train.algorithm=easgd_async",
+                                            "train.easgd_async.tau=2", "exchange.codec=fp32"})),
     [](const auto& info) { return info.param.name; });
 
 // A shard that is killed after the job has resumed continues from its newest checkpoint, not from the
@@ -207,7 +213,7 @@ TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {
   options.servers = 2;
   const std::vector<std::string> set =
       MakeCase("", {"train.algorithm=asgd", "exchange.codec=fp32", "exchange.chunk_kib=64",
-              "checkpoints.shard_every_steps=5"})
+                    "checkpoints.shard_every_steps=5"})
           .set;
   TestJob job(options);
   RunUntil(job, options, 20, set);
@@ -249,7 +255,7 @@ INSTANTIATE_TEST_SUITE_P(
     Each, KilledAlone,
     testing::Values(MakeCase("Threshold", {"exchange.codec=threshold"}),
                     MakeCase("Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
-                                 "train.odsgd.local.momentum=0.9"}),
+                                       "train.odsgd.local.momentum=0.9"}),
                     MakeCase("Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}),
                     WithModel(MakeCase("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2)),
     [](const auto& info) { return info.param.name; });

@@ -100,7 +100,8 @@ std::vector<pb::Envelope> MessagesOfNonMembers() {
   }
   pb::Envelope envelope;
   for (const uint32_t rank : {0, 1}) {
-    for (const uint32_t code : {0, 65}) {  // with incarnation 0, which servers use for a rank without a worker
+    for (const uint32_t code :
+         {0, 65}) {  // with incarnation 0, which servers use for a rank without a worker
       envelope.mutable_bye()->set_rank(rank);
       envelope.mutable_bye()->set_incarnation(0);
       envelope.mutable_bye()->set_code(code);
@@ -139,7 +140,8 @@ std::vector<std::unique_ptr<Stranger>> ConnectStrangers(const std::vector<uint16
       liar.SendEnvelope(lie);
       liar.SendEnvelope(lie, std::string(1000, '\xff'));
     }
-    add(port).SendEnvelope(Contribution(&pb::Envelope::mutable_push, 0, 7), std::string(20 << 20, 'x'));
+    add(port).SendEnvelope(Contribution(&pb::Envelope::mutable_push, 0, 7),
+                           std::string(20 << 20, 'x'));
   }
   return strangers;
 }
@@ -282,7 +284,8 @@ std::string Floats(size_t count, float value) {
 
 TEST(Member, WhatItSaysIsCheckedBeforeItIsUsed) {
   JobOptions options = SomeJob();
-  options.yaml = "faults: {on_worker_loss: wait}\n";  // so that the job does not end before the test has sent everything
+  options.yaml =
+      "faults: {on_worker_loss: wait}\n";  // so that the job does not end before the test has sent everything
   TestJob job(options);
   auto setup = setup::MakeSetup(job.job_file(), {});
   ASSERT_TRUE(setup.ok()) << setup.status().message();

@@ -67,7 +67,8 @@ void TcpLink::Run() {
       for (const int fd : listeners_) fds.push_back({fd, POLLIN, 0});
       for (const auto& pair : pairs_) {
         for (const Direction& direction : pair->directions) {
-          if (!direction.ended && direction.buffered.size() < kMaxBufferedBytes) fds.push_back({direction.from, POLLIN, 0});
+          if (!direction.ended && direction.buffered.size() < kMaxBufferedBytes)
+            fds.push_back({direction.from, POLLIN, 0});
           if (!direction.buffered.empty()) fds.push_back({direction.to, POLLOUT, 0});
         }
       }
@@ -122,7 +123,8 @@ bool TcpLink::Forward(Direction* direction) {
     if (got > 0) direction->buffered.append(piece.data(), static_cast<size_t>(got));
   }
   while (!direction->buffered.empty()) {
-    const ssize_t put = send(direction->to, direction->buffered.data(), direction->buffered.size(), MSG_NOSIGNAL);
+    const ssize_t put =
+        send(direction->to, direction->buffered.data(), direction->buffered.size(), MSG_NOSIGNAL);
     if (put < 0 && (errno == EAGAIN || errno == ENOTCONN)) return true;
     if (put < 0) return false;
     direction->buffered.erase(0, static_cast<size_t>(put));

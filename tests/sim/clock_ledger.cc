@@ -4,8 +4,8 @@
 
 namespace tern::sim {
 
-std::string ClockLedger::RecordCounted(const protocol::Cell& cell, const Push& push, const Weights& now,
-                                 const Schedule& schedule) {
+std::string ClockLedger::RecordCounted(const protocol::Cell& cell, const Push& push,
+                                       const Weights& now, const Schedule& schedule) {
   std::vector<Entry>& past = pushes_of_[cell];
   const bool is_repeated = std::any_of(past.begin(), past.end(), [&](const Entry& one) {
     return one.push.rank == push.rank && one.push.clock == push.clock;

@@ -35,7 +35,7 @@ class ClockLedger {
   // Records that a cell has counted one more push and has the weights `now` after it. Returns what
   // is wrong with that, or an empty string.
   std::string RecordCounted(const protocol::Cell& cell, const Push& push, const Weights& now,
-                      const Schedule& schedule);
+                            const Schedule& schedule);
   // Records that a restarted cell continues after its first `total` pushes with the weights `now`,
   // and forgets its later pushes. Returns false if the cell never was in that state.
   bool RestartFrom(const protocol::Cell& cell, uint64_t total, const Weights& now);
@@ -50,7 +50,9 @@ class ClockLedger {
     return counted_.contains({cell, word});
   }
   // Records that the rank pushes at this clock or continues from it.
-  void RecordClock(uint32_t rank, uint64_t clock) { clocks_[rank] = std::max(clocks_[rank], clock); }
+  void RecordClock(uint32_t rank, uint64_t clock) {
+    clocks_[rank] = std::max(clocks_[rank], clock);
+  }
   // Records that the rank has sent its Parting, the message that ends its pushes.
   void RecordParting(uint32_t rank) { parted_[rank] = true; }
   bool HasParted(uint32_t rank) const { return parted_[rank]; }

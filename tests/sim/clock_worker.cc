@@ -68,7 +68,8 @@ void ClockWorker::Step() {
 }
 
 void ClockWorker::OnAnswer(const Exchange::Delivery& answer) {
-  if (num_awaited_ == 0) return ReportViolation(answer, "was given something that it did not ask for");
+  if (num_awaited_ == 0)
+    return ReportViolation(answer, "was given something that it did not ask for");
   if (answer.cell.kind == Kind::kFigures) {
     const std::string wrong = world_->ledger().Check(answer, true);
     if (!wrong.empty()) ReportViolation(answer, "was given " + wrong);
@@ -140,14 +141,15 @@ void ClockWorker::CheckStop(const Exchange::Delivery& answer) {
 void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
   const pb::Outcome::AtClock& outcome = answer.outcome.at_clock();
   const uint64_t most = world_->schedule().clocks.max_staleness;
-  if (outcome.clock() != clock_ + 1) return ReportViolation(answer, "was given no answer to its push");
+  if (outcome.clock() != clock_ + 1)
+    return ReportViolation(answer, "was given no answer to its push");
   const bool counted = world_->clocks().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
   // After a server restart the ledger may disagree with the answer: the previous server process may
   // have counted a push that the new server process drops, or the reverse. And after a restart of
   // shard 0, a worker process may get back a rank that another process had in the meantime.
   const Schedule& schedule = world_->schedule();
   const bool may_differ = schedule.Has(Fault::Kind::kKillServer) &&
-                      (most != 0 || schedule.Has(Fault::Kind::kReplaceWorker));
+                          (most != 0 || schedule.Has(Fault::Kind::kReplaceWorker));
   if (!may_differ && counted == outcome.dropped())
     ReportViolation(answer, counted ? "is counted" : "is not counted");
   if (outcome.dropped() != (most != 0 && outcome.staleness() > most))
@@ -171,7 +173,7 @@ void ClockWorker::CheckBound(const Exchange::Delivery& answer) {
     const uint64_t clock = protocol::ExchangeOf(answer.outcome);
     if (clock > slowest + *schedule.clocks.bound) {
       ReportViolation(answer, "was answered at clock " + std::to_string(clock) + ", worker " +
-                            std::to_string(other) + " at " + std::to_string(slowest));
+                                  std::to_string(other) + " at " + std::to_string(slowest));
     }
   }
 }
@@ -194,8 +196,8 @@ void ClockWorker::StoreWeights(const Exchange::Delivery& answer) {
 }
 
 void ClockWorker::ReportViolation(const Exchange::Delivery& answer, const std::string& what) {
-  ToyWorker::ReportViolation(what + ": " +
-                       ToString(answer.cell, protocol::ExchangeOf(answer.outcome), "exchange"));
+  ToyWorker::ReportViolation(
+      what + ": " + ToString(answer.cell, protocol::ExchangeOf(answer.outcome), "exchange"));
 }
 
 }  // namespace tern::sim

@@ -26,7 +26,16 @@ class ClockWorker : public ToyWorker {
   void Step() override;
 
  private:
-  enum class Stage { kIdle, kBegin, kPush, kPull, kParting, kFirstFigures, kLastPull, kLastFigures };
+  enum class Stage {
+    kIdle,
+    kBegin,
+    kPush,
+    kPull,
+    kParting,
+    kFirstFigures,
+    kLastPull,
+    kLastFigures
+  };
 
   // Enters the stage: sends the contribution to every cell and awaits an answer from each. The
   // payload of a push is made for each cell separately.
@@ -45,12 +54,12 @@ class ClockWorker : public ToyWorker {
   void ReportViolation(const protocol::Exchange::Delivery& answer, const std::string& what);
 
   Stage stage_ = Stage::kIdle;
-  uint32_t num_awaited_ = 0;    // number of answers that have not arrived yet
-  uint64_t clock_ = 0;      // number of pushes that this worker has made
-  uint64_t newest_counted_ = 0;    // the newest of its pushes that the first pull reported as counted
+  uint32_t num_awaited_ = 0;     // number of answers that have not arrived yet
+  uint64_t clock_ = 0;           // number of pushes that this worker has made
+  uint64_t newest_counted_ = 0;  // the newest of its pushes that the first pull reported as counted
   bool told_to_stop_ = false;
-  bool asked_for_average_ = false;    // the last pull asked for the averaged weights
-  State weights_{};            // this worker's copy of the weights, one word per chunk
+  bool asked_for_average_ = false;  // the last pull asked for the averaged weights
+  State weights_{};                 // this worker's copy of the weights, one word per chunk
 };
 
 }  // namespace tern::sim

@@ -65,8 +65,10 @@ bool World::StoppedWhileCutOff() const {
 void World::Judge() {
   if (current_server_[0] == kNobody) return ReportViolation("shard 0 never started");
   if (StoppedEarly()) {
-    const bool is_undisturbed = schedule_.loss + schedule_.delay == 0 && schedule_.faults.size() == 1;
-    if (all_stopped_ && is_undisturbed) ReportViolation("all were asked to stop, and did not do so in order");
+    const bool is_undisturbed =
+        schedule_.loss + schedule_.delay == 0 && schedule_.faults.size() == 1;
+    if (all_stopped_ && is_undisturbed)
+      ReportViolation("all were asked to stop, and did not do so in order");
     return;
   }
   const Status& end = Server(0)->status();
@@ -83,8 +85,9 @@ void World::Judge() {
                  fault.down > 2 * schedule_.timings.dead_after - schedule_.timings.suspect_after;
         });
     if (Server(s)->status().code() != end.code() && !cut_off) {
-      return ReportViolation("shard " + std::to_string(s) + " ended with " + DescribeExit(Server(s)->status()) +
-                       ", shard 0 with " + DescribeExit(end));
+      return ReportViolation("shard " + std::to_string(s) + " ended with " +
+                             DescribeExit(Server(s)->status()) + ", shard 0 with " +
+                             DescribeExit(end));
     }
   }
   if (StoppedWhileCutOff()) return;
@@ -141,7 +144,8 @@ void World::JudgeFailure() {
     return ReportViolation("shard 0 ended with " + DescribeExit(Server(0)->status()));
   for (const auto& worker : workers_) {
     if (worker->killed() || !wrong(worker->status())) continue;
-    ReportViolation("worker " + std::to_string(worker->rank()) + " ended with " + DescribeExit(worker->status()));
+    ReportViolation("worker " + std::to_string(worker->rank()) + " ended with " +
+                    DescribeExit(worker->status()));
   }
 }
 
@@ -153,8 +157,8 @@ void World::JudgeFinished(Code code) {
   for (const auto& worker : workers_) {
     const std::string name = "worker " + std::to_string(worker->rank());
     const bool done =
-        worker->leaving() && (worker->killed() || worker->frozen() || StoppedWithoutShard0(*worker) ||
-                              worker->status().code() == code);
+        worker->leaving() && (worker->killed() || worker->frozen() ||
+                              StoppedWithoutShard0(*worker) || worker->status().code() == code);
     if (done) {
       finished[worker->rank()] = true;
       // A killed worker may not have known of the stop request, so its last round is not compared.
@@ -169,7 +173,8 @@ void World::JudgeFinished(Code code) {
     }
   }
   for (uint32_t rank = 0; rank < schedule_.workers; ++rank) {
-    if (!finished[rank]) return ReportViolation("worker " + std::to_string(rank) + " never finished");
+    if (!finished[rank])
+      return ReportViolation("worker " + std::to_string(rank) + " never finished");
   }
   if (schedule_.has_rounds() && last != schedule_.rounds && !stopped_)
     ReportViolation("the job ended early");
@@ -189,7 +194,8 @@ void World::JudgeTotals() {
     for (const auto& lane : Server(s)->lanes()) {
       const uint64_t total = lane->total();
       if (lane->has_cells() && (total > max_pushes || (exact && total + dead < clocks.pushes)))
-        ReportViolation("shard " + std::to_string(s) + " counted " + std::to_string(total) + " pushes");
+        ReportViolation("shard " + std::to_string(s) + " counted " + std::to_string(total) +
+                        " pushes");
     }
   }
 }

@@ -13,7 +13,7 @@ using protocol::Kind;
 // Whether one word of each list given[from], given[from + 1], ... can be chosen so that, together
 // with `so_far`, their sum (or, for scalers, their maximum) is `sum`. There is one list per rank.
 bool CanAddUpTo(Kind kind, const std::vector<const std::vector<uint64_t>*>& given, size_t from,
-           uint64_t so_far, uint64_t sum) {
+                uint64_t so_far, uint64_t sum) {
   if (from == given.size()) return so_far == sum;
   return std::any_of(given[from]->begin(), given[from]->end(), [&](uint64_t word) {
     const uint64_t with = kind == Kind::kScale ? std::max(so_far, word) : so_far + word;
@@ -23,13 +23,14 @@ bool CanAddUpTo(Kind kind, const std::vector<const std::vector<uint64_t>*>& give
 
 }  // namespace
 
-void Ledger::RecordContribution(const protocol::Cell& cell, uint64_t round, uint32_t rank, uint64_t word) {
+void Ledger::RecordContribution(const protocol::Cell& cell, uint64_t round, uint32_t rank,
+                                uint64_t word) {
   Words& words = given_[{round, cell, rank}];
   if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
 }
 
 const Ledger::Words* Ledger::ContributedBy(const protocol::Cell& cell, uint64_t round,
-                                   uint32_t rank) const {
+                                           uint32_t rank) const {
   const auto found = given_.find({round, cell, rank});
   return found == given_.end() ? nullptr : &found->second;
 }

@@ -19,12 +19,12 @@ namespace tern::sim {
 constexpr uint32_t kNobody = ~0u;
 
 struct Connection {
-  bool worker = false;   // true: the client is a worker; false: a server shard
-  uint32_t client = 0;   // the client's process
-  protocol::LaneRef lane;  // the socket to which the client connects: a shard, and its lane
-  uint32_t port = 0;       // 0: the shard's control address, at whatever process listens there
-  bool open = true;        // the client has not closed the connection
-  bool broken = false;     // the connection carries no more messages
+  bool worker = false;        // true: the client is a worker; false: a server shard
+  uint32_t client = 0;        // the client's process
+  protocol::LaneRef lane;     // the socket to which the client connects: a shard, and its lane
+  uint32_t port = 0;          // 0: the shard's control address, at whatever process listens there
+  bool open = true;           // the client has not closed the connection
+  bool broken = false;        // the connection carries no more messages
   uint32_t server = kNobody;  // the process that accepted the connection
   // When the newest message in sequence arrives at the server, and at the client.
   Time last_up{}, last_down{};
@@ -86,8 +86,8 @@ class Network {
   // A server knows the connection at index i as its peer i + 1.
   std::vector<Connection> connections_;
   std::vector<protocol::Message> in_flight_;
-  std::vector<uint32_t> free_slots_;    // indexes of in_flight_ that hold no message
-  std::map<uint32_t, Cut> cuts_;  // the newest cut of each server process
+  std::vector<uint32_t> free_slots_;  // indexes of in_flight_ that hold no message
+  std::map<uint32_t, Cut> cuts_;      // the newest cut of each server process
   uint64_t messages_ = 0;
 };
 

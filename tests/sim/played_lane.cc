@@ -109,7 +109,7 @@ void PlayedLane::ReportAnswers(const Sends& sends, size_t from) {
     const pb::Outcome& outcome = message.head.sum();
     if (!outcome.has_of_round() || message.payload.empty()) continue;
     world_->OnCellClosed(lane_->beginning(), {Kind::kPush, outcome.bucket(), outcome.chunk()},
-                   outcome.of_round().round(), DecodeWord(message.payload));
+                         outcome.of_round().round(), DecodeWord(message.payload));
   }
 }
 

@@ -44,7 +44,8 @@ void RoundWorker::OnGoBack() {
 
 void RoundWorker::OnPulled(const protocol::Exchange::Delivery& answer) {
   const std::vector<uint64_t> words = DecodeWords(answer.payload);
-  if (num_awaited_ == 0 || words.size() != 1) return ReportViolation("was given weights that it did not ask");
+  if (num_awaited_ == 0 || words.size() != 1)
+    return ReportViolation("was given weights that it did not ask");
   const size_t cell = answer.cell.bucket * kChunks + answer.cell.chunk;
   replica_.before[cell] = replica_.now[cell] = words[0];
   if (--num_awaited_ != 0) return;
@@ -103,7 +104,8 @@ void RoundWorker::Step() {
   world_->OnReached(rank_, Fault::Point::kStart, round);
   for (uint32_t b = 0; b < kBuckets && alive(); ++b) {
     if (!IsExchanged(world_->schedule(), round, b)) continue;
-    ContributeWord({Kind::kScale, b, 0}, round, 0, ScalerOf(rank_, round, b, GradientStateOf(round)));
+    ContributeWord({Kind::kScale, b, 0}, round, 0,
+                   ScalerOf(rank_, round, b, GradientStateOf(round)));
     // The scalers of this round may have been exchanged without this worker.
     if (rounds_[round].has_scaled[b]) PushBucket(round, b);
   }
@@ -121,8 +123,9 @@ void RoundWorker::PushBucket(uint64_t round, uint32_t bucket) {
   const uint64_t scaled = rounds_[round].scaled[bucket];
   world_->OnReached(rank_, Fault::Point::kPush, round);
   for (uint32_t c = 0; c < kChunks && alive(); ++c) {
-    ContributeWord({Kind::kPush, bucket, c}, round, Mix(scaled) | 1,
-         PushOf(world_->schedule(), rank_, round, bucket, c, GradientStateOf(round), scaled));
+    ContributeWord(
+        {Kind::kPush, bucket, c}, round, Mix(scaled) | 1,
+        PushOf(world_->schedule(), rank_, round, bucket, c, GradientStateOf(round), scaled));
   }
 }
 
@@ -141,7 +144,8 @@ void RoundWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
   Round& round = rounds_[outcome.round()];
   switch (answer.cell.kind) {
     case Kind::kScale:
-      if (std::exchange(round.has_scaled[answer.cell.bucket], true)) ReportViolation("was told twice");
+      if (std::exchange(round.has_scaled[answer.cell.bucket], true))
+        ReportViolation("was told twice");
       round.scaled[answer.cell.bucket] = DecodeWord(answer.payload);
       if (stepped_ >= outcome.round()) PushBucket(outcome.round(), answer.cell.bucket);
       break;
@@ -193,7 +197,8 @@ bool RoundWorker::ApplyNextRound() {
   Apply(found->second);
   rounds_.erase(rounds_.begin(), rounds_.upper_bound(next));
   SetApplied(next);
-  if (!HasRightState()) ReportViolation("has a wrong state after round " + std::to_string(applied_));
+  if (!HasRightState())
+    ReportViolation("has a wrong state after round " + std::to_string(applied_));
   world_->OnReached(rank_, Fault::Point::kApplied, applied_);
   const uint64_t every = schedule.checkpoint_every;
   if (every != 0 && applied_ % every == 0) WriteCheckpoint(replica_);
@@ -219,7 +224,8 @@ void RoundWorker::CheckFigures(const Bytes& figures) {
   const std::string mine(EncodeWord(DigestOfState(replica_.now)).view());
   std::string expected;
   while (expected.size() < figures.size()) expected += mine;
-  if (figures.empty() || figures.view() != expected) ReportViolation("finds that the replicas differ");
+  if (figures.empty() || figures.view() != expected)
+    ReportViolation("finds that the replicas differ");
 }
 
 void RoundWorker::FinishIfDone() {

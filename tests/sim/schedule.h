@@ -24,8 +24,8 @@ struct Fault {
     kKillWorker,
     // Shard `target` is killed (SIGKILL) and started again after `down`, with other data ports.
     kKillServer,
-    kFreezeWorker,    // worker `target` is suspended (SIGSTOP) for `down`
-    kReplaceWorker,   // like kFreezeWorker, and a second process of the same rank is started meanwhile
+    kFreezeWorker,  // worker `target` is suspended (SIGSTOP) for `down`
+    kReplaceWorker,  // like kFreezeWorker, and a second process of the same rank is started meanwhile
     kCutConnections,  // every connection of worker `target` breaks
     // The network link of shard `target` is down for `down`, in both directions. If `hold`, messages
     // arrive after that time; else they are lost.
@@ -44,9 +44,9 @@ struct Fault {
   enum class Point { kStart, kPush, kApplied, kLeaving, kJoining };
   // For kKillServer, in a job whose servers hold the weights: what happens to the shard's disk.
   enum class Disk {
-    kStays,         // the disk keeps all that the process has written
-    kPower,         // the machine loses power: disk changes that were not flushed may be lost
-    kInWrite,       // the process is killed in the middle of its disk change number `change` from now
+    kStays,    // the disk keeps all that the process has written
+    kPower,    // the machine loses power: disk changes that were not flushed may be lost
+    kInWrite,  // the process is killed in the middle of its disk change number `change` from now
     kPowerInWrite,  // like kInWrite, and the machine loses power
     kTorn,          // the file that was written last is damaged
   };
@@ -93,8 +93,8 @@ struct Schedule {
   bool central = false;
   // The training algorithm that the servers run, if they hold the weights; else empty.
   std::string algorithm;
-  bool changes = false;           // the servers answer with changes of the weights, not with weights
-  uint64_t save_every = 1;        // if central: rounds between checkpoints of the servers
+  bool changes = false;     // the servers answer with changes of the weights, not with weights
+  uint64_t save_every = 1;  // if central: rounds between checkpoints of the servers
   uint64_t checkpoint_every = 0;  // rounds between checkpoints of the workers; 0: the job has none
   // Workers have state of their own that no other process has (Hello.keeps_own). So if a worker comes
   // back, all processes go back to a checkpoint.

@@ -28,7 +28,8 @@ Schedule MakeLostScalers(uint64_t seed) {
   Schedule schedule;
   for (uint64_t of = seed * 1'000;; ++of) {
     schedule = Schedule::Make(of);
-    const bool has_two_workers_and_shards = schedule.workers == 2 && schedule.shards() > 1 && !schedule.central;
+    const bool has_two_workers_and_shards =
+        schedule.workers == 2 && schedule.shards() > 1 && !schedule.central;
     if (schedule.shrinks() && schedule.elasticity.quorum == 0 && has_two_workers_and_shards) break;
   }
   Rng dice(seed);
@@ -57,7 +58,8 @@ void ExpectAllEndWell(MakeSchedule make, uint64_t count) {
     ASSERT_EQ(failure, "");
     return;
   }
-  for (const std::string& failure : PlayAll(make, FirstSeed(), count, {}, 5)) ADD_FAILURE() << failure;
+  for (const std::string& failure : PlayAll(make, FirstSeed(), count, {}, 5))
+    ADD_FAILURE() << failure;
 }
 
 TEST(Simulator, EveryScheduleEndsAsIfNothingHadFailed) {

@@ -45,12 +45,13 @@ struct ServerChunk {
 
 // Applies a round with the pushes `given` to the server's weights and the workers' copy.
 void CloseRound(const Schedule& schedule, uint64_t round, const std::vector<uint64_t>& given,
-               ServerChunk* held) {
+                ServerChunk* held) {
   held->weights = schedule.algorithm == "easgd"
                       ? ApplyElastic(held->weights, given)
                       : ApplySgd(held->weights, given, LearningRate(schedule, round));
-  held->state =
-      schedule.changes ? AddFloats(held->state, SubtractFloats(held->state, held->weights)) : held->weights;
+  held->state = schedule.changes
+                    ? AddFloats(held->state, SubtractFloats(held->state, held->weights))
+                    : held->weights;
 }
 
 // The reduction of one cell in one round: adds up words (pushes), takes their maximum (scalers) or

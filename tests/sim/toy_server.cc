@@ -197,7 +197,7 @@ void ToyServer::Perform(ControlActions actions) {
     switch (action.type) {
       case ControlAction::Type::kSend:
         world_->network().SendToClient(process_, action.send.to, std::move(action.send.message),
-                                   world_->now());
+                                       world_->now());
         break;
       case ControlAction::Type::kConnectShard0:
         if (to_shard0_ != kNobody) world_->network().Close(to_shard0_);

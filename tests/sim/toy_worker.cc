@@ -157,7 +157,7 @@ void ToyWorker::PerformAction(SessionAction& action) {
     }
     case SessionAction::Type::kSend:
       return world_->network().SendToServer(connections_[action.lane.shard][action.lane.lane],
-                                        std::move(action.message), world_->now());
+                                            std::move(action.message), world_->now());
     case SessionAction::Type::kReady:
       if (action.applied != applied_) ReportViolation("was made ready at another round");
       if (ready_ && !world_->schedule().shrinks() && !world_->schedule().central &&

@@ -90,9 +90,10 @@ class ToyWorker {
   bool alive_ = true, killed_ = false, messages_held_ = false, frozen_ = false, ready_ = false;
   bool leaving_ = false, admitted_ = false;
   uint32_t generation_ = 0;  // tasks of an older generation are cancelled
-  std::vector<std::pair<protocol::LaneRef, protocol::Message>> inbox_;  // messages that arrived while frozen
+  std::vector<std::pair<protocol::LaneRef, protocol::Message>>
+      inbox_;                              // messages that arrived while frozen
   std::vector<protocol::LaneRef> broken_;  // lanes whose connection broke while frozen
-  std::vector<uint32_t> tasks_;  // tasks that became due while frozen
+  std::vector<uint32_t> tasks_;            // tasks that became due while frozen
   uint64_t progress_ = 0, run_ = 0;
   Status status_;
 };

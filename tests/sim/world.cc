@@ -38,7 +38,8 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       disks_(schedule.shards()),
       write_faults_(schedule.shards()),
       max_lost_checkpoints_(schedule.shards()),
-      job_(schedule.servers_hold_state() ? MakeLaneJob(schedule, layout_, ExpectedHello()) : nullptr),
+      job_(schedule.servers_hold_state() ? MakeLaneJob(schedule, layout_, ExpectedHello())
+                                         : nullptr),
       checkpoint_disks_(schedule.workers),
       report_([this](const std::string& what) { ReportViolation(what); }),
       num_processes_(schedule.workers),
@@ -65,7 +66,8 @@ void World::OnBeginning(uint64_t beginning, uint64_t begin) {
   beginning_ = beginning;
 }
 
-void World::OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word) {
+void World::OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_t round,
+                         uint64_t word) {
   auto& of_cell = chunk_histories_[beginning][cell.bucket * kChunks + cell.chunk];
   if (schedule_.changes) {
     const auto known = of_cell.lower_bound(round);
@@ -302,7 +304,8 @@ void World::CheckCheckpointsOnDisk(protocol::LaneRef lane, const Checkpoints& no
                                   [&](const auto& one) { return !now.contains(one); });
   if (lost > max_lost_checkpoints_[lane.shard])
     ReportViolation(std::to_string(lost) + " checkpoints of shard " + std::to_string(lane.shard) +
-              " are lost, and its disk lost " + std::to_string(max_lost_checkpoints_[lane.shard]));
+                    " are lost, and its disk lost " +
+                    std::to_string(max_lost_checkpoints_[lane.shard]));
   checkpoints_on_disk_[lane] = now;
 }
 
@@ -469,7 +472,8 @@ void World::CheckMemoryBounds() {
     if (process == kNobody || servers_[process]->killed()) continue;
     for (const protocol::RoundLane* lane : servers_[process]->round_lanes()) {
       if (lane->slots() > lane->MaxSlots()) ReportViolation("a lane keeps more rounds than it may");
-      if (lane->MaxSlots() > (schedule_.is_deterministic() ? 4 : 16) + 2 * (schedule_.lane_window() - 1) + 2)
+      if (lane->MaxSlots() >
+          (schedule_.is_deterministic() ? 4 : 16) + 2 * (schedule_.lane_window() - 1) + 2)
         ReportViolation("a lane may keep too many rounds");
     }
   }

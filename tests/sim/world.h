@@ -82,7 +82,9 @@ class World : private Network::Host {
   // The checkpoints of a lane on its shard's disk, each as (step, round, run).
   using Checkpoints = std::set<std::tuple<uint64_t, uint64_t, uint64_t>>;
   // Records the checkpoints that a lane of a running process has.
-  void SetCheckpointsOnDisk(protocol::LaneRef lane, Checkpoints now) { checkpoints_on_disk_[lane] = std::move(now); }
+  void SetCheckpointsOnDisk(protocol::LaneRef lane, Checkpoints now) {
+    checkpoints_on_disk_[lane] = std::move(now);
+  }
   // Records the checkpoints that a lane of a starting process finds. They must be all that the previous
   // process had, except those that a disk fault may have destroyed.
   void CheckCheckpointsOnDisk(protocol::LaneRef lane, const Checkpoints& now);
@@ -178,12 +180,12 @@ class World : private Network::Host {
   uint64_t events_ = 0;
   std::vector<std::unique_ptr<ToyWorker>> workers_;  // all processes so far
   std::vector<std::unique_ptr<ToyServer>> servers_;
-  std::vector<uint32_t> num_processes_;    // how many processes each rank has had so far
+  std::vector<uint32_t> num_processes_;   // how many processes each rank has had so far
   std::vector<uint32_t> current_server_;  // the newest process of each shard, or kNobody
-  std::vector<bool> triggered_;              // for each fault: whether it was posted
+  std::vector<bool> triggered_;           // for each fault: whether it was posted
   bool stopped_ = false;                  // a process was asked to stop
-  bool all_stopped_ = false;  // all processes were asked to stop while all workers were training
-  uint32_t num_starting_ = 0;     // number of processes whose start is posted
+  bool all_stopped_ = false;   // all processes were asked to stop while all workers were training
+  uint32_t num_starting_ = 0;  // number of processes whose start is posted
   std::string violation_;
 };
 

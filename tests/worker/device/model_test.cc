@@ -89,7 +89,7 @@ class CpuCoder {
   }
   const codec::Prepared& prepared(uint32_t tensor) const { return prepared_[tensor]; }
   // The codecs' memories: by name of the array, the values of all tensors in order.
-  std::map<std::string, std::vector<float>> Kept() {
+  std::map<std::string, std::vector<float>> CodecMemories() {
     std::map<std::string, std::vector<float>> kept;
     for (const auto& memory : memories_) {
       if (memory == nullptr) continue;
@@ -310,7 +310,7 @@ TEST_P(DeviceCodecs, CodesAndMemoryMatchCpu) {
       EXPECT_EQ(BytesOf(Encode(c, cpu, noise)), expected[c])
           << "round " << round << ", chunk " << c;
   }
-  const auto kept = cpu.Kept();
+  const auto kept = cpu.CodecMemories();
   std::vector<std::vector<float>> brought(kept.size(), std::vector<float>(kElements));
   std::vector<std::span<float>> spans(brought.begin(), brought.end());
   ASSERT_TRUE(model_->codes().CopyMemoryToHost(0, spans).ok());
@@ -323,7 +323,7 @@ TEST_P(DeviceCodecs, ContinueFromSavedMemory) {
   CpuCoder cpu(layout_);
   const kernels::NoiseKey noise{.seed = 9, .rank = 1, .round = 1};
   cpu.Code(Numbers(30), noise);
-  auto kept = cpu.Kept();
+  auto kept = cpu.CodecMemories();
   std::vector<std::span<float>> spans;
   for (auto& [name, values] : kept) spans.emplace_back(values);
   std::vector<std::span<float>> first, second;
@@ -399,24 +399,24 @@ INSTANTIATE_TEST_SUITE_P(
                     CodecCase{"qsgd", "qsgd", OptionsWith(Options::Qsgd{.bucket = 100})},
                     CodecCase{"pqasgd", "qsgd",
                               OptionsWith(Options::Qsgd{.bucket = 100,
-                                                 .norm = Options::Qsgd::Norm::kTwo,
-                                                 .levels = Options::Qsgd::Levels::kSqrtN})},
+                                                        .norm = Options::Qsgd::Norm::kTwo,
+                                                        .levels = Options::Qsgd::Levels::kSqrtN})},
                     CodecCase{"onebit", "onebit"},
                     CodecCase{"onebit_buckets", "onebit", WithOneBitBuckets(100)},
                     CodecCase{"topk", "topk"},
                     CodecCase{"dgc", "topk",
                               OptionsWith(Options::TopK{.ratio = 0.01,
-                                                 .sample_ratio = 0.05,
-                                                 .momentum = 0.9,
-                                                 .nesterov = true,
-                                                 .clip_norm = 5,
-                                                 .warmup_rounds = 3})},
+                                                        .sample_ratio = 0.05,
+                                                        .momentum = 0.9,
+                                                        .nesterov = true,
+                                                        .clip_norm = 5,
+                                                        .warmup_rounds = 3})},
                     CodecCase{"dgc_adapts", "topk",
                               OptionsWith(Options::TopK{.ratio = 0.02,
-                                                 .sample_ratio = 0.01,
-                                                 .resample = false,
-                                                 .momentum = 0.5,
-                                                 .masking = false})},
+                                                        .sample_ratio = 0.01,
+                                                        .resample = false,
+                                                        .momentum = 0.5,
+                                                        .masking = false})},
                     CodecCase{"all", "topk", OptionsWith(Options::TopK{.ratio = 1})}),
     [](const auto& info) { return std::string(info.param.name); });
 

@@ -48,7 +48,7 @@ struct Fed {
 
 Problem MakeProblem() { return Problem(Chain(kLayers, Image(3, kSide, kSide), 10), kBatch); }
 
-double Take(Net* net, const Net::Feed& feed, const Fed* next = nullptr) {
+double RunStep(Net* net, const Net::Feed& feed, const Fed* next = nullptr) {
   const double loss = net->Forward(feed, nullptr);
   if (next != nullptr) net->Stage(next->AsBytes());
   net->Backward(nullptr);
@@ -66,8 +66,8 @@ void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
   for (size_t i = 0; i < feds.size(); ++i) {
     // First the next batch is not the staged one, then none was staged.
     const Fed* next = i == 5 ? nullptr : &feds[i == 3 ? 0 : (i + 1) % feds.size()];
-    const double loss = Take(floats.get(), feds[i].AsFloats());
-    EXPECT_EQ(Take(bytes.get(), feds[i].AsBytes(), next), loss) << i;
+    const double loss = RunStep(floats.get(), feds[i].AsFloats());
+    EXPECT_EQ(RunStep(bytes.get(), feds[i].AsBytes(), next), loss) << i;
     EXPECT_EQ(by_bytes.gradients, by_floats.gradients) << i;
     EXPECT_EQ(by_bytes.statistics, by_floats.statistics) << i;
     for (Problem* problem : {&by_floats, &by_bytes})
@@ -94,12 +94,12 @@ TEST(Pixels, UnstagedBatchCanBeReplaced) {
   Fed changed(3, rule);
   Problem by_floats = MakeProblem(), by_bytes = MakeProblem();
   const auto floats = by_floats.Make(), bytes = by_bytes.Make(true, Precision::kFp32, rule);
-  Take(floats.get(), first.AsFloats());
-  Take(bytes.get(), first.AsBytes(), &changed);
+  RunStep(floats.get(), first.AsFloats());
+  RunStep(bytes.get(), first.AsBytes(), &changed);
   bytes->Unstage();
   changed.bytes = other.bytes;
   changed.images = other.images;
-  EXPECT_EQ(Take(bytes.get(), changed.AsBytes()), Take(floats.get(), changed.AsFloats()));
+  EXPECT_EQ(RunStep(bytes.get(), changed.AsBytes()), RunStep(floats.get(), changed.AsFloats()));
 }
 
 TEST(Pixels, EvaluationUsesAPartOfABatch) {

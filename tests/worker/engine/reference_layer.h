@@ -33,10 +33,11 @@ struct Tensor {
 
 // What a layer's computation needs from its net.
 struct ReferenceState {
-  std::vector<std::vector<double>> parameters, gradients;  // the layer's parameters, and their gradients
+  // The layer's parameters, and the gradients of each.
+  std::vector<std::vector<double>> parameters, gradients;
   std::vector<std::vector<double>> statistics;
   bool training = true;
-  kernels::NoiseKey noise;  // for dropout
+  kernels::NoiseKey noise;  // determines the random numbers of dropout
 };
 
 class ReferenceLayer {

@@ -16,22 +16,22 @@ constexpr const char* kAll =
     "max_pool { kernel: 2 stride: 2 }; lrn {}; conv { outputs: 10 kernel: 3 }; relu { max: 6 }; "
     "avg_pool { kernel: 3 stride: 2 }; dropout { rate: 0.25 }; dense { outputs: 10 }";
 
-struct Taken {
+struct StepResult {
   double loss = 0;
   std::vector<float> gradients, statistics;
 };
 
-Taken Take(Precision precision, float factor = 1) {
+StepResult RunStep(Precision precision, float factor = 1) {
   Problem problem(Chain(kAll, Image(3, 14, 14), 10), 4);
   for (float& x : problem.images) x *= factor;
   auto net = problem.Make(/*training=*/true, precision);
-  Taken taken;
-  taken.loss = net->Forward({problem.images, problem.labels, 4}, nullptr);
+  StepResult result;
+  result.loss = net->Forward({problem.images, problem.labels, 4}, nullptr);
   net->Backward(nullptr);
   EXPECT_TRUE(net->status().ok()) << net->status().message();
-  taken.gradients = problem.gradients;
-  taken.statistics = problem.statistics;
-  return taken;
+  result.gradients = problem.gradients;
+  result.statistics = problem.statistics;
+  return result;
 }
 
 double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b) {
@@ -44,13 +44,13 @@ double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b
 }
 
 TEST(DevicePrecision, AllLayersAreCloseInSixteenBits) {
-  const Taken exact = Take(Precision::kFp32);
-  for (const auto& [precision, far] :
+  const StepResult exact = RunStep(Precision::kFp32);
+  for (const auto& [precision, tolerance] :
        {std::pair{Precision::kBf16, 0.06}, std::pair{Precision::kFp16, 0.02}}) {
-    const Taken rounded = Take(precision);
-    EXPECT_NEAR(rounded.loss, exact.loss, far * exact.loss);
-    EXPECT_LT(RelativeDistance(rounded.gradients, exact.gradients), far);
-    EXPECT_LT(RelativeDistance(rounded.statistics, exact.statistics), far);
+    const StepResult rounded = RunStep(precision);
+    EXPECT_NEAR(rounded.loss, exact.loss, tolerance * exact.loss);
+    EXPECT_LT(RelativeDistance(rounded.gradients, exact.gradients), tolerance);
+    EXPECT_LT(RelativeDistance(rounded.statistics, exact.statistics), tolerance);
     EXPECT_NE(rounded.gradients, exact.gradients);
   }
 }
@@ -59,11 +59,12 @@ TEST(DevicePrecision, AllLayersAreCloseInSixteenBits) {
 // The step is repeated with a smaller scale, and has the same result.
 TEST(DevicePrecision, OverflowingStepIsRepeated) {
   constexpr float kLarge = 2000;
-  const Taken exact = Take(Precision::kFp32, kLarge);
-  const Taken rounded = Take(Precision::kFp16, kLarge);
+  const StepResult exact = RunStep(Precision::kFp32, kLarge);
+  const StepResult rounded = RunStep(Precision::kFp16, kLarge);
   for (const float g : rounded.gradients) ASSERT_TRUE(std::isfinite(g));
   EXPECT_LT(RelativeDistance(rounded.gradients, exact.gradients), 0.02);
-  EXPECT_LT(RelativeDistance(rounded.statistics, exact.statistics), 0.02) << "they have followed one step";
+  EXPECT_LT(RelativeDistance(rounded.statistics, exact.statistics), 0.02)
+      << "they have followed one step";
 }
 
 TEST(DevicePrecision, NonFiniteGradientsAreReported) {
