@@ -22,7 +22,7 @@ std::vector<std::string> KeysOf(const std::string& codec) {
   return {};
 }
 
-std::vector<std::string> Words(const std::string& codec, std::vector<std::string> settings) {
+std::vector<std::string> ArgumentsFor(const std::string& codec, std::vector<std::string> settings) {
   settings.push_back("exchange.codec=" + codec);
   for (const std::string& key : KeysOf(codec)) settings.push_back(key);
   std::vector<std::string> words;
@@ -42,7 +42,7 @@ class EveryCodec : public testing::TestWithParam<std::string> {};
 
 TEST_P(EveryCodec, TrainsReplicasThatStayEqual) {
   TestJob job({.servers = 2, .workers = 3, .steps = 30, .batch_total = 12});
-  job.StartAll(Words(GetParam(), {"exchange.chunk_kib=256"}));
+  job.StartAll(ArgumentsFor(GetParam(), {"exchange.chunk_kib=256"}));
   ExpectHasLearned(job);
 }
 
@@ -52,8 +52,8 @@ TEST_P(EveryCodec, TrainsCentralParameters) {
   const auto codec = codec::MakeCodec(GetParam(), {});
   ASSERT_TRUE(codec.ok());
   const std::string pulled = (*codec)->stochastic() ? "onebit" : GetParam();
-  job.StartAll(Words(GetParam(), {"train.parameters=central", "exchange.pull=changes",
-                                  "exchange.pull_codec=" + pulled}));
+  job.StartAll(ArgumentsFor(GetParam(), {"train.parameters=central", "exchange.pull=changes",
+                                         "exchange.pull_codec=" + pulled}));
   ExpectHasLearned(job);
 }
 
@@ -64,11 +64,11 @@ INSTANTIATE_TEST_SUITE_P(Of, EveryCodec, testing::ValuesIn(codec::CodecNames()),
 // stay equal.
 TEST(KilledServer, LeavesReplicasOfOneBitCodesEqual) {
   TestJob job({.workers = 2, .steps = 300, .yaml = "faults: {on_worker_loss: wait}\n"});
-  job.StartAll(Words("onebit", {}));
+  job.StartAll(ArgumentsFor("onebit", {}));
   ASSERT_TRUE(job.WaitForRound(5));
   job.server(0).Signal(SIGKILL);
   job.server(0).Wait();
-  job.StartServer(0, Words("onebit", {}));
+  job.StartServer(0, ArgumentsFor("onebit", {}));
   ExpectHasLearned(job);
 }
 

@@ -20,7 +20,7 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-constexpr uint64_t kForEver = 1000000;
+constexpr uint64_t kEndlessSteps = 1000000;
 
 // The number that follows the last `mark` in `text`, or 0 if `text` has no `mark`.
 uint64_t NumberAfter(const std::string& text, const std::string& mark) {
@@ -29,7 +29,7 @@ uint64_t NumberAfter(const std::string& text, const std::string& mark) {
 }
 
 TEST(Signal, SigtermToShard0EndsAllAfterTheSameRound) {
-  TestJob job({.servers = 2, .workers = 3, .steps = kForEver, .batch_total = 9});
+  TestJob job({.servers = 2, .workers = 3, .steps = kEndlessSteps, .batch_total = 9});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(3));
   job.server(0).Signal(SIGTERM);
@@ -51,7 +51,7 @@ TEST(Signal, SigtermToShard0EndsAllAfterTheSameRound) {
 }
 
 TEST(Signal, SigtermToAnotherShardEndsAllToo) {
-  TestJob job({.servers = 2, .steps = kForEver});
+  TestJob job({.servers = 2, .steps = kEndlessSteps});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(3));
   job.server(1).Signal(SIGTERM);
@@ -61,7 +61,7 @@ TEST(Signal, SigtermToAnotherShardEndsAllToo) {
 }
 
 TEST(Signal, SigintToShard0EndsAllWith130) {
-  TestJob job({.steps = kForEver});
+  TestJob job({.steps = kEndlessSteps});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(1));
   job.server(0).Signal(SIGINT);
@@ -71,7 +71,7 @@ TEST(Signal, SigintToShard0EndsAllWith130) {
 
 TEST(Signal, SigtermToAWorkerThatMayLeaveEndsItAfterItsRoundAndTheOthersSayWhy) {
   TestJob job({.workers = 3,
-               .steps = kForEver,
+               .steps = kEndlessSteps,
                .batch_total = 9,
                .yaml = "faults: {worker_signal: leave}\n"});
   job.StartAll();

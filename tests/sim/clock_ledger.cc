@@ -19,9 +19,9 @@ std::string ClockLedger::RecordCounted(const protocol::Cell& cell, const Push& p
     return "clock " + std::to_string(push.clock) + " of rank " + std::to_string(push.rank) +
            " is counted twice";
   }
-  const bool at_once = schedule.algorithm == "asgd" || schedule.algorithm == "ssp";
-  const Weights moved{before.version + 1, ApplySgd(before.word, {push.word}, RateAt(step))};
-  return at_once && now != moved ? "the weights are not moved by the push" : "";
+  const bool is_plain_sgd = schedule.algorithm == "asgd" || schedule.algorithm == "ssp";
+  const Weights expected{before.version + 1, ApplySgd(before.word, {push.word}, RateAt(step))};
+  return is_plain_sgd && now != expected ? "the weights are not moved by the push" : "";
 }
 
 bool ClockLedger::RestartFrom(const protocol::Cell& cell, uint64_t total, const Weights& now) {

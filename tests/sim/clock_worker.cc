@@ -140,7 +140,7 @@ void ClockWorker::CheckStop(const Exchange::Delivery& answer) {
 
 void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
   const pb::Outcome::AtClock& outcome = answer.outcome.at_clock();
-  const uint64_t most = world_->schedule().clocks.max_staleness;
+  const uint64_t max_staleness = world_->schedule().clocks.max_staleness;
   if (outcome.clock() != clock_ + 1)
     return ReportViolation(answer, "was given no answer to its push");
   const bool counted = world_->clocks().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
@@ -149,10 +149,10 @@ void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
   // shard 0, a worker process may get back a rank that another process had in the meantime.
   const Schedule& schedule = world_->schedule();
   const bool may_differ = schedule.Has(Fault::Kind::kKillServer) &&
-                          (most != 0 || schedule.Has(Fault::Kind::kReplaceWorker));
+                          (max_staleness != 0 || schedule.Has(Fault::Kind::kReplaceWorker));
   if (!may_differ && counted == outcome.dropped())
     ReportViolation(answer, counted ? "is counted" : "is not counted");
-  if (outcome.dropped() != (most != 0 && outcome.staleness() > most))
+  if (outcome.dropped() != (max_staleness != 0 && outcome.staleness() > max_staleness))
     ReportViolation(answer, "has staleness " + std::to_string(outcome.staleness()));
   if (!outcome.has_weights()) return;  // the push did not ask for weights
   StoreWeights(answer);

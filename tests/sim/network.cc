@@ -94,12 +94,12 @@ void Network::OnEvent(const Event& event, Time now) {
 }
 
 const Network::Cut* Network::ActiveCut(const Connection& connection, Time now) const {
-  const auto of = [&](uint32_t server) -> const Cut* {
+  const auto cut_of = [&](uint32_t server) -> const Cut* {
     const auto found = cuts_.find(server);
     return found != cuts_.end() && now < found->second.until ? &found->second : nullptr;
   };
-  const Cut* const of_server = of(connection.server);
-  return of_server != nullptr || connection.worker ? of_server : of(connection.client);
+  const Cut* const of_server = cut_of(connection.server);
+  return of_server != nullptr || connection.worker ? of_server : cut_of(connection.client);
 }
 
 void Network::Break(uint32_t index, bool always_told, Time now) {

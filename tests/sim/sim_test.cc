@@ -26,8 +26,8 @@ constexpr uint64_t kMutantSchedules = 1'000;
 // recorded/1075292.events.
 Schedule MakeLostScalers(uint64_t seed) {
   Schedule schedule;
-  for (uint64_t of = seed * 1'000;; ++of) {
-    schedule = Schedule::Make(of);
+  for (uint64_t candidate = seed * 1'000;; ++candidate) {
+    schedule = Schedule::Make(candidate);
     const bool has_two_workers_and_shards =
         schedule.workers == 2 && schedule.shards() > 1 && !schedule.central;
     if (schedule.shrinks() && schedule.elasticity.quorum == 0 && has_two_workers_and_shards) break;

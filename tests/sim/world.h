@@ -162,14 +162,14 @@ class World : private Network::Host {
   Ledger ledger_;
   ClockLedger clocks_;
   Rng disk_rng_;
-  std::vector<MemoryStorage> disks_;  // by shard
+  std::vector<MemoryStorage> disks_;  // the disk of each shard
   // For each shard: the fault that is to kill it in one of its next disk writes, or null.
   std::vector<const Fault*> write_faults_;
   // For each shard: how many checkpoints its last disk fault may have destroyed.
   std::vector<int> max_lost_checkpoints_;
   std::map<protocol::LaneRef, Checkpoints> checkpoints_on_disk_;
   std::unique_ptr<setup::Setup> job_;
-  std::vector<CheckpointDisk> checkpoint_disks_;  // by rank
+  std::vector<CheckpointDisk> checkpoint_disks_;  // the disk of each worker rank
   bool all_state_lost_ = false;  // all workers were killed, and had no checkpoint in common
   // When all processes were last killed, the workers had no checkpoint in common: some checkpoints were
   // damaged or lost, and others were left. So the job must refuse to start again.
@@ -178,12 +178,12 @@ class World : private Network::Host {
   Report report_;
   Time now_{};
   uint64_t events_ = 0;
-  std::vector<std::unique_ptr<ToyWorker>> workers_;  // all processes so far
-  std::vector<std::unique_ptr<ToyServer>> servers_;
-  std::vector<uint32_t> num_processes_;   // how many processes each rank has had so far
-  std::vector<uint32_t> current_server_;  // the newest process of each shard, or kNobody
-  std::vector<bool> triggered_;           // for each fault: whether it was posted
-  bool stopped_ = false;                  // a process was asked to stop
+  std::vector<std::unique_ptr<ToyWorker>> workers_;  // all worker processes so far, ended ones too
+  std::vector<std::unique_ptr<ToyServer>> servers_;  // all server processes so far
+  std::vector<uint32_t> num_processes_;              // how many processes each rank has had so far
+  std::vector<uint32_t> current_server_;             // the newest process of each shard, or kNobody
+  std::vector<bool> triggered_;                      // for each fault: whether it was posted
+  bool stopped_ = false;                             // a process was asked to stop
   bool all_stopped_ = false;   // all processes were asked to stop while all workers were training
   uint32_t num_starting_ = 0;  // number of processes whose start is posted
   std::string violation_;

@@ -24,8 +24,9 @@ class LocalModel : public testing::Test {
     device::DeviceModel::Layout layout;
     layout.elements = problem_.table.total;
     for (uint32_t t = 0; t < problem_.table.parameters.size(); ++t) {
-      const models::Parameter& of = problem_.table.parameters[t];
-      parts_.push_back({.begin = of.offset, .count = of.count, .first = 0, .tensor = t});
+      const models::Parameter& parameter = problem_.table.parameters[t];
+      parts_.push_back(
+          {.begin = parameter.offset, .count = parameter.count, .first = 0, .tensor = t});
     }
     layout.buckets = layout.chunks = {parts_};
     layout.columns.resize(parts_.size(), 1);

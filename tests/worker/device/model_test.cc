@@ -126,20 +126,21 @@ struct CodecCase {
   codec::Options options = {};
 };
 
-void PrintTo(const CodecCase& of, std::ostream* out) { *out << of.name; }
+void PrintTo(const CodecCase& codec_case, std::ostream* out) { *out << codec_case.name; }
 
 class DeviceModelTest : public testing::Test {
  protected:
-  void Make(const std::string& optimizer, const CodecCase& of = {"ternary"}, bool average = false) {
+  void Make(const std::string& optimizer, const CodecCase& codec_case = {"ternary"},
+            bool average = false) {
     pb::Optimizer def;
     def.set_name(optimizer);
     optimizer_ = std::move(*update::MakeOptimizer(def, kElements));
-    codec_ = std::move(*codec::MakeCodec(of.codec, of.options));
+    codec_ = std::move(*codec::MakeCodec(codec_case.codec, codec_case.options));
     layout_ = TwoTensors();
     layout_.state_arrays = static_cast<uint32_t>(optimizer_->StateArrays().size());
     layout_.average = average;
     layout_.codec = codec_.get();
-    layout_.options = of.options;
+    layout_.options = codec_case.options;
     ASSERT_TRUE(codec::HasDeviceForm(*codec_));
     auto made = DeviceModel::Make(layout_);
     ASSERT_TRUE(made.ok()) << made.status().message();
@@ -357,7 +358,8 @@ TEST_P(DeviceCodecs, RefuseSumsOfAnotherSize) {
   EXPECT_EQ(Update(1, sums).code(), Code::kMismatch);
 }
 
-// By detector: statistics, or the codes themselves.
+// A value that is not finite is found in the tensors' statistics, or, if a codec needs no statistics,
+// while its tensor is encoded.
 TEST_P(DeviceCodecs, ReportNonFiniteValues) {
   Make("sgd", GetParam());
   std::vector<float> gradients = gradients_;
@@ -435,8 +437,8 @@ TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
   Make("lars");
   std::vector<float> expected = weights_, means(kElements);
   for (uint32_t c = 0; c < 2; ++c) {
-    const std::vector<float> of = MeansOf(c, SumsOf(c));
-    std::copy(of.begin(), of.end(),
+    const std::vector<float> chunk_means = MeansOf(c, SumsOf(c));
+    std::copy(chunk_means.begin(), chunk_means.end(),
               means.begin() + static_cast<std::ptrdiff_t>(layout_.chunks[c][0].begin));
   }
   for (int again = 0; again < 2; ++again) {
