@@ -284,8 +284,8 @@ std::string Floats(size_t count, float value) {
 
 TEST(Member, WhatItSaysIsCheckedBeforeItIsUsed) {
   JobOptions options = SomeJob();
-  options.yaml =
-      "faults: {on_worker_loss: wait}\n";  // so that the job does not end before the test has sent everything
+  // Without this the job might end before the test has sent everything.
+  options.yaml = "faults: {on_worker_loss: wait}\n";
   TestJob job(options);
   auto setup = setup::MakeSetup(job.job_file(), {});
   ASSERT_TRUE(setup.ok()) << setup.status().message();

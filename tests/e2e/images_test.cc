@@ -77,8 +77,8 @@ TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
   TestJob job({.steps = 4, .model = kNet});
   const std::string root = WriteFolder(job), bad = root + "/train/class1/3.png";
   const std::string whole = ReadFile(bad);
-  std::ofstream(bad, std::ios::binary) << whole.substr(
-      0, whole.size() / 2);  // only the end of the file is missing, so its header is valid
+  // The second half of the file is missing. Its header is valid.
+  std::ofstream(bad, std::ios::binary) << whole.substr(0, whole.size() / 2);
   job.StartAll(DataWords("folder", root, "2"));
   job.ExpectAllEnd(0);
   TestProgram& refused = job.StartTern({"convert", "pack", root, job.folder() + "/packed"});

@@ -96,8 +96,8 @@ struct JobOptions {
   uint32_t train_images = 240, test_images = 60;
   std::string host = "127.0.0.1";       // where the servers listen
   std::string model = "{name: lenet}";  // the job's key `model`, as YAML
-  std::string yaml =
-      {};  // additional top-level keys of the job, for example "faults: {on_worker_loss: wait}\n"
+  // Additional top-level keys of the job, for example "faults: {on_worker_loss: wait}\n".
+  std::string yaml = {};
 };
 
 // Options of a job that runs until the test ends it.

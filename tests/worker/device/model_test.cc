@@ -432,7 +432,7 @@ TEST_P(DeviceUpdate, MatchesCpu) {
 INSTANTIATE_TEST_SUITE_P(Rules, DeviceUpdate,
                          testing::Values("sgd", "momentum", "nesterov", "adam"));
 
-// Sparse codes in which no worker has sent any element of the last chunk.
+// LARS needs norms of whole tensors. No worker has sent anything for the last chunk of the second tensor.
 TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
   Make("lars");
   std::vector<float> expected = weights_, means(kElements);
