@@ -75,7 +75,7 @@ struct Clocks {
   std::optional<uint64_t> bound;  // only with algorithm ssp: its staleness bound
   uint64_t max_staleness = 0;     // servers drop pushes that are staler; 0: they drop none
   uint64_t pull_every = 1;        // every pull_every-th push of a worker also asks for the weights
-  uint64_t save_every = 4;        // pushes between checkpoints of the servers
+  uint64_t save_every = 4;        // servers write a checkpoint after every 1 + save_every % 3 steps
 };
 
 struct Schedule {
@@ -89,7 +89,7 @@ struct Schedule {
   // sometimes followed by round 2 s + 1, which exchanges all buckets.
   bool parts = false;
   // The job has rounds, and its servers hold the weights. When a server dies, all processes go back
-  // to its checkpoint.
+  // to a checkpoint of the servers, or to the beginning.
   bool central = false;
   // The training algorithm that the servers run, if they hold the weights; else empty.
   std::string algorithm;
