@@ -22,7 +22,7 @@ using testing::HasSubstr;
 constexpr uint64_t kSteps = 120, kEvery = 10;
 
 // Long enough that faults happen well before the end. A daemon counts as lost after a second.
-// `train`: more lines for that section.
+// `train` has additional lines for the job's section "train".
 JobOptions Central(const std::string& train, uint64_t shard_every = kEvery) {
   JobOptions options;
   options.servers = 2;
@@ -42,29 +42,30 @@ JobOptions Ssgd(uint64_t shard_every = kEvery) {
   return Central("  algorithm: ssgd\n  optimizer: {name: momentum}\n", shard_every);
 }
 
-struct Ends {
+struct FinalWeights {
   std::string weights, average;
 };
-Ends EndsOf(const TestJob& job) {
+FinalWeights FinalWeightsOf(const TestJob& job) {
   return {job.Weights(), job.OutputBytes("weights_average.safetensors")};
 }
 
 // The final weights of an undisturbed run.
-const Ends& UndisturbedEnds() {
-  static const Ends ends = [] {
+const FinalWeights& UndisturbedWeights() {
+  static const FinalWeights final_weights = [] {
     TestJob job(Ssgd());
     job.StartAll();
     job.ExpectAllEnd(0);
-    return EndsOf(job);
+    return FinalWeightsOf(job);
   }();
-  return ends;
+  return final_weights;
 }
 
 void ExpectEndsUndisturbed(TestJob& job) {
   job.ExpectAllEnd(0);
-  const Ends ends = EndsOf(job);
-  EXPECT_TRUE(ends.weights == UndisturbedEnds().weights) << "other weights than without the fault";
-  EXPECT_TRUE(ends.average == UndisturbedEnds().average)
+  const FinalWeights final_weights = FinalWeightsOf(job);
+  EXPECT_TRUE(final_weights.weights == UndisturbedWeights().weights)
+      << "other weights than without the fault";
+  EXPECT_TRUE(final_weights.average == UndisturbedWeights().average)
       << "another average than without the fault";
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }

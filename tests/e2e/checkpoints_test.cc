@@ -37,7 +37,7 @@ std::string Path(const TestJob& job, const std::string& owner, uint64_t step,
   return Cat(Folder(job, owner), "/step.", step, ending);
 }
 
-// The step of an owner's newest complete checkpoint; 0: none.
+// The step of the newest complete checkpoint of a process, or 0 if it has none.
 uint64_t Newest(const TestJob& job, const std::string& owner) {
   uint64_t newest = 0;
   std::error_code none;
@@ -114,8 +114,8 @@ constexpr char kBatchNormAndDropout[] =
     {name: dense1, dense: {outputs: 32}}, {name: relu2, relu: {}}, {name: drop, dropout: {rate: 0.3}},
     {name: scores, dense: {outputs: 10}}, {name: loss, softmax_loss: {}}]}})";
 
-// A case in which `set` are further settings, KEY=VALUE.
-Case Of(const std::string& name, const std::vector<std::string>& set) {
+// Makes a case whose job has the additional settings `set`, each KEY=VALUE.
+Case MakeCase(const std::string& name, const std::vector<std::string>& set) {
   return {.name = name, .yaml = "", .set = [&] {
             std::vector<std::string> words;
             for (const std::string& one : set) words.insert(words.end(), {"--set", one});
@@ -123,7 +123,7 @@ Case Of(const std::string& name, const std::vector<std::string>& set) {
           }()};
 }
 
-Case With(Case base, const std::string& model, uint32_t servers = 1) {
+Case WithModel(Case base, const std::string& model, uint32_t servers = 1) {
   base.model = model;
   base.servers = servers;
   return base;
@@ -134,36 +134,41 @@ std::string NameOf(const testing::TestParamInfo<Case>& info) { return info.param
 INSTANTIATE_TEST_SUITE_P(
     Each, KilledWhole,
     testing::Values(
-        Of("Ternary", {}), With(Of("TernaryOverTwoShards", {}), "{name: lenet}", 2),
-        With(Of("BatchNormAndDropout", {"evaluation.every_steps=15"}), kBatchNormAndDropout),
-        Of("TopK",
-           {"exchange.codec=topk", "exchange.topk.momentum=0.9", "train.optimizer.name=sgd"}),
-        Of("OdsgdCompensated",
-           {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
-            "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.reference=prev_global"}),
-        Of("PsgdAverage", {"train.algorithm=psgd", "train.psgd.p=4", "train.psgd.at_sync=average"}),
-        With(Of("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2),
-        With(Of("Central", {"train.parameters=central"}), "{name: lenet}", 2)),
+        MakeCase("Ternary", {}),
+        WithModel(MakeCase("TernaryOverTwoShards", {}), "{name: lenet}", 2),
+        WithModel(MakeCase("BatchNormAndDropout", {"evaluation.every_steps=15"}),
+                  kBatchNormAndDropout),
+        MakeCase("TopK",
+                 {"exchange.codec=topk", "exchange.topk.momentum=0.9", "train.optimizer.name=sgd"}),
+        MakeCase("OdsgdCompensated",
+                 {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+                  "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.reference=prev_global"}),
+        MakeCase("PsgdAverage",
+                 {"train.algorithm=psgd", "train.psgd.p=4", "train.psgd.at_sync=average"}),
+        WithModel(MakeCase("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2),
+        WithModel(MakeCase("Central", {"train.parameters=central"}), "{name: lenet}", 2)),
     NameOf);
 INSTANTIATE_TEST_SUITE_P(
     Thorough, KilledWhole,
     testing::Values(
-        Of("MovingAverage", {"evaluation.ema_decay=0.9"}),
-        Of("Adam", {"train.optimizer.name=adam", "exchange.codec=fp32"}),
-        Of("ScalersOfBefore", {"exchange.scaler=previous"}),
-        Of("Threshold", {"exchange.codec=threshold"}), Of("AdaComp", {"exchange.codec=adacomp"}),
-        Of("Adaptive", {"exchange.codec=adaptive"}),
-        Of("Fp16", {"exchange.codec=fp16", "exchange.error_feedback=true"}),
-        Of("Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
-                     "train.odsgd.local.momentum=0.9"}),
-        Of("Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}),
-        Of("Rsgd", {"train.algorithm=rsgd", "train.rsgd.p=4", "evaluation.every_steps=20"}),
-        Of("Pqasgd", {"train.algorithm=pqasgd", "train.pqasgd.p=4", "exchange.codec=qsgd"}),
-        Of("CentralQsgd", {"train.parameters=central", "exchange.codec=qsgd",
-                           "exchange.pull=changes", "evaluation.ema_decay=0.9"}),
-        Of("CentralOdsgd",
-           {"train.parameters=central", "train.algorithm=odsgd", "train.odsgd.warmup_steps=5"}),
-        With(Of("Easgd", {"train.algorithm=easgd", "train.easgd.tau=4"}), "{name: lenet}", 2)),
+        MakeCase("MovingAverage", {"evaluation.ema_decay=0.9"}),
+        MakeCase("Adam", {"train.optimizer.name=adam", "exchange.codec=fp32"}),
+        MakeCase("ScalersOfBefore", {"exchange.scaler=previous"}),
+        MakeCase("Threshold", {"exchange.codec=threshold"}),
+        MakeCase("AdaComp", {"exchange.codec=adacomp"}),
+        MakeCase("Adaptive", {"exchange.codec=adaptive"}),
+        MakeCase("Fp16", {"exchange.codec=fp16", "exchange.error_feedback=true"}),
+        MakeCase("Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+                           "train.odsgd.local.momentum=0.9"}),
+        MakeCase("Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}),
+        MakeCase("Rsgd", {"train.algorithm=rsgd", "train.rsgd.p=4", "evaluation.every_steps=20"}),
+        MakeCase("Pqasgd", {"train.algorithm=pqasgd", "train.pqasgd.p=4", "exchange.codec=qsgd"}),
+        MakeCase("CentralQsgd", {"train.parameters=central", "exchange.codec=qsgd",
+                                 "exchange.pull=changes", "evaluation.ema_decay=0.9"}),
+        MakeCase("CentralOdsgd", {"train.parameters=central", "train.algorithm=odsgd",
+                                  "train.odsgd.warmup_steps=5"}),
+        WithModel(MakeCase("Easgd", {"train.algorithm=easgd", "train.easgd.tau=4"}),
+                  "{name: lenet}", 2)),
     NameOf);
 
 // Without rounds, two runs differ. But the job does not start from the beginning, and the counts of
@@ -195,25 +200,26 @@ TEST_P(KilledWithoutRounds, ContinuesFromTheServersCheckpoints) {
 
 INSTANTIATE_TEST_SUITE_P(
     Each, KilledWithoutRounds,
-    testing::Values(Of("Asgd", {"train.algorithm=asgd", "exchange.scaler=per_worker"}),
-                    With(Of("SspOverTwoShards", {"train.algorithm=ssp", "exchange.codec=fp32",
-                                                 "exchange.chunk_kib=32"}),
-                         "", 2),
-                    Of("DcasgdAdaptive",
-                       {"train.algorithm=dcasgd_a", "train.dcasgd_a.compensation=on_worker",
-                        "exchange.codec=fp32"}),
-                    Of("EasgdAsync", {"train.algorithm=easgd_async", "train.easgd_async.tau=2",
-                                      "exchange.codec=fp32"})),
+    testing::Values(MakeCase("Asgd", {"train.algorithm=asgd", "exchange.scaler=per_worker"}),
+                    WithModel(MakeCase("SspOverTwoShards",
+                                       {"train.algorithm=ssp", "exchange.codec=fp32",
+                                        "exchange.chunk_kib=32"}),
+                              "", 2),
+                    MakeCase("DcasgdAdaptive",
+                             {"train.algorithm=dcasgd_a", "train.dcasgd_a.compensation=on_worker",
+                              "exchange.codec=fp32"}),
+                    MakeCase("EasgdAsync", {"train.algorithm=easgd_async",
+                                            "train.easgd_async.tau=2", "exchange.codec=fp32"})),
     NameOf);
 
-// A shard that is killed after a resume continues from its newest checkpoint, not from that of the
-// resume.
+// A shard that is killed after the job has resumed continues from its newest checkpoint, not from the
+// checkpoint with which the job resumed.
 TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {
   JobOptions options = Job("", 250);
   options.servers = 2;
   const std::vector<std::string> set =
-      Of("", {"train.algorithm=asgd", "exchange.codec=fp32", "exchange.chunk_kib=64",
-              "checkpoints.shard_every_steps=5"})
+      MakeCase("", {"train.algorithm=asgd", "exchange.codec=fp32", "exchange.chunk_kib=64",
+                    "checkpoints.shard_every_steps=5"})
           .set;
   TestJob job(options);
   RunUntil(job, options, 20, set);
@@ -227,7 +233,7 @@ TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {
 }
 
 // Only one worker is lost and comes back. Its private state (w', momentum, codecs' memories) is
-// only on its disk, so all go back to a checkpoint.
+// only on its disk, so all processes go back to a checkpoint.
 class KilledAlone : public testing::TestWithParam<Case> {};
 
 TEST_P(KilledAlone, TakesAllBackToTheSameBytes) {
@@ -251,16 +257,16 @@ TEST_P(KilledAlone, TakesAllBackToTheSameBytes) {
   EXPECT_GE(job.Output("server.0.json")["from_step"], 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Each, KilledAlone,
-    testing::Values(Of("Odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
-                                 "train.odsgd.local.momentum=0.9"})),
-    NameOf);
+INSTANTIATE_TEST_SUITE_P(Each, KilledAlone,
+                         testing::Values(MakeCase("Odsgd", {"train.algorithm=odsgd",
+                                                            "train.odsgd.warmup_steps=5",
+                                                            "train.odsgd.local.momentum=0.9"})),
+                         NameOf);
 INSTANTIATE_TEST_SUITE_P(
     Thorough, KilledAlone,
-    testing::Values(Of("Threshold", {"exchange.codec=threshold"}),
-                    Of("Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}),
-                    With(Of("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2)),
+    testing::Values(MakeCase("Threshold", {"exchange.codec=threshold"}),
+                    MakeCase("Psgd", {"train.algorithm=psgd", "train.psgd.p=4"}),
+                    WithModel(MakeCase("OneBit", {"exchange.codec=onebit"}), "{name: lenet}", 2)),
     NameOf);
 
 TEST(Checkpoints, ATruncatedOneIsRefusedAndThePreviousOneUsed) {
@@ -334,8 +340,8 @@ TEST_P(Mistaken, StartsAreRefusedByTheKeyThatDiffersAndLoseNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, Mistaken,
-                         testing::Values(Of("Ternary", {}),
-                                         Of("Central", {"train.parameters=central"})),
+                         testing::Values(MakeCase("Ternary", {}),
+                                         MakeCase("Central", {"train.parameters=central"})),
                          NameOf);
 
 TEST(Checkpoints, AMissingFolderIsRefusedAndAfterItsReturnTheJobEndsWithTheSameBytes) {
@@ -390,7 +396,7 @@ TEST(Checkpoints, TheStartIsRefusedIfAllOfOneOwnerAreDamaged) {
   ExpectSaid(job, options, "which are damaged: its manifest does not parse");
 }
 
-// With onebit, a server's checkpoint, too.
+// With codec onebit a server writes checkpoints, too.
 TEST(Checkpoints, TwoStartsWithoutResumeKeepAllOldOnes) {
   const JobOptions options = Job("exchange: {codec: onebit}\n");
   const std::string weights = UndisturbedWeights(options);
@@ -421,8 +427,8 @@ TEST(Checkpoints, TwoStartsWithoutResumeKeepAllOldOnes) {
   EXPECT_TRUE(fs::exists(Folder(job, "worker.0.before")));
 }
 
-// All were killed after worker 0 had written its first checkpoint and before worker 1 had. That is
-// no missing disk, so the start is not refused.
+// All processes are killed after worker 0 has written its first checkpoint and before worker 1 has.
+// The next start must not be refused as if a disk were missing.
 TEST(Checkpoints, ARunWithoutACommonOneStartsAgain) {
   const JobOptions options = Job();
   const std::string weights = UndisturbedWeights(options);

@@ -1,5 +1,5 @@
-// Every codec as real processes: three workers and two servers, with parameters held by the workers
-// and by the servers, and through the death of a server.
+// Every codec in jobs of real processes, with three workers and two servers: with parameters held by
+// the workers, with parameters held by the servers, and when a server is killed.
 #include "common/codec/codecs.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ std::vector<std::string> KeysOf(const std::string& codec) {
   return {};
 }
 
-std::vector<std::string> Words(const std::string& codec, std::vector<std::string> settings) {
+std::vector<std::string> ArgumentsFor(const std::string& codec, std::vector<std::string> settings) {
   settings.push_back("exchange.codec=" + codec);
   for (const std::string& key : KeysOf(codec)) settings.push_back(key);
   std::vector<std::string> words;
@@ -42,32 +42,33 @@ class EveryCodec : public testing::TestWithParam<std::string> {};
 
 TEST_P(EveryCodec, TrainsReplicasThatStayEqual) {
   TestJob job({.servers = 2, .workers = 3, .steps = 30, .batch_total = 12});
-  job.StartAll(Words(GetParam(), {"exchange.chunk_kib=256"}));
+  job.StartAll(ArgumentsFor(GetParam(), {"exchange.chunk_kib=256"}));
   ExpectHasLearned(job);
 }
 
 TEST_P(EveryCodec, TrainsCentralParameters) {
   TestJob job({.servers = 2, .workers = 3, .steps = 30, .batch_total = 12});
-  // With pull: changes, the same codec if that is allowed.
+  // With `pull: changes`, the servers send with the same codec if that is allowed.
   const auto codec = codec::MakeCodec(GetParam(), {});
   ASSERT_TRUE(codec.ok());
   const std::string pulled = (*codec)->stochastic() ? "onebit" : GetParam();
-  job.StartAll(Words(GetParam(), {"train.parameters=central", "exchange.pull=changes",
-                                  "exchange.pull_codec=" + pulled}));
+  job.StartAll(ArgumentsFor(GetParam(), {"train.parameters=central", "exchange.pull=changes",
+                                         "exchange.pull_codec=" + pulled}));
   ExpectHasLearned(job);
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, EveryCodec, testing::ValuesIn(codec::CodecNames()),
                          [](const auto& info) { return info.param; });
 
-// A killed server loses what its codes left out, but the replicas stay equal.
+// A killed server loses the rounding errors that its codec had kept for later rounds, but the replicas
+// stay equal.
 TEST(KilledServer, LeavesReplicasOfOneBitCodesEqual) {
   TestJob job({.workers = 2, .steps = 300, .yaml = "faults: {on_worker_loss: wait}\n"});
-  job.StartAll(Words("onebit", {}));
+  job.StartAll(ArgumentsFor("onebit", {}));
   ASSERT_TRUE(job.WaitForRound(5));
   job.server(0).Signal(SIGKILL);
   job.server(0).Wait();
-  job.StartServer(0, Words("onebit", {}));
+  job.StartServer(0, ArgumentsFor("onebit", {}));
   ExpectHasLearned(job);
 }
 

@@ -1,4 +1,5 @@
-// How fast a loss is noticed. Runs without other tests, because the limits are for an idle machine.
+// How fast the loss of a process is noticed. Must run alone, because the time limits are for an idle
+// machine.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -15,7 +16,7 @@ namespace {
 
 using ::testing::ContainsRegex;
 
-constexpr uint64_t kForEver = 1000000;
+constexpr uint64_t kEndlessSteps = 1000000;
 
 // The round that the message about the loss of worker 1 names; 0 if it names none.
 uint64_t RoundOfLoss(const std::string& text) {
@@ -25,7 +26,7 @@ uint64_t RoundOfLoss(const std::string& text) {
 }
 
 TEST(Fail, AKilledWorkerEndsAllOthersWithinFiveSecondsNamingItAndTheRound) {
-  TestJob job({.servers = 2, .workers = 3, .steps = kForEver, .batch_total = 9});
+  TestJob job({.servers = 2, .workers = 3, .steps = kEndlessSteps, .batch_total = 9});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(3));
   const Time killed = Now();
@@ -42,7 +43,7 @@ TEST(Fail, AKilledWorkerEndsAllOthersWithinFiveSecondsNamingItAndTheRound) {
 }
 
 TEST(Suspect, AStoppedWorkerIsNamedWithinThreeSeconds) {
-  TestJob job({.steps = kForEver});
+  TestJob job({.steps = kEndlessSteps});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(3));
   const Time stopped = Now();

@@ -34,15 +34,15 @@ struct Kind {
 
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
-std::vector<std::string> Words(const Kind& kind, bool cuda) {
+std::vector<std::string> ArgumentsFor(const Kind& kind, bool cuda) {
   std::vector<std::string> words;
   for (const std::string& setting : kind.settings) words.insert(words.end(), {"--set", setting});
   if (cuda) words.insert(words.end(), {"--set", "workers.device=cuda"});
   return words;
 }
 
-// Whether worker 1's log contains the line.
-bool SaysThatItStays(const TestJob& job) {
+// Whether worker 1's log says that the model stays on the GPU.
+bool LogSaysModelStaysOnGpu(const TestJob& job) {
   for (const auto& file : std::filesystem::directory_iterator(job.log_dir())) {
     const std::string path = file.path();
     if (path.find("tern_worker.worker.1.") != std::string::npos &&
@@ -57,17 +57,17 @@ class Devices : public testing::TestWithParam<Kind> {};
 TEST_P(Devices, OfTwoKindsAgreeOnEveryBitOfTheWeights) {
   const uint64_t steps = GetParam().steps;
   TestJob job({.steps = steps, .model = kSmall, .yaml = "evaluation: {every_steps: 50}\n"});
-  job.StartServer(0, Words(GetParam(), false));
-  job.StartWorker(0, Words(GetParam(), false));
-  job.StartWorker(1, Words(GetParam(), true), TERN_DEVICE_WORKER);
-  job.ExpectAllEnd(0, 280);  // the stand-in is slow, especially under a sanitizer
+  job.StartServer(0, ArgumentsFor(GetParam(), false));
+  job.StartWorker(0, ArgumentsFor(GetParam(), false));
+  job.StartWorker(1, ArgumentsFor(GetParam(), true), TERN_DEVICE_WORKER);
+  job.ExpectAllEnd(0, 280);  // the GPU backend on the CPU is slow, especially under a sanitizer
   const nlohmann::json figures = job.Output("server.0.json");
   EXPECT_EQ(figures["replicas_agree"], true);
   EXPECT_EQ(figures["rounds"], steps);
   if (steps >= 100) {
     EXPECT_LT(figures["loss"], 2.2) << "it learns";
   }
-  EXPECT_EQ(SaysThatItStays(job), GetParam().stays);
+  EXPECT_EQ(LogSaysModelStaysOnGpu(job), GetParam().stays);
 }
 
 std::string NameOf(const testing::TestParamInfo<Kind>& info) { return info.param.name; }
@@ -113,42 +113,42 @@ INSTANTIATE_TEST_SUITE_P(
         Kind{"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=10"}}),
     NameOf);
 
-// A worker that comes back gets the state from the other one: first from the GPU's worker, then
-// from the CPU's.
+// A worker that comes back gets the training state from the other worker: first from the worker on
+// the GPU, then from the worker on the CPU.
 TEST(DevicesOfTwoKinds, SendEachOtherTheState) {
   JobOptions options{.steps = 150, .model = kSmall};
   options.yaml =
       "faults: {on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 0.4, dead_after_s: 1}\n";
   TestJob job(options);
   const Kind kind{"momentum", {"train.optimizer.name=momentum"}};
-  job.StartServer(0, Words(kind, false));
-  job.StartWorker(0, Words(kind, false));
-  job.StartWorker(1, Words(kind, true), TERN_DEVICE_WORKER);
+  job.StartServer(0, ArgumentsFor(kind, false));
+  job.StartWorker(0, ArgumentsFor(kind, false));
+  job.StartWorker(1, ArgumentsFor(kind, true), TERN_DEVICE_WORKER);
   for (const uint32_t rank : {0u, 1u}) {
     ASSERT_TRUE(job.WaitForRound(5 + 10 * rank));
     job.worker(rank).Signal(SIGKILL);
     ASSERT_EQ(job.worker(rank).Wait(), 128 + SIGKILL) << "it had ended before";
-    job.StartWorker(rank, Words(kind, rank == 1), rank == 1 ? TERN_DEVICE_WORKER : "");
+    job.StartWorker(rank, ArgumentsFor(kind, rank == 1), rank == 1 ? TERN_DEVICE_WORKER : "");
     ASSERT_TRUE(job.worker(rank).WaitForErr("installed the state after round"));
   }
   job.ExpectAllEnd(0, 280);
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
-// The codecs' memories and OD-SGD's private state are on the GPU, and are saved in checkpoints as a
-// CPU's are.
+// What codecs keep from round to round and OD-SGD's private state are in GPU memory. Checkpoints save
+// them as they save those of a CPU.
 class Killed : public testing::TestWithParam<Kind> {
  protected:
   static void Start(TestJob& job) {
-    job.StartServer(0, Words(GetParam(), false));
-    job.StartWorker(0, Words(GetParam(), false));
-    job.StartWorker(1, Words(GetParam(), true), TERN_DEVICE_WORKER);
+    job.StartServer(0, ArgumentsFor(GetParam(), false));
+    job.StartWorker(0, ArgumentsFor(GetParam(), false));
+    job.StartWorker(1, ArgumentsFor(GetParam(), true), TERN_DEVICE_WORKER);
   }
   static std::string UndisturbedWeights(const JobOptions& options) {
     TestJob job(options);
     Start(job);
     job.ExpectAllEnd(0, 280);
-    EXPECT_TRUE(SaysThatItStays(job));
+    EXPECT_TRUE(LogSaysModelStaysOnGpu(job));
     return job.Weights();
   }
   // Waits until both workers have their second checkpoint. A worker with fewer would take the
@@ -182,7 +182,7 @@ TEST_P(Killed, ACompleteJobResumesToTheSameBytes) {
   ExpectItGoesOn(job, weights);
 }
 
-// The GPU's worker is not killed, and goes back.
+// The worker on the GPU is not killed, and goes back to a checkpoint with all others.
 TEST_P(Killed, OneWorkerTakesTheOtherBackAndTheBytesAreTheSame) {
   const JobOptions options{
       .steps = 30,
@@ -195,7 +195,7 @@ TEST_P(Killed, OneWorkerTakesTheOtherBackAndTheBytesAreTheSame) {
   Start(job);
   AwaitCheckpoints(job);
   Kill(job.worker(0));
-  job.StartWorker(0, Words(GetParam(), false));
+  job.StartWorker(0, ArgumentsFor(GetParam(), false));
   ExpectItGoesOn(job, weights);
 }
 
@@ -213,8 +213,8 @@ INSTANTIATE_TEST_SUITE_P(
     NameOf);
 
 // Both kinds of workers train on and evaluate the same images, although a GPU converts bytes to
-// images itself. So a job with both gives the result of two CPUs, except for rounding, which
-// changes some codes.
+// images itself. So a job with both kinds gives the result of a job with two CPUs, except for rounding
+// errors, which change some codes.
 TEST(DevicesOfTwoKinds, SeeTheSameAugmentedImages) {
   std::vector<std::string> set;
   for (const char* word :

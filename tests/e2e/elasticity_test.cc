@@ -14,7 +14,7 @@ namespace {
 using testing::ContainsRegex;
 using testing::HasSubstr;
 
-constexpr uint64_t kForEver = 100000000;
+constexpr uint64_t kEndlessSteps = 100000000;
 
 JobOptions Shrinking(uint64_t steps, const std::string& train = "") {
   return {.servers = 2,
@@ -31,7 +31,8 @@ void Kill(TestProgram& program) {
   ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
 }
 
-// The job runs until a signal stops it, so that nothing depends on the speed of the machine.
+// Stops a job with a signal and expects an orderly end. These jobs have an endless number of steps, so
+// that no test depends on the speed of the machine.
 void StopInOrder(TestJob& job) {
   job.server(0).Signal(SIGTERM);
   job.ExpectAllEnd(143);
@@ -41,7 +42,7 @@ void StopInOrder(TestJob& job) {
 }
 
 TEST(Shrink, GoesOnWithoutAKilledWorker) {
-  TestJob job(Shrinking(kForEver));
+  TestJob job(Shrinking(kEndlessSteps));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
   Kill(job.worker(1));
@@ -57,7 +58,7 @@ TEST(Shrink, GoesOnWithoutAKilledWorker) {
 }
 
 TEST(Shrink, LetsAWorkerJoinLater) {
-  TestJob job(Shrinking(kForEver));
+  TestJob job(Shrinking(kEndlessSteps));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
   Kill(job.worker(0));
@@ -71,7 +72,7 @@ TEST(Shrink, LetsAWorkerJoinLater) {
 }
 
 TEST(Shrink, TakesAStoppedWorkerBack) {
-  TestJob job(Shrinking(kForEver));
+  TestJob job(Shrinking(kEndlessSteps));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
   job.worker(1).Signal(SIGSTOP);
@@ -85,7 +86,7 @@ TEST(Shrink, TakesAStoppedWorkerBack) {
 }
 
 TEST(Shrink, EndsTheJobBelowMinWorkers) {
-  TestJob job(Shrinking(kForEver));
+  TestJob job(Shrinking(kEndlessSteps));
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(5));
   Kill(job.worker(1));
@@ -97,7 +98,7 @@ TEST(Shrink, EndsTheJobBelowMinWorkers) {
 }
 
 TEST(Shrink, WorksForOdsgdToo) {
-  TestJob job(Shrinking(kForEver));
+  TestJob job(Shrinking(kEndlessSteps));
   const std::vector<std::string> odsgd = {"--set", "train.algorithm=odsgd", "--set",
                                           "train.odsgd.warmup_steps=3"};
   job.StartAll(odsgd);

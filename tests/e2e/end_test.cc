@@ -20,16 +20,16 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-constexpr uint64_t kForEver = 1000000;
+constexpr uint64_t kEndlessSteps = 1000000;
 
-// The number after the last `mark` in `text`; 0 without a `mark`.
+// The number that follows the last `mark` in `text`, or 0 if `text` has no `mark`.
 uint64_t NumberAfter(const std::string& text, const std::string& mark) {
   const size_t at = text.rfind(mark);
   return at == std::string::npos ? 0 : std::strtoull(text.c_str() + at + mark.size(), nullptr, 10);
 }
 
 TEST(Signal, SigtermToShard0EndsAllAfterTheSameRound) {
-  TestJob job({.servers = 2, .workers = 3, .steps = kForEver, .batch_total = 9});
+  TestJob job({.servers = 2, .workers = 3, .steps = kEndlessSteps, .batch_total = 9});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(3));
   job.server(0).Signal(SIGTERM);
@@ -51,7 +51,7 @@ TEST(Signal, SigtermToShard0EndsAllAfterTheSameRound) {
 }
 
 TEST(Signal, SigtermToAnotherShardEndsAllToo) {
-  TestJob job({.servers = 2, .steps = kForEver});
+  TestJob job({.servers = 2, .steps = kEndlessSteps});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(3));
   job.server(1).Signal(SIGTERM);
@@ -61,7 +61,7 @@ TEST(Signal, SigtermToAnotherShardEndsAllToo) {
 }
 
 TEST(Signal, SigintToShard0EndsAllWith130) {
-  TestJob job({.steps = kForEver});
+  TestJob job({.steps = kEndlessSteps});
   job.StartAll();
   ASSERT_TRUE(job.WaitForRound(1));
   job.server(0).Signal(SIGINT);
@@ -71,7 +71,7 @@ TEST(Signal, SigintToShard0EndsAllWith130) {
 
 TEST(Signal, SigtermToAWorkerThatMayLeaveEndsItAfterItsRoundAndTheOthersSayWhy) {
   TestJob job({.workers = 3,
-               .steps = kForEver,
+               .steps = kEndlessSteps,
                .batch_total = 9,
                .yaml = "faults: {worker_signal: leave}\n"});
   job.StartAll();
@@ -95,7 +95,8 @@ TEST(Signal, SigtermWhileWorkersAreAwaitedEndsAll) {
   EXPECT_THAT(job.worker(0).err(), HasSubstr("while not all workers were there"));
 }
 
-// Starts the daemons of `order` ("s0", "w1"), each when the previous one runs. Returns the weights.
+// Starts the processes in this order ("s0": shard 0, "w1": worker 1), each once the previous process
+// runs. Returns the final weights of the job.
 std::string WeightsOf(const std::vector<std::string>& order) {
   TestJob job({.servers = 2, .yaml = "exchange: {chunk_kib: 256}\n"});
   for (const std::string& one : order) {

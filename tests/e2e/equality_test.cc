@@ -70,8 +70,8 @@ const std::string& TernaryWeights() {
   return weights;
 }
 
-// With on_worker_loss: fail no worker can join, so buckets that have arrived are applied while
-// others are on their way.
+// With `on_worker_loss: fail` no worker can join later. So a bucket's answer is applied when it
+// arrives, before the other buckets' answers.
 TEST(Ternary, AppliedBucketByBucketOrAtOnceEndsWithTheSameBytes) {
   for (const std::string on_loss : {"fail", "wait"}) {
     TestJob job(TernaryJob(2));

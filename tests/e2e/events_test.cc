@@ -27,7 +27,7 @@ constexpr char kSmallNet[] = R"({net: {layers: [
     {name: scores, dense: {outputs: 10}},
     {name: loss, softmax_loss: {}}]}})";
 
-tensorboard::ByTag ShownBy(const TestJob& job, uint32_t rank) {
+tensorboard::ByTag EventValuesOf(const TestJob& job, uint32_t rank) {
   const auto files =
       tensorboard::EventFiles(job.output_dir() + "/events/worker." + std::to_string(rank));
   EXPECT_EQ(files.size(), 1u);
@@ -43,8 +43,8 @@ std::vector<int64_t> StepsOf(const tensorboard::ByTag& shown, const std::string&
   return steps;
 }
 
-// The limits of the histogram's buckets that have values.
-std::vector<std::pair<double, double>> Spikes(const pb::HistogramProto& h) {
+// The lower and upper limits of the histogram's buckets that are not empty.
+std::vector<std::pair<double, double>> NonEmptyBuckets(const pb::HistogramProto& h) {
   std::vector<std::pair<double, double>> spikes;
   for (int i = 0; i < h.bucket_size(); ++i) {
     if (h.bucket(i) > 0)
@@ -63,7 +63,7 @@ TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
   job.ExpectAllEnd(0);
   for (const uint32_t rank : {0u, 1u}) {
     SCOPED_TRACE(rank);
-    const tensorboard::ByTag shown = ShownBy(job, rank);
+    const tensorboard::ByTag shown = EventValuesOf(job, rank);
     ASSERT_THAT(StepsOf(shown, "train/loss"), SizeIs(12));
     EXPECT_THAT(StepsOf(shown, "learning_rate"), SizeIs(12));
     EXPECT_NEAR(shown.at("learning_rate").at(12).simple_value(), 0.01, 1e-6);
@@ -71,7 +71,8 @@ TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
       ASSERT_THAT(StepsOf(shown, tag), Contains(12)) << tag;
       EXPECT_GT(shown.at(tag).at(12).simple_value(), 0) << tag;
     }
-    // 4 x 25 + 4 + 576 x 10 + 10 parameters: ternary up, 3 bits per element down, plus headers.
+    // The net has 4 x 25 + 4 + 576 x 10 + 10 parameters. Workers send ternary codes and receive 3 bits
+    // per element, plus headers.
     EXPECT_LT(shown.at("bytes_up_per_step").at(12).simple_value(), 5874 * 4 / 4);
     for (const char* tag : {"test/accuracy", "test/top5", "test/loss"}) {
       if (rank == 0) {
@@ -93,14 +94,15 @@ TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
         EXPECT_EQ(coded.SerializeAsString(), gradient.SerializeAsString());
       }
     }
-    // Figure 2 of TernGrad: a bell before coding; after it three spikes, at 0 and +-scaler.
+    // As in figure 2 of TernGrad, the gradients are bell-shaped before coding; the codes have only the
+    // values 0 and +-scaler.
     const pb::HistogramProto& gradient = shown.at("gradient/scores.weight").at(8).histo();
     const pb::HistogramProto& coded = shown.at("coded/scores.weight").at(8).histo();
     EXPECT_EQ(coded.num(), 5760);
-    EXPECT_GT(Spikes(gradient).size(), 20u);
-    ASSERT_THAT(Spikes(coded), SizeIs(3));
+    EXPECT_GT(NonEmptyBuckets(gradient).size(), 20u);
+    ASSERT_THAT(NonEmptyBuckets(coded), SizeIs(3));
     EXPECT_EQ(coded.min(), -coded.max());
-    EXPECT_EQ(Spikes(coded)[1], (std::pair{0., 1e-12}));
+    EXPECT_EQ(NonEmptyBuckets(coded)[1], (std::pair{0., 1e-12}));
   }
 }
 

@@ -1,5 +1,5 @@
-// Losses without an effect on the result: if a killed or stopped daemon comes back, the job ends
-// with the bytes of an undisturbed run.
+// Losses of processes that do not change the result: if a process that was killed or suspended comes
+// back, the job ends with the same weights as an undisturbed run, byte for byte.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -69,8 +69,8 @@ TEST(KilledWorker, ComesBackLongAfterItWasLost) {
 }
 
 TEST(KilledWorker, IsKilledAgainWhileItFetchesTheState) {
-  // A loss is noticed late, so that the stopped donor is not lost while the new worker asks it for
-  // State.
+  // With this timeout the suspended worker does not count as lost while the new worker asks it for
+  // the training state.
   TestJob job(
       LongJob("on_worker_loss: wait, heartbeat_ms: 50, suspect_after_s: 2, dead_after_s: 2.5"));
   job.StartAll();
@@ -78,7 +78,7 @@ TEST(KilledWorker, IsKilledAgainWhileItFetchesTheState) {
   Kill(job.worker(1));
   job.StartWorker(1);
   ASSERT_TRUE(job.server(0).WaitForErr("is suspect"));
-  job.worker(0).Signal(SIGSTOP);  // the only worker that can send State
+  job.worker(0).Signal(SIGSTOP);  // the only worker that can send the training state
   EXPECT_TRUE(job.worker(1).WaitForErr("fetching the state"));
   Kill(job.worker(1));
   job.worker(0).Signal(SIGCONT);

@@ -1,5 +1,6 @@
-// Connections of programs that are not daemons of the job, and a member that sends invalid
-// messages. No daemon ends, nothing that they send reaches a sum, and all of it is counted.
+// Connections of programs that do not belong to the job (strangers), and a worker of the job that
+// sends invalid messages. No server ends, nothing of these messages enters a gradient sum, and metrics
+// count all of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zmq.h>
@@ -61,13 +62,13 @@ pb::Envelope Contribution(pb::Contribution* (pb::Envelope::*kind)(), uint32_t ra
   return envelope;
 }
 
-// Invalid messages.
+// Messages whose frames no server may accept.
 std::vector<std::vector<std::string>> BrokenMessages() {
   pb::Envelope push = Contribution(&pb::Envelope::mutable_push, 0, 7);
   std::string unknown = Header(push), unset = Header(push), wrong = Header(push);
   unknown[6] = '\x63';                  // type 99
-  unset.resize(net::kPreambleBytes);    // the type is push, but the envelope has no push
-  wrong[6] = pb::Envelope::kHeartbeat;  // the type is not that of the body
+  unset.resize(net::kPreambleBytes);    // the type says push, but the envelope has no push
+  wrong[6] = pb::Envelope::kHeartbeat;  // the type says heartbeat, but the envelope has a push
   return {{""},
           {"", Header(push)},
           {Header(push), ""},
@@ -84,7 +85,7 @@ std::vector<std::vector<std::string>> BrokenMessages() {
 }
 
 // Valid messages of every type from a peer that is not a member.
-std::vector<pb::Envelope> LiesOfAStranger() {
+std::vector<pb::Envelope> MessagesOfNonMembers() {
   std::vector<pb::Envelope> lies;
   for (auto kind : {&pb::Envelope::mutable_push, &pb::Envelope::mutable_scale,
                     &pb::Envelope::mutable_figures}) {
@@ -92,14 +93,15 @@ std::vector<pb::Envelope> LiesOfAStranger() {
     lies.push_back(Contribution(kind, 4000000000u, 7, 4000000000u));
   }
   const auto* descriptor = pb::Envelope::descriptor();
-  for (int i = 0; i < descriptor->field_count(); ++i) {  // each type, without fields
+  for (int i = 0; i < descriptor->field_count(); ++i) {  // one message of each type, without fields
     pb::Envelope empty;
     empty.GetReflection()->MutableMessage(&empty, descriptor->field(i));
     lies.push_back(empty);
   }
   pb::Envelope envelope;
   for (const uint32_t rank : {0, 1}) {
-    for (const uint32_t code : {0, 65}) {  // incarnation 0: a rank without a worker
+    for (const uint32_t code :
+         {0, 65}) {  // with incarnation 0, which servers use for a rank without a worker
       envelope.mutable_bye()->set_rank(rank);
       envelope.mutable_bye()->set_incarnation(0);
       envelope.mutable_bye()->set_code(code);
@@ -124,7 +126,7 @@ std::vector<pb::Envelope> LiesOfAStranger() {
 
 // Connects strangers that send nothing, invalid messages, or lies to each port. They stay connected
 // as long as the returned objects exist.
-std::vector<std::unique_ptr<Stranger>> Disturb(const std::vector<uint16_t>& ports) {
+std::vector<std::unique_ptr<Stranger>> ConnectStrangers(const std::vector<uint16_t>& ports) {
   std::vector<std::unique_ptr<Stranger>> strangers;
   const auto add = [&strangers](uint16_t port) -> Stranger& {
     return *strangers.emplace_back(std::make_unique<Stranger>(port));
@@ -134,11 +136,12 @@ std::vector<std::unique_ptr<Stranger>> Disturb(const std::vector<uint16_t>& port
     Stranger& broken = add(port);
     for (const std::vector<std::string>& frames : BrokenMessages()) broken.SendFrames(frames);
     Stranger& liar = add(port);
-    for (const pb::Envelope& lie : LiesOfAStranger()) {
-      liar.Say(lie);
-      liar.Say(lie, std::string(1000, '\xff'));
+    for (const pb::Envelope& lie : MessagesOfNonMembers()) {
+      liar.SendEnvelope(lie);
+      liar.SendEnvelope(lie, std::string(1000, '\xff'));
     }
-    add(port).Say(Contribution(&pb::Envelope::mutable_push, 0, 7), std::string(20 << 20, 'x'));
+    add(port).SendEnvelope(Contribution(&pb::Envelope::mutable_push, 0, 7),
+                           std::string(20 << 20, 'x'));
   }
   return strangers;
 }
@@ -151,11 +154,11 @@ TEST(Strangers, AreCountedAndDoNotDisturbTheJob) {
   job.StartServer(0, more);
   job.StartWorker(0, more);
   ASSERT_TRUE(job.server(0).WaitForErr("worker 0"));
-  const auto first = Disturb({job.port(0), data_port});
+  const auto first = ConnectStrangers({job.port(0), data_port});
   const auto refused = [&](const std::string& fault) {
     return MetricOf(GetMetrics(metrics), Cat("tern_net_refused_total{fault=\"", fault, "\"}"));
   };
-  // The last invalid message to both ports has arrived.
+  // Waits until the last invalid message has arrived at both ports.
   ASSERT_TRUE(WaitUntil([&] { return refused("too_many_frames") >= 2; }));
   EXPECT_EQ(refused("empty"), 6);
   EXPECT_EQ(refused("truncated"), 4);
@@ -173,7 +176,7 @@ TEST(Strangers, AreCountedAndDoNotDisturbTheJob) {
   }));
   job.StartWorker(1, more);
   ASSERT_TRUE(job.WaitForRound(1));
-  const auto second = Disturb({job.port(0), data_port});
+  const auto second = ConnectStrangers({job.port(0), data_port});
   job.ExpectAllEnd(0);
   EXPECT_TRUE(job.Weights() == UndisturbedWeights());
 }
@@ -185,7 +188,7 @@ TEST(Version, AnotherOneIsRefusedByTheServerWhichNamesBoth) {
   pb::Envelope hello;
   hello.mutable_hello()->set_job("test");
   peer.SendFrames({HeaderOfVersion(hello, 7)});
-  const auto answer = peer.Hear();
+  const auto answer = peer.Receive();
   ASSERT_TRUE(answer.has_value());
   ASSERT_TRUE(answer->has_refuse());
   EXPECT_EQ(answer->refuse().code(), 76u);
@@ -194,7 +197,7 @@ TEST(Version, AnotherOneIsRefusedByTheServerWhichNamesBoth) {
       AllOf(HasSubstr("wire version 7"), HasSubstr(Cat("wire version ", net::kWireVersion))));
 }
 
-// Answers every message to a port in wire version 7 until `worker` has ended. Returns its exit
+// Answers every message to a port in wire version 7 until `worker` has ended. Returns the worker's exit
 // code.
 int WaitAtAnotherVersion(uint16_t port, TestProgram& worker) {
   void* context = zmq_ctx_new();
@@ -228,7 +231,7 @@ TEST(Version, AWorkerLeavesAServerOfAnotherOneAndNamesBoth) {
                                   HasSubstr(Cat("wire version ", net::kWireVersion))));
 }
 
-// A peer that says hello on one lane of the server as a rank of the job.
+// Sends messages to a server as if it were a worker of the job.
 class FakeMember {
  public:
   FakeMember(const setup::Setup& setup, uint32_t rank, uint64_t steps) : rank_(rank) {
@@ -243,12 +246,13 @@ class FakeMember {
     hello->set_steps(steps);
   }
 
-  // The Welcome; the test fails if there is none.
+  // Sends Hello until the server answers with a Welcome, and returns that. Fails the test if no Welcome
+  // arrives. `lane` is the number of the server's socket (0: control).
   pb::Welcome Join(Stranger& connection, uint32_t lane) {
     hello_.mutable_hello()->set_lane(lane);
     for (const Time until = Now() + std::chrono::seconds(60); Now() < until;) {
-      connection.Say(hello_);
-      const auto answer = connection.Hear(0.2);
+      connection.SendEnvelope(hello_);
+      const auto answer = connection.Receive(0.2);
       if (answer.has_value() && answer->has_welcome()) return answer->welcome();
     }
     ADD_FAILURE() << "no welcome";
@@ -258,9 +262,9 @@ class FakeMember {
   // Sends the contribution and returns the sentence of the server's refusal.
   std::string RefusalOf(Stranger& connection, pb::Contribution* (pb::Envelope::*kind)(),
                         const std::string& payload, uint32_t bucket = 0) {
-    connection.Say(Contribution(kind, rank_, kIncarnation, bucket), payload);
-    while (const auto answer = connection.Hear(20)) {
-      if (!answer->has_refuse()) continue;  // a pulse
+    connection.SendEnvelope(Contribution(kind, rank_, kIncarnation, bucket), payload);
+    while (const auto answer = connection.Receive(20)) {
+      if (!answer->has_refuse()) continue;  // another message, such as a pulse
       EXPECT_EQ(answer->refuse().code(), 76u);
       return answer->refuse().sentence();
     }
@@ -280,7 +284,8 @@ std::string Floats(size_t count, float value) {
 
 TEST(Member, WhatItSaysIsCheckedBeforeItIsUsed) {
   JobOptions options = SomeJob();
-  options.yaml = "faults: {on_worker_loss: wait}\n";  // so that the job lives until all is sent
+  // Without this the job might end before the test has sent everything.
+  options.yaml = "faults: {on_worker_loss: wait}\n";
   TestJob job(options);
   auto setup = setup::MakeSetup(job.job_file(), {});
   ASSERT_TRUE(setup.ok()) << setup.status().message();
@@ -306,7 +311,7 @@ TEST(Member, WhatItSaysIsCheckedBeforeItIsUsed) {
   EXPECT_THAT(fake.RefusalOf(data, push, std::string(100, '\xff')), HasSubstr("rank 1"));
   EXPECT_THAT(fake.RefusalOf(data, push, std::string(431080 / 4 + 1000, '\0')),
               HasSubstr("rank 1"));
-  // The peer becomes silent, and the real worker 1 takes its rank.
+  // The false worker sends nothing more, and the real worker 1 takes its rank.
   job.StartWorker(1);
   job.ExpectAllEnd(0);
   EXPECT_TRUE(job.Weights() == UndisturbedWeights());

@@ -77,7 +77,8 @@ TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
   TestJob job({.steps = 4, .model = kNet});
   const std::string root = WriteFolder(job), bad = root + "/train/class1/3.png";
   const std::string whole = ReadFile(bad);
-  std::ofstream(bad, std::ios::binary) << whole.substr(0, whole.size() / 2);  // its header is valid
+  // The second half of the file is missing. Its header is valid.
+  std::ofstream(bad, std::ios::binary) << whole.substr(0, whole.size() / 2);
   job.StartAll(DataWords("folder", root, "2"));
   job.ExpectAllEnd(0);
   TestProgram& refused = job.StartTern({"convert", "pack", root, job.folder() + "/packed"});
@@ -97,8 +98,8 @@ TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
                                   HasSubstr("damaged images so far: 2, allowed: 1")));
 }
 
-// Damage that the scan cannot detect ends the worker that decodes the image, and the others do not
-// wait for it.
+// An image may be damaged in a way that only decoding detects. Then the worker that decodes it ends,
+// and the other workers do not wait for that worker.
 TEST(Images, OneDamagedImageTooManyEndsTheJobWhileItTrains) {
   TestJob job({.steps = 100000, .model = kNet, .yaml = "faults: {on_worker_loss: wait}\n"});
   const std::string root = WriteFolder(job), bad = root + "/train/class1/3.png";
@@ -123,7 +124,7 @@ TEST(Images, ConvertListsItsFormats) {
   TestProgram& folder = job.StartTern({"convert", "pack", "/does/not/exist", job.folder()});
   EXPECT_EQ(folder.Wait(), 65);
   EXPECT_THAT(folder.err(), HasSubstr("/does/not/exist/train: cannot be listed"));
-  // IDX files, packed as pixels.
+  // Packs IDX files, whose images are stored as pixels.
   TestProgram& idx =
       job.StartTern({"convert", "pack", job.data_dir(), job.folder() + "/p", "--format=idx"});
   ASSERT_EQ(idx.Wait(), 0) << idx.err();

@@ -34,7 +34,7 @@ std::string WriteText(const TestJob& job, const std::string& name, const std::st
 struct BadFile {
   std::string file;  // in the data folder
   std::function<std::string(const std::string&)> spoil;
-  std::string named;  // what stderr must contain besides the file's name
+  std::string named;  // what stderr must contain in addition to the name of the file
 };
 
 TEST(Data, BadFilesAreNamedWithExitCode65) {
@@ -115,7 +115,7 @@ faults: {on_worker_loss: shrug, heartbeat_ms: often}
   }
 }
 
-// For machines without a GPU, with any build. Skipped on a machine with a GPU.
+// A job that asks for a GPU on a machine without one. Skipped on a machine with a GPU.
 TEST(JobFile, AMissingDeviceIsNamedWithExitCode78) {
   if (std::ifstream("/dev/nvidiactl").good()) GTEST_SKIP() << "there is a GPU here";
   TestJob job({.train_images = 40, .test_images = 20});

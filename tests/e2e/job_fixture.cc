@@ -100,8 +100,8 @@ void WriteIdxPair(const std::string& folder, const std::string& stem, uint32_t c
 }
 
 std::vector<uint16_t> FreePorts(size_t count) {
-  // Below the range of outgoing connections, and from a random start, so that other programs are
-  // unlikely to bind the same ports before our servers do.
+  // Chooses ports below the range of outgoing connections and from a random start, so that other
+  // programs are unlikely to bind the same ports before the servers of the test do.
   std::vector<uint16_t> ports;
   std::random_device random;
   for (int tries = 0; ports.size() < count && tries < 10000; ++tries) {
@@ -198,7 +198,7 @@ bool TestProgram::WaitFor(const std::string& path, const std::string& text, doub
   const Time until = Deadline(seconds);
   while (true) {
     const bool over =
-        !running() || Now() >= until;  // asked first, so that all output before its end is read
+        !running() || Now() >= until;  // checked before reading, so that no output is missed
     if (ReadFile(path).find(text) != std::string::npos) return true;
     if (over) {
       ADD_FAILURE() << spec_.name << (running() ? " did not write '" : " ended without writing '")

@@ -1,6 +1,7 @@
 // A job of real processes for tests: a folder with a tiny data set, a job file with free ports, and
-// the programs that the test starts, stops and waits for. All of them end with it. It never waits
-// for a fixed time, only for events, with a deadline.
+// the programs that the test starts, stops and waits for. The destructor of TestJob ends them all.
+// Nothing here waits for a fixed time, only for events, with a deadline. A daemon is a tern_server or
+// tern_worker process; its rank is its number among the servers or the workers.
 //
 //   TestJob job({.workers = 2, .steps = 20});
 //   TestProgram& server = job.StartServer(0);
@@ -25,32 +26,31 @@
 
 namespace tern::e2e {
 
-// How long tests wait for an event that should happen soon; enough for a sanitizer build on a busy
-// machine.
+// How many seconds tests wait for an event that should happen soon. This is enough for a sanitizer
+// build on a busy machine.
 constexpr double kPatience = 60;
 
 // Writes `count` images of 28 x 28 with 10 classes that a network can learn (a bright square in
 // noise, whose position is the label), as the pair of IDX files STEM-images-idx3-ubyte and
-// STEM-labels-idx1-ubyte. A function of (seed, count).
+// STEM-labels-idx1-ubyte. Equal arguments give equal files.
 void WriteIdxPair(const std::string& folder, const std::string& stem, uint32_t count,
                   uint64_t seed);
 
-// Different ports of 127.0.0.1 that no program listens on now.
+// Returns `count` different ports of 127.0.0.1 on which no program listens.
 std::vector<uint16_t> FreePorts(size_t count);
 // A value for metrics.port with which the metrics ports of the first servers and workers are free.
 uint16_t FreeMetricsPort();
 
-// The whole answer to GET /metrics at that port of 127.0.0.1; empty without an answer.
+// The whole answer to GET /metrics at this port of 127.0.0.1, or an empty string if none arrives.
 std::string GetMetrics(uint16_t port);
 // The value of the metrics line that begins with `row`, for example
 // "tern_net_refused_total{fault=\"empty\"}"; -1 if there is none.
 double MetricOf(const std::string& page, const std::string& row);
 
-// The whole file; empty if there is none.
+// The contents of a file, or an empty string if it does not exist.
 std::string ReadFile(const std::string& path);
 
-// Calls `done` repeatedly until it returns true. False at the deadline. For events that no file
-// descriptor reports.
+// Calls `done` repeatedly until it returns true. Returns false if that does not happen in time.
 bool WaitUntil(const std::function<bool()>& done, double seconds = kPatience);
 
 // A running tern, tern_server or tern_worker, in a process group of its own. The destructor kills
@@ -59,14 +59,16 @@ class TestProgram {
  public:
   explicit TestProgram(const tools::ProcessSpec& spec);
 
-  bool started() const { return process_ != nullptr; }  // if false, the test has failed
+  bool started() const {
+    return process_ != nullptr;
+  }  // if false, the constructor has failed the test
   pid_t pid() const;
   bool running();
   void Signal(int signal);
-  // Waits for its end. Returns its exit code, or 128 + n if signal n killed it. At the deadline,
-  // kills it, fails the test and returns -1.
+  // Waits for the end of the program. Returns its exit code, or 128 + n if signal n killed it. If it
+  // does not end in time, kills it, fails the test and returns -1.
   int Wait(double seconds = kPatience);
-  // Its output so far.
+  // What the program has written to stdout (stderr) so far.
   std::string out() const { return ReadFile(spec_.stdout_path); }
   std::string err() const { return ReadFile(spec_.stderr_path); }
   // Waits until stdout (stderr) contains `text`. At the deadline, or if the program ends without
@@ -92,9 +94,10 @@ struct JobOptions {
   uint32_t batch_total = 8;
   uint64_t seed = 1;
   uint32_t train_images = 240, test_images = 60;
-  std::string host = "127.0.0.1";       // of the servers
-  std::string model = "{name: lenet}";  // YAML
-  std::string yaml = {};  // further top-level keys: "faults: {on_worker_loss: wait}\n"
+  std::string host = "127.0.0.1";       // where the servers listen
+  std::string model = "{name: lenet}";  // the job's key `model`, as YAML
+  // Additional top-level keys of the job, for example "faults: {on_worker_loss: wait}\n".
+  std::string yaml = {};
 };
 
 // Options of a job that runs until the test ends it.
@@ -121,18 +124,19 @@ class TestJob {
   std::string log_dir() const { return output_dir() + "/logs"; }
   uint16_t port(uint32_t shard) const { return ports_[shard]; }
 
-  // Starts a daemon as a user would: --job, --rank, --log_dir, then `more`. References stay valid.
-  // A second start of a rank makes another program in addition to the first.
+  // Starts a daemon as a user would, with --job, --rank, --log_dir and the arguments `more`. The
+  // returned reference stays valid as long as this TestJob. A second start with the same rank starts
+  // another process in addition to the first.
   TestProgram& StartServer(uint32_t shard, const std::vector<std::string>& more = {});
-  // The same with another program than bin/tern_worker.
+  // The same for a worker. If `program` is not empty, starts that instead of bin/tern_worker.
   TestProgram& StartWorker(uint32_t rank, const std::vector<std::string>& more = {},
                            const std::string& program = {});
   // Starts all servers, then all workers.
   void StartAll(const std::vector<std::string>& more = {});
-  // The newest process of a rank, of those that these functions started.
+  // The newest process that these functions started for a rank.
   TestProgram& server(uint32_t shard) { return *servers_.at(shard); }
   TestProgram& worker(uint32_t rank) { return *workers_.at(rank); }
-  // Waits for the newest process of each rank. Fails the test if one ends with another code.
+  // Waits for the newest process of each rank. Fails the test if any of them does not end with `code`.
   void ExpectAllEnd(int code, double seconds = kPatience);
   // Starts bin/tern with these arguments.
   TestProgram& StartTern(const std::vector<std::string>& words);
@@ -148,7 +152,7 @@ class TestJob {
   bool WaitForRound(uint64_t round, double seconds = kPatience);
   // Waits until every worker has begun to train, also if `tern run` started it.
   bool WaitForTraining(double seconds = kPatience);
-  // The id of the newest process that `tern run` has started as `name` ("worker 1"); 0 if none.
+  // The process id of the newest process that `tern run` has started as `name` ("worker 1"); 0 if none.
   static pid_t PidOf(const TestProgram& tern, const std::string& name);
 
   // A file of output_dir as JSON: Output("server.0.json"). If it is not JSON, fails the test and
@@ -165,7 +169,7 @@ class TestJob {
   bool WaitForLog(const std::string& role, uint32_t rank, const std::string& text,
                   double seconds = kPatience) const;
 
-  // The build's folder of programs; the path of one of them.
+  // The folder of the built programs, and the path of one of these programs.
   static std::string BinDir();
   static std::string Binary(const std::string& name) { return BinDir() + "/" + name; }
 
@@ -180,7 +184,7 @@ class TestJob {
   std::vector<uint16_t> ports_;
   int progress_fd_ = -1;  // the file to which shard 0 writes its progress
   std::vector<std::unique_ptr<TestProgram>> programs_;
-  std::map<uint32_t, TestProgram*> servers_, workers_;  // by rank
+  std::map<uint32_t, TestProgram*> servers_, workers_;  // the newest process of each rank
 };
 
 }  // namespace tern::e2e

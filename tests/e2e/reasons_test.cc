@@ -80,7 +80,7 @@ TEST(FullDisk, AFileSizeLimitActsLikeIt) {
       << "which alone does not end the job";
 }
 
-// The user who stops a job relies on its checkpoint.
+// A stopped job that cannot write its checkpoint fails, because the user relies on the checkpoint.
 TEST(FullDisk, ACheckpointOfAStopThatCannotBeWrittenEndsWith74) {
   JobOptions options = Options("fail", "checkpoints: {every_steps: 1000000}\n");
   options.steps = 1000000;
@@ -89,7 +89,7 @@ TEST(FullDisk, ACheckpointOfAStopThatCannotBeWrittenEndsWith74) {
   ASSERT_TRUE(job.WaitForRound(3));
   const std::string folder = job.output_dir() + "/checkpoints/worker.1";
   fs::rename(folder, folder + ".moved");
-  std::ofstream(folder).flush();  // a file in its place
+  std::ofstream(folder).flush();  // a file, where the program needs a folder
   job.server(0).Signal(SIGTERM);
   ExpectAllSay(job, 74, "the checkpoint of step ");
   EXPECT_FALSE(job.Weights().empty()) << "they are written all the same";

@@ -44,7 +44,7 @@ int FlipABitOf(pid_t pid, std::string_view pattern) {
     char dash = 0;
     std::string access, offset, device, inode;
     words >> std::hex >> begin >> dash >> end >> access >> offset >> device >> inode;
-    constexpr uint64_t kMaxBytes = 256 << 20;  // larger regions belong to sanitizers
+    constexpr uint64_t kMaxBytes = 256 << 20;  // skips larger regions, which belong to sanitizers
     if (access != "rw-p" || inode != "0" || end - begin > kMaxBytes) continue;
     std::string bytes(end - begin, '\0');
     const ssize_t got = pread(memory, bytes.data(), bytes.size(), static_cast<off_t>(begin));
@@ -72,7 +72,7 @@ TEST(Replicas, ThatDifferStopTheJobWhichNamesBothHashes) {
       "the replicas differ after step 5: worker 0 has hash [0-9a-f]+, worker 1 has [0-9a-f]+";
   for (const uint32_t rank : {0, 1}) {
     const int code = job.worker(rank).Wait();
-    EXPECT_EQ(code, 76);  // its own finding, or the job's reason
+    EXPECT_EQ(code, 76);  // the worker found the difference itself, or learned of it from shard 0
     EXPECT_THAT(job.worker(rank).err(), ContainsRegex(differ));
   }
   EXPECT_EQ(job.server(0).Wait(), 76);

@@ -1,5 +1,6 @@
-// Scalers of the previous round, and scalers of runs of elements, in real processes: replicas stay
-// equal, and a worker that is killed and comes back encodes with the scalers of the others.
+// Ternary codes with scalers of the previous round, and with one scaler for every few elements, in jobs
+// of real processes. (A scaler is the number that a ternary code multiplies.) Replicas stay equal, and
+// a worker that is killed and comes back encodes with the same scalers as the other workers.
 #include <gtest/gtest.h>
 
 #include <csignal>

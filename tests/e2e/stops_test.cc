@@ -39,7 +39,7 @@ const std::string& UndisturbedWeights() {
   return weights;
 }
 
-// The steps of which a worker has a complete checkpoint.
+// The steps for which a worker has a complete checkpoint.
 std::vector<std::string> StepsOf(const TestJob& job, uint32_t rank) {
   std::vector<std::string> steps;
   std::error_code none;

@@ -30,13 +30,13 @@ void Stranger::SendFrames(const std::vector<std::string>& frames) {
   }
 }
 
-void Stranger::Say(const pb::Envelope& envelope, const std::string& payload) {
+void Stranger::SendEnvelope(const pb::Envelope& envelope, const std::string& payload) {
   std::vector<std::string> frames = {HeaderOfVersion(envelope, net::kWireVersion)};
   if (!payload.empty()) frames.push_back(payload);
   SendFrames(frames);
 }
 
-std::optional<pb::Envelope> Stranger::Hear(double seconds) {
+std::optional<pb::Envelope> Stranger::Receive(double seconds) {
   const Time until = Now() + Time(static_cast<int64_t>(seconds * 1e9));
   while (Now() < until) {
     zmq_pollitem_t item{socket_, 0, ZMQ_POLLIN, 0};

@@ -18,19 +18,19 @@ class Stranger {
   Stranger(const Stranger&) = delete;
   Stranger& operator=(const Stranger&) = delete;
 
-  // Sends these frames as one message, without a check.
+  // Sends these frames as one message, valid or not.
   void SendFrames(const std::vector<std::string>& frames);
   // Sends a valid message, as Tern's daemons do.
-  void Say(const pb::Envelope& envelope, const std::string& payload = "");
-  // The next message that parses; nullopt at the deadline.
-  std::optional<pb::Envelope> Hear(double seconds = kPatience);
+  void SendEnvelope(const pb::Envelope& envelope, const std::string& payload = "");
+  // Waits for the next message that parses. Returns nullopt if none arrives in `seconds`.
+  std::optional<pb::Envelope> Receive(double seconds = kPatience);
 
  private:
   void* context_;
   void* socket_;
 };
 
-// The header frame of `envelope` with another wire version in its preamble.
+// The header frame of `envelope`, with this wire version in its first bytes.
 std::string HeaderOfVersion(const pb::Envelope& envelope, uint16_t version);
 
 }  // namespace tern::e2e

@@ -15,7 +15,7 @@
 namespace tern::e2e {
 namespace {
 
-constexpr size_t kMostHeld = 1 << 20;
+constexpr size_t kMaxBufferedBytes = 1 << 20;
 
 sockaddr_in AddressOf(uint32_t host, uint16_t port) {
   sockaddr_in address{};
@@ -66,9 +66,10 @@ void TcpLink::Run() {
     if (up_) {
       for (const int fd : listeners_) fds.push_back({fd, POLLIN, 0});
       for (const auto& pair : pairs_) {
-        for (const Way& way : pair->ways) {
-          if (!way.ended && way.held.size() < kMostHeld) fds.push_back({way.from, POLLIN, 0});
-          if (!way.held.empty()) fds.push_back({way.to, POLLOUT, 0});
+        for (const Direction& direction : pair->directions) {
+          if (!direction.ended && direction.buffered.size() < kMaxBufferedBytes)
+            fds.push_back({direction.from, POLLIN, 0});
+          if (!direction.buffered.empty()) fds.push_back({direction.to, POLLOUT, 0});
         }
       }
     }
@@ -78,7 +79,7 @@ void TcpLink::Run() {
     if (!up_) continue;
     for (size_t i = 0; i < listeners_.size(); ++i) Accept(listeners_[i], ports_[i]);
     std::erase_if(pairs_, [](const auto& pair) {
-      if (Carry(pair.get())) return false;
+      if (Forward(pair.get())) return false;
       close(pair->client);
       close(pair->server);
       return true;
@@ -101,33 +102,34 @@ void TcpLink::Accept(int listener, uint16_t port) {
     auto pair = std::make_unique<Pair>();
     pair->client = fd;
     pair->server = server;
-    pair->ways[0].from = pair->ways[1].to = fd;
-    pair->ways[0].to = pair->ways[1].from = server;
+    pair->directions[0].from = pair->directions[1].to = fd;
+    pair->directions[0].to = pair->directions[1].from = server;
     pairs_.push_back(std::move(pair));
   }
 }
 
-bool TcpLink::Carry(Pair* pair) {
-  const bool up = Carry(&pair->ways[0]), down = Carry(&pair->ways[1]);
+bool TcpLink::Forward(Pair* pair) {
+  const bool up = Forward(&pair->directions[0]), down = Forward(&pair->directions[1]);
   return up && down;
 }
 
-bool TcpLink::Carry(Way* way) {
+bool TcpLink::Forward(Direction* direction) {
   std::array<char, 65536> piece;
-  while (!way->ended && way->held.size() < kMostHeld) {
-    const ssize_t got = recv(way->from, piece.data(), piece.size(), 0);
+  while (!direction->ended && direction->buffered.size() < kMaxBufferedBytes) {
+    const ssize_t got = recv(direction->from, piece.data(), piece.size(), 0);
     if (got < 0 && (errno == EAGAIN || errno == ENOTCONN))
-      break;  // ENOTCONN: it is still connecting
-    if (got <= 0) way->ended = true;
-    if (got > 0) way->held.append(piece.data(), static_cast<size_t>(got));
+      break;  // ENOTCONN: the connection is not established yet
+    if (got <= 0) direction->ended = true;
+    if (got > 0) direction->buffered.append(piece.data(), static_cast<size_t>(got));
   }
-  while (!way->held.empty()) {
-    const ssize_t put = send(way->to, way->held.data(), way->held.size(), MSG_NOSIGNAL);
+  while (!direction->buffered.empty()) {
+    const ssize_t put =
+        send(direction->to, direction->buffered.data(), direction->buffered.size(), MSG_NOSIGNAL);
     if (put < 0 && (errno == EAGAIN || errno == ENOTCONN)) return true;
     if (put < 0) return false;
-    way->held.erase(0, static_cast<size_t>(put));
+    direction->buffered.erase(0, static_cast<size_t>(put));
   }
-  return !way->ended;
+  return !direction->ended;
 }
 
 }  // namespace tern::e2e

@@ -1,7 +1,7 @@
 // Simulates the network link of a server's machine, which a test can take down. While the link is
 // up, it forwards a port of 127.0.0.1 to the same port of 127.0.0.2. Data that is in flight when
-// the link goes down arrives when it is up again, as with TCP. Connections that are started
-// meanwhile are established then.
+// the link goes down arrives when it is up again, as with TCP. Connections that are started while the
+// link is down are established when it is up again.
 #pragma once
 
 #include <atomic>
@@ -24,20 +24,20 @@ class TcpLink {
 
  private:
   // One direction of a connection.
-  struct Way {
+  struct Direction {
     int from = -1, to = -1;
-    std::string held;  // read and not yet written
+    std::string buffered;  // bytes that were read from `from` and not yet written to `to`
     bool ended = false;
   };
   struct Pair {
     int client = -1, server = -1;
-    Way ways[2];
+    Direction directions[2];
   };
   void Run();
   void Accept(int listener, uint16_t port);
-  // Whether the connection is still open.
-  static bool Carry(Pair* pair);
-  static bool Carry(Way* way);
+  // Forwards what it can without waiting. Returns whether the connection is still open.
+  static bool Forward(Pair* pair);
+  static bool Forward(Direction* direction);
 
   std::vector<uint16_t> ports_;
   std::vector<int> listeners_;

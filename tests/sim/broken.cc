@@ -8,14 +8,14 @@ namespace tern::sim {
 
 namespace {
 
-thread_local std::string broken_here;
+thread_local std::string broken_invariant;
 
-[[maybe_unused]] const OnBroken kBefore = SetOnBroken([](const Status& broken) {
-  if (broken_here.empty()) broken_here = "broken: " + broken.message();
+[[maybe_unused]] const OnBroken kPreviousHandler = SetOnBroken([](const Status& broken) {
+  if (broken_invariant.empty()) broken_invariant = "broken: " + broken.message();
 });
 
 }  // namespace
 
-std::string TakeBroken() { return std::exchange(broken_here, {}); }
+std::string TakeBrokenInvariant() { return std::exchange(broken_invariant, {}); }
 
 }  // namespace tern::sim

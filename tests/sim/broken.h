@@ -1,13 +1,13 @@
-// Collects broken invariants: in the simulator, every protocol machine checks its invariants after
-// every event.
+// Collects broken invariants. In the simulator, every state machine of the protocol checks its own
+// invariants after every event.
 #pragma once
 
 #include <string>
 
 namespace tern::sim {
 
-// Returns the invariant that a machine on this thread has broken since the last call, or an empty
-// string.
-std::string TakeBroken();
+// Returns the first invariant that a state machine on this thread has broken since the last call,
+// or an empty string if none was broken.
+std::string TakeBrokenInvariant();
 
 }  // namespace tern::sim

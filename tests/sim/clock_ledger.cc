@@ -4,10 +4,10 @@
 
 namespace tern::sim {
 
-std::string ClockLedger::Counted(const protocol::Cell& cell, const Push& push, const Weights& now,
-                                 const Schedule& schedule) {
-  std::vector<Entry>& past = past_[cell];
-  const bool twice = std::any_of(past.begin(), past.end(), [&](const Entry& one) {
+std::string ClockLedger::RecordCounted(const protocol::Cell& cell, const Push& push,
+                                       const Weights& now, const Schedule& schedule) {
+  std::vector<Entry>& past = pushes_of_[cell];
+  const bool is_repeated = std::any_of(past.begin(), past.end(), [&](const Entry& one) {
     return one.push.rank == push.rank && one.push.clock == push.clock;
   });
   const Weights before = past.empty() ? Weights{} : past.back().after;
@@ -15,17 +15,17 @@ std::string ClockLedger::Counted(const protocol::Cell& cell, const Push& push, c
   past.push_back({push, now});
   states_.insert({cell, now.version, now.word});
   counted_.insert({cell, push.word});
-  if (twice) {
+  if (is_repeated) {
     return "clock " + std::to_string(push.clock) + " of rank " + std::to_string(push.rank) +
            " is counted twice";
   }
-  const bool at_once = schedule.algorithm == "asgd" || schedule.algorithm == "ssp";
-  const Weights moved{before.version + 1, Moved(before.word, {push.word}, RateAt(step))};
-  return at_once && now != moved ? "the weights are not moved by the push" : "";
+  const bool is_plain_sgd = schedule.algorithm == "asgd" || schedule.algorithm == "ssp";
+  const Weights expected{before.version + 1, ApplySgd(before.word, {push.word}, RateAt(step))};
+  return is_plain_sgd && now != expected ? "the weights are not moved by the push" : "";
 }
 
-bool ClockLedger::GoesOnFrom(const protocol::Cell& cell, uint64_t total, const Weights& now) {
-  std::vector<Entry>& past = past_[cell];
+bool ClockLedger::RestartFrom(const protocol::Cell& cell, uint64_t total, const Weights& now) {
+  std::vector<Entry>& past = pushes_of_[cell];
   if (total > past.size()) return false;
   past.resize(total);
   return now == (past.empty() ? Weights{} : past.back().after);

@@ -1,5 +1,8 @@
-// The history of a simulated job without rounds, for the judge: the pushes that every cell has
-// counted, every state of its weights, and how far each rank has come.
+// Records the history of a simulated job without rounds, to check the servers and workers against
+// it. In such a job every worker pushes at its own pace and numbers its pushes from 1: the number
+// is the worker's clock. A cell is the unit of a push: the chunk of a bucket, whose weights one
+// server holds. The ledger records which pushes every cell has counted (applied to its weights),
+// every state of its weights, and the clock of every rank.
 #pragma once
 
 #include <algorithm>
@@ -20,34 +23,40 @@ class ClockLedger {
   struct Push {
     uint32_t rank = 0;
     uint64_t clock = 0;
-    uint64_t word = 0;  // the payload
+    uint64_t word = 0;  // the payload: the bits of two floats
   };
   struct Weights {
-    uint64_t version = 0;
-    uint64_t word = 0;
+    uint64_t version = 0;  // how many updates the weights have had
+    uint64_t word = 0;     // the bits of two floats
     bool operator==(const Weights&) const = default;
   };
   explicit ClockLedger(uint32_t workers) : clocks_(workers), parted_(workers) {}
 
-  // A cell has counted one more push, and has the weights `now`. Returns what is wrong with that,
-  // or an empty string.
-  std::string Counted(const protocol::Cell& cell, const Push& push, const Weights& now,
-                      const Schedule& schedule);
-  // A restarted cell continues after `total` pushes with the weights `now`. Returns false if it
-  // never was in that state.
-  bool GoesOnFrom(const protocol::Cell& cell, uint64_t total, const Weights& now);
-  uint64_t total(const protocol::Cell& cell) { return past_[cell].size(); }
+  // Records that a cell has counted one more push and has the weights `now` after it. Returns what
+  // is wrong with that, or an empty string.
+  std::string RecordCounted(const protocol::Cell& cell, const Push& push, const Weights& now,
+                            const Schedule& schedule);
+  // Records that a restarted cell continues after its first `total` pushes with the weights `now`,
+  // and forgets its later pushes. Returns false if the cell never was in that state.
+  bool RestartFrom(const protocol::Cell& cell, uint64_t total, const Weights& now);
+  // The number of pushes that the cell has counted.
+  uint64_t total(const protocol::Cell& cell) { return pushes_of_[cell].size(); }
+  // Whether the cell ever had these weights.
   bool WasState(const protocol::Cell& cell, const Weights& weights) const {
     return weights == Weights{} || states_.contains({cell, weights.version, weights.word});
   }
+  // Whether the cell has ever counted a push with this payload.
   bool WasCounted(const protocol::Cell& cell, uint64_t word) const {
     return counted_.contains({cell, word});
   }
-  // The rank pushes at this clock, or continues from it.
-  void IsAt(uint32_t rank, uint64_t clock) { clocks_[rank] = std::max(clocks_[rank], clock); }
-  // The rank has sent its Parting.
-  void Parted(uint32_t rank) { parted_[rank] = true; }
+  // Records that the rank pushes at this clock or continues from it.
+  void RecordClock(uint32_t rank, uint64_t clock) {
+    clocks_[rank] = std::max(clocks_[rank], clock);
+  }
+  // Records that the rank has sent its Parting, the message that ends its pushes.
+  void RecordParting(uint32_t rank) { parted_[rank] = true; }
   bool HasParted(uint32_t rank) const { return parted_[rank]; }
+  // The highest clock recorded for the rank.
   uint64_t clock(uint32_t rank) const { return clocks_[rank]; }
 
  private:
@@ -55,13 +64,14 @@ class ClockLedger {
     Push push;
     Weights after;
   };
-  // By cell: the pushes that its weights are made of, in order.
-  std::map<protocol::Cell, std::vector<Entry>> past_;
+  // For each cell, the pushes that led to its present weights, in the order of their counting.
+  std::map<protocol::Cell, std::vector<Entry>> pushes_of_;
+  // Every state that a cell has had, as (cell, version, word).
   std::set<std::tuple<protocol::Cell, uint64_t, uint64_t>> states_;
-  // Words of all pushes that were ever counted
+  // The payload words of all pushes that any cell has counted, as (cell, word).
   std::set<std::pair<protocol::Cell, uint64_t>> counted_;
-  std::vector<uint64_t> clocks_;
-  std::vector<bool> parted_;
+  std::vector<uint64_t> clocks_;  // indexed by rank
+  std::vector<bool> parted_;      // indexed by rank
 };
 
 }  // namespace tern::sim

@@ -12,7 +12,8 @@ namespace {
 
 size_t IndexOf(const Cell& cell) { return cell.bucket * kChunks + cell.chunk; }
 
-// The fields that answers of all forms have in common.
+// The two counts that every kind of answer contains: `clock`, the newest push of this worker that
+// the cell has counted, and `total`, how many pushes of all workers it has counted.
 struct Counts {
   template <typename Form>
   explicit Counts(const Form& form) : clock(form.clock()), total(form.total()) {}
@@ -25,85 +26,86 @@ Counts CountsOf(const pb::Outcome& outcome) {
 
 }  // namespace
 
-// May be called twice, if the other workers continued without this one in between.
+// Called a second time if the other workers removed this worker and it then rejoined.
 void ClockWorker::OnReady(uint64_t) {
-  Restarts();
+  CancelTasks();
   told_to_stop_ = false;
-  counted_ = 0;
-  Ask(Stage::kBegin, protocol::Pull());
+  newest_counted_ = 0;
+  ContributeToAll(Stage::kBegin, protocol::Pull());
 }
 
-void ClockWorker::Ask(Stage stage, protocol::Contribution contribution) {
+void ClockWorker::ContributeToAll(Stage stage, protocol::Contribution contribution) {
   stage_ = stage;
   const auto* pull = std::get_if<protocol::Pull>(&contribution);
-  average_ = pull != nullptr && pull->average;
-  awaited_ = kBuckets * kChunks;
+  asked_for_average_ = pull != nullptr && pull->average;
+  num_awaited_ = kBuckets * kChunks;
   auto* push = std::get_if<protocol::AtClock>(&contribution);
   for (uint32_t cell = 0; cell < kBuckets * kChunks && alive(); ++cell) {
     const Cell name{Kind::kPush, cell / kChunks, cell % kChunks};
     if (push != nullptr) push->payload = EncodeWord(WordOf(name, push->clock));
     Contribute(name, contribution);
-    if (push != nullptr) world_->Reached(rank_, Fault::Point::kPush, push->clock);
+    if (push != nullptr) world_->OnReached(rank_, Fault::Point::kPush, push->clock);
   }
 }
 
-void ClockWorker::AskFigures(Stage stage, uint32_t which) {
+void ClockWorker::ExchangeFigures(Stage stage, uint32_t which) {
   stage_ = stage;
-  awaited_ = 1;
+  num_awaited_ = 1;
   const Cell cell{Kind::kFigures, 0, which};
-  world_->ledger().Contributed(cell, 1, rank_, which);
+  world_->ledger().RecordContribution(cell, 1, rank_, which);
   Contribute(cell, protocol::InRound{1, EncodeWord(which)});
 }
 
 uint64_t ClockWorker::WordOf(const Cell& cell, uint64_t clock) const {
-  return FloatsOf(Combine(Combine(process_, clock), IndexOf(cell)));
+  return FloatsFromBits(Combine(Combine(process_, clock), IndexOf(cell)));
 }
 
 void ClockWorker::Step() {
-  world_->Reached(rank_, Fault::Point::kStart, clock_ + 1);
-  world_->clocks().IsAt(rank_, clock_ + 1);
+  world_->OnReached(rank_, Fault::Point::kStart, clock_ + 1);
+  world_->clocks().RecordClock(rank_, clock_ + 1);
   const bool wants_weights = (clock_ + 1) % world_->schedule().clocks.pull_every == 0;
-  Ask(Stage::kPush, protocol::AtClock{clock_ + 1, {}, wants_weights});
+  ContributeToAll(Stage::kPush, protocol::AtClock{clock_ + 1, {}, wants_weights});
 }
 
 void ClockWorker::OnAnswer(const Exchange::Delivery& answer) {
-  if (awaited_ == 0) return Violation(answer, "was given something that it did not ask for");
+  if (num_awaited_ == 0)
+    return ReportViolation(answer, "was given something that it did not ask for");
   if (answer.cell.kind == Kind::kFigures) {
     const std::string wrong = world_->ledger().Check(answer, true);
-    if (!wrong.empty()) Violation(answer, "was given " + wrong);
+    if (!wrong.empty()) ReportViolation(answer, "was given " + wrong);
   } else {
     CheckStop(answer);
     if (stage_ == Stage::kPush) {
       CheckPush(answer);
-    } else if (stage_ != Stage::kPart) {
+    } else if (stage_ != Stage::kParting) {
       const pb::Outcome& outcome = answer.outcome;
-      if (!outcome.has_pulled()) Violation(answer, "was given no answer to its pull");
-      counted_ = std::max<uint64_t>(counted_, outcome.pulled().clock());
-      TakeWeights(answer);
+      if (!outcome.has_pulled()) ReportViolation(answer, "was given no answer to its pull");
+      newest_counted_ = std::max<uint64_t>(newest_counted_, outcome.pulled().clock());
+      StoreWeights(answer);
     }
   }
-  if (--awaited_ == 0) OnAllAnswered();
+  if (--num_awaited_ == 0) OnAllAnswered();
 }
 
 void ClockWorker::OnAllAnswered() {
   switch (stage_) {
     case Stage::kBegin:
-      // A worker that joins at the end makes one more push.
-      clock_ = counted_;
-      world_->clocks().IsAt(rank_, clock_);
-      world_->Reached(rank_, Fault::Point::kApplied, clock_);
-      return Later(Task::kStep, world_->rng().Ms(1, 15));
+      // A worker that joins when all pushes are counted still pushes once before it is told to stop.
+      clock_ = newest_counted_;
+      world_->clocks().RecordClock(rank_, clock_);
+      world_->OnReached(rank_, Fault::Point::kApplied, clock_);
+      return PostTask(Task::kStep, world_->rng().Ms(1, 15));
     case Stage::kPush:
       return OnPushed();
     case Stage::kPull:
-      return Later(Task::kStep, world_->rng().Ms(1, 15));
-    case Stage::kPart:
-      return AskFigures(Stage::kAllDone, 1);
-    case Stage::kAllDone:
-      return Ask(Stage::kSettle, protocol::Pull{world_->rng().Chance(0.5)});
-    case Stage::kSettle:
-      return AskFigures(Stage::kLast, 2);
-    case Stage::kLast:
+      return PostTask(Task::kStep, world_->rng().Ms(1, 15));
+    case Stage::kParting:
+      return ExchangeFigures(Stage::kFirstFigures, 1);
+    case Stage::kFirstFigures:
+      return ContributeToAll(Stage::kLastPull, protocol::Pull{world_->rng().Chance(0.5)});
+    case Stage::kLastPull:
+      return ExchangeFigures(Stage::kLastFigures, 2);
+    case Stage::kLastFigures:
     case Stage::kIdle:
       stage_ = Stage::kIdle;
       return Finish();
@@ -112,18 +114,18 @@ void ClockWorker::OnAllAnswered() {
 
 void ClockWorker::OnPushed() {
   ++clock_;
-  world_->Reached(rank_, Fault::Point::kApplied, clock_);
-  if (told_to_stop_) return End();
+  world_->OnReached(rank_, Fault::Point::kApplied, clock_);
+  if (told_to_stop_) return EndTraining();
   if (world_->rng().Chance(0.2))
-    return Ask(Stage::kPull, protocol::Pull{world_->rng().Chance(0.3)});
-  Later(Task::kStep, world_->rng().Ms(1, world_->rng().Chance(0.1) ? 100 : 15));
+    return ContributeToAll(Stage::kPull, protocol::Pull{world_->rng().Chance(0.3)});
+  PostTask(Task::kStep, world_->rng().Ms(1, world_->rng().Chance(0.1) ? 100 : 15));
 }
 
-void ClockWorker::End() {
-  if (!world_->schedule().clocks.bound.has_value()) return AskFigures(Stage::kAllDone, 1);
-  // No worker has to wait for this one any more, in any cell.
-  world_->clocks().Parted(rank_);
-  Ask(Stage::kPart, protocol::Parting{clock_ + 1});
+void ClockWorker::EndTraining() {
+  if (!world_->schedule().clocks.bound.has_value()) return ExchangeFigures(Stage::kFirstFigures, 1);
+  // After its Parting, no other worker waits for this worker in any cell.
+  world_->clocks().RecordParting(rank_);
+  ContributeToAll(Stage::kParting, protocol::Parting{clock_ + 1});
 }
 
 void ClockWorker::CheckStop(const Exchange::Delivery& answer) {
@@ -132,67 +134,70 @@ void ClockWorker::CheckStop(const Exchange::Delivery& answer) {
   const bool stop = protocol::StopAfter(answer.outcome) != 0;
   if (stop) told_to_stop_ = true;
   if (stop && !done && !world_->stopped())
-    Violation(answer, "is told to stop after " + std::to_string(counts.total) + " pushes");
-  if (!stop && done && counts.clock != 0) Violation(answer, "is not told to stop");
+    ReportViolation(answer, "is told to stop after " + std::to_string(counts.total) + " pushes");
+  if (!stop && done && counts.clock != 0) ReportViolation(answer, "is not told to stop");
 }
 
 void ClockWorker::CheckPush(const Exchange::Delivery& answer) {
   const pb::Outcome::AtClock& outcome = answer.outcome.at_clock();
-  const uint64_t most = world_->schedule().clocks.max_staleness;
-  if (outcome.clock() != clock_ + 1) return Violation(answer, "was given no answer to its push");
+  const uint64_t max_staleness = world_->schedule().clocks.max_staleness;
+  if (outcome.clock() != clock_ + 1)
+    return ReportViolation(answer, "was given no answer to its push");
   const bool counted = world_->clocks().WasCounted(answer.cell, WordOf(answer.cell, clock_ + 1));
-  // A previous server process may have counted a push that this one drops, and vice versa. And
-  // after a restart of shard 0 a process may get its rank back that another process had in between.
+  // After a server restart the ledger may disagree with the answer: the previous server process may
+  // have counted a push that the new server process drops, or the reverse. And after a restart of
+  // shard 0, a worker process may get back a rank that another process had in the meantime.
   const Schedule& schedule = world_->schedule();
-  const bool unsure = schedule.Has(Fault::Kind::kKillServer) &&
-                      (most != 0 || schedule.Has(Fault::Kind::kReplaceWorker));
-  if (!unsure && counted == outcome.dropped())
-    Violation(answer, counted ? "is counted" : "is not counted");
-  if (outcome.dropped() != (most != 0 && outcome.staleness() > most))
-    Violation(answer, "has staleness " + std::to_string(outcome.staleness()));
-  if (!outcome.has_weights()) return;  // it only pushed
-  TakeWeights(answer);
+  const bool may_differ = schedule.Has(Fault::Kind::kKillServer) &&
+                          (max_staleness != 0 || schedule.Has(Fault::Kind::kReplaceWorker));
+  if (!may_differ && counted == outcome.dropped())
+    ReportViolation(answer, counted ? "is counted" : "is not counted");
+  if (outcome.dropped() != (max_staleness != 0 && outcome.staleness() > max_staleness))
+    ReportViolation(answer, "has staleness " + std::to_string(outcome.staleness()));
+  if (!outcome.has_weights()) return;  // the push did not ask for weights
+  StoreWeights(answer);
   if (!outcome.stop()) CheckBound(answer);
 }
 
-// The others wait for a dead worker until it is removed. A worker that a fault struck may have been
-// removed, if the job removes workers.
+// Checks the bound of ssp: no worker continues if it would be more than `bound` clocks ahead of the
+// slowest worker. Dead workers count until they are removed. If the job removes lost workers
+// (Schedule::shrinks), a worker that a fault hit may have been removed, so it is left out.
 void ClockWorker::CheckBound(const Exchange::Delivery& answer) {
   const Schedule& schedule = world_->schedule();
   if (!schedule.clocks.bound.has_value()) return;
   for (uint32_t other = 0; other < schedule.workers; ++other) {
-    // A worker that is asked to stop leaves alone if shard 0 is not there.
-    const bool may_go = world_->WasStruck(other) || world_->stopped();
-    if (world_->clocks().HasParted(other) || (schedule.shrinks() && may_go)) continue;
+    // A worker that is asked to stop while shard 0 is down ends without telling anybody.
+    const bool may_have_left = world_->HasFaultFor(other) || world_->stopped();
+    if (world_->clocks().HasParted(other) || (schedule.shrinks() && may_have_left)) continue;
     const uint64_t slowest = world_->clocks().clock(other);
     const uint64_t clock = protocol::ExchangeOf(answer.outcome);
     if (clock > slowest + *schedule.clocks.bound) {
-      Violation(answer, "was answered at clock " + std::to_string(clock) + ", worker " +
-                            std::to_string(other) + " at " + std::to_string(slowest));
+      ReportViolation(answer, "was answered at clock " + std::to_string(clock) + ", worker " +
+                                  std::to_string(other) + " at " + std::to_string(slowest));
     }
   }
 }
 
-void ClockWorker::TakeWeights(const Exchange::Delivery& answer) {
+void ClockWorker::StoreWeights(const Exchange::Delivery& answer) {
   const std::vector<uint64_t> words = DecodeWords(answer.payload);
-  if (words.size() != 1) return Violation(answer, "was given no weights");
-  if (answer.outcome.pulled().has_average() != average_)
-    return Violation(answer, "was given other weights");
-  if (average_) return;
+  if (words.size() != 1) return ReportViolation(answer, "was given no weights");
+  if (answer.outcome.pulled().has_average() != asked_for_average_)
+    return ReportViolation(answer, "was given other weights");
+  if (asked_for_average_) return;
   const pb::Outcome::Weights& weights = *protocol::WeightsOf(answer.outcome);
   const bool change = world_->schedule().changes && !weights.whole();
-  uint64_t& held = held_[IndexOf(answer.cell)];
-  held = change ? Added(held, words[0]) : words[0];
-  // In easgd the answer to a push is the centre before it.
+  uint64_t& held = weights_[IndexOf(answer.cell)];
+  held = change ? AddFloats(held, words[0]) : words[0];
+  // In asynchronous EASGD the answer to a push contains the central weights before that push.
   const bool before = world_->schedule().algorithm == "easgd_async" && weights.version() != 0;
   if (!world_->clocks().WasState(answer.cell, {weights.version(), held}) &&
       !(before && world_->clocks().WasState(answer.cell, {weights.version() - 1, held})))
-    Violation(answer, "was given weights that never were");
+    ReportViolation(answer, "was given weights that never were");
 }
 
-void ClockWorker::Violation(const Exchange::Delivery& answer, const std::string& what) {
-  ToyWorker::Violation(what + ": " +
-                       ToString(answer.cell, protocol::ExchangeOf(answer.outcome), "exchange"));
+void ClockWorker::ReportViolation(const Exchange::Delivery& answer, const std::string& what) {
+  ToyWorker::ReportViolation(
+      what + ": " + ToString(answer.cell, protocol::ExchangeOf(answer.outcome), "exchange"));
 }
 
 }  // namespace tern::sim

@@ -1,8 +1,9 @@
-// A worker of a toy job without rounds:
+// A simulated worker of a job without rounds. It goes through these stages ("figures" are the
+// worker metrics that all workers exchange; "Parting" tells the servers that it pushes no more):
 //
-//   begin (pull) --> push --> ... --> push, told to stop --> parted --> all done (figures)
-//                     ^ |  now and then                                      |
-//                     +-+  a pull                   Bye <-- last figures <-- pull
+//   pull of the weights --> push --> ... --> push, told to stop --> Parting --> first figures
+//                           ^  |                                                  |
+//                           +--+ sometimes a pull          Bye <-- last figures <-- last pull
 #pragma once
 
 #include <array>
@@ -25,27 +26,40 @@ class ClockWorker : public ToyWorker {
   void Step() override;
 
  private:
-  enum class Stage { kIdle, kBegin, kPush, kPull, kPart, kAllDone, kSettle, kLast };
+  enum class Stage {
+    kIdle,
+    kBegin,
+    kPush,
+    kPull,
+    kParting,
+    kFirstFigures,
+    kLastPull,
+    kLastFigures
+  };
 
-  // Contributes to every cell, and awaits as many answers. A push gets each cell's own payload.
-  void Ask(Stage stage, protocol::Contribution contribution);
-  void AskFigures(Stage stage, uint32_t which);
+  // Enters the stage: sends the contribution to every cell and awaits an answer from each. The
+  // payload of a push is made for each cell separately.
+  void ContributeToAll(Stage stage, protocol::Contribution contribution);
+  // Enters the stage: contributes to exchange number `which` (1 or 2) of figures.
+  void ExchangeFigures(Stage stage, uint32_t which);
   void OnAllAnswered();
   void OnPushed();
-  void End();
+  void EndTraining();
+  // The payload of this worker's push to a cell at a clock.
   uint64_t WordOf(const protocol::Cell& cell, uint64_t clock) const;
   void CheckPush(const protocol::Exchange::Delivery& answer);
   void CheckBound(const protocol::Exchange::Delivery& answer);
   void CheckStop(const protocol::Exchange::Delivery& answer);
-  void TakeWeights(const protocol::Exchange::Delivery& answer);
-  void Violation(const protocol::Exchange::Delivery& answer, const std::string& what);
+  void StoreWeights(const protocol::Exchange::Delivery& answer);
+  void ReportViolation(const protocol::Exchange::Delivery& answer, const std::string& what);
 
   Stage stage_ = Stage::kIdle;
-  uint32_t awaited_ = 0;
-  uint64_t clock_ = 0, counted_ = 0;
+  uint32_t num_awaited_ = 0;     // number of answers that have not arrived yet
+  uint64_t clock_ = 0;           // number of pushes that this worker has made
+  uint64_t newest_counted_ = 0;  // the newest of its pushes that a pull has reported as counted
   bool told_to_stop_ = false;
-  bool average_ = false;
-  State held_{};  // weights, by cell
+  bool asked_for_average_ = false;  // the last pull asked for the averaged weights
+  State weights_{};                 // this worker's copy of the weights, one word per chunk
 };
 
 }  // namespace tern::sim

@@ -1,4 +1,6 @@
-// The verdict at the end of a schedule: whether every process ended as it must.
+// Decides at the end of a simulated schedule whether every process ended as it must. In these
+// comments, "under shrink", "wait" and "fail" name the job's setting on_loss: what it does when a
+// worker is lost (removes the worker, waits for its return, or fails).
 #include <algorithm>
 
 #include "tests/sim/world.h"
@@ -7,12 +9,12 @@ namespace tern::sim {
 
 namespace {
 
-std::string Told(const Status& status) {
+std::string DescribeExit(const Status& status) {
   return std::to_string(ExitCode(status)) + " (" + status.message() + ")";
 }
 
-// A process that was asked to stop while shard 0 was not there.
-bool StoppedAlone(const ToyWorker& worker) {
+// Whether the worker was asked to stop while shard 0 was down, and so ended without telling it.
+bool StoppedWithoutShard0(const ToyWorker& worker) {
   return worker.status().message() == "stopped by a signal while server shard 0 was not there";
 }
 
@@ -22,7 +24,7 @@ bool StartsWith(const std::string& text, const std::string& start) {
 
 }  // namespace
 
-std::string World::Missing() const {
+std::string World::DescribeRunning() const {
   std::string text;
   for (uint32_t s = 0; s < schedule_.shards(); ++s) {
     if (current_server_[s] != kNobody && Server(s)->alive())
@@ -38,8 +40,8 @@ std::string World::Missing() const {
   return text.empty() ? "nobody" : text;
 }
 
-// Whether a daemon ended by itself because it was asked to stop. A shard other than shard 0 may
-// have ended before it could tell shard 0, which missed it then.
+// Whether a server ended on a stop signal without the orderly end that shard 0 leads. For example,
+// a shard may end before it has told shard 0, and then shard 0 finds it missing.
 bool World::StoppedEarly() const {
   for (uint32_t s = 0; stopped_ && s < schedule_.shards(); ++s) {
     if (current_server_[s] == kNobody) continue;
@@ -50,7 +52,8 @@ bool World::StoppedEarly() const {
   return false;
 }
 
-// A process that is asked to stop does not wait for one that is cut off.
+// Whether a stop was requested in a schedule where a shard is cut off for long. A process that is
+// asked to stop does not wait for such a shard.
 bool World::StoppedWhileCutOff() const {
   return stopped_ &&
          std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [this](const Fault& fault) {
@@ -60,18 +63,21 @@ bool World::StoppedWhileCutOff() const {
 }
 
 void World::Judge() {
-  if (current_server_[0] == kNobody) return Violation("shard 0 never started");
+  if (current_server_[0] == kNobody) return ReportViolation("shard 0 never started");
   if (StoppedEarly()) {
-    const bool quiet = schedule_.loss + schedule_.delay == 0 && schedule_.faults.size() == 1;
-    if (all_stopped_ && quiet) Violation("all were asked to stop, and did not do so in order");
+    const bool is_undisturbed =
+        schedule_.loss + schedule_.delay == 0 && schedule_.faults.size() == 1;
+    if (all_stopped_ && is_undisturbed)
+      ReportViolation("all were asked to stop, and did not do so in order");
     return;
   }
   const Status& end = Server(0)->status();
-  if (all_is_lost_ && end.message().find("no live worker holds the state") != std::string::npos)
+  if (all_state_lost_ && end.message().find("no live worker holds the state") != std::string::npos)
     return;
   for (uint32_t s = 1; s < schedule_.shards(); ++s) {
-    if (Server(s)->killed()) continue;  // it was killed while the job ended, and not started again
-    // Shard 0 repeats its last message only for some time.
+    if (Server(s)->killed()) continue;  // killed while the job was ending, and not restarted
+    // Shard 0 repeats its last message only for a limited time, so a shard that is cut off for longer
+    // never receives it.
     const bool cut_off =
         Server(s)->status().code() == Code::kPeerLost &&
         std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [&](const Fault& fault) {
@@ -79,111 +85,117 @@ void World::Judge() {
                  fault.down > 2 * schedule_.timings.dead_after - schedule_.timings.suspect_after;
         });
     if (Server(s)->status().code() != end.code() && !cut_off) {
-      return Violation("shard " + std::to_string(s) + " ended with " + Told(Server(s)->status()) +
-                       ", shard 0 with " + Told(end));
+      return ReportViolation("shard " + std::to_string(s) + " ended with " +
+                             DescribeExit(Server(s)->status()) + ", shard 0 with " +
+                             DescribeExit(end));
     }
   }
   if (StoppedWhileCutOff()) return;
   const bool in_order = end.ok() || (end.code() == Code::kTerminated && stopped_);
   if (end.code() == Code::kBadData && may_refuse_) return;
   if (in_order && must_refuse_)
-    return Violation("the job began anew, though a disk with checkpoints was missing");
+    return ReportViolation("the job began anew, though a disk with checkpoints was missing");
   if (in_order && !schedule_.has_rounds()) JudgeTotals();
   if (in_order) return schedule_.shrinks() ? JudgeReplicas(end.code()) : JudgeFinished(end.code());
   if (schedule_.elasticity.on_loss == algorithm::OnLoss::kFail) return JudgeFailure();
   if (schedule_.shrinks() && MayHaveLostState()) return;
-  Violation("shard 0 ended with " + Told(end));
+  ReportViolation("shard 0 ended with " + DescribeExit(end));
 }
 
-// Under `shrink` only the remaining workers hold the state; a worker that was away for too long has
-// dropped it.
+// Whether the job may have lost its state under shrink: only workers in the membership hold the
+// state, a removed worker drops its copy, and more than one fault hit a worker.
 bool World::MayHaveLostState() const {
-  const auto strikes = [](const Fault& fault) {
+  const auto hits_worker = [](const Fault& fault) {
     return fault.kind == Fault::Kind::kKillWorker || fault.kind == Fault::Kind::kFreezeWorker ||
            fault.kind == Fault::Kind::kReplaceWorker;
   };
-  return std::count_if(schedule_.faults.begin(), schedule_.faults.end(), strikes) > 1 &&
+  return std::count_if(schedule_.faults.begin(), schedule_.faults.end(), hits_worker) > 1 &&
          Server(0)->status().message().find("no live worker holds the state") != std::string::npos;
 }
 
-// Under `shrink`: every worker that no fault struck has reached the end, and all that reached it
-// have the same state.
+// Judges an orderly end under shrink: every worker that no fault hit must have reached the end, and
+// all workers that reached it must have the same state.
 void World::JudgeReplicas(Code code) {
-  bool anyone = false;
+  bool any_finished = false;
   for (const auto& worker : workers_) {
     const std::string name = "worker " + std::to_string(worker->rank());
     if (worker->killed() || worker->frozen() || worker->status().code() != code) {
-      if (!WasStruck(worker->rank()) && !StoppedAlone(*worker))
-        Violation(name + " ended with " + Told(worker->status()));
-      anyone |= (worker->killed() || StoppedAlone(*worker)) && worker->leaving();
+      if (!HasFaultFor(worker->rank()) && !StoppedWithoutShard0(*worker))
+        ReportViolation(name + " ended with " + DescribeExit(worker->status()));
+      any_finished |= (worker->killed() || StoppedWithoutShard0(*worker)) && worker->leaving();
       continue;
     }
-    if (!worker->leaving()) continue;  // it was stopped, and received End before it had begun
-    anyone = true;
-    if (!worker->HasRightState()) Violation(name + " ended with a wrong state");
+    if (!worker->leaving()) continue;  // the job was stopped before this worker had begun
+    any_finished = true;
+    if (!worker->HasRightState()) ReportViolation(name + " ended with a wrong state");
     if (schedule_.has_rounds() && worker->applied() != schedule_.rounds && !stopped_)
-      Violation(name + " ended early");
+      ReportViolation(name + " ended early");
   }
-  if (!anyone) Violation("nobody finished");
+  if (!any_finished) ReportViolation("nobody finished");
 }
 
-// `fail`: every remaining process exits with 75 and names the rank that was lost.
+// Judges an end under fail: every remaining process must exit with code 75 and name the lost rank.
 void World::JudgeFailure() {
   const std::string name = "worker " + std::to_string(schedule_.faults[0].target) + " ";
   const auto wrong = [&](const Status& status) {
     return status.code() != Code::kPeerLost || status.message().find(name) == std::string::npos;
   };
   if (wrong(Server(0)->status()))
-    return Violation("shard 0 ended with " + Told(Server(0)->status()));
+    return ReportViolation("shard 0 ended with " + DescribeExit(Server(0)->status()));
   for (const auto& worker : workers_) {
     if (worker->killed() || !wrong(worker->status())) continue;
-    Violation("worker " + std::to_string(worker->rank()) + " ended with " + Told(worker->status()));
+    ReportViolation("worker " + std::to_string(worker->rank()) + " ended with " +
+                    DescribeExit(worker->status()));
   }
 }
 
-// In order: one process of every rank has reached the end, and all have the same state.
+// Judges an orderly end without shrink: one process of every rank must have reached the end, and all
+// of these must have the same state.
 void World::JudgeFinished(Code code) {
   std::vector<bool> finished(schedule_.workers);
   uint64_t last = 0;
   for (const auto& worker : workers_) {
     const std::string name = "worker " + std::to_string(worker->rank());
     const bool done =
-        worker->leaving() && (worker->killed() || worker->frozen() || StoppedAlone(*worker) ||
-                              worker->status().code() == code);
+        worker->leaving() && (worker->killed() || worker->frozen() ||
+                              StoppedWithoutShard0(*worker) || worker->status().code() == code);
     if (done) {
       finished[worker->rank()] = true;
-      // The stop request is lost if shard 0 and all processes that received it die.
+      // A killed worker may not have known of the stop request, so its last round is not compared.
       const bool forgotten = worker->killed() && stopped_;
       if (last != 0 && worker->applied() != last && !forgotten)
-        return Violation(name + " ended at another round");
+        return ReportViolation(name + " ended at another round");
       if (!forgotten) last = worker->applied();
-      if (!worker->HasRightState()) return Violation(name + " ended with a wrong state");
+      if (!worker->HasRightState()) return ReportViolation(name + " ended with a wrong state");
     } else if (!worker->killed() && !worker->frozen() && worker->admitted() &&
-               !StoppedAlone(*worker) && !schedule_.Has(Fault::Kind::kReplaceWorker)) {
-      return Violation(name + " ended with " + Told(worker->status()));
+               !StoppedWithoutShard0(*worker) && !schedule_.Has(Fault::Kind::kReplaceWorker)) {
+      return ReportViolation(name + " ended with " + DescribeExit(worker->status()));
     }
   }
   for (uint32_t rank = 0; rank < schedule_.workers; ++rank) {
-    if (!finished[rank]) return Violation("worker " + std::to_string(rank) + " never finished");
+    if (!finished[rank])
+      return ReportViolation("worker " + std::to_string(rank) + " never finished");
   }
   if (schedule_.has_rounds() && last != schedule_.rounds && !stopped_)
-    Violation("the job ended early");
+    ReportViolation("the job ended early");
 }
 
-// Without rounds: a worker ends after an answer said that some cell has all its pushes. No worker
-// process pushes more than once after that. The totals of cells differ by pushes that were dropped
-// or lost with processes.
+// Judges the number of pushes in a job without rounds. A worker ends once an answer says that some
+// cell has counted all pushes of the job, and pushes at most once after that. So every cell's count
+// is at most the job's pushes plus one for every worker process. It may be smaller by the pushes
+// that were dropped, or that were lost when processes died.
 void World::JudgeTotals() {
   const Clocks& clocks = schedule_.clocks;
-  const uint64_t most = clocks.pushes + workers_.size();
+  const uint64_t max_pushes = clocks.pushes + workers_.size();
   const uint64_t dead = workers_.size() - schedule_.workers + schedule_.faults.size();
   const bool exact =
       clocks.max_staleness == 0 && !stopped_ && !schedule_.Has(Fault::Kind::kKillServer);
   for (uint32_t s = 0; s < schedule_.shards(); ++s) {
     for (const auto& lane : Server(s)->lanes()) {
       const uint64_t total = lane->total();
-      if (lane->has_cells() && (total > most || (exact && total + dead < clocks.pushes)))
-        Violation("shard " + std::to_string(s) + " counted " + std::to_string(total) + " pushes");
+      if (lane->has_cells() && (total > max_pushes || (exact && total + dead < clocks.pushes)))
+        ReportViolation("shard " + std::to_string(s) + " counted " + std::to_string(total) +
+                        " pushes");
     }
   }
 }

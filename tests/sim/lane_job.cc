@@ -10,7 +10,7 @@ namespace tern::sim {
 
 namespace {
 
-constexpr uint64_t kElements = 2;  // of a chunk
+constexpr uint64_t kElements = 2;  // floats in each chunk, and in each tensor
 constexpr uint32_t kTensors = kBuckets * kChunks;
 
 void FillJob(const Schedule& schedule, pb::Job* job) {
@@ -43,7 +43,8 @@ void FillJob(const Schedule& schedule, pb::Job* job) {
                                                            : 1 + schedule.clocks.save_every % 3);
 }
 
-// Of the arena's start; each is a bias, so that it starts as zeros.
+// Appends tensor `index` at the end of the parameter array. It is a bias, so its initial values are
+// zeros.
 void AddTensor(uint32_t index, setup::Setup* setup) {
   models::Parameter parameter;
   parameter.name = "tensor" + std::to_string(index);

@@ -1,6 +1,7 @@
-// The job (as a Setup) of a schedule whose servers hold the parameters, because those run the real
-// server/ lanes. It has four tensors of two elements, each a chunk, with codec fp32. So a chunk's
-// weights, and a push, have the size of one 64-bit word of the toy job.
+// Makes the job (a Setup) for simulated servers that hold the parameters. Such servers run the real
+// data lanes of server/ (a lane is the state machine behind one socket), which need a complete job.
+// The job has four tensors of two floats. Each tensor is one chunk, with codec fp32, so a chunk's
+// weights, and a push of them, fill exactly one 64-bit word of the toy job (toy.h).
 #pragma once
 
 #include <memory>
@@ -10,7 +11,8 @@
 
 namespace tern::sim {
 
-// REQUIRES schedule.servers_keep().
+// Returns the job of the schedule. `layout` says which lane serves which chunk; `hello` becomes the
+// setup's hello. REQUIRES schedule.servers_hold_state(), that is: servers hold the parameters.
 std::unique_ptr<setup::Setup> MakeLaneJob(const Schedule& schedule, const Layout& layout,
                                           const pb::Hello& hello);
 

@@ -1,5 +1,6 @@
-// Records what each rank contributed to every slot, and checks every outcome against that: its sum
-// must be over the contributions of the ranks that it names.
+// Records what each rank contributed to every slot (a cell in one round; a cell is one reduction over
+// the workers, such as the sum of a chunk's gradients). Checks every outcome against these records:
+// its sum must be over the contributions of exactly the ranks that the outcome names.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +17,20 @@ class Ledger {
  public:
   explicit Ledger(uint32_t workers) : workers_(workers) {}
 
-  // A rank may contribute several values to a slot: if rounds close without some workers, its
-  // processes may reach a round in different states.
-  void Contributed(const protocol::Cell& cell, uint64_t round, uint32_t rank, uint64_t word);
-  // Returns what is wrong with an outcome, or an empty string. `sum`: its payload is a sum and not
-  // weights.
+  // Records a contribution. A rank may contribute several values to a slot: if rounds can close
+  // without some workers, successive processes of a rank may reach the round in different states.
+  void RecordContribution(const protocol::Cell& cell, uint64_t round, uint32_t rank, uint64_t word);
+  // Returns what is wrong with an outcome, or an empty string. `sum` says whether the payload is a
+  // sum of contributions; if false, it is weights and is not checked.
   std::string Check(const protocol::Exchange::Delivery& answer, bool sum) const;
 
  private:
   using Words = std::vector<uint64_t>;
-  const Words* Given(const protocol::Cell& cell, uint64_t round, uint32_t rank) const;
+  // Returns all values that a rank contributed to a slot, or null.
+  const Words* ContributedBy(const protocol::Cell& cell, uint64_t round, uint32_t rank) const;
 
   uint32_t workers_;
+  // The contributed values, by (round, cell, rank).
   std::map<std::tuple<uint64_t, protocol::Cell, uint32_t>, Words> given_;
 };
 

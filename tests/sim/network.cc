@@ -18,18 +18,18 @@ uint32_t Network::Open(bool worker, uint32_t client, protocol::LaneRef lane, uin
   connection.lane = lane;
   connection.port = port;
   connections_.push_back(connection);
-  // Sometimes the connection is established before the first hello is sent.
+  // With delay 0 the connection is established before the client sends its first Hello.
   queue_.Post(now + (rng_.Chance(0.5) ? Time(0) : rng_.Ms(1, 8)), Event::Type::kConnect, index);
   return index;
 }
 
-void Network::ToServer(uint32_t index, Message message, Time now) {
+void Network::SendToServer(uint32_t index, Message message, Time now) {
   Connection& connection = connections_[index];
   if (!connection.open || connection.broken || connection.server == kNobody) return;
   Send(Event::Type::kToServer, index, std::move(message), &connection.last_up, now);
 }
 
-void Network::ToClient(uint32_t server, Peer peer, Message message, Time now) {
+void Network::SendToClient(uint32_t server, Peer peer, Message message, Time now) {
   Connection& connection = connections_[peer - 1];
   if (!connection.open || connection.broken || connection.server != server) return;
   const auto index = static_cast<uint32_t>(peer - 1);
@@ -42,7 +42,7 @@ void Network::Send(Event::Type type, uint32_t connection, Message message, Time*
   Time at = now + std::chrono::microseconds(300 + rng_.Below(3000));
   if (rng_.Chance(schedule_.delay)) at += Time(rng_.Below(schedule_.longest_delay.count()));
   if (rng_.Chance(schedule_.reorder)) {
-    at += rng_.Ms(0, 20);  // later messages overtake this one
+    at += rng_.Ms(0, 20);  // later messages may overtake this message
   } else {
     *last = at = std::max(at, *last);
   }
@@ -51,12 +51,12 @@ void Network::Send(Event::Type type, uint32_t connection, Message message, Time*
 }
 
 void Network::Post(Event::Type type, uint32_t connection, Message message, Time at) {
-  if (free_.empty()) {
-    free_.push_back(static_cast<uint32_t>(in_flight_.size()));
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<uint32_t>(in_flight_.size()));
     in_flight_.emplace_back();
   }
-  const uint32_t slot = free_.back();
-  free_.pop_back();
+  const uint32_t slot = free_slots_.back();
+  free_slots_.pop_back();
   in_flight_[slot] = std::move(message);
   queue_.Post(at, type, connection, slot);
 }
@@ -71,20 +71,20 @@ void Network::OnEvent(const Event& event, Time now) {
   if (event.type == Event::Type::kConnect) {
     if (!connection.open) return;
     Connection tried = connection;
-    tried.server = host_.Listening(connection.lane, connection.port);
-    const uint32_t server = CutOf(tried, now) == nullptr ? tried.server : kNobody;
+    tried.server = host_.ListeningProcess(connection.lane, connection.port);
+    const uint32_t server = ActiveCut(tried, now) == nullptr ? tried.server : kNobody;
     connections_[event.who].server = server;
     if (server == kNobody) queue_.Post(now + milliseconds(50), event.type, event.who);
     return;
   }
-  if (event.type == Event::Type::kToServer && host_.HeldBack(connection)) {
+  if (event.type == Event::Type::kToServer && host_.MustDelay(connection)) {
     return queue_.Post(now + milliseconds(100), event.type, event.who, event.index);
   }
-  const Cut* const cut = CutOf(connection, now);
+  const Cut* const cut = ActiveCut(connection, now);
   if (cut != nullptr && !cut->lost)
     return queue_.Post(cut->until, event.type, event.who, event.index);
   const Message message = std::move(in_flight_[event.index]);
-  free_.push_back(event.index);
+  free_slots_.push_back(event.index);
   if (cut != nullptr) return;
   if (event.type == Event::Type::kToServer) {
     host_.DeliverToServer(connection, Peer{event.who} + 1, message);
@@ -93,13 +93,13 @@ void Network::OnEvent(const Event& event, Time now) {
   }
 }
 
-const Network::Cut* Network::CutOf(const Connection& connection, Time now) const {
-  const auto of = [&](uint32_t server) -> const Cut* {
+const Network::Cut* Network::ActiveCut(const Connection& connection, Time now) const {
+  const auto cut_of = [&](uint32_t server) -> const Cut* {
     const auto found = cuts_.find(server);
     return found != cuts_.end() && now < found->second.until ? &found->second : nullptr;
   };
-  const Cut* const of_server = of(connection.server);
-  return of_server != nullptr || connection.worker ? of_server : of(connection.client);
+  const Cut* const of_server = cut_of(connection.server);
+  return of_server != nullptr || connection.worker ? of_server : cut_of(connection.client);
 }
 
 void Network::Break(uint32_t index, bool always_told, Time now) {

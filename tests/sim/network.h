@@ -1,7 +1,8 @@
-// The simulated connections between processes. Like TCP, a connection is a FIFO in each direction;
-// the schedule's noise loses, duplicates, delays and reorders messages in addition. A connection
-// begins when its client tries to connect, carries nothing before it is established, and never
-// comes back once it is broken.
+// The simulated connections between processes. Like TCP, a connection delivers messages in order in
+// each direction; but the schedule's noise also loses, duplicates, delays and reorders messages. A
+// connection begins when its client tries to connect, and loses what is sent before a server has
+// accepted it. Once broken, it stays broken. The client is a worker, or a server shard that connects
+// to shard 0.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +19,14 @@ namespace tern::sim {
 constexpr uint32_t kNobody = ~0u;
 
 struct Connection {
-  bool worker = false;  // the client is a worker; false: a server shard that connects to shard 0
-  uint32_t client = 0;  // the client's process
-  protocol::LaneRef lane;
+  bool worker = false;        // true: the client is a worker; false: a server shard
+  uint32_t client = 0;        // the client's process
+  protocol::LaneRef lane;     // the socket to which the client connects: a shard, and its lane
   uint32_t port = 0;          // 0: the shard's control address, at whatever process listens there
-  bool open = true;           // the client has not closed it
-  bool broken = false;        // and stays so
-  uint32_t server = kNobody;  // the process that accepted it
+  bool open = true;           // the client has not closed the connection
+  bool broken = false;        // the connection carries no more messages
+  uint32_t server = kNobody;  // the process that accepted the connection
+  // When the newest message in sequence arrives at the server, and at the client.
   Time last_up{}, last_down{};
 };
 
@@ -34,31 +36,33 @@ class Network {
   class Host {
    public:
     virtual ~Host() = default;
-    // The process that listens there, or kNobody
-    virtual uint32_t Listening(protocol::LaneRef lane, uint32_t port) = 0;
+    // Returns the server process that listens at this lane and port, or kNobody.
+    virtual uint32_t ListeningProcess(protocol::LaneRef lane, uint32_t port) = 0;
     virtual void DeliverToServer(const Connection& connection, protocol::Peer peer,
                                  const protocol::Message& message) = 0;
     virtual void DeliverToClient(const Connection& connection,
                                  const protocol::Message& message) = 0;
     virtual void Disconnected(const Connection& connection) = 0;
-    // Whether a message of this connection must not arrive yet.
-    virtual bool HeldBack(const Connection& connection) = 0;
+    // Whether messages of this connection to the server must be delayed further.
+    virtual bool MustDelay(const Connection& connection) = 0;
   };
 
   Network(const Schedule& schedule, Rng* rng, Queue* queue, Host* host)
       : schedule_(schedule), rng_(*rng), queue_(*queue), host_(*host) {}
 
+  // Begins a connection. Returns its number.
   uint32_t Open(bool worker, uint32_t client, protocol::LaneRef lane, uint32_t port, Time now);
   void Close(uint32_t connection) { connections_[connection].open = false; }
-  void ToServer(uint32_t connection, protocol::Message message, Time now);
-  void ToClient(uint32_t server, protocol::Peer peer, protocol::Message message, Time now);
-  // kToServer, kToClient, kConnect, kDisconnected.
+  void SendToServer(uint32_t connection, protocol::Message message, Time now);
+  void SendToClient(uint32_t server, protocol::Peer peer, protocol::Message message, Time now);
+  // Handles an event of type kToServer, kToClient, kConnect or kDisconnected.
   void OnEvent(const Event& event, Time now);
   void BreakAllOfServer(uint32_t server, Time now);
   void BreakAllOfWorker(uint32_t worker, Time now);
+  // Closes all connections of a client process, which is a worker or a server.
   void CloseAllOf(bool worker, uint32_t client);
-  // Until then, no message reaches the server or leaves it. Such messages are delivered at `until`,
-  // or lost if `lost`.
+  // Cuts a server process off: before `until`, no message reaches it or leaves it. Such messages are
+  // lost if `lost`; else they are delivered at `until`.
   void CutServer(uint32_t server, bool lost, Time until) { cuts_[server] = {until, lost}; }
 
   uint64_t messages() const { return messages_; }
@@ -66,22 +70,24 @@ class Network {
  private:
   void Send(Event::Type type, uint32_t connection, protocol::Message message, Time* last, Time now);
   void Post(Event::Type type, uint32_t connection, protocol::Message message, Time at);
+  // Breaks a connection. The client learns of it if `always_told`, else with probability 0.7.
   void Break(uint32_t connection, bool always_told, Time now);
   struct Cut {
     Time until{};
     bool lost = false;
   };
-  // The cut that affects a connection now, or null.
-  const Cut* CutOf(const Connection& connection, Time now) const;
+  // Returns the cut that affects a connection at time `now`, or null.
+  const Cut* ActiveCut(const Connection& connection, Time now) const;
 
   const Schedule& schedule_;
   Rng& rng_;
   Queue& queue_;
   Host& host_;
-  std::vector<Connection> connections_;  // peer of a server: index + 1
+  // A server knows the connection at index i as its peer i + 1.
+  std::vector<Connection> connections_;
   std::vector<protocol::Message> in_flight_;
-  std::vector<uint32_t> free_;
-  std::map<uint32_t, Cut> cuts_;  // by server process
+  std::vector<uint32_t> free_slots_;  // indexes of in_flight_ that hold no message
+  std::map<uint32_t, Cut> cuts_;      // the newest cut of each server process
   uint64_t messages_ = 0;
 };
 

@@ -11,7 +11,8 @@ namespace tern::sim {
 
 std::vector<std::string> PlayAll(MakeSchedule make, uint64_t from, uint64_t count,
                                  const protocol::Safeguards& safeguards, size_t stop_at) {
-  FLAGS_minloglevel = google::GLOG_FATAL;  // lanes log what they do after every fault
+  // Without this, the servers' lanes log what they do after every fault.
+  FLAGS_minloglevel = google::GLOG_FATAL;
   std::atomic<uint64_t> next = from;
   std::atomic<size_t> failed = 0;
   std::mutex mutex;

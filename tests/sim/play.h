@@ -1,4 +1,4 @@
-// Plays many schedules on two threads.
+// Simulates many schedules (a job with its faults, made from a seed) on two threads.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace tern::sim {
 
 using MakeSchedule = Schedule (*)(uint64_t seed);
 
-// Plays the schedules of `count` seeds from `from` on, until `stop_at` of them have failed. Returns
-// what was wrong with those.
+// Simulates the schedules that `make` returns for the seeds from, from + 1, ..., from + count - 1,
+// and stops early once `stop_at` schedules have failed. Returns a description of every failure.
 std::vector<std::string> PlayAll(MakeSchedule make, uint64_t from, uint64_t count,
                                  const protocol::Safeguards& safeguards, size_t stop_at);
 

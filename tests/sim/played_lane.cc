@@ -31,41 +31,41 @@ PlayedLane::PlayedLane(World* world, protocol::LaneRef name, server::DataLane::O
   static const std::vector<float> initial(kBuckets * kChunks * 2);
   auto made = server::DataLane::Make(world->job(), name.shard, name.lane, std::move(options),
                                      initial, world->disk(name.shard));
-  CHECK(made.ok()) << made.status().message();  // a job of ours
+  CHECK(made.ok()) << made.status().message();  // MakeLaneJob makes valid jobs only
   lane_ = std::move(*made);
-  if (has_cells()) world->FindsSaved(name, Saved());
+  if (has_cells()) world->CheckCheckpointsOnDisk(name, Saved());
 }
 
 void PlayedLane::OnMembers(const pb::Members& members, Sends* out) {
   const uint64_t before = lane_->beginning();
   lane_->OnMembers(members, out);
-  TellSaved();
+  ReportCheckpoints();
   if (has_rounds_ && lane_->beginning() != before)
-    world_->Begins(lane_->beginning(), members.begin());
-  if (has_rounds_) TellAnswers(*out, 0);
+    world_->OnBeginning(lane_->beginning(), members.begin());
+  if (has_rounds_) ReportAnswers(*out, 0);
   if (world_->disk(name_.shard).stopped()) return;
   if (members.has_beginning() && lane_->beginning() != members.beginning())
-    world_->Violation(Name() + " cannot go back");
+    world_->ReportViolation(Name() + " cannot go back");
   for (const Cell& cell : cells_) {
     if (has_rounds_) continue;
     const server::CentralLane::Weights now = lane_->central()->weights(cell);
-    if (!world_->clocks().GoesOnFrom(cell, total(cell), {now.version, WordOf(now.values)}))
-      world_->Violation(Name() + " goes on from a state that it never had");
+    if (!world_->clocks().RestartFrom(cell, total(cell), {now.version, WordOf(now.values)}))
+      world_->ReportViolation(Name() + " goes on from a state that it never had");
   }
 }
 
 void PlayedLane::OnMessage(protocol::Peer from, const Message& message, Sends* out) {
   const size_t before = out->size();
   lane_->OnMessage(from, message, out);
-  TellSaved();
-  has_rounds_ ? TellAnswers(*out, before) : TellPush(message);
+  ReportCheckpoints();
+  has_rounds_ ? ReportAnswers(*out, before) : ReportPush(message);
 }
 
 void PlayedLane::Stop(Sends* out) { lane_->Stop(out); }
 
 void PlayedLane::AfterMessages() {
   lane_->AfterMessages();
-  TellSaved();
+  ReportCheckpoints();
 }
 
 World::Checkpoints PlayedLane::Saved() const {
@@ -76,40 +76,40 @@ World::Checkpoints PlayedLane::Saved() const {
   return saved;
 }
 
-void PlayedLane::TellSaved() {
+void PlayedLane::ReportCheckpoints() {
   const MemoryStorage& disk = world_->disk(name_.shard);
   if (!has_cells() || disk.stopped() || disk.changes() == changes_) return;
   changes_ = disk.changes();
-  world_->HasSaved(name_, Saved());
+  world_->SetCheckpointsOnDisk(name_, Saved());
 }
 
 std::string PlayedLane::Name() const {
   return "lane " + std::to_string(name_.shard) + "." + std::to_string(name_.lane);
 }
 
-void PlayedLane::TellPush(const Message& message) {
+void PlayedLane::ReportPush(const Message& message) {
   if (!message.head.has_push()) return;
   const pb::Contribution& push = message.head.push();
   const Cell cell{Kind::kPush, push.bucket(), push.chunk()};
   ClockLedger& ledger = world_->clocks();
   if (total(cell) == ledger.total(cell)) return;
   if (total(cell) != ledger.total(cell) + 1)
-    world_->Violation("a push is counted as another number");
+    world_->ReportViolation("a push is counted as another number");
   const ClockLedger::Push counted{push.rank(), push.at_clock().clock(),
                                   DecodeWord(message.payload)};
   const server::CentralLane::Weights now = lane_->central()->weights(cell);
   const std::string wrong =
-      ledger.Counted(cell, counted, {now.version, WordOf(now.values)}, world_->schedule());
-  if (!wrong.empty()) world_->Violation(wrong + ": " + ToString(cell, push));
+      ledger.RecordCounted(cell, counted, {now.version, WordOf(now.values)}, world_->schedule());
+  if (!wrong.empty()) world_->ReportViolation(wrong + ": " + ToString(cell, push));
 }
 
-void PlayedLane::TellAnswers(const Sends& sends, size_t from) {
+void PlayedLane::ReportAnswers(const Sends& sends, size_t from) {
   for (size_t i = from; i < sends.size(); ++i) {
     const Message& message = sends[i].message;
     const pb::Outcome& outcome = message.head.sum();
     if (!outcome.has_of_round() || message.payload.empty()) continue;
-    world_->Closed(lane_->beginning(), {Kind::kPush, outcome.bucket(), outcome.chunk()},
-                   outcome.of_round().round(), DecodeWord(message.payload));
+    world_->OnCellClosed(lane_->beginning(), {Kind::kPush, outcome.bucket(), outcome.chunk()},
+                         outcome.of_round().round(), DecodeWord(message.payload));
   }
 }
 

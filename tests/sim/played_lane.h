@@ -1,6 +1,7 @@
-// A data lane of a schedule whose servers hold the state of the job. It runs the real
-// server::DataLane, with its rules and checkpoints, on a disk in memory, and reports every change
-// of its cells to the World.
+// A data lane (the part of a server that serves one data socket) of a simulated job whose servers
+// hold the weights. Runs the real server::DataLane, with its update rules and checkpoints, on a
+// simulated disk in memory, and reports every change of its weights to the World. A cell is one
+// chunk of the weights; a job with rounds closes every cell once per round.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,7 @@ class World;
 
 class PlayedLane {
  public:
-  // `world` outlives it.
+  // `world` must outlive this object.
   PlayedLane(World* world, protocol::LaneRef name, server::DataLane::Options options);
 
   void OnMembers(const pb::Members& members, protocol::Sends* out);
@@ -30,28 +31,32 @@ class PlayedLane {
 
   bool has_cells() const { return !cells_.empty(); }
   const server::DataLane& lane() const { return *lane_; }
-  // In a job without rounds: the pushes of all ranks to the cell that has counted least.
+  // In a job without rounds: the number of pushes that the lane's slowest cell has counted, the
+  // pushes of all ranks together.
   uint64_t total() const { return lane_->central()->clock_lane()->total(); }
 
  private:
   uint64_t total(const protocol::Cell& cell) const {
     return lane_->central()->clock_lane()->clocks(cell).total;
   }
+  // "lane <shard>.<lane>"
   std::string Name() const;
+  // The checkpoints on the lane's disk, each as (step, round, run).
   std::set<std::tuple<uint64_t, uint64_t, uint64_t>> Saved() const;
-  // Call after every event: reports the checkpoints to the World if the disk has changed.
-  void TellSaved();
-  // Without rounds: reports the push of `message` if the lane has counted it.
-  void TellPush(const protocol::Message& message);
-  // With rounds: reports the answers of closed rounds.
-  void TellAnswers(const protocol::Sends& sends, size_t from);
+  // Reports the checkpoints to the World if the disk has changed. Must be called after every event.
+  void ReportCheckpoints();
+  // In a job without rounds: reports the push in `message` to the World if the lane has counted it.
+  void ReportPush(const protocol::Message& message);
+  // In a job with rounds: reports the results of closed rounds that sends[from], sends[from + 1], ...
+  // contain.
+  void ReportAnswers(const protocol::Sends& sends, size_t from);
 
   World* world_;
   const protocol::LaneRef name_;
   const bool has_rounds_;
   std::vector<protocol::Cell> cells_;
   std::unique_ptr<server::DataLane> lane_;
-  uint64_t changes_ = 0;  // of its disk, when checkpoints were last reported
+  uint64_t changes_ = 0;  // how many changes its disk had had at the last report of checkpoints
 };
 
 }  // namespace tern::sim

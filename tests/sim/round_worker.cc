@@ -28,37 +28,38 @@ void RoundWorker::OnInstall(const Bytes& state) {
   stepped_ = applied_;
   rounds_.clear();
   finishing_ = computing_ = false;
-  figures_of_ = 0;
-  if (!HasRightState()) Violation("was given a wrong state");
+  figures_round_ = 0;
+  if (!HasRightState()) ReportViolation("was given a wrong state");
 }
 
 void RoundWorker::OnGoBack() {
   stepped_ = applied_;
   rounds_.clear();
   finishing_ = computing_ = false;
-  figures_of_ = 0;
-  awaited_ = kBuckets * kChunks;
+  figures_round_ = 0;
+  num_awaited_ = kBuckets * kChunks;
   for (uint32_t cell = 0; cell < kBuckets * kChunks && alive(); ++cell)
     Contribute({Kind::kPush, cell / kChunks, cell % kChunks}, protocol::Pull());
 }
 
 void RoundWorker::OnPulled(const protocol::Exchange::Delivery& answer) {
   const std::vector<uint64_t> words = DecodeWords(answer.payload);
-  if (awaited_ == 0 || words.size() != 1) return Violation("was given weights that it did not ask");
+  if (num_awaited_ == 0 || words.size() != 1)
+    return ReportViolation("was given weights that it did not ask");
   const size_t cell = answer.cell.bucket * kChunks + answer.cell.chunk;
   replica_.before[cell] = replica_.now[cell] = words[0];
-  if (--awaited_ != 0) return;
-  if (!HasRightState()) Violation("went back to a wrong state");
-  Later(Task::kInstalled, world_->rng().Ms(0, 30));
+  if (--num_awaited_ != 0) return;
+  if (!HasRightState()) ReportViolation("went back to a wrong state");
+  PostTask(Task::kInstalled, world_->rng().Ms(0, 30));
 }
 
 void RoundWorker::OnReady(uint64_t stop_after) {
   stop_after_ = stop_after;
-  GiveFigures();
-  GoOn();
+  ContributeFigures();
+  ApplyAndStep();
 }
 
-uint64_t RoundWorker::last() const {
+uint64_t RoundWorker::last_step_round() const {
   const Schedule& schedule = world_->schedule();
   const uint64_t steps_end = schedule.parts ? schedule.rounds - 1 : schedule.rounds;
   const uint64_t last = stop_after_ == 0 ? steps_end : std::min(steps_end, stop_after_);
@@ -66,70 +67,72 @@ uint64_t RoundWorker::last() const {
 }
 
 bool RoundWorker::IsDone() const {
-  return applied_ >= last() && (!world_->schedule().parts || applied_ % 2 == 1);
+  return applied_ >= last_step_round() && (!world_->schedule().parts || applied_ % 2 == 1);
 }
 
-void RoundWorker::GiveFigures() {
+void RoundWorker::ContributeFigures() {
   const bool wanted = finishing_ || (HasFiguresAfter(applied_) && !IsDone());
-  if (!wanted || figures_of_ == applied_ + 1) return;
-  figures_of_ = applied_ + 1;
-  Give(kFigures, figures_of_, 0, DigestOfState(replica_.now));
+  if (!wanted || figures_round_ == applied_ + 1) return;
+  figures_round_ = applied_ + 1;
+  ContributeWord(kFigures, figures_round_, 0, DigestOfState(replica_.now));
 }
 
-void RoundWorker::GoOn() {
-  while (alive() && !computing_ && ApplyOne()) {
+void RoundWorker::ApplyAndStep() {
+  while (alive() && !computing_ && ApplyNextRound()) {
   }
   if (!alive() || finishing_ || computing_) return;
   if (IsDone()) {
     finishing_ = true;
-    GiveFigures();  // of the last evaluation, which uses the final weights
+    ContributeFigures();  // the figures of the last evaluation, which uses the final weights
     return FinishIfDone();
   }
   const Schedule& schedule = world_->schedule();
   stepped_ = std::max(stepped_, applied_);
   if (schedule.parts ? stepped_ > applied_
-                     : stepped_ >= applied_ + schedule.window || stepped_ >= last())
+                     : stepped_ >= applied_ + schedule.window || stepped_ >= last_step_round())
     return;
-  // Before a checkpoint no round may be under way.
+  // A step after which a checkpoint is due must be applied before the next step begins.
   const uint64_t every = schedule.checkpoint_every;
   if (every != 0 && stepped_ > applied_ && stepped_ % every == 0) return;
   computing_ = true;
-  Later(Task::kStep, world_->rng().Ms(1, world_->rng().Chance(0.1) ? 100 : 15));
+  PostTask(Task::kStep, world_->rng().Ms(1, world_->rng().Chance(0.1) ? 100 : 15));
 }
 
 void RoundWorker::Step() {
   computing_ = false;
-  const uint64_t round = stepped_ = NextRound(world_->schedule(), stepped_, last());
-  world_->Reached(rank_, Fault::Point::kStart, round);
+  const uint64_t round = stepped_ = NextRound(world_->schedule(), stepped_, last_step_round());
+  world_->OnReached(rank_, Fault::Point::kStart, round);
   for (uint32_t b = 0; b < kBuckets && alive(); ++b) {
-    if (!HasPart(world_->schedule(), round, b)) continue;
-    Give({Kind::kScale, b, 0}, round, 0, ScaleOf(rank_, round, b, PointOf(round)));
-    // The scalers' slot closed without this worker
+    if (!IsExchanged(world_->schedule(), round, b)) continue;
+    ContributeWord({Kind::kScale, b, 0}, round, 0,
+                   ScalerOf(rank_, round, b, GradientStateOf(round)));
+    // The scalers of this round may have been exchanged without this worker.
     if (rounds_[round].has_scaled[b]) PushBucket(round, b);
   }
-  GoOn();
+  ApplyAndStep();
 }
 
-const State& RoundWorker::PointOf(uint64_t round) const {
+const State& RoundWorker::GradientStateOf(uint64_t round) const {
   static constexpr State kNone{};
-  if (!world_->schedule().has_point()) return kNone;
+  if (!world_->schedule().gradient_uses_state()) return kNone;
   return round > applied_ + 1 || world_->schedule().window == 1 || applied_ == 0 ? replica_.now
                                                                                  : replica_.before;
 }
 
 void RoundWorker::PushBucket(uint64_t round, uint32_t bucket) {
   const uint64_t scaled = rounds_[round].scaled[bucket];
-  world_->Reached(rank_, Fault::Point::kPush, round);
+  world_->OnReached(rank_, Fault::Point::kPush, round);
   for (uint32_t c = 0; c < kChunks && alive(); ++c) {
-    Give({Kind::kPush, bucket, c}, round, Mix(scaled) | 1,
-         PushOf(world_->schedule(), rank_, round, bucket, c, PointOf(round), scaled));
+    ContributeWord(
+        {Kind::kPush, bucket, c}, round, Mix(scaled) | 1,
+        PushOf(world_->schedule(), rank_, round, bucket, c, GradientStateOf(round), scaled));
   }
 }
 
-void RoundWorker::Give(const Cell& cell, uint64_t round, uint64_t digest, uint64_t word) {
+void RoundWorker::ContributeWord(const Cell& cell, uint64_t round, uint64_t digest, uint64_t word) {
   if (cell.kind != Kind::kFigures && world_->schedule().skips && Skips(rank_, round))
     return Contribute(cell, protocol::Skip{round});
-  world_->ledger().Contributed(cell, round, rank_, word);
+  world_->ledger().RecordContribution(cell, round, rank_, word);
   Contribute(cell, protocol::InRound{round, EncodeWord(word), digest});
 }
 
@@ -141,7 +144,8 @@ void RoundWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
   Round& round = rounds_[outcome.round()];
   switch (answer.cell.kind) {
     case Kind::kScale:
-      if (std::exchange(round.has_scaled[answer.cell.bucket], true)) Violation("was told twice");
+      if (std::exchange(round.has_scaled[answer.cell.bucket], true))
+        ReportViolation("was told twice");
       round.scaled[answer.cell.bucket] = DecodeWord(answer.payload);
       if (stepped_ >= outcome.round()) PushBucket(outcome.round(), answer.cell.bucket);
       break;
@@ -155,63 +159,63 @@ void RoundWorker::OnAnswer(const protocol::Exchange::Delivery& answer) {
       ++round.answers;
       break;
   }
-  if (alive()) GoOn();
+  if (alive()) ApplyAndStep();
 }
 
 void RoundWorker::CheckAnswer(const protocol::Exchange::Delivery& answer) {
   const uint64_t round = answer.outcome.of_round().round();
-  if (round <= applied_) Violation("was given an answer of round " + std::to_string(round));
+  if (round <= applied_) ReportViolation("was given an answer of round " + std::to_string(round));
   const bool sum = answer.cell.kind != Kind::kPush || !world_->schedule().central;
   const std::string wrong = world_->ledger().Check(answer, sum);
-  if (!wrong.empty()) Violation("was given " + ToString(answer.cell, round) + ": " + wrong);
+  if (!wrong.empty()) ReportViolation("was given " + ToString(answer.cell, round) + ": " + wrong);
   const bool told = world_->layout().LaneOf(answer.cell).shard == 0;
   if (answer.cell.kind == Kind::kPush && told &&
       answer.outcome.learning_rate() != LearningRate(world_->schedule(), round)) {
-    Violation("was told a wrong learning rate");
+    ReportViolation("was told a wrong learning rate");
   }
-  if (!world_->schedule().exact()) return;
+  if (!world_->schedule().is_deterministic()) return;
   uint32_t expected = 0;
   for (uint32_t rank = 0; rank < world_->schedule().workers; ++rank) {
     const bool skips = answer.cell.kind != Kind::kFigures && world_->schedule().skips;
     expected += !skips || !Skips(rank, round);
   }
   if (answer.outcome.of_round().contributors() != expected)
-    Violation("was given a sum over others than all");
+    ReportViolation("was given a sum over others than all");
 }
 
-// Applies one more round, if all its answers have come.
-bool RoundWorker::ApplyOne() {
+bool RoundWorker::ApplyNextRound() {
   const Schedule& schedule = world_->schedule();
-  const uint64_t next = NextRound(schedule, applied_, last());
+  const uint64_t next = NextRound(schedule, applied_, last_step_round());
   const auto found = rounds_.find(next);
   if (found == rounds_.end() || finishing_ || IsDone()) return false;
   const bool figures = HasFiguresAfter(applied_);
   uint32_t expected = figures ? 1 : 0;
-  for (uint32_t b = 0; b < kBuckets; ++b) expected += HasPart(schedule, next, b) ? kChunks : 0;
+  for (uint32_t b = 0; b < kBuckets; ++b) expected += IsExchanged(schedule, next, b) ? kChunks : 0;
   if (found->second.answers != expected) return false;
   if (figures) CheckFigures(found->second.figures);
   replica_.before = replica_.now;
   Apply(found->second);
   rounds_.erase(rounds_.begin(), rounds_.upper_bound(next));
   SetApplied(next);
-  if (!HasRightState()) Violation("has a wrong state after round " + std::to_string(applied_));
-  world_->Reached(rank_, Fault::Point::kApplied, applied_);
+  if (!HasRightState())
+    ReportViolation("has a wrong state after round " + std::to_string(applied_));
+  world_->OnReached(rank_, Fault::Point::kApplied, applied_);
   const uint64_t every = schedule.checkpoint_every;
   if (every != 0 && applied_ % every == 0) WriteCheckpoint(replica_);
-  GiveFigures();
+  ContributeFigures();
   return true;
 }
 
 void RoundWorker::Apply(const Round& round) {
   for (size_t cell = 0; cell < round.sums.size(); ++cell) {
-    // Not exchanged in this round, or no worker contributed
+    // The chunk was not exchanged in this round, or no worker contributed to it.
     if (round.sums[cell].empty()) continue;
     const std::vector<uint64_t> words = DecodeWords(round.sums[cell]);
     uint64_t& state = replica_.now[cell];
     if (!world_->schedule().central) {
       state = Combine(state, words[0]);
     } else {
-      state = world_->schedule().changes ? Added(state, words[0]) : words[0];
+      state = world_->schedule().changes ? AddFloats(state, words[0]) : words[0];
     }
   }
 }
@@ -220,7 +224,8 @@ void RoundWorker::CheckFigures(const Bytes& figures) {
   const std::string mine(EncodeWord(DigestOfState(replica_.now)).view());
   std::string expected;
   while (expected.size() < figures.size()) expected += mine;
-  if (figures.empty() || figures.view() != expected) Violation("finds that the replicas differ");
+  if (figures.empty() || figures.view() != expected)
+    ReportViolation("finds that the replicas differ");
 }
 
 void RoundWorker::FinishIfDone() {

@@ -1,4 +1,7 @@
-// A worker process of a toy job with rounds: what it trains, and how it checks the answers.
+// A simulated worker process of a job with rounds: makes its contributions to the rounds and checks
+// every answer of the servers. In each round a worker first sends a scaler per bucket and then pushes
+// the bucket's chunks. Figures are metrics that workers exchange after some rounds. Class ToyWorker
+// has the part that does not depend on rounds.
 #pragma once
 
 #include <array>
@@ -23,39 +26,44 @@ class RoundWorker : public ToyWorker {
   void Step() override;
 
  private:
-  // The answers of a round that have come, until the round is applied.
+  // The answers of a round that have arrived so far. Erased when the round is applied.
   struct Round {
-    std::array<Bytes, kBuckets * kChunks> sums;
-    uint32_t answers = 0;
+    std::array<Bytes, kBuckets * kChunks> sums;  // the answer for each chunk
+    uint32_t answers = 0;                        // number of sums and figures that have arrived
     std::array<bool, kBuckets> has_scaled{};
-    std::array<uint64_t, kBuckets> scaled{};
+    std::array<uint64_t, kBuckets> scaled{};  // the largest scaler of all workers, for each bucket
     Bytes figures;
   };
 
+  // Handles the weights that a pull returned.
   void OnPulled(const protocol::Exchange::Delivery& answer);
-  void Give(const protocol::Cell& cell, uint64_t round, uint64_t digest, uint64_t word);
-  void GiveFigures();
-  // Applies complete rounds, and starts the next step if it may begin.
-  void GoOn();
+  // Contributes `word` to a cell in a round, or says that this worker skips the round.
+  void ContributeWord(const protocol::Cell& cell, uint64_t round, uint64_t digest, uint64_t word);
+  // Contributes figures if they are due after the applied round.
+  void ContributeFigures();
+  // Applies all complete rounds, then starts the next step if the window allows it.
+  void ApplyAndStep();
   void PushBucket(uint64_t round, uint32_t bucket);
   void CheckAnswer(const protocol::Exchange::Delivery& answer);
-  bool ApplyOne();
+  // Applies the next round if all its answers have arrived. Returns whether it did.
+  bool ApplyNextRound();
   void Apply(const Round& round);
   void CheckFigures(const Bytes& figures);
   void FinishIfDone();
   // The round of the job's last step.
-  uint64_t last() const;
+  uint64_t last_step_round() const;
   bool IsDone() const;
-  // The state at which the gradient of `round` is taken.
-  const State& PointOf(uint64_t round) const;
+  // The state at which the gradient of `round` is computed.
+  const State& GradientStateOf(uint64_t round) const;
 
-  uint32_t awaited_ = 0;  // cells whose pulled weights have not come yet
-  bool finishing_ = false;
-  uint64_t figures_of_ = 0;  // the newest round to which it contributed figures
-  bool computing_ = false;   // a step has begun and has not ended
+  uint32_t num_awaited_ = 0;    // number of chunks whose pulled weights have not arrived yet
+  bool finishing_ = false;      // all rounds are applied; only the last figures are missing
+  uint64_t figures_round_ = 0;  // the newest round to which this worker contributed figures
+  bool computing_ = false;      // a step has begun and has not ended
   Replica replica_;
-  uint64_t stepped_ = 0, stop_after_ = 0;
-  std::map<uint64_t, Round> rounds_;
+  uint64_t stepped_ = 0;     // the newest round for which this worker has begun to contribute
+  uint64_t stop_after_ = 0;  // the round after which shard 0 wants the job to stop; 0: none
+  std::map<uint64_t, Round> rounds_;  // the rounds that are not applied yet, by number
 };
 
 }  // namespace tern::sim

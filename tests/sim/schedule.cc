@@ -17,8 +17,8 @@ protocol::Timings MakeTimings() {
   timings.dead_after = milliseconds(3000);
   timings.start_timeout = timings.wait_timeout = milliseconds(60'000);
   timings.progress_timeout = milliseconds(60'000);
-  // A process that is stopped while all others end hears no other. After this time it ends by
-  // itself.
+  // A process that is suspended while all others end finds nobody to talk to. It ends by itself after
+  // this time.
   timings.server_return_timeout = milliseconds(20'000);
   timings.hello_retry = milliseconds(100);
   timings.resend_after = milliseconds(300);
@@ -51,7 +51,8 @@ Fault DrawFault(const Schedule& schedule, Rng* rng) {
   fault.round = 1 + rng->Below(schedule.rounds);
   if (rng->Chance(0.7)) fault.after = rng->Ms(0, 30);
   fault.down = rng->Chance(0.7) ? rng->Ms(20, 300) : rng->Ms(300, 2500);
-  // The message that does most harm when late is the Bye of a dead process.
+  // Kills more workers just when they leave: a late Bye from a dead process is the most harmful of all
+  // late messages.
   if (fault.kind == Kind::kKillWorker && rng->Chance(0.25)) fault.point = Fault::Point::kLeaving;
   if (fault.kind == Kind::kFreezeWorker) fault.down = rng->Ms(1000, 6000);
   if (fault.kind == Kind::kCutServer) fault.down = rng->Ms(500, 9000);
@@ -61,7 +62,7 @@ Fault DrawFault(const Schedule& schedule, Rng* rng) {
   return fault;
 }
 
-// One worker dies for good, and the job fails.
+// Draws a job that fails at the first loss of a worker, with one worker that dies and stays away.
 void DrawFailure(Rng* rng, Schedule* schedule) {
   schedule->elasticity.on_loss = algorithm::OnLoss::kFail;
   schedule->loss = rng->Chance(0.5) ? 0.02 : 0;
@@ -80,12 +81,13 @@ void DrawElasticity(Rng* rng, Schedule* schedule) {
   if (shrink) elasticity.on_loss = algorithm::OnLoss::kShrink;
   if (!shrink || rng->Chance(0.3))
     elasticity.quorum = schedule->workers - 1 - (schedule->workers == 4 && rng->Chance(0.3));
-  // After a restart of shard 0 no process waits for ever for a removed rank.
+  // A short start timeout: after a restart, shard 0 may wait for a rank that was removed and never
+  // comes back.
   if (shrink) schedule->timings.start_timeout = milliseconds(12'000);
 }
 
 // Draws properties of algorithms other than plain synchronous SGD.
-void DrawWay(Rng* rng, Schedule* schedule) {
+void DrawAlgorithm(Rng* rng, Schedule* schedule) {
   if (rng->Chance(0.15)) {
     schedule->parts = true;
     schedule->window = 1;
@@ -106,11 +108,11 @@ void DrawFaults(Rng* rng, Schedule* schedule) {
   }
   const bool quiet =
       schedule->loss + schedule->duplicate + schedule->delay + schedule->reorder == 0;
-  // Some faults find no target, so there is at least noise.
+  // A fault may find no target when it is injected. Adds noise so that something goes wrong anyway.
   if (quiet) schedule->loss = schedule->duplicate = schedule->reorder = 0.05;
 }
 
-// Draws the algorithm of the lanes, if servers hold the state.
+// Draws the algorithm that the servers run, for a job whose servers hold the weights.
 void DrawRules(Rng* rng, Schedule* schedule) {
   constexpr const char* kAtOnce[] = {"asgd", "dcasgd_c", "dcasgd_a", "easgd_async"};
   const bool plain = schedule->algorithm == "asgd" && schedule->clocks.pull_every == 1;
@@ -122,13 +124,13 @@ void DrawRules(Rng* rng, Schedule* schedule) {
   schedule->changes = (schedule->has_rounds() || sums) && rng->Chance(0.3);
 }
 
-// Draws what exists only if servers hold the state: algorithms and faults of disks. Uses its own
-// random numbers.
+// Draws what only jobs whose servers hold the weights have: an algorithm and disk faults. Uses random
+// numbers of its own, so that all other draws do not depend on them.
 void DrawServers(Schedule* schedule) {
-  if (!schedule->servers_keep()) return;
+  if (!schedule->servers_hold_state()) return;
   Rng rng(schedule->seed ^ 0xd15c);
   DrawRules(&rng, schedule);
-  // Whether a fault that may cost a checkpoint was drawn. Lanes in rounds survive only one such.
+  // Whether a disk fault that may destroy a checkpoint was drawn. A job with rounds survives only one.
   bool lost = false;
   const auto may_lose = [&] { return !schedule->has_rounds() || !std::exchange(lost, true); };
   if (rng.Chance(0.2) && may_lose()) {
@@ -144,7 +146,7 @@ void DrawServers(Schedule* schedule) {
   }
 }
 
-Schedule Begin(uint64_t seed, Rng* dice) {
+Schedule BeginSchedule(uint64_t seed, Rng* dice) {
   Rng& rng = *dice;
   Schedule schedule;
   schedule.seed = seed;
@@ -163,7 +165,7 @@ Schedule Begin(uint64_t seed, Rng* dice) {
 
 Schedule Schedule::Make(uint64_t seed) {
   Rng rng(seed);
-  Schedule schedule = Begin(seed, &rng);
+  Schedule schedule = BeginSchedule(seed, &rng);
   if (rng.Chance(0.3)) schedule.window = 2;
   schedule.skips = rng.Chance(0.2);
   if (rng.Chance(0.3)) {
@@ -172,7 +174,7 @@ Schedule Schedule::Make(uint64_t seed) {
     DrawFailure(&rng, &schedule);
     return schedule;
   }
-  DrawWay(&rng, &schedule);
+  DrawAlgorithm(&rng, &schedule);
   DrawFaults(&rng, &schedule);
   DrawServers(&schedule);
   return schedule;
@@ -180,7 +182,7 @@ Schedule Schedule::Make(uint64_t seed) {
 
 Schedule Schedule::MakeClocks(uint64_t seed) {
   Rng rng(seed);
-  Schedule schedule = Begin(seed, &rng);
+  Schedule schedule = BeginSchedule(seed, &rng);
   Clocks& clocks = schedule.clocks;
   clocks.pushes = schedule.rounds * schedule.workers;
   clocks.save_every = 2 + rng.Below(6);
@@ -204,13 +206,14 @@ Schedule Schedule::MakeClocks(uint64_t seed) {
 
 Schedule Schedule::MakeCheckpoints(uint64_t seed) {
   Rng rng(seed);
-  Schedule schedule = Begin(seed, &rng);
+  Schedule schedule = BeginSchedule(seed, &rng);
   if (rng.Chance(0.4)) schedule.window = 2;
   schedule.skips = rng.Chance(0.2);
   schedule.rounds += rng.Below(4);
   schedule.checkpoint_every = 1 + rng.Below(3);
   DrawFaults(&rng, &schedule);
-  // A stop dies with shard 0, and of two processes of a rank one is sent away: other schedules'.
+  // Leaves out the faults whose outcome these jobs do not define: a stop request is lost when shard 0
+  // is killed, and of two processes with the same rank one is refused. Schedule::Make draws them.
   std::erase_if(schedule.faults, [](const Fault& fault) {
     return fault.IsStop() || fault.kind == Fault::Kind::kReplaceWorker;
   });
@@ -263,7 +266,7 @@ std::string ToString(const Schedule& schedule) {
        << (schedule.skips ? ", some skip" : "") << (schedule.parts ? ", in parts" : "")
        << (schedule.central ? ", central, a checkpoint every " + std::to_string(schedule.save_every)
                             : "")
-       << (schedule.servers_keep() ? ", " + schedule.algorithm : "")
+       << (schedule.servers_hold_state() ? ", " + schedule.algorithm : "")
        << (schedule.changes ? ", answers are changes" : "") << ", quorum "
        << schedule.elasticity.quorum << ", "
        << losses[static_cast<int>(schedule.elasticity.on_loss)] << ", loss " << schedule.loss

@@ -1,5 +1,7 @@
-// One schedule of the simulator: a job, the noise of its network, and the faults of its processes
-// and disks, all drawn from a seed.
+// A schedule of the simulator: a job, the noise of its network, and the faults of its processes and
+// disks, all drawn from one seed. Some jobs have rounds (synchronous exchanges between all workers);
+// in the others each worker exchanges with the servers at its own pace. The servers either add up
+// what workers send, or hold the weights themselves. Their data sockets are called data lanes.
 #pragma once
 
 #include <cstdint>
@@ -17,33 +19,36 @@ using protocol::Time;
 
 struct Fault {
   enum class Kind {
-    kKillWorker,     // kill -9; started again after `down`, unless the job fails at the first loss,
-                     // or, under `shrink`, `for_good` is set
-    kKillServer,     // kill -9; started again after `down`, without memory, at other data ports
-    kFreezeWorker,   // SIGSTOP for `down`
-    kReplaceWorker,  // SIGSTOP for `down`; meanwhile another process of its rank is started
-    kCutConnections,  // every connection of the worker breaks
-    // The network link of a shard's machine is down for `down`, both ways. `hold`: messages arrive
-    // after that; else they are lost
+    // Worker `target` is killed (SIGKILL) and started again after the time `down`. It stays away if
+    // the job fails at the first loss of a worker, or if the job can shrink and `for_good` is set.
+    kKillWorker,
+    // Shard `target` is killed (SIGKILL) and started again after `down`, with other data ports.
+    kKillServer,
+    kFreezeWorker,  // worker `target` is suspended (SIGSTOP) for `down`
+    kReplaceWorker,  // like kFreezeWorker, and a second process of the same rank is started meanwhile
+    kCutConnections,  // every connection of worker `target` breaks
+    // The network link of shard `target` is down for `down`, in both directions. If `hold`, messages
+    // arrive after that time; else they are lost.
     kCutServer,
     kStop,        // shard `target` receives a signal to stop
     kStopWorker,  // worker `target` receives a signal to stop
-    kStopAll,     // all daemons do, one after the other, in a random order
-    // kill -9 of all daemons; all are started again. `hold`: worker `target`'s newest checkpoint is
-    // torn; `for_good`: all of its checkpoints are lost
+    kStopAll,     // all processes receive a signal to stop, one after the other, in a random order
+    // All processes are killed (SIGKILL) and started again. If `hold`, the newest checkpoint of worker
+    // `target` is damaged; if `for_good`, all checkpoints of that worker are lost.
     kKillAll,
-    kKillWorkers,  // like kKillAll, but only the workers
+    kKillWorkers,  // like kKillAll, but servers are not killed
   };
-  // The fault strikes `after` the moment at which worker `witness` first reaches `point` of
-  // `round`.
+  // A point in a worker's round: its step starts, it has pushed, it has applied the result, it leaves
+  // the finished job, it joins the job. The fault is injected the time `after` later than worker
+  // `witness` first reaches `point` of `round`.
   enum class Point { kStart, kPush, kApplied, kLeaving, kJoining };
-  // With kKillServer, if servers hold the state: what happens to the shard's disk.
+  // For kKillServer, in a job whose servers hold the weights: what happens to the shard's disk.
   enum class Disk {
-    kStays,         // everything that the process had written is there
-    kPower,         // the machine loses power: changes that were not flushed may be lost
-    kInWrite,       // the process is killed later, in the middle of change number `change` from now
+    kStays,    // the disk keeps all that the process has written
+    kPower,    // the machine loses power: disk changes that were not flushed may be lost
+    kInWrite,  // the process is killed in the middle of its disk change number `change` from now
     kPowerInWrite,  // like kInWrite, and the machine loses power
-    kTorn,          // the file that was written last is torn
+    kTorn,          // the file that was written last is damaged
   };
   Kind kind = Kind::kKillWorker;
   uint32_t target = 0;
@@ -55,8 +60,8 @@ struct Fault {
   bool for_good = false;
   Disk disk = Disk::kStays;
   uint64_t change = 0;
-  // kKillWorker: what the killed process had sent arrives after its successor was admitted. The
-  // other kinds that use it say how.
+  // For kKillWorker: messages that the killed process had sent arrive only after the process that
+  // replaces it was admitted. The other kinds that use `hold` say so above.
   bool hold = false;
 
   bool IsStop() const {
@@ -66,38 +71,42 @@ struct Fault {
 
 // The parameters of a job without rounds.
 struct Clocks {
-  uint64_t pushes = 0;            // of all ranks to a cell; 0: the job has rounds
-  std::optional<uint64_t> bound;  // of ssp
-  uint64_t max_staleness = 0;
-  uint64_t pull_every = 1;  // every so many exchanges ask for weights; the others only push
-  uint64_t save_every = 4;
+  uint64_t pushes = 0;  // pushes of all ranks to a chunk until the job ends; 0: the job has rounds
+  std::optional<uint64_t> bound;  // only with algorithm ssp: its staleness bound
+  uint64_t max_staleness = 0;     // servers drop pushes that are staler; 0: they drop none
+  uint64_t pull_every = 1;        // every pull_every-th push of a worker also asks for the weights
+  uint64_t save_every = 4;        // servers write a checkpoint after every 1 + save_every % 3 steps
 };
 
 struct Schedule {
   uint64_t seed = 0;
   uint32_t workers = 2;
-  std::vector<uint32_t> data_lanes;  // by shard
+  std::vector<uint32_t> data_lanes;  // number of data lanes of each shard
   uint64_t rounds = 3;
-  uint32_t window = 1;
-  bool skips = false;  // data are uneven: some workers skip some rounds
-  // Rounds exchange parts: step s is round 2 s, of one bucket, and sometimes round 2 s + 1, of all
-  // buckets
+  uint32_t window = 1;  // how many rounds a worker may have open at the same time
+  bool skips = false;   // the training data are unevenly distributed: some workers skip some rounds
+  // A round may exchange only a part of the model: step s is round 2 s, which exchanges one bucket,
+  // sometimes followed by round 2 s + 1, which exchanges all buckets.
   bool parts = false;
-  // With rounds, and servers hold the state; all daemons go back when a server dies
+  // The job has rounds, and its servers hold the weights. When a server dies, all processes go back
+  // to a checkpoint of the servers, or to the beginning.
   bool central = false;
-  // If servers hold the state, with or without rounds: train.algorithm of their lanes. Else empty.
+  // The training algorithm that the servers run, if they hold the weights; else empty.
   std::string algorithm;
-  bool changes = false;           // their answers are changes of the weights
-  uint64_t save_every = 1;        // if servers hold the state: rounds between their checkpoints
-  uint64_t checkpoint_every = 0;  // rounds between checkpoints of all daemons; 0: the job has none
-  bool keeps_own = false;  // Hello.keeps_own: if a worker comes back, all go back to a checkpoint
+  bool changes = false;     // the servers answer with changes of the weights, not with weights
+  uint64_t save_every = 1;  // if central: rounds between checkpoints of the servers
+  uint64_t checkpoint_every = 0;  // rounds between checkpoints of the workers; 0: the job has none
+  // Workers have state of their own that no other process has (Hello.keeps_own). So if a worker comes
+  // back, all processes go back to a checkpoint.
+  bool keeps_own = false;
   Clocks clocks;
   algorithm::Elasticity elasticity{0, algorithm::OnLoss::kWait, 1};
+  // Probabilities that the network loses, duplicates, delays or reorders a message.
   double loss = 0, duplicate = 0, delay = 0, reorder = 0;
   Time longest_delay{};
   std::vector<Fault> faults;
-  // If servers hold the state: a shard whose disk is full from change number `from` on, for
-  // `changes` changes (0: none).
+  // In a job whose servers hold the weights: the disk of `shard` refuses changes number `from` to
+  // from + changes - 1 because it is full. With changes = 0 it refuses none.
   struct FullDisk {
     uint32_t shard = 0;
     uint64_t from = 0, changes = 0;
@@ -108,19 +117,23 @@ struct Schedule {
   uint32_t shards() const { return static_cast<uint32_t>(data_lanes.size()); }
   bool shrinks() const { return elasticity.shrink(); }
   bool has_rounds() const { return clocks.pushes == 0; }
-  bool servers_keep() const { return !algorithm.empty(); }
-  // How many rounds beyond its applied round a worker may contribute to, for the lanes.
+  bool servers_hold_state() const { return !algorithm.empty(); }
+  // The servers' window: how many round numbers beyond its applied round a worker may contribute to.
   uint32_t lane_window() const { return parts ? 2 : window; }
   // Whether a gradient depends on the state at which it is computed.
-  bool has_point() const { return !central || window == 1; }
-  // Whether the result does not depend on faults and timing.
-  bool exact() const { return !elasticity.unsolicited(); }
+  bool gradient_uses_state() const { return !central || window == 1; }
+  // Whether the result is the same for all faults and timings.
+  bool is_deterministic() const { return !elasticity.unsolicited(); }
   bool goes_back() const { return central && Has(Fault::Kind::kKillServer); }
   bool Has(Fault::Kind kind) const;
-  static Schedule Make(uint64_t seed);  // with rounds
+  // Makes a job with rounds.
+  static Schedule Make(uint64_t seed);
+  // Makes a job without rounds.
   static Schedule MakeClocks(uint64_t seed);
-  static Schedule MakeCheckpoints(uint64_t seed);  // with rounds; all daemons may be lost at once
+  // Makes a job with rounds and workers' checkpoints. All its processes may be killed at once.
+  static Schedule MakeCheckpoints(uint64_t seed);
 };
+// Describes a schedule in one line.
 std::string ToString(const Schedule& schedule);
 
 }  // namespace tern::sim

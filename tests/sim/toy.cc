@@ -31,30 +31,31 @@ Floats MeanOf(const std::vector<uint64_t>& words) {
 }
 
 template <typename To>
-uint64_t Each(uint64_t word, const To& to) {
+uint64_t MapFloats(uint64_t word, const To& to) {
   auto floats = std::bit_cast<Floats>(word);
   for (size_t i = 0; i < floats.size(); ++i) floats[i] = to(i, floats[i]);
   return std::bit_cast<uint64_t>(floats);
 }
 
-// The state of a cell if servers hold it: the server's weights, and the weights that the workers
-// have of it.
-struct Held {
+// A chunk in a job whose servers hold the weights: `weights` is the server's word, `state` is the
+// workers' copy. They differ by rounding if the server sends changes instead of weights.
+struct ServerChunk {
   uint64_t weights = 0, state = 0;
 };
 
-// Changes the state by a round with these pushes.
-void CloseHeld(const Schedule& schedule, uint64_t round, const std::vector<uint64_t>& given,
-               Held* held) {
+// Applies a round with the pushes `given` to the server's weights and the workers' copy.
+void CloseRound(const Schedule& schedule, uint64_t round, const std::vector<uint64_t>& given,
+                ServerChunk* held) {
   held->weights = schedule.algorithm == "easgd"
-                      ? Drawn(held->weights, given)
-                      : Moved(held->weights, given, LearningRate(schedule, round));
-  held->state =
-      schedule.changes ? Added(held->state, ChangeOf(held->state, held->weights)) : held->weights;
+                      ? ApplyElastic(held->weights, given)
+                      : ApplySgd(held->weights, given, LearningRate(schedule, round));
+  held->state = schedule.changes
+                    ? AddFloats(held->state, SubtractFloats(held->state, held->weights))
+                    : held->weights;
 }
 
-// The toy job's CellSum: adds words (pushes), takes their maximum (scalers) or collects them
-// (figures). Reports a rank that comes twice.
+// The reduction of one cell in one round: adds up words (pushes), takes their maximum (scalers) or
+// collects them by rank (figures). Reports a rank that contributes twice.
 class ToySum : public protocol::CellSum {
  public:
   ToySum(Kind kind, uint32_t workers, const Report* report)
@@ -97,7 +98,7 @@ class ToySum : public protocol::CellSum {
   std::vector<std::pair<uint32_t, uint64_t>> figures_;
 };
 
-CellSpec Spec(const Cell& cell, const Schedule& schedule, const Report* report) {
+CellSpec MakeCellSpec(const Cell& cell, const Schedule& schedule, const Report* report) {
   CellSpec spec;
   spec.cell = cell;
   spec.open = [=, workers = schedule.workers](uint64_t) {
@@ -143,7 +144,7 @@ uint64_t NextRound(const Schedule& schedule, uint64_t applied, uint64_t last) {
   return applied / 2 * 2 + 2;
 }
 
-bool HasPart(const Schedule& schedule, uint64_t round, uint32_t bucket) {
+bool IsExchanged(const Schedule& schedule, uint64_t round, uint32_t bucket) {
   return !schedule.parts || round % 2 == 1 || (round / 2 - 1) % kBuckets == bucket;
 }
 
@@ -161,7 +162,7 @@ Replica DecodeReplica(const Bytes& bytes) {
   return replica;
 }
 
-uint64_t ScaleOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& state) {
+uint64_t ScalerOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& state) {
   const uint64_t own = Combine(state[bucket * kChunks], state[bucket * kChunks + 1]);
   return Combine(Combine(rank, round), Combine(bucket, own)) >> 1;
 }
@@ -170,7 +171,7 @@ uint64_t PushOf(const Schedule& schedule, uint32_t rank, uint64_t round, uint32_
                 uint32_t chunk, const State& state, uint64_t scaled) {
   const uint64_t cell = bucket * kChunks + chunk;
   const uint64_t word = Combine(Combine(rank, round), Combine(cell ^ scaled, state[cell])) >> 8;
-  return schedule.central ? FloatsOf(word) : word;
+  return schedule.central ? FloatsFromBits(word) : word;
 }
 
 double RateAt(uint64_t step) {
@@ -181,7 +182,7 @@ double LearningRate(const Schedule& schedule, uint64_t round) {
   return schedule.central ? RateAt(round - 1) : 1.0 / static_cast<double>(round);
 }
 
-uint64_t FloatsOf(uint64_t bits) {
+uint64_t FloatsFromBits(uint64_t bits) {
   Floats floats;
   for (float& value : floats) {
     value = static_cast<float>(static_cast<int64_t>(bits & 0xfff) - 0x800);
@@ -190,26 +191,26 @@ uint64_t FloatsOf(uint64_t bits) {
   return std::bit_cast<uint64_t>(floats);
 }
 
-uint64_t Moved(uint64_t word, const std::vector<uint64_t>& given, double rate) {
+uint64_t ApplySgd(uint64_t word, const std::vector<uint64_t>& given, double rate) {
   const auto factor = static_cast<float>(rate);
   const Floats mean = MeanOf(given);
-  return Each(word, [&](size_t i, float w) { return w - factor * mean[i]; });
+  return MapFloats(word, [&](size_t i, float w) { return w - factor * mean[i]; });
 }
 
-uint64_t Drawn(uint64_t word, const std::vector<uint64_t>& given) {
+uint64_t ApplyElastic(uint64_t word, const std::vector<uint64_t>& given) {
   const float alpha = static_cast<float>(kElastic) * static_cast<float>(given.size());
   const Floats mean = MeanOf(given);
-  return Each(word, [&](size_t i, float w) { return w + alpha * (mean[i] - w); });
+  return MapFloats(word, [&](size_t i, float w) { return w + alpha * (mean[i] - w); });
 }
 
-uint64_t Added(uint64_t word, uint64_t change) {
+uint64_t AddFloats(uint64_t word, uint64_t change) {
   const auto by = std::bit_cast<Floats>(change);
-  return Each(word, [&](size_t i, float w) { return w + by[i]; });
+  return MapFloats(word, [&](size_t i, float w) { return w + by[i]; });
 }
 
-uint64_t ChangeOf(uint64_t from, uint64_t to) {
+uint64_t SubtractFloats(uint64_t from, uint64_t to) {
   const auto before = std::bit_cast<Floats>(from);
-  return Each(to, [&](size_t i, float w) { return w - before[i]; });
+  return MapFloats(to, [&](size_t i, float w) { return w - before[i]; });
 }
 
 uint64_t DigestOfState(const State& state) {
@@ -218,24 +219,24 @@ uint64_t DigestOfState(const State& state) {
   return digest;
 }
 
-std::vector<State> FaultFree(const Schedule& schedule) {
+std::vector<State> FaultFreeStates(const Schedule& schedule) {
   std::vector<State> states(schedule.rounds + 1, InitialState(schedule));
-  std::array<Held, kBuckets * kChunks> held;
+  std::array<ServerChunk, kBuckets * kChunks> held;
   const uint64_t last = schedule.parts ? schedule.rounds - 1 : schedule.rounds;
   uint64_t applied = 0;
   while (applied < schedule.rounds) {
     const uint64_t round = NextRound(schedule, applied, last);
     const State& state =
-        schedule.has_point()
+        schedule.gradient_uses_state()
             ? states[applied + 1 < schedule.window ? 0 : applied + 1 - schedule.window]
             : states[0];
     State next = states[applied];
     const auto takes_part = [&](uint32_t rank) { return !schedule.skips || !Skips(rank, round); };
     for (uint32_t b = 0; b < kBuckets; ++b) {
-      if (!HasPart(schedule, round, b)) continue;
+      if (!IsExchanged(schedule, round, b)) continue;
       uint64_t scaled = 0, contributors = 0;
       for (uint32_t r = 0; r < schedule.workers; ++r) {
-        if (takes_part(r)) scaled = std::max(scaled, ScaleOf(r, round, b, state));
+        if (takes_part(r)) scaled = std::max(scaled, ScalerOf(r, round, b, state));
         contributors += takes_part(r);
       }
       for (uint32_t c = 0; contributors != 0 && c < kChunks; ++c) {
@@ -248,7 +249,7 @@ std::vector<State> FaultFree(const Schedule& schedule) {
           word = Combine(word, std::accumulate(given.begin(), given.end(), 0ul));
           continue;
         }
-        CloseHeld(schedule, round, given, &held[b * kChunks + c]);
+        CloseRound(schedule, round, given, &held[b * kChunks + c]);
         word = held[b * kChunks + c].state;
       }
     }
@@ -284,7 +285,7 @@ std::vector<Cell> Layout::CellsAt(LaneRef lane) const {
 
 std::vector<CellSpec> Layout::RoundCells(LaneRef lane, const Report* report) const {
   std::vector<CellSpec> cells;
-  for (const Cell& cell : CellsAt(lane)) cells.push_back(Spec(cell, schedule_, report));
+  for (const Cell& cell : CellsAt(lane)) cells.push_back(MakeCellSpec(cell, schedule_, report));
   return cells;
 }
 

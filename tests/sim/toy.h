@@ -1,13 +1,15 @@
-// The toy job of the simulator: 2 buckets of 2 chunks; the state of a chunk is one integer (word).
-// A worker's contribution is a function of the rank, the round, the cell, the state at which it
-// computes and, for a push, the scalers. So a single wrong, lost or repeated contribution changes
-// every later state. With a window of w rounds the gradient of round r is computed at the state
-// after round r - w.
+// The toy job of the simulator. Its model has 2 buckets of 2 chunks, and the state (weights) of a
+// chunk is one 64-bit integer, called a word. A cell is one reduction over the workers in a round: of
+// a bucket's scalers, of the pushes of a chunk, or of figures (the workers' metrics). A worker's
+// contribution is a hash of the rank, the round, the cell, the state at which the worker computes
+// and, for a push, the bucket's scaler. So a single wrong, lost or repeated contribution changes
+// every later state. With a window of w open rounds, round r is computed at the state after round
+// r - w.
 //
-// If servers hold the state, they run the real lanes (server/data_lane.h), and a word has the bits
-// of two floats (lane_job.h), which a push changes by the equation of the algorithm. With a window
-// of 2 a push does not depend on the state, because a worker that goes back gets only the newest
-// state and not the one before.
+// If the servers hold the weights, they run the real data lanes (server/data_lane.h): a word has the
+// bits of two floats (lane_job.h), and pushes change it by the equation of the training algorithm.
+// There, with a window of 2, a push does not depend on the state, because a worker that goes back to
+// a checkpoint gets only the newest state and not the state before it.
 #pragma once
 
 #include <array>
@@ -24,25 +26,29 @@
 namespace tern::sim {
 
 constexpr uint32_t kBuckets = 2, kChunks = 2;
+// One word for each chunk, at index bucket * kChunks + chunk.
 using State = std::array<uint64_t, kBuckets * kChunks>;
+// Is called with a description of what went wrong.
 using Report = std::function<void(const std::string& violation)>;
 
-// The next round of the job after `applied`, and whether a bucket is exchanged in a round. With
-// Schedule::parts, all buckets are exchanged once more after every second step and after the last
-// one (round `last`).
+// The number of the job's next round after round `applied`. `last` is the round of the job's last
+// step. With Schedule::parts, an additional round exchanges all buckets after every second step and
+// after the last step.
 uint64_t NextRound(const Schedule& schedule, uint64_t applied, uint64_t last);
-bool HasPart(const Schedule& schedule, uint64_t round, uint32_t bucket);
-// Whether figures are exchanged after round `applied`; they count as figures of the next round.
+// Whether the round exchanges the bucket.
+bool IsExchanged(const Schedule& schedule, uint64_t round, uint32_t bucket);
+// Whether figures are exchanged after round `applied`. Their round number is applied + 1.
 inline bool HasFiguresAfter(uint64_t applied) { return applied % 2 == 1; }
-// With Schedule::skips: whether a worker skips a round.
+// Whether a worker skips a round, in a job with Schedule::skips.
 bool Skips(uint32_t rank, uint64_t round);
 
 Bytes EncodeWord(uint64_t value);
 uint64_t DecodeWord(const Bytes& payload);  // the first word; 0 if there is none
 Bytes EncodeWords(const std::vector<uint64_t>& words);
 std::vector<uint64_t> DecodeWords(const Bytes& payload);
+// Hashes two numbers into one.
 uint64_t Combine(uint64_t a, uint64_t b);
-// What a worker needs to continue: the state after the last round, and the state before it.
+// What a worker needs to continue: the state after its newest round, and the state before that round.
 struct Replica {
   State now{}, before{};
 };
@@ -51,20 +57,23 @@ struct ToyCheckpoint {
   pb::Checkpoint at;
   Replica replica;
 };
+// The checkpoints of one worker rank. A run is one execution of the job, with a random number.
 struct CheckpointDisk {
-  std::vector<ToyCheckpoint> points;  // the two newest, by ascending step
-  uint64_t began = 0;                 // the run for which the disk was prepared
-  bool torn = false;                  // also has a damaged one
-  bool struck = false;                // a checkpoint on it was torn or lost
-  // A worker that got State from another may lack a checkpoint that the others have. Until it has
-  // written this many more, there may be no checkpoint that all workers have.
+  std::vector<ToyCheckpoint> points;  // the two newest undamaged checkpoints, by ascending step
+  uint64_t began = 0;                 // the run that last used the disk
+  bool torn = false;                  // a damaged checkpoint is on the disk
+  bool struck = false;                // a checkpoint was damaged or lost
+  // A worker that got its state from another worker may lack a checkpoint that the others have. Until
+  // this worker has written `gap` more checkpoints, there may be no checkpoint that all workers have.
   int gap = 0;
 };
+// The checkpoints that a worker with this disk offers to resume from.
 inline std::vector<pb::Checkpoint> OffersOf(const CheckpointDisk& disk) {
   std::vector<pb::Checkpoint> offers;
   for (const ToyCheckpoint& one : disk.points) offers.push_back(one.at);
   return offers;
 }
+// The disk's content as a starting worker reports it.
 inline protocol::Saved SavedOn(const CheckpointDisk& disk) {
   protocol::Saved saved{OffersOf(disk), {}, disk.began};
   if (disk.torn) saved.unfit.set_sentence("a torn one");
@@ -73,41 +82,51 @@ inline protocol::Saved SavedOn(const CheckpointDisk& disk) {
 Bytes EncodeReplica(const Replica& replica);
 Replica DecodeReplica(const Bytes& bytes);
 
-uint64_t ScaleOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& state);
+// What a rank contributes in a round: its scaler of a bucket, and its push of a chunk. `state` is the
+// state at which it computes; `scaled` is the largest scaler of all ranks.
+uint64_t ScalerOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& state);
 uint64_t PushOf(const Schedule& schedule, uint32_t rank, uint64_t round, uint32_t bucket,
                 uint32_t chunk, const State& state, uint64_t scaled);
 uint64_t DigestOfState(const State& state);
 
 inline State InitialState(const Schedule& schedule) {
-  return schedule.servers_keep() ? State{} : State{1, 2, 3, 4};
+  return schedule.servers_hold_state() ? State{} : State{1, 2, 3, 4};
 }
 
-// If servers hold the state: the learning rate is kFirstRate at first, and is multiplied by
-// kRateFactor after every kRateEvery steps.
+// In jobs whose servers hold the weights: the learning rate is kFirstRate at first, and is multiplied
+// by kRateFactor after every kRateEvery steps.
 constexpr double kFirstRate = 0.5, kRateFactor = 0.5;
 constexpr uint64_t kRateEvery = 2;
-double RateAt(uint64_t step);  // from 0
-// The learning rate that answers of a round must carry.
+// The learning rate of a step; steps count from 0.
+double RateAt(uint64_t step);
+// The learning rate that the answers of a round must contain.
 double LearningRate(const Schedule& schedule, uint64_t round);
-// A word of two floats, made of these bits.
-uint64_t FloatsOf(uint64_t bits);
-// These four treat words as pairs of floats. Moved: w - rate * mean of `given`.
-uint64_t Moved(uint64_t word, const std::vector<uint64_t>& given, double rate);
-// Drawn: w + kElastic * sum over x in `given` of (x - w).
+// A word with the bits of two floats, each a small integer taken from `bits`.
+uint64_t FloatsFromBits(uint64_t bits);
+// The next four functions treat words as pairs of floats. Returns word - rate * mean of `given`, the
+// step of SGD with the pushed gradients `given`.
+uint64_t ApplySgd(uint64_t word, const std::vector<uint64_t>& given, double rate);
+// Returns word + kElastic * sum over x in `given` of (x - word): the step of EASGD's central weights
+// with the pushed weights `given`.
 constexpr double kElastic = 0.125;
-uint64_t Drawn(uint64_t word, const std::vector<uint64_t>& given);
-uint64_t Added(uint64_t word, uint64_t change);
-uint64_t ChangeOf(uint64_t from, uint64_t to);
+uint64_t ApplyElastic(uint64_t word, const std::vector<uint64_t>& given);
+// Returns word + change.
+uint64_t AddFloats(uint64_t word, uint64_t change);
+// Returns to - from.
+uint64_t SubtractFloats(uint64_t from, uint64_t to);
 // The states after round 0, 1, ... if no fault strikes and every round waits for all workers.
-std::vector<State> FaultFree(const Schedule& schedule);
+std::vector<State> FaultFreeStates(const Schedule& schedule);
 
+// Says which lane of which shard serves each cell. Lane 0 of a shard is its control socket, lanes 1
+// and up are its data sockets.
 class Layout {
  public:
-  // The schedule outlives it.
+  // The schedule must outlive the layout.
   explicit Layout(const Schedule& schedule) : schedule_(schedule) {}
   protocol::LaneRef LaneOf(const protocol::Cell& cell) const;
   std::vector<protocol::Cell> CellsAt(protocol::LaneRef lane) const;
-  // `report` is called if a rank is counted twice in a slot.
+  // The cells of a lane, as the real RoundLane needs them. `report` is called if a rank is counted
+  // twice in a slot (a cell in one round).
   std::vector<protocol::CellSpec> RoundCells(protocol::LaneRef lane, const Report* report) const;
 
  private:

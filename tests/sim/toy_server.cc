@@ -26,14 +26,14 @@ ToyServer::ToyServer(World* world, uint32_t process, uint32_t shard, uint64_t in
   options.workers = schedule.workers;
   options.incarnation = incarnation;
   options.data_ports = ports_;
-  options.expected = world->Expected();
+  options.expected = world->ExpectedHello();
   options.timings = schedule.timings;
   options.elasticity = schedule.elasticity;
   options.window = schedule.lane_window();
   options.workers_hold_state = schedule.has_rounds();
   options.safeguards = world->safeguards();
   options.resumes = schedule.checkpoint_every != 0;
-  if (schedule.servers_keep()) {
+  if (schedule.servers_hold_state()) {
     options.begins_from_shards = schedule.has_rounds();
     options.keeps = protocol::ShardsThatKeep(world->job().plan);
     if (options.Keeps(shard)) options.saved = [this] { return Saved(); };
@@ -63,7 +63,7 @@ void ToyServer::MakeLane(uint32_t l, uint64_t incarnation) {
   lane.incarnation = incarnation;
   lane.leads = shard_ == 0 && l == 1;
   lane.safeguards = world_->safeguards();
-  if (schedule.servers_keep()) {
+  if (schedule.servers_hold_state()) {
     lanes_.push_back(std::make_unique<PlayedLane>(world_, name, std::move(lane)));
     return;
   }
@@ -93,7 +93,7 @@ std::vector<const protocol::RoundLane*> ToyServer::round_lanes() const {
 void ToyServer::Start() {
   ControlActions actions;
   control_->Start(world_->now(), &actions);
-  Act(std::move(actions));
+  Perform(std::move(actions));
 }
 
 bool ToyServer::Listens(LaneRef lane, uint32_t port) const {
@@ -106,15 +106,15 @@ void ToyServer::OnMessage(uint32_t lane, Peer from, const Message& message) {
   if (lane == 0) {
     ControlActions actions;
     control_->OnMessage(from, message, world_->now(), &actions);
-    return Act(std::move(actions));
+    return Perform(std::move(actions));
   }
   Sends sends;
   OnLaneMessage(lane - 1, from, message, &sends);
-  if (world_->DiesInWrite(process_)) return;
+  if (world_->KillIfDiskStopped(process_)) return;
   Send(std::move(sends));
   if (lanes_.empty()) return;
   lanes_[lane - 1]->AfterMessages();
-  world_->DiesInWrite(process_);
+  world_->KillIfDiskStopped(process_);
 }
 
 void ToyServer::OnLaneMessage(uint32_t index, Peer from, const Message& message, Sends* out) {
@@ -128,7 +128,7 @@ void ToyServer::OnMessageFromShard0(const Message& message) {
   if (!alive_) return;
   ControlActions actions;
   control_->OnMessageFromShard0(message, world_->now(), &actions);
-  Act(std::move(actions));
+  Perform(std::move(actions));
 }
 
 void ToyServer::OnShard0Disconnected() {
@@ -143,14 +143,14 @@ void ToyServer::OnTick() {
     const Status failure = lane->lane().failure();
     if (!failure.ok()) control_->OnFailure(failure, world_->now(), &actions);
   }
-  Act(std::move(actions));
+  Perform(std::move(actions));
 }
 
 void ToyServer::OnStop() {
   if (!alive_) return;
   ControlActions actions;
   control_->OnStop(Code::kTerminated, world_->now(), &actions);
-  Act(std::move(actions));
+  Perform(std::move(actions));
 }
 
 void ToyServer::OnMembers(uint32_t lane) {
@@ -164,7 +164,7 @@ void ToyServer::OnMembers(uint32_t lane) {
     BeginLane(lane, members);
     round_lanes_[lane]->OnMembers(members, &sends);
   }
-  if (world_->DiesInWrite(process_)) return;
+  if (world_->KillIfDiskStopped(process_)) return;
   Send(std::move(sends));
 }
 
@@ -181,7 +181,7 @@ void ToyServer::Kill() {
 
 void ToyServer::Send(Sends sends) {
   for (protocol::Send& send : sends) {
-    world_->network().ToClient(process_, send.to, std::move(send.message), world_->now());
+    world_->network().SendToClient(process_, send.to, std::move(send.message), world_->now());
   }
 }
 
@@ -192,19 +192,19 @@ void ToyServer::Stop() {
   Send(std::move(sends));
 }
 
-void ToyServer::Act(ControlActions actions) {
+void ToyServer::Perform(ControlActions actions) {
   for (ControlAction& action : actions) {
     switch (action.type) {
       case ControlAction::Type::kSend:
-        world_->network().ToClient(process_, action.send.to, std::move(action.send.message),
-                                   world_->now());
+        world_->network().SendToClient(process_, action.send.to, std::move(action.send.message),
+                                       world_->now());
         break;
       case ControlAction::Type::kConnectShard0:
         if (to_shard0_ != kNobody) world_->network().Close(to_shard0_);
         to_shard0_ = world_->network().Open(false, process_, {0, 0}, 0, world_->now());
         break;
       case ControlAction::Type::kSendShard0:
-        world_->network().ToServer(to_shard0_, std::move(action.send.message), world_->now());
+        world_->network().SendToServer(to_shard0_, std::move(action.send.message), world_->now());
         break;
       case ControlAction::Type::kMembers:
         for (uint32_t l = 0; l < members_.size(); ++l) {

@@ -1,5 +1,6 @@
-// A simulated server process: the control plane and the data lanes, which the server daemon runs on
-// threads of their own.
+// A simulated server process. It has the same protocol machines as the real server: one for control
+// messages (lane 0) and one for each data socket (lanes 1 and up). The real server runs each on its
+// own thread; here World calls them. Shard 0's control machine is the coordinator of the job.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,9 @@ class ToyServer {
   void OnMessageFromShard0(const protocol::Message& message);
   void OnShard0Disconnected();
   void OnTick();
-  void OnMembers(uint32_t lane);  // the data lane gets the oldest Members on their way to it
+  // Delivers to a data lane the oldest membership message (Members) that is on its way there. `lane`
+  // counts data lanes from 0.
+  void OnMembers(uint32_t lane);
   void OnStop();
   void Kill();
 
@@ -36,9 +39,9 @@ class ToyServer {
   const Status& status() const { return status_; }
   // Shard 0 only. REQUIRES not killed.
   const protocol::Coordinator& coordinator() const { return *coordinator_; }
-  // All RoundLanes of this process. REQUIRES not killed.
+  // All lanes of this process that run rounds, lane 0 first. REQUIRES not killed.
   std::vector<const protocol::RoundLane*> round_lanes() const;
-  // The data lanes if servers hold the state; else empty.
+  // The data lanes, if servers hold the weights; else empty.
   const std::vector<std::unique_ptr<PlayedLane>>& lanes() const { return lanes_; }
 
  private:
@@ -46,8 +49,9 @@ class ToyServer {
   void OnLaneMessage(uint32_t index, protocol::Peer from, const protocol::Message& message,
                      protocol::Sends* out);
   void BeginLane(uint32_t index, const pb::Members& members);
-  protocol::Saved Saved() const;  // as server::Server::Saved
-  void Act(protocol::ControlActions actions);
+  // The checkpoints that all data lanes of this process have on their disk.
+  protocol::Saved Saved() const;
+  void Perform(protocol::ControlActions actions);
   void Stop();
   void Send(protocol::Sends sends);
 
@@ -57,14 +61,15 @@ class ToyServer {
   std::vector<uint32_t> ports_;
   std::unique_ptr<protocol::Control> control_;
   protocol::Coordinator* coordinator_ = nullptr;
-  // By data lane. Only one of the two has entries: lanes_ if servers hold the state, else
-  // round_lanes_.
+  // The data lanes: in lanes_ if servers hold the weights, else in round_lanes_. The other vector is
+  // empty.
   std::vector<std::unique_ptr<protocol::RoundLane>> round_lanes_;
   std::vector<std::unique_ptr<PlayedLane>> lanes_;
-  std::vector<std::deque<pb::Members>> members_;  // by data lane: on their way to it
-  // By data lane: the newest beginning, for round_lanes_
+  std::vector<std::deque<pb::Members>> members_;  // for each data lane: messages on the way to it
+  // For each lane in round_lanes_: the number of the job's newest start that the lane knows. A new
+  // number tells the lane to go back to an earlier round.
   std::vector<uint64_t> beginnings_;
-  uint32_t to_shard0_ = kNobody;
+  uint32_t to_shard0_ = kNobody;  // the connection to shard 0
   bool alive_ = true, killed_ = false;
   Status status_;
 };

@@ -36,8 +36,8 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
   options.incarnation = incarnation;
   options.data_lanes = schedule.data_lanes;
   options.servers.assign(schedule.shards(), "toy");
-  options.hello = world->Expected();
-  options.credit_bytes = 16;  // enough for two pushes, so that others must wait for credit
+  options.hello = world->ExpectedHello();
+  options.credit_bytes = 16;  // enough for two pushes in flight; further pushes must wait
   options.max_state_bytes = sizeof(Replica);
   options.piece_bytes = 40;
   options.timings = schedule.timings;
@@ -55,7 +55,7 @@ ToyWorker::ToyWorker(World* world, uint32_t process, uint32_t rank, uint64_t inc
 void ToyWorker::Start() {
   SessionActions actions;
   session_->Start(world_->now(), &actions);
-  Act(std::move(actions));
+  Perform(std::move(actions));
 }
 
 void ToyWorker::OnMessage(LaneRef lane, const Message& message) {
@@ -66,7 +66,7 @@ void ToyWorker::OnMessage(LaneRef lane, const Message& message) {
   }
   SessionActions actions;
   session_->OnMessage(lane, message, world_->now(), &actions);
-  Act(std::move(actions));
+  Perform(std::move(actions));
 }
 
 void ToyWorker::OnDisconnected(LaneRef lane) {
@@ -77,14 +77,14 @@ void ToyWorker::OnDisconnected(LaneRef lane) {
   }
   SessionActions actions;
   session_->OnDisconnected(lane, world_->now(), &actions);
-  Act(std::move(actions));
+  Perform(std::move(actions));
 }
 
 void ToyWorker::OnTick() {
   if (!alive_ || frozen_) return;
   SessionActions actions;
   session_->OnTimer(world_->now(), &actions);
-  Act(std::move(actions));
+  Perform(std::move(actions));
 }
 
 void ToyWorker::OnTask(uint32_t posted) {
@@ -108,45 +108,45 @@ void ToyWorker::OnTask(uint32_t posted) {
       break;
     case Task::kFinish:
       if (!current) return;
-      world_->Reached(rank_, Fault::Point::kLeaving, applied_);
+      world_->OnReached(rank_, Fault::Point::kLeaving, applied_);
       leaving_ = true;
       session_->Finish(Ok(), {}, {}, applied_, world_->now(), &actions);
       break;
   }
-  Act(std::move(actions));
+  Perform(std::move(actions));
 }
 
 void ToyWorker::OnStop() {
   SessionActions actions;
   session_->Stop(Status(Code::kTerminated, "stopped"), world_->now(), &actions);
-  Act(std::move(actions));
+  Perform(std::move(actions));
 }
 
 void ToyWorker::Kill(bool hold) {
   alive_ = false;
   killed_ = true;
-  held_ = hold;
+  messages_held_ = hold;
   session_.reset();
 }
 
 void ToyWorker::Thaw() {
   if (!alive_ || !frozen_) return;
   frozen_ = false;
-  // After a freeze, a process's timers are due before it reads its messages.
+  // A process that continues after a freeze sees its timers expire before it reads its messages.
   OnTick();
   for (LaneRef lane : std::exchange(broken_, {})) OnDisconnected(lane);
   for (auto& [lane, message] : std::exchange(inbox_, {})) OnMessage(lane, message);
   for (uint32_t task : std::exchange(tasks_, {})) OnTask(task);
 }
 
-void ToyWorker::Act(SessionActions actions) {
+void ToyWorker::Perform(SessionActions actions) {
   for (SessionAction& action : actions) {
     if (!alive_) return;
-    Do(action);
+    PerformAction(action);
   }
 }
 
-void ToyWorker::Do(SessionAction& action) {
+void ToyWorker::PerformAction(SessionAction& action) {
   switch (action.type) {
     case SessionAction::Type::kConnect: {
       admitted_ |= action.lane.lane != 0;  // data lanes connect only after shard 0's Welcome
@@ -156,20 +156,20 @@ void ToyWorker::Do(SessionAction& action) {
       return;
     }
     case SessionAction::Type::kSend:
-      return world_->network().ToServer(connections_[action.lane.shard][action.lane.lane],
-                                        std::move(action.message), world_->now());
+      return world_->network().SendToServer(connections_[action.lane.shard][action.lane.lane],
+                                            std::move(action.message), world_->now());
     case SessionAction::Type::kReady:
-      if (action.applied != applied_) Violation("was made ready at another round");
+      if (action.applied != applied_) ReportViolation("was made ready at another round");
       if (ready_ && !world_->schedule().shrinks() && !world_->schedule().central &&
           world_->schedule().checkpoint_every == 0)
-        Violation("was made ready twice");
+        ReportViolation("was made ready twice");
       ready_ = true;
       BeginRun(action.run);
       return OnReady(action.stop_after);
     case SessionAction::Type::kDeliver:
       return OnAnswer(action.delivery);
     case SessionAction::Type::kSnapshot:
-      return Later(Task::kSnapshot, world_->rng().Ms(0, 10));
+      return PostTask(Task::kSnapshot, world_->rng().Ms(0, 10));
     case SessionAction::Type::kInstall:
       return Install(action);
     case SessionAction::Type::kResume:
@@ -192,17 +192,17 @@ void ToyWorker::Do(SessionAction& action) {
 }
 
 void ToyWorker::Install(const SessionAction& action) {
-  Restarts();
+  CancelTasks();
   world_->checkpoints(rank_).gap = 2;
   applied_ = action.applied;
   OnInstall(action.state);
-  Later(Task::kInstalled, world_->rng().Ms(0, 150));
+  PostTask(Task::kInstalled, world_->rng().Ms(0, 150));
 }
 
 void ToyWorker::GoBack(const protocol::SessionAction& action) {
   if (!world_->schedule().central)
-    return Violation("was told to go back, where no server holds parameters");
-  Restarts();
+    return ReportViolation("was told to go back, where no server holds parameters");
+  CancelTasks();
   leaving_ = false;
   applied_ = action.applied;
   OnGoBack();
@@ -211,14 +211,14 @@ void ToyWorker::GoBack(const protocol::SessionAction& action) {
 void ToyWorker::Resume(const protocol::SessionAction& action) {
   for (const ToyCheckpoint& one : world_->checkpoints(rank_).points) {
     if (protocol::KeyOf(one.at) != protocol::KeyOf(action.checkpoint)) continue;
-    Restarts();
+    CancelTasks();
     world_->checkpoints(rank_).gap = 0;
     leaving_ = false;
     applied_ = action.applied;
     OnInstall(EncodeReplica(one.replica));
-    return Later(Task::kInstalled, world_->rng().Ms(0, 150));
+    return PostTask(Task::kInstalled, world_->rng().Ms(0, 150));
   }
-  Violation("was told to go on from a checkpoint that it does not have");
+  ReportViolation("was told to go on from a checkpoint that it does not have");
 }
 
 void ToyWorker::BeginRun(uint64_t run) {
@@ -250,7 +250,7 @@ void ToyWorker::Contribute(const Cell& cell, protocol::Contribution contribution
   session_->SetProgress(++progress_, false, {});
   session_->Contribute(cell, world_->layout().LaneOf(cell), std::move(contribution), world_->now(),
                        &actions);
-  Act(std::move(actions));
+  Perform(std::move(actions));
 }
 
 void ToyWorker::SetApplied(uint64_t applied) {
@@ -258,15 +258,15 @@ void ToyWorker::SetApplied(uint64_t applied) {
   session_->SetApplied(applied);
 }
 
-void ToyWorker::Finish() { Later(Task::kFinish, world_->rng().Ms(0, 20)); }
+void ToyWorker::Finish() { PostTask(Task::kFinish, world_->rng().Ms(0, 20)); }
 
-void ToyWorker::Later(Task task, Time after) {
+void ToyWorker::PostTask(Task task, Time after) {
   world_->Post(after, Event::Type::kWorkerTask, process_,
                generation_ * kTasks + static_cast<uint32_t>(task));
 }
 
-void ToyWorker::Violation(const std::string& what) {
-  world_->Violation("worker " + std::to_string(rank_) + " " + what);
+void ToyWorker::ReportViolation(const std::string& what) {
+  world_->ReportViolation("worker " + std::to_string(rank_) + " " + what);
 }
 
 }  // namespace tern::sim

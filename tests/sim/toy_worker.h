@@ -1,5 +1,5 @@
-// A simulated worker process: drives a Session as the worker daemon does. Subclasses define what it
-// trains.
+// A simulated worker process. Drives a protocol::Session (the worker's side of the protocol) as the
+// real worker does. Subclasses define what the worker contributes and how it handles answers.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class ToyWorker {
   void OnMessage(protocol::LaneRef lane, const protocol::Message& message);
   void OnDisconnected(protocol::LaneRef lane);
   void OnTick();
-  void OnTask(uint32_t task);  // a task that Later() posted
+  void OnTask(uint32_t task);  // runs a task that PostTask() has posted
   void OnStop();
   void Kill(bool hold);
   void Freeze() { frozen_ = true; }
@@ -32,29 +32,31 @@ class ToyWorker {
 
   bool alive() const { return alive_; }  // neither killed nor ended
   bool killed() const { return killed_; }
-  // What it sent must not arrive before its successor is admitted
-  bool held() const { return held_; }
+  // Whether messages that this process sent before it was killed must not arrive before the process
+  // that replaces it is admitted.
+  bool messages_held() const { return messages_held_; }
   bool frozen() const { return frozen_; }
   bool ready() const { return ready_; }        // has received the job's state
-  bool leaving() const { return leaving_; }    // has sent Bye
-  bool admitted() const { return admitted_; }  // by shard 0
+  bool leaving() const { return leaving_; }    // has sent Bye, the last message of a worker
+  bool admitted() const { return admitted_; }  // shard 0 has accepted this process
   uint32_t rank() const { return rank_; }
   uint64_t applied() const { return applied_; }
   const Status& status() const { return status_; }
   const protocol::Session& session() const { return *session_; }
-  // Whether its state is right, if workers that have applied the same rounds must have the same
-  // state.
+  // Whether the worker's state is right for its applied round. Always true in jobs without rounds,
+  // where the workers' states differ.
   virtual bool HasRightState() const { return true; }
 
  protected:
   enum class Task : uint32_t { kStep, kSnapshot, kInstalled, kFinish };
 
-  // What a trainer does. OnInstall and Restarts() cancel all tasks that were posted before.
+  // Subclasses override what a training thread does. Before OnInstall and OnGoBack are called, all
+  // posted tasks are cancelled (see CancelTasks).
   virtual Bytes SaveState() const { return {}; }
   virtual void OnInstall(const Bytes& /*state*/) {}
   // If the job has checkpoints: writes one to the disk at once.
   void WriteCheckpoint(const Replica& replica);
-  // Pulls the state after `applied` from the servers.
+  // Pulls the state after round applied_ from the servers.
   virtual void OnGoBack() {}
   virtual void OnReady(uint64_t stop_after) = 0;
   virtual void OnAnswer(const protocol::Exchange::Delivery& answer) = 0;
@@ -62,10 +64,13 @@ class ToyWorker {
 
   void Contribute(const protocol::Cell& cell, protocol::Contribution contribution);
   void SetApplied(uint64_t applied);
-  void Finish();  // after a while
-  void Later(Task task, Time after);
-  void Restarts() { ++generation_; }
-  void Violation(const std::string& what);
+  // Posts the task that ends this worker in order, a random time from now.
+  void Finish();
+  // Posts a task to run a time `after` from now.
+  void PostTask(Task task, Time after);
+  // Cancels all posted tasks.
+  void CancelTasks() { ++generation_; }
+  void ReportViolation(const std::string& what);
 
   World* world_;
   const uint32_t process_;
@@ -73,21 +78,22 @@ class ToyWorker {
   uint64_t applied_ = 0;
 
  private:
-  void Act(protocol::SessionActions actions);
-  void Do(protocol::SessionAction& action);
+  void Perform(protocol::SessionActions actions);
+  void PerformAction(protocol::SessionAction& action);
   void Install(const protocol::SessionAction& action);
   void GoBack(const protocol::SessionAction& action);
   void Resume(const protocol::SessionAction& action);
   void BeginRun(uint64_t run);
 
   std::unique_ptr<protocol::Session> session_;
-  std::vector<std::vector<uint32_t>> connections_;  // by shard, lane
-  bool alive_ = true, killed_ = false, held_ = false, frozen_ = false, ready_ = false;
+  std::vector<std::vector<uint32_t>> connections_;  // connections_[shard][lane]
+  bool alive_ = true, killed_ = false, messages_held_ = false, frozen_ = false, ready_ = false;
   bool leaving_ = false, admitted_ = false;
   uint32_t generation_ = 0;  // tasks of an older generation are cancelled
-  std::vector<std::pair<protocol::LaneRef, protocol::Message>> inbox_;  // while frozen
-  std::vector<protocol::LaneRef> broken_;                               // while frozen
-  std::vector<uint32_t> tasks_;                                         // while frozen
+  std::vector<std::pair<protocol::LaneRef, protocol::Message>>
+      inbox_;                              // messages that arrived while frozen
+  std::vector<protocol::LaneRef> broken_;  // lanes whose connection broke while frozen
+  std::vector<uint32_t> tasks_;            // tasks that became due while frozen
   uint64_t progress_ = 0, run_ = 0;
   Status status_;
 };

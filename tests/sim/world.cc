@@ -16,9 +16,9 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// All deadlines of a job are earlier, so a simulation that runs longer is stuck.
+// Every job ends before this time or runs into one of its own timeouts, so a longer run is stuck.
 constexpr Time kDeadline = milliseconds(50'000);
-// Jobs that begin again, up to twice.
+// The same for jobs whose processes may all be killed and started again, up to twice.
 constexpr Time kDeadlineOfDisasters = milliseconds(90'000);
 
 }  // namespace
@@ -30,25 +30,26 @@ World::World(const Schedule& schedule, const protocol::Safeguards& safeguards, s
       rng_(schedule.seed ^ 0x5eed),
       network_(schedule, &rng_, &queue_, this),
       layout_(schedule),
-      fault_free_(FaultFree(schedule)),
+      fault_free_(FaultFreeStates(schedule)),
       states_(schedule.rounds + 1),
       ledger_(schedule.workers),
       clocks_(schedule.workers),
       disk_rng_(schedule.seed ^ 0xd15ced),
       disks_(schedule.shards()),
-      in_write_(schedule.shards()),
-      disk_loses_(schedule.shards()),
-      job_(schedule.servers_keep() ? MakeLaneJob(schedule, layout_, Expected()) : nullptr),
+      write_faults_(schedule.shards()),
+      max_lost_checkpoints_(schedule.shards()),
+      job_(schedule.servers_hold_state() ? MakeLaneJob(schedule, layout_, ExpectedHello())
+                                         : nullptr),
       checkpoint_disks_(schedule.workers),
-      report_([this](const std::string& what) { Violation(what); }),
-      processes_of_(schedule.workers),
+      report_([this](const std::string& what) { ReportViolation(what); }),
+      num_processes_(schedule.workers),
       current_server_(schedule.shards(), kNobody),
-      struck_(schedule.faults.size()) {
+      triggered_(schedule.faults.size()) {
   const Schedule::FullDisk& full = schedule.full_disk;
   if (full.changes != 0) disks_[full.shard].RefuseAfter(full.from, full.changes);
 }
 
-pb::Hello World::Expected() const {
+pb::Hello World::ExpectedHello() const {
   pb::Hello hello;
   hello.set_job("toy");
   hello.set_job_digest(1);
@@ -58,38 +59,39 @@ pb::Hello World::Expected() const {
   return hello;
 }
 
-void World::Begins(uint64_t beginning, uint64_t begin) {
-  if (words_.contains(beginning)) return;
-  Words& words = words_[beginning] = words_[beginning_];
+void World::OnBeginning(uint64_t beginning, uint64_t begin) {
+  if (chunk_histories_.contains(beginning)) return;
+  ChunkHistories& words = chunk_histories_[beginning] = chunk_histories_[beginning_];
   for (auto& of_cell : words) of_cell.erase(of_cell.upper_bound(begin), of_cell.end());
   beginning_ = beginning;
 }
 
-void World::Closed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word) {
-  auto& of_cell = words_[beginning][cell.bucket * kChunks + cell.chunk];
+void World::OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_t round,
+                         uint64_t word) {
+  auto& of_cell = chunk_histories_[beginning][cell.bucket * kChunks + cell.chunk];
   if (schedule_.changes) {
     const auto known = of_cell.lower_bound(round);
-    word = Added(known == of_cell.begin() ? 0 : std::prev(known)->second, word);
+    word = AddFloats(known == of_cell.begin() ? 0 : std::prev(known)->second, word);
   }
   if (of_cell.try_emplace(round, word).first->second != word)
-    Violation(ToString(cell, round) + " has two answers");
+    ReportViolation(ToString(cell, round) + " has two answers");
 }
 
 bool World::IsState(uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
-  // If rounds exchange parts (Schedule::parts), the last round of a job exchanges all. A stop moves
-  // that round to another step, and then the state is not the fault-free run's.
+  // In a job with Schedule::parts, an additional last round exchanges all buckets. A stop moves it to
+  // an earlier step, and then the states differ from those of the run without faults.
   const bool planned =
       !schedule_.parts || std::none_of(schedule_.faults.begin(), schedule_.faults.end(),
                                        [](const Fault& fault) { return fault.IsStop(); });
-  if (schedule_.exact() && planned) return state == fault_free_[round];
-  if (schedule_.central) return IsOfLanes(round, state);
+  if (schedule_.is_deterministic() && planned) return state == fault_free_[round];
+  if (schedule_.central) return IsStateOfLanes(round, state);
   std::optional<State>& known = states_[round];
   if (!known.has_value()) known = state;
   return state == *known;
 }
 
-bool World::IsOfLanes(uint64_t round, const State& state) const {
+bool World::IsStateOfLanes(uint64_t round, const State& state) const {
   const auto is_of = [&](const auto& of_beginning) {
     for (size_t i = 0; i < state.size(); ++i) {
       // A round to which no worker contributed does not change the word.
@@ -99,41 +101,42 @@ bool World::IsOfLanes(uint64_t round, const State& state) const {
     }
     return true;
   };
-  return std::any_of(words_.begin(), words_.end(), is_of);
+  return std::any_of(chunk_histories_.begin(), chunk_histories_.end(), is_of);
 }
 
 std::string World::Run() {
   for (uint32_t s = 0; s < schedule_.shards(); ++s) {
-    ++starting_;
+    ++num_starting_;
     queue_.Post(rng_.Ms(0, 30), Event::Type::kStartServer, s);
   }
   for (uint32_t r = 0; r < schedule_.workers; ++r) {
-    ++starting_;
+    ++num_starting_;
     queue_.Post(rng_.Ms(0, 30), Event::Type::kStartWorker, r);
   }
   while (!queue_.empty() && violation_.empty()) {
     const Event event = queue_.Pop();
     if (event.time > (schedule_.checkpoint_every != 0 ? kDeadlineOfDisasters : kDeadline)) {
-      // If shard 0 has ended, a process that could not hear of it waits for its own deadlines. It
-      // is not stuck.
-      const bool told = all_is_lost_ && !Server(0)->alive();
-      if (!StoppedEarly() && !told) Violation("stuck: " + Missing());
+      // A process that could not hear of the end of shard 0 waits for its own timeouts. That does not
+      // count as stuck.
+      const bool told = all_state_lost_ && !Server(0)->alive();
+      if (!StoppedEarly() && !told) ReportViolation("stuck: " + DescribeRunning());
       break;
     }
     now_ = event.time;
     ++events_;
     Handle(event);
-    CheckMachines();
+    CheckInvariants();
     if (IsOver()) break;
   }
   if (violation_.empty()) Judge();
   return violation_;
 }
 
-// Without all safeguards the invariants need not hold; the judge must find the effect.
-void World::CheckMachines() {
-  const std::string broken = TakeBroken();
-  if (!broken.empty() && safeguards_ == protocol::Safeguards{}) Violation(broken);
+// Broken invariants count only if no safeguard of the protocol is switched off. A test that switches
+// one off wants the judge to find its effect.
+void World::CheckInvariants() {
+  const std::string broken = TakeBrokenInvariant();
+  if (!broken.empty() && safeguards_ == protocol::Safeguards{}) ReportViolation(broken);
 }
 
 void World::Handle(const Event& event) {
@@ -152,12 +155,12 @@ void World::Handle(const Event& event) {
     case Event::Type::kServerTick:
       if (!servers_[event.who]->alive()) return;
       queue_.Post(now_ + milliseconds(125), event.type, event.who);
-      CheckBounds();
+      CheckMemoryBounds();
       return servers_[event.who]->OnTick();
     case Event::Type::kServerMembers:
       return servers_[event.who]->OnMembers(event.index);
     case Event::Type::kFault:
-      return Strike(schedule_.faults[event.who]);
+      return InjectFault(schedule_.faults[event.who]);
     case Event::Type::kThaw:
       return workers_[event.who]->Thaw();
     case Event::Type::kStartWorker:
@@ -168,18 +171,18 @@ void World::Handle(const Event& event) {
 }
 
 void World::StartWorker(uint32_t rank) {
-  --starting_;
-  if (IsEnding()) return;  // it is not started again, because the job is done
+  --num_starting_;
+  if (IsEnding()) return;  // the job is done, so its workers are not restarted
   const auto process = static_cast<uint32_t>(workers_.size());
   Trace([&] { return "worker " + std::to_string(rank) + " starts"; });
   workers_.push_back(MakeWorker(this, process, rank, rng_.Next() | 1));
   workers_.back()->Start();
   queue_.Post(now_ + milliseconds(50), Event::Type::kWorkerTick, process);
-  Reached(rank, Fault::Point::kJoining, ++processes_of_[rank]);
+  OnReached(rank, Fault::Point::kJoining, ++num_processes_[rank]);
 }
 
 void World::StartServer(uint32_t shard) {
-  --starting_;
+  --num_starting_;
   const ToyServer* const shard0 = current_server_[0] == kNobody ? nullptr : Server(0);
   // A shard is not started again once shard 0 has ended the job.
   if (shard != 0 && shard0 != nullptr && !shard0->alive() && !shard0->killed()) return;
@@ -191,13 +194,13 @@ void World::StartServer(uint32_t shard) {
   queue_.Post(now_ + milliseconds(125), Event::Type::kServerTick, process);
 }
 
-void World::Reached(uint32_t rank, Fault::Point point, uint64_t round) {
+void World::OnReached(uint32_t rank, Fault::Point point, uint64_t round) {
   for (uint32_t i = 0; i < schedule_.faults.size(); ++i) {
     const Fault& fault = schedule_.faults[i];
     const bool here =
         fault.point == point && (fault.round == round || point == Fault::Point::kLeaving);
-    if (struck_[i] || fault.witness != rank || !here) continue;
-    struck_[i] = true;
+    if (triggered_[i] || fault.witness != rank || !here) continue;
+    triggered_[i] = true;
     queue_.Post(now_ + fault.after, Event::Type::kFault, i);
   }
 }
@@ -219,49 +222,50 @@ ToyWorker* World::LiveWorker(uint32_t rank) const {
   return nullptr;
 }
 
-bool World::HasDonorBeside(uint32_t rank) const {
+bool World::HasDonorOtherThan(uint32_t rank) const {
   for (uint32_t other = 0; other < schedule_.workers; ++other) {
     const ToyWorker* worker = LiveWorker(other);
     if (other == rank || worker == nullptr || worker->frozen()) continue;
-    // If a rank has two processes, one of them will be refused; neither is counted.
-    const bool only = processes_of_[other] == 1;
+    // Of two processes with the same rank one will be refused, so neither counts.
+    const bool only = num_processes_[other] == 1;
     if (only || (worker->ready() && !schedule_.Has(Fault::Kind::kReplaceWorker))) return true;
   }
   return false;
 }
 
-// If a rank has two processes, both may be refused; and a process that is asked to stop while shard
-// 0 is not there ends alone. `tern run` would start another process then, so the simulator does.
+// Starts another process of the worker's rank if none is left though the job goes on. Of two processes
+// with the same rank both may be refused, and a process that is asked to stop while shard 0 is down
+// ends without telling it. The real `tern run` would restart the worker then, too.
 void World::OnWorkerEnded(const ToyWorker& worker) {
   const bool alone = worker.status().code() == Code::kTerminated;
   const bool away = !worker.status().ok() && (alone || schedule_.Has(Fault::Kind::kReplaceWorker));
   if (schedule_.elasticity.on_loss != algorithm::OnLoss::kWait || !away || IsEnding() ||
       LiveWorker(worker.rank()) != nullptr)
     return;
-  if (processes_of_[worker.rank()] >= 5 || StoppedEarly()) return;
-  ++starting_;
+  if (num_processes_[worker.rank()] >= 5 || StoppedEarly()) return;
+  ++num_starting_;
   queue_.Post(now_ + milliseconds(100), Event::Type::kStartWorker, worker.rank());
 }
 
-void World::Strike(const Fault& fault) {
+void World::InjectFault(const Fault& fault) {
   if (IsEnding()) return;
   switch (fault.kind) {
     case Fault::Kind::kKillServer:
     case Fault::Kind::kCutServer:
-      return StrikeServer(fault);
+      return InjectServerFault(fault);
     case Fault::Kind::kStop:
     case Fault::Kind::kStopWorker:
     case Fault::Kind::kStopAll:
-      return StrikeBySignal(fault);
+      return SendStopSignals(fault);
     case Fault::Kind::kKillAll:
     case Fault::Kind::kKillWorkers:
-      return StrikeAll(fault);
+      return KillAll(fault);
     default:
-      return StrikeWorker(fault);
+      return InjectWorkerFault(fault);
   }
 }
 
-void World::StrikeServer(const Fault& fault) {
+void World::InjectServerFault(const Fault& fault) {
   const uint32_t process = current_server_[fault.target];
   if (process == kNobody || !servers_[process]->alive()) return;
   const std::string name = "shard " + std::to_string(fault.target);
@@ -272,7 +276,7 @@ void World::StrikeServer(const Fault& fault) {
   if (fault.disk != Fault::Disk::kInWrite && fault.disk != Fault::Disk::kPowerInWrite)
     return KillServer(process, fault);
   Trace([&] { return "FAULT: " + name + " dies in a write"; });
-  in_write_[fault.target] = &fault;
+  write_faults_[fault.target] = &fault;
   disks_[fault.target].StopAfter(fault.change, [this](uint64_t n) { return disk_rng_.Below(n); });
 }
 
@@ -281,34 +285,35 @@ void World::KillServer(uint32_t process, const Fault& fault) {
   servers_[process]->Kill();
   network_.BreakAllOfServer(process, now_);
   MemoryStorage& disk = disks_[fault.target];
-  in_write_[fault.target] = nullptr;
+  write_faults_[fault.target] = nullptr;
   if (fault.disk == Fault::Disk::kPower || fault.disk == Fault::Disk::kPowerInWrite) {
     disk.RestartMachine([this](uint64_t n) { return disk_rng_.Below(n); });
   } else {
     disk.RestartProcess();
   }
   if (fault.disk == Fault::Disk::kTorn) disk.Tear(disk_rng_.Below(2));
-  disk_loses_[fault.target] =
+  max_lost_checkpoints_[fault.target] =
       fault.disk == Fault::Disk::kStays || fault.disk == Fault::Disk::kPower ? 0 : 1;
-  ++starting_;
+  ++num_starting_;
   queue_.Post(now_ + fault.down, Event::Type::kStartServer, fault.target);
 }
 
-void World::FindsSaved(protocol::LaneRef lane, const Checkpoints& now) {
-  const Checkpoints& before = saved_[lane];
+void World::CheckCheckpointsOnDisk(protocol::LaneRef lane, const Checkpoints& now) {
+  const Checkpoints& before = checkpoints_on_disk_[lane];
   const auto lost = std::count_if(before.begin(), before.end(),
                                   [&](const auto& one) { return !now.contains(one); });
-  if (lost > disk_loses_[lane.shard])
-    Violation(std::to_string(lost) + " checkpoints of shard " + std::to_string(lane.shard) +
-              " are lost, and its disk lost " + std::to_string(disk_loses_[lane.shard]));
-  saved_[lane] = now;
+  if (lost > max_lost_checkpoints_[lane.shard])
+    ReportViolation(std::to_string(lost) + " checkpoints of shard " + std::to_string(lane.shard) +
+                    " are lost, and its disk lost " +
+                    std::to_string(max_lost_checkpoints_[lane.shard]));
+  checkpoints_on_disk_[lane] = now;
 }
 
-bool World::DiesInWrite(uint32_t process) {
+bool World::KillIfDiskStopped(uint32_t process) {
   MemoryStorage& disk = disks_[servers_[process]->shard()];
   if (!disk.stopped()) return false;
-  const Fault* const fault = in_write_[servers_[process]->shard()];
-  if (IsEnding()) {  // no process dies any more: the write counts as refused
+  const Fault* const fault = write_faults_[servers_[process]->shard()];
+  if (IsEnding()) {  // the job is ending, so nothing is killed: the disk only refuses the write
     disk.RestartProcess();
     return false;
   }
@@ -316,8 +321,8 @@ bool World::DiesInWrite(uint32_t process) {
   return true;
 }
 
-void World::StrikeBySignal(const Fault& fault) {
-  std::vector<uint32_t> order;  // servers by shard, then workers by rank
+void World::SendStopSignals(const Fault& fault) {
+  std::vector<uint32_t> order;  // s: shard s; number of shards + r: the worker with rank r
   for (uint32_t i = 0; i < schedule_.shards() + schedule_.workers; ++i) order.push_back(i);
   for (size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[rng_.Below(i)]);
   if (fault.kind == Fault::Kind::kStop) order = {fault.target};
@@ -339,17 +344,17 @@ void World::StrikeBySignal(const Fault& fault) {
   }
 }
 
-void World::StrikeAll(const Fault& fault) {
+void World::KillAll(const Fault& fault) {
   Trace([&] { return "FAULT: everybody is killed"; });
   for (uint32_t process = 0; process < workers_.size(); ++process) {
     if (!workers_[process]->alive()) continue;
     const uint32_t rank = workers_[process]->rank();
-    // if the rank has two processes: the later one
+    // Whether this is the newest process of its rank. Only that is started again.
     const bool last = LiveWorker(rank) == workers_[process].get();
     workers_[process]->Kill(false);
     network_.CloseAllOf(true, process);
     if (!last) continue;
-    ++starting_;
+    ++num_starting_;
     queue_.Post(now_ + fault.down + rng_.Ms(0, 50), Event::Type::kStartWorker, rank);
   }
   CheckpointDisk& disk = checkpoint_disks_[fault.target];
@@ -362,8 +367,8 @@ void World::StrikeAll(const Fault& fault) {
     disk.struck = true;
   }
   const bool lost = !HaveCommonCheckpoint();
-  all_is_lost_ |= lost && fault.kind == Fault::Kind::kKillWorkers;
-  must_refuse_ = lost && SomeIsLostAndSomeIsNot();
+  all_state_lost_ |= lost && fault.kind == Fault::Kind::kKillWorkers;
+  must_refuse_ = lost && SomeCheckpointsLostOthersLeft();
   may_refuse_ =
       must_refuse_ || (lost && std::any_of(checkpoint_disks_.begin(), checkpoint_disks_.end(),
                                            [](const auto& one) { return one.gap != 0; }));
@@ -374,7 +379,7 @@ void World::StrikeAll(const Fault& fault) {
     if (process == kNobody || !servers_[process]->alive()) continue;
     servers_[process]->Kill();
     network_.BreakAllOfServer(process, now_);
-    ++starting_;
+    ++num_starting_;
     queue_.Post(now_ + fault.down + rng_.Ms(0, 50), Event::Type::kStartServer, shard);
   }
 }
@@ -387,7 +392,7 @@ bool World::HaveCommonCheckpoint() const {
   return protocol::NewestOfAll(pointers).has_value();
 }
 
-bool World::SomeIsLostAndSomeIsNot() const {
+bool World::SomeCheckpointsLostOthersLeft() const {
   bool struck = false, saved = false;
   for (const CheckpointDisk& one : checkpoint_disks_) {
     struck |= one.struck;
@@ -396,7 +401,7 @@ bool World::SomeIsLostAndSomeIsNot() const {
   return struck && saved;
 }
 
-void World::StrikeWorker(const Fault& fault) {
+void World::InjectWorkerFault(const Fault& fault) {
   ToyWorker* worker = LiveWorker(fault.target);
   if (worker == nullptr || worker->frozen()) return;
   uint32_t process = 0;
@@ -407,14 +412,14 @@ void World::StrikeWorker(const Fault& fault) {
     return network_.BreakAllOfWorker(process, now_);
   }
   const bool fails = schedule_.elasticity.on_loss == algorithm::OnLoss::kFail;
-  if (!fails && !HasDonorBeside(fault.target)) return;
+  if (!fails && !HasDonorOtherThan(fault.target)) return;
   bool for_good = fails;
   if (fault.kind == Fault::Kind::kKillWorker) {
     Trace([&] { return "FAULT: worker " + std::to_string(fault.target) + " is killed"; });
     worker->Kill(fault.hold);
-    ForgetStatesOfTheAbsent();
+    ForgetStatesOfAbsentWorkers();
     network_.CloseAllOf(true, process);
-    // A job that has not begun waits for all workers.
+    // Before the job has begun it waits for all workers, so the killed one must come back.
     for_good |= fault.for_good &&
                 std::any_of(workers_.begin(), workers_.end(),
                             [](const auto& one) { return one->ready() && !one->killed(); });
@@ -422,16 +427,16 @@ void World::StrikeWorker(const Fault& fault) {
   } else {
     Trace([&] { return "FAULT: worker " + std::to_string(fault.target) + " is stopped"; });
     worker->Freeze();
-    ForgetStatesOfTheAbsent();
+    ForgetStatesOfAbsentWorkers();
     queue_.Post(now_ + fault.down, Event::Type::kThaw, process);
     if (fault.kind == Fault::Kind::kFreezeWorker) return;
   }
-  ++starting_;
+  ++num_starting_;
   const Time down = fault.kind == Fault::Kind::kKillWorker ? fault.down : rng_.Ms(100, 3000);
   queue_.Post(now_ + down, Event::Type::kStartWorker, fault.target);
 }
 
-void World::ForgetStatesOfTheAbsent() {
+void World::ForgetStatesOfAbsentWorkers() {
   uint64_t newest = 0;
   for (const auto& worker : workers_) {
     if (worker->alive() && !worker->frozen()) newest = std::max(newest, worker->applied());
@@ -440,7 +445,7 @@ void World::ForgetStatesOfTheAbsent() {
     states_[round].reset();
 }
 
-bool World::WasStruck(uint32_t rank) const {
+bool World::HasFaultFor(uint32_t rank) const {
   return std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [&](const Fault& fault) {
     const bool server =
         fault.kind == Fault::Kind::kKillServer || fault.kind == Fault::Kind::kCutServer;
@@ -450,10 +455,10 @@ bool World::WasStruck(uint32_t rank) const {
 
 bool World::IsOver() const {
   const auto runs = [](const auto& process) { return process->alive(); };
-  if (starting_ != 0 || std::any_of(servers_.begin(), servers_.end(), runs)) return false;
+  if (num_starting_ != 0 || std::any_of(servers_.begin(), servers_.end(), runs)) return false;
   for (const auto& worker : workers_) {
     if (!worker->alive() || worker->frozen()) continue;
-    // A process that came back after another had taken its rank may not know that yet.
+    // A process that thaws after another process of its rank has finished may not know of that yet.
     const bool replaced = std::any_of(workers_.begin(), workers_.end(), [&](const auto& other) {
       return other->rank() == worker->rank() && other->leaving() && !other->alive();
     });
@@ -462,26 +467,28 @@ bool World::IsOver() const {
   return true;
 }
 
-void World::CheckBounds() {
+void World::CheckMemoryBounds() {
   for (uint32_t process : current_server_) {
     if (process == kNobody || servers_[process]->killed()) continue;
     for (const protocol::RoundLane* lane : servers_[process]->round_lanes()) {
-      if (lane->slots() > lane->MaxSlots()) Violation("a lane keeps more rounds than it may");
-      if (lane->MaxSlots() > (schedule_.exact() ? 4 : 16) + 2 * (schedule_.lane_window() - 1) + 2)
-        Violation("a lane may keep too many rounds");
+      if (lane->slots() > lane->MaxSlots()) ReportViolation("a lane keeps more rounds than it may");
+      if (lane->MaxSlots() >
+          (schedule_.is_deterministic() ? 4 : 16) + 2 * (schedule_.lane_window() - 1) + 2)
+        ReportViolation("a lane may keep too many rounds");
     }
   }
   for (const auto& worker : workers_) {
     if (!worker->alive()) continue;
-    // Rounds of 2 scalers, 4 sums and figures, and the last figures.
+    // Each round has 7 outcomes: 2 scalers, 4 sums and one of figures. The job's last figures are one
+    // more.
     const uint32_t window = schedule_.lane_window();
-    const size_t rounds = schedule_.exact() ? window + 1 : 16 + 2 * window;
+    const size_t rounds = schedule_.is_deterministic() ? window + 1 : 16 + 2 * window;
     if (worker->session().exchange().held() > 7 * rounds + 1)
-      Violation("a worker holds more than it may");
+      ReportViolation("a worker holds more than it may");
   }
 }
 
-uint32_t World::Listening(LaneRef lane, uint32_t port) {
+uint32_t World::ListeningProcess(LaneRef lane, uint32_t port) {
   const uint32_t process = current_server_[lane.shard];
   return process != kNobody && servers_[process]->Listens(lane, port) ? process : kNobody;
 }
@@ -513,18 +520,18 @@ void World::Disconnected(const Connection& connection) {
   servers_[connection.client]->OnShard0Disconnected();
 }
 
-bool World::HeldBack(const Connection& connection) {
-  if (!connection.worker || !workers_[connection.client]->held()) return false;
+bool World::MustDelay(const Connection& connection) {
+  if (!connection.worker || !workers_[connection.client]->messages_held()) return false;
   if (!servers_[connection.server]->alive()) return false;
   const ToyWorker* successor = LiveWorker(workers_[connection.client]->rank());
   return successor == nullptr || !successor->admitted();
 }
 
-void World::Violation(const std::string& what) {
+void World::ReportViolation(const std::string& what) {
   if (violation_.empty()) violation_ = what;
 }
 
-void World::Tell(const std::string& text) {
+void World::WriteTrace(const std::string& text) {
   *trace_ << std::chrono::duration_cast<std::chrono::microseconds>(now_).count() / 1000.0 << " ms  "
           << text << "\n";
 }

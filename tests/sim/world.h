@@ -1,5 +1,10 @@
-// The simulation of one schedule: its clock, random numbers, network, processes and faults; and the
-// final verdict (judge.cc).
+// Simulates one schedule (a job with its faults): has the simulated clock, random numbers, network,
+// disks and processes, injects the faults, and judges at the end whether all went well (judge.cc).
+//
+// Words used here: a cell is one reduction over the workers, such as the pushes of a chunk of the
+// model. A lane is one socket of a server shard with its state machine. The state of the model is one
+// 64-bit word per chunk. A beginning is the number of a start of the job: a new one tells all
+// processes to go back to an earlier round.
 #pragma once
 
 #include <array>
@@ -27,16 +32,16 @@ namespace tern::sim {
 
 class World : private Network::Host {
  public:
-  // `trace`: a stream to which every event is written, or null.
+  // Every event is written to `trace`, unless it is null.
   World(const Schedule& schedule, const protocol::Safeguards& safeguards, std::ostream* trace);
 
-  // Plays the schedule to its end. Returns the first violation, or an empty string.
+  // Simulates the schedule to its end. Returns the first violation, or an empty string.
   std::string Run();
 
   uint64_t events() const { return events_; }
   uint64_t messages() const { return network_.messages(); }
 
-  // --- Called by the processes.
+  // The rest of the public interface is for the simulated processes.
   Time now() const { return now_; }
   Rng& rng() { return rng_; }
   Network& network() { return network_; }
@@ -44,87 +49,102 @@ class World : private Network::Host {
   const protocol::Safeguards& safeguards() const { return safeguards_; }
   const Layout& layout() const { return layout_; }
   const Report* report() const { return &report_; }
-  // Whether `state` is a right state after `round`: the fault-free one; or, if rounds may close
-  // without some workers, the same as every other process's; or, if servers hold the state, what
-  // their lanes had under one beginning.
+  // Whether `state` is a right state after `round`. If the result of the job does not depend on
+  // faults, it must be the state of the run without faults. Else, if servers hold the weights, some
+  // beginning must have had it on the servers' lanes; and if workers hold them, it must be the state
+  // that the first worker had after this round.
   bool IsState(uint64_t round, const State& state);
-  // If servers hold the state: a lane has adopted this beginning, which continues after round
-  // `begin`.
-  void Begins(uint64_t beginning, uint64_t begin);
-  // If servers hold the state: a lane reports a cell's word after a round.
-  void Closed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word);
+  // Records that a lane has adopted a beginning, which continues after round `begin`. Only if servers
+  // hold the weights.
+  void OnBeginning(uint64_t beginning, uint64_t begin);
+  // Records the answer that a lane sends for a cell at the end of a round: the cell's new word, or its
+  // change if the schedule says so. Only if servers hold the weights.
+  void OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word);
   Ledger& ledger() { return ledger_; }
   ClockLedger& clocks() { return clocks_; }
-  // A shard's disk, which outlives the shard's processes.
+  // The disk of a shard. It outlives the shard's processes.
   MemoryStorage& disk(uint32_t shard) { return disks_[shard]; }
-  // If servers hold the state: the job of their lanes.
+  // The job that the servers' lanes run. REQUIRES that servers hold the weights.
   const setup::Setup& job() const { return *job_; }
   CheckpointDisk& checkpoints(uint32_t rank) { return checkpoint_disks_[rank]; }
   bool stopped() const { return stopped_; }  // a request to stop has reached a server
-  // Whether any fault of the schedule, also a future one, strikes this worker.
-  bool WasStruck(uint32_t rank) const;
-  pb::Hello Expected() const;
+  // Whether any fault of the schedule, past or future, is for this worker.
+  bool HasFaultFor(uint32_t rank) const;
+  // The Hello (job name and digests) that servers expect from every process.
+  pb::Hello ExpectedHello() const;
+  // Posts an event for a time `after` from now.
   void Post(Time after, Event::Type type, uint32_t who, uint32_t index) {
     queue_.Post(now_ + after, type, who, index);
   }
-  void Reached(uint32_t rank, Fault::Point point, uint64_t round);
+  // Records that a worker has reached a point of a round, and posts the faults that wait for this.
+  void OnReached(uint32_t rank, Fault::Point point, uint64_t round);
   void OnWorkerEnded(const ToyWorker& worker);
-  // The checkpoints on a lane's disk, each as (step, round, run). HasSaved: of a running process.
-  // FindsSaved: of a starting process, which must find all that were there except those that the
-  // disk lost.
+  // The checkpoints of a lane on its shard's disk, each as (step, round, run).
   using Checkpoints = std::set<std::tuple<uint64_t, uint64_t, uint64_t>>;
-  void HasSaved(protocol::LaneRef lane, Checkpoints now) { saved_[lane] = std::move(now); }
-  void FindsSaved(protocol::LaneRef lane, const Checkpoints& now);
-  // If a fault has stopped the disk of this server process: kills the process and returns true.
-  bool DiesInWrite(uint32_t process);
-  void Violation(const std::string& what);
+  // Records the checkpoints that a lane of a running process has.
+  void SetCheckpointsOnDisk(protocol::LaneRef lane, Checkpoints now) {
+    checkpoints_on_disk_[lane] = std::move(now);
+  }
+  // Records the checkpoints that a lane of a starting process finds. They must be all that the previous
+  // process had, except those that a disk fault may have destroyed.
+  void CheckCheckpointsOnDisk(protocol::LaneRef lane, const Checkpoints& now);
+  // If a fault has stopped the disk of this server process in the middle of a write, kills the process
+  // and returns true.
+  bool KillIfDiskStopped(uint32_t process);
+  void ReportViolation(const std::string& what);
+  // Writes the string that text() returns to the trace, if there is one.
   template <typename Text>
   void Trace(const Text& text) {
-    if (trace_ != nullptr) Tell(text());
+    if (trace_ != nullptr) WriteTrace(text());
   }
 
  private:
-  uint32_t Listening(protocol::LaneRef lane, uint32_t port) override;
+  uint32_t ListeningProcess(protocol::LaneRef lane, uint32_t port) override;
   void DeliverToServer(const Connection& connection, protocol::Peer peer,
                        const protocol::Message& message) override;
   void DeliverToClient(const Connection& connection, const protocol::Message& message) override;
   void Disconnected(const Connection& connection) override;
-  bool HeldBack(const Connection& connection) override;
+  bool MustDelay(const Connection& connection) override;
 
-  void CheckMachines();
+  void CheckInvariants();
   void Handle(const Event& event);
   void StartWorker(uint32_t rank);
   void StartServer(uint32_t shard);
-  void Strike(const Fault& fault);
-  void StrikeWorker(const Fault& fault);
-  void StrikeAll(const Fault& fault);
+  void InjectFault(const Fault& fault);
+  void InjectWorkerFault(const Fault& fault);
+  void KillAll(const Fault& fault);
   bool HaveCommonCheckpoint() const;
-  bool SomeIsLostAndSomeIsNot() const;
-  void StrikeServer(const Fault& fault);
+  bool SomeCheckpointsLostOthersLeft() const;
+  void InjectServerFault(const Fault& fault);
   void KillServer(uint32_t process, const Fault& fault);
-  void StrikeBySignal(const Fault& fault);
-  // Forgets the states of rounds that only dead or frozen workers have applied, because such rounds
-  // may close again, and differently.
-  void ForgetStatesOfTheAbsent();
-  bool IsOfLanes(uint64_t round, const State& state) const;
-  bool IsEnding() const;  // whether a daemon has been told that the job is done
-  bool HasDonorBeside(uint32_t rank) const;
+  void SendStopSignals(const Fault& fault);
+  // Forgets the states of rounds that only dead or frozen workers have applied. The remaining workers
+  // may repeat such rounds with other contributors, and so reach other states.
+  void ForgetStatesOfAbsentWorkers();
+  // Whether the servers' lanes had this state after this round, under any beginning.
+  bool IsStateOfLanes(uint64_t round, const State& state) const;
+  bool IsEnding() const;  // whether any process has been told that the job is done
+  // Whether a worker other than `rank` is sure to survive with the state, and can send it to others.
+  bool HasDonorOtherThan(uint32_t rank) const;
+  // Returns the newest living process of a rank, or null.
   ToyWorker* LiveWorker(uint32_t rank) const;
   ToyServer* Server(uint32_t shard) const { return servers_[current_server_[shard]].get(); }
   bool IsOver() const;
-  void CheckBounds();
-  void Tell(const std::string& text);
+  void CheckMemoryBounds();
+  void WriteTrace(const std::string& text);
 
-  // judge.cc
+  // The remaining functions are in judge.cc.
   void Judge();
-  bool StoppedEarly() const;  // by a signal, but not in order, because a worker was missing
+  // Whether a server ended on a stop signal without waiting for the orderly end of the job.
+  bool StoppedEarly() const;
   bool StoppedWhileCutOff() const;
   void JudgeFailure();
   void JudgeFinished(Code code);
   void JudgeReplicas(Code code);
   void JudgeTotals();
   bool MayHaveLostState() const;
-  std::string Missing() const;
+  // Describes the processes that still run.
+  std::string DescribeRunning() const;
 
   const Schedule& schedule_;
   protocol::Safeguards safeguards_;
@@ -134,42 +154,42 @@ class World : private Network::Host {
   Network network_;
   Layout layout_;
   std::vector<State> fault_free_;
-  std::vector<std::optional<State>> states_;  // by round: as the first process had it
-  // If servers hold the state: for each beginning and cell, the word after each round.
-  using Words = std::array<std::map<uint64_t, uint64_t>, kBuckets * kChunks>;
-  std::map<uint64_t, Words> words_;
-  uint64_t beginning_ = 0;  // the newest
+  std::vector<std::optional<State>> states_;  // states_[r]: the first worker's state after round r
+  // If servers hold the weights: for each beginning and chunk, the word after each round.
+  using ChunkHistories = std::array<std::map<uint64_t, uint64_t>, kBuckets * kChunks>;
+  std::map<uint64_t, ChunkHistories> chunk_histories_;
+  uint64_t beginning_ = 0;  // the newest beginning
   Ledger ledger_;
   ClockLedger clocks_;
   Rng disk_rng_;
-  std::vector<MemoryStorage> disks_;  // by shard
-  // By shard: the fault that kills it in one of its next writes, or null
-  std::vector<const Fault*> in_write_;
-  // By shard: how many checkpoints its last fault may have destroyed
-  std::vector<int> disk_loses_;
-  std::map<protocol::LaneRef, Checkpoints> saved_;
+  std::vector<MemoryStorage> disks_;  // the disk of each shard
+  // For each shard: the fault that is to kill it in one of its next disk writes, or null.
+  std::vector<const Fault*> write_faults_;
+  // For each shard: how many checkpoints its last disk fault may have destroyed.
+  std::vector<int> max_lost_checkpoints_;
+  std::map<protocol::LaneRef, Checkpoints> checkpoints_on_disk_;
   std::unique_ptr<setup::Setup> job_;
-  std::vector<CheckpointDisk> checkpoint_disks_;  // by rank
-  bool all_is_lost_ = false;  // all workers died, and had no checkpoint in common
-  // When all were last killed, some checkpoints were torn or lost and others were left, so the job
-  // must refuse to start again. (Except that a living server may know that the job was done.)
+  std::vector<CheckpointDisk> checkpoint_disks_;  // the disk of each worker rank
+  bool all_state_lost_ = false;  // all workers were killed, and had no checkpoint in common
+  // When all processes were last killed, the workers had no checkpoint in common: some checkpoints were
+  // damaged or lost, and others were left. So the job must refuse to start again.
   bool must_refuse_ = false;
-  bool may_refuse_ = false;  // the job may refuse to start, because a worker lacked a checkpoint
+  bool may_refuse_ = false;  // the job may refuse to start, because a worker lacks a checkpoint
   Report report_;
   Time now_{};
   uint64_t events_ = 0;
-  std::vector<std::unique_ptr<ToyWorker>> workers_;  // all processes so far
-  std::vector<std::unique_ptr<ToyServer>> servers_;
-  std::vector<uint32_t> processes_of_;    // by rank: how many so far
-  std::vector<uint32_t> current_server_;  // by shard
-  std::vector<bool> struck_;              // by fault
-  bool stopped_ = false;                  // a daemon was asked to stop
-  bool all_stopped_ = false;              // all daemons were, while all workers trained
-  uint32_t starting_ = 0;
+  std::vector<std::unique_ptr<ToyWorker>> workers_;  // all worker processes so far, ended ones too
+  std::vector<std::unique_ptr<ToyServer>> servers_;  // all server processes so far
+  std::vector<uint32_t> num_processes_;              // how many processes each rank has had so far
+  std::vector<uint32_t> current_server_;             // the newest process of each shard, or kNobody
+  std::vector<bool> triggered_;                      // for each fault: whether it was posted
+  bool stopped_ = false;                             // a process was asked to stop
+  bool all_stopped_ = false;   // all processes were asked to stop while all workers were training
+  uint32_t num_starting_ = 0;  // number of processes whose start is posted
   std::string violation_;
 };
 
-// Plays a schedule. Returns the first violation, or an empty string.
+// Simulates a schedule. Returns the schedule and its first violation, or an empty string.
 std::string Play(const Schedule& schedule, const protocol::Safeguards& safeguards = {},
                  std::ostream* trace = nullptr);
 

@@ -16,7 +16,7 @@ std::string Fixed(double value, int digits) {
   return text;
 }
 std::string Millis(double seconds) { return Fixed(1e3 * seconds, 2); }
-std::string Bytes(double bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); }
+std::string BytesText(double bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); }
 
 }  // namespace
 
@@ -59,7 +59,7 @@ std::string ForecastText(const std::vector<ForecastRow>& rows, bool strong) {
   for (const ForecastRow& row : rows) {
     if (row.strong != strong) continue;
     table.push_back({Cat(row.link_mbit), row.variant.algorithm, row.variant.codec, Cat(row.workers),
-                     Cat(row.samples), Bytes(row.bytes.up), Bytes(row.bytes.down),
+                     Cat(row.samples), BytesText(row.bytes.up), BytesText(row.bytes.down),
                      Millis(row.step.step_s), Millis(row.step.compute_s),
                      Millis(row.step.exchange_s), Fixed(row.rate(), 1),
                      Fixed(row.rate() / row.one_worker_rate, 2)});

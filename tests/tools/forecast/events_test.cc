@@ -74,11 +74,11 @@ TEST(SharedResource, ATaskOfTwoThreadsCountsTwice) {
   EventLoop simulation;
   SharedResource cores(simulation, 2, 1);
   double wide = 0, narrow = 0;
-  cores.Start(2, 2, [&] { wide = simulation.now(); });  // alone it would use both cores
+  cores.Start(2, 2, [&] { wide = simulation.now(); });  // alone this task would use both cores
   cores.Start(4, 1, [&] { narrow = simulation.now(); });
   Finish(simulation);
   EXPECT_DOUBLE_EQ(wide, 3);    // 2 cores for 3 threads: two thirds each
-  EXPECT_DOUBLE_EQ(narrow, 5);  // 2 s done by then, then 2 s alone
+  EXPECT_DOUBLE_EQ(narrow, 5);  // 2 s of work are done at time 3; the other 2 s run alone
 }
 
 TEST(SharedResource, EnoughCoresSlowNoTaskDown) {
@@ -108,14 +108,14 @@ TEST(SharedResource, ATokenBucketPassesItsBurstAtOnce) {
   std::vector<double> ends;
   const auto end = [&] { ends.push_back(simulation.now()); };
   link.Start(150, 1, end);
-  simulation.ScheduleAt(1.25, [&] { link.Start(50, 1, end); });  // the bucket holds 25
-  simulation.ScheduleAt(5, [&] { link.Start(250, 1, end); });    // 50
+  simulation.ScheduleAt(1.25, [&] { link.Start(50, 1, end); });  // 25 bytes are in the burst bucket
+  simulation.ScheduleAt(5, [&] { link.Start(250, 1, end); });    // 50 bytes are in the bucket
   simulation.ScheduleAt(6, [&] { link.Start(100, 1, end); });    // the link is busy: no burst
   Finish(simulation);
   ASSERT_EQ(ends.size(), 4u);
   EXPECT_DOUBLE_EQ(ends[0], 1);
   EXPECT_DOUBLE_EQ(ends[1], 1.5);
-  // 250 bytes at 5 s, 50 of them at once; at 6 s both have 100 bytes left.
+  // Of the 250 bytes from 5 s, 50 travel at once. At 6 s both transfers have 100 bytes left.
   EXPECT_DOUBLE_EQ(ends[2], 8);
   EXPECT_DOUBLE_EQ(ends[3], 8);
 }

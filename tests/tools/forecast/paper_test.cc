@@ -19,7 +19,7 @@ TEST(Paper, CommunicationByHand) {
   EXPECT_DOUBLE_EQ(CommunicationSeconds(kCluster, 1, 1, 100), 20);
 }
 
-// Equation 15: 8 / 32 + 341.5; equation 16: 64 / that.
+// Equation 15 gives 8 / 32 + 341.5 seconds; equation 16 divides 64 by this time.
 TEST(Paper, StrongScalingByHand) {
   EXPECT_DOUBLE_EQ(StrongSeconds(kCluster, kWorkload, 4, 8), 341.75);
   EXPECT_DOUBLE_EQ(StrongThroughput(kCluster, kWorkload, 4, 8), 64 / 341.75);
@@ -43,7 +43,7 @@ TEST(Paper, ComputeFromSpeedupByHand) {
   EXPECT_DOUBLE_EQ((117.5 + 341.5) / (117.5 + 35.5), 3);
 }
 
-Point At(const std::string& panel, const std::string& net, uint32_t gpus) {
+Point PointAt(const std::string& panel, const std::string& net, uint32_t gpus) {
   const std::vector<Point> points = Figure5();
   const auto found = std::find_if(points.begin(), points.end(), [&](const Point& p) {
     return p.panel == panel && p.net == net && p.gpus == gpus;
@@ -56,23 +56,23 @@ double Speedup(const Point& p) { return p.ternary_weak / p.fp32_weak; }
 // "3.04x training speedup for AlexNet on 8 GPUs"; "double the training speed of VggNet-A on 128
 // nodes".
 TEST(Figure5, ReproducesTheSpeedupsOfTheText) {
-  EXPECT_NEAR(Speedup(At("a", "AlexNet", 8)), 3.04, 1e-9);
-  EXPECT_NEAR(Speedup(At("b", "VggNet-A", 512)), 2, 1e-9);
-  EXPECT_EQ(At("b", "VggNet-A", 512).machines, 128u);
+  EXPECT_NEAR(Speedup(PointAt("a", "AlexNet", 8)), 3.04, 1e-9);
+  EXPECT_NEAR(Speedup(PointAt("b", "VggNet-A", 512)), 2, 1e-9);
+  EXPECT_EQ(PointAt("b", "VggNet-A", 512).machines, 128u);
 }
 
-// The statements of the paper's text that name no number.
+// What the paper's text says about the curves without numbers.
 TEST(Figure5, AgreesWithTheStatementsOfTheText) {
   for (const char* panel : {"a", "b"}) {
     for (const uint32_t gpus : {8u, 64u, 512u}) {
-      const double google = Speedup(At(panel, "GoogLeNet", gpus));
-      EXPECT_GT(Speedup(At(panel, "AlexNet", gpus)), google) << panel << gpus;
-      EXPECT_GT(Speedup(At(panel, "VggNet-A", gpus)), google) << panel << gpus;
+      const double google = Speedup(PointAt(panel, "GoogLeNet", gpus));
+      EXPECT_GT(Speedup(PointAt(panel, "AlexNet", gpus)), google) << panel << gpus;
+      EXPECT_GT(Speedup(PointAt(panel, "VggNet-A", gpus)), google) << panel << gpus;
     }
   }
   for (const char* net : {"AlexNet", "GoogLeNet", "VggNet-A"}) {
     for (uint32_t gpus = 8; gpus <= 512; gpus *= 2)
-      EXPECT_GT(Speedup(At("a", net, gpus)), Speedup(At("b", net, gpus))) << net << gpus;
+      EXPECT_GT(Speedup(PointAt("a", net, gpus)), Speedup(PointAt("b", net, gpus))) << net << gpus;
   }
 }
 
@@ -80,7 +80,7 @@ TEST(Figure5, AgreesWithTheStatementsOfTheText) {
 // fp32: c + 3 * 20.367 + 0.05 + 1955.2 = c + 2016.35; ternary: c + 0.05 + 2016.3 / 16 = c + 126.07.
 // Their ratio is 3.04, so c = 800.5 ms; throughputs are 8 * 128 / 2.8169 s and 8 * 128 / 0.92661 s.
 TEST(Figure5, AlexNetOnEightGpusByHand) {
-  const Point p = At("a", "AlexNet", 8);
+  const Point p = PointAt("a", "AlexNet", 8);
   EXPECT_NEAR(p.fp32_weak, 1024 / 2.8169, 0.1);
   EXPECT_NEAR(p.ternary_weak, 1024 / 0.92661, 0.3);
 }

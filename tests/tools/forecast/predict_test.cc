@@ -88,7 +88,8 @@ TEST(Predict, MeasuresForecastsAndWritesFiles) {
   EXPECT_TRUE(read->waits);
   EXPECT_GT(read->codecs.at("ternary").encode, 0);
   EXPECT_GT(read->message_s, 0);
-  // 2 rates, 2 codecs, 2 numbers of workers; the batch of 8 divides by both.
+  // A header and 16 rows: weak and strong scaling, 2 link rates, 2 codecs, and 2 numbers of workers, both
+  // of which divide the batch of 8.
   const std::string rows = ReadFile(csv);
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 1 + 2 * 2 * 2 * 2) << rows;
 }
@@ -134,7 +135,7 @@ TEST(Predict, ReportsErrors) {
   EXPECT_THAT(codec.err(), HasSubstr("qsgx"));
   TestProgram& bad = job.StartTern({"predict", job.job_file(), "--set", "train.batch_total=0"});
   EXPECT_EQ(bad.Wait(), 78);
-  // Stochastic codes may not encode the parameters themselves.
+  // Codecs with random rounding must not encode parameters, only gradients.
   TestProgram& none = job.StartTern({"predict", job.job_file(), "--set", "train.compute=wait",
                                      "--algorithms", "psgd", "--codecs", "ternary"});
   EXPECT_EQ(none.Wait(), 78);

@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-Profile Some() {
+Profile SomeProfile() {
   Profile profile;
   profile.model = "lenet";
   profile.machine = "here";
@@ -27,7 +27,7 @@ Profile Some() {
 }
 
 TEST(Profile, SurvivesWritingAndReading) {
-  const Profile profile = Some();
+  const Profile profile = SomeProfile();
   const auto again = Profile::Parse(profile.ToJson(), "test");
   ASSERT_TRUE(again.ok()) << again.status().message();
   EXPECT_EQ(again->ToJson(), profile.ToJson());
@@ -52,7 +52,7 @@ std::string FaultOf(const std::string& json) {
 }
 
 TEST(Profile, ReportsAllErrors) {
-  const std::string json = Some().ToJson();
+  const std::string json = SomeProfile().ToJson();
   EXPECT_THAT(FaultOf("nonsense"), HasSubstr("the file is not a profile"));
   EXPECT_THAT(FaultOf("[1]"), HasSubstr("not a JSON object"));
   EXPECT_THAT(FaultOf("{}"), testing::AllOf(HasSubstr("version is missing"),
@@ -73,8 +73,8 @@ TEST(Profile, RefusesAnotherModel) {
   e2e::TestJob job;
   const auto setup = setup::MakeSetup(job.job_file(), {});
   ASSERT_TRUE(setup.ok()) << setup.status().message();
-  EXPECT_TRUE(Some().CheckFor(**setup).ok());
-  Profile other = Some();
+  EXPECT_TRUE(SomeProfile().CheckFor(**setup).ok());
+  Profile other = SomeProfile();
   other.parameters = 12;
   EXPECT_THAT(
       other.CheckFor(**setup).message(),
@@ -82,8 +82,8 @@ TEST(Profile, RefusesAnotherModel) {
 }
 
 TEST(Profile, ListsTheMeasuredCodecs) {
-  EXPECT_TRUE(Some().SpeedOf("fp32").ok());
-  EXPECT_THAT(Some().SpeedOf("qsgd").status().message(),
+  EXPECT_TRUE(SomeProfile().SpeedOf("fp32").ok());
+  EXPECT_THAT(SomeProfile().SpeedOf("qsgd").status().message(),
               HasSubstr("no measurement of codec qsgd; it has fp32"));
 }
 

@@ -61,7 +61,7 @@ TEST(StepSimulation, AddsUpEveryKindOfWork) {
   bucket.prepare_s = 0.1;
   bucket.apply_s = 0.2;
   bucket.chunks[0].encode_s = 0.3;
-  bucket.chunks[0].add_s = 0.04;  // of two workers, one after the other
+  bucket.chunks[0].add_s = 0.04;  // the server adds the chunks of two workers one after the other
   bucket.chunks[0].close_s = 0.5;
   EXPECT_NEAR(StepOf(costs, 2, Link(1)), 3 + 0.1 + 0.3 + 4 + 2 * 0.04 + 0.5 + 2 + 0.2, 1e-9);
 }
@@ -199,7 +199,7 @@ TEST(StepSimulation, OneBucketPerStepIsExchangedInTurn) {
 }
 
 // Without rounds no worker waits for another one. The first two pushes are answered one after the
-// other; from then on the two workers use link and lane at different times.
+// other; after that the two workers use the link and the server's thread at different times.
 TEST(StepSimulation, WithoutRoundsEveryPushIsAnsweredAtOnce) {
   StepCosts costs = OneChunk(2, 0.1, 0.1);
   costs.buckets[0].chunks[0].close_s = 0.25;
@@ -220,7 +220,7 @@ TEST(StepSimulation, ProcessesOnOneMachineShareItsCores) {
   EXPECT_NEAR(StepOf(costs, 2, network), 3 + 4 + 2, 1e-9);
   network.cores_shared = 1;
   EXPECT_NEAR(StepOf(costs, 2, network), 2 * 3 + 4 + 2, 1e-9);
-  costs.threads = 0;  // a wait uses no core
+  costs.threads = 0;  // the compute is only a wait, which uses no core
   EXPECT_NEAR(StepOf(costs, 2, network), 3 + 4 + 2, 1e-9);
 }
 
@@ -229,7 +229,8 @@ TEST(StepSimulation, MessagesAndHopsTakeTime) {
   profile.message_s = 0.01;
   profile.message_cpu_s = 0.004;
   profile.hop_s = 0.001;
-  // Two messages, and hops to the coder, to the net thread and to the compute thread.
+  // The costs are those of two messages and of three handovers between threads: to the coding thread,
+  // to the network thread and to the compute thread.
   EXPECT_NEAR(StepOf(OneChunk(1, 2, 1), 1, Link(1), profile), 3 + 2 + 1 + 2 * 0.01 + 3 * 0.001,
               1e-9);
 }

@@ -77,7 +77,7 @@ TEST(RunAgain, AJobThatLostAWorkerStillReportsItsResult) {
   const pid_t worker = TestJob::PidOf(tern, "worker 0");
   ASSERT_GT(worker, 0);
   kill(worker, SIGKILL);
-  // Two lines are 5 s apart, which is longer than a failed job may take to end.
+  // Progress lines are 5 s apart. A failed job must end in less time.
   ASSERT_TRUE(
       WaitUntil([&] { return CountOf(tern.out(), "workers 2/3") >= 2 || !tern.running(); }));
   tern.Signal(SIGTERM);
@@ -112,7 +112,7 @@ TEST(RunAgain, RefusesAFolderInUseBeforeItWritesAnything) {
   first.Signal(SIGTERM);
   EXPECT_EQ(first.Wait(), 143) << first.err();
   EXPECT_EQ(job.Output("summary.json")["code"], 143);
-  // Both processes that held locks have ended.
+  // Both processes that had locked the folder have ended.
   std::vector<std::string> once_more = again;
   once_more.insert(once_more.end(), {"--set", "train.steps=3"});
   EXPECT_EQ(job.StartTern(once_more).Wait(), 0);
@@ -140,7 +140,7 @@ TEST(RunAgain, RefusesTheFolderOfAServerThatWasStartedByHand) {
   EXPECT_EQ(tern.Wait(), 69);
   EXPECT_EQ(tern.out(), "");
   EXPECT_THAT(tern.err(), HasSubstr(Cat("process ", server.pid(), " on ")));
-  // Killing the server frees the folder, for the same job and for others.
+  // Once the server is killed, the same job or another job may use the folder.
   server.Signal(SIGKILL);
   EXPECT_EQ(server.Wait(), 128 + SIGKILL);
   EXPECT_EQ(job.StartTern({"run", job.job_file(), "--free_ports"}).Wait(), 0);

@@ -56,7 +56,7 @@ TEST_F(RunResultTest, AFailedRunKeepsAnEarlierResult) {
 TEST_F(RunResultTest, ASuccessfulRunReplacesBothSummaries) {
   Run(0, "good");
   Run(75, "");
-  const RunResult::Written well = Run(0, "good");  // the same weights again
+  const RunResult::Written well = Run(0, "good");  // this run writes the same weights as before
   EXPECT_FALSE(well.kept_older);
   EXPECT_EQ(Text("summary.json"), Summary(0) + "\n");
   EXPECT_FALSE(fs::exists(Path("summary.failed.json"))) << "of the run before";
@@ -67,7 +67,7 @@ TEST_F(RunResultTest, ASummaryDescribesTheWeightsInItsFolder) {
   EXPECT_FALSE(Run(143, "stopped").kept_older);
   EXPECT_EQ(Text("summary.json"), Summary(143) + "\n");
   EXPECT_TRUE(Run(75, "").kept_older) << "weights of a stopped run are worth keeping, too";
-  // The run wrote weights, then failed.
+  // This run writes weights and then fails.
   EXPECT_FALSE(Run(70, "newest").kept_older);
   EXPECT_EQ(Text("summary.json"), Summary(70) + "\n");
 }

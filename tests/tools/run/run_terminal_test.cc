@@ -42,7 +42,7 @@ class Terminal {
     std::array<char, 4096> piece{};
     const Time until = Now() + std::chrono::seconds(60);
     for (bool over = false; !over && Now() < until;) {
-      over = !program.running();  // asked before reading, so that no output is missed
+      over = !program.running();  // checked before reading, so that no output is missed
       pollfd readable{master_, POLLIN, 0};
       while (poll(&readable, 1, over ? 0 : 20) > 0) {
         const ssize_t got = read(master_, piece.data(), piece.size());

@@ -120,8 +120,8 @@ TEST(Run, ASecondSignalStopsAtOnce) {
 
 TEST(Run, ALostWorkerEndsTheJobAndIsNamed) {
   TestJob job(Endless());
-  TestProgram& tern = job.StartTern({"run", job.job_file(), "--restarts",
-                                     "5"});  // without effect, because on_worker_loss is fail
+  TestProgram& tern = job.StartTern(
+      {"run", job.job_file(), "--restarts", "5"});  // has no effect, because on_worker_loss is fail
   ASSERT_TRUE(job.WaitForTraining());
   const pid_t worker = TestJob::PidOf(tern, "worker 1");
   ASSERT_GT(worker, 0);
@@ -228,8 +228,8 @@ TEST(Run, ItsChildrenDieWithIt) {
     ASSERT_GT(child, 0);
     EXPECT_TRUE(WaitUntil([&] {
       const std::string stat = ReadFile(Cat("/proc/", child, "/stat"));
-      return stat.empty() ||
-             stat.find(") Z ") != std::string::npos;  // a zombie: its new parent may not reap it
+      // The process has ended. Its new parent may not have reaped it yet; then its state is Z (zombie).
+      return stat.empty() || stat.find(") Z ") != std::string::npos;
     })) << child;
   }
 }

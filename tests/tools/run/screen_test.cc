@@ -63,7 +63,7 @@ TEST(Screen, IgnoresOtherLines) {
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
 }
 
-std::string SaidOf(const std::vector<std::string>& progress) {
+std::string ScreenTextOf(const std::vector<std::string>& progress) {
   testing::internal::CaptureStdout();
   {
     Screen screen;
@@ -78,30 +78,30 @@ std::string SaidOf(const std::vector<std::string>& progress) {
 }
 
 TEST(Screen, AnnouncesAResumeOnce) {
-  EXPECT_EQ(
-      SaidOf({ProgressFrom("", 0, 0, 0), ProgressFrom("b", 0, 0, 0), ProgressFrom("b", 150, 150, 0),
-              ProgressFrom("b", 150, 160, 80), ProgressFrom("b", 150, 170, 160)}),
-      "goes on from step 150\n");
-  EXPECT_EQ(SaidOf({ProgressFrom("b", 150, 153, 24)}), "goes on from step 150\n");
-  EXPECT_EQ(SaidOf({ProgressFrom("b", 0, 0, 0), ProgressFrom("b", 0, 5, 40)}), "");
+  EXPECT_EQ(ScreenTextOf({ProgressFrom("", 0, 0, 0), ProgressFrom("b", 0, 0, 0),
+                          ProgressFrom("b", 150, 150, 0), ProgressFrom("b", 150, 160, 80),
+                          ProgressFrom("b", 150, 170, 160)}),
+            "goes on from step 150\n");
+  EXPECT_EQ(ScreenTextOf({ProgressFrom("b", 150, 153, 24)}), "goes on from step 150\n");
+  EXPECT_EQ(ScreenTextOf({ProgressFrom("b", 0, 0, 0), ProgressFrom("b", 0, 5, 40)}), "");
 }
 
 TEST(Screen, AnnouncesThatAJobGoesBack) {
-  EXPECT_EQ(SaidOf({ProgressFrom("b", 0, 100, 800), ProgressFrom("c", 0, 100, 800),
-                    ProgressFrom("c", 90, 100, 0), ProgressFrom("c", 90, 91, 8),
-                    ProgressFrom("c", 90, 101, 88)}),
+  EXPECT_EQ(ScreenTextOf({ProgressFrom("b", 0, 100, 800), ProgressFrom("c", 0, 100, 800),
+                          ProgressFrom("c", 90, 100, 0), ProgressFrom("c", 90, 91, 8),
+                          ProgressFrom("c", 90, 101, 88)}),
             "goes back from step 100 to step 90\n");
-  EXPECT_EQ(SaidOf({ProgressFrom("b", 0, 100, 800), ProgressFrom("c", 0, 4, 800)}),
+  EXPECT_EQ(ScreenTextOf({ProgressFrom("b", 0, 100, 800), ProgressFrom("c", 0, 4, 800)}),
             "goes back from step 100 to step 0\n");
-  // A restarted shard 0 may hear of the slowest worker first; the job has not gone back.
-  EXPECT_EQ(SaidOf({ProgressFrom("b", 50, 100, 800), ProgressFrom("", 0, 0, 0),
-                    ProgressFrom("", 50, 97, 776)}),
+  // A restarted shard 0 may first learn the step of the slowest worker. The job has not gone back then.
+  EXPECT_EQ(ScreenTextOf({ProgressFrom("b", 50, 100, 800), ProgressFrom("", 0, 0, 0),
+                          ProgressFrom("", 50, 97, 776)}),
             "goes on from step 50\n");
 }
 
 // The output of a Screen on a terminal of 40 columns.
 template <typename Body>
-std::string OnTerminal(Body body) {
+std::string OutputOnTerminal(Body body) {
   int terminal = -1, inside = -1;
   winsize size{};
   size.ws_col = 40;
@@ -131,7 +131,7 @@ std::string OnTerminal(Body body) {
 }
 
 TEST(Screen, RedrawsOneLineOnATerminalAndNeverWraps) {
-  const std::string out = OnTerminal([](Screen& screen) {
+  const std::string out = OutputOnTerminal([](Screen& screen) {
     screen.Progress(Progress(1), seconds(1));
     screen.Progress(Progress(2), seconds(1) + milliseconds(500));
   });
@@ -141,7 +141,7 @@ TEST(Screen, RedrawsOneLineOnATerminalAndNeverWraps) {
 }
 
 TEST(Screen, APermanentLineBeginsOnANewLine) {
-  const std::string out = OnTerminal([](Screen& screen) {
+  const std::string out = OutputOnTerminal([](Screen& screen) {
     screen.Progress(Progress(0, 1), seconds(1));
     screen.PrintLine("worker 1 is here");
   });

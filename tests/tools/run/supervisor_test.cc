@@ -144,7 +144,7 @@ TEST_F(SupervisorTest, DoesNotWaitOnceAllWorkersAreGone) {
   Add(R"(say '{"event":"progress","workers":1,"present":1}'; echo begun > $D/go; exec sleep 1000)");
   Add("read word < $D/go; kill -9 $$");
   options_.members.back().notice = Time(0);
-  Run(0, milliseconds(20));  // the grace period is a minute
+  Run(0, milliseconds(20));  // far less than the grace period, which is a minute
   EXPECT_EQ(verdict_.code(), Code::kPeerLost);
   EXPECT_THAT(verdict_.message(), HasSubstr("root cause: worker 0"));
 }

@@ -35,7 +35,7 @@ TEST(Verdict, ASuccessfulJobIsOk) {
 
 TEST(Verdict, AnOrderlyStopIsNoFailure) {
   EXPECT_EQ(CodeOf(JudgeRun({}, Ended(143, "stopped"), {15})), 143);
-  // A signal to the server itself: its workers may exit first.
+  // A signal stops the server itself; its workers may exit before it does.
   EXPECT_EQ(CodeOf(JudgeRun({Exited("worker 0", 130)}, Ended(130), {})), 130);
 }
 
@@ -56,7 +56,7 @@ TEST(Verdict, AKilledProcessTellsNoReasonSoTheCodeIsTheJobs) {
   EXPECT_EQ(CodeOf(lost), 75);
   EXPECT_THAT(lost.message(), HasSubstr("worker 1 (process 7) was killed by signal 9 (Killed)"));
   EXPECT_EQ(CodeOf(JudgeRun({Killed("server 0", 11)}, std::nullopt, {})), 75);
-  // A signal to one worker is no orderly end of the job.
+  // A signal that kills one worker does not end the job in an orderly way.
   EXPECT_EQ(CodeOf(JudgeRun({Exited("worker 1", 143)}, Ended(75), {})), 75);
   EXPECT_EQ(CodeOf(JudgeRun({Exited("worker 1", 3)}, std::nullopt, {})), 75);
 }

@@ -32,8 +32,8 @@ std::vector<float> Apply(const Augmenter& augmenter, const Image& image,
   return out;
 }
 
-// A readable reference in double precision, image by image.
-
+// Draws and Reference are a simple implementation of the augmentation in double precision, to compare
+// with. Draws has the random numbers of one image.
 struct Draws {
   Augmenter::SampleId sample_id;
   double Word(uint32_t block, int word) const {
@@ -53,7 +53,7 @@ struct Reference {
   double brightness = 0, contrast_min = 1, contrast_max = 1;
   std::vector<double> mean = {}, deviation = {};
 
-  std::vector<double> Of(const Image& image, const Augmenter::SampleId& sample_id) const {
+  std::vector<double> Augment(const Image& image, const Augmenter::SampleId& sample_id) const {
     const Draws draws{sample_id};
     const auto begin = [&](uint32_t side, uint32_t part, int word) {
       const int room = static_cast<int>(side + 2 * pad - part);
@@ -114,7 +114,7 @@ void ExpectReference(const std::string& words, const Reference& reference) {
   for (uint64_t sample = 0; sample < 40; ++sample) {
     const Image image = Picture(3, 17, 21, static_cast<uint32_t>(sample));
     const Augmenter::SampleId sample_id{sample % 3, sample * 1000};
-    ExpectNear(Apply(augmenter, image, sample_id), reference.Of(image, sample_id));
+    ExpectNear(Apply(augmenter, image, sample_id), reference.Augment(image, sample_id));
   }
 }
 
@@ -164,7 +164,7 @@ TEST(Augmenter, EvaluationUsesOnlyTheSizes) {
            "63 contrast_min: 0.2 contrast_max: 1.8 }",
            Split::kTest),
       image, {5, 5});
-  ExpectNear(seen, Reference{.height = 12, .width = 10}.Of(image, {}));
+  ExpectNear(seen, Reference{.height = 12, .width = 10}.Augment(image, {}));
 }
 
 TEST(Augmenter, MirrorsHalfTheTimeAndCropsUniformly) {

@@ -43,7 +43,7 @@ TEST(Gunzip, StopsAtTheCap) {
 
 TEST(Gunzip, RejectsAWrongChecksum) {
   std::string packed = Gzip("some text");
-  packed[packed.size() - 8] ^= 1;  // CRC-32, then the length, 4 bytes each
+  packed[packed.size() - 8] ^= 1;  // the last 8 bytes are the CRC-32 and the length
   EXPECT_THAT(Sentence(packed), HasSubstr("f: the gzip checksum (CRC-32) does not match"));
 }
 

@@ -10,19 +10,19 @@
 
 namespace tern::data {
 
-// The bytes of an IDX file of unsigned bytes.
+// The bytes of an IDX file (header and values) whose elements are unsigned bytes.
 std::string IdxBytes(const std::vector<uint32_t>& dims, const std::vector<uint8_t>& values);
-// One gzip member.
+// Compresses the bytes in gzip format.
 std::string Gzip(const std::string& bytes);
 
 // `count` images of 2 x 3 pixels; image i has label i % 10 and pixels 6 i, 6 i + 1, ... modulo 256.
 MemoryDataset SmallDataset(uint64_t count);
-// The same as samples, for that data section.
+// Samples made from SmallDataset(count), with the settings `data` of a job.
 std::unique_ptr<Samples> SmallSamples(uint64_t count, const pb::Data& data = {});
-// A data section from protobuf text.
+// Parses the `data` section of a job from protobuf's text format.
 pb::Data DataOf(const std::string& text);
 
-// A temporary folder, deleted with its contents at the end.
+// A temporary folder. The destructor deletes it with its contents.
 class TempFolder {
  public:
   TempFolder();

@@ -84,7 +84,7 @@ TEST(Idx, RejectsDimensionsWhoseProductOverflows) {
   const uint32_t most = 0xffffffff;
   EXPECT_THAT(Sentence(ParseIdx(IdxBytes({most, most, most, most}, kValues), "f")),
               HasSubstr("more than the 4 GiB allowed"));
-  // 2^16 in each: the product is 0 in 64 bits.
+  // Each dimension is 2^16, so their product is 0 in 64 bits.
   EXPECT_THAT(Sentence(ParseIdx(IdxBytes({1 << 16, 1 << 16, 1 << 16, 1 << 16}, {}), "f")),
               HasSubstr("more than the 4 GiB allowed"));
 }

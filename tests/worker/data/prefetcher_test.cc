@@ -21,8 +21,8 @@ Prefetcher::SamplePlan PlanOf(const Samples& samples) {
   return [batches = std::move(*batches)](uint64_t step) mutable { return batches.SamplesAt(step); };
 }
 
-// Fills images one by one, without threads.
-Batch Direct(const Samples& samples, uint64_t step) {
+// The expected batch of a step, filled image by image without a prefetcher.
+Batch ExpectedBatch(const Samples& samples, uint64_t step) {
   Batch batch;
   batch.step = step;
   Samples::Scratch scratch;
@@ -43,7 +43,7 @@ TEST(Prefetcher, BatchesDoNotDependOnThreads) {
                           {.first_step = 1000, .threads = threads, .depth = depth});
     for (uint64_t step = 1000; step < 1050; ++step) {
       const auto batch = prefetcher.Next();
-      const Batch expected = Direct(*samples, step);
+      const Batch expected = ExpectedBatch(*samples, step);
       ASSERT_TRUE(batch.ok());
       ASSERT_EQ((*batch)->step, step);
       ASSERT_EQ((*batch)->images, expected.images);
@@ -59,7 +59,7 @@ TEST(Prefetcher, BytesEqualTheFloatImages) {
   Prefetcher prefetcher(*samples, PlanOf(*samples), {.threads = 3, .as_bytes = true});
   for (uint64_t step = 0; step < 20; ++step) {
     const auto batch = prefetcher.Next();
-    const Batch expected = Direct(*samples, step);
+    const Batch expected = ExpectedBatch(*samples, step);
     ASSERT_TRUE(batch.ok());
     EXPECT_TRUE((*batch)->images.empty());
     ASSERT_EQ((*batch)->labels, expected.labels);

@@ -8,38 +8,38 @@
 namespace tern::device {
 namespace {
 
-bool Stays(std::vector<std::string> settings) {
+bool StaysOnGpu(std::vector<std::string> settings) {
   settings.insert(settings.begin(), "workers.device=cuda");
   const auto setup = client::SmallJob(settings);
   return setup != nullptr && StaysOnDevice(*setup, setup->job);
 }
 
 TEST(StaysOnDevice, IfOnlyTheExchangeUsesGradients) {
-  EXPECT_TRUE(Stays({}));
-  EXPECT_TRUE(Stays({"train.optimizer.name=adam", "exchange.scaler_elements=64"}));
-  EXPECT_FALSE(Stays({"workers.device=cpu"}));
-  EXPECT_TRUE(Stays({"train.algorithm=odsgd"}));
-  EXPECT_FALSE(Stays({"train.algorithm=psgd", "train.psgd.p=4"}))
+  EXPECT_TRUE(StaysOnGpu({}));
+  EXPECT_TRUE(StaysOnGpu({"train.optimizer.name=adam", "exchange.scaler_elements=64"}));
+  EXPECT_FALSE(StaysOnGpu({"workers.device=cpu"}));
+  EXPECT_TRUE(StaysOnGpu({"train.algorithm=odsgd"}));
+  EXPECT_FALSE(StaysOnGpu({"train.algorithm=psgd", "train.psgd.p=4"}))
       << "its own optimizer is the CPU's";
-  EXPECT_FALSE(Stays({"train.algorithm=asgd"}));
-  EXPECT_FALSE(Stays({"train.parameters=central"}));
-  EXPECT_FALSE(Stays({"train.compute=wait", "train.compute_wait_ms=1"}));
+  EXPECT_FALSE(StaysOnGpu({"train.algorithm=asgd"}));
+  EXPECT_FALSE(StaysOnGpu({"train.parameters=central"}));
+  EXPECT_FALSE(StaysOnGpu({"train.compute=wait", "train.compute_wait_ms=1"}));
 }
 
 TEST(StaysOnDevice, ForCodecsWithADeviceForm) {
   for (const char* codec : {"ternary", "qsgd", "onebit", "topk", "fp32", "fp16", "bf16"})
-    EXPECT_TRUE(Stays({std::string("exchange.codec=") + codec})) << codec;
-  EXPECT_FALSE(Stays({"exchange.codec=ternary_ans"})) << "its sums are coded";
-  EXPECT_FALSE(Stays({"exchange.codec=fp16", "exchange.error_feedback=true"}));
-  EXPECT_TRUE(Stays({"exchange.scaler=previous", "metrics.tensorboard=true"}));
-  EXPECT_FALSE(Stays({"exchange.scaler=per_worker"})) << "its sums are floats";
+    EXPECT_TRUE(StaysOnGpu({std::string("exchange.codec=") + codec})) << codec;
+  EXPECT_FALSE(StaysOnGpu({"exchange.codec=ternary_ans"})) << "its sums are coded";
+  EXPECT_FALSE(StaysOnGpu({"exchange.codec=fp16", "exchange.error_feedback=true"}));
+  EXPECT_TRUE(StaysOnGpu({"exchange.scaler=previous", "metrics.tensorboard=true"}));
+  EXPECT_FALSE(StaysOnGpu({"exchange.scaler=per_worker"})) << "its sums are floats";
 }
 
 TEST(StaysOnDevice, ForAllOptimizers) {
-  EXPECT_TRUE(Stays({"train.optimizer.name=lars"}));
-  EXPECT_FALSE(Stays({"train.optimizer.name=lars", "exchange.scaler_elements=64"}))
+  EXPECT_TRUE(StaysOnGpu({"train.optimizer.name=lars"}));
+  EXPECT_FALSE(StaysOnGpu({"train.optimizer.name=lars", "exchange.scaler_elements=64"}))
       << "its tensors are not whole";
-  EXPECT_TRUE(Stays({"train.clip_norm=1", "evaluation.ema_decay=0.9"}));
+  EXPECT_TRUE(StaysOnGpu({"train.clip_norm=1", "evaluation.ema_decay=0.9"}));
 }
 
 TEST(LayoutOf, ChunksCoverEveryElementOnce) {

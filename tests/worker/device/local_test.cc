@@ -24,8 +24,9 @@ class LocalModel : public testing::Test {
     device::DeviceModel::Layout layout;
     layout.elements = problem_.table.total;
     for (uint32_t t = 0; t < problem_.table.parameters.size(); ++t) {
-      const models::Parameter& of = problem_.table.parameters[t];
-      parts_.push_back({.begin = of.offset, .count = of.count, .first = 0, .tensor = t});
+      const models::Parameter& parameter = problem_.table.parameters[t];
+      parts_.push_back(
+          {.begin = parameter.offset, .count = parameter.count, .first = 0, .tensor = t});
     }
     layout.buckets = layout.chunks = {parts_};
     layout.columns.resize(parts_.size(), 1);
@@ -48,7 +49,7 @@ class LocalModel : public testing::Test {
     ASSERT_TRUE(there.stream()->CopyIn(there.gradients(), gradients.data(), bytes).ok());
     ASSERT_TRUE(there.stream()->Wait().ok());
   }
-  std::vector<float> Brought(Local local) {
+  std::vector<float> CopyFromDevice(Local local) {
     std::vector<float> values(problem_.table.total);
     EXPECT_TRUE(model_->CopyLocalToHost(local, values.data()).ok());
     return values;
@@ -70,7 +71,7 @@ class LocalModel : public testing::Test {
 TEST_F(LocalModel, TrainsAtLocalWeightsAndEvaluatesAtW) {
   Make({Local::kPoint});
   ASSERT_TRUE(model_->CopyWeights(Local::kPoint).ok());
-  EXPECT_EQ(Brought(Local::kPoint), problem_.parameters);
+  EXPECT_EQ(CopyFromDevice(Local::kPoint), problem_.parameters);
   const double at_w = LossOf(false);
   EXPECT_EQ(LossOf(true), at_w);
   std::vector<float> point = problem_.parameters;
@@ -83,7 +84,7 @@ TEST_F(LocalModel, TrainsAtLocalWeightsAndEvaluatesAtW) {
   EXPECT_EQ(LossOf(false), at_point);
 }
 
-// Each round's own gradients are encoded, even after the next ones were computed.
+// Each round's own gradients are encoded, even if those of the next round were computed before.
 TEST_F(LocalModel, RetainsGradientsOfOpenRounds) {
   Make({Local::kPoint});
   for (uint32_t round = 1; round <= 2; ++round) {
@@ -106,7 +107,7 @@ TEST_F(LocalModel, RetainsGradientsOfOpenRounds) {
   }
 }
 
-// With compensation relative to the previous W, and relative to w' itself.
+// Local updates with delay compensation, relative to the previous W (parameter true) or to w' (false).
 class LocalMove : public LocalModel, public testing::WithParamInterface<bool> {};
 
 TEST_P(LocalMove, MatchesCpu) {
@@ -135,13 +136,13 @@ TEST_P(LocalMove, MatchesCpu) {
                     &reference[part.begin], 0.1f, &point[part.begin], part.count, part.begin,
                     decay[part.tensor]);
     }
-    EXPECT_EQ(Brought(Local::kPoint), point);
+    EXPECT_EQ(CopyFromDevice(Local::kPoint), point);
   }
   const auto slots = updater->StateArrays();
   EXPECT_TRUE(std::equal(slots[0].values.begin(), slots[0].values.end(),
-                         Brought(Local::kVelocity).begin()));
+                         CopyFromDevice(Local::kVelocity).begin()));
   EXPECT_TRUE(std::equal(slots[1].values.begin(), slots[1].values.end(),
-                         Brought(Local::kMeanSquare).begin()));
+                         CopyFromDevice(Local::kMeanSquare).begin()));
 }
 
 INSTANTIATE_TEST_SUITE_P(Against, LocalMove, testing::Bool(), [](const auto& info) {

@@ -19,10 +19,10 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
   std::vector<float> weights;
   std::vector<float> kept;               // the codec's memory: one array
   Status refuses;                        // returned by CopyToHost and CopyMemoryToHost
-  std::vector<kernels::Stats> stats;     // per bucket, by part
+  std::vector<kernels::Stats> stats;     // of a bucket, one for each scaler; returned by StatsOf
   std::vector<kernels::Stats> prepared;  // returned by Prepare
   std::vector<float> counted_from;       // the argument of the last CountFrom
-  Result<Bytes> code = Bytes();          // of every chunk
+  Result<Bytes> code = Bytes();          // returned by Encode for every chunk
 
   DeviceCodes& codes() override { return *this; }
   Status CopyToDevice(const Host& from) override {
@@ -68,11 +68,11 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
     return code;
   }
   Status CopyMemoryToHost(uint64_t begin, std::span<const std::span<float>> to) override {
-    if (refuses.ok()) std::copy_n(kept.begin() + Place(begin), to[0].size(), to[0].begin());
+    if (refuses.ok()) std::copy_n(kept.begin() + SignedOffset(begin), to[0].size(), to[0].begin());
     return refuses;
   }
   Status CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) override {
-    std::copy(from[0].begin(), from[0].end(), kept.begin() + Place(begin));
+    std::copy(from[0].begin(), from[0].end(), kept.begin() + SignedOffset(begin));
     return Ok();
   }
   Status ResetMemory() override {
@@ -81,7 +81,7 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
   }
 
  private:
-  static std::ptrdiff_t Place(uint64_t begin) { return static_cast<std::ptrdiff_t>(begin); }
+  static std::ptrdiff_t SignedOffset(uint64_t begin) { return static_cast<std::ptrdiff_t>(begin); }
 };
 
 }  // namespace tern::device

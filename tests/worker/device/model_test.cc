@@ -89,7 +89,7 @@ class CpuCoder {
   }
   const codec::Prepared& prepared(uint32_t tensor) const { return prepared_[tensor]; }
   // The codecs' memories: by name of the array, the values of all tensors in order.
-  std::map<std::string, std::vector<float>> Kept() {
+  std::map<std::string, std::vector<float>> CodecMemories() {
     std::map<std::string, std::vector<float>> kept;
     for (const auto& memory : memories_) {
       if (memory == nullptr) continue;
@@ -116,7 +116,7 @@ class CpuCoder {
   }
 
   const DeviceModel::Layout& layout_;
-  std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor
+  std::vector<std::unique_ptr<codec::Memory>> memories_;  // what the codec keeps of each tensor
   std::vector<codec::Prepared> prepared_;
 };
 
@@ -126,20 +126,21 @@ struct CodecCase {
   codec::Options options = {};
 };
 
-void PrintTo(const CodecCase& of, std::ostream* out) { *out << of.name; }
+void PrintTo(const CodecCase& codec_case, std::ostream* out) { *out << codec_case.name; }
 
 class DeviceModelTest : public testing::Test {
  protected:
-  void Make(const std::string& optimizer, const CodecCase& of = {"ternary"}, bool average = false) {
+  void Make(const std::string& optimizer, const CodecCase& codec_case = {"ternary"},
+            bool average = false) {
     pb::Optimizer def;
     def.set_name(optimizer);
     optimizer_ = std::move(*update::MakeOptimizer(def, kElements));
-    codec_ = std::move(*codec::MakeCodec(of.codec, of.options));
+    codec_ = std::move(*codec::MakeCodec(codec_case.codec, codec_case.options));
     layout_ = TwoTensors();
     layout_.state_arrays = static_cast<uint32_t>(optimizer_->StateArrays().size());
     layout_.average = average;
     layout_.codec = codec_.get();
-    layout_.options = of.options;
+    layout_.options = codec_case.options;
     ASSERT_TRUE(codec::HasDeviceForm(*codec_));
     auto made = DeviceModel::Make(layout_);
     ASSERT_TRUE(made.ok()) << made.status().message();
@@ -310,7 +311,7 @@ TEST_P(DeviceCodecs, CodesAndMemoryMatchCpu) {
       EXPECT_EQ(BytesOf(Encode(c, cpu, noise)), expected[c])
           << "round " << round << ", chunk " << c;
   }
-  const auto kept = cpu.Kept();
+  const auto kept = cpu.CodecMemories();
   std::vector<std::vector<float>> brought(kept.size(), std::vector<float>(kElements));
   std::vector<std::span<float>> spans(brought.begin(), brought.end());
   ASSERT_TRUE(model_->codes().CopyMemoryToHost(0, spans).ok());
@@ -323,7 +324,7 @@ TEST_P(DeviceCodecs, ContinueFromSavedMemory) {
   CpuCoder cpu(layout_);
   const kernels::NoiseKey noise{.seed = 9, .rank = 1, .round = 1};
   cpu.Code(Numbers(30), noise);
-  auto kept = cpu.Kept();
+  auto kept = cpu.CodecMemories();
   std::vector<std::span<float>> spans;
   for (auto& [name, values] : kept) spans.emplace_back(values);
   std::vector<std::span<float>> first, second;
@@ -357,7 +358,8 @@ TEST_P(DeviceCodecs, RefuseSumsOfAnotherSize) {
   EXPECT_EQ(Update(1, sums).code(), Code::kMismatch);
 }
 
-// By detector: statistics, or the codes themselves.
+// A value that is not finite is found in the tensors' statistics, or, if a codec needs no statistics,
+// while its tensor is encoded.
 TEST_P(DeviceCodecs, ReportNonFiniteValues) {
   Make("sgd", GetParam());
   std::vector<float> gradients = gradients_;
@@ -376,7 +378,7 @@ TEST_P(DeviceCodecs, ReportNonFiniteValues) {
 
 using codec::Options;
 
-Options With(const Options::Qsgd& qsgd) {
+Options OptionsWith(const Options::Qsgd& qsgd) {
   Options options;
   options.qsgd = qsgd;
   return options;
@@ -386,7 +388,7 @@ Options WithOneBitBuckets(uint64_t elements) {
   options.keys.mutable_onebit()->set_bucket_elements(elements);
   return options;
 }
-Options With(const Options::TopK& topk) {
+Options OptionsWith(const Options::TopK& topk) {
   Options options;
   options.topk = topk;
   return options;
@@ -396,28 +398,28 @@ INSTANTIATE_TEST_SUITE_P(
     Each, DeviceCodecs,
     testing::Values(CodecCase{"ternary"}, CodecCase{"fp32", "fp32"}, CodecCase{"fp16", "fp16"},
                     CodecCase{"bf16", "bf16"},
-                    CodecCase{"qsgd", "qsgd", With(Options::Qsgd{.bucket = 100})},
+                    CodecCase{"qsgd", "qsgd", OptionsWith(Options::Qsgd{.bucket = 100})},
                     CodecCase{"pqasgd", "qsgd",
-                              With(Options::Qsgd{.bucket = 100,
-                                                 .norm = Options::Qsgd::Norm::kTwo,
-                                                 .levels = Options::Qsgd::Levels::kSqrtN})},
+                              OptionsWith(Options::Qsgd{.bucket = 100,
+                                                        .norm = Options::Qsgd::Norm::kTwo,
+                                                        .levels = Options::Qsgd::Levels::kSqrtN})},
                     CodecCase{"onebit", "onebit"},
                     CodecCase{"onebit_buckets", "onebit", WithOneBitBuckets(100)},
                     CodecCase{"topk", "topk"},
                     CodecCase{"dgc", "topk",
-                              With(Options::TopK{.ratio = 0.01,
-                                                 .sample_ratio = 0.05,
-                                                 .momentum = 0.9,
-                                                 .nesterov = true,
-                                                 .clip_norm = 5,
-                                                 .warmup_rounds = 3})},
+                              OptionsWith(Options::TopK{.ratio = 0.01,
+                                                        .sample_ratio = 0.05,
+                                                        .momentum = 0.9,
+                                                        .nesterov = true,
+                                                        .clip_norm = 5,
+                                                        .warmup_rounds = 3})},
                     CodecCase{"dgc_adapts", "topk",
-                              With(Options::TopK{.ratio = 0.02,
-                                                 .sample_ratio = 0.01,
-                                                 .resample = false,
-                                                 .momentum = 0.5,
-                                                 .masking = false})},
-                    CodecCase{"all", "topk", With(Options::TopK{.ratio = 1})}),
+                              OptionsWith(Options::TopK{.ratio = 0.02,
+                                                        .sample_ratio = 0.01,
+                                                        .resample = false,
+                                                        .momentum = 0.5,
+                                                        .masking = false})},
+                    CodecCase{"all", "topk", OptionsWith(Options::TopK{.ratio = 1})}),
     [](const auto& info) { return std::string(info.param.name); });
 
 class DeviceUpdate : public DeviceModelTest, public testing::WithParamInterface<const char*> {};
@@ -430,13 +432,13 @@ TEST_P(DeviceUpdate, MatchesCpu) {
 INSTANTIATE_TEST_SUITE_P(Rules, DeviceUpdate,
                          testing::Values("sgd", "momentum", "nesterov", "adam"));
 
-// No worker has sent anything of the last chunk.
+// LARS needs norms of whole tensors. No worker has sent anything for the last chunk of the second tensor.
 TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
   Make("lars");
   std::vector<float> expected = weights_, means(kElements);
   for (uint32_t c = 0; c < 2; ++c) {
-    const std::vector<float> of = MeansOf(c, SumsOf(c));
-    std::copy(of.begin(), of.end(),
+    const std::vector<float> chunk_means = MeansOf(c, SumsOf(c));
+    std::copy(chunk_means.begin(), chunk_means.end(),
               means.begin() + static_cast<std::ptrdiff_t>(layout_.chunks[c][0].begin));
   }
   for (int again = 0; again < 2; ++again) {
@@ -460,7 +462,8 @@ TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
   ExpectOnDevice(expected);
 }
 
-// Three planes hold -4 to 3; sums of two workers are -2 to 2.
+// Sums are sent as three bit planes, which can hold -4 to 3; but sums of two workers' ternary codes are
+// only -2 to 2.
 TEST_F(DeviceModelTest, InvalidSumsAreDetected) {
   Make("sgd");
   std::vector<uint8_t> sums(SumsOf(0).size());
@@ -470,7 +473,8 @@ TEST_F(DeviceModelTest, InvalidSumsAreDetected) {
   EXPECT_EQ(model_->CheckSums().code(), Code::kMismatch);
 }
 
-// Nearly all elements with their positions, where the dense form would be smaller.
+// A sparse code that contains nearly all elements with their positions, although sending all elements
+// without positions would be smaller.
 TEST_F(DeviceModelTest, TooLargeSumsAreRefused) {
   Make("sgd", {"topk", "topk"});
   const uint16_t sent[] = {4095, 1803};  // of 4096 and 1804 elements

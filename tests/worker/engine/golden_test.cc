@@ -29,11 +29,12 @@ constexpr double kBound = 1e-4;  // relative to the largest element of a tensor
 // The same values as in make_golden.py.
 constexpr size_t kPicked = 256, kParts = 32;
 constexpr double kZero = 1e-9;
-constexpr uint32_t kImages = 255;  // tensor number of the drawn images
+constexpr uint32_t kImages = 255;  // the argument `tensor` of Draw for the images
 
 const tensors::TensorFile& File() {
   static const tensors::TensorFile file = [] {
-    const char* elsewhere = std::getenv("TERN_GOLDEN_FILE");  // if the source tree is elsewhere
+    // The variable is set if the file is not in the source tree.
+    const char* elsewhere = std::getenv("TERN_GOLDEN_FILE");
     auto read = tensors::ReadSafetensors(elsewhere != nullptr ? elsewhere : TERN_GOLDEN_FILE);
     EXPECT_TRUE(read.ok()) << read.status().message();
     return read.ok() ? std::move(*read) : tensors::TensorFile();
@@ -41,7 +42,7 @@ const tensors::TensorFile& File() {
   return file;
 }
 
-// Uniform in [-1, 1), multiples of 2^-23: splitmix64 of (seed, tensor number, element).
+// A random multiple of 2^-23, uniform in [-1, 1): the splitmix64 hash of the three arguments.
 double Draw(uint64_t seed, uint64_t tensor, uint64_t element) {
   uint64_t z = ((seed << 40) + (tensor << 32) + element) * 0x9E3779B97F4A7C15;
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;

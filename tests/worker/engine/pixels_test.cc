@@ -17,10 +17,10 @@ kernels::PixelRule Rule(bool colors, bool standardize) {
           standardize};
 }
 
-// A batch as bytes and as floats; a different one for each step.
-struct Fed {
-  Fed(uint64_t of, const kernels::PixelRule& rule)
-      : step(of), bytes(kBatch * kImage), images(bytes.size()), labels(kBatch) {
+// The same batch as bytes and as floats. Every step has another batch.
+struct PixelBatch {
+  PixelBatch(uint64_t step_number, const kernels::PixelRule& rule)
+      : step(step_number), bytes(kBatch * kImage), images(bytes.size()), labels(kBatch) {
     for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(Draw(i));
     const kernels::PixelTables tables(rule);
     for (uint32_t n = 0; n < kBatch; ++n) {
@@ -48,7 +48,7 @@ struct Fed {
 
 Problem MakeProblem() { return Problem(Chain(kLayers, Image(3, kSide, kSide), 10), kBatch); }
 
-double Take(Net* net, const Net::Feed& feed, const Fed* next = nullptr) {
+double RunStep(Net* net, const Net::Feed& feed, const PixelBatch* next = nullptr) {
   const double loss = net->Forward(feed, nullptr);
   if (next != nullptr) net->Stage(next->AsBytes());
   net->Backward(nullptr);
@@ -56,18 +56,19 @@ double Take(Net* net, const Net::Feed& feed, const Fed* next = nullptr) {
   return loss;
 }
 
-// The next batch is being uploaded, or already is, during the current step.
+// Trains with bytes and with floats and expects equal losses. The next batch of bytes is uploaded while
+// the net computes the current step.
 void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
-  std::vector<Fed> feds;
+  std::vector<PixelBatch> feds;
   for (uint64_t step = 0; step < 7; ++step) feds.emplace_back(step, rule);
   Problem by_floats = MakeProblem(), by_bytes = MakeProblem();
   const auto floats = by_floats.Make(true, precision);
   const auto bytes = by_bytes.Make(true, precision, rule);
   for (size_t i = 0; i < feds.size(); ++i) {
-    // First the next batch is not the staged one, then none was staged.
-    const Fed* next = i == 5 ? nullptr : &feds[i == 3 ? 0 : (i + 1) % feds.size()];
-    const double loss = Take(floats.get(), feds[i].AsFloats());
-    EXPECT_EQ(Take(bytes.get(), feds[i].AsBytes(), next), loss) << i;
+    // At i = 3 another batch than the next one is staged; at i = 5 none is.
+    const PixelBatch* next = i == 5 ? nullptr : &feds[i == 3 ? 0 : (i + 1) % feds.size()];
+    const double loss = RunStep(floats.get(), feds[i].AsFloats());
+    EXPECT_EQ(RunStep(bytes.get(), feds[i].AsBytes(), next), loss) << i;
     EXPECT_EQ(by_bytes.gradients, by_floats.gradients) << i;
     EXPECT_EQ(by_bytes.statistics, by_floats.statistics) << i;
     for (Problem* problem : {&by_floats, &by_bytes})
@@ -90,16 +91,16 @@ TEST(Pixels, RepeatedStepUsesTheSameBatch) {
 
 TEST(Pixels, UnstagedBatchCanBeReplaced) {
   const kernels::PixelRule rule = Rule(false, false);
-  const Fed first(1, rule), other(2, rule);
-  Fed changed(3, rule);
+  const PixelBatch first(1, rule), other(2, rule);
+  PixelBatch changed(3, rule);
   Problem by_floats = MakeProblem(), by_bytes = MakeProblem();
   const auto floats = by_floats.Make(), bytes = by_bytes.Make(true, Precision::kFp32, rule);
-  Take(floats.get(), first.AsFloats());
-  Take(bytes.get(), first.AsBytes(), &changed);
+  RunStep(floats.get(), first.AsFloats());
+  RunStep(bytes.get(), first.AsBytes(), &changed);
   bytes->Unstage();
   changed.bytes = other.bytes;
   changed.images = other.images;
-  EXPECT_EQ(Take(bytes.get(), changed.AsBytes()), Take(floats.get(), changed.AsFloats()));
+  EXPECT_EQ(RunStep(bytes.get(), changed.AsBytes()), RunStep(floats.get(), changed.AsFloats()));
 }
 
 TEST(Pixels, EvaluationUsesAPartOfABatch) {
@@ -107,7 +108,7 @@ TEST(Pixels, EvaluationUsesAPartOfABatch) {
   Problem problem = MakeProblem();
   const auto floats = problem.Make(false), bytes = problem.Make(false, Precision::kFp32, rule);
   for (uint64_t step = 1; step <= 3; ++step) {
-    const Fed fed(step, rule);
+    const PixelBatch fed(step, rule);
     Net::Feed as_floats = fed.AsFloats(), as_bytes = fed.AsBytes();
     as_floats.used = as_bytes.used = 2;
     std::vector<float> scores(kBatch * 10), expected(kBatch * 10);

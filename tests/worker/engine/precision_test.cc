@@ -1,4 +1,4 @@
-// Lower precision against fp32: close, but not equal.
+// Results of a net in 16-bit precision must be close to those in fp32, but not equal.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,7 +14,7 @@ struct Step {
   std::vector<float> gradients;
 };
 
-Step Take(const pb::NetDef& def, Precision precision) {
+Step RunStep(const pb::NetDef& def, Precision precision) {
   Problem problem(def, 4);
   auto net = problem.Make(/*training=*/true, precision);
   const double loss = net->Forward({problem.images, problem.labels, 4}, nullptr);
@@ -24,11 +24,11 @@ Step Take(const pb::NetDef& def, Precision precision) {
 }
 
 // bfloat16 keeps 8 bits, half 11: each factor has a relative error of at most 2^-9 or 2^-12. If the
-// error moves a unit across the ReLU's corner, its whole gradient is lost, for a few in a thousand
-// units; the norm's error is the root of that share.
-double FarOf(Precision precision) { return precision == Precision::kBf16 ? 0.03 : 0.02; }
+// error moves the input of a ReLU across zero, the whole gradient of that unit is lost. This happens to
+// a few units in a thousand, and the relative error of the gradient's norm is the root of that share.
+double ToleranceOf(Precision precision) { return precision == Precision::kBf16 ? 0.03 : 0.02; }
 
-std::vector<Precision> OfDevice() {
+std::vector<Precision> PrecisionsOfDevice() {
   if (DeviceUnderTest() == Device::kCpu) return {Precision::kBf16};
   return {Precision::kBf16, Precision::kFp16};
 }
@@ -39,15 +39,15 @@ class PrecisionOfNet : public testing::TestWithParam<Case> {};
 TEST_P(PrecisionOfNet, IsCloseToFp32) {
   const auto [layers, precision] = GetParam();
   const pb::NetDef def = Chain(layers, Image(3, 12, 12), 10);
-  const Step exact = Take(def, Precision::kFp32), rounded = Take(def, precision);
-  const double far = FarOf(precision);
-  EXPECT_NEAR(rounded.loss, exact.loss, far * exact.loss);
+  const Step exact = RunStep(def, Precision::kFp32), rounded = RunStep(def, precision);
+  const double tolerance = ToleranceOf(precision);
+  EXPECT_NEAR(rounded.loss, exact.loss, tolerance * exact.loss);
   double error = 0, norm = 0;
   for (size_t i = 0; i < exact.gradients.size(); ++i) {
     error += std::pow(double{rounded.gradients[i]} - exact.gradients[i], 2);
     norm += std::pow(double{exact.gradients[i]}, 2);
   }
-  EXPECT_LT(std::sqrt(error), far * std::sqrt(norm));
+  EXPECT_LT(std::sqrt(error), tolerance * std::sqrt(norm));
   EXPECT_GT(error, 0);
 }
 
@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(
                         "conv { outputs: 32 kernel: 3 padding: same groups: 32 }; "
                         "conv { outputs: 32 kernel: 5 }; relu {}; dense { outputs: 10 }",
                         "dense { outputs: 33 }; relu {}; dense { outputs: 10 }"),
-        testing::ValuesIn(OfDevice())));
+        testing::ValuesIn(PrecisionsOfDevice())));
 
 }  // namespace
 }  // namespace tern::engine

@@ -28,7 +28,8 @@ inline pb::ImageShape Image(uint32_t channels, uint32_t height, uint32_t width) 
   return shape;
 }
 
-// Makes of "conv { ... }; relu {}; ..." a net of layers a, b, c, ... that ends in a softmax_loss.
+// Makes a net from a list of layers like "conv { ... }; relu {}; ...". The layers get the names a, b,
+// c, ...; a softmax_loss is added at the end.
 inline pb::NetDef Chain(const std::string& kinds, const pb::ImageShape& image, uint32_t classes) {
   pb::Model model;
   std::string text;
@@ -125,7 +126,7 @@ class Problem {
     return static_cast<float>(draw * 0x1p-31 - 1);
   }
 
-  static constexpr uint64_t kSeed = 5;  // for dropout
+  static constexpr uint64_t kSeed = 5;  // of dropout's random numbers
   pb::NetDef net;
   uint32_t batch;
   models::ParameterTable table;
@@ -141,7 +142,8 @@ struct NetCase {
 
 inline void PrintTo(const NetCase& c, std::ostream* out) { *out << c.kinds; }
 
-// Small nets that together cover every layer in every distinct situation.
+// Small nets that together contain every kind of layer with every combination of its options that
+// changes the computation.
 const std::vector<NetCase>& NetCases();
 
 inline pb::NetDef NetOf(const NetCase& c) {

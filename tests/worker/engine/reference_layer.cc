@@ -43,7 +43,7 @@ class Dense : public ReferenceLayer {
   Tensor x_;
 };
 
-// y = f(x), element-wise, with f'(x) in `slope_`.
+// An element-wise function y = f(x). `slope_` has the derivative f'(x) of every element.
 class Elementwise : public ReferenceLayer {
  public:
   using ReferenceLayer::ReferenceLayer;

@@ -11,7 +11,7 @@
 
 namespace tern::engine {
 
-// [N, C, H, W], row-major.
+// A tensor of shape [N, C, H, W] in row-major order.
 struct Tensor {
   Tensor() = default;
   Tensor(size_t batch, const models::ImageDims& dims)
@@ -31,12 +31,13 @@ struct Tensor {
   std::vector<double> values;
 };
 
-// The net's values that a layer works on.
+// What a layer's computation needs from its net.
 struct ReferenceState {
-  std::vector<std::vector<double>> parameters, gradients;  // of this layer, in order
+  // The layer's parameters, and the gradients of each.
+  std::vector<std::vector<double>> parameters, gradients;
   std::vector<std::vector<double>> statistics;
   bool training = true;
-  kernels::NoiseKey noise;  // for dropout
+  kernels::NoiseKey noise;  // determines the random numbers of dropout
 };
 
 class ReferenceLayer {
@@ -53,7 +54,7 @@ class ReferenceLayer {
 };
 
 std::unique_ptr<ReferenceLayer> MakeReferenceLayer(const pb::LayerDef& def, ReferenceState* state);
-// Layers with windows.
+// Makes a layer with windows: convolution or pooling.
 std::unique_ptr<ReferenceLayer> MakeReferenceWindow(const pb::LayerDef& def, ReferenceState* state);
 
 }  // namespace tern::engine

@@ -14,9 +14,9 @@ namespace tern::engine {
 struct ReferenceRun {
   double loss = 0;  // mean over the first `used` samples
   uint64_t correct = 0;
-  std::vector<double> gradients;   // of the mean loss, in canonical order
-  std::vector<double> scores;      // input of the loss, [batch, classes]
-  std::vector<double> statistics;  // after a training step
+  std::vector<double> gradients;   // of the mean loss, in the order of the parameter array
+  std::vector<double> scores;      // the input of the loss layer, shape [batch, classes]
+  std::vector<double> statistics;  // batch norm's running statistics after a training step
 };
 
 struct ReferenceFeed {
@@ -25,7 +25,7 @@ struct ReferenceFeed {
   std::span<const uint32_t> labels;
   uint32_t used = 0;
   bool training = true;
-  uint64_t seed = 0, step = 0;  // for dropout, on rank 0
+  uint64_t seed = 0, step = 0;  // determine the random numbers of dropout (of rank 0)
 };
 
 // REQUIRES a completed net.

@@ -18,7 +18,7 @@ void ForEachTap(const Def& def, const Tensor& input, const Tensor& output, const
     for (size_t x = 0; x < output.w; ++x) {
       for (size_t ky = 0; ky < rows.kernel; ++ky) {
         for (size_t kx = 0; kx < columns.kernel; ++kx) {
-          // Wraps to a huge number if negative.
+          // A negative result wraps to a huge number, which is outside the image, too.
           const size_t iy = y * rows.stride + ky * rows.dilation - top;
           const size_t ix = x * columns.stride + kx * columns.dilation - left;
           if (iy < input.h && ix < input.w) visit(y, x, iy, ix, ky, kx);
@@ -38,12 +38,12 @@ class Conv : public ReferenceLayer {
       for (size_t o = 0; o < y->c; ++o) {
         const double bias = def_.bias() ? state_.parameters[1][o] : 0;
         for (size_t i = 0; i < y->h * y->w; ++i) y->At(n, o, 0, i) = bias;
-        ForEachTap(
-            def_, x_, *y, [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t ky, size_t kx) {
-              for (size_t c = 0; c < Read(); ++c)
-                y->At(n, o, yy, yx) +=
-                    state_.parameters[0][WeightAt(o, c, ky, kx)] * x_.At(n, First(o) + c, iy, ix);
-            });
+        ForEachTap(def_, x_, *y,
+                   [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t ky, size_t kx) {
+                     for (size_t c = 0; c < ChannelsPerOutput(); ++c)
+                       y->At(n, o, yy, yx) += state_.parameters[0][WeightAt(o, c, ky, kx)] *
+                                              x_.At(n, FirstChannelOf(o) + c, iy, ix);
+                   });
       }
     }
   }
@@ -57,10 +57,10 @@ class Conv : public ReferenceLayer {
         ForEachTap(def_, x_, dy,
                    [&](size_t yy, size_t yx, size_t iy, size_t ix, size_t ky, size_t kx) {
                      const double d = dy.At(n, o, yy, yx);
-                     for (size_t c = 0; c < Read(); ++c) {
+                     for (size_t c = 0; c < ChannelsPerOutput(); ++c) {
                        const size_t at = WeightAt(o, c, ky, kx);
-                       state_.gradients[0][at] += d * x_.At(n, First(o) + c, iy, ix);
-                       dx.At(n, First(o) + c, iy, ix) += d * state_.parameters[0][at];
+                       state_.gradients[0][at] += d * x_.At(n, FirstChannelOf(o) + c, iy, ix);
+                       dx.At(n, FirstChannelOf(o) + c, iy, ix) += d * state_.parameters[0][at];
                      }
                    });
       }
@@ -69,17 +69,21 @@ class Conv : public ReferenceLayer {
   }
 
  private:
-  size_t Read() const { return x_.c / def_.groups(); }  // channels that an output reads
-  size_t First(size_t o) const { return o / (def_.outputs() / def_.groups()) * Read(); }
+  // The number of input channels that an output channel reads.
+  size_t ChannelsPerOutput() const { return x_.c / def_.groups(); }
+  // The first input channel that output channel `o` reads.
+  size_t FirstChannelOf(size_t o) const {
+    return o / (def_.outputs() / def_.groups()) * ChannelsPerOutput();
+  }
   size_t WeightAt(size_t o, size_t c, size_t ky, size_t kx) const {
-    return ((o * Read() + c) * def_.kernel() + ky) * def_.kernel() + kx;
+    return ((o * ChannelsPerOutput() + c) * def_.kernel() + ky) * def_.kernel() + kx;
   }
 
   const pb::ConvDef& def_;
   Tensor x_;
 };
 
-// Of equal elements the first counts as the maximum.
+// Max pooling. The first of several equal maxima gets the gradient.
 class MaxPool : public ReferenceLayer {
  public:
   MaxPool(const pb::LayerDef& def, ReferenceState* state)

@@ -1,4 +1,4 @@
-// Failures of a net's device: the error has a sentence, and no gradient is reported ready.
+// Failures of a net's device: the net reports an error with a message, and reports no gradient as ready.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 

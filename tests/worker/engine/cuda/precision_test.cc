@@ -1,4 +1,4 @@
-// All kinds of layers with images of 16 bits, and the loss scale.
+// Nets with all kinds of layers, with activations of 16 bits on a GPU, and the scaling of the loss.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 
@@ -16,25 +16,25 @@ constexpr const char* kAll =
     "max_pool { kernel: 2 stride: 2 }; lrn {}; conv { outputs: 10 kernel: 3 }; relu { max: 6 }; "
     "avg_pool { kernel: 3 stride: 2 }; dropout { rate: 0.25 }; dense { outputs: 10 }";
 
-struct Taken {
+struct StepResult {
   double loss = 0;
   std::vector<float> gradients, statistics;
 };
 
-Taken Take(Precision precision, float factor = 1) {
+StepResult RunStep(Precision precision, float factor = 1) {
   Problem problem(Chain(kAll, Image(3, 14, 14), 10), 4);
   for (float& x : problem.images) x *= factor;
   auto net = problem.Make(/*training=*/true, precision);
-  Taken taken;
-  taken.loss = net->Forward({problem.images, problem.labels, 4}, nullptr);
+  StepResult result;
+  result.loss = net->Forward({problem.images, problem.labels, 4}, nullptr);
   net->Backward(nullptr);
   EXPECT_TRUE(net->status().ok()) << net->status().message();
-  taken.gradients = problem.gradients;
-  taken.statistics = problem.statistics;
-  return taken;
+  result.gradients = problem.gradients;
+  result.statistics = problem.statistics;
+  return result;
 }
 
-double Far(const std::vector<float>& a, const std::vector<float>& b) {
+double RelativeDistance(const std::vector<float>& a, const std::vector<float>& b) {
   double error = 0, norm = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     error += std::pow(double{a[i]} - b[i], 2);
@@ -44,26 +44,27 @@ double Far(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 TEST(DevicePrecision, AllLayersAreCloseInSixteenBits) {
-  const Taken exact = Take(Precision::kFp32);
-  for (const auto& [precision, far] :
+  const StepResult exact = RunStep(Precision::kFp32);
+  for (const auto& [precision, tolerance] :
        {std::pair{Precision::kBf16, 0.06}, std::pair{Precision::kFp16, 0.02}}) {
-    const Taken rounded = Take(precision);
-    EXPECT_NEAR(rounded.loss, exact.loss, far * exact.loss);
-    EXPECT_LT(Far(rounded.gradients, exact.gradients), far);
-    EXPECT_LT(Far(rounded.statistics, exact.statistics), far);
+    const StepResult rounded = RunStep(precision);
+    EXPECT_NEAR(rounded.loss, exact.loss, tolerance * exact.loss);
+    EXPECT_LT(RelativeDistance(rounded.gradients, exact.gradients), tolerance);
+    EXPECT_LT(RelativeDistance(rounded.statistics, exact.statistics), tolerance);
     EXPECT_NE(rounded.gradients, exact.gradients);
   }
 }
 
-// With images this large, gradients of the first weights overflow a half at a scale of 2^16: the
-// step is repeated, with the same result.
+// With such large pixel values, gradients of the first weights overflow fp16 at a loss scale of 2^16.
+// The step is repeated with a smaller scale, and has the same result.
 TEST(DevicePrecision, OverflowingStepIsRepeated) {
   constexpr float kLarge = 2000;
-  const Taken exact = Take(Precision::kFp32, kLarge);
-  const Taken rounded = Take(Precision::kFp16, kLarge);
+  const StepResult exact = RunStep(Precision::kFp32, kLarge);
+  const StepResult rounded = RunStep(Precision::kFp16, kLarge);
   for (const float g : rounded.gradients) ASSERT_TRUE(std::isfinite(g));
-  EXPECT_LT(Far(rounded.gradients, exact.gradients), 0.02);
-  EXPECT_LT(Far(rounded.statistics, exact.statistics), 0.02) << "they have followed one step";
+  EXPECT_LT(RelativeDistance(rounded.gradients, exact.gradients), 0.02);
+  EXPECT_LT(RelativeDistance(rounded.statistics, exact.statistics), 0.02)
+      << "they have followed one step";
 }
 
 TEST(DevicePrecision, NonFiniteGradientsAreReported) {

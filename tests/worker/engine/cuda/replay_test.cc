@@ -16,7 +16,7 @@ class Replay : public testing::Test {
   void TearDown() override { cuda_on_host::launches_left = ~uint64_t{0}; }
 
   // One step of `net`, with other images and weights each time.
-  static std::vector<float> Take(Net* net, Problem* problem, uint64_t step) {
+  static std::vector<float> RunStep(Net* net, Problem* problem, uint64_t step) {
     for (float& w : problem->parameters) w *= 0.9f;
     for (float& x : problem->images) x += 0.01f;
     net->Forward({problem->images, problem->labels, problem->batch, step}, nullptr);
@@ -31,7 +31,8 @@ TEST_F(Replay, EqualsFreshLaunches) {
   auto net = replayed.Make();
   const uint64_t before = cuda_on_host::graphs_launched;
   for (uint64_t step = 1; step <= 4; ++step) {
-    EXPECT_EQ(Take(net.get(), &replayed, step), Take(fresh.Make().get(), &fresh, step)) << step;
+    EXPECT_EQ(RunStep(net.get(), &replayed, step), RunStep(fresh.Make().get(), &fresh, step))
+        << step;
     EXPECT_EQ(replayed.statistics, fresh.statistics) << step;
   }
   EXPECT_EQ(cuda_on_host::graphs_launched - before, 6u) << "forward and backward from the second";
@@ -104,7 +105,7 @@ TEST_F(Replay, StagedBatchIsUploadedOnce) {
 TEST_F(Replay, FailureInAReplayIsReported) {
   Problem problem(Chain(kLayers, Image(1, 8, 8), 10), 3);
   auto net = problem.Make();
-  for (uint64_t step = 1; step <= 3; ++step) Take(net.get(), &problem, step);
+  for (uint64_t step = 1; step <= 3; ++step) RunStep(net.get(), &problem, step);
   cuda_on_host::launches_left = 3;
   net->Forward({problem.images, problem.labels, 3}, nullptr);
   EXPECT_THAT(net->status().message(), testing::HasSubstr("cudaGraphLaunch"));
