@@ -50,7 +50,7 @@ Result<std::unique_ptr<Dataset>> ReadCifar(const std::string& dir, const CifarFo
   for (std::string file; files >> file;) {
     const std::string path = dir + "/" + file;
     TERN_RETURN_IF_ERROR(
-        ReadWhole(path, Cat("a binary file of CIFAR-", form.classes), kMaxBytes, &bytes));
+        ReadWholeFile(path, Cat("a binary file of CIFAR-", form.classes), kMaxBytes, &bytes));
     TERN_RETURN_IF_ERROR(ParseCifar(bytes, form, path, dataset.get()));
   }
   if (limit > 0 && limit < dataset->count()) {

@@ -22,9 +22,11 @@ std::span<const uint8_t> AsBytes(const void* data, size_t size) {
 
 class PackedDataset : public Dataset {
  public:
-  PackedDataset(std::string path, InFile file) : path_(std::move(path)), file_(std::move(file)) {}
+  PackedDataset(std::string path, InputFile file) : path_(std::move(path)), file_(std::move(file)) {}
 
+  // Reads and checks the header, the index and the class names.
   Status Open();
+  // Keeps only the first `limit` images; 0 keeps all. Sets the common size of the images.
   void Limit(uint64_t limit);
 
   std::string NameOf(uint64_t i) const override { return Cat("image ", i, " of ", path_); }
@@ -49,7 +51,7 @@ class PackedDataset : public Dataset {
   Status ReadNames(const PackedHeader& header);
 
   const std::string path_;
-  const InFile file_;
+  const InputFile file_;
   std::vector<PackedEntry> entries_;
 };
 
@@ -91,7 +93,8 @@ Result<PackedHeader> PackedDataset::ReadHeader() const {
   return header;
 }
 
-// The digest detects accidental damage, but not a crafted file, so every number is checked.
+// Checks every number in the header, because its digest detects accidental damage but not a file
+// that was made to do harm.
 Status PackedDataset::CheckSections(const PackedHeader& header) const {
   const uint64_t size = file_.size();
   const auto inside = [size](uint64_t begin, uint64_t bytes) {
@@ -147,7 +150,7 @@ Status PackedDataset::ReadNames(const PackedHeader& header) {
     return BadDataError("cannot be read completely");
   if (Digest(text) != header.names_digest)
     return BadDataError(Cat("the digest of the class names does not match", kPackAgain));
-  size_t at = 0;
+  size_t at = 0;  // The position in `text`.
   while (at < text.size()) {
     uint32_t bytes = 0;
     if (text.size() - at < sizeof bytes) break;
@@ -176,7 +179,7 @@ void PackedDataset::Limit(uint64_t limit) {
 Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool train, uint64_t limit,
                                             const ReadOptions& options) {
   const std::string path = data.dir() + (train ? "/train.tpk" : "/test.tpk");
-  Result<InFile> file = InFile::Open(path, "a packed set (tern convert pack)");
+  Result<InputFile> file = InputFile::Open(path, "a packed set (tern convert pack)");
   if (!file.ok()) return file.status();
   auto dataset = std::make_unique<PackedDataset>(path, std::move(*file));
   dataset->channels = options.channels == 1 ? 1 : 3;

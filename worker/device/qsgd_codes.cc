@@ -44,7 +44,7 @@ class QsgdCodes : public DeviceCodec {
     TERN_RETURN_IF_ERROR(
         Check(kernels::QsgdOnDevice(context_.coding->get(), GradientsOf(noise.round),
                                     context_.chunks[chunk].tiling(), coding, room, code_.get(),
-                                    Words(grouped_.bytes(chunk)), size_.get(), bad_.get()),
+                                    RoundUpToWords(grouped_.bytes(chunk)), size_.get(), bad_.get()),
               "codes of QSGD"));
     return rule_.bits > 0 ? CopyCode(grouped_.bytes(chunk), bad_.get())
                           : CopyCodeOfSize(size_.get(), bad_.get());
