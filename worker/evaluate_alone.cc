@@ -44,7 +44,8 @@ Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string
   if (!evaluate.ok()) return evaluate.status();
   const bool wants_confusion = job.evaluation().confusion();
   client::Confusion confusion;
-  const Result<engine::Score> score = (*evaluate)->Run(0, 1, wants_confusion ? &confusion : nullptr);
+  const Result<engine::Score> score =
+      (*evaluate)->Run(0, 1, wants_confusion ? &confusion : nullptr);
   if (!score.ok()) return score.status();
   const auto samples = static_cast<double>(score->samples);
   std::printf("top-1 %.4f, top-5 %.4f, loss %.6g on %llu test images\n",

@@ -128,8 +128,10 @@ void SummaryWriter::AddRates() {
               static_cast<double>(now.samples - before.samples) / (now.seconds - before.seconds),
               &event);
   }
-  AddScalar("bytes_up_per_step", static_cast<double>(now.bytes_sent - before.bytes_sent) / steps, &event);
-  AddScalar("bytes_down_per_step", static_cast<double>(now.bytes_received - before.bytes_received) / steps, &event);
+  AddScalar("bytes_up_per_step", static_cast<double>(now.bytes_sent - before.bytes_sent) / steps,
+            &event);
+  AddScalar("bytes_down_per_step",
+            static_cast<double>(now.bytes_received - before.bytes_received) / steps, &event);
   writer_.Add(std::move(event));
 }
 

@@ -35,8 +35,8 @@ class WaitCompute : public BatchCompute {
     const uint64_t slow_steps = train_.compute_slow_steps();
     const uint64_t step = batch.step + 1;
     const bool slow = step >= slow_from && (slow_steps == 0 || step < slow_from + slow_steps);
-    step_time_ = std::chrono::duration<double, std::milli>(train_.compute_wait_ms() *
-                                                      (slow ? train_.compute_slow_factor() : 1));
+    step_time_ = std::chrono::duration<double, std::milli>(
+        train_.compute_wait_ms() * (slow ? train_.compute_slow_factor() : 1));
     double done = 0;
     for (uint32_t t = 0; need && t < setup_.table.parameters.size(); ++t) {
       WaitUntil(done / 3);

@@ -54,8 +54,8 @@ Result<Augmenter> Augmenter::Make(const pb::Data& data, uint64_t seed, Split spl
        {std::pair{"data.mean", data.mean_size()}, std::pair{"data.std", data.std_size()}}) {
     const bool is_required = data.mean_size() > 0 || data.std_size() > 0;
     if (is_required && num_values != channel_count) {
-      return Status(Code::kBadJob, Cat(key, " has ", num_values, " values, the images have ", channels,
-                                       " channels; expected one value per channel"));
+      return Status(Code::kBadJob, Cat(key, " has ", num_values, " values, the images have ",
+                                       channels, " channels; expected one value per channel"));
     }
   }
   const pb::Augmentation& fields = data.augmentation();

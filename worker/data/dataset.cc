@@ -25,7 +25,7 @@ Status Dataset::Decode(uint64_t i, Image* image) const {
 
 void Dataset::SetCommonSize() {
   const bool all_equal = std::all_of(sizes.begin(), sizes.end(),
-                                 [this](const Size& size) { return size == sizes.front(); });
+                                     [this](const Size& size) { return size == sizes.front(); });
   height = all_equal && !sizes.empty() ? sizes.front().height : 0;
   width = all_equal && !sizes.empty() ? sizes.front().width : 0;
 }

@@ -52,7 +52,8 @@ uint32_t BigEndianWord(std::span<const uint8_t> bytes, size_t at) {
 }
 
 Result<ImageHeader> PngHeader(std::span<const uint8_t> bytes) {
-  if (bytes.size() < kPngHeaderBytes) return BadDataError("truncated: it ends in the header of the PNG");
+  if (bytes.size() < kPngHeaderBytes)
+    return BadDataError("truncated: it ends in the header of the PNG");
   if (std::memcmp(bytes.data() + 12, "IHDR", 4) != 0)
     return BadDataError("damaged: the PNG does not begin with its header chunk");
   return CheckSides(BigEndianWord(bytes, 20), BigEndianWord(bytes, 16));

@@ -84,8 +84,8 @@ void Epochs::AddStage(double at_epoch, uint32_t batch_total) {
       const double samples_before_last =
           static_cast<double>(last.first_sample) *
           (options_.partition == pb::Data::shared ? 1.0 : options_.workers);
-      const auto steps = static_cast<uint64_t>(
-          std::ceil(std::max(0.0, samples_before - samples_before_last) / static_cast<double>(stride)));
+      const auto steps = static_cast<uint64_t>(std::ceil(
+          std::max(0.0, samples_before - samples_before_last) / static_cast<double>(stride)));
       stage.first_step = last.first_step + steps;
       stage.first_sample = last.first_sample + steps * Stride(last.worker_batch);
       stage.first_epoch = at_epoch;
@@ -100,14 +100,14 @@ void Epochs::AddStage(double at_epoch, uint32_t batch_total) {
 }
 
 EpochSlice Epochs::At(uint64_t step) const {
-  const auto after = std::upper_bound(
-      stages_.begin(), stages_.end(), step,
-      [](uint64_t value, const Stage& stage) { return value < stage.first_step; });
+  const auto after =
+      std::upper_bound(stages_.begin(), stages_.end(), step,
+                       [](uint64_t value, const Stage& stage) { return value < stage.first_step; });
   const Stage& stage = *(after - 1);
   const uint64_t step_in_stage = step - stage.first_step;
   if (options_.end == pb::Data::wrap) {
-    const uint64_t position =
-        stage.first_sample + step_in_stage * Stride(stage.worker_batch) + Offset(stage.worker_batch);
+    const uint64_t position = stage.first_sample + step_in_stage * Stride(stage.worker_batch) +
+                              Offset(stage.worker_batch);
     return {position / epoch_length_, position % epoch_length_, stage.worker_batch};
   }
   const uint64_t steps = StepsInEpoch(stage.worker_batch);

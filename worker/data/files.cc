@@ -34,7 +34,8 @@ Result<InputFile> InputFile::Open(const std::string& path, const std::string& ex
   return InputFile(fd, static_cast<uint64_t>(stat.st_size));
 }
 
-InputFile::InputFile(InputFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+InputFile::InputFile(InputFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
 
 InputFile& InputFile::operator=(InputFile&& other) noexcept {
   std::swap(fd_, other.fd_);
@@ -59,7 +60,8 @@ size_t InputFile::ReadAt(uint64_t offset, std::span<uint8_t> into) const {
 }
 
 template <typename Bytes>
-Status ReadWholeFile(const std::string& path, const std::string& expected, uint64_t max, Bytes* bytes) {
+Status ReadWholeFile(const std::string& path, const std::string& expected, uint64_t max,
+                     Bytes* bytes) {
   const Result<InputFile> file = InputFile::Open(path, expected);
   if (!file.ok()) return file.status();
   if (file->size() > max)
@@ -70,6 +72,7 @@ Status ReadWholeFile(const std::string& path, const std::string& expected, uint6
   return BadDataError(path, Cat("only ", got, " of ", file->size(), " bytes could be read"));
 }
 template Status ReadWholeFile(const std::string&, const std::string&, uint64_t, std::string*);
-template Status ReadWholeFile(const std::string&, const std::string&, uint64_t, std::vector<uint8_t>*);
+template Status ReadWholeFile(const std::string&, const std::string&, uint64_t,
+                              std::vector<uint8_t>*);
 
 }  // namespace tern::data

@@ -34,6 +34,7 @@ class InputFile {
 // Reads a whole file to *bytes, a std::string or std::vector<uint8_t>. kBadData as from
 // InputFile::Open, or if the file has more than `max` bytes.
 template <typename Bytes>
-Status ReadWholeFile(const std::string& path, const std::string& expected, uint64_t max, Bytes* bytes);
+Status ReadWholeFile(const std::string& path, const std::string& expected, uint64_t max,
+                     Bytes* bytes);
 
 }  // namespace tern::data

@@ -84,14 +84,16 @@ Status CheckClasses(const std::string& root, const std::vector<std::string>& min
     return BadDataError(root, "holds no folders; expected one for each class, with images in it");
   if (mine.size() > kMaxClasses)
     return BadDataError(root, Cat(mine.size(), " folders; at most ", kMaxClasses, " classes"));
-  for (const auto& [expected, present, expected_root, present_root] : {std::tuple{&mine, &others, &root, &other_root},
-                                               std::tuple{&others, &mine, &other_root, &root}}) {
+  for (const auto& [expected, present, expected_root, present_root] :
+       {std::tuple{&mine, &others, &root, &other_root},
+        std::tuple{&others, &mine, &other_root, &root}}) {
     for (const std::string& name : *expected) {
       if (std::binary_search(present->begin(), present->end(), name)) continue;
       return BadDataError(
-          *expected_root, Cat("has a class '", Printable(name), "' that ", *present_root,
-                   " does not have; both need the same class folders, because classes are "
-                   "numbered by their order"));
+          *expected_root,
+          Cat("has a class '", Printable(name), "' that ", *present_root,
+              " does not have; both need the same class folders, because classes are "
+              "numbered by their order"));
     }
   }
   return Ok();

@@ -121,7 +121,8 @@ Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name) {
   }
   const uint64_t num_following = bytes.size() - header;
   const std::string explanation = "the header promises " + shape + " = " + std::to_string(values) +
-                           " values, " + std::to_string(num_following) + " follow; get it again";
+                                  " values, " + std::to_string(num_following) +
+                                  " follow; get it again";
   if (num_following < values) return BadDataError(name, "truncated: " + explanation);
   if (num_following > values) return BadDataError(name, "bytes after the end: " + explanation);
   array.values.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());

@@ -20,8 +20,8 @@ Result<IdxArray> ReadArray(const std::string& path, size_t dims, const char* kin
   const auto magic = [](size_t n) { return "0x0000080" + std::to_string(n); };
   const bool swapped = num_dims == (dims == 3 ? 1 : 3);
   return Status(Code::kBadData, path + ": holds " + std::to_string(num_dims) + " dimensions (" +
-                                    magic(num_dims) + "), expected " + std::to_string(dims) + " for " +
-                                    kind + " (" + magic(dims) + ")" +
+                                    magic(num_dims) + "), expected " + std::to_string(dims) +
+                                    " for " + kind + " (" + magic(dims) + ")" +
                                     (swapped ? std::string("; it looks like ") + other_kind +
                                                    ": are images and labels swapped?"
                                              : ""));

@@ -22,7 +22,8 @@ class RandomSequence {
     const uint32_t rejected_below = (0u - bound) % bound;
     for (;;) {
       const uint64_t product = uint64_t{NextWord()} * bound;
-      if (static_cast<uint32_t>(product) >= rejected_below) return static_cast<uint32_t>(product >> 32);
+      if (static_cast<uint32_t>(product) >= rejected_below)
+        return static_cast<uint32_t>(product >> 32);
     }
   }
 
@@ -45,7 +46,8 @@ class RandomSequence {
 
 std::vector<uint32_t> EpochPermutation(uint64_t seed, uint16_t rank, uint64_t epoch,
                                        uint32_t count) {
-  RandomSequence sequence({.seed = seed, .stream = kernels::NoiseStream::kOrder, .rank = rank, .round = epoch});
+  RandomSequence sequence(
+      {.seed = seed, .stream = kernels::NoiseStream::kOrder, .rank = rank, .round = epoch});
   std::vector<uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0u);
   for (uint32_t i = count; i > 1; --i) std::swap(order[i - 1], order[sequence.NextBelow(i)]);

@@ -40,8 +40,9 @@ PackWriter::~PackWriter() {
 }
 
 Status PackWriter::WriteError() const {
-  return Status(Code::kCannotWrite, Cat(temporary_path_, ": cannot be written (", std::strerror(errno),
-                                        "); check the folder, its permissions and the room there"));
+  return Status(Code::kCannotWrite,
+                Cat(temporary_path_, ": cannot be written (", std::strerror(errno),
+                    "); check the folder, its permissions and the room there"));
 }
 
 Status PackWriter::Write(std::span<const uint8_t> bytes) {

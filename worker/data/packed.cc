@@ -22,7 +22,8 @@ std::span<const uint8_t> AsBytes(const void* data, size_t size) {
 
 class PackedDataset : public Dataset {
  public:
-  PackedDataset(std::string path, InputFile file) : path_(std::move(path)), file_(std::move(file)) {}
+  PackedDataset(std::string path, InputFile file)
+      : path_(std::move(path)), file_(std::move(file)) {}
 
   // Reads and checks the header, the index and the class names.
   Status Open();

@@ -14,9 +14,9 @@ class FloatCodes : public DeviceCodec {
       : DeviceCodec(context),
         bytes_(context.layout.codec->name() == "fp32" ? 4 : 2),
         encode_(context.layout.codec->name() == "fp16" ? kernels::FloatToHalfOnDevice
-                                                   : kernels::FloatToBfloatOnDevice),
+                                                       : kernels::FloatToBfloatOnDevice),
         decode_(context.layout.codec->name() == "fp16" ? kernels::HalfToFloatOnDevice
-                                                     : kernels::BfloatToFloatOnDevice) {}
+                                                       : kernels::BfloatToFloatOnDevice) {}
 
   Status Allocate() { return AllocateBytes(); }
 
@@ -36,7 +36,7 @@ class FloatCodes : public DeviceCodec {
       TERN_RETURN_IF_ERROR(
           bytes_ == 4 ? context_.coding->CopyOver(code_.get() + at, g, part.count * sizeof(float))
                       : Check(encode_(context_.coding->get(), g, part.count,
-                                  reinterpret_cast<uint16_t*>(code_.get() + at)),
+                                      reinterpret_cast<uint16_t*>(code_.get() + at)),
                               "codes of 16 bits"));
       at += part.count * bytes_;
     }

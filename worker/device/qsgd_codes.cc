@@ -40,8 +40,8 @@ class QsgdCodes : public DeviceCodec {
     const kernels::QsgdCoding coding{rule_, context_.layout.options.qsgd.bucket,
                                      grouped_.groups(chunk), grouped_.ranges(chunk), noise};
     const kernels::QsgdWorkspace workspace{partial_.get(),   done_.get(), norms_.get(),
-                                      widths_.get(),    bits_.get(), levels_.get(),
-                                      chunk_done_.get()};
+                                           widths_.get(),    bits_.get(), levels_.get(),
+                                           chunk_done_.get()};
     TERN_RETURN_IF_ERROR(
         Check(kernels::QsgdOnDevice(context_.coding->get(), GradientsOf(noise.round),
                                     context_.chunks[chunk].tiling(), coding, workspace, code_.get(),

@@ -37,8 +37,9 @@ class TernaryCodes : public DeviceCodec {
                        const kernels::NoiseKey& noise) override {
     TERN_RETURN_IF_ERROR(
         context_.coding->CopyIn(scales_.get(), scales.data(), scales.size_bytes()));
-    const kernels::TernaryWorkspace workspace{masks_.get(),    signs_.get(),      ones_.get(),
-                                         sign_bit_.get(), mask_begin_.get(), chunk_done_.get()};
+    const kernels::TernaryWorkspace workspace{masks_.get(),      signs_.get(),
+                                              ones_.get(),       sign_bit_.get(),
+                                              mask_begin_.get(), chunk_done_.get()};
     TERN_RETURN_IF_ERROR(
         Check(kernels::TernarizeOnDevice(context_.coding->get(), GradientsOf(noise.round),
                                          context_.chunks[chunk].tiling(), scales_.get(), noise,

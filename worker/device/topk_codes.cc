@@ -36,11 +36,12 @@ class TopKCodes : public DeviceCodec {
          {sample_tiles_.Allocate(max.tiles), sample_parts_.Allocate(max.parts),
           strides_.Allocate(max.parts), ks_.Allocate(max.parts),
           histograms_.Allocate(max.parts * kernels::kSelectBins), select_done_.Allocate(max.parts),
-          upper_bits_.Allocate(max.parts), remaining_.Allocate(max.parts), device_thresholds_.Allocate(max.parts),
-          counts_.Allocate(max.parts), count_done_.Allocate(max.parts),
-          partial_.Allocate(max.tiles), masks_.Allocate(max.tiles * kernels::kTile / 32),
-          sent_.Allocate(max.tiles), bodies_.Allocate(max.tiles), read_bodies_.Allocate(max.tiles),
-          chunk_done_.Allocate(1), size_.Allocate(1)})
+          upper_bits_.Allocate(max.parts), remaining_.Allocate(max.parts),
+          device_thresholds_.Allocate(max.parts), counts_.Allocate(max.parts),
+          count_done_.Allocate(max.parts), partial_.Allocate(max.tiles),
+          masks_.Allocate(max.tiles * kernels::kTile / 32), sent_.Allocate(max.tiles),
+          bodies_.Allocate(max.tiles), read_bodies_.Allocate(max.tiles), chunk_done_.Allocate(1),
+          size_.Allocate(1)})
       TERN_RETURN_IF_ERROR(allocated);
     return Ok();
   }
@@ -155,10 +156,12 @@ class TopKCodes : public DeviceCodec {
     TERN_RETURN_IF_ERROR(
         Check(kernels::KthMagnitudeOnDevice(
                   stream.get(), accumulated_.get(), tiling, strides_.get(), ks_.get(),
-                  {histograms_.get(), select_done_.get(), upper_bits_.get(), remaining_.get()}, device_thresholds_.get()),
+                  {histograms_.get(), select_done_.get(), upper_bits_.get(), remaining_.get()},
+                  device_thresholds_.get()),
               "the choice of a threshold"));
     std::vector<float> found(choices->size());
-    TERN_RETURN_IF_ERROR(stream.CopyOut(found.data(), device_thresholds_.get(), found.size() * sizeof(float)));
+    TERN_RETURN_IF_ERROR(
+        stream.CopyOut(found.data(), device_thresholds_.get(), found.size() * sizeof(float)));
     TERN_RETURN_IF_ERROR(stream.Wait());
     for (size_t p = 0; p < found.size(); ++p) {
       if (ks[p] != 0) (*choices)[p].threshold = found[p];
@@ -206,10 +209,11 @@ class TopKCodes : public DeviceCodec {
     for (const Choice& choice : *choices)
       thresholds.push_back(choice.needs_count ? choice.threshold : -1);
     TERN_RETURN_IF_ERROR(UploadThresholds(thresholds));
-    TERN_RETURN_IF_ERROR(Check(
-        kernels::CountFromOnDevice(context_.coding->get(), accumulated_.get(), group.tiling(),
-                                   device_thresholds_.get(), partial_.get(), count_done_.get(), counts_.get()),
-        "a count of what is sent"));
+    TERN_RETURN_IF_ERROR(
+        Check(kernels::CountFromOnDevice(context_.coding->get(), accumulated_.get(), group.tiling(),
+                                         device_thresholds_.get(), partial_.get(),
+                                         count_done_.get(), counts_.get()),
+              "a count of what is sent"));
     std::vector<uint32_t> counts(choices->size());
     TERN_RETURN_IF_ERROR(
         context_.coding->CopyOut(counts.data(), counts_.get(), counts.size() * sizeof(uint32_t)));
@@ -238,7 +242,8 @@ class TopKCodes : public DeviceCodec {
   Array<kernels::Tile> sample_tiles_;
   Array<kernels::TiledPart> sample_parts_;
   Array<uint64_t> strides_, bodies_, read_bodies_, size_;
-  Array<uint32_t> ks_, histograms_, select_done_, upper_bits_, remaining_, counts_, count_done_, partial_;
+  Array<uint32_t> ks_, histograms_, select_done_, upper_bits_, remaining_, counts_, count_done_,
+      partial_;
   Array<uint32_t> masks_, sent_, chunk_done_;
 };
 

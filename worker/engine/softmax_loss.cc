@@ -12,8 +12,7 @@ namespace {
 // the larger.
 uint32_t RankOfLabel(const float* x, uint32_t classes, uint32_t label) {
   uint32_t rank = 0;
-  for (uint32_t c = 0; c < classes; ++c)
-    rank += x[c] > x[label] || (x[c] == x[label] && c < label);
+  for (uint32_t c = 0; c < classes; ++c) rank += x[c] > x[label] || (x[c] == x[label] && c < label);
   return rank;
 }
 

@@ -134,14 +134,13 @@ void Norm::ComputeMoments(const float* x) {
   sums.Clear();
   geometry.ForBlocks([&](size_t n, size_t k) {
     const size_t c = k * kNormChannels;
-    kernels::NormMoments(x + geometry.OffsetOf(n, k), geometry.SlabOf(k), &mean[c], sums.First(n, c),
-                         sums.Second(n, c));
+    kernels::NormMoments(x + geometry.OffsetOf(n, k), geometry.SlabOf(k), &mean[c],
+                         sums.First(n, c), sums.Second(n, c));
   });
   for (size_t c = 0; c < geometry.channels; ++c) {
     const auto [sum, squares] = sums.Totals(c);
     const double mean_difference = sum / Count();
-    const double variance =
-        std::max(0.0, squares / Count() - mean_difference * mean_difference);
+    const double variance = std::max(0.0, squares / Count() - mean_difference * mean_difference);
     const double batch_mean = mean[c] + mean_difference;
     UpdateRunning(c, batch_mean, variance);
     SetScale(c, batch_mean, variance);

@@ -76,10 +76,10 @@ class Conv : public Layer {
     forward_ = FirstFast(VariantsFor(spec_, kWinogradMinForImages), [&](const Variant& variant) {
       // A descriptor without dimensions tells oneDNN that there is no bias.
       const ForwardConv::desc desc(kind, variant.algorithm, Input(variant, true), weight_any_,
-                                bias_.desc, Output(variant, false), window_.strides,
-                                window_.dilates, window_.pad_begin, window_.pad_end);
+                                   bias_.desc, Output(variant, false), window_.strides,
+                                   window_.dilates, window_.pad_begin, window_.pad_end);
       return ForwardConv::primitive_desc(desc, AttributesWithRelu(spec_.relu), program->engine(),
-                                      kAllowEmpty);
+                                         kAllowEmpty);
     });
     input_ = program->Convert(inputs[0], forward_.src_desc());
     output_ = program->NewValue(forward_.dst_desc());

@@ -33,15 +33,16 @@ class Dense : public Layer {
     const auto kind =
         spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
     const ForwardProduct::desc desc(kind, flat_factor_, weight_factor_, bias_.desc, flat_output_);
-    forward_ = ForwardProduct::primitive_desc(desc, AttributesWithRelu(spec_.relu), program->engine());
+    forward_ =
+        ForwardProduct::primitive_desc(desc, AttributesWithRelu(spec_.relu), program->engine());
     input_ =
         program->Convert(Reinterpret(flat_, program->Convert(inputs[0], image_)), flat_factor_);
     weight_in_factor_type_ = program->Convert(weight_, weight_factor_);
     output_ = program->NewValue(flat_output_);
     program->Run<ForwardProduct>(forward_, {{DNNL_ARG_SRC, input_},
-                                      {DNNL_ARG_WEIGHTS, weight_in_factor_type_},
-                                      {DNNL_ARG_BIAS, bias_},
-                                      {DNNL_ARG_DST, output_}});
+                                            {DNNL_ARG_WEIGHTS, weight_in_factor_type_},
+                                            {DNNL_ARG_BIAS, bias_},
+                                            {DNNL_ARG_DST, output_}});
     return Reinterpret(output_image_, output_);
   }
 

@@ -30,7 +30,8 @@ class Pool : public Layer {
         spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
     const memory::desc any = Plain(DimsOf(spec_.batch, spec_.output), Tag::any);
     const ForwardPool::desc desc(kind, algorithm_, inputs[0].desc, any, window_.strides,
-                              window_.kernel, window_.dilates, window_.pad_begin, window_.pad_end);
+                                 window_.kernel, window_.dilates, window_.pad_begin,
+                                 window_.pad_end);
     forward_ = ForwardPool::primitive_desc(desc, Program::Attributes(), program->engine());
     const Value output = program->NewValue(forward_.dst_desc());
     Program::Arguments arguments = {{DNNL_ARG_SRC, inputs[0]}, {DNNL_ARG_DST, output}};
@@ -46,10 +47,10 @@ class Pool : public Layer {
                               const std::vector<bool>& wanted) override {
     if (!wanted[0]) return {Value()};
     const BackwardPool::desc desc(algorithm_, forward_.src_desc(), forward_.dst_desc(),
-                               window_.strides, window_.kernel, window_.dilates, window_.pad_begin,
-                               window_.pad_end);
+                                  window_.strides, window_.kernel, window_.dilates,
+                                  window_.pad_begin, window_.pad_end);
     const BackwardPool::primitive_desc backward(desc, Program::Attributes(), program->engine(),
-                                             forward_);
+                                                forward_);
     const Value input_gradient = program->NewValue(backward.diff_src_desc());
     Program::Arguments arguments = {
         {DNNL_ARG_DIFF_DST, program->Convert(gradient, backward.diff_dst_desc())},

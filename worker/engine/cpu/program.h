@@ -23,7 +23,8 @@ struct Value {
   dnnl::memory::desc desc;   // Its shape, type and memory layout.
   int buffer = -1;           // The number of its buffer in the arena; -1 if it is not in the arena.
   float* outside = nullptr;  // Its address, if it is in the caller's memory.
-  bool shared = false;  // Whether several steps still read this gradient, so no step may overwrite it.
+  // Whether several steps read this value (a gradient), so that none may overwrite it.
+  bool shared = false;
 };
 
 // The input and result of one RunForward.
@@ -99,7 +100,8 @@ class Program {
   struct Step {
     dnnl::primitive primitive;
     std::vector<Argument> arguments;
-    std::vector<dnnl_exec_arg_t> bound;  // The arguments as oneDNN's C function takes them; set by Bind.
+    // The arguments as oneDNN's C function takes them; set by Bind.
+    std::vector<dnnl_exec_arg_t> bound;
     Function function;
     std::vector<float*> data;  // The arguments of the function; set by Bind.
     int64_t reads = -1, ready = -1;

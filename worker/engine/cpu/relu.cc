@@ -21,9 +21,9 @@ ReluParameters ParametersOf(const pb::ReluDef& def) {
 }
 
 ForwardEltwise::primitive_desc ForwardDesc(const Program& program, const ReluParameters& parameters,
-                                     const dnnl::memory::desc& desc) {
+                                           const dnnl::memory::desc& desc) {
   return {ForwardEltwise::desc(dnnl::prop_kind::forward_training, parameters.algorithm, desc, 0.f,
-                         parameters.upper),
+                               parameters.upper),
           Program::Attributes(), program.engine()};
 }
 
@@ -46,7 +46,7 @@ class Relu : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     output_ = program->NewValue(inputs[0].desc);
     program->Run<ForwardEltwise>(ForwardDesc(*program, parameters_, inputs[0].desc),
-                           {{DNNL_ARG_SRC, inputs[0]}, {DNNL_ARG_DST, output_}});
+                                 {{DNNL_ARG_SRC, inputs[0]}, {DNNL_ARG_DST, output_}});
     return output_;
   }
 

@@ -130,8 +130,8 @@ class Winograd : public Layer {
 
   const LayerSpec spec_;
   const ImageLayout from_, to_;
-  const memory::desc filters_;    // The shape of the transformed filters.
-  size_t top_ = 0, left_ = 0;     // The padding before the first row and column.
+  const memory::desc filters_;  // The shape of the transformed filters.
+  size_t top_ = 0, left_ = 0;   // The padding before the first row and column.
   std::vector<ImageChunk> chunks_;
   std::vector<Value> tiles_;  // u of each chunk; kept in training for the backward pass.
   // The output y, the transformed filters f, and the sums of dy for each image and channel.
@@ -190,22 +190,22 @@ void Winograd::AddInput(Program* program, const ImageChunk& chunk, const Value& 
   program->Call({input, tiles}, [chunk, from = from_, top = top_,
                                  left = left_](const std::vector<float*>& data) {
     chunk.ForBlocks(from, [&](size_t n, size_t c) {
-      kernels::WinogradInput(data[0] + from.OffsetOf(chunk.first + n, c), from.ImageOf(c), top, left,
-                             from.Tiles(chunk.images), data[1] + from.TileOffsetOf(n, c));
+      kernels::WinogradInput(data[0] + from.OffsetOf(chunk.first + n, c), from.ImageOf(c), top,
+                             left, from.Tiles(chunk.images), data[1] + from.TileOffsetOf(n, c));
     });
   });
 }
 
 void Winograd::AddOutput(Program* program, const ImageChunk& chunk, const Value& product) {
   const float* bias = spec_.def->conv().bias() ? spec_.parameters[1].values : nullptr;
-  program->Call({product, output_},
-                [chunk, to = to_, bias, relu = spec_.relu](const std::vector<float*>& data) {
-                  chunk.ForBlocks(to, [&](size_t n, size_t c) {
-                    kernels::WinogradOutput(data[0] + to.TileOffsetOf(n, c), to.Tiles(chunk.images),
-                                            bias == nullptr ? nullptr : bias + c, relu,
-                                            to.ImageOf(c), data[1] + to.OffsetOf(chunk.first + n, c));
-                  });
-                });
+  program->Call({product, output_}, [chunk, to = to_, bias,
+                                     relu = spec_.relu](const std::vector<float*>& data) {
+    chunk.ForBlocks(to, [&](size_t n, size_t c) {
+      kernels::WinogradOutput(data[0] + to.TileOffsetOf(n, c), to.Tiles(chunk.images),
+                              bias == nullptr ? nullptr : bias + c, relu, to.ImageOf(c),
+                              data[1] + to.OffsetOf(chunk.first + n, c));
+    });
+  });
 }
 
 void Winograd::AddOutputBackward(Program* program, const ImageChunk& chunk, const Value& gradient,
@@ -222,13 +222,14 @@ void Winograd::AddOutputBackward(Program* program, const ImageChunk& chunk, cons
 
 void Winograd::AddInputBackward(Program* program, const ImageChunk& chunk, const Value& tiles,
                                 const Value& input_gradient) {
-  program->Call({tiles, input_gradient}, [chunk, from = from_, top = top_,
-                                          left = left_](const std::vector<float*>& data) {
-    chunk.ForBlocks(from, [&](size_t n, size_t c) {
-      kernels::WinogradInputBackward(data[0] + from.TileOffsetOf(n, c), from.Tiles(chunk.images), top,
-                                     left, from.ImageOf(c), data[1] + from.OffsetOf(chunk.first + n, c));
-    });
-  });
+  program->Call({tiles, input_gradient},
+                [chunk, from = from_, top = top_, left = left_](const std::vector<float*>& data) {
+                  chunk.ForBlocks(from, [&](size_t n, size_t c) {
+                    kernels::WinogradInputBackward(
+                        data[0] + from.TileOffsetOf(n, c), from.Tiles(chunk.images), top, left,
+                        from.ImageOf(c), data[1] + from.OffsetOf(chunk.first + n, c));
+                  });
+                });
 }
 
 // Computes the gradient of the filters and of the bias. Adds the latter up in the order of the

@@ -40,11 +40,11 @@ class BatchNorm : public Layer {
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     const bool masks = Adds() && spec_.relu;
-    Value masked_gradient = masks ? program->InPlace(gradient) : gradient;
-    masked_gradient.shared |= Adds();
-    const Value input_gradient = program->InPlace(masked_gradient);
+    Value added_gradient = masks ? program->InPlace(gradient) : gradient;
+    added_gradient.shared |= Adds();
+    const Value input_gradient = program->InPlace(added_gradient);
     std::vector<Value> values = {state_, partial_, input_, gradient, input_gradient};
-    if (masks) values.insert(values.end(), {output_, masked_gradient});
+    if (masks) values.insert(values.end(), {output_, added_gradient});
     program->Call("batch norm, backward", values,
                   [spec = spec_, norm = norm_, type = program->type(), step = step_](
                       auto stream, const auto& data) {
@@ -56,7 +56,7 @@ class BatchNorm : public Layer {
                         data[4], spec.parameters[0].gradient, spec.parameters[1].gradient);
                   });
     std::vector<Value> gradients = {input_gradient};
-    if (Adds()) gradients.push_back(masked_gradient);
+    if (Adds()) gradients.push_back(added_gradient);
     gradients.resize(wanted.size());
     return gradients;
   }

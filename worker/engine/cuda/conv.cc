@@ -57,12 +57,13 @@ class ConvOperation {
 
   Value AddKernel(Program* program) {
     const Value kernel = NewKernel(program);
-    program->Call("conversion of weights", {kernel},
-                  [from = spec_.parameters[0].values, outputs = outputs(), inputs = inputs(),
-                   window_pixels = window_pixels(), type = program->type()](auto stream, const auto& data) {
-                    return kernels::ToKernelOnDevice(stream, from, outputs, inputs, window_pixels, type,
-                                                     data[0]);
-                  });
+    program->Call(
+        "conversion of weights", {kernel},
+        [from = spec_.parameters[0].values, outputs = outputs(), inputs = inputs(),
+         window_pixels = window_pixels(), type = program->type()](auto stream, const auto& data) {
+          return kernels::ToKernelOnDevice(stream, from, outputs, inputs, window_pixels, type,
+                                           data[0]);
+        });
     return kernel;
   }
   Value AddBias(Program* program) {
@@ -91,13 +92,13 @@ class ConvOperation {
     const Value kernel_gradient = NewKernel(program);
     Run(program, "convolution, gradient of its weights", ConvPass::kBackwardWeights, input_,
         kernel_gradient, gradient);
-    program->Call(
-        "conversion of the gradient of weights", {kernel_gradient},
-        [to = spec_.parameters[0].gradient, outputs = outputs(), inputs = inputs(), window_pixels = window_pixels(),
-         type = program->type(), step = inputs_.step](auto stream, const auto& data) {
-          return kernels::FromKernelOnDevice(stream, type, data[0], outputs, inputs, window_pixels, step,
-                                             to);
-        });
+    program->Call("conversion of the gradient of weights", {kernel_gradient},
+                  [to = spec_.parameters[0].gradient, outputs = outputs(), inputs = inputs(),
+                   window_pixels = window_pixels(), type = program->type(),
+                   step = inputs_.step](auto stream, const auto& data) {
+                    return kernels::FromKernelOnDevice(stream, type, data[0], outputs, inputs,
+                                                       window_pixels, step, to);
+                  });
     if (!shape_.bias) return;
     const uint64_t rows = shape_.slide.out.pixels();
     const Value partial =
@@ -141,10 +142,10 @@ class Dense : public Layer {
       : input_(spec.input()),
         output_(spec.output),
         convolution_(spec,
-                 {{spec.batch, 1, 1, input_.c * input_.h * input_.w},
-                  ImagesOf(spec.batch, spec.output),
-                  {}},
-                 /*groups=*/1, inputs) {}
+                     {{spec.batch, 1, 1, input_.c * input_.h * input_.w},
+                      ImagesOf(spec.batch, spec.output),
+                      {}},
+                     /*groups=*/1, inputs) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     return convolution_.Forward(program, Flatten(program, inputs[0]), output_);
