@@ -147,12 +147,13 @@ void Augmenter::Apply(const Image& image, const SampleId& sample, Workspace* wor
                       float* out) const {
   const Size size = *OutputOf({image.height, image.width});
   workspace->bytes.resize(image.channels * uint64_t{size.height} * size.width);
-  const kernels::PixelDraws draws = Cut(image, sample, &workspace->scaled, workspace->bytes.data());
+  const kernels::PixelDraws draws =
+      ScaleAndCrop(image, sample, &workspace->scaled, workspace->bytes.data());
   tables_.ToFloats(workspace->bytes.data(), size.height, size.width, draws, out);
 }
 
-kernels::PixelDraws Augmenter::Cut(const Image& image, const SampleId& sample, Image* scaled,
-                                   uint8_t* out) const {
+kernels::PixelDraws Augmenter::ScaleAndCrop(const Image& image, const SampleId& sample,
+                                            Image* scaled, uint8_t* out) const {
   const bool is_random = fields_.random_crop() || fields_.mirror() || fields_.brightness() > 0;
   const RandomWords draws = is_random ? RandomWordsOf(sample, 0) : RandomWords{};
   Crop(Scale(image, sample, scaled), draws, out);

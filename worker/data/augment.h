@@ -55,8 +55,8 @@ class Augmenter {
   // The first half of Apply: scales, pads and crops `image`, and writes it to `out` as bytes,
   // [C, H, W]. `scaled` is workspace. Returns the random numbers for the second half: with these,
   // rule() turns the bytes into the floats of Apply, on the CPU or on a GPU.
-  kernels::PixelDraws Cut(const Image& image, const SampleId& sample, Image* scaled,
-                          uint8_t* out) const;
+  kernels::PixelDraws ScaleAndCrop(const Image& image, const SampleId& sample, Image* scaled,
+                                   uint8_t* out) const;
   const kernels::PixelRule& rule() const { return tables_.rule(); }
 
  private:

@@ -9,14 +9,15 @@ namespace tern::data {
 namespace {
 
 Status CheckBatch(const std::string& key, uint32_t batch, const Epochs::Options& options) {
-  const auto bad = [](const std::string& what) { return Status(Code::kBadJob, what); };
+  const auto bad_job = [](const std::string& what) { return Status(Code::kBadJob, what); };
   if (batch == 0 || batch % options.workers != 0) {
-    return bad(key + " is " + std::to_string(batch) + "; expected a multiple of the " +
-               std::to_string(options.workers) + " workers, so that each takes an equal part");
+    return bad_job(key + " is " + std::to_string(batch) + "; expected a multiple of the " +
+                   std::to_string(options.workers) + " workers, so that each takes an equal part");
   }
   if (options.images < batch) {
-    return bad("the training set holds " + std::to_string(options.images) + " images, fewer than " +
-               key + " (" + std::to_string(batch) + "); lower it or raise data.train_limit");
+    return bad_job("the training set holds " + std::to_string(options.images) +
+                   " images, fewer than " + key + " (" + std::to_string(batch) +
+                   "); lower it or raise data.train_limit");
   }
   return Ok();
 }

@@ -42,7 +42,8 @@ Weights MakeWeights(uint32_t from, uint32_t to) {
 }  // namespace
 
 void ResizeBox(const Image& from, const Box& box, uint32_t height, uint32_t width, Image* to) {
-  const Weights across = MakeWeights(box.width, width), down = MakeWeights(box.height, height);
+  const Weights horizontal = MakeWeights(box.width, width),
+                vertical = MakeWeights(box.height, height);
   to->Resize(from.channels, height, width);
   std::vector<float> rows(size_t{box.height} * width), sums(width);
   for (uint32_t c = 0; c < from.channels; ++c) {
@@ -51,18 +52,18 @@ void ResizeBox(const Image& from, const Box& box, uint32_t height, uint32_t widt
       const uint8_t* in = plane + uint64_t{box.top + y} * from.width + box.left;
       float* out = rows.data() + size_t{y} * width;
       for (uint32_t x = 0; x < width; ++x) {
-        const Weights::Window& window = across.windows[x];
+        const Weights::Window& window = horizontal.windows[x];
         float sum = 0;
         for (uint32_t k = 0; k < window.count; ++k)
-          sum += across.weights[window.weight_begin + k] * in[window.first + k];
+          sum += horizontal.weights[window.weight_begin + k] * in[window.first + k];
         out[x] = sum;
       }
     }
     for (uint32_t y = 0; y < height; ++y) {
-      const Weights::Window& window = down.windows[y];
+      const Weights::Window& window = vertical.windows[y];
       std::fill(sums.begin(), sums.end(), 0.f);
       for (uint32_t k = 0; k < window.count; ++k) {
-        const float weight = down.weights[window.weight_begin + k];
+        const float weight = vertical.weights[window.weight_begin + k];
         const float* row = rows.data() + size_t{window.first + k} * width;
         for (uint32_t x = 0; x < width; ++x) sums[x] += weight * row[x];
       }

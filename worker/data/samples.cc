@@ -66,7 +66,7 @@ Status Samples::FillBytes(const Augmenter::SampleId& sample, Scratch* scratch, u
   const auto decoded = Decode(sample, scratch);
   if (!decoded.ok()) return decoded.status();
   *label = dataset_->labels[decoded->index];
-  *draws = augmenter_.Cut(scratch->image, *decoded, &scratch->workspace.scaled, out);
+  *draws = augmenter_.ScaleAndCrop(scratch->image, *decoded, &scratch->workspace.scaled, out);
   return Ok();
 }
 

@@ -12,7 +12,7 @@ using Shapes = std::map<std::string, models::ImageDims>;
 // oneDNN and cuDNN index the elements of a tensor by int.
 constexpr uint64_t kMaxElements = (uint64_t{1} << 31) - 1;
 
-Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
+Status BadJobError(const std::string& message) { return Status(Code::kBadJob, message); }
 
 // Whether layers of a kind can also compute the ReLU that follows them, in every backend.
 bool CanFuseRelu(pb::LayerDef::KindCase kind) {
@@ -21,11 +21,11 @@ bool CanFuseRelu(pb::LayerDef::KindCase kind) {
 }
 
 Status CheckBatch(const Shapes& shapes, uint32_t batch) {
-  if (batch == 0) return Bad("the engine needs a batch of at least one sample");
+  if (batch == 0) return BadJobError("the engine needs a batch of at least one sample");
   for (const auto& [name, dims] : shapes) {
     if (models::Elements(dims) <= kMaxElements / batch) continue;
-    return Bad("tensor \"" + name + "\" has more than 2^31 elements at a batch of " +
-               std::to_string(batch) + "; take a smaller batch per worker");
+    return BadJobError("tensor \"" + name + "\" has more than 2^31 elements at a batch of " +
+                       std::to_string(batch) + "; take a smaller batch per worker");
   }
   return Ok();
 }
@@ -72,7 +72,7 @@ class LayerPlanner {
     for (int i = 0; i < def_.layers_size(); ++i) {
       const pb::LayerDef& layer = def_.layers(i);
       if (!has_layer_(layer.kind_case()))
-        return Bad("layer \"" + layer.name() + "\": the engine has no such kind");
+        return BadJobError("layer \"" + layer.name() + "\": the engine has no such kind");
       if (!FuseRelu(layer) && !FuseAdd(layer)) Add(layer, static_cast<uint32_t>(i));
     }
     return std::move(layers_);

@@ -27,17 +27,17 @@ constexpr uint32_t kWinogradMinForImages = 32, kWinogradMinForWeights = 64;
 // algorithm is among them if there are at least `winograd_min` channels.
 std::vector<Variant> VariantsFor(const LayerSpec& spec, uint32_t winograd_min) {
   const pb::ConvDef& def = spec.def->conv();
-  const uint32_t from = spec.input().c, to = spec.output.c;
-  const Tag input = ActivationTag(from), output = ActivationTag(to);
+  const uint32_t inputs = spec.input().c, outputs = spec.output.c;  // numbers of channels
+  const Tag input = ActivationTag(inputs), output = ActivationTag(outputs);
   const bool blocked = input == kBlocked && output == kBlocked;
   std::vector<Variant> variants;
   const bool winograd = !MultipliesBf16(spec) && def.kernel() == 3 && def.stride() == 1 &&
-                        def.groups() == 1 && def.dilation() == 1 && from >= winograd_min &&
-                        to >= winograd_min;
+                        def.groups() == 1 && def.dilation() == 1 && inputs >= winograd_min &&
+                        outputs >= winograd_min;
   if (blocked && winograd)
     variants.push_back({input, output, dnnl::algorithm::convolution_winograd});
-  if (from == 16 && to == 16) variants.push_back({Tag::nhwc, Tag::nhwc});
-  if (from <= 3) variants.push_back({Tag::nchw, output});
+  if (inputs == 16 && outputs == 16) variants.push_back({Tag::nhwc, Tag::nhwc});
+  if (inputs <= 3) variants.push_back({Tag::nchw, output});
   variants.push_back({input, output});
   variants.push_back({Tag::nhwc, Tag::nhwc});
   variants.push_back({Tag::any, Tag::any});

@@ -10,7 +10,7 @@
 namespace tern::engine {
 namespace {
 
-Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
+Status BadJobError(const std::string& message) { return Status(Code::kBadJob, message); }
 
 bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
 
@@ -90,7 +90,7 @@ Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Option
                                         const Net::Arenas& arenas) {
   CHECK(!options.pixels.has_value());
   if (options.precision == Precision::kFp16) {
-    return Bad(
+    return BadJobError(
         "train.precision is fp16, which a CPU does not have: set it to bf16 or fp32, or "
         "workers.device to cuda");
   }
@@ -101,11 +101,12 @@ Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Option
     net->Plan(&where);
     return std::unique_ptr<Net>(std::move(net));
   } catch (const dnnl::error& error) {
-    return Bad(where + ": oneDNN cannot run it at a batch of " + std::to_string(options.batch) +
-               ": " + error.what());
+    return BadJobError(where + ": oneDNN cannot run it at a batch of " +
+                       std::to_string(options.batch) + ": " + error.what());
   } catch (const std::bad_alloc&) {
-    return Bad(where + ": not enough memory at a batch of " + std::to_string(options.batch) +
-               "; take a smaller batch per worker or a smaller net");
+    return BadJobError(where + ": not enough memory at a batch of " +
+                       std::to_string(options.batch) +
+                       "; take a smaller batch per worker or a smaller net");
   }
 }
 

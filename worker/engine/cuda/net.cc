@@ -102,8 +102,7 @@ class CudaNet : public Net {
   Mirror parameters_, gradients_, statistics_;
   device::DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_;
   std::vector<kernels::DeviceLoss> host_losses_;  // The losses of the last step, in host memory.
-  // By number of a parameter: recorded when gradients, of which this one is the first, are copied
-  // back.
+  // arrived_[p] is recorded after the copy to the host of a range of gradients that begins with p.
   std::vector<std::unique_ptr<device::Event>> arrived_;
   std::unique_ptr<PixelInput> pixels_;  // Null unless images come as bytes.
   kernels::DeviceStep step_;
