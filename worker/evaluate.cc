@@ -54,8 +54,8 @@ Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, client::Confu
   const auto batch_samples = [this, range](uint64_t batch) {
     std::vector<data::Augmenter::SampleId> samples;
     const uint64_t begin = range.begin + batch * batch_;
-    for (uint64_t at = begin; at < std::min(begin + batch_, range.end); ++at)
-      samples.push_back({0, at});
+    for (uint64_t i = begin; i < std::min(begin + batch_, range.end); ++i)
+      samples.push_back({0, i});
     return samples;
   };
   data::Prefetcher prefetcher(test_, batch_samples,
@@ -66,7 +66,7 @@ Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, client::Confu
     confusion->assign(size_t{classes_} * classes_, 0);
     scores.resize(size_t{batch_} * classes_);
   }
-  for (uint64_t at = range.begin; at < range.end; at += batch_) {
+  for (uint64_t begin = range.begin; begin < range.end; begin += batch_) {
     const Result<const data::Batch*> batch = prefetcher.Next();
     if (!batch.ok()) return batch.status();
     engine::Net::Feed feed = FeedOf(**batch);

@@ -74,10 +74,10 @@ SummaryWriter::~SummaryWriter() {
 
 void SummaryWriter::At(uint64_t steps) {
   step_ = steps + 1;
-  const uint64_t seen = progress_.rounds.value();
-  if (seen == std::exchange(rounds_seen_, seen)) {  // No round was finished: training begins.
+  const uint64_t rounds = progress_.rounds.value();
+  if (rounds == std::exchange(rounds_seen_, rounds)) {  // No round was finished: training begins.
     last_histogram_step_ = steps;
-    if (seen == 0) last_counters_ = ReadCounters();
+    if (rounds == 0) last_counters_ = ReadCounters();
     return;
   }
   pb::Event event = NewEvent(steps);
@@ -168,10 +168,11 @@ std::vector<float> SummaryWriter::Decode(const Pushed& pushed) const {
         pushed.codes[chunk.index].span().subspan(chunk.scalers * sizeof(float));
     for (size_t i = 0; i < chunk.segments.size(); ++i) {
       const codec::Segment& segment = chunk.segments[i];
-      const uint64_t at = setup_.plan.tensor_begin[segment.tensor] + segment.begin - bucket.begin;
+      const uint64_t begin =
+          setup_.plan.tensor_begin[segment.tensor] + segment.begin - bucket.begin;
       const Result<size_t> size =
           DecodeSegment(*setup_.plan.codec_of[segment.tensor], codes, segment,
-                        pushed.scalers[chunk.part_of[i] - bucket.first_part], &decoded[at]);
+                        pushed.scalers[chunk.part_of[i] - bucket.first_part], &decoded[begin]);
       CHECK(size.ok()) << size.status().message();  // Cannot fail: this worker made the code.
       codes = codes.subspan(*size);
     }

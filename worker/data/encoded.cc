@@ -46,9 +46,9 @@ Result<ImageHeader> CheckSides(uint32_t height, uint32_t width) {
   return ImageHeader{height, width};
 }
 
-uint32_t BigEndianWord(std::span<const uint8_t> bytes, size_t at) {
-  return uint32_t{bytes[at]} << 24 | uint32_t{bytes[at + 1]} << 16 | uint32_t{bytes[at + 2]} << 8 |
-         bytes[at + 3];
+uint32_t BigEndianWord(std::span<const uint8_t> bytes, size_t offset) {
+  return uint32_t{bytes[offset]} << 24 | uint32_t{bytes[offset + 1]} << 16 |
+         uint32_t{bytes[offset + 2]} << 8 | bytes[offset + 3];
 }
 
 Result<ImageHeader> PngHeader(std::span<const uint8_t> bytes) {
@@ -67,36 +67,36 @@ bool BeginsFrame(uint8_t marker) {
 
 // Reads the size of a JPEG of `size` bytes: skips its segments up to the first frame header.
 Result<ImageHeader> JpegHeader(const ReadAt& read, uint64_t size) {
-  uint64_t at = 2, stray = 0;
+  uint64_t offset = 2, num_stray = 0;
   // The bytes: 0xff, marker, length (2 bytes), precision, height (2 bytes), width (2 bytes).
   std::array<uint8_t, 9> head;
-  while (at + 4 <= size) {
-    const size_t got = read(at, head);
-    if (got < 4) break;
+  while (offset + 4 <= size) {
+    const size_t num_read = read(offset, head);
+    if (num_read < 4) break;
     const uint8_t marker = head[1];
     if (head[0] != 0xff || marker == 0) {  // A stray byte; decoders skip it too.
-      if (++stray > kMaxStrayBytes)
+      if (++num_stray > kMaxStrayBytes)
         return BadDataError("damaged: the JPEG has no marker where one is expected");
-      ++at;
+      ++offset;
       continue;
     }
     if (marker == 0xff) {  // A fill byte before the marker.
-      ++at;
+      ++offset;
       continue;
     }
     const bool has_no_segment = marker == 0x01 || (marker >= 0xd0 && marker <= 0xd7);
     if (has_no_segment) {
-      at += 2;
+      offset += 2;
       continue;
     }
     if (marker == 0xd9 || marker == 0xda) return BadDataError("damaged: the JPEG states no size");
     const uint32_t length = uint32_t{head[2]} << 8 | head[3];
     if (length < 2) return BadDataError("damaged: a segment of the JPEG has an invalid length");
     if (BeginsFrame(marker)) {
-      if (got < head.size()) break;
+      if (num_read < head.size()) break;
       return CheckSides(uint32_t{head[5]} << 8 | head[6], uint32_t{head[7]} << 8 | head[8]);
     }
-    at += 2 + uint64_t{length};
+    offset += 2 + uint64_t{length};
   }
   return BadDataError(Cat("truncated: ", size, " bytes that do not contain the size of the JPEG"));
 }

@@ -50,11 +50,11 @@ InputFile::~InputFile() {
 size_t InputFile::ReadAt(uint64_t offset, std::span<uint8_t> into) const {
   size_t done = 0;
   while (done < into.size()) {
-    const ssize_t got =
+    const ssize_t num_read =
         pread(fd_, into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    done += static_cast<size_t>(got);
+    if (num_read < 0 && errno == EINTR) continue;
+    if (num_read <= 0) break;
+    done += static_cast<size_t>(num_read);
   }
   return done;
 }
@@ -67,9 +67,10 @@ Status ReadWholeFile(const std::string& path, const std::string& expected, uint6
   if (file->size() > max)
     return BadDataError(path, Cat(file->size(), " bytes, more than the ", max, " allowed"));
   bytes->resize(file->size());
-  const size_t got = file->ReadAt(0, {reinterpret_cast<uint8_t*>(bytes->data()), bytes->size()});
-  if (got == file->size()) return Ok();
-  return BadDataError(path, Cat("only ", got, " of ", file->size(), " bytes could be read"));
+  const size_t num_read =
+      file->ReadAt(0, {reinterpret_cast<uint8_t*>(bytes->data()), bytes->size()});
+  if (num_read == file->size()) return Ok();
+  return BadDataError(path, Cat("only ", num_read, " of ", file->size(), " bytes could be read"));
 }
 template Status ReadWholeFile(const std::string&, const std::string&, uint64_t, std::string*);
 template Status ReadWholeFile(const std::string&, const std::string&, uint64_t,

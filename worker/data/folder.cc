@@ -130,31 +130,31 @@ Status FolderDataset::Scan(uint64_t limit, uint32_t threads, const ReadOptions& 
   if (limit > 0 && limit < count()) {
     labels.resize(limit);
     files.resize(limit);
-    const std::set<uint32_t> seen(labels.begin(), labels.end());
-    if (seen.size() < classes) {
+    const std::set<uint32_t> labels_seen(labels.begin(), labels.end());
+    if (labels_seen.size() < classes) {
       ReportWarning(options.warn, Cat(root, ": the first ", limit, " images belong to only ",
-                                      seen.size(), " of ", classes, " classes"));
+                                      labels_seen.size(), " of ", classes, " classes"));
     }
   }
   const uint64_t total = count();
   sizes.resize(total);
-  for (uint64_t at = 0; at < total; at += kImagesPerReport) {
-    const uint64_t end = std::min(total, at + kImagesPerReport);
-    TERN_RETURN_IF_ERROR(ScanRange(at, end, threads));
+  for (uint64_t begin = 0; begin < total; begin += kImagesPerReport) {
+    const uint64_t end = std::min(total, begin + kImagesPerReport);
+    TERN_RETURN_IF_ERROR(ScanRange(begin, end, threads));
     if (options.progress) options.progress(end, total);
   }
-  uint64_t kept = 0;
+  uint64_t num_kept = 0;
   for (uint64_t i = 0; i < total; ++i) {
     if (sizes[i].height == 0) continue;
-    sizes[kept] = sizes[i];
-    labels[kept] = labels[i];
-    std::swap(files[kept++], files[i]);  // Not a move, because i may equal `kept`.
+    sizes[num_kept] = sizes[i];
+    labels[num_kept] = labels[i];
+    std::swap(files[num_kept++], files[i]);  // Not a move, because i may equal num_kept.
   }
-  sizes.resize(kept);
-  labels.resize(kept);
-  files.resize(kept);
+  sizes.resize(num_kept);
+  labels.resize(num_kept);
+  files.resize(num_kept);
   SetCommonSize();
-  return kept > 0 ? Ok() : BadDataError(root, "all of its images are damaged");
+  return num_kept > 0 ? Ok() : BadDataError(root, "all of its images are damaged");
 }
 
 // Reads the sizes of images [begin, end). Counts damaged images and leaves their sizes at 0.

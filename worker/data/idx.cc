@@ -22,9 +22,9 @@ Status BadDataError(const std::string& name, const std::string& what) {
 }
 
 // Reads a big-endian 32-bit number.
-uint32_t ReadWord(const std::string& bytes, size_t at) {
+uint32_t ReadWord(const std::string& bytes, size_t offset) {
   uint32_t word = 0;
-  for (size_t i = 0; i < 4; ++i) word = word << 8 | static_cast<uint8_t>(bytes[at + i]);
+  for (size_t i = 0; i < 4; ++i) word = word << 8 | static_cast<uint8_t>(bytes[offset + i]);
   return word;
 }
 

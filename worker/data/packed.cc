@@ -69,9 +69,9 @@ Status PackedDataset::Open() {
 
 Result<PackedHeader> PackedDataset::ReadHeader() const {
   PackedHeader header;
-  const size_t got = file_.ReadAt(0, {reinterpret_cast<uint8_t*>(&header), sizeof header});
-  if (got < sizeof header) {
-    return BadDataError(Cat("truncated: ", got,
+  const size_t num_read = file_.ReadAt(0, {reinterpret_cast<uint8_t*>(&header), sizeof header});
+  if (num_read < sizeof header) {
+    return BadDataError(Cat("truncated: ", num_read,
                             " bytes, shorter than the header of a packed file (", sizeof header,
                             ")", kPackAgain));
   }
@@ -151,17 +151,17 @@ Status PackedDataset::ReadNames(const PackedHeader& header) {
     return BadDataError("cannot be read completely");
   if (Digest(text) != header.names_digest)
     return BadDataError(Cat("the digest of the class names does not match", kPackAgain));
-  size_t at = 0;  // The position in `text`.
-  while (at < text.size()) {
+  size_t position = 0;
+  while (position < text.size()) {
     uint32_t bytes = 0;
-    if (text.size() - at < sizeof bytes) break;
-    std::memcpy(&bytes, text.data() + at, sizeof bytes);
-    at += sizeof bytes;
-    if (bytes > text.size() - at) break;
-    names.push_back(text.substr(at, bytes));
-    at += bytes;
+    if (text.size() - position < sizeof bytes) break;
+    std::memcpy(&bytes, text.data() + position, sizeof bytes);
+    position += sizeof bytes;
+    if (bytes > text.size() - position) break;
+    names.push_back(text.substr(position, bytes));
+    position += bytes;
   }
-  if (at == text.size() && names.size() == classes) return Ok();
+  if (position == text.size() && names.size() == classes) return Ok();
   return BadDataError(
       Cat("the names of its ", classes, " classes do not fit into their section", kPackAgain));
 }

@@ -69,18 +69,18 @@ Result<std::vector<kernels::CodeRange>> DeviceCodec::RangesOf(uint32_t chunk,
   const Group& group = context_.chunks[chunk];
   const auto contributors = static_cast<int>(sums.contributors);
   std::vector<kernels::CodeRange> ranges;
-  uint64_t at = 0;
+  uint64_t offset = 0;
   for (size_t i = 0; i < group.size(); ++i) {
-    const auto size = context_.layout.codec->SumSize(sums.bytes.subspan(at),
+    const auto size = context_.layout.codec->SumSize(sums.bytes.subspan(offset),
                                                      SegmentOf(group.part(i)), contributors);
     if (!size.ok()) return size.status().Within(Cat("the sums of chunk ", chunk));
-    ranges.push_back({at, *size});
-    at += *size;
+    ranges.push_back({offset, *size});
+    offset += *size;
   }
   // The sizes come from the received bytes, which may claim more than the buffer has.
-  if (at == sums.bytes.size() && at <= max_sums_bytes_) return ranges;
+  if (offset == sums.bytes.size() && offset <= max_sums_bytes_) return ranges;
   return Status(Code::kMismatch, Cat("the sums of chunk ", chunk, " are ", sums.bytes.size(),
-                                     " bytes, expected ", std::min(at, max_sums_bytes_)));
+                                     " bytes, expected ", std::min(offset, max_sums_bytes_)));
 }
 
 Status DeviceCodec::UploadSums(const DeviceModel::Sums& sums) {

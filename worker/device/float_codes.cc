@@ -29,18 +29,19 @@ class FloatCodes : public DeviceCodec {
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey& noise) override {
     const Group& group = context_.chunks[chunk];
-    size_t at = 0;
+    size_t code_bytes = 0;
     for (size_t i = 0; i < group.size(); ++i) {
       const kernels::Part& part = group.part(i);
       const float* g = GradientsOf(noise.round) + part.begin;
       TERN_RETURN_IF_ERROR(
-          bytes_ == 4 ? context_.coding->CopyOver(code_.get() + at, g, part.count * sizeof(float))
-                      : Check(encode_(context_.coding->get(), g, part.count,
-                                      reinterpret_cast<uint16_t*>(code_.get() + at)),
-                              "codes of 16 bits"));
-      at += part.count * bytes_;
+          bytes_ == 4
+              ? context_.coding->CopyOver(code_.get() + code_bytes, g, part.count * sizeof(float))
+              : Check(encode_(context_.coding->get(), g, part.count,
+                              reinterpret_cast<uint16_t*>(code_.get() + code_bytes)),
+                      "codes of 16 bits"));
+      code_bytes += part.count * bytes_;
     }
-    return CopyCode(at);
+    return CopyCode(code_bytes);
   }
 
   Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {

@@ -39,9 +39,9 @@ class ArenaCursor {
   void Fill(const std::string& layer, LayerSpec* spec) {
     while (parameter_ < table_.parameters.size() &&
            BelongsTo(layer, table_.parameters[parameter_].name)) {
-      const uint64_t at = table_.parameters[parameter_].offset;
-      spec->parameters.push_back({parameter_++, const_cast<float*>(arenas_.parameters) + at,
-                                  spec->training ? arenas_.gradients + at : nullptr});
+      const uint64_t offset = table_.parameters[parameter_].offset;
+      spec->parameters.push_back({parameter_++, const_cast<float*>(arenas_.parameters) + offset,
+                                  spec->training ? arenas_.gradients + offset : nullptr});
     }
     while (statistic_ < table_.statistics.size() &&
            BelongsTo(layer, table_.statistics[statistic_].name))

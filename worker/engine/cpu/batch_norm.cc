@@ -155,22 +155,23 @@ void Norm::Forward(const float* x, const float* r, float* y) {
       SetScale(c, running_mean[c], running_variance[c]);
   }
   geometry.ForBlocks([&](size_t n, size_t k) {
-    const size_t at = geometry.OffsetOf(n, k), c = k * kNormChannels;
-    kernels::NormApply(x + at, r == nullptr ? nullptr : r + at, geometry.SlabOf(k), &scale[c],
-                       &shift[c], relu, geometry.Bytes() > kCacheBytes, y + at);
+    const size_t start = geometry.OffsetOf(n, k), c = k * kNormChannels;
+    kernels::NormApply(x + start, r == nullptr ? nullptr : r + start, geometry.SlabOf(k), &scale[c],
+                       &shift[c], relu, geometry.Bytes() > kCacheBytes, y + start);
   });
 }
 
 void Norm::Backward(const float* x, const float* y, const float* dy, float* g, float* dx) {
-  const auto mask = [&](size_t at, size_t c, bool is_masked) {
-    return kernels::NormMask{relu && !is_masked, y == nullptr ? nullptr : y + at, &scale[c],
+  const auto mask = [&](size_t start, size_t c, bool is_masked) {
+    return kernels::NormMask{relu && !is_masked, y == nullptr ? nullptr : y + start, &scale[c],
                              &shift[c]};
   };
   sums.Clear();
   geometry.ForBlocks([&](size_t n, size_t k) {
-    const size_t at = geometry.OffsetOf(n, k), c = k * kNormChannels;
-    kernels::NormBackwardSums(x + at, dy + at, geometry.SlabOf(k), mask(at, c, false), &mean[c],
-                              sums.First(n, c), sums.Second(n, c), g == nullptr ? nullptr : g + at);
+    const size_t start = geometry.OffsetOf(n, k), c = k * kNormChannels;
+    kernels::NormBackwardSums(x + start, dy + start, geometry.SlabOf(k), mask(start, c, false),
+                              &mean[c], sums.First(n, c), sums.Second(n, c),
+                              g == nullptr ? nullptr : g + start);
   });
   for (size_t c = 0; c < geometry.channels; ++c) {
     const auto [sum, product] = sums.Totals(c);
@@ -182,10 +183,10 @@ void Norm::Backward(const float* x, const float* y, const float* dy, float* g, f
   }
   const bool is_masked = g != nullptr;  // Whether g has the gradient after the ReLU's mask.
   geometry.ForBlocks([&](size_t n, size_t k) {
-    const size_t at = geometry.OffsetOf(n, k), c = k * kNormChannels;
-    kernels::NormBackwardApply(x + at, (is_masked ? g : dy) + at, geometry.SlabOf(k),
-                               mask(at, c, is_masked), &mean[c], &scale[c], &slope[c], &offset[c],
-                               dx + at);
+    const size_t start = geometry.OffsetOf(n, k), c = k * kNormChannels;
+    kernels::NormBackwardApply(x + start, (is_masked ? g : dy) + start, geometry.SlabOf(k),
+                               mask(start, c, is_masked), &mean[c], &scale[c], &slope[c],
+                               &offset[c], dx + start);
   });
 }
 
