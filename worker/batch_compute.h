@@ -1,6 +1,6 @@
 // The interface to what computes the loss and gradient of a batch. One implementation runs the
-// neural net (net_compute.h). The other, for jobs that only measure communication, computes nothing
-// and waits for as long as a computation would take (wait_compute.h).
+// neural net (net_compute.h). The other, for benchmarks of the communication, computes nothing and
+// waits for as long as a computation would take (wait_compute.h).
 #pragma once
 
 #include <functional>

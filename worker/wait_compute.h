@@ -1,4 +1,4 @@
-// Replaces computation by waiting (train.compute: wait), for measurements of communication.
+// Replaces computation by waiting (train.compute: wait), for benchmarks of the communication.
 #pragma once
 
 #include <memory>

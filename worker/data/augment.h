@@ -1,5 +1,6 @@
 // Turns a decoded image into the net's input: scales, pads, crops, mirrors, and changes brightness
-// and contrast as the job's data.augmentation (pb::Augmentation) says, in this order.
+// and contrast as the job's data.augmentation (pb::Augmentation) says, in this order. Then
+// normalizes each channel (data.mean, data.std).
 //
 // Every random choice is a function of (seed, epoch, index of the sample), so that results do not
 // depend on the number of workers or threads. The random numbers are the 32-bit words of Philox
@@ -8,7 +9,8 @@
 //
 //   block 0      whether to mirror (top bit of the word), top and left of the crop, brightness
 //   block 1      contrast
-//   block 2 + t  area, aspect, top and left of the box in attempt t of random_resized_crop, t < 10
+//   block 2 + t  area, logarithm of the aspect (width / height), top and left of the box in attempt t
+//                of random_resized_crop, t < 10
 //
 // A word w chooses low + w / 2^32 * (high - low) in a range [low, high), or floor(w n / 2^32) in
 // 0 .. n - 1. Another use of the words would change the results of jobs.

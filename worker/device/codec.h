@@ -65,8 +65,8 @@ class DeviceCodec {
                       uint32_t* bad) = 0;
   // An optimizer step.
   struct Step {
-    const kernels::UpdateStep& numbers;  // The optimizer's coefficients.
-    const kernels::TensorRates* rates;   // One per part of the chunk, on the device.
+    const kernels::UpdateStep& coefficients;  // The optimizer's coefficients in this step.
+    const kernels::TensorRates* rates;        // One per part of the chunk, on the device.
     kernels::ModelArenas model;
   };
   // Update decodes like Read and applies an optimizer step with the means, in one pass over the
@@ -76,7 +76,7 @@ class DeviceCodec {
                         uint32_t* bad);
 
  protected:
-  // Allocates the members below: buffers for one chunk's code and for its sum.
+  // Allocates code_, sums_ and ranges_ for the largest chunk. Call before other allocations.
   Status AllocateBytes();
   // The part as a segment, which is what common/codec calls a range of a tensor.
   codec::Segment SegmentOf(const kernels::Part& part) const {

@@ -50,13 +50,16 @@ class PinnedRange {
 // A pool of page-locked host buffers for copies from the device. Any thread may use it.
 class PinnedPool {
  public:
+  // Frees page-locked memory.
   struct Free {
     void operator()(uint8_t* memory) const;
   };
   // A buffer of `bytes` bytes.
   using Slab = std::shared_ptr<uint8_t>;
   explicit PinnedPool(size_t bytes) : bytes_(bytes) {}
+  // Takes a buffer from the pool, or allocates one if the pool is empty.
   Result<Slab> Acquire();
+  // Returns a buffer to the pool.
   void Release(Slab slab);
 
  private:
@@ -67,8 +70,8 @@ class PinnedPool {
 
 class Event;
 
-// A CUDA stream. The functions that copy or set memory only launch the operation. CopyIn copies
-// from the host to the device, CopyOut from the device to the host.
+// A CUDA stream. The functions that copy or set memory may return before the operation is done.
+// CopyIn copies from the host to the device, CopyOut from the device to the host.
 class Stream {
  public:
   // Waiting thread blocks of a kHigh stream are scheduled before those of a kNormal one.

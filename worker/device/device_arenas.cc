@@ -67,16 +67,16 @@ Status DeviceArenas::Apply(const client::Sums& sums, uint64_t round, uint32_t bu
 
 Status DeviceArenas::ApplyChunks(const client::Sums& sums, uint64_t round, uint32_t bucket,
                                  const update::Step& step) {
-  const kernels::UpdateStep numbers = host_.optimizer->CoefficientsOf(step);
-  return sums.OpenSums(
-      round, bucket, [&](const protocol::Chunk& chunk, const client::Sums::Opened& opened) {
-        std::vector<kernels::TensorRates> rates;
-        for (const codec::Segment& segment : chunk.segments)
-          rates.push_back({.decay = decay_[segment.tensor]});
-        TERN_RETURN_IF_ERROR(
-            MutableModel().Update(setup_.plan.ChunkIndex(chunk), ToDevice(opened), numbers, rates));
-        return Average(chunk.begin, chunk.count, step.number);
-      });
+  const kernels::UpdateStep coefficients = host_.optimizer->CoefficientsOf(step);
+  return sums.OpenSums(round, bucket,
+                       [&](const protocol::Chunk& chunk, const client::Sums::Opened& opened) {
+                         std::vector<kernels::TensorRates> rates;
+                         for (const codec::Segment& segment : chunk.segments)
+                           rates.push_back({.decay = decay_[segment.tensor]});
+                         TERN_RETURN_IF_ERROR(MutableModel().Update(
+                             setup_.plan.ChunkIndex(chunk), ToDevice(opened), coefficients, rates));
+                         return Average(chunk.begin, chunk.count, step.number);
+                       });
 }
 
 Status DeviceArenas::ApplyTensors(const client::Sums& sums, uint64_t round, uint32_t bucket,

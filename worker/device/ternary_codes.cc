@@ -66,7 +66,7 @@ class TernaryCodes : public DeviceCodec {
     return Check(
         kernels::DecodeAndUpdateOnDevice(context_.compute->get(), context_.chunks[chunk].tiling(),
                                          sums_.get(), sum_locations_.get(), sums.contributors,
-                                         step.numbers, step.rates, step.model, bad),
+                                         step.coefficients, step.rates, step.model, bad),
         "an update of the weights");
   }
 

@@ -1,5 +1,5 @@
 // The codec topk on a GPU: deep gradient compression, which sends only the elements whose
-// accumulated gradient is at least as large as a threshold (common/codec/dgc_memory.h,
+// accumulated gradient has at least a threshold's magnitude (common/codec/dgc_memory.h,
 // topk_threshold.h). The device accumulates gradients, and counts, selects and encodes elements.
 // The host chooses the thresholds, for all tensors of a bucket at once.
 #include "common/codec/topk_threshold.h"

@@ -22,7 +22,7 @@ struct PlannedLayer {
 using HasLayer = bool (*)(pb::LayerDef::KindCase kind);
 
 // Returns the layers of a net in the order of execution. `def` outlives the result. REQUIRES a
-// `def` whose defaults are filled in.
+// `def` from models::CompleteNet, which fills in inputs, outputs and defaults.
 Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::Options& options,
                                              const Net::Arenas& arenas, HasLayer has_layer);
 
