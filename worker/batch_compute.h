@@ -1,5 +1,6 @@
-// Computes gradients of batches: with the net (net_compute.h), or, if a job asks for it, by waiting
-// for a calibrated time (wait_compute.h).
+// The interface to what computes the loss and gradient of a batch. One implementation runs the
+// neural net (net_compute.h). The other, for benchmarks of the communication, computes nothing and
+// waits for as long as a computation would take (wait_compute.h).
 #pragma once
 
 #include <functional>
@@ -13,24 +14,26 @@ namespace tern::worker {
 class BatchCompute {
  public:
   virtual ~BatchCompute() = default;
-  // Returns the mean loss of the batch, at the parameters passed to the constructor. `need`
-  // is called before a parameter is read (engine::Need); if it ends the pass by returning false,
-  // Backward must not be called.
+  // Returns the mean loss of the batch at the parameters in the arena that the implementation was
+  // made with. Calls `need` before it reads a parameter. If `need` returns false, the forward pass
+  // ends there, and Backward must not be called.
   virtual double Forward(const data::Batch& batch, const engine::Need& need) = 0;
-  // Computes the gradient, into the arena passed to the constructor. Calls `ready(t)` when tensor t
-  // is final, from the last to the first. REQUIRES a Forward just before and the parameters
-  // unchanged since.
+  // Writes the gradient of that loss to the gradient arena that the implementation was made with.
+  // Calls `ready(t)` when the gradient of tensor t is final, from the last tensor to the first.
+  // REQUIRES that Forward was called just before, and that the parameters have not changed since.
   virtual void Backward(const std::function<void(uint32_t tensor)>& ready) = 0;
-  // Whether Forward takes batches as bytes, and how to page-lock their memory (null: not needed).
-  // The pin function is valid as long as this object lives.
+  // TakesBytes returns whether Forward expects images as bytes (Batch::bytes) instead of floats.
+  // BytesPin returns the function that page-locks the memory of those bytes, or null if they need
+  // not be page-locked. The function is valid as long as this object lives.
   virtual bool TakesBytes() const { return false; }
   virtual data::Pin BytesPin() const { return nullptr; }
-  // Announces the batch that follows the next one that Forward gets, so that it can be copied
-  // ahead; null: not known yet. The batch must not change until the Forward that gets it has
-  // returned, or until ReleaseBatches.
+  // Announce is called before the Forward of a batch, with the batch after that one (`next`), so
+  // that it can be copied to a device early; null if it is not known yet. `next` must not change
+  // until the Forward that gets it has returned, or until ReleaseBatches is called.
   virtual void Announce(const data::Batch* /*next*/) {}
   virtual void ReleaseBatches() {}
-  // The first error, as engine::Net reports it.
+  // The first error of the device that computes. After an error, losses and gradients are
+  // unspecified.
   virtual Status status() const { return Ok(); }
 };
 

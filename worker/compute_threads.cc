@@ -13,7 +13,7 @@ Status SetComputeThreads(const pb::Job& job, uint32_t rank) {
   if (!job.workers().has_cpus()) return Ok();
   const std::string& text = job.workers().cpus();
   const auto cpus = ParseCpus(text);
-  CHECK(cpus.has_value()) << text;  // the job has been validated
+  CHECK(cpus.has_value()) << text;  // Cannot fail: the job's validation has parsed this text.
   TERN_RETURN_IF_ERROR(
       BindThreadToCpus(*cpus).Within(Cat("workers.cpus (\"", text, "\") of worker ", rank)));
   LOG(INFO) << "computes with " << job.workers().threads() << " threads on the CPUs "

@@ -1,4 +1,4 @@
-// The compute threads: the thread that trains, and the OpenMP team that it starts.
+// Settings of the compute threads: the thread that trains, and the OpenMP threads that it starts.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,11 @@
 
 namespace tern::worker {
 
-// Sets the number of threads to workers.threads, and binds them to workers.cpus if the job has
-// that; other threads are not bound. `job` as this rank sees it. Call on the thread that will
-// train, before its first parallel region. kBadJob if this process may not run on one of the CPUs.
+// Sets the number of OpenMP threads to the job's workers.threads. If the job sets workers.cpus,
+// binds the calling thread and the OpenMP threads that it will start to those CPUs; other threads
+// of the process are not bound. `job`: the job with this rank's overrides (config::ForRank). Call
+// on the thread that will train, before its first parallel region. kBadJob if this process may not
+// run on one of the CPUs.
 Status SetComputeThreads(const pb::Job& job, uint32_t rank);
 
 }  // namespace tern::worker

@@ -15,7 +15,8 @@ Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
                                                  client::Replica& replica,
                                                  client::Progress& progress, engine::Device device,
                                                  device::DeviceModel* model) {
-  // Averaged weights that are on a device are copied to the host arena before an evaluation.
+  // A moving average that is on a device is copied to the host before each evaluation, so the net
+  // reads it there and gets no device model.
   return Make(setup, test, replica.evaluated(), replica.mean_statistics().data(), progress, device,
               replica.average().empty() ? model : nullptr);
 }
@@ -53,8 +54,8 @@ Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, client::Confu
   const auto batch_samples = [this, range](uint64_t batch) {
     std::vector<data::Augmenter::SampleId> samples;
     const uint64_t begin = range.begin + batch * batch_;
-    for (uint64_t at = begin; at < std::min(begin + batch_, range.end); ++at)
-      samples.push_back({0, at});
+    for (uint64_t i = begin; i < std::min(begin + batch_, range.end); ++i)
+      samples.push_back({0, i});
     return samples;
   };
   data::Prefetcher prefetcher(test_, batch_samples,
@@ -65,7 +66,7 @@ Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, client::Confu
     confusion->assign(size_t{classes_} * classes_, 0);
     scores.resize(size_t{batch_} * classes_);
   }
-  for (uint64_t at = range.begin; at < range.end; at += batch_) {
+  for (uint64_t begin = range.begin; begin < range.end; begin += batch_) {
     const Result<const data::Batch*> batch = prefetcher.Next();
     if (!batch.ok()) return batch.status();
     engine::Net::Feed feed = FeedOf(**batch);
@@ -73,10 +74,10 @@ Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, client::Confu
     net_->Forward(feed, &score);
     TERN_RETURN_IF_ERROR(net_->status());
     for (uint32_t n = 0; confusion != nullptr && n < feed.used; ++n) {
-      const auto own = scores.begin() + static_cast<ptrdiff_t>(size_t{n} * classes_);
-      // Of equal scores, the first class wins.
-      const auto taken = std::max_element(own, own + classes_) - own;
-      ++(*confusion)[size_t{(*batch)->labels[n]} * classes_ + static_cast<size_t>(taken)];
+      const auto row = scores.begin() + static_cast<ptrdiff_t>(size_t{n} * classes_);
+      // Of equal scores, the first class is predicted.
+      const auto predicted = std::max_element(row, row + classes_) - row;
+      ++(*confusion)[size_t{(*batch)->labels[n]} * classes_ + static_cast<size_t>(predicted)];
     }
     progress_.Move();
   }

@@ -1,4 +1,5 @@
-// Evaluates a part of the test set with the net in its evaluation form.
+// Computes loss and accuracy on the test set, or on a part of it, with a net that is planned for
+// evaluation: batch norm uses its running statistics, and dropout is off.
 #pragma once
 
 #include <memory>
@@ -17,19 +18,24 @@ namespace tern::worker {
 
 class Evaluate {
  public:
-  // All arguments outlive it.
+  // Evaluates replica.evaluated(): the weights or, if the job averages weights, their moving
+  // average. `model`: holds the weights on a GPU; null if they are on the host. All arguments
+  // outlive the Evaluate.
   static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
                                                 const data::Samples& test, client::Replica& replica,
                                                 client::Progress& progress, engine::Device device,
                                                 device::DeviceModel* model = nullptr);
-  // The same for weights and statistics in the caller's arenas, which outlive it.
+  // The same for `parameters` and batch-norm `statistics` in the caller's arenas, which outlive the
+  // Evaluate.
   static Result<std::unique_ptr<Evaluate>> Make(const setup::Setup& setup,
                                                 const data::Samples& test, const float* parameters,
                                                 float* statistics, client::Progress& progress,
                                                 engine::Device device,
                                                 device::DeviceModel* model = nullptr);
-  // Sums loss and scores over part `part` of `parts` equal parts of the set; part < parts. If not
-  // null, *confusion gets the counts. kBadData: too many damaged images (Samples::Fill).
+  // Evaluates part number `part` of `parts` equal parts of the test set (part < parts). Returns the
+  // sum of the losses and the numbers of correct samples. If `confusion` is not null, overwrites it
+  // with a [classes, classes] matrix of counts: row = label, column = predicted class. kBadData if
+  // more images are damaged than the job allows.
   Result<engine::Score> Run(uint32_t part, uint32_t parts, client::Confusion* confusion = nullptr);
 
  private:
@@ -39,7 +45,7 @@ class Evaluate {
   const data::Samples& test_;
   client::Progress& progress_;
   const uint32_t batch_, threads_, classes_;
-  const bool as_bytes_;  // images are given to the net as bytes
+  const bool as_bytes_;  // Whether the net gets images as bytes; otherwise as floats.
   std::unique_ptr<engine::Net> net_;
 };
 

@@ -42,16 +42,17 @@ Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string
   auto evaluate =
       Evaluate::Make(setup, **test, parameters.data(), statistics.data(), progress, DeviceOf(job));
   if (!evaluate.ok()) return evaluate.status();
-  const bool confused = job.evaluation().confusion();
+  const bool wants_confusion = job.evaluation().confusion();
   client::Confusion confusion;
-  const Result<engine::Score> score = (*evaluate)->Run(0, 1, confused ? &confusion : nullptr);
+  const Result<engine::Score> score =
+      (*evaluate)->Run(0, 1, wants_confusion ? &confusion : nullptr);
   if (!score.ok()) return score.status();
   const auto samples = static_cast<double>(score->samples);
   std::printf("top-1 %.4f, top-5 %.4f, loss %.6g on %llu test images\n",
               static_cast<double>(score->correct) / samples,
               static_cast<double>(score->among_five) / samples, score->loss / samples,
               static_cast<unsigned long long>(score->samples));
-  if (!confused) return Ok();
+  if (!wants_confusion) return Ok();
   return client::WriteConfusion(job.output_dir(), confusion, setup.net.classes());
 }
 

@@ -1,4 +1,4 @@
-// Evaluates given weights on a job's test set, without servers and training.
+// Evaluates the weights of a file on a job's test set, without servers and without training.
 #pragma once
 
 #include <string>
@@ -8,10 +8,11 @@
 
 namespace tern::worker {
 
-// Reads the test set as worker `rank` of the job would, and `weights`, a safetensors file with
-// every parameter and statistic of the job's model in its shape (other tensors are ignored). Prints
-// a line with top-1, top-5 and the loss; if the job asks for it, writes output_dir/confusion.csv.
-// kBadData describes what is wrong with the data or the weights; kCannotWrite: confusion.csv.
+// Reads the test set as worker `rank` of the job would. Reads the safetensors file at the path
+// `weights`, which must contain every parameter and batch-norm statistic of the job's model with
+// the right shape; other tensors are ignored. Prints a line with top-1, top-5 and the loss. Writes
+// output_dir/confusion.csv if the job's evaluation.confusion is set. kBadData describes what is
+// wrong with the data or the weights; kCannotWrite if confusion.csv cannot be written.
 Status EvaluateAlone(const setup::Setup& setup, uint32_t rank, const std::string& weights);
 
 }  // namespace tern::worker

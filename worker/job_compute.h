@@ -1,4 +1,6 @@
-// Implements client::Compute with a job's training set, prefetched, and its test set.
+// Implements client::Compute, the interface through which a worker's training loop computes: it
+// takes batches of the training set from a prefetcher, runs forward and backward passes with a
+// BatchCompute, and evaluates on the test set.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +16,8 @@ namespace tern::worker {
 
 class JobCompute : public client::Compute {
  public:
-  // `threads`: how many threads decode and augment. `batches` is copied; its samples and the other
-  // arguments outlive this.
+  // `threads`: how many threads decode and augment images. `batches` is copied. The Samples that
+  // `batches` refers to, `compute` and `evaluate` outlive this object.
   JobCompute(const data::Batches& batches, uint32_t threads, BatchCompute& compute,
              worker::Evaluate& evaluate)
       : batches_(batches), threads_(threads), compute_(compute), evaluate_(evaluate) {}
@@ -37,7 +39,7 @@ class JobCompute : public client::Compute {
   BatchCompute& compute_;
   worker::Evaluate& evaluate_;
   std::optional<data::Prefetcher> prefetcher_;
-  const data::Batch* batch_ = nullptr;
+  const data::Batch* batch_ = nullptr;  // The batch of the current step, owned by prefetcher_.
 };
 
 }  // namespace tern::worker

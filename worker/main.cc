@@ -1,4 +1,5 @@
-// tern_worker: one worker of a job.
+// The program tern_worker: one worker of a training job. With --evaluate it only evaluates given
+// weights; with --check it only prints the job as this worker sees it.
 #include <cstdio>
 
 #include "common/base/signals.h"

@@ -20,7 +20,8 @@ class NetCompute : public BatchCompute {
         device_(DeviceOf(config::ForRank(setup.job, rank))),
         pixels_(device_ == engine::Device::kCuda ? pixels : std::nullopt) {}
 
-  Status Choose(uint32_t batch) {
+  // Makes the net for batches of `batch` samples the current one; plans it on first use.
+  Status ChooseNet(uint32_t batch) {
     std::unique_ptr<engine::Net>& net = nets_[batch];
     if (net == nullptr) {
       const engine::Net::Options options = {.device = device_,
@@ -39,11 +40,12 @@ class NetCompute : public BatchCompute {
   }
   double Forward(const data::Batch& batch, const engine::Need& need) override {
     const auto samples = static_cast<uint32_t>(batch.labels.size());
-    if (net_status_.ok()) net_status_ = Choose(samples);
+    if (net_status_.ok()) net_status_ = ChooseNet(samples);
     if (!net_status_.ok()) return std::numeric_limits<double>::quiet_NaN();
     return net_->Forward(FeedOf(batch), nullptr, need);
   }
-  // Stages the next batch here, not earlier: parameters, which Forward fetches, have priority.
+  // Starts the upload of the next batch here and not during Forward, where the upload of parameters
+  // has priority.
   void Backward(const std::function<void(uint32_t)>& ready) override {
     const data::Batch* next = std::exchange(next_, nullptr);
     if (next != nullptr && next->labels.size() == batch_) net_->Stage(FeedOf(*next));
@@ -67,11 +69,11 @@ class NetCompute : public BatchCompute {
   const engine::Net::Arenas arenas_;
   const engine::Device device_;
   const std::optional<kernels::PixelRule> pixels_;
-  std::map<uint32_t, std::unique_ptr<engine::Net>> nets_;  // by batch size
+  std::map<uint32_t, std::unique_ptr<engine::Net>> nets_;  // The key is the batch size.
   engine::Net* net_ = nullptr;
-  uint32_t batch_ = 0;                 // the batch size of net_
-  const data::Batch* next_ = nullptr;  // to be staged for the next step
-  Status net_status_;  // the result of making nets_: a device may have too little memory
+  uint32_t batch_ = 0;                 // The batch size of net_.
+  const data::Batch* next_ = nullptr;  // The announced batch; Backward starts its upload.
+  Status net_status_;  // The first error in planning a net; a device may have too little memory.
 };
 
 }  // namespace
@@ -109,7 +111,7 @@ Result<std::unique_ptr<BatchCompute>> MakeNetCompute(
     const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
     const std::optional<kernels::PixelRule>& pixels) {
   auto compute = std::make_unique<NetCompute>(setup, rank, arenas, pixels);
-  TERN_RETURN_IF_ERROR(compute->Choose(setup.job.train().batch_total() / setup.plan.workers));
+  TERN_RETURN_IF_ERROR(compute->ChooseNet(setup.job.train().batch_total() / setup.plan.workers));
   return std::unique_ptr<BatchCompute>(std::move(compute));
 }
 

@@ -1,4 +1,4 @@
-// Computes gradients with the net.
+// Computes the loss and gradient of batches by running the neural net, on the CPU or a GPU.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,18 @@
 
 namespace tern::worker {
 
-// The job's settings for this rank. REQUIRES the rank's own job (config::ForRank).
+// The device and precision that the job asks for. REQUIRES a job with this rank's overrides
+// (config::ForRank).
 engine::Device DeviceOf(const pb::Job& job);
 engine::Precision PrecisionOf(const pb::Train& train);
 
-// The input of a net from a batch, whose images are floats or bytes.
+// Returns the batch as a net's input; refers to the batch's memory.
 engine::Net::Feed FeedOf(const data::Batch& batch);
 
-// Returns what runs forward and backward: one net per batch size, made on first use. `arenas` must
-// outlive it. With `pixels`, batches are bytes if the rank has a GPU, otherwise floats. One thread
-// at a time may call it.
+// Returns an object that runs forward and backward passes; it plans one net for each batch size, on
+// first use. `arenas` must outlive it. If the rank computes on a GPU and `pixels` is set, Forward
+// takes images as bytes, which the GPU converts by the rule `pixels`; otherwise as floats. One
+// thread at a time may call it.
 Result<std::unique_ptr<BatchCompute>> MakeNetCompute(
     const setup::Setup& setup, uint32_t rank, const engine::Net::Arenas& arenas,
     const std::optional<kernels::PixelRule>& pixels = std::nullopt);

@@ -11,7 +11,7 @@
 namespace tern::worker {
 namespace {
 
-constexpr Time kBetweenScanLines = std::chrono::seconds(5);
+constexpr Time kLogInterval = std::chrono::seconds(5);
 
 Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
                   const std::string& split) {
@@ -40,9 +40,9 @@ Result<std::unique_ptr<data::Samples>> ReadSamples(const setup::Setup& setup, co
   const std::string name = split == data::Split::kTrain ? "training" : "test";
   data::ReadOptions options;
   options.channels = setup.net.input().channels();
-  options.progress = [said = Now(), name](uint64_t done, uint64_t total) mutable {
-    if (Now() - said < kBetweenScanLines) return;
-    said = Now();
+  options.progress = [last_logged = Now(), name](uint64_t done, uint64_t total) mutable {
+    if (Now() - last_logged < kLogInterval) return;
+    last_logged = Now();
     LOG(INFO) << "scanned " << done << " of " << total << " " << name << " images";
   };
   auto samples = data::Samples::Read(job.data(), job.seed(), split, options);

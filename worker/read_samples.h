@@ -1,4 +1,4 @@
-// Reads a split of a job's data for its model.
+// Reads the training or test set of a job, and checks that it suits the job's model.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,9 @@
 
 namespace tern::worker {
 
-// `job` is the setup's job as the rank sees it. Logs the progress of a long scan, and the result.
-// kBadData names what cannot be read, or which images or labels the model does not accept.
+// `job`: setup.job with this rank's overrides (config::ForRank). Logs the progress while it scans
+// many image files, and the number of images at the end. kBadData names the file that cannot be
+// read, or says which images or labels do not suit the model.
 Result<std::unique_ptr<data::Samples>> ReadSamples(const setup::Setup& setup, const pb::Job& job,
                                                    data::Split split);
 

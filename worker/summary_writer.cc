@@ -27,15 +27,17 @@ void AddHistogram(const std::string& tag, std::span<const float> values, pb::Eve
   *value->mutable_histo() = tensorboard::HistogramOf(values);
 }
 
-// Decodes one worker's code of a segment at the front of `code`; returns its size.
+// Decodes the code of one segment of one worker, which begins at the front of `code`, to `values`.
+// Returns the size of that code in bytes.
 Result<size_t> DecodeSegment(const codec::Codec& codec, std::span<const uint8_t> code,
                              const codec::Segment& segment, float scaler, float* values) {
   if (!codec.shares_scaler()) return codec.DecodeAlone(code, segment, values);
-  const auto alone = codec.NewAccumulator(segment, 1);
-  Result<size_t> size = alone->Add(0, code);
+  // A code with a shared scaler can only be decoded as a sum, here of one worker.
+  const auto accumulator = codec.NewAccumulator(segment, 1);
+  Result<size_t> size = accumulator->Add(0, code);
   if (!size.ok()) return size;
   std::vector<uint8_t> sum;
-  alone->EncodeSum(&sum);
+  accumulator->EncodeSum(&sum);
   TERN_RETURN_IF_ERROR(codec.Decode(sum, segment, 1, scaler, 0, segment.count, values));
   return size;
 }
@@ -72,10 +74,10 @@ SummaryWriter::~SummaryWriter() {
 
 void SummaryWriter::At(uint64_t steps) {
   step_ = steps + 1;
-  const uint64_t seen = progress_.rounds.value();
-  if (seen == std::exchange(steps_seen_, seen)) {  // training begins here
+  const uint64_t rounds = progress_.rounds.value();
+  if (rounds == std::exchange(rounds_seen_, rounds)) {  // No round was finished: training begins.
     last_histogram_step_ = steps;
-    if (seen == 0) last_counters_ = ReadCounters();
+    if (rounds == 0) last_counters_ = ReadCounters();
     return;
   }
   pb::Event event = NewEvent(steps);
@@ -103,8 +105,9 @@ uint64_t SummaryWriter::StepToShow() {
 }
 
 void SummaryWriter::Show(Pushed pushed) {
-  if (setup_.plan.buckets[pushed.bucket].arena != 0) return;  // an optimizer's state, not gradients
-  // std::function must be copyable, so the values are held by a shared pointer.
+  // Other arenas than 0 hold the optimizer's state, which has no histograms.
+  if (setup_.plan.buckets[pushed.bucket].arena != 0) return;
+  // A std::function must be copyable; the shared pointer avoids a copy of the values.
   auto shown = std::make_shared<const Pushed>(std::move(pushed));
   writer_.AddLater(
       [this, shown = std::move(shown)](pb::Event* event) { MakeHistograms(*shown, event); });
@@ -125,8 +128,10 @@ void SummaryWriter::AddRates() {
               static_cast<double>(now.samples - before.samples) / (now.seconds - before.seconds),
               &event);
   }
-  AddScalar("bytes_up_per_step", static_cast<double>(now.up - before.up) / steps, &event);
-  AddScalar("bytes_down_per_step", static_cast<double>(now.down - before.down) / steps, &event);
+  AddScalar("bytes_up_per_step", static_cast<double>(now.bytes_sent - before.bytes_sent) / steps,
+            &event);
+  AddScalar("bytes_down_per_step",
+            static_cast<double>(now.bytes_received - before.bytes_received) / steps, &event);
   writer_.Add(std::move(event));
 }
 
@@ -142,7 +147,7 @@ void SummaryWriter::MakeHistograms(const Pushed& pushed, pb::Event* event) const
   const std::vector<float> decoded = Decode(pushed);
   const protocol::Bucket& bucket = setup_.plan.buckets[pushed.bucket];
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
-    // A bucket may contain only a part of a tensor (rsgd).
+    // A bucket may contain only a range of a tensor.
     const uint64_t tensor_begin = setup_.plan.tensor_begin[t];
     const uint64_t begin = std::max(tensor_begin, bucket.begin) - bucket.begin;
     const uint64_t end =
@@ -163,11 +168,12 @@ std::vector<float> SummaryWriter::Decode(const Pushed& pushed) const {
         pushed.codes[chunk.index].span().subspan(chunk.scalers * sizeof(float));
     for (size_t i = 0; i < chunk.segments.size(); ++i) {
       const codec::Segment& segment = chunk.segments[i];
-      const uint64_t at = setup_.plan.tensor_begin[segment.tensor] + segment.begin - bucket.begin;
+      const uint64_t begin =
+          setup_.plan.tensor_begin[segment.tensor] + segment.begin - bucket.begin;
       const Result<size_t> size =
           DecodeSegment(*setup_.plan.codec_of[segment.tensor], codes, segment,
-                        pushed.scalers[chunk.part_of[i] - bucket.first_part], &decoded[at]);
-      CHECK(size.ok()) << size.status().message();  // this worker encoded it
+                        pushed.scalers[chunk.part_of[i] - bucket.first_part], &decoded[begin]);
+      CHECK(size.ok()) << size.status().message();  // Cannot fail: this worker made the code.
       codes = codes.subspan(*size);
     }
   }

@@ -2,17 +2,17 @@
 // output_dir/events/worker.RANK:
 //
 //   train/loss, learning_rate                 each step; the loss of this worker's batch
-//   samples_per_s                             of this worker, while it trains
-//   bytes_up_per_step, bytes_down_per_step    all frames of this worker, divided by its steps
-//   test/accuracy, test/top5, test/loss       evaluations of all workers; written by the lowest
-//                                             rank
-//   gradient/TENSOR, coded/TENSOR             histograms of this worker's pushes, before coding and
-//                                             as they decode (TernGrad, figure 2), every
-//                                             metrics.histograms_every_steps
+//   samples_per_s                             training samples that this worker processes
+//   bytes_up_per_step, bytes_down_per_step    bytes that this worker sends and receives
+//   test/accuracy, test/top5, test/loss       evaluations over all workers; only the lowest rank
+//                                             writes them
+//   gradient/TENSOR, coded/TENSOR             histograms of what this worker pushes, before it is
+//                                             encoded and after its code is decoded (TernGrad,
+//                                             figure 2); every metrics.histograms_every_steps
 //
-// For algorithms that push parameters or changes instead of gradients, `gradient` is named
-// `parameters` or `change`. The writer's thread makes histograms from copies. The thread that
-// encodes pushes waits if it is more than a round ahead of the writer's thread.
+// For algorithms that push parameters or changes of parameters instead of gradients, `gradient` is
+// named `parameters` or `change`. The writer's own thread makes the histograms, from copies of the
+// values. The thread that encodes pushes waits if it is more than a round ahead of that thread.
 #pragma once
 
 #include <cstdint>
@@ -33,12 +33,12 @@ namespace tern::worker {
 
 class SummaryWriter : public client::Observer {
  public:
-  // Null if the job does not ask for it, or if its file cannot be created, which is logged. All
-  // arguments outlive it.
+  // Returns null if metrics.tensorboard is off, or if the event file cannot be created, which is
+  // logged. All arguments outlive the SummaryWriter.
   static std::unique_ptr<SummaryWriter> Make(const setup::Setup& setup, uint32_t rank,
                                              const client::Progress& progress,
                                              const net::Traffic& traffic);
-  ~SummaryWriter() override;  // writes what is queued
+  ~SummaryWriter() override;  // Writes all queued events to the file.
 
   // The methods of Observer.
   void At(uint64_t steps) override;
@@ -49,29 +49,29 @@ class SummaryWriter : public client::Observer {
  private:
   SummaryWriter(const setup::Setup& setup, const client::Progress& progress,
                 const net::Traffic& traffic, tensorboard::EventFile file);
-  // Counter values; rates are computed from their differences.
+  // Counter values at one moment; rates are computed from the differences of two of these.
   struct CounterValues {
-    uint64_t steps = 0, samples = 0, up = 0, down = 0;
-    double seconds = 0;  // of training
+    uint64_t steps = 0, samples = 0, bytes_sent = 0, bytes_received = 0;
+    double seconds = 0;  // The time spent in training.
   };
   CounterValues ReadCounters() const;
   void AddRates();
   pb::Event NewEvent(uint64_t step) const;
   void MakeHistograms(const Pushed& pushed, pb::Event* event) const;
-  // Decodes this worker's codes of the bucket.
+  // Decodes what this worker pushed of a bucket, without the pushes of other workers.
   std::vector<float> Decode(const Pushed& pushed) const;
 
   const setup::Setup& setup_;
   const client::Progress& progress_;
   const net::Traffic& traffic_;
   const uint64_t histograms_every_;
-  const std::string gradient_tag_;    // "gradient", "parameters" or "change"
-  uint64_t step_ = 0;                 // the current step
-  uint64_t last_histogram_step_ = 0;  // newest step whose histograms were requested
-  uint64_t steps_seen_ = 0;           // steps done by this process
-  CounterValues last_counters_;       // at the last AddRates
+  const std::string gradient_tag_;    // "gradient", "parameters" or "change", by the algorithm.
+  uint64_t step_ = 0;                 // The number of the current step.
+  uint64_t last_histogram_step_ = 0;  // The newest step whose histograms are written.
+  uint64_t rounds_seen_ = 0;          // progress_.rounds at the last call of At.
+  CounterValues last_counters_;       // The counters when AddRates was last called.
   Time last_rates_at_;
-  tensorboard::Writer writer_;  // last, because its thread uses the members above
+  tensorboard::Writer writer_;  // The last member, because its thread uses the members above.
 };
 
 }  // namespace tern::worker

@@ -31,17 +31,18 @@ class WaitCompute : public BatchCompute {
 
   double Forward(const data::Batch& batch, const engine::Need& need) override {
     begin_ = Clock::now();
-    const uint64_t from = train_.compute_slow_from(), steps = train_.compute_slow_steps();
+    const uint64_t slow_from = train_.compute_slow_from();
+    const uint64_t slow_steps = train_.compute_slow_steps();
     const uint64_t step = batch.step + 1;
-    const bool slow = step >= from && (steps == 0 || step < from + steps);
-    wait_ = std::chrono::duration<double, std::milli>(train_.compute_wait_ms() *
-                                                      (slow ? train_.compute_slow_factor() : 1));
+    const bool slow = step >= slow_from && (slow_steps == 0 || step < slow_from + slow_steps);
+    step_time_ = std::chrono::duration<double, std::milli>(
+        train_.compute_wait_ms() * (slow ? train_.compute_slow_factor() : 1));
     double done = 0;
     for (uint32_t t = 0; need && t < setup_.table.parameters.size(); ++t) {
       WaitUntil(done / 3);
-      const Clock::time_point asked = Clock::now();
+      const Clock::time_point before_need = Clock::now();
       if (!need(t)) return 0;
-      begin_ += Clock::now() - asked;
+      begin_ += Clock::now() - before_need;
       done += static_cast<double>(setup_.table.parameters[t].count) /
               static_cast<double>(setup_.table.total);
     }
@@ -59,15 +60,16 @@ class WaitCompute : public BatchCompute {
   }
 
  private:
+  // Waits until that share of the step's time, between 0 and 1, has passed since begin_.
   void WaitUntil(double share) const {
     std::this_thread::sleep_until(begin_ +
-                                  std::chrono::duration_cast<Clock::duration>(wait_ * share));
+                                  std::chrono::duration_cast<Clock::duration>(step_time_ * share));
   }
 
   const setup::Setup& setup_;
   const pb::Train& train_;
-  std::chrono::duration<double> wait_{};
-  Clock::time_point begin_;
+  std::chrono::duration<double> step_time_{};
+  Clock::time_point begin_;  // When the step began, later by the time that was spent in `need`.
 };
 
 }  // namespace

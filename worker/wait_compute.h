@@ -1,4 +1,4 @@
-// Replaces computation by waiting for a calibrated time, if a job asks for it.
+// Replaces computation by waiting (train.compute: wait), for benchmarks of the communication.
 #pragma once
 
 #include <memory>
@@ -8,10 +8,12 @@
 
 namespace tern::worker {
 
-// train.compute: wait. A step takes train.compute_wait_ms (longer while this worker is slowed
-// down), a third of it in Forward; a tensor is needed, and its gradient is ready, after its share
-// of the time. Time spent in `need` is added. Gradients are Gaussian noise, different for each
-// worker and the same in every step. `train`, of this rank's job, outlives it.
+// Returns a BatchCompute whose steps take train.compute_wait_ms, a third of it in Forward; longer
+// during the steps in which the job slows this worker down. The pass reaches a tensor after a share
+// of the time that corresponds to the elements of the tensors before it: Forward then calls `need`,
+// Backward calls `ready`. Time spent in `need` is added to the step. The gradients are Gaussian
+// noise, different for each worker and the same in every step, and are written to `gradients` at
+// once. `setup` and `train`, the settings of this rank, outlive the result.
 std::unique_ptr<BatchCompute> MakeWaitCompute(const setup::Setup& setup, const pb::Train& train,
                                               uint32_t rank, float* gradients);
 

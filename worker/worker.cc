@@ -75,11 +75,11 @@ Status Worker::Open() {
 }
 
 Status Worker::ReadData() {
-  for (const auto& [split, into] :
+  for (const auto& [split, samples_member] :
        {std::pair{data::Split::kTrain, &train_}, std::pair{data::Split::kTest, &test_}}) {
     auto samples = ReadSamples(setup_, job_, split);
     if (!samples.ok()) return samples.status();
-    *into = std::move(*samples);
+    *samples_member = std::move(*samples);
   }
   return Ok();
 }
@@ -127,7 +127,7 @@ void Worker::LogStart() const {
 Status Worker::Run() {
   LogStart();
   client::Events events;
-  client::Coder* coder_for_net = nullptr;
+  client::Coder* coder_pointer = nullptr;
   client::Checkpoints checkpoints(setup_, rank_, job_.output_dir());
   client::NetLoop::Options options{
       rank_,
@@ -135,17 +135,17 @@ Status Worker::Run() {
       client::ReplicaState::MaxBytes(setup_),
       checkpoints.Saved(),
       algorithm::FactsOf(job_).own_point || client::KeepsSomething(setup_),
-      [&coder_for_net](client::Answer answer) { coder_for_net->Scaled(std::move(answer)); }};
+      [&coder_pointer](client::Answer answer) { coder_pointer->Scaled(std::move(answer)); }};
   client::NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events,
                        std::move(options));
-  const auto board = SummaryWriter::Make(setup_, rank_, progress_, traffic_);
+  const auto summary_writer = SummaryWriter::Make(setup_, rank_, progress_, traffic_);
   client::Coder coder(setup_, MakeGradientCoder(), loop, events, progress_);
-  coder.ShowTo(board.get());
-  coder_for_net = &coder;
+  coder.ShowTo(summary_writer.get());
+  coder_pointer = &coder;
   loop.Start();
   JobCompute compute(*batches_, job_.data().threads(), *compute_, *evaluate_);
   auto trainer = client::Trainer::Make({setup_, rank_, steps_, compute, *replica_, coder, loop,
-                                        events, progress_, &checkpoints, board.get()});
+                                        events, progress_, &checkpoints, summary_writer.get()});
   if (!trainer.ok()) loop.Finish(trainer.status(), {}, 0);
   const Status trained = trainer.ok() ? (*trainer)->Run() : trainer.status();
   const Status ended = loop.Join();

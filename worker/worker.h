@@ -1,4 +1,4 @@
-// A worker: owns all parts, in construction order, and trains on the calling thread.
+// A worker process: owns the data sets, the model, and what computes gradients and evaluates.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,11 @@ namespace tern::worker {
 
 class Worker {
  public:
-  // Reads the data and plans the net. `setup` and `signals` outlive the worker.
+  // Reads the training and test data, and plans the net. `setup` and `signals` outlive the worker.
   static Result<std::unique_ptr<Worker>> Make(const setup::Setup& setup, StopSignals& signals,
                                               uint32_t rank);
-  // Trains until the job ends; returns the status to exit with.
+  // Trains on the calling thread until the job ends; returns the status that the process exits
+  // with.
   Status Run();
 
  private:
@@ -41,14 +42,14 @@ class Worker {
   const setup::Setup& setup_;
   StopSignals& signals_;
   const uint32_t rank_;
-  const pb::Job job_;  // as this rank sees it
+  const pb::Job job_;  // The job with this rank's overrides (config::ForRank).
   Registry registry_;
   net::Traffic traffic_;
   client::Progress progress_;
   std::unique_ptr<data::Samples> train_, test_;
   std::optional<data::Batches> batches_;
   uint64_t steps_ = 0;
-  std::unique_ptr<device::DeviceModel> model_;  // null: values are on the host
+  std::unique_ptr<device::DeviceModel> model_;  // Null if weights and gradients are on the host.
   std::unique_ptr<client::Replica> replica_;
   std::unique_ptr<BatchCompute> compute_;
   std::unique_ptr<Evaluate> evaluate_;

@@ -1,15 +1,19 @@
-// Turns a decoded image into the net's input, by the fields of pb::Augmentation in their order.
+// Turns a decoded image into the net's input: scales, pads, crops, mirrors, and changes brightness
+// and contrast as the job's data.augmentation (pb::Augmentation) says, in this order. Then
+// normalizes each channel (data.mean, data.std).
 //
-// Everything random is a function of (seed, epoch, sample), so it does not depend on workers and
-// threads. Draws are words of noise blocks (kernels/codes/philox.h: stream kAugmentation, rank 0,
-// round = epoch, tensor = sample, level 0):
+// Every random choice is a function of (seed, epoch, index of the sample), so that results do not
+// depend on the number of workers or threads. The random numbers are the 32-bit words of Philox
+// blocks of four words (kernels/codes/philox.h). The key of a block: stream kAugmentation, rank 0,
+// round = epoch, tensor = index of the sample, level 0. The words of each block choose, in order:
 //
-//   block 0      mirrored (its top bit), top, left, brightness
+//   block 0      whether to mirror (top bit of the word), top and left of the crop, brightness
 //   block 1      contrast
-//   block 2 + t  area, aspect, top, left of try t of random_resized_crop, t < 10
+//   block 2 + t  area, logarithm of the aspect (width / height), top and left of the box in attempt t
+//                of random_resized_crop, t < 10
 //
-// A word w selects w / 2^32 of a range, or number floor(w n / 2^32) of n. Changing this layout
-// would change the results of jobs.
+// A word w chooses low + w / 2^32 * (high - low) in a range [low, high), or floor(w n / 2^32) in
+// 0 .. n - 1. Another use of the words would change the results of jobs.
 #pragma once
 
 #include <array>
@@ -27,45 +31,49 @@ namespace tern::data {
 
 class Augmenter {
  public:
-  // kBadJob: mean or deviation does not have one value per channel, or random_resized_crop has no
-  // height and width.
+  // kBadJob if data.mean or data.std is set and does not have one value per channel, or if
+  // random_resized_crop is set without height and width.
   static Result<Augmenter> Make(const pb::Data& data, uint64_t seed, Split split,
                                 uint32_t channels);
 
-  // The output size for an image of that size. kBadData, a sentence without the image's name, if
-  // the crop is larger than the image.
+  // Returns the size of the output for an image of size `image`. kBadData if the crop is larger
+  // than the scaled and padded image, or if that image has too many pixels; the message does not
+  // name the image.
   Result<Size> OutputOf(Size image) const;
 
-  // A sample in an epoch. Its random draws depend on both numbers.
+  // One use of a sample: the random numbers of the augmentation depend on both members.
   struct SampleId {
     uint64_t epoch = 0, index = 0;
   };
-  // Workspace of one thread.
+  // Memory for intermediate results. Each thread needs its own.
   struct Workspace {
     Image scaled;
     std::vector<uint8_t> bytes;
   };
-  // Writes the image as floats, [C, H, W] with the size OutputOf returns. REQUIRES that OutputOf is
-  // ok, and an image with `channels` channels. Any thread.
+  // Augments `image` and writes it to `out` as floats, [C, H, W] with the size that OutputOf
+  // returns. REQUIRES that OutputOf returns no error, and an image with the number of channels that
+  // was passed to Make. Any thread.
   void Apply(const Image& image, const SampleId& sample, Workspace* workspace, float* out) const;
-  // The first half of Apply: scaling, padding and cropping. rule() turns the resulting bytes into
-  // the same floats, on the CPU or on a GPU.
-  kernels::PixelDraws Cut(const Image& image, const SampleId& sample, Image* scaled,
-                          uint8_t* out) const;
+  // The first half of Apply: scales, pads and crops `image`, and writes it to `out` as bytes,
+  // [C, H, W]. `scaled` is workspace. Returns the random numbers for the second half: with these,
+  // rule() turns the bytes into the floats of Apply, on the CPU or on a GPU.
+  kernels::PixelDraws ScaleAndCrop(const Image& image, const SampleId& sample, Image* scaled,
+                                   uint8_t* out) const;
   const kernels::PixelRule& rule() const { return tables_.rule(); }
 
  private:
-  using Draws = std::array<uint32_t, 4>;
+  // The four words of one Philox block.
+  using RandomWords = std::array<uint32_t, 4>;
 
   Augmenter(const pb::Data& data, uint64_t seed, Split split, uint32_t channels);
-  Size ScaledOf(Size image) const;
-  Size CropOf(Size scaled) const;
-  Draws DrawsOf(const SampleId& sample, uint32_t block) const;
+  Size ScaledSizeOf(Size image) const;
+  Size CropSizeOf(Size scaled) const;
+  RandomWords RandomWordsOf(const SampleId& sample, uint32_t block) const;
   Box DrawBox(const Image& image, const SampleId& sample) const;
   const Image& Scale(const Image& image, const SampleId& sample, Image* scaled) const;
-  void Crop(const Image& image, const Draws& draws, uint8_t* out) const;
+  void Crop(const Image& image, const RandomWords& draws, uint8_t* out) const;
 
-  pb::Augmentation fields_;  // in evaluation without the fields that are for training only
+  pb::Augmentation fields_;  // For the test set, without the fields that are for training only.
   uint64_t seed_;
   kernels::PixelTables tables_;
 };

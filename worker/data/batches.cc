@@ -9,16 +9,16 @@
 namespace tern::data {
 namespace {
 
-// The images of a rank if each rank owns a share of the classes.
+// Returns the images that `rank` owns if the images, sorted by label, are divided among the ranks.
 std::vector<uint32_t> OwnedByClass(const std::vector<uint32_t>& labels, uint32_t rank,
                                    uint32_t workers) {
-  std::vector<uint32_t> all(labels.size());
-  std::iota(all.begin(), all.end(), 0u);
-  std::stable_sort(all.begin(), all.end(),
+  std::vector<uint32_t> by_label(labels.size());
+  std::iota(by_label.begin(), by_label.end(), 0u);
+  std::stable_sort(by_label.begin(), by_label.end(),
                    [&labels](uint32_t a, uint32_t b) { return labels[a] < labels[b]; });
-  const Range part = TestPart(all.size(), rank, workers);
-  return {all.begin() + static_cast<std::ptrdiff_t>(part.begin),
-          all.begin() + static_cast<std::ptrdiff_t>(part.end)};
+  const Range part = TestPart(by_label.size(), rank, workers);
+  return {by_label.begin() + static_cast<std::ptrdiff_t>(part.begin),
+          by_label.begin() + static_cast<std::ptrdiff_t>(part.end)};
 }
 
 }  // namespace
@@ -43,9 +43,9 @@ std::vector<Augmenter::SampleId> Batches::SamplesAt(uint64_t step) {
   const bool wraps = options_.epoch_end == pb::Data::wrap;
   std::vector<Augmenter::SampleId> samples(slice.count);
   for (uint64_t i = 0; i < slice.count; ++i) {
-    const uint64_t at = slice.begin + i;
-    const uint64_t epoch = slice.epoch + (wraps ? at / length : 0);
-    const uint64_t drawn = EpochOrder(epoch)[at % length];
+    const uint64_t position = slice.begin + i;
+    const uint64_t epoch = slice.epoch + (wraps ? position / length : 0);
+    const uint64_t drawn = EpochOrder(epoch)[position % length];
     samples[i].epoch = epoch;
     switch (options_.partition) {
       case pb::Data::shared:
@@ -73,9 +73,9 @@ const std::vector<uint32_t>& Batches::EpochOrder(uint64_t epoch) {
 }
 
 Range TestPart(uint64_t count, uint32_t rank, uint32_t workers) {
-  const uint64_t part = count / workers;
-  const uint64_t longer = count % workers;  // the first `longer` parts have one more sample
-  const auto begin = [&](uint64_t r) { return r * part + std::min<uint64_t>(r, longer); };
+  const uint64_t length = count / workers;
+  const uint64_t num_longer = count % workers;  // The first num_longer parts have length + 1.
+  const auto begin = [&](uint64_t r) { return r * length + std::min<uint64_t>(r, num_longer); };
   return {begin(rank), begin(uint64_t{rank} + 1)};
 }
 

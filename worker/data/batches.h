@@ -1,12 +1,19 @@
-// The samples of a worker at each step. A pure function of (job, rank, step): a worker that
-// restarts continues at any step without history.
+// Chooses the samples of a worker at each step. They are a pure function of (job, rank, step), so a
+// worker that restarts can continue at any step without knowing what it did before.
 //
-// `shared`: step t takes samples [t * B, (t + 1) * B) of the sequence of shuffled epochs (B: the
-// total batch; an epoch's order is a permutation by (seed, epoch)); rank r takes part r of N equal
-// parts. So the samples of a step do not depend on N. `by_sample`: rank r owns the images r, r + N,
-// ... and draws B / N from a sequence of its own. `by_class`: the same, but rank r owns part r of
-// the images sorted by label (stable), as many as with by_sample. epochs.h covers the ends of
-// epochs, and growing batches.
+// Let B be the batch size of all workers together, N the number of workers, and r a rank. The job's
+// data.partition decides how workers share the images:
+//
+//   shared     all workers draw from one sequence, the shuffled epochs one after the other (an
+//              epoch's order is a permutation by seed and epoch). Step t takes the samples
+//              [t * B, (t + 1) * B) of the sequence, and rank r the r-th of N equal parts of these,
+//              so the samples of a step do not depend on N.
+//   by_sample  rank r owns the images r, r + N, r + 2 N, ... It shuffles only these in each epoch,
+//              and takes B / N of them per step.
+//   by_class   as by_sample, but rank r owns the r-th of N ranges of the images sorted by label, as
+//              many images as with by_sample.
+//
+// epochs.h defines what happens at the end of an epoch, and how batches may grow.
 #pragma once
 
 #include <cstdint>
@@ -27,32 +34,35 @@ class Batches {
     pb::Data::EpochEnd epoch_end = pb::Data::wrap;
     std::vector<pb::BatchGrowth> growth = {};
   };
-  // `samples` outlives this. kBadJob if the batch is not a multiple of the workers, or larger than
-  // the set.
+  // `samples` outlives this object. kBadJob if the batch size is not a multiple of the number of
+  // workers, or is larger than the set.
   static Result<Batches> Make(const Samples& samples, const Options& options);
 
-  // This rank's samples of a step, each with its epoch. Not thread-safe (caches the current epoch's
-  // order).
+  // Returns this rank's samples of a step. One thread at a time may call it, because it caches the
+  // order of the current epoch.
   std::vector<Augmenter::SampleId> SamplesAt(uint64_t step);
   const Epochs& epochs() const { return epochs_; }
   const Samples& samples() const { return *samples_; }
 
  private:
   Batches(const Samples& samples, const Options& options, Epochs epochs);
+  // Returns the shuffled order of an epoch, as indices into the images that this rank draws from.
   const std::vector<uint32_t>& EpochOrder(uint64_t epoch);
 
   const Samples* samples_;
   Options options_;
   Epochs epochs_;
-  std::vector<uint32_t> owned_;  // by_class: the images of this rank
-  uint64_t order_epoch_ = ~uint64_t{0};
-  std::vector<uint32_t> order_;
+  std::vector<uint32_t> owned_;  // With by_class, the images that this rank owns; otherwise empty.
+  uint64_t order_epoch_ = ~uint64_t{0};  // The epoch whose order is cached; at first none.
+  std::vector<uint32_t> order_;          // The cached order.
 };
 
-// The part of the test set that `rank` evaluates: [begin, end). Parts differ by at most one sample.
+// The indices [begin, end) of samples.
 struct Range {
   uint64_t begin = 0, end = 0;
 };
+// Divides `count` samples into `workers` ranges whose lengths differ by at most 1; returns the
+// range of `rank`, for example the part of the test set that it evaluates.
 Range TestPart(uint64_t count, uint32_t rank, uint32_t workers);
 
 }  // namespace tern::data

@@ -24,11 +24,11 @@ Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarForm& form, cons
                       form.label_bytes, " of labels and 3 x 32 x 32 pixels) for CIFAR-",
                       form.classes, "; get it again, or check data.format"));
   }
-  for (size_t at = 0; at < bytes.size(); at += record) {
-    const uint8_t* pixels = bytes.data() + at + form.label_bytes;
+  for (size_t offset = 0; offset < bytes.size(); offset += record) {
+    const uint8_t* pixels = bytes.data() + offset + form.label_bytes;
     const uint32_t label = pixels[-1];
     if (label >= form.classes) {
-      return Status(Code::kBadData, Cat(name, ": image ", at / record, " has label ", label,
+      return Status(Code::kBadData, Cat(name, ": image ", offset / record, " has label ", label,
                                         "; expected 0 to ", form.classes - 1, " for CIFAR-",
                                         form.classes, "; get it again, or check data.format"));
     }
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Dataset>> ReadCifar(const std::string& dir, const CifarFo
   for (std::string file; files >> file;) {
     const std::string path = dir + "/" + file;
     TERN_RETURN_IF_ERROR(
-        ReadWhole(path, Cat("a binary file of CIFAR-", form.classes), kMaxBytes, &bytes));
+        ReadWholeFile(path, Cat("a binary file of CIFAR-", form.classes), kMaxBytes, &bytes));
     TERN_RETURN_IF_ERROR(ParseCifar(bytes, form, path, dataset.get()));
   }
   if (limit > 0 && limit < dataset->count()) {

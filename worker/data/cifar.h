@@ -1,5 +1,6 @@
-// CIFAR-10 and CIFAR-100 in their binary form: records of one label (cifar100: a coarse and a fine
-// label) and 3 x 32 x 32 pixels, plane by plane.
+// Reads the binary versions of CIFAR-10 and CIFAR-100. A file is a sequence of records. A record is
+// a label of one byte (CIFAR-100: two labels, coarse and fine) and 3 x 32 x 32 bytes of pixels, one
+// color plane after the other.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +16,8 @@ namespace tern::data {
 
 struct CifarForm {
   uint32_t classes;
-  size_t label_bytes;  // if there are two, the last one is used
+  size_t label_bytes;  // Bytes of labels in a record; the last byte is the label that is used.
+  // Names of the files, separated by spaces.
   const char* train_files;
   const char* test_files;
 };
@@ -24,12 +26,14 @@ inline constexpr CifarForm kCifar10 = {
     "test_batch.bin"};
 inline constexpr CifarForm kCifar100 = {100, 2, "train.bin", "test.bin"};
 
-// Appends the records of one file to the set; `name` is used in messages. kBadData: no records, an
-// incomplete record, a label that is too large.
+// Appends the records in `bytes`, the contents of one file, to *dataset. `name` is the file's name
+// in error messages. kBadData if there are no records, if a record is incomplete, or if a label is
+// too large.
 Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarForm& form, const std::string& name,
                   MemoryDataset* dataset);
 
-// Reads the first `limit` images (0: all) of the files of one split in `dir`.
+// Reads the training files (`train`) or the test files in the folder `dir`, but at most the first
+// `limit` images; 0 means all.
 Result<std::unique_ptr<Dataset>> ReadCifar(const std::string& dir, const CifarForm& form,
                                            bool train, uint64_t limit);
 

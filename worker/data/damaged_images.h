@@ -1,4 +1,5 @@
-// The damaged images of a set: each is logged once and counted, up to a limit.
+// Collects the damaged images of a data set. Each one is reported once. More than a given number of
+// them are an error.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +13,23 @@
 
 namespace tern::data {
 
-// Receives warnings for the user; if empty, they go to the log.
+// A function that receives warnings for the user.
 using Warn = std::function<void(const std::string& sentence)>;
+// Calls warn(sentence), or logs the sentence if `warn` is empty.
 void ReportWarning(const Warn& warn, const std::string& sentence);
 
 class DamagedImages {
  public:
-  // `max`: data.max_corrupt. Add calls `warn`, on its caller's thread, one call at a time.
+  // `max`: how many damaged images are allowed (the job's data.max_corrupt). Add reports damaged
+  // images to `warn`, on the thread that calls Add; never two calls at once.
   explicit DamagedImages(uint64_t max, Warn warn = nullptr)
       : max_damaged_(max), warn_(std::move(warn)) {}
 
-  // Reports that image `name` is damaged, and `why`. Ok up to the limit; beyond it kBadData for
-  // this image and every later one. Any thread.
+  // Counts and reports the damaged image `name`; `why` says what is wrong with it. An image that
+  // was added before is not counted again. kBadData if more images are damaged than are allowed.
+  // Any thread.
   Status Add(const std::string& name, const Status& why);
-  uint64_t count() const;
+  uint64_t count() const;  // The number of damaged images so far.
 
  private:
   const uint64_t max_damaged_;

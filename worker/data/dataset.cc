@@ -24,10 +24,10 @@ Status Dataset::Decode(uint64_t i, Image* image) const {
 }
 
 void Dataset::SetCommonSize() {
-  const bool alike = std::all_of(sizes.begin(), sizes.end(),
-                                 [this](const Size& size) { return size == sizes.front(); });
-  height = alike && !sizes.empty() ? sizes.front().height : 0;
-  width = alike && !sizes.empty() ? sizes.front().width : 0;
+  const bool all_equal = std::all_of(sizes.begin(), sizes.end(),
+                                     [this](const Size& size) { return size == sizes.front(); });
+  height = all_equal && !sizes.empty() ? sizes.front().height : 0;
+  width = all_equal && !sizes.empty() ? sizes.front().width : 0;
 }
 
 std::string MemoryDataset::NameOf(uint64_t i) const { return Cat("image ", i, " of ", file); }

@@ -1,8 +1,8 @@
-// A set of images with labels. Read and checked once; constant afterwards, so any thread may read
-// it.
+// A set of images with labels. It is read and checked once and constant afterwards, so any thread
+// may read it.
 //
-// Images are pixels in memory (idx, cifar, packed pixels), or encoded (a folder, packed JPEG and
-// PNG) and decoded at each use.
+// Its images are stored either as pixels (formats idx, cifar, and packed files of pixels) or as
+// JPEG and PNG (folders, and packed files of these), which are decoded at each use.
 #pragma once
 
 #include <cstdint>
@@ -27,35 +27,36 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
 
-  uint32_t channels = 0;           // of a decoded image
-  uint32_t height = 0, width = 0;  // of all images; 0 if they differ
-  std::vector<Size> sizes;         // [count]; empty: each is height x width
-  uint32_t classes = 0;            // more than any label; without names, the largest label + 1
-  std::vector<std::string> names;  // [classes], or empty
+  uint32_t channels = 0;           // The number of channels of a decoded image.
+  uint32_t height = 0, width = 0;  // The size of every image; 0 if sizes differ.
+  std::vector<Size> sizes;         // [count]; empty if every image is height x width.
+  uint32_t classes = 0;            // The number of classes; labels are smaller.
+  std::vector<std::string> names;  // [classes] names of the classes, or empty.
   std::vector<uint32_t> labels;    // [count]
-  bool encoded = false;            // Read returns JPEG or PNG; else pixels [C, H, W]
+  bool encoded = false;            // Whether Read returns JPEG or PNG; else pixels [C, H, W].
   std::shared_ptr<DamagedImages> damaged = std::make_shared<DamagedImages>(0);
 
   uint64_t count() const { return labels.size(); }
   uint64_t image_size() const { return uint64_t{channels} * height * width; }
   Size SizeOf(uint64_t i) const { return sizes.empty() ? Size{height, width} : sizes[i]; }
 
-  // Names the image for messages: a path, or its number in a file.
+  // Returns what messages call image i: its path, or its number in a file.
   virtual std::string NameOf(uint64_t i) const = 0;
-  // Reads the stored bytes of image i < count(). kBadData names it.
+  // Reads the stored bytes of image i < count(). The message of kBadData names the image.
   virtual Status Read(uint64_t i, std::vector<uint8_t>* bytes) const = 0;
-  // Reads image i as pixels. kBadData names the image: it is damaged, or its size is not sizes[i].
+  // Reads image i as pixels. kBadData, with the image's name, if the image is damaged or its size
+  // is not SizeOf(i).
   Status Decode(uint64_t i, Image* image) const;
 
  protected:
-  // Sets height and width from `sizes`, if all are equal.
+  // Sets height and width to the size of the images if all `sizes` are equal, else to 0.
   void SetCommonSize();
 };
 
-// A set in memory, of images of one size.
+// A set of images of one size, stored as pixels in memory.
 class MemoryDataset : public Dataset {
  public:
-  std::string file = "the set";  // for NameOf
+  std::string file = "the set";  // What NameOf says that the images belong to.
   std::vector<uint8_t> pixels;   // [count, C, H, W]
 
   std::string NameOf(uint64_t i) const override;
@@ -65,10 +66,11 @@ class MemoryDataset : public Dataset {
 enum class Split { kTrain, kTest };
 
 struct ReadOptions {
-  uint32_t channels = 3;  // of decoded JPEG and PNG images: 1 or 3
-  // Reports how many of a folder's images are scanned; called on the thread that reads.
+  uint32_t channels = 3;  // To how many channels JPEG and PNG images are decoded: 1 or 3.
+  // Receives the number of images of a folder that are scanned (`done`), and of all images. Called
+  // on the thread that reads the set.
   std::function<void(uint64_t done, uint64_t total)> progress = nullptr;
-  Warn warn = nullptr;  // for damaged images and skipped files
+  Warn warn = nullptr;  // Receives warnings about damaged images and skipped files.
 };
 
 }  // namespace tern::data

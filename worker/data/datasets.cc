@@ -1,4 +1,4 @@
-// The table of the formats: one case each.
+// The table of the formats of data sets: one case for each.
 #include "worker/data/datasets.h"
 
 #include "common/base/text.h"

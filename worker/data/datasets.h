@@ -1,4 +1,4 @@
-// The formats that data.format may name.
+// Reads a data set in the format that the job's data.format names.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,10 @@
 
 namespace tern::data {
 
-// Reads one split of the job's data, or its first train_limit or test_limit images if that is less.
-// Of a folder it reads the headers of all images, and leaves out up to max_corrupt damaged ones.
-// kBadData names the file, what was seen and what was expected.
+// Reads the training or test set of the job, but at most its first data.train_limit or
+// data.test_limit images. For a folder of images, reads only the headers of the images, and leaves
+// out up to data.max_corrupt damaged ones. The message of kBadData names the file, what was found
+// and what was expected.
 Result<std::unique_ptr<Dataset>> ReadDataset(const pb::Data& data, Split split,
                                              const ReadOptions& options = {});
 

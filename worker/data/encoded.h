@@ -1,4 +1,4 @@
-// Encoded images: JPEG or PNG, recognized by their first bytes.
+// Encoded images: JPEG or PNG. Their first bytes tell which.
 #pragma once
 
 #include <cstddef>
@@ -11,22 +11,24 @@
 
 namespace tern::data {
 
-// Reads up to into.size() bytes from `offset` on; returns how many it read.
+// A function that reads up to into.size() bytes of a file from `offset` on to `into`, and returns
+// how many it has read.
 using ReadAt = std::function<size_t(uint64_t offset, std::span<uint8_t> into)>;
 
 struct ImageHeader {
   uint32_t height = 0, width = 0;
 };
 
-// Reads the size from the header of a file of `size` bytes, with as few reads as possible.
-// kBadData, a sentence without the file's name: empty, neither JPEG nor PNG, no size found, a side
-// of zero, more than kMaxPixels.
+// Reads the image's height and width from a file of `size` bytes, with as few calls of `read` as
+// possible. kBadData if the file is empty, is neither JPEG nor PNG, or does not state a size, or if
+// a side is 0 or the image has more than kMaxPixels pixels. The message does not name the file.
 Result<ImageHeader> ReadImageHeader(const ReadAt& read, uint64_t size);
 
 // Decodes a JPEG or PNG to `channels` planes: 1 (luma: 0.299 R + 0.587 G + 0.114 B) or 3 (RGB).
-// Converts gray, palettes, 16 bits and CMYK; drops alpha. The same bytes give the same pixels on
-// every machine. kBadData, a sentence without a name: damaged, truncated, larger than kMaxPixels.
-// Memory is bounded by the size of the image, which is bounded by the number of bytes.
+// Converts gray, palettes, 16-bit samples and CMYK; drops alpha. The same bytes give the same
+// pixels on every machine. kBadData if the image is damaged or truncated, or has more than
+// kMaxPixels pixels, or if its header claims more pixels than so few bytes can encode; the message
+// does not name the image.
 Status DecodeImage(std::span<const uint8_t> bytes, uint32_t channels, Image* image);
 
 }  // namespace tern::data

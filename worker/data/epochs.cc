@@ -9,14 +9,15 @@ namespace tern::data {
 namespace {
 
 Status CheckBatch(const std::string& key, uint32_t batch, const Epochs::Options& options) {
-  const auto bad = [](const std::string& what) { return Status(Code::kBadJob, what); };
+  const auto bad_job = [](const std::string& what) { return Status(Code::kBadJob, what); };
   if (batch == 0 || batch % options.workers != 0) {
-    return bad(key + " is " + std::to_string(batch) + "; expected a multiple of the " +
-               std::to_string(options.workers) + " workers, so that each takes an equal part");
+    return bad_job(key + " is " + std::to_string(batch) + "; expected a multiple of the " +
+                   std::to_string(options.workers) + " workers, so that each takes an equal part");
   }
   if (options.images < batch) {
-    return bad("the training set holds " + std::to_string(options.images) + " images, fewer than " +
-               key + " (" + std::to_string(batch) + "); lower it or raise data.train_limit");
+    return bad_job("the training set holds " + std::to_string(options.images) +
+                   " images, fewer than " + key + " (" + std::to_string(batch) +
+                   "); lower it or raise data.train_limit");
   }
   return Ok();
 }
@@ -31,7 +32,7 @@ Result<Epochs> Epochs::Make(const Options& options) {
   }
   TERN_RETURN_IF_ERROR(CheckBatch("train.batch_total", options.batch_total, options));
   Epochs epochs(options);
-  epochs.epoch_length_ = epochs.LengthOf(options.rank);
+  epochs.epoch_length_ = epochs.EpochLengthOf(options.rank);
   epochs.AddStage(0, options.batch_total);
   for (const pb::BatchGrowth& growth : options.growth) {
     TERN_RETURN_IF_ERROR(
@@ -41,7 +42,7 @@ Result<Epochs> Epochs::Make(const Options& options) {
   return epochs;
 }
 
-uint64_t Epochs::LengthOf(uint32_t rank) const {
+uint64_t Epochs::EpochLengthOf(uint32_t rank) const {
   if (options_.partition == pb::Data::shared) return options_.images;
   return (options_.images - rank + options_.workers - 1) / options_.workers;
 }
@@ -57,13 +58,13 @@ uint64_t Epochs::Offset(uint32_t worker_batch) const {
 
 uint64_t Epochs::StepsInEpoch(uint32_t worker_batch) const {
   const uint64_t stride = Stride(worker_batch);
-  const uint64_t longest = LengthOf(0), shortest = LengthOf(options_.workers - 1);
+  const uint64_t longest = EpochLengthOf(0), shortest = EpochLengthOf(options_.workers - 1);
   switch (options_.end) {
     case pb::Data::drop_last:
       return shortest / stride;
     case pb::Data::pad:
       return (longest + stride - 1) / stride;
-    case pb::Data::leave:  // steps in which rank 0 still has a whole part
+    case pb::Data::leave:  // Counts the steps in which rank 0 still has a full batch.
       return (longest - worker_batch) / stride + 1;
     case pb::Data::wrap:
       break;
@@ -78,16 +79,18 @@ void Epochs::AddStage(double at_epoch, uint32_t batch_total) {
     const Stage& last = stages_.back();
     if (options_.end == pb::Data::wrap) {
       const uint64_t images = options_.images;
-      const double samples = at_epoch * static_cast<double>(images);
+      const double samples_before = at_epoch * static_cast<double>(images);
       const uint64_t stride = uint64_t{last.worker_batch} * options_.workers;
-      const double begun = static_cast<double>(last.first_sample) *
-                           (options_.partition == pb::Data::shared ? 1.0 : options_.workers);
-      const auto steps = static_cast<uint64_t>(
-          std::ceil(std::max(0.0, samples - begun) / static_cast<double>(stride)));
+      // The samples that all workers together took before the last stage.
+      const double samples_before_last =
+          static_cast<double>(last.first_sample) *
+          (options_.partition == pb::Data::shared ? 1.0 : options_.workers);
+      const auto steps = static_cast<uint64_t>(std::ceil(
+          std::max(0.0, samples_before - samples_before_last) / static_cast<double>(stride)));
       stage.first_step = last.first_step + steps;
       stage.first_sample = last.first_sample + steps * Stride(last.worker_batch);
       stage.first_epoch = at_epoch;
-    } else {  // the batch size changes between two epochs
+    } else {  // The batch size changes only between two epochs.
       stage.first_epoch = std::ceil(at_epoch);
       stage.first_step =
           last.first_step + static_cast<uint64_t>(stage.first_epoch - last.first_epoch) *
@@ -98,20 +101,20 @@ void Epochs::AddStage(double at_epoch, uint32_t batch_total) {
 }
 
 EpochSlice Epochs::At(uint64_t step) const {
-  const auto after = std::upper_bound(
-      stages_.begin(), stages_.end(), step,
-      [](uint64_t wanted, const Stage& stage) { return wanted < stage.first_step; });
+  const auto after =
+      std::upper_bound(stages_.begin(), stages_.end(), step,
+                       [](uint64_t value, const Stage& stage) { return value < stage.first_step; });
   const Stage& stage = *(after - 1);
-  const uint64_t done = step - stage.first_step;
+  const uint64_t step_in_stage = step - stage.first_step;
   if (options_.end == pb::Data::wrap) {
-    const uint64_t at =
-        stage.first_sample + done * Stride(stage.worker_batch) + Offset(stage.worker_batch);
-    return {at / epoch_length_, at % epoch_length_, stage.worker_batch};
+    const uint64_t position = stage.first_sample + step_in_stage * Stride(stage.worker_batch) +
+                              Offset(stage.worker_batch);
+    return {position / epoch_length_, position % epoch_length_, stage.worker_batch};
   }
   const uint64_t steps = StepsInEpoch(stage.worker_batch);
   EpochSlice slice;
-  slice.epoch = static_cast<uint64_t>(stage.first_epoch) + done / steps;
-  slice.begin = done % steps * Stride(stage.worker_batch) + Offset(stage.worker_batch);
+  slice.epoch = static_cast<uint64_t>(stage.first_epoch) + step_in_stage / steps;
+  slice.begin = step_in_stage % steps * Stride(stage.worker_batch) + Offset(stage.worker_batch);
   slice.count = stage.worker_batch;
   if (options_.end == pb::Data::leave && slice.begin + slice.count > epoch_length_) slice.count = 0;
   return slice;
@@ -129,14 +132,14 @@ uint64_t Epochs::StepsOf(double epochs) const {
   for (const Stage& stage : stages_) {
     if (stage.first_epoch < epochs) last = &stage;
   }
-  const double left = epochs - last->first_epoch;
+  const double epochs_in_last = epochs - last->first_epoch;
   const double steps_in_epoch =
       options_.end == pb::Data::wrap
           ? static_cast<double>(options_.images) /
                 static_cast<double>(uint64_t{last->worker_batch} * options_.workers)
           : static_cast<double>(StepsInEpoch(last->worker_batch));
   return std::max<uint64_t>(
-      1, last->first_step + static_cast<uint64_t>(std::llround(left * steps_in_epoch)));
+      1, last->first_step + static_cast<uint64_t>(std::llround(epochs_in_last * steps_in_epoch)));
 }
 
 uint32_t Epochs::largest_worker_batch() const {

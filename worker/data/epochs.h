@@ -1,6 +1,10 @@
-// Maps each step to its samples in the shuffled epochs, with growing batches, epochs that do not
-// divide into steps, and workers that own different numbers of images. A pure function of its
-// options. All ranks have the same number of steps, so no round waits for a worker without data.
+// Computes which samples of which epoch a worker takes at each step. An epoch's length need not be
+// a multiple of the batch; data.epoch_end says what happens then: `wrap` goes on in the next epoch,
+// `drop_last` leaves out the last incomplete batch, `pad` fills it up with samples from the epoch's
+// beginning, and with `leave` workers without a full batch take no samples in that step. The batch
+// may grow at given epochs. With data.partition other than `shared`, a worker draws only from
+// images that it owns, and workers may own different numbers of images. All ranks have the same
+// number of steps, so that none waits for a worker that has run out of data.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +15,9 @@
 
 namespace tern::data {
 
-// A worker's samples of a step: [begin, begin + count) of an epoch, modulo the epoch's length if
-// the epoch is padded. count 0: the worker has no samples in this step.
+// The samples that a worker takes in a step: positions [begin, begin + count) of a shuffled epoch.
+// Positions beyond the epoch's end continue at the beginning: of the next epoch with `wrap`, of the
+// same epoch with `pad`. count is 0 if the worker takes no samples in the step.
 struct EpochSlice {
   uint64_t epoch = 0;
   uint64_t begin = 0;
@@ -26,35 +31,41 @@ class Epochs {
     pb::Data::Partition partition = pb::Data::shared;
     pb::Data::EpochEnd end = pb::Data::wrap;
     std::vector<pb::BatchGrowth> growth = {};
-    uint64_t images = 0;
+    uint64_t images = 0;  // The number of images in the training set.
   };
-  // kBadJob if a batch is not a multiple of the workers, or larger than an epoch.
+  // kBadJob if a batch size is not a multiple of the number of workers, or is larger than the
+  // training set.
   static Result<Epochs> Make(const Options& options);
 
+  // The samples of step number `step`, from 0.
   EpochSlice At(uint64_t step) const;
-  // Samples per epoch of the sequence that this rank draws from: all images, or its own.
+  // The number of images that this rank draws from in an epoch: all images if workers share them,
+  // else those that this rank owns.
   uint64_t epoch_length() const { return epoch_length_; }
-  // Steps in the first epoch.
+  // The number of steps in the first epoch.
   uint64_t steps_per_epoch() const;
-  // The number of steps in `epochs` epochs, at least 1.
+  // The number of steps in the first `epochs` epochs, at least 1.
   uint64_t StepsOf(double epochs) const;
-  uint32_t largest_worker_batch() const;  // most samples of a worker in a step
+  uint32_t largest_worker_batch() const;  // The most samples that a worker takes in a step.
 
  private:
-  // A range of steps with one batch size.
+  // A range of steps with the same batch size.
   struct Stage {
     uint64_t first_step = 0;
     double first_epoch = 0;
-    uint64_t first_sample = 0;  // if epochs wrap: samples before this stage
-    uint32_t worker_batch = 0;  // samples of a worker in a step
+    // Only if epochs wrap: how many samples earlier stages took from the sequence of epochs.
+    uint64_t first_sample = 0;
+    uint32_t worker_batch = 0;  // The number of samples that each worker takes in a step.
   };
   explicit Epochs(const Options& options) : options_(options) {}
-  // Samples per epoch of a rank's sequence.
-  uint64_t LengthOf(uint32_t rank) const;
-  uint64_t StepsInEpoch(uint32_t worker_batch) const;  // 0 if epochs wrap
-  // How many samples one step takes from the sequence.
+  // The number of images that `rank` draws from in an epoch.
+  uint64_t EpochLengthOf(uint32_t rank) const;
+  uint64_t StepsInEpoch(uint32_t worker_batch) const;  // Always 0 if epochs wrap.
+  // How many samples one step takes from the sequence that this rank draws from: those of all
+  // workers if they share the sequence, else its own.
   uint64_t Stride(uint32_t worker_batch) const;
-  uint64_t Offset(uint32_t worker_batch) const;  // of this rank's first sample in a step
+  // The position of this rank's first sample among the samples of a step.
+  uint64_t Offset(uint32_t worker_batch) const;
   void AddStage(double at_epoch, uint32_t batch_total);
 
   Options options_;

@@ -20,7 +20,7 @@ Status BadDataError(const std::string& path, const std::string& what) {
 
 }  // namespace
 
-Result<InFile> InFile::Open(const std::string& path, const std::string& expected) {
+Result<InputFile> InputFile::Open(const std::string& path, const std::string& expected) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     return BadDataError(path, Cat("cannot be opened (", std::strerror(errno),
@@ -31,45 +31,49 @@ Result<InFile> InFile::Open(const std::string& path, const std::string& expected
     close(fd);
     return BadDataError(path, "not a regular file; expected " + expected);
   }
-  return InFile(fd, static_cast<uint64_t>(stat.st_size));
+  return InputFile(fd, static_cast<uint64_t>(stat.st_size));
 }
 
-InFile::InFile(InFile&& other) noexcept : fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
+InputFile::InputFile(InputFile&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)), size_(other.size_) {}
 
-InFile& InFile::operator=(InFile&& other) noexcept {
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
   std::swap(fd_, other.fd_);
   std::swap(size_, other.size_);
   return *this;
 }
 
-InFile::~InFile() {
+InputFile::~InputFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-size_t InFile::ReadAt(uint64_t offset, std::span<uint8_t> into) const {
+size_t InputFile::ReadAt(uint64_t offset, std::span<uint8_t> into) const {
   size_t done = 0;
   while (done < into.size()) {
-    const ssize_t got =
+    const ssize_t num_read =
         pread(fd_, into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    done += static_cast<size_t>(got);
+    if (num_read < 0 && errno == EINTR) continue;
+    if (num_read <= 0) break;
+    done += static_cast<size_t>(num_read);
   }
   return done;
 }
 
 template <typename Bytes>
-Status ReadWhole(const std::string& path, const std::string& expected, uint64_t max, Bytes* bytes) {
-  const Result<InFile> file = InFile::Open(path, expected);
+Status ReadWholeFile(const std::string& path, const std::string& expected, uint64_t max,
+                     Bytes* bytes) {
+  const Result<InputFile> file = InputFile::Open(path, expected);
   if (!file.ok()) return file.status();
   if (file->size() > max)
     return BadDataError(path, Cat(file->size(), " bytes, more than the ", max, " allowed"));
   bytes->resize(file->size());
-  const size_t got = file->ReadAt(0, {reinterpret_cast<uint8_t*>(bytes->data()), bytes->size()});
-  if (got == file->size()) return Ok();
-  return BadDataError(path, Cat("only ", got, " of ", file->size(), " bytes could be read"));
+  const size_t num_read =
+      file->ReadAt(0, {reinterpret_cast<uint8_t*>(bytes->data()), bytes->size()});
+  if (num_read == file->size()) return Ok();
+  return BadDataError(path, Cat("only ", num_read, " of ", file->size(), " bytes could be read"));
 }
-template Status ReadWhole(const std::string&, const std::string&, uint64_t, std::string*);
-template Status ReadWhole(const std::string&, const std::string&, uint64_t, std::vector<uint8_t>*);
+template Status ReadWholeFile(const std::string&, const std::string&, uint64_t, std::string*);
+template Status ReadWholeFile(const std::string&, const std::string&, uint64_t,
+                              std::vector<uint8_t>*);
 
 }  // namespace tern::data

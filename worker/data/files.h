@@ -1,4 +1,4 @@
-// Opens only regular files of bounded size, so reading never blocks on a pipe or a device.
+// Reads regular files. Refuses pipes and devices, on which a read could block forever.
 #pragma once
 
 #include <cstddef>
@@ -11,27 +11,30 @@
 namespace tern::data {
 
 // A regular file, open for reading. Any thread may read.
-class InFile {
+class InputFile {
  public:
-  // kBadData: missing, not a regular file (`expected` describes the wanted file), no permission.
-  static Result<InFile> Open(const std::string& path, const std::string& expected);
-  InFile(InFile&& other) noexcept;
-  InFile& operator=(InFile&& other) noexcept;
-  ~InFile();
+  // kBadData if the file is missing, may not be read, or is not a regular file. `expected` says in
+  // the last case's message what the file should be, for example "a JPEG or PNG image".
+  static Result<InputFile> Open(const std::string& path, const std::string& expected);
+  InputFile(InputFile&& other) noexcept;
+  InputFile& operator=(InputFile&& other) noexcept;
+  ~InputFile();
 
-  uint64_t size() const { return size_; }  // when it was opened
-  // Reads up to into.size() bytes from `offset` on; fewer at the file's end, or if the device
-  // fails.
+  uint64_t size() const { return size_; }  // The size in bytes when the file was opened.
+  // Reads up to into.size() bytes from `offset` on; returns how many it has read. They are fewer at
+  // the end of the file, and after a read error.
   size_t ReadAt(uint64_t offset, std::span<uint8_t> into) const;
 
  private:
-  InFile(int fd, uint64_t size) : fd_(fd), size_(size) {}
+  InputFile(int fd, uint64_t size) : fd_(fd), size_(size) {}
   int fd_;
   uint64_t size_;
 };
 
-// Reads a whole file of at most `max` bytes.
-template <typename Bytes>  // std::string or std::vector<uint8_t>
-Status ReadWhole(const std::string& path, const std::string& expected, uint64_t max, Bytes* bytes);
+// Reads a whole file to *bytes, a std::string or std::vector<uint8_t>. kBadData as from
+// InputFile::Open, or if the file has more than `max` bytes.
+template <typename Bytes>
+Status ReadWholeFile(const std::string& path, const std::string& expected, uint64_t max,
+                     Bytes* bytes);
 
 }  // namespace tern::data

@@ -17,8 +17,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kExpected = "a JPEG or PNG image";
-constexpr uint64_t kImagesPerReport = 2048;  // images between two progress reports
+constexpr const char* kExpectedFile = "a JPEG or PNG image";
+constexpr uint64_t kImagesPerReport = 2048;  // Images that are scanned between progress reports.
 constexpr uint32_t kMaxClasses = 65536;
 
 Status BadDataError(const std::string& path, const std::string& what) {
@@ -27,30 +27,31 @@ Status BadDataError(const std::string& path, const std::string& what) {
 
 class FolderDataset : public Dataset {
  public:
-  std::string root;                // the split's folder
-  std::vector<std::string> files;  // [count], relative to their class folder
+  std::string root;                // The path of the folder that contains the class folders.
+  std::vector<std::string> files;  // [count] names of files in the folders of their classes.
 
   std::string NameOf(uint64_t i) const override {
     return root + "/" + names[labels[i]] + "/" + files[i];
   }
   Status Read(uint64_t i, std::vector<uint8_t>* bytes) const override {
-    return ReadWhole(NameOf(i), kExpected, kMaxEncodedBytes, bytes);
+    return ReadWholeFile(NameOf(i), kExpectedFile, kMaxEncodedBytes, bytes);
   }
+  // Keeps the first `limit` images, reads the size of each, and removes the damaged ones.
   Status Scan(uint64_t limit, uint32_t threads, const ReadOptions& options);
 
  private:
-  Status ScanPiece(uint64_t begin, uint64_t end, uint32_t threads);
+  Status ScanRange(uint64_t begin, uint64_t end, uint32_t threads);
 };
 
-// Lists a folder's entries in order of their names, either folders or other entries, without those
-// that begin with a dot.
-Result<std::vector<std::string>> List(const std::string& path, bool folders) {
+// Returns the sorted names of the subfolders (if `folders`) or of all other entries of a folder,
+// without names that begin with a dot.
+Result<std::vector<std::string>> ListFolder(const std::string& path, bool folders) {
   std::vector<std::string> found;
   std::error_code error;
   fs::directory_iterator entry(path, error);
   while (!error && entry != fs::directory_iterator()) {
     const std::string name = entry->path().filename().string();
-    std::error_code ignored;  // a dangling link counts as no folder
+    std::error_code ignored;  // Set for a dangling link, which is no folder.
     if (!name.starts_with(".") && entry->is_directory(ignored) == folders) found.push_back(name);
     entry.increment(error);
   }
@@ -61,11 +62,12 @@ Result<std::vector<std::string>> List(const std::string& path, bool folders) {
 }
 
 bool IsImageName(const std::string& name) {
-  std::string end = fs::path(name).extension().string();
-  for (char& c : end) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return end == ".jpg" || end == ".jpeg" || end == ".png";
+  std::string extension = fs::path(name).extension().string();
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return extension == ".jpg" || extension == ".jpeg" || extension == ".png";
 }
 
+// The folder of the training or test set in the data folder `dir`.
 std::string RootOf(const std::string& dir, bool train) {
   if (train) return dir + "/train";
   std::error_code ignored;
@@ -74,28 +76,34 @@ std::string RootOf(const std::string& dir, bool train) {
              : dir + "/val";
 }
 
+// Checks that both sets have the same classes. `mine`: the class folders in `root`; `others`: those
+// in `other_root`.
 Status CheckClasses(const std::string& root, const std::vector<std::string>& mine,
                     const std::string& other_root, const std::vector<std::string>& others) {
   if (mine.empty())
     return BadDataError(root, "holds no folders; expected one for each class, with images in it");
   if (mine.size() > kMaxClasses)
     return BadDataError(root, Cat(mine.size(), " folders; at most ", kMaxClasses, " classes"));
-  for (const auto& [have, lack, at, not_at] : {std::tuple{&mine, &others, &root, &other_root},
-                                               std::tuple{&others, &mine, &other_root, &root}}) {
-    for (const std::string& name : *have) {
-      if (std::binary_search(lack->begin(), lack->end(), name)) continue;
+  for (const auto& [expected, present, expected_root, present_root] :
+       {std::tuple{&mine, &others, &root, &other_root},
+        std::tuple{&others, &mine, &other_root, &root}}) {
+    for (const std::string& name : *expected) {
+      if (std::binary_search(present->begin(), present->end(), name)) continue;
       return BadDataError(
-          *at, Cat("has a class '", Printable(name), "' that ", *not_at,
-                   " does not have; both need the same class folders, because classes are "
-                   "numbered by their order"));
+          *expected_root,
+          Cat("has a class '", Printable(name), "' that ", *present_root,
+              " does not have; both need the same class folders, because classes are "
+              "numbered by their order"));
     }
   }
   return Ok();
 }
 
+// Adds the images of one class to *dataset, and the number of its other files to *num_skipped.
 Status ListClass(const std::string& path, uint32_t label, FolderDataset* dataset,
-                 uint64_t* passed_over) {
-  const Result<std::vector<std::string>> folders = List(path, true), files = List(path, false);
+                 uint64_t* num_skipped) {
+  const Result<std::vector<std::string>> folders = ListFolder(path, true),
+                                         files = ListFolder(path, false);
   if (!folders.ok()) return folders.status();
   if (!files.ok()) return files.status();
   if (!folders->empty()) {
@@ -105,7 +113,7 @@ Status ListClass(const std::string& path, uint32_t label, FolderDataset* dataset
   const uint64_t before = dataset->count();
   for (const std::string& name : *files) {
     if (!IsImageName(name)) {
-      ++*passed_over;
+      ++*num_skipped;
       continue;
     }
     dataset->files.push_back(name);
@@ -122,40 +130,40 @@ Status FolderDataset::Scan(uint64_t limit, uint32_t threads, const ReadOptions& 
   if (limit > 0 && limit < count()) {
     labels.resize(limit);
     files.resize(limit);
-    const std::set<uint32_t> seen(labels.begin(), labels.end());
-    if (seen.size() < classes) {
+    const std::set<uint32_t> labels_seen(labels.begin(), labels.end());
+    if (labels_seen.size() < classes) {
       ReportWarning(options.warn, Cat(root, ": the first ", limit, " images belong to only ",
-                                      seen.size(), " of ", classes, " classes"));
+                                      labels_seen.size(), " of ", classes, " classes"));
     }
   }
   const uint64_t total = count();
   sizes.resize(total);
-  for (uint64_t at = 0; at < total; at += kImagesPerReport) {
-    const uint64_t end = std::min(total, at + kImagesPerReport);
-    TERN_RETURN_IF_ERROR(ScanPiece(at, end, threads));
+  for (uint64_t begin = 0; begin < total; begin += kImagesPerReport) {
+    const uint64_t end = std::min(total, begin + kImagesPerReport);
+    TERN_RETURN_IF_ERROR(ScanRange(begin, end, threads));
     if (options.progress) options.progress(end, total);
   }
-  uint64_t kept = 0;
+  uint64_t num_kept = 0;
   for (uint64_t i = 0; i < total; ++i) {
     if (sizes[i].height == 0) continue;
-    sizes[kept] = sizes[i];
-    labels[kept] = labels[i];
-    std::swap(files[kept++], files[i]);  // files[kept] and files[i] may be the same
+    sizes[num_kept] = sizes[i];
+    labels[num_kept] = labels[i];
+    std::swap(files[num_kept++], files[i]);  // Not a move, because i may equal num_kept.
   }
-  sizes.resize(kept);
-  labels.resize(kept);
-  files.resize(kept);
+  sizes.resize(num_kept);
+  labels.resize(num_kept);
+  files.resize(num_kept);
   SetCommonSize();
-  return kept > 0 ? Ok() : BadDataError(root, "all of its images are damaged");
+  return num_kept > 0 ? Ok() : BadDataError(root, "all of its images are damaged");
 }
 
-// Reads the sizes of images [begin, end); 0 for damaged ones.
-Status FolderDataset::ScanPiece(uint64_t begin, uint64_t end, uint32_t threads) {
-  std::vector<Status> faults(end - begin);
+// Reads the sizes of images [begin, end). Counts damaged images and leaves their sizes at 0.
+Status FolderDataset::ScanRange(uint64_t begin, uint64_t end, uint32_t threads) {
+  std::vector<Status> errors(end - begin);
   ParallelFor(begin, end, threads, [&](uint64_t i) {
-    const Result<InFile> file = InFile::Open(NameOf(i), kExpected);
+    const Result<InputFile> file = InputFile::Open(NameOf(i), kExpectedFile);
     if (!file.ok()) {
-      faults[i - begin] = file.status();
+      errors[i - begin] = file.status();
       return;
     }
     const auto header = ReadImageHeader(
@@ -164,11 +172,11 @@ Status FolderDataset::ScanPiece(uint64_t begin, uint64_t end, uint32_t threads) 
     if (header.ok()) {
       sizes[i] = {header->height, header->width};
     } else {
-      faults[i - begin] = header.status().Within(NameOf(i));
+      errors[i - begin] = header.status().Within(NameOf(i));
     }
   });
   for (uint64_t i = begin; i < end; ++i) {
-    if (!faults[i - begin].ok()) TERN_RETURN_IF_ERROR(damaged->Add(NameOf(i), faults[i - begin]));
+    if (!errors[i - begin].ok()) TERN_RETURN_IF_ERROR(damaged->Add(NameOf(i), errors[i - begin]));
   }
   return Ok();
 }
@@ -178,9 +186,9 @@ Status FolderDataset::ScanPiece(uint64_t begin, uint64_t end, uint32_t threads) 
 Result<std::unique_ptr<Dataset>> ReadFolder(const pb::Data& data, bool train, uint64_t limit,
                                             const ReadOptions& options) {
   const std::string root = RootOf(data.dir(), train), other = RootOf(data.dir(), !train);
-  Result<std::vector<std::string>> classes = List(root, true);
+  Result<std::vector<std::string>> classes = ListFolder(root, true);
   if (!classes.ok()) return classes.status();
-  const Result<std::vector<std::string>> others = List(other, true);
+  const Result<std::vector<std::string>> others = ListFolder(other, true);
   if (!others.ok()) return others.status();
   TERN_RETURN_IF_ERROR(CheckClasses(root, *classes, other, *others));
   auto dataset = std::make_unique<FolderDataset>();
@@ -190,14 +198,14 @@ Result<std::unique_ptr<Dataset>> ReadFolder(const pb::Data& data, bool train, ui
   dataset->names = std::move(*classes);
   dataset->encoded = true;
   dataset->damaged = std::make_shared<DamagedImages>(data.max_corrupt(), options.warn);
-  uint64_t passed_over = 0;
+  uint64_t num_skipped = 0;
   for (uint32_t label = 0; label < dataset->classes; ++label) {
     TERN_RETURN_IF_ERROR(
-        ListClass(root + "/" + dataset->names[label], label, dataset.get(), &passed_over));
+        ListClass(root + "/" + dataset->names[label], label, dataset.get(), &num_skipped));
   }
-  if (passed_over > 0) {
+  if (num_skipped > 0) {
     ReportWarning(options.warn,
-                  Cat(root, ": ", passed_over,
+                  Cat(root, ": ", num_skipped,
                       " files skipped, because their names do not end in .jpg, .jpeg or .png"));
   }
   TERN_RETURN_IF_ERROR(dataset->Scan(limit, data.threads(), options));

@@ -1,8 +1,9 @@
-// A folder of images: DIR/train/CLASS/FILE and DIR/test/CLASS/FILE (or DIR/val/CLASS/FILE), where a
-// FILE ends in .jpg, .jpeg or .png.
+// Data sets that are folders of images: DIR/train/CLASS/FILE and DIR/test/CLASS/FILE (or
+// DIR/val/CLASS/FILE), where FILE ends in .jpg, .jpeg or .png.
 //
-// Classes are numbered in the order of their names; images are ordered by (class, name), byte by
-// byte: the same on every machine. Other files, and names that begin with a dot, are ignored.
+// Classes are numbered in the order of their names, and images are ordered by class and then by
+// file name. Names are compared byte by byte, so the order is the same on every machine. Other
+// files, and names that begin with a dot, are ignored.
 #pragma once
 
 #include <memory>
@@ -12,9 +13,10 @@
 
 namespace tern::data {
 
-// Scans one split: lists it, and reads the header of each image with data.threads threads.
-// kBadData: no such folder, no classes, other classes than the other split's, a class without
-// images or with subfolders, more damaged images than data.max_corrupt.
+// Lists the training images (`train`) or the test images, at most `limit` of them (0: all), and
+// reads the header of each with data.threads threads. kBadData if the folder is missing or has no
+// classes, if the training and test set have different classes, if a class has no images or has
+// subfolders, or if more than data.max_corrupt images are damaged.
 Result<std::unique_ptr<Dataset>> ReadFolder(const pb::Data& data, bool train, uint64_t limit,
                                             const ReadOptions& options);
 

@@ -12,9 +12,10 @@ namespace tern::data {
 // Whether `bytes` begin with gzip's magic number (1f 8b).
 bool IsGzip(std::string_view bytes);
 
-// Decompresses all members of `bytes`. Memory grows with the actual output, never beyond `cap`
-// bytes. kBadData if the input is not gzip, truncated, damaged, longer than `cap` or followed by
-// other bytes; `name` is used in messages.
+// Decompresses all gzip members in `bytes` and returns their concatenated contents. Uses memory
+// only for the actual output, at most `cap` bytes. kBadData if `bytes` are not gzip, are truncated
+// or damaged, contain anything after the last member, or decompress to more than `cap` bytes.
+// `name` is the file's name in error messages.
 Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint64_t cap);
 
 }  // namespace tern::data

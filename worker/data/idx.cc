@@ -14,7 +14,7 @@ namespace {
 
 constexpr uint64_t kMaxBytes = uint64_t{4} << 30;
 constexpr uint8_t kUnsignedByte = 0x08;
-constexpr size_t kMagicBytes = 4;  // 0, 0, type of a value, number of dimensions
+constexpr size_t kMagicBytes = 4;  // The bytes 0, 0, type of a value, number of dimensions.
 constexpr size_t kMaxDims = 4;
 
 Status BadDataError(const std::string& name, const std::string& what) {
@@ -22,9 +22,9 @@ Status BadDataError(const std::string& name, const std::string& what) {
 }
 
 // Reads a big-endian 32-bit number.
-uint32_t ReadWord(const std::string& bytes, size_t at) {
+uint32_t ReadWord(const std::string& bytes, size_t offset) {
   uint32_t word = 0;
-  for (size_t i = 0; i < 4; ++i) word = word << 8 | static_cast<uint8_t>(bytes[at + i]);
+  for (size_t i = 0; i < 4; ++i) word = word << 8 | static_cast<uint8_t>(bytes[offset + i]);
   return word;
 }
 
@@ -59,7 +59,7 @@ const char* TypeName(uint8_t type) {
   }
 }
 
-// Checks the first word; returns the number of dimensions.
+// Checks the first four bytes (the magic number), and returns the number of dimensions.
 Result<size_t> ParseMagic(const std::string& bytes, const std::string& name) {
   if (bytes.size() < kMagicBytes) {
     return BadDataError(name, "truncated: " + std::to_string(bytes.size()) +
@@ -119,11 +119,12 @@ Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name) {
     return BadDataError(name,
                         "the header promises " + shape + " values, more than the 4 GiB allowed");
   }
-  const uint64_t held = bytes.size() - header;
-  const std::string seen = "the header promises " + shape + " = " + std::to_string(values) +
-                           " values, " + std::to_string(held) + " follow; get it again";
-  if (held < values) return BadDataError(name, "truncated: " + seen);
-  if (held > values) return BadDataError(name, "bytes after the end: " + seen);
+  const uint64_t num_following = bytes.size() - header;
+  const std::string explanation = "the header promises " + shape + " = " + std::to_string(values) +
+                                  " values, " + std::to_string(num_following) +
+                                  " follow; get it again";
+  if (num_following < values) return BadDataError(name, "truncated: " + explanation);
+  if (num_following > values) return BadDataError(name, "bytes after the end: " + explanation);
   array.values.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
   return array;
 }
@@ -138,7 +139,7 @@ Result<IdxArray> ReadIdx(const std::string& path) {
   }
   const std::string& name = plain ? path : packed_path;
   std::string bytes;
-  TERN_RETURN_IF_ERROR(ReadWhole(name, "an IDX file, plain or gzip", kMaxBytes, &bytes));
+  TERN_RETURN_IF_ERROR(ReadWholeFile(name, "an IDX file, plain or gzip", kMaxBytes, &bytes));
   // An uncompressed IDX file with the suffix .gz is accepted too.
   if (IsGzip(bytes)) {
     Result<std::string> unpacked = Gunzip(bytes, name, kMaxBytes);

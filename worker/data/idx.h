@@ -1,4 +1,5 @@
-// IDX files (MNIST, Fashion-MNIST), plain or gzip.
+// Reads IDX files, the format of MNIST and Fashion-MNIST: an array of numbers with its dimensions,
+// plain or compressed with gzip.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +10,20 @@
 
 namespace tern::data {
 
-// An array of unsigned bytes with its dimensions (1 to 4 of them).
+// An array of unsigned bytes with 1 to 4 dimensions.
 struct IdxArray {
   std::vector<uint32_t> dims;
   std::vector<uint8_t> values;
 };
 
-// Parses the (decompressed) bytes of an IDX file. `name` is used in messages. Never allocates more
-// than `bytes` holds. kBadData, with a sentence for each: another magic or type, no dimensions or a
-// dimension of zero, fewer or more bytes than the dimensions need.
+// Parses `bytes`, the decompressed contents of an IDX file. `name` is the file's name in error
+// messages. Never allocates more than bytes.size(). kBadData if the magic number is wrong, if the
+// values are not unsigned bytes, if there are no or more than 4 dimensions or one is 0, or if the
+// number of bytes does not match the dimensions.
 Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name);
 
-// Reads `path`, or `path`.gz if only that exists. Decompresses content that begins like gzip,
-// whatever the file's name, to at most 4 GiB.
+// Reads the file `path` or, if that does not exist, `path`.gz. Decompresses the contents if they
+// begin with gzip's magic number, whatever the file's name, to at most 4 GiB.
 Result<IdxArray> ReadIdx(const std::string& path);
 
 }  // namespace tern::data

@@ -1,4 +1,4 @@
-// One decoded image.
+// A decoded image, and the limits on the sizes of images.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace tern::data {
 
-// The maximum pixels of a decoded image, and bytes of an encoded one.
+// The most pixels of a decoded image, and the most bytes of an encoded one.
 inline constexpr uint64_t kMaxPixels = uint64_t{1} << 26;
 inline constexpr uint64_t kMaxEncodedBytes = uint64_t{1} << 28;
 
@@ -14,8 +14,10 @@ struct Image {
   uint32_t channels = 0, height = 0, width = 0;
   std::vector<uint8_t> pixels;  // [C, H, W]
 
+  // The number of pixels of one channel.
   uint64_t plane() const { return uint64_t{height} * width; }
-  // Keeps the pixel values if their number stays the same; otherwise they are unspecified.
+  // Changes the size. The values of the pixels stay if their number stays the same; otherwise they
+  // are unspecified.
   void Resize(uint32_t c, uint32_t h, uint32_t w) {
     channels = c;
     height = h;

@@ -13,22 +13,25 @@
 namespace tern::data {
 namespace {
 
-// Upper bound of the pixels that one byte of data can code; a header that claims more is invalid.
+// An upper bound of the number of pixels that one byte of data can encode. A header that claims
+// more pixels is invalid.
 constexpr uint64_t kMaxPixelsPerByte = 4096;
 
 struct ErrorState {
-  jpeg_error_mgr manager;  // must be first: libjpeg passes its address back
+  jpeg_error_mgr manager;  // The first member: a pointer to it is cast to ErrorState.
   jmp_buf out;
   char text[JMSG_LENGTH_MAX];
 };
 
+// libjpeg calls this on an error: saves the message, and jumps to the method that called libjpeg.
 [[noreturn]] void JumpOut(j_common_ptr info) {
   auto* errors = reinterpret_cast<ErrorState*>(info->err);
   (*info->err->format_message)(info, errors->text);
   longjmp(errors->out, 1);
 }
 
-// Treats most warnings as errors: libjpeg would fill damaged areas with gray.
+// libjpeg calls this with a warning. Treats most of them as errors, because libjpeg would fill
+// damaged areas of the image with gray.
 void OnWarning(j_common_ptr info, int level) {
   const int code = info->err->msg_code;
   const bool harmless =
@@ -36,27 +39,30 @@ void OnWarning(j_common_ptr info, int level) {
   if (level < 0 && !harmless) JumpOut(info);
 }
 
-void CountScans(j_common_ptr info) {
+// libjpeg calls this while it decodes. Ends decoding if the image has more than kMaxJpegScans
+// scans.
+void LimitScans(j_common_ptr info) {
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxJpegScans) return;
   auto* errors = reinterpret_cast<ErrorState*>(info->err);
   std::snprintf(errors->text, sizeof errors->text, "more than %d scans", kMaxJpegScans);
   longjmp(errors->out, 1);
 }
 
-// libjpeg reports errors by longjmp to the method that called it, so these methods have no locals
-// with destructors.
+// Decodes one image. libjpeg reports errors by longjmp to the method that called libjpeg, so the
+// methods have no local variables with destructors.
 class Decompressor {
  public:
   Decompressor() {
     info_.err = jpeg_std_error(&errors_.manager);
     errors_.manager.error_exit = &JumpOut;
     errors_.manager.emit_message = &OnWarning;
-    progress_.progress_monitor = &CountScans;
+    progress_.progress_monitor = &LimitScans;
   }
   ~Decompressor() { jpeg_destroy_decompress(&info_); }
   Decompressor(const Decompressor&) = delete;
   Decompressor& operator=(const Decompressor&) = delete;
 
+  // Reads the header, and chooses the output's color space. Returns false on an error.
   bool Begin(std::span<const uint8_t> bytes) {
     if (setjmp(errors_.out) != 0) return false;
     jpeg_create_decompress(&info_);
@@ -74,6 +80,7 @@ class Decompressor {
     return true;
   }
 
+  // Decodes all rows to `image`. `row`: workspace of one row. Returns false on an error.
   bool Finish(uint8_t* row, Image* image) {
     if (setjmp(errors_.out) != 0) return false;
     jpeg_start_decompress(&info_);
@@ -81,7 +88,7 @@ class Decompressor {
       JSAMPROW rows[1] = {row};
       const uint32_t y = info_.output_scanline;
       jpeg_read_scanlines(&info_, rows, 1);
-      Split(row, y, image);
+      WriteRow(row, y, image);
     }
     jpeg_finish_decompress(&info_);
     return true;
@@ -89,11 +96,12 @@ class Decompressor {
 
   uint32_t height() const { return info_.image_height; }
   uint32_t width() const { return info_.image_width; }
-  bool gray() const { return info_.out_color_space == JCS_GRAYSCALE; }
-  std::string text() const { return errors_.text; }
+  bool is_gray() const { return info_.out_color_space == JCS_GRAYSCALE; }
+  std::string error_text() const { return errors_.text; }
 
  private:
-  void Split(const uint8_t* row, uint32_t y, Image* image) const {
+  // Converts decoded row y to the planes of the image.
+  void WriteRow(const uint8_t* row, uint32_t y, Image* image) const {
     const uint32_t width = image->width;
     const uint64_t plane = image->plane();
     uint8_t* out = image->pixels.data() + uint64_t{y} * width;
@@ -105,7 +113,7 @@ class Decompressor {
         out[plane + x] = row[3 * x + 1];
         out[2 * plane + x] = row[3 * x + 2];
       }
-    } else {  // Adobe stores inverted inks
+    } else {  // CMYK to RGB. Adobe's files store inverted inks.
       const uint32_t flip = info_.saw_Adobe_marker ? 0 : 255;
       for (uint32_t x = 0; x < width; ++x) {
         const uint32_t black = row[4 * x + 3] ^ flip;
@@ -128,16 +136,16 @@ Status BadDataError(const std::string& what) {
 
 Status DecodeJpeg(std::span<const uint8_t> bytes, Image* image) {
   Decompressor decompressor;
-  if (!decompressor.Begin(bytes)) return BadDataError(decompressor.text());
+  if (!decompressor.Begin(bytes)) return BadDataError(decompressor.error_text());
   const uint32_t height = decompressor.height(), width = decompressor.width();
   const uint64_t pixels = uint64_t{height} * width;
   if (pixels > kMaxPixels || pixels / kMaxPixelsPerByte > bytes.size()) {
     return BadDataError(
         Cat("its header promises ", width, " x ", height, " pixels in ", bytes.size(), " bytes"));
   }
-  image->Resize(decompressor.gray() ? 1 : 3, height, width);
+  image->Resize(decompressor.is_gray() ? 1 : 3, height, width);
   std::vector<uint8_t> row(size_t{4} * width);
-  if (!decompressor.Finish(row.data(), image)) return BadDataError(decompressor.text());
+  if (!decompressor.Finish(row.data(), image)) return BadDataError(decompressor.error_text());
   return Ok();
 }
 

@@ -1,4 +1,4 @@
-// JPEG by libjpeg-turbo.
+// Decodes JPEG images with libjpeg-turbo.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +9,13 @@
 
 namespace tern::data {
 
-// Decodes to one plane if the file is gray, else to RGB (also from CMYK as Adobe writes it), with
-// the exact integer DCT and smooth chroma upsampling. kBadData, without a name: damaged or
-// truncated anywhere, too large, more than kMaxJpegScans scans, an unsupported process.
+// Decodes the file contents `bytes` to one plane if the image is gray, else to RGB (also from CMYK
+// as Adobe writes it), with libjpeg's accurate integer DCT and smooth chroma upsampling. kBadData
+// if the image is damaged or truncated anywhere, is too large, has more than kMaxJpegScans scans,
+// or uses an unsupported coding process. The message does not name the file.
 Status DecodeJpeg(std::span<const uint8_t> bytes, Image* image);
 
+// The most scans of a progressive JPEG. A small file with very many scans would take too long.
 inline constexpr int kMaxJpegScans = 200;
 
 }  // namespace tern::data

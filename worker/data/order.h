@@ -1,5 +1,5 @@
-// The order of an epoch: a permutation that is a pure function of (seed, rank, epoch), the same on
-// every machine.
+// The shuffled order of the samples in an epoch. It is a pure function of (seed, rank, epoch), the
+// same on every machine.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,11 @@
 
 namespace tern::data {
 
-// A uniformly shuffled 0 .. count - 1: Fisher-Yates from the last index down, each index i swapped
-// with an index drawn without bias from 0 .. i. Draw d is word d % 4 of noise block d / 4
-// (kernels/codes/philox.h, stream kOrder, round = epoch, tensor = 0, level = 0). `rank` is 0 for an
-// order that all ranks share. Must not change: another order would change every golden result.
+// Returns a uniformly random permutation of 0 .. count - 1. `rank` is 0 for an order that all ranks
+// share. The algorithm is part of the contract, because another order would change the results of
+// jobs: Fisher-Yates from the last index down, where each index i is swapped with an unbiased
+// random index from 0 .. i. Random number d is word d % 4 of block d / 4 of the Philox generator
+// (kernels/codes/philox.h, with stream kOrder, round = epoch, tensor = 0, level = 0).
 std::vector<uint32_t> EpochPermutation(uint64_t seed, uint16_t rank, uint64_t epoch,
                                        uint32_t count);
 

@@ -21,39 +21,40 @@ std::span<const uint8_t> AsBytes(const void* data, size_t size) {
 Result<std::unique_ptr<PackWriter>> PackWriter::Make(const std::string& path,
                                                      const Properties& properties) {
   std::unique_ptr<PackWriter> writer(new PackWriter(path, properties));
-  writer->file_ = std::fopen(writer->temporary_.c_str(), "wbx");
-  if (writer->file_ == nullptr) return writer->Failed();
-  const PackedHeader nothing{};  // placeholder until Finish writes the real header
-  TERN_RETURN_IF_ERROR(writer->Write(AsBytes(&nothing, sizeof nothing)));
+  writer->file_ = std::fopen(writer->temporary_path_.c_str(), "wbx");
+  if (writer->file_ == nullptr) return writer->WriteError();
+  const PackedHeader placeholder{};  // Finish replaces it by the real header.
+  TERN_RETURN_IF_ERROR(writer->Write(AsBytes(&placeholder, sizeof placeholder)));
   return writer;
 }
 
 PackWriter::PackWriter(std::string path, Properties properties)
     : path_(std::move(path)),
-      temporary_(Cat(path_, ".", getpid(), ".tmp")),
+      temporary_path_(Cat(path_, ".", getpid(), ".tmp")),
       properties_(std::move(properties)) {}
 
 PackWriter::~PackWriter() {
   if (file_ == nullptr) return;
   std::fclose(file_);
-  std::remove(temporary_.c_str());
+  std::remove(temporary_path_.c_str());
 }
 
-Status PackWriter::Failed() const {
-  return Status(Code::kCannotWrite, Cat(temporary_, ": cannot be written (", std::strerror(errno),
-                                        "); check the folder, its permissions and the room there"));
+Status PackWriter::WriteError() const {
+  return Status(Code::kCannotWrite,
+                Cat(temporary_path_, ": cannot be written (", std::strerror(errno),
+                    "); check the folder, its permissions and the room there"));
 }
 
 Status PackWriter::Write(std::span<const uint8_t> bytes) {
-  if (bytes.empty()) return Ok();  // the table of an empty set is at no address
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) return Failed();
-  at_ += bytes.size();
+  if (bytes.empty()) return Ok();  // fwrite must not get the null pointer of an empty span.
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) return WriteError();
+  num_written_ += bytes.size();
   return Ok();
 }
 
 Status PackWriter::Add(std::span<const uint8_t> bytes, uint32_t label, Size size) {
   PackedEntry entry;
-  entry.offset = at_;
+  entry.offset = num_written_;
   entry.bytes = static_cast<uint32_t>(bytes.size());
   entry.label = label;
   entry.height = size.height;
@@ -79,25 +80,25 @@ Status PackWriter::Finish() {
   header.classes = properties_.classes;
   header.channels = properties_.encoded ? 0 : properties_.channels;
   const auto index = AsBytes(entries_.data(), entries_.size() * sizeof(PackedEntry));
-  header.index_begin = at_;
+  header.index_begin = num_written_;
   header.index_bytes = index.size();
   header.index_digest = Digest(index);
   TERN_RETURN_IF_ERROR(Write(index));
-  header.names_begin = at_;
+  header.names_begin = num_written_;
   header.names_bytes = names.size();
   header.names_digest = Digest(names);
   TERN_RETURN_IF_ERROR(Write(AsBytes(names.data(), names.size())));
-  header.file_bytes = at_;
+  header.file_bytes = num_written_;
   header.header_digest = Digest(AsBytes(&header, offsetof(PackedHeader, header_digest)));
   if (std::fseek(file_, 0, SEEK_SET) != 0 ||
       std::fwrite(&header, 1, sizeof header, file_) != sizeof header || std::fflush(file_) != 0 ||
       fsync(fileno(file_)) != 0) {
-    return Failed();
+    return WriteError();
   }
   std::fclose(std::exchange(file_, nullptr));
-  if (std::rename(temporary_.c_str(), path_.c_str()) == 0) return Ok();
-  const Status failed = Failed();
-  std::remove(temporary_.c_str());
+  if (std::rename(temporary_path_.c_str(), path_.c_str()) == 0) return Ok();
+  const Status failed = WriteError();
+  std::remove(temporary_path_.c_str());
   return failed;
 }
 

@@ -22,9 +22,12 @@ std::span<const uint8_t> AsBytes(const void* data, size_t size) {
 
 class PackedDataset : public Dataset {
  public:
-  PackedDataset(std::string path, InFile file) : path_(std::move(path)), file_(std::move(file)) {}
+  PackedDataset(std::string path, InputFile file)
+      : path_(std::move(path)), file_(std::move(file)) {}
 
+  // Reads and checks the header, the index and the class names.
   Status Open();
+  // Keeps only the first `limit` images; 0 keeps all. Sets the common size of the images.
   void Limit(uint64_t limit);
 
   std::string NameOf(uint64_t i) const override { return Cat("image ", i, " of ", path_); }
@@ -49,7 +52,7 @@ class PackedDataset : public Dataset {
   Status ReadNames(const PackedHeader& header);
 
   const std::string path_;
-  const InFile file_;
+  const InputFile file_;
   std::vector<PackedEntry> entries_;
 };
 
@@ -66,9 +69,9 @@ Status PackedDataset::Open() {
 
 Result<PackedHeader> PackedDataset::ReadHeader() const {
   PackedHeader header;
-  const size_t got = file_.ReadAt(0, {reinterpret_cast<uint8_t*>(&header), sizeof header});
-  if (got < sizeof header) {
-    return BadDataError(Cat("truncated: ", got,
+  const size_t num_read = file_.ReadAt(0, {reinterpret_cast<uint8_t*>(&header), sizeof header});
+  if (num_read < sizeof header) {
+    return BadDataError(Cat("truncated: ", num_read,
                             " bytes, shorter than the header of a packed file (", sizeof header,
                             ")", kPackAgain));
   }
@@ -91,7 +94,8 @@ Result<PackedHeader> PackedDataset::ReadHeader() const {
   return header;
 }
 
-// The digest detects accidental damage, but not a crafted file, so every number is checked.
+// Checks every number in the header, because its digest detects accidental damage but not a file
+// that was made to do harm.
 Status PackedDataset::CheckSections(const PackedHeader& header) const {
   const uint64_t size = file_.size();
   const auto inside = [size](uint64_t begin, uint64_t bytes) {
@@ -147,17 +151,17 @@ Status PackedDataset::ReadNames(const PackedHeader& header) {
     return BadDataError("cannot be read completely");
   if (Digest(text) != header.names_digest)
     return BadDataError(Cat("the digest of the class names does not match", kPackAgain));
-  size_t at = 0;
-  while (at < text.size()) {
+  size_t position = 0;
+  while (position < text.size()) {
     uint32_t bytes = 0;
-    if (text.size() - at < sizeof bytes) break;
-    std::memcpy(&bytes, text.data() + at, sizeof bytes);
-    at += sizeof bytes;
-    if (bytes > text.size() - at) break;
-    names.push_back(text.substr(at, bytes));
-    at += bytes;
+    if (text.size() - position < sizeof bytes) break;
+    std::memcpy(&bytes, text.data() + position, sizeof bytes);
+    position += sizeof bytes;
+    if (bytes > text.size() - position) break;
+    names.push_back(text.substr(position, bytes));
+    position += bytes;
   }
-  if (at == text.size() && names.size() == classes) return Ok();
+  if (position == text.size() && names.size() == classes) return Ok();
   return BadDataError(
       Cat("the names of its ", classes, " classes do not fit into their section", kPackAgain));
 }
@@ -176,7 +180,7 @@ void PackedDataset::Limit(uint64_t limit) {
 Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool train, uint64_t limit,
                                             const ReadOptions& options) {
   const std::string path = data.dir() + (train ? "/train.tpk" : "/test.tpk");
-  Result<InFile> file = InFile::Open(path, "a packed set (tern convert pack)");
+  Result<InputFile> file = InputFile::Open(path, "a packed set (tern convert pack)");
   if (!file.ok()) return file.status();
   auto dataset = std::make_unique<PackedDataset>(path, std::move(*file));
   dataset->channels = options.channels == 1 ? 1 : 3;

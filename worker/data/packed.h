@@ -1,21 +1,21 @@
-// Packed sets, train.tpk and test.tpk: one file with the images of a split, as JPEG and PNG or as
-// pixels, and an index. All numbers are little-endian.
+// Packed data sets: train.tpk and test.tpk. Each file contains the images of the training or test
+// set, encoded as JPEG and PNG or as pixels, and an index of them. All numbers are little-endian.
 //
 //   header, 96 bytes:
 //      0  char[8]  "TERNPACK"
 //      8  u32      version, 1
-//     12  u32      1: encoded, 0: pixels
+//     12  u32      1: images are JPEG or PNG; 0: images are pixels
 //     16  u64      number of images
 //     24  u32      number of classes
-//     28  u32      channels of pixels, or 0
+//     28  u32      channels, if images are pixels; else 0
 //     32  u64      offset of the index
 //     40  u64      bytes of the index
-//     48  u64      offset of the names
-//     56  u64      bytes of the names
+//     48  u64      offset of the class names
+//     56  u64      bytes of the class names
 //     64  u64      digest of the index
-//     72  u64      digest of the names
+//     72  u64      digest of the class names
 //     80  u64      bytes of the file
-//     88  u64      digest of the header up to here
+//     88  u64      digest of bytes 0 to 87 of the header
 //   records: the bytes of each image, one after the other
 //   index, 32 bytes per image:
 //      0  u64      offset of its bytes
@@ -24,9 +24,9 @@
 //     16  u32      height
 //     20  u32      width
 //     24  u64      digest of its bytes
-//   names of the classes: length (u32) and bytes of each; nothing if they have none
+//   class names: length (u32) and bytes of each; nothing if the classes have no names
 //
-// Digests are those of common/base/hash.h. Packing the same images gives the same file.
+// Digests are 64-bit hashes (common/base/hash.h). Packing the same images gives the same file.
 #pragma once
 
 #include <array>
@@ -43,44 +43,46 @@
 
 namespace tern::data {
 
-// Opens DIR/train.tpk or DIR/test.tpk: reads and checks the header, the index and the names; images
-// are read, and checked by their digests, on use. kBadData: not a packed file, another version,
-// truncated, or inconsistent.
+// Opens DIR/train.tpk (`train`) or DIR/test.tpk, of which at most `limit` images are used (0: all).
+// Reads and checks the header, the index and the class names; an image is read, and checked by its
+// digest, when it is used. kBadData if the file is not a packed file, has another version, is
+// truncated, or is inconsistent.
 Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool train, uint64_t limit,
                                             const ReadOptions& options);
 
-// Writes one file, under a temporary name until it is complete. One thread.
+// Writes one packed file, under a temporary name until it is complete. Only one thread may use it.
 class PackWriter {
  public:
-  // Properties of all images.
+  // Properties of the data set.
   struct Properties {
-    bool encoded = true;
-    uint32_t channels = 0;  // of pixels
+    bool encoded = true;    // Whether images are JPEG or PNG; else they are pixels.
+    uint32_t channels = 0;  // The number of channels, if images are pixels.
     uint32_t classes = 0;
-    std::vector<std::string> names;  // [classes], or empty
+    std::vector<std::string> names;  // [classes] names of the classes, or empty.
   };
-  // kCannotWrite: the file cannot be created.
+  // kCannotWrite if the file cannot be created.
   static Result<std::unique_ptr<PackWriter>> Make(const std::string& path,
                                                   const Properties& properties);
-  ~PackWriter();  // removes an unfinished file
+  ~PackWriter();  // Removes the file if Finish was not called.
   PackWriter(const PackWriter&) = delete;
   PackWriter& operator=(const PackWriter&) = delete;
 
+  // Appends an image: its bytes as stored, its label, and the size of the decoded image.
   Status Add(std::span<const uint8_t> bytes, uint32_t label, Size size);
-  // Writes the index, names and header, and renames the file.
+  // Writes the index, the class names and the header, and renames the file to its final name.
   Status Finish();
-  uint64_t count() const { return entries_.size(); }
-  uint64_t bytes() const { return at_; }
+  uint64_t count() const { return entries_.size(); }  // The number of images so far.
+  uint64_t bytes() const { return num_written_; }     // The number of bytes written so far.
 
  private:
   PackWriter(std::string path, Properties properties);
   Status Write(std::span<const uint8_t> bytes);
-  Status Failed() const;
+  Status WriteError() const;  // The error that errno describes.
 
-  const std::string path_, temporary_;
+  const std::string path_, temporary_path_;
   const Properties properties_;
   std::FILE* file_ = nullptr;
-  uint64_t at_ = 0;
+  uint64_t num_written_ = 0;
   std::vector<PackedEntry> entries_;
 };
 

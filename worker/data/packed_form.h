@@ -1,4 +1,5 @@
-// The structures of a packed file as they are stored, for its reader and writer (packed.h).
+// The header and the index entries of a packed data set, with the memory layout that they have in
+// the file. packed.h describes the format.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +11,10 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packed files are read 
 
 inline constexpr char kPackedMagic[] = "TERNPACK";
 inline constexpr uint32_t kPackedVersion = 1;
-inline constexpr size_t kPackedHeader = 96, kPackedEntry = 32;
+inline constexpr size_t kPackedHeader = 96, kPackedEntry = 32;  // Sizes in bytes.
 
+// The index entry of one image: the place, size and digest of its bytes in the file, its label, and
+// its height and width in pixels.
 struct PackedEntry {
   uint64_t offset = 0;
   uint32_t bytes = 0, label = 0;

@@ -1,4 +1,4 @@
-// Divides work among threads by index.
+// A parallel loop over indices.
 #pragma once
 
 #include <atomic>
@@ -19,8 +19,8 @@ inline void ParallelFor(uint64_t begin, uint64_t end, uint32_t threads,
   const auto work = [&] {
     for (uint64_t i = next.fetch_add(1); i < end; i = next.fetch_add(1)) body(i);
   };
-  std::vector<Thread> others;
-  for (uint32_t t = 1; t < threads && t < end - begin; ++t) others.emplace_back("scan", work);
+  std::vector<Thread> helpers;
+  for (uint32_t t = 1; t < threads && t < end - begin; ++t) helpers.emplace_back("scan", work);
   work();
 }
 

@@ -14,71 +14,76 @@
 namespace tern::data {
 namespace {
 
-// Deflate expands a byte to at most 1032 bytes; a header that claims more is invalid.
+// Deflate, PNG's compression, expands one byte to at most 1032 bytes. A header that claims more is
+// invalid.
 constexpr uint64_t kMaxExpansion = 1032;
 constexpr uint32_t kMaxSide = 1u << 26;
-constexpr size_t kMaxChunk = size_t{8} << 20;  // bytes of a chunk without pixels
+constexpr size_t kMaxChunk = size_t{8} << 20;  // The most bytes of a chunk that has no pixels.
 
-// State that libpng's callbacks reach: where to jump on error, and the unread input.
+// The state of libpng's callbacks: where to jump on an error, the message, and the unread input.
 struct ReadState {
   jmp_buf out;
   char text[128];
-  const uint8_t* next;
-  size_t left;
+  const uint8_t* next;  // The first unread byte.
+  size_t num_left;      // How many bytes are unread.
 };
 
+// libpng calls this on an error: saves the message, and jumps to the method that called libpng.
 [[noreturn]] void JumpOut(png_structp png, png_const_charp text) {
-  auto* reading = static_cast<ReadState*>(png_get_error_ptr(png));
-  std::snprintf(reading->text, sizeof reading->text, "%s", text);
-  longjmp(reading->out, 1);
+  auto* read_state = static_cast<ReadState*>(png_get_error_ptr(png));
+  std::snprintf(read_state->text, sizeof read_state->text, "%s", text);
+  longjmp(read_state->out, 1);
 }
 
-void Ignore(png_structp, png_const_charp) {}
+void IgnoreWarning(png_structp, png_const_charp) {}
 
 void ReadInput(png_structp png, png_bytep into, png_size_t size) {
-  auto* reading = static_cast<ReadState*>(png_get_io_ptr(png));
-  if (size > reading->left) JumpOut(png, "truncated");
-  std::memcpy(into, reading->next, size);
-  reading->next += size;
-  reading->left -= size;
+  auto* read_state = static_cast<ReadState*>(png_get_io_ptr(png));
+  if (size > read_state->num_left) JumpOut(png, "truncated");
+  std::memcpy(into, read_state->next, size);
+  read_state->next += size;
+  read_state->num_left -= size;
 }
 
-// libpng reports errors by longjmp to the method that called it, so these methods have no locals
-// with destructors.
+// Decodes one image. libpng reports errors by longjmp to the method that called libpng, so the
+// methods have no local variables with destructors.
 class Decompressor {
  public:
   explicit Decompressor(std::span<const uint8_t> bytes) {
-    reading_.next = bytes.data();
-    reading_.left = bytes.size();
+    state_.next = bytes.data();
+    state_.num_left = bytes.size();
   }
   ~Decompressor() { png_destroy_read_struct(&png_, &info_, nullptr); }
   Decompressor(const Decompressor&) = delete;
   Decompressor& operator=(const Decompressor&) = delete;
 
+  // Reads the header, and asks for samples of 8 bits without alpha. Returns false on an error, like
+  // the methods below.
   bool Begin() {
-    if (setjmp(reading_.out) != 0) return false;
-    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &reading_, &JumpOut, &Ignore);
+    if (setjmp(state_.out) != 0) return false;
+    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &state_, &JumpOut, &IgnoreWarning);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
     if (info_ == nullptr) return false;
-    png_set_read_fn(png_, &reading_, &ReadInput);
+    png_set_read_fn(png_, &state_, &ReadInput);
     png_set_user_limits(png_, kMaxSide, kMaxSide);
     png_set_chunk_malloc_max(png_, kMaxChunk);
     png_read_info(png_, info_);
     bytes_promised_ = uint64_t{png_get_rowbytes(png_, info_)} * height();
-    png_set_expand(png_);  // expands palettes, depths below 8 bits and transparent colors
+    png_set_expand(png_);  // Expands palettes, samples below 8 bits, and transparent colors.
     png_set_scale_16(png_);
     png_set_strip_alpha(png_);
     png_set_interlace_handling(png_);
     return true;
   }
-  // REQUIRES a header with a valid image size.
+  // Computes the layout of the output's rows. REQUIRES that the image has a valid size.
   bool Update() {
-    if (setjmp(reading_.out) != 0) return false;
+    if (setjmp(state_.out) != 0) return false;
     png_read_update_info(png_, info_);
     return true;
   }
+  // Decodes the image to `rows`, one pointer per row of row_bytes() bytes.
   bool Finish(png_bytep* rows) {
-    if (setjmp(reading_.out) != 0) return false;
+    if (setjmp(state_.out) != 0) return false;
     png_read_image(png_, rows);
     png_read_end(png_, nullptr);
     return true;
@@ -88,11 +93,12 @@ class Decompressor {
   uint32_t width() const { return png_get_image_width(png_, info_); }
   uint32_t channels() const { return png_get_channels(png_, info_); }
   size_t row_bytes() const { return png_get_rowbytes(png_, info_); }
+  // The size of the decompressed image data according to the header.
   uint64_t bytes_promised() const { return bytes_promised_; }
-  std::string text() const { return reading_.text; }
+  std::string error_text() const { return state_.text; }
 
  private:
-  ReadState reading_{};
+  ReadState state_{};
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   uint64_t bytes_promised_ = 0;
@@ -106,14 +112,14 @@ Status BadDataError(const std::string& what) {
 
 Status DecodePng(std::span<const uint8_t> bytes, Image* image) {
   Decompressor decompressor(bytes);
-  if (!decompressor.Begin()) return BadDataError(decompressor.text());
+  if (!decompressor.Begin()) return BadDataError(decompressor.error_text());
   const uint32_t height = decompressor.height(), width = decompressor.width();
   if (uint64_t{height} * width > kMaxPixels ||
       decompressor.bytes_promised() / kMaxExpansion > bytes.size()) {
     return BadDataError(
         Cat("its header promises ", width, " x ", height, " pixels in ", bytes.size(), " bytes"));
   }
-  if (!decompressor.Update()) return BadDataError(decompressor.text());
+  if (!decompressor.Update()) return BadDataError(decompressor.error_text());
   const size_t row_bytes = decompressor.row_bytes();
   const uint32_t channels = decompressor.channels();
   if (channels != 1 && channels != 3)
@@ -121,7 +127,7 @@ Status DecodePng(std::span<const uint8_t> bytes, Image* image) {
   std::vector<uint8_t> interleaved(row_bytes * height);
   std::vector<png_bytep> rows(height);
   for (uint32_t y = 0; y < height; ++y) rows[y] = interleaved.data() + y * row_bytes;
-  if (!decompressor.Finish(rows.data())) return BadDataError(decompressor.text());
+  if (!decompressor.Finish(rows.data())) return BadDataError(decompressor.error_text());
   image->Resize(channels, height, width);
   const uint64_t plane = image->plane();
   for (uint32_t y = 0; y < height; ++y) {

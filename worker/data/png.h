@@ -1,4 +1,4 @@
-// PNG by libpng.
+// Decodes PNG images with libpng.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,10 @@
 
 namespace tern::data {
 
-// Decodes to one plane if the file is gray, else to RGB; palettes and depths below 8 bits are
-// expanded, 16 bits rounded to 8, alpha dropped, gamma and profiles ignored. kBadData, without a
-// name: damaged or truncated anywhere, too large.
+// Decodes the file contents `bytes` to one plane if the image is gray, else to RGB. Expands
+// palettes and samples of less than 8 bits, rounds samples of 16 bits to 8, drops alpha, and
+// ignores gamma and color profiles. kBadData if the image is damaged or truncated anywhere, or is
+// too large; the message does not name the file.
 Status DecodePng(std::span<const uint8_t> bytes, Image* image);
 
 }  // namespace tern::data

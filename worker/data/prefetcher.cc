@@ -11,21 +11,24 @@
 namespace tern::data {
 namespace {
 
-constexpr size_t kPieceImages = 8;  // images that a thread takes at a time
+constexpr size_t kPieceImages = 8;  // How many images a thread takes at a time.
 
-// A batch in progress. These objects are recycled, so no step allocates.
+// A batch and the state of its preparation. Objects are reused, so that steps allocate no memory.
 struct PendingBatch {
   Batch batch;
-  std::shared_ptr<void> pinned;  // handle of the page-locked bytes
+  std::shared_ptr<void> pinned;  // Keeps batch.bytes page-locked.
   std::vector<Augmenter::SampleId> sample_ids;
-  size_t taken = 0, done = 0;  // images that threads have begun, and have finished
+  size_t taken = 0, done = 0;  // How many images threads have begun, and have finished.
   Status status;
   bool complete() const { return done == sample_ids.size(); }
 };
 
 }  // namespace
 
-// free --> planned (its samples known) --> filled piece by piece --> complete --> current --> free
+// A batch goes through these states:
+//
+//   free --> planned (its samples are known) --> filled, a few images at a time --> complete
+//        --> current (Next has returned it) --> free
 struct Prefetcher::Impl {
   Impl(const Samples& samples_in, SamplePlan plan_in, const Options& options)
       : samples(samples_in),
@@ -34,7 +37,7 @@ struct Prefetcher::Impl {
         as_bytes(options.as_bytes),
         pin(options.pin),
         step(options.first_step) {
-    for (uint32_t i = 0; i < std::max(options.depth, 1u) + 1; ++i)  // + 1: the current batch
+    for (uint32_t i = 0; i < std::max(options.depth, 1u) + 1; ++i)  // One more: the current batch.
       free.push_back(std::make_unique<PendingBatch>());
     for (uint32_t i = 0; i < std::max(options.threads, 1u); ++i)
       threads.emplace_back(Cat("data ", i), [this] { Run(); });
@@ -59,7 +62,7 @@ struct Prefetcher::Impl {
     }
   }
 
-  // The first batch with images left to fill.
+  // Returns the first planned batch with images that no thread has taken; null if there is none.
   PendingBatch* NextUnfilled() TERN_MUST_HOLD(mutex) {
     for (const auto& pending : queue)
       if (pending->taken < pending->sample_ids.size()) return pending.get();
@@ -67,7 +70,7 @@ struct Prefetcher::Impl {
   }
   bool CanPlan() const TERN_MUST_HOLD(mutex) { return !planning && !free.empty(); }
 
-  // Releases the mutex while it works.
+  // Plans the batch of the next step. Releases the mutex meanwhile.
   void PlanNext() TERN_MUST_HOLD(mutex) {
     planning = true;
     std::unique_ptr<PendingBatch> pending = std::move(free.front());
@@ -83,7 +86,7 @@ struct Prefetcher::Impl {
     planning = false;
     queue.push_back(std::move(pending));
     work.NotifyAll();
-    ready.NotifyOne();  // the batch may be empty, so already complete
+    ready.NotifyOne();  // An empty batch is complete at once.
   }
 
   void ResizeBuffers(PendingBatch* pending) {
@@ -109,7 +112,7 @@ struct Prefetcher::Impl {
                              &batch.draws[i], &batch.labels[i]);
   }
 
-  // Releases the mutex while it works.
+  // Takes the next few images of the batch and fills them. Releases the mutex meanwhile.
   void FillPiece(PendingBatch* pending, Samples::Scratch* scratch) TERN_MUST_HOLD(mutex) {
     const size_t begin = pending->taken;
     const size_t end = std::min(begin + kPieceImages, pending->sample_ids.size());
@@ -124,20 +127,22 @@ struct Prefetcher::Impl {
   }
 
   const Samples& samples;
-  const SamplePlan plan;  // used only by the thread that plans
+  const SamplePlan plan;  // Called by one thread at a time, while `planning` is set.
   const uint32_t min_images;
   const bool as_bytes;
   const Pin pin;
-  Mutex mutex;  // does not guard the contents of a batch in progress
-  Condition work, ready;
-  // Planned, in order of their steps.
+  Mutex mutex;      // Does not guard the contents of the batches that threads fill.
+  Condition work;   // There may be work for the threads.
+  Condition ready;  // The first batch of `queue` may be complete.
+  // The planned, filled and complete batches, in order of their steps.
   std::deque<std::unique_ptr<PendingBatch>> queue TERN_GUARDED_BY(mutex);
   std::deque<std::unique_ptr<PendingBatch>> free TERN_GUARDED_BY(mutex);
-  uint64_t step TERN_GUARDED_BY(mutex);
+  uint64_t step TERN_GUARDED_BY(mutex);  // The next step to plan.
   bool planning TERN_GUARDED_BY(mutex) = false;
   bool stop TERN_GUARDED_BY(mutex) = false;
   std::unique_ptr<PendingBatch> current TERN_GUARDED_BY(mutex);
-  std::vector<Thread> threads;  // last: they start after, and join before, all other members
+  // The last member, so that the threads start after and end before the other members' lifetimes.
+  std::vector<Thread> threads;
 };
 
 Prefetcher::Prefetcher(const Samples& samples, SamplePlan plan, const Options& options)

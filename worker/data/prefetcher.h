@@ -1,4 +1,4 @@
-// Prepares batches ahead of their use, on threads that decode and augment.
+// Prepares batches before they are needed, on threads that decode and augment images.
 #pragma once
 
 #include <cstdint>
@@ -13,42 +13,45 @@ namespace tern::data {
 
 struct Batch {
   uint64_t step = 0;
-  // [B / N, C, H, W] for a total batch of B and N workers: floats, or bytes and the draws that turn
-  // them into floats (Samples::rule).
+  // Let n be the number of this worker's samples in the step. The images are [n, C, H, W], either
+  // as floats (`images`), or as bytes (`bytes`) with the random numbers [n] (`draws`) by which
+  // Samples::rule turns the bytes into floats.
   std::vector<float> images;
   std::vector<uint8_t> bytes;
-  std::vector<kernels::PixelDraws> draws;  // [B / N]
-  std::vector<uint32_t> labels;            // [B / N]; empty: this worker has no samples in the step
+  std::vector<kernels::PixelDraws> draws;
+  std::vector<uint32_t> labels;  // [n]; empty if this worker has no samples in the step.
 };
 
-// Page-locks memory for copies to a device until the returned handle is dropped; returns null if
-// that fails. Any thread.
+// A function that page-locks memory, for fast copies to a device, until the returned handle is
+// destroyed. Returns null if that fails. Any thread may call it.
 using Pin = std::function<std::shared_ptr<void>(const void* begin, size_t bytes)>;
 
-// Several threads fill each batch; the result does not depend on their number.
+// Fills each batch with several threads; the result does not depend on their number.
 class Prefetcher {
  public:
-  // The samples of a step. Called by one thread at a time, once for each step, in order.
+  // A function that returns the samples of a step. It is called once for each step, in order, by
+  // one thread at a time.
   using SamplePlan = std::function<std::vector<Augmenter::SampleId>(uint64_t step)>;
   struct Options {
     uint64_t first_step = 0;
     uint32_t threads = 1;
-    uint32_t depth = 3;  // batches prepared ahead, at least 1
-    uint32_t min_images =
-        0;  // minimum number of images in a batch; those beyond its labels are unused
-    bool as_bytes = false;  // images as bytes instead of floats
-    Pin pin = nullptr;      // if set, page-locks the bytes
+    uint32_t depth = 3;  // How many batches to prepare ahead, at least 1.
+    // The least number of images that a batch has memory for; those without a label are
+    // unspecified.
+    uint32_t min_images = 0;
+    bool as_bytes = false;  // Fill Batch::bytes and draws instead of Batch::images.
+    Pin pin = nullptr;      // If set, page-locks Batch::bytes.
   };
-  // `samples` outlives it.
+  // `samples` outlives the prefetcher.
   Prefetcher(const Samples& samples, SamplePlan plan, const Options& options);
-  ~Prefetcher();  // stops and joins
+  ~Prefetcher();  // Stops and joins the threads.
 
-  // Waits for the batch of the next step. The previous batch is invalid from then on. One
-  // thread calls this and destroys the prefetcher. kBadData as in Samples::Fill; after that, no
-  // further call.
+  // Waits for the batch of the next step, and returns it. The batch that the previous call returned
+  // is invalid from then on. Only one thread may call this and destroy the prefetcher. kBadData if
+  // more images are damaged than the job allows; do not call Next again after an error.
   Result<const Batch*> Next();
-  // The batch that Next will return, if it is complete; else null. Valid until Next has been called
-  // twice, or the prefetcher is destroyed.
+  // Returns the batch that the next call of Next will return, if it is complete; else null. The
+  // pointer is valid until Next has been called twice, or the prefetcher is destroyed.
   const Batch* Peek();
 
  private:

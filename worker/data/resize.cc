@@ -6,11 +6,12 @@
 namespace tern::data {
 namespace {
 
-// For each output position of one axis: `count` weights of input positions from `first` on.
+// The interpolation weights of one axis. Output position i is the weighted sum of windows[i].count
+// input positions from windows[i].first on.
 struct Weights {
   struct Window {
     uint32_t first = 0, count = 0;
-    size_t at = 0;  // index of its first weight in `weights`
+    size_t weight_begin = 0;  // The index of the window's first weight in `weights`.
   };
   std::vector<Window> windows;
   std::vector<float> weights;
@@ -18,17 +19,17 @@ struct Weights {
 
 Weights MakeWeights(uint32_t from, uint32_t to) {
   const double scale = static_cast<double>(from) / to;
-  const double reach = std::max(1.0, scale);
+  const double radius = std::max(1.0, scale);
   Weights weights;
   for (uint32_t i = 0; i < to; ++i) {
     const double center = (i + 0.5) * scale;
-    const auto first = static_cast<uint32_t>(std::max(0.0, std::floor(center - reach + 0.5)));
+    const auto first = static_cast<uint32_t>(std::max(0.0, std::floor(center - radius + 0.5)));
     const auto end = static_cast<uint32_t>(
-        std::min<double>(from, std::max(first + 1.0, std::floor(center + reach + 0.5))));
+        std::min<double>(from, std::max(first + 1.0, std::floor(center + radius + 0.5))));
     Weights::Window window{first, end - first, weights.weights.size()};
     double sum = 0;
     const auto weight = [&](uint32_t x) {
-      return std::max(0.0, 1 - std::abs(x + 0.5 - center) / reach);
+      return std::max(0.0, 1 - std::abs(x + 0.5 - center) / radius);
     };
     for (uint32_t x = first; x < end; ++x) sum += weight(x);
     for (uint32_t x = first; x < end; ++x)
@@ -41,7 +42,8 @@ Weights MakeWeights(uint32_t from, uint32_t to) {
 }  // namespace
 
 void ResizeBox(const Image& from, const Box& box, uint32_t height, uint32_t width, Image* to) {
-  const Weights across = MakeWeights(box.width, width), down = MakeWeights(box.height, height);
+  const Weights horizontal = MakeWeights(box.width, width),
+                vertical = MakeWeights(box.height, height);
   to->Resize(from.channels, height, width);
   std::vector<float> rows(size_t{box.height} * width), sums(width);
   for (uint32_t c = 0; c < from.channels; ++c) {
@@ -50,18 +52,18 @@ void ResizeBox(const Image& from, const Box& box, uint32_t height, uint32_t widt
       const uint8_t* in = plane + uint64_t{box.top + y} * from.width + box.left;
       float* out = rows.data() + size_t{y} * width;
       for (uint32_t x = 0; x < width; ++x) {
-        const Weights::Window& window = across.windows[x];
+        const Weights::Window& window = horizontal.windows[x];
         float sum = 0;
         for (uint32_t k = 0; k < window.count; ++k)
-          sum += across.weights[window.at + k] * in[window.first + k];
+          sum += horizontal.weights[window.weight_begin + k] * in[window.first + k];
         out[x] = sum;
       }
     }
     for (uint32_t y = 0; y < height; ++y) {
-      const Weights::Window& window = down.windows[y];
+      const Weights::Window& window = vertical.windows[y];
       std::fill(sums.begin(), sums.end(), 0.f);
       for (uint32_t k = 0; k < window.count; ++k) {
-        const float weight = down.weights[window.at + k];
+        const float weight = vertical.weights[window.weight_begin + k];
         const float* row = rows.data() + size_t{window.first + k} * width;
         for (uint32_t x = 0; x < width; ++x) sums[x] += weight * row[x];
       }

@@ -12,7 +12,7 @@ Result<std::unique_ptr<Samples>> Samples::Make(std::unique_ptr<const Dataset> da
   Result<Augmenter> augmenter = Augmenter::Make(data, seed, split, dataset->channels);
   if (!augmenter.ok()) return augmenter.status();
   std::unique_ptr<Samples> samples(new Samples(std::move(dataset), std::move(*augmenter)));
-  TERN_RETURN_IF_ERROR(samples->TakeSize());
+  TERN_RETURN_IF_ERROR(samples->SetSize());
   return samples;
 }
 
@@ -23,9 +23,9 @@ Result<std::unique_ptr<Samples>> Samples::Read(const pb::Data& data, uint64_t se
   return Make(std::move(*dataset), data, seed, split);
 }
 
-Status Samples::TakeSize() {
-  const uint64_t looked_at = dataset_->sizes.empty() ? 1 : count();
-  for (uint64_t i = 0; i < looked_at; ++i) {
+Status Samples::SetSize() {
+  const uint64_t num_checked = dataset_->sizes.empty() ? 1 : count();
+  for (uint64_t i = 0; i < num_checked; ++i) {
     if (i > 0 && dataset_->sizes[i] == dataset_->sizes[i - 1]) continue;
     const Result<Size> size = augmenter_.OutputOf(dataset_->SizeOf(i));
     if (!size.ok()) return size.status().Within(dataset_->NameOf(i));
@@ -66,7 +66,7 @@ Status Samples::FillBytes(const Augmenter::SampleId& sample, Scratch* scratch, u
   const auto decoded = Decode(sample, scratch);
   if (!decoded.ok()) return decoded.status();
   *label = dataset_->labels[decoded->index];
-  *draws = augmenter_.Cut(scratch->image, *decoded, &scratch->workspace.scaled, out);
+  *draws = augmenter_.ScaleAndCrop(scratch->image, *decoded, &scratch->workspace.scaled, out);
   return Ok();
 }
 

@@ -1,4 +1,5 @@
-// A split of a data set as the net's input: its images, decoded and augmented, with their labels.
+// The training or test set as input for the net: its images, decoded and augmented, with their
+// labels.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +14,35 @@ namespace tern::data {
 
 class Samples {
  public:
-  // Takes ownership of `dataset`. kBadData, with the key to set, if its images do not all get one
-  // size; kBadJob as from Augmenter::Make.
+  // Takes ownership of `dataset`. `split`: which of the two sets it is, because augmentation
+  // differs. kBadData if the augmented images do not all have the same size; the message names the
+  // job keys that help. kBadJob as from Augmenter::Make.
   static Result<std::unique_ptr<Samples>> Make(std::unique_ptr<const Dataset> dataset,
                                                const pb::Data& data, uint64_t seed, Split split);
-  // Reads the split with ReadDataset first.
+  // Reads the data set with ReadDataset, and then does the same as Make.
   static Result<std::unique_ptr<Samples>> Read(const pb::Data& data, uint64_t seed, Split split,
                                                const ReadOptions& options);
 
   const Dataset& dataset() const { return *dataset_; }
   uint64_t count() const { return dataset_->count(); }
-  // The shape of a sample, as floats [C, H, W].
+  // The shape [C, H, W] of an augmented image: channels(), and size() in pixels. image_size() is
+  // the number of its elements.
   uint32_t channels() const { return dataset_->channels; }
   Size size() const { return size_; }
   uint64_t image_size() const { return uint64_t{channels()} * size_.height * size_.width; }
 
-  // Workspace, one per thread.
+  // Memory for intermediate results. Each thread needs its own.
   struct Scratch {
     Image image;
     Augmenter::Workspace workspace;
   };
-  // Writes the floats of `sample` to out[0, image_size()). A damaged image is logged, counted and
-  // replaced by the next one of the set; kBadData once more than data.max_corrupt are damaged. Any
-  // thread.
+  // Decodes and augments `sample`, and writes its floats to out[0, image_size()) and its label to
+  // *label. A damaged image is reported, counted, and replaced by the next image of the set.
+  // kBadData if more than data.max_corrupt images are damaged. Any thread.
   Status Fill(const Augmenter::SampleId& sample, Scratch* scratch, float* out,
               uint32_t* label) const;
-  // The same as bytes, which rule() turns into floats.
+  // The same, but writes the image as bytes, and to *draws the random numbers by which rule() turns
+  // the bytes into floats.
   Status FillBytes(const Augmenter::SampleId& sample, Scratch* scratch, uint8_t* out,
                    kernels::PixelDraws* draws, uint32_t* label) const;
   const kernels::PixelRule& rule() const { return augmenter_.rule(); }
@@ -46,7 +50,8 @@ class Samples {
  private:
   Samples(std::unique_ptr<const Dataset> dataset, Augmenter augmenter)
       : dataset_(std::move(dataset)), augmenter_(std::move(augmenter)) {}
-  Status TakeSize();
+  // Sets size_; fails if the augmented images differ in size.
+  Status SetSize();
   // Decodes the sample or its replacement into scratch->image; returns the sample used.
   Result<Augmenter::SampleId> Decode(const Augmenter::SampleId& sample, Scratch* scratch) const;
 

@@ -30,7 +30,7 @@ Result<std::vector<kernels::Stats>> StatsWorkspace::Compute(const float* arena, 
       stream->CopyOut(raw.data(), *launched, raw.size() * sizeof(kernels::DeviceStats)));
   TERN_RETURN_IF_ERROR(stream->Wait());
   std::vector<kernels::Stats> stats;
-  for (const kernels::DeviceStats& one : raw) stats.push_back(kernels::ToStats(one));
+  for (const kernels::DeviceStats& part_stats : raw) stats.push_back(kernels::ToStats(part_stats));
   return stats;
 }
 
@@ -43,25 +43,25 @@ Status DeviceCodec::Update(uint32_t, const DeviceModel::Sums&, const Step&, uint
 }
 
 Status DeviceCodec::AllocateBytes() {
-  uint64_t code = 0, sums = 0;
-  size_t segments = 0;
+  uint64_t max_code = 0, max_sums = 0;
+  size_t max_segments = 0;
   for (const Group& chunk : context_.chunks) {
-    size_t code_here = 0, sums_here = 0;
+    size_t code_bytes = 0, sums_bytes = 0;
     for (size_t i = 0; i < chunk.size(); ++i) {
       const codec::Segment segment = SegmentOf(chunk.part(i));
-      code_here += context_.layout.codec->MaxEncodedSize(segment);
-      sums_here +=
+      code_bytes += context_.layout.codec->MaxEncodedSize(segment);
+      sums_bytes +=
           context_.layout.codec->MaxSumSize(segment, static_cast<int>(context_.layout.workers));
     }
-    code = std::max(code, Words(code_here));
-    sums = std::max(sums, Words(sums_here));
-    segments = std::max(segments, chunk.size());
+    max_code = std::max(max_code, RoundUpToWords(code_bytes));
+    max_sums = std::max(max_sums, RoundUpToWords(sums_bytes));
+    max_segments = std::max(max_segments, chunk.size());
   }
-  pool_ = std::make_shared<PinnedPool>(code);
-  TERN_RETURN_IF_ERROR(code_.Allocate(code));
-  TERN_RETURN_IF_ERROR(sums_.Allocate(sums));
-  max_sums_bytes_ = sums;
-  return ranges_.Allocate(segments);
+  pool_ = std::make_shared<PinnedPool>(max_code);
+  TERN_RETURN_IF_ERROR(code_.Allocate(max_code));
+  TERN_RETURN_IF_ERROR(sums_.Allocate(max_sums));
+  max_sums_bytes_ = max_sums;
+  return ranges_.Allocate(max_segments);
 }
 
 Result<std::vector<kernels::CodeRange>> DeviceCodec::RangesOf(uint32_t chunk,
@@ -69,18 +69,18 @@ Result<std::vector<kernels::CodeRange>> DeviceCodec::RangesOf(uint32_t chunk,
   const Group& group = context_.chunks[chunk];
   const auto contributors = static_cast<int>(sums.contributors);
   std::vector<kernels::CodeRange> ranges;
-  uint64_t at = 0;
+  uint64_t offset = 0;
   for (size_t i = 0; i < group.size(); ++i) {
-    const auto size = context_.layout.codec->SumSize(sums.bytes.subspan(at),
+    const auto size = context_.layout.codec->SumSize(sums.bytes.subspan(offset),
                                                      SegmentOf(group.part(i)), contributors);
     if (!size.ok()) return size.status().Within(Cat("the sums of chunk ", chunk));
-    ranges.push_back({at, *size});
-    at += *size;
+    ranges.push_back({offset, *size});
+    offset += *size;
   }
-  // A code's own directory may claim more bytes than the buffer has.
-  if (at == sums.bytes.size() && at <= max_sums_bytes_) return ranges;
+  // The sizes come from the received bytes, which may claim more than the buffer has.
+  if (offset == sums.bytes.size() && offset <= max_sums_bytes_) return ranges;
   return Status(Code::kMismatch, Cat("the sums of chunk ", chunk, " are ", sums.bytes.size(),
-                                     " bytes, expected ", std::min(at, max_sums_bytes_)));
+                                     " bytes, expected ", std::min(offset, max_sums_bytes_)));
 }
 
 Status DeviceCodec::UploadSums(const DeviceModel::Sums& sums) {
@@ -105,12 +105,12 @@ Bytes DeviceCodec::Share(PinnedPool::Slab slab, uint64_t size) {
 Result<Bytes> DeviceCodec::CopyCode(uint64_t size, uint32_t* bad) {
   auto slab = pool_->Acquire();
   if (!slab.ok()) return slab.status();
-  uint32_t not_finite = 0;
-  if (bad != nullptr) TERN_RETURN_IF_ERROR(context_.coding->CopyOut(&not_finite, bad, sizeof *bad));
+  uint32_t num_bad = 0;
+  if (bad != nullptr) TERN_RETURN_IF_ERROR(context_.coding->CopyOut(&num_bad, bad, sizeof *bad));
   TERN_RETURN_IF_ERROR(context_.coding->CopyOut(slab->get(), code_.get(), size));
   TERN_RETURN_IF_ERROR(context_.coding->Wait());
   Bytes code = Share(std::move(*slab), size);
-  if (not_finite == 0) return code;
+  if (num_bad == 0) return code;
   TERN_RETURN_IF_ERROR(context_.coding->Zero(bad, sizeof *bad));
   return Status(Code::kDiverged, "the values to encode are not finite");
 }

@@ -1,5 +1,10 @@
-// A codec (common/codec) for gradients on a GPU: produces the same bytes as the codec, and decodes
-// the means of sums. Internal to worker/device.
+// The interface to a codec's implementation on a GPU. It encodes gradients to the same bytes as the
+// codec's implementation on the CPU (common/codec), and decodes a sum of the workers' codes to the
+// mean gradient. Internal to worker/device.
+//
+// Words used here: an arena is one array with all elements of the model. A bucket is a group of
+// neighbouring tensors; it is divided into chunks, each encoded by itself. A part is a range of one
+// tensor within a bucket or a chunk.
 #pragma once
 
 #include <memory>
@@ -17,83 +22,94 @@
 
 namespace tern::device {
 
-// Rounds a number of bytes up to whole 32-bit words, because kernels read and write rows of codes
-// as words.
-constexpr uint64_t Words(uint64_t bytes) { return (bytes + 3) / 4 * 4; }
+// Rounds a number of bytes up to a multiple of 4, because kernels read and write codes as 32-bit
+// words.
+constexpr uint64_t RoundUpToWords(uint64_t bytes) { return (bytes + 3) / 4 * 4; }
 
 class DeviceCodec {
  public:
-  // What all device codecs use; outlives them. `buckets` and `chunks` are those of the layout.
+  // What all device codecs use. What it refers to outlives the codec.
   struct Context {
     const DeviceModel::Layout& layout;
-    const Groups &buckets, &chunks;
-    std::vector<const float*> gradients;  // by round, modulo their number
-    Stream* coding;                       // the coder's stream
-    Stream* compute;                      // the compute thread's stream
-    StatsWorkspace* stats;                // the coder's
+    const Groups &buckets, &chunks;  // The parts of each bucket and of each chunk of the layout.
+    // Arenas of gradients on the device. Those of round r are at index r modulo their number.
+    std::vector<const float*> gradients;
+    Stream* coding;         // The stream of the thread that encodes.
+    Stream* compute;        // The stream of the thread that trains.
+    StatsWorkspace* stats;  // Computes statistics on the stream `coding`.
   };
   explicit DeviceCodec(const Context& context) : context_(context) {}
   virtual ~DeviceCodec() = default;
 
-  // --- Called by the coder thread, through the functions of DeviceCodes with the same names.
+  // --- Called by the coder thread (which encodes). DeviceCodes (device_codes.h) has functions with
+  // the same names and meanings.
   virtual Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                                       const kernels::NoiseKey& noise);
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                                const kernels::NoiseKey& noise) = 0;
-  // The arena that holds a round's values to encode, if it is known in advance.
+  // The arena whose statistics show which of the values that are encoded in a round are not finite.
   virtual const float* CodedArena(uint64_t round) const { return GradientsOf(round); }
+  // The arena of a round's gradients.
   const float* GradientsOf(uint64_t round) const {
     return context_.gradients[round % context_.gradients.size()];
   }
-  // The arenas of the codec's memory.
+  // The arenas with the state that the codec keeps from round to round; none by default.
   virtual std::vector<float*> MemoryArenas() const { return {}; }
 
-  // --- Called by the compute thread. Read decodes the means of sums into their parts of the arena
-  // `means`, and increments *bad for invalid sums.
+  // --- Called by the compute thread (which trains).
+
+  // Decodes the sum of a chunk's codes over the workers, and writes the mean of the workers'
+  // gradients to the chunk's elements of the arena `means`. Increments *bad, a counter on the
+  // device, if the sum is invalid.
   virtual Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
                       uint32_t* bad) = 0;
-  // Update also applies an optimizer step with the means, in one pass, if UpdatesInOnePass().
+  // An optimizer step.
   struct Step {
-    const kernels::UpdateStep& numbers;
-    const kernels::TensorRates* rates;  // on the device
+    const kernels::UpdateStep& coefficients;  // The optimizer's coefficients in this step.
+    const kernels::TensorRates* rates;        // One per part of the chunk, on the device.
     kernels::ModelArenas model;
   };
+  // Update decodes like Read and applies an optimizer step with the means, in one pass over the
+  // memory. REQUIRES UpdatesInOnePass().
   virtual bool UpdatesInOnePass() const { return false; }
   virtual Status Update(uint32_t chunk, const DeviceModel::Sums& sums, const Step& step,
                         uint32_t* bad);
 
  protected:
-  // Allocates the buffers for a chunk's code and for its sums. Call before other allocations.
+  // Allocates code_, sums_ and ranges_ for the largest chunk. Call before other allocations.
   Status AllocateBytes();
+  // The part as a segment, which is what common/codec calls a range of a tensor.
   codec::Segment SegmentOf(const kernels::Part& part) const {
     return {part.tensor, part.first, part.count, context_.layout.columns[part.tensor]};
   }
-  // The byte range of each of the chunk's segments in its sums; kMismatch if the sizes do not add
-  // up.
+  // The byte range of each of the chunk's segments in the encoded sum `sums`. kMismatch if the
+  // segments do not have sums.bytes.size() bytes together.
   Result<std::vector<kernels::CodeRange>> RangesOf(uint32_t chunk, const DeviceModel::Sums& sums);
-  // Copies the sums to sums_ on the device; UploadSumsWithRanges also copies the result of RangesOf
-  // to ranges_.
+  // UploadSums copies the encoded sum to sums_ on the device. UploadSumsWithRanges also copies the
+  // result of RangesOf to ranges_.
   Status UploadSums(const DeviceModel::Sums& sums);
   Status UploadSumsWithRanges(uint32_t chunk, const DeviceModel::Sums& sums);
-  // Copies the first `size` bytes of code_ to the host once the stream reaches this point. `size`
-  // may be on the device. *bad: device counter of non-finite values; kDiverged if it is not 0.
+  // Waits until the launched work of the stream `coding` is done, and returns the first `size`
+  // bytes of code_ in host memory. `bad`: a counter of non-finite values on the device, or null;
+  // kDiverged if it is not 0.
   Result<Bytes> CopyCode(uint64_t size, uint32_t* bad = nullptr);
+  // The same for a size that is in device memory.
   Result<Bytes> CopyCodeOfSize(const uint64_t* size, uint32_t* bad = nullptr);
-  // As CopyCodeOfSize, for a code of at most `max` bytes: copies `max` bytes, with one wait instead
-  // of two.
+  // The same as CopyCodeOfSize for a code of at most `max` bytes. It copies `max` bytes, so that it
+  // waits once instead of twice.
   Result<Bytes> CopyCodeWithin(uint64_t max, const uint64_t* size);
 
   const Context context_;
-  Array<uint8_t> code_, sums_;
-  uint64_t max_sums_bytes_ = 0;  // size of sums_
-  Array<kernels::CodeRange> ranges_;
+  Array<uint8_t> code_, sums_;        // One chunk's code, and one chunk's encoded sum.
+  uint64_t max_sums_bytes_ = 0;       // The size of sums_.
+  Array<kernels::CodeRange> ranges_;  // The byte ranges of the segments in sums_.
 
  private:
-  // The first `size` bytes of the slab; the slab returns to the pool when the last reference is
-  // dropped.
+  // Returns the first `size` bytes of the buffer `slab`, without a copy. The buffer returns to the
+  // pool when the last reference to the bytes is dropped.
   Bytes Share(PinnedPool::Slab slab, uint64_t size);
 
-  std::shared_ptr<PinnedPool> pool_;  // buffers of codes that are being sent
+  std::shared_ptr<PinnedPool> pool_;  // Page-locked buffers for codes that are being sent.
 };
 
 }  // namespace tern::device

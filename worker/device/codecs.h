@@ -1,4 +1,4 @@
-// The table of the codecs that a GPU has kernels for: their constructors, and the names of each.
+// The table of the codecs that are implemented on a GPU: the name and the constructor of each.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace tern::device {
 
-// Makes a device codec and allocates its buffers.
+// Makes a device codec of class `Codes`, and allocates its buffers.
 template <typename Codes>
 Result<std::unique_ptr<DeviceCodec>> MakeCodes(const DeviceCodec::Context& context) {
   auto codes = std::make_unique<Codes>(context);
@@ -21,10 +21,11 @@ Result<std::unique_ptr<DeviceCodec>> MakeTernaryCodes(const DeviceCodec::Context
 Result<std::unique_ptr<DeviceCodec>> MakeQsgdCodes(const DeviceCodec::Context& context);
 Result<std::unique_ptr<DeviceCodec>> MakeOneBitCodes(const DeviceCodec::Context& context);
 Result<std::unique_ptr<DeviceCodec>> MakeTopKCodes(const DeviceCodec::Context& context);
-Result<std::unique_ptr<DeviceCodec>> MakeFloatCodes(
-    const DeviceCodec::Context& context);  // 32, 16 bits
+// For the codecs that send floats of 32 or 16 bits.
+Result<std::unique_ptr<DeviceCodec>> MakeFloatCodes(const DeviceCodec::Context& context);
 
-// By the names of common/codec. Each codec here is marked in the table of common/codec/codecs.cc.
+// A row of the table. `name` is the codec's name in the job. The table in common/codec/codecs.cc
+// says of each codec whether it is in this table, too.
 struct DeviceCodecEntry {
   std::string_view name;
   Result<std::unique_ptr<DeviceCodec>> (*make)(const DeviceCodec::Context& context);
@@ -35,7 +36,7 @@ inline constexpr DeviceCodecEntry kDeviceCodecs[] = {
     {"bf16", MakeFloatCodes},
 };
 
-// Makes the device codec of layout.codec; kInternal unless codec::HasDeviceForm(layout.codec).
+// Makes the device codec of context.layout.codec. kInternal if that codec is not in the table.
 Result<std::unique_ptr<DeviceCodec>> MakeDeviceCodec(const DeviceCodec::Context& context);
 
 }  // namespace tern::device

@@ -59,16 +59,16 @@ Result<Bytes> CudaCodes::Encode(uint32_t chunk, std::span<const kernels::Ternary
 }
 
 Status CudaCodes::CopyMemoryToHost(uint64_t begin, std::span<const std::span<float>> to) {
-  const std::vector<float*> kept = codec_->MemoryArenas();
+  const std::vector<float*> arenas = codec_->MemoryArenas();
   for (size_t i = 0; i < to.size(); ++i)
-    TERN_RETURN_IF_ERROR(stream_.CopyOut(to[i].data(), kept[i] + begin, to[i].size_bytes()));
+    TERN_RETURN_IF_ERROR(stream_.CopyOut(to[i].data(), arenas[i] + begin, to[i].size_bytes()));
   return stream_.Wait();
 }
 
 Status CudaCodes::CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) {
-  const std::vector<float*> kept = codec_->MemoryArenas();
+  const std::vector<float*> arenas = codec_->MemoryArenas();
   for (size_t i = 0; i < from.size(); ++i)
-    TERN_RETURN_IF_ERROR(stream_.CopyIn(kept[i] + begin, from[i].data(), from[i].size_bytes()));
+    TERN_RETURN_IF_ERROR(stream_.CopyIn(arenas[i] + begin, from[i].data(), from[i].size_bytes()));
   return stream_.Wait();
 }
 

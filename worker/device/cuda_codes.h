@@ -1,4 +1,5 @@
-// The implementation of DeviceCodes with CUDA. Internal to worker/device.
+// Encodes the gradients of a model on a GPU: implements DeviceCodes (device_codes.h) with CUDA.
+// Internal to worker/device.
 #pragma once
 
 #include <memory>
@@ -11,8 +12,9 @@ namespace tern::device {
 
 class CudaCodes : public DeviceCodes {
  public:
-  // `stream`: the coder thread's; Allocate's `compute`: the compute thread's. All arguments outlive
-  // this object. Call Allocate once before anything else.
+  // `stream` is that of the thread that encodes. The stream `compute` of Allocate is that of the
+  // thread that trains. All arguments outlive this object. Call Allocate once, before anything
+  // else.
   CudaCodes(const DeviceModel::Layout& layout, const ModelMemory& memory, Stream& stream)
       : elements_(layout.elements), memory_(memory), stream_(stream) {}
   Status Allocate(const DeviceModel::Layout& layout, Stream* compute);
@@ -29,15 +31,15 @@ class CudaCodes : public DeviceCodes {
   Status CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) override;
   Status ResetMemory() override;
 
-  // The codec, by which the compute thread decodes sums and updates the weights.
+  // The codec. The compute thread uses it to decode sums and update the weights.
   DeviceCodec& codec() { return *codec_; }
 
  private:
-  const uint64_t elements_;
+  const uint64_t elements_;  // The number of elements of the model.
   const ModelMemory& memory_;
   Stream& stream_;
   StatsWorkspace stats_;
-  Array<float> magnitudes_;
+  Array<float> magnitudes_;  // These four arrays are the input, output and workspace of CountFrom.
   Array<uint32_t> counts_, counts_of_tiles_, counts_done_;
   std::unique_ptr<DeviceCodec> codec_;
 };

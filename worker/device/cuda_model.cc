@@ -50,18 +50,18 @@ class Model : public CudaModel {
 
  private:
   Status UploadRates(std::span<const kernels::TensorRates> rates);
-  Status UpdateBy(const Group& group, const kernels::UpdateStep& step);
+  Status UpdateFromMeans(const Group& group, const kernels::UpdateStep& step);
 
   const Layout layout_;
   std::shared_ptr<Stream> stream_;
-  std::unique_ptr<Stream> coding_;  // the coder's
+  std::unique_ptr<Stream> coding_;  // The stream of the thread that encodes.
   ModelMemory memory_;
-  Array<float> means_;               // means of sums, for optimizers that need whole tensors
-  std::unique_ptr<Event> retained_;  // recorded when the last gradients were retained
-  Array<float> decay_;               // weight decay, by part over all buckets
+  Array<float> means_;               // Mean gradients; allocated on first use.
+  std::unique_ptr<Event> retained_;  // Recorded after the last copy of RetainGradients.
+  Array<float> decay_;               // The weight decay of each part of all buckets.
   StatsWorkspace stats_;
   Array<kernels::TensorRates> rates_;
-  Array<uint32_t> bad_;
+  Array<uint32_t> bad_;  // A counter of invalid sums.
   std::unique_ptr<CudaCodes> codes_;
 };
 
@@ -101,8 +101,8 @@ Status Model::CopyToHost(const Host& to) {
   return stream_->Wait();
 }
 
-// Launched on the coder's stream, because the coder reads the gradient next and its stream does not
-// wait for the compute thread's.
+// Launched on the stream of the thread that encodes, because that thread reads the gradient next,
+// and its stream does not wait for the stream of the compute thread.
 Status Model::AddDecay(uint64_t begin, uint64_t count, float decay) {
   float* g = memory_.gradients.get() + begin;
   return Check(kernels::AddDecayOnDevice(coding_->get(), g, point() + begin, count, decay, g),
@@ -121,7 +121,8 @@ Status Model::ScaleGradients(float factor) {
       "clipping by norm");
 }
 
-// On the coder's stream: the copy precedes the round's codes, and the next gradients wait for it.
+// Copies on the stream of the thread that encodes, so that the copy precedes the round's codes
+// there. The compute thread's stream, which computes the next gradients, waits for the copy.
 Status Model::RetainGradients(uint64_t round, uint32_t bucket) {
   const Group& group = memory_.buckets[bucket];
   float* to = memory_.retained_gradients[round % memory_.retained_gradients.size()].get();
@@ -173,7 +174,7 @@ Status Model::UploadRates(std::span<const kernels::TensorRates> rates) {
   return stream_->CopyIn(rates_.get(), rates.data(), rates.size_bytes());
 }
 
-Status Model::UpdateBy(const Group& group, const kernels::UpdateStep& step) {
+Status Model::UpdateFromMeans(const Group& group, const kernels::UpdateStep& step) {
   return Check(kernels::UpdateOnDevice(stream_->get(), group.tiling(), means_.get(), step,
                                        rates_.get(), memory_.Arenas()),
                "an update of the weights");
@@ -185,7 +186,7 @@ Status Model::Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep
   if (codes_->codec().UpdatesInOnePass())
     return codes_->codec().Update(chunk, sums, {step, rates_.get(), memory_.Arenas()}, bad_.get());
   TERN_RETURN_IF_ERROR(ReadMeans(chunk, sums));
-  return UpdateBy(memory_.chunks[chunk], step);
+  return UpdateFromMeans(memory_.chunks[chunk], step);
 }
 
 Status Model::ClearMeans(uint32_t bucket) {
@@ -217,7 +218,7 @@ Result<std::vector<DeviceModel::Squares>> Model::SquaresOf(uint32_t bucket) {
 Status Model::UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
                            std::span<const kernels::TensorRates> rates) {
   TERN_RETURN_IF_ERROR(UploadRates(rates));
-  return UpdateBy(memory_.buckets[bucket], step);
+  return UpdateFromMeans(memory_.buckets[bucket], step);
 }
 
 Status Model::Average(uint64_t begin, uint64_t count, float one_minus_decay) {
@@ -227,10 +228,10 @@ Status Model::Average(uint64_t begin, uint64_t count, float one_minus_decay) {
 }
 
 Status Model::CheckSums() {
-  uint32_t bad = 0;
-  TERN_RETURN_IF_ERROR(stream_->CopyOut(&bad, bad_.get(), sizeof bad));
+  uint32_t num_bad = 0;
+  TERN_RETURN_IF_ERROR(stream_->CopyOut(&num_bad, bad_.get(), sizeof num_bad));
   TERN_RETURN_IF_ERROR(stream_->Wait());
-  if (bad == 0) return Ok();
+  if (num_bad == 0) return Ok();
   return Status(Code::kMismatch,
                 "sums of codes arrived that the codes of their contributors cannot add up to");
 }

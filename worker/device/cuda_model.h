@@ -1,4 +1,5 @@
-// What a GPU's nets see of a DeviceModel. Internal to worker/device and worker/engine.
+// What nets that run on a GPU use of a DeviceModel (the model's arrays on the GPU): its stream and
+// its device pointers. Internal to worker/device and worker/engine.
 #pragma once
 
 #include <memory>
@@ -10,10 +11,11 @@ namespace tern::device {
 
 class CudaModel : public DeviceModel {
  public:
-  // The compute thread's stream. All its nets share it, so their work runs in order.
+  // The stream of the compute thread. All nets share it, so their work runs in order.
   virtual const std::shared_ptr<Stream>& stream() const = 0;
   virtual float* weights() const = 0;
-  // The weights at which training nets take gradients: the global ones, or local weights.
+  // The weights at which training computes gradients: weights(), or the worker's own local weights
+  // if the algorithm has these.
   virtual float* point() const = 0;
   virtual float* gradients() const = 0;
 };

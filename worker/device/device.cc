@@ -8,7 +8,8 @@ namespace tern::device {
 
 namespace {
 
-constexpr int kMinMajor = 7, kMinMinor = 5;  // Turing
+// The lowest compute capability that Tern supports: 7.5, the Turing GPUs.
+constexpr int kMinMajor = 7, kMinMinor = 5;
 
 Status BadJob(const std::string& what) {
   return Status(Code::kBadJob, Cat("workers.device is cuda, but ", what, "; set it to cpu"));
@@ -50,7 +51,7 @@ Result<DeviceMemory> AllocateDevice(size_t bytes) {
   }
   DeviceMemory owned(memory);
   TERN_RETURN_IF_ERROR(Check(cudaMemset(memory, 0, bytes), "cudaMemset"));
-  // The memset may return before it is done, and other streams do not wait for it.
+  // cudaMemset may return before the memory is set, and other streams do not wait for it.
   TERN_RETURN_IF_ERROR(Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize"));
   return owned;
 }
@@ -89,7 +90,8 @@ void PinnedPool::Release(Slab slab) {
 
 Result<std::unique_ptr<Stream>> Stream::Make(Priority priority) {
   std::unique_ptr<Stream> stream(new Stream);
-  int lowest = 0, highest = 0;  // a lower number is a higher priority; 0 is the normal one
+  // The range of priorities. Smaller numbers mean higher priority; 0 is the normal priority.
+  int lowest = 0, highest = 0;
   TERN_RETURN_IF_ERROR(Check(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
                              "cudaDeviceGetStreamPriorityRange"));
   TERN_RETURN_IF_ERROR(
@@ -155,7 +157,7 @@ Result<std::unique_ptr<Graph>> Graph::Capture(const Stream& stream,
   const Status ended = Check(cudaStreamEndCapture(stream.get(), &captured), "cudaStreamEndCapture");
   if (!launched.ok() || !ended.ok()) {
     if (captured != nullptr) cudaGraphDestroy(captured);
-    cudaGetLastError();  // clears an error that a library call left during the capture
+    cudaGetLastError();  // Clears an error that a call left during the capture.
     return launched.ok() ? ended : launched;
   }
   std::unique_ptr<Graph> graph(new Graph);

@@ -1,5 +1,6 @@
-// A GPU: memory, streams, events, graphs. Every CUDA error becomes a Status with the call's name.
-// For files that need CUDA only.
+// Wrappers of the CUDA runtime: memory, streams, events, graphs. A CUDA error becomes a Status with
+// the name of the call. Included only by files that are compiled with CUDA, and by what replaces
+// them.
 #pragma once
 
 #include <cstddef>
@@ -18,21 +19,23 @@ struct CUgraphExec_st;
 
 namespace tern::device {
 
-// kPeerLost, "CALL: CUDA's message", unless `error` is 0. Also clears CUDA's last error, because a
-// library that reads it later would blame an innocent call.
+// Returns Ok if `error`, a cudaError_t, is 0; else kPeerLost with the name `call` and CUDA's
+// message. Then also clears CUDA's last error, so that a library that reads it later does not blame
+// another call.
 Status Check(int error, const std::string& call);
-// Checks that this process has a GPU that Tern is built for; kBadJob otherwise.
+// kBadJob if this process has no GPU, or an older one than Tern supports.
 Status FindDevice();
 
+// Frees device memory.
 struct FreeDevice {
   void operator()(void* memory) const;
 };
 using DeviceMemory = std::unique_ptr<void, FreeDevice>;
-// Zeroed memory. kBadJob if there is not enough.
+// Allocates zeroed device memory. kBadJob if there is not enough.
 Result<DeviceMemory> AllocateDevice(size_t bytes);
 
-// Page-locks the caller's memory while this object lives, so that copies to and from a device need
-// no staging. If the system does not allow it, copies are only slower.
+// Page-locks the caller's memory while this object lives, so that CUDA copies it to and from a
+// device directly. If the system does not allow that, copies are slower but correct.
 class PinnedRange {
  public:
   PinnedRange(const void* begin, size_t bytes);
@@ -44,25 +47,31 @@ class PinnedRange {
   void* begin_ = nullptr;
 };
 
-// A pool of page-locked buffers for copies from the device. Any thread.
+// A pool of page-locked host buffers for copies from the device. Any thread may use it.
 class PinnedPool {
  public:
+  // Frees page-locked memory.
   struct Free {
     void operator()(uint8_t* memory) const;
   };
+  // A buffer of `bytes` bytes.
   using Slab = std::shared_ptr<uint8_t>;
   explicit PinnedPool(size_t bytes) : bytes_(bytes) {}
+  // Takes a buffer from the pool, or allocates one if the pool is empty.
   Result<Slab> Acquire();
+  // Returns a buffer to the pool.
   void Release(Slab slab);
 
  private:
-  const size_t bytes_;  // bytes per slab
+  const size_t bytes_;  // The size of each buffer.
   Mutex mutex_;
   std::vector<Slab> free_ TERN_GUARDED_BY(mutex_);
 };
 
 class Event;
 
+// A CUDA stream. The functions that copy or set memory may return before the operation is done.
+// CopyIn copies from the host to the device, CopyOut from the device to the host.
 class Stream {
  public:
   // Waiting thread blocks of a kHigh stream are scheduled before those of a kNormal one.
@@ -72,10 +81,12 @@ class Stream {
   kernels::DeviceStream get() const { return stream_; }
   Status CopyIn(void* device, const void* host, size_t bytes);
   Status CopyOut(void* host, const void* device, size_t bytes);
-  Status CopyOver(void* to, const void* from, size_t bytes);  // both on the device
+  // Copies from device memory to device memory.
+  Status CopyOver(void* to, const void* from, size_t bytes);
   Status Zero(void* device, size_t bytes);
-  Status Wait();  // until all work launched on it is done
-  // Makes later work of this stream wait until the work before the event's Record is done.
+  Status Wait();  // Waits until all operations launched on this stream are done.
+  // Makes operations that are launched later on this stream wait for the event's last Record: until
+  // all operations launched before it on the recorded stream are done.
   Status WaitFor(const Event& event) const;
 
  private:
@@ -83,12 +94,14 @@ class Stream {
   kernels::DeviceStream stream_ = nullptr;
 };
 
+// A CUDA event: marks a point in a stream.
 class Event {
  public:
   static Result<std::unique_ptr<Event>> Make();
   ~Event();
-  Status Record(const Stream& stream);  // marks the work launched on the stream so far
-  Status Wait();
+  // Marks the current end of the stream: all operations launched on it so far.
+  Status Record(const Stream& stream);
+  Status Wait();  // Waits until the operations that the last Record marked are done.
   CUevent_st* get() const { return event_; }
 
  private:
@@ -96,7 +109,8 @@ class Event {
   CUevent_st* event_ = nullptr;
 };
 
-// A captured sequence of launches that is replayed as one: the same kernels on the same addresses.
+// A CUDA graph: a captured sequence of launches that one call replays, with the same kernels and
+// the same addresses.
 class Graph {
  public:
   // Captures the launches that `launch` makes on the stream, without running them. Returns the
@@ -104,7 +118,7 @@ class Graph {
   static Result<std::unique_ptr<Graph>> Capture(const Stream& stream,
                                                 const std::function<Status()>& launch);
   ~Graph();
-  Status Launch(const Stream& stream);
+  Status Launch(const Stream& stream);  // Replays the captured launches on the stream.
 
  private:
   Graph() = default;

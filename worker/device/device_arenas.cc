@@ -58,7 +58,8 @@ Status DeviceArenas::Clip(double norm) {
 
 Status DeviceArenas::Apply(const client::Sums& sums, uint64_t round, uint32_t bucket) {
   const update::Step step{sums.learning_rate(round), round};
-  // Once per round, at a time when the sums to check have long been processed.
+  // Checks once per round, when the sums of the previous round have been processed long ago, so the
+  // check does not wait.
   if (bucket == 0) TERN_RETURN_IF_ERROR(MutableModel().CheckSums());
   if (host_.optimizer->needs_whole_tensors()) return ApplyTensors(sums, round, bucket, step);
   return ApplyChunks(sums, round, bucket, step);
@@ -66,16 +67,16 @@ Status DeviceArenas::Apply(const client::Sums& sums, uint64_t round, uint32_t bu
 
 Status DeviceArenas::ApplyChunks(const client::Sums& sums, uint64_t round, uint32_t bucket,
                                  const update::Step& step) {
-  const kernels::UpdateStep numbers = host_.optimizer->CoefficientsOf(step);
-  return sums.OpenSums(
-      round, bucket, [&](const protocol::Chunk& chunk, const client::Sums::Opened& opened) {
-        std::vector<kernels::TensorRates> rates;
-        for (const codec::Segment& segment : chunk.segments)
-          rates.push_back({.decay = decay_[segment.tensor]});
-        TERN_RETURN_IF_ERROR(
-            MutableModel().Update(setup_.plan.ChunkIndex(chunk), ToDevice(opened), numbers, rates));
-        return Average(chunk.begin, chunk.count, step.number);
-      });
+  const kernels::UpdateStep coefficients = host_.optimizer->CoefficientsOf(step);
+  return sums.OpenSums(round, bucket,
+                       [&](const protocol::Chunk& chunk, const client::Sums::Opened& opened) {
+                         std::vector<kernels::TensorRates> rates;
+                         for (const codec::Segment& segment : chunk.segments)
+                           rates.push_back({.decay = decay_[segment.tensor]});
+                         TERN_RETURN_IF_ERROR(MutableModel().Update(
+                             setup_.plan.ChunkIndex(chunk), ToDevice(opened), coefficients, rates));
+                         return Average(chunk.begin, chunk.count, step.number);
+                       });
 }
 
 Status DeviceArenas::ApplyTensors(const client::Sums& sums, uint64_t round, uint32_t bucket,
@@ -89,9 +90,9 @@ Status DeviceArenas::ApplyTensors(const client::Sums& sums, uint64_t round, uint
   if (!squares.ok()) return squares.status();
   const protocol::Bucket& planned = setup_.plan.buckets[bucket];
   std::vector<kernels::TensorRates> rates;
-  for (const DeviceModel::Squares& of : *squares) {
+  for (const DeviceModel::Squares& part : *squares) {
     const float decay = decay_[setup_.plan.parts[planned.first_part + rates.size()].tensor];
-    rates.push_back({decay, host_.optimizer->RateOf(of.weights, of.means, decay)});
+    rates.push_back({decay, host_.optimizer->RateOf(part.weights, part.means, decay)});
   }
   TERN_RETURN_IF_ERROR(model_.UpdateBucket(bucket, host_.optimizer->CoefficientsOf(step), rates));
   return Average(planned.begin, planned.count, step.number);
@@ -121,23 +122,23 @@ Status DeviceArenas::Move(float learning_rate, const std::vector<float>& decay,
   return MutableModel().MoveLocally(local->updater->CoefficientsOf(learning_rate), decay);
 }
 
-std::vector<DeviceArenas::Local> DeviceArenas::LocalArrays(client::LocalValues* local) const {
-  std::vector<Local> arrays = {{DeviceModel::Local::kPoint, host_.point}};
-  if (!local->before.empty()) arrays.push_back({DeviceModel::Local::kBefore, local->before.data()});
+std::vector<DeviceArenas::LocalCopy> DeviceArenas::LocalCopies(client::LocalValues* local) const {
+  std::vector<LocalCopy> copies = {{DeviceModel::Local::kPoint, host_.point}};
+  if (!local->before.empty()) copies.push_back({DeviceModel::Local::kBefore, local->before.data()});
   for (const update::Optimizer::StateArray& slot : local->updater->StateArrays())
-    arrays.push_back({LocalArrayFor(slot), slot.values.data()});
-  return arrays;
+    copies.push_back({LocalArrayFor(slot), slot.values.data()});
+  return copies;
 }
 
 Status DeviceArenas::CopyLocalToHost(client::LocalValues* local) {
-  for (const Local& of : LocalArrays(local))
-    TERN_RETURN_IF_ERROR(model_.CopyLocalToHost(of.array, of.host));
+  for (const LocalCopy& copy : LocalCopies(local))
+    TERN_RETURN_IF_ERROR(model_.CopyLocalToHost(copy.array, copy.host));
   return Ok();
 }
 
 Status DeviceArenas::CopyLocalFromHost(client::LocalValues* local) {
-  for (const Local& of : LocalArrays(local))
-    TERN_RETURN_IF_ERROR(model_.CopyLocalToDevice(of.array, of.host));
+  for (const LocalCopy& copy : LocalCopies(local))
+    TERN_RETURN_IF_ERROR(model_.CopyLocalToDevice(copy.array, copy.host));
   return Ok();
 }
 

@@ -1,4 +1,5 @@
-// The arenas of a replica whose values are on a GPU (device_model.h).
+// Implements client::Arenas, the operations of a training step on a worker's arrays (weights,
+// gradients, optimizer state), for arrays that are on a GPU (device_model.h).
 #pragma once
 
 #include <vector>
@@ -11,7 +12,7 @@ namespace tern::device {
 
 class DeviceArenas : public client::Arenas {
  public:
-  // All arguments outlive it.
+  // All arguments outlive this object.
   DeviceArenas(const setup::Setup& setup, const client::HostValues& host, DeviceModel& model);
 
   Status CopyToHost() override;
@@ -30,29 +31,32 @@ class DeviceArenas : public client::Arenas {
 
  private:
   DeviceModel::Host HostArrays() const;
-  // The model, for changes: marks the host's arrays as stale.
+  // Returns the model for a change of its weights; remembers that the host's copy is out of date.
   DeviceModel& MutableModel() {
     device_is_newer_ = true;
     return model_;
   }
+  // Apply for optimizers that update each element by itself: chunk by chunk.
   Status ApplyChunks(const client::Sums& sums, uint64_t round, uint32_t bucket,
                      const update::Step& step);
-  // For optimizers that need whole tensors.
+  // Apply for optimizers that need whole tensors, such as LARS with its norms.
   Status ApplyTensors(const client::Sums& sums, uint64_t round, uint32_t bucket,
                       const update::Step& step);
+  // Updates the moving average of elements [first, first + count) after update number `update`.
   Status Average(uint64_t first, uint64_t count, uint64_t update);
 
-  struct Local {
+  // An array of the model's local weights or of their updater, and the host's copy of it.
+  struct LocalCopy {
     DeviceModel::Local array;
-    float* host;  // on the host
+    float* host;
   };
-  std::vector<Local> LocalArrays(client::LocalValues* local) const;
+  std::vector<LocalCopy> LocalCopies(client::LocalValues* local) const;
 
   const setup::Setup& setup_;
   const client::HostValues host_;
   DeviceModel& model_;
-  const std::vector<float> decay_;  // by tensor, if replicas add the decay
-  bool device_is_newer_ = false;    // the device's weights are newer than the host's
+  const std::vector<float> decay_;  // The weight decay of each tensor that Apply adds.
+  bool device_is_newer_ = false;    // Whether the device's weights are newer than the host's copy.
 };
 
 }  // namespace tern::device

@@ -11,9 +11,9 @@
 namespace tern::device {
 namespace {
 
-std::vector<std::span<float>> ArraysOf(const SavedState& kept) {
+std::vector<std::span<float>> ArraysOf(const SavedState& state) {
   std::vector<std::span<float>> arrays;
-  for (const SavedState::Array& array : kept.arrays) arrays.push_back(array.values);
+  for (const SavedState::Array& array : state.arrays) arrays.push_back(array.values);
   return arrays;
 }
 
@@ -25,7 +25,8 @@ DeviceCoder::DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceCodes& 
     memories_.push_back(setup.plan.codec_of[t]->NewMemory(setup.plan.tensor_count[t]));
 }
 
-// Codecs with shared scalers need only the statistics; other codecs are prepared on the device.
+// Computes the scalers of codecs whose scalers all workers share, from the statistics. Other codecs
+// have done all preparation on the device.
 Result<DeviceCoder::Prepared> DeviceCoder::Prepare(const Values& values) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
   kernels::NoiseKey noise = NoiseOf(values.round);
@@ -48,37 +49,39 @@ Result<Bytes> DeviceCoder::Encode(const Values& values, const protocol::Chunk& c
   for (const uint32_t p : chunk.part_of)
     scales.push_back({prepared[p - first].scaler, prepared[p - first].clip});
   auto codes = codes_.Encode(setup_.plan.ChunkIndex(chunk), scales, NoiseOf(values.round));
-  if (codes.status().code() == Code::kDiverged) return NonFiniteTensor(values);
+  if (codes.status().code() == Code::kDiverged) return NonFiniteError(values);
   if (!codes.ok() || before.empty()) return codes;
   const auto* bytes = reinterpret_cast<const uint8_t*>(before.data());
-  std::vector<uint8_t> all(bytes, bytes + before.size_bytes());
-  all.insert(all.end(), codes->span().begin(), codes->span().end());
-  return Bytes::Own(std::move(all));
+  std::vector<uint8_t> payload(bytes, bytes + before.size_bytes());
+  payload.insert(payload.end(), codes->span().begin(), codes->span().end());
+  return Bytes::Own(std::move(payload));
 }
 
 Result<uint64_t> DeviceCoder::CountClamped(const Values& values, const Prepared& prepared,
                                            std::span<const float> own) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
-  std::vector<float> from(bucket.parts, -1);  // negative: the part is not counted
-  bool some = false;
+  // By part: counts the values from this magnitude on; none if it is negative.
+  std::vector<float> min_magnitudes(bucket.parts, -1);
+  bool is_any_clamped = false;
   for (size_t i = 0; i < bucket.shared.size(); ++i) {
     const uint32_t p = bucket.shared[i] - bucket.first_part;
-    const codec::Prepared& with = prepared[p];
-    if (own[i] <= with.scaler || with.clip <= with.scaler) continue;
-    from[p] = std::nextafter(with.scaler, std::numeric_limits<float>::infinity());
-    some = true;
+    const codec::Prepared& part = prepared[p];
+    if (own[i] <= part.scaler || part.clip <= part.scaler) continue;
+    min_magnitudes[p] = std::nextafter(part.scaler, std::numeric_limits<float>::infinity());
+    is_any_clamped = true;
   }
-  return some ? codes_.CountFrom(values.round, values.bucket, from) : uint64_t{0};
+  return is_any_clamped ? codes_.CountFrom(values.round, values.bucket, min_magnitudes)
+                        : uint64_t{0};
 }
 
 Result<std::vector<float>> DeviceCoder::Copy(const Values& values) {
-  const protocol::Bucket& of = setup_.plan.buckets[values.bucket];
-  std::vector<float> copy(of.count);
-  TERN_RETURN_IF_ERROR(codes_.CopyGradientsToHost(values.round, of.begin, copy));
+  const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
+  std::vector<float> copy(bucket.count);
+  TERN_RETURN_IF_ERROR(codes_.CopyGradientsToHost(values.round, bucket.begin, copy));
   return copy;
 }
 
-Status DeviceCoder::NonFiniteTensor(const Values& values) {
+Status DeviceCoder::NonFiniteError(const Values& values) {
   const auto stats = codes_.StatsOf(values.round, values.bucket);
   if (!stats.ok()) return stats.status();
   const uint32_t first = setup_.plan.buckets[values.bucket].first_part;
@@ -93,18 +96,18 @@ Status DeviceCoder::Forget() {
 }
 
 Status DeviceCoder::WithKept(const std::function<void(SavedState)>& use) {
-  SavedState all;
-  std::map<uint32_t, SavedState> kept;
+  SavedState whole_state;
+  std::map<uint32_t, SavedState> states;  // The key is the tensor's number.
   for (uint32_t t = 0; t < memories_.size(); ++t) {
     if (memories_[t] == nullptr) continue;
-    SavedState& one = kept[t];
-    memories_[t]->AddState(&one);
-    TERN_RETURN_IF_ERROR(codes_.CopyMemoryToHost(setup_.plan.tensor_begin[t], ArraysOf(one)));
-    all.Append(one, Cat("codec.", setup_.table.parameters[t].name, "."));
+    SavedState& state = states[t];
+    memories_[t]->AddState(&state);
+    TERN_RETURN_IF_ERROR(codes_.CopyMemoryToHost(setup_.plan.tensor_begin[t], ArraysOf(state)));
+    whole_state.Append(state, Cat("codec.", setup_.table.parameters[t].name, "."));
   }
-  use(std::move(all));
-  for (const auto& [t, one] : kept)
-    TERN_RETURN_IF_ERROR(codes_.CopyMemoryToDevice(setup_.plan.tensor_begin[t], ArraysOf(one)));
+  use(std::move(whole_state));
+  for (const auto& [t, state] : states)
+    TERN_RETURN_IF_ERROR(codes_.CopyMemoryToDevice(setup_.plan.tensor_begin[t], ArraysOf(state)));
   return Ok();
 }
 

@@ -1,4 +1,5 @@
-// The coder of gradients on a GPU (device_codes.h).
+// Implements client::GradientCoder, which encodes the gradients that a worker pushes, for gradients
+// that are on a GPU (device_codes.h).
 #pragma once
 
 #include <memory>
@@ -11,7 +12,7 @@ namespace tern::device {
 
 class DeviceCoder : public client::GradientCoder {
  public:
-  // `setup` and `codes` outlive it.
+  // `setup` and `codes` outlive this object.
   DeviceCoder(const setup::Setup& setup, uint32_t rank, DeviceCodes& codes);
 
   Result<Prepared> Prepare(const Values& values) override;
@@ -24,11 +25,12 @@ class DeviceCoder : public client::GradientCoder {
   Status WithKept(const std::function<void(SavedState)>& use) override;
 
  private:
-  // kDiverged with the name of the bucket's tensor that has a non-finite value.
-  Status NonFiniteTensor(const Values& values);
+  // Returns kDiverged, with the name of the first tensor of the bucket that has a non-finite value.
+  Status NonFiniteError(const Values& values);
 
   DeviceCodes& codes_;
-  // By tensor, on the host; null if the codec keeps nothing.
+  // For each tensor a host copy of what its codec keeps from round to round; null if it keeps
+  // nothing. Used only to copy that state from and to the device.
   std::vector<std::unique_ptr<codec::Memory>> memories_;
 };
 

@@ -1,10 +1,15 @@
-// A model whose values stay on a GPU during training: weights, the optimizer's state, their moving
-// average, gradients, and the codec's memories. The GPU encodes gradients, and applies sums of
-// codes to the weights; only codes, sums and scalers travel.
+// A model whose values stay on a GPU during training: the weights W, the optimizer's state, the
+// moving average of the weights, the gradients, and the state that the codec keeps from round to
+// round. The GPU encodes the gradients, and updates the weights from sums of the workers' codes;
+// only codes, sums and scalers are copied between host and device.
 //
-// Threads: the compute thread runs the steps of the nets that train on it, all on one stream, and
-// calls the model; the coder thread encodes, and calls the model's codes(). After an error of the
-// device every call reports it; kPeerLost names the call that failed.
+// Each array is an arena: it has all elements of the model in one order. A bucket is a group of
+// tensors whose gradients become ready together; it is divided into chunks, each encoded and summed
+// by itself. Buckets and chunks consist of parts, which are ranges of one tensor.
+//
+// Threads: the compute thread trains, and calls all functions of the model; its nets and the model
+// share one stream. The coder thread encodes, and calls only codes(). After an error of the device
+// every call returns kPeerLost with the name of the call that failed first.
 #pragma once
 
 #include <cstdint>
@@ -25,79 +30,86 @@ namespace tern::device {
 
 class DeviceModel {
  public:
-  // Extra per-parameter arrays of algorithms that train at local weights: the local weights w', at
-  // which training nets take their gradients; the previous global weights W; and the state of the
-  // local updater.
+  // The additional arenas of algorithms whose workers compute gradients at local weights w' instead
+  // of the global weights W. kPoint is w'; kBefore an earlier W; kVelocity and kMeanSquare are the
+  // state of the rule that updates w'.
   enum class Local { kPoint, kBefore, kVelocity, kMeanSquare };
-  // What the arrays hold, and how it is cut into parts. A part's `chunk` (kernels::Part) is
+  // Which arenas there are, and how they are divided. The member `chunk` of kernels::Part is
   // ignored.
   struct Layout {
     uint64_t elements = 0;
-    uint32_t state_arrays = 0;  // arenas of the optimizer's state, at most 2
-    bool average = false;       // whether there is a moving average
-    std::vector<Local> local;   // the extra arrays
-    // Gradients that are retained at a time; if more than 1, see RetainGradients.
+    uint32_t state_arrays = 0;  // The number of arenas of the optimizer's state, at most 2.
+    bool average = false;       // Whether there is a moving average of the weights.
+    std::vector<Local> local;   // Which additional arenas there are.
+    // How many rounds may be in progress at a time. If more than 1, RetainGradients keeps a copy of
+    // each round's gradients.
     uint32_t rounds = 1;
-    std::vector<std::vector<kernels::Part>> buckets;  // the units of StatsOf, in order
-    std::vector<std::vector<kernels::Part>> chunks;   // the units of Encode and Update
-    std::vector<uint64_t> columns;                    // by tensor, as in codec::Segment
-    uint32_t workers = 1;                             // the largest number of contributors of a sum
-    const codec::Codec* codec = nullptr;  // REQUIRES codec::HasDeviceForm; outlives the model
-    codec::Options options;               // the options that the codec was made with
+    std::vector<std::vector<kernels::Part>> buckets;  // The parts of each bucket.
+    std::vector<std::vector<kernels::Part>> chunks;   // The parts of each chunk of all buckets.
+    // For each tensor the number of neighbouring elements that contribute to one output of its
+    // layer.
+    std::vector<uint64_t> columns;
+    uint32_t workers = 1;  // The most workers whose codes are in one sum.
+    // REQUIRES a codec with an implementation on a GPU (codec::HasDeviceForm). Outlives the model.
+    const codec::Codec* codec = nullptr;
+    codec::Options options;  // The options that the codec was made with.
   };
-  // Makes a model with zeroed arenas. kBadJob if there is no GPU, or not enough memory.
+  // Makes a model whose arenas are zero. kBadJob if there is no GPU, or not enough memory.
   static Result<std::unique_ptr<DeviceModel>> Make(const Layout& layout);
   virtual ~DeviceModel() = default;
 
-  // The coder thread's interface to the model, which owns it.
+  // The interface that encodes gradients, for the coder thread. The model owns it.
   virtual DeviceCodes& codes() = 0;
 
-  // The caller's copies in host memory: weights, the optimizer's state arrays in its order, and the
-  // average if there is one.
+  // The host's copies of the weights, of the optimizer's state (in the optimizer's order), and of
+  // the moving average, if there is one. Each has all elements of the model.
   struct Host {
     float* weights = nullptr;
     std::vector<float*> state_arrays;
     float* average = nullptr;
   };
   virtual Status CopyToDevice(const Host& from) = 0;
-  // Waits for launched work.
+  // Waits until all updates so far are done, and copies them to the host.
   virtual Status CopyToHost(const Host& to) = 0;
 
-  // g += decay w for elements [begin, begin + count), where w are the weights at which the
-  // gradients g were taken.
+  // g += decay w for elements [begin, begin + count); g are the gradients, and w the weights at
+  // which they were computed.
   virtual Status AddDecay(uint64_t begin, uint64_t count, float decay) = 0;
-  // SquaresOfGradients returns the sum of squares of all gradients, added as in
-  // kernels/codes/stats.h; waits. ScaleGradients multiplies all gradients by `factor`.
+  // Waits for the gradients, and returns the sum of the squares of all of them.
   virtual Result<double> SquaresOfGradients() = 0;
+  // Multiplies all gradients by `factor`.
   virtual Status ScaleGradients(float factor) = 0;
 
-  // Copies a bucket's gradients, once they are ready, so that the round's codes can be made from
-  // them while the next gradients are computed.
+  // Copies a bucket's gradients, so that they can be encoded for this round while the gradients of
+  // the next step are computed. Call when they are ready. REQUIRES Layout::rounds > 1.
   virtual Status RetainGradients(uint64_t round, uint32_t bucket) = 0;
 
-  // CopyWeights copies W to one of the local arrays. The others copy a local array host -> device,
-  // and device -> host.
+  // CopyWeights copies W to one of the additional arenas, on the device. CopyLocalToDevice and
+  // CopyLocalToHost copy one of these arenas from and to the host.
   virtual Status CopyWeights(Local to) = 0;
   virtual Status CopyLocalToDevice(Local to, const float* from) = 0;
   virtual Status CopyLocalToHost(Local from, float* to) = 0;
-  // w' = W + U_local(g) for all tensors; `decay`: their weight decay, by tensor.
+  // Updates the local weights of all tensors: w' = W + U(g), where U is the local update rule
+  // `step` and g are the gradients. `decay`: the weight decay of each tensor.
   virtual Status MoveLocally(const kernels::LocalStep& step, std::span<const float> decay) = 0;
 
-  // The sums of a chunk's codes over `contributors` workers: the bytes of the codec's sums, segment
-  // after segment, and the segments' scalers.
+  // The encoded sum of the codes of a chunk over `contributors` workers: the codec's bytes, part
+  // after part, and the scaler of each part.
   struct Sums {
     std::span<const uint8_t> bytes;
     uint32_t contributors = 0;
     std::span<const float> scalers;
   };
-  // Applies one step to the chunk's elements; rates by segment. kMismatch for a wrong number of
-  // bytes. CheckSums finds invalid sums.
+  // Decodes the mean gradient of a chunk, and updates the chunk's weights by an optimizer step.
+  // `rates`: one per part of the chunk. kMismatch if `sums` has the wrong number of bytes. Other
+  // invalid sums are reported by the next CheckSums.
   virtual Status Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep& step,
                         std::span<const kernels::TensorRates> rates) = 0;
-  // The steps of Update for rules that need whole tensors: ClearMeans sets all gradients of a
-  // bucket's parts to 0; ReadMeans decodes a chunk's means into them; SquaresOf returns the sums of
-  // squares of means and weights, by part, and waits; UpdateBucket applies a step, with rates by
-  // part.
+  // The stages of Update, for optimizers that need whole tensors. ClearMeans sets the bucket's mean
+  // gradients to 0. ReadMeans decodes the mean gradients of a chunk. SquaresOf waits, and returns
+  // the sums of the squares of the weights and of the mean gradients, one element per part of the
+  // bucket. UpdateBucket updates the weights by an optimizer step with the mean gradients; `rates`:
+  // one per part of the bucket.
   virtual Status ClearMeans(uint32_t bucket) = 0;
   virtual Status ReadMeans(uint32_t chunk, const Sums& sums) = 0;
   struct Squares {
@@ -106,9 +118,10 @@ class DeviceModel {
   virtual Result<std::vector<Squares>> SquaresOf(uint32_t bucket) = 0;
   virtual Status UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
                               std::span<const kernels::TensorRates> rates) = 0;
-  // Updates the moving average of elements [begin, begin + count) (kernels::EmaUpdate).
+  // Updates the moving average of elements [begin, begin + count) with the weights:
+  // average += one_minus_decay * (W - average).
   virtual Status Average(uint64_t begin, uint64_t count, float one_minus_decay) = 0;
-  // Checks all sums so far; waits for them. kMismatch if any was invalid.
+  // Waits until all sums so far are decoded. kMismatch if one of them was invalid.
   virtual Status CheckSums() = 0;
 };
 

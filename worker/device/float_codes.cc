@@ -1,4 +1,4 @@
-// Gradients as floats, of 32 or 16 bits.
+// The codecs fp32, fp16 and bf16 on a GPU: gradients are sent as floats of 32 or 16 bits.
 #include "kernels/codes/stats.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/device/tiling.h"
@@ -13,10 +13,10 @@ class FloatCodes : public DeviceCodec {
   explicit FloatCodes(const Context& context)
       : DeviceCodec(context),
         bytes_(context.layout.codec->name() == "fp32" ? 4 : 2),
-        to_(context.layout.codec->name() == "fp16" ? kernels::FloatToHalfOnDevice
-                                                   : kernels::FloatToBfloatOnDevice),
-        from_(context.layout.codec->name() == "fp16" ? kernels::HalfToFloatOnDevice
-                                                     : kernels::BfloatToFloatOnDevice) {}
+        encode_(context.layout.codec->name() == "fp16" ? kernels::FloatToHalfOnDevice
+                                                       : kernels::FloatToBfloatOnDevice),
+        decode_(context.layout.codec->name() == "fp16" ? kernels::HalfToFloatOnDevice
+                                                       : kernels::BfloatToFloatOnDevice) {}
 
   Status Allocate() { return AllocateBytes(); }
 
@@ -29,18 +29,19 @@ class FloatCodes : public DeviceCodec {
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey& noise) override {
     const Group& group = context_.chunks[chunk];
-    size_t at = 0;
+    size_t code_bytes = 0;
     for (size_t i = 0; i < group.size(); ++i) {
       const kernels::Part& part = group.part(i);
       const float* g = GradientsOf(noise.round) + part.begin;
       TERN_RETURN_IF_ERROR(
-          bytes_ == 4 ? context_.coding->CopyOver(code_.get() + at, g, part.count * sizeof(float))
-                      : Check(to_(context_.coding->get(), g, part.count,
-                                  reinterpret_cast<uint16_t*>(code_.get() + at)),
-                              "codes of 16 bits"));
-      at += part.count * bytes_;
+          bytes_ == 4
+              ? context_.coding->CopyOver(code_.get() + code_bytes, g, part.count * sizeof(float))
+              : Check(encode_(context_.coding->get(), g, part.count,
+                              reinterpret_cast<uint16_t*>(code_.get() + code_bytes)),
+                      "codes of 16 bits"));
+      code_bytes += part.count * bytes_;
     }
-    return CopyCode(at);
+    return CopyCode(code_bytes);
   }
 
   Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
@@ -55,7 +56,7 @@ class FloatCodes : public DeviceCodec {
       TERN_RETURN_IF_ERROR(
           bytes_ == 4
               ? context_.compute->CopyOver(to, from, part.count * sizeof(float))
-              : Check(from_(stream, reinterpret_cast<const uint16_t*>(from), part.count, to),
+              : Check(decode_(stream, reinterpret_cast<const uint16_t*>(from), part.count, to),
                       "means of 16 bits"));
       TERN_RETURN_IF_ERROR(
           Check(kernels::CountNotFiniteOnDevice(stream, to, part.count, bad), "a check of means"));
@@ -64,9 +65,10 @@ class FloatCodes : public DeviceCodec {
   }
 
  private:
-  const size_t bytes_;  // bytes per element
-  int (*const to_)(kernels::DeviceStream, const float*, size_t, uint16_t*);
-  int (*const from_)(kernels::DeviceStream, const uint16_t*, size_t, float*);
+  const size_t bytes_;  // The number of bytes of an encoded element.
+  // Convert floats to 16-bit codes, and back. Not used for codes of 32 bits.
+  int (*const encode_)(kernels::DeviceStream, const float*, size_t, uint16_t*);
+  int (*const decode_)(kernels::DeviceStream, const uint16_t*, size_t, float*);
 };
 
 }  // namespace

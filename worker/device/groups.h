@@ -1,5 +1,6 @@
-// Chunks that are encoded in groups of neighbouring elements (kernels/device/tiling.h). Internal to
-// worker/device.
+// Tables for codecs that encode runs of neighbouring elements (groups), each with its own scale or
+// means. A chunk, which is encoded by itself, consists of parts (ranges of one tensor), and each
+// part is divided into groups. Internal to worker/device.
 #pragma once
 
 #include <algorithm>
@@ -14,32 +15,37 @@ namespace tern::device {
 
 class GroupedChunks {
  public:
+  // A function that returns a number for a part.
   using PerPart = std::function<uint64_t(const kernels::Part& part)>;
-  // `group` gives the number of elements per group of a part, `size` the most bytes of the part's
+  // Divides the chunks' parts into groups, and copies the tables to the device. group_size(part)
+  // returns the number of elements in each group of a part, max_bytes(part) the most bytes of its
   // code.
-  Status Make(const Groups& chunks, const PerPart& group, const PerPart& size, Stream* stream) {
+  Status Make(const Groups& chunks, const PerPart& group_size, const PerPart& max_bytes,
+              Stream* stream) {
     chunks_.resize(chunks.size());
     for (size_t c = 0; c < chunks.size(); ++c) {
       kernels::Tiling tiling = chunks[c].host;
       std::vector<uint64_t> sizes;
-      for (size_t i = 0; i < chunks[c].size(); ++i) sizes.push_back(group(chunks[c].part(i)));
+      for (size_t i = 0; i < chunks[c].size(); ++i) sizes.push_back(group_size(chunks[c].part(i)));
       const auto ranges =
-          kernels::LayOutCodes([&](size_t p) { return size(chunks[c].part(p)); }, &tiling);
-      uint64_t all = 0;
+          kernels::LayOutCodes([&](size_t p) { return max_bytes(chunks[c].part(p)); }, &tiling);
+      uint64_t num_groups = 0;
       TERN_RETURN_IF_ERROR(
-          chunks_[c].groups.Fill(kernels::GroupParts(tiling, sizes, &all), stream));
+          chunks_[c].groups.Fill(kernels::GroupParts(tiling, sizes, &num_groups), stream));
       TERN_RETURN_IF_ERROR(chunks_[c].ranges.Fill(ranges, stream));
-      TERN_RETURN_IF_ERROR(stream->Wait());  // the host's copies are destroyed next
+      TERN_RETURN_IF_ERROR(stream->Wait());  // The copies read host arrays that are destroyed next.
       chunks_[c].bytes = ranges.back().begin + ranges.back().size;
-      max_groups_ = std::max(max_groups_, all);
+      max_groups_ = std::max(max_groups_, num_groups);
     }
     return Ok();
   }
+  // Device arrays with one element per part of the chunk: the part's division into groups, and the
+  // byte range of the part's code if every part takes its most bytes.
   const kernels::GroupedPart* groups(uint32_t chunk) const { return chunks_[chunk].groups.get(); }
   const kernels::CodeRange* ranges(uint32_t chunk) const { return chunks_[chunk].ranges.get(); }
-  // The most bytes of the chunk's code.
+  // The most bytes that the chunk's code takes.
   uint64_t bytes(uint32_t chunk) const { return chunks_[chunk].bytes; }
-  uint64_t max_groups() const { return max_groups_; }  // the most groups of a chunk
+  uint64_t max_groups() const { return max_groups_; }  // The most groups in one chunk.
 
  private:
   struct Chunk {

@@ -10,10 +10,10 @@ namespace tern::device {
 namespace {
 
 std::vector<DeviceModel::Local> LocalArraysOf(const pb::Job& job) {
-  const client::LocalValues one(job, 1);
+  const client::LocalValues values(job, 1);
   std::vector<DeviceModel::Local> arrays = {DeviceModel::Local::kPoint};
-  if (!one.before.empty()) arrays.push_back(DeviceModel::Local::kBefore);
-  for (const update::Optimizer::StateArray& slot : one.updater->StateArrays())
+  if (!values.before.empty()) arrays.push_back(DeviceModel::Local::kBefore);
+  for (const update::Optimizer::StateArray& slot : values.updater->StateArrays())
     arrays.push_back(LocalArrayFor(slot));
   return arrays;
 }
@@ -25,16 +25,16 @@ DeviceModel::Local LocalArrayFor(const update::Optimizer::StateArray& slot) {
                                        : DeviceModel::Local::kMeanSquare;
 }
 
-bool StaysOnDevice(const setup::Setup& setup, const pb::Job& own) {
-  const pb::Train& train = own.train();
-  if (own.workers().device() != pb::Workers::cuda || train.compute() != pb::Train::net ||
-      !algorithm::FactsOf(own).stays_on_device || setup.plan.central)
+bool StaysOnDevice(const setup::Setup& setup, const pb::Job& rank_job) {
+  const pb::Train& train = rank_job.train();
+  if (rank_job.workers().device() != pb::Workers::cuda || train.compute() != pb::Train::net ||
+      !algorithm::FactsOf(rank_job).stays_on_device || setup.plan.central)
     return false;
   if (setup.plan.codecs.size() != 1 || !codec::HasDeviceForm(*setup.plan.codecs.front()))
     return false;
   const codec::Codec& codec = *setup.plan.codecs.front();
-  // Rules that need whole tensors (lars) find them as the parts of buckets, so parts must not be
-  // cut.
+  // LARS needs whole tensors. On the device it uses the parts of a bucket as tensors, so that no
+  // part may be only a range of a tensor.
   return codec.scaler_elements() == 0 || train.optimizer().name() != "lars";
 }
 

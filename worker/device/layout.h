@@ -1,6 +1,6 @@
-// Decides which jobs' models stay on a worker's GPU (worker/device/device_model.h), and their
-// layout there. The algorithms of other jobs change weights and gradients on the CPU, so these are
-// copied every step.
+// Decides whether a worker's model (weights, gradients, optimizer state) stays on its GPU during
+// training (worker/device/device_model.h), and how it is laid out there. Otherwise the CPU updates
+// the weights and encodes the gradients, so that both are copied in every step.
 #pragma once
 
 #include "common/update/optimizer.h"
@@ -9,16 +9,18 @@
 
 namespace tern::device {
 
-// True if only the exchange and local updates use gradients, and only the optimizer uses weights:
-// ssgd and odsgd with localized parameters, and one codec that has a device form
-// (codec::HasDeviceForm). `own`: the rank's own job (config::ForRank).
-bool StaysOnDevice(const setup::Setup& setup, const pb::Job& own);
+// Returns whether the model stays on the GPU. The worker must compute on a GPU, the algorithm must
+// allow it, the workers and not the servers must hold the weights, and the job must use a single
+// codec, one with an implementation on a GPU. `rank_job`: the job with this rank's overrides
+// (config::ForRank).
+bool StaysOnDevice(const setup::Setup& setup, const pb::Job& rank_job);
 
-// Chunks are numbered over all buckets (ExchangePlan::ChunkIndex). `state_arrays`: number of the
-// optimizer's state arrays.
+// Returns the layout of the job's model. Its chunks are numbered over all buckets
+// (ExchangePlan::ChunkIndex). `state_arrays`: how many state arrays the optimizer has.
 DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t state_arrays);
 
-// The device array of a local updater's state array.
+// Returns the device array that holds the state array `slot` of the rule that updates local
+// weights.
 DeviceModel::Local LocalArrayFor(const update::Optimizer::StateArray& slot);
 
 }  // namespace tern::device

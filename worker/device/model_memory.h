@@ -1,5 +1,5 @@
-// The arrays of a model in GPU memory, and tables of its parts, grouped as kernels process them (by
-// bucket, by chunk, all). Internal to worker/device.
+// The arrays of a model in GPU memory, and tables that divide them into parts (ranges of one
+// tensor) as kernels process them: by bucket, by chunk, or all at once. Internal to worker/device.
 #pragma once
 
 #include <map>
@@ -15,28 +15,30 @@ namespace tern::device {
 struct ModelMemory {
   // Allocates all arrays, and copies the tables to the device on `stream`.
   Status Allocate(const DeviceModel::Layout& layout, Stream* stream);
-  // Device pointer to an array of the algorithms with local weights; null if the layout does not
-  // have it.
+  // Device pointer to one of the additional arrays of algorithms with local weights; null if the
+  // layout does not have that array.
   float* LocalArena(DeviceModel::Local array) const;
   // Device pointer to the weights at which gradients are computed: the local weights w' if the
   // layout has them, else the weights W.
   float* Point() const;
-  // Pairs of a host array and its device array; each has all elements of the model.
+  // Pairs of a host array and the device array that it is a copy of. Each has all elements of the
+  // model.
   std::vector<std::pair<float*, float*>> HostDevicePairs(const DeviceModel::Host& host) const;
-  // Device pointers to the weights and the optimizer's state, for kernels.
+  // Device pointers to the weights and the optimizer's state, as kernels take them.
   kernels::ModelArenas Arenas() const;
-  // Device pointers to the gradients of the rounds that are kept; those of round r are at r modulo
-  // the size. If only one round is kept: the gradients array itself.
+  // Device pointers to the arrays with gradients to encode. Those of round r are at index r modulo
+  // the number of arrays. If only one round is in progress at a time, this is the array
+  // `gradients`.
   std::vector<const float*> GradientsByRound() const;
 
   Array<float> weights, gradients, average;
   std::vector<Array<float>> state_arrays;
   std::map<DeviceModel::Local, Array<float>> local;
-  std::vector<Array<float>> retained_gradients;  // empty if only one round is kept at a time
+  std::vector<Array<float>> retained_gradients;  // Empty unless several rounds are in progress.
   Groups buckets, chunks;
-  Group all;      // all elements of the model, as one part
-  Group tensors;  // all parts of all buckets; empty without local arrays
-  MaxSizes max;   // maxima over all groups except `tensors`
+  Group all;      // All elements of the model, as a single part.
+  Group tensors;  // All parts of all buckets; empty without arrays of local weights.
+  MaxSizes max;   // The maximum sizes over all groups except `tensors`.
 
  private:
   Status AllocateArenas(const DeviceModel::Layout& layout);

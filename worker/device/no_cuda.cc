@@ -1,4 +1,4 @@
-// Replaces the CUDA files in a build without CUDA.
+// Replaces the .cc files of this folder that need CUDA in a build without CUDA.
 #include "worker/device/device.h"
 #include "worker/device/device_model.h"
 

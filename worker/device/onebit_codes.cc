@@ -1,4 +1,6 @@
-// Codes of 1bitSGD (kernels/codes/onebit.h), with error feedback.
+// The codec of 1bitSGD on a GPU (kernels/codes/onebit.h). Each element is sent as one bit, which
+// selects one of the two means of its group of elements. What the code loses, the residual, is
+// added to the next gradient (error feedback).
 #include <algorithm>
 
 #include "kernels/codes/onebit.h"
@@ -18,9 +20,9 @@ class OneBitCodes : public DeviceCodec {
   Status Allocate() {
     TERN_RETURN_IF_ERROR(AllocateBytes());
     TERN_RETURN_IF_ERROR(grouped_.Make(
-        context_.chunks, [this](const kernels::Part& part) { return GroupOf(part); },
+        context_.chunks, [this](const kernels::Part& part) { return GroupSizeOf(part); },
         [this](const kernels::Part& part) {
-          return kernels::OneBitSize(part.count, GroupOf(part));
+          return kernels::OneBitSize(part.count, GroupSizeOf(part));
         },
         context_.compute));
     MaxSizes max;
@@ -42,8 +44,8 @@ class OneBitCodes : public DeviceCodec {
         "codes of one bit"));
     return CopyCode(grouped_.bytes(chunk), bad_.get());
   }
-  // The residual stands for the values to encode: where such a value was not finite, the residual
-  // is not finite either.
+  // The residual replaces the encoded values, which are not stored: it is not finite exactly where
+  // an encoded value was not finite.
   const float* CodedArena(uint64_t) const override { return residual_.get(); }
   std::vector<float*> MemoryArenas() const override { return {residual_.get()}; }
 
@@ -56,13 +58,14 @@ class OneBitCodes : public DeviceCodec {
   }
 
  private:
-  uint64_t GroupOf(const kernels::Part& part) const {
+  // The number of elements in each group of the part.
+  uint64_t GroupSizeOf(const kernels::Part& part) const {
     const uint64_t bucket = context_.layout.options.keys.onebit().bucket_elements();
     return std::max<uint64_t>(1, bucket == 0 ? SegmentOf(part).column : bucket);
   }
 
   GroupedChunks grouped_;
-  Array<float> residual_, means_;
+  Array<float> residual_, means_;  // means_ and the arrays below are workspace of the kernel.
   Array<kernels::OneBitSums> partial_;
   Array<uint32_t> done_, bad_;
 };

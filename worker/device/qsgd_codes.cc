@@ -1,4 +1,5 @@
-// Codes of QSGD (kernels/codes/qsgd.h).
+// The codec of QSGD on a GPU (kernels/codes/qsgd.h). The elements of each bucket (a run of
+// neighbouring elements, as in the paper) are quantized relative to the bucket's norm.
 #include "common/codec/qsgd_levels.h"
 #include "kernels/codes/qsgd.h"
 #include "kernels/codes/ternary.h"
@@ -17,9 +18,9 @@ class QsgdCodes : public DeviceCodec {
   Status Allocate() {
     TERN_RETURN_IF_ERROR(AllocateBytes());
     TERN_RETURN_IF_ERROR(grouped_.Make(
-        context_.chunks, [this](const kernels::Part& part) { return BucketOf(part); },
+        context_.chunks, [this](const kernels::Part& part) { return BucketSizeOf(part); },
         [this](const kernels::Part& part) {
-          return kernels::QsgdMaxSize(rule_, part.count, BucketOf(part));
+          return kernels::QsgdMaxSize(rule_, part.count, BucketSizeOf(part));
         },
         context_.compute));
     MaxSizes max;
@@ -38,13 +39,13 @@ class QsgdCodes : public DeviceCodec {
                        const kernels::NoiseKey& noise) override {
     const kernels::QsgdCoding coding{rule_, context_.layout.options.qsgd.bucket,
                                      grouped_.groups(chunk), grouped_.ranges(chunk), noise};
-    const kernels::QsgdWorkspace room{partial_.get(),   done_.get(), norms_.get(),
-                                      widths_.get(),    bits_.get(), levels_.get(),
-                                      chunk_done_.get()};
+    const kernels::QsgdWorkspace workspace{partial_.get(),   done_.get(), norms_.get(),
+                                           widths_.get(),    bits_.get(), levels_.get(),
+                                           chunk_done_.get()};
     TERN_RETURN_IF_ERROR(
         Check(kernels::QsgdOnDevice(context_.coding->get(), GradientsOf(noise.round),
-                                    context_.chunks[chunk].tiling(), coding, room, code_.get(),
-                                    Words(grouped_.bytes(chunk)), size_.get(), bad_.get()),
+                                    context_.chunks[chunk].tiling(), coding, workspace, code_.get(),
+                                    RoundUpToWords(grouped_.bytes(chunk)), size_.get(), bad_.get()),
               "codes of QSGD"));
     return rule_.bits > 0 ? CopyCode(grouped_.bytes(chunk), bad_.get())
                           : CopyCodeOfSize(size_.get(), bad_.get());
@@ -59,7 +60,8 @@ class QsgdCodes : public DeviceCodec {
   }
 
  private:
-  uint64_t BucketOf(const kernels::Part& part) const {
+  // The number of elements in each bucket of the part.
+  uint64_t BucketSizeOf(const kernels::Part& part) const {
     const uint64_t bucket = context_.layout.options.qsgd.bucket;
     return bucket == 0 ? part.count : bucket;
   }

@@ -1,4 +1,5 @@
-// Ternary codes (kernels/codes/ternary.h). Sums are decoded and applied to the weights in one pass.
+// The ternary codec on a GPU (kernels/codes/ternary.h): each element becomes -1, 0 or +1 times the
+// scaler of its part. One pass over memory decodes a sum of codes and updates the weights.
 #include "kernels/codes/stats.h"
 #include "kernels/codes/ternary.h"
 #include "kernels/device/tiling.h"
@@ -36,17 +37,18 @@ class TernaryCodes : public DeviceCodec {
                        const kernels::NoiseKey& noise) override {
     TERN_RETURN_IF_ERROR(
         context_.coding->CopyIn(scales_.get(), scales.data(), scales.size_bytes()));
-    const kernels::TernaryWorkspace room{masks_.get(),    signs_.get(),      ones_.get(),
-                                         sign_bit_.get(), mask_begin_.get(), chunk_done_.get()};
+    const kernels::TernaryWorkspace workspace{masks_.get(),      signs_.get(),
+                                              ones_.get(),       sign_bit_.get(),
+                                              mask_begin_.get(), chunk_done_.get()};
     TERN_RETURN_IF_ERROR(
         Check(kernels::TernarizeOnDevice(context_.coding->get(), GradientsOf(noise.round),
                                          context_.chunks[chunk].tiling(), scales_.get(), noise,
-                                         room, code_.get(), size_.get()),
+                                         workspace, code_.get(), size_.get()),
               "ternary codes"));
-    uint64_t max = 0;
+    uint64_t max_bytes = 0;
     for (const kernels::TiledPart& tiled : context_.chunks[chunk].host.parts)
-      max += context_.layout.codec->MaxEncodedSize(SegmentOf(tiled.part));
-    return CopyCodeWithin(max, size_.get());
+      max_bytes += context_.layout.codec->MaxEncodedSize(SegmentOf(tiled.part));
+    return CopyCodeWithin(max_bytes, size_.get());
   }
 
   Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
@@ -64,22 +66,26 @@ class TernaryCodes : public DeviceCodec {
     return Check(
         kernels::DecodeAndUpdateOnDevice(context_.compute->get(), context_.chunks[chunk].tiling(),
                                          sums_.get(), sum_locations_.get(), sums.contributors,
-                                         step.numbers, step.rates, step.model, bad),
+                                         step.coefficients, step.rates, step.model, bad),
         "an update of the weights");
   }
 
  private:
+  // Copies the encoded sum to the device, and the place and scaler of each part's sum.
   Status UploadSumsWithScalers(uint32_t chunk, const DeviceModel::Sums& sums) {
     const auto ranges = RangesOf(chunk, sums);
     if (!ranges.ok()) return ranges.status();
-    std::vector<kernels::SumLocation> scaled;
+    std::vector<kernels::SumLocation> locations;
     for (size_t i = 0; i < ranges->size(); ++i)
-      scaled.push_back({(*ranges)[i].begin, sums.scalers[i]});
+      locations.push_back({(*ranges)[i].begin, sums.scalers[i]});
     TERN_RETURN_IF_ERROR(UploadSums(sums));
-    return context_.compute->CopyIn(sum_locations_.get(), scaled.data(),
-                                    scaled.size() * sizeof(kernels::SumLocation));
+    return context_.compute->CopyIn(sum_locations_.get(), locations.data(),
+                                    locations.size() * sizeof(kernels::SumLocation));
   }
 
+  // size_ is the size of a chunk's code, scales_ the scaler and clip of each part, and
+  // sum_locations_ the place and scaler of each part's sum. The others are workspace of the kernel
+  // that encodes.
   Array<uint32_t> ones_, sign_bit_, chunk_done_;
   Array<uint64_t> mask_begin_, size_;
   Array<uint8_t> masks_, signs_;

@@ -1,4 +1,4 @@
-// The table of the backends.
+// Chooses the implementation of a net by its device.
 #include "worker/engine/backends.h"
 
 namespace tern::engine {

@@ -1,5 +1,5 @@
-// The engine's backends: one Net class per device. Internal to the engine. The table is in
-// backends.cc.
+// The engine's backends: the implementations of Net for CPUs and for CUDA GPUs. Net::Make calls one
+// of these functions. Internal to the engine.
 #pragma once
 
 #include <memory>

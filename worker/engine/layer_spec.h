@@ -1,4 +1,4 @@
-// The specification of a layer, for any backend. Internal to the engine.
+// What a backend (CPU or GPU) needs to know to make a layer. Internal to the engine.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,29 @@
 
 namespace tern::engine {
 
-// A parameter in the caller's arenas.
+// A parameter of a layer, in the arenas that the caller of the engine owns.
 struct ParameterArrays {
-  uint32_t index = 0;         // in the table
-  float* values = nullptr;    // read only
-  float* gradient = nullptr;  // in training
+  uint32_t index = 0;         // The parameter's number in the net's parameter table.
+  float* values = nullptr;    // The layer only reads these.
+  float* gradient = nullptr;  // Null unless the net is for training.
 };
 
-// One layer with all its shapes.
+// A layer, with its settings, shapes and arrays.
 struct LayerSpec {
   const pb::LayerDef* def = nullptr;
   uint32_t batch = 0;
   bool training = false;
   Precision precision = Precision::kFp32;
-  // The shapes of the inputs, without "label"; a batch norm's may include an input that it adds.
+  // The shapes of the inputs, except the input "label" of a loss. A batch norm has a second input
+  // if it also computes the addition that follows it.
   std::vector<models::ImageDims> inputs;
   models::ImageDims output;
-  bool relu = false;  // this layer also applies the ReLU that follows it
+  bool relu = false;  // Whether the layer also computes the ReLU that follows it.
   std::vector<ParameterArrays> parameters;
-  std::vector<float*> statistics;  // in the caller's arena
-  kernels::NoiseKey noise;  // for dropout: `tensor` is the layer's index; `round` is set per step
+  std::vector<float*> statistics;  // The running statistics of a batch norm, in the caller's arena.
+  // The key of dropout's random numbers, with the layer's number as `tensor`; each step sets
+  // `round`.
+  kernels::NoiseKey noise;
 
   const models::ImageDims& input() const { return inputs[0]; }
 };

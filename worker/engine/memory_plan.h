@@ -1,4 +1,5 @@
-// Shares one arena among buffers with disjoint lifetimes.
+// Plans how buffers share one block of memory, the arena: buffers that are not in use at the same
+// time may overlap.
 #pragma once
 
 #include <cstddef>
@@ -8,26 +9,28 @@ namespace tern::engine {
 
 class MemoryPlan {
  public:
-  // The alignment of CUDA's own allocations, which its libraries assume; also enough for a cache
-  // line and for the widest vector.
+  // The alignment of all buffers, in bytes. CUDA's libraries assume that arrays have the alignment
+  // of CUDA's own allocations, which is this. It is enough for a cache line and for CPU vectors,
+  // too.
   static constexpr size_t kAlignment = 256;
 
-  // Adds a buffer that no step uses yet; returns its number.
+  // Adds a buffer of `bytes` bytes; returns its number.
   int Add(size_t bytes);
-  // Keeps the buffer intact at step `time`: it lives from its first use to its last, inclusive.
+  // Says that step number `time` uses the buffer. Its contents stay intact from the first step that
+  // uses it to the last.
   void Use(int buffer, int time);
-  // Assigns offsets to all used buffers; returns the size of the arena. REQUIRES no Add or Use
-  // after it.
+  // Assigns offsets to all buffers that a step uses; returns the size of the arena in bytes.
+  // REQUIRES that neither Add nor Use is called afterwards.
   size_t AssignOffsets();
-  // The buffer's offset. REQUIRES AssignOffsets before.
+  // The buffer's byte offset in the arena. REQUIRES that AssignOffsets was called.
   size_t OffsetOf(int buffer) const { return buffers_[buffer].offset; }
 
  private:
   struct Buffer {
     size_t bytes = 0;
     size_t offset = 0;
-    int first = -1;  // -1: never used
-    int last = -1;
+    int first_step = -1;  // The first and the last step that use the buffer; -1 if none does.
+    int last_step = -1;
   };
   std::vector<Buffer> buffers_;
 };

@@ -8,12 +8,12 @@ namespace tern::engine {
 
 namespace {
 
-// How many scores rank above the label's; of equal scores the first class ranks higher.
+// Returns how many scores are larger than the label's. Of equal scores, the first class counts as
+// the larger.
 uint32_t RankOfLabel(const float* x, uint32_t classes, uint32_t label) {
-  uint32_t before = 0;
-  for (uint32_t c = 0; c < classes; ++c)
-    before += x[c] > x[label] || (x[c] == x[label] && c < label);
-  return before;
+  uint32_t rank = 0;
+  for (uint32_t c = 0; c < classes; ++c) rank += x[c] > x[label] || (x[c] == x[label] && c < label);
+  return rank;
 }
 
 }  // namespace
@@ -33,9 +33,9 @@ SoftmaxSums SoftmaxLoss(const float* scores, std::span<const uint32_t> labels, u
       linear += x[c] - largest;
     }
     sums.loss += std::log(sum) - at_label * (x[labels[n]] - largest) - spread * linear;
-    const uint32_t place = RankOfLabel(x, classes, labels[n]);
-    sums.correct += place == 0;
-    sums.among_five += place < 5;
+    const uint32_t label_rank = RankOfLabel(x, classes, labels[n]);
+    sums.correct += label_rank == 0;
+    sums.among_five += label_rank < 5;
     if (gradient == nullptr) continue;
     float* g = gradient + size_t{n} * classes;
     for (uint32_t c = 0; c < classes; ++c) {

@@ -1,4 +1,5 @@
-// Softmax and cross entropy combined, which keeps the loss and its gradient numerically stable.
+// Softmax and cross entropy in one function, which is numerically more stable than one after the
+// other.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +8,19 @@
 namespace tern::engine {
 
 struct SoftmaxSums {
-  // The sum over the used rows of -sum_c q[c] log softmax(x)[c], where q is (1 - smoothing) at the
-  // label plus smoothing / classes everywhere.
+  // The sum over the used rows of -sum_c q[c] log softmax(x)[c], where x are the row's scores, and
+  // the target q[c] is smoothing / classes, plus (1 - smoothing) if c is the label.
   double loss = 0;
-  // Rows whose label has the largest score (of equal scores, the first class).
+  // The numbers of rows whose label has the largest score, or one of the five largest. Of equal
+  // scores, the first class counts as the larger.
   uint64_t correct = 0;
-  uint64_t among_five = 0;  // rows whose label ranks among the first five
+  uint64_t among_five = 0;
 };
 
-// `scores` is [rows, classes]; labels.size() >= used, each < classes; only the first `used` rows
-// are valid. Unless null, gradient [rows, classes] = d(loss / used) / d(scores), zero in other
-// rows. In double, row by row: the same for any number of threads.
+// Computes the loss of the first `used` rows of `scores` [rows, classes]; `labels` has one label
+// below `classes` for each of them. Unless `gradient` is null, writes d(loss / used) / d(scores) to
+// it, [rows, classes], with zeros in the rows that are not used. Computes in double on the calling
+// thread.
 SoftmaxSums SoftmaxLoss(const float* scores, std::span<const uint32_t> labels, uint32_t rows,
                         uint32_t classes, uint32_t used, float smoothing, float* gradient);
 

@@ -12,25 +12,25 @@ using Shapes = std::map<std::string, models::ImageDims>;
 // oneDNN and cuDNN index the elements of a tensor by int.
 constexpr uint64_t kMaxElements = (uint64_t{1} << 31) - 1;
 
-Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
+Status BadJobError(const std::string& message) { return Status(Code::kBadJob, message); }
 
-// Whether every backend can fuse a following ReLU into a layer of that kind.
-bool AppliesRelu(pb::LayerDef::KindCase kind) {
+// Whether layers of a kind can also compute the ReLU that follows them, in every backend.
+bool CanFuseRelu(pb::LayerDef::KindCase kind) {
   return kind == pb::LayerDef::kConv || kind == pb::LayerDef::kDense ||
          kind == pb::LayerDef::kBatchNorm || kind == pb::LayerDef::kAdd;
 }
 
 Status CheckBatch(const Shapes& shapes, uint32_t batch) {
-  if (batch == 0) return Bad("the engine needs a batch of at least one sample");
+  if (batch == 0) return BadJobError("the engine needs a batch of at least one sample");
   for (const auto& [name, dims] : shapes) {
     if (models::Elements(dims) <= kMaxElements / batch) continue;
-    return Bad("tensor \"" + name + "\" has more than 2^31 elements at a batch of " +
-               std::to_string(batch) + "; take a smaller batch per worker");
+    return BadJobError("tensor \"" + name + "\" has more than 2^31 elements at a batch of " +
+                       std::to_string(batch) + "; take a smaller batch per worker");
   }
   return Ok();
 }
 
-// Hands out parameters and statistics to layers, in the order of the arenas.
+// Assigns parameters and statistics to layers. Call Fill for the layers in the order of the arenas.
 class ArenaCursor {
  public:
   ArenaCursor(const models::ParameterTable& table, const Net::Arenas& arenas)
@@ -39,9 +39,9 @@ class ArenaCursor {
   void Fill(const std::string& layer, LayerSpec* spec) {
     while (parameter_ < table_.parameters.size() &&
            BelongsTo(layer, table_.parameters[parameter_].name)) {
-      const uint64_t at = table_.parameters[parameter_].offset;
-      spec->parameters.push_back({parameter_++, const_cast<float*>(arenas_.parameters) + at,
-                                  spec->training ? arenas_.gradients + at : nullptr});
+      const uint64_t offset = table_.parameters[parameter_].offset;
+      spec->parameters.push_back({parameter_++, const_cast<float*>(arenas_.parameters) + offset,
+                                  spec->training ? arenas_.gradients + offset : nullptr});
     }
     while (statistic_ < table_.statistics.size() &&
            BelongsTo(layer, table_.statistics[statistic_].name))
@@ -49,7 +49,7 @@ class ArenaCursor {
   }
 
  private:
-  // A layer's own name may contain dots.
+  // Whether the parameter `name`, LAYER.PARAMETER, belongs to the layer. LAYER may contain dots.
   static bool BelongsTo(const std::string& layer, const std::string& name) {
     return name.substr(0, name.rfind('.')) == layer;
   }
@@ -72,14 +72,14 @@ class LayerPlanner {
     for (int i = 0; i < def_.layers_size(); ++i) {
       const pb::LayerDef& layer = def_.layers(i);
       if (!has_layer_(layer.kind_case()))
-        return Bad("layer \"" + layer.name() + "\": the engine has no such kind");
-      if (!FoldsRelu(layer) && !FoldsAdd(layer)) Add(layer, static_cast<uint32_t>(i));
+        return BadJobError("layer \"" + layer.name() + "\": the engine has no such kind");
+      if (!FuseRelu(layer) && !FuseAdd(layer)) Add(layer, static_cast<uint32_t>(i));
     }
     return std::move(layers_);
   }
 
  private:
-  // The layer that makes a tensor with a single reader; nullptr otherwise.
+  // Returns the layer that makes a tensor, if only one layer reads that tensor; nullptr otherwise.
   PlannedLayer* MakerIfReadOnce(const std::string& tensor) {
     if (readers_.at(tensor) > 1) return nullptr;
     const auto maker = std::find_if(layers_.begin(), layers_.end(),
@@ -87,26 +87,28 @@ class LayerPlanner {
     return maker == layers_.end() ? nullptr : &*maker;
   }
 
-  bool FoldsRelu(const pb::LayerDef& layer) {
+  // If `layer` is a ReLU that the layer before it can compute, makes that layer do so; returns
+  // whether it did.
+  bool FuseRelu(const pb::LayerDef& layer) {
     if (!layer.has_relu() || layer.relu().has_max()) return false;
     PlannedLayer* maker = MakerIfReadOnce(layer.inputs(0));
     if (maker == nullptr || maker->spec.relu) return false;
-    if (!AppliesRelu(maker->spec.def->kind_case())) return false;
+    if (!CanFuseRelu(maker->spec.def->kind_case())) return false;
     maker->spec.relu = true;
     maker->makes = layer.output();
     return true;
   }
 
-  // A sum of two inputs, the later of which is a batch norm's output: the batch norm layer also
-  // adds the other input.
-  bool FoldsAdd(const pb::LayerDef& layer) {
+  // If `layer` is a sum of two tensors, the later of which is the output of a batch norm, makes the
+  // batch norm add the other tensor; returns whether it did.
+  bool FuseAdd(const pb::LayerDef& layer) {
     if (!layer.has_add() || layer.inputs_size() != 2) return false;
     PlannedLayer* maker = nullptr;
     std::string other;
     for (int i : {0, 1}) {
-      PlannedLayer* one = MakerIfReadOnce(layer.inputs(i));
-      if (one == nullptr || one < maker) continue;
-      maker = one;
+      PlannedLayer* candidate = MakerIfReadOnce(layer.inputs(i));
+      if (candidate == nullptr || candidate < maker) continue;
+      maker = candidate;
       other = layer.inputs(1 - i);
     }
     if (maker == nullptr || !maker->spec.def->has_batch_norm() || maker->spec.relu) return false;
@@ -137,7 +139,7 @@ class LayerPlanner {
     planned.makes = layer.output();
     for (const std::string& input : layer.inputs()) {
       const auto shape = shapes_.find(input);
-      if (shape == shapes_.end()) continue;  // "label"
+      if (shape == shapes_.end()) continue;  // The input "label" has no image shape.
       planned.reads.push_back(input);
       spec.inputs.push_back(shape->second);
     }
@@ -149,7 +151,7 @@ class LayerPlanner {
   const Shapes& shapes_;
   ArenaCursor cursor_;
   const HasLayer has_layer_;
-  std::map<std::string, int> readers_;  // number of readers, by tensor
+  std::map<std::string, int> readers_;  // For each tensor the number of layers that read it.
   std::vector<PlannedLayer> layers_;
 };
 

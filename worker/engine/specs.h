@@ -1,5 +1,6 @@
-// Turns a NetDef into the layers that the engine runs: with shapes and parameter addresses, and
-// with a ReLU fused into the layer before it where possible. Internal to the engine.
+// Turns a NetDef into the layers that the engine runs: computes shapes, assigns parameters, and
+// fuses each ReLU, and the addition after a batch norm, into the layer before it where possible.
+// Internal to the engine.
 #pragma once
 
 #include <string>
@@ -13,14 +14,15 @@ namespace tern::engine {
 
 struct PlannedLayer {
   LayerSpec spec;
-  std::vector<std::string> reads;  // tensor names, without "label"
-  std::string makes;
+  std::vector<std::string> reads;  // The names of the input tensors, except "label".
+  std::string makes;               // The name of the output tensor.
 };
 
-// Whether the backend supports layers of that kind.
+// A function that returns whether the backend supports layers of a kind.
 using HasLayer = bool (*)(pb::LayerDef::KindCase kind);
 
-// The layers of a net, in order. REQUIRES a completed net, which outlives them.
+// Returns the layers of a net in the order of execution. `def` outlives the result. REQUIRES a
+// `def` from models::CompleteNet, which fills in inputs, outputs and defaults.
 Result<std::vector<PlannedLayer>> PlanLayers(const pb::NetDef& def, const Net::Options& options,
                                              const Net::Arenas& arenas, HasLayer has_layer);
 

@@ -81,15 +81,15 @@ void EventFile::Add(const pb::Event& event) {
 
 Status EventFile::Flush() {
   const std::string records = std::exchange(records_, {});
-  for (size_t at = 0; at < records.size();) {
-    const ssize_t n = write(fd_, records.data() + at, records.size() - at);
+  for (size_t num_written = 0; num_written < records.size();) {
+    const ssize_t n = write(fd_, records.data() + num_written, records.size() - num_written);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       const Status failed = CannotWrite(path_, std::strerror(errno));
       Close();
       return failed;
     }
-    at += static_cast<size_t>(n);
+    num_written += static_cast<size_t>(n);
   }
   return Ok();
 }

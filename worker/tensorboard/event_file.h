@@ -1,4 +1,4 @@
-// A file of TensorBoard's events. It is a sequence of TFRecords, little-endian:
+// A file of TensorBoard's events. The file is a sequence of TFRecords, little-endian:
 //
 //   u64    length of the event
 //   u32    masked CRC-32C of the length
@@ -18,9 +18,9 @@ namespace tern::tensorboard {
 
 class EventFile {
  public:
-  // Creates FOLDER/events.out.tfevents.SECONDS.tern and queues its first event. SECONDS are seconds
-  // since 1970, increased until no such file exists. Creates the folder. kCannotWrite if that
-  // fails.
+  // Creates the folder, if needed, and in it events.out.tfevents.SECONDS.tern, with the first
+  // event, which states the format's version. SECONDS is the time in seconds since 1970, increased
+  // until no such file exists. kCannotWrite if the folder or the file cannot be created.
   static Result<EventFile> Make(const std::string& folder);
   ~EventFile() { Close(); }
   EventFile(EventFile&& other) noexcept;
@@ -28,10 +28,11 @@ class EventFile {
 
   const std::string& path() const { return path_; }
   bool is_open() const { return fd_ >= 0; }
-  // Queues an event for the next Flush.
+  // Serializes the event, which the next Flush will write.
   void Add(const pb::Event& event);
-  // Writes the queued events, whole records at a time, so a killed process leaves a readable file.
-  // kCannotWrite if that fails; then the file is closed, and later events are dropped.
+  // Writes the events that were added since the last Flush, as whole records, so that a killed
+  // process leaves a readable file. kCannotWrite if that fails; then the file is closed, and later
+  // events are dropped.
   Status Flush();
 
  private:
@@ -41,10 +42,10 @@ class EventFile {
 
   std::string path_;
   int fd_;
-  std::string records_;
+  std::string records_;  // Serialized records that are not yet in the file.
 };
 
-// Seconds since 1970, the time in events.
+// Returns the current time in seconds since 1970, the unit of time in events.
 double WallTime();
 
 }  // namespace tern::tensorboard

@@ -10,10 +10,11 @@
 namespace tern::tensorboard {
 namespace {
 
-// Buckets of magnitudes: bucket k is [limits[k - 1], limits[k]); the first begins at 0.
+// Finds the bucket of a magnitude. Bucket k is [limits[k - 1], limits[k]); bucket 0 begins at 0.
+// Floats that have the same upper 16 bits form a cell. Cells are so narrow that at most one limit
+// lies inside a cell, so a table by cell and one comparison find the bucket.
 struct Buckets {
-  // Floats that share these upper bits form a cell; at most one limit lies inside a cell.
-  static constexpr int kShift = 16;
+  static constexpr int kShift = 16;  // A float's bits, shifted right by this, are its cell.
 
   Buckets() {
     for (double limit = 1e-12; limit < 1e20; limit *= 1.1) limits.push_back(limit);
@@ -24,13 +25,13 @@ struct Buckets {
       first_bucket[cell] = static_cast<uint16_t>(above - limits.begin());
     }
   }
-  size_t Of(float magnitude) const {
+  size_t BucketOf(float magnitude) const {
     const size_t bucket = first_bucket[std::bit_cast<uint32_t>(magnitude) >> kShift];
     return std::min(bucket + (magnitude >= limits[bucket] ? 1 : 0), limits.size() - 1);
   }
 
   std::vector<double> limits;
-  // Per cell: the bucket of its smallest float.
+  // first_bucket[cell] is the bucket of the smallest float of the cell.
   std::vector<uint16_t> first_bucket = std::vector<uint16_t>(1 << 15);
 };
 
@@ -38,8 +39,8 @@ class BucketList {
  public:
   explicit BucketList(pb::HistogramProto* out) : out_(*out) {}
 
-  // Appends the next bucket, in ascending order. Of the empty buckets before the first value
-  // only the last is kept, because its limit is where the first bucket with values begins.
+  // Appends a bucket that ends at `limit`; limits ascend from call to call. An empty bucket
+  // replaces an empty bucket before it, so that neighbouring empty buckets become one.
   void Add(double limit, uint64_t count) {
     const int last = out_.bucket_size() - 1;
     if (count == 0 && last >= 0 && out_.bucket(last) == 0) {
@@ -49,7 +50,7 @@ class BucketList {
       out_.add_bucket(static_cast<double>(count));
     }
   }
-  void TrimEnd() {
+  void RemoveLastIfEmpty() {
     const int last = out_.bucket_size() - 1;
     if (last < 0 || out_.bucket(last) != 0) return;
     out_.mutable_bucket()->RemoveLast();
@@ -70,7 +71,7 @@ pb::HistogramProto HistogramOf(std::span<const float> values) {
   std::vector<uint64_t> negative(n), positive(n);
   double sum = 0, sum_squares = 0;
   for (const float v : values) {
-    ++(v < 0 ? negative : positive)[buckets.Of(std::abs(v))];
+    ++(v < 0 ? negative : positive)[buckets.BucketOf(std::abs(v))];
     sum += v;
     sum_squares += static_cast<double>(v) * v;
   }
@@ -83,7 +84,7 @@ pb::HistogramProto HistogramOf(std::span<const float> values) {
   BucketList list(&histogram);
   for (size_t k = n; k-- > 0;) list.Add(k == 0 ? 0. : -buckets.limits[k - 1], negative[k]);
   for (size_t k = 0; k < n; ++k) list.Add(buckets.limits[k], positive[k]);
-  list.TrimEnd();
+  list.RemoveLastIfEmpty();
   return histogram;
 }
 

@@ -1,6 +1,5 @@
-// Histograms for TensorBoard, with its usual buckets, whose limits grow by a factor of 1.1 from
-// 1e-12 on either side of 0. Each of the few distinct values of ternary codes falls into a narrow
-// bucket.
+// Histograms for TensorBoard, with TensorBoard's usual buckets: their limits grow by a factor of
+// 1.1 from 1e-12 on, on both sides of 0.
 #pragma once
 
 #include <span>
@@ -9,8 +8,9 @@
 
 namespace tern::tensorboard {
 
-// REQUIRES finite values. Zeros go into the bucket of the smallest positive numbers; neighbouring
-// empty buckets are merged. Empty if there are no values.
+// Returns the histogram of the values, which must be finite. Zeros are counted in the bucket of the
+// smallest positive numbers. Neighbouring empty buckets are merged into one. The result has no
+// buckets if there are no values.
 pb::HistogramProto HistogramOf(std::span<const float> values);
 
 }  // namespace tern::tensorboard

@@ -17,36 +17,37 @@ constexpr size_t kMaxQueuedEvents = 65536;
 }  // namespace
 
 Writer::Writer(EventFile file, size_t max_pending)
-    : file_(std::move(file)), events_(kMaxQueuedEvents), later_(max_pending) {
+    : file_(std::move(file)), events_(kMaxQueuedEvents), event_makers_(max_pending) {
   thread_ = Thread("tensorboard", [this] { Run(); });
 }
 
 Writer::~Writer() {
-  later_.Close();
+  event_makers_.Close();
   thread_.Join();
 }
 
 void Writer::Add(pb::Event event) { events_.TryPush(event); }
 
-void Writer::AddLater(std::function<void(pb::Event*)> make) { later_.Push(std::move(make)); }
+void Writer::AddLater(std::function<void(pb::Event*)> make) { event_makers_.Push(std::move(make)); }
 
-// No thread waits on events_, so adding an event wakes no thread; Run polls it.
+// Waits only for event_makers_, and looks into events_ once a second, so that Add never has to wake
+// this thread.
 void Writer::Run() {
-  while (!later_.drained()) {
-    const auto make = later_.Pop(Now() + kFlushEvery);
+  while (!event_makers_.drained()) {
+    const auto make = event_makers_.Pop(Now() + kFlushEvery);
     while (const std::optional<pb::Event> event = events_.TryPop()) file_.Add(*event);
     if (make.has_value() && file_.is_open()) {
       pb::Event event;
       (*make)(&event);
       file_.Add(event);
     }
-    Write();
+    Flush();
   }
   while (const std::optional<pb::Event> event = events_.TryPop()) file_.Add(*event);
-  Write();
+  Flush();
 }
 
-void Writer::Write() {
+void Writer::Flush() {
   const Status written = file_.Flush();
   LOG_IF(ERROR, !written.ok()) << written.message() << "; training goes on without it";
 }

@@ -1,5 +1,5 @@
-// The thread that writes an event file: an event is in the file within a second of its addition. If
-// the file cannot be written, this is logged once.
+// The thread that writes an event file. Events are in the file about a second after they were
+// added. If the file cannot be written, this is logged once.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,25 @@ namespace tern::tensorboard {
 
 class Writer {
  public:
-  // `max_pending`: how many calls of AddLater may wait for the thread.
+  // `max_pending`: how many functions passed to AddLater may wait to be called.
   Writer(EventFile file, size_t max_pending);
-  ~Writer();  // writes all queued events, and joins
+  ~Writer();  // Writes all queued events, and joins the thread.
 
-  // Any thread; never blocks. If a file system hangs so long that 65536 events wait, further ones
-  // are dropped.
+  // Queues an event. Any thread; never blocks. If 65536 events are waiting, because the file system
+  // hangs, the event is dropped.
   void Add(pb::Event event);
-  // `make` fills in an event, on the writer's thread. Blocks while `max_pending` calls are waiting.
+  // Queues a function that fills in an event; the writer's thread will call it. Blocks while
+  // `max_pending` functions are waiting.
   void AddLater(std::function<void(pb::Event* event)> make);
 
  private:
   void Run();
-  void Write();
+  void Flush();
 
   EventFile file_;
   Channel<pb::Event> events_;
-  Channel<std::function<void(pb::Event*)>> later_;
-  Thread thread_;  // last, because it uses the members above
+  Channel<std::function<void(pb::Event*)>> event_makers_;  // The functions passed to AddLater.
+  Thread thread_;  // The last member, because the thread uses the members above.
 };
 
 }  // namespace tern::tensorboard

@@ -1,5 +1,6 @@
-// Batch norm. The addition and the ReLU behind it run in the same passes. Sums over images are
-// added in image order, in double, so they do not depend on the threads.
+// Batch norm on the CPU. An addition and a ReLU that follow the batch norm run in the same passes
+// over memory. Sums of the images are added up in the order of the images, in double, so the result
+// does not depend on the number of threads.
 #include "kernels/nn/batch_norm.h"
 
 #include <cmath>
@@ -12,34 +13,38 @@ namespace {
 using dnnl::memory;
 using kernels::kNormChannels;
 
-// A tensor larger than this has left the near caches before the next layer reads it.
-constexpr size_t kCaches = size_t{4} << 20;
+// An estimate of the size of the caches near a core, in bytes. The next layer finds a larger tensor
+// no longer in them.
+constexpr size_t kCacheBytes = size_t{4} << 20;
 
-// The memory layout of a batch: channels last, or in blocks of channels.
+// The shape and memory layout of a batch of images: channels last, or in blocks of 16 channels.
+// Below, n is the number of an image and k that of a block, channels [16 k, 16 k + 16), also with
+// channels last.
 struct Geometry {
   size_t batch = 0, channels = 0, pixels = 0;
   bool blocked = false;
 
   size_t Bytes() const { return batch * channels * pixels * sizeof(float); }
   size_t blocks() const { return (channels + kNormChannels - 1) / kNormChannels; }
-  // The offset of image n, channels [16 k, 16 k + 16).
-  size_t At(size_t n, size_t k) const {
+  // The index of the first element of block k of image n.
+  size_t OffsetOf(size_t n, size_t k) const {
     return n * channels * pixels + k * kNormChannels * (blocked ? pixels : 1);
   }
+  // How kernels address block k of an image.
   kernels::Slab SlabOf(size_t k) const {
     return {pixels, blocked ? kNormChannels : channels,
             std::min(kNormChannels, channels - k * kNormChannels)};
   }
-  // Calls work(n, k) for all slabs, on all threads.
+  // Calls work(n, k) for all blocks of all images, on all threads.
   template <typename Work>
-  void ForSlabs(const Work& work) const {
+  void ForBlocks(const Work& work) const {
 #pragma omp parallel for collapse(2)
     for (size_t n = 0; n < batch; ++n)
       for (size_t k = 0; k < blocks(); ++k) work(n, k);
   }
 };
 
-// Two sums per channel of each image, and their totals.
+// Two sums for each channel of each image, and their totals over the images.
 class ImageSums {
  public:
   explicit ImageSums(const Geometry& geometry)
@@ -50,9 +55,9 @@ class ImageSums {
   float* Second(size_t n, size_t channel) { return First(n, channel) + channels_; }
   std::pair<double, double> Totals(size_t channel) const {
     double first = 0, second = 0;
-    for (size_t at = channel; at < sums_.size(); at += 2 * channels_) {
-      first += sums_[at];
-      second += sums_[at + channels_];
+    for (size_t i = channel; i < sums_.size(); i += 2 * channels_) {
+      first += sums_[i];
+      second += sums_[i + channels_];
     }
     return {first, second};
   }
@@ -62,7 +67,9 @@ class ImageSums {
   std::vector<float> sums_;
 };
 
-// The sizes, the constants and the arrays of one batch norm layer.
+// The sizes, constants, arrays and computations of one batch norm layer. In its formulas, x is the
+// input, r the tensor that is added (if any), y the output, dx and dy are gradients, and
+// d = sqrt(variance + epsilon).
 struct Norm {
   Geometry geometry;
   bool training = false, relu = false;
@@ -71,64 +78,72 @@ struct Norm {
   float *gamma_gradient = nullptr, *beta_gradient = nullptr;
   float *running_mean = nullptr, *running_variance = nullptr;
   ImageSums sums;
+  // Coefficients, one per channel: without ReLU, y = scale x + shift + r and
+  // dx = scale dy + slope (x - mean) + offset.
   std::vector<float> mean, scale, shift, slope, offset;
   std::vector<double> inverse;  // 1 / d
 
-  explicit Norm(const Geometry& of)
-      : geometry(of),
-        sums(of),
-        mean(of.channels),
-        scale(of.channels),
-        shift(of.channels),
-        slope(of.channels),
-        offset(of.channels),
-        inverse(of.channels) {}
+  explicit Norm(const Geometry& shape)
+      : geometry(shape),
+        sums(shape),
+        mean(shape.channels),
+        scale(shape.channels),
+        shift(shape.channels),
+        slope(shape.channels),
+        offset(shape.channels),
+        inverse(shape.channels) {}
 
   void Forward(const float* x, const float* r, float* y);
-  // `g`: receives dy where the ReLU passed it, as the gradient of the added input (nullptr: no
-  // input was added). `y` is used only then.
+  // Computes dx and the gradients of gamma and beta. If a tensor was added before a ReLU, writes
+  // that tensor's gradient to `g`: dy where y > 0, else 0. Otherwise `g` and `y` are null.
   void Backward(const float* x, const float* y, const float* dy, float* g, float* dx);
 
  private:
+  // The number of values of a channel in the batch.
   double Count() const { return static_cast<double>(geometry.batch * geometry.pixels); }
+  // Computes mean and variance of each channel of the batch, updates the running ones, and sets
+  // scale.
   void ComputeMoments(const float* x);
-  // Moves the running mean and variance of channel c: new = (1 - momentum) old + momentum fresh.
-  // The variance is scaled by n / (n - 1).
-  void UpdateRunning(size_t c, double fresh_mean, double variance);
-  void SetScale(size_t c, double at, double variance);
+  // Updates the running mean and variance of channel c:
+  // running = (1 - momentum) running + momentum batch_value. The variance is scaled by n / (n - 1),
+  // where n = Count().
+  void UpdateRunning(size_t c, double batch_mean, double variance);
+  // Sets mean, inverse, scale and shift of channel c.
+  void SetScale(size_t c, double channel_mean, double variance);
 };
 
-void Norm::UpdateRunning(size_t c, double fresh_mean, double variance) {
+void Norm::UpdateRunning(size_t c, double batch_mean, double variance) {
   const double unbiased = Count() > 1 ? Count() / (Count() - 1) : 1;
-  running_mean[c] = static_cast<float>((1 - momentum) * running_mean[c] + momentum * fresh_mean);
+  running_mean[c] = static_cast<float>((1 - momentum) * running_mean[c] + momentum * batch_mean);
   running_variance[c] =
       static_cast<float>((1 - momentum) * running_variance[c] + momentum * unbiased * variance);
 }
 
-void Norm::SetScale(size_t c, double at, double variance) {
+void Norm::SetScale(size_t c, double channel_mean, double variance) {
   inverse[c] = 1 / std::sqrt(variance + epsilon);
-  mean[c] = static_cast<float>(at);
+  mean[c] = static_cast<float>(channel_mean);
   scale[c] = static_cast<float>(gamma[c] * inverse[c]);
-  shift[c] = static_cast<float>(beta[c] - at * gamma[c] * inverse[c]);
+  shift[c] = static_cast<float>(beta[c] - channel_mean * gamma[c] * inverse[c]);
 }
 
 void Norm::ComputeMoments(const float* x) {
-  // The first pixel of each channel serves as a pivot near the mean.
+  // Sums differences from the channel's first pixel instead of the values themselves, which is more
+  // precise because that pixel is near the mean.
   for (size_t c = 0; c < geometry.channels; ++c)
-    mean[c] = x[geometry.At(0, c / kNormChannels) + c % kNormChannels];
+    mean[c] = x[geometry.OffsetOf(0, c / kNormChannels) + c % kNormChannels];
   sums.Clear();
-  geometry.ForSlabs([&](size_t n, size_t k) {
+  geometry.ForBlocks([&](size_t n, size_t k) {
     const size_t c = k * kNormChannels;
-    kernels::NormMoments(x + geometry.At(n, k), geometry.SlabOf(k), &mean[c], sums.First(n, c),
-                         sums.Second(n, c));
+    kernels::NormMoments(x + geometry.OffsetOf(n, k), geometry.SlabOf(k), &mean[c],
+                         sums.First(n, c), sums.Second(n, c));
   });
   for (size_t c = 0; c < geometry.channels; ++c) {
     const auto [sum, squares] = sums.Totals(c);
-    const double beyond = sum / Count();
-    const double variance = std::max(0.0, squares / Count() - beyond * beyond);
-    const double at = mean[c] + beyond;
-    UpdateRunning(c, at, variance);
-    SetScale(c, at, variance);
+    const double mean_difference = sum / Count();
+    const double variance = std::max(0.0, squares / Count() - mean_difference * mean_difference);
+    const double batch_mean = mean[c] + mean_difference;
+    UpdateRunning(c, batch_mean, variance);
+    SetScale(c, batch_mean, variance);
   }
 }
 
@@ -139,23 +154,24 @@ void Norm::Forward(const float* x, const float* r, float* y) {
     for (size_t c = 0; c < geometry.channels; ++c)
       SetScale(c, running_mean[c], running_variance[c]);
   }
-  geometry.ForSlabs([&](size_t n, size_t k) {
-    const size_t at = geometry.At(n, k), c = k * kNormChannels;
-    kernels::NormApply(x + at, r == nullptr ? nullptr : r + at, geometry.SlabOf(k), &scale[c],
-                       &shift[c], relu, geometry.Bytes() > kCaches, y + at);
+  geometry.ForBlocks([&](size_t n, size_t k) {
+    const size_t start = geometry.OffsetOf(n, k), c = k * kNormChannels;
+    kernels::NormApply(x + start, r == nullptr ? nullptr : r + start, geometry.SlabOf(k), &scale[c],
+                       &shift[c], relu, geometry.Bytes() > kCacheBytes, y + start);
   });
 }
 
 void Norm::Backward(const float* x, const float* y, const float* dy, float* g, float* dx) {
-  const auto mask = [&](size_t at, size_t c, bool passed) {
-    return kernels::NormMask{relu && !passed, y == nullptr ? nullptr : y + at, &scale[c],
+  const auto mask = [&](size_t start, size_t c, bool is_masked) {
+    return kernels::NormMask{relu && !is_masked, y == nullptr ? nullptr : y + start, &scale[c],
                              &shift[c]};
   };
   sums.Clear();
-  geometry.ForSlabs([&](size_t n, size_t k) {
-    const size_t at = geometry.At(n, k), c = k * kNormChannels;
-    kernels::NormBackwardSums(x + at, dy + at, geometry.SlabOf(k), mask(at, c, false), &mean[c],
-                              sums.First(n, c), sums.Second(n, c), g == nullptr ? nullptr : g + at);
+  geometry.ForBlocks([&](size_t n, size_t k) {
+    const size_t start = geometry.OffsetOf(n, k), c = k * kNormChannels;
+    kernels::NormBackwardSums(x + start, dy + start, geometry.SlabOf(k), mask(start, c, false),
+                              &mean[c], sums.First(n, c), sums.Second(n, c),
+                              g == nullptr ? nullptr : g + start);
   });
   for (size_t c = 0; c < geometry.channels; ++c) {
     const auto [sum, product] = sums.Totals(c);
@@ -165,12 +181,12 @@ void Norm::Backward(const float* x, const float* y, const float* dy, float* g, f
         static_cast<float>(-gamma[c] * inverse[c] * inverse[c] * inverse[c] * product / Count());
     offset[c] = static_cast<float>(-gamma[c] * inverse[c] * sum / Count());
   }
-  const bool passed = g != nullptr;
-  geometry.ForSlabs([&](size_t n, size_t k) {
-    const size_t at = geometry.At(n, k), c = k * kNormChannels;
-    kernels::NormBackwardApply(x + at, (passed ? g : dy) + at, geometry.SlabOf(k),
-                               mask(at, c, passed), &mean[c], &scale[c], &slope[c], &offset[c],
-                               dx + at);
+  const bool is_masked = g != nullptr;  // Whether g has the gradient after the ReLU's mask.
+  geometry.ForBlocks([&](size_t n, size_t k) {
+    const size_t start = geometry.OffsetOf(n, k), c = k * kNormChannels;
+    kernels::NormBackwardApply(x + start, (is_masked ? g : dy) + start, geometry.SlabOf(k),
+                               mask(start, c, is_masked), &mean[c], &scale[c], &slope[c],
+                               &offset[c], dx + start);
   });
 }
 
@@ -206,29 +222,31 @@ class BatchNorm : public Layer {
 
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    const Value from = program->Convert(gradient, desc_);
-    if (!Adds()) return {AddPlain(program, from)};
+    const Value output_gradient = program->Convert(gradient, desc_);
+    if (!Adds()) return {AddSimpleBackward(program, output_gradient)};
     if (!spec_.relu) {
-      Value passed = from;
-      passed.shared = true;
-      return {AddPlain(program, passed), passed};
+      Value added_gradient = output_gradient;
+      added_gradient.shared = true;
+      return {AddSimpleBackward(program, added_gradient), added_gradient};
     }
-    Value passed = program->InPlace(from);
-    passed.shared = wanted[1];
+    Value added_gradient = program->InPlace(output_gradient);
+    added_gradient.shared = wanted[1];
     const Value input_gradient = program->NewValue(desc_);
-    program->Call({input_, output_, from, passed, input_gradient},
+    program->Call({input_, output_, output_gradient, added_gradient, input_gradient},
                   [norm = norm_](const std::vector<float*>& data) {
                     norm->Backward(data[0], data[1], data[2], data[3], data[4]);
                   });
-    return {input_gradient, passed};
+    return {input_gradient, added_gradient};
   }
 
  private:
+  // Whether the layer also adds a second input.
   bool Adds() const { return spec_.inputs.size() > 1; }
 
-  Value AddPlain(Program* program, const Value& from) {
-    const Value to = program->InPlace(from);
-    program->Call({input_, from, to}, [norm = norm_](const std::vector<float*>& data) {
+  // Appends the backward step without a masked gradient as a separate result; returns dx.
+  Value AddSimpleBackward(Program* program, const Value& output_gradient) {
+    const Value to = program->InPlace(output_gradient);
+    program->Call({input_, output_gradient, to}, [norm = norm_](const std::vector<float*>& data) {
       norm->Backward(data[0], nullptr, data[1], nullptr, data[2]);
     });
     return to;
@@ -236,7 +254,7 @@ class BatchNorm : public Layer {
 
   const LayerSpec spec_;
   const memory::desc desc_;
-  std::shared_ptr<Norm> norm_;  // shared by the steps of both passes
+  std::shared_ptr<Norm> norm_;  // Shared by the steps of the forward and the backward pass.
   Value input_, output_;
 };
 

@@ -1,6 +1,7 @@
-// Convolution. Takes the first of a list of oneDNN's variants that is fast for the layer; 3 x 3
-// windows by Winograd's algorithm F(4 x 4, 3 x 3) (Lavin and Gray 2016), a quarter of the
-// multiplications. Weights are in oneDNN's own layouts, copied from and to the canonical arenas.
+// Convolution on the CPU, by oneDNN. Tries a list of variants (layouts and algorithms), and takes
+// the first for which oneDNN has a fast implementation. Large 3 x 3 convolutions use Winograd's
+// algorithm F(4 x 4, 3 x 3) (Lavin and Gray 2016), which needs a quarter of the multiplications.
+// Weights are copied between the caller's arenas (row-major) and oneDNN's layouts in every step.
 #include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
@@ -8,7 +9,7 @@ namespace {
 
 using dnnl::memory;
 using Tag = dnnl::memory::format_tag;
-using Forwards = dnnl::convolution_forward;
+using ForwardConv = dnnl::convolution_forward;
 using BackwardData = dnnl::convolution_backward_data;
 using BackwardWeights = dnnl::convolution_backward_weights;
 
@@ -18,32 +19,33 @@ struct Variant {
   dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
 };
 
-// Winograd's algorithm pays if input and output have at least this many channels: one limit for
-// images and their gradients, one for the weights' gradient, whose sums have fewer terms.
-constexpr uint32_t kWinogradOfImages = 32, kWinogradOfWeights = 64;
+// Winograd's algorithm is faster if input and output have at least this many channels: the first
+// limit for the outputs and for the gradients of images, the second for the gradients of weights.
+constexpr uint32_t kWinogradMinForImages = 32, kWinogradMinForWeights = 64;
 
-// The variants to try, the best first, as measured on AVX-512.
-std::vector<Variant> VariantsFor(const LayerSpec& spec, uint32_t winograd_from) {
+// Returns the variants to try, the fastest first as measured on a CPU with AVX-512. Winograd's
+// algorithm is among them if there are at least `winograd_min` channels.
+std::vector<Variant> VariantsFor(const LayerSpec& spec, uint32_t winograd_min) {
   const pb::ConvDef& def = spec.def->conv();
-  const uint32_t from = spec.input().c, to = spec.output.c;
-  const Tag input = ActivationTag(from), output = ActivationTag(to);
+  const uint32_t inputs = spec.input().c, outputs = spec.output.c;  // numbers of channels
+  const Tag input = ActivationTag(inputs), output = ActivationTag(outputs);
   const bool blocked = input == kBlocked && output == kBlocked;
   std::vector<Variant> variants;
   const bool winograd = !MultipliesBf16(spec) && def.kernel() == 3 && def.stride() == 1 &&
-                        def.groups() == 1 && def.dilation() == 1 && from >= winograd_from &&
-                        to >= winograd_from;
+                        def.groups() == 1 && def.dilation() == 1 && inputs >= winograd_min &&
+                        outputs >= winograd_min;
   if (blocked && winograd)
     variants.push_back({input, output, dnnl::algorithm::convolution_winograd});
-  if (from == 16 && to == 16) variants.push_back({Tag::nhwc, Tag::nhwc});
-  if (from <= 3) variants.push_back({Tag::nchw, output});
+  if (inputs == 16 && outputs == 16) variants.push_back({Tag::nhwc, Tag::nhwc});
+  if (inputs <= 3) variants.push_back({Tag::nchw, output});
   variants.push_back({input, output});
   variants.push_back({Tag::nhwc, Tag::nhwc});
   variants.push_back({Tag::any, Tag::any});
   return variants;
 }
 
-// Returns make(variant) of the first variant that oneDNN has more than a reference implementation
-// for, or of the last one.
+// Returns make(variant), oneDNN's descriptor, for the first variant that has a faster
+// implementation than oneDNN's reference; if there is none, for the last variant.
 template <typename MakeDesc>
 auto FirstFast(const std::vector<Variant>& variants, const MakeDesc& make) {
   auto desc = make(variants.front());
@@ -71,18 +73,18 @@ class Conv : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const auto kind =
         spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    forward_ = FirstFast(VariantsFor(spec_, kWinogradOfImages), [&](const Variant& variant) {
-      // A bias with no dimensions means no bias.
-      const Forwards::desc desc(kind, variant.algorithm, Input(variant, true), weight_any_,
-                                bias_.desc, Output(variant, false), window_.strides,
-                                window_.dilates, window_.pad_begin, window_.pad_end);
-      return Forwards::primitive_desc(desc, AttributesWithRelu(spec_.relu), program->engine(),
-                                      kAllowEmpty);
+    forward_ = FirstFast(VariantsFor(spec_, kWinogradMinForImages), [&](const Variant& variant) {
+      // A descriptor without dimensions tells oneDNN that there is no bias.
+      const ForwardConv::desc desc(kind, variant.algorithm, Input(variant, true), weight_any_,
+                                   bias_.desc, Output(variant, false), window_.strides,
+                                   window_.dilates, window_.pad_begin, window_.pad_end);
+      return ForwardConv::primitive_desc(desc, AttributesWithRelu(spec_.relu), program->engine(),
+                                         kAllowEmpty);
     });
     input_ = program->Convert(inputs[0], forward_.src_desc());
     output_ = program->NewValue(forward_.dst_desc());
     const Value weight = program->Convert(weight_, forward_.weights_desc());
-    program->Run<Forwards>(
+    program->Run<ForwardConv>(
         forward_,
         WithBias(DNNL_ARG_BIAS, bias_.outside,
                  {{DNNL_ARG_SRC, input_}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_DST, output_}}));
@@ -98,10 +100,11 @@ class Conv : public Layer {
   }
 
  private:
-  // Makes oneDNN return an empty descriptor, not throw, if it has no implementation.
+  // Makes oneDNN return an empty descriptor instead of throwing if it has no implementation.
   static constexpr bool kAllowEmpty = true;
 
-  // Descriptors of input and output: FactorType as factors of products, fp32 as results of sums.
+  // Descriptors of the layer's input and output. `factor`: whether the pass multiplies by that
+  // tensor, so that it has the type FactorType; otherwise it is a result of sums, and fp32.
   memory::desc Input(const Variant& variant, bool factor) const {
     return Plain(DimsOf(spec_.batch, spec_.input()), variant.input, TypeOf(factor));
   }
@@ -112,7 +115,7 @@ class Conv : public Layer {
     return factor ? FactorType(spec_) : memory::data_type::f32;
   }
 
-  // Appends the bias if the layer has one.
+  // Adds the bias to a primitive's arguments, if the layer has one.
   Program::Arguments WithBias(int kind, float* bias, Program::Arguments arguments) const {
     if (spec_.def->conv().bias()) arguments.push_back({kind, {bias_.desc, -1, bias}});
     return arguments;
@@ -120,7 +123,7 @@ class Conv : public Layer {
 
   void AddBackwardWeights(Program* program, const Value& gradient) {
     const auto backward =
-        FirstFast(VariantsFor(spec_, kWinogradOfWeights), [&](const Variant& variant) {
+        FirstFast(VariantsFor(spec_, kWinogradMinForWeights), [&](const Variant& variant) {
           const BackwardWeights::desc desc(variant.algorithm, Input(variant, true),
                                            weight_gradient_any_, bias_.desc, Output(variant, true),
                                            window_.strides, window_.dilates, window_.pad_begin,
@@ -130,8 +133,8 @@ class Conv : public Layer {
         });
     const Value weight_gradient = {weight_.desc, -1, spec_.parameters[0].gradient};
     Value weight = weight_gradient;
-    const bool direct = SameBytes(backward.diff_weights_desc(), weight.desc);
-    if (!direct) weight = program->NewValue(backward.diff_weights_desc());
+    const bool same_layout = SameBytes(backward.diff_weights_desc(), weight.desc);
+    if (!same_layout) weight = program->NewValue(backward.diff_weights_desc());
     const bool bias = spec_.def->conv().bias();
     program->Run<BackwardWeights>(
         backward,
@@ -139,12 +142,12 @@ class Conv : public Layer {
                  {{DNNL_ARG_SRC, program->Convert(input_, backward.src_desc())},
                   {DNNL_ARG_DIFF_DST, program->Convert(gradient, backward.diff_dst_desc())},
                   {DNNL_ARG_DIFF_WEIGHTS, weight}}));
-    if (!direct) program->Copy(weight, weight_gradient);
+    if (!same_layout) program->Copy(weight, weight_gradient);
   }
 
   Value AddBackwardData(Program* program, const Value& gradient) {
     const auto backward =
-        FirstFast(VariantsFor(spec_, kWinogradOfImages), [&](const Variant& variant) {
+        FirstFast(VariantsFor(spec_, kWinogradMinForImages), [&](const Variant& variant) {
           const BackwardData::desc desc(variant.algorithm, Input(variant, false), weight_any_,
                                         Output(variant, true), window_.strides, window_.dilates,
                                         window_.pad_begin, window_.pad_end);
@@ -164,7 +167,7 @@ class Conv : public Layer {
   const WindowGeometry window_;
   memory::desc weight_any_, weight_gradient_any_;
   Value weight_, bias_;
-  Forwards::primitive_desc forward_;
+  ForwardConv::primitive_desc forward_;
   Value input_, output_;
 };
 

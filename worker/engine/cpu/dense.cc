@@ -1,6 +1,6 @@
-// Dense (inner product). Weights and their gradients stay in the canonical arenas (in bf16, a
-// rounded copy): at training batch sizes, copying to a blocked layout and back costs more than it
-// gains.
+// Dense layer (inner product) on the CPU, by oneDNN. Weights and their gradients are used where
+// they are, in the caller's row-major arenas (with bf16, a rounded copy of the weights), because at
+// training's batch sizes a copy to a blocked layout and back costs more time than it saves.
 #include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
@@ -8,7 +8,7 @@ namespace {
 
 using dnnl::memory;
 using Tag = dnnl::memory::format_tag;
-using Forwards = dnnl::inner_product_forward;
+using ForwardProduct = dnnl::inner_product_forward;
 using BackwardData = dnnl::inner_product_backward_data;
 using BackwardWeights = dnnl::inner_product_backward_weights;
 
@@ -32,16 +32,17 @@ class Dense : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const auto kind =
         spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    const Forwards::desc desc(kind, flat_factor_, weight_factor_, bias_.desc, flat_output_);
-    forward_ = Forwards::primitive_desc(desc, AttributesWithRelu(spec_.relu), program->engine());
+    const ForwardProduct::desc desc(kind, flat_factor_, weight_factor_, bias_.desc, flat_output_);
+    forward_ =
+        ForwardProduct::primitive_desc(desc, AttributesWithRelu(spec_.relu), program->engine());
     input_ =
         program->Convert(Reinterpret(flat_, program->Convert(inputs[0], image_)), flat_factor_);
-    rounded_ = program->Convert(weight_, weight_factor_);
+    weight_in_factor_type_ = program->Convert(weight_, weight_factor_);
     output_ = program->NewValue(flat_output_);
-    program->Run<Forwards>(forward_, {{DNNL_ARG_SRC, input_},
-                                      {DNNL_ARG_WEIGHTS, rounded_},
-                                      {DNNL_ARG_BIAS, bias_},
-                                      {DNNL_ARG_DST, output_}});
+    program->Run<ForwardProduct>(forward_, {{DNNL_ARG_SRC, input_},
+                                            {DNNL_ARG_WEIGHTS, weight_in_factor_type_},
+                                            {DNNL_ARG_BIAS, bias_},
+                                            {DNNL_ARG_DST, output_}});
     return Reinterpret(output_image_, output_);
   }
 
@@ -77,18 +78,21 @@ class Dense : public Layer {
                                                 forward_);
     const Value input_gradient = program->NewValue(flat_);
     program->Run<BackwardData>(backward, {{DNNL_ARG_DIFF_DST, gradient},
-                                          {DNNL_ARG_WEIGHTS, rounded_},
+                                          {DNNL_ARG_WEIGHTS, weight_in_factor_type_},
                                           {DNNL_ARG_DIFF_SRC, input_gradient}});
     return Reinterpret(image_, input_gradient);
   }
 
   const LayerSpec spec_;
-  const memory::desc image_, output_image_;  // [N, C, H, W] and [N, O, 1, 1], and flat:
-  memory::desc flat_, flat_output_;          // [N, C * H * W] and [N, O]
-  memory::desc flat_factor_, flat_output_factor_, weight_factor_;  // of FactorType
+  // Descriptors of the input and the output, where N is the batch and O the number of outputs: as
+  // images [N, C, H, W] and [N, O, 1, 1], and as matrices [N, C * H * W] and [N, O].
+  const memory::desc image_, output_image_;
+  memory::desc flat_, flat_output_;
+  // The matrices and the weights in the type in which they are multiplied.
+  memory::desc flat_factor_, flat_output_factor_, weight_factor_;
   Value weight_, bias_;
-  Forwards::primitive_desc forward_;
-  Value input_, output_, rounded_;
+  ForwardProduct::primitive_desc forward_;
+  Value input_, output_, weight_in_factor_type_;
 };
 
 }  // namespace

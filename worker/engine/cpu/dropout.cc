@@ -1,5 +1,5 @@
-// Dropout. The forward pass keeps each element's factor for the backward pass. The draws are a
-// function of (seed, rank, step, layer, element in canonical order).
+// Dropout on the CPU. The forward pass stores the factor of each element for the backward pass. The
+// random numbers are a function of (seed, rank, step, layer, index of the element in [N, C, H, W]).
 #include <cmath>
 
 #include "worker/engine/cpu/layers.h"
@@ -9,17 +9,18 @@ namespace {
 
 using Tag = dnnl::memory::format_tag;
 
-constexpr size_t kDrawsABlock = 8;
+constexpr size_t kDrawsPerBlock = 8;  // Random 16-bit numbers in a Philox block.
 
-// factors[i] = 0 with probability `rate` (to 2^-16), else 1 / (1 - rate).
+// Sets factors[i], for i < n, to 0 with probability `rate` (rounded to 2^-16), else to 1 / (1 -
+// rate).
 void DrawFactors(const kernels::NoiseKey& key, float rate, size_t n, float* factors) {
-  const auto below = static_cast<uint32_t>(std::lround(rate * 65536.0));
-  const float kept = 1 / (1 - rate);
-  for (size_t block = 0; block * kDrawsABlock < n; ++block) {
+  const auto threshold = static_cast<uint32_t>(std::lround(rate * 65536.0));
+  const float kept_factor = 1 / (1 - rate);
+  for (size_t block = 0; block * kDrawsPerBlock < n; ++block) {
     const auto words = kernels::NoiseBlock(key, static_cast<uint32_t>(block), 0);
-    for (size_t k = 0; k < kDrawsABlock && block * kDrawsABlock + k < n; ++k) {
+    for (size_t k = 0; k < kDrawsPerBlock && block * kDrawsPerBlock + k < n; ++k) {
       const uint32_t draw = words[k / 2] >> (k % 2 * 16) & 0xffff;
-      factors[block * kDrawsABlock + k] = draw < below ? 0 : kept;
+      factors[block * kDrawsPerBlock + k] = draw < threshold ? 0 : kept_factor;
     }
   }
 }

@@ -1,4 +1,4 @@
-// Layers with several inputs: concatenation of channels, and sums.
+// Layers with several inputs, on the CPU: concatenation of channels, and sums.
 #include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
@@ -33,14 +33,14 @@ class Concat : public Layer {
 
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    const Value all = program->Convert(gradient, Plain(DimsOf(spec_.batch, spec_.output), tag_));
+    const Value whole = program->Convert(gradient, Plain(DimsOf(spec_.batch, spec_.output), tag_));
     std::vector<Value> gradients(spec_.inputs.size());
     memory::dim channel = 0;
     for (size_t i = 0; i < spec_.inputs.size(); ++i) {
       const memory::dims dims = DimsOf(spec_.batch, spec_.inputs[i]);
       if (wanted[i]) {
-        Value part = all;
-        part.desc = all.desc.submemory_desc(dims, {0, channel, 0, 0});
+        Value part = whole;
+        part.desc = whole.desc.submemory_desc(dims, {0, channel, 0, 0});
         gradients[i] = program->NewValue(ImageOf(i));
         program->Copy(part, gradients[i]);
       }
@@ -53,10 +53,12 @@ class Concat : public Layer {
   memory::desc ImageOf(size_t i) const { return Plain(DimsOf(spec_.batch, spec_.inputs[i]), tag_); }
 
   const LayerSpec spec_;
-  Tag tag_ = kBlocked;  // used if each input's channels fill whole blocks
+  // The memory layout: in blocks of channels if the channels of every input fill whole blocks, else
+  // channels last.
+  Tag tag_ = kBlocked;
 };
 
-// Fuses the following ReLU into the last addition.
+// The sum of the inputs. If a ReLU follows, the last addition computes it too.
 class Add : public Layer {
  public:
   explicit Add(const LayerSpec& spec) : spec_(spec) {}

@@ -3,8 +3,8 @@
 namespace tern::engine {
 
 const LayerKind* FindLayerKind(pb::LayerDef::KindCase kind) {
-  for (const LayerKind& line : kLayerKinds) {
-    if (line.kind == kind) return &line;
+  for (const LayerKind& entry : kLayerKinds) {
+    if (entry.kind == kind) return &entry;
   }
   return nullptr;
 }

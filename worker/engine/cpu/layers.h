@@ -1,5 +1,5 @@
-// The table of the layers of the CPU engine: their constructors, and the kinds that each makes.
-// Internal to the engine.
+// The table of the layers of the CPU engine: which function makes layers of which kind. Internal to
+// the engine.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,8 @@ std::unique_ptr<Layer> MakeRelu(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeSoftmaxLoss(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeStandardize(const LayerSpec& spec);
 
-// An alternative to MakeConv for 5 x 5 windows, used where it is faster.
+// MakeConv calls MakeWinograd for layers for which SuitsWinograd returns true: convolutions by 5 x
+// 5 windows that Winograd's algorithm computes faster.
 bool SuitsWinograd(const LayerSpec& spec);
 std::unique_ptr<Layer> MakeWinograd(const LayerSpec& spec);
 
@@ -45,7 +46,7 @@ inline constexpr LayerKind kLayerKinds[] = {
     {pb::LayerDef::kSoftmaxLoss, MakeSoftmaxLoss},
 };
 
-// The kind's line in the table; nullptr if the engine has no such layer.
+// Returns the table's entry of a kind; nullptr if this engine has no such layer.
 const LayerKind* FindLayerKind(pb::LayerDef::KindCase kind);
 
 }  // namespace tern::engine

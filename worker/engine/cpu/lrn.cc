@@ -1,5 +1,5 @@
-// Local response normalization across channels (kernels/nn/lrn.h), because oneDNN's fast
-// implementation supports only windows of five.
+// Local response normalization across channels on the CPU, by kernels/nn/lrn.h. Does not use
+// oneDNN, whose fast implementation supports only windows of five channels.
 #include "kernels/nn/lrn.h"
 
 #include "worker/engine/cpu/layers.h"

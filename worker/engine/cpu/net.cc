@@ -10,7 +10,7 @@
 namespace tern::engine {
 namespace {
 
-Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
+Status BadJobError(const std::string& message) { return Status(Code::kBadJob, message); }
 
 bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
 
@@ -24,12 +24,12 @@ class CpuNet : public Net {
     layers_ = std::move(*layers);
     return Ok();
   }
-  // Appends all steps of the net. Passes on the exceptions of oneDNN and new; *where then names the
-  // layer. The layers are destroyed afterwards; their steps remain.
+  // Appends all steps of the net to the program. If oneDNN or `new` throws an exception, *where
+  // names the layer that was being planned.
   void Plan(std::string* where);
 
   double Forward(const Feed& feed, Score* score, const Need& need) override {
-    CHECK_EQ(feed.images.size(), batch_ * image_);
+    CHECK_EQ(feed.images.size(), batch_ * image_elements_);
     CHECK(feed.used >= 1 && feed.used <= batch_ && feed.labels.size() >= feed.used);
     for (uint32_t n = 0; n < feed.used; ++n) CHECK_LT(feed.labels[n], def_.classes());
     ForwardIo& batch = program_.batch();
@@ -49,20 +49,21 @@ class CpuNet : public Net {
   }
 
  private:
-  Value PlanData();
+  Value PlanInput();
 
   const pb::NetDef def_;
   const uint64_t batch_;
-  uint64_t image_ = 0;  // elements of one image
+  uint64_t image_elements_ = 0;  // The number of elements of one input image.
   Program program_;
   std::vector<PlannedLayer> layers_;
 };
 
-// Copies the images, because Backward reads them too, and the caller's may be gone by then.
-Value CpuNet::PlanData() {
+// Appends the step that copies the images of the feed. The copy is needed because Backward reads
+// the images too, when the caller's may no longer exist.
+Value CpuNet::PlanInput() {
   const pb::ImageShape& input = def_.input();
   const models::ImageDims image = {input.channels(), input.height(), input.width()};
-  image_ = models::Elements(image);
+  image_elements_ = models::Elements(image);
   const Value data = program_.NewValue(
       Plain(DimsOf(static_cast<uint32_t>(batch_), image), dnnl::memory::format_tag::nchw));
   const ForwardIo* batch = &program_.batch();
@@ -78,7 +79,7 @@ void CpuNet::Plan(std::string* where) {
       [](const LayerSpec& spec) { return FindLayerKind(spec.def->kind_case())->make(spec); },
       [this](const Value& a, const Value& b) { return program_.Add(a, b, Program::Attributes()); },
       [where](const std::string& layer) { *where = layer; }};
-  Planner(&program_, backend, PlanData()).Plan(layers_);
+  Planner(&program_, backend, PlanInput()).Plan(layers_);
   *where = "the arena";
   program_.Bind();
 }
@@ -89,7 +90,7 @@ Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Option
                                         const Net::Arenas& arenas) {
   CHECK(!options.pixels.has_value());
   if (options.precision == Precision::kFp16) {
-    return Bad(
+    return BadJobError(
         "train.precision is fp16, which a CPU does not have: set it to bf16 or fp32, or "
         "workers.device to cuda");
   }
@@ -100,11 +101,12 @@ Result<std::unique_ptr<Net>> MakeCpuNet(const pb::NetDef& def, const Net::Option
     net->Plan(&where);
     return std::unique_ptr<Net>(std::move(net));
   } catch (const dnnl::error& error) {
-    return Bad(where + ": oneDNN cannot run it at a batch of " + std::to_string(options.batch) +
-               ": " + error.what());
+    return BadJobError(where + ": oneDNN cannot run it at a batch of " +
+                       std::to_string(options.batch) + ": " + error.what());
   } catch (const std::bad_alloc&) {
-    return Bad(where + ": not enough memory at a batch of " + std::to_string(options.batch) +
-               "; take a smaller batch per worker or a smaller net");
+    return BadJobError(where + ": not enough memory at a batch of " +
+                       std::to_string(options.batch) +
+                       "; take a smaller batch per worker or a smaller net");
   }
 }
 

@@ -1,5 +1,5 @@
-// Max and average pooling. In training, the forward pass of a maximum records which element won; of
-// equal ones the first.
+// Max and average pooling on the CPU, by oneDNN. In training, the forward pass of max pooling
+// records which element of each window is the largest; of equal elements the first.
 #include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
@@ -7,8 +7,8 @@ namespace {
 
 using dnnl::memory;
 using Tag = dnnl::memory::format_tag;
-using Forwards = dnnl::pooling_v2_forward;
-using Backwards = dnnl::pooling_v2_backward;
+using ForwardPool = dnnl::pooling_v2_forward;
+using BackwardPool = dnnl::pooling_v2_backward;
 
 dnnl::algorithm AlgorithmOf(const pb::LayerDef& def) {
   if (def.has_max_pool()) return dnnl::algorithm::pooling_max;
@@ -23,39 +23,40 @@ class Pool : public Layer {
         algorithm_(AlgorithmOf(*spec.def)),
         window_(WindowGeometryOf(
             spec.def->has_max_pool() ? spec.def->max_pool() : spec.def->avg_pool(), spec.input())),
-        notes_(spec.training && spec.def->has_max_pool()) {}
+        records_winners_(spec.training && spec.def->has_max_pool()) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const auto kind =
         spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
     const memory::desc any = Plain(DimsOf(spec_.batch, spec_.output), Tag::any);
-    const Forwards::desc desc(kind, algorithm_, inputs[0].desc, any, window_.strides,
-                              window_.kernel, window_.dilates, window_.pad_begin, window_.pad_end);
-    forward_ = Forwards::primitive_desc(desc, Program::Attributes(), program->engine());
+    const ForwardPool::desc desc(kind, algorithm_, inputs[0].desc, any, window_.strides,
+                                 window_.kernel, window_.dilates, window_.pad_begin,
+                                 window_.pad_end);
+    forward_ = ForwardPool::primitive_desc(desc, Program::Attributes(), program->engine());
     const Value output = program->NewValue(forward_.dst_desc());
     Program::Arguments arguments = {{DNNL_ARG_SRC, inputs[0]}, {DNNL_ARG_DST, output}};
-    if (notes_) {
+    if (records_winners_) {
       winners_ = program->NewValue(forward_.workspace_desc());
       arguments.push_back({DNNL_ARG_WORKSPACE, winners_});
     }
-    program->Run<Forwards>(forward_, arguments);
+    program->Run<ForwardPool>(forward_, arguments);
     return output;
   }
 
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     if (!wanted[0]) return {Value()};
-    const Backwards::desc desc(algorithm_, forward_.src_desc(), forward_.dst_desc(),
-                               window_.strides, window_.kernel, window_.dilates, window_.pad_begin,
-                               window_.pad_end);
-    const Backwards::primitive_desc backward(desc, Program::Attributes(), program->engine(),
-                                             forward_);
+    const BackwardPool::desc desc(algorithm_, forward_.src_desc(), forward_.dst_desc(),
+                                  window_.strides, window_.kernel, window_.dilates,
+                                  window_.pad_begin, window_.pad_end);
+    const BackwardPool::primitive_desc backward(desc, Program::Attributes(), program->engine(),
+                                                forward_);
     const Value input_gradient = program->NewValue(backward.diff_src_desc());
     Program::Arguments arguments = {
         {DNNL_ARG_DIFF_DST, program->Convert(gradient, backward.diff_dst_desc())},
         {DNNL_ARG_DIFF_SRC, input_gradient}};
-    if (notes_) arguments.push_back({DNNL_ARG_WORKSPACE, winners_});
-    program->Run<Backwards>(backward, arguments);
+    if (records_winners_) arguments.push_back({DNNL_ARG_WORKSPACE, winners_});
+    program->Run<BackwardPool>(backward, arguments);
     return {input_gradient};
   }
 
@@ -63,8 +64,8 @@ class Pool : public Layer {
   const LayerSpec spec_;
   const dnnl::algorithm algorithm_;
   const WindowGeometry window_;
-  const bool notes_;
-  Forwards::primitive_desc forward_;
+  const bool records_winners_;
+  ForwardPool::primitive_desc forward_;
   Value winners_;
 };
 

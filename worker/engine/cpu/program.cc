@@ -15,7 +15,7 @@ using dnnl::memory;
 
 namespace {
 
-constexpr size_t kHugePage = size_t{1} << 21;
+constexpr size_t kHugePageBytes = size_t{1} << 21;
 
 }  // namespace
 
@@ -88,10 +88,10 @@ void Program::Free::operator()(std::byte* arena) const { std::free(arena); }
 
 void Program::Bind() {
   const size_t bytes = plan_.AssignOffsets();
-  const size_t padded = (bytes / kHugePage + 1) * kHugePage;
-  arena_.reset(static_cast<std::byte*>(std::aligned_alloc(kHugePage, padded)));
+  const size_t padded = (bytes / kHugePageBytes + 1) * kHugePageBytes;
+  arena_.reset(static_cast<std::byte*>(std::aligned_alloc(kHugePageBytes, padded)));
   if (!arena_) throw std::bad_alloc();
-  // Huge pages reduce TLB misses; if the system refuses, nothing is lost.
+  // Huge pages reduce TLB misses. An error is ignored: the memory works with normal pages, too.
   madvise(arena_.get(), padded, MADV_HUGEPAGE);
   std::memset(arena_.get(), 0, bytes);
   for (Step& step : steps_) BindStep(&step);
@@ -111,14 +111,15 @@ void Program::BindStep(Step* step) {
 
 void Program::RunStep(const Step& step) {
   if (step.function) return step.function(step.data);
-  // Uses the C function, because the C++ one builds a map of arguments at every call.
+  // Calls oneDNN's C function, because the C++ function builds a map of the arguments at every
+  // call.
   const dnnl_status_t status = dnnl_primitive_execute(
       step.primitive.get(), stream_.get(), static_cast<int>(step.bound.size()), step.bound.data());
   CHECK_EQ(status, dnnl_success) << "oneDNN refused to run a step that it had planned";
 }
 
 void Program::RunForward(const std::function<bool(uint32_t p)>& need) {
-  for (size_t i = 0; i < backward_; ++i) {
+  for (size_t i = 0; i < backward_begin_; ++i) {
     if (steps_[i].reads < 0) {
       RunStep(steps_[i]);
     } else if (need && !need(static_cast<uint32_t>(steps_[i].reads))) {
@@ -128,7 +129,7 @@ void Program::RunForward(const std::function<bool(uint32_t p)>& need) {
 }
 
 void Program::RunBackward(const std::function<void(uint32_t p)>& ready) {
-  for (size_t i = backward_; i < steps_.size(); ++i) {
+  for (size_t i = backward_begin_; i < steps_.size(); ++i) {
     if (steps_[i].ready < 0) {
       RunStep(steps_[i]);
     } else if (ready) {
@@ -139,8 +140,8 @@ void Program::RunBackward(const std::function<void(uint32_t p)>& ready) {
 
 namespace {
 
-// The strides of a layout that is plain, or plain except for one block of channels; empty for other
-// layouts.
+// Returns the strides of a layout without blocks, or with a single block that contains all
+// channels; returns no strides for other layouts.
 memory::dims PlainStrides(const memory::desc& desc) {
   if (desc.data.format_kind != dnnl_blocked) return {};
   const dnnl_blocking_desc_t& blocking = desc.data.format_desc.blocking;

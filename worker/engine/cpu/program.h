@@ -1,5 +1,6 @@
-// A net as a flat list of steps over one arena. Layers append steps once (layer.h); then the
-// program only runs. Internal to the CPU engine, because it exposes oneDNN.
+// A net on the CPU as a list of steps, which use buffers in one block of memory (the arena). When
+// the net is planned, layers append their steps (layer.h); then the program only runs them.
+// Internal to the CPU engine, because this header exposes oneDNN. The order of calls:
 //
 //   { NewValue, Convert, Run, Call, MarkRead }*  -> EndForward -> { the same, MarkReady }* -> Bind
 //   -> { RunForward -> RunBackward? }*
@@ -17,12 +18,13 @@
 
 namespace tern::engine {
 
-// An array in some layout: a buffer of the arena, or the caller's memory.
+// A tensor that steps read or write.
 struct Value {
-  dnnl::memory::desc desc;
-  int buffer = -1;
-  float* outside = nullptr;
-  bool shared = false;  // a gradient with several readers: must not be written in place
+  dnnl::memory::desc desc;   // Its shape, type and memory layout.
+  int buffer = -1;           // The number of its buffer in the arena; -1 if it is not in the arena.
+  float* outside = nullptr;  // Its address, if it is in the caller's memory.
+  // Whether several steps read this value (a gradient), so that none may overwrite it.
+  bool shared = false;
 };
 
 // The input and result of one RunForward.
@@ -33,62 +35,76 @@ struct ForwardIo {
 
 class Program {
  public:
-  using Arguments = std::vector<std::pair<int, Value>>;  // DNNL_ARG_... -> value
-  // Gets the addresses of the values passed to Call, in order.
+  // The arguments of a oneDNN primitive: pairs of a constant DNNL_ARG_... and a value.
+  using Arguments = std::vector<std::pair<int, Value>>;
+  // A step that is a C++ function. `data`: the addresses of the values passed to Call, in their
+  // order.
   using Function = std::function<void(const std::vector<float*>& data)>;
 
   Program();
 
   const dnnl::engine& engine() const { return engine_; }
-  // For every primitive: Program provides its scratch memory, from the arena.
+  // The attributes that every primitive of the program must have: its scratch memory is a buffer of
+  // the arena.
   static dnnl::primitive_attr Attributes();
 
+  // Adds a buffer to the arena.
   Value NewValue(const dnnl::memory::desc& desc);
-  // `from` in another layout: the same memory if the layouts agree, else a reordered copy.
+  // Returns `from` in the layout `desc`: the same memory if it has that layout, else a reordered
+  // copy.
   Value Convert(const Value& from, const dnnl::memory::desc& desc);
-  // Reorders into the given value.
+  // Appends a step that copies `from` to `to`, in the layout of `to`.
   void Copy(const Value& from, const Value& to);
-  // a + b, in a's layout.
+  // Appends a step that computes a + b, in the layout of `a`.
   Value Add(const Value& a, const Value& b, const dnnl::primitive_attr& attributes);
-  // The target of an element-wise step on `value`: in place, unless `value` is shared.
+  // Returns where an element-wise step on `value` writes its result: `value` itself if the step may
+  // overwrite it, else a new buffer.
   Value InPlace(const Value& value) {
     return value.shared || value.buffer < 0 ? NewValue(value.desc) : value;
   }
 
+  // Appends a step that runs a oneDNN primitive.
   template <typename Primitive>
   void Run(const typename Primitive::primitive_desc& desc, const Arguments& arguments) {
     AddPrimitive(Primitive(desc), desc.scratchpad_desc(), arguments);
   }
+  // Appends a step that calls a function with the addresses of the values.
   void Call(const std::vector<Value>& values, Function function);
-  // MarkRead: the next step reads parameter p. MarkReady: the gradient of parameter p is final
-  // after the steps so far.
+  // MarkRead says that steps appended later read parameter number p; MarkReady, that the gradient
+  // of parameter p is final after the steps so far.
   void MarkRead(uint32_t p) { AddMark(&Step::reads, p); }
   void MarkReady(uint32_t p) { AddMark(&Step::ready, p); }
 
-  void EndForward() { backward_ = steps_.size(); }
-  // Lays out the arena. Throws std::bad_alloc if memory does not suffice, dnnl::error if oneDNN
-  // fails.
+  // Says that the forward pass is complete; steps appended later belong to the backward pass.
+  void EndForward() { backward_begin_ = steps_.size(); }
+  // Allocates the arena and assigns addresses to all values. Throws std::bad_alloc if there is not
+  // enough memory, dnnl::error if oneDNN fails.
   void Bind();
 
+  // The input and result of the forward pass, which steps read and write.
   ForwardIo& batch() { return batch_; }
-  // Calls `need(p)`, if set, before the step that reads parameter p; ends the pass if it returns
-  // false.
+  // Runs the forward steps. Calls `need(p)`, if set, before the first step that reads parameter p;
+  // ends the pass if `need` returns false.
   void RunForward(const std::function<bool(uint32_t p)>& need);
+  // Runs the backward steps. Calls `ready(p)`, if set, when the gradient of parameter p is final.
   void RunBackward(const std::function<void(uint32_t p)>& ready);
 
  private:
   struct Argument {
-    int kind = 0;
+    int kind = 0;  // DNNL_ARG_...
     Value value;
-    dnnl::memory memory;  // set by Bind
+    dnnl::memory memory;  // Set by Bind.
   };
+  // A step has a primitive, or a function, or is a mark: then `reads` or `ready` is the number of a
+  // parameter.
   struct Step {
     dnnl::primitive primitive;
     std::vector<Argument> arguments;
-    std::vector<dnnl_exec_arg_t> bound;  // set by Bind: the arguments of oneDNN's C function
-    Function function;                   // instead of a primitive
-    std::vector<float*> data;
-    int64_t reads = -1, ready = -1;  // a mark instead of a primitive or function
+    // The arguments as oneDNN's C function takes them; set by Bind.
+    std::vector<dnnl_exec_arg_t> bound;
+    Function function;
+    std::vector<float*> data;  // The arguments of the function; set by Bind.
+    int64_t reads = -1, ready = -1;
   };
   struct Free {
     void operator()(std::byte* arena) const;
@@ -105,24 +121,25 @@ class Program {
   dnnl::stream stream_;
   MemoryPlan plan_;
   std::vector<Step> steps_;
-  size_t backward_ = 0;  // first step of the backward pass
+  size_t backward_begin_ = 0;  // The number of the first step of the backward pass.
   std::unique_ptr<std::byte, Free> arena_;
   ForwardIo batch_;
 };
 
-// Whether both describe the same bytes: their strides agree in all dimensions longer than 1. A
-// single block of channels is stored like channels last.
+// Whether `a` and `b` describe the same bytes: they have the same shape, type and offset, and the
+// same strides in all dimensions longer than 1. An image with a single block of channels is stored
+// like channels last.
 bool SameBytes(const dnnl::memory::desc& a, const dnnl::memory::desc& b);
 
-// An array in a plain layout.
+// Returns the descriptor of a tensor whose layout is `tag`.
 dnnl::memory::desc Plain(const dnnl::memory::dims& dims, dnnl::memory::format_tag tag,
                          dnnl::memory::data_type type = dnnl::memory::data_type::f32);
 
-// Channels in blocks of 16.
+// The layout with channels in blocks of 16.
 constexpr auto kBlocked = dnnl::memory::format_tag::aBcd16b;
 
-// The layout of activations: channels in blocks of 16 if their number is a multiple of 16, because
-// most of the fastest kernels need that; else channels last.
+// The memory layout of activations: channels in blocks of 16 if their number is a multiple of 16,
+// because most of oneDNN's fastest kernels need that; else channels last.
 inline dnnl::memory::format_tag ActivationTag(dnnl::memory::dim channels) {
   return channels % 16 == 0 ? kBlocked : dnnl::memory::format_tag::nhwc;
 }
@@ -130,7 +147,7 @@ inline dnnl::memory::desc Activation(const dnnl::memory::dims& dims) {
   return Plain(dims, ActivationTag(dims[1]));
 }
 
-// Whether the descriptor's implementation is oneDNN's slow reference.
+// Whether oneDNN would use its slow reference implementation for the primitive.
 bool IsReference(const dnnl::primitive_desc_base& desc);
 
 }  // namespace tern::engine

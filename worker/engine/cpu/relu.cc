@@ -1,15 +1,15 @@
-// ReLU as a layer of its own (for example after pooling), with or without an upper bound, and
-// helpers for layers that fuse a ReLU.
+// ReLU as a separate layer (for example after pooling) on the CPU, with or without an upper bound,
+// and the functions for layers that compute a following ReLU themselves.
 #include "worker/engine/cpu/layers.h"
 
 namespace tern::engine {
 namespace {
 
-using Forwards = dnnl::eltwise_forward;
-using Backwards = dnnl::eltwise_backward;
+using ForwardEltwise = dnnl::eltwise_forward;
+using BackwardEltwise = dnnl::eltwise_backward;
 
-// min(max(x, 0), upper), or max(x, 0). These oneDNN algorithms compute the gradient from the
-// output, not the input.
+// The function max(x, 0) or, with an upper bound, min(max(x, 0), upper). The backward pass of these
+// oneDNN algorithms reads the output instead of the input.
 struct ReluParameters {
   dnnl::algorithm algorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
   float upper = 0;
@@ -20,21 +20,21 @@ ReluParameters ParametersOf(const pb::ReluDef& def) {
   return {dnnl::algorithm::eltwise_clip_v2_use_dst_for_bwd, def.max()};
 }
 
-Forwards::primitive_desc ForwardDesc(const Program& program, const ReluParameters& parameters,
-                                     const dnnl::memory::desc& desc) {
-  return {Forwards::desc(dnnl::prop_kind::forward_training, parameters.algorithm, desc, 0.f,
-                         parameters.upper),
+ForwardEltwise::primitive_desc ForwardDesc(const Program& program, const ReluParameters& parameters,
+                                           const dnnl::memory::desc& desc) {
+  return {ForwardEltwise::desc(dnnl::prop_kind::forward_training, parameters.algorithm, desc, 0.f,
+                               parameters.upper),
           Program::Attributes(), program.engine()};
 }
 
 Value AddBackward(Program* program, const ReluParameters& parameters, const Value& output,
                   const Value& gradient) {
-  const Backwards::primitive_desc backward(
-      Backwards::desc(parameters.algorithm, output.desc, output.desc, 0.f, parameters.upper),
+  const BackwardEltwise::primitive_desc backward(
+      BackwardEltwise::desc(parameters.algorithm, output.desc, output.desc, 0.f, parameters.upper),
       Program::Attributes(), program->engine(), ForwardDesc(*program, parameters, output.desc));
   const Value from = program->Convert(gradient, backward.diff_dst_desc());
   const Value masked = program->InPlace(from);
-  program->Run<Backwards>(
+  program->Run<BackwardEltwise>(
       backward, {{DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_DST, from}, {DNNL_ARG_DIFF_SRC, masked}});
   return masked;
 }
@@ -45,8 +45,8 @@ class Relu : public Layer {
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     output_ = program->NewValue(inputs[0].desc);
-    program->Run<Forwards>(ForwardDesc(*program, parameters_, inputs[0].desc),
-                           {{DNNL_ARG_SRC, inputs[0]}, {DNNL_ARG_DST, output_}});
+    program->Run<ForwardEltwise>(ForwardDesc(*program, parameters_, inputs[0].desc),
+                                 {{DNNL_ARG_SRC, inputs[0]}, {DNNL_ARG_DST, output_}});
     return output_;
   }
 

@@ -10,7 +10,8 @@ namespace {
 
 using Tag = dnnl::memory::format_tag;
 
-// The forward pass also computes the gradient, because both need the same exponentials.
+// Softmax with cross entropy on the CPU. In training, the forward pass also computes the gradient,
+// because both need the same exponentials.
 class SoftmaxLossLayer : public Layer {
  public:
   explicit SoftmaxLossLayer(const LayerSpec& spec) : spec_(spec) {}
@@ -26,8 +27,8 @@ class SoftmaxLossLayer : public Layer {
     program->Call(values, [batch, rows = spec_.batch, classes = spec_.input().c,
                            smoothing = spec_.def->softmax_loss().label_smoothing()](
                               const std::vector<float*>& data) {
-      const std::span<float> wanted = batch->feed.scores;
-      std::copy_n(data[0], wanted.size(), wanted.begin());
+      const std::span<float> scores_out = batch->feed.scores;
+      std::copy_n(data[0], scores_out.size(), scores_out.begin());
       const SoftmaxSums sums =
           SoftmaxLoss(data[0], batch->feed.labels, rows, classes, batch->feed.used, smoothing,
                       data.size() > 1 ? data[1] : nullptr);

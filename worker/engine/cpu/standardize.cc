@@ -1,4 +1,4 @@
-// Scales each image to mean 0 and deviation 1.
+// Standardization on the CPU: scales each image to mean 0 and standard deviation 1.
 #include <algorithm>
 #include <cmath>
 
@@ -9,7 +9,8 @@ namespace {
 
 using Tag = dnnl::memory::format_tag;
 
-// y = (x - mean) / d, d = max(deviation, 1 / sqrt(n)). Returns 1 / d.
+// Computes y = (x - mean) / d for an image of n elements, where d = max(standard deviation, 1 /
+// sqrt(n)). Returns 1 / d.
 float Standardize(const float* x, size_t n, float* y) {
   double sum = 0, squares = 0;
   for (size_t i = 0; i < n; ++i) sum += x[i];
@@ -21,8 +22,8 @@ float Standardize(const float* x, size_t n, float* y) {
   return static_cast<float>(scale);
 }
 
-// dx = (dy - mean(dy) - y mean(dy y)) / d. The last term is omitted where d is not the deviation
-// but the lower bound.
+// Computes dx = (dy - mean(dy) - y mean(dy y)) / d, where `scale` is 1 / d. Omits the term with y
+// if d is not the standard deviation but its lower bound 1 / sqrt(n).
 void StandardizeBackward(const float* y, const float* dy, float scale, size_t n, float* dx) {
   double sum = 0, product = 0, squares = 0;
   for (size_t i = 0; i < n; ++i) {
@@ -31,11 +32,11 @@ void StandardizeBackward(const float* y, const float* dy, float scale, size_t n,
     squares += double{y[i]} * y[i];
   }
   const double count = static_cast<double>(n);
-  // The mean square of y is 1 if d is the deviation, else much less.
-  const bool by_deviation = squares > 0.5 * count;
-  const double along = by_deviation ? product / count : 0;
+  // The mean square of y is 1 if d is the standard deviation, else much less.
+  const bool is_deviation = squares > 0.5 * count;
+  const double y_factor = is_deviation ? product / count : 0;
   for (size_t i = 0; i < n; ++i)
-    dx[i] = static_cast<float>((dy[i] - sum / count - y[i] * along) * scale);
+    dx[i] = static_cast<float>((dy[i] - sum / count - y[i] * y_factor) * scale);
 }
 
 class StandardizeLayer : public Layer {
@@ -43,13 +44,13 @@ class StandardizeLayer : public Layer {
   explicit StandardizeLayer(const LayerSpec& spec)
       : spec_(spec),
         plain_(Plain(DimsOf(spec.batch, spec.output), Tag::nchw)),
-        image_(plain_.get_size() / sizeof(float) / spec.batch) {}
+        image_elements_(plain_.get_size() / sizeof(float) / spec.batch) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     output_ = program->NewValue(plain_);
     scales_ = program->NewValue(Plain({spec_.batch}, Tag::x));
     program->Call({program->Convert(inputs[0], plain_), output_, scales_},
-                  [batch = spec_.batch, n = image_](const std::vector<float*>& data) {
+                  [batch = spec_.batch, n = image_elements_](const std::vector<float*>& data) {
                     for (size_t i = 0; i < batch; ++i)
                       data[2][i] = Standardize(data[0] + i * n, n, data[1] + i * n);
                   });
@@ -61,7 +62,7 @@ class StandardizeLayer : public Layer {
     if (!wanted[0]) return {Value()};
     const Value input_gradient = program->NewValue(plain_);
     program->Call({output_, program->Convert(gradient, plain_), scales_, input_gradient},
-                  [batch = spec_.batch, n = image_](const std::vector<float*>& data) {
+                  [batch = spec_.batch, n = image_elements_](const std::vector<float*>& data) {
                     for (size_t i = 0; i < batch; ++i)
                       StandardizeBackward(data[0] + i * n, data[1] + i * n, data[2][i], n,
                                           data[3] + i * n);
@@ -72,7 +73,7 @@ class StandardizeLayer : public Layer {
  private:
   const LayerSpec spec_;
   const dnnl::memory::desc plain_;
-  const size_t image_;  // elements of one image
+  const size_t image_elements_;  // The number of elements of one image.
   Value output_, scales_;
 };
 

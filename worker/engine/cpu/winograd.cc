@@ -1,5 +1,8 @@
-// Convolution by 5 x 5 windows with stride 1: Winograd's algorithm (kernels/nn/winograd.h) around
-// oneDNN's batched matrix product.
+// Convolution by 5 x 5 windows with stride 1 on the CPU, by Winograd's algorithm: transforms tiles
+// of the images and the filters (kernels/nn/winograd.h), multiplies the transforms by oneDNN's
+// batched matrix product, and transforms the products back. In comments, x and y are input and
+// output images, u the transformed input tiles, f the transformed filters, and dx, dy, ... the
+// gradients.
 #include "kernels/nn/winograd.h"
 
 #include <algorithm>
@@ -14,31 +17,34 @@ using Tag = dnnl::memory::format_tag;
 using kernels::kWinogradChannels;
 using kernels::kWinogradMatrices;
 
-// A chunk of images has at most this many bytes of tiles, so that they stay in a core's own cache.
+// A chunk of images has at most this many bytes of transformed tiles (but at least one image), so
+// that the tiles stay in a core's own cache.
 constexpr size_t kChunkBytes = size_t{640} << 10;
-constexpr size_t kLine = 64 / sizeof(float), kPage = 4096 / sizeof(float);
+constexpr size_t kCacheLine = 64 / sizeof(float), kPage = 4096 / sizeof(float);  // In floats.
 
-// The images at one end of the layer (its input or its output), in blocks of channels, and their
-// tiles.
-struct Side {
+// The shape and memory layout of the layer's input or output images, and of their tiles. Below, n
+// is the number of an image, and c the first channel of a block of channels.
+struct ImageLayout {
   size_t channels = 0, height = 0, width = 0;
   size_t tile_rows = 0, tile_columns = 0;
   bool blocked = false;
 
-  size_t tiles() const { return tile_rows * tile_columns; }  // per image
-  size_t At(size_t n, size_t c) const {
+  size_t tiles() const { return tile_rows * tile_columns; }  // The number of tiles of one image.
+  // The index of the first element of channel c of image n.
+  size_t OffsetOf(size_t n, size_t c) const {
     return n * channels * height * width + c * (blocked ? height * width : 1);
   }
-  size_t TileAt(size_t n, size_t c) const { return n * tiles() * channels + c; }
+  // The index of the first element of channel c of the tiles of image n.
+  size_t TileOffsetOf(size_t n, size_t c) const { return n * tiles() * channels + c; }
   kernels::WinogradImage ImageOf(size_t c) const {
     return {height, width, blocked ? kWinogradChannels : channels,
             std::min(kWinogradChannels, channels - c)};
   }
-  // The distance between matrices. It is no multiple of a page, so that the 64 elements of a tile
-  // do not compete for the same cache sets.
+  // The number of floats from one of the 64 matrices of tile elements to the next. Not a multiple
+  // of a page, because then the 64 elements of a tile would compete for the same cache sets.
   size_t MatrixStride(size_t images) const {
-    const size_t stride = (images * tiles() * channels + kLine - 1) / kLine * kLine;
-    return stride % kPage == 0 ? stride + kLine : stride;
+    const size_t stride = (images * tiles() * channels + kCacheLine - 1) / kCacheLine * kCacheLine;
+    return stride % kPage == 0 ? stride + kCacheLine : stride;
   }
   kernels::WinogradTiles Tiles(size_t images) const {
     return {tile_rows, tile_columns, MatrixStride(images), channels};
@@ -53,16 +59,17 @@ struct Side {
 // Images [first, first + images) of the batch.
 struct ImageChunk {
   size_t first = 0, images = 0;
-  // Calls work(n, c) for the n-th image and for all blocks of channels c, on all threads.
+  // Calls work(n, c), on all threads, for each image n of the chunk, counted from 0, and for the
+  // first channel c of each block of channels.
   template <typename Work>
-  void ForBlocks(const Side& side, const Work& work) const {
+  void ForBlocks(const ImageLayout& layout, const Work& work) const {
 #pragma omp parallel for collapse(2)
     for (size_t n = 0; n < images; ++n)
-      for (size_t c = 0; c < side.channels; c += kWinogradChannels) work(n, c);
+      for (size_t c = 0; c < layout.channels; c += kWinogradChannels) work(n, c);
   }
 };
 
-Side SideOf(const LayerSpec& spec, const models::ImageDims& image) {
+ImageLayout LayoutOf(const LayerSpec& spec, const models::ImageDims& image) {
   return {image.c,
           image.h,
           image.w,
@@ -75,12 +82,12 @@ class Winograd : public Layer {
  public:
   explicit Winograd(const LayerSpec& spec)
       : spec_(spec),
-        from_(SideOf(spec, spec.input())),
-        to_(SideOf(spec, spec.output)),
+        from_(LayoutOf(spec, spec.input())),
+        to_(LayoutOf(spec, spec.output)),
         filters_(Plain({kWinogradMatrices, spec.input().c, spec.output.c}, Tag::abc)) {
-    const WindowGeometry places = WindowGeometryOf(spec.def->conv(), spec.input());
-    top_ = static_cast<size_t>(places.pad_begin[0]);
-    left_ = static_cast<size_t>(places.pad_begin[1]);
+    const WindowGeometry window = WindowGeometryOf(spec.def->conv(), spec.input());
+    top_ = static_cast<size_t>(window.pad_begin[0]);
+    left_ = static_cast<size_t>(window.pad_begin[1]);
     const size_t image_bytes =
         kWinogradMatrices * from_.tiles() * (from_.channels + to_.channels) * sizeof(float);
     const size_t images = std::max<size_t>(1, kChunkBytes / image_bytes);
@@ -98,7 +105,7 @@ class Winograd : public Layer {
     transposed.desc = value.desc.permute_axes({0, 2, 1});
     return transposed;
   }
-  // Appends to = a b, or to += a b.
+  // Appends a step that computes to = a b or, if `adds`, to += a b, for each of the 64 matrices.
   static void AddProduct(Program* program, const Value& a, const Value& b, const Value& to,
                          bool adds) {
     dnnl::primitive_attr attributes = Program::Attributes();
@@ -110,6 +117,8 @@ class Winograd : public Layer {
     program->Run<dnnl::matmul>(desc,
                                {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, to}});
   }
+  // These append the steps that transform the filters, the input tiles, and the products, and the
+  // backward steps of these transforms.
   Value AddFilters(Program* program);
   void AddInput(Program* program, const ImageChunk& chunk, const Value& input, const Value& tiles);
   void AddOutput(Program* program, const ImageChunk& chunk, const Value& product);
@@ -120,12 +129,13 @@ class Winograd : public Layer {
   void AddFilterBackward(Program* program, const Value& filters_gradient);
 
   const LayerSpec spec_;
-  const Side from_, to_;
-  const memory::desc filters_;
-  size_t top_ = 0, left_ = 0;
+  const ImageLayout from_, to_;
+  const memory::desc filters_;  // The shape of the transformed filters.
+  size_t top_ = 0, left_ = 0;   // The padding before the first row and column.
   std::vector<ImageChunk> chunks_;
-  std::vector<Value> tiles_;                // u of each chunk, in training
-  Value output_, transformed_, bias_sums_;  // y, f, sums of dy by image and channel
+  std::vector<Value> tiles_;  // u of each chunk; kept in training for the backward pass.
+  // The output y, the transformed filters f, and the sums of dy for each image and channel.
+  Value output_, transformed_, bias_sums_;
 };
 
 Value Winograd::Forward(Program* program, const std::vector<Value>& inputs) {
@@ -180,22 +190,22 @@ void Winograd::AddInput(Program* program, const ImageChunk& chunk, const Value& 
   program->Call({input, tiles}, [chunk, from = from_, top = top_,
                                  left = left_](const std::vector<float*>& data) {
     chunk.ForBlocks(from, [&](size_t n, size_t c) {
-      kernels::WinogradInput(data[0] + from.At(chunk.first + n, c), from.ImageOf(c), top, left,
-                             from.Tiles(chunk.images), data[1] + from.TileAt(n, c));
+      kernels::WinogradInput(data[0] + from.OffsetOf(chunk.first + n, c), from.ImageOf(c), top,
+                             left, from.Tiles(chunk.images), data[1] + from.TileOffsetOf(n, c));
     });
   });
 }
 
 void Winograd::AddOutput(Program* program, const ImageChunk& chunk, const Value& product) {
   const float* bias = spec_.def->conv().bias() ? spec_.parameters[1].values : nullptr;
-  program->Call({product, output_},
-                [chunk, to = to_, bias, relu = spec_.relu](const std::vector<float*>& data) {
-                  chunk.ForBlocks(to, [&](size_t n, size_t c) {
-                    kernels::WinogradOutput(data[0] + to.TileAt(n, c), to.Tiles(chunk.images),
-                                            bias == nullptr ? nullptr : bias + c, relu,
-                                            to.ImageOf(c), data[1] + to.At(chunk.first + n, c));
-                  });
-                });
+  program->Call({product, output_}, [chunk, to = to_, bias,
+                                     relu = spec_.relu](const std::vector<float*>& data) {
+    chunk.ForBlocks(to, [&](size_t n, size_t c) {
+      kernels::WinogradOutput(data[0] + to.TileOffsetOf(n, c), to.Tiles(chunk.images),
+                              bias == nullptr ? nullptr : bias + c, relu, to.ImageOf(c),
+                              data[1] + to.OffsetOf(chunk.first + n, c));
+    });
+  });
 }
 
 void Winograd::AddOutputBackward(Program* program, const ImageChunk& chunk, const Value& gradient,
@@ -203,8 +213,8 @@ void Winograd::AddOutputBackward(Program* program, const ImageChunk& chunk, cons
   program->Call({gradient, tiles, bias_sums_}, [chunk, to = to_](const std::vector<float*>& data) {
     chunk.ForBlocks(to, [&](size_t n, size_t c) {
       const size_t image = chunk.first + n;
-      kernels::WinogradOutputBackward(data[0] + to.At(image, c), to.ImageOf(c),
-                                      to.Tiles(chunk.images), data[1] + to.TileAt(n, c),
+      kernels::WinogradOutputBackward(data[0] + to.OffsetOf(image, c), to.ImageOf(c),
+                                      to.Tiles(chunk.images), data[1] + to.TileOffsetOf(n, c),
                                       data[2] + image * to.channels + c);
     });
   });
@@ -212,16 +222,18 @@ void Winograd::AddOutputBackward(Program* program, const ImageChunk& chunk, cons
 
 void Winograd::AddInputBackward(Program* program, const ImageChunk& chunk, const Value& tiles,
                                 const Value& input_gradient) {
-  program->Call({tiles, input_gradient}, [chunk, from = from_, top = top_,
-                                          left = left_](const std::vector<float*>& data) {
-    chunk.ForBlocks(from, [&](size_t n, size_t c) {
-      kernels::WinogradInputBackward(data[0] + from.TileAt(n, c), from.Tiles(chunk.images), top,
-                                     left, from.ImageOf(c), data[1] + from.At(chunk.first + n, c));
-    });
-  });
+  program->Call({tiles, input_gradient},
+                [chunk, from = from_, top = top_, left = left_](const std::vector<float*>& data) {
+                  chunk.ForBlocks(from, [&](size_t n, size_t c) {
+                    kernels::WinogradInputBackward(
+                        data[0] + from.TileOffsetOf(n, c), from.Tiles(chunk.images), top, left,
+                        from.ImageOf(c), data[1] + from.OffsetOf(chunk.first + n, c));
+                  });
+                });
 }
 
-// Also adds up the bias's gradient, over the images in their order.
+// Computes the gradient of the filters and of the bias. Adds the latter up in the order of the
+// images.
 void Winograd::AddFilterBackward(Program* program, const Value& filters_gradient) {
   program->Call({filters_gradient, bias_sums_},
                 [weight = spec_.parameters[0].gradient,

@@ -1,4 +1,4 @@
-// Batch norm. The addition and the ReLU behind it run in the same pass.
+// Batch norm on a GPU. An addition and a ReLU that follow the batch norm run in the same kernels.
 #include "kernels/nn/batch_norm.h"
 
 #include "kernels/nn/conv.h"
@@ -35,15 +35,16 @@ class BatchNorm : public Layer {
     return output_;
   }
 
-  // If an input was added before the ReLU, the masked gradient is a result of its own.
+  // If a second input was added before the ReLU, the gradient after the ReLU's mask is also that
+  // input's gradient, and is stored separately.
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     const bool masks = Adds() && spec_.relu;
-    Value passed = masks ? program->InPlace(gradient) : gradient;
-    passed.shared |= Adds();
-    const Value input_gradient = program->InPlace(passed);
+    Value added_gradient = masks ? program->InPlace(gradient) : gradient;
+    added_gradient.shared |= Adds();
+    const Value input_gradient = program->InPlace(added_gradient);
     std::vector<Value> values = {state_, partial_, input_, gradient, input_gradient};
-    if (masks) values.insert(values.end(), {output_, passed});
+    if (masks) values.insert(values.end(), {output_, added_gradient});
     program->Call("batch norm, backward", values,
                   [spec = spec_, norm = norm_, type = program->type(), step = step_](
                       auto stream, const auto& data) {
@@ -55,15 +56,17 @@ class BatchNorm : public Layer {
                         data[4], spec.parameters[0].gradient, spec.parameters[1].gradient);
                   });
     std::vector<Value> gradients = {input_gradient};
-    if (Adds()) gradients.push_back(passed);
+    if (Adds()) gradients.push_back(added_gradient);
     gradients.resize(wanted.size());
     return gradients;
   }
 
  private:
+  // Whether the layer also adds a second input.
   bool Adds() const { return spec_.inputs.size() > 1; }
 
-  // The state arrays, which are the first two values of each launch.
+  // Returns the parameters, statistics and state arrays of the norm. The first two values of each
+  // launch must be state_ and partial_.
   static kernels::DeviceNormState StateOf(const LayerSpec& spec, const Program::Data& data) {
     kernels::DeviceNormState state;
     state.gamma = spec.parameters[0].values;
@@ -81,6 +84,8 @@ class BatchNorm : public Layer {
   const LayerSpec spec_;
   const kernels::DeviceNorm norm_;
   const kernels::DeviceStep* const step_;
+  // state_ has six arrays with one float per channel: mean, scale, shift, inverse, and two of
+  // workspace. partial_ has partial sums.
   Value state_, partial_, input_, output_;
 };
 

@@ -1,4 +1,5 @@
-// Convolution, and the dense layer as a convolution of one pixel by a window of one pixel.
+// The convolution and the dense layer on a GPU. A dense layer is computed as the convolution of an
+// image of one pixel by a window of one pixel.
 #include "kernels/nn/conv.h"
 
 #include "kernels/nn/device_images.h"
@@ -8,7 +9,8 @@
 namespace tern::engine::cuda {
 namespace {
 
-// A convolution's weights, bias and launches.
+// Appends the launches of a convolution to the program. The kernel is the weights in the type and
+// order that the convolution library takes; bias likewise.
 class ConvOperation {
  public:
   ConvOperation(const LayerSpec& spec, const kernels::DeviceSlide& slide, uint32_t groups,
@@ -42,24 +44,26 @@ class ConvOperation {
   }
 
  private:
+  // The numbers of output channels, of input channels in each group, and of pixels of the window.
   uint32_t outputs() const { return shape_.slide.out.c; }
   uint32_t inputs() const { return shape_.slide.in.c / shape_.groups; }
-  uint32_t taps() const {
+  uint32_t window_pixels() const {
     return shape_.slide.window.rows.kernel * shape_.slide.window.columns.kernel;
   }
   Value NewKernel(Program* program) const {
-    return program->NewArray(size_t{outputs()} * inputs() * taps() *
+    return program->NewArray(size_t{outputs()} * inputs() * window_pixels() *
                              kernels::BytesOf(program->type()));
   }
 
   Value AddKernel(Program* program) {
     const Value kernel = NewKernel(program);
-    program->Call("conversion of weights", {kernel},
-                  [from = spec_.parameters[0].values, outputs = outputs(), inputs = inputs(),
-                   taps = taps(), type = program->type()](auto stream, const auto& data) {
-                    return kernels::ToKernelOnDevice(stream, from, outputs, inputs, taps, type,
-                                                     data[0]);
-                  });
+    program->Call(
+        "conversion of weights", {kernel},
+        [from = spec_.parameters[0].values, outputs = outputs(), inputs = inputs(),
+         window_pixels = window_pixels(), type = program->type()](auto stream, const auto& data) {
+          return kernels::ToKernelOnDevice(stream, from, outputs, inputs, window_pixels, type,
+                                           data[0]);
+        });
     return kernel;
   }
   Value AddBias(Program* program) {
@@ -88,13 +92,13 @@ class ConvOperation {
     const Value kernel_gradient = NewKernel(program);
     Run(program, "convolution, gradient of its weights", ConvPass::kBackwardWeights, input_,
         kernel_gradient, gradient);
-    program->Call(
-        "conversion of the gradient of weights", {kernel_gradient},
-        [to = spec_.parameters[0].gradient, outputs = outputs(), inputs = inputs(), taps = taps(),
-         type = program->type(), step = inputs_.step](auto stream, const auto& data) {
-          return kernels::FromKernelOnDevice(stream, type, data[0], outputs, inputs, taps, step,
-                                             to);
-        });
+    program->Call("conversion of the gradient of weights", {kernel_gradient},
+                  [to = spec_.parameters[0].gradient, outputs = outputs(), inputs = inputs(),
+                   window_pixels = window_pixels(), type = program->type(),
+                   step = inputs_.step](auto stream, const auto& data) {
+                    return kernels::FromKernelOnDevice(stream, type, data[0], outputs, inputs,
+                                                       window_pixels, step, to);
+                  });
     if (!shape_.bias) return;
     const uint64_t rows = shape_.slide.out.pixels();
     const Value partial =
@@ -117,19 +121,19 @@ class Conv : public Layer {
  public:
   Conv(const LayerSpec& spec, const Inputs& inputs)
       : output_(spec.output),
-        windows_(spec, SlideOf(spec, spec.def->conv()), spec.def->conv().groups(), inputs) {}
+        convolution_(spec, SlideOf(spec, spec.def->conv()), spec.def->conv().groups(), inputs) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    return windows_.Forward(program, inputs[0], output_);
+    return convolution_.Forward(program, inputs[0], output_);
   }
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    return {windows_.Backward(program, gradient, wanted[0])};
+    return {convolution_.Backward(program, gradient, wanted[0])};
   }
 
  private:
   const models::ImageDims output_;
-  ConvOperation windows_;
+  ConvOperation convolution_;
 };
 
 class Dense : public Layer {
@@ -137,24 +141,24 @@ class Dense : public Layer {
   Dense(const LayerSpec& spec, const Inputs& inputs)
       : input_(spec.input()),
         output_(spec.output),
-        windows_(spec,
-                 {{spec.batch, 1, 1, input_.c * input_.h * input_.w},
-                  ImagesOf(spec.batch, spec.output),
-                  {}},
-                 /*groups=*/1, inputs) {}
+        convolution_(spec,
+                     {{spec.batch, 1, 1, input_.c * input_.h * input_.w},
+                      ImagesOf(spec.batch, spec.output),
+                      {}},
+                     /*groups=*/1, inputs) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    return windows_.Forward(program, Flatten(program, inputs[0]), output_);
+    return convolution_.Forward(program, Flatten(program, inputs[0]), output_);
   }
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    const Value flat = windows_.Backward(program, gradient, wanted[0]);
+    const Value flat = convolution_.Backward(program, gradient, wanted[0]);
     return {wanted[0] ? Unflatten(program, flat, input_) : Value()};
   }
 
  private:
   const models::ImageDims input_, output_;
-  ConvOperation windows_;
+  ConvOperation convolution_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
-// The library that computes convolutions, and dense layers as convolutions of one pixel, on a GPU:
-// cuDNN, or our own plain loops for shapes that cuDNN has no kernel for. A plan is made once, for
-// one shape and one pass, and then only runs. Internal to the engine.
+// The interface to a library that computes convolutions on a GPU, and dense layers as convolutions
+// of images of one pixel: cuDNN, cuBLASLt, or simple kernels of this project for shapes that cuDNN
+// cannot compute. A plan is made once, for one shape and one pass, and can then run many times.
+// Internal to the engine.
 #pragma once
 
 #include <memory>
@@ -19,23 +20,27 @@ struct ConvShape {
   kernels::DeviceSlide slide;
   uint32_t groups = 1;
   kernels::DeviceType type = kernels::DeviceType::kFloat;
-  bool tf32 = false;                // floats may be rounded to TF32 on input
-  bool bias = false, relu = false;  // forward only
+  bool tf32 = false;  // Whether factors of type float may be rounded to TF32.
+  // Whether the forward pass adds a bias, and applies a ReLU at the end.
+  bool bias = false, relu = false;
 };
 
-// Images in and out, [n, h, w, c]; the kernel [out.c, kernel, kernel, in.c / groups]; the bias
-// [out.c]; all in the shape's type. A pass reads two of the first three (and the bias) and writes
-// the third. All on the device, aligned to MemoryPlan::kAlignment, on which the libraries rely.
+// The arrays of a pass, on the device: the input images x and the output images y, [n, h, w, c];
+// the kernel (weights) [y channels, rows, columns, x channels / groups]; the bias [y channels]. All
+// have the type of the shape. The forward pass reads x, the kernel and the bias, and writes y. The
+// backward passes read two of x, the kernel and y, and write the third; the arrays are then
+// gradients where the pass needs gradients. Addresses are aligned to MemoryPlan::kAlignment,
+// because the libraries rely on that.
 struct ConvData {
   void *x = nullptr, *kernel = nullptr, *y = nullptr, *bias = nullptr;
-  void* workspace = nullptr;  // ConvPlan::workspace() bytes
+  void* workspace = nullptr;  // Has ConvPlan::workspace() bytes.
 };
 
 class ConvPlan {
  public:
   virtual ~ConvPlan() = default;
-  virtual size_t workspace() const = 0;
-  // Launches the plan on the stream. Errors name the call.
+  virtual size_t workspace() const = 0;  // The bytes of workspace that Run needs.
+  // Launches the pass on the stream. The message of an error names the call that failed.
   virtual Status Run(kernels::DeviceStream stream, const ConvData& data) = 0;
 };
 
@@ -45,9 +50,10 @@ class ConvLibrary {
   virtual std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) = 0;
 };
 
-// The library of our own loops.
+// Makes the library of simple kernels of this project.
 std::unique_ptr<ConvLibrary> MakeConvLoops();
-// The fastest library in this build. One per net: it uses the net's stream.
+// Makes the fastest library in this build. `stream` is the net's stream; each net has its own
+// library.
 Result<std::unique_ptr<ConvLibrary>> MakeConvLibrary(kernels::DeviceStream stream);
 
 }  // namespace tern::engine::cuda

@@ -1,3 +1,4 @@
+// The convolution library that uses the simple kernels of this project (kernels/nn/conv.h).
 #include "kernels/device/tiling.h"
 #include "kernels/nn/conv.h"
 #include "worker/device/device.h"

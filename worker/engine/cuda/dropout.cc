@@ -1,4 +1,5 @@
-// Dropout: the same draws as on the CPU; the backward pass repeats them.
+// Dropout on a GPU, with the same random numbers as on the CPU. The backward pass computes them
+// again.
 #include "kernels/nn/device_images.h"
 #include "kernels/nn/elementwise.h"
 #include "worker/engine/cuda/layers.h"

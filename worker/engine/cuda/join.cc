@@ -1,4 +1,4 @@
-// Layers with several inputs: concatenation of channels, and sums.
+// Layers with several inputs, on a GPU: concatenation of channels, and sums.
 #include "kernels/nn/elementwise.h"
 #include "worker/engine/cuda/layers.h"
 
@@ -35,20 +35,23 @@ class Concat : public Layer {
   }
 
  private:
-  void AddCopy(Program* program, const Value& from, const kernels::DeviceChannels& of,
-               uint32_t count, const Value& to, const kernels::DeviceChannels& into) {
+  // Appends a copy of `count` channels from `from` to `to`. `from_channels` and `to_channels` have
+  // the first of these channels and the number of all channels of the tensor.
+  void AddCopy(Program* program, const Value& from, const kernels::DeviceChannels& from_channels,
+               uint32_t count, const Value& to, const kernels::DeviceChannels& to_channels) {
     const uint64_t pixels = ImagesOf(spec_.batch, spec_.output).pixels();
     program->Call("copy of channels", {from, to},
-                  [of, pixels, count, into, type = program->type()](auto stream, const auto& data) {
-                    return kernels::CopyChannelsOnDevice(stream, type, data[0], of, pixels, count,
-                                                         into, data[1]);
+                  [from_channels, pixels, count, to_channels, type = program->type()](
+                      auto stream, const auto& data) {
+                    return kernels::CopyChannelsOnDevice(stream, type, data[0], from_channels,
+                                                         pixels, count, to_channels, data[1]);
                   });
   }
 
   const LayerSpec spec_;
 };
 
-// Fuses the following ReLU into the last addition.
+// The sum of the inputs. If a ReLU follows, the last addition computes it too.
 class Add : public Layer {
  public:
   explicit Add(const LayerSpec& spec) : spec_(spec) {}

@@ -21,9 +21,10 @@ Value Unflatten(Program* program, const Value& value, const models::ImageDims& i
   if (image.h * image.w == 1) return {image, value.buffer, value.shared};
   const Value images = program->NewValue(image);
   program->Call("to channels last", {value, images},
-                [of = ImagesOf(program->batch(), image), type = program->type()](auto stream,
-                                                                                 const auto& data) {
-                  return kernels::ToChannelsLastOnDevice(stream, type, data[0], of, type, data[1]);
+                [shape = ImagesOf(program->batch(), image), type = program->type()](
+                    auto stream, const auto& data) {
+                  return kernels::ToChannelsLastOnDevice(stream, type, data[0], shape, type,
+                                                         data[1]);
                 });
   return images;
 }

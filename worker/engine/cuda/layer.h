@@ -1,6 +1,8 @@
-// A layer of the engine on a GPU: as in worker/engine/cpu/layer.h, it appends its launches to the
-// program once. One file per kind and one line in the table of layers.h. The parameters, gradients
-// and statistics of its spec are on the device. Internal to the engine.
+// The interface of a layer of the GPU engine. A layer appends its kernel launches to the program
+// (the net's list of launches, program.h) when the net is planned, and is then destroyed; only the
+// launches remain. Each kind of layer has its own file, and a line in the table of layers.h. The
+// parameters, gradients and statistics in the layer's LayerSpec are on the device. Internal to the
+// engine.
 #pragma once
 
 #include <memory>
@@ -19,25 +21,28 @@ class Layer {
   virtual ~Layer() = default;
   // Appends the forward launches; returns the output.
   virtual Value Forward(Program* program, const std::vector<Value>& inputs) = 0;
-  // Appends the backward launches. `gradient` is that of the output. Returns the gradients of the
-  // inputs that are `wanted`; the others are unspecified. REQUIRES Forward before.
+  // Appends the backward launches. `gradient` is the gradient of the output. Returns one gradient
+  // per input; gradients of inputs for which `wanted` is false are unspecified. REQUIRES that
+  // Forward was called.
   virtual std::vector<Value> Backward(Program* program, const Value& gradient,
                                       const std::vector<bool>& wanted) = 0;
 };
 
-// What layers use besides their input images.
+// What layers use besides their input tensors. The first three are on the device.
 struct Inputs {
-  const kernels::DeviceStep* step = nullptr;  // on the device, like the next two
+  const kernels::DeviceStep* step = nullptr;  // The values that change from step to step.
   const uint32_t* labels = nullptr;
-  kernels::DeviceLoss* losses = nullptr;  // one per row
-  ConvLibrary* convolutions = nullptr;    // used only during planning
+  kernels::DeviceLoss* losses = nullptr;  // The results of the loss, one per sample.
+  ConvLibrary* convolutions = nullptr;    // Used only while the net is planned.
 };
 
+// The shape of a batch of images, as kernels take it.
 inline kernels::DeviceImages ImagesOf(uint32_t batch, const models::ImageDims& image) {
   return {batch, image.h, image.w, image.c};
 }
 
-// `def` is a ConvDef or a PoolDef; its sizes were checked when shapes were inferred.
+// Returns the sliding window of `def`, a ConvDef or a PoolDef, and the shapes of its input and
+// output. REQUIRES that the shapes of the net have been inferred, which checks the window's sizes.
 template <typename Def>
 kernels::DeviceSlide SlideOf(const LayerSpec& spec, const Def& def) {
   const auto axis = [&def](uint32_t size) -> kernels::DeviceAxis {
@@ -50,11 +55,14 @@ kernels::DeviceSlide SlideOf(const LayerSpec& spec, const Def& def) {
           {axis(spec.input().h), axis(spec.input().w)}};
 }
 
-// The gradient where the ReLU's output is above 0, else 0.
+// Appends the backward launch of a ReLU: returns `gradient` where the ReLU's `output` is above 0,
+// else 0.
 Value AddReluBackward(Program* program, const Value& output, const Value& gradient);
+// Appends the launch of a + b, followed by a ReLU if `relu`.
 Value AddSum(Program* program, const Value& a, const Value& b, bool relu);
-// Converts images to rows of c * h * w, channels first; and back to `image`. One pixel already is
-// such a row.
+// Flatten appends the conversion of images, which are stored channels last, to rows of c * h * w
+// elements in the order [c, h, w]. Unflatten converts such rows back to images of the shape
+// `image`. For images of one pixel both orders are the same, and nothing is launched.
 Value Flatten(Program* program, const Value& value);
 Value Unflatten(Program* program, const Value& value, const models::ImageDims& image);
 

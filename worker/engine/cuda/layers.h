@@ -1,5 +1,5 @@
-// The table of the layers of a GPU's engine: their constructors, and the kinds that each makes.
-// Internal to the engine.
+// The table of the layers of the GPU engine: which function makes layers of which kind. Internal to
+// the engine.
 #pragma once
 
 #include <memory>
@@ -41,7 +41,7 @@ inline constexpr LayerKind kLayerKinds[] = {
     {pb::LayerDef::kSoftmaxLoss, MakeSoftmaxLoss},
 };
 
-// The kind's line in the table; nullptr if the engine has no such layer.
+// Returns the table's entry of a kind; nullptr if this engine has no such layer.
 const LayerKind* FindLayerKind(pb::LayerDef::KindCase kind);
 
 }  // namespace tern::engine::cuda

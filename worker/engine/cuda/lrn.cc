@@ -1,4 +1,4 @@
-// Local response normalization across channels.
+// Local response normalization across channels on a GPU.
 #include "kernels/nn/lrn.h"
 
 #include "worker/engine/cuda/layers.h"

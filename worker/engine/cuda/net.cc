@@ -1,5 +1,6 @@
-// The net on a GPU. Copies parameters from the caller's arena before the layers that need them run;
-// copies gradients there, and reports them ready, in the order of their computation.
+// The net on a GPU. If the caller's arenas are in host memory, copies parameters to the device
+// before the layers that read them run, and copies gradients back in the order in which they are
+// computed.
 #include <limits>
 #include <vector>
 
@@ -33,16 +34,17 @@ kernels::DeviceType TypeOf(Precision precision) {
 
 bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != nullptr; }
 
-// An arena of the caller and its copy on the device.
+// An arena of the caller in host memory and its copy on the device, or an arena on the device.
 struct Mirror {
-  float* host = nullptr;  // null: the arena is on the device
-  size_t count = 0;
-  float* copy = nullptr;  // on the device
+  float* host = nullptr;  // Null if the arena is on the device.
+  size_t count = 0;       // The number of elements.
+  float* copy = nullptr;  // The arena or its copy on the device.
   device::DeviceMemory memory;
   std::unique_ptr<device::PinnedRange> pinned;
 
   float* device() const { return copy; }
   size_t bytes() const { return count * sizeof(float); }
+  // Allocates the copy of an arena in host memory.
   Status Make(const float* arena, size_t elements) {
     host = const_cast<float*>(arena);
     count = elements;
@@ -53,8 +55,9 @@ struct Mirror {
     pinned = std::make_unique<device::PinnedRange>(host, bytes());
     return Ok();
   }
-  void Take(float* device, size_t elements) {
-    copy = device;
+  // Uses an arena that is on the device.
+  void UseDeviceArena(float* device_arena, size_t elements) {
+    copy = device_arena;
     count = elements;
   }
 };
@@ -76,19 +79,20 @@ class CudaNet : public Net {
 
  private:
   Status MakeMemory(const Arenas& arenas);
-  Value PlanData();
+  Value PlanInput();
   void PlanScores(const Value& scores);
-  Program::Transfers TransfersOf();
+  Program::Transfers MakeTransfers();
   std::pair<size_t, size_t> ArenaRangeOf(const Program::Range& range) const;
   void CheckFeed(const Feed& feed) const;
   Status UploadInputs(const Feed& feed);
   Status UploadImages(const Feed& feed);
   Status RunForward(const Feed& feed, const Need& need);
-  // Repeats forward and backward until no gradient overflows, with half the loss scale each time.
+  // Runs the backward pass with loss scaling: while a gradient overflows, halves the scale and
+  // repeats the forward and the backward pass.
   Status RunScaled(const std::function<void(uint32_t p)>& ready);
   Result<bool> HasOverflowed();
   Status RepeatForward();
-  bool Scales() const { return options_.training && options_.precision == Precision::kFp16; }
+  bool ScalesLoss() const { return options_.training && options_.precision == Precision::kFp16; }
   double SumUp(const Feed& feed, Score* score) const;
 
   const pb::NetDef def_;
@@ -97,14 +101,15 @@ class CudaNet : public Net {
   std::shared_ptr<device::Stream> stream_;
   Mirror parameters_, gradients_, statistics_;
   device::DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_;
-  std::vector<kernels::DeviceLoss> fresh_losses_;
-  std::vector<std::unique_ptr<device::Event>> arrived_;  // by parameter
-  std::unique_ptr<PixelInput> pixels_;                   // if images come as bytes
+  std::vector<kernels::DeviceLoss> host_losses_;  // The losses of the last step, in host memory.
+  // arrived_[p] is recorded after the copy to the host of a range of gradients that begins with p.
+  std::vector<std::unique_ptr<device::Event>> arrived_;
+  std::unique_ptr<PixelInput> pixels_;  // Null unless images come as bytes.
   kernels::DeviceStep step_;
   LossScale loss_scale_;
-  // The statistics before this step, kept if the step may have to be repeated.
+  // The statistics before this step, for a repetition of the step.
   std::vector<float> statistics_before_;
-  uint64_t image_ = 0;  // elements of one image
+  uint64_t image_elements_ = 0;  // The number of elements of one input image.
   Program program_;
   std::vector<PlannedLayer> layers_;
   Status status_;
@@ -114,8 +119,8 @@ Status CudaNet::MakeMemory(const Arenas& arenas) {
   if (arenas.model != nullptr) {
     const auto& model = static_cast<const device::CudaModel&>(*arenas.model);
     stream_ = model.stream();
-    parameters_.Take(options_.training ? model.point() : model.weights(), table_.total);
-    gradients_.Take(model.gradients(), options_.training ? table_.total : 0);
+    parameters_.UseDeviceArena(options_.training ? model.point() : model.weights(), table_.total);
+    gradients_.UseDeviceArena(model.gradients(), options_.training ? table_.total : 0);
   } else {
     auto stream = device::Stream::Make();
     if (!stream.ok()) return stream.status();
@@ -126,7 +131,7 @@ Status CudaNet::MakeMemory(const Arenas& arenas) {
   TERN_RETURN_IF_ERROR(statistics_.Make(arenas.statistics, table_.statistics_total));
   const size_t batch = options_.batch;
   for (const auto& [memory, bytes] :
-       {std::pair{&images_, pixels_ != nullptr ? 0 : batch * image_ * sizeof(float)},
+       {std::pair{&images_, pixels_ != nullptr ? 0 : batch * image_elements_ * sizeof(float)},
         std::pair{&labels_, batch * sizeof(uint32_t)},
         std::pair{&losses_, batch * sizeof(kernels::DeviceLoss)},
         std::pair{&scores_, batch * def_.classes() * sizeof(float)},
@@ -136,7 +141,7 @@ Status CudaNet::MakeMemory(const Arenas& arenas) {
     if (!made.ok()) return made.status();
     *memory = std::move(*made);
   }
-  fresh_losses_.resize(batch);
+  host_losses_.resize(batch);
   for (size_t p = 0; options_.training && p < table_.parameters.size(); ++p) {
     auto event = device::Event::Make();
     if (!event.ok()) return event.status();
@@ -145,7 +150,7 @@ Status CudaNet::MakeMemory(const Arenas& arenas) {
   return Ok();
 }
 
-Value CudaNet::PlanData() {
+Value CudaNet::PlanInput() {
   const pb::ImageShape& input = def_.input();
   const Value data = program_.NewValue({input.channels(), input.height(), input.width()});
   if (pixels_ != nullptr) {
@@ -165,7 +170,7 @@ Value CudaNet::PlanData() {
   return data;
 }
 
-// Copies the scores to the feed, if it asks for them, after the forward pass.
+// Appends the launch that converts the scores to floats, which RunForward copies to the feed.
 void CudaNet::PlanScores(const Value& scores) {
   program_.Call(
       "scores", {scores},
@@ -181,7 +186,7 @@ Status CudaNet::Plan(const Arenas& arenas) {
   if (!table.ok()) return table.status();
   table_ = std::move(*table);
   const pb::ImageShape& input = def_.input();
-  image_ = models::Elements({input.channels(), input.height(), input.width()});
+  image_elements_ = models::Elements({input.channels(), input.height(), input.width()});
   if (options_.pixels.has_value()) {
     const auto images = ImagesOf(options_.batch, {input.channels(), input.height(), input.width()});
     auto made = PixelInput::Make(*options_.pixels, images, options_.training);
@@ -206,14 +211,14 @@ Status CudaNet::Plan(const Arenas& arenas) {
       [this](const Value& a, const Value& b) { return AddSum(&program_, a, b, /*relu=*/false); },
       [this](const std::string& where) { program_.BeginLayer(where); },
       [this](const Value& scores) { PlanScores(scores); }};
-  Planner(&program_, backend, PlanData()).Plan(layers_);
+  Planner(&program_, backend, PlanInput()).Plan(layers_);
   std::vector<size_t> sizes;
   for (const models::Parameter& parameter : table_.parameters)
     sizes.push_back(parameter.count * sizeof(float));
   return program_.Bind(sizes);
 }
 
-Program::Transfers CudaNet::TransfersOf() {
+Program::Transfers CudaNet::MakeTransfers() {
   return {[this](const Program::Range& range) {
             if (parameters_.host == nullptr) return Ok();
             const auto [offset, bytes] = ArenaRangeOf(range);
@@ -233,7 +238,8 @@ Program::Transfers CudaNet::TransfersOf() {
           }};
 }
 
-// The range of the parameters in the arenas: first element, and bytes.
+// Returns where the parameters of a range are in the arenas: the first element, and the number of
+// bytes.
 std::pair<size_t, size_t> CudaNet::ArenaRangeOf(const Program::Range& range) const {
   if (range.begin == range.end) return {0, 0};
   const models::Parameter &first = table_.parameters[range.begin],
@@ -243,7 +249,7 @@ std::pair<size_t, size_t> CudaNet::ArenaRangeOf(const Program::Range& range) con
 
 Status CudaNet::UploadInputs(const Feed& feed) {
   step_ = {.step = feed.step, .used = feed.used};
-  if (Scales()) {
+  if (ScalesLoss()) {
     step_.loss_scale = loss_scale_.scale();
     step_.inverse_scale = 1 / step_.loss_scale;
     statistics_before_.assign(statistics_.host, statistics_.host + statistics_.count);
@@ -262,12 +268,12 @@ Status CudaNet::UploadImages(const Feed& feed) {
 
 Status CudaNet::RunForward(const Feed& feed, const Need& need) {
   TERN_RETURN_IF_ERROR(UploadInputs(feed));
-  TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, TransfersOf(), need));
+  TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, MakeTransfers(), need));
   if (options_.training) {
     TERN_RETURN_IF_ERROR(
         stream_->CopyOut(statistics_.host, statistics_.device(), statistics_.bytes()));
   }
-  TERN_RETURN_IF_ERROR(stream_->CopyOut(fresh_losses_.data(), losses_.get(),
+  TERN_RETURN_IF_ERROR(stream_->CopyOut(host_losses_.data(), losses_.get(),
                                         feed.used * sizeof(kernels::DeviceLoss)));
   if (!feed.scores.empty()) {
     TERN_RETURN_IF_ERROR(
@@ -280,9 +286,9 @@ double CudaNet::SumUp(const Feed& feed, Score* score) const {
   Score sums;
   sums.samples = feed.used;
   for (uint32_t n = 0; n < feed.used; ++n) {
-    sums.loss += fresh_losses_[n].loss;
-    sums.correct += fresh_losses_[n].label_rank == 0;
-    sums.among_five += fresh_losses_[n].label_rank < 5;
+    sums.loss += host_losses_[n].loss;
+    sums.correct += host_losses_[n].label_rank == 0;
+    sums.among_five += host_losses_[n].label_rank < 5;
   }
   if (score != nullptr) {
     score->loss += sums.loss;
@@ -294,7 +300,8 @@ double CudaNet::SumUp(const Feed& feed, Score* score) const {
 }
 
 void CudaNet::CheckFeed(const Feed& feed) const {
-  CHECK_EQ(pixels_ != nullptr ? feed.bytes.size() : feed.images.size(), options_.batch * image_);
+  CHECK_EQ(pixels_ != nullptr ? feed.bytes.size() : feed.images.size(),
+           options_.batch * image_elements_);
   CHECK(pixels_ == nullptr || feed.draws.size() == options_.batch);
 }
 
@@ -319,16 +326,17 @@ double CudaNet::Forward(const Feed& feed, Score* score, const Need& need) {
 
 void CudaNet::Backward(const std::function<void(uint32_t p)>& ready) {
   if (!status_.ok()) return;
-  status_ = Scales() ? RunScaled(ready) : program_.RunBackward(*stream_, TransfersOf(), ready);
+  status_ =
+      ScalesLoss() ? RunScaled(ready) : program_.RunBackward(*stream_, MakeTransfers(), ready);
 }
 
 Status CudaNet::RunScaled(const std::function<void(uint32_t p)>& ready) {
   while (true) {
-    TERN_RETURN_IF_ERROR(program_.RunBackward(*stream_, TransfersOf(), nullptr));
+    TERN_RETURN_IF_ERROR(program_.RunBackward(*stream_, MakeTransfers(), nullptr));
     const Result<bool> overflowed = HasOverflowed();
     if (!overflowed.ok()) return overflowed.status();
-    // Values that are not finite at the smallest scale are not caused by it; the gradient's reader
-    // reports them.
+    // At the smallest scale, values that are not finite are not caused by the scale. They stay in
+    // the gradients, and whoever encodes these reports an error.
     if (!loss_scale_.UpdateAfterStep(*overflowed)) break;
     TERN_RETURN_IF_ERROR(RepeatForward());
   }
@@ -354,7 +362,7 @@ Status CudaNet::RepeatForward() {
   TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &step_, sizeof step_));
   TERN_RETURN_IF_ERROR(
       stream_->CopyIn(statistics_.device(), statistics_before_.data(), statistics_.bytes()));
-  TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, TransfersOf(), nullptr));
+  TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, MakeTransfers(), nullptr));
   return stream_->Wait();
 }
 

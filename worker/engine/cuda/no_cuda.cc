@@ -1,4 +1,4 @@
-// Replaces the CUDA files in a build without CUDA.
+// Replaces the other .cc files of this folder in a build without CUDA.
 #include "worker/device/device.h"
 #include "worker/engine/backends.h"
 

@@ -49,13 +49,13 @@ Result<std::unique_ptr<PixelInput>> PixelInput::Make(const kernels::PixelRule& r
 }
 
 Status PixelInput::Upload(const Net::Feed& feed) {
-  const Buffer& place = buffers_[next_];
-  // Copies the draws first: their memory is not pinned, so their copy may wait for those issued
-  // before it.
+  const Buffer& buffer = buffers_[next_];
+  // Copies the random numbers first: their memory is not page-locked, so their copy may block until
+  // all copies that were launched before it are done.
   TERN_RETURN_IF_ERROR(
-      stream_->CopyIn(place.draws.get(), feed.draws.data(), feed.draws.size_bytes()));
+      stream_->CopyIn(buffer.draws.get(), feed.draws.data(), feed.draws.size_bytes()));
   TERN_RETURN_IF_ERROR(
-      stream_->CopyIn(place.bytes.get(), feed.bytes.data(), feed.bytes.size_bytes()));
+      stream_->CopyIn(buffer.bytes.get(), feed.bytes.data(), feed.bytes.size_bytes()));
   return arrived_->Record(*stream_);
 }
 

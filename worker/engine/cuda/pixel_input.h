@@ -1,5 +1,6 @@
-// Input batches as bytes, on a GPU: two buffers, so that the next batch is uploaded while a step
-// uses the current one, and the launch that converts bytes to images. Internal to the engine.
+// Uploads batches of images as bytes to a GPU, and launches their conversion to the net's input. In
+// training there are two buffers, so that the next batch is uploaded while a step computes with the
+// current one. Internal to the engine.
 #pragma once
 
 #include <array>
@@ -15,22 +16,26 @@ namespace tern::engine::cuda {
 
 class PixelInput {
  public:
-  // kBadJob if the device has too little memory. `ahead`: whether Stage will be called.
+  // `rule` is the conversion, and `images` the shape of a batch. `ahead`: whether Stage will be
+  // called. kBadJob if the device has too little memory.
   static Result<std::unique_ptr<PixelInput>> Make(const kernels::PixelRule& rule,
                                                   const kernels::DeviceImages& images, bool ahead);
 
-  // Begins to upload the next batch, in parallel to the net's stream. REQUIRES `ahead`, and that
-  // all Launches so far are done.
+  // Begins to upload the next batch, on a stream of its own. REQUIRES `ahead`, and that all
+  // launches so far are done on the device.
   Status Stage(const Net::Feed& next);
-  // Drops the staged batch; the caller may change its memory again.
+  // Cancels the last Stage; when this returns, the caller may change the memory of that batch.
   Status Unstage();
-  // Uploads the feed's batch, unless it is staged, and sets its addresses in *step.
+  // Uploads the batch of `feed`, unless Stage has done so, makes `stream` wait for the upload, and
+  // writes the addresses on the device to *step.
   Status Prepare(const device::Stream& stream, const Net::Feed& feed, kernels::DeviceStep* step);
-  // Returns a cudaError_t.
+  // Launches the conversion of the batch in *step, which is on the device, to `images`. Returns a
+  // cudaError_t.
   int Launch(kernels::DeviceStream stream, const kernels::DeviceStep* step,
              kernels::DeviceType type, void* images) const;
 
  private:
+  // A batch on the device: the bytes of its images, and the random numbers of their conversion.
   struct Buffer {
     device::DeviceMemory bytes, draws;
   };
@@ -41,11 +46,12 @@ class PixelInput {
   kernels::DevicePixelRule rule_;
   device::DeviceMemory channels_, moments_;
   std::array<Buffer, 2> buffers_;
-  size_t next_ = 0, count_ = 1;  // the buffer for the next batch, and the number of buffers
-  std::unique_ptr<device::Stream> stream_;
-  std::unique_ptr<device::Event> arrived_;
-  const uint8_t* staged_ = nullptr;  // the staged bytes
-  uint64_t staged_step_ = 0;
+  size_t next_ = 0;                         // The number of the buffer for the next batch.
+  size_t count_ = 1;                        // The number of buffers, 1 or 2.
+  std::unique_ptr<device::Stream> stream_;  // For uploads only.
+  std::unique_ptr<device::Event> arrived_;  // Recorded after the last upload.
+  const uint8_t* staged_ = nullptr;         // The host's bytes that Stage uploaded; else null.
+  uint64_t staged_step_ = 0;                // The step of the batch that Stage uploaded.
 };
 
 }  // namespace tern::engine::cuda

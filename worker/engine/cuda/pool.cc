@@ -1,4 +1,5 @@
-// Max and average pooling. The forward pass of a maximum records which element won.
+// Max and average pooling on a GPU. The forward pass of max pooling records which element of each
+// window is the largest.
 #include "kernels/nn/pool.h"
 
 #include "kernels/nn/device_images.h"

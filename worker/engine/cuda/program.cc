@@ -9,9 +9,9 @@ namespace tern::engine::cuda {
 
 namespace {
 
-// Large enough for copies at full speed, and small enough that a segment's launches do not wait
-// long for its copy.
-constexpr size_t kSegmentBytes = size_t{4} << 20;
+// The least bytes of parameters in a segment (except the last): large enough for copies at full
+// speed, and small enough that the segment's launches do not wait long for the copy.
+constexpr size_t kMinSegmentBytes = size_t{4} << 20;
 
 }  // namespace
 
@@ -67,12 +67,12 @@ void Program::Segment::Add(uint32_t p, size_t size) {
   bytes += size;
 }
 
-// A mark of a read parameter stands before the launches that read it, so a segment is cut before a
-// mark.
+// Divides the forward pass into segments. A segment begins at a mark of a read parameter, because
+// the mark comes before the launches that read the parameter.
 void Program::CutForward(const std::vector<size_t>& sizes) {
   Segment segment;
-  for (size_t i = 0; i < backward_; ++i) {
-    if (steps_[i].reads >= 0 && segment.bytes >= kSegmentBytes) {
+  for (size_t i = 0; i < backward_begin_; ++i) {
+    if (steps_[i].reads >= 0 && segment.bytes >= kMinSegmentBytes) {
       segment.end = i;
       forward_segments_.push_back(std::exchange(segment, Segment()));
       segment.begin = i;
@@ -80,21 +80,21 @@ void Program::CutForward(const std::vector<size_t>& sizes) {
     const auto p = static_cast<uint32_t>(steps_[i].reads);
     if (steps_[i].reads >= 0) segment.Add(p, sizes[p]);
   }
-  segment.end = backward_;
+  segment.end = backward_begin_;
   forward_segments_.push_back(std::move(segment));
 }
 
-// A mark of a ready gradient stands behind the launches that make it, so a segment is cut behind a
-// mark.
+// Divides the backward pass into segments. A segment ends with a mark of a ready gradient, because
+// the mark comes after the launches that compute the gradient.
 void Program::CutBackward(const std::vector<size_t>& sizes) {
   Segment segment;
-  segment.begin = backward_;
-  for (size_t i = backward_; i < steps_.size(); ++i) {
+  segment.begin = backward_begin_;
+  for (size_t i = backward_begin_; i < steps_.size(); ++i) {
     if (steps_[i].ready < 0) continue;
     const auto p = static_cast<uint32_t>(steps_[i].ready);
     segment.Add(p, sizes[p]);
     segment.end = i + 1;
-    if (segment.bytes < kSegmentBytes) continue;
+    if (segment.bytes < kMinSegmentBytes) continue;
     backward_segments_.push_back(std::exchange(segment, Segment()));
     segment.begin = i + 1;
   }
@@ -109,7 +109,8 @@ Status Program::Launch(const device::Stream& stream, const Segment& segment) {
   return Ok();
 }
 
-// Captures from the second run on: the first one loads kernels, which cannot be captured.
+// Captures the launches on the second run, because the first run loads kernels, which cannot be
+// captured.
 Status Program::Run(const device::Stream& stream, Segment* segment) {
   if (++segment->runs == 2) {
     auto graph = device::Graph::Capture(stream, [&] { return Launch(stream, *segment); });
@@ -140,7 +141,7 @@ Status Program::RunBackward(const device::Stream& stream, const Transfers& trans
   }
   for (const Segment& segment : backward_segments_) {
     const Range& range = segment.parameters;
-    TERN_RETURN_IF_ERROR(transfers.arrived(range));
+    TERN_RETURN_IF_ERROR(transfers.wait(range));
     for (uint32_t p = range.end; ready && p-- > range.begin;) ready(p);
   }
   return Ok();

@@ -1,13 +1,14 @@
-// A net as a flat list of launches over one arena of the device, like the list of steps in
-// worker/engine/cpu/program.h. Layers append launches once (layer.h); then the program only runs.
-// Internal to the engine.
+// A net on a GPU as a list of kernel launches, which use buffers in one block of device memory (the
+// arena). When the net is planned, layers append their launches (layer.h); then the program only
+// runs them. Internal to the engine. The order of calls:
 //
 //   { NewValue, Call, MarkRead }*  -> EndForward -> { the same, MarkReady }* -> Bind
 //   -> { RunForward -> RunBackward? }*
 //
-// It runs in segments: parameters, a few megabytes at a time, are copied to the device before each
-// segment, or gradients back to the host after it. A segment's launches are captured on its second
-// run and replayed from then on.
+// The list is divided into segments. Before each forward segment, the parameters that it reads, a
+// few megabytes, are copied to the device; after each backward segment, gradients are copied to the
+// host. The launches of a segment are captured as a CUDA graph on its second run, and replayed from
+// then on.
 #pragma once
 
 #include <cstdint>
@@ -26,73 +27,84 @@
 
 namespace tern::engine::cuda {
 
-// A [batch, h, w, c] tensor of the program's type in a buffer of the arena, or an array of another
-// form.
+// A buffer of the arena: a tensor [batch, h, w, c] of the program's type, or another array.
 struct Value {
-  models::ImageDims image;
-  int buffer = -1;
-  bool shared = false;  // a gradient with several readers: must not be written in place
+  models::ImageDims image;  // The shape of an image of the tensor; unset for another array.
+  int buffer = -1;          // The number of the buffer.
+  // Whether several launches read this value (a gradient), so that none may overwrite it.
+  bool shared = false;
 };
 
 class Program {
  public:
-  // The addresses of the values passed to Call, in order.
+  // The addresses of the values passed to Call, in their order.
   using Data = std::vector<void*>;
-  // Returns a cudaError_t.
+  // A function that launches kernels. Returns a cudaError_t.
   using Kernel = std::function<int(kernels::DeviceStream stream, const Data& data)>;
-  // A Kernel that returns a Status instead.
+  // The same, but returns a Status.
   using Operation = std::function<Status(kernels::DeviceStream stream, const Data& data)>;
-  // Parameters [begin, end).
+  // The parameters with the numbers [begin, end).
   struct Range {
     uint32_t begin = 0, end = 0;
   };
-  // How parameters are fetched (`fetch`) and gradients copied back (`bring`), in stream order.
+  // Functions of the program's owner that copy ranges of parameters and gradients.
   struct Transfers {
-    std::function<Status(const Range&range)> fetch, bring;
-    std::function<Status(const Range& range)> arrived;  // waits for copied gradients
+    // Launches the copy of parameters to the device, before the launches that read them.
+    std::function<Status(const Range& range)> fetch;
+    // Launches the copy of gradients to the host, after the launches that compute them.
+    std::function<Status(const Range& range)> bring;
+    // Waits until the gradients are copied to the host.
+    std::function<Status(const Range& range)> wait;
   };
 
   Program(uint32_t batch, kernels::DeviceType type) : batch_(batch), type_(type) {}
 
   uint32_t batch() const { return batch_; }
-  kernels::DeviceType type() const { return type_; }  // of images
+  kernels::DeviceType type() const { return type_; }  // The type of stored images.
   Value NewValue(const models::ImageDims& image);
   Value NewArray(size_t bytes);
-  // The target of an element-wise launch: in place, unless `value` is shared.
+  // Returns where an element-wise launch on `value` writes its result: `value` itself, unless it is
+  // shared; then a new buffer.
   Value InPlace(const Value& value) { return value.shared ? NewValue(value.image) : value; }
-  // Names the layer of the following calls, for messages.
+  // Sets what error messages call the layer whose launches are appended next.
   void BeginLayer(const std::string& where) { where_ = where; }
-  // `what` names the launch in error messages.
+  // Append a launch with the addresses of the values. `what` names it in error messages.
   void Call(const char* what, const std::vector<Value>& values, Kernel kernel);
   void CallOperation(const char* what, const std::vector<Value>& values, Operation work);
-  // MarkRead: later launches read parameter p. MarkReady: the gradient of parameter p is final
-  // after the launches so far.
+  // MarkRead says that launches appended later read parameter number p; MarkReady, that the
+  // gradient of parameter p is final after the launches so far.
   void MarkRead(uint32_t p) { AddMark(&Step::reads, p); }
   void MarkReady(uint32_t p) { AddMark(&Step::ready, p); }
-  void EndForward() { backward_ = steps_.size(); }
-  // Lays out the arena. `sizes`: bytes, by parameter. kBadJob if the device has too little memory.
+  // Says that the forward pass is complete; launches appended later belong to the backward pass.
+  void EndForward() { backward_begin_ = steps_.size(); }
+  // Allocates the arena, and assigns addresses to all values. sizes[p]: the bytes of parameter p.
+  // kBadJob if the device has too little memory.
   Status Bind(const std::vector<size_t>& sizes);
 
-  // Launches all forward segments; `need` may end the pass, which is not an error.
+  // Launches the forward pass. Calls `need(p)`, if set, before parameter p is copied or read; ends
+  // the pass without an error if `need` returns false.
   Status RunForward(const device::Stream& stream, const Transfers& transfers, const Need& need);
-  // The same for the backward pass, then calls ready(p) as the gradients arrive.
+  // Launches the backward pass. Then calls `ready(p)`, if set, for each parameter p when its
+  // gradient has been copied.
   Status RunBackward(const device::Stream& stream, const Transfers& transfers,
                      const std::function<void(uint32_t p)>& ready);
 
  private:
+  // A launch, or a mark: then `reads` or `ready` is the number of a parameter.
   struct Step {
     std::vector<Value> values;
     Operation work;
-    Data data;                       // set by Bind
-    int64_t reads = -1, ready = -1;  // a mark instead of a launch
+    Data data;  // Set by Bind.
+    int64_t reads = -1, ready = -1;
   };
   struct Segment {
-    size_t begin = 0, end = 0;  // steps
-    Range parameters;           // that are read, or whose gradients are ready
-    size_t bytes = 0;           // of those parameters
-    uint64_t runs = 0;
+    size_t begin = 0, end = 0;  // The numbers of its steps.
+    Range parameters;           // The parameters that it reads, or whose gradients it completes.
+    size_t bytes = 0;           // The bytes of these parameters.
+    uint64_t runs = 0;          // How often it has run.
     // The captured launches, from the second run on; null if CUDA cannot capture them.
     std::unique_ptr<device::Graph> graph;
+    // Adds parameter p, of `size` bytes, to `parameters` and `bytes`.
     void Add(uint32_t p, size_t size);
   };
   void AddMark(int64_t Step::*mark, uint32_t p);
@@ -107,7 +119,7 @@ class Program {
   std::string where_ = "the net";
   MemoryPlan plan_;
   std::vector<Step> steps_;
-  size_t backward_ = 0;  // first step of the backward pass
+  size_t backward_begin_ = 0;  // The number of the first step of the backward pass.
   std::vector<Segment> forward_segments_, backward_segments_;
   device::DeviceMemory arena_;
 };

@@ -1,5 +1,5 @@
-// ReLU as a layer of its own, with or without an upper bound, and helpers for layers that fuse a
-// ReLU.
+// ReLU as a separate layer on a GPU, with or without an upper bound, and the backward pass of a
+// ReLU that another layer computes.
 #include <limits>
 
 #include "kernels/nn/elementwise.h"

@@ -4,10 +4,11 @@
 namespace tern::engine::cuda {
 namespace {
 
-// The forward pass also computes the gradient, because both need the same exponentials.
+// Softmax with cross entropy on a GPU. In training, the forward pass also computes the gradient,
+// because both need the same exponentials.
 class SoftmaxLoss : public Layer {
  public:
-  SoftmaxLoss(const LayerSpec& spec, const Inputs& inputs) : spec_(spec), of_(inputs) {}
+  SoftmaxLoss(const LayerSpec& spec, const Inputs& inputs) : spec_(spec), inputs_(inputs) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     std::vector<Value> values = {inputs[0]};
@@ -16,11 +17,12 @@ class SoftmaxLoss : public Layer {
       values.push_back(gradient_);
     }
     program->Call("softmax loss", values,
-                  [spec = spec_, of = of_, type = program->type()](auto stream, const auto& data) {
+                  [spec = spec_, loss_inputs = inputs_, type = program->type()](auto stream,
+                                                                                const auto& data) {
                     return kernels::SoftmaxLossOnDevice(
-                        stream, type, data[0], of.labels, spec.batch, spec.input().c,
-                        spec.def->softmax_loss().label_smoothing(), of.step, of.losses,
-                        data.size() > 1 ? data[1] : nullptr);
+                        stream, type, data[0], loss_inputs.labels, spec.batch, spec.input().c,
+                        spec.def->softmax_loss().label_smoothing(), loss_inputs.step,
+                        loss_inputs.losses, data.size() > 1 ? data[1] : nullptr);
                   });
     return inputs[0];
   }
@@ -31,7 +33,7 @@ class SoftmaxLoss : public Layer {
 
  private:
   const LayerSpec spec_;
-  const Inputs of_;
+  const Inputs inputs_;
   Value gradient_;
 };
 

@@ -12,7 +12,7 @@
 namespace tern::engine::cuda::cudnn {
 namespace {
 
-// The descriptor of the engine of a candidate; null if cuDNN does not report it.
+// Returns the descriptor of a candidate's engine; null if cuDNN does not report it.
 Descriptor DescribeEngine(const Descriptor& candidate) {
   cudnnBackendDescriptor_t raw = nullptr;
   if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &raw) != 0) return nullptr;
@@ -35,26 +35,25 @@ bool IsSuitable(const Descriptor& candidate, const ConvShape& shape) {
     return false;
   const bool exact = shape.type == kernels::DeviceType::kFloat && !shape.tf32;
   return std::none_of(notes.begin(), notes.begin() + count, [exact](auto note) {
-    // FFT, and Winograd's algorithm with large tiles, have errors above 1e-4, whatever type they
-    // compute in.
-    const bool rounds = note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
-                        note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
-                        note == CUDNN_NUMERICAL_NOTE_FFT ||
-                        note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 ||
-                        note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 ||
-                        note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
+    // FFT, and Winograd's algorithm with large tiles, have errors above 1e-4 even in fp32.
+    const bool loses_precision = note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
+                                 note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
+                                 note == CUDNN_NUMERICAL_NOTE_FFT ||
+                                 note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_4x4 ||
+                                 note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 ||
+                                 note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
     return note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
-           note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION || (exact && rounds);
+           note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION || (exact && loses_precision);
   });
 }
 
-// All candidates of one heuristic; none if it has no answer for the graph.
+// Returns all configurations that one heuristic recommends for the graph; none if the query fails.
 std::vector<Descriptor> QueryHeuristic(const Target& target, const Descriptor& graph,
                                        cudnnBackendHeurMode_t mode) {
-  DescriptorBuilder maker(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "a heuristic");
-  maker.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).Set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
-  if (target.handle == nullptr) maker.Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, target.properties);
-  const Result<Descriptor> heuristic = maker.Finish();
+  DescriptorBuilder builder(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, "a heuristic");
+  builder.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).Set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+  if (target.handle == nullptr) builder.Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, target.properties);
+  const Result<Descriptor> heuristic = builder.Finish();
   int64_t count = 0;
   if (!heuristic.ok() ||
       cudnnBackendGetAttribute(heuristic->get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
@@ -62,9 +61,10 @@ std::vector<Descriptor> QueryHeuristic(const Target& target, const Descriptor& g
     return {};
   std::vector<Descriptor> found;
   std::vector<cudnnBackendDescriptor_t> raw(static_cast<size_t>(count));
-  for (cudnnBackendDescriptor_t& one : raw) {
-    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &one) != 0) return {};
-    found.emplace_back(one);
+  for (cudnnBackendDescriptor_t& descriptor : raw) {
+    if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &descriptor) != 0)
+      return {};
+    found.emplace_back(descriptor);
   }
   if (cudnnBackendGetAttribute(heuristic->get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
                                CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()) != 0)
@@ -87,15 +87,15 @@ int64_t EngineOf(const Descriptor& candidate) {
 std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& graph,
                                        const ConvShape& shape, Heuristic heuristic, size_t max) {
   const bool fast = heuristic == Heuristic::kFast;
-  std::map<int64_t, int> taken;  // number of candidates taken, by engine
-  std::vector<Descriptor> suiting;
+  std::map<int64_t, int> num_taken;  // How many candidates of each engine were taken.
+  std::vector<Descriptor> suitable;
   for (Descriptor& candidate :
        QueryHeuristic(target, graph, fast ? CUDNN_HEUR_MODE_A : CUDNN_HEUR_MODE_FALLBACK)) {
-    if (suiting.size() == max) break;
-    if (IsSuitable(candidate, shape) && taken[EngineOf(candidate)]++ < kMaxPerEngine)
-      suiting.push_back(std::move(candidate));
+    if (suitable.size() == max) break;
+    if (IsSuitable(candidate, shape) && num_taken[EngineOf(candidate)]++ < kMaxPerEngine)
+      suitable.push_back(std::move(candidate));
   }
-  return suiting;
+  return suitable;
 }
 
 }  // namespace tern::engine::cuda::cudnn

@@ -1,4 +1,5 @@
-// cuDNN's recommendations for an operation graph. Internal to the engine.
+// Asks cuDNN for engines that can run an operation graph (graph.h). An engine is one of cuDNN's
+// implementations; a configuration is an engine with its settings. Internal to the engine.
 #pragma once
 
 #include <vector>
@@ -7,18 +8,20 @@
 
 namespace tern::engine::cuda::cudnn {
 
-// Which of cuDNN's heuristics to query: for fast engines, or for engines that work everywhere.
+// Which of cuDNN's heuristics to ask: kFast recommends engines that are fast, kFallback engines
+// that run on every device.
 enum class Heuristic { kFast, kFallback };
 
-// FindCandidates returns at most this many configurations of one engine: they differ only in its
-// settings (knobs), and are about equally fast.
+// FindCandidates returns at most this many configurations of one engine, because configurations of
+// the same engine are about equally fast.
 constexpr int kMaxPerEngine = 3;
 
-// The number of a configuration's engine in cuDNN; -1 if cuDNN does not report it.
+// Returns cuDNN's number of the engine of a configuration; -1 if cuDNN does not report it.
 int64_t EngineOf(const Descriptor& candidate);
 
-// Engine configurations that are deterministic and do not round more than the shape allows, in the
-// heuristic's order of preference, at most `max`. Empty if it has none.
+// Returns at most `max` engine configurations that are deterministic and do not round more than
+// `shape` allows, in the order in which the heuristic prefers them. Empty if it recommends none of
+// these.
 std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& graph,
                                        const ConvShape& shape, Heuristic heuristic, size_t max);
 

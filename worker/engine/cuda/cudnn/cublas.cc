@@ -1,5 +1,5 @@
-// Dense layers by cuBLASLt, with bias and ReLU in its epilogue. Forwards all other shapes to
-// another library.
+// Computes dense layers by cuBLASLt, with the bias and the ReLU in the matrix product's epilogue.
+// Leaves all other shapes to another library.
 #include "worker/engine/cuda/cudnn/cublas.h"
 
 #include <cublasLt.h>
@@ -38,15 +38,17 @@ cudaDataType_t DataType(kernels::DeviceType type) {
   return CUDA_R_32F;
 }
 
-// cuBLAS stores matrices column by column: an array [rows, n] here is a matrix of n rows there, and
-// the factors of a product swap. For x [rows, in], weights [out, in] and y [rows, out] it computes
-//   forward   y^T = weights^T' x^T       (out x in) (in x rows)
-//   data      x^T = weights^T y^T        (in x out) (out x rows)
-//   weights   weights^T = x^T y^T'       (in x rows) (rows x out)
-// where ' transposes the stored array.
+// A matrix product in cuBLAS's terms. Our arrays are row-major and cuBLAS's matrices column-major,
+// so that cuBLAS sees the transpose of each array, and the factors change places. For x [rows, in],
+// weights [out, in] and y [rows, out] (where ^T is the transpose, and ' asks cuBLAS to transpose
+// what it sees) the passes compute:
+//
+//   forward            y^T = (weights^T)' x^T      (out x in) times (in x rows)
+//   backward data      x^T = weights^T y^T         (in x out) times (out x rows)
+//   backward weights   weights^T = x^T (y^T)'      (in x rows) times (rows x out)
 struct Product {
-  uint64_t m, n;        // rows and columns of the result
-  uint64_t a[2], b[2];  // rows and columns of the factors as stored
+  uint64_t m, n;        // The rows and columns of the result.
+  uint64_t a[2], b[2];  // The rows and columns of the factors as they are stored.
   bool transposes_a, transposes_b;
 };
 
@@ -69,11 +71,11 @@ class DensePlan : public ConvPlan {
 
   // kPeerLost if cuBLASLt has no algorithm for the shape.
   Status Make();
-  size_t workspace() const override { return found_.workspaceSize; }
+  size_t workspace() const override { return chosen_.workspaceSize; }
   Status Run(kernels::DeviceStream stream, const ConvData& data) override;
 
  private:
-  bool Forward() const { return pass_ == ConvPass::kForward; }
+  bool IsForward() const { return pass_ == ConvPass::kForward; }
   Status MakeMatmul(const Product& product);
   Status MakeLayout(const uint64_t (&size)[2], Layout* layout);
   Status SetEpilogue();
@@ -91,7 +93,7 @@ class DensePlan : public ConvPlan {
   Layout a_{nullptr, &cublasLtMatrixLayoutDestroy},
       b_ = {nullptr, &cublasLtMatrixLayoutDestroy},
       result_ = {nullptr, &cublasLtMatrixLayoutDestroy};
-  cublasLtMatmulHeuristicResult_t found_ = {};
+  cublasLtMatmulHeuristicResult_t chosen_ = {};  // The chosen algorithm, and its workspace.
 };
 
 Status DensePlan::Make() {
@@ -111,10 +113,10 @@ Status DensePlan::MakeMatmul(const Product& product) {
           &made, shape_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
       "cublasLtMatmulDescCreate"));
   matmul_.reset(made);
-  const auto turn = [](bool turns) { return turns ? CUBLAS_OP_T : CUBLAS_OP_N; };
-  TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSA, turn(product.transposes_a)));
-  TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSB, turn(product.transposes_b)));
-  return Forward() ? SetEpilogue() : Ok();
+  const auto operation = [](bool transposes) { return transposes ? CUBLAS_OP_T : CUBLAS_OP_N; };
+  TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSA, operation(product.transposes_a)));
+  TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSB, operation(product.transposes_b)));
+  return IsForward() ? SetEpilogue() : Ok();
 }
 
 Status DensePlan::SetEpilogue() {
@@ -147,7 +149,7 @@ Status DensePlan::FindAlgorithm() {
   if (status.ok()) {
     status = CheckBlas(cublasLtMatmulAlgoGetHeuristic(handle_.get(), matmul_.get(), a_.get(),
                                                       b_.get(), result_.get(), result_.get(),
-                                                      preference, 1, &found_, &count),
+                                                      preference, 1, &chosen_, &count),
                        "cublasLtMatmulAlgoGetHeuristic");
   }
   cublasLtMatmulPreferenceDestroy(preference);
@@ -156,7 +158,7 @@ Status DensePlan::FindAlgorithm() {
 }
 
 Status DensePlan::Run(kernels::DeviceStream stream, const ConvData& data) {
-  if (Forward() && shape_.bias)
+  if (IsForward() && shape_.bias)
     TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, data.bias));
   const void *a = data.kernel, *b = data.x;
   void* result = data.y;
@@ -164,11 +166,12 @@ Status DensePlan::Run(kernels::DeviceStream stream, const ConvData& data) {
   if (pass_ == ConvPass::kBackwardWeights) a = data.x, b = data.y, result = data.kernel;
   const float one = 1, zero = 0;
   return CheckBlas(cublasLtMatmul(handle_.get(), matmul_.get(), &one, a, a_.get(), b, b_.get(),
-                                  &zero, result, result_.get(), result, result_.get(), &found_.algo,
-                                  data.workspace, found_.workspaceSize, stream),
+                                  &zero, result, result_.get(), result, result_.get(),
+                                  &chosen_.algo, data.workspace, chosen_.workspaceSize, stream),
                    "cublasLtMatmul");
 }
 
+// Makes plans of dense layers, and leaves other shapes to the library `others`.
 class Cublas : public ConvLibrary {
  public:
   Cublas(Handle handle, std::unique_ptr<ConvLibrary> others)
@@ -176,9 +179,9 @@ class Cublas : public ConvLibrary {
 
   std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) override {
     const auto& [in, out, window] = shape.slide;
-    const bool dense = in.h * in.w == 1 && out.h * out.w == 1 && shape.groups == 1 &&
-                       window.rows.kernel == 1 && window.columns.kernel == 1;
-    if (!dense) return others_->Plan(shape, pass);
+    const bool is_dense = in.h * in.w == 1 && out.h * out.w == 1 && shape.groups == 1 &&
+                          window.rows.kernel == 1 && window.columns.kernel == 1;
+    if (!is_dense) return others_->Plan(shape, pass);
     auto plan = std::make_unique<DensePlan>(handle_, shape, pass);
     const Status made = plan->Make();
     if (made.ok()) return plan;

@@ -1,4 +1,4 @@
-// Dense layers by cuBLASLt. Internal to the engine.
+// Computes dense layers by cuBLASLt. Internal to the engine.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,8 @@
 
 namespace tern::engine::cuda {
 
-// Forwards everything else, and dense layers for which cuBLASLt has no algorithm, to `others`.
+// Makes a library that uses cuBLASLt for dense layers, and the library `others` for all other
+// shapes and for dense layers for which cuBLASLt has no algorithm.
 Result<std::unique_ptr<ConvLibrary>> MakeCublas(std::unique_ptr<ConvLibrary> others);
 
 }  // namespace tern::engine::cuda

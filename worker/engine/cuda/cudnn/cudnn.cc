@@ -1,5 +1,6 @@
-// Convolutions by cuDNN. For each shape, times cuDNN's candidates on this GPU once, and keeps the
-// fastest in a file.
+// Computes convolutions by cuDNN. For each shape, measures the time of the plans that cuDNN
+// recommends on this GPU, and stores the fastest plan in a file, so that later runs need not
+// measure again.
 #include <cuda_runtime.h>
 #include <cudnn.h>
 
@@ -24,9 +25,9 @@ namespace {
 
 constexpr size_t kMaxCandidates = 8;
 constexpr size_t kMaxWorkspace = size_t{1} << 30;  // bytes
-// At most 8 timed runs or 8 ms per candidate, at least one run. A net may have a thousand
-// candidates.
-constexpr float kTimedRuns = 8, kTimedMs = 8;
+// Measures a candidate for at most 8 runs and about 8 ms, but for at least one run, because a net
+// may have a thousand candidates.
+constexpr float kMaxTimedRuns = 8, kMaxTimedMs = 8;
 
 using SharedHandle = std::shared_ptr<cudnnContext>;
 using SharedPlan = std::shared_ptr<const cudnn::Plan>;
@@ -37,8 +38,8 @@ class CudnnPlan : public ConvPlan {
       : handle_(std::move(handle)), plan_(std::move(plan)), shape_(shape), pass_(pass) {}
 
   size_t workspace() const override { return plan_->workspace; }
-  // Runs on the stream of the handle, which is the net's. Reuses cuDNN's list of addresses (its
-  // variant pack) if the addresses are those of the last run.
+  // Runs on the stream of the cuDNN handle, which is the net's stream. Reuses cuDNN's list of
+  // addresses (its variant pack) if the addresses are the same as in the previous run.
   Status Run(kernels::DeviceStream, const ConvData& data) override {
     if (pack_ == nullptr || !HasSameAddresses(data)) {
       auto made = cudnn::MakeVariantPack(shape_, pass_, data);
@@ -60,7 +61,7 @@ class CudnnPlan : public ConvPlan {
            data.bias == last_data_.bias && data.workspace == last_data_.workspace;
   }
 
-  const SharedHandle handle_;  // shared: a plan may outlive the ConvLibrary that made it
+  const SharedHandle handle_;  // Shared, because a plan may outlive the library that made it.
   const SharedPlan plan_;
   const ConvShape shape_;
   const ConvPass pass_;
@@ -68,7 +69,7 @@ class CudnnPlan : public ConvPlan {
   ConvData last_data_;
 };
 
-// Buffers for a trial run of a pass.
+// Device memory for trial runs of a pass: the arrays of ConvData.
 class TrialBuffers {
  public:
   static Result<TrialBuffers> Make(const ConvShape& shape) {
@@ -108,23 +109,26 @@ class Cudnn : public ConvLibrary {
   std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) override;
 
  private:
+  // The key of a plan in the file: a text with the device, the versions, the pass and the shape.
   std::string KeyOf(const ConvShape& shape, ConvPass pass) const;
   Result<SharedPlan> FindPlan(const std::string& key, const ConvShape& shape, ConvPass pass);
   Result<SharedPlan> ChoosePlan(const ConvShape& shape, ConvPass pass, TrialBuffers* buffers);
   void SaveStore();
-  // Runs the plan once before it is timed, because the first run is slow.
+  // Runs the plan and waits. Called before a plan is timed, because the first run is slow.
   Status RunOnce(CudnnPlan* plan, TrialBuffers* buffers);
-  // Milliseconds per run.
-  Result<float> TimeOf(CudnnPlan* plan, const ConvData& data);
-  Result<float> TimeOf(CudnnPlan* plan, const ConvData& data, int runs);
+  // Returns the mean time of a run in milliseconds, over a suitable number of runs, or over `runs`
+  // runs.
+  Result<float> MeasureTime(CudnnPlan* plan, const ConvData& data);
+  Result<float> MeasureTime(CudnnPlan* plan, const ConvData& data, int runs);
 
   SharedHandle handle_;
   cudnn::Target target_;
   kernels::DeviceStream stream_ = nullptr;
   std::string device_;
   PlanStore store_;
-  bool warned_ = false;  // a warning has been logged that the file cannot be written
-  std::map<std::string, SharedPlan> plans_;  // null: cuDNN has no plan
+  bool warned_ = false;  // Whether the last attempt to write the file failed and was logged.
+  // The plans of this process by key; null if cuDNN has no plan for a key.
+  std::map<std::string, SharedPlan> plans_;
 };
 
 Status Cudnn::Open(kernels::DeviceStream stream) {
@@ -164,8 +168,8 @@ std::string Cudnn::KeyOf(const ConvShape& shape, ConvPass pass) const {
 
 std::unique_ptr<ConvPlan> Cudnn::Plan(const ConvShape& shape, ConvPass pass) {
   const std::string key = KeyOf(shape, pass);
-  const auto [found, unknown] = plans_.try_emplace(key);
-  if (unknown) {
+  const auto [found, is_new] = plans_.try_emplace(key);
+  if (is_new) {
     auto plan = FindPlan(key, shape, pass);
     if (plan.ok()) {
       found->second = std::move(*plan);
@@ -178,8 +182,9 @@ std::unique_ptr<ConvPlan> Cudnn::Plan(const ConvShape& shape, ConvPass pass) {
   return std::make_unique<CudnnPlan>(handle_, found->second, shape, pass);
 }
 
-// Returns the stored plan if a trial run of it succeeds here, else chooses a new one. Without the
-// trial, a stored plan that fails would end every run that uses it.
+// Returns the plan that is stored in the file if a trial run of it succeeds, else chooses a new
+// plan and stores it. Without the trial run, a stored plan that fails would end every training run
+// that uses it.
 Result<SharedPlan> Cudnn::FindPlan(const std::string& key, const ConvShape& shape, ConvPass pass) {
   auto buffers = TrialBuffers::Make(shape);
   if (!buffers.ok()) return buffers.status();
@@ -202,7 +207,8 @@ Result<SharedPlan> Cudnn::FindPlan(const std::string& key, const ConvShape& shap
   return chosen;
 }
 
-// Saves at once: a net has many shapes, and a run that is interrupted should not lose them.
+// Writes the file after each new plan, so that an interrupted run does not lose the plans it has
+// chosen.
 void Cudnn::SaveStore() {
   const Status saved = store_.Save();
   LOG_IF(WARNING, !saved.ok() && !warned_) << saved.message();
@@ -223,9 +229,9 @@ Result<SharedPlan> Cudnn::ChoosePlan(const ConvShape& shape, ConvPass pass, Tria
       auto plan = std::make_shared<const cudnn::Plan>(std::move(*made));
       CudnnPlan running(handle_, plan, shape, pass);
       if (!RunOnce(&running, buffers).ok()) continue;
-      // Warms up the GPU, whose clock is low at rest.
-      if (best == nullptr) (void)TimeOf(&running, buffers->data());
-      const Result<float> time = TimeOf(&running, buffers->data());
+      // The first measurement only warms up the GPU, whose clock rate is low when it is idle.
+      if (best == nullptr) (void)MeasureTime(&running, buffers->data());
+      const Result<float> time = MeasureTime(&running, buffers->data());
       if (!time.ok() || (best != nullptr && *time >= shortest)) continue;
       shortest = *time;
       best = std::move(plan);
@@ -242,15 +248,16 @@ Status Cudnn::RunOnce(CudnnPlan* plan, TrialBuffers* buffers) {
   return device::Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
 }
 
-// Times several runs of a short plan; a single one would mostly measure its launch.
-Result<float> Cudnn::TimeOf(CudnnPlan* plan, const ConvData& data) {
-  const Result<float> one = TimeOf(plan, data, 1);
-  if (!one.ok()) return one;
-  const auto runs = static_cast<int>(std::clamp(kTimedMs / *one, 1.0f, kTimedRuns));
-  return runs == 1 ? one : TimeOf(plan, data, runs);
+// Times several runs of a short plan, because the time of a single run would mostly be that of its
+// launch.
+Result<float> Cudnn::MeasureTime(CudnnPlan* plan, const ConvData& data) {
+  const Result<float> one_run = MeasureTime(plan, data, 1);
+  if (!one_run.ok()) return one_run;
+  const auto runs = static_cast<int>(std::clamp(kMaxTimedMs / *one_run, 1.0f, kMaxTimedRuns));
+  return runs == 1 ? one_run : MeasureTime(plan, data, runs);
 }
 
-Result<float> Cudnn::TimeOf(CudnnPlan* plan, const ConvData& data, int runs) {
+Result<float> Cudnn::MeasureTime(CudnnPlan* plan, const ConvData& data, int runs) {
   struct Timer {
     Timer() { cudaEventCreate(&event); }
     ~Timer() { cudaEventDestroy(event); }

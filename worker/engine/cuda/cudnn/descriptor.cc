@@ -17,6 +17,8 @@ Status Check(int status, const std::string& call) {
                     last.data(), ")"));
 }
 
-void Destroy::operator()(void* descriptor) const { cudnnBackendDestroyDescriptor(descriptor); }
+void DescriptorDeleter::operator()(void* descriptor) const {
+  cudnnBackendDestroyDescriptor(descriptor);
+}
 
 }  // namespace tern::engine::cuda::cudnn

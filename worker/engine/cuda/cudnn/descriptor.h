@@ -1,4 +1,5 @@
-// A descriptor of cuDNN's backend, and the check of cuDNN's calls. Internal to the engine.
+// A descriptor of cuDNN's backend API (a graph, an engine, a plan, ...), and the check of the
+// results of cuDNN's calls. Internal to the engine.
 #pragma once
 
 #include <memory>
@@ -8,12 +9,13 @@
 
 namespace tern::engine::cuda::cudnn {
 
-// kPeerLost, "CALL: cuDNN's message", unless the cudnnStatus_t is a success.
+// Returns Ok if `status`, a cudnnStatus_t, is a success; else kPeerLost with the name `call` and
+// cuDNN's message.
 Status Check(int status, const std::string& call);
 
-struct Destroy {
+struct DescriptorDeleter {
   void operator()(void* descriptor) const;
 };
-using Descriptor = std::unique_ptr<void, Destroy>;
+using Descriptor = std::unique_ptr<void, DescriptorDeleter>;
 
 }  // namespace tern::engine::cuda::cudnn

@@ -1,5 +1,5 @@
-// Builds descriptors of cuDNN's backend: sets attributes by name, then finalizes. Internal to
-// graph.cc and candidates.cc.
+// Builds a descriptor of cuDNN's backend API: sets its attributes, and then finalizes it. Included
+// only by graph.cc and candidates.cc.
 #pragma once
 
 #include <cudnn.h>
@@ -13,6 +13,7 @@
 
 namespace tern::engine::cuda::cudnn {
 
+// Return cuDNN's constant for the type of the argument.
 constexpr auto TypeOf(int64_t) { return CUDNN_TYPE_INT64; }
 constexpr auto TypeOf(float) { return CUDNN_TYPE_FLOAT; }
 constexpr auto TypeOf(bool) { return CUDNN_TYPE_BOOLEAN; }
@@ -24,9 +25,11 @@ constexpr auto TypeOf(cudnnBackendHeurMode_t) { return CUDNN_TYPE_HEUR_MODE; }
 constexpr auto TypeOf(cudnnBackendDescriptor_t) { return CUDNN_TYPE_BACKEND_DESCRIPTOR; }
 constexpr auto TypeOf(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
 
-// A descriptor under construction; keeps the first error.
+// A descriptor under construction. After an error, the functions do nothing, and Finish returns the
+// error.
 class DescriptorBuilder {
  public:
+  // `what` names the descriptor in error messages.
   DescriptorBuilder(cudnnBackendDescriptorType_t type, const char* what) : what_(what) {
     cudnnBackendDescriptor_t made = nullptr;
     status_ = Check(cudnnBackendCreateDescriptor(type, &made), "cudnnBackendCreateDescriptor");

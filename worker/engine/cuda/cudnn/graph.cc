@@ -26,19 +26,19 @@ cudnnDataType_t DataType(kernels::DeviceType type) {
   return CUDNN_DATA_FLOAT;
 }
 
-// A [n, c, h, w] tensor stored channels last.
+// Makes the descriptor of a [n, c, h, w] tensor that is stored channels last.
 Result<Descriptor> MakeTensor(Uid uid, cudnnDataType_t type, const std::array<int64_t, 4>& dims) {
   const auto [n, c, h, w] = dims;
   const std::array<int64_t, 4> strides = {h * w * c, 1, w * c, c};
-  // The tensor lies between two operations and is never stored in memory.
-  const bool between = uid == kBeforeBias || uid == kBeforeRelu;
+  // The tensor is passed from one operation to the next and never stored in memory.
+  const bool is_virtual = uid == kBeforeBias || uid == kBeforeRelu;
   return DescriptorBuilder(CUDNN_BACKEND_TENSOR_DESCRIPTOR, "a tensor")
       .Set<int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, uid)
       .Set(CUDNN_ATTR_TENSOR_DATA_TYPE, type)
       .Set<int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS, dims)
       .Set<int64_t>(CUDNN_ATTR_TENSOR_STRIDES, strides)
       .Set<int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, int64_t{16})
-      .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, between)
+      .Set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, is_virtual)
       .Finish();
 }
 
@@ -46,14 +46,15 @@ std::array<int64_t, 4> DimsOf(const kernels::DeviceImages& images) {
   return {images.n, images.c, images.h, images.w};
 }
 
-// The padding behind the image: the same as before it if that gives `out` outputs, because cuDNN
-// has more and faster engines for this, even if no window reads all of it; otherwise as much as the
-// last window reads.
+// Returns the padding after the image on one axis with `in` inputs and `out` outputs. It is the
+// same as the padding before the image if that gives `out` outputs, because cuDNN has more and
+// faster engines for equal padding, even if no window reads all of it. Otherwise it is as much as
+// the last window reads.
 int64_t PadEnd(const kernels::DeviceAxis& axis, int64_t in, int64_t out) {
   const int64_t pad = axis.pad, stride = axis.stride;
   const int64_t extent = (int64_t{axis.kernel} - 1) * axis.dilation + 1;
-  const int64_t room = in + 2 * pad - extent;
-  if (room >= 0 && room / stride + 1 == out) return pad;
+  const int64_t last_begin = in + 2 * pad - extent;  // The last possible begin of a window.
+  if (last_begin >= 0 && last_begin / stride + 1 == out) return pad;
   return std::max<int64_t>(0, (out - 1) * stride + extent - in - pad);
 }
 
@@ -75,7 +76,7 @@ Result<Descriptor> MakeConvolution(const kernels::DeviceSlide& slide) {
       .Finish();
 }
 
-// cuDNN's names of a pass's operation and of the operation's tensors.
+// cuDNN's constants for the operation of a pass, and for the attributes of that operation.
 struct PassNames {
   cudnnBackendDescriptorType_t operation;
   cudnnBackendAttributeName_t x, kernel, y, convolution, alpha, beta;
@@ -110,7 +111,7 @@ PassNames NamesOf(ConvPass pass) {
           CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA};
 }
 
-// y = mode(x) or, if b is given, mode(x, b).
+// Makes the element-wise operation y = mode(x) or, if `b` is not null, y = mode(x, b).
 Result<Descriptor> MakePointwise(cudnnPointwiseMode_t mode, const Descriptor& x,
                                  const Descriptor* b, const Descriptor& y) {
   auto pointwise =
@@ -119,17 +120,18 @@ Result<Descriptor> MakePointwise(cudnnPointwiseMode_t mode, const Descriptor& x,
           .Set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_DATA_FLOAT)
           .Finish();
   if (!pointwise.ok()) return pointwise.status();
-  DescriptorBuilder maker(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
-                          "an operation on each element");
-  maker.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, *pointwise)
+  DescriptorBuilder builder(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+                            "an operation on each element");
+  builder.Set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, *pointwise)
       .Set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x)
       .Set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
-  if (b != nullptr) maker.Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
-  return maker.Finish();
+  if (b != nullptr) builder.Set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *b);
+  return builder.Finish();
 }
 
-// The operations of a pass, in order. Tensors and operations may be destroyed once the graph is
-// made, because cuDNN copies them.
+// Makes the operations of a pass, in order: the convolution and, in the forward pass, the bias and
+// the ReLU. Tensors and operations may be destroyed when the graph is made, because cuDNN copies
+// them.
 class Operations {
  public:
   Operations(const ConvShape& shape, ConvPass pass)
@@ -157,12 +159,12 @@ class Operations {
                                  .Set(names.alpha, 1.0f)
                                  .Set(names.beta, 0.0f)
                                  .Finish()));
-    return AddEnd(std::move(*y));
+    return AddBiasAndRelu(std::move(*y));
   }
   std::vector<cudnnBackendDescriptor_t> raw() const {
-    std::vector<cudnnBackendDescriptor_t> all;
-    for (const Descriptor& one : made_) all.push_back(one.get());
-    return all;
+    std::vector<cudnnBackendDescriptor_t> raw_descriptors;
+    for (const Descriptor& operation : operations_) raw_descriptors.push_back(operation.get());
+    return raw_descriptors;
   }
 
  private:
@@ -170,10 +172,11 @@ class Operations {
     return MakeTensor(uid, uid == kImagesOut ? type_ : CUDNN_DATA_FLOAT, DimsOf(shape_.slide.out));
   }
   Status Add(Result<Descriptor> operation) {
-    if (operation.ok()) made_.push_back(std::move(*operation));
+    if (operation.ok()) operations_.push_back(std::move(*operation));
     return operation.status();
   }
-  Status AddEnd(Descriptor last) {
+  // Adds the bias and the ReLU to the convolution's output `last`, if the pass has them.
+  Status AddBiasAndRelu(Descriptor last) {
     if (bias_) {
       auto bias = MakeTensor(kBias, type_, {1, shape_.slide.out.c, 1, 1});
       auto sum = MakeOut(relu_ ? kBeforeRelu : kImagesOut);
@@ -190,7 +193,7 @@ class Operations {
   const ConvShape shape_;
   const cudnnDataType_t type_;
   const bool bias_, relu_;
-  std::vector<Descriptor> made_;
+  std::vector<Descriptor> operations_;
 };
 
 void SetTarget(const Target& target, DescriptorBuilder* plan) {
@@ -201,6 +204,7 @@ void SetTarget(const Target& target, DescriptorBuilder* plan) {
   }
 }
 
+// Reads the plan's workspace size and JSON text from its descriptor.
 Result<Plan> Describe(Descriptor descriptor) {
   Plan plan{std::move(descriptor), 0, {}};
   int64_t workspace = 0, count = 0;
@@ -235,26 +239,26 @@ Result<Descriptor> MakeGraph(const Target& target, const ConvShape& shape, ConvP
   Operations operations(shape, pass);
   TERN_RETURN_IF_ERROR(operations.Make(pass));
   const std::vector<cudnnBackendDescriptor_t> raw = operations.raw();
-  DescriptorBuilder maker(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "a graph");
-  maker.Set<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS, raw);
-  if (target.handle != nullptr) maker.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
-  return maker.Finish();
+  DescriptorBuilder builder(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "a graph");
+  builder.Set<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS, raw);
+  if (target.handle != nullptr) builder.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
+  return builder.Finish();
 }
 
 Result<Plan> MakePlan(const Target& target, const Descriptor& candidate) {
-  DescriptorBuilder maker(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan");
-  maker.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate);
-  SetTarget(target, &maker);
-  auto made = maker.Finish();
+  DescriptorBuilder builder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan");
+  builder.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate);
+  SetTarget(target, &builder);
+  auto made = builder.Finish();
   if (!made.ok()) return made.status();
   return Describe(std::move(*made));
 }
 
 Result<Plan> PlanFromJson(const Target& target, const std::string& json) {
-  DescriptorBuilder maker(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan");
-  maker.Set<char>(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, json);
-  SetTarget(target, &maker);
-  auto made = maker.Finish();
+  DescriptorBuilder builder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan");
+  builder.Set<char>(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, json);
+  SetTarget(target, &builder);
+  auto made = builder.Finish();
   if (!made.ok()) return made.status();
   return Describe(std::move(*made));
 }

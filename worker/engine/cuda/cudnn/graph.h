@@ -1,9 +1,10 @@
-// The passes of conv_library.h as operation graphs of cuDNN: a graph, the library's candidates for
-// it (candidates.h), and a plan of one of them. Steps before the plan need no GPU if the device is
-// given by its properties. Internal to the engine.
+// Makes plans with cuDNN that compute a pass of a convolution (conv_library.h). A graph describes
+// the operations of the pass; FindCandidates (candidates.h) returns engine configurations that can
+// run it; a plan is made from one of these. Everything before the plan needs no GPU if the device
+// is given by its properties. Internal to the engine.
 //
 //   Target -> MakeGraph -> FindCandidates -> MakePlan
-//   Target -> PlanFromJson, with the json of an earlier plan
+//   Target -> PlanFromJson, with the JSON text of an earlier plan
 #pragma once
 
 #include <memory>
@@ -17,28 +18,31 @@ struct cudnnContext;
 
 namespace tern::engine::cuda::cudnn {
 
-// The device of the plans: that of a handle, which outlives it, or a device described by cuDNN's
-// JSON of device properties.
+// The device that plans are for: the device of a cuDNN handle, or a device that is only described
+// by its properties.
 struct Target {
-  cudnnContext* handle = nullptr;
-  Descriptor properties;  // used without a handle
+  cudnnContext* handle = nullptr;  // Outlives the Target.
+  Descriptor properties;           // Used if `handle` is null.
 };
+// Makes a Target from `json`, cuDNN's JSON text of a device's properties.
 Result<Target> TargetOf(const std::string& json);
 
-// Identifies tensors in a plan's data.
+// The numbers that identify the tensors of a graph. The last two are intermediate results of the
+// forward pass, before the bias is added and before the ReLU.
 enum Uid : int64_t { kImagesIn = 1, kKernel, kImagesOut, kBias, kBeforeBias, kBeforeRelu };
 
+// Makes the operation graph of a pass.
 Result<Descriptor> MakeGraph(const Target& target, const ConvShape& shape, ConvPass pass);
 
 struct Plan {
   Descriptor descriptor;
-  size_t workspace = 0;  // bytes
-  std::string json;
+  size_t workspace = 0;  // The bytes of workspace that a run needs.
+  std::string json;      // The plan as text, for PlanFromJson.
 };
 Result<Plan> MakePlan(const Target& target, const Descriptor& candidate);
 Result<Plan> PlanFromJson(const Target& target, const std::string& json);
 
-// The tensors of a pass and their addresses, for cudnnBackendExecute.
+// Makes the list of a pass's tensors and their addresses that cudnnBackendExecute takes.
 Result<Descriptor> MakeVariantPack(const ConvShape& shape, ConvPass pass, const ConvData& data);
 
 }  // namespace tern::engine::cuda::cudnn

@@ -13,7 +13,7 @@
 namespace tern::engine {
 namespace {
 
-std::map<std::string, std::string> Read(const std::string& path) {
+std::map<std::string, std::string> ReadPlans(const std::string& path) {
   std::ifstream file(path);
   const auto json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
   std::map<std::string, std::string> plans;
@@ -26,7 +26,7 @@ std::map<std::string, std::string> Read(const std::string& path) {
 
 }  // namespace
 
-PlanStore::PlanStore(std::string path) : path_(std::move(path)), plans_(Read(path_)) {}
+PlanStore::PlanStore(std::string path) : path_(std::move(path)), plans_(ReadPlans(path_)) {}
 
 std::string PlanStore::DefaultPath() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
@@ -43,20 +43,20 @@ std::optional<std::string> PlanStore::Find(const std::string& key) const {
 }
 
 void PlanStore::Put(const std::string& key, const std::string& plan) {
-  plans_[key] = fresh_[key] = plan;
+  plans_[key] = unsaved_plans_[key] = plan;
 }
 
-// Writes a file of this process's own name and renames it, so that concurrent readers see either
-// the old or the new one.
+// Writes a temporary file, with this process's number in its name, and renames it, so that
+// concurrent readers see either the old or the new file.
 Status PlanStore::Save() {
-  if (fresh_.empty() || path_.empty()) return Ok();
-  std::map<std::string, std::string> all = Read(path_);
-  for (const auto& [key, plan] : fresh_) all[key] = plan;
+  if (unsaved_plans_.empty() || path_.empty()) return Ok();
+  std::map<std::string, std::string> all_plans = ReadPlans(path_);
+  for (const auto& [key, plan] : unsaved_plans_) all_plans[key] = plan;
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
   const std::string temporary = Cat(path_, ".", getpid());
   std::ofstream file(temporary);
-  file << nlohmann::json(all).dump(1) << '\n';
+  file << nlohmann::json(all_plans).dump(1) << '\n';
   file.close();
   if (file) std::filesystem::rename(temporary, path_, error);
   if (!file || error) {
@@ -64,7 +64,7 @@ Status PlanStore::Save() {
     return Status(Code::kCannotWrite,
                   Cat("cannot write ", path_, ": plans will be chosen again in the next run"));
   }
-  fresh_.clear();
+  unsaved_plans_.clear();
   return Ok();
 }
 

@@ -1,5 +1,6 @@
-// Plans that were chosen by timing, kept in a file from run to run, by device, driver, library and
-// shape. Keeps unknown keys of the file. Internal to the engine.
+// A file with the cuDNN plans that were chosen by measuring their time, for later runs. The key of
+// a plan is a text that contains device, driver, cuDNN's version and shape. Entries that other runs
+// wrote stay in the file. Internal to the engine.
 #pragma once
 
 #include <map>
@@ -12,20 +13,20 @@ namespace tern::engine {
 
 class PlanStore {
  public:
-  // Reads the file; empty if it does not exist or has another format.
+  // Reads the file. The store is empty if the file does not exist or is not in this format.
   explicit PlanStore(std::string path);
-  // $XDG_CACHE_HOME/tern/plans.json, or the same in ~/.cache; "" if there is no home folder: then
-  // nothing is stored.
+  // Returns $XDG_CACHE_HOME/tern/plans.json or, without that variable, ~/.cache/tern/plans.json.
+  // Returns "" if there is no home folder either; a store with the path "" is never written.
   static std::string DefaultPath();
 
   std::optional<std::string> Find(const std::string& key) const;
   void Put(const std::string& key, const std::string& plan);
-  // Writes the plans, merged with those that other processes have written since.
+  // Writes the file, with the plans that other processes have written to it meanwhile.
   Status Save();
 
  private:
   const std::string path_;
-  std::map<std::string, std::string> plans_, fresh_;
+  std::map<std::string, std::string> plans_, unsaved_plans_;
 };
 
 }  // namespace tern::engine
