@@ -6,8 +6,8 @@
 namespace tern::test {
 namespace {
 
-[[maybe_unused]] const OnBroken kBefore =
-    SetOnBroken([](const Status& broken) { ADD_FAILURE() << broken.message(); });
+[[maybe_unused]] const InvariantHandler kBefore =
+    SetInvariantHandler([](const Status& broken) { ADD_FAILURE() << broken.message(); });
 
 }  // namespace
 }  // namespace tern::test

@@ -31,7 +31,7 @@ void AddHistogram(const std::string& tag, std::span<const float> values, pb::Eve
 // Returns the size of that code in bytes.
 Result<size_t> DecodeSegment(const codec::Codec& codec, std::span<const uint8_t> code,
                              const codec::Segment& segment, float scaler, float* values) {
-  if (!codec.shares_scaler()) return codec.DecodeAlone(code, segment, values);
+  if (!codec.shares_scaler()) return codec.DecodeSingleCode(code, segment, values);
   // A code with a shared scaler can only be decoded as a sum, here of one worker.
   const auto accumulator = codec.NewAccumulator(segment, 1);
   Result<size_t> size = accumulator->Add(0, code);

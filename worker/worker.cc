@@ -134,7 +134,7 @@ Status Worker::Run() {
       steps_,
       client::ReplicaState::MaxBytes(setup_),
       checkpoints.Saved(),
-      algorithm::FactsOf(job_).own_point || client::KeepsSomething(setup_),
+      algorithm::FactsOf(job_).own_point || client::HasCodecMemory(setup_),
       [&coder_pointer](client::Answer answer) { coder_pointer->Scaled(std::move(answer)); }};
   client::NetLoop loop(setup_, signals_, registry_, traffic_, progress_, events,
                        std::move(options));

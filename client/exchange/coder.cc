@@ -25,7 +25,7 @@ Coder::Coder(const setup::Setup& setup, std::unique_ptr<GradientCoder> codes, Po
       port_(port),
       events_(events),
       progress_(progress),
-      keeps_(KeepsSomething(setup)) {
+      keeps_(HasCodecMemory(setup)) {
   thread_ = Thread("coder", [this] { Run(); });
 }
 
@@ -72,7 +72,7 @@ void Coder::Finish() {
   done.get_future().wait();
 }
 
-Status Coder::WithKept(const std::function<void(SavedState)>& use) {
+Status Coder::VisitMemories(const std::function<void(SavedState)>& use) {
   std::promise<Status> done;
   work_.Push(UseKept{&use, &done});
   return done.get_future().get();
@@ -82,7 +82,7 @@ void Coder::Run() {
   while (TakeWork()) {
     if (wanted_.has_value() && scaled_.empty() && ready_.empty()) {
       const UseKept wanted = *std::exchange(wanted_, std::nullopt);
-      wanted.done->set_value(wanted.use == nullptr ? Ok() : codes_->WithKept(*wanted.use));
+      wanted.done->set_value(wanted.use == nullptr ? Ok() : codes_->VisitMemories(*wanted.use));
       continue;
     }
     TimeScope time(progress_.encode);

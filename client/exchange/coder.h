@@ -49,7 +49,7 @@ class Coder {
   // Sets the function that returns the scalers of an earlier round, for rounds that are encoded with
   // those. Call before the first Push.
   using ScalersBefore = std::function<std::vector<float>(uint64_t round, uint32_t bucket)>;
-  void TakeScalersFrom(ScalersBefore before) { scalers_before_ = std::move(before); }
+  void SetEarlierScalers(ScalersBefore before) { scalers_before_ = std::move(before); }
   // Shows `observer` (null: none) the pushes of the steps that it asks for. The observer outlives the
   // coder. Call before the first Push.
   void ShowTo(Observer* observer) { observer_ = observer; }
@@ -68,7 +68,7 @@ class Coder {
   // Calls `use` with the codecs' memories on the coder thread, while nothing is being encoded and the
   // caller, the compute thread, waits. Returns an error, and does not call `use`, if a device cannot
   // return the memories.
-  Status WithKept(const std::function<void(SavedState kept)>& use);
+  Status VisitMemories(const std::function<void(SavedState kept)>& use);
   // Receives the maximum over the workers of a bucket's scalers. Called on the net thread.
   void Scaled(Answer answer) { work_.Push(std::move(answer)); }
 

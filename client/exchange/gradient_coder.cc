@@ -37,7 +37,7 @@ Status GradientCoder::Finite(const kernels::Stats& stats, uint32_t tensor, uint6
                                      "; lower the learning rate"));
 }
 
-bool KeepsSomething(const setup::Setup& setup) {
+bool HasCodecMemory(const setup::Setup& setup) {
   const auto& codecs = setup.plan.codec_of;
   return std::any_of(codecs.begin(), codecs.end(),
                      [](const auto& codec) { return codec->NewMemory(1) != nullptr; });

@@ -57,7 +57,7 @@ class GradientCoder {
   virtual Status Forget() = 0;
   // Calls `use` with the codecs' memories, which `use` may change. Returns an error, and does not call
   // `use`, if the memories cannot be fetched.
-  virtual Status WithKept(const std::function<void(SavedState kept)>& use) = 0;
+  virtual Status VisitMemories(const std::function<void(SavedState kept)>& use) = 0;
 
  protected:
   kernels::NoiseKey NoiseOf(uint64_t round) const;
@@ -69,6 +69,6 @@ class GradientCoder {
 };
 
 // Whether any codec of the job has a memory.
-bool KeepsSomething(const setup::Setup& setup);
+bool HasCodecMemory(const setup::Setup& setup);
 
 }  // namespace tern::client

@@ -11,7 +11,7 @@ namespace tern::client {
 
 HostCoder::HostCoder(const setup::Setup& setup, uint32_t rank)
     : GradientCoder(setup, rank),
-      compensated_(KeepsSomething(setup) ? setup.plan.parameters() : 0) {
+      compensated_(HasCodecMemory(setup) ? setup.plan.parameters() : 0) {
   for (size_t t = 0; t < setup.plan.codec_of.size(); ++t)
     memories_.push_back(setup.plan.codec_of[t]->NewMemory(setup.plan.tensor_count[t]));
 }
@@ -118,7 +118,7 @@ void HostCoder::EncodeSegment(const Values& values, const codec::Segment& segmen
   if (memory == nullptr) return;
   sent_.resize(segment.count);
   const Result<size_t> decoded =
-      codec.DecodeAlone(std::span(*codes).subspan(before), segment, sent_.data());
+      codec.DecodeSingleCode(std::span(*codes).subspan(before), segment, sent_.data());
   CHECK(decoded.ok()) << decoded.status().message();  // This object has made the codes.
   memory->Update(segment.begin, to_code, sent_);
 }
@@ -136,7 +136,7 @@ Status HostCoder::Forget() {
   return Ok();
 }
 
-Status HostCoder::WithKept(const std::function<void(SavedState)>& use) {
+Status HostCoder::VisitMemories(const std::function<void(SavedState)>& use) {
   SavedState all;
   for (uint32_t t = 0; t < memories_.size(); ++t) {
     if (memories_[t] == nullptr) continue;

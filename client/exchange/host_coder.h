@@ -21,7 +21,7 @@ class HostCoder : public GradientCoder {
                        std::span<const float> before) override;
   Result<std::vector<float>> Copy(const Values& values) override;
   Status Forget() override;
-  Status WithKept(const std::function<void(SavedState)>& use) override;
+  Status VisitMemories(const std::function<void(SavedState)>& use) override;
 
  private:
   // Returns the values to encode for a part: the values in the arena (the array of all parameters), or

@@ -53,7 +53,7 @@ Trainer::Trainer(const Dependencies& dependencies, update::Schedule schedule)
       has_rounds_(deps_.setup.plan.rounds),
       last_step_(has_rounds_ ? dependencies.steps : std::numeric_limits<uint64_t>::max()),
       scalers_(sums_.SaveScalers(0)) {
-  deps_.coder.TakeScalersFrom(
+  deps_.coder.SetEarlierScalers(
       [this](uint64_t round, uint32_t bucket) { return sums_.ScalersFromBefore(round, bucket); });
   for (size_t i = 0; i < scalers_.size(); ++i) state_.AddArray({Cat("scalers.", i), scalers_[i]});
 }

@@ -49,7 +49,7 @@ Status Trainer::WriteCheckpoint() {
   SavedLosses losses{std::bit_cast<uint64_t>(gradient_.losses().sum), gradient_.losses().samples};
   losses.AddState(&own);
   Status written;
-  const Status with_kept = deps_.coder.WithKept([&](const SavedState& kept) {
+  const Status with_kept = deps_.coder.VisitMemories([&](const SavedState& kept) {
     own.Append(kept);
     written = deps_.checkpoints->Write(steps_done_, algorithm_->applied(), state_, own);
   });
@@ -108,7 +108,7 @@ Status Trainer::RestorePrivateState() {
   SavedLosses losses;
   losses.AddState(&own);
   Status restored;
-  const Status with_kept = deps_.coder.WithKept([&](const SavedState& kept) {
+  const Status with_kept = deps_.coder.VisitMemories([&](const SavedState& kept) {
     // Without rounds, servers may already have counted later pushes, which contain what the codecs'
     // memories held at the checkpoint.
     if (has_rounds_) own.Append(kept);

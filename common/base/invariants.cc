@@ -7,20 +7,22 @@ namespace tern {
 namespace {
 
 #ifdef NDEBUG
-constexpr OnBroken kInitialHandler = nullptr;
+constexpr InvariantHandler kInitialHandler = nullptr;
 #else
 void EndProcess(const Status& broken) { LOG(FATAL) << "broken invariant: " << broken.message(); }
-constexpr OnBroken kInitialHandler = EndProcess;
+constexpr InvariantHandler kInitialHandler = EndProcess;
 #endif
 
 }  // namespace
 
 namespace invariants_internal {
 
-std::atomic<OnBroken> on_broken = kInitialHandler;
+std::atomic<InvariantHandler> on_broken = kInitialHandler;
 
 }  // namespace invariants_internal
 
-OnBroken SetOnBroken(OnBroken handler) { return invariants_internal::on_broken.exchange(handler); }
+InvariantHandler SetInvariantHandler(InvariantHandler handler) {
+  return invariants_internal::on_broken.exchange(handler);
+}
 
 }  // namespace tern

@@ -5,7 +5,7 @@
 //   Status Check() const;                      Tests all invariants with TERN_HOLDS. Returns ok, or
 //                                              kInternal with the broken invariant and its values.
 //   void OnEvent() {
-//     const CheckedAfter checked(*this);       The first line of every method that handles an event.
+//     const CheckInvariantsAtScopeEnd checked(*this);       The first line of every method that handles an event.
 //     TERN_REQUIRES(round > floor, "...");     Tests what the header REQUIRES of the caller.
 //   }
 #pragma once
@@ -18,28 +18,28 @@
 namespace tern {
 
 // A function that is called with each broken invariant, on the thread of its state machine.
-using OnBroken = void (*)(const Status& broken);
+using InvariantHandler = void (*)(const Status& broken);
 
 // Sets the function for the whole process, and returns the previous one. With null, nothing is
 // checked. Initially the function is null in release builds; in debug builds it ends the process.
-OnBroken SetOnBroken(OnBroken handler);
+InvariantHandler SetInvariantHandler(InvariantHandler handler);
 
 namespace invariants_internal {
 
-extern std::atomic<OnBroken> on_broken;
+extern std::atomic<InvariantHandler> on_broken;
 
 }  // namespace invariants_internal
 
 // A scope guard: checks the invariants of `machine` when the scope ends, and passes a broken one to
-// the function of SetOnBroken.
+// the function of SetInvariantHandler.
 template <typename Machine>
-class CheckedAfter {
+class CheckInvariantsAtScopeEnd {
  public:
-  explicit CheckedAfter(const Machine& machine) : machine_(machine) {}
-  CheckedAfter(const CheckedAfter&) = delete;
-  CheckedAfter& operator=(const CheckedAfter&) = delete;
-  ~CheckedAfter() {
-    const OnBroken handler = invariants_internal::on_broken.load(std::memory_order_relaxed);
+  explicit CheckInvariantsAtScopeEnd(const Machine& machine) : machine_(machine) {}
+  CheckInvariantsAtScopeEnd(const CheckInvariantsAtScopeEnd&) = delete;
+  CheckInvariantsAtScopeEnd& operator=(const CheckInvariantsAtScopeEnd&) = delete;
+  ~CheckInvariantsAtScopeEnd() {
+    const InvariantHandler handler = invariants_internal::on_broken.load(std::memory_order_relaxed);
     if (handler == nullptr) return;
     if (const Status status = machine_.Check(); !status.ok()) handler(status);
   }
@@ -57,11 +57,11 @@ class CheckedAfter {
     if (!(condition)) return ::tern::Status(::tern::Code::kInternal, ::tern::Cat(__VA_ARGS__)); \
   } while (false)
 
-// Reports a broken contract to the function of SetOnBroken: the caller of a method did not fulfil the
+// Reports a broken contract to the function of SetInvariantHandler: the caller of a method did not fulfil the
 // condition. Evaluates nothing while that function is null.
 #define TERN_REQUIRES(condition, ...)                                                   \
   do {                                                                                  \
-    if (const ::tern::OnBroken tern_handler_ =                                          \
+    if (const ::tern::InvariantHandler tern_handler_ =                                  \
             ::tern::invariants_internal::on_broken.load(std::memory_order_relaxed);     \
         tern_handler_ != nullptr && !(condition))                                       \
       tern_handler_(::tern::Status(::tern::Code::kInternal, ::tern::Cat(__VA_ARGS__))); \

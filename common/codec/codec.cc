@@ -6,11 +6,11 @@
 
 namespace tern::codec {
 
-Result<size_t> Codec::DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
-                                  float* values) const {
+Result<size_t> Codec::DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
+                                       float* values) const {
   size_t size = 0;
   std::vector<uint8_t> sum;
-  if (!CodeIsSum()) {
+  if (!SingleCodeIsSum()) {
     const std::unique_ptr<Accumulator> accumulator = NewAccumulator(segment, 1);
     Result<size_t> added = accumulator->Add(0, code);
     if (!added.ok()) return added;
@@ -22,20 +22,20 @@ Result<size_t> Codec::DecodeAlone(std::span<const uint8_t> code, const Segment& 
     size = *sum_size;
   }
   const std::span<const uint8_t> sum_bytes =
-      CodeIsSum() ? code.first(size) : std::span<const uint8_t>(sum);
+      SingleCodeIsSum() ? code.first(size) : std::span<const uint8_t>(sum);
   TERN_RETURN_IF_ERROR(Decode(sum_bytes, segment, 1, 0, 0, segment.count, values));
   return size;
 }
 
 Result<size_t> Codec::DecodeAloneTo(std::span<const uint8_t> code, const Segment& segment,
                                     const BlockVisitor& use) const {
-  if (CodeIsSum()) {
+  if (SingleCodeIsSum()) {
     Result<size_t> size = SumSize(code, segment, 1);
     if (size.ok()) TERN_RETURN_IF_ERROR(DecodeTo(code.first(*size), segment, 1, 0, use));
     return size;
   }
   std::vector<float> values(segment.count);
-  Result<size_t> size = DecodeAlone(code, segment, values.data());
+  Result<size_t> size = DecodeSingleCode(code, segment, values.data());
   if (size.ok()) use(0, values);
   return size;
 }

@@ -17,7 +17,7 @@
 // in a Memory: one per tensor on each worker and, if the server encodes sums again, one per segment
 // on the server:
 //
-//   worker:  Compensate (whole tensor), Prepare, Encode, DecodeAlone, Update (segment)
+//   worker:  Compensate (whole tensor), Prepare, Encode, DecodeSingleCode, Update (segment)
 //   server:  EncodeSum calls Compensate and Update of the server's memory itself
 //
 // Codecs have no state and may be used by any number of threads; an accumulator or a memory belongs
@@ -203,13 +203,13 @@ class Codec {
   // Returns a memory for a segment on a server; null if the codec has none.
   virtual std::unique_ptr<Memory> NewSumMemory(const Segment& /*segment*/) const { return nullptr; }
   // Whether the code of a single worker is also a valid code of the sum, except for signs of zeros.
-  virtual bool CodeIsSum() const { return false; }
+  virtual bool SingleCodeIsSum() const { return false; }
   // Decodes one worker's code at the front of `code` into values[0, segment.count). The values are
   // those that Decode gives for a sum with this code as its only contribution. Returns the size of
   // the code. kMismatch if the code is invalid. REQUIRES a codec that does not share scalers.
-  virtual Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
-                                     float* values) const;
-  // Decodes one worker's code as DecodeAlone does, but passes the values to `use` in order, block
+  virtual Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
+                                          float* values) const;
+  // Decodes one worker's code as DecodeSingleCode does, but passes the values to `use` in order, block
   // by block. After an error, `use` may have been called for some of the blocks. A server that
   // sends one worker's code, and the workers that receive it, all decode it with this function, so
   // that they get the same values bit for bit.

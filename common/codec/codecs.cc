@@ -68,7 +68,7 @@ const std::vector<std::string>& CodecNames() {
   return names;
 }
 
-bool HasDeviceForm(const Codec& codec) {
+bool CanEncodeOnDevice(const Codec& codec) {
   const DeviceSupport needed =
       codec.NewMemory(1) != nullptr ? DeviceSupport::kCodesAndMemory : DeviceSupport::kCodes;
   return std::any_of(std::begin(kTable), std::end(kTable), [&](const CodecEntry& entry) {

@@ -18,6 +18,6 @@ Result<std::unique_ptr<Codec>> MakeCodec(std::string_view name, const Options& o
 
 // Whether a worker can encode with this codec on a GPU, and keep the codec's memory on the GPU,
 // too. False for a codec to which Options::error_feedback has added a memory.
-bool HasDeviceForm(const Codec& codec);
+bool CanEncodeOnDevice(const Codec& codec);
 
 }  // namespace tern::codec

@@ -40,7 +40,7 @@ Result<ParsedCode> ParseMaskSigns(std::span<const uint8_t> bytes, uint64_t count
   }
   const std::span<uint8_t> negative = scratch->Get(plane);
   const std::span<const uint8_t> sign_row = bytes.subspan(plane);
-  const size_t nonzeros = kernels::PlaceSigns(mask.data(), count, sign_row, negative.data());
+  const size_t nonzeros = kernels::SpreadSigns(mask.data(), count, sign_row, negative.data());
   const size_t sign_bytes = kernels::PlaneBytes(nonzeros);
   if (sign_row.size() < sign_bytes) {
     return Status(Code::kMismatch, "ternary code cut short: " + std::to_string(sign_row.size()) +

@@ -248,9 +248,9 @@ class OneBit : public Codec {
     return std::make_unique<ErrorFeedback>(segment.count);
   }
   // True for coded sums, because the mean of a single worker's code has the same code.
-  bool CodeIsSum() const override { return coded_sums_; }
-  Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
-                             float* values) const override {
+  bool SingleCodeIsSum() const override { return coded_sums_; }
+  Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
+                                  float* values) const override {
     const OneBitFormat format(segment, bucket_);
     Result<size_t> size = format.Check(code);
     if (!size.ok()) return size;

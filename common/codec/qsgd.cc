@@ -130,9 +130,9 @@ class Qsgd : public Codec {
     return coded_sums_ ? format_.Size(bytes, segment.count)
                        : Codec::SumSize(bytes, segment, contributors);
   }
-  bool CodeIsSum() const override { return coded_sums_; }
-  Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
-                             float* values) const override {
+  bool SingleCodeIsSum() const override { return coded_sums_; }
+  Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
+                                  float* values) const override {
     Result<size_t> size = format_.Size(code, segment.count);
     if (!size.ok()) return size;
     TERN_RETURN_IF_ERROR(format_.Read(code.first(*size), segment.count, 0, segment.count, values));

@@ -347,8 +347,8 @@ Result<size_t> SparseCodec::SumSize(std::span<const uint8_t> bytes, const Segmen
   return sum->size();
 }
 
-Result<size_t> SparseCodec::DecodeAlone(std::span<const uint8_t> bytes, const Segment& segment,
-                                        float* values) const {
+Result<size_t> SparseCodec::DecodeSingleCode(std::span<const uint8_t> bytes, const Segment& segment,
+                                             float* values) const {
   Result<SparseCode> code = SparseCode::Parse(values_, bytes, segment.count);
   if (!code.ok()) return code.status().Within(std::string(name()) + " code");
   TERN_RETURN_IF_ERROR(

@@ -117,9 +117,9 @@ class SparseCodec : public Codec {
   }
   Result<size_t> SumSize(std::span<const uint8_t> bytes, const Segment& segment,
                          int contributors) const override;
-  bool CodeIsSum() const override { return values_ == SparseValues::kFloats; }
-  Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
-                             float* values) const override;
+  bool SingleCodeIsSum() const override { return values_ == SparseValues::kFloats; }
+  Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
+                                  float* values) const override;
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                 float scaler, uint64_t first, uint64_t n, float* mean) const override;
 

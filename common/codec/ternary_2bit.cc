@@ -21,7 +21,7 @@ class TwoBit : public TernaryWire {
     const std::vector<uint8_t> signs(out->begin() + begin + plane, out->end());
     out->resize(begin + 2 * plane);
     uint8_t* const mask = out->data() + begin;
-    kernels::PlaceSigns(mask, segment.count, signs, mask + plane);
+    kernels::SpreadSigns(mask, segment.count, signs, mask + plane);
   }
   size_t MaxCodeSize(uint64_t count) const override { return 2 * kernels::PlaneBytes(count); }
   Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,

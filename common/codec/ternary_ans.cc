@@ -207,7 +207,7 @@ class Ans : public TernaryWire {
                                     std::min<uint64_t>(blocks_per_call * kCodeBlock, count - at),
                                     ones, mask.data() + at / 8, signs.data());
     }
-    kernels::PlaceSigns(mask.data(), count, signs, negative.data());
+    kernels::SpreadSigns(mask.data(), count, signs, negative.data());
     return ParsedCode{mask, negative, 1 + row.size()};
   }
 

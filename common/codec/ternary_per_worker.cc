@@ -105,8 +105,8 @@ class TernaryPerWorker : public Codec {
                                               const Recode&) const override {
     return std::make_unique<ScaledSum>(wire_, segment.count, workers);
   }
-  Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
-                             float* values) const override {
+  Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
+                                  float* values) const override {
     Scratch scratch;
     Result<ScaledCode> scaled = ParseScaledCode(wire_, code, segment.count, &scratch);
     if (!scaled.ok()) return scaled.status();

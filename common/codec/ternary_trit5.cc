@@ -69,7 +69,7 @@ class Trit5 : public TernaryWire {
     const std::span<uint8_t> mask = code.subspan(plane, plane);
     const std::span<uint8_t> signs = code.subspan(2 * plane);
     kernels::CodeOfTrits(bytes.data(), count, mask.data(), signs.data());
-    kernels::PlaceSigns(mask.data(), count, signs, negative.data());
+    kernels::SpreadSigns(mask.data(), count, signs, negative.data());
     return ParsedCode{mask, negative, size};
   }
 };

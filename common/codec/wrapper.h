@@ -46,10 +46,10 @@ class Wrapper : public Codec {
   std::unique_ptr<Memory> NewSumMemory(const Segment& segment) const override {
     return inner_->NewSumMemory(segment);
   }
-  bool CodeIsSum() const override { return inner_->CodeIsSum(); }
-  Result<size_t> DecodeAlone(std::span<const uint8_t> code, const Segment& segment,
-                             float* values) const override {
-    return inner_->DecodeAlone(code, segment, values);
+  bool SingleCodeIsSum() const override { return inner_->SingleCodeIsSum(); }
+  Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
+                                  float* values) const override {
+    return inner_->DecodeSingleCode(code, segment, values);
   }
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                 float scaler, uint64_t first, uint64_t n, float* mean) const override {

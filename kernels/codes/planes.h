@@ -29,9 +29,9 @@ struct WorkerCodes {
 // Converts packed signs, one per non-zero element (ternary.h), to a plane of n bits, `placed`: bit
 // i is the sign of element i, or zero if the mask is zero. Returns the number of ones in the mask.
 // Signs beyond the end of `signs` count as zero; no byte beyond the end is read.
-size_t PlaceSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed);
-size_t PlaceSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
-                     uint8_t* placed);
+size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed);
+size_t SpreadSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
+                      uint8_t* placed);
 
 // Adds the codes of up to kMaxCodes workers to a sum of the codes of k other workers. Before the
 // call the sum is in planes 0 to held - 1, or is 0 if `held` is 0; after the call it is in planes 0

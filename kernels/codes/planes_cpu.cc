@@ -23,8 +23,8 @@ void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int h
   AddCodesRef(codes, n, stride, held, bits, planes);
 }
 
-size_t PlaceSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
-  return PlaceSignsRef(mask, n, signs, placed);
+size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
+  return SpreadSignsRef(mask, n, signs, placed);
 }
 
 bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
@@ -145,7 +145,7 @@ void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int h
   AddBatch<4>(batch);
 }
 
-size_t PlaceSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
+size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
   const size_t size = PlaneBytes(n);
   SignReader reader(signs.data(), signs.size(), 0);
   size_t i = 0;
@@ -314,7 +314,7 @@ HWY_AFTER_NAMESPACE();
 namespace tern::kernels {
 
 HWY_EXPORT(AddCodes);
-HWY_EXPORT(PlaceSigns);
+HWY_EXPORT(SpreadSigns);
 HWY_EXPORT(DecodeMean);
 
 void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
@@ -322,8 +322,8 @@ void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int h
   HWY_DYNAMIC_DISPATCH(AddCodes)(codes, n, stride, held, bits, planes);
 }
 
-size_t PlaceSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
-  return HWY_DYNAMIC_DISPATCH(PlaceSigns)(mask, n, signs, placed);
+size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
+  return HWY_DYNAMIC_DISPATCH(SpreadSigns)(mask, n, signs, placed);
 }
 
 bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,

@@ -42,8 +42,8 @@ void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, in
   }
 }
 
-size_t PlaceSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
-                     uint8_t* placed) {
+size_t SpreadSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
+                      uint8_t* placed) {
   std::fill_n(placed, PlaneBytes(n), uint8_t{0});
   size_t ones = 0;
   for (size_t i = 0; i < n; ++i) {

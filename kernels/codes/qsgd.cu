@@ -229,7 +229,7 @@ struct CodedTile {
     const auto enter_bucket = [&](uint64_t b, uint32_t) {
       const QsgdBucket bucket = BucketOf(b);
       has_norm = bucket.norm > 0;
-      quick = QuicklyOf(intervals, bucket);
+      quick = QsgdQuickOf(intervals, bucket);
       width = WidthOf(b);
     };
     groups.ForEight(position, count, enter_bucket, [&](uint32_t k) {

@@ -134,7 +134,7 @@ struct QsgdQuick {
 
 // The constants of QuickLevel for a bucket. If s / norm, or a product with it, might overflow, they
 // make QuickLevel always return false.
-TERN_HOST_DEVICE QsgdQuick QuicklyOf(bool intervals, const QsgdBucket& bucket) {
+TERN_HOST_DEVICE QsgdQuick QsgdQuickOf(bool intervals, const QsgdBucket& bucket) {
   if (!(bucket.norm > 0x1p-100f && bucket.norm < 0x1p100f)) return {};
   const auto s = static_cast<float>(bucket.s);
   const float error = (s + 1) * 0x1p-21f;

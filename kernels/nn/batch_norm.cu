@@ -258,7 +258,7 @@ int Map(DeviceStream stream, const DeviceNorm& norm, const Op& op, T* y, const X
 // The backward pass. kAdded: the forward pass added an input that needs a gradient.
 template <typename T, uint32_t kCount, bool kAdded>
 int Backward(DeviceStream stream, const DeviceNorm& norm, const DeviceNormState& state,
-             const DeviceNormBack& back, T* dx, const ParameterGradients& gradients) {
+             const DeviceNormBackward& back, T* dx, const ParameterGradients& gradients) {
   const auto *x = static_cast<const T*>(back.x), *dy = static_cast<const T*>(back.dy);
   auto* g = static_cast<T*>(back.g);
   const Gradients<T, kCount, kAdded> source{state, norm.relu, x, dy, static_cast<const T*>(back.y),
@@ -290,7 +290,7 @@ int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceN
 }
 
 int BatchNormBackwardOnDevice(DeviceStream stream, DeviceType type, const DeviceNorm& norm,
-                              const DeviceNormState& state, const DeviceNormBack& back,
+                              const DeviceNormState& state, const DeviceNormBackward& back,
                               const DeviceStep* step, float* sums, void* dx, float* gamma_gradient,
                               float* beta_gradient) {
   const ParameterGradients gradients{

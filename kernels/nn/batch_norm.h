@@ -93,7 +93,7 @@ struct DeviceNormState {
 // The arrays of the backward pass. If the forward pass added r, and r needs a gradient, the
 // backward pass reads y and writes g, which is that gradient, to `g`; `g` may be `dy`. Otherwise y
 // and g are null.
-struct DeviceNormBack {
+struct DeviceNormBackward {
   const void *x = nullptr, *dy = nullptr;
   const void* y = nullptr;
   void* g = nullptr;
@@ -103,7 +103,7 @@ struct DeviceNormBack {
 // channel, aligned to 16 bytes.
 [[nodiscard]] int BatchNormBackwardOnDevice(DeviceStream stream, DeviceType type,
                                             const DeviceNorm& norm, const DeviceNormState& state,
-                                            const DeviceNormBack& back, const DeviceStep* step,
+                                            const DeviceNormBackward& back, const DeviceStep* step,
                                             float* sums, void* dx, float* gamma_gradient,
                                             float* beta_gradient);
 

@@ -60,7 +60,7 @@ Status CentralChunk::Decode(const Bytes& push, std::span<float> values) const {
   float* destination = values.data();
   for (const codec::Segment& segment : chunk_.segments) {
     const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
-    const Result<size_t> used = codec.DecodeAlone(unread, segment, destination);
+    const Result<size_t> used = codec.DecodeSingleCode(unread, segment, destination);
     if (!used.ok()) return used.status().Within(Cat("tensor ", segment.tensor));
     unread = unread.subspan(*used);
     destination += segment.count;

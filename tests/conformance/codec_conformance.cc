@@ -102,21 +102,22 @@ TEST_P(CodecConformance, EveryTruncationIsRejectedAndLeavesTheSumUnchanged) {
 
 TEST_P(CodecConformance, DecodeAloneEqualsTheSumOfOneWorker) {
   if (codec_->shares_scaler())
-    GTEST_SKIP() << "DecodeAlone is not used for codecs that share a scaler";
+    GTEST_SKIP() << "DecodeSingleCode is not used for codecs that share a scaler";
   for (size_t n : Lengths()) {
     const Round round = SomeRound(*codec_, n, 1);
     std::vector<uint8_t> longer = round.payloads[0];
     longer.insert(longer.end(), 9, 0xFF);
     std::vector<float> values(n, 7.f);
-    const Result<size_t> used = codec_->DecodeAlone(longer, {0, 0, n}, values.data());
+    const Result<size_t> used = codec_->DecodeSingleCode(longer, {0, 0, n}, values.data());
     ASSERT_TRUE(used.ok()) << used.status().message();
     EXPECT_EQ(*used, round.payloads[0].size());
     EXPECT_EQ(values, Mean(*codec_, round)) << n;  // This comparison treats -0 as equal to 0.
     for (size_t size = 0; size < round.payloads[0].size() && n < 100; ++size) {
-      const auto cut = codec_->DecodeAlone(std::span(longer).first(size), {0, 0, n}, values.data());
+      const auto cut =
+          codec_->DecodeSingleCode(std::span(longer).first(size), {0, 0, n}, values.data());
       ASSERT_EQ(cut.status().code(), Code::kMismatch) << size << " bytes were taken";
     }
-    if (!codec_->CodeIsSum() || n == 0) continue;
+    if (!codec_->SingleCodeIsSum() || n == 0) continue;
     std::vector<float> of_code(n);
     ASSERT_TRUE(codec_->Decode(round.payloads[0], {0, 0, n}, 1, 0, 0, n, of_code.data()).ok());
     EXPECT_EQ(of_code, Mean(*codec_, round));

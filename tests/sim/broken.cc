@@ -10,9 +10,10 @@ namespace {
 
 thread_local std::string broken_invariant;
 
-[[maybe_unused]] const OnBroken kPreviousHandler = SetOnBroken([](const Status& broken) {
-  if (broken_invariant.empty()) broken_invariant = "broken: " + broken.message();
-});
+[[maybe_unused]] const InvariantHandler kPreviousHandler =
+    SetInvariantHandler([](const Status& broken) {
+      if (broken_invariant.empty()) broken_invariant = "broken: " + broken.message();
+    });
 
 }  // namespace
 

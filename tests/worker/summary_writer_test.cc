@@ -58,7 +58,7 @@ class OnlyWorker {
         sums_(job),
         apply_(job, *replica, sums_) {
     coder.ShowTo(board.get());
-    coder.TakeScalersFrom(
+    coder.SetEarlierScalers(
         [this](uint64_t round, uint32_t bucket) { return sums_.ScalersFromBefore(round, bucket); });
     for (uint32_t lane = 0; lane <= job.plan.data_lanes[0]; ++lane) {
       for (auto& spec : protocol::CellsOfLane(job.plan, 0, lane)) specs_[spec.cell] = spec;

@@ -103,7 +103,7 @@ class WorkerCodec {
       if (memories_[t] == nullptr) continue;
       sent_.resize(segment.count);
       if (plan_.codec_of[t]
-              ->DecodeAlone(std::span(codes).subspan(before), segment, sent_.data())
+              ->DecodeSingleCode(std::span(codes).subspan(before), segment, sent_.data())
               .ok())
         memories_[t]->Update(segment.begin, {values, segment.count}, sent_);
     }

@@ -92,10 +92,10 @@ Status DeviceCoder::NonFiniteError(const Values& values) {
 }
 
 Status DeviceCoder::Forget() {
-  return client::KeepsSomething(setup_) ? codes_.ResetMemory() : Ok();
+  return client::HasCodecMemory(setup_) ? codes_.ResetMemory() : Ok();
 }
 
-Status DeviceCoder::WithKept(const std::function<void(SavedState)>& use) {
+Status DeviceCoder::VisitMemories(const std::function<void(SavedState)>& use) {
   SavedState whole_state;
   std::map<uint32_t, SavedState> states;  // The key is the tensor's number.
   for (uint32_t t = 0; t < memories_.size(); ++t) {

@@ -22,7 +22,7 @@ class DeviceCoder : public client::GradientCoder {
                        std::span<const float> before) override;
   Result<std::vector<float>> Copy(const Values& values) override;
   Status Forget() override;
-  Status WithKept(const std::function<void(SavedState)>& use) override;
+  Status VisitMemories(const std::function<void(SavedState)>& use) override;
 
  private:
   // Returns kDiverged, with the name of the first tensor of the bucket that has a non-finite value.

@@ -30,7 +30,7 @@ bool StaysOnDevice(const setup::Setup& setup, const pb::Job& rank_job) {
   if (rank_job.workers().device() != pb::Workers::cuda || train.compute() != pb::Train::net ||
       !algorithm::FactsOf(rank_job).stays_on_device || setup.plan.central)
     return false;
-  if (setup.plan.codecs.size() != 1 || !codec::HasDeviceForm(*setup.plan.codecs.front()))
+  if (setup.plan.codecs.size() != 1 || !codec::CanEncodeOnDevice(*setup.plan.codecs.front()))
     return false;
   const codec::Codec& codec = *setup.plan.codecs.front();
   // LARS needs whole tensors. On the device it uses the parts of a bucket as tensors, so that no

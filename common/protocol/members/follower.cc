@@ -73,7 +73,7 @@ void Follower::Greet(Time now, ControlActions* out) {
 }
 
 void Follower::OnMessageFromShard0(const Message& message, Time now, ControlActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (ended()) return;
   heard_at_ = now;
   switch (message.head.body_case()) {
@@ -134,7 +134,7 @@ void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
 }
 
 void Follower::OnMessage(Peer from, const Message& message, Time, ControlActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (ended()) return;
   if (message.head.has_hello()) return OnHello(from, message.head.hello(), out);
   if (message.head.has_heartbeat()) return OnHeartbeat(from, message.head.heartbeat(), out);
@@ -173,7 +173,7 @@ void Follower::OnHeartbeat(Peer from, const pb::Heartbeat& beat, ControlActions*
 }
 
 void Follower::OnTimer(Time now, ControlActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (ended()) return;
   if (stop_code_ != Code::kOk && now - heard_at_ > options_.timings.dead_after)
     return StopAlone(out);
@@ -217,7 +217,7 @@ void Follower::SendPulses(Time now, ControlActions* out) {
 }
 
 void Follower::OnFailure(const Status& status, Time now, ControlActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (ended() || !failure_.ok()) return;
   failure_ = status;
   EmitLog("this shard cannot go on: " + status.message(), out);
@@ -225,7 +225,7 @@ void Follower::OnFailure(const Status& status, Time now, ControlActions* out) {
 }
 
 void Follower::OnStop(Code code, Time now, ControlActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (ended() || stop_code_ != Code::kOk) return;
   stop_code_ = code;
   const bool is_heard = shard0_incarnation_ != 0 && now - heard_at_ <= options_.timings.dead_after;

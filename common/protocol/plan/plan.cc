@@ -202,7 +202,7 @@ uint64_t DigestOf(const ExchangePlan& plan) {
   // The word "code" makes the digest differ from that of earlier versions of Tern, which sent a sum for
   // such a codec.
   if (plan.central)
-    text += (plan.pull_codec->CodeIsSum() ? " pull " : " pull code ") +
+    text += (plan.pull_codec->SingleCodeIsSum() ? " pull " : " pull code ") +
             std::string(plan.pull_codec->name());
   if (plan.parts.size() != plan.tensor_count.size()) {
     text += " parts";

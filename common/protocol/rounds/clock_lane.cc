@@ -38,7 +38,7 @@ ClockLane::ClockLane(Options options, std::vector<ClockCellSpec> cells)
 }
 
 void ClockLane::GoBack(std::vector<ClockCellSpec> cells) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   state_.members = LaneMembers(state_.options.workers);
   state_.newest.assign(state_.options.workers, 0);
   state_.open = false;
@@ -54,7 +54,7 @@ void ClockLane::SetCells(std::vector<ClockCellSpec> cells) {
 }
 
 void ClockLane::OnMembers(const pb::Members& members, Sends* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   const LaneMembers before = state_.members;
   state_.members.OnMembers(members);
   if (members.steps() != 0 && state_.options.pushes)
@@ -69,7 +69,7 @@ void ClockLane::OnMembers(const pb::Members& members, Sends* out) {
 }
 
 void ClockLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (state_.members.OnHello(from, hello, out) == nullptr) return;
   if (!state_.open) return OpenIfComplete(out);
   out->push_back({from, MakeLaneWelcome(state_.options.incarnation, state_.members.epoch(), {})});
@@ -87,14 +87,14 @@ void ClockLane::OpenIfComplete(Sends* out) {
 }
 
 void ClockLane::OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   LaneMember* member =
       state_.members.Find(rank, incarnation, state_.options.safeguards.fence_incarnations);
   if (member != nullptr) LaneMembers::SetApplied(member, applied);
 }
 
 void ClockLane::OnMessage(Peer from, const Message& message, Sends* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (state_.stop_requested) ReleaseAll(out);
   Kind kind;
   if (const pb::Contribution* c = AsContribution(message.head, &kind)) {
@@ -163,7 +163,7 @@ void ClockLane::ReleaseAll(Sends* out) {
 }
 
 void ClockLane::Stop(Sends* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   OnStop();
   ReleaseAll(out);
 }
@@ -177,7 +177,7 @@ size_t ClockLane::waiting() const {
 const CellClocks& ClockLane::clocks(const Cell& cell) const { return cells_.at(cell).clocks(); }
 
 void ClockLane::Restore(const Cell& cell, CellClocks clocks) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   CountedCell& counted = cells_.at(cell);
   TERN_REQUIRES(counted.clocks().total == 0, ToString(cell, 0, "clock"), ": restored after ",
                 counted.clocks().total, " pushes");

@@ -81,7 +81,7 @@ struct SetForm {
 
 void Exchange::Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
                           std::vector<Outgoing>* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   const Key key{ExchangeOf(contribution), cell};
   const bool pull = IsPull(contribution);
   if (options_.unsolicited && !pull && (key.exchange <= applied_ || held_.Has(key))) {
@@ -152,7 +152,7 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
                                                     const pb::Outcome& outcome,
                                                     const Bytes& payload, Time now,
                                                     std::vector<Outgoing>* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   std::vector<Delivery> deliveries;
   lanes_[lane].heard_at = now;
   OnFloor(outcome.of_round().floor());
@@ -189,7 +189,7 @@ bool Exchange::WantsUnsolicited(const Key& key, LaneRef lane) const {
 
 void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
                         std::vector<Outgoing>* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   LaneState& state = lanes_[lane];
   // This is true also at the first Welcome. Outcomes may have come before it.
   const bool is_new_server = state.server_incarnation != server_incarnation;
@@ -207,20 +207,20 @@ void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
 }
 
 void Exchange::OnRoomAgain(LaneRef lane, Time now, std::vector<Outgoing>* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   queue_.Unsend(lane);
   SendWhatCreditAllows(lane, now, out);
 }
 
 void Exchange::OnHeldConfirmed(LaneRef lane, Kind kind, const pb::Outcome& outcome) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   held_.OnConfirmed(Key{ExchangeOf(outcome), Cell{kind, outcome.bucket(), outcome.chunk()}}, lane);
 }
 
 void Exchange::OnLaneDown(LaneRef lane) { lanes_[lane].up = false; }
 
 void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   const size_t before = out->size();
   Send(queue_.TakeOverdue(now,
                           [&](LaneRef name, Time sent_at) {
@@ -238,7 +238,7 @@ void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
 }
 
 void Exchange::SetApplied(uint64_t applied) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   TERN_REQUIRES(options_.unsolicited || !queue_.HasUpTo(applied), "exchange: applied ", applied,
                 ", and not all answers of these rounds were delivered");
   applied_ = applied;
@@ -246,7 +246,7 @@ void Exchange::SetApplied(uint64_t applied) {
 }
 
 void Exchange::Restart(uint64_t applied) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   applied_ = applied;
   queue_.Clear();
   held_.Restart(applied);

@@ -47,7 +47,7 @@ RoundLane::RoundLane(Options options, std::vector<CellSpec> cells) : state_(std:
 }
 
 void RoundLane::OnMembers(const pb::Members& members, Sends* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   const bool is_newer = members.epoch() > state_.members.epoch();
   state_.members.OnMembers(members);
   if (!state_.open) return OpenIfComplete(out);
@@ -62,7 +62,7 @@ void RoundLane::OnMembers(const pb::Members& members, Sends* out) {
 }
 
 void RoundLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   const LaneMember* member = state_.members.OnHello(from, hello, out);
   if (member == nullptr) return;
   if (!state_.open) {
@@ -91,7 +91,7 @@ void RoundLane::OpenIfComplete(Sends* out) {
 }
 
 void RoundLane::GoBack(uint64_t round) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   for (auto& [name, cell] : cells_) cell.Clear();
   state_.members = LaneMembers(state_.options.workers);
   state_.open = false;
@@ -110,7 +110,7 @@ void RoundLane::Welcome(Peer to, Sends* out) const {
 }
 
 void RoundLane::OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   LaneMember* member =
       state_.members.Find(rank, incarnation, state_.options.safeguards.fence_incarnations);
   if (member == nullptr) return;
@@ -158,7 +158,7 @@ RoundCell* RoundLane::Find(const Cell& cell) {
 }
 
 void RoundLane::OnMessage(Peer from, const Message& message, Sends* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   Kind kind;
   if (const pb::Contribution* c = AsContribution(message.head, &kind)) {
     OnContribution(from, kind, *c, message.payload, out);

@@ -27,7 +27,7 @@ struct TestWorker {
         coder(job, std::make_unique<HostCoder>(job, rank), port, events, progress),
         sums(job),
         apply(job, *replica, sums) {
-    coder.TakeScalersFrom(
+    coder.SetEarlierScalers(
         [this](uint64_t round, uint32_t bucket) { return sums.ScalersFromBefore(round, bucket); });
   }
   Registry registry;

@@ -158,7 +158,7 @@ TEST(Sums, AddChangesToTheWorkersWeights) {
           const size_t before = codes.size();
           codec.Encode(change.data(), segment, codec.Prepare(stats, change, {}), {}, &codes);
           const auto code = std::span(codes).subspan(before);
-          ASSERT_TRUE(codec.DecodeAlone(code, segment, sent.data()).ok());
+          ASSERT_TRUE(codec.DecodeSingleCode(code, segment, sent.data()).ok());
           for (const float value : sent) *target++ += value;
         }
         sums.Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1, 2,

@@ -29,7 +29,7 @@ std::vector<float> Send(const Codec& codec, const std::vector<float>& g, Memory*
   const Segment segment{0, 0, g.size()};
   codec.Encode(v.data(), segment, codec.Prepare(kernels::ComputeStats(v.data(), v.size()), v, {}),
                {}, &code);
-  EXPECT_TRUE(codec.DecodeAlone(code, segment, sent.data()).ok());
+  EXPECT_TRUE(codec.DecodeSingleCode(code, segment, sent.data()).ok());
   memory->Update(0, v, sent);
   return sent;
 }

@@ -94,7 +94,7 @@ std::vector<uint8_t> CodeOf(const Codec& codec, std::span<const float> g, uint64
 std::vector<float> DecodeSingleCode(const Codec& codec, std::span<const uint8_t> code,
                                     const Segment& segment) {
   std::vector<float> values(segment.count);
-  const Result<size_t> size = codec.DecodeAlone(code, segment, values.data());
+  const Result<size_t> size = codec.DecodeSingleCode(code, segment, values.data());
   EXPECT_TRUE(size.ok()) << size.status().message();
   return values;
 }
@@ -299,7 +299,7 @@ TEST(OneBit, RestoredMemoriesContinueBitForBit) {
 TEST(OneBit, ACodeEqualsItsOwnSumByteForByte) {
   for (const uint64_t bucket : {0, 1, 7, 64, 5000}) {
     const auto codec = MakeOneBitCodec(bucket);
-    EXPECT_TRUE(codec->CodeIsSum());
+    EXPECT_TRUE(codec->SingleCodeIsSum());
     for (int seed = 0; seed < 20; ++seed) {
       const Round round = MakeRound(*codec, {SomeGradient(5000, seed)});
       ASSERT_EQ(Sum(*codec, round), round.payloads[0]) << bucket << ' ' << seed;
@@ -309,7 +309,7 @@ TEST(OneBit, ACodeEqualsItsOwnSumByteForByte) {
 
 TEST(OneBit, FloatSumsAreTheMeanAndKeepNoError) {
   const auto codec = MakeOneBitCodec(64, false);
-  EXPECT_FALSE(codec->CodeIsSum());
+  EXPECT_FALSE(codec->SingleCodeIsSum());
   EXPECT_EQ(codec->NewSumMemory({0, 0, 9}), nullptr);
   EXPECT_NE(codec->NewMemory(9), nullptr);
   const Round round = MakeRound(*codec, {SomeGradient(300, 1), SomeGradient(300, 2)});

@@ -156,7 +156,7 @@ std::vector<uint8_t> CodeOf(const Codec& codec, std::span<const float> g, uint64
 std::vector<float> DecodeSingleCode(const Codec& codec, std::span<const uint8_t> code,
                                     uint64_t count) {
   std::vector<float> values(count);
-  const Result<size_t> size = codec.DecodeAlone(code, {0, 0, count}, values.data());
+  const Result<size_t> size = codec.DecodeSingleCode(code, {0, 0, count}, values.data());
   EXPECT_TRUE(size.ok()) << size.status().message();
   return values;
 }
@@ -283,7 +283,7 @@ TEST(Qsgd, TwoBitsWithMaxNormEqualUnclippedTernaryBitForBit) {
           ternary->Prepare(kernels::ComputeStats(piece.data(), piece.size()), piece, {}),
           NoiseOfRound(5), &alone);
       std::vector<float> expected(piece.size());
-      ASSERT_TRUE(ternary->DecodeAlone(alone, segment, expected.data()).ok());
+      ASSERT_TRUE(ternary->DecodeSingleCode(alone, segment, expected.data()).ok());
       for (size_t i = 0; i < piece.size(); ++i) ASSERT_EQ(values[first + i], expected[i]);
     }
   }
@@ -446,8 +446,8 @@ TEST(Qsgd, SumIsTheCodeOfTheMeanOfDecodedValues) {
 TEST(Qsgd, SingleWorkersCodeIsPassedOn) {
   const auto codec = MakeQsgdCodec(WithBits(2, 50, Norm::kTwo));
   const Round round = MakeRound(*codec, {SomeGradient(300, 1)});
-  EXPECT_TRUE(codec->CodeIsSum());
-  EXPECT_FALSE(MakeQsgdCodec(WithBits(2, 50), false)->CodeIsSum());
+  EXPECT_TRUE(codec->SingleCodeIsSum());
+  EXPECT_FALSE(MakeQsgdCodec(WithBits(2, 50), false)->SingleCodeIsSum());
   EXPECT_EQ(RecodedSum(*codec, round, 9), round.payloads[0]);
   // The sum is the code itself for any rank and any number of workers.
   const auto sum = codec->NewAccumulator({2, 0, 300}, 5, {NoiseOfRound(9), nullptr});

@@ -53,7 +53,7 @@ std::vector<float> Sender::Send(const std::vector<float>& g, uint64_t round, uin
     codec_.Encode(&compensated_[begin], segment, prepared, noise, &code_);
     const std::span<float> decoded = std::span(sent).subspan(begin, segment.count);
     const auto consumed =
-        codec_.DecodeAlone(std::span(code_).subspan(code_begin), segment, decoded.data());
+        codec_.DecodeSingleCode(std::span(code_).subspan(code_begin), segment, decoded.data());
     EXPECT_TRUE(consumed.ok()) << consumed.status().message();
     memory_->Update(begin, std::span(compensated_).subspan(begin, segment.count), decoded);
   }

@@ -94,7 +94,7 @@ TEST_P(AnsSymbolsOnTarget, SumsMatchReference) {
       for (int rank = 0; rank < workers; ++rank) {
         const Code code = ReferenceCode(SomeCodes(n, 5, n + static_cast<size_t>(rank)));
         Bytes placed(PlaneBytes(n));
-        PlaceSigns(code.mask.data(), n, code.signs, placed.data());
+        SpreadSigns(code.mask.data(), n, code.signs, placed.data());
         const WorkerCodes worker{code.mask.data(), placed.data()};
         AddCodes({&worker, 1}, n, PlaneBytes(n), SumBits(workers), SumBits(workers), planes.data());
       }

@@ -106,7 +106,7 @@ void ExpectOneBit(const std::vector<std::vector<float>>& rounds, bool feedback) 
       expected[part.chunk].insert(expected[part.chunk].end(), code.begin(), code.end());
       row.Add(code);
       std::vector<float> sent(part.count);
-      ASSERT_TRUE(codec->DecodeAlone(code, SegmentOf(part, kColumns[p]), sent.data()).ok());
+      ASSERT_TRUE(codec->DecodeSingleCode(code, SegmentOf(part, kColumns[p]), sent.data()).ok());
       std::copy(sent.begin(), sent.end(), read.begin() + static_cast<std::ptrdiff_t>(part.begin));
       if (!feedback) continue;
       memories[p]->Update(0, v, sent);
@@ -287,7 +287,7 @@ void ExpectQsgd(const std::vector<Part>& parts, const Options::Qsgd& qsgd,
     codec->Encode(g.data() + part.begin, SegmentOf(part), {}, key, &code);
     expected[part.chunk].insert(expected[part.chunk].end(), code.begin(), code.end());
     row.Add(code);
-    ASSERT_TRUE(codec->DecodeAlone(code, SegmentOf(part), read.data() + part.begin).ok());
+    ASSERT_TRUE(codec->DecodeSingleCode(code, SegmentOf(part), read.data() + part.begin).ok());
   }
   for (int again = 0; again < 2; ++again) {
     const Rows coded = coder.Code(g, key);
@@ -453,7 +453,7 @@ TEST(QuickLevels, AreNeverWrongWhenCertain) {
       };
       uint32_t quick = 0;
       all += bucket.s <= 15;
-      if (!QuickLevel(QuicklyOf(intervals, bucket), intervals ? v : std::abs(v), draw, &quick)) {
+      if (!QuickLevel(QsgdQuickOf(intervals, bucket), intervals ? v : std::abs(v), draw, &quick)) {
         uncertain += bucket.s <= 15;
         continue;
       }

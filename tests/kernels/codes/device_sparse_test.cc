@@ -87,7 +87,7 @@ struct CpuCodes {
       chunk.insert(chunk.end(), code.begin(), code.end());
       row.Add(code);
       EXPECT_TRUE(
-          codec->DecodeAlone(code, SegmentOf(parts[p]), values.data() + parts[p].begin).ok());
+          codec->DecodeSingleCode(code, SegmentOf(parts[p]), values.data() + parts[p].begin).ok());
     }
   }
   Rows chunks;

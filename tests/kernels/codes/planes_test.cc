@@ -180,8 +180,8 @@ TEST_P(PlanesOnTarget, PlaceSignsMatchesReference) {
     const Codes codes = RandomCodes(n, n);
     std::vector<uint8_t> fast(PlaneBytes(n) + 1, 42), reference(PlaneBytes(n));
     const size_t ones = CountOnes(codes.mask.data(), n);
-    EXPECT_EQ(PlaceSigns(codes.mask.data(), n, codes.signs, fast.data()), ones);
-    EXPECT_EQ(PlaceSignsRef(codes.mask.data(), n, codes.signs, reference.data()), ones);
+    EXPECT_EQ(SpreadSigns(codes.mask.data(), n, codes.signs, fast.data()), ones);
+    EXPECT_EQ(SpreadSignsRef(codes.mask.data(), n, codes.signs, reference.data()), ones);
     EXPECT_EQ(reference, Placed(codes));
     EXPECT_EQ(fast.back(), 42);
     fast.pop_back();
@@ -197,10 +197,10 @@ TEST_P(PlanesOnTarget, ReadsNoBytesBeyondTheLastSign) {
       const std::vector<uint8_t> mask(PlaneBytes(n), byte);
       const std::vector<uint8_t> signs(PlaneBytes(CountOnes(mask.data(), n)), 0xFF);
       std::vector<uint8_t> placed(PlaneBytes(n));
-      PlaceSigns(mask.data(), n, signs, placed.data());
+      SpreadSigns(mask.data(), n, signs, placed.data());
       EXPECT_EQ(placed, mask);
       // If there are fewer signs than ones in the mask, the missing signs are 0.
-      PlaceSigns(mask.data(), n, std::span(signs).first(signs.size() / 2), placed.data());
+      SpreadSigns(mask.data(), n, std::span(signs).first(signs.size() / 2), placed.data());
       EXPECT_EQ(CountOnes(placed.data(), n), signs.size() / 2 * 8);
     }
   }

@@ -118,7 +118,7 @@ void DeviceRows::ExpectNorm(bool relu, bool added) {
                                      added ? r.data() : nullptr, y.data()),
             0);
   const std::vector<float> in = x.Read(), plus = r.Read(), out = y.Read(), passed = dy.Read();
-  DeviceNormBack back{x.data(), dy.data()};
+  DeviceNormBackward back{x.data(), dy.data()};
   if (added) back.y = y.data(), back.g = dy.data();
   ASSERT_EQ(BatchNormBackwardOnDevice(nullptr, type_, norm, state, back, step_.data(), sums.data(),
                                       dx.data(), dgamma.data(), dbeta.data()),

@@ -92,7 +92,7 @@ void TakeAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool whol
   const bool changes = job.job.exchange().pull() == pb::Exchange::changes;
   for (const codec::Segment& segment : chunk.segments) {
     std::vector<float> part(segment.count);
-    const Result<size_t> size = job.plan.pull_codec->DecodeAlone(rest, segment, part.data());
+    const Result<size_t> size = job.plan.pull_codec->DecodeSingleCode(rest, segment, part.data());
     ASSERT_TRUE(size.ok()) << size.status().message();
     rest = rest.subspan(*size);
     for (float value : part) {

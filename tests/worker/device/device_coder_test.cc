@@ -71,7 +71,7 @@ TEST(CoderOnDevice, CodesWithPreviousScalers) {
   fixture.device.code = Bytes::Own(std::string("a code"));
   std::vector<float> before(bucket.shared.size(), 3);
   before[0] = 1;
-  fixture.coder.TakeScalersFrom([&](uint64_t, uint32_t) { return before; });
+  fixture.coder.SetEarlierScalers([&](uint64_t, uint32_t) { return before; });
   fixture.coder.Push(3, 0, nullptr);
   const std::string payload(fixture.port.contributions.Pop()->payload.view());
   const std::vector<float> own(bucket.shared.size(), 2);
@@ -91,7 +91,7 @@ TEST(CoderOnDevice, CopiesMemoryToHostAndBack) {
   for (size_t i = 0; i < fixture.device.kept.size(); ++i)
     fixture.device.kept[i] = static_cast<float>(i);
   std::vector<float> shown;
-  const Status asked = fixture.coder.WithKept([&](const SavedState& kept) {
+  const Status asked = fixture.coder.VisitMemories([&](const SavedState& kept) {
     for (const SavedState::Array& array : kept.arrays) {
       shown.insert(shown.end(), array.values.begin(), array.values.end());
       for (float& value : array.values) value = -1;
@@ -109,7 +109,7 @@ TEST(CoderOnDevice, ReportsFailedCopies) {
   CoderFixture fixture("onebit");
   fixture.device.refuses = Status(Code::kPeerLost, "it has fallen off the bus");
   bool called = false;
-  const Status asked = fixture.coder.WithKept([&](const SavedState&) { called = true; });
+  const Status asked = fixture.coder.VisitMemories([&](const SavedState&) { called = true; });
   EXPECT_EQ(asked.code(), Code::kPeerLost);
   EXPECT_FALSE(called);
 }

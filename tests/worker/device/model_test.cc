@@ -111,7 +111,8 @@ class CpuCoder {
     if (memory == nullptr) return;
     std::vector<float> sent(part.count);
     ASSERT_TRUE(
-        layout_.codec->DecodeAlone(std::span(*codes).subspan(before), segment, sent.data()).ok());
+        layout_.codec->DecodeSingleCode(std::span(*codes).subspan(before), segment, sent.data())
+            .ok());
     memory->Update(part.first, v, sent);
   }
 
@@ -141,7 +142,7 @@ class DeviceModelTest : public testing::Test {
     layout_.average = average;
     layout_.codec = codec_.get();
     layout_.options = codec_case.options;
-    ASSERT_TRUE(codec::HasDeviceForm(*codec_));
+    ASSERT_TRUE(codec::CanEncodeOnDevice(*codec_));
     auto made = DeviceModel::Make(layout_);
     ASSERT_TRUE(made.ok()) << made.status().message();
     model_ = std::move(*made);
@@ -548,11 +549,11 @@ TEST(DeviceModelCodes, MatchTheTableOfCodecs) {
     const auto codec = std::move(*codec::MakeCodec(name, {}));
     DeviceModel::Layout layout = TwoTensors();
     layout.codec = codec.get();
-    EXPECT_EQ(DeviceModel::Make(layout).ok(), codec::HasDeviceForm(*codec)) << name;
+    EXPECT_EQ(DeviceModel::Make(layout).ok(), codec::CanEncodeOnDevice(*codec)) << name;
   }
   Options fed;
   fed.error_feedback = true;
-  EXPECT_FALSE(codec::HasDeviceForm(**codec::MakeCodec("fp16", fed)));
+  EXPECT_FALSE(codec::CanEncodeOnDevice(**codec::MakeCodec("fp16", fed)));
 }
 
 }  // namespace

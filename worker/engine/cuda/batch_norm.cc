@@ -48,7 +48,7 @@ class BatchNorm : public Layer {
     program->Call("batch norm, backward", values,
                   [spec = spec_, norm = norm_, type = program->type(), step = step_](
                       auto stream, const auto& data) {
-                    kernels::DeviceNormBack back{data[2], data[3]};
+                    kernels::DeviceNormBackward back{data[2], data[3]};
                     if (data.size() > 5) back.y = data[5], back.g = data[6];
                     const kernels::DeviceNormState state = StateOf(spec, data);
                     return kernels::BatchNormBackwardOnDevice(

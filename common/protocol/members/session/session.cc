@@ -9,7 +9,7 @@
 namespace tern::protocol {
 
 void Session::Start(Time now, SessionActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   state_.joining_since = now;
   for (uint32_t s = 0; s < state_.links.shards(); ++s) {
     state_.links.shard(s).heard_at = now;
@@ -18,7 +18,7 @@ void Session::Start(Time now, SessionActions* out) {
 }
 
 void Session::OnMessage(LaneRef lane, const Message& message, Time now, SessionActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (state_.ended()) return;
   if (lane.lane == 0) state_.links.shard(lane.shard).heard_at = now;
   const pb::Envelope& head = message.head;
@@ -152,12 +152,12 @@ void Session::OnRefuse(LaneRef lane, const pb::Refuse& refuse, Time now, Session
 }
 
 void Session::OnDisconnected(LaneRef lane, Time now, SessionActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (!state_.ended()) watch_.OnDisconnected(lane, now, out);
 }
 
 void Session::OnTimer(Time now, SessionActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (state_.ended()) return;
   heartbeats_.OnTimer(now, out);
   state_.links.GreetAgain(state_.options.timings.hello_retry, now, out);
@@ -171,7 +171,7 @@ void Session::OnTimer(Time now, SessionActions* out) {
 
 void Session::Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
                          SessionActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (!state_.has_state() && !(phase() == SessionPhase::kInstalling && IsPull(contribution)))
     return;
   std::vector<Exchange::Outgoing> outgoing;
@@ -180,29 +180,29 @@ void Session::Contribute(const Cell& cell, LaneRef lane, Contribution contributi
 }
 
 void Session::SetApplied(uint64_t applied) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (state_.has_state()) state_.exchange.SetApplied(applied);
 }
 
 void Session::OnSnapshot(Bytes state, uint64_t applied, Time, SessionActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   fetching_.OnSnapshot(state, applied, out);
 }
 
 void Session::OnInstalled(uint64_t applied, Time now, SessionActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   fetching_.OnInstalled(applied, now, out);
 }
 
 void Session::Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
                      uint64_t steps, Time now, SessionActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (state_.ended() || (state_.has == SessionState::Has::kVoid && status.ok())) return;
   leaving_.Finish(status, figures, counters, steps, now, out);
 }
 
 void Session::Stop(const Status& status, Time now, SessionActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (!state_.ended()) leaving_.Stop(status, now, out);
 }
 

@@ -21,7 +21,7 @@ Status Coordinator::Check() const {
 void Coordinator::Start(Time now, ControlActions*) { liveness_.Start(now); }
 
 void Coordinator::OnMessage(Peer from, const Message& message, Time now, ControlActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (job_.ending()) return ending_.OnMessage(from, message, out);
   switch (message.head.body_case()) {
     case pb::Envelope::kHello:
@@ -46,19 +46,19 @@ void Coordinator::OnMessage(Peer from, const Message& message, Time now, Control
 }
 
 void Coordinator::OnTimer(Time now, ControlActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (job_.ending()) return ending_.OnTimer(now, out);
   liveness_.OnTimer(now, out);
   if (!job_.running() && !job_.ending()) gathering_.OnTimer(now, out);
 }
 
 void Coordinator::OnStop(Code code, Time now, ControlActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   ending_.OnStop(code, now, out);
 }
 
 void Coordinator::OnFailure(const Status& status, Time now, ControlActions* out) {
-  const CheckedAfter checked(*this);
+  const CheckInvariantsAtScopeEnd checked(*this);
   if (job_.ending()) return;
   ending_.Abort(status.code(), "server shard 0 cannot go on: " + status.message(), now, out);
 }

@@ -158,10 +158,10 @@ inline pb::Members MembersOf(uint64_t epoch, const std::vector<uint64_t>& incarn
 // switch off a safeguard of the protocol.
 class ScopedNoChecks {
  public:
-  ~ScopedNoChecks() { SetOnBroken(previous_); }
+  ~ScopedNoChecks() { SetInvariantHandler(previous_); }
 
  private:
-  OnBroken previous_ = SetOnBroken(nullptr);
+  InvariantHandler previous_ = SetInvariantHandler(nullptr);
 };
 
 // Calls `act`, and returns the broken invariant that a state machine reports meanwhile.
@@ -169,9 +169,10 @@ template <typename Act>
 std::string InvariantBrokenBy(const Act& act) {
   static std::string reported;
   reported.clear();
-  const OnBroken previous = SetOnBroken([](const Status& broken) { reported = broken.message(); });
+  const InvariantHandler previous =
+      SetInvariantHandler([](const Status& broken) { reported = broken.message(); });
   act();
-  SetOnBroken(previous);
+  SetInvariantHandler(previous);
   return reported;
 }
 

@@ -214,9 +214,9 @@ TEST(Invariants, AreCheckedAtTheEndOfAnEventWhereSomebodyHears) {
   Sends out;
   const auto event = [&] { lane.OnMembers(MembersOf(1, {10}), &out); };
   EXPECT_THAT(InvariantBrokenBy(event), HasSubstr("turned rank 0 away"));
-  const OnBroken previous = SetOnBroken(nullptr);
+  const InvariantHandler previous = SetInvariantHandler(nullptr);
   event();  // as in a release build, nothing is checked
-  SetOnBroken(previous);
+  SetInvariantHandler(previous);
 }
 
 }  // namespace
