@@ -9,8 +9,8 @@
 //
 //   block 0      whether to mirror (top bit of the word), top and left of the crop, brightness
 //   block 1      contrast
-//   block 2 + t  area, logarithm of the aspect (width / height), top and left of the box in attempt t
-//                of random_resized_crop, t < 10
+//   block 2 + t  area, logarithm of the aspect (width / height), top and left of the box in attempt
+//                t < 10 of random_resized_crop
 //
 // A word w chooses low + w / 2^32 * (high - low) in a range [low, high), or floor(w n / 2^32) in
 // 0 .. n - 1. Another use of the words would change the results of jobs.

@@ -7,8 +7,8 @@
 // tensors whose gradients become ready together; it is divided into chunks, each encoded and summed
 // by itself. Buckets and chunks consist of parts, which are ranges of one tensor.
 //
-// Threads: the compute thread trains, and calls all functions of the model; its nets and the model
-// share one stream. The coder thread encodes, and calls only codes(). After an error of the device
+// Threads: the compute thread trains, and calls all functions of the model; its nets share one
+// stream. The coder thread encodes, and calls only codes(). After an error of the device
 // every call returns kPeerLost with the name of the call that failed first.
 #pragma once
 
@@ -75,7 +75,7 @@ class DeviceModel {
   // g += decay w for elements [begin, begin + count); g are the gradients, and w the weights at
   // which they were computed.
   virtual Status AddDecay(uint64_t begin, uint64_t count, float decay) = 0;
-  // Waits for the gradients, and returns the sum of the squares of all of them.
+  // Returns the sum of the squares of all gradients, which must be ready. Waits for the result.
   virtual Result<double> SquaresOfGradients() = 0;
   // Multiplies all gradients by `factor`.
   virtual Status ScaleGradients(float factor) = 0;
