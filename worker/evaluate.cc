@@ -50,7 +50,7 @@ Evaluate::Evaluate(const setup::Setup& setup, const data::Samples& test, client:
       as_bytes_(as_bytes) {}
 
 Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, client::Confusion* confusion) {
-  const data::Range range = data::TestPart(test_.count(), part, parts);
+  const data::Range range = data::DivideSamples(test_.count(), part, parts);
   const auto batch_samples = [this, range](uint64_t batch) {
     std::vector<data::Augmenter::SampleId> samples;
     const uint64_t begin = range.begin + batch * batch_;

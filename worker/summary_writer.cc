@@ -97,7 +97,7 @@ void SummaryWriter::Evaluated(uint64_t steps, const pb::Figures& figures) {
   writer_.Add(std::move(event));
 }
 
-uint64_t SummaryWriter::StepToShow() {
+uint64_t SummaryWriter::StepToObserve() {
   if (histograms_every_ == 0) return 0;
   if (step_ / histograms_every_ > last_histogram_step_ / histograms_every_)
     last_histogram_step_ = step_;

@@ -43,7 +43,7 @@ class SummaryWriter : public client::Observer {
   // The methods of Observer.
   void At(uint64_t steps) override;
   void Evaluated(uint64_t steps, const pb::Figures& figures) override;
-  uint64_t StepToShow() override;
+  uint64_t StepToObserve() override;
   void Show(Pushed pushed) override;
 
  private:

@@ -38,7 +38,7 @@ void Coder::Push(uint64_t round, uint32_t bucket, const float* arena, bool wants
   Ready ready{{round, bucket, arena}, wants_weights, {}};
   const bool shared = !setup_.plan.buckets[bucket].shared.empty();
   if (shared && !setup_.plan.shares_before(round)) ready.scalers = scalers_before_(round, bucket);
-  if (observer_ != nullptr) ready.show_as = observer_->StepToShow();
+  if (observer_ != nullptr) ready.show_as = observer_->StepToObserve();
   work_.Push(std::move(ready));
 }
 
@@ -192,7 +192,7 @@ protocol::Contribution Coder::MakeContribution(const Ready& of, uint64_t digest,
 
 Status Coder::EncodeAndPush(Waiting waiting, uint64_t digest) {
   const GradientCoder::Values& values = waiting.ready.values;
-  TERN_RETURN_IF_ERROR(codes_->PrepareKept(values, &waiting.prepared));
+  TERN_RETURN_IF_ERROR(codes_->PrepareMemoryCodecs(values, &waiting.prepared));
   Observer::Pushed shown{waiting.ready.show_as, values.bucket, {}, {}, {}};
   if (shown.step != 0) {
     Result<std::vector<float>> copy = codes_->Copy(values);

@@ -41,7 +41,9 @@ class GradientCoder {
   virtual Result<Prepared> Prepare(const Values& values) = 0;
   // Prepares the parts whose codecs have a memory (state from round to round). Called just before Encode,
   // because encoding the bucket's previous round changes the memory.
-  virtual Status PrepareKept(const Values& /*values*/, Prepared* /*prepared*/) { return Ok(); }
+  virtual Status PrepareMemoryCodecs(const Values& /*values*/, Prepared* /*prepared*/) {
+    return Ok();
+  }
   // Counts the values of the bucket's shared parts (those with a scaler that all workers share)
   // that exceed their scaler in `prepared`. `own`: this worker's own scalers of those parts.
   virtual Result<uint64_t> CountClamped(const Values& values, const Prepared& prepared,

@@ -45,7 +45,7 @@ Status HostCoder::PreparePart(const Values& values, const protocol::Part& part,
   return Ok();
 }
 
-Status HostCoder::PrepareKept(const Values& values, Prepared* prepared) {
+Status HostCoder::PrepareMemoryCodecs(const Values& values, Prepared* prepared) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
   for (uint32_t i = 0; i < bucket.parts; ++i) {
     const protocol::Part& part = setup_.plan.parts[bucket.first_part + i];

@@ -14,7 +14,7 @@ class HostCoder : public GradientCoder {
   HostCoder(const setup::Setup& setup, uint32_t rank);
 
   Result<Prepared> Prepare(const Values& values) override;
-  Status PrepareKept(const Values& values, Prepared* prepared) override;
+  Status PrepareMemoryCodecs(const Values& values, Prepared* prepared) override;
   Result<uint64_t> CountClamped(const Values& values, const Prepared& prepared,
                                 std::span<const float> own) override;
   Result<Bytes> Encode(const Values& values, const protocol::Chunk& chunk, const Prepared& prepared,

@@ -30,7 +30,7 @@ class Observer {
   // An evaluation after `steps` steps; `figures` are the sums over all workers.
   virtual void Evaluated(uint64_t steps, const pb::Figures& figures) = 0;
   // Returns the number of the current step if Show is to get its pushes, else 0.
-  virtual uint64_t StepToShow() = 0;
+  virtual uint64_t StepToObserve() = 0;
 
   // --- From the coder thread.
 

@@ -14,7 +14,7 @@ namespace tern::codec {
 namespace {
 
 // Counts the values whose magnitude is at least `threshold`.
-uint64_t CountFrom(std::span<const float> values, float threshold) {
+uint64_t CountAtLeast(std::span<const float> values, float threshold) {
   uint64_t count = 0;
   for (float v : values) count += static_cast<uint64_t>(std::abs(v) >= threshold);
   return count;
@@ -48,7 +48,7 @@ class TopK : public SparseCodec {
     for (uint64_t i = plan.first; i < values.size(); i += plan.stride) sample.push_back(values[i]);
     float threshold = KthMagnitude(sample, plan.k);
     for (int i = 0; i < TopKThreshold::kAdaptations && !plan.exact; ++i) {
-      const auto next = threshold_.Adapt(plan, CountFrom(values, threshold), &threshold);
+      const auto next = threshold_.Adapt(plan, CountAtLeast(values, threshold), &threshold);
       if (next == TopKThreshold::Next::kExact) return KthMagnitude(values, plan.wanted);
       if (next == TopKThreshold::Next::kDone) break;
     }

@@ -48,8 +48,8 @@ inline std::string CaseName(const testing::TestParamInfo<CodecCase>& info) {
 inline std::vector<size_t> NoUnusedBits(std::span<const uint8_t>, uint64_t) { return {}; }
 // Returns the unused bits of a code that has, from byte `offset` on, a mask (one bit per element) and
 // then one sign bit per element whose mask bit is 1.
-std::vector<size_t> UnusedBitsOfMaskSigns(std::span<const uint8_t> payload, uint64_t count,
-                                          size_t offset);
+std::vector<size_t> UnusedBitsOfMaskAndSigns(std::span<const uint8_t> payload, uint64_t count,
+                                             size_t offset);
 
 std::string ToHex(std::span<const uint8_t> bytes);
 

@@ -9,8 +9,8 @@
 
 namespace tern::codec {
 
-std::vector<size_t> UnusedBitsOfMaskSigns(std::span<const uint8_t> payload, uint64_t count,
-                                          size_t offset) {
+std::vector<size_t> UnusedBitsOfMaskAndSigns(std::span<const uint8_t> payload, uint64_t count,
+                                             size_t offset) {
   std::vector<size_t> bits;
   const size_t mask = kernels::PlaneBytes(count);
   for (size_t i = count; i < 8 * mask; ++i) bits.push_back(8 * offset + i);

@@ -57,7 +57,7 @@ std::vector<std::string> WriteIdx(bool gzip, Split split, const Images& images,
 }
 
 // Writes an equal part of the images into each file of the format.
-std::vector<std::string> WriteCifar(const CifarForm& form, Split split, const Images& images,
+std::vector<std::string> WriteCifar(const CifarFormat& form, Split split, const Images& images,
                                     const TempFolder& folder) {
   std::istringstream list(split == Split::kTrain ? form.train_files : form.test_files);
   const std::vector<std::string> names{std::istream_iterator<std::string>(list), {}};

@@ -291,7 +291,7 @@ void World::KillServer(uint32_t process, const Fault& fault) {
   } else {
     disk.RestartProcess();
   }
-  if (fault.disk == Fault::Disk::kTorn) disk.Tear(disk_rng_.Below(2));
+  if (fault.disk == Fault::Disk::kTorn) disk.TearRecentFile(disk_rng_.Below(2));
   max_lost_checkpoints_[fault.target] =
       fault.disk == Fault::Disk::kStays || fault.disk == Fault::Disk::kPower ? 0 : 1;
   ++num_starting_;

@@ -16,7 +16,7 @@ std::vector<uint32_t> OwnedByClass(const std::vector<uint32_t>& labels, uint32_t
   std::iota(by_label.begin(), by_label.end(), 0u);
   std::stable_sort(by_label.begin(), by_label.end(),
                    [&labels](uint32_t a, uint32_t b) { return labels[a] < labels[b]; });
-  const Range part = TestPart(by_label.size(), rank, workers);
+  const Range part = DivideSamples(by_label.size(), rank, workers);
   return {by_label.begin() + static_cast<std::ptrdiff_t>(part.begin),
           by_label.begin() + static_cast<std::ptrdiff_t>(part.end)};
 }
@@ -72,7 +72,7 @@ const std::vector<uint32_t>& Batches::EpochOrder(uint64_t epoch) {
   return order_;
 }
 
-Range TestPart(uint64_t count, uint32_t rank, uint32_t workers) {
+Range DivideSamples(uint64_t count, uint32_t rank, uint32_t workers) {
   const uint64_t length = count / workers;
   const uint64_t num_longer = count % workers;  // The first num_longer parts have length + 1.
   const auto begin = [&](uint64_t r) { return r * length + std::min<uint64_t>(r, num_longer); };

@@ -63,6 +63,6 @@ struct Range {
 };
 // Divides `count` samples into `workers` ranges whose lengths differ by at most 1; returns the
 // range of `rank`, for example the part of the test set that it evaluates.
-Range TestPart(uint64_t count, uint32_t rank, uint32_t workers);
+Range DivideSamples(uint64_t count, uint32_t rank, uint32_t workers);
 
 }  // namespace tern::data

@@ -15,8 +15,8 @@ constexpr uint64_t kMaxBytes = uint64_t{4} << 30;
 
 }  // namespace
 
-Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarForm& form, const std::string& name,
-                  MemoryDataset* dataset) {
+Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarFormat& form,
+                  const std::string& name, MemoryDataset* dataset) {
   const size_t record = form.label_bytes + kPixels;
   if (bytes.empty() || bytes.size() % record != 0) {
     return Status(Code::kBadData,
@@ -38,7 +38,7 @@ Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarForm& form, cons
   return Ok();
 }
 
-Result<std::unique_ptr<Dataset>> ReadCifar(const std::string& dir, const CifarForm& form,
+Result<std::unique_ptr<Dataset>> ReadCifar(const std::string& dir, const CifarFormat& form,
                                            bool train, uint64_t limit) {
   auto dataset = std::make_unique<MemoryDataset>();
   dataset->file = Cat(dir, train ? " (training)" : " (test)");

@@ -14,27 +14,27 @@
 
 namespace tern::data {
 
-struct CifarForm {
+struct CifarFormat {
   uint32_t classes;
   size_t label_bytes;  // Bytes of labels in a record; the last byte is the label that is used.
   // Names of the files, separated by spaces.
   const char* train_files;
   const char* test_files;
 };
-inline constexpr CifarForm kCifar10 = {
+inline constexpr CifarFormat kCifar10 = {
     10, 1, "data_batch_1.bin data_batch_2.bin data_batch_3.bin data_batch_4.bin data_batch_5.bin",
     "test_batch.bin"};
-inline constexpr CifarForm kCifar100 = {100, 2, "train.bin", "test.bin"};
+inline constexpr CifarFormat kCifar100 = {100, 2, "train.bin", "test.bin"};
 
 // Appends the records in `bytes`, the contents of one file, to *dataset. `name` is the file's name
 // in error messages. kBadData if there are no records, if a record is incomplete, or if a label is
 // too large.
-Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarForm& form, const std::string& name,
-                  MemoryDataset* dataset);
+Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarFormat& form,
+                  const std::string& name, MemoryDataset* dataset);
 
 // Reads the training files (`train`) or the test files in the folder `dir`, but at most the first
 // `limit` images; 0 means all.
-Result<std::unique_ptr<Dataset>> ReadCifar(const std::string& dir, const CifarForm& form,
+Result<std::unique_ptr<Dataset>> ReadCifar(const std::string& dir, const CifarFormat& form,
                                            bool train, uint64_t limit);
 
 }  // namespace tern::data

@@ -99,10 +99,10 @@ Result<PackedHeader> PackedDataset::ReadHeader() const {
 Status PackedDataset::CheckSections(const PackedHeader& header) const {
   const uint64_t size = file_.size();
   const auto inside = [size](uint64_t begin, uint64_t bytes) {
-    return begin >= kPackedHeader && begin <= size && bytes <= size - begin;
+    return begin >= kPackedHeaderBytes && begin <= size && bytes <= size - begin;
   };
   if (header.count == 0) return BadDataError("holds no images");
-  if (header.count > kMaxImages || header.index_bytes != header.count * kPackedEntry ||
+  if (header.count > kMaxImages || header.index_bytes != header.count * kPackedEntryBytes ||
       !inside(header.index_begin, header.index_bytes) ||
       !inside(header.names_begin, header.names_bytes) || header.encoded > 1 ||
       header.classes == 0 || header.classes > kMaxClasses ||
@@ -132,7 +132,7 @@ Status PackedDataset::ReadIndex(const PackedHeader& header) {
 Status PackedDataset::CheckEntry(const PackedHeader& header, uint64_t i) const {
   const PackedEntry& entry = entries_[i];
   const uint64_t pixels = uint64_t{entry.height} * entry.width;
-  if (entry.offset < kPackedHeader || entry.offset > header.index_begin ||
+  if (entry.offset < kPackedHeaderBytes || entry.offset > header.index_begin ||
       entry.bytes > header.index_begin - entry.offset || entry.bytes > kMaxEncodedBytes ||
       entry.label >= header.classes || pixels == 0 || pixels > kMaxPixels ||
       (header.encoded == 0 && pixels * header.channels != entry.bytes)) {

@@ -11,7 +11,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "packed files are read 
 
 inline constexpr char kPackedMagic[] = "TERNPACK";
 inline constexpr uint32_t kPackedVersion = 1;
-inline constexpr size_t kPackedHeader = 96, kPackedEntry = 32;  // Sizes in bytes.
+inline constexpr size_t kPackedHeaderBytes = 96, kPackedEntryBytes = 32;  // Sizes in bytes.
 
 // The index entry of one image: the place, size and digest of its bytes in the file, its label, and
 // its height and width in pixels.
@@ -32,6 +32,7 @@ struct PackedHeader {
   uint64_t file_bytes;
   uint64_t header_digest;
 };
-static_assert(sizeof(PackedHeader) == kPackedHeader && sizeof(PackedEntry) == kPackedEntry);
+static_assert(sizeof(PackedHeader) == kPackedHeaderBytes &&
+              sizeof(PackedEntry) == kPackedEntryBytes);
 
 }  // namespace tern::data

@@ -31,8 +31,8 @@ Result<std::vector<kernels::Stats>> CudaCodes::StatsOf(uint64_t round, uint32_t 
   return stats_.Compute(codec_->CodedArena(round), memory_.buckets[bucket], &stream_);
 }
 
-Result<uint64_t> CudaCodes::CountFrom(uint64_t round, uint32_t bucket,
-                                      std::span<const float> magnitudes) {
+Result<uint64_t> CudaCodes::CountAtLeast(uint64_t round, uint32_t bucket,
+                                         std::span<const float> magnitudes) {
   TERN_RETURN_IF_ERROR(
       stream_.CopyIn(magnitudes_.get(), magnitudes.data(), magnitudes.size_bytes()));
   TERN_RETURN_IF_ERROR(

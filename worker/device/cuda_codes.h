@@ -22,8 +22,8 @@ class CudaCodes : public DeviceCodes {
   Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                               const kernels::NoiseKey& noise) override;
   Result<std::vector<kernels::Stats>> StatsOf(uint64_t round, uint32_t bucket) override;
-  Result<uint64_t> CountFrom(uint64_t round, uint32_t bucket,
-                             std::span<const float> magnitudes) override;
+  Result<uint64_t> CountAtLeast(uint64_t round, uint32_t bucket,
+                                std::span<const float> magnitudes) override;
   Status CopyGradientsToHost(uint64_t round, uint64_t begin, std::span<float> to) override;
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                        const kernels::NoiseKey& noise) override;
@@ -39,7 +39,8 @@ class CudaCodes : public DeviceCodes {
   const ModelMemory& memory_;
   Stream& stream_;
   StatsWorkspace stats_;
-  Array<float> magnitudes_;  // These four arrays are the input, output and workspace of CountFrom.
+  Array<float>
+      magnitudes_;  // These four arrays are the input, output and workspace of CountAtLeast.
   Array<uint32_t> counts_, counts_of_tiles_, counts_done_;
   std::unique_ptr<DeviceCodec> codec_;
 };

@@ -128,16 +128,16 @@ Status Model::RetainGradients(uint64_t round, uint32_t bucket) {
   float* to = memory_.retained_gradients[round % memory_.retained_gradients.size()].get();
   for (size_t i = 0; i < group.size(); ++i) {
     const kernels::Part& part = group.part(i);
-    TERN_RETURN_IF_ERROR(coding_->CopyOver(to + part.begin, memory_.gradients.get() + part.begin,
-                                           part.count * sizeof(float)));
+    TERN_RETURN_IF_ERROR(coding_->CopyOnDevice(
+        to + part.begin, memory_.gradients.get() + part.begin, part.count * sizeof(float)));
   }
   TERN_RETURN_IF_ERROR(retained_->Record(*coding_));
   return stream_->WaitFor(*retained_);
 }
 
 Status Model::CopyWeights(Local to) {
-  return stream_->CopyOver(memory_.LocalArena(to), memory_.weights.get(),
-                           layout_.elements * sizeof(float));
+  return stream_->CopyOnDevice(memory_.LocalArena(to), memory_.weights.get(),
+                               layout_.elements * sizeof(float));
 }
 
 Status Model::CopyLocalToDevice(Local to, const float* from) {

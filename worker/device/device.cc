@@ -117,7 +117,7 @@ Status Stream::CopyOut(void* host, const void* device, size_t bytes) {
                "cudaMemcpyAsync from the device");
 }
 
-Status Stream::CopyOver(void* to, const void* from, size_t bytes) {
+Status Stream::CopyOnDevice(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return Ok();
   return Check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_),
                "cudaMemcpyAsync on the device");

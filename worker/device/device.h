@@ -82,7 +82,7 @@ class Stream {
   Status CopyIn(void* device, const void* host, size_t bytes);
   Status CopyOut(void* host, const void* device, size_t bytes);
   // Copies from device memory to device memory.
-  Status CopyOver(void* to, const void* from, size_t bytes);
+  Status CopyOnDevice(void* to, const void* from, size_t bytes);
   Status Zero(void* device, size_t bytes);
   Status Wait();  // Waits until all operations launched on this stream are done.
   // Makes operations that are launched later on this stream wait for the event's last Record: until

@@ -70,7 +70,7 @@ Result<uint64_t> DeviceCoder::CountClamped(const Values& values, const Prepared&
     min_magnitudes[p] = std::nextafter(part.scaler, std::numeric_limits<float>::infinity());
     is_any_clamped = true;
   }
-  return is_any_clamped ? codes_.CountFrom(values.round, values.bucket, min_magnitudes)
+  return is_any_clamped ? codes_.CountAtLeast(values.round, values.bucket, min_magnitudes)
                         : uint64_t{0};
 }
 

@@ -32,8 +32,8 @@ class DeviceCodes {
   virtual Result<std::vector<kernels::Stats>> StatsOf(uint64_t round, uint32_t bucket) = 0;
   // Counts the bucket's gradients whose magnitude is at least magnitudes[p] for their part p. Skips
   // parts whose magnitudes[p] is negative.
-  virtual Result<uint64_t> CountFrom(uint64_t round, uint32_t bucket,
-                                     std::span<const float> magnitudes) = 0;
+  virtual Result<uint64_t> CountAtLeast(uint64_t round, uint32_t bucket,
+                                        std::span<const float> magnitudes) = 0;
   // Copies the gradients of elements [begin, begin + to.size()) of the model to the host.
   virtual Status CopyGradientsToHost(uint64_t round, uint64_t begin, std::span<float> to) = 0;
   // Encodes a chunk. Returns the code in page-locked host memory, from which a socket may send.

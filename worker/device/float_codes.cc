@@ -34,11 +34,11 @@ class FloatCodes : public DeviceCodec {
       const kernels::Part& part = group.part(i);
       const float* g = GradientsOf(noise.round) + part.begin;
       TERN_RETURN_IF_ERROR(
-          bytes_ == 4
-              ? context_.coding->CopyOver(code_.get() + code_bytes, g, part.count * sizeof(float))
-              : Check(encode_(context_.coding->get(), g, part.count,
-                              reinterpret_cast<uint16_t*>(code_.get() + code_bytes)),
-                      "codes of 16 bits"));
+          bytes_ == 4 ? context_.coding->CopyOnDevice(code_.get() + code_bytes, g,
+                                                      part.count * sizeof(float))
+                      : Check(encode_(context_.coding->get(), g, part.count,
+                                      reinterpret_cast<uint16_t*>(code_.get() + code_bytes)),
+                              "codes of 16 bits"));
       code_bytes += part.count * bytes_;
     }
     return CopyCode(code_bytes);
@@ -55,7 +55,7 @@ class FloatCodes : public DeviceCodec {
       float* to = means + part.begin;
       TERN_RETURN_IF_ERROR(
           bytes_ == 4
-              ? context_.compute->CopyOver(to, from, part.count * sizeof(float))
+              ? context_.compute->CopyOnDevice(to, from, part.count * sizeof(float))
               : Check(decode_(stream, reinterpret_cast<const uint16_t*>(from), part.count, to),
                       "means of 16 bits"));
       TERN_RETURN_IF_ERROR(

@@ -174,7 +174,7 @@ bool HasAny(const std::vector<Offer>& offers) {
   return std::any_of(offers.begin(), offers.end(), HasAnyCheckpoint);
 }
 
-std::string WhyNotAnew(const std::vector<Offer>& offers) {
+std::string WhyNotBeginAnew(const std::vector<Offer>& offers) {
   if (std::string other = WhyAnotherJob(offers); !other.empty()) return other;
   if (!HasAny(offers) || EndedBeforeItsFirst(offers)) return "";
   return Cat("no checkpoint is on the disks of all: ", WhoHasWhat(offers),

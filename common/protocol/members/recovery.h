@@ -21,7 +21,7 @@
 //              and offers the checkpoints that are on its disk by now
 //   choosing   Choose() picks the newest checkpoint that all daemons have. The first start of a job
 //              also chooses, but without GoBack; it starts from initial weights if no daemon has a
-//              checkpoint (WhyNotAnew)
+//              checkpoint (WhyNotBeginAnew)
 //   running    Shard 0 sends the message Members with a new `beginning` and the chosen checkpoint
 //              as `resume`. The shards' lanes (the state machines behind their sockets) load the
 //              checkpoint and forget all members. A worker whose Welcome has `resume` loads its own
@@ -124,6 +124,6 @@ bool HasAny(const std::vector<Offer>& offers);
 // last run ended before all daemons had written their first checkpoint: then every daemon whose
 // offer counts was prepared for that run and has at most one of it. (A daemon writes its second
 // checkpoint only when all others have their first: client/train/checkpoints.h.)
-std::string WhyNotAnew(const std::vector<Offer>& offers);
+std::string WhyNotBeginAnew(const std::vector<Offer>& offers);
 
 }  // namespace tern::protocol

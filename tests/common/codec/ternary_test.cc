@@ -42,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(Ternary, CodecConformance,
                              [] { return MakeTernaryCodec(); },
                              IsTernary,
                              [](std::span<const uint8_t> payload, uint64_t count) {
-                               return UnusedBitsOfMaskSigns(payload, count, 0);
+                               return UnusedBitsOfMaskAndSigns(payload, count, 0);
                              },
                              {"8a0005", "d00002"},
                              "5a0042004200"}),
@@ -55,7 +55,7 @@ INSTANTIATE_TEST_SUITE_P(
         [] { return MakeTernaryCodec(Clip::kGrace, true); },
         IsTernary,
         [](std::span<const uint8_t> payload, uint64_t count) {
-          return UnusedBitsOfMaskSigns(payload, count, sizeof(float));
+          return UnusedBitsOfMaskAndSigns(payload, count, sizeof(float));
         },
         {"0000803faa0009", "a52dbd3fd00002"},
         "00000000000000bf000000000000003fa52d3d3f0000003fa52d3dbf94b6743e0000000000000000"

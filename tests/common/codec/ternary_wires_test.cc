@@ -49,7 +49,7 @@ std::vector<size_t> UnusedBitsOfPlanes(std::span<const uint8_t>, uint64_t count,
 std::vector<size_t> UnusedBitsOfAns(std::span<const uint8_t> payload, uint64_t count,
                                     size_t offset) {
   EXPECT_EQ(payload[offset], 0);
-  std::vector<size_t> bits = UnusedBitsOfMaskSigns(payload, count, offset + 1);
+  std::vector<size_t> bits = UnusedBitsOfMaskAndSigns(payload, count, offset + 1);
   for (size_t i = 1; i < 8; ++i) bits.push_back(8 * offset + i);
   return bits;
 }

@@ -25,17 +25,18 @@ Options RatioThreshold(double ratio) {
 INSTANTIATE_TEST_SUITE_P(
     Threshold, CodecConformance,
     testing::Values(
-        CodecCase{
-            .name = "Threshold",
-            .make = [] { return MakeValidCodec("threshold", FixedThreshold(0.5)); },
-            .plausible =
-                [](float g, float, float mean) {
-                  return mean == (g >= 0.5f ? 0.5f : g <= -0.5f ? -0.5f : 0.f);
-                },
-            .unused_bits = [](std::span<const uint8_t> payload,
-                              uint64_t count) { return UnusedBitsOfMaskSigns(payload, count, 0); },
-            .golden_payloads = {"330616", "560409"},
-            .golden_sum = "650242064202"},
+        CodecCase{.name = "Threshold",
+                  .make = [] { return MakeValidCodec("threshold", FixedThreshold(0.5)); },
+                  .plausible =
+                      [](float g, float, float mean) {
+                        return mean == (g >= 0.5f ? 0.5f : g <= -0.5f ? -0.5f : 0.f);
+                      },
+                  .unused_bits =
+                      [](std::span<const uint8_t> payload, uint64_t count) {
+                        return UnusedBitsOfMaskAndSigns(payload, count, 0);
+                      },
+                  .golden_payloads = {"330616", "560409"},
+                  .golden_sum = "650242064202"},
         CodecCase{.name = "Ratio",
                   .make = [] { return MakeValidCodec("threshold", RatioThreshold(0.3)); },
                   .plausible = [](float g, float, float mean) { return mean == 0 || mean == g; },

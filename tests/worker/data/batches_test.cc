@@ -221,12 +221,12 @@ TEST(Batches, RejectsARankOutOfRange) {
   }
 }
 
-TEST(TestPart, CoversTheSetExactlyInEqualParts) {
+TEST(DivideSamples, CoversTheSetExactlyInEqualParts) {
   for (const uint64_t count : {0, 1, 5, 10000, 10007}) {
     for (const uint32_t workers : {1u, 2u, 3u, 4u, 8u, 127u}) {
       uint64_t next = 0;
       for (uint32_t rank = 0; rank < workers; ++rank) {
-        const Range part = TestPart(count, rank, workers);
+        const Range part = DivideSamples(count, rank, workers);
         EXPECT_EQ(part.begin, next);
         EXPECT_GE(part.end - part.begin, count / workers);
         EXPECT_LE(part.end - part.begin, count / workers + 1);

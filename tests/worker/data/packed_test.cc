@@ -76,7 +76,7 @@ class PackedTest : public testing::Test {
     return Sentence(bytes);
   }
   size_t Entry(size_t i) const {
-    return Get(bytes_, offsetof(PackedHeader, index_begin)) + i * kPackedEntry;
+    return Get(bytes_, offsetof(PackedHeader, index_begin)) + i * kPackedEntryBytes;
   }
 
   TempFolder folder_;
@@ -152,7 +152,7 @@ TEST_F(PackedTest, DetectsEveryChangedByte) {
 
 TEST_F(PackedTest, NamesTheImageWhoseBytesChanged) {
   std::string bytes = bytes_;
-  bytes[kPackedHeader + 3] ^= 1;
+  bytes[kPackedHeaderBytes + 3] ^= 1;
   folder_.Write("train.tpk", bytes);
   const auto read = Read();
   ASSERT_TRUE(read.ok());

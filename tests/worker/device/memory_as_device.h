@@ -21,7 +21,7 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
   Status refuses;                        // returned by CopyToHost and CopyMemoryToHost
   std::vector<kernels::Stats> stats;     // of a bucket, one for each scaler; returned by StatsOf
   std::vector<kernels::Stats> prepared;  // returned by Prepare
-  std::vector<float> counted_from;       // the argument of the last CountFrom
+  std::vector<float> counted_from;       // the argument of the last CountAtLeast
   Result<Bytes> code = Bytes();          // returned by Encode for every chunk
 
   DeviceCodes& codes() override { return *this; }
@@ -58,7 +58,7 @@ class MemoryAsDevice : public DeviceModel, public DeviceCodes {
     return prepared;
   }
   Result<std::vector<kernels::Stats>> StatsOf(uint64_t, uint32_t) override { return stats; }
-  Result<uint64_t> CountFrom(uint64_t, uint32_t, std::span<const float> magnitudes) override {
+  Result<uint64_t> CountAtLeast(uint64_t, uint32_t, std::span<const float> magnitudes) override {
     counted_from.assign(magnitudes.begin(), magnitudes.end());
     return uint64_t{7};
   }

@@ -524,12 +524,12 @@ TEST_F(DeviceModelTest, ClippingMatchesCpu) {
 TEST_F(DeviceModelTest, CountsAndCopiesGradients) {
   Make("sgd");
   const float least = std::abs(gradients_[2100]);
-  const auto count = model_->codes().CountFrom(0, 1, std::vector<float>{least});
+  const auto count = model_->codes().CountAtLeast(0, 1, std::vector<float>{least});
   ASSERT_TRUE(count.ok());
   const auto expected = std::count_if(gradients_.begin() + 2000, gradients_.end(),
                                       [&](float g) { return std::abs(g) >= least; });
   EXPECT_EQ(*count, static_cast<uint64_t>(expected));
-  EXPECT_EQ(*model_->codes().CountFrom(0, 1, std::vector<float>{-1}), 0u);
+  EXPECT_EQ(*model_->codes().CountAtLeast(0, 1, std::vector<float>{-1}), 0u);
   std::vector<float> some(50);
   ASSERT_TRUE(model_->codes().CopyGradientsToHost(0, 1990, some).ok());
   EXPECT_EQ(some, std::vector<float>(gradients_.begin() + 1990, gradients_.begin() + 2040));

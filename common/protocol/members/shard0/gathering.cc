@@ -204,7 +204,7 @@ std::vector<Offer> Gathering::Offers(pb::Hello* own) const {
 }
 
 bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out) {
-  if (const std::string why = WhyNotAnew(offers); !why.empty()) {
+  if (const std::string why = WhyNotBeginAnew(offers); !why.empty()) {
     // Waits until all shards have said hello, so that each is told why the job ends.
     const auto& shards = job_.roster.shards;
     const bool all_here = std::all_of(shards.begin(), shards.end(),

@@ -64,21 +64,21 @@ std::string WhyNotAnewOf(const std::vector<pb::Hello>& hellos) {
     const std::string number = std::to_string(offers.size());
     offers.push_back({"worker " + number + " (node" + number + ")", &hello});
   }
-  return WhyNotAnew(offers);
+  return WhyNotBeginAnew(offers);
 }
 
 constexpr char kAdviceIfMissing[] =
     "; mount or restore what is missing and start again, or begin anew with --set "
     "checkpoints.resume=false, which keeps what is there under another name";
 
-TEST(WhyNotAnew, IsEmptyWhereNobodyHasAny) {
+TEST(WhyNotBeginAnew, IsEmptyWhereNobodyHasAny) {
   EXPECT_EQ(WhyNotAnewOf({HelloWith({}), HelloWith({})}), "");
   EXPECT_EQ(WhyNotAnewOf({HelloWith({}, 3), HelloWith({})}), "")
       << "a run that began and wrote no checkpoint";
   EXPECT_EQ(WhyNotAnewOf({}), "");
 }
 
-TEST(WhyNotAnew, SaysWhoHasWhat) {
+TEST(WhyNotBeginAnew, SaysWhoHasWhat) {
   EXPECT_EQ(WhyNotAnewOf(
                 {HelloWith({CheckpointAfter(100), CheckpointAfter(200), CheckpointAfter(390)}, 3),
                  HelloWith({})}),
@@ -92,7 +92,7 @@ TEST(WhyNotAnew, SaysWhoHasWhat) {
                         "has step 30;"));
 }
 
-TEST(WhyNotAnew, TellsDamagedOnesFromNone) {
+TEST(WhyNotBeginAnew, TellsDamagedOnesFromNone) {
   EXPECT_THAT(
       WhyNotAnewOf({HelloWith({}),
                     HelloWithUnfit(false, "/a has checkpoints up to step 20, which are damaged")}),
@@ -100,14 +100,14 @@ TEST(WhyNotAnew, TellsDamagedOnesFromNone) {
                 "checkpoints up to step 20, which are damaged; mount or restore"));
 }
 
-TEST(WhyNotAnew, NamesTheRunsWhereTheyDiffer) {
+TEST(WhyNotBeginAnew, NamesTheRunsWhereTheyDiffer) {
   EXPECT_THAT(WhyNotAnewOf({HelloWith({CheckpointAfter(10, 3), CheckpointAfter(20, 3)}),
                             HelloWith({CheckpointAfter(10, 4), CheckpointAfter(20, 4)})}),
               HasSubstr("worker 0 (node0) has steps 10 and 20 of run 0000000000000003; worker 1 "
                         "(node1) has steps 10 and 20 of run 0000000000000004"));
 }
 
-TEST(WhyNotAnew, NamesAFewOfMany) {
+TEST(WhyNotBeginAnew, NamesAFewOfMany) {
   std::vector<pb::Hello> hellos(100, HelloWith({CheckpointAfter(10), CheckpointAfter(20)}));
   hellos[99] = HelloWith({});
   EXPECT_THAT(WhyNotAnewOf(hellos),
@@ -119,7 +119,7 @@ TEST(WhyNotAnew, NamesAFewOfMany) {
   EXPECT_THAT(WhyNotAnewOf(hellos), HasSubstr("the others differ too (100 kinds)"));
 }
 
-TEST(WhyNotAnew, TellsOfAnotherJobFirst) {
+TEST(WhyNotBeginAnew, TellsOfAnotherJobFirst) {
   const std::string why =
       WhyNotAnewOf({HelloWith({}), HelloWithUnfit(true,
                                                   "/a has checkpoints up to step 390 of "
@@ -135,14 +135,14 @@ TEST(WhyNotAnew, TellsOfAnotherJobFirst) {
               HasSubstr("of worker 0 (node0) and 2 more daemons: x;"));
 }
 
-TEST(WhyNotAnew, TakesNoControlCharactersFromAPeer) {
+TEST(WhyNotBeginAnew, TakesNoControlCharactersFromAPeer) {
   const std::string why = WhyNotAnewOf({HelloWithUnfit(true, "a\nb" + std::string(5000, 'c'))});
   EXPECT_LT(why.size(), 1000u);
   EXPECT_EQ(WhyNotAnewOf({HelloWithUnfit(true, "a\nb")}).find('\n'), std::string::npos);
 }
 
 // All daemons were killed when some had written their first checkpoint and some had not.
-TEST(WhyNotAnew, IsEmptyWhereARunEndedBeforeAllHadTheirFirst) {
+TEST(WhyNotBeginAnew, IsEmptyWhereARunEndedBeforeAllHadTheirFirst) {
   EXPECT_EQ(WhyNotAnewOf({HelloWith({CheckpointAfter(10)}, 3), HelloWith({}, 3)}), "");
   EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10)}, 3), HelloWith({}, 4)}), "")
       << "another run began there";
