@@ -49,7 +49,7 @@ class Compute {
   virtual Status status() const { return Ok(); }
 
   // Evaluates part `part` of `parts` equal parts of the test set (part < parts), with
-  // Replica::evaluated() as the weights. If `confusion` is not null, adds the counts to it.
+  // Replica::evaluated() as the weights. If `confusion` is not null, overwrites it with the counts.
   // kBadData as in Fetch.
   virtual Result<Score> Evaluate(uint32_t part, uint32_t parts, Confusion* confusion) = 0;
 };
