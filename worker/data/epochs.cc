@@ -142,10 +142,4 @@ uint64_t Epochs::StepsOf(double epochs) const {
       1, last->first_step + static_cast<uint64_t>(std::llround(epochs_in_last * steps_in_epoch)));
 }
 
-uint32_t Epochs::largest_worker_batch() const {
-  uint32_t largest = 0;
-  for (const Stage& stage : stages_) largest = std::max(largest, stage.worker_batch);
-  return largest;
-}
-
 }  // namespace tern::data

@@ -46,7 +46,6 @@ class Epochs {
   uint64_t steps_per_epoch() const;
   // The number of steps in the first `epochs` epochs, at least 1.
   uint64_t StepsOf(double epochs) const;
-  uint32_t largest_worker_batch() const;  // The most samples that a worker takes in a step.
 
  private:
   // A range of steps with the same batch size.
