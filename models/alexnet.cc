@@ -5,8 +5,9 @@
 
 namespace tern::models {
 
-// Layers are named as in torchvision, where the index of a convolution counts all layers of `features`. The
-// optional batch norms, which torchvision's AlexNet does not have, are norm1 to norm5.
+// Layers are named as in torchvision, where the index of a convolution counts all layers of
+// `features`. The optional batch norms, which torchvision's AlexNet does not have, are norm1 to
+// norm5.
 pb::NetDef AlexNet(const BuildRequest& request) {
   NetBuilder net("alexnet");
   net.InitDense(NormalStd(0.005f));

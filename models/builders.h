@@ -1,5 +1,5 @@
-// The functions that build the built-in models; models.cc has their table. Each family of models has a file.
-// A builder returns a net whose defaults are not filled in yet.
+// The functions that build the built-in models; models.cc has their table. Each family of models
+// has a file. A builder returns a net whose defaults are not filled in yet.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace tern::models {
 
-// The VGG and ResNet builders use the papers' variants for small images (CIFAR) up to this height in pixels.
+// The VGG and ResNet builders use the papers' variants for small images (CIFAR) up to this height
+// in pixels.
 inline constexpr uint32_t kSmallImage = 64;
 
 struct BuildRequest {
@@ -26,11 +27,11 @@ struct BuildRequest {
 // MNIST); `same` is that of the TernGrad code (1,256,080), which also has ReLUs after the
 // convolutions, other initial weights, and 7 x 7 x 50 inputs of the layer fc3.
 pb::NetDef LeNet(const BuildRequest& request);
-// The network of TensorFlow's CIFAR-10 tutorial, which TernGrad calls CifarNet: 1,068,298 parameters on images
-// of 24 x 24.
+// The network of TensorFlow's CIFAR-10 tutorial, which TernGrad calls CifarNet: 1,068,298
+// parameters on images of 24 x 24.
 pb::NetDef CifarNet(const BuildRequest& request);
-// AlexNet of "One weird trick" (arXiv 1404.5997), as in torchvision: 61,100,840 parameters. Optional batch
-// norms follow the convolutions.
+// AlexNet of "One weird trick" (arXiv 1404.5997), as in torchvision: 61,100,840 parameters.
+// Optional batch norms follow the convolutions.
 pb::NetDef AlexNet(const BuildRequest& request);
 // arXiv 1409.1556: configurations A, D and E. For images up to 64 x 64 the classifier is a
 // single dense layer, as is usual for CIFAR.
@@ -42,10 +43,10 @@ pb::NetDef Vgg19(const BuildRequest& request);
 pb::NetDef ResNet20(const BuildRequest& request);
 pb::NetDef ResNet32(const BuildRequest& request);
 pb::NetDef ResNet110(const BuildRequest& request);
-// ResNet50 and ResNet152 are the networks of the same paper for ImageNet, with bottleneck blocks as in
-// torchvision (the stride is in the 3 x 3 convolution). ResNet18V2 is from arXiv 1603.05027, with
-// normalization and ReLU before each convolution. For images up to 64 x 64 all three have a first convolution
-// of 3 x 3 and no first pool.
+// ResNet50 and ResNet152 are the networks of the same paper for ImageNet, with bottleneck blocks as
+// in torchvision (the stride is in the 3 x 3 convolution). ResNet18V2 is from arXiv 1603.05027,
+// with normalization and ReLU before each convolution. For images up to 64 x 64 all three have a
+// first convolution of 3 x 3 and no first pool.
 pb::NetDef ResNet50(const BuildRequest& request);
 pb::NetDef ResNet152(const BuildRequest& request);
 pb::NetDef ResNet18V2(const BuildRequest& request);

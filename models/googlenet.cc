@@ -8,8 +8,8 @@ namespace tern::models {
 
 namespace {
 
-// The number of output channels of each convolution of an inception module: 1x1, 3x3_reduce, 3x3, 5x5_reduce,
-// 5x5, and the 1x1 after the pool.
+// The number of output channels of each convolution of an inception module: 1x1, 3x3_reduce, 3x3,
+// 5x5_reduce, 5x5, and the 1x1 after the pool.
 struct InceptionModule {
   const char* name;
   uint32_t conv_1x1, reduce_3x3, conv_3x3, reduce_5x5, conv_5x5, pool_projection;

@@ -8,10 +8,10 @@ namespace tern::models {
 
 namespace {
 
-// The number of output channels of each convolution of an inception module, as in the paper's table:
-// 1x1; 3x3 with its reduction; two 3x3 in sequence ("double") with their reduction; 1x1 after the pool. If
-// conv_1x1 and pool_projection are 0, the module halves height and width: its last convolutions and its pool
-// have stride 2.
+// The number of output channels of each convolution of an inception module, as in the paper's
+// table: 1x1; 3x3 with its reduction; two 3x3 in sequence ("double") with their reduction; 1x1
+// after the pool. If conv_1x1 and pool_projection are 0, the module halves height and width: its
+// last convolutions and its pool have stride 2.
 struct InceptionModule {
   const char* name;
   uint32_t conv_1x1, reduce_3x3, conv_3x3, reduce_double_3x3, double_3x3, pool_projection;

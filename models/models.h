@@ -1,5 +1,5 @@
-// Builds the network of a job: a built-in model by name, or the net that the job defines. A new built-in model
-// needs a builder (builders.h) and a line in the table of models.cc.
+// Builds the network of a job: a built-in model by name, or the net that the job defines. A new
+// built-in model needs a builder (builders.h) and a line in the table of models.cc.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace tern::models {
 
-// Builds the net of a job's section `model`, for images of shape `input` and `classes` classes. Every returned
-// NetDef is complete (inputs, outputs and defaults filled in) and valid; otherwise kBadJob says
-// which layer is wrong and why.
+// Builds the net of a job's section `model`, for images of shape `input` and `classes` classes.
+// Every returned NetDef is complete (inputs, outputs and defaults filled in) and valid; otherwise
+// kBadJob says which layer is wrong and why.
 Result<pb::NetDef> BuildNet(const pb::Model& model, const pb::ImageShape& input, uint32_t classes);
 
 const std::vector<std::string>& ModelNames();

@@ -1,4 +1,5 @@
-// Writes a NetDef layer by layer. Each layer reads the output of the previous layer, unless From is called.
+// Writes a NetDef layer by layer. Each layer reads the output of the previous layer, unless From is
+// called.
 #pragma once
 
 #include <cstdint>

@@ -23,8 +23,8 @@ class ResNet {
     if (norm) NormRelu("bn1", "relu");
     channels_ = outputs;
   }
-  // Adds the stem for large images: a convolution of 7 x 7 and a max pool of 3 x 3, which together reduce height
-  // and width to a quarter.
+  // Adds the stem for large images: a convolution of 7 x 7 and a max pool of 3 x 3, which together
+  // reduce height and width to a quarter.
   void LargeStem(bool norm) {
     net_.Conv("conv1", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3, .bias = false});
     if (norm) NormRelu("bn1", "relu");
@@ -41,7 +41,8 @@ class ResNet {
     net_.BatchNorm(name + ".bn2");
     AddShortcut(name, input, outputs, stride);
   }
-  // Like BasicBlock, but F is three convolutions: 1 x 1 to a quarter of the output channels, 3 x 3, and 1 x 1.
+  // Like BasicBlock, but F is three convolutions: 1 x 1 to a quarter of the output channels, 3 x 3,
+  // and 1 x 1.
   void BottleneckBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
     const std::string input = net_.last();
     Conv(name + ".conv1", outputs / 4, 1, 1);
@@ -52,8 +53,8 @@ class ResNet {
     net_.BatchNorm(name + ".bn3");
     AddShortcut(name, input, outputs, stride);
   }
-  // Adds y = F(x) + shortcut, where F has batch norm and ReLU before each of its two convolutions. If the
-  // shortcut is a convolution, its input is the output of the first ReLU; else it is x.
+  // Adds y = F(x) + shortcut, where F has batch norm and ReLU before each of its two convolutions.
+  // If the shortcut is a convolution, its input is the output of the first ReLU; else it is x.
   void PreActivatedBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
     std::string shortcut = net_.last();
     NormRelu(name + ".bn1", name + ".relu1");
@@ -104,9 +105,9 @@ class ResNet {
   uint32_t channels_ = 0;  // of the output of the last stem or block
 };
 
-// Calls add_block(name, outputs, stride) for every block. `stages`: the number of blocks in each stage;
-// `outputs`: the output channels of the first stage, which double with every stage. Each stage after the first
-// halves height and width.
+// Calls add_block(name, outputs, stride) for every block. `stages`: the number of blocks in each
+// stage; `outputs`: the output channels of the first stage, which double with every stage. Each
+// stage after the first halves height and width.
 template <typename AddBlock>
 void ForEachBlock(const std::vector<int>& stages, uint32_t outputs, const AddBlock& add_block) {
   for (size_t stage = 0; stage < stages.size(); ++stage, outputs *= 2) {

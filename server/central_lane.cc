@@ -145,8 +145,9 @@ void CentralLane::AfterMessages() {
 
 void CentralLane::Finish() {
   if (clock_lane_ == nullptr) return checkpoints_.Finish();
-  // The lanes of the servers may have counted different numbers of pushes, because some lost pushes in
-  // a restart. Still, when the job is done, all lanes name their last checkpoint after its last step.
+  // The lanes of the servers may have counted different numbers of pushes, because some lost pushes
+  // in a restart. Still, when the job is done, all lanes name their last checkpoint after its last
+  // step.
   checkpoints_.FinishAt(clock_lane_->done() ? StepsOf(clock_lane_->target()) : step());
 }
 

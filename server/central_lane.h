@@ -1,7 +1,8 @@
-// One data lane (a socket and its thread) of a server shard that holds the parameters. It has one cell
-// per chunk of the model that it serves, the protocol's state machine that changes the cells (RoundLane,
-// or ClockLane for an algorithm without rounds), and the cells' checkpoints. Only the lane's thread uses
-// it. In an algorithm without rounds, a clock is a worker's own count of its pushes.
+// One data lane (a socket and its thread) of a server shard that holds the parameters. It has one
+// cell per chunk of the model that it serves, the protocol's state machine that changes the cells
+// (RoundLane, or ClockLane for an algorithm without rounds), and the cells' checkpoints. Only the
+// lane's thread uses it. In an algorithm without rounds, a clock is a worker's own count of its
+// pushes.
 #pragma once
 
 #include <cstdint>
@@ -42,21 +43,21 @@ class CentralLane {
   // continues from the newest of them; a lane with rounds waits for GoBack, which names the
   // checkpoint. Errors as in LaneCheckpoints::Begin.
   Status BeginRun(uint64_t run);
-  // A number that identifies the start of the run, or the latest return of all daemons to a checkpoint
-  // (Members.beginning in wire.proto); 0: none yet. A lane without rounds saves the number in its
-  // checkpoints, because it must not continue from a checkpoint with an older number.
+  // A number that identifies the start of the run, or the latest return of all daemons to a
+  // checkpoint (Members.beginning in wire.proto); 0: none yet. A lane without rounds saves the
+  // number in its checkpoints, because it must not continue from a checkpoint with an older number.
   uint64_t beginning() const { return beginning_; }
   void SetBeginning(uint64_t beginning) { beginning_ = beginning; }
-  // Call after a batch of messages. Without rounds, writes a checkpoint if one is due. (With rounds,
-  // checkpoints are written when rounds close.)
+  // Call after a batch of messages. Without rounds, writes a checkpoint if one is due. (With
+  // rounds, checkpoints are written when rounds close.)
   void AfterMessages();
   // Call when the process ends: writes the newest state as a checkpoint, if the job writes
   // checkpoints.
   void Finish();
 
-  // Returns the cells to the checkpoint `to`, or to the initial weights if `to` is nullopt. The state
-  // machine returns to that time too, and then has no members. kBadData: the checkpoint is damaged;
-  // a lane with rounds has not changed, a lane without rounds has its initial state.
+  // Returns the cells to the checkpoint `to`, or to the initial weights if `to` is nullopt. The
+  // state machine returns to that time too, and then has no members. kBadData: the checkpoint is
+  // damaged; a lane with rounds has not changed, a lane without rounds has its initial state.
   Status GoBack(const std::optional<pb::Checkpoint>& to);
   // The current weights of a cell. `version`: how often they have changed; with rounds, the newest
   // round that the cell has closed. REQUIRES a cell of this lane.

@@ -1,7 +1,7 @@
-// One data lane of a server shard: the protocol's state machine that the job needs, the cells (the sums
-// or weights of the chunks that the lane serves), and their checkpoints on disk. The socket and the
-// thread are not part of it: LaneLoop has them in the daemon, and the simulator in tests (tests/sim)
-// has none. Used by one thread, except where a method says otherwise.
+// One data lane of a server shard: the protocol's state machine that the job needs, the cells (the
+// sums or weights of the chunks that the lane serves), and their checkpoints on disk. The socket
+// and the thread are not part of it: LaneLoop has them in the daemon, and the simulator in tests
+// (tests/sim) has none. Used by one thread, except where a method says otherwise.
 #pragma once
 
 #include <cstdint>
@@ -38,16 +38,17 @@ class DataLane {
   DataLane(const DataLane&) = delete;  // The cells have pointers to this object.
   DataLane& operator=(const DataLane&) = delete;
 
-  // Call when the membership has changed. Adopts the run and the beginning that `members` names, then
-  // passes `members` to the state machine. A beginning identifies the start of the run, or the latest
-  // return of all daemons to a checkpoint.
+  // Call when the membership has changed. Adopts the run and the beginning that `members` names,
+  // then passes `members` to the state machine. A beginning identifies the start of the run, or the
+  // latest return of all daemons to a checkpoint.
   void OnMembers(const pb::Members& members, protocol::Sends* out);
   // Handles a message from a worker's connection. Refuses the hello of a peer of another job.
   void OnMessage(protocol::Peer from, const protocol::Message& message, protocol::Sends* out);
-  // Call when a stop was requested: ends the job at the next point where all workers can end together.
+  // Call when a stop was requested: ends the job at the next point where all workers can end
+  // together.
   void Stop(protocol::Sends* out);
-  // Call after a batch of messages and their answers. Without rounds, writes a checkpoint if one is due.
-  // (With rounds a checkpoint is written before the answers are sent.)
+  // Call after a batch of messages and their answers. Without rounds, writes a checkpoint if one is
+  // due. (With rounds a checkpoint is written before the answers are sent.)
   void AfterMessages();
   // Call when the process ends: writes a last checkpoint, if the job writes checkpoints.
   void Finish();
@@ -68,8 +69,8 @@ class DataLane {
  private:
   DataLane(const setup::Setup& setup, uint32_t shard, uint32_t lane)
       : setup_(setup), shard_(shard), number_(lane) {}
-  // Makes the lane's cells for a job whose workers hold the parameters. Adds the state that codecs keep
-  // between sums to the checkpoints.
+  // Makes the lane's cells for a job whose workers hold the parameters. Adds the state that codecs
+  // keep between sums to the checkpoints.
   std::vector<protocol::CellSpec> LocalizedCells();
   // Adopts the run and the beginning that `members` name, and goes back to a checkpoint if needed.
   // Returns false on failure.

@@ -1,6 +1,6 @@
-// The checkpoints of one data lane: one socket of a server shard, with its thread and its cells (the
-// sums or weights of the chunks that it serves). They have the state that the lane keeps from round to
-// round: central parameters, or the state of codecs. Files are in
+// The checkpoints of one data lane: one socket of a server shard, with its thread and its cells
+// (the sums or weights of the chunks that it serves). They have the state that the lane keeps from
+// round to round: central parameters, or the state of codecs. Files are in
 // OUTPUT_DIR/checkpoints/shard.SHARD.lane.LANE. There are two kinds:
 //
 //   kOfAll   written every checkpoints.every_steps, after the same rounds as the workers'
@@ -10,12 +10,12 @@
 //            (recovery.h)
 //
 // With rounds, a file is on disk before the lane sends the last answer of its round. So if a worker
-// has the checkpoint of a step, all lanes have it. And all lanes have the oldest kShard checkpoint that
-// any lane keeps.
+// has the checkpoint of a step, all lanes have it. And all lanes have the oldest kShard checkpoint
+// that any lane keeps.
 //
-// Without rounds, a checkpoint of step s has the state of all cells when the workers have made s steps
-// each, on average. Each lane decides by itself when that is, so the checkpoints of two lanes may differ
-// by the pushes that were on their way to the servers.
+// Without rounds, a checkpoint of step s has the state of all cells when the workers have made s
+// steps each, on average. Each lane decides by itself when that is, so the checkpoints of two lanes
+// may differ by the pushes that were on their way to the servers.
 //
 // Used by the thread of the lane alone, except Saved() and failure().
 #pragma once
@@ -53,32 +53,35 @@ class LaneCheckpoints {
   // `state` always names the same arrays, of the same sizes.
   void AddCell(const protocol::Cell& cell, State state);
   bool empty() const { return cells_.empty(); }
-  // Call when the job's membership arrives; `run` identifies the execution of the job. Moves the files
-  // of other runs to another folder. kCannotWrite if that fails; failure() then returns the same error.
+  // Call when the job's membership arrives; `run` identifies the execution of the job. Moves the
+  // files of other runs to another folder. kCannotWrite if that fails; failure() then returns the
+  // same error.
   Status Begin(uint64_t run);
-  // Call when the run starts again from the initial state. Moves all files to another folder. Errors as in
-  // Begin.
+  // Call when the run starts again from the initial state. Moves all files to another folder.
+  // Errors as in Begin.
   Status RestartRun();
-  // With rounds: call when `cell` has closed `round`. Writes a checkpoint if one is due after this round
-  // and all other cells have closed the round.
+  // With rounds: call when `cell` has closed `round`. Writes a checkpoint if one is due after this
+  // round and all other cells have closed the round.
   void OnClosed(const protocol::Cell& cell, uint64_t round);
   // Without rounds: call when all cells have reached `step`. Writes a checkpoint if one is due.
   void WriteIfDue(uint64_t step);
-  // With rounds: call when the process ends. Writes the current state if all cells have closed the same
-  // round.
+  // With rounds: call when the process ends. Writes the current state if all cells have closed the
+  // same round.
   void Finish();
-  // Without rounds: call when the process ends. Writes the current state as the checkpoint of `step`.
+  // Without rounds: call when the process ends. Writes the current state as the checkpoint of
+  // `step`.
   void FinishAt(uint64_t step);
-  // Restores the cells from the checkpoint `from`, and removes newer files. kBadData: the checkpoint is
-  // damaged; nothing has changed.
+  // Restores the cells from the checkpoint `from`, and removes newer files. kBadData: the
+  // checkpoint is damaged; nothing has changed.
   Status Load(const pb::Checkpoint& from);
   // Restores the cells from the newest undamaged checkpoint of this run, of either kind. Returns
   // its step; nullopt if there is none.
   std::optional<uint64_t> LoadNewest();
 
-  // The checkpoints from which the lane can continue, and the reason if there are checkpoints that it
-  // cannot use. Before Begin(), if the job has checkpoints.resume: false, all of them are in
-  // shard_checkpoints, so that only a run under way continues from them, and no new run does. Any thread may call it.
+  // The checkpoints from which the lane can continue, and the reason if there are checkpoints that
+  // it cannot use. Before Begin(), if the job has checkpoints.resume: false, all of them are in
+  // shard_checkpoints, so that only a run under way continues from them, and no new run does. Any
+  // thread may call it.
   protocol::Saved Saved() const;
   // Why the lane cannot take part any more; ok if it can. Any thread may call it.
   Status failure() const;

@@ -1,5 +1,5 @@
-// Copies the counters of a lane (one socket of a server shard, with its state machine) to the process's
-// metrics page. Only the lane's thread uses it.
+// Copies the counters of a lane (one socket of a server shard, with its state machine) to the
+// process's metrics page. Only the lane's thread uses it.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ class LaneCounters {
   LaneCounters(Registry& registry, uint32_t lane);
   // Updates the page with the lane's current counters.
   void Export(const protocol::Lane& lane);
-  // Updates the page with the number of pushes of each worker that were dropped as too stale. The index
-  // of `by_rank` is the worker's rank.
+  // Updates the page with the number of pushes of each worker that were dropped as too stale. The
+  // index of `by_rank` is the worker's rank.
   void ExportDropped(const std::vector<uint64_t>& by_rank);
 
  private:

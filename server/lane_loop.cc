@@ -113,8 +113,8 @@ void LaneLoop::OnReceived(net::Received received, protocol::Sends* out) {
 
 void LaneLoop::SendAll(protocol::Sends sends) {
   for (const protocol::Send& send : sends) {
-    // If the peer is not connected, the answer may be lost: after connecting again, the peer repeats the
-    // messages that have no answer.
+    // If the peer is not connected, the answer may be lost: after connecting again, the peer
+    // repeats the messages that have no answer.
     if (!socket_->Send(send.to, send.message.head, send.message.payload).ok()) unsent_.Add();
   }
 }

@@ -20,16 +20,16 @@
 
 namespace tern::server {
 
-// A command of the control thread to a lane: a new membership, or to stop the job after the round that
-// is in progress.
+// A command of the control thread to a lane: a new membership, or to stop the job after the round
+// that is in progress.
 struct StopAfterThisRound {};
 using LaneCommand = std::variant<pb::Members, StopAfterThisRound>;
 
 class LaneLoop {
  public:
   // Binds the socket of lane `lane` (from 1) of `shard` and starts the thread. `port` 0: the system
-  // picks a port. References and pointers must outlive the loop. `initial`: the initial weights of the whole
-  // model, used if servers hold the parameters. kAddress
+  // picks a port. References and pointers must outlive the loop. `initial`: the initial weights of
+  // the whole model, used if servers hold the parameters. kAddress
   // if the port cannot be bound; kBadJob if servers cannot hold the job's parameters.
   static Result<std::unique_ptr<LaneLoop>> Start(const setup::Setup& setup, uint32_t shard,
                                                  uint32_t lane, uint64_t incarnation,
@@ -40,8 +40,8 @@ class LaneLoop {
   // Stops the thread and waits for its end.
   ~LaneLoop();
 
-  // The checkpoints on the lane's disk, and the error because of which this shard must leave the job: see
-  // DataLane. Any thread may call these two.
+  // The checkpoints on the lane's disk, and the error because of which this shard must leave the
+  // job: see DataLane. Any thread may call these two.
   std::optional<protocol::Saved> Saved() const { return lane_->Saved(); }
   Status failure() const { return lane_->failure(); }
   uint16_t port() const { return socket_->port(); }

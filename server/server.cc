@@ -194,8 +194,8 @@ void Server::Execute(protocol::ControlActions actions) {
   for (protocol::ControlAction& action : actions) {
     switch (action.type) {
       case Type::kSend:
-        // If the peer is not connected, the message may be lost: after connecting again, the peer repeats
-        // the messages that have no answer.
+        // If the peer is not connected, the message may be lost: after connecting again, the peer
+        // repeats the messages that have no answer.
         if (!socket_->Send(action.send.to, action.send.message.head, action.send.message.payload)
                  .ok()) {
           VLOG(1) << "a peer is gone";

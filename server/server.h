@@ -32,7 +32,8 @@ class Server {
     int progress_fd = -1;
   };
   // Binds all sockets and starts the lanes' threads. `setup` and `signals` must outlive the
-  // server. kAddress if a port cannot be bound; kBadJob if servers cannot hold the job's parameters.
+  // server. kAddress if a port cannot be bound; kBadJob if servers cannot hold the job's
+  // parameters.
   static Result<std::unique_ptr<Server>> Make(const setup::Setup& setup, StopSignals& signals,
                                               const Options& options);
 

@@ -24,8 +24,8 @@ namespace tern::setup {
 
 namespace {
 
-// A flag of the command line. Only the flags in kFlags are accepted, because some of gflags' own flags end
-// the process with exit code 1.
+// A flag of the command line. Only the flags in kFlags are accepted, because some of gflags' own
+// flags end the process with exit code 1.
 struct KnownFlag {
   const char* name;
   const char* help;

@@ -32,19 +32,20 @@ struct CommandLine {
 Result<CommandLine> ParseCommandLine(int argc, char** argv, const std::string& role);
 
 // Starts a daemon: reads the job, checks the rank against it, calls `before_writing` (if set; an
-// error ends the start), opens the log, and logs the resolved job. Logs a warning if the job has `security:
-// none`, because peers are then not authenticated. After this call SIGPIPE and SIGXFSZ are ignored:
-// writing to a closed pipe, or beyond `ulimit -f`, fails that write instead of killing the process.
+// error ends the start), opens the log, and logs the resolved job. Logs a warning if the job has
+// `security: none`, because peers are then not authenticated. After this call SIGPIPE and SIGXFSZ
+// are ignored: writing to a closed pipe, or beyond `ulimit -f`, fails that write instead of killing
+// the process.
 Result<std::unique_ptr<Setup>> StartDaemon(
     const CommandLine& line, const std::string& role,
     const std::function<Status(const pb::Job&)>& before_writing = {});
 
-// Writes a daemon's summary, one JSON line, to the file at `path`, atomically; creates the folder. An error
-// (kCannotWrite) is returned and logged.
+// Writes a daemon's summary, one JSON line, to the file at `path`, atomically; creates the folder.
+// An error (kCannotWrite) is returned and logged.
 Status WriteSummaryFile(const std::string& path, const std::string& line);
 // The final status of a process whose job ended with `status` and whose summary was written with
-// the result `written`. Returns `written` if the job ended in an orderly way but the summary could not be
-// written; else `status`.
+// the result `written`. Returns `written` if the job ended in an orderly way but the summary could
+// not be written; else `status`.
 Status FinalStatus(const Status& status, const Status& written);
 
 // Writes the message of `status` to stderr and the log unless it is ok. Returns the exit code.

@@ -1,7 +1,7 @@
 // Tracks how many steps of a job are done, over all processes and resumes.
 //
-// The position does not decrease if a worker is lost, returns, or counts from 0 again. It decreases if the
-// whole job returns to a checkpoint, as soon as training has continued from there.
+// The position does not decrease if a worker is lost, returns, or counts from 0 again. It decreases
+// if the whole job returns to a checkpoint, as soon as training has continued from there.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ struct WorkerStatus {
 class JobPosition {
  public:
   // Updates the position from the newest counters. `steps`: the job's length; 0: not known yet.
-  // `beginning`: a number that changes whenever the whole job returns to, or starts from, a checkpoint.
+  // `beginning`: a number that changes whenever the whole job returns to, or starts from, a
+  // checkpoint.
   void Update(uint64_t steps, uint64_t beginning, const std::vector<WorkerStatus>& workers);
 
   uint64_t steps() const { return steps_; }  // the job's length; 0: not known yet

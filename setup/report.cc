@@ -29,8 +29,8 @@ size_t CountPresent(const std::vector<WorkerStatus>& workers) {
       workers.begin(), workers.end(), [](const WorkerStatus& worker) { return worker.present; }));
 }
 
-// Times and loss are means over the present workers (over all workers if none is present). samples_per_s is
-// the sum over the same workers. All other members are sums over all workers.
+// Times and loss are means over the present workers (over all workers if none is present).
+// samples_per_s is the sum over the same workers. All other members are sums over all workers.
 Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
   Totals t;
   const size_t present = CountPresent(workers);
@@ -51,8 +51,8 @@ Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
     t.encode_s += c.encode_s() / n;
     t.decode_s += c.decode_s() / n;
     t.train_s += c.train_s() / n;
-    // wait_s includes waiting at the start and during evaluations. So communication_s is at most the part of
-    // train_s that is not computing or decoding.
+    // wait_s includes waiting at the start and during evaluations. So communication_s is at most
+    // the part of train_s that is not computing or decoding.
     const double not_computing = std::max(0.0, c.train_s() - c.compute_s() - c.decode_s());
     t.communication_s += std::min(c.wait_s(), not_computing) / n;
     t.loss += c.loss() / n;
@@ -120,7 +120,8 @@ json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
   return j;
 }
 
-// Returns the JSON text. Bytes that are not UTF-8 are replaced; a number that is not finite becomes null.
+// Returns the JSON text. Bytes that are not UTF-8 are replaced; a number that is not finite becomes
+// null.
 std::string Dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
 
 }  // namespace

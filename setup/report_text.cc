@@ -20,8 +20,8 @@ std::string Format(const char* format, double value) {
   return text;
 }
 
-// The fields of a JSON line. A number reads as 0 if the field is missing or is not a number (a loss that is
-// not finite is null).
+// The fields of a JSON line. A number reads as 0 if the field is missing or is not a number (a loss
+// that is not finite is null).
 class JsonFields {
  public:
   explicit JsonFields(const std::string& line) : j_(json::parse(line, nullptr, false)) {}
@@ -123,7 +123,8 @@ void AddQuality(const JsonFields& f, TableRows* rows) {
   }
 }
 
-// Returns by how much a value has grown since `before`, or since the start if `before` is not valid.
+// Returns by how much a value has grown since `before`, or since the start if `before` is not
+// valid.
 double GrowthSince(const JsonFields& now, const JsonFields& before, const char* key) {
   return now.Number(key) - (before.valid() ? before.Number(key) : 0);
 }
@@ -168,8 +169,9 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
   if (now.Whole("samples") == 0)
     return step + "  waiting for the first step from there  " + workers;
   JsonFields before(previous_json);
-  // A restarted worker counts from 0, and a job that continued from a checkpoint has steps that took no time
-  // in this process. In such cases the interval since `previous_json` cannot be measured.
+  // A restarted worker counts from 0, and a job that continued from a checkpoint has steps that
+  // took no time in this process. In such cases the interval since `previous_json` cannot be
+  // measured.
   for (const char* key : {"rounds", "samples", "train_s", "communication_s"}) {
     if (before.valid() && GrowthSince(now, before, key) < 0) before = JsonFields("");
   }

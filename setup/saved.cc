@@ -55,8 +55,8 @@ protocol::Saved FindSaved(const Setup& setup, const checkpoint::Store& store) {
   protocol::Saved saved{
       OffersOf(store), {}, store.began(), OffersOf(store, checkpoint::Kind::kShard)};
   std::vector<checkpoint::Refused> refused = store.refused();
-  // The checkpoints that only shards write are useless for a new run, so it does not matter if they are
-  // damaged.
+  // The checkpoints that only shards write are useless for a new run, so it does not matter if they
+  // are damaged.
   std::erase_if(refused, [](const auto& one) { return one.kind == checkpoint::Kind::kShard; });
   if (refused.empty()) return saved;
   const auto other = std::find_if(refused.rbegin(), refused.rend(),

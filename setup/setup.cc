@@ -46,8 +46,8 @@ protocol::Timings TimingsOf(const pb::Faults& faults) {
   timings.wait_timeout = FromSeconds(faults.wait_timeout_s());
   timings.server_return_timeout = FromSeconds(faults.server_return_timeout_s());
   timings.hello_retry = FromSeconds(0.1);
-  // Resending is rarely needed, because a connection loses no messages while it is up. The time is long because
-  // whole pushes are sent again.
+  // Resending is rarely needed, because a connection loses no messages while it is up. The time is
+  // long because whole pushes are sent again.
   timings.resend_after = FromSeconds(5);
   timings.progress_timeout = FromSeconds(faults.progress_timeout_s());
   return timings;
@@ -136,8 +136,8 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   const Result<uint64_t> confusion = ConfusionMatrixSize(*setup);
   if (!confusion.ok()) return confusion.status().Within(path);
   setup->plan.confusion = *confusion;
-  // Makes a schedule only to report its errors before a worker connects. The errors do not depend on the
-  // number of steps, which is not known yet.
+  // Makes a schedule only to report its errors before a worker connects. The errors do not depend
+  // on the number of steps, which is not known yet.
   if (auto schedule = update::Schedule::Make(setup->job.train(), 1); !schedule.ok()) {
     return schedule.status().Within(path);
   }

@@ -1,5 +1,5 @@
-// Derives from a job what every program needs: the network, its table of parameters, the exchange plan (how
-// the model is cut into pieces for the servers) and the first message to other daemons.
+// Derives from a job what every program needs: the network, its table of parameters, the exchange
+// plan (how the model is cut into pieces for the servers) and the first message to other daemons.
 #pragma once
 
 #include <cstdint>
@@ -31,13 +31,13 @@ struct Setup {
 // (common/config/name_tables.h).
 config::NameTables KnownNames();
 
-// Reads and validates the job file at `path`, applies `overrides` (KEY=VALUE), and derives the setup. kBadJob
-// or kBadData, with every fault in the message.
+// Reads and validates the job file at `path`, applies `overrides` (KEY=VALUE), and derives the
+// setup. kBadJob or kBadData, with every fault in the message.
 Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
                                          const std::vector<std::string>& overrides);
 
-// The largest payload of a message, in bytes, on a server's socket: the control socket (lane 0) or a data
-// socket (lanes 1, 2, ...).
+// The largest payload of a message, in bytes, on a server's socket: the control socket (lane 0) or
+// a data socket (lanes 1, 2, ...).
 size_t MaxPayload(const Setup& setup, uint32_t lane);
 
 // The owner of a daemon's checkpoints, in OUTPUT_DIR/checkpoints/NAME.

@@ -18,11 +18,11 @@ struct StepFigures {
   double busy_s = 0;  // like t_com_s, but time in which exchanges overlap is counted only once
   double step_s = 0;  // the measured time of a step
 
-  // The step time by equation 2 of the OD-SGD paper: T_cop if T_com <= T_cop, else (T_cop + T_com) / 2. It
-  // assumes that latency dominates the time of an exchange.
+  // The step time by equation 2 of the OD-SGD paper: T_cop if T_com <= T_cop, else (T_cop + T_com)
+  // / 2. It assumes that latency dominates the time of an exchange.
   double equation_2_s() const;
-  // Like equation_2_s(), but at least the time for which the network is busy: max(T_cop, busy_s, (T_cop +
-  // T_com) / 2).
+  // Like equation_2_s(), but at least the time for which the network is busy: max(T_cop, busy_s,
+  // (T_cop + T_com) / 2).
   double bounded_s() const;
 
   // Sums over the workers.

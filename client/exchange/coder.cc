@@ -168,8 +168,8 @@ Status Coder::OnScaled(Answer answer) {
   return EncodeWithSharedScalers(answer, std::move(waiting));
 }
 
-// Drops scalers and waiting buckets of earlier rounds. A late worker skips the rounds that closed without
-// it, so it may never encode their buckets.
+// Drops scalers and waiting buckets of earlier rounds. A late worker skips the rounds that closed
+// without it, so it may never encode their buckets.
 void Coder::DropRoundsBefore(uint64_t round) {
   waiting_.erase(waiting_.begin(), waiting_.lower_bound({round - std::min<uint64_t>(round, 2), 0}));
   early_.erase(early_.begin(), early_.lower_bound({round, 0}));

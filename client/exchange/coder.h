@@ -1,14 +1,14 @@
-// The coder thread: encodes the values of a bucket (a range of the model) and pushes the codes, while
-// the backward pass still runs.
+// The coder thread: encodes the values of a bucket (a range of the model) and pushes the codes,
+// while the backward pass still runs.
 //
 //   bucket ready -> statistics, scalers --Scale--> (maximum over the workers)
 //   --Scaled--> codes --Push-->
 //
-// (TernGrad, Algorithm 1, lines 3 and 4; sections 3.2 and 3.3.) Scalers are the codecs' scale factors.
-// A bucket whose scalers the workers do not share is encoded at once. A codec's memory (its state from
-// round to round, for example the remainder of error feedback) is added to the values before encoding
-// and updated after encoding. Encoding has priority over the statistics of buckets that have become
-// ready, so that the network is not idle.
+// (TernGrad, Algorithm 1, lines 3 and 4; sections 3.2 and 3.3.) Scalers are the codecs' scale
+// factors. A bucket whose scalers the workers do not share is encoded at once. A codec's memory
+// (its state from round to round, for example the remainder of error feedback) is added to the
+// values before encoding and updated after encoding. Encoding has priority over the statistics of
+// buckets that have become ready, so that the network is not idle.
 #pragma once
 
 #include <cstdint>
@@ -46,12 +46,12 @@ class Coder {
   // points at the model's first element. `wants_weights`: whether the answer must have weights.
   // From the compute thread.
   void Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights = true);
-  // Sets the function that returns the scalers of an earlier round, for rounds that are encoded with
-  // those. Call before the first Push.
+  // Sets the function that returns the scalers of an earlier round, for rounds that are encoded
+  // with those. Call before the first Push.
   using ScalersBefore = std::function<std::vector<float>(uint64_t round, uint32_t bucket)>;
   void SetEarlierScalers(ScalersBefore before) { scalers_before_ = std::move(before); }
-  // Shows `observer` (null: none) the pushes of the steps that it asks for. The observer outlives the
-  // coder. Call before the first Push.
+  // Shows `observer` (null: none) the pushes of the steps that it asks for. The observer outlives
+  // the coder. Call before the first Push.
   void ShowTo(Observer* observer) { observer_ = observer; }
   // Waits until all pushes are encoded, except those that wait for scalers. If rounds may close
   // without this worker, call it before overwriting pushed values. From the compute thread.
@@ -60,14 +60,14 @@ class Coder {
   void Skip(uint64_t round);
   // Without rounds: tells the servers that this worker pushes nothing at this clock or later.
   void Part(uint64_t clock);
-  // Drops all pushes that are not encoded yet, and clears the codecs' memories. Returns when no coding
-  // is in progress. Called on the compute thread.
+  // Drops all pushes that are not encoded yet, and clears the codecs' memories. Returns when no
+  // coding is in progress. Called on the compute thread.
   void Forget();
   // Whether any codec has a memory.
   bool keeps() const { return keeps_; }
-  // Calls `use` with the codecs' memories on the coder thread, while nothing is being encoded and the
-  // caller, the compute thread, waits. Returns an error, and does not call `use`, if a device cannot
-  // return the memories.
+  // Calls `use` with the codecs' memories on the coder thread, while nothing is being encoded and
+  // the caller, the compute thread, waits. Returns an error, and does not call `use`, if a device
+  // cannot return the memories.
   Status VisitMemories(const std::function<void(SavedState kept)>& use);
   // Receives the maximum over the workers of a bucket's scalers. Called on the net thread.
   void Scaled(Answer answer) { work_.Push(std::move(answer)); }
@@ -96,8 +96,8 @@ class Coder {
   };
 
   void Run();
-  // Waits for work and moves it to ready_, scaled_ and wanted_. Returns false if the channel is closed
-  // and no work is left.
+  // Waits for work and moves it to ready_, scaled_ and wanted_. Returns false if the channel is
+  // closed and no work is left.
   bool TakeWork();
   void OnForgetAll(const ForgetAll& forget);
   // Each of these functions returns the error that ends the worker.
@@ -116,9 +116,9 @@ class Coder {
   Progress& progress_;
   ScalersBefore scalers_before_;
   Observer* observer_ = nullptr;
-  // Both maps have the key (round, bucket). waiting_: the buckets that wait for their scalers. early_:
-  // shared scalers that arrived before this worker sent its own scalers, as may happen if a round does
-  // not wait for all workers.
+  // Both maps have the key (round, bucket). waiting_: the buckets that wait for their scalers.
+  // early_: shared scalers that arrived before this worker sent its own scalers, as may happen if a
+  // round does not wait for all workers.
   std::map<std::pair<uint64_t, uint32_t>, Waiting> waiting_;
   std::map<std::pair<uint64_t, uint32_t>, Answer> early_;
   const bool keeps_;

@@ -1,5 +1,6 @@
-// Measures how long this worker's exchanges take and how stale its pushes were. The net thread owns the
-// object, and calls it when it sends pushes and receives answers. The metrics page reads the registry.
+// Measures how long this worker's exchanges take and how stale its pushes were. The net thread owns
+// the object, and calls it when it sends pushes and receives answers. The metrics page reads the
+// registry.
 #pragma once
 
 #include <cstdint>
@@ -25,13 +26,15 @@ class ExchangeCounters {
   void OnRoundTrips(const protocol::Session::RoundTrips& trips);
   // Drops the open exchanges, because their pushes will not be answered.
   void Forget() { open_.clear(); }
-  // The number of completed exchanges of the whole model: rounds or, in a job without rounds, pushes.
+  // The number of completed exchanges of the whole model: rounds or, in a job without rounds,
+  // pushes.
   uint64_t exchanges() const;
   // Sets the fields exchange_s, exchanges, staleness, dropped and control_round_trip...
   void AddTo(pb::Counters* counters) const;
 
  private:
-  // The number of bins of the staleness histogram: one for each value from 0 to 31, one for all above.
+  // The number of bins of the staleness histogram: one for each value from 0 to 31, one for all
+  // above.
   static constexpr size_t kBins = 33;
 
   struct Open {

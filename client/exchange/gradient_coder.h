@@ -1,6 +1,7 @@
 // Encodes the values that a worker pushes, in the memory where they are: the host's (host_coder.h)
-// or a GPU's (worker/device/device_coder.h). Threads: the coder thread (coder.h), once it has started. A
-// scaler is a codec's scale factor; a part is the range of the model that has one scaler.
+// or a GPU's (worker/device/device_coder.h). Threads: the coder thread (coder.h), once it has
+// started. A scaler is a codec's scale factor; a part is the range of the model that has one
+// scaler.
 #pragma once
 
 #include <cstdint>
@@ -35,12 +36,12 @@ class GradientCoder {
   GradientCoder(const setup::Setup& setup, uint32_t rank) : setup_(setup), rank_(rank) {}
   virtual ~GradientCoder() = default;
 
-  // Computes what the codecs need before they encode the bucket: statistics and this worker's scalers.
-  // Called as soon as the bucket's gradients are ready. All calls of this class return kDiverged, with
-  // the tensor's name, for a value that is not finite.
+  // Computes what the codecs need before they encode the bucket: statistics and this worker's
+  // scalers. Called as soon as the bucket's gradients are ready. All calls of this class return
+  // kDiverged, with the tensor's name, for a value that is not finite.
   virtual Result<Prepared> Prepare(const Values& values) = 0;
-  // Prepares the parts whose codecs have a memory (state from round to round). Called just before Encode,
-  // because encoding the bucket's previous round changes the memory.
+  // Prepares the parts whose codecs have a memory (state from round to round). Called just before
+  // Encode, because encoding the bucket's previous round changes the memory.
   virtual Status PrepareMemoryCodecs(const Values& /*values*/, Prepared* /*prepared*/) {
     return Ok();
   }
@@ -48,8 +49,8 @@ class GradientCoder {
   // that exceed their scaler in `prepared`. `own`: this worker's own scalers of those parts.
   virtual Result<uint64_t> CountClamped(const Values& values, const Prepared& prepared,
                                         std::span<const float> own) = 0;
-  // Returns the payload of the chunk's push: first the floats `before` (scalers that travel with the
-  // push), then the chunk's codes. Updates the codecs' memories.
+  // Returns the payload of the chunk's push: first the floats `before` (scalers that travel with
+  // the push), then the chunk's codes. Updates the codecs' memories.
   virtual Result<Bytes> Encode(const Values& values, const protocol::Chunk& chunk,
                                const Prepared& prepared, std::span<const float> before) = 0;
   // Copies the bucket's values to the host.
@@ -57,8 +58,8 @@ class GradientCoder {
 
   // Clears the codecs' memories.
   virtual Status Forget() = 0;
-  // Calls `use` with the codecs' memories, which `use` may change. Returns an error, and does not call
-  // `use`, if the memories cannot be fetched.
+  // Calls `use` with the codecs' memories, which `use` may change. Returns an error, and does not
+  // call `use`, if the memories cannot be fetched.
   virtual Status VisitMemories(const std::function<void(SavedState kept)>& use) = 0;
 
  protected:

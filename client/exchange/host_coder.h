@@ -24,8 +24,8 @@ class HostCoder : public GradientCoder {
   Status VisitMemories(const std::function<void(SavedState)>& use) override;
 
  private:
-  // Returns the values to encode for a part: the values in the arena (the array of all parameters), or
-  // their sum with the codec's memory.
+  // Returns the values to encode for a part: the values in the arena (the array of all parameters),
+  // or their sum with the codec's memory.
   std::span<const float> ValuesToEncode(const float* arena, const protocol::Part& part) const;
   Status PreparePart(const Values& values, const protocol::Part& part, codec::Prepared* prepared);
   // Prepares the tensors whose codec prepares all its tensors together (Codec::prepares_model).

@@ -1,6 +1,6 @@
 // The net thread: owns the worker's sockets and its Session, and implements Port for the training
-// threads. Their commands come in through one channel; events for them go out through another. Answers
-// with scalers (codecs' scale factors) also go directly to the coder thread.
+// threads. Their commands come in through one channel; events for them go out through another.
+// Answers with scalers (codecs' scale factors) also go directly to the coder thread.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,8 @@ struct Ready {
   uint64_t stop_after = 0;  // the job's last round if that is already decided, else 0
   uint64_t run = 0;         // the number that identifies this run of the job
 };
-// A server's answer: scalers (codecs' scale factors), a sum, weights, or figures (workers' metrics).
+// A server's answer: scalers (codecs' scale factors), a sum, weights, or figures (workers'
+// metrics).
 using Answer = protocol::Exchange::Delivery;
 // Another worker needs this worker's State (all that it needs to continue): call Port::Snapshot.
 struct SnapshotWanted {};
@@ -58,8 +59,8 @@ using Events = Channel<Event>;
 class Port {
  public:
   virtual ~Port() = default;
-  // Sends this worker's contribution to a cell (one reduction over the workers). The servers count a
-  // contribution once, even if it is sent several times.
+  // Sends this worker's contribution to a cell (one reduction over the workers). The servers count
+  // a contribution once, even if it is sent several times.
   virtual void Contribute(protocol::Cell cell, protocol::Contribution contribution) = 0;
   // This worker has applied the answers of `round`.
   virtual void Applied(uint64_t round) = 0;
@@ -69,9 +70,9 @@ class Port {
   virtual void Offer(std::vector<pb::Checkpoint> checkpoints) = 0;
   // Reports that the weights and all other state after round `applied` are in place.
   virtual void Installed(uint64_t applied) = 0;
-  // Reports that this worker has finished training with `status`; no call follows. `figures`: the job's
-  // last evaluation. `steps`: how many of the job's steps the final weights include; 0 in a job without
-  // rounds.
+  // Reports that this worker has finished training with `status`; no call follows. `figures`: the
+  // job's last evaluation. `steps`: how many of the job's steps the final weights include; 0 in a
+  // job without rounds.
   virtual void Finish(Status status, pb::Figures figures, uint64_t steps) = 0;
 };
 

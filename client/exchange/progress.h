@@ -43,8 +43,8 @@ struct Progress {
   Counter &checkpoints, &checkpoint_failures;
   TimeCounter &checkpoint, &train;
   Gauge &loss, &learning_rate;
-  // job_step: how many of the job's steps the weights include. from_step: the step of the checkpoint from
-  // which all workers last continued, or 0.
+  // job_step: how many of the job's steps the weights include. from_step: the step of the
+  // checkpoint from which all workers last continued, or 0.
   std::atomic<uint64_t> job_step{0}, from_step{0};
   std::atomic<uint64_t> moves{0};   // grows whenever the compute thread makes progress
   std::atomic<bool> waiting{true};  // whether the compute thread waits for other daemons

@@ -1,6 +1,6 @@
-// Stores the servers' answers by round until they are used, and decodes them. An answer is for one chunk
-// (a message's range of the model); a bucket has several chunks. A scaler is a codec's scale factor.
-// Threads: the compute thread.
+// Stores the servers' answers by round until they are used, and decodes them. An answer is for one
+// chunk (a message's range of the model); a bucket has several chunks. A scaler is a codec's scale
+// factor. Threads: the compute thread.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class Sums {
 
   // Stores an answer: scalers, a sum, or weights. Answers may come in any order.
   void Put(const Answer& answer);
-  // Whether the answers for all chunks of `bucket` in `round` have arrived, and the scalers that decode
-  // them.
+  // Whether the answers for all chunks of `bucket` in `round` have arrived, and the scalers that
+  // decode them.
   bool Has(uint64_t round, uint32_t bucket) const;
   // Whether Has(round, bucket) is true for all buckets.
   bool Has(uint64_t round) const;
@@ -64,11 +64,11 @@ class Sums {
   uint64_t counted_clock() const { return counted_clock_; }
   void DropPulled() { rounds_.erase(kPulled); }
 
-  // Returns the scalers of the bucket that the workers share, for a round that uses the scalers of an
-  // earlier round (ExchangePlan::scalers_from). REQUIRES that the earlier round was applied.
+  // Returns the scalers of the bucket that the workers share, for a round that uses the scalers of
+  // an earlier round (ExchangePlan::scalers_from). REQUIRES that the earlier round was applied.
   std::vector<float> ScalersFromBefore(uint64_t round, uint32_t bucket) const;
-  // Return and restore the scalers that the rounds after `applied` will use: one array per earlier round,
-  // newest first; no array if rounds do not use earlier scalers.
+  // Return and restore the scalers that the rounds after `applied` will use: one array per earlier
+  // round, newest first; no array if rounds do not use earlier scalers.
   std::vector<std::vector<float>> SaveScalers(uint64_t applied) const;
   void RestoreScalers(uint64_t applied, const std::vector<std::vector<float>>& saved);
 
@@ -108,7 +108,8 @@ class Sums {
                            const Part& part) const;
   Status DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
                      const Part& part, const Use& use) const;
-  // Returns the scalers of the parts whose scalers the workers share, in order; empty if none arrived.
+  // Returns the scalers of the parts whose scalers the workers share, in order; empty if none
+  // arrived.
   std::vector<float> ScalersOf(uint64_t round, uint32_t bucket) const;
   void StoreMaxScalers(const Answer& answer);
 

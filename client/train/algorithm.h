@@ -64,33 +64,34 @@ class Algorithm {
   }
   // Called once per step, in order, from first_step(); steps count from 1.
   virtual Status Step(uint64_t step) = 0;
-  // Waits for open exchanges. Then replica.parameters() are the newest weights on which workers agree.
+  // Waits for open exchanges. Then replica.parameters() are the newest weights on which workers
+  // agree.
   virtual Status Drain() { return Ok(); }
   // Waits for open exchanges like Drain, but starts no new exchange.
   virtual Status Quiesce() { return Drain(); }
-  // Whether the workers agree on W after `step`, so that training can resume from that step. False after
-  // a round that is short because the job ended: a longer job could not resume there. REQUIRES that
-  // Quiesce was called.
+  // Whether the workers agree on W after `step`, so that training can resume from that step. False
+  // after a round that is short because the job ended: a longer job could not resume there.
+  // REQUIRES that Quiesce was called.
   bool MeetsAfter(uint64_t step) const {
     return applied_ != 0 && facts_.StepOfRound(applied_) == step;
   }
-  // These functions handle this worker's private state besides the replica, for checkpoints. AddState
-  // adds the private state to *state; after a restart it is restored after Begin. CopyStateToHost copies
-  // it from a device, if it is on one, to the host; CopyStateFromHost copies it back. REQUIRE that
-  // Quiesce was called.
+  // These functions handle this worker's private state besides the replica, for checkpoints.
+  // AddState adds the private state to *state; after a restart it is restored after Begin.
+  // CopyStateToHost copies it from a device, if it is on one, to the host; CopyStateFromHost copies
+  // it back. REQUIRE that Quiesce was called.
   virtual Status CopyStateToHost() { return Ok(); }
   virtual Status CopyStateFromHost() { return Ok(); }
   virtual void AddState(SavedState* /*state*/) {}
-  // For algorithms without rounds: whether a worker that returns continues at its own point instead of at
-  // the servers' weights.
+  // For algorithms without rounds: whether a worker that returns continues at its own point instead
+  // of at the servers' weights.
   virtual bool keeps_point() const { return false; }
   // For algorithms without rounds, after the last step: tells the servers that no other worker has
   // to wait for this one.
   virtual Status Leave() { return Ok(); }
   // The newest round that this worker has pushed.
   virtual uint64_t pushed() const { return applied_; }
-  // Returns the state that another worker needs to continue after round applied(). Call it between two
-  // steps, or while this worker waits.
+  // Returns the state that another worker needs to continue after round applied(). Call it between
+  // two steps, or while this worker waits.
   virtual Bytes SaveState() { return c_.state.Save(applied_); }
 
   // The step at whose end a worker has W(round) (Facts::StepOfRound), in a job of this length.

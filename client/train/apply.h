@@ -1,5 +1,5 @@
-// Computes the next W (the weights on which the workers agree) from the servers' answers of a round, in
-// one pass over the model.
+// Computes the next W (the weights on which the workers agree) from the servers' answers of a
+// round, in one pass over the model.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ class Apply {
   // them (central), installs the weights or changes that the servers sent. kMismatch for an invalid
   // answer. REQUIRES all answers of the round.
   Status Run(uint64_t round);
-  // Applies one bucket only. REQUIRES that the workers hold the parameters, and the bucket's answers.
-  // W(round) is complete after one call for each bucket, in any order.
+  // Applies one bucket only. REQUIRES that the workers hold the parameters, and the bucket's
+  // answers. W(round) is complete after one call for each bucket, in any order.
   Status Run(uint64_t round, uint32_t bucket) {
     return replica_.arenas().Apply(sums_, round, bucket);
   }

@@ -47,12 +47,13 @@ class Arenas {
   virtual Status CopyToHost() = 0;
   virtual Status CopyFromHost() = 0;
 
-  // Adds decay * w to the gradient of tensor t; w are the weights at which the gradient was computed.
+  // Adds decay * w to the gradient of tensor t; w are the weights at which the gradient was
+  // computed.
   virtual Status AddDecay(uint32_t t, float decay) = 0;
   // Scales the gradients so that their 2-norm over the whole model is at most `norm`.
   virtual Status Clip(double norm) = 0;
-  // Updates a bucket of W with its mean gradient and the optimizer, and then the moving average of W.
-  // kMismatch for invalid sums. REQUIRES that `sums` has the bucket's answers.
+  // Updates a bucket of W with its mean gradient and the optimizer, and then the moving average of
+  // W. kMismatch for invalid sums. REQUIRES that `sums` has the bucket's answers.
   virtual Status Apply(const Sums& sums, uint64_t round, uint32_t bucket) = 0;
 
   // --- Operations on w' (the weights at which OD-SGD computes gradients) and its state.
@@ -66,8 +67,8 @@ class Arenas {
   // copies at a time.
   virtual Result<const float*> RetainGradient(uint64_t round, uint32_t bucket,
                                               LocalValues* local) = 0;
-  // Sets w' = W + U_local(g): OD-SGD's local update with the gradient g. `decay`: by tensor, the weight
-  // decay.
+  // Sets w' = W + U_local(g): OD-SGD's local update with the gradient g. `decay`: by tensor, the
+  // weight decay.
   virtual Status Move(float learning_rate, const std::vector<float>& decay, LocalValues* local) = 0;
   // Copy w' and its state from a device to the host's arrays, and back.
   virtual Status CopyLocalToHost(LocalValues* local) = 0;

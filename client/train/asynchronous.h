@@ -29,7 +29,8 @@ class Asynchronous : public Algorithm {
   // Writes the weights of the exchange that AwaitExchange awaited into w. Call before the next
   // exchange is pushed.
   Status Install(float* w) const { return c_.sums.Install(clock_, w); }
-  // Writes the weights of that exchange into W and into the point, where the next gradient is computed.
+  // Writes the weights of that exchange into W and into the point, where the next gradient is
+  // computed.
   Status MovePointToAnswer();
 
   uint64_t clock() const { return clock_; }

@@ -2,10 +2,11 @@
 // workers synchronize only every p steps, a checkpoint that is due waits for the next
 // synchronization.
 //
-// The compute thread writes a checkpoint and waits for the disk. A worker writes the checkpoint of a
-// round after it has got the sum of all workers' pushes of that round, and each worker pushed after
-// writing its previous checkpoint. So one of the two newest checkpoints is on the disks of all workers.
-// That is so in jobs with rounds; without rounds, a worker's checkpoints have only its private state.
+// The compute thread writes a checkpoint and waits for the disk. A worker writes the checkpoint of
+// a round after it has got the sum of all workers' pushes of that round, and each worker pushed
+// after writing its previous checkpoint. So one of the two newest checkpoints is on the disks of
+// all workers. That is so in jobs with rounds; without rounds, a worker's checkpoints have only its
+// private state.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,8 @@ class Checkpoints {
   protocol::Saved Saved() const;
   // The newest checkpoint of `run` among Offers().
   std::optional<pb::Checkpoint> NewestOf(uint64_t run) const;
-  // Call when training of `run` begins after `step`. Removes later checkpoints of that run, and moves the
-  // checkpoints of other runs to another folder (Store::Begin, whose error it returns).
+  // Call when training of `run` begins after `step`. Removes later checkpoints of that run, and
+  // moves the checkpoints of other runs to another folder (Store::Begin, whose error it returns).
   Status Begin(uint64_t run, uint64_t step);
   // Writes the whole replica and `extra`. Logs and returns an error; the older checkpoints are then
   // kept.

@@ -20,8 +20,8 @@ struct Score {
 
 class Compute {
  public:
-  // Called before the first layer that reads the tensor runs. Until the function returns, the tensor may
-  // still be written. If it returns false, the forward pass ends there.
+  // Called before the first layer that reads the tensor runs. Until the function returns, the
+  // tensor may still be written. If it returns false, the forward pass ends there.
   using Need = std::function<bool(uint32_t tensor)>;
   // Called when the gradient of the tensor is final.
   using Ready = std::function<void(uint32_t tensor)>;
@@ -29,8 +29,8 @@ class Compute {
   virtual ~Compute() = default;
   virtual uint64_t steps_per_epoch() const = 0;
 
-  // Announces that the next call of Fetch is for step `steps_done` + 1. Called before the first step, and
-  // again whenever the worker goes back to an earlier step.
+  // Announces that the next call of Fetch is for step `steps_done` + 1. Called before the first
+  // step, and again whenever the worker goes back to an earlier step.
   virtual void Begin(uint64_t steps_done) = 0;
   // Announces that Fetch is not called again before the next Begin.
   virtual void End() = 0;

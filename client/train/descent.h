@@ -1,5 +1,5 @@
-// A local step of a worker on its own weights x (the point): x_{j+1} = x_j - U(g(x_j)), where g is the
-// gradient and U the update of the job's optimizer with its learning-rate schedule.
+// A local step of a worker on its own weights x (the point): x_{j+1} = x_j - U(g(x_j)), where g is
+// the gradient and U the update of the job's optimizer with its learning-rate schedule.
 #pragma once
 
 #include <vector>

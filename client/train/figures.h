@@ -1,7 +1,8 @@
-// Compares and evaluates the workers' replicas. Figures are a worker's metrics. At some steps each worker
-// sends an entry of figures, and the servers answer with the entries of all workers. First come hashes of W and
-// losses (kCompare). If an evaluation is due, scores on the test set follow (kEvaluate); the test
-// set is divided among the workers whose entries the first answer has. Threads: the compute thread.
+// Compares and evaluates the workers' replicas. Figures are a worker's metrics. At some steps each
+// worker sends an entry of figures, and the servers answer with the entries of all workers. First
+// come hashes of W and losses (kCompare). If an evaluation is due, scores on the test set follow
+// (kEvaluate); the test set is divided among the workers whose entries the first answer has.
+// Threads: the compute thread.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Arenas (a worker's arrays, each as long as the model, and the operations on them) in the host's memory.
+// Arenas (a worker's arrays, each as long as the model, and the operations on them) in the host's
+// memory.
 #pragma once
 
 #include <vector>
@@ -27,8 +28,8 @@ class HostArenas : public Arenas {
   Status CopyLocalFromHost(LocalValues*) override { return Ok(); }
 
  private:
-  // Updates the weights [first, first + mean.size()), which belong to tensor t, with their mean gradient
-  // `mean`, and then the moving average of these weights.
+  // Updates the weights [first, first + mean.size()), which belong to tensor t, with their mean
+  // gradient `mean`, and then the moving average of these weights.
   void Update(uint32_t t, uint64_t first, std::span<const float> mean, const update::Step& step);
   // Does what Apply does, for optimizers that need the whole gradient of a tensor at once.
   Status ApplyTensors(const Sums& sums, uint64_t round, uint32_t bucket, const update::Step& step);
@@ -47,8 +48,8 @@ void UpdateAverage(const setup::Setup& setup, const float* weights, uint64_t fir
 // Returns 1 minus the decay factor of the moving average at update number `update`, from 1.
 float OneMinusDecay(const setup::Setup& setup, uint64_t update);
 
-// Returns the weight decay of each tensor if the job's weight_decay.where is `where` (in the gradient, or
-// in the update of the weights); else zeros.
+// Returns the weight decay of each tensor if the job's weight_decay.where is `where` (in the
+// gradient, or in the update of the weights); else zeros.
 std::vector<float> DecaysOf(const setup::Setup& setup, pb::WeightDecay::Where where);
 
 }  // namespace tern::client

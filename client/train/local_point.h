@@ -1,6 +1,6 @@
-// w', the weights at which OD-SGD's workers compute their gradients, and the state of the updates of w'.
-// An Arenas object holds both, on the host or on a device. W are the weights on which the workers agree.
-// Threads: the compute thread.
+// w', the weights at which OD-SGD's workers compute their gradients, and the state of the updates
+// of w'. An Arenas object holds both, on the host or on a device. W are the weights on which the
+// workers agree. Threads: the compute thread.
 #pragma once
 
 #include <vector>
@@ -24,8 +24,8 @@ class LocalPoint {
   Status ResetToGlobal() { return arenas_.ResetToGlobal(); }
   // Call before W is updated: saves W if the delay compensation needs it later.
   Status SaveReference() { return arenas_.SaveReference(&local_); }
-  // Copies the bucket's gradient, because the next backward pass overwrites the gradient. Returns the
-  // copy, as a pointer to the model's first element.
+  // Copies the bucket's gradient, because the next backward pass overwrites the gradient. Returns
+  // the copy, as a pointer to the model's first element.
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket) {
     return arenas_.RetainGradient(round, bucket, &local_);
   }

@@ -19,7 +19,8 @@ class LocalSteps : public Algorithm {
   Bytes SaveState() override { return c_.state.SaveWeights(applied_); }
 
  protected:
-  // Computes the gradient g at the point x and updates the point with the optimizer U: x -= U(g(x)).
+  // Computes the gradient g at the point x and updates the point with the optimizer U: x -=
+  // U(g(x)).
   Status Descend(uint64_t step);
   // Updates the point with the gradient that was computed last.
   void MovePoint(uint64_t step);

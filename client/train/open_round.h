@@ -1,6 +1,6 @@
-// Applies the servers' answers of a round as they arrive, bucket by bucket. W(r) are the weights after
-// round r. The next forward pass may already run; it then calls Need before a layer reads a tensor, and
-// Need waits until that tensor is updated. Threads: the compute thread.
+// Applies the servers' answers of a round as they arrive, bucket by bucket. W(r) are the weights
+// after round r. The next forward pass may already run; it then calls Need before a layer reads a
+// tensor, and Need waits until that tensor is updated. Threads: the compute thread.
 //
 //   no round --Open--> open --{ Need | Finish: wait for a bucket, apply it }*--> no round
 #pragma once
@@ -32,8 +32,8 @@ class OpenRound {
   void Open(uint64_t round);
   // The open round, if there is one.
   std::optional<uint64_t> round() const { return round_; }
-  // Whether buckets are applied one by one, so that Need waits only for the buckets that have elements of
-  // the tensor (Apply::by_bucket).
+  // Whether buckets are applied one by one, so that Need waits only for the buckets that have
+  // elements of the tensor (Apply::by_bucket).
   bool by_bucket() const { return apply_.by_bucket(); }
 
   // Waits until the open round has been applied to the tensor. Returns at once if no round is open.

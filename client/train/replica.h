@@ -27,8 +27,9 @@ class Replica {
   // The weights at which gradients are computed; W unless has_point().
   float* point() { return point_.empty() ? parameters_.data() : point_.data(); }
   float* gradients() { return gradients_.data(); }  // computed at point()
-  // The running statistics of batch norms: this worker's own, and their mean over the workers at the last
-  // comparison of the replicas (figures.h). Evaluation and the files of weights use the mean.
+  // The running statistics of batch norms: this worker's own, and their mean over the workers at
+  // the last comparison of the replicas (figures.h). Evaluation and the files of weights use the
+  // mean.
   std::vector<float>& statistics() { return statistics_; }
   std::vector<float>& mean_statistics() { return mean_statistics_; }
   // The weights for evaluation: the moving average if the job has one, else W.
@@ -38,15 +39,16 @@ class Replica {
   update::Optimizer& optimizer() { return *optimizer_; }
   // The object with a step's operations on the arrays. At first it uses the arrays of this object.
   Arenas& arenas() { return *arenas_; }
-  // Copies weights and optimizer state to the device of `arenas`, whose operations are used from then on.
-  // Then call CopyToHost before reading this object's arrays, and CopyFromHost after changing them.
+  // Copies weights and optimizer state to the device of `arenas`, whose operations are used from
+  // then on. Then call CopyToHost before reading this object's arrays, and CopyFromHost after
+  // changing them.
   Status MoveTo(std::unique_ptr<Arenas> arenas);
   // Returns pointers to this object's arrays.
   HostValues host_values();
   Status CopyToHost() { return arenas_->CopyToHost(); }
   Status CopyFromHost() { return arenas_->CopyFromHost(); }
-  // Updates this object's moving average of elements [first, first + n) after update number `update` of
-  // W. Updates count from 1.
+  // Updates this object's moving average of elements [first, first + n) after update number
+  // `update` of W. Updates count from 1.
   void Average(size_t first, size_t n, uint64_t update);
 
   // Resets the optimizer's state.

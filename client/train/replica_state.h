@@ -1,7 +1,8 @@
-// Saves and loads a worker's replica of the model as named tensors, for three uses: the State from which
-// another worker continues, this worker's checkpoints, and the file of weights for users. W are the
-// weights on which the workers agree; the point are the weights at which a worker computes gradients, if
-// they are not W; slots are the arrays of the optimizer's state. Threads: the compute thread.
+// Saves and loads a worker's replica of the model as named tensors, for three uses: the State from
+// which another worker continues, this worker's checkpoints, and the file of weights for users. W
+// are the weights on which the workers agree; the point are the weights at which a worker computes
+// gradients, if they are not W; slots are the arrays of the optimizer's state. Threads: the compute
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -33,25 +34,26 @@ class ReplicaState {
   // (Replica::CopyToHost).
   Bytes Save(uint64_t applied);
   Bytes Save(uint64_t applied, const std::vector<std::vector<float>>& slots);
-  // Returns the State without the optimizer's state, for algorithms in which each worker has its own.
-  // `weights`: the weights to save; null: W.
+  // Returns the State without the optimizer's state, for algorithms in which each worker has its
+  // own. `weights`: the weights to save; null: W.
   Bytes SaveWeights(uint64_t applied, const float* weights = nullptr);
-  // Loads a State. Resets the slots that the State does not have, and logs that. kBadData if anything
-  // else is missing.
+  // Loads a State. Resets the slots that the State does not have, and logs that. kBadData if
+  // anything else is missing.
   Status Load(const Bytes& state);
   // The largest size of a State of this job.
   static uint64_t MaxBytes(const setup::Setup& setup);
 
-  // Returns the tensors of this worker's checkpoint: those of the State, and the point if there is one.
+  // Returns the tensors of this worker's checkpoint: those of the State, and the point if there is
+  // one.
   std::vector<tensors::TensorView> Views();
-  // Loads the tensors of a checkpoint. kBadData names a missing tensor; the replica may then be partly
-  // overwritten.
+  // Loads the tensors of a checkpoint. kBadData names a missing tensor; the replica may then be
+  // partly overwritten.
   Status LoadViews(const tensors::TensorFile& file);
   // Loads the point alone; does nothing if the replica has none.
   Status LoadPoint(const tensors::TensorFile& file);
 
-  // Writes W as a safetensors file to `folder`, which it creates. If the job has a moving average of W,
-  // writes the average to a second file. The metadata of both files have `step`.
+  // Writes W as a safetensors file to `folder`, which it creates. If the job has a moving average
+  // of W, writes the average to a second file. The metadata of both files have `step`.
   Status WriteWeights(const std::string& folder, uint64_t step);
 
  private:

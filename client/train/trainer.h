@@ -4,7 +4,8 @@
 //
 //   waiting for Ready --> training --last step--> ending --Port::Finish--> serving --> job is over
 //
-//   training  repeats: if figures (the workers' metrics) are due, waits for open exchanges ("drains")
+//   training  repeats: if figures (the workers' metrics) are due, waits for open exchanges
+//             ("drains")
 //             and exchanges figures; then makes a step
 //   ending    drains, exchanges the last figures, writes the weights
 //   serving   sends its State to other workers until the job is over
@@ -80,8 +81,8 @@ class Trainer {
   // In a job without rounds, in a new process: loads this worker's private state from its newest
   // checkpoint of the run, even if the servers have counted later pushes of this worker.
   Status RestoreLocalCheckpoint();
-  // Restores the private state of the algorithm and the codecs from the loaded checkpoint. REQUIRES that
-  // Algorithm::Begin was called.
+  // Restores the private state of the algorithm and the codecs from the loaded checkpoint. REQUIRES
+  // that Algorithm::Begin was called.
   Status RestorePrivateState();
   Status WriteCheckpointIfDue();
   Status WriteCheckpoint();
@@ -97,8 +98,8 @@ class Trainer {
   Status Drain();
   // Handles events until `done` returns true, or returns the error that ends the worker.
   Status WaitUntil(const std::function<bool()>& done);
-  // The phase `serving`: sends State, because a worker that was lost near the end may still need it.
-  // Returns true if the job goes back, so that this worker must restart.
+  // The phase `serving`: sends State, because a worker that was lost near the end may still need
+  // it. Returns true if the job goes back, so that this worker must restart.
   bool ServeUntilJobEnds();
   Status MakeAlgorithm();
   // Handles the events that have arrived, without waiting. A late worker learns from them that

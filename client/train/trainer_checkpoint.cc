@@ -37,8 +37,9 @@ Status Trainer::WriteCheckpointIfDue() {
   return WriteCheckpoint();
 }
 
-// If a checkpoint cannot be written, the job goes on, because the older checkpoints still exist. Only the
-// checkpoint of the last step must be written, because a longer job would resume from that step.
+// If a checkpoint cannot be written, the job goes on, because the older checkpoints still exist.
+// Only the checkpoint of the last step must be written, because a longer job would resume from that
+// step.
 Status Trainer::WriteCheckpoint() {
   TimeScope time(deps_.progress.checkpoint);
   TERN_RETURN_IF_ERROR(deps_.replica.CopyToHost());

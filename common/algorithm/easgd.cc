@@ -2,8 +2,8 @@
 
 namespace tern::algorithm {
 
-// In synchronous EASGD every round moves the servers' centre weights towards each worker's weights by
-// alpha times their difference, so alpha times the number of workers must be below 1.
+// In synchronous EASGD every round moves the servers' centre weights towards each worker's weights
+// by alpha times their difference, so alpha times the number of workers must be below 1.
 void CheckEasgd(const pb::Job& job, RuleReporter* reporter) {
   const double alpha = job.train().easgd().alpha(), workers = job.workers().count();
   const std::string key = "train.easgd.alpha";

@@ -14,8 +14,8 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Reads the section of a job's algorithm in the job's configuration. The algorithm's traits give the
-// names of the keys. A key that the job omits has its default.
+// Reads the section of a job's algorithm in the job's configuration. The algorithm's traits give
+// the names of the keys. A key that the job omits has its default.
 class Section {
  public:
   Section(const pb::Train& train, const FieldDescriptor* field)

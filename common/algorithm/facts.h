@@ -36,15 +36,15 @@ struct Facts {
   uint64_t StepOfRound(uint64_t round) const;
   // Returns that step in a job of `steps` steps, which may end in the middle of a period.
   uint64_t StepOfRound(uint64_t round, uint64_t steps) const;
-  // The round to which a step (from 1) belongs: the first round that closes at the end of this step or
-  // later. If the job ends earlier, the round never closes.
+  // The round to which a step (from 1) belongs: the first round that closes at the end of this step
+  // or later. If the job ends earlier, the round never closes.
   uint64_t RoundOfStep(uint64_t step) const;
   // Whether a round closes at the end of this step of a job of `steps` steps.
   bool EndsRound(uint64_t step, uint64_t steps) const;
 
-  // For jobs without rounds. Every worker pushes to each range of the model on a server. PushesOfJob: how
-  // many pushes of all workers one range gets in a job of `steps` steps. StepsOfPushes: the mean number
-  // of steps per worker when a range has got `pushes` pushes.
+  // For jobs without rounds. Every worker pushes to each range of the model on a server.
+  // PushesOfJob: how many pushes of all workers one range gets in a job of `steps` steps.
+  // StepsOfPushes: the mean number of steps per worker when a range has got `pushes` pushes.
   uint64_t PushesOfJob(uint64_t steps, uint32_t workers) const;
   uint64_t StepsOfPushes(uint64_t pushes, uint32_t workers) const;
 
@@ -63,17 +63,17 @@ struct Facts {
   const pb::LocalUpdater* local = nullptr;  // settings of the local update; null: none
   std::string local_key;                    // the key of `local`: "train.ALGORITHM.KEY"
   // Whether a worker may apply answers bucket by bucket as they arrive. Between two buckets the
-  // parameters are not the weights W of any round, so no worker may join meanwhile and ask for W, as it
-  // may if on_worker_loss is wait or shrink.
+  // parameters are not the weights W of any round, so no worker may join meanwhile and ask for W,
+  // as it may if on_worker_loss is wait or shrink.
   bool by_bucket = false;
   // Whether by_bucket is true and the next step's forward pass applies the answers.
   bool applied_in_forward = false;
   bool stays_on_device = false;  // weights that workers hold, and gradients, may stay on their GPUs
 
   // Whether the workers, not the servers, form the term that the algorithm adds to a gradient. The
-  // job may set that (term_on_worker). Else the servers form the term if `values_pushed` is true: every
-  // push is the gradient itself, at most rounded (Codec::SendsValues), so a server can compute the same
-  // term. protocol::WorkersFormTerm answers this for a whole job.
+  // job may set that (term_on_worker). Else the servers form the term if `values_pushed` is true:
+  // every push is the gradient itself, at most rounded (Codec::SendsValues), so a server can
+  // compute the same term. protocol::WorkersFormTerm answers this for a whole job.
   bool WorkersFormTerm(bool values_pushed) const { return term_on_worker.value_or(!values_pushed); }
   std::optional<bool> term_on_worker;  // the job's setting; unset: the answer depends on the codecs
 };

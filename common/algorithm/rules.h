@@ -1,6 +1,6 @@
-// Rules that validate a job's configuration. Each rule concerns the keys of a single algorithm, and can
-// be expressed neither by the options of a key in job.proto nor by the algorithm's traits. A rule is in
-// the file of its algorithm; rules.cc has the table.
+// Rules that validate a job's configuration. Each rule concerns the keys of a single algorithm, and
+// can be expressed neither by the options of a key in job.proto nor by the algorithm's traits. A
+// rule is in the file of its algorithm; rules.cc has the table.
 #pragma once
 
 #include <initializer_list>
@@ -10,8 +10,8 @@
 
 namespace tern::algorithm {
 
-// Through this interface the rules report faults and ask about other keys. A key is given with its full
-// name, for example "train.ssgd.backup_workers".
+// Through this interface the rules report faults and ask about other keys. A key is given with its
+// full name, for example "train.ssgd.backup_workers".
 class RuleReporter {
  public:
   virtual ~RuleReporter() = default;
@@ -22,8 +22,9 @@ class RuleReporter {
   virtual void Report(const std::string& key, const std::string& saw,
                       const std::string& allowed) = 0;
   virtual void ReportNumber(const std::string& key, double saw, const std::string& allowed) = 0;
-  // Returns the first codec for pushes that does not send the (rounded) gradient itself. If another key
-  // than the codec's name is the reason, the text names that key. Empty if there is no such codec.
+  // Returns the first codec for pushes that does not send the (rounded) gradient itself. If another
+  // key than the codec's name is the reason, the text names that key. Empty if there is no such
+  // codec.
   virtual std::string FirstCodecNotSendingValues() const = 0;
   // Returns the names of the codecs that send the gradient itself unless error_feedback is on, for
   // example "one of fp32, fp16, bf16".

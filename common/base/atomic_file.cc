@@ -58,8 +58,8 @@ Result<std::string> ReadWholeFile(const std::string& path, uint64_t max_bytes) {
 }
 
 Result<std::string> ReadAtMost(const std::string& path, uint64_t max_bytes, Time timeout) {
-  // With O_NONBLOCK, opening a pipe does not wait for a writer. The poll() below waits for data, with
-  // a timeout.
+  // With O_NONBLOCK, opening a pipe does not wait for a writer. The poll() below waits for data,
+  // with a timeout.
   File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY));
   if (file.fd() < 0) return ReadError("cannot open " + path);
   const auto wait_ms = std::chrono::duration_cast<std::chrono::milliseconds>(timeout).count();

@@ -32,8 +32,8 @@ class Bytes {
     const size_t size = owner->size();
     return Bytes(begin, size, std::move(owner));
   }
-  // Returns a buffer that refers to the memory [data, data + size). The caller keeps that memory valid
-  // until `release` is called. It is called once, on the thread that drops the last copy.
+  // Returns a buffer that refers to the memory [data, data + size). The caller keeps that memory
+  // valid until `release` is called. It is called once, on the thread that drops the last copy.
   static Bytes Share(const uint8_t* data, size_t size, std::function<void()> release) {
     std::shared_ptr<const void> owner(data,
                                       [release = std::move(release)](const void*) { release(); });
@@ -46,7 +46,8 @@ class Bytes {
   std::span<const uint8_t> span() const { return {data_, size_}; }
   std::string_view view() const { return {reinterpret_cast<const char*>(data_), size_}; }
 
-  // Returns bytes [offset, offset + size) of this buffer, without a copy. REQUIRES offset + size <= this->size().
+  // Returns bytes [offset, offset + size) of this buffer, without a copy. REQUIRES offset + size <=
+  // this->size().
   Bytes Slice(size_t offset, size_t size) const { return Bytes(data_ + offset, size, owner_); }
 
   friend bool operator==(const Bytes& a, const Bytes& b) { return a.view() == b.view(); }

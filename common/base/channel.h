@@ -16,8 +16,8 @@ namespace tern {
 template <typename T>
 class Channel {
  public:
-  // The channel holds at most `capacity` items. With capacity 0 it has no bound: the caller then limits
-  // the number of items in another way.
+  // The channel holds at most `capacity` items. With capacity 0 it has no bound: the caller then
+  // limits the number of items in another way.
   explicit Channel(size_t capacity = 0) : capacity_(capacity) {}
   Channel(const Channel&) = delete;
   Channel& operator=(const Channel&) = delete;

@@ -1,4 +1,5 @@
-// Monotonic time: it never jumps when the date is changed. Values of two processes are not comparable.
+// Monotonic time: it never jumps when the date is changed. Values of two processes are not
+// comparable.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +19,8 @@ inline Time Now() {
 // time are still unread. Belongs to one thread.
 class LoopClock {
  public:
-  // `max_advance`: the longest time between two calls of Now() while the loop is not held up. One call
-  // of Now() advances this clock by at most that much.
+  // `max_advance`: the longest time between two calls of Now() while the loop is not held up. One
+  // call of Now() advances this clock by at most that much.
   explicit LoopClock(Time max_advance) : max_advance_(max_advance), last_call_(tern::Now()) {}
 
   Time Now() {

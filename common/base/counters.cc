@@ -37,8 +37,8 @@ std::string Escaped(std::string_view text, bool escape_quotes) {
   return out;
 }
 
-// Returns {a="1",b="2"}; an empty text if there are no labels. `bucket_bound`, unless empty, becomes
-// the label "le": the upper bound of a histogram bucket.
+// Returns {a="1",b="2"}; an empty text if there are no labels. `bucket_bound`, unless empty,
+// becomes the label "le": the upper bound of a histogram bucket.
 std::string LabelText(const Labels& labels, const std::string& bucket_bound = "") {
   std::string out;
   const auto add = [&out](const std::string& key, const std::string& value) {

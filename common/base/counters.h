@@ -1,9 +1,9 @@
 // The metrics of a process, and their Prometheus text. A Registry is an object, not a global, so
 // that two daemons in one test process count separately.
 //
-// Any thread may register, count and read; counting and reading a value are lock-free. References to
-// metrics stay valid as long as the registry. Only the program chooses names and labels, never a peer,
-// so the registry does not limit how many there are.
+// Any thread may register, count and read; counting and reading a value are lock-free. References
+// to metrics stay valid as long as the registry. Only the program chooses names and labels, never a
+// peer, so the registry does not limit how many there are.
 #pragma once
 
 #include <atomic>
@@ -78,8 +78,8 @@ class Histogram {
   uint64_t count() const;
   double sum() const { return sum_.value(); }
   // An upper bound of the quantile `q` (0 to 1): the smallest bucket bound such that at least the
-  // fraction `q` of all observations is not above it. Infinity if there is no such bound; 0 if there
-  // are no observations.
+  // fraction `q` of all observations is not above it. Infinity if there is no such bound; 0 if
+  // there are no observations.
   double Quantile(double q) const;
 
   const std::vector<double>& bounds() const { return bounds_; }
@@ -119,8 +119,8 @@ class Registry {
   Histogram& GetHistogram(const std::string& name, const std::string& help,
                           const std::vector<double>& bounds, Labels labels = {});
 
-  // Returns all values, sorted by name, then in the order of registration. A histogram has two entries:
-  // NAME_sum and NAME_count.
+  // Returns all values, sorted by name, then in the order of registration. A histogram has two
+  // entries: NAME_sum and NAME_count.
   std::vector<MetricSample> Snapshot() const;
   // Returns all values in Prometheus text format 0.0.4.
   std::string PrometheusText() const;

@@ -15,8 +15,8 @@ namespace {
 
 static_assert(kMaxCpu < CPU_SETSIZE);
 
-// The CPUs on which the thread that called BindThreadToCpus was allowed to run before that call. Null
-// if BindThreadToCpus has not been called.
+// The CPUs on which the thread that called BindThreadToCpus was allowed to run before that call.
+// Null if BindThreadToCpus has not been called.
 std::atomic<const cpu_set_t*> original_cpus{nullptr};
 
 Status SystemError(const std::string& what) {

@@ -28,7 +28,8 @@ Result<std::vector<uint32_t>> CpusOfThisThread();
 // allowed CPUs, if this thread may not run on one of `cpus`.
 Status BindThreadToCpus(const std::vector<uint32_t>& cpus);
 
-// Undoes BindThreadToCpus for the calling thread. Every Thread (threads.h) calls this when it starts.
+// Undoes BindThreadToCpus for the calling thread. Every Thread (threads.h) calls this when it
+// starts.
 void UnbindThread();
 
 }  // namespace tern

@@ -10,7 +10,8 @@ class EventFd {
   EventFd(const EventFd&) = delete;
   EventFd& operator=(const EventFd&) = delete;
 
-  // The descriptor to poll. -1 if the process is out of file descriptors; Raise and Lower then do nothing.
+  // The descriptor to poll. -1 if the process is out of file descriptors; Raise and Lower then do
+  // nothing.
   int fd() const { return fd_; }
   void Raise();
   void Lower();

@@ -1,7 +1,7 @@
-// Arrays of floats with one element per parameter of a model. With 4 KiB pages, loops over such long
-// arrays wait for page-table walks; with huge pages they reach the speed of memory (an optimizer
-// update, which reads and writes two such arrays, is 1.3 times as fast). Arrays that are smaller than
-// a huge page are aligned to cache lines.
+// Arrays of floats with one element per parameter of a model. With 4 KiB pages, loops over such
+// long arrays wait for page-table walks; with huge pages they reach the speed of memory (an
+// optimizer update, which reads and writes two such arrays, is 1.3 times as fast). Arrays that are
+// smaller than a huge page are aligned to cache lines.
 #pragma once
 
 #include <sys/mman.h>

@@ -13,9 +13,10 @@ namespace tern {
 class FolderLock {
  public:
   // Locks FOLDER/NAME, creates the folder if necessary, and writes pid, host, `job` and time into
-  // the file. Fails with kAddress, and names the folder and the holder, if another process or another
-  // FolderLock of this process holds the lock. If the system cannot lock (the file system has no locks,
-  // or there is no write permission), that is no error: held() is false and warning() says why.
+  // the file. Fails with kAddress, and names the folder and the holder, if another process or
+  // another FolderLock of this process holds the lock. If the system cannot lock (the file system
+  // has no locks, or there is no write permission), that is no error: held() is false and warning()
+  // says why.
   static Result<FolderLock> Take(const std::string& folder, const std::string& name,
                                  const std::string& job);
   // Fails with kAddress if FOLDER/NAME is locked now. Takes no lock and writes nothing.

@@ -5,7 +5,8 @@
 //   Status Check() const;                      Tests all invariants with TERN_HOLDS. Returns ok, or
 //                                              kInternal with the broken invariant and its values.
 //   void OnEvent() {
-//     const CheckInvariantsAtScopeEnd checked(*this);       The first line of every method that handles an event.
+//     const CheckInvariantsAtScopeEnd checked(*this);       The first line of every method that
+//     handles an event.
 //     TERN_REQUIRES(round > floor, "...");     Tests what the header REQUIRES of the caller.
 //   }
 #pragma once
@@ -50,15 +51,16 @@ class CheckInvariantsAtScopeEnd {
 
 }  // namespace tern
 
-// For use in Check(): unless the condition holds, makes Check() return kInternal. The other arguments
-// are concatenated to the error message; they are evaluated only if the condition does not hold.
+// For use in Check(): unless the condition holds, makes Check() return kInternal. The other
+// arguments are concatenated to the error message; they are evaluated only if the condition does
+// not hold.
 #define TERN_HOLDS(condition, ...)                                                              \
   do {                                                                                          \
     if (!(condition)) return ::tern::Status(::tern::Code::kInternal, ::tern::Cat(__VA_ARGS__)); \
   } while (false)
 
-// Reports a broken contract to the function of SetInvariantHandler: the caller of a method did not fulfil the
-// condition. Evaluates nothing while that function is null.
+// Reports a broken contract to the function of SetInvariantHandler: the caller of a method did not
+// fulfil the condition. Evaluates nothing while that function is null.
 #define TERN_REQUIRES(condition, ...)                                                   \
   do {                                                                                  \
     if (const ::tern::InvariantHandler tern_handler_ =                                  \

@@ -31,8 +31,8 @@ std::string log_file TERN_GUARDED_BY(mutex);
 // kFailed means that the file cannot be opened; errno has the reason.
 enum class LogFileState { kFree, kLocked, kFailed };
 
-// Says whether this process can use `path` as its log. glog locks its file, so a second process of the
-// same rank needs a file of its own.
+// Says whether this process can use `path` as its log. glog locks its file, so a second process of
+// the same rank needs a file of its own.
 LogFileState StateOfFile(const std::string& path) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0664);
   if (fd < 0) return LogFileState::kFailed;

@@ -18,9 +18,9 @@ namespace tern {
 class StopSignals {
  public:
   enum class SecondSignal {
-    // A second signal ends the process at once with exit code 128 + signal. A signal from the parent
-    // process and a signal from another process count as one signal: whoever stops all processes of a
-    // job also stops the parent, which passes the signal on to this process.
+    // A second signal ends the process at once with exit code 128 + signal. A signal from the
+    // parent process and a signal from another process count as one signal: whoever stops all
+    // processes of a job also stops the parent, which passes the signal on to this process.
     kExit,
     kReport,  // Take() also returns the signals after the first.
   };
@@ -29,10 +29,11 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  // A descriptor that is readable while Take() has a signal to return. Poll it, never read it. -1 if the
-  // process is out of file descriptors.
+  // A descriptor that is readable while Take() has a signal to return. Poll it, never read it. -1
+  // if the process is out of file descriptors.
   int fd() const { return event_.fd(); }
-  // Returns the next received signal that Take() has not returned yet: SIGTERM or SIGINT, 0 if none.
+  // Returns the next received signal that Take() has not returned yet: SIGTERM or SIGINT, 0 if
+  // none.
   int Take();
   // The first signal that was received: SIGTERM or SIGINT, 0 if none yet.
   int signal() const { return first_signal_; }

@@ -32,7 +32,8 @@ inline constexpr std::array kErrorCodes = {Code::kUsage,    Code::kBadData,     
                                            Code::kDiverged, Code::kInterrupted, Code::kTerminated};
 
 // Returns the error code with this number, which a peer has sent. Any number that is not in
-// kErrorCodes, including 0, gives kInternal; a caller for whom 0 means "no error" tests for 0 first.
+// kErrorCodes, including 0, gives kInternal; a caller for whom 0 means "no error" tests for 0
+// first.
 constexpr Code ParseErrorCode(uint32_t number) {
   for (const Code code : kErrorCodes) {
     if (static_cast<uint32_t>(code) == number) return code;

@@ -36,15 +36,16 @@ class Storage {
   virtual void Remove(const std::string& path) = 0;
   // Creates the folder and the folders above it that do not exist.
   virtual std::error_code CreateFolders(const std::string& folder) = 0;
-  // Makes creations, renames and removals in a folder durable. Does nothing on file systems that cannot
-  // flush folders.
+  // Makes creations, renames and removals in a folder durable. Does nothing on file systems that
+  // cannot flush folders.
   virtual void FlushFolder(const std::string& folder) = 0;
 
   // Reads all bytes of a file. kBadData if it is not a regular file, is longer than `max_bytes`, or
   // cannot be read.
   virtual Result<std::string> Read(const std::string& path, uint64_t max_bytes) const = 0;
   // Appends the names of the files and folders in `folder` to *names, in any order. After an error,
-  // *names has the names that were found before the error. A folder that does not exist has no names.
+  // *names has the names that were found before the error. A folder that does not exist has no
+  // names.
   virtual std::error_code List(const std::string& folder,
                                std::vector<std::string>* names) const = 0;
   virtual bool Exists(const std::string& path) const = 0;

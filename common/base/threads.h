@@ -1,6 +1,6 @@
 // A named thread that is joined when its object goes out of scope. Before that, its owner must tell
-// the thread to stop (by closing a channel or setting a flag). The thread may run on any CPU, even if
-// BindThreadToCpus (cpus.h) was called in the thread that starts it.
+// the thread to stop (by closing a channel or setting a flag). The thread may run on any CPU, even
+// if BindThreadToCpus (cpus.h) was called in the thread that starts it.
 #pragma once
 
 #include <pthread.h>

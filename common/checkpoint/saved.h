@@ -14,8 +14,8 @@ namespace tern::checkpoint {
 // outlive the views.
 void AddSaved(const SavedState& state, std::vector<tensors::TensorView>* tensors,
               tensors::Metadata* metadata);
-// Restores the arrays and numbers of `state` from the file. kBadData if the file has no such array or
-// number, or has it with another size; then nothing has changed.
+// Restores the arrays and numbers of `state` from the file. kBadData if the file has no such array
+// or number, or has it with another size; then nothing has changed.
 Status Restore(const tensors::TensorFile& file, const SavedState& state);
 
 }  // namespace tern::checkpoint

@@ -68,7 +68,8 @@ std::string DateOf(std::chrono::system_clock::time_point now) {
   return text;
 }
 
-// Returns FOLDER.DATE or, if that exists, the first of FOLDER.DATE.2, FOLDER.DATE.3, ... that does not exist.
+// Returns FOLDER.DATE or, if that exists, the first of FOLDER.DATE.2, FOLDER.DATE.3, ... that does
+// not exist.
 std::string UnusedFolderName(const std::string& folder, std::chrono::system_clock::time_point now,
                              const Storage& storage) {
   const std::string first = Cat(folder, ".", DateOf(now));
@@ -249,7 +250,8 @@ Status Store::MoveTo(const std::string& folder, const std::vector<uint64_t>& ste
   } else {
     error = storage_.CreateFolders(folder);
     // Moves one checkpoint after the other, so that a crash leaves at most one divided between the
-    // folders. The manifest is moved last, because Open removes a state without a manifest as incomplete.
+    // folders. The manifest is moved last, because Open removes a state without a manifest as
+    // incomplete.
     for (const uint64_t step : steps) {
       for (const char* ending : {kStateSuffix, kManifestSuffix}) {
         if (error) break;
@@ -378,8 +380,8 @@ void Store::RemoveAfter(const Point& point) {
     Remove(one.step);
     removed = true;
   }
-  // Without the flush, the removed checkpoints could exist again after a loss of power, together with
-  // the checkpoints that the run writes after this call.
+  // Without the flush, the removed checkpoints could exist again after a loss of power, together
+  // with the checkpoints that the run writes after this call.
   if (removed) storage_.FlushFolder(owner_.folder);
 }
 

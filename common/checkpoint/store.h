@@ -2,7 +2,8 @@
 // own:
 //
 //   FOLDER/step.STEP.safetensors   the daemon's state after that step
-//   FOLDER/step.STEP.json          the checkpoint's manifest (proto/checkpoint.proto): the owner, the
+//   FOLDER/step.STEP.json          the checkpoint's manifest (proto/checkpoint.proto): the owner,
+//                                  the
 //                                  run, the digest of the other file. A checkpoint is complete once
 //                                  its manifest exists
 //   FOLDER/run.json                the run that wrote the checkpoints, and its job. Exists before
@@ -93,21 +94,22 @@ class Store {
   const std::vector<Refused>& refused() const { return refused_; }
   // The run that run.json names, if run.json belongs to this owner; else 0.
   uint64_t began() const { return began_; }
-  // The text of the job (Owner::job_text) that `run` executes, if run.json is about that run; else empty.
-  // run.json may belong to another owner.
+  // The text of the job (Owner::job_text) that `run` executes, if run.json is about that run; else
+  // empty. run.json may belong to another owner.
   std::string JobTextOf(uint64_t run) const;
   const std::string& folder() const { return owner_.folder; }
 
   // Prepares the folder for checkpoints of `run`. If `anew` is false, the run continues, and its
-  // complete checkpoints stay in the folder. Moves all others to FOLDER.DATE, or to FOLDER.DATE.2 and so on if
-  // that exists. Returns a sentence for the log; empty if nothing was moved. kCannotWrite if they
-  // cannot be moved; they are then still in FOLDER.
+  // complete checkpoints stay in the folder. Moves all others to FOLDER.DATE, or to FOLDER.DATE.2
+  // and so on if that exists. Returns a sentence for the log; empty if nothing was moved.
+  // kCannotWrite if they cannot be moved; they are then still in FOLDER.
   Result<std::string> Begin(
       uint64_t run, bool anew,
       std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
-  // Writes a checkpoint, unless it exists, and removes the oldest of its kind if there are too many. If
-  // the checkpoint exists with kind kShard and `kind` is kOfAll, only changes its kind.
-  // kCannotWrite with the system's message (a full disk, a read-only folder); the older checkpoints are then kept.
+  // Writes a checkpoint, unless it exists, and removes the oldest of its kind if there are too
+  // many. If the checkpoint exists with kind kShard and `kind` is kOfAll, only changes its kind.
+  // kCannotWrite with the system's message (a full disk, a read-only folder); the older checkpoints
+  // are then kept.
   Status Write(const Point& point, Kind kind, const std::vector<tensors::TensorView>& tensors,
                const tensors::Metadata& metadata);
   // Reads a checkpoint and checks its digest. kBadData if it is missing or damaged.

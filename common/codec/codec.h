@@ -209,10 +209,10 @@ class Codec {
   // the code. kMismatch if the code is invalid. REQUIRES a codec that does not share scalers.
   virtual Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
                                           float* values) const;
-  // Decodes one worker's code as DecodeSingleCode does, but passes the values to `use` in order, block
-  // by block. After an error, `use` may have been called for some of the blocks. A server that
-  // sends one worker's code, and the workers that receive it, all decode it with this function, so
-  // that they get the same values bit for bit.
+  // Decodes one worker's code as DecodeSingleCode does, but passes the values to `use` in order,
+  // block by block. After an error, `use` may have been called for some of the blocks. A server
+  // that sends one worker's code, and the workers that receive it, all decode it with this
+  // function, so that they get the same values bit for bit.
   using BlockVisitor = std::function<void(uint64_t first, std::span<const float> values)>;
   Result<size_t> DecodeAloneTo(std::span<const uint8_t> code, const Segment& segment,
                                const BlockVisitor& use) const;

@@ -17,8 +17,8 @@ bool IsIpv6(const std::string& host, in6_addr* address) {
   return inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), address) == 1;
 }
 
-// Whether `host` is a host name as in RFC 1123; underscores are allowed too, because they are common.
-// A text of digits and dots alone is no name but a mistyped IPv4 address.
+// Whether `host` is a host name as in RFC 1123; underscores are allowed too, because they are
+// common. A text of digits and dots alone is no name but a mistyped IPv4 address.
 bool IsName(const std::string& host) {
   bool has_letter = false;
   for (const char c : host) {

@@ -73,7 +73,8 @@ bool IsCodecSection(const google::protobuf::Descriptor* message) {
   return message->file() == pb::Qsgd::descriptor()->file();
 }
 
-// Whether FillDefaults adds the section if it is missing. It does not add the sections of net.proto.
+// Whether FillDefaults adds the section if it is missing. It does not add the sections of
+// net.proto.
 bool IsJobSection(const google::protobuf::Descriptor* message) {
   return message->file() == pb::Job::descriptor()->file() ||
          message->file() == pb::Optimizer::descriptor()->file() ||
@@ -89,7 +90,8 @@ bool IsUnusedSection(const FieldDescriptor* field, const Message& message) {
          field->name() != static_cast<const pb::Train&>(message).algorithm();
 }
 
-// Sets the missing keys whose default depends on the algorithm. Runs before the other defaults are set.
+// Sets the missing keys whose default depends on the algorithm. Runs before the other defaults are
+// set.
 void FillAlgorithmDefaults(pb::Job* job) {
   const pb::AlgorithmTraits* traits = algorithm::TraitsOf(job->train());
   if (traits == nullptr) return;

@@ -11,11 +11,11 @@ namespace tern::config {
 // sections of net.proto, where the presence of a layer's kind or an initializer is significant.
 void FillDefaults(google::protobuf::Message* message);
 
-// Returns the job with all defaults and without local keys (keys that may differ between hosts). JobDigest
-// is the digest of this.
+// Returns the job with all defaults and without local keys (keys that may differ between hosts).
+// JobDigest is the digest of this.
 pb::Job WithoutLocalKeys(const pb::Job& job);
-// Like WithoutLocalKeys, and also without the keys that may change when a job resumes from a checkpoint.
-// StateDigest is the digest of this.
+// Like WithoutLocalKeys, and also without the keys that may change when a job resumes from a
+// checkpoint. StateDigest is the digest of this.
 pb::Job WithoutResumableKeys(const pb::Job& job);
 
 }  // namespace tern::config

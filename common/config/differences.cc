@@ -26,7 +26,8 @@ class ErrorDiscarder : public google::protobuf::io::ErrorCollector {
   void AddError(int, int, const std::string&) override {}
 };
 
-// Returns the value of a field as text. `index`: the item of a repeated field; -1 for a single field.
+// Returns the value of a field as text. `index`: the item of a repeated field; -1 for a single
+// field.
 std::string ValueText(const Message& message, const FieldDescriptor* field, int index) {
   std::string text;
   if (field->message_type() == nullptr) {

@@ -26,8 +26,8 @@ class Faults {
   Faults(std::string name, const std::vector<std::string>& overrides)
       : name_(std::move(name)), overrides_(overrides) {}
 
-  // Adds a fault of `key` at the position `at`: the value seen and the values allowed, in words. `meant`,
-  // if not empty, is a name that the user may have misspelt.
+  // Adds a fault of `key` at the position `at`: the value seen and the values allowed, in words.
+  // `meant`, if not empty, is a name that the user may have misspelt.
   void Add(const Position& at, const std::string& key, const std::string& saw,
            const std::string& allowed, const std::string& meant = "");
   // Ignores further faults of `key`, because they would only be consequences of a known fault.

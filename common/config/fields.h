@@ -1,5 +1,5 @@
-// What job.proto says about a key of a job: its rule (which values are allowed), and its type in words.
-// Read by protobuf reflection. Also the positions of keys in the job file.
+// What job.proto says about a key of a job: its rule (which values are allowed), and its type in
+// words. Read by protobuf reflection. Also the positions of keys in the job file.
 #pragma once
 
 #include <google/protobuf/descriptor.h>
@@ -24,8 +24,8 @@ using Origins = std::map<std::string, Position>;
 Position PositionOf(const Origins& origins, const std::string& key);
 
 const pb::Rule& RuleOf(const google::protobuf::FieldDescriptor* field);
-// Whether the key `field` has an effect in `message`: the option (rule).only_for may list the values of
-// the message's key `name` for which it has.
+// Whether the key `field` has an effect in `message`: the option (rule).only_for may list the
+// values of the message's key `name` for which it has.
 bool IsApplicable(const google::protobuf::FieldDescriptor* field,
                   const google::protobuf::Message& message);
 
@@ -47,8 +47,8 @@ std::string AllowedField(const google::protobuf::FieldDescriptor* field, const N
 // is none.
 std::string FindKey(
     const std::function<bool(const google::protobuf::FieldDescriptor& field)>& matches);
-// The dotted name of the first key, in any section of a job, that is called `name`; empty if there is
-// none.
+// The dotted name of the first key, in any section of a job, that is called `name`; empty if there
+// is none.
 std::string FindKeyByName(const std::string& name);
 
 // The shortest text that parses to the same number: "0.1", "64", "1e-05".

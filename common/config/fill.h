@@ -1,5 +1,5 @@
-// Fills a protobuf message from a Node (the syntax tree of a job) by reflection, so a new key of a job
-// needs no code here.
+// Fills a protobuf message from a Node (the syntax tree of a job) by reflection, so a new key of a
+// job needs no code here.
 #pragma once
 
 #include <google/protobuf/message.h>
@@ -9,8 +9,8 @@
 
 namespace tern::config {
 
-// What the functions that parse and validate a job share: the tables of allowed names, and the objects
-// that collect the faults and the positions of keys.
+// What the functions that parse and validate a job share: the tables of allowed names, and the
+// objects that collect the faults and the positions of keys.
 struct ParseContext {
   const NameTables& tables;  // the allowed names of models, codecs, ...
   Faults* faults;
@@ -20,8 +20,8 @@ struct ParseContext {
 // Fills `message`, whose key is `key`, from `node`. Reports invalid values and skips them.
 void FillMessage(const Node& node, const std::string& key, google::protobuf::Message* message,
                  const ParseContext& context);
-// Sets `field` of `message` from `node`. `key`: the field's dotted name. Items are added to a repeated
-// field.
+// Sets `field` of `message` from `node`. `key`: the field's dotted name. Items are added to a
+// repeated field.
 void FillField(const Node& node, const std::string& key,
                const google::protobuf::FieldDescriptor* field, google::protobuf::Message* message,
                const ParseContext& context);

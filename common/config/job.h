@@ -25,13 +25,13 @@ namespace tern::config {
 // the key; the last of several overrides of a key wins.
 Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides,
                         const NameTables& tables);
-// Like LoadJob, for the text of a job file. `name`: the file's name in messages; its ending selects the
-// syntax.
+// Like LoadJob, for the text of a job file. `name`: the file's name in messages; its ending selects
+// the syntax.
 Result<pb::Job> ParseJob(const std::string& text, const std::string& name,
                          const std::vector<std::string>& overrides, const NameTables& tables);
 
-// The digest of the job without local keys (keys that may differ between hosts): equal in all processes
-// of a job.
+// The digest of the job without local keys (keys that may differ between hosts): equal in all
+// processes of a job.
 uint64_t JobDigest(const pb::Job& job);
 // The digest of the keys that must not change between a checkpoint and a job that resumes from it.
 // Excludes the job's length, servers, faults, evaluation (except the moving average), metrics and
@@ -41,8 +41,8 @@ uint64_t StateDigest(const pb::Job& job);
 // Returns the job as YAML with every key, including defaults. LoadJob can read the text.
 std::string ToYaml(const pb::Job& job);
 
-// Returns the job of one worker: `workers` and `data` have the values that workers.overrides gives for its
-// rank.
+// Returns the job of one worker: `workers` and `data` have the values that workers.overrides gives
+// for its rank.
 pb::Job ForRank(const pb::Job& job, uint32_t rank);
 
 }  // namespace tern::config

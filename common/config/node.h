@@ -1,5 +1,5 @@
-// The syntax tree of a job, before its keys are interpreted. YAML and protobuf text are both parsed into
-// this tree; fill.cc interprets the tree.
+// The syntax tree of a job, before its keys are interpreted. YAML and protobuf text are both parsed
+// into this tree; fill.cc interprets the tree.
 #pragma once
 
 #include <string>

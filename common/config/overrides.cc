@@ -59,8 +59,8 @@ class Override {
   }
 
  private:
-  // Follows the rest of the path, from path_[depth_] on, starting in `message`, whose key is key_. Then
-  // replaces the value.
+  // Follows the rest of the path, from path_[depth_] on, starting in `message`, whose key is key_.
+  // Then replaces the value.
   void Descend(Message* message) {
     while (message != nullptr) {
       const Descriptor* type = message->GetDescriptor();

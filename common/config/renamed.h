@@ -1,5 +1,5 @@
-// Finds keys by the names that they had in earlier versions, which the option (rule).formerly of a key
-// lists. A job with an old name is refused, and the error message says the new name.
+// Finds keys by the names that they had in earlier versions, which the option (rule).formerly of a
+// key lists. A job with an old name is refused, and the error message says the new name.
 #pragma once
 
 #include <google/protobuf/descriptor.h>

@@ -22,8 +22,8 @@ bool StoreValue(const FieldDescriptor* field, Message* message, Setter<T> set, S
   return true;
 }
 
-// Whether a number has a leading zero. Such numbers are refused, because YAML 1.1 reads 010 as 8 and YAML
-// 1.2 as 10.
+// Whether a number has a leading zero. Such numbers are refused, because YAML 1.1 reads 010 as 8
+// and YAML 1.2 as 10.
 bool HasLeadingZero(std::string_view text) {
   if (!text.empty() && text[0] == '-') text.remove_prefix(1);
   return text.size() > 1 && text[0] == '0' && text[1] >= '0' && text[1] <= '9';

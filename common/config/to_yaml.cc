@@ -13,7 +13,8 @@ using google::protobuf::Reflection;
 
 namespace {
 
-// Whether a text needs no quotes in YAML, because YAML does not read it as a number, boolean or null.
+// Whether a text needs no quotes in YAML, because YAML does not read it as a number, boolean or
+// null.
 bool IsPlainWord(const std::string& text) {
   const auto is_inner = [](unsigned char c) {
     return std::isalnum(c) || c == '_' || c == '/' || c == '.' || c == '-';
@@ -84,8 +85,8 @@ class YamlWriter {
  public:
   std::string TakeText() { return std::move(out_); }
 
-  // Writes the keys of `message`, one per line, indented by `indent` spaces. Before the first key, writes
-  // `first` instead of the spaces. Returns false if there are no keys.
+  // Writes the keys of `message`, one per line, indented by `indent` spaces. Before the first key,
+  // writes `first` instead of the spaces. Returns false if there are no keys.
   bool WriteKeys(const Message& message, size_t indent, std::string first) {
     bool any = false;
     const auto* type = message.GetDescriptor();

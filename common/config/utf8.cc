@@ -15,8 +15,8 @@ size_t PrintableSize(std::string_view text) {
     if ((next & 0xc0) != 0x80) return 0;
     code = code << 6 | (next & 0x3fu);
   }
-  // The smallest allowed code point of a character of 0, 1, 2, 3 or 4 bytes. A smaller code point would
-  // need fewer bytes, or, below 0xa0, be a control character.
+  // The smallest allowed code point of a character of 0, 1, 2, 3 or 4 bytes. A smaller code point
+  // would need fewer bytes, or, below 0xa0, be a control character.
   constexpr uint32_t kMinCode[] = {0, 0, 0xa0, 0x800, 0x10000};
   const bool surrogate = code >= 0xd800 && code <= 0xdfff;
   const bool unprintable =

@@ -1,6 +1,7 @@
 // The rules between keys of a job, which the options of single keys cannot express.
 //
-// The caller passes tables of names (ParseContext::tables). Some of them list the codecs with a property:
+// The caller passes tables of names (ParseContext::tables). Some of them list the codecs with a
+// property:
 //
 //   rounding_codecs  deterministic: the codes do not depend on random numbers
 //   float_codecs     send the values themselves, at most rounded to 16 bits

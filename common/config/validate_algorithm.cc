@@ -121,8 +121,8 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
             job_.exchange().rules(i).codec());
     }
   }
-  // Returns the first codec for pushes that the table lists (if `listed`) or does not list (otherwise);
-  // empty if there is no such codec or no such table.
+  // Returns the first codec for pushes that the table lists (if `listed`) or does not list
+  // (otherwise); empty if there is no such codec or no such table.
   std::string FirstCodec(const std::string& table, bool listed) const {
     std::string first;
     ForEachCodec([&](const std::string& key, const std::string& codec) {

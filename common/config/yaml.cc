@@ -151,8 +151,8 @@ class TreeBuilder : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-// Adds a document end marker (...) if there is none. Without the marker, yaml-cpp accepts a quote that is
-// not closed at the end of the input.
+// Adds a document end marker (...) if there is none. Without the marker, yaml-cpp accepts a quote
+// that is not closed at the end of the input.
 std::string WithDocumentEnd(const std::string& text) {
   const size_t last = text.find_last_not_of(" \t\r\n");
   const bool has_end = last != std::string::npos && last >= 2 &&

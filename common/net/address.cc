@@ -31,8 +31,8 @@ std::string WithoutBrackets(const std::string& host) {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// Calls getaddrinfo with `flags` (AI_...) and returns its error code; 0: *list has the addresses. Does
-// not query name servers if `host` is a numeric address.
+// Calls getaddrinfo with `flags` (AI_...) and returns its error code; 0: *list has the addresses.
+// Does not query name servers if `host` is a numeric address.
 int Lookup(const std::string& host, int flags, AddressList* list) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;

@@ -30,12 +30,14 @@ inline constexpr int kMaxNesting = 16;  // The deepest nesting of submessages in
 
 // Why a message was refused.
 enum class Fault {
-  kEmpty,         // a frame without bytes, or a message without frames
-  kTruncated,     // the header has fewer than kPreambleBytes bytes
-  kNotOurs,       // the header does not begin with "TERN": the peer is another program
-  kOtherVersion,  // another wire version; its code is kMismatch, that of all other faults kNotAllowed
-  kUnparsable,  // no valid envelope, nested too deeply, or the body is not of the type in the header
-  kUnsetBody,   // an envelope without a body
+  kEmpty,      // a frame without bytes, or a message without frames
+  kTruncated,  // the header has fewer than kPreambleBytes bytes
+  kNotOurs,    // the header does not begin with "TERN": the peer is another program
+  // another wire version; its code is kMismatch, that of all other faults kNotAllowed
+  kOtherVersion,
+  // no valid envelope, nested too deeply, or the body is not of the type in the header
+  kUnparsable,
+  kUnsetBody,    // an envelope without a body
   kUnknownType,  // a type that this build does not know
   kHeaderTooLarge,
   kPayloadTooLarge,
@@ -58,12 +60,12 @@ std::string TypeName(int body_case);
 // Returns the header frame. kInternal: no body, or larger than kMaxHeaderBytes.
 Result<std::string> EncodeHeader(const pb::Envelope& envelope);
 
-// Reads a header frame into `envelope`, which is cleared first. Returns nullopt on success. After an
-// error the content of `envelope` is unspecified.
+// Reads a header frame into `envelope`, which is cleared first. Returns nullopt on success. After
+// an error the content of `envelope` is unspecified.
 std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envelope* envelope);
 
-// Checks a received message: the number of its frames, and the size of the payload (the second frame).
-// Returns nullopt if both are allowed.
+// Checks a received message: the number of its frames, and the size of the payload (the second
+// frame). Returns nullopt if both are allowed.
 std::optional<FrameError> CheckShape(size_t frames, size_t payload_bytes, size_t max_payload);
 
 // The bytes of a frame on the wire: ZMTP adds 2 bytes to a frame of up to 255 bytes, 9 to a larger

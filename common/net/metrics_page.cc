@@ -18,7 +18,8 @@ namespace {
 constexpr int kThreads = 2;
 constexpr size_t kMaxRequestBytes = 4096;
 
-// Limits the server to two threads and short timeouts, so that slow clients cannot use more threads.
+// Limits the server to two threads and short timeouts, so that slow clients cannot use more
+// threads.
 void SetLimits(httplib::Server* server) {
   server->new_task_queue = [] { return new httplib::ThreadPool(kThreads); };
   server->set_keep_alive_max_count(1);

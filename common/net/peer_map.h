@@ -18,7 +18,8 @@ class PeerMap {
   // never reused.
   uint64_t IdOfSender(const std::string& routing_id);
   void Forget(uint64_t id);
-  // The routing id of a peer; null if the id is not known. The pointer is valid until the map changes.
+  // The routing id of a peer; null if the id is not known. The pointer is valid until the map
+  // changes.
   const std::string* RoutingId(uint64_t id) const;
   size_t size() const { return list_.size(); }
 

@@ -79,8 +79,9 @@ Status Poller::Wait(Time timeout) {
   for (auto& e : items.dealers) e.ready = false;
   for (auto& e : items.fds) e.ready = false;
 
-  // A closed socket has no handle, and a dealer whose connection was lost has no monitor; neither gets
-  // a poll item. Poll items are in the order of the entries; a dealer's monitor follows the dealer.
+  // A closed socket has no handle, and a dealer whose connection was lost has no monitor; neither
+  // gets a poll item. Poll items are in the order of the entries; a dealer's monitor follows the
+  // dealer.
   std::vector<zmq_pollitem_t>& poll = items.poll;
   poll.clear();
   for (const auto& e : items.routers) {

@@ -17,8 +17,8 @@ class Poller {
   Poller& operator=(const Poller&) = delete;
 
   // The poller does not own what is added; the caller removes a socket or descriptor before its
-  // destruction. A DealerSocket also becomes ready when its link() changes, so that a lost connection
-  // ends Wait() at once.
+  // destruction. A DealerSocket also becomes ready when its link() changes, so that a lost
+  // connection ends Wait() at once.
   void Add(RouterSocket* socket);
   void Add(DealerSocket* socket);
   void AddFd(int fd);

@@ -1,5 +1,6 @@
-// ZeroMQ sockets for Tern's messages. Options of the sockets limit how many bytes a peer can make this
-// process store. Errors are returned, never thrown. A socket belongs to one thread at a time; a Context may be shared.
+// ZeroMQ sockets for Tern's messages. Options of the sockets limit how many bytes a peer can make
+// this process store. Errors are returned, never thrown. A socket belongs to one thread at a time;
+// a Context may be shared.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +18,9 @@
 
 namespace tern::net {
 
-// Owns libzmq's I/O threads. Must outlive its sockets; a forked child process cannot use it. The destructor waits,
-// for at most kFlushTimeMs, until sockets closed by CloseAfterFlush have sent everything.
+// Owns libzmq's I/O threads. Must outlive its sockets; a forked child process cannot use it. The
+// destructor waits, for at most kFlushTimeMs, until sockets closed by CloseAfterFlush have sent
+// everything.
 class Context {
  public:
   explicit Context(int io_threads = 1);
@@ -39,13 +41,14 @@ struct SocketOptions {
   // sends a frame larger than this and than kMaxHeaderBytes.
   size_t max_payload = (1 << 20) + (64 << 10);
   // The most messages that are queued per peer and direction. Choose it so large that it is never
-  // reached: at least twice the number of messages that a peer may send without waiting for an answer.
+  // reached: at least twice the number of messages that a peer may send without waiting for an
+  // answer.
   int high_water_mark = 1000;
   Traffic* traffic = nullptr;  // if set, counts all frames; must outlive the socket
 };
 
-// Identifies a peer of a RouterSocket. Constant for the lifetime of the peer's socket, never reused,
-// never 0.
+// Identifies a peer of a RouterSocket. Constant for the lifetime of the peer's socket, never
+// reused, never 0.
 using PeerId = uint64_t;
 
 struct Received {
@@ -53,8 +56,8 @@ struct Received {
   pb::Envelope envelope;
   Bytes payload;            // refers to the memory of the received frame, without a copy
   uint64_t wire_bytes = 0;  // the bytes of all frames on the wire, including malformed frames
-  // Set if the message is malformed; envelope and payload are then empty. The caller may still send an
-  // answer to `peer`.
+  // Set if the message is malformed; envelope and payload are then empty. The caller may still send
+  // an answer to `peer`.
   std::optional<FrameError> error;
 };
 
@@ -70,8 +73,8 @@ struct [[nodiscard]] SendResult {
   bool ok() const { return outcome == Sent::kOk; }
 };
 
-// Payloads of at least this size are sent without a copy; an I/O thread of libzmq releases the Bytes
-// after sending.
+// Payloads of at least this size are sent without a copy; an I/O thread of libzmq releases the
+// Bytes after sending.
 inline constexpr size_t kZeroCopyBytes = 64 * 1024;
 
 class PeerMap;
@@ -95,8 +98,8 @@ class RouterSocket {
   SendResult Send(PeerId peer, const pb::Envelope& envelope, const Bytes& payload = {});
   // Returns the next message, which may be malformed; nullopt if there is none. Never waits.
   std::optional<Received> Receive();
-  // Forgets a peer: Send to this PeerId then returns kUnreachable. If the peer sends again, it gets a
-  // new PeerId.
+  // Forgets a peer: Send to this PeerId then returns kUnreachable. If the peer sends again, it gets
+  // a new PeerId.
   // Beyond 65,536 peers the socket forgets the one whose last message is oldest, so that unknown
   // peers cannot exhaust memory.
   void Forget(PeerId peer);
@@ -125,9 +128,9 @@ class DealerSocket {
                                                        unsigned attempt = 0);
   ~DealerSocket();
 
-  // libzmq's view of the connection. A closed connection is seen at once. But a peer that is stopped, or
-  // behind a broken network, stays kUp, so heartbeats are needed as well. kLost is final: Send then
-  // returns kUnreachable, and Receive still returns messages that arrived before.
+  // libzmq's view of the connection. A closed connection is seen at once. But a peer that is
+  // stopped, or behind a broken network, stays kUp, so heartbeats are needed as well. kLost is
+  // final: Send then returns kUnreachable, and Receive still returns messages that arrived before.
   enum class Link { kConnecting, kUp, kLost };
   Link link();
 

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int kOneDayMs = 24 * 3600 * 1000;
 
-// The results of Send after a failure. libzmq has other error codes, but only a bug in Tern could cause
-// them.
+// The results of Send after a failure. libzmq has other error codes, but only a bug in Tern could
+// cause them.
 SendResult Unreachable() {
   return {Sent::kUnreachable, Status(Code::kPeerLost, "the peer is not connected any more")};
 }
@@ -106,8 +106,9 @@ Status SocketImpl::SetOptions(int type) {
   const std::array router = {Option{ZMQ_ROUTER_MANDATORY, 1}, Option{ZMQ_ROUTER_HANDOVER, 0}};
   // ZMQ_IMMEDIATE 1 would drop received messages that are still unread when the connection ends.
   // With 0, libzmq would send queued messages after it reconnects. So the long reconnect interval
-  // keeps libzmq from reconnecting: DealerSocket sends only while connected, and reconnects itself. The
-  // connect timeout limits the delay after a lost first packet, which would otherwise be a minute.
+  // keeps libzmq from reconnecting: DealerSocket sends only while connected, and reconnects itself.
+  // The connect timeout limits the delay after a lost first packet, which would otherwise be a
+  // minute.
   const std::array dealer = {Option{ZMQ_IMMEDIATE, 0}, Option{ZMQ_RECONNECT_IVL, kOneDayMs},
                              Option{ZMQ_CONNECT_TIMEOUT, 3000}};
   bool ok = true;
@@ -176,8 +177,8 @@ int SocketImpl::SendFrame(const void* data, size_t size, int flags) {
     if (rc >= 0) return 0;
     if (zmq_errno() == EINTR) continue;
     if (retried || (zmq_errno() != EAGAIN && zmq_errno() != EHOSTUNREACH)) return -1;
-    // zmq_send does not always process pending notices of the I/O thread (a new peer, free space in a
-    // queue); reading ZMQ_EVENTS always does. So read it and try once more.
+    // zmq_send does not always process pending notices of the I/O thread (a new peer, free space in
+    // a queue); reading ZMQ_EVENTS always does. So read it and try once more.
     const int error = zmq_errno();
     int events = 0;
     size_t length = sizeof events;

@@ -1,5 +1,5 @@
-// A wrapper of a ZeroMQ socket that sets Tern's options and sends and receives messages. Only for the
-// .cc files of common/net.
+// A wrapper of a ZeroMQ socket that sets Tern's options and sends and receives messages. Only for
+// the .cc files of common/net.
 #pragma once
 
 #include <zmq.h>
@@ -43,8 +43,8 @@ class SocketImpl {
   void* handle() const { return handle_; }    // null after Close()
   void* monitor() const { return monitor_; }  // null if not monitored
 
-  // Starts to monitor the socket's connections. `events`: the ZMQ_EVENT_... bits to report. Call before
-  // zmq_connect.
+  // Starts to monitor the socket's connections. `events`: the ZMQ_EVENT_... bits to report. Call
+  // before zmq_connect.
   Status StartMonitor(Context& context, int events);
   // Returns the ZMQ_EVENT_... bit of the next event; 0 if there is none.
   int NextEvent();
@@ -54,8 +54,8 @@ class SocketImpl {
   // reports EAGAIN, which a dealer without a connection reports too.
   SendResult Send(const std::string* routing_id, const pb::Envelope& envelope,
                   const Bytes& payload);
-  // Receives a message; nullopt if there is none. Sets *routing_id to the sender's routing id. A dealer
-  // passes null.
+  // Receives a message; nullopt if there is none. Sets *routing_id to the sender's routing id. A
+  // dealer passes null.
   std::optional<Received> Receive(std::string* routing_id);
   void Close(int linger_ms);
 

@@ -17,15 +17,16 @@ enum class Direction { kIn, kOut };
 
 class Traffic {
  public:
-  // Counts in these metrics of `registry`, which must outlive this object. Bytes of refused messages
-  // have type="refused".
+  // Counts in these metrics of `registry`, which must outlive this object. Bytes of refused
+  // messages have type="refused".
   //
   //   tern_net_messages_total{direction="in|out",type="push"}
   //   tern_net_bytes_total{direction="in|out",type="push"}
   //   tern_net_refused_total{fault="not_ours"}
   explicit Traffic(Registry& registry);
 
-  // Counts one message. `body_case`: the field number of its body; `wire_bytes`: the size of its frames.
+  // Counts one message. `body_case`: the field number of its body; `wire_bytes`: the size of its
+  // frames.
   void Count(Direction direction, int body_case, uint64_t wire_bytes);
   void CountRefused(Fault fault, uint64_t wire_bytes);
 
@@ -36,12 +37,13 @@ class Traffic {
     uint64_t messages = 0;
     uint64_t bytes = 0;
   };
-  // Returns the entries with messages, ordered by the envelope's field numbers, sent before received.
+  // Returns the entries with messages, ordered by the envelope's field numbers, sent before
+  // received.
   std::vector<TypeTraffic> Snapshot() const;
   // The bytes of all types together, including refused messages.
   uint64_t Bytes(Direction direction) const;
-  // The bytes, and the number of messages, of one type. `body_case`: the field number of the body, for
-  // example pb::Envelope::kPush.
+  // The bytes, and the number of messages, of one type. `body_case`: the field number of the body,
+  // for example pb::Envelope::kPush.
   uint64_t Bytes(Direction direction, int body_case) const;
   uint64_t Messages(Direction direction, int body_case) const;
   uint64_t Refused() const;  // the number of refused messages

@@ -155,8 +155,8 @@ std::string Dump(const Json& json) {
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
-// Returns the JSON header. It lists the tensors in the given order, which is the order of their bytes. So
-// it is written by hand: a Json object would sort them by name.
+// Returns the JSON header. It lists the tensors in the given order, which is the order of their
+// bytes. So it is written by hand: a Json object would sort them by name.
 std::string HeaderText(const std::vector<TensorView>& tensors, const Metadata& metadata) {
   std::string text = "{";
   if (!metadata.empty()) text += Dump(kMetadata) + ":" + Dump(metadata);

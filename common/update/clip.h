@@ -5,8 +5,8 @@
 
 namespace tern::update {
 
-// The 2-norm of x[0, n). Squares are added in a fixed order (kernels/codes/stats.h), so every device gets
-// the same bits.
+// The 2-norm of x[0, n). Squares are added in a fixed order (kernels/codes/stats.h), so every
+// device gets the same bits.
 double Norm(const float* x, size_t n);
 // The factor for a gradient with this norm: clip / norm if norm > clip, else 1. A clip of 0
 // disables clipping. A non-finite norm gives 1; the caller's check of the gradient reports it.

@@ -1,17 +1,18 @@
-// U_local of OD-SGD (Algorithm 2): computes the weights w' = W + U_local(g), at which a worker continues
-// while the exchange of its gradient g is in progress. W is the global weights. Every call starts from W,
-// so local updates do not accumulate; only momentum and mean square are kept. For each element, in this
-// order, with the momentum factor m and the learning rate lr:
+// U_local of OD-SGD (Algorithm 2): computes the weights w' = W + U_local(g), at which a worker
+// continues while the exchange of its gradient g is in progress. W is the global weights. Every
+// call starts from W, so local updates do not accumulate; only momentum and mean square are kept.
+// For each element, in this order, with the momentum factor m and the learning rate lr:
 //
 //   d  = g                      if grad_scale is worker_mean
 //   d  = g / workers            if grad_scale is global_mean
-//   d  = d compensated          for dcasgd_c and dcasgd_a: delay compensation (delay_compensation.h) with
+//   d  = d compensated          for dcasgd_c and dcasgd_a: delay compensation
+//      (delay_compensation.h) with
 //                               w_bak = `reference` and w = W
 //   v  = m v + (d + decay W)    as in PyTorch's SGD
 //   w' = W - lr v
 //
-// The updater `none` gives w' = W: gradients are only delayed. The results have the same bits as those of
-// the optimizers `momentum` (with momentum) and `sgd` (without).
+// The updater `none` gives w' = W: gradients are only delayed. The results have the same bits as
+// those of the optimizers `momentum` (with momentum) and `sgd` (without).
 #pragma once
 
 #include <memory>
@@ -34,8 +35,8 @@ class LocalUpdater {
   // Whether w' depends on `reference`.
   bool compensates() const { return compensation_.has_value(); }
 
-  // Writes w' of elements [first, first + n) of the model to w_next[0, n); all pointers point at element
-  // `first`.
+  // Writes w' of elements [first, first + n) of the model to w_next[0, n); all pointers point at
+  // element `first`.
   // `reference`: the weights at which the compensation assumes that g was taken (the worker's local
   // weights, or the global weights of the step before). `learning_rate`: the schedule's; the
   // updater's own rate, if set, replaces it. `decay`: weight decay that is not in g. w_next may
@@ -58,7 +59,8 @@ class LocalUpdater {
   Floats velocity_;  // empty without momentum
 };
 
-// `parameters`: the number of elements of the model; `workers`: of the job. kBadJob for an unknown name.
+// `parameters`: the number of elements of the model; `workers`: of the job. kBadJob for an unknown
+// name.
 Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& def,
                                                        size_t parameters, uint32_t workers);
 const std::vector<std::string>& LocalUpdaterNames();

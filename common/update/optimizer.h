@@ -1,6 +1,6 @@
-// Optimizers, which keep the state of the update rules in kernels/update/optimizer.h. Workers use them for
-// their replicas of the model, and servers for the parameters that they hold. An optimizer treats these
-// parameters as one array.
+// Optimizers, which keep the state of the update rules in kernels/update/optimizer.h. Workers use
+// them for their replicas of the model, and servers for the parameters that they hold. An optimizer
+// treats these parameters as one array.
 //
 //   sgd       w -= lr g
 //   momentum  v  = m v + g                  PyTorch's and TensorFlow's form
@@ -14,13 +14,13 @@
 //             v  = m v + r g
 //             w -= lr v
 //
-// lr is the learning rate; m (except in adam), b1, b2, epsilon and trust are keys of the job; t is the
-// number of the update, from 1. g is the mean gradient, plus decay * w if the optimizer adds the weight
-// decay; |g| in lars' r is without decay * w. |x| is the 2-norm. The rule r = 1 for |w| = 0 lets a tensor
-// that starts at zero change (docs/ALGORITHMS.md, section 13).
+// lr is the learning rate; m (except in adam), b1, b2, epsilon and trust are keys of the job; t is
+// the number of the update, from 1. g is the mean gradient, plus decay * w if the optimizer adds
+// the weight decay; |g| in lars' r is without decay * w. |x| is the 2-norm. The rule r = 1 for |w|
+// = 0 lets a tensor that starts at zero change (docs/ALGORITHMS.md, section 13).
 //
-// All state is in StateArrays(). The number t is in Step, so a caller that resumes before update t passes
-// t. After a reset of the state to zero, the caller counts from 1 again.
+// All state is in StateArrays(). The number t is in Step, so a caller that resumes before update t
+// passes t. After a reset of the state to zero, the caller counts from 1 again.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,9 @@ class Optimizer {
   // Whether each range given to Update must be exactly one tensor (lars). Other optimizers give the
   // same bits however the model is cut into ranges.
   virtual bool needs_whole_tensors() const { return false; }
-  // An array of state, as long as the model and zero at the start. Checkpoints contain these arrays, and a
-  // worker that joins a running job gets them. The spans are valid as long as the optimizer.
+  // An array of state, as long as the model and zero at the start. Checkpoints contain these
+  // arrays, and a worker that joins a running job gets them. The spans are valid as long as the
+  // optimizer.
   struct StateArray {
     std::string name;
     std::span<float> values;
@@ -62,8 +63,8 @@ class Optimizer {
                       float decay) = 0;
   // The coefficients of the step, for a caller that computes on a GPU with copies of StateArrays().
   virtual kernels::UpdateStep CoefficientsOf(const Step& step) const = 0;
-  // The rate r of one tensor for lars; 1 for all other optimizers. `sum_squares_w` and `sum_squares_g`: the
-  // sums of squares of the tensor's w and g.
+  // The rate r of one tensor for lars; 1 for all other optimizers. `sum_squares_w` and
+  // `sum_squares_g`: the sums of squares of the tensor's w and g.
   virtual float RateOf(double /*sum_squares_w*/, double /*sum_squares_g*/, float /*decay*/) const {
     return 1;
   }

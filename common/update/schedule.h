@@ -1,6 +1,6 @@
 // The learning rate as a function of the step, in double. Steps count from 0 (the first update uses
-// Rate(0)). If replicas must agree, only server shard 0 computes the rate and sends it to the workers,
-// because the mathematics libraries of two machines may give different bits.
+// Rate(0)). If replicas must agree, only server shard 0 computes the rate and sends it to the
+// workers, because the mathematics libraries of two machines may give different bits.
 //
 //   fixed        rate
 //   step         rate gamma ^ floor(s / step_every)
@@ -11,13 +11,14 @@
 //   one_cycle    half a cosine from rate / div_factor to rate while u < pct_start, then half a
 //                cosine from rate to last
 //
-// `rate` is learning_rate, times batch_total / linear_scaling_batch if the job has that key. `last` is
-// rate / total_div_factor, or 0 without that key. Other names with _ are keys of train.schedule. s is the
-// step of the job. With a warm-up of W steps, s' = s - W (0 during the warm-up), and u is s' divided by
-// the number of steps after the warm-up, at most 1. So schedules that use u span the steps after
-// the warm-up, while `step` and `multistep` count the job's steps, as papers do. Before step W the
-// rate is that of the schedule times warmup_start_factor + (1 - warmup_start_factor) s / W. A
-// growing batch (train.batch_growth) does not change the rate: jobs use it in place of a falling rate.
+// `rate` is learning_rate, times batch_total / linear_scaling_batch if the job has that key. `last`
+// is rate / total_div_factor, or 0 without that key. Other names with _ are keys of train.schedule.
+// s is the step of the job. With a warm-up of W steps, s' = s - W (0 during the warm-up), and u is
+// s' divided by the number of steps after the warm-up, at most 1. So schedules that use u span the
+// steps after the warm-up, while `step` and `multistep` count the job's steps, as papers do. Before
+// step W the rate is that of the schedule times warmup_start_factor + (1 - warmup_start_factor) s /
+// W. A growing batch (train.batch_growth) does not change the rate: jobs use it in place of a
+// falling rate.
 #pragma once
 
 #include <cstdint>

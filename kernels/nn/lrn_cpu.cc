@@ -7,7 +7,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/nn/lrn_cpu.cc"
-// math-inl.h depends on Highway's current target, so it is included after foreach_target.h.
+// Highway's mathematical functions depend on its current target, which the first header sets.
 // clang-format off
 #include "hwy/foreach_target.h"
 #include "hwy/highway.h"

@@ -1,5 +1,5 @@
-// Converts a model's arenas to and from the tensors of a file. An arena is one array with an element per
-// parameter of the model, in a fixed order.
+// Converts a model's arenas to and from the tensors of a file. An arena is one array with an
+// element per parameter of the model, in a fixed order.
 #pragma once
 
 #include <string>
@@ -11,15 +11,17 @@
 
 namespace tern::models {
 
-// Returns views of an arena (parameters, momentum, ...) as one tensor per parameter, with the name PREFIX +
-// the parameter's name.
+// Returns views of an arena (parameters, momentum, ...) as one tensor per parameter, with the name
+// PREFIX + the parameter's name.
 std::vector<tensors::TensorView> ViewArena(const ParameterTable& table, const float* arena,
                                            const std::string& prefix = "");
-// Copies the tensors of a file into an arena. The file must have every PREFIX + parameter name with the
-// parameter's shape; otherwise kBadData, and the arena may be partly written. Ignores other tensors.
+// Copies the tensors of a file into an arena. The file must have every PREFIX + parameter name with
+// the parameter's shape; otherwise kBadData, and the arena may be partly written. Ignores other
+// tensors.
 Status LoadArena(const tensors::TensorFile& file, const ParameterTable& table, float* arena,
                  const std::string& prefix = "");
-// Like ViewArena and LoadArena, for the arena of statistics (running means and variances of batch norms).
+// Like ViewArena and LoadArena, for the arena of statistics (running means and variances of batch
+// norms).
 std::vector<tensors::TensorView> ViewStatistics(const ParameterTable& table, const float* arena);
 Status LoadStatistics(const tensors::TensorFile& file, const ParameterTable& table, float* arena);
 

@@ -13,8 +13,9 @@
 namespace tern::models {
 namespace {
 
-// An unambiguous serialization of a net: numbers as 8 bytes little-endian, text preceded by its length. The
-// digest is not made from protobuf's own serialization, which may change between versions of protobuf.
+// An unambiguous serialization of a net: numbers as 8 bytes little-endian, text preceded by its
+// length. The digest is not made from protobuf's own serialization, which may change between
+// versions of protobuf.
 class CanonicalBytes {
  public:
   void PutNumber(uint64_t value) {

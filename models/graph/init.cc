@@ -9,12 +9,12 @@
 namespace tern::models {
 namespace {
 
-// P(N(0, 1) < -2). A normal number truncated to [-2, 2] is the normal quantile of a number that is uniform
-// between this probability and 1 minus it.
+// P(N(0, 1) < -2). A normal number truncated to [-2, 2] is the normal quantile of a number that is
+// uniform between this probability and 1 minus it.
 constexpr double kBelowMinusTwo = 0.022750131948179207200;
 
-// Calls put(element, u) for all elements from 0 to count - 1. u = (a random 32-bit number + 0.5) / 2^32, which is
-// uniform in (0, 1).
+// Calls put(element, u) for all elements from 0 to count - 1. u = (a random 32-bit number + 0.5) /
+// 2^32, which is uniform in (0, 1).
 template <typename Put>
 void ForEachUniform(const kernels::NoiseKey& key, uint64_t count, const Put& put) {
   for (uint64_t block = 0; 8 * block < count; ++block) {

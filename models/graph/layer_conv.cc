@@ -1,5 +1,5 @@
-// The rules of convolution layers, with groups and dilation. A depthwise convolution has as many groups as
-// channels.
+// The rules of convolution layers, with groups and dilation. A depthwise convolution has as many
+// groups as channels.
 #include "models/graph/layer_rules.h"
 #include "models/graph/layer_window.h"
 

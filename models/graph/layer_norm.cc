@@ -1,5 +1,5 @@
-// The rules of normalization layers: batch norm (over the batch), LRN (across channels), standardize (per
-// image).
+// The rules of normalization layers: batch norm (over the batch), LRN (across channels),
+// standardize (per image).
 #include "models/graph/layer_rules.h"
 
 namespace tern::models {

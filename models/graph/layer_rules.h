@@ -1,6 +1,6 @@
-// The rules of each kind of layer: number of inputs, defaults, bounds, shapes and parameters. They do not
-// depend on the engine that computes the layer. Each family of layers has a file (layer_*.cc), and each kind
-// an entry in the table of layer_rules.cc. Only for code in models/.
+// The rules of each kind of layer: number of inputs, defaults, bounds, shapes and parameters. They
+// do not depend on the engine that computes the layer. Each family of layers has a file
+// (layer_*.cc), and each kind an entry in the table of layer_rules.cc. Only for code in models/.
 #pragma once
 
 #include <string>

@@ -23,8 +23,8 @@ Status CompleteWindow(uint32_t covered, Def* def) {
   return CheckSize("stride", def->stride());
 }
 
-// The shape of a layer's output: `input` is the input's shape, `channels` the number of output channels, `def`
-// a ConvDef or PoolDef.
+// The shape of a layer's output: `input` is the input's shape, `channels` the number of output
+// channels, `def` a ConvDef or PoolDef.
 template <typename Def>
 Result<ImageDims> SlideWindow(const ImageDims& input, uint32_t channels, const Def& def) {
   const Result<AxisPlan> rows = PlanAxis(input.h, WindowOf(def, input.h));

@@ -64,7 +64,8 @@ double PortableLog(double x) {
     m *= 2;
     --exponent;
   }
-  // log m = 2 atanh(s) = 2 (s + s^3 / 3 + s^5 / 5 + ...), where s = (m - 1) / (m + 1) and |s| < 0.172.
+  // log m = 2 atanh(s) = 2 (s + s^3 / 3 + s^5 / 5 + ...), where s = (m - 1) / (m + 1) and |s| <
+  // 0.172.
   const double s = (m - 1) / (m + 1);
   const double s2 = s * s;
   double sum = 0;

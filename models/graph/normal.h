@@ -9,8 +9,8 @@ namespace tern::models {
 // AS 241). REQUIRES 0 < p < 1.
 double NormalQuantile(double p);
 
-// Returns the natural logarithm of x with a relative error of about 1e-16. REQUIRES that x is positive and not
-// denormal.
+// Returns the natural logarithm of x with a relative error of about 1e-16. REQUIRES that x is
+// positive and not denormal.
 double PortableLog(double x);
 
 }  // namespace tern::models

@@ -1,7 +1,7 @@
-// Derives the shapes of all tensors and the table of parameters from a NetDef. The canonical order of the
-// parameters: layers in the order of the NetDef, in a layer the weights before the bias, each row-major. An
-// arena is the concatenation of all parameters in this order without gaps. There are also arenas of all
-// gradients and of all statistics (running means and variances).
+// Derives the shapes of all tensors and the table of parameters from a NetDef. The canonical order
+// of the parameters: layers in the order of the NetDef, in a layer the weights before the bias,
+// each row-major. An arena is the concatenation of all parameters in this order without gaps. There
+// are also arenas of all gradients and of all statistics (running means and variances).
 #pragma once
 
 #include <cstdint>
@@ -20,15 +20,15 @@ namespace tern::models {
 Result<std::map<std::string, ImageDims>> InferShapes(const pb::NetDef& net);
 Result<ParameterTable> MakeParameterTable(const pb::NetDef& net);
 
-// The digest of all that server and workers must agree on about the model: input, classes, and the layers with
-// their names and all defaults. The digest does not depend on the name of the net.
+// The digest of all that server and workers must agree on about the model: input, classes, and the
+// layers with their names and all defaults. The digest does not depend on the name of the net.
 uint64_t ModelDigest(const pb::NetDef& net);
 
 // The initial parameters, a pure function of (seed, table): the same bits on every worker, machine
 // and compiler (no libm beyond the correctly rounded square root). Element e of parameter i
-// takes 32 random bits r from the counter-based generator (key: seed, stream kInit, tensor i; counter: e) and
-// u = (r + 0.5) / 2^32. Its value is the quantile of the parameter's distribution at u, computed in double and
-// rounded once to float.
+// takes 32 random bits r from the counter-based generator (key: seed, stream kInit, tensor i;
+// counter: e) and u = (r + 0.5) / 2^32. Its value is the quantile of the parameter's distribution
+// at u, computed in double and rounded once to float.
 void InitParameters(const ParameterTable& table, uint64_t seed, float* arena);
 // The initial values of the statistics.
 void InitStatistics(const ParameterTable& table, float* arena);

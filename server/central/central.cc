@@ -9,8 +9,8 @@ namespace tern::server {
 
 namespace {
 
-// The weight decay factor that the server adds to the mean gradient of tensor `t`; 0 if the gradient
-// already includes the decay.
+// The weight decay factor that the server adds to the mean gradient of tensor `t`; 0 if the
+// gradient already includes the decay.
 float LocalDecay(const setup::Setup& setup, uint32_t t) {
   const pb::WeightDecay& decay = setup.job.train().weight_decay();
   if (decay.where() != pb::WeightDecay::local) return 0;

@@ -10,8 +10,8 @@ namespace tern::server {
 
 namespace {
 
-// Adds up the workers' pushes of one round with another CellSum. Close() changes the server's weights
-// by the sum, and returns the new weights instead of the sum.
+// Adds up the workers' pushes of one round with another CellSum. Close() changes the server's
+// weights by the sum, and returns the new weights instead of the sum.
 class CentralSum : public protocol::CellSum {
  public:
   CentralSum(std::unique_ptr<protocol::CellSum> sum, CentralRounds* rounds)

@@ -1,14 +1,15 @@
-// Central parameters (the servers hold the weights) in a job with rounds. A cell is one reduction over
-// the workers, here of the pushes for one chunk of the model; a RoundLane is the state machine of the
-// cells that one thread serves. When a round of such a cell closes, the server's weights change, and
-// the answer to the workers is the new weights.
+// Central parameters (the servers hold the weights) in a job with rounds. A cell is one reduction
+// over the workers, here of the pushes for one chunk of the model; a RoundLane is the state machine
+// of the cells that one thread serves. When a round of such a cell closes, the server's weights
+// change, and the answer to the workers is the new weights.
 //
 //   ssgd, odsgd  w = optimizer(w, mean of the gradients)
-//   easgd        w += alpha * sum over the workers of (x_i - w)    Elastic averaging SGD; x_i: the weights
+//   easgd        w += alpha * sum over the workers of (x_i - w)    Elastic averaging SGD; x_i: the
+//                weights
 //                of worker i
 //
-// In easgd each worker then moves its own weights towards the old w, which the worker still has. The
-// rounds of a cell close in order, each once. Only the lane's thread uses these objects.
+// In easgd each worker then moves its own weights towards the old w, which the worker still has.
+// The rounds of a cell close in order, each once. Only the lane's thread uses these objects.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,8 @@
 
 namespace tern::server {
 
-// One chunk of central parameters. The object must outlive the cell that Spec() describes, and the sums
-// that the cell opens.
+// One chunk of central parameters. The object must outlive the cell that Spec() describes, and the
+// sums that the cell opens.
 class CentralRounds {
  public:
   // A function that is called after a round has closed.
@@ -36,16 +37,16 @@ class CentralRounds {
                                                      const protocol::Chunk& chunk,
                                                      std::span<const float> initial, Rate rate);
 
-  // Returns the description of the cell for the lane. `sum`: the cell that the chunk would have if the
-  // workers held the parameters; it adds up the pushes.
+  // Returns the description of the cell for the lane. `sum`: the cell that the chunk would have if
+  // the workers held the parameters; it adds up the pushes.
   protocol::CellSpec Spec(protocol::CellSpec sum);
   void SetOnClosed(OnClosed on_closed) { on_closed_ = std::move(on_closed); }
 
   // Closes the next round: applies the sum of `contributors` pushes, and returns the payload of the
   // answer. With 0 contributors the weights do not change, and the answer is empty.
   Bytes Close(const Bytes& sum, uint32_t contributors);
-  // Returns the weights that every worker has after the round round(), or, if `average`, their moving
-  // average. For workers that return to a checkpoint.
+  // Returns the weights that every worker has after the round round(), or, if `average`, their
+  // moving average. For workers that return to a checkpoint.
   protocol::CellSpec::Pulled Pull(bool average);
 
   protocol::Cell cell() const;

@@ -1,18 +1,19 @@
-// Encodes the weights w of one chunk, which the server holds, for the workers. The job chooses the codec
-// and whether answers are weights or changes of weights:
+// Encodes the weights w of one chunk, which the server holds, for the workers. The job chooses the
+// codec and whether answers are weights or changes of weights:
 //
 //   weights  the server sends code(w)
 //   changes  the server sends code(w - h), then h += decoded code
 //
-// h is the weights that the receiver has, so the next change includes what the last code lost. There is
-// one h per receiver. In a job with rounds all workers have the same weights, so they are one receiver.
+// h is the weights that the receiver has, so the next change includes what the last code lost.
+// There is one h per receiver. In a job with rounds all workers have the same weights, so they are
+// one receiver.
 //
 // Changes need a codec whose error is smaller than the difference that it codes. A code drawn at
 // random may have a larger error, and w - h would grow with every change; so job validation refuses
 // such codecs for changes.
 //
-// If the server does not know which weights a receiver has, it sends the complete weights in fp32. Only
-// the thread that serves the chunk uses a DownLink.
+// If the server does not know which weights a receiver has, it sends the complete weights in fp32.
+// Only the thread that serves the chunk uses a DownLink.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +38,8 @@ class DownLink {
   // (nullopt: none, or it is not known).
   protocol::ClockCell::Answer Encode(uint32_t receiver, std::span<const float> w, uint64_t version,
                                      std::optional<uint64_t> holds);
-  // Encodes the weights that `receiver` has after an answer that encoded w (version `version` of the
-  // weights), so that a worker can decode them whatever it had before.
+  // Encodes the weights that `receiver` has after an answer that encoded w (version `version` of
+  // the weights), so that a worker can decode them whatever it had before.
   protocol::ClockCell::Answer Repeat(uint32_t receiver, std::span<const float> w,
                                      uint64_t version) const;
   // The version of the weights in the receiver's newest answer. Valid only if answers are changes.

@@ -1,5 +1,5 @@
-// Asynchronous SGD (Downpour): the server applies w <- optimizer(w, g) to every push g, however old the
-// weights are at which g was computed. With the job key push_every, a push is the sum of the
+// Asynchronous SGD (Downpour): the server applies w <- optimizer(w, g) to every push g, however old
+// the weights are at which g was computed. With the job key push_every, a push is the sum of the
 // gradients of several steps, and one learning rate applies to the sum.
 #include <utility>
 

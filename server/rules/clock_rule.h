@@ -1,7 +1,7 @@
-// The server's side of an algorithm without rounds. A ClockRule is one cell (the weights of one chunk of
-// the model) of a ClockLane, the state machine that handles the pushes and pulls of such cells. Each
-// algorithm has a file of its own in this folder, with the paper's equation, and a line in the
-// table of clock_rules.cc.
+// The server's side of an algorithm without rounds. A ClockRule is one cell (the weights of one
+// chunk of the model) of a ClockLane, the state machine that handles the pushes and pulls of such
+// cells. Each algorithm has a file of its own in this folder, with the paper's equation, and a line
+// in the table of clock_rules.cc.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@
 namespace tern::server {
 
 // The base class of all rules. It has one chunk of central parameters and encodes the answers to
-// workers. A rule's ApplyPush defines what a push does to the weights. Only the lane's thread uses it.
+// workers. A rule's ApplyPush defines what a push does to the weights. Only the lane's thread uses
+// it.
 class ClockRule : public protocol::ClockCell {
  public:
   ClockRule(std::unique_ptr<CentralChunk> central, Rate rate);
@@ -33,13 +34,14 @@ class ClockRule : public protocol::ClockCell {
   std::span<const float> weights() const { return central_->weights(); }
   // How many pushes of all ranks were applied.
   uint64_t pushes() const { return pushes_; }
-  // Adds the rule's state to what checkpoints save and restore. A rule with additional state overrides
-  // this method.
+  // Adds the rule's state to what checkpoints save and restore. A rule with additional state
+  // overrides this method.
   virtual void AddState(SavedState* state);
 
  protected:
-  // Applies the decoded push of worker `rank` to central(). `base`: the version of the weights at which
-  // the worker computed the push. `values` has one element per element of the chunk, and may be overwritten.
+  // Applies the decoded push of worker `rank` to central(). `base`: the version of the weights at
+  // which the worker computed the push. `values` has one element per element of the chunk, and may
+  // be overwritten.
   virtual void ApplyPush(uint32_t rank, uint64_t base, std::span<float> values) = 0;
 
   CentralChunk& central() { return *central_; }
@@ -52,8 +54,8 @@ class ClockRule : public protocol::ClockCell {
   std::span<const float> Held(uint32_t rank, std::span<const float> w) const {
     return down_.Held(rank, w);
   }
-  // Encodes w, which is the current version of the weights, for worker `rank`, which has version `holds`
-  // (nullopt: none).
+  // Encodes w, which is the current version of the weights, for worker `rank`, which has version
+  // `holds` (nullopt: none).
   Answer Encode(uint32_t rank, std::span<const float> w, std::optional<uint64_t> holds) {
     return down_.Encode(rank, w, version(), holds);
   }

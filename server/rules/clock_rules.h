@@ -1,5 +1,6 @@
 // The functions that make each rule (a rule defines what a push does to the weights in an algorithm
-// without rounds), each defined in the file of its algorithm; and the choice by the job's algorithm.
+// without rounds), each defined in the file of its algorithm; and the choice by the job's
+// algorithm.
 #pragma once
 
 #include <memory>
@@ -15,8 +16,8 @@ std::unique_ptr<ClockRule> MakeSsp(std::unique_ptr<CentralChunk> central, Rate r
 std::unique_ptr<ClockRule> MakeSoftsync(std::unique_ptr<CentralChunk> central, Rate rate);
 std::unique_ptr<ClockRule> MakeEasgdAsync(std::unique_ptr<CentralChunk> central, Rate rate);
 
-// Makes the rule of the job's algorithm for one chunk. kBadJob if the algorithm has no such rule, or if
-// keys of the job contradict each other.
+// Makes the rule of the job's algorithm for one chunk. kBadJob if the algorithm has no such rule,
+// or if keys of the job contradict each other.
 Result<std::unique_ptr<ClockRule>> MakeClockRule(const setup::Setup& setup,
                                                  const protocol::Chunk& chunk,
                                                  std::span<const float> initial, Rate rate);

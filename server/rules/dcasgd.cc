@@ -3,12 +3,12 @@
 //   g' = g + lambda g g (w - w_bak(m))     dcasgd_a: lambda / sqrt(MS + 1e-7) instead of lambda
 //   w <- optimizer(w, g')
 //
-// g is the pushed gradient, w the server's weights. The answer then sets w_bak(m) = w, the weights at
-// which worker m computes its next gradient; at first, w_bak is the initial weights. MS is a moving mean
-// square of gradients: one per worker, or one for all workers (mean_square_scope). If the gradient was
-// not computed at w_bak(m), because an answer was lost and repeated, g is applied without the
-// compensation term. If workers compute the term themselves (protocol::WorkersFormTerm), the push
-// already contains it, and the server adds none.
+// g is the pushed gradient, w the server's weights. The answer then sets w_bak(m) = w, the weights
+// at which worker m computes its next gradient; at first, w_bak is the initial weights. MS is a
+// moving mean square of gradients: one per worker, or one for all workers (mean_square_scope). If
+// the gradient was not computed at w_bak(m), because an answer was lost and repeated, g is applied
+// without the compensation term. If workers compute the term themselves
+// (protocol::WorkersFormTerm), the push already contains it, and the server adds none.
 #include <utility>
 
 #include "common/protocol/plan/codec_options.h"

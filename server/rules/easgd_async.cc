@@ -1,6 +1,6 @@
 // Asynchronous elastic averaging SGD (EASGD with one worker at a time). A push is the worker's own
-// weights x. The answer is the center variable (the server's weights) before the push, so that server
-// and worker use the same difference:
+// weights x. The answer is the center variable (the server's weights) before the push, so that
+// server and worker use the same difference:
 //
 //   center = center + alpha (x - center)      on the server
 //   x      = x - alpha (x - old center)       on the worker, with the answer

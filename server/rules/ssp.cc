@@ -1,7 +1,7 @@
-// Stale synchronous parallel: the server applies w <- optimizer(w, g) to every push g. ClockLane limits
-// how many pushes a worker may be ahead of the slowest. With push_weight: one_over_workers and N workers,
-// the learning rate is divided by N, so that one push of each worker moves the weights as far as one
-// round of synchronous SGD.
+// Stale synchronous parallel: the server applies w <- optimizer(w, g) to every push g. ClockLane
+// limits how many pushes a worker may be ahead of the slowest. With push_weight: one_over_workers
+// and N workers, the learning rate is divided by N, so that one push of each worker moves the
+// weights as far as one round of synchronous SGD.
 #include <utility>
 
 #include "server/rules/clock_rules.h"
@@ -17,8 +17,8 @@ class Ssp : public ClockRule {
                                                                               : 1.0) {}
 
  private:
-  // Multiplies the learning rate and not the gradient by the factor, so that the weight decay of N pushes
-  // together counts once.
+  // Multiplies the learning rate and not the gradient by the factor, so that the weight decay of N
+  // pushes together counts once.
   void ApplyPush(uint32_t, uint64_t, std::span<float> g) override {
     central().Apply(g, rate_factor_ * learning_rate());
   }

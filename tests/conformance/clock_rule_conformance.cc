@@ -1,8 +1,8 @@
-// A test suite for every clock rule. A clock rule is the server's part of an algorithm without rounds
-// (asgd, dcasgd_a ...): it applies each worker's push to the weights at once. The suite tests what all
-// rules must do; their equations are tested in tests/server/rules. It runs over all such algorithms,
-// also new ones. A server answers a pull either with the weights or with their changes since the
-// worker's last pull; every rule is tested with both.
+// A test suite for every clock rule. A clock rule is the server's part of an algorithm without
+// rounds (asgd, dcasgd_a ...): it applies each worker's push to the weights at once. The suite
+// tests what all rules must do; their equations are tested in tests/server/rules. It runs over all
+// such algorithms, also new ones. A server answers a pull either with the weights or with their
+// changes since the worker's last pull; every rule is tested with both.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -85,8 +85,8 @@ class RuleDrill {
     uint64_t clock = 0;        // How many pushes the worker has made.
   };
 
-  // Returns the next push of `rank`: gradients or, if the algorithm pushes weights, slightly changed
-  // weights.
+  // Returns the next push of `rank`: gradients or, if the algorithm pushes weights, slightly
+  // changed weights.
   Bytes NextPush(uint32_t rank) const {
     const Worker& worker = workers_[rank];
     std::vector<float> values = GradientAt(rank, worker.clock + 1, worker.model);
@@ -115,8 +115,8 @@ class RuleDrill {
     TakeAnswer(job_, *chunk_, answer.whole, answer.payload, &workers_[rank].model);
     workers_[rank].version = rule_->version();
   }
-  // Makes the pushes number `from` to `to` - 1 of a fixed random order of workers. Each worker pulls
-  // after its push; returns the answers.
+  // Makes the pushes number `from` to `to` - 1 of a fixed random order of workers. Each worker
+  // pulls after its push; returns the answers.
   std::vector<std::vector<uint8_t>> PushOn(int from, int to) {
     std::vector<std::vector<uint8_t>> answers;
     Order order(9);
@@ -226,8 +226,8 @@ TEST_P(ClockRuleConformance, PullsLeaveTheWeightsAsTheyAre) {
   EXPECT_EQ(drill_.rule().pushes(), pushes);
 }
 
-// The answer to a push has the weights from before the push if the algorithm is elastic (EASGD), and
-// otherwise those from after it.
+// The answer to a push has the weights from before the push if the algorithm is elastic (EASGD),
+// and otherwise those from after it.
 TEST_P(ClockRuleConformance, APullAfterAPushGetsTheWeightsToContinueFrom) {
   const bool is_elastic = algorithm::FactsOf(job_->job).elastic.has_value();
   for (int i = 0; i < kSomePushes; ++i) {
@@ -309,8 +309,8 @@ TEST_P(ClockRuleConformance, UsesTheLearningRateOfTheGlobalStep) {
   }
 }
 
-// If the algorithm bounds how many pushes a worker may be ahead of the slowest worker, a worker at the
-// bound gets no answer to its next push until the slowest has pushed.
+// If the algorithm bounds how many pushes a worker may be ahead of the slowest worker, a worker at
+// the bound gets no answer to its next push until the slowest has pushed.
 TEST_P(ClockRuleConformance, AWorkerIsAheadOfTheSlowestAsFarAsTheBoundAllows) {
   const std::optional<uint64_t> bound = algorithm::FactsOf(job_->job).bound;
   ClockDrill lane(*job_);

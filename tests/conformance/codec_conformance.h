@@ -1,6 +1,7 @@
-// A test suite of requirements that every codec must meet (a codec turns gradients into bytes, adds up
-// the workers' bytes, and decodes the mean). The test of a codec instantiates the suite with the codec's
-// constructor, its allowed errors and its golden bytes (the exact bytes of a fixed example):
+// A test suite of requirements that every codec must meet (a codec turns gradients into bytes, adds
+// up the workers' bytes, and decodes the mean). The test of a codec instantiates the suite with the
+// codec's constructor, its allowed errors and its golden bytes (the exact bytes of a fixed
+// example):
 //
 //   INSTANTIATE_TEST_SUITE_P(Fp32, CodecConformance, testing::Values(CodecCase{...}), CaseName);
 #pragma once
@@ -21,24 +22,25 @@ namespace tern::codec {
 struct CodecCase {
   std::string name;  // Only letters and digits.
   std::function<std::unique_ptr<Codec>()> make;
-  // Returns whether `mean` is an allowed decoded value if a job's only worker encodes the element g with
-  // this scaler (the largest magnitude that a code can express).
+  // Returns whether `mean` is an allowed decoded value if a job's only worker encodes the element g
+  // with this scaler (the largest magnitude that a code can express).
   std::function<bool(float g, float scaler, float mean)> plausible;
-  // Returns the indices of the bits of a code that pad it to whole bytes. The decoder must require them
-  // to be zero. Index i is bit i % 8 of byte i / 8.
+  // Returns the indices of the bits of a code that pad it to whole bytes. The decoder must require
+  // them to be zero. Index i is bit i % 8 of byte i / 8.
   std::function<std::vector<size_t>(std::span<const uint8_t> payload, uint64_t count)> unused_bits;
-  // The codes of ranks 0 and 1 in GoldenRound, and their sum, in hexadecimal. They must never change,
-  // because a codec whose bytes change needs a new name.
+  // The codes of ranks 0 and 1 in GoldenRound, and their sum, in hexadecimal. They must never
+  // change, because a codec whose bytes change needs a new name.
   std::string golden_payloads[2];
   std::string golden_sum;
   // The relative rounding error of a decoded mean, which the number format of the sum causes.
   double rounding = 0x1p-11;
-  // For codecs whose server encodes the sum lossily: the allowed error of the decoded mean, relative to
-  // the largest magnitude of the exact mean.
+  // For codecs whose server encodes the sum lossily: the allowed error of the decoded mean,
+  // relative to the largest magnitude of the exact mean.
   double recoding = 0;
   // Whether the sizes of codes and sums depend on the values, not only on the number of elements.
   bool sizes_vary = false;
-  // The suite tries to add 3000 random byte strings; more than this many must happen to be valid codes.
+  // The suite tries to add 3000 random byte strings; more than this many must happen to be valid
+  // codes.
   int random_codes = 10;
 };
 
@@ -46,8 +48,8 @@ inline std::string CaseName(const testing::TestParamInfo<CodecCase>& info) {
   return info.param.name;
 }
 inline std::vector<size_t> NoUnusedBits(std::span<const uint8_t>, uint64_t) { return {}; }
-// Returns the unused bits of a code that has, from byte `offset` on, a mask (one bit per element) and
-// then one sign bit per element whose mask bit is 1.
+// Returns the unused bits of a code that has, from byte `offset` on, a mask (one bit per element)
+// and then one sign bit per element whose mask bit is 1.
 std::vector<size_t> UnusedBitsOfMaskAndSigns(std::span<const uint8_t> payload, uint64_t count,
                                              size_t offset);
 
@@ -56,7 +58,8 @@ std::string ToHex(std::span<const uint8_t> bytes);
 // One tensor's exchange among `gradients.size()` workers.
 struct Round {
   std::vector<std::vector<float>> gradients;  // by rank, all of one length
-  // By rank: the scaler and other inputs of the encoder. If the codec shares scalers, all are equal.
+  // By rank: the scaler and other inputs of the encoder. If the codec shares scalers, all are
+  // equal.
   std::vector<Prepared> prepared;
   std::vector<std::vector<uint8_t>> payloads;  // The codes, by rank.
   float scaler = 0;                            // The largest scaler of the workers.

@@ -1,6 +1,6 @@
-// A test suite for every data format that the job key data.format allows. The same images must give the
-// same labels and pixels in every format, and a damaged file must be refused. data_files.cc writes the
-// files.
+// A test suite for every data format that the job key data.format allows. The same images must give
+// the same labels and pixels in every format, and a damaged file must be refused. data_files.cc
+// writes the files.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -183,7 +183,8 @@ TEST_P(DataConformance, NamesTheImageWhoseLabelIsTooLarge) {
   EXPECT_THAT(status.message(), HasSubstr("label " + std::to_string(images[5].label)));
 }
 
-// However data.partition divides the images, in each epoch the workers together get each image once.
+// However data.partition divides the images, in each epoch the workers together get each image
+// once.
 TEST_P(DataConformance, WorkersShareEveryEpochWithoutGapOrOverlap) {
   const auto samples = ReadSamples();
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample, pb::Data::by_class}) {

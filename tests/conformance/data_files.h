@@ -1,5 +1,5 @@
-// Writes the same small images in every data format that the job key data.format allows, for the tests
-// of all formats in data_conformance.cc.
+// Writes the same small images in every data format that the job key data.format allows, for the
+// tests of all formats in data_conformance.cc.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct LabelledImage {
 };
 using Images = std::vector<LabelledImage>;
 
-// Makes `count` different images. Their labels 0, 1 and 2 are ascending, because the format `folder`
-// orders images by label.
+// Makes `count` different images. Their labels 0, 1 and 2 are ascending, because the format
+// `folder` orders images by label.
 Images SomeImages(size_t count, bool gray, uint32_t seed = 0);
 
 // A data format and, if the format has two variants, one of them.
@@ -35,8 +35,9 @@ struct FormatCase {
 // Returns a case for every value of data.format, in each of its variants.
 std::vector<FormatCase> AllFormats();
 
-// Writes the images as the training or test set into the folder, in this format. Returns the paths of
-// the files that it wrote. The format `folder` with no images returns the path of the empty folder.
+// Writes the images as the training or test set into the folder, in this format. Returns the paths
+// of the files that it wrote. The format `folder` with no images returns the path of the empty
+// folder.
 std::vector<std::string> WriteSplit(const FormatCase& format, Split split, const Images& images,
                                     const TempFolder& folder);
 

@@ -1,6 +1,7 @@
-// Tests that every layer type must pass, on the small networks of layer_cases.cc: output shapes, order
-// of gradients, reproducible results, evaluation. Two other files test the values of the gradients:
-// layer_reference.cc compares them with plain loops, layer_differences.cc with finite differences.
+// Tests that every layer type must pass, on the small networks of layer_cases.cc: output shapes,
+// order of gradients, reproducible results, evaluation. Two other files test the values of the
+// gradients: layer_reference.cc compares them with plain loops, layer_differences.cc with finite
+// differences.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -51,8 +52,8 @@ void ExpectNear(std::span<const float> actual, std::span<const float> expected, 
 
 // --- Shapes
 
-// Returns a network of layer number `last` of `net`, all layers that it depends on, and then a dense
-// layer named "probe" with `classes` outputs.
+// Returns a network of layer number `last` of `net`, all layers that it depends on, and then a
+// dense layer named "probe" with `classes` outputs.
 pb::NetDef CutAfter(const pb::NetDef& net, int last, uint32_t classes) {
   std::set<std::string> needed = {net.layers(last).output()};
   std::vector<pb::LayerDef> layers;
@@ -109,12 +110,12 @@ TEST_P(LayerConformance, EveryLayerWritesAnOutputOfTheInferredShape) {
 // --- Gradients
 
 // A network computes no gradient with respect to its input images. If a trained layer (here the
-// identity) comes first, the layers after it must compute the gradient of their input. The gradients of
-// their parameters must stay the same.
+// identity) comes first, the layers after it must compute the gradient of their input. The
+// gradients of their parameters must stay the same.
 TEST_P(LayerConformance, GradientsDoNotDependOnWhetherTheInputIsTrained) {
   pb::NetDef def = NetOf(GetParam());
-  // Sets dropout rates to 0, because dropout's random numbers depend on the index of the layer, which
-  // the additional layer changes.
+  // Sets dropout rates to 0, because dropout's random numbers depend on the index of the layer,
+  // which the additional layer changes.
   for (pb::LayerDef& layer : *def.mutable_layers())
     if (layer.has_dropout()) layer.mutable_dropout()->set_rate(0);
   const Problem frozen(def, GetParam().batch);

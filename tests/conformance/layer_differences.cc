@@ -1,5 +1,5 @@
-// Compares the gradients of every test network with central differences of the loss that the network's
-// own forward pass computes.
+// Compares the gradients of every test network with central differences of the loss that the
+// network's own forward pass computes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,8 +27,8 @@ class GradientChecker {
     for (size_t i = 0; i < gradients.size(); i += stride, ++checked) {
       const double wide_slope = Slope(i, 0x1p-8f);
       const double narrow_slope = Slope(i, 0x1p-11f);
-      // The loss has no derivative where a ReLU or a max pooling switches. If that happens inside the
-      // interval, the two slopes differ, and this parameter is skipped.
+      // The loss has no derivative where a ReLU or a max pooling switches. If that happens inside
+      // the interval, the two slopes differ, and this parameter is skipped.
       if (std::fabs(wide_slope - narrow_slope) > kTolerance / 4 * largest) {
         ++kinks;
         continue;

@@ -1,5 +1,5 @@
-// Compares the loss and the gradients of every test network with a reference that computes them in plain
-// loops in double precision.
+// Compares the loss and the gradients of every test network with a reference that computes them in
+// plain loops in double precision.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,9 +11,10 @@
 namespace tern::engine {
 namespace {
 
-// Expects that each tensor's gradients are close to `expected`. The tolerance is relative to the norm of
-// the tensor, because the terms of a single element may cancel. If a batch norm follows a bias, all of
-// the bias's gradients are 0 except for rounding errors, so the norm of all gradients is added.
+// Expects that each tensor's gradients are close to `expected`. The tolerance is relative to the
+// norm of the tensor, because the terms of a single element may cancel. If a batch norm follows a
+// bias, all of the bias's gradients are 0 except for rounding errors, so the norm of all gradients
+// is added.
 void ExpectClose(const Problem& problem, const std::vector<double>& expected, double slack) {
   double squared_norm = 0;
   for (const double g : expected) squared_norm += g * g;
@@ -28,8 +29,8 @@ void ExpectClose(const Problem& problem, const std::vector<double>& expected, do
   }
 }
 
-// Returns the factor by which a batch norm enlarges rounding errors if each channel has only one value,
-// so that its variance is 0; 1 if the network has no such layer.
+// Returns the factor by which a batch norm enlarges rounding errors if each channel has only one
+// value, so that its variance is 0; 1 if the network has no such layer.
 double SlackOf(const Problem& problem) {
   const auto shapes = *models::InferShapes(problem.net);
   double slack = 1;
@@ -69,8 +70,8 @@ TEST_P(Reference, LossAndGradientsMatchOnABatchOfOne) {
   ExpectLikeReference(&problem);
 }
 
-// The inputs have few distinct values, so pooling windows contain equal elements and ReLUs get exact
-// zeros.
+// The inputs have few distinct values, so pooling windows contain equal elements and ReLUs get
+// exact zeros.
 TEST_P(Reference, LossAndGradientsMatchOnEqualValues) {
   Problem problem(NetOf(GetParam()), GetParam().batch);
   for (float& x : problem.images) x = std::round(2 * x) / 2;

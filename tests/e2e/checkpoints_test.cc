@@ -212,8 +212,8 @@ INSTANTIATE_TEST_SUITE_P(
                                             "train.easgd_async.tau=2", "exchange.codec=fp32"})),
     NameOf);
 
-// A shard that is killed after the job has resumed continues from its newest checkpoint, not from the
-// checkpoint with which the job resumed.
+// A shard that is killed after the job has resumed continues from its newest checkpoint, not from
+// the checkpoint with which the job resumed.
 TEST(WithoutRounds, AfterAResumeAKilledShardContinuesFromItsNewestCheckpoint) {
   JobOptions options = Job("", 250);
   options.servers = 2;

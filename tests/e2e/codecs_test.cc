@@ -1,5 +1,5 @@
-// Every codec in jobs of real processes, with three workers and two servers: with parameters held by
-// the workers, with parameters held by the servers, and when a server is killed.
+// Every codec in jobs of real processes, with three workers and two servers: with parameters held
+// by the workers, with parameters held by the servers, and when a server is killed.
 #include "common/codec/codecs.h"
 
 #include <gtest/gtest.h>
@@ -60,8 +60,8 @@ TEST_P(EveryCodec, TrainsCentralParameters) {
 INSTANTIATE_TEST_SUITE_P(Of, EveryCodec, testing::ValuesIn(codec::CodecNames()),
                          [](const auto& info) { return info.param; });
 
-// A killed server loses the rounding errors that its codec had kept for later rounds, but the replicas
-// stay equal.
+// A killed server loses the rounding errors that its codec had kept for later rounds, but the
+// replicas stay equal.
 TEST(KilledServer, LeavesReplicasOfOneBitCodesEqual) {
   TestJob job({.workers = 2, .steps = 300, .yaml = "faults: {on_worker_loss: wait}\n"});
   job.StartAll(ArgumentsFor("onebit", {}));

@@ -74,43 +74,42 @@ std::string NameOf(const testing::TestParamInfo<Kind>& info) { return info.param
 
 INSTANTIATE_TEST_SUITE_P(
     With, Devices,
-    testing::Values(
-        Kind{"scalers_of_before",
-             {"exchange.scaler=previous", "exchange.scaler_margin=1", "metrics.tensorboard=true"},
-             true,
-             30},
-        Kind{"onebit", {"exchange.codec=onebit"}},
-        Kind{"odsgd_compensated",
-             {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
-              "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
-              "train.odsgd.local.reference=prev_global", "train.weight_decay.rate=0.001",
-              "train.weight_decay.where=in_gradient"},
-             true,
-             30},
-        Kind{"psgd", {"train.algorithm=psgd", "train.psgd.p=4"}, false, 30}),
+    testing::Values(Kind{"scalers_of_before",
+                         {"exchange.scaler=previous", "exchange.scaler_margin=1",
+                          "metrics.tensorboard=true"},
+                         true,
+                         30},
+                    Kind{"onebit", {"exchange.codec=onebit"}},
+                    Kind{"odsgd_compensated",
+                         {"train.algorithm=odsgd", "train.odsgd.warmup_steps=5",
+                          "train.odsgd.local.name=dcasgd_a", "train.odsgd.local.momentum=0.9",
+                          "train.odsgd.local.reference=prev_global",
+                          "train.weight_decay.rate=0.001", "train.weight_decay.where=in_gradient"},
+                         true,
+                         30},
+                    Kind{"psgd", {"train.algorithm=psgd", "train.psgd.p=4"}, false, 30}),
     NameOf);
 INSTANTIATE_TEST_SUITE_P(
     Thorough, Devices,
-    testing::Values(
-        Kind{"momentum",
-             {"train.optimizer.name=momentum", "train.weight_decay.rate=0.001",
-              "train.weight_decay.where=in_gradient"}},
-        Kind{"adam",
-             {"train.optimizer.name=adam", "train.weight_decay.rate=0.001",
-              "train.weight_decay.where=local"}},
-        Kind{"lars_clipped_averaged",
-             {"train.optimizer.name=lars", "train.optimizer.trust_coefficient=0.05",
-              "train.clip_norm=5", "evaluation.ema_decay=0.9"},
-             true,
-             30},
-        Kind{"fp32", {"exchange.codec=fp32", "train.optimizer.name=nesterov"}},
-        Kind{"qsgd", {"exchange.codec=qsgd"}},
-        Kind{"topk",
-             {"exchange.codec=topk", "exchange.topk.ratio=0.01", "exchange.topk.momentum=0.9",
-              "train.optimizer.name=sgd"},
-             true,
-             30},
-        Kind{"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=10"}}),
+    testing::Values(Kind{"momentum",
+                         {"train.optimizer.name=momentum", "train.weight_decay.rate=0.001",
+                          "train.weight_decay.where=in_gradient"}},
+                    Kind{"adam",
+                         {"train.optimizer.name=adam", "train.weight_decay.rate=0.001",
+                          "train.weight_decay.where=local"}},
+                    Kind{"lars_clipped_averaged",
+                         {"train.optimizer.name=lars", "train.optimizer.trust_coefficient=0.05",
+                          "train.clip_norm=5", "evaluation.ema_decay=0.9"},
+                         true,
+                         30},
+                    Kind{"fp32", {"exchange.codec=fp32", "train.optimizer.name=nesterov"}},
+                    Kind{"qsgd", {"exchange.codec=qsgd"}},
+                    Kind{"topk",
+                         {"exchange.codec=topk", "exchange.topk.ratio=0.01",
+                          "exchange.topk.momentum=0.9", "train.optimizer.name=sgd"},
+                         true,
+                         30},
+                    Kind{"odsgd", {"train.algorithm=odsgd", "train.odsgd.warmup_steps=10"}}),
     NameOf);
 
 // A worker that comes back gets the training state from the other worker: first from the worker on
@@ -135,8 +134,8 @@ TEST(DevicesOfTwoKinds, SendEachOtherTheState) {
   EXPECT_EQ(job.Output("server.0.json")["replicas_agree"], true);
 }
 
-// What codecs keep from round to round and OD-SGD's private state are in GPU memory. Checkpoints save
-// them as they save those of a CPU.
+// What codecs keep from round to round and OD-SGD's private state are in GPU memory. Checkpoints
+// save them as they save those of a CPU.
 class Killed : public testing::TestWithParam<Kind> {
  protected:
   static void Start(TestJob& job) {
@@ -213,8 +212,8 @@ INSTANTIATE_TEST_SUITE_P(
     NameOf);
 
 // Both kinds of workers train on and evaluate the same images, although a GPU converts bytes to
-// images itself. So a job with both kinds gives the result of a job with two CPUs, except for rounding
-// errors, which change some codes.
+// images itself. So a job with both kinds gives the result of a job with two CPUs, except for
+// rounding errors, which change some codes.
 TEST(DevicesOfTwoKinds, SeeTheSameAugmentedImages) {
   std::vector<std::string> set;
   for (const char* word :

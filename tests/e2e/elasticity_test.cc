@@ -31,8 +31,8 @@ void Kill(TestProgram& program) {
   ASSERT_EQ(program.Wait(), 128 + SIGKILL) << "it had ended before";
 }
 
-// Stops a job with a signal and expects an orderly end. These jobs have an endless number of steps, so
-// that no test depends on the speed of the machine.
+// Stops a job with a signal and expects an orderly end. These jobs have an endless number of steps,
+// so that no test depends on the speed of the machine.
 void StopInOrder(TestJob& job) {
   job.server(0).Signal(SIGTERM);
   job.ExpectAllEnd(143);

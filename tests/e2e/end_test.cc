@@ -95,8 +95,8 @@ TEST(Signal, SigtermWhileWorkersAreAwaitedEndsAll) {
   EXPECT_THAT(job.worker(0).err(), HasSubstr("while not all workers were there"));
 }
 
-// Starts the processes in this order ("s0": shard 0, "w1": worker 1), each once the previous process
-// runs. Returns the final weights of the job.
+// Starts the processes in this order ("s0": shard 0, "w1": worker 1), each once the previous
+// process runs. Returns the final weights of the job.
 std::string WeightsOf(const std::vector<std::string>& order) {
   TestJob job({.servers = 2, .yaml = "exchange: {chunk_kib: 256}\n"});
   for (const std::string& one : order) {

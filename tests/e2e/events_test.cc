@@ -71,8 +71,8 @@ TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
       ASSERT_THAT(StepsOf(shown, tag), Contains(12)) << tag;
       EXPECT_GT(shown.at(tag).at(12).simple_value(), 0) << tag;
     }
-    // The net has 4 x 25 + 4 + 576 x 10 + 10 parameters. Workers send ternary codes and receive 3 bits
-    // per element, plus headers.
+    // The net has 4 x 25 + 4 + 576 x 10 + 10 parameters. Workers send ternary codes and receive 3
+    // bits per element, plus headers.
     EXPECT_LT(shown.at("bytes_up_per_step").at(12).simple_value(), 5874 * 4 / 4);
     for (const char* tag : {"test/accuracy", "test/top5", "test/loss"}) {
       if (rank == 0) {
@@ -94,8 +94,8 @@ TEST(Events, ShowLossesRatesEvaluationsAndTernaryGradients) {
         EXPECT_EQ(coded.SerializeAsString(), gradient.SerializeAsString());
       }
     }
-    // As in figure 2 of TernGrad, the gradients are bell-shaped before coding; the codes have only the
-    // values 0 and +-scaler.
+    // As in figure 2 of TernGrad, the gradients are bell-shaped before coding; the codes have only
+    // the values 0 and +-scaler.
     const pb::HistogramProto& gradient = shown.at("gradient/scores.weight").at(8).histo();
     const pb::HistogramProto& coded = shown.at("coded/scores.weight").at(8).histo();
     EXPECT_EQ(coded.num(), 5760);

@@ -1,5 +1,5 @@
-// Losses of processes that do not change the result: if a process that was killed or suspended comes
-// back, the job ends with the same weights as an undisturbed run, byte for byte.
+// Losses of processes that do not change the result: if a process that was killed or suspended
+// comes back, the job ends with the same weights as an undisturbed run, byte for byte.
 #include <gtest/gtest.h>
 #include <signal.h>
 

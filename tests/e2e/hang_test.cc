@@ -22,8 +22,8 @@ bool StopThread(pid_t thread) {
 void ContinueThread(pid_t thread) { ptrace(PTRACE_DETACH, thread, nullptr, nullptr); }
 
 TEST(Hang, AComputeThreadWithoutProgressIsNamedAndEndsTheJob) {
-  // A single worker with a large batch computes nearly all the time. A compute thread that is stopped
-  // while it waits for the server would not count as hung.
+  // A single worker with a large batch computes nearly all the time. A compute thread that is
+  // stopped while it waits for the server would not count as hung.
   TestJob job({.workers = 1,
                .steps = 1000000,
                .batch_total = 200,

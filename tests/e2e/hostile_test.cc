@@ -1,6 +1,6 @@
 // Connections of programs that do not belong to the job (strangers), and a worker of the job that
-// sends invalid messages. No server ends, nothing of these messages enters a gradient sum, and metrics
-// count all of them.
+// sends invalid messages. No server ends, nothing of these messages enters a gradient sum, and
+// metrics count all of them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <zmq.h>
@@ -197,8 +197,8 @@ TEST(Version, AnotherOneIsRefusedByTheServerWhichNamesBoth) {
       AllOf(HasSubstr("wire version 7"), HasSubstr(Cat("wire version ", net::kWireVersion))));
 }
 
-// Answers every message to a port in wire version 7 until `worker` has ended. Returns the worker's exit
-// code.
+// Answers every message to a port in wire version 7 until `worker` has ended. Returns the worker's
+// exit code.
 int WaitAtAnotherVersion(uint16_t port, TestProgram& worker) {
   void* context = zmq_ctx_new();
   void* router = zmq_socket(context, ZMQ_ROUTER);
@@ -246,8 +246,8 @@ class FakeMember {
     hello->set_steps(steps);
   }
 
-  // Sends Hello until the server answers with a Welcome, and returns that. Fails the test if no Welcome
-  // arrives. `lane` is the number of the server's socket (0: control).
+  // Sends Hello until the server answers with a Welcome, and returns that. Fails the test if no
+  // Welcome arrives. `lane` is the number of the server's socket (0: control).
   pb::Welcome Join(Stranger& connection, uint32_t lane) {
     hello_.mutable_hello()->set_lane(lane);
     for (const Time until = Now() + std::chrono::seconds(60); Now() < until;) {

@@ -98,8 +98,8 @@ TEST(Images, DamagedOnesAreNamedAndLeftOutUpToTheLimit) {
                                   HasSubstr("damaged images so far: 2, allowed: 1")));
 }
 
-// An image may be damaged in a way that only decoding detects. Then the worker that decodes it ends,
-// and the other workers do not wait for that worker.
+// An image may be damaged in a way that only decoding detects. Then the worker that decodes it
+// ends, and the other workers do not wait for that worker.
 TEST(Images, OneDamagedImageTooManyEndsTheJobWhileItTrains) {
   TestJob job({.steps = 100000, .model = kNet, .yaml = "faults: {on_worker_loss: wait}\n"});
   const std::string root = WriteFolder(job), bad = root + "/train/class1/3.png";

@@ -1,7 +1,7 @@
 // A job of real processes for tests: a folder with a tiny data set, a job file with free ports, and
 // the programs that the test starts, stops and waits for. The destructor of TestJob ends them all.
-// Nothing here waits for a fixed time, only for events, with a deadline. A daemon is a tern_server or
-// tern_worker process; its rank is its number among the servers or the workers.
+// Nothing here waits for a fixed time, only for events, with a deadline. A daemon is a tern_server
+// or tern_worker process; its rank is its number among the servers or the workers.
 //
 //   TestJob job({.workers = 2, .steps = 20});
 //   TestProgram& server = job.StartServer(0);
@@ -65,8 +65,8 @@ class TestProgram {
   pid_t pid() const;
   bool running();
   void Signal(int signal);
-  // Waits for the end of the program. Returns its exit code, or 128 + n if signal n killed it. If it
-  // does not end in time, kills it, fails the test and returns -1.
+  // Waits for the end of the program. Returns its exit code, or 128 + n if signal n killed it. If
+  // it does not end in time, kills it, fails the test and returns -1.
   int Wait(double seconds = kPatience);
   // What the program has written to stdout (stderr) so far.
   std::string out() const { return ReadFile(spec_.stdout_path); }
@@ -125,8 +125,8 @@ class TestJob {
   uint16_t port(uint32_t shard) const { return ports_[shard]; }
 
   // Starts a daemon as a user would, with --job, --rank, --log_dir and the arguments `more`. The
-  // returned reference stays valid as long as this TestJob. A second start with the same rank starts
-  // another process in addition to the first.
+  // returned reference stays valid as long as this TestJob. A second start with the same rank
+  // starts another process in addition to the first.
   TestProgram& StartServer(uint32_t shard, const std::vector<std::string>& more = {});
   // The same for a worker. If `program` is not empty, starts that instead of bin/tern_worker.
   TestProgram& StartWorker(uint32_t rank, const std::vector<std::string>& more = {},
@@ -136,7 +136,8 @@ class TestJob {
   // The newest process that these functions started for a rank.
   TestProgram& server(uint32_t shard) { return *servers_.at(shard); }
   TestProgram& worker(uint32_t rank) { return *workers_.at(rank); }
-  // Waits for the newest process of each rank. Fails the test if any of them does not end with `code`.
+  // Waits for the newest process of each rank. Fails the test if any of them does not end with
+  // `code`.
   void ExpectAllEnd(int code, double seconds = kPatience);
   // Starts bin/tern with these arguments.
   TestProgram& StartTern(const std::vector<std::string>& words);
@@ -152,7 +153,8 @@ class TestJob {
   bool WaitForRound(uint64_t round, double seconds = kPatience);
   // Waits until every worker has begun to train, also if `tern run` started it.
   bool WaitForTraining(double seconds = kPatience);
-  // The process id of the newest process that `tern run` has started as `name` ("worker 1"); 0 if none.
+  // The process id of the newest process that `tern run` has started as `name` ("worker 1"); 0 if
+  // none.
   static pid_t PidOf(const TestProgram& tern, const std::string& name);
 
   // A file of output_dir as JSON: Output("server.0.json"). If it is not JSON, fails the test and

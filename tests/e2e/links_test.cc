@@ -67,11 +67,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Case{"Shrink", "shrink"},
                     Case{"WithCheckpoints", "wait", {}, "checkpoints: {every_steps: 20}\n"}),
     NameOf);
-INSTANTIATE_TEST_SUITE_P(
-    Thorough, LinkOfTheServer,
-    testing::Values(Case{"Wait", "wait"},
-                    Case{"OfServers", "wait", {"train.parameters=central"}}),
-    NameOf);
+INSTANTIATE_TEST_SUITE_P(Thorough, LinkOfTheServer,
+                         testing::Values(Case{"Wait", "wait"},
+                                         Case{"OfServers", "wait", {"train.parameters=central"}}),
+                         NameOf);
 
 }  // namespace
 }  // namespace tern::e2e

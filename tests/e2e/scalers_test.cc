@@ -1,6 +1,7 @@
-// Ternary codes with scalers of the previous round, and with one scaler for every few elements, in jobs
-// of real processes. (A scaler is the number that a ternary code multiplies.) Replicas stay equal, and
-// a worker that is killed and comes back encodes with the same scalers as the other workers.
+// Ternary codes with scalers of the previous round, and with one scaler for every few elements, in
+// jobs of real processes. (A scaler is the number that a ternary code multiplies.) Replicas stay
+// equal, and a worker that is killed and comes back encodes with the same scalers as the other
+// workers.
 #include <gtest/gtest.h>
 
 #include <csignal>

@@ -1,7 +1,7 @@
 // Simulates the network link of a server's machine, which a test can take down. While the link is
 // up, it forwards a port of 127.0.0.1 to the same port of 127.0.0.2. Data that is in flight when
-// the link goes down arrives when it is up again, as with TCP. Connections that are started while the
-// link is down are established when it is up again.
+// the link goes down arrives when it is up again, as with TCP. Connections that are started while
+// the link is down are established when it is up again.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// Fuzzes every gradient codec: decodes arbitrary bytes as a worker's code and as a sum of codes. The
-// first five bytes of the input choose the codec, the number of workers, the number of elements (two
-// bytes) and the scaler.
+// Fuzzes every gradient codec: decodes arbitrary bytes as a worker's code and as a sum of codes.
+// The first five bytes of the input choose the codec, the number of workers, the number of elements
+// (two bytes) and the scaler.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -98,13 +98,13 @@ void AddBeforeHonestCodes(const Case& c) {
   std::vector<float> mean(c.count);
   const bool decoded =
       c.codec->Decode(sum, {0, 0, c.count}, c.workers, 1, 0, c.count, mean.data()).ok();
-  // Every sum must decode, except that an accepted input may make a sum of floats overflow. Codecs that
-  // share a scaler add codes in {-1, 0, 1}, which cannot overflow.
+  // Every sum must decode, except that an accepted input may make a sum of floats overflow. Codecs
+  // that share a scaler add codes in {-1, 0, 1}, which cannot overflow.
   Require(decoded || (accepted && !c.codec->shares_scaler()), c, "a sum is not decoded");
 }
 
-// Decodes the input's bytes as a sum. A part of a valid sum must decode to the same values as in the
-// whole sum. A sum of the wrong size must be refused.
+// Decodes the input's bytes as a sum. A part of a valid sum must decode to the same values as in
+// the whole sum. A sum of the wrong size must be refused.
 void DecodeAnySum(const Case& c) {
   const Segment segment{0, 0, c.count};
   const size_t max_size = c.codec->MaxSumSize(segment, c.workers);

@@ -40,8 +40,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kVersionAt = 4;
   Check({data, size});
   if (size < kVersionAt + 2) return 0;
-  // Checks the frame again with this build's protocol version, so that corpus files of an older version
-  // still reach the code behind the version check.
+  // Checks the frame again with this build's protocol version, so that corpus files of an older
+  // version still reach the code behind the version check.
   std::vector<uint8_t> current(data, data + size);
   current[kVersionAt] = static_cast<uint8_t>(tern::net::kWireVersion & 0xff);
   current[kVersionAt + 1] = static_cast<uint8_t>(tern::net::kWireVersion >> 8);

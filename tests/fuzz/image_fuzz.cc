@@ -1,4 +1,5 @@
-// Fuzzes the decoders of image files (PNG, JPEG), and checks that header and image agree on the size.
+// Fuzzes the decoders of image files (PNG, JPEG), and checks that header and image agree on the
+// size.
 #include <algorithm>
 #include <cstdint>
 #include <cstring>

@@ -1,6 +1,6 @@
-// Fuzzes the parser of jobs (training configurations): parses arbitrary bytes as a YAML file, as a text
-// proto file, and as a command-line override. A valid job must stay the same after conversion to YAML
-// and back; an invalid job must give an error message.
+// Fuzzes the parser of jobs (training configurations): parses arbitrary bytes as a YAML file, as a
+// text proto file, and as a command-line override. A valid job must stay the same after conversion
+// to YAML and back; an invalid job must give an error message.
 #include <google/protobuf/util/message_differencer.h>
 
 #include <cstdint>

@@ -2,10 +2,10 @@
 //
 //   NAME_fuzz CORPUS [MUTATIONS [SECONDS]]
 //
-// CORPUS is a folder or a single file. Runs the target on every file, then on at most MUTATIONS random
-// changes of the files, for at most SECONDS of CPU time. Mutation i depends only on i and the corpus, so
-// a slow machine runs the first mutations of those that a fast machine runs. The file ./NAME_fuzz.last
-// has the current input and remains after a crash.
+// CORPUS is a folder or a single file. Runs the target on every file, then on at most MUTATIONS
+// random changes of the files, for at most SECONDS of CPU time. Mutation i depends only on i and
+// the corpus, so a slow machine runs the first mutations of those that a fast machine runs. The
+// file ./NAME_fuzz.last has the current input and remains after a crash.
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,7 +33,8 @@ constexpr size_t kMaxInput = size_t{1} << 16;  // The largest size of a mutated 
 // Returns a random number below n; 0 if n is 0.
 size_t RandomBelow(Random& random, size_t n) { return n == 0 ? 0 : random() % n; }
 
-// Returns the CPU time of this process. Unlike wall-clock time, it does not depend on other programs.
+// Returns the CPU time of this process. Unlike wall-clock time, it does not depend on other
+// programs.
 double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 // Overwrites 1, 2, 4 or 8 bytes at a random position with an integer that often breaks lengths and
@@ -117,8 +118,8 @@ std::vector<Input> ReadCorpus(const std::string& path) {
   return corpus;
 }
 
-// Writes the current input to a file, and removes the file if the program ends normally. The file stays
-// open, because closing it after every input would wait for the disk.
+// Writes the current input to a file, and removes the file if the program ends normally. The file
+// stays open, because closing it after every input would wait for the disk.
 class LastInput {
  public:
   explicit LastInput(std::string path)
@@ -149,8 +150,8 @@ class LastInput {
 
 void Run(const Input& input, LastInput* last) {
   last->Write(input);
-  // Copies the input to a heap block of exactly its size, so that the address sanitizer detects reads
-  // beyond the end.
+  // Copies the input to a heap block of exactly its size, so that the address sanitizer detects
+  // reads beyond the end.
   const std::unique_ptr<uint8_t[]> copy(new uint8_t[input.size()]);
   std::copy(input.begin(), input.end(), copy.get());
   LLVMFuzzerTestOneInput(copy.get(), input.size());

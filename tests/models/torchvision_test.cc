@@ -1,5 +1,5 @@
-// Tests that the tensors of models that torchvision also has are the same as in torchvision's state dicts
-// (names, shapes and order, except num_batches_tracked), so that weights can be exchanged.
+// Tests that the tensors of models that torchvision also has are the same as in torchvision's state
+// dicts (names, shapes and order, except num_batches_tracked), so that weights can be exchanged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -64,8 +64,8 @@ ExpectedKeys ResNet(const std::vector<int>& blocks) {
   return keys;
 }
 
-// conv_indices[i] is the index of convolution i in torchvision's module `features`. In variants with batch
-// norm, a norm follows each convolution.
+// conv_indices[i] is the index of convolution i in torchvision's module `features`. In variants
+// with batch norm, a norm follows each convolution.
 ExpectedKeys Vgg(const std::vector<int>& conv_indices, const std::vector<uint64_t>& outputs,
                  bool norms) {
   ExpectedKeys keys;

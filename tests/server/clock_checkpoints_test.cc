@@ -1,6 +1,6 @@
-// Tests of a server's checkpoints in algorithms without rounds: the server continues from a checkpoint with
-// exactly the same results, after a restart or if it goes back while it runs. A lane is the protocol object
-// of one of the server's sockets; a step is 4 pushes, one per worker.
+// Tests of a server's checkpoints in algorithms without rounds: the server continues from a
+// checkpoint with exactly the same results, after a restart or if it goes back while it runs. A
+// lane is the protocol object of one of the server's sockets; a step is 4 pushes, one per worker.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -30,8 +30,8 @@ std::vector<uint64_t> StepsOf(const LaneCheckpoints& checkpoints) {
   return steps;
 }
 
-// Each test has its own folder, which is deleted at the end. The server writes a checkpoint every 5 steps,
-// that is, every 20 pushes.
+// Each test has its own folder, which is deleted at the end. The server writes a checkpoint every 5
+// steps, that is, every 20 pushes.
 class ClockCheckpoints : public testing::Test {
  protected:
   ClockCheckpoints()
@@ -76,7 +76,8 @@ TEST_P(EveryClockCheckpoint, ContinueARestartedServerExactly) {
   EXPECT_EQ(restarted.PullAverage(0), uninterrupted.PullAverage(0));
 }
 
-// The running server goes back to a checkpoint. Nothing that came after the checkpoint has an effect.
+// The running server goes back to a checkpoint. Nothing that came after the checkpoint has an
+// effect.
 TEST_P(EveryClockCheckpoint, TakeARunningServerBackExactly) {
   const auto job = Job(GetParam());
   LaneCheckpoints checkpoints(*job, 0, 1);
@@ -132,8 +133,8 @@ TEST_F(ClockCheckpoints, WithoutOneAServerGoesBackToTheInitialWeights) {
   EXPECT_EQ(drill.held(1), fresh.held(1));
 }
 
-// A beginning is the number of the job's last start or return to a checkpoint. Checkpoints store it, so
-// that a restarted server can tell whether its newest checkpoint is older than that.
+// A beginning is the number of the job's last start or return to a checkpoint. Checkpoints store
+// it, so that a restarted server can tell whether its newest checkpoint is older than that.
 TEST_F(ClockCheckpoints, StoreTheirBeginning) {
   const auto job = Job({"train.algorithm=asgd"});
   LaneCheckpoints written(*job, 0, 1);

@@ -1,5 +1,5 @@
-// Tests of the server in this process: binding its sockets, joining of workers, a round, and counters of
-// refused messages. A lane is the protocol object of one of the server's sockets.
+// Tests of the server in this process: binding its sockets, joining of workers, a round, and
+// counters of refused messages. A lane is the protocol object of one of the server's sockets.
 #include "server/server.h"
 
 #include <gmock/gmock.h>

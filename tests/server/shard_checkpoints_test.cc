@@ -1,6 +1,7 @@
-// Tests of a server's own checkpoints. All processes of a job write checkpoints after the same steps; a
-// server that holds the weights writes more of its own in between (shard checkpoints). Tests how a server
-// continues from them, with and without rounds. A lane is the protocol object of one server socket.
+// Tests of a server's own checkpoints. All processes of a job write checkpoints after the same
+// steps; a server that holds the weights writes more of its own in between (shard checkpoints).
+// Tests how a server continues from them, with and without rounds. A lane is the protocol object of
+// one server socket.
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -46,8 +47,8 @@ class ShardCheckpoints : public testing::Test {
     overrides.push_back("output_dir=" + dir_.string());
     return CentralJob(overrides);
   }
-  // Returns the sorted names of the server's checkpoint folder and of the folders to which the server has
-  // moved checkpoints that it cannot use.
+  // Returns the sorted names of the server's checkpoint folder and of the folders to which the
+  // server has moved checkpoints that it cannot use.
   std::vector<std::string> Folders() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(dir_ / "checkpoints"))
@@ -66,7 +67,8 @@ class ShardCheckpoints : public testing::Test {
 struct ClockServer {
   explicit ClockServer(const setup::Setup& job)
       : checkpoints(job, 0, 1), drill(job, &checkpoints) {}
-  // Begins or continues a run (one execution of a job); returns the step from which the server continues.
+  // Begins or continues a run (one execution of a job); returns the step from which the server
+  // continues.
   uint64_t Begin(uint64_t run = kRun) {
     EXPECT_TRUE(drill.central().BeginRun(run).ok());
     return drill.central().step();
@@ -154,8 +156,8 @@ TEST_F(ShardCheckpoints, DamagedOnesAndThoseOfAnotherRunAreMovedAway) {
   EXPECT_THAT(OwnStepsOf(fresh.checkpoints), IsEmpty());
 }
 
-// A job with checkpoints.resume=false ignores checkpoints of earlier runs. But a server that is restarted
-// with the same command must continue its own run from checkpoints of both kinds.
+// A job with checkpoints.resume=false ignores checkpoints of earlier runs. But a server that is
+// restarted with the same command must continue its own run from checkpoints of both kinds.
 TEST_F(ShardCheckpoints, AreUsedByTheirOwnRunEvenIfTheJobMustNotResume) {
   const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
                         "checkpoints.every_steps=5", "checkpoints.resume=false"});

@@ -1,5 +1,5 @@
-// Tests, for all codecs, whether workers or servers compute DC-ASGD's compensation of delayed gradients, and
-// that the validation of jobs refuses a setting that would contradict this.
+// Tests, for all codecs, whether workers or servers compute DC-ASGD's compensation of delayed
+// gradients, and that the validation of jobs refuses a setting that would contradict this.
 #include <gmock/gmock.h>
 
 #include "common/codec/codec.h"
@@ -12,8 +12,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A job's settings of codecs, and whether its pushes are the gradients themselves, at most rounded to 16
-// bits.
+// A job's settings of codecs, and whether its pushes are the gradients themselves, at most rounded
+// to 16 bits.
 struct Case {
   std::vector<std::string> keys;
   bool sends_gradients;

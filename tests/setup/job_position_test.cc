@@ -1,4 +1,5 @@
-// Tests of JobPosition, which derives from the workers' counters how many steps of the job are done.
+// Tests of JobPosition, which derives from the workers' counters how many steps of the job are
+// done.
 #include "setup/job_position.h"
 
 #include <gtest/gtest.h>
@@ -6,8 +7,8 @@
 namespace tern::setup {
 namespace {
 
-// Returns the status of a worker process that has done `rounds` rounds, has finished step `job_step` of the
-// job, and continued the job from step `from_step`.
+// Returns the status of a worker process that has done `rounds` rounds, has finished step
+// `job_step` of the job, and continued the job from step `from_step`.
 WorkerStatus Worker(uint32_t rank, uint64_t rounds, uint64_t job_step, uint64_t from_step = 0) {
   WorkerStatus worker;
   worker.rank = rank;
@@ -56,7 +57,8 @@ TEST(JobPosition, DoesNotFallWhenWorkersRestartOneByOne) {
   EXPECT_EQ(position.done(), 201u);
   position.Update(500, 0, {Worker(0, 4, 205), Joining(Worker(1, 0, 0))});
   EXPECT_EQ(position.done(), 205u);
-  // In algorithms without rounds, workers may be at different steps. Here the farthest worker is lost.
+  // In algorithms without rounds, workers may be at different steps. Here the farthest worker is
+  // lost.
   position.Update(500, 0, {Lost(Worker(0, 4, 205)), Worker(1, 2, 190)});
   position.Update(500, 0, {Worker(0, 0, 0), Worker(1, 3, 191)});
   EXPECT_EQ(position.done(), 205u);

@@ -1,6 +1,7 @@
-// Some codecs store sums on the servers from round to round; such servers write checkpoints, named by the
-// step at which a round ends. They compute that step without knowing how long the job is. This is wrong
-// for algorithms whose last round may be shorter, so no such algorithm may be used with such a codec.
+// Some codecs store sums on the servers from round to round; such servers write checkpoints, named
+// by the step at which a round ends. They compute that step without knowing how long the job is.
+// This is wrong for algorithms whose last round may be shorter, so no such algorithm may be used
+// with such a codec.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Tests of the names of codecs and updaters that a job may use, and of the codecs for pulled weights.
+// Tests of the names of codecs and updaters that a job may use, and of the codecs for pulled
+// weights.
 #include <gmock/gmock.h>
 
 #include "common/codec/codec.h"

@@ -1,4 +1,5 @@
-// Tests of the progress line, the summary table and their JSON, which are made from workers' counters.
+// Tests of the progress line, the summary table and their JSON, which are made from workers'
+// counters.
 #include "setup/report.h"
 
 #include <gmock/gmock.h>
@@ -24,8 +25,8 @@ void AddTraffic(const std::string& type, uint64_t in, uint64_t out, pb::Counters
   row->set_bytes_out(out);
 }
 
-// Returns a worker's status after `rounds` rounds of 0.1 s each. Half of the time is computing, a fifth
-// waiting, a tenth decoding.
+// Returns a worker's status after `rounds` rounds of 0.1 s each. Half of the time is computing, a
+// fifth waiting, a tenth decoding.
 WorkerStatus WorkerAfter(uint32_t rank, uint64_t rounds) {
   WorkerStatus worker;
   worker.rank = rank;
@@ -110,7 +111,8 @@ TEST(Report, SumsBytesAndSamplesAndAveragesTimes) {
 }
 
 TEST(Report, CommunicationExcludesWaitingAtTheStart) {
-  // The worker waited 3.2 s in all. Of the 1 s of its rounds, 0.4 s were neither computing nor decoding.
+  // The worker waited 3.2 s in all. Of the 1 s of its rounds, 0.4 s were neither computing nor
+  // decoding.
   const json j = json::parse(Progress({WorkerAfter(0, 10)}));
   EXPECT_NEAR(j["communication_s"], 0.4, 1e-9);
   EXPECT_NEAR(j["communication_share"], 0.4, 1e-9);
@@ -209,7 +211,8 @@ TEST(Report, AResumedRunCountsStepsOfTheJob) {
   EXPECT_EQ(json::parse(now)["rounds"], 160);
   EXPECT_THAT(ProgressLine(now), AllOf(HasSubstr("step 160/250"), HasSubstr("9.0 s left"),
                                        HasSubstr("320 img/s"), HasSubstr("3.2 KB a step")));
-  // Compared with a line from the start of this run: the first 150 steps must not count as its work.
+  // Compared with a line from the start of this run: the first 150 steps must not count as its
+  // work.
   EXPECT_EQ(ProgressLine(now, Progress({WorkerStatus{}})), ProgressLine(now));
   EXPECT_THAT(SummaryTable(now),
               HasSubstr("rounds                160 of 250 (this run went on from step 150)\n"));

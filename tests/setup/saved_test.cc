@@ -1,5 +1,5 @@
-// Tests of FindSaved, which finds the checkpoints on disk from which a process can resume the job, and
-// explains why it cannot use other checkpoints.
+// Tests of FindSaved, which finds the checkpoints on disk from which a process can resume the job,
+// and explains why it cannot use other checkpoints.
 #include "setup/saved.h"
 
 #include <gmock/gmock.h>

@@ -14,8 +14,8 @@
 
 namespace tern::setup {
 
-// Writes a job file: two workers, one server, LeNet (431,080 parameters). Nobody reads the job's data set.
-// The destructor deletes the file.
+// Writes a job file: two workers, one server, LeNet (431,080 parameters). Nobody reads the job's
+// data set. The destructor deletes the file.
 class SmallJobFile {
  public:
   SmallJobFile() : path_(testing::TempDir() + "tern_setup_" + std::to_string(getpid()) + ".yaml") {

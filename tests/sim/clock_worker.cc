@@ -90,7 +90,8 @@ void ClockWorker::OnAnswer(const Exchange::Delivery& answer) {
 void ClockWorker::OnAllAnswered() {
   switch (stage_) {
     case Stage::kBegin:
-      // A worker that joins when all pushes are counted still pushes once before it is told to stop.
+      // A worker that joins when all pushes are counted still pushes once before it is told to
+      // stop.
       clock_ = newest_counted_;
       world_->clocks().RecordClock(rank_, clock_);
       world_->OnReached(rank_, Fault::Point::kApplied, clock_);

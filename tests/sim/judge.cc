@@ -76,8 +76,8 @@ void World::Judge() {
     return;
   for (uint32_t s = 1; s < schedule_.shards(); ++s) {
     if (Server(s)->killed()) continue;  // killed while the job was ending, and not restarted
-    // Shard 0 repeats its last message only for a limited time, so a shard that is cut off for longer
-    // never receives it.
+    // Shard 0 repeats its last message only for a limited time, so a shard that is cut off for
+    // longer never receives it.
     const bool cut_off =
         Server(s)->status().code() == Code::kPeerLost &&
         std::any_of(schedule_.faults.begin(), schedule_.faults.end(), [&](const Fault& fault) {
@@ -149,8 +149,8 @@ void World::JudgeFailure() {
   }
 }
 
-// Judges an orderly end without shrink: one process of every rank must have reached the end, and all
-// of these must have the same state.
+// Judges an orderly end without shrink: one process of every rank must have reached the end, and
+// all of these must have the same state.
 void World::JudgeFinished(Code code) {
   std::vector<bool> finished(schedule_.workers);
   uint64_t last = 0;

@@ -1,6 +1,6 @@
-// Records what each rank contributed to every slot (a cell in one round; a cell is one reduction over
-// the workers, such as the sum of a chunk's gradients). Checks every outcome against these records:
-// its sum must be over the contributions of exactly the ranks that the outcome names.
+// Records what each rank contributed to every slot (a cell in one round; a cell is one reduction
+// over the workers, such as the sum of a chunk's gradients). Checks every outcome against these
+// records: its sum must be over the contributions of exactly the ranks that the outcome names.
 #pragma once
 
 #include <cstdint>

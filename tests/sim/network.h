@@ -1,8 +1,8 @@
 // The simulated connections between processes. Like TCP, a connection delivers messages in order in
 // each direction; but the schedule's noise also loses, duplicates, delays and reorders messages. A
 // connection begins when its client tries to connect, and loses what is sent before a server has
-// accepted it. Once broken, it stays broken. The client is a worker, or a server shard that connects
-// to shard 0.
+// accepted it. Once broken, it stays broken. The client is a worker, or a server shard that
+// connects to shard 0.
 #pragma once
 
 #include <cstdint>
@@ -61,8 +61,8 @@ class Network {
   void BreakAllOfWorker(uint32_t worker, Time now);
   // Closes all connections of a client process, which is a worker or a server.
   void CloseAllOf(bool worker, uint32_t client);
-  // Cuts a server process off: before `until`, no message reaches it or leaves it. Such messages are
-  // lost if `lost`; else they are delivered at `until`.
+  // Cuts a server process off: before `until`, no message reaches it or leaves it. Such messages
+  // are lost if `lost`; else they are delivered at `until`.
   void CutServer(uint32_t server, bool lost, Time until) { cuts_[server] = {until, lost}; }
 
   uint64_t messages() const { return messages_; }

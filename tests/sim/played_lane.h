@@ -47,8 +47,8 @@ class PlayedLane {
   void ReportCheckpoints();
   // In a job without rounds: reports the push in `message` to the World if the lane has counted it.
   void ReportPush(const protocol::Message& message);
-  // In a job with rounds: reports the results of closed rounds that sends[from], sends[from + 1], ...
-  // contain.
+  // In a job with rounds: reports the results of closed rounds that sends[from], sends[from + 1],
+  // ... contain.
   void ReportAnswers(const protocol::Sends& sends, size_t from);
 
   World* world_;

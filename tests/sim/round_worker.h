@@ -1,7 +1,7 @@
 // A simulated worker process of a job with rounds: makes its contributions to the rounds and checks
-// every answer of the servers. In each round a worker first sends a scaler per bucket and then pushes
-// the bucket's chunks. Figures are metrics that workers exchange after some rounds. Class ToyWorker
-// has the part that does not depend on rounds.
+// every answer of the servers. In each round a worker first sends a scaler per bucket and then
+// pushes the bucket's chunks. Figures are metrics that workers exchange after some rounds. Class
+// ToyWorker has the part that does not depend on rounds.
 #pragma once
 
 #include <array>

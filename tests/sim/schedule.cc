@@ -17,8 +17,8 @@ protocol::Timings MakeTimings() {
   timings.dead_after = milliseconds(3000);
   timings.start_timeout = timings.wait_timeout = milliseconds(60'000);
   timings.progress_timeout = milliseconds(60'000);
-  // A process that is suspended while all others end finds nobody to talk to. It ends by itself after
-  // this time.
+  // A process that is suspended while all others end finds nobody to talk to. It ends by itself
+  // after this time.
   timings.server_return_timeout = milliseconds(20'000);
   timings.hello_retry = milliseconds(100);
   timings.resend_after = milliseconds(300);
@@ -51,8 +51,8 @@ Fault DrawFault(const Schedule& schedule, Rng* rng) {
   fault.round = 1 + rng->Below(schedule.rounds);
   if (rng->Chance(0.7)) fault.after = rng->Ms(0, 30);
   fault.down = rng->Chance(0.7) ? rng->Ms(20, 300) : rng->Ms(300, 2500);
-  // Kills more workers just when they leave: a late Bye from a dead process is the most harmful of all
-  // late messages.
+  // Kills more workers just when they leave: a late Bye from a dead process is the most harmful of
+  // all late messages.
   if (fault.kind == Kind::kKillWorker && rng->Chance(0.25)) fault.point = Fault::Point::kLeaving;
   if (fault.kind == Kind::kFreezeWorker) fault.down = rng->Ms(1000, 6000);
   if (fault.kind == Kind::kCutServer) fault.down = rng->Ms(500, 9000);
@@ -124,13 +124,14 @@ void DrawRules(Rng* rng, Schedule* schedule) {
   schedule->changes = (schedule->has_rounds() || sums) && rng->Chance(0.3);
 }
 
-// Draws what only jobs whose servers hold the weights have: an algorithm and disk faults. Uses random
-// numbers of its own, so that all other draws do not depend on them.
+// Draws what only jobs whose servers hold the weights have: an algorithm and disk faults. Uses
+// random numbers of its own, so that all other draws do not depend on them.
 void DrawServers(Schedule* schedule) {
   if (!schedule->servers_hold_state()) return;
   Rng rng(schedule->seed ^ 0xd15c);
   DrawRules(&rng, schedule);
-  // Whether a disk fault that may destroy a checkpoint was drawn. A job with rounds survives only one.
+  // Whether a disk fault that may destroy a checkpoint was drawn. A job with rounds survives only
+  // one.
   bool lost = false;
   const auto may_lose = [&] { return !schedule->has_rounds() || !std::exchange(lost, true); };
   if (rng.Chance(0.2) && may_lose()) {
@@ -212,8 +213,8 @@ Schedule Schedule::MakeCheckpoints(uint64_t seed) {
   schedule.rounds += rng.Below(4);
   schedule.checkpoint_every = 1 + rng.Below(3);
   DrawFaults(&rng, &schedule);
-  // Leaves out the faults whose outcome these jobs do not define: a stop request is lost when shard 0
-  // is killed, and of two processes with the same rank one is refused. Schedule::Make draws them.
+  // Leaves out the faults whose outcome these jobs do not define: a stop request is lost when shard
+  // 0 is killed, and of two processes with the same rank one is refused. Schedule::Make draws them.
   std::erase_if(schedule.faults, [](const Fault& fault) {
     return fault.IsStop() || fault.kind == Fault::Kind::kReplaceWorker;
   });

@@ -1,7 +1,8 @@
 // A schedule of the simulator: a job, the noise of its network, and the faults of its processes and
-// disks, all drawn from one seed. Some jobs have rounds (synchronous exchanges between all workers);
-// in the others each worker exchanges with the servers at its own pace. The servers either add up
-// what workers send, or hold the weights themselves. Their data sockets are called data lanes.
+// disks, all drawn from one seed. Some jobs have rounds (synchronous exchanges between all
+// workers); in the others each worker exchanges with the servers at its own pace. The servers
+// either add up what workers send, or hold the weights themselves. Their data sockets are called
+// data lanes.
 #pragma once
 
 #include <cstdint>
@@ -25,22 +26,23 @@ struct Fault {
     // Shard `target` is killed (SIGKILL) and started again after `down`, with other data ports.
     kKillServer,
     kFreezeWorker,  // worker `target` is suspended (SIGSTOP) for `down`
-    kReplaceWorker,  // like kFreezeWorker, and a second process of the same rank is started meanwhile
+    // like kFreezeWorker, and a second process of the same rank is started meanwhile
+    kReplaceWorker,
     kCutConnections,  // every connection of worker `target` breaks
-    // The network link of shard `target` is down for `down`, in both directions. If `hold`, messages
-    // arrive after that time; else they are lost.
+    // The network link of shard `target` is down for `down`, in both directions. If `hold`,
+    // messages arrive after that time; else they are lost.
     kCutServer,
     kStop,        // shard `target` receives a signal to stop
     kStopWorker,  // worker `target` receives a signal to stop
     kStopAll,     // all processes receive a signal to stop, one after the other, in a random order
-    // All processes are killed (SIGKILL) and started again. If `hold`, the newest checkpoint of worker
-    // `target` is damaged; if `for_good`, all checkpoints of that worker are lost.
+    // All processes are killed (SIGKILL) and started again. If `hold`, the newest checkpoint of
+    // worker `target` is damaged; if `for_good`, all checkpoints of that worker are lost.
     kKillAll,
     kKillWorkers,  // like kKillAll, but servers are not killed
   };
-  // A point in a worker's round: its step starts, it has pushed, it has applied the result, it leaves
-  // the finished job, it joins the job. The fault is injected the time `after` later than worker
-  // `witness` first reaches `point` of `round`.
+  // A point in a worker's round: its step starts, it has pushed, it has applied the result, it
+  // leaves the finished job, it joins the job. The fault is injected the time `after` later than
+  // worker `witness` first reaches `point` of `round`.
   enum class Point { kStart, kPush, kApplied, kLeaving, kJoining };
   // For kKillServer, in a job whose servers hold the weights: what happens to the shard's disk.
   enum class Disk {
@@ -96,8 +98,8 @@ struct Schedule {
   bool changes = false;     // the servers answer with changes of the weights, not with weights
   uint64_t save_every = 1;  // if central: rounds between checkpoints of the servers
   uint64_t checkpoint_every = 0;  // rounds between checkpoints of the workers; 0: the job has none
-  // Workers have state of their own that no other process has (Hello.keeps_own). So if a worker comes
-  // back, all processes go back to a checkpoint.
+  // Workers have state of their own that no other process has (Hello.keeps_own). So if a worker
+  // comes back, all processes go back to a checkpoint.
   bool keeps_own = false;
   Clocks clocks;
   algorithm::Elasticity elasticity{0, algorithm::OnLoss::kWait, 1};
@@ -118,7 +120,8 @@ struct Schedule {
   bool shrinks() const { return elasticity.shrink(); }
   bool has_rounds() const { return clocks.pushes == 0; }
   bool servers_hold_state() const { return !algorithm.empty(); }
-  // The servers' window: how many round numbers beyond its applied round a worker may contribute to.
+  // The servers' window: how many round numbers beyond its applied round a worker may contribute
+  // to.
   uint32_t lane_window() const { return parts ? 2 : window; }
   // Whether a gradient depends on the state at which it is computed.
   bool gradient_uses_state() const { return !central || window == 1; }

@@ -1,8 +1,8 @@
 // Simulates the protocol under faults. A schedule is a job with its faults, made from a seed. Plays
 // 30,000 schedules of jobs with rounds, 15,000 of jobs without, and 15,000 in which all processes
-// are killed at once. Also switches each safeguard of the protocol off (a mutant) and expects that the
-// simulator finds a violation. TERN_SIM_SEED=n plays only the schedule of seed n and logs every event
-// (choose the test with --gtest_filter); TERN_SIM_FROM=n plays the schedules from seed n on;
+// are killed at once. Also switches each safeguard of the protocol off (a mutant) and expects that
+// the simulator finds a violation. TERN_SIM_SEED=n plays only the schedule of seed n and logs every
+// event (choose the test with --gtest_filter); TERN_SIM_FROM=n plays the schedules from seed n on;
 // TERN_SIM_TIMES=n plays n times as many schedules (scripts/release_check.sh).
 #include <gtest/gtest.h>
 
@@ -22,9 +22,9 @@ constexpr uint64_t kSchedules = 30'000, kClockSchedules = 15'000;
 #endif
 constexpr uint64_t kMutantSchedules = 1'000;
 
-// Makes schedules in which shard 0 often dies when only worker 0 has received a round's scalers, and
-// worker 0 dies soon after it has pushed with them. Such a schedule once failed; its events are in
-// recorded/1075292.events.
+// Makes schedules in which shard 0 often dies when only worker 0 has received a round's scalers,
+// and worker 0 dies soon after it has pushed with them. Such a schedule once failed; its events are
+// in recorded/1075292.events.
 Schedule MakeLostScalers(uint64_t seed) {
   Schedule schedule;
   for (uint64_t candidate = seed * 1'000;; ++candidate) {

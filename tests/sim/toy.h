@@ -1,15 +1,15 @@
 // The toy job of the simulator. Its model has 2 buckets of 2 chunks, and the state (weights) of a
-// chunk is one 64-bit integer, called a word. A cell is one reduction over the workers in a round: of
-// a bucket's scalers, of the pushes of a chunk, or of figures (the workers' metrics). A worker's
+// chunk is one 64-bit integer, called a word. A cell is one reduction over the workers in a round:
+// of a bucket's scalers, of the pushes of a chunk, or of figures (the workers' metrics). A worker's
 // contribution is a hash of the rank, the round, the cell, the state at which the worker computes
 // and, for a push, the bucket's scaler. So a single wrong, lost or repeated contribution changes
 // every later state. With a window of w open rounds, round r is computed at the state after round
 // r - w.
 //
-// If the servers hold the weights, they run the real data lanes (server/data_lane.h): a word has the
-// bits of two floats (lane_job.h), and pushes change it by the equation of the training algorithm.
-// There, with a window of 2, a push does not depend on the state, because a worker that goes back to
-// a checkpoint gets only the newest state and not the state before it.
+// If the servers hold the weights, they run the real data lanes (server/data_lane.h): a word has
+// the bits of two floats (lane_job.h), and pushes change it by the equation of the training
+// algorithm. There, with a window of 2, a push does not depend on the state, because a worker that
+// goes back to a checkpoint gets only the newest state and not the state before it.
 #pragma once
 
 #include <array>
@@ -48,7 +48,8 @@ Bytes EncodeWords(const std::vector<uint64_t>& words);
 std::vector<uint64_t> DecodeWords(const Bytes& payload);
 // Hashes two numbers into one.
 uint64_t Combine(uint64_t a, uint64_t b);
-// What a worker needs to continue: the state after its newest round, and the state before that round.
+// What a worker needs to continue: the state after its newest round, and the state before that
+// round.
 struct Replica {
   State now{}, before{};
 };
@@ -63,8 +64,9 @@ struct CheckpointDisk {
   uint64_t began = 0;                 // the run that last used the disk
   bool torn = false;                  // a damaged checkpoint is on the disk
   bool struck = false;                // a checkpoint was damaged or lost
-  // A worker that got its state from another worker may lack a checkpoint that the others have. Until
-  // this worker has written `gap` more checkpoints, there may be no checkpoint that all workers have.
+  // A worker that got its state from another worker may lack a checkpoint that the others have.
+  // Until this worker has written `gap` more checkpoints, there may be no checkpoint that all
+  // workers have.
   int gap = 0;
 };
 // The checkpoints that a worker with this disk offers to resume from.
@@ -82,8 +84,8 @@ inline protocol::Saved SavedOn(const CheckpointDisk& disk) {
 Bytes EncodeReplica(const Replica& replica);
 Replica DecodeReplica(const Bytes& bytes);
 
-// What a rank contributes in a round: its scaler of a bucket, and its push of a chunk. `state` is the
-// state at which it computes; `scaled` is the largest scaler of all ranks.
+// What a rank contributes in a round: its scaler of a bucket, and its push of a chunk. `state` is
+// the state at which it computes; `scaled` is the largest scaler of all ranks.
 uint64_t ScalerOf(uint32_t rank, uint64_t round, uint32_t bucket, const State& state);
 uint64_t PushOf(const Schedule& schedule, uint32_t rank, uint64_t round, uint32_t bucket,
                 uint32_t chunk, const State& state, uint64_t scaled);
@@ -93,8 +95,8 @@ inline State InitialState(const Schedule& schedule) {
   return schedule.servers_hold_state() ? State{} : State{1, 2, 3, 4};
 }
 
-// In jobs whose servers hold the weights: the learning rate is kFirstRate at first, and is multiplied
-// by kRateFactor after every kRateEvery steps.
+// In jobs whose servers hold the weights: the learning rate is kFirstRate at first, and is
+// multiplied by kRateFactor after every kRateEvery steps.
 constexpr double kFirstRate = 0.5, kRateFactor = 0.5;
 constexpr uint64_t kRateEvery = 2;
 // The learning rate of a step; steps count from 0.
@@ -103,11 +105,11 @@ double RateAt(uint64_t step);
 double LearningRate(const Schedule& schedule, uint64_t round);
 // A word with the bits of two floats, each a small integer taken from `bits`.
 uint64_t FloatsFromBits(uint64_t bits);
-// The next four functions treat words as pairs of floats. Returns word - rate * mean of `given`, the
-// step of SGD with the pushed gradients `given`.
+// The next four functions treat words as pairs of floats. Returns word - rate * mean of `given`,
+// the step of SGD with the pushed gradients `given`.
 uint64_t ApplySgd(uint64_t word, const std::vector<uint64_t>& given, double rate);
-// Returns word + kElastic * sum over x in `given` of (x - word): the step of EASGD's central weights
-// with the pushed weights `given`.
+// Returns word + kElastic * sum over x in `given` of (x - word): the step of EASGD's central
+// weights with the pushed weights `given`.
 constexpr double kElastic = 0.125;
 uint64_t ApplyElastic(uint64_t word, const std::vector<uint64_t>& given);
 // Returns word + change.

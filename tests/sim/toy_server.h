@@ -26,8 +26,8 @@ class ToyServer {
   void OnMessageFromShard0(const protocol::Message& message);
   void OnShard0Disconnected();
   void OnTick();
-  // Delivers to a data lane the oldest membership message (Members) that is on its way there. `lane`
-  // counts data lanes from 0.
+  // Delivers to a data lane the oldest membership message (Members) that is on its way there.
+  // `lane` counts data lanes from 0.
   void OnMembers(uint32_t lane);
   void OnStop();
   void Kill();
@@ -61,8 +61,8 @@ class ToyServer {
   std::vector<uint32_t> ports_;
   std::unique_ptr<protocol::Control> control_;
   protocol::Coordinator* coordinator_ = nullptr;
-  // The data lanes: in lanes_ if servers hold the weights, else in round_lanes_. The other vector is
-  // empty.
+  // The data lanes: in lanes_ if servers hold the weights, else in round_lanes_. The other vector
+  // is empty.
   std::vector<std::unique_ptr<protocol::RoundLane>> round_lanes_;
   std::vector<std::unique_ptr<PlayedLane>> lanes_;
   std::vector<std::deque<pb::Members>> members_;  // for each data lane: messages on the way to it

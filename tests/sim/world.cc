@@ -79,8 +79,8 @@ void World::OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_
 
 bool World::IsState(uint64_t round, const State& state) {
   if (round > schedule_.rounds) return false;
-  // In a job with Schedule::parts, an additional last round exchanges all buckets. A stop moves it to
-  // an earlier step, and then the states differ from those of the run without faults.
+  // In a job with Schedule::parts, an additional last round exchanges all buckets. A stop moves it
+  // to an earlier step, and then the states differ from those of the run without faults.
   const bool planned =
       !schedule_.parts || std::none_of(schedule_.faults.begin(), schedule_.faults.end(),
                                        [](const Fault& fault) { return fault.IsStop(); });
@@ -116,8 +116,8 @@ std::string World::Run() {
   while (!queue_.empty() && violation_.empty()) {
     const Event event = queue_.Pop();
     if (event.time > (schedule_.checkpoint_every != 0 ? kDeadlineOfDisasters : kDeadline)) {
-      // A process that could not hear of the end of shard 0 waits for its own timeouts. That does not
-      // count as stuck.
+      // A process that could not hear of the end of shard 0 waits for its own timeouts. That does
+      // not count as stuck.
       const bool told = all_state_lost_ && !Server(0)->alive();
       if (!StoppedEarly() && !told) ReportViolation("stuck: " + DescribeRunning());
       break;
@@ -132,8 +132,8 @@ std::string World::Run() {
   return violation_;
 }
 
-// Broken invariants count only if no safeguard of the protocol is switched off. A test that switches
-// one off wants the judge to find its effect.
+// Broken invariants count only if no safeguard of the protocol is switched off. A test that
+// switches one off wants the judge to find its effect.
 void World::CheckInvariants() {
   const std::string broken = TakeBrokenInvariant();
   if (!broken.empty() && safeguards_ == protocol::Safeguards{}) ReportViolation(broken);
@@ -233,9 +233,9 @@ bool World::HasDonorOtherThan(uint32_t rank) const {
   return false;
 }
 
-// Starts another process of the worker's rank if none is left though the job goes on. Of two processes
-// with the same rank both may be refused, and a process that is asked to stop while shard 0 is down
-// ends without telling it. The real `tern run` would restart the worker then, too.
+// Starts another process of the worker's rank if none is left though the job goes on. Of two
+// processes with the same rank both may be refused, and a process that is asked to stop while shard
+// 0 is down ends without telling it. The real `tern run` would restart the worker then, too.
 void World::OnWorkerEnded(const ToyWorker& worker) {
   const bool alone = worker.status().code() == Code::kTerminated;
   const bool away = !worker.status().ok() && (alone || schedule_.Has(Fault::Kind::kReplaceWorker));
@@ -479,8 +479,8 @@ void World::CheckMemoryBounds() {
   }
   for (const auto& worker : workers_) {
     if (!worker->alive()) continue;
-    // Each round has 7 outcomes: 2 scalers, 4 sums and one of figures. The job's last figures are one
-    // more.
+    // Each round has 7 outcomes: 2 scalers, 4 sums and one of figures. The job's last figures are
+    // one more.
     const uint32_t window = schedule_.lane_window();
     const size_t rounds = schedule_.is_deterministic() ? window + 1 : 16 + 2 * window;
     if (worker->session().exchange().held() > 7 * rounds + 1)

@@ -2,8 +2,8 @@
 // disks and processes, injects the faults, and judges at the end whether all went well (judge.cc).
 //
 // Words used here: a cell is one reduction over the workers, such as the pushes of a chunk of the
-// model. A lane is one socket of a server shard with its state machine. The state of the model is one
-// 64-bit word per chunk. A beginning is the number of a start of the job: a new one tells all
+// model. A lane is one socket of a server shard with its state machine. The state of the model is
+// one 64-bit word per chunk. A beginning is the number of a start of the job: a new one tells all
 // processes to go back to an earlier round.
 #pragma once
 
@@ -51,14 +51,14 @@ class World : private Network::Host {
   const Report* report() const { return &report_; }
   // Whether `state` is a right state after `round`. If the result of the job does not depend on
   // faults, it must be the state of the run without faults. Else, if servers hold the weights, some
-  // beginning must have had it on the servers' lanes; and if workers hold them, it must be the state
-  // that the first worker had after this round.
+  // beginning must have had it on the servers' lanes; and if workers hold them, it must be the
+  // state that the first worker had after this round.
   bool IsState(uint64_t round, const State& state);
-  // Records that a lane has adopted a beginning, which continues after round `begin`. Only if servers
-  // hold the weights.
+  // Records that a lane has adopted a beginning, which continues after round `begin`. Only if
+  // servers hold the weights.
   void OnBeginning(uint64_t beginning, uint64_t begin);
-  // Records the answer that a lane sends for a cell at the end of a round: the cell's new word, or its
-  // change if the schedule says so. Only if servers hold the weights.
+  // Records the answer that a lane sends for a cell at the end of a round: the cell's new word, or
+  // its change if the schedule says so. Only if servers hold the weights.
   void OnCellClosed(uint64_t beginning, const protocol::Cell& cell, uint64_t round, uint64_t word);
   Ledger& ledger() { return ledger_; }
   ClockLedger& clocks() { return clocks_; }
@@ -85,11 +85,11 @@ class World : private Network::Host {
   void SetCheckpointsOnDisk(protocol::LaneRef lane, Checkpoints now) {
     checkpoints_on_disk_[lane] = std::move(now);
   }
-  // Records the checkpoints that a lane of a starting process finds. They must be all that the previous
-  // process had, except those that a disk fault may have destroyed.
+  // Records the checkpoints that a lane of a starting process finds. They must be all that the
+  // previous process had, except those that a disk fault may have destroyed.
   void CheckCheckpointsOnDisk(protocol::LaneRef lane, const Checkpoints& now);
-  // If a fault has stopped the disk of this server process in the middle of a write, kills the process
-  // and returns true.
+  // If a fault has stopped the disk of this server process in the middle of a write, kills the
+  // process and returns true.
   bool KillIfDiskStopped(uint32_t process);
   void ReportViolation(const std::string& what);
   // Writes the string that text() returns to the trace, if there is one.
@@ -118,13 +118,14 @@ class World : private Network::Host {
   void InjectServerFault(const Fault& fault);
   void KillServer(uint32_t process, const Fault& fault);
   void SendStopSignals(const Fault& fault);
-  // Forgets the states of rounds that only dead or frozen workers have applied. The remaining workers
-  // may repeat such rounds with other contributors, and so reach other states.
+  // Forgets the states of rounds that only dead or frozen workers have applied. The remaining
+  // workers may repeat such rounds with other contributors, and so reach other states.
   void ForgetStatesOfAbsentWorkers();
   // Whether the servers' lanes had this state after this round, under any beginning.
   bool IsStateOfLanes(uint64_t round, const State& state) const;
   bool IsEnding() const;  // whether any process has been told that the job is done
-  // Whether a worker other than `rank` is sure to survive with the state, and can send it to others.
+  // Whether a worker other than `rank` is sure to survive with the state, and can send it to
+  // others.
   bool HasDonorOtherThan(uint32_t rank) const;
   // Returns the newest living process of a rank, or null.
   ToyWorker* LiveWorker(uint32_t rank) const;
@@ -171,8 +172,8 @@ class World : private Network::Host {
   std::unique_ptr<setup::Setup> job_;
   std::vector<CheckpointDisk> checkpoint_disks_;  // the disk of each worker rank
   bool all_state_lost_ = false;  // all workers were killed, and had no checkpoint in common
-  // When all processes were last killed, the workers had no checkpoint in common: some checkpoints were
-  // damaged or lost, and others were left. So the job must refuse to start again.
+  // When all processes were last killed, the workers had no checkpoint in common: some checkpoints
+  // were damaged or lost, and others were left. So the job must refuse to start again.
   bool must_refuse_ = false;
   bool may_refuse_ = false;  // the job may refuse to start, because a worker lacks a checkpoint
   Report report_;

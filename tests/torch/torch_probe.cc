@@ -1,9 +1,10 @@
-// Runs Tern's network engine on weights and batches that PyTorch wrote, so that the scripts in this folder
-// can compare the results with PyTorch's.
+// Runs Tern's network engine on weights and batches that PyTorch wrote, so that the scripts in this
+// folder can compare the results with PyTorch's.
 //
 //   torch_probe follow NET.json WEIGHTS BATCHES OUT RATE MOMENTUM
-//       Trains one step on each batch. BATCHES has images [steps, batch, C, H, W] and labels [steps,
-//       batch]. Writes to OUT the loss of each step, and the weights and statistics after the last step.
+//       Trains one step on each batch. BATCHES has images [steps, batch, C, H, W] and labels
+//       [steps, batch]. Writes to OUT the loss of each step, and the weights and statistics after
+//       the last step.
 //   torch_probe scores NET.json WEIGHTS BATCHES OUT
 //       Writes to OUT the scores of the images [n, C, H, W], with the network in evaluation mode.
 //

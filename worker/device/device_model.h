@@ -50,7 +50,8 @@ class DeviceModel {
     // layer.
     std::vector<uint64_t> columns;
     uint32_t workers = 1;  // The most workers whose codes are in one sum.
-    // REQUIRES a codec with an implementation on a GPU (codec::CanEncodeOnDevice). Outlives the model.
+    // REQUIRES a codec with an implementation on a GPU (codec::CanEncodeOnDevice). Outlives the
+    // model.
     const codec::Codec* codec = nullptr;
     codec::Options options;  // The options that the codec was made with.
   };

@@ -1,7 +1,7 @@
 // The workers of asgd, dcasgd_c, dcasgd_a, ssp and softsync (survey, section on asynchronous SGD;
-// OD-SGD, equations 4 to 6). The workers of these algorithms do the same; the servers decide what a push
-// does and when it is answered (server/rules/asgd.cc, dcasgd.cc, ssp.cc, softsync.cc). In every step, a
-// worker does:
+// OD-SGD, equations 4 to 6). The workers of these algorithms do the same; the servers decide what a
+// push does and when it is answered (server/rules/asgd.cc, dcasgd.cc, ssp.cc, softsync.cc). In
+// every step, a worker does:
 //
 //   g = gradient at its weights
 //   push g
@@ -78,9 +78,9 @@ class Downpour : public Asynchronous {
   uint64_t steps_ = 0;
 };
 
-// Pushes g' = g + lambda g g (w - w_bak), element by element. g is the gradient, w_bak the weights at
-// which it was computed, w the weights pulled after that, lambda the job's factor. `adaptive`: lambda is
-// divided by the root of a moving mean square of g (dcasgd_a).
+// Pushes g' = g + lambda g g (w - w_bak), element by element. g is the gradient, w_bak the weights
+// at which it was computed, w the weights pulled after that, lambda the job's factor. `adaptive`:
+// lambda is divided by the root of a moving mean square of g (dcasgd_a).
 class DelayCompensated : public Asynchronous {
  public:
   DelayCompensated(const Context& context, const pb::Dcasgd& job, bool adaptive)

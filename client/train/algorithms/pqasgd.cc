@@ -1,8 +1,8 @@
 // PQASGD, Algorithm 2: local steps. After every p-th step, and after the last, the workers add the
 // mean of their quantized changes since the last synchronization. In iteration j, from 0:
 //
-// (x_{j,i}: worker i's weights; x_j: the common weights; g: gradient; gamma: learning rate; Q: the codec;
-// n: number of workers; the last three lines only if p divides j + 1)
+// (x_{j,i}: worker i's weights; x_j: the common weights; g: gradient; gamma: learning rate; Q: the
+// codec; n: number of workers; the last three lines only if p divides j + 1)
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   G_i       = x_{j+1,i} - x_{j+1-p}

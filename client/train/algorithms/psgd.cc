@@ -1,13 +1,13 @@
-// PSGD (PQASGD paper, section 3.2; docs/ALGORITHMS.md, section 10): local steps. After every p-th step,
-// and after the last, the n workers average all parameters. x_{j,i} are worker i's weights, g is its
-// gradient, gamma the learning rate. In iteration j, from 0:
+// PSGD (PQASGD paper, section 3.2; docs/ALGORITHMS.md, section 10): local steps. After every p-th
+// step, and after the last, the n workers average all parameters. x_{j,i} are worker i's weights, g
+// is its gradient, gamma the learning rate. In iteration j, from 0:
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   x_{j+1,i} = 1/n sum_k x_{j+1,k}           if p divides j + 1
 //
 // The job's key psgd.at_sync says what then happens to the optimizer's state (its arrays are called
-// slots): with `keep` each worker keeps its own, `reset` sets it to zero, `average` averages it over the
-// workers like the parameters.
+// slots): with `keep` each worker keeps its own, `reset` sets it to zero, `average` averages it
+// over the workers like the parameters.
 #include "client/train/algorithms.h"
 #include "client/train/local_steps.h"
 
@@ -47,7 +47,8 @@ class Psgd : public LocalSteps {
   }
 
  private:
-  // Returns the array to which a bucket belongs: the parameters, or an array of the optimizer's state.
+  // Returns the array to which a bucket belongs: the parameters, or an array of the optimizer's
+  // state.
   float* Arena(uint32_t bucket) {
     const uint32_t arena = c_.setup.plan.buckets[bucket].arena;
     return arena == 0 ? c_.replica.point() : slots_[arena - 1].data();
@@ -71,8 +72,8 @@ class Psgd : public LocalSteps {
     KeepSlots();
     return Ok();
   }
-  // Copies the slots after a synchronization. Another worker that needs the State later gets this copy,
-  // because this worker's slots change in its next local step.
+  // Copies the slots after a synchronization. Another worker that needs the State later gets this
+  // copy, because this worker's slots change in its next local step.
   void KeepSlots() {
     agreed_slots_.clear();
     for (const std::span<float>& slot : slots_)
@@ -80,8 +81,8 @@ class Psgd : public LocalSteps {
   }
 
   const pb::OptimizerState::AtSync at_sync_;
-  // The arrays of the optimizer's state, if workers average them; and copies of these arrays as they were
-  // after the last synchronization.
+  // The arrays of the optimizer's state, if workers average them; and copies of these arrays as
+  // they were after the last synchronization.
   std::vector<std::span<float>> slots_;
   std::vector<std::vector<float>> agreed_slots_;
 };

@@ -1,6 +1,6 @@
 // RSGD (PQASGD paper, section 5): local steps. After each step, the workers average one of the p
-// parts of the model. x_{j,i} are worker i's weights, g is its gradient, gamma the learning rate, W the
-// weights on which the workers agree. In iteration j, from 0:
+// parts of the model. x_{j,i} are worker i's weights, g is its gradient, gamma the learning rate, W
+// the weights on which the workers agree. In iteration j, from 0:
 //
 //   x_{j+1,i} = x_{j,i} - gamma g(x_{j,i})
 //   part (j mod p) of x_{j+1,i} becomes its mean over the workers

@@ -5,7 +5,7 @@
 //   compute g_t^(i)        forward and backward at W(t-1), the weights after step t - 1
 //   ternarize, push        encodes and pushes buckets while backward still runs (coder.h)
 //   pull mean gradient     waits for the answers of all chunks
-//   update w               applies each bucket when its answers arrive, if that is possible (apply.h)
+//   update w               applies each bucket when its answers arrive, if possible (apply.h)
 //
 // If buckets may be applied as they arrive, the last two lines move into the next forward pass,
 // which applies a bucket just before the first layer that needs it (open_round.h). So its first

@@ -9,8 +9,8 @@ namespace tern::protocol {
 
 namespace {
 
-// The largest round, step count or epoch that a hello may have. It is so low that additions to these
-// numbers cannot overflow.
+// The largest round, step count or epoch that a hello may have. It is so low that additions to
+// these numbers cannot overflow.
 constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 
 Status Compare(const char* what, uint64_t theirs, uint64_t ours) {

@@ -86,8 +86,8 @@ class Control {
   virtual void OnFailure(const Status& status, Time now, ControlActions* out) = 0;
   // Followers only: handles a message from the connection that kConnectShard0 opened.
   virtual void OnMessageFromShard0(const Message&, Time, ControlActions*) {}
-  // Followers only: the socket reports that the connection to shard 0 is lost. Without this call the
-  // Follower would notice the loss later, by shard 0's silence.
+  // Followers only: the socket reports that the connection to shard 0 is lost. Without this call
+  // the Follower would notice the loss later, by shard 0's silence.
   virtual void OnShard0Disconnected() {}
   virtual const RoundLane& lane() const = 0;
 };

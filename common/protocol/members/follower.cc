@@ -150,9 +150,9 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
   const auto rank = static_cast<int>(hello.rank());
   const bool member = rank >= 0 && rank < members_.incarnations_size() &&
                       members_.incarnations(rank) == hello.incarnation();
-  // This shard's heartbeats (pulses) go to the connections in peers_. They also go to a process that
-  // says hello for a free rank, because it may become a member. But a late hello of a former member
-  // does not replace the connection of the present member.
+  // This shard's heartbeats (pulses) go to the connections in peers_. They also go to a process
+  // that says hello for a free rank, because it may become a member. But a late hello of a former
+  // member does not replace the connection of the present member.
   if (hello.rank() < options_.workers && (member || !peers_.contains(hello.rank())))
     peers_[hello.rank()] = from;
   Sends sends;

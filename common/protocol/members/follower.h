@@ -13,8 +13,8 @@
 //                pulse (heartbeat) of shard 0 shows a new incarnation of shard 0, or an epoch that
 //                this shard does not know.
 //   deadline     Shard 0 has been silent for too long: for start_timeout before its first Welcome;
-//                for server_return_timeout after its first Welcome; for dead_after if this shard was
-//                asked to stop.
+//                for server_return_timeout after its first Welcome; for dead_after if this shard
+//                was asked to stop.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +73,8 @@ class Follower : public Control {
   Code stop_code_ = Code::kOk;  // kInterrupted or kTerminated once asked to stop
   Status failure_;              // why this shard cannot take part any more
   uint64_t shard0_incarnation_ = 0;
-  // The incarnation of shard 0 that sent members_. Two incarnations of shard 0 may use equal epochs.
+  // The incarnation of shard 0 that sent members_. Two incarnations of shard 0 may use equal
+  // epochs.
   uint64_t members_sender_ = 0;
   Time heard_at_{}, hello_at_{}, connected_at_{}, pulse_at_{};
 };

@@ -45,8 +45,8 @@ std::string WhyAnotherJob(const std::vector<Offer>& offers) {
              "; start the job that wrote them, give another output_dir, or ", kHowToBeginAnew);
 }
 
-// Whether every daemon whose offer counts had started the same run and has at most one checkpoint of
-// that run. Then the run ended before all daemons had written their first checkpoint.
+// Whether every daemon whose offer counts had started the same run and has at most one checkpoint
+// of that run. Then the run ended before all daemons had written their first checkpoint.
 bool EndedBeforeItsFirst(const std::vector<Offer>& offers) {
   std::set<uint64_t> runs;
   for (const Offer& offer : offers) {

@@ -27,10 +27,10 @@
 //              checkpoint and forget all members. A worker whose Welcome has `resume` loads its own
 //              checkpoint; with `begin` it pulls the parameters from the lanes (session.h)
 //
-// There are two kinds of checkpoints. All daemons write `checkpoints`, after the same steps. Between
-// two of them, shards that hold the parameters also write `shard_checkpoints`. In a job with rounds a
-// run under way may continue from `shard_checkpoints`, because workers can pull all that they need
-// from the shards.
+// There are two kinds of checkpoints. All daemons write `checkpoints`, after the same steps.
+// Between two of them, shards that hold the parameters also write `shard_checkpoints`. In a job
+// with rounds a run under way may continue from `shard_checkpoints`, because workers can pull all
+// that they need from the shards.
 //
 // In a job without rounds, a shard that restarts alone loads its newest checkpoint of either kind
 // by itself, unless that checkpoint has another `beginning`. A job that starts again continues from
@@ -94,8 +94,8 @@ struct Saved {
 
   void AddTo(pb::Hello* hello) const;
 };
-// Returns what a server offers whose data lanes each save their own parameters: the checkpoints that
-// all lanes have. `lanes`: what each lane has saved.
+// Returns what a server offers whose data lanes each save their own parameters: the checkpoints
+// that all lanes have. `lanes`: what each lane has saved.
 Saved CommonOf(const std::vector<Saved>& lanes);
 
 // What one daemon offers to a job whose state no daemon holds in memory.

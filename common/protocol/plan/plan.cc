@@ -81,8 +81,8 @@ void CutBuckets(uint64_t limit, ExchangePlan* plan) {
   }
 }
 
-// Makes `parts` buckets, which are equal ranges of the arena. `key`: the job's key that sets `parts`,
-// for the error message.
+// Makes `parts` buckets, which are equal ranges of the arena. `key`: the job's key that sets
+// `parts`, for the error message.
 Status CutRanges(uint64_t parts, const std::string& key, ExchangePlan* plan) {
   const uint64_t total = plan->parameters();
   if (parts > total) {
@@ -199,8 +199,8 @@ uint64_t DigestOf(const ExchangePlan& plan) {
   std::string text = "plan 2 " + std::to_string(plan.workers);
   const auto add = [&text](uint64_t value) { text += " " + std::to_string(value); };
   for (const codec::Codec* codec : plan.codec_of) text += " " + std::string(codec->name());
-  // The word "code" makes the digest differ from that of earlier versions of Tern, which sent a sum for
-  // such a codec.
+  // The word "code" makes the digest differ from that of earlier versions of Tern, which sent a sum
+  // for such a codec.
   if (plan.central)
     text += (plan.pull_codec->SingleCodeIsSum() ? " pull " : " pull code ") +
             std::string(plan.pull_codec->name());

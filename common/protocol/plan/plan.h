@@ -7,9 +7,9 @@
 // the arena that consists of whole tensors, up to a size; bucket 0 has the last tensors, because
 // their gradients are ready first. (In rsgd, bucket i is the i-th of p equal ranges of the arena,
 // and may end inside a tensor.) A chunk is a range of a bucket that is coded as one message; it
-// belongs to one data lane of one shard. A scaler is a codec's scale factor. A part is the range that
-// has one scaler: a tensor, or a fixed number of its elements if the codec asks for that. A chunk
-// consists of segments; a segment lies within one part and is coded with its tensor's codec.
+// belongs to one data lane of one shard. A scaler is a codec's scale factor. A part is the range
+// that has one scaler: a tensor, or a fixed number of its elements if the codec asks for that. A
+// chunk consists of segments; a segment lies within one part and is coded with its tensor's codec.
 #pragma once
 
 #include <cstdint>
@@ -48,8 +48,8 @@ struct Chunk {
   uint32_t shard = 0;
   uint32_t lane = 0;          // which data lane of that shard, counted from 1
   size_t max_push_bytes = 0;  // upper bound of the bytes of one worker's push
-  // An upper bound of the bytes of an answer. The answer has the sum over all workers or, if servers
-  // hold the parameters, weights.
+  // An upper bound of the bytes of an answer. The answer has the sum over all workers or, if
+  // servers hold the parameters, weights.
   size_t max_sum_bytes = 0;
 };
 
@@ -75,23 +75,24 @@ struct ExchangePlan {
   std::vector<uint64_t> column;               // by tensor: TensorInfo::column
   std::vector<const codec::Codec*> codec_of;  // by tensor
   std::vector<Part> parts;                    // in order of the arena
-  // By tensor: the index of its first part. One more entry marks the end of the last tensor's parts.
+  // By tensor: the index of its first part. One more entry marks the end of the last tensor's
+  // parts.
   std::vector<uint32_t> first_part;
   // If not 0, round r is coded with scaler_margin times the workers' maximum scalers of round r -
-  // scalers_from. If 0, and in the first scalers_from rounds, the workers share their scalers within
-  // the round before they push (Kind::kScale).
+  // scalers_from. If 0, and in the first scalers_from rounds, the workers share their scalers
+  // within the round before they push (Kind::kScale).
   uint32_t scalers_from = 0;
   float scaler_margin = 1;
   bool central = false;  // servers hold the parameters
   bool rounds = true;    // false: every push is applied and answered on arrival (ClockLane)
-  // If servers hold the parameters: the codec of the weights that servers send to workers. It codes the
-  // values of one sender, not a sum over workers.
+  // If servers hold the parameters: the codec of the weights that servers send to workers. It codes
+  // the values of one sender, not a sum over workers.
   const codec::Codec* pull_codec = nullptr;
   std::vector<Bucket> buckets;
   uint64_t digest = 0;
   // Figures are the metrics that workers exchange. `statistics`: how many floats the running
-  // statistics of batch norms have in a worker's figures. `confusion`: how many entries the confusion
-  // matrix has in a worker's last figures.
+  // statistics of batch norms have in a worker's figures. `confusion`: how many entries the
+  // confusion matrix has in a worker's last figures.
   uint64_t statistics = 0;
   uint64_t confusion = 0;
 

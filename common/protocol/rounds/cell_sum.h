@@ -1,6 +1,6 @@
-// What a cell adds up, and how it makes the answer. A cell is one reduction over the workers, done once
-// per round; a slot is one cell in one round. A RoundLane is the state machine behind one socket of a
-// server shard; it has cells.
+// What a cell adds up, and how it makes the answer. A cell is one reduction over the workers, done
+// once per round; a slot is one cell in one round. A RoundLane is the state machine behind one
+// socket of a server shard; it has cells.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,12 @@ namespace tern::protocol {
 class CellSum {
  public:
   virtual ~CellSum() = default;
-  // Adds one contribution. Returns an error if the payload is not a valid contribution; the sum must
-  // then not be used any more. REQUIRES that the rank was not added before.
+  // Adds one contribution. Returns an error if the payload is not a valid contribution; the sum
+  // must then not be used any more. REQUIRES that the rank was not added before.
   virtual Status Add(uint32_t rank, const Bytes& payload) = 0;
-  // Returns the payload of the answer: the sum over the ranks that were added. REQUIRES at least one
-  // such rank. Exception: a cell with CellSpec::every_round; the answer without ranks may be empty.
+  // Returns the payload of the answer: the sum over the ranks that were added. REQUIRES at least
+  // one such rank. Exception: a cell with CellSpec::every_round; the answer without ranks may be
+  // empty.
   virtual Bytes Close() = 0;
 };
 
@@ -31,25 +32,26 @@ struct CellSpec {
   Cell cell;
   // Makes the empty sum of a new slot.
   std::function<std::unique_ptr<CellSum>(uint64_t round)> open;
-  // Checks that the bytes can be an outcome (answer) of this cell, summed over `contributors` workers
-  // (at least 1). Used for outcomes that workers hand back to a restarted server.
+  // Checks that the bytes can be an outcome (answer) of this cell, summed over `contributors`
+  // workers (at least 1). Used for outcomes that workers hand back to a restarted server.
   std::function<Status(const Bytes&, uint32_t contributors)> check_outcome;
   // A slot closes only when all members have contributed, even if the job has a smaller quorum.
   bool waits_for_all = false;
-  // If the job removes lost members (`shrink`): an open slot is dropped when a contributor is removed.
+  // If the job removes lost members (`shrink`): an open slot is dropped when a contributor is
+  // removed.
   bool members_only = false;
   // Every round of this cell closes, in order, because round r + 1 builds on round r; even a round
   // in which no worker contributed.
   bool every_round = false;
-  // Returns the weights, or their moving average, to answer a pull. Unset: the cell cannot be pulled,
-  // because the servers do not hold the parameters.
+  // Returns the weights, or their moving average, to answer a pull. Unset: the cell cannot be
+  // pulled, because the servers do not hold the parameters.
   struct Pulled {
     Bytes payload;
     bool whole = false;  // whether the payload is fp32, not coded with the job's pull codec
   };
   std::function<Pulled(bool average)> pull = nullptr;
-  // Appends the state that the cell keeps from round to round, for checkpoints. Unset: the cell keeps
-  // no state.
+  // Appends the state that the cell keeps from round to round, for checkpoints. Unset: the cell
+  // keeps no state.
   std::function<void(SavedState*)> state = nullptr;
 };
 

@@ -65,8 +65,8 @@ class MaxOfScalers : public CellSum {
   std::vector<float> max_;
 };
 
-// Every worker gets the figures (metrics) of all workers, and adds them up in the order of the ranks,
-// so that all workers compute the same sums.
+// Every worker gets the figures (metrics) of all workers, and adds them up in the order of the
+// ranks, so that all workers compute the same sums.
 class GatheredFigures : public CellSum {
  public:
   explicit GatheredFigures(const ExchangePlan& plan)

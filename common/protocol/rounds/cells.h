@@ -1,6 +1,7 @@
 // The cells of a job. A cell is one reduction over the workers, and belongs to one lane (the state
-// machine behind one socket of a server shard). This file makes the CellSpec of each kind of cell, and
-// says which lane has which cell. Scalers are codecs' scale factors; figures are workers' metrics.
+// machine behind one socket of a server shard). This file makes the CellSpec of each kind of cell,
+// and says which lane has which cell. Scalers are codecs' scale factors; figures are workers'
+// metrics.
 #pragma once
 
 #include <span>
@@ -23,19 +24,19 @@ CellSpec ScaleCell(uint32_t bucket, size_t tensors);
 CellSpec FiguresCell(const ExchangePlan& plan, uint32_t which);
 CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk);
 
-// The two cells of figures; the value is Cell::chunk. In kCompare, workers exchange the hash of their
-// weights and their losses, and learn which workers are present. The present workers divide the
-// evaluation among them and exchange the results in kEvaluate. In a job without rounds each of the two
-// cells is used once, after the last step of all workers.
+// The two cells of figures; the value is Cell::chunk. In kCompare, workers exchange the hash of
+// their weights and their losses, and learn which workers are present. The present workers divide
+// the evaluation among them and exchange the results in kEvaluate. In a job without rounds each of
+// the two cells is used once, after the last step of all workers.
 enum Figures : uint32_t { kCompare, kEvaluate };
 
 // Makes the cells of one lane of a shard. Lane 0 has the scalers of the buckets whose home is this
-// shard and, on shard 0, figures. Any other lane has the pushes of its chunks. The plan outlives the
-// cells.
+// shard and, on shard 0, figures. Any other lane has the pushes of its chunks. The plan outlives
+// the cells.
 std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane);
 
-// Returns by shard whether the shard keeps state from round to round: parameters, or the memory that
-// codecs keep from one sum to the next.
+// Returns by shard whether the shard keeps state from round to round: parameters, or the memory
+// that codecs keep from one sum to the next.
 std::vector<bool> ShardsThatKeep(const ExchangePlan& plan);
 
 // The lane that receives a cell's contributions.
@@ -47,9 +48,9 @@ LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell);
 // Whether the plan has this cell at this lane. `cell` comes from a peer, so it may be invalid.
 bool IsAt(const ExchangePlan& plan, const Cell& cell, LaneRef lane);
 
-// Checks that `payload` can be the answer to a push of the chunk. It has the maximum scalers, if the
-// chunk carries scalers, and then for each segment one sum over `contributors` workers (at least 1) or,
-// if servers hold the parameters, coded weights.
+// Checks that `payload` can be the answer to a push of the chunk. It has the maximum scalers, if
+// the chunk carries scalers, and then for each segment one sum over `contributors` workers (at
+// least 1) or, if servers hold the parameters, coded weights.
 Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payload,
                  uint32_t contributors);
 

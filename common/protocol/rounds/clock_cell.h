@@ -1,6 +1,6 @@
-// For jobs without rounds: the interface of a cell, which has the weights of one chunk of the model on
-// a server, and the numbers that its lane (ClockLane, the state machine behind one server socket)
-// counts for each cell. A worker's clock is the number of its exchanges.
+// For jobs without rounds: the interface of a cell, which has the weights of one chunk of the model
+// on a server, and the numbers that its lane (ClockLane, the state machine behind one server
+// socket) counts for each cell. A worker's clock is the number of its exchanges.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class ClockCell {
   // How often the weights have changed so far.
   virtual uint64_t version() const = 0;
   // Returns the weights from which `rank` continues. `holds`: the version of the weights that the
-  // worker has; nullopt: none. If the worker still has the weights of this cell's last answer to it, the
-  // new answer may be the difference to those weights; else it is complete weights.
+  // worker has; nullopt: none. If the worker still has the weights of this cell's last answer to
+  // it, the new answer may be the difference to those weights; else it is complete weights.
   virtual Answer Pull(uint32_t rank, std::optional<uint64_t> holds) = 0;
   // The moving average of the weights in fp32; the weights themselves if the job keeps no average.
   virtual Bytes Average() const = 0;

@@ -1,7 +1,7 @@
 // A data lane of a server (the state machine behind one data socket) in a job without rounds (asgd,
-// dcasgd, ssp, softsync, asynchronous easgd). A cell of the lane has the weights of one chunk of the
-// model; every push changes the weights of its cell on arrival. A clock is the sending worker's own
-// count of exchanges, from 1. One thread calls a lane.
+// dcasgd, ssp, softsync, asynchronous easgd). A cell of the lane has the weights of one chunk of
+// the model; every push changes the weights of its cell on arrival. A clock is the sending worker's
+// own count of exchanges, from 1. One thread calls a lane.
 //
 //   push(rank, clock) --once per (cell, rank, clock)--> ClockCell::Push --> answer: ClockCell::Pull
 //
@@ -10,16 +10,16 @@
 // is told to leave. Clocks may skip numbers, because a returning worker continues from the newest
 // clock of any cell.
 //
-// ssp (stale synchronous parallel): the answer to a push is delayed while the clock of some member is
-// more than `bound` behind the push. A rank delays no other worker if it is no member, or if it has
-// sent Parting, which says that it pushes no more.
+// ssp (stale synchronous parallel): the answer to a push is delayed while the clock of some member
+// is more than `bound` behind the push. A rank delays no other worker if it is no member, or if it
+// has sent Parting, which says that it pushes no more.
 //
-// A pull is answered at once; the answer has the newest counted clock of the rank. A push that wants no
-// weights is counted, and its answer has no weights.
+// A pull is answered at once; the answer has the newest counted clock of the rank. A push that
+// wants no weights is counted, and its answer has no weights.
 //
 // After a restart of the server, workers hand back their newest answer to a push of each cell. The
-// answer proves that the previous server process had counted that clock, so the worker does not repeat
-// that push.
+// answer proves that the previous server process had counted that clock, so the worker does not
+// repeat that push.
 //
 // When a cell has counted ClockLaneOptions::pushes pushes of all ranks together, or a stop is
 // requested, the lane sends the delayed answers, and every later answer says `stop`.
@@ -65,8 +65,8 @@ class ClockLane : public Lane {
   // Restore also REQUIRES that the cell has counted no push.
   const CellClocks& clocks(const Cell& cell) const;
   void Restore(const Cell& cell, CellClocks clocks);
-  // Resets the lane to its initial state, with new cells and no members. The effect of earlier pushes
-  // is lost. The counters keep their values.
+  // Resets the lane to its initial state, with new cells and no members. The effect of earlier
+  // pushes is lost. The counters keep their values.
   void GoBack(std::vector<ClockCellSpec> cells);
   // The smallest number of pushes that a cell has counted.
   uint64_t total() const;
@@ -74,15 +74,15 @@ class ClockLane : public Lane {
   uint64_t target() const { return state_.target; }
   // Whether the job is done: no stop was requested, and every member has sent its Parting.
   bool done() const;
-  // How many pushes of one member are lost, as the maximum over members and cells: a previous process
-  // of this server had answered them, but this process restored older weights.
+  // How many pushes of one member are lost, as the maximum over members and cells: a previous
+  // process of this server had answered them, but this process restored older weights.
   uint64_t lost_clocks() const { return state_.lost_clocks; }
 
-  // These invariants hold after every event. Lane: no answer is delayed while the lane is not open; a
-  // rank's newest clock is the greatest clock that a cell has counted for the rank; the histogram of
-  // staleness has every counted or dropped push. Each cell (CountedCell): it has not counted more
-  // pushes than the sum of its ranks' clocks; no answer had a newer version than the weights; a rank
-  // whose answer is delayed is a member and too far ahead.
+  // These invariants hold after every event. Lane: no answer is delayed while the lane is not open;
+  // a rank's newest clock is the greatest clock that a cell has counted for the rank; the histogram
+  // of staleness has every counted or dropped push. Each cell (CountedCell): it has not counted
+  // more pushes than the sum of its ranks' clocks; no answer had a newer version than the weights;
+  // a rank whose answer is delayed is a member and too far ahead.
   Status Check() const;
 
  private:

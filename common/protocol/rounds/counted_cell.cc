@@ -122,8 +122,8 @@ void CountedCell::RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out
   ++lane_->counters.stale;
   std::string sentence = ToString(spec_.cell, c) + " is stale: rank " + std::to_string(c.rank()) +
                          " is at " + std::to_string(clocks_.counted[c.rank()]);
-  // After a restart of shard 0 the first process that says hello gets the rank, even if another process
-  // had the rank before.
+  // After a restart of shard 0 the first process that says hello gets the rank, even if another
+  // process had the rank before.
   const bool other = ranks_[c.rank()].counted_by != c.incarnation();
   if (other) sentence += "; another process had it meanwhile: start this worker again";
   const Code code = other ? Code::kPeerLost : Code::kNotAllowed;

@@ -1,6 +1,7 @@
-// One cell of a ClockLane, which applies workers' pushes on arrival (clock_lane.h). The cell has the
-// weights of one chunk of the model. It knows which pushes it has counted for each rank, and which
-// answers it delays. A clock is a worker's own count of exchanges. The states of a rank at a cell:
+// One cell of a ClockLane, which applies workers' pushes on arrival (clock_lane.h). The cell has
+// the weights of one chunk of the model. It knows which pushes it has counted for each rank, and
+// which answers it delays. A clock is a worker's own count of exchanges. The states of a rank at a
+// cell:
 //
 //                  its push must wait
 //   +--> kTraining -------------------> kWaiting
@@ -12,7 +13,8 @@
 //   +--counted, replaced-- kParted
 //
 //   kTraining  the cell answers the rank's pushes at once
-//   kWaiting   (ssp) the rank's newest push is counted but not answered, because other ranks are too
+//   kWaiting   (ssp) the rank's newest push is counted but not answered, because other ranks are
+//              too
 //              far behind
 //   kParted    the rank has sent Parting (it pushes no more), and delays no other worker
 //
@@ -40,14 +42,14 @@ struct ClockLaneOptions {
   // For ssp: by how many clocks a rank may be ahead of the slowest. Unset: without limit.
   std::optional<uint64_t> bound;
   uint64_t max_staleness = 0;  // Pushes staler than this are dropped; 0: no push is dropped.
-  // Returns the learning rate after `total` pushes to a cell, to send it with answers. Set on shard 0
-  // only.
+  // Returns the learning rate after `total` pushes to a cell, to send it with answers. Set on shard
+  // 0 only.
   std::function<double(uint64_t total)> learning_rate;
   Safeguards safeguards;
 };
 
-// The number of bins of the histogram of staleness: one bin for each value from 0 to 31, and one bin
-// for all larger values.
+// The number of bins of the histogram of staleness: one bin for each value from 0 to 31, and one
+// bin for all larger values.
 inline constexpr size_t kStalenessBins = 33;
 inline constexpr uint64_t kMaxClock = uint64_t{1} << 62;  // greater clocks are invalid
 
@@ -112,8 +114,8 @@ class CountedCell {
     bool dropped = false;    // whether its newest push was too stale
   };
 
-  // Changes a rank's state; no other function does. Returns false and changes nothing if the diagram
-  // has no arrow from the rank's present state to `next`.
+  // Changes a rank's state; no other function does. Returns false and changes nothing if the
+  // diagram has no arrow from the rank's present state to `next`.
   bool Become(uint32_t rank, RankState next);
   void RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out) const;
   // Counts and applies a push. If the payload is invalid, refuses the push and returns false.
@@ -130,8 +132,8 @@ class CountedCell {
   // Sets the fields that the answers to pushes, Partings and pulls have in common.
   template <typename Form>
   void SetCounts(uint64_t clock, Form* form) const;
-  // The least clock of the members that have not parted, `excluded_rank` left out; the greatest uint64_t
-  // if there is no such member.
+  // The least clock of the members that have not parted, `excluded_rank` left out; the greatest
+  // uint64_t if there is no such member.
   uint64_t LeastClock(std::optional<uint32_t> excluded_rank) const;
   // The rank's clock in this cell: the newest that this cell has counted, but at least c - 1 if any
   // cell of the lane has counted c. (An earlier process of the rank may have died before it pushed

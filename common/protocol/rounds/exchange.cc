@@ -15,8 +15,8 @@ namespace {
 // so an outcome further ahead is invalid.
 constexpr uint64_t kMaxRoundsAhead = 64;
 
-// Visitor of a waiting contribution: returns whether `outcome`, which has the same cell and exchange,
-// answers the contribution.
+// Visitor of a waiting contribution: returns whether `outcome`, which has the same cell and
+// exchange, answers the contribution.
 struct IsAnsweredBy {
   const pb::Outcome& outcome;
   uint64_t pull = 0;  // the number of the waiting pull

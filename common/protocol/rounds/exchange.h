@@ -1,16 +1,16 @@
 // A worker's half of the exchange of gradients: its contributions that are not answered yet
 // (SendQueue), and the outcomes (answers) that it keeps for restarted servers (HeldOutcomes). A
-// contribution belongs to a cell (one reduction over the workers) of a lane (one server socket). The
-// worker's Session owns the Exchange; the Session's thread calls it.
+// contribution belongs to a cell (one reduction over the workers) of a lane (one server socket).
+// The worker's Session owns the Exchange; the Session's thread calls it.
 //
-// If rounds may close without this worker (`unsolicited`), an outcome is delivered, once, even if this
-// worker has not contributed. A contribution that this worker makes later is late: it is only counted,
-// and reported to the server. Figures (the workers' metrics) are delivered only to workers that
-// contributed figures.
+// If rounds may close without this worker (`unsolicited`), an outcome is delivered, once, even if
+// this worker has not contributed. A contribution that this worker makes later is late: it is only
+// counted, and reported to the server. Figures (the workers' metrics) are delivered only to workers
+// that contributed figures.
 //
 // In a job without rounds an answer may be the difference to the weights that this worker has.
-// Therefore a repeated answer must not count as the answer to the next pull, and a version number of
-// one server process is never sent to another process.
+// Therefore a repeated answer must not count as the answer to the next pull, and a version number
+// of one server process is never sent to another process.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,8 @@ class Exchange {
     uint32_t rank = 0;
     uint64_t incarnation = 0;
     uint64_t credit_bytes = 16 << 20;  // most bytes of unanswered pushes on a lane
-    // A contribution without an answer for this long is sent again, unless outcomes arrive on its lane.
+    // A contribution without an answer for this long is sent again, unless outcomes arrive on its
+    // lane.
     Time resend_after{};
     bool unsolicited = false;  // whether rounds may close without this worker's contribution
     // With `unsolicited`: returns whether the exchange plan has this cell at this lane. Unset: not
@@ -67,8 +68,8 @@ class Exchange {
                                   const Bytes& payload, Time now, std::vector<Outgoing>* out);
   // The server confirms an outcome that this worker handed back.
   void OnHeldConfirmed(LaneRef lane, Kind kind, const pb::Outcome& outcome);
-  // The server has answered the lane's hello. Sends the unanswered contributions again; to a new server
-  // process, also sends the kept outcomes.
+  // The server has answered the lane's hello. Sends the unanswered contributions again; to a new
+  // server process, also sends the kept outcomes.
   void OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now, std::vector<Outgoing>* out);
   void OnLaneDown(LaneRef lane);
   // The server has room again for contributions that it refused as early: sends the unanswered ones
@@ -99,8 +100,8 @@ class Exchange {
   // Rounds that closed before this worker's push arrived.
   uint64_t late() const { return late_.rounds; }
 
-  // These invariants hold after every event: SendQueue::Check(), HeldOutcomes::Check(), and the number of
-  // late rounds is at most the number of the newest late round.
+  // These invariants hold after every event: SendQueue::Check(), HeldOutcomes::Check(), and the
+  // number of late rounds is at most the number of the newest late round.
   Status Check() const;
 
  private:

@@ -1,9 +1,9 @@
-// The kinds ("forms") of a worker's contribution as C++ types, and functions that answer questions about
-// the forms of messages. The messages Contribution and Outcome (the answer) of proto/wire.proto have the
-// same forms.
+// The kinds ("forms") of a worker's contribution as C++ types, and functions that answer questions
+// about the forms of messages. The messages Contribution and Outcome (the answer) of
+// proto/wire.proto have the same forms.
 //
-// The number of an exchange is the round. In a job without rounds it is the worker's clock: the worker's
-// own count of its exchanges.
+// The number of an exchange is the round. In a job without rounds it is the worker's clock: the
+// worker's own count of its exchanges.
 #pragma once
 
 #include <cstdint>
@@ -54,12 +54,13 @@ uint64_t ExchangeOf(const pb::Outcome& outcome);
 
 // Returns a text for log lines and errors, for example "push of bucket 0, chunk 3, clock 17".
 std::string ToString(const Cell& cell, const pb::Contribution& c);
-// Returns what is wrong with a message that no server can accept: it has no form, or it has a payload
-// although its form has none. The text continues a sentence that begins with the message's name. Returns
-// an empty string if nothing is wrong.
+// Returns what is wrong with a message that no server can accept: it has no form, or it has a
+// payload although its form has none. The text continues a sentence that begins with the message's
+// name. Returns an empty string if nothing is wrong.
 std::string WrongForm(const pb::Contribution& c, const Bytes& payload);
 
-// Returns the job's last round, or the worker's last clock, if the outcome says which it is; else 0.
+// Returns the job's last round, or the worker's last clock, if the outcome says which it is; else
+// 0.
 uint64_t StopAfter(const pb::Outcome& outcome);
 // The description of the weights in the outcome's payload; null if the payload is not weights.
 const pb::Outcome::Weights* WeightsOf(const pb::Outcome& outcome);

@@ -6,11 +6,11 @@
 //     ^                                        |  ^      | offered again
 //     +-----the server confirms the outcome----+  +------+
 //
-// The floor is the newest round that all members have applied; outcomes of rounds up to the floor are
-// dropped. A cell is one reduction over the workers; a lane is one server socket. In a job without
-// rounds the worker keeps, for each cell, only the clock (the worker's count of exchanges) of its newest
-// answer, and whether it has parted (pushes no more). Without these, a restarted server would make
-// other workers wait for this worker for ever.
+// The floor is the newest round that all members have applied; outcomes of rounds up to the floor
+// are dropped. A cell is one reduction over the workers; a lane is one server socket. In a job
+// without rounds the worker keeps, for each cell, only the clock (the worker's count of exchanges)
+// of its newest answer, and whether it has parted (pushes no more). Without these, a restarted
+// server would make other workers wait for this worker for ever.
 #pragma once
 
 #include <cstdint>
@@ -61,8 +61,8 @@ class HeldOutcomes {
   // The newest round of which an outcome of this lane is kept; 0: none.
   uint64_t newest(LaneRef lane) const;
 
-  // These invariants hold after every event: every kept outcome is of a round beyond the floor; its key
-  // has the round and the cell that the outcome names; for each cell the newest clock is kept.
+  // These invariants hold after every event: every kept outcome is of a round beyond the floor; its
+  // key has the round and the cell that the outcome names; for each cell the newest clock is kept.
   Status Check() const;
 
  private:

@@ -1,5 +1,5 @@
-// What a lane (the state machine behind one socket of a server shard) knows of the workers: which are
-// members, on which connection, and which rounds each has applied.
+// What a lane (the state machine behind one socket of a server shard) knows of the workers: which
+// are members, on which connection, and which rounds each has applied.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +32,9 @@ class LaneMembers {
   // Adopts the membership unless it is older. A new member's `applied` is unknown until the member
   // reports it, because it may start from old State. Removes a rank whose incarnation is 0.
   void OnMembers(const pb::Members& members);
-  // Returns the member that says hello. If the sender is no member, refuses the hello and returns null.
-  // The refusal says `retry`, because the sender's membership may still be on its way to this shard.
+  // Returns the member that says hello. If the sender is no member, refuses the hello and returns
+  // null. The refusal says `retry`, because the sender's membership may still be on its way to this
+  // shard.
   LaneMember* OnHello(Peer from, const pb::Hello& hello, Sends* out);
   // Returns the member of this rank if it has this incarnation, or if `fence` is false; else null.
   LaneMember* Find(uint32_t rank, uint64_t incarnation, bool fence);

@@ -31,8 +31,8 @@ struct Send {
 };
 using Sends = std::vector<Send>;
 
-// What is reduced over the workers: the scalers (codecs' scale factors) of a bucket, the coded gradients
-// of a chunk, or the workers' metrics.
+// What is reduced over the workers: the scalers (codecs' scale factors) of a bucket, the coded
+// gradients of a chunk, or the workers' metrics.
 enum class Kind : uint8_t { kScale, kPush, kFigures };
 
 // Names one reduction over the workers. In a job with rounds it is done once per round.
@@ -42,13 +42,13 @@ struct Cell {
   uint32_t chunk = 0;
   auto operator<=>(const Cell&) const = default;
 };
-// Returns a text for log lines and errors, for example "push of bucket 0, chunk 3, round 17"; `at` is the
-// last part, "round 17". In the second function `of` ("round") and `number` make that part.
+// Returns a text for log lines and errors, for example "push of bucket 0, chunk 3, round 17"; `at`
+// is the last part, "round 17". In the second function `of` ("round") and `number` make that part.
 std::string ToString(const Cell& cell, std::string_view at);
 std::string ToString(const Cell& cell, uint64_t number, std::string_view of = "round");
 
-// Each returns a field of `head` for this kind: the field of a contribution, of its outcome (answer),
-// and of an outcome that a worker hands back to a restarted server.
+// Each returns a field of `head` for this kind: the field of a contribution, of its outcome
+// (answer), and of an outcome that a worker hands back to a restarted server.
 pb::Contribution* MutableContribution(Kind kind, pb::Envelope* head);
 pb::Outcome* MutableOutcome(Kind kind, pb::Envelope* head);
 pb::Outcome* MutableHeldOutcome(Kind kind, pb::Envelope* head);
@@ -59,15 +59,16 @@ const pb::Contribution* AsContribution(const pb::Envelope& head, Kind* kind);
 const pb::Outcome* AsOutcome(const pb::Envelope& head, Kind* kind);
 const pb::Outcome* AsHeldOutcome(const pb::Envelope& head, Kind* kind);
 
-// Makes and reads the wire field OfRound.contributor_bits, which names the ranks that contributed: bit
-// r % 8 of byte r / 8 is for rank r.
+// Makes and reads the wire field OfRound.contributor_bits, which names the ranks that contributed:
+// bit r % 8 of byte r / 8 is for rank r.
 std::string ContributorBits(const std::vector<bool>& ranks);
 bool Contributed(const std::string& contributor_bits, uint32_t rank);
 
 Message MakeRefuse(int code, std::string sentence, pb::Refuse::Then then);
 
-// Returns the error that a peer's message reports with its fields `code` and `sentence`. It is never ok.
-// Its code is an error code of Tern (ParseErrorCode); its sentence is printable and of bounded length.
+// Returns the error that a peer's message reports with its fields `code` and `sentence`. It is
+// never ok. Its code is an error code of Tern (ParseErrorCode); its sentence is printable and of
+// bounded length.
 Status ErrorFromPeer(uint32_t code, const std::string& sentence);
 // Returns the status that the message End reports; it may be ok.
 Status StatusOf(const pb::End& end);

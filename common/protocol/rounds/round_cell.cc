@@ -158,7 +158,8 @@ bool RoundCell::AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribut
   const bool shrink = lane_->options.shrink;
   const bool heeds = lane_->options.safeguards.heed_epochs;
   if (shrink && heeds && c.epoch() > lane_->members.epoch()) {
-    // The earlier contributors may have been removed. This lane learns that from the newer membership.
+    // The earlier contributors may have been removed. This lane learns that from the newer
+    // membership.
     ++lane_->counters.early;
     lane_->refused_for_now[c.rank()] = true;
     return false;

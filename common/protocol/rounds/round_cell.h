@@ -1,7 +1,7 @@
-// One cell (one reduction over the workers) of a RoundLane (the state machine behind one server socket,
-// round_lane.h): its slots by round, which contributions each slot accepts, and when each slot closes.
-// A slot is the cell's reduction in one round. The floor is the newest round that all members have
-// applied.
+// One cell (one reduction over the workers) of a RoundLane (the state machine behind one server
+// socket, round_lane.h): its slots by round, which contributions each slot accepts, and when each
+// slot closes. A slot is the cell's reduction in one round. The floor is the newest round that all
+// members have applied.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +55,8 @@ struct RoundLaneState {
   uint64_t held_until = 0;
   bool stop_requested = false;
   uint64_t stop_after = 0;  // 0: not decided
-  // By rank: whether the lane has refused contributions for lack of room, or because they belong to a
-  // newer membership than the lane knows. The lane tells the rank when it may send them again.
+  // By rank: whether the lane has refused contributions for lack of room, or because they belong to
+  // a newer membership than the lane knows. The lane tells the rank when it may send them again.
   std::vector<bool> refused_for_now;
   Lane::Counters counters;
   std::vector<uint64_t> late_by_rank;
@@ -92,21 +92,21 @@ class RoundCell {
   size_t slots() const { return slots_.size(); }
   // Returns the oldest open slot and sets *round, or returns null.
   const RoundSlot* OldestOpen(uint64_t* round) const;
-  // Checks the invariants of a cell that RoundLane::Check names. `floor_moved`: whether the floor has
-  // moved since CloseReadySlots was last called.
+  // Checks the invariants of a cell that RoundLane::Check names. `floor_moved`: whether the floor
+  // has moved since CloseReadySlots was last called.
   Status Check(bool floor_moved) const;
 
  private:
   friend class RoundLanePeer;  // for tests
-  // Returns the slot of a contribution, which it opens if needed. If the contribution is stale or too
-  // early, refuses it and returns null.
+  // Returns the slot of a contribution, which it opens if needed. If the contribution is stale or
+  // too early, refuses it and returns null.
   RoundSlot* SlotFor(Peer from, const pb::Contribution& c, Sends* out);
   bool HasRoomFor(uint64_t round) const;
   // Counts a contribution to a closed slot as late or repeated.
   void CountClosed(RoundSlot* slot, const pb::Contribution& c);
   // Returns whether the contribution was coded with the same scalers (scale factors) as the slot's
-  // contributions. Else, if all these are of removed members, empties the slot and returns true; if not,
-  // refuses the new contribution (only for now if it belongs to a newer membership).
+  // contributions. Else, if all these are of removed members, empties the slot and returns true; if
+  // not, refuses the new contribution (only for now if it belongs to a newer membership).
   bool AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribution& c, Sends* out);
   // Adds a contribution (not a Skip) to the slot's sum. Returns false if it was refused.
   bool AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, const Bytes& payload,

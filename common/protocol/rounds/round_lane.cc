@@ -82,8 +82,8 @@ void RoundLane::OpenIfComplete(Sends* out) {
   // A membership without members does not open the lane.
   if (std::none_of(state_.members.begin(), state_.members.end(), present)) return;
   state_.open = true;
-  // A member that has not reported what it has applied may get older State than the other members have.
-  // The floor is then 0.
+  // A member that has not reported what it has applied may get older State than the other members
+  // have. The floor is then 0.
   state_.floor = std::max(state_.floor, LeastApplied().value_or(0));
   for (const LaneMember& member : state_.members) {
     if (member.present()) Welcome(member.peer, out);

@@ -1,21 +1,21 @@
-// A lane (the state machine behind one socket) of a server shard in a job with rounds. It adds up over
-// the workers what arrives at the socket: on the control lane scalers (the codecs' scale factors) and
-// figures (the workers' metrics), on a data lane pushes. One thread calls it.
+// A lane (the state machine behind one socket) of a server shard in a job with rounds. It adds up
+// over the workers what arrives at the socket: on the control lane scalers (the codecs' scale
+// factors) and figures (the workers' metrics), on a data lane pushes. One thread calls it.
 //
 // A cell is one reduction over the workers; a slot is one cell in one round; round_slot.h has the
 // diagram of its states. The first contribution opens a slot, and enough contributions close it.
 // Repeated contributions are ignored. An invalid contribution is refused, and its slot starts
 // again, empty; workers repeat what is not answered.
 //
-// Enough are the contributions of all members; with `quorum`, the first `quorum` contributions; if lost
-// members are removed (`shrink`), the contributions of all members that are not fetching State (all that
-// a worker needs to continue). A slot does not wait for a removed member, but the contribution that the
-// member made before its removal counts. A slot does not close while an older slot of its cell is open.
-// The outcome (answer) of a slot names the ranks that contributed.
+// Enough are the contributions of all members; with `quorum`, the first `quorum` contributions; if
+// lost members are removed (`shrink`), the contributions of all members that are not fetching State
+// (all that a worker needs to continue). A slot does not wait for a removed member, but the
+// contribution that the member made before its removal counts. A slot does not close while an older
+// slot of its cell is open. The outcome (answer) of a slot names the ranks that contributed.
 //
-// An outcome is final once any worker has it, even if the server restarts and loses it. So if a member
-// may keep an outcome of a round, a restarted lane closes that round only when all members have
-// contributed. A member that keeps the outcome does not contribute; it hands the outcome back.
+// An outcome is final once any worker has it, even if the server restarts and loses it. So if a
+// member may keep an outcome of a round, a restarted lane closes that round only when all members
+// have contributed. A member that keeps the outcome does not contribute; it hands the outcome back.
 //
 // The floor is the newest round that all members have applied. It does not move while a new member
 // has not reported what it has applied, because that member's State may be as old as the floor. A
@@ -66,10 +66,11 @@ class RoundLane : public Lane {
   // The ranks whose contribution to the oldest open slot is missing, for messages.
   std::vector<uint32_t> Missing() const;
 
-  // These invariants hold after every event. Lane: it has no slots while it is not open; its floor is at
-  // least the newest round that all members have applied. Each cell: its slots are beyond the floor and at most
-  // MaxSlots(); no slot that has enough contributions is open; with every_round the closed rounds
-  // have no gap. Each slot: its sum, its count and its outcome name the same ranks.
+  // These invariants hold after every event. Lane: it has no slots while it is not open; its floor
+  // is at least the newest round that all members have applied. Each cell: its slots are beyond the
+  // floor and at most MaxSlots(); no slot that has enough contributions is open; with every_round
+  // the closed rounds have no gap. Each slot: its sum, its count and its outcome name the same
+  // ranks.
   Status Check() const;
 
  private:
@@ -77,8 +78,9 @@ class RoundLane : public Lane {
 
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
                       Sends* out);
-  // Returns what is wrong with the contribution, as the end of a sentence that begins with its name;
-  // empty if the contribution is valid. `cell`: null if the lane does not have the contribution's cell.
+  // Returns what is wrong with the contribution, as the end of a sentence that begins with its
+  // name; empty if the contribution is valid. `cell`: null if the lane does not have the
+  // contribution's cell.
   std::string WhatIsWrong(const RoundCell* cell, const pb::Contribution& c,
                           const Bytes& payload) const;
   void OnHeld(Peer from, Kind kind, const pb::Outcome& outcome, const Bytes& payload, Sends* out);

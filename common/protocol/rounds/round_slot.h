@@ -1,19 +1,22 @@
-// A slot: one reduction over the workers (a cell) in one round, at a RoundLane, the state machine behind
-// one server socket. The states of a slot:
+// A slot: one reduction over the workers (a cell) in one round, at a RoundLane, the state machine
+// behind one server socket. The states of a slot:
 //
 //   kNew ---Open---> kOpen ---Close---> kClosed
 //     |              |  ^ |
 //     |              |  +-+ Open: starts again, empty
 //     +---Restore----+----------------> kRestored
 //
-//   kOpen      each contribution counts once. A worker that skips the round counts as arrived, but adds
+//   kOpen      each contribution counts once. A worker that skips the round counts as arrived, but
+//              adds
 //              nothing
-//   kClosed    the outcome (answer) is kept, and sent again to a worker that repeats its contribution
+//   kClosed    the outcome (answer) is kept, and sent again to a worker that repeats its
+//              contribution
 //              or is late
-//   kRestored  like kClosed, but a worker handed back the outcome that a previous server process sent
+//   kRestored  like kClosed, but a worker handed back the outcome that a previous server process
+//              sent
 //
-// The cell drops a slot when all members have applied its round. It also drops an open slot that must
-// start again empty.
+// The cell drops a slot when all members have applied its round. It also drops an open slot that
+// must start again empty.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +38,9 @@ class RoundSlot {
   // Starts with the empty sum `sum`, and forgets earlier contributions. REQUIRES a slot that is not
   // closed.
   void Open(std::unique_ptr<CellSum> sum);
-  // Adds a contribution to the sum. `digest`: the digest of the scalers (scale factors) with which the
-  // contribution was coded. Returns an error if the payload is invalid; the slot must then be dropped.
+  // Adds a contribution to the sum. `digest`: the digest of the scalers (scale factors) with which
+  // the contribution was coded. Returns an error if the payload is invalid; the slot must then be
+  // dropped.
   // REQUIRES an open slot, a rank that is not in the sum, and the same digest as that of the
   // contributions in the sum.
   Status Add(uint32_t rank, uint64_t incarnation, uint64_t digest, const Bytes& payload);
@@ -64,13 +68,14 @@ class RoundSlot {
   pb::Outcome& outcome() { return outcome_; }
   const pb::Outcome& outcome() const { return outcome_; }
   const Bytes& payload() const { return payload_; }
-  // Checks the invariants of a slot that RoundLane::Check names. `cell` and `round` are for the message.
+  // Checks the invariants of a slot that RoundLane::Check names. `cell` and `round` are for the
+  // message.
   Status Check(const Cell& cell, uint64_t round) const;
 
  private:
   friend class RoundLanePeer;  // for tests
-  // Changes the state; no other function does. Returns false and changes nothing if the diagram has no
-  // arrow from the present state to `next`.
+  // Changes the state; no other function does. Returns false and changes nothing if the diagram has
+  // no arrow from the present state to `next`.
   bool Become(State next);
 
   State state_ = State::kNew;

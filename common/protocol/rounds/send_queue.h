@@ -1,6 +1,6 @@
 // A worker's contributions that are not answered yet, and which of them may be sent. A lane is one
-// server socket. An exchange is a round or, in a job without rounds, one of the worker's clocks (its own
-// count of exchanges). The states of a contribution:
+// server socket. An exchange is a round or, in a job without rounds, one of the worker's clocks
+// (its own count of exchanges). The states of a contribution:
 //
 //   Put --> kWaiting --credit, lane up--> kSent --outcome--> (dropped)
 //              ^                          |   ^ |
@@ -30,8 +30,8 @@
 
 namespace tern::protocol {
 
-// Names a contribution in the queue. The order of the keys is the order of sending: by exchange, then by
-// priority.
+// Names a contribution in the queue. The order of the keys is the order of sending: by exchange,
+// then by priority.
 struct ExchangeKey {
   // The round or clock; 0 for pulls, so that they are sent first.
   uint64_t exchange = 0;
@@ -66,8 +66,8 @@ class SendQueue {
   void Clear();
   bool empty() const { return entries_.empty(); }
 
-  // Returns the contributions to send now on a lane that is up, in this order, and marks them as sent.
-  // The pointers are valid until the next call of a member function.
+  // Returns the contributions to send now on a lane that is up, in this order, and marks them as
+  // sent. The pointers are valid until the next call of a member function.
   std::vector<const Item*> TakeSendable(LaneRef lane, Time now);
   // Returns the sent contributions for which `due` returns true, to send them again.
   std::vector<const Item*> TakeOverdue(Time now,
@@ -75,9 +75,9 @@ class SendQueue {
   // Marks everything that was sent on the lane as waiting.
   void Unsend(LaneRef lane);
 
-  // These invariants hold after every event: the unanswered bytes of a lane are the bytes of its sent
-  // pushes; pulls have numbers, and no other contribution has; the first push of a lane is sent if `up`
-  // says that the lane is up; of exchanges up to `applied` the queue has only pulls.
+  // These invariants hold after every event: the unanswered bytes of a lane are the bytes of its
+  // sent pushes; pulls have numbers, and no other contribution has; the first push of a lane is
+  // sent if `up` says that the lane is up; of exchanges up to `applied` the queue has only pulls.
   Status Check(const std::function<bool(LaneRef)>& up, uint64_t applied) const;
 
  private:

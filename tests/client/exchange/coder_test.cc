@@ -213,9 +213,9 @@ TEST(Coder, ScalersOfRunsOfElementsDoNotDependOnThePlan) {
   }
 }
 
-// With plain SGD, a weight changes by -rate * scaler * k / N, where k is the sum of the ternary codes
-// {-1, 0, 1} of the N = 2 workers. From the second round on, the scaler is scaler_margin times the
-// largest gradient magnitude of the previous round.
+// With plain SGD, a weight changes by -rate * scaler * k / N, where k is the sum of the ternary
+// codes {-1, 0, 1} of the N = 2 workers. From the second round on, the scaler is scaler_margin
+// times the largest gradient magnitude of the previous round.
 TEST(Coder, EncodesWithTheScalersOfThePreviousRound) {
   const auto job =
       SmallJob({"exchange.codec=ternary", "exchange.scaler=previous", "exchange.scaler_margin=1.5",

@@ -69,11 +69,11 @@ struct Member {
   Trace trace;
 };
 
-// The servers, and the protocol between each worker and them, without sockets. A lane is the protocol
-// object that a shard runs for one of its sockets; here one real lane holds the whole model. Messages
-// arrive in the order in which they are sent. In algorithms without rounds, the lane receives one
-// worker's pushes of the whole model at a time, while no worker computes. Which worker comes next is a
-// random choice that is a function of a seed.
+// The servers, and the protocol between each worker and them, without sockets. A lane is the
+// protocol object that a shard runs for one of its sockets; here one real lane holds the whole
+// model. Messages arrive in the order in which they are sent. In algorithms without rounds, the
+// lane receives one worker's pushes of the whole model at a time, while no worker computes. Which
+// worker comes next is a random choice that is a function of a seed.
 class Servers {
  public:
   Servers(const setup::Setup& job, const ClusterOptions& options,
@@ -199,7 +199,8 @@ class Servers {
     }
   }
 
-  // Collects the workers' figures (losses, test scores); when all have come, sends them to each worker.
+  // Collects the workers' figures (losses, test scores); when all have come, sends them to each
+  // worker.
   void GatherFigures(uint32_t rank, const protocol::Cell& cell, uint64_t round,
                      const Bytes& payload) {
     std::vector<std::string>& by_rank = figures_[{cell, round}];

@@ -1,7 +1,7 @@
-// Several workers of one job in one process. Each worker runs the real Trainer on a thread of its own.
-// Gradients come from an analytic function, and the servers' real code adds up what workers push.
-// RunCluster records the weights at which each worker computed gradients, and W (the weights that the
-// workers agree on) after each round. Tests compare them with a reference.
+// Several workers of one job in one process. Each worker runs the real Trainer on a thread of its
+// own. Gradients come from an analytic function, and the servers' real code adds up what workers
+// push. RunCluster records the weights at which each worker computed gradients, and W (the weights
+// that the workers agree on) after each round. Tests compare them with a reference.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,8 @@
 namespace tern::client {
 
 // Writes the gradient g_k = a_k (w_k - b_k(rank, step)) of a quadratic function, for the elements
-// k < n. a_k > 0 and b_k are pseudorandom; b_k differs for every worker and step. Steps count from 1.
+// k < n. a_k > 0 and b_k are pseudorandom; b_k differs for every worker and step. Steps count from
+// 1.
 template <typename Float>
 void AnalyticGradient(uint32_t rank, uint64_t step, const Float* w, size_t n, Float* g);
 extern template void AnalyticGradient(uint32_t, uint64_t, const float*, size_t, float*);
@@ -41,8 +42,8 @@ struct ClusterOptions {
 };
 
 // Runs all workers of the job to the end and returns their traces by rank. For algorithms without
-// rounds, writes to `order` the ranks in the order in which the servers processed their exchanges (one
-// exchange is a push of the whole model with its answer).
+// rounds, writes to `order` the ranks in the order in which the servers processed their exchanges
+// (one exchange is a push of the whole model with its answer).
 std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& options,
                               std::vector<uint32_t>* order = nullptr);
 

@@ -1,5 +1,5 @@
-// Tests of OpenRound. A round is open while its answers are on their way; OpenRound updates the weights
-// of each bucket as soon as the bucket's answer is there and a layer needs it.
+// Tests of OpenRound. A round is open while its answers are on their way; OpenRound updates the
+// weights of each bucket as soon as the bucket's answer is there and a layer needs it.
 #include "client/train/open_round.h"
 
 #include <gmock/gmock.h>
@@ -129,8 +129,8 @@ TEST_F(OpenRoundTest, ReturnsTheErrorOfTheWait) {
   EXPECT_TRUE(applied_.empty());
 }
 
-// In these tests, workers may join the job. Then a round must be applied to all buckets at once, because
-// a joining worker must never receive weights of which only some buckets are updated.
+// In these tests, workers may join the job. Then a round must be applied to all buckets at once,
+// because a joining worker must never receive weights of which only some buckets are updated.
 class OpenRoundWithJoinsTest : public OpenRoundTest {
  protected:
   OpenRoundWithJoinsTest() : OpenRoundTest({"faults.on_worker_loss=wait"}) {}

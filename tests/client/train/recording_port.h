@@ -9,8 +9,8 @@
 
 namespace tern::client {
 
-// Puts every contribution (pushed codes or scalers) into a channel, from which the test takes it. Does
-// nothing on all other calls.
+// Puts every contribution (pushed codes or scalers) into a channel, from which the test takes it.
+// Does nothing on all other calls.
 class RecordingPort : public Port {
  public:
   struct Contribution {

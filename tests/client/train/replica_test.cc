@@ -1,4 +1,5 @@
-// Tests of Replica, a worker's copy of the model and optimizer, and of ReplicaState, which serializes it.
+// Tests of Replica, a worker's copy of the model and optimizer, and of ReplicaState, which
+// serializes it.
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,7 +1,7 @@
-// Tests of every algorithm with rounds. A reference computes the equations of the algorithm's paper in
-// double precision. The weights at which each worker computes gradients, and W (the weights that the
-// workers agree on after each round), must be close to it. In the references, x[i] are the weights of
-// worker i, v momentum, and s or t counts steps from 1.
+// Tests of every algorithm with rounds. A reference computes the equations of the algorithm's paper
+// in double precision. The weights at which each worker computes gradients, and W (the weights that
+// the workers agree on after each round), must be close to it. In the references, x[i] are the
+// weights of worker i, v momentum, and s or t counts steps from 1.
 #include <gtest/gtest.h>
 
 #include <algorithm>

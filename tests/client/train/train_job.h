@@ -21,9 +21,9 @@ inline constexpr char kTwoDenseLayers[] = R"(
       - {name: scores, dense: {outputs: 3}}
 )";
 
-// Makes the setup of a job with two workers, whose network has these layers and classifies 4 x 4 images
-// into 3 classes. Each override is "key=value", as after the program option --set. Returns null, and
-// fails the test, if the job is invalid.
+// Makes the setup of a job with two workers, whose network has these layers and classifies 4 x 4
+// images into 3 classes. Each override is "key=value", as after the program option --set. Returns
+// null, and fails the test, if the job is invalid.
 inline std::unique_ptr<setup::Setup> SmallJob(const std::vector<std::string>& overrides = {},
                                               const std::string& layers = kTwoDenseLayers) {
   const std::filesystem::path path = std::filesystem::path(testing::TempDir()) /

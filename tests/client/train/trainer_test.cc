@@ -1,5 +1,5 @@
-// Tests of the Trainer, a worker's training loop, in a job of one worker. The test takes the place of
-// the server and answers at once.
+// Tests of the Trainer, a worker's training loop, in a job of one worker. The test takes the place
+// of the server and answers at once.
 #include "client/train/trainer.h"
 
 #include <gmock/gmock.h>
@@ -36,8 +36,8 @@ std::unique_ptr<data::Samples> SomeImages(size_t count) {
                                         {}, 1, data::Split::kTrain));
 }
 
-// The worker's connection to the server. Answers every contribution at once with the sum that a server
-// would send, unless a test's callback intervenes, and records the trainer's calls.
+// The worker's connection to the server. Answers every contribution at once with the sum that a
+// server would send, unless a test's callback intervenes, and records the trainer's calls.
 class AnsweringPort : public Port {
  public:
   AnsweringPort(const setup::Setup& job, Replica& replica, Events& events)
@@ -225,8 +225,8 @@ class TrainerWithBatchNormTest : public TrainerTest {
                     "      - {name: norm, batch_norm: {}}\n"
                     "      - {name: scores, dense: {outputs: 3}}\n") {}
 
-  // Lets FiguresExchange compare workers that have equal weights and these batch-norm statistics, one
-  // array per worker.
+  // Lets FiguresExchange compare workers that have equal weights and these batch-norm statistics,
+  // one array per worker.
   Status Compare(const std::vector<std::vector<float>>& statistics) {
     worker::JobCompute compute = MakeCompute();
     Gradient gradient(*job_, compute, *replica_, progress_);
@@ -349,8 +349,8 @@ class TrainerWithManyBucketsTest : public TrainerTest {
   TrainerWithManyBucketsTest() : TrainerTest({"exchange.bucket_kib=1"}) {}
 };
 
-// Bucket 0 has the last layer. The test delays the answer to bucket 0 of round r until the forward pass
-// of step r + 1 has passed all earlier layers.
+// Bucket 0 has the last layer. The test delays the answer to bucket 0 of round r until the forward
+// pass of step r + 1 has passed all earlier layers.
 TEST_F(TrainerWithManyBucketsTest, BeginsTheNextForwardBeforeAllAnswersHaveArrived) {
   events_.Push(Ready{0});
   ASSERT_TRUE(Run().ok());
@@ -362,8 +362,8 @@ TEST_F(TrainerWithManyBucketsTest, BeginsTheNextForwardBeforeAllAnswersHaveArriv
   std::optional<Answer> delayed;
   uint64_t num_delayed = 0;
   port_->delay_answer = [&](const Answer& answer) {
-    // The workers' hashes are compared after rounds 4, 8 and the last, so these rounds must be applied
-    // before the next step.
+    // The workers' hashes are compared after rounds 4, 8 and the last, so these rounds must be
+    // applied before the next step.
     if (answer.cell != protocol::Cell{protocol::Kind::kPush, 0, 0} ||
         answer.outcome.of_round().round() % 4 == 0 || answer.outcome.of_round().round() == kSteps)
       return false;

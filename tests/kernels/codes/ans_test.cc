@@ -1,6 +1,6 @@
-// Tests of the ANS entropy coder (kernels/codes/ans.h): that it follows its equations and decodes what
-// it encodes, at every length and on every instruction set, and that it refuses invalid bytes. A row of
-// symbols is coded in blocks. The value 77 marks bytes that must not change.
+// Tests of the ANS entropy coder (kernels/codes/ans.h): that it follows its equations and decodes
+// what it encodes, at every length and on every instruction set, and that it refuses invalid bytes.
+// A row of symbols is coded in blocks. The value 77 marks bytes that must not change.
 #include "kernels/codes/ans.h"
 
 #include <cmath>
@@ -44,8 +44,8 @@ bool Decoded(const AnsTable& table, Block block, size_t n, uint8_t* symbols) {
   return DecodeAns(table, block, {&block, 1}, n, symbols);
 }
 
-// Encodes with the equations of ans.h, written literally: 8 states take turns; f[s] of 4096 slots belong
-// to symbol s.
+// Encodes with the equations of ans.h, written literally: 8 states take turns; f[s] of 4096 slots
+// belong to symbol s.
 Bytes EncodedByEquations(const AnsFrequencies& f, const Bytes& symbols) {
   std::vector<uint64_t> x(8, 1 << 16);
   std::vector<uint16_t> words;
@@ -87,8 +87,8 @@ TEST_P(AnsOnTarget, BlocksFollowTheEquationsAndRoundTrip) {
   }
 }
 
-// Two symbols share the 4096 slots in different proportions. The encoder divides by multiplying with a
-// reciprocal, which must give the exact quotient for every number of slots.
+// Two symbols share the 4096 slots in different proportions. The encoder divides by multiplying
+// with a reciprocal, which must give the exact quotient for every number of slots.
 TEST_P(AnsOnTarget, EveryFrequencyDividesExactly) {
   for (unsigned f = 1; f < 4096; f += f < 64 || f > 4000 ? 1 : 37) {
     AnsFrequencies table{};
@@ -180,8 +180,9 @@ TEST_P(AnsOnTarget, RandomBytesAreRefused) {
   }
 }
 
-// Several blocks coded in one call must have the same bytes as with the reference, and decode to the
-// symbols. The symbols are odd numbers from 7 on, so that not all values below the largest occur.
+// Several blocks coded in one call must have the same bytes as with the reference, and decode to
+// the symbols. The symbols are odd numbers from 7 on, so that not all values below the largest
+// occur.
 TEST_P(AnsOnTarget, BlocksCodedTogetherMatchReference) {
   for (const unsigned levels : {1, 2, 4, 9, 12, 40}) {
     for (const size_t blocks : {1, 2, 3, 4, 7, 8, 15}) {
@@ -215,9 +216,9 @@ TEST_P(AnsOnTarget, BlocksCodedTogetherMatchReference) {
   }
 }
 
-// Changes bytes and boundaries of blocks at random. The decoder must refuse exactly those rows that the
-// reference refuses. It may read bytes of neighbouring blocks, but none beyond the row (the address
-// sanitizer checks that).
+// Changes bytes and boundaries of blocks at random. The decoder must refuse exactly those rows that
+// the reference refuses. It may read bytes of neighbouring blocks, but none beyond the row (the
+// address sanitizer checks that).
 TEST_P(AnsOnTarget, RefusesTheSameDamagedBlocksAsReference) {
   constexpr size_t kN = 211, kBlocks = 4;
   size_t refused = 0;

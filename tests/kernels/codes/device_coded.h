@@ -1,5 +1,6 @@
-// Helpers for tests that compare the codes that a GPU makes with those of the codecs on the CPU. A part
-// is a range of elements of one tensor; consecutive parts form a chunk, whose codes are contiguous.
+// Helpers for tests that compare the codes that a GPU makes with those of the codecs on the CPU. A
+// part is a range of elements of one tensor; consecutive parts form a chunk, whose codes are
+// contiguous.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +37,8 @@ inline codec::Segment SegmentOf(const Part& part, uint64_t column = 1) {
 
 using Rows = std::vector<std::vector<uint8_t>>;
 
-// Splits the device's output into the codes of each chunk; sizes[c] is the size of chunk c in bytes.
+// Splits the device's output into the codes of each chunk; sizes[c] is the size of chunk c in
+// bytes.
 inline Rows ChunksOf(const std::vector<uint8_t>& bytes, const Tiling& tiling,
                      const std::vector<uint64_t>& sizes) {
   Rows chunks;
@@ -47,8 +49,8 @@ inline Rows ChunksOf(const std::vector<uint8_t>& bytes, const Tiling& tiling,
   return chunks;
 }
 
-// The codes of several parts, one after the other, and the byte range of each. `bytes` is padded to a
-// multiple of 4; `size` is its length without the padding.
+// The codes of several parts, one after the other, and the byte range of each. `bytes` is padded to
+// a multiple of 4; `size` is its length without the padding.
 struct CodeRow {
   void Add(const std::vector<uint8_t>& code) {
     ranges.push_back({size, code.size()});

@@ -1,5 +1,5 @@
-// Tests that a GPU makes the same bytes as the codecs onebit and qsgd on the CPU, and decodes them to the
-// same values.
+// Tests that a GPU makes the same bytes as the codecs onebit and qsgd on the CPU, and decodes them
+// to the same values.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -402,8 +402,8 @@ TEST_F(DeviceCodes, InvalidQsgdCodesAreCounted) {
   ExpectRefusals({.bucket = 0, .levels = Levels::kGiven, .s = 9.5}, 301, 4);
 }
 
-// The code has 150 buckets: first 150 norms of 4 bytes and 150 widths of one byte, then three end positions
-// in bits, of 8 bytes each, because the end of every 64th bucket is stored.
+// The code has 150 buckets: first 150 norms of 4 bytes and 150 widths of one byte, then three end
+// positions in bits, of 8 bytes each, because the end of every 64th bucket is stored.
 TEST_F(DeviceCodes, QsgdBucketsWithWrongEndsAreRefused) {
   const Options::Qsgd qsgd{.bucket = 4, .levels = Levels::kSqrtMN, .samples = 20};
   const std::vector<uint8_t> code = QsgdCodeOf(qsgd, 600, 5);
@@ -415,8 +415,8 @@ TEST_F(DeviceCodes, QsgdBucketsWithWrongEndsAreRefused) {
       EXPECT_TRUE(IsRefused(other, qsgd, 600)) << "byte " << byte;
     }
   }
-  // Sets the 4 elements of bucket 64 to zero. Then moves the start of bucket 64 by 4 bits, and makes
-  // its elements one bit narrower, so that all later buckets stay where they are.
+  // Sets the 4 elements of bucket 64 to zero. Then moves the start of bucket 64 by 4 bits, and
+  // makes its elements one bit narrower, so that all later buckets stay where they are.
   auto other = code;
   uint64_t end = 0;
   std::memcpy(&end, other.data() + 150 * 5, sizeof end);
@@ -430,9 +430,9 @@ TEST_F(DeviceCodes, QsgdBucketsWithWrongEndsAreRefused) {
   EXPECT_TRUE(IsRefused(other, qsgd, 600));
 }
 
-// QuickLevel decides an element's level from a 16-bit random number, or reports that it cannot decide. If
-// it decides, the exact rule must give the same level for the smallest and the largest value of the next
-// 16 random bits.
+// QuickLevel decides an element's level from a 16-bit random number, or reports that it cannot
+// decide. If it decides, the exact rule must give the same level for the smallest and the largest
+// value of the next 16 random bits.
 TEST(QuickLevels, AreNeverWrongWhenCertain) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<float> exponent(-110, 110), share(-1, 1);

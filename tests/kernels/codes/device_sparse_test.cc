@@ -1,6 +1,6 @@
-// Tests that deep gradient compression (DGC, the codec topk) gives the same bits on a GPU as on the CPU:
-// the memory of unsent gradients, the statistics and the codes. The code of an element is sent if its
-// magnitude reaches the threshold of its tensor.
+// Tests that deep gradient compression (DGC, the codec topk) gives the same bits on a GPU as on the
+// CPU: the memory of unsent gradients, the statistics and the codes. The code of an element is sent
+// if its magnitude reaches the threshold of its tensor.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -129,7 +129,8 @@ TEST_F(DeviceCodes, OddSparseValuesMatchCpu) {
   ExpectCodes(parts, v, {0, 1e-45f, 1.5f, 0, 1e20f});
 }
 
-// The format of the positions depends on how many elements are sent. Tests numbers near every change.
+// The format of the positions depends on how many elements are sent. Tests numbers near every
+// change.
 TEST_F(DeviceCodes, EverySparseLayoutMatchesCpu) {
   std::vector<uint64_t> counts;
   std::vector<uint32_t> sent;
@@ -297,8 +298,9 @@ TEST_F(DeviceCodes, InvalidSparseCodesAreCounted) {
   EXPECT_GT(ExpectRefusals(small, 1, 5), 20u);
 }
 
-// Element 999 of 1000 is the only one that is sent. Its position is coded as 9 low bits with the value
-// 487 (999 modulo 512), and one high bit. With larger low bits, the position would be beyond the end.
+// Element 999 of 1000 is the only one that is sent. Its position is coded as 9 low bits with the
+// value 487 (999 modulo 512), and one high bit. With larger low bits, the position would be beyond
+// the end.
 TEST_F(DeviceCodes, SparsePositionBeyondTheLastIsRefused) {
   std::vector<float> v(1000);
   v[999] = 3;

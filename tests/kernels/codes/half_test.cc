@@ -1,6 +1,6 @@
-// Tests of the conversions between float and the 16-bit formats half (IEEE binary16) and bfloat, against
-// their definitions and against plain reference functions. The value 7 marks elements that must not
-// change.
+// Tests of the conversions between float and the 16-bit formats half (IEEE binary16) and bfloat,
+// against their definitions and against plain reference functions. The value 7 marks elements that
+// must not change.
 #include "kernels/codes/half.h"
 
 #include <algorithm>
@@ -159,8 +159,8 @@ TEST_P(HalfOnTarget, EveryBfloatRoundTrips) {
   }
 }
 
-// Tests floats between all pairs of neighbouring bfloats. The expected result is the nearer neighbour,
-// or the even one if both are equally near. Doubles hold the distances exactly.
+// Tests floats between all pairs of neighbouring bfloats. The expected result is the nearer
+// neighbour, or the even one if both are equally near. Doubles hold the distances exactly.
 TEST_P(HalfOnTarget, EveryFloatRoundsToTheNearestBfloat) {
   std::vector<float> x;
   std::vector<uint16_t> expected;

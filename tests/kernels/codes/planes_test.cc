@@ -1,5 +1,6 @@
-// Tests of sums of ternary codes {-1, 0, 1} over workers. A sum of n elements is stored as bit planes:
-// plane p has bit p of every element, in two's complement. SumBits(workers) is the number of planes.
+// Tests of sums of ternary codes {-1, 0, 1} over workers. A sum of n elements is stored as bit
+// planes: plane p has bit p of every element, in two's complement. SumBits(workers) is the number
+// of planes.
 #include "kernels/codes/planes.h"
 
 #include <algorithm>
@@ -145,8 +146,8 @@ TEST_P(PlanesOnTarget, AddingEqualsTheReferenceAtEveryLength) {
   }
 }
 
-// Adds 1 to 4 workers at once. The number of planes grows with the number of workers. Sets sign bits of
-// elements whose mask bit is 0; the kernel must ignore them.
+// Adds 1 to 4 workers at once. The number of planes grows with the number of workers. Sets sign
+// bits of elements whose mask bit is 0; the kernel must ignore them.
 TEST_P(PlanesOnTarget, AddingSeveralAtOnceEqualsTheReferenceAtEveryLength) {
   constexpr uint8_t kGuard = 0x5A;
   for (const size_t n : Lengths()) {
@@ -190,8 +191,8 @@ TEST_P(PlanesOnTarget, PlaceSignsMatchesReference) {
 }
 
 TEST_P(PlanesOnTarget, ReadsNoBytesBeyondTheLastSign) {
-  // The arrays have exactly the needed size, so that the address sanitizer detects reads beyond the end.
-  // The masks are dense, sparse and empty.
+  // The arrays have exactly the needed size, so that the address sanitizer detects reads beyond the
+  // end. The masks are dense, sparse and empty.
   for (const size_t n : {8, 64, 72, 128, 4096, 4160}) {
     for (const uint8_t byte : {0xFF, 0x81, 0x00}) {
       const std::vector<uint8_t> mask(PlaneBytes(n), byte);

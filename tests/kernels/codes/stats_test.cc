@@ -1,6 +1,7 @@
-// Tests of the statistics of an array: sum, sum of squares, largest magnitude, whether all are finite. The
-// sums must have the same bits everywhere, so stats.h defines the order of the additions: element i of a
-// block of 4096 belongs to partial sum i % 128, and partial sums are added pairwise.
+// Tests of the statistics of an array: sum, sum of squares, largest magnitude, whether all are
+// finite. The sums must have the same bits everywhere, so stats.h defines the order of the
+// additions: element i of a block of 4096 belongs to partial sum i % 128, and partial sums are
+// added pairwise.
 #include "kernels/codes/stats.h"
 
 #include <algorithm>
@@ -16,8 +17,8 @@ namespace {
 class StatsOnTarget : public OnTarget {};
 TERN_ON_EVERY_TARGET(StatsOnTarget);
 
-// Returns values whose rounded sum depends on the order of the additions: large values that cancel, and
-// small values that lose low bits when they are added to large ones.
+// Returns values whose rounded sum depends on the order of the additions: large values that cancel,
+// and small values that lose low bits when they are added to large ones.
 std::vector<float> OrderSensitiveValues(size_t n, uint64_t seed) {
   std::vector<float> x = Gaussian(n, seed);
   for (size_t i = 0; i < n; ++i) {
@@ -38,7 +39,8 @@ double Folded(std::vector<double> partial_sums) {
   return partial_sums[0];
 }
 
-// The sum (of squares) in the order that the header defines. Missing elements of the last block are 0.
+// The sum (of squares) in the order that the header defines. Missing elements of the last block are
+// 0.
 double DocumentedSum(const std::vector<float>& x, bool squares) {
   std::vector<double> blocks(128, 0.0);
   for (size_t block = 0; block < x.size(); block += 4096) {

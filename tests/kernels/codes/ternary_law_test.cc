@@ -1,5 +1,6 @@
-// Statistical tests of ternary codes (TernGrad, equations 1, 2 and 9). A code of element g is sign(g) with
-// the probability |g| / s, and otherwise 0, where s is the scaler; g is clipped first. All seeds are fixed.
+// Statistical tests of ternary codes (TernGrad, equations 1, 2 and 9). A code of element g is
+// sign(g) with the probability |g| / s, and otherwise 0, where s is the scaler; g is clipped first.
+// All seeds are fixed.
 #include <algorithm>
 #include <limits>
 
@@ -44,8 +45,8 @@ TEST(TernaryLaw, IsUnbiasedWithTheVarianceOfTheory) {
     const double error = std::sqrt(variance / kDraws);
     EXPECT_NEAR(mean, clipped, 4 * error + 1e-7) << g[i];
     const double sample_variance = s * s * static_cast<double>(squares[i]) / kDraws - mean * mean;
-    // The variance of a code is s^2 p (1 - p), where p is the probability of a code that is not 0. Its
-    // derivative s^2 (1 - 2 p) turns the error of p into the error of the variance.
+    // The variance of a code is s^2 p (1 - p), where p is the probability of a code that is not 0.
+    // Its derivative s^2 (1 - 2 p) turns the error of p into the error of the variance.
     const double slope = std::abs(s - 2 * std::abs(clipped));
     EXPECT_NEAR(sample_variance, variance, 4 * error * slope + 16 * error * error + 1e-6) << g[i];
   }
@@ -99,8 +100,9 @@ TEST(TernaryLaw, DrawsOfNeighboursRoundsAndRanksAreIndependent) {
   EXPECT_LT(std::abs(agreement(Codes(g, 1, 1, {.seed = 5, .tensor = 1}), 0)), 4);
 }
 
-// For Gaussian gradients clipped at 2.5 standard deviations, theory predicts how many values are clipped,
-// the change of the norm and of the direction, and the share of zeros (docs/ALGORITHMS.md, section 3).
+// For Gaussian gradients clipped at 2.5 standard deviations, theory predicts how many values are
+// clipped, the change of the norm and of the direction, and the share of zeros (docs/ALGORITHMS.md,
+// section 3).
 TEST(TernaryLaw, MatchesTheTheoryOfAGaussianClippedAtTwoAndAHalfSigma) {
   const std::vector<float> g = Gaussian(4'000'000, 42, 0.01);
   const Stats stats = ComputeStats(g.data(), g.size());
@@ -147,8 +149,8 @@ TEST(TernaryLaw, ResolvesThresholdsFinerThan16Bits) {
   }
 }
 
-// Shows that the test above is sharp enough: codes from only 16 random bits have a wrong rate, whether
-// the probability is truncated or rounded to 16 bits.
+// Shows that the test above is sharp enough: codes from only 16 random bits have a wrong rate,
+// whether the probability is truncated or rounded to 16 bits.
 TEST(TernaryLaw, DetectsNoiseTruncatedTo16Bits) {
   constexpr uint64_t kN = 1 << 25;
   const double p = 3 * 0x1p-18;

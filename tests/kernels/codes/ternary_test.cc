@@ -1,6 +1,7 @@
-// Tests of Ternarize, which codes each element g as sign(g) with the probability |g| / s, and otherwise as
-// 0, where s is the scaler. A code is a mask (one bit per element: is it not 0?) and one sign bit per
-// element. The fast kernels must equal a plain reference function on every instruction set.
+// Tests of Ternarize, which codes each element g as sign(g) with the probability |g| / s, and
+// otherwise as 0, where s is the scaler. A code is a mask (one bit per element: is it not 0?) and
+// one sign bit per element. The fast kernels must equal a plain reference function on every
+// instruction set.
 #include "kernels/codes/ternary.h"
 
 #include <algorithm>
@@ -27,8 +28,8 @@ struct Codes {
 
 using Kernel = decltype(Ternarize);
 
-// Runs a kernel on memory whose address is unaligned by `shift`, and checks that it does not write outside
-// its arrays. `first` is the position of g[0] in its tensor.
+// Runs a kernel on memory whose address is unaligned by `shift`, and checks that it does not write
+// outside its arrays. `first` is the position of g[0] in its tensor.
 Codes Coded(Kernel* kernel, const std::vector<float>& g, float s, float clip, uint64_t first,
             size_t shift = 0, const NoiseKey& key = kKey) {
   constexpr uint8_t kGuard = 0xA5;
@@ -95,8 +96,8 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceForEveryPartOfTheKey) {
   }
 }
 
-// Each probability has the same upper 16 bits as the random number of its element, so the lower 16 bits
-// decide. `fraction` is the rest of the probability, in units of 2^-16.
+// Each probability has the same upper 16 bits as the random number of its element, so the lower 16
+// bits decide. `fraction` is the rest of the probability, in units of 2^-16.
 TEST_P(TernaryOnTarget, EqualsTheReferenceIfEveryDrawTies) {
   constexpr size_t kN = 6000;
   for (const double fraction : {0.0, 0.25, 0.5, 0.999, 1.0}) {
@@ -111,8 +112,8 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceIfEveryDrawTies) {
   }
 }
 
-// An element is coded as non-zero if its 32-bit random number is less than |g| / s * 2^32. Tests both
-// sides of that threshold, wherever they are exact floats.
+// An element is coded as non-zero if its 32-bit random number is less than |g| / s * 2^32. Tests
+// both sides of that threshold, wherever they are exact floats.
 TEST_P(TernaryOnTarget, ComparesAll32BitsOfTheDraw) {
   int found = 0;
   for (uint64_t element = 0; element < 20000; ++element) {
@@ -132,8 +133,8 @@ TEST_P(TernaryOnTarget, ComparesAll32BitsOfTheDraw) {
 }
 
 TEST_P(TernaryOnTarget, DecidesByTheQuotientInFloat) {
-  // The quotients g / s are inexact. They must be those of a float division, not of a multiplication by
-  // 1 / s.
+  // The quotients g / s are inexact. They must be those of a float division, not of a
+  // multiplication by 1 / s.
   for (const float s : {3.0f, 0.1f, 7e-5f, 1e-40f, 3e38f}) {
     std::vector<float> g = Gaussian(20000, 17);
     for (float& value : g) value *= s / 3;

@@ -1,6 +1,6 @@
-// Tests of ternary codes as digits in base 3 (trits), 5 in a byte: that they follow the definition, and
-// that fast kernels equal the reference at every length. Digit 2 means -1. The value 77 marks bytes that
-// must not change.
+// Tests of ternary codes as digits in base 3 (trits), 5 in a byte: that they follow the definition,
+// and that fast kernels equal the reference at every length. Digit 2 means -1. The value 77 marks
+// bytes that must not change.
 #include "kernels/codes/trits.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
-// Emulates on the CPU the part of CUDA that Tern's kernels use. A test that is compiled with this header
-// instead of the toolkit's runs the same kernel sources without a GPU. The blocks of a launch run one
-// after the other. Each thread of a block is a host thread, so a thread sanitizer finds the races that a
-// GPU would have. The emulation is slow and meant for small tests.
+// Emulates on the CPU the part of CUDA that Tern's kernels use. A test that is compiled with this
+// header instead of the toolkit's runs the same kernel sources without a GPU. The blocks of a
+// launch run one after the other. Each thread of a block is a host thread, so a thread sanitizer
+// finds the races that a GPU would have. The emulation is slow and meant for small tests.
 #pragma once
 
 #include <algorithm>
@@ -71,8 +71,8 @@ struct Block {
   }
   struct Warp {
     explicit Warp(uint32_t threads) : barrier(threads) {}
-    // Publishes this lane's word, waits for all lanes, and returns the words of all lanes. Calls use
-    // two arrays alternately, so that each call needs only one barrier.
+    // Publishes this lane's word, waits for all lanes, and returns the words of all lanes. Calls
+    // use two arrays alternately, so that each call needs only one barrier.
     const uint64_t* Exchange(uint32_t lane, uint64_t word) {
       uint64_t* words_of_lanes = words[num_exchanges[lane]++ % 2];
       words_of_lanes[lane] = word;
@@ -159,8 +159,8 @@ class Pool {
 // Host threads may launch kernels at the same time, but kernels run one after the other.
 inline std::mutex launch_mutex;
 
-// By kernel: whether its threads used barriers in an earlier launch. A kernel without barriers needs no
-// host threads.
+// By kernel: whether its threads used barriers in an earlier launch. A kernel without barriers
+// needs no host threads.
 inline std::map<void*, bool>& UsesBarriers() {
   static std::map<void*, bool> uses_barriers;
   return uses_barriers;
@@ -179,8 +179,8 @@ inline uint32_t Lane() { return threadIdx.x % kWarp; }
 
 inline Block::Warp& MyWarp() { return *BlockForBarrier().warps[threadIdx.x / kWarp]; }
 
-// Returns the value that the thread `lane` of this warp passes. All threads of the warp call it at the
-// same time. The lane must exist.
+// Returns the value that the thread `lane` of this warp passes. All threads of the warp call it at
+// the same time. The lane must exist.
 template <typename T>
 T FromLane(T value, uint32_t lane) {
   static_assert(sizeof(T) <= sizeof(uint64_t));
@@ -349,8 +349,8 @@ inline cudaError_t cudaFreeHost(void* memory) { return cudaFree(memory); }
 inline cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaSuccess; }
 inline cudaError_t cudaHostUnregister(void*) { return cudaSuccess; }
 
-// There is one device. All work is finished when its call returns, so streams and events have nothing to
-// wait for.
+// There is one device. All work is finished when its call returns, so streams and events have
+// nothing to wait for.
 inline cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;

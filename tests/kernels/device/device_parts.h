@@ -1,6 +1,6 @@
-// Helpers for tests of GPU kernels that process many tensors at once. An arena is one array with the
-// elements of all tensors. A part is a range of it; kernels cut parts into tiles, and consecutive parts
-// form a chunk.
+// Helpers for tests of GPU kernels that process many tensors at once. An arena is one array with
+// the elements of all tensors. A part is a range of it; kernels cut parts into tiles, and
+// consecutive parts form a chunk.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace tern::kernels {
 
-// Makes parts of these sizes. A gap before every second part makes it unaligned, and each part begins at
-// a different element of its tensor. Three parts form a chunk.
+// Makes parts of these sizes. A gap before every second part makes it unaligned, and each part
+// begins at a different element of its tensor. Three parts form a chunk.
 inline std::vector<Part> PartsOf(const std::vector<uint64_t>& counts) {
   std::vector<Part> parts;
   uint64_t begin = 0;

@@ -1,5 +1,6 @@
-// Tests that GPU kernels give the same bits as the CPU kernels: statistics, ternary codes and optimizers.
-// Without the CUDA toolkit, the GPU kernels run on the CPU (tests/kernels/cuda_on_host emulates CUDA).
+// Tests that GPU kernels give the same bits as the CPU kernels: statistics, ternary codes and
+// optimizers. Without the CUDA toolkit, the GPU kernels run on the CPU (tests/kernels/cuda_on_host
+// emulates CUDA).
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -247,8 +248,8 @@ INSTANTIATE_TEST_SUITE_P(Each, DeviceUpdates,
                                                           UpdateRule::kAdam),
                                           testing::Values(1, 2, 7, 12, 100, 2047)));
 
-// Sums of three workers have three bits, and -4 is an invalid sum. Element 616 has it. The bits after the
-// last element are set, too, but must be ignored.
+// Sums of three workers have three bits, and -4 is an invalid sum. Element 616 has it. The bits
+// after the last element are set, too, but must be ignored.
 TEST_F(DeviceKernels, InvalidSumsAreCounted) {
   const auto parts = PartsOf({4999});
   std::vector<uint8_t> planes(3 * PlaneBytes(4999));
@@ -266,8 +267,8 @@ TEST_F(DeviceKernels, InvalidSumsAreCounted) {
   EXPECT_EQ(bad.Read()[0], 1u);
 }
 
-// DecideQuickly decides eight elements at once. Gives it the same element eight times, checks that all
-// decisions are equal, and returns the first.
+// DecideQuickly decides eight elements at once. Gives it the same element eight times, checks that
+// all decisions are equal, and returns the first.
 QuickCodes DecideOne(float g, float s, float clip, uint32_t draw16) {
   const float eight[8] = {g, g, g, g, g, g, g, g};
   const uint32_t draws = draw16 * 0x10001;
@@ -279,8 +280,9 @@ QuickCodes DecideOne(float g, float s, float clip, uint32_t draw16) {
   return codes;
 }
 
-// A code is decided by a 32-bit random number. DecideQuickly sees its upper 16 bits and reports whether the
-// lower bits could matter. If it is sure, the decision must be right for all lower bits.
+// A code is decided by a 32-bit random number. DecideQuickly sees its upper 16 bits and reports
+// whether the lower bits could matter. If it is sure, the decision must be right for all lower
+// bits.
 TEST(QuickDecisions, AreNeverWrongWhenCertain) {
   std::mt19937_64 random(5);
   std::uniform_real_distribution<float> exponent(-90, 90), share(0, 1.2f);
@@ -331,8 +333,8 @@ TEST(QuickDecisions, DecideForZeroScalers) {
   }
 }
 
-// CompressBytes moves those bits of each byte whose mask bit is 1 to the byte's low end. The four bytes of
-// a word must not affect each other.
+// CompressBytes moves those bits of each byte whose mask bit is 1 to the byte's low end. The four
+// bytes of a word must not affect each other.
 TEST(CompressBytes, CompressesEachByteAlone) {
   for (uint32_t mask = 0; mask < 256; ++mask) {
     for (uint32_t bits = 0; bits < 256; ++bits) {

@@ -1,5 +1,5 @@
-// Helpers of the tests of CPU kernels: a fixture that runs each test on every instruction set (target) that
-// the CPU supports, array lengths to test, and random arrays.
+// Helpers of the tests of CPU kernels: a fixture that runs each test on every instruction set
+// (target) that the CPU supports, array lengths to test, and random arrays.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ class OnTarget : public testing::TestWithParam<std::string> {
   INSTANTIATE_TEST_SUITE_P(Targets, suite, testing::ValuesIn(CpuTargets()), \
                            [](const auto& test) { return test.param; })
 
-// Returns array lengths to test: 0 to 70, and lengths near powers of 2 up to 16384, where kernels change
-// from whole vectors or blocks to a remainder.
+// Returns array lengths to test: 0 to 70, and lengths near powers of 2 up to 16384, where kernels
+// change from whole vectors or blocks to a remainder.
 inline std::vector<size_t> Lengths() {
   std::vector<size_t> lengths;
   for (size_t n = 0; n <= 70; ++n) lengths.push_back(n);

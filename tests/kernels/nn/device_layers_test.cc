@@ -1,5 +1,5 @@
-// Tests of GPU kernels of layers (column sums, batch norm, weight gradients of convolutions) on so many
-// rows that a thread processes several rows, and that several threads add to one sum.
+// Tests of GPU kernels of layers (column sums, batch norm, weight gradients of convolutions) on so
+// many rows that a thread processes several rows, and that several threads add to one sum.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -74,8 +74,8 @@ class DeviceRows : public DeviceLayers, public testing::WithParamInterface<RowsC
  protected:
   size_t size() const { return rows_ * channels_; }
 
-  // Compares the output y and the gradients of a batch norm with its equations. `relu`: a ReLU follows.
-  // `added`: another tensor is added before the ReLU.
+  // Compares the output y and the gradients of a batch norm with its equations. `relu`: a ReLU
+  // follows. `added`: another tensor is added before the ReLU.
   void ExpectNorm(bool relu, bool added);
 
   const DeviceType type_ = GetParam().type;
@@ -99,8 +99,8 @@ TEST_P(DeviceRows, SumsColumns) {
 void DeviceRows::ExpectNorm(bool relu, bool added) {
   const DeviceNorm norm{rows_, channels_, 1e-5, 0.1, relu};
   const double eps = type_ == DeviceType::kFloat ? 1e-5 : 0.01;
-  // The mean of x is 8 and its deviation 1, so that the kernel loses digits if it computes the variance
-  // carelessly.
+  // The mean of x is 8 and its deviation 1, so that the kernel loses digits if it computes the
+  // variance carelessly.
   TypedArray x(type_, Normal(size(), 8, 1)), r(type_, Normal(size(), 0, 2));
   TypedArray dy(type_, Normal(size(), 0.5f, 3)), y(type_, size()), dx(type_, size());
   const std::vector<float> ones(channels_, 1.25f), betas(channels_, 0.25f), zeros(channels_);

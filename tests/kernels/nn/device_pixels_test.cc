@@ -1,6 +1,6 @@
-// Tests that a GPU converts image bytes to the same numbers as the CPU, bit for bit. The GPU stores the
-// channels of a pixel together; the CPU stores each channel as a plane. `draws` are the random color
-// changes of each image.
+// Tests that a GPU converts image bytes to the same numbers as the CPU, bit for bit. The GPU stores
+// the channels of a pixel together; the CPU stores each channel as a plane. `draws` are the random
+// color changes of each image.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -23,8 +23,8 @@ struct Batch {
       const auto uniform = [&] { return static_cast<float>(random() >> 11) * 0x1p-53f; };
       draws.push_back({-60 + 120 * uniform(), 0.2f + 1.6f * uniform(), n % 2});
     }
-    // The first image has equal pixels, so its deviation is 0. The last image becomes so bright that values
-    // must be clipped.
+    // The first image has equal pixels, so its deviation is 0. The last image becomes so bright
+    // that values must be clipped.
     std::fill_n(bytes.begin(), images.size() / images.n, 77);
     draws.back().brighter = 200;
   }

@@ -1,5 +1,5 @@
-// Tests of Winograd's algorithm for convolutions with 5 x 5 kernels: the transforms of inputs, filters and
-// outputs, and their gradients, against plain loops in double precision.
+// Tests of Winograd's algorithm for convolutions with 5 x 5 kernels: the transforms of inputs,
+// filters and outputs, and their gradients, against plain loops in double precision.
 #include "kernels/nn/winograd.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,8 @@ class WinogradOf : public testing::TestWithParam<Case> {
       values[i] = static_cast<float>(Draw32({.seed = 3, .tensor = tensor}, i) * 0x1p-31 - 1);
     return values;
   }
-  // Calls visit(output pixel, input pixel, tap) for all 25 taps of every window that are inside the image.
+  // Calls visit(output pixel, input pixel, tap) for all 25 taps of every window that are inside the
+  // image.
   template <typename Visit>
   void ForTaps(const Visit& visit) const {
     for (size_t p = 0; p < out_height_ * out_width_; ++p) {

@@ -1,5 +1,5 @@
-// Tests that OD-SGD's local update (a step with a worker's own gradient, from the weights w to the point at
-// which it computes the next gradient) gives the same bits on a GPU as on the CPU.
+// Tests that OD-SGD's local update (a step with a worker's own gradient, from the weights w to the
+// point at which it computes the next gradient) gives the same bits on a GPU as on the CPU.
 #include <gtest/gtest.h>
 
 #include <cmath>

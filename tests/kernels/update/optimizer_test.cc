@@ -1,5 +1,5 @@
-// Tests that the optimizers' CPU kernels follow their equations bit for bit on every instruction set, with
-// one rounding per operation, and stay close to double precision over many steps.
+// Tests that the optimizers' CPU kernels follow their equations bit for bit on every instruction
+// set, with one rounding per operation, and stay close to double precision over many steps.
 #include "kernels/update/optimizer.h"
 
 #include <algorithm>

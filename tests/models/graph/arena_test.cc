@@ -1,5 +1,5 @@
-// Tests that parameters and statistics survive a round trip through a safetensors file. An arena is one
-// array with the elements of all tensors.
+// Tests that parameters and statistics survive a round trip through a safetensors file. An arena is
+// one array with the elements of all tensors.
 #include "models/graph/arena.h"
 
 #include <gmock/gmock.h>

@@ -99,8 +99,8 @@ TEST(InitParameters, TruncatedNormalStaysWithinTwoStd) {
   EXPECT_LE(m.largest, 1.0);
   EXPECT_GT(m.largest, 0.9999);
   EXPECT_NEAR(m.mean, 0, 5 * 0.44 / 1000);
-  // A standard normal distribution truncated at 2 has the variance 1 - 4 phi(2) / (2 Phi(2) - 1) = 0.7737,
-  // where phi is its density and Phi its distribution function.
+  // A standard normal distribution truncated at 2 has the variance 1 - 4 phi(2) / (2 Phi(2) - 1) =
+  // 0.7737, where phi is its density and Phi its distribution function.
   EXPECT_NEAR(m.std, 0.5 * std::sqrt(0.773741), 0.001);
 }
 
@@ -110,8 +110,8 @@ TEST(InitParameters, ConstantIsConstant) {
   for (float v : InitialValues(TableOf({MakeParameter(9, 1, init)}), 5)) EXPECT_EQ(v, 0.1f);
 }
 
-// The expected values were computed by an independent implementation, in another language, of the random
-// generator Philox and of the normal quantile.
+// The expected values were computed by an independent implementation, in another language, of the
+// random generator Philox and of the normal quantile.
 TEST(InitParameters, MatchesGoldenValues) {
   const std::vector<float> a =
       InitialValues(TableOf({MakeParameter(500, 25, Xavier()), MakeParameter(3, 1, Xavier()),

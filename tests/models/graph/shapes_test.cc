@@ -1,5 +1,5 @@
-// Tests of PlanAxis, which computes output sizes and padding of windows along one axis, and of ModelDigest,
-// a hash of a network.
+// Tests of PlanAxis, which computes output sizes and padding of windows along one axis, and of
+// ModelDigest, a hash of a network.
 #include "models/graph/shapes.h"
 
 #include <gtest/gtest.h>

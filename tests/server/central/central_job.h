@@ -1,6 +1,7 @@
-// A small job whose server holds the weights (central parameters), and drills: its server code and workers
-// in one thread, without sockets. Gradients come from an analytic function, so that tests can compare with
-// references in double precision. A lane is the protocol object of one server socket; this job has one.
+// A small job whose server holds the weights (central parameters), and drills: its server code and
+// workers in one thread, without sockets. Gradients come from an analytic function, so that tests
+// can compare with references in double precision. A lane is the protocol object of one server
+// socket; this job has one.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,12 +21,12 @@
 
 namespace tern::server {
 
-// Makes a job with four workers, one server, a dense network of 803 parameters in chunks of at most 256,
-// the codec fp32, and 40 steps. Each override is KEY=VALUE, as after the option --set.
+// Makes a job with four workers, one server, a dense network of 803 parameters in chunks of at most
+// 256, the codec fp32, and 40 steps. Each override is KEY=VALUE, as after the option --set.
 std::unique_ptr<setup::Setup> CentralJob(const std::vector<std::string>& overrides);
 
-// Returns the gradient g_k = a_k (w_k - b_k(rank, step)) at the weights w. It belongs to a quadratic function
-// that differs for every worker and step.
+// Returns the gradient g_k = a_k (w_k - b_k(rank, step)) at the weights w. It belongs to a
+// quadratic function that differs for every worker and step.
 template <typename Float>
 std::vector<Float> GradientAt(uint32_t rank, uint64_t step, const std::vector<Float>& w) {
   std::vector<Float> g(w.size());
@@ -47,28 +48,29 @@ std::vector<double> InDouble(const std::vector<float>& values);
 // Encodes a worker's push of one chunk. `values` has all elements of the model.
 Bytes EncodePush(const setup::Setup& job, const protocol::Chunk& chunk,
                  const std::vector<float>& values, uint32_t rank, uint64_t round);
-// Applies a server's answer to the chunk's elements of `held`, a worker's weights. `whole`: the payload has
-// the complete weights in fp32, whatever the job's pull codec is.
+// Applies a server's answer to the chunk's elements of `held`, a worker's weights. `whole`: the
+// payload has the complete weights in fp32, whatever the job's pull codec is.
 void TakeAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool whole,
                 const Bytes& payload, std::vector<float>* held);
 
 const std::vector<const protocol::Chunk*> ChunksOf(const setup::Setup& job);
 Rate RateOf(const setup::Setup& job);
 
-// The server's lane and the workers of a job without rounds, all in this thread. A worker's clock counts its
-// pushes. A version counts the changes of a chunk's weights.
+// The server's lane and the workers of a job without rounds, all in this thread. A worker's clock
+// counts its pushes. A version counts the changes of a chunk's weights.
 class ClockDrill {
  public:
-  // `checkpoints`, which must outlive the drill, says where the lane writes checkpoints. Null: the lane
-  // writes none.
+  // `checkpoints`, which must outlive the drill, says where the lane writes checkpoints. Null: the
+  // lane writes none.
   explicit ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints = nullptr);
 
-  // Worker `rank` pushes all chunks and applies the answers. The push may also release delayed answers to
-  // other workers, which they apply.
+  // Worker `rank` pushes all chunks and applies the answers. The push may also release delayed
+  // answers to other workers, which they apply.
   void Push(uint32_t rank, const std::vector<float>& values);
   // Makes the pushes number `from` to `to` - 1 of a fixed random order of workers.
   void PushOn(int from, int to);
-  // Worker `rank` pulls the newest weights. The request tells the server which version the worker has.
+  // Worker `rank` pulls the newest weights. The request tells the server which version the worker
+  // has.
   void Pull(uint32_t rank);
   // All workers send their hello again, as they must after the lane has gone back to a checkpoint.
   void GreetAll();
@@ -83,8 +85,8 @@ class ClockDrill {
   bool waiting(uint32_t rank) const { return waiting_[rank]; }
   bool stopped(uint32_t rank) const { return stopped_[rank]; }
   uint64_t clock(uint32_t rank) const { return clocks_[rank]; }
-  // The size of the newest answers to one worker, over all chunks, in bytes; and whether they had the
-  // complete weights in fp32.
+  // The size of the newest answers to one worker, over all chunks, in bytes; and whether they had
+  // the complete weights in fp32.
   size_t answer_bytes() const { return answer_bytes_; }
   bool whole() const { return whole_; }
   CentralLane& central() { return *central_; }
@@ -131,7 +133,8 @@ class RoundDrill {
   size_t answer_bytes_ = 0;
 };
 
-// A pseudorandom sequence of ranks that depends only on the seed. Next returns a number below `bound`.
+// A pseudorandom sequence of ranks that depends only on the seed. Next returns a number below
+// `bound`.
 class Order {
  public:
   explicit Order(uint64_t seed) : state_(seed) {}

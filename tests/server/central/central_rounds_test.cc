@@ -1,6 +1,6 @@
-// Tests of servers that hold the weights. Algorithms with rounds must follow their equations in double
-// precision. Algorithms without rounds must equal synchronous SGD where their settings make them so. The
-// weights that servers send to workers may be coded (pull codec).
+// Tests of servers that hold the weights. Algorithms with rounds must follow their equations in
+// double precision. Algorithms without rounds must equal synchronous SGD where their settings make
+// them so. The weights that servers send to workers may be coded (pull codec).
 #include "server/central/central_rounds.h"
 
 #include <gmock/gmock.h>
@@ -72,8 +72,8 @@ TEST(CentralRounds, DivideByTheNumberOfContributors) {
   }
 }
 
-// Elastic averaging (EASGD): in each round, a worker and the central weights move towards each other by
-// alpha times their difference before the round.
+// Elastic averaging (EASGD): in each round, a worker and the central weights move towards each
+// other by alpha times their difference before the round.
 TEST(CentralRounds, FollowElasticAveraging) {
   const auto job = CentralJob({"train.algorithm=easgd", "train.easgd.alpha=0.1"});
   RoundDrill drill(*job);
@@ -179,8 +179,8 @@ TEST(Pull, CodesWeightsWithThePullCodec) {
   EXPECT_LT(RelativeDistance(drill.held(), InDouble(exact)), 1e-3);
 }
 
-// The server sends coded differences. Each difference contains the coding error of the one before, so
-// errors do not add up. They shrink as the differences shrink.
+// The server sends coded differences. Each difference contains the coding error of the one before,
+// so errors do not add up. They shrink as the differences shrink.
 TEST(Pull, AddsTheCodingErrorToTheNextDifference) {
   const auto job = CentralJob({"train.algorithm=ssgd", "exchange.pull_codec=fp16",
                                "exchange.pull=changes", "train.schedule.gamma=0.3"});

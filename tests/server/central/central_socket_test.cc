@@ -1,5 +1,5 @@
-// Tests of a server that holds the weights, over a real socket on the loopback interface. LaneLoop is the
-// thread that serves one socket.
+// Tests of a server that holds the weights, over a real socket on the loopback interface. LaneLoop
+// is the thread that serves one socket.
 #include <gmock/gmock.h>
 
 #include "common/protocol/rounds/forms.h"
@@ -42,8 +42,8 @@ class CentralSocket : public testing::Test {
     envelope.mutable_hello()->set_fresh(true);
     ASSERT_TRUE(peers_[rank]->Send(envelope).ok());
   }
-  // Both workers repeat their hello until each has received a welcome, because the server refuses or ignores
-  // a hello that arrives before the server has the list of members.
+  // Both workers repeat their hello until each has received a welcome, because the server refuses
+  // or ignores a hello that arrives before the server has the list of members.
   void Join() {
     bool welcome[2] = {false, false};
     for (int tries = 0; tries < 100 && !(welcome[0] && welcome[1]); ++tries) {
@@ -71,7 +71,8 @@ class CentralSocket : public testing::Test {
     push.mutable_push()->set_incarnation(incarnation_ + rank);
     ASSERT_TRUE(peers_[rank]->Send(push, EncodePush(*job_, chunk, values, rank, 1)).ok());
   }
-  // Returns the next message to this worker that is not a welcome; late welcomes answer repeated hellos.
+  // Returns the next message to this worker that is not a welcome; late welcomes answer repeated
+  // hellos.
   net::Received NextMessage(uint32_t rank) {
     auto received = net::Await(*peers_[rank]);
     while (received.has_value() && received->envelope.has_welcome())

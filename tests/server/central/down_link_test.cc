@@ -1,5 +1,6 @@
-// Tests of DownLink, with which a server sends a worker the changes of its weights, with every codec that a
-// job may use for them: how far the worker's weights are from the server's, and how many bytes are sent.
+// Tests of DownLink, with which a server sends a worker the changes of its weights, with every
+// codec that a job may use for them: how far the worker's weights are from the server's, and how
+// many bytes are sent.
 #include "server/central/down_link.h"
 
 #include <gmock/gmock.h>
@@ -60,8 +61,8 @@ class RandomWalk {
     const std::span<const float> tracked = down_.Held(0, w_);
     ASSERT_TRUE(std::equal(tracked.begin(), tracked.end(), held_.begin()));
   }
-  // Returns the root mean square of the difference between the worker's and the server's weights, divided by
-  // kUpdate.
+  // Returns the root mean square of the difference between the worker's and the server's weights,
+  // divided by kUpdate.
   double Distance() const {
     double sum = 0;
     for (size_t i = 0; i < w_.size(); ++i) sum += std::pow(w_[i] - held_[i], 2);
@@ -92,8 +93,8 @@ class RandomWalk {
   Bytes answer_;
 };
 
-// Returns the size in bytes of the newest change if a worker encoded it as its push. Uses the random numbers
-// of the server, because topk samples elements at random.
+// Returns the size in bytes of the newest change if a worker encoded it as its push. Uses the
+// random numbers of the server, because topk samples elements at random.
 size_t SizeOfCode(const setup::Setup& job, const RandomWalk& walk) {
   const codec::Codec& codec = *job.plan.pull_codec;
   kernels::NoiseKey noise;
@@ -163,8 +164,8 @@ TEST_P(Changes, AreCheckedLikeAWorkersPush) {
 INSTANTIATE_TEST_SUITE_P(By, Changes, testing::ValuesIn(AllowedCodecs()),
                          [](const auto& info) { return info.param; });
 
-// Shows why the validation of jobs refuses stochastic codecs for changes. This test replaces the codec by
-// `ternary` after the validation, and the distance grows without bound.
+// Shows why the validation of jobs refuses stochastic codecs for changes. This test replaces the
+// codec by `ternary` after the validation, and the distance grows without bound.
 TEST(ChangesByTernaryCodes, WouldTakeWorkersEverFartherFromTheServers) {
   const auto job = JobOf("fp32");
   codec::Options options;

@@ -1,5 +1,6 @@
-// Tests that every algorithm without rounds follows its equations in double precision. Four workers make 60
-// pushes in a fixed random order. Each push is the gradient at the weights that this worker received last.
+// Tests that every algorithm without rounds follows its equations in double precision. Four workers
+// make 60 pushes in a fixed random order. Each push is the gradient at the weights that this worker
+// received last.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -17,8 +18,8 @@ constexpr double kDecay = 0.02;
 
 using Values = std::vector<double>;
 
-// The equations of one algorithm for servers and workers. w are the servers' weights, held[rank] those that
-// worker `rank` received last.
+// The equations of one algorithm for servers and workers. w are the servers' weights, held[rank]
+// those that worker `rank` received last.
 class Reference {
  public:
   Reference(const setup::Setup& job)
@@ -83,8 +84,9 @@ class MomentumReference : public Reference {
   Values v;
 };
 
-// DC-ASGD (OD-SGD paper, equations 4 to 6). held[rank] is w_bak of the equations. `adaptive`: lambda is
-// divided by the root of the mean square of the gradients; `global`: one mean square for all workers.
+// DC-ASGD (OD-SGD paper, equations 4 to 6). held[rank] is w_bak of the equations. `adaptive`:
+// lambda is divided by the root of the mean square of the gradients; `global`: one mean square for
+// all workers.
 class DcasgdReference : public Reference {
  public:
   DcasgdReference(const setup::Setup& job, bool adaptive, bool global)

@@ -88,8 +88,8 @@ TEST(Predict, MeasuresForecastsAndWritesFiles) {
   EXPECT_TRUE(read->waits);
   EXPECT_GT(read->codecs.at("ternary").encode, 0);
   EXPECT_GT(read->message_s, 0);
-  // A header and 16 rows: weak and strong scaling, 2 link rates, 2 codecs, and 2 numbers of workers, both
-  // of which divide the batch of 8.
+  // A header and 16 rows: weak and strong scaling, 2 link rates, 2 codecs, and 2 numbers of
+  // workers, both of which divide the batch of 8.
   const std::string rows = ReadFile(csv);
   EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 1 + 2 * 2 * 2 * 2) << rows;
 }

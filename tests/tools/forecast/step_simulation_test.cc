@@ -229,8 +229,8 @@ TEST(StepSimulation, MessagesAndHopsTakeTime) {
   profile.message_s = 0.01;
   profile.message_cpu_s = 0.004;
   profile.hop_s = 0.001;
-  // The costs are those of two messages and of three handovers between threads: to the coding thread,
-  // to the network thread and to the compute thread.
+  // The costs are those of two messages and of three handovers between threads: to the coding
+  // thread, to the network thread and to the compute thread.
   EXPECT_NEAR(StepOf(OneChunk(1, 2, 1), 1, Link(1), profile), 3 + 2 + 1 + 2 * 0.01 + 3 * 0.001,
               1e-9);
 }

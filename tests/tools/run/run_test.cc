@@ -228,7 +228,8 @@ TEST(Run, ItsChildrenDieWithIt) {
     ASSERT_GT(child, 0);
     EXPECT_TRUE(WaitUntil([&] {
       const std::string stat = ReadFile(Cat("/proc/", child, "/stat"));
-      // The process has ended. Its new parent may not have reaped it yet; then its state is Z (zombie).
+      // The process has ended. Its new parent may not have reaped it yet; then its state is Z
+      // (zombie).
       return stat.empty() || stat.find(") Z ") != std::string::npos;
     })) << child;
   }

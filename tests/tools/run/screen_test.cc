@@ -93,7 +93,8 @@ TEST(Screen, AnnouncesThatAJobGoesBack) {
             "goes back from step 100 to step 90\n");
   EXPECT_EQ(ScreenTextOf({ProgressFrom("b", 0, 100, 800), ProgressFrom("c", 0, 4, 800)}),
             "goes back from step 100 to step 0\n");
-  // A restarted shard 0 may first learn the step of the slowest worker. The job has not gone back then.
+  // A restarted shard 0 may first learn the step of the slowest worker. The job has not gone back
+  // then.
   EXPECT_EQ(ScreenTextOf({ProgressFrom("b", 50, 100, 800), ProgressFrom("", 0, 0, 0),
                           ProgressFrom("", 50, 97, 776)}),
             "goes on from step 50\n");

@@ -32,8 +32,8 @@ std::vector<float> Apply(const Augmenter& augmenter, const Image& image,
   return out;
 }
 
-// Draws and Reference are a simple implementation of the augmentation in double precision, to compare
-// with. Draws has the random numbers of one image.
+// Draws and Reference are a simple implementation of the augmentation in double precision, to
+// compare with. Draws has the random numbers of one image.
 struct Draws {
   Augmenter::SampleId sample_id;
   double Word(uint32_t block, int word) const {

@@ -69,8 +69,8 @@ TEST(EpochPermutation, ContainsEachIndexOnce) {
   EXPECT_TRUE(EpochPermutation(5, 0, 9, 0).empty());
 }
 
-// A chi-square test over the 24 orders of 4 elements. With 23 degrees of freedom, the 0.999 quantile is
-// 49.7. The seed is fixed, so the test always has the same result.
+// A chi-square test over the 24 orders of 4 elements. With 23 degrees of freedom, the 0.999
+// quantile is 49.7. The seed is fixed, so the test always has the same result.
 TEST(EpochPermutation, IsUniform) {
   std::map<std::vector<uint32_t>, int> counts;
   constexpr int kEpochs = 24'000;

@@ -107,7 +107,8 @@ TEST_F(LocalModel, RetainsGradientsOfOpenRounds) {
   }
 }
 
-// Local updates with delay compensation, relative to the previous W (parameter true) or to w' (false).
+// Local updates with delay compensation, relative to the previous W (parameter true) or to w'
+// (false).
 class LocalMove : public LocalModel, public testing::WithParamInterface<bool> {};
 
 TEST_P(LocalMove, MatchesCpu) {

@@ -359,8 +359,8 @@ TEST_P(DeviceCodecs, RefuseSumsOfAnotherSize) {
   EXPECT_EQ(Update(1, sums).code(), Code::kMismatch);
 }
 
-// A value that is not finite is found in the tensors' statistics, or, if a codec needs no statistics,
-// while its tensor is encoded.
+// A value that is not finite is found in the tensors' statistics, or, if a codec needs no
+// statistics, while its tensor is encoded.
 TEST_P(DeviceCodecs, ReportNonFiniteValues) {
   Make("sgd", GetParam());
   std::vector<float> gradients = gradients_;
@@ -433,7 +433,8 @@ TEST_P(DeviceUpdate, MatchesCpu) {
 INSTANTIATE_TEST_SUITE_P(Rules, DeviceUpdate,
                          testing::Values("sgd", "momentum", "nesterov", "adam"));
 
-// LARS needs norms of whole tensors. No worker has sent anything for the last chunk of the second tensor.
+// LARS needs norms of whole tensors. No worker has sent anything for the last chunk of the second
+// tensor.
 TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
   Make("lars");
   std::vector<float> expected = weights_, means(kElements);
@@ -463,8 +464,8 @@ TEST_F(DeviceModelTest, WholeTensorOptimizersMatchCpu) {
   ExpectOnDevice(expected);
 }
 
-// Sums are sent as three bit planes, which can hold -4 to 3; but sums of two workers' ternary codes are
-// only -2 to 2.
+// Sums are sent as three bit planes, which can hold -4 to 3; but sums of two workers' ternary codes
+// are only -2 to 2.
 TEST_F(DeviceModelTest, InvalidSumsAreDetected) {
   Make("sgd");
   std::vector<uint8_t> sums(SumsOf(0).size());
@@ -474,8 +475,8 @@ TEST_F(DeviceModelTest, InvalidSumsAreDetected) {
   EXPECT_EQ(model_->CheckSums().code(), Code::kMismatch);
 }
 
-// A sparse code that contains nearly all elements with their positions, although sending all elements
-// without positions would be smaller.
+// A sparse code that contains nearly all elements with their positions, although sending all
+// elements without positions would be smaller.
 TEST_F(DeviceModelTest, TooLargeSumsAreRefused) {
   Make("sgd", {"topk", "topk"});
   const uint16_t sent[] = {4095, 1803};  // of 4096 and 1804 elements

@@ -61,7 +61,8 @@ std::vector<float> TrainSteps(int steps, int threads) {
 
 TEST(Net, TwoRunsGiveTheSameBits) {
   const int steps = 2;
-  for (const int threads : {1, 2}) EXPECT_EQ(TrainSteps(steps, threads), TrainSteps(steps, threads));
+  for (const int threads : {1, 2})
+    EXPECT_EQ(TrainSteps(steps, threads), TrainSteps(steps, threads));
 }
 
 TEST(Net, ReturnsTheScoresOfItsLoss) {

@@ -56,8 +56,8 @@ double RunStep(Net* net, const Net::Feed& feed, const PixelBatch* next = nullptr
   return loss;
 }
 
-// Trains with bytes and with floats and expects equal losses. The next batch of bytes is uploaded while
-// the net computes the current step.
+// Trains with bytes and with floats and expects equal losses. The next batch of bytes is uploaded
+// while the net computes the current step.
 void ExpectSameSteps(Precision precision, const kernels::PixelRule& rule) {
   std::vector<PixelBatch> feds;
   for (uint64_t step = 0; step < 7; ++step) feds.emplace_back(step, rule);

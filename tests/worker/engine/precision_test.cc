@@ -24,8 +24,9 @@ Step RunStep(const pb::NetDef& def, Precision precision) {
 }
 
 // bfloat16 keeps 8 bits, half 11: each factor has a relative error of at most 2^-9 or 2^-12. If the
-// error moves the input of a ReLU across zero, the whole gradient of that unit is lost. This happens to
-// a few units in a thousand, and the relative error of the gradient's norm is the root of that share.
+// error moves the input of a ReLU across zero, the whole gradient of that unit is lost. This
+// happens to a few units in a thousand, and the relative error of the gradient's norm is the root
+// of that share.
 double ToleranceOf(Precision precision) { return precision == Precision::kBf16 ? 0.03 : 0.02; }
 
 std::vector<Precision> PrecisionsOfDevice() {

@@ -28,8 +28,8 @@ inline pb::ImageShape Image(uint32_t channels, uint32_t height, uint32_t width) 
   return shape;
 }
 
-// Makes a net from a list of layers like "conv { ... }; relu {}; ...". The layers get the names a, b,
-// c, ...; a softmax_loss is added at the end.
+// Makes a net from a list of layers like "conv { ... }; relu {}; ...". The layers get the names a,
+// b, c, ...; a softmax_loss is added at the end.
 inline pb::NetDef Chain(const std::string& kinds, const pb::ImageShape& image, uint32_t classes) {
   pb::Model model;
   std::string text;

@@ -47,8 +47,8 @@ class Fetching {
  private:
   friend class SessionPeer;  // for tests
 
-  // Moves to kInstalling, and emits an action of `type` that makes the owner install the state after
-  // `applied`. Returns the action; the caller sets its other fields.
+  // Moves to kInstalling, and emits an action of `type` that makes the owner install the state
+  // after `applied`. Returns the action; the caller sets its other fields.
   SessionAction* Install(SessionAction::Type type, uint64_t applied, SessionActions* out);
   void AskForState(Time now, SessionActions* out);
   void EmitReady(SessionActions* out);

@@ -1,5 +1,5 @@
-// Sends a worker's heartbeats to every shard. They carry the newest round that the worker has applied,
-// its progress and, for shard 0, its counters.
+// Sends a worker's heartbeats to every shard. They carry the newest round that the worker has
+// applied, its progress and, for shard 0, its counters.
 #pragma once
 
 #include <cstdint>

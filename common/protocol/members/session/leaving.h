@@ -1,6 +1,6 @@
-// How a worker's session ends: together with the job, after this worker's Bye; or before the job ends,
-// with an error. A worker that has finished stays until shard 0 sends End, because other workers may
-// need the state and outcomes that it keeps.
+// How a worker's session ends: together with the job, after this worker's Bye; or before the job
+// ends, with an error. A worker that has finished stays until shard 0 sends End, because other
+// workers may need the state and outcomes that it keeps.
 #pragma once
 
 #include <cstdint>

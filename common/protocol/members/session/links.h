@@ -1,6 +1,6 @@
-// The connections of a worker's session: one link per lane (socket) of each shard, and what the worker
-// knows of the shard's server process. Lane 0 of a shard is its control lane; the others are data
-// lanes. The states of a link:
+// The connections of a worker's session: one link per lane (socket) of each shard, and what the
+// worker knows of the shard's server process. Lane 0 of a shard is its control lane; the others are
+// data lanes. The states of a link:
 //
 //   kDown --connect, Hello--> kGreeting --Welcome--> kUp
 //     ^                         |   ^ ^               | |
@@ -36,9 +36,9 @@ class Links {
     std::vector<uint32_t> data_ports;
     Time heard_at{};  // when the newest message came on the control link
   };
-  // `data_lanes`: by shard, the number of its data lanes. `servers`: addresses by shard, for log lines
-  // and errors. `hello` makes the hello of a lane. `exchange` outlives the links, which report to it
-  // the lanes that go down.
+  // `data_lanes`: by shard, the number of its data lanes. `servers`: addresses by shard, for log
+  // lines and errors. `hello` makes the hello of a lane. `exchange` outlives the links, which
+  // report to it the lanes that go down.
   Links(const std::vector<uint32_t>& data_lanes, std::vector<std::string> servers,
         std::function<Message(LaneRef)> hello, Exchange* exchange);
 
@@ -68,8 +68,8 @@ class Links {
   bool IsUp(LaneRef lane) const { return link(lane).state == State::kUp; }
   bool AllUp() const;
   std::string NameOf(uint32_t shard) const;  // for example "server shard 0 (127.0.0.1:7500)"
-  // These invariants hold after every event: a data link is down unless its shard has sent a Welcome;
-  // a link that is up is also up for the exchange.
+  // These invariants hold after every event: a data link is down unless its shard has sent a
+  // Welcome; a link that is up is also up for the exchange.
   Status Check() const;
 
  private:

@@ -3,9 +3,9 @@
 //
 // A worker that shard 0 removed while the worker was silent receives Refuse with `rejoin`, in any
 // phase. The worker says hello as a new incarnation and continues where it was. If
-// faults.on_worker_loss is `shrink`, the other workers have continued without the worker. Then, unless
-// it is leaving, it discards its state and joins like a new worker: the session emits kInstall and
-// kReady again.
+// faults.on_worker_loss is `shrink`, the other workers have continued without the worker. Then,
+// unless it is leaving, it discards its state and joins like a new worker: the session emits
+// kInstall and kReady again.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ class Rejoining {
 
   void Rejoin(Time now, SessionActions* out);
   void OnGoBack(const pb::GoBack& message, Time now, SessionActions* out);
-  // Handles a worker that cannot continue. `floor`: the newest round that all members have applied. If
-  // this running worker has not applied that round, another process has continued with its rank. Then
-  // the session ends or, with `shrink`, joins again, and the result is true.
+  // Handles a worker that cannot continue. `floor`: the newest round that all members have applied.
+  // If this running worker has not applied that round, another process has continued with its rank.
+  // Then the session ends or, with `shrink`, joins again, and the result is true.
   bool HandleIfLeftBehind(uint64_t floor, Time now, SessionActions* out);
 
  private:

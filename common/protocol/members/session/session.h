@@ -1,8 +1,8 @@
 // The worker's side of the protocol, as a state machine without sockets and clocks: its connections
-// to every lane (socket) of every server shard, its membership, how it gets the state of the job, and
-// how it ends. One thread calls it. It owns the Exchange (unanswered contributions), because what must
-// be sent again depends on which lanes are up. The session consists of parts, and passes each message
-// to the part that handles it:
+// to every lane (socket) of every server shard, its membership, how it gets the state of the job,
+// and how it ends. One thread calls it. It owns the Exchange (unanswered contributions), because
+// what must be sent again depends on which lanes are up. The session consists of parts, and passes
+// each message to the part that handles it:
 //
 //   session_state  the data that all parts share; the diagram of the phases is there
 //   heartbeats     sends heartbeats
@@ -48,9 +48,9 @@ class Session {
   // Call at least every `Timings::hello_retry` / 2.
   void OnTimer(Time now, SessionActions* out);
 
-  // Sends a contribution to a cell (one reduction over the workers) of that lane, now or when credit
-  // allows. A worker without state sends nothing, because the state from which it computed the
-  // contribution is lost. Exception: a Pull that gets the state.
+  // Sends a contribution to a cell (one reduction over the workers) of that lane, now or when
+  // credit allows. A worker without state sends nothing, because the state from which it computed
+  // the contribution is lost. Exception: a Pull that gets the state.
   void Contribute(const Cell& cell, LaneRef lane, Contribution contribution, Time now,
                   SessionActions* out);
   // This worker has applied all rounds up to `applied`. REQUIRES that every answer of those rounds
@@ -75,9 +75,9 @@ class Session {
   // without rounds.
   void Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
               uint64_t steps, Time now, SessionActions* out);
-  // The process received a stop signal, which `status` names. Until the job ends, the heartbeats ask
-  // shard 0 to stop the job. If shard 0 is silent for dead_after, this worker ends without it, with
-  // the code of `status`.
+  // The process received a stop signal, which `status` names. Until the job ends, the heartbeats
+  // ask shard 0 to stop the job. If shard 0 is silent for dead_after, this worker ends without it,
+  // with the code of `status`.
   void Stop(const Status& status, Time now, SessionActions* out);
 
   Phase phase() const { return state_.phase(); }

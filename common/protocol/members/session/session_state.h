@@ -7,8 +7,8 @@
 //    |                                                          ^
 //    +-------all up, gets state from servers or from its disk---+
 //
-// A lane is one socket of a server shard; it is up when the shard has answered the hello there. State
-// is all that a worker needs to continue the job, as another worker sends it.
+// A lane is one socket of a server shard; it is up when the shard has answered the hello there.
+// State is all that a worker needs to continue the job, as another worker sends it.
 //
 //   any before kLeaving:  Finish --> kLeaving --End--> kEnded
 //                         Refuse(rejoin), if it has no state --> kJoining
@@ -17,7 +17,8 @@
 //
 //   kJoining     says hello on every lane, and waits for their Welcomes ("up")
 //   kFetching    gets State from another worker, piece by piece
-//   kInstalling  the owner installs the State that was fetched, pulls the state from the servers, or
+//   kInstalling  the owner installs the State that was fetched, pulls the state from the servers,
+//                or
 //                loads it from the disk
 //   kRunning     takes part in rounds (or, without rounds, in exchanges)
 //   kLeaving     has sent Bye
@@ -64,8 +65,8 @@ struct SessionState {
   // went back to a checkpoint; until it has state again, an ok Finish() is ignored. kState: the
   // worker holds the state after round exchange.applied().
   enum class Has : uint8_t { kNothing, kVoid, kState };
-  // From where a worker without state gets the state, as shard 0's Welcome says. If neither member is
-  // set, it gets the state from another worker.
+  // From where a worker without state gets the state, as shard 0's Welcome says. If neither member
+  // is set, it gets the state from another worker.
   struct Origin {
     std::optional<uint64_t> begin;  // It pulls the parameters after this round from the servers.
     std::optional<pb::Checkpoint> resume;  // It loads this checkpoint from its own disk.
@@ -75,8 +76,8 @@ struct SessionState {
   SessionState(const SessionState&) = delete;  // `links` has a pointer to `exchange`.
   SessionState& operator=(const SessionState&) = delete;
 
-  // Changes the phase; no other function does. Returns false and changes nothing if the diagram has no
-  // arrow from the present phase to `next`.
+  // Changes the phase; no other function does. Returns false and changes nothing if the diagram has
+  // no arrow from the present phase to `next`.
   bool Become(SessionPhase next);
   SessionPhase phase() const { return phase_; }
   bool ended() const { return phase_ == SessionPhase::kEnded; }

@@ -11,16 +11,17 @@
 
 namespace tern::protocol {
 
-// The sending side. It keeps one snapshot of the state per taker. The floor is the newest round that
-// all members have applied. The taker is a member, so the floor passes the round of its snapshot only
-// after the taker has applied a later round. Until then the snapshot is usable.
+// The sending side. It keeps one snapshot of the state per taker. The floor is the newest round
+// that all members have applied. The taker is a member, so the floor passes the round of its
+// snapshot only after the taker has applied a later round. Until then the snapshot is usable.
 class StateGiver {
  public:
   StateGiver(uint64_t incarnation, uint32_t piece_bytes)
       : incarnation_(incarnation), piece_bytes_(piece_bytes) {}
 
-  // Handles a taker's request for a piece. Returns true if the owner must take a snapshot of its state;
-  // several takers may wait for one snapshot. Else sets *piece to the requested piece, if that exists.
+  // Handles a taker's request for a piece. Returns true if the owner must take a snapshot of its
+  // state; several takers may wait for one snapshot. Else sets *piece to the requested piece, if
+  // that exists.
   bool OnWant(const pb::StateWant& want, std::optional<Message>* piece);
   // Receives the snapshot that OnWant requested. Returns the pieces for which takers wait.
   // `stop_after`: the job's last round, or 0 if it is not known.
@@ -48,8 +49,8 @@ class StateGiver {
   std::map<uint32_t, Snapshot> snapshots_;  // by rank of the taker
 };
 
-// The receiving side. It ignores an unexpected piece. A piece of another snapshot starts the transfer
-// again.
+// The receiving side. It ignores an unexpected piece. A piece of another snapshot starts the
+// transfer again.
 class StateTaker {
  public:
   enum class Progress { kIgnored, kNext, kComplete, kTooLarge };

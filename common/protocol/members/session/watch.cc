@@ -19,7 +19,8 @@ void Watch::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionAct
       state_.links.LoseShard(shard, now, "it was started again", out);
     return;
   }
-  // A pulse that is older than this worker's admission may have a floor from before the job went back.
+  // A pulse that is older than this worker's admission may have a floor from before the job went
+  // back.
   if (pulse.epoch() < state_.epoch) return;
   if (rejoining_.HandleIfLeftBehind(pulse.floor(), now, out)) return;
   state_.exchange.OnFloor(pulse.floor());

@@ -123,8 +123,9 @@ bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& 
     return false;
   }
   if (lost || worker->presence == Presence::kAbsent) return true;
-  // A hello with a later epoch means: shard 0 restarted, and before that the sender had replaced the
-  // process that has the rank now. But a worker without state must not replace a worker with state.
+  // A hello with a later epoch means: shard 0 restarted, and before that the sender had replaced
+  // the process that has the rank now. But a worker without state must not replace a worker with
+  // state.
   const bool loses_state = hello.fresh() && !worker->hello.fresh();
   if (!job_.running() && hello.epoch() > worker->epoch && !loses_state) return true;
   Refuse(worker, from, hello, now, out);

@@ -1,5 +1,5 @@
-// How shard 0 answers hellos. It decides which process is the worker of a rank, and which process is
-// the server shard of a number (has the shard's place).
+// How shard 0 answers hellos. It decides which process is the worker of a rank, and which process
+// is the server shard of a number (has the shard's place).
 //
 // A worker whose incarnation was lost or replaced must come back as a new incarnation (Refuse with
 // `rejoin`), and only while no other process has its rank.
@@ -45,8 +45,8 @@ class Admission {
   // was heard after the sender first asked for the rank; else the sender is told to retry.
   void Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello, Time now,
               ControlActions* out) const;
-  // Admits the sender as the worker of its rank. If that completes the workers, the job runs; if the
-  // state of the job is lost, the job goes back to a checkpoint or ends.
+  // Admits the sender as the worker of its rank. If that completes the workers, the job runs; if
+  // the state of the job is lost, the job goes back to a checkpoint or ends.
   void Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello, Time now,
              ControlActions* out);
   // Gives the rank to the process that sent the hello.

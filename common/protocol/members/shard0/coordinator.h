@@ -15,8 +15,8 @@
 // A part calls only parts above it in this list.
 //
 // A worker that leaves with an error that a restart would repeat (IsLasting) ends the job with that
-// error. Exception: if faults.on_worker_loss is `shrink` and the error is that worker's bad data, the
-// other workers continue.
+// error. Exception: if faults.on_worker_loss is `shrink` and the error is that worker's bad data,
+// the other workers continue.
 //
 // A worker's message is accepted only on the connection on which its hello was admitted
 // (Roster::MemberOf).

@@ -21,8 +21,8 @@ class Ending {
   // Does the same for a signal that another daemon received. `who` names that daemon for the log;
   // `code` is 130 (SIGINT) or 143 (SIGTERM).
   void OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out);
-  // Sends End to all daemons if every worker is done. If faults.on_worker_loss is `shrink`, only the
-  // remaining workers must be done.
+  // Sends End to all daemons if every worker is done. If faults.on_worker_loss is `shrink`, only
+  // the remaining workers must be done.
   void EndIfAllDone(Time now, ControlActions* out);
   // Ends the job with an error, which all daemons are told.
   void Abort(Code code, const std::string& sentence, Time now, ControlActions* out);

@@ -109,9 +109,9 @@ bool Gathering::MustNotRunYet(Time now, ControlActions* out) {
   return AskWorkersBelow(floor, out) && !HasGathered(now);
 }
 
-// A worker below the floor cannot continue: another process took its rank, and the outcomes that the
-// worker needs were then dropped. But the worker may have advanced since its hello, so it is asked
-// for a new hello.
+// A worker below the floor cannot continue: another process took its rank, and the outcomes that
+// the worker needs were then dropped. But the worker may have advanced since its hello, so it is
+// asked for a new hello.
 bool Gathering::AskWorkersBelow(uint64_t floor, ControlActions* out) {
   bool any_asked = false;
   for (Roster::Worker& worker : job_.roster.workers) {

@@ -40,8 +40,8 @@ class Gathering {
   // back.
   bool HasGathered(Time now) const;
   bool HasGatheredAgain(Time now) const;
-  // Whether the other workers report every missing rank as removed. For a job with `shrink`, after a
-  // restart of shard 0.
+  // Whether the other workers report every missing rank as removed. For a job with `shrink`, after
+  // a restart of shard 0.
   bool OnlyRemovedAreMissing() const;
   // Ends the job if no worker holds its state; asks workers whose state is too old for another
   // hello. Returns true in both cases.
@@ -56,8 +56,8 @@ class Gathering {
   // Returns whether the run was under way before the workers gathered. If so, the phase becomes
   // kResuming, from which the job goes back to a checkpoint.
   bool HasBegun();
-  // Returns the checkpoint offers of all daemons that have said hello, and of this shard. Writes this
-  // shard's offer to *own, which must outlive the result.
+  // Returns the checkpoint offers of all daemons that have said hello, and of this shard. Writes
+  // this shard's offer to *own, which must outlive the result.
   std::vector<Offer> Offers(pb::Hello* own) const;
   // REQUIRES offers without a common checkpoint. Returns whether the job may start from initial
   // weights; if not, ends the job.

@@ -63,8 +63,8 @@ struct JobState {
   Status Check() const;
 
   const ControlOptions options;
-  // The control lane: the state machine that reduces scalers (the codecs' scale factors) and figures
-  // (the workers' metrics) over the workers.
+  // The control lane: the state machine that reduces scalers (the codecs' scale factors) and
+  // figures (the workers' metrics) over the workers.
   RoundLane lane;
   Roster roster;
   Code stop_code = Code::kOk;  // kInterrupted or kTerminated after a signal asked the job to stop

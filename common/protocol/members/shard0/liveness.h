@@ -13,8 +13,8 @@
 //   wait    the other workers wait. The worker comes back with its state, or a new process takes
 //           its rank and gets State (all that a worker needs to continue) from another worker
 //   shrink  the rank stops being a member. The other workers continue if there are at least
-//           `min_workers` of them. A new process that takes the rank gets State from another worker.
-//           The job ends when all members are done
+//           `min_workers` of them. A new process that takes the rank gets State from another
+//           worker. The job ends when all members are done
 //
 // A worker whose compute thread hangs is lost as well, and so is a worker that leaves with an
 // error.
@@ -78,8 +78,8 @@ class Liveness {
   void ExcuseSilence(Time now);
   // Call for a silent worker while HearsNobody(). Waits for that worker for up to wait_timeout.
   void Await(uint32_t rank, Time now, ControlActions* out);
-  // For a job with `shrink`: it continues without the lost worker, goes back to a checkpoint, or ends
-  // with `code`. `what` describes the loss for the log.
+  // For a job with `shrink`: it continues without the lost worker, goes back to a checkpoint, or
+  // ends with `code`. `what` describes the loss for the log.
   void ContinueWithout(const std::string& what, Code code, Time now, ControlActions* out);
   void CheckSilence(uint32_t rank, Time now, ControlActions* out);
   void CheckShards(Time now, ControlActions* out);

@@ -19,14 +19,14 @@ class Membership {
   void PublishNext(ControlActions* out);
   // Sends the membership to one shard.
   void TellShard(Peer shard, ControlActions* out) const;
-  // Answers a member's hello: with Welcome, and with the outcomes of the control lane that the member
-  // may have missed.
+  // Answers a member's hello: with Welcome, and with the outcomes of the control lane that the
+  // member may have missed.
   void WelcomeMember(const Roster::Worker& worker, ControlActions* out);
-  // Welcomes all live workers. Passes all their hellos to the control lane before it sends the first
-  // Welcome.
+  // Welcomes all live workers. Passes all their hellos to the control lane before it sends the
+  // first Welcome.
   void WelcomeAll(ControlActions* out);
-  // Returns the answer to a worker whose incarnation was removed or replaced: GoBack or Refuse. Both
-  // tell the worker to come back as a new incarnation.
+  // Returns the answer to a worker whose incarnation was removed or replaced: GoBack or Refuse.
+  // Both tell the worker to come back as a new incarnation.
   Message AnswerToRemovedWorker(uint64_t incarnation) const;
 
  private:

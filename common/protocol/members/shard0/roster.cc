@@ -13,8 +13,8 @@ constexpr size_t kMaxRetired = 8;  // how many incarnations Worker::retired keep
 
 Status CheckWorker(const Roster::Worker& worker, size_t rank) {
   using Presence = Roster::Worker::Presence;
-  // A lost worker may have no incarnation. After a restart, shard 0 may know of this worker only that
-  // the other workers continue without it.
+  // A lost worker may have no incarnation. After a restart, shard 0 may know of this worker only
+  // that the other workers continue without it.
   TERN_HOLDS(!worker.live() || worker.incarnation != 0, "roster: worker ", rank,
              " is there, and has no incarnation");
   TERN_HOLDS(worker.presence != Presence::kAbsent || worker.incarnation == 0, "roster: worker ",

@@ -1,6 +1,6 @@
-// The workers and shards of a job as shard 0 knows them: for each worker's rank the process that has
-// the rank and what that process has reported; the other shards; and the numbers on which all daemons
-// agree. The roster decides nothing; the parts of the Coordinator do (coordinator.h).
+// The workers and shards of a job as shard 0 knows them: for each worker's rank the process that
+// has the rank and what that process has reported; the other shards; and the numbers on which all
+// daemons agree. The roster decides nothing; the parts of the Coordinator do (coordinator.h).
 //
 //   a rank: absent --Hello--> present --Bye--> done
 //              ^                 |    \__ lost __/
@@ -90,8 +90,8 @@ struct Roster {
   std::string Name(uint32_t rank) const;  // for example "worker 1 (node3, pid 4711)"
   // Whether a worker other than `except` holds the state of the running job or may return with it.
   bool MayHoldStateBeside(const Worker* except) const;
-  // Whether no live worker holds the state of the job, as the workers' hellos say. For use before the
-  // job runs.
+  // Whether no live worker holds the state of the job, as the workers' hellos say. For use before
+  // the job runs.
   bool NobodyHoldsState() const;
   // kInternal names the invariant that is broken.
   Status Check() const;

@@ -1,4 +1,5 @@
-// Failures of a net's device: the net reports an error with a message, and reports no gradient as ready.
+// Failures of a net's device: the net reports an error with a message, and reports no gradient as
+// ready.
 #include <cuda_runtime.h>
 #include <gmock/gmock.h>
 

@@ -55,8 +55,8 @@ TEST(DevicePrecision, AllLayersAreCloseInSixteenBits) {
   }
 }
 
-// With such large pixel values, gradients of the first weights overflow fp16 at a loss scale of 2^16.
-// The step is repeated with a smaller scale, and has the same result.
+// With such large pixel values, gradients of the first weights overflow fp16 at a loss scale of
+// 2^16. The step is repeated with a smaller scale, and has the same result.
 TEST(DevicePrecision, OverflowingStepIsRepeated) {
   constexpr float kLarge = 2000;
   const StepResult exact = RunStep(Precision::kFp32, kLarge);
