@@ -27,7 +27,7 @@ InvariantHandler SetInvariantHandler(InvariantHandler handler);
 
 namespace invariants_internal {
 
-extern std::atomic<InvariantHandler> on_broken;
+extern std::atomic<InvariantHandler> current_handler;
 
 }  // namespace invariants_internal
 
@@ -40,7 +40,7 @@ class CheckInvariantsAtScopeEnd {
   CheckInvariantsAtScopeEnd(const CheckInvariantsAtScopeEnd&) = delete;
   CheckInvariantsAtScopeEnd& operator=(const CheckInvariantsAtScopeEnd&) = delete;
   ~CheckInvariantsAtScopeEnd() {
-    const InvariantHandler handler = invariants_internal::on_broken.load(std::memory_order_relaxed);
+    const InvariantHandler handler = invariants_internal::current_handler.load(std::memory_order_relaxed);
     if (handler == nullptr) return;
     if (const Status status = machine_.Check(); !status.ok()) handler(status);
   }
@@ -64,7 +64,7 @@ class CheckInvariantsAtScopeEnd {
 #define TERN_REQUIRES(condition, ...)                                                   \
   do {                                                                                  \
     if (const ::tern::InvariantHandler tern_handler_ =                                  \
-            ::tern::invariants_internal::on_broken.load(std::memory_order_relaxed);     \
+            ::tern::invariants_internal::current_handler.load(std::memory_order_relaxed);     \
         tern_handler_ != nullptr && !(condition))                                       \
       tern_handler_(::tern::Status(::tern::Code::kInternal, ::tern::Cat(__VA_ARGS__))); \
   } while (false)

@@ -48,11 +48,11 @@ class StopSignals {
  private:
   void Run();
 
-  const SecondSignal second_;
+  const SecondSignal on_second_signal_;
   const bool handles_sighup_;
   EventFd event_;
   sigset_t old_mask_;
-  std::atomic<bool> quit_{false};
+  std::atomic<bool> must_quit_{false};
   std::atomic<int> first_signal_{0};
   std::atomic<bool> first_was_sighup_{false};
   bool parent_has_signaled_ = false, others_have_signaled_ = false;

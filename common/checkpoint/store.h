@@ -122,7 +122,7 @@ class Store {
   std::string PathOf(uint64_t step, const char* ending) const;
   std::string RecordPath() const { return owner_.folder + "/run.json"; }
   // A manifest with this owner's name, digests and number of workers.
-  pb::Manifest Expected() const;
+  pb::Manifest ExpectedManifest() const;
   // Reads a manifest and checks everything in it but its owner.
   Result<pb::Manifest> ReadManifest(uint64_t step) const;
   // Reads run.json, the record of the run.

@@ -18,7 +18,8 @@ using google::protobuf::TextFormat;
 
 namespace {
 
-constexpr size_t kMaxShownBytes = 60;  // The most bytes of a value that a phrase shows.
+// The most bytes of a value that a sentence ("KEY was A, is now B") shows.
+constexpr size_t kMaxShownBytes = 60;
 
 // Discards protobuf's error messages, which it would otherwise write to stderr.
 class ErrorDiscarder : public google::protobuf::io::ErrorCollector {
@@ -77,14 +78,14 @@ class JobComparison {
   void CompareField(const Message& was, const Message& is, const FieldDescriptor* field,
                     const std::string& key) {
     const Reflection* reflection = was.GetReflection();
-    const bool before = reflection->HasField(was, field), now = reflection->HasField(is, field);
-    if (before && now && field->message_type() != nullptr)
+    const bool was_set = reflection->HasField(was, field), is_set = reflection->HasField(is, field);
+    if (was_set && is_set && field->message_type() != nullptr)
       return Compare(reflection->GetMessage(was, field), reflection->GetMessage(is, field), key);
     const auto text = [&](const Message& message, bool there) {
       return there ? ValueText(message, field, -1) : std::string("left out");
     };
-    const std::string a = text(was, before), b = text(is, now);
-    if (before != now || a != b) Add(key, a, b);
+    const std::string old_text = text(was, was_set), new_text = text(is, is_set);
+    if (was_set != is_set || old_text != new_text) Add(key, old_text, new_text);
   }
 
   void CompareLists(const Message& was, const Message& is, const FieldDescriptor* field,

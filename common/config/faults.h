@@ -17,7 +17,8 @@ namespace tern::config {
 struct Position {
   int line = 0;
   int column = 0;
-  int set = -1;  // the index of the --set override that has the value; -1: the job file has it
+  // The index of the --set override that has the value; -1: the job file has it.
+  int override_index = -1;
 };
 
 class Faults {

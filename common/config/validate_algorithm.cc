@@ -77,9 +77,9 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   // Reports sections of codecs that the job does not use.
   void CheckCodecSections() {
     const pb::Exchange& exchange = job_.exchange();
-    std::vector<const google::protobuf::FieldDescriptor*> set;
-    exchange.GetReflection()->ListFields(exchange, &set);
-    for (const auto* field : set) {
+    std::vector<const google::protobuf::FieldDescriptor*> fields_in_job;
+    exchange.GetReflection()->ListFields(exchange, &fields_in_job);
+    for (const auto* field : fields_in_job) {
       if (field->message_type() == nullptr || field->is_repeated()) continue;
       const std::string key = Join("exchange", field->name());
       if (UsesCodec(exchange, field->name()) || !AreValid({key})) continue;
@@ -103,13 +103,13 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
 
   void CheckParameters() {
     if (!AreValid({"train.parameters"})) return;
-    std::vector<std::string> known;
+    std::vector<std::string> supported;
     for (const int holding : traits_->holding()) {
       if (holding == train_.parameters()) return;
-      known.push_back(pb::Train::Parameters_Name(static_cast<pb::Train::Parameters>(holding)));
+      supported.push_back(pb::Train::Parameters_Name(static_cast<pb::Train::Parameters>(holding)));
     }
     Report("train.parameters", pb::Train::Parameters_Name(train_.parameters()) + with_algorithm_,
-           OneOf(known) + " (" + name() + " supports no other place for them)");
+           OneOf(supported) + " (" + name() + " supports no other place for them)");
   }
 
   // Calls `visit` with the key and the name of each codec for pushes.
@@ -145,16 +145,16 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     }
     CheckUnbiased();
     const std::string sharing_codec = FirstCodec("sharing_codecs", true);
-    const bool no_rounds = traits_->closes() == Traits::every_push;
-    const bool central = AreValid({"train.parameters"}) && facts_.central;
-    CheckPreviousScalers(no_rounds || central);
-    if ((no_rounds || central) && AreValid({"exchange.scaler"}) &&
+    const bool is_without_rounds = traits_->closes() == Traits::every_push;
+    const bool is_central = AreValid({"train.parameters"}) && facts_.central;
+    CheckPreviousScalers(is_without_rounds || is_central);
+    if ((is_without_rounds || is_central) && AreValid({"exchange.scaler"}) &&
         exchange.scaler() == pb::Exchange::shared && !sharing_codec.empty()) {
       Report("exchange.scaler",
-             "shared" + (no_rounds ? with_algorithm_ : " with parameters: central") +
+             "shared" + (is_without_rounds ? with_algorithm_ : " with parameters: central") +
                  " and codec " + sharing_codec,
              std::string("per_worker: ") +
-                 (no_rounds ? "workers that do not wait for each other cannot share scalers"
+                 (is_without_rounds ? "workers that do not wait for each other cannot share scalers"
                             : "servers that hold the parameters decode every push by itself") +
                  "; set exchange.scaler: per_worker");
     }
@@ -173,14 +173,14 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     const pb::Exchange& exchange = job_.exchange();
     if (!AreValid({"exchange.scaler", "exchange.scaler_margin", "exchange.scaler_elements"}))
       return;
-    const bool previous = exchange.scaler() == pb::Exchange::previous;
-    if (previous && (no_sharing || traits_->pushes() != Traits::gradient)) {
+    const bool uses_previous = exchange.scaler() == pb::Exchange::previous;
+    if (uses_previous && (no_sharing || traits_->pushes() != Traits::gradient)) {
       Report("exchange.scaler",
              "previous" + with_algorithm_ + (facts_.central ? ", parameters: central" : ""),
              "shared or per_worker: scaler: previous is for gradients, in rounds, with parameters "
              "that the workers hold");
     }
-    if (!previous && exchange.scaler_margin() != 1.1 && exchange.has_scaler_margin()) {
+    if (!uses_previous && exchange.scaler_margin() != 1.1 && exchange.has_scaler_margin()) {
       Report("exchange.scaler_margin", NumberText(exchange.scaler_margin()),
              "nothing, because only scaler: previous has a margin");
     }
@@ -204,13 +204,13 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     const pb::Exchange& exchange = job_.exchange();
     if (!AreValid({"exchange.pull", "exchange.pull_codec", "train.parameters"})) return;
     if (!facts_.central) {
-      const std::string why =
+      const std::string reason =
           ", because only central parameters are pulled; or set train.parameters: central";
       if (exchange.pull() != pb::Exchange::weights)
-        Report("exchange.pull", "changes with parameters: localized", "weights" + why);
+        Report("exchange.pull", "changes with parameters: localized", "weights" + reason);
       if (exchange.pull_codec() != "fp32")
         Report("exchange.pull_codec", exchange.pull_codec() + " with parameters: localized",
-               "fp32" + why);
+               "fp32" + reason);
       return;
     }
     const std::string& codec = exchange.pull_codec();
@@ -278,9 +278,9 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   void CheckLocalUpdater() {
     if (facts_.local == nullptr || !AreValid({Join(facts_.local_key, "name")})) return;
     const std::string& updater = facts_.local->name();
-    std::vector<const google::protobuf::FieldDescriptor*> set;
-    facts_.local->GetReflection()->ListFields(*facts_.local, &set);
-    for (const auto* field : set) {
+    std::vector<const google::protobuf::FieldDescriptor*> fields_in_job;
+    facts_.local->GetReflection()->ListFields(*facts_.local, &fields_in_job);
+    for (const auto* field : fields_in_job) {
       const std::string key = Join(facts_.local_key, field->name());
       if (IsApplicable(field, *facts_.local) || !AreValid({key})) continue;
       const auto& names = RuleOf(field).only_for();
