@@ -55,10 +55,10 @@ class CentralLane {
   // checkpoints.
   void Finish();
 
-  // Returns the cells to the checkpoint `to`, or to the initial weights if `to` is nullopt. The
+  // Returns the cells to the checkpoint `target`, or to the initial weights if `target` is nullopt. The
   // state machine returns to that time too, and then has no members. kBadData: the checkpoint is
   // damaged; a lane with rounds has not changed, a lane without rounds has its initial state.
-  Status GoBack(const std::optional<pb::Checkpoint>& to);
+  Status GoBack(const std::optional<pb::Checkpoint>& target);
   // The current weights of a cell. `version`: how often they have changed; with rounds, the newest
   // round that the cell has closed. REQUIRES a cell of this lane.
   struct Weights {

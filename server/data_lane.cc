@@ -50,33 +50,33 @@ DataLane::Options DataLane::OptionsOf(const setup::Setup& setup, uint32_t shard,
 Result<std::unique_ptr<DataLane>> DataLane::Make(const setup::Setup& setup, uint32_t shard,
                                                  uint32_t lane, Options options,
                                                  std::span<const float> initial, Storage& storage) {
-  std::unique_ptr<DataLane> data(new DataLane(setup, shard, lane));
-  const Rate rate = [this_lane = data.get()](uint64_t step) {
+  std::unique_ptr<DataLane> data_lane(new DataLane(setup, shard, lane));
+  const Rate rate = [this_lane = data_lane.get()](uint64_t step) {
     return this_lane->schedule_.has_value() ? this_lane->schedule_->Rate(step) : 0;
   };
   // Rounds count from 1, the schedule's steps from 0.
   if (shard == 0) options.learning_rate = [rate](uint64_t round) { return rate(round - 1); };
-  data->checkpoints_ = std::make_unique<LaneCheckpoints>(setup, shard, lane, storage);
+  data_lane->checkpoints_ = std::make_unique<LaneCheckpoints>(setup, shard, lane, storage);
   if (!setup.plan.central) {
-    data->lane_ = std::make_unique<protocol::RoundLane>(std::move(options), data->LocalizedCells());
-    return data;
+    data_lane->lane_ = std::make_unique<protocol::RoundLane>(std::move(options), data_lane->LocalizedCells());
+    return data_lane;
   }
-  std::vector<float> own;
+  std::vector<float> made_weights;
   if (initial.empty()) {
-    own = InitialWeights(setup);
-    initial = own;
+    made_weights = InitialWeights(setup);
+    initial = made_weights;
   }
-  auto central = CentralLane::Make(setup, shard, lane, options, initial, rate, *data->checkpoints_);
+  auto central = CentralLane::Make(setup, shard, lane, options, initial, rate, *data_lane->checkpoints_);
   if (!central.ok()) return central.status();
-  data->central_ = std::move(*central);
-  return data;
+  data_lane->central_ = std::move(*central);
+  return data_lane;
 }
 
 std::vector<protocol::CellSpec> DataLane::LocalizedCells() {
-  std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, shard_, number_);
-  const bool keeps = std::any_of(cells.begin(), cells.end(),
+  std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, shard_, lane_number_);
+  const bool has_state = std::any_of(cells.begin(), cells.end(),
                                  [](const auto& spec) { return static_cast<bool>(spec.state); });
-  if (!keeps) checkpoints_.reset();
+  if (!has_state) checkpoints_.reset();
   for (protocol::CellSpec& spec : cells) {
     if (checkpoints_ == nullptr || !spec.state) continue;
     checkpoints_->AddCell(spec.cell, spec.state);
@@ -116,12 +116,12 @@ bool DataLane::Begin(const pb::Members& members) {
     return false;
   }
   if (!members.has_beginning() || members.beginning() == beginning_) return true;
-  std::optional<pb::Checkpoint> to;
-  if (members.has_resume()) to = members.resume();
+  std::optional<pb::Checkpoint> target;
+  if (members.has_resume()) target = members.resume();
   const bool is_restored = central_ != nullptr && central_->beginning() == members.beginning();
-  if (const Status back = is_restored ? Ok() : GoBack(to); !back.ok()) {
-    LOG(ERROR) << "lane " << number_
-               << " cannot go back, and refuses all workers: " << back.message();
+  if (const Status went_back = is_restored ? Ok() : GoBack(target); !went_back.ok()) {
+    LOG(ERROR) << "lane " << lane_number_
+               << " cannot go back, and refuses all workers: " << went_back.message();
     return false;
   }
   beginning_ = members.beginning();
@@ -129,10 +129,10 @@ bool DataLane::Begin(const pb::Members& members) {
   return true;
 }
 
-Status DataLane::GoBack(const std::optional<pb::Checkpoint>& to) {
-  if (central_ != nullptr) return central_->GoBack(to);
-  if (checkpoints_ != nullptr && to.has_value()) TERN_RETURN_IF_ERROR(checkpoints_->Load(*to));
-  lane_->GoBack(to.has_value() ? to->round() : 0);
+Status DataLane::GoBack(const std::optional<pb::Checkpoint>& target) {
+  if (central_ != nullptr) return central_->GoBack(target);
+  if (checkpoints_ != nullptr && target.has_value()) TERN_RETURN_IF_ERROR(checkpoints_->Load(*target));
+  lane_->GoBack(target.has_value() ? target->round() : 0);
   return Ok();
 }
 

@@ -68,19 +68,19 @@ class DataLane {
 
  private:
   DataLane(const setup::Setup& setup, uint32_t shard, uint32_t lane)
-      : setup_(setup), shard_(shard), number_(lane) {}
+      : setup_(setup), shard_(shard), lane_number_(lane) {}
   // Makes the lane's cells for a job whose workers hold the parameters. Adds the state that codecs
   // keep between sums to the checkpoints.
   std::vector<protocol::CellSpec> LocalizedCells();
   // Adopts the run and the beginning that `members` name, and goes back to a checkpoint if needed.
   // Returns false on failure.
   bool Begin(const pb::Members& members);
-  // Returns to the checkpoint `to`, or to the initial state if `to` is nullopt.
-  Status GoBack(const std::optional<pb::Checkpoint>& to);
+  // Returns to the checkpoint `target`, or to the initial state if `target` is nullopt.
+  Status GoBack(const std::optional<pb::Checkpoint>& target);
   protocol::Lane& machine() { return central_ != nullptr ? central_->lane() : *lane_; }
 
   const setup::Setup& setup_;
-  const uint32_t shard_, number_;
+  const uint32_t shard_, lane_number_;
   std::optional<update::Schedule> schedule_;      // nullopt until the length of the job is known
   std::unique_ptr<LaneCheckpoints> checkpoints_;  // null if the lane has no state to save
   std::unique_ptr<protocol::RoundLane> lane_;     // if workers hold the parameters; else null

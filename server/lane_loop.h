@@ -52,9 +52,9 @@ class LaneLoop {
   LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data, std::unique_ptr<net::RouterSocket> socket,
            Registry* registry);
   void Run();
-  void OnCommand(const LaneCommand& command, protocol::Sends* out);
+  void OnCommand(const LaneCommand& command, protocol::Sends* sends);
   void AfterMessages();
-  void OnReceived(net::Received received, protocol::Sends* out);
+  void OnReceived(net::Received received, protocol::Sends* sends);
   void SendAll(protocol::Sends sends);
 
   const uint32_t lane_number_;
@@ -63,7 +63,7 @@ class LaneLoop {
   uint64_t reported_lost_clocks_ = 0;
   Channel<LaneCommand> commands_;
   TimeCounter& sum_time_;
-  Counter& unsent_;
+  Counter& unsent_answers_;
   LaneCounters counters_;
   Thread thread_;  // The last member, because the thread uses all others.
 };

@@ -48,10 +48,10 @@ class Server {
   // The checkpoints that every lane with state has on disk, for this shard's hello message.
   protocol::Saved Saved() const;
   // Tells the control plane of the first lane that has failed, if any.
-  void CheckLanes(protocol::ControlActions* out);
+  void CheckLanes(protocol::ControlActions* new_actions);
   Status ConnectShard0();
-  void Receive(protocol::ControlActions* out);
-  void ReceiveFromShard0(protocol::ControlActions* out);
+  void Receive(protocol::ControlActions* new_actions);
+  void ReceiveFromShard0(protocol::ControlActions* new_actions);
   void EndWith(Status status);
   // Executes the actions of the control plane, in order.
   void Execute(protocol::ControlActions actions);
@@ -76,10 +76,10 @@ class Server {
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;
   const protocol::Coordinator* coordinator_ = nullptr;  // points to control_ on shard 0; else null
-  std::unique_ptr<net::MetricsPage> page_;
+  std::unique_ptr<net::MetricsPage> metrics_page_;
   Gauge& workers_present_;
   LaneCounters counters_;  // of the control socket's cells
-  bool ended_ = false;
+  bool has_ended_ = false;
   Status final_status_;
   Time last_progress_at_{};
   setup::JobPosition position_;  // only on shard 0

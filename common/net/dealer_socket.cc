@@ -54,21 +54,21 @@ DealerSocket::DealerSocket(std::unique_ptr<SocketImpl> impl, std::vector<std::st
                            unsigned attempt)
     : impl_(std::move(impl)),
       endpoints_(std::move(endpoints)),
-      tries_(attempt),
+      endpoint_number_(attempt),
       retry_wait_(kFirstRetryWait) {}
 
 DealerSocket::~DealerSocket() = default;
 
 Status DealerSocket::TryConnect() {
-  const std::string& endpoint = endpoints_[tries_ % endpoints_.size()];
+  const std::string& endpoint = endpoints_[endpoint_number_ % endpoints_.size()];
   if (zmq_connect(impl_->handle(), endpoint.c_str()) == 0) return Ok();
   return Status(Code::kAddress, ZmqError());
 }
 
 void DealerSocket::Retry() {
   retry_at_.reset();
-  zmq_disconnect(impl_->handle(), endpoints_[tries_ % endpoints_.size()].c_str());
-  ++tries_;
+  zmq_disconnect(impl_->handle(), endpoints_[endpoint_number_ % endpoints_.size()].c_str());
+  ++endpoint_number_;
   if (!TryConnect().ok()) retry_at_ = Now() + kLongestRetryWait;
 }
 

@@ -149,7 +149,7 @@ class DealerSocket {
 
   const std::unique_ptr<SocketImpl> impl_;
   const std::vector<std::string> endpoints_;  // one per address of the host; tried in turn
-  size_t tries_;                              // attempts so far, plus the first endpoint's number
+  size_t endpoint_number_;                              // of the endpoint in use, modulo their count
   Link link_ = Link::kConnecting;
   std::optional<Time> retry_at_;  // set after a failed attempt: when to try again
   Time retry_wait_;               // how long to wait after the next failed attempt

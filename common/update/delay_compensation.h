@@ -41,7 +41,7 @@ class DelayCompensation {
  private:
   DelayCompensation(bool adaptive, double lambda, double rho, size_t parameters);
 
-  bool adaptive_;
+  bool is_adaptive_;
   float lambda_, rho_, one_minus_rho_;
   Floats mean_square_;
 };

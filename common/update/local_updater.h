@@ -53,7 +53,7 @@ class LocalUpdater {
 
   bool is_applied_ = true;  // false for `none`
   std::optional<float> learning_rate_;
-  float scale_ = 1;  // multiplies the gradient
+  float gradient_factor_ = 1;  // multiplies the gradient
   std::optional<DelayCompensation> compensation_;
   float momentum_ = 0;
   Floats velocity_;  // empty without momentum

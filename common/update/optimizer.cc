@@ -198,9 +198,9 @@ const OptimizerEntry kTable[] = {
 
 const std::vector<std::string>& OptimizerNames() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> list;
-    for (const OptimizerEntry& entry : kTable) list.emplace_back(entry.name);
-    return list;
+    std::vector<std::string> names_in_table;
+    for (const OptimizerEntry& entry : kTable) names_in_table.emplace_back(entry.name);
+    return names_in_table;
   }();
   return names;
 }

@@ -83,23 +83,23 @@ struct Schedule::Entry {
     return std::pow(def.gamma(), static_cast<double>(position.step / def.step_every()));
   }
   static double Multistep(const pb::Schedule& def, const Position& position) {
-    const auto passed = std::count_if(def.milestones().begin(), def.milestones().end(),
+    const auto num_passed = std::count_if(def.milestones().begin(), def.milestones().end(),
                                       [&](uint64_t step) { return step <= position.step; });
-    return std::pow(def.gamma(), static_cast<double>(passed));
+    return std::pow(def.gamma(), static_cast<double>(num_passed));
   }
   static double Poly(const pb::Schedule& def, const Position& position) {
-    return std::pow(1 - position.progress, def.power());
+    return std::pow(1 - position.fraction_after_warmup, def.power());
   }
   static double Exponential(const pb::Schedule& def, const Position& position) {
     return std::pow(def.gamma(), position.after_warmup / static_cast<double>(def.step_every()));
   }
   static double Cosine(const pb::Schedule& def, const Position& position) {
-    return Anneal(1, FinalFactor(def), position.progress);
+    return Anneal(1, FinalFactor(def), position.fraction_after_warmup);
   }
   static double OneCycle(const pb::Schedule& def, const Position& position) {
-    const double rise = def.pct_start();
-    return position.progress < rise ? Anneal(1 / def.div_factor(), 1, position.progress / rise)
-           : rise < 1 ? Anneal(1, FinalFactor(def), (position.progress - rise) / (1 - rise))
+    const double rise_fraction = def.pct_start();
+    return position.fraction_after_warmup < rise_fraction ? Anneal(1 / def.div_factor(), 1, position.fraction_after_warmup / rise_fraction)
+           : rise_fraction < 1 ? Anneal(1, FinalFactor(def), (position.fraction_after_warmup - rise_fraction) / (1 - rise_fraction))
                       : 1;
   }
 };
@@ -119,9 +119,9 @@ const std::vector<Schedule::Entry>& Schedule::Table() {
 
 const std::vector<std::string>& ScheduleNames() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> list;
-    for (const Schedule::Entry& entry : Schedule::Table()) list.emplace_back(entry.name);
-    return list;
+    std::vector<std::string> names_in_table;
+    for (const Schedule::Entry& entry : Schedule::Table()) names_in_table.emplace_back(entry.name);
+    return names_in_table;
   }();
   return names;
 }
@@ -147,13 +147,13 @@ Schedule::Schedule(Factor factor, const pb::Train& train, uint64_t steps)
 }
 
 double Schedule::Rate(uint64_t step) const {
-  const uint64_t warmup = def_.warmup_steps();
-  const auto after = static_cast<double>(step > warmup ? step - warmup : 0);
-  const auto length = static_cast<double>(steps_ > warmup ? steps_ - warmup : 1);
-  double rate = base_rate_ * factor_(def_, {step, after, std::min(1.0, after / length)});
-  if (step < warmup) {
-    const double from = def_.warmup_start_factor();
-    rate *= from + (1 - from) * static_cast<double>(step) / static_cast<double>(warmup);
+  const uint64_t warmup_steps = def_.warmup_steps();
+  const auto steps_after_warmup = static_cast<double>(step > warmup_steps ? step - warmup_steps : 0);
+  const auto length_after_warmup = static_cast<double>(steps_ > warmup_steps ? steps_ - warmup_steps : 1);
+  double rate = base_rate_ * factor_(def_, {step, steps_after_warmup, std::min(1.0, steps_after_warmup / length_after_warmup)});
+  if (step < warmup_steps) {
+    const double start_factor = def_.warmup_start_factor();
+    rate *= start_factor + (1 - start_factor) * static_cast<double>(step) / static_cast<double>(warmup_steps);
   }
   return rate;
 }

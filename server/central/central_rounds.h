@@ -60,11 +60,11 @@ class CentralRounds {
   CentralRounds(std::unique_ptr<CentralChunk> central, Rate rate);
 
   std::unique_ptr<CentralChunk> central_;
-  std::optional<DownLink> down_;
+  std::optional<DownLink> down_link_;
   const Rate rate_;
   const std::optional<double> easgd_alpha_;  // nullopt: the algorithm is not easgd
   uint64_t round_ = 0;
-  std::vector<float> mean_;  // of the decoded pushes of the round that closes
+  std::vector<float> mean_push_;  // of the decoded pushes of the round that closes
   OnClosed on_closed_;
 };
 

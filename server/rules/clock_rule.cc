@@ -6,7 +6,7 @@ namespace tern::server {
 
 ClockRule::ClockRule(std::unique_ptr<CentralChunk> central, Rate rate)
     : central_(std::move(central)),
-      down_(central_->setup(), central_->chunk(), central_->setup().plan.workers,
+      down_link_(central_->setup(), central_->chunk(), central_->setup().plan.workers,
             central_->weights()),
       rate_(std::move(rate)),
       facts_(algorithm::FactsOf(central_->setup().job)),
@@ -19,8 +19,8 @@ Status ClockRule::Push(uint32_t rank, uint64_t base, const Bytes& payload) {
   return Ok();
 }
 
-protocol::ClockCell::Answer ClockRule::Pull(uint32_t rank, std::optional<uint64_t> holds) {
-  return Encode(rank, central_->weights(), holds);
+protocol::ClockCell::Answer ClockRule::Pull(uint32_t rank, std::optional<uint64_t> held_version) {
+  return Encode(rank, central_->weights(), held_version);
 }
 
 protocol::Cell ClockRule::cell() const {
@@ -31,7 +31,7 @@ double ClockRule::learning_rate() const { return rate_(facts_.StepsOfPushes(push
 
 void ClockRule::AddState(SavedState* state) {
   central_->AddState(state);
-  down_.AddState(state);
+  down_link_.AddState(state);
   state->numbers.push_back({"pushes", &pushes_});
 }
 

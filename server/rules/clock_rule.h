@@ -27,7 +27,7 @@ class ClockRule : public protocol::ClockCell {
 
   Status Push(uint32_t rank, uint64_t base, const Bytes& payload) final;
   uint64_t version() const final { return central_->version(); }
-  Answer Pull(uint32_t rank, std::optional<uint64_t> holds) override;
+  Answer Pull(uint32_t rank, std::optional<uint64_t> held_version) override;
   Bytes Average() const final { return Fp32Bytes(central_->average()); }
 
   protocol::Cell cell() const;
@@ -51,18 +51,18 @@ class ClockRule : public protocol::ClockCell {
   // as many samples as one step of all workers together.
   double learning_rate() const;
   // The weights that worker `rank` has after its newest answer, which encoded w.
-  std::span<const float> Held(uint32_t rank, std::span<const float> w) const {
-    return down_.Held(rank, w);
+  std::span<const float> HeldWeights(uint32_t rank, std::span<const float> w) const {
+    return down_link_.HeldWeights(rank, w);
   }
   // Encodes w, which is the current version of the weights, for worker `rank`, which has version
-  // `holds` (nullopt: none).
-  Answer Encode(uint32_t rank, std::span<const float> w, std::optional<uint64_t> holds) {
-    return down_.Encode(rank, w, version(), holds);
+  // `held_version` (nullopt: none).
+  Answer Encode(uint32_t rank, std::span<const float> w, std::optional<uint64_t> held_version) {
+    return down_link_.Encode(rank, w, version(), held_version);
   }
 
  private:
   std::unique_ptr<CentralChunk> central_;
-  DownLink down_;
+  DownLink down_link_;
   const Rate rate_;
   const algorithm::Facts facts_;
   uint64_t pushes_ = 0;        // not counting a push that is being applied
