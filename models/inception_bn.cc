@@ -34,12 +34,14 @@ void AddModule(const InceptionModule& inception, NetBuilder* net) {
     net->From(input);
   }
   ConvNormRelu(prefix + "3x3_reduce", {.outputs = inception.reduce_3x3, .kernel = 1}, net);
-  ConvNormRelu(prefix + "3x3", {.outputs = inception.conv_3x3, .kernel = 3, .stride = stride, .pad = 1},
-               net);
+  ConvNormRelu(prefix + "3x3",
+               {.outputs = inception.conv_3x3, .kernel = 3, .stride = stride, .pad = 1}, net);
   branches.push_back(net->last());
   net->From(input);
-  ConvNormRelu(prefix + "double_3x3_reduce", {.outputs = inception.reduce_double_3x3, .kernel = 1}, net);
-  ConvNormRelu(prefix + "double_3x3_1", {.outputs = inception.double_3x3, .kernel = 3, .pad = 1}, net);
+  ConvNormRelu(prefix + "double_3x3_reduce", {.outputs = inception.reduce_double_3x3, .kernel = 1},
+               net);
+  ConvNormRelu(prefix + "double_3x3_1", {.outputs = inception.double_3x3, .kernel = 3, .pad = 1},
+               net);
   ConvNormRelu(prefix + "double_3x3_2",
                {.outputs = inception.double_3x3, .kernel = 3, .stride = stride, .pad = 1}, net);
   branches.push_back(net->last());

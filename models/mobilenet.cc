@@ -30,11 +30,11 @@ pb::NetDef MobileNet(const BuildRequest& request) {
   for (const auto& [outputs, stride] : kBlocks) {
     const std::string number_text = std::to_string(++num_blocks);
     add_conv("depthwise" + number_text, {.outputs = channels,
-                           .kernel = 3,
-                           .stride = stride,
-                           .pad = 1,
-                           .groups = channels,
-                           .has_bias = false});
+                                         .kernel = 3,
+                                         .stride = stride,
+                                         .pad = 1,
+                                         .groups = channels,
+                                         .has_bias = false});
     channels = scaled_width(outputs);
     add_conv("pointwise" + number_text, {.outputs = channels, .kernel = 1, .has_bias = false});
   }

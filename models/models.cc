@@ -20,7 +20,7 @@ struct Builder {
   const char* name;
   pb::NetDef (*build)(const BuildRequest& request);
   unsigned optional_arguments;  // bits of OptionalArgument
-  PublishedImage published;
+  PublishedImage published_image;
 };
 
 constexpr Builder kBuilders[] = {
@@ -45,7 +45,8 @@ Status BadModel(const std::string& message) { return Status(Code::kBadJob, messa
 
 std::string KnownNames() {
   std::string known_names;
-  for (const std::string& name : ModelNames()) known_names += (known_names.empty() ? "" : ", ") + name;
+  for (const std::string& name : ModelNames())
+    known_names += (known_names.empty() ? "" : ", ") + name;
   return known_names;
 }
 
@@ -63,7 +64,7 @@ Status CheckArguments(const pb::Model& model, const Builder& builder) {
     if (!argument_given.is_given || (builder.optional_arguments & argument_given.argument) != 0)
       continue;
     return BadModel(std::string("model.") + argument_given.name + ": " + builder.name +
-               " does not take this argument; leave it out");
+                    " does not take this argument; leave it out");
   }
   return Ok();
 }
@@ -76,8 +77,8 @@ Result<pb::NetDef> BuildByName(const BuildRequest& request) {
     return builder.build(request);
   }
   return BadModel("model.name: \"" + model.name().substr(0, kMaxLayerName) +
-             "\" is not known; the known ones are " + KnownNames() +
-             ", or leave it out and give model.net");
+                  "\" is not known; the known ones are " + KnownNames() +
+                  ", or leave it out and give model.net");
 }
 
 std::string ShapeText(const pb::ImageShape& shape) {
@@ -89,17 +90,19 @@ std::string ShapeText(const pb::ImageShape& shape) {
 // those of the data. It may leave them out.
 Status CheckAgainstData(const pb::NetDef& net, const pb::ImageShape& input, uint32_t classes) {
   const pb::ImageShape& stated_input = net.input();
-  const bool is_same = (!stated_input.has_channels() || stated_input.channels() == input.channels()) &&
-                    (!stated_input.has_height() || stated_input.height() == input.height()) &&
-                    (!stated_input.has_width() || stated_input.width() == input.width());
+  const bool is_same =
+      (!stated_input.has_channels() || stated_input.channels() == input.channels()) &&
+      (!stated_input.has_height() || stated_input.height() == input.height()) &&
+      (!stated_input.has_width() || stated_input.width() == input.width());
   if (!is_same) {
     return BadModel("model.net.input is " + ShapeText(stated_input) +
-               " (channels x height x width), but the data are " + ShapeText(input) +
-               "; leave it out or make it the same");
+                    " (channels x height x width), but the data are " + ShapeText(input) +
+                    "; leave it out or make it the same");
   }
   if (net.has_classes() && net.classes() != classes) {
-    return BadModel("model.net.classes is " + std::to_string(net.classes()) + ", but the data have " +
-               std::to_string(classes) + "; leave it out or make it the same");
+    return BadModel("model.net.classes is " + std::to_string(net.classes()) +
+                    ", but the data have " + std::to_string(classes) +
+                    "; leave it out or make it the same");
   }
   return Ok();
 }
@@ -112,7 +115,7 @@ Result<pb::NetDef> BuildNet(const pb::Model& model, const pb::ImageShape& input,
   }
   if (!model.has_name() && !model.has_net()) {
     return BadModel("model: neither name nor net is given; take model.name from " + KnownNames() +
-               ", or write model.net");
+                    ", or write model.net");
   }
   pb::NetDef net = model.net();
   if (model.has_net()) {
@@ -132,9 +135,9 @@ Result<pb::NetDef> BuildNet(const pb::Model& model, const pb::ImageShape& input,
 
 PublishedImage PublishedFor(const std::string& name) {
   for (const Builder& builder : kBuilders) {
-    if (name == builder.name) return builder.published;
+    if (name == builder.name) return builder.published_image;
   }
-  return kBuilders[0].published;
+  return kBuilders[0].published_image;
 }
 
 const std::vector<std::string>& ModelNames() {

@@ -84,9 +84,11 @@ class ResNet {
 
  private:
   void Conv(const std::string& name, uint32_t outputs, uint32_t kernel, uint32_t stride) {
-    net_.Conv(
-        name,
-        {.outputs = outputs, .kernel = kernel, .stride = stride, .pad = kernel / 2, .has_bias = false});
+    net_.Conv(name, {.outputs = outputs,
+                     .kernel = kernel,
+                     .stride = stride,
+                     .pad = kernel / 2,
+                     .has_bias = false});
   }
   void AddShortcut(const std::string& name, std::string input, uint32_t outputs, uint32_t stride) {
     const std::string branch_output = net_.last();

@@ -58,7 +58,8 @@ Result<std::unique_ptr<DataLane>> DataLane::Make(const setup::Setup& setup, uint
   if (shard == 0) options.learning_rate = [rate](uint64_t round) { return rate(round - 1); };
   data_lane->checkpoints_ = std::make_unique<LaneCheckpoints>(setup, shard, lane, storage);
   if (!setup.plan.central) {
-    data_lane->lane_ = std::make_unique<protocol::RoundLane>(std::move(options), data_lane->LocalizedCells());
+    data_lane->lane_ =
+        std::make_unique<protocol::RoundLane>(std::move(options), data_lane->LocalizedCells());
     return data_lane;
   }
   std::vector<float> made_weights;
@@ -66,7 +67,8 @@ Result<std::unique_ptr<DataLane>> DataLane::Make(const setup::Setup& setup, uint
     made_weights = InitialWeights(setup);
     initial = made_weights;
   }
-  auto central = CentralLane::Make(setup, shard, lane, options, initial, rate, *data_lane->checkpoints_);
+  auto central =
+      CentralLane::Make(setup, shard, lane, options, initial, rate, *data_lane->checkpoints_);
   if (!central.ok()) return central.status();
   data_lane->central_ = std::move(*central);
   return data_lane;
@@ -74,8 +76,8 @@ Result<std::unique_ptr<DataLane>> DataLane::Make(const setup::Setup& setup, uint
 
 std::vector<protocol::CellSpec> DataLane::LocalizedCells() {
   std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, shard_, lane_number_);
-  const bool has_state = std::any_of(cells.begin(), cells.end(),
-                                 [](const auto& spec) { return static_cast<bool>(spec.state); });
+  const bool has_state = std::any_of(
+      cells.begin(), cells.end(), [](const auto& spec) { return static_cast<bool>(spec.state); });
   if (!has_state) checkpoints_.reset();
   for (protocol::CellSpec& spec : cells) {
     if (checkpoints_ == nullptr || !spec.state) continue;
@@ -131,7 +133,8 @@ bool DataLane::Begin(const pb::Members& members) {
 
 Status DataLane::GoBack(const std::optional<pb::Checkpoint>& target) {
   if (central_ != nullptr) return central_->GoBack(target);
-  if (checkpoints_ != nullptr && target.has_value()) TERN_RETURN_IF_ERROR(checkpoints_->Load(*target));
+  if (checkpoints_ != nullptr && target.has_value())
+    TERN_RETURN_IF_ERROR(checkpoints_->Load(*target));
   lane_->GoBack(target.has_value() ? target->round() : 0);
   return Ok();
 }

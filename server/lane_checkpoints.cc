@@ -50,7 +50,8 @@ checkpoint::Keep LaneCheckpoints::NumbersToKeep() const {
   if (shard_every_steps_ == 0) return numbers;
   const uint64_t interval = std::max(shard_every_steps_, facts_.period);
   const uint64_t least_kept = protocol::LeastToKeep(interval, facts_.window * facts_.period);
-  numbers.shard = std::max(setup_.job.checkpoints().shard_keep(), static_cast<uint32_t>(least_kept));
+  numbers.shard =
+      std::max(setup_.job.checkpoints().shard_keep(), static_cast<uint32_t>(least_kept));
   return numbers;
 }
 
@@ -76,7 +77,7 @@ Status LaneCheckpoints::Begin(uint64_t run) {
 Status LaneCheckpoints::RestartRun() { return run_ == 0 ? Ok() : BeginRun(run_, true); }
 
 Status LaneCheckpoints::BeginRun(uint64_t run, bool from_start) {
-  incomplete_.clear();
+  incomplete_snapshots_.clear();
   closed_round_.clear();
   newest_step_ = 0;
   const Result<std::string> move_sentence = store_.Begin(run, from_start);
@@ -104,11 +105,12 @@ void LaneCheckpoints::OnClosed(const protocol::Cell& cell, uint64_t round) {
   closed_round_[cell] = round;
   const std::optional<Kind> kind = DueAfter(round);
   if (run_ == 0 || !kind.has_value()) return;
-  Snapshot& snapshot = incomplete_[round];
+  Snapshot& snapshot = incomplete_snapshots_[round];
   AddTo(cell, &snapshot);
   if (snapshot.num_cells < cells_.size()) return;
   Write({run_, StepOf(round), round}, *kind, snapshot);
-  incomplete_.erase(incomplete_.begin(), incomplete_.upper_bound(round));
+  incomplete_snapshots_.erase(incomplete_snapshots_.begin(),
+                              incomplete_snapshots_.upper_bound(round));
 }
 
 void LaneCheckpoints::WriteIfDue(uint64_t step) {
@@ -146,13 +148,15 @@ Status LaneCheckpoints::LoadPoint(const checkpoint::Point& point) {
   SavedState state_of_cells;
   for (const auto& [cell, state] : cells_) {
     const SavedState saved = StateOfCell(cell, state);
-    state_of_cells.arrays.insert(state_of_cells.arrays.end(), saved.arrays.begin(), saved.arrays.end());
-    state_of_cells.numbers.insert(state_of_cells.numbers.end(), saved.numbers.begin(), saved.numbers.end());
+    state_of_cells.arrays.insert(state_of_cells.arrays.end(), saved.arrays.begin(),
+                                 saved.arrays.end());
+    state_of_cells.numbers.insert(state_of_cells.numbers.end(), saved.numbers.begin(),
+                                  saved.numbers.end());
   }
   TERN_RETURN_IF_ERROR(checkpoint::Restore(*file, state_of_cells));
   run_ = point.run;
   newest_step_ = point.step;
-  incomplete_.clear();
+  incomplete_snapshots_.clear();
   closed_round_.clear();
   store_.RemoveAfter(point);
   UpdateSaved();
@@ -172,7 +176,8 @@ std::optional<uint64_t> LaneCheckpoints::LoadNewest() {
     if (point->run != run_) continue;
     const Status load_status = LoadPoint(*point);
     if (load_status.ok()) return point->step;
-    LOG(ERROR) << "the checkpoint of step " << point->step << " is not used: " << load_status.message();
+    LOG(ERROR) << "the checkpoint of step " << point->step
+               << " is not used: " << load_status.message();
   }
   return std::nullopt;
 }

@@ -7,7 +7,7 @@
 //            checkpoints (client/train/checkpoints.h)
 //   kShard   only if servers hold the parameters: written between the others, every
 //            checkpoints.shard_every_steps, for a shard that restarts while the run continues
-//            (recovery.h)
+//            (common/protocol/members/recovery.h)
 //
 // With rounds, a file is on disk before the lane sends the last answer of its round. So if a worker
 // has the checkpoint of a step, all lanes have it. And all lanes have the oldest kShard checkpoint
@@ -116,7 +116,7 @@ class LaneCheckpoints {
   uint64_t run_ = 0;
   std::map<protocol::Cell, StateAdder> cells_;
   std::map<protocol::Cell, uint64_t> closed_round_;  // by cell: the newest round that it has closed
-  std::map<uint64_t, Snapshot> incomplete_;          // by round: some cells have not closed it
+  std::map<uint64_t, Snapshot> incomplete_snapshots_;  // by round: some cells have not closed it
   uint64_t newest_step_ = 0;  // without rounds: the step of the newest checkpoint
   mutable Mutex mutex_;
   protocol::Saved saved_ TERN_GUARDED_BY(mutex_);

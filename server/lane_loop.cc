@@ -21,11 +21,12 @@ Result<std::unique_ptr<LaneLoop>> LaneLoop::Start(const setup::Setup& setup, uin
   auto socket = net::RouterSocket::Bind(context, host, port, options);
   if (!socket.ok()) return socket.status().Within(Cat("data socket ", lane));
   auto data_lane = DataLane::Make(setup, shard, lane,
-                             DataLane::OptionsOf(setup, shard, lane, incarnation), initial);
+                                  DataLane::OptionsOf(setup, shard, lane, incarnation), initial);
   if (!data_lane.ok()) return data_lane.status();
   std::unique_ptr<LaneLoop> lane_loop(
       new LaneLoop(lane, std::move(*data_lane), std::move(*socket), registry));
-  lane_loop->thread_ = Thread(Cat("lane", lane), [this_loop = lane_loop.get()] { this_loop->Run(); });
+  lane_loop->thread_ =
+      Thread(Cat("lane", lane), [this_loop = lane_loop.get()] { this_loop->Run(); });
   return lane_loop;
 }
 
@@ -37,9 +38,9 @@ LaneLoop::LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
       sum_time_(registry->GetTimeCounter("tern_server_sum_seconds_total",
                                          "Time in adding up and answering",
                                          {{"lane", std::to_string(lane)}})),
-      unsent_answers_(registry->GetCounter("tern_server_unsent_total",
-                                   "Answers that could not be sent because the peer was gone",
-                                   {{"lane", std::to_string(lane)}})),
+      unsent_answers_(registry->GetCounter(
+          "tern_server_unsent_total", "Answers that could not be sent because the peer was gone",
+          {{"lane", std::to_string(lane)}})),
       counters_(*registry, lane) {}
 
 LaneLoop::~LaneLoop() {
@@ -108,14 +109,16 @@ void LaneLoop::OnReceived(net::Received received, protocol::Sends* sends) {
                                              received.error->status.message(), pb::Refuse::leave)});
     return;
   }
-  lane_->OnMessage(received.peer, {std::move(received.envelope), std::move(received.payload)}, sends);
+  lane_->OnMessage(received.peer, {std::move(received.envelope), std::move(received.payload)},
+                   sends);
 }
 
 void LaneLoop::SendAll(protocol::Sends sends) {
   for (const protocol::Send& send : sends) {
     // If the peer is not connected, the answer may be lost: after connecting again, the peer
     // repeats the messages that have no answer.
-    if (!socket_->Send(send.to, send.message.head, send.message.payload).ok()) unsent_answers_.Add();
+    if (!socket_->Send(send.to, send.message.head, send.message.payload).ok())
+      unsent_answers_.Add();
   }
 }
 

@@ -29,8 +29,8 @@ class LaneLoop {
  public:
   // Binds the socket of lane `lane` (from 1) of `shard` and starts the thread. `port` 0: the system
   // picks a port. References and pointers must outlive the loop. `initial`: the initial weights of
-  // the whole model, used if servers hold the parameters. kAddress
-  // if the port cannot be bound; kBadJob if servers cannot hold the job's parameters.
+  // the whole model, used if servers hold the parameters. kAddress if the port cannot be bound;
+  // kBadJob if servers cannot hold the job's parameters.
   static Result<std::unique_ptr<LaneLoop>> Start(const setup::Setup& setup, uint32_t shard,
                                                  uint32_t lane, uint64_t incarnation,
                                                  const std::string& host, uint16_t port,
@@ -49,10 +49,11 @@ class LaneLoop {
   void Tell(LaneCommand command) { commands_.Push(std::move(command)); }
 
  private:
-  LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data, std::unique_ptr<net::RouterSocket> socket,
-           Registry* registry);
+  LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
+           std::unique_ptr<net::RouterSocket> socket, Registry* registry);
   void Run();
   void OnCommand(const LaneCommand& command, protocol::Sends* sends);
+  // Lets the lane write a checkpoint if one is due, logs lost clocks, and updates the metrics.
   void AfterMessages();
   void OnReceived(net::Received received, protocol::Sends* sends);
   void SendAll(protocol::Sends sends);
@@ -60,7 +61,7 @@ class LaneLoop {
   const uint32_t lane_number_;
   std::unique_ptr<net::RouterSocket> socket_;
   std::unique_ptr<DataLane> lane_;
-  uint64_t reported_lost_clocks_ = 0;
+  uint64_t reported_lost_clocks_ = 0;  // the number in the last warning about lost clocks
   Channel<LaneCommand> commands_;
   TimeCounter& sum_time_;
   Counter& unsent_answers_;

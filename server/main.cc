@@ -14,7 +14,8 @@
 namespace {
 
 tern::Status RunServer(int argc, char** argv) {
-  tern::Result<tern::setup::CommandLine> command_line = tern::setup::ParseCommandLine(argc, argv, "server");
+  tern::Result<tern::setup::CommandLine> command_line =
+      tern::setup::ParseCommandLine(argc, argv, "server");
   if (!command_line.ok()) return command_line.status();
   tern::StopSignals signals;
   std::optional<tern::FolderLock> lock;  // Held until the process ends.
@@ -33,7 +34,8 @@ tern::Status RunServer(int argc, char** argv) {
     std::printf("%s", tern::config::ToYaml((*setup)->job).c_str());
     return tern::Ok();
   }
-  auto server = tern::server::Server::Make(**setup, signals, {command_line->rank, command_line->progress_fd});
+  auto server =
+      tern::server::Server::Make(**setup, signals, {command_line->rank, command_line->progress_fd});
   if (!server.ok()) return server.status();
   return (*server)->Run();
 }

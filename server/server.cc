@@ -138,7 +138,8 @@ Status Server::Run() {
   while (!has_ended_) {
     TERN_RETURN_IF_ERROR(poller_.Wait(tick_interval));
     protocol::ControlActions new_actions;
-    if (signals_.Take() != 0) control_->OnStop(signals_.status().code(), clock_.Now(), &new_actions);
+    if (signals_.Take() != 0)
+      control_->OnStop(signals_.status().code(), clock_.Now(), &new_actions);
     Receive(&new_actions);
     control_->OnTimer(clock_.Now(), &new_actions);
     CheckLanes(&new_actions);
@@ -246,7 +247,7 @@ std::vector<setup::WorkerStatus> Server::WorkerStatuses() const {
 std::vector<setup::WorkerStatus> Server::UpdatePosition() {
   std::vector<setup::WorkerStatus> workers = WorkerStatuses();
   if (coordinator_ != nullptr)
-    position_.Update(coordinator_->steps(), coordinator_->beginning(), workers);
+    job_position_.Update(coordinator_->steps(), coordinator_->beginning(), workers);
   return workers;
 }
 
@@ -257,7 +258,7 @@ void Server::ReportProgress() {
   workers_present_.Set(static_cast<double>(std::count_if(
       workers.begin(), workers.end(), [](const auto& worker) { return worker.present; })));
   if (options_.progress_fd < 0) return;
-  const std::string line = setup::ProgressJson(setup_, workers, position_) + "\n";
+  const std::string line = setup::ProgressJson(setup_, workers, job_position_) + "\n";
   if (write(options_.progress_fd, line.data(), line.size()) < 0)
     VLOG(1) << "cannot write the progress";
 }
@@ -265,10 +266,10 @@ void Server::ReportProgress() {
 void Server::WriteSummary() {
   const std::string path = Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json");
   const Status write_status = setup::WriteSummaryFile(
-      path, setup::SummaryJson(setup_, UpdatePosition(), position_, final_status_));
+      path, setup::SummaryJson(setup_, UpdatePosition(), job_position_, final_status_));
   final_status_ = setup::FinalStatus(final_status_, write_status);
   const std::string summary =
-      setup::SummaryJson(setup_, UpdatePosition(), position_, final_status_);
+      setup::SummaryJson(setup_, UpdatePosition(), job_position_, final_status_);
   LOG(INFO) << summary;
   if (coordinator_ != nullptr) LOG(INFO) << "\n" << setup::SummaryTable(summary);
   if (options_.progress_fd >= 0) {

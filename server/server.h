@@ -82,7 +82,7 @@ class Server {
   bool has_ended_ = false;
   Status final_status_;
   Time last_progress_at_{};
-  setup::JobPosition position_;  // only on shard 0
+  setup::JobPosition job_position_;  // only on shard 0
 };
 
 }  // namespace tern::server

@@ -47,7 +47,8 @@ constexpr const char* kSetHelp = "KEY=VALUE: overrides a key of the job file; ma
 Status UsageError(const std::string& sentence) {
   std::string flags_text;
   for (const KnownFlag& flag : kFlags) flags_text += Cat("--", flag.name, ", ");
-  return Status(Code::kUsage, sentence + "; known flags: " + flags_text + "--set, --help, --version");
+  return Status(Code::kUsage,
+                sentence + "; known flags: " + flags_text + "--set, --help, --version");
 }
 
 void PrintHelp(const std::string& role) {
@@ -93,8 +94,9 @@ class ArgReader {
 };
 
 Status SetFlag(ArgReader* reader) {
-  const bool is_known = std::any_of(kFlags.begin(), kFlags.end(),
-                                 [&](const KnownFlag& flag) { return reader->name == flag.name; });
+  const bool is_known = std::any_of(kFlags.begin(), kFlags.end(), [&](const KnownFlag& flag) {
+    return reader->name == flag.name;
+  });
   gflags::CommandLineFlagInfo flag_info;
   if (!is_known || !gflags::GetCommandLineFlagInfo(reader->name.c_str(), &flag_info)) {
     return UsageError("there is no flag --" + Printable(reader->name));

@@ -12,7 +12,8 @@ void JobPosition::Update(uint64_t steps, uint64_t beginning,
   for (const WorkerStatus& worker : workers) {
     if (!worker.present || worker.joining) continue;
     const pb::Counters& counters = worker.counters;
-    most_steps_ = std::max(most_steps_, counters.has_job_step() ? counters.job_step() : counters.rounds());
+    most_steps_ =
+        std::max(most_steps_, counters.has_job_step() ? counters.job_step() : counters.rounds());
     resumed_from_ = std::max(resumed_from_, counters.from_step());
   }
   if (most_steps_ != 0) steps_done_ = most_steps_;

@@ -28,8 +28,8 @@ class JobPosition {
   // checkpoint.
   void Update(uint64_t steps, uint64_t beginning, const std::vector<WorkerStatus>& workers);
 
-  uint64_t steps() const { return steps_; }  // the job's length; 0: not known yet
-  uint64_t done() const { return steps_done_; }    // the steps of the worker with the most steps
+  uint64_t steps() const { return steps_; }      // the job's length; 0: not known yet
+  uint64_t done() const { return steps_done_; }  // the steps of the worker with the most steps
   uint64_t resumed_from() const { return resumed_from_; }  // the step of the last resume; 0: none
   uint64_t beginning() const { return beginning_; }
 

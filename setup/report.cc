@@ -46,14 +46,16 @@ Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
     totals.traffic.all_up += traffic.all_up;
     totals.traffic.all_down += traffic.all_down;
     if (num_present != 0 && !worker.present) continue;
-    if (counters.train_s() > 0) totals.samples_per_s += static_cast<double>(counters.samples()) / counters.train_s();
+    if (counters.train_s() > 0)
+      totals.samples_per_s += static_cast<double>(counters.samples()) / counters.train_s();
     totals.compute_s += counters.compute_s() / num_counted;
     totals.encode_s += counters.encode_s() / num_counted;
     totals.decode_s += counters.decode_s() / num_counted;
     totals.train_s += counters.train_s() / num_counted;
     // wait_s includes waiting at the start and during evaluations. So communication_s is at most
     // the part of train_s that is not computing or decoding.
-    const double not_computing = std::max(0.0, counters.train_s() - counters.compute_s() - counters.decode_s());
+    const double not_computing =
+        std::max(0.0, counters.train_s() - counters.compute_s() - counters.decode_s());
     totals.communication_s += std::min(counters.wait_s(), not_computing) / num_counted;
     totals.loss += counters.loss() / num_counted;
   }
@@ -122,7 +124,9 @@ json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
 
 // Returns the JSON text. Bytes that are not UTF-8 are replaced; a number that is not finite becomes
 // null.
-std::string JsonText(const json& fields) { return fields.dump(-1, ' ', false, json::error_handler_t::replace); }
+std::string JsonText(const json& fields) {
+  return fields.dump(-1, ' ', false, json::error_handler_t::replace);
+}
 
 }  // namespace
 
@@ -163,8 +167,10 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& wor
   }
   if (figures_of_present.empty()) return JsonText(fields);
   const auto has_hash = [](const pb::Figures* f) { return f->has_parameters_hash(); };
-  const auto first_with_hash = std::find_if(figures_of_present.begin(), figures_of_present.end(), has_hash);
-  const pb::Figures& figures = first_with_hash == figures_of_present.end() ? *figures_of_present.front() : **first_with_hash;
+  const auto first_with_hash =
+      std::find_if(figures_of_present.begin(), figures_of_present.end(), has_hash);
+  const pb::Figures& figures =
+      first_with_hash == figures_of_present.end() ? *figures_of_present.front() : **first_with_hash;
   if (figures.test_samples() > 0) {
     const auto samples = static_cast<double>(figures.test_samples());
     fields["accuracy"] = static_cast<double>(figures.test_correct()) / samples;
@@ -176,9 +182,9 @@ std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& wor
   }
   if (std::all_of(figures_of_present.begin(), figures_of_present.end(), has_hash)) {
     fields["parameters_hash"] = Hex(figures.parameters_hash());
-    fields["replicas_agree"] = std::all_of(figures_of_present.begin(), figures_of_present.end(), [&](const pb::Figures* f) {
-      return f->parameters_hash() == figures.parameters_hash();
-    });
+    fields["replicas_agree"] = std::all_of(
+        figures_of_present.begin(), figures_of_present.end(),
+        [&](const pb::Figures* f) { return f->parameters_hash() == figures.parameters_hash(); });
   }
   return JsonText(fields);
 }
@@ -221,31 +227,31 @@ std::string RunSummaryJson(const std::string& newest, const RunEnd& end) {
 
 std::string CountersJson(const pb::Counters& counters) {
   json fields = {{"rounds", counters.rounds()},
-            {"samples", counters.samples()},
-            {"compute_s", counters.compute_s()},
-            {"encode_s", counters.encode_s()},
-            {"decode_s", counters.decode_s()},
-            {"wait_s", counters.wait_s()},
-            {"train_s", counters.train_s()},
-            {"loss", counters.loss()},
-            {"refusals", counters.refusals()},
-            {"steps", counters.steps()},
-            {"job_step", counters.job_step()},
-            {"late", counters.late()},
-            {"dropped", counters.dropped()},
-            {"exchanges", counters.exchanges()},
-            {"exchange_s", counters.exchange_s()},
-            {"exchange_busy_s", counters.exchange_busy_s()},
-            {"clamped", counters.clamped()},
-            {"control_round_trips", counters.control_round_trips()},
-            {"control_round_trip_s", counters.control_round_trip_s()},
-            {"control_round_trip_max_s", counters.control_round_trip_max_s()}};
+                 {"samples", counters.samples()},
+                 {"compute_s", counters.compute_s()},
+                 {"encode_s", counters.encode_s()},
+                 {"decode_s", counters.decode_s()},
+                 {"wait_s", counters.wait_s()},
+                 {"train_s", counters.train_s()},
+                 {"loss", counters.loss()},
+                 {"refusals", counters.refusals()},
+                 {"steps", counters.steps()},
+                 {"job_step", counters.job_step()},
+                 {"late", counters.late()},
+                 {"dropped", counters.dropped()},
+                 {"exchanges", counters.exchanges()},
+                 {"exchange_s", counters.exchange_s()},
+                 {"exchange_busy_s", counters.exchange_busy_s()},
+                 {"clamped", counters.clamped()},
+                 {"control_round_trips", counters.control_round_trips()},
+                 {"control_round_trip_s", counters.control_round_trip_s()},
+                 {"control_round_trip_max_s", counters.control_round_trip_max_s()}};
   for (const uint64_t pushes : counters.staleness()) fields["staleness"].push_back(pushes);
   for (const pb::Traffic& row : counters.traffic()) {
     fields["traffic"][row.type()] = {{"messages_in", row.messages_in()},
-                                {"bytes_in", row.bytes_in()},
-                                {"messages_out", row.messages_out()},
-                                {"bytes_out", row.bytes_out()}};
+                                     {"bytes_in", row.bytes_in()},
+                                     {"messages_out", row.messages_out()},
+                                     {"bytes_out", row.bytes_out()}};
   }
   return JsonText(fields);
 }

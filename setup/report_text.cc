@@ -75,9 +75,10 @@ void AddJob(const JsonFields& fields, TableRows* rows) {
 
 void AddTimes(const JsonFields& fields, TableRows* rows) {
   const auto time_and_share = [&fields](const char* key) {
-    return fields.Time(key) + Format(" (%.1f %%)", fields.Number("train_s") > 0
-                                                  ? 100 * fields.Number(key) / fields.Number("train_s")
-                                                  : 0);
+    return fields.Time(key) +
+           Format(" (%.1f %%)", fields.Number("train_s") > 0
+                                    ? 100 * fields.Number(key) / fields.Number("train_s")
+                                    : 0);
   };
   rows->emplace_back("training time", fields.Time("train_s"));
   rows->emplace_back("  computing", time_and_share("compute_s"));
@@ -87,11 +88,13 @@ void AddTimes(const JsonFields& fields, TableRows* rows) {
 }
 
 void AddSteps(const JsonFields& fields, TableRows* rows) {
-  const auto milliseconds = [&fields](const char* key) { return Format("%.3f ms", 1000 * fields.Number(key)); };
-  rows->emplace_back("a step", milliseconds("step_s") + " measured; the OD-SGD model has " +
-                                   milliseconds("step_s_equation_2") + " (equation 2), " +
-                                   milliseconds("step_s_bounded") + " with the link as a bound");
-  rows->emplace_back("  T_cop, T_com", milliseconds("t_cop_s") + ", " + milliseconds("t_com_s"));
+  const auto ms_text = [&fields](const char* key) {
+    return Format("%.3f ms", 1000 * fields.Number(key));
+  };
+  rows->emplace_back("a step", ms_text("step_s") + " measured; the OD-SGD model has " +
+                                   ms_text("step_s_equation_2") + " (equation 2), " +
+                                   ms_text("step_s_bounded") + " with the link as a bound");
+  rows->emplace_back("  T_cop, T_com", ms_text("t_cop_s") + ", " + ms_text("t_com_s"));
   rows->emplace_back("gradients", fields.Count("gradients") + ", " + fields.Count("local_steps") +
                                       " of them local steps; " + fields.Count("late") + " late, " +
                                       fields.Count("dropped") + " dropped");
@@ -106,20 +109,22 @@ void AddTraffic(const JsonFields& fields, TableRows* rows) {
   };
   rows->emplace_back("up-link", link_text("up_bytes", "up_bytes_per_step", "up_ratio"));
   rows->emplace_back("down-link", link_text("down_bytes", "down_bytes_per_step", "down_ratio"));
-  rows->emplace_back("all frames", fields.Bytes("all_up_bytes") + " up, " + fields.Bytes("all_down_bytes") +
-                                       " down, " + fields.Count("refusals") + " refused");
+  rows->emplace_back("all frames", fields.Bytes("all_up_bytes") + " up, " +
+                                       fields.Bytes("all_down_bytes") + " down, " +
+                                       fields.Count("refusals") + " refused");
 }
 
 void AddQuality(const JsonFields& fields, TableRows* rows) {
   if (fields.Has("train_loss")) rows->emplace_back("training loss", fields.Loss("train_loss"));
   if (fields.Has("accuracy")) {
-    rows->emplace_back("test accuracy",
-                       Format("%.4f", fields.Number("accuracy")) + " of " + fields.Count("test_samples"));
+    rows->emplace_back("test accuracy", Format("%.4f", fields.Number("accuracy")) + " of " +
+                                            fields.Count("test_samples"));
     rows->emplace_back("test loss", fields.Loss("test_loss"));
   }
   if (fields.Has("parameters_hash")) {
-    rows->emplace_back("replicas", std::string(fields.IsTrue("replicas_agree") ? "agree" : "DIFFER") +
-                                       ", hash " + fields.Text("parameters_hash"));
+    rows->emplace_back(
+        "replicas", std::string(fields.IsTrue("replicas_agree") ? "agree" : "DIFFER") + ", hash " +
+                        fields.Text("parameters_hash"));
   }
 }
 
@@ -139,15 +144,16 @@ std::string SummaryTable(const std::string& summary_json) {
   if (fields.Integer("code") != 0 && fields.Integer("rounds") == 0 && !has_trained) return "";
   AddJob(fields, &rows);
   if (has_trained) {
-    rows.emplace_back("samples",
-                      fields.Count("samples") + Format(", %.0f a second", fields.Number("samples_per_s")));
+    rows.emplace_back("samples", fields.Count("samples") +
+                                     Format(", %.0f a second", fields.Number("samples_per_s")));
     AddTimes(fields, &rows);
     AddSteps(fields, &rows);
     AddTraffic(fields, &rows);
   }
   AddQuality(fields, &rows);
   if (fields.Has("wall_s")) {
-    rows.emplace_back("whole run", fields.Time("wall_s") + ", " + fields.Count("restarts") + " restarts");
+    rows.emplace_back("whole run",
+                      fields.Time("wall_s") + ", " + fields.Count("restarts") + " restarts");
   }
   if (fields.Has("code")) rows.emplace_back("exit code", fields.Count("code"));
   size_t name_width = 0;
@@ -162,7 +168,8 @@ std::string SummaryTable(const std::string& summary_json) {
 std::string ProgressLine(const std::string& progress_json, const std::string& previous_json) {
   const JsonFields current(progress_json);
   if (!current.valid()) return "";
-  const std::string workers = "workers " + current.Count("present") + "/" + current.Count("workers");
+  const std::string workers =
+      "workers " + current.Count("present") + "/" + current.Count("workers");
   const double rounds = current.Number("rounds"), steps = current.Number("steps");
   const std::string step = "step " + current.Count("rounds") + "/" + current.Count("steps");
   if (rounds == 0) return "waiting for the first step  " + workers;
@@ -175,20 +182,25 @@ std::string ProgressLine(const std::string& progress_json, const std::string& pr
   for (const char* key : {"rounds", "samples", "train_s", "communication_s"}) {
     if (previous.valid() && GrowthSince(current, previous, key) < 0) previous = JsonFields("");
   }
-  if (previous.valid() && GrowthSince(current, previous, "from_step") != 0) previous = JsonFields("");
+  if (previous.valid() && GrowthSince(current, previous, "from_step") != 0)
+    previous = JsonFields("");
   if (previous.valid() && GrowthSince(current, previous, "train_s") <= 0) previous = JsonFields("");
   const double interval_s = GrowthSince(current, previous, "train_s");
-  const double speed =
-      previous.valid() ? GrowthSince(current, previous, "samples") / interval_s : current.Number("samples_per_s");
-  const double share = interval_s > 0 ? GrowthSince(current, previous, "communication_s") / interval_s : 0;
-  std::string line = step + "  loss " + current.Loss("loss") + Format("  %.0f img/s", speed) +
-                     Format("  communication %.0f %%", 100 * share) + "  " +
-                     HumanBytes(current.Integer("up_bytes_per_step") + current.Integer("down_bytes_per_step")) +
-                     " a step" + Format(", fp32 / %.1f up", current.Number("up_ratio")) +
-                     Format(" %.1f down", current.Number("down_ratio")) + "  " + workers;
+  const double speed = previous.valid() ? GrowthSince(current, previous, "samples") / interval_s
+                                        : current.Number("samples_per_s");
+  const double share =
+      interval_s > 0 ? GrowthSince(current, previous, "communication_s") / interval_s : 0;
+  std::string line =
+      step + "  loss " + current.Loss("loss") + Format("  %.0f img/s", speed) +
+      Format("  communication %.0f %%", 100 * share) + "  " +
+      HumanBytes(current.Integer("up_bytes_per_step") + current.Integer("down_bytes_per_step")) +
+      " a step" + Format(", fp32 / %.1f up", current.Number("up_ratio")) +
+      Format(" %.1f down", current.Number("down_ratio")) + "  " + workers;
   // Without a measured interval, uses the mean time of a step in this process.
   const double rounds_done = GrowthSince(current, previous, "rounds");
-  const double step_s = !previous.valid() ? current.Number("step_s") : rounds_done > 0 ? interval_s / rounds_done : 0;
+  const double step_s = !previous.valid() ? current.Number("step_s")
+                        : rounds_done > 0 ? interval_s / rounds_done
+                                          : 0;
   if (steps > rounds && step_s > 0) {
     const double seconds_left = std::min(1e9, step_s * (steps - rounds));
     line += "  " + HumanTime(Time(static_cast<int64_t>(seconds_left * 1e9))) + " left";

@@ -18,8 +18,8 @@ constexpr size_t kMaxNamedKeys = 3;
 std::string DifferencesOf(const std::string& text, const pb::Job& job) {
   const Result<pb::Job> old_job = config::ReadJobText(text);
   if (!old_job.ok()) return "";
-  std::vector<std::string> differences =
-      config::Differences(config::WithoutResumableKeys(*old_job), config::WithoutResumableKeys(job));
+  std::vector<std::string> differences = config::Differences(config::WithoutResumableKeys(*old_job),
+                                                             config::WithoutResumableKeys(job));
   if (differences.empty()) {
     // The list of servers decides which shard saves which part of the model.
     pb::Job old_servers, new_servers;
@@ -57,10 +57,13 @@ protocol::Saved FindSaved(const Setup& setup, const checkpoint::Store& store) {
   std::vector<checkpoint::Refused> refused = store.refused();
   // The checkpoints that only shards write are useless for a new run, so it does not matter if they
   // are damaged.
-  std::erase_if(refused, [](const auto& checkpoint_of_store) { return checkpoint_of_store.kind == checkpoint::Kind::kShard; });
+  std::erase_if(refused, [](const auto& checkpoint_of_store) {
+    return checkpoint_of_store.kind == checkpoint::Kind::kShard;
+  });
   if (refused.empty()) return saved;
-  const auto of_other_job = std::find_if(refused.rbegin(), refused.rend(),
-                                  [](const checkpoint::Refused& checkpoint_of_store) { return checkpoint_of_store.other; });
+  const auto of_other_job = std::find_if(
+      refused.rbegin(), refused.rend(),
+      [](const checkpoint::Refused& checkpoint_of_store) { return checkpoint_of_store.other; });
   const bool is_other = of_other_job != refused.rend();
   const checkpoint::Refused& newest = is_other ? *of_other_job : refused.back();
   std::string reason = is_other ? DifferencesOf(store.JobTextOf(newest.run), setup.job) : "";

@@ -125,7 +125,8 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   setup->table = std::move(*table);
   std::vector<protocol::TensorInfo> tensors;
   for (const models::Parameter& parameter : setup->table.parameters)
-    tensors.push_back({parameter.name, parameter.count, parameter.is_bias ? parameter.count : parameter.fan_in});
+    tensors.push_back(
+        {parameter.name, parameter.count, parameter.is_bias ? parameter.count : parameter.fan_in});
   auto optimizer = update::MakeOptimizer(setup->job.train().optimizer(), 0);
   if (!optimizer.ok()) return optimizer.status().Within(path);
   Result<protocol::ExchangePlan> plan = protocol::ExchangePlan::Make(
@@ -150,7 +151,8 @@ size_t MaxPayload(const Setup& setup, uint32_t lane) {
   const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
   constexpr size_t kStatePieceBytes = 256 << 10;  // the largest payload on a control socket
   const size_t figures_bytes = setup.plan.workers * (setup.plan.max_figures_bytes() + 8);
-  return (lane == 0 ? std::max({kStatePieceBytes, figures_bytes, static_cast<size_t>(round_bytes.scalers)})
+  return (lane == 0 ? std::max({kStatePieceBytes, figures_bytes,
+                                static_cast<size_t>(round_bytes.scalers)})
                     : round_bytes.largest_payload) +
          (64 << 10);
 }

@@ -49,13 +49,15 @@ StepFigures StepFiguresOf(const std::vector<pb::Counters>& workers) {
     figures.late += counters.late();
     figures.dropped += counters.dropped();
     figures.staleness.resize(std::max<size_t>(figures.staleness.size(), counters.staleness_size()));
-    for (int i = 0; i < counters.staleness_size(); ++i) figures.staleness[i] += counters.staleness(i);
+    for (int i = 0; i < counters.staleness_size(); ++i)
+      figures.staleness[i] += counters.staleness(i);
   }
   figures.t_cop_s = t_cop_s.value();
   figures.t_com_s = t_com_s.value();
   figures.busy_s = busy_s.value();
   figures.step_s = step_s.value();
-  const uint64_t num_pushes = std::accumulate(figures.staleness.begin(), figures.staleness.end(), uint64_t{0});
+  const uint64_t num_pushes =
+      std::accumulate(figures.staleness.begin(), figures.staleness.end(), uint64_t{0});
   double staleness_sum = 0;
   for (size_t i = 0; i < figures.staleness.size(); ++i)
     staleness_sum += static_cast<double>(i) * static_cast<double>(figures.staleness[i]);

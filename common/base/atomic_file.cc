@@ -67,7 +67,8 @@ Result<std::string> ReadAtMost(const std::string& path, uint64_t max_bytes, Time
   std::array<char, 65536> buffer;
   while (bytes.size() < max_bytes) {
     pollfd poll_entry{file.fd(), POLLIN, 0};
-    const int num_ready = poll(&poll_entry, 1, isatty(file.fd()) == 1 ? -1 : static_cast<int>(wait_ms));
+    const int num_ready =
+        poll(&poll_entry, 1, isatty(file.fd()) == 1 ? -1 : static_cast<int>(wait_ms));
     if (num_ready == 0) {
       return Status(Code::kBadData,
                     Cat(path, " is not a regular file, and it delivered nothing for ",

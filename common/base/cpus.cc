@@ -63,7 +63,8 @@ std::string CpusText(const std::vector<uint32_t>& cpus) {
 
 Result<std::vector<uint32_t>> CpusOfThisThread() {
   cpu_set_t cpu_set;
-  if (sched_getaffinity(0, sizeof cpu_set, &cpu_set) != 0) return SystemError("ask which CPUs are allowed");
+  if (sched_getaffinity(0, sizeof cpu_set, &cpu_set) != 0)
+    return SystemError("ask which CPUs are allowed");
   std::vector<uint32_t> cpus;
   for (uint32_t cpu = 0; cpu <= kMaxCpu; ++cpu) {
     if (CPU_ISSET(cpu, &cpu_set)) cpus.push_back(cpu);
@@ -95,7 +96,8 @@ Status BindThreadToCpus(const std::vector<uint32_t>& cpus) {
 
 // Errors are ignored: the thread then stays bound, which only makes it slower.
 void UnbindThread() {
-  if (const cpu_set_t* allowed_set = original_cpus) sched_setaffinity(0, sizeof *allowed_set, allowed_set);
+  if (const cpu_set_t* allowed_set = original_cpus)
+    sched_setaffinity(0, sizeof *allowed_set, allowed_set);
 }
 
 }  // namespace tern

@@ -26,7 +26,8 @@ class HugePageAllocator {
   T* allocate(size_t n) {
     const size_t bytes = n * sizeof(T);
     void* const memory = ::operator new(bytes, AlignmentFor(bytes));
-    if (bytes >= kHugePageBytes) (void)::madvise(memory, bytes / kHugePageBytes * kHugePageBytes, MADV_HUGEPAGE);
+    if (bytes >= kHugePageBytes)
+      (void)::madvise(memory, bytes / kHugePageBytes * kHugePageBytes, MADV_HUGEPAGE);
     return static_cast<T*>(memory);
   }
   void deallocate(T* memory, size_t n) { ::operator delete(memory, AlignmentFor(n * sizeof(T))); }

@@ -71,7 +71,8 @@ Status InitLogging(const std::string& program, const std::string& role_and_rank,
   if (initialized) return Status(Code::kInternal, "logging was set up twice in one process");
   std::string path_of_file;
   if (!log_dir.empty()) {
-    const auto chosen_path = ChooseLogFile(program + "." + role_and_rank + "." + HostName(), log_dir);
+    const auto chosen_path =
+        ChooseLogFile(program + "." + role_and_rank + "." + HostName(), log_dir);
     if (!chosen_path.ok()) return chosen_path.status();
     path_of_file = *chosen_path;
   }

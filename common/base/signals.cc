@@ -48,7 +48,8 @@ void StopSignals::Run() {
     const int received_signal = sigwaitinfo(&signals, &info);
     if (must_quit_) return;
     // sigwaitinfo fails with EINTR if another signal interrupts it.
-    if (received_signal != SIGTERM && received_signal != SIGINT && received_signal != SIGHUP) continue;
+    if (received_signal != SIGTERM && received_signal != SIGINT && received_signal != SIGHUP)
+      continue;
     const int signal = received_signal == SIGHUP ? SIGTERM : received_signal;
     bool& sender_has_signaled =
         info.si_pid != 0 && info.si_pid == getppid() ? parent_has_signaled_ : others_have_signaled_;

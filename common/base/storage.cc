@@ -74,7 +74,8 @@ class SystemDisk : public Storage {
     File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (file.fd() < 0) return SystemError(Code::kBadData, "cannot open " + path);
     struct stat file_info = {};
-    if (fstat(file.fd(), &file_info) != 0) return SystemError(Code::kBadData, "cannot read " + path);
+    if (fstat(file.fd(), &file_info) != 0)
+      return SystemError(Code::kBadData, "cannot read " + path);
     if (!S_ISREG(file_info.st_mode)) return Status(Code::kBadData, path + " is not a regular file");
     const auto size = static_cast<uint64_t>(file_info.st_size);
     if (size > max_bytes)

@@ -55,7 +55,9 @@ static std::string MakePrintable(std::string_view text, size_t max_bytes, bool e
   return out;
 }
 
-std::string Printable(std::string_view text, size_t max_bytes) { return MakePrintable(text, max_bytes, true); }
+std::string Printable(std::string_view text, size_t max_bytes) {
+  return MakePrintable(text, max_bytes, true);
+}
 
 std::string PrintableSentence(std::string_view text, size_t max_bytes) {
   return MakePrintable(text, max_bytes, false);

@@ -236,9 +236,10 @@ std::vector<std::string> Store::Open() {
   }
   std::vector<std::string> sentences;
   for (const Refused& refused_checkpoint : refused_) {
-    sentences.push_back(refused_checkpoint.step == 0 ? Cat(owner_.folder, ": ", refused_checkpoint.why)
-                                      : Cat("the checkpoint ", PathOf(refused_checkpoint.step, kStateSuffix),
-                                            " is not used: ", refused_checkpoint.why));
+    sentences.push_back(refused_checkpoint.step == 0
+                            ? Cat(owner_.folder, ": ", refused_checkpoint.why)
+                            : Cat("the checkpoint ", PathOf(refused_checkpoint.step, kStateSuffix),
+                                  " is not used: ", refused_checkpoint.why));
   }
   return sentences;
 }

@@ -2,12 +2,11 @@
 // own:
 //
 //   FOLDER/step.STEP.safetensors   the daemon's state after that step
-//   FOLDER/step.STEP.json          the checkpoint's manifest (proto/checkpoint.proto): the owner,
-//                                  the
-//                                  run, the digest of the other file. A checkpoint is complete once
-//                                  its manifest exists
-//   FOLDER/run.json                the run that wrote the checkpoints, and its job. Exists before
-//                                  the first checkpoint
+//   FOLDER/step.STEP.json          its manifest: proto/checkpoint.proto
+//   FOLDER/run.json                the run that wrote the checkpoints, and its job
+//
+// The manifest has the checkpoint's owner (the daemon and the job), its run, and the digest of the
+// other file. A checkpoint is complete once its manifest exists. run.json exists before the first.
 //
 // A run is one execution of a job from its first step on, identified by a random number; a job that
 // resumes from a checkpoint keeps its run.

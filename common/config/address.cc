@@ -62,7 +62,8 @@ std::optional<Address> ParseAddress(const std::string& text) {
   // An IPv6 literal needs brackets here, because ::1:7500 would be ambiguous.
   const bool has_brackets = !host.empty() && host.front() == '[';
   const std::optional<std::string> parsed_host = ParseHost(host);
-  if (!parsed_host || (!has_brackets && parsed_host->find(':') != std::string::npos)) return std::nullopt;
+  if (!parsed_host || (!has_brackets && parsed_host->find(':') != std::string::npos))
+    return std::nullopt;
   address.host = *parsed_host;
   return address;
 }

@@ -60,7 +60,8 @@ Status Faults::ToStatus() const {
   if (faults_.empty()) return Ok();
   std::vector<Fault> sorted = faults_;
   std::stable_sort(sorted.begin(), sorted.end(), [](const Fault& a, const Fault& b) {
-    if (a.at.override_index != b.at.override_index) return a.at.override_index < b.at.override_index;
+    if (a.at.override_index != b.at.override_index)
+      return a.at.override_index < b.at.override_index;
     if (a.at.line != b.at.line) return a.at.line < b.at.line;
     return a.at.column < b.at.column;
   });

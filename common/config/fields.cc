@@ -27,7 +27,7 @@ std::string ShortestText(T number) {
 std::string AllowedNumber(const FieldDescriptor* field) {
   const pb::Rule& rule = RuleOf(field);
   const bool is_integer = field->cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE &&
-                     field->cpp_type() != FieldDescriptor::CPPTYPE_FLOAT;
+                          field->cpp_type() != FieldDescriptor::CPPTYPE_FLOAT;
   const std::string type = is_integer ? "a whole number" : "a number";
   if (rule.has_min() && rule.has_max() && !rule.above_min()) {
     return type + ", " + NumberText(rule.min()) + " to " + NumberText(rule.max());

@@ -36,7 +36,8 @@ void ReportValue(const Node& node, const std::string& key, const FieldDescriptor
   if (field->enum_type() != nullptr) meant = Nearest(node.text, NamesOf(field->enum_type()));
   const bool wants_text = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
   const bool lacks_quotes = node.kind == Node::Kind::kScalar && !node.is_quoted && !wants_text;
-  context.faults->Add(node.at, key, lacks_quotes ? Excerpt(node.text) : Describe(node), allowed, meant);
+  context.faults->Add(node.at, key, lacks_quotes ? Excerpt(node.text) : Describe(node), allowed,
+                      meant);
 }
 
 // Returns false if the node is not a value of the field's type.
@@ -61,8 +62,8 @@ void AddPlaceholder(const FieldDescriptor* field, Message* message) {
   Node default_node;
   default_node.kind = Node::Kind::kScalar;
   default_node.text = field->enum_type() != nullptr ? field->enum_type()->value(0)->name()
-              : field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL ? "false"
-                                                                   : "0";
+                      : field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL ? "false"
+                                                                           : "0";
   SetScalar(default_node, field, message);
 }
 
@@ -90,7 +91,8 @@ bool ConflictsInOneof(const Node& node, const std::string& key, const FieldDescr
                       const Message& message, const ParseContext& context) {
   const OneofDescriptor* choice = field->containing_oneof();
   if (choice == nullptr) return false;
-  const FieldDescriptor* other_field = message.GetReflection()->GetOneofFieldDescriptor(message, choice);
+  const FieldDescriptor* other_field =
+      message.GetReflection()->GetOneofFieldDescriptor(message, choice);
   if (other_field == nullptr || other_field == field) return false;
   std::vector<std::string> names;
   for (int i = 0; i < choice->field_count(); ++i) names.push_back(choice->field(i)->name());

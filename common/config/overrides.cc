@@ -79,12 +79,13 @@ class Override {
   }
 
   Message* MutableItem(const FieldDescriptor* field, Message* message) {
-    const auto num_items = static_cast<size_t>(message->GetReflection()->FieldSize(*message, field));
+    const auto num_items =
+        static_cast<size_t>(message->GetReflection()->FieldSize(*message, field));
     const std::optional<size_t> index = ParseIndex(path_[depth_]);
     if (!index || *index >= num_items) {
-      context_.faults->Add(
-          at_, key_, "the item " + Excerpt(path_[depth_]),
-          num_items == 0 ? "the whole list: it has no items" : "items 0 to " + std::to_string(num_items - 1));
+      context_.faults->Add(at_, key_, "the item " + Excerpt(path_[depth_]),
+                           num_items == 0 ? "the whole list: it has no items"
+                                          : "items 0 to " + std::to_string(num_items - 1));
       return nullptr;
     }
     key_ = Join(key_, *index);

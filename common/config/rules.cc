@@ -86,14 +86,16 @@ class RuleChecker {
  private:
   void CheckItems(const Message& message, const FieldDescriptor* field, const std::string& key) {
     const pb::Rule& rule = RuleOf(field);
-    const auto num_items = static_cast<uint32_t>(message.GetReflection()->FieldSize(message, field));
+    const auto num_items =
+        static_cast<uint32_t>(message.GetReflection()->FieldSize(message, field));
     if (num_items < rule.min_items()) {
       Report(key, num_items == 0 ? "nothing" : std::to_string(num_items) + " items",
              AllowedField(field, context_.tables) + " (at least " +
                  std::to_string(rule.min_items()) + ")");
     }
     if (rule.has_max_items() && num_items > rule.max_items()) {
-      Report(key, std::to_string(num_items) + " items", "at most " + std::to_string(rule.max_items()));
+      Report(key, std::to_string(num_items) + " items",
+             "at most " + std::to_string(rule.max_items()));
     }
     for (uint32_t i = 0; i < num_items; ++i)
       CheckValue({message, field, static_cast<int>(i)}, Join(key, size_t{i}));
@@ -112,9 +114,10 @@ class RuleChecker {
     } else if (const std::optional<Number> number = NumberOf(value)) {
       const pb::Rule& rule = RuleOf(value.field);
       const bool is_too_low = rule.has_min() && (rule.above_min() ? number->value <= rule.min()
-                                                           : number->value < rule.min());
+                                                                  : number->value < rule.min());
       const bool is_too_high = rule.has_max() && number->value > rule.max();
-      if (is_too_low || is_too_high) Report(key, number->text, AllowedValue(value.field, context_.tables));
+      if (is_too_low || is_too_high)
+        Report(key, number->text, AllowedValue(value.field, context_.tables));
     }
   }
 
@@ -129,7 +132,9 @@ class RuleChecker {
     if (table_entry == context_.tables.end()) {
       return Report(key, Excerpt(text), "no name: this program has no table of " + table);
     }
-    if (std::find(table_entry->second.begin(), table_entry->second.end(), text) != table_entry->second.end()) return;
+    if (std::find(table_entry->second.begin(), table_entry->second.end(), text) !=
+        table_entry->second.end())
+      return;
     context_.faults->Add(PositionOf(*context_.origins, key), key, Excerpt(text),
                          OneOf(table_entry->second), Nearest(text, table_entry->second));
   }

@@ -49,32 +49,34 @@ std::string ScalarText(const Message& message, const FieldDescriptor* field, int
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
       return std::to_string(is_repeated ? reflection->GetRepeatedInt32(message, field, index)
-                                 : reflection->GetInt32(message, field));
+                                        : reflection->GetInt32(message, field));
     case FieldDescriptor::CPPTYPE_INT64:
       return std::to_string(is_repeated ? reflection->GetRepeatedInt64(message, field, index)
-                                 : reflection->GetInt64(message, field));
+                                        : reflection->GetInt64(message, field));
     case FieldDescriptor::CPPTYPE_UINT32:
       return std::to_string(is_repeated ? reflection->GetRepeatedUInt32(message, field, index)
-                                 : reflection->GetUInt32(message, field));
+                                        : reflection->GetUInt32(message, field));
     case FieldDescriptor::CPPTYPE_UINT64:
       return std::to_string(is_repeated ? reflection->GetRepeatedUInt64(message, field, index)
-                                 : reflection->GetUInt64(message, field));
+                                        : reflection->GetUInt64(message, field));
     case FieldDescriptor::CPPTYPE_FLOAT:
       return NumberText(is_repeated ? reflection->GetRepeatedFloat(message, field, index)
-                             : reflection->GetFloat(message, field));
+                                    : reflection->GetFloat(message, field));
     case FieldDescriptor::CPPTYPE_DOUBLE:
       return NumberText(is_repeated ? reflection->GetRepeatedDouble(message, field, index)
-                             : reflection->GetDouble(message, field));
+                                    : reflection->GetDouble(message, field));
     case FieldDescriptor::CPPTYPE_BOOL:
-      return (is_repeated ? reflection->GetRepeatedBool(message, field, index) : reflection->GetBool(message, field))
+      return (is_repeated ? reflection->GetRepeatedBool(message, field, index)
+                          : reflection->GetBool(message, field))
                  ? "true"
                  : "false";
     case FieldDescriptor::CPPTYPE_ENUM:
-      return (is_repeated ? reflection->GetRepeatedEnum(message, field, index) : reflection->GetEnum(message, field))
+      return (is_repeated ? reflection->GetRepeatedEnum(message, field, index)
+                          : reflection->GetEnum(message, field))
           ->name();
     case FieldDescriptor::CPPTYPE_STRING:
       return Quoted(is_repeated ? reflection->GetRepeatedString(message, field, index)
-                         : reflection->GetString(message, field));
+                                : reflection->GetString(message, field));
     case FieldDescriptor::CPPTYPE_MESSAGE:
       break;
   }
@@ -118,7 +120,8 @@ class YamlWriter {
     const int num_items = reflection->FieldSize(message, field);
     if (field->message_type() == nullptr || num_items == 0) {
       out_ += " [";
-      for (int i = 0; i < num_items; ++i) out_ += (i == 0 ? "" : ", ") + ScalarText(message, field, i);
+      for (int i = 0; i < num_items; ++i)
+        out_ += (i == 0 ? "" : ", ") + ScalarText(message, field, i);
       out_ += "]\n";
       return;
     }

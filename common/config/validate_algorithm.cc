@@ -150,13 +150,14 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     CheckPreviousScalers(is_without_rounds || is_central);
     if ((is_without_rounds || is_central) && AreValid({"exchange.scaler"}) &&
         exchange.scaler() == pb::Exchange::shared && !sharing_codec.empty()) {
-      Report("exchange.scaler",
-             "shared" + (is_without_rounds ? with_algorithm_ : " with parameters: central") +
-                 " and codec " + sharing_codec,
-             std::string("per_worker: ") +
-                 (is_without_rounds ? "workers that do not wait for each other cannot share scalers"
-                            : "servers that hold the parameters decode every push by itself") +
-                 "; set exchange.scaler: per_worker");
+      Report(
+          "exchange.scaler",
+          "shared" + (is_without_rounds ? with_algorithm_ : " with parameters: central") +
+              " and codec " + sharing_codec,
+          std::string("per_worker: ") +
+              (is_without_rounds ? "workers that do not wait for each other cannot share scalers"
+                                 : "servers that hold the parameters decode every push by itself") +
+              "; set exchange.scaler: per_worker");
     }
     if (traits_->pushes() == Traits::change && AreValid({"exchange.clip"}) &&
         exchange.clip() != pb::Exchange::none && !sharing_codec.empty()) {

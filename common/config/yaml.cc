@@ -164,7 +164,8 @@ std::string WithDocumentEnd(const std::string& text) {
 
 }  // namespace
 
-Node ParseYaml(const std::string& text, const std::string& at_key, int override_index, Faults* faults) {
+Node ParseYaml(const std::string& text, const std::string& at_key, int override_index,
+               Faults* faults) {
   TreeBuilder builder(at_key, override_index, faults);
   try {
     std::istringstream in(WithDocumentEnd(text));

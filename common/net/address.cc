@@ -80,7 +80,8 @@ Result<Address> ParseAddress(std::string_view text) {
     return BadAddress(text, "its host has invalid characters");
   }
   uint16_t port = 0;
-  const auto [end, error] = std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
+  const auto [end, error] =
+      std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
   if (error != std::errc() || end != port_text.data() + port_text.size()) {
     return BadAddress(text, "its port is not a number from 0 to 65535");
   }
@@ -90,7 +91,9 @@ Result<Address> ParseAddress(std::string_view text) {
 std::string ToString(const Address& address) {
   const bool is_ipv6 = address.host.find(':') != std::string::npos;
   std::string text = is_ipv6 ? "[" : "";
-  return text.append(address.host).append(is_ipv6 ? "]:" : ":").append(std::to_string(address.port));
+  return text.append(address.host)
+      .append(is_ipv6 ? "]:" : ":")
+      .append(std::to_string(address.port));
 }
 
 Result<std::vector<std::string>> Resolve(const std::string& host) {
@@ -103,8 +106,8 @@ Result<std::vector<std::string>> Resolve(const std::string& host) {
   if (error != 0) error = Lookup(name, 0, &list);
   if (error != 0) {
     const char* reason = error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error);
-    return Status(Code::kAddress, Cat("the host \"", Printable(host), "\" does not resolve: ", reason,
-                                      "; check its spelling, DNS and /etc/hosts"));
+    return Status(Code::kAddress, Cat("the host \"", Printable(host), "\" does not resolve: ",
+                                      reason, "; check its spelling, DNS and /etc/hosts"));
   }
   std::vector<std::string> addresses;
   for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {

@@ -81,8 +81,9 @@ Result<std::string> EncodeHeader(const pb::Envelope& envelope) {
   }
   const size_t header_bytes = kPreambleBytes + envelope.ByteSizeLong();
   if (header_bytes > kMaxHeaderBytes) {
-    return Status(Code::kInternal, Cat("cannot send a ", TypeName(envelope), " header of ", header_bytes,
-                                       " bytes; at most ", kMaxHeaderBytes, " are allowed"));
+    return Status(Code::kInternal,
+                  Cat("cannot send a ", TypeName(envelope), " header of ", header_bytes,
+                      " bytes; at most ", kMaxHeaderBytes, " are allowed"));
   }
   std::string frame(kMagic);
   frame.reserve(header_bytes);
@@ -110,13 +111,14 @@ std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envel
             kWireVersion, "; run the same build of Tern everywhere"));
   }
   if (frame.size() < kPreambleBytes) {
-    return MakeFrameError(Fault::kTruncated, Cat("a header frame has ", header_bytes, " bytes; at least ",
-                                                 kPreambleBytes, " are needed"));
+    return MakeFrameError(Fault::kTruncated,
+                          Cat("a header frame has ", header_bytes, " bytes; at least ",
+                              kPreambleBytes, " are needed"));
   }
   if (frame.size() > kMaxHeaderBytes) {
-    return MakeFrameError(
-        Fault::kHeaderTooLarge,
-        Cat("a header frame has ", header_bytes, " bytes; at most ", kMaxHeaderBytes, " are allowed"));
+    return MakeFrameError(Fault::kHeaderTooLarge,
+                          Cat("a header frame has ", header_bytes, " bytes; at most ",
+                              kMaxHeaderBytes, " are allowed"));
   }
   const int body_case = GetU16(frame, 6);
   if (body_case != 0 && BodyField(body_case) == nullptr) {
@@ -135,13 +137,14 @@ std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envel
     return MakeFrameError(Fault::kUnsetBody, Cat("a ", TypeName(body_case), " header has no body"));
   }
   if (envelope->body_case() != body_case) {
-    return MakeFrameError(Fault::kUnparsable, Cat("a header says ", TypeName(body_case), " but holds ",
-                                                  TypeName(*envelope)));
+    return MakeFrameError(Fault::kUnparsable, Cat("a header says ", TypeName(body_case),
+                                                  " but holds ", TypeName(*envelope)));
   }
   return std::nullopt;
 }
 
-std::optional<FrameError> CheckShape(size_t num_frames, size_t payload_bytes, size_t max_payload_bytes) {
+std::optional<FrameError> CheckShape(size_t num_frames, size_t payload_bytes,
+                                     size_t max_payload_bytes) {
   if (num_frames == 0) return MakeFrameError(Fault::kEmpty, "a message has no frames");
   if (num_frames > 2) {
     return MakeFrameError(
@@ -153,9 +156,9 @@ std::optional<FrameError> CheckShape(size_t num_frames, size_t payload_bytes, si
                           "a payload frame is empty; a message without payload has one frame");
   }
   if (payload_bytes > max_payload_bytes) {
-    return MakeFrameError(
-        Fault::kPayloadTooLarge,
-        Cat("a payload has ", payload_bytes, " bytes; at most ", max_payload_bytes, " are allowed here"));
+    return MakeFrameError(Fault::kPayloadTooLarge,
+                          Cat("a payload has ", payload_bytes, " bytes; at most ",
+                              max_payload_bytes, " are allowed here"));
   }
   return std::nullopt;
 }

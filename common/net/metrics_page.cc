@@ -70,9 +70,9 @@ Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& host,
       r.set_content(text(), "text/plain; version=0.0.4; charset=utf-8");
     });
     const std::string& numeric_host = addresses->front();
-    const int bound_port = port == 0                            ? server.bind_to_any_port(numeric_host)
-                      : server.bind_to_port(numeric_host, port) ? port
-                                                           : -1;
+    const int bound_port = port == 0 ? server.bind_to_any_port(numeric_host)
+                           : server.bind_to_port(numeric_host, port) ? port
+                                                                     : -1;
     if (bound_port <= 0) {
       return Status(Code::kAddress, Cat("cannot serve metrics on ", where,
                                         ": the port is in use, or the host is not an address of "

@@ -38,7 +38,8 @@ Result<uint16_t> BoundPort(void* handle) {
   size_t endpoint_bytes = sizeof endpoint;
   if (zmq_getsockopt(handle, ZMQ_LAST_ENDPOINT, endpoint, &endpoint_bytes) == 0) {
     const std::string endpoint_text(endpoint);
-    const Result<Address> address = ParseAddress(endpoint_text.substr(endpoint_text.rfind('/') + 1));
+    const Result<Address> address =
+        ParseAddress(endpoint_text.substr(endpoint_text.rfind('/') + 1));
     if (address.ok() && address->port != 0) return address->port;
   }
   return Status(Code::kInternal, "cannot read the port of a bound socket");

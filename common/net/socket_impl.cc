@@ -103,21 +103,24 @@ Status SocketImpl::SetOptions(int type) {
       Option{ZMQ_TCP_KEEPALIVE_INTVL, 2},
       Option{ZMQ_TCP_KEEPALIVE_CNT, 3},
   };
-  const std::array router_options = {Option{ZMQ_ROUTER_MANDATORY, 1}, Option{ZMQ_ROUTER_HANDOVER, 0}};
+  const std::array router_options = {Option{ZMQ_ROUTER_MANDATORY, 1},
+                                     Option{ZMQ_ROUTER_HANDOVER, 0}};
   // ZMQ_IMMEDIATE 1 would drop received messages that are still unread when the connection ends.
   // With 0, libzmq would send queued messages after it reconnects. So the long reconnect interval
   // keeps libzmq from reconnecting: DealerSocket sends only while connected, and reconnects itself.
   // The connect timeout limits the delay after a lost first packet, which would otherwise be a
   // minute.
   const std::array dealer_options = {Option{ZMQ_IMMEDIATE, 0}, Option{ZMQ_RECONNECT_IVL, kOneDayMs},
-                             Option{ZMQ_CONNECT_TIMEOUT, 3000}};
+                                     Option{ZMQ_CONNECT_TIMEOUT, 3000}};
   bool is_ok = true;
   const auto set_option = [&](const Option& option) {
     is_ok = is_ok && zmq_setsockopt(handle_, option.name, &option.value, sizeof option.value) == 0;
   };
   std::for_each(common_options.begin(), common_options.end(), set_option);
-  const auto max_frame_bytes = static_cast<int64_t>(std::max(options_.max_payload, kMaxHeaderBytes));
-  is_ok = is_ok && zmq_setsockopt(handle_, ZMQ_MAXMSGSIZE, &max_frame_bytes, sizeof max_frame_bytes) == 0;
+  const auto max_frame_bytes =
+      static_cast<int64_t>(std::max(options_.max_payload, kMaxHeaderBytes));
+  is_ok = is_ok &&
+          zmq_setsockopt(handle_, ZMQ_MAXMSGSIZE, &max_frame_bytes, sizeof max_frame_bytes) == 0;
   if (type == ZMQ_ROUTER) {
     std::for_each(router_options.begin(), router_options.end(), set_option);
   } else {

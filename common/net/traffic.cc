@@ -32,7 +32,7 @@ Traffic::Traffic(Registry& registry) {
     add(body->field(i)->number(), body->field(i)->name());
   for (int i = 0; i < kFaults; ++i) {
     refused_by_fault_[i] = &registry.GetCounter(kRefusedMetric, kRefusedHelp,
-                                       {{"fault", FaultName(static_cast<Fault>(i))}});
+                                                {{"fault", FaultName(static_cast<Fault>(i))}});
   }
   refused_bytes_ =
       &registry.GetCounter(kBytesMetric, kBytesHelp, {{"direction", "in"}, {"type", "refused"}});

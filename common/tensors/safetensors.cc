@@ -123,8 +123,8 @@ Status CheckRanges(const std::vector<HeaderEntry>& entries, uint64_t size) {
     expected_begin = entry.end;
   }
   if (expected_begin == size) return Ok();
-  return BadData("the tensors need " + std::to_string(expected_begin) + " bytes, but " + std::to_string(size) +
-                 " follow the header; the file is truncated or damaged");
+  return BadData("the tensors need " + std::to_string(expected_begin) + " bytes, but " +
+                 std::to_string(size) + " follow the header; the file is truncated or damaged");
 }
 
 Result<std::vector<HeaderEntry>> ParseHeader(std::string_view text, Metadata* metadata) {

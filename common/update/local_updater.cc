@@ -92,7 +92,8 @@ void LocalUpdater::Next(const float* w_global, const float* g, const float* refe
       d = scaled_gradient.data();
     }
     if (compensation_.has_value()) {
-      compensation_->Apply(d, w_global + at, reference + at, first + at, block_count, compensated_gradient.data());
+      compensation_->Apply(d, w_global + at, reference + at, first + at, block_count,
+                           compensated_gradient.data());
       d = compensated_gradient.data();
     }
     std::copy_n(w_global + at, block_count, w_next + at);
@@ -100,8 +101,8 @@ void LocalUpdater::Next(const float* w_global, const float* g, const float* refe
     if (velocity_.empty()) {
       kernels::SgdUpdate(w_next + at, d, block_count, rate, decay);
     } else {
-      kernels::MomentumUpdate(w_next + at, velocity_.data() + first + at, d, block_count, rate, momentum_,
-                              decay);
+      kernels::MomentumUpdate(w_next + at, velocity_.data() + first + at, d, block_count, rate,
+                              momentum_, decay);
     }
   }
 }

@@ -73,6 +73,7 @@ double FinalFactor(const pb::Schedule& def) {
 
 }  // namespace
 
+// One schedule: its name, the check of its keys, and the function that computes its factor.
 struct Schedule::Entry {
   const char* name;
   Status (*check)(const pb::Schedule& def);
@@ -84,23 +85,25 @@ struct Schedule::Entry {
   }
   static double Multistep(const pb::Schedule& def, const Position& position) {
     const auto num_passed = std::count_if(def.milestones().begin(), def.milestones().end(),
-                                      [&](uint64_t step) { return step <= position.step; });
+                                          [&](uint64_t step) { return step <= position.step; });
     return std::pow(def.gamma(), static_cast<double>(num_passed));
   }
   static double Poly(const pb::Schedule& def, const Position& position) {
-    return std::pow(1 - position.fraction_after_warmup, def.power());
+    return std::pow(1 - position.fraction, def.power());
   }
   static double Exponential(const pb::Schedule& def, const Position& position) {
     return std::pow(def.gamma(), position.after_warmup / static_cast<double>(def.step_every()));
   }
   static double Cosine(const pb::Schedule& def, const Position& position) {
-    return Anneal(1, FinalFactor(def), position.fraction_after_warmup);
+    return Anneal(1, FinalFactor(def), position.fraction);
   }
   static double OneCycle(const pb::Schedule& def, const Position& position) {
-    const double rise_fraction = def.pct_start();
-    return position.fraction_after_warmup < rise_fraction ? Anneal(1 / def.div_factor(), 1, position.fraction_after_warmup / rise_fraction)
-           : rise_fraction < 1 ? Anneal(1, FinalFactor(def), (position.fraction_after_warmup - rise_fraction) / (1 - rise_fraction))
-                      : 1;
+    const double rise_end = def.pct_start();
+    return position.fraction < rise_end
+               ? Anneal(1 / def.div_factor(), 1, position.fraction / rise_end)
+           : rise_end < 1
+               ? Anneal(1, FinalFactor(def), (position.fraction - rise_end) / (1 - rise_end))
+               : 1;
   }
 };
 
@@ -148,12 +151,15 @@ Schedule::Schedule(Factor factor, const pb::Train& train, uint64_t steps)
 
 double Schedule::Rate(uint64_t step) const {
   const uint64_t warmup_steps = def_.warmup_steps();
-  const auto steps_after_warmup = static_cast<double>(step > warmup_steps ? step - warmup_steps : 0);
-  const auto length_after_warmup = static_cast<double>(steps_ > warmup_steps ? steps_ - warmup_steps : 1);
-  double rate = base_rate_ * factor_(def_, {step, steps_after_warmup, std::min(1.0, steps_after_warmup / length_after_warmup)});
+  const auto after_warmup = static_cast<double>(step > warmup_steps ? step - warmup_steps : 0);
+  const auto num_after_warmup =
+      static_cast<double>(steps_ > warmup_steps ? steps_ - warmup_steps : 1);
+  double rate = base_rate_ *
+                factor_(def_, {step, after_warmup, std::min(1.0, after_warmup / num_after_warmup)});
   if (step < warmup_steps) {
     const double start_factor = def_.warmup_start_factor();
-    rate *= start_factor + (1 - start_factor) * static_cast<double>(step) / static_cast<double>(warmup_steps);
+    rate *= start_factor +
+            (1 - start_factor) * static_cast<double>(step) / static_cast<double>(warmup_steps);
   }
   return rate;
 }

@@ -43,7 +43,7 @@ class Schedule {
   struct Position {
     uint64_t step;        // s of the head comment
     double after_warmup;  // s'
-    double fraction_after_warmup;      // u
+    double fraction;      // u
   };
   // Computes the learning rate of a schedule without warm-up, divided by base_rate_.
   using Factor = double (*)(const pb::Schedule& def, const Position& position);

@@ -19,8 +19,8 @@ std::string Quote(const std::string& text) { return '"' + text + '"'; }
 bool IsPlainName(const std::string& name) {
   if (name.empty() || name.size() > kMaxLayerName) return false;
   for (char c : name) {
-    const bool is_allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '_' || c == '-' || c == '.' || c == '/';
+    const bool is_allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                            (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' || c == '/';
     if (!is_allowed) return false;
   }
   return true;
@@ -63,26 +63,28 @@ class Wiring {
 
  private:
   static Status CheckInputs(const pb::LayerDef& layer) {
-    const std::string inputs_text = Cat("it has ", layer.inputs_size(), " inputs; ", KindName(layer));
+    const std::string inputs_text =
+        Cat("it has ", layer.inputs_size(), " inputs; ", KindName(layer));
     if (layer.has_softmax_loss()) {
-      if (layer.inputs_size() != 2) return BadNet(inputs_text + " takes two, the scores and \"label\"");
+      if (layer.inputs_size() != 2)
+        return BadNet(inputs_text + " takes two, the scores and \"label\"");
       if (layer.inputs(1) == kLabel && layer.inputs(0) != kLabel) return Ok();
       return BadNet("its inputs are " + Quote(layer.inputs(0)) + " and " + Quote(layer.inputs(1)) +
-                 "; they must be the scores and \"label\"");
+                    "; they must be the scores and \"label\"");
     }
     const LayerRules& rules = *FindRules(layer.kind_case());
     if (layer.inputs_size() >= rules.min_inputs && layer.inputs_size() <= rules.max_inputs)
       return Ok();
     return BadNet(inputs_text + (rules.max_inputs == 1
-                           ? " takes one"
-                           : Cat(" takes ", rules.min_inputs, " to ", rules.max_inputs)));
+                                     ? " takes one"
+                                     : Cat(" takes ", rules.min_inputs, " to ", rules.max_inputs)));
   }
 
   Status MarkRead(const std::string& name) {
     if (name == kLabel) return BadNet("it reads \"label\", which only softmax_loss can");
     if (!maker_of_tensor_.count(name)) {
       return BadNet("its input " + Quote(name.substr(0, kMaxLayerName)) +
-                 " is made by no earlier layer; name the output of one, or \"data\"");
+                    " is made by no earlier layer; name the output of one, or \"data\"");
     }
     unread_.erase(name);
     return Ok();
@@ -92,11 +94,11 @@ class Wiring {
     const std::string& name = layer->output();
     if (!IsPlainName(name))
       return BadNet("its output's name must be 1 to " + std::to_string(kMaxLayerName) +
-                 " letters, digits, '_', '-', '.' or '/'");
+                    " letters, digits, '_', '-', '.' or '/'");
     if (name == kLabel || maker_of_tensor_.count(name)) {
       const std::string maker = name == kLabel ? "the data" : maker_of_tensor_[name];
       return BadNet("its output " + Quote(name) + " is already made by " + maker +
-                 "; give it another name");
+                    "; give it another name");
     }
     maker_of_tensor_[name] = "layer " + Quote(layer->name());
     unread_.insert(name);
@@ -118,7 +120,7 @@ Status CheckSizes(const pb::NetDef& net) {
     return BadNet("net: it has no layers; give at least a dense layer and a loss");
   if (net.layers_size() > kMaxLayers) {
     return BadNet("net: it has " + std::to_string(net.layers_size()) + " layers; at most " +
-               std::to_string(kMaxLayers) + " are allowed");
+                  std::to_string(kMaxLayers) + " are allowed");
   }
   return Ok();
 }
@@ -129,7 +131,7 @@ Status CheckNames(const pb::NetDef& net) {
     const std::string& name = net.layers(i).name();
     if (!IsPlainName(name)) {
       return BadNet("net: layer number " + std::to_string(i + 1) + " needs a name of 1 to " +
-                 std::to_string(kMaxLayerName) + " letters, digits, '_', '-', '.' or '/'");
+                    std::to_string(kMaxLayerName) + " letters, digits, '_', '-', '.' or '/'");
     }
     if (!names.insert(name).second) {
       return BadNet("net: two layers are called " + Quote(name) + "; names must be unique");
@@ -159,12 +161,13 @@ Result<pb::NetDef> CompleteNet(pb::NetDef net) {
     TERN_RETURN_IF_ERROR(wiring.Connect(layer).Within(Describe(*layer)));
     const bool is_last = i + 1 == net.layers_size();
     if (layer->has_softmax_loss() == is_last) continue;
-    return BadNet(Describe(*layer) + (is_last ? ": the last layer must be a softmax_loss"
-                                        : ": softmax_loss must be the last layer, and only once"));
+    return BadNet(Describe(*layer) +
+                  (is_last ? ": the last layer must be a softmax_loss"
+                           : ": softmax_loss must be the last layer, and only once"));
   }
   if (const std::string name = wiring.UnreadTensor(); !name.empty()) {
     return BadNet("net: no layer reads " + Quote(name) +
-               "; remove the layer that makes it, or use it");
+                  "; remove the layer that makes it, or use it");
   }
   return net;
 }

@@ -75,7 +75,8 @@ void InitParameters(const ParameterTable& table, uint64_t seed, float* arena) {
 }
 
 void InitStatistics(const ParameterTable& table, float* arena) {
-  for (const Statistic& statistic : table.statistics) std::fill_n(arena + statistic.offset, statistic.count, statistic.initial);
+  for (const Statistic& statistic : table.statistics)
+    std::fill_n(arena + statistic.offset, statistic.count, statistic.initial);
 }
 
 }  // namespace tern::models

@@ -16,7 +16,7 @@ struct Parameter {
   std::vector<uint32_t> shape;  // conv [O, I, KH, KW], dense [O, I], bias [O]
   uint64_t offset = 0;          // of its first element in the arena of all parameters
   uint64_t count = 0;           // how many elements it has
-  bool is_bias = false;  // has one number per output: a bias, or the weight of a batch norm
+  bool is_bias = false;         // has one number per output: a bias, or the weight of a batch norm
   pb::Init init;
   uint64_t fan_in = 0;   // how many inputs contribute to one output; 1 for a bias, as in Caffe
   uint64_t fan_out = 0;  // to how many outputs one input contributes

@@ -46,7 +46,8 @@ Result<std::unique_ptr<CentralChunk>> CentralChunk::Make(const setup::Setup& set
   if (!optimizer.ok()) return optimizer.status();
   central_chunk->optimizer_ = std::move(*optimizer);
   for (const codec::Segment& segment : chunk.segments) {
-    TERN_RETURN_IF_ERROR(CheckSegment(setup, segment, central_chunk->optimizer_->needs_whole_tensors()));
+    TERN_RETURN_IF_ERROR(
+        CheckSegment(setup, segment, central_chunk->optimizer_->needs_whole_tensors()));
     central_chunk->decay_.push_back(LocalDecay(setup, segment.tensor));
   }
   const std::span<const float> chunk_weights = initial.subspan(chunk.begin, chunk.count);

@@ -40,7 +40,8 @@ Result<std::unique_ptr<CentralRounds>> CentralRounds::Make(const setup::Setup& s
                                                            Rate rate) {
   auto central_chunk = CentralChunk::Make(setup, chunk, initial);
   if (!central_chunk.ok()) return central_chunk.status();
-  return std::unique_ptr<CentralRounds>(new CentralRounds(std::move(*central_chunk), std::move(rate)));
+  return std::unique_ptr<CentralRounds>(
+      new CentralRounds(std::move(*central_chunk), std::move(rate)));
 }
 
 CentralRounds::CentralRounds(std::unique_ptr<CentralChunk> central_chunk, Rate rate)
@@ -94,7 +95,8 @@ protocol::CellSpec::Pulled CentralRounds::Pull(bool average) {
   if (average) return {Fp32Bytes(central_->average()), true};
   // Before the first round the workers hold the initial weights exactly, not a decoded copy.
   if (round_ == 0) return {Fp32Bytes(central_->weights()), true};
-  const protocol::ClockCell::Answer repeated_answer = down_link_->Repeat(0, central_->weights(), round_);
+  const protocol::ClockCell::Answer repeated_answer =
+      down_link_->Repeat(0, central_->weights(), round_);
   return {repeated_answer.payload, repeated_answer.whole};
 }
 

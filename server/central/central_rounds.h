@@ -4,11 +4,10 @@
 // change, and the answer to the workers is the new weights.
 //
 //   ssgd, odsgd  w = optimizer(w, mean of the gradients)
-//   easgd        w += alpha * sum over the workers of (x_i - w)    Elastic averaging SGD; x_i: the
-//                weights
-//                of worker i
+//   easgd        w += alpha * sum over the workers of (x_i - w)
 //
-// In easgd each worker then moves its own weights towards the old w, which the worker still has.
+// In easgd (elastic averaging SGD), x_i is the weights of worker i. Each worker then moves its own
+// weights towards the old w, which it still has.
 // The rounds of a cell close in order, each once. Only the lane's thread uses these objects.
 #pragma once
 
@@ -57,7 +56,7 @@ class CentralRounds {
   Status Restart(std::span<const float> initial);
 
  private:
-  CentralRounds(std::unique_ptr<CentralChunk> central, Rate rate);
+  CentralRounds(std::unique_ptr<CentralChunk> central_chunk, Rate rate);
 
   std::unique_ptr<CentralChunk> central_;
   std::optional<DownLink> down_link_;

@@ -21,7 +21,8 @@ DownLink::DownLink(const setup::Setup& setup, const protocol::Chunk& chunk, uint
 }
 
 protocol::ClockCell::Answer DownLink::Encode(uint32_t receiver, std::span<const float> w,
-                                             uint64_t version, std::optional<uint64_t> held_version) {
+                                             uint64_t version,
+                                             std::optional<uint64_t> held_version) {
   std::vector<uint8_t> code;
   code.reserve(chunk_.max_sum_bytes);
   if (!sends_changes_) {
@@ -71,7 +72,8 @@ bool DownLink::EncodeValues(std::span<const float> values, uint32_t receiver, ui
       code->clear();
       return false;
     }
-    codec.Encode(segment_values, segment, codec.Prepare(stats, {segment_values, segment.count}, noise_key), noise_key, code);
+    codec.Encode(segment_values, segment,
+                 codec.Prepare(stats, {segment_values, segment.count}, noise_key), noise_key, code);
     segment_values += segment.count;
   }
   return true;
@@ -81,11 +83,12 @@ void DownLink::AddDecoded(std::span<const uint8_t> coded, std::span<float> value
   const codec::Codec& codec = *setup_.plan.pull_codec;
   float* segment_values = values.data();
   for (const codec::Segment& segment : chunk_.segments) {
-    const Result<size_t> code_bytes =
-        codec.DecodeAloneTo(coded, segment, [segment_values](uint64_t first, std::span<const float> decoded) {
+    const Result<size_t> code_bytes = codec.DecodeAloneTo(
+        coded, segment, [segment_values](uint64_t first, std::span<const float> decoded) {
           for (size_t i = 0; i < decoded.size(); ++i) segment_values[first + i] += decoded[i];
         });
-    CHECK(code_bytes.ok()) << code_bytes.status().message();  // Cannot fail: this process made the code.
+    CHECK(code_bytes.ok())
+        << code_bytes.status().message();  // Cannot fail: this process made the code.
     coded = coded.subspan(*code_bytes);
     segment_values += segment.count;
   }

@@ -34,8 +34,8 @@ class DownLink {
   DownLink(const setup::Setup& setup, const protocol::Chunk& chunk, uint32_t receivers,
            std::span<const float> initial);
 
-  // Encodes w, which is version `version` of the weights, for a receiver that holds version `held_version`
-  // (nullopt: none, or it is not known).
+  // Encodes w, which is version `version` of the weights, for a receiver that holds version
+  // `held_version` (nullopt: none, or it is not known).
   protocol::ClockCell::Answer Encode(uint32_t receiver, std::span<const float> w, uint64_t version,
                                      std::optional<uint64_t> held_version);
   // Encodes the weights that `receiver` has after an answer that encoded w (version `version` of

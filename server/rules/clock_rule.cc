@@ -7,7 +7,7 @@ namespace tern::server {
 ClockRule::ClockRule(std::unique_ptr<CentralChunk> central, Rate rate)
     : central_(std::move(central)),
       down_link_(central_->setup(), central_->chunk(), central_->setup().plan.workers,
-            central_->weights()),
+                 central_->weights()),
       rate_(std::move(rate)),
       facts_(algorithm::FactsOf(central_->setup().job)),
       values_(central_->chunk().count) {}

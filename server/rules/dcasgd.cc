@@ -31,7 +31,7 @@ class Dcasgd : public ClockRule {
     for (uint32_t i = 0; i < (is_shared ? 1 : workers()); ++i) {
       compensations_.push_back(
           is_adaptive ? update::DelayCompensation::Adaptive(keys.lambda(), keys.rho(), w.size())
-                   : update::DelayCompensation::Constant(keys.lambda()));
+                      : update::DelayCompensation::Constant(keys.lambda()));
     }
   }
 

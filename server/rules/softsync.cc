@@ -42,7 +42,7 @@ class Softsync : public ClockRule {
   const uint64_t pushes_per_update_;  // c
   const bool is_modulated_;           // whether m_i depends on staleness
   std::vector<float> sum_;            // of m_i g_i since the last update
-  uint64_t num_gathered_ = 0;             // the number of pushes in sum_
+  uint64_t num_gathered_ = 0;         // the number of pushes in sum_
 };
 
 }  // namespace
