@@ -20,8 +20,8 @@ std::string Format(const char* format, double value) {
   return text;
 }
 
-// The fields of a JSON line. A number reads as 0 if the field is missing or is not a number (a loss
-// that is not finite is null).
+// The fields of a JSON line, and their text for people. A number reads as 0 if the field is missing
+// or is not a number (a loss that is not finite is null).
 class JsonFields {
  public:
   explicit JsonFields(const std::string& line) : object_(json::parse(line, nullptr, false)) {}

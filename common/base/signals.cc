@@ -27,8 +27,8 @@ bool IsIgnored(int signal) {
 
 }  // namespace
 
-StopSignals::StopSignals(SecondSignal second)
-    : on_second_signal_(second), handles_sighup_(!IsIgnored(SIGHUP)) {
+StopSignals::StopSignals(SecondSignal on_second_signal)
+    : on_second_signal_(on_second_signal), handles_sighup_(!IsIgnored(SIGHUP)) {
   const sigset_t signals = SignalSet(handles_sighup_);
   pthread_sigmask(SIG_BLOCK, &signals, &old_mask_);
   thread_ = Thread("signals", [this] { Run(); });

@@ -24,7 +24,7 @@ class StopSignals {
     kExit,
     kReport,  // Take() also returns the signals after the first.
   };
-  explicit StopSignals(SecondSignal second = SecondSignal::kExit);
+  explicit StopSignals(SecondSignal on_second_signal = SecondSignal::kExit);
   ~StopSignals();  // Restores the calling thread's signal mask.
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;

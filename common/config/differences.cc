@@ -54,7 +54,7 @@ std::string ListText(const Message& message, const FieldDescriptor* field) {
 
 class JobComparison {
  public:
-  std::vector<std::string> TakePhrases() { return std::move(phrases_); }
+  std::vector<std::string> TakeSentences() { return std::move(sentences_); }
 
   void Compare(const Message& was, const Message& is, const std::string& parent_key) {
     const auto* type = was.GetDescriptor();
@@ -71,8 +71,8 @@ class JobComparison {
 
  private:
   void Add(const std::string& key, const std::string& was, const std::string& is) {
-    phrases_.push_back(Cat(key, " was ", Printable(was, kMaxShownBytes), ", is now ",
-                           Printable(is, kMaxShownBytes)));
+    sentences_.push_back(Cat(key, " was ", Printable(was, kMaxShownBytes), ", is now ",
+                             Printable(is, kMaxShownBytes)));
   }
 
   void CompareField(const Message& was, const Message& is, const FieldDescriptor* field,
@@ -81,8 +81,8 @@ class JobComparison {
     const bool was_set = reflection->HasField(was, field), is_set = reflection->HasField(is, field);
     if (was_set && is_set && field->message_type() != nullptr)
       return Compare(reflection->GetMessage(was, field), reflection->GetMessage(is, field), key);
-    const auto text = [&](const Message& message, bool there) {
-      return there ? ValueText(message, field, -1) : std::string("left out");
+    const auto text = [&](const Message& message, bool is_present) {
+      return is_present ? ValueText(message, field, -1) : std::string("left out");
     };
     const std::string old_text = text(was, was_set), new_text = text(is, is_set);
     if (was_set != is_set || old_text != new_text) Add(key, old_text, new_text);
@@ -92,20 +92,21 @@ class JobComparison {
                     const std::string& key) {
     const Reflection* reflection = was.GetReflection();
     if (field->message_type() == nullptr) {
-      const std::string a = ListText(was, field), b = ListText(is, field);
-      if (a != b) Add(key, a, b);
+      const std::string old_text = ListText(was, field), new_text = ListText(is, field);
+      if (old_text != new_text) Add(key, old_text, new_text);
       return;
     }
-    const int before = reflection->FieldSize(was, field), now = reflection->FieldSize(is, field);
-    if (before != now) Add(key, Cat("a list of ", before), Cat("a list of ", now));
-    for (int i = 0; i < std::min(before, now); ++i) {
+    const int num_before = reflection->FieldSize(was, field),
+              num_now = reflection->FieldSize(is, field);
+    if (num_before != num_now) Add(key, Cat("a list of ", num_before), Cat("a list of ", num_now));
+    for (int i = 0; i < std::min(num_before, num_now); ++i) {
       Compare(reflection->GetRepeatedMessage(was, field, i),
               reflection->GetRepeatedMessage(is, field, i),
               config::Join(key, static_cast<size_t>(i)));
     }
   }
 
-  std::vector<std::string> phrases_;
+  std::vector<std::string> sentences_;
 };
 
 }  // namespace
@@ -130,7 +131,7 @@ Result<pb::Job> ReadJobText(const std::string& text) {
 std::vector<std::string> Differences(const Message& was, const Message& is) {
   JobComparison comparison;
   comparison.Compare(was, is, "");
-  return comparison.TakePhrases();
+  return comparison.TakeSentences();
 }
 
 }  // namespace tern::config

@@ -10,8 +10,8 @@ DelayCompensation DelayCompensation::Adaptive(double lambda, double rho, size_t 
   return {true, lambda, rho, parameters};
 }
 
-DelayCompensation::DelayCompensation(bool adaptive, double lambda, double rho, size_t parameters)
-    : is_adaptive_(adaptive),
+DelayCompensation::DelayCompensation(bool is_adaptive, double lambda, double rho, size_t parameters)
+    : is_adaptive_(is_adaptive),
       lambda_(static_cast<float>(lambda)),
       rho_(static_cast<float>(rho)),
       one_minus_rho_(static_cast<float>(1 - rho)),

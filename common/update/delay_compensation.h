@@ -39,7 +39,7 @@ class DelayCompensation {
   void CopyCoefficientsTo(kernels::LocalStep* step) const;
 
  private:
-  DelayCompensation(bool adaptive, double lambda, double rho, size_t parameters);
+  DelayCompensation(bool is_adaptive, double lambda, double rho, size_t parameters);
 
   bool is_adaptive_;
   float lambda_, rho_, one_minus_rho_;

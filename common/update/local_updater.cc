@@ -13,18 +13,18 @@ using Compensation = std::optional<DelayCompensation>;
 
 struct UpdaterEntry {
   const char* name;
-  Compensation (*compensation)(const pb::LocalUpdater& def, size_t parameters);
+  Compensation (*compensation)(const pb::LocalUpdater& keys, size_t parameters);
 };
 
 // The local updaters by name, and the delay compensation that each one uses, if any.
 const UpdaterEntry kTable[] = {
     {"none", [](const pb::LocalUpdater&, size_t) { return Compensation(); }},
     {"sgd", [](const pb::LocalUpdater&, size_t) { return Compensation(); }},
-    {"dcasgd_c", [](const pb::LocalUpdater& def,
-                    size_t) { return Compensation(DelayCompensation::Constant(def.lambda())); }},
+    {"dcasgd_c", [](const pb::LocalUpdater& keys,
+                    size_t) { return Compensation(DelayCompensation::Constant(keys.lambda())); }},
     {"dcasgd_a",
-     [](const pb::LocalUpdater& def, size_t parameters) {
-       return Compensation(DelayCompensation::Adaptive(def.lambda(), def.rho(), parameters));
+     [](const pb::LocalUpdater& keys, size_t parameters) {
+       return Compensation(DelayCompensation::Adaptive(keys.lambda(), keys.rho(), parameters));
      }},
 };
 
@@ -39,22 +39,23 @@ const std::vector<std::string>& LocalUpdaterNames() {
   return names;
 }
 
-Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& def,
+Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& keys,
                                                        size_t parameters, uint32_t workers) {
   for (const UpdaterEntry& entry : kTable) {
-    if (def.name() != entry.name) continue;
+    if (keys.name() != entry.name) continue;
     std::unique_ptr<LocalUpdater> updater(new LocalUpdater());
-    updater->is_applied_ = def.name() != "none";
-    if (def.has_learning_rate()) updater->learning_rate_ = static_cast<float>(def.learning_rate());
-    if (def.grad_scale() == pb::LocalUpdater::global_mean)
+    updater->is_applied_ = keys.name() != "none";
+    if (keys.has_learning_rate())
+      updater->learning_rate_ = static_cast<float>(keys.learning_rate());
+    if (keys.grad_scale() == pb::LocalUpdater::global_mean)
       updater->gradient_factor_ = static_cast<float>(1.0 / workers);
-    updater->compensation_ = entry.compensation(def, parameters);
-    updater->momentum_ = static_cast<float>(def.momentum());
-    if (updater->is_applied_ && def.momentum() > 0) updater->velocity_.resize(parameters);
+    updater->compensation_ = entry.compensation(keys, parameters);
+    updater->momentum_ = static_cast<float>(keys.momentum());
+    if (updater->is_applied_ && keys.momentum() > 0) updater->velocity_.resize(parameters);
     return updater;
   }
-  return Status(Code::kBadJob, "the local updater is named '" + def.name() + "', expected one of " +
-                                   Join(LocalUpdaterNames()));
+  return Status(Code::kBadJob, "the local updater is named '" + keys.name() +
+                                   "', expected one of " + Join(LocalUpdaterNames()));
 }
 
 std::vector<Optimizer::StateArray> LocalUpdater::StateArrays() {

@@ -37,8 +37,8 @@ class LocalUpdater {
   // Writes w' of elements [first, first + n) of the model to w_next[0, n); all pointers point at
   // element `first`. `reference`: the weights at which the compensation assumes that g was taken
   // (the worker's local weights, or the global weights of the step before). `learning_rate`: the
-  // schedule's; the updater's own rate, if set, replaces it. `decay`: weight decay that is not in g.
-  // w_next may alias `reference`, but no other array. REQUIRES exactly one call per element and step.
+  // schedule's; the updater's own rate, if set, replaces it. `decay`: weight decay that g does not
+  // have. w_next may alias only `reference`. REQUIRES exactly one call per element and step.
   void Next(const float* w_global, const float* g, const float* reference, float learning_rate,
             float* w_next, size_t n, size_t first = 0, float decay = 0);
   // The coefficients of a step, for a caller that computes on a GPU with copies of StateArrays().
@@ -59,7 +59,7 @@ class LocalUpdater {
 
 // `parameters`: the number of elements of the model; `workers`: of the job. kBadJob for an unknown
 // name.
-Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& def,
+Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& keys,
                                                        size_t parameters, uint32_t workers);
 const std::vector<std::string>& LocalUpdaterNames();
 

@@ -25,7 +25,7 @@ const pb::PoolDef& PoolOf(const pb::LayerDef& layer) {
   return layer.has_max_pool() ? layer.max_pool() : layer.avg_pool();
 }
 
-Result<ImageDims> Output(const pb::LayerDef& layer, const Inputs& inputs) {
+Result<ImageDims> Output(const pb::LayerDef& layer, const InputShapes& inputs) {
   return SlideWindow(inputs[0], inputs[0].c, PoolOf(layer));
 }
 
