@@ -9,7 +9,7 @@ namespace {
 
 // Keys of the job's section `model` that only some builders accept, as bits.
 enum OptionalArgument : unsigned {
-  kNothing = 0,
+  kNoArguments = 0,
   kPadding = 1,
   kBatchNorm = 2,
   kDropout = 4,
@@ -25,19 +25,19 @@ struct Builder {
 
 constexpr Builder kBuilders[] = {
     {"lenet", &LeNet, kPadding, {1, 28, 10}},
-    {"cifarnet", &CifarNet, kNothing, {3, 24, 10}},
+    {"cifarnet", &CifarNet, kNoArguments, {3, 24, 10}},
     {"alexnet", &AlexNet, kBatchNorm | kDropout, {3, 224, 1000}},
     {"vgg_a", &VggA, kBatchNorm | kDropout, {3, 224, 1000}},
     {"vgg16", &Vgg16, kBatchNorm | kDropout, {3, 224, 1000}},
     {"vgg19", &Vgg19, kBatchNorm | kDropout, {3, 224, 1000}},
     {"googlenet", &GoogLeNet, kDropout, {3, 224, 1000}},
-    {"inception_bn", &InceptionBn, kNothing, {3, 224, 1000}},
-    {"resnet18_v2", &ResNet18V2, kNothing, {3, 32, 10}},
-    {"resnet20", &ResNet20, kNothing, {3, 32, 10}},
-    {"resnet32", &ResNet32, kNothing, {3, 32, 10}},
-    {"resnet50", &ResNet50, kNothing, {3, 224, 1000}},
-    {"resnet110", &ResNet110, kNothing, {3, 32, 10}},
-    {"resnet152", &ResNet152, kNothing, {3, 224, 1000}},
+    {"inception_bn", &InceptionBn, kNoArguments, {3, 224, 1000}},
+    {"resnet18_v2", &ResNet18V2, kNoArguments, {3, 32, 10}},
+    {"resnet20", &ResNet20, kNoArguments, {3, 32, 10}},
+    {"resnet32", &ResNet32, kNoArguments, {3, 32, 10}},
+    {"resnet50", &ResNet50, kNoArguments, {3, 224, 1000}},
+    {"resnet110", &ResNet110, kNoArguments, {3, 32, 10}},
+    {"resnet152", &ResNet152, kNoArguments, {3, 224, 1000}},
     {"mobilenet", &MobileNet, kWidth, {3, 224, 1000}},
 };
 
@@ -54,16 +54,15 @@ Status CheckArguments(const pb::Model& model, const Builder& builder) {
   const struct {
     const char* name;
     bool is_given;
-    OptionalArgument argument;
+    OptionalArgument bit;
   } arguments[] = {
       {"padding", model.has_padding() && model.padding() != pb::Model::valid, kPadding},
       {"batch_norm", model.batch_norm(), kBatchNorm},
       {"dropout", model.has_dropout(), kDropout},
       {"width_multiplier", model.width_multiplier() != 1, kWidth}};
-  for (const auto& argument_given : arguments) {
-    if (!argument_given.is_given || (builder.optional_arguments & argument_given.argument) != 0)
-      continue;
-    return BadModel(std::string("model.") + argument_given.name + ": " + builder.name +
+  for (const auto& argument : arguments) {
+    if (!argument.is_given || (builder.optional_arguments & argument.bit) != 0) continue;
+    return BadModel(std::string("model.") + argument.name + ": " + builder.name +
                     " does not take this argument; leave it out");
   }
   return Ok();

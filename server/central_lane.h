@@ -92,10 +92,9 @@ class CentralLane {
   const protocol::RoundLane::Options options_;
   const Rate rate_;
   std::vector<const protocol::Chunk*> chunks_;  // the chunks that this lane serves
-  std::vector<std::unique_ptr<CentralRounds>>
-      rounds_of_chunks_;  // one per chunk; empty without rounds
-  std::vector<const ClockRule*>
-      rules_of_chunks_;  // one per chunk, owned by clock_lane_; empty with rounds
+  // One per chunk. The first is empty without rounds; the second, owned by clock_lane_, with rounds.
+  std::vector<std::unique_ptr<CentralRounds>> rounds_of_chunks_;
+  std::vector<const ClockRule*> rules_of_chunks_;
   // Without rounds: copies of the cells' clocks, used while a checkpoint is read or written.
   std::map<protocol::Cell, protocol::CellClocks> clocks_;
   LaneCheckpoints& checkpoints_;

@@ -90,7 +90,7 @@ Status LaneCheckpoints::BeginRun(uint64_t run, bool from_start) {
   return Ok();
 }
 
-void LaneCheckpoints::AddTo(const protocol::Cell& cell, Snapshot* snapshot) const {
+void LaneCheckpoints::AddCellTo(const protocol::Cell& cell, Snapshot* snapshot) const {
   const SavedState saved = StateOfCell(cell, cells_.at(cell));
   for (const SavedState::Array& array : saved.arrays) {
     snapshot->tensors.push_back(
@@ -106,7 +106,7 @@ void LaneCheckpoints::OnClosed(const protocol::Cell& cell, uint64_t round) {
   const std::optional<Kind> kind = DueAfter(round);
   if (run_ == 0 || !kind.has_value()) return;
   Snapshot& snapshot = incomplete_snapshots_[round];
-  AddTo(cell, &snapshot);
+  AddCellTo(cell, &snapshot);
   if (snapshot.num_cells < cells_.size()) return;
   Write({run_, StepOf(round), round}, *kind, snapshot);
   incomplete_snapshots_.erase(incomplete_snapshots_.begin(),
@@ -128,7 +128,7 @@ void LaneCheckpoints::WriteAll(uint64_t step, Kind kind) {
   if (run_ == 0 || cells_.empty()) return;
   newest_step_ = step;
   Snapshot snapshot;
-  for (const auto& [cell, state] : cells_) AddTo(cell, &snapshot);
+  for (const auto& [cell, state] : cells_) AddCellTo(cell, &snapshot);
   Write({run_, step, 0}, kind, snapshot);
 }
 
@@ -189,7 +189,7 @@ void LaneCheckpoints::Finish() {
   Snapshot snapshot;
   for (const auto& [cell, newest_round] : closed_round_) {
     if (newest_round != round) return;
-    AddTo(cell, &snapshot);
+    AddCellTo(cell, &snapshot);
   }
   Write({run_, StepOf(round), round}, Kind::kOfAll, snapshot);
 }

@@ -98,8 +98,8 @@ class LaneCheckpoints {
   uint64_t StepOf(uint64_t round) const;
   // The kind of checkpoint that is due after this round; nullopt: none.
   std::optional<checkpoint::Kind> DueAfter(uint64_t round) const;
-  // Adds a copy of the cell's current state to *to.
-  void AddTo(const protocol::Cell& cell, Snapshot* snapshot) const;
+  // Adds a copy of the cell's current state to *snapshot.
+  void AddCellTo(const protocol::Cell& cell, Snapshot* snapshot) const;
   void Write(const checkpoint::Point& point, checkpoint::Kind kind, const Snapshot& snapshot);
   // Writes the current state of all cells.
   void WriteAll(uint64_t step, checkpoint::Kind kind);

@@ -11,10 +11,10 @@ Counter& GetLaneCounter(Registry& registry, const std::string& name, const std::
   return registry.GetCounter(name, help, {{"lane", std::to_string(lane)}});
 }
 
-Counter& GetRefusedCounter(Registry& registry, const std::string& why, uint32_t lane) {
+Counter& GetRefusedCounter(Registry& registry, const std::string& reason, uint32_t lane) {
   return registry.GetCounter("tern_server_refused_total",
                              "Contributions and other messages of a round refused, by reason",
-                             {{"lane", std::to_string(lane)}, {"reason", why}});
+                             {{"lane", std::to_string(lane)}, {"reason", reason}});
 }
 
 // Increases the counter to `target`. REQUIRES that `target` is not below the counter's value.

@@ -58,7 +58,7 @@ class Server {
   void ReportProgress();
   void WriteSummary();
   std::vector<setup::WorkerStatus> WorkerStatuses() const;
-  // Updates position_, and returns the status of each worker.
+  // Updates job_position_, and returns the status of each worker.
   std::vector<setup::WorkerStatus> UpdatePosition();
 
   const setup::Setup& setup_;

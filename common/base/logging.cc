@@ -45,8 +45,8 @@ LogFileState StateOfFile(const std::string& path) {
 }
 
 Result<std::string> ChooseLogFile(const std::string& stem, const std::string& log_dir) {
-  const auto cannot_write = [](const std::string& path, const std::string& why) {
-    return Status(Code::kCannotWrite, Cat("cannot write the log ", path, ": ", why,
+  const auto cannot_write = [](const std::string& path, const std::string& reason) {
+    return Status(Code::kCannotWrite, Cat("cannot write the log ", path, ": ", reason,
                                           "; give a directory that this user may write to"));
   };
   std::string path = (std::filesystem::path(log_dir) / stem).string() + ".log";

@@ -36,7 +36,7 @@ StopSignals::StopSignals(SecondSignal on_second_signal)
 
 StopSignals::~StopSignals() {
   must_quit_ = true;
-  pthread_kill(thread_.handle(), SIGTERM);  // Wakes Run(), which returns because quit_ is set.
+  pthread_kill(thread_.handle(), SIGTERM);  // Wakes Run(), which returns because must_quit_ is set.
   thread_.Join();
   pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
 }

@@ -56,52 +56,56 @@ class JobComparison {
  public:
   std::vector<std::string> TakeSentences() { return std::move(sentences_); }
 
-  void Compare(const Message& was, const Message& is, const std::string& parent_key) {
-    const auto* type = was.GetDescriptor();
+  void Compare(const Message& old_message, const Message& new_message,
+               const std::string& parent_key) {
+    const auto* type = old_message.GetDescriptor();
     for (int i = 0; i < type->field_count(); ++i) {
       const FieldDescriptor* field = type->field(i);
       const std::string key = config::Join(parent_key, field->name());
       if (field->is_repeated()) {
-        CompareLists(was, is, field, key);
+        CompareLists(old_message, new_message, field, key);
       } else {
-        CompareField(was, is, field, key);
+        CompareField(old_message, new_message, field, key);
       }
     }
   }
 
  private:
-  void Add(const std::string& key, const std::string& was, const std::string& is) {
-    sentences_.push_back(Cat(key, " was ", Printable(was, kMaxShownBytes), ", is now ",
-                             Printable(is, kMaxShownBytes)));
+  void Add(const std::string& key, const std::string& old_text, const std::string& new_text) {
+    sentences_.push_back(Cat(key, " was ", Printable(old_text, kMaxShownBytes), ", is now ",
+                             Printable(new_text, kMaxShownBytes)));
   }
 
-  void CompareField(const Message& was, const Message& is, const FieldDescriptor* field,
-                    const std::string& key) {
-    const Reflection* reflection = was.GetReflection();
-    const bool was_set = reflection->HasField(was, field), is_set = reflection->HasField(is, field);
+  void CompareField(const Message& old_message, const Message& new_message,
+                    const FieldDescriptor* field, const std::string& key) {
+    const Reflection* reflection = old_message.GetReflection();
+    const bool was_set = reflection->HasField(old_message, field),
+               is_set = reflection->HasField(new_message, field);
     if (was_set && is_set && field->message_type() != nullptr)
-      return Compare(reflection->GetMessage(was, field), reflection->GetMessage(is, field), key);
+      return Compare(reflection->GetMessage(old_message, field),
+                     reflection->GetMessage(new_message, field), key);
     const auto text = [&](const Message& message, bool is_present) {
       return is_present ? ValueText(message, field, -1) : std::string("left out");
     };
-    const std::string old_text = text(was, was_set), new_text = text(is, is_set);
+    const std::string old_text = text(old_message, was_set), new_text = text(new_message, is_set);
     if (was_set != is_set || old_text != new_text) Add(key, old_text, new_text);
   }
 
-  void CompareLists(const Message& was, const Message& is, const FieldDescriptor* field,
-                    const std::string& key) {
-    const Reflection* reflection = was.GetReflection();
+  void CompareLists(const Message& old_message, const Message& new_message,
+                    const FieldDescriptor* field, const std::string& key) {
+    const Reflection* reflection = old_message.GetReflection();
     if (field->message_type() == nullptr) {
-      const std::string old_text = ListText(was, field), new_text = ListText(is, field);
+      const std::string old_text = ListText(old_message, field),
+                        new_text = ListText(new_message, field);
       if (old_text != new_text) Add(key, old_text, new_text);
       return;
     }
-    const int num_before = reflection->FieldSize(was, field),
-              num_now = reflection->FieldSize(is, field);
+    const int num_before = reflection->FieldSize(old_message, field),
+              num_now = reflection->FieldSize(new_message, field);
     if (num_before != num_now) Add(key, Cat("a list of ", num_before), Cat("a list of ", num_now));
     for (int i = 0; i < std::min(num_before, num_now); ++i) {
-      Compare(reflection->GetRepeatedMessage(was, field, i),
-              reflection->GetRepeatedMessage(is, field, i),
+      Compare(reflection->GetRepeatedMessage(old_message, field, i),
+              reflection->GetRepeatedMessage(new_message, field, i),
               config::Join(key, static_cast<size_t>(i)));
     }
   }
@@ -128,9 +132,9 @@ Result<pb::Job> ReadJobText(const std::string& text) {
   return job;
 }
 
-std::vector<std::string> Differences(const Message& was, const Message& is) {
+std::vector<std::string> Differences(const Message& old_message, const Message& new_message) {
   JobComparison comparison;
-  comparison.Compare(was, is, "");
+  comparison.Compare(old_message, new_message, "");
   return comparison.TakeSentences();
 }
 

@@ -33,16 +33,16 @@ std::string Excerpt(std::string_view text) {
 }
 
 void Faults::Add(const Position& at, const std::string& key, const std::string& saw,
-                 const std::string& allowed, const std::string& meant) {
-  std::string where;
+                 const std::string& allowed, const std::string& suggestion) {
+  std::string position_text;
   if (at.override_index >= 0) {
-    where = "--set " + Excerpt(overrides_[static_cast<size_t>(at.override_index)]);
+    position_text = "--set " + Excerpt(overrides_[static_cast<size_t>(at.override_index)]);
   } else {
-    where = name_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+    position_text = name_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
   }
-  std::string text = where + ": " + (key.empty() ? "" : Excerpt(key) + ": ") + "saw " + saw +
-                     "; allowed: " + allowed;
-  if (!meant.empty()) text += "; did you mean " + meant + "?";
+  std::string text = position_text + ": " + (key.empty() ? "" : Excerpt(key) + ": ") + "saw " +
+                     saw + "; allowed: " + allowed;
+  if (!suggestion.empty()) text += "; did you mean " + suggestion + "?";
   faults_.push_back({at, std::move(text)});
   Mute(key);
 }

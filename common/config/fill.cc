@@ -32,12 +32,12 @@ std::string Describe(const Node& node) {
 
 void ReportValue(const Node& node, const std::string& key, const FieldDescriptor* field,
                  const ParseContext& context, const std::string& allowed) {
-  std::string meant;
-  if (field->enum_type() != nullptr) meant = Nearest(node.text, NamesOf(field->enum_type()));
+  std::string suggestion;
+  if (field->enum_type() != nullptr) suggestion = Nearest(node.text, NamesOf(field->enum_type()));
   const bool wants_text = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
   const bool lacks_quotes = node.kind == Node::Kind::kScalar && !node.is_quoted && !wants_text;
   context.faults->Add(node.at, key, lacks_quotes ? Excerpt(node.text) : Describe(node), allowed,
-                      meant);
+                      suggestion);
 }
 
 // Returns false if the node is not a value of the field's type.
@@ -111,11 +111,11 @@ void ReportUnknownKey(const Position& at, const std::string& parent, const std::
     return faults->Mute(new_name);
   }
   const std::string nearest = Nearest(name, KeysOf(type));
-  std::string meant = nearest.empty() ? FindKeyByName(name) : Join(parent, nearest);
+  std::string suggestion = nearest.empty() ? FindKeyByName(name) : Join(parent, nearest);
   const std::string allowed =
       type->field_count() == 0 ? "no keys in this section" : OneOf(KeysOf(type));
-  faults->Add(at, key, "an unknown key", allowed, meant);
-  if (!meant.empty()) faults->Mute(meant);
+  faults->Add(at, key, "an unknown key", allowed, suggestion);
+  if (!suggestion.empty()) faults->Mute(suggestion);
 }
 
 void FillMessage(const Node& node, const std::string& key, Message* message,

@@ -19,7 +19,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
       : CrossKeyChecker(job, context),
         train_(job.train()),
         facts_(algorithm::FactsOf(job)),
-        with_algorithm_(" with algorithm: " + name()) {}
+        with_algorithm_text_(" with algorithm: " + name()) {}
 
   void Check() {
     // An unknown algorithm has been reported before.
@@ -69,7 +69,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     for (const std::string& other : algorithm::SectionsOfOtherAlgorithms(train_)) {
       const std::string key = Join("train", other);
       if (!AreValid({key})) continue;
-      Report(key, "a section of " + other + with_algorithm_,
+      Report(key, "a section of " + other + with_algorithm_text_,
              "sections of " + name() + "; remove this one, or set train.algorithm: " + other);
     }
   }
@@ -108,7 +108,8 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
       if (holding == train_.parameters()) return;
       supported.push_back(pb::Train::Parameters_Name(static_cast<pb::Train::Parameters>(holding)));
     }
-    Report("train.parameters", pb::Train::Parameters_Name(train_.parameters()) + with_algorithm_,
+    Report("train.parameters",
+           pb::Train::Parameters_Name(train_.parameters()) + with_algorithm_text_,
            OneOf(supported) + " (" + name() + " supports no other place for them)");
   }
 
@@ -137,7 +138,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
       ForEachCodec([this](const std::string& key, const std::string& codec) {
         if (!AreValid({key}) || Names("float_codecs").empty() || IsIn("float_codecs", codec))
           return;
-        Report(key, codec + with_algorithm_,
+        Report(key, codec + with_algorithm_text_,
                OneOf(Names("float_codecs")) + ", because " + name() +
                    " pushes the parameters themselves");
       });
@@ -152,7 +153,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
         exchange.scaler() == pb::Exchange::shared && !sharing_codec.empty()) {
       Report(
           "exchange.scaler",
-          "shared" + (is_without_rounds ? with_algorithm_ : " with parameters: central") +
+          "shared" + (is_without_rounds ? with_algorithm_text_ : " with parameters: central") +
               " and codec " + sharing_codec,
           std::string("per_worker: ") +
               (is_without_rounds ? "workers that do not wait for each other cannot share scalers"
@@ -162,7 +163,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     if (traits_->pushes() == Traits::change && AreValid({"exchange.clip"}) &&
         exchange.clip() != pb::Exchange::none && !sharing_codec.empty()) {
       Report("exchange.clip",
-             pb::Exchange::Clip_Name(exchange.clip()) + with_algorithm_ + " and codec " +
+             pb::Exchange::Clip_Name(exchange.clip()) + with_algorithm_text_ + " and codec " +
                  sharing_codec,
              "none: " + name() +
                  " needs unbiased codes, and clipping makes them biased; set exchange.clip: none");
@@ -177,7 +178,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     const bool uses_previous = exchange.scaler() == pb::Exchange::previous;
     if (uses_previous && (no_sharing || traits_->pushes() != Traits::gradient)) {
       Report("exchange.scaler",
-             "previous" + with_algorithm_ + (facts_.central ? ", parameters: central" : ""),
+             "previous" + with_algorithm_text_ + (facts_.central ? ", parameters: central" : ""),
              "shared or per_worker: scaler: previous is for gradients, in rounds, with parameters "
              "that the workers hold");
     }
@@ -196,7 +197,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     ForEachCodec([this](const std::string& key, const std::string& codec) {
       if (!AreValid({key}) || Names("unbiased_codecs").empty() || IsIn("unbiased_codecs", codec))
         return;
-      Report(key, codec + with_algorithm_,
+      Report(key, codec + with_algorithm_text_,
              OneOf(Names("unbiased_codecs")) + ", because " + name() + " needs unbiased codes");
     });
   }
@@ -235,7 +236,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     if (!AreValid({"train.max_staleness"}) || train_.max_staleness() == 0 ||
         traits_->closes() == Traits::every_push)
       return;
-    Report("train.max_staleness", std::to_string(train_.max_staleness()) + with_algorithm_,
+    Report("train.max_staleness", std::to_string(train_.max_staleness()) + with_algorithm_text_,
            "0, because gradients are never stale in rounds; it is for algorithms without rounds: " +
                tern::Join(algorithm::AlgorithmsThatClose(Traits::every_push)));
   }
@@ -294,7 +295,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
 
   const pb::Train& train_;
   const algorithm::Facts facts_;
-  const std::string with_algorithm_;
+  const std::string with_algorithm_text_;
   const Traits* traits_ = nullptr;
 };
 

@@ -18,9 +18,9 @@ namespace {
 
 constexpr size_t kMaxHostBytes = 255;  // the longest name in DNS
 
-Status BadAddress(std::string_view text, const std::string& why) {
+Status BadAddress(std::string_view text, const std::string& reason) {
   return Status(Code::kAddress,
-                Cat("\"", Printable(text), "\" is not an address: ", why,
+                Cat("\"", Printable(text), "\" is not an address: ", reason,
                     "; write HOST:PORT, as 10.0.0.1:7000, [::1]:7000 or node7:7000"));
 }
 

@@ -61,7 +61,7 @@ Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& host,
                                                         std::function<std::string()> text) {
   const auto addresses = Resolve(host == "*" ? "::" : host);
   if (!addresses.ok()) return addresses.status();
-  const std::string where = ToString(Address{host, port});
+  const std::string address_text = ToString(Address{host, port});
   try {
     auto impl = std::make_unique<Impl>();
     httplib::Server& server = impl->server;
@@ -74,7 +74,7 @@ Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& host,
                            : server.bind_to_port(numeric_host, port) ? port
                                                                      : -1;
     if (bound_port <= 0) {
-      return Status(Code::kAddress, Cat("cannot serve metrics on ", where,
+      return Status(Code::kAddress, Cat("cannot serve metrics on ", address_text,
                                         ": the port is in use, or the host is not an address of "
                                         "this machine; choose another"));
     }
@@ -84,7 +84,7 @@ Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& host,
     while (!server.is_running() && !impl->has_ended) std::this_thread::yield();
     return std::unique_ptr<MetricsPage>(new MetricsPage(std::move(impl)));
   } catch (const std::exception& e) {
-    return Status(Code::kAddress, Cat("cannot serve metrics on ", where, ": ", e.what()));
+    return Status(Code::kAddress, Cat("cannot serve metrics on ", address_text, ": ", e.what()));
   }
 }
 

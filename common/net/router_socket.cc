@@ -13,23 +13,23 @@ constexpr size_t kMaxPeers = 65536;
 
 Status BindError(const std::string& host, uint16_t port) {
   const int error = zmq_errno();
-  const std::string where = ToString(Address{host, port});
+  const std::string address_text = ToString(Address{host, port});
   switch (error) {
     case EADDRINUSE:
-      return Status(Code::kAddress, Cat("cannot bind to ", where, ": port ", port,
+      return Status(Code::kAddress, Cat("cannot bind to ", address_text, ": port ", port,
                                         " is in use; stop the program that has it or choose "
                                         "another port"));
     case EADDRNOTAVAIL:
     case ENODEV:
       return Status(
           Code::kAddress,
-          Cat("cannot bind to ", where, ": ", host,
+          Cat("cannot bind to ", address_text, ": ", host,
               " is not an address of this machine; give one of its addresses, or \"*\" for all"));
     case EACCES:
-      return Status(Code::kAddress, Cat("cannot bind to ", where, ": port ", port,
+      return Status(Code::kAddress, Cat("cannot bind to ", address_text, ": port ", port,
                                         " needs privileges; choose a port from 1024 up"));
     default:
-      return Status(Code::kAddress, Cat("cannot bind to ", where, ": ", ZmqError()));
+      return Status(Code::kAddress, Cat("cannot bind to ", address_text, ": ", ZmqError()));
   }
 }
 

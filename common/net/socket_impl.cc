@@ -25,8 +25,8 @@ SendResult Unreachable() {
 SendResult Full() {
   return {Sent::kFull, Status(Code::kPeerLost, "the peer does not take messages fast enough")};
 }
-SendResult Refused(const std::string& why) {
-  return {Sent::kRefused, Status(Code::kInternal, why)};
+SendResult Refused(const std::string& reason) {
+  return {Sent::kRefused, Status(Code::kInternal, reason)};
 }
 
 // The release callback of a zero-copy message; libzmq calls it on an I/O thread.

@@ -76,26 +76,26 @@ std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape) {
 }
 
 Result<HeaderEntry> ParseEntry(const std::string& name, const Json& json) {
-  const std::string where = "tensor \"" + name.substr(0, 256) + "\"";
-  if (!json.is_object()) return BadData(where + " is not described by a JSON object");
+  const std::string tensor_text = "tensor \"" + name.substr(0, 256) + "\"";
+  if (!json.is_object()) return BadData(tensor_text + " is not described by a JSON object");
   const auto dtype = json.find("dtype");
-  if (dtype == json.end() || !dtype->is_string()) return BadData(where + " has no dtype");
+  if (dtype == json.end() || !dtype->is_string()) return BadData(tensor_text + " has no dtype");
   if (*dtype != "F32") {
-    return BadData(where + " has dtype " + dtype->get<std::string>().substr(0, 32) +
+    return BadData(tensor_text + " has dtype " + dtype->get<std::string>().substr(0, 32) +
                    "; only F32 is read");
   }
   const auto shape = ParseNumbers(json, "shape");
   if (!shape || shape->size() > kMaxDims) {
-    return BadData(where + ": shape must be a list of at most 8 whole numbers");
+    return BadData(tensor_text + ": shape must be a list of at most 8 whole numbers");
   }
   const auto offsets = ParseNumbers(json, "data_offsets");
   if (!offsets || offsets->size() != 2 || (*offsets)[0] > (*offsets)[1]) {
-    return BadData(where + ": data_offsets must be two whole numbers, begin and end");
+    return BadData(tensor_text + ": data_offsets must be two whole numbers, begin and end");
   }
   const std::optional<uint64_t> bytes = TensorBytes(*shape);
   const uint64_t length = (*offsets)[1] - (*offsets)[0];
   if (!bytes || *bytes != length) {
-    return BadData(where + ": data_offsets span " + std::to_string(length) +
+    return BadData(tensor_text + ": data_offsets span " + std::to_string(length) +
                    " bytes, its shape needs " +
                    (bytes ? std::to_string(*bytes) : "more than 2^63"));
   }

@@ -49,7 +49,7 @@ class DownLink {
   void AddState(SavedState* state);
 
  private:
-  // Appends the code of `values` to *out. Returns false, with *out empty, if a value is not finite.
+  // Appends the code of `values` to *code. False, with *code empty, if a value is not finite.
   bool EncodeValues(std::span<const float> values, uint32_t receiver, uint64_t version,
                     std::vector<uint8_t>* code) const;
   // Decodes `coded` and adds the result to `values`.
@@ -58,10 +58,9 @@ class DownLink {
   const setup::Setup& setup_;
   const protocol::Chunk& chunk_;
   const bool sends_changes_;
-  std::vector<std::vector<float>>
-      held_weights_;                    // h of each receiver; empty if answers are weights
-  std::vector<uint64_t> sent_version_;  // the version of each h; 0 if answers are weights
-  std::vector<float> difference_;
+  std::vector<std::vector<float>> held_weights_;  // h of each receiver; empty for `weights`
+  std::vector<uint64_t> sent_version_;            // the version of each h; 0 for `weights`
+  std::vector<float> difference_;                 // w - h while it is encoded
 };
 
 }  // namespace tern::server
