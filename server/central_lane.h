@@ -92,7 +92,7 @@ class CentralLane {
   const protocol::RoundLane::Options options_;
   const Rate rate_;
   std::vector<const protocol::Chunk*> chunks_;  // the chunks that this lane serves
-  // One per chunk. The first is empty without rounds; the second, owned by clock_lane_, with rounds.
+  // One per chunk. With rounds the second is empty, else the first; clock_lane_ owns the rules.
   std::vector<std::unique_ptr<CentralRounds>> rounds_of_chunks_;
   std::vector<const ClockRule*> rules_of_chunks_;
   // Without rounds: copies of the cells' clocks, used while a checkpoint is read or written.

@@ -196,7 +196,7 @@ void LaneCheckpoints::Finish() {
 
 void LaneCheckpoints::UpdateSaved() {
   protocol::Saved saved = setup::FindSaved(setup_, store_);
-  if (run_ == 0 && !setup_.job.checkpoints().resume()) {  // A new run must not use them.
+  if (run_ == 0 && !setup_.job.checkpoints().resume()) {  // no new run uses them
     std::vector<pb::Checkpoint> checkpoints = std::exchange(saved, {}).checkpoints;
     const std::vector<pb::Checkpoint> checkpoints_of_shard = setup::OffersOf(store_, Kind::kShard);
     checkpoints.insert(checkpoints.end(), checkpoints_of_shard.begin(), checkpoints_of_shard.end());

@@ -182,9 +182,9 @@ Result<std::unique_ptr<Setup>> StartDaemon(
 Status WriteSummaryFile(const std::string& path, const std::string& line) {
   std::error_code ignored_error;  // If the folder is missing, the write below fails and reports it.
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored_error);
-  const Status written = WriteFileAtomically(path, line + "\n");
-  if (!written.ok()) LOG(ERROR) << written.message();
-  return written;
+  const Status write_status = WriteFileAtomically(path, line + "\n");
+  if (!write_status.ok()) LOG(ERROR) << write_status.message();
+  return write_status;
 }
 
 Status FinalStatus(const Status& status, const Status& written) {
@@ -195,7 +195,7 @@ Status FinalStatus(const Status& status, const Status& written) {
 
 int ReportExit(const std::string& program, const Status& status) {
   if (status.ok()) return 0;
-  if (google::IsGoogleLoggingInitialized()) {  // Without this, glog prints to stderr too.
+  if (google::IsGoogleLoggingInitialized()) {  // else glog prints to stderr too
     LOG(INFO) << "exits with code " << ExitCode(status) << ": " << status.message();
     google::FlushLogFiles(google::INFO);
   }

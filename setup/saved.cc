@@ -54,26 +54,27 @@ std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store, checkpoint:
 protocol::Saved FindSaved(const Setup& setup, const checkpoint::Store& store) {
   protocol::Saved saved{
       OffersOf(store), {}, store.began(), OffersOf(store, checkpoint::Kind::kShard)};
-  std::vector<checkpoint::Refused> refused = store.refused();
+  std::vector<checkpoint::Refused> refused_checkpoints = store.refused();
   // The checkpoints that only shards write are useless for a new run, so it does not matter if they
   // are damaged.
-  std::erase_if(refused, [](const auto& checkpoint_of_store) {
+  std::erase_if(refused_checkpoints, [](const auto& checkpoint_of_store) {
     return checkpoint_of_store.kind == checkpoint::Kind::kShard;
   });
-  if (refused.empty()) return saved;
+  if (refused_checkpoints.empty()) return saved;
   const auto of_other_job = std::find_if(
-      refused.rbegin(), refused.rend(),
+      refused_checkpoints.rbegin(), refused_checkpoints.rend(),
       [](const checkpoint::Refused& checkpoint_of_store) { return checkpoint_of_store.other; });
-  const bool is_other = of_other_job != refused.rend();
-  const checkpoint::Refused& newest = is_other ? *of_other_job : refused.back();
-  std::string reason = is_other ? DifferencesOf(store.JobTextOf(newest.run), setup.job) : "";
-  if (reason.empty()) reason = newest.why;
+  const bool is_other = of_other_job != refused_checkpoints.rend();
+  const checkpoint::Refused& newest_refused = is_other ? *of_other_job : refused_checkpoints.back();
+  std::string reason =
+      is_other ? DifferencesOf(store.JobTextOf(newest_refused.run), setup.job) : "";
+  if (reason.empty()) reason = newest_refused.why;
   saved.unfit.set_other_job(is_other);
-  const std::string up_to_step = Cat(" has checkpoints up to step ", newest.step);
+  const std::string up_to_step = Cat(" has checkpoints up to step ", newest_refused.step);
   saved.unfit.set_sentence(Cat(store.folder(),
-                               is_other           ? up_to_step + " of another job: "
-                               : newest.step != 0 ? up_to_step + ", which are damaged: "
-                                                  : ": ",
+                               is_other                   ? up_to_step + " of another job: "
+                               : newest_refused.step != 0 ? up_to_step + ", which are damaged: "
+                                                          : ": ",
                                reason));
   return saved;
 }

@@ -46,7 +46,7 @@ class StopSignals {
   static void Unblock();
 
  private:
-  void Run();
+  void Run();  // receives the signals, on thread_
 
   const SecondSignal on_second_signal_;
   const bool handles_sighup_;

@@ -58,8 +58,8 @@ struct Keep {
 // The daemon and job to which a checkpoint must belong to be used.
 struct Owner {
   std::string folder;
-  std::string name;  // "worker.0"
-  uint32_t workers = 0;
+  std::string name;         // "worker.0"
+  uint32_t workers = 0;     // how many workers the job has
   uint64_t job_digest = 0;  // of the job's keys that must not change on resume: config::StateDigest
   uint64_t model_digest = 0;
   uint64_t plan_digest = 0;

@@ -91,8 +91,8 @@ std::string AllowedValue(const FieldDescriptor* field, const NameTables& tables)
     case FieldDescriptor::CPPTYPE_BOOL:
       return "true or false";
     case FieldDescriptor::CPPTYPE_STRING: {
-      const auto table = tables.find(RuleOf(field).table());
-      return table == tables.end() ? "a text" : OneOf(table->second);
+      const auto table_entry = tables.find(RuleOf(field).table());
+      return table_entry == tables.end() ? "a text" : OneOf(table_entry->second);
     }
     default:
       return AllowedNumber(field);

@@ -40,7 +40,7 @@ void ReportValue(const Node& node, const std::string& key, const FieldDescriptor
                       suggestion);
 }
 
-// Returns false if the node is not a value of the field's type.
+// Sets or adds the value. Returns false if the node is not a value of the field's type.
 bool TrySetValue(const Node& node, const std::string& key, const FieldDescriptor* field,
                  Message* message, const ParseContext& context) {
   if (field->message_type() == nullptr) {

@@ -55,13 +55,13 @@ class Override {
     if (equals_at == std::string::npos) return context_.faults->Add(at_, "", "no '='", "KEY=VALUE");
     value_ = text_.substr(equals_at + 1);
     path_ = SplitKey(std::string_view(text_).substr(0, equals_at));
-    Descend(job);
+    DescendAndReplace(job);
   }
 
  private:
   // Follows the rest of the path, from path_[depth_] on, starting in `message`, whose key is key_.
   // Then replaces the value.
-  void Descend(Message* message) {
+  void DescendAndReplace(Message* message) {
     while (message != nullptr) {
       const Descriptor* type = message->GetDescriptor();
       const FieldDescriptor* field = type->FindFieldByName(path_[depth_]);

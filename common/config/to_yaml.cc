@@ -19,8 +19,8 @@ bool IsPlainWord(const std::string& text) {
   const auto is_inner = [](unsigned char c) {
     return std::isalnum(c) || c == '_' || c == '/' || c == '.' || c == '-';
   };
-  const auto first = static_cast<unsigned char>(text.empty() ? ' ' : text[0]);
-  if (!std::isalpha(first) && first != '_' && first != '/') return false;
+  const auto first_char = static_cast<unsigned char>(text.empty() ? ' ' : text[0]);
+  if (!std::isalpha(first_char) && first_char != '_' && first_char != '/') return false;
   for (const char c : text) {
     if (!is_inner(static_cast<unsigned char>(c))) return false;
   }

@@ -60,9 +60,9 @@ std::array<unsigned char, 16> RandomRoutingId() {
 std::string ZmqError() { return zmq_strerror(zmq_errno()); }
 
 std::string Endpoint(const std::string& host, uint16_t port) {
-  const bool v6 = host.find(':') != std::string::npos;
-  std::string endpoint = v6 ? "tcp://[" : "tcp://";
-  return endpoint.append(host).append(v6 ? "]:" : ":").append(std::to_string(port));
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  std::string endpoint = is_ipv6 ? "tcp://[" : "tcp://";
+  return endpoint.append(host).append(is_ipv6 ? "]:" : ":").append(std::to_string(port));
 }
 
 Context::Context(int io_threads) : handle_(zmq_ctx_new()) {

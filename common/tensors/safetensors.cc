@@ -93,9 +93,9 @@ Result<HeaderEntry> ParseEntry(const std::string& name, const Json& json) {
     return BadData(tensor_text + ": data_offsets must be two whole numbers, begin and end");
   }
   const std::optional<uint64_t> bytes = TensorBytes(*shape);
-  const uint64_t length = (*offsets)[1] - (*offsets)[0];
-  if (!bytes || *bytes != length) {
-    return BadData(tensor_text + ": data_offsets span " + std::to_string(length) +
+  const uint64_t span_bytes = (*offsets)[1] - (*offsets)[0];
+  if (!bytes || *bytes != span_bytes) {
+    return BadData(tensor_text + ": data_offsets span " + std::to_string(span_bytes) +
                    " bytes, its shape needs " +
                    (bytes ? std::to_string(*bytes) : "more than 2^63"));
   }

@@ -57,31 +57,31 @@ Result<std::unique_ptr<CentralChunk>> CentralChunk::Make(const setup::Setup& set
 }
 
 Status CentralChunk::Decode(const Bytes& push, std::span<float> values) const {
-  std::span<const uint8_t> unread = push.span();
+  std::span<const uint8_t> unread_bytes = push.span();
   float* destination = values.data();
   for (const codec::Segment& segment : chunk_.segments) {
     const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
-    const Result<size_t> used_bytes = codec.DecodeSingleCode(unread, segment, destination);
+    const Result<size_t> used_bytes = codec.DecodeSingleCode(unread_bytes, segment, destination);
     if (!used_bytes.ok()) return used_bytes.status().Within(Cat("tensor ", segment.tensor));
-    unread = unread.subspan(*used_bytes);
+    unread_bytes = unread_bytes.subspan(*used_bytes);
     destination += segment.count;
   }
-  if (unread.empty()) return Ok();
-  return Status(Code::kMismatch, Cat(unread.size(), " bytes more than the chunk has"));
+  if (unread_bytes.empty()) return Ok();
+  return Status(Code::kMismatch, Cat(unread_bytes.size(), " bytes more than the chunk has"));
 }
 
 Status CentralChunk::DecodeMean(const Bytes& sum, uint32_t contributors,
                                 std::span<float> values) const {
-  std::span<const uint8_t> unread = sum.span();
+  std::span<const uint8_t> unread_bytes = sum.span();
   float* destination = values.data();
   for (const codec::Segment& segment : chunk_.segments) {
     const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
-    const auto workers = static_cast<int>(contributors);
-    const Result<size_t> sum_bytes = codec.SumSize(unread, segment, workers);
+    const auto num_workers = static_cast<int>(contributors);
+    const Result<size_t> sum_bytes = codec.SumSize(unread_bytes, segment, num_workers);
     if (!sum_bytes.ok()) return sum_bytes.status();
-    TERN_RETURN_IF_ERROR(
-        codec.Decode(unread.first(*sum_bytes), segment, workers, 0, 0, segment.count, destination));
-    unread = unread.subspan(*sum_bytes);
+    TERN_RETURN_IF_ERROR(codec.Decode(unread_bytes.first(*sum_bytes), segment, num_workers, 0, 0,
+                                      segment.count, destination));
+    unread_bytes = unread_bytes.subspan(*sum_bytes);
     destination += segment.count;
   }
   return Ok();

@@ -76,8 +76,9 @@ Bytes CentralRounds::Close(const Bytes& sum, uint32_t contributors) {
   ++round_;
   Bytes answer;
   if (contributors != 0) {
-    const Status decoded = central_->DecodeMean(sum, contributors, mean_push_);
-    CHECK(decoded.ok()) << decoded.message();  // Cannot fail, because this process made the sum.
+    const Status decode_status = central_->DecodeMean(sum, contributors, mean_push_);
+    CHECK(decode_status.ok())
+        << decode_status.message();  // Cannot fail, because this process made the sum.
     if (easgd_alpha_.has_value()) {
       // With n contributors: alpha * sum over i of (x_i - w) = alpha * n * (mean of x_i - w).
       central_->MoveTowards(mean_push_,
