@@ -34,14 +34,14 @@ LaneLoop::LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
                    std::unique_ptr<net::RouterSocket> socket, Registry* registry)
     : lane_number_(lane),
       socket_(std::move(socket)),
-      lane_(std::move(data_lane)),
+      data_lane_(std::move(data_lane)),
       sum_time_(registry->GetTimeCounter("tern_server_sum_seconds_total",
                                          "Time in adding up and answering",
                                          {{"lane", std::to_string(lane)}})),
       unsent_answers_(registry->GetCounter(
           "tern_server_unsent_total", "Answers that could not be sent because the peer was gone",
           {{"lane", std::to_string(lane)}})),
-      counters_(*registry, lane) {}
+      lane_counters_(*registry, lane) {}
 
 LaneLoop::~LaneLoop() {
   commands_.Close();
@@ -73,24 +73,24 @@ void LaneLoop::Run() {
     }
     AfterMessages();
   }
-  lane_->Finish();
+  data_lane_->Finish();
   socket_->CloseAfterFlush();
 }
 
 void LaneLoop::OnCommand(const LaneCommand& command, protocol::Sends* sends) {
   if (const auto* members = std::get_if<pb::Members>(&command)) {
-    lane_->OnMembers(*members, sends);
+    data_lane_->OnMembers(*members, sends);
   } else {
-    lane_->Stop(sends);
+    data_lane_->Stop(sends);
   }
 }
 
 void LaneLoop::AfterMessages() {
-  lane_->AfterMessages();
-  const CentralLane* const central = lane_->central();
+  data_lane_->AfterMessages();
+  const CentralLane* const central = data_lane_->central();
   if (central != nullptr && central->clock_lane() != nullptr) {
     const protocol::ClockLane& clock_lane = *central->clock_lane();
-    counters_.ExportDropped(clock_lane.dropped());
+    lane_counters_.ExportDropped(clock_lane.dropped());
     if (clock_lane.lost_clocks() > reported_lost_clocks_) {
       reported_lost_clocks_ = clock_lane.lost_clocks();
       LOG(WARNING) << "lane " << lane_number_ << " went back by up to " << reported_lost_clocks_
@@ -98,7 +98,7 @@ void LaneLoop::AfterMessages() {
                    << " pushes of all workers";
     }
   }
-  counters_.Export(lane_->lane());
+  lane_counters_.Export(data_lane_->lane());
 }
 
 void LaneLoop::OnReceived(net::Received received, protocol::Sends* sends) {
@@ -109,8 +109,8 @@ void LaneLoop::OnReceived(net::Received received, protocol::Sends* sends) {
                                              received.error->status.message(), pb::Refuse::leave)});
     return;
   }
-  lane_->OnMessage(received.peer, {std::move(received.envelope), std::move(received.payload)},
-                   sends);
+  data_lane_->OnMessage(received.peer, {std::move(received.envelope), std::move(received.payload)},
+                        sends);
 }
 
 void LaneLoop::SendAll(protocol::Sends sends) {

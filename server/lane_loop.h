@@ -42,8 +42,8 @@ class LaneLoop {
 
   // The checkpoints on the lane's disk, and the error because of which this shard must leave the
   // job: see DataLane. Any thread may call these two.
-  std::optional<protocol::Saved> Saved() const { return lane_->Saved(); }
-  Status failure() const { return lane_->failure(); }
+  std::optional<protocol::Saved> Saved() const { return data_lane_->Saved(); }
+  Status failure() const { return data_lane_->failure(); }
   uint16_t port() const { return socket_->port(); }
   // Passes a command to the lane's thread. Only the control thread calls it.
   void Tell(LaneCommand command) { commands_.Push(std::move(command)); }
@@ -60,12 +60,12 @@ class LaneLoop {
 
   const uint32_t lane_number_;
   std::unique_ptr<net::RouterSocket> socket_;
-  std::unique_ptr<DataLane> lane_;
+  std::unique_ptr<DataLane> data_lane_;
   uint64_t reported_lost_clocks_ = 0;  // the number in the last warning about lost clocks
   Channel<LaneCommand> commands_;
   TimeCounter& sum_time_;
   Counter& unsent_answers_;
-  LaneCounters counters_;
+  LaneCounters lane_counters_;
   Thread thread_;  // The last member, because the thread uses all others.
 };
 

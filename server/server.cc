@@ -33,7 +33,7 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       traffic_(registry_),
       workers_present_(
           registry_.GetGauge("tern_server_workers_present", "Workers that take part now")),
-      counters_(registry_, 0) {}
+      control_counters_(registry_, 0) {}
 
 Status Server::Open() {
   const pb::Server& server_keys = setup_.job.servers(static_cast<int>(options_.shard));
@@ -57,8 +57,8 @@ Status Server::Open() {
   options.traffic = &traffic_;
   auto socket = net::RouterSocket::Bind(context_, host, address->port, options);
   if (!socket.ok()) return socket.status().Within("control socket");
-  socket_ = std::move(*socket);
-  poller_.Add(socket_.get());
+  control_socket_ = std::move(*socket);
+  poller_.Add(control_socket_.get());
   poller_.AddFd(signals_.fd());
 
   MakeControl();
@@ -120,13 +120,13 @@ Status Server::ConnectShard0() {
   net::SocketOptions options;
   options.max_payload = setup::MaxPayload(setup_, 0);
   options.traffic = &traffic_;
-  if (shard0_ != nullptr) poller_.Remove(shard0_.get());
-  shard0_.reset();
+  if (shard0_socket_ != nullptr) poller_.Remove(shard0_socket_.get());
+  shard0_socket_.reset();
   auto socket = net::DealerSocket::Connect(context_, address->host, address->port, options,
                                            shard0_attempts_++);
   if (!socket.ok()) return socket.status().Within("server shard 0");
-  shard0_ = std::move(*socket);
-  poller_.Add(shard0_.get());
+  shard0_socket_ = std::move(*socket);
+  poller_.Add(shard0_socket_.get());
   return Ok();
 }
 
@@ -144,23 +144,24 @@ Status Server::Run() {
     control_->OnTimer(clock_.Now(), &new_actions);
     CheckLanes(&new_actions);
     Execute(std::move(new_actions));
-    counters_.Export(control_->lane());
+    control_counters_.Export(control_->lane());
     ReportProgress();
   }
   WriteSummary();
-  socket_->CloseAfterFlush();
+  control_socket_->CloseAfterFlush();
   return final_status_;
 }
 
 void Server::Receive(protocol::ControlActions* new_actions) {
   for (int num_messages = 0; num_messages < 1024; ++num_messages) {
-    std::optional<net::Received> received = socket_->Receive();
+    std::optional<net::Received> received = control_socket_->Receive();
     if (!received.has_value()) break;
     if (received->error.has_value()) {
       LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received->error->status.message();
       const protocol::Message refuse = protocol::MakeRefuse(
           ExitCode(received->error->status), received->error->status.message(), pb::Refuse::leave);
-      if (!socket_->Send(received->peer, refuse.head).ok()) VLOG(1) << "could not send the refusal";
+      if (!control_socket_->Send(received->peer, refuse.head).ok())
+        VLOG(1) << "could not send the refusal";
       continue;
     }
     protocol::ControlActions answers;
@@ -169,11 +170,11 @@ void Server::Receive(protocol::ControlActions* new_actions) {
                         &answers);
     Execute(std::move(answers));
   }
-  if (shard0_ != nullptr) ReceiveFromShard0(new_actions);
+  if (shard0_socket_ != nullptr) ReceiveFromShard0(new_actions);
 }
 
 void Server::ReceiveFromShard0(protocol::ControlActions* new_actions) {
-  while (std::optional<net::Received> received = shard0_->Receive()) {
+  while (std::optional<net::Received> received = shard0_socket_->Receive()) {
     if (!received->error.has_value()) {
       control_->OnMessageFromShard0({std::move(received->envelope), std::move(received->payload)},
                                     clock_.Now(), new_actions);
@@ -182,7 +183,7 @@ void Server::ReceiveFromShard0(protocol::ControlActions* new_actions) {
     }
     // Other malformed messages are ignored here; the socket counts them.
   }
-  if (shard0_->link() == net::DealerSocket::Link::kLost) control_->OnShard0Disconnected();
+  if (shard0_socket_->link() == net::DealerSocket::Link::kLost) control_->OnShard0Disconnected();
 }
 
 void Server::EndWith(Status status) {
@@ -197,7 +198,8 @@ void Server::Execute(protocol::ControlActions actions) {
       case Type::kSend:
         // If the peer is not connected, the message may be lost: after connecting again, the peer
         // repeats the messages that have no answer.
-        if (!socket_->Send(action.send.to, action.send.message.head, action.send.message.payload)
+        if (!control_socket_
+                 ->Send(action.send.to, action.send.message.head, action.send.message.payload)
                  .ok()) {
           VLOG(1) << "a peer is gone";
         }
@@ -210,8 +212,8 @@ void Server::Execute(protocol::ControlActions actions) {
         }
         break;
       case Type::kSendShard0:
-        if (shard0_ != nullptr &&
-            !shard0_->Send(action.send.message.head, action.send.message.payload).ok()) {
+        if (shard0_socket_ != nullptr &&
+            !shard0_socket_->Send(action.send.message.head, action.send.message.payload).ok()) {
           VLOG(1) << "shard 0 is not connected";
         }
         break;

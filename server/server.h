@@ -70,15 +70,16 @@ class Server {
   net::Traffic traffic_;
   net::Context context_;
   std::vector<std::unique_ptr<LaneLoop>> lanes_;
-  std::unique_ptr<net::RouterSocket> socket_;  // the control socket
-  std::unique_ptr<net::DealerSocket> shard0_;  // the connection to shard 0; null on shard 0 itself
+  std::unique_ptr<net::RouterSocket> control_socket_;  // the control socket
+  std::unique_ptr<net::DealerSocket>
+      shard0_socket_;  // the connection to shard 0; null on shard 0 itself
   unsigned shard0_attempts_ = 0;
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;
   const protocol::Coordinator* coordinator_ = nullptr;  // points to control_ on shard 0; else null
   std::unique_ptr<net::MetricsPage> metrics_page_;
   Gauge& workers_present_;
-  LaneCounters counters_;  // of the control socket's cells
+  LaneCounters control_counters_;  // of the control socket's cells
   bool has_ended_ = false;
   Status final_status_;
   Time last_progress_at_{};

@@ -50,7 +50,7 @@ class CentralRounds {
 
   protocol::Cell cell() const;
   uint64_t round() const { return round_; }  // the newest closed round; 0: none
-  const CentralChunk& central() const { return *central_; }
+  const CentralChunk& central() const { return *central_chunk_; }
   void AddState(SavedState* state);
   // Returns to the state before the first round, with the weights `initial` of the whole model.
   Status Restart(std::span<const float> initial);
@@ -58,7 +58,7 @@ class CentralRounds {
  private:
   CentralRounds(std::unique_ptr<CentralChunk> central_chunk, Rate rate);
 
-  std::unique_ptr<CentralChunk> central_;
+  std::unique_ptr<CentralChunk> central_chunk_;
   std::optional<DownLink> down_link_;
   const Rate rate_;
   const std::optional<double> easgd_alpha_;  // nullopt: the algorithm is not easgd

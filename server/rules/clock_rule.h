@@ -26,12 +26,12 @@ class ClockRule : public protocol::ClockCell {
   ClockRule(std::unique_ptr<CentralChunk> central, Rate rate);
 
   Status Push(uint32_t rank, uint64_t base, const Bytes& payload) final;
-  uint64_t version() const final { return central_->version(); }
+  uint64_t version() const final { return central_chunk_->version(); }
   Answer Pull(uint32_t rank, std::optional<uint64_t> held_version) override;
-  Bytes Average() const final { return Fp32Bytes(central_->average()); }
+  Bytes Average() const final { return Fp32Bytes(central_chunk_->average()); }
 
   protocol::Cell cell() const;
-  std::span<const float> weights() const { return central_->weights(); }
+  std::span<const float> weights() const { return central_chunk_->weights(); }
   // How many pushes of all ranks were applied.
   uint64_t pushes() const { return pushes_; }
   // Adds the rule's state to what checkpoints save and restore. A rule with additional state
@@ -44,9 +44,9 @@ class ClockRule : public protocol::ClockCell {
   // be overwritten.
   virtual void ApplyPush(uint32_t rank, uint64_t base, std::span<float> values) = 0;
 
-  CentralChunk& central() { return *central_; }
-  const pb::Train& train() const { return central_->setup().job.train(); }
-  uint32_t workers() const { return central_->setup().plan.workers; }
+  CentralChunk& central() { return *central_chunk_; }
+  const pb::Train& train() const { return central_chunk_->setup().job.train(); }
+  uint32_t workers() const { return central_chunk_->setup().plan.workers; }
   // The learning rate for the current push. Schedules count global steps: one global step processes
   // as many samples as one step of all workers together.
   double learning_rate() const;
@@ -61,7 +61,7 @@ class ClockRule : public protocol::ClockCell {
   }
 
  private:
-  std::unique_ptr<CentralChunk> central_;
+  std::unique_ptr<CentralChunk> central_chunk_;
   DownLink down_link_;
   const Rate rate_;
   const algorithm::Facts facts_;
