@@ -70,9 +70,8 @@ class Server {
   net::Traffic traffic_;
   net::Context context_;
   std::vector<std::unique_ptr<LaneLoop>> lanes_;
-  std::unique_ptr<net::RouterSocket> control_socket_;  // the control socket
-  std::unique_ptr<net::DealerSocket>
-      shard0_socket_;  // the connection to shard 0; null on shard 0 itself
+  std::unique_ptr<net::RouterSocket> control_socket_;
+  std::unique_ptr<net::DealerSocket> shard0_socket_;  // to shard 0; null on shard 0 itself
   unsigned shard0_attempts_ = 0;
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;
