@@ -11,22 +11,22 @@ namespace tern::models {
 pb::NetDef AlexNet(const BuildRequest& request) {
   NetBuilder net("alexnet");
   net.InitDense(NormalStd(0.005f));
-  int number = 0;
-  const auto conv = [&](int feature_index, const ConvShape& shape) {
-    const std::string n = std::to_string(++number);
+  int num_convs = 0;
+  const auto add_conv = [&](int feature_index, const ConvShape& shape) {
+    const std::string number_text = std::to_string(++num_convs);
     net.InitConvs(He(false));
     net.Conv("features." + std::to_string(feature_index), shape);
-    if (request.model.batch_norm()) net.BatchNorm("norm" + n);
-    net.Relu("relu" + n);
+    if (request.model.batch_norm()) net.BatchNorm("norm" + number_text);
+    net.Relu("relu" + number_text);
   };
   const PoolShape pool{.kernel = 3, .stride = 2};
-  conv(0, {.outputs = 64, .kernel = 11, .stride = 4, .pad = 2});
+  add_conv(0, {.outputs = 64, .kernel = 11, .stride = 4, .pad = 2});
   net.MaxPool("pool1", pool);
-  conv(3, {.outputs = 192, .kernel = 5, .pad = 2});
+  add_conv(3, {.outputs = 192, .kernel = 5, .pad = 2});
   net.MaxPool("pool2", pool);
-  conv(6, {.outputs = 384, .kernel = 3, .pad = 1});
-  conv(8, {.outputs = 256, .kernel = 3, .pad = 1});
-  conv(10, {.outputs = 256, .kernel = 3, .pad = 1});
+  add_conv(6, {.outputs = 384, .kernel = 3, .pad = 1});
+  add_conv(8, {.outputs = 256, .kernel = 3, .pad = 1});
+  add_conv(10, {.outputs = 256, .kernel = 3, .pad = 1});
   net.MaxPool("pool5", pool);
   net.Dropout("drop6", request.dropout(0.5));
   net.Dense("classifier.1", 4096);

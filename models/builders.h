@@ -33,12 +33,12 @@ pb::NetDef CifarNet(const BuildRequest& request);
 // AlexNet of "One weird trick" (arXiv 1404.5997), as in torchvision: 61,100,840 parameters.
 // Optional batch norms follow the convolutions.
 pb::NetDef AlexNet(const BuildRequest& request);
-// arXiv 1409.1556: configurations A, D and E. For images up to 64 x 64 the classifier is a
+// VGG of arXiv 1409.1556: configurations A, D and E. For images up to 64 x 64 the classifier is a
 // single dense layer, as is usual for CIFAR.
 pb::NetDef VggA(const BuildRequest& request);
 pb::NetDef Vgg16(const BuildRequest& request);
 pb::NetDef Vgg19(const BuildRequest& request);
-// arXiv 1512.03385, for CIFAR: 6n + 2 layers, n = 3, 5, 18; shortcuts between stages are
+// ResNets of arXiv 1512.03385, for CIFAR: 6n + 2 layers, n = 3, 5, 18; shortcuts between stages are
 // convolutions (the paper's option B).
 pb::NetDef ResNet20(const BuildRequest& request);
 pb::NetDef ResNet32(const BuildRequest& request);
@@ -50,7 +50,7 @@ pb::NetDef ResNet110(const BuildRequest& request);
 pb::NetDef ResNet50(const BuildRequest& request);
 pb::NetDef ResNet152(const BuildRequest& request);
 pb::NetDef ResNet18V2(const BuildRequest& request);
-// arXiv 1409.4842 as Caffe ships it, without the auxiliary classifiers: 6,998,552 parameters.
+// arXiv 1409.4842 as in Caffe, without the auxiliary classifiers: 6,998,552 parameters.
 pb::NetDef GoogLeNet(const BuildRequest& request);
 // arXiv 1502.03167, appendix: 11,295,240 parameters.
 pb::NetDef InceptionBn(const BuildRequest& request);

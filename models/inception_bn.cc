@@ -15,7 +15,7 @@ namespace {
 struct InceptionModule {
   const char* name;
   uint32_t conv_1x1, reduce_3x3, conv_3x3, reduce_double_3x3, double_3x3, pool_projection;
-  bool average;  // true: an average pool; false: a max pool
+  bool has_average_pool;  // true: an average pool; false: a max pool
 };
 
 void ConvNormRelu(const std::string& name, const ConvShape& shape, NetBuilder* net) {
@@ -24,35 +24,37 @@ void ConvNormRelu(const std::string& name, const ConvShape& shape, NetBuilder* n
   net->Relu(name + "_relu");
 }
 
-void AddModule(const InceptionModule& m, NetBuilder* net) {
-  const std::string input = net->last(), prefix = std::string("inception_") + m.name + "_";
-  const uint32_t stride = m.conv_1x1 == 0 ? 2 : 1;
+void AddModule(const InceptionModule& inception, NetBuilder* net) {
+  const std::string input = net->last(), prefix = std::string("inception_") + inception.name + "_";
+  const uint32_t stride = inception.conv_1x1 == 0 ? 2 : 1;
   std::vector<std::string> branches;
-  if (m.conv_1x1 > 0) {
-    ConvNormRelu(prefix + "1x1", {.outputs = m.conv_1x1, .kernel = 1}, net);
+  if (inception.conv_1x1 > 0) {
+    ConvNormRelu(prefix + "1x1", {.outputs = inception.conv_1x1, .kernel = 1}, net);
     branches.push_back(net->last());
     net->From(input);
   }
-  ConvNormRelu(prefix + "3x3_reduce", {.outputs = m.reduce_3x3, .kernel = 1}, net);
-  ConvNormRelu(prefix + "3x3", {.outputs = m.conv_3x3, .kernel = 3, .stride = stride, .pad = 1},
+  ConvNormRelu(prefix + "3x3_reduce", {.outputs = inception.reduce_3x3, .kernel = 1}, net);
+  ConvNormRelu(prefix + "3x3",
+               {.outputs = inception.conv_3x3, .kernel = 3, .stride = stride, .pad = 1}, net);
+  branches.push_back(net->last());
+  net->From(input);
+  ConvNormRelu(prefix + "double_3x3_reduce", {.outputs = inception.reduce_double_3x3, .kernel = 1},
                net);
-  branches.push_back(net->last());
-  net->From(input);
-  ConvNormRelu(prefix + "double_3x3_reduce", {.outputs = m.reduce_double_3x3, .kernel = 1}, net);
-  ConvNormRelu(prefix + "double_3x3_1", {.outputs = m.double_3x3, .kernel = 3, .pad = 1}, net);
+  ConvNormRelu(prefix + "double_3x3_1", {.outputs = inception.double_3x3, .kernel = 3, .pad = 1},
+               net);
   ConvNormRelu(prefix + "double_3x3_2",
-               {.outputs = m.double_3x3, .kernel = 3, .stride = stride, .pad = 1}, net);
+               {.outputs = inception.double_3x3, .kernel = 3, .stride = stride, .pad = 1}, net);
   branches.push_back(net->last());
   net->From(input);
-  if (m.average) {
+  if (inception.has_average_pool) {
     net->AvgPool(prefix + "pool", {.kernel = 3, .stride = stride, .pad = 1});
   } else if (stride == 2) {
-    net->MaxPool(prefix + "pool", {.kernel = 3, .stride = 2, .same = true});
+    net->MaxPool(prefix + "pool", {.kernel = 3, .stride = 2, .is_same = true});
   } else {
     net->MaxPool(prefix + "pool", {.kernel = 3, .stride = 1, .pad = 1});
   }
-  if (m.pool_projection > 0)
-    ConvNormRelu(prefix + "pool_proj", {.outputs = m.pool_projection, .kernel = 1}, net);
+  if (inception.pool_projection > 0)
+    ConvNormRelu(prefix + "pool_proj", {.outputs = inception.pool_projection, .kernel = 1}, net);
   branches.push_back(net->last());
   net->Concat(prefix + "output", branches);
 }
@@ -62,7 +64,7 @@ void AddModule(const InceptionModule& m, NetBuilder* net) {
 pb::NetDef InceptionBn(const BuildRequest& request) {
   NetBuilder net("inception_bn");
   net.InitConvs(He(false));
-  const PoolShape halving_pool{.kernel = 3, .stride = 2, .same = true};
+  const PoolShape halving_pool{.kernel = 3, .stride = 2, .is_same = true};
   ConvNormRelu("conv1_7x7_s2", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3}, &net);
   net.MaxPool("pool1_3x3_s2", halving_pool);
   ConvNormRelu("conv2_3x3_reduce", {.outputs = 64, .kernel = 1}, &net);

@@ -7,7 +7,7 @@ namespace {
 void SetPool(const PoolShape& shape, pb::PoolDef* pool) {
   pool->set_kernel(shape.kernel);
   pool->set_stride(shape.stride);
-  if (shape.same) {
+  if (shape.is_same) {
     pool->set_padding(pb::Pad::same);
   } else if (shape.pad > 0) {
     pool->set_pad(shape.pad);
@@ -67,7 +67,7 @@ void NetBuilder::Conv(const std::string& name, const ConvShape& shape) {
   conv->set_stride(shape.stride);
   if (shape.pad > 0) conv->set_pad(shape.pad);
   conv->set_groups(shape.groups);
-  conv->set_bias(shape.bias);
+  conv->set_bias(shape.has_bias);
   *conv->mutable_weight_init() = conv_weight_;
   *conv->mutable_bias_init() = conv_bias_;
 }

@@ -23,13 +23,13 @@ struct ConvShape {
   uint32_t stride = 1;
   uint32_t pad = 0;  // rows and columns of zeros on every side
   uint32_t groups = 1;
-  bool bias = true;
+  bool has_bias = true;
 };
 
 struct PoolShape {
   uint32_t kernel = 0, stride = 0;
   uint32_t pad = 0;
-  bool same = false;  // replaces `pad`: pads so that output = ceil(input / stride)
+  bool is_same = false;  // replaces `pad`: pads so that output = ceil(input / stride)
 };
 
 class NetBuilder {

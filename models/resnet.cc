@@ -18,16 +18,16 @@ class ResNet {
   }
 
   // Adds the stem for small images: a convolution of 3 x 3 with `outputs` output channels.
-  void SmallStem(uint32_t outputs, bool norm) {
-    net_.Conv("conv1", {.outputs = outputs, .kernel = 3, .pad = 1, .bias = false});
-    if (norm) NormRelu("bn1", "relu");
+  void SmallStem(uint32_t outputs, bool has_norm) {
+    net_.Conv("conv1", {.outputs = outputs, .kernel = 3, .pad = 1, .has_bias = false});
+    if (has_norm) NormRelu("bn1", "relu");
     channels_ = outputs;
   }
   // Adds the stem for large images: a convolution of 7 x 7 and a max pool of 3 x 3, which together
   // reduce height and width to a quarter.
-  void LargeStem(bool norm) {
-    net_.Conv("conv1", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3, .bias = false});
-    if (norm) NormRelu("bn1", "relu");
+  void LargeStem(bool has_norm) {
+    net_.Conv("conv1", {.outputs = 64, .kernel = 7, .stride = 2, .pad = 3, .has_bias = false});
+    if (has_norm) NormRelu("bn1", "relu");
     net_.MaxPool("maxpool", {.kernel = 3, .stride = 2, .pad = 1});
     channels_ = 64;
   }
@@ -58,17 +58,17 @@ class ResNet {
   void PreActivatedBlock(const std::string& name, uint32_t outputs, uint32_t stride) {
     std::string shortcut = net_.last();
     NormRelu(name + ".bn1", name + ".relu1");
-    const std::string active = net_.last();
+    const std::string first_relu = net_.last();
     Conv(name + ".conv1", outputs, 3, stride);
     NormRelu(name + ".bn2", name + ".relu2");
     Conv(name + ".conv2", outputs, 3, 1);
-    const std::string end = net_.last();
+    const std::string branch_output = net_.last();
     if (stride != 1 || channels_ != outputs) {
-      net_.From(active);
+      net_.From(first_relu);
       Conv(name + ".downsample", outputs, 1, stride);
       shortcut = net_.last();
     }
-    net_.Add(name + ".add", {end, shortcut});
+    net_.Add(name + ".add", {branch_output, shortcut});
     channels_ = outputs;
   }
 
@@ -77,26 +77,28 @@ class ResNet {
     net_.Dense("fc", classes);
     return net_.Finish();
   }
-  void NormRelu(const std::string& norm, const std::string& relu) {
-    net_.BatchNorm(norm);
-    net_.Relu(relu);
+  void NormRelu(const std::string& norm_name, const std::string& relu_name) {
+    net_.BatchNorm(norm_name);
+    net_.Relu(relu_name);
   }
 
  private:
   void Conv(const std::string& name, uint32_t outputs, uint32_t kernel, uint32_t stride) {
-    net_.Conv(
-        name,
-        {.outputs = outputs, .kernel = kernel, .stride = stride, .pad = kernel / 2, .bias = false});
+    net_.Conv(name, {.outputs = outputs,
+                     .kernel = kernel,
+                     .stride = stride,
+                     .pad = kernel / 2,
+                     .has_bias = false});
   }
   void AddShortcut(const std::string& name, std::string input, uint32_t outputs, uint32_t stride) {
-    const std::string end = net_.last();
+    const std::string branch_output = net_.last();
     if (stride != 1 || channels_ != outputs) {
       net_.From(input);
       Conv(name + ".downsample.0", outputs, 1, stride);
       net_.BatchNorm(name + ".downsample.1");
       input = net_.last();
     }
-    net_.Add(name + ".add", {end, input});
+    net_.Add(name + ".add", {branch_output, input});
     net_.Relu(name + ".relu");
     channels_ = outputs;
   }
@@ -127,11 +129,11 @@ pb::NetDef CifarResNet(const char* name, int n, const BuildRequest& request) {
   return net.Finish(request.classes);
 }
 
-void AddStem(const BuildRequest& request, bool norm, ResNet* net) {
+void AddStem(const BuildRequest& request, bool has_norm, ResNet* net) {
   if (request.input.height() <= kSmallImage) {
-    net->SmallStem(64, norm);
+    net->SmallStem(64, has_norm);
   } else {
-    net->LargeStem(norm);
+    net->LargeStem(has_norm);
   }
 }
 

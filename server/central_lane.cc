@@ -50,10 +50,10 @@ CentralLane::CentralLane(const setup::Setup& setup, uint32_t shard, uint32_t lan
 
 Status CentralLane::AddRounds(std::span<const float> initial) {
   for (const protocol::Chunk* chunk : chunks_) {
-    auto rounds = CentralRounds::Make(setup_, *chunk, initial, rate_);
-    if (!rounds.ok()) return rounds.status();
-    CentralRounds* cell = rounds->get();
-    rounds_.push_back(std::move(*rounds));
+    auto chunk_rounds = CentralRounds::Make(setup_, *chunk, initial, rate_);
+    if (!chunk_rounds.ok()) return chunk_rounds.status();
+    CentralRounds* cell = chunk_rounds->get();
+    rounds_of_chunks_.push_back(std::move(*chunk_rounds));
     checkpoints_.AddCell(cell->cell(), [cell](SavedState* state) { cell->AddState(state); });
     cell->SetOnClosed([this, cell](uint64_t round) { checkpoints_.OnClosed(cell->cell(), round); });
   }
@@ -63,13 +63,13 @@ Status CentralLane::AddRounds(std::span<const float> initial) {
 Result<std::vector<protocol::ClockCellSpec>> CentralLane::MakeClockCells(
     std::span<const float> initial) {
   std::vector<protocol::ClockCellSpec> cells;
-  rules_.clear();
+  rules_of_chunks_.clear();
   for (const protocol::Chunk* chunk : chunks_) {
-    auto made = MakeClockRule(setup_, *chunk, initial, rate_);
-    if (!made.ok()) return made.status();
-    ClockRule* rule = made->get();
-    rules_.push_back(rule);
-    cells.push_back({rule->cell(), std::move(*made)});
+    auto made_rule = MakeClockRule(setup_, *chunk, initial, rate_);
+    if (!made_rule.ok()) return made_rule.status();
+    ClockRule* rule = made_rule->get();
+    rules_of_chunks_.push_back(rule);
+    cells.push_back({rule->cell(), std::move(*made_rule)});
     checkpoints_.AddCell(rule->cell(), [this, rule](SavedState* state) {
       rule->AddState(state);
       AddClocks(rule->cell(), state);
@@ -81,7 +81,7 @@ Result<std::vector<protocol::ClockCellSpec>> CentralLane::MakeClockCells(
 void CentralLane::MakeRoundLane() {
   std::vector<protocol::CellSpec> specs;
   for (protocol::CellSpec& spec : protocol::CellsOfLane(setup_.plan, shard_, lane_number_)) {
-    for (const auto& cell : rounds_) {
+    for (const auto& cell : rounds_of_chunks_) {
       if (cell->cell() == spec.cell) specs.push_back(cell->Spec(std::move(spec)));
     }
   }
@@ -151,19 +151,19 @@ void CentralLane::Finish() {
   checkpoints_.FinishAt(clock_lane_->done() ? StepsOf(clock_lane_->target()) : step());
 }
 
-Status CentralLane::GoBack(const std::optional<pb::Checkpoint>& to) {
-  if (clock_lane_ != nullptr || !to.has_value()) TERN_RETURN_IF_ERROR(ResetToInitial());
-  TERN_RETURN_IF_ERROR(to.has_value() ? checkpoints_.Load(*to) : checkpoints_.RestartRun());
+Status CentralLane::GoBack(const std::optional<pb::Checkpoint>& target) {
+  if (clock_lane_ != nullptr || !target.has_value()) TERN_RETURN_IF_ERROR(ResetToInitial());
+  TERN_RETURN_IF_ERROR(target.has_value() ? checkpoints_.Load(*target) : checkpoints_.RestartRun());
   if (clock_lane_ != nullptr) {
     RestoreClocks();
   } else {
-    round_lane_->GoBack(to.has_value() ? to->round() : 0);
+    round_lane_->GoBack(target.has_value() ? target->round() : 0);
   }
   return Ok();
 }
 
 bool CentralLane::HasChanged() const {
-  return std::any_of(rounds_.begin(), rounds_.end(),
+  return std::any_of(rounds_of_chunks_.begin(), rounds_of_chunks_.end(),
                      [](const auto& cell) { return cell->round() != 0; }) ||
          std::any_of(clocks_.begin(), clocks_.end(), [this](const auto& entry) {
            return clock_lane_->clocks(entry.first).total != 0;
@@ -173,7 +173,7 @@ bool CentralLane::HasChanged() const {
 Status CentralLane::ResetToInitial() {
   if (!HasChanged()) return Ok();
   const std::vector<float> initial = InitialWeights(setup_);
-  for (const auto& cell : rounds_) TERN_RETURN_IF_ERROR(cell->Restart(initial));
+  for (const auto& cell : rounds_of_chunks_) TERN_RETURN_IF_ERROR(cell->Restart(initial));
   if (clock_lane_ == nullptr) return Ok();
   auto cells = MakeClockCells(initial);
   if (!cells.ok()) return cells.status();
@@ -186,10 +186,11 @@ uint64_t CentralLane::StepsOf(uint64_t pushes) const {
 }
 
 CentralLane::Weights CentralLane::weights(const protocol::Cell& cell) const {
-  for (const auto& rounds : rounds_) {
-    if (rounds->cell() == cell) return {rounds->round(), rounds->central().weights()};
+  for (const auto& chunk_rounds : rounds_of_chunks_) {
+    if (chunk_rounds->cell() == cell)
+      return {chunk_rounds->round(), chunk_rounds->central().weights()};
   }
-  for (const ClockRule* rule : rules_) {
+  for (const ClockRule* rule : rules_of_chunks_) {
     if (rule->cell() == cell) return {rule->version(), rule->weights()};
   }
   return {};
@@ -197,9 +198,9 @@ CentralLane::Weights CentralLane::weights(const protocol::Cell& cell) const {
 
 uint64_t CentralLane::step() const {
   if (clock_lane_ != nullptr) return StepsOf(clock_lane_->total());
-  uint64_t least = std::numeric_limits<uint64_t>::max();
-  for (const auto& cell : rounds_) least = std::min(least, cell->round());
-  return least;
+  uint64_t oldest_round = std::numeric_limits<uint64_t>::max();
+  for (const auto& cell : rounds_of_chunks_) oldest_round = std::min(oldest_round, cell->round());
+  return oldest_round;
 }
 
 }  // namespace tern::server

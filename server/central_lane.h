@@ -55,10 +55,10 @@ class CentralLane {
   // checkpoints.
   void Finish();
 
-  // Returns the cells to the checkpoint `to`, or to the initial weights if `to` is nullopt. The
+  // Returns the cells to the checkpoint `target`, or to the initial weights if it is nullopt. The
   // state machine returns to that time too, and then has no members. kBadData: the checkpoint is
   // damaged; a lane with rounds has not changed, a lane without rounds has its initial state.
-  Status GoBack(const std::optional<pb::Checkpoint>& to);
+  Status GoBack(const std::optional<pb::Checkpoint>& target);
   // The current weights of a cell. `version`: how often they have changed; with rounds, the newest
   // round that the cell has closed. REQUIRES a cell of this lane.
   struct Weights {
@@ -91,9 +91,10 @@ class CentralLane {
   const uint32_t shard_, lane_number_;
   const protocol::RoundLane::Options options_;
   const Rate rate_;
-  std::vector<const protocol::Chunk*> chunks_;          // the chunks that this lane serves
-  std::vector<std::unique_ptr<CentralRounds>> rounds_;  // one per chunk; empty without rounds
-  std::vector<const ClockRule*> rules_;  // one per chunk, owned by clock_lane_; empty with rounds
+  std::vector<const protocol::Chunk*> chunks_;  // the chunks that this lane serves
+  // One per chunk. With rounds the second is empty, else the first; clock_lane_ owns the rules.
+  std::vector<std::unique_ptr<CentralRounds>> rounds_of_chunks_;
+  std::vector<const ClockRule*> rules_of_chunks_;
   // Without rounds: copies of the cells' clocks, used while a checkpoint is read or written.
   std::map<protocol::Cell, protocol::CellClocks> clocks_;
   LaneCheckpoints& checkpoints_;

@@ -50,33 +50,35 @@ DataLane::Options DataLane::OptionsOf(const setup::Setup& setup, uint32_t shard,
 Result<std::unique_ptr<DataLane>> DataLane::Make(const setup::Setup& setup, uint32_t shard,
                                                  uint32_t lane, Options options,
                                                  std::span<const float> initial, Storage& storage) {
-  std::unique_ptr<DataLane> data(new DataLane(setup, shard, lane));
-  const Rate rate = [this_lane = data.get()](uint64_t step) {
+  std::unique_ptr<DataLane> data_lane(new DataLane(setup, shard, lane));
+  const Rate rate = [this_lane = data_lane.get()](uint64_t step) {
     return this_lane->schedule_.has_value() ? this_lane->schedule_->Rate(step) : 0;
   };
   // Rounds count from 1, the schedule's steps from 0.
   if (shard == 0) options.learning_rate = [rate](uint64_t round) { return rate(round - 1); };
-  data->checkpoints_ = std::make_unique<LaneCheckpoints>(setup, shard, lane, storage);
+  data_lane->checkpoints_ = std::make_unique<LaneCheckpoints>(setup, shard, lane, storage);
   if (!setup.plan.central) {
-    data->lane_ = std::make_unique<protocol::RoundLane>(std::move(options), data->LocalizedCells());
-    return data;
+    data_lane->localized_lane_ =
+        std::make_unique<protocol::RoundLane>(std::move(options), data_lane->LocalizedCells());
+    return data_lane;
   }
-  std::vector<float> own;
+  std::vector<float> made_weights;
   if (initial.empty()) {
-    own = InitialWeights(setup);
-    initial = own;
+    made_weights = InitialWeights(setup);
+    initial = made_weights;
   }
-  auto central = CentralLane::Make(setup, shard, lane, options, initial, rate, *data->checkpoints_);
+  auto central =
+      CentralLane::Make(setup, shard, lane, options, initial, rate, *data_lane->checkpoints_);
   if (!central.ok()) return central.status();
-  data->central_ = std::move(*central);
-  return data;
+  data_lane->central_lane_ = std::move(*central);
+  return data_lane;
 }
 
 std::vector<protocol::CellSpec> DataLane::LocalizedCells() {
-  std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, shard_, number_);
-  const bool keeps = std::any_of(cells.begin(), cells.end(),
-                                 [](const auto& spec) { return static_cast<bool>(spec.state); });
-  if (!keeps) checkpoints_.reset();
+  std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, shard_, lane_number_);
+  const bool has_state = std::any_of(
+      cells.begin(), cells.end(), [](const auto& spec) { return static_cast<bool>(spec.state); });
+  if (!has_state) checkpoints_.reset();
   for (protocol::CellSpec& spec : cells) {
     if (checkpoints_ == nullptr || !spec.state) continue;
     checkpoints_->AddCell(spec.cell, spec.state);
@@ -93,70 +95,72 @@ std::optional<protocol::Saved> DataLane::Saved() const {
   return checkpoints_->Saved();
 }
 
-void DataLane::Stop(protocol::Sends* out) {
-  if (central_ != nullptr && central_->clock_lane() != nullptr) {
-    central_->clock_lane()->Stop(out);
+void DataLane::Stop(protocol::Sends* sends) {
+  if (central_lane_ != nullptr && central_lane_->clock_lane() != nullptr) {
+    central_lane_->clock_lane()->Stop(sends);
   } else {
     machine().OnStop();
   }
 }
 
-void DataLane::OnMembers(const pb::Members& members, protocol::Sends* out) {
-  if ((shard_ == 0 || central_ != nullptr) && !schedule_.has_value()) {
+void DataLane::OnMembers(const pb::Members& members, protocol::Sends* sends) {
+  if ((shard_ == 0 || central_lane_ != nullptr) && !schedule_.has_value()) {
     auto schedule = update::Schedule::Make(setup_.job.train(), members.steps());
     if (schedule.ok()) schedule_ = std::move(*schedule);
   }
-  if (Begin(members)) machine().OnMembers(members, out);
+  if (Begin(members)) machine().OnMembers(members, sends);
 }
 
 bool DataLane::Begin(const pb::Members& members) {
-  if (central_ != nullptr) {
-    if (!central_->BeginRun(members.run()).ok()) return false;
+  if (central_lane_ != nullptr) {
+    if (!central_lane_->BeginRun(members.run()).ok()) return false;
   } else if (checkpoints_ != nullptr && !checkpoints_->Begin(members.run()).ok()) {
     return false;
   }
   if (!members.has_beginning() || members.beginning() == beginning_) return true;
-  std::optional<pb::Checkpoint> to;
-  if (members.has_resume()) to = members.resume();
-  const bool is_restored = central_ != nullptr && central_->beginning() == members.beginning();
-  if (const Status back = is_restored ? Ok() : GoBack(to); !back.ok()) {
-    LOG(ERROR) << "lane " << number_
-               << " cannot go back, and refuses all workers: " << back.message();
+  std::optional<pb::Checkpoint> target;
+  if (members.has_resume()) target = members.resume();
+  const bool is_restored =
+      central_lane_ != nullptr && central_lane_->beginning() == members.beginning();
+  if (const Status went_back = is_restored ? Ok() : GoBack(target); !went_back.ok()) {
+    LOG(ERROR) << "lane " << lane_number_
+               << " cannot go back, and refuses all workers: " << went_back.message();
     return false;
   }
   beginning_ = members.beginning();
-  if (central_ != nullptr) central_->SetBeginning(beginning_);
+  if (central_lane_ != nullptr) central_lane_->SetBeginning(beginning_);
   return true;
 }
 
-Status DataLane::GoBack(const std::optional<pb::Checkpoint>& to) {
-  if (central_ != nullptr) return central_->GoBack(to);
-  if (checkpoints_ != nullptr && to.has_value()) TERN_RETURN_IF_ERROR(checkpoints_->Load(*to));
-  lane_->GoBack(to.has_value() ? to->round() : 0);
+Status DataLane::GoBack(const std::optional<pb::Checkpoint>& target) {
+  if (central_lane_ != nullptr) return central_lane_->GoBack(target);
+  if (checkpoints_ != nullptr && target.has_value())
+    TERN_RETURN_IF_ERROR(checkpoints_->Load(*target));
+  localized_lane_->GoBack(target.has_value() ? target->round() : 0);
   return Ok();
 }
 
 void DataLane::AfterMessages() {
-  if (central_ != nullptr) central_->AfterMessages();
+  if (central_lane_ != nullptr) central_lane_->AfterMessages();
 }
 
 void DataLane::Finish() {
-  if (central_ != nullptr) {
-    central_->Finish();
+  if (central_lane_ != nullptr) {
+    central_lane_->Finish();
   } else if (checkpoints_ != nullptr) {
     checkpoints_->Finish();
   }
 }
 
 void DataLane::OnMessage(protocol::Peer from, const protocol::Message& message,
-                         protocol::Sends* out) {
-  if (!message.head.has_hello()) return machine().OnMessage(from, message, out);
+                         protocol::Sends* sends) {
+  if (!message.head.has_hello()) return machine().OnMessage(from, message, sends);
   if (Status checked = protocol::CheckHello(message.head.hello(), setup_.hello); !checked.ok()) {
-    out->push_back(
+    sends->push_back(
         {from, protocol::MakeRefuse(ExitCode(checked), checked.message(), pb::Refuse::leave)});
     return;
   }
-  machine().OnHello(from, message.head.hello(), out);
+  machine().OnHello(from, message.head.hello(), sends);
 }
 
 }  // namespace tern::server

@@ -41,12 +41,12 @@ class DataLane {
   // Call when the membership has changed. Adopts the run and the beginning that `members` names,
   // then passes `members` to the state machine. A beginning identifies the start of the run, or the
   // latest return of all daemons to a checkpoint.
-  void OnMembers(const pb::Members& members, protocol::Sends* out);
+  void OnMembers(const pb::Members& members, protocol::Sends* sends);
   // Handles a message from a worker's connection. Refuses the hello of a peer of another job.
-  void OnMessage(protocol::Peer from, const protocol::Message& message, protocol::Sends* out);
+  void OnMessage(protocol::Peer from, const protocol::Message& message, protocol::Sends* sends);
   // Call when a stop was requested: ends the job at the next point where all workers can end
   // together.
-  void Stop(protocol::Sends* out);
+  void Stop(protocol::Sends* sends);
   // Call after a batch of messages and their answers. Without rounds, writes a checkpoint if one is
   // due. (With rounds a checkpoint is written before the answers are sent.)
   void AfterMessages();
@@ -60,32 +60,36 @@ class DataLane {
   // call it.
   Status failure() const { return checkpoints_ == nullptr ? Ok() : checkpoints_->failure(); }
 
-  const protocol::Lane& lane() const { return central_ != nullptr ? central_->lane() : *lane_; }
+  const protocol::Lane& lane() const {
+    return central_lane_ != nullptr ? central_lane_->lane() : *localized_lane_;
+  }
   // Null if workers hold the parameters.
-  const CentralLane* central() const { return central_.get(); }
+  const CentralLane* central() const { return central_lane_.get(); }
   // The Members.beginning (wire.proto) that the lane has adopted; 0: none yet.
   uint64_t beginning() const { return beginning_; }
 
  private:
   DataLane(const setup::Setup& setup, uint32_t shard, uint32_t lane)
-      : setup_(setup), shard_(shard), number_(lane) {}
+      : setup_(setup), shard_(shard), lane_number_(lane) {}
   // Makes the lane's cells for a job whose workers hold the parameters. Adds the state that codecs
   // keep between sums to the checkpoints.
   std::vector<protocol::CellSpec> LocalizedCells();
   // Adopts the run and the beginning that `members` name, and goes back to a checkpoint if needed.
   // Returns false on failure.
   bool Begin(const pb::Members& members);
-  // Returns to the checkpoint `to`, or to the initial state if `to` is nullopt.
-  Status GoBack(const std::optional<pb::Checkpoint>& to);
-  protocol::Lane& machine() { return central_ != nullptr ? central_->lane() : *lane_; }
+  // Returns to the checkpoint `target`, or to the initial state if `target` is nullopt.
+  Status GoBack(const std::optional<pb::Checkpoint>& target);
+  protocol::Lane& machine() {
+    return central_lane_ != nullptr ? central_lane_->lane() : *localized_lane_;
+  }
 
   const setup::Setup& setup_;
-  const uint32_t shard_, number_;
+  const uint32_t shard_, lane_number_;
   std::optional<update::Schedule> schedule_;      // nullopt until the length of the job is known
   std::unique_ptr<LaneCheckpoints> checkpoints_;  // null if the lane has no state to save
-  std::unique_ptr<protocol::RoundLane> lane_;     // if workers hold the parameters; else null
-  std::unique_ptr<CentralLane> central_;          // if servers hold the parameters; else null
-  uint64_t beginning_ = 0;                        // the newest that OnMembers has adopted
+  std::unique_ptr<protocol::RoundLane> localized_lane_;  // null if servers hold the parameters
+  std::unique_ptr<CentralLane> central_lane_;            // null if workers hold the parameters
+  uint64_t beginning_ = 0;                               // the newest that OnMembers has adopted
 };
 
 }  // namespace tern::server

@@ -15,7 +15,7 @@ using checkpoint::Kind;
 namespace {
 
 // The state of a cell, with the cell's bucket and chunk before every name.
-SavedState StateOfCell(const protocol::Cell& cell, const LaneCheckpoints::State& state) {
+SavedState StateOfCell(const protocol::Cell& cell, const LaneCheckpoints::StateAdder& state) {
   SavedState saved;
   state(&saved);
   const std::string prefix = Cat(cell.bucket, ".", cell.chunk, ".");
@@ -45,25 +45,26 @@ LaneCheckpoints::LaneCheckpoints(const setup::Setup& setup, uint32_t shard, uint
 }
 
 checkpoint::Keep LaneCheckpoints::NumbersToKeep() const {
-  checkpoint::Keep keep{.of_all = 0, .shard = 0};
-  if (every_steps_ != 0) keep.of_all = setup_.job.checkpoints().keep();
-  if (shard_every_steps_ == 0) return keep;
-  const uint64_t apart = std::max(shard_every_steps_, facts_.period);
-  const uint64_t least = protocol::LeastToKeep(apart, facts_.window * facts_.period);
-  keep.shard = std::max(setup_.job.checkpoints().shard_keep(), static_cast<uint32_t>(least));
-  return keep;
+  checkpoint::Keep numbers{.of_all = 0, .shard = 0};
+  if (every_steps_ != 0) numbers.of_all = setup_.job.checkpoints().keep();
+  if (shard_every_steps_ == 0) return numbers;
+  const uint64_t interval = std::max(shard_every_steps_, facts_.period);
+  const uint64_t least_kept = protocol::LeastToKeep(interval, facts_.window * facts_.period);
+  numbers.shard =
+      std::max(setup_.job.checkpoints().shard_keep(), static_cast<uint32_t>(least_kept));
+  return numbers;
 }
 
-void LaneCheckpoints::AddCell(const protocol::Cell& cell, State state) {
+void LaneCheckpoints::AddCell(const protocol::Cell& cell, StateAdder state) {
   cells_[cell] = std::move(state);
 }
 
 uint64_t LaneCheckpoints::StepOf(uint64_t round) const { return facts_.StepOfRound(round); }
 
 std::optional<Kind> LaneCheckpoints::DueAfter(uint64_t round) const {
-  const uint64_t from = StepOf(round - 1), to = StepOf(round);
-  if (ContainsMultiple(every_steps_, from, to)) return Kind::kOfAll;
-  if (ContainsMultiple(shard_every_steps_, from, to)) return Kind::kShard;
+  const uint64_t step_before = StepOf(round - 1), step_after = StepOf(round);
+  if (ContainsMultiple(every_steps_, step_before, step_after)) return Kind::kOfAll;
+  if (ContainsMultiple(shard_every_steps_, step_before, step_after)) return Kind::kShard;
   return std::nullopt;
 }
 
@@ -76,39 +77,40 @@ Status LaneCheckpoints::Begin(uint64_t run) {
 Status LaneCheckpoints::RestartRun() { return run_ == 0 ? Ok() : BeginRun(run_, true); }
 
 Status LaneCheckpoints::BeginRun(uint64_t run, bool from_start) {
-  incomplete_.clear();
+  incomplete_snapshots_.clear();
   closed_round_.clear();
   newest_step_ = 0;
-  const Result<std::string> moved = store_.Begin(run, from_start);
-  if (!moved.ok()) {
+  const Result<std::string> move_sentence = store_.Begin(run, from_start);
+  if (!move_sentence.ok()) {
     const MutexLock lock(mutex_);
-    return failure_ = moved.status();
+    return failure_ = move_sentence.status();
   }
-  if (!moved->empty()) LOG(WARNING) << *moved;
+  if (!move_sentence->empty()) LOG(WARNING) << *move_sentence;
   UpdateSaved();
   return Ok();
 }
 
-void LaneCheckpoints::AddTo(const protocol::Cell& cell, Snapshot* to) const {
+void LaneCheckpoints::AddCellTo(const protocol::Cell& cell, Snapshot* snapshot) const {
   const SavedState saved = StateOfCell(cell, cells_.at(cell));
   for (const SavedState::Array& array : saved.arrays) {
-    to->tensors.push_back(
+    snapshot->tensors.push_back(
         {array.name, {array.values.size()}, {array.values.begin(), array.values.end()}});
   }
   for (const SavedState::Number& number : saved.numbers)
-    to->metadata[number.name] = std::to_string(*number.value);
-  ++to->cells;
+    snapshot->metadata[number.name] = std::to_string(*number.value);
+  ++snapshot->num_cells;
 }
 
 void LaneCheckpoints::OnClosed(const protocol::Cell& cell, uint64_t round) {
   closed_round_[cell] = round;
   const std::optional<Kind> kind = DueAfter(round);
   if (run_ == 0 || !kind.has_value()) return;
-  Snapshot& snapshot = incomplete_[round];
-  AddTo(cell, &snapshot);
-  if (snapshot.cells < cells_.size()) return;
+  Snapshot& snapshot = incomplete_snapshots_[round];
+  AddCellTo(cell, &snapshot);
+  if (snapshot.num_cells < cells_.size()) return;
   Write({run_, StepOf(round), round}, *kind, snapshot);
-  incomplete_.erase(incomplete_.begin(), incomplete_.upper_bound(round));
+  incomplete_snapshots_.erase(incomplete_snapshots_.begin(),
+                              incomplete_snapshots_.upper_bound(round));
 }
 
 void LaneCheckpoints::WriteIfDue(uint64_t step) {
@@ -126,7 +128,7 @@ void LaneCheckpoints::WriteAll(uint64_t step, Kind kind) {
   if (run_ == 0 || cells_.empty()) return;
   newest_step_ = step;
   Snapshot snapshot;
-  for (const auto& [cell, state] : cells_) AddTo(cell, &snapshot);
+  for (const auto& [cell, state] : cells_) AddCellTo(cell, &snapshot);
   Write({run_, step, 0}, kind, snapshot);
 }
 
@@ -134,25 +136,27 @@ void LaneCheckpoints::Write(const checkpoint::Point& point, Kind kind, const Sna
   std::vector<tensors::TensorView> views;
   for (const tensors::Tensor& tensor : snapshot.tensors)
     views.push_back({tensor.name, tensor.shape, tensor.values});
-  const Status written = store_.Write(point, kind, views, snapshot.metadata);
-  if (!written.ok())
-    LOG(ERROR) << "no checkpoint of step " << point.step << ": " << written.message();
+  const Status write_status = store_.Write(point, kind, views, snapshot.metadata);
+  if (!write_status.ok())
+    LOG(ERROR) << "no checkpoint of step " << point.step << ": " << write_status.message();
   UpdateSaved();
 }
 
 Status LaneCheckpoints::LoadPoint(const checkpoint::Point& point) {
   const auto file = store_.Read(point);
   if (!file.ok()) return file.status();
-  SavedState all;
+  SavedState state_of_cells;
   for (const auto& [cell, state] : cells_) {
     const SavedState saved = StateOfCell(cell, state);
-    all.arrays.insert(all.arrays.end(), saved.arrays.begin(), saved.arrays.end());
-    all.numbers.insert(all.numbers.end(), saved.numbers.begin(), saved.numbers.end());
+    state_of_cells.arrays.insert(state_of_cells.arrays.end(), saved.arrays.begin(),
+                                 saved.arrays.end());
+    state_of_cells.numbers.insert(state_of_cells.numbers.end(), saved.numbers.begin(),
+                                  saved.numbers.end());
   }
-  TERN_RETURN_IF_ERROR(checkpoint::Restore(*file, all));
+  TERN_RETURN_IF_ERROR(checkpoint::Restore(*file, state_of_cells));
   run_ = point.run;
   newest_step_ = point.step;
-  incomplete_.clear();
+  incomplete_snapshots_.clear();
   closed_round_.clear();
   store_.RemoveAfter(point);
   UpdateSaved();
@@ -170,9 +174,10 @@ std::optional<uint64_t> LaneCheckpoints::LoadNewest() {
   const std::vector<checkpoint::Point> points = store_.points();  // by ascending step
   for (auto point = points.rbegin(); point != points.rend(); ++point) {
     if (point->run != run_) continue;
-    const Status loaded = LoadPoint(*point);
-    if (loaded.ok()) return point->step;
-    LOG(ERROR) << "the checkpoint of step " << point->step << " is not used: " << loaded.message();
+    const Status load_status = LoadPoint(*point);
+    if (load_status.ok()) return point->step;
+    LOG(ERROR) << "the checkpoint of step " << point->step
+               << " is not used: " << load_status.message();
   }
   return std::nullopt;
 }
@@ -182,20 +187,20 @@ void LaneCheckpoints::Finish() {
     return;
   const uint64_t round = closed_round_.begin()->second;
   Snapshot snapshot;
-  for (const auto& [cell, newest] : closed_round_) {
-    if (newest != round) return;
-    AddTo(cell, &snapshot);
+  for (const auto& [cell, newest_round] : closed_round_) {
+    if (newest_round != round) return;
+    AddCellTo(cell, &snapshot);
   }
   Write({run_, StepOf(round), round}, Kind::kOfAll, snapshot);
 }
 
 void LaneCheckpoints::UpdateSaved() {
   protocol::Saved saved = setup::FindSaved(setup_, store_);
-  if (run_ == 0 && !setup_.job.checkpoints().resume()) {  // A new run must not use them.
-    std::vector<pb::Checkpoint> all = std::exchange(saved, {}).checkpoints;
-    const std::vector<pb::Checkpoint> own = setup::OffersOf(store_, Kind::kShard);
-    all.insert(all.end(), own.begin(), own.end());
-    saved.shard_checkpoints = std::move(all);
+  if (run_ == 0 && !setup_.job.checkpoints().resume()) {  // no new run uses them
+    std::vector<pb::Checkpoint> checkpoints = std::exchange(saved, {}).checkpoints;
+    const std::vector<pb::Checkpoint> checkpoints_of_shard = setup::OffersOf(store_, Kind::kShard);
+    checkpoints.insert(checkpoints.end(), checkpoints_of_shard.begin(), checkpoints_of_shard.end());
+    saved.shard_checkpoints = std::move(checkpoints);
   }
   const MutexLock lock(mutex_);
   saved_ = std::move(saved);

@@ -7,7 +7,7 @@
 //            checkpoints (client/train/checkpoints.h)
 //   kShard   only if servers hold the parameters: written between the others, every
 //            checkpoints.shard_every_steps, for a shard that restarts while the run continues
-//            (recovery.h)
+//            (common/protocol/members/recovery.h)
 //
 // With rounds, a file is on disk before the lane sends the last answer of its round. So if a worker
 // has the checkpoint of a step, all lanes have it. And all lanes have the oldest kShard checkpoint
@@ -42,7 +42,7 @@ namespace tern::server {
 class LaneCheckpoints {
  public:
   // A function that adds a cell's state to a SavedState.
-  using State = std::function<void(SavedState*)>;
+  using StateAdder = std::function<void(SavedState*)>;
 
   // Reads and verifies the files on disk; logs which of them it cannot use. `setup` and `storage`
   // outlive it.
@@ -51,7 +51,7 @@ class LaneCheckpoints {
 
   // Adds a cell to the checkpoints. REQUIRES that no other method was called before, and that
   // `state` always names the same arrays, of the same sizes.
-  void AddCell(const protocol::Cell& cell, State state);
+  void AddCell(const protocol::Cell& cell, StateAdder state);
   bool empty() const { return cells_.empty(); }
   // Call when the job's membership arrives; `run` identifies the execution of the job. Moves the
   // files of other runs to another folder. kCannotWrite if that fails; failure() then returns the
@@ -91,15 +91,15 @@ class LaneCheckpoints {
   struct Snapshot {
     std::vector<tensors::Tensor> tensors;
     tensors::Metadata metadata;
-    size_t cells = 0;  // how many cells were copied
+    size_t num_cells = 0;  // how many cells were copied
   };
   checkpoint::Keep NumbersToKeep() const;
   // The step of the job after which the workers exchange in `round`.
   uint64_t StepOf(uint64_t round) const;
   // The kind of checkpoint that is due after this round; nullopt: none.
   std::optional<checkpoint::Kind> DueAfter(uint64_t round) const;
-  // Adds a copy of the cell's current state to *to.
-  void AddTo(const protocol::Cell& cell, Snapshot* to) const;
+  // Adds a copy of the cell's current state to *snapshot.
+  void AddCellTo(const protocol::Cell& cell, Snapshot* snapshot) const;
   void Write(const checkpoint::Point& point, checkpoint::Kind kind, const Snapshot& snapshot);
   // Writes the current state of all cells.
   void WriteAll(uint64_t step, checkpoint::Kind kind);
@@ -114,9 +114,9 @@ class LaneCheckpoints {
   const uint64_t every_steps_, shard_every_steps_;  // intervals in steps; 0: no such checkpoints
   checkpoint::Store store_;
   uint64_t run_ = 0;
-  std::map<protocol::Cell, State> cells_;
+  std::map<protocol::Cell, StateAdder> cells_;
   std::map<protocol::Cell, uint64_t> closed_round_;  // by cell: the newest round that it has closed
-  std::map<uint64_t, Snapshot> incomplete_;          // by round: some cells have not closed it
+  std::map<uint64_t, Snapshot> incomplete_snapshots_;  // by round: some cells have not closed it
   uint64_t newest_step_ = 0;  // without rounds: the step of the newest checkpoint
   mutable Mutex mutex_;
   protocol::Saved saved_ TERN_GUARDED_BY(mutex_);

@@ -11,10 +11,10 @@ Counter& GetLaneCounter(Registry& registry, const std::string& name, const std::
   return registry.GetCounter(name, help, {{"lane", std::to_string(lane)}});
 }
 
-Counter& GetRefusedCounter(Registry& registry, const std::string& why, uint32_t lane) {
+Counter& GetRefusedCounter(Registry& registry, const std::string& reason, uint32_t lane) {
   return registry.GetCounter("tern_server_refused_total",
                              "Contributions and other messages of a round refused, by reason",
-                             {{"lane", std::to_string(lane)}, {"reason", why}});
+                             {{"lane", std::to_string(lane)}, {"reason", reason}});
 }
 
 // Increases the counter to `target`. REQUIRES that `target` is not below the counter's value.
@@ -25,40 +25,42 @@ void RaiseTo(Counter& counter, uint64_t target) { counter.Add(target - counter.v
 LaneCounters::LaneCounters(Registry& registry, uint32_t lane)
     : registry_(registry),
       lane_(lane),
-      counted_(GetLaneCounter(registry, "tern_server_contributions_total", "Contributions counted",
-                              lane)),
-      closed_(GetLaneCounter(registry, "tern_server_outcomes_total",
-                             "Cells of rounds that were closed", lane)),
-      repeated_(GetLaneCounter(registry, "tern_server_repeated_total",
-                               "Contributions that were received again", lane)),
-      stale_(GetRefusedCounter(registry, "stale", lane)),
-      early_(GetRefusedCounter(registry, "early", lane)),
-      fenced_(GetRefusedCounter(registry, "not_a_member", lane)),
-      bad_(GetRefusedCounter(registry, "bad", lane)),
-      restored_(GetLaneCounter(registry, "tern_server_restored_total",
-                               "Outcomes that workers returned to this server after its restart",
-                               lane)),
-      late_(GetLaneCounter(registry, "tern_server_late_total",
-                           "Contributions to a round that had closed without them", lane)),
-      skipped_(GetLaneCounter(registry, "tern_server_skipped_total",
-                              "Contributions of workers that take no part in the round", lane)),
-      floor_(registry.GetGauge("tern_server_floor_round",
-                               "Newest round that every worker has applied",
-                               {{"lane", std::to_string(lane)}})) {}
+      counted_contributions_(GetLaneCounter(registry, "tern_server_contributions_total",
+                                            "Contributions counted", lane)),
+      closed_cells_(GetLaneCounter(registry, "tern_server_outcomes_total",
+                                   "Cells of rounds that were closed", lane)),
+      repeated_contributions_(GetLaneCounter(registry, "tern_server_repeated_total",
+                                             "Contributions that were received again", lane)),
+      refused_stale_(GetRefusedCounter(registry, "stale", lane)),
+      refused_early_(GetRefusedCounter(registry, "early", lane)),
+      refused_not_member_(GetRefusedCounter(registry, "not_a_member", lane)),
+      refused_bad_(GetRefusedCounter(registry, "bad", lane)),
+      restored_outcomes_(
+          GetLaneCounter(registry, "tern_server_restored_total",
+                         "Outcomes that workers returned to this server after its restart", lane)),
+      late_contributions_(GetLaneCounter(registry, "tern_server_late_total",
+                                         "Contributions to a round that had closed without them",
+                                         lane)),
+      skipped_contributions_(
+          GetLaneCounter(registry, "tern_server_skipped_total",
+                         "Contributions of workers that take no part in the round", lane)),
+      floor_round_(registry.GetGauge("tern_server_floor_round",
+                                     "Newest round that every worker has applied",
+                                     {{"lane", std::to_string(lane)}})) {}
 
 void LaneCounters::Export(const protocol::Lane& lane) {
   const protocol::Lane::Counters& counts = lane.counters();
-  RaiseTo(counted_, counts.counted);
-  RaiseTo(closed_, counts.closed);
-  RaiseTo(repeated_, counts.repeated);
-  RaiseTo(stale_, counts.stale);
-  RaiseTo(early_, counts.early);
-  RaiseTo(fenced_, counts.fenced);
-  RaiseTo(bad_, counts.bad);
-  RaiseTo(restored_, counts.restored);
-  RaiseTo(late_, counts.late);
-  RaiseTo(skipped_, counts.skipped);
-  floor_.Set(static_cast<double>(lane.floor()));
+  RaiseTo(counted_contributions_, counts.counted);
+  RaiseTo(closed_cells_, counts.closed);
+  RaiseTo(repeated_contributions_, counts.repeated);
+  RaiseTo(refused_stale_, counts.stale);
+  RaiseTo(refused_early_, counts.early);
+  RaiseTo(refused_not_member_, counts.fenced);
+  RaiseTo(refused_bad_, counts.bad);
+  RaiseTo(restored_outcomes_, counts.restored);
+  RaiseTo(late_contributions_, counts.late);
+  RaiseTo(skipped_contributions_, counts.skipped);
+  floor_round_.Set(static_cast<double>(lane.floor()));
   if (counts.staleness.empty()) return;
   if (staleness_ == nullptr) {
     std::vector<double> bounds;
@@ -77,12 +79,12 @@ void LaneCounters::Export(const protocol::Lane& lane) {
 
 void LaneCounters::ExportDropped(const std::vector<uint64_t>& by_rank) {
   for (size_t rank = 0; rank < by_rank.size(); ++rank) {
-    if (rank == dropped_.size()) {
-      dropped_.push_back(&registry_.GetCounter(
+    if (rank == dropped_pushes_.size()) {
+      dropped_pushes_.push_back(&registry_.GetCounter(
           "tern_server_dropped_total", "Pushes dropped because they were too stale",
           {{"lane", std::to_string(lane_)}, {"rank", std::to_string(rank)}}));
     }
-    RaiseTo(*dropped_[rank], by_rank[rank]);
+    RaiseTo(*dropped_pushes_[rank], by_rank[rank]);
   }
 }
 

@@ -22,12 +22,13 @@ class LaneCounters {
  private:
   Registry& registry_;
   const uint32_t lane_;
-  Counter &counted_, &closed_, &repeated_, &stale_, &early_, &fenced_, &bad_, &restored_, &late_,
-      &skipped_;
-  Gauge& floor_;
+  Counter &counted_contributions_, &closed_cells_, &repeated_contributions_, &refused_stale_,
+      &refused_early_, &refused_not_member_, &refused_bad_, &restored_outcomes_,
+      &late_contributions_, &skipped_contributions_;
+  Gauge& floor_round_;                        // the newest round that every worker has applied
   Histogram* staleness_ = nullptr;            // null in jobs with rounds
   std::vector<uint64_t> exported_staleness_;  // by bin: how many pushes were added to staleness_
-  std::vector<Counter*> dropped_;             // by rank
+  std::vector<Counter*> dropped_pushes_;      // by rank
 };
 
 }  // namespace tern::server

@@ -20,27 +20,28 @@ Result<std::unique_ptr<LaneLoop>> LaneLoop::Start(const setup::Setup& setup, uin
   options.traffic = traffic;
   auto socket = net::RouterSocket::Bind(context, host, port, options);
   if (!socket.ok()) return socket.status().Within(Cat("data socket ", lane));
-  auto data = DataLane::Make(setup, shard, lane,
-                             DataLane::OptionsOf(setup, shard, lane, incarnation), initial);
-  if (!data.ok()) return data.status();
-  std::unique_ptr<LaneLoop> loop(
-      new LaneLoop(lane, std::move(*data), std::move(*socket), registry));
-  loop->thread_ = Thread(Cat("lane", lane), [this_loop = loop.get()] { this_loop->Run(); });
-  return loop;
+  auto data_lane = DataLane::Make(setup, shard, lane,
+                                  DataLane::OptionsOf(setup, shard, lane, incarnation), initial);
+  if (!data_lane.ok()) return data_lane.status();
+  std::unique_ptr<LaneLoop> lane_loop(
+      new LaneLoop(lane, std::move(*data_lane), std::move(*socket), registry));
+  lane_loop->thread_ =
+      Thread(Cat("lane", lane), [this_loop = lane_loop.get()] { this_loop->Run(); });
+  return lane_loop;
 }
 
-LaneLoop::LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data,
+LaneLoop::LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
                    std::unique_ptr<net::RouterSocket> socket, Registry* registry)
     : lane_number_(lane),
       socket_(std::move(socket)),
-      lane_(std::move(data)),
+      data_lane_(std::move(data_lane)),
       sum_time_(registry->GetTimeCounter("tern_server_sum_seconds_total",
                                          "Time in adding up and answering",
                                          {{"lane", std::to_string(lane)}})),
-      unsent_(registry->GetCounter("tern_server_unsent_total",
-                                   "Answers that could not be sent because the peer was gone",
-                                   {{"lane", std::to_string(lane)}})),
-      counters_(*registry, lane) {}
+      unsent_answers_(registry->GetCounter(
+          "tern_server_unsent_total", "Answers that could not be sent because the peer was gone",
+          {{"lane", std::to_string(lane)}})),
+      lane_counters_(*registry, lane) {}
 
 LaneLoop::~LaneLoop() {
   commands_.Close();
@@ -52,15 +53,15 @@ void LaneLoop::Run() {
   poller.Add(socket_.get());
   poller.AddFd(commands_.event_fd());
   while (!commands_.drained()) {
-    if (Status waited = poller.Wait(std::chrono::seconds(1)); !waited.ok()) {
-      LOG(ERROR) << waited.message();
+    if (Status wait_status = poller.Wait(std::chrono::seconds(1)); !wait_status.ok()) {
+      LOG(ERROR) << wait_status.message();
       return;
     }
-    protocol::Sends out;
-    while (auto command = commands_.TryPop()) OnCommand(*command, &out);
-    SendAll(std::move(out));
+    protocol::Sends sends;
+    while (auto command = commands_.TryPop()) OnCommand(*command, &sends);
+    SendAll(std::move(sends));
     // A batch is limited, so that commands do not wait long.
-    for (int messages = 0; messages < 256; ++messages) {
+    for (int num_messages = 0; num_messages < 256; ++num_messages) {
       std::optional<net::Received> received = socket_->Receive();
       if (!received.has_value()) break;
       protocol::Sends answers;
@@ -72,50 +73,52 @@ void LaneLoop::Run() {
     }
     AfterMessages();
   }
-  lane_->Finish();
+  data_lane_->Finish();
   socket_->CloseAfterFlush();
 }
 
-void LaneLoop::OnCommand(const LaneCommand& command, protocol::Sends* out) {
+void LaneLoop::OnCommand(const LaneCommand& command, protocol::Sends* sends) {
   if (const auto* members = std::get_if<pb::Members>(&command)) {
-    lane_->OnMembers(*members, out);
+    data_lane_->OnMembers(*members, sends);
   } else {
-    lane_->Stop(out);
+    data_lane_->Stop(sends);
   }
 }
 
 void LaneLoop::AfterMessages() {
-  lane_->AfterMessages();
-  const CentralLane* const central = lane_->central();
+  data_lane_->AfterMessages();
+  const CentralLane* const central = data_lane_->central();
   if (central != nullptr && central->clock_lane() != nullptr) {
-    const protocol::ClockLane& clocks = *central->clock_lane();
-    counters_.ExportDropped(clocks.dropped());
-    if (clocks.lost_clocks() > reported_lost_clocks_) {
-      reported_lost_clocks_ = clocks.lost_clocks();
+    const protocol::ClockLane& clock_lane = *central->clock_lane();
+    lane_counters_.ExportDropped(clock_lane.dropped());
+    if (clock_lane.lost_clocks() > reported_lost_clocks_) {
+      reported_lost_clocks_ = clock_lane.lost_clocks();
       LOG(WARNING) << "lane " << lane_number_ << " went back by up to " << reported_lost_clocks_
-                   << " pushes per worker; it now has " << clocks.total()
+                   << " pushes per worker; it now has " << clock_lane.total()
                    << " pushes of all workers";
     }
   }
-  counters_.Export(lane_->lane());
+  lane_counters_.Export(data_lane_->lane());
 }
 
-void LaneLoop::OnReceived(net::Received received, protocol::Sends* out) {
+void LaneLoop::OnReceived(net::Received received, protocol::Sends* sends) {
   if (received.error.has_value()) {
     LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received.error->status.message();
-    out->push_back(
+    sends->push_back(
         {received.peer, protocol::MakeRefuse(ExitCode(received.error->status),
                                              received.error->status.message(), pb::Refuse::leave)});
     return;
   }
-  lane_->OnMessage(received.peer, {std::move(received.envelope), std::move(received.payload)}, out);
+  data_lane_->OnMessage(received.peer, {std::move(received.envelope), std::move(received.payload)},
+                        sends);
 }
 
 void LaneLoop::SendAll(protocol::Sends sends) {
   for (const protocol::Send& send : sends) {
     // If the peer is not connected, the answer may be lost: after connecting again, the peer
     // repeats the messages that have no answer.
-    if (!socket_->Send(send.to, send.message.head, send.message.payload).ok()) unsent_.Add();
+    if (!socket_->Send(send.to, send.message.head, send.message.payload).ok())
+      unsent_answers_.Add();
   }
 }
 

@@ -29,8 +29,8 @@ class LaneLoop {
  public:
   // Binds the socket of lane `lane` (from 1) of `shard` and starts the thread. `port` 0: the system
   // picks a port. References and pointers must outlive the loop. `initial`: the initial weights of
-  // the whole model, used if servers hold the parameters. kAddress
-  // if the port cannot be bound; kBadJob if servers cannot hold the job's parameters.
+  // the whole model, used if servers hold the parameters. kAddress if the port cannot be bound;
+  // kBadJob if servers cannot hold the job's parameters.
   static Result<std::unique_ptr<LaneLoop>> Start(const setup::Setup& setup, uint32_t shard,
                                                  uint32_t lane, uint64_t incarnation,
                                                  const std::string& host, uint16_t port,
@@ -42,29 +42,30 @@ class LaneLoop {
 
   // The checkpoints on the lane's disk, and the error because of which this shard must leave the
   // job: see DataLane. Any thread may call these two.
-  std::optional<protocol::Saved> Saved() const { return lane_->Saved(); }
-  Status failure() const { return lane_->failure(); }
+  std::optional<protocol::Saved> Saved() const { return data_lane_->Saved(); }
+  Status failure() const { return data_lane_->failure(); }
   uint16_t port() const { return socket_->port(); }
   // Passes a command to the lane's thread. Only the control thread calls it.
   void Tell(LaneCommand command) { commands_.Push(std::move(command)); }
 
  private:
-  LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data, std::unique_ptr<net::RouterSocket> socket,
-           Registry* registry);
+  LaneLoop(uint32_t lane, std::unique_ptr<DataLane> data_lane,
+           std::unique_ptr<net::RouterSocket> socket, Registry* registry);
   void Run();
-  void OnCommand(const LaneCommand& command, protocol::Sends* out);
+  void OnCommand(const LaneCommand& command, protocol::Sends* sends);
+  // Lets the lane write a checkpoint if one is due, logs lost clocks, and updates the metrics.
   void AfterMessages();
-  void OnReceived(net::Received received, protocol::Sends* out);
+  void OnReceived(net::Received received, protocol::Sends* sends);
   void SendAll(protocol::Sends sends);
 
   const uint32_t lane_number_;
   std::unique_ptr<net::RouterSocket> socket_;
-  std::unique_ptr<DataLane> lane_;
-  uint64_t reported_lost_clocks_ = 0;
+  std::unique_ptr<DataLane> data_lane_;
+  uint64_t reported_lost_clocks_ = 0;  // the number in the last warning about lost clocks
   Channel<LaneCommand> commands_;
   TimeCounter& sum_time_;
-  Counter& unsent_;
-  LaneCounters counters_;
+  Counter& unsent_answers_;
+  LaneCounters lane_counters_;
   Thread thread_;  // The last member, because the thread uses all others.
 };
 

@@ -14,26 +14,28 @@
 namespace {
 
 tern::Status RunServer(int argc, char** argv) {
-  tern::Result<tern::setup::CommandLine> line = tern::setup::ParseCommandLine(argc, argv, "server");
-  if (!line.ok()) return line.status();
+  tern::Result<tern::setup::CommandLine> command_line =
+      tern::setup::ParseCommandLine(argc, argv, "server");
+  if (!command_line.ok()) return command_line.status();
   tern::StopSignals signals;
   std::optional<tern::FolderLock> lock;  // Held until the process ends.
   const auto lock_output_folder = [&](const tern::pb::Job& job) {
-    if (line->rank != 0) return tern::Ok();
+    if (command_line->rank != 0) return tern::Ok();
     auto folder_lock =
         tern::FolderLock::Take(job.output_dir(), tern::setup::kServerLock, job.name());
     if (!folder_lock.ok()) return folder_lock.status();
     lock.emplace(std::move(*folder_lock));
     return tern::Ok();
   };
-  auto setup = tern::setup::StartDaemon(*line, "server", lock_output_folder);
+  auto setup = tern::setup::StartDaemon(*command_line, "server", lock_output_folder);
   if (!setup.ok()) return setup.status();
   if (lock.has_value() && !lock->held()) LOG(WARNING) << lock->warning();
-  if (line->check) {
+  if (command_line->check) {
     std::printf("%s", tern::config::ToYaml((*setup)->job).c_str());
     return tern::Ok();
   }
-  auto server = tern::server::Server::Make(**setup, signals, {line->rank, line->progress_fd});
+  auto server =
+      tern::server::Server::Make(**setup, signals, {command_line->rank, command_line->progress_fd});
   if (!server.ok()) return server.status();
   return (*server)->Run();
 }

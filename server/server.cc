@@ -33,23 +33,23 @@ Server::Server(const setup::Setup& setup, StopSignals& signals, const Options& o
       traffic_(registry_),
       workers_present_(
           registry_.GetGauge("tern_server_workers_present", "Workers that take part now")),
-      counters_(registry_, 0) {}
+      control_counters_(registry_, 0) {}
 
 Status Server::Open() {
-  const pb::Server& def = setup_.job.servers(static_cast<int>(options_.shard));
-  Result<net::Address> address = net::ParseAddress(def.address());
+  const pb::Server& server_keys = setup_.job.servers(static_cast<int>(options_.shard));
+  Result<net::Address> address = net::ParseAddress(server_keys.address());
   if (!address.ok()) return address.status();
-  const std::string host = def.has_bind_host() ? def.bind_host() : address->host;
+  const std::string host = server_keys.has_bind_host() ? server_keys.bind_host() : address->host;
   std::vector<float> initial;
   if (setup_.plan.central) initial = InitialWeights(setup_);
-  for (uint32_t lane = 1; lane <= def.data_sockets(); ++lane) {
+  for (uint32_t lane = 1; lane <= server_keys.data_sockets(); ++lane) {
     const uint32_t port =
-        def.data_ports_size() > 0 ? def.data_ports(static_cast<int>(lane) - 1) : 0;
-    auto loop =
+        server_keys.data_ports_size() > 0 ? server_keys.data_ports(static_cast<int>(lane) - 1) : 0;
+    auto lane_loop =
         LaneLoop::Start(setup_, options_.shard, lane, incarnation_, host,
                         static_cast<uint16_t>(port), context_, &traffic_, &registry_, initial);
-    if (!loop.ok()) return loop.status();
-    lanes_.push_back(std::move(*loop));
+    if (!lane_loop.ok()) return lane_loop.status();
+    lanes_.push_back(std::move(*lane_loop));
   }
   net::SocketOptions options;
   options.max_payload = setup::MaxPayload(setup_, 0);
@@ -57,8 +57,8 @@ Status Server::Open() {
   options.traffic = &traffic_;
   auto socket = net::RouterSocket::Bind(context_, host, address->port, options);
   if (!socket.ok()) return socket.status().Within("control socket");
-  socket_ = std::move(*socket);
-  poller_.Add(socket_.get());
+  control_socket_ = std::move(*socket);
+  poller_.Add(control_socket_.get());
   poller_.AddFd(signals_.fd());
 
   MakeControl();
@@ -68,34 +68,34 @@ Status Server::Open() {
                               static_cast<uint16_t>(setup_.job.metrics().port() + options_.shard),
                               [this] { return registry_.PrometheusText(); });
   if (!page.ok()) return page.status();
-  page_ = std::move(*page);
+  metrics_page_ = std::move(*page);
   return Ok();
 }
 
 void Server::MakeControl() {
-  protocol::ControlOptions control;
-  control.shard = options_.shard;
-  control.shards = static_cast<uint32_t>(setup_.plan.data_lanes.size());
-  control.workers = setup_.plan.workers;
-  control.incarnation = incarnation_;
-  for (const auto& lane : lanes_) control.data_ports.push_back(lane->port());
-  control.expected = setup_.hello;
-  control.timings = setup_.timings;
-  control.elasticity = algorithm::Elasticity::Of(setup_.job);
+  protocol::ControlOptions control_options;
+  control_options.shard = options_.shard;
+  control_options.shards = static_cast<uint32_t>(setup_.plan.data_lanes.size());
+  control_options.workers = setup_.plan.workers;
+  control_options.incarnation = incarnation_;
+  for (const auto& lane : lanes_) control_options.data_ports.push_back(lane->port());
+  control_options.expected = setup_.hello;
+  control_options.timings = setup_.timings;
+  control_options.elasticity = algorithm::Elasticity::Of(setup_.job);
   const algorithm::Facts facts = algorithm::FactsOf(setup_.job);
-  control.window = facts.window;
-  control.workers_hold_state = facts.rounds;
-  control.begins_from_shards = setup_.plan.central && setup_.plan.rounds;
-  control.resumes = setup_.job.checkpoints().every_steps() != 0;
-  control.keeps = protocol::ShardsThatKeep(setup_.plan);
-  if (control.Keeps(options_.shard)) control.saved = [this] { return Saved(); };
+  control_options.window = facts.window;
+  control_options.workers_hold_state = facts.rounds;
+  control_options.begins_from_shards = setup_.plan.central && setup_.plan.rounds;
+  control_options.resumes = setup_.job.checkpoints().every_steps() != 0;
+  control_options.keeps = protocol::ShardsThatKeep(setup_.plan);
+  if (control_options.Keeps(options_.shard)) control_options.saved = [this] { return Saved(); };
   std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(setup_.plan, options_.shard, 0);
   if (options_.shard == 0) {
-    auto coordinator = std::make_unique<protocol::Coordinator>(control, std::move(cells));
+    auto coordinator = std::make_unique<protocol::Coordinator>(control_options, std::move(cells));
     coordinator_ = coordinator.get();
     control_ = std::move(coordinator);
   } else {
-    control_ = std::make_unique<protocol::Follower>(control, std::move(cells));
+    control_ = std::make_unique<protocol::Follower>(control_options, std::move(cells));
   }
 }
 
@@ -107,10 +107,10 @@ protocol::Saved Server::Saved() const {
   return protocol::CommonOf(lanes_saved);
 }
 
-void Server::CheckLanes(protocol::ControlActions* out) {
+void Server::CheckLanes(protocol::ControlActions* new_actions) {
   for (const auto& lane : lanes_) {
     if (const Status failure = lane->failure(); !failure.ok())
-      return control_->OnFailure(failure, clock_.Now(), out);
+      return control_->OnFailure(failure, clock_.Now(), new_actions);
   }
 }
 
@@ -120,13 +120,13 @@ Status Server::ConnectShard0() {
   net::SocketOptions options;
   options.max_payload = setup::MaxPayload(setup_, 0);
   options.traffic = &traffic_;
-  if (shard0_ != nullptr) poller_.Remove(shard0_.get());
-  shard0_.reset();
+  if (shard0_socket_ != nullptr) poller_.Remove(shard0_socket_.get());
+  shard0_socket_.reset();
   auto socket = net::DealerSocket::Connect(context_, address->host, address->port, options,
                                            shard0_attempts_++);
   if (!socket.ok()) return socket.status().Within("server shard 0");
-  shard0_ = std::move(*socket);
-  poller_.Add(shard0_.get());
+  shard0_socket_ = std::move(*socket);
+  poller_.Add(shard0_socket_.get());
   return Ok();
 }
 
@@ -134,32 +134,34 @@ Status Server::Run() {
   protocol::ControlActions actions;
   control_->Start(clock_.Now(), &actions);
   Execute(std::move(actions));
-  const Time tick = setup_.timings.hello_retry / 2;
-  while (!ended_) {
-    TERN_RETURN_IF_ERROR(poller_.Wait(tick));
-    protocol::ControlActions out;
-    if (signals_.Take() != 0) control_->OnStop(signals_.status().code(), clock_.Now(), &out);
-    Receive(&out);
-    control_->OnTimer(clock_.Now(), &out);
-    CheckLanes(&out);
-    Execute(std::move(out));
-    counters_.Export(control_->lane());
+  const Time tick_interval = setup_.timings.hello_retry / 2;
+  while (!has_ended_) {
+    TERN_RETURN_IF_ERROR(poller_.Wait(tick_interval));
+    protocol::ControlActions new_actions;
+    if (signals_.Take() != 0)
+      control_->OnStop(signals_.status().code(), clock_.Now(), &new_actions);
+    Receive(&new_actions);
+    control_->OnTimer(clock_.Now(), &new_actions);
+    CheckLanes(&new_actions);
+    Execute(std::move(new_actions));
+    control_counters_.Export(control_->lane());
     ReportProgress();
   }
   WriteSummary();
-  socket_->CloseAfterFlush();
+  control_socket_->CloseAfterFlush();
   return final_status_;
 }
 
-void Server::Receive(protocol::ControlActions* out) {
-  for (int batch = 0; batch < 1024; ++batch) {
-    std::optional<net::Received> received = socket_->Receive();
+void Server::Receive(protocol::ControlActions* new_actions) {
+  for (int num_messages = 0; num_messages < 1024; ++num_messages) {
+    std::optional<net::Received> received = control_socket_->Receive();
     if (!received.has_value()) break;
     if (received->error.has_value()) {
       LOG_EVERY_N(WARNING, 100) << "refused a frame: " << received->error->status.message();
       const protocol::Message refuse = protocol::MakeRefuse(
           ExitCode(received->error->status), received->error->status.message(), pb::Refuse::leave);
-      if (!socket_->Send(received->peer, refuse.head).ok()) VLOG(1) << "could not send the refusal";
+      if (!control_socket_->Send(received->peer, refuse.head).ok())
+        VLOG(1) << "could not send the refusal";
       continue;
     }
     protocol::ControlActions answers;
@@ -168,24 +170,24 @@ void Server::Receive(protocol::ControlActions* out) {
                         &answers);
     Execute(std::move(answers));
   }
-  if (shard0_ != nullptr) ReceiveFromShard0(out);
+  if (shard0_socket_ != nullptr) ReceiveFromShard0(new_actions);
 }
 
-void Server::ReceiveFromShard0(protocol::ControlActions* out) {
-  while (std::optional<net::Received> received = shard0_->Receive()) {
+void Server::ReceiveFromShard0(protocol::ControlActions* new_actions) {
+  while (std::optional<net::Received> received = shard0_socket_->Receive()) {
     if (!received->error.has_value()) {
       control_->OnMessageFromShard0({std::move(received->envelope), std::move(received->payload)},
-                                    clock_.Now(), out);
+                                    clock_.Now(), new_actions);
     } else if (received->error->fault == net::Fault::kOtherVersion) {
       return EndWith(received->error->status.Within("server shard 0"));
     }
     // Other malformed messages are ignored here; the socket counts them.
   }
-  if (shard0_->link() == net::DealerSocket::Link::kLost) control_->OnShard0Disconnected();
+  if (shard0_socket_->link() == net::DealerSocket::Link::kLost) control_->OnShard0Disconnected();
 }
 
 void Server::EndWith(Status status) {
-  ended_ = true;
+  has_ended_ = true;
   final_status_ = std::move(status);
 }
 
@@ -196,21 +198,22 @@ void Server::Execute(protocol::ControlActions actions) {
       case Type::kSend:
         // If the peer is not connected, the message may be lost: after connecting again, the peer
         // repeats the messages that have no answer.
-        if (!socket_->Send(action.send.to, action.send.message.head, action.send.message.payload)
+        if (!control_socket_
+                 ->Send(action.send.to, action.send.message.head, action.send.message.payload)
                  .ok()) {
           VLOG(1) << "a peer is gone";
         }
         break;
       case Type::kConnectShard0:
-        if (Status connected = ConnectShard0(); !connected.ok()) {
+        if (Status connect_status = ConnectShard0(); !connect_status.ok()) {
           if (shard0_attempts_ == 1)
-            EndWith(connected);  // After a later failure the server tries again.
-          LOG(WARNING) << connected.message();
+            EndWith(connect_status);  // After a later failure the server tries again.
+          LOG(WARNING) << connect_status.message();
         }
         break;
       case Type::kSendShard0:
-        if (shard0_ != nullptr &&
-            !shard0_->Send(action.send.message.head, action.send.message.payload).ok()) {
+        if (shard0_socket_ != nullptr &&
+            !shard0_socket_->Send(action.send.message.head, action.send.message.payload).ok()) {
           VLOG(1) << "shard 0 is not connected";
         }
         break;
@@ -236,9 +239,9 @@ std::vector<setup::WorkerStatus> Server::WorkerStatuses() const {
        ++rank) {
     const protocol::Coordinator::Worker& worker = coordinator_->workers()[rank];
     using Presence = protocol::Coordinator::Worker::Presence;
-    const bool present =
+    const bool is_present =
         worker.presence == Presence::kPresent || worker.presence == Presence::kDone;
-    workers.push_back({rank, worker.counters, worker.figures, present, worker.joining});
+    workers.push_back({rank, worker.counters, worker.figures, is_present, worker.joining});
   }
   return workers;
 }
@@ -246,7 +249,7 @@ std::vector<setup::WorkerStatus> Server::WorkerStatuses() const {
 std::vector<setup::WorkerStatus> Server::UpdatePosition() {
   std::vector<setup::WorkerStatus> workers = WorkerStatuses();
   if (coordinator_ != nullptr)
-    position_.Update(coordinator_->steps(), coordinator_->beginning(), workers);
+    job_position_.Update(coordinator_->steps(), coordinator_->beginning(), workers);
   return workers;
 }
 
@@ -257,18 +260,18 @@ void Server::ReportProgress() {
   workers_present_.Set(static_cast<double>(std::count_if(
       workers.begin(), workers.end(), [](const auto& worker) { return worker.present; })));
   if (options_.progress_fd < 0) return;
-  const std::string line = setup::ProgressJson(setup_, workers, position_) + "\n";
+  const std::string line = setup::ProgressJson(setup_, workers, job_position_) + "\n";
   if (write(options_.progress_fd, line.data(), line.size()) < 0)
     VLOG(1) << "cannot write the progress";
 }
 
 void Server::WriteSummary() {
   const std::string path = Cat(setup_.job.output_dir(), "/server.", options_.shard, ".json");
-  const Status written = setup::WriteSummaryFile(
-      path, setup::SummaryJson(setup_, UpdatePosition(), position_, final_status_));
-  final_status_ = setup::FinalStatus(final_status_, written);
+  const Status write_status = setup::WriteSummaryFile(
+      path, setup::SummaryJson(setup_, UpdatePosition(), job_position_, final_status_));
+  final_status_ = setup::FinalStatus(final_status_, write_status);
   const std::string summary =
-      setup::SummaryJson(setup_, UpdatePosition(), position_, final_status_);
+      setup::SummaryJson(setup_, UpdatePosition(), job_position_, final_status_);
   LOG(INFO) << summary;
   if (coordinator_ != nullptr) LOG(INFO) << "\n" << setup::SummaryTable(summary);
   if (options_.progress_fd >= 0) {

@@ -48,17 +48,17 @@ class Server {
   // The checkpoints that every lane with state has on disk, for this shard's hello message.
   protocol::Saved Saved() const;
   // Tells the control plane of the first lane that has failed, if any.
-  void CheckLanes(protocol::ControlActions* out);
+  void CheckLanes(protocol::ControlActions* new_actions);
   Status ConnectShard0();
-  void Receive(protocol::ControlActions* out);
-  void ReceiveFromShard0(protocol::ControlActions* out);
+  void Receive(protocol::ControlActions* new_actions);
+  void ReceiveFromShard0(protocol::ControlActions* new_actions);
   void EndWith(Status status);
   // Executes the actions of the control plane, in order.
   void Execute(protocol::ControlActions actions);
   void ReportProgress();
   void WriteSummary();
   std::vector<setup::WorkerStatus> WorkerStatuses() const;
-  // Updates position_, and returns the status of each worker.
+  // Updates job_position_, and returns the status of each worker.
   std::vector<setup::WorkerStatus> UpdatePosition();
 
   const setup::Setup& setup_;
@@ -70,19 +70,19 @@ class Server {
   net::Traffic traffic_;
   net::Context context_;
   std::vector<std::unique_ptr<LaneLoop>> lanes_;
-  std::unique_ptr<net::RouterSocket> socket_;  // the control socket
-  std::unique_ptr<net::DealerSocket> shard0_;  // the connection to shard 0; null on shard 0 itself
+  std::unique_ptr<net::RouterSocket> control_socket_;
+  std::unique_ptr<net::DealerSocket> shard0_socket_;  // to shard 0; null on shard 0 itself
   unsigned shard0_attempts_ = 0;
   net::Poller poller_;
   std::unique_ptr<protocol::Control> control_;
   const protocol::Coordinator* coordinator_ = nullptr;  // points to control_ on shard 0; else null
-  std::unique_ptr<net::MetricsPage> page_;
+  std::unique_ptr<net::MetricsPage> metrics_page_;
   Gauge& workers_present_;
-  LaneCounters counters_;  // of the control socket's cells
-  bool ended_ = false;
+  LaneCounters control_counters_;  // of the control socket's cells
+  bool has_ended_ = false;
   Status final_status_;
   Time last_progress_at_{};
-  setup::JobPosition position_;  // only on shard 0
+  setup::JobPosition job_position_;  // only on shard 0
 };
 
 }  // namespace tern::server

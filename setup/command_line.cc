@@ -45,9 +45,10 @@ const std::vector<KnownFlag> kFlags = {
 constexpr const char* kSetHelp = "KEY=VALUE: overrides a key of the job file; may be repeated";
 
 Status UsageError(const std::string& sentence) {
-  std::string known;
-  for (const KnownFlag& flag : kFlags) known += Cat("--", flag.name, ", ");
-  return Status(Code::kUsage, sentence + "; known flags: " + known + "--set, --help, --version");
+  std::string flags_text;
+  for (const KnownFlag& flag : kFlags) flags_text += Cat("--", flag.name, ", ");
+  return Status(Code::kUsage,
+                sentence + "; known flags: " + flags_text + "--set, --help, --version");
 }
 
 void PrintHelp(const std::string& role) {
@@ -61,26 +62,26 @@ class ArgReader {
  public:
   ArgReader(int argc, char** argv) : args_(argv + std::min(1, argc), argv + argc) {}
 
-  bool done() const { return next_ >= args_.size(); }
+  bool done() const { return next_index_ >= args_.size(); }
 
   // Reads "--name=value" or "--name" into name and value.
   Status Next() {
-    const std::string arg = args_[next_++];
+    const std::string arg = args_[next_index_++];
     if (arg.size() < 2 || arg[0] != '-') {
       return UsageError("'" + Printable(arg) + "' is not a flag; the job file goes after --job");
     }
     const std::string text = arg.substr(arg.starts_with("--") ? 2 : 1);
-    const size_t equals = text.find('=');
-    name = text.substr(0, equals);
+    const size_t equals_at = text.find('=');
+    name = text.substr(0, equals_at);
     value.reset();
-    if (equals != std::string::npos) value = text.substr(equals + 1);
+    if (equals_at != std::string::npos) value = text.substr(equals_at + 1);
     return Ok();
   }
   // Makes sure that the flag has a value: without "=value", the next argument becomes the value.
   Status RequireValue() {
     if (value.has_value()) return Ok();
     if (done()) return UsageError("--" + name + " needs a value after it");
-    value = args_[next_++];
+    value = args_[next_index_++];
     return Ok();
   }
 
@@ -89,17 +90,18 @@ class ArgReader {
 
  private:
   const std::vector<std::string> args_;
-  size_t next_ = 0;
+  size_t next_index_ = 0;
 };
 
 Status SetFlag(ArgReader* reader) {
-  const bool known = std::any_of(kFlags.begin(), kFlags.end(),
-                                 [&](const KnownFlag& flag) { return reader->name == flag.name; });
-  gflags::CommandLineFlagInfo info;
-  if (!known || !gflags::GetCommandLineFlagInfo(reader->name.c_str(), &info)) {
+  const bool is_known = std::any_of(kFlags.begin(), kFlags.end(), [&](const KnownFlag& flag) {
+    return reader->name == flag.name;
+  });
+  gflags::CommandLineFlagInfo flag_info;
+  if (!is_known || !gflags::GetCommandLineFlagInfo(reader->name.c_str(), &flag_info)) {
     return UsageError("there is no flag --" + Printable(reader->name));
   }
-  if (info.type == "bool") {
+  if (flag_info.type == "bool") {
     reader->value = reader->value.value_or("true");
   } else {
     TERN_RETURN_IF_ERROR(reader->RequireValue());
@@ -108,7 +110,7 @@ Status SetFlag(ArgReader* reader) {
     return Ok();
   return Status(Code::kUsage,
                 Cat("--", reader->name, ": saw '", Printable(*reader->value),
-                    "'; allowed: ", info.type == "bool" ? "true or false" : "a whole number"));
+                    "'; allowed: ", flag_info.type == "bool" ? "true or false" : "a whole number"));
 }
 
 }  // namespace
@@ -157,12 +159,12 @@ Result<std::unique_ptr<Setup>> StartDaemon(
   auto setup = MakeSetup(line.job, line.overrides);
   if (!setup.ok()) return setup;
   const pb::Job& job = (*setup)->job;
-  const uint32_t count =
+  const uint32_t num_ranks =
       role == "server" ? static_cast<uint32_t>(job.servers_size()) : job.workers().count();
-  if (line.rank >= count) {
+  if (line.rank >= num_ranks) {
     return Status(Code::kBadJob,
-                  Cat("--rank ", line.rank, ": the job has ", count, " ", role,
-                      count == 1 ? "" : "s", ", so the rank is at most ", count - 1));
+                  Cat("--rank ", line.rank, ": the job has ", num_ranks, " ", role,
+                      num_ranks == 1 ? "" : "s", ", so the rank is at most ", num_ranks - 1));
   }
   if (line.check) return setup;
   if (before_writing) TERN_RETURN_IF_ERROR(before_writing(job));
@@ -178,11 +180,11 @@ Result<std::unique_ptr<Setup>> StartDaemon(
 }
 
 Status WriteSummaryFile(const std::string& path, const std::string& line) {
-  std::error_code ignored;  // If the folder is missing, the write below fails and reports it.
-  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  const Status written = WriteFileAtomically(path, line + "\n");
-  if (!written.ok()) LOG(ERROR) << written.message();
-  return written;
+  std::error_code ignored_error;  // If the folder is missing, the write below fails and reports it.
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored_error);
+  const Status write_status = WriteFileAtomically(path, line + "\n");
+  if (!write_status.ok()) LOG(ERROR) << write_status.message();
+  return write_status;
 }
 
 Status FinalStatus(const Status& status, const Status& written) {
@@ -193,7 +195,7 @@ Status FinalStatus(const Status& status, const Status& written) {
 
 int ReportExit(const std::string& program, const Status& status) {
   if (status.ok()) return 0;
-  if (google::IsGoogleLoggingInitialized()) {  // Without this, glog prints to stderr too.
+  if (google::IsGoogleLoggingInitialized()) {  // else glog prints to stderr too
     LOG(INFO) << "exits with code " << ExitCode(status) << ": " << status.message();
     google::FlushLogFiles(google::INFO);
   }

@@ -28,14 +28,14 @@ class JobPosition {
   // checkpoint.
   void Update(uint64_t steps, uint64_t beginning, const std::vector<WorkerStatus>& workers);
 
-  uint64_t steps() const { return steps_; }  // the job's length; 0: not known yet
-  uint64_t done() const { return done_; }    // the steps of the worker with the most steps
+  uint64_t steps() const { return steps_; }      // the job's length; 0: not known yet
+  uint64_t done() const { return steps_done_; }  // the steps of the worker with the most steps
   uint64_t resumed_from() const { return resumed_from_; }  // the step of the last resume; 0: none
   uint64_t beginning() const { return beginning_; }
 
  private:
-  uint64_t steps_ = 0, beginning_ = 0, done_ = 0, resumed_from_ = 0;
-  uint64_t reached_ = 0;  // the most steps that a worker has reported since beginning_ changed
+  uint64_t steps_ = 0, beginning_ = 0, steps_done_ = 0, resumed_from_ = 0;
+  uint64_t most_steps_ = 0;  // the most steps that a worker has reported since beginning_ changed
 };
 
 }  // namespace tern::setup

@@ -32,97 +32,101 @@ size_t CountPresent(const std::vector<WorkerStatus>& workers) {
 // Times and loss are means over the present workers (over all workers if none is present).
 // samples_per_s is the sum over the same workers. All other members are sums over all workers.
 Totals TotalsOf(const std::vector<WorkerStatus>& workers) {
-  Totals t;
-  const size_t present = CountPresent(workers);
-  const auto n = static_cast<double>(present == 0 ? workers.size() : present);
+  Totals totals;
+  const size_t num_present = CountPresent(workers);
+  const auto num_counted = static_cast<double>(num_present == 0 ? workers.size() : num_present);
   for (const WorkerStatus& worker : workers) {
-    const pb::Counters& c = worker.counters;
-    t.rounds += c.rounds();
-    t.samples += c.samples();
-    t.refusals += c.refusals();
-    const RoundTraffic traffic = TrafficOf(c);
-    t.traffic.up += traffic.up;
-    t.traffic.down += traffic.down;
-    t.traffic.all_up += traffic.all_up;
-    t.traffic.all_down += traffic.all_down;
-    if (present != 0 && !worker.present) continue;
-    if (c.train_s() > 0) t.samples_per_s += static_cast<double>(c.samples()) / c.train_s();
-    t.compute_s += c.compute_s() / n;
-    t.encode_s += c.encode_s() / n;
-    t.decode_s += c.decode_s() / n;
-    t.train_s += c.train_s() / n;
+    const pb::Counters& counters = worker.counters;
+    totals.rounds += counters.rounds();
+    totals.samples += counters.samples();
+    totals.refusals += counters.refusals();
+    const RoundTraffic traffic = TrafficOf(counters);
+    totals.traffic.up += traffic.up;
+    totals.traffic.down += traffic.down;
+    totals.traffic.all_up += traffic.all_up;
+    totals.traffic.all_down += traffic.all_down;
+    if (num_present != 0 && !worker.present) continue;
+    if (counters.train_s() > 0)
+      totals.samples_per_s += static_cast<double>(counters.samples()) / counters.train_s();
+    totals.compute_s += counters.compute_s() / num_counted;
+    totals.encode_s += counters.encode_s() / num_counted;
+    totals.decode_s += counters.decode_s() / num_counted;
+    totals.train_s += counters.train_s() / num_counted;
     // wait_s includes waiting at the start and during evaluations. So communication_s is at most
     // the part of train_s that is not computing or decoding.
-    const double not_computing = std::max(0.0, c.train_s() - c.compute_s() - c.decode_s());
-    t.communication_s += std::min(c.wait_s(), not_computing) / n;
-    t.loss += c.loss() / n;
+    const double not_computing =
+        std::max(0.0, counters.train_s() - counters.compute_s() - counters.decode_s());
+    totals.communication_s += std::min(counters.wait_s(), not_computing) / num_counted;
+    totals.loss += counters.loss() / num_counted;
   }
-  return t;
+  return totals;
 }
 
-void AddStepFigures(const std::vector<WorkerStatus>& workers, json* j) {
+void AddStepFigures(const std::vector<WorkerStatus>& workers, json* fields) {
   std::vector<pb::Counters> counters;
   for (const WorkerStatus& worker : workers) counters.push_back(worker.counters);
-  const StepFigures f = StepFiguresOf(counters);
-  (*j)["t_cop_s"] = f.t_cop_s;
-  (*j)["t_com_s"] = f.t_com_s;
-  (*j)["exchange_busy_s"] = f.busy_s;
-  (*j)["step_s"] = f.step_s;
-  (*j)["step_s_equation_2"] = f.equation_2_s();
-  (*j)["step_s_bounded"] = f.bounded_s();
-  (*j)["gradients"] = f.gradients;
-  (*j)["exchanges"] = f.exchanges;
-  (*j)["local_steps"] = f.local_steps;
-  (*j)["late"] = f.late;
-  (*j)["dropped"] = f.dropped;
-  if (f.staleness.empty()) return;
-  (*j)["staleness"] = f.staleness;
-  (*j)["mean_staleness"] = f.mean_staleness;
+  const StepFigures figures = StepFiguresOf(counters);
+  (*fields)["t_cop_s"] = figures.t_cop_s;
+  (*fields)["t_com_s"] = figures.t_com_s;
+  (*fields)["exchange_busy_s"] = figures.busy_s;
+  (*fields)["step_s"] = figures.step_s;
+  (*fields)["step_s_equation_2"] = figures.equation_2_s();
+  (*fields)["step_s_bounded"] = figures.bounded_s();
+  (*fields)["gradients"] = figures.gradients;
+  (*fields)["exchanges"] = figures.exchanges;
+  (*fields)["local_steps"] = figures.local_steps;
+  (*fields)["late"] = figures.late;
+  (*fields)["dropped"] = figures.dropped;
+  if (figures.staleness.empty()) return;
+  (*fields)["staleness"] = figures.staleness;
+  (*fields)["mean_staleness"] = figures.mean_staleness;
 }
 
 json JobToJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
                const JobPosition& position) {
-  const Totals t = TotalsOf(workers);
+  const Totals totals = TotalsOf(workers);
   const uint64_t parameters = setup.table.total;
-  json j;
-  j["job"] = setup.job.name();
-  j["parameters"] = parameters;
-  j["workers"] = setup.plan.workers;
-  j["servers"] = setup.plan.data_lanes.size();
-  j["present"] = CountPresent(workers);
-  j["lost"] = json::array();
+  json fields;
+  fields["job"] = setup.job.name();
+  fields["parameters"] = parameters;
+  fields["workers"] = setup.plan.workers;
+  fields["servers"] = setup.plan.data_lanes.size();
+  fields["present"] = CountPresent(workers);
+  fields["lost"] = json::array();
   for (const WorkerStatus& worker : workers) {
-    if (!worker.present) j["lost"].push_back(worker.rank);
+    if (!worker.present) fields["lost"].push_back(worker.rank);
   }
-  j["rounds"] = position.done();
-  j["steps"] = position.steps();
-  j["from_step"] = position.resumed_from();
-  j["beginning"] = position.beginning() == 0 ? "" : Hex(position.beginning());
-  j["samples"] = t.samples;
-  j["samples_per_s"] = t.samples_per_s;
-  j["loss"] = t.loss;
-  j["train_s"] = t.train_s;
-  j["compute_s"] = t.compute_s;
-  j["encode_s"] = t.encode_s;
-  j["decode_s"] = t.decode_s;
-  j["communication_s"] = t.communication_s;
-  j["communication_share"] = t.train_s > 0 ? t.communication_s / t.train_s : 0;
-  j["up_bytes"] = t.traffic.up;
-  j["down_bytes"] = t.traffic.down;
-  j["up_bytes_per_step"] = t.rounds > 0 ? t.traffic.up / t.rounds : 0;
-  j["down_bytes_per_step"] = t.rounds > 0 ? t.traffic.down / t.rounds : 0;
-  j["all_up_bytes"] = t.traffic.all_up;
-  j["all_down_bytes"] = t.traffic.all_down;
-  j["up_ratio"] = RatioToFp32(parameters, t.rounds, t.traffic.up);
-  j["down_ratio"] = RatioToFp32(parameters, t.rounds, t.traffic.down);
-  j["refusals"] = t.refusals;
-  AddStepFigures(workers, &j);
-  return j;
+  fields["rounds"] = position.done();
+  fields["steps"] = position.steps();
+  fields["from_step"] = position.resumed_from();
+  fields["beginning"] = position.beginning() == 0 ? "" : Hex(position.beginning());
+  fields["samples"] = totals.samples;
+  fields["samples_per_s"] = totals.samples_per_s;
+  fields["loss"] = totals.loss;
+  fields["train_s"] = totals.train_s;
+  fields["compute_s"] = totals.compute_s;
+  fields["encode_s"] = totals.encode_s;
+  fields["decode_s"] = totals.decode_s;
+  fields["communication_s"] = totals.communication_s;
+  fields["communication_share"] = totals.train_s > 0 ? totals.communication_s / totals.train_s : 0;
+  fields["up_bytes"] = totals.traffic.up;
+  fields["down_bytes"] = totals.traffic.down;
+  fields["up_bytes_per_step"] = totals.rounds > 0 ? totals.traffic.up / totals.rounds : 0;
+  fields["down_bytes_per_step"] = totals.rounds > 0 ? totals.traffic.down / totals.rounds : 0;
+  fields["all_up_bytes"] = totals.traffic.all_up;
+  fields["all_down_bytes"] = totals.traffic.all_down;
+  fields["up_ratio"] = RatioToFp32(parameters, totals.rounds, totals.traffic.up);
+  fields["down_ratio"] = RatioToFp32(parameters, totals.rounds, totals.traffic.down);
+  fields["refusals"] = totals.refusals;
+  AddStepFigures(workers, &fields);
+  return fields;
 }
 
 // Returns the JSON text. Bytes that are not UTF-8 are replaced; a number that is not finite becomes
 // null.
-std::string Dump(const json& j) { return j.dump(-1, ' ', false, json::error_handler_t::replace); }
+std::string JsonText(const json& fields) {
+  return fields.dump(-1, ' ', false, json::error_handler_t::replace);
+}
 
 }  // namespace
 
@@ -146,108 +150,110 @@ double RatioToFp32(uint64_t parameters, uint64_t rounds, uint64_t bytes) {
 
 std::string ProgressJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
                          const JobPosition& position) {
-  json j = JobToJson(setup, workers, position);
-  j["event"] = "progress";
-  return Dump(j);
+  json fields = JobToJson(setup, workers, position);
+  fields["event"] = "progress";
+  return JsonText(fields);
 }
 
 std::string SummaryJson(const Setup& setup, const std::vector<WorkerStatus>& workers,
                         const JobPosition& position, const Status& status) {
-  json j = JobToJson(setup, workers, position);
-  j["event"] = "ended";
-  j["code"] = ExitCode(status);
-  j["sentence"] = status.message();
-  std::vector<const pb::Figures*> finished;  // the figures of the present workers
+  json fields = JobToJson(setup, workers, position);
+  fields["event"] = "ended";
+  fields["code"] = ExitCode(status);
+  fields["sentence"] = status.message();
+  std::vector<const pb::Figures*> figures_of_present;  // the figures of the present workers
   for (const WorkerStatus& worker : workers) {
-    if (worker.present) finished.push_back(&worker.figures);
+    if (worker.present) figures_of_present.push_back(&worker.figures);
   }
-  if (finished.empty()) return Dump(j);
+  if (figures_of_present.empty()) return JsonText(fields);
   const auto has_hash = [](const pb::Figures* f) { return f->has_parameters_hash(); };
-  const auto first = std::find_if(finished.begin(), finished.end(), has_hash);
-  const pb::Figures& figures = first == finished.end() ? *finished.front() : **first;
+  const auto first_with_hash =
+      std::find_if(figures_of_present.begin(), figures_of_present.end(), has_hash);
+  const pb::Figures& figures =
+      first_with_hash == figures_of_present.end() ? *figures_of_present.front() : **first_with_hash;
   if (figures.test_samples() > 0) {
     const auto samples = static_cast<double>(figures.test_samples());
-    j["accuracy"] = static_cast<double>(figures.test_correct()) / samples;
-    j["test_loss"] = figures.test_loss() / samples;
-    j["test_samples"] = figures.test_samples();
+    fields["accuracy"] = static_cast<double>(figures.test_correct()) / samples;
+    fields["test_loss"] = figures.test_loss() / samples;
+    fields["test_samples"] = figures.test_samples();
   }
   if (figures.train_samples() > 0) {
-    j["train_loss"] = figures.train_loss() / static_cast<double>(figures.train_samples());
+    fields["train_loss"] = figures.train_loss() / static_cast<double>(figures.train_samples());
   }
-  if (std::all_of(finished.begin(), finished.end(), has_hash)) {
-    j["parameters_hash"] = Hex(figures.parameters_hash());
-    j["replicas_agree"] = std::all_of(finished.begin(), finished.end(), [&](const pb::Figures* f) {
-      return f->parameters_hash() == figures.parameters_hash();
-    });
+  if (std::all_of(figures_of_present.begin(), figures_of_present.end(), has_hash)) {
+    fields["parameters_hash"] = Hex(figures.parameters_hash());
+    fields["replicas_agree"] = std::all_of(
+        figures_of_present.begin(), figures_of_present.end(),
+        [&](const pb::Figures* f) { return f->parameters_hash() == figures.parameters_hash(); });
   }
-  return Dump(j);
+  return JsonText(fields);
 }
 
 std::optional<ProgressUpdate> ParseProgressUpdate(const std::string& json_line) {
-  const json j = json::parse(json_line, nullptr, false);
-  if (!j.is_object() || !j.contains("event")) return std::nullopt;
-  const auto get_number = [&j](const char* key) {
-    const auto found = j.find(key);
-    return found != j.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
+  const json fields = json::parse(json_line, nullptr, false);
+  if (!fields.is_object() || !fields.contains("event")) return std::nullopt;
+  const auto get_number = [&fields](const char* key) {
+    const auto found = fields.find(key);
+    return found != fields.end() && found->is_number_unsigned() ? found->get<uint64_t>() : 0;
   };
-  const auto text = [&j](const char* key) {
-    const auto found = j.find(key);
-    return found != j.end() && found->is_string() ? found->get<std::string>() : "";
+  const auto get_text = [&fields](const char* key) {
+    const auto found = fields.find(key);
+    return found != fields.end() && found->is_string() ? found->get<std::string>() : "";
   };
   ProgressUpdate update;
-  update.ended = text("event") == "ended";
-  if (!update.ended && text("event") != "progress") return std::nullopt;
+  update.ended = get_text("event") == "ended";
+  if (!update.ended && get_text("event") != "progress") return std::nullopt;
   update.code = static_cast<int>(get_number("code"));
-  update.sentence = text("sentence");
+  update.sentence = get_text("sentence");
   update.rounds = get_number("rounds");
   update.from_step = get_number("from_step");
   update.samples = get_number("samples");
-  update.beginning = text("beginning");
+  update.beginning = get_text("beginning");
   update.workers = static_cast<uint32_t>(get_number("workers"));
   update.present = static_cast<uint32_t>(get_number("present"));
   return update;
 }
 
 std::string RunSummaryJson(const std::string& newest, const RunEnd& end) {
-  json j = json::parse(newest, nullptr, false);
-  if (!j.is_object()) j = json::object();
-  j["event"] = "ended";
-  j["code"] = end.code;
-  j["sentence"] = end.sentence;
-  j["restarts"] = end.restarts;
-  j["wall_s"] = end.wall_s;
-  return Dump(j);
+  json fields = json::parse(newest, nullptr, false);
+  if (!fields.is_object()) fields = json::object();
+  fields["event"] = "ended";
+  fields["code"] = end.code;
+  fields["sentence"] = end.sentence;
+  fields["restarts"] = end.restarts;
+  fields["wall_s"] = end.wall_s;
+  return JsonText(fields);
 }
 
-std::string CountersJson(const pb::Counters& c) {
-  json j = {{"rounds", c.rounds()},
-            {"samples", c.samples()},
-            {"compute_s", c.compute_s()},
-            {"encode_s", c.encode_s()},
-            {"decode_s", c.decode_s()},
-            {"wait_s", c.wait_s()},
-            {"train_s", c.train_s()},
-            {"loss", c.loss()},
-            {"refusals", c.refusals()},
-            {"steps", c.steps()},
-            {"job_step", c.job_step()},
-            {"late", c.late()},
-            {"dropped", c.dropped()},
-            {"exchanges", c.exchanges()},
-            {"exchange_s", c.exchange_s()},
-            {"exchange_busy_s", c.exchange_busy_s()},
-            {"clamped", c.clamped()},
-            {"control_round_trips", c.control_round_trips()},
-            {"control_round_trip_s", c.control_round_trip_s()},
-            {"control_round_trip_max_s", c.control_round_trip_max_s()}};
-  for (const uint64_t pushes : c.staleness()) j["staleness"].push_back(pushes);
-  for (const pb::Traffic& row : c.traffic()) {
-    j["traffic"][row.type()] = {{"messages_in", row.messages_in()},
-                                {"bytes_in", row.bytes_in()},
-                                {"messages_out", row.messages_out()},
-                                {"bytes_out", row.bytes_out()}};
+std::string CountersJson(const pb::Counters& counters) {
+  json fields = {{"rounds", counters.rounds()},
+                 {"samples", counters.samples()},
+                 {"compute_s", counters.compute_s()},
+                 {"encode_s", counters.encode_s()},
+                 {"decode_s", counters.decode_s()},
+                 {"wait_s", counters.wait_s()},
+                 {"train_s", counters.train_s()},
+                 {"loss", counters.loss()},
+                 {"refusals", counters.refusals()},
+                 {"steps", counters.steps()},
+                 {"job_step", counters.job_step()},
+                 {"late", counters.late()},
+                 {"dropped", counters.dropped()},
+                 {"exchanges", counters.exchanges()},
+                 {"exchange_s", counters.exchange_s()},
+                 {"exchange_busy_s", counters.exchange_busy_s()},
+                 {"clamped", counters.clamped()},
+                 {"control_round_trips", counters.control_round_trips()},
+                 {"control_round_trip_s", counters.control_round_trip_s()},
+                 {"control_round_trip_max_s", counters.control_round_trip_max_s()}};
+  for (const uint64_t pushes : counters.staleness()) fields["staleness"].push_back(pushes);
+  for (const pb::Traffic& row : counters.traffic()) {
+    fields["traffic"][row.type()] = {{"messages_in", row.messages_in()},
+                                     {"bytes_in", row.bytes_in()},
+                                     {"messages_out", row.messages_out()},
+                                     {"bytes_out", row.bytes_out()}};
   }
-  return Dump(j);
+  return JsonText(fields);
 }
 
 }  // namespace tern::setup

@@ -20,178 +20,190 @@ std::string Format(const char* format, double value) {
   return text;
 }
 
-// The fields of a JSON line. A number reads as 0 if the field is missing or is not a number (a loss
-// that is not finite is null).
+// The fields of a JSON line, and their text for people. A number reads as 0 if the field is missing
+// or is not a number (a loss that is not finite is null).
 class JsonFields {
  public:
-  explicit JsonFields(const std::string& line) : j_(json::parse(line, nullptr, false)) {}
+  explicit JsonFields(const std::string& line) : object_(json::parse(line, nullptr, false)) {}
 
-  bool valid() const { return j_.is_object(); }
-  bool Has(const char* key) const { return j_.contains(key); }
-  bool IsNumber(const char* key) const { return Has(key) && j_[key].is_number(); }
-  double Number(const char* key) const { return IsNumber(key) ? j_[key].get<double>() : 0; }
-  uint64_t Whole(const char* key) const {
-    return IsNumber(key) && Number(key) > 0 ? j_[key].get<uint64_t>() : 0;
+  bool valid() const { return object_.is_object(); }
+  bool Has(const char* key) const { return object_.contains(key); }
+  bool IsNumber(const char* key) const { return Has(key) && object_[key].is_number(); }
+  double Number(const char* key) const { return IsNumber(key) ? object_[key].get<double>() : 0; }
+  uint64_t Integer(const char* key) const {
+    return IsNumber(key) && Number(key) > 0 ? object_[key].get<uint64_t>() : 0;
   }
-  std::string Count(const char* key) const { return std::to_string(Whole(key)); }
-  std::string Bytes(const char* key) const { return HumanBytes(Whole(key)); }
+  std::string Count(const char* key) const { return std::to_string(Integer(key)); }
+  std::string Bytes(const char* key) const { return HumanBytes(Integer(key)); }
   std::string Time(const char* key) const { return Format("%.1f s", Number(key)); }
   std::string Text(const char* key) const {
-    return Has(key) && j_[key].is_string() ? j_[key].get<std::string>() : "";
+    return Has(key) && object_[key].is_string() ? object_[key].get<std::string>() : "";
   }
   // Returns a list of numbers as text: "0, 2" for [0, 2].
   std::string List(const char* key) const {
-    std::vector<std::string> parts;
-    if (!Has(key) || !j_[key].is_array()) return "";
-    for (const json& item : j_[key]) {
-      if (item.is_number_unsigned()) parts.push_back(std::to_string(item.get<uint64_t>()));
+    std::vector<std::string> items;
+    if (!Has(key) || !object_[key].is_array()) return "";
+    for (const json& item : object_[key]) {
+      if (item.is_number_unsigned()) items.push_back(std::to_string(item.get<uint64_t>()));
     }
-    return Join(parts);
+    return Join(items);
   }
-  bool IsTrue(const char* key) const { return Has(key) && j_[key] == true; }
+  bool IsTrue(const char* key) const { return Has(key) && object_[key] == true; }
   std::string Loss(const char* key) const {
     return IsNumber(key) ? Format("%.4f", Number(key)) : "not finite";
   }
 
  private:
-  json j_;
+  json object_;
 };
 
 using TableRows = std::vector<std::pair<std::string, std::string>>;
 
-void AddJob(const JsonFields& f, TableRows* rows) {
-  rows->emplace_back("job", f.Text("job"));
-  rows->emplace_back("parameters", f.Count("parameters"));
-  std::string workers = f.Count("workers");
-  if (const std::string lost = f.List("lost"); !lost.empty())
-    workers = f.Count("present") + " of " + workers + " (without worker " + lost + ")";
-  rows->emplace_back("servers, workers", f.Count("servers") + ", " + workers);
-  std::string rounds = f.Count("rounds");
-  if (f.Whole("steps") > f.Whole("rounds")) rounds += " of " + f.Count("steps");
-  if (f.Whole("from_step") > 0)
-    rounds += " (this run went on from step " + f.Count("from_step") + ")";
+void AddJob(const JsonFields& fields, TableRows* rows) {
+  rows->emplace_back("job", fields.Text("job"));
+  rows->emplace_back("parameters", fields.Count("parameters"));
+  std::string workers = fields.Count("workers");
+  if (const std::string lost = fields.List("lost"); !lost.empty())
+    workers = fields.Count("present") + " of " + workers + " (without worker " + lost + ")";
+  rows->emplace_back("servers, workers", fields.Count("servers") + ", " + workers);
+  std::string rounds = fields.Count("rounds");
+  if (fields.Integer("steps") > fields.Integer("rounds")) rounds += " of " + fields.Count("steps");
+  if (fields.Integer("from_step") > 0)
+    rounds += " (this run went on from step " + fields.Count("from_step") + ")";
   rows->emplace_back("rounds", rounds);
 }
 
-void AddTimes(const JsonFields& f, TableRows* rows) {
-  const auto share = [&f](const char* key) {
-    return f.Time(key) + Format(" (%.1f %%)", f.Number("train_s") > 0
-                                                  ? 100 * f.Number(key) / f.Number("train_s")
-                                                  : 0);
+void AddTimes(const JsonFields& fields, TableRows* rows) {
+  const auto time_and_share = [&fields](const char* key) {
+    return fields.Time(key) +
+           Format(" (%.1f %%)", fields.Number("train_s") > 0
+                                    ? 100 * fields.Number(key) / fields.Number("train_s")
+                                    : 0);
   };
-  rows->emplace_back("training time", f.Time("train_s"));
-  rows->emplace_back("  computing", share("compute_s"));
-  rows->emplace_back("  waiting for sums", share("communication_s"));
-  rows->emplace_back("  decoding, updating", share("decode_s"));
-  rows->emplace_back("  encoding", f.Time("encode_s") + " (beside the computing)");
+  rows->emplace_back("training time", fields.Time("train_s"));
+  rows->emplace_back("  computing", time_and_share("compute_s"));
+  rows->emplace_back("  waiting for sums", time_and_share("communication_s"));
+  rows->emplace_back("  decoding, updating", time_and_share("decode_s"));
+  rows->emplace_back("  encoding", fields.Time("encode_s") + " (beside the computing)");
 }
 
-void AddSteps(const JsonFields& f, TableRows* rows) {
-  const auto ms = [&f](const char* key) { return Format("%.3f ms", 1000 * f.Number(key)); };
-  rows->emplace_back("a step", ms("step_s") + " measured; the OD-SGD model has " +
-                                   ms("step_s_equation_2") + " (equation 2), " +
-                                   ms("step_s_bounded") + " with the link as a bound");
-  rows->emplace_back("  T_cop, T_com", ms("t_cop_s") + ", " + ms("t_com_s"));
-  rows->emplace_back("gradients", f.Count("gradients") + ", " + f.Count("local_steps") +
-                                      " of them local steps; " + f.Count("late") + " late, " +
-                                      f.Count("dropped") + " dropped");
-  if (f.Has("mean_staleness"))
-    rows->emplace_back("staleness", Format("%.2f in the mean", f.Number("mean_staleness")));
-}
-
-void AddTraffic(const JsonFields& f, TableRows* rows) {
-  const auto link = [&f](const char* bytes, const char* per_step, const char* ratio) {
-    return f.Bytes(bytes) + ", " + f.Bytes(per_step) + " a worker and step" +
-           Format(", %.2fx smaller than fp32", f.Number(ratio));
+void AddSteps(const JsonFields& fields, TableRows* rows) {
+  const auto ms_text = [&fields](const char* key) {
+    return Format("%.3f ms", 1000 * fields.Number(key));
   };
-  rows->emplace_back("up-link", link("up_bytes", "up_bytes_per_step", "up_ratio"));
-  rows->emplace_back("down-link", link("down_bytes", "down_bytes_per_step", "down_ratio"));
-  rows->emplace_back("all frames", f.Bytes("all_up_bytes") + " up, " + f.Bytes("all_down_bytes") +
-                                       " down, " + f.Count("refusals") + " refused");
+  rows->emplace_back("a step", ms_text("step_s") + " measured; the OD-SGD model has " +
+                                   ms_text("step_s_equation_2") + " (equation 2), " +
+                                   ms_text("step_s_bounded") + " with the link as a bound");
+  rows->emplace_back("  T_cop, T_com", ms_text("t_cop_s") + ", " + ms_text("t_com_s"));
+  rows->emplace_back("gradients", fields.Count("gradients") + ", " + fields.Count("local_steps") +
+                                      " of them local steps; " + fields.Count("late") + " late, " +
+                                      fields.Count("dropped") + " dropped");
+  if (fields.Has("mean_staleness"))
+    rows->emplace_back("staleness", Format("%.2f in the mean", fields.Number("mean_staleness")));
 }
 
-void AddQuality(const JsonFields& f, TableRows* rows) {
-  if (f.Has("train_loss")) rows->emplace_back("training loss", f.Loss("train_loss"));
-  if (f.Has("accuracy")) {
-    rows->emplace_back("test accuracy",
-                       Format("%.4f", f.Number("accuracy")) + " of " + f.Count("test_samples"));
-    rows->emplace_back("test loss", f.Loss("test_loss"));
+void AddTraffic(const JsonFields& fields, TableRows* rows) {
+  const auto link_text = [&fields](const char* bytes, const char* per_step, const char* ratio) {
+    return fields.Bytes(bytes) + ", " + fields.Bytes(per_step) + " a worker and step" +
+           Format(", %.2fx smaller than fp32", fields.Number(ratio));
+  };
+  rows->emplace_back("up-link", link_text("up_bytes", "up_bytes_per_step", "up_ratio"));
+  rows->emplace_back("down-link", link_text("down_bytes", "down_bytes_per_step", "down_ratio"));
+  rows->emplace_back("all frames", fields.Bytes("all_up_bytes") + " up, " +
+                                       fields.Bytes("all_down_bytes") + " down, " +
+                                       fields.Count("refusals") + " refused");
+}
+
+void AddQuality(const JsonFields& fields, TableRows* rows) {
+  if (fields.Has("train_loss")) rows->emplace_back("training loss", fields.Loss("train_loss"));
+  if (fields.Has("accuracy")) {
+    rows->emplace_back("test accuracy", Format("%.4f", fields.Number("accuracy")) + " of " +
+                                            fields.Count("test_samples"));
+    rows->emplace_back("test loss", fields.Loss("test_loss"));
   }
-  if (f.Has("parameters_hash")) {
-    rows->emplace_back("replicas", std::string(f.IsTrue("replicas_agree") ? "agree" : "DIFFER") +
-                                       ", hash " + f.Text("parameters_hash"));
+  if (fields.Has("parameters_hash")) {
+    rows->emplace_back(
+        "replicas", std::string(fields.IsTrue("replicas_agree") ? "agree" : "DIFFER") + ", hash " +
+                        fields.Text("parameters_hash"));
   }
 }
 
-// Returns by how much a value has grown since `before`, or since the start if `before` is not
+// Returns by how much a value has grown since `previous`, or since the start if `previous` is not
 // valid.
-double GrowthSince(const JsonFields& now, const JsonFields& before, const char* key) {
-  return now.Number(key) - (before.valid() ? before.Number(key) : 0);
+double GrowthSince(const JsonFields& current, const JsonFields& previous, const char* key) {
+  return current.Number(key) - (previous.valid() ? previous.Number(key) : 0);
 }
 
 }  // namespace
 
 std::string SummaryTable(const std::string& summary_json) {
-  const JsonFields f(summary_json);
-  if (!f.valid()) return "no summary\n";
+  const JsonFields fields(summary_json);
+  if (!fields.valid()) return "no summary\n";
   TableRows rows;
-  const bool trained = f.Whole("samples") > 0;
-  if (f.Whole("code") != 0 && f.Whole("rounds") == 0 && !trained) return "";
-  AddJob(f, &rows);
-  if (trained) {
-    rows.emplace_back("samples",
-                      f.Count("samples") + Format(", %.0f a second", f.Number("samples_per_s")));
-    AddTimes(f, &rows);
-    AddSteps(f, &rows);
-    AddTraffic(f, &rows);
+  const bool has_trained = fields.Integer("samples") > 0;
+  if (fields.Integer("code") != 0 && fields.Integer("rounds") == 0 && !has_trained) return "";
+  AddJob(fields, &rows);
+  if (has_trained) {
+    rows.emplace_back("samples", fields.Count("samples") +
+                                     Format(", %.0f a second", fields.Number("samples_per_s")));
+    AddTimes(fields, &rows);
+    AddSteps(fields, &rows);
+    AddTraffic(fields, &rows);
   }
-  AddQuality(f, &rows);
-  if (f.Has("wall_s")) {
-    rows.emplace_back("whole run", f.Time("wall_s") + ", " + f.Count("restarts") + " restarts");
+  AddQuality(fields, &rows);
+  if (fields.Has("wall_s")) {
+    rows.emplace_back("whole run",
+                      fields.Time("wall_s") + ", " + fields.Count("restarts") + " restarts");
   }
-  if (f.Has("code")) rows.emplace_back("exit code", f.Count("code"));
-  size_t width = 0;
-  for (const auto& [name, value] : rows) width = std::max(width, name.size());
+  if (fields.Has("code")) rows.emplace_back("exit code", fields.Count("code"));
+  size_t name_width = 0;
+  for (const auto& [name, value] : rows) name_width = std::max(name_width, name.size());
   std::string table;
   for (const auto& [name, value] : rows) {
-    table += "  " + name + std::string(width - name.size() + 2, ' ') + value + "\n";
+    table += "  " + name + std::string(name_width - name.size() + 2, ' ') + value + "\n";
   }
   return table;
 }
 
 std::string ProgressLine(const std::string& progress_json, const std::string& previous_json) {
-  const JsonFields now(progress_json);
-  if (!now.valid()) return "";
-  const std::string workers = "workers " + now.Count("present") + "/" + now.Count("workers");
-  const double rounds = now.Number("rounds"), steps = now.Number("steps");
-  const std::string step = "step " + now.Count("rounds") + "/" + now.Count("steps");
+  const JsonFields current(progress_json);
+  if (!current.valid()) return "";
+  const std::string workers =
+      "workers " + current.Count("present") + "/" + current.Count("workers");
+  const double rounds = current.Number("rounds"), steps = current.Number("steps");
+  const std::string step = "step " + current.Count("rounds") + "/" + current.Count("steps");
   if (rounds == 0) return "waiting for the first step  " + workers;
-  if (now.Whole("samples") == 0)
+  if (current.Integer("samples") == 0)
     return step + "  waiting for the first step from there  " + workers;
-  JsonFields before(previous_json);
+  JsonFields previous(previous_json);
   // A restarted worker counts from 0, and a job that continued from a checkpoint has steps that
   // took no time in this process. In such cases the interval since `previous_json` cannot be
   // measured.
   for (const char* key : {"rounds", "samples", "train_s", "communication_s"}) {
-    if (before.valid() && GrowthSince(now, before, key) < 0) before = JsonFields("");
+    if (previous.valid() && GrowthSince(current, previous, key) < 0) previous = JsonFields("");
   }
-  if (before.valid() && GrowthSince(now, before, "from_step") != 0) before = JsonFields("");
-  if (before.valid() && GrowthSince(now, before, "train_s") <= 0) before = JsonFields("");
-  const double seconds = GrowthSince(now, before, "train_s");
-  const double speed =
-      before.valid() ? GrowthSince(now, before, "samples") / seconds : now.Number("samples_per_s");
-  const double share = seconds > 0 ? GrowthSince(now, before, "communication_s") / seconds : 0;
-  std::string line = step + "  loss " + now.Loss("loss") + Format("  %.0f img/s", speed) +
-                     Format("  communication %.0f %%", 100 * share) + "  " +
-                     HumanBytes(now.Whole("up_bytes_per_step") + now.Whole("down_bytes_per_step")) +
-                     " a step" + Format(", fp32 / %.1f up", now.Number("up_ratio")) +
-                     Format(" %.1f down", now.Number("down_ratio")) + "  " + workers;
+  if (previous.valid() && GrowthSince(current, previous, "from_step") != 0)
+    previous = JsonFields("");
+  if (previous.valid() && GrowthSince(current, previous, "train_s") <= 0) previous = JsonFields("");
+  const double interval_s = GrowthSince(current, previous, "train_s");
+  const double speed = previous.valid() ? GrowthSince(current, previous, "samples") / interval_s
+                                        : current.Number("samples_per_s");
+  const double share =
+      interval_s > 0 ? GrowthSince(current, previous, "communication_s") / interval_s : 0;
+  std::string line =
+      step + "  loss " + current.Loss("loss") + Format("  %.0f img/s", speed) +
+      Format("  communication %.0f %%", 100 * share) + "  " +
+      HumanBytes(current.Integer("up_bytes_per_step") + current.Integer("down_bytes_per_step")) +
+      " a step" + Format(", fp32 / %.1f up", current.Number("up_ratio")) +
+      Format(" %.1f down", current.Number("down_ratio")) + "  " + workers;
   // Without a measured interval, uses the mean time of a step in this process.
-  const double done = GrowthSince(now, before, "rounds");
-  const double step_s = !before.valid() ? now.Number("step_s") : done > 0 ? seconds / done : 0;
+  const double rounds_done = GrowthSince(current, previous, "rounds");
+  const double step_s = !previous.valid() ? current.Number("step_s")
+                        : rounds_done > 0 ? interval_s / rounds_done
+                                          : 0;
   if (steps > rounds && step_s > 0) {
-    const double left = std::min(1e9, step_s * (steps - rounds));
-    line += "  " + HumanTime(Time(static_cast<int64_t>(left * 1e9))) + " left";
+    const double seconds_left = std::min(1e9, step_s * (steps - rounds));
+    line += "  " + HumanTime(Time(static_cast<int64_t>(seconds_left * 1e9))) + " left";
   }
   return line;
 }

@@ -16,25 +16,25 @@ constexpr size_t kMaxNamedKeys = 3;
 // The keys that differ between the job in `text` and `job`, and whose difference prevents a resume;
 // empty if there are none.
 std::string DifferencesOf(const std::string& text, const pb::Job& job) {
-  const Result<pb::Job> was = config::ReadJobText(text);
-  if (!was.ok()) return "";
-  std::vector<std::string> differences =
-      config::Differences(config::WithoutResumableKeys(*was), config::WithoutResumableKeys(job));
+  const Result<pb::Job> old_job = config::ReadJobText(text);
+  if (!old_job.ok()) return "";
+  std::vector<std::string> differences = config::Differences(config::WithoutResumableKeys(*old_job),
+                                                             config::WithoutResumableKeys(job));
   if (differences.empty()) {
     // The list of servers decides which shard saves which part of the model.
-    pb::Job before, now;
-    *before.mutable_servers() = config::WithoutLocalKeys(*was).servers();
-    *now.mutable_servers() = config::WithoutLocalKeys(job).servers();
-    for (pb::Job* one : {&before, &now}) {
-      for (pb::Server& server : *one->mutable_servers()) server.clear_address();
+    pb::Job old_servers, new_servers;
+    *old_servers.mutable_servers() = config::WithoutLocalKeys(*old_job).servers();
+    *new_servers.mutable_servers() = config::WithoutLocalKeys(job).servers();
+    for (pb::Job* job_with_servers : {&old_servers, &new_servers}) {
+      for (pb::Server& server : *job_with_servers->mutable_servers()) server.clear_address();
     }
-    differences = config::Differences(before, now);
+    differences = config::Differences(old_servers, new_servers);
   }
   const size_t num_named = std::min(differences.size(), kMaxNamedKeys),
-               more = differences.size() - num_named;
+               num_more = differences.size() - num_named;
   differences.resize(num_named);
   return Join(differences, "; ") +
-         (more == 0 ? "" : Cat("; and ", more, more == 1 ? " key" : " keys", " more"));
+         (num_more == 0 ? "" : Cat("; and ", num_more, num_more == 1 ? " key" : " keys", " more"));
 }
 
 }  // namespace
@@ -54,24 +54,28 @@ std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store, checkpoint:
 protocol::Saved FindSaved(const Setup& setup, const checkpoint::Store& store) {
   protocol::Saved saved{
       OffersOf(store), {}, store.began(), OffersOf(store, checkpoint::Kind::kShard)};
-  std::vector<checkpoint::Refused> refused = store.refused();
+  std::vector<checkpoint::Refused> refused_checkpoints = store.refused();
   // The checkpoints that only shards write are useless for a new run, so it does not matter if they
   // are damaged.
-  std::erase_if(refused, [](const auto& one) { return one.kind == checkpoint::Kind::kShard; });
-  if (refused.empty()) return saved;
-  const auto other = std::find_if(refused.rbegin(), refused.rend(),
-                                  [](const checkpoint::Refused& one) { return one.other; });
-  const bool is_other = other != refused.rend();
-  const checkpoint::Refused& newest = is_other ? *other : refused.back();
-  std::string why = is_other ? DifferencesOf(store.JobTextOf(newest.run), setup.job) : "";
-  if (why.empty()) why = newest.why;
+  std::erase_if(refused_checkpoints, [](const auto& checkpoint_of_store) {
+    return checkpoint_of_store.kind == checkpoint::Kind::kShard;
+  });
+  if (refused_checkpoints.empty()) return saved;
+  const auto of_other_job = std::find_if(
+      refused_checkpoints.rbegin(), refused_checkpoints.rend(),
+      [](const checkpoint::Refused& checkpoint_of_store) { return checkpoint_of_store.other; });
+  const bool is_other = of_other_job != refused_checkpoints.rend();
+  const checkpoint::Refused& newest_refused = is_other ? *of_other_job : refused_checkpoints.back();
+  std::string reason =
+      is_other ? DifferencesOf(store.JobTextOf(newest_refused.run), setup.job) : "";
+  if (reason.empty()) reason = newest_refused.why;
   saved.unfit.set_other_job(is_other);
-  const std::string up_to_step = Cat(" has checkpoints up to step ", newest.step);
+  const std::string up_to_step = Cat(" has checkpoints up to step ", newest_refused.step);
   saved.unfit.set_sentence(Cat(store.folder(),
-                               is_other           ? up_to_step + " of another job: "
-                               : newest.step != 0 ? up_to_step + ", which are damaged: "
-                                                  : ": ",
-                               why));
+                               is_other                   ? up_to_step + " of another job: "
+                               : newest_refused.step != 0 ? up_to_step + ", which are damaged: "
+                                                          : ": ",
+                               reason));
   return saved;
 }
 

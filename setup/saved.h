@@ -14,8 +14,7 @@ std::vector<pb::Checkpoint> OffersOf(const checkpoint::Store& store,
                                      checkpoint::Kind kind = checkpoint::Kind::kOfAll);
 // The usable checkpoints of both kinds. If there are checkpoints of Kind::kOfAll that cannot be
 // used, also a sentence that says why; if they belong to another job, the sentence names up to
-// three keys that differ.
-// REQUIRES that store.Open() was called.
+// three keys that differ. REQUIRES that store.Open() was called.
 protocol::Saved FindSaved(const Setup& setup, const checkpoint::Store& store);
 
 }  // namespace tern::setup

@@ -90,14 +90,14 @@ std::vector<std::string> CodecsWithProperty(bool (*has_property)(const codec::Co
 }  // namespace
 
 config::NameTables KnownNames() {
-  codec::Options feedback;
-  feedback.error_feedback = true;
+  codec::Options with_feedback;
+  with_feedback.error_feedback = true;
   return {
       {"models", models::ModelNames()},
       {"codecs", codec::CodecNames()},
       {"float_codecs", CodecsWithProperty([](const codec::Codec& c) { return c.SendsValues(); })},
       {"exact_codecs",
-       CodecsWithProperty([](const codec::Codec& c) { return c.SendsValues(); }, feedback)},
+       CodecsWithProperty([](const codec::Codec& c) { return c.SendsValues(); }, with_feedback)},
       {"rounding_codecs",
        CodecsWithProperty([](const codec::Codec& c) { return !c.stochastic(); })},
       {"unbiased_codecs",
@@ -124,8 +124,9 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   if (!table.ok()) return table.status().Within(path);
   setup->table = std::move(*table);
   std::vector<protocol::TensorInfo> tensors;
-  for (const models::Parameter& p : setup->table.parameters)
-    tensors.push_back({p.name, p.count, p.is_bias ? p.count : p.fan_in});
+  for (const models::Parameter& parameter : setup->table.parameters)
+    tensors.push_back(
+        {parameter.name, parameter.count, parameter.is_bias ? parameter.count : parameter.fan_in});
   auto optimizer = update::MakeOptimizer(setup->job.train().optimizer(), 0);
   if (!optimizer.ok()) return optimizer.status().Within(path);
   Result<protocol::ExchangePlan> plan = protocol::ExchangePlan::Make(
@@ -133,9 +134,9 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
   if (!plan.ok()) return plan.status().Within(path);
   setup->plan = std::move(*plan);
   setup->plan.statistics = setup->table.statistics_total;
-  const Result<uint64_t> confusion = ConfusionMatrixSize(*setup);
-  if (!confusion.ok()) return confusion.status().Within(path);
-  setup->plan.confusion = *confusion;
+  const Result<uint64_t> confusion_elements = ConfusionMatrixSize(*setup);
+  if (!confusion_elements.ok()) return confusion_elements.status().Within(path);
+  setup->plan.confusion = *confusion_elements;
   // Makes a schedule only to report its errors before a worker connects. The errors do not depend
   // on the number of steps, which is not known yet.
   if (auto schedule = update::Schedule::Make(setup->job.train(), 1); !schedule.ok()) {
@@ -147,11 +148,12 @@ Result<std::unique_ptr<Setup>> MakeSetup(const std::string& path,
 }
 
 size_t MaxPayload(const Setup& setup, uint32_t lane) {
-  const protocol::RoundBytes bytes = protocol::CountRoundBytes(setup.plan);
-  constexpr size_t kStatePiece = 256 << 10;  // the largest payload on a control socket
-  const size_t figures = setup.plan.workers * (setup.plan.max_figures_bytes() + 8);
-  return (lane == 0 ? std::max({kStatePiece, figures, static_cast<size_t>(bytes.scalers)})
-                    : bytes.largest_payload) +
+  const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
+  constexpr size_t kStatePieceBytes = 256 << 10;  // the largest payload on a control socket
+  const size_t figures_bytes = setup.plan.workers * (setup.plan.max_figures_bytes() + 8);
+  return (lane == 0 ? std::max({kStatePieceBytes, figures_bytes,
+                                static_cast<size_t>(round_bytes.scalers)})
+                    : round_bytes.largest_payload) +
          (64 << 10);
 }
 

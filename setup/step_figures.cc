@@ -36,31 +36,33 @@ double StepFigures::bounded_s() const {
 }
 
 StepFigures StepFiguresOf(const std::vector<pb::Counters>& workers) {
-  StepFigures f;
+  StepFigures figures;
   Mean t_cop_s, t_com_s, busy_s, step_s;
-  for (const pb::Counters& c : workers) {
-    t_cop_s.Add(c.compute_s(), c.steps());
-    t_com_s.Add(c.exchange_s(), c.exchanges());
-    busy_s.Add(c.exchange_busy_s(), c.exchanges());
-    step_s.Add(c.train_s(), c.rounds());
-    f.gradients += c.steps();
-    f.exchanges += c.exchanges();
-    f.local_steps += c.steps() - std::min(c.steps(), c.exchanges());
-    f.late += c.late();
-    f.dropped += c.dropped();
-    f.staleness.resize(std::max<size_t>(f.staleness.size(), c.staleness_size()));
-    for (int i = 0; i < c.staleness_size(); ++i) f.staleness[i] += c.staleness(i);
+  for (const pb::Counters& counters : workers) {
+    t_cop_s.Add(counters.compute_s(), counters.steps());
+    t_com_s.Add(counters.exchange_s(), counters.exchanges());
+    busy_s.Add(counters.exchange_busy_s(), counters.exchanges());
+    step_s.Add(counters.train_s(), counters.rounds());
+    figures.gradients += counters.steps();
+    figures.exchanges += counters.exchanges();
+    figures.local_steps += counters.steps() - std::min(counters.steps(), counters.exchanges());
+    figures.late += counters.late();
+    figures.dropped += counters.dropped();
+    figures.staleness.resize(std::max<size_t>(figures.staleness.size(), counters.staleness_size()));
+    for (int i = 0; i < counters.staleness_size(); ++i)
+      figures.staleness[i] += counters.staleness(i);
   }
-  f.t_cop_s = t_cop_s.value();
-  f.t_com_s = t_com_s.value();
-  f.busy_s = busy_s.value();
-  f.step_s = step_s.value();
-  const uint64_t pushes = std::accumulate(f.staleness.begin(), f.staleness.end(), uint64_t{0});
-  double sum = 0;
-  for (size_t i = 0; i < f.staleness.size(); ++i)
-    sum += static_cast<double>(i) * static_cast<double>(f.staleness[i]);
-  f.mean_staleness = Ratio(sum, pushes);
-  return f;
+  figures.t_cop_s = t_cop_s.value();
+  figures.t_com_s = t_com_s.value();
+  figures.busy_s = busy_s.value();
+  figures.step_s = step_s.value();
+  const uint64_t num_pushes =
+      std::accumulate(figures.staleness.begin(), figures.staleness.end(), uint64_t{0});
+  double staleness_sum = 0;
+  for (size_t i = 0; i < figures.staleness.size(); ++i)
+    staleness_sum += static_cast<double>(i) * static_cast<double>(figures.staleness[i]);
+  figures.mean_staleness = Ratio(staleness_sum, num_pushes);
+  return figures;
 }
 
 }  // namespace tern::setup

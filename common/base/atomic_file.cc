@@ -29,16 +29,16 @@ std::string ParentFolder(const std::string& path) {
 }  // namespace
 
 Status WriteFileAtomically(const std::string& path, std::string_view bytes, Storage& storage) {
-  const std::string temporary = Cat(path, kTemporaryInfix, getpid());
-  Status status = storage.Write(temporary, bytes);
+  const std::string temporary_path = Cat(path, kTemporaryInfix, getpid());
+  Status status = storage.Write(temporary_path, bytes);
   if (status.ok()) {
-    if (const std::error_code error = storage.Rename(temporary, path)) {
+    if (const std::error_code error = storage.Rename(temporary_path, path)) {
       status = Status(Code::kCannotWrite,
-                      Cat("cannot rename ", temporary, " to ", path, ": ", error.message()));
+                      Cat("cannot rename ", temporary_path, " to ", path, ": ", error.message()));
     }
   }
   if (!status.ok()) {
-    storage.Remove(temporary);
+    storage.Remove(temporary_path);
     return status;
   }
   storage.FlushFolder(ParentFolder(path));
@@ -66,18 +66,19 @@ Result<std::string> ReadAtMost(const std::string& path, uint64_t max_bytes, Time
   std::string bytes;
   std::array<char, 65536> buffer;
   while (bytes.size() < max_bytes) {
-    pollfd readable{file.fd(), POLLIN, 0};
-    const int ready = poll(&readable, 1, isatty(file.fd()) == 1 ? -1 : static_cast<int>(wait_ms));
-    if (ready == 0) {
+    pollfd poll_entry{file.fd(), POLLIN, 0};
+    const int num_ready =
+        poll(&poll_entry, 1, isatty(file.fd()) == 1 ? -1 : static_cast<int>(wait_ms));
+    if (num_ready == 0) {
       return Status(Code::kBadData,
                     Cat(path, " is not a regular file, and it delivered nothing for ",
                         HumanTime(timeout), "; give a file"));
     }
     const uint64_t max_read = std::min<uint64_t>(buffer.size(), max_bytes - bytes.size());
-    const ssize_t n = read(file.fd(), buffer.data(), max_read);
-    if (n == 0) break;
-    if (n > 0) {
-      bytes.append(buffer.data(), static_cast<size_t>(n));
+    const ssize_t num_read = read(file.fd(), buffer.data(), max_read);
+    if (num_read == 0) break;
+    if (num_read > 0) {
+      bytes.append(buffer.data(), static_cast<size_t>(num_read));
     } else if (errno != EINTR && errno != EAGAIN) {
       return ReadError("cannot read " + path);
     }

@@ -75,8 +75,8 @@ Histogram::Histogram(std::vector<double> bounds)
 }
 
 void Histogram::Observe(double v) {
-  const auto bucket = std::lower_bound(bounds_.begin(), bounds_.end(), v) - bounds_.begin();
-  buckets_[bucket].Add();
+  const auto bucket_index = std::lower_bound(bounds_.begin(), bounds_.end(), v) - bounds_.begin();
+  buckets_[bucket_index].Add();
   sum_.Add(v);
 }
 
@@ -87,12 +87,12 @@ uint64_t Histogram::count() const {
 }
 
 double Histogram::Quantile(double q) const {
-  const uint64_t total = count();
-  if (total == 0) return 0;
+  const uint64_t total_count = count();
+  if (total_count == 0) return 0;
   uint64_t cumulative = 0;
   for (size_t i = 0; i < bounds_.size(); ++i) {
     cumulative += bucket(i);
-    if (static_cast<double>(cumulative) >= q * static_cast<double>(total)) return bounds_[i];
+    if (static_cast<double>(cumulative) >= q * static_cast<double>(total_count)) return bounds_[i];
   }
   return kInfinity;
 }

@@ -36,15 +36,15 @@ std::optional<uint32_t> ParseCpu(std::string_view text) {
 
 std::optional<std::vector<uint32_t>> ParseCpus(std::string_view text) {
   std::vector<uint32_t> cpus;
-  for (size_t at = 0; at <= text.size();) {
-    const size_t comma = std::min(text.find(',', at), text.size());
-    const std::string_view item = text.substr(at, comma - at);
+  for (size_t item_begin = 0; item_begin <= text.size();) {
+    const size_t comma = std::min(text.find(',', item_begin), text.size());
+    const std::string_view item = text.substr(item_begin, comma - item_begin);
     const size_t dash = std::min(item.find('-'), item.size());
-    const auto first = ParseCpu(item.substr(0, dash));
-    const auto last = dash == item.size() ? first : ParseCpu(item.substr(dash + 1));
-    if (!first || !last || *last < *first) return std::nullopt;
-    for (uint32_t cpu = *first; cpu <= *last; ++cpu) cpus.push_back(cpu);
-    at = comma + 1;
+    const auto first_cpu = ParseCpu(item.substr(0, dash));
+    const auto last_cpu = dash == item.size() ? first_cpu : ParseCpu(item.substr(dash + 1));
+    if (!first_cpu || !last_cpu || *last_cpu < *first_cpu) return std::nullopt;
+    for (uint32_t cpu = *first_cpu; cpu <= *last_cpu; ++cpu) cpus.push_back(cpu);
+    item_begin = comma + 1;
   }
   std::sort(cpus.begin(), cpus.end());
   cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
@@ -54,48 +54,50 @@ std::optional<std::vector<uint32_t>> ParseCpus(std::string_view text) {
 std::string CpusText(const std::vector<uint32_t>& cpus) {
   std::vector<std::string> items;
   for (size_t i = 0; i < cpus.size(); ++i) {
-    const size_t first = i;
+    const size_t range_begin = i;
     while (i + 1 < cpus.size() && cpus[i + 1] == cpus[i] + 1) ++i;
-    items.push_back(i == first ? Cat(cpus[i]) : Cat(cpus[first], '-', cpus[i]));
+    items.push_back(i == range_begin ? Cat(cpus[i]) : Cat(cpus[range_begin], '-', cpus[i]));
   }
   return Join(items, ",");
 }
 
 Result<std::vector<uint32_t>> CpusOfThisThread() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return SystemError("ask which CPUs are allowed");
+  cpu_set_t cpu_set;
+  if (sched_getaffinity(0, sizeof cpu_set, &cpu_set) != 0)
+    return SystemError("ask which CPUs are allowed");
   std::vector<uint32_t> cpus;
   for (uint32_t cpu = 0; cpu <= kMaxCpu; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
+    if (CPU_ISSET(cpu, &cpu_set)) cpus.push_back(cpu);
   }
   return cpus;
 }
 
 Status BindThreadToCpus(const std::vector<uint32_t>& cpus) {
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+  cpu_set_t allowed_set;
+  if (sched_getaffinity(0, sizeof allowed_set, &allowed_set) != 0)
     return SystemError("ask which CPUs are allowed");
-  cpu_set_t requested;
-  CPU_ZERO(&requested);
+  cpu_set_t requested_set;
+  CPU_ZERO(&requested_set);
   for (const uint32_t cpu : cpus) {
-    if (cpu > kMaxCpu || !CPU_ISSET(cpu, &allowed)) {
+    if (cpu > kMaxCpu || !CPU_ISSET(cpu, &allowed_set)) {
       const auto allowed_cpus = CpusOfThisThread();
       return Status(Code::kBadJob, Cat("saw CPU ", cpu, "; allowed here: ",
                                        allowed_cpus.ok() ? CpusText(*allowed_cpus)
                                                          : allowed_cpus.status().message()));
     }
-    CPU_SET(cpu, &requested);
+    CPU_SET(cpu, &requested_set);
   }
-  if (sched_setaffinity(0, sizeof requested, &requested) != 0)
+  if (sched_setaffinity(0, sizeof requested_set, &requested_set) != 0)
     return SystemError(Cat("bind the thread to the CPUs ", CpusText(cpus), " only"));
-  static const cpu_set_t before_binding = allowed;
+  static const cpu_set_t before_binding = allowed_set;
   original_cpus = &before_binding;
   return Ok();
 }
 
 // Errors are ignored: the thread then stays bound, which only makes it slower.
 void UnbindThread() {
-  if (const cpu_set_t* allowed = original_cpus) sched_setaffinity(0, sizeof *allowed, allowed);
+  if (const cpu_set_t* allowed_set = original_cpus)
+    sched_setaffinity(0, sizeof *allowed_set, allowed_set);
 }
 
 }  // namespace tern

@@ -14,10 +14,10 @@ EventFd::~EventFd() {
 }
 
 void EventFd::Raise() {
-  const uint64_t one = 1;
+  const uint64_t increment = 1;
   // The write fails only if the descriptor's counter is full; the flag is raised then anyway.
   if (fd_ >= 0) [[maybe_unused]]
-    const ssize_t n = write(fd_, &one, sizeof one);
+    const ssize_t n = write(fd_, &increment, sizeof increment);
 }
 
 void EventFd::Lower() {

@@ -25,18 +25,19 @@ class HugePageAllocator {
 
   T* allocate(size_t n) {
     const size_t bytes = n * sizeof(T);
-    void* const memory = ::operator new(bytes, Alignment(bytes));
-    if (bytes >= kHugePage) (void)::madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+    void* const memory = ::operator new(bytes, AlignmentFor(bytes));
+    if (bytes >= kHugePageBytes)
+      (void)::madvise(memory, bytes / kHugePageBytes * kHugePageBytes, MADV_HUGEPAGE);
     return static_cast<T*>(memory);
   }
-  void deallocate(T* memory, size_t n) { ::operator delete(memory, Alignment(n * sizeof(T))); }
+  void deallocate(T* memory, size_t n) { ::operator delete(memory, AlignmentFor(n * sizeof(T))); }
   bool operator==(const HugePageAllocator&) const { return true; }
 
  private:
-  static constexpr size_t kHugePage = size_t{2} << 20;
-  static constexpr size_t kCacheLine = 64;
-  static std::align_val_t Alignment(size_t bytes) {
-    return std::align_val_t{bytes >= kHugePage ? kHugePage : kCacheLine};
+  static constexpr size_t kHugePageBytes = size_t{2} << 20;
+  static constexpr size_t kCacheLineBytes = 64;
+  static std::align_val_t AlignmentFor(size_t bytes) {
+    return std::align_val_t{bytes >= kHugePageBytes ? kHugePageBytes : kCacheLineBytes};
   }
 };
 

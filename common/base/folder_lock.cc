@@ -62,8 +62,8 @@ Status InUseError(const std::string& folder, int fd) {
 // Opens the lock file; -1 and errno on failure. Refuses a pipe or a symbolic link in its place.
 int OpenLockFile(const std::string& path, int flags) {
   const int fd = open(path.c_str(), flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
-  struct stat info = {};
-  if (fd < 0 || (fstat(fd, &info) == 0 && S_ISREG(info.st_mode))) return fd;
+  struct stat file_info = {};
+  if (fd < 0 || (fstat(fd, &file_info) == 0 && S_ISREG(file_info.st_mode))) return fd;
   close(fd);
   errno = EINVAL;
   return -1;
@@ -73,19 +73,19 @@ int OpenLockFile(const std::string& path, int flags) {
 
 Result<FolderLock> FolderLock::Take(const std::string& folder, const std::string& name,
                                     const std::string& job) {
-  std::error_code ignored;  // If the folder is missing, opening the file below fails too.
-  std::filesystem::create_directories(folder, ignored);
+  std::error_code ignored_error;  // If the folder is missing, opening the file below fails too.
+  std::filesystem::create_directories(folder, ignored_error);
   const std::string path = Cat(folder, "/", name);
-  const auto without_lock = [&path] {
+  const auto make_without_lock = [&path] {
     return FolderLock(-1, Cat("cannot lock ", path, ": ", std::strerror(errno),
                               "; nothing keeps a second job from writing into the same folder"));
   };
   const int fd = OpenLockFile(path, O_RDWR | O_CREAT);
-  if (fd < 0) return without_lock();
+  if (fd < 0) return make_without_lock();
   FolderLock lock(fd, "");
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return InUseError(folder, fd);
-    return without_lock();
+    return make_without_lock();
   }
   const std::string text = Cat("pid: ", getpid(), "\nhost: ", HostName(), "\njob: ", Printable(job),
                                "\nsince: ", LocalTime(), "\n");

@@ -8,10 +8,11 @@
 namespace tern {
 
 uint64_t Digest(std::span<const uint8_t> bytes) {
-  std::array<uint8_t, crypto_generichash_BYTES_MIN> out;
-  crypto_generichash(out.data(), out.size(), bytes.data(), bytes.size(), nullptr, 0);
+  std::array<uint8_t, crypto_generichash_BYTES_MIN> digest_bytes;
+  crypto_generichash(digest_bytes.data(), digest_bytes.size(), bytes.data(), bytes.size(), nullptr,
+                     0);
   uint64_t digest = 0;
-  for (int i = 7; i >= 0; --i) digest = digest << 8 | out[i];  // Reads `out` as little-endian.
+  for (int i = 7; i >= 0; --i) digest = digest << 8 | digest_bytes[i];  // as little-endian
   return digest;
 }
 

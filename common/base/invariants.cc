@@ -17,12 +17,12 @@ constexpr InvariantHandler kInitialHandler = EndProcess;
 
 namespace invariants_internal {
 
-std::atomic<InvariantHandler> on_broken = kInitialHandler;
+std::atomic<InvariantHandler> current_handler = kInitialHandler;
 
 }  // namespace invariants_internal
 
 InvariantHandler SetInvariantHandler(InvariantHandler handler) {
-  return invariants_internal::on_broken.exchange(handler);
+  return invariants_internal::current_handler.exchange(handler);
 }
 
 }  // namespace tern

@@ -2,13 +2,13 @@
 // simulator asks for it. A release build checks nothing, so input from a user or a peer cannot end
 // the process through a check.
 //
-//   Status Check() const;                      Tests all invariants with TERN_HOLDS. Returns ok, or
-//                                              kInternal with the broken invariant and its values.
-//   void OnEvent() {
-//     const CheckInvariantsAtScopeEnd checked(*this);       The first line of every method that
-//     handles an event.
-//     TERN_REQUIRES(round > floor, "...");     Tests what the header REQUIRES of the caller.
+//   Status Check() const;                                Tests all invariants with TERN_HOLDS.
+//   void OnEvent() {                                     A method that handles an event.
+//     const CheckInvariantsAtScopeEnd checked(*this);    Its first line: calls Check() at the end.
+//     TERN_REQUIRES(round > floor, "...");               Tests what the header REQUIRES.
 //   }
+//
+// Check() returns ok, or kInternal with the broken invariant and its values.
 #pragma once
 
 #include <atomic>
@@ -27,7 +27,7 @@ InvariantHandler SetInvariantHandler(InvariantHandler handler);
 
 namespace invariants_internal {
 
-extern std::atomic<InvariantHandler> on_broken;
+extern std::atomic<InvariantHandler> current_handler;
 
 }  // namespace invariants_internal
 
@@ -40,7 +40,8 @@ class CheckInvariantsAtScopeEnd {
   CheckInvariantsAtScopeEnd(const CheckInvariantsAtScopeEnd&) = delete;
   CheckInvariantsAtScopeEnd& operator=(const CheckInvariantsAtScopeEnd&) = delete;
   ~CheckInvariantsAtScopeEnd() {
-    const InvariantHandler handler = invariants_internal::on_broken.load(std::memory_order_relaxed);
+    const InvariantHandler handler =
+        invariants_internal::current_handler.load(std::memory_order_relaxed);
     if (handler == nullptr) return;
     if (const Status status = machine_.Check(); !status.ok()) handler(status);
   }
@@ -61,10 +62,10 @@ class CheckInvariantsAtScopeEnd {
 
 // Reports a broken contract to the function of SetInvariantHandler: the caller of a method did not
 // fulfil the condition. Evaluates nothing while that function is null.
-#define TERN_REQUIRES(condition, ...)                                                   \
-  do {                                                                                  \
-    if (const ::tern::InvariantHandler tern_handler_ =                                  \
-            ::tern::invariants_internal::on_broken.load(std::memory_order_relaxed);     \
-        tern_handler_ != nullptr && !(condition))                                       \
-      tern_handler_(::tern::Status(::tern::Code::kInternal, ::tern::Cat(__VA_ARGS__))); \
+#define TERN_REQUIRES(condition, ...)                                                     \
+  do {                                                                                    \
+    if (const ::tern::InvariantHandler tern_handler_ =                                    \
+            ::tern::invariants_internal::current_handler.load(std::memory_order_relaxed); \
+        tern_handler_ != nullptr && !(condition))                                         \
+      tern_handler_(::tern::Status(::tern::Code::kInternal, ::tern::Cat(__VA_ARGS__)));   \
   } while (false)

@@ -17,9 +17,9 @@
 namespace tern {
 namespace {
 
-Mutex mutex;
-bool initialized TERN_GUARDED_BY(mutex) = false;
-std::string log_file TERN_GUARDED_BY(mutex);
+Mutex logging_mutex;
+bool initialized TERN_GUARDED_BY(logging_mutex) = false;
+std::string log_file TERN_GUARDED_BY(logging_mutex);
 
 [[noreturn]] void ExitWithStackTrace() {
   google::FlushLogFilesUnsafe(google::GLOG_INFO);
@@ -45,8 +45,8 @@ LogFileState StateOfFile(const std::string& path) {
 }
 
 Result<std::string> ChooseLogFile(const std::string& stem, const std::string& log_dir) {
-  const auto cannot_write = [](const std::string& path, const std::string& why) {
-    return Status(Code::kCannotWrite, Cat("cannot write the log ", path, ": ", why,
+  const auto cannot_write = [](const std::string& path, const std::string& reason) {
+    return Status(Code::kCannotWrite, Cat("cannot write the log ", path, ": ", reason,
                                           "; give a directory that this user may write to"));
   };
   std::string path = (std::filesystem::path(log_dir) / stem).string() + ".log";
@@ -67,16 +67,17 @@ Result<std::string> ChooseLogFile(const std::string& stem, const std::string& lo
 
 Status InitLogging(const std::string& program, const std::string& role_and_rank,
                    const std::string& log_dir) {
-  const MutexLock lock(mutex);
+  const MutexLock lock(logging_mutex);
   if (initialized) return Status(Code::kInternal, "logging was set up twice in one process");
-  std::string file;
+  std::string path_of_file;
   if (!log_dir.empty()) {
-    const auto chosen = ChooseLogFile(program + "." + role_and_rank + "." + HostName(), log_dir);
-    if (!chosen.ok()) return chosen.status();
-    file = *chosen;
+    const auto chosen_path =
+        ChooseLogFile(program + "." + role_and_rank + "." + HostName(), log_dir);
+    if (!chosen_path.ok()) return chosen_path.status();
+    path_of_file = *chosen_path;
   }
-  static const std::string name = program;  // Static, because glog keeps the pointer.
-  google::InitGoogleLogging(name.c_str());
+  static const std::string kept_program_name = program;  // Static, because glog keeps the pointer.
+  google::InitGoogleLogging(kept_program_name.c_str());
   google::InstallFailureFunction(
       reinterpret_cast<google::logging_fail_func_t>(&ExitWithStackTrace));
   FLAGS_timestamp_in_logfile_name = false;
@@ -86,18 +87,18 @@ Status InitLogging(const std::string& program, const std::string& role_and_rank,
   // Only glog's file for INFO is written, because it has the messages of all severities.
   for (const int severity :
        {google::GLOG_INFO, google::GLOG_WARNING, google::GLOG_ERROR, google::GLOG_FATAL}) {
-    google::SetLogDestination(severity, severity == google::GLOG_INFO ? file.c_str() : "");
+    google::SetLogDestination(severity, severity == google::GLOG_INFO ? path_of_file.c_str() : "");
     google::SetLogSymlink(severity, "");
   }
   initialized = true;
-  log_file = file;
+  log_file = path_of_file;
   // The first message opens and locks the file.
   LOG(INFO) << program << " " << role_and_rank << " starts as process " << getpid();
   return Ok();
 }
 
 std::string LogFile() {
-  const MutexLock lock(mutex);
+  const MutexLock lock(logging_mutex);
   return log_file;
 }
 

@@ -10,12 +10,12 @@ namespace tern {
 namespace {
 
 sigset_t SignalSet(bool with_sighup) {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
-  if (with_sighup) sigaddset(&set, SIGHUP);
-  return set;
+  sigset_t signal_set;
+  sigemptyset(&signal_set);
+  sigaddset(&signal_set, SIGTERM);
+  sigaddset(&signal_set, SIGINT);
+  if (with_sighup) sigaddset(&signal_set, SIGHUP);
+  return signal_set;
 }
 
 // Whether the process ignores the signal. sigwaitinfo would still receive it while it is blocked,
@@ -27,16 +27,16 @@ bool IsIgnored(int signal) {
 
 }  // namespace
 
-StopSignals::StopSignals(SecondSignal second)
-    : second_(second), handles_sighup_(!IsIgnored(SIGHUP)) {
+StopSignals::StopSignals(SecondSignal on_second_signal)
+    : on_second_signal_(on_second_signal), handles_sighup_(!IsIgnored(SIGHUP)) {
   const sigset_t signals = SignalSet(handles_sighup_);
   pthread_sigmask(SIG_BLOCK, &signals, &old_mask_);
   thread_ = Thread("signals", [this] { Run(); });
 }
 
 StopSignals::~StopSignals() {
-  quit_ = true;
-  pthread_kill(thread_.handle(), SIGTERM);  // Wakes Run(), which returns because quit_ is set.
+  must_quit_ = true;
+  pthread_kill(thread_.handle(), SIGTERM);  // Wakes Run(), which returns because must_quit_ is set.
   thread_.Join();
   pthread_sigmask(SIG_SETMASK, &old_mask_, nullptr);
 }
@@ -45,19 +45,20 @@ void StopSignals::Run() {
   const sigset_t signals = SignalSet(handles_sighup_);
   while (true) {
     siginfo_t info{};
-    const int received = sigwaitinfo(&signals, &info);
-    if (quit_) return;
+    const int received_signal = sigwaitinfo(&signals, &info);
+    if (must_quit_) return;
     // sigwaitinfo fails with EINTR if another signal interrupts it.
-    if (received != SIGTERM && received != SIGINT && received != SIGHUP) continue;
-    const int signal = received == SIGHUP ? SIGTERM : received;
+    if (received_signal != SIGTERM && received_signal != SIGINT && received_signal != SIGHUP)
+      continue;
+    const int signal = received_signal == SIGHUP ? SIGTERM : received_signal;
     bool& sender_has_signaled =
         info.si_pid != 0 && info.si_pid == getppid() ? parent_has_signaled_ : others_have_signaled_;
     const bool is_second = std::exchange(sender_has_signaled, true);
-    if (second_ == SecondSignal::kExit && is_second) _exit(128 + signal);
+    if (on_second_signal_ == SecondSignal::kExit && is_second) _exit(128 + signal);
     // The parent passes on the first signal, so its signal is not a second one.
-    if (second_ == SecondSignal::kExit && first_signal_ != 0) continue;
+    if (on_second_signal_ == SecondSignal::kExit && first_signal_ != 0) continue;
     if (first_signal_ == 0) {
-      first_was_sighup_ = received == SIGHUP;
+      first_was_sighup_ = received_signal == SIGHUP;
       first_signal_ = signal;
     }
     ++(signal == SIGTERM ? pending_term_ : pending_int_);
@@ -67,16 +68,16 @@ void StopSignals::Run() {
 
 int StopSignals::Take() {
   event_.Lower();
-  int taken = 0;
+  int taken_signal = 0;
   if (pending_term_ > 0) {
     --pending_term_;
-    taken = SIGTERM;
+    taken_signal = SIGTERM;
   } else if (pending_int_ > 0) {
     --pending_int_;
-    taken = SIGINT;
+    taken_signal = SIGINT;
   }
   if (pending_term_ > 0 || pending_int_ > 0) event_.Raise();
-  return taken;
+  return taken_signal;
 }
 
 Status StopSignals::status() const {

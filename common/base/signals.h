@@ -24,7 +24,7 @@ class StopSignals {
     kExit,
     kReport,  // Take() also returns the signals after the first.
   };
-  explicit StopSignals(SecondSignal second = SecondSignal::kExit);
+  explicit StopSignals(SecondSignal on_second_signal = SecondSignal::kExit);
   ~StopSignals();  // Restores the calling thread's signal mask.
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
@@ -46,13 +46,13 @@ class StopSignals {
   static void Unblock();
 
  private:
-  void Run();
+  void Run();  // receives the signals, on thread_
 
-  const SecondSignal second_;
+  const SecondSignal on_second_signal_;
   const bool handles_sighup_;
   EventFd event_;
   sigset_t old_mask_;
-  std::atomic<bool> quit_{false};
+  std::atomic<bool> must_quit_{false};
   std::atomic<int> first_signal_{0};
   std::atomic<bool> first_was_sighup_{false};
   bool parent_has_signaled_ = false, others_have_signaled_ = false;

@@ -52,13 +52,13 @@ class SystemDisk : public Storage {
 
   std::error_code CreateFolders(const std::string& folder) override {
     std::error_code error;
-    std::vector<fs::path> missing;
+    std::vector<fs::path> missing_folders;
     for (fs::path path = folder; !path.empty() && !fs::exists(path, error);
          path = path.parent_path())
-      missing.push_back(path);
+      missing_folders.push_back(path);
     fs::create_directories(folder, error);
-    for (const fs::path& created : missing) {
-      const fs::path parent = created.parent_path();
+    for (const fs::path& created_folder : missing_folders) {
+      const fs::path parent = created_folder.parent_path();
       if (!error) FlushFolder(parent.empty() ? "." : parent.string());
     }
     return error;
@@ -73,10 +73,11 @@ class SystemDisk : public Storage {
     // With O_NONBLOCK, opening does not wait if the path is a pipe.
     File file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (file.fd() < 0) return SystemError(Code::kBadData, "cannot open " + path);
-    struct stat info = {};
-    if (fstat(file.fd(), &info) != 0) return SystemError(Code::kBadData, "cannot read " + path);
-    if (!S_ISREG(info.st_mode)) return Status(Code::kBadData, path + " is not a regular file");
-    const auto size = static_cast<uint64_t>(info.st_size);
+    struct stat file_info = {};
+    if (fstat(file.fd(), &file_info) != 0)
+      return SystemError(Code::kBadData, "cannot read " + path);
+    if (!S_ISREG(file_info.st_mode)) return Status(Code::kBadData, path + " is not a regular file");
+    const auto size = static_cast<uint64_t>(file_info.st_size);
     if (size > max_bytes)
       return Status(Code::kBadData,
                     Cat(path, " has ", size, " bytes, expected at most ", max_bytes));
@@ -102,8 +103,8 @@ class SystemDisk : public Storage {
   }
 
   bool Exists(const std::string& path) const override {
-    std::error_code ignored;
-    return fs::exists(path, ignored);
+    std::error_code ignored_error;
+    return fs::exists(path, ignored_error);
   }
 
   uint64_t SizeOf(const std::string& path) const override {

@@ -31,19 +31,19 @@ std::string HumanBytes(uint64_t bytes) {
 
 std::string HumanTime(Time t) {
   if (t < Time::zero()) return Cat("-", HumanTime(t == Time::min() ? Time::max() : -t));
-  const double s = Seconds(t);
-  if (s < 999.5e-6) return Format("%.0f us", s * 1e6);
-  if (s < 0.99995) return Format("%.1f ms", s * 1e3);
-  if (s < 59.95) return Format("%.1f s", s);
-  const int64_t whole_seconds = std::llround(s);
+  const double seconds = Seconds(t);
+  if (seconds < 999.5e-6) return Format("%.0f us", seconds * 1e6);
+  if (seconds < 0.99995) return Format("%.1f ms", seconds * 1e3);
+  if (seconds < 59.95) return Format("%.1f s", seconds);
+  const int64_t whole_seconds = std::llround(seconds);
   if (whole_seconds < 3600)
     return Format("%" PRId64 "m %02" PRId64 "s", whole_seconds / 60, whole_seconds % 60);
   return Format("%" PRId64 "h %02" PRId64 "m", whole_seconds / 3600, whole_seconds % 3600 / 60);
 }
 
-static std::string MakePrintable(std::string_view text, size_t max, bool escape_backslashes) {
+static std::string MakePrintable(std::string_view text, size_t max_bytes, bool escape_backslashes) {
   std::string out;
-  for (const char c : text.substr(0, max)) {
+  for (const char c : text.substr(0, max_bytes)) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte >= 0x20 && byte < 0x7f && (c != '\\' || !escape_backslashes)) {
       out += c;
@@ -51,14 +51,16 @@ static std::string MakePrintable(std::string_view text, size_t max, bool escape_
       out += Format("\\x%02x", static_cast<unsigned>(byte));
     }
   }
-  if (text.size() > max) out += "...";
+  if (text.size() > max_bytes) out += "...";
   return out;
 }
 
-std::string Printable(std::string_view text, size_t max) { return MakePrintable(text, max, true); }
+std::string Printable(std::string_view text, size_t max_bytes) {
+  return MakePrintable(text, max_bytes, true);
+}
 
-std::string PrintableSentence(std::string_view text, size_t max) {
-  return MakePrintable(text, max, false);
+std::string PrintableSentence(std::string_view text, size_t max_bytes) {
+  return MakePrintable(text, max_bytes, false);
 }
 
 std::string Join(const std::vector<std::string>& parts, std::string_view separator) {

@@ -21,11 +21,11 @@ std::string HumanBytes(uint64_t bytes);
 // Formats a duration: "350 us", "12.5 ms", "3.2 s", "4m 05s", "2h 03m".
 std::string HumanTime(Time t);
 // Makes untrusted bytes safe for a log line: keeps printable ASCII, replaces other bytes by \xNN,
-// and cuts after `max` input bytes with "...".
-std::string Printable(std::string_view text, size_t max = 80);
+// and cuts after `max_bytes` input bytes with "...".
+std::string Printable(std::string_view text, size_t max_bytes = 80);
 // Like Printable, for a message from another daemon that has already escaped the message: does not
 // escape backslashes again.
-std::string PrintableSentence(std::string_view text, size_t max = 1000);
+std::string PrintableSentence(std::string_view text, size_t max_bytes = 1000);
 // Concatenates `parts` with `separator` between them: "a, b, c".
 std::string Join(const std::vector<std::string>& parts, std::string_view separator = ", ");
 

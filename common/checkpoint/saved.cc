@@ -30,11 +30,11 @@ void AddSaved(const SavedState& state, std::vector<tensors::TensorView>* tensors
 }
 
 Status Restore(const tensors::TensorFile& file, const SavedState& state) {
-  std::map<std::string, const tensors::Tensor*> by_name;
-  for (const tensors::Tensor& tensor : file.tensors) by_name[tensor.name] = &tensor;
+  std::map<std::string, const tensors::Tensor*> tensor_by_name;
+  for (const tensors::Tensor& tensor : file.tensors) tensor_by_name[tensor.name] = &tensor;
   for (const SavedState::Array& array : state.arrays) {
-    const auto found = by_name.find(array.name);
-    if (found == by_name.end() || found->second->values.size() != array.values.size())
+    const auto found = tensor_by_name.find(array.name);
+    if (found == tensor_by_name.end() || found->second->values.size() != array.values.size())
       return Status(Code::kBadData,
                     Cat("it has no ", array.name, " of ", array.values.size(), " values"));
   }
@@ -47,7 +47,7 @@ Status Restore(const tensors::TensorFile& file, const SavedState& state) {
     numbers.push_back(*value);
   }
   for (const SavedState::Array& array : state.arrays) {
-    const std::vector<float>& values = by_name[array.name]->values;
+    const std::vector<float>& values = tensor_by_name[array.name]->values;
     std::copy(values.begin(), values.end(), array.values.begin());
   }
   for (size_t i = 0; i < numbers.size(); ++i) *state.numbers[i].value = numbers[i];

@@ -59,12 +59,12 @@ std::optional<uint64_t> StepOf(std::string_view name) {
 }
 
 // Formats a time in UTC: "2026-11-22T22-26-01".
-std::string DateOf(std::chrono::system_clock::time_point now) {
+std::string FormatDate(std::chrono::system_clock::time_point now) {
   const std::time_t seconds = std::chrono::system_clock::to_time_t(now);
-  std::tm date = {};
-  gmtime_r(&seconds, &date);
+  std::tm utc = {};
+  gmtime_r(&seconds, &utc);
   char text[32] = {};
-  (void)std::strftime(text, sizeof text, "%Y-%m-%dT%H-%M-%S", &date);
+  (void)std::strftime(text, sizeof text, "%Y-%m-%dT%H-%M-%S", &utc);
   return text;
 }
 
@@ -72,9 +72,9 @@ std::string DateOf(std::chrono::system_clock::time_point now) {
 // not exist.
 std::string UnusedFolderName(const std::string& folder, std::chrono::system_clock::time_point now,
                              const Storage& storage) {
-  const std::string first = Cat(folder, ".", DateOf(now));
-  std::string name = first;
-  for (int i = 2; storage.Exists(name); ++i) name = Cat(first, ".", i);
+  const std::string dated_name = Cat(folder, ".", FormatDate(now));
+  std::string name = dated_name;
+  for (int i = 2; storage.Exists(name); ++i) name = Cat(dated_name, ".", i);
   return name;
 }
 
@@ -118,7 +118,7 @@ std::string Store::PathOf(uint64_t step, const char* ending) const {
   return Cat(owner_.folder, "/", kNamePrefix, step, ending);
 }
 
-pb::Manifest Store::Expected() const {
+pb::Manifest Store::ExpectedManifest() const {
   pb::Manifest manifest;
   manifest.set_format(kFormatVersion);
   manifest.set_job(Hex(owner_.job_digest));
@@ -176,7 +176,7 @@ void Store::ReadRecord() {
   if (record.format() != kFormatVersion || record.checksum() != ChecksumOf(record)) return;
   record_run_ = ParseHex(record.run()).value_or(0);
   job_text_ = record.job_text();
-  if (CheckOwner(record, Expected()).ok()) began_ = record_run_;
+  if (CheckOwner(record, ExpectedManifest()).ok()) began_ = record_run_;
 }
 
 Status Store::WriteRecord(uint64_t run) {
@@ -184,7 +184,7 @@ Status Store::WriteRecord(uint64_t run) {
     return Status(Code::kCannotWrite,
                   Cat("cannot create the folder ", owner_.folder, ": ", error.message()));
   }
-  pb::Manifest record = Expected();
+  pb::Manifest record = ExpectedManifest();
   record.set_run(Hex(run));
   record.set_job_text(owner_.job_text);
   record.set_checksum(ChecksumOf(record));
@@ -203,12 +203,12 @@ std::vector<std::string> Store::Open() {
   const std::error_code error = storage_.List(owner_.folder, &names);
   for (const std::string& name : names) {
     const std::string path = Cat(owner_.folder, "/", name);
-    const bool state = name.starts_with(kNamePrefix) && name.ends_with(kStateSuffix);
+    const bool is_state = name.starts_with(kNamePrefix) && name.ends_with(kStateSuffix);
     const std::string manifest =
-        state
+        is_state
             ? path.substr(0, path.size() - std::string_view(kStateSuffix).size()) + kManifestSuffix
             : "";
-    if (IsTemporaryName(name) || (state && !storage_.Exists(manifest))) storage_.Remove(path);
+    if (IsTemporaryName(name) || (is_state && !storage_.Exists(manifest))) storage_.Remove(path);
   }
   points_.clear();
   shard_only_.clear();
@@ -225,8 +225,8 @@ std::vector<std::string> Store::Open() {
     }
     const uint64_t run = *ParseHex(manifest->run());
     const Kind kind = manifest->shard_only() ? Kind::kShard : Kind::kOfAll;
-    if (const Status ours = CheckOwner(*manifest, Expected()); !ours.ok()) {
-      refused_.push_back({step, true, run, kind, ours.message()});
+    if (const Status owner_check = CheckOwner(*manifest, ExpectedManifest()); !owner_check.ok()) {
+      refused_.push_back({step, true, run, kind, owner_check.message()});
     } else if (const Result<std::string> state = ReadState(*manifest); !state.ok()) {
       refused_.push_back({step, false, 0, kind, state.status().message()});
     } else {
@@ -235,10 +235,11 @@ std::vector<std::string> Store::Open() {
     }
   }
   std::vector<std::string> sentences;
-  for (const Refused& one : refused_) {
-    sentences.push_back(one.step == 0 ? Cat(owner_.folder, ": ", one.why)
-                                      : Cat("the checkpoint ", PathOf(one.step, kStateSuffix),
-                                            " is not used: ", one.why));
+  for (const Refused& refused_checkpoint : refused_) {
+    sentences.push_back(refused_checkpoint.step == 0
+                            ? Cat(owner_.folder, ": ", refused_checkpoint.why)
+                            : Cat("the checkpoint ", PathOf(refused_checkpoint.step, kStateSuffix),
+                                  " is not used: ", refused_checkpoint.why));
   }
   return sentences;
 }
@@ -296,8 +297,8 @@ Result<std::string> Store::Begin(uint64_t run, bool anew,
   refused_.clear();
   if (!steps.empty() && points_.empty()) began_ = record_run_ = 0;  // run.json was moved too.
   // An error here does not end the job: Write() fails for the same reason and reports it.
-  const bool writes = keep_.of_all != 0 || keep_.shard != 0;
-  if (writes && (record_run_ != run || began_ != run)) (void)WriteRecord(run);
+  const bool writes_checkpoints = keep_.of_all != 0 || keep_.shard != 0;
+  if (writes_checkpoints && (record_run_ != run || began_ != run)) (void)WriteRecord(run);
   return sentence;
 }
 
@@ -320,7 +321,7 @@ Status Store::Write(const Point& point, Kind kind, const std::vector<tensors::Te
   }
   if (began_ != point.run) TERN_RETURN_IF_ERROR(WriteRecord(point.run));
   const std::string bytes = tensors::EncodeSafetensors(tensors, metadata);
-  pb::Manifest manifest = Expected();
+  pb::Manifest manifest = ExpectedManifest();
   manifest.set_run(Hex(point.run));
   manifest.set_step(point.step);
   manifest.set_round(point.round);
@@ -346,15 +347,15 @@ void Store::RemoveOldest(Kind kind) {
   for (const Point& point : points_) {
     if (KindOf(point) == kind) steps.push_back(point.step);
   }
-  const size_t kept = kind == Kind::kShard ? keep_.shard : keep_.of_all;
-  for (size_t i = 0; i + kept < steps.size(); ++i) Remove(steps[i]);
+  const size_t num_to_keep = kind == Kind::kShard ? keep_.shard : keep_.of_all;
+  for (size_t i = 0; i + num_to_keep < steps.size(); ++i) Remove(steps[i]);
 }
 
 Result<tensors::TensorFile> Store::Read(const Point& point) const {
   const std::string path = PathOf(point.step, kStateSuffix);
   const Result<pb::Manifest> manifest = ReadManifest(point.step);
   if (!manifest.ok()) return manifest.status().Within(path);
-  TERN_RETURN_IF_ERROR(CheckOwner(*manifest, Expected()).Within(path));
+  TERN_RETURN_IF_ERROR(CheckOwner(*manifest, ExpectedManifest()).Within(path));
   if (manifest->run() != Hex(point.run))
     return MismatchError("run", manifest->run(), Hex(point.run)).Within(path);
   if (manifest->round() != point.round)
@@ -374,15 +375,15 @@ void Store::Remove(uint64_t step) {
 }
 
 void Store::RemoveAfter(const Point& point) {
-  bool removed = false;
-  for (const Point& one : std::vector<Point>(points_)) {
-    if (one.run != point.run || one.step <= point.step) continue;
-    Remove(one.step);
-    removed = true;
+  bool has_removed_any = false;
+  for (const Point& candidate : std::vector<Point>(points_)) {
+    if (candidate.run != point.run || candidate.step <= point.step) continue;
+    Remove(candidate.step);
+    has_removed_any = true;
   }
   // Without the flush, the removed checkpoints could exist again after a loss of power, together
   // with the checkpoints that the run writes after this call.
-  if (removed) storage_.FlushFolder(owner_.folder);
+  if (has_removed_any) storage_.FlushFolder(owner_.folder);
 }
 
 }  // namespace tern::checkpoint

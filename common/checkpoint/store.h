@@ -2,12 +2,11 @@
 // own:
 //
 //   FOLDER/step.STEP.safetensors   the daemon's state after that step
-//   FOLDER/step.STEP.json          the checkpoint's manifest (proto/checkpoint.proto): the owner,
-//                                  the
-//                                  run, the digest of the other file. A checkpoint is complete once
-//                                  its manifest exists
-//   FOLDER/run.json                the run that wrote the checkpoints, and its job. Exists before
-//                                  the first checkpoint
+//   FOLDER/step.STEP.json          its manifest: proto/checkpoint.proto
+//   FOLDER/run.json                the run that wrote the checkpoints, and its job
+//
+// The manifest has the checkpoint's owner (the daemon and the job), its run, and the digest of the
+// other file. A checkpoint is complete once its manifest exists. run.json exists before the first.
 //
 // A run is one execution of a job from its first step on, identified by a random number; a job that
 // resumes from a checkpoint keeps its run.
@@ -59,8 +58,8 @@ struct Keep {
 // The daemon and job to which a checkpoint must belong to be used.
 struct Owner {
   std::string folder;
-  std::string name;  // "worker.0"
-  uint32_t workers = 0;
+  std::string name;         // "worker.0"
+  uint32_t workers = 0;     // how many workers the job has
   uint64_t job_digest = 0;  // of the job's keys that must not change on resume: config::StateDigest
   uint64_t model_digest = 0;
   uint64_t plan_digest = 0;
@@ -122,7 +121,7 @@ class Store {
   std::string PathOf(uint64_t step, const char* ending) const;
   std::string RecordPath() const { return owner_.folder + "/run.json"; }
   // A manifest with this owner's name, digests and number of workers.
-  pb::Manifest Expected() const;
+  pb::Manifest ExpectedManifest() const;
   // Reads a manifest and checks everything in it but its owner.
   Result<pb::Manifest> ReadManifest(uint64_t step) const;
   // Reads run.json, the record of the run.

@@ -22,9 +22,9 @@ bool IsIpv6(const std::string& host, in6_addr* address) {
 bool IsName(const std::string& host) {
   bool has_letter = false;
   for (const char c : host) {
-    const bool letter = std::isalpha(static_cast<unsigned char>(c)) || c == '-' || c == '_';
-    if (!letter && !std::isdigit(static_cast<unsigned char>(c)) && c != '.') return false;
-    has_letter = has_letter || letter;
+    const bool is_letter = std::isalpha(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+    if (!is_letter && !std::isdigit(static_cast<unsigned char>(c)) && c != '.') return false;
+    has_letter = has_letter || is_letter;
   }
   return has_letter && host.size() <= 253 && host.front() != '.' && host.front() != '-';
 }
@@ -42,8 +42,8 @@ std::optional<std::string> ParseHost(const std::string& text) {
   in6_addr ipv6;
   if (host == "*" || IsIpv4(host, &ipv4) || IsIpv6(host, &ipv6) || IsName(host)) return host;
   if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
-    const std::string inner = host.substr(1, host.size() - 2);
-    if (IsIpv6(inner, &ipv6)) return inner;
+    const std::string host_without_brackets = host.substr(1, host.size() - 2);
+    if (IsIpv6(host_without_brackets, &ipv6)) return host_without_brackets;
   }
   return std::nullopt;
 }
@@ -60,10 +60,11 @@ std::optional<Address> ParseAddress(const std::string& text) {
     return std::nullopt;
   }
   // An IPv6 literal needs brackets here, because ::1:7500 would be ambiguous.
-  const bool brackets = !host.empty() && host.front() == '[';
-  const std::optional<std::string> parsed = ParseHost(host);
-  if (!parsed || (!brackets && parsed->find(':') != std::string::npos)) return std::nullopt;
-  address.host = *parsed;
+  const bool has_brackets = !host.empty() && host.front() == '[';
+  const std::optional<std::string> parsed_host = ParseHost(host);
+  if (!parsed_host || (!has_brackets && parsed_host->find(':') != std::string::npos))
+    return std::nullopt;
+  address.host = *parsed_host;
   return address;
 }
 

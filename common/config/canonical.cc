@@ -137,23 +137,23 @@ void FillDefaults(Message* message) {
 }
 
 pb::Job WithoutLocalKeys(const pb::Job& job) {
-  pb::Job shared = job;
-  FillDefaults(&shared);
-  ClearLocalKeys(&shared);
-  return shared;
+  pb::Job job_without_local_keys = job;
+  FillDefaults(&job_without_local_keys);
+  ClearLocalKeys(&job_without_local_keys);
+  return job_without_local_keys;
 }
 
 pb::Job WithoutResumableKeys(const pb::Job& job) {
-  pb::Job same = job;
-  same.clear_servers();
-  same.clear_faults();
-  same.clear_metrics();
-  same.clear_checkpoints();
-  same.mutable_train()->clear_steps();
-  same.mutable_train()->clear_epochs();
-  same.clear_evaluation();
-  same.mutable_evaluation()->set_ema_decay(job.evaluation().ema_decay());
-  return WithoutLocalKeys(same);
+  pb::Job job_without_resumable_keys = job;
+  job_without_resumable_keys.clear_servers();
+  job_without_resumable_keys.clear_faults();
+  job_without_resumable_keys.clear_metrics();
+  job_without_resumable_keys.clear_checkpoints();
+  job_without_resumable_keys.mutable_train()->clear_steps();
+  job_without_resumable_keys.mutable_train()->clear_epochs();
+  job_without_resumable_keys.clear_evaluation();
+  job_without_resumable_keys.mutable_evaluation()->set_ema_decay(job.evaluation().ema_decay());
+  return WithoutLocalKeys(job_without_resumable_keys);
 }
 
 uint64_t JobDigest(const pb::Job& job) { return DigestOf(WithoutLocalKeys(job)); }

@@ -27,9 +27,9 @@ class CrossKeyChecker {
   // The names in a table that the caller of the validation passed; empty if it did not pass that
   // table.
   const std::vector<std::string>& Names(const std::string& table) const {
-    static const std::vector<std::string> none;
-    const auto names = context_.tables.find(table);
-    return names == context_.tables.end() ? none : names->second;
+    static const std::vector<std::string> no_names;
+    const auto entry = context_.tables.find(table);
+    return entry == context_.tables.end() ? no_names : entry->second;
   }
   bool IsIn(const std::string& table, const std::string& name) const {
     const std::vector<std::string>& names = Names(table);

@@ -18,7 +18,8 @@ using google::protobuf::TextFormat;
 
 namespace {
 
-constexpr size_t kMaxShownBytes = 60;  // The most bytes of a value that a phrase shows.
+// The most bytes of a value that a sentence ("KEY was A, is now B") shows.
+constexpr size_t kMaxShownBytes = 60;
 
 // Discards protobuf's error messages, which it would otherwise write to stderr.
 class ErrorDiscarder : public google::protobuf::io::ErrorCollector {
@@ -53,58 +54,63 @@ std::string ListText(const Message& message, const FieldDescriptor* field) {
 
 class JobComparison {
  public:
-  std::vector<std::string> TakePhrases() { return std::move(phrases_); }
+  std::vector<std::string> TakeSentences() { return std::move(sentences_); }
 
-  void Compare(const Message& was, const Message& is, const std::string& parent_key) {
-    const auto* type = was.GetDescriptor();
+  void Compare(const Message& old_message, const Message& new_message,
+               const std::string& parent_key) {
+    const auto* type = old_message.GetDescriptor();
     for (int i = 0; i < type->field_count(); ++i) {
       const FieldDescriptor* field = type->field(i);
       const std::string key = config::Join(parent_key, field->name());
       if (field->is_repeated()) {
-        CompareLists(was, is, field, key);
+        CompareLists(old_message, new_message, field, key);
       } else {
-        CompareField(was, is, field, key);
+        CompareField(old_message, new_message, field, key);
       }
     }
   }
 
  private:
-  void Add(const std::string& key, const std::string& was, const std::string& is) {
-    phrases_.push_back(Cat(key, " was ", Printable(was, kMaxShownBytes), ", is now ",
-                           Printable(is, kMaxShownBytes)));
+  void Add(const std::string& key, const std::string& old_text, const std::string& new_text) {
+    sentences_.push_back(Cat(key, " was ", Printable(old_text, kMaxShownBytes), ", is now ",
+                             Printable(new_text, kMaxShownBytes)));
   }
 
-  void CompareField(const Message& was, const Message& is, const FieldDescriptor* field,
-                    const std::string& key) {
-    const Reflection* reflection = was.GetReflection();
-    const bool before = reflection->HasField(was, field), now = reflection->HasField(is, field);
-    if (before && now && field->message_type() != nullptr)
-      return Compare(reflection->GetMessage(was, field), reflection->GetMessage(is, field), key);
-    const auto text = [&](const Message& message, bool there) {
-      return there ? ValueText(message, field, -1) : std::string("left out");
+  void CompareField(const Message& old_message, const Message& new_message,
+                    const FieldDescriptor* field, const std::string& key) {
+    const Reflection* reflection = old_message.GetReflection();
+    const bool was_set = reflection->HasField(old_message, field),
+               is_set = reflection->HasField(new_message, field);
+    if (was_set && is_set && field->message_type() != nullptr)
+      return Compare(reflection->GetMessage(old_message, field),
+                     reflection->GetMessage(new_message, field), key);
+    const auto text = [&](const Message& message, bool is_present) {
+      return is_present ? ValueText(message, field, -1) : std::string("left out");
     };
-    const std::string a = text(was, before), b = text(is, now);
-    if (before != now || a != b) Add(key, a, b);
+    const std::string old_text = text(old_message, was_set), new_text = text(new_message, is_set);
+    if (was_set != is_set || old_text != new_text) Add(key, old_text, new_text);
   }
 
-  void CompareLists(const Message& was, const Message& is, const FieldDescriptor* field,
-                    const std::string& key) {
-    const Reflection* reflection = was.GetReflection();
+  void CompareLists(const Message& old_message, const Message& new_message,
+                    const FieldDescriptor* field, const std::string& key) {
+    const Reflection* reflection = old_message.GetReflection();
     if (field->message_type() == nullptr) {
-      const std::string a = ListText(was, field), b = ListText(is, field);
-      if (a != b) Add(key, a, b);
+      const std::string old_text = ListText(old_message, field),
+                        new_text = ListText(new_message, field);
+      if (old_text != new_text) Add(key, old_text, new_text);
       return;
     }
-    const int before = reflection->FieldSize(was, field), now = reflection->FieldSize(is, field);
-    if (before != now) Add(key, Cat("a list of ", before), Cat("a list of ", now));
-    for (int i = 0; i < std::min(before, now); ++i) {
-      Compare(reflection->GetRepeatedMessage(was, field, i),
-              reflection->GetRepeatedMessage(is, field, i),
+    const int num_before = reflection->FieldSize(old_message, field),
+              num_now = reflection->FieldSize(new_message, field);
+    if (num_before != num_now) Add(key, Cat("a list of ", num_before), Cat("a list of ", num_now));
+    for (int i = 0; i < std::min(num_before, num_now); ++i) {
+      Compare(reflection->GetRepeatedMessage(old_message, field, i),
+              reflection->GetRepeatedMessage(new_message, field, i),
               config::Join(key, static_cast<size_t>(i)));
     }
   }
 
-  std::vector<std::string> phrases_;
+  std::vector<std::string> sentences_;
 };
 
 }  // namespace
@@ -126,10 +132,10 @@ Result<pb::Job> ReadJobText(const std::string& text) {
   return job;
 }
 
-std::vector<std::string> Differences(const Message& was, const Message& is) {
+std::vector<std::string> Differences(const Message& old_message, const Message& new_message) {
   JobComparison comparison;
-  comparison.Compare(was, is, "");
-  return comparison.TakePhrases();
+  comparison.Compare(old_message, new_message, "");
+  return comparison.TakeSentences();
 }
 
 }  // namespace tern::config

@@ -16,7 +16,7 @@ std::string JobText(const pb::Job& job);
 // this version does not know.
 Result<pb::Job> ReadJobText(const std::string& text);
 
-// Returns a phrase for each key that differs, in the order of job.proto:
+// Returns a sentence for each key that differs, in the order of job.proto:
 // "train.schedule.learning_rate was 0.01, is now 0.02".
 std::vector<std::string> Differences(const google::protobuf::Message& was,
                                      const google::protobuf::Message& is);

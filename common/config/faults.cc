@@ -33,16 +33,16 @@ std::string Excerpt(std::string_view text) {
 }
 
 void Faults::Add(const Position& at, const std::string& key, const std::string& saw,
-                 const std::string& allowed, const std::string& meant) {
-  std::string where;
-  if (at.set >= 0) {
-    where = "--set " + Excerpt(overrides_[static_cast<size_t>(at.set)]);
+                 const std::string& allowed, const std::string& suggestion) {
+  std::string position_text;
+  if (at.override_index >= 0) {
+    position_text = "--set " + Excerpt(overrides_[static_cast<size_t>(at.override_index)]);
   } else {
-    where = name_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
+    position_text = name_ + ":" + std::to_string(at.line) + ":" + std::to_string(at.column);
   }
-  std::string text = where + ": " + (key.empty() ? "" : Excerpt(key) + ": ") + "saw " + saw +
-                     "; allowed: " + allowed;
-  if (!meant.empty()) text += "; did you mean " + meant + "?";
+  std::string text = position_text + ": " + (key.empty() ? "" : Excerpt(key) + ": ") + "saw " +
+                     saw + "; allowed: " + allowed;
+  if (!suggestion.empty()) text += "; did you mean " + suggestion + "?";
   faults_.push_back({at, std::move(text)});
   Mute(key);
 }
@@ -60,7 +60,8 @@ Status Faults::ToStatus() const {
   if (faults_.empty()) return Ok();
   std::vector<Fault> sorted = faults_;
   std::stable_sort(sorted.begin(), sorted.end(), [](const Fault& a, const Fault& b) {
-    if (a.at.set != b.at.set) return a.at.set < b.at.set;
+    if (a.at.override_index != b.at.override_index)
+      return a.at.override_index < b.at.override_index;
     if (a.at.line != b.at.line) return a.at.line < b.at.line;
     return a.at.column < b.at.column;
   });

@@ -17,7 +17,8 @@ namespace tern::config {
 struct Position {
   int line = 0;
   int column = 0;
-  int set = -1;  // the index of the --set override that has the value; -1: the job file has it
+  // The index of the --set override that has the value; -1: the job file has it.
+  int override_index = -1;
 };
 
 class Faults {
@@ -27,9 +28,9 @@ class Faults {
       : name_(std::move(name)), overrides_(overrides) {}
 
   // Adds a fault of `key` at the position `at`: the value seen and the values allowed, in words.
-  // `meant`, if not empty, is a name that the user may have misspelt.
+  // `suggestion`, if not empty, is a name that the user may have misspelt.
   void Add(const Position& at, const std::string& key, const std::string& saw,
-           const std::string& allowed, const std::string& meant = "");
+           const std::string& allowed, const std::string& suggestion = "");
   // Ignores further faults of `key`, because they would only be consequences of a known fault.
   void Mute(const std::string& key) { muted_.insert(key); }
   // Whether `key`, or a section that contains it, has a fault or is muted.

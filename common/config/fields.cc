@@ -26,9 +26,9 @@ std::string ShortestText(T number) {
 
 std::string AllowedNumber(const FieldDescriptor* field) {
   const pb::Rule& rule = RuleOf(field);
-  const bool whole = field->cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE &&
-                     field->cpp_type() != FieldDescriptor::CPPTYPE_FLOAT;
-  const std::string type = whole ? "a whole number" : "a number";
+  const bool is_integer = field->cpp_type() != FieldDescriptor::CPPTYPE_DOUBLE &&
+                          field->cpp_type() != FieldDescriptor::CPPTYPE_FLOAT;
+  const std::string type = is_integer ? "a whole number" : "a number";
   if (rule.has_min() && rule.has_max() && !rule.above_min()) {
     return type + ", " + NumberText(rule.min()) + " to " + NumberText(rule.max());
   }
@@ -36,7 +36,7 @@ std::string AllowedNumber(const FieldDescriptor* field) {
   if (rule.has_min())
     text += (rule.above_min() ? ", more than " : ", at least ") + NumberText(rule.min());
   if (rule.has_max()) text += ", at most " + NumberText(rule.max());
-  if (whole && !rule.has_min()) text += ", 0 or more";
+  if (is_integer && !rule.has_min()) text += ", 0 or more";
   return text;
 }
 
@@ -91,8 +91,8 @@ std::string AllowedValue(const FieldDescriptor* field, const NameTables& tables)
     case FieldDescriptor::CPPTYPE_BOOL:
       return "true or false";
     case FieldDescriptor::CPPTYPE_STRING: {
-      const auto table = tables.find(RuleOf(field).table());
-      return table == tables.end() ? "a text" : OneOf(table->second);
+      const auto table_entry = tables.find(RuleOf(field).table());
+      return table_entry == tables.end() ? "a text" : OneOf(table_entry->second);
     }
     default:
       return AllowedNumber(field);
@@ -105,12 +105,12 @@ std::string AllowedField(const FieldDescriptor* field, const NameTables& tables)
 }
 
 std::string FindKey(const std::function<bool(const FieldDescriptor&)>& matches) {
-  std::set<const Descriptor*> seen;
+  std::set<const Descriptor*> visited_types;
   std::deque<std::pair<const Descriptor*, std::string>> queue = {{pb::Job::descriptor(), ""}};
   while (!queue.empty()) {
     const auto [message, prefix] = queue.front();
     queue.pop_front();
-    if (!seen.insert(message).second) continue;
+    if (!visited_types.insert(message).second) continue;
     for (int i = 0; i < message->field_count(); ++i) {
       const FieldDescriptor* field = message->field(i);
       const std::string key = Join(prefix, field->name()) + (field->is_repeated() ? "[0]" : "");

@@ -26,20 +26,21 @@ std::string Describe(const Node& node) {
     case Node::Kind::kScalar:
       break;
   }
-  if (node.quoted) return "the text \"" + Excerpt(node.text) + "\"";
-  return node.text_format ? Excerpt(node.text) + " without quotes" : Excerpt(node.text);
+  if (node.is_quoted) return "the text \"" + Excerpt(node.text) + "\"";
+  return node.is_text_format ? Excerpt(node.text) + " without quotes" : Excerpt(node.text);
 }
 
 void ReportValue(const Node& node, const std::string& key, const FieldDescriptor* field,
                  const ParseContext& context, const std::string& allowed) {
-  std::string meant;
-  if (field->enum_type() != nullptr) meant = Nearest(node.text, NamesOf(field->enum_type()));
-  const bool text_wanted = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
-  const bool bare = node.kind == Node::Kind::kScalar && !node.quoted && !text_wanted;
-  context.faults->Add(node.at, key, bare ? Excerpt(node.text) : Describe(node), allowed, meant);
+  std::string suggestion;
+  if (field->enum_type() != nullptr) suggestion = Nearest(node.text, NamesOf(field->enum_type()));
+  const bool wants_text = field->cpp_type() == FieldDescriptor::CPPTYPE_STRING;
+  const bool lacks_quotes = node.kind == Node::Kind::kScalar && !node.is_quoted && !wants_text;
+  context.faults->Add(node.at, key, lacks_quotes ? Excerpt(node.text) : Describe(node), allowed,
+                      suggestion);
 }
 
-// Returns false if the node is not a value of the field's type.
+// Sets or adds the value. Returns false if the node is not a value of the field's type.
 bool TrySetValue(const Node& node, const std::string& key, const FieldDescriptor* field,
                  Message* message, const ParseContext& context) {
   if (field->message_type() == nullptr) {
@@ -58,19 +59,19 @@ void AddPlaceholder(const FieldDescriptor* field, Message* message) {
     message->GetReflection()->AddMessage(message, field);
     return;
   }
-  Node zero;
-  zero.kind = Node::Kind::kScalar;
-  zero.text = field->enum_type() != nullptr ? field->enum_type()->value(0)->name()
-              : field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL ? "false"
-                                                                   : "0";
-  SetScalar(zero, field, message);
+  Node default_node;
+  default_node.kind = Node::Kind::kScalar;
+  default_node.text = field->enum_type() != nullptr ? field->enum_type()->value(0)->name()
+                      : field->cpp_type() == FieldDescriptor::CPPTYPE_BOOL ? "false"
+                                                                           : "0";
+  SetScalar(default_node, field, message);
 }
 
 // Sets a single field, or adds one item to a repeated field.
 void FillValue(const Node& node, const std::string& key, const FieldDescriptor* field,
                Message* message, const ParseContext& context) {
   (*context.origins)[key] = node.at;
-  if (node.at_fault) {
+  if (node.has_fault) {
     context.faults->Mute(key);
   } else if (TrySetValue(node, key, field, message, context)) {
     return;
@@ -90,11 +91,12 @@ bool ConflictsInOneof(const Node& node, const std::string& key, const FieldDescr
                       const Message& message, const ParseContext& context) {
   const OneofDescriptor* choice = field->containing_oneof();
   if (choice == nullptr) return false;
-  const FieldDescriptor* other = message.GetReflection()->GetOneofFieldDescriptor(message, choice);
-  if (other == nullptr || other == field) return false;
+  const FieldDescriptor* other_field =
+      message.GetReflection()->GetOneofFieldDescriptor(message, choice);
+  if (other_field == nullptr || other_field == field) return false;
   std::vector<std::string> names;
   for (int i = 0; i < choice->field_count(); ++i) names.push_back(choice->field(i)->name());
-  context.faults->Add(node.at, key, field->name() + " beside " + other->name(),
+  context.faults->Add(node.at, key, field->name() + " beside " + other_field->name(),
                       "only " + OneOf(names));
   return true;
 }
@@ -109,51 +111,51 @@ void ReportUnknownKey(const Position& at, const std::string& parent, const std::
     return faults->Mute(new_name);
   }
   const std::string nearest = Nearest(name, KeysOf(type));
-  std::string meant = nearest.empty() ? FindKeyByName(name) : Join(parent, nearest);
+  std::string suggestion = nearest.empty() ? FindKeyByName(name) : Join(parent, nearest);
   const std::string allowed =
       type->field_count() == 0 ? "no keys in this section" : OneOf(KeysOf(type));
-  faults->Add(at, key, "an unknown key", allowed, meant);
-  if (!meant.empty()) faults->Mute(meant);
+  faults->Add(at, key, "an unknown key", allowed, suggestion);
+  if (!suggestion.empty()) faults->Mute(suggestion);
 }
 
 void FillMessage(const Node& node, const std::string& key, Message* message,
                  const ParseContext& context) {
   const Descriptor* type = message->GetDescriptor();
-  std::set<std::string> seen;
+  std::set<std::string> seen_names;
   for (size_t i = 0; i < node.items.size(); ++i) {
     const Node& name = node.keys[i];
-    if (name.at_fault) continue;
+    if (name.has_fault) continue;
     const FieldDescriptor* field = type->FindFieldByName(name.text);
     if (field == nullptr) {
       ReportUnknownKey(name.at, key, name.text, type, context.faults);
       continue;
     }
     const std::string field_key = Join(key, name.text);
-    const bool appends = field->is_repeated() && name.text_format;
-    if (!seen.insert(name.text).second && !appends) {
+    const bool adds_item = field->is_repeated() && name.is_text_format;
+    if (!seen_names.insert(name.text).second && !adds_item) {
       context.faults->Add(name.at, field_key, "the key a second time", "each key once");
       continue;
     }
     FillField(node.items[i], field_key, field, message, context);
     // The position of a map is that of its own key, not of the first key in it.
-    if (field->message_type() != nullptr && !appends) (*context.origins)[field_key] = name.at;
+    if (field->message_type() != nullptr && !adds_item) (*context.origins)[field_key] = name.at;
   }
 }
 
 void FillField(const Node& node, const std::string& key, const FieldDescriptor* field,
                Message* message, const ParseContext& context) {
-  if (node.at_fault) return context.faults->Mute(key);
+  if (node.has_fault) return context.faults->Mute(key);
   if (ConflictsInOneof(node, key, field, *message, context)) return;
   if (!field->is_repeated()) return FillValue(node, key, field, message, context);
 
-  const size_t before = ItemCount(field, *message);
-  if (before == 0) (*context.origins)[key] = node.at;
+  const size_t num_items_before = ItemCount(field, *message);
+  if (num_items_before == 0) (*context.origins)[key] = node.at;
   if (node.kind == Node::Kind::kList) {
     for (size_t i = 0; i < node.items.size(); ++i) {
-      FillValue(node.items[i], Join(key, before + i), field, message, context);
+      FillValue(node.items[i], Join(key, num_items_before + i), field, message, context);
     }
-  } else if (node.text_format) {
-    FillValue(node, Join(key, before), field, message, context);
+  } else if (node.is_text_format) {
+    FillValue(node, Join(key, num_items_before), field, message, context);
   } else if (node.kind != Node::Kind::kNull) {
     ReportValue(node, key, field, context, AllowedField(field, context.tables));
   }

@@ -27,7 +27,7 @@ bool IsTextFormat(const std::string& name) {
 
 Status TooLarge(const std::string& name) {
   return Status(Code::kBadJob,
-                name + ": saw more than " + std::to_string(kMaxText) +
+                name + ": saw more than " + std::to_string(kMaxTextBytes) +
                     " bytes; allowed: a job file of at most that size; is this a job file?");
 }
 
@@ -35,15 +35,15 @@ Status TooLarge(const std::string& name) {
 bool CheckText(std::string_view text, Faults* faults) {
   Position at{1, 1};
   while (!text.empty()) {
-    const bool space = text[0] == '\t' || text[0] == '\n' || text[0] == '\r';
-    const size_t size = space ? 1 : PrintableSize(text);
-    if (size == 0) {
+    const bool is_space = text[0] == '\t' || text[0] == '\n' || text[0] == '\r';
+    const size_t char_bytes = is_space ? 1 : PrintableSize(text);
+    if (char_bytes == 0) {
       faults->Add(at, "", "the byte " + Excerpt(text.substr(0, 1)), "printable UTF-8");
       return false;
     }
     ++at.column;
     if (text[0] == '\n') at = {at.line + 1, 1};
-    text.remove_prefix(size);
+    text.remove_prefix(char_bytes);
   }
   return true;
 }
@@ -57,14 +57,14 @@ std::string WithoutByteOrderMark(const std::string& text) {
 
 Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
                          const std::vector<std::string>& overrides, const NameTables& tables) {
-  if (bytes.size() > kMaxText) return TooLarge(name);
+  if (bytes.size() > kMaxTextBytes) return TooLarge(name);
   Faults faults(name, overrides);
   const std::string text = WithoutByteOrderMark(bytes);
   if (!CheckText(text, &faults)) return faults.ToStatus();
   const Node root =
       IsTextFormat(name) ? ParseTextFormat(text, &faults) : ParseYaml(text, "", -1, &faults);
   // After a syntax error all further faults would be guesses.
-  if (root.at_fault) return faults.ToStatus();
+  if (root.has_fault) return faults.ToStatus();
   Origins origins;
   const ParseContext context{tables, &faults, &origins};
   pb::Job job;
@@ -76,20 +76,20 @@ Result<pb::Job> ParseJob(const std::string& bytes, const std::string& name,
     return faults.ToStatus();
   }
   ApplyOverrides(overrides, &job, context);
-  pb::Job whole = job;
-  FillDefaults(&whole);
+  pb::Job complete_job = job;
+  FillDefaults(&complete_job);
   // Checks the job first as written: FillDefaults adds missing sections, whose required keys would
   // then be reported one by one.
   CheckRules(job, "", context);
-  CheckRules(whole, "", context);
-  CheckJob(whole, context);
+  CheckRules(complete_job, "", context);
+  CheckJob(complete_job, context);
   if (!faults.empty()) return faults.ToStatus();
-  return whole;
+  return complete_job;
 }
 
 Result<pb::Job> LoadJob(const std::string& path, const std::vector<std::string>& overrides,
                         const NameTables& tables) {
-  const Result<std::string> text = ReadAtMost(path, kMaxText + 1, kReadTimeout);
+  const Result<std::string> text = ReadAtMost(path, kMaxTextBytes + 1, kReadTimeout);
   if (!text.ok()) return text.status().Within("the job file");
   return ParseJob(*text, path, overrides, tables);
 }

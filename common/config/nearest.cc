@@ -27,11 +27,11 @@ std::string Nearest(std::string_view name, const std::vector<std::string>& known
   std::string nearest;
   if (name.size() > 64) return nearest;
   // A known name in which every letter differs has this distance, and is not near.
-  size_t best = name.size();
+  size_t best_distance = name.size();
   for (const std::string& candidate : known) {
     const size_t distance = EditDistance(name, candidate);
-    if (distance < best && distance <= std::max<size_t>(2, candidate.size() / 3)) {
-      best = distance;
+    if (distance < best_distance && distance <= std::max<size_t>(2, candidate.size() / 3)) {
+      best_distance = distance;
       nearest = candidate;
     }
   }

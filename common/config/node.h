@@ -11,20 +11,20 @@
 namespace tern::config {
 
 // Limits on the input.
-constexpr size_t kMaxText = size_t{1} << 20;  // bytes of a file
-constexpr size_t kMaxNodes = 10000;           // keys and values
-constexpr size_t kMaxDepth = 16;              // the deepest key of a job has depth 8
+constexpr size_t kMaxTextBytes = size_t{1} << 20;  // bytes of a file
+constexpr size_t kMaxNodes = 10000;                // keys and values
+constexpr size_t kMaxDepth = 16;                   // levels of nesting; a job has at most 8
 
 struct Node {
   enum class Kind { kNull, kScalar, kMap, kList };
   Kind kind = Kind::kNull;
   Position at;
-  std::string text;          // of a kScalar: the value, without quotes
-  bool quoted = false;       // of a kScalar: whether it was written in quotes
-  bool text_format = false;  // the job is protobuf text, where a repeated field may repeat its key
-  bool at_fault = false;     // the node has a fault that was already reported
-  std::vector<Node> keys;    // of a kMap: the keys, as kScalar nodes; keys[i] belongs to items[i]
-  std::vector<Node> items;   // of a kMap or kList: the values
+  std::string text;             // of a kScalar: the value, without quotes
+  bool is_quoted = false;       // of a kScalar: whether it was written in quotes
+  bool is_text_format = false;  // of protobuf text, where a repeated field may repeat its key
+  bool has_fault = false;       // the node has a fault that was already reported
+  std::vector<Node> keys;   // of a kMap: the keys, as kScalar nodes; keys[i] belongs to items[i]
+  std::vector<Node> items;  // of a kMap or kList: the values
 };
 
 // The dotted name of a key or list item, as messages write it: "servers[0].address".

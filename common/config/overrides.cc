@@ -51,17 +51,17 @@ class Override {
       : at_{1, 1, number}, text_(text), context_(context) {}
 
   void Apply(pb::Job* job) {
-    const size_t equals = text_.find('=');
-    if (equals == std::string::npos) return context_.faults->Add(at_, "", "no '='", "KEY=VALUE");
-    value_ = text_.substr(equals + 1);
-    path_ = SplitKey(std::string_view(text_).substr(0, equals));
-    Descend(job);
+    const size_t equals_at = text_.find('=');
+    if (equals_at == std::string::npos) return context_.faults->Add(at_, "", "no '='", "KEY=VALUE");
+    value_ = text_.substr(equals_at + 1);
+    path_ = SplitKey(std::string_view(text_).substr(0, equals_at));
+    DescendAndReplace(job);
   }
 
  private:
   // Follows the rest of the path, from path_[depth_] on, starting in `message`, whose key is key_.
   // Then replaces the value.
-  void Descend(Message* message) {
+  void DescendAndReplace(Message* message) {
     while (message != nullptr) {
       const Descriptor* type = message->GetDescriptor();
       const FieldDescriptor* field = type->FindFieldByName(path_[depth_]);
@@ -79,12 +79,13 @@ class Override {
   }
 
   Message* MutableItem(const FieldDescriptor* field, Message* message) {
-    const auto size = static_cast<size_t>(message->GetReflection()->FieldSize(*message, field));
+    const auto num_items =
+        static_cast<size_t>(message->GetReflection()->FieldSize(*message, field));
     const std::optional<size_t> index = ParseIndex(path_[depth_]);
-    if (!index || *index >= size) {
-      context_.faults->Add(
-          at_, key_, "the item " + Excerpt(path_[depth_]),
-          size == 0 ? "the whole list: it has no items" : "items 0 to " + std::to_string(size - 1));
+    if (!index || *index >= num_items) {
+      context_.faults->Add(at_, key_, "the item " + Excerpt(path_[depth_]),
+                           num_items == 0 ? "the whole list: it has no items"
+                                          : "items 0 to " + std::to_string(num_items - 1));
       return nullptr;
     }
     key_ = Join(key_, *index);
@@ -95,10 +96,10 @@ class Override {
   }
 
   Message* ReportNoSuchKey(const FieldDescriptor* field) {
-    const bool item = field->is_repeated();
-    const std::string allowed = item && field->message_type() != nullptr
+    const bool is_item = field->is_repeated();
+    const std::string allowed = is_item && field->message_type() != nullptr
                                     ? "one key of the item, or the whole list"
-                                    : (item ? "the whole list" : "no keys below this one");
+                                    : (is_item ? "the whole list" : "no keys below this one");
     context_.faults->Add(at_, key_, "the key " + Excerpt(text_.substr(0, text_.find('='))),
                          allowed);
     return nullptr;
@@ -109,7 +110,7 @@ class Override {
     ErasePositions(key_, context_.origins);
     message->GetReflection()->ClearField(message, field);
     (*context_.origins)[key_] = at_;
-    if (node.kind != Node::Kind::kNull || node.at_fault)
+    if (node.kind != Node::Kind::kNull || node.has_fault)
       FillField(node, key_, field, message, context_);
   }
 
@@ -118,7 +119,7 @@ class Override {
         field->cpp_type() == FieldDescriptor::CPPTYPE_STRING && !field->is_repeated();
     const bool is_yaml =
         value_.empty() || value_ == "null" || value_[0] == '"' || value_[0] == '\'';
-    if (!is_text || is_yaml) return ParseYaml(value_, key_, at_.set, context_.faults);
+    if (!is_text || is_yaml) return ParseYaml(value_, key_, at_.override_index, context_.faults);
     Node node;
     node.kind = Node::Kind::kScalar;
     node.at = at_;

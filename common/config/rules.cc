@@ -37,18 +37,18 @@ struct Number {
 };
 
 std::optional<Number> NumberOf(const FieldValue& value) {
-  const auto whole = [](auto number) {
+  const auto from_integer = [](auto number) {
     return Number{static_cast<double>(number), std::to_string(number)};
   };
   switch (value.field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
-      return whole(value.Get(&Reflection::GetInt32, &Reflection::GetRepeatedInt32));
+      return from_integer(value.Get(&Reflection::GetInt32, &Reflection::GetRepeatedInt32));
     case FieldDescriptor::CPPTYPE_INT64:
-      return whole(value.Get(&Reflection::GetInt64, &Reflection::GetRepeatedInt64));
+      return from_integer(value.Get(&Reflection::GetInt64, &Reflection::GetRepeatedInt64));
     case FieldDescriptor::CPPTYPE_UINT32:
-      return whole(value.Get(&Reflection::GetUInt32, &Reflection::GetRepeatedUInt32));
+      return from_integer(value.Get(&Reflection::GetUInt32, &Reflection::GetRepeatedUInt32));
     case FieldDescriptor::CPPTYPE_UINT64:
-      return whole(value.Get(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64));
+      return from_integer(value.Get(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64));
     case FieldDescriptor::CPPTYPE_FLOAT: {
       const float number = value.Get(&Reflection::GetFloat, &Reflection::GetRepeatedFloat);
       return Number{number, NumberText(number)};
@@ -86,16 +86,18 @@ class RuleChecker {
  private:
   void CheckItems(const Message& message, const FieldDescriptor* field, const std::string& key) {
     const pb::Rule& rule = RuleOf(field);
-    const auto size = static_cast<uint32_t>(message.GetReflection()->FieldSize(message, field));
-    if (size < rule.min_items()) {
-      Report(key, size == 0 ? "nothing" : std::to_string(size) + " items",
+    const auto num_items =
+        static_cast<uint32_t>(message.GetReflection()->FieldSize(message, field));
+    if (num_items < rule.min_items()) {
+      Report(key, num_items == 0 ? "nothing" : std::to_string(num_items) + " items",
              AllowedField(field, context_.tables) + " (at least " +
                  std::to_string(rule.min_items()) + ")");
     }
-    if (rule.has_max_items() && size > rule.max_items()) {
-      Report(key, std::to_string(size) + " items", "at most " + std::to_string(rule.max_items()));
+    if (rule.has_max_items() && num_items > rule.max_items()) {
+      Report(key, std::to_string(num_items) + " items",
+             "at most " + std::to_string(rule.max_items()));
     }
-    for (uint32_t i = 0; i < size; ++i)
+    for (uint32_t i = 0; i < num_items; ++i)
       CheckValue({message, field, static_cast<int>(i)}, Join(key, size_t{i}));
   }
 
@@ -111,10 +113,11 @@ class RuleChecker {
       CheckText(value, key);
     } else if (const std::optional<Number> number = NumberOf(value)) {
       const pb::Rule& rule = RuleOf(value.field);
-      const bool low = rule.has_min() && (rule.above_min() ? number->value <= rule.min()
-                                                           : number->value < rule.min());
-      const bool high = rule.has_max() && number->value > rule.max();
-      if (low || high) Report(key, number->text, AllowedValue(value.field, context_.tables));
+      const bool is_too_low = rule.has_min() && (rule.above_min() ? number->value <= rule.min()
+                                                                  : number->value < rule.min());
+      const bool is_too_high = rule.has_max() && number->value > rule.max();
+      if (is_too_low || is_too_high)
+        Report(key, number->text, AllowedValue(value.field, context_.tables));
     }
   }
 
@@ -125,13 +128,15 @@ class RuleChecker {
     if (!IsPrintable(text)) return Report(key, Excerpt(text), "a text of printable UTF-8");
     const std::string& table = RuleOf(value.field).table();
     if (table.empty()) return;
-    const auto names = context_.tables.find(table);
-    if (names == context_.tables.end()) {
+    const auto table_entry = context_.tables.find(table);
+    if (table_entry == context_.tables.end()) {
       return Report(key, Excerpt(text), "no name: this program has no table of " + table);
     }
-    if (std::find(names->second.begin(), names->second.end(), text) != names->second.end()) return;
+    if (std::find(table_entry->second.begin(), table_entry->second.end(), text) !=
+        table_entry->second.end())
+      return;
     context_.faults->Add(PositionOf(*context_.origins, key), key, Excerpt(text),
-                         OneOf(names->second), Nearest(text, names->second));
+                         OneOf(table_entry->second), Nearest(text, table_entry->second));
   }
 
   void Report(const std::string& key, const std::string& saw, const std::string& allowed) {

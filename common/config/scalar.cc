@@ -12,9 +12,9 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Stores a value: calls `set` for a single field, or `add` for a repeated field. Returns true.
 template <typename T>
 using Setter = void (Reflection::*)(Message*, const FieldDescriptor*, T) const;
+// Stores a value: calls `set` for a single field, or `add` for a repeated field. Returns true.
 template <typename T, typename V>
 bool StoreValue(const FieldDescriptor* field, Message* message, Setter<T> set, Setter<T> add,
                 V value) {
@@ -44,14 +44,14 @@ bool SetBool(const std::string& text, const FieldDescriptor* field, Message* mes
 }
 
 bool SetEnum(const Node& scalar, const FieldDescriptor* field, Message* message) {
-  if (scalar.quoted && scalar.text_format) return false;
+  if (scalar.is_quoted && scalar.is_text_format) return false;
   const EnumValueDescriptor* value = field->enum_type()->FindValueByName(scalar.text);
   if (value == nullptr) return false;
   return StoreValue(field, message, &Reflection::SetEnum, &Reflection::AddEnum, value);
 }
 
 bool SetString(const Node& scalar, const FieldDescriptor* field, Message* message) {
-  if (scalar.text_format && !scalar.quoted) return false;
+  if (scalar.is_text_format && !scalar.is_quoted) return false;
   return StoreValue(field, message, &Reflection::SetString, &Reflection::AddString, scalar.text);
 }
 
@@ -101,9 +101,9 @@ bool SetScalar(const Node& scalar, const FieldDescriptor* field, Message* messag
     case FieldDescriptor::CPPTYPE_ENUM:
       return SetEnum(scalar, field, message);
     case FieldDescriptor::CPPTYPE_BOOL:
-      return !scalar.quoted && SetBool(scalar.text, field, message);
+      return !scalar.is_quoted && SetBool(scalar.text, field, message);
     default:
-      return !scalar.quoted && SetNumber(scalar.text, field, message);
+      return !scalar.is_quoted && SetNumber(scalar.text, field, message);
   }
 }
 

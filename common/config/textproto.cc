@@ -47,7 +47,7 @@ class TextParser {
   Node Parse() {
     Node root = NewNode(Node::Kind::kMap);
     ParseFields("", 0, &root);
-    root.at_fault = errors_.has_error();
+    root.has_fault = errors_.has_error();
     return root;
   }
 
@@ -72,11 +72,11 @@ class TextParser {
                           "more than " + std::to_string(limit) + " " + of_what);
   }
   Node NewNode(Node::Kind kind) {
-    if (++nodes_ > kMaxNodes) ReportLimit(kMaxNodes, "keys and values");
+    if (++num_nodes_ > kMaxNodes) ReportLimit(kMaxNodes, "keys and values");
     Node node;
     node.kind = kind;
     node.at = {tokens_.current().line + 1, tokens_.current().column + 1};
-    node.text_format = true;
+    node.is_text_format = true;
     return node;
   }
 
@@ -92,8 +92,8 @@ class TextParser {
       Node key = NewNode(Node::Kind::kScalar);
       key.text = tokens_.current().text;
       tokens_.Next();
-      const bool colon = SkipSymbol(":");
-      if (!colon && !IsSymbol("{") && !IsSymbol("<")) return ReportExpected("':' or '{'");
+      const bool has_colon = SkipSymbol(":");
+      if (!has_colon && !IsSymbol("{") && !IsSymbol("<")) return ReportExpected("':' or '{'");
       Node value = ParseValue(depth, true);
       map->keys.push_back(std::move(key));
       map->items.push_back(std::move(value));
@@ -128,7 +128,7 @@ class TextParser {
   Node ParseScalar() {
     Node node = NewNode(Node::Kind::kScalar);
     if (tokens_.current().type == Tokenizer::TYPE_STRING) {
-      node.quoted = true;
+      node.is_quoted = true;
       for (; tokens_.current().type == Tokenizer::TYPE_STRING && !errors_.has_error();
            tokens_.Next()) {
         Tokenizer::ParseStringAppend(tokens_.current().text, &node.text);
@@ -152,7 +152,7 @@ class TextParser {
   ArrayInputStream stream_;
   FirstErrorReporter errors_;
   Tokenizer tokens_;
-  size_t nodes_ = 0;
+  size_t num_nodes_ = 0;
 };
 
 }  // namespace

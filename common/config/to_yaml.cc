@@ -19,15 +19,15 @@ bool IsPlainWord(const std::string& text) {
   const auto is_inner = [](unsigned char c) {
     return std::isalnum(c) || c == '_' || c == '/' || c == '.' || c == '-';
   };
-  const auto first = static_cast<unsigned char>(text.empty() ? ' ' : text[0]);
-  if (!std::isalpha(first) && first != '_' && first != '/') return false;
+  const auto first_char = static_cast<unsigned char>(text.empty() ? ' ' : text[0]);
+  if (!std::isalpha(first_char) && first_char != '_' && first_char != '/') return false;
   for (const char c : text) {
     if (!is_inner(static_cast<unsigned char>(c))) return false;
   }
-  std::string lower = text;
-  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::string lower_case = text;
+  for (char& c : lower_case) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   for (const char* word : {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}) {
-    if (lower == word) return false;
+    if (lower_case == word) return false;
   }
   return true;
 }
@@ -44,37 +44,39 @@ std::string Quoted(const std::string& text) {
 
 // The value of a single field, or item `index` of a repeated field.
 std::string ScalarText(const Message& message, const FieldDescriptor* field, int index) {
-  const Reflection* r = message.GetReflection();
-  const bool many = field->is_repeated();
+  const Reflection* reflection = message.GetReflection();
+  const bool is_repeated = field->is_repeated();
   switch (field->cpp_type()) {
     case FieldDescriptor::CPPTYPE_INT32:
-      return std::to_string(many ? r->GetRepeatedInt32(message, field, index)
-                                 : r->GetInt32(message, field));
+      return std::to_string(is_repeated ? reflection->GetRepeatedInt32(message, field, index)
+                                        : reflection->GetInt32(message, field));
     case FieldDescriptor::CPPTYPE_INT64:
-      return std::to_string(many ? r->GetRepeatedInt64(message, field, index)
-                                 : r->GetInt64(message, field));
+      return std::to_string(is_repeated ? reflection->GetRepeatedInt64(message, field, index)
+                                        : reflection->GetInt64(message, field));
     case FieldDescriptor::CPPTYPE_UINT32:
-      return std::to_string(many ? r->GetRepeatedUInt32(message, field, index)
-                                 : r->GetUInt32(message, field));
+      return std::to_string(is_repeated ? reflection->GetRepeatedUInt32(message, field, index)
+                                        : reflection->GetUInt32(message, field));
     case FieldDescriptor::CPPTYPE_UINT64:
-      return std::to_string(many ? r->GetRepeatedUInt64(message, field, index)
-                                 : r->GetUInt64(message, field));
+      return std::to_string(is_repeated ? reflection->GetRepeatedUInt64(message, field, index)
+                                        : reflection->GetUInt64(message, field));
     case FieldDescriptor::CPPTYPE_FLOAT:
-      return NumberText(many ? r->GetRepeatedFloat(message, field, index)
-                             : r->GetFloat(message, field));
+      return NumberText(is_repeated ? reflection->GetRepeatedFloat(message, field, index)
+                                    : reflection->GetFloat(message, field));
     case FieldDescriptor::CPPTYPE_DOUBLE:
-      return NumberText(many ? r->GetRepeatedDouble(message, field, index)
-                             : r->GetDouble(message, field));
+      return NumberText(is_repeated ? reflection->GetRepeatedDouble(message, field, index)
+                                    : reflection->GetDouble(message, field));
     case FieldDescriptor::CPPTYPE_BOOL:
-      return (many ? r->GetRepeatedBool(message, field, index) : r->GetBool(message, field))
+      return (is_repeated ? reflection->GetRepeatedBool(message, field, index)
+                          : reflection->GetBool(message, field))
                  ? "true"
                  : "false";
     case FieldDescriptor::CPPTYPE_ENUM:
-      return (many ? r->GetRepeatedEnum(message, field, index) : r->GetEnum(message, field))
+      return (is_repeated ? reflection->GetRepeatedEnum(message, field, index)
+                          : reflection->GetEnum(message, field))
           ->name();
     case FieldDescriptor::CPPTYPE_STRING:
-      return Quoted(many ? r->GetRepeatedString(message, field, index)
-                         : r->GetString(message, field));
+      return Quoted(is_repeated ? reflection->GetRepeatedString(message, field, index)
+                                : reflection->GetString(message, field));
     case FieldDescriptor::CPPTYPE_MESSAGE:
       break;
   }
@@ -88,17 +90,17 @@ class YamlWriter {
   // Writes the keys of `message`, one per line, indented by `indent` spaces. Before the first key,
   // writes `first` instead of the spaces. Returns false if there are no keys.
   bool WriteKeys(const Message& message, size_t indent, std::string first) {
-    bool any = false;
+    bool has_keys = false;
     const auto* type = message.GetDescriptor();
     for (int i = 0; i < type->field_count(); ++i) {
       const FieldDescriptor* field = type->field(i);
       if (!field->is_repeated() && !message.GetReflection()->HasField(message, field)) continue;
-      out_ += any ? std::string(indent, ' ') : first;
-      any = true;
+      out_ += has_keys ? std::string(indent, ' ') : first;
+      has_keys = true;
       out_ += field->name() + ":";
       WriteField(message, field, indent);
     }
-    return any;
+    return has_keys;
   }
 
  private:
@@ -115,15 +117,16 @@ class YamlWriter {
 
   void WriteList(const Message& message, const FieldDescriptor* field, size_t indent) {
     const Reflection* reflection = message.GetReflection();
-    const int size = reflection->FieldSize(message, field);
-    if (field->message_type() == nullptr || size == 0) {
+    const int num_items = reflection->FieldSize(message, field);
+    if (field->message_type() == nullptr || num_items == 0) {
       out_ += " [";
-      for (int i = 0; i < size; ++i) out_ += (i == 0 ? "" : ", ") + ScalarText(message, field, i);
+      for (int i = 0; i < num_items; ++i)
+        out_ += (i == 0 ? "" : ", ") + ScalarText(message, field, i);
       out_ += "]\n";
       return;
     }
     out_ += "\n";
-    for (int i = 0; i < size; ++i) {
+    for (int i = 0; i < num_items; ++i) {
       const std::string bullet = std::string(indent + 2, ' ') + "- ";
       if (!WriteKeys(reflection->GetRepeatedMessage(message, field, i), indent + 4, bullet))
         out_ += bullet + "{}\n";
@@ -136,10 +139,10 @@ class YamlWriter {
 }  // namespace
 
 std::string ToYaml(const pb::Job& job) {
-  pb::Job whole = job;
-  FillDefaults(&whole);
+  pb::Job complete_job = job;
+  FillDefaults(&complete_job);
   YamlWriter writer;
-  writer.WriteKeys(whole, 0, "");
+  writer.WriteKeys(complete_job, 0, "");
   return writer.TakeText();
 }
 

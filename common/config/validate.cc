@@ -87,8 +87,9 @@ class JobChecker : private CrossKeyChecker {
       const std::optional<Address> address = ParseAddress(server.address());
       if (address)
         CheckLoopbackHost(Join(ServerKey(s), "address"), server.address(), address->host);
-      const std::optional<std::string> bind = ParseHost(server.bind_host());
-      if (bind) CheckLoopbackHost(Join(ServerKey(s), "bind_host"), server.bind_host(), *bind);
+      const std::optional<std::string> bind_host = ParseHost(server.bind_host());
+      if (bind_host)
+        CheckLoopbackHost(Join(ServerKey(s), "bind_host"), server.bind_host(), *bind_host);
     }
     const std::optional<std::string> host = ParseHost(job_.metrics().host());
     if (host) {

@@ -19,7 +19,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
       : CrossKeyChecker(job, context),
         train_(job.train()),
         facts_(algorithm::FactsOf(job)),
-        with_algorithm_(" with algorithm: " + name()) {}
+        with_algorithm_text_(" with algorithm: " + name()) {}
 
   void Check() {
     // An unknown algorithm has been reported before.
@@ -69,7 +69,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     for (const std::string& other : algorithm::SectionsOfOtherAlgorithms(train_)) {
       const std::string key = Join("train", other);
       if (!AreValid({key})) continue;
-      Report(key, "a section of " + other + with_algorithm_,
+      Report(key, "a section of " + other + with_algorithm_text_,
              "sections of " + name() + "; remove this one, or set train.algorithm: " + other);
     }
   }
@@ -77,9 +77,9 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   // Reports sections of codecs that the job does not use.
   void CheckCodecSections() {
     const pb::Exchange& exchange = job_.exchange();
-    std::vector<const google::protobuf::FieldDescriptor*> set;
-    exchange.GetReflection()->ListFields(exchange, &set);
-    for (const auto* field : set) {
+    std::vector<const google::protobuf::FieldDescriptor*> fields_in_job;
+    exchange.GetReflection()->ListFields(exchange, &fields_in_job);
+    for (const auto* field : fields_in_job) {
       if (field->message_type() == nullptr || field->is_repeated()) continue;
       const std::string key = Join("exchange", field->name());
       if (UsesCodec(exchange, field->name()) || !AreValid({key})) continue;
@@ -103,13 +103,14 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
 
   void CheckParameters() {
     if (!AreValid({"train.parameters"})) return;
-    std::vector<std::string> known;
+    std::vector<std::string> supported;
     for (const int holding : traits_->holding()) {
       if (holding == train_.parameters()) return;
-      known.push_back(pb::Train::Parameters_Name(static_cast<pb::Train::Parameters>(holding)));
+      supported.push_back(pb::Train::Parameters_Name(static_cast<pb::Train::Parameters>(holding)));
     }
-    Report("train.parameters", pb::Train::Parameters_Name(train_.parameters()) + with_algorithm_,
-           OneOf(known) + " (" + name() + " supports no other place for them)");
+    Report("train.parameters",
+           pb::Train::Parameters_Name(train_.parameters()) + with_algorithm_text_,
+           OneOf(supported) + " (" + name() + " supports no other place for them)");
   }
 
   // Calls `visit` with the key and the name of each codec for pushes.
@@ -137,7 +138,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
       ForEachCodec([this](const std::string& key, const std::string& codec) {
         if (!AreValid({key}) || Names("float_codecs").empty() || IsIn("float_codecs", codec))
           return;
-        Report(key, codec + with_algorithm_,
+        Report(key, codec + with_algorithm_text_,
                OneOf(Names("float_codecs")) + ", because " + name() +
                    " pushes the parameters themselves");
       });
@@ -145,23 +146,24 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     }
     CheckUnbiased();
     const std::string sharing_codec = FirstCodec("sharing_codecs", true);
-    const bool no_rounds = traits_->closes() == Traits::every_push;
-    const bool central = AreValid({"train.parameters"}) && facts_.central;
-    CheckPreviousScalers(no_rounds || central);
-    if ((no_rounds || central) && AreValid({"exchange.scaler"}) &&
+    const bool is_without_rounds = traits_->closes() == Traits::every_push;
+    const bool is_central = AreValid({"train.parameters"}) && facts_.central;
+    CheckPreviousScalers(is_without_rounds || is_central);
+    if ((is_without_rounds || is_central) && AreValid({"exchange.scaler"}) &&
         exchange.scaler() == pb::Exchange::shared && !sharing_codec.empty()) {
-      Report("exchange.scaler",
-             "shared" + (no_rounds ? with_algorithm_ : " with parameters: central") +
-                 " and codec " + sharing_codec,
-             std::string("per_worker: ") +
-                 (no_rounds ? "workers that do not wait for each other cannot share scalers"
-                            : "servers that hold the parameters decode every push by itself") +
-                 "; set exchange.scaler: per_worker");
+      Report(
+          "exchange.scaler",
+          "shared" + (is_without_rounds ? with_algorithm_text_ : " with parameters: central") +
+              " and codec " + sharing_codec,
+          std::string("per_worker: ") +
+              (is_without_rounds ? "workers that do not wait for each other cannot share scalers"
+                                 : "servers that hold the parameters decode every push by itself") +
+              "; set exchange.scaler: per_worker");
     }
     if (traits_->pushes() == Traits::change && AreValid({"exchange.clip"}) &&
         exchange.clip() != pb::Exchange::none && !sharing_codec.empty()) {
       Report("exchange.clip",
-             pb::Exchange::Clip_Name(exchange.clip()) + with_algorithm_ + " and codec " +
+             pb::Exchange::Clip_Name(exchange.clip()) + with_algorithm_text_ + " and codec " +
                  sharing_codec,
              "none: " + name() +
                  " needs unbiased codes, and clipping makes them biased; set exchange.clip: none");
@@ -173,14 +175,14 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     const pb::Exchange& exchange = job_.exchange();
     if (!AreValid({"exchange.scaler", "exchange.scaler_margin", "exchange.scaler_elements"}))
       return;
-    const bool previous = exchange.scaler() == pb::Exchange::previous;
-    if (previous && (no_sharing || traits_->pushes() != Traits::gradient)) {
+    const bool uses_previous = exchange.scaler() == pb::Exchange::previous;
+    if (uses_previous && (no_sharing || traits_->pushes() != Traits::gradient)) {
       Report("exchange.scaler",
-             "previous" + with_algorithm_ + (facts_.central ? ", parameters: central" : ""),
+             "previous" + with_algorithm_text_ + (facts_.central ? ", parameters: central" : ""),
              "shared or per_worker: scaler: previous is for gradients, in rounds, with parameters "
              "that the workers hold");
     }
-    if (!previous && exchange.scaler_margin() != 1.1 && exchange.has_scaler_margin()) {
+    if (!uses_previous && exchange.scaler_margin() != 1.1 && exchange.has_scaler_margin()) {
       Report("exchange.scaler_margin", NumberText(exchange.scaler_margin()),
              "nothing, because only scaler: previous has a margin");
     }
@@ -195,7 +197,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     ForEachCodec([this](const std::string& key, const std::string& codec) {
       if (!AreValid({key}) || Names("unbiased_codecs").empty() || IsIn("unbiased_codecs", codec))
         return;
-      Report(key, codec + with_algorithm_,
+      Report(key, codec + with_algorithm_text_,
              OneOf(Names("unbiased_codecs")) + ", because " + name() + " needs unbiased codes");
     });
   }
@@ -204,13 +206,13 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     const pb::Exchange& exchange = job_.exchange();
     if (!AreValid({"exchange.pull", "exchange.pull_codec", "train.parameters"})) return;
     if (!facts_.central) {
-      const std::string why =
+      const std::string reason =
           ", because only central parameters are pulled; or set train.parameters: central";
       if (exchange.pull() != pb::Exchange::weights)
-        Report("exchange.pull", "changes with parameters: localized", "weights" + why);
+        Report("exchange.pull", "changes with parameters: localized", "weights" + reason);
       if (exchange.pull_codec() != "fp32")
         Report("exchange.pull_codec", exchange.pull_codec() + " with parameters: localized",
-               "fp32" + why);
+               "fp32" + reason);
       return;
     }
     const std::string& codec = exchange.pull_codec();
@@ -234,7 +236,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
     if (!AreValid({"train.max_staleness"}) || train_.max_staleness() == 0 ||
         traits_->closes() == Traits::every_push)
       return;
-    Report("train.max_staleness", std::to_string(train_.max_staleness()) + with_algorithm_,
+    Report("train.max_staleness", std::to_string(train_.max_staleness()) + with_algorithm_text_,
            "0, because gradients are never stale in rounds; it is for algorithms without rounds: " +
                tern::Join(algorithm::AlgorithmsThatClose(Traits::every_push)));
   }
@@ -278,9 +280,9 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
   void CheckLocalUpdater() {
     if (facts_.local == nullptr || !AreValid({Join(facts_.local_key, "name")})) return;
     const std::string& updater = facts_.local->name();
-    std::vector<const google::protobuf::FieldDescriptor*> set;
-    facts_.local->GetReflection()->ListFields(*facts_.local, &set);
-    for (const auto* field : set) {
+    std::vector<const google::protobuf::FieldDescriptor*> fields_in_job;
+    facts_.local->GetReflection()->ListFields(*facts_.local, &fields_in_job);
+    for (const auto* field : fields_in_job) {
       const std::string key = Join(facts_.local_key, field->name());
       if (IsApplicable(field, *facts_.local) || !AreValid({key})) continue;
       const auto& names = RuleOf(field).only_for();
@@ -293,7 +295,7 @@ class AlgorithmChecker : private CrossKeyChecker, private algorithm::RuleReporte
 
   const pb::Train& train_;
   const algorithm::Facts facts_;
-  const std::string with_algorithm_;
+  const std::string with_algorithm_text_;
   const Traits* traits_ = nullptr;
 };
 

@@ -43,9 +43,9 @@ class DataChecker : private CrossKeyChecker {
     CheckValues("data.std", data_.std_size());
   }
 
-  void CheckValues(const std::string& key, int values) {
-    if (static_cast<uint32_t>(values) == Channels()) return;
-    Report(key, std::to_string(values) + " values",
+  void CheckValues(const std::string& key, int num_values) {
+    if (static_cast<uint32_t>(num_values) == Channels()) return;
+    Report(key, std::to_string(num_values) + " values",
            "one for each of the model's " + std::to_string(Channels()) +
                " channels, in data.mean and data.std alike");
   }

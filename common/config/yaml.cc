@@ -18,13 +18,13 @@ struct StopParsing {};
 // Builds the tree of nodes from yaml-cpp's events.
 class TreeBuilder : public YAML::EventHandler {
  public:
-  TreeBuilder(std::string at_key, int set, Faults* faults)
-      : at_key_(std::move(at_key)), set_(set), faults_(faults) {}
+  TreeBuilder(std::string at_key, int override_index, Faults* faults)
+      : at_key_(std::move(at_key)), override_index_(override_index), faults_(faults) {}
 
   Node TakeRoot() { return std::move(root_); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (documents_++ == 0) return;
+    if (num_documents_++ == 0) return;
     faults_->Add(PositionAt(mark), at_key_, "a second document", "one document a file");
     throw StopParsing();
   }
@@ -42,7 +42,7 @@ class TreeBuilder : public YAML::EventHandler {
                 const std::string& value) override {
     Node node = NewNode(Node::Kind::kScalar, mark, tag, anchor);
     node.text = value;
-    node.quoted = tag == "!";
+    node.is_quoted = tag == "!";
     AddNode(std::move(node));
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -57,7 +57,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnMapEnd() override { CloseLevel(); }
 
   Position PositionAt(const YAML::Mark& mark) const {
-    return {mark.line + 1, mark.column + 1, set_};
+    return {mark.line + 1, mark.column + 1, override_index_};
   }
 
  private:
@@ -83,7 +83,7 @@ class TreeBuilder : public YAML::EventHandler {
 
   void Refuse(Node* node, const std::string& saw, const std::string& allowed) {
     faults_->Add(node->at, NextKey(), saw, allowed);
-    node->at_fault = true;
+    node->has_fault = true;
   }
 
   Node NewNode(Node::Kind kind, const YAML::Mark& mark, const std::string& tag,
@@ -91,7 +91,7 @@ class TreeBuilder : public YAML::EventHandler {
     Node node;
     node.kind = kind;
     node.at = PositionAt(mark);
-    if (++nodes_ > kMaxNodes) {
+    if (++num_nodes_ > kMaxNodes) {
       faults_->Add(node.at, NextKey(),
                    "more than " + std::to_string(kMaxNodes) + " keys and values", "fewer");
       throw StopParsing();
@@ -117,12 +117,12 @@ class TreeBuilder : public YAML::EventHandler {
 
   void AddKey(Node node) {
     Level& level = open_levels_.back();
-    if (node.kind != Node::Kind::kScalar && !node.at_fault) {
+    if (node.kind != Node::Kind::kScalar && !node.has_fault) {
       Refuse(&node, "a key that is not a name", "names as keys");
     }
-    if (!node.at_fault && !level.names.insert(node.text).second) {
+    if (!node.has_fault && !level.names.insert(node.text).second) {
       faults_->Add(node.at, Join(level.key, node.text), "the key a second time", "each key once");
-      node.at_fault = true;
+      node.has_fault = true;
     }
     level.node.keys.push_back(std::move(node));
   }
@@ -143,29 +143,30 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   const std::string at_key_;
-  const int set_;
+  const int override_index_;
   Faults* const faults_;
   Node root_;
   std::vector<Level> open_levels_;
-  size_t nodes_ = 0;
-  int documents_ = 0;
+  size_t num_nodes_ = 0;
+  int num_documents_ = 0;
 };
 
 // Adds a document end marker (...) if there is none. Without the marker, yaml-cpp accepts a quote
 // that is not closed at the end of the input.
 std::string WithDocumentEnd(const std::string& text) {
-  const size_t last = text.find_last_not_of(" \t\r\n");
-  const bool has_end = last != std::string::npos && last >= 2 &&
-                       text.compare(last - 2, 3, "...") == 0 &&
-                       (last == 2 || text[last - 3] == '\n');
+  const size_t last_at = text.find_last_not_of(" \t\r\n");
+  const bool has_end = last_at != std::string::npos && last_at >= 2 &&
+                       text.compare(last_at - 2, 3, "...") == 0 &&
+                       (last_at == 2 || text[last_at - 3] == '\n');
   if (has_end) return text;
   return text + (text.empty() || text.back() == '\n' ? "" : "\n") + "...\n";
 }
 
 }  // namespace
 
-Node ParseYaml(const std::string& text, const std::string& at_key, int set, Faults* faults) {
-  TreeBuilder builder(at_key, set, faults);
+Node ParseYaml(const std::string& text, const std::string& at_key, int override_index,
+               Faults* faults) {
+  TreeBuilder builder(at_key, override_index, faults);
   try {
     std::istringstream in(WithDocumentEnd(text));
     YAML::Parser parser(in);
@@ -177,13 +178,13 @@ Node ParseYaml(const std::string& text, const std::string& at_key, int set, Faul
     faults->Add(builder.PositionAt(error.mark), at_key, "invalid YAML (" + Excerpt(error.msg) + ")",
                 "YAML, where a text with [ ] { } * & or # is in quotes, as \"[::1]:7500\"");
   } catch (const std::exception& error) {
-    faults->Add({1, 1, set}, at_key,
+    faults->Add({1, 1, override_index}, at_key,
                 "text that cannot be read as YAML (" + Excerpt(error.what()) + ")", "YAML");
   }
-  Node unreadable;
-  unreadable.at = {1, 1, set};
-  unreadable.at_fault = true;
-  return unreadable;
+  Node faulty_node;
+  faulty_node.at = {1, 1, override_index};
+  faulty_node.has_fault = true;
+  return faulty_node;
 }
 
 }  // namespace tern::config

@@ -18,15 +18,15 @@ namespace {
 
 constexpr size_t kMaxHostBytes = 255;  // the longest name in DNS
 
-Status BadAddress(std::string_view text, const std::string& why) {
+Status BadAddress(std::string_view text, const std::string& reason) {
   return Status(Code::kAddress,
-                Cat("\"", Printable(text), "\" is not an address: ", why,
+                Cat("\"", Printable(text), "\" is not an address: ", reason,
                     "; write HOST:PORT, as 10.0.0.1:7000, [::1]:7000 or node7:7000"));
 }
 
 std::string WithoutBrackets(const std::string& host) {
-  const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
-  return brackets ? host.substr(1, host.size() - 2) : host;
+  const bool has_brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  return has_brackets ? host.substr(1, host.size() - 2) : host;
 }
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -38,9 +38,9 @@ int Lookup(const std::string& host, int flags, AddressList* list) {
   hints.ai_family = AF_UNSPEC;
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags;
-  addrinfo* first = nullptr;
-  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &first);
-  if (error == 0) list->reset(first);
+  addrinfo* first_address = nullptr;
+  const int error = getaddrinfo(host.c_str(), nullptr, &hints, &first_address);
+  if (error == 0) list->reset(first_address);
   return error;
 }
 
@@ -63,7 +63,7 @@ Result<Address> ParseAddress(std::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return BadAddress(text, "it has no port");
   std::string_view host = text.substr(0, colon);
-  const std::string_view digits = text.substr(colon + 1);
+  const std::string_view port_text = text.substr(colon + 1);
   if (!host.empty() && host.front() == '[') {
     if (host.back() != ']' || host.size() < 3) return BadAddress(text, "its [ has no ]");
     host = host.substr(1, host.size() - 2);
@@ -80,17 +80,20 @@ Result<Address> ParseAddress(std::string_view text) {
     return BadAddress(text, "its host has invalid characters");
   }
   uint16_t port = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc() || end != digits.data() + digits.size()) {
+  const auto [end, error] =
+      std::from_chars(port_text.data(), port_text.data() + port_text.size(), port);
+  if (error != std::errc() || end != port_text.data() + port_text.size()) {
     return BadAddress(text, "its port is not a number from 0 to 65535");
   }
   return Address{std::string(host), port};
 }
 
 std::string ToString(const Address& address) {
-  const bool v6 = address.host.find(':') != std::string::npos;
-  std::string text = v6 ? "[" : "";
-  return text.append(address.host).append(v6 ? "]:" : ":").append(std::to_string(address.port));
+  const bool is_ipv6 = address.host.find(':') != std::string::npos;
+  std::string text = is_ipv6 ? "[" : "";
+  return text.append(address.host)
+      .append(is_ipv6 ? "]:" : ":")
+      .append(std::to_string(address.port));
 }
 
 Result<std::vector<std::string>> Resolve(const std::string& host) {
@@ -102,9 +105,9 @@ Result<std::vector<std::string>> Resolve(const std::string& host) {
   // lookup without it.
   if (error != 0) error = Lookup(name, 0, &list);
   if (error != 0) {
-    const char* why = error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error);
-    return Status(Code::kAddress, Cat("the host \"", Printable(host), "\" does not resolve: ", why,
-                                      "; check its spelling, DNS and /etc/hosts"));
+    const char* reason = error == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(error);
+    return Status(Code::kAddress, Cat("the host \"", Printable(host), "\" does not resolve: ",
+                                      reason, "; check its spelling, DNS and /etc/hosts"));
   }
   std::vector<std::string> addresses;
   for (const addrinfo* a = list.get(); a != nullptr; a = a->ai_next) {

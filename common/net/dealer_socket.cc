@@ -19,8 +19,8 @@ constexpr int kConnectFailures = ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE
 constexpr int kMonitoredEvents =
     ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED | kConnectFailures;
 
-SendResult Unreachable(const char* why) {
-  return {Sent::kUnreachable, Status(Code::kPeerLost, why)};
+SendResult Unreachable(const char* reason) {
+  return {Sent::kUnreachable, Status(Code::kPeerLost, reason)};
 }
 
 }  // namespace
@@ -29,9 +29,9 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::Connect(Context& context,
                                                             const std::string& host, uint16_t port,
                                                             const SocketOptions& options,
                                                             unsigned attempt) {
-  const std::string where = ToString(Address{host, port});
+  const std::string address_text = ToString(Address{host, port});
   if (port == 0) {
-    return Status(Code::kAddress, Cat("cannot connect to ", where,
+    return Status(Code::kAddress, Cat("cannot connect to ", address_text,
                                       ": port 0 is invalid; give the port that the server binds"));
   }
   const auto addresses = Resolve(host);
@@ -45,7 +45,7 @@ Result<std::unique_ptr<DealerSocket>> DealerSocket::Connect(Context& context,
   std::unique_ptr<DealerSocket> socket(
       new DealerSocket(std::move(*impl), std::move(endpoints), attempt));
   if (const Status status = socket->TryConnect(); !status.ok()) {
-    return status.Within("cannot connect to " + where);
+    return status.Within("cannot connect to " + address_text);
   }
   return socket;
 }
@@ -54,21 +54,21 @@ DealerSocket::DealerSocket(std::unique_ptr<SocketImpl> impl, std::vector<std::st
                            unsigned attempt)
     : impl_(std::move(impl)),
       endpoints_(std::move(endpoints)),
-      tries_(attempt),
+      endpoint_number_(attempt),
       retry_wait_(kFirstRetryWait) {}
 
 DealerSocket::~DealerSocket() = default;
 
 Status DealerSocket::TryConnect() {
-  const std::string& endpoint = endpoints_[tries_ % endpoints_.size()];
+  const std::string& endpoint = endpoints_[endpoint_number_ % endpoints_.size()];
   if (zmq_connect(impl_->handle(), endpoint.c_str()) == 0) return Ok();
   return Status(Code::kAddress, ZmqError());
 }
 
 void DealerSocket::Retry() {
   retry_at_.reset();
-  zmq_disconnect(impl_->handle(), endpoints_[tries_ % endpoints_.size()].c_str());
-  ++tries_;
+  zmq_disconnect(impl_->handle(), endpoints_[endpoint_number_ % endpoints_.size()].c_str());
+  ++endpoint_number_;
   if (!TryConnect().ok()) retry_at_ = Now() + kLongestRetryWait;
 }
 

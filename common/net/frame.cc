@@ -79,13 +79,14 @@ Result<std::string> EncodeHeader(const pb::Envelope& envelope) {
   if (envelope.body_case() == 0) {
     return Status(Code::kInternal, "cannot send an envelope without a body");
   }
-  const size_t size = kPreambleBytes + envelope.ByteSizeLong();
-  if (size > kMaxHeaderBytes) {
-    return Status(Code::kInternal, Cat("cannot send a ", TypeName(envelope), " header of ", size,
-                                       " bytes; at most ", kMaxHeaderBytes, " are allowed"));
+  const size_t header_bytes = kPreambleBytes + envelope.ByteSizeLong();
+  if (header_bytes > kMaxHeaderBytes) {
+    return Status(Code::kInternal,
+                  Cat("cannot send a ", TypeName(envelope), " header of ", header_bytes,
+                      " bytes; at most ", kMaxHeaderBytes, " are allowed"));
   }
   std::string frame(kMagic);
-  frame.reserve(size);
+  frame.reserve(header_bytes);
   PutU16(&frame, kWireVersion);
   PutU16(&frame, static_cast<uint16_t>(envelope.body_case()));
   envelope.AppendPartialToString(&frame);
@@ -94,7 +95,7 @@ Result<std::string> EncodeHeader(const pb::Envelope& envelope) {
 
 std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envelope* envelope) {
   envelope->Clear();
-  const size_t size = frame.size();
+  const size_t header_bytes = frame.size();
   if (frame.empty()) return MakeFrameError(Fault::kEmpty, "the header frame is empty");
   const size_t magic_bytes = std::min(frame.size(), kMagic.size());
   if (std::memcmp(frame.data(), kMagic.data(), magic_bytes) != 0) {
@@ -110,52 +111,54 @@ std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envel
             kWireVersion, "; run the same build of Tern everywhere"));
   }
   if (frame.size() < kPreambleBytes) {
-    return MakeFrameError(Fault::kTruncated, Cat("a header frame has ", size, " bytes; at least ",
-                                                 kPreambleBytes, " are needed"));
+    return MakeFrameError(Fault::kTruncated,
+                          Cat("a header frame has ", header_bytes, " bytes; at least ",
+                              kPreambleBytes, " are needed"));
   }
   if (frame.size() > kMaxHeaderBytes) {
-    return MakeFrameError(
-        Fault::kHeaderTooLarge,
-        Cat("a header frame has ", size, " bytes; at most ", kMaxHeaderBytes, " are allowed"));
+    return MakeFrameError(Fault::kHeaderTooLarge,
+                          Cat("a header frame has ", header_bytes, " bytes; at most ",
+                              kMaxHeaderBytes, " are allowed"));
   }
-  const int type = GetU16(frame, 6);
-  if (type != 0 && BodyField(type) == nullptr) {
+  const int body_case = GetU16(frame, 6);
+  if (body_case != 0 && BodyField(body_case) == nullptr) {
     return MakeFrameError(
         Fault::kUnknownType,
-        Cat("a message is of type ", type,
+        Cat("a message is of type ", body_case,
             ", which this build does not know; run the same build of Tern everywhere"));
   }
   if (!ParseEnvelope(frame.subspan(kPreambleBytes), envelope)) {
     return MakeFrameError(
         Fault::kUnparsable,
-        Cat("a ", TypeName(type), " header of ", size,
+        Cat("a ", TypeName(body_case), " header of ", header_bytes,
             " bytes does not parse: it is damaged or nested deeper than ", kMaxNesting));
   }
   if (envelope->body_case() == 0) {
-    return MakeFrameError(Fault::kUnsetBody, Cat("a ", TypeName(type), " header has no body"));
+    return MakeFrameError(Fault::kUnsetBody, Cat("a ", TypeName(body_case), " header has no body"));
   }
-  if (envelope->body_case() != type) {
-    return MakeFrameError(Fault::kUnparsable, Cat("a header says ", TypeName(type), " but holds ",
-                                                  TypeName(*envelope)));
+  if (envelope->body_case() != body_case) {
+    return MakeFrameError(Fault::kUnparsable, Cat("a header says ", TypeName(body_case),
+                                                  " but holds ", TypeName(*envelope)));
   }
   return std::nullopt;
 }
 
-std::optional<FrameError> CheckShape(size_t frames, size_t payload_bytes, size_t max_payload) {
-  if (frames == 0) return MakeFrameError(Fault::kEmpty, "a message has no frames");
-  if (frames > 2) {
+std::optional<FrameError> CheckShape(size_t num_frames, size_t payload_bytes,
+                                     size_t max_payload_bytes) {
+  if (num_frames == 0) return MakeFrameError(Fault::kEmpty, "a message has no frames");
+  if (num_frames > 2) {
     return MakeFrameError(
         Fault::kTooManyFrames,
-        Cat("a message has ", frames, " frames; a header and one payload are allowed"));
+        Cat("a message has ", num_frames, " frames; a header and one payload are allowed"));
   }
-  if (frames == 2 && payload_bytes == 0) {
+  if (num_frames == 2 && payload_bytes == 0) {
     return MakeFrameError(Fault::kEmpty,
                           "a payload frame is empty; a message without payload has one frame");
   }
-  if (payload_bytes > max_payload) {
-    return MakeFrameError(
-        Fault::kPayloadTooLarge,
-        Cat("a payload has ", payload_bytes, " bytes; at most ", max_payload, " are allowed here"));
+  if (payload_bytes > max_payload_bytes) {
+    return MakeFrameError(Fault::kPayloadTooLarge,
+                          Cat("a payload has ", payload_bytes, " bytes; at most ",
+                              max_payload_bytes, " are allowed here"));
   }
   return std::nullopt;
 }

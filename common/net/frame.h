@@ -66,7 +66,8 @@ std::optional<FrameError> DecodeHeader(std::span<const uint8_t> frame, pb::Envel
 
 // Checks a received message: the number of its frames, and the size of the payload (the second
 // frame). Returns nullopt if both are allowed.
-std::optional<FrameError> CheckShape(size_t frames, size_t payload_bytes, size_t max_payload);
+std::optional<FrameError> CheckShape(size_t num_frames, size_t payload_bytes,
+                                     size_t max_payload_bytes);
 
 // The bytes of a frame on the wire: ZMTP adds 2 bytes to a frame of up to 255 bytes, 9 to a larger
 // one.

@@ -29,8 +29,8 @@ void SetLimits(httplib::Server* server) {
   // The library's default would share a port with other processes instead of reporting that it is
   // in use.
   server->set_socket_options([](socket_t socket) {
-    const int on = 1;
-    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    const int enabled = 1;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &enabled, sizeof enabled);
   });
 }
 
@@ -39,7 +39,7 @@ void SetLimits(httplib::Server* server) {
 struct MetricsPage::Impl {
   httplib::Server server;
   uint16_t port = 0;
-  std::atomic<bool> ended{false};
+  std::atomic<bool> has_ended{false};
   Thread thread;
 
   void Serve() {
@@ -48,7 +48,7 @@ struct MetricsPage::Impl {
     } catch (const std::exception& e) {
       LOG(ERROR) << "the metrics page has stopped: " << e.what();
     }
-    ended = true;
+    has_ended = true;
   }
 
   ~Impl() {
@@ -61,7 +61,7 @@ Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& host,
                                                         std::function<std::string()> text) {
   const auto addresses = Resolve(host == "*" ? "::" : host);
   if (!addresses.ok()) return addresses.status();
-  const std::string where = ToString(Address{host, port});
+  const std::string address_text = ToString(Address{host, port});
   try {
     auto impl = std::make_unique<Impl>();
     httplib::Server& server = impl->server;
@@ -69,22 +69,22 @@ Result<std::unique_ptr<MetricsPage>> MetricsPage::Start(const std::string& host,
     server.Get("/metrics", [text = std::move(text)](const httplib::Request&, httplib::Response& r) {
       r.set_content(text(), "text/plain; version=0.0.4; charset=utf-8");
     });
-    const std::string& numeric = addresses->front();
-    const int bound = port == 0                            ? server.bind_to_any_port(numeric)
-                      : server.bind_to_port(numeric, port) ? port
-                                                           : -1;
-    if (bound <= 0) {
-      return Status(Code::kAddress, Cat("cannot serve metrics on ", where,
+    const std::string& numeric_host = addresses->front();
+    const int bound_port = port == 0 ? server.bind_to_any_port(numeric_host)
+                           : server.bind_to_port(numeric_host, port) ? port
+                                                                     : -1;
+    if (bound_port <= 0) {
+      return Status(Code::kAddress, Cat("cannot serve metrics on ", address_text,
                                         ": the port is in use, or the host is not an address of "
                                         "this machine; choose another"));
     }
-    impl->port = static_cast<uint16_t>(bound);
+    impl->port = static_cast<uint16_t>(bound_port);
     impl->thread = Thread("metrics", [i = impl.get()] { i->Serve(); });
     // httplib's stop() has no effect before the server runs, so wait until it does.
-    while (!server.is_running() && !impl->ended) std::this_thread::yield();
+    while (!server.is_running() && !impl->has_ended) std::this_thread::yield();
     return std::unique_ptr<MetricsPage>(new MetricsPage(std::move(impl)));
   } catch (const std::exception& e) {
-    return Status(Code::kAddress, Cat("cannot serve metrics on ", where, ": ", e.what()));
+    return Status(Code::kAddress, Cat("cannot serve metrics on ", address_text, ": ", e.what()));
   }
 }
 

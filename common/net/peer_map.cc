@@ -4,14 +4,14 @@ namespace tern::net {
 
 uint64_t PeerMap::IdOfSender(const std::string& routing_id) {
   if (const auto found = by_routing_id_.find(routing_id); found != by_routing_id_.end()) {
-    list_.splice(list_.begin(), list_, found->second);
+    peers_.splice(peers_.begin(), peers_, found->second);
     return found->second->id;
   }
   const uint64_t id = ++last_id_;
-  list_.push_front(Peer{id, routing_id});
-  by_routing_id_[routing_id] = list_.begin();
-  by_id_[id] = list_.begin();
-  if (list_.size() > max_peers_) Forget(list_.back().id);
+  peers_.push_front(Peer{id, routing_id});
+  by_routing_id_[routing_id] = peers_.begin();
+  by_id_[id] = peers_.begin();
+  if (peers_.size() > max_peers_) Forget(peers_.back().id);
   return id;
 }
 
@@ -21,7 +21,7 @@ void PeerMap::Forget(uint64_t id) {
   const List::iterator peer = found->second;
   by_id_.erase(found);
   by_routing_id_.erase(peer->routing_id);
-  list_.erase(peer);
+  peers_.erase(peer);
 }
 
 const std::string* PeerMap::RoutingId(uint64_t id) const {

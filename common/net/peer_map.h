@@ -21,7 +21,7 @@ class PeerMap {
   // The routing id of a peer; null if the id is not known. The pointer is valid until the map
   // changes.
   const std::string* RoutingId(uint64_t id) const;
-  size_t size() const { return list_.size(); }
+  size_t size() const { return peers_.size(); }
 
  private:
   struct Peer {
@@ -32,7 +32,7 @@ class PeerMap {
 
   const size_t max_peers_;
   uint64_t last_id_ = 0;
-  List list_;  // All peers, ordered by their last message, the newest first.
+  List peers_;  // All peers, ordered by their last message, the newest first.
   std::unordered_map<std::string, List::iterator> by_routing_id_;
   std::unordered_map<uint64_t, List::iterator> by_id_;
 };

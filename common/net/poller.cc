@@ -18,7 +18,7 @@ namespace {
 template <typename T>
 struct Entry {
   T key;
-  bool ready = false;
+  bool is_ready = false;
 };
 
 template <typename T>
@@ -37,7 +37,7 @@ void RemoveFrom(std::vector<Entry<T>>* entries, T key) {
 template <typename T, typename K>
 bool IsReady(const std::vector<Entry<T>>& entries, K key) {
   return std::any_of(entries.begin(), entries.end(),
-                     [key](const Entry<T>& entry) { return entry.key == key && entry.ready; });
+                     [key](const Entry<T>& entry) { return entry.key == key && entry.is_ready; });
 }
 
 zmq_pollitem_t PollItem(void* socket, int fd) { return {socket, fd, ZMQ_POLLIN, 0}; }
@@ -56,7 +56,7 @@ struct Poller::Items {
   std::vector<Entry<DealerSocket*>> dealers;
   std::vector<Entry<int>> fds;
   // Used only within Wait; a member so that its memory is reused.
-  std::vector<zmq_pollitem_t> poll;
+  std::vector<zmq_pollitem_t> poll_items;
 };
 
 Poller::Poller() : items_(std::make_unique<Items>()) {}
@@ -75,53 +75,53 @@ bool Poller::ReadyFd(int fd) const { return IsReady(items_->fds, fd); }
 
 Status Poller::Wait(Time timeout) {
   Items& items = *items_;
-  for (auto& e : items.routers) e.ready = false;
-  for (auto& e : items.dealers) e.ready = false;
-  for (auto& e : items.fds) e.ready = false;
+  for (auto& entry : items.routers) entry.is_ready = false;
+  for (auto& entry : items.dealers) entry.is_ready = false;
+  for (auto& entry : items.fds) entry.is_ready = false;
 
   // A closed socket has no handle, and a dealer whose connection was lost has no monitor; neither
   // gets a poll item. Poll items are in the order of the entries; a dealer's monitor follows the
   // dealer.
-  std::vector<zmq_pollitem_t>& poll = items.poll;
-  poll.clear();
-  for (const auto& e : items.routers) {
-    if (void* handle = e.key->impl_->handle()) poll.push_back(PollItem(handle, 0));
+  std::vector<zmq_pollitem_t>& poll_items = items.poll_items;
+  poll_items.clear();
+  for (const auto& entry : items.routers) {
+    if (void* handle = entry.key->impl_->handle()) poll_items.push_back(PollItem(handle, 0));
   }
-  for (const auto& e : items.dealers) {
-    if (void* handle = e.key->impl_->handle()) poll.push_back(PollItem(handle, 0));
-    if (void* monitor = e.key->impl_->monitor()) poll.push_back(PollItem(monitor, 0));
+  for (const auto& entry : items.dealers) {
+    if (void* handle = entry.key->impl_->handle()) poll_items.push_back(PollItem(handle, 0));
+    if (void* monitor = entry.key->impl_->monitor()) poll_items.push_back(PollItem(monitor, 0));
   }
-  for (const auto& e : items.fds) {
-    if (e.key < 0) {
-      return Status(Code::kInternal, Cat("cannot wait for file descriptor ", e.key,
+  for (const auto& entry : items.fds) {
+    if (entry.key < 0) {
+      return Status(Code::kInternal, Cat("cannot wait for file descriptor ", entry.key,
                                          ": the process is out of them; raise ulimit -n"));
     }
-    poll.push_back(PollItem(nullptr, e.key));
+    poll_items.push_back(PollItem(nullptr, entry.key));
   }
   // A dealer that waits to reconnect must be called when its waiting time ends, so that time limits
   // the timeout.
-  for (const auto& e : items.dealers) {
-    if (!e.key->retry_at_) continue;
-    const Time until = std::max(*e.key->retry_at_ - Now(), Time::zero());
-    timeout = timeout < Time::zero() ? until : std::min(timeout, until);
+  for (const auto& entry : items.dealers) {
+    if (!entry.key->retry_at_) continue;
+    const Time waiting_time = std::max(*entry.key->retry_at_ - Now(), Time::zero());
+    timeout = timeout < Time::zero() ? waiting_time : std::min(timeout, waiting_time);
   }
-  if (zmq_poll(poll.data(), static_cast<int>(poll.size()), Milliseconds(timeout)) < 0) {
+  if (zmq_poll(poll_items.data(), static_cast<int>(poll_items.size()), Milliseconds(timeout)) < 0) {
     if (zmq_errno() == EINTR) return Ok();
     return Status(Code::kInternal, Cat("waiting for sockets failed: ", ZmqError()));
   }
 
-  const zmq_pollitem_t* item = poll.data();
-  for (auto& e : items.routers) {
-    if (e.key->impl_->handle()) e.ready = item++->revents != 0;
+  const zmq_pollitem_t* next_item = poll_items.data();
+  for (auto& entry : items.routers) {
+    if (entry.key->impl_->handle()) entry.is_ready = next_item++->revents != 0;
   }
-  for (auto& e : items.dealers) {
-    const bool has_monitor = e.key->impl_->monitor() != nullptr;
-    if (e.key->impl_->handle()) e.ready = item++->revents != 0;
-    if (has_monitor) ++item;
-    const auto old_link = e.key->link_;
-    e.ready |= e.key->link() != old_link;
+  for (auto& entry : items.dealers) {
+    const bool has_monitor = entry.key->impl_->monitor() != nullptr;
+    if (entry.key->impl_->handle()) entry.is_ready = next_item++->revents != 0;
+    if (has_monitor) ++next_item;
+    const auto old_link = entry.key->link_;
+    entry.is_ready |= entry.key->link() != old_link;
   }
-  for (auto& e : items.fds) e.ready = item++->revents != 0;
+  for (auto& entry : items.fds) entry.is_ready = next_item++->revents != 0;
   return Ok();
 }
 

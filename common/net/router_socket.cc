@@ -13,32 +13,33 @@ constexpr size_t kMaxPeers = 65536;
 
 Status BindError(const std::string& host, uint16_t port) {
   const int error = zmq_errno();
-  const std::string where = ToString(Address{host, port});
+  const std::string address_text = ToString(Address{host, port});
   switch (error) {
     case EADDRINUSE:
-      return Status(Code::kAddress, Cat("cannot bind to ", where, ": port ", port,
+      return Status(Code::kAddress, Cat("cannot bind to ", address_text, ": port ", port,
                                         " is in use; stop the program that has it or choose "
                                         "another port"));
     case EADDRNOTAVAIL:
     case ENODEV:
       return Status(
           Code::kAddress,
-          Cat("cannot bind to ", where, ": ", host,
+          Cat("cannot bind to ", address_text, ": ", host,
               " is not an address of this machine; give one of its addresses, or \"*\" for all"));
     case EACCES:
-      return Status(Code::kAddress, Cat("cannot bind to ", where, ": port ", port,
+      return Status(Code::kAddress, Cat("cannot bind to ", address_text, ": port ", port,
                                         " needs privileges; choose a port from 1024 up"));
     default:
-      return Status(Code::kAddress, Cat("cannot bind to ", where, ": ", ZmqError()));
+      return Status(Code::kAddress, Cat("cannot bind to ", address_text, ": ", ZmqError()));
   }
 }
 
 Result<uint16_t> BoundPort(void* handle) {
   char endpoint[512] = "";
-  size_t size = sizeof endpoint;
-  if (zmq_getsockopt(handle, ZMQ_LAST_ENDPOINT, endpoint, &size) == 0) {
-    const std::string text(endpoint);
-    const Result<Address> address = ParseAddress(text.substr(text.rfind('/') + 1));
+  size_t endpoint_bytes = sizeof endpoint;
+  if (zmq_getsockopt(handle, ZMQ_LAST_ENDPOINT, endpoint, &endpoint_bytes) == 0) {
+    const std::string endpoint_text(endpoint);
+    const Result<Address> address =
+        ParseAddress(endpoint_text.substr(endpoint_text.rfind('/') + 1));
     if (address.ok() && address->port != 0) return address->port;
   }
   return Status(Code::kInternal, "cannot read the port of a bound socket");
@@ -49,19 +50,19 @@ Result<uint16_t> BoundPort(void* handle) {
 Result<std::unique_ptr<RouterSocket>> RouterSocket::Bind(Context& context, const std::string& host,
                                                          uint16_t port,
                                                          const SocketOptions& options) {
-  std::string numeric = "*";
+  std::string numeric_host = "*";
   if (host != "*") {
     const auto addresses = Resolve(host);
     if (!addresses.ok()) return addresses.status();
-    numeric = addresses->front();
+    numeric_host = addresses->front();
   }
   auto impl = SocketImpl::Open(context, ZMQ_ROUTER, options);
   if (!impl.ok()) return impl.status();
   void* handle = (*impl)->handle();
-  if (zmq_bind(handle, Endpoint(numeric, port).c_str()) != 0) return BindError(host, port);
-  const Result<uint16_t> bound = BoundPort(handle);
-  if (!bound.ok()) return bound.status();
-  return std::unique_ptr<RouterSocket>(new RouterSocket(std::move(*impl), *bound));
+  if (zmq_bind(handle, Endpoint(numeric_host, port).c_str()) != 0) return BindError(host, port);
+  const Result<uint16_t> bound_port = BoundPort(handle);
+  if (!bound_port.ok()) return bound_port.status();
+  return std::unique_ptr<RouterSocket>(new RouterSocket(std::move(*impl), *bound_port));
 }
 
 RouterSocket::RouterSocket(std::unique_ptr<SocketImpl> impl, uint16_t port)

@@ -99,9 +99,8 @@ class RouterSocket {
   // Returns the next message, which may be malformed; nullopt if there is none. Never waits.
   std::optional<Received> Receive();
   // Forgets a peer: Send to this PeerId then returns kUnreachable. If the peer sends again, it gets
-  // a new PeerId.
-  // Beyond 65,536 peers the socket forgets the one whose last message is oldest, so that unknown
-  // peers cannot exhaust memory.
+  // a new PeerId. Beyond 65,536 peers the socket forgets the one whose last message is oldest, so
+  // that unknown peers cannot exhaust memory.
   void Forget(PeerId peer);
 
   // Closes the socket; the context's destructor continues to send for up to kFlushTimeMs.
@@ -149,7 +148,7 @@ class DealerSocket {
 
   const std::unique_ptr<SocketImpl> impl_;
   const std::vector<std::string> endpoints_;  // one per address of the host; tried in turn
-  size_t tries_;                              // attempts so far, plus the first endpoint's number
+  size_t endpoint_number_;                    // of the endpoint in use, modulo their count
   Link link_ = Link::kConnecting;
   std::optional<Time> retry_at_;  // set after a failed attempt: when to try again
   Time retry_wait_;               // how long to wait after the next failed attempt

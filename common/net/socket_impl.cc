@@ -25,8 +25,8 @@ SendResult Unreachable() {
 SendResult Full() {
   return {Sent::kFull, Status(Code::kPeerLost, "the peer does not take messages fast enough")};
 }
-SendResult Refused(const std::string& why) {
-  return {Sent::kRefused, Status(Code::kInternal, why)};
+SendResult Refused(const std::string& reason) {
+  return {Sent::kRefused, Status(Code::kInternal, reason)};
 }
 
 // The release callback of a zero-copy message; libzmq calls it on an I/O thread.
@@ -60,9 +60,9 @@ std::array<unsigned char, 16> RandomRoutingId() {
 std::string ZmqError() { return zmq_strerror(zmq_errno()); }
 
 std::string Endpoint(const std::string& host, uint16_t port) {
-  const bool v6 = host.find(':') != std::string::npos;
-  std::string endpoint = v6 ? "tcp://[" : "tcp://";
-  return endpoint.append(host).append(v6 ? "]:" : ":").append(std::to_string(port));
+  const bool is_ipv6 = host.find(':') != std::string::npos;
+  std::string endpoint = is_ipv6 ? "tcp://[" : "tcp://";
+  return endpoint.append(host).append(is_ipv6 ? "]:" : ":").append(std::to_string(port));
 }
 
 Context::Context(int io_threads) : handle_(zmq_ctx_new()) {
@@ -92,7 +92,7 @@ Status SocketImpl::SetOptions(int type) {
   struct Option {
     int name, value;
   };
-  const std::array common = {
+  const std::array common_options = {
       Option{ZMQ_LINGER, 0},
       Option{ZMQ_SNDHWM, options_.high_water_mark},
       Option{ZMQ_RCVHWM, options_.high_water_mark},
@@ -103,34 +103,37 @@ Status SocketImpl::SetOptions(int type) {
       Option{ZMQ_TCP_KEEPALIVE_INTVL, 2},
       Option{ZMQ_TCP_KEEPALIVE_CNT, 3},
   };
-  const std::array router = {Option{ZMQ_ROUTER_MANDATORY, 1}, Option{ZMQ_ROUTER_HANDOVER, 0}};
+  const std::array router_options = {Option{ZMQ_ROUTER_MANDATORY, 1},
+                                     Option{ZMQ_ROUTER_HANDOVER, 0}};
   // ZMQ_IMMEDIATE 1 would drop received messages that are still unread when the connection ends.
   // With 0, libzmq would send queued messages after it reconnects. So the long reconnect interval
   // keeps libzmq from reconnecting: DealerSocket sends only while connected, and reconnects itself.
   // The connect timeout limits the delay after a lost first packet, which would otherwise be a
   // minute.
-  const std::array dealer = {Option{ZMQ_IMMEDIATE, 0}, Option{ZMQ_RECONNECT_IVL, kOneDayMs},
-                             Option{ZMQ_CONNECT_TIMEOUT, 3000}};
-  bool ok = true;
-  const auto set = [&](const Option& o) {
-    ok = ok && zmq_setsockopt(handle_, o.name, &o.value, sizeof o.value) == 0;
+  const std::array dealer_options = {Option{ZMQ_IMMEDIATE, 0}, Option{ZMQ_RECONNECT_IVL, kOneDayMs},
+                                     Option{ZMQ_CONNECT_TIMEOUT, 3000}};
+  bool is_ok = true;
+  const auto set_option = [&](const Option& option) {
+    is_ok = is_ok && zmq_setsockopt(handle_, option.name, &option.value, sizeof option.value) == 0;
   };
-  std::for_each(common.begin(), common.end(), set);
-  const auto max_frame = static_cast<int64_t>(std::max(options_.max_payload, kMaxHeaderBytes));
-  ok = ok && zmq_setsockopt(handle_, ZMQ_MAXMSGSIZE, &max_frame, sizeof max_frame) == 0;
+  std::for_each(common_options.begin(), common_options.end(), set_option);
+  const auto max_frame_bytes =
+      static_cast<int64_t>(std::max(options_.max_payload, kMaxHeaderBytes));
+  is_ok = is_ok &&
+          zmq_setsockopt(handle_, ZMQ_MAXMSGSIZE, &max_frame_bytes, sizeof max_frame_bytes) == 0;
   if (type == ZMQ_ROUTER) {
-    std::for_each(router.begin(), router.end(), set);
+    std::for_each(router_options.begin(), router_options.end(), set_option);
   } else {
-    std::for_each(dealer.begin(), dealer.end(), set);
+    std::for_each(dealer_options.begin(), dealer_options.end(), set_option);
     const auto id = RandomRoutingId();
-    ok = ok && zmq_setsockopt(handle_, ZMQ_ROUTING_ID, id.data(), id.size()) == 0;
+    is_ok = is_ok && zmq_setsockopt(handle_, ZMQ_ROUTING_ID, id.data(), id.size()) == 0;
   }
-  return ok ? Ok() : Status(Code::kInternal, Cat("cannot set a socket option: ", ZmqError()));
+  return is_ok ? Ok() : Status(Code::kInternal, Cat("cannot set a socket option: ", ZmqError()));
 }
 
 Status SocketImpl::StartMonitor(Context& context, int events) {
-  static std::atomic<uint64_t> number{0};
-  const std::string endpoint = "inproc://monitor-" + std::to_string(++number);
+  static std::atomic<uint64_t> num_monitors{0};
+  const std::string endpoint = "inproc://monitor-" + std::to_string(++num_monitors);
   monitor_ = zmq_socket(context.handle(), ZMQ_PAIR);
   const int linger = 0;
   if (monitor_ == nullptr || zmq_socket_monitor(handle_, endpoint.c_str(), events) != 0 ||
@@ -145,15 +148,15 @@ Status SocketImpl::StartMonitor(Context& context, int events) {
 int SocketImpl::NextEvent() {
   if (monitor_ == nullptr) return 0;
   Frame event, endpoint;
-  int rc;
+  int num_received;
   do {
-    rc = zmq_msg_recv(event.get(), monitor_, ZMQ_DONTWAIT);
-  } while (rc < 0 && zmq_errno() == EINTR);
-  if (rc < 2) return 0;
+    num_received = zmq_msg_recv(event.get(), monitor_, ZMQ_DONTWAIT);
+  } while (num_received < 0 && zmq_errno() == EINTR);
+  if (num_received < 2) return 0;
   if (event.more()) zmq_msg_recv(endpoint.get(), monitor_, ZMQ_DONTWAIT);
-  uint16_t number = 0;
-  std::memcpy(&number, event.span().data(), sizeof number);
-  return number;
+  uint16_t event_number = 0;
+  std::memcpy(&event_number, event.span().data(), sizeof event_number);
+  return event_number;
 }
 
 void SocketImpl::StopMonitor() {
@@ -172,19 +175,19 @@ void SocketImpl::Close(int linger_ms) {
 }
 
 int SocketImpl::SendFrame(const void* data, size_t size, int flags) {
-  for (bool retried = false;;) {
-    const int rc = zmq_send(handle_, data, size, flags | ZMQ_DONTWAIT);
-    if (rc >= 0) return 0;
+  for (bool has_retried = false;;) {
+    const int num_sent = zmq_send(handle_, data, size, flags | ZMQ_DONTWAIT);
+    if (num_sent >= 0) return 0;
     if (zmq_errno() == EINTR) continue;
-    if (retried || (zmq_errno() != EAGAIN && zmq_errno() != EHOSTUNREACH)) return -1;
+    if (has_retried || (zmq_errno() != EAGAIN && zmq_errno() != EHOSTUNREACH)) return -1;
     // zmq_send does not always process pending notices of the I/O thread (a new peer, free space in
     // a queue); reading ZMQ_EVENTS always does. So read it and try once more.
     const int error = zmq_errno();
     int events = 0;
-    size_t length = sizeof events;
-    zmq_getsockopt(handle_, ZMQ_EVENTS, &events, &length);
+    size_t events_bytes = sizeof events;
+    zmq_getsockopt(handle_, ZMQ_EVENTS, &events, &events_bytes);
     errno = error;
-    retried = true;
+    has_retried = true;
   }
 }
 
@@ -212,22 +215,22 @@ SendResult SocketImpl::Send(const std::string* routing_id, const pb::Envelope& e
   }
   const Result<std::string> header = EncodeHeader(envelope);
   if (!header.ok()) return {Sent::kRefused, header.status()};
-  const int more = payload.empty() ? 0 : ZMQ_SNDMORE;
-  int rc = 0;
-  if (routing_id != nullptr) rc = SendFrame(routing_id->data(), routing_id->size(), ZMQ_SNDMORE);
-  if (rc == 0) rc = SendFrame(header->data(), header->size(), more);
-  if (rc != 0) {
+  const int more_flag = payload.empty() ? 0 : ZMQ_SNDMORE;
+  int error = 0;
+  if (routing_id != nullptr) error = SendFrame(routing_id->data(), routing_id->size(), ZMQ_SNDMORE);
+  if (error == 0) error = SendFrame(header->data(), header->size(), more_flag);
+  if (error != 0) {
     if (zmq_errno() == EAGAIN) return Full();
     if (zmq_errno() == EHOSTUNREACH) return Unreachable();
     return Refused(Cat("sending failed: ", ZmqError()));
   }
-  if (more != 0) {
+  if (more_flag != 0) {
     if (SendResult result = SendPayload(payload); !result.ok()) return result;
   }
   if (options_.traffic != nullptr) {
-    const uint64_t bytes =
+    const uint64_t wire_bytes =
         WireBytes(header->size()) + (payload.empty() ? 0 : WireBytes(payload.size()));
-    options_.traffic->Count(Direction::kOut, envelope.body_case(), bytes);
+    options_.traffic->Count(Direction::kOut, envelope.body_case(), wire_bytes);
   }
   return {};
 }
@@ -243,26 +246,26 @@ bool SocketImpl::ReceiveFrame(Frame* frame) {
 
 std::optional<Received> SocketImpl::Receive(std::string* routing_id) {
   if (handle_ == nullptr) return std::nullopt;
-  bool more = true;
+  bool has_more = true;
   if (routing_id != nullptr) {
     Frame id;
     if (!ReceiveFrame(&id)) return std::nullopt;
     routing_id->assign(reinterpret_cast<const char*>(id.span().data()), id.size());
-    more = id.more();
+    has_more = id.more();
   }
   Received received;
   Frame header;
   auto payload = std::make_shared<Frame>();
-  size_t frames = 0;
+  size_t num_frames = 0;
   // libzmq delivers messages atomically: if the first frame is here, all others are.
-  for (Frame rest; more; ++frames) {
-    Frame* frame = frames == 0 ? &header : frames == 1 ? payload.get() : &rest;
+  for (Frame surplus_frame; has_more; ++num_frames) {
+    Frame* frame = num_frames == 0 ? &header : num_frames == 1 ? payload.get() : &surplus_frame;
     if (!ReceiveFrame(frame)) break;
     received.wire_bytes += WireBytes(frame->size());
-    more = frame->more();
+    has_more = frame->more();
   }
-  if (frames == 0 && routing_id == nullptr) return std::nullopt;
-  received.error = CheckShape(frames, payload->size(), options_.max_payload);
+  if (num_frames == 0 && routing_id == nullptr) return std::nullopt;
+  received.error = CheckShape(num_frames, payload->size(), options_.max_payload);
   if (!received.error) received.error = DecodeHeader(header.span(), &received.envelope);
   if (received.error) {
     received.envelope.Clear();

@@ -31,8 +31,8 @@ Traffic::Traffic(Registry& registry) {
   for (int i = 0; i < body->field_count(); ++i)
     add(body->field(i)->number(), body->field(i)->name());
   for (int i = 0; i < kFaults; ++i) {
-    refused_[i] = &registry.GetCounter(kRefusedMetric, kRefusedHelp,
-                                       {{"fault", FaultName(static_cast<Fault>(i))}});
+    refused_by_fault_[i] = &registry.GetCounter(kRefusedMetric, kRefusedHelp,
+                                                {{"fault", FaultName(static_cast<Fault>(i))}});
   }
   refused_bytes_ =
       &registry.GetCounter(kBytesMetric, kBytesHelp, {{"direction", "in"}, {"type", "refused"}});
@@ -46,7 +46,7 @@ void Traffic::Count(Direction direction, int body_case, uint64_t wire_bytes) {
 }
 
 void Traffic::CountRefused(Fault fault, uint64_t wire_bytes) {
-  refused_[static_cast<size_t>(fault)]->Add();
+  refused_by_fault_[static_cast<size_t>(fault)]->Add();
   refused_bytes_->Add(wire_bytes);
 }
 
@@ -84,7 +84,7 @@ uint64_t Traffic::Messages(Direction direction, int body_case) const {
 
 uint64_t Traffic::Refused() const {
   uint64_t refused = 0;
-  for (const Counter* counter : refused_) refused += counter->value();
+  for (const Counter* counter : refused_by_fault_) refused += counter->value();
   return refused;
 }
 

@@ -57,7 +57,7 @@ class Traffic {
 
   std::map<int, TypeCounters>
       counters_by_type_;  // By the field number of the body. Constant after construction.
-  std::array<Counter*, kFaults> refused_;  // by Fault
+  std::array<Counter*, kFaults> refused_by_fault_;  // by Fault
   Counter* refused_bytes_;
 };
 

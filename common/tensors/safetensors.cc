@@ -37,13 +37,13 @@ uint64_t ReadLength(std::string_view bytes) {
 
 // nlohmann silently keeps the last of two equal keys; this parser reports the first duplicate.
 std::optional<Json> ParseWithoutDuplicates(std::string_view text, std::string* duplicate) {
-  std::vector<std::set<std::string>> keys;
+  std::vector<std::set<std::string>> keys_of_open_objects;
   const auto find_duplicate = [&](int, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::object_start) keys_of_open_objects.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys_of_open_objects.pop_back();
     if (event == Json::parse_event_t::key && duplicate->empty()) {
       const std::string& key = value.get_ref<const std::string&>();
-      if (!keys.back().insert(key).second) *duplicate = key;
+      if (!keys_of_open_objects.back().insert(key).second) *duplicate = key;
     }
     return true;
   };
@@ -66,36 +66,36 @@ std::optional<std::vector<uint64_t>> ParseNumbers(const Json& object, const char
 // The size in bytes of a float32 tensor of that shape; nullopt if the size exceeds 63 bits.
 std::optional<uint64_t> TensorBytes(const std::vector<uint64_t>& shape) {
   unsigned __int128 bytes = sizeof(float);
-  bool empty = false;
+  bool is_empty = false;
   for (uint64_t dim : shape) {
-    empty = empty || dim == 0;
+    is_empty = is_empty || dim == 0;
     if (dim != 0) bytes *= dim;
     if (bytes >> 63 != 0) return std::nullopt;
   }
-  return empty ? 0 : static_cast<uint64_t>(bytes);
+  return is_empty ? 0 : static_cast<uint64_t>(bytes);
 }
 
 Result<HeaderEntry> ParseEntry(const std::string& name, const Json& json) {
-  const std::string where = "tensor \"" + name.substr(0, 256) + "\"";
-  if (!json.is_object()) return BadData(where + " is not described by a JSON object");
+  const std::string tensor_text = "tensor \"" + name.substr(0, 256) + "\"";
+  if (!json.is_object()) return BadData(tensor_text + " is not described by a JSON object");
   const auto dtype = json.find("dtype");
-  if (dtype == json.end() || !dtype->is_string()) return BadData(where + " has no dtype");
+  if (dtype == json.end() || !dtype->is_string()) return BadData(tensor_text + " has no dtype");
   if (*dtype != "F32") {
-    return BadData(where + " has dtype " + dtype->get<std::string>().substr(0, 32) +
+    return BadData(tensor_text + " has dtype " + dtype->get<std::string>().substr(0, 32) +
                    "; only F32 is read");
   }
   const auto shape = ParseNumbers(json, "shape");
   if (!shape || shape->size() > kMaxDims) {
-    return BadData(where + ": shape must be a list of at most 8 whole numbers");
+    return BadData(tensor_text + ": shape must be a list of at most 8 whole numbers");
   }
   const auto offsets = ParseNumbers(json, "data_offsets");
   if (!offsets || offsets->size() != 2 || (*offsets)[0] > (*offsets)[1]) {
-    return BadData(where + ": data_offsets must be two whole numbers, begin and end");
+    return BadData(tensor_text + ": data_offsets must be two whole numbers, begin and end");
   }
   const std::optional<uint64_t> bytes = TensorBytes(*shape);
-  const uint64_t length = (*offsets)[1] - (*offsets)[0];
-  if (!bytes || *bytes != length) {
-    return BadData(where + ": data_offsets span " + std::to_string(length) +
+  const uint64_t span_bytes = (*offsets)[1] - (*offsets)[0];
+  if (!bytes || *bytes != span_bytes) {
+    return BadData(tensor_text + ": data_offsets span " + std::to_string(span_bytes) +
                    " bytes, its shape needs " +
                    (bytes ? std::to_string(*bytes) : "more than 2^63"));
   }
@@ -113,18 +113,18 @@ Status ParseMetadata(const Json& json, Metadata* metadata) {
 
 // Checks that the ranges of the entries, in their order, cover [0, size) without gap or overlap.
 Status CheckRanges(const std::vector<HeaderEntry>& entries, uint64_t size) {
-  uint64_t at = 0;
+  uint64_t expected_begin = 0;
   for (const HeaderEntry& entry : entries) {
-    if (entry.begin != at) {
+    if (entry.begin != expected_begin) {
       return BadData("tensor \"" + entry.name.substr(0, 256) + "\" begins at byte " +
                      std::to_string(entry.begin) + ", but the tensor before it ends at " +
-                     std::to_string(at));
+                     std::to_string(expected_begin));
     }
-    at = entry.end;
+    expected_begin = entry.end;
   }
-  if (at == size) return Ok();
-  return BadData("the tensors need " + std::to_string(at) + " bytes, but " + std::to_string(size) +
-                 " follow the header; the file is truncated or damaged");
+  if (expected_begin == size) return Ok();
+  return BadData("the tensors need " + std::to_string(expected_begin) + " bytes, but " +
+                 std::to_string(size) + " follow the header; the file is truncated or damaged");
 }
 
 Result<std::vector<HeaderEntry>> ParseHeader(std::string_view text, Metadata* metadata) {
@@ -151,7 +151,7 @@ Result<std::vector<HeaderEntry>> ParseHeader(std::string_view text, Metadata* me
 }
 
 // Returns the JSON text. Replaces bytes that are not UTF-8, which JSON does not allow.
-std::string Dump(const Json& json) {
+std::string JsonText(const Json& json) {
   return json.dump(-1, ' ', /*ensure_ascii=*/false, Json::error_handler_t::replace);
 }
 
@@ -159,14 +159,14 @@ std::string Dump(const Json& json) {
 // bytes. So it is written by hand: a Json object would sort them by name.
 std::string HeaderText(const std::vector<TensorView>& tensors, const Metadata& metadata) {
   std::string text = "{";
-  if (!metadata.empty()) text += Dump(kMetadata) + ":" + Dump(metadata);
-  uint64_t at = 0;
+  if (!metadata.empty()) text += JsonText(kMetadata) + ":" + JsonText(metadata);
+  uint64_t begin = 0;
   for (const TensorView& tensor : tensors) {
-    const uint64_t end = at + tensor.values.size_bytes();
+    const uint64_t end = begin + tensor.values.size_bytes();
     if (text.size() > 1) text += ",";
-    text += Dump(tensor.name) + ":{\"dtype\":\"F32\",\"shape\":" + Dump(tensor.shape) +
-            ",\"data_offsets\":[" + std::to_string(at) + "," + std::to_string(end) + "]}";
-    at = end;
+    text += JsonText(tensor.name) + ":{\"dtype\":\"F32\",\"shape\":" + JsonText(tensor.shape) +
+            ",\"data_offsets\":[" + std::to_string(begin) + "," + std::to_string(end) + "]}";
+    begin = end;
   }
   text += "}";
   text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -176,14 +176,14 @@ std::string HeaderText(const std::vector<TensorView>& tensors, const Metadata& m
 }  // namespace
 
 std::string EncodeSafetensors(const std::vector<TensorView>& tensors, const Metadata& metadata) {
-  const std::string text = HeaderText(tensors, metadata);
-  const uint64_t length = text.size();
+  const std::string header = HeaderText(tensors, metadata);
+  const uint64_t header_bytes = header.size();
   std::string bytes(kLengthBytes, '\0');
-  std::memcpy(bytes.data(), &length, kLengthBytes);
-  uint64_t size = kLengthBytes + length;
-  for (const TensorView& tensor : tensors) size += tensor.values.size_bytes();
-  bytes.reserve(size);
-  bytes += text;
+  std::memcpy(bytes.data(), &header_bytes, kLengthBytes);
+  uint64_t file_bytes = kLengthBytes + header_bytes;
+  for (const TensorView& tensor : tensors) file_bytes += tensor.values.size_bytes();
+  bytes.reserve(file_bytes);
+  bytes += header;
   for (const TensorView& tensor : tensors) {
     bytes.append(reinterpret_cast<const char*>(tensor.values.data()), tensor.values.size_bytes());
   }
@@ -195,20 +195,20 @@ Result<TensorFile> DecodeSafetensors(std::string_view bytes) {
     return BadData("it has " + std::to_string(bytes.size()) +
                    " bytes; a safetensors file begins with 8 bytes of header length");
   }
-  const uint64_t length = ReadLength(bytes);
-  if (length > kMaxHeaderBytes) {
-    return BadData("the header claims " + std::to_string(length) + " bytes; at most " +
+  const uint64_t header_bytes = ReadLength(bytes);
+  if (header_bytes > kMaxHeaderBytes) {
+    return BadData("the header claims " + std::to_string(header_bytes) + " bytes; at most " +
                    std::to_string(kMaxHeaderBytes) + " are allowed; is this a safetensors file?");
   }
-  if (length > bytes.size() - kLengthBytes) {
-    return BadData("the header claims " + std::to_string(length) + " bytes, but only " +
+  if (header_bytes > bytes.size() - kLengthBytes) {
+    return BadData("the header claims " + std::to_string(header_bytes) + " bytes, but only " +
                    std::to_string(bytes.size() - kLengthBytes) + " follow; the file is truncated");
   }
   TensorFile file;
   Result<std::vector<HeaderEntry>> entries =
-      ParseHeader(bytes.substr(kLengthBytes, length), &file.metadata);
+      ParseHeader(bytes.substr(kLengthBytes, header_bytes), &file.metadata);
   if (!entries.ok()) return entries.status();
-  const std::string_view data = bytes.substr(kLengthBytes + length);
+  const std::string_view data = bytes.substr(kLengthBytes + header_bytes);
   TERN_RETURN_IF_ERROR(CheckRanges(*entries, data.size()));
   for (HeaderEntry& entry : *entries) {
     Tensor tensor{std::move(entry.name), std::move(entry.shape), {}};

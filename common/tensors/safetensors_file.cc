@@ -11,9 +11,9 @@ Status WriteSafetensors(const std::string& path, const std::vector<TensorView>& 
 Result<TensorFile> ReadSafetensors(const std::string& path) {
   const Result<std::string> bytes = ReadWholeFile(path);
   if (!bytes.ok()) return bytes.status();
-  Result<TensorFile> decoded = DecodeSafetensors(*bytes);
-  if (!decoded.ok()) return decoded.status().Within(path);
-  return decoded;
+  Result<TensorFile> decoded_file = DecodeSafetensors(*bytes);
+  if (!decoded_file.ok()) return decoded_file.status().Within(path);
+  return decoded_file;
 }
 
 }  // namespace tern::tensors

@@ -9,13 +9,13 @@ namespace tern::update {
 
 double Norm(const float* x, size_t n) { return std::sqrt(kernels::ComputeStats(x, n).sum_squares); }
 
-double ClipScale(double norm, double clip) {
-  return clip > 0 && norm > clip && std::isfinite(norm) ? clip / norm : 1;
+double ClipScale(double norm, double clip_norm) {
+  return clip_norm > 0 && norm > clip_norm && std::isfinite(norm) ? clip_norm / norm : 1;
 }
 
-double ClipByNorm(float* g, size_t n, double clip) {
-  if (clip <= 0) return 1;
-  const double scale = ClipScale(Norm(g, n), clip);
+double ClipByNorm(float* g, size_t n, double clip_norm) {
+  if (clip_norm <= 0) return 1;
+  const double scale = ClipScale(Norm(g, n), clip_norm);
   if (scale != 1) kernels::Scale(g, n, static_cast<float>(scale));
   return scale;
 }

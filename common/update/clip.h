@@ -10,8 +10,8 @@ namespace tern::update {
 double Norm(const float* x, size_t n);
 // The factor for a gradient with this norm: clip / norm if norm > clip, else 1. A clip of 0
 // disables clipping. A non-finite norm gives 1; the caller's check of the gradient reports it.
-double ClipScale(double norm, double clip);
+double ClipScale(double norm, double clip_norm);
 // Multiplies g[0, n) by ClipScale of its norm, and returns that factor.
-double ClipByNorm(float* g, size_t n, double clip);
+double ClipByNorm(float* g, size_t n, double clip_norm);
 
 }  // namespace tern::update

@@ -10,21 +10,21 @@ DelayCompensation DelayCompensation::Adaptive(double lambda, double rho, size_t 
   return {true, lambda, rho, parameters};
 }
 
-DelayCompensation::DelayCompensation(bool adaptive, double lambda, double rho, size_t parameters)
-    : adaptive_(adaptive),
+DelayCompensation::DelayCompensation(bool is_adaptive, double lambda, double rho, size_t parameters)
+    : is_adaptive_(is_adaptive),
       lambda_(static_cast<float>(lambda)),
       rho_(static_cast<float>(rho)),
       one_minus_rho_(static_cast<float>(1 - rho)),
       mean_square_(parameters) {}
 
 std::vector<Optimizer::StateArray> DelayCompensation::StateArrays() {
-  if (!adaptive_) return {};
+  if (!is_adaptive_) return {};
   return {{"mean_square", mean_square_}};
 }
 
 void DelayCompensation::CopyCoefficientsTo(kernels::LocalStep* step) const {
   using Compensation = kernels::LocalStep::Compensation;
-  step->compensation = adaptive_ ? Compensation::kAdaptive : Compensation::kConstant;
+  step->compensation = is_adaptive_ ? Compensation::kAdaptive : Compensation::kConstant;
   step->lambda = lambda_;
   step->rho = rho_;
   step->one_minus_rho = one_minus_rho_;
@@ -32,7 +32,7 @@ void DelayCompensation::CopyCoefficientsTo(kernels::LocalStep* step) const {
 
 void DelayCompensation::Apply(const float* g, const float* w, const float* backup, size_t first,
                               size_t n, float* out) {
-  if (adaptive_) {
+  if (is_adaptive_) {
     kernels::CompensateAdaptive(g, w, backup, mean_square_.data() + first, n, lambda_, rho_,
                                 one_minus_rho_, out);
   } else {

@@ -39,9 +39,9 @@ class DelayCompensation {
   void CopyCoefficientsTo(kernels::LocalStep* step) const;
 
  private:
-  DelayCompensation(bool adaptive, double lambda, double rho, size_t parameters);
+  DelayCompensation(bool is_adaptive, double lambda, double rho, size_t parameters);
 
-  bool adaptive_;
+  bool is_adaptive_;
   float lambda_, rho_, one_minus_rho_;
   Floats mean_square_;
 };

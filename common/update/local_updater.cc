@@ -13,18 +13,18 @@ using Compensation = std::optional<DelayCompensation>;
 
 struct UpdaterEntry {
   const char* name;
-  Compensation (*compensation)(const pb::LocalUpdater& def, size_t parameters);
+  Compensation (*compensation)(const pb::LocalUpdater& keys, size_t parameters);
 };
 
 // The local updaters by name, and the delay compensation that each one uses, if any.
 const UpdaterEntry kTable[] = {
     {"none", [](const pb::LocalUpdater&, size_t) { return Compensation(); }},
     {"sgd", [](const pb::LocalUpdater&, size_t) { return Compensation(); }},
-    {"dcasgd_c", [](const pb::LocalUpdater& def,
-                    size_t) { return Compensation(DelayCompensation::Constant(def.lambda())); }},
+    {"dcasgd_c", [](const pb::LocalUpdater& keys,
+                    size_t) { return Compensation(DelayCompensation::Constant(keys.lambda())); }},
     {"dcasgd_a",
-     [](const pb::LocalUpdater& def, size_t parameters) {
-       return Compensation(DelayCompensation::Adaptive(def.lambda(), def.rho(), parameters));
+     [](const pb::LocalUpdater& keys, size_t parameters) {
+       return Compensation(DelayCompensation::Adaptive(keys.lambda(), keys.rho(), parameters));
      }},
 };
 
@@ -32,29 +32,30 @@ const UpdaterEntry kTable[] = {
 
 const std::vector<std::string>& LocalUpdaterNames() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> list;
-    for (const UpdaterEntry& entry : kTable) list.emplace_back(entry.name);
-    return list;
+    std::vector<std::string> names_in_table;
+    for (const UpdaterEntry& entry : kTable) names_in_table.emplace_back(entry.name);
+    return names_in_table;
   }();
   return names;
 }
 
-Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& def,
+Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& keys,
                                                        size_t parameters, uint32_t workers) {
   for (const UpdaterEntry& entry : kTable) {
-    if (def.name() != entry.name) continue;
+    if (keys.name() != entry.name) continue;
     std::unique_ptr<LocalUpdater> updater(new LocalUpdater());
-    updater->is_applied_ = def.name() != "none";
-    if (def.has_learning_rate()) updater->learning_rate_ = static_cast<float>(def.learning_rate());
-    if (def.grad_scale() == pb::LocalUpdater::global_mean)
-      updater->scale_ = static_cast<float>(1.0 / workers);
-    updater->compensation_ = entry.compensation(def, parameters);
-    updater->momentum_ = static_cast<float>(def.momentum());
-    if (updater->is_applied_ && def.momentum() > 0) updater->velocity_.resize(parameters);
+    updater->is_applied_ = keys.name() != "none";
+    if (keys.has_learning_rate())
+      updater->learning_rate_ = static_cast<float>(keys.learning_rate());
+    if (keys.grad_scale() == pb::LocalUpdater::global_mean)
+      updater->gradient_factor_ = static_cast<float>(1.0 / workers);
+    updater->compensation_ = entry.compensation(keys, parameters);
+    updater->momentum_ = static_cast<float>(keys.momentum());
+    if (updater->is_applied_ && keys.momentum() > 0) updater->velocity_.resize(parameters);
     return updater;
   }
-  return Status(Code::kBadJob, "the local updater is named '" + def.name() + "', expected one of " +
-                                   Join(LocalUpdaterNames()));
+  return Status(Code::kBadJob, "the local updater is named '" + keys.name() +
+                                   "', expected one of " + Join(LocalUpdaterNames()));
 }
 
 std::vector<Optimizer::StateArray> LocalUpdater::StateArrays() {
@@ -70,7 +71,7 @@ std::vector<Optimizer::StateArray> LocalUpdater::StateArrays() {
 kernels::LocalStep LocalUpdater::CoefficientsOf(float learning_rate) const {
   kernels::LocalStep step;
   step.moves = is_applied_;
-  step.scale = scale_;
+  step.scale = gradient_factor_;
   if (compensation_.has_value()) compensation_->CopyCoefficientsTo(&step);
   step.velocity = !velocity_.empty();
   step.lr = learning_rate_.value_or(learning_rate);
@@ -81,27 +82,28 @@ kernels::LocalStep LocalUpdater::CoefficientsOf(float learning_rate) const {
 void LocalUpdater::Next(const float* w_global, const float* g, const float* reference,
                         float learning_rate, float* w_next, size_t n, size_t first, float decay) {
   const float rate = learning_rate_.value_or(learning_rate);
-  constexpr size_t kBlock = 4096;  // fits in the L1 cache
-  std::array<float, kBlock> scaled, compensated;
-  for (size_t at = 0; at < n; at += kBlock) {
-    const size_t count = std::min(kBlock, n - at);
+  constexpr size_t kBlockElements = 4096;  // fits in the L1 cache
+  std::array<float, kBlockElements> scaled_gradient, compensated_gradient;
+  for (size_t at = 0; at < n; at += kBlockElements) {
+    const size_t block_count = std::min(kBlockElements, n - at);
     const float* d = g + at;
-    if (scale_ != 1) {
-      std::copy_n(d, count, scaled.data());
-      kernels::Scale(scaled.data(), count, scale_);
-      d = scaled.data();
+    if (gradient_factor_ != 1) {
+      std::copy_n(d, block_count, scaled_gradient.data());
+      kernels::Scale(scaled_gradient.data(), block_count, gradient_factor_);
+      d = scaled_gradient.data();
     }
     if (compensation_.has_value()) {
-      compensation_->Apply(d, w_global + at, reference + at, first + at, count, compensated.data());
-      d = compensated.data();
+      compensation_->Apply(d, w_global + at, reference + at, first + at, block_count,
+                           compensated_gradient.data());
+      d = compensated_gradient.data();
     }
-    std::copy_n(w_global + at, count, w_next + at);
+    std::copy_n(w_global + at, block_count, w_next + at);
     if (!is_applied_) continue;
     if (velocity_.empty()) {
-      kernels::SgdUpdate(w_next + at, d, count, rate, decay);
+      kernels::SgdUpdate(w_next + at, d, block_count, rate, decay);
     } else {
-      kernels::MomentumUpdate(w_next + at, velocity_.data() + first + at, d, count, rate, momentum_,
-                              decay);
+      kernels::MomentumUpdate(w_next + at, velocity_.data() + first + at, d, block_count, rate,
+                              momentum_, decay);
     }
   }
 }

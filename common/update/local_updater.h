@@ -5,12 +5,11 @@
 //
 //   d  = g                      if grad_scale is worker_mean
 //   d  = g / workers            if grad_scale is global_mean
-//   d  = d compensated          for dcasgd_c and dcasgd_a: delay compensation
-//      (delay_compensation.h) with
-//                               w_bak = `reference` and w = W
+//   d  = d compensated          for dcasgd_c and dcasgd_a
 //   v  = m v + (d + decay W)    as in PyTorch's SGD
 //   w' = W - lr v
 //
+// Delay compensation (delay_compensation.h) has w_bak = `reference` and w = W.
 // The updater `none` gives w' = W: gradients are only delayed. The results have the same bits as
 // those of the optimizers `momentum` (with momentum) and `sgd` (without).
 #pragma once
@@ -36,11 +35,10 @@ class LocalUpdater {
   bool compensates() const { return compensation_.has_value(); }
 
   // Writes w' of elements [first, first + n) of the model to w_next[0, n); all pointers point at
-  // element `first`.
-  // `reference`: the weights at which the compensation assumes that g was taken (the worker's local
-  // weights, or the global weights of the step before). `learning_rate`: the schedule's; the
-  // updater's own rate, if set, replaces it. `decay`: weight decay that is not in g. w_next may
-  // alias `reference`, but no other array. REQUIRES exactly one call per element and step.
+  // element `first`. `reference`: the weights at which the compensation assumes that g was taken
+  // (the worker's local weights, or the global weights of the step before). `learning_rate`: the
+  // schedule's; the updater's own rate, if set, replaces it. `decay`: weight decay that g does not
+  // have. w_next may alias only `reference`. REQUIRES exactly one call per element and step.
   void Next(const float* w_global, const float* g, const float* reference, float learning_rate,
             float* w_next, size_t n, size_t first = 0, float decay = 0);
   // The coefficients of a step, for a caller that computes on a GPU with copies of StateArrays().
@@ -53,7 +51,7 @@ class LocalUpdater {
 
   bool is_applied_ = true;  // false for `none`
   std::optional<float> learning_rate_;
-  float scale_ = 1;  // multiplies the gradient
+  float gradient_factor_ = 1;  // multiplies the gradient
   std::optional<DelayCompensation> compensation_;
   float momentum_ = 0;
   Floats velocity_;  // empty without momentum
@@ -61,7 +59,7 @@ class LocalUpdater {
 
 // `parameters`: the number of elements of the model; `workers`: of the job. kBadJob for an unknown
 // name.
-Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& def,
+Result<std::unique_ptr<LocalUpdater>> MakeLocalUpdater(const pb::LocalUpdater& keys,
                                                        size_t parameters, uint32_t workers);
 const std::vector<std::string>& LocalUpdaterNames();
 

@@ -17,9 +17,9 @@ Status BadValue(const std::string& key, double seen, const std::string& expected
                                    ", expected " + expected);
 }
 
-Status CheckMomentum(const pb::Optimizer& def) {
-  if (def.momentum() >= 0 && def.momentum() <= 1) return Ok();
-  return BadValue("momentum", def.momentum(), "a number from 0 to 1");
+Status CheckMomentum(const pb::Optimizer& keys) {
+  if (keys.momentum() >= 0 && keys.momentum() <= 1) return Ok();
+  return BadValue("momentum", keys.momentum(), "a number from 0 to 1");
 }
 
 class Sgd : public Optimizer {
@@ -36,8 +36,8 @@ class Sgd : public Optimizer {
 // The base class of optimizers with a velocity (a momentum buffer) v.
 class VelocityOptimizer : public Optimizer {
  public:
-  VelocityOptimizer(const pb::Optimizer& def, size_t parameters)
-      : momentum_(static_cast<float>(def.momentum())), velocity_(parameters) {}
+  VelocityOptimizer(const pb::Optimizer& keys, size_t parameters)
+      : momentum_(static_cast<float>(keys.momentum())), velocity_(parameters) {}
 
   std::vector<StateArray> StateArrays() override { return {{"momentum", velocity_}}; }
 
@@ -78,8 +78,8 @@ class Nesterov : public VelocityOptimizer {
 
 class Lars : public VelocityOptimizer {
  public:
-  Lars(const pb::Optimizer& def, size_t parameters)
-      : VelocityOptimizer(def, parameters), trust_(def.trust_coefficient()) {}
+  Lars(const pb::Optimizer& keys, size_t parameters)
+      : VelocityOptimizer(keys, parameters), trust_(keys.trust_coefficient()) {}
 
   bool needs_whole_tensors() const override { return true; }
   void Update(float* w, const float* g, size_t first, size_t n, const Step& step,
@@ -115,10 +115,10 @@ double Power(double base, uint64_t exponent) {
 
 class Adam : public Optimizer {
  public:
-  Adam(const pb::Optimizer& def, size_t parameters)
-      : beta1_(def.beta1()),
-        beta2_(def.beta2()),
-        epsilon_(def.epsilon()),
+  Adam(const pb::Optimizer& keys, size_t parameters)
+      : beta1_(keys.beta1()),
+        beta2_(keys.beta2()),
+        epsilon_(keys.epsilon()),
         first_moment_(parameters),
         second_moment_(parameters) {}
 
@@ -158,32 +158,32 @@ OptimizerResult MakeNew(const Args&... args) {
 OptimizerResult MakeSgd(const pb::Optimizer&, size_t) { return MakeNew<Sgd>(); }
 
 template <typename T>
-OptimizerResult MakeVelocityOptimizer(const pb::Optimizer& def, size_t parameters) {
-  TERN_RETURN_IF_ERROR(CheckMomentum(def));
-  return MakeNew<T>(def, parameters);
+OptimizerResult MakeVelocityOptimizer(const pb::Optimizer& keys, size_t parameters) {
+  TERN_RETURN_IF_ERROR(CheckMomentum(keys));
+  return MakeNew<T>(keys, parameters);
 }
 
-OptimizerResult MakeLars(const pb::Optimizer& def, size_t parameters) {
-  TERN_RETURN_IF_ERROR(CheckMomentum(def));
-  if (!(def.trust_coefficient() > 0 && std::isfinite(def.trust_coefficient())))
-    return BadValue("trust_coefficient", def.trust_coefficient(), "a finite number above 0");
-  return MakeNew<Lars>(def, parameters);
+OptimizerResult MakeLars(const pb::Optimizer& keys, size_t parameters) {
+  TERN_RETURN_IF_ERROR(CheckMomentum(keys));
+  if (!(keys.trust_coefficient() > 0 && std::isfinite(keys.trust_coefficient())))
+    return BadValue("trust_coefficient", keys.trust_coefficient(), "a finite number above 0");
+  return MakeNew<Lars>(keys, parameters);
 }
 
-OptimizerResult MakeAdam(const pb::Optimizer& def, size_t parameters) {
-  if (!(def.beta1() >= 0 && def.beta1() < 1))
-    return BadValue("beta1", def.beta1(), "a number of at least 0, below 1");
-  if (!(def.beta2() >= 0 && def.beta2() < 1))
-    return BadValue("beta2", def.beta2(), "a number of at least 0, below 1");
+OptimizerResult MakeAdam(const pb::Optimizer& keys, size_t parameters) {
+  if (!(keys.beta1() >= 0 && keys.beta1() < 1))
+    return BadValue("beta1", keys.beta1(), "a number of at least 0, below 1");
+  if (!(keys.beta2() >= 0 && keys.beta2() < 1))
+    return BadValue("beta2", keys.beta2(), "a number of at least 0, below 1");
   // With epsilon 0, a gradient of zeros would give 0 / 0.
-  if (!(static_cast<float>(def.epsilon()) > 0 && std::isfinite(def.epsilon())))
-    return BadValue("epsilon", def.epsilon(), "a finite number above 0");
-  return MakeNew<Adam>(def, parameters);
+  if (!(static_cast<float>(keys.epsilon()) > 0 && std::isfinite(keys.epsilon())))
+    return BadValue("epsilon", keys.epsilon(), "a finite number above 0");
+  return MakeNew<Adam>(keys, parameters);
 }
 
 struct OptimizerEntry {
   const char* name;
-  OptimizerResult (*make)(const pb::Optimizer& def, size_t parameters);
+  OptimizerResult (*make)(const pb::Optimizer& keys, size_t parameters);
 };
 
 const OptimizerEntry kTable[] = {
@@ -198,18 +198,18 @@ const OptimizerEntry kTable[] = {
 
 const std::vector<std::string>& OptimizerNames() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> list;
-    for (const OptimizerEntry& entry : kTable) list.emplace_back(entry.name);
-    return list;
+    std::vector<std::string> names_in_table;
+    for (const OptimizerEntry& entry : kTable) names_in_table.emplace_back(entry.name);
+    return names_in_table;
   }();
   return names;
 }
 
-Result<std::unique_ptr<Optimizer>> MakeOptimizer(const pb::Optimizer& def, size_t parameters) {
+Result<std::unique_ptr<Optimizer>> MakeOptimizer(const pb::Optimizer& keys, size_t parameters) {
   for (const OptimizerEntry& entry : kTable) {
-    if (def.name() == entry.name) return entry.make(def, parameters);
+    if (keys.name() == entry.name) return entry.make(keys, parameters);
   }
-  return Status(Code::kBadJob, "train.optimizer.name is '" + def.name() + "', expected one of " +
+  return Status(Code::kBadJob, "train.optimizer.name is '" + keys.name() + "', expected one of " +
                                    Join(OptimizerNames()));
 }
 

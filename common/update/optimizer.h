@@ -71,7 +71,7 @@ class Optimizer {
 };
 
 // `parameters` is the number of elements of the model. kBadJob for an unknown name.
-Result<std::unique_ptr<Optimizer>> MakeOptimizer(const pb::Optimizer& def, size_t parameters);
+Result<std::unique_ptr<Optimizer>> MakeOptimizer(const pb::Optimizer& keys, size_t parameters);
 const std::vector<std::string>& OptimizerNames();
 
 }  // namespace tern::update

@@ -30,35 +30,35 @@ Status CheckDivisor(const std::string& key, double value) {
 
 Status CheckNothing(const pb::Schedule&) { return Ok(); }
 
-Status CheckPeriod(const pb::Schedule& def) {
-  if (def.step_every() == 0)
+Status CheckPeriod(const pb::Schedule& keys) {
+  if (keys.step_every() == 0)
     return BadValue("step_every", "missing",
                     "the number of steps in which the rate falls by gamma");
-  return CheckPositive("gamma", def.gamma());
+  return CheckPositive("gamma", keys.gamma());
 }
 
-Status CheckMilestones(const pb::Schedule& def) {
-  if (def.milestones_size() == 0)
+Status CheckMilestones(const pb::Schedule& keys) {
+  if (keys.milestones_size() == 0)
     return BadValue("milestones", "empty", "the steps at which the rate falls by gamma");
-  for (int i = 1; i < def.milestones_size(); ++i) {
-    if (def.milestones(i) <= def.milestones(i - 1))
-      return BadValue("milestones", "not rising at " + std::to_string(def.milestones(i)),
+  for (int i = 1; i < keys.milestones_size(); ++i) {
+    if (keys.milestones(i) <= keys.milestones(i - 1))
+      return BadValue("milestones", "not rising at " + std::to_string(keys.milestones(i)),
                       "each step later than the one before");
   }
-  return CheckPositive("gamma", def.gamma());
+  return CheckPositive("gamma", keys.gamma());
 }
 
-Status CheckPoly(const pb::Schedule& def) { return CheckPositive("power", def.power()); }
+Status CheckPoly(const pb::Schedule& keys) { return CheckPositive("power", keys.power()); }
 
-Status CheckCosine(const pb::Schedule& def) {
-  return def.has_total_div_factor() ? CheckDivisor("total_div_factor", def.total_div_factor())
-                                    : Ok();
+Status CheckCosine(const pb::Schedule& keys) {
+  return keys.has_total_div_factor() ? CheckDivisor("total_div_factor", keys.total_div_factor())
+                                     : Ok();
 }
 
-Status CheckOneCycle(const pb::Schedule& def) {
-  TERN_RETURN_IF_ERROR(CheckFraction("pct_start", def.pct_start()));
-  TERN_RETURN_IF_ERROR(CheckDivisor("div_factor", def.div_factor()));
-  return CheckCosine(def);
+Status CheckOneCycle(const pb::Schedule& keys) {
+  TERN_RETURN_IF_ERROR(CheckFraction("pct_start", keys.pct_start()));
+  TERN_RETURN_IF_ERROR(CheckDivisor("div_factor", keys.div_factor()));
+  return CheckCosine(keys);
 }
 
 // Returns a value that goes from `from` to `to` along half a cosine as t goes from 0 to 1.
@@ -67,40 +67,43 @@ double Anneal(double from, double to, double t) {
 }
 
 // The learning rate at the end of `cosine` and `one_cycle`, divided by the highest rate.
-double FinalFactor(const pb::Schedule& def) {
-  return def.has_total_div_factor() ? 1 / def.total_div_factor() : 0;
+double FinalFactor(const pb::Schedule& keys) {
+  return keys.has_total_div_factor() ? 1 / keys.total_div_factor() : 0;
 }
 
 }  // namespace
 
+// One schedule: its name, the check of its keys, and the function that computes its factor.
 struct Schedule::Entry {
   const char* name;
-  Status (*check)(const pb::Schedule& def);
+  Status (*check)(const pb::Schedule& keys);
   Factor factor;
 
   static double Fixed(const pb::Schedule&, const Position&) { return 1; }
-  static double Step(const pb::Schedule& def, const Position& position) {
-    return std::pow(def.gamma(), static_cast<double>(position.step / def.step_every()));
+  static double Step(const pb::Schedule& keys, const Position& position) {
+    return std::pow(keys.gamma(), static_cast<double>(position.step / keys.step_every()));
   }
-  static double Multistep(const pb::Schedule& def, const Position& position) {
-    const auto passed = std::count_if(def.milestones().begin(), def.milestones().end(),
-                                      [&](uint64_t step) { return step <= position.step; });
-    return std::pow(def.gamma(), static_cast<double>(passed));
+  static double Multistep(const pb::Schedule& keys, const Position& position) {
+    const auto num_passed = std::count_if(keys.milestones().begin(), keys.milestones().end(),
+                                          [&](uint64_t step) { return step <= position.step; });
+    return std::pow(keys.gamma(), static_cast<double>(num_passed));
   }
-  static double Poly(const pb::Schedule& def, const Position& position) {
-    return std::pow(1 - position.progress, def.power());
+  static double Poly(const pb::Schedule& keys, const Position& position) {
+    return std::pow(1 - position.fraction, keys.power());
   }
-  static double Exponential(const pb::Schedule& def, const Position& position) {
-    return std::pow(def.gamma(), position.after_warmup / static_cast<double>(def.step_every()));
+  static double Exponential(const pb::Schedule& keys, const Position& position) {
+    return std::pow(keys.gamma(), position.after_warmup / static_cast<double>(keys.step_every()));
   }
-  static double Cosine(const pb::Schedule& def, const Position& position) {
-    return Anneal(1, FinalFactor(def), position.progress);
+  static double Cosine(const pb::Schedule& keys, const Position& position) {
+    return Anneal(1, FinalFactor(keys), position.fraction);
   }
-  static double OneCycle(const pb::Schedule& def, const Position& position) {
-    const double rise = def.pct_start();
-    return position.progress < rise ? Anneal(1 / def.div_factor(), 1, position.progress / rise)
-           : rise < 1 ? Anneal(1, FinalFactor(def), (position.progress - rise) / (1 - rise))
-                      : 1;
+  static double OneCycle(const pb::Schedule& keys, const Position& position) {
+    const double rise_end = keys.pct_start();
+    return position.fraction < rise_end
+               ? Anneal(1 / keys.div_factor(), 1, position.fraction / rise_end)
+           : rise_end < 1
+               ? Anneal(1, FinalFactor(keys), (position.fraction - rise_end) / (1 - rise_end))
+               : 1;
   }
 };
 
@@ -119,41 +122,44 @@ const std::vector<Schedule::Entry>& Schedule::Table() {
 
 const std::vector<std::string>& ScheduleNames() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> list;
-    for (const Schedule::Entry& entry : Schedule::Table()) list.emplace_back(entry.name);
-    return list;
+    std::vector<std::string> names_in_table;
+    for (const Schedule::Entry& entry : Schedule::Table()) names_in_table.emplace_back(entry.name);
+    return names_in_table;
   }();
   return names;
 }
 
 Result<Schedule> Schedule::Make(const pb::Train& train, uint64_t steps) {
-  const pb::Schedule& def = train.schedule();
+  const pb::Schedule& keys = train.schedule();
   for (const Entry& entry : Table()) {
-    if (def.name() != entry.name) continue;
-    TERN_RETURN_IF_ERROR(CheckPositive("learning_rate", def.learning_rate()));
-    TERN_RETURN_IF_ERROR(CheckFraction("warmup_start_factor", def.warmup_start_factor()));
-    TERN_RETURN_IF_ERROR(entry.check(def));
+    if (keys.name() != entry.name) continue;
+    TERN_RETURN_IF_ERROR(CheckPositive("learning_rate", keys.learning_rate()));
+    TERN_RETURN_IF_ERROR(CheckFraction("warmup_start_factor", keys.warmup_start_factor()));
+    TERN_RETURN_IF_ERROR(entry.check(keys));
     if (steps == 0)
       return Status(Code::kBadJob, "the job of train.schedule has 0 steps, expected at least 1");
     return Schedule(entry.factor, train, steps);
   }
-  return BadValue("name", "'" + def.name() + "'", "one of " + Join(ScheduleNames()));
+  return BadValue("name", "'" + keys.name() + "'", "one of " + Join(ScheduleNames()));
 }
 
 Schedule::Schedule(Factor factor, const pb::Train& train, uint64_t steps)
-    : factor_(factor), def_(train.schedule()), base_rate_(def_.learning_rate()), steps_(steps) {
-  if (def_.linear_scaling_batch() > 0)
-    base_rate_ = base_rate_ * train.batch_total() / def_.linear_scaling_batch();
+    : factor_(factor), keys_(train.schedule()), base_rate_(keys_.learning_rate()), steps_(steps) {
+  if (keys_.linear_scaling_batch() > 0)
+    base_rate_ = base_rate_ * train.batch_total() / keys_.linear_scaling_batch();
 }
 
 double Schedule::Rate(uint64_t step) const {
-  const uint64_t warmup = def_.warmup_steps();
-  const auto after = static_cast<double>(step > warmup ? step - warmup : 0);
-  const auto length = static_cast<double>(steps_ > warmup ? steps_ - warmup : 1);
-  double rate = base_rate_ * factor_(def_, {step, after, std::min(1.0, after / length)});
-  if (step < warmup) {
-    const double from = def_.warmup_start_factor();
-    rate *= from + (1 - from) * static_cast<double>(step) / static_cast<double>(warmup);
+  const uint64_t warmup_steps = keys_.warmup_steps();
+  const auto after_warmup = static_cast<double>(step > warmup_steps ? step - warmup_steps : 0);
+  const auto num_after_warmup =
+      static_cast<double>(steps_ > warmup_steps ? steps_ - warmup_steps : 1);
+  double rate = base_rate_ * factor_(keys_, {step, after_warmup,
+                                             std::min(1.0, after_warmup / num_after_warmup)});
+  if (step < warmup_steps) {
+    const double start_factor = keys_.warmup_start_factor();
+    rate *= start_factor +
+            (1 - start_factor) * static_cast<double>(step) / static_cast<double>(warmup_steps);
   }
   return rate;
 }

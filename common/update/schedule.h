@@ -43,10 +43,10 @@ class Schedule {
   struct Position {
     uint64_t step;        // s of the head comment
     double after_warmup;  // s'
-    double progress;      // u
+    double fraction;      // u
   };
   // Computes the learning rate of a schedule without warm-up, divided by base_rate_.
-  using Factor = double (*)(const pb::Schedule& def, const Position& position);
+  using Factor = double (*)(const pb::Schedule& keys, const Position& position);
   struct Entry;
   static const std::vector<Entry>& Table();
   friend const std::vector<std::string>& ScheduleNames();
@@ -54,7 +54,7 @@ class Schedule {
   Schedule(Factor factor, const pb::Train& train, uint64_t steps);
 
   Factor factor_;
-  pb::Schedule def_;
+  pb::Schedule keys_;
   double base_rate_;  // `rate` of the head comment
   uint64_t steps_;
 };

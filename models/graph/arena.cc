@@ -31,9 +31,9 @@ std::string ShapeText(const std::vector<uint64_t>& shape) {
 using TensorsByName = std::map<std::string, const tensors::Tensor*>;
 
 TensorsByName IndexByName(const tensors::TensorFile& file) {
-  TensorsByName by_name;
-  for (const tensors::Tensor& tensor : file.tensors) by_name[tensor.name] = &tensor;
-  return by_name;
+  TensorsByName tensors_by_name;
+  for (const tensors::Tensor& tensor : file.tensors) tensors_by_name[tensor.name] = &tensor;
+  return tensors_by_name;
 }
 
 Status LoadTensor(const TensorsByName& tensors, const std::string& name,

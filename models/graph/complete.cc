@@ -12,23 +12,23 @@ namespace {
 constexpr char kData[] = "data";
 constexpr char kLabel[] = "label";
 
-Status Bad(const std::string& message) { return Status(Code::kBadJob, message); }
+Status BadNet(const std::string& message) { return Status(Code::kBadJob, message); }
 
 std::string Quote(const std::string& text) { return '"' + text + '"'; }
 
 bool IsPlainName(const std::string& name) {
   if (name.empty() || name.size() > kMaxLayerName) return false;
   for (char c : name) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '_' || c == '-' || c == '.' || c == '/';
-    if (!plain) return false;
+    const bool is_allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                            (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.' || c == '/';
+    if (!is_allowed) return false;
   }
   return true;
 }
 
 Status CompleteKind(pb::LayerDef* layer) {
   const LayerRules* rules = FindRules(layer->kind_case());
-  if (rules == nullptr) return Bad("it has no kind; give it one of " + KindNames());
+  if (rules == nullptr) return BadNet("it has no kind; give it one of " + KindNames());
   return rules->complete(layer);
 }
 
@@ -42,13 +42,13 @@ class Wiring {
 
   // Fills in and checks the inputs and the output of the next layer.
   Status Connect(pb::LayerDef* layer) {
-    const bool loss = layer->has_softmax_loss();
+    const bool is_loss = layer->has_softmax_loss();
     if (layer->inputs().empty()) layer->add_inputs(last_output_);
-    if (loss && layer->inputs_size() == 1) layer->add_inputs(kLabel);
+    if (is_loss && layer->inputs_size() == 1) layer->add_inputs(kLabel);
     if (!layer->has_output()) layer->set_output(layer->name());
     TERN_RETURN_IF_ERROR(CheckInputs(*layer));
     for (const std::string& input : layer->inputs()) {
-      if (!loss || input != kLabel) TERN_RETURN_IF_ERROR(MarkRead(input));
+      if (!is_loss || input != kLabel) TERN_RETURN_IF_ERROR(MarkRead(input));
     }
     return AddOutput(layer);
   }
@@ -63,26 +63,28 @@ class Wiring {
 
  private:
   static Status CheckInputs(const pb::LayerDef& layer) {
-    const std::string seen = Cat("it has ", layer.inputs_size(), " inputs; ", KindName(layer));
+    const std::string inputs_text =
+        Cat("it has ", layer.inputs_size(), " inputs; ", KindName(layer));
     if (layer.has_softmax_loss()) {
-      if (layer.inputs_size() != 2) return Bad(seen + " takes two, the scores and \"label\"");
+      if (layer.inputs_size() != 2)
+        return BadNet(inputs_text + " takes two, the scores and \"label\"");
       if (layer.inputs(1) == kLabel && layer.inputs(0) != kLabel) return Ok();
-      return Bad("its inputs are " + Quote(layer.inputs(0)) + " and " + Quote(layer.inputs(1)) +
-                 "; they must be the scores and \"label\"");
+      return BadNet("its inputs are " + Quote(layer.inputs(0)) + " and " + Quote(layer.inputs(1)) +
+                    "; they must be the scores and \"label\"");
     }
     const LayerRules& rules = *FindRules(layer.kind_case());
     if (layer.inputs_size() >= rules.min_inputs && layer.inputs_size() <= rules.max_inputs)
       return Ok();
-    return Bad(seen + (rules.max_inputs == 1
-                           ? " takes one"
-                           : Cat(" takes ", rules.min_inputs, " to ", rules.max_inputs)));
+    return BadNet(inputs_text + (rules.max_inputs == 1
+                                     ? " takes one"
+                                     : Cat(" takes ", rules.min_inputs, " to ", rules.max_inputs)));
   }
 
   Status MarkRead(const std::string& name) {
-    if (name == kLabel) return Bad("it reads \"label\", which only softmax_loss can");
+    if (name == kLabel) return BadNet("it reads \"label\", which only softmax_loss can");
     if (!maker_of_tensor_.count(name)) {
-      return Bad("its input " + Quote(name.substr(0, kMaxLayerName)) +
-                 " is made by no earlier layer; name the output of one, or \"data\"");
+      return BadNet("its input " + Quote(name.substr(0, kMaxLayerName)) +
+                    " is made by no earlier layer; name the output of one, or \"data\"");
     }
     unread_.erase(name);
     return Ok();
@@ -91,12 +93,12 @@ class Wiring {
   Status AddOutput(const pb::LayerDef* layer) {
     const std::string& name = layer->output();
     if (!IsPlainName(name))
-      return Bad("its output's name must be 1 to " + std::to_string(kMaxLayerName) +
-                 " letters, digits, '_', '-', '.' or '/'");
+      return BadNet("its output's name must be 1 to " + std::to_string(kMaxLayerName) +
+                    " letters, digits, '_', '-', '.' or '/'");
     if (name == kLabel || maker_of_tensor_.count(name)) {
       const std::string maker = name == kLabel ? "the data" : maker_of_tensor_[name];
-      return Bad("its output " + Quote(name) + " is already made by " + maker +
-                 "; give it another name");
+      return BadNet("its output " + Quote(name) + " is already made by " + maker +
+                    "; give it another name");
     }
     maker_of_tensor_[name] = "layer " + Quote(layer->name());
     unread_.insert(name);
@@ -115,10 +117,10 @@ Status CheckSizes(const pb::NetDef& net) {
   TERN_RETURN_IF_ERROR(CheckSize("input.width", net.input().width()).Within("net"));
   TERN_RETURN_IF_ERROR(CheckSize("classes", net.classes()).Within("net"));
   if (net.layers().empty())
-    return Bad("net: it has no layers; give at least a dense layer and a loss");
+    return BadNet("net: it has no layers; give at least a dense layer and a loss");
   if (net.layers_size() > kMaxLayers) {
-    return Bad("net: it has " + std::to_string(net.layers_size()) + " layers; at most " +
-               std::to_string(kMaxLayers) + " are allowed");
+    return BadNet("net: it has " + std::to_string(net.layers_size()) + " layers; at most " +
+                  std::to_string(kMaxLayers) + " are allowed");
   }
   return Ok();
 }
@@ -128,11 +130,11 @@ Status CheckNames(const pb::NetDef& net) {
   for (int i = 0; i < net.layers_size(); ++i) {
     const std::string& name = net.layers(i).name();
     if (!IsPlainName(name)) {
-      return Bad("net: layer number " + std::to_string(i + 1) + " needs a name of 1 to " +
-                 std::to_string(kMaxLayerName) + " letters, digits, '_', '-', '.' or '/'");
+      return BadNet("net: layer number " + std::to_string(i + 1) + " needs a name of 1 to " +
+                    std::to_string(kMaxLayerName) + " letters, digits, '_', '-', '.' or '/'");
     }
     if (!names.insert(name).second) {
-      return Bad("net: two layers are called " + Quote(name) + "; names must be unique");
+      return BadNet("net: two layers are called " + Quote(name) + "; names must be unique");
     }
   }
   return Ok();
@@ -157,14 +159,15 @@ Result<pb::NetDef> CompleteNet(pb::NetDef net) {
     pb::LayerDef* layer = net.mutable_layers(i);
     TERN_RETURN_IF_ERROR(CompleteKind(layer).Within(Describe(*layer)));
     TERN_RETURN_IF_ERROR(wiring.Connect(layer).Within(Describe(*layer)));
-    const bool last = i + 1 == net.layers_size();
-    if (layer->has_softmax_loss() == last) continue;
-    return Bad(Describe(*layer) + (last ? ": the last layer must be a softmax_loss"
-                                        : ": softmax_loss must be the last layer, and only once"));
+    const bool is_last = i + 1 == net.layers_size();
+    if (layer->has_softmax_loss() == is_last) continue;
+    return BadNet(Describe(*layer) +
+                  (is_last ? ": the last layer must be a softmax_loss"
+                           : ": softmax_loss must be the last layer, and only once"));
   }
   if (const std::string name = wiring.UnreadTensor(); !name.empty()) {
-    return Bad("net: no layer reads " + Quote(name) +
-               "; remove the layer that makes it, or use it");
+    return BadNet("net: no layer reads " + Quote(name) +
+                  "; remove the layer that makes it, or use it");
   }
   return net;
 }

@@ -16,8 +16,7 @@ std::string Describe(const pb::LayerDef& layer);
 
 // Fills in omitted fields, and checks everything that does not depend on shapes: names (unique,
 // plain), sizes in bounds, inputs made by earlier layers, every output read, softmax_loss exactly
-// once and last. A second call changes nothing. The
-// message of kBadJob names the layer.
+// once and last. A second call changes nothing. The message of kBadJob names the layer.
 Result<pb::NetDef> CompleteNet(pb::NetDef net);
 
 }  // namespace tern::models

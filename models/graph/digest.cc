@@ -77,8 +77,8 @@ void PutLayer(const pb::LayerDef& layer, CanonicalBytes* out) {
 }  // namespace
 
 uint64_t ModelDigest(const pb::NetDef& net) {
-  const Result<pb::NetDef> complete = CompleteNet(net);
-  const pb::NetDef& def = complete.ok() ? *complete : net;
+  const Result<pb::NetDef> complete_net = CompleteNet(net);
+  const pb::NetDef& def = complete_net.ok() ? *complete_net : net;
   CanonicalBytes out;
   out.PutText("tern model 2");
   out.PutNumber(def.input().channels());

@@ -18,14 +18,14 @@ constexpr double kBelowMinusTwo = 0.022750131948179207200;
 template <typename Put>
 void ForEachUniform(const kernels::NoiseKey& key, uint64_t count, const Put& put) {
   for (uint64_t block = 0; 8 * block < count; ++block) {
-    const std::array<uint32_t, 4> high =
+    const std::array<uint32_t, 4> high_bits =
         kernels::NoiseBlock(key, static_cast<uint32_t>(block), /*level=*/0);
-    const std::array<uint32_t, 4> low =
+    const std::array<uint32_t, 4> low_bits =
         kernels::NoiseBlock(key, static_cast<uint32_t>(block), /*level=*/1);
     for (uint32_t i = 0; i < 8 && 8 * block + i < count; ++i) {
       const uint32_t shift = i % 2 * 16;
       const uint32_t random_bits =
-          (high[i / 2] >> shift & 0xffff) << 16 | (low[i / 2] >> shift & 0xffff);
+          (high_bits[i / 2] >> shift & 0xffff) << 16 | (low_bits[i / 2] >> shift & 0xffff);
       put(8 * block + i, (random_bits + 0.5) * 0x1p-32);
     }
   }
@@ -33,7 +33,7 @@ void ForEachUniform(const kernels::NoiseKey& key, uint64_t count, const Put& put
 
 void InitParameter(const Parameter& parameter, const kernels::NoiseKey& key, float* values) {
   const pb::Init& init = parameter.init;
-  const auto for_each = [&](const auto& value_of) {
+  const auto set_all = [&](const auto& value_of) {
     ForEachUniform(key, parameter.count, [&](uint64_t element, double u) {
       values[element] = static_cast<float>(value_of(u));
     });
@@ -43,21 +43,21 @@ void InitParameter(const Parameter& parameter, const kernels::NoiseKey& key, flo
       for (uint64_t i = 0; i < parameter.count; ++i) values[i] = init.constant();
       return;
     case pb::Init::kNormalStd:
-      return for_each([&](double u) { return init.normal_std() * NormalQuantile(u); });
+      return set_all([&](double u) { return init.normal_std() * NormalQuantile(u); });
     case pb::Init::kTruncatedNormalStd:
-      return for_each([&](double u) {
+      return set_all([&](double u) {
         const double p = kBelowMinusTwo + u * (1 - 2 * kBelowMinusTwo);
         return init.truncated_normal_std() * NormalQuantile(p);
       });
     case pb::Init::kHe: {
       const uint64_t fan = init.he().fan_out() ? parameter.fan_out : parameter.fan_in;
-      const double std = std::sqrt(2.0 / static_cast<double>(fan));
-      return for_each([&](double u) { return std * NormalQuantile(u); });
+      const double std_deviation = std::sqrt(2.0 / static_cast<double>(fan));
+      return set_all([&](double u) { return std_deviation * NormalQuantile(u); });
     }
     case pb::Init::kXavier:
     case pb::Init::KIND_NOT_SET: {
-      const double a = std::sqrt(3.0 / static_cast<double>(parameter.fan_in));
-      return for_each([&](double u) { return a * (2 * u - 1); });
+      const double bound = std::sqrt(3.0 / static_cast<double>(parameter.fan_in));
+      return set_all([&](double u) { return bound * (2 * u - 1); });
     }
   }
 }
@@ -75,7 +75,8 @@ void InitParameters(const ParameterTable& table, uint64_t seed, float* arena) {
 }
 
 void InitStatistics(const ParameterTable& table, float* arena) {
-  for (const Statistic& s : table.statistics) std::fill_n(arena + s.offset, s.count, s.initial);
+  for (const Statistic& statistic : table.statistics)
+    std::fill_n(arena + statistic.offset, statistic.count, statistic.initial);
 }
 
 }  // namespace tern::models

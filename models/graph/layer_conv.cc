@@ -21,7 +21,7 @@ Status Complete(pb::LayerDef* layer) {
   return CompleteInit("bias_init", 0, conv->mutable_bias_init());
 }
 
-Result<ImageDims> Output(const pb::LayerDef& layer, const Inputs& inputs) {
+Result<ImageDims> Output(const pb::LayerDef& layer, const InputShapes& inputs) {
   const pb::ConvDef& conv = layer.conv();
   const uint32_t groups = conv.groups();
   if (inputs[0].c % groups != 0 || conv.outputs() % groups != 0) {
@@ -32,7 +32,7 @@ Result<ImageDims> Output(const pb::LayerDef& layer, const Inputs& inputs) {
   return SlideWindow(inputs[0], conv.outputs(), conv);
 }
 
-LayerState State(const pb::LayerDef& layer, const Inputs& inputs) {
+LayerState State(const pb::LayerDef& layer, const InputShapes& inputs) {
   const pb::ConvDef& conv = layer.conv();
   LayerState state;
   const uint32_t inputs_per_group = inputs[0].c / conv.groups();

@@ -11,11 +11,11 @@ Status Complete(pb::LayerDef* layer) {
   return CompleteInit("bias_init", 0, dense->mutable_bias_init());
 }
 
-Result<ImageDims> Output(const pb::LayerDef& layer, const Inputs&) {
+Result<ImageDims> Output(const pb::LayerDef& layer, const InputShapes&) {
   return ImageDims{layer.dense().outputs(), 1, 1};
 }
 
-LayerState State(const pb::LayerDef& layer, const Inputs& inputs) {
+LayerState State(const pb::LayerDef& layer, const InputShapes& inputs) {
   const pb::DenseDef& dense = layer.dense();
   const auto num_inputs = static_cast<uint32_t>(Elements(inputs[0]));
   return {{MakeParameter(layer, "weight", {dense.outputs(), num_inputs}, dense.weight_init()),

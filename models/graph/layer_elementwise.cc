@@ -22,7 +22,7 @@ Status CompleteLoss(pb::LayerDef* layer) {
   return CheckNumber("label_smoothing", loss->label_smoothing(), 0, 0.999f);
 }
 
-Result<ImageDims> OneNumber(const pb::LayerDef&, const Inputs&) { return ImageDims{1, 1, 1}; }
+Result<ImageDims> OneNumber(const pb::LayerDef&, const InputShapes&) { return ImageDims{1, 1, 1}; }
 
 }  // namespace
 

@@ -8,7 +8,7 @@ namespace {
 
 Status NothingToComplete(pb::LayerDef*) { return Ok(); }
 
-Result<ImageDims> Concat(const pb::LayerDef&, const Inputs& inputs) {
+Result<ImageDims> Concat(const pb::LayerDef&, const InputShapes& inputs) {
   ImageDims output = inputs[0];
   uint64_t channels = 0;
   for (const ImageDims& input : inputs) {
@@ -24,7 +24,7 @@ Result<ImageDims> Concat(const pb::LayerDef&, const Inputs& inputs) {
   return output;
 }
 
-Result<ImageDims> Add(const pb::LayerDef&, const Inputs& inputs) {
+Result<ImageDims> Add(const pb::LayerDef&, const InputShapes& inputs) {
   for (const ImageDims& input : inputs) {
     if (input.c == inputs[0].c && input.h == inputs[0].h && input.w == inputs[0].w) continue;
     return BadLayer("its inputs are " + ShapeText(inputs[0]) + " and " + ShapeText(input) +

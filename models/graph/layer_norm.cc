@@ -16,7 +16,7 @@ Status CompleteBatchNorm(pb::LayerDef* layer) {
   return CompleteInit("bias_init", 0, norm->mutable_bias_init());
 }
 
-LayerState BatchNormState(const pb::LayerDef& layer, const Inputs& inputs) {
+LayerState BatchNormState(const pb::LayerDef& layer, const InputShapes& inputs) {
   const pb::BatchNormDef& norm = layer.batch_norm();
   const uint32_t channels = inputs[0].c;
   return {{MakeParameter(layer, "weight", {channels}, norm.weight_init()),

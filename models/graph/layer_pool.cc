@@ -6,10 +6,10 @@ namespace tern::models {
 
 namespace {
 
-Status CompletePool(bool average, pb::PoolDef* pool) {
-  if (!average && pool->has_include_padding())
+Status CompletePool(bool is_average, pb::PoolDef* pool) {
+  if (!is_average && pool->has_include_padding())
     return BadLayer("include_padding is for avg_pool; padded elements never win a maximum");
-  if (average) pool->set_include_padding(pool->include_padding());
+  if (is_average) pool->set_include_padding(pool->include_padding());
   pool->set_global(pool->global());
   if (pool->global()) {
     if (pool->has_kernel() || pool->has_stride() || pool->has_padding() || pool->has_pad())
@@ -25,7 +25,7 @@ const pb::PoolDef& PoolOf(const pb::LayerDef& layer) {
   return layer.has_max_pool() ? layer.max_pool() : layer.avg_pool();
 }
 
-Result<ImageDims> Output(const pb::LayerDef& layer, const Inputs& inputs) {
+Result<ImageDims> Output(const pb::LayerDef& layer, const InputShapes& inputs) {
   return SlideWindow(inputs[0], inputs[0].c, PoolOf(layer));
 }
 

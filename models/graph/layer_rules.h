@@ -19,7 +19,7 @@ struct LayerState {
 };
 
 // The shapes of a layer's inputs, except "label".
-using Inputs = std::vector<ImageDims>;
+using InputShapes = std::vector<ImageDims>;
 
 struct LayerRules {
   pb::LayerDef::KindCase kind;
@@ -28,9 +28,9 @@ struct LayerRules {
   // Fills in omitted fields and checks bounds that do not depend on shapes.
   Status (*complete)(pb::LayerDef* layer);
   // The layer's output image. REQUIRES a completed layer.
-  Result<ImageDims> (*output)(const pb::LayerDef& layer, const Inputs& inputs);
+  Result<ImageDims> (*output)(const pb::LayerDef& layer, const InputShapes& inputs);
   // The layer's parameters and statistics. REQUIRES a completed layer.
-  LayerState (*state)(const pb::LayerDef& layer, const Inputs& inputs);
+  LayerState (*state)(const pb::LayerDef& layer, const InputShapes& inputs);
 };
 
 // The rules of a kind of layer; nullptr if there are none.
@@ -57,7 +57,9 @@ Status CompleteWeightInit(pb::Init* init);
 // Makes the parameter LAYER.role, for example role "weight". `shape`: outputs first, then inputs.
 Parameter MakeParameter(const pb::LayerDef& layer, const char* role, std::vector<uint32_t> shape,
                         const pb::Init& init);
-inline Result<ImageDims> SameShape(const pb::LayerDef&, const Inputs& inputs) { return inputs[0]; }
-inline LayerState NoState(const pb::LayerDef&, const Inputs&) { return {}; }
+inline Result<ImageDims> SameShape(const pb::LayerDef&, const InputShapes& inputs) {
+  return inputs[0];
+}
+inline LayerState NoState(const pb::LayerDef&, const InputShapes&) { return {}; }
 
 }  // namespace tern::models

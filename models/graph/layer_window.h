@@ -9,14 +9,14 @@
 namespace tern::models {
 
 // Sets the defaults of stride, padding and pad, and checks their bounds. `def` is a ConvDef or a
-// PoolDef; `covered` is how many pixels its kernel covers.
+// PoolDef; `covered_pixels` is how many pixels its kernel covers.
 template <typename Def>
-Status CompleteWindow(uint32_t covered, Def* def) {
+Status CompleteWindow(uint32_t covered_pixels, Def* def) {
   if (def->has_pad() && def->has_padding() && def->padding() != pb::Pad::valid)
     return BadLayer("both pad and padding are given; give one of them");
-  if (def->has_pad() && def->pad() >= covered) {
+  if (def->has_pad() && def->pad() >= covered_pixels) {
     return BadLayer("pad is " + std::to_string(def->pad()) + "; it must be less than the " +
-                    std::to_string(covered) + " pixels that the kernel covers");
+                    std::to_string(covered_pixels) + " pixels that the kernel covers");
   }
   def->set_padding(def->padding());
   def->set_stride(def->stride());

@@ -7,8 +7,8 @@
 namespace tern::models {
 
 inline constexpr int kMaxLayers = 10'000;
-inline constexpr uint32_t kMaxDim = 65'536;  // the largest size of an image, kernel or stride, and
-                                             // the most outputs, channels or classes
+// The largest height, width, kernel or stride, and the most outputs, channels or classes.
+inline constexpr uint32_t kMaxDim = 65'536;
 // The most elements of all parameters together, and of any single tensor.
 inline constexpr uint64_t kMaxElements = uint64_t{1} << 31;
 inline constexpr size_t kMaxLayerName = 128;  // characters

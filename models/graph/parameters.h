@@ -15,8 +15,8 @@ struct Parameter {
   std::string name;             // LAYER.weight, LAYER.bias
   std::vector<uint32_t> shape;  // conv [O, I, KH, KW], dense [O, I], bias [O]
   uint64_t offset = 0;          // of its first element in the arena of all parameters
-  uint64_t count = 0;
-  bool is_bias = false;  // has one number per output: a bias, or the weight of a batch norm
+  uint64_t count = 0;           // how many elements it has
+  bool is_bias = false;         // has one number per output: a bias, or the weight of a batch norm
   pb::Init init;
   uint64_t fan_in = 0;   // how many inputs contribute to one output; 1 for a bias, as in Caffe
   uint64_t fan_out = 0;  // to how many outputs one input contributes
@@ -26,8 +26,8 @@ struct Parameter {
 struct Statistic {
   std::string name;     // LAYER.running_mean, LAYER.running_var
   uint64_t offset = 0;  // of its first element in the arena of all statistics
-  uint64_t count = 0;
-  float initial = 0;
+  uint64_t count = 0;   // how many elements it has
+  float initial = 0;    // the initial value of every element
 };
 
 struct ParameterTable {

@@ -11,8 +11,8 @@ namespace tern::models {
 namespace {
 
 // The shapes of a completed layer's inputs.
-Inputs InputsOf(const pb::LayerDef& layer, const std::map<std::string, ImageDims>& shapes) {
-  Inputs inputs;
+InputShapes InputsOf(const pb::LayerDef& layer, const std::map<std::string, ImageDims>& shapes) {
+  InputShapes inputs;
   for (const std::string& name : layer.inputs()) {
     if (const auto found = shapes.find(name); found != shapes.end())  // "label" has no shape
       inputs.push_back(found->second);
@@ -26,7 +26,7 @@ Status CheckScores(const ImageDims& scores, uint32_t classes) {
                       " classes; the layer before must have ", classes, " outputs of one element"));
 }
 
-Result<ImageDims> OutputOf(const pb::LayerDef& layer, const Inputs& inputs, uint32_t classes) {
+Result<ImageDims> OutputOf(const pb::LayerDef& layer, const InputShapes& inputs, uint32_t classes) {
   if (layer.has_softmax_loss()) TERN_RETURN_IF_ERROR(CheckScores(inputs[0], classes));
   Result<ImageDims> output = FindRules(layer.kind_case())->output(layer, inputs);
   if (output.ok() && Elements(*output) > kMaxElements)
@@ -38,10 +38,10 @@ Result<ImageDims> OutputOf(const pb::LayerDef& layer, const Inputs& inputs, uint
 // The shape of every tensor of the net, by name. REQUIRES a completed net.
 Result<std::map<std::string, ImageDims>> ShapesOf(const pb::NetDef& net) {
   std::map<std::string, ImageDims> shapes;
-  const ImageDims data = {net.input().channels(), net.input().height(), net.input().width()};
-  if (Elements(data) > kMaxElements)
-    return BadLayer(Cat("net: an image of ", ShapeText(data), " has more than 2^31 elements"));
-  shapes["data"] = data;
+  const ImageDims data_dims = {net.input().channels(), net.input().height(), net.input().width()};
+  if (Elements(data_dims) > kMaxElements)
+    return BadLayer(Cat("net: an image of ", ShapeText(data_dims), " has more than 2^31 elements"));
+  shapes["data"] = data_dims;
   for (const pb::LayerDef& layer : net.layers()) {
     const Result<ImageDims> output = OutputOf(layer, InputsOf(layer, shapes), net.classes());
     if (!output.ok()) return output.status().Within(Describe(layer));
@@ -69,18 +69,18 @@ Status AddState(const pb::LayerDef& layer, LayerState state, ParameterTable* tab
 }  // namespace
 
 Result<std::map<std::string, ImageDims>> InferShapes(const pb::NetDef& net) {
-  Result<pb::NetDef> complete = CompleteNet(net);
-  if (!complete.ok()) return complete.status();
-  return ShapesOf(*complete);
+  Result<pb::NetDef> complete_net = CompleteNet(net);
+  if (!complete_net.ok()) return complete_net.status();
+  return ShapesOf(*complete_net);
 }
 
 Result<ParameterTable> MakeParameterTable(const pb::NetDef& net) {
-  Result<pb::NetDef> complete = CompleteNet(net);
-  if (!complete.ok()) return complete.status();
-  const Result<std::map<std::string, ImageDims>> shapes = ShapesOf(*complete);
+  Result<pb::NetDef> complete_net = CompleteNet(net);
+  if (!complete_net.ok()) return complete_net.status();
+  const Result<std::map<std::string, ImageDims>> shapes = ShapesOf(*complete_net);
   if (!shapes.ok()) return shapes.status();
   ParameterTable table;
-  for (const pb::LayerDef& layer : complete->layers()) {
+  for (const pb::LayerDef& layer : complete_net->layers()) {
     LayerState state = FindRules(layer.kind_case())->state(layer, InputsOf(layer, *shapes));
     TERN_RETURN_IF_ERROR(AddState(layer, std::move(state), &table));
   }

@@ -41,46 +41,47 @@ Status CheckSegment(const setup::Setup& setup, const codec::Segment& segment, bo
 Result<std::unique_ptr<CentralChunk>> CentralChunk::Make(const setup::Setup& setup,
                                                          const protocol::Chunk& chunk,
                                                          std::span<const float> initial) {
-  std::unique_ptr<CentralChunk> central(new CentralChunk(setup, chunk));
+  std::unique_ptr<CentralChunk> central_chunk(new CentralChunk(setup, chunk));
   auto optimizer = update::MakeOptimizer(setup.job.train().optimizer(), chunk.count);
   if (!optimizer.ok()) return optimizer.status();
-  central->optimizer_ = std::move(*optimizer);
+  central_chunk->optimizer_ = std::move(*optimizer);
   for (const codec::Segment& segment : chunk.segments) {
-    TERN_RETURN_IF_ERROR(CheckSegment(setup, segment, central->optimizer_->needs_whole_tensors()));
-    central->decay_.push_back(LocalDecay(setup, segment.tensor));
+    TERN_RETURN_IF_ERROR(
+        CheckSegment(setup, segment, central_chunk->optimizer_->needs_whole_tensors()));
+    central_chunk->decay_.push_back(LocalDecay(setup, segment.tensor));
   }
   const std::span<const float> chunk_weights = initial.subspan(chunk.begin, chunk.count);
-  central->weights_.assign(chunk_weights.begin(), chunk_weights.end());
-  if (setup.job.evaluation().ema_decay() > 0) central->average_ = central->weights_;
-  return central;
+  central_chunk->weights_.assign(chunk_weights.begin(), chunk_weights.end());
+  if (setup.job.evaluation().ema_decay() > 0) central_chunk->average_ = central_chunk->weights_;
+  return central_chunk;
 }
 
 Status CentralChunk::Decode(const Bytes& push, std::span<float> values) const {
-  std::span<const uint8_t> unread = push.span();
+  std::span<const uint8_t> unread_bytes = push.span();
   float* destination = values.data();
   for (const codec::Segment& segment : chunk_.segments) {
     const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
-    const Result<size_t> used = codec.DecodeSingleCode(unread, segment, destination);
-    if (!used.ok()) return used.status().Within(Cat("tensor ", segment.tensor));
-    unread = unread.subspan(*used);
+    const Result<size_t> used_bytes = codec.DecodeSingleCode(unread_bytes, segment, destination);
+    if (!used_bytes.ok()) return used_bytes.status().Within(Cat("tensor ", segment.tensor));
+    unread_bytes = unread_bytes.subspan(*used_bytes);
     destination += segment.count;
   }
-  if (unread.empty()) return Ok();
-  return Status(Code::kMismatch, Cat(unread.size(), " bytes more than the chunk has"));
+  if (unread_bytes.empty()) return Ok();
+  return Status(Code::kMismatch, Cat(unread_bytes.size(), " bytes more than the chunk has"));
 }
 
 Status CentralChunk::DecodeMean(const Bytes& sum, uint32_t contributors,
                                 std::span<float> values) const {
-  std::span<const uint8_t> unread = sum.span();
+  std::span<const uint8_t> unread_bytes = sum.span();
   float* destination = values.data();
   for (const codec::Segment& segment : chunk_.segments) {
     const codec::Codec& codec = *setup_.plan.codec_of[segment.tensor];
-    const auto workers = static_cast<int>(contributors);
-    const Result<size_t> size = codec.SumSize(unread, segment, workers);
-    if (!size.ok()) return size.status();
-    TERN_RETURN_IF_ERROR(
-        codec.Decode(unread.first(*size), segment, workers, 0, 0, segment.count, destination));
-    unread = unread.subspan(*size);
+    const auto num_workers = static_cast<int>(contributors);
+    const Result<size_t> sum_bytes = codec.SumSize(unread_bytes, segment, num_workers);
+    if (!sum_bytes.ok()) return sum_bytes.status();
+    TERN_RETURN_IF_ERROR(codec.Decode(unread_bytes.first(*sum_bytes), segment, num_workers, 0, 0,
+                                      segment.count, destination));
+    unread_bytes = unread_bytes.subspan(*sum_bytes);
     destination += segment.count;
   }
   return Ok();
@@ -88,11 +89,11 @@ Status CentralChunk::DecodeMean(const Bytes& sum, uint32_t contributors,
 
 void CentralChunk::Apply(std::span<const float> g, double learning_rate) {
   const update::Step step{learning_rate, version_ + 1};
-  size_t at = 0;
+  size_t begin = 0;
   for (size_t i = 0; i < chunk_.segments.size(); ++i) {
-    const size_t n = chunk_.segments[i].count;
-    optimizer_->Update(weights_.data() + at, g.data() + at, at, n, step, decay_[i]);
-    at += n;
+    const size_t count = chunk_.segments[i].count;
+    optimizer_->Update(weights_.data() + begin, g.data() + begin, begin, count, step, decay_[i]);
+    begin += count;
   }
   CountChange();
 }
@@ -112,8 +113,8 @@ void CentralChunk::CountChange() {
 void CentralChunk::AddState(SavedState* state) {
   state->arrays.push_back({"weights", weights_});
   if (!average_.empty()) state->arrays.push_back({"average", average_});
-  for (const update::Optimizer::StateArray& slot : optimizer_->StateArrays())
-    state->arrays.push_back({slot.name, slot.values});
+  for (const update::Optimizer::StateArray& state_array : optimizer_->StateArrays())
+    state->arrays.push_back({state_array.name, state_array.values});
   state->numbers.push_back({"version", &version_});
 }
 
@@ -124,10 +125,10 @@ std::vector<float> InitialWeights(const setup::Setup& setup) {
 }
 
 Bytes Fp32Bytes(std::span<const float> values) {
-  std::vector<uint8_t> out;
-  out.reserve(values.size_bytes());
-  codec::AppendFloats(values, &out);
-  return Bytes::Own(std::move(out));
+  std::vector<uint8_t> fp32_bytes;
+  fp32_bytes.reserve(values.size_bytes());
+  codec::AppendFloats(values, &fp32_bytes);
+  return Bytes::Own(std::move(fp32_bytes));
 }
 
 }  // namespace tern::server

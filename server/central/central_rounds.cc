@@ -15,7 +15,7 @@ namespace {
 class CentralSum : public protocol::CellSum {
  public:
   CentralSum(std::unique_ptr<protocol::CellSum> sum, CentralRounds* rounds)
-      : sum_(std::move(sum)), rounds_(rounds) {}
+      : sum_(std::move(sum)), central_rounds_(rounds) {}
 
   Status Add(uint32_t rank, const Bytes& payload) override {
     TERN_RETURN_IF_ERROR(sum_->Add(rank, payload));
@@ -23,12 +23,12 @@ class CentralSum : public protocol::CellSum {
     return Ok();
   }
   Bytes Close() override {
-    return rounds_->Close(contributors_ == 0 ? Bytes() : sum_->Close(), contributors_);
+    return central_rounds_->Close(contributors_ == 0 ? Bytes() : sum_->Close(), contributors_);
   }
 
  private:
   std::unique_ptr<protocol::CellSum> sum_;
-  CentralRounds* rounds_;
+  CentralRounds* central_rounds_;
   uint32_t contributors_ = 0;
 };
 
@@ -38,20 +38,22 @@ Result<std::unique_ptr<CentralRounds>> CentralRounds::Make(const setup::Setup& s
                                                            const protocol::Chunk& chunk,
                                                            std::span<const float> initial,
                                                            Rate rate) {
-  auto central = CentralChunk::Make(setup, chunk, initial);
-  if (!central.ok()) return central.status();
-  return std::unique_ptr<CentralRounds>(new CentralRounds(std::move(*central), std::move(rate)));
+  auto central_chunk = CentralChunk::Make(setup, chunk, initial);
+  if (!central_chunk.ok()) return central_chunk.status();
+  return std::unique_ptr<CentralRounds>(
+      new CentralRounds(std::move(*central_chunk), std::move(rate)));
 }
 
-CentralRounds::CentralRounds(std::unique_ptr<CentralChunk> central, Rate rate)
-    : central_(std::move(central)),
-      down_(std::in_place, central_->setup(), central_->chunk(), 1, central_->weights()),
+CentralRounds::CentralRounds(std::unique_ptr<CentralChunk> central_chunk, Rate rate)
+    : central_chunk_(std::move(central_chunk)),
+      down_link_(std::in_place, central_chunk_->setup(), central_chunk_->chunk(), 1,
+                 central_chunk_->weights()),
       rate_(std::move(rate)),
-      easgd_alpha_(algorithm::FactsOf(central_->setup().job).elastic),
-      mean_(central_->chunk().count) {}
+      easgd_alpha_(algorithm::FactsOf(central_chunk_->setup().job).elastic),
+      mean_push_(central_chunk_->chunk().count) {}
 
 protocol::Cell CentralRounds::cell() const {
-  return {protocol::Kind::kPush, central_->chunk().bucket, central_->chunk().index};
+  return {protocol::Kind::kPush, central_chunk_->chunk().bucket, central_chunk_->chunk().index};
 }
 
 protocol::CellSpec CentralRounds::Spec(protocol::CellSpec sum) {
@@ -61,10 +63,10 @@ protocol::CellSpec CentralRounds::Spec(protocol::CellSpec sum) {
     return std::make_unique<CentralSum>(open(round), this);
   };
   spec.check_outcome = [this](const Bytes& payload, uint32_t) {
-    const protocol::Chunk& chunk = central_->chunk();
+    const protocol::Chunk& chunk = central_chunk_->chunk();
     if (payload.size() == chunk.count * sizeof(float))
       return Ok();  // weights in fp32, without a codec
-    return protocol::CheckSums(central_->setup().plan, chunk, payload, 1);
+    return protocol::CheckSums(central_chunk_->setup().plan, chunk, payload, 1);
   };
   spec.pull = [this](bool average) { return Pull(average); };
   spec.every_round = true;
@@ -75,41 +77,45 @@ Bytes CentralRounds::Close(const Bytes& sum, uint32_t contributors) {
   ++round_;
   Bytes answer;
   if (contributors != 0) {
-    const Status decoded = central_->DecodeMean(sum, contributors, mean_);
-    CHECK(decoded.ok()) << decoded.message();  // Cannot fail, because this process made the sum.
+    const Status decode_status = central_chunk_->DecodeMean(sum, contributors, mean_push_);
+    CHECK(decode_status.ok())
+        << decode_status.message();  // Cannot fail, because this process made the sum.
     if (easgd_alpha_.has_value()) {
       // With n contributors: alpha * sum over i of (x_i - w) = alpha * n * (mean of x_i - w).
-      central_->MoveTowards(mean_,
-                            static_cast<float>(*easgd_alpha_) * static_cast<float>(contributors));
+      central_chunk_->MoveTowards(
+          mean_push_, static_cast<float>(*easgd_alpha_) * static_cast<float>(contributors));
     } else {
-      central_->Apply(mean_, rate_(round_ - 1));
+      central_chunk_->Apply(mean_push_, rate_(round_ - 1));
     }
-    answer = down_->Encode(0, central_->weights(), round_, down_->sent(0)).payload;
+    answer = down_link_->Encode(0, central_chunk_->weights(), round_, down_link_->sent(0)).payload;
   }
   if (on_closed_) on_closed_(round_);
   return answer;
 }
 
 protocol::CellSpec::Pulled CentralRounds::Pull(bool average) {
-  if (average) return {Fp32Bytes(central_->average()), true};
+  if (average) return {Fp32Bytes(central_chunk_->average()), true};
   // Before the first round the workers hold the initial weights exactly, not a decoded copy.
-  if (round_ == 0) return {Fp32Bytes(central_->weights()), true};
-  const protocol::ClockCell::Answer repeated = down_->Repeat(0, central_->weights(), round_);
-  return {repeated.payload, repeated.whole};
+  if (round_ == 0) return {Fp32Bytes(central_chunk_->weights()), true};
+  const protocol::ClockCell::Answer repeated_answer =
+      down_link_->Repeat(0, central_chunk_->weights(), round_);
+  return {repeated_answer.payload, repeated_answer.whole};
 }
 
 Status CentralRounds::Restart(std::span<const float> initial) {
-  auto central = CentralChunk::Make(central_->setup(), central_->chunk(), initial);
-  if (!central.ok()) return central.status();
-  central_ = std::move(*central);
-  down_.emplace(central_->setup(), central_->chunk(), 1, central_->weights());
+  auto central_chunk =
+      CentralChunk::Make(central_chunk_->setup(), central_chunk_->chunk(), initial);
+  if (!central_chunk.ok()) return central_chunk.status();
+  central_chunk_ = std::move(*central_chunk);
+  down_link_.emplace(central_chunk_->setup(), central_chunk_->chunk(), 1,
+                     central_chunk_->weights());
   round_ = 0;
   return Ok();
 }
 
 void CentralRounds::AddState(SavedState* state) {
-  central_->AddState(state);
-  down_->AddState(state);
+  central_chunk_->AddState(state);
+  down_link_->AddState(state);
   state->numbers.push_back({"round", &round_});
 }
 

@@ -4,11 +4,10 @@
 // change, and the answer to the workers is the new weights.
 //
 //   ssgd, odsgd  w = optimizer(w, mean of the gradients)
-//   easgd        w += alpha * sum over the workers of (x_i - w)    Elastic averaging SGD; x_i: the
-//                weights
-//                of worker i
+//   easgd        w += alpha * sum over the workers of (x_i - w)
 //
-// In easgd each worker then moves its own weights towards the old w, which the worker still has.
+// In easgd (elastic averaging SGD), x_i is the weights of worker i. Each worker then moves its own
+// weights towards the old w, which it still has.
 // The rounds of a cell close in order, each once. Only the lane's thread uses these objects.
 #pragma once
 
@@ -51,20 +50,20 @@ class CentralRounds {
 
   protocol::Cell cell() const;
   uint64_t round() const { return round_; }  // the newest closed round; 0: none
-  const CentralChunk& central() const { return *central_; }
+  const CentralChunk& central() const { return *central_chunk_; }
   void AddState(SavedState* state);
   // Returns to the state before the first round, with the weights `initial` of the whole model.
   Status Restart(std::span<const float> initial);
 
  private:
-  CentralRounds(std::unique_ptr<CentralChunk> central, Rate rate);
+  CentralRounds(std::unique_ptr<CentralChunk> central_chunk, Rate rate);
 
-  std::unique_ptr<CentralChunk> central_;
-  std::optional<DownLink> down_;
+  std::unique_ptr<CentralChunk> central_chunk_;
+  std::optional<DownLink> down_link_;
   const Rate rate_;
   const std::optional<double> easgd_alpha_;  // nullopt: the algorithm is not easgd
   uint64_t round_ = 0;
-  std::vector<float> mean_;  // of the decoded pushes of the round that closes
+  std::vector<float> mean_push_;  // of the decoded pushes of the round that closes
   OnClosed on_closed_;
 };
 

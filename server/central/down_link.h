@@ -34,10 +34,10 @@ class DownLink {
   DownLink(const setup::Setup& setup, const protocol::Chunk& chunk, uint32_t receivers,
            std::span<const float> initial);
 
-  // Encodes w, which is version `version` of the weights, for a receiver that holds version `holds`
-  // (nullopt: none, or it is not known).
+  // Encodes w, which is version `version` of the weights, for a receiver that holds version
+  // `held_version` (nullopt: none, or it is not known).
   protocol::ClockCell::Answer Encode(uint32_t receiver, std::span<const float> w, uint64_t version,
-                                     std::optional<uint64_t> holds);
+                                     std::optional<uint64_t> held_version);
   // Encodes the weights that `receiver` has after an answer that encoded w (version `version` of
   // the weights), so that a worker can decode them whatever it had before.
   protocol::ClockCell::Answer Repeat(uint32_t receiver, std::span<const float> w,
@@ -45,23 +45,22 @@ class DownLink {
   // The version of the weights in the receiver's newest answer. Valid only if answers are changes.
   uint64_t sent(uint32_t receiver) const { return sent_version_[receiver]; }
   // The weights that `receiver` has after its newest answer, which encoded w.
-  std::span<const float> Held(uint32_t receiver, std::span<const float> w) const;
+  std::span<const float> HeldWeights(uint32_t receiver, std::span<const float> w) const;
   void AddState(SavedState* state);
 
  private:
-  // Appends the code of `values` to *out. Returns false, with *out empty, if a value is not finite.
+  // Appends the code of `values` to *code. False, with *code empty, if a value is not finite.
   bool EncodeValues(std::span<const float> values, uint32_t receiver, uint64_t version,
-                    std::vector<uint8_t>* out) const;
+                    std::vector<uint8_t>* code) const;
   // Decodes `coded` and adds the result to `values`.
   void AddDecoded(std::span<const uint8_t> coded, std::span<float> values) const;
 
   const setup::Setup& setup_;
   const protocol::Chunk& chunk_;
-  const bool changes_;
-  std::vector<std::vector<float>>
-      held_weights_;                    // h of each receiver; empty if answers are weights
-  std::vector<uint64_t> sent_version_;  // the version of each h; 0 if answers are weights
-  std::vector<float> difference_;
+  const bool sends_changes_;
+  std::vector<std::vector<float>> held_weights_;  // h of each receiver; empty for `weights`
+  std::vector<uint64_t> sent_version_;            // the version of each h; 0 for `weights`
+  std::vector<float> difference_;                 // w - h while it is encoded
 };
 
 }  // namespace tern::server

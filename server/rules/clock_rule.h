@@ -26,12 +26,12 @@ class ClockRule : public protocol::ClockCell {
   ClockRule(std::unique_ptr<CentralChunk> central, Rate rate);
 
   Status Push(uint32_t rank, uint64_t base, const Bytes& payload) final;
-  uint64_t version() const final { return central_->version(); }
-  Answer Pull(uint32_t rank, std::optional<uint64_t> holds) override;
-  Bytes Average() const final { return Fp32Bytes(central_->average()); }
+  uint64_t version() const final { return central_chunk_->version(); }
+  Answer Pull(uint32_t rank, std::optional<uint64_t> held_version) override;
+  Bytes Average() const final { return Fp32Bytes(central_chunk_->average()); }
 
   protocol::Cell cell() const;
-  std::span<const float> weights() const { return central_->weights(); }
+  std::span<const float> weights() const { return central_chunk_->weights(); }
   // How many pushes of all ranks were applied.
   uint64_t pushes() const { return pushes_; }
   // Adds the rule's state to what checkpoints save and restore. A rule with additional state
@@ -44,25 +44,25 @@ class ClockRule : public protocol::ClockCell {
   // be overwritten.
   virtual void ApplyPush(uint32_t rank, uint64_t base, std::span<float> values) = 0;
 
-  CentralChunk& central() { return *central_; }
-  const pb::Train& train() const { return central_->setup().job.train(); }
-  uint32_t workers() const { return central_->setup().plan.workers; }
+  CentralChunk& central() { return *central_chunk_; }
+  const pb::Train& train() const { return central_chunk_->setup().job.train(); }
+  uint32_t workers() const { return central_chunk_->setup().plan.workers; }
   // The learning rate for the current push. Schedules count global steps: one global step processes
   // as many samples as one step of all workers together.
   double learning_rate() const;
   // The weights that worker `rank` has after its newest answer, which encoded w.
-  std::span<const float> Held(uint32_t rank, std::span<const float> w) const {
-    return down_.Held(rank, w);
+  std::span<const float> HeldWeights(uint32_t rank, std::span<const float> w) const {
+    return down_link_.HeldWeights(rank, w);
   }
   // Encodes w, which is the current version of the weights, for worker `rank`, which has version
-  // `holds` (nullopt: none).
-  Answer Encode(uint32_t rank, std::span<const float> w, std::optional<uint64_t> holds) {
-    return down_.Encode(rank, w, version(), holds);
+  // `held_version` (nullopt: none).
+  Answer Encode(uint32_t rank, std::span<const float> w, std::optional<uint64_t> held_version) {
+    return down_link_.Encode(rank, w, version(), held_version);
   }
 
  private:
-  std::unique_ptr<CentralChunk> central_;
-  DownLink down_;
+  std::unique_ptr<CentralChunk> central_chunk_;
+  DownLink down_link_;
   const Rate rate_;
   const algorithm::Facts facts_;
   uint64_t pushes_ = 0;        // not counting a push that is being applied

@@ -20,26 +20,26 @@ namespace {
 
 class Dcasgd : public ClockRule {
  public:
-  Dcasgd(std::unique_ptr<CentralChunk> chunk, Rate rate, const pb::Dcasgd& job, bool adaptive)
+  Dcasgd(std::unique_ptr<CentralChunk> chunk, Rate rate, const pb::Dcasgd& keys, bool is_adaptive)
       : ClockRule(std::move(chunk), std::move(rate)),
         compensates_here_(!protocol::WorkersFormTerm(central().setup().job)) {
     if (!compensates_here_) return;
     const std::span<const float> w = central().weights();
     backup_weights_.assign(workers(), std::vector<float>(w.begin(), w.end()));
     backup_version_.assign(workers(), 0);
-    const bool is_shared = !adaptive || job.mean_square_scope() == pb::Dcasgd::global;
+    const bool is_shared = !is_adaptive || keys.mean_square_scope() == pb::Dcasgd::global;
     for (uint32_t i = 0; i < (is_shared ? 1 : workers()); ++i) {
       compensations_.push_back(
-          adaptive ? update::DelayCompensation::Adaptive(job.lambda(), job.rho(), w.size())
-                   : update::DelayCompensation::Constant(job.lambda()));
+          is_adaptive ? update::DelayCompensation::Adaptive(keys.lambda(), keys.rho(), w.size())
+                      : update::DelayCompensation::Constant(keys.lambda()));
     }
   }
 
-  Answer Pull(uint32_t rank, std::optional<uint64_t> holds) override {
-    Answer answer = ClockRule::Pull(rank, holds);
+  Answer Pull(uint32_t rank, std::optional<uint64_t> held_version) override {
+    Answer answer = ClockRule::Pull(rank, held_version);
     if (!compensates_here_) return answer;
-    const std::span<const float> held = Held(rank, central().weights());
-    backup_weights_[rank].assign(held.begin(), held.end());
+    const std::span<const float> weights_of_worker = HeldWeights(rank, central().weights());
+    backup_weights_[rank].assign(weights_of_worker.begin(), weights_of_worker.end());
     backup_version_[rank] = version();
     return answer;
   }
@@ -52,8 +52,8 @@ class Dcasgd : public ClockRule {
       state->numbers.push_back({name, &backup_version_[i]});
     }
     for (size_t i = 0; i < compensations_.size(); ++i) {
-      for (const update::Optimizer::StateArray& slot : compensations_[i].StateArrays())
-        state->arrays.push_back({slot.name + "." + std::to_string(i), slot.values});
+      for (const update::Optimizer::StateArray& state_array : compensations_[i].StateArrays())
+        state->arrays.push_back({state_array.name + "." + std::to_string(i), state_array.values});
     }
   }
 
@@ -77,13 +77,13 @@ class Dcasgd : public ClockRule {
 }  // namespace
 
 std::unique_ptr<ClockRule> MakeDcasgdC(std::unique_ptr<CentralChunk> central, Rate rate) {
-  const pb::Dcasgd& job = central->setup().job.train().dcasgd_c();
-  return std::make_unique<Dcasgd>(std::move(central), std::move(rate), job, false);
+  const pb::Dcasgd& keys = central->setup().job.train().dcasgd_c();
+  return std::make_unique<Dcasgd>(std::move(central), std::move(rate), keys, false);
 }
 
 std::unique_ptr<ClockRule> MakeDcasgdA(std::unique_ptr<CentralChunk> central, Rate rate) {
-  const pb::Dcasgd& job = central->setup().job.train().dcasgd_a();
-  return std::make_unique<Dcasgd>(std::move(central), std::move(rate), job, true);
+  const pb::Dcasgd& keys = central->setup().job.train().dcasgd_a();
+  return std::make_unique<Dcasgd>(std::move(central), std::move(rate), keys, true);
 }
 
 }  // namespace tern::server

@@ -17,10 +17,10 @@ class EasgdAsync : public ClockRule {
       : ClockRule(std::move(central), std::move(rate)),
         alpha_(static_cast<float>(train().easgd_async().alpha())) {}
 
-  Answer Pull(uint32_t rank, std::optional<uint64_t> holds) override {
-    if (unanswered_rank_ != rank) return ClockRule::Pull(rank, holds);
+  Answer Pull(uint32_t rank, std::optional<uint64_t> held_version) override {
+    if (unanswered_rank_ != rank) return ClockRule::Pull(rank, held_version);
     unanswered_rank_.reset();
-    return Encode(rank, center_before_push_, holds);
+    return Encode(rank, center_before_push_, held_version);
   }
 
  private:

@@ -23,7 +23,7 @@ class Softsync : public ClockRule {
   void AddState(SavedState* state) override {
     ClockRule::AddState(state);
     state->arrays.push_back({"gathered", sum_});
-    state->numbers.push_back({"gathered", &gathered_});
+    state->numbers.push_back({"gathered", &num_gathered_});
   }
 
  private:
@@ -32,17 +32,17 @@ class Softsync : public ClockRule {
     const float m =
         is_modulated_ ? 1.f / static_cast<float>(std::max<uint64_t>(1, staleness)) : 1.f;
     for (size_t i = 0; i < g.size(); ++i) sum_[i] += m * g[i];
-    if (++gathered_ < pushes_per_update_) return;
+    if (++num_gathered_ < pushes_per_update_) return;
     for (float& v : sum_) v /= static_cast<float>(pushes_per_update_);
     central().Apply(sum_, learning_rate());
     std::fill(sum_.begin(), sum_.end(), 0.f);
-    gathered_ = 0;
+    num_gathered_ = 0;
   }
 
   const uint64_t pushes_per_update_;  // c
   const bool is_modulated_;           // whether m_i depends on staleness
   std::vector<float> sum_;            // of m_i g_i since the last update
-  uint64_t gathered_ = 0;             // the number of pushes in sum_
+  uint64_t num_gathered_ = 0;         // the number of pushes in sum_
 };
 
 }  // namespace
