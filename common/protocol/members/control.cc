@@ -42,14 +42,14 @@ Status CheckHello(const pb::Hello& hello, const pb::Hello& expected) {
 }
 
 RoundLane::Options ControlLaneOptions(const ControlOptions& options) {
-  RoundLane::Options lane;
-  lane.workers = options.workers;
-  lane.window = options.window;
-  lane.quorum = options.elasticity.quorum;
-  lane.shrink = options.elasticity.shrink();
-  lane.incarnation = options.incarnation;
-  lane.safeguards = options.safeguards;
-  return lane;
+  RoundLane::Options lane_options;
+  lane_options.workers = options.workers;
+  lane_options.window = options.window;
+  lane_options.quorum = options.elasticity.quorum;
+  lane_options.shrink = options.elasticity.shrink();
+  lane_options.incarnation = options.incarnation;
+  lane_options.safeguards = options.safeguards;
+  return lane_options;
 }
 
 Message Refusal(Code code, std::string sentence, pb::Refuse::Then then) {

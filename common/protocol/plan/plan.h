@@ -115,10 +115,10 @@ struct ExchangePlan {
   std::vector<std::shared_ptr<const codec::Codec>> codecs;
 
   // kBadJob for an unknown codec or an impossible combination.
-  // `slots`: the number of optimizer state arrays that travel with the parameters; each has one
+  // `num_slots`: the number of optimizer state arrays that travel with the parameters; each has one
   // element per parameter.
   static Result<ExchangePlan> Make(const pb::Job& job, const std::vector<TensorInfo>& tensors,
-                                   uint32_t slots = 0);
+                                   uint32_t num_slots = 0);
 };
 
 // Payload bytes of one round. `tern check` prints them, and sockets refuse larger payloads.

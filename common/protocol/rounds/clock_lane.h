@@ -91,7 +91,7 @@ class ClockLane : public Lane {
   void SetCells(std::vector<ClockCellSpec> cells);
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
                       Sends* out);
-  void OnHeld(Peer from, Kind kind, const pb::Outcome& held, Sends* out);
+  void OnHeld(Peer from, Kind kind, const pb::Outcome& held_outcome, Sends* out);
   void ReleaseAll(Sends* out);
   void OpenIfComplete(Sends* out);
   CountedCell* Find(const Cell& cell);

@@ -36,7 +36,7 @@ struct RoundLaneOptions {
 
 // The data that a RoundLane and its cells share. The lane owns the object.
 struct RoundLaneState {
-  explicit RoundLaneState(RoundLaneOptions with);
+  explicit RoundLaneState(RoundLaneOptions given_options);
 
   // Whether a round may close without some workers.
   bool IsElastic() const { return options.quorum != 0 || options.shrink; }

@@ -33,7 +33,7 @@ class RoundSlot {
  public:
   enum class State : uint8_t { kNew, kOpen, kClosed, kRestored };
 
-  explicit RoundSlot(size_t workers) : arrived_(workers), added_(workers) {}
+  explicit RoundSlot(size_t workers) : arrived_(workers), is_added_(workers) {}
 
   // Starts with the empty sum `sum`, and forgets earlier contributions. REQUIRES a slot that is not
   // closed.
@@ -61,7 +61,7 @@ class RoundSlot {
   // The incarnation with which the rank arrived; 1 if only a restored outcome says that the rank
   // arrived; 0 if it has not arrived.
   uint64_t arrived_incarnation(uint32_t rank) const { return arrived_[rank]; }
-  bool added(uint32_t rank) const { return added_[rank]; }
+  bool added(uint32_t rank) const { return is_added_[rank]; }
   uint32_t contributors() const { return contributors_; }
   uint64_t digest() const { return digest_; }
   // The outcome of a closed slot. The RoundCell sets the fields that the slot does not know.
@@ -81,7 +81,7 @@ class RoundSlot {
   State state_ = State::kNew;
   std::unique_ptr<CellSum> sum_;   // null unless the slot is open
   std::vector<uint64_t> arrived_;  // by rank: see arrived_incarnation()
-  std::vector<bool> added_;        // by rank: whether it is in the sum
+  std::vector<bool> is_added_;        // by rank: whether it is in the sum
   uint32_t contributors_ = 0;      // how many are in the sum
   uint64_t digest_ = 0;  // of the scalers with which the contributions in the sum were coded
   pb::Outcome outcome_;

@@ -45,8 +45,8 @@ void Leaving::OnTimer(Time now, SessionActions* out) {
   if (!state_.leaving()) return;
   // A failed worker waits only briefly for shard 0's answer. A worker that has finished waits for
   // End, because others may need what it keeps. But if shard 0 is lost, it ends after a deadline.
-  const Time silent = now - (state_.failed() ? leaving_since_ : heard_at);
-  if (silent > (state_.failed() ? timings.dead_after : timings.server_return_timeout))
+  const Time silence = now - (state_.failed() ? leaving_since_ : heard_at);
+  if (silence > (state_.failed() ? timings.dead_after : timings.server_return_timeout))
     EndWith(state_.leave_status, out);
 }
 

@@ -26,11 +26,11 @@ Links::Links(const std::vector<uint32_t>& data_lanes, std::vector<std::string> s
 
 bool Links::Become(LaneRef lane, State next) {
   State& state = links_[lane.shard][lane.lane].state;
-  const bool allowed = state != State::kDown || next == State::kDown;
-  TERN_REQUIRES(allowed, "link ", lane.shard, ".", lane.lane, ": is ", protocol::NameOf(state),
+  const bool is_allowed = state != State::kDown || next == State::kDown;
+  TERN_REQUIRES(is_allowed, "link ", lane.shard, ".", lane.lane, ": is ", protocol::NameOf(state),
                 ", and cannot become ", protocol::NameOf(next));
-  if (allowed) state = next;
-  return allowed;
+  if (is_allowed) state = next;
+  return is_allowed;
 }
 
 void Links::Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out) {
@@ -64,8 +64,8 @@ void Links::GreetAllUp(Time now, SessionActions* out) {
 void Links::GreetAgain(Time retry, Time now, SessionActions* out) {
   for (uint32_t s = 0; s < shards(); ++s) {
     for (uint32_t l = 0; l < links_[s].size(); ++l) {
-      const Link& one = links_[s][l];
-      if (one.state == State::kGreeting && now - one.hello_at >= retry) Greet({s, l}, now, out);
+      const Link& lane_link = links_[s][l];
+      if (lane_link.state == State::kGreeting && now - lane_link.hello_at >= retry) Greet({s, l}, now, out);
     }
   }
 }
@@ -94,7 +94,7 @@ void Links::LoseShard(uint32_t shard, Time now, const std::string& why, SessionA
 bool Links::AllUp() const {
   return std::all_of(links_.begin(), links_.end(), [](const auto& lanes) {
     return std::all_of(lanes.begin(), lanes.end(),
-                       [](const Link& one) { return one.state == State::kUp; });
+                       [](const Link& lane_link) { return lane_link.state == State::kUp; });
   });
 }
 

@@ -43,10 +43,10 @@ SessionState::SessionState(SessionOptions given)
           &exchange) {}
 
 bool SessionState::Become(SessionPhase next) {
-  const bool allowed = HasArrow(phase_, next);
-  TERN_REQUIRES(allowed, "a session that is ", NameOf(phase_), " cannot become ", NameOf(next));
-  if (allowed) phase_ = next;
-  return allowed;
+  const bool is_allowed = HasArrow(phase_, next);
+  TERN_REQUIRES(is_allowed, "a session that is ", NameOf(phase_), " cannot become ", NameOf(next));
+  if (is_allowed) phase_ = next;
+  return is_allowed;
 }
 
 Message SessionState::MakeHello(LaneRef lane) const {

@@ -32,8 +32,8 @@ void Watch::OnPulseOfShard0(const pb::Pulse& pulse, Time now) {
   if (pulse.epoch() != 0) state_.gone = absent_;
   // A new process of shard 0 waits for all workers for the full start timeout. After that the
   // workers still need time to open their links.
-  const uint64_t previous = std::exchange(shard0_incarnation_, pulse.incarnation());
-  if (previous != 0 && previous != pulse.incarnation())
+  const uint64_t previous_incarnation = std::exchange(shard0_incarnation_, pulse.incarnation());
+  if (previous_incarnation != 0 && previous_incarnation != pulse.incarnation())
     state_.joining_since = now + state_.options.timings.dead_after;
 }
 
@@ -61,14 +61,14 @@ void Watch::OnTimer(Time now, SessionActions* out) {
 }
 
 bool Watch::LeaveIfLost(uint32_t s, Time now, SessionActions* out) {
-  const Time silent = now - state_.links.shard(s).heard_at;
+  const Time silence = now - state_.links.shard(s).heard_at;
   if (state_.phase() == SessionPhase::kJoining || state_.leaving() ||
-      silent <= state_.options.timings.server_return_timeout) {
+      silence <= state_.options.timings.server_return_timeout) {
     return false;
   }
   leaving_.LeaveWith(Status(Code::kPeerLost, Cat(state_.links.NameOf(s), " was lost at round ",
                                                  state_.exchange.applied() + 1, ": silent for ",
-                                                 SecondsText(silent))),
+                                                 SecondsText(silence))),
                      out);
   return true;
 }
@@ -77,8 +77,8 @@ bool Watch::LeaveIfLost(uint32_t s, Time now, SessionActions* out) {
 // not yet removed this worker.
 void Watch::ReplaceIfSilent(uint32_t s, Time now, SessionActions* out) {
   const Time heard_at = state_.links.shard(s).heard_at;
-  const Time since = std::max(heard_at, state_.links.link({s, 0}).connected_at);
-  if (now - since <= state_.options.timings.suspect_after) return;
+  const Time quiet_since = std::max(heard_at, state_.links.link({s, 0}).connected_at);
+  if (now - quiet_since <= state_.options.timings.suspect_after) return;
   if (state_.links.IsUp({s, 0})) {
     state_.links.LoseShard(s, now, "silent for " + SecondsText(now - heard_at), out);
   } else {

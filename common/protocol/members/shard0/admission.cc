@@ -21,9 +21,9 @@ Message FinalRefusal(Code code, const std::string& sentence) {
 void Admission::OnHello(Peer from, const pb::Hello& received, Time now, ControlActions* out) {
   pb::Hello hello = received;
   hello.set_host(Printable(received.host(), kHostBytes));
-  if (Status checked = CheckHello(hello, job_.options.expected); !checked.ok()) {
-    EmitLog("refused a hello from " + hello.host() + ": " + checked.message(), out);
-    return EmitSend(from, FinalRefusal(checked.code(), checked.message()), out);
+  if (Status check_status = CheckHello(hello, job_.options.expected); !check_status.ok()) {
+    EmitLog("refused a hello from " + hello.host() + ": " + check_status.message(), out);
+    return EmitSend(from, FinalRefusal(check_status.code(), check_status.message()), out);
   }
   if (hello.role() == pb::Hello::shard) return OnShardHello(from, hello, now, out);
   OnWorkerHello(from, hello, now, out);
@@ -36,8 +36,8 @@ void Admission::OnShardHello(Peer from, const pb::Hello& hello, Time now, Contro
         from, FinalRefusal(Code::kMismatch, Cat("there is no server shard ", hello.rank())), out);
   }
   if (!MayTakeShardPlace(&found->second, from, hello, now, out)) return;
-  const uint64_t previous = found->second.incarnation;
-  const bool was_restarted = previous != 0 && previous != hello.incarnation();
+  const uint64_t previous_incarnation = found->second.incarnation;
+  const bool was_restarted = previous_incarnation != 0 && previous_incarnation != hello.incarnation();
   found->second = {from, hello.incarnation(), now, false, hello, 0, Time(0)};
   Message message;
   message.head.mutable_welcome()->set_incarnation(job_.options.incarnation);
@@ -61,12 +61,12 @@ bool Admission::MayTakeShardPlace(Roster::Shard* place, Peer from, const pb::Hel
     place->rival = hello.incarnation();
     place->rival_since = now;
   }
-  const bool alive = place->heard_at > place->rival_since + timings.suspect_after;
+  const bool is_alive = place->heard_at > place->rival_since + timings.suspect_after;
   EmitSend(from,
            Refusal(Code::kNotAllowed,
                    Cat("the place of server shard ", hello.rank(), " is taken by another process",
-                       alive ? ", which is alive" : ""),
-                   alive ? pb::Refuse::leave : pb::Refuse::retry),
+                       is_alive ? ", which is alive" : ""),
+                   is_alive ? pb::Refuse::leave : pb::Refuse::retry),
            out);
   return false;
 }
@@ -88,9 +88,9 @@ bool Admission::FitsTheJob(Peer from, const pb::Hello& hello, ControlActions* ou
 void Admission::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
   if (!FitsTheJob(from, hello, out)) return;
   Roster::Worker& worker = job_.roster.workers[hello.rank()];
-  const bool retired = std::find(worker.retired.begin(), worker.retired.end(),
+  const bool is_retired = std::find(worker.retired.begin(), worker.retired.end(),
                                  hello.incarnation()) != worker.retired.end();
-  if (retired ||
+  if (is_retired ||
       (worker.incarnation == hello.incarnation() && worker.presence == Presence::kLost)) {
     return EmitSend(from, membership_.AnswerToRemovedWorker(hello.incarnation()), out);
   }
@@ -114,15 +114,15 @@ bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& 
     EmitSend(from, membership_.AnswerToRemovedWorker(hello.incarnation()), out);
     return false;
   }
-  const bool lost = worker->presence == Presence::kLost || worker->awaited;
-  if (lost && !hello.fresh() && hello.epoch() < worker->first_epoch) {
+  const bool is_lost = worker->presence == Presence::kLost || worker->awaited;
+  if (is_lost && !hello.fresh() && hello.epoch() < worker->first_epoch) {
     EmitSend(from,
              FinalRefusal(Code::kPeerLost, Cat("another process had rank ", hello.rank(),
                                                " while this worker was away; start it again")),
              out);
     return false;
   }
-  if (lost || worker->presence == Presence::kAbsent) return true;
+  if (is_lost || worker->presence == Presence::kAbsent) return true;
   // A hello with a later epoch means: shard 0 restarted, and before that the sender had replaced
   // the process that has the rank now. But a worker without state must not replace a worker with
   // state.
@@ -155,10 +155,10 @@ void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello,
   const bool has_returned = worker->presence == Presence::kLost || worker->awaited;
   const uint64_t first_epoch = worker->first_epoch;
   // Whether no worker that held the state of the job is left.
-  const bool without_state = job_.running() && job_.options.workers_hold_state && hello.fresh() &&
+  const bool nobody_has_state = job_.running() && job_.options.workers_hold_state && hello.fresh() &&
                              !job_.roster.MayHoldStateBeside(worker);
   const std::string restart_sentence = job_.roster.Name(hello.rank()) + " was started again";
-  if (without_state && job_.CanGoBack()) {
+  if (nobody_has_state && job_.CanGoBack()) {
     going_back_.OnStateLost(restart_sentence, Code::kPeerLost, now, out);
   } else if (job_.running() && going_back_.RequiresAllToGoBack(hello)) {
     going_back_.GoBack(restart_sentence + ", and what it had of its own is on its disk alone", now,
@@ -167,7 +167,7 @@ void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello,
   AssignRank(worker, from, hello, now);
   EmitLog(job_.roster.Name(hello.rank()) + (has_returned ? " has come back" : " is here"), out);
   if (!job_.running()) return gathering_.RunIfGathered(now, out);
-  if (without_state) return going_back_.OnStateLost(restart_sentence, Code::kPeerLost, now, out);
+  if (nobody_has_state) return going_back_.OnStateLost(restart_sentence, Code::kPeerLost, now, out);
   worker->joining = job_.options.workers_hold_state && hello.fresh();
   worker->epoch = job_.roster.epoch + 1;
   worker->first_epoch = hello.fresh() ? worker->epoch : first_epoch;

@@ -168,12 +168,12 @@ void Coordinator::OnFailedWorker(Peer from, const pb::Bye& bye, Time now, Contro
   EmitSend(from, std::move(end), out);
   Worker* const member = job_.roster.MemberOf(from, bye.rank(), bye.incarnation());
   if (member == nullptr || member->presence == Presence::kDone) return;
-  const bool lost = member->presence == Presence::kLost;
-  if (lost && !member->may_return) return;  // The Bye is repeated, or the others continue.
+  const bool is_lost = member->presence == Presence::kLost;
+  if (is_lost && !member->may_return) return;  // The Bye is repeated, or the others continue.
   member->counters = bye.counters();
-  const bool only_its_data =
+  const bool others_continue =
       job_.options.elasticity.shrink() && error.code() == Code::kBadData && job_.running();
-  if (IsLasting(error.code()) && !only_its_data) {
+  if (IsLasting(error.code()) && !others_continue) {
     return ending_.Abort(error.code(),
                          Cat(job_.roster.Name(bye.rank()), " ended the job: ", error.message()),
                          now, out);

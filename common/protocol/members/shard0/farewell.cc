@@ -17,8 +17,8 @@ Farewell::Recipient SenderOf(pb::Hello::Role role, const FromDaemon& message, Pe
 
 void Farewell::Start(Message message, Status status, std::vector<Recipient> recipients,
                      Time resend_after, Time until, Time now, ControlActions* out) {
-  if (started_) return;
-  started_ = true;
+  if (has_started_) return;
+  has_started_ = true;
   message_ = std::move(message);
   status_ = std::move(status);
   recipients_ = std::move(recipients);
@@ -47,14 +47,14 @@ void Farewell::OnMessage(Peer from, const Message& message, ControlActions* out)
   }
 }
 
-void Farewell::SendTo(const Recipient& who, ControlActions* out) {
+void Farewell::SendTo(const Recipient& sender, ControlActions* out) {
   for (Recipient& recipient : recipients_) {
-    const bool same = recipient.role == who.role && recipient.rank == who.rank &&
-                      recipient.incarnation == who.incarnation;
+    const bool is_sender = recipient.role == sender.role && recipient.rank == sender.rank &&
+                      recipient.incarnation == sender.incarnation;
     const bool is_vacant = recipient.role == pb::Hello::worker && recipient.incarnation == 0;
-    if (same && !is_vacant) recipient.peer = who.peer;  // The connection may be new.
+    if (is_sender && !is_vacant) recipient.peer = sender.peer;  // The connection may be new.
   }
-  EmitSend(who.peer, message_, out);
+  EmitSend(sender.peer, message_, out);
 }
 
 void Farewell::OnTimer(Time now, ControlActions* out) {

@@ -29,13 +29,13 @@ class Farewell {
   void OnMessage(Peer from, const Message& message, ControlActions* out);
   void OnTimer(Time now, ControlActions* out);
 
-  bool started() const { return started_; }
+  bool started() const { return has_started_; }
 
  private:
-  void SendTo(const Recipient& who, ControlActions* out);
+  void SendTo(const Recipient& sender, ControlActions* out);
   void EndIfAnswered(ControlActions* out);
 
-  bool started_ = false, is_over_ = false;
+  bool has_started_ = false, is_over_ = false;
   Message message_;
   Status status_;
   std::vector<Recipient> recipients_;

@@ -44,22 +44,22 @@ bool GoingBack::RequiresAllToGoBack(const pb::Hello& hello) const {
   if (!hello.fresh() || !hello.keeps_own()) return false;
   // All other workers have at least one of the sender's two newest checkpoints
   // (client/train/checkpoints.h).
-  const auto& offers = hello.checkpoints();
-  return std::count_if(offers.begin(), offers.end(), [this](const pb::Checkpoint& one) {
-           return one.run() == job_.roster.run;
+  const auto& checkpoints = hello.checkpoints();
+  return std::count_if(checkpoints.begin(), checkpoints.end(), [this](const pb::Checkpoint& checkpoint) {
+           return checkpoint.run() == job_.roster.run;
          }) >= 2;
 }
 
 // A worker that was ever admitted may have sent contributions (pushes, scalers, figures). A new
 // incarnation of the worker makes sure that no server accepts the old contributions.
 bool GoingBack::CallWorkers(Time now, ControlActions* out) {
-  bool any_told = false;
+  bool has_told_any = false;
   for (Roster::Worker& worker : job_.roster.workers) {
     if (!worker.live() || worker.hello.epoch() == 0) continue;
     TellToGoBack(&worker, out);
-    any_told = true;
+    has_told_any = true;
   }
-  if (!any_told) return false;
+  if (!has_told_any) return false;
   if (!job_.called()) job_.Become(JobPhase::kCalling);
   job_.gathering_since = now;
   return true;

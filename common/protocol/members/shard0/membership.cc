@@ -58,9 +58,9 @@ pb::Members Membership::Members() const {
   members.set_run(roster.run);
   for (uint32_t rank = 0; rank < roster.workers.size(); ++rank) {
     const Roster::Worker& worker = roster.workers[rank];
-    const bool removed = job_.options.elasticity.shrink() && !worker.live();
-    members.add_incarnations(removed ? 0 : worker.incarnation);
-    if (worker.joining && !worker.begins && !removed) members.add_joining(rank);
+    const bool is_removed = job_.options.elasticity.shrink() && !worker.live();
+    members.add_incarnations(is_removed ? 0 : worker.incarnation);
+    if (worker.joining && !worker.begins && !is_removed) members.add_joining(rank);
   }
   if (job_.beginning != 0) {
     members.set_beginning(job_.beginning);

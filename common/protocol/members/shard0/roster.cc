@@ -32,11 +32,11 @@ Status CheckWorker(const Roster::Worker& worker, size_t rank) {
 }  // namespace
 
 void Roster::Worker::Retire() {
-  std::vector<uint64_t> kept = std::move(retired);
-  if (incarnation != 0) kept.push_back(incarnation);
-  if (kept.size() > kMaxRetired) kept.erase(kept.begin());
+  std::vector<uint64_t> retired_incarnations = std::move(retired);
+  if (incarnation != 0) retired_incarnations.push_back(incarnation);
+  if (retired_incarnations.size() > kMaxRetired) retired_incarnations.erase(retired_incarnations.begin());
   *this = Worker{};
-  retired = std::move(kept);
+  retired = std::move(retired_incarnations);
 }
 
 Roster::Worker* Roster::MemberOf(Peer from, uint32_t rank, uint64_t incarnation) {
@@ -73,8 +73,8 @@ std::string Roster::Name(uint32_t rank) const {
 
 bool Roster::MayHoldStateBeside(const Worker* except) const {
   return std::any_of(workers.begin(), workers.end(), [except](const Worker& worker) {
-    const bool here = worker.live() && !worker.joining;
-    return &worker != except && (here || worker.may_return);
+    const bool has_state = worker.live() && !worker.joining;
+    return &worker != except && (has_state || worker.may_return);
   });
 }
 
