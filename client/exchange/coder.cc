@@ -9,8 +9,8 @@
 namespace tern::client {
 namespace {
 
-// Overwrites the scalers of those parts of the bucket whose scalers the workers share; `scalers` has
-// one for each of them. A part is the range that has one scaler.
+// Overwrites the scalers of those parts of the bucket whose scalers the workers share; `scalers`
+// has one for each of them. A part is the range that has one scaler.
 void SetScalers(const protocol::Bucket& bucket, const std::vector<float>& scalers,
                 GradientCoder::Prepared* prepared) {
   for (size_t i = 0; i < bucket.shared.size(); ++i)
@@ -38,7 +38,8 @@ Coder::~Coder() {
 void Coder::Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights) {
   ReadyBucket ready_bucket{{round, bucket, arena}, wants_weights, {}};
   const bool has_shared_scalers = !setup_.plan.buckets[bucket].shared.empty();
-  if (has_shared_scalers && !setup_.plan.shares_before(round)) ready_bucket.scalers = earlier_scalers_(round, bucket);
+  if (has_shared_scalers && !setup_.plan.shares_before(round))
+    ready_bucket.scalers = earlier_scalers_(round, bucket);
   if (observer_ != nullptr) ready_bucket.shown_step = observer_->StepToObserve();
   work_.Push(std::move(ready_bucket));
 }
@@ -83,7 +84,8 @@ void Coder::Run() {
   while (TakeWork()) {
     if (pending_visit_.has_value() && scaler_answers_.empty() && ready_buckets_.empty()) {
       const VisitRequest visit = *std::exchange(pending_visit_, std::nullopt);
-      visit.done->set_value(visit.use == nullptr ? Ok() : gradient_coder_->VisitMemories(*visit.use));
+      visit.done->set_value(visit.use == nullptr ? Ok()
+                                                 : gradient_coder_->VisitMemories(*visit.use));
       continue;
     }
     TimeScope time(progress_.encode);
@@ -102,7 +104,8 @@ void Coder::Run() {
 }
 
 bool Coder::TakeWork() {
-  const bool is_idle = ready_buckets_.empty() && scaler_answers_.empty() && !pending_visit_.has_value();
+  const bool is_idle =
+      ready_buckets_.empty() && scaler_answers_.empty() && !pending_visit_.has_value();
   for (auto work = is_idle ? work_.Pop() : work_.TryPop(); work; work = work_.TryPop()) {
     if (auto* ready_bucket = std::get_if<ReadyBucket>(&*work)) {
       ready_buckets_.push_back(std::move(*ready_bucket));
@@ -114,7 +117,8 @@ bool Coder::TakeWork() {
       scaler_answers_.push_back(std::move(std::get<Answer>(*work)));
     }
   }
-  return !work_.drained() || !ready_buckets_.empty() || !scaler_answers_.empty() || pending_visit_.has_value();
+  return !work_.drained() || !ready_buckets_.empty() || !scaler_answers_.empty() ||
+         pending_visit_.has_value();
 }
 
 void Coder::OnForget(const ForgetRequest& forget) {
@@ -137,7 +141,8 @@ Status Coder::Prepare(ReadyBucket ready) {
     waiting.own_scalers.push_back(waiting.prepared[p - bucket.first_part].scaler);
   if (!setup_.plan.shares_before(round)) return EncodeWithEarlierScalers(std::move(waiting));
   DropRoundsBefore(round);
-  if (const auto early_answer = early_scalers_.find({round, bucket_index}); early_answer != early_scalers_.end())
+  if (const auto early_answer = early_scalers_.find({round, bucket_index});
+      early_answer != early_scalers_.end())
     return EncodeWithSharedScalers(early_answer->second, std::move(waiting));
   Bytes encoded_scalers = protocol::EncodeScalers(waiting.own_scalers);
   waiting_buckets_[{round, bucket_index}] = std::move(waiting);
@@ -172,7 +177,8 @@ Status Coder::OnScaled(Answer answer) {
 // Drops scalers of earlier rounds, and waiting buckets of rounds before the previous two. A late
 // worker skips the rounds that closed without it, so it may never encode their buckets.
 void Coder::DropRoundsBefore(uint64_t round) {
-  waiting_buckets_.erase(waiting_buckets_.begin(), waiting_buckets_.lower_bound({round - std::min<uint64_t>(round, 2), 0}));
+  waiting_buckets_.erase(waiting_buckets_.begin(),
+                         waiting_buckets_.lower_bound({round - std::min<uint64_t>(round, 2), 0}));
   early_scalers_.erase(early_scalers_.begin(), early_scalers_.lower_bound({round, 0}));
 }
 
@@ -187,8 +193,10 @@ Status Coder::EncodeWithSharedScalers(const Answer& answer, WaitingBucket waitin
 
 protocol::Contribution Coder::MakeContribution(const ReadyBucket& ready_bucket, uint64_t digest,
                                                Bytes payload) const {
-  if (setup_.plan.rounds) return protocol::InRound{ready_bucket.values.round, std::move(payload), digest};
-  return protocol::AtClock{ready_bucket.values.round, std::move(payload), ready_bucket.wants_weights};
+  if (setup_.plan.rounds)
+    return protocol::InRound{ready_bucket.values.round, std::move(payload), digest};
+  return protocol::AtClock{ready_bucket.values.round, std::move(payload),
+                           ready_bucket.wants_weights};
 }
 
 Status Coder::EncodeAndPush(WaitingBucket waiting, uint64_t digest) {
@@ -203,7 +211,8 @@ Status Coder::EncodeAndPush(WaitingBucket waiting, uint64_t digest) {
   for (const protocol::Chunk& chunk : setup_.plan.buckets[values.bucket].chunks) {
     const std::span<const float> leading_scalers =
         chunk.scalers == 0 ? std::span<const float>() : waiting.own_scalers;
-    const Result<Bytes> payload = gradient_coder_->Encode(values, chunk, waiting.prepared, leading_scalers);
+    const Result<Bytes> payload =
+        gradient_coder_->Encode(values, chunk, waiting.prepared, leading_scalers);
     if (!payload.ok()) return payload.status();
     progress_.push_bytes.Add(payload->size());
     if (pushed.step != 0) pushed.codes.push_back(*payload);
@@ -211,7 +220,8 @@ Status Coder::EncodeAndPush(WaitingBucket waiting, uint64_t digest) {
                      MakeContribution(waiting.ready, digest, *payload));
   }
   if (pushed.step == 0) return Ok();
-  for (const codec::Prepared& prepared : waiting.prepared) pushed.scalers.push_back(prepared.scaler);
+  for (const codec::Prepared& prepared : waiting.prepared)
+    pushed.scalers.push_back(prepared.scaler);
   observer_->Show(std::move(pushed));
   return Ok();
 }

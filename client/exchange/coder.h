@@ -37,8 +37,8 @@ class Coder {
  public:
   // Starts the thread, which alone uses `gradient_coder` from now on. A non-finite value ends the
   // worker through `events`. The other arguments outlive the coder.
-  Coder(const setup::Setup& setup, std::unique_ptr<GradientCoder> gradient_coder, Port& port, Events& events,
-        Progress& progress);
+  Coder(const setup::Setup& setup, std::unique_ptr<GradientCoder> gradient_coder, Port& port,
+        Events& events, Progress& progress);
   ~Coder();  // stops and joins the thread
 
   // Encodes and pushes a bucket in a round (in a job without rounds: in the exchange that `round`
@@ -91,14 +91,14 @@ class Coder {
   struct ForgetRequest {
     std::promise<void>* done;
   };
-  struct VisitRequest {  // from VisitMemories or Finish
+  struct VisitRequest {                          // from VisitMemories or Finish
     const std::function<void(SavedState)>* use;  // null: only waits for the coder to be idle
     std::promise<Status>* done;
   };
 
   void Run();
-  // Waits for work and moves it to ready_buckets_, scaler_answers_ and pending_visit_. Returns false
-  // if the channel is closed and no work is left.
+  // Waits for work and moves it to ready_buckets_, scaler_answers_ and pending_visit_. Returns
+  // false if the channel is closed and no work is left.
   bool TakeWork();
   void OnForget(const ForgetRequest& forget);
   // Each of the functions that return a Status returns the error that ends the worker.
@@ -107,7 +107,8 @@ class Coder {
   Status EncodeWithSharedScalers(const Answer& answer, WaitingBucket waiting);
   Status EncodeWithEarlierScalers(WaitingBucket waiting);
   Status EncodeAndPush(WaitingBucket waiting, uint64_t digest);
-  protocol::Contribution MakeContribution(const ReadyBucket& ready, uint64_t digest, Bytes payload) const;
+  protocol::Contribution MakeContribution(const ReadyBucket& ready, uint64_t digest,
+                                          Bytes payload) const;
   void DropRoundsBefore(uint64_t round);
 
   const setup::Setup& setup_;
@@ -124,10 +125,10 @@ class Coder {
   std::map<std::pair<uint64_t, uint32_t>, Answer> early_scalers_;
   const bool has_memories_;
   Channel<std::variant<ReadyBucket, Answer, ForgetRequest, VisitRequest>> work_;
-  std::deque<ReadyBucket> ready_buckets_;        // buckets to prepare, in order
-  std::deque<Answer> scaler_answers_;      // answers with shared scalers, in order
+  std::deque<ReadyBucket> ready_buckets_;      // buckets to prepare, in order
+  std::deque<Answer> scaler_answers_;          // answers with shared scalers, in order
   std::optional<VisitRequest> pending_visit_;  // a request to run while the coder is idle
-  Thread thread_;                  // The last member, because the thread uses all members above.
+  Thread thread_;  // The last member, because the thread uses all members above.
 };
 
 }  // namespace tern::client

@@ -19,18 +19,19 @@ std::vector<double> WholeNumbers(size_t n) {
 
 ExchangeCounters::ExchangeCounters(const protocol::ExchangePlan& plan, Registry& registry)
     : exchange_time_(registry.GetTimeCounter("tern_worker_exchange_seconds_total",
-                                        "From the first push to the last answer of a round")),
+                                             "From the first push to the last answer of a round")),
       busy_time_(registry.GetTimeCounter("tern_worker_exchange_busy_seconds_total",
-                                    "Time with pushes that had no answer yet")),
-      num_answers_(registry.GetCounter("tern_worker_answers_total", "Answers to pushes of a chunk")),
+                                         "Time with pushes that had no answer yet")),
+      num_answers_(
+          registry.GetCounter("tern_worker_answers_total", "Answers to pushes of a chunk")),
       num_dropped_(registry.GetCounter("tern_worker_dropped_total",
-                                   "Pushes that servers dropped for their staleness")),
+                                       "Pushes that servers dropped for their staleness")),
       staleness_(registry.GetHistogram("tern_worker_staleness",
                                        "Changes of the weights between a gradient's and its push",
                                        WholeNumbers(kStalenessBins - 1))),
       control_trip_times_(registry.GetHistogram("tern_worker_control_round_trip_seconds",
-                                     "From a heartbeat to its echo",
-                                     Histogram::Exponential(1e-4, 2, 16))) {
+                                                "From a heartbeat to its echo",
+                                                Histogram::Exponential(1e-4, 2, 16))) {
   for (const protocol::Bucket& bucket : plan.buckets) num_chunks_ += bucket.chunks.size();
 }
 
@@ -44,7 +45,8 @@ void ExchangeCounters::OnPush(const protocol::Cell& cell, uint64_t exchange, Tim
 void ExchangeCounters::OnAnswer(const protocol::Exchange::Delivery& answer, Time now) {
   if (answer.cell.kind != protocol::Kind::kPush) return;
   const auto found = open_exchanges_.find(protocol::ExchangeOf(answer.outcome));
-  if (found == open_exchanges_.end() || found->second.unanswered_cells.erase(answer.cell) == 0) return;
+  if (found == open_exchanges_.end() || found->second.unanswered_cells.erase(answer.cell) == 0)
+    return;
   num_answers_.Add();
   if (found->second.unanswered_cells.empty()) {
     exchange_time_.Add(now - found->second.first_push_at);
@@ -60,7 +62,8 @@ void ExchangeCounters::OnAnswer(const protocol::Exchange::Delivery& answer, Time
 
 void ExchangeCounters::OnRoundTrips(const protocol::Session::RoundTrips& trips) {
   const uint64_t num_new_trips = trips.count - round_trips_.count;
-  const double mean_s = Seconds(trips.total - round_trips_.total) / static_cast<double>(num_new_trips);
+  const double mean_s =
+      Seconds(trips.total - round_trips_.total) / static_cast<double>(num_new_trips);
   for (uint64_t i = 0; i < num_new_trips; ++i) control_trip_times_.Observe(mean_s);
   round_trips_ = trips;
 }

@@ -52,7 +52,8 @@ class GradientCoder {
   // Returns the payload of the chunk's push: first `leading_scalers` (scalers that travel with the
   // push), then the chunk's codes. Updates the codecs' memories.
   virtual Result<Bytes> Encode(const Values& values, const protocol::Chunk& chunk,
-                               const Prepared& prepared, std::span<const float> leading_scalers) = 0;
+                               const Prepared& prepared,
+                               std::span<const float> leading_scalers) = 0;
   // Copies the bucket's values to the host.
   virtual Result<std::vector<float>> Copy(const Values& values) = 0;
 

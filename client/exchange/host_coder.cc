@@ -38,7 +38,8 @@ Status HostCoder::PreparePart(const Values& values, const protocol::Part& part,
   kernels::NoiseKey noise = NoiseOf(values.round);
   noise.tensor = part.tensor;
   const std::span<const float> values_to_encode = ValuesToEncode(values.arena, part);
-  const kernels::Stats stats = kernels::ComputeStats(values_to_encode.data(), values_to_encode.size());
+  const kernels::Stats stats =
+      kernels::ComputeStats(values_to_encode.data(), values_to_encode.size());
   TERN_RETURN_IF_ERROR(Finite(stats, part.tensor, values.round));
   const codec::Codec& codec = *setup_.plan.codec_of[part.tensor];
   if (!codec.prepares_model()) *prepared = codec.Prepare(stats, values_to_encode, noise);
@@ -76,7 +77,8 @@ void HostCoder::PrepareTogether(const Values& values, Prepared* prepared) {
   }
   if (codec == nullptr) return;
   const kernels::Stats stats = kernels::ComputeStats(joint_values_.data(), joint_values_.size());
-  const codec::Prepared prepared_together = codec->Prepare(stats, joint_values_, NoiseOf(values.round));
+  const codec::Prepared prepared_together =
+      codec->Prepare(stats, joint_values_, NoiseOf(values.round));
   for (const uint32_t i : part_indices) (*prepared)[i] = prepared_together;
 }
 
@@ -117,8 +119,8 @@ void HostCoder::EncodeSegment(const Values& values, const codec::Segment& segmen
   codec::Memory* memory = memories_[segment.tensor].get();
   if (memory == nullptr) return;
   decoded_values_.resize(segment.count);
-  const Result<size_t> used_bytes =
-      codec.DecodeSingleCode(std::span(*codes).subspan(size_before), segment, decoded_values_.data());
+  const Result<size_t> used_bytes = codec.DecodeSingleCode(std::span(*codes).subspan(size_before),
+                                                           segment, decoded_values_.data());
   CHECK(used_bytes.ok()) << used_bytes.status().message();  // It has just made the codes.
   memory->Update(segment.begin, values_to_encode, decoded_values_);
 }

@@ -38,7 +38,7 @@ class HostCoder : public GradientCoder {
   // The values plus the memories, as long as the model; empty without memories.
   Floats compensated_values_;
   Floats decoded_values_;  // the values to which the codes of one segment decode
-  Floats joint_values_;  // the values of all tensors that are prepared together
+  Floats joint_values_;    // the values of all tensors that are prepared together
 };
 
 }  // namespace tern::client

@@ -19,7 +19,8 @@ protocol::Session::Options SessionOptions(const setup::Setup& setup,
   session_options.rank = options.rank;
   session_options.incarnation = setup::RandomIncarnation();
   session_options.data_lanes = setup.plan.data_lanes;
-  for (const pb::Server& server : setup.job.servers()) session_options.servers.push_back(server.address());
+  for (const pb::Server& server : setup.job.servers())
+    session_options.servers.push_back(server.address());
   session_options.hello = setup.hello;
   session_options.hello.set_steps(options.steps);
   session_options.credit_bytes = uint64_t{setup.job.exchange().credit_kib()} * 1024;
@@ -111,10 +112,13 @@ void NetLoop::OnSignal(protocol::SessionActions* out) {
 void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
   const Time now = clock_.Now();
   if (auto* contribute = std::get_if<ContributeCommand>(&command)) {
-    const bool is_push = contribute->cell.kind == protocol::Kind::kPush && protocol::IsPush(contribute->contribution);
-    if (is_push) exchange_counters_.OnPush(contribute->cell, protocol::ExchangeOf(contribute->contribution), now);
-    session_.Contribute(contribute->cell, protocol::LaneOf(setup_.plan, contribute->cell), std::move(contribute->contribution),
-                        now, out);
+    const bool is_push = contribute->cell.kind == protocol::Kind::kPush &&
+                         protocol::IsPush(contribute->contribution);
+    if (is_push)
+      exchange_counters_.OnPush(contribute->cell, protocol::ExchangeOf(contribute->contribution),
+                                now);
+    session_.Contribute(contribute->cell, protocol::LaneOf(setup_.plan, contribute->cell),
+                        std::move(contribute->contribution), now, out);
   } else if (const auto* applied = std::get_if<AppliedCommand>(&command)) {
     session_.SetApplied(applied->round);
   } else if (auto* snapshot = std::get_if<SnapshotCommand>(&command)) {

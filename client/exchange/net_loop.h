@@ -1,6 +1,6 @@
 // The net thread: owns the worker's sockets and its Session, and implements Port for the training
-// threads. Their commands come in through a channel; events for them go out through another channel.
-// Answers with scalers (codecs' scale factors) also go directly to the coder thread.
+// threads. Their commands come in through a channel; events for them go out through another
+// channel. Answers with scalers (codecs' scale factors) also go directly to the coder thread.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class NetLoop : public client::Port {
     uint64_t steps = 0;            // the job's length
     uint64_t max_state_bytes = 0;  // the largest State that this worker accepts
     protocol::Saved saved;         // the checkpoints on this worker's disk
-    bool keeps_own = false;  // whether this worker has private state that no other daemon has
+    bool keeps_own = false;        // whether this worker has private state that no other daemon has
     // Receives the answers with scalers (Coder::Scaled). Called on the net thread.
     std::function<void(client::Answer)> on_scaled;
   };

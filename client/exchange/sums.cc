@@ -11,7 +11,8 @@
 namespace tern::client {
 namespace {
 
-// Calls use(index of the first value, values) for the floats in `bytes`, in pieces that fit a cache.
+// Calls use(index of the first value, values) for the floats in `bytes`, in pieces that fit a
+// cache.
 void UseFloats(std::span<const uint8_t> bytes, const codec::Codec::BlockVisitor& use) {
   std::array<float, 4096> values;
   const uint64_t num_values = bytes.size() / sizeof(float);
@@ -40,7 +41,8 @@ void Sums::Put(const Answer& answer) {
   bucket.chunks.resize(planned_bucket.chunks.size());
   ChunkAnswer& chunk_answer = bucket.chunks[answer.cell.chunk];
   bucket.num_arrived += !chunk_answer.has_arrived;
-  chunk_answer = {true, protocol::IsWhole(outcome), outcome.of_round().contributors(), answer.payload};
+  chunk_answer = {true, protocol::IsWhole(outcome), outcome.of_round().contributors(),
+                  answer.payload};
   if (outcome.has_learning_rate()) round.learning_rate = outcome.learning_rate();
   if (planned_bucket.chunks[answer.cell.chunk].scalers != 0) StoreMaxScalers(answer);
 }
@@ -53,8 +55,10 @@ void Sums::StoreMaxScalers(const Answer& answer) {
   const uint32_t rounds_back = setup_.plan.scalers_from;
   // If no worker took part, later rounds use the scalers that this round would have used.
   if (answer.outcome.of_round().contributors() == 0) {
-    const auto earlier = round > rounds_back ? max_scalers_.find(round - rounds_back) : max_scalers_.end();
-    max_scalers = earlier == max_scalers_.end() ? std::vector<float>(count) : earlier->second[bucket];
+    const auto earlier =
+        round > rounds_back ? max_scalers_.find(round - rounds_back) : max_scalers_.end();
+    max_scalers =
+        earlier == max_scalers_.end() ? std::vector<float>(count) : earlier->second[bucket];
     max_scalers.resize(count);
     return;
   }
@@ -79,12 +83,14 @@ std::vector<std::vector<float>> Sums::SaveScalers(uint64_t applied) const {
   std::vector<std::vector<float>> saved;
   for (uint32_t rounds_back = 0; rounds_back < setup_.plan.scalers_from; ++rounds_back) {
     std::vector<float>& round_scalers = saved.emplace_back();
-    const auto round = rounds_back < applied ? max_scalers_.find(applied - rounds_back) : max_scalers_.end();
+    const auto round =
+        rounds_back < applied ? max_scalers_.find(applied - rounds_back) : max_scalers_.end();
     for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) {
       const size_t count = setup_.plan.buckets[b].shared.size();
       if (count == 0) continue;
       const std::vector<float> none(count);
-      const std::vector<float>& round_max = round == max_scalers_.end() ? none : round->second.at(b);
+      const std::vector<float>& round_max =
+          round == max_scalers_.end() ? none : round->second.at(b);
       round_scalers.insert(round_scalers.end(), round_max.begin(), round_max.end());
     }
   }
@@ -92,11 +98,13 @@ std::vector<std::vector<float>> Sums::SaveScalers(uint64_t applied) const {
 }
 
 void Sums::RestoreScalers(uint64_t applied, const std::vector<std::vector<float>>& saved) {
-  for (uint64_t rounds_back = 0; rounds_back < saved.size() && rounds_back < applied; ++rounds_back) {
+  for (uint64_t rounds_back = 0; rounds_back < saved.size() && rounds_back < applied;
+       ++rounds_back) {
     const float* next_scaler = saved[rounds_back].data();
     for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) {
       const size_t count = setup_.plan.buckets[b].shared.size();
-      if (count != 0) max_scalers_[applied - rounds_back][b].assign(next_scaler, next_scaler + count);
+      if (count != 0)
+        max_scalers_[applied - rounds_back][b].assign(next_scaler, next_scaler + count);
       next_scaler += count;
     }
   }
@@ -109,7 +117,8 @@ bool Sums::Has(uint64_t round, uint32_t bucket) const {
   const protocol::Bucket& planned_bucket = setup_.plan.buckets[bucket];
   return found_bucket != found_round->second.buckets.end() &&
          found_bucket->second.num_arrived == planned_bucket.chunks.size() &&
-         (planned_bucket.shared.empty() || found_bucket->second.has_scalers || !setup_.plan.shares_before(round));
+         (planned_bucket.shared.empty() || found_bucket->second.has_scalers ||
+          !setup_.plan.shares_before(round));
 }
 
 bool Sums::Has(uint64_t round) const {
@@ -132,7 +141,8 @@ bool Sums::has_learning_rate(uint64_t round) const {
 void Sums::Drop(uint64_t round) {
   rounds_.erase(rounds_.upper_bound(kPulled), rounds_.upper_bound(round));
   const uint64_t rounds_back = setup_.plan.scalers_from;
-  if (round > rounds_back) max_scalers_.erase(max_scalers_.begin(), max_scalers_.upper_bound(round - rounds_back));
+  if (round > rounds_back)
+    max_scalers_.erase(max_scalers_.begin(), max_scalers_.upper_bound(round - rounds_back));
 }
 
 Status Sums::Decode(uint64_t round, const Use& use) const {
@@ -180,10 +190,12 @@ Status WrongSize(const protocol::Chunk& chunk, size_t seen, size_t expected) {
 }  // namespace
 
 Result<Sums::Opened> Sums::OpenChunk(const protocol::Chunk& chunk,
-                                     const std::vector<float>& scalers, const ChunkAnswer& answer) const {
+                                     const std::vector<float>& scalers,
+                                     const ChunkAnswer& answer) const {
   const protocol::ExchangePlan& plan = setup_.plan;
   const size_t payload_bytes = answer.payload.size(), uncoded_bytes = chunk.count * sizeof(float);
-  if (answer.is_uncoded && payload_bytes != uncoded_bytes) return WrongSize(chunk, payload_bytes, uncoded_bytes);
+  if (answer.is_uncoded && payload_bytes != uncoded_bytes)
+    return WrongSize(chunk, payload_bytes, uncoded_bytes);
   Opened opened;
   opened.contributors = plan.central ? 1 : static_cast<int>(answer.contributors);
   // No worker took part: the weights do not change.
@@ -197,14 +209,17 @@ Result<Sums::Opened> Sums::OpenChunk(const protocol::Chunk& chunk,
                       chunk.index, ", expected at most ", plan.workers));
   }
   opened.sums = answer.payload.span();
-  if (const auto leading_scalers = protocol::TakeScalers(opened.sums, chunk.scalers); !leading_scalers.ok())
+  if (const auto leading_scalers = protocol::TakeScalers(opened.sums, chunk.scalers);
+      !leading_scalers.ok())
     return leading_scalers.status();
   opened.sums = opened.sums.subspan(chunk.scalers * sizeof(float));
   const auto& shared = plan.buckets[chunk.bucket].shared;
   for (const uint32_t p : chunk.part_of) {
     const auto shared_part = std::lower_bound(shared.begin(), shared.end(), p);
-    const bool has_shared_scaler = shared_part != shared.end() && *shared_part == p && !scalers.empty();
-    opened.scalers.push_back(has_shared_scaler ? scalers[static_cast<size_t>(shared_part - shared.begin())] : 0);
+    const bool has_shared_scaler =
+        shared_part != shared.end() && *shared_part == p && !scalers.empty();
+    opened.scalers.push_back(
+        has_shared_scaler ? scalers[static_cast<size_t>(shared_part - shared.begin())] : 0);
   }
   return opened;
 }
@@ -249,8 +264,9 @@ Status Sums::DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>&
     if (!sum_bytes.ok()) return sum_bytes.status();
     unread = unread.subspan(*sum_bytes);
   }
-  return unread.empty() ? Ok()
-                      : WrongSize(chunk, answer.payload.size(), answer.payload.size() - unread.size());
+  return unread.empty()
+             ? Ok()
+             : WrongSize(chunk, answer.payload.size(), answer.payload.size() - unread.size());
 }
 
 }  // namespace tern::client

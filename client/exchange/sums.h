@@ -89,10 +89,10 @@ class Sums {
     Bytes payload;
   };
   struct Bucket {
-    std::vector<float> scalers;  // of the ranges whose scaler all workers share, in order
+    std::vector<float> scalers;       // of the ranges whose scaler all workers share, in order
     bool has_scalers = false;         // whether the scalers have arrived
-    std::vector<ChunkAnswer> chunks;     // by chunk
-    size_t num_arrived = 0;      // how many of `chunks` have arrived
+    std::vector<ChunkAnswer> chunks;  // by chunk
+    size_t num_arrived = 0;           // how many of `chunks` have arrived
   };
   struct Round {
     std::map<uint32_t, Bucket> buckets;

@@ -109,7 +109,8 @@ class Algorithm {
             context_.progress, context_.wait,    [this](uint64_t round) { MarkApplied(round); }};
   }
   void PushAll(uint64_t round, const float* arena) {
-    for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b) context_.coder.Push(round, b, arena);
+    for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b)
+      context_.coder.Push(round, b, arena);
   }
   // Call when the parameters are W(round).
   void MarkApplied(uint64_t round) {
@@ -120,7 +121,9 @@ class Algorithm {
     context_.port.Applied(round);
   }
   // The schedule's learning rate at this step, for a worker's own updates.
-  float LearningRateOf(uint64_t step) const { return static_cast<float>(context_.schedule.Rate(step - 1)); }
+  float LearningRateOf(uint64_t step) const {
+    return static_cast<float>(context_.schedule.Rate(step - 1));
+  }
 
   Context context_;
   const algorithm::Facts facts_;

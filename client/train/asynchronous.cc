@@ -36,7 +36,8 @@ Status Asynchronous::AwaitExchange() {
 Status Asynchronous::MovePointToAnswer() {
   TERN_RETURN_IF_ERROR(Install(context_.replica.parameters()));
   if (context_.replica.point() != context_.replica.parameters())
-    std::copy_n(context_.replica.parameters(), context_.setup.table.total, context_.replica.point());
+    std::copy_n(context_.replica.parameters(), context_.setup.table.total,
+                context_.replica.point());
   return Ok();
 }
 

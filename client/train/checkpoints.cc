@@ -46,7 +46,8 @@ Status Checkpoints::Write(uint64_t step, uint64_t round, ReplicaState& state,
   std::vector<tensors::TensorView> tensors = state.Views();
   tensors::Metadata metadata{{"job", setup_.job.name()}, {"format", "pt"}};
   checkpoint::AddSaved(extra, &tensors, &metadata);
-  Status write_status = store_.Write({run_, step, round}, checkpoint::Kind::kOfAll, tensors, metadata);
+  Status write_status =
+      store_.Write({run_, step, round}, checkpoint::Kind::kOfAll, tensors, metadata);
   if (write_status.ok()) {
     LOG(INFO) << "wrote the checkpoint of step " << step << " to " << store_.folder();
   } else {

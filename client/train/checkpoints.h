@@ -42,8 +42,8 @@ class Checkpoints {
   // Call when training of `run` begins after `step`. Removes later checkpoints of that run, and
   // moves the checkpoints of other runs to another folder (Store::Begin, whose error it returns).
   Status Begin(uint64_t run, uint64_t step);
-  // Writes a checkpoint with the replica and `extra`. If that fails, logs and returns the error; the
-  // older checkpoints are kept.
+  // Writes a checkpoint with the replica and `extra`. If that fails, logs and returns the error;
+  // the older checkpoints are kept.
   Status Write(uint64_t step, uint64_t round, ReplicaState& state, const SavedState& extra);
   Result<tensors::TensorFile> Read(const pb::Checkpoint& checkpoint) const;
 

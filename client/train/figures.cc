@@ -52,7 +52,8 @@ Result<pb::Figures> FiguresExchange::Evaluate(bool last) {
 
 Status FiguresExchange::OnAnswer(const Answer& answer, uint64_t steps) {
   pb::FiguresOfAll figures_of_all;
-  if (!figures_of_all.ParseFromArray(answer.payload.data(), static_cast<int>(answer.payload.size())))
+  if (!figures_of_all.ParseFromArray(answer.payload.data(),
+                                     static_cast<int>(answer.payload.size())))
     return Status(Code::kMismatch, "the figures of all workers do not parse");
   const bool is_comparison = answer.cell.chunk == protocol::kCompare;
   if (is_comparison) present_ranks_.clear();
@@ -60,7 +61,8 @@ Status FiguresExchange::OnAnswer(const Answer& answer, uint64_t steps) {
   for (int rank = 0; rank < figures_of_all.by_rank_size(); ++rank) {
     if (!by_rank[rank].ParseFromString(figures_of_all.by_rank(rank)))
       return Status(Code::kMismatch, Cat("figures of worker ", rank, " do not parse"));
-    if (is_comparison && !figures_of_all.by_rank(rank).empty()) present_ranks_.push_back(static_cast<uint32_t>(rank));
+    if (is_comparison && !figures_of_all.by_rank(rank).empty())
+      present_ranks_.push_back(static_cast<uint32_t>(rank));
   }
   if (is_comparison) return OnCompared(by_rank, steps);
   OnEvaluated(by_rank, steps);
@@ -75,9 +77,10 @@ Status FiguresExchange::OnCompared(const std::vector<pb::Figures>& by_rank, uint
     const uint64_t first_hash = by_rank[present_ranks_.front()].parameters_hash();
     // In a job without rounds, workers may hold different weights.
     if (setup_.plan.rounds && figures.parameters_hash() != first_hash) {
-      return Status(Code::kMismatch, Cat("the replicas differ after step ", steps, ": worker ",
-                                         present_ranks_.front(), " has hash ", Hex(first_hash), ", worker ",
-                                         rank, " has ", Hex(figures.parameters_hash())));
+      return Status(Code::kMismatch,
+                    Cat("the replicas differ after step ", steps, ": worker ",
+                        present_ranks_.front(), " has hash ", Hex(first_hash), ", worker ", rank,
+                        " has ", Hex(figures.parameters_hash())));
     }
     compared_sums_.set_train_loss(compared_sums_.train_loss() + figures.train_loss());
     compared_sums_.set_train_samples(compared_sums_.train_samples() + figures.train_samples());
@@ -95,23 +98,26 @@ Status FiguresExchange::AverageStatistics(const std::vector<pb::Figures>& by_ran
                                          " statistics of batch norms, this one ", sums.size()));
     }
     for (size_t i = 0; i + 1 < table.statistics.size(); i += 2) {
-      const models::Statistic &mean_row = table.statistics[i], &variance_row = table.statistics[i + 1];
+      const models::Statistic &mean_row = table.statistics[i],
+                              &variance_row = table.statistics[i + 1];
       for (uint64_t c = 0; c < mean_row.count; ++c) {
         const double mean = worker_statistics[static_cast<int>(mean_row.offset + c)];
         sums[mean_row.offset + c] += mean;
-        sums[variance_row.offset + c] += worker_statistics[static_cast<int>(variance_row.offset + c)] + mean * mean;
+        sums[variance_row.offset + c] +=
+            worker_statistics[static_cast<int>(variance_row.offset + c)] + mean * mean;
       }
     }
   }
   const auto num_workers = static_cast<double>(present_ranks_.size());
   std::vector<float>& means = replica_.mean_statistics();
   for (size_t i = 0; i + 1 < table.statistics.size(); i += 2) {
-    const models::Statistic &mean_row = table.statistics[i], &variance_row = table.statistics[i + 1];
+    const models::Statistic &mean_row = table.statistics[i],
+                            &variance_row = table.statistics[i + 1];
     for (uint64_t c = 0; c < mean_row.count; ++c) {
       const double mean = sums[mean_row.offset + c] / num_workers;
       means[mean_row.offset + c] = static_cast<float>(mean);
-      means[variance_row.offset + c] =
-          static_cast<float>(std::max(0.0, sums[variance_row.offset + c] / num_workers - mean * mean));
+      means[variance_row.offset + c] = static_cast<float>(
+          std::max(0.0, sums[variance_row.offset + c] / num_workers - mean * mean));
     }
   }
   return Ok();
@@ -133,9 +139,10 @@ void FiguresExchange::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint6
   if (total.test_samples() == 0) return;
   const auto num_samples = static_cast<double>(total.test_samples());
   LOG(INFO) << "after step " << steps << ": test accuracy "
-            << static_cast<double>(total.test_correct()) / num_samples << " of " << total.test_samples()
-            << " (" << static_cast<double>(total.test_top5_correct()) / num_samples
-            << " top-5), test loss " << total.test_loss() / num_samples << ", training loss "
+            << static_cast<double>(total.test_correct()) / num_samples << " of "
+            << total.test_samples() << " ("
+            << static_cast<double>(total.test_top5_correct()) / num_samples << " top-5), test loss "
+            << total.test_loss() / num_samples << ", training loss "
             << compared_sums_.train_loss() /
                    static_cast<double>(std::max<uint64_t>(1, compared_sums_.train_samples()))
             << " of " << compared_sums_.train_samples() << " since the previous comparison"

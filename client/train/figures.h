@@ -58,7 +58,7 @@ class FiguresExchange {
   Replica& replica_;
   Gradient& gradient_;
   std::vector<uint32_t> present_ranks_;  // the ranks in the newest comparison, ascending
-  pb::Figures compared_sums_;           // the losses and samples of these ranks, added up
+  pb::Figures compared_sums_;            // the losses and samples of these ranks, added up
   pb::Figures newest_evaluation_;
   Confusion confusion_;  // over all workers, at the last evaluation
 };

@@ -48,7 +48,8 @@ Status HostArenas::ApplyTensors(const Sums& sums, uint64_t round, uint32_t bucke
       sums.Decode(round, bucket, [&](uint32_t, uint64_t first, std::span<const float> values) {
         std::copy(values.begin(), values.end(), means + first);
       }));
-  for (uint32_t t = planned_bucket.first_tensor; t < planned_bucket.first_tensor + planned_bucket.tensors; ++t) {
+  for (uint32_t t = planned_bucket.first_tensor;
+       t < planned_bucket.first_tensor + planned_bucket.tensors; ++t) {
     const uint64_t begin = setup_.plan.tensor_begin[t];
     Update(t, begin, {means + begin, setup_.plan.tensor_count[t]}, step);
   }
@@ -70,7 +71,8 @@ Result<const float*> HostArenas::RetainGradient(uint64_t round, uint32_t bucket,
   const protocol::Bucket& planned_bucket = setup_.plan.buckets[bucket];
   std::vector<float>& copy = local->gradient_copies[round % 2];
   copy.resize(setup_.table.total);
-  std::copy_n(values_.gradients + planned_bucket.begin, planned_bucket.count, copy.data() + planned_bucket.begin);
+  std::copy_n(values_.gradients + planned_bucket.begin, planned_bucket.count,
+              copy.data() + planned_bucket.begin);
   return static_cast<const float*>(copy.data());
 }
 
@@ -79,9 +81,9 @@ Status HostArenas::Move(float learning_rate, const std::vector<float>& decay, Lo
   const float* previous_weights = local->before.empty() ? point : local->before.data();
   for (uint32_t t = 0; t < decay.size(); ++t) {
     const uint64_t begin = setup_.plan.tensor_begin[t];
-    local->updater->Next(values_.weights + begin, values_.gradients + begin, previous_weights + begin,
-                         learning_rate, point + begin, setup_.plan.tensor_count[t], begin,
-                         decay[t]);
+    local->updater->Next(values_.weights + begin, values_.gradients + begin,
+                         previous_weights + begin, learning_rate, point + begin,
+                         setup_.plan.tensor_count[t], begin, decay[t]);
   }
   return Ok();
 }

@@ -9,12 +9,14 @@ namespace {
 
 const pb::LocalUpdater& LocalUpdaterSettings(const pb::Job& job) {
   const pb::LocalUpdater* settings = algorithm::FactsOf(job).local;
-  CHECK(settings != nullptr) << "the algorithm " << job.train().algorithm() << " has no local updater";
+  CHECK(settings != nullptr) << "the algorithm " << job.train().algorithm()
+                             << " has no local updater";
   return *settings;
 }
 
 std::unique_ptr<update::LocalUpdater> MakeUpdater(const pb::Job& job, size_t elements) {
-  auto updater = update::MakeLocalUpdater(LocalUpdaterSettings(job), elements, job.workers().count());
+  auto updater =
+      update::MakeLocalUpdater(LocalUpdaterSettings(job), elements, job.workers().count());
   CHECK(updater.ok()) << updater.status().message();  // the setup has checked that it can be made
   return std::move(*updater);
 }
@@ -23,7 +25,8 @@ std::unique_ptr<update::LocalUpdater> MakeUpdater(const pb::Job& job, size_t ele
 
 LocalValues::LocalValues(const pb::Job& job, size_t elements)
     : updater(MakeUpdater(job, elements)),
-      before(LocalUpdaterSettings(job).reference() == pb::LocalUpdater::prev_global ? elements : 0) {}
+      before(LocalUpdaterSettings(job).reference() == pb::LocalUpdater::prev_global ? elements
+                                                                                    : 0) {}
 
 LocalPoint::LocalPoint(const setup::Setup& setup, Replica& replica)
     : arenas_(replica.arenas()),
@@ -37,7 +40,8 @@ Status LocalPoint::Begin() {
 }
 
 void LocalPoint::AddState(SavedState* state) {
-  if (!local_values_.before.empty()) state->arrays.push_back({"local.before", local_values_.before});
+  if (!local_values_.before.empty())
+    state->arrays.push_back({"local.before", local_values_.before});
   for (const update::Optimizer::StateArray& slot : local_values_.updater->StateArrays())
     state->arrays.push_back({"local." + slot.name, slot.values});
 }

@@ -16,7 +16,8 @@ Status LocalSteps::Begin(uint64_t applied) {
 }
 
 Status LocalSteps::Descend(uint64_t step) {
-  if (!context_.gradient.has_samples()) return Ok();  // this worker has no samples left in the epoch
+  if (!context_.gradient.has_samples())
+    return Ok();  // this worker has no samples left in the epoch
   TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward());
   MovePoint(step);
   return Ok();

@@ -48,7 +48,8 @@ Status OpenRound::AwaitBucket(uint32_t bucket) {
 }
 
 Status OpenRound::Need(uint32_t tensor) {
-  for (const uint32_t bucket : buckets_of_tensor_[tensor]) TERN_RETURN_IF_ERROR(AwaitBucket(bucket));
+  for (const uint32_t bucket : buckets_of_tensor_[tensor])
+    TERN_RETURN_IF_ERROR(AwaitBucket(bucket));
   return Ok();
 }
 

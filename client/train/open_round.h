@@ -24,8 +24,8 @@ class OpenRound {
   using WaitFunction = std::function<Status(const std::function<bool()>& done)>;  // Context::wait
 
   // All arguments outlive this object. Calls `on_applied(round)` when W(round) is in place.
-  OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Progress& progress, WaitFunction wait,
-            std::function<void(uint64_t round)> on_applied);
+  OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Progress& progress,
+            WaitFunction wait, std::function<void(uint64_t round)> on_applied);
 
   // Opens `round`. REQUIRES that this worker has made all its contributions to it, and that no
   // round is open.
@@ -55,10 +55,11 @@ class OpenRound {
   const WaitFunction wait_;
   const std::function<void(uint64_t)> on_applied_;
   Apply applier_;
-  std::vector<std::vector<uint32_t>> buckets_of_tensor_;  // by tensor: the buckets that have its elements
+  std::vector<std::vector<uint32_t>>
+      buckets_of_tensor_;  // by tensor: the buckets that have its elements
   std::optional<uint64_t> round_;
   std::vector<bool> is_applied_;  // by bucket: whether the open round has been applied to it
-  size_t buckets_left_ = 0;    // how many buckets are not yet applied
+  size_t buckets_left_ = 0;       // how many buckets are not yet applied
 };
 
 }  // namespace tern::client

@@ -7,7 +7,7 @@ Status Pull(const Context& context, float* w, bool average) {
   for (const protocol::Bucket& bucket : context.setup.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
       context.port.Contribute({protocol::Kind::kPush, chunk.bucket, chunk.index},
-                        protocol::Pull{average});
+                              protocol::Pull{average});
     }
   }
   TERN_RETURN_IF_ERROR(context.wait([&context] { return context.sums.Has(Sums::kPulled); }));

@@ -32,7 +32,8 @@ std::vector<tensors::TensorView> ReplicaState::Views(const float* weights,
     for (tensors::TensorView& view : models::ViewArena(setup_.table, arena, prefix))
       tensors.push_back(std::move(view));
   };
-  const std::vector<update::Optimizer::StateArray> state_arrays = replica_.optimizer().StateArrays();
+  const std::vector<update::Optimizer::StateArray> state_arrays =
+      replica_.optimizer().StateArrays();
   for (size_t i = 0; i < slots.size(); ++i) add_arena(slots[i], PrefixOf(state_arrays[i]));
   if (!replica_.average().empty()) add_arena(replica_.average().data(), "average.");
   for (const SavedState::Array& array : extra_arrays_)

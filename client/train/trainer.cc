@@ -55,7 +55,8 @@ Trainer::Trainer(const Dependencies& dependencies, update::Schedule schedule)
       state_scalers_(sums_.SaveScalers(0)) {
   deps_.coder.SetEarlierScalers(
       [this](uint64_t round, uint32_t bucket) { return sums_.ScalersFromBefore(round, bucket); });
-  for (size_t i = 0; i < state_scalers_.size(); ++i) state_.AddArray({Cat("scalers.", i), state_scalers_[i]});
+  for (size_t i = 0; i < state_scalers_.size(); ++i)
+    state_.AddArray({Cat("scalers.", i), state_scalers_[i]});
 }
 
 Status Trainer::MakeAlgorithm() {

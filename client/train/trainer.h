@@ -124,19 +124,19 @@ class Trainer {
   const Context context_;
   const bool has_rounds_;
   std::unique_ptr<Algorithm> algorithm_;
-  std::optional<RestartEvent> pending_restart_;         // set while this worker must restart
+  std::optional<RestartEvent> pending_restart_;           // set while this worker must restart
   std::optional<tensors::TensorFile> loaded_checkpoint_;  // until it is fully restored
   // The round after which training continues, once the event Ready has come.
   std::optional<uint64_t> ready_round_;
-  uint64_t stop_after_ = 0;        // the job's last round, if Ready said so; else 0
+  uint64_t stop_after_ = 0;  // the job's last round, if Ready said so; else 0
   uint64_t last_step_;
   uint64_t run_ = 0;  // the job's run
   uint64_t steps_done_ = 0;
   uint64_t checkpoint_step_ = 0;  // the number of steps when a checkpoint was last due
-  uint64_t compared_round_ = 0;  // the newest applied round when figures were last exchanged
+  uint64_t compared_round_ = 0;   // the newest applied round when figures were last exchanged
   bool figures_answered_ = false;
   std::vector<std::vector<float>> state_scalers_;  // from Sums::SaveScalers; a part of the State
-  std::optional<Status> leave_status_;              // set if a signal asked this worker to leave
+  std::optional<Status> leave_status_;             // set if a signal asked this worker to leave
   Status end_checkpoint_status_;  // whether the checkpoint of the last step could be written
 };
 

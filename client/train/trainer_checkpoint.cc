@@ -11,8 +11,8 @@ namespace tern::client {
 
 namespace {
 
-// The training losses since the workers last compared their replicas, for a checkpoint. sum_bits has
-// the bits of the sum, a double.
+// The training losses since the workers last compared their replicas, for a checkpoint. sum_bits
+// has the bits of the sum, a double.
 struct SavedLosses {
   uint64_t sum_bits = 0, samples = 0;
 
@@ -28,10 +28,12 @@ Status Trainer::WriteCheckpointIfDue() {
   if (deps_.checkpoints == nullptr || steps_done_ <= checkpoint_step_) return Ok();
   const uint64_t every_steps = deps_.checkpoints->every_steps();
   if (every_steps == 0) return Ok();
-  if (steps_done_ / every_steps == checkpoint_step_ / every_steps && steps_done_ < last_step_) return Ok();
+  if (steps_done_ / every_steps == checkpoint_step_ / every_steps && steps_done_ < last_step_)
+    return Ok();
   if (has_rounds_) {
     TERN_RETURN_IF_ERROR(algorithm_->Quiesce());
-    if (!algorithm_->WorkersAgreeAfter(steps_done_)) return Ok();  // It waits for the next synchronization.
+    if (!algorithm_->WorkersAgreeAfter(steps_done_))
+      return Ok();  // It waits for the next synchronization.
   }
   checkpoint_step_ = steps_done_;
   return WriteCheckpoint();
@@ -52,7 +54,8 @@ Status Trainer::WriteCheckpoint() {
   Status write_status;
   const Status visit_status = deps_.coder.VisitMemories([&](const SavedState& memories) {
     private_state.Append(memories);
-    write_status = deps_.checkpoints->Write(steps_done_, algorithm_->applied(), state_, private_state);
+    write_status =
+        deps_.checkpoints->Write(steps_done_, algorithm_->applied(), state_, private_state);
   });
   TERN_RETURN_IF_ERROR(visit_status);
   if (steps_done_ >= last_step_)

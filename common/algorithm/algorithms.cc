@@ -11,7 +11,8 @@ const std::vector<const FieldDescriptor*>& Sections() {
     std::vector<const FieldDescriptor*> train_sections;
     const auto* type = pb::Train::descriptor();
     for (int i = 0; i < type->field_count(); ++i) {
-      if (type->field(i)->options().HasExtension(pb::traits)) train_sections.push_back(type->field(i));
+      if (type->field(i)->options().HasExtension(pb::traits))
+        train_sections.push_back(type->field(i));
     }
     return train_sections;
   }();

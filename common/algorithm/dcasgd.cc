@@ -19,8 +19,8 @@ void CheckCompensation(const pb::Dcasgd& dcasgd, const std::string& section,
   }
 }
 
-// Checks mean_square_scope: only servers can keep one mean square of the gradients for all workers.
-// REQUIRES that the key `compensation` has no fault.
+// Checks the key mean_square_scope: only servers can keep one mean square of the gradients for all
+// workers. REQUIRES that the key `compensation` has no fault.
 void CheckOneMeanSquare(const pb::Job& job, RuleReporter* reporter) {
   const std::string key = "train.dcasgd_a.mean_square_scope",
                     compensation_key = "train.dcasgd_a.compensation";

@@ -14,8 +14,9 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Reads the section of a job's algorithm in the job's configuration. The algorithm's traits give
-// the names of the keys. A key that the job omits has its default.
+// Reads the section of a job's algorithm in the job's configuration. The algorithm's traits
+// (AlgorithmTraits of job.proto) give the names of the keys. A key that the job omits has its
+// default.
 class Section {
  public:
   Section(const pb::Train& train, const FieldDescriptor* field)
@@ -29,7 +30,7 @@ class Section {
   double GetDouble(const std::string& key) const {
     return reflection_.GetDouble(message_, FieldOf(key));
   }
-  // The name of an enum's value.
+  // The name of the key's value, which is an enum's.
   const std::string& GetEnumName(const std::string& key) const {
     return reflection_.GetEnum(message_, FieldOf(key))->name();
   }

@@ -34,8 +34,9 @@ class Asgd : public Asynchronous {
 
   Status Step(uint64_t) override {
     if (!context_.gradient.has_samples()) return Ok();
-    TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward(
-        [this](uint32_t bucket) { context_.coder.Push(clock() + 1, bucket, context_.replica.gradients()); }));
+    TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward([this](uint32_t bucket) {
+      context_.coder.Push(clock() + 1, bucket, context_.replica.gradients());
+    }));
     TERN_RETURN_IF_ERROR(AwaitExchange());
     return MovePointToAnswer();
   }
@@ -56,10 +57,13 @@ class Downpour : public Asynchronous {
     for (size_t i = 0; i < num_parameters_; ++i) gradient_sum_[i] += g[i];
     kernels::SgdUpdate(context_.replica.point(), g, num_parameters_, LearningRateOf(step), 0);
     ++num_steps_;
-    const bool pushes = num_steps_ % settings_.push_every() == 0, pulls = num_steps_ % settings_.pull_every() == 0;
+    const bool pushes = num_steps_ % settings_.push_every() == 0,
+               pulls = num_steps_ % settings_.pull_every() == 0;
     if (pushes) TERN_RETURN_IF_ERROR(Push(pulls));
-    if (pulls && !pushes) TERN_RETURN_IF_ERROR(client::Pull(context_, context_.replica.parameters(), false));
-    if (pulls) std::copy_n(context_.replica.parameters(), num_parameters_, context_.replica.point());
+    if (pulls && !pushes)
+      TERN_RETURN_IF_ERROR(client::Pull(context_, context_.replica.parameters(), false));
+    if (pulls)
+      std::copy_n(context_.replica.parameters(), num_parameters_, context_.replica.point());
     return Ok();
   }
 
@@ -86,9 +90,9 @@ class DelayCompensated : public Asynchronous {
   DelayCompensated(const Context& context, const pb::Dcasgd& settings, bool adaptive)
       : Asynchronous(context),
         pulled_weights_(context_.setup.table.total),
-        compensation_(
-            adaptive ? update::DelayCompensation::Adaptive(settings.lambda(), settings.rho(), pulled_weights_.size())
-                     : update::DelayCompensation::Constant(settings.lambda())) {}
+        compensation_(adaptive ? update::DelayCompensation::Adaptive(
+                                     settings.lambda(), settings.rho(), pulled_weights_.size())
+                               : update::DelayCompensation::Constant(settings.lambda())) {}
 
   Status Step(uint64_t) override {
     if (!context_.gradient.has_samples()) return Ok();
@@ -97,7 +101,8 @@ class DelayCompensated : public Asynchronous {
     std::copy_n(context_.replica.parameters(), pulled_weights_.size(), pulled_weights_.data());
     TERN_RETURN_IF_ERROR(client::Pull(context_, pulled_weights_.data(), false));
     float* g = context_.replica.gradients();
-    compensation_.Apply(g, pulled_weights_.data(), context_.replica.parameters(), 0, pulled_weights_.size(), g);
+    compensation_.Apply(g, pulled_weights_.data(), context_.replica.parameters(), 0,
+                        pulled_weights_.size(), g);
     std::copy_n(pulled_weights_.data(), pulled_weights_.size(), context_.replica.parameters());
     PushAll(clock() + 1, g);
     TERN_RETURN_IF_ERROR(AwaitExchange());
@@ -124,7 +129,8 @@ std::unique_ptr<Algorithm> MakeDcasgd(const Context& context, const pb::Dcasgd& 
 
 std::unique_ptr<Algorithm> MakeAsgd(const Context& context) {
   const pb::Asgd& settings = context.setup.job.train().asgd();
-  if (settings.push_every() == 1 && settings.pull_every() == 1) return std::make_unique<Asgd>(context);
+  if (settings.push_every() == 1 && settings.pull_every() == 1)
+    return std::make_unique<Asgd>(context);
   return std::make_unique<Downpour>(context);
 }
 std::unique_ptr<Algorithm> MakeDcasgdC(const Context& context) {

@@ -31,7 +31,8 @@ class Easgd : public LocalSteps {
     if (!EndsRound(step)) return Descend(step);
     const uint64_t round = RoundOf(step);
     if (!context_.sums.Has(round))
-      PushAll(round, context_.replica.point());  // The exchange overlaps with the gradient's computation.
+      PushAll(round,
+              context_.replica.point());  // The exchange overlaps with the gradient's computation.
     if (context_.gradient.has_samples()) {
       TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward());
     }

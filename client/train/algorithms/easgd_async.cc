@@ -30,7 +30,8 @@ class EasgdAsync : public Asynchronous {
     const uint64_t t = step - 1;
     const bool exchanges_now = t > 0 && t % tau_ == 0;
     if (exchanges_now)
-      PushAll(clock() + 1, context_.replica.point());  // The exchange overlaps with the gradient's computation.
+      PushAll(clock() + 1,
+              context_.replica.point());  // The exchange overlaps with the gradient's computation.
     if (context_.gradient.has_samples()) {
       TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward());
     }
@@ -39,7 +40,8 @@ class EasgdAsync : public Asynchronous {
       TERN_RETURN_IF_ERROR(Install(context_.replica.parameters()));
       const float* x = context_.replica.point();
       const float* centre = context_.replica.parameters();
-      for (size_t i = 0; i < elastic_terms_.size(); ++i) elastic_terms_[i] = alpha_ * (x[i] - centre[i]);
+      for (size_t i = 0; i < elastic_terms_.size(); ++i)
+        elastic_terms_[i] = alpha_ * (x[i] - centre[i]);
     }
     if (context_.gradient.has_samples()) descent_.MovePoint(step);
     float* x = context_.replica.point();

@@ -41,7 +41,8 @@ class Odsgd : public Algorithm {
   }
 
   Status Step(uint64_t s) override {
-    if (context_.sums.Has(s)) {  // This worker is late. It applies the rounds that closed without it.
+    if (context_.sums.Has(
+            s)) {  // This worker is late. It applies the rounds that closed without it.
       last_pushed_ = s;
       TERN_RETURN_IF_ERROR(ApplyUpTo(s));
       return local_point_.ResetToGlobal();

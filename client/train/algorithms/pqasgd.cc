@@ -18,7 +18,9 @@ namespace {
 class Pqasgd : public LocalSteps {
  public:
   explicit Pqasgd(const Context& context)
-      : LocalSteps(context), at_sync_(context_.setup.job.train().pqasgd().at_sync()), changes_(num_parameters_) {}
+      : LocalSteps(context),
+        at_sync_(context_.setup.job.train().pqasgd().at_sync()),
+        changes_(num_parameters_) {}
 
   Status Step(uint64_t step) override {
     const uint64_t round = RoundOf(step);

@@ -54,14 +54,16 @@ class Psgd : public LocalSteps {
     return arena_index == 0 ? context_.replica.point() : slots_[arena_index - 1].data();
   }
   void PushArenas(uint64_t round) {
-    for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b) context_.coder.Push(round, b, ArenaOf(b));
+    for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b)
+      context_.coder.Push(round, b, ArenaOf(b));
   }
   Status Synchronize(uint64_t round) {
     TimeScope decode(context_.progress.decode);
     for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b) {
-      float* arena = context_.setup.plan.buckets[b].arena == 0 ? context_.replica.parameters() : ArenaOf(b);
-      TERN_RETURN_IF_ERROR(
-          context_.sums.Decode(round, b, [&](uint32_t, uint64_t first, std::span<const float> mean) {
+      float* arena =
+          context_.setup.plan.buckets[b].arena == 0 ? context_.replica.parameters() : ArenaOf(b);
+      TERN_RETURN_IF_ERROR(context_.sums.Decode(
+          round, b, [&](uint32_t, uint64_t first, std::span<const float> mean) {
             std::copy(mean.begin(), mean.end(), arena + first);
           }));
     }

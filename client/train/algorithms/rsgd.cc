@@ -20,7 +20,9 @@ class Rsgd : public LocalSteps {
   explicit Rsgd(const Context& context) : LocalSteps(context), num_parts_(facts_.parts) {}
 
   // Each worker has its own point; a joining worker starts with a copy of this worker's.
-  Bytes SaveState() override { return context_.state.SaveWeights(applied_, context_.replica.point()); }
+  Bytes SaveState() override {
+    return context_.state.SaveWeights(applied_, context_.replica.point());
+  }
 
   Status Step(uint64_t step) override {
     const auto part = static_cast<uint32_t>((step - 1) % num_parts_);
@@ -31,9 +33,10 @@ class Rsgd : public LocalSteps {
       context_.coder.Push(round, part, context_.replica.point());
       TERN_RETURN_IF_ERROR(context_.wait([&] { return context_.sums.Has(round, part); }));
     }
-    const uint64_t num_averages = (step - 1) / num_parts_ + 1;  // how often this part has been averaged
-    TERN_RETURN_IF_ERROR(
-        context_.sums.Decode(round, part, [&](uint32_t, uint64_t first, std::span<const float> mean) {
+    const uint64_t num_averages =
+        (step - 1) / num_parts_ + 1;  // how often this part has been averaged
+    TERN_RETURN_IF_ERROR(context_.sums.Decode(
+        round, part, [&](uint32_t, uint64_t first, std::span<const float> mean) {
           std::copy(mean.begin(), mean.end(), context_.replica.point() + first);
           std::copy(mean.begin(), mean.end(), context_.replica.parameters() + first);
           context_.replica.Average(first, mean.size(), num_averages);

@@ -20,7 +20,9 @@ namespace {
 class Ssgd : public Algorithm {
  public:
   explicit Ssgd(const Context& context)
-      : Algorithm(context), open_round_(MakeOpenRound()), applies_in_forward_(facts_.applied_in_forward) {}
+      : Algorithm(context),
+        open_round_(MakeOpenRound()),
+        applies_in_forward_(facts_.applied_in_forward) {}
 
   Status Step(uint64_t step) override {
     // A worker that is late, or has just joined, applies the rounds that closed without it.
@@ -30,7 +32,9 @@ class Ssgd : public Algorithm {
     } else {
       TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward(
           [this](uint32_t tensor) { return open_round_.Need(tensor); },
-          [&](uint32_t bucket) { context_.coder.Push(step, bucket, context_.replica.gradients()); }));
+          [&](uint32_t bucket) {
+            context_.coder.Push(step, bucket, context_.replica.gradients());
+          }));
     }
     open_round_.Open(step);
     return applies_in_forward_ ? Ok() : open_round_.Finish();

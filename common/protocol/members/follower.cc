@@ -112,8 +112,8 @@ void Follower::OnRefuse(const pb::Refuse& refuse, ControlActions* out) {
 
 void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
   if (members.epoch() < members_.epoch()) {
-    // Shard 0 may have restarted with a lower epoch. This pulse makes it raise its epoch above the
-    // epoch that this shard knows.
+    // Shard 0 may have restarted with a lower epoch. This pulse makes shard 0 raise its epoch above
+    // the one that this shard knows.
     Message message;
     pb::Pulse* pulse = message.head.mutable_pulse();
     pulse->set_incarnation(options_.incarnation);
@@ -149,7 +149,7 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
   }
   const auto rank = static_cast<int>(hello.rank());
   const bool is_member = rank >= 0 && rank < members_.incarnations_size() &&
-                      members_.incarnations(rank) == hello.incarnation();
+                         members_.incarnations(rank) == hello.incarnation();
   // This shard's heartbeats (pulses) go to the connections in peers_. They also go to a process
   // that says hello for a free rank, because it may become a member. But a late hello of a former
   // member does not replace the connection of the present member.
@@ -189,7 +189,8 @@ void Follower::OnTimer(Time now, ControlActions* out) {
       (never_heard ? options_.timings.start_timeout : options_.timings.server_return_timeout)) {
     Become(State::kEnded);
     return EmitEnded(
-        Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silence)), out);
+        Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silence)),
+        out);
   }
   const bool is_stale =
       silence > options_.timings.dead_after && now - connected_at_ > options_.timings.dead_after;

@@ -38,8 +38,8 @@ class Follower : public Control {
   void OnStop(Code code, Time now, ControlActions* out) override;
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
   const RoundLane& lane() const override { return lane_; }
-  // Holds after every event: a following shard has received a Welcome, and peers_ has only ranks
-  // below `workers`.
+  // Checks what holds after every event: a following shard has received a Welcome, and peers_ has
+  // only ranks below `workers`.
   Status Check() const;
 
  private:

@@ -20,7 +20,9 @@ constexpr size_t kMaxSentenceBytes = 600;  // how much of another daemon's sente
 constexpr const char* kHowToBeginAnew =
     "begin anew with --set checkpoints.resume=false, which keeps what is there under another name";
 
-std::string AndMore(size_t num_more) { return num_more == 0 ? "" : Cat(" and ", num_more, " more"); }
+std::string AndMore(size_t num_more) {
+  return num_more == 0 ? "" : Cat(" and ", num_more, " more");
+}
 
 std::string SentenceOf(const pb::Hello& hello) {
   return Printable(hello.unfit().sentence(), kMaxSentenceBytes);
@@ -40,8 +42,8 @@ std::string WhyAnotherJob(const std::vector<Offer>& offers) {
   }
   if (first_offer == nullptr) return "";
   return Cat("this job does not fit the checkpoints of ", first_offer->who,
-             num_more == 0 ? "" : Cat(AndMore(num_more), num_more == 1 ? " daemon" : " daemons"), ": ",
-             SentenceOf(*first_offer->hello),
+             num_more == 0 ? "" : Cat(AndMore(num_more), num_more == 1 ? " daemon" : " daemons"),
+             ": ", SentenceOf(*first_offer->hello),
              "; start the job that wrote them, give another output_dir, or ", kHowToBeginAnew);
 }
 
@@ -54,7 +56,8 @@ bool EndedBeforeFirstCheckpoint(const std::vector<Offer>& offers) {
     if (!offer.counts) continue;
     runs.insert(offer.hello->began());
     if (offer.hello->checkpoints_size() > 1) return false;
-    for (const pb::Checkpoint& checkpoint : offer.hello->checkpoints()) runs.insert(checkpoint.run());
+    for (const pb::Checkpoint& checkpoint : offer.hello->checkpoints())
+      runs.insert(checkpoint.run());
   }
   return runs.size() == 1 && *runs.begin() != 0;
 }
@@ -64,9 +67,11 @@ std::string DescribeSteps(const pb::Hello& hello, bool name_runs) {
   std::string text = "none";
   if (hello.has_unfit()) text = "none that is whole: " + SentenceOf(hello);
   if (checkpoints.empty()) return text;
-  const uint64_t oldest_step = checkpoints[0].step(), newest_step = checkpoints[checkpoints.size() - 1].step();
-  text = checkpoints.size() == 1 ? Cat("step ", oldest_step)
-                         : Cat("steps ", oldest_step, checkpoints.size() == 2 ? " and " : " to ", newest_step);
+  const uint64_t oldest_step = checkpoints[0].step(),
+                 newest_step = checkpoints[checkpoints.size() - 1].step();
+  text = checkpoints.size() == 1
+             ? Cat("step ", oldest_step)
+             : Cat("steps ", oldest_step, checkpoints.size() == 2 ? " and " : " to ", newest_step);
   return name_runs ? Cat(text, " of run ", Hex(checkpoints[checkpoints.size() - 1].run())) : text;
 }
 
@@ -75,7 +80,8 @@ std::string DescribeSteps(const pb::Hello& hello, bool name_runs) {
 std::string WhoHasWhat(const std::vector<Offer>& offers) {
   std::set<uint64_t> runs;
   for (const Offer& offer : offers) {
-    for (const pb::Checkpoint& checkpoint : offer.hello->checkpoints()) runs.insert(checkpoint.run());
+    for (const pb::Checkpoint& checkpoint : offer.hello->checkpoints())
+      runs.insert(checkpoint.run());
   }
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // (what, who)
   std::map<std::string, size_t> group_of;
@@ -90,7 +96,8 @@ std::string WhoHasWhat(const std::vector<Offer>& offers) {
   for (auto& [what, who] : groups) {
     const size_t num_daemons = who.size(), num_named = std::min(num_daemons, kMaxNamed);
     who.resize(num_named);
-    phrases.push_back(Cat(Join(who), AndMore(num_daemons - num_named), num_daemons == 1 ? " has " : " have ", what));
+    phrases.push_back(Cat(Join(who), AndMore(num_daemons - num_named),
+                          num_daemons == 1 ? " has " : " have ", what));
   }
   const size_t num_groups = phrases.size(), num_named = std::min(num_groups, kMaxNamed);
   phrases.resize(num_named);
@@ -99,8 +106,9 @@ std::string WhoHasWhat(const std::vector<Offer>& offers) {
 }
 
 bool Has(const std::vector<pb::Checkpoint>& checkpoints, const pb::Checkpoint& checkpoint) {
-  return std::any_of(checkpoints.begin(), checkpoints.end(),
-                     [&](const pb::Checkpoint& other) { return KeyOf(other) == KeyOf(checkpoint); });
+  return std::any_of(checkpoints.begin(), checkpoints.end(), [&](const pb::Checkpoint& other) {
+    return KeyOf(other) == KeyOf(checkpoint);
+  });
 }
 
 // Returns the checkpoints, of either kind, that all lanes have, by ascending step.
@@ -124,20 +132,22 @@ void Saved::AddTo(pb::Hello* hello) const {
   for (const pb::Checkpoint& checkpoint : checkpoints) *hello->add_checkpoints() = checkpoint;
   if (unfit.has_sentence()) *hello->mutable_unfit() = unfit;
   if (began != 0) hello->set_began(began);
-  for (const pb::Checkpoint& checkpoint : shard_checkpoints) *hello->add_shard_checkpoints() = checkpoint;
+  for (const pb::Checkpoint& checkpoint : shard_checkpoints)
+    *hello->add_shard_checkpoints() = checkpoint;
 }
 
 Saved CommonOf(const std::vector<Saved>& lanes) {
   if (lanes.empty()) return {};
   const std::vector<pb::Checkpoint> of_either_kind = CommonOfEitherKind(lanes);
   Saved common = lanes.front();
-  bool any_has_checkpoint = false;   // whether any lane has a checkpoint
-  bool all_began_alike = true;  // whether all lanes have at most one checkpoint, of the same run
+  bool any_has_checkpoint = false;  // whether any lane has a checkpoint
+  bool all_began_alike = true;      // whether all began one run, with at most one checkpoint
   for (const Saved& lane : lanes) {
     any_has_checkpoint |= !lane.checkpoints.empty();
     all_began_alike &= lane.checkpoints.size() <= 1 && lane.began == common.began;
-    std::erase_if(common.checkpoints,
-                  [&](const pb::Checkpoint& checkpoint) { return !Has(lane.checkpoints, checkpoint); });
+    std::erase_if(common.checkpoints, [&](const pb::Checkpoint& checkpoint) {
+      return !Has(lane.checkpoints, checkpoint);
+    });
     if (!common.unfit.other_job() && lane.unfit.has_sentence()) common.unfit = lane.unfit;
   }
   common.shard_checkpoints.clear();
@@ -158,7 +168,8 @@ Begin Choose(const std::vector<Offer>& offers, std::optional<uint64_t> run) {
     if (offer.counts) counted_lists.push_back(&offer.hello->checkpoints());
     if (!run.has_value() || offer.hello->role() != pb::Hello::shard) continue;
     std::vector<pb::Checkpoint>& shard_checkpoints = run_checkpoints.emplace_back();
-    for (const auto* checkpoints : {&offer.hello->checkpoints(), &offer.hello->shard_checkpoints()}) {
+    for (const auto* checkpoints :
+         {&offer.hello->checkpoints(), &offer.hello->shard_checkpoints()}) {
       std::copy_if(checkpoints->begin(), checkpoints->end(), std::back_inserter(shard_checkpoints),
                    [&](const pb::Checkpoint& checkpoint) { return checkpoint.run() == *run; });
     }

@@ -37,7 +37,8 @@ codec::Options::Qsgd QsgdOf(const pb::Job& job) {
   options.bits = static_cast<int>(settings.bits());
   options.bucket = settings.bucket_elements();
   options.norm = settings.norm() == pb::Qsgd::two ? Qsgd::Norm::kTwo : Qsgd::Norm::kMax;
-  options.layout = settings.layout() == pb::Qsgd::intervals ? Qsgd::Layout::kIntervals : Qsgd::Layout::kSign;
+  options.layout =
+      settings.layout() == pb::Qsgd::intervals ? Qsgd::Layout::kIntervals : Qsgd::Layout::kSign;
   constexpr Qsgd::Levels kLevels[] = {Qsgd::Levels::kBits, Qsgd::Levels::kGiven,
                                       Qsgd::Levels::kSqrtN, Qsgd::Levels::kSqrtMN,
                                       Qsgd::Levels::kSqrtMPN};

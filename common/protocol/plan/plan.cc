@@ -43,7 +43,7 @@ Status ChooseCodecs(const pb::Job& job, const std::vector<TensorInfo>& tensors,
 
 Status ChoosePullCodec(const pb::Job& job, ExchangePlan* plan) {
   codec::Options options = CodecOptions(job);
-  options.scaler_per_worker = true;  // A server shares its scaler with no other sender.
+  options.scaler_per_worker = true;  // A server shares none.
   options.clip = codec::Clip::kNone;
   options.coded_sums = true;
   options.error_feedback = false;  // The server's DownLink keeps the rounding errors itself.
@@ -133,7 +133,8 @@ Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, 
     const uint64_t segment_begin = std::max(begin, tensor_begin + part.begin);
     const uint64_t segment_end = std::min(begin + count, tensor_begin + part.begin + part.count);
     if (segment_begin >= segment_end) continue;
-    const codec::Segment segment{part.tensor, segment_begin - tensor_begin, segment_end - segment_begin, plan.column[part.tensor]};
+    const codec::Segment segment{part.tensor, segment_begin - tensor_begin,
+                                 segment_end - segment_begin, plan.column[part.tensor]};
     const codec::Codec& codec = *plan.codec_of[part.tensor];
     chunk.segments.push_back(segment);
     chunk.part_of.push_back(p);
@@ -258,7 +259,7 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
         std::any_of(plan.codec_of.begin(), plan.codec_of.end(),
                     [](const auto& codec) { return codec->prepares_model(); });
     const uint64_t kib = job.exchange().bucket_kib();
-    CutBuckets(needs_one_bucket ? plan.parameters() : kib * 256, &plan);  // 256 fp32 elements a KiB
+    CutBuckets(needs_one_bucket ? plan.parameters() : kib * 256, &plan);  // 256 fp32 a KiB
   }
   if (facts.averages_state) RepeatBuckets(num_slots, &plan);
   SetPartsAndSharedScalers(&plan);

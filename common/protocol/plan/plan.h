@@ -75,8 +75,7 @@ struct ExchangePlan {
   std::vector<uint64_t> column;               // by tensor: TensorInfo::column
   std::vector<const codec::Codec*> codec_of;  // by tensor
   std::vector<Part> parts;                    // in order of the arena
-  // By tensor: the index of its first part. One more entry marks the end of the last tensor's
-  // parts.
+  // By tensor: the index of its first part in `parts`. The last entry is the number of all parts.
   std::vector<uint32_t> first_part;
   // If not 0, round r is coded with scaler_margin times the workers' maximum scalers of round r -
   // scalers_from. If 0, and in the first scalers_from rounds, the workers share their scalers

@@ -96,8 +96,8 @@ class GatheredFigures : public CellSum {
 // The state that the codecs of a chunk's segments keep from the sum of one round to the next.
 using SumMemories = std::vector<std::unique_ptr<codec::Memory>>;
 
-// The server's sum (line 7 of Algorithm 1 in the TernGrad paper) of one chunk. It adds codes
-// without decoding them if the codec can.
+// The server's sum (line 7 of Algorithm 1 in the TernGrad paper) of one chunk. Adds the codes
+// without decoding them if the codec can do that.
 class ChunkSum : public CellSum {
  public:
   ChunkSum(const ExchangePlan& plan, const Chunk& chunk, uint64_t round,
@@ -222,10 +222,12 @@ Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payl
   unread = unread.subspan(chunk.scalers * sizeof(float));
   for (const codec::Segment& segment : chunk.segments) {
     const Result<size_t> sum_bytes =
-        plan.central
-            ? plan.pull_codec->DecodeAloneTo(unread, segment, [](uint64_t, std::span<const float>) {})
-            : plan.codec_of[segment.tensor]->SumSize(unread, segment, static_cast<int>(contributors));
-    if (!sum_bytes.ok()) return sum_bytes.status().Within("tensor " + std::to_string(segment.tensor));
+        plan.central ? plan.pull_codec->DecodeAloneTo(unread, segment,
+                                                      [](uint64_t, std::span<const float>) {})
+                     : plan.codec_of[segment.tensor]->SumSize(unread, segment,
+                                                              static_cast<int>(contributors));
+    if (!sum_bytes.ok())
+      return sum_bytes.status().Within("tensor " + std::to_string(segment.tensor));
     unread = unread.subspan(*sum_bytes);
   }
   if (unread.empty()) return Ok();

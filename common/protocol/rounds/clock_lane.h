@@ -56,7 +56,7 @@ class ClockLane : public Lane {
   bool open() const override { return state_.open; }
   uint64_t floor() const override { return 0; }
   const Counters& counters() const override { return state_.counters; }
-  // By rank: pushes dropped because they were staler than max_staleness.
+  // By rank: the number of pushes dropped as staler than ClockLaneOptions::max_staleness.
   const std::vector<uint64_t>& dropped() const { return state_.dropped; }
   // The number of pushes whose answers are delayed.
   size_t waiting() const;

@@ -74,7 +74,8 @@ void CountedCell::OnChangedMember(uint32_t rank, bool was_removed) {
   }
   const uint64_t least_other_clock = LeastClock(rank);
   Become(rank, RankState::kTraining);
-  // The other workers continued without this rank. They must not wait until the rank has caught up.
+  // While the rank had no process, the other workers continued. They must not wait until the new
+  // process has made as many pushes as they have, so its clock counts as at least theirs.
   if (was_removed && lane_->options.bound.has_value() && least_other_clock != kNoClock)
     entry.least_clock = std::max(entry.least_clock, least_other_clock);
 }
@@ -85,7 +86,8 @@ void CountedCell::RestoreFromOutcome(Peer from, const pb::Outcome& held_outcome)
     if (held_outcome.has_parted()) Become(rank, RankState::kParted);
     const uint64_t counted_clock = clocks_.counted[rank];
     const uint64_t answered_clock = ExchangeOf(held_outcome);
-    const uint64_t clock = answered_clock - (held_outcome.has_parted() && answered_clock != 0 ? 1 : 0);
+    const uint64_t clock =
+        answered_clock - (held_outcome.has_parted() && answered_clock != 0 ? 1 : 0);
     if (clock <= counted_clock || clock > kMaxClock) continue;
     ranks_[rank].least_clock = std::max(ranks_[rank].least_clock, clock);
     lane_->lost_clocks = std::max(lane_->lost_clocks, clock - counted_clock);
@@ -122,8 +124,8 @@ void CountedCell::RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out
   ++lane_->counters.stale;
   std::string sentence = ToString(spec_.cell, c) + " is stale: rank " + std::to_string(c.rank()) +
                          " is at " + std::to_string(clocks_.counted[c.rank()]);
-  // After a restart of shard 0 the first process that says hello gets the rank, even if another
-  // process had the rank before.
+  // Another process may have pushed as this rank: after a restart of shard 0 the first process that
+  // says hello gets the rank, even if another process had the rank before.
   const bool was_replaced = ranks_[c.rank()].counted_incarnation != c.incarnation();
   if (was_replaced) sentence += "; another process had it meanwhile: start this worker again";
   const Code code = was_replaced ? Code::kPeerLost : Code::kNotAllowed;
@@ -135,15 +137,17 @@ bool CountedCell::CountAndApply(Peer from, const pb::Contribution& c, const Byte
                                 Sends* out) {
   const uint32_t rank = c.rank();
   const uint64_t version = spec_.weights->version();
-  // A version greater than this cell's comes from a previous server process.
-  const uint64_t base_version = std::min(version, VersionHeldBy(c.at_clock()).value_or(clocks_.answered[rank]));
+  // A sender may hold a version greater than this cell's, from a previous server process.
+  const uint64_t base_version =
+      std::min(version, VersionHeldBy(c.at_clock()).value_or(clocks_.answered[rank]));
   const uint64_t staleness = version - base_version;
   const uint64_t max_staleness = lane_->options.max_staleness;
   const bool is_too_stale = max_staleness != 0 && staleness > max_staleness;
   if (is_too_stale) {
     ++lane_->counters.dropped;
     ++lane_->dropped[rank];
-  } else if (Status push_status = spec_.weights->Push(rank, base_version, payload); !push_status.ok()) {
+  } else if (Status push_status = spec_.weights->Push(rank, base_version, payload);
+             !push_status.ok()) {
     ++lane_->counters.bad;
     out->push_back(Refuse(
         from, ExitCode(push_status),
@@ -219,8 +223,8 @@ Send CountedCell::MakeAnswerToPush(Peer to, uint32_t rank) const {
   return send;
 }
 
-void CountedCell::AddWeights(uint32_t rank, std::optional<uint64_t> holds, pb::Outcome::Weights* weights,
-                             Bytes* payload) {
+void CountedCell::AddWeights(uint32_t rank, std::optional<uint64_t> holds,
+                             pb::Outcome::Weights* weights, Bytes* payload) {
   ClockCell::Answer answer = spec_.weights->Pull(rank, holds);
   weights->set_version(spec_.weights->version());
   if (answer.whole) weights->set_whole(true);
@@ -256,7 +260,8 @@ bool CountedCell::MustWait(uint32_t rank) const {
 
 uint64_t CountedCell::ClockOf(uint32_t rank) const {
   const uint64_t newest_clock = lane_->newest[rank];
-  return std::max({clocks_.counted[rank], ranks_[rank].least_clock, newest_clock == 0 ? 0 : newest_clock - 1});
+  return std::max(
+      {clocks_.counted[rank], ranks_[rank].least_clock, newest_clock == 0 ? 0 : newest_clock - 1});
 }
 
 uint64_t CountedCell::LeastClock(std::optional<uint32_t> excluded_rank) const {
@@ -308,8 +313,8 @@ Status CountedCell::Check() const {
     TERN_RETURN_IF_ERROR(CheckWaiting(rank));
     max_pushes += std::min(clock, kNoClock - max_pushes);
   }
-  TERN_HOLDS(clocks_.total <= max_pushes, ToString(spec_.cell, 0, "clock"), ": counts ", clocks_.total,
-             " pushes, and its clocks are ", max_pushes, " together");
+  TERN_HOLDS(clocks_.total <= max_pushes, ToString(spec_.cell, 0, "clock"), ": counts ",
+             clocks_.total, " pushes, and its clocks are ", max_pushes, " together");
   return Ok();
 }
 

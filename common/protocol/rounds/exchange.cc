@@ -15,11 +15,11 @@ namespace {
 // so an outcome further ahead is invalid.
 constexpr uint64_t kMaxRoundsAhead = 64;
 
-// Visitor of a waiting contribution: returns whether `outcome`, which has the same cell and
-// exchange, answers the contribution.
+// Visits a contribution that waits for its answer: returns whether `outcome`, which has the same
+// cell and exchange, is the answer.
 struct IsAnsweredBy {
   const pb::Outcome& outcome;
-  uint64_t pull_number = 0;  // the number of the waiting pull
+  uint64_t pull_number = 0;  // if the contribution is a pull: its number
 
   bool operator()(const InRound&) const { return outcome.has_of_round(); }
   bool operator()(const Skip&) const { return outcome.has_of_round(); }
@@ -191,14 +191,14 @@ void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
                         std::vector<Outgoing>* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   LaneState& lane_state = lanes_[lane];
-  // This is true also at the first Welcome. Outcomes may have come before it.
+  // True also at the first Welcome of the lane, before which outcomes may have come.
   const bool is_new_server = lane_state.server_incarnation != server_incarnation;
   lane_state.up = true;
   lane_state.server_incarnation = server_incarnation;
   if (is_new_server)
     std::erase_if(versions_, [&](const auto& item) { return item.second.lane == lane; });
-  // The server assumes that a new incarnation of this worker still pushes. If the worker has sent
-  // Parting (it pushes no more), the server must be told that again.
+  // The server assumes that a new incarnation of this worker still pushes. If the worker had sent
+  // Parting (it pushes no more), its kept clocks tell the server that again.
   const bool is_new_incarnation =
       std::exchange(lane_state.greeted_as, options_.incarnation) != options_.incarnation;
   if (is_new_server || is_new_incarnation)

@@ -36,7 +36,7 @@ class HeldOutcomes {
   };
   using Item = std::pair<const ExchangeKey, Held>;
 
-  // Keeps an outcome of a round, unless the floor has reached the round.
+  // Keeps an outcome of a round, unless the round is not beyond the floor.
   void Hold(const ExchangeKey& key, LaneRef lane, const pb::Outcome& outcome, Bytes payload);
   // In a job without rounds: keeps the clock of the newest answer of a cell in place of the cell's
   // previous clock. `parted`: it answers this worker's Parting, which says that it pushes no more.

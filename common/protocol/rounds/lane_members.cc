@@ -11,7 +11,7 @@ void LaneMembers::OnMembers(const pb::Members& members) {
   for (size_t rank = 0; rank < num_ranks; ++rank) {
     const uint64_t incarnation = members.incarnations(static_cast<int>(rank));
     const bool is_joining = std::find(members.joining().begin(), members.joining().end(), rank) !=
-                         members.joining().end();
+                            members.joining().end();
     if (incarnation == members_[rank].incarnation) {
       members_[rank].joining &= is_joining;
       continue;

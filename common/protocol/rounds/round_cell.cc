@@ -50,8 +50,8 @@ RoundLaneState::RoundLaneState(RoundLaneOptions given_options)
       late_by_rank(options.workers) {}
 
 size_t RoundLaneState::MaxSlots() const {
-  // Members are at most `window` rounds apart. Another `window` rounds may have contributions of a
-  // member that was replaced later.
+  // Members are at most `window` rounds apart. Another `window` rounds may have contributions of
+  // members that were replaced after they had contributed.
   const size_t lockstep_slots = 2 * size_t{options.window} + 2;
   if (!IsElastic()) return lockstep_slots;
   return std::max<size_t>(lockstep_slots, options.max_ahead) + options.window;
@@ -172,8 +172,8 @@ bool RoundCell::AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribut
                           pb::Refuse::leave));
     return false;
   }
-  // No remaining member has the old scalers, because the scalers' server restarted and lost them,
-  // and all workers that had received them are removed.
+  // No remaining member has the scalers of the slot: their server restarted and lost them, and all
+  // workers that had received them are removed. So the slot starts again with the new scalers.
   slot->Open(spec_.open(round));
   return true;
 }
@@ -185,8 +185,8 @@ bool RoundCell::AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, con
   const Status add_status = slot->Add(c.rank(), c.incarnation(), digest, payload);
   if (!add_status.ok()) {
     ++lane_->counters.bad;
-    // The payload may be partly added, so the slot is dropped. The other workers repeat their
-    // contributions.
+    // A part of the payload may be in the sum already, so the slot is dropped. The other workers
+    // repeat their contributions.
     slots_.erase(round);
     out->push_back(Refuse(from, ExitCode(add_status),
                           ToString(spec_.cell, round) + " of rank " + std::to_string(c.rank()) +
@@ -241,8 +241,8 @@ void RoundCell::Close(uint64_t round, RoundSlot* slot, Sends* out) {
   slot->Close(spec_.every_round);
   ++lane_->counters.closed;
   if (leads_ && lane_->stop_requested && lane_->stop_after == 0) {
-    // No worker can be beyond the round set here. (A worker may have begun that round's step, but
-    // its pushes need this outcome.)
+    // No worker can be beyond the last round that is set here. (A worker may have begun the step of
+    // that round, but needs this outcome before it pushes.)
     lane_->stop_after = round + lane_->options.window;
   }
   pb::Outcome& outcome = slot->outcome();
@@ -330,13 +330,15 @@ Status RoundCell::CheckRounds(bool floor_moved) const {
   for (const auto& [round, slot] : slots_) {
     TERN_HOLDS(round > lane_->floor, ToString(spec_.cell, round), ": kept, and the floor is ",
                lane_->floor);
-    const bool follows_previous = !spec_.every_round || (may_be_next && round == previous_round + 1);
+    const bool follows_previous =
+        !spec_.every_round || (may_be_next && round == previous_round + 1);
     const bool is_open = slot.state() == RoundSlot::State::kOpen;
-    TERN_HOLDS(floor_moved || !is_open || !may_be_next || !follows_previous || !IsReadyToClose(round, slot),
+    TERN_HOLDS(floor_moved || !is_open || !may_be_next || !follows_previous ||
+                   !IsReadyToClose(round, slot),
                ToString(spec_.cell, round), ": open, and has enough of ", slot.contributors(),
                " contributors");
-    TERN_HOLDS(slot.state() != RoundSlot::State::kClosed || follows_previous, ToString(spec_.cell, round),
-               ": closed, and round ", round - 1, " has not");
+    TERN_HOLDS(slot.state() != RoundSlot::State::kClosed || follows_previous,
+               ToString(spec_.cell, round), ": closed, and round ", round - 1, " has not");
     may_be_next &= !is_open;
     previous_round = round;
   }

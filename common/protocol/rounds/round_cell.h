@@ -90,9 +90,9 @@ class RoundCell {
 
   bool can_be_pulled() const { return spec_.pull != nullptr; }
   size_t slots() const { return slots_.size(); }
-  // Returns the oldest open slot and sets *round, or returns null.
+  // Returns the oldest open slot and sets *round to its round; null if no slot is open.
   const RoundSlot* OldestOpen(uint64_t* round) const;
-  // Checks the invariants of a cell that RoundLane::Check names. `floor_moved`: whether the floor
+  // Checks the invariants of a cell that RoundLane::Check lists. `floor_moved`: whether the floor
   // has moved since CloseReadySlots was last called.
   Status Check(bool floor_moved) const;
 

@@ -88,8 +88,8 @@ void RoundSlot::Restore(const pb::Outcome& held, Bytes payload) {
 Status RoundSlot::Check(const Cell& cell, uint64_t round) const {
   const bool is_open = state_ == State::kOpen;
   TERN_HOLDS(state_ != State::kNew, ToString(cell, round), ": kept, but neither open nor closed");
-  TERN_HOLDS((sum_ != nullptr) == is_open, ToString(cell, round), ": ", NameOf(state_), ", and has ",
-             sum_ == nullptr ? 0 : 1, " sums");
+  TERN_HOLDS((sum_ != nullptr) == is_open, ToString(cell, round), ": ", NameOf(state_),
+             ", and has ", sum_ == nullptr ? 0 : 1, " sums");
   uint32_t num_added = 0;
   for (uint32_t rank = 0; rank < is_added_.size(); ++rank) {
     num_added += is_added_[rank];
@@ -109,13 +109,14 @@ Status RoundSlot::Check(const Cell& cell, uint64_t round) const {
   TERN_HOLDS(outcome_.bucket() == cell.bucket && outcome_.chunk() == cell.chunk,
              ToString(cell, round), ": its outcome is of bucket ", outcome_.bucket(), ", chunk ",
              outcome_.chunk());
-  TERN_HOLDS(of_round.contributors() == contributors_, ToString(cell, round), ": its outcome tells of ",
-             of_round.contributors(), " contributors, it has ", contributors_);
+  TERN_HOLDS(of_round.contributors() == contributors_, ToString(cell, round),
+             ": its outcome tells of ", of_round.contributors(), " contributors, it has ",
+             contributors_);
   for (uint32_t rank = 0; rank < is_added_.size(); ++rank) {
-    TERN_HOLDS(Contributed(of_round.contributor_bits(), rank) == is_added_[rank], ToString(cell, round),
-               ": rank ", rank,
+    TERN_HOLDS(Contributed(of_round.contributor_bits(), rank) == is_added_[rank],
+               ToString(cell, round), ": rank ", rank,
                is_added_[rank] ? " is in the sum, and its outcome does not name it"
-                            : " is named by the outcome, and is not in the sum");
+                               : " is named by the outcome, and is not in the sum");
   }
   return Ok();
 }

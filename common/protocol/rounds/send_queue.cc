@@ -68,7 +68,8 @@ std::vector<const SendQueue::Item*> SendQueue::TakeSendable(LaneRef lane, Time n
     item->second.sent_at = now;
     sendable.push_back(item);
   };
-  if (const Item* first_push = FirstPush(lane); first_push != nullptr && first_push->second.state != State::kSent)
+  if (const Item* first_push = FirstPush(lane);
+      first_push != nullptr && first_push->second.state != State::kSent)
     mark_sent(&*entries_.find(first_push->first));
   for (Item& item : entries_) {
     const auto& [key, entry] = item;
@@ -88,7 +89,8 @@ const SendQueue::Item* SendQueue::FirstPush(LaneRef lane) const {
   if (oldest_push == entries_.end()) return nullptr;
   const uint64_t exchange = oldest_push->first.exchange;
   const auto end = entries_.upper_bound(ExchangeKey{exchange, {Kind::kPush, 0, UINT32_MAX}});
-  const auto last_push = std::find_if(std::make_reverse_iterator(end), entries_.rend(), is_push_of_lane);
+  const auto last_push =
+      std::find_if(std::make_reverse_iterator(end), entries_.rend(), is_push_of_lane);
   const ExchangeKey first_key{exchange, {Kind::kPush, last_push->first.cell.bucket, 0}};
   return &*std::find_if(entries_.lower_bound(first_key), end, is_push_of_lane);
 }
@@ -114,8 +116,8 @@ void SendQueue::Unsend(LaneRef lane) {
 Status SendQueue::CheckEntry(const Item& item, uint64_t applied) const {
   const auto& [key, entry] = item;
   const bool is_pull = IsPull(entry.contribution);
-  TERN_HOLDS(is_pull == (entry.pull != 0), ToString(key.cell, key.exchange, "exchange"), ": asks for ",
-             is_pull ? 1 : 0, " pulls, and its number is ", entry.pull);
+  TERN_HOLDS(is_pull == (entry.pull != 0), ToString(key.cell, key.exchange, "exchange"),
+             ": asks for ", is_pull ? 1 : 0, " pulls, and its number is ", entry.pull);
   TERN_HOLDS(is_pull || key.exchange > applied, ToString(key.cell, key.exchange, "exchange"),
              ": not answered, and applied is ", applied);
   return Ok();

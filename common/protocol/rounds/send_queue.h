@@ -9,7 +9,8 @@
 // Credit: the unanswered pushes that were sent on a lane have at most `credit_bytes` bytes, except
 // that the lane's first unanswered push in plan order may always be sent. This exception prevents a
 // deadlock: workers may get their scalers back in different orders, but all of them push to the
-// first open cell. A server holds at most about workers * credit_bytes bytes per lane.
+// first open cell (one reduction over the workers). A server holds at most about workers *
+// credit_bytes bytes per lane.
 //
 // Priority: of the pushes that wait for credit, those of the oldest exchange are sent first. Within
 // an exchange the last bucket is first, because it has the first tensors, which the next forward
@@ -77,7 +78,7 @@ class SendQueue {
 
   // These invariants hold after every event: the unanswered bytes of a lane are the bytes of its
   // sent pushes; pulls have numbers, and no other contribution has; the first push of a lane is
-  // sent if `is_up` says that the lane is up; of exchanges up to `applied` the queue has only pulls.
+  // sent if is_up(lane); of exchanges up to `applied` the queue has only pulls.
   Status Check(const std::function<bool(LaneRef)>& is_up, uint64_t applied) const;
 
  private:

@@ -108,7 +108,7 @@ void Fetching::OnStateWant(const pb::StateWant& want, SessionActions* out) {
 }
 
 void Fetching::OnSnapshot(const Bytes& state, uint64_t applied, SessionActions* out) {
-  if (!state_.has_state()) return;  // the worker discarded its state after kSnapshot
+  if (!state_.has_state()) return;  // It was discarded after the request.
   for (Message& piece : giver_.OnSnapshot(state, applied, state_.stop_after))
     out->push_back(SendOn({0, 0}, std::move(piece)));
 }

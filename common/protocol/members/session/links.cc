@@ -65,7 +65,8 @@ void Links::GreetAgain(Time retry, Time now, SessionActions* out) {
   for (uint32_t s = 0; s < shards(); ++s) {
     for (uint32_t l = 0; l < links_[s].size(); ++l) {
       const Link& lane_link = links_[s][l];
-      if (lane_link.state == State::kGreeting && now - lane_link.hello_at >= retry) Greet({s, l}, now, out);
+      if (lane_link.state == State::kGreeting && now - lane_link.hello_at >= retry)
+        Greet({s, l}, now, out);
     }
   }
 }

@@ -207,7 +207,7 @@ void Session::Stop(const Status& status, Time now, SessionActions* out) {
 }
 
 void Session::RoundTrips::Add(Time trip, Time longest_valid) {
-  // Such a trip means that this worker did not send the time that is in the echo.
+  // A negative or too long trip shows that this worker did not send the time in the echo.
   if (trip < Time(0) || trip > longest_valid) return;
   ++count;
   total += trip;

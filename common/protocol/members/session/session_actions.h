@@ -1,5 +1,6 @@
-// The actions that a worker's session asks its owner to execute, in order, and helpers that build
-// them. A lane is one socket of a server shard, to which the session has one connection.
+// The actions that a worker's session asks its owner (the worker's net thread) to execute, in
+// order, and helpers that build them. A lane is one socket of a server shard, to which the session
+// has one connection.
 #pragma once
 
 #include <cstdint>

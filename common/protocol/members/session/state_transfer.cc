@@ -40,7 +40,8 @@ void StateGiver::OnFloor(uint64_t floor) {
 
 std::optional<Message> StateGiver::Piece(uint32_t rank, const Snapshot& snapshot) const {
   const uint64_t state_bytes = snapshot.state.size();
-  const uint64_t num_pieces = std::max<uint64_t>(1, (state_bytes + piece_bytes_ - 1) / piece_bytes_);
+  const uint64_t num_pieces =
+      std::max<uint64_t>(1, (state_bytes + piece_bytes_ - 1) / piece_bytes_);
   if (snapshot.asked_piece >= num_pieces) return std::nullopt;
   Message message;
   pb::StatePiece* piece = message.head.mutable_state_piece();
@@ -52,7 +53,8 @@ std::optional<Message> StateGiver::Piece(uint32_t rank, const Snapshot& snapshot
   piece->set_transfer(snapshot.transfer);
   if (snapshot.stop_after != 0) piece->set_stop_after(snapshot.stop_after);
   const uint64_t begin = uint64_t{snapshot.asked_piece} * piece_bytes_;
-  message.payload = snapshot.state.Slice(begin, std::min<uint64_t>(piece_bytes_, state_bytes - begin));
+  message.payload =
+      snapshot.state.Slice(begin, std::min<uint64_t>(piece_bytes_, state_bytes - begin));
   return message;
 }
 

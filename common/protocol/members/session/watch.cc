@@ -30,8 +30,8 @@ void Watch::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionAct
 void Watch::OnPulseOfShard0(const pb::Pulse& pulse, Time now) {
   absent_.assign(pulse.absent().begin(), pulse.absent().end());
   if (pulse.epoch() != 0) state_.gone = absent_;
-  // A new process of shard 0 waits for all workers for the full start timeout. After that the
-  // workers still need time to open their links.
+  // A new process of shard 0 waits for all workers for the full start timeout, so this worker waits
+  // longer: after that time it still has to open its links.
   const uint64_t previous_incarnation = std::exchange(shard0_incarnation_, pulse.incarnation());
   if (previous_incarnation != 0 && previous_incarnation != pulse.incarnation())
     state_.joining_since = now + state_.options.timings.dead_after;
@@ -73,8 +73,8 @@ bool Watch::LeaveIfLost(uint32_t s, Time now, SessionActions* out) {
   return true;
 }
 
-// Replaces a connection on which nothing has come for some time, early enough that the shard has
-// not yet removed this worker.
+// Replaces a shard's connection on which nothing has come for some time: for suspect_after, which
+// is so short that shard 0 has not yet removed this worker.
 void Watch::ReplaceIfSilent(uint32_t s, Time now, SessionActions* out) {
   const Time heard_at = state_.links.shard(s).heard_at;
   const Time quiet_since = std::max(heard_at, state_.links.link({s, 0}).connected_at);

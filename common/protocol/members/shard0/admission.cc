@@ -37,7 +37,8 @@ void Admission::OnShardHello(Peer from, const pb::Hello& hello, Time now, Contro
   }
   if (!MayTakeShardPlace(&found->second, from, hello, now, out)) return;
   const uint64_t previous_incarnation = found->second.incarnation;
-  const bool was_restarted = previous_incarnation != 0 && previous_incarnation != hello.incarnation();
+  const bool was_restarted =
+      previous_incarnation != 0 && previous_incarnation != hello.incarnation();
   found->second = {from, hello.incarnation(), now, false, hello, 0, Time(0)};
   Message message;
   message.head.mutable_welcome()->set_incarnation(job_.options.incarnation);
@@ -89,7 +90,7 @@ void Admission::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, Contr
   if (!FitsTheJob(from, hello, out)) return;
   Roster::Worker& worker = job_.roster.workers[hello.rank()];
   const bool is_retired = std::find(worker.retired.begin(), worker.retired.end(),
-                                 hello.incarnation()) != worker.retired.end();
+                                    hello.incarnation()) != worker.retired.end();
   if (is_retired ||
       (worker.incarnation == hello.incarnation() && worker.presence == Presence::kLost)) {
     return EmitSend(from, membership_.AnswerToRemovedWorker(hello.incarnation()), out);
@@ -154,9 +155,9 @@ void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello,
                       ControlActions* out) {
   const bool has_returned = worker->presence == Presence::kLost || worker->awaited;
   const uint64_t first_epoch = worker->first_epoch;
-  // Whether no worker that held the state of the job is left.
-  const bool nobody_has_state = job_.running() && job_.options.workers_hold_state && hello.fresh() &&
-                             !job_.roster.MayHoldStateBeside(worker);
+  // Whether no worker is left that holds the state of the job, because this one lost it.
+  const bool nobody_has_state = job_.running() && job_.options.workers_hold_state &&
+                                hello.fresh() && !job_.roster.MayHoldStateBeside(worker);
   const std::string restart_sentence = job_.roster.Name(hello.rank()) + " was started again";
   if (nobody_has_state && job_.CanGoBack()) {
     going_back_.OnStateLost(restart_sentence, Code::kPeerLost, now, out);

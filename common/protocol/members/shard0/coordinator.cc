@@ -39,7 +39,7 @@ void Coordinator::OnMessage(Peer from, const Message& message, Time now, Control
     case pb::Envelope::kAbort:
       return OnShardAbort(from, message.head.abort(), now, out);
     case pb::Envelope::kEnd:
-      return;  // It answers the End or Abort of an earlier process of shard 0.
+      return;  // the answer to an earlier process of shard 0
     default:
       return OnRound(from, message, now, out);
   }
@@ -116,7 +116,8 @@ void Coordinator::OnStateWant(Peer from, const Message& message, Time now, Contr
   Worker* const receiver = job_.roster.MemberOf(from, want.rank(), want.incarnation());
   if (receiver == nullptr || !receiver->live()) return;
   liveness_.Hear(receiver, now);
-  // A live worker with state: one that is not suspect if possible, then the newest applied round.
+  // The donor is a live worker with state: if possible one that is not suspect; among these, the
+  // one that has applied the newest round.
   const Worker* donor = nullptr;
   const auto donor_quality = [](const Worker& worker) {
     return std::make_pair(!worker.suspect, worker.applied);
@@ -162,7 +163,7 @@ void Coordinator::OnFailedWorker(Peer from, const pb::Bye& bye, Time now, Contro
   if (job_.roster.IsOnAnotherConnection(from, bye.rank(), bye.incarnation()))
     return EmitSend(from, Refusal(Code::kNotAllowed, "say hello first", pb::Refuse::retry), out);
   const Status error = ErrorFromPeer(bye.code(), bye.sentence());
-  Message end;  // It tells the sender that it may end; a sender that is no member gets it, too.
+  Message end;  // A sender that is no member gets it, too, so that it may end.
   end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(error)));
   end.head.mutable_end()->set_sentence(error.message());
   EmitSend(from, std::move(end), out);

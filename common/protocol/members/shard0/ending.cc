@@ -80,8 +80,8 @@ void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActi
     }
     const Roster::Shard& shard = roster.shards.at(recipient.rank);
     recipient.expected = recipient.peer != 0 && !shard.silent;
-    // The network link of this host may be down only for a while. A shard waits for shard 0 for a
-    // long time, so this process repeats the message for longer.
+    // If the shard is silent, the network link of this host may be down for a while. The shard
+    // waits long for shard 0, so this process repeats the message for longer.
     if (recipient.expected && now - shard.heard_at > timings.suspect_after)
       deadline = now + 2 * timings.dead_after;
   }

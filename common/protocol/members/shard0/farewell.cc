@@ -7,7 +7,7 @@ namespace tern::protocol {
 
 namespace {
 
-// `message`: a hello, heartbeat or Bye, which names its sender.
+// Returns the sender of `message`, a hello, heartbeat or Bye, as a recipient on connection `from`.
 template <typename FromDaemon>
 Farewell::Recipient SenderOf(pb::Hello::Role role, const FromDaemon& message, Peer from) {
   return {role, message.rank(), role == pb::Hello::worker ? message.incarnation() : 0, from, true};
@@ -50,7 +50,7 @@ void Farewell::OnMessage(Peer from, const Message& message, ControlActions* out)
 void Farewell::SendTo(const Recipient& sender, ControlActions* out) {
   for (Recipient& recipient : recipients_) {
     const bool is_sender = recipient.role == sender.role && recipient.rank == sender.rank &&
-                      recipient.incarnation == sender.incarnation;
+                           recipient.incarnation == sender.incarnation;
     const bool is_vacant = recipient.role == pb::Hello::worker && recipient.incarnation == 0;
     if (is_sender && !is_vacant) recipient.peer = sender.peer;  // The connection may be new.
   }

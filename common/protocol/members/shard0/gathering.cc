@@ -31,14 +31,14 @@ void Gathering::OnTimer(Time now, ControlActions* out) {
   if (job_.running() || job_.ending()) return;
   const Timings& timings = job_.options.timings;
   Time deadline = job_.gathering_since + timings.start_timeout;
-  // The last worker may have said hello just now, and the shards still have to answer.
+  // If all workers have said hello, the shards may still have to offer their checkpoints.
   if (job_.going_back() && HasGatheredAgain(now)) deadline += timings.dead_after;
   if (now <= deadline) return;
   const std::vector<Roster::Worker>& workers = job_.roster.workers;
-  const bool is_restart = job_.going_back() ||
-                     std::any_of(workers.begin(), workers.end(), [](const Roster::Worker& worker) {
-                       return worker.presence == Presence::kDone;
-                     });
+  const bool is_restart =
+      job_.going_back() ||
+      std::any_of(workers.begin(), workers.end(),
+                  [](const Roster::Worker& worker) { return worker.presence == Presence::kDone; });
   ending_.Abort(Code::kPeerLost,
                 Cat("the job did not start", is_restart ? " again" : "", " within ",
                     SecondsText(timings.start_timeout), ": ", WhoIsMissing()),
@@ -51,7 +51,8 @@ std::string Gathering::WhoIsMissing() const {
     if (job_.roster.workers[rank].live()) continue;
     missing_workers += Cat(missing_workers.empty() ? "no hello from worker " : ", ", rank);
   }
-  return missing_workers.empty() ? "a server shard did not say what it can go back to" : missing_workers;
+  return missing_workers.empty() ? "a server shard did not say what it can go back to"
+                                 : missing_workers;
 }
 
 bool Gathering::HasGathered(Time now) const {
@@ -74,7 +75,8 @@ bool Gathering::OnlyRemovedAreMissing() const {
     for (const Roster::Worker& worker : workers) {
       if (!worker.live() || worker.hello.fresh()) continue;
       const auto& removed_ranks = worker.hello.gone();
-      if (std::find(removed_ranks.begin(), removed_ranks.end(), rank) == removed_ranks.end()) return false;
+      if (std::find(removed_ranks.begin(), removed_ranks.end(), rank) == removed_ranks.end())
+        return false;
     }
   }
   return true;
@@ -149,7 +151,7 @@ bool Gathering::HasBegun() {
   if (!has_begun || job_.going_back()) return has_begun;
   job_.Become(JobPhase::kResuming);
   for (Roster::Worker& worker : job_.roster.workers) {
-    // A worker is missing here only with `shrink`; the job continues without that worker.
+    // Only if faults.on_worker_loss is `shrink` is a worker missing here; the job continues then.
     if (!worker.live()) worker.presence = Presence::kLost;
   }
   return true;
@@ -223,9 +225,10 @@ bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, Control
 
 void Gathering::LogBegin(ControlActions* out) const {
   const Begin& begin = job_.begin;
-  const std::string repeated_text = job_.reached > begin.round() ? Cat(", from round ", job_.reached,
-                                                               ": what came after it is done again")
-                                                         : std::string();
+  const std::string repeated_text =
+      job_.reached > begin.round()
+          ? Cat(", from round ", job_.reached, ": what came after it is done again")
+          : std::string();
   if (!begin.from.has_value()) return EmitLog("all go back to the beginning" + repeated_text, out);
   EmitLog(Cat("all go on from the ", begin.workers_load ? "" : "servers' ", "checkpoint of step ",
               begin.from->step(), repeated_text),
@@ -239,7 +242,8 @@ bool Gathering::MayBegin(Time now, ControlActions* out) {
   pb::Hello own_hello;
   const std::vector<Offer> offers = Offers(&own_hello);
   const bool from_shards = job_.options.begins_from_shards;
-  job_.begin = Choose(offers, has_begun && from_shards ? std::optional(job_.roster.run) : std::nullopt);
+  job_.begin =
+      Choose(offers, has_begun && from_shards ? std::optional(job_.roster.run) : std::nullopt);
   if (!job_.begin.from.has_value()) {
     if (!has_begun && !MayBeginAnew(offers, now, out)) return false;
     if (has_begun && !from_shards) {
@@ -271,7 +275,7 @@ void Gathering::AdmitGathered(Time now) {
   }
   const bool goes_back = job_.going_back() || job_.begin.from.has_value();
   if (!anyone_has_state && !goes_back)
-    roster.run = job_.options.incarnation;  // a random number, so it is unique
+    roster.run = job_.options.incarnation;  // random, so no other run has it
   job_.Become(JobPhase::kRunning);
   ++roster.epoch;
   for (Roster::Worker& worker : roster.workers) {

@@ -42,16 +42,17 @@ bool GoingBack::RequiresAllToGoBack(const pb::Hello& hello) const {
   if (!options.resumes || options.begins_from_shards || !options.workers_hold_state) return false;
   if (options.elasticity.on_loss != OnLoss::kWait) return false;
   if (!hello.fresh() || !hello.keeps_own()) return false;
-  // All other workers have at least one of the sender's two newest checkpoints
+  // With two checkpoints of this run, the sender has one that all other workers have, too
   // (client/train/checkpoints.h).
   const auto& checkpoints = hello.checkpoints();
-  return std::count_if(checkpoints.begin(), checkpoints.end(), [this](const pb::Checkpoint& checkpoint) {
-           return checkpoint.run() == job_.roster.run;
-         }) >= 2;
+  return std::count_if(checkpoints.begin(), checkpoints.end(),
+                       [this](const pb::Checkpoint& checkpoint) {
+                         return checkpoint.run() == job_.roster.run;
+                       }) >= 2;
 }
 
-// A worker that was ever admitted may have sent contributions (pushes, scalers, figures). A new
-// incarnation of the worker makes sure that no server accepts the old contributions.
+// A worker that was ever admitted may have sent contributions (pushes, scale factors, metrics).
+// When it comes back as a new incarnation, no server accepts the old contributions.
 bool GoingBack::CallWorkers(Time now, ControlActions* out) {
   bool has_told_any = false;
   for (Roster::Worker& worker : job_.roster.workers) {

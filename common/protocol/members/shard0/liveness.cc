@@ -34,7 +34,8 @@ void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Ti
   worker->suspect = false;
   Hear(worker, now);
   worker->counters = beat.counters();
-  if (std::string slowness_text = stragglers_.OnCounters(beat.rank(), worker->counters); !slowness_text.empty())
+  if (std::string slowness_text = stragglers_.OnCounters(beat.rank(), worker->counters);
+      !slowness_text.empty())
     EmitLog(job_.roster.Name(beat.rank()) + slowness_text, out);
   LogIfLate(beat.rank(), out);
   worker->waiting = beat.waiting();
@@ -77,7 +78,8 @@ void Liveness::SendPulses(Time now, ControlActions* out) {
   }
 }
 
-// The default timeout is one minute or ten average steps of this worker, whichever is longer.
+// If the job sets no timeout, it is one minute or ten average steps of this worker, whichever is
+// longer.
 Time Liveness::ProgressTimeout(const Roster::Worker& worker) const {
   const Time configured_timeout = job_.options.timings.progress_timeout;
   if (configured_timeout != Time::zero()) return configured_timeout;
@@ -214,7 +216,8 @@ void Liveness::ContinueWithout(const std::string& what, Code code, Time now, Con
     return going_back_.OnStateLost(what, code, now, out);
   if (has_too_few) {
     return ending_.Abort(
-        code, Cat(what, "; ", roster.LiveText(), " are left, and faults.min_workers is ", min_workers),
+        code,
+        Cat(what, "; ", roster.LiveText(), " are left, and faults.min_workers is ", min_workers),
         now, out);
   }
   EmitLog(Cat(what, "; going on with ", roster.LiveText()), out);
@@ -225,7 +228,9 @@ void Liveness::ContinueWithout(const std::string& what, Code code, Time now, Con
 void Liveness::LogIfLate(uint32_t rank, ControlActions* out) {
   Roster::Worker& worker = job_.roster.workers[rank];
   const uint64_t late_rounds = worker.counters.late();
-  if (late_rounds == 0 || (worker.late_told != 0 && late_rounds < worker.late_told + kLateRoundsPerLog)) return;
+  if (late_rounds == 0 ||
+      (worker.late_told != 0 && late_rounds < worker.late_told + kLateRoundsPerLog))
+    return;
   worker.late_told = late_rounds;
   EmitLog(Cat(job_.roster.Name(rank), " was late in ", late_rounds,
               " rounds so far: they closed without its gradient"),

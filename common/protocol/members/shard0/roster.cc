@@ -13,7 +13,7 @@ constexpr size_t kMaxRetired = 8;  // how many incarnations Worker::retired keep
 
 Status CheckWorker(const Roster::Worker& worker, size_t rank) {
   using Presence = Roster::Worker::Presence;
-  // A lost worker may have no incarnation. After a restart, shard 0 may know of this worker only
+  // A worker that is not live may have no incarnation: after a restart, shard 0 may know of it only
   // that the other workers continue without it.
   TERN_HOLDS(!worker.live() || worker.incarnation != 0, "roster: worker ", rank,
              " is there, and has no incarnation");
@@ -34,7 +34,8 @@ Status CheckWorker(const Roster::Worker& worker, size_t rank) {
 void Roster::Worker::Retire() {
   std::vector<uint64_t> retired_incarnations = std::move(retired);
   if (incarnation != 0) retired_incarnations.push_back(incarnation);
-  if (retired_incarnations.size() > kMaxRetired) retired_incarnations.erase(retired_incarnations.begin());
+  if (retired_incarnations.size() > kMaxRetired)
+    retired_incarnations.erase(retired_incarnations.begin());
   *this = Worker{};
   retired = std::move(retired_incarnations);
 }

@@ -29,8 +29,8 @@ std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters) 
     worker.samples.pop_front();
   const Sample& first_sample = worker.samples.front();
   if (first_sample.steps + kMinSteps > steps) return "";
-  worker.step_s =
-      (counters.compute_s() - first_sample.compute_s) / static_cast<double>(steps - first_sample.steps);
+  worker.step_s = (counters.compute_s() - first_sample.compute_s) /
+                  static_cast<double>(steps - first_sample.steps);
   const double others_s = MedianOfOthers(rank);
   if (others_s <= 0) return "";
   const std::string times_text =
@@ -40,9 +40,10 @@ std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters) 
     return " is not slow any more: " + times_text;
   }
   const bool is_slow = worker.step_s > kSlowFactor * others_s;
-  // Reports a slow worker once, and again if its step time has changed by more than this factor.
-  if (!is_slow || (worker.logged_step_s != 0 && worker.step_s < kSlowFactor * worker.logged_step_s &&
-                worker.logged_step_s < kSlowFactor * worker.step_s)) {
+  // Reports a slow worker once, and again if its step time has changed by more than kSlowFactor.
+  if (!is_slow ||
+      (worker.logged_step_s != 0 && worker.step_s < kSlowFactor * worker.logged_step_s &&
+       worker.logged_step_s < kSlowFactor * worker.step_s)) {
     return "";
   }
   worker.logged_step_s = worker.step_s;
@@ -52,12 +53,14 @@ std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters) 
 double Stragglers::MedianOfOthers(uint32_t rank) const {
   std::vector<double> step_times;
   for (uint32_t other_rank = 0; other_rank < workers_.size(); ++other_rank) {
-    if (other_rank != rank && workers_[other_rank].step_s > 0) step_times.push_back(workers_[other_rank].step_s);
+    if (other_rank != rank && workers_[other_rank].step_s > 0)
+      step_times.push_back(workers_[other_rank].step_s);
   }
   if (step_times.empty()) return 0;
   std::sort(step_times.begin(), step_times.end());
   const size_t half = step_times.size() / 2;
-  return step_times.size() % 2 == 1 ? step_times[half] : (step_times[half - 1] + step_times[half]) / 2;
+  return step_times.size() % 2 == 1 ? step_times[half]
+                                    : (step_times[half - 1] + step_times[half]) / 2;
 }
 
 }  // namespace tern::protocol
