@@ -53,7 +53,7 @@ bool EndedBeforeFirstCheckpoint(const std::vector<Offer>& offers) {
   std::set<uint64_t> runs;
   for (const Offer& offer : offers) {
     if (offer.hello->has_unfit()) return false;
-    if (!offer.counts) continue;
+    if (!offer.is_required) continue;
     runs.insert(offer.hello->began());
     if (offer.hello->checkpoints_size() > 1) return false;
     for (const pb::Checkpoint& checkpoint : offer.hello->checkpoints())
@@ -86,7 +86,7 @@ std::string WhoHasWhat(const std::vector<Offer>& offers) {
   std::vector<std::pair<std::string, std::vector<std::string>>> groups;  // (what, who)
   std::map<std::string, size_t> group_of;
   for (const Offer& offer : offers) {
-    if (!offer.counts && !HasAnyCheckpoint(offer)) continue;
+    if (!offer.is_required && !HasAnyCheckpoint(offer)) continue;
     const std::string what = DescribeSteps(*offer.hello, runs.size() > 1);
     const auto [group, is_new] = group_of.emplace(what, groups.size());
     if (is_new) groups.push_back({what, {}});
@@ -165,7 +165,7 @@ Begin Choose(const std::vector<Offer>& offers, std::optional<uint64_t> run) {
   std::vector<const google::protobuf::RepeatedPtrField<pb::Checkpoint>*> counted_lists;
   std::vector<std::vector<pb::Checkpoint>> run_checkpoints;
   for (const Offer& offer : offers) {
-    if (offer.counts) counted_lists.push_back(&offer.hello->checkpoints());
+    if (offer.is_required) counted_lists.push_back(&offer.hello->checkpoints());
     if (!run.has_value() || offer.hello->role() != pb::Hello::shard) continue;
     std::vector<pb::Checkpoint>& shard_checkpoints = run_checkpoints.emplace_back();
     for (const auto* checkpoints :

@@ -114,7 +114,7 @@ void CountedCell::Push(Peer from, const pb::Contribution& c, const Bytes& payloa
   } else if (entry.state == RankState::kTraining && MustWait(rank)) {
     Become(rank, RankState::kWaiting);
     entry.peer = from;
-    entry.holds = VersionHeldBy(at_clock);
+    entry.held_version = VersionHeldBy(at_clock);
   } else {
     AnswerPush(from, rank, VersionHeldBy(at_clock), out);
   }
@@ -243,7 +243,7 @@ void CountedCell::Release(Sends* out) {
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     if (ranks_[rank].state != RankState::kWaiting || MustWait(rank)) continue;
     Become(rank, RankState::kTraining);
-    AnswerPush(ranks_[rank].peer, rank, ranks_[rank].holds, out);
+    AnswerPush(ranks_[rank].peer, rank, ranks_[rank].held_version, out);
   }
 }
 

@@ -103,7 +103,7 @@ class CountedCell {
     // While the answer is delayed: the connection of the rank's newest push, and the version of the
     // weights that the worker has.
     Peer peer = 0;
-    std::optional<uint64_t> holds;
+    std::optional<uint64_t> held_version;
     // A lower bound of the rank's clock: the least clock of the other ranks when it joined, or a
     // clock that a previous server process had answered.
     uint64_t least_clock = 0;

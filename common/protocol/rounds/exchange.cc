@@ -115,7 +115,7 @@ void Exchange::LateRounds::Count(const Key& key) {
 
 bool Exchange::IsUp(LaneRef lane) const {
   const auto found = lanes_.find(lane);
-  return found != lanes_.end() && found->second.up;
+  return found != lanes_.end() && found->second.is_up;
 }
 
 void Exchange::Send(const std::vector<const SendQueue::Item*>& items,
@@ -193,7 +193,7 @@ void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
   LaneState& lane_state = lanes_[lane];
   // True also at the first Welcome of the lane, before which outcomes may have come.
   const bool is_new_server = lane_state.server_incarnation != server_incarnation;
-  lane_state.up = true;
+  lane_state.is_up = true;
   lane_state.server_incarnation = server_incarnation;
   if (is_new_server)
     std::erase_if(versions_, [&](const auto& item) { return item.second.lane == lane; });
@@ -208,7 +208,7 @@ void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
 
 void Exchange::OnRoomAgain(LaneRef lane, Time now, std::vector<Outgoing>* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
-  queue_.Unsend(lane);
+  queue_.MarkUnsent(lane);
   SendWhatCreditAllows(lane, now, out);
 }
 
@@ -217,7 +217,7 @@ void Exchange::OnHeldConfirmed(LaneRef lane, Kind kind, const pb::Outcome& outco
   held_.OnConfirmed(Key{ExchangeOf(outcome), Cell{kind, outcome.bucket(), outcome.chunk()}}, lane);
 }
 
-void Exchange::OnLaneDown(LaneRef lane) { lanes_[lane].up = false; }
+void Exchange::OnLaneDown(LaneRef lane) { lanes_[lane].is_up = false; }
 
 void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
@@ -226,7 +226,7 @@ void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
                           [&](LaneRef lane_ref, Time sent_at) {
                             const LaneState& lane = lanes_[lane_ref];
                             const Time last_news = std::max(sent_at, lane.heard_at);
-                            return lane.up && now - last_news >= options_.resend_after;
+                            return lane.is_up && now - last_news >= options_.resend_after;
                           }),
        out);
   Send(held_.OfferAgain(now,

@@ -108,7 +108,7 @@ class Exchange {
   friend class ExchangePeer;  // for tests
   using Key = ExchangeKey;
   struct LaneState {
-    bool up = false;
+    bool is_up = false;
     uint64_t server_incarnation = 0;
     uint64_t greeted_as = 0;  // the incarnation with which this worker last greeted the lane
     // When the newest outcome came; while outcomes come, the link is slow but not lost

@@ -58,7 +58,7 @@ size_t RoundLaneState::MaxSlots() const {
 }
 
 RoundCell::RoundCell(CellSpec spec, bool leads, RoundLaneState* lane)
-    : spec_(std::move(spec)), leads_(leads), lane_(lane) {}
+    : spec_(std::move(spec)), chooses_last_round_(leads), lane_(lane) {}
 
 void RoundCell::Pull(Peer from, const pb::Contribution& c, Sends* out) const {
   TERN_REQUIRES(can_be_pulled(), ToString(spec_.cell, c), ": cannot be pulled");
@@ -240,7 +240,7 @@ void RoundCell::CloseReadySlots(Sends* out) {
 void RoundCell::Close(uint64_t round, RoundSlot* slot, Sends* out) {
   slot->Close(spec_.every_round);
   ++lane_->counters.closed;
-  if (leads_ && lane_->stop_requested && lane_->stop_after == 0) {
+  if (chooses_last_round_ && lane_->stop_requested && lane_->stop_after == 0) {
     // No worker can be beyond the last round that is set here. (A worker may have begun the step of
     // that round, but needs this outcome before it pushes.)
     lane_->stop_after = round + lane_->options.window;

@@ -119,7 +119,7 @@ class RoundCell {
   Status CheckMembers(uint64_t round, const RoundSlot& slot) const;
 
   CellSpec spec_;
-  bool leads_;
+  bool chooses_last_round_;
   RoundLaneState* lane_;
   std::map<uint64_t, RoundSlot> slots_;  // by round
 };

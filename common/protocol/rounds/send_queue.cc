@@ -107,7 +107,7 @@ std::vector<const SendQueue::Item*> SendQueue::TakeOverdue(
   return overdue;
 }
 
-void SendQueue::Unsend(LaneRef lane) {
+void SendQueue::MarkUnsent(LaneRef lane) {
   for (Item& item : entries_) {
     if (item.second.lane == lane) Become(&item, State::kWaiting);
   }

@@ -74,7 +74,7 @@ class SendQueue {
   std::vector<const Item*> TakeOverdue(Time now,
                                        const std::function<bool(LaneRef, Time sent_at)>& is_due);
   // Marks everything that was sent on the lane as waiting.
-  void Unsend(LaneRef lane);
+  void MarkUnsent(LaneRef lane);
 
   // These invariants hold after every event: the unanswered bytes of a lane are the bytes of its
   // sent pushes; pulls have numbers, and no other contribution has; the first push of a lane is

@@ -4,7 +4,7 @@ namespace tern::protocol {
 
 void Heartbeats::SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters) {
   progress_ = progress;
-  waiting_ = waiting;
+  is_waiting_ = waiting;
   counters_ = counters;
 }
 
@@ -21,7 +21,7 @@ void Heartbeats::Send(Time now, SessionActions* out) {
   if (state_.has_state()) beat->set_applied(state_.exchange.applied());
   beat->set_progress(progress_);
   beat->set_sent_ns(now.count());
-  beat->set_waiting(waiting_ || state_.phase() != SessionPhase::kRunning);
+  beat->set_waiting(is_waiting_ || state_.phase() != SessionPhase::kRunning);
   // A stop request also goes out on a connection that shard 0 has not welcomed, in two cases: the
   // job has not started, or shard 0 has not admitted this worker again for `dead_after`. Shard 0
   // then ends the job at once, because it cannot end it in order.

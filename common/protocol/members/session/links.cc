@@ -17,7 +17,7 @@ const char* NameOf(Links::State state) { return kLinkStates[static_cast<size_t>(
 
 Links::Links(const std::vector<uint32_t>& data_lanes, std::vector<std::string> servers,
              std::function<Message(LaneRef)> hello, Exchange* exchange)
-    : servers_(std::move(servers)),
+    : server_addresses_(std::move(servers)),
       hello_(std::move(hello)),
       exchange_(exchange),
       shards_(data_lanes.size()) {
@@ -100,7 +100,7 @@ bool Links::AllUp() const {
 }
 
 std::string Links::NameOf(uint32_t shard) const {
-  return "server shard " + std::to_string(shard) + " (" + servers_[shard] + ")";
+  return "server shard " + std::to_string(shard) + " (" + server_addresses_[shard] + ")";
 }
 
 Status Links::Check() const {

@@ -68,7 +68,8 @@ Message SessionState::MakeHello(LaneRef lane) const {
     hello->set_keeps_own(options.keeps_own);
     options.saved.AddTo(hello);
   }
-  if (options.shrink && lane == LaneRef{}) hello->mutable_gone()->Add(gone.begin(), gone.end());
+  if (options.shrink && lane == LaneRef{})
+    hello->mutable_gone()->Add(absent_ranks.begin(), absent_ranks.end());
   return message;
 }
 

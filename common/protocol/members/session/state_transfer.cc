@@ -11,10 +11,10 @@ bool StateGiver::OnWant(const pb::StateWant& want, std::optional<Message>* piece
   if (is_new) {
     snapshot = Snapshot{};
     snapshot.incarnation = want.incarnation();
-    snapshot.transfer = incarnation_ + ++transfers_;
+    snapshot.transfer = incarnation_ + ++num_transfers_;
   }
   snapshot.asked_piece = want.piece();
-  if (snapshot.ready) *piece = Piece(want.rank(), snapshot);
+  if (snapshot.is_taken) *piece = Piece(want.rank(), snapshot);
   return is_new;
 }
 
@@ -22,8 +22,8 @@ std::vector<Message> StateGiver::OnSnapshot(const Bytes& state, uint64_t applied
                                             uint64_t stop_after) {
   std::vector<Message> pieces;
   for (auto& [rank, snapshot] : snapshots_) {
-    if (snapshot.ready) continue;
-    snapshot.ready = true;
+    if (snapshot.is_taken) continue;
+    snapshot.is_taken = true;
     snapshot.state = state;
     snapshot.applied = applied;
     snapshot.stop_after = stop_after;
@@ -34,7 +34,7 @@ std::vector<Message> StateGiver::OnSnapshot(const Bytes& state, uint64_t applied
 
 void StateGiver::OnFloor(uint64_t floor) {
   std::erase_if(snapshots_, [floor](const auto& item) {
-    return item.second.ready && item.second.applied < floor;
+    return item.second.is_taken && item.second.applied < floor;
   });
 }
 

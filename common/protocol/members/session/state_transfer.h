@@ -36,7 +36,7 @@ class StateGiver {
     uint64_t incarnation = 0;  // of the taker
     uint64_t transfer = 0;     // the number of this transfer, in each of its pieces
     uint32_t asked_piece = 0;  // the piece requested last
-    bool ready = false;        // whether the snapshot has been taken
+    bool is_taken = false;     // whether the snapshot has been taken
     uint64_t applied = 0;      // the round after which it was taken
     uint64_t stop_after = 0;   // the job's last round; 0: not known
     Bytes state;
@@ -45,7 +45,7 @@ class StateGiver {
 
   uint64_t incarnation_;
   uint32_t piece_bytes_;
-  uint64_t transfers_ = 0;
+  uint64_t num_transfers_ = 0;
   std::map<uint32_t, Snapshot> snapshots_;  // by rank of the taker
 };
 

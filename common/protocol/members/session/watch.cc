@@ -28,8 +28,8 @@ void Watch::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionAct
 }
 
 void Watch::OnPulseOfShard0(const pb::Pulse& pulse, Time now) {
-  absent_.assign(pulse.absent().begin(), pulse.absent().end());
-  if (pulse.epoch() != 0) state_.gone = absent_;
+  absent_ranks_.assign(pulse.absent().begin(), pulse.absent().end());
+  if (pulse.epoch() != 0) state_.absent_ranks = absent_ranks_;
   // A new process of shard 0 waits for all workers for the full start timeout, so this worker waits
   // longer: after that time it still has to open its links.
   const uint64_t previous_incarnation = std::exchange(shard0_incarnation_, pulse.incarnation());
@@ -91,7 +91,7 @@ std::string Watch::WhoIsMissing() const {
   for (uint32_t s = 0; s < state_.links.shards(); ++s) {
     if (!state_.links.IsUp({s, 0})) missing.push_back(state_.links.NameOf(s));
   }
-  for (uint32_t rank : absent_) missing.push_back(Cat("worker ", rank));
+  for (uint32_t rank : absent_ranks_) missing.push_back(Cat("worker ", rank));
   return missing.empty() ? "data sockets" : Join(missing);
 }
 

@@ -58,8 +58,8 @@ bool Admission::MayTakeShardPlace(Roster::Shard* place, Peer from, const pb::Hel
   const bool is_free = place->incarnation == 0 || place->incarnation == hello.incarnation() ||
                        now - place->heard_at > 2 * timings.heartbeat;
   if (is_free) return true;
-  if (place->rival != hello.incarnation()) {
-    place->rival = hello.incarnation();
+  if (place->rival_incarnation != hello.incarnation()) {
+    place->rival_incarnation = hello.incarnation();
     place->rival_since = now;
   }
   const bool is_alive = place->heard_at > place->rival_since + timings.suspect_after;
@@ -103,7 +103,7 @@ void Admission::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, Contr
   liveness_.Hear(&worker, now);
   worker.hello = hello;
   worker.joining &= hello.fresh();
-  worker.begins &= hello.fresh();
+  worker.joins_from_begin &= hello.fresh();
   if (job_.running()) membership_.WelcomeMember(worker, out);
 }
 
@@ -137,8 +137,8 @@ bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& 
 // is known: that worker is lost, or it was heard long enough after the sender's first hello.
 void Admission::Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello, Time now,
                        ControlActions* out) const {
-  if (holder->rival != hello.incarnation()) {
-    holder->rival = hello.incarnation();
+  if (holder->rival_incarnation != hello.incarnation()) {
+    holder->rival_incarnation = hello.incarnation();
     holder->rival_since = now;
   }
   if (holder->heard_at <= holder->rival_since + job_.options.timings.suspect_after) {
@@ -184,7 +184,7 @@ void Admission::AssignRank(Roster::Worker* worker, Peer from, const pb::Hello& h
   worker->epoch = worker->first_epoch = hello.epoch();
   worker->peer = from;
   worker->hello = hello;
-  worker->heard_at = worker->moved_at = now;
+  worker->heard_at = worker->advanced_at = now;
   worker->applied = hello.applied();
   job_.roster.steps = hello.steps();
 }

@@ -78,7 +78,7 @@ void Coordinator::OnShardPulse(Peer from, const pb::Pulse& pulse, Time now, Cont
     if (follower.peer != from) continue;
     is_known = true;
     follower.heard_at = now;
-    follower.silent = false;
+    follower.is_silent = false;
     if (pulse.stop() != 0) ending_.OnStopFrom(Cat("server shard ", shard), pulse.stop(), now, out);
   }
   if (!is_known || !job_.running() || pulse.epoch() <= job_.roster.epoch) return;
@@ -100,7 +100,7 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
 }
 
 void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlActions* out) {
-  if (Worker* worker = job_.roster.ByPeer(from); worker != nullptr) {
+  if (Worker* worker = job_.roster.FindByPeer(from); worker != nullptr) {
     if (worker->presence == Presence::kLost)
       return EmitSend(from, membership_.AnswerToRemovedWorker(worker->incarnation), out);
     liveness_.Hear(worker, now);
@@ -133,7 +133,7 @@ void Coordinator::OnStateWant(Peer from, const Message& message, Time now, Contr
 }
 
 void Coordinator::OnStatePiece(Peer from, const Message& message, ControlActions* out) {
-  const Worker* const donor = job_.roster.ByPeer(from);
+  const Worker* const donor = job_.roster.FindByPeer(from);
   if (donor == nullptr || !donor->live() || donor->joining) return;
   const pb::StatePiece& piece = message.head.state_piece();
   if (piece.rank() >= job_.roster.workers.size()) return;

@@ -75,14 +75,14 @@ void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActi
   for (Farewell::Recipient& recipient : recipients) {
     if (recipient.role == pb::Hello::worker) {
       const Roster::Worker& worker = roster.workers[recipient.rank];
-      recipient.expected = recipient.peer != 0 && worker.live() && !worker.suspect;
+      recipient.is_awaited = recipient.peer != 0 && worker.live() && !worker.suspect;
       continue;
     }
     const Roster::Shard& shard = roster.shards.at(recipient.rank);
-    recipient.expected = recipient.peer != 0 && !shard.silent;
+    recipient.is_awaited = recipient.peer != 0 && !shard.is_silent;
     // If the shard is silent, the network link of this host may be down for a while. The shard
     // waits long for shard 0, so this process repeats the message for longer.
-    if (recipient.expected && now - shard.heard_at > timings.suspect_after)
+    if (recipient.is_awaited && now - shard.heard_at > timings.suspect_after)
       deadline = now + 2 * timings.dead_after;
   }
   job_.Become(JobPhase::kEnding);

@@ -34,7 +34,7 @@ void Farewell::Start(Message message, Status status, std::vector<Recipient> reci
 void Farewell::OnMessage(Peer from, const Message& message, ControlActions* out) {
   switch (message.head.body_case()) {
     case pb::Envelope::kEnd:
-      for (Recipient& recipient : recipients_) recipient.expected &= recipient.peer != from;
+      for (Recipient& recipient : recipients_) recipient.is_awaited &= recipient.peer != from;
       return EndIfAnswered(out);
     case pb::Envelope::kHello:
       return SendTo(SenderOf(message.head.hello().role(), message.head.hello(), from), out);
@@ -62,16 +62,17 @@ void Farewell::OnTimer(Time now, ControlActions* out) {
   const bool is_due = now - sent_at_ >= resend_after_;
   if (is_due) sent_at_ = now;
   for (Recipient& recipient : recipients_) {
-    recipient.expected &= now < until_;
-    if (is_due && recipient.expected && recipient.peer != 0)
+    recipient.is_awaited &= now < until_;
+    if (is_due && recipient.is_awaited && recipient.peer != 0)
       EmitSend(recipient.peer, message_, out);
   }
   EndIfAnswered(out);
 }
 
 void Farewell::EndIfAnswered(ControlActions* out) {
-  const bool must_wait = std::any_of(recipients_.begin(), recipients_.end(),
-                                     [](const Recipient& recipient) { return recipient.expected; });
+  const bool must_wait =
+      std::any_of(recipients_.begin(), recipients_.end(),
+                  [](const Recipient& recipient) { return recipient.is_awaited; });
   if (is_over_ || must_wait) return;
   is_over_ = true;
   EmitEnded(status_, out);

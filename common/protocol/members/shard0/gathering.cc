@@ -19,7 +19,7 @@ void Gathering::RunIfGathered(Time now, ControlActions* out) {
   membership_.Publish(out);
   membership_.WelcomeAll(out);
   const Roster& roster = job_.roster;
-  EmitLog(roster.Live() == roster.workers.size()
+  EmitLog(roster.NumLive() == roster.workers.size()
               ? Cat("all ", roster.workers.size(), " workers are here")
               : "going on with " + roster.LiveText(),
           out);
@@ -59,11 +59,11 @@ bool Gathering::HasGathered(Time now) const {
   if (job_.going_back()) return HasGatheredAgain(now);
   const Roster& roster = job_.roster;
   const Elasticity& elasticity = job_.options.elasticity;
-  if (roster.Live() == roster.workers.size()) return true;
+  if (roster.NumLive() == roster.workers.size()) return true;
   const bool anyone_has_state = std::any_of(
       roster.workers.begin(), roster.workers.end(),
       [](const Roster::Worker& worker) { return worker.live() && !worker.hello.fresh(); });
-  if (!elasticity.shrink() || roster.Live() < elasticity.min_workers || !anyone_has_state)
+  if (!elasticity.shrink() || roster.NumLive() < elasticity.min_workers || !anyone_has_state)
     return false;
   return now - job_.gathering_since > job_.options.timings.start_timeout || OnlyRemovedAreMissing();
 }
@@ -84,9 +84,9 @@ bool Gathering::OnlyRemovedAreMissing() const {
 
 bool Gathering::HasGatheredAgain(Time now) const {
   const Roster& roster = job_.roster;
-  if (roster.Live() == roster.workers.size()) return true;
+  if (roster.NumLive() == roster.workers.size()) return true;
   const Elasticity& elasticity = job_.options.elasticity;
-  if (!elasticity.shrink() || roster.Live() < elasticity.min_workers) return false;
+  if (!elasticity.shrink() || roster.NumLive() < elasticity.min_workers) return false;
   const bool all_ranks_known = std::none_of(
       roster.workers.begin(), roster.workers.end(),
       [](const Roster::Worker& worker) { return worker.presence == Presence::kAbsent; });
@@ -146,7 +146,8 @@ bool Gathering::HasBegun() {
     if (!worker.live()) continue;
     has_begun |= worker.hello.epoch() != 0 || worker.hello.run() != 0;
     if (worker.hello.run() != 0) job_.roster.run = worker.hello.run();
-    if (!worker.hello.fresh()) job_.reached = std::max(job_.reached, worker.hello.applied());
+    if (!worker.hello.fresh())
+      job_.reached_round = std::max(job_.reached_round, worker.hello.applied());
   }
   if (!has_begun || job_.going_back()) return has_begun;
   job_.Become(JobPhase::kResuming);
@@ -226,8 +227,8 @@ bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, Control
 void Gathering::LogBegin(ControlActions* out) const {
   const Begin& begin = job_.begin;
   const std::string repeated_text =
-      job_.reached > begin.round()
-          ? Cat(", from round ", job_.reached, ": what came after it is done again")
+      job_.reached_round > begin.round()
+          ? Cat(", from round ", job_.reached_round, ": what came after it is done again")
           : std::string();
   if (!begin.from.has_value()) return EmitLog("all go back to the beginning" + repeated_text, out);
   EmitLog(Cat("all go on from the ", begin.workers_load ? "" : "servers' ", "checkpoint of step ",
@@ -281,8 +282,8 @@ void Gathering::AdmitGathered(Time now) {
   for (Roster::Worker& worker : roster.workers) {
     if (!worker.live()) continue;
     worker.epoch = roster.epoch;
-    worker.moved_at = now;
-    worker.begins = goes_back;
+    worker.advanced_at = now;
+    worker.joins_from_begin = goes_back;
     worker.joining =
         goes_back || (job_.options.workers_hold_state && anyone_has_state && worker.hello.fresh());
     if (worker.joining || worker.first_epoch == 0) worker.first_epoch = roster.epoch;

@@ -13,7 +13,7 @@ void GoingBack::GoBack(const std::string& why, Time now, ControlActions* out) {
   job_.Become(JobPhase::kCalling);
   job_.gathering_since = now;
   for (Roster::Worker& worker : job_.roster.workers) {
-    job_.reached = std::max(job_.reached, worker.applied);
+    job_.reached_round = std::max(job_.reached_round, worker.applied);
     if (worker.live()) {
       TellToGoBack(&worker, out);
     } else if (!job_.options.elasticity.shrink()) {

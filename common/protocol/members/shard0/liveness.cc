@@ -38,11 +38,11 @@ void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Ti
       !slowness_text.empty())
     EmitLog(job_.roster.Name(beat.rank()) + slowness_text, out);
   LogIfLate(beat.rank(), out);
-  worker->waiting = beat.waiting();
-  if (beat.waiting() || beat.progress() != worker->progress) worker->moved_at = now;
+  worker->is_waiting = beat.waiting();
+  if (beat.waiting() || beat.progress() != worker->progress) worker->advanced_at = now;
   worker->progress = beat.progress();
   if (beat.has_applied()) {
-    worker->joining = worker->begins = false;
+    worker->joining = worker->joins_from_begin = false;
     worker->applied = std::max(worker->applied, beat.applied());
     job_.lane.OnApplied(beat.rank(), beat.incarnation(), beat.applied());
   }
@@ -54,14 +54,14 @@ void Liveness::OnNewcomer(const Roster::Worker& worker, uint32_t rank, Time now)
 }
 
 void Liveness::OnTimer(Time now, ControlActions* out) {
-  if (now - pulse_at_ >= job_.options.timings.heartbeat) SendPulses(now, out);
+  if (now - pulse_sent_at_ >= job_.options.timings.heartbeat) SendPulses(now, out);
   for (uint32_t rank = 0; rank < job_.roster.workers.size() && !job_.ending(); ++rank)
     CheckSilence(rank, now, out);
   if (!job_.ending()) CheckShards(now, out);
 }
 
 void Liveness::SendPulses(Time now, ControlActions* out) {
-  pulse_at_ = now;
+  pulse_sent_at_ = now;
   Message message;
   pb::Pulse* pulse = message.head.mutable_pulse();
   pulse->set_incarnation(job_.options.incarnation);
@@ -105,10 +105,10 @@ void Liveness::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
     return Lose(rank, {"silent for " + SecondsText(silence)}, now, out);
   }
   if (job_.running() && worker.presence == Presence::kPresent &&
-      now - worker.moved_at > ProgressTimeout(worker)) {
+      now - worker.advanced_at > ProgressTimeout(worker)) {
     return Lose(rank,
-                {"its compute thread has not moved for " + SecondsText(now - worker.moved_at)}, now,
-                out);
+                {"its compute thread has not moved for " + SecondsText(now - worker.advanced_at)},
+                now, out);
   }
   if (silence > timings.suspect_after && !worker.suspect) {
     worker.suspect = true;
@@ -135,7 +135,7 @@ void Liveness::ExcuseSilence(Time now) {
   }
   for (Roster::Worker& worker : job_.roster.workers) {
     if (worker.live() && worker.heard_at + job_.options.timings.suspect_after >= last_heard_at)
-      worker.excused_at = worker.moved_at = now;
+      worker.excused_at = worker.advanced_at = now;
   }
 }
 
@@ -169,8 +169,8 @@ void Liveness::CheckShards(Time now, ControlActions* out) {
           Code::kPeerLost,
           Cat("server shard ", shard, " was lost: silent for ", SecondsText(silence)), now, out);
     }
-    if (silence > timings.dead_after && !follower.silent && follower.peer != 0) {
-      follower.silent = true;
+    if (silence > timings.dead_after && !follower.is_silent && follower.peer != 0) {
+      follower.is_silent = true;
       EmitLog(Cat("server shard ", shard, " is silent for ", SecondsText(silence),
                   "; waiting for it to come back"),
               out);
@@ -187,12 +187,12 @@ void Liveness::Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* o
   if (!job_.running() && (waits || !job_.going_back())) {
     EmitLog(what, out);
     worker = Roster::Worker{};
-    if (job_.roster.Live() == 0) job_.roster.steps = 0;
+    if (job_.roster.NumLive() == 0) job_.roster.steps = 0;
     return;
   }
   worker.presence = Presence::kLost;
   worker.lost_at = now;
-  worker.may_return = waits && !loss.left && !worker.joining;
+  worker.may_return = waits && !loss.has_left && !worker.joining;
   worker.joining = worker.awaited = false;
   if (on_loss == OnLoss::kFail) return ending_.Abort(loss.code, what, now, out);
   if (!waits) return ContinueWithout(what, loss.code, now, out);
@@ -211,7 +211,7 @@ void Liveness::ContinueWithout(const std::string& what, Code code, Time now, Con
   const Roster& roster = job_.roster;
   const uint32_t min_workers = job_.options.elasticity.min_workers;
   const bool is_state_left = roster.MayHoldStateBeside(nullptr);
-  const bool has_too_few = roster.Live() < min_workers;
+  const bool has_too_few = roster.NumLive() < min_workers;
   if (!is_state_left && !(has_too_few && job_.CanGoBack()))
     return going_back_.OnStateLost(what, code, now, out);
   if (has_too_few) {
@@ -228,10 +228,10 @@ void Liveness::ContinueWithout(const std::string& what, Code code, Time now, Con
 void Liveness::LogIfLate(uint32_t rank, ControlActions* out) {
   Roster::Worker& worker = job_.roster.workers[rank];
   const uint64_t late_rounds = worker.counters.late();
-  if (late_rounds == 0 ||
-      (worker.late_told != 0 && late_rounds < worker.late_told + kLateRoundsPerLog))
+  if (late_rounds == 0 || (worker.logged_late_rounds != 0 &&
+                           late_rounds < worker.logged_late_rounds + kLateRoundsPerLog))
     return;
-  worker.late_told = late_rounds;
+  worker.logged_late_rounds = late_rounds;
   EmitLog(Cat(job_.roster.Name(rank), " was late in ", late_rounds,
               " rounds so far: they closed without its gradient"),
           out);

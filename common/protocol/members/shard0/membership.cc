@@ -60,7 +60,7 @@ pb::Members Membership::Members() const {
     const Roster::Worker& worker = roster.workers[rank];
     const bool is_removed = job_.options.elasticity.shrink() && !worker.live();
     members.add_incarnations(is_removed ? 0 : worker.incarnation);
-    if (worker.joining && !worker.begins && !is_removed) members.add_joining(rank);
+    if (worker.joining && !worker.joins_from_begin && !is_removed) members.add_joining(rank);
   }
   if (job_.beginning != 0) {
     members.set_beginning(job_.beginning);
@@ -87,9 +87,9 @@ void Membership::Welcome(const Roster::Worker& worker, ControlActions* out) cons
   welcome->set_epoch(worker.epoch);
   welcome->set_needs_state(worker.joining);
   welcome->set_run(job_.roster.run);
-  if (worker.begins && job_.begin.workers_load && job_.begin.from.has_value()) {
+  if (worker.joins_from_begin && job_.begin.workers_load && job_.begin.from.has_value()) {
     *welcome->mutable_resume() = *job_.begin.from;
-  } else if (worker.begins) {
+  } else if (worker.joins_from_begin) {
     welcome->set_begin(job_.begin.round());
   }
   for (uint32_t port : job_.options.data_ports) welcome->add_data_ports(port);

@@ -53,19 +53,19 @@ bool Roster::IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnatio
          workers[rank].peer != from;
 }
 
-Roster::Worker* Roster::ByPeer(Peer peer) {
+Roster::Worker* Roster::FindByPeer(Peer peer) {
   for (Worker& worker : workers) {
     if (worker.peer == peer && peer != 0) return &worker;
   }
   return nullptr;
 }
 
-size_t Roster::Live() const {
+size_t Roster::NumLive() const {
   return static_cast<size_t>(std::count_if(workers.begin(), workers.end(),
                                            [](const Worker& worker) { return worker.live(); }));
 }
 
-std::string Roster::LiveText() const { return Cat(Live(), " of ", workers.size(), " workers"); }
+std::string Roster::LiveText() const { return Cat(NumLive(), " of ", workers.size(), " workers"); }
 
 std::string Roster::Name(uint32_t rank) const {
   const pb::Hello& hello = workers[rank].hello;
