@@ -55,8 +55,8 @@ class Gradient {
   Replica& replica_;
   Progress& progress_;
   const std::vector<float> decays_;  // by tensor: weight decay in the gradient
-  std::vector<std::vector<uint32_t>>
-      buckets_of_tensor_;               // by tensor: the buckets that have its elements
+  // By tensor: the buckets that have its elements.
+  std::vector<std::vector<uint32_t>> buckets_of_tensor_;
   std::vector<uint32_t> tensors_left_;  // by bucket: how many tensors have no final gradient yet
   bool reports_in_backward_;  // whether buckets are reported ready while the backward pass runs
   uint32_t num_samples_ = 0;  // how many samples this worker has in the fetched step

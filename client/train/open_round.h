@@ -55,8 +55,8 @@ class OpenRound {
   const WaitFunction wait_;
   const std::function<void(uint64_t)> on_applied_;
   Apply applier_;
-  std::vector<std::vector<uint32_t>>
-      buckets_of_tensor_;  // by tensor: the buckets that have its elements
+  // By tensor: the buckets that have its elements.
+  std::vector<std::vector<uint32_t>> buckets_of_tensor_;
   std::optional<uint64_t> round_;
   std::vector<bool> is_applied_;  // by bucket: whether the open round has been applied to it
   size_t buckets_left_ = 0;       // how many buckets are not yet applied

@@ -101,8 +101,8 @@ struct SessionState {
   uint64_t run = 0;              // the job's run; 0: not known
   Time joining_since{};
   uint64_t stop_after = 0;  // the job's last round; 0: not decided, or not known yet
-  std::vector<uint32_t>
-      absent_ranks;     // ranks without which the job continues, from shard 0's heartbeats
+  // Ranks without which the job continues, from shard 0's heartbeats.
+  std::vector<uint32_t> absent_ranks;
   Status stop;          // names the stop signal that this process received; ok: none
   Time stop_at{};       // when that signal came
   Status leave_status;  // the status given to Finish()

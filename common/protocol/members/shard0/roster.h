@@ -70,8 +70,8 @@ struct Roster {
     Time heard_at{};
     bool is_silent = false;  // whether it has been silent for longer than dead_after
     pb::Hello hello;
-    uint64_t rival_incarnation =
-        0;  // another incarnation that asks for this shard's place; 0: none
+    // Another incarnation that asks for this shard's place; 0: none.
+    uint64_t rival_incarnation = 0;
     Time rival_since{};
   };
 
