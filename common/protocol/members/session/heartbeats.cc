@@ -34,7 +34,7 @@ void Heartbeats::Send(Time now, SessionActions* out) {
       if (must_stop) beat->set_stop(static_cast<uint32_t>(ExitCode(state_.stop)));
     }
     if (state_.links.IsUp({s, 0}) || (s == 0 && even_if_down))
-      out->push_back(SendOn({s, 0}, message));
+      out->push_back(MakeSend({s, 0}, message));
   }
 }
 

@@ -34,7 +34,7 @@ bool Links::Become(LaneRef lane, State next) {
 }
 
 void Links::Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out) {
-  out->push_back(Action(SessionAction::Type::kConnect, lane));
+  out->push_back(MakeAction(SessionAction::Type::kConnect, lane));
   out->back().port = port;
   links_[lane.shard][lane.lane] = Link{State::kGreeting, port, now, now};
   Greet(lane, now, out);
@@ -50,7 +50,7 @@ void Links::ConnectData(uint32_t shard, Time now, SessionActions* out) {
 
 void Links::Greet(LaneRef lane, Time now, SessionActions* out) {
   links_[lane.shard][lane.lane].hello_at = now;
-  out->push_back(SendOn(lane, hello_(lane)));
+  out->push_back(MakeSend(lane, hello_(lane)));
 }
 
 void Links::GreetAllUp(Time now, SessionActions* out) {

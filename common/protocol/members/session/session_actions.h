@@ -46,21 +46,21 @@ struct SessionAction {
 };
 using SessionActions = std::vector<SessionAction>;
 
-inline SessionAction Action(SessionAction::Type type, LaneRef lane = {}) {
+inline SessionAction MakeAction(SessionAction::Type type, LaneRef lane = {}) {
   SessionAction action;
   action.type = type;
   action.lane = lane;
   return action;
 }
 
-inline SessionAction SendOn(LaneRef lane, Message message) {
-  SessionAction action = Action(SessionAction::Type::kSend, lane);
+inline SessionAction MakeSend(LaneRef lane, Message message) {
+  SessionAction action = MakeAction(SessionAction::Type::kSend, lane);
   action.message = std::move(message);
   return action;
 }
 
 inline void Log(std::string text, SessionActions* out) {
-  out->push_back(Action(SessionAction::Type::kLog));
+  out->push_back(MakeAction(SessionAction::Type::kLog));
   out->back().text = std::move(text);
 }
 

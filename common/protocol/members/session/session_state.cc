@@ -87,7 +87,7 @@ Status SessionState::Check() const {
 
 void EmitOutgoing(std::vector<Exchange::Outgoing> outgoing, SessionActions* out) {
   for (Exchange::Outgoing& next : outgoing)
-    out->push_back(SendOn(next.lane, std::move(next.message)));
+    out->push_back(MakeSend(next.lane, std::move(next.message)));
 }
 
 }  // namespace tern::protocol

@@ -12,8 +12,8 @@ using Presence = Roster::Worker::Presence;
 
 constexpr size_t kHostBytes = 256;  // the longest name of a host that is kept from a hello
 
-Message FinalRefusal(Code code, const std::string& sentence) {
-  return Refusal(code, sentence, pb::Refuse::leave);
+Message MakeFinalRefusal(Code code, const std::string& sentence) {
+  return MakeRefusal(code, sentence, pb::Refuse::leave);
 }
 
 }  // namespace
@@ -23,7 +23,7 @@ void Admission::OnHello(Peer from, const pb::Hello& received, Time now, ControlA
   hello.set_host(Printable(received.host(), kHostBytes));
   if (Status check_status = CheckHello(hello, job_.options.expected); !check_status.ok()) {
     EmitLog("refused a hello from " + hello.host() + ": " + check_status.message(), out);
-    return EmitSend(from, FinalRefusal(check_status.code(), check_status.message()), out);
+    return EmitSend(from, MakeFinalRefusal(check_status.code(), check_status.message()), out);
   }
   if (hello.role() == pb::Hello::shard) return OnShardHello(from, hello, now, out);
   OnWorkerHello(from, hello, now, out);
@@ -33,7 +33,8 @@ void Admission::OnShardHello(Peer from, const pb::Hello& hello, Time now, Contro
   const auto found = job_.roster.shards.find(hello.rank());
   if (found == job_.roster.shards.end()) {
     return EmitSend(
-        from, FinalRefusal(Code::kMismatch, Cat("there is no server shard ", hello.rank())), out);
+        from, MakeFinalRefusal(Code::kMismatch, Cat("there is no server shard ", hello.rank())),
+        out);
   }
   if (!MayTakeShardPlace(&found->second, from, hello, now, out)) return;
   const uint64_t previous_incarnation = found->second.incarnation;
@@ -64,10 +65,10 @@ bool Admission::MayTakeShardPlace(Roster::Shard* place, Peer from, const pb::Hel
   }
   const bool is_alive = place->heard_at > place->rival_since + timings.suspect_after;
   EmitSend(from,
-           Refusal(Code::kNotAllowed,
-                   Cat("the place of server shard ", hello.rank(), " is taken by another process",
-                       is_alive ? ", which is alive" : ""),
-                   is_alive ? pb::Refuse::leave : pb::Refuse::retry),
+           MakeRefusal(Code::kNotAllowed,
+                       Cat("the place of server shard ", hello.rank(),
+                           " is taken by another process", is_alive ? ", which is alive" : ""),
+                       is_alive ? pb::Refuse::leave : pb::Refuse::retry),
            out);
   return false;
 }
@@ -82,7 +83,7 @@ bool Admission::FitsTheJob(Peer from, const pb::Hello& hello, ControlActions* ou
                    roster.steps, "; give all workers the same data");
   }
   if (sentence.empty()) return true;
-  EmitSend(from, FinalRefusal(Code::kMismatch, sentence), out);
+  EmitSend(from, MakeFinalRefusal(Code::kMismatch, sentence), out);
   return false;
 }
 
@@ -118,8 +119,8 @@ bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& 
   const bool is_lost = worker->presence == Presence::kLost || worker->awaited;
   if (is_lost && !hello.fresh() && hello.epoch() < worker->first_epoch) {
     EmitSend(from,
-             FinalRefusal(Code::kPeerLost, Cat("another process had rank ", hello.rank(),
-                                               " while this worker was away; start it again")),
+             MakeFinalRefusal(Code::kPeerLost, Cat("another process had rank ", hello.rank(),
+                                                   " while this worker was away; start it again")),
              out);
     return false;
   }
@@ -142,12 +143,14 @@ void Admission::Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello
     holder->rival_since = now;
   }
   if (holder->heard_at <= holder->rival_since + job_.options.timings.suspect_after) {
-    return EmitSend(from, Refusal(Code::kNotAllowed, "the rank is taken", pb::Refuse::retry), out);
+    return EmitSend(from, MakeRefusal(Code::kNotAllowed, "the rank is taken", pb::Refuse::retry),
+                    out);
   }
-  EmitSend(from,
-           FinalRefusal(Code::kNotAllowed, Cat("rank ", hello.rank(), " is taken by ",
-                                               job_.roster.Name(hello.rank()), ", which is alive")),
-           out);
+  EmitSend(
+      from,
+      MakeFinalRefusal(Code::kNotAllowed, Cat("rank ", hello.rank(), " is taken by ",
+                                              job_.roster.Name(hello.rank()), ", which is alive")),
+      out);
   EmitLog(Cat("refused a second process of rank ", hello.rank(), " on ", hello.host()), out);
 }
 

@@ -91,7 +91,7 @@ void Coordinator::OnShardPulse(Peer from, const pb::Pulse& pulse, Time now, Cont
 void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out) {
   Worker* const member = job_.roster.MemberOf(from, beat.rank(), beat.incarnation());
   if (member == nullptr)
-    return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
+    return EmitSend(from, MakeRefusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
   if (member->presence == Presence::kLost)
     return EmitSend(from, membership_.AnswerToRemovedWorker(member->incarnation), out);
   EmitEcho(from, beat, out);
@@ -148,7 +148,7 @@ void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions*
   // While the job gathers its workers, a Bye is valid only from a worker that had finished before
   // shard 0 restarted.
   if (member == nullptr || (!job_.running() && !member->hello.done()))
-    return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
+    return EmitSend(from, MakeRefusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
   if (member->presence == Presence::kLost)
     return EmitSend(from, membership_.AnswerToRemovedWorker(member->incarnation), out);
   member->presence = Presence::kDone;
@@ -161,7 +161,8 @@ void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions*
 
 void Coordinator::OnFailedWorker(Peer from, const pb::Bye& bye, Time now, ControlActions* out) {
   if (job_.roster.IsOnAnotherConnection(from, bye.rank(), bye.incarnation()))
-    return EmitSend(from, Refusal(Code::kNotAllowed, "say hello first", pb::Refuse::retry), out);
+    return EmitSend(from, MakeRefusal(Code::kNotAllowed, "say hello first", pb::Refuse::retry),
+                    out);
   const Status error = ErrorFromPeer(bye.code(), bye.sentence());
   Message end;  // A sender that is no member gets it, too, so that it may end.
   end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(error)));

@@ -118,7 +118,7 @@ bool Gathering::AskWorkersBelow(uint64_t floor, ControlActions* out) {
   bool any_asked = false;
   for (Roster::Worker& worker : job_.roster.workers) {
     if (!worker.live() || worker.hello.fresh() || worker.hello.applied() >= floor) continue;
-    Message retry_request = Refusal(Code::kNotAllowed, "say hello again", pb::Refuse::retry);
+    Message retry_request = MakeRefusal(Code::kNotAllowed, "say hello again", pb::Refuse::retry);
     retry_request.head.mutable_refuse()->set_floor(floor);
     EmitSend(worker.peer, std::move(retry_request), out);
     worker = Roster::Worker{};

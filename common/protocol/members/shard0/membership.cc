@@ -47,7 +47,7 @@ Message Membership::AnswerToRemovedWorker(uint64_t incarnation) const {
     message.head.mutable_go_back()->set_incarnation(incarnation);
     return message;
   }
-  return Refusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin);
+  return MakeRefusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin);
 }
 
 pb::Members Membership::Members() const {
