@@ -165,7 +165,7 @@ Status Sums::Install(uint64_t round, float* w) const {
   const bool sends_changes = setup_.job.exchange().pull() == pb::Exchange::changes;
   for (const protocol::Bucket& bucket : setup_.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
-      const Bucket& answers = BucketOf(round, chunk.bucket);
+      const Bucket& bucket_answers = BucketOf(round, chunk.bucket);
       const ChunkAnswer& answer = bucket_answers.chunks[chunk.index];
       const bool is_change = sends_changes && !answer.is_uncoded;
       Status decoded = DecodeChunk(chunk, {}, answer,
