@@ -249,14 +249,13 @@ TEST(HasAny, DoesNotCountAShardsOwn) {
 }
 
 // Shard 0 of a job with two shards and two workers. Worker r is peer (connection) 100 + r,
-// shard 1 is peer 200. `shard1_keeps`: whether shard 1 writes checkpoints of its own state.
+// shard 1 is peer 200. `shard_keeps`: whether shard 1 writes checkpoints of its own state.
 class Resuming : public testing::Test {
  protected:
-  void MakeCoordinator(bool shard1_keeps, bool workers_hold_state = true,
-                       bool from_shards = false) {
+  void MakeCoordinator(bool shard_keeps, bool workers_hold_state = true, bool from_shards = false) {
     ControlOptions options = TestOptions(2, 2, OnLoss::kWait);
     options.resumes = resumes_;
-    options.keeps = {false, shard1_keeps};
+    options.keeps = {false, shard_keeps};
     options.workers_hold_state = workers_hold_state;
     options.begins_from_shards = from_shards;
     coordinator_ = std::make_unique<Coordinator>(std::move(options),
@@ -269,17 +268,16 @@ class Resuming : public testing::Test {
     coordinator_->OnMessage(from, message, now_, &out);
     return out;
   }
-  ControlActions ShardComes(const Checkpoints& checkpoints = {}) {
+  ControlActions ShardComes(const Checkpoints& saved = {}) {
     pb::Hello hello = TestHello(1, 50);
     hello.set_role(pb::Hello::shard);
-    for (const pb::Checkpoint& checkpoint : checkpoints) *hello.add_checkpoints() = checkpoint;
+    for (const pb::Checkpoint& checkpoint : saved) *hello.add_checkpoints() = checkpoint;
     return Deliver(200, HelloMessage(hello));
   }
   // Process number `process` of the rank says hello; it has just started and holds no state.
-  ControlActions WorkerComes(uint32_t rank, const Checkpoints& checkpoints = {},
-                             uint64_t process = 1) {
+  ControlActions WorkerComes(uint32_t rank, const Checkpoints& saved = {}, uint64_t process = 1) {
     pb::Hello hello = TestHello(rank, 10 * process + rank);
-    for (const pb::Checkpoint& checkpoint : checkpoints) *hello.add_checkpoints() = checkpoint;
+    for (const pb::Checkpoint& checkpoint : saved) *hello.add_checkpoints() = checkpoint;
     return Deliver(100 + rank, HelloMessage(hello));
   }
   void MakeCoordinatorWithShard1() {
@@ -296,8 +294,8 @@ class Resuming : public testing::Test {
     }
     return all_actions;
   }
-  void RunJob(bool shard1_keeps, bool workers_hold_state = true) {
-    MakeCoordinator(shard1_keeps, workers_hold_state);
+  void RunJob(bool shard_keeps, bool workers_hold_state = true) {
+    MakeCoordinator(shard_keeps, workers_hold_state);
     ShardComes();
     WorkerComes(0);
     WorkerComes(1);
@@ -305,12 +303,12 @@ class Resuming : public testing::Test {
     Deliver(100, HeartbeatMessage(0, 10, 25));
     Deliver(101, HeartbeatMessage(1, 11, 25));
   }
-  void LoseAllWorkers(bool shard1_keeps = false) {
-    RunJob(shard1_keeps);
+  void LoseAllWorkers(bool shard_keeps = false) {
+    RunJob(shard_keeps);
     PassTime(milliseconds(4000));
   }
   // Worker 1 is lost, and a new process takes its rank.
-  ControlActions Worker1ComesBack(bool keeps_own, const Checkpoints& checkpoints,
+  ControlActions Worker1ComesBack(bool keeps_own, const Checkpoints& saved,
                                   bool workers_hold_state = true) {
     RunJob(!workers_hold_state, workers_hold_state);
     for (int i = 0; i < 40; ++i) {
@@ -319,7 +317,7 @@ class Resuming : public testing::Test {
     }
     pb::Hello hello = TestHello(1, 21);
     hello.set_keeps_own(keeps_own);
-    for (const pb::Checkpoint& checkpoint : checkpoints) *hello.add_checkpoints() = checkpoint;
+    for (const pb::Checkpoint& checkpoint : saved) *hello.add_checkpoints() = checkpoint;
     return Deliver(101, HelloMessage(hello));
   }
   static pb::Welcome WelcomeOf(Peer peer, const ControlActions& actions) {
@@ -370,8 +368,7 @@ TEST_F(Resuming, AllContinueFromTheNewestCommonCheckpoint) {
   EXPECT_THAT(LogOf(out), HasSubstr("all go on from the checkpoint of step 20"));
 }
 
-// The job is started again without checkpoints.every_steps, so it writes no checkpoints. It resumes
-// from those that it finds.
+// The job is started again without checkpoints.every_steps, but resumes from those that it finds.
 TEST_F(Resuming, AJobWithoutCheckpointsResumesFromExistingOnes) {
   resumes_ = false;
   MakeCoordinatorWithShard1();
