@@ -36,7 +36,7 @@ bool WaitUntilReadable(int fd) {
   return poll(&item, 1, 10000) == 1;
 }
 
-bool ReadableNow(int fd) {
+bool IsReadableNow(int fd) {
   pollfd item{fd, POLLIN, 0};
   return poll(&item, 1, 0) == 1;
 }
@@ -45,14 +45,14 @@ bool ReadableNow(int fd) {
   alarm(20);
   StopSignals stop;
   REQUIRE(stop.signal() == 0 && stop.Take() == 0 && stop.status().ok());
-  REQUIRE(!ReadableNow(stop.fd()));
+  REQUIRE(!IsReadableNow(stop.fd()));
   kill(getpid(), signal);
   REQUIRE(WaitUntilReadable(stop.fd()));
   REQUIRE(stop.signal() == signal);
   REQUIRE(stop.status().code() == code);
   REQUIRE(stop.Take() == signal);
   REQUIRE(stop.Take() == 0);
-  REQUIRE(!ReadableNow(stop.fd()));
+  REQUIRE(!IsReadableNow(stop.fd()));
   REQUIRE(stop.signal() == signal);
   _exit(ExitCode(stop.status()));
 }

@@ -123,7 +123,7 @@ TEST(TernaryStatistics, ShareOfNonZerosMatchesTheory) {
 }
 
 // The measured variance of the mean over N workers with equal gradients, divided by the theoretical
-// one: |g| (s - |g|) / N per element, with |g| clipped.
+// one: |g| (scaler - |g|) / N per element, with |g| clipped.
 double VarianceRatio(const Codec& codec, int workers) {
   constexpr int kRounds = 200;
   const std::vector<float> g = GaussianGradient(2048, 8);

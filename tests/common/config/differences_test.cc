@@ -82,7 +82,7 @@ TEST(Differences, ExistExactlyIfTheDigestDiffers) {
   pb::Job job;
   Populate(&job);
   const pb::Job old_job = job;
-  int digest_changes = 0;
+  int num_digest_changes = 0;
   ForEachScalar(&job, "", false,
                 [&](Message* message, const FieldDescriptor* field, const std::string& key, bool) {
                   if (field->enum_type() != nullptr) return;
@@ -95,10 +95,10 @@ TEST(Differences, ExistExactlyIfTheDigestDiffers) {
                   EXPECT_EQ(DifferencesBetween(old_job, job).empty(),
                             StateDigest(old_job) == StateDigest(job))
                       << key;
-                  digest_changes += StateDigest(old_job) != StateDigest(job);
+                  num_digest_changes += StateDigest(old_job) != StateDigest(job);
                   message->CopyFrom(*saved);
                 });
-  EXPECT_GE(digest_changes, 40);
+  EXPECT_GE(num_digest_changes, 40);
 }
 
 TEST(JobText, CanBeReadBack) {

@@ -30,8 +30,8 @@ class Hostile : public ::testing::Test {
   // Sends these frames as one message, without any check.
   void SendRaw(const std::vector<std::string>& frames) {
     for (size_t i = 0; i < frames.size(); ++i) {
-      const int more = i + 1 < frames.size() ? ZMQ_SNDMORE : 0;
-      ASSERT_EQ(zmq_send(raw_socket_, frames[i].data(), frames[i].size(), more),
+      const int send_flags = i + 1 < frames.size() ? ZMQ_SNDMORE : 0;
+      ASSERT_EQ(zmq_send(raw_socket_, frames[i].data(), frames[i].size(), send_flags),
                 static_cast<int>(frames[i].size()));
     }
   }
@@ -143,20 +143,20 @@ TEST(HostileServer, ADealerRetriesAfterAServerThatIsNotTern) {
   poller.AddFd(listener);
   const std::string http_reply =
       "HTTP/1.1 400 Bad Request and so on and so on and so on and so on\r\n";
-  int attempts = 0;
-  for (const Time end = Now() + kPatience; attempts < 3 && Now() < end;) {
+  int num_attempts = 0;
+  for (const Time end = Now() + kPatience; num_attempts < 3 && Now() < end;) {
     ASSERT_TRUE(poller.Wait(end - Now()).ok());
     EXPECT_EQ(dealer->link(), DealerSocket::Link::kConnecting);
     if (!poller.ReadyFd(listener)) continue;
     const int connection = accept(listener, nullptr, nullptr);
     // The second connection is closed without a reply.
-    if (attempts != 1) {
+    if (num_attempts != 1) {
       EXPECT_GT(send(connection, http_reply.data(), http_reply.size(), MSG_NOSIGNAL), 0);
     }
     close(connection);
-    ++attempts;
+    ++num_attempts;
   }
-  EXPECT_EQ(attempts, 3);
+  EXPECT_EQ(num_attempts, 3);
   close(listener);
 }
 
@@ -165,7 +165,7 @@ TEST_F(Hostile, BytesThatAreNotZmtpDisturbNoPeer) {
   address.sin_family = AF_INET;
   address.sin_port = htons(router_->port());
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::vector<int> strangers;
+  std::vector<int> stranger_sockets;
   for (const std::string& garbage :
        {std::string("GET / HTTP/1.0\r\n\r\n"), std::string(100000, '\xff'), std::string("\xff"),
         std::string("\xff\0\0\0\0\0\0\0\x01\x7f\x03", 11), std::string()}) {
@@ -174,10 +174,10 @@ TEST_F(Hostile, BytesThatAreNotZmtpDisturbNoPeer) {
     ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     // The other end may close the connection at once, which is fine here.
     (void)!send(fd, garbage.data(), garbage.size(), MSG_NOSIGNAL);
-    strangers.push_back(fd);
+    stranger_sockets.push_back(fd);
   }
   ExpectWorkingPeerWorks();
-  for (const int fd : strangers) close(fd);
+  for (const int fd : stranger_sockets) close(fd);
   ExpectWorkingPeerWorks();
 }
 

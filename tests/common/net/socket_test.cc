@@ -80,20 +80,20 @@ TEST(Socket, DistinguishesPeersAndKeepsTheirOrder) {
 }
 
 // Sends a payload, destroys all sockets, and returns how often its release function was called.
-int CountReleases(size_t size) {
+int SendAndCountReleases(size_t size) {
   const std::vector<uint8_t> data(size, 0x5a);
-  std::atomic<int> released{0};
+  std::atomic<int> num_releases{0};
   {
     Context context;
     auto router = BindLoopback(context, {.max_payload = 8 << 20});
     auto dealer = ConnectTo(context, *router, {.max_payload = 8 << 20});
     EXPECT_TRUE(AwaitLink(*dealer, Link::kUp));
-    Bytes payload = Bytes::Share(data.data(), data.size(), [&] { ++released; });
+    Bytes payload = Bytes::Share(data.data(), data.size(), [&] { ++num_releases; });
     EXPECT_TRUE(dealer->Send(Numbered(1), payload).ok());
-    EXPECT_EQ(released, 0) << "the variable `payload` still refers to the data";
+    EXPECT_EQ(num_releases, 0) << "the variable `payload` still refers to the data";
     payload = Bytes();
     if (size < kZeroCopyBytes) {
-      EXPECT_EQ(released, 1) << "small payloads are copied at once";
+      EXPECT_EQ(num_releases, 1) << "small payloads are copied at once";
     }
     const auto received = Await(*router);
     EXPECT_TRUE(received.has_value());
@@ -101,26 +101,26 @@ int CountReleases(size_t size) {
       EXPECT_EQ(received->payload, Bytes::Own(data));
     }
   }
-  return released;
+  return num_releases;
 }
 
-TEST(Socket, ReleasesASmallPayloadOnce) { EXPECT_EQ(CountReleases(kZeroCopyBytes - 1), 1); }
+TEST(Socket, ReleasesASmallPayloadOnce) { EXPECT_EQ(SendAndCountReleases(kZeroCopyBytes - 1), 1); }
 TEST(Socket, ReleasesALargePayloadOnce) {
-  EXPECT_EQ(CountReleases(kZeroCopyBytes), 1);
-  EXPECT_EQ(CountReleases(8 << 20), 1);
+  EXPECT_EQ(SendAndCountReleases(kZeroCopyBytes), 1);
+  EXPECT_EQ(SendAndCountReleases(8 << 20), 1);
 }
 
 TEST(Socket, ReleasesAPayloadThatCouldNotBeSent) {
   const std::vector<uint8_t> data(kZeroCopyBytes);
-  std::atomic<int> released{0};
+  std::atomic<int> num_releases{0};
   Context context;
   auto router = BindLoopback(context);
   const auto send = [&] {
     return router->Send(1, Numbered(1),
-                        Bytes::Share(data.data(), data.size(), [&] { ++released; }));
+                        Bytes::Share(data.data(), data.size(), [&] { ++num_releases; }));
   };
   EXPECT_EQ(send().outcome, Sent::kUnreachable);
-  EXPECT_EQ(released, 1);
+  EXPECT_EQ(num_releases, 1);
 }
 
 TEST(Socket, AReceivedPayloadOutlivesItsSocketAndContext) {
@@ -169,12 +169,12 @@ TEST(Socket, SendToAPeerThatLeftBecomesUnreachable) {
   dealer.reset();
   Poller poller;  // used only to wait
   const Time end = Now() + kPatience;
-  Sent outcome = Sent::kOk;
-  while (outcome == Sent::kOk && Now() < end) {
+  Sent send_outcome = Sent::kOk;
+  while (send_outcome == Sent::kOk && Now() < end) {
     ASSERT_TRUE(poller.Wait(std::chrono::milliseconds(1)).ok());
-    outcome = router->Send(peer, Numbered(2)).outcome;
+    send_outcome = router->Send(peer, Numbered(2)).outcome;
   }
-  EXPECT_EQ(outcome, Sent::kUnreachable);
+  EXPECT_EQ(send_outcome, Sent::kUnreachable);
 }
 
 TEST(Socket, ReportsAFullQueueAndDeliversWhatItAccepted) {
@@ -186,15 +186,15 @@ TEST(Socket, ReportsAFullQueueAndDeliversWhatItAccepted) {
   ASSERT_TRUE(dealer->Send(Numbered(0)).ok());
   const PeerId peer = Await(*router)->peer;
   const Bytes payload = Text(std::string(1 << 20, 'p'));
-  uint64_t accepted = 0;
+  uint64_t num_accepted = 0;
   SendResult result;
-  while ((result = router->Send(peer, Numbered(accepted), payload)).ok() && accepted < 1000)
-    ++accepted;
+  while ((result = router->Send(peer, Numbered(num_accepted), payload)).ok() && num_accepted < 1000)
+    ++num_accepted;
   EXPECT_EQ(result.outcome, Sent::kFull);
-  EXPECT_GE(accepted, 2u);
-  for (uint64_t i = 0; i < accepted; ++i) {
+  EXPECT_GE(num_accepted, 2u);
+  for (uint64_t i = 0; i < num_accepted; ++i) {
     const auto received = Await(*dealer);
-    ASSERT_TRUE(received.has_value()) << "message " << i << " of " << accepted;
+    ASSERT_TRUE(received.has_value()) << "message " << i << " of " << num_accepted;
     EXPECT_EQ(received->envelope.push().in_round().round(), i);
   }
 }
@@ -216,8 +216,8 @@ TEST(Socket, RefusesToSendInvalidMessages) {
 TEST(Socket, DealerConnectsWhenItsServerStartsLater) {
   uint16_t port = 0;
   {
-    Context short_lived;  // its destructor frees the port
-    port = BindLoopback(short_lived)->port();
+    Context short_lived_context;  // its destructor frees the port
+    port = BindLoopback(short_lived_context)->port();
   }
   Context context;
   auto dealer = Value(DealerSocket::Connect(context, "127.0.0.1", port, {}));
@@ -238,15 +238,15 @@ TEST(Socket, DealerConnectsWhenItsServerStartsLater) {
 
 TEST(Socket, DealerReadsMessagesThatArrivedBeforeTheLoss) {
   Context context;
-  auto server = std::make_unique<Context>();
-  auto router = BindLoopback(*server);
+  auto server_context = std::make_unique<Context>();
+  auto router = BindLoopback(*server_context);
   auto dealer = ConnectTo(context, *router);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   ASSERT_TRUE(dealer->Send(Numbered(1)).ok());
   const PeerId peer = Await(*router)->peer;
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(router->Send(peer, Numbered(i)).ok());
   router->CloseAfterFlush();
-  server.reset();
+  server_context.reset();
   ASSERT_TRUE(AwaitLink(*dealer, Link::kLost));
   for (uint64_t i = 0; i < 3; ++i) {
     const auto received = Await(*dealer);
@@ -258,13 +258,13 @@ TEST(Socket, DealerReadsMessagesThatArrivedBeforeTheLoss) {
 
 TEST(Socket, AfterALossNoMessageReachesARestartedServer) {
   Context context;
-  auto server = std::make_unique<Context>();
-  auto old_router = BindLoopback(*server);
+  auto server_context = std::make_unique<Context>();
+  auto old_router = BindLoopback(*server_context);
   const uint16_t port = old_router->port();
   auto dealer = ConnectTo(context, *old_router);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   old_router.reset();
-  server.reset();
+  server_context.reset();
   ASSERT_TRUE(AwaitLink(*dealer, Link::kLost));
   auto new_router = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
   EXPECT_EQ(dealer->Send(Numbered(1)).outcome, Sent::kUnreachable);
@@ -278,16 +278,16 @@ TEST(Socket, AfterALossNoMessageReachesARestartedServer) {
 
 TEST(Socket, MessagesQueuedBeforeALossNeverReachARestartedServer) {
   Context context;
-  auto server = std::make_unique<Context>();
+  auto server_context = std::make_unique<Context>();
   // A small receive buffer, so that most messages stay in the dealer's queue.
-  auto old_router = BindLoopback(*server, {.high_water_mark = 1});
+  auto old_router = BindLoopback(*server_context, {.high_water_mark = 1});
   const uint16_t port = old_router->port();
   auto dealer = ConnectTo(context, *old_router);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   const Bytes payload = Text(std::string(1 << 20, 'p'));
   for (int i = 0; i < 50; ++i) ASSERT_TRUE(dealer->Send(Numbered(i), payload).ok());
   old_router.reset();
-  server.reset();
+  server_context.reset();
   ASSERT_TRUE(AwaitLink(*dealer, Link::kLost));
   auto new_router = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
   // If the socket were still open, libzmq would connect again after 100 ms.
@@ -298,8 +298,8 @@ TEST(Socket, CloseAfterFlushDeliversAllMessages) {
   Context context;
   auto router = BindLoopback(context);
   {
-    Context worker;
-    auto dealer = ConnectTo(worker, *router);
+    Context worker_context;
+    auto dealer = ConnectTo(worker_context, *router);
     ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
     for (int i = 0; i < 20; ++i) {
       ASSERT_TRUE(dealer->Send(Numbered(i), Text(std::string(1 << 20, 'p'))).ok());
@@ -324,7 +324,7 @@ TEST(Socket, ReportsAPortInUse) {
 
 TEST(Socket, ReportsAHostOfAnotherMachine) {
   Context context;
-  // 192.0.2.0/24 is reserved for documentation, so no machine has it.
+  // 192.0.2.0/24 is reserved for documentation, so no machine has such an address.
   const auto router = RouterSocket::Bind(context, "192.0.2.1", 0, {});
   ASSERT_FALSE(router.ok());
   EXPECT_EQ(router.status().code(), Code::kAddress);

@@ -42,16 +42,16 @@ class GoingBack : public testing::Test {
   }
   // Lets time pass in steps of 100 ms, in each of which the heartbeats arrive.
   ControlActions PassTime(Time time, const std::vector<Message>& heartbeats = {}) {
-    ControlActions all;
+    ControlActions all_actions;
     for (const Time end = now_ + time; now_ < end;) {
       now_ += milliseconds(100);
       for (const Message& heartbeat : heartbeats)
-        Append(Deliver(100 + heartbeat.head.heartbeat().rank(), heartbeat), &all);
+        Append(Deliver(100 + heartbeat.head.heartbeat().rank(), heartbeat), &all_actions);
       ControlActions out;
       coordinator_->OnTimer(now_, &out);
-      Append(std::move(out), &all);
+      Append(std::move(out), &all_actions);
     }
-    return all;
+    return all_actions;
   }
   static void Append(ControlActions from, ControlActions* to) {
     for (ControlAction& action : from) to->push_back(std::move(action));
@@ -81,13 +81,13 @@ class GoingBack : public testing::Test {
   // Both workers say hello, as after GoBack: they hold no state, were never admitted, and know
   // `run`.
   ControlActions WorkersCome(uint64_t process, uint64_t run = 0) {
-    ControlActions all;
+    ControlActions all_actions;
     for (uint32_t rank : {0, 1}) {
       pb::Hello hello = TestHello(rank, 10 * process + rank);
       if (run != 0) hello.set_run(run);
-      Append(Deliver(100 + rank, HelloMessage(hello)), &all);
+      Append(Deliver(100 + rank, HelloMessage(hello)), &all_actions);
     }
-    return all;
+    return all_actions;
   }
   // Starts a job. Worker 0 and worker 1 have applied these rounds.
   void RunJob(uint64_t applied0, uint64_t applied1) {
@@ -335,21 +335,22 @@ TEST(FollowerGoingBack, SaysHelloWithItsCheckpointsAndForgetsEverybodyAtAnotherB
   options.incarnation = 9;
   options.expected = TestHello(0, 0);
   options.timings = TestTimings();
-  uint64_t newest = 30;
-  options.saved = [&newest] {
-    return Saved{{CheckpointAt(newest, 7)}, {}, 7, {CheckpointAt(newest + 1, 7)}};
+  uint64_t newest_checkpoint = 30;
+  options.saved = [&newest_checkpoint] {
+    return Saved{
+        {CheckpointAt(newest_checkpoint, 7)}, {}, 7, {CheckpointAt(newest_checkpoint + 1, 7)}};
   };
   Follower follower(std::move(options), {LetterCell({Kind::kScale, 0, 0})});
   ControlActions out;
   follower.Start(milliseconds(1), &out);
-  const auto from_shard0 = [&](const Message& message) {
+  const auto deliver_from_shard0 = [&](const Message& message) {
     out.clear();
     follower.OnMessageFromShard0(message, milliseconds(2), &out);
   };
-  Message question;
-  question.head.mutable_go_back();
-  newest = 40;
-  from_shard0(question);
+  Message go_back;
+  go_back.head.mutable_go_back();
+  newest_checkpoint = 40;
+  deliver_from_shard0(go_back);
   ASSERT_EQ(Count(out, Type::kSendShard0), 1);
   const pb::Hello hello = out[0].send.message.head.hello();
   EXPECT_EQ(hello.incarnation(), 9u);
@@ -359,22 +360,22 @@ TEST(FollowerGoingBack, SaysHelloWithItsCheckpointsAndForgetsEverybodyAtAnotherB
   ASSERT_EQ(hello.shard_checkpoints_size(), 1);
   EXPECT_EQ(hello.shard_checkpoints(0).step(), 41u);
 
-  const auto set_members = [&](uint64_t epoch, uint64_t incarnation, uint64_t beginning,
-                               uint64_t begin) {
+  const auto deliver_members = [&](uint64_t epoch, uint64_t incarnation, uint64_t beginning,
+                                   uint64_t begin) {
     Message message;
     *message.head.mutable_members() = MembersOf(epoch, {incarnation});
     message.head.mutable_members()->set_beginning(beginning);
     message.head.mutable_members()->set_begin(begin);
-    from_shard0(message);
+    deliver_from_shard0(message);
     EXPECT_EQ(Count(out, Type::kMembers), 1);
   };
-  set_members(1, 10, 1, 0);
+  deliver_members(1, 10, 1, 0);
   out.clear();
   follower.OnMessage(100, HelloMessage(TestHello(0, 10)), milliseconds(3), &out);
   EXPECT_TRUE(follower.lane().open());
-  set_members(2, 10, 1, 0);
+  deliver_members(2, 10, 1, 0);
   EXPECT_TRUE(follower.lane().open());
-  set_members(3, 20, 2, 40);
+  deliver_members(3, 20, 2, 40);
   EXPECT_FALSE(follower.lane().open());
   EXPECT_EQ(follower.lane().floor(), 40u);
   out.clear();

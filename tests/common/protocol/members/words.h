@@ -94,12 +94,12 @@ inline Message HelloMessage(const pb::Hello& hello) {
 inline Message HeartbeatMessage(uint32_t rank, uint64_t incarnation, uint64_t applied,
                                 uint64_t progress = 0, bool waiting = true) {
   Message message;
-  pb::Heartbeat* beat = message.head.mutable_heartbeat();
-  beat->set_rank(rank);
-  beat->set_incarnation(incarnation);
-  beat->set_applied(applied);
-  beat->set_progress(progress);
-  beat->set_waiting(waiting);
+  pb::Heartbeat* heartbeat = message.head.mutable_heartbeat();
+  heartbeat->set_rank(rank);
+  heartbeat->set_incarnation(incarnation);
+  heartbeat->set_applied(applied);
+  heartbeat->set_progress(progress);
+  heartbeat->set_waiting(waiting);
   return message;
 }
 

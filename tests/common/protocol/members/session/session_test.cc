@@ -56,12 +56,13 @@ class SessionTest : public testing::Test {
     return Deliver(lane, message);
   }
   SessionActions JoinJob(bool needs_state = false) {
-    SessionActions all;
+    SessionActions all_actions;
     for (LaneRef lane :
          {LaneRef{0, 0}, LaneRef{1, 0}, LaneRef{0, 1}, LaneRef{1, 1}, LaneRef{1, 2}}) {
-      for (auto& action : DeliverWelcome(lane, 70 + lane.shard, needs_state)) all.push_back(action);
+      for (auto& action : DeliverWelcome(lane, 70 + lane.shard, needs_state))
+        all_actions.push_back(action);
     }
-    return all;
+    return all_actions;
   }
   SessionActions DeliverPulse(LaneRef lane, uint64_t incarnation, uint64_t floor = 0) {
     Message message;
@@ -174,11 +175,11 @@ TEST_F(SessionTest, CountsHowLongItsHeartbeatsTakeThereAndBack) {
 
 TEST_F(SessionTest, GivesItsStateToOthers) {
   JoinJob();
-  Message want;
-  want.head.mutable_state_want()->set_rank(0);
-  want.head.mutable_state_want()->set_incarnation(20);
-  EXPECT_EQ(Count(Deliver({0, 0}, want), Type::kSnapshot), 1);
-  EXPECT_TRUE(Deliver({0, 0}, want).empty());
+  Message state_want;
+  state_want.head.mutable_state_want()->set_rank(0);
+  state_want.head.mutable_state_want()->set_incarnation(20);
+  EXPECT_EQ(Count(Deliver({0, 0}, state_want), Type::kSnapshot), 1);
+  EXPECT_TRUE(Deliver({0, 0}, state_want).empty());
   SessionActions out;
   session_->OnSnapshot(Text("abcdef"), 3, now_, &out);
   const auto pieces = SentMessages(pb::Envelope::kStatePiece, out);
@@ -232,22 +233,22 @@ TEST_F(SessionTest, FindsARestartedServerAndGivesItWhatItHolds) {
   JoinJob();
   SessionActions out;
   session_->Contribute({Kind::kPush, 0, 0}, {1, 2}, InRound{1, Text("x")}, now_, &out);
-  Message sum;
-  sum.head.mutable_sum();
+  Message sum_message;
+  sum_message.head.mutable_sum();
   // The outcome is of neither a round nor a clock.
-  EXPECT_EQ(Count(Deliver({1, 2}, sum), Type::kDeliver), 0);
-  sum.head.mutable_sum()->mutable_of_round()->set_round(1);
-  sum.payload = Text("xx");
-  EXPECT_EQ(Count(Deliver({1, 2}, sum), Type::kDeliver), 1);
+  EXPECT_EQ(Count(Deliver({1, 2}, sum_message), Type::kDeliver), 0);
+  sum_message.head.mutable_sum()->mutable_of_round()->set_round(1);
+  sum_message.payload = Text("xx");
+  EXPECT_EQ(Count(Deliver({1, 2}, sum_message), Type::kDeliver), 1);
   EXPECT_EQ(LanesToConnect(DeliverPulse({1, 0}, 99)), (std::vector<LaneRef>{{1, 0}}));
   // The session is connecting already.
   EXPECT_TRUE(LanesToConnect(DeliverPulse({1, 0}, 99)).empty());
   EXPECT_EQ(LanesToConnect(DeliverWelcome({1, 0}, 99)), (std::vector<LaneRef>{{1, 1}, {1, 2}}));
   EXPECT_TRUE(SentMessages(pb::Envelope::kHeldSum, DeliverWelcome({1, 1}, 99)).empty());
   EXPECT_EQ(SentMessages(pb::Envelope::kHeldSum, DeliverWelcome({1, 2}, 99)).size(), 1u);
-  Message taken;
-  taken.head.mutable_held_sum()->mutable_of_round()->set_round(1);
-  Deliver({1, 2}, taken);
+  Message held_confirmation;
+  held_confirmation.head.mutable_held_sum()->mutable_of_round()->set_round(1);
+  Deliver({1, 2}, held_confirmation);
   EXPECT_TRUE(SentMessages(pb::Envelope::kHeldSum, AdvanceTime(milliseconds(300))).empty());
 }
 
@@ -367,9 +368,9 @@ TEST_F(SessionTest, EndsWithAnErrorWhateverCodeAnAbortHas) {
     Message abort;
     abort.head.mutable_abort()->set_code(code);
     abort.head.mutable_abort()->set_sentence("worker 0\nwas lost");
-    const Status end = EndOf(Deliver({0, 0}, abort));
-    EXPECT_EQ(end.code(), Code::kInternal) << code;
-    EXPECT_THAT(end.message(), HasSubstr("worker 0\\x0awas lost"));
+    const Status end_status = EndOf(Deliver({0, 0}, abort));
+    EXPECT_EQ(end_status.code(), Code::kInternal) << code;
+    EXPECT_THAT(end_status.message(), HasSubstr("worker 0\\x0awas lost"));
     EXPECT_EQ(session_->phase(), Phase::kEnded);
   }
   MakeSession();

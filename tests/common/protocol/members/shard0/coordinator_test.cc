@@ -36,26 +36,26 @@ class CoordinatorTest : public testing::Test {
   }
   // Lets time pass in steps of 100 ms, in which the ranks in `alive` send heartbeats.
   ControlActions PassTime(Time time, const std::vector<uint32_t>& alive, bool waiting = true) {
-    ControlActions all;
+    ControlActions all_actions;
     for (const Time end = now_ + time; now_ < end;) {
       now_ += milliseconds(100);
       for (uint32_t rank : alive) {
         Append(Deliver(100 + rank, HeartbeatMessage(rank, 10 + rank, applied_[rank], 1, waiting)),
-               &all);
+               &all_actions);
       }
       ControlActions out;
       coordinator_->OnTimer(now_, &out);
-      Append(std::move(out), &all);
+      Append(std::move(out), &all_actions);
     }
-    return all;
+    return all_actions;
   }
   static void Append(ControlActions from, ControlActions* to) {
     for (ControlAction& action : from) to->push_back(std::move(action));
   }
   ControlActions GatherWorkers() {
-    ControlActions all = Deliver(100, HelloMessage(TestHello(0, 10)));
-    Append(Deliver(101, HelloMessage(TestHello(1, 11))), &all);
-    return all;
+    ControlActions all_actions = Deliver(100, HelloMessage(TestHello(0, 10)));
+    Append(Deliver(101, HelloMessage(TestHello(1, 11))), &all_actions);
+    return all_actions;
   }
   static Status EndOf(const ControlActions& actions) {
     for (const ControlAction& action : actions) {
