@@ -44,11 +44,11 @@ TEST(Differences, NameTheKeyAndBothValues) {
 TEST(Differences, ReportKeysOfOneJobOnly) {
   EXPECT_THAT(DifferencesBetween(MakeJob(), MakeJob({"model.dropout=0.25"})),
               ElementsAre("model.dropout was left out, is now 0.25"));
-  const auto of_algorithm =
+  const auto algorithm_differences =
       DifferencesBetween(MakeJob(), MakeJob({"train.algorithm=psgd", "train.psgd.p=4"}));
-  ASSERT_GE(of_algorithm.size(), 3u);
-  EXPECT_EQ(of_algorithm[0], "train.algorithm was \"ssgd\", is now \"psgd\"");
-  EXPECT_THAT(of_algorithm,
+  ASSERT_GE(algorithm_differences.size(), 3u);
+  EXPECT_EQ(algorithm_differences[0], "train.algorithm was \"ssgd\", is now \"psgd\"");
+  EXPECT_THAT(algorithm_differences,
               testing::Contains(testing::StartsWith("train.psgd was left out, is now {p: 4")));
 }
 

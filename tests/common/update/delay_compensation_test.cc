@@ -128,18 +128,18 @@ TEST(DelayCompensation, WithoutMoveOrLambdaItIsTheGradient) {
 }
 
 TEST(DelayCompensation, WorksInPiecesAndInPlace) {
-  for (const size_t piece : {1, 7, 64}) {
-    EXPECT_LT(
-        WorstError(DelayCompensation::Adaptive(2, 0.95, kNumElements), {true, 2, 0.95}, piece),
-        1e-6);
+  for (const size_t piece_elements : {1, 7, 64}) {
+    EXPECT_LT(WorstError(DelayCompensation::Adaptive(2, 0.95, kNumElements), {true, 2, 0.95},
+                         piece_elements),
+              1e-6);
   }
   auto not_in_place = DelayCompensation::Adaptive(2, 0.95, kNumElements);
   auto in_place = DelayCompensation::Adaptive(2, 0.95, kNumElements);
   const std::vector<float> g = GradientAt(1), w = WeightsAt(1);
-  std::vector<float> out(kNumElements), same = g, w_bak = BackupWeightsAt(1);
+  std::vector<float> out(kNumElements), g_in_place = g, w_bak = BackupWeightsAt(1);
   not_in_place.Apply(g.data(), w.data(), w_bak.data(), 0, kNumElements, out.data());
-  in_place.Apply(same.data(), w.data(), w_bak.data(), 0, kNumElements, same.data());
-  EXPECT_EQ(same, out);
+  in_place.Apply(g_in_place.data(), w.data(), w_bak.data(), 0, kNumElements, g_in_place.data());
+  EXPECT_EQ(g_in_place, out);
 }
 
 TEST(DelayCompensation, StateArraysContainTheMeanSquare) {
@@ -148,10 +148,10 @@ TEST(DelayCompensation, StateArraysContainTheMeanSquare) {
   std::vector<float> a(kNumElements), b(kNumElements);
   original.Apply(GradientAt(1).data(), WeightsAt(1).data(), BackupWeightsAt(1).data(), 0,
                  kNumElements, a.data());
-  const auto slots = original.StateArrays();
-  ASSERT_EQ(slots.size(), 1u);
-  EXPECT_EQ(slots[0].name, "mean_square");
-  std::copy(slots[0].values.begin(), slots[0].values.end(),
+  const auto state_arrays = original.StateArrays();
+  ASSERT_EQ(state_arrays.size(), 1u);
+  EXPECT_EQ(state_arrays[0].name, "mean_square");
+  std::copy(state_arrays[0].values.begin(), state_arrays[0].values.end(),
             restored.StateArrays()[0].values.begin());
   const std::vector<float> g = GradientAt(2), w = WeightsAt(2), w_bak = BackupWeightsAt(2);
   original.Apply(g.data(), w.data(), w_bak.data(), 0, kNumElements, a.data());

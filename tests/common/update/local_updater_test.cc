@@ -43,23 +43,23 @@ struct Reference {
   } fault = kNone;
   double lambda = 0, rho = 0, momentum = 0, scale = 1, decay = 0;
   bool adaptive = false;
-  std::vector<double> v = std::vector<double>(kNumElements), mean_square = v, last = {};
+  std::vector<double> v = std::vector<double>(kNumElements), mean_square = v, last_result = {};
 
   std::vector<double> Next(const std::vector<double>& w, const std::vector<double>& gradient,
-                           const std::vector<double>& reference, double rate) {
+                           const std::vector<double>& gradient_point, double rate) {
     double used_lambda = lambda, used_decay = decay, used_scale = scale;
     if (fault == kLambdaIsDecay) used_lambda = decay, used_decay = lambda;
     if (fault == kLambdaIsDecayDecayIsScale)
       used_lambda = decay, used_decay = scale, used_scale = 1;
     if (fault == kNoScale) used_scale = 1;
-    std::vector<double> next = fault == kAccumulates && !last.empty() ? last : w;
+    std::vector<double> next = fault == kAccumulates && !last_result.empty() ? last_result : w;
     for (size_t i = 0; i < w.size(); ++i) {
       double g = used_scale * gradient[i];
       if (fault == kDecayInside) g += used_decay * w[i];
       const double square = fault == kScaleAfterSquare ? gradient[i] * gradient[i] : g * g;
       mean_square[i] = rho * mean_square[i] + (1 - rho) * square;
       const double factor = adaptive ? used_lambda / std::sqrt(mean_square[i] + 1e-7) : used_lambda;
-      if (fault != kNoCompensation) g += factor * square * (w[i] - reference[i]);
+      if (fault != kNoCompensation) g += factor * square * (w[i] - gradient_point[i]);
       if (fault != kDecayInside) g += used_decay * w[i];
       if (fault == kRateFolded) {
         v[i] = momentum * v[i] - rate * g;
@@ -69,7 +69,7 @@ struct Reference {
         next[i] -= rate * v[i];
       }
     }
-    last = next;
+    last_result = next;
     return next;
   }
 };
@@ -184,12 +184,12 @@ TEST(LocalUpdater, RangesGiveTheSameBitsAsTheWhole) {
   auto range_updater = std::move(*MakeLocalUpdater(config, kNumElements, 2));
   for (int step = 0; step < 3; ++step) {
     const std::vector<float> w = GlobalWeights(step), g = RandomValues(kNumElements, step),
-                             old = GlobalWeights(step - 1);
+                             old_point = GlobalWeights(step - 1);
     std::vector<float> a(kNumElements), b(kNumElements);
-    whole_updater->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kNumElements);
+    whole_updater->Next(w.data(), g.data(), old_point.data(), 0.1f, a.data(), kNumElements);
     size_t first = 0;
     for (const size_t n : {1, 4097, 900, 5002}) {
-      range_updater->Next(w.data() + first, g.data() + first, old.data() + first, 0.1f,
+      range_updater->Next(w.data() + first, g.data() + first, old_point.data() + first, 0.1f,
                           b.data() + first, n, first);
       first += n;
     }
@@ -207,20 +207,20 @@ TEST(LocalUpdater, StateArraysContainTheWholeState) {
     auto copy = std::move(*MakeLocalUpdater(config, kNumElements, 2));
     EXPECT_EQ(original->compensates(), k >= 2);
     const std::vector<float> w = GlobalWeights(1), g = RandomValues(kNumElements, 1),
-                             old = GlobalWeights(2);
+                             old_point = GlobalWeights(2);
     std::vector<float> a(kNumElements), b(kNumElements);
-    original->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kNumElements);
-    std::vector<std::string> seen;
+    original->Next(w.data(), g.data(), old_point.data(), 0.1f, a.data(), kNumElements);
+    std::vector<std::string> names_seen;
     const auto saved = original->StateArrays(), restored = copy->StateArrays();
     for (size_t s = 0; s < saved.size(); ++s) {
-      seen.push_back(saved[s].name);
+      names_seen.push_back(saved[s].name);
       EXPECT_EQ(saved[s].values.size(), kNumElements);
       EXPECT_NE(saved[s].values[0], 0);
       std::copy(saved[s].values.begin(), saved[s].values.end(), restored[s].values.begin());
     }
-    EXPECT_EQ(seen, names[k]);
-    original->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kNumElements);
-    copy->Next(w.data(), g.data(), old.data(), 0.1f, b.data(), kNumElements);
+    EXPECT_EQ(names_seen, names[k]);
+    original->Next(w.data(), g.data(), old_point.data(), 0.1f, a.data(), kNumElements);
+    copy->Next(w.data(), g.data(), old_point.data(), 0.1f, b.data(), kNumElements);
     EXPECT_EQ(a, b);
   }
 }

@@ -265,12 +265,12 @@ TEST(Optimizer, StateArraysContainTheWholeState) {
   for (size_t k = 0; k < OptimizerNames().size(); ++k) {
     const pb::Optimizer config = MakeConfig(OptimizerNames()[k]);
     const auto original = std::move(*MakeOptimizer(config, 9));
-    std::vector<std::string> seen;
+    std::vector<std::string> names_seen;
     for (const Optimizer::StateArray& slot : original->StateArrays()) {
-      seen.push_back(slot.name);
+      names_seen.push_back(slot.name);
       EXPECT_EQ(std::vector<float>(slot.values.begin(), slot.values.end()), std::vector<float>(9));
     }
-    EXPECT_EQ(seen, names[k]) << config.name();
+    EXPECT_EQ(names_seen, names[k]) << config.name();
     // A replica with copied weights, state arrays and update number continues identically.
     std::vector<float> w = RandomValues(9, 1);
     const std::vector<float> g = RandomValues(9, 2);
@@ -299,29 +299,30 @@ TEST(Optimizer, UnknownNamesListTheKnownOnes) {
 }
 
 TEST(Optimizer, InvalidArgumentsAreNamed) {
-  const auto refusal = [](const pb::Optimizer& config) {
+  const auto refusal_message = [](const pb::Optimizer& config) {
     const auto optimizer = MakeOptimizer(config, 9);
     EXPECT_EQ(optimizer.status().code(), Code::kBadJob);
     return optimizer.status().message();
   };
   for (const double bad : {-0.1, 1.1, std::nan("")}) {
     for (const char* name : {"momentum", "nesterov", "lars"})
-      EXPECT_NE(refusal(MakeConfig(name, bad)).find("train.optimizer.momentum"), std::string::npos);
+      EXPECT_NE(refusal_message(MakeConfig(name, bad)).find("train.optimizer.momentum"),
+                std::string::npos);
     pb::Optimizer config = MakeConfig("adam");
     config.set_beta1(bad);
-    EXPECT_NE(refusal(config).find("train.optimizer.beta1"), std::string::npos);
+    EXPECT_NE(refusal_message(config).find("train.optimizer.beta1"), std::string::npos);
   }
   pb::Optimizer config = MakeConfig("adam");
   config.set_beta2(1);
-  EXPECT_NE(refusal(config).find("train.optimizer.beta2"), std::string::npos);
+  EXPECT_NE(refusal_message(config).find("train.optimizer.beta2"), std::string::npos);
   for (const double bad : {0.0, 1e-60, -1.0, std::nan("")}) {
     config = MakeConfig("adam");
     config.set_epsilon(bad);
-    EXPECT_NE(refusal(config).find("train.optimizer.epsilon"), std::string::npos);
+    EXPECT_NE(refusal_message(config).find("train.optimizer.epsilon"), std::string::npos);
   }
   config = MakeConfig("lars");
   config.set_trust_coefficient(0);
-  EXPECT_NE(refusal(config).find("train.optimizer.trust_coefficient"), std::string::npos);
+  EXPECT_NE(refusal_message(config).find("train.optimizer.trust_coefficient"), std::string::npos);
 }
 
 }  // namespace

@@ -75,11 +75,11 @@ class GoingBack : public testing::Test {
     for (const uint64_t round : rounds) saved.shard_checkpoints.push_back(CheckpointAt(round, run));
     return saved;
   }
-  static bool AreShardsAsked(const ControlActions& actions) {
+  static bool AreShardsToldToGoBack(const ControlActions& actions) {
     return MessageTo(200, Body::kGoBack, actions).head.has_go_back();
   }
-  // Both workers say hello, as after GoBack: they hold no state, were never admitted, and know
-  // `run`.
+  // Both workers say hello, as after GoBack (the message to go back): they hold no state, were never
+  // admitted, and know the number `run` of the job's execution.
   ControlActions WorkersCome(uint64_t process, uint64_t run = 0) {
     ControlActions all_actions;
     for (uint32_t rank : {0, 1}) {
@@ -120,7 +120,7 @@ TEST_F(GoingBack, IsNotPartOfTheFirstBeginning) {
   const pb::Members members = MessageTo(200, Body::kMembers, out).head.members();
   EXPECT_NE(members.beginning(), 0u);
   EXPECT_EQ(members.begin(), 0u);
-  EXPECT_FALSE(AreShardsAsked(out));
+  EXPECT_FALSE(AreShardsToldToGoBack(out));
 }
 
 TEST_F(GoingBack, AfterTheDeathOfAShardGathersAsksAndGoesToTheNewestCommonRound) {
@@ -132,9 +132,10 @@ TEST_F(GoingBack, AfterTheDeathOfAShardGathersAsksAndGoesToTheNewestCommonRound)
   EXPECT_TRUE(MessageTo(200, Body::kMembers, on_death).head.body_case() == Body::BODY_NOT_SET);
 
   const ControlActions on_hellos = WorkersCome(2, 7);
-  EXPECT_TRUE(AreShardsAsked(on_hellos)) << "shard 1 may have newer checkpoints than in its hello";
+  EXPECT_TRUE(AreShardsToldToGoBack(on_hellos))
+      << "shard 1 may have newer checkpoints than in its hello";
   EXPECT_FALSE(coordinator_->running());
-  EXPECT_TRUE(AreShardsAsked(PassTime(milliseconds(200)))) << "the question is repeated";
+  EXPECT_TRUE(AreShardsToldToGoBack(PassTime(milliseconds(200)))) << "the question is repeated";
   EXPECT_FALSE(coordinator_->running());
 
   const ControlActions on_answer = ShardAnswers({20, 30});
@@ -216,7 +217,8 @@ TEST_F(GoingBack, FollowsTheDeathOfShardZeroOnceAllHaveSaidHello) {
     EXPECT_EQ(MessageTo(100 + rank, Body::kGoBack, out).head.go_back().incarnation(), 10u + rank);
   }
   run_of_shard0_ = 99;
-  EXPECT_TRUE(AreShardsAsked(WorkersCome(2, 99))) << "the checkpoints in its hello may be outdated";
+  EXPECT_TRUE(AreShardsToldToGoBack(WorkersCome(2, 99)))
+      << "the checkpoints in its hello may be outdated";
   const ControlActions on_answer = ShardAnswers({10}, 99);
   EXPECT_EQ(MessageTo(101, Body::kWelcome, on_answer).head.welcome().begin(), 10u);
   EXPECT_EQ(MessageTo(101, Body::kWelcome, on_answer).head.welcome().run(), 99u);
@@ -300,7 +302,7 @@ TEST_F(GoingBack, DoesNotWaitUnderShrinkForAWorkerThatDiedUnnoticed) {
   EXPECT_FALSE(coordinator_->running()) << "worker 1 was told, and may come";
   const std::vector<Message> heartbeats = {HeartbeatMessage(0, 20, 0)};
   const ControlActions on_timeout = PassTime(milliseconds(3500), heartbeats);
-  EXPECT_TRUE(AreShardsAsked(on_timeout));
+  EXPECT_TRUE(AreShardsToldToGoBack(on_timeout));
   const ControlActions on_answer = ShardAnswers({20});
   EXPECT_TRUE(coordinator_->running());
   EXPECT_THAT(MessageTo(200, Body::kMembers, on_answer).head.members().incarnations(),

@@ -114,7 +114,7 @@ TEST_F(Ssp, WaitsForAReplacedRankButNotForMissedClocksOfARemovedOne) {
 TEST_F(Ssp, ReleasesAllWhenTheJobIsDoneOrToStop) {
   MakeBounded(0, 1);  // The job has 3 pushes.
   Push(0, 1);
-  Push(0, 2);  // clock 1 was not answered
+  Push(0, 2);  // although clock 1 is not answered yet
   const Sends out = Push(1, 1);
   EXPECT_TRUE(Answer(0, out).stop());
   EXPECT_TRUE(Answer(1, out).stop());

@@ -361,9 +361,9 @@ TEST_F(RoundLaneTest, RestoresAClosedSlotFromAHeldOutcome) {
   Push(1, 5, 4);
   const Sends out = SendHeldOutcome(100, 5, "xx");
   EXPECT_EQ(View(FirstMessageTo(101, pb::Envelope::kSum, out).payload), "xx");
-  const Message confirmed = FirstMessageTo(100, pb::Envelope::kHeldSum, out);
-  EXPECT_EQ(confirmed.head.held_sum().of_round().round(), 5u);
-  EXPECT_TRUE(confirmed.payload.empty());
+  const Message confirmation = FirstMessageTo(100, pb::Envelope::kHeldSum, out);
+  EXPECT_EQ(confirmation.head.held_sum().of_round().round(), 5u);
+  EXPECT_TRUE(confirmation.payload.empty());
   EXPECT_EQ(lane_->counters().restored, 1u);
   // The same outcome again, and one that nobody needs: the lane only confirms that it has it.
   EXPECT_EQ(SendHeldOutcome(100, 5, "xx").size(), 1u);
@@ -498,9 +498,9 @@ TEST_F(RoundLaneTest, ClosesARoundThatWaitedForOneBelowTheFloor) {
   options.quorum = 1;
   MakeLane(options);
   lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
-  pb::Hello holder = HelloWithState(0, 10, 0, 1);
-  holder.set_newest_held(1);
-  lane_->OnHello(100, holder, &out_);
+  pb::Hello hello_of_rank0 = HelloWithState(0, 10, 0, 1);
+  hello_of_rank0.set_newest_held(1);
+  lane_->OnHello(100, hello_of_rank0, &out_);
   SendHello(1, 11, 101, false, 0);
   EXPECT_TRUE(Push(1, 1, 0).empty());
   EXPECT_TRUE(Push(1, 2, 0).empty());  // a quorum is here, but round 1 is still open
@@ -511,7 +511,7 @@ TEST_F(RoundLaneTest, ClosesARoundThatWaitedForOneBelowTheFloor) {
 }
 
 TEST_F(RoundLaneTest, WithoutASafeguardTheFaultOccurs) {
-  const ScopedNoChecks unchecked;
+  const ScopedNoChecks no_checks;
   RoundLane::Options options;
   options.safeguards.count_once = false;
   MakeLane(options);

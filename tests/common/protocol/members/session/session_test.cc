@@ -88,7 +88,7 @@ class SessionTest : public testing::Test {
     }
     return sent;
   }
-  static Status EndOf(const SessionActions& actions) {
+  static Status EndStatusOf(const SessionActions& actions) {
     for (const auto& action : actions) {
       if (action.type == Type::kEnded) return action.status;
     }
@@ -191,8 +191,8 @@ TEST_F(SessionTest, GivesItsStateToOthers) {
 TEST_F(SessionTest, LeavesWhereItIsRefused) {
   const SessionActions out =
       Deliver({0, 0}, MakeRefuse(77, "rank 1 is taken by worker 1", pb::Refuse::leave));
-  EXPECT_EQ(EndOf(out).code(), Code::kNotAllowed);
-  EXPECT_THAT(EndOf(out).message(), HasSubstr("server shard 0: rank 1 is taken"));
+  EXPECT_EQ(EndStatusOf(out).code(), Code::kNotAllowed);
+  EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("server shard 0: rank 1 is taken"));
   const auto byes = SentMessages(pb::Envelope::kBye, out);
   ASSERT_EQ(byes.size(), 1u) << "so that shard 0 need not wait for a timeout";
   EXPECT_EQ(byes[0].message.head.bye().code(), 77u);
@@ -225,8 +225,8 @@ TEST_F(SessionTest, EndsIfTheFloorIsBeyondItsAppliedRound) {
   session_->SetApplied(4);
   EXPECT_EQ(Count(DeliverPulse({1, 0}, 71, 4), Type::kEnded), 0);
   const SessionActions out = DeliverPulse({1, 0}, 71, 5);
-  EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
-  EXPECT_THAT(EndOf(out).message(), HasSubstr("round 5, but this one only 4"));
+  EXPECT_EQ(EndStatusOf(out).code(), Code::kPeerLost);
+  EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("round 5, but this one only 4"));
 }
 
 TEST_F(SessionTest, FindsARestartedServerAndGivesItWhatItHolds) {
@@ -276,8 +276,8 @@ TEST_F(SessionTest, GivesAServerItsTimeToReturn) {
   now_ += milliseconds(29'000);
   DeliverPulse({0, 0}, 70);
   const SessionActions out = AdvanceTime(milliseconds(1'500));
-  EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
-  EXPECT_THAT(EndOf(out).message(), HasSubstr("server shard 1 (beta:2) was lost at round 1"));
+  EXPECT_EQ(EndStatusOf(out).code(), Code::kPeerLost);
+  EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("server shard 1 (beta:2) was lost at round 1"));
 }
 
 TEST_F(SessionTest, NamesWhomTheStartWaitsFor) {
@@ -287,7 +287,7 @@ TEST_F(SessionTest, NamesWhomTheStartWaitsFor) {
   pulse.head.mutable_pulse()->set_incarnation(70);
   Deliver({0, 0}, pulse);
   const SessionActions out = AdvanceTime(milliseconds(61'000));
-  EXPECT_THAT(EndOf(out).message(),
+  EXPECT_THAT(EndStatusOf(out).message(),
               testing::AllOf(HasSubstr("server shard 1 (beta:2)"), HasSubstr("worker 0")));
 }
 
@@ -307,7 +307,7 @@ TEST_F(SessionTest, GivesARestartedShard0ItsTimeEvenIfTheFirstSentNoPulse) {
     DeliverPulse({1, 0}, 71);
     out = AdvanceTime(milliseconds(100));
   }
-  EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
+  EXPECT_EQ(EndStatusOf(out).code(), Code::kPeerLost);
 }
 
 TEST_F(SessionTest, StaysAfterByeUntilTheEnd) {
@@ -321,7 +321,7 @@ TEST_F(SessionTest, StaysAfterByeUntilTheEnd) {
   }
   out = Deliver({0, 0}, EndMessage());
   EXPECT_EQ(SentMessages(pb::Envelope::kEnd, out).size(), 1u);
-  EXPECT_TRUE(EndOf(out).ok());
+  EXPECT_TRUE(EndStatusOf(out).ok());
 }
 
 TEST_F(SessionTest, SaysByeToARestartedShard0) {
@@ -337,7 +337,7 @@ TEST_F(SessionTest, EndsWithSuccessIfShard0DoesNotReturnAfterItsBye) {
   SessionActions out;
   session_->Finish(Ok(), {}, {}, 100, now_, &out);
   EXPECT_EQ(Count(AdvanceTime(milliseconds(29'000)), Type::kEnded), 0);
-  EXPECT_TRUE(EndOf(AdvanceTime(milliseconds(1'500))).ok());
+  EXPECT_TRUE(EndStatusOf(AdvanceTime(milliseconds(1'500))).ok());
 }
 
 TEST_F(SessionTest, EndsSoonAfterAFailure) {
@@ -345,12 +345,12 @@ TEST_F(SessionTest, EndsSoonAfterAFailure) {
   SessionActions out;
   session_->Finish(Status(Code::kBadData, "bad"), {}, {}, 100, now_, &out);
   EXPECT_EQ(SentMessages(pb::Envelope::kBye, out)[0].message.head.bye().code(), 65u);
-  EXPECT_EQ(EndOf(AdvanceTime(milliseconds(3'100))).code(), Code::kBadData);
+  EXPECT_EQ(EndStatusOf(AdvanceTime(milliseconds(3'100))).code(), Code::kBadData);
 }
 
 TEST_F(SessionTest, IsNotDoneWhereTheJobEndsBeforeIt) {
   JoinJob();
-  EXPECT_EQ(EndOf(Deliver({0, 0}, EndMessage())).code(), Code::kPeerLost);
+  EXPECT_EQ(EndStatusOf(Deliver({0, 0}, EndMessage())).code(), Code::kPeerLost);
 }
 
 TEST_F(SessionTest, EndsWithWhatAnAbortSays) {
@@ -358,7 +358,7 @@ TEST_F(SessionTest, EndsWithWhatAnAbortSays) {
   Message abort;
   abort.head.mutable_abort()->set_code(75);
   abort.head.mutable_abort()->set_sentence("worker 0 was lost at round 3");
-  EXPECT_EQ(EndOf(Deliver({0, 0}, abort)).message(), "worker 0 was lost at round 3");
+  EXPECT_EQ(EndStatusOf(Deliver({0, 0}, abort)).message(), "worker 0 was lost at round 3");
 }
 
 TEST_F(SessionTest, EndsWithAnErrorWhateverCodeAnAbortHas) {
@@ -368,13 +368,14 @@ TEST_F(SessionTest, EndsWithAnErrorWhateverCodeAnAbortHas) {
     Message abort;
     abort.head.mutable_abort()->set_code(code);
     abort.head.mutable_abort()->set_sentence("worker 0\nwas lost");
-    const Status end_status = EndOf(Deliver({0, 0}, abort));
+    const Status end_status = EndStatusOf(Deliver({0, 0}, abort));
     EXPECT_EQ(end_status.code(), Code::kInternal) << code;
     EXPECT_THAT(end_status.message(), HasSubstr("worker 0\\x0awas lost"));
     EXPECT_EQ(session_->phase(), Phase::kEnded);
   }
   MakeSession();
-  EXPECT_EQ(EndOf(Deliver({0, 0}, MakeRefuse(0, "go", pb::Refuse::leave))).code(), Code::kInternal);
+  EXPECT_EQ(EndStatusOf(Deliver({0, 0}, MakeRefuse(0, "go", pb::Refuse::leave))).code(),
+            Code::kInternal);
 }
 
 TEST_F(SessionTest, AsksShard0ToStopTheJobUntilItEnds) {
@@ -396,7 +397,7 @@ TEST_F(SessionTest, AsksShard0ToStopTheJobUntilItEnds) {
   out.clear();
   session_->Finish(Ok(), {}, {}, 40, now_, &out);
   EXPECT_EQ(SentMessages(pb::Envelope::kBye, out)[0].message.head.bye().steps(), 40u);
-  EXPECT_EQ(EndOf(Deliver({0, 0}, EndMessage(Code::kInterrupted, "stopped"))).code(),
+  EXPECT_EQ(EndStatusOf(Deliver({0, 0}, EndMessage(Code::kInterrupted, "stopped"))).code(),
             Code::kInterrupted);
 }
 
@@ -415,7 +416,7 @@ TEST_F(SessionTest, StopsAloneWhereShard0IsNotThere) {
   session_->Stop(Status(Code::kTerminated, "stopped"), now_, &out);
   EXPECT_EQ(Count(AdvanceTime(milliseconds(2'900)), Type::kEnded), 0);
   out = AdvanceTime(milliseconds(200));
-  EXPECT_EQ(EndOf(out).code(), Code::kTerminated);
+  EXPECT_EQ(EndStatusOf(out).code(), Code::kTerminated);
   EXPECT_EQ(SentMessages(pb::Envelope::kBye, out).size(), 1u) << "shard 0 may be back";
 }
 
@@ -423,8 +424,8 @@ TEST_F(SessionTest, RefusesAServerWithOtherDataSockets) {
   Message message;
   message.head.mutable_welcome()->set_incarnation(70);
   const SessionActions out = Deliver({0, 0}, message);
-  EXPECT_EQ(EndOf(out).code(), Code::kMismatch);
-  EXPECT_THAT(EndOf(out).message(), HasSubstr("0 data sockets, expected 1"));
+  EXPECT_EQ(EndStatusOf(out).code(), Code::kMismatch);
+  EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("0 data sockets, expected 1"));
 }
 
 // A session tells its checkpoints only to shard 0, on the control lane, and only while it holds no

@@ -65,7 +65,7 @@ class Shard0 {
   const Coordinator& coordinator() const { return *coordinator_; }
   const std::vector<Coordinator::Worker>& workers() const { return coordinator_->workers(); }
   // The status with which the job ended; kOk with the text "it goes on" if it did not end.
-  static Status EndOf(const ControlActions& actions) {
+  static Status EndStatusOf(const ControlActions& actions) {
     for (const ControlAction& action : actions) {
       if (action.type == ControlAction::Type::kEnded) return action.status;
     }
