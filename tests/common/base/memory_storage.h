@@ -86,7 +86,7 @@ class MemoryStorage : public Storage {
   bool HasFolderOf(const std::string& path) const;
 
   Tree current_tree_, durable_tree_;
-  std::vector<Change> pending_changes_;          // applied to current_tree_, but not to durable_tree_
+  std::vector<Change> pending_changes_;  // applied to current_tree_, but not to durable_tree_
   std::array<FilePtr, 2> recent_files_;  // the files written last, newest first
   uint64_t num_changes_ = 0;
   uint64_t stop_at_change_ = UINT64_MAX, refuse_from_ = UINT64_MAX,

@@ -36,7 +36,9 @@ class StoreTest : public testing::Test {
   }
   ~StoreTest() override { fs::remove_all(folder_); }
 
-  Store MakeStore(uint32_t num_kept_of_all = 2, uint32_t num_kept_of_shard = 0) { return {owner_, {num_kept_of_all, num_kept_of_shard}}; }
+  Store MakeStore(uint32_t num_kept_of_all = 2, uint32_t num_kept_of_shard = 0) {
+    return {owner_, {num_kept_of_all, num_kept_of_shard}};
+  }
   static Status Write(Store& store, uint64_t step, uint64_t run = 7, Kind kind = Kind::kOfAll) {
     const std::vector<float> values(100, static_cast<float>(step));
     return store.Write({run, step, step}, kind, {{"weights", {10, 10}, values}}, {{"a", "b"}});
@@ -207,7 +209,7 @@ TEST_F(StoreTest, ARunThatStartsAgainKeepsItsOldCheckpointsToo) {
   EXPECT_EQ(Begin(store, 7, true), "") << "nothing is left to be moved";
 }
 
-// A run continues from its checkpoints. Those of other_store runs, and damaged ones, are moved to another
+// A run continues from its checkpoints. Those of other runs, and damaged ones, are moved to another
 // folder.
 TEST_F(StoreTest, ARunThatContinuesKeepsItsCheckpointsInPlaceAndMovesAllOthers) {
   Store store = MakeStore(6);
@@ -338,7 +340,7 @@ TEST_F(StoreTest, NamesAMissingArrayOrNumber) {
   EXPECT_THAT(Restore(*file, {{}, {{"other", &number}}}).message(), HasSubstr("no number other"));
 }
 
-// A checkpoint is of kind kOfAll if all daemons wrote one after its step, and of kind kShard if only
+// A checkpoint is of kind kOfAll if all daemons wrote one after its step, of kind kShard if only
 // this shard did.
 TEST_F(StoreTest, KeepsTheTwoKindsApart) {
   const auto describe_points = [](const Store& store) {
@@ -350,7 +352,8 @@ TEST_F(StoreTest, KeepsTheTwoKindsApart) {
   Store store = MakeStore(2, 3);
   for (uint64_t step = 10; step <= 120; step += 10)
     ASSERT_TRUE(Write(store, step, 7, step % 50 == 0 ? Kind::kOfAll : Kind::kShard).ok());
-  EXPECT_THAT(describe_points(store), ElementsAre("50", "90 shard", "100", "110 shard", "120 shard"));
+  EXPECT_THAT(describe_points(store),
+              ElementsAre("50", "90 shard", "100", "110 shard", "120 shard"));
   Store reopened = MakeStore(2, 3);
   EXPECT_THAT(reopened.Open(), IsEmpty());
   EXPECT_EQ(describe_points(reopened), describe_points(store));

@@ -26,8 +26,8 @@ Owner OwnerIn(const std::string& folder) {
 }
 Owner OurOwner() { return OwnerIn("out/checkpoints/shard.0.lane.1"); }
 
-// A Chooser (chooses a number below n) that goes through all sequences of answers: Next() begins the
-// next sequence, and returns false after the last.
+// A Chooser (it chooses a number below n) that goes through all sequences of answers: Next() begins
+// the next sequence, and returns false after the last.
 class AllChoices {
  public:
   uint64_t operator()(uint64_t n) {
@@ -75,7 +75,7 @@ Steps CompleteSteps(const Owner& owner, uint64_t run, MemoryStorage& storage) {
 
 // What must be on the disk after the process has stopped.
 struct Expectation {
-  Steps sure_steps;          // steps of checkpoints that must be complete
+  Steps sure_steps;        // steps of checkpoints that must be complete
   bool has_ended = false;  // whether the process wrote all its checkpoints before it stopped
 };
 
@@ -85,8 +85,8 @@ Steps StepsIn(const Store& store) {
   return steps;
 }
 
-// Continues from the existing checkpoints and writes those up to kLastStep. The last is written twice:
-// as a shard's own, then as one of all daemons, as at the end of a job.
+// Continues from the existing checkpoints and writes those up to kLastStep. The last is written
+// twice: as a shard's own, then as one of all daemons, as at the end of a job.
 Expectation WriteAllCheckpoints(MemoryStorage& storage) {
   Expectation expectation;
   Store store(OurOwner(), kKeep, storage);
@@ -109,7 +109,8 @@ Expectation WriteAllCheckpoints(MemoryStorage& storage) {
   return expectation;
 }
 
-void ExpectKept(const Expectation& expectation, const Steps& complete_steps, const std::string& change) {
+void ExpectKept(const Expectation& expectation, const Steps& complete_steps,
+                const std::string& change) {
   for (const uint64_t step : expectation.sure_steps)
     EXPECT_TRUE(complete_steps.contains(step))
         << change << ": the checkpoint of step " << step << " is lost";

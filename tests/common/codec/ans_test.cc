@@ -90,8 +90,8 @@ TEST(AnsRow, NamesTheFirstInvalidBlock) {
   Bytes symbols(800);
   for (const size_t bad_block : {1, 3, 5, 6}) {
     const Row undamaged_row = row;
-    const uint32_t new_end =
-        ends[bad_block] - 2;  // The block's last 2 bytes now belong to the next block.
+    // The block's last 2 bytes now belong to the next block.
+    const uint32_t new_end = ends[bad_block] - 2;
     std::memcpy(address_of_end(bad_block), &new_end, sizeof new_end);
     const Result<AnsRow> parsed_damaged = AnsRow::Parse(row.bytes, 800, 100, 9);
     ASSERT_TRUE(parsed_damaged.ok());
@@ -129,8 +129,8 @@ TEST(AnsRow, InvalidTablesAndSizesAreRefused) {
   Bytes zero_frequency = row.bytes;
   zero_frequency[2] = zero_frequency[3] = 0;  // the first symbol has frequency 0
   EXPECT_EQ(parse_status(zero_frequency, 9), Code::kMismatch);
-  EXPECT_EQ(parse_status_with_byte(27, 0x7F),
-            Code::kMismatch);  // The last block ends beyond the row.
+  // The last block ends beyond the row.
+  EXPECT_EQ(parse_status_with_byte(27, 0x7F), Code::kMismatch);
   for (size_t size = 0; size < row.bytes.size(); ++size) {
     EXPECT_EQ(parse_status(Bytes(row.bytes.begin(), row.bytes.begin() + size), 9), Code::kMismatch);
   }

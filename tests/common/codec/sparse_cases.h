@@ -22,7 +22,7 @@ class Sender {
  public:
   Sender(const Codec& codec, uint64_t count) : codec_(codec), memory_(codec.NewMemory(count)) {}
 
-  // Encodes g plus the memory in segments of `segment_elements`, and returns the values that receivers
+  // Encodes g plus the memory in segments of `segment_elements`. Returns the values that receivers
   // decode. If g has an element that is not finite, sends nothing and returns zeros.
   std::vector<float> Send(const std::vector<float>& g, uint64_t round = 0,
                           uint64_t segment_elements = 1 << 20);

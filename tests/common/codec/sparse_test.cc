@@ -114,8 +114,8 @@ TEST_P(SparseWire, PositionsCostLittleMoreThanTheirEntropy) {
         CodeOf(GetParam(), RandomSparse(kSparseBlock, k, k)).size() - (sends_floats ? 2 : 10);
     largest_size = std::max(largest_size, size);
     const size_t value_bytes = sends_floats ? 4 * k : (k + 7) / 8;
-    if (sends_floats && size == 4 * kSparseBlock)
-      continue;  // all elements are sent, without positions
+    // All elements are sent, without positions.
+    if (sends_floats && size == 4 * kSparseBlock) continue;
     ASSERT_GE(size, value_bytes);
     const double position_bits = 8 * static_cast<double>(size - value_bytes);
     ASSERT_LE(position_bits, kSparseBlock);

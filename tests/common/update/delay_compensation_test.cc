@@ -85,8 +85,8 @@ TEST(DelayCompensation, ConstantFollowsEquation4) {
   EXPECT_LT(WorstError(make_constant(), {false, 0.04}), 1e-6);
   for (const auto fault : {Reference::kNoTerm, Reference::kWrongSign, Reference::kSquareMissing})
     EXPECT_GT(WorstError(make_constant(), {false, 0.04, 0, fault}), 1e-3) << fault;
-  EXPECT_GT(WorstError(make_constant(), {false, 1e-4}),
-            1e-3);  // fault: weight decay in place of lambda
+  // The fault: weight decay in place of lambda.
+  EXPECT_GT(WorstError(make_constant(), {false, 1e-4}), 1e-3);
   EXPECT_TRUE(make_constant().StateArrays().empty());
 }
 
@@ -99,8 +99,8 @@ TEST(DelayCompensation, AdaptiveFollowsEquations5And6) {
         Reference::kNoEpsilon, Reference::kRhoSwapped}) {
     EXPECT_GT(WorstError(make_adaptive(), {true, 2, 0.95, fault}), 1e-3) << fault;
   }
-  EXPECT_GT(WorstError(make_adaptive(), {true, 0.95, 2}),
-            1e-3);  // fault: lambda and rho are swapped
+  // The fault: lambda and rho are swapped.
+  EXPECT_GT(WorstError(make_adaptive(), {true, 0.95, 2}), 1e-3);
 }
 
 // If rho is 0, the mean square is g g, because it is updated before it is used. The term is then

@@ -97,8 +97,8 @@ class ClockLaneTest : public testing::Test {
   }
   struct PushOptions {
     bool wants_weights = true;
-    std::optional<uint64_t> held_version =
-        std::nullopt;                                    // version of the weights that the rank has
+    // The version of the weights that the rank has.
+    std::optional<uint64_t> held_version = std::nullopt;
     std::optional<uint64_t> incarnation = std::nullopt;  // nullopt: the rank's first one
   };
   Sends SendPush(uint32_t rank, uint64_t clock, const Cell& cell, const std::string& payload,
