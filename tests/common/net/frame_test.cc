@@ -38,7 +38,7 @@ std::string ErrorOf(const std::string& frame) {
   return error ? error->status.message() : "";
 }
 
-std::string ValidFrame() { return Value(EncodeHeader(Numbered(7))); }
+std::string ValidFrame() { return Value(EncodeHeader(NumberedEnvelope(7))); }
 
 std::string Preamble(const std::string& magic, int version, int type) {
   std::string out = magic;
@@ -51,7 +51,7 @@ std::string Preamble(const std::string& magic, int version, int type) {
 
 // An envelope with an unknown field of `bytes` bytes, which protobuf keeps.
 pb::Envelope EnvelopeWithUnknownField(size_t bytes) {
-  pb::Envelope envelope = Numbered(1);
+  pb::Envelope envelope = NumberedEnvelope(1);
   envelope.mutable_unknown_fields()->AddLengthDelimited(9999, std::string(bytes, 'x'));
   return envelope;
 }

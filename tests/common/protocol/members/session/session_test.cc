@@ -389,9 +389,10 @@ TEST_F(SessionTest, AsksShard0ToStopTheJobUntilItEnds) {
   for (int i = 0; i < 20; ++i) {
     DeliverPulse({0, 0}, 70);
     DeliverPulse({1, 0}, 71);
-    const auto repeated = SentMessages(pb::Envelope::kHeartbeat, AdvanceTime(milliseconds(250)));
-    ASSERT_EQ(repeated.size(), 2u);
-    EXPECT_EQ(repeated[1].message.head.heartbeat().stop(), 130u);
+    const auto repeated_messages =
+        SentMessages(pb::Envelope::kHeartbeat, AdvanceTime(milliseconds(250)));
+    ASSERT_EQ(repeated_messages.size(), 2u);
+    EXPECT_EQ(repeated_messages[1].message.head.heartbeat().stop(), 130u);
   }
   EXPECT_EQ(session_->phase(), Phase::kRunning);
   out.clear();
@@ -452,10 +453,10 @@ TEST_F(SessionTest, TellsWhatIsOnItsDisk) {
   EXPECT_EQ(hello.unfit().sentence(), "two are damaged");
   EXPECT_EQ(hello.began(), 3u);
   session_->SetCheckpoints({});  // the job has begun, and has moved the old checkpoints away
-  const auto repeated = SentMessages(pb::Envelope::kHello, AdvanceTime(milliseconds(100)));
-  ASSERT_EQ(repeated.size(), 1u);
-  EXPECT_FALSE(repeated[0].message.head.hello().has_unfit());
-  EXPECT_EQ(repeated[0].message.head.hello().checkpoints_size(), 0);
+  const auto repeated_messages = SentMessages(pb::Envelope::kHello, AdvanceTime(milliseconds(100)));
+  ASSERT_EQ(repeated_messages.size(), 1u);
+  EXPECT_FALSE(repeated_messages[0].message.head.hello().has_unfit());
+  EXPECT_EQ(repeated_messages[0].message.head.hello().checkpoints_size(), 0);
 }
 
 }  // namespace

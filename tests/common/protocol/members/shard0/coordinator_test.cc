@@ -252,9 +252,9 @@ TEST_F(CoordinatorTest, EndsAfterByeFromAllAndAnAnswerFromAll) {
   EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kEnd, SendsOf(out)).head.end().code(), 0u);
   EXPECT_EQ(Count(out, Type::kEnded), 0);
   Deliver(100, EndMessage());
-  const ControlActions repeated = PassTime(milliseconds(100), {});
-  EXPECT_TRUE(MessagesTo(100, SendsOf(repeated)).empty());
-  EXPECT_EQ(MessagesTo(101, SendsOf(repeated)).size(), 1u);  // Worker 1 has not answered.
+  const ControlActions repeated_actions = PassTime(milliseconds(100), {});
+  EXPECT_TRUE(MessagesTo(100, SendsOf(repeated_actions)).empty());
+  EXPECT_EQ(MessagesTo(101, SendsOf(repeated_actions)).size(), 1u);  // Worker 1 has not answered.
   out = Deliver(101, EndMessage());
   EXPECT_TRUE(EndStatusOf(out).ok());
 }
