@@ -78,8 +78,8 @@ class GoingBack : public testing::Test {
   static bool AreShardsToldToGoBack(const ControlActions& actions) {
     return MessageTo(200, Body::kGoBack, actions).head.has_go_back();
   }
-  // Both workers say hello, as after the message GoBack: they hold no state, were never admitted, and
-  // know the number `run` of the job's execution.
+  // Both workers say hello, as after the message GoBack: they hold no state, were never admitted,
+  // and know the number `run` of the job's execution.
   ControlActions WorkersCome(uint64_t process, uint64_t run = 0) {
     ControlActions all_actions;
     for (uint32_t rank : {0, 1}) {
