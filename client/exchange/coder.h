@@ -35,21 +35,21 @@ namespace tern::client {
 
 class Coder {
  public:
-  // Starts the thread, which alone uses `codes` from now on. A non-finite value ends the worker
-  // through `events`. The other arguments outlive the coder.
-  Coder(const setup::Setup& setup, std::unique_ptr<GradientCoder> codes, Port& port, Events& events,
-        Progress& progress);
+  // Starts the thread, which alone uses `gradient_coder` from now on. A non-finite value ends the
+  // worker through `events`. The other arguments outlive the coder.
+  Coder(const setup::Setup& setup, std::unique_ptr<GradientCoder> gradient_coder, Port& port,
+        Events& events, Progress& progress);
   ~Coder();  // stops and joins the thread
 
-  // Encodes and pushes a bucket in a round (in a job without rounds: at this worker's clock). Its
-  // values of this round must be final, and must not change until the answer has arrived. `arena`
+  // Encodes and pushes a bucket in a round (in a job without rounds: in the exchange that `round`
+  // numbers). Its values must be final, and must not change until the answer has arrived. `arena`
   // points at the model's first element. `wants_weights`: whether the answer must have weights.
   // From the compute thread.
   void Push(uint64_t round, uint32_t bucket, const float* arena, bool wants_weights = true);
   // Sets the function that returns the scalers of an earlier round, for rounds that are encoded
   // with those. Call before the first Push.
-  using ScalersBefore = std::function<std::vector<float>(uint64_t round, uint32_t bucket)>;
-  void SetEarlierScalers(ScalersBefore before) { scalers_before_ = std::move(before); }
+  using EarlierScalers = std::function<std::vector<float>(uint64_t round, uint32_t bucket)>;
+  void SetEarlierScalers(EarlierScalers scalers) { earlier_scalers_ = std::move(scalers); }
   // Shows `observer` (null: none) the pushes of the steps that it asks for. The observer outlives
   // the coder. Call before the first Push.
   void ShowTo(Observer* observer) { observer_ = observer; }
@@ -58,13 +58,13 @@ class Coder {
   void Finish();
   // Tells the servers that this worker takes no part in the round.
   void Skip(uint64_t round);
-  // Without rounds: tells the servers that this worker pushes nothing at this clock or later.
+  // Without rounds: tells the servers that this worker pushes nothing in this exchange or later.
   void Part(uint64_t clock);
-  // Drops all pushes that are not encoded yet, and clears the codecs' memories. Returns when no
-  // coding is in progress. Called on the compute thread.
+  // Drops all pushes that are not encoded yet, and clears the codecs' memories. Returns when that
+  // is done. Called on the compute thread.
   void Forget();
   // Whether any codec has a memory.
-  bool keeps() const { return keeps_; }
+  bool has_memories() const { return has_memories_; }
   // Calls `use` with the codecs' memories on the coder thread, while nothing is being encoded and
   // the caller, the compute thread, waits. Returns an error, and does not call `use`, if a device
   // cannot return the memories.
@@ -73,60 +73,62 @@ class Coder {
   void Scaled(Answer answer) { work_.Push(std::move(answer)); }
 
  private:
-  struct Ready {
+  // A bucket whose values are final, and how to push it.
+  struct ReadyBucket {
     GradientCoder::Values values;
     bool wants_weights = true;
     // The scalers of an earlier round, if the plan uses them; else empty.
     std::vector<float> scalers;
-    uint64_t show_as = 0;  // the step with which the observer is shown the push; 0: not shown
+    uint64_t shown_step = 0;  // the step with which the observer is shown the push; 0: not shown
   };
   // A bucket that is prepared for encoding and waits for its scalers.
-  struct Waiting {
-    Ready ready;
+  struct WaitingBucket {
+    ReadyBucket ready;
     GradientCoder::Prepared prepared;
-    std::vector<float> own;  // this worker's scalers of the shared parts
+    std::vector<float> own_scalers;  // this worker's, of the parts whose scalers workers share
   };
 
-  struct ForgetAll {
+  struct ForgetRequest {
     std::promise<void>* done;
   };
-  struct UseKept {
+  struct VisitRequest {                          // from VisitMemories or Finish
     const std::function<void(SavedState)>* use;  // null: only waits for the coder to be idle
     std::promise<Status>* done;
   };
 
   void Run();
-  // Waits for work and moves it to ready_, scaled_ and wanted_. Returns false if the channel is
-  // closed and no work is left.
+  // Waits for work and moves it to ready_buckets_, scaler_answers_ and pending_visit_. Returns
+  // false if the channel is closed and no work is left.
   bool TakeWork();
-  void OnForgetAll(const ForgetAll& forget);
-  // Each of these functions returns the error that ends the worker.
-  Status Prepare(Ready ready);
+  void OnForget(const ForgetRequest& forget);
+  // Each of the functions that return a Status returns the error that ends the worker.
+  Status Prepare(ReadyBucket ready);
   Status OnScaled(Answer answer);
-  Status EncodeWithSharedScalers(const Answer& scaled, Waiting waiting);
-  Status EncodeWithEarlierScalers(Waiting waiting);
-  Status EncodeAndPush(Waiting waiting, uint64_t digest);
-  protocol::Contribution MakeContribution(const Ready& of, uint64_t digest, Bytes payload) const;
+  Status EncodeWithSharedScalers(const Answer& answer, WaitingBucket waiting);
+  Status EncodeWithEarlierScalers(WaitingBucket waiting);
+  Status EncodeAndPush(WaitingBucket waiting, uint64_t digest);
+  protocol::Contribution MakeContribution(const ReadyBucket& ready, uint64_t digest,
+                                          Bytes payload) const;
   void DropRoundsBefore(uint64_t round);
 
   const setup::Setup& setup_;
-  const std::unique_ptr<GradientCoder> codes_;
+  const std::unique_ptr<GradientCoder> gradient_coder_;
   Port& port_;
   Events& events_;
   Progress& progress_;
-  ScalersBefore scalers_before_;
+  EarlierScalers earlier_scalers_;
   Observer* observer_ = nullptr;
-  // Both maps have the key (round, bucket). waiting_: the buckets that wait for their scalers.
-  // early_: shared scalers that arrived before this worker sent its own scalers, as may happen if a
-  // round does not wait for all workers.
-  std::map<std::pair<uint64_t, uint32_t>, Waiting> waiting_;
-  std::map<std::pair<uint64_t, uint32_t>, Answer> early_;
-  const bool keeps_;
-  Channel<std::variant<Ready, Answer, ForgetAll, UseKept>> work_;
-  std::deque<Ready> ready_;        // buckets to prepare, in order
-  std::deque<Answer> scaled_;      // answers with shared scalers, in order
-  std::optional<UseKept> wanted_;  // a request to run while the coder is idle
-  Thread thread_;                  // The last member, because the thread uses all members above.
+  // Both maps have the key (round, bucket). waiting_buckets_: the buckets that wait for their
+  // scalers. early_scalers_: answers with shared scalers that arrived before this worker sent its
+  // own scalers, as may happen if a round does not wait for all workers.
+  std::map<std::pair<uint64_t, uint32_t>, WaitingBucket> waiting_buckets_;
+  std::map<std::pair<uint64_t, uint32_t>, Answer> early_scalers_;
+  const bool has_memories_;
+  Channel<std::variant<ReadyBucket, Answer, ForgetRequest, VisitRequest>> work_;
+  std::deque<ReadyBucket> ready_buckets_;      // buckets to prepare, in order
+  std::deque<Answer> scaler_answers_;          // answers with shared scalers, in order
+  std::optional<VisitRequest> pending_visit_;  // a request to run while the coder is idle
+  Thread thread_;  // The last member, because the thread uses all members above.
 };
 
 }  // namespace tern::client

@@ -22,10 +22,10 @@ class ExchangeCounters {
 
   void OnPush(const protocol::Cell& cell, uint64_t exchange, Time now);
   void OnAnswer(const protocol::Exchange::Delivery& answer, Time now);
-  // `trips`: the session's round trips on the control lane so far.
+  // `trips`: all round trips (heartbeat to echo) of the session so far.
   void OnRoundTrips(const protocol::Session::RoundTrips& trips);
-  // Drops the open exchanges, because their pushes will not be answered.
-  void Forget() { open_.clear(); }
+  // Drops the exchanges that are not complete, because their pushes will not be answered.
+  void Forget() { open_exchanges_.clear(); }
   // The number of completed exchanges of the whole model: rounds or, in a job without rounds,
   // pushes.
   uint64_t exchanges() const;
@@ -33,23 +33,22 @@ class ExchangeCounters {
   void AddTo(pb::Counters* counters) const;
 
  private:
-  // The number of bins of the staleness histogram: one for each value from 0 to 31, one for all
-  // above.
-  static constexpr size_t kBins = 33;
+  // One bin of the staleness histogram for each value from 0 to 31, one for all above.
+  static constexpr size_t kStalenessBins = 33;
 
-  struct Open {
-    Time begin{};
-    std::set<protocol::Cell> pushes;  // the cells (chunks) whose pushes are not answered yet
+  struct OpenExchange {
+    Time first_push_at{};
+    std::set<protocol::Cell> unanswered_cells;  // of chunks whose pushes have no answer yet
   };
 
-  size_t chunks_ = 0;
-  std::map<uint64_t, Open> open_;  // by the number of the exchange
+  size_t num_chunks_ = 0;
+  std::map<uint64_t, OpenExchange> open_exchanges_;  // by the number of the exchange
   Time busy_since_{};  // since when at least one exchange is open; unused if none is open
-  TimeCounter &exchange_, &busy_;
-  Counter &answers_, &dropped_;
+  TimeCounter &exchange_time_, &busy_time_;
+  Counter &num_answers_, &num_dropped_;
   Histogram& staleness_;
-  Histogram& control_;
-  protocol::Session::RoundTrips trips_;
+  Histogram& control_trip_times_;
+  protocol::Session::RoundTrips round_trips_;
 };
 
 }  // namespace tern::client

@@ -46,13 +46,14 @@ class GradientCoder {
     return Ok();
   }
   // Counts the values of the bucket's shared parts (those with a scaler that all workers share)
-  // that exceed their scaler in `prepared`. `own`: this worker's own scalers of those parts.
+  // that exceed their scaler in `prepared`. `own_scalers`: this worker's scalers of those parts.
   virtual Result<uint64_t> CountClamped(const Values& values, const Prepared& prepared,
-                                        std::span<const float> own) = 0;
-  // Returns the payload of the chunk's push: first the floats `before` (scalers that travel with
-  // the push), then the chunk's codes. Updates the codecs' memories.
+                                        std::span<const float> own_scalers) = 0;
+  // Returns the payload of the chunk's push: first `leading_scalers` (scalers that travel with the
+  // push), then the chunk's codes. Updates the codecs' memories.
   virtual Result<Bytes> Encode(const Values& values, const protocol::Chunk& chunk,
-                               const Prepared& prepared, std::span<const float> before) = 0;
+                               const Prepared& prepared,
+                               std::span<const float> leading_scalers) = 0;
   // Copies the bucket's values to the host.
   virtual Result<std::vector<float>> Copy(const Values& values) = 0;
 

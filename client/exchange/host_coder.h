@@ -1,4 +1,5 @@
-// Encodes values in the host's memory.
+// Encodes values in the host's memory. A part is a range of the model with one scale factor. A
+// codec's memory is its state from round to round, which it adds to the values.
 #pragma once
 
 #include <memory>
@@ -16,9 +17,9 @@ class HostCoder : public GradientCoder {
   Result<Prepared> Prepare(const Values& values) override;
   Status PrepareMemoryCodecs(const Values& values, Prepared* prepared) override;
   Result<uint64_t> CountClamped(const Values& values, const Prepared& prepared,
-                                std::span<const float> own) override;
+                                std::span<const float> own_scalers) override;
   Result<Bytes> Encode(const Values& values, const protocol::Chunk& chunk, const Prepared& prepared,
-                       std::span<const float> before) override;
+                       std::span<const float> leading_scalers) override;
   Result<std::vector<float>> Copy(const Values& values) override;
   Status Forget() override;
   Status VisitMemories(const std::function<void(SavedState)>& use) override;
@@ -35,9 +36,9 @@ class HostCoder : public GradientCoder {
 
   std::vector<std::unique_ptr<codec::Memory>> memories_;  // by tensor; null: none
   // The values plus the memories, as long as the model; empty without memories.
-  Floats compensated_;
-  Floats sent_;      // the values to which a segment's codes decode
-  Floats together_;  // the values of all tensors that are prepared together
+  Floats compensated_values_;
+  Floats decoded_values_;  // the values to which the codes of one segment decode
+  Floats joint_values_;    // the values of all tensors that are prepared together
 };
 
 }  // namespace tern::client

@@ -15,25 +15,26 @@ namespace {
 
 protocol::Session::Options SessionOptions(const setup::Setup& setup,
                                           const NetLoop::Options& options) {
-  protocol::Session::Options session;
-  session.rank = options.rank;
-  session.incarnation = setup::RandomIncarnation();
-  session.data_lanes = setup.plan.data_lanes;
-  for (const pb::Server& server : setup.job.servers()) session.servers.push_back(server.address());
-  session.hello = setup.hello;
-  session.hello.set_steps(options.steps);
-  session.credit_bytes = uint64_t{setup.job.exchange().credit_kib()} * 1024;
-  session.max_state_bytes = options.max_state_bytes;
-  session.saved = options.saved;
-  session.keeps_own = options.keeps_own;
-  session.timings = setup.timings;
+  protocol::Session::Options session_options;
+  session_options.rank = options.rank;
+  session_options.incarnation = setup::RandomIncarnation();
+  session_options.data_lanes = setup.plan.data_lanes;
+  for (const pb::Server& server : setup.job.servers())
+    session_options.servers.push_back(server.address());
+  session_options.hello = setup.hello;
+  session_options.hello.set_steps(options.steps);
+  session_options.credit_bytes = uint64_t{setup.job.exchange().credit_kib()} * 1024;
+  session_options.max_state_bytes = options.max_state_bytes;
+  session_options.saved = options.saved;
+  session_options.keeps_own = options.keeps_own;
+  session_options.timings = setup.timings;
   const algorithm::Elasticity elasticity = algorithm::Elasticity::Of(setup.job);
-  session.unsolicited = elasticity.unsolicited() && setup.plan.rounds;
-  session.shrink = elasticity.shrink();
-  session.in_plan = [&setup](const protocol::Cell& cell, protocol::LaneRef lane) {
+  session_options.unsolicited = elasticity.unsolicited() && setup.plan.rounds;
+  session_options.shrink = elasticity.shrink();
+  session_options.in_plan = [&setup](const protocol::Cell& cell, protocol::LaneRef lane) {
     return protocol::IsAt(setup.plan, cell, lane);
   };
-  return session;
+  return session_options;
 }
 
 }  // namespace
@@ -46,7 +47,7 @@ NetLoop::NetLoop(const setup::Setup& setup, StopSignals& signals, Registry& regi
       traffic_(traffic),
       progress_(progress),
       events_(events),
-      exchanges_(setup.plan, registry),
+      exchange_counters_(setup.plan, registry),
       options_(std::move(options)),
       clock_(setup.timings.heartbeat),
       session_(SessionOptions(setup, options_)) {}
@@ -59,7 +60,7 @@ void NetLoop::Start() {
 
 Status NetLoop::Join() {
   thread_.Join();
-  return end_;
+  return end_status_;
 }
 
 void NetLoop::Contribute(protocol::Cell cell, protocol::Contribution contribution) {
@@ -83,19 +84,19 @@ void NetLoop::Run() {
   protocol::SessionActions actions;
   session_.Start(clock_.Now(), &actions);
   Execute(std::move(actions));
-  const Time tick = setup_.timings.hello_retry / 2;
-  while (!ended_) {
-    if (Status waited = poller_.Wait(tick); !waited.ok()) return EndWith(waited);
-    protocol::SessionActions out;
-    if (signals_.Take() != 0) OnSignal(&out);
-    while (auto command = commands_.TryPop()) OnCommand(std::move(*command), &out);
-    Execute(std::move(out));
-    protocol::SessionActions answers;
-    Receive(&answers);
-    exchanges_.OnRoundTrips(session_.round_trips());
+  const Time poll_timeout = setup_.timings.hello_retry / 2;
+  while (!has_ended_) {
+    if (Status waited = poller_.Wait(poll_timeout); !waited.ok()) return EndWith(waited);
+    protocol::SessionActions command_actions;
+    if (signals_.Take() != 0) OnSignal(&command_actions);
+    while (auto command = commands_.TryPop()) OnCommand(std::move(*command), &command_actions);
+    Execute(std::move(command_actions));
+    protocol::SessionActions message_actions;
+    Receive(&message_actions);
+    exchange_counters_.OnRoundTrips(session_.round_trips());
     session_.SetProgress(progress_.moves, progress_.waiting, Counters());
-    session_.OnTimer(clock_.Now(), &answers);
-    Execute(std::move(answers));
+    session_.OnTimer(clock_.Now(), &message_actions);
+    Execute(std::move(message_actions));
   }
   for (auto& [lane, socket] : sockets_) socket->CloseAfterFlush();
 }
@@ -110,11 +111,14 @@ void NetLoop::OnSignal(protocol::SessionActions* out) {
 
 void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
   const Time now = clock_.Now();
-  if (auto* c = std::get_if<ContributeCommand>(&command)) {
-    const bool pushes = c->cell.kind == protocol::Kind::kPush && protocol::IsPush(c->contribution);
-    if (pushes) exchanges_.OnPush(c->cell, protocol::ExchangeOf(c->contribution), now);
-    session_.Contribute(c->cell, protocol::LaneOf(setup_.plan, c->cell), std::move(c->contribution),
-                        now, out);
+  if (auto* contribute = std::get_if<ContributeCommand>(&command)) {
+    const bool is_push = contribute->cell.kind == protocol::Kind::kPush &&
+                         protocol::IsPush(contribute->contribution);
+    if (is_push)
+      exchange_counters_.OnPush(contribute->cell, protocol::ExchangeOf(contribute->contribution),
+                                now);
+    session_.Contribute(contribute->cell, protocol::LaneOf(setup_.plan, contribute->cell),
+                        std::move(contribute->contribution), now, out);
   } else if (const auto* applied = std::get_if<AppliedCommand>(&command)) {
     session_.SetApplied(applied->round);
   } else if (auto* snapshot = std::get_if<SnapshotCommand>(&command)) {
@@ -122,7 +126,7 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
   } else if (auto* offer = std::get_if<OfferCommand>(&command)) {
     session_.SetCheckpoints(std::move(offer->checkpoints));
   } else if (const auto* installed = std::get_if<InstalledCommand>(&command)) {
-    exchanges_.Forget();
+    exchange_counters_.Forget();
     session_.OnInstalled(installed->applied, now, out);
   } else {
     const auto& finish = std::get<FinishCommand>(command);
@@ -131,7 +135,7 @@ void NetLoop::OnCommand(Command command, protocol::SessionActions* out) {
 }
 
 void NetLoop::Receive(protocol::SessionActions* out) {
-  std::vector<protocol::LaneRef> lost;
+  std::vector<protocol::LaneRef> lost_lanes;
   for (auto& [lane, socket] : sockets_) {
     for (int batch = 0; batch < 256; ++batch) {
       std::optional<net::Received> received = socket->Receive();
@@ -146,15 +150,15 @@ void NetLoop::Receive(protocol::SessionActions* out) {
       session_.OnMessage(lane, {std::move(received->envelope), std::move(received->payload)},
                          clock_.Now(), out);
     }
-    if (socket->link() == net::DealerSocket::Link::kLost) lost.push_back(lane);
+    if (socket->link() == net::DealerSocket::Link::kLost) lost_lanes.push_back(lane);
   }
-  for (const protocol::LaneRef& lane : lost) session_.OnDisconnected(lane, clock_.Now(), out);
+  for (const protocol::LaneRef& lane : lost_lanes) session_.OnDisconnected(lane, clock_.Now(), out);
 }
 
 void NetLoop::EndWith(Status status) {
-  ended_ = true;
-  end_ = std::move(status);
-  events_.Push(client::Ended{end_});
+  has_ended_ = true;
+  end_status_ = std::move(status);
+  events_.Push(client::Ended{end_status_});
 }
 
 void NetLoop::Execute(protocol::SessionActions actions) {
@@ -206,7 +210,7 @@ void NetLoop::Execute(protocol::SessionActions actions) {
 void NetLoop::Deliver(client::Answer answer) {
   // The coder needs the scalers to encode, and the compute thread needs them to decode.
   if (answer.cell.kind == protocol::Kind::kScale) options_.on_scaled(answer);
-  exchanges_.OnAnswer(answer, clock_.Now());
+  exchange_counters_.OnAnswer(answer, clock_.Now());
   events_.Push(std::move(answer));
 }
 
@@ -223,7 +227,7 @@ void NetLoop::Connect(protocol::LaneRef lane, uint32_t port) {
   auto socket = address.ok() ? net::DealerSocket::Connect(
                                    context_, address->host,
                                    static_cast<uint16_t>(port != 0 ? port : address->port), options,
-                                   attempts_++)
+                                   num_connects_++)
                              : Result<std::unique_ptr<net::DealerSocket>>(address.status());
   if (!socket.ok()) {
     sockets_.erase(lane);
@@ -235,9 +239,9 @@ void NetLoop::Connect(protocol::LaneRef lane, uint32_t port) {
 
 pb::Counters NetLoop::Counters() const {
   pb::Counters counters;
-  std::map<std::string, pb::Traffic> rows;
+  std::map<std::string, pb::Traffic> traffic_by_type;
   for (const net::Traffic::TypeTraffic& row : traffic_.Snapshot()) {
-    pb::Traffic& traffic = rows[row.type];
+    pb::Traffic& traffic = traffic_by_type[row.type];
     traffic.set_type(row.type);
     if (row.direction == net::Direction::kIn) {
       traffic.set_messages_in(row.messages);
@@ -247,7 +251,7 @@ pb::Counters NetLoop::Counters() const {
       traffic.set_bytes_out(row.bytes);
     }
   }
-  for (auto& [type, row] : rows) *counters.add_traffic() = row;
+  for (auto& [type, row] : traffic_by_type) *counters.add_traffic() = row;
   counters.set_rounds(progress_.rounds.value());
   counters.set_samples(progress_.samples.value());
   counters.set_compute_s(Seconds(progress_.compute.value()));
@@ -262,7 +266,7 @@ pb::Counters NetLoop::Counters() const {
   counters.set_job_step(progress_.job_step);
   counters.set_from_step(progress_.from_step);
   counters.set_late(session_.exchange().late());
-  exchanges_.AddTo(&counters);
+  exchange_counters_.AddTo(&counters);
   return counters;
 }
 

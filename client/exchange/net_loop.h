@@ -1,6 +1,6 @@
 // The net thread: owns the worker's sockets and its Session, and implements Port for the training
-// threads. Their commands come in through one channel; events for them go out through another.
-// Answers with scalers (codecs' scale factors) also go directly to the coder thread.
+// threads. Their commands come in through a channel; events for them go out through another
+// channel. Answers with scalers (codecs' scale factors) also go directly to the coder thread.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ class NetLoop : public client::Port {
     uint64_t steps = 0;            // the job's length
     uint64_t max_state_bytes = 0;  // the largest State that this worker accepts
     protocol::Saved saved;         // the checkpoints on this worker's disk
-    bool keeps_own = false;        // whether it has private state that no other daemon can send it
+    bool keeps_own = false;        // whether this worker has private state that no other daemon has
     // Receives the answers with scalers (Coder::Scaled). Called on the net thread.
     std::function<void(client::Answer)> on_scaled;
   };
@@ -94,7 +94,7 @@ class NetLoop : public client::Port {
   net::Traffic& traffic_;
   client::Progress& progress_;
   client::Events& events_;
-  ExchangeCounters exchanges_;
+  ExchangeCounters exchange_counters_;
   const Options options_;
   LoopClock clock_;
   net::Context context_;
@@ -102,9 +102,9 @@ class NetLoop : public client::Port {
   Channel<Command> commands_;
   net::Poller poller_;
   std::map<protocol::LaneRef, std::unique_ptr<net::DealerSocket>> sockets_;
-  unsigned attempts_ = 0;
-  bool ended_ = false;
-  Status end_;
+  unsigned num_connects_ = 0;
+  bool has_ended_ = false;
+  Status end_status_;
   Thread thread_;  // The last member, because the thread uses all members above.
 };
 

@@ -24,8 +24,8 @@ class Sums {
 
   // Stores an answer: scalers, a sum, or weights. Answers may come in any order.
   void Put(const Answer& answer);
-  // Whether the answers for all chunks of `bucket` in `round` have arrived, and the scalers that
-  // decode them.
+  // Whether the answers for all chunks of `bucket` in `round` have arrived, and also the scalers
+  // that decode them.
   bool Has(uint64_t round, uint32_t bucket) const;
   // Whether Has(round, bucket) is true for all buckets.
   bool Has(uint64_t round) const;
@@ -59,8 +59,8 @@ class Sums {
 
   // Answers to pulls are stored under this round.
   static constexpr uint64_t kPulled = 0;
-  // For algorithms without rounds: how many exchanges of this rank (its clock) the servers have
-  // counted, as the answers to pulls say.
+  // For algorithms without rounds: the clock (number of exchanges) up to which the servers have
+  // counted this rank's pushes, as the answers to pulls say.
   uint64_t counted_clock() const { return counted_clock_; }
   void DropPulled() { rounds_.erase(kPulled); }
 
@@ -77,22 +77,22 @@ class Sums {
   // Drops all rounds.
   void Clear() {
     rounds_.clear();
-    largest_.clear();
+    max_scalers_.clear();
   }
 
  private:
   // The answer for one chunk.
-  struct Part {
+  struct ChunkAnswer {
     bool has_arrived = false;
-    bool whole = false;  // whether the payload is fp32 weights, whatever exchange.pull says
+    bool is_uncoded = false;  // whether it is fp32 weights: neither changes nor coded
     uint32_t contributors = 0;
     Bytes payload;
   };
   struct Bucket {
-    std::vector<float> scalers;  // of the parts whose scaler all workers share, in order
-    bool scaled = false;         // whether the scalers have arrived
-    std::vector<Part> parts;     // by chunk
-    size_t num_arrived = 0;      // how many of `parts` have arrived
+    std::vector<float> scalers;       // of the ranges whose scaler all workers share, in order
+    bool has_scalers = false;         // whether the scalers have arrived
+    std::vector<ChunkAnswer> chunks;  // by chunk
+    size_t num_arrived = 0;           // how many of `chunks` have arrived
   };
   struct Round {
     std::map<uint32_t, Bucket> buckets;
@@ -102,21 +102,20 @@ class Sums {
   const Bucket& BucketOf(uint64_t round, uint32_t bucket) const {
     return rounds_.at(round).buckets.at(bucket);
   }
-  // `scalers`: those of the bucket's parts whose scalers the workers share. If the result has no
-  // contributors, the weights do not change.
+  // `scalers`: those of the bucket that the workers share. If the result has no contributors, the
+  // weights do not change.
   Result<Opened> OpenChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
-                           const Part& part) const;
+                           const ChunkAnswer& answer) const;
   Status DecodeChunk(const protocol::Chunk& chunk, const std::vector<float>& scalers,
-                     const Part& part, const Use& use) const;
-  // Returns the scalers of the parts whose scalers the workers share, in order; empty if none
-  // arrived.
+                     const ChunkAnswer& answer, const Use& use) const;
+  // Returns the scalers of the bucket that the workers share, in order; empty if none arrived.
   std::vector<float> ScalersOf(uint64_t round, uint32_t bucket) const;
   void StoreMaxScalers(const Answer& answer);
 
   const setup::Setup& setup_;
   std::map<uint64_t, Round> rounds_;
   // By round and bucket: the maximum over the workers of each scaler, as it arrived with the sums.
-  std::map<uint64_t, std::map<uint32_t, std::vector<float>>> largest_;
+  std::map<uint64_t, std::map<uint32_t, std::vector<float>>> max_scalers_;
   uint64_t counted_clock_ = 0;
 };
 

@@ -52,9 +52,9 @@ struct Context {
 class Algorithm {
  public:
   explicit Algorithm(const Context& context)
-      : c_(context),
+      : context_(context),
         facts_(algorithm::FactsOf(context.setup.job)),
-        closes_without_(algorithm::Elasticity::Of(context.setup.job).unsolicited()) {}
+        may_close_without_worker_(algorithm::Elasticity::Of(context.setup.job).unsolicited()) {}
   virtual ~Algorithm() = default;
 
   // Called before the first step, when the parameters are W(applied).
@@ -72,7 +72,7 @@ class Algorithm {
   // Whether the workers agree on W after `step`, so that training can resume from that step. False
   // after a round that is short because the job ended: a longer job could not resume there.
   // REQUIRES that Quiesce was called.
-  bool MeetsAfter(uint64_t step) const {
+  bool WorkersAgreeAfter(uint64_t step) const {
     return applied_ != 0 && facts_.StepOfRound(applied_) == step;
   }
   // These functions handle this worker's private state besides the replica, for checkpoints.
@@ -89,45 +89,48 @@ class Algorithm {
   // to wait for this one.
   virtual Status Leave() { return Ok(); }
   // The newest round that this worker has pushed.
-  virtual uint64_t pushed() const { return applied_; }
+  virtual uint64_t last_pushed_round() const { return applied_; }
   // Returns the state that another worker needs to continue after round applied(). Call it between
   // two steps, or while this worker waits.
-  virtual Bytes SaveState() { return c_.state.Save(applied_); }
+  virtual Bytes SaveState() { return context_.state.Save(applied_); }
 
   // The step at whose end a worker has W(round) (Facts::StepOfRound), in a job of this length.
-  uint64_t StepOfRound(uint64_t round) const { return facts_.StepOfRound(round, c_.steps); }
+  uint64_t StepOfRound(uint64_t round) const { return facts_.StepOfRound(round, context_.steps); }
   virtual uint64_t first_step() const { return StepOfRound(applied_) + 1; }
   uint64_t applied() const { return applied_; }
 
  protected:
   Status AwaitSums(uint64_t round) {
-    return c_.wait([this, round] { return c_.sums.Has(round); });
+    return context_.wait([this, round] { return context_.sums.Has(round); });
   }
   // For algorithms in which each round turns W(round - 1) into W(round).
   OpenRound MakeOpenRound() {
-    return {c_.setup,    c_.replica, c_.sums,
-            c_.progress, c_.wait,    [this](uint64_t round) { MarkApplied(round); }};
+    return {context_.setup,    context_.replica, context_.sums,
+            context_.progress, context_.wait,    [this](uint64_t round) { MarkApplied(round); }};
   }
   void PushAll(uint64_t round, const float* arena) {
-    for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b) c_.coder.Push(round, b, arena);
+    for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b)
+      context_.coder.Push(round, b, arena);
   }
   // Call when the parameters are W(round).
   void MarkApplied(uint64_t round) {
     // The pushed values must not change until they are encoded.
-    if (closes_without_) c_.coder.Finish();
+    if (may_close_without_worker_) context_.coder.Finish();
     applied_ = round;
-    c_.sums.Drop(round);
-    c_.port.Applied(round);
+    context_.sums.Drop(round);
+    context_.port.Applied(round);
   }
   // The schedule's learning rate at this step, for a worker's own updates.
-  float RateOf(uint64_t step) const { return static_cast<float>(c_.schedule.Rate(step - 1)); }
+  float LearningRateOf(uint64_t step) const {
+    return static_cast<float>(context_.schedule.Rate(step - 1));
+  }
 
-  Context c_;
+  Context context_;
   const algorithm::Facts facts_;
   uint64_t applied_ = 0;
 
  private:
-  const bool closes_without_;  // whether a round may close without this worker's push
+  const bool may_close_without_worker_;  // whether a round may close without this worker's push
 };
 
 // kBadJob if no algorithm of that name is in the table.

@@ -34,8 +34,8 @@ struct LocalValues {
 
   std::unique_ptr<update::LocalUpdater> updater;
   std::vector<float> before;  // W(s-2), the weights after round s-2, in step s; empty if not needed
-  std::vector<float>
-      kept[2];  // copies of the gradients of the two open rounds; round r has kept[r % 2]
+  // Copies of the gradients of the two open rounds; those of round r are gradient_copies[r % 2].
+  std::vector<float> gradient_copies[2];
 };
 
 class Arenas {
@@ -50,8 +50,8 @@ class Arenas {
   // Adds decay * w to the gradient of tensor t; w are the weights at which the gradient was
   // computed.
   virtual Status AddDecay(uint32_t t, float decay) = 0;
-  // Scales the gradients so that their 2-norm over the whole model is at most `norm`.
-  virtual Status Clip(double norm) = 0;
+  // Scales the gradients so that their 2-norm over the whole model is at most `max_norm`.
+  virtual Status Clip(double max_norm) = 0;
   // Updates a bucket of W with its mean gradient and the optimizer, and then the moving average of
   // W. kMismatch for invalid sums. REQUIRES that `sums` has the bucket's answers.
   virtual Status Apply(const Sums& sums, uint64_t round, uint32_t bucket) = 0;

@@ -20,7 +20,7 @@ class Asynchronous : public Algorithm {
   // The step that follows the exchanges that the servers had counted when Begin returned.
   uint64_t first_step() const override { return StepOfRound(first_clock_) + 1; }
   // Saves only the weights, because the servers hold the other state of the job.
-  Bytes SaveState() override { return c_.state.SaveWeights(applied_); }
+  Bytes SaveState() override { return context_.state.SaveWeights(applied_); }
 
  protected:
   // Waits for the answers to this worker's exchange number clock() + 1, which it has pushed, and
@@ -28,7 +28,7 @@ class Asynchronous : public Algorithm {
   Status AwaitExchange();
   // Writes the weights of the exchange that AwaitExchange awaited into w. Call before the next
   // exchange is pushed.
-  Status Install(float* w) const { return c_.sums.Install(clock_, w); }
+  Status Install(float* w) const { return context_.sums.Install(clock_, w); }
   // Writes the weights of that exchange into W and into the point, where the next gradient is
   // computed.
   Status MovePointToAnswer();

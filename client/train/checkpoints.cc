@@ -10,12 +10,12 @@ namespace tern::client {
 Checkpoints::Checkpoints(const setup::Setup& setup, uint32_t rank, const std::string& output_dir)
     : setup_(setup),
       store_(setup::CheckpointOwner(setup, output_dir, Cat("worker.", rank)),
-             {.of_all = every() == 0 ? 0 : setup.job.checkpoints().keep()}) {
+             {.of_all = every_steps() == 0 ? 0 : setup.job.checkpoints().keep()}) {
   for (const std::string& sentence : store_.Open()) LOG(WARNING) << sentence;
 }
 
 std::vector<pb::Checkpoint> Checkpoints::Offers() const {
-  if (!begun_ && !setup_.job.checkpoints().resume()) return {};
+  if (!has_begun_ && !setup_.job.checkpoints().resume()) return {};
   return setup::OffersOf(store_);
 }
 
@@ -23,20 +23,20 @@ protocol::Saved Checkpoints::Saved() const {
   return setup_.job.checkpoints().resume() ? setup::FindSaved(setup_, store_) : protocol::Saved();
 }
 
-std::optional<pb::Checkpoint> Checkpoints::NewestOf(uint64_t run) const {
+std::optional<pb::Checkpoint> Checkpoints::NewestOfRun(uint64_t run) const {
   std::optional<pb::Checkpoint> newest;
-  for (const pb::Checkpoint& one : Offers()) {  // in ascending order
-    if (one.run() == run) newest = one;
+  for (const pb::Checkpoint& checkpoint : Offers()) {  // Their steps ascend.
+    if (checkpoint.run() == run) newest = checkpoint;
   }
   return newest;
 }
 
 Status Checkpoints::Begin(uint64_t run, uint64_t step) {
-  const Result<std::string> aside = store_.Begin(run, step == 0);
-  if (!aside.ok()) return aside.status();
-  if (!aside->empty()) LOG(WARNING) << *aside;
+  const Result<std::string> moved_text = store_.Begin(run, step == 0);
+  if (!moved_text.ok()) return moved_text.status();
+  if (!moved_text->empty()) LOG(WARNING) << *moved_text;
   run_ = run;
-  begun_ = true;
+  has_begun_ = true;
   store_.RemoveAfter({run, step, 0});
   return Ok();
 }
@@ -46,13 +46,14 @@ Status Checkpoints::Write(uint64_t step, uint64_t round, ReplicaState& state,
   std::vector<tensors::TensorView> tensors = state.Views();
   tensors::Metadata metadata{{"job", setup_.job.name()}, {"format", "pt"}};
   checkpoint::AddSaved(extra, &tensors, &metadata);
-  Status written = store_.Write({run_, step, round}, checkpoint::Kind::kOfAll, tensors, metadata);
-  if (written.ok()) {
+  Status write_status =
+      store_.Write({run_, step, round}, checkpoint::Kind::kOfAll, tensors, metadata);
+  if (write_status.ok()) {
     LOG(INFO) << "wrote the checkpoint of step " << step << " to " << store_.folder();
   } else {
-    LOG(ERROR) << "cannot write the checkpoint of step " << step << ": " << written.message();
+    LOG(ERROR) << "cannot write the checkpoint of step " << step << ": " << write_status.message();
   }
-  return written;
+  return write_status;
 }
 
 Result<tensors::TensorFile> Checkpoints::Read(const pb::Checkpoint& checkpoint) const {

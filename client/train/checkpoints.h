@@ -31,19 +31,19 @@ class Checkpoints {
   Checkpoints(const setup::Setup& setup, uint32_t rank, const std::string& output_dir);
 
   // The interval in steps. 0: the job writes no checkpoints.
-  uint64_t every() const { return setup_.job.checkpoints().every_steps(); }
+  uint64_t every_steps() const { return setup_.job.checkpoints().every_steps(); }
   // The checkpoints from which this worker can resume. Before Begin, none if checkpoints.resume is
   // false.
   std::vector<pb::Checkpoint> Offers() const;
   // Returns these checkpoints and what is known of unusable ones in the folder. Call before Begin.
   protocol::Saved Saved() const;
   // The newest checkpoint of `run` among Offers().
-  std::optional<pb::Checkpoint> NewestOf(uint64_t run) const;
+  std::optional<pb::Checkpoint> NewestOfRun(uint64_t run) const;
   // Call when training of `run` begins after `step`. Removes later checkpoints of that run, and
   // moves the checkpoints of other runs to another folder (Store::Begin, whose error it returns).
   Status Begin(uint64_t run, uint64_t step);
-  // Writes the whole replica and `extra`. Logs and returns an error; the older checkpoints are then
-  // kept.
+  // Writes a checkpoint with the replica and `extra`. If that fails, logs and returns the error;
+  // the older checkpoints are kept.
   Status Write(uint64_t step, uint64_t round, ReplicaState& state, const SavedState& extra);
   Result<tensors::TensorFile> Read(const pb::Checkpoint& checkpoint) const;
 
@@ -51,7 +51,7 @@ class Checkpoints {
   const setup::Setup& setup_;
   checkpoint::Store store_;
   uint64_t run_ = 0;
-  bool begun_ = false;
+  bool has_begun_ = false;
 };
 
 }  // namespace tern::client

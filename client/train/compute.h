@@ -48,10 +48,10 @@ class Compute {
   // The error of a device that has failed. Losses and gradients are then undefined.
   virtual Status status() const { return Ok(); }
 
-  // Evaluates part `part` of `parts` equal parts of the test set (part < parts), with
+  // Evaluates part `part` of `num_parts` equal parts of the test set (part < num_parts), with
   // Replica::evaluated() as the weights. If `confusion` is not null, overwrites it with the counts.
   // kBadData as in Fetch.
-  virtual Result<Score> Evaluate(uint32_t part, uint32_t parts, Confusion* confusion) = 0;
+  virtual Result<Score> Evaluate(uint32_t part, uint32_t num_parts, Confusion* confusion) = 0;
 };
 
 }  // namespace tern::client

@@ -10,14 +10,14 @@ Descent::Descent(const setup::Setup& setup, Replica& replica, const update::Sche
     : setup_(setup),
       replica_(replica),
       schedule_(schedule),
-      decay_(DecaysOf(setup, pb::WeightDecay::local)) {}
+      decays_(DecaysOf(setup, pb::WeightDecay::local)) {}
 
 void Descent::MovePoint(uint64_t step) {
-  const update::Step at{schedule_.Rate(step - 1), step};
-  for (uint32_t t = 0; t < decay_.size(); ++t) {
-    const uint64_t first = setup_.plan.tensor_begin[t];
-    replica_.optimizer().Update(replica_.point() + first, replica_.gradients() + first, first,
-                                setup_.plan.tensor_count[t], at, decay_[t]);
+  const update::Step update_step{schedule_.Rate(step - 1), step};
+  for (uint32_t t = 0; t < decays_.size(); ++t) {
+    const uint64_t begin = setup_.plan.tensor_begin[t];
+    replica_.optimizer().Update(replica_.point() + begin, replica_.gradients() + begin, begin,
+                                setup_.plan.tensor_count[t], update_step, decays_[t]);
   }
 }
 

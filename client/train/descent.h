@@ -25,7 +25,7 @@ class Descent {
   Replica& replica_;
   const update::Schedule& schedule_;
   // By tensor: the weight decay that U applies; 0 if the gradient has it.
-  std::vector<float> decay_;
+  std::vector<float> decays_;
 };
 
 }  // namespace tern::client

@@ -10,8 +10,8 @@
 namespace tern::client {
 
 bool FiguresExchange::EvaluationIsDue(uint64_t steps) const {
-  const uint64_t every = setup_.job.evaluation().every_steps();
-  return every != 0 && steps > 0 && steps % every == 0;
+  const uint64_t every_steps = setup_.job.evaluation().every_steps();
+  return every_steps != 0 && steps > 0 && steps % every_steps == 0;
 }
 
 bool FiguresExchange::IsDue(uint64_t steps) const {
@@ -21,66 +21,69 @@ bool FiguresExchange::IsDue(uint64_t steps) const {
 
 Result<pb::Figures> FiguresExchange::Compare() {
   TERN_RETURN_IF_ERROR(replica_.CopyToHost());
-  pb::Figures mine;
-  mine.set_parameters_hash(replica_.Hash());
+  pb::Figures own_figures;
+  own_figures.set_parameters_hash(replica_.Hash());
   const Gradient::Losses losses = gradient_.TakeLosses();
-  mine.set_train_loss(losses.sum);
-  mine.set_train_samples(losses.samples);
-  mine.mutable_statistics()->Add(replica_.statistics().begin(), replica_.statistics().end());
-  return mine;
+  own_figures.set_train_loss(losses.sum);
+  own_figures.set_train_samples(losses.samples);
+  own_figures.mutable_statistics()->Add(replica_.statistics().begin(), replica_.statistics().end());
+  return own_figures;
 }
 
 Result<pb::Figures> FiguresExchange::Evaluate(bool last) {
-  const auto own = std::lower_bound(present_.begin(), present_.end(), rank_);
-  pb::Figures mine;
-  if (own == present_.end() || *own != rank_)
-    return mine;  // this worker joined after the comparison, so it has no part of the test set
-  const auto part = static_cast<uint32_t>(own - present_.begin());
-  const auto parts = static_cast<uint32_t>(present_.size());
+  const auto own_rank = std::lower_bound(present_ranks_.begin(), present_ranks_.end(), rank_);
+  pb::Figures own_figures;
+  if (own_rank == present_ranks_.end() || *own_rank != rank_)
+    return own_figures;  // It joined after the comparison, so it has no part of the test set.
+  const auto part = static_cast<uint32_t>(own_rank - present_ranks_.begin());
+  const auto num_parts = static_cast<uint32_t>(present_ranks_.size());
   const bool counts_confusion = last && setup_.plan.confusion > 0;
   Confusion confusion;
   const Result<Score> score =
-      compute_.Evaluate(part, parts, counts_confusion ? &confusion : nullptr);
+      compute_.Evaluate(part, num_parts, counts_confusion ? &confusion : nullptr);
   if (!score.ok()) return score.status();
-  mine.set_test_loss(score->loss);
-  mine.set_test_correct(score->correct);
-  mine.set_test_top5_correct(score->among_five);
-  mine.set_test_samples(score->samples);
-  for (const uint64_t count : confusion) mine.add_confusion(static_cast<uint32_t>(count));
-  return mine;
+  own_figures.set_test_loss(score->loss);
+  own_figures.set_test_correct(score->correct);
+  own_figures.set_test_top5_correct(score->among_five);
+  own_figures.set_test_samples(score->samples);
+  for (const uint64_t count : confusion) own_figures.add_confusion(static_cast<uint32_t>(count));
+  return own_figures;
 }
 
 Status FiguresExchange::OnAnswer(const Answer& answer, uint64_t steps) {
-  pb::FiguresOfAll all;
-  if (!all.ParseFromArray(answer.payload.data(), static_cast<int>(answer.payload.size())))
+  pb::FiguresOfAll figures_of_all;
+  if (!figures_of_all.ParseFromArray(answer.payload.data(),
+                                     static_cast<int>(answer.payload.size())))
     return Status(Code::kMismatch, "the figures of all workers do not parse");
-  const bool compared = answer.cell.chunk == protocol::kCompare;
-  if (compared) present_.clear();
-  std::vector<pb::Figures> by_rank(all.by_rank_size());
-  for (int rank = 0; rank < all.by_rank_size(); ++rank) {
-    if (!by_rank[rank].ParseFromString(all.by_rank(rank)))
+  const bool is_comparison = answer.cell.chunk == protocol::kCompare;
+  if (is_comparison) present_ranks_.clear();
+  std::vector<pb::Figures> by_rank(figures_of_all.by_rank_size());
+  for (int rank = 0; rank < figures_of_all.by_rank_size(); ++rank) {
+    if (!by_rank[rank].ParseFromString(figures_of_all.by_rank(rank)))
       return Status(Code::kMismatch, Cat("figures of worker ", rank, " do not parse"));
-    if (compared && !all.by_rank(rank).empty()) present_.push_back(static_cast<uint32_t>(rank));
+    if (is_comparison && !figures_of_all.by_rank(rank).empty())
+      present_ranks_.push_back(static_cast<uint32_t>(rank));
   }
-  if (compared) return OnCompared(by_rank, steps);
+  if (is_comparison) return OnCompared(by_rank, steps);
   OnEvaluated(by_rank, steps);
   return Ok();
 }
 
 Status FiguresExchange::OnCompared(const std::vector<pb::Figures>& by_rank, uint64_t steps) {
-  compared_ = pb::Figures();
-  compared_.set_parameters_hash(replica_.Hash());
-  for (const uint32_t rank : present_) {
-    const pb::Figures& one = by_rank[rank];
-    const uint64_t first = by_rank[present_.front()].parameters_hash();
+  compared_sums_ = pb::Figures();
+  compared_sums_.set_parameters_hash(replica_.Hash());
+  for (const uint32_t rank : present_ranks_) {
+    const pb::Figures& figures = by_rank[rank];
+    const uint64_t first_hash = by_rank[present_ranks_.front()].parameters_hash();
     // In a job without rounds, workers may hold different weights.
-    if (setup_.plan.rounds && one.parameters_hash() != first) {
-      return Status(Code::kMismatch, Cat("the replicas differ after step ", steps, ": worker ",
-                                         present_.front(), " has hash ", Hex(first), ", worker ",
-                                         rank, " has ", Hex(one.parameters_hash())));
+    if (setup_.plan.rounds && figures.parameters_hash() != first_hash) {
+      return Status(Code::kMismatch,
+                    Cat("the replicas differ after step ", steps, ": worker ",
+                        present_ranks_.front(), " has hash ", Hex(first_hash), ", worker ", rank,
+                        " has ", Hex(figures.parameters_hash())));
     }
-    compared_.set_train_loss(compared_.train_loss() + one.train_loss());
-    compared_.set_train_samples(compared_.train_samples() + one.train_samples());
+    compared_sums_.set_train_loss(compared_sums_.train_loss() + figures.train_loss());
+    compared_sums_.set_train_samples(compared_sums_.train_samples() + figures.train_samples());
   }
   return AverageStatistics(by_rank);
 }
@@ -88,60 +91,64 @@ Status FiguresExchange::OnCompared(const std::vector<pb::Figures>& by_rank, uint
 Status FiguresExchange::AverageStatistics(const std::vector<pb::Figures>& by_rank) {
   const models::ParameterTable& table = setup_.table;
   std::vector<double> sums(table.statistics_total);
-  for (const uint32_t rank : present_) {
-    const auto& theirs = by_rank[rank].statistics();
-    if (static_cast<size_t>(theirs.size()) != sums.size()) {
-      return Status(Code::kMismatch, Cat("worker ", rank, " has ", theirs.size(),
+  for (const uint32_t rank : present_ranks_) {
+    const auto& worker_statistics = by_rank[rank].statistics();
+    if (static_cast<size_t>(worker_statistics.size()) != sums.size()) {
+      return Status(Code::kMismatch, Cat("worker ", rank, " has ", worker_statistics.size(),
                                          " statistics of batch norms, this one ", sums.size()));
     }
     for (size_t i = 0; i + 1 < table.statistics.size(); i += 2) {
-      const models::Statistic &mean = table.statistics[i], &variance = table.statistics[i + 1];
-      for (uint64_t c = 0; c < mean.count; ++c) {
-        const double m = theirs[static_cast<int>(mean.offset + c)];
-        sums[mean.offset + c] += m;
-        sums[variance.offset + c] += theirs[static_cast<int>(variance.offset + c)] + m * m;
+      const models::Statistic &mean_row = table.statistics[i],
+                              &variance_row = table.statistics[i + 1];
+      for (uint64_t c = 0; c < mean_row.count; ++c) {
+        const double mean = worker_statistics[static_cast<int>(mean_row.offset + c)];
+        sums[mean_row.offset + c] += mean;
+        sums[variance_row.offset + c] +=
+            worker_statistics[static_cast<int>(variance_row.offset + c)] + mean * mean;
       }
     }
   }
-  const auto n = static_cast<double>(present_.size());
+  const auto num_workers = static_cast<double>(present_ranks_.size());
   std::vector<float>& means = replica_.mean_statistics();
   for (size_t i = 0; i + 1 < table.statistics.size(); i += 2) {
-    const models::Statistic &mean = table.statistics[i], &variance = table.statistics[i + 1];
-    for (uint64_t c = 0; c < mean.count; ++c) {
-      const double m = sums[mean.offset + c] / n;
-      means[mean.offset + c] = static_cast<float>(m);
-      means[variance.offset + c] =
-          static_cast<float>(std::max(0.0, sums[variance.offset + c] / n - m * m));
+    const models::Statistic &mean_row = table.statistics[i],
+                            &variance_row = table.statistics[i + 1];
+    for (uint64_t c = 0; c < mean_row.count; ++c) {
+      const double mean = sums[mean_row.offset + c] / num_workers;
+      means[mean_row.offset + c] = static_cast<float>(mean);
+      means[variance_row.offset + c] = static_cast<float>(
+          std::max(0.0, sums[variance_row.offset + c] / num_workers - mean * mean));
     }
   }
   return Ok();
 }
 
 void FiguresExchange::OnEvaluated(const std::vector<pb::Figures>& by_rank, uint64_t steps) {
-  pb::Figures total = compared_;
+  pb::Figures total = compared_sums_;
   // In a job without rounds, each worker has pulled the servers' last weights since the comparison.
   if (!setup_.plan.rounds) total.set_parameters_hash(replica_.Hash());
   confusion_.clear();
-  for (const pb::Figures& one : by_rank) {
-    confusion_.resize(std::max(confusion_.size(), static_cast<size_t>(one.confusion_size())));
-    for (int i = 0; i < one.confusion_size(); ++i) confusion_[i] += one.confusion(i);
-    total.set_test_loss(total.test_loss() + one.test_loss());
-    total.set_test_correct(total.test_correct() + one.test_correct());
-    total.set_test_top5_correct(total.test_top5_correct() + one.test_top5_correct());
-    total.set_test_samples(total.test_samples() + one.test_samples());
+  for (const pb::Figures& figures : by_rank) {
+    confusion_.resize(std::max(confusion_.size(), static_cast<size_t>(figures.confusion_size())));
+    for (int i = 0; i < figures.confusion_size(); ++i) confusion_[i] += figures.confusion(i);
+    total.set_test_loss(total.test_loss() + figures.test_loss());
+    total.set_test_correct(total.test_correct() + figures.test_correct());
+    total.set_test_top5_correct(total.test_top5_correct() + figures.test_top5_correct());
+    total.set_test_samples(total.test_samples() + figures.test_samples());
   }
   if (total.test_samples() == 0) return;
-  const auto samples = static_cast<double>(total.test_samples());
+  const auto num_samples = static_cast<double>(total.test_samples());
   LOG(INFO) << "after step " << steps << ": test accuracy "
-            << static_cast<double>(total.test_correct()) / samples << " of " << total.test_samples()
-            << " (" << static_cast<double>(total.test_top5_correct()) / samples
-            << " top-5), test loss " << total.test_loss() / samples << ", training loss "
-            << compared_.train_loss() /
-                   static_cast<double>(std::max<uint64_t>(1, compared_.train_samples()))
-            << " of " << compared_.train_samples() << " since the previous comparison"
+            << static_cast<double>(total.test_correct()) / num_samples << " of "
+            << total.test_samples() << " ("
+            << static_cast<double>(total.test_top5_correct()) / num_samples << " top-5), test loss "
+            << total.test_loss() / num_samples << ", training loss "
+            << compared_sums_.train_loss() /
+                   static_cast<double>(std::max<uint64_t>(1, compared_sums_.train_samples()))
+            << " of " << compared_sums_.train_samples() << " since the previous comparison"
             << (setup_.plan.rounds ? Cat(", replicas agree on hash ", Hex(total.parameters_hash()))
                                    : std::string());
-  newest_ = total;
+  newest_evaluation_ = total;
 }
 
 Status FiguresExchange::WriteConfusion() const {

@@ -39,9 +39,9 @@ class FiguresExchange {
   // two workers' W differ.
   Status OnAnswer(const Answer& answer, uint64_t steps);
   // Whether this worker has the lowest rank of the workers in the newest comparison.
-  bool IsLowest() const { return !present_.empty() && present_.front() == rank_; }
+  bool HasLowestRank() const { return !present_ranks_.empty() && present_ranks_.front() == rank_; }
   // The newest evaluation: sums over all workers.
-  const pb::Figures& newest() const { return newest_; }
+  const pb::Figures& newest_evaluation() const { return newest_evaluation_; }
   // Writes the confusion matrix of the last evaluation, if the job asks for it.
   Status WriteConfusion() const;
 
@@ -57,9 +57,9 @@ class FiguresExchange {
   Compute& compute_;
   Replica& replica_;
   Gradient& gradient_;
-  std::vector<uint32_t> present_;  // the ranks in the newest comparison, ascending
-  pb::Figures compared_;           // the losses and samples of these ranks, added up
-  pb::Figures newest_;
+  std::vector<uint32_t> present_ranks_;  // the ranks in the newest comparison, ascending
+  pb::Figures compared_sums_;            // the losses and samples of these ranks, added up
+  pb::Figures newest_evaluation_;
   Confusion confusion_;  // over all workers, at the last evaluation
 };
 

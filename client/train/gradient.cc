@@ -12,14 +12,14 @@ Gradient::Gradient(const setup::Setup& setup, Compute& compute, Replica& replica
       compute_(compute),
       replica_(replica),
       progress_(progress),
-      decay_(DecaysOf(setup, pb::WeightDecay::in_gradient)),
-      buckets_of_(setup.plan.BucketsOfTensors()),
-      in_backward_(setup.job.exchange().overlap() && setup.job.train().clip_norm() == 0) {}
+      decays_(DecaysOf(setup, pb::WeightDecay::in_gradient)),
+      buckets_of_tensor_(setup.plan.BucketsOfTensors()),
+      reports_in_backward_(setup.job.exchange().overlap() && setup.job.train().clip_norm() == 0) {}
 
 Status Gradient::Fetch() {
-  const Result<uint32_t> samples = compute_.Fetch();
-  samples_ = samples.ok() ? *samples : 0;
-  return samples.status();
+  const Result<uint32_t> num_samples = compute_.Fetch();
+  num_samples_ = num_samples.ok() ? *num_samples : 0;
+  return num_samples.status();
 }
 
 Status Gradient::ForwardBackward(const Ready& ready) { return ForwardBackward(nullptr, ready); }
@@ -30,24 +30,24 @@ Status Gradient::ForwardBackward(const Need& need, const Ready& ready) {
   if (!loss.ok()) return loss.status();
   TERN_RETURN_IF_ERROR(compute_.status());
   progress_.loss.Set(*loss);
-  progress_.samples.Add(samples_);
+  progress_.samples.Add(num_samples_);
   progress_.steps.Add();
-  losses_.sum += *loss * samples_;
-  losses_.samples += samples_;
+  losses_.sum += *loss * num_samples_;
+  losses_.samples += num_samples_;
   progress_.Move();
   return Backward(ready);
 }
 
 Result<double> Gradient::Forward(const Need& need, TimeScope* time) {
   if (!need) return compute_.Forward(nullptr);
-  Status needed = Ok();
+  Status need_status = Ok();
   const double loss = compute_.Forward([&](uint32_t tensor) {
-    const Time asked = Now();
-    needed = need(tensor);
-    time->Exclude(Now() - asked);
-    return needed.ok();
+    const Time need_began = Now();
+    need_status = need(tensor);
+    time->Exclude(Now() - need_began);
+    return need_status.ok();
   });
-  if (!needed.ok()) return needed;
+  if (!need_status.ok()) return need_status;
   return loss;
 }
 
@@ -55,21 +55,21 @@ Status Gradient::Backward(const Ready& ready) {
   tensors_left_.clear();
   for (const protocol::Bucket& bucket : setup_.plan.buckets)
     tensors_left_.push_back(bucket.tensors);
-  Status decayed;
+  Status decay_status;
   compute_.Backward([&](uint32_t tensor) {
-    if (decayed.ok() && decay_[tensor] != 0)
-      decayed = replica_.arenas().AddDecay(tensor, decay_[tensor]);
-    if (!in_backward_ || !decayed.ok()) return;
-    for (uint32_t bucket : buckets_of_[tensor]) {
+    if (decay_status.ok() && decays_[tensor] != 0)
+      decay_status = replica_.arenas().AddDecay(tensor, decays_[tensor]);
+    if (!reports_in_backward_ || !decay_status.ok()) return;
+    for (uint32_t bucket : buckets_of_tensor_[tensor]) {
       if (--tensors_left_[bucket] == 0) ready(bucket);
     }
   });
   TERN_RETURN_IF_ERROR(compute_.status());
-  TERN_RETURN_IF_ERROR(decayed);
+  TERN_RETURN_IF_ERROR(decay_status);
   progress_.Move();
-  if (in_backward_) return Ok();
-  const double clip = setup_.job.train().clip_norm();
-  if (clip != 0) TERN_RETURN_IF_ERROR(replica_.arenas().Clip(clip));
+  if (reports_in_backward_) return Ok();
+  const double max_norm = setup_.job.train().clip_norm();
+  if (max_norm != 0) TERN_RETURN_IF_ERROR(replica_.arenas().Clip(max_norm));
   for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) ready(b);
   return Ok();
 }

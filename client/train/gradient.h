@@ -21,7 +21,7 @@ class Gradient {
   // Waits for the samples of the next step. kBadData as in Compute::Fetch.
   Status Fetch();
   // Whether this worker takes part in the step that was fetched.
-  bool has_samples() const { return samples_ != 0; }
+  bool has_samples() const { return num_samples_ != 0; }
 
   using Need = std::function<Status(uint32_t tensor)>;
   using Ready = std::function<void(uint32_t bucket)>;
@@ -35,7 +35,7 @@ class Gradient {
   Status ForwardBackward(const Need& need, const Ready& ready);
   Status ForwardBackward(const Ready& ready = [](uint32_t) {});
 
-  // Losses of training samples: their sum and number.
+  // The sum of the losses of training samples, and the number of these samples.
   struct Losses {
     double sum = 0;
     uint64_t samples = 0;
@@ -54,11 +54,12 @@ class Gradient {
   Compute& compute_;
   Replica& replica_;
   Progress& progress_;
-  const std::vector<float> decay_;                 // by tensor: weight decay in the gradient
-  std::vector<std::vector<uint32_t>> buckets_of_;  // by tensor: the buckets that have its elements
+  const std::vector<float> decays_;  // by tensor: weight decay in the gradient
+  // By tensor: the buckets that have its elements.
+  std::vector<std::vector<uint32_t>> buckets_of_tensor_;
   std::vector<uint32_t> tensors_left_;  // by bucket: how many tensors have no final gradient yet
-  bool in_backward_;      // whether buckets are reported ready while the backward pass runs
-  uint32_t samples_ = 0;  // how many samples this worker has in the fetched step
+  bool reports_in_backward_;  // whether buckets are reported ready while the backward pass runs
+  uint32_t num_samples_ = 0;  // how many samples this worker has in the fetched step
   Losses losses_;
 };
 

@@ -9,7 +9,7 @@
 namespace tern::client {
 
 HostArenas::HostArenas(const setup::Setup& setup, const HostValues& values)
-    : setup_(setup), values_(values), decay_(DecaysOf(setup, pb::WeightDecay::local)) {}
+    : setup_(setup), values_(values), decays_(DecaysOf(setup, pb::WeightDecay::local)) {}
 
 Status HostArenas::AddDecay(uint32_t t, float decay) {
   const uint64_t begin = setup_.plan.tensor_begin[t];
@@ -18,15 +18,15 @@ Status HostArenas::AddDecay(uint32_t t, float decay) {
   return Ok();
 }
 
-Status HostArenas::Clip(double norm) {
-  update::ClipByNorm(values_.gradients, setup_.table.total, norm);
+Status HostArenas::Clip(double max_norm) {
+  update::ClipByNorm(values_.gradients, setup_.table.total, max_norm);
   return Ok();
 }
 
 void HostArenas::Update(uint32_t t, uint64_t first, std::span<const float> mean,
                         const update::Step& step) {
   values_.optimizer->Update(values_.weights + first, mean.data(), first, mean.size(), step,
-                            decay_[t]);
+                            decays_[t]);
   UpdateAverage(setup_, values_.weights, first, mean.size(), step.number, values_.average);
 }
 
@@ -40,17 +40,18 @@ Status HostArenas::Apply(const Sums& sums, uint64_t round, uint32_t bucket) {
 
 Status HostArenas::ApplyTensors(const Sums& sums, uint64_t round, uint32_t bucket,
                                 const update::Step& step) {
-  const protocol::Bucket& planned = setup_.plan.buckets[bucket];
+  const protocol::Bucket& planned_bucket = setup_.plan.buckets[bucket];
   means_.resize(setup_.table.total);
-  float* const mean = means_.data();
-  std::fill_n(mean + planned.begin, planned.count, 0.f);
+  float* const means = means_.data();
+  std::fill_n(means + planned_bucket.begin, planned_bucket.count, 0.f);
   TERN_RETURN_IF_ERROR(
       sums.Decode(round, bucket, [&](uint32_t, uint64_t first, std::span<const float> values) {
-        std::copy(values.begin(), values.end(), mean + first);
+        std::copy(values.begin(), values.end(), means + first);
       }));
-  for (uint32_t t = planned.first_tensor; t < planned.first_tensor + planned.tensors; ++t) {
+  for (uint32_t t = planned_bucket.first_tensor;
+       t < planned_bucket.first_tensor + planned_bucket.tensors; ++t) {
     const uint64_t begin = setup_.plan.tensor_begin[t];
-    Update(t, begin, {mean + begin, setup_.plan.tensor_count[t]}, step);
+    Update(t, begin, {means + begin, setup_.plan.tensor_count[t]}, step);
   }
   return Ok();
 }
@@ -67,21 +68,22 @@ Status HostArenas::SaveReference(LocalValues* local) {
 
 Result<const float*> HostArenas::RetainGradient(uint64_t round, uint32_t bucket,
                                                 LocalValues* local) {
-  const protocol::Bucket& of = setup_.plan.buckets[bucket];
-  std::vector<float>& kept = local->kept[round % 2];
-  kept.resize(setup_.table.total);
-  std::copy_n(values_.gradients + of.begin, of.count, kept.data() + of.begin);
-  return static_cast<const float*>(kept.data());
+  const protocol::Bucket& planned_bucket = setup_.plan.buckets[bucket];
+  std::vector<float>& copy = local->gradient_copies[round % 2];
+  copy.resize(setup_.table.total);
+  std::copy_n(values_.gradients + planned_bucket.begin, planned_bucket.count,
+              copy.data() + planned_bucket.begin);
+  return static_cast<const float*>(copy.data());
 }
 
 Status HostArenas::Move(float learning_rate, const std::vector<float>& decay, LocalValues* local) {
   float* point = values_.point;
-  const float* reference = local->before.empty() ? point : local->before.data();
+  const float* previous_weights = local->before.empty() ? point : local->before.data();
   for (uint32_t t = 0; t < decay.size(); ++t) {
-    const uint64_t first = setup_.plan.tensor_begin[t];
-    local->updater->Next(values_.weights + first, values_.gradients + first, reference + first,
-                         learning_rate, point + first, setup_.plan.tensor_count[t], first,
-                         decay[t]);
+    const uint64_t begin = setup_.plan.tensor_begin[t];
+    local->updater->Next(values_.weights + begin, values_.gradients + begin,
+                         previous_weights + begin, learning_rate, point + begin,
+                         setup_.plan.tensor_count[t], begin, decay[t]);
   }
   return Ok();
 }
@@ -100,8 +102,8 @@ std::vector<float> DecaysOf(const setup::Setup& setup, pb::WeightDecay::Where wh
   const pb::WeightDecay& decay = setup.job.train().weight_decay();
   std::vector<float> decays;
   for (const models::Parameter& parameter : setup.table.parameters) {
-    const bool has = decay.where() == where && (!parameter.is_bias || decay.biases());
-    decays.push_back(has ? static_cast<float>(decay.rate()) : 0);
+    const bool has_decay = decay.where() == where && (!parameter.is_bias || decay.biases());
+    decays.push_back(has_decay ? static_cast<float>(decay.rate()) : 0);
   }
   return decays;
 }

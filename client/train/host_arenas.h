@@ -18,7 +18,7 @@ class HostArenas : public Arenas {
   Status CopyToHost() override { return Ok(); }
   Status CopyFromHost() override { return Ok(); }
   Status AddDecay(uint32_t t, float decay) override;
-  Status Clip(double norm) override;
+  Status Clip(double max_norm) override;
   Status Apply(const Sums& sums, uint64_t round, uint32_t bucket) override;
   Status ResetToGlobal() override;
   Status SaveReference(LocalValues* local) override;
@@ -37,7 +37,7 @@ class HostArenas : public Arenas {
   const setup::Setup& setup_;
   const HostValues values_;
   // By tensor: the weight decay that the optimizer applies; 0 if the gradient has the weight decay.
-  const std::vector<float> decay_;
+  const std::vector<float> decays_;
   Floats means_;  // mean gradients, for ApplyTensors
 };
 

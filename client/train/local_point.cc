@@ -7,28 +7,31 @@
 namespace tern::client {
 namespace {
 
-const pb::LocalUpdater& LocalOf(const pb::Job& job) {
-  const pb::LocalUpdater* local = algorithm::FactsOf(job).local;
-  CHECK(local != nullptr) << "the algorithm " << job.train().algorithm() << " has no local updater";
-  return *local;
+const pb::LocalUpdater& LocalUpdaterSettings(const pb::Job& job) {
+  const pb::LocalUpdater* settings = algorithm::FactsOf(job).local;
+  CHECK(settings != nullptr) << "the algorithm " << job.train().algorithm()
+                             << " has no local updater";
+  return *settings;
 }
 
-std::unique_ptr<update::LocalUpdater> UpdaterOf(const pb::Job& job, size_t elements) {
-  auto made = update::MakeLocalUpdater(LocalOf(job), elements, job.workers().count());
-  CHECK(made.ok()) << made.status().message();  // the setup has checked that it can be made
-  return std::move(*made);
+std::unique_ptr<update::LocalUpdater> MakeUpdater(const pb::Job& job, size_t elements) {
+  auto updater =
+      update::MakeLocalUpdater(LocalUpdaterSettings(job), elements, job.workers().count());
+  CHECK(updater.ok()) << updater.status().message();  // the setup has checked that it can be made
+  return std::move(*updater);
 }
 
 }  // namespace
 
 LocalValues::LocalValues(const pb::Job& job, size_t elements)
-    : updater(UpdaterOf(job, elements)),
-      before(LocalOf(job).reference() == pb::LocalUpdater::prev_global ? elements : 0) {}
+    : updater(MakeUpdater(job, elements)),
+      before(LocalUpdaterSettings(job).reference() == pb::LocalUpdater::prev_global ? elements
+                                                                                    : 0) {}
 
 LocalPoint::LocalPoint(const setup::Setup& setup, Replica& replica)
     : arenas_(replica.arenas()),
-      local_(setup.job, setup.table.total),
-      decay_(DecaysOf(setup, pb::WeightDecay::local)) {}
+      local_values_(setup.job, setup.table.total),
+      decays_(DecaysOf(setup, pb::WeightDecay::local)) {}
 
 Status LocalPoint::Begin() {
   TERN_RETURN_IF_ERROR(CopyFromHost());  // a device may have the state of a previous start
@@ -37,8 +40,9 @@ Status LocalPoint::Begin() {
 }
 
 void LocalPoint::AddState(SavedState* state) {
-  if (!local_.before.empty()) state->arrays.push_back({"local.before", local_.before});
-  for (const update::Optimizer::StateArray& slot : local_.updater->StateArrays())
+  if (!local_values_.before.empty())
+    state->arrays.push_back({"local.before", local_values_.before});
+  for (const update::Optimizer::StateArray& slot : local_values_.updater->StateArrays())
     state->arrays.push_back({"local." + slot.name, slot.values});
 }
 

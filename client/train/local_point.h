@@ -23,26 +23,26 @@ class LocalPoint {
   // Sets w' = W.
   Status ResetToGlobal() { return arenas_.ResetToGlobal(); }
   // Call before W is updated: saves W if the delay compensation needs it later.
-  Status SaveReference() { return arenas_.SaveReference(&local_); }
+  Status SaveReference() { return arenas_.SaveReference(&local_values_); }
   // Copies the bucket's gradient, because the next backward pass overwrites the gradient. Returns
   // the copy, as a pointer to the model's first element.
   Result<const float*> RetainGradient(uint64_t round, uint32_t bucket) {
-    return arenas_.RetainGradient(round, bucket, &local_);
+    return arenas_.RetainGradient(round, bucket, &local_values_);
   }
   // Sets w' = W + U_local(g): the algorithm's local update with the gradient g.
-  Status Move(float learning_rate) { return arenas_.Move(learning_rate, decay_, &local_); }
+  Status Move(float learning_rate) { return arenas_.Move(learning_rate, decays_, &local_values_); }
 
   // Copy w' and the state from the device to the host, and back. Without a device they do nothing.
-  Status CopyToHost() { return arenas_.CopyLocalToHost(&local_); }
-  Status CopyFromHost() { return arenas_.CopyLocalFromHost(&local_); }
+  Status CopyToHost() { return arenas_.CopyLocalToHost(&local_values_); }
+  Status CopyFromHost() { return arenas_.CopyLocalFromHost(&local_values_); }
   // Adds the state, as it is on the host, to *state.
   void AddState(SavedState* state);
 
  private:
   Arenas& arenas_;
-  LocalValues local_;
+  LocalValues local_values_;
   // By tensor: the weight decay that U_local applies; 0 if the gradient has the weight decay.
-  const std::vector<float> decay_;
+  const std::vector<float> decays_;
 };
 
 }  // namespace tern::client

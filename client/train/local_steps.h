@@ -16,20 +16,19 @@ class LocalSteps : public Algorithm {
 
   Status Begin(uint64_t applied) override;
   // Saves only W, because each worker has its own optimizer state.
-  Bytes SaveState() override { return c_.state.SaveWeights(applied_); }
+  Bytes SaveState() override { return context_.state.SaveWeights(applied_); }
 
  protected:
-  // Computes the gradient g at the point x and updates the point with the optimizer U: x -=
-  // U(g(x)).
+  // Computes the gradient g at the point x and updates x with the optimizer U: x = x - U(g(x)).
   Status Descend(uint64_t step);
   // Updates the point with the gradient that was computed last.
   void MovePoint(uint64_t step);
   void ResetOptimizer() { descent_.Reset(); }
-  bool EndsRound(uint64_t step) const { return facts_.EndsRound(step, c_.steps); }
+  bool EndsRound(uint64_t step) const { return facts_.EndsRound(step, context_.steps); }
   // The round that `step` belongs to.
   uint64_t RoundOf(uint64_t step) const { return facts_.RoundOfStep(step); }
 
-  const size_t size_;  // elements of the model
+  const size_t num_parameters_;  // elements of the model
 
  private:
   Descent descent_;

@@ -7,60 +7,61 @@
 namespace tern::client {
 
 OpenRound::OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Progress& progress,
-                     Wait wait, std::function<void(uint64_t)> applied)
+                     WaitFunction wait, std::function<void(uint64_t)> on_applied)
     : setup_(setup),
       sums_(sums),
       progress_(progress),
       wait_(std::move(wait)),
-      on_applied_(std::move(applied)),
-      apply_(setup, replica, sums),
-      buckets_of_(setup.plan.BucketsOfTensors()) {}
+      on_applied_(std::move(on_applied)),
+      applier_(setup, replica, sums),
+      buckets_of_tensor_(setup.plan.BucketsOfTensors()) {}
 
 void OpenRound::Open(uint64_t round) {
   CHECK(!round_.has_value());
   round_ = round;
-  applied_.assign(setup_.plan.buckets.size(), false);
-  buckets_left_ = applied_.size();
+  is_applied_.assign(setup_.plan.buckets.size(), false);
+  buckets_left_ = is_applied_.size();
 }
 
 bool OpenRound::HasArrived(uint32_t bucket) const {
   return sums_.Has(*round_, bucket) && sums_.has_learning_rate(*round_);
 }
 
-std::optional<uint32_t> OpenRound::NextToApply(uint32_t wanted) const {
-  if (HasArrived(wanted)) return wanted;
-  for (uint32_t b = 0; b < applied_.size(); ++b) {
-    if (!applied_[b] && HasArrived(b)) return b;
+std::optional<uint32_t> OpenRound::NextToApply(uint32_t preferred) const {
+  if (HasArrived(preferred)) return preferred;
+  for (uint32_t b = 0; b < is_applied_.size(); ++b) {
+    if (!is_applied_[b] && HasArrived(b)) return b;
   }
   return std::nullopt;
 }
 
 Status OpenRound::AwaitBucket(uint32_t bucket) {
-  while (round_.has_value() && !applied_[bucket]) {
+  while (round_.has_value() && !is_applied_[bucket]) {
     TERN_RETURN_IF_ERROR(wait_([&] { return NextToApply(bucket).has_value(); }));
     TimeScope decode(progress_.decode);
-    const uint32_t arrived = *NextToApply(bucket);
-    TERN_RETURN_IF_ERROR(apply_.Run(*round_, arrived));
-    applied_[arrived] = true;
+    const uint32_t bucket_to_apply = *NextToApply(bucket);
+    TERN_RETURN_IF_ERROR(applier_.Run(*round_, bucket_to_apply));
+    is_applied_[bucket_to_apply] = true;
     if (--buckets_left_ == 0) on_applied_(*std::exchange(round_, std::nullopt));
   }
   return Ok();
 }
 
 Status OpenRound::Need(uint32_t tensor) {
-  for (const uint32_t bucket : buckets_of_[tensor]) TERN_RETURN_IF_ERROR(AwaitBucket(bucket));
+  for (const uint32_t bucket : buckets_of_tensor_[tensor])
+    TERN_RETURN_IF_ERROR(AwaitBucket(bucket));
   return Ok();
 }
 
 Status OpenRound::Finish() {
   if (!round_.has_value()) return Ok();
-  if (apply_.by_bucket()) {
-    for (uint32_t b = 0; b < applied_.size(); ++b) TERN_RETURN_IF_ERROR(AwaitBucket(b));
+  if (applier_.by_bucket()) {
+    for (uint32_t b = 0; b < is_applied_.size(); ++b) TERN_RETURN_IF_ERROR(AwaitBucket(b));
     return Ok();
   }
   TERN_RETURN_IF_ERROR(wait_([this] { return sums_.Has(*round_); }));
   TimeScope decode(progress_.decode);
-  TERN_RETURN_IF_ERROR(apply_.Run(*round_));
+  TERN_RETURN_IF_ERROR(applier_.Run(*round_));
   on_applied_(*std::exchange(round_, std::nullopt));
   return Ok();
 }

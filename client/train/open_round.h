@@ -21,11 +21,11 @@ namespace tern::client {
 
 class OpenRound {
  public:
-  using Wait = std::function<Status(const std::function<bool()>& done)>;  // Context::wait
+  using WaitFunction = std::function<Status(const std::function<bool()>& done)>;  // Context::wait
 
-  // All arguments outlive this object. Calls `applied(round)` when W(round) is in place.
-  OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Progress& progress, Wait wait,
-            std::function<void(uint64_t round)> applied);
+  // All arguments outlive this object. Calls `on_applied(round)` when W(round) is in place.
+  OpenRound(const setup::Setup& setup, Replica& replica, Sums& sums, Progress& progress,
+            WaitFunction wait, std::function<void(uint64_t round)> on_applied);
 
   // Opens `round`. REQUIRES that this worker has made all its contributions to it, and that no
   // round is open.
@@ -34,7 +34,7 @@ class OpenRound {
   std::optional<uint64_t> round() const { return round_; }
   // Whether buckets are applied one by one, so that Need waits only for the buckets that have
   // elements of the tensor (Apply::by_bucket).
-  bool by_bucket() const { return apply_.by_bucket(); }
+  bool by_bucket() const { return applier_.by_bucket(); }
 
   // Waits until the open round has been applied to the tensor. Returns at once if no round is open.
   // REQUIRES by_bucket().
@@ -45,19 +45,21 @@ class OpenRound {
  private:
   Status AwaitBucket(uint32_t bucket);
   bool HasArrived(uint32_t bucket) const;
-  // Returns a bucket that has arrived and is not yet applied, if there is one; prefers `wanted`.
-  std::optional<uint32_t> NextToApply(uint32_t wanted) const;
+  // Returns `preferred` if its answers have arrived; else another bucket whose answers have arrived
+  // and are not yet applied, if there is one.
+  std::optional<uint32_t> NextToApply(uint32_t preferred) const;
 
   const setup::Setup& setup_;
   Sums& sums_;
   Progress& progress_;
-  const Wait wait_;
+  const WaitFunction wait_;
   const std::function<void(uint64_t)> on_applied_;
-  Apply apply_;
-  std::vector<std::vector<uint32_t>> buckets_of_;  // by tensor: the buckets that have its elements
+  Apply applier_;
+  // By tensor: the buckets that have its elements.
+  std::vector<std::vector<uint32_t>> buckets_of_tensor_;
   std::optional<uint64_t> round_;
-  std::vector<bool> applied_;  // by bucket: whether the open round has been applied to it
-  size_t buckets_left_ = 0;    // how many buckets are not yet applied
+  std::vector<bool> is_applied_;  // by bucket: whether the open round has been applied to it
+  size_t buckets_left_ = 0;       // how many buckets are not yet applied
 };
 
 }  // namespace tern::client

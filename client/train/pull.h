@@ -1,4 +1,5 @@
-// Pulls the parameters from the servers, which hold them. Threads: the compute thread.
+// Pulls the parameters from the servers, in jobs whose servers hold them. Threads: the compute
+// thread.
 #pragma once
 
 #include "client/train/algorithm.h"

@@ -38,8 +38,8 @@ Status Replica::MoveTo(std::unique_ptr<Arenas> arenas) {
   return CopyFromHost();
 }
 
-void Replica::Average(size_t first, size_t n, uint64_t update) {
-  UpdateAverage(setup_, parameters_.data(), first, n, update,
+void Replica::Average(size_t first, size_t count, uint64_t update) {
+  UpdateAverage(setup_, parameters_.data(), first, count, update,
                 average_.empty() ? nullptr : average_.data());
 }
 

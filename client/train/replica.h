@@ -47,9 +47,9 @@ class Replica {
   HostValues host_values();
   Status CopyToHost() { return arenas_->CopyToHost(); }
   Status CopyFromHost() { return arenas_->CopyFromHost(); }
-  // Updates this object's moving average of elements [first, first + n) after update number
+  // Updates this object's moving average of elements [first, first + count) after update number
   // `update` of W. Updates count from 1.
-  void Average(size_t first, size_t n, uint64_t update);
+  void Average(size_t first, size_t count, uint64_t update);
 
   // Resets the optimizer's state.
   void ResetOptimizer();

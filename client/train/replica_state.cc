@@ -28,13 +28,14 @@ ReplicaState::ReplicaState(const setup::Setup& setup, Replica& replica)
 std::vector<tensors::TensorView> ReplicaState::Views(const float* weights,
                                                      const std::vector<const float*>& slots) {
   std::vector<tensors::TensorView> tensors = models::ViewArena(setup_.table, weights);
-  const auto add = [&](const float* arena, const std::string& prefix) {
+  const auto add_arena = [&](const float* arena, const std::string& prefix) {
     for (tensors::TensorView& view : models::ViewArena(setup_.table, arena, prefix))
       tensors.push_back(std::move(view));
   };
-  const std::vector<update::Optimizer::StateArray> named = replica_.optimizer().StateArrays();
-  for (size_t i = 0; i < slots.size(); ++i) add(slots[i], PrefixOf(named[i]));
-  if (!replica_.average().empty()) add(replica_.average().data(), "average.");
+  const std::vector<update::Optimizer::StateArray> state_arrays =
+      replica_.optimizer().StateArrays();
+  for (size_t i = 0; i < slots.size(); ++i) add_arena(slots[i], PrefixOf(state_arrays[i]));
+  if (!replica_.average().empty()) add_arena(replica_.average().data(), "average.");
   for (const SavedState::Array& array : extra_arrays_)
     tensors.push_back({array.name, {array.values.size()}, array.values});
   return tensors;
@@ -110,9 +111,9 @@ Status ReplicaState::LoadTensors(const tensors::TensorFile& file, bool requires_
 Status ReplicaState::LoadArrays(const tensors::TensorFile& file, bool requires_slots) {
   TERN_RETURN_IF_ERROR(models::LoadArena(file, setup_.table, replica_.parameters()));
   for (const SavedState::Array& array : extra_arrays_) TERN_RETURN_IF_ERROR(LoadArray(file, array));
-  const std::string& first = setup_.table.parameters[0].name;
+  const std::string& first_parameter = setup_.table.parameters[0].name;
   for (const update::Optimizer::StateArray& slot : replica_.optimizer().StateArrays()) {
-    const std::string name = PrefixOf(slot) + first;
+    const std::string name = PrefixOf(slot) + first_parameter;
     const bool is_in_file = std::any_of(file.tensors.begin(), file.tensors.end(),
                                         [&](const auto& tensor) { return tensor.name == name; });
     if (!is_in_file && !requires_slots) {
@@ -127,8 +128,8 @@ Status ReplicaState::LoadArrays(const tensors::TensorFile& file, bool requires_s
 }
 
 uint64_t ReplicaState::MaxBytes(const setup::Setup& setup) {
-  constexpr uint64_t kArrays =
-      4;  // parameters, at most two of an optimizer's state, moving average
+  // The parameters, at most two arrays of an optimizer's state, and the moving average.
+  constexpr uint64_t kArrays = 4;
   return kArrays * setup.table.total * sizeof(float) +
          setup.plan.scalers_from * setup.plan.parts.size() * sizeof(float) +
          2 * setup.table.statistics_total * sizeof(float) +

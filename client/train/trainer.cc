@@ -52,10 +52,11 @@ Trainer::Trainer(const Dependencies& dependencies, update::Schedule schedule)
                [this](const std::function<bool()>& done) { return WaitUntil(done); }},
       has_rounds_(deps_.setup.plan.rounds),
       last_step_(has_rounds_ ? dependencies.steps : std::numeric_limits<uint64_t>::max()),
-      scalers_(sums_.SaveScalers(0)) {
+      state_scalers_(sums_.SaveScalers(0)) {
   deps_.coder.SetEarlierScalers(
       [this](uint64_t round, uint32_t bucket) { return sums_.ScalersFromBefore(round, bucket); });
-  for (size_t i = 0; i < scalers_.size(); ++i) state_.AddArray({Cat("scalers.", i), scalers_[i]});
+  for (size_t i = 0; i < state_scalers_.size(); ++i)
+    state_.AddArray({Cat("scalers.", i), state_scalers_[i]});
 }
 
 Status Trainer::MakeAlgorithm() {
@@ -68,55 +69,55 @@ Status Trainer::MakeAlgorithm() {
 Status Trainer::Run() {
   while (true) {
     const Status status = Train();
-    if (restart_.has_value()) continue;
+    if (pending_restart_.has_value()) continue;
     deps_.progress.waiting = true;
     // This call is needed even if the job has ended without this worker, because the net thread
     // waits for it.
-    deps_.port.Finish(status, figures_.newest(), has_rounds_ ? steps_done_ : 0);
+    deps_.port.Finish(status, figures_.newest_evaluation(), has_rounds_ ? steps_done_ : 0);
     if (!status.ok() || !ServeUntilJobEnds()) return status;
   }
 }
 
 Status Trainer::Train() {
-  if (restart_.has_value()) TERN_RETURN_IF_ERROR(Restart());
-  TERN_RETURN_IF_ERROR(WaitUntil([this] { return ready_.has_value(); }));
+  if (pending_restart_.has_value()) TERN_RETURN_IF_ERROR(Restart());
+  TERN_RETURN_IF_ERROR(WaitUntil([this] { return ready_round_.has_value(); }));
   TERN_RETURN_IF_ERROR(RestoreLocalCheckpoint());
-  TERN_RETURN_IF_ERROR(algorithm_->Begin(*ready_));
+  TERN_RETURN_IF_ERROR(algorithm_->Begin(*ready_round_));
   TERN_RETURN_IF_ERROR(RestorePrivateState());
   StopAfter(stop_after_);
   TERN_RETURN_IF_ERROR(TrainSteps());
   TERN_RETURN_IF_ERROR(EndTogether());
-  if (!figures_.IsLowest()) return end_checkpoint_;
-  // If one of these files cannot be written, the other is still written.
-  const Status confusion = figures_.WriteConfusion();
+  if (!figures_.HasLowestRank()) return end_checkpoint_status_;
+  // If the confusion matrix cannot be written, the weights still are.
+  const Status confusion_status = figures_.WriteConfusion();
   TERN_RETURN_IF_ERROR(state_.WriteWeights(deps_.setup.job.output_dir(), steps_done_));
-  TERN_RETURN_IF_ERROR(confusion);
-  return end_checkpoint_;
+  TERN_RETURN_IF_ERROR(confusion_status);
+  return end_checkpoint_status_;
 }
 
 Status Trainer::Restart() {
-  const RestartEvent from = *std::exchange(restart_, std::nullopt);
+  const RestartEvent event = *std::exchange(pending_restart_, std::nullopt);
   deps_.progress.job_step = deps_.progress.from_step = 0;
-  const auto* resume = std::get_if<ResumeWanted>(&from);
+  const auto* resume = std::get_if<ResumeWanted>(&event);
   deps_.coder.Forget();
-  LOG_IF(WARNING, deps_.coder.keeps() && (resume == nullptr || !has_rounds_))
+  LOG_IF(WARNING, deps_.coder.has_memories() && (resume == nullptr || !has_rounds_))
       << "the codecs' memories of earlier gradients are cleared";
   sums_.Clear();
   TERN_RETURN_IF_ERROR(MakeAlgorithm());
   stop_after_ = 0;
   last_step_ = deps_.steps;
-  compared_at_ = 0;
-  end_checkpoint_ = Ok();
-  resumed_.reset();
+  compared_round_ = 0;
+  end_checkpoint_status_ = Ok();
+  loaded_checkpoint_.reset();
   if (resume != nullptr) return LoadCheckpoint(resume->checkpoint);
-  if (const auto* state = std::get_if<StateArrived>(&from)) {
+  if (const auto* state = std::get_if<StateArrived>(&event)) {
     TERN_RETURN_IF_ERROR(state_.Load(state->state));
-    sums_.RestoreScalers(state->applied, scalers_);
+    sums_.RestoreScalers(state->applied, state_scalers_);
     LOG(WARNING) << "installed the state after round " << state->applied << " from another worker";
     deps_.port.Installed(state->applied);
     return Ok();
   }
-  const uint64_t applied = std::get<WentBack>(from).applied;
+  const uint64_t applied = std::get<WentBack>(event).applied;
   deps_.replica.ResetOptimizer();
   TERN_RETURN_IF_ERROR(Pull(context_, deps_.replica.parameters(), false));
   if (!deps_.replica.average().empty())
@@ -132,29 +133,29 @@ Status Trainer::Restart() {
 }
 
 Status Trainer::TrainSteps() {
-  steps_done_ = checkpointed_at_ = algorithm_->first_step() - 1;
+  steps_done_ = checkpoint_step_ = algorithm_->first_step() - 1;
   deps_.progress.job_step = steps_done_;
   if (deps_.checkpoints != nullptr) {
     TERN_RETURN_IF_ERROR(deps_.checkpoints->Begin(run_, steps_done_));
     deps_.port.Offer(deps_.checkpoints->Offers());
   }
   deps_.compute.Begin(steps_done_);
-  const EndOfSteps at_the_end{deps_.compute};
+  const EndOfSteps end_of_steps{deps_.compute};
   LOG(INFO) << "training from step " << steps_done_ + 1 << " to "
             << (has_rounds_ ? last_step_ : deps_.steps);
   while (true) {
     TERN_RETURN_IF_ERROR(WriteCheckpointIfDue());
     ShowProgress();
     if (steps_done_ >= last_step_) return Ok();
-    const bool moves = algorithm_->pushed() > compared_at_;
-    if (has_rounds_ && moves && figures_.IsDue(steps_done_)) {
+    const bool has_new_push = algorithm_->last_pushed_round() > compared_round_;
+    if (has_rounds_ && has_new_push && figures_.IsDue(steps_done_)) {
       TERN_RETURN_IF_ERROR(Drain());
       TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, false));
       if (figures_.EvaluationIsDue(steps_done_))
         TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kEvaluate, false));
     }
     TERN_RETURN_IF_ERROR(HandleArrivedEvents());
-    if (leave_.has_value()) return *leave_;
+    if (leave_status_.has_value()) return *leave_status_;
     TimeScope time(deps_.progress.train);
     TERN_RETURN_IF_ERROR(gradient_.Fetch());
     TERN_RETURN_IF_ERROR(algorithm_->Step(steps_done_ + 1));
@@ -175,8 +176,8 @@ Status Trainer::Drain() {
 }
 
 Status Trainer::EndTogether() {
-  // With rounds, the figures are of the last W. Without rounds, they are exchanged after all
-  // workers have sent their last pushes.
+  // With rounds, the workers exchange figures (metrics) about the last W. Without rounds, they do
+  // so after all workers have sent their last pushes.
   TERN_RETURN_IF_ERROR(has_rounds_ ? Drain() : algorithm_->Leave());
   TERN_RETURN_IF_ERROR(ExchangeFigures(protocol::kCompare, false));
   if (!has_rounds_) TERN_RETURN_IF_ERROR(algorithm_->Drain());
@@ -186,8 +187,8 @@ Status Trainer::EndTogether() {
 
 // The gradients of the last step were finite, but the updated weights may not be.
 Status Trainer::LossIsFinite() const {
-  const bool trains = deps_.setup.job.train().compute() != pb::Train::wait;
-  if (!trains || std::isfinite(figures_.newest().test_loss())) return Ok();
+  const bool is_computing = deps_.setup.job.train().compute() != pb::Train::wait;
+  if (!is_computing || std::isfinite(figures_.newest_evaluation().test_loss())) return Ok();
   return Status(Code::kDiverged, Cat("the loss on the test set is not finite after step ",
                                      steps_done_, "; lower the learning rate"));
 }
@@ -207,7 +208,7 @@ bool Trainer::ServeUntilJobEnds() {
 void Trainer::CopyScalers() {
   const auto scalers = sums_.SaveScalers(algorithm_->applied());
   for (size_t i = 0; i < scalers.size(); ++i)
-    std::copy(scalers[i].begin(), scalers[i].end(), scalers_[i].begin());
+    std::copy(scalers[i].begin(), scalers[i].end(), state_scalers_[i].begin());
 }
 
 Status Trainer::SendState() {
@@ -231,8 +232,8 @@ Status Trainer::WaitUntil(const std::function<bool()>& done) {
 }
 
 Status Trainer::RestartFrom(RestartEvent event) {
-  restart_ = std::move(event);
-  ready_.reset();
+  pending_restart_ = std::move(event);
+  ready_round_.reset();
   return Status(Code::kPeerLost, "this worker restarts");  // Run does not report this error.
 }
 
@@ -245,21 +246,21 @@ Status Trainer::HandleArrivedEvents() {
 Status Trainer::Handle(Event event) {
   if (const auto* answer = std::get_if<Answer>(&event)) return OnAnswer(*answer);
   if (const auto* ready = std::get_if<Ready>(&event)) {
-    ready_ = ready->applied;
+    ready_round_ = ready->applied;
     stop_after_ = ready->stop_after;
     run_ = ready->run;
   } else if (std::holds_alternative<SnapshotWanted>(event)) {
-    // While this thread waits, the parameters are W(applied).
+    // This thread is waiting, or between two steps, so the parameters are W(applied).
     return SendState();
   } else if (auto* state = std::get_if<StateArrived>(&event)) {
     return RestartFrom(std::move(*state));
-  } else if (const auto* back = std::get_if<WentBack>(&event)) {
-    return RestartFrom(*back);
+  } else if (const auto* went_back = std::get_if<WentBack>(&event)) {
+    return RestartFrom(*went_back);
   } else if (const auto* resume = std::get_if<ResumeWanted>(&event)) {
     return RestartFrom(*resume);
   } else if (const auto* leave = std::get_if<LeaveWanted>(&event)) {
-    leave_ = leave->status;
-    if (!ready_.has_value()) return *leave_;
+    leave_status_ = leave->status;
+    if (!ready_round_.has_value()) return *leave_status_;
   } else {
     return std::get<Ended>(event).status;
   }
@@ -270,9 +271,9 @@ Status Trainer::OnAnswer(const Answer& answer) {
   if (answer.cell.kind == protocol::Kind::kFigures) {
     figures_answered_ = true;
     TERN_RETURN_IF_ERROR(figures_.OnAnswer(answer, steps_done_));
-    if (deps_.observer != nullptr && figures_.IsLowest() &&
+    if (deps_.observer != nullptr && figures_.HasLowestRank() &&
         answer.cell.chunk == protocol::kEvaluate)
-      deps_.observer->Evaluated(steps_done_, figures_.newest());
+      deps_.observer->Evaluated(steps_done_, figures_.newest_evaluation());
     return Ok();
   }
   sums_.Put(answer);
@@ -290,14 +291,14 @@ void Trainer::StopAfter(uint64_t round) {
 }
 
 Status Trainer::ExchangeFigures(uint32_t which, bool last) {
-  compared_at_ = algorithm_->applied();
+  compared_round_ = algorithm_->applied();
   figures_answered_ = false;
   const uint64_t round = has_rounds_ ? algorithm_->applied() + 1 : 1;
-  const Result<pb::Figures> mine =
+  const Result<pb::Figures> own_figures =
       which == protocol::kCompare ? figures_.Compare() : figures_.Evaluate(last);
-  if (!mine.ok()) return mine.status();
+  if (!own_figures.ok()) return own_figures.status();
   deps_.port.Contribute({protocol::Kind::kFigures, 0, which},
-                        protocol::InRound{round, Bytes::Own(mine->SerializeAsString())});
+                        protocol::InRound{round, Bytes::Own(own_figures->SerializeAsString())});
   return WaitUntil([this] { return figures_answered_; });
 }
 

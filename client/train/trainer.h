@@ -5,8 +5,7 @@
 //   waiting for Ready --> training --last step--> ending --Port::Finish--> serving --> job is over
 //
 //   training  repeats: if figures (the workers' metrics) are due, waits for open exchanges
-//             ("drains")
-//             and exchanges figures; then makes a step
+//             ("drains") and exchanges figures; then makes a step
 //   ending    drains, exchanges the last figures, writes the weights
 //   serving   sends its State to other workers until the job is over
 //
@@ -73,11 +72,12 @@ class Trainer {
   Status Train();
   // An event that makes this worker start again from another state.
   using RestartEvent = std::variant<StateArrived, WentBack, ResumeWanted>;
-  // Installs the state that the event in restart_ names.
+  // Installs the state that the event in pending_restart_ names.
   Status Restart();
-  // Sets restart_ and returns an error. The error makes Train return to Run, which then restarts.
+  // Sets pending_restart_ and returns an error. The error makes Train return to Run, which then
+  // restarts.
   Status RestartFrom(RestartEvent event);
-  Status LoadCheckpoint(const pb::Checkpoint& from);
+  Status LoadCheckpoint(const pb::Checkpoint& checkpoint);
   // In a job without rounds, in a new process: loads this worker's private state from its newest
   // checkpoint of the run, even if the servers have counted later pushes of this worker.
   Status RestoreLocalCheckpoint();
@@ -86,7 +86,7 @@ class Trainer {
   Status RestorePrivateState();
   Status WriteCheckpointIfDue();
   Status WriteCheckpoint();
-  // Copies the scalers (codecs' scale factors) that later rounds need to scalers_.
+  // Copies the scalers (codecs' scale factors) that later rounds need to state_scalers_.
   void CopyScalers();
   Status TrainSteps();
   // Waits for open exchanges, and exchanges the last figures (metrics) with all workers.
@@ -124,19 +124,20 @@ class Trainer {
   const Context context_;
   const bool has_rounds_;
   std::unique_ptr<Algorithm> algorithm_;
-  std::optional<RestartEvent> restart_;         // set while this worker must restart
-  std::optional<tensors::TensorFile> resumed_;  // a loaded checkpoint, until it is fully restored
-  std::optional<uint64_t> ready_;  // the round after which training continues, once Ready has come
-  uint64_t stop_after_ = 0;        // the job's last round, if Ready said so; else 0
+  std::optional<RestartEvent> pending_restart_;           // set while this worker must restart
+  std::optional<tensors::TensorFile> loaded_checkpoint_;  // until it is fully restored
+  // The round after which training continues, once the event Ready has come.
+  std::optional<uint64_t> ready_round_;
+  uint64_t stop_after_ = 0;  // the job's last round, if Ready said so; else 0
   uint64_t last_step_;
   uint64_t run_ = 0;  // the job's run
   uint64_t steps_done_ = 0;
-  uint64_t checkpointed_at_ = 0;  // the number of steps when a checkpoint was last due
-  uint64_t compared_at_ = 0;      // the applied round at the newest figures
+  uint64_t checkpoint_step_ = 0;  // the number of steps when a checkpoint was last due
+  uint64_t compared_round_ = 0;   // the newest applied round when figures were last exchanged
   bool figures_answered_ = false;
-  std::vector<std::vector<float>> scalers_;  // from Sums::SaveScalers; a part of the State
-  std::optional<Status> leave_;              // set if a signal asked this worker to leave
-  Status end_checkpoint_;  // kCannotWrite if the checkpoint of the last step could not be written
+  std::vector<std::vector<float>> state_scalers_;  // from Sums::SaveScalers; a part of the State
+  std::optional<Status> leave_status_;             // set if a signal asked this worker to leave
+  Status end_checkpoint_status_;  // whether the checkpoint of the last step could be written
 };
 
 }  // namespace tern::client

@@ -11,8 +11,8 @@ namespace tern::client {
 
 namespace {
 
-// The training losses since the last comparison, for a checkpoint. The sum is saved as the bits of
-// a double.
+// The training losses since the workers last compared their replicas, for a checkpoint. sum_bits
+// has the bits of the sum, a double.
 struct SavedLosses {
   uint64_t sum_bits = 0, samples = 0;
 
@@ -25,15 +25,17 @@ struct SavedLosses {
 }  // namespace
 
 Status Trainer::WriteCheckpointIfDue() {
-  if (deps_.checkpoints == nullptr || steps_done_ <= checkpointed_at_) return Ok();
-  const uint64_t every = deps_.checkpoints->every();
-  if (every == 0) return Ok();
-  if (steps_done_ / every == checkpointed_at_ / every && steps_done_ < last_step_) return Ok();
+  if (deps_.checkpoints == nullptr || steps_done_ <= checkpoint_step_) return Ok();
+  const uint64_t every_steps = deps_.checkpoints->every_steps();
+  if (every_steps == 0) return Ok();
+  if (steps_done_ / every_steps == checkpoint_step_ / every_steps && steps_done_ < last_step_)
+    return Ok();
   if (has_rounds_) {
     TERN_RETURN_IF_ERROR(algorithm_->Quiesce());
-    if (!algorithm_->MeetsAfter(steps_done_)) return Ok();  // wait for the next synchronization
+    if (!algorithm_->WorkersAgreeAfter(steps_done_))
+      return Ok();  // It waits for the next synchronization.
   }
-  checkpointed_at_ = steps_done_;
+  checkpoint_step_ = steps_done_;
   return WriteCheckpoint();
 }
 
@@ -45,79 +47,80 @@ Status Trainer::WriteCheckpoint() {
   TERN_RETURN_IF_ERROR(deps_.replica.CopyToHost());
   TERN_RETURN_IF_ERROR(algorithm_->CopyStateToHost());
   CopyScalers();
-  SavedState own;
-  algorithm_->AddState(&own);
+  SavedState private_state;
+  algorithm_->AddState(&private_state);
   SavedLosses losses{std::bit_cast<uint64_t>(gradient_.losses().sum), gradient_.losses().samples};
-  losses.AddState(&own);
-  Status written;
-  const Status with_kept = deps_.coder.VisitMemories([&](const SavedState& kept) {
-    own.Append(kept);
-    written = deps_.checkpoints->Write(steps_done_, algorithm_->applied(), state_, own);
+  losses.AddState(&private_state);
+  Status write_status;
+  const Status visit_status = deps_.coder.VisitMemories([&](const SavedState& memories) {
+    private_state.Append(memories);
+    write_status =
+        deps_.checkpoints->Write(steps_done_, algorithm_->applied(), state_, private_state);
   });
-  TERN_RETURN_IF_ERROR(with_kept);
+  TERN_RETURN_IF_ERROR(visit_status);
   if (steps_done_ >= last_step_)
-    end_checkpoint_ = written.Within(Cat("the checkpoint of step ", steps_done_));
-  (written.ok() ? deps_.progress.checkpoints : deps_.progress.checkpoint_failures).Add();
+    end_checkpoint_status_ = write_status.Within(Cat("the checkpoint of step ", steps_done_));
+  (write_status.ok() ? deps_.progress.checkpoints : deps_.progress.checkpoint_failures).Add();
   deps_.port.Offer(deps_.checkpoints->Offers());
   deps_.progress.Move();
   return Ok();
 }
 
-Status Trainer::LoadCheckpoint(const pb::Checkpoint& from) {
+Status Trainer::LoadCheckpoint(const pb::Checkpoint& checkpoint) {
   if (deps_.checkpoints == nullptr) return Status(Code::kInternal, "this job has no checkpoints");
-  deps_.progress.from_step = from.step();
+  deps_.progress.from_step = checkpoint.step();
   if (!has_rounds_) {
-    LOG(WARNING) << "the servers go on from their checkpoint of step " << from.step();
-    deps_.port.Installed(from.round());
+    LOG(WARNING) << "the servers go on from their checkpoint of step " << checkpoint.step();
+    deps_.port.Installed(checkpoint.round());
     return Ok();
   }
-  Result<tensors::TensorFile> file = deps_.checkpoints->Read(from);
+  Result<tensors::TensorFile> file = deps_.checkpoints->Read(checkpoint);
   if (!file.ok()) return file.status();
-  const std::string name = Cat("the checkpoint of step ", from.step());
+  const std::string name = Cat("the checkpoint of step ", checkpoint.step());
   TERN_RETURN_IF_ERROR(state_.LoadViews(*file).Within(name));
-  sums_.RestoreScalers(from.round(), scalers_);
-  resumed_ = std::move(*file);
+  sums_.RestoreScalers(checkpoint.round(), state_scalers_);
+  loaded_checkpoint_ = std::move(*file);
   LOG(WARNING) << "goes on from " << name;
-  if (from.step() >= deps_.steps) {
+  if (checkpoint.step() >= deps_.steps) {
     LOG(WARNING)
         << "the job has only " << deps_.steps
         << " steps, so there is nothing to train: its weights are evaluated and written again";
   }
-  deps_.port.Installed(from.round());
+  deps_.port.Installed(checkpoint.round());
   return Ok();
 }
 
 Status Trainer::RestoreLocalCheckpoint() {
   if (deps_.checkpoints == nullptr || has_rounds_ || steps_done_ != 0) return Ok();
-  const std::optional<pb::Checkpoint> newest = deps_.checkpoints->NewestOf(run_);
-  if (!newest.has_value()) return Ok();
-  Result<tensors::TensorFile> file = deps_.checkpoints->Read(*newest);
+  const std::optional<pb::Checkpoint> newest_checkpoint = deps_.checkpoints->NewestOfRun(run_);
+  if (!newest_checkpoint.has_value()) return Ok();
+  Result<tensors::TensorFile> file = deps_.checkpoints->Read(*newest_checkpoint);
   if (!file.ok()) return file.status();
-  const std::string name = Cat("this worker's checkpoint of step ", newest->step());
+  const std::string name = Cat("this worker's checkpoint of step ", newest_checkpoint->step());
   TERN_RETURN_IF_ERROR(state_.LoadViews(*file).Within(name));
-  resumed_ = std::move(*file);
+  loaded_checkpoint_ = std::move(*file);
   LOG(WARNING) << "this worker's own state is loaded from " << name;
   return Ok();
 }
 
 Status Trainer::RestorePrivateState() {
-  if (!resumed_.has_value()) return Ok();
-  const tensors::TensorFile file = *std::exchange(resumed_, std::nullopt);
+  if (!loaded_checkpoint_.has_value()) return Ok();
+  const tensors::TensorFile file = *std::exchange(loaded_checkpoint_, std::nullopt);
   if (has_rounds_ || algorithm_->keeps_point()) TERN_RETURN_IF_ERROR(state_.LoadPoint(file));
-  SavedState own;
-  algorithm_->AddState(&own);
+  SavedState private_state;
+  algorithm_->AddState(&private_state);
   SavedLosses losses;
-  losses.AddState(&own);
-  Status restored;
-  const Status with_kept = deps_.coder.VisitMemories([&](const SavedState& kept) {
-    // Without rounds, servers may already have counted later pushes, which contain what the codecs'
-    // memories held at the checkpoint.
-    if (has_rounds_) own.Append(kept);
-    restored = checkpoint::Restore(file, own);
+  losses.AddState(&private_state);
+  Status restore_status;
+  const Status visit_status = deps_.coder.VisitMemories([&](const SavedState& memories) {
+    // Without rounds, servers may already have counted pushes after the checkpoint. These contain
+    // what the codecs' memories held then, so the memories are not restored.
+    if (has_rounds_) private_state.Append(memories);
+    restore_status = checkpoint::Restore(file, private_state);
   });
-  TERN_RETURN_IF_ERROR(with_kept);
+  TERN_RETURN_IF_ERROR(visit_status);
   gradient_.SetLosses({std::bit_cast<double>(losses.sum_bits), losses.samples});
-  TERN_RETURN_IF_ERROR(restored.Within("the checkpoint"));
+  TERN_RETURN_IF_ERROR(restore_status.Within("the checkpoint"));
   return algorithm_->CopyStateFromHost();
 }
 

@@ -8,12 +8,13 @@ using google::protobuf::FieldDescriptor;
 
 const std::vector<const FieldDescriptor*>& Sections() {
   static const std::vector<const FieldDescriptor*> sections = [] {
-    std::vector<const FieldDescriptor*> all;
+    std::vector<const FieldDescriptor*> train_sections;
     const auto* type = pb::Train::descriptor();
     for (int i = 0; i < type->field_count(); ++i) {
-      if (type->field(i)->options().HasExtension(pb::traits)) all.push_back(type->field(i));
+      if (type->field(i)->options().HasExtension(pb::traits))
+        train_sections.push_back(type->field(i));
     }
-    return all;
+    return train_sections;
   }();
   return sections;
 }
@@ -22,9 +23,9 @@ const std::vector<const FieldDescriptor*>& Sections() {
 
 const std::vector<std::string>& AlgorithmNames() {
   static const std::vector<std::string> names = [] {
-    std::vector<std::string> all;
-    for (const FieldDescriptor* section : Sections()) all.push_back(section->name());
-    return all;
+    std::vector<std::string> section_names;
+    for (const FieldDescriptor* section : Sections()) section_names.push_back(section->name());
+    return section_names;
   }();
   return names;
 }
@@ -42,12 +43,12 @@ const pb::AlgorithmTraits* TraitsOf(const pb::Train& train) {
 }
 
 std::vector<std::string> SectionsOfOtherAlgorithms(const pb::Train& train) {
-  std::vector<std::string> others;
+  std::vector<std::string> other_sections;
   for (const FieldDescriptor* section : Sections()) {
     if (section->name() != train.algorithm() && train.GetReflection()->HasField(train, section))
-      others.push_back(section->name());
+      other_sections.push_back(section->name());
   }
-  return others;
+  return other_sections;
 }
 
 std::vector<std::string> AlgorithmsThatClose(pb::AlgorithmTraits::Closes closes) {

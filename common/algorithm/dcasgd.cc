@@ -8,37 +8,37 @@ namespace {
 // "train.dcasgd_a.".
 void CheckCompensation(const pb::Dcasgd& dcasgd, const std::string& section,
                        RuleReporter* reporter) {
-  const std::string compensation = section + "compensation";
-  const std::string other = reporter->FirstCodecNotSendingValues();
-  if (reporter->AreValid({compensation}) && dcasgd.has_compensation() &&
-      dcasgd.compensation() == pb::Dcasgd::on_server && !other.empty()) {
+  const std::string key = section + "compensation";
+  const std::string codec_name = reporter->FirstCodecNotSendingValues();
+  if (reporter->AreValid({key}) && dcasgd.has_compensation() &&
+      dcasgd.compensation() == pb::Dcasgd::on_server && !codec_name.empty()) {
     reporter->Report(
-        compensation, "on_server with codec " + other,
+        key, "on_server with codec " + codec_name,
         "on_worker, because the term needs the square of the gradient, which a server "
         "cannot compute from stochastic codes or codes with error feedback; or leave the key out");
   }
 }
 
-// Checks mean_square_scope: only servers can keep one mean square of the gradients for all workers.
-// REQUIRES that the key `compensation` has no fault.
+// Checks the key mean_square_scope: only servers can keep one mean square of the gradients for all
+// workers. REQUIRES that the key `compensation` has no fault.
 void CheckOneMeanSquare(const pb::Job& job, RuleReporter* reporter) {
   const std::string key = "train.dcasgd_a.mean_square_scope",
-                    compensation = "train.dcasgd_a.compensation";
-  const std::string other = reporter->FirstCodecNotSendingValues();
+                    compensation_key = "train.dcasgd_a.compensation";
+  const std::string codec_name = reporter->FirstCodecNotSendingValues();
   if (!reporter->AreValid({key}) ||
       job.train().dcasgd_a().mean_square_scope() != pb::Dcasgd::global ||
-      !FactsOf(job).WorkersFormTerm(other.empty()))
+      !FactsOf(job).WorkersFormTerm(codec_name.empty()))
     return;
-  const std::string why =
+  const std::string allowed =
       "worker, because the workers form the term, each with the mean square of its own gradients; "
       "or ";
-  if (other.empty()) {
+  if (codec_name.empty()) {
     reporter->Report(key, "global with compensation: on_worker",
-                     why + "set " + compensation + ": on_server");
+                     allowed + "set " + compensation_key + ": on_server");
   } else {
-    reporter->Report(key, "global with codec " + other,
-                     why + "push with " + reporter->CodecsSendingValues() +
-                         " without error_feedback, and leave " + compensation + " out");
+    reporter->Report(key, "global with codec " + codec_name,
+                     allowed + "push with " + reporter->CodecsSendingValues() +
+                         " without error_feedback, and leave " + compensation_key + " out");
   }
 }
 
@@ -53,11 +53,11 @@ void CheckDcasgdC(const pb::Job& job, RuleReporter* reporter) {
   const pb::Dcasgd& dcasgd = job.train().dcasgd_c();
   const std::string section = "train.dcasgd_c.";
   CheckCompensation(dcasgd, section, reporter);
-  const pb::Dcasgd plain;
+  const pb::Dcasgd defaults;
   const std::string allowed = "nothing, because only dcasgd_a has a mean square";
-  if (dcasgd.rho() != plain.rho() && reporter->AreValid({section + "rho"}))
+  if (dcasgd.rho() != defaults.rho() && reporter->AreValid({section + "rho"}))
     reporter->ReportNumber(section + "rho", dcasgd.rho(), allowed);
-  if (dcasgd.mean_square_scope() != plain.mean_square_scope() &&
+  if (dcasgd.mean_square_scope() != defaults.mean_square_scope() &&
       reporter->AreValid({section + "mean_square_scope"}))
     reporter->Report(section + "mean_square_scope",
                      pb::Dcasgd::MeanSquareScope_Name(dcasgd.mean_square_scope()), allowed);

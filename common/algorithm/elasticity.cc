@@ -6,9 +6,9 @@ namespace tern::algorithm {
 
 Elasticity Elasticity::Of(const pb::Job& job) {
   Elasticity elasticity;
-  const uint32_t backup = FactsOf(job).backup;
-  if (backup != 0 && backup < job.workers().count())
-    elasticity.quorum = job.workers().count() - backup;
+  const uint32_t num_backup = FactsOf(job).backup;
+  if (num_backup != 0 && num_backup < job.workers().count())
+    elasticity.quorum = job.workers().count() - num_backup;
   switch (job.faults().on_worker_loss()) {
     case pb::Faults::fail:
       elasticity.on_loss = OnLoss::kFail;

@@ -15,12 +15,12 @@ enum class OnLoss {
 };
 
 struct Elasticity {
-  uint32_t quorum = 0;  // contributions that close a round; 0: those of all workers
+  uint32_t quorum = 0;  // how many contributions close a round; 0: those of all workers
   OnLoss on_loss = OnLoss::kFail;
   uint32_t min_workers = 1;  // with kShrink: the job ends if fewer are left
 
   bool shrink() const { return on_loss == OnLoss::kShrink; }
-  // Whether a worker may get the outcome of a round to which it did not contribute.
+  // Whether a worker may get the outcome (answer) of a round to which it did not contribute.
   bool unsolicited() const { return quorum != 0 || shrink(); }
   static Elasticity Of(const pb::Job& job);
 };

@@ -14,8 +14,9 @@ using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
 
-// Reads the section of a job's algorithm in the job's configuration. The algorithm's traits give
-// the names of the keys. A key that the job omits has its default.
+// Reads the section of a job's algorithm in the job's configuration. The algorithm's traits
+// (AlgorithmTraits of job.proto) give the names of the keys. A key that the job omits has its
+// default.
 class Section {
  public:
   Section(const pb::Train& train, const FieldDescriptor* field)
@@ -23,13 +24,13 @@ class Section {
         message_(train.GetReflection()->GetMessage(train, field)),
         reflection_(*message_.GetReflection()) {}
 
-  uint32_t GetUInt32(const std::string& key, uint32_t otherwise) const {
-    return key.empty() ? otherwise : reflection_.GetUInt32(message_, FieldOf(key));
+  uint32_t GetUInt32(const std::string& key, uint32_t default_value) const {
+    return key.empty() ? default_value : reflection_.GetUInt32(message_, FieldOf(key));
   }
   double GetDouble(const std::string& key) const {
     return reflection_.GetDouble(message_, FieldOf(key));
   }
-  // The name of an enum's value.
+  // The name of the key's value, which is an enum's.
   const std::string& GetEnumName(const std::string& key) const {
     return reflection_.GetEnum(message_, FieldOf(key))->name();
   }
@@ -40,9 +41,9 @@ class Section {
 
   // Returns the section's key whose value is of that message type; null if there is none.
   const FieldDescriptor* FindKeyOfType(const google::protobuf::Descriptor* type) const {
-    const auto* own = message_.GetDescriptor();
-    for (int i = 0; i < own->field_count(); ++i) {
-      if (own->field(i)->message_type() == type) return own->field(i);
+    const auto* type_of_section = message_.GetDescriptor();
+    for (int i = 0; i < type_of_section->field_count(); ++i) {
+      if (type_of_section->field(i)->message_type() == type) return type_of_section->field(i);
     }
     return nullptr;
   }

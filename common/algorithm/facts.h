@@ -11,8 +11,8 @@
 
 namespace tern::algorithm {
 
-// REQUIRES a job that validation has accepted. If train.algorithm names no algorithm, all members
-// have the defaults below.
+// The facts about one job. If train.algorithm names no algorithm, all members have the defaults
+// below.
 struct Facts {
   using Pushes = pb::AlgorithmTraits::Pushes;
 
@@ -52,13 +52,13 @@ struct Facts {
 
   Pushes pushes = pb::AlgorithmTraits::gradient;
   bool averages_state = false;  // workers exchange the optimizer's state with the parameters
-  uint32_t parts = 0;     // workers exchange one of this many parts per step; 0: the whole model
+  uint32_t parts = 0;     // in each step, workers exchange one of this many parts; 0: the model
   std::string parts_key;  // the key of `parts`: "train.ALGORITHM.KEY"
 
   // --- Who holds the weights, and how they are updated
 
   bool central = false;           // servers hold the parameters; else the workers do
-  bool own_point = false;         // workers compute gradients at own weights, not at the common W
+  bool own_point = false;         // each worker computes gradients at weights of its own, not at W
   std::optional<double> elastic;  // elastic averaging rate between servers' and workers' weights
   const pb::LocalUpdater* local = nullptr;  // settings of the local update; null: none
   std::string local_key;                    // the key of `local`: "train.ALGORITHM.KEY"
@@ -78,7 +78,8 @@ struct Facts {
   std::optional<bool> term_on_worker;  // the job's setting; unset: the answer depends on the codecs
 };
 
-// `job` must outlive the result, because `local` points into it.
+// REQUIRES a job that validation has accepted. `job` must outlive the result: `local` points into
+// it.
 Facts FactsOf(const pb::Job& job);
 Facts FactsOf(pb::Job&& job) = delete;
 

@@ -33,9 +33,10 @@ class Asgd : public Asynchronous {
   using Asynchronous::Asynchronous;
 
   Status Step(uint64_t) override {
-    if (!c_.gradient.has_samples()) return Ok();
-    TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward(
-        [this](uint32_t bucket) { c_.coder.Push(clock() + 1, bucket, c_.replica.gradients()); }));
+    if (!context_.gradient.has_samples()) return Ok();
+    TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward([this](uint32_t bucket) {
+      context_.coder.Push(clock() + 1, bucket, context_.replica.gradients());
+    }));
     TERN_RETURN_IF_ERROR(AwaitExchange());
     return MovePointToAnswer();
   }
@@ -45,37 +46,40 @@ class Downpour : public Asynchronous {
  public:
   explicit Downpour(const Context& context)
       : Asynchronous(context),
-        job_(c_.setup.job.train().asgd()),
-        size_(c_.setup.table.total),
-        gradient_sum_(size_) {}
+        settings_(context_.setup.job.train().asgd()),
+        num_parameters_(context_.setup.table.total),
+        gradient_sum_(num_parameters_) {}
 
   Status Step(uint64_t step) override {
-    if (!c_.gradient.has_samples()) return Ok();
-    TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
-    const float* g = c_.replica.gradients();
-    for (size_t i = 0; i < size_; ++i) gradient_sum_[i] += g[i];
-    kernels::SgdUpdate(c_.replica.point(), g, size_, RateOf(step), 0);
-    ++steps_;
-    const bool push = steps_ % job_.push_every() == 0, pull = steps_ % job_.pull_every() == 0;
-    if (push) TERN_RETURN_IF_ERROR(Push(pull));
-    if (pull && !push) TERN_RETURN_IF_ERROR(client::Pull(c_, c_.replica.parameters(), false));
-    if (pull) std::copy_n(c_.replica.parameters(), size_, c_.replica.point());
+    if (!context_.gradient.has_samples()) return Ok();
+    TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward());
+    const float* g = context_.replica.gradients();
+    for (size_t i = 0; i < num_parameters_; ++i) gradient_sum_[i] += g[i];
+    kernels::SgdUpdate(context_.replica.point(), g, num_parameters_, LearningRateOf(step), 0);
+    ++num_steps_;
+    const bool pushes = num_steps_ % settings_.push_every() == 0,
+               pulls = num_steps_ % settings_.pull_every() == 0;
+    if (pushes) TERN_RETURN_IF_ERROR(Push(pulls));
+    if (pulls && !pushes)
+      TERN_RETURN_IF_ERROR(client::Pull(context_, context_.replica.parameters(), false));
+    if (pulls)
+      std::copy_n(context_.replica.parameters(), num_parameters_, context_.replica.point());
     return Ok();
   }
 
  private:
-  Status Push(bool pull) {
-    for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b)
-      c_.coder.Push(clock() + 1, b, gradient_sum_.data(), /*wants_weights=*/pull);
+  Status Push(bool wants_weights) {
+    for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b)
+      context_.coder.Push(clock() + 1, b, gradient_sum_.data(), /*wants_weights=*/wants_weights);
     TERN_RETURN_IF_ERROR(AwaitExchange());
     std::fill(gradient_sum_.begin(), gradient_sum_.end(), 0.f);
-    return pull ? Install(c_.replica.parameters()) : Ok();
+    return wants_weights ? Install(context_.replica.parameters()) : Ok();
   }
 
-  const pb::Asgd& job_;
-  const size_t size_;
+  const pb::Asgd& settings_;
+  const size_t num_parameters_;
   std::vector<float> gradient_sum_;  // the sum of the gradients since the last push
-  uint64_t steps_ = 0;
+  uint64_t num_steps_ = 0;
 };
 
 // Pushes g' = g + lambda g g (w - w_bak), element by element. g is the gradient, w_bak the weights
@@ -83,25 +87,26 @@ class Downpour : public Asynchronous {
 // lambda is divided by the root of a moving mean square of g (dcasgd_a).
 class DelayCompensated : public Asynchronous {
  public:
-  DelayCompensated(const Context& context, const pb::Dcasgd& job, bool adaptive)
+  DelayCompensated(const Context& context, const pb::Dcasgd& settings, bool adaptive)
       : Asynchronous(context),
-        pulled_(c_.setup.table.total),
-        compensation_(
-            adaptive ? update::DelayCompensation::Adaptive(job.lambda(), job.rho(), pulled_.size())
-                     : update::DelayCompensation::Constant(job.lambda())) {}
+        pulled_weights_(context_.setup.table.total),
+        compensation_(adaptive ? update::DelayCompensation::Adaptive(
+                                     settings.lambda(), settings.rho(), pulled_weights_.size())
+                               : update::DelayCompensation::Constant(settings.lambda())) {}
 
   Status Step(uint64_t) override {
-    if (!c_.gradient.has_samples()) return Ok();
-    TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
+    if (!context_.gradient.has_samples()) return Ok();
+    TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward());
     // If servers send changes, the changes are relative to this worker's parameters.
-    std::copy_n(c_.replica.parameters(), pulled_.size(), pulled_.data());
-    TERN_RETURN_IF_ERROR(client::Pull(c_, pulled_.data(), false));
-    float* g = c_.replica.gradients();
-    compensation_.Apply(g, pulled_.data(), c_.replica.parameters(), 0, pulled_.size(), g);
-    std::copy_n(pulled_.data(), pulled_.size(), c_.replica.parameters());
+    std::copy_n(context_.replica.parameters(), pulled_weights_.size(), pulled_weights_.data());
+    TERN_RETURN_IF_ERROR(client::Pull(context_, pulled_weights_.data(), false));
+    float* g = context_.replica.gradients();
+    compensation_.Apply(g, pulled_weights_.data(), context_.replica.parameters(), 0,
+                        pulled_weights_.size(), g);
+    std::copy_n(pulled_weights_.data(), pulled_weights_.size(), context_.replica.parameters());
     PushAll(clock() + 1, g);
     TERN_RETURN_IF_ERROR(AwaitExchange());
-    return Install(c_.replica.parameters());
+    return Install(context_.replica.parameters());
   }
 
   void AddState(SavedState* state) override {
@@ -110,21 +115,22 @@ class DelayCompensated : public Asynchronous {
   }
 
  private:
-  std::vector<float> pulled_;
+  std::vector<float> pulled_weights_;
   update::DelayCompensation compensation_;
 };
 
-std::unique_ptr<Algorithm> MakeDcasgd(const Context& context, const pb::Dcasgd& job,
+std::unique_ptr<Algorithm> MakeDcasgd(const Context& context, const pb::Dcasgd& settings,
                                       bool adaptive) {
   if (!protocol::WorkersFormTerm(context.setup.job)) return std::make_unique<Asgd>(context);
-  return std::make_unique<DelayCompensated>(context, job, adaptive);
+  return std::make_unique<DelayCompensated>(context, settings, adaptive);
 }
 
 }  // namespace
 
 std::unique_ptr<Algorithm> MakeAsgd(const Context& context) {
-  const pb::Asgd& job = context.setup.job.train().asgd();
-  if (job.push_every() == 1 && job.pull_every() == 1) return std::make_unique<Asgd>(context);
+  const pb::Asgd& settings = context.setup.job.train().asgd();
+  if (settings.push_every() == 1 && settings.pull_every() == 1)
+    return std::make_unique<Asgd>(context);
   return std::make_unique<Downpour>(context);
 }
 std::unique_ptr<Algorithm> MakeDcasgdC(const Context& context) {

@@ -22,34 +22,35 @@ class Easgd : public LocalSteps {
  public:
   explicit Easgd(const Context& context)
       : LocalSteps(context),
-        alpha_(static_cast<float>(c_.setup.job.train().easgd().alpha())),
-        apply_(c_.setup, c_.replica, c_.sums),
-        elastic_(size_) {}
+        alpha_(static_cast<float>(context_.setup.job.train().easgd().alpha())),
+        applier_(context_.setup, context_.replica, context_.sums),
+        elastic_terms_(num_parameters_) {}
 
   Status Step(uint64_t step) override {
-    // Step t + 1 ends a round if tau divides t, except for t = 0.
+    // `step` is t + 1. It ends a round if tau divides t, except for t = 0.
     if (!EndsRound(step)) return Descend(step);
     const uint64_t round = RoundOf(step);
-    if (!c_.sums.Has(round))
-      PushAll(round, c_.replica.point());  // The exchange overlaps with the gradient's computation.
-    if (c_.gradient.has_samples()) {
-      TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
+    if (!context_.sums.Has(round))
+      PushAll(round,
+              context_.replica.point());  // The exchange overlaps with the gradient's computation.
+    if (context_.gradient.has_samples()) {
+      TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward());
     }
     TERN_RETURN_IF_ERROR(AwaitSums(round));
-    float* x = c_.replica.point();
-    const float* centre = c_.replica.parameters();
-    for (size_t i = 0; i < size_; ++i) elastic_[i] = alpha_ * (x[i] - centre[i]);
-    if (c_.gradient.has_samples()) MovePoint(step);
-    for (size_t i = 0; i < size_; ++i) x[i] -= elastic_[i];
-    TERN_RETURN_IF_ERROR(apply_.Run(round));
+    float* x = context_.replica.point();
+    const float* centre = context_.replica.parameters();
+    for (size_t i = 0; i < num_parameters_; ++i) elastic_terms_[i] = alpha_ * (x[i] - centre[i]);
+    if (context_.gradient.has_samples()) MovePoint(step);
+    for (size_t i = 0; i < num_parameters_; ++i) x[i] -= elastic_terms_[i];
+    TERN_RETURN_IF_ERROR(applier_.Run(round));
     MarkApplied(round);
     return Ok();
   }
 
  private:
   const float alpha_;
-  Apply apply_;
-  std::vector<float> elastic_;  // alpha (x - c), by element
+  Apply applier_;
+  std::vector<float> elastic_terms_;  // alpha (x - c), by element
 };
 
 }  // namespace

@@ -19,31 +19,33 @@ class EasgdAsync : public Asynchronous {
  public:
   explicit EasgdAsync(const Context& context)
       : Asynchronous(context),
-        tau_(c_.setup.job.train().easgd_async().tau()),
-        alpha_(static_cast<float>(c_.setup.job.train().easgd_async().alpha())),
-        descent_(c_.setup, c_.replica, c_.schedule),
-        elastic_(c_.setup.table.total) {}
+        tau_(context_.setup.job.train().easgd_async().tau()),
+        alpha_(static_cast<float>(context_.setup.job.train().easgd_async().alpha())),
+        descent_(context_.setup, context_.replica, context_.schedule),
+        elastic_terms_(context_.setup.table.total) {}
 
   bool keeps_point() const override { return true; }
 
   Status Step(uint64_t step) override {
     const uint64_t t = step - 1;
-    const bool exchanges = t > 0 && t % tau_ == 0;
-    if (exchanges)
-      PushAll(clock() + 1, c_.replica.point());  // overlaps with the gradient's computation
-    if (c_.gradient.has_samples()) {
-      TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward());
+    const bool exchanges_now = t > 0 && t % tau_ == 0;
+    if (exchanges_now)
+      PushAll(clock() + 1,
+              context_.replica.point());  // The exchange overlaps with the gradient's computation.
+    if (context_.gradient.has_samples()) {
+      TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward());
     }
-    if (exchanges) {
+    if (exchanges_now) {
       TERN_RETURN_IF_ERROR(AwaitExchange());
-      TERN_RETURN_IF_ERROR(Install(c_.replica.parameters()));
-      const float* x = c_.replica.point();
-      const float* centre = c_.replica.parameters();
-      for (size_t i = 0; i < elastic_.size(); ++i) elastic_[i] = alpha_ * (x[i] - centre[i]);
+      TERN_RETURN_IF_ERROR(Install(context_.replica.parameters()));
+      const float* x = context_.replica.point();
+      const float* centre = context_.replica.parameters();
+      for (size_t i = 0; i < elastic_terms_.size(); ++i)
+        elastic_terms_[i] = alpha_ * (x[i] - centre[i]);
     }
-    if (c_.gradient.has_samples()) descent_.MovePoint(step);
-    float* x = c_.replica.point();
-    for (size_t i = 0; exchanges && i < elastic_.size(); ++i) x[i] -= elastic_[i];
+    if (context_.gradient.has_samples()) descent_.MovePoint(step);
+    float* x = context_.replica.point();
+    for (size_t i = 0; exchanges_now && i < elastic_terms_.size(); ++i) x[i] -= elastic_terms_[i];
     return Ok();
   }
 
@@ -51,7 +53,7 @@ class EasgdAsync : public Asynchronous {
   const uint64_t tau_;
   const float alpha_;
   Descent descent_;
-  std::vector<float> elastic_;  // alpha (x - c), by element
+  std::vector<float> elastic_terms_;  // alpha (x - c), by element
 };
 
 }  // namespace

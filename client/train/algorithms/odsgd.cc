@@ -18,84 +18,85 @@ namespace tern::client {
 
 namespace {
 
-uint64_t WarmupSteps(const pb::Odsgd& job, uint64_t steps_per_epoch) {
-  if (job.has_warmup_epochs())
+uint64_t WarmupSteps(const pb::Odsgd& settings, uint64_t steps_per_epoch) {
+  if (settings.has_warmup_epochs())
     return static_cast<uint64_t>(
-        std::llround(job.warmup_epochs() * static_cast<double>(steps_per_epoch)));
-  return job.has_warmup_steps() ? job.warmup_steps() : 200;
+        std::llround(settings.warmup_epochs() * static_cast<double>(steps_per_epoch)));
+  return settings.has_warmup_steps() ? settings.warmup_steps() : 200;
 }
 
 class Odsgd : public Algorithm {
  public:
   explicit Odsgd(const Context& context)
       : Algorithm(context),
-        warmup_(WarmupSteps(c_.setup.job.train().odsgd(), context.steps_per_epoch)),
-        round_(MakeOpenRound()),
-        point_(c_.setup, c_.replica) {}
+        warmup_steps_(WarmupSteps(context_.setup.job.train().odsgd(), context.steps_per_epoch)),
+        open_round_(MakeOpenRound()),
+        local_point_(context_.setup, context_.replica) {}
 
   // A worker that returns to the job starts with w' = W.
   Status Begin(uint64_t applied) override {
     TERN_RETURN_IF_ERROR(Algorithm::Begin(applied));
     last_pushed_ = applied;
-    return point_.Begin();
+    return local_point_.Begin();
   }
 
   Status Step(uint64_t s) override {
-    if (c_.sums.Has(s)) {  // This worker is late. It applies the rounds that closed without it.
+    if (context_.sums.Has(
+            s)) {  // This worker is late. It applies the rounds that closed without it.
       last_pushed_ = s;
       TERN_RETURN_IF_ERROR(ApplyUpTo(s));
-      return point_.ResetToGlobal();
+      return local_point_.ResetToGlobal();
     }
-    if (!c_.gradient.has_samples()) return StepWithoutSamples(s);
+    if (!context_.gradient.has_samples()) return StepWithoutSamples(s);
     TERN_RETURN_IF_ERROR(Push(s));
-    if (s <= warmup_) {
+    if (s <= warmup_steps_) {
       TERN_RETURN_IF_ERROR(ApplyUpTo(s));
-      return point_.ResetToGlobal();
+      return local_point_.ResetToGlobal();
     }
     TERN_RETURN_IF_ERROR(ApplyUpTo(s - 1));
-    TimeScope decode(c_.progress.decode);
-    return point_.Move(RateOf(s));  // w'_{s+1} = W(s-1) + U_local(g_s)
+    TimeScope decode(context_.progress.decode);
+    return local_point_.Move(LearningRateOf(s));  // w'_{s+1} = W(s-1) + U_local(g_s)
   }
 
   // Does not change the point, so an evaluation does not affect the next step.
   Status Drain() override { return ApplyUpTo(last_pushed_); }
-  uint64_t pushed() const override { return last_pushed_; }
-  Status CopyStateToHost() override { return point_.CopyToHost(); }
-  Status CopyStateFromHost() override { return point_.CopyFromHost(); }
-  void AddState(SavedState* state) override { point_.AddState(state); }
+  uint64_t last_pushed_round() const override { return last_pushed_; }
+  Status CopyStateToHost() override { return local_point_.CopyToHost(); }
+  Status CopyStateFromHost() override { return local_point_.CopyFromHost(); }
+  void AddState(SavedState* state) override { local_point_.AddState(state); }
 
  private:
   Status Push(uint64_t s) {
-    Status pushed;
-    TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward([&](uint32_t bucket) {
-      const Result<const float*> kept = point_.RetainGradient(s, bucket);
-      if (pushed.ok()) pushed = kept.status();
-      if (kept.ok()) c_.coder.Push(s, bucket, *kept);
+    Status push_status;
+    TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward([&](uint32_t bucket) {
+      const Result<const float*> copy = local_point_.RetainGradient(s, bucket);
+      if (push_status.ok()) push_status = copy.status();
+      if (copy.ok()) context_.coder.Push(s, bucket, *copy);
     }));
     last_pushed_ = s;
-    return pushed;
+    return push_status;
   }
 
   // A step in which this worker has no samples: no gradient, no local update.
   Status StepWithoutSamples(uint64_t s) {
-    c_.coder.Skip(s);
+    context_.coder.Skip(s);
     last_pushed_ = s;
-    TERN_RETURN_IF_ERROR(ApplyUpTo(s <= warmup_ ? s : s - 1));
-    return point_.ResetToGlobal();
+    TERN_RETURN_IF_ERROR(ApplyUpTo(s <= warmup_steps_ ? s : s - 1));
+    return local_point_.ResetToGlobal();
   }
 
   Status ApplyUpTo(uint64_t round) {
     while (applied_ < round) {
-      TERN_RETURN_IF_ERROR(point_.SaveReference());
-      round_.Open(applied_ + 1);
-      TERN_RETURN_IF_ERROR(round_.Finish());
+      TERN_RETURN_IF_ERROR(local_point_.SaveReference());
+      open_round_.Open(applied_ + 1);
+      TERN_RETURN_IF_ERROR(open_round_.Finish());
     }
     return Ok();
   }
 
-  const uint64_t warmup_;  // wp, in steps
-  OpenRound round_;
-  LocalPoint point_;  // w'
+  const uint64_t warmup_steps_;  // wp, in steps
+  OpenRound open_round_;
+  LocalPoint local_point_;  // w'
   uint64_t last_pushed_ = 0;
 };
 

@@ -18,18 +18,20 @@ namespace {
 class Pqasgd : public LocalSteps {
  public:
   explicit Pqasgd(const Context& context)
-      : LocalSteps(context), at_sync_(c_.setup.job.train().pqasgd().at_sync()), change_(size_) {}
+      : LocalSteps(context),
+        at_sync_(context_.setup.job.train().pqasgd().at_sync()),
+        changes_(num_parameters_) {}
 
   Status Step(uint64_t step) override {
     const uint64_t round = RoundOf(step);
     // If this worker is late, the round has closed without it.
-    if (!c_.sums.Has(round)) {
+    if (!context_.sums.Has(round)) {
       TERN_RETURN_IF_ERROR(Descend(step));
       if (!EndsRound(step)) return Ok();
-      const float* x = c_.replica.point();
-      const float* before = c_.replica.parameters();
-      for (size_t i = 0; i < size_; ++i) change_[i] = x[i] - before[i];
-      PushAll(round, change_.data());
+      const float* x = context_.replica.point();
+      const float* common_weights = context_.replica.parameters();
+      for (size_t i = 0; i < num_parameters_; ++i) changes_[i] = x[i] - common_weights[i];
+      PushAll(round, changes_.data());
       TERN_RETURN_IF_ERROR(AwaitSums(round));
     } else if (!EndsRound(step)) {
       return Ok();
@@ -39,14 +41,14 @@ class Pqasgd : public LocalSteps {
 
  private:
   Status Synchronize(uint64_t round) {
-    TimeScope decode(c_.progress.decode);
+    TimeScope decode(context_.progress.decode);
     TERN_RETURN_IF_ERROR(
-        c_.sums.Decode(round, [&](uint32_t, uint64_t first, std::span<const float> mean) {
-          float* x = c_.replica.parameters() + first;
+        context_.sums.Decode(round, [&](uint32_t, uint64_t first, std::span<const float> mean) {
+          float* x = context_.replica.parameters() + first;
           for (size_t i = 0; i < mean.size(); ++i) x[i] += mean[i];
-          c_.replica.Average(first, mean.size(), round);
+          context_.replica.Average(first, mean.size(), round);
         }));
-    std::copy_n(c_.replica.parameters(), size_, c_.replica.point());
+    std::copy_n(context_.replica.parameters(), num_parameters_, context_.replica.point());
     if (at_sync_ == pb::OptimizerState::reset) ResetOptimizer();
     MarkApplied(round);
     return Ok();
@@ -54,7 +56,7 @@ class Pqasgd : public LocalSteps {
 
   const pb::OptimizerState::AtSync at_sync_;
   // G_i, the change of this worker's weights since the last synchronization.
-  std::vector<float> change_;
+  std::vector<float> changes_;
 };
 
 }  // namespace

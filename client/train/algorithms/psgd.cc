@@ -18,24 +18,24 @@ namespace {
 class Psgd : public LocalSteps {
  public:
   explicit Psgd(const Context& context)
-      : LocalSteps(context), at_sync_(c_.setup.job.train().psgd().at_sync()) {
+      : LocalSteps(context), at_sync_(context_.setup.job.train().psgd().at_sync()) {
     if (at_sync_ != pb::OptimizerState::average) return;
-    for (const update::Optimizer::StateArray& slot : c_.replica.optimizer().StateArrays())
+    for (const update::Optimizer::StateArray& slot : context_.replica.optimizer().StateArrays())
       slots_.push_back(slot.values);
   }
 
-  Bytes SaveState() override { return c_.state.Save(applied_, agreed_slots_); }
+  Bytes SaveState() override { return context_.state.Save(applied_, agreed_slots_); }
 
   Status Begin(uint64_t applied) override {
     TERN_RETURN_IF_ERROR(LocalSteps::Begin(applied));
-    KeepSlots();
+    CopySlots();
     return Ok();
   }
 
   Status Step(uint64_t step) override {
     const uint64_t round = RoundOf(step);
     // If this worker is late, the round has closed without it.
-    if (!c_.sums.Has(round)) {
+    if (!context_.sums.Has(round)) {
       TERN_RETURN_IF_ERROR(Descend(step));
       if (!EndsRound(step)) return Ok();
       PushArenas(round);
@@ -49,32 +49,34 @@ class Psgd : public LocalSteps {
  private:
   // Returns the array to which a bucket belongs: the parameters, or an array of the optimizer's
   // state.
-  float* Arena(uint32_t bucket) {
-    const uint32_t arena = c_.setup.plan.buckets[bucket].arena;
-    return arena == 0 ? c_.replica.point() : slots_[arena - 1].data();
+  float* ArenaOf(uint32_t bucket) {
+    const uint32_t arena_index = context_.setup.plan.buckets[bucket].arena;
+    return arena_index == 0 ? context_.replica.point() : slots_[arena_index - 1].data();
   }
   void PushArenas(uint64_t round) {
-    for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b) c_.coder.Push(round, b, Arena(b));
+    for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b)
+      context_.coder.Push(round, b, ArenaOf(b));
   }
   Status Synchronize(uint64_t round) {
-    TimeScope decode(c_.progress.decode);
-    for (uint32_t b = 0; b < c_.setup.plan.buckets.size(); ++b) {
-      float* arena = c_.setup.plan.buckets[b].arena == 0 ? c_.replica.parameters() : Arena(b);
-      TERN_RETURN_IF_ERROR(
-          c_.sums.Decode(round, b, [&](uint32_t, uint64_t first, std::span<const float> mean) {
+    TimeScope decode(context_.progress.decode);
+    for (uint32_t b = 0; b < context_.setup.plan.buckets.size(); ++b) {
+      float* arena =
+          context_.setup.plan.buckets[b].arena == 0 ? context_.replica.parameters() : ArenaOf(b);
+      TERN_RETURN_IF_ERROR(context_.sums.Decode(
+          round, b, [&](uint32_t, uint64_t first, std::span<const float> mean) {
             std::copy(mean.begin(), mean.end(), arena + first);
           }));
     }
-    c_.replica.Average(0, size_, round);
-    std::copy_n(c_.replica.parameters(), size_, c_.replica.point());
+    context_.replica.Average(0, num_parameters_, round);
+    std::copy_n(context_.replica.parameters(), num_parameters_, context_.replica.point());
     if (at_sync_ == pb::OptimizerState::reset) ResetOptimizer();
     MarkApplied(round);
-    KeepSlots();
+    CopySlots();
     return Ok();
   }
   // Copies the slots after a synchronization. Another worker that needs the State later gets this
   // copy, because this worker's slots change in its next local step.
-  void KeepSlots() {
+  void CopySlots() {
     agreed_slots_.clear();
     for (const std::span<float>& slot : slots_)
       agreed_slots_.emplace_back(slot.begin(), slot.end());

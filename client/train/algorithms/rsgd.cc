@@ -17,26 +17,29 @@ namespace {
 
 class Rsgd : public LocalSteps {
  public:
-  explicit Rsgd(const Context& context) : LocalSteps(context), parts_(facts_.parts) {}
+  explicit Rsgd(const Context& context) : LocalSteps(context), num_parts_(facts_.parts) {}
 
   // Each worker has its own point; a joining worker starts with a copy of this worker's.
-  Bytes SaveState() override { return c_.state.SaveWeights(applied_, c_.replica.point()); }
+  Bytes SaveState() override {
+    return context_.state.SaveWeights(applied_, context_.replica.point());
+  }
 
   Status Step(uint64_t step) override {
-    const auto part = static_cast<uint32_t>((step - 1) % parts_);
+    const auto part = static_cast<uint32_t>((step - 1) % num_parts_);
     const uint64_t round = RoundOf(step);
     // If this worker is late, the round has closed without it.
-    if (!c_.sums.Has(round, part)) {
+    if (!context_.sums.Has(round, part)) {
       TERN_RETURN_IF_ERROR(Descend(step));
-      c_.coder.Push(round, part, c_.replica.point());
-      TERN_RETURN_IF_ERROR(c_.wait([&] { return c_.sums.Has(round, part); }));
+      context_.coder.Push(round, part, context_.replica.point());
+      TERN_RETURN_IF_ERROR(context_.wait([&] { return context_.sums.Has(round, part); }));
     }
-    const uint64_t times = (step - 1) / parts_ + 1;  // how often this part has been averaged
-    TERN_RETURN_IF_ERROR(
-        c_.sums.Decode(round, part, [&](uint32_t, uint64_t first, std::span<const float> mean) {
-          std::copy(mean.begin(), mean.end(), c_.replica.point() + first);
-          std::copy(mean.begin(), mean.end(), c_.replica.parameters() + first);
-          c_.replica.Average(first, mean.size(), times);
+    const uint64_t num_averages =
+        (step - 1) / num_parts_ + 1;  // how often this part has been averaged
+    TERN_RETURN_IF_ERROR(context_.sums.Decode(
+        round, part, [&](uint32_t, uint64_t first, std::span<const float> mean) {
+          std::copy(mean.begin(), mean.end(), context_.replica.point() + first);
+          std::copy(mean.begin(), mean.end(), context_.replica.parameters() + first);
+          context_.replica.Average(first, mean.size(), num_averages);
         }));
     MarkApplied(round);
     return Ok();
@@ -47,18 +50,18 @@ class Rsgd : public LocalSteps {
   Status Drain() override {
     const uint64_t round = applied_ + 1;
     if (round % 2 == 0) return Ok();  // All parts were exchanged after the last step.
-    if (!c_.sums.Has(round)) PushAll(round, c_.replica.point());
+    if (!context_.sums.Has(round)) PushAll(round, context_.replica.point());
     TERN_RETURN_IF_ERROR(AwaitSums(round));
     TERN_RETURN_IF_ERROR(
-        c_.sums.Decode(round, [this](uint32_t, uint64_t first, std::span<const float> mean) {
-          std::copy(mean.begin(), mean.end(), c_.replica.parameters() + first);
+        context_.sums.Decode(round, [this](uint32_t, uint64_t first, std::span<const float> mean) {
+          std::copy(mean.begin(), mean.end(), context_.replica.parameters() + first);
         }));
     MarkApplied(round);
     return Ok();
   }
 
  private:
-  const uint64_t parts_;
+  const uint64_t num_parts_;
 };
 
 }  // namespace

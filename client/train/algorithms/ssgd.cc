@@ -20,28 +20,32 @@ namespace {
 class Ssgd : public Algorithm {
  public:
   explicit Ssgd(const Context& context)
-      : Algorithm(context), round_(MakeOpenRound()), in_forward_(facts_.applied_in_forward) {}
+      : Algorithm(context),
+        open_round_(MakeOpenRound()),
+        applies_in_forward_(facts_.applied_in_forward) {}
 
   Status Step(uint64_t step) override {
     // A worker that is late, or has just joined, applies the rounds that closed without it.
-    if (c_.sums.Has(step) || !c_.gradient.has_samples()) {
-      TERN_RETURN_IF_ERROR(round_.Finish());
-      if (!c_.sums.Has(step)) c_.coder.Skip(step);
+    if (context_.sums.Has(step) || !context_.gradient.has_samples()) {
+      TERN_RETURN_IF_ERROR(open_round_.Finish());
+      if (!context_.sums.Has(step)) context_.coder.Skip(step);
     } else {
-      TERN_RETURN_IF_ERROR(c_.gradient.ForwardBackward(
-          [this](uint32_t tensor) { return round_.Need(tensor); },
-          [&](uint32_t bucket) { c_.coder.Push(step, bucket, c_.replica.gradients()); }));
+      TERN_RETURN_IF_ERROR(context_.gradient.ForwardBackward(
+          [this](uint32_t tensor) { return open_round_.Need(tensor); },
+          [&](uint32_t bucket) {
+            context_.coder.Push(step, bucket, context_.replica.gradients());
+          }));
     }
-    round_.Open(step);
-    return in_forward_ ? Ok() : round_.Finish();
+    open_round_.Open(step);
+    return applies_in_forward_ ? Ok() : open_round_.Finish();
   }
 
-  Status Drain() override { return round_.Finish(); }
-  uint64_t pushed() const override { return round_.round().value_or(applied_); }
+  Status Drain() override { return open_round_.Finish(); }
+  uint64_t last_pushed_round() const override { return open_round_.round().value_or(applied_); }
 
  private:
-  OpenRound round_;
-  const bool in_forward_;
+  OpenRound open_round_;
+  const bool applies_in_forward_;
 };
 
 }  // namespace

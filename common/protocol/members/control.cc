@@ -13,7 +13,7 @@ namespace {
 // these numbers cannot overflow.
 constexpr uint64_t kMaxCount = uint64_t{1} << 62;
 
-Status Compare(const char* what, uint64_t theirs, uint64_t ours) {
+Status CompareDigests(const char* what, uint64_t theirs, uint64_t ours) {
   if (theirs == ours) return Ok();
   return Status(Code::kMismatch, std::string(what) + " differs: the peer's digest is " +
                                      Hex(theirs) + ", the server's " + Hex(ours) +
@@ -27,9 +27,10 @@ Status CheckHello(const pb::Hello& hello, const pb::Hello& expected) {
     return Status(Code::kMismatch, "the peer runs job '" + Printable(hello.job()) +
                                        "', the server job '" + expected.job() + "'");
   }
-  TERN_RETURN_IF_ERROR(Compare("the job", hello.job_digest(), expected.job_digest()));
-  TERN_RETURN_IF_ERROR(Compare("the model", hello.model_digest(), expected.model_digest()));
-  TERN_RETURN_IF_ERROR(Compare("the exchange plan", hello.plan_digest(), expected.plan_digest()));
+  TERN_RETURN_IF_ERROR(CompareDigests("the job", hello.job_digest(), expected.job_digest()));
+  TERN_RETURN_IF_ERROR(CompareDigests("the model", hello.model_digest(), expected.model_digest()));
+  TERN_RETURN_IF_ERROR(
+      CompareDigests("the exchange plan", hello.plan_digest(), expected.plan_digest()));
   if (hello.incarnation() == 0)
     return Status(Code::kMismatch, "the peer's hello names no incarnation of its process");
   for (const uint64_t count : {hello.epoch(), hello.applied(), hello.floor(), hello.steps()}) {
@@ -42,17 +43,17 @@ Status CheckHello(const pb::Hello& hello, const pb::Hello& expected) {
 }
 
 RoundLane::Options ControlLaneOptions(const ControlOptions& options) {
-  RoundLane::Options lane;
-  lane.workers = options.workers;
-  lane.window = options.window;
-  lane.quorum = options.elasticity.quorum;
-  lane.shrink = options.elasticity.shrink();
-  lane.incarnation = options.incarnation;
-  lane.safeguards = options.safeguards;
-  return lane;
+  RoundLane::Options lane_options;
+  lane_options.workers = options.workers;
+  lane_options.window = options.window;
+  lane_options.quorum = options.elasticity.quorum;
+  lane_options.shrink = options.elasticity.shrink();
+  lane_options.incarnation = options.incarnation;
+  lane_options.safeguards = options.safeguards;
+  return lane_options;
 }
 
-Message Refusal(Code code, std::string sentence, pb::Refuse::Then then) {
+Message MakeRefusal(Code code, std::string sentence, pb::Refuse::Then then) {
   return MakeRefuse(static_cast<int>(code), std::move(sentence), then);
 }
 

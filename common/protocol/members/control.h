@@ -100,7 +100,7 @@ Status CheckHello(const pb::Hello& hello, const pb::Hello& expected);
 RoundLane::Options ControlLaneOptions(const ControlOptions& options);
 
 // Helpers of Coordinator and Follower that build messages and append actions to *out.
-Message Refusal(Code code, std::string sentence, pb::Refuse::Then then);
+Message MakeRefusal(Code code, std::string sentence, pb::Refuse::Then then);
 void EmitSend(Peer to, Message message, ControlActions* out);
 // Answers a member's heartbeat with an Echo, from which the member measures the round-trip time.
 void EmitEcho(Peer to, const pb::Heartbeat& beat, ControlActions* out);

@@ -9,9 +9,9 @@ namespace tern::protocol {
 namespace {
 
 RoundLane::Options LaneOptions(const ControlOptions& options) {
-  RoundLane::Options lane = ControlLaneOptions(options);
-  lane.data_ports = options.data_ports;
-  return lane;
+  RoundLane::Options lane_options = ControlLaneOptions(options);
+  lane_options.data_ports = options.data_ports;
+  return lane_options;
 }
 
 }  // namespace
@@ -40,7 +40,7 @@ void Follower::Start(Time now, ControlActions* out) {
 
 void Follower::Connect(Time now, ControlActions* out) {
   connected_at_ = now;
-  disconnected_ = false;
+  is_disconnected_ = false;
   Become(State::kGreeting);
   out->emplace_back().type = ControlAction::Type::kConnectShard0;
   Greet(now, out);
@@ -112,8 +112,8 @@ void Follower::OnRefuse(const pb::Refuse& refuse, ControlActions* out) {
 
 void Follower::OnMembers(const pb::Members& members, ControlActions* out) {
   if (members.epoch() < members_.epoch()) {
-    // Shard 0 may have restarted with a lower epoch. This pulse makes it raise its epoch above the
-    // epoch that this shard knows.
+    // Shard 0 may have restarted with a lower epoch. This pulse makes shard 0 raise its epoch above
+    // the one that this shard knows.
     Message message;
     pb::Pulse* pulse = message.head.mutable_pulse();
     pulse->set_incarnation(options_.incarnation);
@@ -148,12 +148,12 @@ void Follower::OnHello(Peer from, const pb::Hello& hello, ControlActions* out) {
     return EmitSend(from, MakeRefuse(ExitCode(checked), checked.message(), pb::Refuse::leave), out);
   }
   const auto rank = static_cast<int>(hello.rank());
-  const bool member = rank >= 0 && rank < members_.incarnations_size() &&
-                      members_.incarnations(rank) == hello.incarnation();
+  const bool is_member = rank >= 0 && rank < members_.incarnations_size() &&
+                         members_.incarnations(rank) == hello.incarnation();
   // This shard's heartbeats (pulses) go to the connections in peers_. They also go to a process
   // that says hello for a free rank, because it may become a member. But a late hello of a former
   // member does not replace the connection of the present member.
-  if (hello.rank() < options_.workers && (member || !peers_.contains(hello.rank())))
+  if (hello.rank() < options_.workers && (is_member || !peers_.contains(hello.rank())))
     peers_[hello.rank()] = from;
   Sends sends;
   lane_.OnHello(from, hello, &sends);
@@ -183,18 +183,19 @@ void Follower::OnTimer(Time now, ControlActions* out) {
   }
   if (now - pulse_at_ >= options_.timings.heartbeat) SendPulses(now, out);
   if (!following() && now - hello_at_ >= options_.timings.hello_retry) Greet(now, out);
-  const Time silent = now - heard_at_;
+  const Time silence = now - heard_at_;
   const bool never_heard = shard0_incarnation_ == 0;
-  if (silent >
+  if (silence >
       (never_heard ? options_.timings.start_timeout : options_.timings.server_return_timeout)) {
     Become(State::kEnded);
     return EmitEnded(
-        Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silent)), out);
+        Status(Code::kPeerLost, "server shard 0 was lost: silent for " + SecondsText(silence)),
+        out);
   }
-  const bool stale =
-      silent > options_.timings.dead_after && now - connected_at_ > options_.timings.dead_after;
-  if (stale || (disconnected_ && now - connected_at_ >= options_.timings.hello_retry)) {
-    EmitLog("server shard 0 is silent for " + SecondsText(silent) + "; connecting again", out);
+  const bool is_stale =
+      silence > options_.timings.dead_after && now - connected_at_ > options_.timings.dead_after;
+  if (is_stale || (is_disconnected_ && now - connected_at_ >= options_.timings.hello_retry)) {
+    EmitLog("server shard 0 is silent for " + SecondsText(silence) + "; connecting again", out);
     Connect(now, out);
   }
 }

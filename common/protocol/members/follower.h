@@ -32,14 +32,14 @@ class Follower : public Control {
   void OnMessage(Peer from, const Message& message, Time now, ControlActions* out) override;
   void OnMessageFromShard0(const Message& message, Time now, ControlActions* out) override;
   void OnTimer(Time now, ControlActions* out) override;
-  void OnShard0Disconnected() override { disconnected_ = true; }
+  void OnShard0Disconnected() override { is_disconnected_ = true; }
   // Asks shard 0, in every pulse until the end, to stop the job in order. If shard 0 is silent,
   // this shard ends at once; the other daemons then end when their deadlines pass.
   void OnStop(Code code, Time now, ControlActions* out) override;
   void OnFailure(const Status& status, Time now, ControlActions* out) override;
   const RoundLane& lane() const override { return lane_; }
-  // Holds after every event: a following shard has received a Welcome, and peers_ has only ranks
-  // below `workers`.
+  // Checks what holds after every event: a following shard has received a Welcome, and peers_ has
+  // only ranks below `workers`.
   Status Check() const;
 
  private:
@@ -69,7 +69,7 @@ class Follower : public Control {
   pb::Members members_;
   std::map<uint32_t, Peer> peers_;  // workers' connections, by rank
   State state_ = State::kGreeting;
-  bool disconnected_ = false;
+  bool is_disconnected_ = false;
   Code stop_code_ = Code::kOk;  // kInterrupted or kTerminated once asked to stop
   Status failure_;              // why this shard cannot take part any more
   uint64_t shard0_incarnation_ = 0;

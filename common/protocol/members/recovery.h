@@ -102,7 +102,7 @@ Saved CommonOf(const std::vector<Saved>& lanes);
 struct Offer {
   std::string who;  // for example "worker 0 (node1)"
   const pb::Hello* hello = nullptr;
-  bool counts = true;  // whether this daemon must have the checkpoint that is chosen
+  bool is_required = true;  // whether this daemon must have the checkpoint that is chosen
 };
 
 // The point from which a job starts or continues.

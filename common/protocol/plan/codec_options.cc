@@ -25,41 +25,42 @@ codec::Clip ClipOf(pb::Exchange::Clip clip) {
 }
 
 // The number of a worker's steps that one of its pushes contains.
-uint64_t LocalSteps(const pb::Job& job) {
+uint64_t StepsPerPush(const pb::Job& job) {
   const algorithm::Facts facts = algorithm::FactsOf(job);
   return facts.pushes == pb::AlgorithmTraits::change ? facts.period : 1;
 }
 
 codec::Options::Qsgd QsgdOf(const pb::Job& job) {
-  const pb::Qsgd& from = job.exchange().qsgd();
+  const pb::Qsgd& settings = job.exchange().qsgd();
   using Qsgd = codec::Options::Qsgd;
-  Qsgd to;
-  to.bits = static_cast<int>(from.bits());
-  to.bucket = from.bucket_elements();
-  to.norm = from.norm() == pb::Qsgd::two ? Qsgd::Norm::kTwo : Qsgd::Norm::kMax;
-  to.layout = from.layout() == pb::Qsgd::intervals ? Qsgd::Layout::kIntervals : Qsgd::Layout::kSign;
+  Qsgd options;
+  options.bits = static_cast<int>(settings.bits());
+  options.bucket = settings.bucket_elements();
+  options.norm = settings.norm() == pb::Qsgd::two ? Qsgd::Norm::kTwo : Qsgd::Norm::kMax;
+  options.layout =
+      settings.layout() == pb::Qsgd::intervals ? Qsgd::Layout::kIntervals : Qsgd::Layout::kSign;
   constexpr Qsgd::Levels kLevels[] = {Qsgd::Levels::kBits, Qsgd::Levels::kGiven,
                                       Qsgd::Levels::kSqrtN, Qsgd::Levels::kSqrtMN,
                                       Qsgd::Levels::kSqrtMPN};
-  to.levels = kLevels[from.levels()];
-  to.s = from.s();
-  to.samples = job.train().batch_total() / std::max(1u, job.workers().count());
-  to.local_steps = LocalSteps(job);
-  return to;
+  options.levels = kLevels[settings.levels()];
+  options.s = settings.s();
+  options.samples = job.train().batch_total() / std::max(1u, job.workers().count());
+  options.local_steps = StepsPerPush(job);
+  return options;
 }
 
-codec::Options::TopK TopKOf(const pb::TopK& from) {
-  codec::Options::TopK to;
-  to.ratio = from.ratio();
-  to.sample_ratio = from.sample_ratio();
-  to.resample = from.resample();
-  to.momentum = from.momentum();
-  to.nesterov = from.nesterov();
-  to.masking = from.masking();
-  to.clip_norm = from.clip_norm();
-  to.warmup_rounds = from.warmup_rounds();
-  to.warmup_ratio = from.warmup_ratio();
-  return to;
+codec::Options::TopK TopKOf(const pb::TopK& settings) {
+  codec::Options::TopK options;
+  options.ratio = settings.ratio();
+  options.sample_ratio = settings.sample_ratio();
+  options.resample = settings.resample();
+  options.momentum = settings.momentum();
+  options.nesterov = settings.nesterov();
+  options.masking = settings.masking();
+  options.clip_norm = settings.clip_norm();
+  options.warmup_rounds = settings.warmup_rounds();
+  options.warmup_ratio = settings.warmup_ratio();
+  return options;
 }
 
 }  // namespace
@@ -86,11 +87,11 @@ bool WorkersFormTerm(const pb::Job& job) {
     return codec.ok() && (*codec)->SendsValues();
   };
   const auto& rules = job.exchange().rules();
-  const bool values_pushed =
+  const bool pushes_values =
       sends_values(job.exchange().codec()) &&
       std::all_of(rules.begin(), rules.end(),
                   [&](const pb::CodecRule& rule) { return sends_values(rule.codec()); });
-  return algorithm::FactsOf(job).WorkersFormTerm(values_pushed);
+  return algorithm::FactsOf(job).WorkersFormTerm(pushes_values);
 }
 
 }  // namespace tern::protocol

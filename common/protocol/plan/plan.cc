@@ -30,10 +30,10 @@ Status ChooseCodecs(const pb::Job& job, const std::vector<TensorInfo>& tensors,
   for (const TensorInfo& tensor : tensors) {
     std::shared_ptr<const codec::Codec>& codec = by_name[CodecNameOf(exchange, tensor)];
     if (codec == nullptr) {
-      Result<std::unique_ptr<codec::Codec>> made =
+      Result<std::unique_ptr<codec::Codec>> new_codec =
           codec::MakeCodec(CodecNameOf(exchange, tensor), CodecOptions(job));
-      if (!made.ok()) return made.status().Within("exchange, tensor " + tensor.name);
-      codec = std::move(*made);
+      if (!new_codec.ok()) return new_codec.status().Within("exchange, tensor " + tensor.name);
+      codec = std::move(*new_codec);
       plan->codecs.push_back(codec);
     }
     plan->codec_of.push_back(codec.get());
@@ -43,14 +43,14 @@ Status ChooseCodecs(const pb::Job& job, const std::vector<TensorInfo>& tensors,
 
 Status ChoosePullCodec(const pb::Job& job, ExchangePlan* plan) {
   codec::Options options = CodecOptions(job);
-  options.scaler_per_worker = true;  // A server shares its scaler with no other sender.
+  options.scaler_per_worker = true;  // A server shares none.
   options.clip = codec::Clip::kNone;
   options.coded_sums = true;
   options.error_feedback = false;  // The server's DownLink keeps the rounding errors itself.
-  Result<std::unique_ptr<codec::Codec>> made =
+  Result<std::unique_ptr<codec::Codec>> pull_codec =
       codec::MakeCodec(job.exchange().pull_codec(), options);
-  if (!made.ok()) return made.status().Within("exchange.pull_codec");
-  plan->codecs.push_back(std::move(*made));
+  if (!pull_codec.ok()) return pull_codec.status().Within("exchange.pull_codec");
+  plan->codecs.push_back(std::move(*pull_codec));
   plan->pull_codec = plan->codecs.back().get();
   plan->central = true;
   return Ok();
@@ -59,10 +59,10 @@ Status ChoosePullCodec(const pb::Job& job, ExchangePlan* plan) {
 void CutParts(ExchangePlan* plan) {
   for (uint32_t t = 0; t < plan->tensor_count.size(); ++t) {
     plan->first_part.push_back(static_cast<uint32_t>(plan->parts.size()));
-    const uint64_t wanted = plan->codec_of[t]->scaler_elements();
-    const uint64_t size = wanted == 0 ? plan->tensor_count[t] : wanted;
-    for (uint64_t at = 0; at < plan->tensor_count[t]; at += size)
-      plan->parts.push_back({t, at, std::min(size, plan->tensor_count[t] - at)});
+    const uint64_t scaler_elements = plan->codec_of[t]->scaler_elements();
+    const uint64_t part_elements = scaler_elements == 0 ? plan->tensor_count[t] : scaler_elements;
+    for (uint64_t at = 0; at < plan->tensor_count[t]; at += part_elements)
+      plan->parts.push_back({t, at, std::min(part_elements, plan->tensor_count[t] - at)});
   }
   plan->first_part.push_back(static_cast<uint32_t>(plan->parts.size()));
 }
@@ -81,18 +81,18 @@ void CutBuckets(uint64_t limit, ExchangePlan* plan) {
   }
 }
 
-// Makes `parts` buckets, which are equal ranges of the arena. `key`: the job's key that sets
-// `parts`, for the error message.
-Status CutRanges(uint64_t parts, const std::string& key, ExchangePlan* plan) {
-  const uint64_t total = plan->parameters();
-  if (parts > total) {
-    return Status(Code::kBadJob, key + " is " + std::to_string(parts) + ", expected at most " +
-                                     std::to_string(total) + ", the number of parameters");
+// Makes `num_parts` buckets, which are equal ranges of the arena. `key`: the job's key that sets
+// `num_parts`, for the error message.
+Status CutRanges(uint64_t num_parts, const std::string& key, ExchangePlan* plan) {
+  const uint64_t num_parameters = plan->parameters();
+  if (num_parts > num_parameters) {
+    return Status(Code::kBadJob, key + " is " + std::to_string(num_parts) + ", expected at most " +
+                                     std::to_string(num_parameters) + ", the number of parameters");
   }
-  for (uint64_t i = 0; i < parts; ++i) {
+  for (uint64_t i = 0; i < num_parts; ++i) {
     Bucket& bucket = plan->buckets.emplace_back();
-    bucket.begin = i * total / parts;
-    bucket.count = (i + 1) * total / parts - bucket.begin;
+    bucket.begin = i * num_parameters / num_parts;
+    bucket.count = (i + 1) * num_parameters / num_parts - bucket.begin;
     for (uint32_t t = 0; t < plan->tensor_count.size(); ++t) {
       const uint64_t end = plan->tensor_begin[t] + plan->tensor_count[t];
       if (end <= bucket.begin || plan->tensor_begin[t] >= bucket.begin + bucket.count) continue;
@@ -103,17 +103,17 @@ Status CutRanges(uint64_t parts, const std::string& key, ExchangePlan* plan) {
 }
 
 // Appends a copy of all buckets for each of the optimizer's state arrays.
-void RepeatBuckets(uint32_t slots, ExchangePlan* plan) {
-  const std::vector<Bucket> model = plan->buckets;
-  for (uint32_t slot = 1; slot <= slots; ++slot) {
-    for (Bucket bucket : model) {
+void RepeatBuckets(uint32_t num_slots, ExchangePlan* plan) {
+  const std::vector<Bucket> model_buckets = plan->buckets;
+  for (uint32_t slot = 1; slot <= num_slots; ++slot) {
+    for (Bucket bucket : model_buckets) {
       bucket.arena = slot;
       plan->buckets.push_back(std::move(bucket));
     }
   }
 }
 
-void FindSharedScalers(ExchangePlan* plan) {
+void SetPartsAndSharedScalers(ExchangePlan* plan) {
   for (Bucket& bucket : plan->buckets) {
     bucket.first_part = plan->first_part[bucket.first_tensor];
     bucket.parts = plan->first_part[bucket.first_tensor + bucket.tensors] - bucket.first_part;
@@ -129,11 +129,12 @@ Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, 
   chunk.count = count;
   for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
     const Part& part = plan.parts[p];
-    const uint64_t base = plan.tensor_begin[part.tensor];
-    const uint64_t from = std::max(begin, base + part.begin);
-    const uint64_t to = std::min(begin + count, base + part.begin + part.count);
-    if (from >= to) continue;
-    const codec::Segment segment{part.tensor, from - base, to - from, plan.column[part.tensor]};
+    const uint64_t tensor_begin = plan.tensor_begin[part.tensor];
+    const uint64_t segment_begin = std::max(begin, tensor_begin + part.begin);
+    const uint64_t segment_end = std::min(begin + count, tensor_begin + part.begin + part.count);
+    if (segment_begin >= segment_end) continue;
+    const codec::Segment segment{part.tensor, segment_begin - tensor_begin,
+                                 segment_end - segment_begin, plan.column[part.tensor]};
     const codec::Codec& codec = *plan.codec_of[part.tensor];
     chunk.segments.push_back(segment);
     chunk.part_of.push_back(p);
@@ -149,8 +150,8 @@ Chunk MakeChunk(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin, 
 uint64_t CutBefore(const ExchangePlan& plan, const Bucket& bucket, uint64_t at) {
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
     if (at <= plan.tensor_begin[t] || at >= plan.tensor_begin[t] + plan.tensor_count[t]) continue;
-    const uint64_t within = at - plan.tensor_begin[t];
-    return at - within % plan.codec_of[t]->Granularity(plan.column[t]);
+    const uint64_t offset = at - plan.tensor_begin[t];
+    return at - offset % plan.codec_of[t]->Granularity(plan.column[t]);
   }
   return at;
 }
@@ -159,25 +160,25 @@ uint64_t CutBefore(const ExchangePlan& plan, const Bucket& bucket, uint64_t at) 
 uint64_t EndOfGroup(const ExchangePlan& plan, const Bucket& bucket, uint64_t begin) {
   uint32_t t = bucket.first_tensor;
   while (begin >= plan.tensor_begin[t] + plan.tensor_count[t]) ++t;
-  const uint64_t left = plan.tensor_begin[t] + plan.tensor_count[t] - begin;
-  return begin + std::min(left, plan.codec_of[t]->Granularity(plan.column[t]));
+  const uint64_t left_in_tensor = plan.tensor_begin[t] + plan.tensor_count[t] - begin;
+  return begin + std::min(left_in_tensor, plan.codec_of[t]->Granularity(plan.column[t]));
 }
 
 // Cuts buckets into chunks of about `limit` elements. Assigns the chunks to the shards round-robin,
 // and the chunks of a shard to its data lanes round-robin.
 void CutChunks(uint64_t limit, ExchangePlan* plan) {
   uint64_t chunks_assigned = 0;
-  const uint64_t shards = plan->data_lanes.size();
+  const uint64_t num_shards = plan->data_lanes.size();
   for (size_t b = 0; b < plan->buckets.size(); ++b) {
     Bucket& bucket = plan->buckets[b];
-    const uint64_t pieces = std::max<uint64_t>(1, (bucket.count + limit - 1) / limit);
-    const uint64_t size = (bucket.count + pieces - 1) / pieces;
+    const uint64_t num_chunks = std::max<uint64_t>(1, (bucket.count + limit - 1) / limit);
+    const uint64_t chunk_elements = (bucket.count + num_chunks - 1) / num_chunks;
     for (uint64_t begin = bucket.begin, end = bucket.begin + bucket.count; begin < end;
          ++chunks_assigned) {
-      uint64_t to = CutBefore(*plan, bucket, std::min(begin + size, end));
+      uint64_t chunk_end = CutBefore(*plan, bucket, std::min(begin + chunk_elements, end));
       // A group of elements that are coded together may be larger than `limit`.
-      if (to <= begin) to = std::min(end, EndOfGroup(*plan, bucket, begin));
-      Chunk chunk = MakeChunk(*plan, bucket, begin, to - begin);
+      if (chunk_end <= begin) chunk_end = std::min(end, EndOfGroup(*plan, bucket, begin));
+      Chunk chunk = MakeChunk(*plan, bucket, begin, chunk_end - begin);
       chunk.bucket = static_cast<uint32_t>(b);
       chunk.index = static_cast<uint32_t>(bucket.chunks.size());
       if (chunk.index == 0 && plan->scalers_from != 0) {
@@ -185,11 +186,11 @@ void CutChunks(uint64_t limit, ExchangePlan* plan) {
         chunk.max_push_bytes += chunk.scalers * sizeof(float);
         chunk.max_sum_bytes += chunk.scalers * sizeof(float);
       }
-      chunk.shard = static_cast<uint32_t>(chunks_assigned % shards);
+      chunk.shard = static_cast<uint32_t>(chunks_assigned % num_shards);
       chunk.lane =
-          1 + static_cast<uint32_t>(chunks_assigned / shards % plan->data_lanes[chunk.shard]);
+          1 + static_cast<uint32_t>(chunks_assigned / num_shards % plan->data_lanes[chunk.shard]);
       bucket.chunks.push_back(std::move(chunk));
-      begin = to;
+      begin = chunk_end;
     }
     bucket.home = bucket.chunks.front().shard;
   }
@@ -197,7 +198,7 @@ void CutChunks(uint64_t limit, ExchangePlan* plan) {
 
 uint64_t DigestOf(const ExchangePlan& plan) {
   std::string text = "plan 2 " + std::to_string(plan.workers);
-  const auto add = [&text](uint64_t value) { text += " " + std::to_string(value); };
+  const auto append = [&text](uint64_t value) { text += " " + std::to_string(value); };
   for (const codec::Codec* codec : plan.codec_of) text += " " + std::string(codec->name());
   // The word "code" makes the digest differ from that of earlier versions of Tern, which sent a sum
   // for such a codec.
@@ -206,20 +207,20 @@ uint64_t DigestOf(const ExchangePlan& plan) {
             std::string(plan.pull_codec->name());
   if (plan.parts.size() != plan.tensor_count.size()) {
     text += " parts";
-    for (const Part& part : plan.parts) add(part.count);
+    for (const Part& part : plan.parts) append(part.count);
   }
   if (plan.scalers_from != 0) {
     text += " scalers " + std::to_string(plan.scaler_margin);
-    add(plan.scalers_from);
+    append(plan.scalers_from);
   }
-  for (uint32_t lanes : plan.data_lanes) add(lanes);
+  for (uint32_t num_lanes : plan.data_lanes) append(num_lanes);
   for (const Bucket& bucket : plan.buckets) {
-    add(bucket.begin);
+    append(bucket.begin);
     for (const Chunk& chunk : bucket.chunks) {
-      add(chunk.begin);
-      add(chunk.count);
-      add(chunk.shard);
-      add(chunk.lane);
+      append(chunk.begin);
+      append(chunk.count);
+      append(chunk.shard);
+      append(chunk.lane);
     }
   }
   return Digest(text);
@@ -228,7 +229,7 @@ uint64_t DigestOf(const ExchangePlan& plan) {
 }  // namespace
 
 Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<TensorInfo>& tensors,
-                                        uint32_t slots) {
+                                        uint32_t num_slots) {
   ExchangePlan plan;
   plan.workers = job.workers().count();
   plan.seed = job.seed();
@@ -258,19 +259,19 @@ Result<ExchangePlan> ExchangePlan::Make(const pb::Job& job, const std::vector<Te
         std::any_of(plan.codec_of.begin(), plan.codec_of.end(),
                     [](const auto& codec) { return codec->prepares_model(); });
     const uint64_t kib = job.exchange().bucket_kib();
-    CutBuckets(needs_one_bucket ? plan.parameters() : kib * 256, &plan);  // 256 fp32 elements a KiB
+    CutBuckets(needs_one_bucket ? plan.parameters() : kib * 256, &plan);  // 256 fp32 a KiB
   }
-  if (facts.averages_state) RepeatBuckets(slots, &plan);
-  FindSharedScalers(&plan);
+  if (facts.averages_state) RepeatBuckets(num_slots, &plan);
+  SetPartsAndSharedScalers(&plan);
   CutChunks(uint64_t{job.exchange().chunk_kib()} * 256, &plan);
   plan.digest = DigestOf(plan);
   return plan;
 }
 
 uint32_t ExchangePlan::ChunkIndex(const Chunk& chunk) const {
-  size_t before = 0;
-  for (uint32_t b = 0; b < chunk.bucket; ++b) before += buckets[b].chunks.size();
-  return static_cast<uint32_t>(before) + chunk.index;
+  size_t num_before = 0;
+  for (uint32_t b = 0; b < chunk.bucket; ++b) num_before += buckets[b].chunks.size();
+  return static_cast<uint32_t>(num_before) + chunk.index;
 }
 
 std::vector<std::vector<uint32_t>> ExchangePlan::BucketsOfTensors() const {
@@ -290,9 +291,9 @@ RoundBytes CountRoundBytes(const ExchangePlan& plan) {
     for (const Chunk& chunk : bucket.chunks) {
       bytes.push += chunk.max_push_bytes;
       bytes.sum += chunk.max_sum_bytes;
-      const uint64_t whole = plan.central ? chunk.count * sizeof(float) : 0;
+      const uint64_t uncoded_bytes = plan.central ? chunk.count * sizeof(float) : 0;
       bytes.largest_payload = std::max<uint64_t>(
-          {bytes.largest_payload, chunk.max_push_bytes, chunk.max_sum_bytes, whole});
+          {bytes.largest_payload, chunk.max_push_bytes, chunk.max_sum_bytes, uncoded_bytes});
     }
   }
   return bytes;

@@ -75,8 +75,7 @@ struct ExchangePlan {
   std::vector<uint64_t> column;               // by tensor: TensorInfo::column
   std::vector<const codec::Codec*> codec_of;  // by tensor
   std::vector<Part> parts;                    // in order of the arena
-  // By tensor: the index of its first part. One more entry marks the end of the last tensor's
-  // parts.
+  // By tensor: the index of its first part in `parts`. The last entry is the number of all parts.
   std::vector<uint32_t> first_part;
   // If not 0, round r is coded with scaler_margin times the workers' maximum scalers of round r -
   // scalers_from. If 0, and in the first scalers_from rounds, the workers share their scalers
@@ -115,10 +114,10 @@ struct ExchangePlan {
   std::vector<std::shared_ptr<const codec::Codec>> codecs;
 
   // kBadJob for an unknown codec or an impossible combination.
-  // `slots`: the number of optimizer state arrays that travel with the parameters; each has one
+  // `num_slots`: the number of optimizer state arrays that travel with the parameters; each has one
   // element per parameter.
   static Result<ExchangePlan> Make(const pb::Job& job, const std::vector<TensorInfo>& tensors,
-                                   uint32_t slots = 0);
+                                   uint32_t num_slots = 0);
 };
 
 // Payload bytes of one round. `tern check` prints them, and sockets refuse larger payloads.

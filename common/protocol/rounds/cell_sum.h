@@ -22,8 +22,7 @@ class CellSum {
   // must then not be used any more. REQUIRES that the rank was not added before.
   virtual Status Add(uint32_t rank, const Bytes& payload) = 0;
   // Returns the payload of the answer: the sum over the ranks that were added. REQUIRES at least
-  // one such rank. Exception: a cell with CellSpec::every_round; the answer without ranks may be
-  // empty.
+  // one such rank, or a cell with CellSpec::every_round; without ranks the payload may be empty.
   virtual Bytes Close() = 0;
 };
 

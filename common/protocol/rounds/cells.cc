@@ -51,18 +51,18 @@ void TakeMax(const std::vector<float>& values, std::vector<float>* max) {
 // Scaler sharing (TernGrad section 3.3): each tensor's scaler is the maximum over the workers.
 class MaxOfScalers : public CellSum {
  public:
-  explicit MaxOfScalers(size_t count) : max_(count, 0.f) {}
+  explicit MaxOfScalers(size_t count) : max_scalers_(count, 0.f) {}
 
   Status Add(uint32_t, const Bytes& payload) override {
-    Result<std::vector<float>> scalers = ParseScalers(payload, max_.size());
+    Result<std::vector<float>> scalers = ParseScalers(payload, max_scalers_.size());
     if (!scalers.ok()) return scalers.status();
-    TakeMax(*scalers, &max_);
+    TakeMax(*scalers, &max_scalers_);
     return Ok();
   }
-  Bytes Close() override { return EncodeScalers(max_); }
+  Bytes Close() override { return EncodeScalers(max_scalers_); }
 
  private:
-  std::vector<float> max_;
+  std::vector<float> max_scalers_;
 };
 
 // Every worker gets the figures (metrics) of all workers, and adds them up in the order of the
@@ -83,9 +83,9 @@ class GatheredFigures : public CellSum {
     return Ok();
   }
   Bytes Close() override {
-    pb::FiguresOfAll all;
-    for (std::string& figures : by_rank_) all.add_by_rank(std::move(figures));
-    return Bytes::Own(all.SerializeAsString());
+    pb::FiguresOfAll figures_of_all;
+    for (std::string& figures : by_rank_) figures_of_all.add_by_rank(std::move(figures));
+    return Bytes::Own(figures_of_all.SerializeAsString());
   }
 
  private:
@@ -96,13 +96,13 @@ class GatheredFigures : public CellSum {
 // The state that the codecs of a chunk's segments keep from the sum of one round to the next.
 using SumMemories = std::vector<std::unique_ptr<codec::Memory>>;
 
-// The server's sum (line 7 of Algorithm 1 in the TernGrad paper) of one chunk. It adds codes
-// without decoding them if the codec can.
+// The server's sum (line 7 of Algorithm 1 in the TernGrad paper) of one chunk. Adds the codes
+// without decoding them if the codec can do that.
 class ChunkSum : public CellSum {
  public:
   ChunkSum(const ExchangePlan& plan, const Chunk& chunk, uint64_t round,
            const SumMemories& memories)
-      : chunk_(chunk), max_(chunk.scalers, 0.f) {
+      : chunk_(chunk), max_scalers_(chunk.scalers, 0.f) {
     codec::Recode recode;
     recode.noise.seed = plan.seed;
     recode.noise.stream = kernels::NoiseStream::kServerCodes;
@@ -115,43 +115,43 @@ class ChunkSum : public CellSum {
   }
 
   Status Add(uint32_t rank, const Bytes& payload) override {
-    std::span<const uint8_t> rest = payload.span();
-    const Result<std::vector<float>> scalers = TakeScalers(rest, max_.size());
+    std::span<const uint8_t> unread = payload.span();
+    const Result<std::vector<float>> scalers = TakeScalers(unread, max_scalers_.size());
     if (!scalers.ok()) return scalers.status();
-    rest = rest.subspan(max_.size() * sizeof(float));
+    unread = unread.subspan(max_scalers_.size() * sizeof(float));
     for (size_t i = 0; i < sums_.size(); ++i) {
-      const Bytes part = payload.Slice(payload.size() - rest.size(), rest.size());
-      Result<size_t> used = sums_[i]->AddRetained(static_cast<int>(rank), part);
-      if (!used.ok())
-        return used.status().Within("tensor " + std::to_string(chunk_.segments[i].tensor));
-      rest = rest.subspan(*used);
+      const Bytes codes = payload.Slice(payload.size() - unread.size(), unread.size());
+      Result<size_t> used_bytes = sums_[i]->AddRetained(static_cast<int>(rank), codes);
+      if (!used_bytes.ok())
+        return used_bytes.status().Within("tensor " + std::to_string(chunk_.segments[i].tensor));
+      unread = unread.subspan(*used_bytes);
     }
-    if (!rest.empty())
+    if (!unread.empty())
       return Status(Code::kMismatch,
-                    std::to_string(rest.size()) + " bytes more than the chunk has");
-    TakeMax(*scalers, &max_);
+                    std::to_string(unread.size()) + " bytes more than the chunk has");
+    TakeMax(*scalers, &max_scalers_);
     return Ok();
   }
   Bytes Close() override {
     std::vector<uint8_t> out;
     out.reserve(chunk_.max_sum_bytes);
-    const auto* scalers = reinterpret_cast<const uint8_t*>(max_.data());
-    out.insert(out.end(), scalers, scalers + max_.size() * sizeof(float));
+    const auto* scaler_bytes = reinterpret_cast<const uint8_t*>(max_scalers_.data());
+    out.insert(out.end(), scaler_bytes, scaler_bytes + max_scalers_.size() * sizeof(float));
     for (auto& sum : sums_) sum->EncodeSum(&out);
     return Bytes::Own(std::move(out));
   }
 
  private:
   const Chunk& chunk_;
-  std::vector<float> max_;  // the maximum over the pushes of each scaler that they carry
+  std::vector<float> max_scalers_;  // the maximum over the pushes of each scaler that they carry
   std::vector<std::unique_ptr<codec::Accumulator>> sums_;
 };
 
-Status CheckFigures(const Bytes& payload, uint32_t workers, size_t most) {
-  pb::FiguresOfAll all;
-  if (payload.size() > workers * (most + 8) ||
-      !all.ParseFromArray(payload.data(), static_cast<int>(payload.size())) ||
-      all.by_rank_size() != static_cast<int>(workers)) {
+Status CheckFigures(const Bytes& payload, uint32_t workers, size_t max_worker_bytes) {
+  pb::FiguresOfAll figures_of_all;
+  if (payload.size() > workers * (max_worker_bytes + 8) ||
+      !figures_of_all.ParseFromArray(payload.data(), static_cast<int>(payload.size())) ||
+      figures_of_all.by_rank_size() != static_cast<int>(workers)) {
     return Status(Code::kMismatch, "not the figures of " + std::to_string(workers) + " workers");
   }
   return Ok();
@@ -159,12 +159,12 @@ Status CheckFigures(const Bytes& payload, uint32_t workers, size_t most) {
 
 }  // namespace
 
-CellSpec ScaleCell(uint32_t bucket, size_t tensors) {
+CellSpec ScaleCell(uint32_t bucket, size_t num_scalers) {
   CellSpec spec;
   spec.cell = {Kind::kScale, bucket, 0};
-  spec.open = [tensors](uint64_t) { return std::make_unique<MaxOfScalers>(tensors); };
-  spec.check_outcome = [tensors](const Bytes& payload, uint32_t) {
-    return ParseScalers(payload, tensors).status();
+  spec.open = [num_scalers](uint64_t) { return std::make_unique<MaxOfScalers>(num_scalers); };
+  spec.check_outcome = [num_scalers](const Bytes& payload, uint32_t) {
+    return ParseScalers(payload, num_scalers).status();
   };
   return spec;
 }
@@ -173,9 +173,9 @@ CellSpec FiguresCell(const ExchangePlan& plan, uint32_t which) {
   CellSpec spec;
   spec.cell = {Kind::kFigures, 0, which};
   spec.open = [&plan](uint64_t) { return std::make_unique<GatheredFigures>(plan); };
-  spec.check_outcome = [workers = plan.workers, most = plan.max_figures_bytes()](
+  spec.check_outcome = [workers = plan.workers, max_bytes = plan.max_figures_bytes()](
                            const Bytes& payload, uint32_t) {
-    return CheckFigures(payload, workers, most);
+    return CheckFigures(payload, workers, max_bytes);
   };
   spec.waits_for_all = true;
   // The hash of a removed worker's weights says nothing about the remaining workers.
@@ -186,12 +186,12 @@ CellSpec FiguresCell(const ExchangePlan& plan, uint32_t which) {
 void AddMemories(const SumMemories& memories, SavedState* state) {
   for (size_t i = 0; i < memories.size(); ++i) {
     if (memories[i] == nullptr) continue;
-    SavedState one;
-    memories[i]->AddState(&one);
+    SavedState memory_state;
+    memories[i]->AddState(&memory_state);
     const std::string prefix = std::to_string(i) + ".";
-    for (const SavedState::Array& array : one.arrays)
+    for (const SavedState::Array& array : memory_state.arrays)
       state->arrays.push_back({prefix + array.name, array.values});
-    for (const SavedState::Number& number : one.numbers)
+    for (const SavedState::Number& number : memory_state.numbers)
       state->numbers.push_back({prefix + number.name, number.value});
   }
 }
@@ -209,27 +209,29 @@ CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk) {
     return CheckSums(plan, chunk, payload, contributors);
   };
   if (std::any_of(memories->begin(), memories->end(),
-                  [](const auto& one) { return one != nullptr; }))
+                  [](const auto& memory) { return memory != nullptr; }))
     spec.state = [memories](SavedState* state) { AddMemories(*memories, state); };
   return spec;
 }
 
 Status CheckSums(const ExchangePlan& plan, const Chunk& chunk, const Bytes& payload,
                  uint32_t contributors) {
-  std::span<const uint8_t> rest = payload.span();
-  const Result<std::vector<float>> scalers = TakeScalers(rest, chunk.scalers);
+  std::span<const uint8_t> unread = payload.span();
+  const Result<std::vector<float>> scalers = TakeScalers(unread, chunk.scalers);
   if (!scalers.ok()) return scalers.status();
-  rest = rest.subspan(chunk.scalers * sizeof(float));
+  unread = unread.subspan(chunk.scalers * sizeof(float));
   for (const codec::Segment& segment : chunk.segments) {
-    const Result<size_t> size =
-        plan.central
-            ? plan.pull_codec->DecodeAloneTo(rest, segment, [](uint64_t, std::span<const float>) {})
-            : plan.codec_of[segment.tensor]->SumSize(rest, segment, static_cast<int>(contributors));
-    if (!size.ok()) return size.status().Within("tensor " + std::to_string(segment.tensor));
-    rest = rest.subspan(*size);
+    const Result<size_t> sum_bytes =
+        plan.central ? plan.pull_codec->DecodeAloneTo(unread, segment,
+                                                      [](uint64_t, std::span<const float>) {})
+                     : plan.codec_of[segment.tensor]->SumSize(unread, segment,
+                                                              static_cast<int>(contributors));
+    if (!sum_bytes.ok())
+      return sum_bytes.status().Within("tensor " + std::to_string(segment.tensor));
+    unread = unread.subspan(*sum_bytes);
   }
-  if (rest.empty()) return Ok();
-  return Status(Code::kMismatch, std::to_string(rest.size()) + " bytes more than the chunk has");
+  if (unread.empty()) return Ok();
+  return Status(Code::kMismatch, std::to_string(unread.size()) + " bytes more than the chunk has");
 }
 
 std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint32_t lane) {
@@ -249,16 +251,16 @@ std::vector<CellSpec> CellsOfLane(const ExchangePlan& plan, uint32_t shard, uint
 }
 
 std::vector<bool> ShardsThatKeep(const ExchangePlan& plan) {
-  std::vector<bool> keeps(plan.data_lanes.size());
+  std::vector<bool> shard_keeps_state(plan.data_lanes.size());
   for (const Bucket& bucket : plan.buckets) {
     for (const Chunk& chunk : bucket.chunks) {
       bool keeps_state = plan.central;
       for (const codec::Segment& segment : chunk.segments)
         keeps_state |= plan.codec_of[segment.tensor]->NewSumMemory(segment) != nullptr;
-      if (keeps_state) keeps[chunk.shard] = true;
+      if (keeps_state) shard_keeps_state[chunk.shard] = true;
     }
   }
-  return keeps;
+  return shard_keeps_state;
 }
 
 LaneRef LaneOf(const ExchangePlan& plan, const Cell& cell) {

@@ -15,12 +15,12 @@ namespace tern::protocol {
 // One function per kind of cell. (Where servers hold the parameters, server/central/ makes the
 // cells for pushes.)
 //
-//   ScaleCell    the maximum over the workers of each scaler; `tensors` is the number of scalers
+//   ScaleCell    the maximum over the workers of each scaler; `num_scalers` is their number
 //   FiguresCell  FiguresOfAll, which has an entry per worker, empty for a worker that skips; it
 //                always waits for all members
 //   PushCell     the sum as the codecs of the chunk's segments make it; plan and chunk outlive the
 //                cell
-CellSpec ScaleCell(uint32_t bucket, size_t tensors);
+CellSpec ScaleCell(uint32_t bucket, size_t num_scalers);
 CellSpec FiguresCell(const ExchangePlan& plan, uint32_t which);
 CellSpec PushCell(const ExchangePlan& plan, const Chunk& chunk);
 

@@ -36,8 +36,8 @@ class ClockCell {
 };
 
 struct ClockCellSpec {
-  Cell cell;
-  std::unique_ptr<ClockCell> weights;
+  Cell cell;                           // the name of the cell
+  std::unique_ptr<ClockCell> weights;  // the cell itself, which has the weights
 };
 
 // What a lane has counted for one cell. Checkpoints save these numbers.

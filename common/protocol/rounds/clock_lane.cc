@@ -22,7 +22,7 @@ Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
 // Returns what is wrong with a contribution, as the end of a sentence that begins with the
 // contribution's name. Returns an empty string if the contribution is valid.
 std::string WhatIsWrong(const pb::Contribution& c, const Bytes& payload) {
-  if (std::string wrong = WrongForm(c, payload); !wrong.empty()) return wrong;
+  if (std::string fault = WrongForm(c, payload); !fault.empty()) return fault;
   if (c.has_pull()) return "";
   if (!c.has_at_clock() && !c.has_parting()) return " is of a round, and this lane has none";
   const uint64_t clock = ExchangeOf(c);
@@ -55,13 +55,13 @@ void ClockLane::SetCells(std::vector<ClockCellSpec> cells) {
 
 void ClockLane::OnMembers(const pb::Members& members, Sends* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
-  const LaneMembers before = state_.members;
+  const LaneMembers old_members = state_.members;
   state_.members.OnMembers(members);
   if (members.steps() != 0 && state_.options.pushes)
     state_.target = state_.options.pushes(members.steps());
-  for (uint32_t rank = 0; rank < before.size(); ++rank) {
-    if (state_.members[rank].incarnation == before[rank].incarnation) continue;
-    const bool was_removed = before.epoch() != 0 && !before[rank].present();
+  for (uint32_t rank = 0; rank < old_members.size(); ++rank) {
+    if (state_.members[rank].incarnation == old_members[rank].incarnation) continue;
+    const bool was_removed = old_members.epoch() != 0 && !old_members[rank].present();
     for (auto& [name, cell] : cells_) cell.OnChangedMember(rank, was_removed);
   }
   OpenIfComplete(out);
@@ -99,8 +99,8 @@ void ClockLane::OnMessage(Peer from, const Message& message, Sends* out) {
   Kind kind;
   if (const pb::Contribution* c = AsContribution(message.head, &kind)) {
     OnContribution(from, kind, *c, message.payload, out);
-  } else if (const pb::Outcome* held = AsHeldOutcome(message.head, &kind)) {
-    OnHeld(from, kind, *held, out);
+  } else if (const pb::Outcome* held_outcome = AsHeldOutcome(message.head, &kind)) {
+    OnHeld(from, kind, *held_outcome, out);
   } else {
     ++state_.counters.bad;
     out->push_back(
@@ -108,43 +108,43 @@ void ClockLane::OnMessage(Peer from, const Message& message, Sends* out) {
   }
 }
 
-void ClockLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, Sends* out) {
+void ClockLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held_outcome, Sends* out) {
   if (!state_.open || !state_.members.IsPeer(from)) return;
-  if (!held.has_at_clock() && !held.has_parted()) {
+  if (!held_outcome.has_at_clock() && !held_outcome.has_parted()) {
     ++state_.counters.bad;
     out->push_back(Refuse(from, kMismatch,
                           "a held outcome is of no clock, and this lane has clocks",
                           pb::Refuse::leave));
     return;
   }
-  CountedCell* cell = Find({kind, held.bucket(), held.chunk()});
-  if (cell != nullptr) cell->RestoreFromOutcome(from, held);
+  CountedCell* cell = Find({kind, held_outcome.bucket(), held_outcome.chunk()});
+  if (cell != nullptr) cell->RestoreFromOutcome(from, held_outcome);
   Send send{from, {}};
-  *MutableHeldOutcome(kind, &send.message.head) = held;
+  *MutableHeldOutcome(kind, &send.message.head) = held_outcome;
   out->push_back(std::move(send));
   ReleaseAll(out);
 }
 
 void ClockLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
                                const Bytes& payload, Sends* out) {
-  const Cell name{kind, c.bucket(), c.chunk()};
-  const bool fence = state_.options.safeguards.fence_incarnations;
-  LaneMember* member = state_.members.Find(c.rank(), c.incarnation(), fence);
-  if (member == nullptr || (fence && member->incarnation == 0)) {
+  const Cell cell_name{kind, c.bucket(), c.chunk()};
+  const bool must_fence = state_.options.safeguards.fence_incarnations;
+  LaneMember* member = state_.members.Find(c.rank(), c.incarnation(), must_fence);
+  if (member == nullptr || (must_fence && member->incarnation == 0)) {
     ++state_.counters.fenced;
     out->push_back(Refuse(from, kNotAllowed,
-                          ToString(name, c) + " came from an incarnation of rank " +
+                          ToString(cell_name, c) + " came from an incarnation of rank " +
                               std::to_string(c.rank()) + " that is not a member",
                           pb::Refuse::ignore));
     return;
   }
   if (!state_.open) return;  // The sender has no Welcome yet and will repeat its message.
-  CountedCell* cell = Find(name);
-  const std::string wrong =
+  CountedCell* cell = Find(cell_name);
+  const std::string fault =
       cell == nullptr ? " is not in this lane's plan" : WhatIsWrong(c, payload);
-  if (!wrong.empty()) {
+  if (!fault.empty()) {
     ++state_.counters.bad;
-    out->push_back(Refuse(from, kMismatch, ToString(name, c) + wrong, pb::Refuse::leave));
+    out->push_back(Refuse(from, kMismatch, ToString(cell_name, c) + fault, pb::Refuse::leave));
     return;
   }
   if (c.has_pull()) {
@@ -169,25 +169,25 @@ void ClockLane::Stop(Sends* out) {
 }
 
 size_t ClockLane::waiting() const {
-  size_t waiting = 0;
-  for (const auto& [name, cell] : cells_) waiting += cell.waiting();
-  return waiting;
+  size_t num_waiting = 0;
+  for (const auto& [name, cell] : cells_) num_waiting += cell.waiting();
+  return num_waiting;
 }
 
 const CellClocks& ClockLane::clocks(const Cell& cell) const { return cells_.at(cell).clocks(); }
 
 void ClockLane::Restore(const Cell& cell, CellClocks clocks) {
   const CheckInvariantsAtScopeEnd checked(*this);
-  CountedCell& counted = cells_.at(cell);
-  TERN_REQUIRES(counted.clocks().total == 0, ToString(cell, 0, "clock"), ": restored after ",
-                counted.clocks().total, " pushes");
-  counted.Restore(std::move(clocks));
+  CountedCell& counted_cell = cells_.at(cell);
+  TERN_REQUIRES(counted_cell.clocks().total == 0, ToString(cell, 0, "clock"), ": restored after ",
+                counted_cell.clocks().total, " pushes");
+  counted_cell.Restore(std::move(clocks));
 }
 
 uint64_t ClockLane::total() const {
-  uint64_t least = std::numeric_limits<uint64_t>::max();
-  for (const auto& [name, cell] : cells_) least = std::min(least, cell.clocks().total);
-  return cells_.empty() ? 0 : least;
+  uint64_t least_total = std::numeric_limits<uint64_t>::max();
+  for (const auto& [name, cell] : cells_) least_total = std::min(least_total, cell.clocks().total);
+  return cells_.empty() ? 0 : least_total;
 }
 
 bool ClockLane::done() const {
@@ -205,26 +205,26 @@ CountedCell* ClockLane::Find(const Cell& cell) {
 }
 
 Status ClockLane::Check() const {
-  std::vector<uint64_t> newest(state_.newest.size());
+  std::vector<uint64_t> newest_counted(state_.newest.size());
   for (const auto& [name, cell] : cells_) {
-    for (size_t rank = 0; rank < newest.size(); ++rank)
-      newest[rank] = std::max(newest[rank], cell.clocks().counted[rank]);
+    for (size_t rank = 0; rank < newest_counted.size(); ++rank)
+      newest_counted[rank] = std::max(newest_counted[rank], cell.clocks().counted[rank]);
     TERN_HOLDS(state_.open || cell.waiting() == 0, ToString(name, 0, "clock"), ": ", cell.waiting(),
                " ranks wait, and the lane is not open");
     TERN_RETURN_IF_ERROR(cell.Check());
   }
-  for (size_t rank = 0; rank < newest.size(); ++rank) {
-    TERN_HOLDS(newest[rank] == state_.newest[rank], "lane: rank ", rank, " is at clock ",
-               state_.newest[rank], ", and its cells have counted ", newest[rank]);
+  for (size_t rank = 0; rank < newest_counted.size(); ++rank) {
+    TERN_HOLDS(newest_counted[rank] == state_.newest[rank], "lane: rank ", rank, " is at clock ",
+               state_.newest[rank], ", and its cells have counted ", newest_counted[rank]);
   }
   const Counters& counters = state_.counters;
-  const auto sum = [](const std::vector<uint64_t>& numbers) {
+  const auto sum_of = [](const std::vector<uint64_t>& numbers) {
     return std::accumulate(numbers.begin(), numbers.end(), uint64_t{0});
   };
-  TERN_HOLDS(sum(counters.staleness) == counters.counted + counters.dropped,
-             "lane: ", sum(counters.staleness), " pushes have a staleness, and ",
+  TERN_HOLDS(sum_of(counters.staleness) == counters.counted + counters.dropped,
+             "lane: ", sum_of(counters.staleness), " pushes have a staleness, and ",
              counters.counted + counters.dropped, " came");
-  TERN_HOLDS(sum(state_.dropped) == counters.dropped, "lane: dropped ", sum(state_.dropped),
+  TERN_HOLDS(sum_of(state_.dropped) == counters.dropped, "lane: dropped ", sum_of(state_.dropped),
              " pushes by rank, and ", counters.dropped, " in all");
   return Ok();
 }

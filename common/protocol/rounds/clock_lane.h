@@ -56,7 +56,7 @@ class ClockLane : public Lane {
   bool open() const override { return state_.open; }
   uint64_t floor() const override { return 0; }
   const Counters& counters() const override { return state_.counters; }
-  // By rank: pushes dropped because they were staler than max_staleness.
+  // By rank: the number of pushes dropped as staler than ClockLaneOptions::max_staleness.
   const std::vector<uint64_t>& dropped() const { return state_.dropped; }
   // The number of pushes whose answers are delayed.
   size_t waiting() const;
@@ -91,7 +91,7 @@ class ClockLane : public Lane {
   void SetCells(std::vector<ClockCellSpec> cells);
   void OnContribution(Peer from, Kind kind, const pb::Contribution& c, const Bytes& payload,
                       Sends* out);
-  void OnHeld(Peer from, Kind kind, const pb::Outcome& held, Sends* out);
+  void OnHeld(Peer from, Kind kind, const pb::Outcome& held_outcome, Sends* out);
   void ReleaseAll(Sends* out);
   void OpenIfComplete(Sends* out);
   CountedCell* Find(const Cell& cell);

@@ -33,7 +33,7 @@ bool HasArrow(RankState from, RankState to) {
 
 // The version of the weights that the sender of a push or pull holds; nullopt: none.
 template <typename Form>
-std::optional<uint64_t> HeldBy(const Form& form) {
+std::optional<uint64_t> VersionHeldBy(const Form& form) {
   return form.has_holds() ? std::optional<uint64_t>(form.holds()) : std::nullopt;
 }
 
@@ -43,8 +43,8 @@ Send Refuse(Peer to, int code, std::string sentence, pb::Refuse::Then then) {
 
 }  // namespace
 
-ClockLaneState::ClockLaneState(ClockLaneOptions with)
-    : options(std::move(with)),
+ClockLaneState::ClockLaneState(ClockLaneOptions given_options)
+    : options(std::move(given_options)),
       members(options.workers),
       newest(options.workers),
       dropped(options.workers) {
@@ -59,62 +59,64 @@ CountedCell::CountedCell(ClockCellSpec spec, ClockLaneState* lane)
 
 bool CountedCell::Become(uint32_t rank, RankState next) {
   RankState& state = ranks_[rank].state;
-  const bool allowed = HasArrow(state, next);
-  TERN_REQUIRES(allowed, "rank ", rank, " that is ", NameOf(state), " cannot become ",
+  const bool is_allowed = HasArrow(state, next);
+  TERN_REQUIRES(is_allowed, "rank ", rank, " that is ", NameOf(state), " cannot become ",
                 NameOf(next));
-  if (allowed) state = next;
-  return allowed;
+  if (is_allowed) state = next;
+  return is_allowed;
 }
 
 void CountedCell::OnChangedMember(uint32_t rank, bool was_removed) {
-  Rank& r = ranks_[rank];
+  RankEntry& entry = ranks_[rank];
   if (lane_->members[rank].incarnation == 0) {
-    if (r.state == RankState::kWaiting) Become(rank, RankState::kTraining);
+    if (entry.state == RankState::kWaiting) Become(rank, RankState::kTraining);
     return;
   }
-  const uint64_t least = LeastClock(rank);
+  const uint64_t least_other_clock = LeastClock(rank);
   Become(rank, RankState::kTraining);
-  // The other workers continued without this rank. They must not wait until the rank has caught up.
-  if (was_removed && lane_->options.bound.has_value() && least != kNoClock)
-    r.at_least = std::max(r.at_least, least);
+  // While the rank had no process, the other workers continued. They must not wait until the new
+  // process has made as many pushes as they have, so its clock counts as at least theirs.
+  if (was_removed && lane_->options.bound.has_value() && least_other_clock != kNoClock)
+    entry.least_clock = std::max(entry.least_clock, least_other_clock);
 }
 
-void CountedCell::RestoreFromOutcome(Peer from, const pb::Outcome& held) {
+void CountedCell::RestoreFromOutcome(Peer from, const pb::Outcome& held_outcome) {
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     if (lane_->members[rank].peer != from) continue;
-    if (held.has_parted()) Become(rank, RankState::kParted);
-    const uint64_t counted = clocks_.counted[rank];
-    const uint64_t answered = ExchangeOf(held);
-    const uint64_t clock = answered - (held.has_parted() && answered != 0 ? 1 : 0);
-    if (clock <= counted || clock > kMaxClock) continue;
-    ranks_[rank].at_least = std::max(ranks_[rank].at_least, clock);
-    lane_->lost_clocks = std::max(lane_->lost_clocks, clock - counted);
+    if (held_outcome.has_parted()) Become(rank, RankState::kParted);
+    const uint64_t counted_clock = clocks_.counted[rank];
+    const uint64_t answered_clock = ExchangeOf(held_outcome);
+    const uint64_t clock =
+        answered_clock - (held_outcome.has_parted() && answered_clock != 0 ? 1 : 0);
+    if (clock <= counted_clock || clock > kMaxClock) continue;
+    ranks_[rank].least_clock = std::max(ranks_[rank].least_clock, clock);
+    lane_->lost_clocks = std::max(lane_->lost_clocks, clock - counted_clock);
   }
 }
 
 void CountedCell::Push(Peer from, const pb::Contribution& c, const Bytes& payload, Sends* out) {
   const uint32_t rank = c.rank();
-  Rank& r = ranks_[rank];
+  RankEntry& entry = ranks_[rank];
   TERN_REQUIRES(c.has_at_clock(), "rank ", rank, " pushes, and says that it does not");
-  const pb::Contribution::AtClock& push = c.at_clock();
-  if (push.clock() < clocks_.counted[rank]) return RefuseAsStale(from, c, out);
-  if (push.clock() == clocks_.counted[rank] && lane_->options.safeguards.count_once) {
+  const pb::Contribution::AtClock& at_clock = c.at_clock();
+  if (at_clock.clock() < clocks_.counted[rank]) return RefuseAsStale(from, c, out);
+  if (at_clock.clock() == clocks_.counted[rank] && lane_->options.safeguards.count_once) {
     ++lane_->counters.repeated;
-    if (r.state == RankState::kWaiting) {
-      r.peer = from;
+    if (entry.state == RankState::kWaiting) {
+      entry.peer = from;
       return;  // The answer to the push is still delayed.
     }
   } else if (!CountAndApply(from, c, payload, out)) {
     return;
   }
-  if (!push.wants_weights()) {
+  if (!at_clock.wants_weights()) {
     out->push_back(MakeAnswerToPush(from, rank));
-  } else if (r.state == RankState::kTraining && MustWait(rank)) {
+  } else if (entry.state == RankState::kTraining && MustWait(rank)) {
     Become(rank, RankState::kWaiting);
-    r.peer = from;
-    r.holds = HeldBy(push);
+    entry.peer = from;
+    entry.held_version = VersionHeldBy(at_clock);
   } else {
-    AnswerPush(from, rank, HeldBy(push), out);
+    AnswerPush(from, rank, VersionHeldBy(at_clock), out);
   }
 }
 
@@ -122,32 +124,34 @@ void CountedCell::RefuseAsStale(Peer from, const pb::Contribution& c, Sends* out
   ++lane_->counters.stale;
   std::string sentence = ToString(spec_.cell, c) + " is stale: rank " + std::to_string(c.rank()) +
                          " is at " + std::to_string(clocks_.counted[c.rank()]);
-  // After a restart of shard 0 the first process that says hello gets the rank, even if another
-  // process had the rank before.
-  const bool other = ranks_[c.rank()].counted_by != c.incarnation();
-  if (other) sentence += "; another process had it meanwhile: start this worker again";
-  const Code code = other ? Code::kPeerLost : Code::kNotAllowed;
+  // Another process may have pushed as this rank: after a restart of shard 0 the first process that
+  // says hello gets the rank, even if another process had the rank before.
+  const bool was_replaced = ranks_[c.rank()].counted_incarnation != c.incarnation();
+  if (was_replaced) sentence += "; another process had it meanwhile: start this worker again";
+  const Code code = was_replaced ? Code::kPeerLost : Code::kNotAllowed;
   out->push_back(Refuse(from, static_cast<int>(code), std::move(sentence),
-                        other ? pb::Refuse::leave : pb::Refuse::ignore));
+                        was_replaced ? pb::Refuse::leave : pb::Refuse::ignore));
 }
 
 bool CountedCell::CountAndApply(Peer from, const pb::Contribution& c, const Bytes& payload,
                                 Sends* out) {
   const uint32_t rank = c.rank();
   const uint64_t version = spec_.weights->version();
-  // A version greater than this cell's comes from a previous server process.
-  const uint64_t base = std::min(version, HeldBy(c.at_clock()).value_or(clocks_.answered[rank]));
-  const uint64_t staleness = version - base;
-  const uint64_t most = lane_->options.max_staleness;
-  const bool drop = most != 0 && staleness > most;
-  if (drop) {
+  // A sender may hold a version greater than this cell's, from a previous server process.
+  const uint64_t base_version =
+      std::min(version, VersionHeldBy(c.at_clock()).value_or(clocks_.answered[rank]));
+  const uint64_t staleness = version - base_version;
+  const uint64_t max_staleness = lane_->options.max_staleness;
+  const bool is_too_stale = max_staleness != 0 && staleness > max_staleness;
+  if (is_too_stale) {
     ++lane_->counters.dropped;
     ++lane_->dropped[rank];
-  } else if (Status pushed = spec_.weights->Push(rank, base, payload); !pushed.ok()) {
+  } else if (Status push_status = spec_.weights->Push(rank, base_version, payload);
+             !push_status.ok()) {
     ++lane_->counters.bad;
     out->push_back(Refuse(
-        from, ExitCode(pushed),
-        ToString(spec_.cell, c) + " of rank " + std::to_string(rank) + ": " + pushed.message(),
+        from, ExitCode(push_status),
+        ToString(spec_.cell, c) + " of rank " + std::to_string(rank) + ": " + push_status.message(),
         pb::Refuse::leave));
     return false;
   } else {
@@ -158,10 +162,10 @@ bool CountedCell::CountAndApply(Peer from, const pb::Contribution& c, const Byte
   clocks_.counted[rank] = c.at_clock().clock();
   lane_->newest[rank] = std::max(lane_->newest[rank], c.at_clock().clock());
   Become(rank, RankState::kTraining);
-  Rank& r = ranks_[rank];
-  r.counted_by = c.incarnation();
-  r.staleness = staleness;
-  r.dropped = drop;
+  RankEntry& entry = ranks_[rank];
+  entry.counted_incarnation = c.incarnation();
+  entry.staleness = staleness;
+  entry.is_dropped = is_too_stale;
   return true;
 }
 
@@ -176,7 +180,7 @@ void CountedCell::Pull(Peer from, const pb::Contribution& c, Sends* out) {
     pulled->mutable_average();
     send.message.payload = spec_.weights->Average();
   } else {
-    AddWeights(c.rank(), HeldBy(c.pull().weights()), pulled->mutable_weights(),
+    AddWeights(c.rank(), VersionHeldBy(c.pull().weights()), pulled->mutable_weights(),
                &send.message.payload);
   }
   out->push_back(std::move(send));
@@ -206,7 +210,7 @@ template <typename Form>
 void CountedCell::SetCounts(uint64_t clock, Form* form) const {
   form->set_clock(clock);
   form->set_total(clocks_.total);
-  if (Stopped()) form->set_stop(true);
+  if (MustStop()) form->set_stop(true);
 }
 
 Send CountedCell::MakeAnswerToPush(Peer to, uint32_t rank) const {
@@ -215,15 +219,15 @@ Send CountedCell::MakeAnswerToPush(Peer to, uint32_t rank) const {
   pb::Outcome::AtClock* answer = outcome->mutable_at_clock();
   SetCounts(clocks_.counted[rank], answer);
   answer->set_staleness(ranks_[rank].staleness);
-  if (ranks_[rank].dropped) answer->set_dropped(true);
+  if (ranks_[rank].is_dropped) answer->set_dropped(true);
   return send;
 }
 
-void CountedCell::AddWeights(uint32_t rank, std::optional<uint64_t> holds, pb::Outcome::Weights* to,
-                             Bytes* payload) {
+void CountedCell::AddWeights(uint32_t rank, std::optional<uint64_t> holds,
+                             pb::Outcome::Weights* weights, Bytes* payload) {
   ClockCell::Answer answer = spec_.weights->Pull(rank, holds);
-  to->set_version(spec_.weights->version());
-  if (answer.whole) to->set_whole(true);
+  weights->set_version(spec_.weights->version());
+  if (answer.whole) weights->set_whole(true);
   clocks_.answered[rank] = spec_.weights->version();
   *payload = std::move(answer.payload);
 }
@@ -239,33 +243,34 @@ void CountedCell::Release(Sends* out) {
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     if (ranks_[rank].state != RankState::kWaiting || MustWait(rank)) continue;
     Become(rank, RankState::kTraining);
-    AnswerPush(ranks_[rank].peer, rank, ranks_[rank].holds, out);
+    AnswerPush(ranks_[rank].peer, rank, ranks_[rank].held_version, out);
   }
 }
 
-bool CountedCell::Stopped() const {
+bool CountedCell::MustStop() const {
   return lane_->stop_requested || (lane_->target != 0 && clocks_.total >= lane_->target);
 }
 
 bool CountedCell::MustWait(uint32_t rank) const {
   const std::optional<uint64_t>& bound = lane_->options.bound;
-  if (!bound.has_value() || !lane_->options.safeguards.keep_bound || Stopped()) return false;
+  if (!bound.has_value() || !lane_->options.safeguards.keep_bound || MustStop()) return false;
   const uint64_t clock = clocks_.counted[rank];
   return clock > *bound && LeastClock(std::nullopt) < clock - *bound;
 }
 
 uint64_t CountedCell::ClockOf(uint32_t rank) const {
-  const uint64_t newest = lane_->newest[rank];
-  return std::max({clocks_.counted[rank], ranks_[rank].at_least, newest == 0 ? 0 : newest - 1});
+  const uint64_t newest_clock = lane_->newest[rank];
+  return std::max(
+      {clocks_.counted[rank], ranks_[rank].least_clock, newest_clock == 0 ? 0 : newest_clock - 1});
 }
 
 uint64_t CountedCell::LeastClock(std::optional<uint32_t> excluded_rank) const {
-  uint64_t least = kNoClock;
+  uint64_t least_clock = kNoClock;
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     if (rank == excluded_rank || lane_->members[rank].incarnation == 0 || parted(rank)) continue;
-    least = std::min(least, ClockOf(rank));
+    least_clock = std::min(least_clock, ClockOf(rank));
   }
-  return least;
+  return least_clock;
 }
 
 void CountedCell::Restore(CellClocks clocks) {
@@ -278,7 +283,7 @@ void CountedCell::Restore(CellClocks clocks) {
 
 size_t CountedCell::waiting() const {
   return std::count_if(ranks_.begin(), ranks_.end(),
-                       [](const Rank& rank) { return rank.state == RankState::kWaiting; });
+                       [](const RankEntry& rank) { return rank.state == RankState::kWaiting; });
 }
 
 Status CountedCell::CheckWaiting(uint32_t rank) const {
@@ -294,22 +299,22 @@ Status CountedCell::CheckWaiting(uint32_t rank) const {
 }
 
 Status CountedCell::Check() const {
-  uint64_t most = 0;  // upper bound of the number of pushes counted
+  uint64_t max_pushes = 0;  // upper bound of the number of pushes counted
   for (uint32_t rank = 0; rank < ranks_.size(); ++rank) {
     const uint64_t clock = clocks_.counted[rank];
-    const uint64_t answered = clocks_.answered[rank];
+    const uint64_t answered_version = clocks_.answered[rank];
     TERN_HOLDS(clock <= kMaxClock, ToString(spec_.cell, clock, "clock"), ": rank ", rank,
                " is at a clock that is none: at most ", kMaxClock);
     TERN_HOLDS(clock <= lane_->newest[rank], ToString(spec_.cell, clock, "clock"), ": rank ", rank,
                " is at clock ", clock, ", and its newest is ", lane_->newest[rank]);
-    TERN_HOLDS(answered <= spec_.weights->version(), ToString(spec_.cell, clock, "clock"),
-               ": rank ", rank, " was answered with version ", answered,
+    TERN_HOLDS(answered_version <= spec_.weights->version(), ToString(spec_.cell, clock, "clock"),
+               ": rank ", rank, " was answered with version ", answered_version,
                ", and the weights are at ", spec_.weights->version());
     TERN_RETURN_IF_ERROR(CheckWaiting(rank));
-    most += std::min(clock, kNoClock - most);
+    max_pushes += std::min(clock, kNoClock - max_pushes);
   }
-  TERN_HOLDS(clocks_.total <= most, ToString(spec_.cell, 0, "clock"), ": counts ", clocks_.total,
-             " pushes, and its clocks are ", most, " together");
+  TERN_HOLDS(clocks_.total <= max_pushes, ToString(spec_.cell, 0, "clock"), ": counts ",
+             clocks_.total, " pushes, and its clocks are ", max_pushes, " together");
   return Ok();
 }
 

@@ -14,8 +14,7 @@
 //
 //   kTraining  the cell answers the rank's pushes at once
 //   kWaiting   (ssp) the rank's newest push is counted but not answered, because other ranks are
-//              too
-//              far behind
+//              too far behind
 //   kParted    the rank has sent Parting (it pushes no more), and delays no other worker
 //
 // Arrows: "counted": a push of the rank is counted; "replaced": another process, or none, has the
@@ -39,7 +38,7 @@ struct ClockLaneOptions {
   uint64_t incarnation = 0;
   // Returns how many pushes of all ranks a cell gets in a job of `steps` steps.
   std::function<uint64_t(uint64_t steps)> pushes;
-  // For ssp: by how many clocks a rank may be ahead of the slowest. Unset: without limit.
+  // For ssp: by how many clocks a rank may be ahead of the slowest rank. Unset: without limit.
   std::optional<uint64_t> bound;
   uint64_t max_staleness = 0;  // Pushes staler than this are dropped; 0: no push is dropped.
   // Returns the learning rate after `total` pushes to a cell, to send it with answers. Set on shard
@@ -55,7 +54,7 @@ inline constexpr uint64_t kMaxClock = uint64_t{1} << 62;  // greater clocks are 
 
 // The data that a ClockLane and its cells share. The lane owns the object.
 struct ClockLaneState {
-  explicit ClockLaneState(ClockLaneOptions with);
+  explicit ClockLaneState(ClockLaneOptions given_options);
 
   const ClockLaneOptions options;
   LaneMembers members;
@@ -85,8 +84,8 @@ class CountedCell {
   void Pull(Peer from, const pb::Contribution& c, Sends* out);
   void OnParting(Peer from, const pb::Contribution& c, Sends* out);
   // A member hands back the answer that a previous server process sent to a push or to a Parting.
-  void RestoreFromOutcome(Peer from, const pb::Outcome& held);
-  // Another process has the rank now, or no process. `was_removed`: no process had the rank before.
+  void RestoreFromOutcome(Peer from, const pb::Outcome& held_outcome);
+  // Call when another process, or none, has the rank. `was_removed`: no process had it before.
   void OnChangedMember(uint32_t rank, bool was_removed);
   // Sends the delayed answers that need not wait any more.
   void Release(Sends* out);
@@ -99,19 +98,19 @@ class CountedCell {
 
  private:
   friend class ClockLanePeer;  // for tests
-  struct Rank {
+  struct RankEntry {
     RankState state = RankState::kTraining;
     // While the answer is delayed: the connection of the rank's newest push, and the version of the
     // weights that the worker has.
     Peer peer = 0;
-    std::optional<uint64_t> holds;
+    std::optional<uint64_t> held_version;
     // A lower bound of the rank's clock: the least clock of the other ranks when it joined, or a
     // clock that a previous server process had answered.
-    uint64_t at_least = 0;
+    uint64_t least_clock = 0;
     // The incarnation that sent the rank's newest push; 0: unknown after a restart of the server.
-    uint64_t counted_by = 0;
-    uint64_t staleness = 0;  // of its newest push
-    bool dropped = false;    // whether its newest push was too stale
+    uint64_t counted_incarnation = 0;
+    uint64_t staleness = 0;   // of its newest push
+    bool is_dropped = false;  // whether its newest push was too stale
   };
 
   // Changes a rank's state; no other function does. Returns false and changes nothing if the
@@ -124,12 +123,12 @@ class CountedCell {
   Send MakeAnswerToPush(Peer to, uint32_t rank) const;
   // Sends the answer to the rank's newest push, with weights.
   void AnswerPush(Peer to, uint32_t rank, std::optional<uint64_t> holds, Sends* out);
-  // Sets *to and *payload to the weights that the rank gets.
-  void AddWeights(uint32_t rank, std::optional<uint64_t> holds, pb::Outcome::Weights* to,
+  // Sets *weights and *payload to the weights that the rank gets.
+  void AddWeights(uint32_t rank, std::optional<uint64_t> holds, pb::Outcome::Weights* weights,
                   Bytes* payload);
   // Makes an outcome message that names this cell. The caller sets which kind of answer it is.
   Send MakeAnswer(Peer to) const;
-  // Sets the fields that the answers to pushes, Partings and pulls have in common.
+  // Sets the clock, the count of pushes and the stop request in an answer of any form.
   template <typename Form>
   void SetCounts(uint64_t clock, Form* form) const;
   // The least clock of the members that have not parted, `excluded_rank` left out; the greatest
@@ -140,13 +139,13 @@ class CountedCell {
   // c - 1 to this cell.)
   uint64_t ClockOf(uint32_t rank) const;
   bool MustWait(uint32_t rank) const;
-  bool Stopped() const;
+  bool MustStop() const;
   Status CheckWaiting(uint32_t rank) const;
 
   ClockCellSpec spec_;
   ClockLaneState* lane_;
   CellClocks clocks_;
-  std::vector<Rank> ranks_;
+  std::vector<RankEntry> ranks_;
 };
 
 }  // namespace tern::protocol

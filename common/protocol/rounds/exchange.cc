@@ -15,18 +15,18 @@ namespace {
 // so an outcome further ahead is invalid.
 constexpr uint64_t kMaxRoundsAhead = 64;
 
-// Visitor of a waiting contribution: returns whether `outcome`, which has the same cell and
-// exchange, answers the contribution.
+// Visits a contribution that waits for its answer: returns whether `outcome`, which has the same
+// cell and exchange, is the answer.
 struct IsAnsweredBy {
   const pb::Outcome& outcome;
-  uint64_t pull = 0;  // the number of the waiting pull
+  uint64_t pull_number = 0;  // if the contribution is a pull: its number
 
   bool operator()(const InRound&) const { return outcome.has_of_round(); }
   bool operator()(const Skip&) const { return outcome.has_of_round(); }
   bool operator()(const AtClock&) const { return outcome.has_at_clock(); }
   bool operator()(const Parting&) const { return outcome.has_parted(); }
   bool operator()(const Pull&) const {
-    return outcome.has_pulled() && outcome.pulled().number() == pull;
+    return outcome.has_pulled() && outcome.pulled().number() == pull_number;
   }
 };
 
@@ -45,33 +45,33 @@ Message MakeContribution(const Cell& cell, const Exchange::Options& sender) {
 // Visitor that sets the message's form and its fields. The payload is set elsewhere.
 struct SetForm {
   uint64_t applied = 0;
-  uint64_t pull = 0;              // if it is a pull: its number
+  uint64_t pull_number = 0;       // if it is a pull: its number
   std::optional<uint64_t> holds;  // the version of the weights that this worker has
-  pb::Contribution* to = nullptr;
+  pb::Contribution* target = nullptr;
 
   void operator()(const InRound& form) const {
-    pb::Contribution::InRound* in_round = to->mutable_in_round();
+    pb::Contribution::InRound* in_round = target->mutable_in_round();
     in_round->set_round(form.round);
     in_round->set_applied(applied);
     if (form.digest != 0) in_round->set_digest(form.digest);
   }
   void operator()(const Skip& form) const {
-    to->mutable_skip()->set_round(form.round);
-    to->mutable_skip()->set_applied(applied);
+    target->mutable_skip()->set_round(form.round);
+    target->mutable_skip()->set_applied(applied);
   }
   void operator()(const AtClock& form) const {
-    pb::Contribution::AtClock* at_clock = to->mutable_at_clock();
+    pb::Contribution::AtClock* at_clock = target->mutable_at_clock();
     at_clock->set_clock(form.clock);
     if (holds.has_value()) at_clock->set_holds(*holds);
     if (form.wants_weights) at_clock->set_wants_weights(true);
   }
-  void operator()(const Parting& form) const { to->mutable_parting()->set_clock(form.clock); }
+  void operator()(const Parting& form) const { target->mutable_parting()->set_clock(form.clock); }
   void operator()(const Pull& form) const {
-    to->mutable_pull()->set_number(pull);
+    target->mutable_pull()->set_number(pull_number);
     if (form.average) {
-      to->mutable_pull()->mutable_average();
+      target->mutable_pull()->mutable_average();
     } else {
-      pb::Contribution::OfWeights* weights = to->mutable_pull()->mutable_weights();
+      pb::Contribution::OfWeights* weights = target->mutable_pull()->mutable_weights();
       if (holds.has_value()) weights->set_holds(*holds);
     }
   }
@@ -83,16 +83,16 @@ void Exchange::Contribute(const Cell& cell, LaneRef lane, Contribution contribut
                           std::vector<Outgoing>* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
   const Key key{ExchangeOf(contribution), cell};
-  const bool pull = IsPull(contribution);
-  if (options_.unsolicited && !pull && (key.exchange <= applied_ || held_.Has(key))) {
+  const bool is_pull = IsPull(contribution);
+  if (options_.unsolicited && !is_pull && (key.exchange <= applied_ || held_.Has(key))) {
     if (IsPush(contribution)) OnLate(key, lane, out);
     return;
   }
-  if (pull) queue_.Drop(key);  // a new pull replaces an unanswered one
+  if (is_pull) queue_.Drop(key);  // a new pull replaces an unanswered one
   SendQueue::Entry entry;
   entry.lane = lane;
   entry.contribution = std::move(contribution);
-  if (pull) entry.pull = ++pulls_;
+  if (is_pull) entry.pull = ++newest_pull_;
   queue_.Put(key, std::move(entry));
   SendWhatCreditAllows(lane, now, out);
 }
@@ -107,7 +107,7 @@ void Exchange::OnLate(const Key& key, LaneRef lane, std::vector<Outgoing>* out) 
   out->push_back(std::move(outgoing));
 }
 
-void Exchange::Late::Count(const Key& key) {
+void Exchange::LateRounds::Count(const Key& key) {
   if (key.cell.kind != Kind::kPush || key.exchange <= newest) return;
   newest = key.exchange;
   ++rounds;
@@ -115,7 +115,7 @@ void Exchange::Late::Count(const Key& key) {
 
 bool Exchange::IsUp(LaneRef lane) const {
   const auto found = lanes_.find(lane);
-  return found != lanes_.end() && found->second.up;
+  return found != lanes_.end() && found->second.is_up;
 }
 
 void Exchange::Send(const std::vector<const SendQueue::Item*>& items,
@@ -157,11 +157,11 @@ std::vector<Exchange::Delivery> Exchange::OnOutcome(LaneRef lane, Kind kind,
   lanes_[lane].heard_at = now;
   OnFloor(outcome.of_round().floor());
   const Key key{ExchangeOf(outcome), Cell{kind, outcome.bucket(), outcome.chunk()}};
-  if (const SendQueue::Entry* waiting = queue_.Find(key); waiting != nullptr) {
-    const bool answers = std::visit(IsAnsweredBy{outcome, waiting->pull}, waiting->contribution);
-    if (waiting->lane != lane || !answers) return deliveries;
-    const bool added = std::holds_alternative<InRound>(waiting->contribution);
-    if (added && options_.unsolicited &&
+  if (const SendQueue::Entry* entry = queue_.Find(key); entry != nullptr) {
+    const bool is_answer = std::visit(IsAnsweredBy{outcome, entry->pull}, entry->contribution);
+    if (entry->lane != lane || !is_answer) return deliveries;
+    const bool has_contributed = std::holds_alternative<InRound>(entry->contribution);
+    if (has_contributed && options_.unsolicited &&
         !Contributed(outcome.of_round().contributor_bits(), options_.rank))
       late_.Count(key);
     queue_.Drop(key);
@@ -190,17 +190,17 @@ bool Exchange::WantsUnsolicited(const Key& key, LaneRef lane) const {
 void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
                         std::vector<Outgoing>* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
-  LaneState& state = lanes_[lane];
-  // This is true also at the first Welcome. Outcomes may have come before it.
-  const bool is_new_server = state.server_incarnation != server_incarnation;
-  state.up = true;
-  state.server_incarnation = server_incarnation;
+  LaneState& lane_state = lanes_[lane];
+  // True also at the first Welcome of the lane, before which outcomes may have come.
+  const bool is_new_server = lane_state.server_incarnation != server_incarnation;
+  lane_state.is_up = true;
+  lane_state.server_incarnation = server_incarnation;
   if (is_new_server)
-    std::erase_if(versions_, [&](const auto& one) { return one.second.lane == lane; });
-  // The server assumes that a new incarnation of this worker still pushes. If the worker has sent
-  // Parting (it pushes no more), the server must be told that again.
+    std::erase_if(versions_, [&](const auto& item) { return item.second.lane == lane; });
+  // The server assumes that a new incarnation of this worker still pushes. If the worker had sent
+  // Parting (it pushes no more), its kept clocks tell the server that again.
   const bool is_new_incarnation =
-      std::exchange(state.greeted_as, options_.incarnation) != options_.incarnation;
+      std::exchange(lane_state.greeted_as, options_.incarnation) != options_.incarnation;
   if (is_new_server || is_new_incarnation)
     Send(held_.Offer(lane, /*clocks_alone=*/!is_new_server, now), out);
   OnRoomAgain(lane, now, out);
@@ -208,7 +208,7 @@ void Exchange::OnLaneUp(LaneRef lane, uint64_t server_incarnation, Time now,
 
 void Exchange::OnRoomAgain(LaneRef lane, Time now, std::vector<Outgoing>* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
-  queue_.Unsend(lane);
+  queue_.MarkUnsent(lane);
   SendWhatCreditAllows(lane, now, out);
 }
 
@@ -217,16 +217,16 @@ void Exchange::OnHeldConfirmed(LaneRef lane, Kind kind, const pb::Outcome& outco
   held_.OnConfirmed(Key{ExchangeOf(outcome), Cell{kind, outcome.bucket(), outcome.chunk()}}, lane);
 }
 
-void Exchange::OnLaneDown(LaneRef lane) { lanes_[lane].up = false; }
+void Exchange::OnLaneDown(LaneRef lane) { lanes_[lane].is_up = false; }
 
 void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
   const CheckInvariantsAtScopeEnd checked(*this);
-  const size_t before = out->size();
+  const size_t size_before = out->size();
   Send(queue_.TakeOverdue(now,
-                          [&](LaneRef name, Time sent_at) {
-                            const LaneState& lane = lanes_[name];
-                            const Time since = std::max(sent_at, lane.heard_at);
-                            return lane.up && now - since >= options_.resend_after;
+                          [&](LaneRef lane_ref, Time sent_at) {
+                            const LaneState& lane = lanes_[lane_ref];
+                            const Time last_news = std::max(sent_at, lane.heard_at);
+                            return lane.is_up && now - last_news >= options_.resend_after;
                           }),
        out);
   Send(held_.OfferAgain(now,
@@ -234,7 +234,7 @@ void Exchange::OnTimer(Time now, std::vector<Outgoing>* out) {
                           return IsUp(lane) && now - offered_at >= options_.resend_after;
                         }),
        out);
-  resent_ += out->size() - before;
+  num_resent_ += out->size() - size_before;
 }
 
 void Exchange::SetApplied(uint64_t applied) {

@@ -96,7 +96,7 @@ class Exchange {
   size_t held() const { return held_.size(); }
   // The newest round of which this worker keeps an outcome of this lane; 0: none.
   uint64_t newest_held(LaneRef lane) const { return held_.newest(lane); }
-  uint64_t resent() const { return resent_; }  // messages that OnTimer sent again
+  uint64_t resent() const { return num_resent_; }  // messages that OnTimer sent again
   // Rounds that closed before this worker's push arrived.
   uint64_t late() const { return late_.rounds; }
 
@@ -108,7 +108,7 @@ class Exchange {
   friend class ExchangePeer;  // for tests
   using Key = ExchangeKey;
   struct LaneState {
-    bool up = false;
+    bool is_up = false;
     uint64_t server_incarnation = 0;
     uint64_t greeted_as = 0;  // the incarnation with which this worker last greeted the lane
     // When the newest outcome came; while outcomes come, the link is slow but not lost
@@ -116,7 +116,7 @@ class Exchange {
   };
 
   // Rounds that closed before this worker's push arrived.
-  struct Late {
+  struct LateRounds {
     uint64_t rounds = 0;  // how many there were
     uint64_t newest = 0;  // the newest of them
     void Count(const Key& key);
@@ -131,8 +131,8 @@ class Exchange {
 
   Options options_;
   uint64_t applied_ = 0;
-  uint64_t resent_ = 0;
-  Late late_;
+  uint64_t num_resent_ = 0;
+  LateRounds late_;
   SendQueue queue_;
   HeldOutcomes held_;
   std::map<LaneRef, LaneState> lanes_;
@@ -143,7 +143,7 @@ class Exchange {
     uint64_t version = 0;
   };
   std::map<Cell, Version> versions_;
-  uint64_t pulls_ = 0;  // the number of the newest pull; pulls are numbered from 1
+  uint64_t newest_pull_ = 0;  // the number of the newest pull; pulls are numbered from 1
 };
 
 }  // namespace tern::protocol

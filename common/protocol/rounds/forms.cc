@@ -7,21 +7,21 @@ bool IsPush(const Contribution& c) {
 }
 
 const Bytes& PayloadOf(const Contribution& c) {
-  static const Bytes none;
+  static const Bytes no_payload;
   if (const auto* in_round = std::get_if<InRound>(&c)) return in_round->payload;
   if (const auto* at_clock = std::get_if<AtClock>(&c)) return at_clock->payload;
-  return none;
+  return no_payload;
 }
 
 uint64_t ExchangeOf(const Contribution& c) {
-  struct Number {
+  struct NumberOf {
     uint64_t operator()(const InRound& form) const { return form.round; }
     uint64_t operator()(const Skip& form) const { return form.round; }
     uint64_t operator()(const AtClock& form) const { return form.clock; }
     uint64_t operator()(const Parting& form) const { return form.clock; }
     uint64_t operator()(const Pull&) const { return 0; }
   };
-  return std::visit(Number(), c);
+  return std::visit(NumberOf(), c);
 }
 
 uint64_t ExchangeOf(const pb::Contribution& c) {

@@ -44,7 +44,7 @@ void HeldOutcomes::Restart(uint64_t applied) {
 
 std::vector<const HeldOutcomes::Item*> HeldOutcomes::Offer(LaneRef lane, bool clocks_alone,
                                                            Time now) {
-  std::vector<const Item*> offered;
+  std::vector<const Item*> items_to_offer;
   for (Item& item : held_) {
     auto& [key, held] = item;
     const auto clock = clocks_.find(key.cell);
@@ -52,26 +52,26 @@ std::vector<const HeldOutcomes::Item*> HeldOutcomes::Offer(LaneRef lane, bool cl
     if (held.lane != lane || (clocks_alone && !is_clock)) continue;
     held.state = State::kOffered;
     held.offered_at = now;
-    offered.push_back(&item);
+    items_to_offer.push_back(&item);
   }
-  return offered;
+  return items_to_offer;
 }
 
 std::vector<const HeldOutcomes::Item*> HeldOutcomes::OfferAgain(
-    Time now, const std::function<bool(LaneRef, Time offered_at)>& due) {
-  std::vector<const Item*> offered;
+    Time now, const std::function<bool(LaneRef, Time offered_at)>& is_due) {
+  std::vector<const Item*> items_to_offer;
   for (Item& item : held_) {
     Held& held = item.second;
-    if (held.state != State::kOffered || !due(held.lane, held.offered_at)) continue;
+    if (held.state != State::kOffered || !is_due(held.lane, held.offered_at)) continue;
     held.offered_at = now;
-    offered.push_back(&item);
+    items_to_offer.push_back(&item);
   }
-  return offered;
+  return items_to_offer;
 }
 
 uint64_t HeldOutcomes::newest(LaneRef lane) const {
-  for (auto one = held_.rbegin(); one != held_.rend(); ++one) {
-    if (one->second.lane == lane) return one->first.exchange;
+  for (auto item = held_.rbegin(); item != held_.rend(); ++item) {
+    if (item->second.lane == lane) return item->first.exchange;
   }
   return 0;
 }

@@ -36,7 +36,7 @@ class HeldOutcomes {
   };
   using Item = std::pair<const ExchangeKey, Held>;
 
-  // Keeps an outcome of a round, unless the floor has reached the round.
+  // Keeps an outcome of a round, unless the round is not beyond the floor.
   void Hold(const ExchangeKey& key, LaneRef lane, const pb::Outcome& outcome, Bytes payload);
   // In a job without rounds: keeps the clock of the newest answer of a cell in place of the cell's
   // previous clock. `parted`: it answers this worker's Parting, which says that it pushes no more.
@@ -52,9 +52,9 @@ class HeldOutcomes {
   // Returns the outcomes to offer on a lane that comes up: all of the lane's, or only clocks. The
   // pointers are valid until the next call of a member function.
   std::vector<const Item*> Offer(LaneRef lane, bool clocks_alone, Time now);
-  // Returns the offered outcomes for which `due` returns true, to offer them again.
+  // Returns the offered outcomes for which `is_due` returns true, to offer them again.
   std::vector<const Item*> OfferAgain(Time now,
-                                      const std::function<bool(LaneRef, Time offered_at)>& due);
+                                      const std::function<bool(LaneRef, Time offered_at)>& is_due);
 
   uint64_t floor() const { return floor_; }
   size_t size() const { return held_.size(); }

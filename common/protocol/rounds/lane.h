@@ -40,9 +40,9 @@ class Lane {
   };
 
   virtual ~Lane() = default;
-  // The membership has changed, as shard 0 says.
+  // Handles a change of the membership, which shard 0 decides.
   virtual void OnMembers(const pb::Members& members, Sends* out) = 0;
-  // A worker says hello on this lane.
+  // Handles the hello of a worker on this lane.
   virtual void OnHello(Peer from, const pb::Hello& hello, Sends* out) = 0;
   // Handles contributions and outcomes that workers hand back; refuses any other message.
   virtual void OnMessage(Peer from, const Message& message, Sends* out) = 0;

@@ -7,18 +7,18 @@ namespace tern::protocol {
 void LaneMembers::OnMembers(const pb::Members& members) {
   if (members.epoch() < epoch_) return;
   epoch_ = members.epoch();
-  const size_t ranks = std::min<size_t>(members_.size(), members.incarnations_size());
-  for (size_t rank = 0; rank < ranks; ++rank) {
+  const size_t num_ranks = std::min<size_t>(members_.size(), members.incarnations_size());
+  for (size_t rank = 0; rank < num_ranks; ++rank) {
     const uint64_t incarnation = members.incarnations(static_cast<int>(rank));
-    const bool joining = std::find(members.joining().begin(), members.joining().end(), rank) !=
-                         members.joining().end();
+    const bool is_joining = std::find(members.joining().begin(), members.joining().end(), rank) !=
+                            members.joining().end();
     if (incarnation == members_[rank].incarnation) {
-      members_[rank].joining &= joining;
+      members_[rank].joining &= is_joining;
       continue;
     }
     members_[rank] = LaneMember{};
     members_[rank].incarnation = incarnation;
-    members_[rank].joining = joining;
+    members_[rank].joining = is_joining;
   }
 }
 

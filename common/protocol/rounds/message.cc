@@ -127,11 +127,12 @@ Message MakeRefuse(int code, std::string sentence, pb::Refuse::Then then) {
 }
 
 Status ErrorFromPeer(uint32_t code, const std::string& sentence) {
-  const Code known = ParseErrorCode(code);
-  const bool same = static_cast<uint32_t>(known) == code;
-  return Status(known, PrintableSentence(sentence) + (same ? ""
-                                                           : Cat(" (it came with exit code ", code,
-                                                                 ", which is no error of Tern)")));
+  const Code parsed_code = ParseErrorCode(code);
+  const bool is_known_code = static_cast<uint32_t>(parsed_code) == code;
+  return Status(parsed_code, PrintableSentence(sentence) +
+                                 (is_known_code ? ""
+                                                : Cat(" (it came with exit code ", code,
+                                                      ", which is no error of Tern)")));
 }
 
 Status StatusOf(const pb::End& end) {

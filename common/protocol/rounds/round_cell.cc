@@ -43,22 +43,22 @@ bool AnyContributorRemoved(const RoundSlot& slot, const LaneMembers& members) {
 
 }  // namespace
 
-RoundLaneState::RoundLaneState(RoundLaneOptions with)
-    : options(std::move(with)),
+RoundLaneState::RoundLaneState(RoundLaneOptions given_options)
+    : options(std::move(given_options)),
       members(options.workers),
       refused_for_now(options.workers),
       late_by_rank(options.workers) {}
 
 size_t RoundLaneState::MaxSlots() const {
-  // Members are at most `window` rounds apart. Another `window` rounds may have contributions of a
-  // member that was replaced later.
-  const size_t lockstep = 2 * size_t{options.window} + 2;
-  if (!IsElastic()) return lockstep;
-  return std::max<size_t>(lockstep, options.max_ahead) + options.window;
+  // Members are at most `window` rounds apart. Another `window` rounds may have contributions of
+  // members that were replaced after they had contributed.
+  const size_t lockstep_slots = 2 * size_t{options.window} + 2;
+  if (!IsElastic()) return lockstep_slots;
+  return std::max<size_t>(lockstep_slots, options.max_ahead) + options.window;
 }
 
 RoundCell::RoundCell(CellSpec spec, bool leads, RoundLaneState* lane)
-    : spec_(std::move(spec)), leads_(leads), lane_(lane) {}
+    : spec_(std::move(spec)), chooses_last_round_(leads), lane_(lane) {}
 
 void RoundCell::Pull(Peer from, const pb::Contribution& c, Sends* out) const {
   TERN_REQUIRES(can_be_pulled(), ToString(spec_.cell, c), ": cannot be pulled");
@@ -132,8 +132,8 @@ bool RoundCell::HasRoomFor(uint64_t round) const {
   // The last `window` slots are reserved for the rounds of the slowest worker, because only its
   // progress moves the floor.
   const uint32_t window = lane_->options.window;
-  const bool slowest = round <= lane_->floor + window;
-  return slots_.size() + (slowest ? 0 : window) < lane_->MaxSlots();
+  const bool is_slowest = round <= lane_->floor + window;
+  return slots_.size() + (is_slowest ? 0 : window) < lane_->MaxSlots();
 }
 
 void RoundCell::CountLate(const pb::Contribution& c) {
@@ -155,16 +155,16 @@ bool RoundCell::AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribut
                                  Sends* out) {
   const uint64_t round = c.in_round().round(), digest = c.in_round().digest();
   if (slot->contributors() == 0 || slot->digest() == digest) return true;
-  const bool shrink = lane_->options.shrink;
-  const bool heeds = lane_->options.safeguards.heed_epochs;
-  if (shrink && heeds && c.epoch() > lane_->members.epoch()) {
+  const bool is_shrinking = lane_->options.shrink;
+  const bool heeds_epochs = lane_->options.safeguards.heed_epochs;
+  if (is_shrinking && heeds_epochs && c.epoch() > lane_->members.epoch()) {
     // The earlier contributors may have been removed. This lane learns that from the newer
     // membership.
     ++lane_->counters.early;
     lane_->refused_for_now[c.rank()] = true;
     return false;
   }
-  if (!shrink || !AllContributorsRemoved(*slot, lane_->members)) {
+  if (!is_shrinking || !AllContributorsRemoved(*slot, lane_->members)) {
     ++lane_->counters.bad;
     out->push_back(Refuse(from, kMismatch,
                           ToString(spec_.cell, round) + " was coded with scalers " + Hex(digest) +
@@ -172,8 +172,8 @@ bool RoundCell::AcceptsScalersOf(Peer from, RoundSlot* slot, const pb::Contribut
                           pb::Refuse::leave));
     return false;
   }
-  // No remaining member has the old scalers, because the scalers' server restarted and lost them,
-  // and all workers that had received them are removed.
+  // No remaining member has the scalers of the slot: their server restarted and lost them, and all
+  // workers that had received them are removed. So the slot starts again with the new scalers.
   slot->Open(spec_.open(round));
   return true;
 }
@@ -182,15 +182,15 @@ bool RoundCell::AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, con
                       Sends* out) {
   if (!AcceptsScalersOf(from, slot, c, out)) return false;
   const uint64_t round = c.in_round().round(), digest = c.in_round().digest();
-  const Status added = slot->Add(c.rank(), c.incarnation(), digest, payload);
-  if (!added.ok()) {
+  const Status add_status = slot->Add(c.rank(), c.incarnation(), digest, payload);
+  if (!add_status.ok()) {
     ++lane_->counters.bad;
-    // The payload may be partly added, so the slot is dropped. The other workers repeat their
-    // contributions.
+    // A part of the payload may be in the sum already, so the slot is dropped. The other workers
+    // repeat their contributions.
     slots_.erase(round);
-    out->push_back(Refuse(from, ExitCode(added),
+    out->push_back(Refuse(from, ExitCode(add_status),
                           ToString(spec_.cell, round) + " of rank " + std::to_string(c.rank()) +
-                              ": " + added.message(),
+                              ": " + add_status.message(),
                           pb::Refuse::leave));
     return false;
   }
@@ -200,8 +200,8 @@ bool RoundCell::AddTo(Peer from, RoundSlot* slot, const pb::Contribution& c, con
 
 void RoundCell::DropSlotsOfRemovedMembers() {
   if (!lane_->options.shrink || !spec_.members_only) return;
-  std::erase_if(slots_, [this](const auto& one) {
-    return !one.second.closed() && AnyContributorRemoved(one.second, lane_->members);
+  std::erase_if(slots_, [this](const auto& item) {
+    return !item.second.closed() && AnyContributorRemoved(item.second, lane_->members);
   });
 }
 
@@ -210,39 +210,39 @@ void RoundCell::DropUpTo(uint64_t floor) {
 }
 
 bool RoundCell::IsReadyToClose(uint64_t round, const RoundSlot& slot) const {
-  uint32_t required = 0, arrived = 0;
-  bool all = true;
+  uint32_t num_required = 0, num_arrived = 0;
+  bool all_required_arrived = true;
   for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {
-    arrived += slot.arrived_incarnation(rank) != 0;
+    num_arrived += slot.arrived_incarnation(rank) != 0;
     if (!lane_->IsRequired(lane_->members[rank])) continue;
-    ++required;
-    all &= slot.arrived_incarnation(rank) != 0;
+    ++num_required;
+    all_required_arrived &= slot.arrived_incarnation(rank) != 0;
   }
-  if (arrived == 0) return false;
-  if (all) return true;
+  if (num_arrived == 0) return false;
+  if (all_required_arrived) return true;
   const uint32_t quorum = lane_->options.quorum;
   if (quorum == 0 || spec_.waits_for_all || round <= lane_->held_until) return false;
-  return arrived >= std::min(quorum, required);
+  return num_arrived >= std::min(quorum, num_required);
 }
 
 void RoundCell::CloseReadySlots(Sends* out) {
-  uint64_t before = lane_->floor;
+  uint64_t previous_round = lane_->floor;
   for (auto& [round, slot] : slots_) {
     if (!slot.closed()) {
-      if (spec_.every_round && round != before + 1) return;
+      if (spec_.every_round && round != previous_round + 1) return;
       if (!IsReadyToClose(round, slot)) return;
       Close(round, &slot, out);
     }
-    before = round;
+    previous_round = round;
   }
 }
 
 void RoundCell::Close(uint64_t round, RoundSlot* slot, Sends* out) {
   slot->Close(spec_.every_round);
   ++lane_->counters.closed;
-  if (leads_ && lane_->stop_requested && lane_->stop_after == 0) {
-    // No worker can be beyond the round set here. (A worker may have begun that round's step, but
-    // its pushes need this outcome.)
+  if (chooses_last_round_ && lane_->stop_requested && lane_->stop_after == 0) {
+    // No worker can be beyond the last round that is set here. (A worker may have begun the step of
+    // that round, but needs this outcome before it pushes.)
     lane_->stop_after = round + lane_->options.window;
   }
   pb::Outcome& outcome = slot->outcome();
@@ -273,15 +273,15 @@ void RoundCell::ResendMissedOutcomes(const LaneMember& member, Sends* out) const
 }
 
 Status RoundCell::CheckHeld(const pb::Outcome::OfRound& held, const Bytes& payload) const {
-  uint32_t contributors = 0;
+  uint32_t num_contributors = 0;
   for (uint32_t rank = 0; rank < lane_->members.size(); ++rank)
-    contributors += Contributed(held.contributor_bits(), rank);
-  if (contributors != held.contributors()) {
-    return Status(Code::kMismatch, "it names " + std::to_string(contributors) +
+    num_contributors += Contributed(held.contributor_bits(), rank);
+  if (num_contributors != held.contributors()) {
+    return Status(Code::kMismatch, "it names " + std::to_string(num_contributors) +
                                        " contributors and counts " +
                                        std::to_string(held.contributors()));
   }
-  if (contributors != 0) return spec_.check_outcome(payload, contributors);
+  if (num_contributors != 0) return spec_.check_outcome(payload, num_contributors);
   return payload.empty() ? Ok() : Status(Code::kMismatch, "a sum over nobody");
 }
 
@@ -291,14 +291,14 @@ void RoundCell::RestoreFromOutcome(Peer from, const pb::Outcome& held, const Byt
   const Kind kind = spec_.cell.kind;
   const uint64_t round = held.of_round().round();
   const auto found = slots_.find(round);
-  const bool closed = found != slots_.end() && found->second.closed();
-  if (round <= lane_->floor || closed) return ConfirmHeld(from, kind, held, out);
+  const bool is_closed = found != slots_.end() && found->second.closed();
+  if (round <= lane_->floor || is_closed) return ConfirmHeld(from, kind, held, out);
   if (found == slots_.end() && !HasRoomFor(round)) return;
-  if (Status checked = CheckHeld(held.of_round(), payload); !checked.ok()) {
+  if (Status check_status = CheckHeld(held.of_round(), payload); !check_status.ok()) {
     ++lane_->counters.bad;
     out->push_back(Refuse(from, kMismatch,
                           "the held outcome of " + ToString(spec_.cell, round) +
-                              " cannot be one: " + checked.message(),
+                              " cannot be one: " + check_status.message(),
                           pb::Refuse::leave));
     return;
   }
@@ -309,16 +309,16 @@ void RoundCell::RestoreFromOutcome(Peer from, const pb::Outcome& held, const Byt
   if (held.of_round().stop_after() != 0) lane_->stop_after = held.of_round().stop_after();
   ++lane_->counters.restored;
   ConfirmHeld(from, kind, held, out);
-  for (const LaneMember& m : lane_->members) {
-    if (m.peer != 0 && m.peer != from) SendOutcome(slot, m.peer, out);
+  for (const LaneMember& member : lane_->members) {
+    if (member.peer != 0 && member.peer != from) SendOutcome(slot, member.peer, out);
   }
   CloseReadySlots(out);
 }
 
 const RoundSlot* RoundCell::OldestOpen(uint64_t* round) const {
-  for (const auto& [at, slot] : slots_) {
+  for (const auto& [slot_round, slot] : slots_) {
     if (slot.closed()) continue;
-    *round = at;
+    *round = slot_round;
     return &slot;
   }
   return nullptr;
@@ -326,29 +326,31 @@ const RoundSlot* RoundCell::OldestOpen(uint64_t* round) const {
 
 Status RoundCell::CheckRounds(bool floor_moved) const {
   bool may_be_next = true;  // whether all older slots are closed
-  uint64_t before = lane_->floor;
+  uint64_t previous_round = lane_->floor;
   for (const auto& [round, slot] : slots_) {
     TERN_HOLDS(round > lane_->floor, ToString(spec_.cell, round), ": kept, and the floor is ",
                lane_->floor);
-    const bool follows = !spec_.every_round || (may_be_next && round == before + 1);
-    const bool open = slot.state() == RoundSlot::State::kOpen;
-    TERN_HOLDS(floor_moved || !open || !may_be_next || !follows || !IsReadyToClose(round, slot),
+    const bool follows_previous =
+        !spec_.every_round || (may_be_next && round == previous_round + 1);
+    const bool is_open = slot.state() == RoundSlot::State::kOpen;
+    TERN_HOLDS(floor_moved || !is_open || !may_be_next || !follows_previous ||
+                   !IsReadyToClose(round, slot),
                ToString(spec_.cell, round), ": open, and has enough of ", slot.contributors(),
                " contributors");
-    TERN_HOLDS(slot.state() != RoundSlot::State::kClosed || follows, ToString(spec_.cell, round),
-               ": closed, and round ", round - 1, " has not");
-    may_be_next &= !open;
-    before = round;
+    TERN_HOLDS(slot.state() != RoundSlot::State::kClosed || follows_previous,
+               ToString(spec_.cell, round), ": closed, and round ", round - 1, " has not");
+    may_be_next &= !is_open;
+    previous_round = round;
   }
   return Ok();
 }
 
 Status RoundCell::CheckMembers(uint64_t round, const RoundSlot& slot) const {
   for (uint32_t rank = 0; rank < lane_->members.size(); ++rank) {
-    const uint64_t now = lane_->members[rank].incarnation;
-    TERN_HOLDS(!slot.added(rank) || slot.arrived_incarnation(rank) == now,
+    const uint64_t current_incarnation = lane_->members[rank].incarnation;
+    TERN_HOLDS(!slot.added(rank) || slot.arrived_incarnation(rank) == current_incarnation,
                ToString(spec_.cell, round), ": rank ", rank, " contributed as ",
-               slot.arrived_incarnation(rank), ", and is a member as ", now);
+               slot.arrived_incarnation(rank), ", and is a member as ", current_incarnation);
   }
   return Ok();
 }
@@ -359,8 +361,8 @@ Status RoundCell::Check(bool floor_moved) const {
   TERN_RETURN_IF_ERROR(CheckRounds(floor_moved));
   for (const auto& [round, slot] : slots_) {
     TERN_RETURN_IF_ERROR(slot.Check(spec_.cell, round));
-    const bool members_only = lane_->options.shrink && spec_.members_only && !slot.closed();
-    if (members_only) TERN_RETURN_IF_ERROR(CheckMembers(round, slot));
+    const bool needs_members = lane_->options.shrink && spec_.members_only && !slot.closed();
+    if (needs_members) TERN_RETURN_IF_ERROR(CheckMembers(round, slot));
   }
   return Ok();
 }

@@ -36,7 +36,7 @@ struct RoundLaneOptions {
 
 // The data that a RoundLane and its cells share. The lane owns the object.
 struct RoundLaneState {
-  explicit RoundLaneState(RoundLaneOptions with);
+  explicit RoundLaneState(RoundLaneOptions given_options);
 
   // Whether a round may close without some workers.
   bool IsElastic() const { return options.quorum != 0 || options.shrink; }
@@ -90,9 +90,9 @@ class RoundCell {
 
   bool can_be_pulled() const { return spec_.pull != nullptr; }
   size_t slots() const { return slots_.size(); }
-  // Returns the oldest open slot and sets *round, or returns null.
+  // Returns the oldest open slot and sets *round to its round; null if no slot is open.
   const RoundSlot* OldestOpen(uint64_t* round) const;
-  // Checks the invariants of a cell that RoundLane::Check names. `floor_moved`: whether the floor
+  // Checks the invariants of a cell that RoundLane::Check lists. `floor_moved`: whether the floor
   // has moved since CloseReadySlots was last called.
   Status Check(bool floor_moved) const;
 
@@ -119,7 +119,7 @@ class RoundCell {
   Status CheckMembers(uint64_t round, const RoundSlot& slot) const;
 
   CellSpec spec_;
-  bool leads_;
+  bool chooses_last_round_;
   RoundLaneState* lane_;
   std::map<uint64_t, RoundSlot> slots_;  // by round
 };

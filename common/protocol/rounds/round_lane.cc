@@ -38,11 +38,11 @@ std::optional<uint64_t> AppliedBy(const pb::Contribution& c) {
 
 RoundLane::RoundLane(Options options, std::vector<CellSpec> cells) : state_(std::move(options)) {
   if (cells.empty()) return;
-  const auto before = [](const CellSpec& a, const CellSpec& b) { return a.cell < b.cell; };
-  const Cell first = std::min_element(cells.begin(), cells.end(), before)->cell;
+  const auto is_before = [](const CellSpec& a, const CellSpec& b) { return a.cell < b.cell; };
+  const Cell first_cell = std::min_element(cells.begin(), cells.end(), is_before)->cell;
   for (CellSpec& spec : cells) {
     const Cell cell = spec.cell;
-    cells_.try_emplace(cell, std::move(spec), state_.options.leads && cell == first, &state_);
+    cells_.try_emplace(cell, std::move(spec), state_.options.leads && cell == first_cell, &state_);
   }
 }
 
@@ -77,10 +77,10 @@ void RoundLane::OnHello(Peer from, const pb::Hello& hello, Sends* out) {
 }
 
 void RoundLane::OpenIfComplete(Sends* out) {
-  const auto present = [](const LaneMember& member) { return member.present(); };
+  const auto is_present = [](const LaneMember& member) { return member.present(); };
   if (state_.open || !state_.members.complete()) return;
   // A membership without members does not open the lane.
-  if (std::none_of(state_.members.begin(), state_.members.end(), present)) return;
+  if (std::none_of(state_.members.begin(), state_.members.end(), is_present)) return;
   state_.open = true;
   // A member that has not reported what it has applied may get older State than the other members
   // have. The floor is then 0.
@@ -119,21 +119,21 @@ void RoundLane::OnApplied(uint32_t rank, uint64_t incarnation, uint64_t applied)
 }
 
 std::optional<uint64_t> RoundLane::LeastApplied() const {
-  std::optional<uint64_t> least;
+  std::optional<uint64_t> least_applied;
   for (const LaneMember& member : state_.members) {
     if (!member.present()) continue;
     if (!member.applied_known) return std::nullopt;
-    least = std::min(least.value_or(member.applied), member.applied);
+    least_applied = std::min(least_applied.value_or(member.applied), member.applied);
   }
-  return least;
+  return least_applied;
 }
 
 void RoundLane::AdvanceFloor() {
-  const uint64_t least = LeastApplied().value_or(0);
-  if (least <= state_.floor) return;
-  state_.floor = least;
+  const uint64_t least_applied = LeastApplied().value_or(0);
+  if (least_applied <= state_.floor) return;
+  state_.floor = least_applied;
   floor_moved_ = true;
-  for (auto& [name, cell] : cells_) cell.DropUpTo(least);
+  for (auto& [name, cell] : cells_) cell.DropUpTo(least_applied);
 }
 
 void RoundLane::OnFloorMoved(Sends* out) {
@@ -174,22 +174,22 @@ void RoundLane::OnMessage(Peer from, const Message& message, Sends* out) {
 
 void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
                                const Bytes& payload, Sends* out) {
-  const Cell name{kind, c.bucket(), c.chunk()};
+  const Cell cell_name{kind, c.bucket(), c.chunk()};
   LaneMember* member =
       state_.members.Find(c.rank(), c.incarnation(), state_.options.safeguards.fence_incarnations);
   if (member == nullptr) {
     ++state_.counters.fenced;
     out->push_back(Refuse(from, kNotAllowed,
-                          ToString(name, c) + " came from an incarnation of rank " +
+                          ToString(cell_name, c) + " came from an incarnation of rank " +
                               std::to_string(c.rank()) + " that is not a member",
                           pb::Refuse::ignore));
     return;
   }
   if (!state_.open) return;  // The sender has no Welcome yet and will repeat its message.
-  RoundCell* cell = Find(name);
-  if (const std::string wrong = WhatIsWrong(cell, c, payload); !wrong.empty()) {
+  RoundCell* cell = Find(cell_name);
+  if (const std::string fault = WhatIsWrong(cell, c, payload); !fault.empty()) {
     ++state_.counters.bad;
-    out->push_back(Refuse(from, kMismatch, ToString(name, c) + wrong, pb::Refuse::leave));
+    out->push_back(Refuse(from, kMismatch, ToString(cell_name, c) + fault, pb::Refuse::leave));
     return;
   }
   if (c.has_pull()) return cell->Pull(from, c, out);
@@ -201,7 +201,7 @@ void RoundLane::OnContribution(Peer from, Kind kind, const pb::Contribution& c,
 
 std::string RoundLane::WhatIsWrong(const RoundCell* cell, const pb::Contribution& c,
                                    const Bytes& payload) const {
-  if (std::string wrong = WrongForm(c, payload); !wrong.empty()) return wrong;
+  if (std::string fault = WrongForm(c, payload); !fault.empty()) return fault;
   const std::string not_planned = " is not in this lane's plan";
   if (cell == nullptr) return not_planned;
   if (c.has_pull()) return cell->can_be_pulled() ? "" : not_planned;
@@ -224,33 +224,33 @@ void RoundLane::OnHeld(Peer from, Kind kind, const pb::Outcome& held, const Byte
 }
 
 size_t RoundLane::slots() const {
-  size_t most = 0;
-  for (const auto& [name, cell] : cells_) most = std::max(most, cell.slots());
-  return most;
+  size_t max_slots = 0;
+  for (const auto& [name, cell] : cells_) max_slots = std::max(max_slots, cell.slots());
+  return max_slots;
 }
 
 std::vector<uint32_t> RoundLane::Missing() const {
-  const RoundSlot* oldest = nullptr;
+  const RoundSlot* oldest_slot = nullptr;
   uint64_t oldest_round = std::numeric_limits<uint64_t>::max();
   for (const auto& [name, cell] : cells_) {
     uint64_t round = 0;
     const RoundSlot* slot = cell.OldestOpen(&round);
     if (slot == nullptr || round >= oldest_round) continue;
-    oldest = slot;
+    oldest_slot = slot;
     oldest_round = round;
   }
-  std::vector<uint32_t> missing;
-  for (uint32_t rank = 0; oldest != nullptr && rank < state_.members.size(); ++rank) {
-    if (oldest->arrived_incarnation(rank) == 0 && state_.IsRequired(state_.members[rank]))
-      missing.push_back(rank);
+  std::vector<uint32_t> missing_ranks;
+  for (uint32_t rank = 0; oldest_slot != nullptr && rank < state_.members.size(); ++rank) {
+    if (oldest_slot->arrived_incarnation(rank) == 0 && state_.IsRequired(state_.members[rank]))
+      missing_ranks.push_back(rank);
   }
-  return missing;
+  return missing_ranks;
 }
 
 Status RoundLane::Check() const {
-  const uint64_t least = LeastApplied().value_or(0);
-  TERN_HOLDS(!state_.open || state_.floor >= least, "lane: its floor is ", state_.floor,
-             ", and every member has applied ", least);
+  const uint64_t least_applied = LeastApplied().value_or(0);
+  TERN_HOLDS(!state_.open || state_.floor >= least_applied, "lane: its floor is ", state_.floor,
+             ", and every member has applied ", least_applied);
   for (uint32_t rank = 0; rank < state_.refused_for_now.size(); ++rank) {
     TERN_HOLDS(!state_.refused_for_now[rank] || state_.IsElastic(), "lane: turned rank ", rank,
                " away, and has neither a quorum nor shrinks");

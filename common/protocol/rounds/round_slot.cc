@@ -30,36 +30,36 @@ bool HasArrow(State from, State to) {
 }  // namespace
 
 bool RoundSlot::Become(State next) {
-  const bool allowed = HasArrow(state_, next);
-  TERN_REQUIRES(allowed, "a slot that is ", NameOf(state_), " cannot become ", NameOf(next));
-  if (allowed) state_ = next;
-  return allowed;
+  const bool is_allowed = HasArrow(state_, next);
+  TERN_REQUIRES(is_allowed, "a slot that is ", NameOf(state_), " cannot become ", NameOf(next));
+  if (is_allowed) state_ = next;
+  return is_allowed;
 }
 
 void RoundSlot::Open(std::unique_ptr<CellSum> sum) {
   if (!Become(State::kOpen)) return;
   sum_ = std::move(sum);
   arrived_.assign(arrived_.size(), 0);
-  added_.assign(added_.size(), false);
+  is_added_.assign(is_added_.size(), false);
   contributors_ = 0;
   digest_ = 0;
 }
 
 Status RoundSlot::Add(uint32_t rank, uint64_t incarnation, uint64_t digest, const Bytes& payload) {
   TERN_REQUIRES(state_ == State::kOpen, "rank ", rank, " adds to a slot that is ", NameOf(state_));
-  TERN_REQUIRES(!added_[rank], "rank ", rank, " is added twice");
+  TERN_REQUIRES(!is_added_[rank], "rank ", rank, " is added twice");
   TERN_REQUIRES(contributors_ == 0 || digest == digest_, "rank ", rank, " used scalers ", digest,
                 ", others ", digest_);
   TERN_RETURN_IF_ERROR(sum_->Add(rank, payload));
   digest_ = digest;
-  added_[rank] = true;
+  is_added_[rank] = true;
   arrived_[rank] = incarnation;
   ++contributors_;
   return Ok();
 }
 
 void RoundSlot::MarkArrived(uint32_t rank, uint64_t incarnation) {
-  TERN_REQUIRES(!added_[rank], "rank ", rank, " comes again, and is in the sum");
+  TERN_REQUIRES(!is_added_[rank], "rank ", rank, " comes again, and is in the sum");
   arrived_[rank] = incarnation;
 }
 
@@ -68,54 +68,55 @@ void RoundSlot::Close(bool always) {
   if (contributors_ != 0 || always) payload_ = sum_->Close();
   sum_.reset();
   outcome_.mutable_of_round()->set_contributors(contributors_);
-  outcome_.mutable_of_round()->set_contributor_bits(ContributorBits(added_));
+  outcome_.mutable_of_round()->set_contributor_bits(ContributorBits(is_added_));
 }
 
 void RoundSlot::Restore(const pb::Outcome& held, Bytes payload) {
   if (!Become(State::kRestored)) return;
   sum_.reset();
-  for (uint32_t rank = 0; rank < added_.size(); ++rank) {
-    added_[rank] = Contributed(held.of_round().contributor_bits(), rank);
-    arrived_[rank] = added_[rank] ? 1 : 0;
+  for (uint32_t rank = 0; rank < is_added_.size(); ++rank) {
+    is_added_[rank] = Contributed(held.of_round().contributor_bits(), rank);
+    arrived_[rank] = is_added_[rank] ? 1 : 0;
   }
   contributors_ = held.of_round().contributors();
   digest_ = 0;
   outcome_ = held;
-  outcome_.mutable_of_round()->set_contributor_bits(ContributorBits(added_));
+  outcome_.mutable_of_round()->set_contributor_bits(ContributorBits(is_added_));
   payload_ = std::move(payload);
 }
 
 Status RoundSlot::Check(const Cell& cell, uint64_t round) const {
-  const bool open = state_ == State::kOpen;
+  const bool is_open = state_ == State::kOpen;
   TERN_HOLDS(state_ != State::kNew, ToString(cell, round), ": kept, but neither open nor closed");
-  TERN_HOLDS((sum_ != nullptr) == open, ToString(cell, round), ": ", NameOf(state_), ", and has ",
-             sum_ == nullptr ? 0 : 1, " sums");
-  uint32_t added = 0;
-  for (uint32_t rank = 0; rank < added_.size(); ++rank) {
-    added += added_[rank];
-    TERN_HOLDS(!added_[rank] || arrived_[rank] != 0, ToString(cell, round), ": rank ", rank,
+  TERN_HOLDS((sum_ != nullptr) == is_open, ToString(cell, round), ": ", NameOf(state_),
+             ", and has ", sum_ == nullptr ? 0 : 1, " sums");
+  uint32_t num_added = 0;
+  for (uint32_t rank = 0; rank < is_added_.size(); ++rank) {
+    num_added += is_added_[rank];
+    TERN_HOLDS(!is_added_[rank] || arrived_[rank] != 0, ToString(cell, round), ": rank ", rank,
                " is in the sum, and has not come");
   }
-  TERN_HOLDS(added == contributors_, ToString(cell, round), ": counts ", contributors_,
-             " contributors, and has ", added, " in its sum");
-  if (open) {
+  TERN_HOLDS(num_added == contributors_, ToString(cell, round), ": counts ", contributors_,
+             " contributors, and has ", num_added, " in its sum");
+  if (is_open) {
     TERN_HOLDS(payload_.empty(), ToString(cell, round), ": open, and has an answer of ",
                payload_.size(), " bytes");
     return Ok();
   }
-  const pb::Outcome::OfRound& told = outcome_.of_round();
-  TERN_HOLDS(told.round() == round, ToString(cell, round), ": its outcome is of round ",
-             told.round());
+  const pb::Outcome::OfRound& of_round = outcome_.of_round();
+  TERN_HOLDS(of_round.round() == round, ToString(cell, round), ": its outcome is of round ",
+             of_round.round());
   TERN_HOLDS(outcome_.bucket() == cell.bucket && outcome_.chunk() == cell.chunk,
              ToString(cell, round), ": its outcome is of bucket ", outcome_.bucket(), ", chunk ",
              outcome_.chunk());
-  TERN_HOLDS(told.contributors() == contributors_, ToString(cell, round), ": its outcome tells of ",
-             told.contributors(), " contributors, it has ", contributors_);
-  for (uint32_t rank = 0; rank < added_.size(); ++rank) {
-    TERN_HOLDS(Contributed(told.contributor_bits(), rank) == added_[rank], ToString(cell, round),
-               ": rank ", rank,
-               added_[rank] ? " is in the sum, and its outcome does not name it"
-                            : " is named by the outcome, and is not in the sum");
+  TERN_HOLDS(of_round.contributors() == contributors_, ToString(cell, round),
+             ": its outcome tells of ", of_round.contributors(), " contributors, it has ",
+             contributors_);
+  for (uint32_t rank = 0; rank < is_added_.size(); ++rank) {
+    TERN_HOLDS(Contributed(of_round.contributor_bits(), rank) == is_added_[rank],
+               ToString(cell, round), ": rank ", rank,
+               is_added_[rank] ? " is in the sum, and its outcome does not name it"
+                               : " is named by the outcome, and is not in the sum");
   }
   return Ok();
 }

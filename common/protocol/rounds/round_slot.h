@@ -7,11 +7,9 @@
 //     +---Restore----+----------------> kRestored
 //
 //   kOpen      each contribution counts once. A worker that skips the round counts as arrived, but
-//              adds
-//              nothing
+//              adds nothing
 //   kClosed    the outcome (answer) is kept, and sent again to a worker that repeats its
-//              contribution
-//              or is late
+//              contribution or is late
 //   kRestored  like kClosed, but a worker handed back the outcome that a previous server process
 //              sent
 //
@@ -33,7 +31,7 @@ class RoundSlot {
  public:
   enum class State : uint8_t { kNew, kOpen, kClosed, kRestored };
 
-  explicit RoundSlot(size_t workers) : arrived_(workers), added_(workers) {}
+  explicit RoundSlot(size_t workers) : arrived_(workers), is_added_(workers) {}
 
   // Starts with the empty sum `sum`, and forgets earlier contributions. REQUIRES a slot that is not
   // closed.
@@ -53,7 +51,7 @@ class RoundSlot {
   // Adopts the outcome of a previous server process. REQUIRES a slot that is not closed, and an
   // outcome that names as many ranks as it counts.
   void Restore(const pb::Outcome& held, Bytes payload);
-  // Only for tests, which show that the payload must be kept.
+  // Only tests need this, to show that a closed slot must keep its payload.
   void DropPayload() { payload_ = Bytes(); }
 
   State state() const { return state_; }
@@ -61,15 +59,15 @@ class RoundSlot {
   // The incarnation with which the rank arrived; 1 if only a restored outcome says that the rank
   // arrived; 0 if it has not arrived.
   uint64_t arrived_incarnation(uint32_t rank) const { return arrived_[rank]; }
-  bool added(uint32_t rank) const { return added_[rank]; }
+  bool added(uint32_t rank) const { return is_added_[rank]; }
   uint32_t contributors() const { return contributors_; }
   uint64_t digest() const { return digest_; }
-  // The outcome of a closed slot. The RoundCell sets the fields that the slot does not know.
+  // The outcome of a closed slot. The slot sets the contributors in it, the slot's owner the rest.
   pb::Outcome& outcome() { return outcome_; }
   const pb::Outcome& outcome() const { return outcome_; }
   const Bytes& payload() const { return payload_; }
-  // Checks the invariants of a slot that RoundLane::Check names. `cell` and `round` are for the
-  // message.
+  // Checks the invariants of a slot that RoundLane::Check lists. `cell` and `round`: those of the
+  // slot, which its outcome must have, too.
   Status Check(const Cell& cell, uint64_t round) const;
 
  private:
@@ -81,7 +79,7 @@ class RoundSlot {
   State state_ = State::kNew;
   std::unique_ptr<CellSum> sum_;   // null unless the slot is open
   std::vector<uint64_t> arrived_;  // by rank: see arrived_incarnation()
-  std::vector<bool> added_;        // by rank: whether it is in the sum
+  std::vector<bool> is_added_;     // by rank: whether it is in the sum
   uint32_t contributors_ = 0;      // how many are in the sum
   uint64_t digest_ = 0;  // of the scalers with which the contributions in the sum were coded
   pb::Outcome outcome_;

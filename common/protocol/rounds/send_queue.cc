@@ -50,8 +50,8 @@ bool SendQueue::HasUpTo(uint64_t exchange) const {
 }
 
 void SendQueue::DropUpTo(uint64_t exchange) {
-  for (auto one = entries_.begin(); one != entries_.end() && one->first.exchange <= exchange;) {
-    const auto& [key, entry] = *one++;
+  for (auto item = entries_.begin(); item != entries_.end() && item->first.exchange <= exchange;) {
+    const auto& [key, entry] = *item++;
     if (!IsPull(entry.contribution)) Drop(ExchangeKey(key));
   }
 }
@@ -62,50 +62,52 @@ void SendQueue::Clear() {
 }
 
 std::vector<const SendQueue::Item*> SendQueue::TakeSendable(LaneRef lane, Time now) {
-  std::vector<const Item*> next;
-  const auto send = [&](Item* item) {
+  std::vector<const Item*> sendable;
+  const auto mark_sent = [&](Item* item) {
     Become(item, State::kSent);
     item->second.sent_at = now;
-    next.push_back(item);
+    sendable.push_back(item);
   };
-  if (const Item* first = FirstPush(lane); first != nullptr && first->second.state != State::kSent)
-    send(&*entries_.find(first->first));
+  if (const Item* first_push = FirstPush(lane);
+      first_push != nullptr && first_push->second.state != State::kSent)
+    mark_sent(&*entries_.find(first_push->first));
   for (Item& item : entries_) {
     const auto& [key, entry] = item;
     if (entry.lane != lane || entry.state == State::kSent) continue;
-    const bool push = key.cell.kind == Kind::kPush;
-    if (push && unanswered_bytes_[lane] + SizeOf(entry) > credit_bytes_) break;
-    send(&item);
+    const bool is_push = key.cell.kind == Kind::kPush;
+    if (is_push && unanswered_bytes_[lane] + SizeOf(entry) > credit_bytes_) break;
+    mark_sent(&item);
   }
-  return next;
+  return sendable;
 }
 
 const SendQueue::Item* SendQueue::FirstPush(LaneRef lane) const {
   const auto is_push_of_lane = [lane](const Item& one) {
     return one.second.lane == lane && one.first.cell.kind == Kind::kPush;
   };
-  const auto oldest = std::find_if(entries_.begin(), entries_.end(), is_push_of_lane);
-  if (oldest == entries_.end()) return nullptr;
-  const uint64_t exchange = oldest->first.exchange;
+  const auto oldest_push = std::find_if(entries_.begin(), entries_.end(), is_push_of_lane);
+  if (oldest_push == entries_.end()) return nullptr;
+  const uint64_t exchange = oldest_push->first.exchange;
   const auto end = entries_.upper_bound(ExchangeKey{exchange, {Kind::kPush, 0, UINT32_MAX}});
-  const auto last = std::find_if(std::make_reverse_iterator(end), entries_.rend(), is_push_of_lane);
-  const ExchangeKey first{exchange, {Kind::kPush, last->first.cell.bucket, 0}};
-  return &*std::find_if(entries_.lower_bound(first), end, is_push_of_lane);
+  const auto last_push =
+      std::find_if(std::make_reverse_iterator(end), entries_.rend(), is_push_of_lane);
+  const ExchangeKey first_key{exchange, {Kind::kPush, last_push->first.cell.bucket, 0}};
+  return &*std::find_if(entries_.lower_bound(first_key), end, is_push_of_lane);
 }
 
 std::vector<const SendQueue::Item*> SendQueue::TakeOverdue(
-    Time now, const std::function<bool(LaneRef, Time sent_at)>& due) {
-  std::vector<const Item*> again;
+    Time now, const std::function<bool(LaneRef, Time sent_at)>& is_due) {
+  std::vector<const Item*> overdue;
   for (Item& item : entries_) {
     Entry& entry = item.second;
-    if (entry.state != State::kSent || !due(entry.lane, entry.sent_at)) continue;
+    if (entry.state != State::kSent || !is_due(entry.lane, entry.sent_at)) continue;
     entry.sent_at = now;
-    again.push_back(&item);
+    overdue.push_back(&item);
   }
-  return again;
+  return overdue;
 }
 
-void SendQueue::Unsend(LaneRef lane) {
+void SendQueue::MarkUnsent(LaneRef lane) {
   for (Item& item : entries_) {
     if (item.second.lane == lane) Become(&item, State::kWaiting);
   }
@@ -113,33 +115,33 @@ void SendQueue::Unsend(LaneRef lane) {
 
 Status SendQueue::CheckEntry(const Item& item, uint64_t applied) const {
   const auto& [key, entry] = item;
-  const bool pull = IsPull(entry.contribution);
-  TERN_HOLDS(pull == (entry.pull != 0), ToString(key.cell, key.exchange, "exchange"), ": asks for ",
-             pull ? 1 : 0, " pulls, and its number is ", entry.pull);
-  TERN_HOLDS(pull || key.exchange > applied, ToString(key.cell, key.exchange, "exchange"),
+  const bool is_pull = IsPull(entry.contribution);
+  TERN_HOLDS(is_pull == (entry.pull != 0), ToString(key.cell, key.exchange, "exchange"),
+             ": asks for ", is_pull ? 1 : 0, " pulls, and its number is ", entry.pull);
+  TERN_HOLDS(is_pull || key.exchange > applied, ToString(key.cell, key.exchange, "exchange"),
              ": not answered, and applied is ", applied);
   return Ok();
 }
 
-Status SendQueue::CheckLane(LaneRef lane, uint64_t counted, bool up) const {
-  uint64_t sent = 0;
+Status SendQueue::CheckLane(LaneRef lane, uint64_t counted_bytes, bool is_up) const {
+  uint64_t sent_bytes = 0;
   for (const auto& [key, entry] : entries_) {
-    const bool counts = key.cell.kind == Kind::kPush && entry.state == State::kSent;
-    if (counts && entry.lane == lane) sent += SizeOf(entry);
+    const bool is_counted = key.cell.kind == Kind::kPush && entry.state == State::kSent;
+    if (is_counted && entry.lane == lane) sent_bytes += SizeOf(entry);
   }
-  TERN_HOLDS(sent == counted, "lane ", lane.shard, ".", lane.lane, ": has ", sent,
-             " bytes unanswered, and counts ", counted);
-  const Item* first = up ? FirstPush(lane) : nullptr;
-  TERN_HOLDS(first == nullptr || first->second.state == State::kSent,
-             ToString(first->first.cell, first->first.exchange, "exchange"),
-             ": the first of its lane, and not sent, with ", sent, " bytes unanswered");
+  TERN_HOLDS(sent_bytes == counted_bytes, "lane ", lane.shard, ".", lane.lane, ": has ", sent_bytes,
+             " bytes unanswered, and counts ", counted_bytes);
+  const Item* first_push = is_up ? FirstPush(lane) : nullptr;
+  TERN_HOLDS(first_push == nullptr || first_push->second.state == State::kSent,
+             ToString(first_push->first.cell, first_push->first.exchange, "exchange"),
+             ": the first of its lane, and not sent, with ", sent_bytes, " bytes unanswered");
   return Ok();
 }
 
-Status SendQueue::Check(const std::function<bool(LaneRef)>& up, uint64_t applied) const {
+Status SendQueue::Check(const std::function<bool(LaneRef)>& is_up, uint64_t applied) const {
   for (const Item& item : entries_) TERN_RETURN_IF_ERROR(CheckEntry(item, applied));
-  for (const auto& [lane, counted] : unanswered_bytes_)
-    TERN_RETURN_IF_ERROR(CheckLane(lane, counted, up(lane)));
+  for (const auto& [lane, counted_bytes] : unanswered_bytes_)
+    TERN_RETURN_IF_ERROR(CheckLane(lane, counted_bytes, is_up(lane)));
   return Ok();
 }
 

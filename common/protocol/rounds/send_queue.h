@@ -9,7 +9,8 @@
 // Credit: the unanswered pushes that were sent on a lane have at most `credit_bytes` bytes, except
 // that the lane's first unanswered push in plan order may always be sent. This exception prevents a
 // deadlock: workers may get their scalers back in different orders, but all of them push to the
-// first open cell. A server holds at most about workers * credit_bytes bytes per lane.
+// first open cell (one reduction over the workers). A server holds at most about workers *
+// credit_bytes bytes per lane.
 //
 // Priority: of the pushes that wait for credit, those of the oldest exchange are sent first. Within
 // an exchange the last bucket is first, because it has the first tensors, which the next forward
@@ -69,16 +70,16 @@ class SendQueue {
   // Returns the contributions to send now on a lane that is up, in this order, and marks them as
   // sent. The pointers are valid until the next call of a member function.
   std::vector<const Item*> TakeSendable(LaneRef lane, Time now);
-  // Returns the sent contributions for which `due` returns true, to send them again.
+  // Returns the sent contributions for which `is_due` returns true, to send them again.
   std::vector<const Item*> TakeOverdue(Time now,
-                                       const std::function<bool(LaneRef, Time sent_at)>& due);
+                                       const std::function<bool(LaneRef, Time sent_at)>& is_due);
   // Marks everything that was sent on the lane as waiting.
-  void Unsend(LaneRef lane);
+  void MarkUnsent(LaneRef lane);
 
   // These invariants hold after every event: the unanswered bytes of a lane are the bytes of its
   // sent pushes; pulls have numbers, and no other contribution has; the first push of a lane is
-  // sent if `up` says that the lane is up; of exchanges up to `applied` the queue has only pulls.
-  Status Check(const std::function<bool(LaneRef)>& up, uint64_t applied) const;
+  // sent if is_up(lane); of exchanges up to `applied` the queue has only pulls.
+  Status Check(const std::function<bool(LaneRef)>& is_up, uint64_t applied) const;
 
  private:
   friend class ExchangePeer;  // for tests
@@ -87,7 +88,7 @@ class SendQueue {
   // The lane's first unanswered push in plan order, or null.
   const Item* FirstPush(LaneRef lane) const;
   Status CheckEntry(const Item& item, uint64_t applied) const;
-  Status CheckLane(LaneRef lane, uint64_t counted, bool up) const;
+  Status CheckLane(LaneRef lane, uint64_t counted_bytes, bool is_up) const;
 
   uint64_t credit_bytes_;
   std::map<ExchangeKey, Entry> entries_;

@@ -34,7 +34,7 @@ Message* MutableSection(pb::Job* job) {
   pb::Train* train = job->mutable_train();
   return train->GetReflection()->MutableMessage(train, SectionOf(*train));
 }
-const FieldDescriptor* KeyOf(const pb::Job& job, const std::string& key) {
+const FieldDescriptor* FieldOfKey(const pb::Job& job, const std::string& key) {
   return SectionOf(job.train())->message_type()->FindFieldByName(key);
 }
 // A job with that algorithm, and a period of that many steps if it has periods.
@@ -43,7 +43,7 @@ pb::Job MakeJobWithPeriod(const std::string& name, uint32_t period) {
   const std::string& key = TraitsOf(job.train())->period_key();
   if (key.empty()) return job;
   Message* section = MutableSection(&job);
-  section->GetReflection()->SetUInt32(section, KeyOf(job, key), period);
+  section->GetReflection()->SetUInt32(section, FieldOfKey(job, key), period);
   return job;
 }
 
@@ -52,7 +52,7 @@ struct AlgorithmRounds {
   const char* name;
   std::vector<uint64_t> step_of_round;  // the step after which each of the rounds 1 to 4 closes
   std::vector<uint64_t> round_of_step;  // the round that each of the steps 1 to 10 belongs to
-  std::vector<uint64_t> ends;           // the steps that end a round
+  std::vector<uint64_t> last_steps;     // the steps that end a round
 };
 const std::vector<uint64_t> kOneRoundPerStep = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10};
 const std::vector<uint64_t> kRoundOfFourSteps = {1, 1, 1, 1, 2, 2, 2, 2, 3, 3};
@@ -74,27 +74,27 @@ const AlgorithmRounds kRoundsOfAlgorithms[] = {
 TEST(Facts, DescribeTheRoundsOfEachAlgorithm) {
   constexpr uint64_t kSteps = 10;
   std::vector<std::string> names;
-  for (const AlgorithmRounds& rules : kRoundsOfAlgorithms) {
-    SCOPED_TRACE(rules.name);
-    names.emplace_back(rules.name);
-    const pb::Job job = MakeJobWithPeriod(rules.name, 4);
+  for (const AlgorithmRounds& expected : kRoundsOfAlgorithms) {
+    SCOPED_TRACE(expected.name);
+    names.emplace_back(expected.name);
+    const pb::Job job = MakeJobWithPeriod(expected.name, 4);
     const Facts facts = FactsOf(job);
-    std::vector<uint64_t> steps, rounds, ends;
+    std::vector<uint64_t> steps, rounds, last_steps;
     for (uint64_t round = 1; round <= 4; ++round) steps.push_back(facts.StepOfRound(round, kSteps));
     for (uint64_t step = 1; step <= kSteps; ++step) {
       rounds.push_back(facts.RoundOfStep(step));
-      if (facts.EndsRound(step, kSteps)) ends.push_back(step);
+      if (facts.EndsRound(step, kSteps)) last_steps.push_back(step);
     }
-    EXPECT_THAT(steps, ElementsAreArray(rules.step_of_round));
-    EXPECT_THAT(rounds, ElementsAreArray(rules.round_of_step));
-    EXPECT_THAT(ends, ElementsAreArray(rules.ends));
+    EXPECT_THAT(steps, ElementsAreArray(expected.step_of_round));
+    EXPECT_THAT(rounds, ElementsAreArray(expected.round_of_step));
+    EXPECT_THAT(last_steps, ElementsAreArray(expected.last_steps));
     EXPECT_EQ(facts.StepOfRound(0), 0u);
     EXPECT_EQ(facts.StepOfRound(0, kSteps), 0u);
   }
   EXPECT_THAT(names, UnorderedElementsAreArray(AlgorithmNames()));
 }
 
-// A text with all facts except those of the table of rounds.
+// A text with all facts except the rounds, which kRoundsOfAlgorithms has.
 std::string Describe(const Facts& facts) {
   std::ostringstream out;
   out << (facts.rounds ? "rounds" : "pushes") << " of "
@@ -275,30 +275,30 @@ TEST(Traits, NameExistingKeysOfTheExpectedTypes) {
   for (const std::string& name : AlgorithmNames()) {
     const pb::Job job = MakeJob(name);
     const pb::AlgorithmTraits& traits = *TraitsOf(job.train());
-    const auto expect = [&](const std::string& key, FieldDescriptor::CppType type) {
+    const auto expect_key = [&](const std::string& key, FieldDescriptor::CppType type) {
       if (key.empty()) return;
-      const FieldDescriptor* field = KeyOf(job, key);
+      const FieldDescriptor* field = FieldOfKey(job, key);
       ASSERT_NE(field, nullptr) << name << ": " << key;
       EXPECT_EQ(field->cpp_type(), type) << name << ": " << key;
       EXPECT_FALSE(field->is_repeated()) << name << ": " << key;
     };
-    expect(traits.period_key(), FieldDescriptor::CPPTYPE_UINT32);
-    expect(traits.parts_key(), FieldDescriptor::CPPTYPE_UINT32);
-    expect(traits.backup_key(), FieldDescriptor::CPPTYPE_UINT32);
-    expect(traits.bound_key(), FieldDescriptor::CPPTYPE_UINT32);
-    expect(traits.elastic_key(), FieldDescriptor::CPPTYPE_DOUBLE);
-    expect(traits.state_key(), FieldDescriptor::CPPTYPE_ENUM);
-    expect(traits.term_key(), FieldDescriptor::CPPTYPE_ENUM);
+    expect_key(traits.period_key(), FieldDescriptor::CPPTYPE_UINT32);
+    expect_key(traits.parts_key(), FieldDescriptor::CPPTYPE_UINT32);
+    expect_key(traits.backup_key(), FieldDescriptor::CPPTYPE_UINT32);
+    expect_key(traits.bound_key(), FieldDescriptor::CPPTYPE_UINT32);
+    expect_key(traits.elastic_key(), FieldDescriptor::CPPTYPE_DOUBLE);
+    expect_key(traits.state_key(), FieldDescriptor::CPPTYPE_ENUM);
+    expect_key(traits.term_key(), FieldDescriptor::CPPTYPE_ENUM);
     if (traits.has_state_key()) {
-      EXPECT_EQ(KeyOf(job, traits.state_key())->enum_type(),
+      EXPECT_EQ(FieldOfKey(job, traits.state_key())->enum_type(),
                 pb::OptimizerState::AtSync_descriptor())
           << name;
     }
     if (traits.has_term_key()) {
-      const auto* values = KeyOf(job, traits.term_key())->enum_type();
-      EXPECT_EQ(values->value_count(), 2) << name;
-      EXPECT_NE(values->FindValueByName("on_server"), nullptr) << name;
-      EXPECT_NE(values->FindValueByName("on_worker"), nullptr) << name;
+      const auto* term_values = FieldOfKey(job, traits.term_key())->enum_type();
+      EXPECT_EQ(term_values->value_count(), 2) << name;
+      EXPECT_NE(term_values->FindValueByName("on_server"), nullptr) << name;
+      EXPECT_NE(term_values->FindValueByName("on_worker"), nullptr) << name;
     }
     EXPECT_GE(traits.rounds_a_step(), 1u) << name;
     EXPECT_GE(traits.window(), 1u) << name;

@@ -41,9 +41,9 @@ TEST_F(ReadAtMostTest, ReportsAMissingFileAndAFolder) {
 
 TEST_F(ReadAtMostTest, TimesOutOnAPipeWithoutAWriter) {
   ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0600), 0);
-  const auto read = ReadAtMost(Path("pipe"), 100, std::chrono::milliseconds(20));
-  EXPECT_EQ(read.status().code(), Code::kBadData);
-  EXPECT_THAT(read.status().message(), HasSubstr("it delivered nothing for 20.0 ms"));
+  const auto read_result = ReadAtMost(Path("pipe"), 100, std::chrono::milliseconds(20));
+  EXPECT_EQ(read_result.status().code(), Code::kBadData);
+  EXPECT_THAT(read_result.status().message(), HasSubstr("it delivered nothing for 20.0 ms"));
 }
 
 TEST_F(ReadAtMostTest, ReadsAPipeWhileItsWriterWrites) {
@@ -53,10 +53,10 @@ TEST_F(ReadAtMostTest, ReadsAPipeWhileItsWriterWrites) {
     for (const char* part : {"name: ", "lenet\n"}) EXPECT_GT(write(fd, part, 6), 0);
     close(fd);
   });
-  const auto read = ReadAtMost(Path("pipe"), 100, std::chrono::minutes(1));
+  const auto read_result = ReadAtMost(Path("pipe"), 100, std::chrono::minutes(1));
   writer.join();
-  ASSERT_TRUE(read.ok()) << read.status().message();
-  EXPECT_EQ(*read, "name: lenet\n");
+  ASSERT_TRUE(read_result.ok()) << read_result.status().message();
+  EXPECT_EQ(*read_result, "name: lenet\n");
 }
 
 }  // namespace

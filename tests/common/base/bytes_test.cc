@@ -17,19 +17,19 @@ TEST(Bytes, OwnsStringsAndVectors) {
 
 TEST(Bytes, ReleasesOnceWithTheLastCopy) {
   const std::array<uint8_t, 4> data = {1, 2, 3, 4};
-  int released = 0;
+  int num_releases = 0;
   {
     Bytes slice;
     {
-      const Bytes all_bytes = Bytes::Share(data.data(), data.size(), [&] { ++released; });
+      const Bytes all_bytes = Bytes::Share(data.data(), data.size(), [&] { ++num_releases; });
       const Bytes copy = all_bytes;
       slice = copy.Slice(1, 2);
     }
-    EXPECT_EQ(released, 0);
+    EXPECT_EQ(num_releases, 0);
     EXPECT_EQ(slice.size(), 2u);
     EXPECT_EQ(slice.data(), data.data() + 1);
   }
-  EXPECT_EQ(released, 1);
+  EXPECT_EQ(num_releases, 1);
 }
 
 TEST(Digest, IsEqualOnEveryMachine) {

@@ -36,11 +36,11 @@ TEST(Channel, HoldsMoveOnlyItems) {
 
 TEST(Channel, TryPushOnAFullChannelLeavesTheItem) {
   Channel<std::unique_ptr<int>> channel(1);
-  auto first = std::make_unique<int>(1);
-  auto second = std::make_unique<int>(2);
-  EXPECT_TRUE(channel.TryPush(first));
-  EXPECT_FALSE(channel.TryPush(second));
-  EXPECT_EQ(*second, 2);
+  auto item1 = std::make_unique<int>(1);
+  auto item2 = std::make_unique<int>(2);
+  EXPECT_TRUE(channel.TryPush(item1));
+  EXPECT_FALSE(channel.TryPush(item2));
+  EXPECT_EQ(*item2, 2);
 }
 
 TEST(Channel, PushWaitsWhileTheChannelIsFull) {
@@ -70,8 +70,8 @@ TEST(Channel, CloseKeepsItemsAndRefusesNewOnes) {
   ASSERT_TRUE(channel.Push(1));
   channel.Close();
   EXPECT_FALSE(channel.Push(2));
-  int three = 3;
-  EXPECT_FALSE(channel.TryPush(three));
+  int refused_item = 3;
+  EXPECT_FALSE(channel.TryPush(refused_item));
   EXPECT_FALSE(channel.drained());
   EXPECT_EQ(channel.Pop(), 1);
   EXPECT_EQ(channel.Pop(), std::nullopt);
@@ -79,12 +79,12 @@ TEST(Channel, CloseKeepsItemsAndRefusesNewOnes) {
 }
 
 TEST(Channel, CloseWakesWaitingThreads) {
-  Channel<int> empty, full(1);
-  ASSERT_TRUE(full.Push(1));
-  Thread popper("popper", [&] { EXPECT_EQ(empty.Pop(), std::nullopt); });
-  Thread pusher("pusher", [&] { EXPECT_FALSE(full.Push(2)); });
-  empty.Close();
-  full.Close();
+  Channel<int> empty_channel, full_channel(1);
+  ASSERT_TRUE(full_channel.Push(1));
+  Thread popper("popper", [&] { EXPECT_EQ(empty_channel.Pop(), std::nullopt); });
+  Thread pusher("pusher", [&] { EXPECT_FALSE(full_channel.Push(2)); });
+  empty_channel.Close();
+  full_channel.Close();
 }
 
 TEST(Channel, EventFdIsReadableWhileThereAreItems) {
@@ -116,17 +116,17 @@ TEST(Channel, LosesNothingBetweenManyThreads) {
   constexpr int64_t kItemsPerThread = 5000;
   Channel<int64_t> channel(16);
   channel.event_fd();
-  int64_t sum = 0, count = 0;
-  std::vector<int64_t> newest(kPushers, -1);
-  bool in_order = true;
+  int64_t sum = 0, num_items = 0;
+  std::vector<int64_t> newest_of_pusher(kPushers, -1);
+  bool is_in_order = true;
   {
     Thread popper("popper", [&] {
       while (const auto item = channel.Pop()) {
         const int64_t pusher = *item / kItemsPerThread, number = *item % kItemsPerThread;
-        in_order = in_order && number > newest[pusher];
-        newest[pusher] = number;
+        is_in_order = is_in_order && number > newest_of_pusher[pusher];
+        newest_of_pusher[pusher] = number;
         sum += *item;
-        ++count;
+        ++num_items;
       }
     });
     std::vector<Thread> pushers;
@@ -139,9 +139,9 @@ TEST(Channel, LosesNothingBetweenManyThreads) {
     channel.Close();
   }
   const int64_t n = kPushers * kItemsPerThread;
-  EXPECT_EQ(count, n);
+  EXPECT_EQ(num_items, n);
   EXPECT_EQ(sum, n * (n - 1) / 2);
-  EXPECT_TRUE(in_order) << "items of one thread keep their order";
+  EXPECT_TRUE(is_in_order) << "items of one thread keep their order";
 }
 
 }  // namespace

@@ -14,11 +14,11 @@ using ::testing::HasSubstr;
 
 TEST(Registry, ReturnsTheSameCounterForTheSameNameAndLabels) {
   Registry registry;
-  Counter& a = registry.GetCounter("tern_x_total", "X.", {{"rank", "1"}});
-  Counter& b = registry.GetCounter("tern_x_total", "X.", {{"rank", "1"}});
-  Counter& c = registry.GetCounter("tern_x_total", "X.", {{"rank", "2"}});
-  EXPECT_EQ(&a, &b);
-  EXPECT_NE(&a, &c);
+  Counter& counter1 = registry.GetCounter("tern_x_total", "X.", {{"rank", "1"}});
+  Counter& counter1_again = registry.GetCounter("tern_x_total", "X.", {{"rank", "1"}});
+  Counter& counter2 = registry.GetCounter("tern_x_total", "X.", {{"rank", "2"}});
+  EXPECT_EQ(&counter1, &counter1_again);
+  EXPECT_NE(&counter1, &counter2);
 }
 
 TEST(Registry, WritesPrometheusText) {

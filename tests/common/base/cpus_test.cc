@@ -33,32 +33,33 @@ TEST(Cpus, PrintsTheShortestList) {
 }
 
 TEST(Cpus, BindsThreadsAndTheirChildrenExceptOurThreads) {
-  const auto allowed = CpusOfThisThread();
-  ASSERT_TRUE(allowed.ok()) << allowed.status().message();
-  std::vector<uint32_t> cpus_of_bound, cpus_of_its_child, cpus_of_tern_thread;
+  const auto allowed_cpus = CpusOfThisThread();
+  ASSERT_TRUE(allowed_cpus.ok()) << allowed_cpus.status().message();
+  std::vector<uint32_t> cpus_of_bound_thread, cpus_of_its_child, cpus_of_tern_thread;
   std::thread([&] {
-    const Status status = BindThreadToCpus({allowed->back()});
+    const Status status = BindThreadToCpus({allowed_cpus->back()});
     ASSERT_TRUE(status.ok()) << status.message();
-    cpus_of_bound = *CpusOfThisThread();
+    cpus_of_bound_thread = *CpusOfThisThread();
     std::thread([&] { cpus_of_its_child = *CpusOfThisThread(); }).join();
     Thread("ours", [&] { cpus_of_tern_thread = *CpusOfThisThread(); }).Join();
   }).join();
-  EXPECT_THAT(cpus_of_bound, ElementsAre(allowed->back()));
-  EXPECT_THAT(cpus_of_its_child, ElementsAre(allowed->back()));
-  EXPECT_EQ(cpus_of_tern_thread, *allowed);
-  EXPECT_EQ(*CpusOfThisThread(), *allowed);
+  EXPECT_THAT(cpus_of_bound_thread, ElementsAre(allowed_cpus->back()));
+  EXPECT_THAT(cpus_of_its_child, ElementsAre(allowed_cpus->back()));
+  EXPECT_EQ(cpus_of_tern_thread, *allowed_cpus);
+  EXPECT_EQ(*CpusOfThisThread(), *allowed_cpus);
 }
 
 TEST(Cpus, ReportsTheAllowedCpus) {
-  const auto allowed = CpusOfThisThread();
-  ASSERT_TRUE(allowed.ok()) << allowed.status().message();
-  uint32_t missing = 0;
-  while (missing < allowed->size() && (*allowed)[missing] == missing) ++missing;
-  const Status status = BindThreadToCpus({allowed->front(), missing});
+  const auto allowed_cpus = CpusOfThisThread();
+  ASSERT_TRUE(allowed_cpus.ok()) << allowed_cpus.status().message();
+  uint32_t missing_cpu = 0;
+  while (missing_cpu < allowed_cpus->size() && (*allowed_cpus)[missing_cpu] == missing_cpu)
+    ++missing_cpu;
+  const Status status = BindThreadToCpus({allowed_cpus->front(), missing_cpu});
   EXPECT_EQ(status.code(), Code::kBadJob);
-  EXPECT_THAT(status.message(), HasSubstr("saw CPU " + std::to_string(missing)));
-  EXPECT_THAT(status.message(), HasSubstr("allowed here: " + CpusText(*allowed)));
-  EXPECT_EQ(*CpusOfThisThread(), *allowed);
+  EXPECT_THAT(status.message(), HasSubstr("saw CPU " + std::to_string(missing_cpu)));
+  EXPECT_THAT(status.message(), HasSubstr("allowed here: " + CpusText(*allowed_cpus)));
+  EXPECT_EQ(*CpusOfThisThread(), *allowed_cpus);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ class LoggingDeathTest : public ::testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(dir_); }
 
-  std::vector<std::filesystem::path> Files() const {
+  std::vector<std::filesystem::path> LogFiles() const {
     std::vector<std::filesystem::path> files;
     for (const auto& entry : std::filesystem::directory_iterator(dir_))
       files.push_back(entry.path());
@@ -39,7 +39,7 @@ class LoggingDeathTest : public ::testing::Test {
   std::filesystem::path dir_;
 };
 
-std::string Read(const std::filesystem::path& file) {
+std::string ReadFile(const std::filesystem::path& file) {
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
   return text.str();
@@ -55,18 +55,19 @@ std::string Read(const std::filesystem::path& file) {
 TEST_F(LoggingDeathTest, WritesOneFilePerRankAndWarningsToStderr) {
   EXPECT_EXIT(LogLines(dir_, "once"), ExitedWithCode(0),
               AllOf(HasSubstr("beware once"), Not(HasSubstr("all is well"))));
-  ASSERT_EQ(Files().size(), 1u);
-  EXPECT_THAT(Files()[0].filename(),
+  ASSERT_EQ(LogFiles().size(), 1u);
+  EXPECT_THAT(LogFiles()[0].filename(),
               AllOf(::testing::ResultOf([](const auto& p) { return p.string(); },
                                         ::testing::StartsWith("tern_worker.worker.1."))));
-  EXPECT_THAT(Read(Files()[0]), AllOf(HasSubstr("all is well once"), HasSubstr("beware once")));
+  EXPECT_THAT(ReadFile(LogFiles()[0]),
+              AllOf(HasSubstr("all is well once"), HasSubstr("beware once")));
 }
 
 TEST_F(LoggingDeathTest, AppendsAfterARestart) {
   EXPECT_EXIT(LogLines(dir_, "first"), ExitedWithCode(0), "");
   EXPECT_EXIT(LogLines(dir_, "second"), ExitedWithCode(0), "");
-  ASSERT_EQ(Files().size(), 1u);
-  EXPECT_THAT(Read(Files()[0]), AllOf(HasSubstr("well first"), HasSubstr("well second")));
+  ASSERT_EQ(LogFiles().size(), 1u);
+  EXPECT_THAT(ReadFile(LogFiles()[0]), AllOf(HasSubstr("well first"), HasSubstr("well second")));
 }
 
 [[noreturn]] void LogInTwoProcesses(const std::string& dir) {
@@ -87,7 +88,7 @@ TEST_F(LoggingDeathTest, AppendsAfterARestart) {
 
 TEST_F(LoggingDeathTest, ASecondProcessOfARankGetsItsOwnFile) {
   EXPECT_EXIT(LogInTwoProcesses(dir_), ExitedWithCode(0), "");
-  EXPECT_EQ(Files().size(), 2u);
+  EXPECT_EQ(LogFiles().size(), 2u);
 }
 
 [[noreturn]] void InitInBadPlace(const std::string& dir) {

@@ -10,8 +10,8 @@ namespace tern {
 namespace {
 
 // The number of possible results of an interrupted write: none, half or all of the bytes are there;
-// or the file is unchanged, or has only zeros.
-constexpr uint64_t kPartialResults = 4;
+// or the file is unchanged (if the process stopped) or has only zeros (if the machine stopped).
+constexpr uint64_t kNumPartialResults = 4;
 
 std::string WithoutSlash(const std::string& folder) {
   return folder.ends_with('/') ? folder.substr(0, folder.size() - 1) : folder;
@@ -22,7 +22,7 @@ std::string FolderOf(const std::string& path) {
   return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-bool IsIn(const std::string& path, const std::string& folder) {
+bool IsInFolder(const std::string& path, const std::string& folder) {
   return path.starts_with(folder + "/");
 }
 
@@ -34,36 +34,36 @@ std::error_code NotAFolder() { return std::make_error_code(std::errc::not_a_dire
 }  // namespace
 
 void MemoryStorage::StopAfter(uint64_t changes, Chooser chooser) {
-  stop_at_ = changes_ + changes;
+  stop_at_change_ = num_changes_ + changes;
   chooser_ = std::move(chooser);
 }
 
 void MemoryStorage::RefuseAfter(uint64_t changes, uint64_t count) {
-  refuse_from_ = changes_ + changes;
+  refuse_from_ = num_changes_ + changes;
   refuse_to_ = refuse_from_ + std::min(count, UINT64_MAX - refuse_from_);
 }
 
 void MemoryStorage::RestartProcess() {
-  stopped_ = false;
-  stop_at_ = refuse_from_ = UINT64_MAX;
+  is_stopped_ = false;
+  stop_at_change_ = refuse_from_ = UINT64_MAX;
   refuse_to_ = 0;
   chooser_ = nullptr;
 }
 
 void MemoryStorage::RestartMachine(const Chooser& chooser) {
   RestartProcess();
-  for (const Change& change : std::exchange(pending_, {})) {
-    if (chooser(2) == 1) Apply(change, &durable_);
+  for (const Change& change : std::exchange(pending_changes_, {})) {
+    if (chooser(2) == 1) Apply(change, &durable_tree_);
   }
-  current_ = durable_;
-  std::set<File*> seen;
-  for (const auto& [path, file] : current_.files) {
-    if (std::exchange(file->flushed, true) || !seen.insert(file.get()).second) continue;
-    const uint64_t result = chooser(kPartialResults);
-    if (result == kPartialResults - 1) {
+  current_tree_ = durable_tree_;
+  std::set<File*> seen_files;
+  for (const auto& [path, file] : current_tree_.files) {
+    if (std::exchange(file->is_flushed, true) || !seen_files.insert(file.get()).second) continue;
+    const uint64_t result = chooser(kNumPartialResults);
+    if (result == kNumPartialResults - 1) {
       std::fill(file->bytes.begin(), file->bytes.end(), '\0');
     } else {
-      file->bytes.resize(file->bytes.size() * result / (kPartialResults - 2));
+      file->bytes.resize(file->bytes.size() * result / (kNumPartialResults - 2));
     }
   }
 }
@@ -74,34 +74,34 @@ void MemoryStorage::TearRecentFile(size_t age) {
 }
 
 MemoryStorage::Fate MemoryStorage::CountChange() {
-  const uint64_t change = changes_++;
-  if (change == stop_at_) stopped_ = true;
-  if (stopped_) return Fate::kLost;
+  const uint64_t change = num_changes_++;
+  if (change == stop_at_change_) is_stopped_ = true;
+  if (is_stopped_) return Fate::kLost;
   return refuse_from_ <= change && change < refuse_to_ ? Fate::kRefused : Fate::kDone;
 }
 
 Status MemoryStorage::Write(const std::string& path, std::string_view bytes) {
-  const bool was_stopped = stopped_;
+  const bool was_stopped = is_stopped_;
   const Fate fate = CountChange();
   if (was_stopped) return Status(Code::kCannotWrite, "the process is dead");
   if (!HasFolderOf(path))
     return Status(Code::kCannotWrite, "cannot create " + path + ": " + NoSuchFile().message());
-  if (current_.folders.contains(path))
+  if (current_tree_.folders.contains(path))
     return Status(Code::kCannotWrite, "cannot create " + path + ": " + IsAFolder().message());
   size_t size = bytes.size();
   if (fate == Fate::kRefused) size /= 2;
   if (fate == Fate::kLost) {
-    const uint64_t result = chooser_(kPartialResults);
-    if (result == kPartialResults - 1) return Status(Code::kCannotWrite, "the process is dead");
-    size = size * result / (kPartialResults - 2);
+    const uint64_t result = chooser_(kNumPartialResults);
+    if (result == kNumPartialResults - 1) return Status(Code::kCannotWrite, "the process is dead");
+    size = size * result / (kNumPartialResults - 2);
   }
-  FilePtr& file = current_.files[path];
+  FilePtr& file = current_tree_.files[path];
   if (file == nullptr) {
     file = std::make_shared<File>();
-    pending_.push_back({Change::Type::kCreate, "", path, file});
+    pending_changes_.push_back({Change::Type::kCreate, "", path, file});
   }
   file->bytes = bytes.substr(0, size);
-  file->flushed = fate == Fate::kDone;
+  file->is_flushed = fate == Fate::kDone;
   recent_files_ = {file, recent_files_[0]};
   if (fate == Fate::kDone) return Ok();
   return Status(Code::kCannotWrite, "cannot write " + path + ": " + NoSpace().message());
@@ -110,35 +110,35 @@ Status MemoryStorage::Write(const std::string& path, std::string_view bytes) {
 std::error_code MemoryStorage::Rename(const std::string& from, const std::string& to) {
   if (CountChange() != Fate::kDone) return NoSpace();
   if (!HasFolderOf(to)) return NoSuchFile();
-  if (current_.folders.contains(from)) {
+  if (current_tree_.folders.contains(from)) {
     // Changes inside the folder that are not durable yet become durable when the folder is renamed.
-    std::erase_if(pending_, [&](const Change& change) {
-      if (!IsIn(change.from, from) && !IsIn(change.to, from)) return false;
-      Apply(change, &durable_);
+    std::erase_if(pending_changes_, [&](const Change& change) {
+      if (!IsInFolder(change.from, from) && !IsInFolder(change.to, from)) return false;
+      Apply(change, &durable_tree_);
       return true;
     });
     Record({Change::Type::kRenameFolder, from, to, nullptr});
     return {};
   }
-  const auto found = current_.files.find(from);
-  if (found == current_.files.end()) return NoSuchFile();
-  Record({Change::Type::kRename, from, to, found->second});
+  const auto entry = current_tree_.files.find(from);
+  if (entry == current_tree_.files.end()) return NoSuchFile();
+  Record({Change::Type::kRename, from, to, entry->second});
   return {};
 }
 
 void MemoryStorage::Remove(const std::string& path) {
-  if (!current_.files.contains(path) || CountChange() == Fate::kLost) return;
+  if (!current_tree_.files.contains(path) || CountChange() == Fate::kLost) return;
   Record({Change::Type::kRemove, path, "", nullptr});
 }
 
 std::error_code MemoryStorage::CreateFolders(const std::string& folder) {
-  if (current_.folders.contains(folder)) return {};
+  if (current_tree_.folders.contains(folder)) return {};
   if (CountChange() != Fate::kDone) return NoSpace();
   for (std::string path = WithoutSlash(folder); !path.empty(); path = FolderOf(path))
-    if (current_.files.contains(path)) return NotAFolder();
+    if (current_tree_.files.contains(path)) return NotAFolder();
   for (std::string path = WithoutSlash(folder); !path.empty(); path = FolderOf(path)) {
-    current_.folders.insert(path);
-    durable_.folders.insert(path);
+    current_tree_.folders.insert(path);
+    durable_tree_.folders.insert(path);
   }
   return {};
 }
@@ -146,47 +146,47 @@ std::error_code MemoryStorage::CreateFolders(const std::string& folder) {
 void MemoryStorage::FlushFolder(const std::string& folder) {
   if (CountChange() == Fate::kLost) return;
   const std::string name = WithoutSlash(folder);
-  std::erase_if(pending_, [&](const Change& change) {
-    if (!Touches(change, name)) return false;
-    Apply(change, &durable_);
+  std::erase_if(pending_changes_, [&](const Change& change) {
+    if (!ChangesNameIn(change, name)) return false;
+    Apply(change, &durable_tree_);
     return true;
   });
 }
 
 void MemoryStorage::Record(const Change& change) {
-  Apply(change, &current_);
-  pending_.push_back(change);
+  Apply(change, &current_tree_);
+  pending_changes_.push_back(change);
 }
 
-void MemoryStorage::Apply(const Change& change, Names* names) {
+void MemoryStorage::Apply(const Change& change, Tree* tree) {
   switch (change.type) {
     case Change::Type::kRename:
-      names->files.erase(change.from);
+      tree->files.erase(change.from);
       [[fallthrough]];
     case Change::Type::kCreate:
-      names->files[change.to] = change.file;
+      tree->files[change.to] = change.file;
       return;
     case Change::Type::kRemove:
-      names->files.erase(change.from);
+      tree->files.erase(change.from);
       return;
     case Change::Type::kRenameFolder:
-      RenameFolder(change.from, change.to, names);
+      RenameFolder(change.from, change.to, tree);
       return;
   }
 }
 
-void MemoryStorage::RenameFolder(const std::string& from, const std::string& to, Names* names) {
-  const auto renamed = [&](const std::string& path) { return to + path.substr(from.size()); };
-  Names moved;
-  for (const auto& [path, file] : names->files)
-    if (IsIn(path, from)) moved.files[renamed(path)] = file;
-  for (const std::string& path : names->folders)
-    if (path == from || IsIn(path, from)) moved.folders.insert(renamed(path));
-  std::erase_if(names->files, [&](const auto& entry) { return IsIn(entry.first, from); });
-  std::erase_if(names->folders,
-                [&](const std::string& path) { return path == from || IsIn(path, from); });
-  for (const auto& [path, file] : moved.files) names->files[path] = file;
-  names->folders.merge(moved.folders);
+void MemoryStorage::RenameFolder(const std::string& from, const std::string& to, Tree* tree) {
+  const auto new_path_of = [&](const std::string& path) { return to + path.substr(from.size()); };
+  Tree moved_tree;
+  for (const auto& [path, file] : tree->files)
+    if (IsInFolder(path, from)) moved_tree.files[new_path_of(path)] = file;
+  for (const std::string& path : tree->folders)
+    if (path == from || IsInFolder(path, from)) moved_tree.folders.insert(new_path_of(path));
+  std::erase_if(tree->files, [&](const auto& entry) { return IsInFolder(entry.first, from); });
+  std::erase_if(tree->folders,
+                [&](const std::string& path) { return path == from || IsInFolder(path, from); });
+  for (const auto& [path, file] : moved_tree.files) tree->files[path] = file;
+  tree->folders.merge(moved_tree.folders);
 }
 
 bool MemoryStorage::Touches(const Change& change, const std::string& folder) {
@@ -194,14 +194,14 @@ bool MemoryStorage::Touches(const Change& change, const std::string& folder) {
 }
 
 bool MemoryStorage::HasFolderOf(const std::string& path) const {
-  return current_.folders.contains(FolderOf(path));
+  return current_tree_.folders.contains(FolderOf(path));
 }
 
 Result<std::string> MemoryStorage::Read(const std::string& path, uint64_t max_bytes) const {
-  const auto found = current_.files.find(path);
-  if (found == current_.files.end())
+  const auto entry = current_tree_.files.find(path);
+  if (entry == current_tree_.files.end())
     return Status(Code::kBadData, "cannot open " + path + ": " + NoSuchFile().message());
-  const std::string& bytes = found->second->bytes;
+  const std::string& bytes = entry->second->bytes;
   if (bytes.size() <= max_bytes) return bytes;
   return Status(Code::kBadData,
                 Cat(path, " has ", bytes.size(), " bytes, expected at most ", max_bytes));
@@ -210,21 +210,21 @@ Result<std::string> MemoryStorage::Read(const std::string& path, uint64_t max_by
 std::error_code MemoryStorage::List(const std::string& folder,
                                     std::vector<std::string>* names) const {
   const std::string name = WithoutSlash(folder);
-  const auto add = [&](const std::string& path) {
+  const auto add_if_inside = [&](const std::string& path) {
     if (FolderOf(path) == name) names->push_back(path.substr(path.rfind('/') + 1));
   };
-  for (const auto& [path, file] : current_.files) add(path);
-  for (const std::string& path : current_.folders) add(path);
+  for (const auto& [path, file] : current_tree_.files) add_if_inside(path);
+  for (const std::string& path : current_tree_.folders) add_if_inside(path);
   return {};
 }
 
 bool MemoryStorage::Exists(const std::string& path) const {
-  return current_.files.contains(path) || current_.folders.contains(path);
+  return current_tree_.files.contains(path) || current_tree_.folders.contains(path);
 }
 
 uint64_t MemoryStorage::SizeOf(const std::string& path) const {
-  const auto found = current_.files.find(path);
-  return found == current_.files.end() ? 0 : found->second->bytes.size();
+  const auto entry = current_tree_.files.find(path);
+  return entry == current_tree_.files.end() ? 0 : entry->second->bytes.size();
 }
 
 }  // namespace tern

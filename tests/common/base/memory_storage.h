@@ -27,11 +27,11 @@ class MemoryStorage : public Storage {
   // After `changes` more changes, the process or its machine dies in the next one. That change has
   // no effect; but a Write may have written some or all of its bytes without flushing them.
   void StopAfter(uint64_t changes, Chooser chooser);
-  // After `changes` more changes, the disk is full for the next `count`: Write, Rename and
+  // After `changes` more changes, the disk is full for the next `count` changes: Write, Rename and
   // CreateFolders fail. A Write leaves some of its bytes.
   void RefuseAfter(uint64_t changes, uint64_t count);
   // Whether the process has died as StopAfter says. From then on no change has an effect.
-  bool stopped() const { return stopped_; }
+  bool stopped() const { return is_stopped_; }
   // The process starts again, and finds everything that it had done. Cancels StopAfter and
   // RefuseAfter.
   void RestartProcess();
@@ -41,7 +41,7 @@ class MemoryStorage : public Storage {
   // Damages the file that was written last (`age` 0) or the one before it (`age` 1): cuts off its
   // second half, although it was flushed.
   void TearRecentFile(size_t age);
-  uint64_t changes() const { return changes_; }  // number of changes requested so far
+  uint64_t changes() const { return num_changes_; }  // number of changes requested so far
 
   Status Write(const std::string& path, std::string_view bytes) override;
   std::error_code Rename(const std::string& from, const std::string& to) override;
@@ -56,10 +56,10 @@ class MemoryStorage : public Storage {
  private:
   struct File {
     std::string bytes;
-    bool flushed = false;
+    bool is_flushed = false;
   };
   using FilePtr = std::shared_ptr<File>;
-  struct Names {
+  struct Tree {
     std::map<std::string, FilePtr> files;  // The keys are paths.
     std::set<std::string> folders;
   };
@@ -78,21 +78,21 @@ class MemoryStorage : public Storage {
   Fate CountChange();
   // Applies a change to the current state; it becomes durable when its folder is flushed.
   void Record(const Change& change);
-  static void Apply(const Change& change, Names* names);
-  static void RenameFolder(const std::string& from, const std::string& to, Names* names);
+  static void Apply(const Change& change, Tree* tree);
+  static void RenameFolder(const std::string& from, const std::string& to, Tree* tree);
   // Whether the change adds or removes a name in the folder.
-  static bool Touches(const Change& change, const std::string& folder);
+  static bool ChangesNameIn(const Change& change, const std::string& folder);
   // Whether the folder that contains `path` exists.
   bool HasFolderOf(const std::string& path) const;
 
-  Names current_, durable_;
-  std::vector<Change> pending_;          // applied to current_, but not to durable_
+  Tree current_tree_, durable_tree_;
+  std::vector<Change> pending_changes_;  // applied to current_tree_, but not to durable_tree_
   std::array<FilePtr, 2> recent_files_;  // the files written last, newest first
-  uint64_t changes_ = 0;
-  uint64_t stop_at_ = UINT64_MAX, refuse_from_ = UINT64_MAX,
-           refuse_to_ = 0;  // compared with changes_
+  uint64_t num_changes_ = 0;
+  uint64_t stop_at_change_ = UINT64_MAX, refuse_from_ = UINT64_MAX,
+           refuse_to_ = 0;  // compared with num_changes_
   Chooser chooser_;
-  bool stopped_ = false;
+  bool is_stopped_ = false;
 };
 
 }  // namespace tern

@@ -36,25 +36,25 @@ bool WaitUntilReadable(int fd) {
   return poll(&item, 1, 10000) == 1;
 }
 
-bool ReadableNow(int fd) {
+bool IsReadableNow(int fd) {
   pollfd item{fd, POLLIN, 0};
   return poll(&item, 1, 0) == 1;
 }
 
 [[noreturn]] void FirstSignalIsAnEvent(int signal, Code code) {
   alarm(20);
-  StopSignals stop;
-  REQUIRE(stop.signal() == 0 && stop.Take() == 0 && stop.status().ok());
-  REQUIRE(!ReadableNow(stop.fd()));
+  StopSignals stop_signals;
+  REQUIRE(stop_signals.signal() == 0 && stop_signals.Take() == 0 && stop_signals.status().ok());
+  REQUIRE(!IsReadableNow(stop_signals.fd()));
   kill(getpid(), signal);
-  REQUIRE(WaitUntilReadable(stop.fd()));
-  REQUIRE(stop.signal() == signal);
-  REQUIRE(stop.status().code() == code);
-  REQUIRE(stop.Take() == signal);
-  REQUIRE(stop.Take() == 0);
-  REQUIRE(!ReadableNow(stop.fd()));
-  REQUIRE(stop.signal() == signal);
-  _exit(ExitCode(stop.status()));
+  REQUIRE(WaitUntilReadable(stop_signals.fd()));
+  REQUIRE(stop_signals.signal() == signal);
+  REQUIRE(stop_signals.status().code() == code);
+  REQUIRE(stop_signals.Take() == signal);
+  REQUIRE(stop_signals.Take() == 0);
+  REQUIRE(!IsReadableNow(stop_signals.fd()));
+  REQUIRE(stop_signals.signal() == signal);
+  _exit(ExitCode(stop_signals.status()));
 }
 
 TEST_F(StopSignalsDeathTest, SigtermIsAnEvent) {
@@ -68,13 +68,13 @@ TEST_F(StopSignalsDeathTest, SigintIsAnEvent) {
 [[noreturn]] void AHangupCountsAsSigterm() {
   alarm(20);
   signal(SIGHUP, SIG_DFL);
-  StopSignals stop;
+  StopSignals stop_signals;
   kill(getpid(), SIGHUP);
-  REQUIRE(WaitUntilReadable(stop.fd()));
-  REQUIRE(stop.Take() == SIGTERM);
-  REQUIRE(stop.signal() == SIGTERM);
-  REQUIRE(stop.status().code() == Code::kTerminated);
-  REQUIRE(stop.status().message().find("SIGHUP") != std::string::npos);
+  REQUIRE(WaitUntilReadable(stop_signals.fd()));
+  REQUIRE(stop_signals.Take() == SIGTERM);
+  REQUIRE(stop_signals.signal() == SIGTERM);
+  REQUIRE(stop_signals.status().code() == Code::kTerminated);
+  REQUIRE(stop_signals.status().message().find("SIGHUP") != std::string::npos);
   kill(getpid(), SIGHUP);
   while (true) pause();
 }
@@ -86,12 +86,12 @@ TEST_F(StopSignalsDeathTest, SighupCountsAsSigterm) {
 [[noreturn]] void AHangupThatIsIgnoredStaysSo() {
   alarm(20);
   signal(SIGHUP, SIG_IGN);  // This is what nohup does.
-  StopSignals stop;
+  StopSignals stop_signals;
   kill(getpid(), SIGHUP);
   kill(getpid(), SIGINT);  // This would be the second signal, if SIGHUP counted.
-  REQUIRE(WaitUntilReadable(stop.fd()));
-  REQUIRE(stop.Take() == SIGINT);
-  REQUIRE(stop.signal() == SIGINT);
+  REQUIRE(WaitUntilReadable(stop_signals.fd()));
+  REQUIRE(stop_signals.Take() == SIGINT);
+  REQUIRE(stop_signals.signal() == SIGINT);
   _exit(0);
 }
 
@@ -101,9 +101,9 @@ TEST_F(StopSignalsDeathTest, SighupUnderNohupIsIgnored) {
 
 [[noreturn]] void SecondSignalEnds(int first, int second) {
   alarm(20);
-  StopSignals stop;
+  StopSignals stop_signals;
   kill(getpid(), first);
-  REQUIRE(WaitUntilReadable(stop.fd()));
+  REQUIRE(WaitUntilReadable(stop_signals.fd()));
   kill(getpid(), second);
   while (true) pause();  // simulates a process that hangs
 }
@@ -127,21 +127,21 @@ bool IsPending(pid_t process, int signal) {
 // process that has received one already. Both count as one request to stop.
 [[noreturn]] void ParentsSignalIsTheSameRequest() {
   alarm(20);
-  std::array<int, 2> ready{};
-  REQUIRE(pipe(ready.data()) == 0);
+  std::array<int, 2> ready_pipe{};
+  REQUIRE(pipe(ready_pipe.data()) == 0);
   const pid_t child = fork();
   if (child == 0) {
-    StopSignals stop;
+    StopSignals stop_signals;
     char byte = 0;
-    REQUIRE(write(ready[1], &byte, 1) == 1);
+    REQUIRE(write(ready_pipe[1], &byte, 1) == 1);
     kill(getpid(), SIGTERM);
-    REQUIRE(WaitUntilReadable(stop.fd()));
-    REQUIRE(stop.Take() == SIGTERM);
-    REQUIRE(write(ready[1], &byte, 1) == 1);
+    REQUIRE(WaitUntilReadable(stop_signals.fd()));
+    REQUIRE(stop_signals.Take() == SIGTERM);
+    REQUIRE(write(ready_pipe[1], &byte, 1) == 1);
     while (true) pause();  // simulates a process that hangs
   }
   char byte = 0;
-  REQUIRE(read(ready[0], &byte, 1) == 1 && read(ready[0], &byte, 1) == 1);
+  REQUIRE(read(ready_pipe[0], &byte, 1) == 1 && read(ready_pipe[0], &byte, 1) == 1);
   kill(child, SIGTERM);  // the parent's first signal
   while (IsPending(child, SIGTERM)) usleep(1000);
   kill(child, SIGINT);  // the parent's second signal
@@ -156,13 +156,13 @@ TEST_F(StopSignalsDeathTest, ASignalOfTheParentAndOneOfAnotherProcessCountAsOne)
 
 [[noreturn]] void FurtherSignalsAreReported() {
   alarm(20);
-  StopSignals stop(StopSignals::SecondSignal::kReport);
+  StopSignals stop_signals(StopSignals::SecondSignal::kReport);
   for (const int signal : {SIGINT, SIGTERM, SIGINT}) {
     kill(getpid(), signal);
-    REQUIRE(WaitUntilReadable(stop.fd()));
-    REQUIRE(stop.Take() == signal);
+    REQUIRE(WaitUntilReadable(stop_signals.fd()));
+    REQUIRE(stop_signals.Take() == signal);
   }
-  REQUIRE(stop.signal() == SIGINT);
+  REQUIRE(stop_signals.signal() == SIGINT);
   _exit(0);
 }
 
@@ -172,7 +172,7 @@ TEST_F(StopSignalsDeathTest, ReportsFurtherSignalsOnRequest) {
 
 [[noreturn]] void RaiseAfterDestructor() {
   alarm(20);
-  { StopSignals stop; }
+  { StopSignals stop_signals; }
   kill(getpid(), SIGTERM);
   while (true) pause();
 }
@@ -183,7 +183,7 @@ TEST_F(StopSignalsDeathTest, RestoresTheSignalMask) {
 
 [[noreturn]] void ChildIsUnblocked() {
   alarm(20);
-  StopSignals stop;
+  StopSignals stop_signals;
   const pid_t child = fork();
   if (child == 0) {
     StopSignals::Unblock();

@@ -19,16 +19,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kCheckpoints = 4;
+constexpr uint64_t kNumCheckpoints = 4;
 
 // The values of the checkpoint after `step`.
 std::vector<float> ValuesOf(uint64_t step) {
   return std::vector<float>(5000, static_cast<float>(step));
 }
 
-// The last step that the traced process has finished writing, in memory that both processes share.
-// Two executions do not make the same system calls (memory, sanitizers), so each reports its own
-// step.
+// The last step whose checkpoint the traced process has written completely, in memory that it
+// shares with the test. Each process reports its own, because system calls differ from execution to
+// execution, so that call number n does not tell the step.
 std::atomic<uint64_t>& LastWrittenStep() {
   static auto* const shared =
       new (mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE,
@@ -36,14 +36,14 @@ std::atomic<uint64_t>& LastWrittenStep() {
   return *shared;
 }
 
-// What the traced process does: it continues from the existing checkpoints. Its exit code says
-// whether it succeeded.
+// What the traced process does: it opens the folder, which may have checkpoints, and writes all
+// kNumCheckpoints. Its exit code is 0 if it succeeded, and 99 if the system refuses to trace it.
 [[noreturn]] void WriteAllCheckpoints(const Owner& owner) {
   if (ptrace(PTRACE_TRACEME, 0, nullptr, nullptr) != 0) _exit(99);
   raise(SIGSTOP);
   Store store(owner, {.of_all = 2});
   (void)store.Open();
-  for (uint64_t step = 1; step <= kCheckpoints; ++step) {
+  for (uint64_t step = 1; step <= kNumCheckpoints; ++step) {
     const std::vector<float> values = ValuesOf(step);
     if (!store.Write({7, step, step}, Kind::kOfAll, {{"w", {values.size()}, values}}, {}).ok())
       _exit(1);
@@ -52,9 +52,9 @@ std::atomic<uint64_t>& LastWrittenStep() {
   _exit(0);
 }
 
-// Runs the process until its stop number `stop` at a system call (each call stops it twice, before
-// and after), and kills it there. Returns the exit code; nullopt if it was killed.
-std::optional<int> RunUntil(const Owner& owner, uint64_t stop) {
+// Runs WriteAllCheckpoints in a process until its stop number `stop` at a system call (each call
+// stops it twice, before and after), and kills it there. Returns the exit code; nullopt if killed.
+std::optional<int> RunUntilStop(const Owner& owner, uint64_t stop) {
   LastWrittenStep() = 0;
   const pid_t child = fork();
   if (child == 0) WriteAllCheckpoints(owner);
@@ -98,39 +98,39 @@ class KillTest : public testing::Test {
 };
 
 TEST_F(KillTest, AtEverySystemCallLeavesACompleteCheckpoint) {
-  const std::optional<int> exit_code = RunUntil(OwnerIn("all"), 1'000'000);
+  const std::optional<int> exit_code = RunUntilStop(OwnerIn("all"), 1'000'000);
   if (exit_code == 99) GTEST_SKIP() << "this system does not let a process be traced";
   ASSERT_EQ(exit_code, 0);
-  EXPECT_EQ(NewestCompleteStep(OwnerIn("all")), kCheckpoints);
+  EXPECT_EQ(NewestCompleteStep(OwnerIn("all")), kNumCheckpoints);
   uint64_t stops = 0;
   for (bool ended = false; !ended; ++stops) {
     const Owner owner = OwnerIn(std::to_string(stops));
-    ended = RunUntil(owner, stops).has_value();
+    ended = RunUntilStop(owner, stops).has_value();
     const uint64_t newest_step = NewestCompleteStep(owner), last_written = LastWrittenStep();
     EXPECT_GE(newest_step, last_written) << "stop " << stops;
     EXPECT_LE(newest_step, last_written + 1) << "stop " << stops;
     fs::remove_all(owner.folder);
   }
-  EXPECT_EQ(LastWrittenStep(), kCheckpoints);
-  EXPECT_GT(stops, 50u * kCheckpoints / 2);  // the process was stopped at the calls that write
+  EXPECT_EQ(LastWrittenStep(), kNumCheckpoints);
+  EXPECT_GT(stops, 50u * kNumCheckpoints / 2);  // the process was stopped at the calls that write
 }
 
-// Runs the process again after it was killed: it continues from the checkpoints that are left.
+// After a process was killed, a second one finds the checkpoints that are left, and writes all.
 TEST_F(KillTest, TheNextProcessContinuesFromWhatIsLeft) {
-  const std::optional<int> code_without_calls = RunUntil(OwnerIn("all"), 0);
+  const std::optional<int> exit_code_at_stop_0 = RunUntilStop(OwnerIn("all"), 0);
   for (uint64_t stop = 1; stop < 1'000'000; stop += 17) {
     const Owner owner = OwnerIn(std::to_string(stop));
-    const std::optional<int> exit_code = RunUntil(owner, stop);
+    const std::optional<int> exit_code = RunUntilStop(owner, stop);
     if (exit_code == 99) GTEST_SKIP() << "this system does not let a process be traced";
     const uint64_t step_before = NewestCompleteStep(owner);
-    EXPECT_EQ(RunUntil(owner, 1'000'000), 0);
-    EXPECT_EQ(NewestCompleteStep(owner), kCheckpoints) << "after " << step_before;
+    EXPECT_EQ(RunUntilStop(owner, 1'000'000), 0);
+    EXPECT_EQ(NewestCompleteStep(owner), kNumCheckpoints) << "after " << step_before;
     for (const auto& entry : fs::directory_iterator(owner.folder))
       EXPECT_EQ(entry.path().string().find(".tmp."), std::string::npos);
     fs::remove_all(owner.folder);
     if (exit_code.has_value()) break;
   }
-  EXPECT_FALSE(code_without_calls.has_value() && *code_without_calls != 99);
+  EXPECT_FALSE(exit_code_at_stop_0.has_value() && *exit_code_at_stop_0 != 99);
 }
 
 }  // namespace

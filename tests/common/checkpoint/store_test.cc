@@ -36,7 +36,9 @@ class StoreTest : public testing::Test {
   }
   ~StoreTest() override { fs::remove_all(folder_); }
 
-  Store MakeStore(uint32_t keep = 2, uint32_t shard = 0) { return {owner_, {keep, shard}}; }
+  Store MakeStore(uint32_t num_kept_of_all = 2, uint32_t num_kept_of_shard = 0) {
+    return {owner_, {num_kept_of_all, num_kept_of_shard}};
+  }
   static Status Write(Store& store, uint64_t step, uint64_t run = 7, Kind kind = Kind::kOfAll) {
     const std::vector<float> values(100, static_cast<float>(step));
     return store.Write({run, step, step}, kind, {{"weights", {10, 10}, values}}, {{"a", "b"}});
@@ -48,7 +50,7 @@ class StoreTest : public testing::Test {
     return begin_result.ok() ? *begin_result : "";
   }
   // The number of bytes of all checkpoints in the folder.
-  static uint64_t BytesIn(const std::string& folder) {
+  static uint64_t CheckpointBytesIn(const std::string& folder) {
     uint64_t bytes = 0;
     for (const auto& entry : fs::directory_iterator(folder)) {
       if (entry.path().filename().string().starts_with("step.")) bytes += entry.file_size();
@@ -101,9 +103,9 @@ TEST_F(StoreTest, RefusesACheckpointWithAnyByteChangedAndKeepsThePreviousOne) {
     for (size_t at = 0; at < bytes.size(); at += ending == ".json" ? 1 : 7) {
       // A manifest's white space may change.
       if (ending == ".json" && std::isspace(bytes[at])) continue;
-      std::string changed = bytes;
-      changed[at] = static_cast<char>(changed[at] ^ 1);
-      WriteAll(Path(2, ending), changed);
+      std::string changed_bytes = bytes;
+      changed_bytes[at] = static_cast<char>(changed_bytes[at] ^ 1);
+      WriteAll(Path(2, ending), changed_bytes);
       Store reopened = MakeStore();
       EXPECT_THAT(reopened.Open(), SizeIs(1)) << ending << " byte " << at;
       EXPECT_THAT(reopened.points(), ElementsAre(Point{7, 1, 1})) << ending << " byte " << at;
@@ -135,24 +137,24 @@ TEST_F(StoreTest, RefusesATruncatedCheckpointAndKeepsThePreviousOne) {
 TEST_F(StoreTest, SaysWhyCheckpointsOfAnotherOwnerAreNotUsed) {
   Store store = MakeStore();
   ASSERT_TRUE(Write(store, 1).ok());
-  const Owner own_owner = owner_;
-  const auto sentence = [&] {
-    Store other = MakeStore();
-    const auto sentences = other.Open();
-    EXPECT_THAT(other.points(), IsEmpty());
-    owner_ = own_owner;
+  const Owner original_owner = owner_;
+  const auto refusal_sentence = [&] {
+    Store other_store = MakeStore();
+    const auto sentences = other_store.Open();
+    EXPECT_THAT(other_store.points(), IsEmpty());
+    owner_ = original_owner;
     return sentences.empty() ? std::string() : sentences[0];
   };
   owner_.job_digest = 99;
-  EXPECT_THAT(sentence(), HasSubstr("a job with other settings"));
+  EXPECT_THAT(refusal_sentence(), HasSubstr("a job with other settings"));
   owner_.model_digest = 99;
-  EXPECT_THAT(sentence(), HasSubstr("its model digest is 000000000000000c"));
+  EXPECT_THAT(refusal_sentence(), HasSubstr("its model digest is 000000000000000c"));
   owner_.plan_digest = 99;
-  EXPECT_THAT(sentence(), HasSubstr("its plan digest is"));
+  EXPECT_THAT(refusal_sentence(), HasSubstr("its plan digest is"));
   owner_.workers = 3;
-  EXPECT_THAT(sentence(), HasSubstr("its number of workers is 2, expected 3"));
+  EXPECT_THAT(refusal_sentence(), HasSubstr("its number of workers is 2, expected 3"));
   owner_.name = "worker.1";
-  EXPECT_THAT(sentence(), HasSubstr("its owner is worker.0, expected worker.1"));
+  EXPECT_THAT(refusal_sentence(), HasSubstr("its owner is worker.0, expected worker.1"));
 }
 
 TEST_F(StoreTest, RemovesIncompleteFiles) {
@@ -172,7 +174,7 @@ TEST_F(StoreTest, MovesCheckpointsOfAnotherRunToAFolderWithTheDateAndReportsIt) 
   EXPECT_EQ(Begin(store, 7), "");
   ASSERT_TRUE(Write(store, 90).ok());
   ASSERT_TRUE(Write(store, 100).ok());
-  const uint64_t bytes = BytesIn(owner_.folder);
+  const uint64_t bytes = CheckpointBytesIn(owner_.folder);
   const std::string sentence = Begin(store, 8);
   EXPECT_THAT(store.points(), IsEmpty());
   EXPECT_FALSE(fs::exists(Path(100, ".json")));
@@ -264,13 +266,13 @@ TEST_F(StoreTest, RecordsTheRunAndItsJobBeforeTheFirstCheckpoint) {
   EXPECT_EQ(reopened.JobTextOf(8), "");
   owner_.job_digest = 99;
   owner_.job_text = "seed: 2";
-  Store other = MakeStore();
-  other.Open();
-  EXPECT_EQ(other.began(), 0u) << "the run was of another job";
-  EXPECT_EQ(other.JobTextOf(7), "seed: 1");
-  Begin(other, 9);
-  EXPECT_EQ(other.began(), 9u);
-  EXPECT_EQ(other.JobTextOf(9), "seed: 2");
+  Store other_store = MakeStore();
+  other_store.Open();
+  EXPECT_EQ(other_store.began(), 0u) << "the run was of another job";
+  EXPECT_EQ(other_store.JobTextOf(7), "seed: 1");
+  Begin(other_store, 9);
+  EXPECT_EQ(other_store.began(), 9u);
+  EXPECT_EQ(other_store.JobTextOf(9), "seed: 2");
 }
 
 TEST_F(StoreTest, DistinguishesDamagedCheckpointsFromThoseOfOtherOwners) {
@@ -279,14 +281,14 @@ TEST_F(StoreTest, DistinguishesDamagedCheckpointsFromThoseOfOtherOwners) {
   ASSERT_TRUE(Write(store, 2).ok());
   WriteAll(Path(1, ".json"), "{");
   owner_.job_digest = 99;
-  Store other = MakeStore();
-  EXPECT_THAT(other.Open(), SizeIs(2));
-  ASSERT_THAT(other.refused(), SizeIs(2));
-  EXPECT_EQ(other.refused()[0].step, 1u);
-  EXPECT_FALSE(other.refused()[0].other);
-  EXPECT_EQ(other.refused()[1].step, 2u);
-  EXPECT_TRUE(other.refused()[1].other);
-  EXPECT_EQ(other.refused()[1].run, 7u);
+  Store other_store = MakeStore();
+  EXPECT_THAT(other_store.Open(), SizeIs(2));
+  ASSERT_THAT(other_store.refused(), SizeIs(2));
+  EXPECT_EQ(other_store.refused()[0].step, 1u);
+  EXPECT_FALSE(other_store.refused()[0].other);
+  EXPECT_EQ(other_store.refused()[1].step, 2u);
+  EXPECT_TRUE(other_store.refused()[1].other);
+  EXPECT_EQ(other_store.refused()[1].run, 7u);
 }
 
 // The manifest is the small file that completes a checkpoint. A folder with its name makes the
@@ -312,8 +314,8 @@ TEST_F(StoreTest, KeepsItsCheckpointsIfTheFolderCannotBeWritten) {
   EXPECT_THAT(store.points(), ElementsAre(Point{7, 1, 1}, Point{7, 2, 2}));
   WriteAll(folder_ + "/file", "");
   owner_.folder = folder_ + "/file/checkpoints";
-  Store nowhere = MakeStore();
-  EXPECT_THAT(Write(nowhere, 1).message(), HasSubstr("cannot create the folder"));
+  Store store_below_a_file = MakeStore();
+  EXPECT_THAT(Write(store_below_a_file, 1).message(), HasSubstr("cannot create the folder"));
 }
 
 TEST_F(StoreTest, NamesAMissingArrayOrNumber) {
@@ -338,10 +340,10 @@ TEST_F(StoreTest, NamesAMissingArrayOrNumber) {
   EXPECT_THAT(Restore(*file, {{}, {{"other", &number}}}).message(), HasSubstr("no number other"));
 }
 
-// A checkpoint is of kind kOfAll if all daemons wrote one after that step, or kShard if only this
-// shard did.
+// A checkpoint is of kind kOfAll if all daemons wrote one after its step, of kind kShard if only
+// this shard did.
 TEST_F(StoreTest, KeepsTheTwoKindsApart) {
-  const auto steps = [](const Store& store) {
+  const auto describe_points = [](const Store& store) {
     std::vector<std::string> descriptions;
     for (const Point& point : store.points())
       descriptions.push_back(Cat(point.step, store.KindOf(point) == Kind::kShard ? " shard" : ""));
@@ -350,18 +352,19 @@ TEST_F(StoreTest, KeepsTheTwoKindsApart) {
   Store store = MakeStore(2, 3);
   for (uint64_t step = 10; step <= 120; step += 10)
     ASSERT_TRUE(Write(store, step, 7, step % 50 == 0 ? Kind::kOfAll : Kind::kShard).ok());
-  EXPECT_THAT(steps(store), ElementsAre("50", "90 shard", "100", "110 shard", "120 shard"));
+  EXPECT_THAT(describe_points(store),
+              ElementsAre("50", "90 shard", "100", "110 shard", "120 shard"));
   Store reopened = MakeStore(2, 3);
   EXPECT_THAT(reopened.Open(), IsEmpty());
-  EXPECT_EQ(steps(reopened), steps(store));
-  // The last checkpoint of a job is written twice, if its step is not a multiple of the interval:
-  // its kind becomes kOfAll, and stays so.
+  EXPECT_EQ(describe_points(reopened), describe_points(store));
+  // After the last step of a job, all daemons write a checkpoint. If this shard has already written
+  // one after that step, its kind becomes kOfAll, and writing it as kShard does not change it back.
   ASSERT_TRUE(Write(reopened, 120).ok());
   ASSERT_TRUE(Write(reopened, 120, 7, Kind::kShard).ok());
-  EXPECT_THAT(steps(reopened), ElementsAre("90 shard", "100", "110 shard", "120"));
+  EXPECT_THAT(describe_points(reopened), ElementsAre("90 shard", "100", "110 shard", "120"));
   Store reopened_twice = MakeStore(2, 3);
   EXPECT_THAT(reopened_twice.Open(), IsEmpty());
-  EXPECT_EQ(steps(reopened_twice), steps(reopened));
+  EXPECT_EQ(describe_points(reopened_twice), describe_points(reopened));
   EXPECT_TRUE(reopened_twice.Read({7, 120, 120}).ok());
 }
 
@@ -370,11 +373,11 @@ TEST_F(StoreTest, ReportsTheKindOfAnotherJobsCheckpoints) {
   ASSERT_TRUE(Write(store, 10, 7, Kind::kShard).ok());
   ASSERT_TRUE(Write(store, 20).ok());
   owner_.job_digest ^= 1;
-  Store other = MakeStore(2, 3);
-  EXPECT_THAT(other.Open(), SizeIs(2));
-  ASSERT_THAT(other.refused(), SizeIs(2));
-  EXPECT_EQ(other.refused()[0].kind, Kind::kShard);
-  EXPECT_EQ(other.refused()[1].kind, Kind::kOfAll);
+  Store other_store = MakeStore(2, 3);
+  EXPECT_THAT(other_store.Open(), SizeIs(2));
+  ASSERT_THAT(other_store.refused(), SizeIs(2));
+  EXPECT_EQ(other_store.refused()[0].kind, Kind::kShard);
+  EXPECT_EQ(other_store.refused()[1].kind, Kind::kOfAll);
 }
 
 TEST_F(StoreTest, WritesNothingIfNoKindIsKept) {

@@ -26,8 +26,8 @@ Owner OwnerIn(const std::string& folder) {
 }
 Owner OurOwner() { return OwnerIn("out/checkpoints/shard.0.lane.1"); }
 
-// A Chooser that goes through all sequences of answers: Next() begins the next sequence, and
-// returns false after the last.
+// A Chooser (it chooses a number below n) that goes through all sequences of answers: Next() begins
+// the next sequence, and returns false after the last.
 class AllChoices {
  public:
   uint64_t operator()(uint64_t n) {
@@ -74,9 +74,9 @@ Steps CompleteSteps(const Owner& owner, uint64_t run, MemoryStorage& storage) {
 }
 
 // What must be on the disk after the process has stopped.
-struct Promise {
-  Steps sure;          // steps of checkpoints that must be complete
-  bool ended = false;  // whether the process wrote all its checkpoints before it stopped
+struct Expectation {
+  Steps sure_steps;        // steps of checkpoints that must be complete
+  bool has_ended = false;  // whether the process wrote all its checkpoints before it stopped
 };
 
 Steps StepsIn(const Store& store) {
@@ -85,53 +85,54 @@ Steps StepsIn(const Store& store) {
   return steps;
 }
 
-// Continues from the existing checkpoints and writes those up to kLast. The last is written twice:
-// as a shard's own, then as one of all daemons, as at the end of a job.
-Promise WriteAllCheckpoints(MemoryStorage& storage) {
-  Promise promise;
+// Continues from the existing checkpoints and writes those up to kLastStep. The last is written
+// twice: as a shard's own, then as one of all daemons, as at the end of a job.
+Expectation WriteAllCheckpoints(MemoryStorage& storage) {
+  Expectation expectation;
   Store store(OurOwner(), kKeep, storage);
   (void)store.Open();
-  promise.sure = StepsIn(store);
+  expectation.sure_steps = StepsIn(store);
   (void)store.Begin(kRun, false, kBeginTime);
-  const uint64_t from = store.points().empty() ? 1 : store.points().back().step + 1;
-  for (uint64_t step = from; step <= kLastStep + 1 && !storage.stopped(); ++step) {
+  const uint64_t first_step = store.points().empty() ? 1 : store.points().back().step + 1;
+  for (uint64_t step = first_step; step <= kLastStep + 1 && !storage.stopped(); ++step) {
     const Kind kind = step > kLastStep ? Kind::kOfAll : KindOfStep(step);
     const Status write_status = WriteCheckpoint(store, kRun, std::min(step, kLastStep), kind);
-    const Steps in_store = StepsIn(store);
-    if (write_status.ok() && !storage.stopped()) promise.sure = in_store;
+    const Steps steps_in_store = StepsIn(store);
+    if (write_status.ok() && !storage.stopped()) expectation.sure_steps = steps_in_store;
     // The write succeeded, and the process stopped when it removed old checkpoints: these may be
     // gone.
     if (write_status.ok() && storage.stopped())
-      std::erase_if(promise.sure,
-                    [&](uint64_t sure_step) { return !in_store.contains(sure_step); });
+      std::erase_if(expectation.sure_steps,
+                    [&](uint64_t sure_step) { return !steps_in_store.contains(sure_step); });
   }
-  promise.ended = !storage.stopped();
-  return promise;
+  expectation.has_ended = !storage.stopped();
+  return expectation;
 }
 
-void ExpectKept(const Promise& promise, const Steps& complete_steps, const std::string& where) {
-  for (const uint64_t step : promise.sure)
+void ExpectKept(const Expectation& expectation, const Steps& complete_steps,
+                const std::string& change) {
+  for (const uint64_t step : expectation.sure_steps)
     EXPECT_TRUE(complete_steps.contains(step))
-        << where << ": the checkpoint of step " << step << " is lost";
+        << change << ": the checkpoint of step " << step << " is lost";
 }
 
 // Stops a process in each of its changes, restarts it with `restart`, and checks what is left.
 // Returns the number of changes.
 template <typename Restart>
-uint64_t StopEverywhere(const Restart& restart) {
+uint64_t StopInEveryChange(const Restart& restart) {
   for (uint64_t stop = 0;; ++stop) {
     AllChoices choices;
     do {
       MemoryStorage storage;
       const Chooser choose = [&](uint64_t n) { return choices(n); };
       storage.StopAfter(stop, choose);
-      const Promise promise = WriteAllCheckpoints(storage);
-      if (promise.ended) return stop;
+      const Expectation expectation = WriteAllCheckpoints(storage);
+      if (expectation.has_ended) return stop;
       restart(storage, choose);
-      ExpectKept(promise, CompleteSteps(OurOwner(), kRun, storage), Cat("change ", stop));
-      EXPECT_TRUE(WriteAllCheckpoints(storage).ended);
-      const Steps end = CompleteSteps(OurOwner(), kRun, storage);
-      EXPECT_TRUE(end.contains(kLastStep) && end.contains(6)) << "change " << stop;
+      ExpectKept(expectation, CompleteSteps(OurOwner(), kRun, storage), Cat("change ", stop));
+      EXPECT_TRUE(WriteAllCheckpoints(storage).has_ended);
+      const Steps final_steps = CompleteSteps(OurOwner(), kRun, storage);
+      EXPECT_TRUE(final_steps.contains(kLastStep) && final_steps.contains(6)) << "change " << stop;
       if (testing::Test::HasFailure()) return stop;
     } while (choices.Next());
   }
@@ -139,65 +140,65 @@ uint64_t StopEverywhere(const Restart& restart) {
 
 TEST(Torn, AProcessThatDiesInAnyChangeLosesNoOtherCheckpoint) {
   const uint64_t changes =
-      StopEverywhere([](MemoryStorage& storage, const Chooser&) { storage.RestartProcess(); });
+      StopInEveryChange([](MemoryStorage& storage, const Chooser&) { storage.RestartProcess(); });
   EXPECT_GT(changes, 6 * kLastStep);
 }
 
 TEST(Torn, AMachineThatLosesItsPowerInAnyChangeLosesNoOtherCheckpoint) {
-  const uint64_t changes = StopEverywhere(
+  const uint64_t changes = StopInEveryChange(
       [](MemoryStorage& storage, const Chooser& choose) { storage.RestartMachine(choose); });
   EXPECT_GT(changes, 6 * kLastStep);
 }
 
 // From some change on, the disk is full: for one change, for three changes, or always.
 TEST(Torn, ARefusedWriteLosesNoOtherCheckpoint) {
-  uint64_t refused_changes = 0;
-  for (const uint64_t count : {uint64_t{1}, uint64_t{3}, UINT64_MAX}) {
-    for (uint64_t from = 0; !testing::Test::HasFailure(); ++from) {
+  uint64_t num_trials = 0;
+  for (const uint64_t num_refused : {uint64_t{1}, uint64_t{3}, UINT64_MAX}) {
+    for (uint64_t first_refused = 0; !testing::Test::HasFailure(); ++first_refused) {
       MemoryStorage storage;
-      storage.RefuseAfter(from, count);
-      const Promise promise = WriteAllCheckpoints(storage);
-      ASSERT_TRUE(promise.ended);
+      storage.RefuseAfter(first_refused, num_refused);
+      const Expectation expectation = WriteAllCheckpoints(storage);
+      ASSERT_TRUE(expectation.has_ended);
       const Steps complete_steps = CompleteSteps(OurOwner(), kRun, storage);
-      EXPECT_EQ(complete_steps, promise.sure) << "change " << from;
-      if (count == 1) {
-        EXPECT_GE(complete_steps.size(), 3u) << "change " << from;
+      EXPECT_EQ(complete_steps, expectation.sure_steps) << "change " << first_refused;
+      if (num_refused == 1) {
+        EXPECT_GE(complete_steps.size(), 3u) << "change " << first_refused;
       }
       storage.RestartProcess();
-      EXPECT_TRUE(WriteAllCheckpoints(storage).ended);
+      EXPECT_TRUE(WriteAllCheckpoints(storage).has_ended);
       EXPECT_TRUE(CompleteSteps(OurOwner(), kRun, storage).contains(kLastStep))
-          << "change " << from;
-      if (from > storage.changes()) break;
-      ++refused_changes;
+          << "change " << first_refused;
+      if (first_refused > storage.changes()) break;
+      ++num_trials;
     }
   }
-  EXPECT_GT(refused_changes, 3 * 6 * kLastStep);
+  EXPECT_GT(num_trials, 3 * 6 * kLastStep);
 }
 
 // A disk claims to have flushed a file but loses half of it. Only that file's checkpoint is lost.
 TEST(Torn, ATornFileLosesItsOwnCheckpointOnly) {
-  uint64_t torn = 0;
+  uint64_t num_torn = 0;
   for (uint64_t trial = 0;; ++trial) {
     const uint64_t stop = trial / 2;
     MemoryStorage storage;
     storage.StopAfter(stop, [](uint64_t n) { return n - 1; });
-    const Promise promise = WriteAllCheckpoints(storage);
-    if (promise.ended) break;
+    const Expectation expectation = WriteAllCheckpoints(storage);
+    if (expectation.has_ended) break;
     storage.RestartProcess();
     const Steps steps_before = CompleteSteps(OurOwner(), kRun, storage);
     storage.TearRecentFile(trial % 2);
     const Steps steps_after = CompleteSteps(OurOwner(), kRun, storage);
     EXPECT_GE(steps_after.size() + 1, steps_before.size()) << "change " << stop;
-    torn += steps_after.size() < steps_before.size();
-    EXPECT_TRUE(WriteAllCheckpoints(storage).ended);
+    num_torn += steps_after.size() < steps_before.size();
+    EXPECT_TRUE(WriteAllCheckpoints(storage).has_ended);
     EXPECT_TRUE(CompleteSteps(OurOwner(), kRun, storage).contains(kLastStep)) << "change " << stop;
     if (HasFailure()) break;
   }
-  EXPECT_GT(torn, 2 * kLastStep);
+  EXPECT_GT(num_torn, 2 * kLastStep);
 }
 
 // A new run begins in the folder. The previous run's checkpoints are moved away one by one, and the
-// new run's checkpoint stays. A stop in this loses at most one checkpoint.
+// new run's checkpoint stays. A stop during the moves loses at most one checkpoint.
 TEST(Torn, MovingCheckpointsAwayLosesOneAtMost) {
   const auto write_both_runs = [](MemoryStorage& storage) {
     Store store(OurOwner(), {.of_all = 9}, storage);
@@ -206,7 +207,7 @@ TEST(Torn, MovingCheckpointsAwayLosesOneAtMost) {
       (void)WriteCheckpoint(store, kRun, step, Kind::kOfAll);
     (void)WriteCheckpoint(store, kRun + 1, 4, Kind::kOfAll);
   };
-  const Owner moved_away = OwnerIn(OurOwner().folder + ".2026-11-22T22-26-01");
+  const Owner owner_of_moved = OwnerIn(OurOwner().folder + ".2026-11-22T22-26-01");
   for (const bool power_fails : {false, true}) {
     bool all_moved = false;
     for (uint64_t stop = 0; !all_moved && !testing::Test::HasFailure(); ++stop) {
@@ -224,7 +225,7 @@ TEST(Torn, MovingCheckpointsAwayLosesOneAtMost) {
         const Steps steps_of_new_run = CompleteSteps(OurOwner(), kRun + 1, storage);
         EXPECT_EQ(steps_of_new_run, Steps{4}) << "change " << stop;
         Steps steps_found = CompleteSteps(OurOwner(), kRun, storage);
-        steps_found.merge(CompleteSteps(moved_away, kRun, storage));
+        steps_found.merge(CompleteSteps(owner_of_moved, kRun, storage));
         EXPECT_GE(steps_found.size(), all_moved ? 3u : 2u) << "change " << stop;
       } while (choices.Next() && !testing::Test::HasFailure());
     }

@@ -46,45 +46,47 @@ INSTANTIATE_TEST_SUITE_P(AdaComp, CodecConformance,
 // Algorithm 2 of the paper, for one worker and one tensor, with the paper's symbols: dW is the new
 // gradient, G = residue + dW, and H = G + dW.
 struct PaperAdaComp {
-  explicit PaperAdaComp(size_t n, size_t bin) : bin(bin), residue(n) {}
+  explicit PaperAdaComp(size_t n, size_t bin_elements) : bin_elements(bin_elements), residue(n) {}
 
   std::vector<float> Pack(const std::vector<float>& dw) {
     const size_t n = dw.size();
-    std::vector<float> g(n), sent(n), bin_max((n + bin - 1) / bin);
-    double sum_of_maxima = 0, nonzero_bins = 0;
+    std::vector<float> g(n), sent(n), bin_max((n + bin_elements - 1) / bin_elements);
+    double sum_of_maxima = 0, num_nonzero_bins = 0;
     for (size_t i = 0; i < n; ++i) {
       g[i] = residue[i] + dw[i];
-      bin_max[i / bin] = std::max(bin_max[i / bin], std::abs(g[i]));
+      bin_max[i / bin_elements] = std::max(bin_max[i / bin_elements], std::abs(g[i]));
     }
     for (float m : bin_max) {
       sum_of_maxima += static_cast<double>(m);
-      nonzero_bins += m > 0 ? 1 : 0;
+      num_nonzero_bins += m > 0 ? 1 : 0;
     }
-    const float scale = nonzero_bins > 0 ? static_cast<float>(sum_of_maxima / nonzero_bins) : 0;
+    const float scale =
+        num_nonzero_bins > 0 ? static_cast<float>(sum_of_maxima / num_nonzero_bins) : 0;
     for (size_t i = 0; i < n; ++i) {
       const float h = g[i] + dw[i];
-      if (std::abs(h) >= bin_max[i / bin])
+      if (std::abs(h) >= bin_max[i / bin_elements])
         sent[i] = scale * static_cast<float>((g[i] > 0) - (g[i] < 0));
       residue[i] = g[i] - sent[i];
     }
     return sent;
   }
 
-  size_t bin;
+  size_t bin_elements;
   std::vector<float> residue;
 };
 
 TEST(AdaComp, FollowsThePapersAlgorithm) {
-  for (uint64_t bin : {1, 7, 50, 500, 5000}) {
-    const auto codec = MakeAdaCompCodec(bin);
+  for (uint64_t bin_elements : {1, 7, 50, 500, 5000}) {
+    const auto codec = MakeAdaCompCodec(bin_elements);
     const size_t n = 3017;
     Sender worker(*codec, n);
-    PaperAdaComp reference(n, bin);
+    PaperAdaComp reference(n, bin_elements);
     for (uint64_t round = 0; round < 25; ++round) {
       std::vector<float> g = SomeGradient(n, round);
       if (round % 5 == 4) std::fill(g.begin() + 200, g.begin() + 1600, 0.f);
-      ASSERT_EQ(worker.Send(g, round, 2 * bin), reference.Pack(g)) << bin << " " << round;
-      ASSERT_EQ(worker.Saved("residual"), reference.residue) << bin << " " << round;
+      ASSERT_EQ(worker.Send(g, round, 2 * bin_elements), reference.Pack(g))
+          << bin_elements << " " << round;
+      ASSERT_EQ(worker.Saved("residual"), reference.residue) << bin_elements << " " << round;
     }
   }
 }
@@ -97,8 +99,8 @@ TEST(AdaComp, BinsOfZerosNeitherSendNorCount) {
   EXPECT_EQ(worker.Send({0, 0, 0, 4, 1, -3, -8, 0, 1}),
             (std::vector<float>{0, 0, 0, 6, 0, -6, -6, 0, 0}));
   EXPECT_EQ(worker.Saved("residual"), (std::vector<float>{0, 0, 0, -2, 1, 3, -2, 0, 1}));
-  Sender zeros(*codec, 9);
-  EXPECT_EQ(zeros.Send(std::vector<float>(9)), std::vector<float>(9));
+  Sender sender_of_zeros(*codec, 9);
+  EXPECT_EQ(sender_of_zeros.Send(std::vector<float>(9)), std::vector<float>(9));
 }
 
 TEST(AdaComp, ChunksAreCutBetweenBins) {
@@ -114,7 +116,7 @@ TEST(AdaComp, RestoredMemoryContinuesBitForBit) {
   const auto codec = MakeAdaCompCodec(50);
   Sender uninterrupted(*codec, 5000), resumed(*codec, 5000);
   for (uint64_t round = 0; round < 10; ++round) {
-    if (round == 5) resumed.Restore(uninterrupted);
+    if (round == 5) resumed.RestoreFrom(uninterrupted);
     const std::vector<float> g = SomeGradient(5000, round);
     const std::vector<float> sent = uninterrupted.Send(g, round);
     if (round < 5) continue;

@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(Adaptive, CodecConformance,
                              .random_codes = 3}),
                          CaseName);
 
-Prepared PrepareOf(const Codec& codec, const std::vector<float>& g) {
+Prepared PreparedFor(const Codec& codec, const std::vector<float>& g) {
   return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, {});
 }
 
@@ -51,7 +51,7 @@ TEST(Adaptive, SendsAShareOfEachSignAsItsMean) {
   const std::vector<float> g = {1, -8, 4, 0, 2, -1, 3, -4};
   EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})),
             (std::vector<float>{0, -6, 3.5, 0, 0, 0, 3.5, -6}));
-  const Prepared prepared = PrepareOf(*codec, g);
+  const Prepared prepared = PreparedFor(*codec, g);
   EXPECT_EQ(prepared.high, 3);
   EXPECT_EQ(prepared.low, -4);
   EXPECT_EQ(prepared.high_value, 3.5);
@@ -93,47 +93,49 @@ TEST(Adaptive, FollowsThePaperWithErrorFeedback) {
         if (sign * x > 0) magnitudes.push_back(sign * x);
       }
       std::sort(magnitudes.begin(), magnitudes.end(), std::greater<>());
-      const auto k = static_cast<size_t>(std::ceil(share * static_cast<double>(magnitudes.size())));
+      const auto num_largest =
+          static_cast<size_t>(std::ceil(share * static_cast<double>(magnitudes.size())));
       double mean = 0;
-      for (size_t i = 0; i < k; ++i)
-        mean += static_cast<double>(magnitudes[i]) / static_cast<double>(k);
-      size_t count = 0;
+      for (size_t i = 0; i < num_largest; ++i)
+        mean += static_cast<double>(magnitudes[i]) / static_cast<double>(num_largest);
+      size_t num_sent = 0;
       for (size_t i = 0; i < n; ++i) {
-        if (sign * compensated[i] < magnitudes[k - 1]) continue;
+        if (sign * compensated[i] < magnitudes[num_largest - 1]) continue;
         ASSERT_NEAR(static_cast<double>(sign * sent[i]), mean, 1e-6);
-        ++count;
+        ++num_sent;
       }
-      ASSERT_EQ(count, k);
+      ASSERT_EQ(num_sent, num_largest);
     }
-    size_t count = 0;
+    size_t num_sent = 0;
     for (size_t i = 0; i < n; ++i) {
       residual[i] = compensated[i] - sent[i];
-      count += sent[i] != 0 ? 1 : 0;
+      num_sent += sent[i] != 0 ? 1 : 0;
     }
-    ASSERT_NEAR(static_cast<double>(count), share * static_cast<double>(n), 15);
+    ASSERT_NEAR(static_cast<double>(num_sent), share * static_cast<double>(n), 15);
     ASSERT_EQ(worker.Saved("residual"), residual);
   }
   Sender resumed(*codec, n);
-  resumed.Restore(worker);
+  resumed.RestoreFrom(worker);
   EXPECT_EQ(resumed.Send(residual, 20), worker.Send(residual, 20));
 }
 
-// Two percent of the elements are sent. A sent element takes the entropy of its position (about 7
-// bits at this density), one bit for its value, and what the format adds.
+// Two percent of the elements are sent. Each takes the entropy of its position (about 7 bits if one
+// element of 50 is sent), one bit for its value, and what the format adds.
 TEST(Adaptive, SizeIsEntropyOfPositionsPlusOneBit) {
   const size_t n = 1 << 18;
   const auto codec = MakeAdaptiveCodec(0.02);
   Sender worker(*codec, n);
   worker.Send(SomeGradient(n, 2));
-  const double bits = 8 * static_cast<double>(worker.code().size()) / static_cast<double>(n);
-  EXPECT_LT(bits, 0.02 * 9.2);
-  EXPECT_GT(bits, 0.02 * 0.94 * 8);
+  const double bits_per_element =
+      8 * static_cast<double>(worker.code().size()) / static_cast<double>(n);
+  EXPECT_LT(bits_per_element, 0.02 * 9.2);
+  EXPECT_GT(bits_per_element, 0.02 * 0.94 * 8);
 }
 
 TEST(Adaptive, RefusesInvalidShares) {
-  for (double bad : {0.0, -0.5, 1.01, std::nan("")}) {
+  for (double bad_share : {0.0, -0.5, 1.01, std::nan("")}) {
     Options options;
-    options.keys.mutable_adaptive()->set_share(bad);
+    options.keys.mutable_adaptive()->set_share(bad_share);
     ExpectRefused("adaptive", options, "exchange.adaptive.share");
   }
 }

@@ -52,9 +52,10 @@ class TruncatedNoise : public Wrapper {
     std::vector<uint8_t> signs(mask.size());
     size_t nonzeros = 0;
     for (uint64_t i = 0; i < segment.count; ++i) {
-      const float x = std::min(std::abs(g[i]), prepared.clip);
+      const float magnitude = std::min(std::abs(g[i]), prepared.clip);
       const unsigned random_bits = kernels::Draw16(key, segment.begin + i, 0) >> 12;
-      if (!(x > 0) || !(static_cast<float>(random_bits) / 16 < x / prepared.scaler)) continue;
+      if (!(magnitude > 0) || !(static_cast<float>(random_bits) / 16 < magnitude / prepared.scaler))
+        continue;
       mask[i / 8] |= static_cast<uint8_t>(1 << (i % 8));
       if (g[i] < 0) signs[nonzeros / 8] |= static_cast<uint8_t>(1 << (nonzeros % 8));
       ++nonzeros;
@@ -84,10 +85,10 @@ class SignSwapped : public Wrapper {
   using Wrapper::Wrapper;
   void Encode(const float* g, const Segment& segment, const Prepared& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
-    const size_t begin = out->size();
+    const size_t payload_begin = out->size();
     inner_->Encode(g, segment, prepared, noise, out);
-    const size_t signs = begin + kernels::PlaneBytes(segment.count);
-    if (noise.rank == 1 && out->size() > signs) (*out)[signs] ^= 1;
+    const size_t signs_begin = payload_begin + kernels::PlaneBytes(segment.count);
+    if (noise.rank == 1 && out->size() > signs_begin) (*out)[signs_begin] ^= 1;
   }
 };
 

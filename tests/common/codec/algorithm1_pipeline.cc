@@ -25,9 +25,9 @@ update::Schedule MakeSchedule(const Problem& problem) {
 }
 
 // The codes -1, 0 and 1 of a payload of n elements.
-std::vector<int8_t> ReadCodes(std::span<const uint8_t> payload, size_t n, bool scaler_first) {
+std::vector<int8_t> ReadCodes(std::span<const uint8_t> payload, size_t n, bool has_scaler) {
   std::vector<int8_t> codes(n);
-  const uint8_t* mask = payload.data() + (scaler_first ? sizeof(float) : 0);
+  const uint8_t* mask = payload.data() + (has_scaler ? sizeof(float) : 0);
   kernels::ExpandCodes(mask, mask + kernels::PlaneBytes(n), n, codes.data());
   return codes;
 }
@@ -104,10 +104,10 @@ void Pipeline::ExchangeSegment(uint64_t step, const Segment& segment,
   std::vector<uint8_t> encoded_sum;
   sum->EncodeSum(&encoded_sum);
   for (int i = 0; i < workers; ++i) {
-    const Status decoded =
+    const Status decode_status =
         components_.codec->Decode(encoded_sum, segment, workers, prepared[i].scaler, 0,
                                   segment.count, (*means)[i].data() + segment.begin);
-    ASSERT_TRUE(decoded.ok()) << decoded.message();
+    ASSERT_TRUE(decode_status.ok()) << decode_status.message();
   }
 }
 
@@ -115,15 +115,15 @@ std::vector<PushedTensor> Pipeline::Exchange(uint64_t step, uint32_t tensor,
                                              Tensors<float>* means) {
   const Tensors<float> gradients = Gradients(step, tensor);
   std::vector<Prepared> prepared;
-  float shared = 0;
+  float shared_scaler = 0;
   for (const std::vector<float>& g : gradients) {
     prepared.push_back(
         components_.codec->Prepare(kernels::ComputeStats(g.data(), g.size()), g, {}));
-    shared = std::max(shared, prepared.back().scaler);
+    shared_scaler = std::max(shared_scaler, prepared.back().scaler);
   }
   std::vector<PushedTensor> pushed(gradients.size());
   for (size_t i = 0; i < gradients.size(); ++i) {
-    if (components_.codec->shares_scaler()) prepared[i].scaler = shared;
+    if (components_.codec->shares_scaler()) prepared[i].scaler = shared_scaler;
     pushed[i].scaler = prepared[i].scaler;
   }
   const uint64_t n = gradients[0].size();

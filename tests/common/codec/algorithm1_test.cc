@@ -16,25 +16,25 @@ namespace tern::codec {
 namespace {
 
 // An element's code is 0 or not, depending on whether a random number is below a probability. If
-// the two differ by less than this margin, both codes are correct, because gradients in float
-// differ from those in double by rounding. The reference then takes over the pushed code.
+// these two differ by less than this margin, both codes are correct, because gradients in float and
+// in double differ by rounding. The reference then takes over the pushed code.
 constexpr double kUndecidedMargin = 2e-6;
 constexpr double kScalerTolerance = 2e-6;  // relative error of a scaler
-constexpr double kWeightsTolerance =
-    1e-5;  // norm of the error, relative to the norm of the weights
+// The norm of the error of the weights, relative to their norm.
+constexpr double kWeightsTolerance = 1e-5;
 
-// What is compared in each step.
+// What is compared in each step. kNone: no check has failed.
 enum class Check { kNone, kScaler, kCode, kReplicas, kWeights };
 
 struct TraceResult {
-  Check failed = Check::kNone;  // the first failed check
-  std::string where;
-  uint64_t codes = 0;            // number of codes compared
-  uint64_t nonzero = 0;          // codes that are not 0
-  uint64_t undecided = 0;        // codes within kUndecidedMargin
-  uint64_t clipped = 0;          // elements beyond the clip limit
-  uint64_t unequal_scalers = 0;  // workers whose own scaler was below the shared one
-  double worst_weights = 0;      // the largest error of the weights, relative to their norm
+  Check failed_check = Check::kNone;  // the first failed check
+  std::string failure;
+  uint64_t num_codes = 0;            // codes that were compared
+  uint64_t num_nonzero = 0;          // codes that are not 0
+  uint64_t num_undecided = 0;        // codes within kUndecidedMargin
+  uint64_t num_clipped = 0;          // elements beyond the clip limit
+  uint64_t num_unequal_scalers = 0;  // tensors whose worker's own scaler was below the shared one
+  double worst_weights_error = 0;    // the largest error of the weights, relative to their norm
 };
 
 class Comparison {
@@ -43,7 +43,7 @@ class Comparison {
       : problem_(problem), reference_(problem), pipeline_(std::move(components)) {}
 
   TraceResult Run() {
-    for (uint64_t step = 0; step < problem_.steps && result_.failed == Check::kNone; ++step) {
+    for (uint64_t step = 0; step < problem_.steps && result_.failed_check == Check::kNone; ++step) {
       step_ = step;
       auto expected = reference_.Ternarize(step);
       const auto pushed = pipeline_.Step(step);
@@ -59,10 +59,10 @@ class Comparison {
   }
 
  private:
-  void Fail(Check check, const std::string& what) {
-    if (result_.failed != Check::kNone) return;
-    result_.failed = check;
-    result_.where = "step " + std::to_string(step_) + ": " + what;
+  void Fail(Check check, const std::string& description) {
+    if (result_.failed_check != Check::kNone) return;
+    result_.failed_check = check;
+    result_.failure = "step " + std::to_string(step_) + ": " + description;
   }
 
   void ComparePushed(int worker, size_t tensor, const PushedTensor& pushed,
@@ -73,14 +73,14 @@ class Comparison {
       Fail(Check::kScaler, location + " scaler " + std::to_string(pushed.scaler) + ", expected " +
                                std::to_string(expected->scaler));
     }
-    if (expected->own_scaler < expected->scaler) ++result_.unequal_scalers;
+    if (expected->own_scaler < expected->scaler) ++result_.num_unequal_scalers;
     ASSERT_EQ(pushed.codes.size(), expected->codes.size());
     for (size_t k = 0; k < pushed.codes.size(); ++k) {
-      ++result_.codes;
-      result_.nonzero += expected->codes[k] != 0;
-      result_.clipped += std::abs(expected->gradient[k]) > expected->clip;
+      ++result_.num_codes;
+      result_.num_nonzero += expected->codes[k] != 0;
+      result_.num_clipped += std::abs(expected->gradient[k]) > expected->clip;
       if (expected->margins[k] < kUndecidedMargin) {
-        ++result_.undecided;
+        ++result_.num_undecided;
         expected->codes[k] = pushed.codes[k];
       } else if (pushed.codes[k] != expected->codes[k]) {
         Fail(Check::kCode, location + " element " + std::to_string(k) + " code " +
@@ -91,20 +91,21 @@ class Comparison {
   }
 
   void CompareWeights() {
-    double distance = 0;
-    double norm = 0;
+    double squared_distance = 0;
+    double squared_norm = 0;
     for (size_t t = 0; t < problem_.sizes.size(); ++t) {
       for (size_t k = 0; k < problem_.sizes[t]; ++k) {
         const double expected = reference_.weights()[t][k];
         const double difference = pipeline_.weights(0)[t][k] - expected;
-        distance += difference * difference;
-        norm += expected * expected;
+        squared_distance += difference * difference;
+        squared_norm += expected * expected;
       }
     }
-    const double relative = std::sqrt(distance / norm);
-    result_.worst_weights = std::max(result_.worst_weights, relative);
-    if (!(relative <= kWeightsTolerance)) {
-      Fail(Check::kWeights, "weights differ by " + std::to_string(relative) + " of their norm");
+    const double relative_distance = std::sqrt(squared_distance / squared_norm);
+    result_.worst_weights_error = std::max(result_.worst_weights_error, relative_distance);
+    if (!(relative_distance <= kWeightsTolerance)) {
+      Fail(Check::kWeights,
+           "weights differ by " + std::to_string(relative_distance) + " of their norm");
     }
     for (int i = 1; i < problem_.workers; ++i) {
       if (pipeline_.weights(i) != pipeline_.weights(0)) Fail(Check::kReplicas, "replicas differ");
@@ -153,21 +154,23 @@ TEST_P(Algorithm1, FollowsTheReferenceStepByStep) {
   problem.options = GetParam().options;
   problem.workers = GetParam().workers;
   const TraceResult result = Comparison(problem, CorrectComponents(problem)).Run();
-  EXPECT_EQ(result.failed, Check::kNone) << result.where;
+  EXPECT_EQ(result.failed_check, Check::kNone) << result.failure;
   // All tensors together have 1529 elements.
-  EXPECT_EQ(result.codes, problem.steps * problem.workers * 1529);
-  EXPECT_LE(result.undecided, 5u) << "the reference took over too many codes";
+  EXPECT_EQ(result.num_codes, problem.steps * problem.workers * 1529);
+  EXPECT_LE(result.num_undecided, 5u) << "the reference took over too many codes";
   // Each step of the algorithm had an effect: codes were 0 and not 0, and gradients were clipped.
-  EXPECT_GT(result.nonzero, result.codes / 50);
-  EXPECT_LT(result.nonzero, result.codes / 2);
-  const bool clips = problem.options.clip == Clip::kPaper || problem.options.clip == Clip::kGrace;
-  EXPECT_EQ(result.clipped > 0, clips);
-  EXPECT_EQ(result.unequal_scalers > 0, problem.workers > 1 && !problem.options.scaler_per_worker);
+  EXPECT_GT(result.num_nonzero, result.num_codes / 50);
+  EXPECT_LT(result.num_nonzero, result.num_codes / 2);
+  const bool is_clipping =
+      problem.options.clip == Clip::kPaper || problem.options.clip == Clip::kGrace;
+  EXPECT_EQ(result.num_clipped > 0, is_clipping);
+  EXPECT_EQ(result.num_unequal_scalers > 0,
+            problem.workers > 1 && !problem.options.scaler_per_worker);
 }
 
 struct MutantCase {
   Mutant mutant;
-  std::set<Check> caught_by;
+  std::set<Check> expected_checks;
 };
 void PrintTo(const MutantCase& c, std::ostream* os) { *os << NameOf(c.mutant); }
 
@@ -193,8 +196,8 @@ TEST_P(Algorithm1Mutants, IsCaught) {
   const Problem problem;
   const TraceResult result =
       Comparison(problem, FaultyComponents(problem, GetParam().mutant)).Run();
-  EXPECT_EQ(GetParam().caught_by.count(result.failed), 1u)
-      << "caught by check " << static_cast<int>(result.failed) << " " << result.where;
+  EXPECT_EQ(GetParam().expected_checks.count(result.failed_check), 1u)
+      << "caught by check " << static_cast<int>(result.failed_check) << " " << result.failure;
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ TEST(ErrorFeedback, KeepsExactlyWhatTheCodeLeftOut) {
   for (uint64_t round = 0; round < 30; ++round) {
     const std::vector<float> g = SomeGradient(1000, round);
     const std::vector<float> sent = Send(*codec, g, memory.get());
-    bool any_residual = false;
+    bool has_residual = false;
     for (size_t i = 0; i < g.size(); ++i) {
       const float v = g[i] + residual[i];
       uint16_t half = 0;
@@ -58,10 +58,10 @@ TEST(ErrorFeedback, KeepsExactlyWhatTheCodeLeftOut) {
       kernels::HalfToFloat(&half, 1, &decoded);
       ASSERT_EQ(sent[i], decoded);
       residual[i] = v - decoded;
-      any_residual |= residual[i] != 0;
+      has_residual |= residual[i] != 0;
     }
     ASSERT_EQ(Residual(memory.get()), residual) << "round " << round;
-    ASSERT_TRUE(any_residual);
+    ASSERT_TRUE(has_residual);
   }
 }
 
@@ -69,9 +69,9 @@ TEST(ErrorFeedback, KeepsExactlyWhatTheCodeLeftOut) {
 TEST(ErrorFeedback, EventuallySendsWhatOneCodeCannotHold) {
   const auto codec = Fp16WithFeedback();
   const auto memory = codec->NewMemory(1);
-  double total = 0;
-  for (int round = 0; round < 4096; ++round) total += Send(*codec, {1.0001f}, memory.get())[0];
-  EXPECT_NEAR(total, 4096 * 1.0001, 0.001);
+  double total_sent = 0;
+  for (int round = 0; round < 4096; ++round) total_sent += Send(*codec, {1.0001f}, memory.get())[0];
+  EXPECT_NEAR(total_sent, 4096 * 1.0001, 0.001);
 }
 
 TEST(ErrorFeedback, IsSavedRestoredAndReset) {

@@ -13,13 +13,13 @@
 namespace tern::codec {
 namespace {
 
-std::unique_ptr<Codec> MakeByName(const char* name) { return std::move(*MakeCodec(name, {})); }
+std::unique_ptr<Codec> MakeFloatCodec(const char* name) { return std::move(*MakeCodec(name, {})); }
 
 INSTANTIATE_TEST_SUITE_P(
     Fp32, CodecConformance,
     testing::Values(CodecCase{
         "Fp32",
-        [] { return MakeByName("fp32"); },
+        [] { return MakeFloatCodec("fp32"); },
         [](float g, float, float mean) { return mean == g; },
         NoUnusedBits,
         {"0000003f000080bf000000000000803e000040bf0000803f0000003e0000c0be0000803d000000bf"
@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 INSTANTIATE_TEST_SUITE_P(Fp16, CodecConformance,
                          testing::Values(CodecCase{"Fp16",
-                                                   [] { return MakeByName("fp16"); },
+                                                   [] { return MakeFloatCodec("fp16"); },
                                                    [](float g, float, float mean) {
                                                      return std::abs(mean - g) <=
                                                             std::abs(g) * 0x1p-11f + 0x1p-25f;
@@ -45,7 +45,7 @@ INSTANTIATE_TEST_SUITE_P(Fp16, CodecConformance,
 
 INSTANTIATE_TEST_SUITE_P(Bf16, CodecConformance,
                          testing::Values(CodecCase{"Bf16",
-                                                   [] { return MakeByName("bf16"); },
+                                                   [] { return MakeFloatCodec("bf16"); },
                                                    [](float g, float, float mean) {
                                                      return std::abs(mean - g) <=
                                                             std::abs(g) * 0x1p-8f;
@@ -61,33 +61,33 @@ class FloatCodec : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(All, FloatCodec, testing::Values("fp32", "fp16", "bf16"));
 
 TEST_P(FloatCodec, NonFiniteValuesNeverReachTheSum) {
-  const auto codec = MakeByName(GetParam());
+  const auto codec = MakeFloatCodec(GetParam());
   const float infinity = std::numeric_limits<float>::infinity();
-  for (float bad : {infinity, -infinity, std::nanf("")}) {
+  for (float bad_value : {infinity, -infinity, std::nanf("")}) {
     for (size_t at : {0, 36, 1030}) {
       std::vector<float> g = SomeGradient(1031, 5);
-      const Round valid = MakeRound(*codec, {g, g});
-      g[at] = bad;
-      const Round poisoned = MakeRound(*codec, {g, g});
+      const Round valid_round = MakeRound(*codec, {g, g});
+      g[at] = bad_value;
+      const Round bad_round = MakeRound(*codec, {g, g});
       const auto sum = codec->NewAccumulator({0, 0, 1031}, 2);
       for (int rank : {1, 0}) {
-        const Result<size_t> consumed = sum->Add(rank, poisoned.payloads[rank]);
+        const Result<size_t> consumed = sum->Add(rank, bad_round.payloads[rank]);
         ASSERT_FALSE(consumed.ok());
         EXPECT_EQ(consumed.status().code(), Code::kMismatch);
         EXPECT_NE(consumed.status().message().find("element " + std::to_string(at) + " is "),
                   std::string::npos)
             << consumed.status().message();
-        ASSERT_TRUE(sum->Add(rank, valid.payloads[rank]).ok());
+        ASSERT_TRUE(sum->Add(rank, valid_round.payloads[rank]).ok());
       }
       std::vector<uint8_t> bytes;
       sum->EncodeSum(&bytes);
-      EXPECT_EQ(bytes, Sum(*codec, valid));
+      EXPECT_EQ(bytes, Sum(*codec, valid_round));
     }
   }
 }
 
 TEST_P(FloatCodec, NonFiniteSumsDoNotDecode) {
-  const auto codec = MakeByName(GetParam());
+  const auto codec = MakeFloatCodec(GetParam());
   std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 3}, 2));
   // The last element becomes NaN in each of the three formats.
   sum[sum.size() - 1] = 0x7F;
@@ -98,7 +98,7 @@ TEST_P(FloatCodec, NonFiniteSumsDoNotDecode) {
 }
 
 TEST_P(FloatCodec, AddsEachRankOnce) {
-  const auto codec = MakeByName(GetParam());
+  const auto codec = MakeFloatCodec(GetParam());
   const Round round =
       MakeRound(*codec, {SomeGradient(9, 1), SomeGradient(9, 2), SomeGradient(9, 3)});
   const auto sum = codec->NewAccumulator({0, 0, 9}, 3);
@@ -115,7 +115,7 @@ TEST_P(FloatCodec, AddsEachRankOnce) {
 }
 
 TEST(Fp32, AddsInRankOrderAndDividesOnce) {
-  const auto codec = MakeByName("fp32");
+  const auto codec = MakeFloatCodec("fp32");
   std::vector<std::vector<float>> gradients;
   for (int rank = 0; rank < 7; ++rank) gradients.push_back(SomeGradient(2000, 40 + rank));
   const std::vector<float> mean = Mean(*codec, MakeRound(*codec, gradients));
@@ -136,35 +136,35 @@ TEST(Fp32, AddsInRankOrderAndDividesOnce) {
 // The sum is in single precision. It is divided by the number of workers and only then rounded to
 // half precision.
 TEST(Fp16, RoundsOnceOnTheWayDown) {
-  const auto codec = MakeByName("fp16");
+  const auto codec = MakeFloatCodec("fp16");
   const float tiny = 0x1p-10f;
   const Round round = MakeRound(*codec, {{1.0f}, {tiny}, {tiny}, {1.0f}});
   // Half precision represents the mean (2 + 2^-9) / 4 = 0.5 + 2^-11 exactly.
   EXPECT_EQ(Mean(*codec, round), std::vector<float>{0.5f + 0x1p-11f});
-  const Round third = MakeRound(*codec, {{1.0f}, {0.0f}, {0.0f}});
-  EXPECT_EQ(Mean(*codec, third),
+  const Round round_with_mean_third = MakeRound(*codec, {{1.0f}, {0.0f}, {0.0f}});
+  EXPECT_EQ(Mean(*codec, round_with_mean_third),
             std::vector<float>{0x1.554p-2f});  // the half-precision number nearest to 1/3
 }
 
 TEST(Bf16, RoundsOnceOnTheWayDown) {
-  const auto codec = MakeByName("bf16");
+  const auto codec = MakeFloatCodec("bf16");
   const float tiny = 0x1p-7f;
   const Round round = MakeRound(*codec, {{1.0f}, {tiny}, {tiny}, {1.0f}});
   // bfloat16 represents the mean (2 + 2^-6) / 4 = 0.5 + 2^-8 exactly.
   EXPECT_EQ(Mean(*codec, round), std::vector<float>{0.5f + 0x1p-8f});
-  const Round third = MakeRound(*codec, {{1.0f}, {0.0f}, {0.0f}});
-  EXPECT_EQ(Mean(*codec, third),
+  const Round round_with_mean_third = MakeRound(*codec, {{1.0f}, {0.0f}, {0.0f}});
+  EXPECT_EQ(Mean(*codec, round_with_mean_third),
             std::vector<float>{0x1.56p-2f});  // the bfloat16 number nearest to 1/3
 }
 
 TEST(Bf16, KeepsTheRangeOfFloatsAndStaysFinite) {
-  const auto codec = MakeByName("bf16");
+  const auto codec = MakeFloatCodec("bf16");
   EXPECT_EQ(Mean(*codec, MakeRound(*codec, {{0x1p100f, -0x1p-100f, -0x1.fffffep127f}})),
             (std::vector<float>{0x1p100f, -0x1p-100f, -0x1.fep127f}));
 }
 
 TEST(Fp16, TooLargeValuesSaturate) {
-  const auto codec = MakeByName("fp16");
+  const auto codec = MakeFloatCodec("fp16");
   EXPECT_EQ(Mean(*codec, MakeRound(*codec, {{1e6f, -1e30f}, {1e6f, -1e30f}})),
             (std::vector<float>{65504, -65504}));
 }

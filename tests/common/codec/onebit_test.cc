@@ -26,7 +26,7 @@ std::unique_ptr<Codec> MakeOneBitCodec(uint64_t bucket, bool coded_sums = true) 
   return std::move(*MakeCodec("onebit", options));
 }
 
-CodecCase MakeCase(const char* name, uint64_t bucket, const char* first, const char* second,
+CodecCase MakeCase(const char* name, uint64_t bucket, const char* payload0, const char* payload1,
                    const char* sum) {
   CodecCase c;
   c.name = name;
@@ -37,14 +37,15 @@ CodecCase MakeCase(const char* name, uint64_t bucket, const char* first, const c
     return std::abs(mean) <= largest && (g < 0 ? mean < 0 : mean >= 0);
   };
   c.unused_bits = [bucket](std::span<const uint8_t> payload, uint64_t count) {
-    const uint64_t size = bucket == 0 ? 1 : bucket;
-    std::vector<size_t> bits;
-    for (size_t i = (count + size - 1) / size * 64 + count; i < 8 * payload.size(); ++i)
-      bits.push_back(i);
-    return bits;
+    const uint64_t bucket_elements = bucket == 0 ? 1 : bucket;
+    std::vector<size_t> unused_bits;
+    for (size_t i = (count + bucket_elements - 1) / bucket_elements * 64 + count;
+         i < 8 * payload.size(); ++i)
+      unused_bits.push_back(i);
+    return unused_bits;
   };
-  c.golden_payloads[0] = first;
-  c.golden_payloads[1] = second;
+  c.golden_payloads[0] = payload0;
+  c.golden_payloads[1] = payload1;
   c.golden_sum = sum;
   c.recoding = 1;
   return c;
@@ -94,8 +95,8 @@ std::vector<uint8_t> CodeOf(const Codec& codec, std::span<const float> g, uint64
 std::vector<float> DecodeSingleCode(const Codec& codec, std::span<const uint8_t> code,
                                     const Segment& segment) {
   std::vector<float> values(segment.count);
-  const Result<size_t> size = codec.DecodeSingleCode(code, segment, values.data());
-  EXPECT_TRUE(size.ok()) << size.status().message();
+  const Result<size_t> code_bytes = codec.DecodeSingleCode(code, segment, values.data());
+  EXPECT_TRUE(code_bytes.ok()) << code_bytes.status().message();
   return values;
 }
 
@@ -103,11 +104,11 @@ std::vector<float> RoundTrip(const Codec& codec, std::span<const float> g, uint6
   return DecodeSingleCode(codec, CodeOf(codec, g, column), {0, 0, g.size(), column});
 }
 
-// The result of adding this one code to a sum.
+// The status code of adding `code`, the code of one worker, to a sum.
 Code StatusOfAdding(const Codec& codec, std::span<const uint8_t> code, uint64_t count) {
   const auto sum = codec.NewAccumulator({0, 0, count}, 1);
-  const Result<size_t> added = sum->Add(0, code);
-  return added.ok() ? Code::kOk : added.status().code();
+  const Result<size_t> consumed = sum->Add(0, code);
+  return consumed.ok() ? Code::kOk : consumed.status().code();
 }
 
 TEST(OneBit, NegativesAndOthersBecomeTheirMeans) {
@@ -151,22 +152,23 @@ TEST(OneBit, MeansAreRoundedOnce) {
   }
   const std::vector<float> values = RoundTrip(*MakeOneBitCodec(0), g, g.size());
   for (size_t i = 0; i < g.size(); ++i) {
-    const int negative = g[i] < 0;
-    ASSERT_FLOAT_EQ(values[i], static_cast<float>(sums[negative] / counts[negative]));
+    const int sign_class = g[i] < 0;
+    ASSERT_FLOAT_EQ(values[i], static_cast<float>(sums[sign_class] / counts[sign_class]));
   }
 }
 
 TEST(OneBit, SizePerElement) {
-  const auto bits = [](uint64_t bucket, uint64_t column) {
+  const auto bits_per_element = [](uint64_t bucket, uint64_t column_elements) {
     constexpr uint64_t kCount = 57600;
     return 8.0 *
-           static_cast<double>(MakeOneBitCodec(bucket)->MaxEncodedSize({0, 0, kCount, column})) /
+           static_cast<double>(
+               MakeOneBitCodec(bucket)->MaxEncodedSize({0, 0, kCount, column_elements})) /
            kCount;
   };
-  EXPECT_EQ(bits(64, 1), 2);
-  EXPECT_EQ(bits(512, 1), 1 + 64.0 * 113 / 57600);
-  EXPECT_EQ(bits(0, 800), 1.08);
-  EXPECT_EQ(bits(0, 25), 3.56);
+  EXPECT_EQ(bits_per_element(64, 1), 2);
+  EXPECT_EQ(bits_per_element(512, 1), 1 + 64.0 * 113 / 57600);
+  EXPECT_EQ(bits_per_element(0, 800), 1.08);
+  EXPECT_EQ(bits_per_element(0, 25), 3.56);
 }
 
 TEST(OneBit, WorkerErrorIsAddedToTheNextGradient) {
@@ -222,8 +224,8 @@ TEST(OneBit, ServerErrorIsAddedToTheNextSum) {
     ASSERT_NE(memory, nullptr);
     std::vector<float> residual(130);
     bool memory_changes_sum = false;
-    for (int index = 0; index < 20; ++index) {
-      const Round round = MakeSeededRound(*codec, index);
+    for (int round_index = 0; round_index < 20; ++round_index) {
+      const Round round = MakeSeededRound(*codec, round_index);
       std::vector<float> v(130);
       for (const auto& payload : round.payloads) {
         const std::vector<float> sent = DecodeSingleCode(*codec, payload, segment);
@@ -232,13 +234,13 @@ TEST(OneBit, ServerErrorIsAddedToTheNextSum) {
       for (size_t i = 0; i < 130; ++i) v[i] = v[i] / 3.0f + residual[i];
       std::vector<uint8_t> expected;
       codec->Encode(v.data(), segment, {}, {}, &expected);
-      ASSERT_EQ(SumOf(*codec, round, memory.get(), {2, 0, 1}), expected) << index;
+      ASSERT_EQ(SumOf(*codec, round, memory.get(), {2, 0, 1}), expected) << round_index;
       memory_changes_sum |= expected != SumOf(*codec, round, nullptr, {0, 1, 2});
       const std::vector<float> sent = DecodeSingleCode(*codec, expected, segment);
       for (size_t i = 0; i < 130; ++i) residual[i] = v[i] - sent[i];
       SavedState state;
       memory->AddState(&state);
-      ASSERT_TRUE(std::ranges::equal(state.arrays[0].values, residual)) << index;
+      ASSERT_TRUE(std::ranges::equal(state.arrays[0].values, residual)) << round_index;
     }
     EXPECT_TRUE(memory_changes_sum);
   }
@@ -252,30 +254,33 @@ TEST(OneBit, NothingIsLostOverManyRounds) {
   const Round round = MakeSeededRound(*codec, 1);
   std::vector<double> total_with(130), total_without(130);
   constexpr int kRounds = 2000;
-  for (int index = 0; index < kRounds; ++index) {
-    const auto answer = [&](Memory* memory) {
+  for (int round_index = 0; round_index < kRounds; ++round_index) {
+    const auto decode_sum = [&](Memory* memory) {
       return DecodeSingleCode(*codec, SumOf(*codec, round, memory, {0, 1, 2}), {2, 0, 130, 25});
     };
-    const std::vector<float> sum_with = answer(server_memory.get()), sum_without = answer(nullptr);
+    const std::vector<float> sum_with = decode_sum(server_memory.get()),
+                             sum_without = decode_sum(nullptr);
     for (size_t i = 0; i < 130; ++i)
       total_with[i] += double{sum_with[i]}, total_without[i] += double{sum_without[i]};
   }
-  Round copy = round;
-  const std::vector<float> mean = Mean(*MakeOneBitCodec(32, false), copy);
-  double worst_with = 0, worst_without = 0;
+  Round round_copy = round;
+  const std::vector<float> mean = Mean(*MakeOneBitCodec(32, false), round_copy);
+  double error_with_memory = 0, error_without_memory = 0;
   for (size_t i = 0; i < 130; ++i) {
-    worst_with = std::max(worst_with, std::abs(total_with[i] / kRounds - double{mean[i]}));
-    worst_without = std::max(worst_without, std::abs(total_without[i] / kRounds - double{mean[i]}));
+    error_with_memory =
+        std::max(error_with_memory, std::abs(total_with[i] / kRounds - double{mean[i]}));
+    error_without_memory =
+        std::max(error_without_memory, std::abs(total_without[i] / kRounds - double{mean[i]}));
   }
-  EXPECT_LT(worst_with, 0.02);
-  EXPECT_GT(worst_without, 0.1);
+  EXPECT_LT(error_with_memory, 0.02);
+  EXPECT_GT(error_without_memory, 0.1);
 }
 
 TEST(OneBit, RestoredMemoriesContinueBitForBit) {
   const auto codec = MakeOneBitCodec(7);
   const auto original_memory = codec->NewSumMemory({2, 0, 130, 25});
-  for (int index = 0; index < 5; ++index)
-    SumOf(*codec, MakeSeededRound(*codec, index), original_memory.get(), {0, 1, 2});
+  for (int round_index = 0; round_index < 5; ++round_index)
+    SumOf(*codec, MakeSeededRound(*codec, round_index), original_memory.get(), {0, 1, 2});
   const auto restored_memory = codec->NewSumMemory({2, 0, 130, 25});
   SavedState saved, restored;
   original_memory->AddState(&saved);
@@ -285,8 +290,8 @@ TEST(OneBit, RestoredMemoriesContinueBitForBit) {
     EXPECT_EQ(saved.arrays[i].name, restored.arrays[i].name);
     std::ranges::copy(saved.arrays[i].values, restored.arrays[i].values.begin());
   }
-  for (int index = 5; index < 10; ++index) {
-    const Round round = MakeSeededRound(*codec, index);
+  for (int round_index = 5; round_index < 10; ++round_index) {
+    const Round round = MakeSeededRound(*codec, round_index);
     ASSERT_EQ(SumOf(*codec, round, original_memory.get(), {0, 1, 2}),
               SumOf(*codec, round, restored_memory.get(), {2, 1, 0}));
   }
@@ -321,11 +326,11 @@ TEST(OneBit, FloatSumsAreTheMeanAndKeepNoError) {
 
 TEST(OneBit, HugeAndTinyGradientsStayFinite) {
   const auto codec = MakeOneBitCodec(4);
-  for (const float size : {kLargest, std::numeric_limits<float>::denorm_min()}) {
-    const std::vector<float> g = {size, -size, size, 0, -size, -size, -size, -size, size};
+  for (const float x : {kLargest, std::numeric_limits<float>::denorm_min()}) {
+    const std::vector<float> g = {x, -x, x, 0, -x, -x, -x, -x, x};
     const Round round = MakeRound(*codec, {g, g, g});
     const auto memory = codec->NewSumMemory({2, 0, 9});
-    for (int index = 0; index < 3; ++index) {
+    for (int round_index = 0; round_index < 3; ++round_index) {
       const std::vector<float> values =
           DecodeSingleCode(*codec, SumOf(*codec, round, memory.get(), {0, 1, 2}), {2, 0, 9});
       for (float v : values) ASSERT_TRUE(std::isfinite(v));
@@ -336,39 +341,43 @@ TEST(OneBit, HugeAndTinyGradientsStayFinite) {
 
 TEST(OneBit, InvalidCodesAreRefused) {
   const auto codec = MakeOneBitCodec(3);
-  const std::vector<uint8_t> valid =
+  const std::vector<uint8_t> valid_code =
       CodeOf(*codec, std::vector<float>{1, -1, 2, 4, 5, -3, -4, -5, -6});
-  EXPECT_EQ(StatusOfAdding(*codec, valid, 9), Code::kOk);
-  // The valid code with another number in place of its mean `at`: three groups have two means each.
-  const auto with_mean = [&](size_t at, float mean) {
-    std::vector<uint8_t> changed_code = valid;
+  EXPECT_EQ(StatusOfAdding(*codec, valid_code, 9), Code::kOk);
+  // The valid code with another number in place of one of its means (three groups have two each).
+  const auto code_with_mean = [&](size_t at, float mean) {
+    std::vector<uint8_t> changed_code = valid_code;
     std::memcpy(changed_code.data() + 4 * at, &mean, sizeof mean);
     return changed_code;
   };
   std::vector<float> values(9);
-  for (const float bad : {kInfinity, -kInfinity, std::nanf(""), -0.0f}) {
+  for (const float bad_mean : {kInfinity, -kInfinity, std::nanf(""), -0.0f}) {
     for (size_t at = 0; at < 6; ++at) {
-      EXPECT_EQ(StatusOfAdding(*codec, with_mean(at, bad), 9), Code::kMismatch) << bad << ' ' << at;
+      EXPECT_EQ(StatusOfAdding(*codec, code_with_mean(at, bad_mean), 9), Code::kMismatch)
+          << bad_mean << ' ' << at;
       const size_t group = at / 2;
-      EXPECT_EQ(codec->Decode(with_mean(at, bad), {0, 0, 9}, 1, 0, 3 * group, 1, &values[0]).code(),
-                Code::kMismatch);
-      EXPECT_TRUE(
-          codec->Decode(with_mean(at, bad), {0, 0, 9}, 1, 0, (3 * group + 3) % 9, 1, &values[0])
-              .ok());
+      EXPECT_EQ(
+          codec->Decode(code_with_mean(at, bad_mean), {0, 0, 9}, 1, 0, 3 * group, 1, &values[0])
+              .code(),
+          Code::kMismatch);
+      EXPECT_TRUE(codec
+                      ->Decode(code_with_mean(at, bad_mean), {0, 0, 9}, 1, 0, (3 * group + 3) % 9,
+                               1, &values[0])
+                      .ok());
     }
   }
   for (const size_t negative_mean : {0, 2, 4}) {
-    EXPECT_EQ(StatusOfAdding(*codec, with_mean(negative_mean, 1.0f), 9), Code::kMismatch);
-    EXPECT_EQ(StatusOfAdding(*codec, with_mean(negative_mean, 0.0f), 9), Code::kMismatch)
+    EXPECT_EQ(StatusOfAdding(*codec, code_with_mean(negative_mean, 1.0f), 9), Code::kMismatch);
+    EXPECT_EQ(StatusOfAdding(*codec, code_with_mean(negative_mean, 0.0f), 9), Code::kMismatch)
         << "there are negative elements";
-    EXPECT_EQ(StatusOfAdding(*codec, with_mean(negative_mean + 1, -1.0f), 9), Code::kMismatch);
+    EXPECT_EQ(StatusOfAdding(*codec, code_with_mean(negative_mean + 1, -1.0f), 9), Code::kMismatch);
   }
-  EXPECT_EQ(StatusOfAdding(*codec, with_mean(5, 1.0f), 9), Code::kMismatch)
+  EXPECT_EQ(StatusOfAdding(*codec, code_with_mean(5, 1.0f), 9), Code::kMismatch)
       << "all elements are negative";
-  EXPECT_EQ(StatusOfAdding(*codec, with_mean(1, 0.0f), 9), Code::kOk)
+  EXPECT_EQ(StatusOfAdding(*codec, code_with_mean(1, 0.0f), 9), Code::kOk)
       << "the other elements may all be 0";
-  std::vector<uint8_t> no_negatives = valid;
-  no_negatives[24] = static_cast<uint8_t>(valid[24] & ~2);
+  std::vector<uint8_t> no_negatives = valid_code;
+  no_negatives[24] = static_cast<uint8_t>(valid_code[24] & ~2);
   EXPECT_EQ(StatusOfAdding(*codec, no_negatives, 9), Code::kMismatch);
 }
 

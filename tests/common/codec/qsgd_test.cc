@@ -1,5 +1,4 @@
-// Tests of the codec QSGD: the conformance suite, the distribution of codes, limit cases, and
-// refused inputs.
+// Tests of the codec QSGD: conformance, the distribution of codes, limit cases, refused inputs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -40,7 +39,7 @@ Qsgd WithBits(int bits, uint64_t bucket, Norm norm = Norm::kMax, Layout layout =
   return qsgd;
 }
 
-// Options with a given number of levels; s: that number, if `levels` is kGiven.
+// Options whose number of levels follows the rule `levels`; s: that number if the rule is kGiven.
 Qsgd WithLevels(Levels levels, uint64_t bucket, Norm norm = Norm::kTwo, double s = 0) {
   Qsgd qsgd;
   qsgd.levels = levels;
@@ -59,15 +58,15 @@ std::vector<size_t> BitsFrom(size_t first, std::span<const uint8_t> payload) {
 
 // The 64-bit integer at byte `at` of the payload.
 uint64_t ReadUint64(std::span<const uint8_t> payload, size_t at) {
-  uint64_t end = 0;
-  std::memcpy(&end, payload.data() + at, sizeof end);
-  return end;
+  uint64_t value = 0;
+  std::memcpy(&value, payload.data() + at, sizeof value);
+  return value;
 }
 
-// Checks that |mean - g| is at most `share` of the tensor's largest magnitude.
-auto ErrorWithin(double share) {
-  return [share](float g, float largest, float mean) {
-    return std::abs(double{mean} - double{g}) <= share * double{largest} * (1 + 1e-6);
+// Whether |mean - g| is at most max_share * `largest`, the tensor's largest magnitude.
+auto ErrorWithin(double max_share) {
+  return [max_share](float g, float largest, float mean) {
+    return std::abs(double{mean} - double{g}) <= max_share * double{largest} * (1 + 1e-6);
   };
 }
 
@@ -93,8 +92,8 @@ CodecCase CaseOfLevels(const char* name, const Qsgd& qsgd, double share, const c
   CodecCase c = CaseOfBits(name, qsgd, share, first, second, sum);
   c.unused_bits = [qsgd](std::span<const uint8_t> payload, uint64_t count) {
     const uint64_t buckets = (count + qsgd.bucket - 1) / qsgd.bucket;
-    const size_t header = 5 * buckets + 8 * ((buckets + 63) / 64);
-    return BitsFrom(8 * header + ReadUint64(payload, header - 8), payload);
+    const size_t header_bytes = 5 * buckets + 8 * ((buckets + 63) / 64);
+    return BitsFrom(8 * header_bytes + ReadUint64(payload, header_bytes - 8), payload);
   };
   c.sizes_vary = true;
   return c;
@@ -156,21 +155,20 @@ std::vector<uint8_t> CodeOf(const Codec& codec, std::span<const float> g, uint64
 std::vector<float> DecodeSingleCode(const Codec& codec, std::span<const uint8_t> code,
                                     uint64_t count) {
   std::vector<float> values(count);
-  const Result<size_t> size = codec.DecodeSingleCode(code, {0, 0, count}, values.data());
-  EXPECT_TRUE(size.ok()) << size.status().message();
+  const Result<size_t> code_bytes = codec.DecodeSingleCode(code, {0, 0, count}, values.data());
+  EXPECT_TRUE(code_bytes.ok()) << code_bytes.status().message();
   return values;
 }
 
-// The result of adding this one code to a sum.
+// The status code of adding `code`, the code of one worker, to a sum.
 Code StatusOfAdding(const Codec& codec, std::span<const uint8_t> code, uint64_t count) {
   const auto sum = codec.NewAccumulator({0, 0, count}, 1);
-  const Result<size_t> added = sum->Add(0, code);
-  return added.ok() ? Code::kOk : added.status().code();
+  const Result<size_t> consumed = sum->Add(0, code);
+  return consumed.ok() ? Code::kOk : consumed.status().code();
 }
 
-// The law that is tested: over many random codes, the mean of a decoded element v is v, and its
-// variance is unit^2 p (1 - p), where `unit` is the distance of two levels and p the probability
-// that v is rounded up.
+// The law: over many random codes, a decoded element v has mean v and variance unit^2 p (1 - p),
+// where `unit` is the distance of two levels and p the probability that v is rounded up.
 struct LawCase {
   const char* name;
   Qsgd qsgd;
@@ -217,7 +215,7 @@ TEST_P(QsgdLaw, MeanAndVarianceOverManyDraws) {
   constexpr int kDraws = 100000;
   const Qsgd& qsgd = GetParam().qsgd;
   const auto codec = MakeQsgdCodec(qsgd);
-  const size_t n = kValues.size(), size = qsgd.bucket == 0 ? n : qsgd.bucket;
+  const size_t n = kValues.size(), bucket_size = qsgd.bucket == 0 ? n : qsgd.bucket;
   std::vector<double> sum(n), squares(n);
   for (int draw = 0; draw < kDraws; ++draw) {
     const std::vector<float> values = DecodeSingleCode(*codec, CodeOf(*codec, kValues, draw), n);
@@ -228,9 +226,9 @@ TEST_P(QsgdLaw, MeanAndVarianceOverManyDraws) {
     }
   }
   for (size_t i = 0; i < n; ++i) {
-    const size_t first = i / size * size;
+    const size_t first = i / bucket_size * bucket_size;
     const auto [unit, p] = UnitAndProbability(
-        qsgd, std::span(kValues).subspan(first, std::min(size, n - first)), kValues[i]);
+        qsgd, std::span(kValues).subspan(first, std::min(bucket_size, n - first)), kValues[i]);
     const double variance = unit * unit * p * (1 - p);
     const double deviation = std::sqrt(variance / kDraws);
     EXPECT_NEAR(sum[i] / kDraws, 0, 4.5 * deviation + 1e-6 * unit) << i;
@@ -245,23 +243,23 @@ TEST_P(QsgdLaw, MeanAndVarianceOverManyDraws) {
 // elements v at s levels (PQASGD, section 3.3).
 TEST(Qsgd, VarianceIsWithinThePapersBound) {
   const std::vector<float> v = SomeGradient(512, 3);
-  double norm = 0;
-  for (double x : v) norm += x * x;
+  double squared_norm = 0;
+  for (double x : v) squared_norm += x * x;
   for (const double s : {1.0, 4.0, 11.3, 100.0}) {
     const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 512, Norm::kTwo, s));
-    double error = 0;
+    double squared_error = 0;
     for (int draw = 0; draw < 400; ++draw) {
       const std::vector<float> values = DecodeSingleCode(*codec, CodeOf(*codec, v, draw), v.size());
       for (size_t i = 0; i < v.size(); ++i)
-        error += std::pow(double{values[i]} - double{v[i]}, 2) / 400;
+        squared_error += std::pow(double{values[i]} - double{v[i]}, 2) / 400;
     }
-    EXPECT_LE(error, std::min(512 / (4 * s * s), std::sqrt(512.0) / s) * norm * 1.01) << s;
-    EXPECT_GT(error, 0) << s;
+    const double bound = std::min(512 / (4 * s * s), std::sqrt(512.0) / s) * squared_norm;
+    EXPECT_LE(squared_error, bound * 1.01) << s;
+    EXPECT_GT(squared_error, 0) << s;
   }
 }
 
-// With 2 bits the levels are -1, 0 and 1 times the bucket's largest magnitude: these are ternary
-// codes.
+// With 2 bits the levels are -1, 0 and 1 times the bucket's largest magnitude, as in ternary codes.
 TEST(Qsgd, TwoBitsWithMaxNormEqualUnclippedTernaryBitForBit) {
   Options options;
   options.clip = Clip::kNone;
@@ -274,23 +272,21 @@ TEST(Qsgd, TwoBitsWithMaxNormEqualUnclippedTernaryBitForBit) {
     qsgd->Encode(g.data(), {3, 10 * bucket, g.size()}, {}, NoiseOfRound(5), &code);
     const std::vector<float> values = DecodeSingleCode(*qsgd, code, g.size());
     for (size_t first = 0; first < g.size(); first += bucket) {
-      const std::span<const float> piece =
-          std::span(g).subspan(first, std::min(bucket, g.size() - first));
+      const auto piece = std::span(g).subspan(first, std::min(bucket, g.size() - first));
       const Segment segment{3, 10 * bucket + first, piece.size()};
-      std::vector<uint8_t> alone;
+      std::vector<uint8_t> ternary_code;
       ternary->Encode(
           piece.data(), segment,
           ternary->Prepare(kernels::ComputeStats(piece.data(), piece.size()), piece, {}),
-          NoiseOfRound(5), &alone);
+          NoiseOfRound(5), &ternary_code);
       std::vector<float> expected(piece.size());
-      ASSERT_TRUE(ternary->DecodeSingleCode(alone, segment, expected.data()).ok());
+      ASSERT_TRUE(ternary->DecodeSingleCode(ternary_code, segment, expected.data()).ok());
       for (size_t i = 0; i < piece.size(); ++i) ASSERT_EQ(values[first + i], expected[i]);
     }
   }
 }
 
-// An element is rounded up exactly if its 32-bit random number is below floor(p 2^32), where p is
-// the probability.
+// An element is rounded up exactly if its 32-bit random number is below floor(probability 2^32).
 TEST(Qsgd, TheDrawDecidesToItsLastBits) {
   const auto codec = MakeQsgdCodec(WithBits(2, 0));
   for (const bool rounds_up : {false, true}) {
@@ -321,16 +317,15 @@ TEST(Qsgd, ManyLevelsBoundTheErrorByNormOverS) {
 // The width of a code is ceil(log2(2 ceil(L) + 1)) bits, where L = s * max|v| / norm is the highest
 // level in the bucket. The text of PQASGD has one level less.
 TEST(Qsgd, WidthsFitTheLevelsThatABucketReaches) {
+  const auto width_for = [](double highest_level) {
+    return static_cast<int>(std::ceil(std::log2(2 * std::ceil(highest_level) + 1)));
+  };
   const std::vector<float> equal_values(16, -3.0f);      // The norm is 12, so L = s / 4.
   const std::vector<float> single_value = {0, 0, 2, 0};  // The norm is the largest value, so L = s.
   for (const double s : {1.0, 2.0, 4.0, 4.5, 8.0, 12.0, 12.5, 16.0, 28.0, 29.0, 8388607.0}) {
     const QsgdLevels levels(WithLevels(Levels::kGiven, 16, Norm::kTwo, s));
-    EXPECT_EQ(levels.Measure(equal_values).width,
-              static_cast<int>(std::ceil(std::log2(2 * std::ceil(s / 4) + 1))))
-        << s;
-    EXPECT_EQ(levels.Measure(single_value).width,
-              static_cast<int>(std::ceil(std::log2(2 * std::ceil(s) + 1))))
-        << s;
+    EXPECT_EQ(levels.Measure(equal_values).width, width_for(s / 4)) << s;
+    EXPECT_EQ(levels.Measure(single_value).width, width_for(s)) << s;
     EXPECT_EQ(levels.Measure(single_value).width, levels.MaxWidth(4)) << s;
     EXPECT_EQ(levels.Measure(std::vector<float>(16)).width, 0);
   }
@@ -359,15 +354,14 @@ TEST(Qsgd, LevelCountsOfThePapers) {
 
 // Each element takes `bits` bits, and each bucket has one float, its norm.
 TEST(Qsgd, SizePerElementMatchesTheStudy) {
-  const auto bytes = [](int bits, uint64_t bucket) {
-    return static_cast<double>(
-               MakeQsgdCodec(WithBits(bits, bucket))->MaxEncodedSize({0, 0, 1 << 20})) /
-           (1 << 20);
+  const auto bits_per_element = [](int bits, uint64_t bucket) {
+    const auto codec = MakeQsgdCodec(WithBits(bits, bucket));
+    return 8 * static_cast<double>(codec->MaxEncodedSize({0, 0, 1 << 20})) / (1 << 20);
   };
-  EXPECT_EQ(bytes(2, 128) * 8, 2.25);
-  EXPECT_EQ(bytes(4, 512) * 8, 4.0625);
-  EXPECT_EQ(bytes(8, 512) * 8, 8.0625);
-  EXPECT_EQ(bytes(16, 8192) * 8, 16.00390625);
+  EXPECT_EQ(bits_per_element(2, 128), 2.25);
+  EXPECT_EQ(bits_per_element(4, 512), 4.0625);
+  EXPECT_EQ(bits_per_element(8, 512), 8.0625);
+  EXPECT_EQ(bits_per_element(16, 8192), 16.00390625);
 }
 
 TEST(Qsgd, ResultsDoNotDependOnChunking) {
@@ -411,8 +405,7 @@ TEST(Qsgd, NoiseDependsOnTensorRoundAndRank) {
   EXPECT_NE(encode(1, 1, 1), encode(1, 1, 2));
 }
 
-// The code of a round's sum: the server encodes the mean again, with its random numbers of round
-// `noise_round`.
+// The code of a round's sum: a server encodes the mean with its random numbers of `noise_round`.
 std::vector<uint8_t> RecodedSum(const Codec& codec, const Round& round, uint64_t noise_round) {
   const auto sum = codec.NewAccumulator({2, 0, round.count()}, round.workers(),
                                         {NoiseOfRound(noise_round), nullptr});
@@ -479,8 +472,8 @@ TEST(Qsgd, HugeAndTinyGradientsStayFinite) {
        {WithBits(4, 8), WithBits(4, 8, Norm::kTwo), WithBits(2, 8, Norm::kTwo, Layout::kIntervals),
         WithLevels(Levels::kSqrtN, 7), WithLevels(Levels::kGiven, 3, Norm::kTwo, 1.5)}) {
     const auto codec = MakeQsgdCodec(qsgd);
-    for (const float size : {kLargest, std::numeric_limits<float>::denorm_min()}) {
-      const std::vector<float> g = {size, -size, size, 0, -size, size, size, size, -size};
+    for (const float x : {kLargest, std::numeric_limits<float>::denorm_min()}) {
+      const std::vector<float> g = {x, -x, x, 0, -x, x, x, x, -x};
       const Round round = MakeRound(*codec, {g, g, g});
       for (float v : Mean(*codec, round)) EXPECT_TRUE(std::isfinite(v));
     }
@@ -489,43 +482,38 @@ TEST(Qsgd, HugeAndTinyGradientsStayFinite) {
 
 TEST(Qsgd, InvalidCodesAreRefused) {
   const auto codec = MakeQsgdCodec(WithBits(3, 4));
-  const std::vector<uint8_t> valid = CodeOf(*codec, std::vector<float>{1, -1, 0, 0.5, 2, 0});
-  ASSERT_EQ(valid.size(), 2u * 4 + 3);
-  EXPECT_EQ(StatusOfAdding(*codec, valid, 6), Code::kOk);
+  const std::vector<uint8_t> valid_code = CodeOf(*codec, std::vector<float>{1, -1, 0, 0.5, 2, 0});
+  ASSERT_EQ(valid_code.size(), 2u * 4 + 3);
+  EXPECT_EQ(StatusOfAdding(*codec, valid_code, 6), Code::kOk);
   for (const float norm : {kInfinity, -kInfinity, std::nanf(""), -1.0f, -0.0f, 0.0f}) {
-    std::vector<uint8_t> bad = valid;  // The norm of the second bucket is replaced.
-    std::memcpy(bad.data() + 4, &norm, sizeof norm);
-    EXPECT_EQ(StatusOfAdding(*codec, bad, 6), Code::kMismatch) << norm;
+    std::vector<uint8_t> bad_code = valid_code;  // The norm of the second bucket is replaced.
+    std::memcpy(bad_code.data() + 4, &norm, sizeof norm);
+    EXPECT_EQ(StatusOfAdding(*codec, bad_code, 6), Code::kMismatch) << norm;
     std::vector<float> values(6);
-    EXPECT_EQ(codec->Decode(bad, {0, 0, 6}, 1, 0, 4, 2, values.data()).code(), Code::kMismatch);
-    EXPECT_TRUE(codec->Decode(bad, {0, 0, 6}, 1, 0, 0, 4, values.data()).ok());
+    EXPECT_EQ(codec->Decode(bad_code, {0, 0, 6}, 1, 0, 4, 2, &values[0]).code(), Code::kMismatch);
+    EXPECT_TRUE(codec->Decode(bad_code, {0, 0, 6}, 1, 0, 0, 4, values.data()).ok());
   }
-  std::vector<uint8_t> negative_zero =
-      valid;  // element 2 is 0, at bits 6 to 8; here it gets a sign
-  negative_zero[9] |= 1;
+  std::vector<uint8_t> negative_zero = valid_code;
+  negative_zero[9] |= 1;  // gives a sign to element 2, which is 0 and has bits 6 to 8
   EXPECT_EQ(StatusOfAdding(*codec, negative_zero, 6), Code::kMismatch);
 }
 
 // With s = 4 a code has a sign bit and 3 bits of level: these could hold levels up to 7.
 TEST(Qsgd, LevelsBeyondTheLastAreRefused) {
   const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 2, Norm::kMax, 4));
-  const std::vector<uint8_t> valid = CodeOf(*codec, std::vector<float>{1, -1});
-  ASSERT_EQ(ToHex(valid),
-            "0000803f"
-            "04"
-            "0800000000000000"
-            "c4");
+  const std::vector<uint8_t> valid_code = CodeOf(*codec, std::vector<float>{1, -1});
+  // The norm 1.0, the width 4, the end of the bucket's codes (8 bits), and the two codes.
+  ASSERT_EQ(ToHex(valid_code), "0000803f040800000000000000c4");
   for (unsigned code = 0; code < 16; ++code) {
-    std::vector<uint8_t> changed_code = valid;
+    std::vector<uint8_t> changed_code = valid_code;
     changed_code.back() = static_cast<uint8_t>(0xc0 | code);
-    const bool possible = (code & 7) <= 4 && code != 8;
-    EXPECT_EQ(StatusOfAdding(*codec, changed_code, 2), possible ? Code::kOk : Code::kMismatch)
+    const bool is_valid = (code & 7) <= 4 && code != 8;
+    EXPECT_EQ(StatusOfAdding(*codec, changed_code, 2), is_valid ? Code::kOk : Code::kMismatch)
         << code;
   }
 }
 
-// The codes of a bucket with a non-zero norm have at least two bits per element, those of a zero
-// norm have none.
+// A bucket's codes have at least two bits per element if the norm is not zero, and otherwise none.
 TEST(Qsgd, WidthsThatContradictTheNormAreRefused) {
   const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 2, Norm::kMax, 4));
   for (const float norm : {0.0f, 1.0f}) {
@@ -534,8 +522,8 @@ TEST(Qsgd, WidthsThatContradictTheNormAreRefused) {
       std::memcpy(code.data(), &norm, sizeof norm);
       code[4] = width;
       code[5] = static_cast<uint8_t>(2 * width);
-      const bool possible = norm > 0 ? width >= 2 && width <= 4 : width == 0;
-      EXPECT_EQ(StatusOfAdding(*codec, code, 2), possible ? Code::kOk : Code::kMismatch)
+      const bool is_valid = norm > 0 ? width >= 2 && width <= 4 : width == 0;
+      EXPECT_EQ(StatusOfAdding(*codec, code, 2), is_valid ? Code::kOk : Code::kMismatch)
           << norm << ' ' << int{width};
     }
   }
@@ -556,35 +544,33 @@ TEST(Qsgd, AnyRangeOfManyBucketsDecodesAsPartOfTheWhole) {
 
 TEST(Qsgd, InconsistentHeadersAreRefused) {
   const auto codec = MakeQsgdCodec(WithLevels(Levels::kGiven, 2, Norm::kTwo, 9));
-  std::vector<float> g =
-      SomeGradient(400, 6);  // 200 buckets; the header has an end for each 64 buckets
-  g[0] = 1;                  // the first bucket is not zero
-  const std::vector<uint8_t> valid = CodeOf(*codec, g);
-  ASSERT_EQ(StatusOfAdding(*codec, valid, g.size()), Code::kOk);
-  const auto is_refused = [&](size_t at, uint8_t to) {
-    std::vector<uint8_t> bad = valid;
-    bad[at] = to;
-    bad.resize(2000);  // The code is long enough for every size that a header claims.
-    return StatusOfAdding(*codec, bad, g.size()) == Code::kMismatch;
+  // 200 buckets, of which the first is not zero. The header has an end for each 64 buckets.
+  std::vector<float> g = SomeGradient(400, 6);
+  g[0] = 1;
+  const std::vector<uint8_t> valid_code = CodeOf(*codec, g);
+  ASSERT_EQ(StatusOfAdding(*codec, valid_code, g.size()), Code::kOk);
+  const auto is_refused = [&](size_t at, uint8_t new_byte) {
+    std::vector<uint8_t> bad_code = valid_code;
+    bad_code[at] = new_byte;
+    bad_code.resize(2000);  // The code is long enough for every size that a header claims.
+    return StatusOfAdding(*codec, bad_code, g.size()) == Code::kMismatch;
   };
   for (const uint8_t width : {0, 1, 6, 24, 25, 255}) EXPECT_TRUE(is_refused(800, width)) << width;
   for (size_t end = 0; end < 4; ++end) {
     for (size_t byte = 0; byte < 8; ++byte) {
       const size_t at = 1000 + 8 * end + byte;
-      EXPECT_TRUE(is_refused(at, valid[at] + 1)) << end << ' ' << byte;
-      EXPECT_TRUE(is_refused(at, valid[at] - 1)) << end << ' ' << byte;
+      EXPECT_TRUE(is_refused(at, valid_code[at] + 1)) << end << ' ' << byte;
+      EXPECT_TRUE(is_refused(at, valid_code[at] - 1)) << end << ' ' << byte;
     }
   }
   // Decoding a range reads only the range's own buckets, and never beyond the bytes.
-  std::vector<uint8_t> bad = valid;
-  bad[1000 + 5] = 0xFF;
+  std::vector<uint8_t> bad_code = valid_code;
+  bad_code[1000 + 5] = 0xFF;
   std::vector<float> values(g.size());
   for (size_t first = 0; first + 10 <= g.size(); first += 10) {
-    const Code code = codec->Decode(bad, {0, 0, g.size()}, 1, 0, first, 10, &values[0]).code();
+    const Code code = codec->Decode(bad_code, {0, 0, g.size()}, 1, 0, first, 10, &values[0]).code();
     EXPECT_TRUE(code == Code::kOk || code == Code::kMismatch);
-    if (first < 256) {
-      EXPECT_EQ(code, Code::kMismatch) << first;
-    }
+    EXPECT_TRUE(code == Code::kMismatch || first >= 256) << first;
   }
 }
 

@@ -9,23 +9,26 @@
 namespace tern::codec {
 namespace {
 
-std::vector<size_t> UnusedBits(std::span<const uint8_t> payload, uint64_t count, bool floats) {
-  std::vector<size_t> bits;
+std::vector<size_t> UnusedBits(std::span<const uint8_t> payload, uint64_t count,
+                               bool sends_floats) {
+  std::vector<size_t> unused_bits;
   const auto add_padding = [&](size_t byte, size_t used_bits) {
-    for (size_t i = used_bits; i < 8 * ((used_bits + 7) / 8); ++i) bits.push_back(8 * byte + i);
+    for (size_t i = used_bits; i < 8 * ((used_bits + 7) / 8); ++i)
+      unused_bits.push_back(8 * byte + i);
   };
-  if (count == 0) return bits;
-  size_t offset = floats ? 0 : 8;
-  const size_t k = payload[offset] | size_t{payload[offset + 1]} << 8;
-  offset += 2;
-  if (k == 0 || (floats && k == count)) return bits;
+  if (count == 0) return unused_bits;
+  size_t position_bytes_begin = sends_floats ? 0 : 8;
+  const size_t num_sent = payload[position_bytes_begin] | size_t{payload[position_bytes_begin + 1]}
+                                                              << 8;
+  position_bytes_begin += 2;
+  if (num_sent == 0 || (sends_floats && num_sent == count)) return unused_bits;
   // Positions of k of `count` elements are a bitmap or an Elias-Fano code, whichever is smaller.
-  const size_t low_bits = std::bit_width(count / k) - 1;
-  const size_t elias_fano = k * low_bits + k + ((count - 1) >> low_bits);
-  const size_t used_bits = (count + 7) / 8 <= (elias_fano + 7) / 8 ? count : elias_fano;
-  add_padding(offset, used_bits);
-  if (!floats) add_padding(offset + (used_bits + 7) / 8, k);
-  return bits;
+  const size_t low_bits = std::bit_width(count / num_sent) - 1;
+  const size_t elias_fano_bits = num_sent * low_bits + num_sent + ((count - 1) >> low_bits);
+  const size_t used_bits = (count + 7) / 8 <= (elias_fano_bits + 7) / 8 ? count : elias_fano_bits;
+  add_padding(position_bytes_begin, used_bits);
+  if (!sends_floats) add_padding(position_bytes_begin + (used_bits + 7) / 8, num_sent);
+  return unused_bits;
 }
 
 }  // namespace
@@ -37,7 +40,8 @@ std::vector<size_t> UnusedBitsOfPairs(std::span<const uint8_t> payload, uint64_t
   return UnusedBits(payload, count, false);
 }
 
-std::vector<float> Sender::Send(const std::vector<float>& g, uint64_t round, uint64_t step) {
+std::vector<float> Sender::Send(const std::vector<float>& g, uint64_t round,
+                                uint64_t segment_elements) {
   compensated_ = g;
   memory_->Compensate(0, compensated_, compensated_);
   const kernels::Stats stats = kernels::ComputeStats(compensated_.data(), g.size());
@@ -47,8 +51,8 @@ std::vector<float> Sender::Send(const std::vector<float>& g, uint64_t round, uin
   noise.round = round;
   const Prepared prepared = codec_.Prepare(stats, compensated_, noise);
   code_.clear();
-  for (uint64_t begin = 0; begin < g.size(); begin += step) {
-    const Segment segment{0, begin, std::min<uint64_t>(step, g.size() - begin)};
+  for (uint64_t begin = 0; begin < g.size(); begin += segment_elements) {
+    const Segment segment{0, begin, std::min<uint64_t>(segment_elements, g.size() - begin)};
     const size_t code_begin = code_.size();
     codec_.Encode(&compensated_[begin], segment, prepared, noise, &code_);
     const std::span<float> decoded = std::span(sent).subspan(begin, segment.count);
@@ -70,29 +74,29 @@ std::vector<float> Sender::Saved(const std::string& name) {
   return {};
 }
 
-void Sender::Restore(Sender& from) {
-  SavedState to, saved;
-  memory_->AddState(&to);
-  from.memory_->AddState(&saved);
-  ASSERT_EQ(to.arrays.size(), saved.arrays.size());
-  for (size_t i = 0; i < to.arrays.size(); ++i) {
-    ASSERT_EQ(to.arrays[i].name, saved.arrays[i].name);
-    ASSERT_EQ(to.arrays[i].values.size(), saved.arrays[i].values.size());
-    std::copy(saved.arrays[i].values.begin(), saved.arrays[i].values.end(),
-              to.arrays[i].values.begin());
+void Sender::RestoreFrom(Sender& other) {
+  SavedState own_state, other_state;
+  memory_->AddState(&own_state);
+  other.memory_->AddState(&other_state);
+  ASSERT_EQ(own_state.arrays.size(), other_state.arrays.size());
+  for (size_t i = 0; i < own_state.arrays.size(); ++i) {
+    ASSERT_EQ(own_state.arrays[i].name, other_state.arrays[i].name);
+    ASSERT_EQ(own_state.arrays[i].values.size(), other_state.arrays[i].values.size());
+    std::copy(other_state.arrays[i].values.begin(), other_state.arrays[i].values.end(),
+              own_state.arrays[i].values.begin());
   }
 }
 
-void ExpectRefused(const char* codec, const Options& options, const std::string& key) {
-  const auto codec_or_error = MakeCodec(codec, options);
+void ExpectRefused(const char* codec_name, const Options& options, const std::string& key) {
+  const auto codec_or_error = MakeCodec(codec_name, options);
   ASSERT_FALSE(codec_or_error.ok());
   EXPECT_EQ(codec_or_error.status().code(), Code::kBadJob);
   EXPECT_NE(codec_or_error.status().message().find(key), std::string::npos)
       << codec_or_error.status().message();
 }
 
-std::unique_ptr<Codec> MakeValidCodec(const char* codec, const Options& options) {
-  auto codec_or_error = MakeCodec(codec, options);
+std::unique_ptr<Codec> MakeValidCodec(const char* codec_name, const Options& options) {
+  auto codec_or_error = MakeCodec(codec_name, options);
   EXPECT_TRUE(codec_or_error.ok()) << codec_or_error.status().message();
   return std::move(*codec_or_error);
 }

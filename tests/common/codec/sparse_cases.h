@@ -22,16 +22,17 @@ class Sender {
  public:
   Sender(const Codec& codec, uint64_t count) : codec_(codec), memory_(codec.NewMemory(count)) {}
 
-  // Encodes g plus the memory in segments of `step` elements, and returns the values that receivers
+  // Encodes g plus the memory in segments of `segment_elements`. Returns the values that receivers
   // decode. If g has an element that is not finite, sends nothing and returns zeros.
-  std::vector<float> Send(const std::vector<float>& g, uint64_t round = 0, uint64_t step = 1 << 20);
+  std::vector<float> Send(const std::vector<float>& g, uint64_t round = 0,
+                          uint64_t segment_elements = 1 << 20);
   const std::vector<float>& compensated() const { return compensated_; }
   const std::vector<uint8_t>& code() const { return code_; }
   Memory& memory() { return *memory_; }
   // The memory's saved array of that name; fails the test if there is none.
   std::vector<float> Saved(const std::string& name);
   // Restores the state that another worker saved.
-  void Restore(Sender& from);
+  void RestoreFrom(Sender& other);
 
  private:
   const Codec& codec_;
@@ -41,8 +42,8 @@ class Sender {
 };
 
 // Checks that the codec refuses invalid options, with an error message that contains `key`.
-void ExpectRefused(const char* codec, const Options& options, const std::string& key);
+void ExpectRefused(const char* codec_name, const Options& options, const std::string& key);
 // Makes a codec from valid options.
-std::unique_ptr<Codec> MakeValidCodec(const char* codec, const Options& options);
+std::unique_ptr<Codec> MakeValidCodec(const char* codec_name, const Options& options);
 
 }  // namespace tern::codec

@@ -21,16 +21,17 @@ namespace {
 using Bytes = std::vector<uint8_t>;
 constexpr SparsePair kPair = {-0.5, 2};
 
-// The code of x: with its values, or with the pair's value of each element's sign.
+// The code of x. It sends the non-zero values themselves or, for kPair, which of the pair's two
+// values each non-zero element has, according to its sign.
 Bytes CodeOf(SparseValues values, const std::vector<float>& x, const SparsePair& pair = kPair) {
-  const auto fill = [&](uint64_t first, std::span<float> to) {
+  const auto copy_values = [&](uint64_t first, std::span<float> to) {
     std::copy_n(x.data() + first, to.size(), to.data());
   };
   Bytes out;
   if (values == SparseValues::kFloats) {
-    AppendSparse(x.size(), fill, &out);
+    AppendSparse(x.size(), copy_values, &out);
   } else {
-    AppendSparse(pair, x.size(), fill, &out);
+    AppendSparse(pair, x.size(), copy_values, &out);
   }
   return out;
 }
@@ -101,35 +102,36 @@ TEST_P(SparseWire, AnyRangeDecodesIndependently) {
 
 // Bits of entropy of the positions: log2 of the number of ways to choose k of n.
 double Entropy(size_t n, size_t k) {
-  const auto ln = [](size_t m) { return std::lgamma(static_cast<double>(m) + 1); };
-  return (ln(n) - ln(k) - ln(n - k)) / std::log(2.0);
+  const auto ln_factorial = [](size_t m) { return std::lgamma(static_cast<double>(m) + 1); };
+  return (ln_factorial(n) - ln_factorial(k) - ln_factorial(n - k)) / std::log(2.0);
 }
 
 TEST_P(SparseWire, PositionsCostLittleMoreThanTheirEntropy) {
-  const bool floats = GetParam() == SparseValues::kFloats;
-  size_t largest = 0;
+  const bool sends_floats = GetParam() == SparseValues::kFloats;
+  size_t largest_size = 0;
   for (size_t k = 0; k <= kSparseBlock; ++k) {
     const size_t size =
-        CodeOf(GetParam(), RandomSparse(kSparseBlock, k, k)).size() - (floats ? 2 : 10);
-    largest = std::max(largest, size);
-    const size_t values = floats ? 4 * k : (k + 7) / 8;
-    if (floats && size == 4 * kSparseBlock) continue;  // all elements are sent, without positions
-    ASSERT_GE(size, values);
-    const double bits = 8 * static_cast<double>(size - values);
-    ASSERT_LE(bits, kSparseBlock);
-    if (k > kSparseBlock / 2) continue;  // a bitmap; here the zeros are fewer
-    ASSERT_LE(bits, Entropy(kSparseBlock, k) + 0.75 * static_cast<double>(k) + 16) << k;
+        CodeOf(GetParam(), RandomSparse(kSparseBlock, k, k)).size() - (sends_floats ? 2 : 10);
+    largest_size = std::max(largest_size, size);
+    const size_t value_bytes = sends_floats ? 4 * k : (k + 7) / 8;
+    // All elements are sent, without positions.
+    if (sends_floats && size == 4 * kSparseBlock) continue;
+    ASSERT_GE(size, value_bytes);
+    const double position_bits = 8 * static_cast<double>(size - value_bytes);
+    ASSERT_LE(position_bits, kSparseBlock);
+    if (k > kSparseBlock / 2) continue;  // more non-zeros than zeros: the positions are a bitmap
+    ASSERT_LE(position_bits, Entropy(kSparseBlock, k) + 0.75 * static_cast<double>(k) + 16) << k;
   }
-  EXPECT_EQ(largest + (floats ? 2 : 10), MaxSparseSize(GetParam(), kSparseBlock));
-  EXPECT_EQ(largest, floats ? 4 * kSparseBlock : kSparseBlock / 4);
+  EXPECT_EQ(largest_size + (sends_floats ? 2 : 10), MaxSparseSize(GetParam(), kSparseBlock));
+  EXPECT_EQ(largest_size, sends_floats ? 4 * kSparseBlock : kSparseBlock / 4);
 }
 
 TEST_P(SparseWire, MaxSizeIsReachedAtTheWorstDensity) {
   for (size_t n = 0; n <= 300; ++n) {
-    size_t largest = 0;
+    size_t largest_size = 0;
     for (size_t k = 0; k <= n; ++k)
-      largest = std::max(largest, CodeOf(GetParam(), RandomSparse(n, k, k)).size());
-    ASSERT_EQ(largest, MaxSparseSize(GetParam(), n)) << n;
+      largest_size = std::max(largest_size, CodeOf(GetParam(), RandomSparse(n, k, k)).size());
+    ASSERT_EQ(largest_size, MaxSparseSize(GetParam(), n)) << n;
   }
 }
 
@@ -140,7 +142,7 @@ TEST_P(SparseWire, AcceptedCodesAreCanonical) {
   for (int trial = 0; trial < 20000; ++trial) {
     const size_t n = 1 + random() % 60, k = random() % (n + 1);
     Bytes bytes = CodeOf(GetParam(), RandomSparse(n, k, trial));
-    for (uint64_t flips = 1 + random() % 3; flips > 0; --flips)
+    for (uint64_t num_flips = 1 + random() % 3; num_flips > 0; --num_flips)
       bytes[random() % bytes.size()] ^= static_cast<uint8_t>(1u << (random() % 8));
     bytes.resize(bytes.size() + 300);
     std::vector<float> x(n);
@@ -203,10 +205,10 @@ TEST(Sparse, BytesAreAsDocumented) {
             "000000c0");
   std::vector<float> all_but_one(128, 1);
   all_but_one[5] = -0.f;
-  Bytes dense = CodeOf(floats, all_but_one);
-  EXPECT_EQ(dense.size(), 2u + 4 * 128);
-  EXPECT_EQ(ToHex(std::span(dense).first(2)), "8000");
-  EXPECT_EQ(ToHex(std::span(dense).subspan(2 + 4 * 5, 4)), "00000000");
+  Bytes dense_code = CodeOf(floats, all_but_one);
+  EXPECT_EQ(dense_code.size(), 2u + 4 * 128);
+  EXPECT_EQ(ToHex(std::span(dense_code).first(2)), "8000");
+  EXPECT_EQ(ToHex(std::span(dense_code).subspan(2 + 4 * 5, 4)), "00000000");
   // The same positions with a pair, then a code with a second block.
   EXPECT_EQ(ToHex(CodeOf(SparseValues::kPair, three_of_eleven)),
             "000000bf00000040"
@@ -227,26 +229,25 @@ TEST(Sparse, BytesAreAsDocumented) {
 TEST(Sparse, InvalidValuesAreRefused) {
   std::vector<float> x(64), decoded(64);
   x[15] = x[33] = 1;
-  const Bytes valid = CodeOf(SparseValues::kFloats, x);
+  const Bytes valid_code = CodeOf(SparseValues::kFloats, x);
   const std::vector<float> all_ones(64, 1);
-  const Bytes dense = CodeOf(SparseValues::kFloats, all_ones);
+  const Bytes dense_code = CodeOf(SparseValues::kFloats, all_ones);
   const float infinity = std::numeric_limits<float>::infinity();
-  for (float bad : {infinity, -infinity, std::nanf(""), 0.f, -0.f}) {
-    Bytes bytes = valid;
-    std::memcpy(&bytes[bytes.size() - 4], &bad, 4);
+  for (float bad_value : {infinity, -infinity, std::nanf(""), 0.f, -0.f}) {
+    Bytes bytes = valid_code;
+    std::memcpy(&bytes[bytes.size() - 4], &bad_value, 4);
     const Status status = DecodeInto(SparseValues::kFloats, bytes, &decoded);
     EXPECT_EQ(status.code(), Code::kMismatch);
     EXPECT_NE(status.message().find("element 33"), std::string::npos) << status.message();
-    bytes = dense;
-    std::memcpy(&bytes[bytes.size() - 4], &bad, 4);
+    bytes = dense_code;
+    std::memcpy(&bytes[bytes.size() - 4], &bad_value, 4);
     // +0 is valid here: if one of 64 elements is zero, the shortest code sends all elements.
-    const bool zero = bad == 0 && !std::signbit(bad);
-    EXPECT_EQ(DecodeInto(SparseValues::kFloats, bytes, &decoded).ok(), zero) << bad;
+    const bool is_plus_zero = bad_value == 0 && !std::signbit(bad_value);
+    EXPECT_EQ(DecodeInto(SparseValues::kFloats, bytes, &decoded).ok(), is_plus_zero) << bad_value;
   }
 }
 
-// 32 of 33 elements with their positions take 133 bytes, all 33 elements without positions take
-// 132.
+// 32 of 33 elements take 133 bytes with their positions; all 33 without positions take only 132.
 TEST(Sparse, PositionsLargerThanDenseFormAreRefused) {
   Bytes bytes = {32, 0, 0xFF, 0xFF, 0xFF, 0xFF, 0};
   AppendFloats(std::vector<float>(32, 1), &bytes);
@@ -264,14 +265,14 @@ TEST(Sparse, InvalidPairsAreRefused) {
   std::vector<float> x(9), decoded(9);
   x[3] = -1;
   x[4] = 1;
-  const auto decode = [&](SparsePair pair) {
+  const auto decode_status_of = [&](SparsePair pair) {
     return DecodeInto(SparseValues::kPair, CodeOf(SparseValues::kPair, x, pair), &decoded).code();
   };
-  EXPECT_EQ(decode({-1, 1}), Code::kOk);
-  for (float bad : {infinity, -infinity, nan, 1.f, -0.f, 0.f})  // the value of x[3]
-    EXPECT_EQ(decode({bad, 1}), Code::kMismatch) << bad;
-  for (float bad : {infinity, -infinity, nan, -1.f, -0.f, 0.f})
-    EXPECT_EQ(decode({-1, bad}), Code::kMismatch) << bad;
+  EXPECT_EQ(decode_status_of({-1, 1}), Code::kOk);
+  for (float bad_value : {infinity, -infinity, nan, 1.f, -0.f, 0.f})  // the value of x[3]
+    EXPECT_EQ(decode_status_of({bad_value, 1}), Code::kMismatch) << bad_value;
+  for (float bad_value : {infinity, -infinity, nan, -1.f, -0.f, 0.f})
+    EXPECT_EQ(decode_status_of({-1, bad_value}), Code::kMismatch) << bad_value;
 }
 
 TEST(Sparse, InvalidDirectoriesAreRefused) {
@@ -281,7 +282,7 @@ TEST(Sparse, InvalidDirectoriesAreRefused) {
   const Status status = SparseCode::Parse(SparseValues::kFloats, bytes, 10).status();
   EXPECT_EQ(status.code(), Code::kMismatch);
   EXPECT_NE(status.message().find("sends 11 elements, it has 10"), std::string::npos);
-  // Memory is bounded by the number of bytes, whatever number of elements they claim.
+  // Parse allocates memory in proportion to the bytes, even if there are to be many elements.
   for (uint64_t count : {uint64_t{1} << 40, ~uint64_t{0} - kSparseBlock}) {
     EXPECT_EQ(SparseCode::Parse(SparseValues::kPair, bytes, count).status().code(),
               Code::kMismatch);

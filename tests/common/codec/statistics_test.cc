@@ -16,7 +16,7 @@
 namespace tern::codec {
 namespace {
 
-std::vector<float> Gaussian(size_t n, uint64_t seed) {
+std::vector<float> GaussianGradient(size_t n, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
   std::vector<float> g(n);
@@ -24,18 +24,18 @@ std::vector<float> Gaussian(size_t n, uint64_t seed) {
   return g;
 }
 
-std::unique_ptr<Codec> Ternary(Clip clip = Clip::kPaper) {
+std::unique_ptr<Codec> MakeTernary(Clip clip = Clip::kPaper) {
   Options options;
   options.clip = clip;
   return std::move(*MakeCodec("ternary", options));
 }
 
-Prepared PrepareOf(const Codec& codec, const std::vector<float>& g) {
+Prepared PreparedFor(const Codec& codec, const std::vector<float>& g) {
   return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, {});
 }
 
-std::vector<int8_t> Codes(const Codec& codec, const std::vector<float>& g, const Prepared& prepared,
-                          uint64_t round, uint16_t rank) {
+std::vector<int8_t> EncodeToCodes(const Codec& codec, const std::vector<float>& g,
+                                  const Prepared& prepared, uint64_t round, uint16_t rank) {
   kernels::NoiseKey noise;
   noise.seed = 77;
   noise.round = round;
@@ -49,70 +49,71 @@ std::vector<int8_t> Codes(const Codec& codec, const std::vector<float>& g, const
 }
 
 struct ChiSquare {
-  double z = 0;      // (statistic - degrees of freedom) / its standard deviation
-  int elements = 0;  // degrees of freedom: elements whose code is random enough
-  bool signs_right = true;
-  bool certain_right = true;  // elements with probability 1 were never coded as 0
+  double z = 0;          // (statistic - degrees of freedom) / its standard deviation
+  int num_elements = 0;  // degrees of freedom: elements whose code is random enough
+  bool are_signs_right = true;
+  bool are_certain_nonzero = true;  // elements with probability 1 were never coded as 0
 };
 
 // The statistic is the sum over elements of (observed - R p)^2 / (R p (1 - p)): in R rounds an
 // element is not 0 `observed` times, and p = min(|g|, clip) / scaler is the probability.
-ChiSquare ChiSquareOf(const Codec& codec, int rounds) {
-  const std::vector<float> g = Gaussian(4096, 5);
-  const Prepared prepared = PrepareOf(codec, g);
-  std::vector<int> nonzeros(g.size());
+ChiSquare ComputeChiSquare(const Codec& codec, int rounds) {
+  const std::vector<float> g = GaussianGradient(4096, 5);
+  const Prepared prepared = PreparedFor(codec, g);
+  std::vector<int> num_nonzeros(g.size());
   ChiSquare result;
   for (int round = 0; round < rounds; ++round) {
-    const std::vector<int8_t> codes = Codes(codec, g, prepared, round, 0);
+    const std::vector<int8_t> codes = EncodeToCodes(codec, g, prepared, round, 0);
     for (size_t i = 0; i < g.size(); ++i) {
-      nonzeros[i] += codes[i] != 0;
-      if (codes[i] != 0) result.signs_right &= (codes[i] < 0) == (g[i] < 0);
+      num_nonzeros[i] += codes[i] != 0;
+      if (codes[i] != 0) result.are_signs_right &= (codes[i] < 0) == (g[i] < 0);
     }
   }
   double statistic = 0;
   double variance = 0;
   for (size_t i = 0; i < g.size(); ++i) {
     const double p = std::min(std::abs(g[i]), prepared.clip) / static_cast<double>(prepared.scaler);
-    if (p >= 1) result.certain_right &= nonzeros[i] == rounds;
+    if (p >= 1) result.are_certain_nonzero &= num_nonzeros[i] == rounds;
     const double binomial_variance = rounds * p * (1 - p);
     if (binomial_variance < 5) continue;
-    ++result.elements;
-    statistic += (nonzeros[i] - rounds * p) * (nonzeros[i] - rounds * p) / binomial_variance;
+    ++result.num_elements;
+    statistic +=
+        (num_nonzeros[i] - rounds * p) * (num_nonzeros[i] - rounds * p) / binomial_variance;
     // The variance of a squared standardized binomial.
     variance += 2 + (1 - 6 * p * (1 - p)) / binomial_variance;
   }
-  result.z = (statistic - result.elements) / std::sqrt(variance);
+  result.z = (statistic - result.num_elements) / std::sqrt(variance);
   return result;
 }
 
 TEST(TernaryStatistics, CodesFollowEquation2) {
-  const ChiSquare result = ChiSquareOf(*Ternary(), 1000);
-  EXPECT_GT(result.elements, 3900);
+  const ChiSquare result = ComputeChiSquare(*MakeTernary(), 1000);
+  EXPECT_GT(result.num_elements, 3900);
   EXPECT_LT(std::abs(result.z), 4) << result.z;
-  EXPECT_TRUE(result.signs_right);
-  EXPECT_TRUE(result.certain_right);
+  EXPECT_TRUE(result.are_signs_right);
+  EXPECT_TRUE(result.are_certain_nonzero);
 }
 
 TEST(TernaryStatistics, ChiSquareCatchesTruncatedNoise) {
-  EXPECT_GT(ChiSquareOf(*WithTruncatedNoise(Ternary()), 200).z, 50);
+  EXPECT_GT(ComputeChiSquare(*WithTruncatedNoise(MakeTernary()), 200).z, 50);
 }
 
 // The probability of a non-zero code is E[min(|z|, c)] / c, for a standard normal z and the scaler
 // c * sigma.
 TEST(TernaryStatistics, ShareOfNonZerosMatchesTheory) {
-  const std::vector<float> g = Gaussian(1'000'000, 6);
-  const auto codec = Ternary();
-  const Prepared prepared = PrepareOf(*codec, g);
+  const std::vector<float> g = GaussianGradient(1'000'000, 6);
+  const auto codec = MakeTernary();
+  const Prepared prepared = PreparedFor(*codec, g);
   const double c = 2.5;
   const auto density = [](double x) {
     return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi);
   };
-  const double tail = std::erfc(c / std::numbers::sqrt2) / 2;
-  const double theory = (2 * (density(0) - density(c)) + 2 * c * tail) / c;
-  EXPECT_NEAR(theory, 0.318, 0.001);
-  size_t nonzeros = 0;
-  for (int8_t code : Codes(*codec, g, prepared, 1, 0)) nonzeros += code != 0;
-  EXPECT_NEAR(static_cast<double>(nonzeros) / g.size(), theory, 0.002);
+  const double tail_probability = std::erfc(c / std::numbers::sqrt2) / 2;
+  const double expected_share = (2 * (density(0) - density(c)) + 2 * c * tail_probability) / c;
+  EXPECT_NEAR(expected_share, 0.318, 0.001);
+  size_t num_nonzeros = 0;
+  for (int8_t code : EncodeToCodes(*codec, g, prepared, 1, 0)) num_nonzeros += code != 0;
+  EXPECT_NEAR(static_cast<double>(num_nonzeros) / g.size(), expected_share, 0.002);
 
   kernels::NoiseKey noise;
   noise.seed = 77;
@@ -122,17 +123,17 @@ TEST(TernaryStatistics, ShareOfNonZerosMatchesTheory) {
 }
 
 // The measured variance of the mean over N workers with equal gradients, divided by the theoretical
-// one: |g| (s - |g|) / N per element, with |g| clipped.
+// one: |g| (scaler - |g|) / N per element, with |g| clipped.
 double VarianceRatio(const Codec& codec, int workers) {
   constexpr int kRounds = 200;
-  const std::vector<float> g = Gaussian(2048, 8);
-  const Prepared prepared = PrepareOf(codec, g);
-  const double s = prepared.scaler;
-  double expected = 0;
-  double observed = 0;
+  const std::vector<float> g = GaussianGradient(2048, 8);
+  const Prepared prepared = PreparedFor(codec, g);
+  const double scaler = prepared.scaler;
+  double expected_variance = 0;
+  double observed_variance = 0;
   for (float v : g) {
-    const double x = std::min(std::abs(v), prepared.clip);
-    expected += x * (s - x) / workers;
+    const double magnitude = std::min(std::abs(v), prepared.clip);
+    expected_variance += magnitude * (scaler - magnitude) / workers;
   }
   std::vector<float> mean(g.size());
   for (int round = 0; round < kRounds; ++round) {
@@ -152,40 +153,40 @@ double VarianceRatio(const Codec& codec, int workers) {
                             mean.data())
                     .ok());
     for (size_t i = 0; i < g.size(); ++i) {
-      const double x = std::copysign(std::min(std::abs(g[i]), prepared.clip), g[i]);
-      observed += (mean[i] - x) * (mean[i] - x) / kRounds;
+      const double clipped = std::copysign(std::min(std::abs(g[i]), prepared.clip), g[i]);
+      observed_variance += (mean[i] - clipped) * (mean[i] - clipped) / kRounds;
     }
   }
-  return observed / expected;
+  return observed_variance / expected_variance;
 }
 
 TEST(TernaryStatistics, VarianceOfTheMeanFallsWithMoreWorkers) {
   for (int workers : {1, 2, 8}) {
-    EXPECT_NEAR(VarianceRatio(*Ternary(), workers), 1, 0.02) << workers;
-    EXPECT_NEAR(VarianceRatio(*Ternary(Clip::kNone), workers), 1, 0.02) << workers;
+    EXPECT_NEAR(VarianceRatio(*MakeTernary(), workers), 1, 0.02) << workers;
+    EXPECT_NEAR(VarianceRatio(*MakeTernary(Clip::kNone), workers), 1, 0.02) << workers;
   }
 }
 
 TEST(TernaryStatistics, SharedNoiseOfWorkersIsDetected) {
-  EXPECT_NEAR(VarianceRatio(*WithNoiseOfOneRank(Ternary()), 8), 8, 0.2);
+  EXPECT_NEAR(VarianceRatio(*WithNoiseOfOneRank(MakeTernary()), 8), 8, 0.2);
 }
 
 // The mean of the codes over many rounds is the gradient, except for what is clipped (equation 7).
 TEST(TernaryStatistics, MeanOfManyRoundsIsTheClippedGradient) {
   constexpr int kRounds = 4000;
-  const std::vector<float> g = Gaussian(64, 9);
-  const auto codec = Ternary();
-  const Prepared prepared = PrepareOf(*codec, g);
-  std::vector<double> total(g.size());
+  const std::vector<float> g = GaussianGradient(64, 9);
+  const auto codec = MakeTernary();
+  const Prepared prepared = PreparedFor(*codec, g);
+  std::vector<double> sums(g.size());
   for (int round = 0; round < kRounds; ++round) {
-    const std::vector<int8_t> codes = Codes(*codec, g, prepared, round, 1);
+    const std::vector<int8_t> codes = EncodeToCodes(*codec, g, prepared, round, 1);
     for (size_t i = 0; i < g.size(); ++i)
-      total[i] += static_cast<double>(prepared.scaler) * codes[i];
+      sums[i] += static_cast<double>(prepared.scaler) * codes[i];
   }
   for (size_t i = 0; i < g.size(); ++i) {
-    const double x = std::min(std::abs(g[i]), prepared.clip);
-    const double error = std::sqrt(x * (prepared.scaler - x) / kRounds);
-    EXPECT_NEAR(total[i] / kRounds, std::copysign(x, g[i]), 4 * error + 1e-6) << i;
+    const double magnitude = std::min(std::abs(g[i]), prepared.clip);
+    const double standard_error = std::sqrt(magnitude * (prepared.scaler - magnitude) / kRounds);
+    EXPECT_NEAR(sums[i] / kRounds, std::copysign(magnitude, g[i]), 4 * standard_error + 1e-6) << i;
   }
 }
 

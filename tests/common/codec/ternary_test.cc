@@ -18,17 +18,17 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-Options MakeOptions(Clip clip, double c, bool per_worker) {
+Options MakeOptions(Clip clip, double clip_sigma, bool per_worker) {
   Options options;
   options.clip = clip;
-  options.clip_sigma = c;
+  options.clip_sigma = clip_sigma;
   options.scaler_per_worker = per_worker;
   return options;
 }
 
 std::unique_ptr<Codec> MakeTernaryCodec(Clip clip = Clip::kPaper, bool per_worker = false,
-                                        double c = 2.5) {
-  return std::move(*MakeCodec("ternary", MakeOptions(clip, c, per_worker)));
+                                        double clip_sigma = 2.5) {
+  return std::move(*MakeCodec("ternary", MakeOptions(clip, clip_sigma, per_worker)));
 }
 
 // Whether `mean` is -1, 0 or 1 times the scaler, with the sign of the gradient g.
@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
         "00000000"}),
     CaseName);
 
-Prepared PrepareOf(const Codec& codec, const std::vector<float>& g) {
+Prepared PreparedFor(const Codec& codec, const std::vector<float>& g) {
   return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, {});
 }
 
@@ -71,36 +71,38 @@ const std::vector<float> kPeaked = {3, -1, -1, -1};
 const float kSigma = std::sqrt(3.0f);
 
 TEST(TernaryClip, PaperClampsAndTakesTheClampedMaximum) {
-  const Prepared clipped = PrepareOf(*MakeTernaryCodec(Clip::kPaper, false, 1.5), kPeaked);
+  const Prepared clipped = PreparedFor(*MakeTernaryCodec(Clip::kPaper, false, 1.5), kPeaked);
   EXPECT_FLOAT_EQ(clipped.scaler, 1.5f * kSigma);
   EXPECT_EQ(clipped.clip, clipped.scaler);
-  const Prepared not_reached = PrepareOf(*MakeTernaryCodec(Clip::kPaper, false, 2.5), kPeaked);
+  const Prepared not_reached = PreparedFor(*MakeTernaryCodec(Clip::kPaper, false, 2.5), kPeaked);
   EXPECT_EQ(not_reached.scaler, 3);
   EXPECT_FLOAT_EQ(not_reached.clip, 2.5f * kSigma);
 }
 
 TEST(TernaryClip, OfficialScalesByCSigmaEvenAboveTheMaximum) {
-  const Prepared not_reached = PrepareOf(*MakeTernaryCodec(Clip::kOfficial, false, 2.5), kPeaked);
+  const Prepared not_reached = PreparedFor(*MakeTernaryCodec(Clip::kOfficial, false, 2.5), kPeaked);
   EXPECT_FLOAT_EQ(not_reached.scaler, 2.5f * kSigma);
   EXPECT_EQ(not_reached.clip, kInfinity);
 }
 
 TEST(TernaryClip, GraceIsThePapersPerWorker) {
-  const Prepared grace = PrepareOf(*MakeTernaryCodec(Clip::kGrace, true, 1.5), kPeaked);
-  const Prepared paper = PrepareOf(*MakeTernaryCodec(Clip::kPaper, false, 1.5), kPeaked);
-  EXPECT_EQ(grace.scaler, paper.scaler);
-  EXPECT_EQ(grace.clip, paper.clip);
+  const Prepared prepared_by_grace =
+      PreparedFor(*MakeTernaryCodec(Clip::kGrace, true, 1.5), kPeaked);
+  const Prepared prepared_by_paper =
+      PreparedFor(*MakeTernaryCodec(Clip::kPaper, false, 1.5), kPeaked);
+  EXPECT_EQ(prepared_by_grace.scaler, prepared_by_paper.scaler);
+  EXPECT_EQ(prepared_by_grace.clip, prepared_by_paper.clip);
 }
 
 TEST(TernaryClip, NoneTakesTheMaximum) {
-  const Prepared not_clipped = PrepareOf(*MakeTernaryCodec(Clip::kNone, false, 1.5), kPeaked);
+  const Prepared not_clipped = PreparedFor(*MakeTernaryCodec(Clip::kNone, false, 1.5), kPeaked);
   EXPECT_EQ(not_clipped.scaler, 3);
   EXPECT_EQ(not_clipped.clip, kInfinity);
 }
 
 // Sigma is the population standard deviation, that is, of the deviations from the mean.
 TEST(TernaryClip, SigmaIsAboutTheMean) {
-  const Prepared prepared = PrepareOf(*MakeTernaryCodec(Clip::kOfficial, false, 1), {101, 103});
+  const Prepared prepared = PreparedFor(*MakeTernaryCodec(Clip::kOfficial, false, 1), {101, 103});
   EXPECT_FLOAT_EQ(prepared.scaler, 1);
 }
 
@@ -108,7 +110,7 @@ TEST(TernaryClip, NothingIsClippedWithoutSpread) {
   for (const std::vector<float>& g : {std::vector<float>{-2}, std::vector<float>{-2, -2}}) {
     for (Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone}) {
       const auto codec = MakeTernaryCodec(clip);
-      EXPECT_EQ(PrepareOf(*codec, g).scaler, 2);
+      EXPECT_EQ(PreparedFor(*codec, g).scaler, 2);
       EXPECT_EQ(Mean(*codec, MakeRound(*codec, {g})), g);
     }
   }
@@ -118,7 +120,7 @@ TEST(TernaryClip, HugeGradientsKeepAFiniteScaler) {
   const float huge = std::numeric_limits<float>::max();
   for (Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone}) {
     const auto codec = MakeTernaryCodec(clip);
-    const Prepared prepared = PrepareOf(*codec, {huge, -huge, huge, -huge});
+    const Prepared prepared = PreparedFor(*codec, {huge, -huge, huge, -huge});
     EXPECT_EQ(prepared.scaler, huge);
   }
 }
@@ -141,7 +143,7 @@ TEST(TernaryClip, OfficialFiresBeyondTheSharedScalerOnly) {
 TEST(Ternary, NoiseDependsOnTensorRoundAndRank) {
   const auto codec = MakeTernaryCodec();
   const std::vector<float> g = SomeGradient(256, 9);
-  const Prepared prepared = PrepareOf(*codec, g);
+  const Prepared prepared = PreparedFor(*codec, g);
   const auto encode = [&](uint32_t tensor, uint64_t round, uint16_t rank) {
     kernels::NoiseKey noise;
     noise.rank = rank;
@@ -166,8 +168,8 @@ TEST(Ternary, SumIsTheIntegerSumOfCodes) {
     std::vector<int> sums(67);
     for (const std::vector<uint8_t>& payload : round.payloads) {
       std::vector<int8_t> codes(67);
-      const size_t plane = kernels::PlaneBytes(67);
-      kernels::ExpandCodes(payload.data(), payload.data() + plane, 67, codes.data());
+      const size_t plane_bytes = kernels::PlaneBytes(67);
+      kernels::ExpandCodes(payload.data(), payload.data() + plane_bytes, 67, codes.data());
       for (size_t i = 0; i < 67; ++i) sums[i] += codes[i];
     }
     const std::vector<float> mean = Mean(*codec, round);
@@ -179,7 +181,8 @@ TEST(Ternary, SumIsTheIntegerSumOfCodes) {
 
 TEST(Ternary, SumsBeyondTheNumberOfWorkersDoNotDecode) {
   const auto codec = MakeTernaryCodec();
-  // A sum of 5 workers has 4 planes (one bit of each element), which hold -8 to 7. Element 3 is k.
+  // A sum of 5 workers has 4 planes (bit p of each element is in plane p), which can hold -8 to 7.
+  // Element 3 has the value k, the others 0.
   for (int k = -8; k <= 7; ++k) {
     std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 5));
     ASSERT_EQ(sum.size(), 4u);
@@ -205,8 +208,9 @@ TEST(Ternary, InvalidScalersDoNotDecode) {
   const auto codec = MakeTernaryCodec();
   const std::vector<uint8_t> sum(codec->MaxSumSize({0, 0, 5}, 1));
   std::vector<float> mean(5);
-  for (float bad : {kInfinity, -kInfinity, std::nanf(""), -1.0f}) {
-    EXPECT_EQ(codec->Decode(sum, {0, 0, 5}, 1, bad, 0, 5, mean.data()).code(), Code::kMismatch);
+  for (float bad_scaler : {kInfinity, -kInfinity, std::nanf(""), -1.0f}) {
+    EXPECT_EQ(codec->Decode(sum, {0, 0, 5}, 1, bad_scaler, 0, 5, mean.data()).code(),
+              Code::kMismatch);
   }
 }
 
@@ -215,10 +219,10 @@ TEST(TernaryPerWorker, InvalidScalersAreRejectedAndLeaveTheSumUnchanged) {
   const Round round = MakeRound(*codec, {SomeGradient(20, 1), SomeGradient(20, 2)});
   const auto sum = codec->NewAccumulator({0, 0, 20}, 2);
   for (int rank : {1, 0}) {
-    for (float bad : {kInfinity, -kInfinity, std::nanf(""), -1.0f, -0.0f}) {
+    for (float bad_scaler : {kInfinity, -kInfinity, std::nanf(""), -1.0f, -0.0f}) {
       std::vector<uint8_t> payload = round.payloads[rank];
-      std::memcpy(payload.data(), &bad, sizeof bad);
-      ASSERT_EQ(sum->Add(rank, payload).status().code(), Code::kMismatch) << bad;
+      std::memcpy(payload.data(), &bad_scaler, sizeof bad_scaler);
+      ASSERT_EQ(sum->Add(rank, payload).status().code(), Code::kMismatch) << bad_scaler;
     }
     ASSERT_TRUE(sum->Add(rank, round.payloads[rank]).ok());
   }
@@ -267,8 +271,8 @@ TEST(MakeCodec, GraceNeedsScalersPerWorkerAndSaysSo) {
 }
 
 TEST(MakeCodec, RefusesANonPositiveClip) {
-  for (double c : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
-    EXPECT_EQ(MakeCodec("ternary", MakeOptions(Clip::kPaper, c, false)).status().code(),
+  for (double clip_sigma : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
+    EXPECT_EQ(MakeCodec("ternary", MakeOptions(Clip::kPaper, clip_sigma, false)).status().code(),
               Code::kBadJob);
   }
 }

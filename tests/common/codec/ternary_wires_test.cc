@@ -20,8 +20,8 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-std::unique_ptr<Codec> MakeByName(const std::string& name, bool per_worker = false,
-                                  Clip clip = Clip::kPaper) {
+std::unique_ptr<Codec> MakeCodecByName(const std::string& name, bool per_worker = false,
+                                       Clip clip = Clip::kPaper) {
   Options options;
   options.clip = clip;
   options.scaler_per_worker = per_worker;
@@ -36,10 +36,10 @@ bool IsTernary(float g, float scaler, float mean) {
 // The unused bits of the two planes (one bit per element each) that begin at byte `offset`.
 std::vector<size_t> UnusedBitsOfPlanes(std::span<const uint8_t>, uint64_t count, size_t offset) {
   std::vector<size_t> bits;
-  const size_t plane = kernels::PlaneBytes(count);
-  for (size_t i = count; i < 8 * plane; ++i) {
+  const size_t plane_bytes = kernels::PlaneBytes(count);
+  for (size_t i = count; i < 8 * plane_bytes; ++i) {
     bits.push_back(8 * offset + i);
-    bits.push_back(8 * (offset + plane) + i);
+    bits.push_back(8 * (offset + plane_bytes) + i);
   }
   return bits;
 }
@@ -56,7 +56,7 @@ std::vector<size_t> UnusedBitsOfAns(std::span<const uint8_t> payload, uint64_t c
 
 using UnusedBits = std::vector<size_t> (*)(std::span<const uint8_t>, uint64_t, size_t);
 
-CodecCase MakeCase(const std::string& name, bool per_worker, UnusedBits unused,
+CodecCase MakeCase(const std::string& name, bool per_worker, UnusedBits unused_bits_of,
                    const std::string& payload0, const std::string& payload1,
                    const std::string& sum) {
   CodecCase c;
@@ -64,11 +64,11 @@ CodecCase MakeCase(const std::string& name, bool per_worker, UnusedBits unused,
     if (letter != '_') c.name += letter;
   }
   if (per_worker) c.name += "PerWorker";
-  c.make = [=] { return MakeByName(name, per_worker); };
+  c.make = [=] { return MakeCodecByName(name, per_worker); };
   c.plausible = IsTernary;
   const size_t offset = per_worker ? sizeof(float) : 0;
   c.unused_bits = [=](std::span<const uint8_t> payload, uint64_t count) {
-    return unused(payload, count, offset);
+    return unused_bits_of(payload, count, offset);
   };
   c.golden_payloads[0] = payload0;
   c.golden_payloads[1] = payload1;
@@ -77,7 +77,7 @@ CodecCase MakeCase(const std::string& name, bool per_worker, UnusedBits unused,
   return c;
 }
 
-// For formats that use every bit.
+// The unused bits of a format that uses every bit.
 std::vector<size_t> NoUnusedBitsFrom(std::span<const uint8_t>, uint64_t, size_t) { return {}; }
 
 const char kMeanOfTwo[] =
@@ -117,12 +117,12 @@ TEST(TernaryWires, MeansEqualTernaryBitForBit) {
   for (const bool per_worker : {false, true}) {
     for (const Clip clip : {Clip::kPaper, Clip::kOfficial, Clip::kNone, Clip::kGrace}) {
       if (clip == Clip::kGrace && !per_worker) continue;
-      const auto reference = MakeByName("ternary", per_worker, clip);
+      const auto reference = MakeCodecByName("ternary", per_worker, clip);
       for (const size_t n : {1, 13, 70, 4095, 4096, 4097, 16385, 40000}) {
         for (const int workers : {1, 2, 5, 8}) {
           const Round expected = MakeRound(*reference, Gradients(n, workers), n % 7);
           for (const char* name : kWires) {
-            const auto codec = MakeByName(name, per_worker, clip);
+            const auto codec = MakeCodecByName(name, per_worker, clip);
             SCOPED_TRACE(testing::Message() << codec->name() << " " << n << " " << workers);
             const Round round = MakeRound(*codec, expected.gradients, n % 7);
             EXPECT_EQ(round.scaler, expected.scaler);
@@ -135,12 +135,12 @@ TEST(TernaryWires, MeansEqualTernaryBitForBit) {
 }
 
 TEST(TernaryWires, SumsOfManyWorkersEqualTernaryBitForBit) {
-  const auto reference = MakeByName("ternary");
+  const auto reference = MakeCodecByName("ternary");
   for (const int workers : {63, 64, 127, 128, 200}) {
     const Round expected = MakeRound(*reference, Gradients(5000, workers));
     for (const char* name : kWires) {
       SCOPED_TRACE(testing::Message() << name << " " << workers);
-      const auto codec = MakeByName(name);
+      const auto codec = MakeCodecByName(name);
       ExpectSameBits(Mean(*codec, MakeRound(*codec, expected.gradients)),
                      Mean(*reference, expected));
     }
@@ -149,58 +149,59 @@ TEST(TernaryWires, SumsOfManyWorkersEqualTernaryBitForBit) {
 
 TEST(TernaryWires, HaveNamesOfTheirOwnAndTheOptionsOfTernary) {
   for (const std::string name : kWires) {
-    EXPECT_EQ(MakeByName(name)->name(), name);
-    EXPECT_TRUE(MakeByName(name)->shares_scaler());
-    EXPECT_EQ(MakeByName(name, true)->name(), name + "_per_worker");
-    EXPECT_FALSE(MakeByName(name, true)->shares_scaler());
-    Options grace;
-    grace.clip = Clip::kGrace;
-    EXPECT_EQ(MakeCodec(name, grace).status().code(), Code::kBadJob);
+    EXPECT_EQ(MakeCodecByName(name)->name(), name);
+    EXPECT_TRUE(MakeCodecByName(name)->shares_scaler());
+    EXPECT_EQ(MakeCodecByName(name, true)->name(), name + "_per_worker");
+    EXPECT_FALSE(MakeCodecByName(name, true)->shares_scaler());
+    Options grace_options;
+    grace_options.clip = Clip::kGrace;
+    EXPECT_EQ(MakeCodec(name, grace_options).status().code(), Code::kBadJob);
   }
 }
 
 // One worker's code of n elements, as bytes and as numbers -1, 0 and 1.
-struct Coded {
+struct EncodedGradient {
   Bytes bytes;
   std::vector<int> codes;
 };
-Coded EncodeWith(const std::string& name, size_t n) {
-  const auto codec = MakeByName(name);
+EncodedGradient EncodeWith(const std::string& name, size_t n) {
+  const auto codec = MakeCodecByName(name);
   const Round round = MakeRound(*codec, Gradients(n, 1));
-  Coded coded{round.payloads[0], {}};
-  for (const float v : Mean(*codec, round)) coded.codes.push_back((v > 0) - (v < 0));
-  return coded;
+  EncodedGradient encoded{round.payloads[0], {}};
+  for (const float v : Mean(*codec, round)) encoded.codes.push_back((v > 0) - (v < 0));
+  return encoded;
 }
 
-// The result of adding one code of n elements to a sum.
+// The status of adding `bytes`, one worker's code of n elements, to a sum.
 Status StatusOfAdding(const std::string& name, size_t n, std::span<const uint8_t> bytes) {
-  const auto codec = MakeByName(name);
+  const auto codec = MakeCodecByName(name);
   const auto sum = codec->NewAccumulator({0, 0, n}, 1);
   return sum->Add(0, bytes).status();
 }
 
 TEST(Ternary2Bit, IsAMaskPlaneAndASignPlane) {
   for (const size_t n : {1, 8, 9, 70, 1000}) {
-    const Coded coded = EncodeWith("ternary_2bit", n);
+    const EncodedGradient encoded = EncodeWith("ternary_2bit", n);
     Bytes expected(2 * kernels::PlaneBytes(n));
     for (size_t i = 0; i < n; ++i) {
       const auto bit = static_cast<uint8_t>(1 << (i % 8));
-      if (coded.codes[i] != 0) expected[i / 8] |= bit;
-      if (coded.codes[i] < 0) expected[kernels::PlaneBytes(n) + i / 8] |= bit;
+      if (encoded.codes[i] != 0) expected[i / 8] |= bit;
+      if (encoded.codes[i] < 0) expected[kernels::PlaneBytes(n) + i / 8] |= bit;
     }
-    EXPECT_EQ(coded.bytes, expected);
+    EXPECT_EQ(encoded.bytes, expected);
   }
 }
 
 TEST(Ternary2Bit, SignsOfZerosAreIgnored) {
   for (const size_t n : {8, 72, 1000, 4096}) {
-    const auto codec = MakeByName("ternary_2bit", false);
+    const auto codec = MakeCodecByName("ternary_2bit", false);
     const Round round = MakeRound(*codec, Gradients(n, 3));
     const auto sum = codec->NewAccumulator({0, 0, n}, 3);
     for (int rank = 0; rank < 3; ++rank) {
       Bytes code = round.payloads[static_cast<size_t>(rank)];
-      const size_t plane = kernels::PlaneBytes(n);
-      for (size_t i = 0; i < plane; ++i) code[plane + i] |= static_cast<uint8_t>(~code[i]);
+      const size_t plane_bytes = kernels::PlaneBytes(n);
+      for (size_t i = 0; i < plane_bytes; ++i)
+        code[plane_bytes + i] |= static_cast<uint8_t>(~code[i]);
       ASSERT_TRUE(sum->Add(rank, code).ok());
     }
     Bytes bytes;
@@ -211,30 +212,30 @@ TEST(Ternary2Bit, SignsOfZerosAreIgnored) {
 
 TEST(TernaryTrit5, IsFiveCodesAByteInBase3) {
   for (const size_t n : {1, 4, 5, 6, 39, 40, 41, 70, 1000}) {
-    const Coded coded = EncodeWith("ternary_trit5", n);
+    const EncodedGradient encoded = EncodeWith("ternary_trit5", n);
     Bytes expected((n + 4) / 5);
     unsigned power = 1;
     for (size_t i = 0; i < n; ++i) {
       if (i % 5 == 0) power = 1;
-      const unsigned trit = coded.codes[i] < 0 ? 2 : coded.codes[i];
+      const unsigned trit = encoded.codes[i] < 0 ? 2 : encoded.codes[i];
       expected[i / 5] = static_cast<uint8_t>(expected[i / 5] + trit * power);
       power *= 3;
     }
-    EXPECT_EQ(coded.bytes, expected);
+    EXPECT_EQ(encoded.bytes, expected);
   }
 }
 
 TEST(TernaryTrit5, AcceptsOnlyValidBytes) {
   // The number of valid bytes with 0 (meaning 5), 1, 2, 3 and 4 codes in the byte.
-  const unsigned limits[] = {243, 3, 9, 27, 81};
+  const unsigned num_valid_bytes[] = {243, 3, 9, 27, 81};
   for (size_t n = 6; n <= 15; ++n) {
-    for (const bool last : {false, true}) {
-      const unsigned limit = last ? limits[n % 5] : 243;
+    for (const bool is_last_byte : {false, true}) {
+      const unsigned num_valid = is_last_byte ? num_valid_bytes[n % 5] : 243;
       for (unsigned byte = 0; byte < 256; ++byte) {
         Bytes bytes((n + 4) / 5);
-        (last ? bytes.back() : bytes.front()) = static_cast<uint8_t>(byte);
+        (is_last_byte ? bytes.back() : bytes.front()) = static_cast<uint8_t>(byte);
         EXPECT_EQ(StatusOfAdding("ternary_trit5", n, bytes).code(),
-                  byte < limit ? Code::kOk : Code::kMismatch)
+                  byte < num_valid ? Code::kOk : Code::kMismatch)
             << byte << " of " << n;
       }
     }
@@ -260,7 +261,7 @@ TEST(TernaryAns, SizesAreNearTheEntropy) {
     int workers;
     double min_sum_ratio;
   } cases[] = {{2, 17.8}, {4, 13.9}, {8, 11.4}};
-  const auto codec = MakeByName("ternary_ans");
+  const auto codec = MakeCodecByName("ternary_ans");
   for (const auto& c : cases) {
     const Round round = MakeRound(*codec, NormalGradients(kN, c.workers));
     for (const Bytes& payload : round.payloads) EXPECT_GT(4.0 * kN / payload.size(), 25.7);
@@ -269,8 +270,8 @@ TEST(TernaryAns, SizesAreNearTheEntropy) {
 }
 
 TEST(TernaryAns, StoresPlanesUnlessCodingIsSmaller) {
-  const auto codec = MakeByName("ternary_ans");
-  const auto mask_signs_codec = MakeByName("ternary");
+  const auto codec = MakeCodecByName("ternary_ans");
+  const auto mask_signs_codec = MakeCodecByName("ternary");
   for (const size_t n : {1, 40, 100}) {
     const Round round = MakeRound(*codec, Gradients(n, 3));
     const Round mask_signs_round = MakeRound(*mask_signs_codec, Gradients(n, 3));
@@ -283,13 +284,13 @@ TEST(TernaryAns, StoresPlanesUnlessCodingIsSmaller) {
     expected.insert(expected.end(), planes.begin(), planes.end());
     EXPECT_EQ(Sum(*codec, round), expected);
   }
-  const Round large = MakeRound(*codec, Gradients(10000, 1));
-  EXPECT_EQ(large.payloads[0][0], 1);
-  EXPECT_EQ(Sum(*codec, large)[0], 1);
+  const Round large_round = MakeRound(*codec, Gradients(10000, 1));
+  EXPECT_EQ(large_round.payloads[0][0], 1);
+  EXPECT_EQ(Sum(*codec, large_round)[0], 1);
 }
 
 TEST(TernaryAns, StoresSumsWithTooManySymbolsAsPlanes) {
-  const auto codec = MakeByName("ternary_ans");
+  const auto codec = MakeCodecByName("ternary_ans");
   for (const int workers : {127, 128}) {
     const Bytes sum = Sum(*codec, MakeRound(*codec, Gradients(5000, workers)));
     EXPECT_EQ(sum[0], workers == 127 ? 1 : 0);
@@ -298,7 +299,7 @@ TEST(TernaryAns, StoresSumsWithTooManySymbolsAsPlanes) {
 
 TEST(TernaryAns, AnyRangeOfACodedSumDecodesAsPartOfTheWhole) {
   constexpr size_t kN = 13000;
-  const auto codec = MakeByName("ternary_ans");
+  const auto codec = MakeCodecByName("ternary_ans");
   const Round round = MakeRound(*codec, Gradients(kN, 3));
   const Bytes sum = Sum(*codec, round);
   ASSERT_EQ(sum[0], 1);
@@ -320,44 +321,44 @@ TEST(TernaryAns, AnyRangeOfACodedSumDecodesAsPartOfTheWhole) {
 // it is decoded without the rest.
 TEST(TernaryAns, ADamagedBitIsRefusedOrChangesTheSum) {
   constexpr size_t kN = 5000;
-  const auto codec = MakeByName("ternary_ans");
+  const auto codec = MakeCodecByName("ternary_ans");
   const Round round = MakeRound(*codec, Gradients(kN, 2));
   const Bytes sum = Sum(*codec, round);
   const std::vector<float> all_means = Mean(*codec, round);
-  Round alone = round;
-  alone.gradients.resize(1), alone.payloads.resize(1);
-  const Bytes undamaged_sum = Sum(*codec, alone);
-  ASSERT_EQ(alone.payloads[0][0], 1);
+  Round single_round = round;
+  single_round.gradients.resize(1), single_round.payloads.resize(1);
+  const Bytes single_sum = Sum(*codec, single_round);
+  ASSERT_EQ(single_round.payloads[0][0], 1);
   ASSERT_EQ(sum[0], 1);
-  size_t accepted = 0;
+  size_t num_accepted = 0;
   for (size_t bit = 8; bit < 8 * sum.size(); ++bit) {
-    Bytes flipped = sum;
-    flipped[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
+    Bytes damaged = sum;
+    damaged[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
     std::vector<float> mean(kN);
-    const Status status = codec->Decode(flipped, {0, 0, kN}, 2, round.scaler, 0, kN, mean.data());
+    const Status status = codec->Decode(damaged, {0, 0, kN}, 2, round.scaler, 0, kN, mean.data());
     ASSERT_TRUE(status.ok() ? mean != all_means : status.code() == Code::kMismatch) << bit;
-    accepted += status.ok();
+    num_accepted += status.ok();
   }
-  for (size_t bit = 8; bit < 8 * alone.payloads[0].size(); ++bit) {
-    Bytes flipped = alone.payloads[0];
-    flipped[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
+  for (size_t bit = 8; bit < 8 * single_round.payloads[0].size(); ++bit) {
+    Bytes damaged = single_round.payloads[0];
+    damaged[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
     const auto accumulator = codec->NewAccumulator({0, 0, kN}, 1);
-    const Result<size_t> consumed = accumulator->Add(0, flipped);
+    const Result<size_t> consumed = accumulator->Add(0, damaged);
     if (!consumed.ok()) {
       ASSERT_EQ(consumed.status().code(), Code::kMismatch) << bit;
       continue;
     }
-    ++accepted;
-    Bytes other;
-    accumulator->EncodeSum(&other);
-    ASSERT_NE(other, undamaged_sum) << bit;
+    ++num_accepted;
+    Bytes damaged_sum;
+    accumulator->EncodeSum(&damaged_sum);
+    ASSERT_NE(damaged_sum, single_sum) << bit;
   }
-  EXPECT_LT(accepted, 100u);
+  EXPECT_LT(num_accepted, 100u);
 }
 
 TEST(TernaryAns, TruncatedRowsAreRefused) {
   constexpr size_t kN = 20000;
-  const auto codec = MakeByName("ternary_ans");
+  const auto codec = MakeCodecByName("ternary_ans");
   const Round round = MakeRound(*codec, Gradients(kN, 2));
   const Bytes sum = Sum(*codec, round);
   const Segment segment{0, 0, kN};
@@ -378,61 +379,63 @@ TEST(TernaryAns, TruncatedRowsAreRefused) {
 }
 
 // An entropy-coded ternary_ans code: the byte 1, then a row with these symbols.
-Bytes RowOf(const Bytes& symbols, size_t block) {
+Bytes RowOf(const Bytes& symbols, size_t block_symbols) {
   Bytes bytes = {1};
-  const auto source = [&](uint64_t first, size_t n, uint8_t* to) {
+  const auto copy_symbols = [&](uint64_t first, size_t n, uint8_t* to) {
     std::copy_n(symbols.begin() + static_cast<ptrdiff_t>(first), n, to);
   };
-  AppendAnsRow(symbols.size(), block, kernels::CountSymbols(symbols.data(), symbols.size()), source,
-               &bytes);
+  AppendAnsRow(symbols.size(), block_symbols, kernels::CountSymbols(symbols.data(), symbols.size()),
+               copy_symbols, &bytes);
   return bytes;
 }
 
 TEST(TernaryAns, InvalidRowsAreRefused) {
-  Bytes codes(4000, 1), sums(4000, 4);
-  for (size_t i = 0; i < codes.size(); i += 10) codes[i] = 2;
-  EXPECT_TRUE(StatusOfAdding("ternary_ans", 4000, RowOf(codes, 16384)).ok());
-  codes[7] = 3;  // only symbols 0 to 2 are valid
-  EXPECT_EQ(StatusOfAdding("ternary_ans", 4000, RowOf(codes, 16384)).code(), Code::kMismatch);
+  Bytes code_symbols(4000, 1), sum_symbols(4000, 4);
+  for (size_t i = 0; i < code_symbols.size(); i += 10) code_symbols[i] = 2;
+  EXPECT_TRUE(StatusOfAdding("ternary_ans", 4000, RowOf(code_symbols, 16384)).ok());
+  code_symbols[7] = 3;  // only symbols 0 to 2 are valid
+  EXPECT_EQ(StatusOfAdding("ternary_ans", 4000, RowOf(code_symbols, 16384)).code(),
+            Code::kMismatch);
   // A row that would be smaller without entropy coding must not be entropy-coded: this bounds the
   // size.
-  const Status large = StatusOfAdding("ternary_ans", 40, RowOf(Bytes(40, 1), 16384));
-  EXPECT_NE(large.message().find("stored"), std::string::npos) << large.message();
+  const Status not_smaller = StatusOfAdding("ternary_ans", 40, RowOf(Bytes(40, 1), 16384));
+  EXPECT_NE(not_smaller.message().find("stored"), std::string::npos) << not_smaller.message();
 
-  const auto codec = MakeByName("ternary_ans");
+  const auto codec = MakeCodecByName("ternary_ans");
   const Segment segment{0, 0, 4000};
-  const auto decode = [&](const Bytes& sum, int contributors) {
+  const auto decode_with = [&](const Bytes& sum, int contributors) {
     std::vector<float> mean(4000);
     return codec->Decode(sum, segment, contributors, 1, 0, 4000, mean.data());
   };
-  for (size_t i = 0; i < sums.size(); i += 10) sums[i] = 0;
-  EXPECT_TRUE(decode(RowOf(sums, 4096), 2).ok());
-  EXPECT_EQ(decode(RowOf(sums, 4096), 1).code(),
-            Code::kMismatch);  // symbol 4 would be the sum 3 of one worker
-  EXPECT_EQ(decode(RowOf(sums, 4096), 128).code(), Code::kMismatch);
-  EXPECT_EQ(codec->SumSize(RowOf(sums, 4096), segment, 1).status().code(), Code::kMismatch);
+  for (size_t i = 0; i < sum_symbols.size(); i += 10) sum_symbols[i] = 0;
+  EXPECT_TRUE(decode_with(RowOf(sum_symbols, 4096), 2).ok());
+  // Of one worker, symbol 4 would be the sum 3.
+  EXPECT_EQ(decode_with(RowOf(sum_symbols, 4096), 1).code(), Code::kMismatch);
+  EXPECT_EQ(decode_with(RowOf(sum_symbols, 4096), 128).code(), Code::kMismatch);
+  EXPECT_EQ(codec->SumSize(RowOf(sum_symbols, 4096), segment, 1).status().code(), Code::kMismatch);
 }
 
 // The code of a gradient of zeros: the entropy coder's 8 states keep their initial value, and no
 // words follow.
 TEST(TernaryAns, CodedRowMatchesGoldenBytes) {
-  const auto codec = MakeByName("ternary_ans");
-  const Round zeros = MakeRound(*codec, {std::vector<float>(512)});
+  const auto codec = MakeCodecByName("ternary_ans");
+  const Round round_of_zeros = MakeRound(*codec, {std::vector<float>(512)});
   std::string states;
   for (int i = 0; i < 8; ++i) states += "00000100";
-  EXPECT_EQ(ToHex(zeros.payloads[0]),
+  EXPECT_EQ(ToHex(round_of_zeros.payloads[0]),
             "01"
             "0101"
             "20000000" +
                 states);
-  EXPECT_EQ(ToHex(Sum(*codec, zeros)),
+  EXPECT_EQ(ToHex(Sum(*codec, round_of_zeros)),
             "01"
             "0101"
             "20000000" +
                 states);
-  std::vector<float> few(512);
-  for (size_t i = 0; i < few.size(); i += 32) few[i] = i % 64 == 0 ? 1.0f : -1.0f;
-  const Round round = MakeRound(*MakeByName("ternary_ans", false, Clip::kNone), {few});
+  std::vector<float> few_nonzeros(512);
+  for (size_t i = 0; i < few_nonzeros.size(); i += 32) few_nonzeros[i] = i % 64 == 0 ? 1.0f : -1.0f;
+  const Round round =
+      MakeRound(*MakeCodecByName("ternary_ans", false, Clip::kNone), {few_nonzeros});
   EXPECT_EQ(ToHex(round.payloads[0]),
             "0100024000800f2c000000fbaf040000a8070000a8070000a8070000a8070000a8070000a8070000a80700"
             "508ed46c1056de284ece8000");

@@ -56,14 +56,15 @@ uint64_t CountSent(const std::vector<float>& sent) {
   return sent.size() - static_cast<uint64_t>(std::count(sent.begin(), sent.end(), 0.f));
 }
 
-Prepared PrepareOf(const Codec& codec, const std::vector<float>& g, kernels::NoiseKey noise = {}) {
+Prepared PreparedFor(const Codec& codec, const std::vector<float>& g,
+                     kernels::NoiseKey noise = {}) {
   return codec.Prepare(kernels::ComputeStats(g.data(), g.size()), g, noise);
 }
 
 TEST(TopK, SendsTheLargestOfASmallTensorExactly) {
   const auto codec = MakeTopKCodec(0.1);
-  const std::vector<float> g =
-      DistinctMagnitudes(19, 1);  // fewer than 2 / ratio elements: no sampling
+  // Fewer than 2 / ratio elements, so the threshold comes from all of them and not from a sample.
+  const std::vector<float> g = DistinctMagnitudes(19, 1);
   Sender worker(*codec, g.size());
   const std::vector<float> sent = worker.Send(g);
   for (size_t i = 0; i < g.size(); ++i) EXPECT_EQ(sent[i], std::abs(g[i]) >= 18 ? g[i] : 0);
@@ -77,17 +78,17 @@ uint64_t CountAtLeast(const std::vector<float>& g, float threshold) {
 
 TEST(TopK, ASampledThresholdSendsAboutTheRatio) {
   const auto codec = MakeTopKCodec(0.001);
-  uint64_t total = 0;
+  uint64_t total_sent = 0;
   for (uint64_t round = 0; round < 50; ++round) {
     const std::vector<float> g = SomeGradient(200000, round);
     kernels::NoiseKey noise;
     noise.round = round;
-    const uint64_t sent = CountAtLeast(g, PrepareOf(*codec, g, noise).high);
-    EXPECT_GE(sent, 160u);
-    EXPECT_LE(sent, 260u);
-    total += sent;
+    const uint64_t num_sent = CountAtLeast(g, PreparedFor(*codec, g, noise).high);
+    EXPECT_GE(num_sent, 160u);
+    EXPECT_LE(num_sent, 260u);
+    total_sent += num_sent;
   }
-  EXPECT_NEAR(static_cast<double>(total) / 50, 200, 20);
+  EXPECT_NEAR(static_cast<double>(total_sent) / 50, 200, 20);
 }
 
 // The authors' alternative: a threshold that lets too many elements pass is multiplied by 1.3, one
@@ -101,19 +102,19 @@ TEST(TopK, ThresholdMovesInStepsWithoutResampling) {
     const std::vector<float> g = SomeGradient(50000, round);
     kernels::NoiseKey noise;
     noise.round = round;
-    uint64_t start = kernels::Draw32(noise, 0) % 99;  // 500 samples: every 99th element
+    uint64_t sample_index = kernels::Draw32(noise, 0) % 99;  // 500 samples: every 99th element
     std::vector<float> sample;
-    for (; start < g.size(); start += 99) sample.push_back(std::abs(g[start]));
+    for (; sample_index < g.size(); sample_index += 99) sample.push_back(std::abs(g[sample_index]));
     std::sort(sample.begin(), sample.end(), std::greater<>());
     float threshold =
         sample[static_cast<size_t>(std::ceil(0.01 * static_cast<double>(sample.size()))) - 1];
     for (int step = 0; step < 10; ++step) {
-      const auto sent = static_cast<double>(CountAtLeast(g, threshold));
-      if (sent >= 0.8 * 500 && sent <= 1.3 * 500) break;
-      threshold *= sent > 500 ? 1.3f : 0.8f;
+      const auto num_sent = static_cast<double>(CountAtLeast(g, threshold));
+      if (num_sent >= 0.8 * 500 && num_sent <= 1.3 * 500) break;
+      threshold *= num_sent > 500 ? 1.3f : 0.8f;
       ++threshold_changes;
     }
-    ASSERT_EQ(PrepareOf(*codec, g, noise).high, threshold) << round;
+    ASSERT_EQ(PreparedFor(*codec, g, noise).high, threshold) << round;
   }
   EXPECT_GT(threshold_changes, 20);
 }
@@ -122,17 +123,17 @@ TEST(TopK, ThresholdMovesInStepsWithoutResampling) {
 // others, or zeros with few other values.
 TEST(TopK, AdaptsIfTheSampleMisleads) {
   const size_t n = 100000;
-  std::vector<float> burst = SomeGradient(n, 1);
-  for (size_t i = 0; i < 5000; ++i) burst[i] *= 100;
-  std::vector<float> zeros(n);
-  for (size_t i = 0; i < 1000; ++i) zeros[97 * i] = static_cast<float>(i + 1);
+  std::vector<float> gradient_with_burst = SomeGradient(n, 1);
+  for (size_t i = 0; i < 5000; ++i) gradient_with_burst[i] *= 100;
+  std::vector<float> mostly_zeros(n);
+  for (size_t i = 0; i < 1000; ++i) mostly_zeros[97 * i] = static_cast<float>(i + 1);
   const auto codec = MakeTopKCodec(0.002);
-  for (const std::vector<float>& g : {burst, zeros}) {
+  for (const std::vector<float>& g : {gradient_with_burst, mostly_zeros}) {
     for (uint64_t round = 0; round < 20; ++round) {
       Sender worker(*codec, n);
-      const uint64_t sent = CountSent(worker.Send(g, round));
-      EXPECT_GE(sent, 160u);
-      EXPECT_LE(sent, 260u);
+      const uint64_t num_sent = CountSent(worker.Send(g, round));
+      EXPECT_GE(num_sent, 160u);
+      EXPECT_LE(num_sent, 260u);
     }
   }
 }
@@ -155,17 +156,17 @@ TEST(TopK, SampleStartDependsOnWorkerAndRound) {
   options.topk.resample = false;
   const auto codec = MakeValidCodec("topk", options);
   const std::vector<float> g = SomeGradient(300000, 4);
-  const auto threshold = [&](uint16_t rank, uint64_t round, uint32_t tensor) {
+  const auto threshold_of = [&](uint16_t rank, uint64_t round, uint32_t tensor) {
     kernels::NoiseKey noise;
     noise.rank = rank;
     noise.round = round;
     noise.tensor = tensor;
-    return PrepareOf(*codec, g, noise).high;
+    return PreparedFor(*codec, g, noise).high;
   };
-  EXPECT_EQ(threshold(0, 0, 0), threshold(0, 0, 0));
-  EXPECT_NE(threshold(0, 0, 0), threshold(1, 0, 0));
-  EXPECT_NE(threshold(0, 0, 0), threshold(0, 1, 0));
-  EXPECT_NE(threshold(0, 0, 0), threshold(0, 0, 1));
+  EXPECT_EQ(threshold_of(0, 0, 0), threshold_of(0, 0, 0));
+  EXPECT_NE(threshold_of(0, 0, 0), threshold_of(1, 0, 0));
+  EXPECT_NE(threshold_of(0, 0, 0), threshold_of(0, 1, 0));
+  EXPECT_NE(threshold_of(0, 0, 0), threshold_of(0, 0, 1));
 }
 
 TEST(TopK, TheRatioFallsByStepsDuringWarmUp) {
@@ -204,12 +205,12 @@ TEST(TopK, RatioOneEqualsFp32) {
   Sender worker0(*topk, n), worker1(*topk, n);
   for (uint64_t round = 0; round < 20; ++round) {
     const std::vector<std::vector<float>> g = {SomeGradient(n, round), SomeGradient(n, round + 99)};
-    Round sparse;
-    sparse.gradients = g;
+    Round topk_round;
+    topk_round.gradients = g;
     worker0.Send(g[0], round);
     worker1.Send(g[1], round);
-    sparse.payloads = {worker0.code(), worker1.code()};
-    ASSERT_EQ(Mean(*topk, sparse), Mean(*fp32, MakeRound(*fp32, g)));
+    topk_round.payloads = {worker0.code(), worker1.code()};
+    ASSERT_EQ(Mean(*topk, topk_round), Mean(*fp32, MakeRound(*fp32, g)));
     ASSERT_EQ(worker0.Saved("accumulated"), std::vector<float>(n));
     ASSERT_LE(worker0.code().size(), 4 * n + 6);
   }
@@ -236,51 +237,51 @@ TEST(TopK, NothingIsLost) {
   EXPECT_GT(CountSent(received), n / 2);
 }
 
-struct Correction {
+struct MemoryOptions {
   double momentum;
-  bool nesterov, masking;
+  bool is_nesterov, has_masking;
   double clip_norm;
 };
 
-class DgcMemoryEquations : public testing::TestWithParam<Correction> {};
+class DgcMemoryEquations : public testing::TestWithParam<MemoryOptions> {};
 INSTANTIATE_TEST_SUITE_P(
     All, DgcMemoryEquations,
-    testing::Values(Correction{0, false, true, 0}, Correction{0.9, false, true, 0},
-                    Correction{0.9, false, false, 0}, Correction{0.9, true, true, 0},
-                    Correction{0.5, false, true, 3}, Correction{0, true, false, 1e-3}));
+    testing::Values(MemoryOptions{0, false, true, 0}, MemoryOptions{0.9, false, true, 0},
+                    MemoryOptions{0.9, false, false, 0}, MemoryOptions{0.9, true, true, 0},
+                    MemoryOptions{0.5, false, true, 3}, MemoryOptions{0, true, false, 1e-3}));
 
-// Compares the codec with momentum correction, clipping and masking, written out in a loop: u is
+// Compares the codec with a loop that carries out momentum correction, clipping and masking: u is
 // the momentum, v the sum of what was not sent.
 TEST_P(DgcMemoryEquations, FollowTheAlgorithm) {
-  const Correction& c = GetParam();
+  const MemoryOptions& memory_options = GetParam();
   Options options = OptionsWithRatio(0.1);
-  options.topk.momentum = c.momentum;
-  options.topk.nesterov = c.nesterov;
-  options.topk.masking = c.masking;
-  options.topk.clip_norm = c.clip_norm;
+  options.topk.momentum = memory_options.momentum;
+  options.topk.nesterov = memory_options.is_nesterov;
+  options.topk.masking = memory_options.has_masking;
+  options.topk.clip_norm = memory_options.clip_norm;
   const auto codec = MakeValidCodec("topk", options);
   const size_t n = 500;
-  const auto m = static_cast<float>(c.momentum);
+  const auto m = static_cast<float>(memory_options.momentum);
   Sender worker(*codec, n);
   std::vector<float> u(n), v(n);
   for (uint64_t round = 0; round < 40; ++round) {
     std::vector<float> g = SomeGradient(n, round);
     const std::vector<float> sent = worker.Send(g, round, 123);
     const double norm = std::sqrt(kernels::ComputeStats(g.data(), n).sum_squares);
-    if (c.clip_norm > 0 && norm > c.clip_norm) {
-      for (float& x : g) x *= static_cast<float>(c.clip_norm / norm);
+    if (memory_options.clip_norm > 0 && norm > memory_options.clip_norm) {
+      for (float& x : g) x *= static_cast<float>(memory_options.clip_norm / norm);
     }
     for (size_t i = 0; i < n; ++i) {
-      u[i] = c.nesterov ? m * (u[i] + g[i]) : m * u[i] + g[i];
-      v[i] = v[i] + (c.nesterov ? u[i] + g[i] : u[i]);
+      u[i] = memory_options.is_nesterov ? m * (u[i] + g[i]) : m * u[i] + g[i];
+      v[i] = v[i] + (memory_options.is_nesterov ? u[i] + g[i] : u[i]);
       ASSERT_EQ(worker.compensated()[i], v[i]);
       if (sent[i] == 0) continue;
       ASSERT_EQ(sent[i], v[i]);
       v[i] = 0;
-      if (c.masking) u[i] = 0;
+      if (memory_options.has_masking) u[i] = 0;
     }
     ASSERT_EQ(worker.Saved("accumulated"), v);
-    if (c.momentum > 0) {
+    if (memory_options.momentum > 0) {
       ASSERT_EQ(worker.Saved("momentum"), u);
     }
     ASSERT_GE(CountSent(sent), 40u);
@@ -294,7 +295,7 @@ TEST(DgcMemory, RestoredMemoryContinuesBitForBit) {
   const auto codec = MakeValidCodec("topk", options);
   Sender uninterrupted(*codec, 5000), resumed(*codec, 5000);
   for (uint64_t round = 0; round < 10; ++round) {
-    if (round == 5) resumed.Restore(uninterrupted);
+    if (round == 5) resumed.RestoreFrom(uninterrupted);
     const std::vector<float> g = SomeGradient(5000, round);
     const std::vector<float> sent = uninterrupted.Send(g, round);
     if (round < 5) continue;
@@ -320,9 +321,9 @@ TEST(TopK, NonFiniteGradientsAreVisible) {
   options.topk.momentum = 0.9;
   options.topk.clip_norm = 1;
   const auto codec = MakeValidCodec("topk", options);
-  for (float bad : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
+  for (float bad_value : {std::numeric_limits<float>::infinity(), std::nanf("")}) {
     std::vector<float> g = SomeGradient(100, 1);
-    g[50] = bad;
+    g[50] = bad_value;
     Sender worker(*codec, 100);
     worker.Send(g);
     EXPECT_FALSE(std::isfinite(worker.compensated()[50]));
@@ -335,8 +336,8 @@ TEST(TopK, SizeIsLittleMoreThanTheValues) {
   const size_t n = 1 << 20;
   const auto codec = MakeTopKCodec(0.001);
   Sender worker(*codec, n);
-  const uint64_t sent = CountSent(worker.Send(SomeGradient(n, 2)));
-  EXPECT_LT(static_cast<double>(worker.code().size()), 6.3 * static_cast<double>(sent));
+  const uint64_t num_sent = CountSent(worker.Send(SomeGradient(n, 2)));
+  EXPECT_LT(static_cast<double>(worker.code().size()), 6.3 * static_cast<double>(num_sent));
 }
 
 TEST(TopK, InvalidOptionsAreRefusedByName) {
@@ -346,15 +347,16 @@ TEST(TopK, InvalidOptionsAreRefusedByName) {
     options.topk.*field = value;
     ExpectRefused("topk", options, std::string("exchange.topk.") + key);
   };
-  for (double bad : {0.0, -1.0, 1.5, nan}) {
-    expect_refused("ratio", &Options::TopK::ratio, bad);
-    expect_refused("sample_ratio", &Options::TopK::sample_ratio, bad);
-    expect_refused("warmup_ratio", &Options::TopK::warmup_ratio, bad);
+  for (double bad_value : {0.0, -1.0, 1.5, nan}) {
+    expect_refused("ratio", &Options::TopK::ratio, bad_value);
+    expect_refused("sample_ratio", &Options::TopK::sample_ratio, bad_value);
+    expect_refused("warmup_ratio", &Options::TopK::warmup_ratio, bad_value);
   }
   expect_refused("warmup_ratio", &Options::TopK::warmup_ratio, 1);
-  for (double bad : {-0.1, 1.0, nan}) expect_refused("momentum", &Options::TopK::momentum, bad);
-  for (double bad : {-0.1, HUGE_VAL, nan})
-    expect_refused("clip_norm", &Options::TopK::clip_norm, bad);
+  for (double bad_value : {-0.1, 1.0, nan})
+    expect_refused("momentum", &Options::TopK::momentum, bad_value);
+  for (double bad_value : {-0.1, HUGE_VAL, nan})
+    expect_refused("clip_norm", &Options::TopK::clip_norm, bad_value);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ using google::protobuf::util::MessageDifferencer;
 using ::testing::HasSubstr;
 
 // Changes the value of a scalar field.
-void Change(Message* message, const FieldDescriptor* field) {
+void ChangeValue(Message* message, const FieldDescriptor* field) {
   Node node;
   node.kind = Node::Kind::kScalar;
   switch (field->cpp_type()) {
@@ -29,8 +29,8 @@ void Change(Message* message, const FieldDescriptor* field) {
     case FieldDescriptor::CPPTYPE_ENUM:
       for (int i = 0; i < field->enum_type()->value_count(); ++i) {
         const auto* value = field->enum_type()->value(i);
-        const bool same = value == message->GetReflection()->GetEnum(*message, field);
-        if (i == 0 || !same) node.text = value->name();
+        const bool is_same_value = value == message->GetReflection()->GetEnum(*message, field);
+        if (i == 0 || !is_same_value) node.text = value->name();
       }
       break;
     default:
@@ -48,7 +48,7 @@ TEST(JobDigest, ChangesWithEveryKeyExceptLocalOnes) {
   Populate(&job);
   const uint64_t digest = JobDigest(job);
   std::map<std::string, int> seen;
-  int local_keys = 0, shared_keys = 0;
+  int num_local_keys = 0, num_shared_keys = 0;
   ForEachScalar(
       &job, "", false,
       [&](Message* message, const FieldDescriptor* field, const std::string& key, bool local) {
@@ -56,14 +56,14 @@ TEST(JobDigest, ChangesWithEveryKeyExceptLocalOnes) {
         if (HasOneValue(field) && field->has_default_value()) return;
         std::unique_ptr<Message> saved(message->New());
         saved->CopyFrom(*message);
-        Change(message, field);
+        ChangeValue(message, field);
         EXPECT_EQ(JobDigest(job) == digest, local) << key;
-        (local ? local_keys : shared_keys) += 1;
+        (local ? num_local_keys : num_shared_keys) += 1;
         message->CopyFrom(*saved);
       });
   EXPECT_EQ(JobDigest(job), digest);
-  EXPECT_GE(local_keys, 9);
-  EXPECT_GE(shared_keys, 60);
+  EXPECT_GE(num_local_keys, 9);
+  EXPECT_GE(num_shared_keys, 60);
 }
 
 TEST(JobDigest, TreatsMissingKeysAsDefaults) {

@@ -44,11 +44,11 @@ TEST(Differences, NameTheKeyAndBothValues) {
 TEST(Differences, ReportKeysOfOneJobOnly) {
   EXPECT_THAT(DifferencesBetween(MakeJob(), MakeJob({"model.dropout=0.25"})),
               ElementsAre("model.dropout was left out, is now 0.25"));
-  const auto of_algorithm =
+  const auto algorithm_differences =
       DifferencesBetween(MakeJob(), MakeJob({"train.algorithm=psgd", "train.psgd.p=4"}));
-  ASSERT_GE(of_algorithm.size(), 3u);
-  EXPECT_EQ(of_algorithm[0], "train.algorithm was \"ssgd\", is now \"psgd\"");
-  EXPECT_THAT(of_algorithm,
+  ASSERT_GE(algorithm_differences.size(), 3u);
+  EXPECT_EQ(algorithm_differences[0], "train.algorithm was \"ssgd\", is now \"psgd\"");
+  EXPECT_THAT(algorithm_differences,
               testing::Contains(testing::StartsWith("train.psgd was left out, is now {p: 4")));
 }
 
@@ -82,7 +82,7 @@ TEST(Differences, ExistExactlyIfTheDigestDiffers) {
   pb::Job job;
   Populate(&job);
   const pb::Job old_job = job;
-  int digest_changes = 0;
+  int num_digest_changes = 0;
   ForEachScalar(&job, "", false,
                 [&](Message* message, const FieldDescriptor* field, const std::string& key, bool) {
                   if (field->enum_type() != nullptr) return;
@@ -95,10 +95,10 @@ TEST(Differences, ExistExactlyIfTheDigestDiffers) {
                   EXPECT_EQ(DifferencesBetween(old_job, job).empty(),
                             StateDigest(old_job) == StateDigest(job))
                       << key;
-                  digest_changes += StateDigest(old_job) != StateDigest(job);
+                  num_digest_changes += StateDigest(old_job) != StateDigest(job);
                   message->CopyFrom(*saved);
                 });
-  EXPECT_GE(digest_changes, 40);
+  EXPECT_GE(num_digest_changes, 40);
 }
 
 TEST(JobText, CanBeReadBack) {

@@ -27,28 +27,28 @@ inline void Populate(google::protobuf::Message* message) {
 
 // Called with a scalar field of `message`, its full key, and whether the field or a section that
 // contains it is local, that is, may differ between hosts.
-using Visit = std::function<void(google::protobuf::Message* message,
-                                 const google::protobuf::FieldDescriptor* field,
-                                 const std::string& key, bool local)>;
+using FieldVisitor = std::function<void(google::protobuf::Message* message,
+                                        const google::protobuf::FieldDescriptor* field,
+                                        const std::string& key, bool is_local)>;
 
 // Visits the scalar fields of `message` and of all messages in it.
-inline void ForEachScalar(google::protobuf::Message* message, const std::string& key, bool local,
-                          const Visit& visit) {
+inline void ForEachScalar(google::protobuf::Message* message, const std::string& key, bool is_local,
+                          const FieldVisitor& visit) {
   const auto* type = message->GetDescriptor();
   const auto* reflection = message->GetReflection();
   for (int i = 0; i < type->field_count(); ++i) {
     const auto* field = type->field(i);
     const std::string field_key = Join(key, field->name());
-    const bool field_local = local || RuleOf(field).local();
+    const bool is_field_local = is_local || RuleOf(field).local();
     if (field->message_type() == nullptr) {
-      visit(message, field, field_key, field_local);
+      visit(message, field, field_key, is_field_local);
     } else if (field->is_repeated()) {
       for (int k = 0; k < reflection->FieldSize(*message, field); ++k) {
         ForEachScalar(reflection->MutableRepeatedMessage(message, field, k),
-                      Join(field_key, static_cast<size_t>(k)), field_local, visit);
+                      Join(field_key, static_cast<size_t>(k)), is_field_local, visit);
       }
     } else if (reflection->HasField(*message, field)) {
-      ForEachScalar(reflection->MutableMessage(message, field), field_key, field_local, visit);
+      ForEachScalar(reflection->MutableMessage(message, field), field_key, is_field_local, visit);
     }
   }
 }

@@ -35,11 +35,11 @@ std::string ReadText(const std::string& path) {
 // The reference with its commented-out keys ("#  key: ...") enabled.
 std::string EnableAllKeys(const std::string& reference) {
   std::istringstream in(reference);
-  std::string enabled;
+  std::string enabled_text;
   for (std::string line; std::getline(in, line);) {
-    enabled += (line.rfind("#  ", 0) == 0 ? line.substr(1) : line) + "\n";
+    enabled_text += (line.rfind("#  ", 0) == 0 ? line.substr(1) : line) + "\n";
   }
-  return enabled;
+  return enabled_text;
 }
 
 // Every key below `type`, like "exchange.rules.codec", without the numbers of list items.
@@ -67,19 +67,20 @@ std::string WithoutNumbers(const std::string& key) {
 // Replaces keys that have the same meaning in several layers by one common name, because the
 // reference shows them only once: those of initializers and of pooling layers.
 std::set<std::string> MergeSharedKeys(const std::set<std::string>& keys) {
-  std::set<std::string> merged;
+  std::set<std::string> merged_keys;
   for (std::string key : keys) {
     for (const std::string layer : {"conv", "dense", "batch_norm"}) {
       for (const std::string init : {".weight_init.", ".bias_init."}) {
-        const std::string below = "model.net.layers." + layer + init;
-        if (key.rfind(below, 0) == 0) key = "any init." + key.substr(below.size());
+        const std::string key_prefix = "model.net.layers." + layer + init;
+        if (key.rfind(key_prefix, 0) == 0) key = "any init." + key.substr(key_prefix.size());
       }
     }
-    for (const std::string below : {"model.net.layers.max_pool.", "model.net.layers.avg_pool."})
-      if (key.rfind(below, 0) == 0) key = "any pool." + key.substr(below.size());
-    merged.insert(key);
+    for (const std::string key_prefix :
+         {"model.net.layers.max_pool.", "model.net.layers.avg_pool."})
+      if (key.rfind(key_prefix, 0) == 0) key = "any pool." + key.substr(key_prefix.size());
+    merged_keys.insert(key);
   }
-  return merged;
+  return merged_keys;
 }
 
 // configs/reference.yaml with all keys enabled, even those that exclude each other.
@@ -116,7 +117,7 @@ TEST(ReferenceYaml, HasEveryKeyOfTheProto) {
 
 TEST(ReferenceYaml, HasTheDefaultsOfTheProto) {
   Reference reference = ReadReference();
-  int compared = 0;
+  int num_compared = 0;
   ForEachScalar(&reference.job, "", false,
                 [&](Message* message, const FieldDescriptor* field, const std::string& key, bool) {
                   if (!field->has_default_value()) return;
@@ -125,18 +126,18 @@ TEST(ReferenceYaml, HasTheDefaultsOfTheProto) {
                   TextFormat::PrintFieldValueToString(*message, field, -1, &value_in_file);
                   TextFormat::PrintFieldValueToString(*empty, field, -1, &default_value);
                   EXPECT_EQ(value_in_file, default_value) << key;
-                  ++compared;
+                  ++num_compared;
                 });
-  EXPECT_GE(compared, 95);
+  EXPECT_GE(num_compared, 95);
 }
 
 // Adds the section of each algorithm, as the reference shows it, to the job of the reference.
 TEST(ReferenceYaml, ShowsValidSections) {
   const Reference reference = ReadReference();
-  const auto base = LoadJob("configs/reference.yaml", {}, TestTables());
-  ASSERT_TRUE(base.ok()) << base.status().message();
+  const auto reference_job = LoadJob("configs/reference.yaml", {}, TestTables());
+  ASSERT_TRUE(reference_job.ok()) << reference_job.status().message();
   for (const std::string& name : algorithm::AlgorithmNames()) {
-    pb::Job job = *base;
+    pb::Job job = *reference_job;
     pb::Train& train = *job.mutable_train();
     train.clear_ssgd();
     train.clear_parameters();
@@ -165,20 +166,20 @@ TEST(ReferenceYaml, ExplainsEveryKey) {
   for (std::string line; std::getline(in, line);) {
     if (line.empty()) is_explained = false;
     if (line.find("# ") != std::string::npos) is_explained = true;
-    const bool top_level = !line.empty() && line[0] != ' ' && line[0] != '#';
-    if (top_level && line.back() == ':') is_explained = true;
+    const bool is_top_level = !line.empty() && line[0] != ' ' && line[0] != '#';
+    if (is_top_level && line.back() == ':') is_explained = true;
     EXPECT_TRUE(line.empty() || is_explained) << line;
   }
 }
 
 TEST(Configs, AreAllValid) {
-  int jobs = 0;
+  int num_jobs = 0;
   for (const auto& entry : std::filesystem::directory_iterator("configs")) {
     const auto job = LoadJob(entry.path(), {}, TestTables());
     EXPECT_TRUE(job.ok()) << job.status().message();
-    ++jobs;
+    ++num_jobs;
   }
-  EXPECT_GE(jobs, 2);
+  EXPECT_GE(num_jobs, 2);
 }
 
 TEST(Corpus, HasAValidJobForTheFuzzer) {

@@ -30,11 +30,11 @@ std::string SmallTextJob() {
 }
 
 TEST(TextJob, EqualsTheYamlJob) {
-  const auto text = Parse(SmallTextJob(), {}, kFileName);
-  const auto yaml = Parse(SmallJob());
-  ASSERT_TRUE(text.ok()) << text.status().message();
-  ASSERT_TRUE(yaml.ok());
-  EXPECT_TRUE(MessageDifferencer::Equals(*text, *yaml));
+  const auto textproto_job = Parse(SmallTextJob(), {}, kFileName);
+  const auto yaml_job = Parse(SmallJob());
+  ASSERT_TRUE(textproto_job.ok()) << textproto_job.status().message();
+  ASSERT_TRUE(yaml_job.ok());
+  EXPECT_TRUE(MessageDifferencer::Equals(*textproto_job, *yaml_job));
   for (const char* name : {"a.pbtxt", "b.prototxt", "dir/c.textproto"})
     EXPECT_TRUE(Parse(SmallTextJob(), {}, name).ok());
   EXPECT_FALSE(Parse(SmallTextJob(), {}, "job.yaml").ok());
@@ -109,12 +109,13 @@ TEST(TextJob, ReportsThePositionOfASyntaxError) {
 }
 
 TEST(TextJob, LimitsDepthAndNodes) {
-  std::string deep;
-  for (int i = 0; i < 50000; ++i) deep += "a<";
-  EXPECT_THAT(FaultsOf(deep, {}, kFileName), ElementsAre(HasSubstr("saw more than 16 levels")));
-  std::string many;
-  for (int i = 0; i < 20000; ++i) many += "a:1 ";
-  EXPECT_THAT(FaultsOf(many, {}, kFileName),
+  std::string deep_nesting;
+  for (int i = 0; i < 50000; ++i) deep_nesting += "a<";
+  EXPECT_THAT(FaultsOf(deep_nesting, {}, kFileName),
+              ElementsAre(HasSubstr("saw more than 16 levels")));
+  std::string many_keys;
+  for (int i = 0; i < 20000; ++i) many_keys += "a:1 ";
+  EXPECT_THAT(FaultsOf(many_keys, {}, kFileName),
               ElementsAre(HasSubstr("saw more than 10000 keys and values")));
   EXPECT_THAT(FaultsOf(std::string("a: ") + std::string(50000, '['), {}, kFileName),
               ElementsAre(HasSubstr("invalid protobuf text")));

@@ -143,14 +143,14 @@ TEST(YamlJob, RefusesAliasesAnchorsAndTags) {
 }
 
 TEST(YamlJob, DoesNotExpandAnAliasBomb) {
-  std::string bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n";
+  std::string alias_bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n";
   for (int i = 1; i < 12; ++i) {
     const std::string previous_list = "*a" + std::to_string(i - 1);
-    bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + previous_list;
-    for (int k = 0; k < 8; ++k) bomb += "," + previous_list;
-    bomb += "]\n";
+    alias_bomb += "a" + std::to_string(i) + ": &a" + std::to_string(i) + " [" + previous_list;
+    for (int k = 0; k < 8; ++k) alias_bomb += "," + previous_list;
+    alias_bomb += "]\n";
   }
-  EXPECT_THAT(FaultsOf(SmallJob() + bomb), ::testing::Contains(HasSubstr("saw an alias")));
+  EXPECT_THAT(FaultsOf(SmallJob() + alias_bomb), ::testing::Contains(HasSubstr("saw an alias")));
 }
 
 TEST(YamlJob, RefusesASecondDocument) {
@@ -185,12 +185,12 @@ TEST(YamlJob, RefusesBytesThatAreNotPrintable) {
 TEST(YamlJob, LimitsDepthNodesAndSize) {
   EXPECT_THAT(FaultsOf(std::string(100000, '[')),
               ElementsAre(HasSubstr("saw more than 16 levels")));
-  std::string braces;
-  for (int i = 0; i < 20000; ++i) braces += "{a: ";
-  EXPECT_THAT(FaultsOf(braces), ElementsAre(HasSubstr("saw more than 16 levels")));
-  std::string many = SmallJob() + "x: [";
-  for (int i = 0; i < 20000; ++i) many += "1,";
-  EXPECT_THAT(FaultsOf(many + "]\n"),
+  std::string open_braces;
+  for (int i = 0; i < 20000; ++i) open_braces += "{a: ";
+  EXPECT_THAT(FaultsOf(open_braces), ElementsAre(HasSubstr("saw more than 16 levels")));
+  std::string long_list = SmallJob() + "x: [";
+  for (int i = 0; i < 20000; ++i) long_list += "1,";
+  EXPECT_THAT(FaultsOf(long_list + "]\n"),
               ElementsAre(HasSubstr("saw more than 10000 keys and values")));
   EXPECT_THAT(FaultsOf(SmallJob() + std::string(1 << 20, '#')),
               ElementsAre(HasSubstr("more than 1048576 bytes")));
@@ -201,26 +201,27 @@ TEST(YamlJob, LimitsDepthNodesAndSize) {
 struct MistypedCase {
   const char* key;
   const char* value;
-  const char* allowed;
+  const char* allowed_values;
 };
 class MistypedValue : public ::testing::TestWithParam<MistypedCase> {};
 TEST_P(MistypedValue, IsRefusedWithTheAllowedValues) {
-  const MistypedCase& p = GetParam();
-  const std::string key = p.key;
+  const MistypedCase& mistyped = GetParam();
+  const std::string key = mistyped.key;
   const size_t dot = key.find('.');
   const std::string section = key.substr(0, dot), name = key.substr(dot + 1);
   std::string text = SmallJob();
   const size_t old_line = text.find("  " + name + ":");
   if (old_line != std::string::npos) text.erase(old_line, text.find('\n', old_line) + 1 - old_line);
   const size_t section_begin = text.find(section + ":\n");
-  const std::string new_line = "  " + name + ": " + p.value + "\n";
+  const std::string new_line = "  " + name + ": " + mistyped.value + "\n";
   if (section_begin != std::string::npos) {
     text.insert(section_begin + section.size() + 2, new_line);
   } else {
     text += section + ":\n" + new_line;
   }
-  EXPECT_THAT(FaultsOf(text), ElementsAre(AllOf(HasSubstr(": " + key + ": saw "),
-                                                HasSubstr(std::string("; allowed: ") + p.allowed))))
+  EXPECT_THAT(FaultsOf(text),
+              ElementsAre(AllOf(HasSubstr(": " + key + ": saw "),
+                                HasSubstr(std::string("; allowed: ") + mistyped.allowed_values))))
       << text;
 }
 INSTANTIATE_TEST_SUITE_P(

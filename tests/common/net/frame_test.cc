@@ -38,7 +38,7 @@ std::string ErrorOf(const std::string& frame) {
   return error ? error->status.message() : "";
 }
 
-std::string ValidFrame() { return Value(EncodeHeader(Numbered(7))); }
+std::string ValidFrame() { return Value(EncodeHeader(NumberedEnvelope(7))); }
 
 std::string Preamble(const std::string& magic, int version, int type) {
   std::string out = magic;
@@ -49,9 +49,9 @@ std::string Preamble(const std::string& magic, int version, int type) {
   return out;
 }
 
-// An envelope with an unknown field of `bytes` bytes. Protobuf keeps unknown fields.
-pb::Envelope Padded(size_t bytes) {
-  pb::Envelope envelope = Numbered(1);
+// An envelope with an unknown field of `bytes` bytes, which protobuf keeps.
+pb::Envelope EnvelopeWithUnknownField(size_t bytes) {
+  pb::Envelope envelope = NumberedEnvelope(1);
   envelope.mutable_unknown_fields()->AddLengthDelimited(9999, std::string(bytes, 'x'));
   return envelope;
 }
@@ -66,17 +66,17 @@ TEST(Frame, EncodesTheHeaderAsDocumented) {
 }
 
 TEST(Frame, DecodesEveryType) {
-  const auto* bodies = pb::Envelope::descriptor()->oneof_decl(0);
+  const auto* body_oneof = pb::Envelope::descriptor()->oneof_decl(0);
   std::set<std::string> names;
-  for (int i = 0; i < bodies->field_count(); ++i) {
-    const pb::Envelope sent = EnvelopeOf(bodies->field(i)->number());
+  for (int i = 0; i < body_oneof->field_count(); ++i) {
+    const pb::Envelope sent = EnvelopeOf(body_oneof->field(i)->number());
     pb::Envelope decoded;
     EXPECT_FALSE(Decode(Value(EncodeHeader(sent)), &decoded).has_value());
     EXPECT_EQ(decoded.body_case(), sent.body_case());
-    EXPECT_EQ(TypeName(decoded), bodies->field(i)->name());
+    EXPECT_EQ(TypeName(decoded), body_oneof->field(i)->name());
     names.insert(TypeName(decoded));
   }
-  EXPECT_EQ(names.size(), static_cast<size_t>(bodies->field_count()));
+  EXPECT_EQ(names.size(), static_cast<size_t>(body_oneof->field_count()));
 }
 
 TEST(Frame, ClearsTheEnvelopeFirst) {
@@ -92,8 +92,8 @@ TEST(Frame, RefusesToEncodeAnUnsetBody) {
 }
 
 TEST(Frame, RefusesToEncodeAHeaderOverTheLimit) {
-  EXPECT_TRUE(EncodeHeader(Padded(kMaxHeaderBytes - 100)).ok());
-  const auto result = EncodeHeader(Padded(kMaxHeaderBytes));
+  EXPECT_TRUE(EncodeHeader(EnvelopeWithUnknownField(kMaxHeaderBytes - 100)).ok());
+  const auto result = EncodeHeader(EnvelopeWithUnknownField(kMaxHeaderBytes));
   EXPECT_EQ(result.status().code(), Code::kInternal);
   EXPECT_THAT(result.status().message(), AllOf(HasSubstr("push"), HasSubstr("65536")));
 }
@@ -158,13 +158,13 @@ TEST(Frame, RefusesAHeaderOverTheLimit) {
 
 TEST(Frame, RefusesDeepNesting) {
   // A valid frame with `depth` nested unknown groups. Parsers recurse into groups.
-  const auto nested = [](int depth) {
+  const auto frame_with_groups = [](int depth) {
     return ValidFrame() + std::string(depth, '\x0b' + 0x60) + std::string(depth, '\x0c' + 0x60);
   };
   pb::Envelope envelope;
-  EXPECT_FALSE(Decode(nested(kMaxNesting - 1), &envelope).has_value());
-  EXPECT_EQ(FaultOf(nested(kMaxNesting + 2)), Fault::kUnparsable);
-  EXPECT_EQ(FaultOf(nested(30000)), Fault::kUnparsable);
+  EXPECT_FALSE(Decode(frame_with_groups(kMaxNesting - 1), &envelope).has_value());
+  EXPECT_EQ(FaultOf(frame_with_groups(kMaxNesting + 2)), Fault::kUnparsable);
+  EXPECT_EQ(FaultOf(frame_with_groups(30000)), Fault::kUnparsable);
 }
 
 TEST(Frame, ChecksTheShapeOfAMessage) {

@@ -20,8 +20,8 @@ class Hostile : public ::testing::Test {
   Hostile() {
     EXPECT_TRUE(AwaitLink(*working_peer_, DealerSocket::Link::kUp));
     raw_socket_ = zmq_socket(context_.handle(), ZMQ_DEALER);
-    const int linger = 0;
-    zmq_setsockopt(raw_socket_, ZMQ_LINGER, &linger, sizeof linger);
+    const int linger_ms = 0;
+    zmq_setsockopt(raw_socket_, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
     const std::string endpoint = "tcp://127.0.0.1:" + std::to_string(router_->port());
     EXPECT_EQ(zmq_connect(raw_socket_, endpoint.c_str()), 0);
   }
@@ -30,8 +30,8 @@ class Hostile : public ::testing::Test {
   // Sends these frames as one message, without any check.
   void SendRaw(const std::vector<std::string>& frames) {
     for (size_t i = 0; i < frames.size(); ++i) {
-      const int more = i + 1 < frames.size() ? ZMQ_SNDMORE : 0;
-      ASSERT_EQ(zmq_send(raw_socket_, frames[i].data(), frames[i].size(), more),
+      const int send_flags = i + 1 < frames.size() ? ZMQ_SNDMORE : 0;
+      ASSERT_EQ(zmq_send(raw_socket_, frames[i].data(), frames[i].size(), send_flags),
                 static_cast<int>(frames[i].size()));
     }
   }
@@ -47,15 +47,15 @@ class Hostile : public ::testing::Test {
     faulty_peer_ = received->peer;
   }
 
-  // The working peer can still send a message and receive an answer.
+  // Checks that the working peer can still send a message and receive an answer.
   void ExpectWorkingPeerWorks() {
-    ASSERT_TRUE(working_peer_->Send(Numbered(++number_), Text("fine")).ok());
+    ASSERT_TRUE(working_peer_->Send(NumberedEnvelope(++newest_number_), Text("fine")).ok());
     const auto received = Await(*router_);
     ASSERT_TRUE(received.has_value());
     ASSERT_FALSE(received->error.has_value()) << received->error->status.message();
-    EXPECT_EQ(received->envelope.push().in_round().round(), number_);
-    ASSERT_TRUE(router_->Send(received->peer, Numbered(number_)).ok());
-    EXPECT_EQ(Await(*working_peer_)->envelope.push().in_round().round(), number_);
+    EXPECT_EQ(received->envelope.push().in_round().round(), newest_number_);
+    ASSERT_TRUE(router_->Send(received->peer, NumberedEnvelope(newest_number_)).ok());
+    EXPECT_EQ(Await(*working_peer_)->envelope.push().in_round().round(), newest_number_);
   }
 
   static constexpr size_t kMaxPayload = 100000;
@@ -67,11 +67,11 @@ class Hostile : public ::testing::Test {
   std::unique_ptr<DealerSocket> working_peer_ = ConnectTo(context_, *router_);
   void* raw_socket_ = nullptr;
   PeerId faulty_peer_ = 0;
-  uint64_t number_ = 0;
+  uint64_t newest_number_ = 0;
 };
 
 TEST_F(Hostile, MalformedMessagesAreReportedAndCounted) {
-  const std::string header = Value(EncodeHeader(Numbered(1)));
+  const std::string header = Value(EncodeHeader(NumberedEnvelope(1)));
   SendRaw({""});
   ExpectFault(Fault::kEmpty);
   SendRaw({"", header});  // A REQ socket of ZeroMQ sends an empty frame first.
@@ -97,7 +97,7 @@ TEST_F(Hostile, MalformedMessagesAreReportedAndCounted) {
 TEST_F(Hostile, AMalformedPeerCanBeAnswered) {
   SendRaw({"hello?"});
   ExpectFault(Fault::kNotOurs);
-  ASSERT_TRUE(router_->Send(faulty_peer_, Numbered(9)).ok());
+  ASSERT_TRUE(router_->Send(faulty_peer_, NumberedEnvelope(9)).ok());
   char answer[256];
   const int size = zmq_recv(raw_socket_, answer, sizeof answer, 0);
   ASSERT_GT(size, 0);
@@ -109,7 +109,7 @@ TEST_F(Hostile, AMalformedPeerCanBeAnswered) {
 
 TEST_F(Hostile, ManySmallFramesAreOneRefusedMessage) {
   std::vector<std::string> frames(20000, "x");
-  frames[0] = Value(EncodeHeader(Numbered(1)));
+  frames[0] = Value(EncodeHeader(NumberedEnvelope(1)));
   SendRaw(frames);
   ExpectFault(Fault::kTooManyFrames);
   EXPECT_EQ(traffic_.Bytes(Direction::kIn), WireBytes(frames[0].size()) + 19999 * WireBytes(1));
@@ -118,7 +118,7 @@ TEST_F(Hostile, ManySmallFramesAreOneRefusedMessage) {
 }
 
 TEST_F(Hostile, APayloadOverTheLimitClosesTheConnection) {
-  SendRaw({Value(EncodeHeader(Numbered(1))), std::string(kMaxPayload + 1, 'x')});
+  SendRaw({Value(EncodeHeader(NumberedEnvelope(1))), std::string(kMaxPayload + 1, 'x')});
   ExpectWorkingPeerWorks();
   EXPECT_FALSE(router_->Receive().has_value());
   EXPECT_EQ(traffic_.Refused(), 0u) << "libzmq drops it before it is received";
@@ -143,20 +143,20 @@ TEST(HostileServer, ADealerRetriesAfterAServerThatIsNotTern) {
   poller.AddFd(listener);
   const std::string http_reply =
       "HTTP/1.1 400 Bad Request and so on and so on and so on and so on\r\n";
-  int attempts = 0;
-  for (const Time end = Now() + kPatience; attempts < 3 && Now() < end;) {
+  int num_attempts = 0;
+  for (const Time end = Now() + kPatience; num_attempts < 3 && Now() < end;) {
     ASSERT_TRUE(poller.Wait(end - Now()).ok());
     EXPECT_EQ(dealer->link(), DealerSocket::Link::kConnecting);
     if (!poller.ReadyFd(listener)) continue;
     const int connection = accept(listener, nullptr, nullptr);
     // The second connection is closed without a reply.
-    if (attempts != 1) {
+    if (num_attempts != 1) {
       EXPECT_GT(send(connection, http_reply.data(), http_reply.size(), MSG_NOSIGNAL), 0);
     }
     close(connection);
-    ++attempts;
+    ++num_attempts;
   }
-  EXPECT_EQ(attempts, 3);
+  EXPECT_EQ(num_attempts, 3);
   close(listener);
 }
 
@@ -165,7 +165,7 @@ TEST_F(Hostile, BytesThatAreNotZmtpDisturbNoPeer) {
   address.sin_family = AF_INET;
   address.sin_port = htons(router_->port());
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::vector<int> strangers;
+  std::vector<int> stranger_sockets;
   for (const std::string& garbage :
        {std::string("GET / HTTP/1.0\r\n\r\n"), std::string(100000, '\xff'), std::string("\xff"),
         std::string("\xff\0\0\0\0\0\0\0\x01\x7f\x03", 11), std::string()}) {
@@ -174,10 +174,10 @@ TEST_F(Hostile, BytesThatAreNotZmtpDisturbNoPeer) {
     ASSERT_EQ(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
     // The other end may close the connection at once, which is fine here.
     (void)!send(fd, garbage.data(), garbage.size(), MSG_NOSIGNAL);
-    strangers.push_back(fd);
+    stranger_sockets.push_back(fd);
   }
   ExpectWorkingPeerWorks();
-  for (const int fd : strangers) close(fd);
+  for (const int fd : stranger_sockets) close(fd);
   ExpectWorkingPeerWorks();
 }
 

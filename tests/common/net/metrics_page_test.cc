@@ -31,7 +31,7 @@ int ConnectTcp(uint16_t port) {
 }
 
 // The whole HTTP response.
-std::string Get(uint16_t port, const std::string& path) {
+std::string GetPage(uint16_t port, const std::string& path) {
   const int fd = ConnectTcp(port);
   const std::string request =
       "GET " + path + " HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
@@ -45,24 +45,24 @@ std::string Get(uint16_t port, const std::string& path) {
 }
 
 TEST(MetricsPage, ServesTheCurrentText) {
-  std::atomic<int> calls{0};
+  std::atomic<int> num_calls{0};
   const auto page = Value(MetricsPage::Start(
-      "127.0.0.1", 0, [&] { return "tern_calls " + std::to_string(++calls) + "\n"; }));
+      "127.0.0.1", 0, [&] { return "tern_calls " + std::to_string(++num_calls) + "\n"; }));
   ASSERT_NE(page->port(), 0);
-  EXPECT_THAT(Get(page->port(), "/metrics"),
+  EXPECT_THAT(GetPage(page->port(), "/metrics"),
               AllOf(StartsWith("HTTP/1.1 200"), HasSubstr("text/plain; version=0.0.4"),
                     HasSubstr("\r\n\r\ntern_calls 1\n")));
-  EXPECT_THAT(Get(page->port(), "/metrics"), HasSubstr("tern_calls 2\n"));
-  EXPECT_THAT(Get(page->port(), "/other"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(GetPage(page->port(), "/metrics"), HasSubstr("tern_calls 2\n"));
+  EXPECT_THAT(GetPage(page->port(), "/other"), StartsWith("HTTP/1.1 404"));
 }
 
 TEST(MetricsPage, ReportsAPortInUse) {
   const auto text = [] { return std::string(); };
   const auto page = Value(MetricsPage::Start("127.0.0.1", 0, text));
-  const auto second = MetricsPage::Start("127.0.0.1", page->port(), text);
-  ASSERT_FALSE(second.ok());
-  EXPECT_EQ(second.status().code(), Code::kAddress);
-  EXPECT_THAT(second.status().message(), HasSubstr(std::to_string(page->port())));
+  const auto page_on_same_port = MetricsPage::Start("127.0.0.1", page->port(), text);
+  ASSERT_FALSE(page_on_same_port.ok());
+  EXPECT_EQ(page_on_same_port.status().code(), Code::kAddress);
+  EXPECT_THAT(page_on_same_port.status().message(), HasSubstr(std::to_string(page->port())));
 }
 
 TEST(MetricsPage, ReportsAHostOfAnotherMachine) {
@@ -75,16 +75,16 @@ TEST(MetricsPage, StopsAtOnceWithAndWithoutRequests) {
   const Time begin = Now();
   for (int i = 0; i < 3; ++i) {
     const auto page = Value(MetricsPage::Start("127.0.0.1", 0, [] { return std::string("x"); }));
-    if (i == 2) Get(page->port(), "/metrics");
+    if (i == 2) GetPage(page->port(), "/metrics");
   }
   EXPECT_LT(Now() - begin, std::chrono::seconds(5));
 }
 
 TEST(MetricsPage, ASilentClientDoesNotBlockTheOthers) {
   const auto page = Value(MetricsPage::Start("127.0.0.1", 0, [] { return std::string("x"); }));
-  const int silent = ConnectTcp(page->port());
-  EXPECT_THAT(Get(page->port(), "/metrics"), StartsWith("HTTP/1.1 200"));
-  close(silent);
+  const int silent_connection = ConnectTcp(page->port());
+  EXPECT_THAT(GetPage(page->port(), "/metrics"), StartsWith("HTTP/1.1 200"));
+  close(silent_connection);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ inline pb::Envelope EnvelopeOf(int number) {
 }
 
 // A small message that carries a number.
-inline pb::Envelope Numbered(uint64_t number) {
+inline pb::Envelope NumberedEnvelope(uint64_t number) {
   pb::Envelope envelope;
   envelope.mutable_push()->mutable_in_round()->set_round(number);
   return envelope;

@@ -47,7 +47,7 @@ TEST(Poller, WakesUpForAChannelAndASocket) {
   EXPECT_FALSE(poller.Ready(router.get()));
   EXPECT_EQ(channel.TryPop(), 1);
 
-  ASSERT_TRUE(dealer->Send(Numbered(1)).ok());
+  ASSERT_TRUE(dealer->Send(NumberedEnvelope(1)).ok());
   const Time end = Now() + kPatience;
   while (!poller.Ready(router.get()) && Now() < end) ASSERT_TRUE(poller.Wait(end - Now()).ok());
   EXPECT_TRUE(poller.Ready(router.get()));

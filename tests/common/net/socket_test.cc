@@ -25,7 +25,7 @@ void RoundTrip(const std::string& host) {
   ASSERT_NE(router->port(), 0);
   auto dealer = Value(DealerSocket::Connect(context, host, router->port(), {}));
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
-  ASSERT_TRUE(dealer->Send(Numbered(3), Text("up")).ok());
+  ASSERT_TRUE(dealer->Send(NumberedEnvelope(3), Text("up")).ok());
   const auto at_router = Await(*router);
   ASSERT_TRUE(at_router.has_value());
   ASSERT_FALSE(at_router->error.has_value());
@@ -33,7 +33,7 @@ void RoundTrip(const std::string& host) {
   EXPECT_EQ(at_router->payload.view(), "up");
   EXPECT_NE(at_router->peer, 0u);
 
-  ASSERT_TRUE(router->Send(at_router->peer, Numbered(4)).ok());
+  ASSERT_TRUE(router->Send(at_router->peer, NumberedEnvelope(4)).ok());
   const auto at_dealer = Await(*dealer);
   ASSERT_TRUE(at_dealer.has_value());
   EXPECT_EQ(at_dealer->envelope.push().in_round().round(), 4u);
@@ -57,11 +57,11 @@ TEST(Socket, BoundToAllAddressesIsReachedOverIpv4AndIpv6) {
 TEST(Socket, DistinguishesPeersAndKeepsTheirOrder) {
   Context context;
   auto router = BindLoopback(context);
-  auto a = ConnectTo(context, *router), b = ConnectTo(context, *router);
-  ASSERT_TRUE(AwaitLink(*a, Link::kUp) && AwaitLink(*b, Link::kUp));
+  auto dealer1 = ConnectTo(context, *router), dealer2 = ConnectTo(context, *router);
+  ASSERT_TRUE(AwaitLink(*dealer1, Link::kUp) && AwaitLink(*dealer2, Link::kUp));
   for (int i = 0; i < 50; ++i) {
-    ASSERT_TRUE(a->Send(Numbered(i)).ok());
-    ASSERT_TRUE(b->Send(Numbered(1000 + i)).ok());
+    ASSERT_TRUE(dealer1->Send(NumberedEnvelope(i)).ok());
+    ASSERT_TRUE(dealer2->Send(NumberedEnvelope(1000 + i)).ok());
   }
   std::map<PeerId, std::vector<uint64_t>> numbers_by_peer;
   for (int i = 0; i < 100; ++i) {
@@ -73,27 +73,27 @@ TEST(Socket, DistinguishesPeersAndKeepsTheirOrder) {
   for (const auto& [peer, numbers] : numbers_by_peer) {
     ASSERT_EQ(numbers.size(), 50u);
     for (int i = 0; i < 50; ++i) EXPECT_EQ(numbers[i], numbers[0] + i);
-    ASSERT_TRUE(router->Send(peer, Numbered(numbers[0])).ok());
+    ASSERT_TRUE(router->Send(peer, NumberedEnvelope(numbers[0])).ok());
   }
-  EXPECT_EQ(Await(*a)->envelope.push().in_round().round(), 0u);
-  EXPECT_EQ(Await(*b)->envelope.push().in_round().round(), 1000u);
+  EXPECT_EQ(Await(*dealer1)->envelope.push().in_round().round(), 0u);
+  EXPECT_EQ(Await(*dealer2)->envelope.push().in_round().round(), 1000u);
 }
 
 // Sends a payload, destroys all sockets, and returns how often its release function was called.
-int CountReleases(size_t size) {
+int SendAndCountReleases(size_t size) {
   const std::vector<uint8_t> data(size, 0x5a);
-  std::atomic<int> released{0};
+  std::atomic<int> num_releases{0};
   {
     Context context;
     auto router = BindLoopback(context, {.max_payload = 8 << 20});
     auto dealer = ConnectTo(context, *router, {.max_payload = 8 << 20});
     EXPECT_TRUE(AwaitLink(*dealer, Link::kUp));
-    Bytes payload = Bytes::Share(data.data(), data.size(), [&] { ++released; });
-    EXPECT_TRUE(dealer->Send(Numbered(1), payload).ok());
-    EXPECT_EQ(released, 0) << "the variable `payload` still refers to the data";
+    Bytes payload = Bytes::Share(data.data(), data.size(), [&] { ++num_releases; });
+    EXPECT_TRUE(dealer->Send(NumberedEnvelope(1), payload).ok());
+    EXPECT_EQ(num_releases, 0) << "the variable `payload` still refers to the data";
     payload = Bytes();
     if (size < kZeroCopyBytes) {
-      EXPECT_EQ(released, 1) << "small payloads are copied at once";
+      EXPECT_EQ(num_releases, 1) << "small payloads are copied at once";
     }
     const auto received = Await(*router);
     EXPECT_TRUE(received.has_value());
@@ -101,26 +101,26 @@ int CountReleases(size_t size) {
       EXPECT_EQ(received->payload, Bytes::Own(data));
     }
   }
-  return released;
+  return num_releases;
 }
 
-TEST(Socket, ReleasesASmallPayloadOnce) { EXPECT_EQ(CountReleases(kZeroCopyBytes - 1), 1); }
+TEST(Socket, ReleasesASmallPayloadOnce) { EXPECT_EQ(SendAndCountReleases(kZeroCopyBytes - 1), 1); }
 TEST(Socket, ReleasesALargePayloadOnce) {
-  EXPECT_EQ(CountReleases(kZeroCopyBytes), 1);
-  EXPECT_EQ(CountReleases(8 << 20), 1);
+  EXPECT_EQ(SendAndCountReleases(kZeroCopyBytes), 1);
+  EXPECT_EQ(SendAndCountReleases(8 << 20), 1);
 }
 
 TEST(Socket, ReleasesAPayloadThatCouldNotBeSent) {
   const std::vector<uint8_t> data(kZeroCopyBytes);
-  std::atomic<int> released{0};
+  std::atomic<int> num_releases{0};
   Context context;
   auto router = BindLoopback(context);
   const auto send = [&] {
-    return router->Send(1, Numbered(1),
-                        Bytes::Share(data.data(), data.size(), [&] { ++released; }));
+    return router->Send(1, NumberedEnvelope(1),
+                        Bytes::Share(data.data(), data.size(), [&] { ++num_releases; }));
   };
   EXPECT_EQ(send().outcome, Sent::kUnreachable);
-  EXPECT_EQ(released, 1);
+  EXPECT_EQ(num_releases, 1);
 }
 
 TEST(Socket, AReceivedPayloadOutlivesItsSocketAndContext) {
@@ -130,7 +130,7 @@ TEST(Socket, AReceivedPayloadOutlivesItsSocketAndContext) {
     auto router = BindLoopback(context);
     auto dealer = ConnectTo(context, *router);
     ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
-    ASSERT_TRUE(dealer->Send(Numbered(1), Text(std::string(100000, 'p'))).ok());
+    ASSERT_TRUE(dealer->Send(NumberedEnvelope(1), Text(std::string(100000, 'p'))).ok());
     payload = Await(*router)->payload.Slice(10, 20);
   }
   EXPECT_EQ(payload.view(), std::string(20, 'p'));
@@ -139,7 +139,7 @@ TEST(Socket, AReceivedPayloadOutlivesItsSocketAndContext) {
 TEST(Socket, SendToAnUnknownPeerIsUnreachable) {
   Context context;
   auto router = BindLoopback(context);
-  const SendResult result = router->Send(42, Numbered(1));
+  const SendResult result = router->Send(42, NumberedEnvelope(1));
   EXPECT_EQ(result.outcome, Sent::kUnreachable);
   EXPECT_EQ(result.status.code(), Code::kPeerLost);
 }
@@ -149,14 +149,14 @@ TEST(Socket, SendToAForgottenPeerIsUnreachableUntilItSpeaksAgain) {
   auto router = BindLoopback(context);
   auto dealer = ConnectTo(context, *router);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
-  ASSERT_TRUE(dealer->Send(Numbered(1)).ok());
+  ASSERT_TRUE(dealer->Send(NumberedEnvelope(1)).ok());
   const PeerId first = Await(*router)->peer;
   router->Forget(first);
-  EXPECT_EQ(router->Send(first, Numbered(1)).outcome, Sent::kUnreachable);
-  ASSERT_TRUE(dealer->Send(Numbered(2)).ok());
+  EXPECT_EQ(router->Send(first, NumberedEnvelope(1)).outcome, Sent::kUnreachable);
+  ASSERT_TRUE(dealer->Send(NumberedEnvelope(2)).ok());
   const PeerId second = Await(*router)->peer;
   EXPECT_NE(second, first);
-  EXPECT_TRUE(router->Send(second, Numbered(3)).ok());
+  EXPECT_TRUE(router->Send(second, NumberedEnvelope(3)).ok());
 }
 
 TEST(Socket, SendToAPeerThatLeftBecomesUnreachable) {
@@ -164,17 +164,17 @@ TEST(Socket, SendToAPeerThatLeftBecomesUnreachable) {
   auto router = BindLoopback(context);
   auto dealer = ConnectTo(context, *router);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
-  ASSERT_TRUE(dealer->Send(Numbered(1)).ok());
+  ASSERT_TRUE(dealer->Send(NumberedEnvelope(1)).ok());
   const PeerId peer = Await(*router)->peer;
   dealer.reset();
   Poller poller;  // used only to wait
   const Time end = Now() + kPatience;
-  Sent outcome = Sent::kOk;
-  while (outcome == Sent::kOk && Now() < end) {
+  Sent send_outcome = Sent::kOk;
+  while (send_outcome == Sent::kOk && Now() < end) {
     ASSERT_TRUE(poller.Wait(std::chrono::milliseconds(1)).ok());
-    outcome = router->Send(peer, Numbered(2)).outcome;
+    send_outcome = router->Send(peer, NumberedEnvelope(2)).outcome;
   }
-  EXPECT_EQ(outcome, Sent::kUnreachable);
+  EXPECT_EQ(send_outcome, Sent::kUnreachable);
 }
 
 TEST(Socket, ReportsAFullQueueAndDeliversWhatItAccepted) {
@@ -183,18 +183,19 @@ TEST(Socket, ReportsAFullQueueAndDeliversWhatItAccepted) {
   auto router = BindLoopback(context, options);
   auto dealer = ConnectTo(context, *router, options);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
-  ASSERT_TRUE(dealer->Send(Numbered(0)).ok());
+  ASSERT_TRUE(dealer->Send(NumberedEnvelope(0)).ok());
   const PeerId peer = Await(*router)->peer;
   const Bytes payload = Text(std::string(1 << 20, 'p'));
-  uint64_t accepted = 0;
+  uint64_t num_accepted = 0;
   SendResult result;
-  while ((result = router->Send(peer, Numbered(accepted), payload)).ok() && accepted < 1000)
-    ++accepted;
+  while ((result = router->Send(peer, NumberedEnvelope(num_accepted), payload)).ok() &&
+         num_accepted < 1000)
+    ++num_accepted;
   EXPECT_EQ(result.outcome, Sent::kFull);
-  EXPECT_GE(accepted, 2u);
-  for (uint64_t i = 0; i < accepted; ++i) {
+  EXPECT_GE(num_accepted, 2u);
+  for (uint64_t i = 0; i < num_accepted; ++i) {
     const auto received = Await(*dealer);
-    ASSERT_TRUE(received.has_value()) << "message " << i << " of " << accepted;
+    ASSERT_TRUE(received.has_value()) << "message " << i << " of " << num_accepted;
     EXPECT_EQ(received->envelope.push().in_round().round(), i);
   }
 }
@@ -205,10 +206,10 @@ TEST(Socket, RefusesToSendInvalidMessages) {
   auto dealer = ConnectTo(context, *router, {.max_payload = 100});
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   EXPECT_EQ(dealer->Send(pb::Envelope()).outcome, Sent::kRefused);
-  const SendResult result = dealer->Send(Numbered(1), Text(std::string(101, 'p')));
+  const SendResult result = dealer->Send(NumberedEnvelope(1), Text(std::string(101, 'p')));
   EXPECT_EQ(result.outcome, Sent::kRefused);
   EXPECT_EQ(result.status.code(), Code::kInternal);
-  EXPECT_TRUE(dealer->Send(Numbered(2), Text(std::string(100, 'p'))).ok());
+  EXPECT_TRUE(dealer->Send(NumberedEnvelope(2), Text(std::string(100, 'p'))).ok());
   EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), 2u)
       << "the refused messages were not sent";
 }
@@ -216,8 +217,8 @@ TEST(Socket, RefusesToSendInvalidMessages) {
 TEST(Socket, DealerConnectsWhenItsServerStartsLater) {
   uint16_t port = 0;
   {
-    Context short_lived;  // its destructor frees the port
-    port = BindLoopback(short_lived)->port();
+    Context short_lived_context;  // its destructor frees the port
+    port = BindLoopback(short_lived_context)->port();
   }
   Context context;
   auto dealer = Value(DealerSocket::Connect(context, "127.0.0.1", port, {}));
@@ -225,69 +226,69 @@ TEST(Socket, DealerConnectsWhenItsServerStartsLater) {
   poller.Add(dealer.get());
   // Long enough for some attempts to fail.
   for (const Time end = Now() + std::chrono::milliseconds(400); Now() < end;) {
-    EXPECT_EQ(dealer->Send(Numbered(1)).outcome, Sent::kUnreachable);
+    EXPECT_EQ(dealer->Send(NumberedEnvelope(1)).outcome, Sent::kUnreachable);
     ASSERT_TRUE(poller.Wait(end - Now()).ok());
   }
   EXPECT_EQ(dealer->link(), Link::kConnecting);
   auto router = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
-  ASSERT_TRUE(dealer->Send(Numbered(2)).ok());
+  ASSERT_TRUE(dealer->Send(NumberedEnvelope(2)).ok());
   EXPECT_EQ(Await(*router)->envelope.push().in_round().round(), 2u)
       << "the refused messages are never sent";
 }
 
 TEST(Socket, DealerReadsMessagesThatArrivedBeforeTheLoss) {
   Context context;
-  auto server = std::make_unique<Context>();
-  auto router = BindLoopback(*server);
+  auto server_context = std::make_unique<Context>();
+  auto router = BindLoopback(*server_context);
   auto dealer = ConnectTo(context, *router);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
-  ASSERT_TRUE(dealer->Send(Numbered(1)).ok());
+  ASSERT_TRUE(dealer->Send(NumberedEnvelope(1)).ok());
   const PeerId peer = Await(*router)->peer;
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(router->Send(peer, Numbered(i)).ok());
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(router->Send(peer, NumberedEnvelope(i)).ok());
   router->CloseAfterFlush();
-  server.reset();
+  server_context.reset();
   ASSERT_TRUE(AwaitLink(*dealer, Link::kLost));
   for (uint64_t i = 0; i < 3; ++i) {
     const auto received = Await(*dealer);
     ASSERT_TRUE(received.has_value());
     EXPECT_EQ(received->envelope.push().in_round().round(), i);
   }
-  EXPECT_EQ(dealer->Send(Numbered(2)).outcome, Sent::kUnreachable);
+  EXPECT_EQ(dealer->Send(NumberedEnvelope(2)).outcome, Sent::kUnreachable);
 }
 
 TEST(Socket, AfterALossNoMessageReachesARestartedServer) {
   Context context;
-  auto server = std::make_unique<Context>();
-  auto old_router = BindLoopback(*server);
+  auto server_context = std::make_unique<Context>();
+  auto old_router = BindLoopback(*server_context);
   const uint16_t port = old_router->port();
   auto dealer = ConnectTo(context, *old_router);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   old_router.reset();
-  server.reset();
+  server_context.reset();
   ASSERT_TRUE(AwaitLink(*dealer, Link::kLost));
   auto new_router = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
-  EXPECT_EQ(dealer->Send(Numbered(1)).outcome, Sent::kUnreachable);
+  EXPECT_EQ(dealer->Send(NumberedEnvelope(1)).outcome, Sent::kUnreachable);
   auto new_dealer = ConnectTo(context, *new_router);
   ASSERT_TRUE(AwaitLink(*new_dealer, Link::kUp));
   EXPECT_EQ(dealer->link(), Link::kLost);
-  EXPECT_EQ(dealer->Send(Numbered(1)).outcome, Sent::kUnreachable);
-  ASSERT_TRUE(new_dealer->Send(Numbered(2)).ok());
+  EXPECT_EQ(dealer->Send(NumberedEnvelope(1)).outcome, Sent::kUnreachable);
+  ASSERT_TRUE(new_dealer->Send(NumberedEnvelope(2)).ok());
   EXPECT_EQ(Await(*new_router)->envelope.push().in_round().round(), 2u);
 }
 
 TEST(Socket, MessagesQueuedBeforeALossNeverReachARestartedServer) {
   Context context;
-  auto server = std::make_unique<Context>();
+  auto server_context = std::make_unique<Context>();
   // A small receive buffer, so that most messages stay in the dealer's queue.
-  auto old_router = BindLoopback(*server, {.high_water_mark = 1});
+  auto old_router = BindLoopback(*server_context, {.high_water_mark = 1});
   const uint16_t port = old_router->port();
   auto dealer = ConnectTo(context, *old_router);
   ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
   const Bytes payload = Text(std::string(1 << 20, 'p'));
-  for (int i = 0; i < 50; ++i) ASSERT_TRUE(dealer->Send(Numbered(i), payload).ok());
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(dealer->Send(NumberedEnvelope(i), payload).ok());
   old_router.reset();
-  server.reset();
+  server_context.reset();
   ASSERT_TRUE(AwaitLink(*dealer, Link::kLost));
   auto new_router = Value(RouterSocket::Bind(context, "127.0.0.1", port, {}));
   // If the socket were still open, libzmq would connect again after 100 ms.
@@ -298,14 +299,14 @@ TEST(Socket, CloseAfterFlushDeliversAllMessages) {
   Context context;
   auto router = BindLoopback(context);
   {
-    Context worker;
-    auto dealer = ConnectTo(worker, *router);
+    Context worker_context;
+    auto dealer = ConnectTo(worker_context, *router);
     ASSERT_TRUE(AwaitLink(*dealer, Link::kUp));
     for (int i = 0; i < 20; ++i) {
-      ASSERT_TRUE(dealer->Send(Numbered(i), Text(std::string(1 << 20, 'p'))).ok());
+      ASSERT_TRUE(dealer->Send(NumberedEnvelope(i), Text(std::string(1 << 20, 'p'))).ok());
     }
     dealer->CloseAfterFlush();
-    EXPECT_EQ(dealer->Send(Numbered(99)).outcome, Sent::kRefused);
+    EXPECT_EQ(dealer->Send(NumberedEnvelope(99)).outcome, Sent::kRefused);
     EXPECT_FALSE(dealer->Receive().has_value());
   }
   for (uint64_t i = 0; i < 20; ++i)
@@ -324,7 +325,7 @@ TEST(Socket, ReportsAPortInUse) {
 
 TEST(Socket, ReportsAHostOfAnotherMachine) {
   Context context;
-  // 192.0.2.0/24 is reserved for documentation, so no machine has it.
+  // 192.0.2.0/24 is reserved for documentation, so no machine has such an address.
   const auto router = RouterSocket::Bind(context, "192.0.2.1", 0, {});
   ASSERT_FALSE(router.ok());
   EXPECT_EQ(router.status().code(), Code::kAddress);

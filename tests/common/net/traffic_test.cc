@@ -52,9 +52,9 @@ TEST(Traffic, BothEndsCountTheSameBytes) {
   ASSERT_TRUE(AwaitLink(*dealer, DealerSocket::Link::kUp));
   uint64_t expected = 0;
   for (const size_t size : {0, 1, 255, 256, 100000}) {
-    ASSERT_TRUE(dealer->Send(Numbered(1), Text(std::string(size, 'p'))).ok());
-    const uint64_t bytes =
-        WireBytes(Value(EncodeHeader(Numbered(1))).size()) + (size == 0 ? 0 : WireBytes(size));
+    ASSERT_TRUE(dealer->Send(NumberedEnvelope(1), Text(std::string(size, 'p'))).ok());
+    const uint64_t bytes = WireBytes(Value(EncodeHeader(NumberedEnvelope(1))).size()) +
+                           (size == 0 ? 0 : WireBytes(size));
     EXPECT_EQ(Await(*router)->wire_bytes, bytes);
     expected += bytes;
   }
@@ -69,7 +69,7 @@ TEST(Traffic, DoesNotCountMessagesThatWereNotSent) {
   Traffic traffic(registry);
   Context context;
   auto router = BindLoopback(context, {.traffic = &traffic});
-  EXPECT_FALSE(router->Send(1, Numbered(1)).ok());
+  EXPECT_FALSE(router->Send(1, NumberedEnvelope(1)).ok());
   EXPECT_EQ(traffic.Bytes(Direction::kOut), 0u);
   EXPECT_TRUE(traffic.Snapshot().empty());
 }

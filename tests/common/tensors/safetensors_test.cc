@@ -37,7 +37,7 @@ std::string FileWithHeader(const std::string& header, size_t data) {
 }
 
 // The error with which the file is refused, or "accepted".
-std::string Refusal(const std::string& bytes) {
+std::string RefusalOrAccepted(const std::string& bytes) {
   const auto file = DecodeSafetensors(bytes);
   if (file.ok()) return "accepted";
   EXPECT_EQ(file.status().code(), Code::kBadData);
@@ -71,11 +71,12 @@ TEST(Safetensors, EncodesToTheseBytes) {
 TEST(Safetensors, RefusesEveryTruncation) {
   const std::string bytes = EncodeTestTensors();
   for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_NE(Refusal(bytes.substr(0, size)), "accepted") << size;
+    EXPECT_NE(RefusalOrAccepted(bytes.substr(0, size)), "accepted") << size;
   }
-  EXPECT_THAT(Refusal(bytes.substr(0, 5)), HasSubstr("it has 5 bytes"));
-  EXPECT_THAT(Refusal(bytes.substr(0, bytes.size() - 1)), HasSubstr("truncated or damaged"));
-  EXPECT_THAT(Refusal(bytes + "x"), HasSubstr("truncated or damaged"));
+  EXPECT_THAT(RefusalOrAccepted(bytes.substr(0, 5)), HasSubstr("it has 5 bytes"));
+  EXPECT_THAT(RefusalOrAccepted(bytes.substr(0, bytes.size() - 1)),
+              HasSubstr("truncated or damaged"));
+  EXPECT_THAT(RefusalOrAccepted(bytes + "x"), HasSubstr("truncated or damaged"));
 }
 
 TEST(Safetensors, SurvivesEveryChangedHeaderByte) {
@@ -96,7 +97,7 @@ TEST(Safetensors, RefusesAWrongHeaderLength) {
   std::string bytes = EncodeTestTensors();
   const auto with_length = [&](uint64_t length) {
     std::memcpy(bytes.data(), &length, 8);
-    return Refusal(bytes);
+    return RefusalOrAccepted(bytes);
   };
   EXPECT_THAT(with_length(~uint64_t{0}), HasSubstr("at most 16777216"));
   EXPECT_THAT(with_length((16 << 20) + 1), HasSubstr("at most 16777216"));
@@ -107,7 +108,7 @@ TEST(Safetensors, RefusesAWrongHeaderLength) {
 
 TEST(Safetensors, RefusesInconsistentHeaders) {
   const auto decode_entry = [](const std::string& fields) {
-    return Refusal(FileWithHeader("{\"a\":{" + fields + "}}", 8));
+    return RefusalOrAccepted(FileWithHeader("{\"a\":{" + fields + "}}", 8));
   };
   EXPECT_EQ(decode_entry(R"("dtype":"F32","shape":[2],"data_offsets":[0,8])"), "accepted");
   EXPECT_THAT(decode_entry(R"("dtype":"F16","shape":[4],"data_offsets":[0,8])"),
@@ -142,14 +143,17 @@ TEST(Safetensors, RefusesInconsistentHeaders) {
 TEST(Safetensors, RefusesOverlapsDuplicatesAndInvalidJson) {
   const std::string a = R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})";
   const std::string b = R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]})";
-  EXPECT_THAT(Refusal(FileWithHeader("{" + a + "," + b + "}", 8)), HasSubstr("begins at byte 4"));
-  EXPECT_THAT(Refusal(FileWithHeader("{" + a + "," + a + "}", 8)), HasSubstr("\"a\" twice"));
-  EXPECT_THAT(Refusal(FileWithHeader("[" + std::string(100'000, '['), 0)),
+  EXPECT_THAT(RefusalOrAccepted(FileWithHeader("{" + a + "," + b + "}", 8)),
+              HasSubstr("begins at byte 4"));
+  EXPECT_THAT(RefusalOrAccepted(FileWithHeader("{" + a + "," + a + "}", 8)),
+              HasSubstr("\"a\" twice"));
+  EXPECT_THAT(RefusalOrAccepted(FileWithHeader("[" + std::string(100'000, '['), 0)),
               HasSubstr("JSON object"));
-  EXPECT_THAT(Refusal(FileWithHeader("{\"a\":3}", 0)), HasSubstr("not described by a JSON object"));
-  EXPECT_THAT(Refusal(FileWithHeader("{\"__metadata__\":{\"k\":3}}", 0)),
+  EXPECT_THAT(RefusalOrAccepted(FileWithHeader("{\"a\":3}", 0)),
+              HasSubstr("not described by a JSON object"));
+  EXPECT_THAT(RefusalOrAccepted(FileWithHeader("{\"__metadata__\":{\"k\":3}}", 0)),
               HasSubstr("strings only"));
-  EXPECT_THAT(Refusal(FileWithHeader("{\"\xff\":{}}", 0)), HasSubstr("JSON object"));
+  EXPECT_THAT(RefusalOrAccepted(FileWithHeader("{\"\xff\":{}}", 0)), HasSubstr("JSON object"));
 }
 
 class SafetensorsFile : public testing::Test {

@@ -8,19 +8,19 @@
 namespace tern::update {
 namespace {
 
-constexpr size_t kTotal = 200;
+constexpr size_t kNumElements = 200;
 constexpr int kSteps = 30;
 
 // Gradients with magnitudes of 10^-4 to 10, that is, below, near and above the square root of
 // epsilon.
 std::vector<float> GradientAt(int step) {
-  std::vector<float> g = RandomValues(kTotal, 100 + step);
+  std::vector<float> g = RandomValues(kNumElements, 100 + step);
   for (size_t i = 0; i < g.size(); ++i)
     g[i] *= static_cast<float>(std::pow(10.0, static_cast<double>(i % 6) - 4));
   return g;
 }
-std::vector<float> WeightsAt(int step) { return RandomValues(kTotal, 200 + step); }
-std::vector<float> BackupWeightsAt(int step) { return RandomValues(kTotal, 300 + step); }
+std::vector<float> WeightsAt(int step) { return RandomValues(kNumElements, 200 + step); }
+std::vector<float> BackupWeightsAt(int step) { return RandomValues(kNumElements, 300 + step); }
 
 // Equations 4 to 6 of the OD-SGD paper in double precision. Each Fault is a mistake that the tests
 // must detect.
@@ -39,7 +39,7 @@ struct Reference {
   bool adaptive;
   double lambda, rho = 0;
   Fault fault = kNone;
-  std::vector<double> mean_square = std::vector<double>(kTotal);
+  std::vector<double> mean_square = std::vector<double>(kNumElements);
 
   double Compensate(size_t i, double g, double w, double w_bak) {
     constexpr double kEpsilon = 1e-7;
@@ -60,44 +60,47 @@ struct Reference {
 
 // The largest relative error of an element over kSteps gradients. If the result nearly vanishes,
 // the error is relative to its two terms.
-double WorstError(DelayCompensation compensation, Reference reference, size_t piece = kTotal) {
-  double worst = 0;
+double WorstError(DelayCompensation compensation, Reference reference,
+                  size_t piece_elements = kNumElements) {
+  double worst_error = 0;
   for (int step = 0; step < kSteps; ++step) {
     const std::vector<float> g = GradientAt(step), w = WeightsAt(step),
                              w_bak = BackupWeightsAt(step);
-    std::vector<float> out(kTotal);
-    for (size_t first = 0; first < kTotal; first += piece) {
+    std::vector<float> out(kNumElements);
+    for (size_t first = 0; first < kNumElements; first += piece_elements) {
       compensation.Apply(g.data() + first, w.data() + first, w_bak.data() + first, first,
-                         std::min(piece, kTotal - first), out.data() + first);
+                         std::min(piece_elements, kNumElements - first), out.data() + first);
     }
-    for (size_t i = 0; i < kTotal; ++i) {
+    for (size_t i = 0; i < kNumElements; ++i) {
       const double expected = reference.Compensate(i, g[i], w[i], w_bak[i]);
       const double magnitude = std::abs(g[i]) + std::abs(expected - g[i]);
-      worst = std::max(worst, std::abs(out[i] - expected) / magnitude);
+      worst_error = std::max(worst_error, std::abs(out[i] - expected) / magnitude);
     }
   }
-  return worst;
+  return worst_error;
 }
 
 TEST(DelayCompensation, ConstantFollowsEquation4) {
-  const auto constant = [] { return DelayCompensation::Constant(0.04); };
-  EXPECT_LT(WorstError(constant(), {false, 0.04}), 1e-6);
+  const auto make_constant = [] { return DelayCompensation::Constant(0.04); };
+  EXPECT_LT(WorstError(make_constant(), {false, 0.04}), 1e-6);
   for (const auto fault : {Reference::kNoTerm, Reference::kWrongSign, Reference::kSquareMissing})
-    EXPECT_GT(WorstError(constant(), {false, 0.04, 0, fault}), 1e-3) << fault;
-  EXPECT_GT(WorstError(constant(), {false, 1e-4}), 1e-3);  // fault: weight decay in place of lambda
-  EXPECT_TRUE(constant().StateArrays().empty());
+    EXPECT_GT(WorstError(make_constant(), {false, 0.04, 0, fault}), 1e-3) << fault;
+  // The fault: weight decay in place of lambda.
+  EXPECT_GT(WorstError(make_constant(), {false, 1e-4}), 1e-3);
+  EXPECT_TRUE(make_constant().StateArrays().empty());
 }
 
 TEST(DelayCompensation, AdaptiveFollowsEquations5And6) {
-  const auto adaptive = [] { return DelayCompensation::Adaptive(2, 0.95, kTotal); };
-  EXPECT_LT(WorstError(adaptive(), {true, 2, 0.95}), 1e-6);
+  const auto make_adaptive = [] { return DelayCompensation::Adaptive(2, 0.95, kNumElements); };
+  EXPECT_LT(WorstError(make_adaptive(), {true, 2, 0.95}), 1e-6);
   for (const auto fault :
        {Reference::kNoTerm, Reference::kWrongSign, Reference::kSquareMissing,
         Reference::kUseBeforeMean, Reference::kEpsilonOutside, Reference::kEpsilonInState,
         Reference::kNoEpsilon, Reference::kRhoSwapped}) {
-    EXPECT_GT(WorstError(adaptive(), {true, 2, 0.95, fault}), 1e-3) << fault;
+    EXPECT_GT(WorstError(make_adaptive(), {true, 2, 0.95, fault}), 1e-3) << fault;
   }
-  EXPECT_GT(WorstError(adaptive(), {true, 0.95, 2}), 1e-3);  // fault: lambda and rho are swapped
+  // The fault: lambda and rho are swapped.
+  EXPECT_GT(WorstError(make_adaptive(), {true, 0.95, 2}), 1e-3);
 }
 
 // If rho is 0, the mean square is g g, because it is updated before it is used. The term is then
@@ -113,11 +116,11 @@ TEST(DelayCompensation, WithoutMemoryTheTermIsLinearInTheGradient) {
 
 TEST(DelayCompensation, WithoutMoveOrLambdaItIsTheGradient) {
   const std::vector<float> g = GradientAt(1), w = WeightsAt(1), w_bak = BackupWeightsAt(1);
-  std::vector<float> out(kTotal);
+  std::vector<float> out(kNumElements);
   for (const double lambda : {0.04, 0.0}) {
-    for (auto compensation :
-         {DelayCompensation::Constant(lambda), DelayCompensation::Adaptive(lambda, 0.95, kTotal)}) {
-      compensation.Apply(g.data(), w.data(), lambda == 0 ? w_bak.data() : w.data(), 0, kTotal,
+    for (auto compensation : {DelayCompensation::Constant(lambda),
+                              DelayCompensation::Adaptive(lambda, 0.95, kNumElements)}) {
+      compensation.Apply(g.data(), w.data(), lambda == 0 ? w_bak.data() : w.data(), 0, kNumElements,
                          out.data());
       EXPECT_EQ(out, g);
     }
@@ -125,33 +128,34 @@ TEST(DelayCompensation, WithoutMoveOrLambdaItIsTheGradient) {
 }
 
 TEST(DelayCompensation, WorksInPiecesAndInPlace) {
-  for (const size_t piece : {1, 7, 64}) {
-    EXPECT_LT(WorstError(DelayCompensation::Adaptive(2, 0.95, kTotal), {true, 2, 0.95}, piece),
+  for (const size_t piece_elements : {1, 7, 64}) {
+    EXPECT_LT(WorstError(DelayCompensation::Adaptive(2, 0.95, kNumElements), {true, 2, 0.95},
+                         piece_elements),
               1e-6);
   }
-  auto not_in_place = DelayCompensation::Adaptive(2, 0.95, kTotal);
-  auto in_place = DelayCompensation::Adaptive(2, 0.95, kTotal);
+  auto not_in_place = DelayCompensation::Adaptive(2, 0.95, kNumElements);
+  auto in_place = DelayCompensation::Adaptive(2, 0.95, kNumElements);
   const std::vector<float> g = GradientAt(1), w = WeightsAt(1);
-  std::vector<float> out(kTotal), same = g, w_bak = BackupWeightsAt(1);
-  not_in_place.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, out.data());
-  in_place.Apply(same.data(), w.data(), w_bak.data(), 0, kTotal, same.data());
-  EXPECT_EQ(same, out);
+  std::vector<float> out(kNumElements), g_in_place = g, w_bak = BackupWeightsAt(1);
+  not_in_place.Apply(g.data(), w.data(), w_bak.data(), 0, kNumElements, out.data());
+  in_place.Apply(g_in_place.data(), w.data(), w_bak.data(), 0, kNumElements, g_in_place.data());
+  EXPECT_EQ(g_in_place, out);
 }
 
 TEST(DelayCompensation, StateArraysContainTheMeanSquare) {
-  auto original = DelayCompensation::Adaptive(2, 0.95, kTotal);
-  auto restored = DelayCompensation::Adaptive(2, 0.95, kTotal);
-  std::vector<float> a(kTotal), b(kTotal);
-  original.Apply(GradientAt(1).data(), WeightsAt(1).data(), BackupWeightsAt(1).data(), 0, kTotal,
-                 a.data());
-  const auto slots = original.StateArrays();
-  ASSERT_EQ(slots.size(), 1u);
-  EXPECT_EQ(slots[0].name, "mean_square");
-  std::copy(slots[0].values.begin(), slots[0].values.end(),
+  auto original = DelayCompensation::Adaptive(2, 0.95, kNumElements);
+  auto restored = DelayCompensation::Adaptive(2, 0.95, kNumElements);
+  std::vector<float> a(kNumElements), b(kNumElements);
+  original.Apply(GradientAt(1).data(), WeightsAt(1).data(), BackupWeightsAt(1).data(), 0,
+                 kNumElements, a.data());
+  const auto state_arrays = original.StateArrays();
+  ASSERT_EQ(state_arrays.size(), 1u);
+  EXPECT_EQ(state_arrays[0].name, "mean_square");
+  std::copy(state_arrays[0].values.begin(), state_arrays[0].values.end(),
             restored.StateArrays()[0].values.begin());
   const std::vector<float> g = GradientAt(2), w = WeightsAt(2), w_bak = BackupWeightsAt(2);
-  original.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, a.data());
-  restored.Apply(g.data(), w.data(), w_bak.data(), 0, kTotal, b.data());
+  original.Apply(g.data(), w.data(), w_bak.data(), 0, kNumElements, a.data());
+  restored.Apply(g.data(), w.data(), w_bak.data(), 0, kNumElements, b.data());
   EXPECT_EQ(a, b);
 }
 

@@ -9,7 +9,7 @@
 namespace tern::update {
 namespace {
 
-constexpr size_t kTotal = 10'000;  // Several of the blocks in which the updater works.
+constexpr size_t kNumElements = 10'000;  // Several of the blocks in which the updater works.
 constexpr uint32_t kWorkers = 4;
 constexpr int kSteps = 30;
 
@@ -21,7 +21,7 @@ pb::LocalUpdater MakeConfig(const std::string& name, double momentum = 0) {
 }
 
 float LearningRate(int step) { return step < 15 ? 0.5f : 0.1f; }
-std::vector<float> GlobalWeights(int step) { return RandomValues(kTotal, 200 + step, 0.3); }
+std::vector<float> GlobalWeights(int step) { return RandomValues(kNumElements, 200 + step, 0.3); }
 
 // The local update of OD-SGD's paper, w' = W + U_local(g), in double precision. Its equations 4 to
 // 6 give the delay compensation. Each Fault is a mistake that the tests must detect, some of them
@@ -43,23 +43,23 @@ struct Reference {
   } fault = kNone;
   double lambda = 0, rho = 0, momentum = 0, scale = 1, decay = 0;
   bool adaptive = false;
-  std::vector<double> v = std::vector<double>(kTotal), mean_square = v, last = {};
+  std::vector<double> v = std::vector<double>(kNumElements), mean_square = v, last_result = {};
 
   std::vector<double> Next(const std::vector<double>& w, const std::vector<double>& gradient,
-                           const std::vector<double>& reference, double rate) {
+                           const std::vector<double>& gradient_point, double rate) {
     double used_lambda = lambda, used_decay = decay, used_scale = scale;
     if (fault == kLambdaIsDecay) used_lambda = decay, used_decay = lambda;
     if (fault == kLambdaIsDecayDecayIsScale)
       used_lambda = decay, used_decay = scale, used_scale = 1;
     if (fault == kNoScale) used_scale = 1;
-    std::vector<double> next = fault == kAccumulates && !last.empty() ? last : w;
+    std::vector<double> next = fault == kAccumulates && !last_result.empty() ? last_result : w;
     for (size_t i = 0; i < w.size(); ++i) {
       double g = used_scale * gradient[i];
       if (fault == kDecayInside) g += used_decay * w[i];
       const double square = fault == kScaleAfterSquare ? gradient[i] * gradient[i] : g * g;
       mean_square[i] = rho * mean_square[i] + (1 - rho) * square;
       const double factor = adaptive ? used_lambda / std::sqrt(mean_square[i] + 1e-7) : used_lambda;
-      if (fault != kNoCompensation) g += factor * square * (w[i] - reference[i]);
+      if (fault != kNoCompensation) g += factor * square * (w[i] - gradient_point[i]);
       if (fault != kDecayInside) g += used_decay * w[i];
       if (fault == kRateFolded) {
         v[i] = momentum * v[i] - rate * g;
@@ -69,38 +69,38 @@ struct Reference {
         next[i] -= rate * v[i];
       }
     }
-    last = next;
+    last_result = next;
     return next;
   }
 };
 
 // The largest distance between the updater's w' and that of `reference` over kSteps, relative to
-// the norm of the update. The gradient is compensated for the distance of W from the last w'.
+// the norm of w' - W. The gradient is compensated for the distance of W from the previous w'.
 double WorstDistance(const pb::LocalUpdater& config, Reference reference) {
-  auto updater = std::move(*MakeLocalUpdater(config, kTotal, kWorkers));
-  std::vector<float> point = GlobalWeights(-1);
-  double worst = 0;
+  auto updater = std::move(*MakeLocalUpdater(config, kNumElements, kWorkers));
+  std::vector<float> local_point = GlobalWeights(-1);
+  double worst_distance = 0;
   for (int step = 0; step < kSteps; ++step) {
-    const std::vector<float> w = GlobalWeights(step), g = RandomValues(kTotal, 100 + step);
+    const std::vector<float> w = GlobalWeights(step), g = RandomValues(kNumElements, 100 + step);
     std::vector<double> expected =
-        reference.Next(ToDouble(w), ToDouble(g), ToDouble(point), LearningRate(step));
-    updater->Next(w.data(), g.data(), point.data(), LearningRate(step), point.data(), kTotal, 0,
-                  static_cast<float>(reference.decay));
-    std::vector<float> update(kTotal);
-    for (size_t i = 0; i < kTotal; ++i) {
-      update[i] = point[i] - w[i];
+        reference.Next(ToDouble(w), ToDouble(g), ToDouble(local_point), LearningRate(step));
+    updater->Next(w.data(), g.data(), local_point.data(), LearningRate(step), local_point.data(),
+                  kNumElements, 0, static_cast<float>(reference.decay));
+    std::vector<float> update(kNumElements);
+    for (size_t i = 0; i < kNumElements; ++i) {
+      update[i] = local_point[i] - w[i];
       expected[i] -= w[i];
     }
-    worst = std::max(worst, RelativeDistance(update, expected));
+    worst_distance = std::max(worst_distance, RelativeDistance(update, expected));
   }
-  return worst;
+  return worst_distance;
 }
 
 TEST(LocalUpdater, NoneIsPureDelay) {
-  auto updater = std::move(*MakeLocalUpdater(MakeConfig("none", 0.9), kTotal, kWorkers));
-  const std::vector<float> w = GlobalWeights(1), g = RandomValues(kTotal, 1);
-  std::vector<float> next(kTotal);
-  updater->Next(w.data(), g.data(), w.data(), 0.5f, next.data(), kTotal);
+  auto updater = std::move(*MakeLocalUpdater(MakeConfig("none", 0.9), kNumElements, kWorkers));
+  const std::vector<float> w = GlobalWeights(1), g = RandomValues(kNumElements, 1);
+  std::vector<float> next(kNumElements);
+  updater->Next(w.data(), g.data(), w.data(), 0.5f, next.data(), kNumElements);
   EXPECT_EQ(next, w);
   EXPECT_TRUE(updater->StateArrays().empty());
   EXPECT_FALSE(updater->compensates());
@@ -149,12 +149,12 @@ TEST(LocalUpdater, CompensatesAsEquations4To6) {
 TEST(LocalUpdater, OwnRateReplacesTheSchedules) {
   pb::LocalUpdater config_with_rate = MakeConfig("sgd");
   config_with_rate.set_learning_rate(0.25);
-  const std::vector<float> w = GlobalWeights(1), g = RandomValues(kTotal, 1);
-  std::vector<float> a(kTotal), b(kTotal);
-  (*MakeLocalUpdater(config_with_rate, kTotal, 1))
-      ->Next(w.data(), g.data(), w.data(), 7, a.data(), kTotal);
-  (*MakeLocalUpdater(MakeConfig("sgd"), kTotal, 1))
-      ->Next(w.data(), g.data(), w.data(), 0.25f, b.data(), kTotal);
+  const std::vector<float> w = GlobalWeights(1), g = RandomValues(kNumElements, 1);
+  std::vector<float> a(kNumElements), b(kNumElements);
+  (*MakeLocalUpdater(config_with_rate, kNumElements, 1))
+      ->Next(w.data(), g.data(), w.data(), 7, a.data(), kNumElements);
+  (*MakeLocalUpdater(MakeConfig("sgd"), kNumElements, 1))
+      ->Next(w.data(), g.data(), w.data(), 0.25f, b.data(), kNumElements);
   EXPECT_EQ(a, b);
 }
 
@@ -164,13 +164,14 @@ TEST(LocalUpdater, EqualsTheOptimizersBitForBit) {
     pb::Optimizer config;
     config.set_name(momentum > 0 ? "momentum" : "sgd");
     config.set_momentum(momentum);
-    auto global = std::move(*MakeOptimizer(config, kTotal));
-    auto local = std::move(*MakeLocalUpdater(MakeConfig("sgd", momentum), kTotal, 1));
-    std::vector<float> w = GlobalWeights(1), next(kTotal);
+    auto global = std::move(*MakeOptimizer(config, kNumElements));
+    auto local = std::move(*MakeLocalUpdater(MakeConfig("sgd", momentum), kNumElements, 1));
+    std::vector<float> w = GlobalWeights(1), next(kNumElements);
     for (int step = 0; step < 5; ++step) {
-      const std::vector<float> g = RandomValues(kTotal, 100 + step);
-      local->Next(w.data(), g.data(), nullptr, LearningRate(step), next.data(), kTotal, 0, 0.01f);
-      global->Update(w.data(), g.data(), 0, kTotal, {LearningRate(step), uint64_t(step) + 1},
+      const std::vector<float> g = RandomValues(kNumElements, 100 + step);
+      local->Next(w.data(), g.data(), nullptr, LearningRate(step), next.data(), kNumElements, 0,
+                  0.01f);
+      global->Update(w.data(), g.data(), 0, kNumElements, {LearningRate(step), uint64_t(step) + 1},
                      0.01f);
       EXPECT_EQ(next, w);
     }
@@ -179,20 +180,20 @@ TEST(LocalUpdater, EqualsTheOptimizersBitForBit) {
 
 TEST(LocalUpdater, RangesGiveTheSameBitsAsTheWhole) {
   pb::LocalUpdater config = MakeConfig("dcasgd_a", 0.9);
-  auto whole_updater = std::move(*MakeLocalUpdater(config, kTotal, 2));
-  auto range_updater = std::move(*MakeLocalUpdater(config, kTotal, 2));
+  auto whole_updater = std::move(*MakeLocalUpdater(config, kNumElements, 2));
+  auto range_updater = std::move(*MakeLocalUpdater(config, kNumElements, 2));
   for (int step = 0; step < 3; ++step) {
-    const std::vector<float> w = GlobalWeights(step), g = RandomValues(kTotal, step),
-                             old = GlobalWeights(step - 1);
-    std::vector<float> a(kTotal), b(kTotal);
-    whole_updater->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
+    const std::vector<float> w = GlobalWeights(step), g = RandomValues(kNumElements, step),
+                             old_point = GlobalWeights(step - 1);
+    std::vector<float> a(kNumElements), b(kNumElements);
+    whole_updater->Next(w.data(), g.data(), old_point.data(), 0.1f, a.data(), kNumElements);
     size_t first = 0;
     for (const size_t n : {1, 4097, 900, 5002}) {
-      range_updater->Next(w.data() + first, g.data() + first, old.data() + first, 0.1f,
+      range_updater->Next(w.data() + first, g.data() + first, old_point.data() + first, 0.1f,
                           b.data() + first, n, first);
       first += n;
     }
-    ASSERT_EQ(first, kTotal);
+    ASSERT_EQ(first, kNumElements);
     EXPECT_EQ(a, b);
   }
 }
@@ -202,24 +203,24 @@ TEST(LocalUpdater, StateArraysContainTheWholeState) {
       {}, {"local_momentum"}, {"local_momentum"}, {"local_momentum", "local_mean_square"}};
   for (size_t k = 0; k < LocalUpdaterNames().size(); ++k) {
     const pb::LocalUpdater config = MakeConfig(LocalUpdaterNames()[k], 0.9);
-    auto original = std::move(*MakeLocalUpdater(config, kTotal, 2));
-    auto copy = std::move(*MakeLocalUpdater(config, kTotal, 2));
+    auto original = std::move(*MakeLocalUpdater(config, kNumElements, 2));
+    auto copy = std::move(*MakeLocalUpdater(config, kNumElements, 2));
     EXPECT_EQ(original->compensates(), k >= 2);
-    const std::vector<float> w = GlobalWeights(1), g = RandomValues(kTotal, 1),
-                             old = GlobalWeights(2);
-    std::vector<float> a(kTotal), b(kTotal);
-    original->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
-    std::vector<std::string> seen;
+    const std::vector<float> w = GlobalWeights(1), g = RandomValues(kNumElements, 1),
+                             old_point = GlobalWeights(2);
+    std::vector<float> a(kNumElements), b(kNumElements);
+    original->Next(w.data(), g.data(), old_point.data(), 0.1f, a.data(), kNumElements);
+    std::vector<std::string> names_seen;
     const auto saved = original->StateArrays(), restored = copy->StateArrays();
     for (size_t s = 0; s < saved.size(); ++s) {
-      seen.push_back(saved[s].name);
-      EXPECT_EQ(saved[s].values.size(), kTotal);
+      names_seen.push_back(saved[s].name);
+      EXPECT_EQ(saved[s].values.size(), kNumElements);
       EXPECT_NE(saved[s].values[0], 0);
       std::copy(saved[s].values.begin(), saved[s].values.end(), restored[s].values.begin());
     }
-    EXPECT_EQ(seen, names[k]);
-    original->Next(w.data(), g.data(), old.data(), 0.1f, a.data(), kTotal);
-    copy->Next(w.data(), g.data(), old.data(), 0.1f, b.data(), kTotal);
+    EXPECT_EQ(names_seen, names[k]);
+    original->Next(w.data(), g.data(), old_point.data(), 0.1f, a.data(), kNumElements);
+    copy->Next(w.data(), g.data(), old_point.data(), 0.1f, b.data(), kNumElements);
     EXPECT_EQ(a, b);
   }
 }

@@ -9,7 +9,7 @@ namespace tern::update {
 namespace {
 
 constexpr size_t kSizes[] = {40, 3, 29, 5};  // The number of elements of each tensor of a model.
-constexpr size_t kTotal = 77;
+constexpr size_t kNumElements = 77;
 constexpr int kSteps = 40;
 constexpr float kDecay = 0.01f;
 
@@ -24,15 +24,18 @@ pb::Optimizer MakeConfig(const std::string& name, double momentum = 0.9) {
 double LearningRate(int step) { return step < 20 ? 0.1 : 0.03; }  // The rate falls during the test.
 // The gradient of the model. Its norm grows and shrinks from step to step, so that a wrong position
 // of LARS's local rate in the formula changes the result.
-std::vector<float> GradientAt(int step) { return RandomValues(kTotal, 100 + step, 1 + step % 3); }
+std::vector<float> GradientAt(int step) {
+  return RandomValues(kNumElements, 100 + step, 1 + step % 3);
+}
 
-// The model after kSteps updates, each of them made range by range; `ranges` has their lengths.
-std::vector<float> Train(Optimizer* optimizer, const std::vector<size_t>& ranges, float decay) {
-  std::vector<float> w = RandomValues(kTotal, 1);
+// The model after kSteps updates, each of them made range by range; `range_lengths`: their lengths.
+std::vector<float> Train(Optimizer* optimizer, const std::vector<size_t>& range_lengths,
+                         float decay) {
+  std::vector<float> w = RandomValues(kNumElements, 1);
   for (int step = 0; step < kSteps; ++step) {
     const std::vector<float> g = GradientAt(step);
     size_t first = 0;
-    for (const size_t n : ranges) {
+    for (const size_t n : range_lengths) {
       optimizer->Update(w.data() + first, g.data() + first, first, n,
                         {LearningRate(step), static_cast<uint64_t>(step) + 1}, decay);
       first += n;
@@ -42,7 +45,7 @@ std::vector<float> Train(Optimizer* optimizer, const std::vector<size_t>& ranges
 }
 
 std::vector<float> Train(const pb::Optimizer& config, float decay) {
-  return Train(std::move(*MakeOptimizer(config, kTotal)).get(),
+  return Train(std::move(*MakeOptimizer(config, kNumElements)).get(),
                {std::begin(kSizes), std::end(kSizes)}, decay);
 }
 
@@ -53,11 +56,12 @@ using Rule = std::function<void(size_t tensor, std::vector<double>& w, const std
 
 // The model after the same training in double precision, tensor by tensor.
 std::vector<double> TrainWithRule(const Rule& rule) {
-  const std::vector<float> start = RandomValues(kTotal, 1);
+  const std::vector<float> initial_weights = RandomValues(kNumElements, 1);
   std::vector<double> model;
   size_t first = 0;
   for (size_t tensor = 0; tensor < std::size(kSizes); first += kSizes[tensor++]) {
-    std::vector<double> w(start.begin() + first, start.begin() + first + kSizes[tensor]);
+    std::vector<double> w(initial_weights.begin() + first,
+                          initial_weights.begin() + first + kSizes[tensor]);
     for (int step = 0; step < kSteps; ++step) {
       const std::vector<float> g = GradientAt(step);
       rule(tensor, w, {g.begin() + first, g.begin() + first + kSizes[tensor]}, step + 1,
@@ -217,7 +221,7 @@ struct LarsRule {
 };
 
 TEST(Optimizer, LarsFollowsTheEquations) {
-  EXPECT_TRUE((*MakeOptimizer(MakeConfig("lars"), kTotal))->needs_whole_tensors());
+  EXPECT_TRUE((*MakeOptimizer(MakeConfig("lars"), kNumElements))->needs_whole_tensors());
   const std::vector<float> w = Train(MakeConfig("lars"), kDecay);
   EXPECT_LT(RelativeDistance(w, TrainWithRule(LarsRule{})), 1e-6);
   for (const auto fault : {LarsRule::kRateOnVelocity, LarsRule::kNoDecayInRate,
@@ -238,12 +242,12 @@ TEST(Optimizer, LarsMovesATensorOfZeros) {
 
 TEST(Optimizer, RangesGiveTheSameBitsAsTheWhole) {
   for (const std::string& name : OptimizerNames()) {
-    const auto whole_optimizer = std::move(*MakeOptimizer(MakeConfig(name), kTotal));
+    const auto whole_optimizer = std::move(*MakeOptimizer(MakeConfig(name), kNumElements));
     if (whole_optimizer->needs_whole_tensors()) continue;
-    const std::vector<float> whole_result = Train(whole_optimizer.get(), {kTotal}, kDecay);
+    const std::vector<float> whole_result = Train(whole_optimizer.get(), {kNumElements}, kDecay);
     for (const std::vector<size_t>& ranges :
-         {std::vector<size_t>(kTotal, 1), {7, 16, 40, 14}, {40, 37}}) {
-      const auto range_optimizer = std::move(*MakeOptimizer(MakeConfig(name), kTotal));
+         {std::vector<size_t>(kNumElements, 1), {7, 16, 40, 14}, {40, 37}}) {
+      const auto range_optimizer = std::move(*MakeOptimizer(MakeConfig(name), kNumElements));
       EXPECT_EQ(Train(range_optimizer.get(), ranges, kDecay), whole_result) << name;
     }
   }
@@ -261,12 +265,12 @@ TEST(Optimizer, StateArraysContainTheWholeState) {
   for (size_t k = 0; k < OptimizerNames().size(); ++k) {
     const pb::Optimizer config = MakeConfig(OptimizerNames()[k]);
     const auto original = std::move(*MakeOptimizer(config, 9));
-    std::vector<std::string> seen;
+    std::vector<std::string> names_seen;
     for (const Optimizer::StateArray& slot : original->StateArrays()) {
-      seen.push_back(slot.name);
+      names_seen.push_back(slot.name);
       EXPECT_EQ(std::vector<float>(slot.values.begin(), slot.values.end()), std::vector<float>(9));
     }
-    EXPECT_EQ(seen, names[k]) << config.name();
+    EXPECT_EQ(names_seen, names[k]) << config.name();
     // A replica with copied weights, state arrays and update number continues identically.
     std::vector<float> w = RandomValues(9, 1);
     const std::vector<float> g = RandomValues(9, 2);
@@ -295,29 +299,30 @@ TEST(Optimizer, UnknownNamesListTheKnownOnes) {
 }
 
 TEST(Optimizer, InvalidArgumentsAreNamed) {
-  const auto refusal = [](const pb::Optimizer& config) {
+  const auto refusal_message = [](const pb::Optimizer& config) {
     const auto optimizer = MakeOptimizer(config, 9);
     EXPECT_EQ(optimizer.status().code(), Code::kBadJob);
     return optimizer.status().message();
   };
   for (const double bad : {-0.1, 1.1, std::nan("")}) {
     for (const char* name : {"momentum", "nesterov", "lars"})
-      EXPECT_NE(refusal(MakeConfig(name, bad)).find("train.optimizer.momentum"), std::string::npos);
+      EXPECT_NE(refusal_message(MakeConfig(name, bad)).find("train.optimizer.momentum"),
+                std::string::npos);
     pb::Optimizer config = MakeConfig("adam");
     config.set_beta1(bad);
-    EXPECT_NE(refusal(config).find("train.optimizer.beta1"), std::string::npos);
+    EXPECT_NE(refusal_message(config).find("train.optimizer.beta1"), std::string::npos);
   }
   pb::Optimizer config = MakeConfig("adam");
   config.set_beta2(1);
-  EXPECT_NE(refusal(config).find("train.optimizer.beta2"), std::string::npos);
+  EXPECT_NE(refusal_message(config).find("train.optimizer.beta2"), std::string::npos);
   for (const double bad : {0.0, 1e-60, -1.0, std::nan("")}) {
     config = MakeConfig("adam");
     config.set_epsilon(bad);
-    EXPECT_NE(refusal(config).find("train.optimizer.epsilon"), std::string::npos);
+    EXPECT_NE(refusal_message(config).find("train.optimizer.epsilon"), std::string::npos);
   }
   config = MakeConfig("lars");
   config.set_trust_coefficient(0);
-  EXPECT_NE(refusal(config).find("train.optimizer.trust_coefficient"), std::string::npos);
+  EXPECT_NE(refusal_message(config).find("train.optimizer.trust_coefficient"), std::string::npos);
 }
 
 }  // namespace

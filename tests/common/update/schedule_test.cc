@@ -61,9 +61,9 @@ TEST(Schedule, PolyFallsToZeroAtTheEnd) {
   EXPECT_DOUBLE_EQ(schedule.Rate(99), 0.1 * std::sqrt(0.01));
   EXPECT_EQ(schedule.Rate(100), 0);
   EXPECT_EQ(schedule.Rate(101), 0);
-  pb::Train square = MakeConfig("poly");
-  square.mutable_schedule()->set_power(2);
-  EXPECT_DOUBLE_EQ(MakeSchedule(square).Rate(50), 0.025);
+  pb::Train config_with_power_2 = MakeConfig("poly");
+  config_with_power_2.mutable_schedule()->set_power(2);
+  EXPECT_DOUBLE_EQ(MakeSchedule(config_with_power_2).Rate(50), 0.025);
 }
 
 TEST(Schedule, ExponentialFallsSmoothly) {
@@ -85,15 +85,15 @@ TEST(Schedule, CosineFallsAlongHalfACosine) {
   EXPECT_NEAR(schedule.Rate(75), 0.1 * 0.14644660940672624, 1e-15);
   EXPECT_NEAR(schedule.Rate(100), 0, 1e-15);
   EXPECT_NEAR(schedule.Rate(1000), 0, 1e-15);
-  pb::Train to_a_tenth = MakeConfig("cosine");
-  to_a_tenth.mutable_schedule()->set_total_div_factor(10);
-  EXPECT_NEAR(MakeSchedule(to_a_tenth).Rate(50), 0.055, 1e-15);
-  EXPECT_NEAR(MakeSchedule(to_a_tenth).Rate(100), 0.01, 1e-15);
+  pb::Train config_ending_at_a_tenth = MakeConfig("cosine");
+  config_ending_at_a_tenth.mutable_schedule()->set_total_div_factor(10);
+  EXPECT_NEAR(MakeSchedule(config_ending_at_a_tenth).Rate(50), 0.055, 1e-15);
+  EXPECT_NEAR(MakeSchedule(config_ending_at_a_tenth).Rate(100), 0.01, 1e-15);
 }
 
 TEST(Schedule, OneCycleRisesAndFalls) {
-  pb::Train config =
-      MakeConfig("one_cycle");  // By default, the rate rises from 1/25 in 0.3 of the steps.
+  // By default, the rate begins at 1/25 of its top, and rises in the first 0.3 of the steps.
+  pb::Train config = MakeConfig("one_cycle");
   EXPECT_NEAR(MakeSchedule(config).Rate(0), 0.004, 1e-15);
   EXPECT_NEAR(MakeSchedule(config).Rate(15), 0.052, 1e-15);
   EXPECT_NEAR(MakeSchedule(config).Rate(30), 0.1, 1e-15);

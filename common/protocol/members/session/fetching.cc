@@ -33,14 +33,14 @@ void Fetching::AdvanceIfAllUp(Time now, SessionActions* out) {
 SessionAction* Fetching::Install(SessionAction::Type type, uint64_t applied, SessionActions* out) {
   state_.Become(SessionPhase::kInstalling);
   state_.exchange.Restart(applied);
-  out->push_back(Action(type));
+  out->push_back(MakeAction(type));
   out->back().applied = applied;
   return &out->back();
 }
 
 void Fetching::EmitReady(SessionActions* out) {
   state_.Become(SessionPhase::kRunning);
-  out->push_back(Action(SessionAction::Type::kReady));
+  out->push_back(MakeAction(SessionAction::Type::kReady));
   out->back().applied = state_.exchange.applied();
   out->back().stop_after = state_.stop_after;
   out->back().run = state_.run;
@@ -48,7 +48,7 @@ void Fetching::EmitReady(SessionActions* out) {
 
 void Fetching::AskForState(Time now, SessionActions* out) {
   asked_at_ = now;
-  out->push_back(SendOn({0, 0}, taker_.Want(state_.options.rank, state_.incarnation)));
+  out->push_back(MakeSend({0, 0}, taker_.Want(state_.options.rank, state_.incarnation)));
 }
 
 void Fetching::OnTimer(Time now, SessionActions* out) {
@@ -103,14 +103,14 @@ void Fetching::ForgetFetched() { taker_ = StateTaker(state_.options.max_state_by
 void Fetching::OnStateWant(const pb::StateWant& want, SessionActions* out) {
   if (!state_.has_state()) return;
   std::optional<Message> piece;
-  if (giver_.OnWant(want, &piece)) out->push_back(Action(SessionAction::Type::kSnapshot));
-  if (piece) out->push_back(SendOn({0, 0}, std::move(*piece)));
+  if (giver_.OnWant(want, &piece)) out->push_back(MakeAction(SessionAction::Type::kSnapshot));
+  if (piece) out->push_back(MakeSend({0, 0}, std::move(*piece)));
 }
 
 void Fetching::OnSnapshot(const Bytes& state, uint64_t applied, SessionActions* out) {
-  if (!state_.has_state()) return;  // the worker discarded its state after kSnapshot
+  if (!state_.has_state()) return;  // It was discarded after the request.
   for (Message& piece : giver_.OnSnapshot(state, applied, state_.stop_after))
-    out->push_back(SendOn({0, 0}, std::move(piece)));
+    out->push_back(MakeSend({0, 0}, std::move(piece)));
 }
 
 Status Fetching::Check() const {

@@ -20,7 +20,7 @@
 namespace tern::protocol {
 
 // A part of Session. It alone moves the session to kFetching, kInstalling and kRunning, and sets
-// `has`, except when the job goes back.
+// SessionState::has, except when the job goes back.
 class Fetching {
  public:
   Fetching(SessionState* state, Heartbeats* heartbeats, Leaving* leaving);

@@ -4,7 +4,7 @@ namespace tern::protocol {
 
 void Heartbeats::SetProgress(uint64_t progress, bool waiting, const pb::Counters& counters) {
   progress_ = progress;
-  waiting_ = waiting;
+  is_waiting_ = waiting;
   counters_ = counters;
 }
 
@@ -21,7 +21,7 @@ void Heartbeats::Send(Time now, SessionActions* out) {
   if (state_.has_state()) beat->set_applied(state_.exchange.applied());
   beat->set_progress(progress_);
   beat->set_sent_ns(now.count());
-  beat->set_waiting(waiting_ || state_.phase() != SessionPhase::kRunning);
+  beat->set_waiting(is_waiting_ || state_.phase() != SessionPhase::kRunning);
   // A stop request also goes out on a connection that shard 0 has not welcomed, in two cases: the
   // job has not started, or shard 0 has not admitted this worker again for `dead_after`. Shard 0
   // then ends the job at once, because it cannot end it in order.
@@ -29,12 +29,12 @@ void Heartbeats::Send(Time now, SessionActions* out) {
   const bool even_if_down = must_stop && (state_.phase() == SessionPhase::kJoining ||
                                           now - state_.stop_at > state_.options.timings.dead_after);
   for (uint32_t s = state_.links.shards(); s-- > 0;) {
-    if (s == 0) {  // only shard 0 uses counters and stop requests
+    if (s == 0) {  // Only shard 0 uses what follows.
       *beat->mutable_counters() = counters_;
       if (must_stop) beat->set_stop(static_cast<uint32_t>(ExitCode(state_.stop)));
     }
     if (state_.links.IsUp({s, 0}) || (s == 0 && even_if_down))
-      out->push_back(SendOn({s, 0}, message));
+      out->push_back(MakeSend({s, 0}, message));
   }
 }
 

@@ -22,7 +22,7 @@ class Heartbeats {
   const SessionState& state_;
   Time sent_at_{};
   uint64_t progress_ = 0;
-  bool waiting_ = false;
+  bool is_waiting_ = false;
   pb::Counters counters_;
 };
 

@@ -23,7 +23,7 @@ void Leaving::SendBye(Time now, SessionActions* out) {
   bye_.set_incarnation(state_.incarnation);
   *message.head.mutable_bye() = bye_;
   bye_at_ = now;
-  out->push_back(SendOn({0, 0}, std::move(message)));
+  out->push_back(MakeSend({0, 0}, std::move(message)));
 }
 
 void Leaving::Stop(const Status& status, Time now, SessionActions* out) {
@@ -44,16 +44,16 @@ void Leaving::OnTimer(Time now, SessionActions* out) {
   }
   if (!state_.leaving()) return;
   // A failed worker waits only briefly for shard 0's answer. A worker that has finished waits for
-  // End, because others may need what it keeps. But if shard 0 is lost, it ends after a deadline.
-  const Time silent = now - (state_.failed() ? leaving_since_ : heard_at);
-  if (silent > (state_.failed() ? timings.dead_after : timings.server_return_timeout))
+  // End, because others may need what it keeps; but it ends when shard 0 has been silent too long.
+  const Time silence = now - (state_.failed() ? leaving_since_ : heard_at);
+  if (silence > (state_.failed() ? timings.dead_after : timings.server_return_timeout))
     EndWith(state_.leave_status, out);
 }
 
 void Leaving::OnFarewell(const Status& status, SessionActions* out) {
   Message answer;
   answer.head.mutable_end();
-  out->push_back(SendOn({0, 0}, std::move(answer)));
+  out->push_back(MakeSend({0, 0}, std::move(answer)));
   EndWith(state_.leave_status.ok() ? status : state_.leave_status, out);
 }
 
@@ -64,13 +64,13 @@ void Leaving::LeaveWith(const Status& status, SessionActions* out) {
   bye->set_incarnation(state_.incarnation);
   bye->set_code(static_cast<uint32_t>(ExitCode(status)));
   bye->set_sentence(status.message());
-  out->push_back(SendOn({0, 0}, std::move(message)));
+  out->push_back(MakeSend({0, 0}, std::move(message)));
   EndWith(status, out);
 }
 
 void Leaving::EndWith(Status status, SessionActions* out) {
   if (!state_.Become(SessionPhase::kEnded)) return;
-  out->push_back(Action(SessionAction::Type::kEnded));
+  out->push_back(MakeAction(SessionAction::Type::kEnded));
   out->back().status = std::move(status);
 }
 

@@ -17,7 +17,7 @@ const char* NameOf(Links::State state) { return kLinkStates[static_cast<size_t>(
 
 Links::Links(const std::vector<uint32_t>& data_lanes, std::vector<std::string> servers,
              std::function<Message(LaneRef)> hello, Exchange* exchange)
-    : servers_(std::move(servers)),
+    : server_addresses_(std::move(servers)),
       hello_(std::move(hello)),
       exchange_(exchange),
       shards_(data_lanes.size()) {
@@ -26,15 +26,15 @@ Links::Links(const std::vector<uint32_t>& data_lanes, std::vector<std::string> s
 
 bool Links::Become(LaneRef lane, State next) {
   State& state = links_[lane.shard][lane.lane].state;
-  const bool allowed = state != State::kDown || next == State::kDown;
-  TERN_REQUIRES(allowed, "link ", lane.shard, ".", lane.lane, ": is ", protocol::NameOf(state),
+  const bool is_allowed = state != State::kDown || next == State::kDown;
+  TERN_REQUIRES(is_allowed, "link ", lane.shard, ".", lane.lane, ": is ", protocol::NameOf(state),
                 ", and cannot become ", protocol::NameOf(next));
-  if (allowed) state = next;
-  return allowed;
+  if (is_allowed) state = next;
+  return is_allowed;
 }
 
 void Links::Connect(LaneRef lane, uint32_t port, Time now, SessionActions* out) {
-  out->push_back(Action(SessionAction::Type::kConnect, lane));
+  out->push_back(MakeAction(SessionAction::Type::kConnect, lane));
   out->back().port = port;
   links_[lane.shard][lane.lane] = Link{State::kGreeting, port, now, now};
   Greet(lane, now, out);
@@ -50,7 +50,7 @@ void Links::ConnectData(uint32_t shard, Time now, SessionActions* out) {
 
 void Links::Greet(LaneRef lane, Time now, SessionActions* out) {
   links_[lane.shard][lane.lane].hello_at = now;
-  out->push_back(SendOn(lane, hello_(lane)));
+  out->push_back(MakeSend(lane, hello_(lane)));
 }
 
 void Links::GreetAllUp(Time now, SessionActions* out) {
@@ -64,8 +64,9 @@ void Links::GreetAllUp(Time now, SessionActions* out) {
 void Links::GreetAgain(Time retry, Time now, SessionActions* out) {
   for (uint32_t s = 0; s < shards(); ++s) {
     for (uint32_t l = 0; l < links_[s].size(); ++l) {
-      const Link& one = links_[s][l];
-      if (one.state == State::kGreeting && now - one.hello_at >= retry) Greet({s, l}, now, out);
+      const Link& lane_link = links_[s][l];
+      if (lane_link.state == State::kGreeting && now - lane_link.hello_at >= retry)
+        Greet({s, l}, now, out);
     }
   }
 }
@@ -94,12 +95,12 @@ void Links::LoseShard(uint32_t shard, Time now, const std::string& why, SessionA
 bool Links::AllUp() const {
   return std::all_of(links_.begin(), links_.end(), [](const auto& lanes) {
     return std::all_of(lanes.begin(), lanes.end(),
-                       [](const Link& one) { return one.state == State::kUp; });
+                       [](const Link& lane_link) { return lane_link.state == State::kUp; });
   });
 }
 
 std::string Links::NameOf(uint32_t shard) const {
-  return "server shard " + std::to_string(shard) + " (" + servers_[shard] + ")";
+  return "server shard " + std::to_string(shard) + " (" + server_addresses_[shard] + ")";
 }
 
 Status Links::Check() const {

@@ -75,7 +75,7 @@ class Links {
  private:
   friend class SessionPeer;  // for tests
 
-  std::vector<std::string> servers_;
+  std::vector<std::string> server_addresses_;
   std::function<Message(LaneRef)> hello_;
   Exchange* exchange_;
   std::vector<std::vector<Link>> links_;  // [shard][lane]

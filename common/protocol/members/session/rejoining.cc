@@ -18,7 +18,7 @@ void Rejoining::Rejoin(Time now, SessionActions* out) {
 
 void Rejoining::OnGoBack(const pb::GoBack& message, Time now, SessionActions* out) {
   if (message.incarnation() != state_.incarnation) return;
-  if (state_.failed()) return;  // This worker is leaving with an error.
+  if (state_.failed()) return;  // It is leaving with an error.
   Log("a server lost what it held: all go back to an earlier round", out);
   fetching_.DropState();
   state_.has = SessionState::Has::kVoid;

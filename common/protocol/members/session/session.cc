@@ -69,7 +69,7 @@ void Session::OnRound(LaneRef lane, const Message& message, Time now, SessionAct
   for (auto& delivery :
        state_.exchange.OnOutcome(lane, kind, *outcome, message.payload, now, &outgoing)) {
     if (const uint64_t last = StopAfter(*outcome); last != 0) state_.stop_after = last;
-    out->push_back(Action(SessionAction::Type::kDeliver, lane));
+    out->push_back(MakeAction(SessionAction::Type::kDeliver, lane));
     out->back().delivery = std::move(delivery);
   }
   EmitOutgoing(std::move(outgoing), out);
@@ -207,7 +207,7 @@ void Session::Stop(const Status& status, Time now, SessionActions* out) {
 }
 
 void Session::RoundTrips::Add(Time trip, Time longest_valid) {
-  // Such a trip means that this worker did not send the time that is in the echo.
+  // A negative or too long trip shows that this worker did not send the time in the echo.
   if (trip < Time(0) || trip > longest_valid) return;
   ++count;
   total += trip;

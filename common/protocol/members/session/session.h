@@ -1,6 +1,7 @@
 // The worker's side of the protocol, as a state machine without sockets and clocks: its connections
 // to every lane (socket) of every server shard, its membership, how it gets the state of the job,
-// and how it ends. One thread calls it. It owns the Exchange (unanswered contributions), because
+// and how it ends. One thread calls it and executes its actions (session_actions.h). It owns the
+// Exchange (unanswered contributions), because
 // what must be sent again depends on which lanes are up. The session consists of parts, and passes
 // each message to the part that handles it:
 //
@@ -65,14 +66,16 @@ class Session {
   void SetCheckpoints(std::vector<pb::Checkpoint> checkpoints) {
     state_.options.saved = {std::move(checkpoints), {}, state_.run};
   }
-  // The owner's answer to kSnapshot: the serialized state after round `applied`.
+  // Call after the action kSnapshot (session_actions.h): `state` is the serialized state of this
+  // worker after round `applied`.
   void OnSnapshot(Bytes state, uint64_t applied, Time now, SessionActions* out);
-  // Call after kInstall, kResume or kGoBack, when the state after `applied` is in place.
+  // Call after one of the actions kInstall, kResume and kGoBack, when the state after round
+  // `applied` is in place.
   void OnInstalled(uint64_t applied, Time now, SessionActions* out);
   // This worker has finished the job (`status` ok), or leaves with an error. An ok status is
-  // ignored between a GoBack message and OnInstalled(), because the owner decided before it knew
-  // that the job goes back. `steps`: how many of the job's steps its weights include; 0 in a job
-  // without rounds.
+  // ignored between a GoBack message and OnInstalled(), because the caller had finished before it
+  // knew that the job goes back. `steps`: how many of the job's steps its weights include; 0 in a
+  // job without rounds.
   void Finish(const Status& status, const pb::Figures& figures, const pb::Counters& counters,
               uint64_t steps, Time now, SessionActions* out);
   // The process received a stop signal, which `status` names. Until the job ends, the heartbeats
@@ -85,7 +88,8 @@ class Session {
   struct RoundTrips {
     uint64_t count = 0;
     Time total{}, longest{};
-    void Add(Time trip, Time longest_valid);  // ignores trips that are negative or longer
+    void Add(Time trip,
+             Time longest_valid);  // ignores negative trips and those above `longest_valid`
   };
   const RoundTrips& round_trips() const { return round_trips_; }
   const Exchange& exchange() const { return state_.exchange; }

@@ -1,5 +1,6 @@
-// The actions that a worker's session asks its owner to execute, in order, and helpers that build
-// them. A lane is one socket of a server shard, to which the session has one connection.
+// The actions that a worker's session asks its owner (the worker's net thread) to execute, in
+// order, and helpers that build them. A lane is one socket of a server shard, to which the session
+// has one connection.
 #pragma once
 
 #include <cstdint>
@@ -45,21 +46,21 @@ struct SessionAction {
 };
 using SessionActions = std::vector<SessionAction>;
 
-inline SessionAction Action(SessionAction::Type type, LaneRef lane = {}) {
+inline SessionAction MakeAction(SessionAction::Type type, LaneRef lane = {}) {
   SessionAction action;
   action.type = type;
   action.lane = lane;
   return action;
 }
 
-inline SessionAction SendOn(LaneRef lane, Message message) {
-  SessionAction action = Action(SessionAction::Type::kSend, lane);
+inline SessionAction MakeSend(LaneRef lane, Message message) {
+  SessionAction action = MakeAction(SessionAction::Type::kSend, lane);
   action.message = std::move(message);
   return action;
 }
 
 inline void Log(std::string text, SessionActions* out) {
-  out->push_back(Action(SessionAction::Type::kLog));
+  out->push_back(MakeAction(SessionAction::Type::kLog));
   out->back().text = std::move(text);
 }
 

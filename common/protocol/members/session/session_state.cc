@@ -43,10 +43,10 @@ SessionState::SessionState(SessionOptions given)
           &exchange) {}
 
 bool SessionState::Become(SessionPhase next) {
-  const bool allowed = HasArrow(phase_, next);
-  TERN_REQUIRES(allowed, "a session that is ", NameOf(phase_), " cannot become ", NameOf(next));
-  if (allowed) phase_ = next;
-  return allowed;
+  const bool is_allowed = HasArrow(phase_, next);
+  TERN_REQUIRES(is_allowed, "a session that is ", NameOf(phase_), " cannot become ", NameOf(next));
+  if (is_allowed) phase_ = next;
+  return is_allowed;
 }
 
 Message SessionState::MakeHello(LaneRef lane) const {
@@ -68,7 +68,8 @@ Message SessionState::MakeHello(LaneRef lane) const {
     hello->set_keeps_own(options.keeps_own);
     options.saved.AddTo(hello);
   }
-  if (options.shrink && lane == LaneRef{}) hello->mutable_gone()->Add(gone.begin(), gone.end());
+  if (options.shrink && lane == LaneRef{})
+    hello->mutable_gone()->Add(absent_ranks.begin(), absent_ranks.end());
   return message;
 }
 
@@ -86,7 +87,7 @@ Status SessionState::Check() const {
 
 void EmitOutgoing(std::vector<Exchange::Outgoing> outgoing, SessionActions* out) {
   for (Exchange::Outgoing& next : outgoing)
-    out->push_back(SendOn(next.lane, std::move(next.message)));
+    out->push_back(MakeSend(next.lane, std::move(next.message)));
 }
 
 }  // namespace tern::protocol

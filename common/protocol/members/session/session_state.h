@@ -17,9 +17,8 @@
 //
 //   kJoining     says hello on every lane, and waits for their Welcomes ("up")
 //   kFetching    gets State from another worker, piece by piece
-//   kInstalling  the owner installs the State that was fetched, pulls the state from the servers,
-//                or
-//                loads it from the disk
+//   kInstalling  the owner of the session (the worker) installs the State that was fetched, pulls
+//                the state from the servers, or loads it from the disk
 //   kRunning     takes part in rounds (or, without rounds, in exchanges)
 //   kLeaving     has sent Bye
 #pragma once
@@ -65,15 +64,15 @@ struct SessionState {
   // went back to a checkpoint; until it has state again, an ok Finish() is ignored. kState: the
   // worker holds the state after round exchange.applied().
   enum class Has : uint8_t { kNothing, kVoid, kState };
-  // From where a worker without state gets the state, as shard 0's Welcome says. If neither member
-  // is set, it gets the state from another worker.
+  // From where a worker without state gets the state, as shard 0's Welcome says: from another
+  // worker, unless one of the members is set.
   struct Origin {
     std::optional<uint64_t> begin;  // It pulls the parameters after this round from the servers.
     std::optional<pb::Checkpoint> resume;  // It loads this checkpoint from its own disk.
   };
 
   explicit SessionState(SessionOptions given);
-  SessionState(const SessionState&) = delete;  // `links` has a pointer to `exchange`.
+  SessionState(const SessionState&) = delete;  // Not copyable: `links` has a pointer to `exchange`.
   SessionState& operator=(const SessionState&) = delete;
 
   // Changes the phase; no other function does. Returns false and changes nothing if the diagram has
@@ -101,11 +100,12 @@ struct SessionState {
   uint64_t epoch = 0;            // the newest epoch in which shard 0 admitted this worker; 0: none
   uint64_t run = 0;              // the job's run; 0: not known
   Time joining_since{};
-  uint64_t stop_after = 0;     // the job's last round; 0: not decided, or not known yet
-  std::vector<uint32_t> gone;  // ranks without which the job continues, from shard 0's heartbeats
-  Status stop;                 // names the stop signal that this process received; ok: none
-  Time stop_at{};              // when that signal came
-  Status leave_status;         // the status given to Finish()
+  uint64_t stop_after = 0;  // the job's last round; 0: not decided, or not known yet
+  // Ranks without which the job continues, from shard 0's heartbeats.
+  std::vector<uint32_t> absent_ranks;
+  Status stop;          // names the stop signal that this process received; ok: none
+  Time stop_at{};       // when that signal came
+  Status leave_status;  // the status given to Finish()
 
  private:
   friend class SessionPeer;  // for tests

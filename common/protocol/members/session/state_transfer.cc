@@ -11,10 +11,10 @@ bool StateGiver::OnWant(const pb::StateWant& want, std::optional<Message>* piece
   if (is_new) {
     snapshot = Snapshot{};
     snapshot.incarnation = want.incarnation();
-    snapshot.transfer = incarnation_ + ++transfers_;
+    snapshot.transfer = incarnation_ + ++num_transfers_;
   }
   snapshot.asked_piece = want.piece();
-  if (snapshot.ready) *piece = Piece(want.rank(), snapshot);
+  if (snapshot.is_taken) *piece = Piece(want.rank(), snapshot);
   return is_new;
 }
 
@@ -22,8 +22,8 @@ std::vector<Message> StateGiver::OnSnapshot(const Bytes& state, uint64_t applied
                                             uint64_t stop_after) {
   std::vector<Message> pieces;
   for (auto& [rank, snapshot] : snapshots_) {
-    if (snapshot.ready) continue;
-    snapshot.ready = true;
+    if (snapshot.is_taken) continue;
+    snapshot.is_taken = true;
     snapshot.state = state;
     snapshot.applied = applied;
     snapshot.stop_after = stop_after;
@@ -33,26 +33,28 @@ std::vector<Message> StateGiver::OnSnapshot(const Bytes& state, uint64_t applied
 }
 
 void StateGiver::OnFloor(uint64_t floor) {
-  std::erase_if(snapshots_, [floor](const auto& one) {
-    return one.second.ready && one.second.applied < floor;
+  std::erase_if(snapshots_, [floor](const auto& item) {
+    return item.second.is_taken && item.second.applied < floor;
   });
 }
 
 std::optional<Message> StateGiver::Piece(uint32_t rank, const Snapshot& snapshot) const {
-  const uint64_t size = snapshot.state.size();
-  const uint64_t pieces = std::max<uint64_t>(1, (size + piece_bytes_ - 1) / piece_bytes_);
-  if (snapshot.asked_piece >= pieces) return std::nullopt;
+  const uint64_t state_bytes = snapshot.state.size();
+  const uint64_t num_pieces =
+      std::max<uint64_t>(1, (state_bytes + piece_bytes_ - 1) / piece_bytes_);
+  if (snapshot.asked_piece >= num_pieces) return std::nullopt;
   Message message;
   pb::StatePiece* piece = message.head.mutable_state_piece();
   piece->set_rank(rank);
   piece->set_incarnation(snapshot.incarnation);
   piece->set_piece(snapshot.asked_piece);
-  piece->set_pieces(static_cast<uint32_t>(pieces));
+  piece->set_pieces(static_cast<uint32_t>(num_pieces));
   piece->set_applied(snapshot.applied);
   piece->set_transfer(snapshot.transfer);
   if (snapshot.stop_after != 0) piece->set_stop_after(snapshot.stop_after);
   const uint64_t begin = uint64_t{snapshot.asked_piece} * piece_bytes_;
-  message.payload = snapshot.state.Slice(begin, std::min<uint64_t>(piece_bytes_, size - begin));
+  message.payload =
+      snapshot.state.Slice(begin, std::min<uint64_t>(piece_bytes_, state_bytes - begin));
   return message;
 }
 

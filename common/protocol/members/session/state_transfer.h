@@ -19,9 +19,9 @@ class StateGiver {
   StateGiver(uint64_t incarnation, uint32_t piece_bytes)
       : incarnation_(incarnation), piece_bytes_(piece_bytes) {}
 
-  // Handles a taker's request for a piece. Returns true if the owner must take a snapshot of its
-  // state; several takers may wait for one snapshot. Else sets *piece to the requested piece, if
-  // that exists.
+  // Handles a taker's request for a piece. Returns true if this worker must take a snapshot of its
+  // state; several takers may wait for one snapshot. Sets *piece to the requested piece if the
+  // snapshot exists and has that piece.
   bool OnWant(const pb::StateWant& want, std::optional<Message>* piece);
   // Receives the snapshot that OnWant requested. Returns the pieces for which takers wait.
   // `stop_after`: the job's last round, or 0 if it is not known.
@@ -36,7 +36,7 @@ class StateGiver {
     uint64_t incarnation = 0;  // of the taker
     uint64_t transfer = 0;     // the number of this transfer, in each of its pieces
     uint32_t asked_piece = 0;  // the piece requested last
-    bool ready = false;        // whether the owner has taken the snapshot
+    bool is_taken = false;     // whether the snapshot has been taken
     uint64_t applied = 0;      // the round after which it was taken
     uint64_t stop_after = 0;   // the job's last round; 0: not known
     Bytes state;
@@ -45,7 +45,7 @@ class StateGiver {
 
   uint64_t incarnation_;
   uint32_t piece_bytes_;
-  uint64_t transfers_ = 0;
+  uint64_t num_transfers_ = 0;
   std::map<uint32_t, Snapshot> snapshots_;  // by rank of the taker
 };
 

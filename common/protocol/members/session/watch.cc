@@ -28,12 +28,12 @@ void Watch::OnPulse(uint32_t shard, const pb::Pulse& pulse, Time now, SessionAct
 }
 
 void Watch::OnPulseOfShard0(const pb::Pulse& pulse, Time now) {
-  absent_.assign(pulse.absent().begin(), pulse.absent().end());
-  if (pulse.epoch() != 0) state_.gone = absent_;
-  // A new process of shard 0 waits for all workers for the full start timeout. After that the
-  // workers still need time to open their links.
-  const uint64_t previous = std::exchange(shard0_incarnation_, pulse.incarnation());
-  if (previous != 0 && previous != pulse.incarnation())
+  absent_ranks_.assign(pulse.absent().begin(), pulse.absent().end());
+  if (pulse.epoch() != 0) state_.absent_ranks = absent_ranks_;
+  // A new process of shard 0 waits for all workers for the full start timeout, so this worker waits
+  // longer: after that time it still has to open its links.
+  const uint64_t previous_incarnation = std::exchange(shard0_incarnation_, pulse.incarnation());
+  if (previous_incarnation != 0 && previous_incarnation != pulse.incarnation())
     state_.joining_since = now + state_.options.timings.dead_after;
 }
 
@@ -61,24 +61,24 @@ void Watch::OnTimer(Time now, SessionActions* out) {
 }
 
 bool Watch::LeaveIfLost(uint32_t s, Time now, SessionActions* out) {
-  const Time silent = now - state_.links.shard(s).heard_at;
+  const Time silence = now - state_.links.shard(s).heard_at;
   if (state_.phase() == SessionPhase::kJoining || state_.leaving() ||
-      silent <= state_.options.timings.server_return_timeout) {
+      silence <= state_.options.timings.server_return_timeout) {
     return false;
   }
   leaving_.LeaveWith(Status(Code::kPeerLost, Cat(state_.links.NameOf(s), " was lost at round ",
                                                  state_.exchange.applied() + 1, ": silent for ",
-                                                 SecondsText(silent))),
+                                                 SecondsText(silence))),
                      out);
   return true;
 }
 
-// Replaces a connection on which nothing has come for some time, early enough that the shard has
-// not yet removed this worker.
+// Replaces a shard's connection on which nothing has come for some time: for suspect_after, which
+// is so short that shard 0 has not yet removed this worker.
 void Watch::ReplaceIfSilent(uint32_t s, Time now, SessionActions* out) {
   const Time heard_at = state_.links.shard(s).heard_at;
-  const Time since = std::max(heard_at, state_.links.link({s, 0}).connected_at);
-  if (now - since <= state_.options.timings.suspect_after) return;
+  const Time quiet_since = std::max(heard_at, state_.links.link({s, 0}).connected_at);
+  if (now - quiet_since <= state_.options.timings.suspect_after) return;
   if (state_.links.IsUp({s, 0})) {
     state_.links.LoseShard(s, now, "silent for " + SecondsText(now - heard_at), out);
   } else {
@@ -91,7 +91,7 @@ std::string Watch::WhoIsMissing() const {
   for (uint32_t s = 0; s < state_.links.shards(); ++s) {
     if (!state_.links.IsUp({s, 0})) missing.push_back(state_.links.NameOf(s));
   }
-  for (uint32_t rank : absent_) missing.push_back(Cat("worker ", rank));
+  for (uint32_t rank : absent_ranks_) missing.push_back(Cat("worker ", rank));
   return missing.empty() ? "data sockets" : Join(missing);
 }
 

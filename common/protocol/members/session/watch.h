@@ -13,7 +13,7 @@
 
 namespace tern::protocol {
 
-// A part of Session. It alone sets SessionState::gone; it replaces connections.
+// A part of Session. It alone sets SessionState::absent_ranks; it replaces connections.
 class Watch {
  public:
   Watch(SessionState* state, Leaving* leaving, Fetching* fetching, Rejoining* rejoining)
@@ -39,8 +39,8 @@ class Watch {
   Leaving& leaving_;
   Fetching& fetching_;
   Rejoining& rejoining_;
-  std::vector<uint32_t> absent_;     // the ranks that shard 0's last pulse named as absent
-  uint64_t shard0_incarnation_ = 0;  // from shard 0's newest pulse or first Welcome; 0: none yet
+  std::vector<uint32_t> absent_ranks_;  // the ranks that shard 0's last pulse named as absent
+  uint64_t shard0_incarnation_ = 0;     // from shard 0's newest pulse or first Welcome; 0: none yet
 };
 
 }  // namespace tern::protocol

@@ -12,8 +12,8 @@ using Presence = Roster::Worker::Presence;
 
 constexpr size_t kHostBytes = 256;  // the longest name of a host that is kept from a hello
 
-Message FinalRefusal(Code code, const std::string& sentence) {
-  return Refusal(code, sentence, pb::Refuse::leave);
+Message MakeFinalRefusal(Code code, const std::string& sentence) {
+  return MakeRefusal(code, sentence, pb::Refuse::leave);
 }
 
 }  // namespace
@@ -21,9 +21,9 @@ Message FinalRefusal(Code code, const std::string& sentence) {
 void Admission::OnHello(Peer from, const pb::Hello& received, Time now, ControlActions* out) {
   pb::Hello hello = received;
   hello.set_host(Printable(received.host(), kHostBytes));
-  if (Status checked = CheckHello(hello, job_.options.expected); !checked.ok()) {
-    EmitLog("refused a hello from " + hello.host() + ": " + checked.message(), out);
-    return EmitSend(from, FinalRefusal(checked.code(), checked.message()), out);
+  if (Status check_status = CheckHello(hello, job_.options.expected); !check_status.ok()) {
+    EmitLog("refused a hello from " + hello.host() + ": " + check_status.message(), out);
+    return EmitSend(from, MakeFinalRefusal(check_status.code(), check_status.message()), out);
   }
   if (hello.role() == pb::Hello::shard) return OnShardHello(from, hello, now, out);
   OnWorkerHello(from, hello, now, out);
@@ -33,11 +33,13 @@ void Admission::OnShardHello(Peer from, const pb::Hello& hello, Time now, Contro
   const auto found = job_.roster.shards.find(hello.rank());
   if (found == job_.roster.shards.end()) {
     return EmitSend(
-        from, FinalRefusal(Code::kMismatch, Cat("there is no server shard ", hello.rank())), out);
+        from, MakeFinalRefusal(Code::kMismatch, Cat("there is no server shard ", hello.rank())),
+        out);
   }
   if (!MayTakeShardPlace(&found->second, from, hello, now, out)) return;
-  const uint64_t previous = found->second.incarnation;
-  const bool was_restarted = previous != 0 && previous != hello.incarnation();
+  const uint64_t previous_incarnation = found->second.incarnation;
+  const bool was_restarted =
+      previous_incarnation != 0 && previous_incarnation != hello.incarnation();
   found->second = {from, hello.incarnation(), now, false, hello, 0, Time(0)};
   Message message;
   message.head.mutable_welcome()->set_incarnation(job_.options.incarnation);
@@ -57,16 +59,16 @@ bool Admission::MayTakeShardPlace(Roster::Shard* place, Peer from, const pb::Hel
   const bool is_free = place->incarnation == 0 || place->incarnation == hello.incarnation() ||
                        now - place->heard_at > 2 * timings.heartbeat;
   if (is_free) return true;
-  if (place->rival != hello.incarnation()) {
-    place->rival = hello.incarnation();
+  if (place->rival_incarnation != hello.incarnation()) {
+    place->rival_incarnation = hello.incarnation();
     place->rival_since = now;
   }
-  const bool alive = place->heard_at > place->rival_since + timings.suspect_after;
+  const bool is_alive = place->heard_at > place->rival_since + timings.suspect_after;
   EmitSend(from,
-           Refusal(Code::kNotAllowed,
-                   Cat("the place of server shard ", hello.rank(), " is taken by another process",
-                       alive ? ", which is alive" : ""),
-                   alive ? pb::Refuse::leave : pb::Refuse::retry),
+           MakeRefusal(Code::kNotAllowed,
+                       Cat("the place of server shard ", hello.rank(),
+                           " is taken by another process", is_alive ? ", which is alive" : ""),
+                       is_alive ? pb::Refuse::leave : pb::Refuse::retry),
            out);
   return false;
 }
@@ -81,16 +83,16 @@ bool Admission::FitsTheJob(Peer from, const pb::Hello& hello, ControlActions* ou
                    roster.steps, "; give all workers the same data");
   }
   if (sentence.empty()) return true;
-  EmitSend(from, FinalRefusal(Code::kMismatch, sentence), out);
+  EmitSend(from, MakeFinalRefusal(Code::kMismatch, sentence), out);
   return false;
 }
 
 void Admission::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, ControlActions* out) {
   if (!FitsTheJob(from, hello, out)) return;
   Roster::Worker& worker = job_.roster.workers[hello.rank()];
-  const bool retired = std::find(worker.retired.begin(), worker.retired.end(),
-                                 hello.incarnation()) != worker.retired.end();
-  if (retired ||
+  const bool is_retired = std::find(worker.retired.begin(), worker.retired.end(),
+                                    hello.incarnation()) != worker.retired.end();
+  if (is_retired ||
       (worker.incarnation == hello.incarnation() && worker.presence == Presence::kLost)) {
     return EmitSend(from, membership_.AnswerToRemovedWorker(hello.incarnation()), out);
   }
@@ -102,7 +104,7 @@ void Admission::OnWorkerHello(Peer from, const pb::Hello& hello, Time now, Contr
   liveness_.Hear(&worker, now);
   worker.hello = hello;
   worker.joining &= hello.fresh();
-  worker.begins &= hello.fresh();
+  worker.joins_from_begin &= hello.fresh();
   if (job_.running()) membership_.WelcomeMember(worker, out);
 }
 
@@ -114,15 +116,15 @@ bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& 
     EmitSend(from, membership_.AnswerToRemovedWorker(hello.incarnation()), out);
     return false;
   }
-  const bool lost = worker->presence == Presence::kLost || worker->awaited;
-  if (lost && !hello.fresh() && hello.epoch() < worker->first_epoch) {
+  const bool is_lost = worker->presence == Presence::kLost || worker->awaited;
+  if (is_lost && !hello.fresh() && hello.epoch() < worker->first_epoch) {
     EmitSend(from,
-             FinalRefusal(Code::kPeerLost, Cat("another process had rank ", hello.rank(),
-                                               " while this worker was away; start it again")),
+             MakeFinalRefusal(Code::kPeerLost, Cat("another process had rank ", hello.rank(),
+                                                   " while this worker was away; start it again")),
              out);
     return false;
   }
-  if (lost || worker->presence == Presence::kAbsent) return true;
+  if (is_lost || worker->presence == Presence::kAbsent) return true;
   // A hello with a later epoch means: shard 0 restarted, and before that the sender had replaced
   // the process that has the rank now. But a worker without state must not replace a worker with
   // state.
@@ -136,17 +138,19 @@ bool Admission::MayTakeRank(Roster::Worker* worker, Peer from, const pb::Hello& 
 // is known: that worker is lost, or it was heard long enough after the sender's first hello.
 void Admission::Refuse(Roster::Worker* holder, Peer from, const pb::Hello& hello, Time now,
                        ControlActions* out) const {
-  if (holder->rival != hello.incarnation()) {
-    holder->rival = hello.incarnation();
+  if (holder->rival_incarnation != hello.incarnation()) {
+    holder->rival_incarnation = hello.incarnation();
     holder->rival_since = now;
   }
   if (holder->heard_at <= holder->rival_since + job_.options.timings.suspect_after) {
-    return EmitSend(from, Refusal(Code::kNotAllowed, "the rank is taken", pb::Refuse::retry), out);
+    return EmitSend(from, MakeRefusal(Code::kNotAllowed, "the rank is taken", pb::Refuse::retry),
+                    out);
   }
-  EmitSend(from,
-           FinalRefusal(Code::kNotAllowed, Cat("rank ", hello.rank(), " is taken by ",
-                                               job_.roster.Name(hello.rank()), ", which is alive")),
-           out);
+  EmitSend(
+      from,
+      MakeFinalRefusal(Code::kNotAllowed, Cat("rank ", hello.rank(), " is taken by ",
+                                              job_.roster.Name(hello.rank()), ", which is alive")),
+      out);
   EmitLog(Cat("refused a second process of rank ", hello.rank(), " on ", hello.host()), out);
 }
 
@@ -154,11 +158,11 @@ void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello,
                       ControlActions* out) {
   const bool has_returned = worker->presence == Presence::kLost || worker->awaited;
   const uint64_t first_epoch = worker->first_epoch;
-  // Whether no worker that held the state of the job is left.
-  const bool without_state = job_.running() && job_.options.workers_hold_state && hello.fresh() &&
-                             !job_.roster.MayHoldStateBeside(worker);
+  // Whether no worker is left that holds the state of the job, because this one lost it.
+  const bool nobody_has_state = job_.running() && job_.options.workers_hold_state &&
+                                hello.fresh() && !job_.roster.MayHoldStateBeside(worker);
   const std::string restart_sentence = job_.roster.Name(hello.rank()) + " was started again";
-  if (without_state && job_.CanGoBack()) {
+  if (nobody_has_state && job_.CanGoBack()) {
     going_back_.OnStateLost(restart_sentence, Code::kPeerLost, now, out);
   } else if (job_.running() && going_back_.RequiresAllToGoBack(hello)) {
     going_back_.GoBack(restart_sentence + ", and what it had of its own is on its disk alone", now,
@@ -167,7 +171,7 @@ void Admission::Admit(Roster::Worker* worker, Peer from, const pb::Hello& hello,
   AssignRank(worker, from, hello, now);
   EmitLog(job_.roster.Name(hello.rank()) + (has_returned ? " has come back" : " is here"), out);
   if (!job_.running()) return gathering_.RunIfGathered(now, out);
-  if (without_state) return going_back_.OnStateLost(restart_sentence, Code::kPeerLost, now, out);
+  if (nobody_has_state) return going_back_.OnStateLost(restart_sentence, Code::kPeerLost, now, out);
   worker->joining = job_.options.workers_hold_state && hello.fresh();
   worker->epoch = job_.roster.epoch + 1;
   worker->first_epoch = hello.fresh() ? worker->epoch : first_epoch;
@@ -183,7 +187,7 @@ void Admission::AssignRank(Roster::Worker* worker, Peer from, const pb::Hello& h
   worker->epoch = worker->first_epoch = hello.epoch();
   worker->peer = from;
   worker->hello = hello;
-  worker->heard_at = worker->moved_at = now;
+  worker->heard_at = worker->advanced_at = now;
   worker->applied = hello.applied();
   job_.roster.steps = hello.steps();
 }

@@ -39,7 +39,7 @@ void Coordinator::OnMessage(Peer from, const Message& message, Time now, Control
     case pb::Envelope::kAbort:
       return OnShardAbort(from, message.head.abort(), now, out);
     case pb::Envelope::kEnd:
-      return;  // It answers the End or Abort of an earlier process of shard 0.
+      return;  // the answer to an earlier process of shard 0
     default:
       return OnRound(from, message, now, out);
   }
@@ -78,7 +78,7 @@ void Coordinator::OnShardPulse(Peer from, const pb::Pulse& pulse, Time now, Cont
     if (follower.peer != from) continue;
     is_known = true;
     follower.heard_at = now;
-    follower.silent = false;
+    follower.is_silent = false;
     if (pulse.stop() != 0) ending_.OnStopFrom(Cat("server shard ", shard), pulse.stop(), now, out);
   }
   if (!is_known || !job_.running() || pulse.epoch() <= job_.roster.epoch) return;
@@ -91,7 +91,7 @@ void Coordinator::OnShardPulse(Peer from, const pb::Pulse& pulse, Time now, Cont
 void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, ControlActions* out) {
   Worker* const member = job_.roster.MemberOf(from, beat.rank(), beat.incarnation());
   if (member == nullptr)
-    return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
+    return EmitSend(from, MakeRefusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
   if (member->presence == Presence::kLost)
     return EmitSend(from, membership_.AnswerToRemovedWorker(member->incarnation), out);
   EmitEcho(from, beat, out);
@@ -100,7 +100,7 @@ void Coordinator::OnHeartbeat(Peer from, const pb::Heartbeat& beat, Time now, Co
 }
 
 void Coordinator::OnRound(Peer from, const Message& message, Time now, ControlActions* out) {
-  if (Worker* worker = job_.roster.ByPeer(from); worker != nullptr) {
+  if (Worker* worker = job_.roster.FindByPeer(from); worker != nullptr) {
     if (worker->presence == Presence::kLost)
       return EmitSend(from, membership_.AnswerToRemovedWorker(worker->incarnation), out);
     liveness_.Hear(worker, now);
@@ -116,7 +116,8 @@ void Coordinator::OnStateWant(Peer from, const Message& message, Time now, Contr
   Worker* const receiver = job_.roster.MemberOf(from, want.rank(), want.incarnation());
   if (receiver == nullptr || !receiver->live()) return;
   liveness_.Hear(receiver, now);
-  // A live worker with state: one that is not suspect if possible, then the newest applied round.
+  // The donor is a live worker with state: if possible one that is not suspect; among these, the
+  // one that has applied the newest round.
   const Worker* donor = nullptr;
   const auto donor_quality = [](const Worker& worker) {
     return std::make_pair(!worker.suspect, worker.applied);
@@ -132,7 +133,7 @@ void Coordinator::OnStateWant(Peer from, const Message& message, Time now, Contr
 }
 
 void Coordinator::OnStatePiece(Peer from, const Message& message, ControlActions* out) {
-  const Worker* const donor = job_.roster.ByPeer(from);
+  const Worker* const donor = job_.roster.FindByPeer(from);
   if (donor == nullptr || !donor->live() || donor->joining) return;
   const pb::StatePiece& piece = message.head.state_piece();
   if (piece.rank() >= job_.roster.workers.size()) return;
@@ -147,7 +148,7 @@ void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions*
   // While the job gathers its workers, a Bye is valid only from a worker that had finished before
   // shard 0 restarted.
   if (member == nullptr || (!job_.running() && !member->hello.done()))
-    return EmitSend(from, Refusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
+    return EmitSend(from, MakeRefusal(Code::kNotAllowed, "not a member", pb::Refuse::retry), out);
   if (member->presence == Presence::kLost)
     return EmitSend(from, membership_.AnswerToRemovedWorker(member->incarnation), out);
   member->presence = Presence::kDone;
@@ -160,20 +161,21 @@ void Coordinator::OnBye(Peer from, const pb::Bye& bye, Time now, ControlActions*
 
 void Coordinator::OnFailedWorker(Peer from, const pb::Bye& bye, Time now, ControlActions* out) {
   if (job_.roster.IsOnAnotherConnection(from, bye.rank(), bye.incarnation()))
-    return EmitSend(from, Refusal(Code::kNotAllowed, "say hello first", pb::Refuse::retry), out);
+    return EmitSend(from, MakeRefusal(Code::kNotAllowed, "say hello first", pb::Refuse::retry),
+                    out);
   const Status error = ErrorFromPeer(bye.code(), bye.sentence());
-  Message end;  // It tells the sender that it may end; a sender that is no member gets it, too.
+  Message end;  // A sender that is no member gets it, too, so that it may end.
   end.head.mutable_end()->set_code(static_cast<uint32_t>(ExitCode(error)));
   end.head.mutable_end()->set_sentence(error.message());
   EmitSend(from, std::move(end), out);
   Worker* const member = job_.roster.MemberOf(from, bye.rank(), bye.incarnation());
   if (member == nullptr || member->presence == Presence::kDone) return;
-  const bool lost = member->presence == Presence::kLost;
-  if (lost && !member->may_return) return;  // The Bye is repeated, or the others continue.
+  const bool is_lost = member->presence == Presence::kLost;
+  if (is_lost && !member->may_return) return;  // The Bye is repeated, or the others continue.
   member->counters = bye.counters();
-  const bool only_its_data =
+  const bool others_continue =
       job_.options.elasticity.shrink() && error.code() == Code::kBadData && job_.running();
-  if (IsLasting(error.code()) && !only_its_data) {
+  if (IsLasting(error.code()) && !others_continue) {
     return ending_.Abort(error.code(),
                          Cat(job_.roster.Name(bye.rank()), " ended the job: ", error.message()),
                          now, out);

@@ -14,11 +14,11 @@ void Ending::OnStop(Code code, Time now, ControlActions* out) {
   if (job_.ending() || job_.IsStopping()) return;
   job_.stop_code = code;
   const std::vector<Roster::Worker>& workers = job_.roster.workers;
-  const bool missing =
+  const bool is_any_missing =
       std::any_of(workers.begin(), workers.end(), [this](const Roster::Worker& worker) {
         return worker.live() ? worker.awaited : !job_.options.elasticity.shrink();
       });
-  if (!job_.running() || missing)
+  if (!job_.running() || is_any_missing)
     return Abort(code, "stopped by a signal while not all workers were there", now, out);
   EmitLog("stopping: the round in progress is the last", out);
   out->emplace_back().type = ControlAction::Type::kStop;
@@ -27,8 +27,8 @@ void Ending::OnStop(Code code, Time now, ControlActions* out) {
 void Ending::OnStopFrom(const std::string& who, uint32_t code, Time now, ControlActions* out) {
   if (job_.ending()) return;
   if (!job_.IsStopping()) EmitLog(who + " was asked to stop", out);
-  const bool interrupted = code == static_cast<uint32_t>(Code::kInterrupted);
-  OnStop(interrupted ? Code::kInterrupted : Code::kTerminated, now, out);
+  const bool is_interrupted = code == static_cast<uint32_t>(Code::kInterrupted);
+  OnStop(is_interrupted ? Code::kInterrupted : Code::kTerminated, now, out);
 }
 
 void Ending::EndIfAllDone(Time now, ControlActions* out) {
@@ -52,16 +52,16 @@ void Ending::EndIfAllDone(Time now, ControlActions* out) {
 
 Status Ending::Outcome() const {
   if (job_.IsStopping()) return Status(job_.stop_code, "the job was stopped in order by a signal");
-  const uint64_t steps = job_.roster.steps;
-  uint64_t last = steps;
+  const uint64_t job_steps = job_.roster.steps;
+  uint64_t last_step = job_steps;
   for (const Roster::Worker& worker : job_.roster.workers) {
-    if (worker.presence == Presence::kDone) last = std::min(last, worker.steps_done);
+    if (worker.presence == Presence::kDone) last_step = std::min(last_step, worker.steps_done);
   }
-  if (!job_.options.workers_hold_state || last == steps) return Ok();
+  if (!job_.options.workers_hold_state || last_step == job_steps) return Ok();
   // The workers stopped early, but this process received no stop request: the request went to an
   // earlier process of shard 0.
   return Status(Code::kTerminated,
-                Cat("the job was stopped in order after step ", last, " of ", steps));
+                Cat("the job was stopped in order after step ", last_step, " of ", job_steps));
 }
 
 void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActions* out) {
@@ -70,24 +70,24 @@ void Ending::Abort(Code code, const std::string& sentence, Time now, ControlActi
   message.head.mutable_abort()->set_sentence(sentence);
   const Roster& roster = job_.roster;
   const Timings& timings = job_.options.timings;
-  Time until = now + 2 * timings.heartbeat;
+  Time deadline = now + 2 * timings.heartbeat;
   std::vector<Farewell::Recipient> recipients = Recipients();
   for (Farewell::Recipient& recipient : recipients) {
     if (recipient.role == pb::Hello::worker) {
       const Roster::Worker& worker = roster.workers[recipient.rank];
-      recipient.expected = recipient.peer != 0 && worker.live() && !worker.suspect;
+      recipient.is_awaited = recipient.peer != 0 && worker.live() && !worker.suspect;
       continue;
     }
     const Roster::Shard& shard = roster.shards.at(recipient.rank);
-    recipient.expected = recipient.peer != 0 && !shard.silent;
-    // The network link of this host may be down only for a while. A shard waits for shard 0 for a
-    // long time, so this process repeats the message for longer.
-    if (recipient.expected && now - shard.heard_at > timings.suspect_after)
-      until = now + 2 * timings.dead_after;
+    recipient.is_awaited = recipient.peer != 0 && !shard.is_silent;
+    // If the shard is silent, the network link of this host may be down for a while. The shard
+    // waits long for shard 0, so this process repeats the message for longer.
+    if (recipient.is_awaited && now - shard.heard_at > timings.suspect_after)
+      deadline = now + 2 * timings.dead_after;
   }
   job_.Become(JobPhase::kEnding);
   farewell_.Start(std::move(message), Status(code, sentence), std::move(recipients),
-                  timings.hello_retry, until, now, out);
+                  timings.hello_retry, deadline, now, out);
 }
 
 std::vector<Farewell::Recipient> Ending::Recipients() const {

@@ -7,7 +7,7 @@ namespace tern::protocol {
 
 namespace {
 
-// `message`: a hello, heartbeat or Bye, which names its sender.
+// Returns the sender of `message`, a hello, heartbeat or Bye, as a recipient on connection `from`.
 template <typename FromDaemon>
 Farewell::Recipient SenderOf(pb::Hello::Role role, const FromDaemon& message, Peer from) {
   return {role, message.rank(), role == pb::Hello::worker ? message.incarnation() : 0, from, true};
@@ -17,8 +17,8 @@ Farewell::Recipient SenderOf(pb::Hello::Role role, const FromDaemon& message, Pe
 
 void Farewell::Start(Message message, Status status, std::vector<Recipient> recipients,
                      Time resend_after, Time until, Time now, ControlActions* out) {
-  if (started_) return;
-  started_ = true;
+  if (has_started_) return;
+  has_started_ = true;
   message_ = std::move(message);
   status_ = std::move(status);
   recipients_ = std::move(recipients);
@@ -34,7 +34,7 @@ void Farewell::Start(Message message, Status status, std::vector<Recipient> reci
 void Farewell::OnMessage(Peer from, const Message& message, ControlActions* out) {
   switch (message.head.body_case()) {
     case pb::Envelope::kEnd:
-      for (Recipient& recipient : recipients_) recipient.expected &= recipient.peer != from;
+      for (Recipient& recipient : recipients_) recipient.is_awaited &= recipient.peer != from;
       return EndIfAnswered(out);
     case pb::Envelope::kHello:
       return SendTo(SenderOf(message.head.hello().role(), message.head.hello(), from), out);
@@ -47,14 +47,14 @@ void Farewell::OnMessage(Peer from, const Message& message, ControlActions* out)
   }
 }
 
-void Farewell::SendTo(const Recipient& who, ControlActions* out) {
+void Farewell::SendTo(const Recipient& sender, ControlActions* out) {
   for (Recipient& recipient : recipients_) {
-    const bool same = recipient.role == who.role && recipient.rank == who.rank &&
-                      recipient.incarnation == who.incarnation;
+    const bool is_sender = recipient.role == sender.role && recipient.rank == sender.rank &&
+                           recipient.incarnation == sender.incarnation;
     const bool is_vacant = recipient.role == pb::Hello::worker && recipient.incarnation == 0;
-    if (same && !is_vacant) recipient.peer = who.peer;  // The connection may be new.
+    if (is_sender && !is_vacant) recipient.peer = sender.peer;  // The connection may be new.
   }
-  EmitSend(who.peer, message_, out);
+  EmitSend(sender.peer, message_, out);
 }
 
 void Farewell::OnTimer(Time now, ControlActions* out) {
@@ -62,16 +62,17 @@ void Farewell::OnTimer(Time now, ControlActions* out) {
   const bool is_due = now - sent_at_ >= resend_after_;
   if (is_due) sent_at_ = now;
   for (Recipient& recipient : recipients_) {
-    recipient.expected &= now < until_;
-    if (is_due && recipient.expected && recipient.peer != 0)
+    recipient.is_awaited &= now < until_;
+    if (is_due && recipient.is_awaited && recipient.peer != 0)
       EmitSend(recipient.peer, message_, out);
   }
   EndIfAnswered(out);
 }
 
 void Farewell::EndIfAnswered(ControlActions* out) {
-  const bool must_wait = std::any_of(recipients_.begin(), recipients_.end(),
-                                     [](const Recipient& recipient) { return recipient.expected; });
+  const bool must_wait =
+      std::any_of(recipients_.begin(), recipients_.end(),
+                  [](const Recipient& recipient) { return recipient.is_awaited; });
   if (is_over_ || must_wait) return;
   is_over_ = true;
   EmitEnded(status_, out);

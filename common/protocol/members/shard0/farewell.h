@@ -16,8 +16,8 @@ class Farewell {
     // Of the worker; 0: no process has the rank. Always 0 for a shard, because a shard may restart
     // and still must get the message.
     uint64_t incarnation = 0;
-    Peer peer = 0;         // the connection; 0: none yet
-    bool expected = true;  // whether to wait for the recipient's answer
+    Peer peer = 0;           // the connection; 0: none yet
+    bool is_awaited = true;  // whether to wait for the recipient's answer
   };
 
   // Sends `message` (End or Abort) to all recipients. `status`: the status with which this process
@@ -29,13 +29,13 @@ class Farewell {
   void OnMessage(Peer from, const Message& message, ControlActions* out);
   void OnTimer(Time now, ControlActions* out);
 
-  bool started() const { return started_; }
+  bool started() const { return has_started_; }
 
  private:
-  void SendTo(const Recipient& who, ControlActions* out);
+  void SendTo(const Recipient& sender, ControlActions* out);
   void EndIfAnswered(ControlActions* out);
 
-  bool started_ = false, is_over_ = false;
+  bool has_started_ = false, is_over_ = false;
   Message message_;
   Status status_;
   std::vector<Recipient> recipients_;

@@ -19,7 +19,7 @@ void Gathering::RunIfGathered(Time now, ControlActions* out) {
   membership_.Publish(out);
   membership_.WelcomeAll(out);
   const Roster& roster = job_.roster;
-  EmitLog(roster.Live() == roster.workers.size()
+  EmitLog(roster.NumLive() == roster.workers.size()
               ? Cat("all ", roster.workers.size(), " workers are here")
               : "going on with " + roster.LiveText(),
           out);
@@ -31,38 +31,39 @@ void Gathering::OnTimer(Time now, ControlActions* out) {
   if (job_.running() || job_.ending()) return;
   const Timings& timings = job_.options.timings;
   Time deadline = job_.gathering_since + timings.start_timeout;
-  // The last worker may have said hello just now, and the shards still have to answer.
+  // If all workers have said hello, the shards may still have to offer their checkpoints.
   if (job_.going_back() && HasGatheredAgain(now)) deadline += timings.dead_after;
   if (now <= deadline) return;
   const std::vector<Roster::Worker>& workers = job_.roster.workers;
-  const bool again = job_.going_back() ||
-                     std::any_of(workers.begin(), workers.end(), [](const Roster::Worker& worker) {
-                       return worker.presence == Presence::kDone;
-                     });
+  const bool is_restart =
+      job_.going_back() ||
+      std::any_of(workers.begin(), workers.end(),
+                  [](const Roster::Worker& worker) { return worker.presence == Presence::kDone; });
   ending_.Abort(Code::kPeerLost,
-                Cat("the job did not start", again ? " again" : "", " within ",
+                Cat("the job did not start", is_restart ? " again" : "", " within ",
                     SecondsText(timings.start_timeout), ": ", WhoIsMissing()),
                 now, out);
 }
 
 std::string Gathering::WhoIsMissing() const {
-  std::string missing;
+  std::string missing_workers;
   for (uint32_t rank = 0; rank < job_.roster.workers.size(); ++rank) {
     if (job_.roster.workers[rank].live()) continue;
-    missing += Cat(missing.empty() ? "no hello from worker " : ", ", rank);
+    missing_workers += Cat(missing_workers.empty() ? "no hello from worker " : ", ", rank);
   }
-  return missing.empty() ? "a server shard did not say what it can go back to" : missing;
+  return missing_workers.empty() ? "a server shard did not say what it can go back to"
+                                 : missing_workers;
 }
 
 bool Gathering::HasGathered(Time now) const {
   if (job_.going_back()) return HasGatheredAgain(now);
   const Roster& roster = job_.roster;
   const Elasticity& elasticity = job_.options.elasticity;
-  if (roster.Live() == roster.workers.size()) return true;
+  if (roster.NumLive() == roster.workers.size()) return true;
   const bool anyone_has_state = std::any_of(
       roster.workers.begin(), roster.workers.end(),
       [](const Roster::Worker& worker) { return worker.live() && !worker.hello.fresh(); });
-  if (!elasticity.shrink() || roster.Live() < elasticity.min_workers || !anyone_has_state)
+  if (!elasticity.shrink() || roster.NumLive() < elasticity.min_workers || !anyone_has_state)
     return false;
   return now - job_.gathering_since > job_.options.timings.start_timeout || OnlyRemovedAreMissing();
 }
@@ -73,8 +74,9 @@ bool Gathering::OnlyRemovedAreMissing() const {
     if (workers[rank].live()) continue;
     for (const Roster::Worker& worker : workers) {
       if (!worker.live() || worker.hello.fresh()) continue;
-      const auto& gone = worker.hello.gone();
-      if (std::find(gone.begin(), gone.end(), rank) == gone.end()) return false;
+      const auto& removed_ranks = worker.hello.gone();
+      if (std::find(removed_ranks.begin(), removed_ranks.end(), rank) == removed_ranks.end())
+        return false;
     }
   }
   return true;
@@ -82,27 +84,27 @@ bool Gathering::OnlyRemovedAreMissing() const {
 
 bool Gathering::HasGatheredAgain(Time now) const {
   const Roster& roster = job_.roster;
-  if (roster.Live() == roster.workers.size()) return true;
+  if (roster.NumLive() == roster.workers.size()) return true;
   const Elasticity& elasticity = job_.options.elasticity;
-  if (!elasticity.shrink() || roster.Live() < elasticity.min_workers) return false;
-  const bool all_heard_of = std::none_of(
+  if (!elasticity.shrink() || roster.NumLive() < elasticity.min_workers) return false;
+  const bool all_ranks_known = std::none_of(
       roster.workers.begin(), roster.workers.end(),
       [](const Roster::Worker& worker) { return worker.presence == Presence::kAbsent; });
   const Timings& timings = job_.options.timings;
-  return all_heard_of ||
+  return all_ranks_known ||
          now - job_.gathering_since > (job_.called() ? timings.dead_after : timings.start_timeout);
 }
 
 bool Gathering::MustNotRunYet(Time now, ControlActions* out) {
-  bool anyone_has_state = false, begun = false;
+  bool anyone_has_state = false, has_begun = false;
   uint64_t floor = 0;
   for (const Roster::Worker& worker : job_.roster.workers) {
     if (!worker.live()) continue;
-    begun |= worker.hello.epoch() != 0;
+    has_begun |= worker.hello.epoch() != 0;
     anyone_has_state |= !worker.hello.fresh();
     floor = std::max(floor, worker.hello.floor());
   }
-  if (begun && !anyone_has_state && job_.options.workers_hold_state) {
+  if (has_begun && !anyone_has_state && job_.options.workers_hold_state) {
     ending_.Abort(Code::kPeerLost, "no live worker holds the state of the job", now, out);
     return true;
   }
@@ -116,9 +118,9 @@ bool Gathering::AskWorkersBelow(uint64_t floor, ControlActions* out) {
   bool any_asked = false;
   for (Roster::Worker& worker : job_.roster.workers) {
     if (!worker.live() || worker.hello.fresh() || worker.hello.applied() >= floor) continue;
-    Message again = Refusal(Code::kNotAllowed, "say hello again", pb::Refuse::retry);
-    again.head.mutable_refuse()->set_floor(floor);
-    EmitSend(worker.peer, std::move(again), out);
+    Message retry_request = MakeRefusal(Code::kNotAllowed, "say hello again", pb::Refuse::retry);
+    retry_request.head.mutable_refuse()->set_floor(floor);
+    EmitSend(worker.peer, std::move(retry_request), out);
     worker = Roster::Worker{};
     any_asked = true;
   }
@@ -134,22 +136,23 @@ bool Gathering::NeedsBegin() const {
                                             });
   }
   if (!roster.NobodyHoldsState()) return false;
-  pb::Hello own;
-  return job_.options.resumes || HasAny(Offers(&own));
+  pb::Hello own_hello;
+  return job_.options.resumes || HasAny(Offers(&own_hello));
 }
 
 bool Gathering::HasBegun() {
-  bool begun = job_.going_back();
+  bool has_begun = job_.going_back();
   for (const Roster::Worker& worker : job_.roster.workers) {
     if (!worker.live()) continue;
-    begun |= worker.hello.epoch() != 0 || worker.hello.run() != 0;
+    has_begun |= worker.hello.epoch() != 0 || worker.hello.run() != 0;
     if (worker.hello.run() != 0) job_.roster.run = worker.hello.run();
-    if (!worker.hello.fresh()) job_.reached = std::max(job_.reached, worker.hello.applied());
+    if (!worker.hello.fresh())
+      job_.reached_round = std::max(job_.reached_round, worker.hello.applied());
   }
-  if (!begun || job_.going_back()) return begun;
+  if (!has_begun || job_.going_back()) return has_begun;
   job_.Become(JobPhase::kResuming);
   for (Roster::Worker& worker : job_.roster.workers) {
-    // A worker is missing here only with `shrink`; the job continues without that worker.
+    // Only if faults.on_worker_loss is `shrink` is a worker missing here; the job continues then.
     if (!worker.live()) worker.presence = Presence::kLost;
   }
   return true;
@@ -179,7 +182,7 @@ bool Gathering::ShardsHaveOffered(Time now, ControlActions* out) {
   return all_offered;
 }
 
-std::vector<Offer> Gathering::Offers(pb::Hello* own) const {
+std::vector<Offer> Gathering::Offers(pb::Hello* own_hello) const {
   const auto describe = [](const char* role, uint32_t rank, const std::string& host) {
     return Cat(role, rank, " (", Printable(host), ")");
   };
@@ -192,9 +195,9 @@ std::vector<Offer> Gathering::Offers(pb::Hello* own) const {
         {describe("worker ", hello.rank(), hello.host()), &hello, options.workers_hold_state});
   }
   if (options.Keeps(0)) {
-    own->set_role(pb::Hello::shard);
-    options.saved().AddTo(own);
-    offers.push_back({describe("server shard ", 0, options.expected.host()), own});
+    own_hello->set_role(pb::Hello::shard);
+    options.saved().AddTo(own_hello);
+    offers.push_back({describe("server shard ", 0, options.expected.host()), own_hello});
   }
   for (const auto& [shard, follower] : job_.roster.shards) {
     if (options.Keeps(shard))
@@ -208,7 +211,7 @@ bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, Control
     // Waits until all shards have said hello, so that each is told why the job ends.
     const auto& shards = job_.roster.shards;
     const bool all_here = std::all_of(shards.begin(), shards.end(),
-                                      [](const auto& one) { return one.second.peer != 0; });
+                                      [](const auto& shard) { return shard.second.peer != 0; });
     if (all_here) ending_.Abort(Code::kBadData, why, now, out);
     return false;
   }
@@ -223,26 +226,28 @@ bool Gathering::MayBeginAnew(const std::vector<Offer>& offers, Time now, Control
 
 void Gathering::LogBegin(ControlActions* out) const {
   const Begin& begin = job_.begin;
-  const std::string again = job_.reached > begin.round() ? Cat(", from round ", job_.reached,
-                                                               ": what came after it is done again")
-                                                         : std::string();
-  if (!begin.from.has_value()) return EmitLog("all go back to the beginning" + again, out);
+  const std::string repeated_text =
+      job_.reached_round > begin.round()
+          ? Cat(", from round ", job_.reached_round, ": what came after it is done again")
+          : std::string();
+  if (!begin.from.has_value()) return EmitLog("all go back to the beginning" + repeated_text, out);
   EmitLog(Cat("all go on from the ", begin.workers_load ? "" : "servers' ", "checkpoint of step ",
-              begin.from->step(), again),
+              begin.from->step(), repeated_text),
           out);
 }
 
 bool Gathering::MayBegin(Time now, ControlActions* out) {
-  const bool begun = HasBegun();
-  if (begun && going_back_.CallWorkers(now, out)) return false;
+  const bool has_begun = HasBegun();
+  if (has_begun && going_back_.CallWorkers(now, out)) return false;
   if (!ShardsHaveOffered(now, out)) return false;
-  pb::Hello own;
-  const std::vector<Offer> offers = Offers(&own);
+  pb::Hello own_hello;
+  const std::vector<Offer> offers = Offers(&own_hello);
   const bool from_shards = job_.options.begins_from_shards;
-  job_.begin = Choose(offers, begun && from_shards ? std::optional(job_.roster.run) : std::nullopt);
+  job_.begin =
+      Choose(offers, has_begun && from_shards ? std::optional(job_.roster.run) : std::nullopt);
   if (!job_.begin.from.has_value()) {
-    if (!begun && !MayBeginAnew(offers, now, out)) return false;
-    if (begun && !from_shards) {
+    if (!has_begun && !MayBeginAnew(offers, now, out)) return false;
+    if (has_begun && !from_shards) {
       ending_.Abort(
           Code::kPeerLost,
           "no live worker holds the state of the job, and there is no checkpoint that all have",
@@ -252,7 +257,7 @@ bool Gathering::MayBegin(Time now, ControlActions* out) {
   } else {
     job_.roster.run = job_.begin.from->run();
   }
-  if (begun || job_.begin.from.has_value()) LogBegin(out);
+  if (has_begun || job_.begin.from.has_value()) LogBegin(out);
   // The lanes must go back even if the job starts from initial weights. The workers and shard 0 may
   // have died in the middle of a run, while the processes of the other shards did not.
   job_.lane.GoBack(job_.begin.round());
@@ -271,14 +276,14 @@ void Gathering::AdmitGathered(Time now) {
   }
   const bool goes_back = job_.going_back() || job_.begin.from.has_value();
   if (!anyone_has_state && !goes_back)
-    roster.run = job_.options.incarnation;  // a random number, so it is unique
+    roster.run = job_.options.incarnation;  // random, so no other run has it
   job_.Become(JobPhase::kRunning);
   ++roster.epoch;
   for (Roster::Worker& worker : roster.workers) {
     if (!worker.live()) continue;
     worker.epoch = roster.epoch;
-    worker.moved_at = now;
-    worker.begins = goes_back;
+    worker.advanced_at = now;
+    worker.joins_from_begin = goes_back;
     worker.joining =
         goes_back || (job_.options.workers_hold_state && anyone_has_state && worker.hello.fresh());
     if (worker.joining || worker.first_epoch == 0) worker.first_epoch = roster.epoch;

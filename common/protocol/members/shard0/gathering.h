@@ -57,8 +57,8 @@ class Gathering {
   // kResuming, from which the job goes back to a checkpoint.
   bool HasBegun();
   // Returns the checkpoint offers of all daemons that have said hello, and of this shard. Writes
-  // this shard's offer to *own, which must outlive the result.
-  std::vector<Offer> Offers(pb::Hello* own) const;
+  // this shard's offer to *own_hello, which must outlive the result.
+  std::vector<Offer> Offers(pb::Hello* own_hello) const;
   // REQUIRES offers without a common checkpoint. Returns whether the job may start from initial
   // weights; if not, ends the job.
   bool MayBeginAnew(const std::vector<Offer>& offers, Time now, ControlActions* out);

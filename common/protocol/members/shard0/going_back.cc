@@ -13,7 +13,7 @@ void GoingBack::GoBack(const std::string& why, Time now, ControlActions* out) {
   job_.Become(JobPhase::kCalling);
   job_.gathering_since = now;
   for (Roster::Worker& worker : job_.roster.workers) {
-    job_.reached = std::max(job_.reached, worker.applied);
+    job_.reached_round = std::max(job_.reached_round, worker.applied);
     if (worker.live()) {
       TellToGoBack(&worker, out);
     } else if (!job_.options.elasticity.shrink()) {
@@ -42,24 +42,25 @@ bool GoingBack::RequiresAllToGoBack(const pb::Hello& hello) const {
   if (!options.resumes || options.begins_from_shards || !options.workers_hold_state) return false;
   if (options.elasticity.on_loss != OnLoss::kWait) return false;
   if (!hello.fresh() || !hello.keeps_own()) return false;
-  // All other workers have at least one of the sender's two newest checkpoints
+  // With two checkpoints of this run, the sender has one that all other workers have, too
   // (client/train/checkpoints.h).
-  const auto& offers = hello.checkpoints();
-  return std::count_if(offers.begin(), offers.end(), [this](const pb::Checkpoint& one) {
-           return one.run() == job_.roster.run;
-         }) >= 2;
+  const auto& checkpoints = hello.checkpoints();
+  return std::count_if(checkpoints.begin(), checkpoints.end(),
+                       [this](const pb::Checkpoint& checkpoint) {
+                         return checkpoint.run() == job_.roster.run;
+                       }) >= 2;
 }
 
-// A worker that was ever admitted may have sent contributions (pushes, scalers, figures). A new
-// incarnation of the worker makes sure that no server accepts the old contributions.
+// A worker that was ever admitted may have sent contributions (pushes, scale factors, metrics).
+// When it comes back as a new incarnation, no server accepts the old contributions.
 bool GoingBack::CallWorkers(Time now, ControlActions* out) {
-  bool any_told = false;
+  bool has_told_any = false;
   for (Roster::Worker& worker : job_.roster.workers) {
     if (!worker.live() || worker.hello.epoch() == 0) continue;
     TellToGoBack(&worker, out);
-    any_told = true;
+    has_told_any = true;
   }
-  if (!any_told) return false;
+  if (!has_told_any) return false;
   if (!job_.called()) job_.Become(JobPhase::kCalling);
   job_.gathering_since = now;
   return true;

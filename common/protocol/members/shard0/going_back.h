@@ -11,7 +11,7 @@
 
 namespace tern::protocol {
 
-// A part of the Coordinator. It moves the job to kCalling and sets `reached`.
+// A part of the Coordinator. It moves the job to kCalling and sets `reached_round`.
 class GoingBack {
  public:
   GoingBack(JobState* job, Ending* ending) : job_(*job), ending_(*ending) {}

@@ -71,7 +71,8 @@ struct JobState {
   Time gathering_since{};
   Begin begin;             // the point from which the job started or last continued
   uint64_t beginning = 0;  // identifies `begin`; grows each time that the job goes back
-  uint64_t reached = 0;    // the newest round that any worker had applied before the job went back
+  // The newest round that any worker had applied before the job went back.
+  uint64_t reached_round = 0;
 
  private:
   friend class CoordinatorPeer;  // The tests use it to plant faults.

@@ -23,7 +23,7 @@ void Liveness::Start(Time now) {
 void Liveness::Hear(Roster::Worker* worker, Time now) {
   if (now - worker->heard_at > job_.options.timings.suspect_after && HearsNobody(now)) {
     ExcuseSilence(now);
-    for (Roster::Worker& one : job_.roster.workers) one.awaited = false;
+    for (Roster::Worker& other : job_.roster.workers) other.awaited = false;
   }
   worker->heard_at = now;
 }
@@ -34,14 +34,15 @@ void Liveness::OnHeartbeat(Roster::Worker* worker, const pb::Heartbeat& beat, Ti
   worker->suspect = false;
   Hear(worker, now);
   worker->counters = beat.counters();
-  if (std::string slow = stragglers_.OnCounters(beat.rank(), worker->counters); !slow.empty())
-    EmitLog(job_.roster.Name(beat.rank()) + slow, out);
+  if (std::string slowness_text = stragglers_.OnCounters(beat.rank(), worker->counters);
+      !slowness_text.empty())
+    EmitLog(job_.roster.Name(beat.rank()) + slowness_text, out);
   LogIfLate(beat.rank(), out);
-  worker->waiting = beat.waiting();
-  if (beat.waiting() || beat.progress() != worker->progress) worker->moved_at = now;
+  worker->is_waiting = beat.waiting();
+  if (beat.waiting() || beat.progress() != worker->progress) worker->advanced_at = now;
   worker->progress = beat.progress();
   if (beat.has_applied()) {
-    worker->joining = worker->begins = false;
+    worker->joining = worker->joins_from_begin = false;
     worker->applied = std::max(worker->applied, beat.applied());
     job_.lane.OnApplied(beat.rank(), beat.incarnation(), beat.applied());
   }
@@ -53,14 +54,14 @@ void Liveness::OnNewcomer(const Roster::Worker& worker, uint32_t rank, Time now)
 }
 
 void Liveness::OnTimer(Time now, ControlActions* out) {
-  if (now - pulse_at_ >= job_.options.timings.heartbeat) SendPulses(now, out);
+  if (now - pulse_sent_at_ >= job_.options.timings.heartbeat) SendPulses(now, out);
   for (uint32_t rank = 0; rank < job_.roster.workers.size() && !job_.ending(); ++rank)
     CheckSilence(rank, now, out);
   if (!job_.ending()) CheckShards(now, out);
 }
 
 void Liveness::SendPulses(Time now, ControlActions* out) {
-  pulse_at_ = now;
+  pulse_sent_at_ = now;
   Message message;
   pb::Pulse* pulse = message.head.mutable_pulse();
   pulse->set_incarnation(job_.options.incarnation);
@@ -77,12 +78,13 @@ void Liveness::SendPulses(Time now, ControlActions* out) {
   }
 }
 
-// The default timeout is one minute or ten average steps of this worker, whichever is longer.
+// If the job sets no timeout, it is one minute or ten average steps of this worker, whichever is
+// longer.
 Time Liveness::ProgressTimeout(const Roster::Worker& worker) const {
-  const Time given = job_.options.timings.progress_timeout;
-  if (given != Time::zero()) return given;
-  const double steps = static_cast<double>(std::max<uint64_t>(1, worker.counters.rounds()));
-  const double ten_steps_s = 10 * worker.counters.compute_s() / steps;
+  const Time configured_timeout = job_.options.timings.progress_timeout;
+  if (configured_timeout != Time::zero()) return configured_timeout;
+  const double num_steps = static_cast<double>(std::max<uint64_t>(1, worker.counters.rounds()));
+  const double ten_steps_s = 10 * worker.counters.compute_s() / num_steps;
   return std::max<Time>(std::chrono::minutes(1), Time(static_cast<int64_t>(ten_steps_s * 1e9)));
 }
 
@@ -97,20 +99,20 @@ void Liveness::CheckSilence(uint32_t rank, Time now, ControlActions* out) {
                          now, out);
   }
   if (!worker.live()) return;
-  const Time silent = now - std::max(worker.heard_at, worker.excused_at);
-  if (silent > timings.dead_after) {
+  const Time silence = now - std::max(worker.heard_at, worker.excused_at);
+  if (silence > timings.dead_after) {
     if (!worker.joining && HearsNobody(now)) return Await(rank, now, out);
-    return Lose(rank, {"silent for " + SecondsText(silent)}, now, out);
+    return Lose(rank, {"silent for " + SecondsText(silence)}, now, out);
   }
   if (job_.running() && worker.presence == Presence::kPresent &&
-      now - worker.moved_at > ProgressTimeout(worker)) {
+      now - worker.advanced_at > ProgressTimeout(worker)) {
     return Lose(rank,
-                {"its compute thread has not moved for " + SecondsText(now - worker.moved_at)}, now,
-                out);
+                {"its compute thread has not moved for " + SecondsText(now - worker.advanced_at)},
+                now, out);
   }
-  if (silent > timings.suspect_after && !worker.suspect) {
+  if (silence > timings.suspect_after && !worker.suspect) {
     worker.suspect = true;
-    EmitLog(Cat(job_.roster.Name(rank), " is suspect: silent for ", SecondsText(silent),
+    EmitLog(Cat(job_.roster.Name(rank), " is suspect: silent for ", SecondsText(silence),
                 ", at round ", worker.applied + 1),
             out);
   }
@@ -127,24 +129,24 @@ bool Liveness::HearsNobody(Time now) const {
 }
 
 void Liveness::ExcuseSilence(Time now) {
-  Time last{};
+  Time last_heard_at{};
   for (const Roster::Worker& worker : job_.roster.workers) {
-    if (worker.live()) last = std::max(last, worker.heard_at);
+    if (worker.live()) last_heard_at = std::max(last_heard_at, worker.heard_at);
   }
   for (Roster::Worker& worker : job_.roster.workers) {
-    if (worker.live() && worker.heard_at + job_.options.timings.suspect_after >= last)
-      worker.excused_at = worker.moved_at = now;
+    if (worker.live() && worker.heard_at + job_.options.timings.suspect_after >= last_heard_at)
+      worker.excused_at = worker.advanced_at = now;
   }
 }
 
 void Liveness::Await(uint32_t rank, Time now, ControlActions* out) {
   Roster::Worker& worker = job_.roster.workers[rank];
-  const Time silent = now - worker.heard_at;
-  const Time wait = job_.options.timings.wait_timeout;
-  const std::string what = job_.roster.Name(rank) + " is silent for " + SecondsText(silent);
-  if (silent > wait) {
+  const Time silence = now - worker.heard_at;
+  const Time wait_timeout = job_.options.timings.wait_timeout;
+  const std::string what = job_.roster.Name(rank) + " is silent for " + SecondsText(silence);
+  if (silence > wait_timeout) {
     if (job_.options.elasticity.shrink())
-      return Lose(rank, {"silent for " + SecondsText(silent)}, now, out);
+      return Lose(rank, {"silent for " + SecondsText(silence)}, now, out);
     return ending_.Abort(Code::kPeerLost, what + ", as all are who hold the state of the job", now,
                          out);
   }
@@ -152,24 +154,24 @@ void Liveness::Await(uint32_t rank, Time now, ControlActions* out) {
   EmitLog(Cat(what,
               ", and nobody else who holds the state of the job is heard: the link of this server "
               "may be down; waiting for up to ",
-              SecondsText(wait)),
+              SecondsText(wait_timeout)),
           out);
 }
 
 void Liveness::CheckShards(Time now, ControlActions* out) {
   const Timings& timings = job_.options.timings;
-  const Time longest =
+  const Time max_silence =
       job_.running() || job_.going_back() ? timings.server_return_timeout : timings.start_timeout;
   for (auto& [shard, follower] : job_.roster.shards) {
-    const Time silent = now - follower.heard_at;
-    if (silent > longest) {
+    const Time silence = now - follower.heard_at;
+    if (silence > max_silence) {
       return ending_.Abort(
           Code::kPeerLost,
-          Cat("server shard ", shard, " was lost: silent for ", SecondsText(silent)), now, out);
+          Cat("server shard ", shard, " was lost: silent for ", SecondsText(silence)), now, out);
     }
-    if (silent > timings.dead_after && !follower.silent && follower.peer != 0) {
-      follower.silent = true;
-      EmitLog(Cat("server shard ", shard, " is silent for ", SecondsText(silent),
+    if (silence > timings.dead_after && !follower.is_silent && follower.peer != 0) {
+      follower.is_silent = true;
+      EmitLog(Cat("server shard ", shard, " is silent for ", SecondsText(silence),
                   "; waiting for it to come back"),
               out);
     }
@@ -185,12 +187,12 @@ void Liveness::Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* o
   if (!job_.running() && (waits || !job_.going_back())) {
     EmitLog(what, out);
     worker = Roster::Worker{};
-    if (job_.roster.Live() == 0) job_.roster.steps = 0;
+    if (job_.roster.NumLive() == 0) job_.roster.steps = 0;
     return;
   }
   worker.presence = Presence::kLost;
   worker.lost_at = now;
-  worker.may_return = waits && !loss.left && !worker.joining;
+  worker.may_return = waits && !loss.has_left && !worker.joining;
   worker.joining = worker.awaited = false;
   if (on_loss == OnLoss::kFail) return ending_.Abort(loss.code, what, now, out);
   if (!waits) return ContinueWithout(what, loss.code, now, out);
@@ -207,14 +209,15 @@ void Liveness::ContinueWithout(const std::string& what, Code code, Time now, Con
   if (job_.going_back()) return EmitLog(what, out);  // The job goes back without that worker.
   if (job_.IsStopping()) code = job_.stop_code;
   const Roster& roster = job_.roster;
-  const uint32_t least = job_.options.elasticity.min_workers;
-  const bool anyone = roster.MayHoldStateBeside(nullptr);
-  const bool too_few = roster.Live() < least;
-  if (!anyone && !(too_few && job_.CanGoBack()))
+  const uint32_t min_workers = job_.options.elasticity.min_workers;
+  const bool is_state_left = roster.MayHoldStateBeside(nullptr);
+  const bool has_too_few = roster.NumLive() < min_workers;
+  if (!is_state_left && !(has_too_few && job_.CanGoBack()))
     return going_back_.OnStateLost(what, code, now, out);
-  if (too_few) {
+  if (has_too_few) {
     return ending_.Abort(
-        code, Cat(what, "; ", roster.LiveText(), " are left, and faults.min_workers is ", least),
+        code,
+        Cat(what, "; ", roster.LiveText(), " are left, and faults.min_workers is ", min_workers),
         now, out);
   }
   EmitLog(Cat(what, "; going on with ", roster.LiveText()), out);
@@ -224,10 +227,12 @@ void Liveness::ContinueWithout(const std::string& what, Code code, Time now, Con
 
 void Liveness::LogIfLate(uint32_t rank, ControlActions* out) {
   Roster::Worker& worker = job_.roster.workers[rank];
-  const uint64_t late = worker.counters.late();
-  if (late == 0 || (worker.late_told != 0 && late < worker.late_told + kLateRoundsPerLog)) return;
-  worker.late_told = late;
-  EmitLog(Cat(job_.roster.Name(rank), " was late in ", late,
+  const uint64_t late_rounds = worker.counters.late();
+  if (late_rounds == 0 || (worker.logged_late_rounds != 0 &&
+                           late_rounds < worker.logged_late_rounds + kLateRoundsPerLog))
+    return;
+  worker.logged_late_rounds = late_rounds;
+  EmitLog(Cat(job_.roster.Name(rank), " was late in ", late_rounds,
               " rounds so far: they closed without its gradient"),
           out);
 }

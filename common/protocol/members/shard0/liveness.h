@@ -64,7 +64,7 @@ class Liveness {
   struct Loss {
     std::string why;
     Code code = Code::kPeerLost;  // the job's exit code if it ends because of this loss
-    bool left = false;            // the process has said that it leaves
+    bool has_left = false;        // the process has said that it leaves
   };
   // Handles the loss of this rank's worker, as faults.on_worker_loss says.
   void Lose(uint32_t rank, const Loss& loss, Time now, ControlActions* out);
@@ -93,7 +93,7 @@ class Liveness {
   Membership& membership_;
   GoingBack& going_back_;
   Stragglers stragglers_;
-  Time pulse_at_{};
+  Time pulse_sent_at_{};
 };
 
 }  // namespace tern::protocol

@@ -47,7 +47,7 @@ Message Membership::AnswerToRemovedWorker(uint64_t incarnation) const {
     message.head.mutable_go_back()->set_incarnation(incarnation);
     return message;
   }
-  return Refusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin);
+  return MakeRefusal(Code::kNotAllowed, "given up while silent", pb::Refuse::rejoin);
 }
 
 pb::Members Membership::Members() const {
@@ -58,9 +58,9 @@ pb::Members Membership::Members() const {
   members.set_run(roster.run);
   for (uint32_t rank = 0; rank < roster.workers.size(); ++rank) {
     const Roster::Worker& worker = roster.workers[rank];
-    const bool removed = job_.options.elasticity.shrink() && !worker.live();
-    members.add_incarnations(removed ? 0 : worker.incarnation);
-    if (worker.joining && !worker.begins && !removed) members.add_joining(rank);
+    const bool is_removed = job_.options.elasticity.shrink() && !worker.live();
+    members.add_incarnations(is_removed ? 0 : worker.incarnation);
+    if (worker.joining && !worker.joins_from_begin && !is_removed) members.add_joining(rank);
   }
   if (job_.beginning != 0) {
     members.set_beginning(job_.beginning);
@@ -70,8 +70,8 @@ pb::Members Membership::Members() const {
   return members;
 }
 
-// Tells the control lane that the worker is fresh (without state) only if the worker has to fetch
-// State. Any other worker holds state: at least the initial weights.
+// Passes the worker's hello to the control lane. There the worker counts as fresh (without state)
+// only if it has to fetch State; any other worker holds state: at least the initial weights.
 void Membership::GreetLane(const Roster::Worker& worker, ControlActions* out) {
   pb::Hello hello = worker.hello;
   hello.set_fresh(worker.joining);
@@ -87,9 +87,9 @@ void Membership::Welcome(const Roster::Worker& worker, ControlActions* out) cons
   welcome->set_epoch(worker.epoch);
   welcome->set_needs_state(worker.joining);
   welcome->set_run(job_.roster.run);
-  if (worker.begins && job_.begin.workers_load && job_.begin.from.has_value()) {
+  if (worker.joins_from_begin && job_.begin.workers_load && job_.begin.from.has_value()) {
     *welcome->mutable_resume() = *job_.begin.from;
-  } else if (worker.begins) {
+  } else if (worker.joins_from_begin) {
     welcome->set_begin(job_.begin.round());
   }
   for (uint32_t port : job_.options.data_ports) welcome->add_data_ports(port);

@@ -13,7 +13,7 @@ constexpr size_t kMaxRetired = 8;  // how many incarnations Worker::retired keep
 
 Status CheckWorker(const Roster::Worker& worker, size_t rank) {
   using Presence = Roster::Worker::Presence;
-  // A lost worker may have no incarnation. After a restart, shard 0 may know of this worker only
+  // A worker that is not live may have no incarnation: after a restart, shard 0 may know of it only
   // that the other workers continue without it.
   TERN_HOLDS(!worker.live() || worker.incarnation != 0, "roster: worker ", rank,
              " is there, and has no incarnation");
@@ -32,11 +32,12 @@ Status CheckWorker(const Roster::Worker& worker, size_t rank) {
 }  // namespace
 
 void Roster::Worker::Retire() {
-  std::vector<uint64_t> kept = std::move(retired);
-  if (incarnation != 0) kept.push_back(incarnation);
-  if (kept.size() > kMaxRetired) kept.erase(kept.begin());
+  std::vector<uint64_t> retired_incarnations = std::move(retired);
+  if (incarnation != 0) retired_incarnations.push_back(incarnation);
+  if (retired_incarnations.size() > kMaxRetired)
+    retired_incarnations.erase(retired_incarnations.begin());
   *this = Worker{};
-  retired = std::move(kept);
+  retired = std::move(retired_incarnations);
 }
 
 Roster::Worker* Roster::MemberOf(Peer from, uint32_t rank, uint64_t incarnation) {
@@ -52,19 +53,19 @@ bool Roster::IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnatio
          workers[rank].peer != from;
 }
 
-Roster::Worker* Roster::ByPeer(Peer peer) {
+Roster::Worker* Roster::FindByPeer(Peer peer) {
   for (Worker& worker : workers) {
     if (worker.peer == peer && peer != 0) return &worker;
   }
   return nullptr;
 }
 
-size_t Roster::Live() const {
+size_t Roster::NumLive() const {
   return static_cast<size_t>(std::count_if(workers.begin(), workers.end(),
                                            [](const Worker& worker) { return worker.live(); }));
 }
 
-std::string Roster::LiveText() const { return Cat(Live(), " of ", workers.size(), " workers"); }
+std::string Roster::LiveText() const { return Cat(NumLive(), " of ", workers.size(), " workers"); }
 
 std::string Roster::Name(uint32_t rank) const {
   const pb::Hello& hello = workers[rank].hello;
@@ -73,8 +74,8 @@ std::string Roster::Name(uint32_t rank) const {
 
 bool Roster::MayHoldStateBeside(const Worker* except) const {
   return std::any_of(workers.begin(), workers.end(), [except](const Worker& worker) {
-    const bool here = worker.live() && !worker.joining;
-    return &worker != except && (here || worker.may_return);
+    const bool has_state = worker.live() && !worker.joining;
+    return &worker != except && (has_state || worker.may_return);
   });
 }
 

@@ -38,27 +38,27 @@ struct Roster {
     bool joining = false;  // It was told to get state, and has not reported yet that it has state.
     // Whether it is `joining`, and gets the state from the servers or from its checkpoint, as all
     // workers do when the job goes back.
-    bool begins = false;
+    bool joins_from_begin = false;
     uint64_t incarnation = 0;
     uint64_t epoch = 0;  // the membership epoch in which this incarnation was admitted
     // The membership epoch in which its process was first admitted, as any incarnation.
     uint64_t first_epoch = 0;
     Peer peer = 0;
     pb::Hello hello;
-    Time heard_at{};  // when its newest message came
-    Time moved_at{};  // when its compute thread last advanced, or waited for others
+    Time heard_at{};     // when its newest message came
+    Time advanced_at{};  // when its compute thread last advanced, or waited for others
     Time lost_at{};
     Time excused_at{};  // silence before this time does not count, because shard 0 heard no worker
     uint64_t progress = 0;    // a counter in its heartbeats, which its compute thread increments
     uint64_t applied = 0;     // the newest round that it has applied
     uint64_t steps_done = 0;  // from its Bye
-    bool waiting = true;      // whether its compute thread waits for other daemons
-    uint64_t rival = 0;       // another incarnation that asks for this rank; 0: none
+    bool is_waiting = true;   // whether its compute thread waits for other daemons
+    uint64_t rival_incarnation = 0;  // another incarnation that asks for this rank; 0: none
     Time rival_since{};
     pb::Counters counters;
-    uint64_t late_told = 0;         // the value of counters.late when it was last logged
-    pb::Figures figures;            // the metrics in its Bye
-    std::vector<uint64_t> retired;  // the newest few incarnations that were removed or replaced
+    uint64_t logged_late_rounds = 0;  // the value of counters.late when it was last logged
+    pb::Figures figures;              // the metrics in its Bye
+    std::vector<uint64_t> retired;    // the newest few incarnations that were removed or replaced
 
     bool live() const { return presence == Presence::kPresent || presence == Presence::kDone; }
     // Makes the rank absent, and adds its incarnation to `retired`.
@@ -68,9 +68,10 @@ struct Roster {
     Peer peer = 0;
     uint64_t incarnation = 0;
     Time heard_at{};
-    bool silent = false;  // whether it has been silent for longer than dead_after
+    bool is_silent = false;  // whether it has been silent for longer than dead_after
     pb::Hello hello;
-    uint64_t rival = 0;  // another incarnation that asks for this shard's place; 0: none
+    // Another incarnation that asks for this shard's place; 0: none.
+    uint64_t rival_incarnation = 0;
     Time rival_since{};
   };
 
@@ -84,8 +85,8 @@ struct Roster {
   // Whether the rank has this incarnation, but its hello was admitted on another connection than
   // `from`: the hello on this connection has not arrived yet, or an older hello arrived after it.
   bool IsOnAnotherConnection(Peer from, uint32_t rank, uint64_t incarnation) const;
-  Worker* ByPeer(Peer peer);              // the worker of this connection, or null
-  size_t Live() const;                    // how many workers are live
+  Worker* FindByPeer(Peer peer);          // the worker of this connection, or null
+  size_t NumLive() const;                 // how many workers are live
   std::string LiveText() const;           // how many workers are live, for example "3 of 4 workers"
   std::string Name(uint32_t rank) const;  // for example "worker 1 (node3, pid 4711)"
   // Whether a worker other than `except` holds the state of the running job or may return with it.

@@ -27,37 +27,40 @@ std::string Stragglers::OnCounters(uint32_t rank, const pb::Counters& counters) 
   worker.samples.push_back({steps, counters.compute_s()});
   while (worker.samples.size() > 2 && worker.samples[1].steps + kMinSteps <= steps)
     worker.samples.pop_front();
-  const Sample& first = worker.samples.front();
-  if (first.steps + kMinSteps > steps) return "";
-  worker.step_s =
-      (counters.compute_s() - first.compute_s) / static_cast<double>(steps - first.steps);
+  const Sample& first_sample = worker.samples.front();
+  if (first_sample.steps + kMinSteps > steps) return "";
+  worker.step_s = (counters.compute_s() - first_sample.compute_s) /
+                  static_cast<double>(steps - first_sample.steps);
   const double others_s = MedianOfOthers(rank);
   if (others_s <= 0) return "";
-  const std::string times =
+  const std::string times_text =
       MillisecondsText(worker.step_s) + " a step, the others " + MillisecondsText(others_s);
   if (worker.logged_step_s != 0 && worker.step_s < kNotSlowFactor * others_s) {
     worker.logged_step_s = 0;
-    return " is not slow any more: " + times;
+    return " is not slow any more: " + times_text;
   }
-  const bool slow = worker.step_s > kSlowFactor * others_s;
-  // Reports a slow worker once, and again if its step time has changed by more than this factor.
-  if (!slow || (worker.logged_step_s != 0 && worker.step_s < kSlowFactor * worker.logged_step_s &&
-                worker.logged_step_s < kSlowFactor * worker.step_s)) {
+  const bool is_slow = worker.step_s > kSlowFactor * others_s;
+  // Reports a slow worker once, and again if its step time has changed by more than kSlowFactor.
+  if (!is_slow ||
+      (worker.logged_step_s != 0 && worker.step_s < kSlowFactor * worker.logged_step_s &&
+       worker.logged_step_s < kSlowFactor * worker.step_s)) {
     return "";
   }
   worker.logged_step_s = worker.step_s;
-  return " is slow: " + times;
+  return " is slow: " + times_text;
 }
 
 double Stragglers::MedianOfOthers(uint32_t rank) const {
-  std::vector<double> others;
-  for (uint32_t other = 0; other < workers_.size(); ++other) {
-    if (other != rank && workers_[other].step_s > 0) others.push_back(workers_[other].step_s);
+  std::vector<double> step_times;
+  for (uint32_t other_rank = 0; other_rank < workers_.size(); ++other_rank) {
+    if (other_rank != rank && workers_[other_rank].step_s > 0)
+      step_times.push_back(workers_[other_rank].step_s);
   }
-  if (others.empty()) return 0;
-  std::sort(others.begin(), others.end());
-  const size_t half = others.size() / 2;
-  return others.size() % 2 == 1 ? others[half] : (others[half - 1] + others[half]) / 2;
+  if (step_times.empty()) return 0;
+  std::sort(step_times.begin(), step_times.end());
+  const size_t half = step_times.size() / 2;
+  return step_times.size() % 2 == 1 ? step_times[half]
+                                    : (step_times[half - 1] + step_times[half]) / 2;
 }
 
 }  // namespace tern::protocol

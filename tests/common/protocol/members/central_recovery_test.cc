@@ -42,16 +42,16 @@ class GoingBack : public testing::Test {
   }
   // Lets time pass in steps of 100 ms, in each of which the heartbeats arrive.
   ControlActions PassTime(Time time, const std::vector<Message>& heartbeats = {}) {
-    ControlActions all;
+    ControlActions all_actions;
     for (const Time end = now_ + time; now_ < end;) {
       now_ += milliseconds(100);
       for (const Message& heartbeat : heartbeats)
-        Append(Deliver(100 + heartbeat.head.heartbeat().rank(), heartbeat), &all);
+        Append(Deliver(100 + heartbeat.head.heartbeat().rank(), heartbeat), &all_actions);
       ControlActions out;
       coordinator_->OnTimer(now_, &out);
-      Append(std::move(out), &all);
+      Append(std::move(out), &all_actions);
     }
-    return all;
+    return all_actions;
   }
   static void Append(ControlActions from, ControlActions* to) {
     for (ControlAction& action : from) to->push_back(std::move(action));
@@ -75,19 +75,19 @@ class GoingBack : public testing::Test {
     for (const uint64_t round : rounds) saved.shard_checkpoints.push_back(CheckpointAt(round, run));
     return saved;
   }
-  static bool AreShardsAsked(const ControlActions& actions) {
+  static bool AreShardsToldToGoBack(const ControlActions& actions) {
     return MessageTo(200, Body::kGoBack, actions).head.has_go_back();
   }
-  // Both workers say hello, as after GoBack: they hold no state, were never admitted, and know
-  // `run`.
+  // Both workers say hello, as after the message GoBack: they hold no state, were never admitted,
+  // and know the number `run` of the job's execution.
   ControlActions WorkersCome(uint64_t process, uint64_t run = 0) {
-    ControlActions all;
+    ControlActions all_actions;
     for (uint32_t rank : {0, 1}) {
       pb::Hello hello = TestHello(rank, 10 * process + rank);
       if (run != 0) hello.set_run(run);
-      Append(Deliver(100 + rank, HelloMessage(hello)), &all);
+      Append(Deliver(100 + rank, HelloMessage(hello)), &all_actions);
     }
-    return all;
+    return all_actions;
   }
   // Starts a job. Worker 0 and worker 1 have applied these rounds.
   void RunJob(uint64_t applied0, uint64_t applied1) {
@@ -120,7 +120,7 @@ TEST_F(GoingBack, IsNotPartOfTheFirstBeginning) {
   const pb::Members members = MessageTo(200, Body::kMembers, out).head.members();
   EXPECT_NE(members.beginning(), 0u);
   EXPECT_EQ(members.begin(), 0u);
-  EXPECT_FALSE(AreShardsAsked(out));
+  EXPECT_FALSE(AreShardsToldToGoBack(out));
 }
 
 TEST_F(GoingBack, AfterTheDeathOfAShardGathersAsksAndGoesToTheNewestCommonRound) {
@@ -132,9 +132,10 @@ TEST_F(GoingBack, AfterTheDeathOfAShardGathersAsksAndGoesToTheNewestCommonRound)
   EXPECT_TRUE(MessageTo(200, Body::kMembers, on_death).head.body_case() == Body::BODY_NOT_SET);
 
   const ControlActions on_hellos = WorkersCome(2, 7);
-  EXPECT_TRUE(AreShardsAsked(on_hellos)) << "shard 1 may have newer checkpoints than in its hello";
+  EXPECT_TRUE(AreShardsToldToGoBack(on_hellos))
+      << "shard 1 may have newer checkpoints than in its hello";
   EXPECT_FALSE(coordinator_->running());
-  EXPECT_TRUE(AreShardsAsked(PassTime(milliseconds(200)))) << "the question is repeated";
+  EXPECT_TRUE(AreShardsToldToGoBack(PassTime(milliseconds(200)))) << "the question is repeated";
   EXPECT_FALSE(coordinator_->running());
 
   const ControlActions on_answer = ShardAnswers({20, 30});
@@ -216,7 +217,8 @@ TEST_F(GoingBack, FollowsTheDeathOfShardZeroOnceAllHaveSaidHello) {
     EXPECT_EQ(MessageTo(100 + rank, Body::kGoBack, out).head.go_back().incarnation(), 10u + rank);
   }
   run_of_shard0_ = 99;
-  EXPECT_TRUE(AreShardsAsked(WorkersCome(2, 99))) << "the checkpoints in its hello may be outdated";
+  EXPECT_TRUE(AreShardsToldToGoBack(WorkersCome(2, 99)))
+      << "the checkpoints in its hello may be outdated";
   const ControlActions on_answer = ShardAnswers({10}, 99);
   EXPECT_EQ(MessageTo(101, Body::kWelcome, on_answer).head.welcome().begin(), 10u);
   EXPECT_EQ(MessageTo(101, Body::kWelcome, on_answer).head.welcome().run(), 99u);
@@ -300,7 +302,7 @@ TEST_F(GoingBack, DoesNotWaitUnderShrinkForAWorkerThatDiedUnnoticed) {
   EXPECT_FALSE(coordinator_->running()) << "worker 1 was told, and may come";
   const std::vector<Message> heartbeats = {HeartbeatMessage(0, 20, 0)};
   const ControlActions on_timeout = PassTime(milliseconds(3500), heartbeats);
-  EXPECT_TRUE(AreShardsAsked(on_timeout));
+  EXPECT_TRUE(AreShardsToldToGoBack(on_timeout));
   const ControlActions on_answer = ShardAnswers({20});
   EXPECT_TRUE(coordinator_->running());
   EXPECT_THAT(MessageTo(200, Body::kMembers, on_answer).head.members().incarnations(),
@@ -335,21 +337,22 @@ TEST(FollowerGoingBack, SaysHelloWithItsCheckpointsAndForgetsEverybodyAtAnotherB
   options.incarnation = 9;
   options.expected = TestHello(0, 0);
   options.timings = TestTimings();
-  uint64_t newest = 30;
-  options.saved = [&newest] {
-    return Saved{{CheckpointAt(newest, 7)}, {}, 7, {CheckpointAt(newest + 1, 7)}};
+  uint64_t newest_checkpoint = 30;
+  options.saved = [&newest_checkpoint] {
+    return Saved{
+        {CheckpointAt(newest_checkpoint, 7)}, {}, 7, {CheckpointAt(newest_checkpoint + 1, 7)}};
   };
   Follower follower(std::move(options), {LetterCell({Kind::kScale, 0, 0})});
   ControlActions out;
   follower.Start(milliseconds(1), &out);
-  const auto from_shard0 = [&](const Message& message) {
+  const auto deliver_from_shard0 = [&](const Message& message) {
     out.clear();
     follower.OnMessageFromShard0(message, milliseconds(2), &out);
   };
-  Message question;
-  question.head.mutable_go_back();
-  newest = 40;
-  from_shard0(question);
+  Message go_back;
+  go_back.head.mutable_go_back();
+  newest_checkpoint = 40;
+  deliver_from_shard0(go_back);
   ASSERT_EQ(Count(out, Type::kSendShard0), 1);
   const pb::Hello hello = out[0].send.message.head.hello();
   EXPECT_EQ(hello.incarnation(), 9u);
@@ -359,22 +362,22 @@ TEST(FollowerGoingBack, SaysHelloWithItsCheckpointsAndForgetsEverybodyAtAnotherB
   ASSERT_EQ(hello.shard_checkpoints_size(), 1);
   EXPECT_EQ(hello.shard_checkpoints(0).step(), 41u);
 
-  const auto set_members = [&](uint64_t epoch, uint64_t incarnation, uint64_t beginning,
-                               uint64_t begin) {
+  const auto deliver_members = [&](uint64_t epoch, uint64_t incarnation, uint64_t beginning,
+                                   uint64_t begin) {
     Message message;
     *message.head.mutable_members() = MembersOf(epoch, {incarnation});
     message.head.mutable_members()->set_beginning(beginning);
     message.head.mutable_members()->set_begin(begin);
-    from_shard0(message);
+    deliver_from_shard0(message);
     EXPECT_EQ(Count(out, Type::kMembers), 1);
   };
-  set_members(1, 10, 1, 0);
+  deliver_members(1, 10, 1, 0);
   out.clear();
   follower.OnMessage(100, HelloMessage(TestHello(0, 10)), milliseconds(3), &out);
   EXPECT_TRUE(follower.lane().open());
-  set_members(2, 10, 1, 0);
+  deliver_members(2, 10, 1, 0);
   EXPECT_TRUE(follower.lane().open());
-  set_members(3, 20, 2, 40);
+  deliver_members(3, 20, 2, 40);
   EXPECT_FALSE(follower.lane().open());
   EXPECT_EQ(follower.lane().floor(), 40u);
   out.clear();

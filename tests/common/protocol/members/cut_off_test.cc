@@ -20,7 +20,8 @@ TEST_P(CutOff, GoesOnWithAllWhenTheLinkIsBack) {
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
   const ControlActions during_silence = shard0.PassTime(milliseconds(15'000), {});
-  EXPECT_TRUE(Shard0::EndOf(during_silence).ok()) << Shard0::EndOf(during_silence).message();
+  EXPECT_TRUE(Shard0::EndStatusOf(during_silence).ok())
+      << Shard0::EndStatusOf(during_silence).message();
   EXPECT_THAT(Shard0::LogOf(during_silence), HasSubstr(kHearsNobody));
   EXPECT_EQ(Count(during_silence, ControlAction::Type::kMembers), 0)
       << "nobody went on without anybody";
@@ -36,7 +37,7 @@ TEST_P(CutOff, GoesOnWithAllWhenTheLinkIsBack) {
                    .head.welcome()
                    .needs_state());
   const ControlActions after_return = shard0.PassTime(milliseconds(5'000), {0, 1});
-  EXPECT_TRUE(Shard0::EndOf(after_return).ok());
+  EXPECT_TRUE(Shard0::EndStatusOf(after_return).ok());
   EXPECT_EQ(shard0.workers()[0].incarnation, 10u);
   EXPECT_EQ(shard0.workers()[1].incarnation, 11u);
   EXPECT_EQ(shard0.workers()[1].presence, Presence::kPresent);
@@ -85,8 +86,8 @@ TEST_P(CutOff, DoesNotWaitForEver) {
   Shard0 shard0(GetParam());
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
-  EXPECT_TRUE(Shard0::EndOf(shard0.PassTime(milliseconds(19'500), {})).ok());
-  const Status end_status = Shard0::EndOf(shard0.PassTime(milliseconds(1'000), {}));
+  EXPECT_TRUE(Shard0::EndStatusOf(shard0.PassTime(milliseconds(19'500), {})).ok());
+  const Status end_status = Shard0::EndStatusOf(shard0.PassTime(milliseconds(1'000), {}));
   EXPECT_EQ(end_status.code(), Code::kPeerLost);
   EXPECT_THAT(end_status.message(), HasSubstr("silent for 20."));
 }
@@ -100,7 +101,7 @@ TEST_P(CutOff, EndsAtOnceWhenAllWereReplacedByNewProcesses) {
   EXPECT_TRUE(FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(on_first_hello))
                   .head.welcome()
                   .needs_state());
-  EXPECT_TRUE(Shard0::EndOf(shard0.PassTime(milliseconds(1'000), {})).ok())
+  EXPECT_TRUE(Shard0::EndStatusOf(shard0.PassTime(milliseconds(1'000), {})).ok())
       << "worker 1 may have the state";
   const ControlActions on_second_hello = shard0.Deliver(301, HelloMessage(TestHello(1, 51)));
   EXPECT_EQ(Shard0::AbortOf(300, on_second_hello).code(), 75u);
@@ -130,7 +131,7 @@ TEST_P(CutOff, StopsAtOnceWhereASignalAsksForIt) {
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
   shard0.PassTime(milliseconds(5'000), {});
-  EXPECT_EQ(Shard0::EndOf(shard0.Stop(Code::kTerminated)).code(), Code::kTerminated);
+  EXPECT_EQ(Shard0::EndStatusOf(shard0.Stop(Code::kTerminated)).code(), Code::kTerminated);
 }
 
 TEST_P(CutOff, WaitsForNobodyOnceTheJobStops) {
@@ -138,7 +139,8 @@ TEST_P(CutOff, WaitsForNobodyOnceTheJobStops) {
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
   shard0.Stop(Code::kTerminated);
-  EXPECT_EQ(Shard0::EndOf(shard0.PassTime(milliseconds(4'000), {})).code(), Code::kTerminated);
+  EXPECT_EQ(Shard0::EndStatusOf(shard0.PassTime(milliseconds(4'000), {})).code(),
+            Code::kTerminated);
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, CutOff, testing::Values(OnLoss::kWait, OnLoss::kShrink),
@@ -148,7 +150,7 @@ TEST(CutOffUnderFail, EndsTheJobAsBefore) {
   Shard0 shard0(OnLoss::kFail);
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(500), {0, 1});
-  const Status end_status = Shard0::EndOf(shard0.PassTime(milliseconds(3'500), {}));
+  const Status end_status = Shard0::EndStatusOf(shard0.PassTime(milliseconds(3'500), {}));
   EXPECT_EQ(end_status.code(), Code::kPeerLost);
 }
 
@@ -160,7 +162,7 @@ TEST(CutOffUnderWait, ALostWorkerMayBringTheStateBack) {
   shard0.PassTime(milliseconds(3'500), {1});
   ASSERT_EQ(shard0.workers()[0].presence, Presence::kLost);
   shard0.PassTime(milliseconds(3'500), {});
-  EXPECT_TRUE(Shard0::EndOf(shard0.Deliver(301, HelloMessage(TestHello(1, 51)))).ok());
+  EXPECT_TRUE(Shard0::EndStatusOf(shard0.Deliver(301, HelloMessage(TestHello(1, 51)))).ok());
   const ControlActions on_return = shard0.Deliver(300, HelloMessage(HelloWithState(0, 12, 4, 1)));
   EXPECT_FALSE(
       FirstMessageTo(300, pb::Envelope::kWelcome, SendsOf(on_return)).head.welcome().needs_state());
@@ -170,9 +172,10 @@ TEST(CutOffUnderWait, ALostWorkerMayBringTheStateBack) {
 TEST(CutOffUnderWait, AWorkerThatLeavesDoesNotBringItsStateBack) {
   Shard0 shard0(OnLoss::kWait);
   shard0.GatherWorkers();
-  EXPECT_TRUE(Shard0::EndOf(shard0.Deliver(100, ByeMessage(0, 10, Code::kInternal, "a bug"))).ok());
+  EXPECT_TRUE(
+      Shard0::EndStatusOf(shard0.Deliver(100, ByeMessage(0, 10, Code::kInternal, "a bug"))).ok());
   const Status end_status =
-      Shard0::EndOf(shard0.Deliver(101, ByeMessage(1, 11, Code::kInternal, "a bug")));
+      Shard0::EndStatusOf(shard0.Deliver(101, ByeMessage(1, 11, Code::kInternal, "a bug")));
   EXPECT_THAT(end_status.message(), HasSubstr("no live worker holds the state"));
 }
 
@@ -200,22 +203,24 @@ TEST(CutOffUnderWait, ALostWorkerThatLeavesDoesNotReturn) {
   shard0.GatherWorkers();
   shard0.PassTime(milliseconds(3'500), {1});
   ASSERT_EQ(shard0.workers()[0].presence, Presence::kLost);
-  EXPECT_TRUE(Shard0::EndOf(shard0.Deliver(101, ByeMessage(1, 11, Code::kInternal, "a bug"))).ok());
+  EXPECT_TRUE(
+      Shard0::EndStatusOf(shard0.Deliver(101, ByeMessage(1, 11, Code::kInternal, "a bug"))).ok());
   EXPECT_THAT(
-      Shard0::EndOf(shard0.Deliver(100, ByeMessage(0, 10, Code::kPeerLost, "cut off"))).message(),
+      Shard0::EndStatusOf(shard0.Deliver(100, ByeMessage(0, 10, Code::kPeerLost, "cut off")))
+          .message(),
       HasSubstr("no live worker holds the state"));
 }
 
 // The parameter: whether the servers hold the state and write its checkpoints, or the workers.
 class CutOffWithCheckpoints : public testing::TestWithParam<bool> {
  protected:
-  CutOffWithCheckpoints() : shard0_(Options(GetParam())) {
+  CutOffWithCheckpoints() : shard0_(OptionsOfJob(GetParam())) {
     shard0_.GatherWorkers();
     shard0_.PassTime(milliseconds(500), {0, 1});
   }
-  static ControlOptions Options(bool of_servers) {
+  static ControlOptions OptionsOfJob(bool servers_hold_state) {
     ControlOptions options = TestOptions(1, 2, OnLoss::kWait);
-    if (of_servers) {
+    if (servers_hold_state) {
       options.begins_from_shards = true;
       options.keeps = {true};
       options.saved = [] { return Saved{{}, {}, 0, {CheckpointAt(10, 7)}}; };
@@ -225,7 +230,7 @@ class CutOffWithCheckpoints : public testing::TestWithParam<bool> {
     return options;
   }
   // The hello of a new process that has checkpoints of steps 10 and 20, but no state.
-  static pb::Hello Newcomer(uint32_t rank, uint64_t incarnation) {
+  static pb::Hello HelloOfNewProcess(uint32_t rank, uint64_t incarnation) {
     pb::Hello hello = TestHello(rank, incarnation);
     for (const uint64_t step : {10, 20}) {
       pb::Checkpoint* checkpoint = hello.add_checkpoints();
@@ -251,15 +256,15 @@ TEST_P(CutOffWithCheckpoints, DoesNotGoBackWhileTheStateMayReturn) {
 
 TEST_P(CutOffWithCheckpoints, GoesBackAsSoonAsAllWereReplaced) {
   shard0_.PassTime(milliseconds(3'500), {});
-  shard0_.Deliver(300, HelloMessage(Newcomer(0, 50)));
-  const ControlActions go_back_sent = shard0_.Deliver(301, HelloMessage(Newcomer(1, 51)));
+  shard0_.Deliver(300, HelloMessage(HelloOfNewProcess(0, 50)));
+  const ControlActions go_back_sent = shard0_.Deliver(301, HelloMessage(HelloOfNewProcess(1, 51)));
   EXPECT_THAT(Shard0::LogOf(go_back_sent),
               HasSubstr("no live worker holds the state of the job; all go"));
   EXPECT_EQ(FirstMessageTo(300, pb::Envelope::kGoBack, SendsOf(go_back_sent))
                 .head.go_back()
                 .incarnation(),
             50u);
-  const ControlActions begin_sent = shard0_.Deliver(302, HelloMessage(Newcomer(0, 60)));
+  const ControlActions begin_sent = shard0_.Deliver(302, HelloMessage(HelloOfNewProcess(0, 60)));
   EXPECT_TRUE(shard0_.coordinator().running()) << Shard0::LogOf(begin_sent);
   const pb::Welcome welcome =
       FirstMessageTo(301, pb::Envelope::kWelcome, SendsOf(begin_sent)).head.welcome();

@@ -38,7 +38,7 @@ class FollowerTest : public testing::Test {
                                            std::vector{LetterCell({Kind::kScale, 0, 0})});
     follower_->Start(now_, &start_actions_);
   }
-  ControlActions FromShard0(const Message& message) {
+  ControlActions DeliverFromShard0(const Message& message) {
     ControlActions out;
     follower_->OnMessageFromShard0(message, now_, &out);
     return out;
@@ -58,10 +58,10 @@ class FollowerTest : public testing::Test {
   void BecomeFollowing(uint64_t epoch = 1) {
     Message welcome;
     welcome.head.mutable_welcome()->set_incarnation(7);
-    FromShard0(welcome);
+    DeliverFromShard0(welcome);
     Message members;
     *members.head.mutable_members() = MembersOf(epoch, {10, 11});
-    EXPECT_EQ(Count(FromShard0(members), Type::kMembers), 1);
+    EXPECT_EQ(Count(DeliverFromShard0(members), Type::kMembers), 1);
   }
   static Message PulseMessage(uint64_t incarnation, uint64_t epoch) {
     Message pulse;
@@ -123,9 +123,9 @@ TEST_F(FollowerTest, KeepsItsFloorByHeartbeats) {
 
 TEST_F(FollowerTest, AsksForMembersThatItHasNotHeardOf) {
   BecomeFollowing();
-  FromShard0(PulseMessage(7, 1));
+  DeliverFromShard0(PulseMessage(7, 1));
   EXPECT_EQ(CountHellos(AdvanceTime(milliseconds(100))), 0);
-  FromShard0(PulseMessage(7, 2));
+  DeliverFromShard0(PulseMessage(7, 2));
   EXPECT_EQ(CountHellos(AdvanceTime(milliseconds(100))), 1);
 }
 
@@ -133,14 +133,14 @@ TEST_F(FollowerTest, IgnoresOlderMembers) {
   BecomeFollowing(5);
   Message members;
   *members.head.mutable_members() = MembersOf(4, {20, 21});
-  EXPECT_EQ(Count(FromShard0(members), Type::kMembers), 0);
+  EXPECT_EQ(Count(DeliverFromShard0(members), Type::kMembers), 0);
 }
 
 TEST_F(FollowerTest, TellsShard0AtOnceThatItsMembersAreOlder) {
   BecomeFollowing(5);
   Message members;
   *members.head.mutable_members() = MembersOf(4, {10, 11});
-  const ControlActions out = FromShard0(members);
+  const ControlActions out = DeliverFromShard0(members);
   EXPECT_EQ(Count(out, Type::kMembers), 0);
   ASSERT_EQ(Count(out, Type::kSendShard0), 1);
   EXPECT_EQ(out[0].send.message.head.pulse().epoch(), 5u);
@@ -148,7 +148,7 @@ TEST_F(FollowerTest, TellsShard0AtOnceThatItsMembersAreOlder) {
 
 TEST_F(FollowerTest, GreetsAgainAfterARestartOfShard0) {
   BecomeFollowing();
-  FromShard0(PulseMessage(8, 0));
+  DeliverFromShard0(PulseMessage(8, 0));
   EXPECT_EQ(CountHellos(AdvanceTime(milliseconds(100))), 1);
   follower_->OnShard0Disconnected();
   EXPECT_EQ(Count(AdvanceTime(milliseconds(100)), Type::kConnectShard0), 1);
@@ -167,7 +167,7 @@ TEST_F(FollowerTest, GivesShard0ItsTimeToReturn) {
 
 TEST_F(FollowerTest, AnswersTheEndAndEnds) {
   BecomeFollowing();
-  const ControlActions out = FromShard0(EndMessage(Code::kTerminated, "stopped"));
+  const ControlActions out = DeliverFromShard0(EndMessage(Code::kTerminated, "stopped"));
   ASSERT_EQ(Count(out, Type::kSendShard0), 1);
   EXPECT_TRUE(out.front().send.message.head.has_end());
   EXPECT_EQ(out.back().status.code(), Code::kTerminated);
@@ -180,7 +180,7 @@ TEST_F(FollowerTest, PassesAnAbortOn) {
   Message abort;
   abort.head.mutable_abort()->set_code(75);
   abort.head.mutable_abort()->set_sentence("worker 1 was lost");
-  const ControlActions out = FromShard0(abort);
+  const ControlActions out = DeliverFromShard0(abort);
   EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kAbort, SendsOf(out)).head.abort().code(), 75u);
   EXPECT_EQ(out.back().status.message(), "worker 1 was lost");
 }
@@ -190,13 +190,13 @@ TEST_F(FollowerTest, EndsWithAnErrorWhateverCodeShard0Says) {
   Message abort;
   abort.head.mutable_abort()->set_code(256);
   abort.head.mutable_abort()->set_sentence("gone\x1b[2J");
-  const ControlActions out = FromShard0(abort);
+  const ControlActions out = DeliverFromShard0(abort);
   EXPECT_EQ(out.back().status.code(), Code::kInternal);
   EXPECT_THAT(out.back().status.message(), HasSubstr("gone\\x1b[2J"));
 }
 
 TEST_F(FollowerTest, LeavesWhereShard0RefusesIt) {
-  const ControlActions out = FromShard0(MakeRefuse(76, "another job", pb::Refuse::leave));
+  const ControlActions out = DeliverFromShard0(MakeRefuse(76, "another job", pb::Refuse::leave));
   EXPECT_EQ(out.back().status.code(), Code::kMismatch);
   EXPECT_THAT(out.back().status.message(), HasSubstr("another job"));
 }
@@ -218,7 +218,7 @@ TEST_F(FollowerTest, TellsShard0WhyItCannotGoOnAndEndsAsShard0Says) {
   Message abort;
   abort.head.mutable_abort()->set_code(static_cast<uint32_t>(Code::kBadData));
   abort.head.mutable_abort()->set_sentence("server shard 1 cannot go on: no disk");
-  const ControlActions end_actions = FromShard0(abort);
+  const ControlActions end_actions = DeliverFromShard0(abort);
   ASSERT_EQ(Count(end_actions, Type::kEnded), 1);
 }
 
@@ -235,7 +235,7 @@ TEST_F(FollowerTest, AsksShard0ToStopOnceItFollowsAgain) {
   BecomeFollowing();
   // The pulse (shard 0's heartbeat) names a membership that the follower does not know, so the
   // follower says hello again.
-  FromShard0(PulseMessage(7, 5));
+  DeliverFromShard0(PulseMessage(7, 5));
   ControlActions out;
   follower_->OnStop(Code::kTerminated, now_, &out);
   EXPECT_EQ(Count(out, Type::kEnded), 0);
@@ -267,7 +267,7 @@ TEST_F(FollowerTest, SpeaksOnlyToRanksOfTheJob) {
 TEST_F(FollowerTest, EndsForGood) {
   Message end;
   end.head.mutable_end();
-  FromShard0(end);
+  DeliverFromShard0(end);
   EXPECT_EQ(InvariantBrokenBy([this] { FollowerPeer::Follow(follower_.get()); }),
             "follower: has ended, and cannot become following");
 }

@@ -22,7 +22,7 @@ TEST_P(Reasons, OfLastingErrorsEndTheJob) {
     EXPECT_EQ(abort.sentence(), "worker 1 (node1, pid 0) ended the job: for a reason");
     ControlActions end_actions = shard0.Deliver(100, EndMessage());
     Shard0::Append(shard0.Deliver(101, EndMessage()), &end_actions);
-    EXPECT_EQ(Shard0::EndOf(end_actions).code(), code);
+    EXPECT_EQ(Shard0::EndStatusOf(end_actions).code(), code);
   }
 }
 
@@ -38,7 +38,7 @@ TEST_P(Reasons, CountUntilTheLastBye) {
 TEST_P(Reasons, CountBeforeTheJobBegins) {
   Shard0 shard0(GetParam());
   shard0.Deliver(100, HelloMessage(TestHello(0, 10)));
-  const Status end_status = Shard0::EndOf(
+  const Status end_status = Shard0::EndStatusOf(
       shard0.Deliver(100, ByeMessage(0, 10, Code::kCannotWrite, "a read-only folder")));
   EXPECT_EQ(Shard0::AbortOf(100, shard0.Deliver(100, ByeMessage(0, 10))).code(), 74u);
   EXPECT_TRUE(end_status.ok()) << "the worker has time to answer before shard 0 ends";
@@ -97,7 +97,7 @@ TEST(ReasonsOfBadData, UnderShrinkEndTheJobOnlyWhereNobodyIsLeft) {
   const Message bye = ByeMessage(1, 11, Code::kBadData, "a damaged image");
   EXPECT_THAT(Shard0::LogOf(shard0.Deliver(101, bye)), HasSubstr("going on with 1 of 2 workers"));
   const ControlActions out = shard0.Deliver(100, ByeMessage(0, 10, Code::kBadData, "another"));
-  EXPECT_EQ(Shard0::EndOf(out).code(), Code::kBadData);
+  EXPECT_EQ(Shard0::EndStatusOf(out).code(), Code::kBadData);
 }
 
 }  // namespace

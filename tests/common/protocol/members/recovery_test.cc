@@ -16,7 +16,7 @@ using testing::HasSubstr;
 using Body = pb::Envelope::BodyCase;
 
 // The checkpoints that one daemon offers.
-using Offers = std::vector<pb::Checkpoint>;
+using Checkpoints = std::vector<pb::Checkpoint>;
 
 // A checkpoint after `step`, where each round takes two steps.
 pb::Checkpoint CheckpointAfter(uint64_t step, uint64_t run = 3) {
@@ -25,25 +25,32 @@ pb::Checkpoint CheckpointAfter(uint64_t step, uint64_t run = 3) {
   return checkpoint;
 }
 
+// Checkpoints of one run after these steps.
+Checkpoints CheckpointsAfter(const std::vector<uint64_t>& steps, uint64_t run = 3) {
+  Checkpoints checkpoints;
+  for (const uint64_t step : steps) checkpoints.push_back(CheckpointAfter(step, run));
+  return checkpoints;
+}
+
 TEST(NewestOfAll, IsTheNewestThatIsInEveryOffer) {
-  const Offers a = {CheckpointAfter(10), CheckpointAfter(20), CheckpointAfter(30)},
-               b = {CheckpointAfter(20), CheckpointAfter(10)},
-               c = {CheckpointAfter(30), CheckpointAfter(20)}, none = {};
-  const auto newest = [](const std::vector<const Offers*>& offers) {
+  const Checkpoints a = CheckpointsAfter({10, 20, 30}), b = CheckpointsAfter({20, 10}),
+                    c = CheckpointsAfter({30, 20}), none = {};
+  const auto newest_step = [](const std::vector<const Checkpoints*>& offers) {
     const auto checkpoint = NewestOfAll(offers);
     return checkpoint.has_value() ? checkpoint->step() : 0;
   };
-  EXPECT_EQ(newest({&a}), 30u);
-  EXPECT_EQ(newest({&a, &b}), 20u);
-  EXPECT_EQ(newest({&c, &b, &a}), 20u);
-  EXPECT_EQ(newest({&a, &none}), 0u);
-  EXPECT_EQ(newest({}), 0u);
-  const Offers of_another_run = {CheckpointAfter(20, 4)};
-  EXPECT_EQ(newest({&a, &of_another_run}), 0u) << "the same step of another run is something else";
+  EXPECT_EQ(newest_step({&a}), 30u);
+  EXPECT_EQ(newest_step({&a, &b}), 20u);
+  EXPECT_EQ(newest_step({&c, &b, &a}), 20u);
+  EXPECT_EQ(newest_step({&a, &none}), 0u);
+  EXPECT_EQ(newest_step({}), 0u);
+  const Checkpoints of_another_run = {CheckpointAfter(20, 4)};
+  EXPECT_EQ(newest_step({&a, &of_another_run}), 0u)
+      << "the same step of another run is something else";
 }
 
 // A hello with these checkpoints; `began`: the run whose beginning the disk records, 0 if none.
-pb::Hello HelloWith(const Offers& checkpoints, uint64_t began = 0) {
+pb::Hello HelloWith(const Checkpoints& checkpoints, uint64_t began = 0) {
   pb::Hello hello;
   for (const pb::Checkpoint& checkpoint : checkpoints) *hello.add_checkpoints() = checkpoint;
   hello.set_began(began);
@@ -56,8 +63,7 @@ pb::Hello HelloWithUnfit(bool other_job, const std::string& sentence) {
   hello.mutable_unfit()->set_sentence(sentence);
   return hello;
 }
-// Why the job must not begin anew, for the hellos of workers 0, 1, ..., each on its own node; empty
-// if it may.
+// Why the job must not begin anew, given the hellos of workers 0, 1, ...; empty if it may.
 std::string WhyNotAnewOf(const std::vector<pb::Hello>& hellos) {
   std::vector<Offer> offers;
   for (const pb::Hello& hello : hellos) {
@@ -79,36 +85,32 @@ TEST(WhyNotBeginAnew, IsEmptyWhereNobodyHasAny) {
 }
 
 TEST(WhyNotBeginAnew, SaysWhoHasWhat) {
-  EXPECT_EQ(WhyNotAnewOf(
-                {HelloWith({CheckpointAfter(100), CheckpointAfter(200), CheckpointAfter(390)}, 3),
-                 HelloWith({})}),
+  EXPECT_EQ(WhyNotAnewOf({HelloWith(CheckpointsAfter({100, 200, 390}), 3), HelloWith({})}),
             std::string("no checkpoint is on the disks of all: worker 0 (node0) has steps 100 to "
                         "390; worker 1 (node1) has none") +
                 kAdviceIfMissing);
-  EXPECT_THAT(WhyNotAnewOf({HelloWith({CheckpointAfter(10), CheckpointAfter(20)}),
-                            HelloWith({CheckpointAfter(10), CheckpointAfter(20)}),
-                            HelloWith({CheckpointAfter(30)})}),
+  const pb::Hello hello = HelloWith(CheckpointsAfter({10, 20}));
+  EXPECT_THAT(WhyNotAnewOf({hello, hello, HelloWith({CheckpointAfter(30)})}),
               HasSubstr("worker 0 (node0), worker 1 (node1) have steps 10 and 20; worker 2 (node2) "
                         "has step 30;"));
 }
 
 TEST(WhyNotBeginAnew, TellsDamagedOnesFromNone) {
-  EXPECT_THAT(
-      WhyNotAnewOf({HelloWith({}),
-                    HelloWithUnfit(false, "/a has checkpoints up to step 20, which are damaged")}),
-      HasSubstr("worker 0 (node0) has none; worker 1 (node1) has none that is whole: /a has "
-                "checkpoints up to step 20, which are damaged; mount or restore"));
+  const std::string fault = "/a has checkpoints up to step 20, which are damaged";
+  EXPECT_THAT(WhyNotAnewOf({HelloWith({}), HelloWithUnfit(false, fault)}),
+              HasSubstr("worker 0 (node0) has none; worker 1 (node1) has none that is whole: " +
+                        fault + "; mount or restore"));
 }
 
 TEST(WhyNotBeginAnew, NamesTheRunsWhereTheyDiffer) {
-  EXPECT_THAT(WhyNotAnewOf({HelloWith({CheckpointAfter(10, 3), CheckpointAfter(20, 3)}),
-                            HelloWith({CheckpointAfter(10, 4), CheckpointAfter(20, 4)})}),
+  EXPECT_THAT(WhyNotAnewOf({HelloWith(CheckpointsAfter({10, 20}, 3)),
+                            HelloWith(CheckpointsAfter({10, 20}, 4))}),
               HasSubstr("worker 0 (node0) has steps 10 and 20 of run 0000000000000003; worker 1 "
                         "(node1) has steps 10 and 20 of run 0000000000000004"));
 }
 
 TEST(WhyNotBeginAnew, NamesAFewOfMany) {
-  std::vector<pb::Hello> hellos(100, HelloWith({CheckpointAfter(10), CheckpointAfter(20)}));
+  std::vector<pb::Hello> hellos(100, HelloWith(CheckpointsAfter({10, 20})));
   hellos[99] = HelloWith({});
   EXPECT_THAT(WhyNotAnewOf(hellos),
               HasSubstr("worker 5 (node5) and 93 more have steps 10 and 20; worker "
@@ -120,16 +122,13 @@ TEST(WhyNotBeginAnew, NamesAFewOfMany) {
 }
 
 TEST(WhyNotBeginAnew, TellsOfAnotherJobFirst) {
-  const std::string why =
-      WhyNotAnewOf({HelloWith({}), HelloWithUnfit(true,
-                                                  "/a has checkpoints up to step 390 of "
-                                                  "another job: seed was 1, is now 2")});
+  const std::string fault =
+      "/a has checkpoints up to step 390 of another job: seed was 1, is now 2";
   EXPECT_EQ(
-      why,
-      "this job does not fit the checkpoints of worker 1 (node1): /a has checkpoints up to "
-      "step 390 of another job: seed was 1, is now 2; start the job that wrote them, give another "
-      "output_dir, or begin anew with --set checkpoints.resume=false, which keeps what is there "
-      "under another name");
+      WhyNotAnewOf({HelloWith({}), HelloWithUnfit(true, fault)}),
+      "this job does not fit the checkpoints of worker 1 (node1): " + fault +
+          "; start the job that wrote them, give another output_dir, or begin anew with --set "
+          "checkpoints.resume=false, which keeps what is there under another name");
   EXPECT_THAT(WhyNotAnewOf({HelloWithUnfit(true, "x"), HelloWithUnfit(true, "y"),
                             HelloWithUnfit(true, "z")}),
               HasSubstr("of worker 0 (node0) and 2 more daemons: x;"));
@@ -143,83 +142,74 @@ TEST(WhyNotBeginAnew, TakesNoControlCharactersFromAPeer) {
 
 // All daemons were killed when some had written their first checkpoint and some had not.
 TEST(WhyNotBeginAnew, IsEmptyWhereARunEndedBeforeAllHadTheirFirst) {
-  EXPECT_EQ(WhyNotAnewOf({HelloWith({CheckpointAfter(10)}, 3), HelloWith({}, 3)}), "");
-  EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10)}, 3), HelloWith({}, 4)}), "")
-      << "another run began there";
-  EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10)}, 3), HelloWith({})}), "")
-      << "no run began there: a disk is missing";
-  EXPECT_NE(
-      WhyNotAnewOf({HelloWith({CheckpointAfter(10), CheckpointAfter(20)}, 3), HelloWith({}, 3)}),
-      "")
+  const pb::Hello hello0 = HelloWith({CheckpointAfter(10)}, 3);
+  EXPECT_EQ(WhyNotAnewOf({hello0, HelloWith({}, 3)}), "");
+  EXPECT_NE(WhyNotAnewOf({hello0, HelloWith({}, 4)}), "") << "another run began there";
+  EXPECT_NE(WhyNotAnewOf({hello0, HelloWith({})}), "") << "no run began there: a disk is missing";
+  EXPECT_NE(WhyNotAnewOf({HelloWith(CheckpointsAfter({10, 20}), 3), HelloWith({}, 3)}), "")
       << "the run had a common checkpoint";
   EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10, 4)}, 3), HelloWith({}, 3)}), "")
       << "the checkpoint is of another run";
-  EXPECT_NE(WhyNotAnewOf({HelloWith({CheckpointAfter(10)}, 3), HelloWith({}, 3),
-                          HelloWithUnfit(false, "damaged")}),
-            "");
+  EXPECT_NE(WhyNotAnewOf({hello0, HelloWith({}, 3), HelloWithUnfit(false, "damaged")}), "");
+}
+
+std::vector<uint64_t> StepsOf(const Checkpoints& checkpoints) {
+  std::vector<uint64_t> steps;
+  for (const pb::Checkpoint& checkpoint : checkpoints) steps.push_back(checkpoint.step());
+  return steps;
 }
 
 // What one lane (a server's socket with its thread) has on its disk.
-Saved SavedOnLane(const Offers& checkpoints, uint64_t began) { return {checkpoints, {}, began}; }
+Saved SavedOnLane(const Checkpoints& saved, uint64_t began) { return {saved, {}, began}; }
 
 TEST(CommonOf, HasWhatAllLanesHave) {
   EXPECT_EQ(CommonOf({}).began, 0u);
-  const Saved common = CommonOf({SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3),
-                                 SavedOnLane({CheckpointAfter(20), CheckpointAfter(30)}, 3)});
-  ASSERT_EQ(common.checkpoints.size(), 1u);
-  EXPECT_EQ(common.checkpoints[0].step(), 20u);
+  const Saved common = CommonOf(
+      {SavedOnLane(CheckpointsAfter({10, 20}), 3), SavedOnLane(CheckpointsAfter({20, 30}), 3)});
+  EXPECT_THAT(StepsOf(common.checkpoints), ElementsAre(20u));
   EXPECT_FALSE(common.unfit.has_sentence());
 }
 
 TEST(CommonOf, SaysWhereLanesHaveNothingInCommon) {
-  const Saved disk_of_a_lane_lost =
-      CommonOf({SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3), SavedOnLane({}, 0)});
-  EXPECT_TRUE(disk_of_a_lane_lost.checkpoints.empty());
-  EXPECT_EQ(disk_of_a_lane_lost.unfit.sentence(), "its data lanes have no checkpoint in common");
-  EXPECT_EQ(disk_of_a_lane_lost.began, 0u);
-  const Saved before_first_checkpoint =
-      CommonOf({SavedOnLane({CheckpointAfter(10)}, 3), SavedOnLane({}, 3)});
-  EXPECT_FALSE(before_first_checkpoint.unfit.has_sentence())
+  const Saved lost_disk =
+      CommonOf({SavedOnLane(CheckpointsAfter({10, 20}), 3), SavedOnLane({}, 0)});
+  EXPECT_TRUE(lost_disk.checkpoints.empty());
+  EXPECT_EQ(lost_disk.unfit.sentence(), "its data lanes have no checkpoint in common");
+  EXPECT_EQ(lost_disk.began, 0u);
+  const Saved ended_early = CommonOf({SavedOnLane({CheckpointAfter(10)}, 3), SavedOnLane({}, 3)});
+  EXPECT_FALSE(ended_early.unfit.has_sentence())
       << "the other lane had not yet written its first checkpoint";
-  EXPECT_EQ(before_first_checkpoint.began, 3u);
+  EXPECT_EQ(ended_early.began, 3u);
   Saved lane_of_other_job = SavedOnLane({}, 0);
   lane_of_other_job.unfit.set_other_job(true);
   lane_of_other_job.unfit.set_sentence("of another job");
   EXPECT_EQ(
-      CommonOf({SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3), lane_of_other_job})
-          .unfit.sentence(),
+      CommonOf({SavedOnLane(CheckpointsAfter({10, 20}), 3), lane_of_other_job}).unfit.sentence(),
       "of another job");
 }
 
-std::vector<uint64_t> StepsOf(const Offers& offers) {
-  std::vector<uint64_t> steps;
-  for (const pb::Checkpoint& checkpoint : offers) steps.push_back(checkpoint.step());
-  return steps;
-}
-
 TEST(CommonOf, ContainsOwnCheckpointsOfLanesOnlyIfAllLanesHaveThem) {
-  Saved lane1 = SavedOnLane({CheckpointAfter(10), CheckpointAfter(20)}, 3),
+  Saved lane1 = SavedOnLane(CheckpointsAfter({10, 20}), 3),
         lane2 = SavedOnLane({CheckpointAfter(10)}, 3);
-  lane1.shard_checkpoints = {CheckpointAfter(14), CheckpointAfter(18)};
+  lane1.shard_checkpoints = CheckpointsAfter({14, 18});
   // The shard died before the second lane knew that all daemons had the checkpoint of step 20.
-  lane2.shard_checkpoints = {CheckpointAfter(12), CheckpointAfter(14), CheckpointAfter(20)};
+  lane2.shard_checkpoints = CheckpointsAfter({12, 14, 20});
   const Saved common = CommonOf({lane1, lane2});
   EXPECT_THAT(StepsOf(common.checkpoints), ElementsAre(10u));
   EXPECT_THAT(StepsOf(common.shard_checkpoints), ElementsAre(14u, 20u));
   EXPECT_FALSE(common.unfit.has_sentence());
 }
 
-// Two lanes (a server's sockets and their threads) close rounds at most `window` apart and write a
-// checkpoint every `every` rounds. Even if one lane has lost its newest checkpoint, there is one
-// that both have kept.
+// Two lanes close rounds at most `window` apart, and write a checkpoint after every `every` rounds.
+// Even if one lane has lost its newest checkpoint, there is one that both have kept.
 TEST(LeastToKeep, LeavesACheckpointThatAllLanesHave) {
   for (const uint64_t every : {1, 2, 3, 10, 1000}) {
     for (const uint64_t window : {1, 2}) {
-      const uint64_t keep = LeastToKeep(every, window);
-      for (uint64_t slow = 100 * every; slow < 101 * every; ++slow) {
-        const uint64_t fast = slow + window;
-        const uint64_t oldest_of_fast = (fast / every - (keep - 1)) * every;
-        const uint64_t newest_of_slow = (slow / every - 1) * every;
+      const uint64_t num_kept = LeastToKeep(every, window);
+      for (uint64_t slow_round = 100 * every; slow_round < 101 * every; ++slow_round) {
+        const uint64_t fast_round = slow_round + window;
+        const uint64_t oldest_of_fast = (fast_round / every - (num_kept - 1)) * every;
+        const uint64_t newest_of_slow = (slow_round / every - 1) * every;
         EXPECT_LE(oldest_of_fast, newest_of_slow) << every << ", " << window;
       }
     }
@@ -227,22 +217,19 @@ TEST(LeastToKeep, LeavesACheckpointThatAllLanesHave) {
 }
 
 TEST(Choose, TakesTheNewestCommonUnlessShardsOfThisRunHaveANewerOne) {
-  pb::Hello worker = HelloWith({CheckpointAfter(10, 7), CheckpointAfter(20, 7)}), shard0 = worker,
-            shard1 = worker;
+  pb::Hello worker = HelloWith(CheckpointsAfter({10, 20}, 7)), shard0 = worker, shard1 = worker;
   shard0.set_role(pb::Hello::shard);
   shard1.set_role(pb::Hello::shard);
-  for (const uint64_t step : {24, 26, 28})
-    *shard0.add_shard_checkpoints() = CheckpointAfter(step, 7);
-  for (const uint64_t step : {22, 24, 26})
-    *shard1.add_shard_checkpoints() = CheckpointAfter(step, 7);
+  for (const auto& c : CheckpointsAfter({24, 26, 28}, 7)) *shard0.add_shard_checkpoints() = c;
+  for (const auto& c : CheckpointsAfter({22, 24, 26}, 7)) *shard1.add_shard_checkpoints() = c;
   const std::vector<Offer> offers = {{"a", &worker}, {"b", &shard0}, {"c", &shard1}};
-  const Begin at_start = Choose(offers, std::nullopt);
-  EXPECT_EQ(at_start.from->step(), 20u);
-  EXPECT_TRUE(at_start.workers_load);
-  const Begin under_way = Choose(offers, 7);
-  EXPECT_EQ(under_way.from->step(), 26u);
-  EXPECT_EQ(under_way.round(), 13u);
-  EXPECT_FALSE(under_way.workers_load);
+  const Begin begin_of_started_job = Choose(offers, std::nullopt);
+  EXPECT_EQ(begin_of_started_job.from->step(), 20u);
+  EXPECT_TRUE(begin_of_started_job.workers_load);
+  const Begin begin_of_running_job = Choose(offers, 7);
+  EXPECT_EQ(begin_of_running_job.from->step(), 26u);
+  EXPECT_EQ(begin_of_running_job.round(), 13u);
+  EXPECT_FALSE(begin_of_running_job.workers_load);
   EXPECT_EQ(Choose(offers, 8).from->step(), 20u) << "the shards' checkpoints are of another run";
   shard1.clear_shard_checkpoints();
   EXPECT_TRUE(Choose(offers, 7).workers_load) << "the shards have no newer checkpoint in common";
@@ -262,13 +249,13 @@ TEST(HasAny, DoesNotCountAShardsOwn) {
 }
 
 // Shard 0 of a job with two shards and two workers. Worker r is peer (connection) 100 + r,
-// shard 1 is peer 200. `keeps`: whether shard 1 writes checkpoints of its own state.
+// shard 1 is peer 200. `shard_keeps`: whether shard 1 writes checkpoints of its own state.
 class Resuming : public testing::Test {
  protected:
-  void MakeCoordinator(bool keeps, bool workers_hold_state = true, bool from_shards = false) {
+  void MakeCoordinator(bool shard_keeps, bool workers_hold_state = true, bool from_shards = false) {
     ControlOptions options = TestOptions(2, 2, OnLoss::kWait);
     options.resumes = resumes_;
-    options.keeps = {false, keeps};
+    options.keeps = {false, shard_keeps};
     options.workers_hold_state = workers_hold_state;
     options.begins_from_shards = from_shards;
     coordinator_ = std::make_unique<Coordinator>(std::move(options),
@@ -281,31 +268,34 @@ class Resuming : public testing::Test {
     coordinator_->OnMessage(from, message, now_, &out);
     return out;
   }
-  ControlActions ShardComes(const Offers& offers = {}) {
+  ControlActions ShardComes(const Checkpoints& saved = {}) {
     pb::Hello hello = TestHello(1, 50);
     hello.set_role(pb::Hello::shard);
-    for (const pb::Checkpoint& checkpoint : offers) *hello.add_checkpoints() = checkpoint;
+    for (const pb::Checkpoint& checkpoint : saved) *hello.add_checkpoints() = checkpoint;
     return Deliver(200, HelloMessage(hello));
   }
-  // The hello of a worker that has just started and holds no state; `process`: the number of the
-  // rank's process.
-  ControlActions WorkerComes(uint32_t rank, const Offers& offers = {}, uint64_t process = 1) {
+  // Process number `process` of the rank says hello; it has just started and holds no state.
+  ControlActions WorkerComes(uint32_t rank, const Checkpoints& saved = {}, uint64_t process = 1) {
     pb::Hello hello = TestHello(rank, 10 * process + rank);
-    for (const pb::Checkpoint& checkpoint : offers) *hello.add_checkpoints() = checkpoint;
+    for (const pb::Checkpoint& checkpoint : saved) *hello.add_checkpoints() = checkpoint;
     return Deliver(100 + rank, HelloMessage(hello));
   }
+  void MakeCoordinatorWithShard1() {
+    MakeCoordinator(false);
+    ShardComes();
+  }
   ControlActions PassTime(Time time) {
-    ControlActions all;
+    ControlActions all_actions;
     for (const Time end = now_ + time; now_ < end;) {
       now_ += milliseconds(100);
       ControlActions out;
       coordinator_->OnTimer(now_, &out);
-      for (ControlAction& action : out) all.push_back(std::move(action));
+      for (ControlAction& action : out) all_actions.push_back(std::move(action));
     }
-    return all;
+    return all_actions;
   }
-  void RunJob(bool keeps, bool workers_hold_state = true) {
-    MakeCoordinator(keeps, workers_hold_state);
+  void RunJob(bool shard_keeps, bool workers_hold_state = true) {
+    MakeCoordinator(shard_keeps, workers_hold_state);
     ShardComes();
     WorkerComes(0);
     WorkerComes(1);
@@ -313,12 +303,12 @@ class Resuming : public testing::Test {
     Deliver(100, HeartbeatMessage(0, 10, 25));
     Deliver(101, HeartbeatMessage(1, 11, 25));
   }
-  void LoseAllWorkers(bool keeps = false) {
-    RunJob(keeps);
+  void LoseAllWorkers(bool shard_keeps = false) {
+    RunJob(shard_keeps);
     PassTime(milliseconds(4000));
   }
   // Worker 1 is lost, and a new process takes its rank.
-  ControlActions Worker1ComesBack(bool keeps_own, const Offers& offers,
+  ControlActions Worker1ComesBack(bool keeps_own, const Checkpoints& saved,
                                   bool workers_hold_state = true) {
     RunJob(!workers_hold_state, workers_hold_state);
     for (int i = 0; i < 40; ++i) {
@@ -327,7 +317,7 @@ class Resuming : public testing::Test {
     }
     pb::Hello hello = TestHello(1, 21);
     hello.set_keeps_own(keeps_own);
-    for (const pb::Checkpoint& checkpoint : offers) *hello.add_checkpoints() = checkpoint;
+    for (const pb::Checkpoint& checkpoint : saved) *hello.add_checkpoints() = checkpoint;
     return Deliver(101, HelloMessage(hello));
   }
   static pb::Welcome WelcomeOf(Peer peer, const ControlActions& actions) {
@@ -335,6 +325,9 @@ class Resuming : public testing::Test {
   }
   static pb::Members MembersToldToShard(const ControlActions& actions) {
     return FirstMessageTo(200, Body::kMembers, SendsOf(actions)).head.members();
+  }
+  static pb::Abort AbortTo(Peer peer, const ControlActions& actions) {
+    return FirstMessageTo(peer, Body::kAbort, SendsOf(actions)).head.abort();
   }
   static std::string LogOf(const ControlActions& actions) {
     std::string log;
@@ -348,8 +341,7 @@ class Resuming : public testing::Test {
 };
 
 TEST_F(Resuming, ANewJobBeginsAtTheStart) {
-  MakeCoordinator(false);
-  ShardComes();
+  MakeCoordinatorWithShard1();
   WorkerComes(0);
   const ControlActions out = WorkerComes(1);
   ASSERT_TRUE(coordinator_->running());
@@ -359,12 +351,9 @@ TEST_F(Resuming, ANewJobBeginsAtTheStart) {
 }
 
 TEST_F(Resuming, AllContinueFromTheNewestCommonCheckpoint) {
-  MakeCoordinator(false);
-  ShardComes();
-  EXPECT_FALSE(WelcomeOf(100, WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(20),
-                                              CheckpointAfter(30)}))
-                   .has_resume());
-  const ControlActions out = WorkerComes(1, {CheckpointAfter(10), CheckpointAfter(20)});
+  MakeCoordinatorWithShard1();
+  EXPECT_FALSE(WelcomeOf(100, WorkerComes(0, CheckpointsAfter({10, 20, 30}))).has_resume());
+  const ControlActions out = WorkerComes(1, CheckpointsAfter({10, 20}));
   ASSERT_TRUE(coordinator_->running());
   for (const Peer peer : {100, 101}) {
     const pb::Welcome welcome = WelcomeOf(peer, out);
@@ -379,23 +368,18 @@ TEST_F(Resuming, AllContinueFromTheNewestCommonCheckpoint) {
   EXPECT_THAT(LogOf(out), HasSubstr("all go on from the checkpoint of step 20"));
 }
 
-// The job is started again without checkpoints.every_steps, so it writes no checkpoints. It resumes
-// from those that it finds.
+// The job is started again without checkpoints.every_steps, but resumes from those that it finds.
 TEST_F(Resuming, AJobWithoutCheckpointsResumesFromExistingOnes) {
   resumes_ = false;
-  MakeCoordinator(false);
-  ShardComes();
-  WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(20)});
-  const ControlActions out = WorkerComes(1, {CheckpointAfter(10), CheckpointAfter(20)});
+  MakeCoordinatorWithShard1();
+  WorkerComes(0, CheckpointsAfter({10, 20}));
+  const ControlActions out = WorkerComes(1, CheckpointsAfter({10, 20}));
   ASSERT_TRUE(coordinator_->running());
   EXPECT_EQ(WelcomeOf(101, out).resume().step(), 20u);
-  MakeCoordinator(false);
-  ShardComes();
-  WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(20)});
-  EXPECT_THAT(FirstMessageTo(101, Body::kAbort, SendsOf(WorkerComes(1))).head.abort().sentence(),
-              HasSubstr("worker 1 (node1) has none"));
-  MakeCoordinator(false);
-  ShardComes();
+  MakeCoordinatorWithShard1();
+  WorkerComes(0, CheckpointsAfter({10, 20}));
+  EXPECT_THAT(AbortTo(101, WorkerComes(1)).sentence(), HasSubstr("worker 1 (node1) has none"));
+  MakeCoordinatorWithShard1();
   WorkerComes(0);
   const pb::Members members = MembersToldToShard(WorkerComes(1));
   EXPECT_TRUE(coordinator_->running());
@@ -403,24 +387,22 @@ TEST_F(Resuming, AJobWithoutCheckpointsResumesFromExistingOnes) {
 }
 
 TEST_F(Resuming, EndsTheStartIfOneDaemonHasNoCheckpoint) {
-  MakeCoordinator(false);
-  ShardComes();
-  WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(20)});
+  MakeCoordinatorWithShard1();
+  WorkerComes(0, CheckpointsAfter({10, 20}));
   const ControlActions out = WorkerComes(1);
   EXPECT_FALSE(coordinator_->running());
   for (const Peer peer : {100, 101, 200}) {
-    const pb::Abort abort = FirstMessageTo(peer, Body::kAbort, SendsOf(out)).head.abort();
+    const pb::Abort abort = AbortTo(peer, out);
     EXPECT_EQ(abort.code(), static_cast<uint32_t>(Code::kBadData)) << peer;
     EXPECT_THAT(abort.sentence(),
-                HasSubstr("worker 0 (node0) has steps 10 and 20; worker 1 (node1) "
-                          "has none"))
+                HasSubstr("worker 0 (node0) has steps 10 and 20; worker 1 (node1) has none"))
         << peer;
   }
 }
 
 TEST_F(Resuming, TheStartEndsOnceAllShardsCanBeTold) {
   MakeCoordinator(false);
-  WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(20)});
+  WorkerComes(0, CheckpointsAfter({10, 20}));
   EXPECT_FALSE(FirstMessageTo(100, Body::kAbort, SendsOf(WorkerComes(1))).head.has_abort());
   EXPECT_FALSE(coordinator_->running());
   const ControlActions out = ShardComes();
@@ -429,24 +411,21 @@ TEST_F(Resuming, TheStartEndsOnceAllShardsCanBeTold) {
 }
 
 TEST_F(Resuming, WhereTheCheckpointsAreOfAnotherJobTheStartEnds) {
-  MakeCoordinator(false);
-  ShardComes();
+  MakeCoordinatorWithShard1();
   WorkerComes(0);
   pb::Hello hello = TestHello(1, 11);
   *hello.mutable_unfit() = HelloWithUnfit(true, "/a is of another job").unfit();
   const ControlActions out = Deliver(101, HelloMessage(hello));
   EXPECT_FALSE(coordinator_->running());
-  const pb::Abort abort = FirstMessageTo(100, Body::kAbort, SendsOf(out)).head.abort();
+  const pb::Abort abort = AbortTo(100, out);
   EXPECT_EQ(abort.code(), static_cast<uint32_t>(Code::kBadData));
   EXPECT_THAT(abort.sentence(), HasSubstr("worker 1 (node1): /a is of another job"));
 }
 
-// Unusable checkpoints on a disk do not matter if all daemons have another checkpoint in common, or
-// a live worker has the state.
+// Unusable checkpoints do not matter if all daemons have one in common, or a worker has the state.
 TEST_F(Resuming, UnusableCheckpointsDoNotEndAJobThatCanContinue) {
   for (const bool worker0_has_state : {false, true}) {
-    MakeCoordinator(false);
-    ShardComes();
+    MakeCoordinatorWithShard1();
     worker0_has_state ? Deliver(100, HelloMessage(HelloWithState(0, 10, 15, 4)))
                       : WorkerComes(0, {CheckpointAfter(10)});
     pb::Hello hello = TestHello(1, 11);
@@ -458,8 +437,7 @@ TEST_F(Resuming, UnusableCheckpointsDoNotEndAJobThatCanContinue) {
 }
 
 TEST_F(Resuming, ARunThatEndedBeforeItsFirstCommonCheckpointBeginsAnewAndSaysSo) {
-  MakeCoordinator(false);
-  ShardComes();
+  MakeCoordinatorWithShard1();
   pb::Hello hello0 = HelloWith({CheckpointAfter(10)}, 3), hello1 = HelloWith({}, 3);
   hello0.MergeFrom(TestHello(0, 10));
   hello1.MergeFrom(TestHello(1, 11));
@@ -473,8 +451,8 @@ TEST_F(Resuming, ARunThatEndedBeforeItsFirstCommonCheckpointBeginsAnewAndSaysSo)
 
 TEST_F(Resuming, AShardWithStateMustHaveTheCheckpointToo) {
   MakeCoordinator(true);
-  WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(20)});
-  WorkerComes(1, {CheckpointAfter(10), CheckpointAfter(20)});
+  WorkerComes(0, CheckpointsAfter({10, 20}));
+  WorkerComes(1, CheckpointsAfter({10, 20}));
   EXPECT_FALSE(coordinator_->running());
   const ControlActions out = ShardComes({CheckpointAfter(10)});
   ASSERT_TRUE(coordinator_->running());
@@ -482,27 +460,24 @@ TEST_F(Resuming, AShardWithStateMustHaveTheCheckpointToo) {
 }
 
 TEST_F(Resuming, AWorkerWithStateNeedsNoCheckpoint) {
-  MakeCoordinator(false);
-  ShardComes();
+  MakeCoordinatorWithShard1();
   Deliver(100, HelloMessage(HelloWithState(0, 10, 15, 4)));
-  const ControlActions out = WorkerComes(1, {CheckpointAfter(10), CheckpointAfter(20)});
+  const ControlActions out = WorkerComes(1, CheckpointsAfter({10, 20}));
   ASSERT_TRUE(coordinator_->running());
   EXPECT_FALSE(WelcomeOf(101, out).has_resume()) << "it gets State from the one that has it";
   EXPECT_TRUE(WelcomeOf(101, out).needs_state());
   EXPECT_FALSE(WelcomeOf(100, out).needs_state());
 }
 
-// Both workers are lost while the servers live. Their successors offer the checkpoints that they
-// find. The first successor says hello twice, because only the second shows that no worker holds
-// the state.
+// Both workers are lost while the servers live, and new processes take their ranks. Worker 0 says
+// hello again after worker 1, because only worker 1's hello shows that no worker has the state.
 TEST_F(Resuming, ARunThatLostAllItsWorkersGoesBack) {
   LoseAllWorkers();
-  WorkerComes(0, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 2);
-  const ControlActions on_hellos =
-      WorkerComes(1, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 2);
-  EXPECT_EQ(FirstMessageTo(100, Body::kGoBack, SendsOf(on_hellos)).head.go_back().incarnation(),
+  WorkerComes(0, CheckpointsAfter({10, 20}, 7), 2);
+  const ControlActions on_hello = WorkerComes(1, CheckpointsAfter({10, 20}, 7), 2);
+  EXPECT_EQ(FirstMessageTo(100, Body::kGoBack, SendsOf(on_hello)).head.go_back().incarnation(),
             20u);
-  const ControlActions out = WorkerComes(0, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 3);
+  const ControlActions out = WorkerComes(0, CheckpointsAfter({10, 20}, 7), 3);
   EXPECT_EQ(WelcomeOf(100, out).resume().step(), 20u) << LogOf(out);
   EXPECT_EQ(WelcomeOf(101, out).resume().step(), 20u);
   EXPECT_EQ(WelcomeOf(101, out).run(), 7u);
@@ -513,17 +488,16 @@ TEST_F(Resuming, ARunThatLostAllItsWorkersEndsWithoutACommonCheckpoint) {
   WorkerComes(0, {CheckpointAfter(10, 7)}, 2);
   WorkerComes(1, {CheckpointAfter(20, 7)}, 2);
   const ControlActions out = WorkerComes(0, {CheckpointAfter(10, 7)}, 3);
-  const pb::Abort abort = FirstMessageTo(100, Body::kAbort, SendsOf(out)).head.abort();
+  const pb::Abort abort = AbortTo(100, out);
   EXPECT_EQ(abort.code(), static_cast<uint32_t>(Code::kPeerLost)) << LogOf(out);
   EXPECT_THAT(abort.sentence(), HasSubstr("no checkpoint that all have"));
 }
 
 TEST_F(Resuming, AShardWithStateIsAskedForItsCheckpointsAgain) {
   LoseAllWorkers(true);
-  WorkerComes(0, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 2);
-  WorkerComes(1, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 2);
-  const ControlActions on_hello =
-      WorkerComes(0, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, 3);
+  WorkerComes(0, CheckpointsAfter({10, 20}, 7), 2);
+  WorkerComes(1, CheckpointsAfter({10, 20}, 7), 2);
+  const ControlActions on_hello = WorkerComes(0, CheckpointsAfter({10, 20}, 7), 3);
   EXPECT_TRUE(FirstMessageTo(200, Body::kGoBack, SendsOf(on_hello)).head.has_go_back());
   EXPECT_FALSE(coordinator_->running());
   const ControlActions out = ShardComes({CheckpointAfter(10, 7)});
@@ -531,25 +505,23 @@ TEST_F(Resuming, AShardWithStateIsAskedForItsCheckpointsAgain) {
 }
 
 TEST_F(Resuming, AWorkerThatLostItsOwnStateMakesAllGoBack) {
-  const ControlActions on_hellos =
-      Worker1ComesBack(true, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)});
-  EXPECT_EQ(FirstMessageTo(100, Body::kGoBack, SendsOf(on_hellos)).head.go_back().incarnation(),
+  const ControlActions on_hello = Worker1ComesBack(true, CheckpointsAfter({10, 20}, 7));
+  EXPECT_EQ(FirstMessageTo(100, Body::kGoBack, SendsOf(on_hello)).head.go_back().incarnation(),
             10u);
-  EXPECT_THAT(LogOf(on_hellos), HasSubstr("on its disk alone"));
+  EXPECT_THAT(LogOf(on_hello), HasSubstr("on its disk alone"));
   EXPECT_FALSE(coordinator_->running());
-  const ControlActions out = WorkerComes(0, {CheckpointAfter(20, 7), CheckpointAfter(30, 7)}, 2);
+  const ControlActions out = WorkerComes(0, CheckpointsAfter({20, 30}, 7), 2);
   ASSERT_TRUE(coordinator_->running());
   EXPECT_EQ(WelcomeOf(100, out).resume().step(), 20u);
   EXPECT_EQ(WelcomeOf(101, out).resume().step(), 20u);
   EXPECT_EQ(WelcomeOf(101, out).run(), 7u);
 }
 
-// Worker 1's checkpoints do not help: other daemons may lack its newest one, and one of another run
-// cannot be used.
+// Worker 1's checkpoints do not help: others may lack the newest, and some are of another run.
 TEST_F(Resuming, WithoutACommonCheckpointItGetsStateFromAnother) {
-  for (const Offers& offers :
-       {Offers{CheckpointAfter(10, 7)},
-        Offers{CheckpointAfter(10, 3), CheckpointAfter(20, 3), CheckpointAfter(30, 7)}}) {
+  for (const Checkpoints& offers :
+       {Checkpoints{CheckpointAfter(10, 7)},
+        Checkpoints{CheckpointAfter(10, 3), CheckpointAfter(20, 3), CheckpointAfter(30, 7)}}) {
     const ControlActions out = Worker1ComesBack(true, offers);
     EXPECT_TRUE(coordinator_->running());
     EXPECT_TRUE(WelcomeOf(101, out).needs_state());
@@ -558,8 +530,7 @@ TEST_F(Resuming, WithoutACommonCheckpointItGetsStateFromAnother) {
 }
 
 TEST_F(Resuming, AWorkerWithoutOwnStateGetsStateFromAnother) {
-  const ControlActions out =
-      Worker1ComesBack(false, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)});
+  const ControlActions out = Worker1ComesBack(false, CheckpointsAfter({10, 20}, 7));
   EXPECT_TRUE(coordinator_->running());
   EXPECT_TRUE(WelcomeOf(101, out).needs_state());
   EXPECT_FALSE(WelcomeOf(101, out).has_resume());
@@ -568,34 +539,32 @@ TEST_F(Resuming, AWorkerWithoutOwnStateGetsStateFromAnother) {
 // The algorithm has no rounds: the servers hold the state.
 TEST_F(Resuming, OnlyCheckpointsOfServersThatHoldTheStateCount) {
   MakeCoordinator(true, false);
-  WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(50)});
+  WorkerComes(0, CheckpointsAfter({10, 50}));
   WorkerComes(1);
-  const ControlActions out = ShardComes({CheckpointAfter(20), CheckpointAfter(30)});
+  const ControlActions out = ShardComes(CheckpointsAfter({20, 30}));
   ASSERT_TRUE(coordinator_->running());
   for (const Peer peer : {100, 101}) EXPECT_EQ(WelcomeOf(peer, out).resume().step(), 30u);
   EXPECT_EQ(MembersToldToShard(out).resume().step(), 30u);
 }
 
-// The workers' own checkpoints cannot replace that of the servers, but they show that the job had
-// begun.
+// The workers' checkpoints cannot replace that of the servers, but show that the job had begun.
 TEST_F(Resuming, EndsTheStartIfServersLostTheState) {
   MakeCoordinator(true, false);
-  WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(50)});
+  WorkerComes(0, CheckpointsAfter({10, 50}));
   WorkerComes(1);
   const ControlActions out = ShardComes({});
   EXPECT_FALSE(coordinator_->running());
-  EXPECT_THAT(FirstMessageTo(100, Body::kAbort, SendsOf(out)).head.abort().sentence(),
+  EXPECT_THAT(AbortTo(100, out).sentence(),
               HasSubstr("worker 0 (node0) has steps 10 and 50; server shard 1 (node1) has none"));
 }
 
 TEST_F(Resuming, EndsTheStartIfServersLostTheWeightsOfRounds) {
   MakeCoordinator(true, true, true);
-  WorkerComes(0, {CheckpointAfter(10), CheckpointAfter(20)});
-  WorkerComes(1, {CheckpointAfter(10), CheckpointAfter(20)});
+  WorkerComes(0, CheckpointsAfter({10, 20}));
+  WorkerComes(1, CheckpointsAfter({10, 20}));
   const ControlActions out = ShardComes({});
   EXPECT_FALSE(coordinator_->running());
-  EXPECT_THAT(FirstMessageTo(100, Body::kAbort, SendsOf(out)).head.abort().sentence(),
-              HasSubstr("server shard 1 (node1) has none"));
+  EXPECT_THAT(AbortTo(100, out).sentence(), HasSubstr("server shard 1 (node1) has none"));
 }
 
 TEST_F(Resuming, AShardThatCannotGoOnEndsTheJob) {
@@ -605,8 +574,7 @@ TEST_F(Resuming, AShardThatCannotGoOnEndsTheJob) {
   message.head.mutable_abort()->set_sentence("cannot move the checkpoints");
   EXPECT_TRUE(SendsOf(Deliver(100, message)).empty())
       << "only a shard may report that it cannot go on";
-  const pb::Abort abort =
-      FirstMessageTo(101, Body::kAbort, SendsOf(Deliver(200, message))).head.abort();
+  const pb::Abort abort = AbortTo(101, Deliver(200, message));
   EXPECT_EQ(abort.code(), static_cast<uint32_t>(Code::kBadData));
   EXPECT_EQ(abort.sentence(), "server shard 1 cannot go on: cannot move the checkpoints");
 }
@@ -615,16 +583,14 @@ TEST_F(Resuming, WhereShard0CannotGoOnTheJobEnds) {
   RunJob(false);
   ControlActions out;
   coordinator_->OnFailure(Status(Code::kBadData, "cannot move"), now_, &out);
-  EXPECT_EQ(FirstMessageTo(100, Body::kAbort, SendsOf(out)).head.abort().sentence(),
-            "server shard 0 cannot go on: cannot move");
-  ControlActions again;
-  coordinator_->OnFailure(Status(Code::kBadData, "cannot move"), now_, &again);
-  EXPECT_TRUE(again.empty());
+  EXPECT_EQ(AbortTo(100, out).sentence(), "server shard 0 cannot go on: cannot move");
+  ControlActions repeated_out;
+  coordinator_->OnFailure(Status(Code::kBadData, "cannot move"), now_, &repeated_out);
+  EXPECT_TRUE(repeated_out.empty());
 }
 
 TEST_F(Resuming, IfServersHoldTheStateAReturningWorkerMakesNobodyGoBack) {
-  const ControlActions out =
-      Worker1ComesBack(true, {CheckpointAfter(10, 7), CheckpointAfter(20, 7)}, false);
+  const ControlActions out = Worker1ComesBack(true, CheckpointsAfter({10, 20}, 7), false);
   EXPECT_TRUE(coordinator_->running());
   EXPECT_FALSE(WelcomeOf(101, out).needs_state());
   EXPECT_FALSE(WelcomeOf(101, out).has_resume());

@@ -32,10 +32,10 @@ std::string DescribeState(const Shard0& shard0) {
   return state;
 }
 
-// A message of every type. All fields of that name are set to `rank` and `incarnation`, and others
-// to values that could end or stop a job.
+// A message of every type. Its fields `rank` and `incarnation`, if it has them, are set to these
+// values, and others to values that could end or stop a job.
 std::vector<Message> MessagesClaiming(uint32_t rank, uint64_t incarnation) {
-  std::vector<Message> all;
+  std::vector<Message> messages;
   const auto* envelope = pb::Envelope::descriptor();
   for (int i = 0; i < envelope->field_count(); ++i) {
     Message message;
@@ -58,15 +58,15 @@ std::vector<Message> MessagesClaiming(uint32_t rank, uint64_t incarnation) {
       if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_UINT64)
         body->GetReflection()->SetUInt64(body, field, value);
     }
-    all.push_back(message);
+    messages.push_back(message);
     for (const uint32_t code : {0, 65, 70, 75, 143, 256}) {
       const auto* field = type->FindFieldByName("code");
       if (field == nullptr) continue;
       body->GetReflection()->SetUInt32(body, field, code);
-      all.push_back(message);
+      messages.push_back(message);
     }
   }
-  return all;
+  return messages;
 }
 
 class Strangers : public testing::TestWithParam<OnLoss> {
@@ -76,8 +76,8 @@ class Strangers : public testing::TestWithParam<OnLoss> {
     hello.set_role(pb::Hello::shard);
     shard0_.Deliver(200, HelloMessage(hello));
   }
-  // Sends every message for every rank, with a wrong and with the right incarnation, on a
-  // connection of its own.
+  // A connection that belongs to no member sends messages of every type in the name of every rank,
+  // with a wrong and with the right incarnation.
   void ExpectChangesNothing() {
     const std::string state_before = DescribeState(shard0_);
     for (const uint32_t rank : {0u, 1u, 2u, 4000000000u}) {

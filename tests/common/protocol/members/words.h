@@ -94,12 +94,12 @@ inline Message HelloMessage(const pb::Hello& hello) {
 inline Message HeartbeatMessage(uint32_t rank, uint64_t incarnation, uint64_t applied,
                                 uint64_t progress = 0, bool waiting = true) {
   Message message;
-  pb::Heartbeat* beat = message.head.mutable_heartbeat();
-  beat->set_rank(rank);
-  beat->set_incarnation(incarnation);
-  beat->set_applied(applied);
-  beat->set_progress(progress);
-  beat->set_waiting(waiting);
+  pb::Heartbeat* heartbeat = message.head.mutable_heartbeat();
+  heartbeat->set_rank(rank);
+  heartbeat->set_incarnation(incarnation);
+  heartbeat->set_applied(applied);
+  heartbeat->set_progress(progress);
+  heartbeat->set_waiting(waiting);
   return message;
 }
 
@@ -128,7 +128,7 @@ struct TestContribution {
   uint32_t rank = 0;
   uint64_t incarnation = 0;
   uint64_t applied = 0;
-  uint64_t digest = 0;
+  uint64_t digest = 0;  // of the scalers that the payload is coded with
   std::string payload = "x";
   uint64_t epoch = 1;
 };
@@ -167,13 +167,13 @@ class ScopedNoChecks {
 // Calls `act`, and returns the broken invariant that a state machine reports meanwhile.
 template <typename Act>
 std::string InvariantBrokenBy(const Act& act) {
-  static std::string reported;
-  reported.clear();
+  static std::string broken_invariant;
+  broken_invariant.clear();
   const InvariantHandler previous =
-      SetInvariantHandler([](const Status& broken) { reported = broken.message(); });
+      SetInvariantHandler([](const Status& broken) { broken_invariant = broken.message(); });
   act();
   SetInvariantHandler(previous);
-  return reported;
+  return broken_invariant;
 }
 
 // The sum of a cell (what is added up over the workers in each round) for tests: each contribution

@@ -154,7 +154,7 @@ TEST(Plan, CutsTensorsIntoPartsOfScalerElements) {
 
 TEST(Plan, ReservesBytesForScalersThatTravelWithPushes) {
   pb::Job job = JobOf(2, {1}, 2, 1);
-  const auto shared = ExchangePlan::Make(job, kTensors);
+  const auto plan_with_shared_scalers = ExchangePlan::Make(job, kTensors);
   job.mutable_train()->set_algorithm("odsgd");
   job.mutable_exchange()->set_scaler(pb::Exchange::previous);
   const auto plan = ExchangePlan::Make(job, kTensors);
@@ -165,8 +165,8 @@ TEST(Plan, ReservesBytesForScalersThatTravelWithPushes) {
   EXPECT_EQ(plan->buckets[2].chunks[0].scalers, 2u);
   EXPECT_EQ(plan->buckets[2].chunks[1].scalers, 0u);
   EXPECT_EQ(plan->buckets[2].chunks[0].max_push_bytes,
-            shared->buckets[2].chunks[0].max_push_bytes + 2 * sizeof(float));
-  EXPECT_NE(plan->digest, shared->digest);
+            plan_with_shared_scalers->buckets[2].chunks[0].max_push_bytes + 2 * sizeof(float));
+  EXPECT_NE(plan->digest, plan_with_shared_scalers->digest);
 }
 
 TEST(Plan, SharesNoScalerThatEveryWorkerHasForItself) {
@@ -189,15 +189,15 @@ TEST(Plan, RefusesInvalidJobs) {
 
 TEST(Plan, HasADigestThatTellsPlansApart) {
   const auto digest = [](const pb::Job& job) { return ExchangePlan::Make(job, kTensors)->digest; };
-  const uint64_t base = digest(JobOf(2, {1}, 2, 1));
-  EXPECT_EQ(digest(JobOf(2, {1}, 2, 1)), base);
-  EXPECT_NE(digest(JobOf(3, {1}, 2, 1)), base);
-  EXPECT_NE(digest(JobOf(2, {2}, 2, 1)), base);
-  EXPECT_NE(digest(JobOf(2, {1, 1}, 2, 1)), base);
-  EXPECT_NE(digest(JobOf(2, {1}, 4, 1)), base);
-  EXPECT_NE(digest(JobOf(2, {1}, 2, 2)), base);
+  const uint64_t base_digest = digest(JobOf(2, {1}, 2, 1));
+  EXPECT_EQ(digest(JobOf(2, {1}, 2, 1)), base_digest);
+  EXPECT_NE(digest(JobOf(3, {1}, 2, 1)), base_digest);
+  EXPECT_NE(digest(JobOf(2, {2}, 2, 1)), base_digest);
+  EXPECT_NE(digest(JobOf(2, {1, 1}, 2, 1)), base_digest);
+  EXPECT_NE(digest(JobOf(2, {1}, 4, 1)), base_digest);
+  EXPECT_NE(digest(JobOf(2, {1}, 2, 2)), base_digest);
   // This value must never change: peers of different builds compare their digests.
-  EXPECT_EQ(Hex(base), "67e1b2b3b13afa4b");
+  EXPECT_EQ(Hex(base_digest), "67e1b2b3b13afa4b");
 }
 
 TEST(Plan, CountsTheBytesOfARound) {
@@ -205,11 +205,11 @@ TEST(Plan, CountsTheBytesOfARound) {
   job.mutable_exchange()->set_codec("fp32");
   const auto plan = ExchangePlan::Make(job, kTensors);
   ASSERT_TRUE(plan.ok());
-  const RoundBytes bytes = CountRoundBytes(*plan);
-  EXPECT_EQ(bytes.push, 4u * 1318);
-  EXPECT_EQ(bytes.sum, 4u * 1318);
-  EXPECT_EQ(bytes.scalers, 0u);
-  EXPECT_EQ(bytes.largest_payload, 4u * 1318);
+  const RoundBytes round_bytes = CountRoundBytes(*plan);
+  EXPECT_EQ(round_bytes.push, 4u * 1318);
+  EXPECT_EQ(round_bytes.sum, 4u * 1318);
+  EXPECT_EQ(round_bytes.scalers, 0u);
+  EXPECT_EQ(round_bytes.largest_payload, 4u * 1318);
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ TEST_F(Ssp, DelaysTheAnswerToARankThatIsTooFarAhead) {
   // Rank 0 is one clock ahead, as the bound allows, so it is answered.
   EXPECT_EQ(Push(0, 1, "a").size(), 1u);
   EXPECT_TRUE(Push(0, 2, "b").empty());
-  EXPECT_EQ(first_->text, "ab");  // The push is counted, but not answered yet.
+  EXPECT_EQ(first_cell_->text, "ab");  // The push is counted, but not answered yet.
   EXPECT_TRUE(Push(0, 2, "b").empty());
   EXPECT_EQ(lane_->counters().repeated, 1u);
   EXPECT_EQ(lane_->waiting(), 1u);
@@ -114,15 +114,15 @@ TEST_F(Ssp, WaitsForAReplacedRankButNotForMissedClocksOfARemovedOne) {
 TEST_F(Ssp, ReleasesAllWhenTheJobIsDoneOrToStop) {
   MakeBounded(0, 1);  // The job has 3 pushes.
   Push(0, 1);
-  Push(0, 2);  // clock 1 was not answered
+  Push(0, 2);  // although clock 1 is not answered yet
   const Sends out = Push(1, 1);
   EXPECT_TRUE(Answer(0, out).stop());
   EXPECT_TRUE(Answer(1, out).stop());
   MakeBounded(0);
   Push(0, 1);
-  Sends stop;
-  lane_->Stop(&stop);
-  EXPECT_TRUE(Answer(0, stop).stop());
+  Sends stop_sends;
+  lane_->Stop(&stop_sends);
+  EXPECT_TRUE(Answer(0, stop_sends).stop());
   EXPECT_TRUE(Answer(1, Push(1, 1)).stop());
   MakeBounded(0);
   Push(0, 1);
@@ -138,7 +138,7 @@ TEST_F(Ssp, ARestartedServerLearnsClocksFromTheMembers) {
   clocks.total = 30;
   clocks.counted = {10, 10, 10};
   clocks.answered = {28, 29, 30};
-  for (WordsCell* words : {first_, second_}) words->pushed.resize(30);
+  for (WordsCell* words : {first_cell_, second_cell_}) words->pushes.resize(30);
   lane_->Restore(kFirst, clocks);
   lane_->Restore(kSecond, clocks);
   SetMembers(1, {10, 11, 12});

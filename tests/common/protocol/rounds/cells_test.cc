@@ -26,7 +26,7 @@ ExchangePlan PlanOf(const std::string& codec) {
   return *ExchangePlan::Make(job, {{"a", 300}, {"b", 3}, {"c", 200}});
 }
 
-std::vector<Cell> CellsAt(const ExchangePlan& plan, LaneRef lane) {
+std::vector<Cell> CellKeysOfLane(const ExchangePlan& plan, LaneRef lane) {
   std::vector<Cell> cells;
   for (const CellSpec& spec : CellsOfLane(plan, lane.shard, lane.lane)) cells.push_back(spec.cell);
   return cells;
@@ -34,17 +34,18 @@ std::vector<Cell> CellsAt(const ExchangePlan& plan, LaneRef lane) {
 
 TEST(Cells, AreOnTheLaneOfThePlan) {
   const ExchangePlan plan = PlanOf("ternary");
-  size_t cells = 0;
+  size_t num_cells = 0;
   for (LaneRef lane : {LaneRef{0, 0}, LaneRef{0, 1}, LaneRef{0, 2}, LaneRef{1, 0}, LaneRef{1, 1}}) {
-    for (const Cell& cell : CellsAt(plan, lane)) {
+    for (const Cell& cell : CellKeysOfLane(plan, lane)) {
       EXPECT_EQ(LaneOf(plan, cell), lane) << ToString(cell, 1);
-      ++cells;
+      ++num_cells;
     }
   }
-  EXPECT_EQ(cells, 2u + 2 + 3);  // 2 cells of figures, 2 of scalers, 3 of chunks
-  EXPECT_THAT(CellsAt(plan, {0, 0}), testing::IsSupersetOf({Cell{Kind::kFigures, 0, kCompare},
-                                                            Cell{Kind::kFigures, 0, kEvaluate}}));
-  EXPECT_EQ(CellsAt(PlanOf("fp32"), {1, 0}).size(), 0u);
+  EXPECT_EQ(num_cells, 2u + 2 + 3);  // 2 cells of figures, 2 of scalers, 3 of chunks
+  EXPECT_THAT(CellKeysOfLane(plan, {0, 0}),
+              testing::IsSupersetOf(
+                  {Cell{Kind::kFigures, 0, kCompare}, Cell{Kind::kFigures, 0, kEvaluate}}));
+  EXPECT_EQ(CellKeysOfLane(PlanOf("fp32"), {1, 0}).size(), 0u);
 }
 
 TEST(Cells, TakeTheMaximumOfScalers) {
@@ -63,9 +64,9 @@ TEST(Cells, TakeTheMaximumOfScalers) {
 TEST(Cells, RefuseInvalidScalers) {
   EXPECT_THAT(ParseScalers(EncodeScalers({1.f}), 2).status().message(),
               HasSubstr("4 bytes of scalers, expected 8"));
-  for (float bad : {std::numeric_limits<float>::quiet_NaN(), -1.f, -0.f,
-                    std::numeric_limits<float>::infinity()}) {
-    const Status status = ParseScalers(EncodeScalers({1.f, bad}), 2).status();
+  for (float bad_scaler : {std::numeric_limits<float>::quiet_NaN(), -1.f, -0.f,
+                           std::numeric_limits<float>::infinity()}) {
+    const Status status = ParseScalers(EncodeScalers({1.f, bad_scaler}), 2).status();
     EXPECT_EQ(status.code(), Code::kMismatch);
     EXPECT_THAT(status.message(), HasSubstr("scaler 1 is"));
   }

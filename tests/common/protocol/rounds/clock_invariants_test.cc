@@ -138,21 +138,21 @@ TEST_F(ClockLaneInvariants, ADroppedPushThatTheTotalDoesNotCount) {
 
 TEST_F(ClockLaneInvariants, AnImpossibleTransition) {
   peer_->rank(1) = RankState::kParted;
-  const auto wait = [this] { EXPECT_FALSE(peer_->Become(1, RankState::kWaiting)); };
-  EXPECT_EQ(InvariantBrokenBy(wait), "rank 1 that is parted cannot become waiting");
+  const auto begin_waiting = [this] { EXPECT_FALSE(peer_->Become(1, RankState::kWaiting)); };
+  EXPECT_EQ(InvariantBrokenBy(begin_waiting), "rank 1 that is parted cannot become waiting");
   EXPECT_EQ(peer_->rank(1), RankState::kParted);
 }
 
 TEST_F(ClockLaneInvariants, ACallerThatSaysOneThingAndDoesAnother) {
-  pb::Contribution c;
-  c.mutable_at_clock()->set_clock(4);
+  pb::Contribution contribution;
+  contribution.mutable_at_clock()->set_clock(4);
   Sends out;
-  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().Pull(100, c, &out); }),
+  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().Pull(100, contribution, &out); }),
               HasSubstr("rank 0 pulls, and"));
-  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().OnParting(100, c, &out); }),
+  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().OnParting(100, contribution, &out); }),
               HasSubstr("rank 0 parts, and"));
-  c.mutable_parting()->set_clock(4);
-  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().Push(100, c, {}, &out); }),
+  contribution.mutable_parting()->set_clock(4);
+  EXPECT_THAT(InvariantBrokenBy([&] { peer_->cell().Push(100, contribution, {}, &out); }),
               HasSubstr("rank 0 pushes, and"));
   const CellClocks clocks = lane_->clocks(kTestCell);
   EXPECT_THAT(InvariantBrokenBy([&] { lane_->Restore(kTestCell, clocks); }),

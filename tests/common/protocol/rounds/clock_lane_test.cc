@@ -22,7 +22,7 @@ TEST_F(ClockLaneTest, OpensWhenEveryMemberHasSaidHelloAndWelcomesWhoComesLater) 
   EXPECT_FALSE(lane_->open());
   EXPECT_EQ(SendHello(2, 12).size(), 3u);
   EXPECT_TRUE(lane_->open());
-  EXPECT_TRUE(first_->pushed.empty());
+  EXPECT_TRUE(first_cell_->pushes.empty());
   SetMembers(2, {10, 11, 22});
   EXPECT_TRUE(lane_->open());
   const Sends out = SendHello(2, 22);
@@ -58,7 +58,7 @@ TEST_F(ClockLaneTest, CountsAClockOnceAndAnswersItAgain) {
   EXPECT_EQ(View(repeated_answer.payload), "ab");
   EXPECT_EQ(repeated_answer.head.sum().at_clock().clock(), 1u);
   EXPECT_EQ(repeated_answer.head.sum().at_clock().weights().version(), 2u);
-  EXPECT_EQ(first_->pushed.size(), 2u);
+  EXPECT_EQ(first_cell_->pushes.size(), 2u);
   EXPECT_EQ(lane_->counters().repeated, 1u);
   EXPECT_EQ(lane_->counters().counted, 2u);
   // Each cell (here the weights of one chunk) counts its own pushes.
@@ -73,7 +73,7 @@ TEST_F(ClockLaneTest, RefusesAnOlderClockAsStaleAndLetsClocksLeap) {
   EXPECT_EQ(refuse.then(), pb::Refuse::ignore);
   EXPECT_THAT(refuse.sentence(), HasSubstr("rank 0 is at 5"));
   EXPECT_EQ(lane_->counters().stale, 1u);
-  EXPECT_EQ(first_->pushed.size(), 1u);
+  EXPECT_EQ(first_cell_->pushes.size(), 1u);
 }
 
 TEST_F(ClockLaneTest, RefusesIncarnationsThatAreNotMembers) {
@@ -85,7 +85,7 @@ TEST_F(ClockLaneTest, RefusesIncarnationsThatAreNotMembers) {
   EXPECT_EQ(Refusal(0, Push(0, 1)).then(), pb::Refuse::ignore);
   EXPECT_EQ(Refusal(0, Pull(0)).then(), pb::Refuse::ignore);
   EXPECT_EQ(lane_->counters().fenced, 3u);
-  EXPECT_TRUE(first_->pushed.empty());
+  EXPECT_TRUE(first_cell_->pushes.empty());
 }
 
 TEST_F(ClockLaneTest, RefusesPushesThatAreNotInItsPlan) {
@@ -93,9 +93,9 @@ TEST_F(ClockLaneTest, RefusesPushesThatAreNotInItsPlan) {
   Join();
   EXPECT_EQ(Refusal(0, SendPush(0, 1, {Kind::kPush, 9, 0}, "x", {})).then(), pb::Refuse::leave);
   EXPECT_EQ(Refusal(0, Push(0, 0)).then(), pb::Refuse::leave);
-  const pb::Refuse bad = Refusal(1, Push(1, 1, "bad"));
-  EXPECT_EQ(bad.then(), pb::Refuse::leave);
-  EXPECT_THAT(bad.sentence(), HasSubstr("rank 1: not a word"));
+  const pb::Refuse refusal_of_bad_push = Refusal(1, Push(1, 1, "bad"));
+  EXPECT_EQ(refusal_of_bad_push.then(), pb::Refuse::leave);
+  EXPECT_THAT(refusal_of_bad_push.sentence(), HasSubstr("rank 1: not a word"));
   EXPECT_EQ(lane_->counters().bad, 3u);
   EXPECT_EQ(lane_->clocks(kFirst).total, 0u);
   EXPECT_EQ(lane_->clocks(kFirst).counted, (std::vector<uint64_t>{0, 0, 0}));
@@ -109,15 +109,15 @@ TEST_F(ClockLaneTest, RefusesPushesThatAreNotInItsPlan) {
 TEST_F(ClockLaneTest, TakesTheVersionThatAPushNamesForItsBase) {
   MakeLane();
   Join();
-  Push(0, 1);                                 // is answered with version 1 of the weights
-  Push(1, 1);                                 // is answered with version 2
-  SendPush(0, 2, kFirst, "x", {});            // names no version: its base is the last answer, 1
-  SendPush(1, 2, kFirst, "x", {.holds = 0});  // names version 0, the initial weights
-  SendPush(2, 1, kFirst, "x", {.holds = 1'000'000});  // a version of a previous server
-  ASSERT_EQ(first_->pushed.size(), 5u);
-  EXPECT_EQ(first_->pushed[2].base, 1u);
-  EXPECT_EQ(first_->pushed[3].base, 0u);
-  EXPECT_EQ(first_->pushed[4].base, 4u);
+  Push(0, 1);                       // is answered with version 1 of the weights
+  Push(1, 1);                       // is answered with version 2
+  SendPush(0, 2, kFirst, "x", {});  // names no version: its base is the last answer, 1
+  SendPush(1, 2, kFirst, "x", {.held_version = 0});          // names version 0, the initial weights
+  SendPush(2, 1, kFirst, "x", {.held_version = 1'000'000});  // a version of a previous server
+  ASSERT_EQ(first_cell_->pushes.size(), 5u);
+  EXPECT_EQ(first_cell_->pushes[2].base_version, 1u);
+  EXPECT_EQ(first_cell_->pushes[3].base_version, 0u);
+  EXPECT_EQ(first_cell_->pushes[4].base_version, 4u);
 }
 
 TEST_F(ClockLaneTest, CountsStalenessInAHistogramWhoseLastBinTakesTheRest) {
@@ -161,8 +161,8 @@ TEST_F(ClockLaneTest, CountsAPushThatAsksForNoWeights) {
   EXPECT_TRUE(acknowledgement.payload.empty());
   EXPECT_EQ(acknowledgement.head.sum().at_clock().clock(), 1u);
   EXPECT_FALSE(acknowledgement.head.sum().at_clock().has_weights());
-  EXPECT_TRUE(first_->pulled.empty());
-  EXPECT_EQ(first_->text, "a");
+  EXPECT_TRUE(first_cell_->ranks_that_pulled.empty());
+  EXPECT_EQ(first_cell_->text, "a");
   // The first push makes the second stale, because the rank did not get the new weights.
   EXPECT_EQ(Answer(0, Push(0, 2, "b")).staleness(), 1u);
 }
@@ -173,10 +173,10 @@ TEST_F(ClockLaneTest, AnswersAPullWithTheNewestWeightsAndTheNewestCountedClock) 
   Push(0, 7, "a");
   SetMembers(2, {20, 11, 12});
   SendHello(0, 20);
-  const Message pulled = OutcomeMessage(0, Pull(0, 20));
-  EXPECT_EQ(View(pulled.payload), "a");
-  EXPECT_EQ(pulled.head.sum().pulled().clock(), 7u);
-  EXPECT_TRUE(pulled.head.sum().pulled().weights().whole());
+  const Message pull_answer = OutcomeMessage(0, Pull(0, 20));
+  EXPECT_EQ(View(pull_answer.payload), "a");
+  EXPECT_EQ(pull_answer.head.sum().pulled().clock(), 7u);
+  EXPECT_TRUE(pull_answer.head.sum().pulled().weights().whole());
   EXPECT_EQ(PullAnswer(1, Pull(1)).clock(), 0u);
   EXPECT_EQ(lane_->clocks(kFirst).total, 1u);
   // The staleness of rank 1's next push counts from the weights that this pull gave it.
@@ -197,11 +197,11 @@ TEST_F(ClockLaneTest, GivesTheMovingAverageWithoutCallingItTheWeightsOfTheRank) 
 TEST_F(ClockLaneTest, ConfirmsAHeldOutcome) {
   MakeLane();
   Join();
-  Message held;
-  held.head.mutable_held_sum()->mutable_at_clock()->set_clock(3);
-  held.payload = Text("x");
+  Message held_outcome;
+  held_outcome.head.mutable_held_sum()->mutable_at_clock()->set_clock(3);
+  held_outcome.payload = Text("x");
   Sends out;
-  lane_->OnMessage(100, held, &out);
+  lane_->OnMessage(100, held_outcome, &out);
   EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kHeldSum, out).head.held_sum().at_clock().clock(),
             3u);
 }
@@ -264,9 +264,9 @@ TEST_F(ClockLaneTest, RefusesInvalidClocksAndUnexpectedPayloads) {
 TEST_F(ClockLaneTest, SaysWhichPullItAnswers) {
   MakeLane();
   Join();
-  const pb::Outcome::Pulled pulled = PullAnswer(0, Pull(0, std::nullopt, 17));
-  EXPECT_EQ(pulled.number(), 17u);
-  EXPECT_EQ(pulled.clock(), 0u);
+  const pb::Outcome::Pulled pull_answer = PullAnswer(0, Pull(0, std::nullopt, 17));
+  EXPECT_EQ(pull_answer.number(), 17u);
+  EXPECT_EQ(pull_answer.clock(), 0u);
 }
 
 TEST_F(ClockLaneTest, RefusesAContributionWithoutAFormAndThoseOfRounds) {
@@ -286,18 +286,18 @@ TEST_F(ClockLaneTest, RefusesAContributionWithoutAFormAndThoseOfRounds) {
   EXPECT_EQ(Refusal(0, SendMessage(0, skip, "")).then(), pb::Refuse::leave);
   EXPECT_EQ(Refusal(0, SendMessage(0, late, "")).then(), pb::Refuse::leave);
   EXPECT_EQ(lane_->counters().bad, 4u);
-  EXPECT_TRUE(first_->pushed.empty());
+  EXPECT_TRUE(first_cell_->pushes.empty());
 }
 
 TEST_F(ClockLaneTest, RefusesAHeldOutcomeOfNoClock) {
   MakeLane();
   Join();
-  Message held;
-  held.head.mutable_held_sum();
-  EXPECT_THAT(Refusal(0, SendMessage(0, held, "")).sentence(),
+  Message held_outcome;
+  held_outcome.head.mutable_held_sum();
+  EXPECT_THAT(Refusal(0, SendMessage(0, held_outcome, "")).sentence(),
               HasSubstr("held outcome is of no clock"));
-  held.head.mutable_held_sum()->mutable_of_round()->set_round(1);
-  EXPECT_EQ(Refusal(0, SendMessage(0, held, "")).then(), pb::Refuse::leave);
+  held_outcome.head.mutable_held_sum()->mutable_of_round()->set_round(1);
+  EXPECT_EQ(Refusal(0, SendMessage(0, held_outcome, "")).then(), pb::Refuse::leave);
 }
 
 TEST_F(ClockLaneTest, KeepsAndRestoresWhatItHasCounted) {
@@ -313,7 +313,7 @@ TEST_F(ClockLaneTest, KeepsAndRestoresWhatItHasCounted) {
   EXPECT_EQ(lane_->total(), 0u);
   const CellClocks saved = clocks;
   MakeLane();
-  first_->pushed.resize(2);
+  first_cell_->pushes.resize(2);
   lane_->Restore(kFirst, saved);
   Join();
   EXPECT_THAT(Refusal(0, Push(0, 2)).sentence(), HasSubstr("rank 0 is at 3"));

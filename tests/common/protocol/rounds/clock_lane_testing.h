@@ -23,23 +23,23 @@ class WordsCell : public ClockCell {
  public:
   struct PushRecord {
     uint32_t rank;
-    uint64_t base;  // version of the weights that the push was computed from
+    uint64_t base_version;  // version of the weights that the push was computed from
   };
-  Status Push(uint32_t rank, uint64_t base, const Bytes& payload) override {
+  Status Push(uint32_t rank, uint64_t base_version, const Bytes& payload) override {
     if (View(payload) == "bad") return Status(Code::kMismatch, "not a word");
-    pushed.push_back({rank, base});
+    pushes.push_back({rank, base_version});
     text += View(payload);
     return Ok();
   }
-  uint64_t version() const override { return pushed.size(); }
-  Answer Pull(uint32_t rank, std::optional<uint64_t> holds) override {
-    pulled.push_back(rank);
-    return {Text(text), !holds.has_value()};
+  uint64_t version() const override { return pushes.size(); }
+  Answer Pull(uint32_t rank, std::optional<uint64_t> held_version) override {
+    ranks_that_pulled.push_back(rank);
+    return {Text(text), !held_version.has_value()};
   }
   Bytes Average() const override { return Text("average of " + text); }
 
-  std::vector<PushRecord> pushed;
-  std::vector<uint32_t> pulled;  // ranks, in the order of their pulls
+  std::vector<PushRecord> pushes;
+  std::vector<uint32_t> ranks_that_pulled;  // in the order of their pulls
   std::string text;
 };
 
@@ -54,7 +54,7 @@ class ClockLaneTest : public testing::Test {
     std::vector<ClockCellSpec> cells;
     for (const Cell& cell : {kFirst, kSecond}) {
       auto words_cell = std::make_unique<WordsCell>();
-      (cell == kFirst ? first_ : second_) = words_cell.get();
+      (cell == kFirst ? first_cell_ : second_cell_) = words_cell.get();
       cells.push_back({cell, std::move(words_cell)});
     }
     lane_ = std::make_unique<ClockLane>(std::move(options), std::move(cells));
@@ -82,11 +82,11 @@ class ClockLaneTest : public testing::Test {
   static Message FormlessContribution(uint32_t rank, std::optional<uint64_t> incarnation,
                                       const Cell& cell) {
     Message message;
-    pb::Contribution* c = MutableContribution(cell.kind, &message.head);
-    c->set_bucket(cell.bucket);
-    c->set_chunk(cell.chunk);
-    c->set_rank(rank);
-    c->set_incarnation(incarnation.value_or(10 + rank));
+    pb::Contribution* contribution = MutableContribution(cell.kind, &message.head);
+    contribution->set_bucket(cell.bucket);
+    contribution->set_chunk(cell.chunk);
+    contribution->set_rank(rank);
+    contribution->set_incarnation(incarnation.value_or(10 + rank));
     return message;
   }
   Sends SendMessage(uint32_t rank, Message message, const std::string& payload) {
@@ -97,7 +97,8 @@ class ClockLaneTest : public testing::Test {
   }
   struct PushOptions {
     bool wants_weights = true;
-    std::optional<uint64_t> holds = std::nullopt;        // version of the weights that the rank has
+    // The version of the weights that the rank has.
+    std::optional<uint64_t> held_version = std::nullopt;
     std::optional<uint64_t> incarnation = std::nullopt;  // nullopt: the rank's first one
   };
   Sends SendPush(uint32_t rank, uint64_t clock, const Cell& cell, const std::string& payload,
@@ -106,7 +107,7 @@ class ClockLaneTest : public testing::Test {
     pb::Contribution::AtClock* push = message.head.mutable_push()->mutable_at_clock();
     push->set_clock(clock);
     push->set_wants_weights(options.wants_weights);
-    if (options.holds.has_value()) push->set_holds(*options.holds);
+    if (options.held_version.has_value()) push->set_holds(*options.held_version);
     return SendMessage(rank, message, payload);
   }
   Sends Push(uint32_t rank, uint64_t clock, const std::string& payload = "x") {
@@ -135,11 +136,11 @@ class ClockLaneTest : public testing::Test {
   // the rank is finished (`parted`).
   Sends SendHeldOutcome(uint32_t rank, uint64_t clock, bool parted = false) {
     Message message;
-    pb::Outcome* held = message.head.mutable_held_sum();
+    pb::Outcome* outcome = message.head.mutable_held_sum();
     if (parted) {
-      held->mutable_parted()->set_clock(clock);
+      outcome->mutable_parted()->set_clock(clock);
     } else {
-      held->mutable_at_clock()->set_clock(clock);
+      outcome->mutable_at_clock()->set_clock(clock);
     }
     Sends out;
     lane_->OnMessage(100 + rank, message, &out);
@@ -160,7 +161,7 @@ class ClockLaneTest : public testing::Test {
   }
 
   std::unique_ptr<ClockLane> lane_;
-  WordsCell *first_ = nullptr, *second_ = nullptr;
+  WordsCell *first_cell_ = nullptr, *second_cell_ = nullptr;
 };
 
 }  // namespace tern::protocol::test

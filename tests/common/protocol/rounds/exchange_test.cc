@@ -222,16 +222,16 @@ TEST_F(ClockExchangeTest, TakesNoAnswerToAnOlderPull) {
   EXPECT_EQ(Pull().number(), 1u);
   EXPECT_EQ(DeliverOutcome(PulledOutcome(1, 3)).size(), 1u);
   EXPECT_TRUE(DeliverOutcome(PulledOutcome(1, 3)).empty());
-  const pb::Contribution::Pull second = Pull(true);
-  EXPECT_EQ(second.number(), 2u);
-  EXPECT_TRUE(second.has_average());
-  // This is a second answer, because the pull was repeated.
+  const pb::Contribution::Pull second_pull = Pull(true);
+  EXPECT_EQ(second_pull.number(), 2u);
+  EXPECT_TRUE(second_pull.has_average());
+  // A second answer to pull 1, as if that pull had been sent twice. Pull 2 is the newest.
   EXPECT_TRUE(DeliverOutcome(PulledOutcome(1, 4)).empty());
   EXPECT_TRUE(DeliverOutcome(ClockOutcome(0, 4)).empty());
-  pb::Outcome average;
-  average.mutable_pulled()->set_number(2);
-  average.mutable_pulled()->mutable_average();
-  EXPECT_EQ(DeliverOutcome(average).size(), 1u);
+  pb::Outcome average_outcome;
+  average_outcome.mutable_pulled()->set_number(2);
+  average_outcome.mutable_pulled()->mutable_average();
+  EXPECT_EQ(DeliverOutcome(average_outcome).size(), 1u);
   EXPECT_EQ(Pull().weights().holds(), 3u);  // the average does not count as weights that it holds
   EXPECT_EQ(Pull().number(), 4u);           // only the newest pull is answered
   EXPECT_TRUE(DeliverOutcome(PulledOutcome(3, 5)).empty());
@@ -243,7 +243,7 @@ TEST_F(ClockExchangeTest, ForgetsVersionsOfAServerThatIsGone) {
   Pull();
   DeliverOutcome(PulledOutcome(1, 3));
   EXPECT_EQ(PushAt(8).at(0).message.head.push().at_clock().holds(), 3u);
-  // This is a new process, whose version 3 may differ.
+  // A new process of the server: its version 3 of the weights may differ.
   const Messages repeated_push = BringLaneUp(8);
   ASSERT_EQ(repeated_push.size(), 1u);
   EXPECT_EQ(repeated_push[0].message.head.push().at_clock().clock(), 8u);
@@ -340,11 +340,12 @@ TEST_F(UnsolicitedTest, CountsARoundOnceInWhichItIsLateAndTellsTheServer) {
   EXPECT_EQ(exchange_.late(), 1u);
   EXPECT_TRUE(exchange_.idle());
   Push(1, "abc");
-  Messages more;
+  Messages more_messages;
   pb::Outcome outcome = RoundOutcome(1, "\x07");  // These are the bits of ranks 0 to 2.
   outcome.set_bucket(1);
-  EXPECT_EQ(exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart, &more).size(),
-            1u);
+  EXPECT_EQ(
+      exchange_.OnOutcome(kLane, Kind::kPush, outcome, Text("sum"), kStart, &more_messages).size(),
+      1u);
   EXPECT_EQ(exchange_.late(), 1u);
   Push(0, "abc", 2);
   DeliverOutcome(RoundOutcome(2, "\x08"));  // Bit 3 is this worker's, which was in time.
@@ -378,7 +379,7 @@ TEST_F(UnsolicitedTest, PullsAndPushesWithoutRoundsAreNeverLate) {
   EXPECT_EQ(DeliverOutcome(PulledOutcome(1, 3)).size(), 1u);
   PushAt(1);
   EXPECT_EQ(DeliverOutcome(ClockOutcome(1, 4)).size(), 1u);
-  EXPECT_TRUE(DeliverOutcome(ClockOutcome(1, 4)).empty());  // This is the same answer again.
+  EXPECT_TRUE(DeliverOutcome(ClockOutcome(1, 4)).empty());  // the same answer again
   EXPECT_EQ(exchange_.late(), 0u);
 }
 

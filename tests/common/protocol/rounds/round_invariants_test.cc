@@ -151,17 +151,17 @@ TEST_F(RoundLaneInvariants, ARoundThatHasEnoughAndStaysOpen) {
 
 TEST_F(RoundLaneInvariants, AGapBetweenTheClosedRoundsOfACellThatTakesPartInEvery) {
   peer_->spec().every_round = true;
-  const auto close = [this](uint64_t round) {
+  const auto close_round = [this](uint64_t round) {
     RoundSlot& slot = peer_->slots().try_emplace(round, 2).first->second;
     slot.Open(std::make_unique<LetterSum>());
     slot.Close(false);
     slot.outcome().mutable_of_round()->set_round(round);
   };
-  close(3);
+  close_round(3);
   EXPECT_THAT(BrokenInvariant(), HasSubstr("round 3: closed, and round 2 has not"));
   peer_->slots().erase(2);
   EXPECT_THAT(BrokenInvariant(), HasSubstr("round 3: closed, and round 2 has not"));
-  close(2);
+  close_round(2);
   EXPECT_EQ(lane_->Check().message(), "");
 }
 
@@ -212,10 +212,10 @@ TEST(Invariants, AreCheckedAtTheEndOfAnEventWhereSomebodyHears) {
   RoundLane lane({}, {LetterCell(kTestCell)});
   RoundLanePeer(&lane).state().refused_for_now[0] = true;
   Sends out;
-  const auto event = [&] { lane.OnMembers(MembersOf(1, {10}), &out); };
-  EXPECT_THAT(InvariantBrokenBy(event), HasSubstr("turned rank 0 away"));
+  const auto deliver_members = [&] { lane.OnMembers(MembersOf(1, {10}), &out); };
+  EXPECT_THAT(InvariantBrokenBy(deliver_members), HasSubstr("turned rank 0 away"));
   const InvariantHandler previous = SetInvariantHandler(nullptr);
-  event();  // as in a release build, nothing is checked
+  deliver_members();  // as in a release build, nothing is checked
   SetInvariantHandler(previous);
 }
 

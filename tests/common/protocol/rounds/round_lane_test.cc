@@ -361,9 +361,9 @@ TEST_F(RoundLaneTest, RestoresAClosedSlotFromAHeldOutcome) {
   Push(1, 5, 4);
   const Sends out = SendHeldOutcome(100, 5, "xx");
   EXPECT_EQ(View(FirstMessageTo(101, pb::Envelope::kSum, out).payload), "xx");
-  const Message confirmed = FirstMessageTo(100, pb::Envelope::kHeldSum, out);
-  EXPECT_EQ(confirmed.head.held_sum().of_round().round(), 5u);
-  EXPECT_TRUE(confirmed.payload.empty());
+  const Message confirmation = FirstMessageTo(100, pb::Envelope::kHeldSum, out);
+  EXPECT_EQ(confirmation.head.held_sum().of_round().round(), 5u);
+  EXPECT_TRUE(confirmation.payload.empty());
   EXPECT_EQ(lane_->counters().restored, 1u);
   // The same outcome again, and one that nobody needs: the lane only confirms that it has it.
   EXPECT_EQ(SendHeldOutcome(100, 5, "xx").size(), 1u);
@@ -393,10 +393,10 @@ TEST_F(RoundLaneTest, NamesTheLastRoundInTheNextOutcomeAfterAStop) {
   Push(0, 2, 1, kSecond);
   lane_->OnStop();
   // Only the leading cell, kFirst, names the last round.
-  const pb::Outcome second =
+  const pb::Outcome second_sum =
       FirstMessageTo(100, pb::Envelope::kSum, Push(1, 2, 1, kSecond)).head.sum();
-  EXPECT_TRUE(second.has_of_round());
-  EXPECT_FALSE(second.of_round().has_stop_after());
+  EXPECT_TRUE(second_sum.has_of_round());
+  EXPECT_FALSE(second_sum.of_round().has_stop_after());
   Push(0, 2, 1);
   const pb::Outcome sum = FirstMessageTo(100, pb::Envelope::kSum, Push(1, 2, 1)).head.sum();
   EXPECT_EQ(sum.of_round().stop_after(), 3u);  // a worker may compute round 3 already
@@ -430,15 +430,15 @@ TEST_F(RoundLaneTest, CountsARankThatSkipsTheRound) {
 TEST_F(RoundLaneTest, ClosesACellOfEveryRoundEvenWithoutContributors) {
   class ClosedRoundCounter : public CellSum {
    public:
-    explicit ClosedRoundCounter(int* closed) : closed_(*closed) {}
+    explicit ClosedRoundCounter(int* closed) : num_closed_(*closed) {}
     Status Add(uint32_t, const Bytes&) override { return Ok(); }
     Bytes Close() override {
-      ++closed_;
+      ++num_closed_;
       return {};
     }
 
    private:
-    int& closed_;
+    int& num_closed_;
   };
   int closed = 0;
   RoundLane::Options options;
@@ -477,14 +477,15 @@ TEST_F(RoundLaneTest, ReplacesFieldsOfARestoredOutcomeByItsOwn) {
 TEST_F(RoundLaneTest, RefusesTheLargestRoundNumbers) {
   MakeLane({});
   Join();
-  const uint64_t last = ~uint64_t{0};
-  for (auto [round, applied] : {std::pair{last, last}, std::pair{uint64_t{0}, last}}) {
+  const uint64_t last_round = ~uint64_t{0};
+  for (auto [round, applied] :
+       {std::pair{last_round, last_round}, std::pair{uint64_t{0}, last_round}}) {
     const Sends out = Push(0, round, applied);
     EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kRefuse, out).head.refuse().then(),
               pb::Refuse::leave);
   }
   // Rounds to which only one rank contributes take no more memory than others.
-  for (uint64_t round = last; round > last - 100; --round) Push(0, round, round - 1);
+  for (uint64_t round = last_round; round > last_round - 100; --round) Push(0, round, round - 1);
   EXPECT_LE(lane_->slots(), lane_->MaxSlots());
   EXPECT_EQ(lane_->floor(), 0u);
 }
@@ -497,9 +498,9 @@ TEST_F(RoundLaneTest, ClosesARoundThatWaitedForOneBelowTheFloor) {
   options.quorum = 1;
   MakeLane(options);
   lane_->OnMembers(MembersOf(1, {10, 11}), &out_);
-  pb::Hello holder = HelloWithState(0, 10, 0, 1);
-  holder.set_newest_held(1);
-  lane_->OnHello(100, holder, &out_);
+  pb::Hello hello_of_rank0 = HelloWithState(0, 10, 0, 1);
+  hello_of_rank0.set_newest_held(1);
+  lane_->OnHello(100, hello_of_rank0, &out_);
   SendHello(1, 11, 101, false, 0);
   EXPECT_TRUE(Push(1, 1, 0).empty());
   EXPECT_TRUE(Push(1, 2, 0).empty());  // a quorum is here, but round 1 is still open
@@ -510,7 +511,7 @@ TEST_F(RoundLaneTest, ClosesARoundThatWaitedForOneBelowTheFloor) {
 }
 
 TEST_F(RoundLaneTest, WithoutASafeguardTheFaultOccurs) {
-  const ScopedNoChecks unchecked;
+  const ScopedNoChecks no_checks;
   RoundLane::Options options;
   options.safeguards.count_once = false;
   MakeLane(options);

@@ -56,12 +56,13 @@ class SessionTest : public testing::Test {
     return Deliver(lane, message);
   }
   SessionActions JoinJob(bool needs_state = false) {
-    SessionActions all;
+    SessionActions all_actions;
     for (LaneRef lane :
          {LaneRef{0, 0}, LaneRef{1, 0}, LaneRef{0, 1}, LaneRef{1, 1}, LaneRef{1, 2}}) {
-      for (auto& action : DeliverWelcome(lane, 70 + lane.shard, needs_state)) all.push_back(action);
+      for (auto& action : DeliverWelcome(lane, 70 + lane.shard, needs_state))
+        all_actions.push_back(action);
     }
-    return all;
+    return all_actions;
   }
   SessionActions DeliverPulse(LaneRef lane, uint64_t incarnation, uint64_t floor = 0) {
     Message message;
@@ -87,7 +88,7 @@ class SessionTest : public testing::Test {
     }
     return sent;
   }
-  static Status EndOf(const SessionActions& actions) {
+  static Status EndStatusOf(const SessionActions& actions) {
     for (const auto& action : actions) {
       if (action.type == Type::kEnded) return action.status;
     }
@@ -174,11 +175,11 @@ TEST_F(SessionTest, CountsHowLongItsHeartbeatsTakeThereAndBack) {
 
 TEST_F(SessionTest, GivesItsStateToOthers) {
   JoinJob();
-  Message want;
-  want.head.mutable_state_want()->set_rank(0);
-  want.head.mutable_state_want()->set_incarnation(20);
-  EXPECT_EQ(Count(Deliver({0, 0}, want), Type::kSnapshot), 1);
-  EXPECT_TRUE(Deliver({0, 0}, want).empty());
+  Message state_want;
+  state_want.head.mutable_state_want()->set_rank(0);
+  state_want.head.mutable_state_want()->set_incarnation(20);
+  EXPECT_EQ(Count(Deliver({0, 0}, state_want), Type::kSnapshot), 1);
+  EXPECT_TRUE(Deliver({0, 0}, state_want).empty());
   SessionActions out;
   session_->OnSnapshot(Text("abcdef"), 3, now_, &out);
   const auto pieces = SentMessages(pb::Envelope::kStatePiece, out);
@@ -190,8 +191,8 @@ TEST_F(SessionTest, GivesItsStateToOthers) {
 TEST_F(SessionTest, LeavesWhereItIsRefused) {
   const SessionActions out =
       Deliver({0, 0}, MakeRefuse(77, "rank 1 is taken by worker 1", pb::Refuse::leave));
-  EXPECT_EQ(EndOf(out).code(), Code::kNotAllowed);
-  EXPECT_THAT(EndOf(out).message(), HasSubstr("server shard 0: rank 1 is taken"));
+  EXPECT_EQ(EndStatusOf(out).code(), Code::kNotAllowed);
+  EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("server shard 0: rank 1 is taken"));
   const auto byes = SentMessages(pb::Envelope::kBye, out);
   ASSERT_EQ(byes.size(), 1u) << "so that shard 0 need not wait for a timeout";
   EXPECT_EQ(byes[0].message.head.bye().code(), 77u);
@@ -224,30 +225,30 @@ TEST_F(SessionTest, EndsIfTheFloorIsBeyondItsAppliedRound) {
   session_->SetApplied(4);
   EXPECT_EQ(Count(DeliverPulse({1, 0}, 71, 4), Type::kEnded), 0);
   const SessionActions out = DeliverPulse({1, 0}, 71, 5);
-  EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
-  EXPECT_THAT(EndOf(out).message(), HasSubstr("round 5, but this one only 4"));
+  EXPECT_EQ(EndStatusOf(out).code(), Code::kPeerLost);
+  EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("round 5, but this one only 4"));
 }
 
 TEST_F(SessionTest, FindsARestartedServerAndGivesItWhatItHolds) {
   JoinJob();
   SessionActions out;
   session_->Contribute({Kind::kPush, 0, 0}, {1, 2}, InRound{1, Text("x")}, now_, &out);
-  Message sum;
-  sum.head.mutable_sum();
+  Message sum_message;
+  sum_message.head.mutable_sum();
   // The outcome is of neither a round nor a clock.
-  EXPECT_EQ(Count(Deliver({1, 2}, sum), Type::kDeliver), 0);
-  sum.head.mutable_sum()->mutable_of_round()->set_round(1);
-  sum.payload = Text("xx");
-  EXPECT_EQ(Count(Deliver({1, 2}, sum), Type::kDeliver), 1);
+  EXPECT_EQ(Count(Deliver({1, 2}, sum_message), Type::kDeliver), 0);
+  sum_message.head.mutable_sum()->mutable_of_round()->set_round(1);
+  sum_message.payload = Text("xx");
+  EXPECT_EQ(Count(Deliver({1, 2}, sum_message), Type::kDeliver), 1);
   EXPECT_EQ(LanesToConnect(DeliverPulse({1, 0}, 99)), (std::vector<LaneRef>{{1, 0}}));
   // The session is connecting already.
   EXPECT_TRUE(LanesToConnect(DeliverPulse({1, 0}, 99)).empty());
   EXPECT_EQ(LanesToConnect(DeliverWelcome({1, 0}, 99)), (std::vector<LaneRef>{{1, 1}, {1, 2}}));
   EXPECT_TRUE(SentMessages(pb::Envelope::kHeldSum, DeliverWelcome({1, 1}, 99)).empty());
   EXPECT_EQ(SentMessages(pb::Envelope::kHeldSum, DeliverWelcome({1, 2}, 99)).size(), 1u);
-  Message taken;
-  taken.head.mutable_held_sum()->mutable_of_round()->set_round(1);
-  Deliver({1, 2}, taken);
+  Message held_confirmation;
+  held_confirmation.head.mutable_held_sum()->mutable_of_round()->set_round(1);
+  Deliver({1, 2}, held_confirmation);
   EXPECT_TRUE(SentMessages(pb::Envelope::kHeldSum, AdvanceTime(milliseconds(300))).empty());
 }
 
@@ -275,8 +276,8 @@ TEST_F(SessionTest, GivesAServerItsTimeToReturn) {
   now_ += milliseconds(29'000);
   DeliverPulse({0, 0}, 70);
   const SessionActions out = AdvanceTime(milliseconds(1'500));
-  EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
-  EXPECT_THAT(EndOf(out).message(), HasSubstr("server shard 1 (beta:2) was lost at round 1"));
+  EXPECT_EQ(EndStatusOf(out).code(), Code::kPeerLost);
+  EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("server shard 1 (beta:2) was lost at round 1"));
 }
 
 TEST_F(SessionTest, NamesWhomTheStartWaitsFor) {
@@ -286,7 +287,7 @@ TEST_F(SessionTest, NamesWhomTheStartWaitsFor) {
   pulse.head.mutable_pulse()->set_incarnation(70);
   Deliver({0, 0}, pulse);
   const SessionActions out = AdvanceTime(milliseconds(61'000));
-  EXPECT_THAT(EndOf(out).message(),
+  EXPECT_THAT(EndStatusOf(out).message(),
               testing::AllOf(HasSubstr("server shard 1 (beta:2)"), HasSubstr("worker 0")));
 }
 
@@ -306,7 +307,7 @@ TEST_F(SessionTest, GivesARestartedShard0ItsTimeEvenIfTheFirstSentNoPulse) {
     DeliverPulse({1, 0}, 71);
     out = AdvanceTime(milliseconds(100));
   }
-  EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
+  EXPECT_EQ(EndStatusOf(out).code(), Code::kPeerLost);
 }
 
 TEST_F(SessionTest, StaysAfterByeUntilTheEnd) {
@@ -320,7 +321,7 @@ TEST_F(SessionTest, StaysAfterByeUntilTheEnd) {
   }
   out = Deliver({0, 0}, EndMessage());
   EXPECT_EQ(SentMessages(pb::Envelope::kEnd, out).size(), 1u);
-  EXPECT_TRUE(EndOf(out).ok());
+  EXPECT_TRUE(EndStatusOf(out).ok());
 }
 
 TEST_F(SessionTest, SaysByeToARestartedShard0) {
@@ -336,7 +337,7 @@ TEST_F(SessionTest, EndsWithSuccessIfShard0DoesNotReturnAfterItsBye) {
   SessionActions out;
   session_->Finish(Ok(), {}, {}, 100, now_, &out);
   EXPECT_EQ(Count(AdvanceTime(milliseconds(29'000)), Type::kEnded), 0);
-  EXPECT_TRUE(EndOf(AdvanceTime(milliseconds(1'500))).ok());
+  EXPECT_TRUE(EndStatusOf(AdvanceTime(milliseconds(1'500))).ok());
 }
 
 TEST_F(SessionTest, EndsSoonAfterAFailure) {
@@ -344,12 +345,12 @@ TEST_F(SessionTest, EndsSoonAfterAFailure) {
   SessionActions out;
   session_->Finish(Status(Code::kBadData, "bad"), {}, {}, 100, now_, &out);
   EXPECT_EQ(SentMessages(pb::Envelope::kBye, out)[0].message.head.bye().code(), 65u);
-  EXPECT_EQ(EndOf(AdvanceTime(milliseconds(3'100))).code(), Code::kBadData);
+  EXPECT_EQ(EndStatusOf(AdvanceTime(milliseconds(3'100))).code(), Code::kBadData);
 }
 
 TEST_F(SessionTest, IsNotDoneWhereTheJobEndsBeforeIt) {
   JoinJob();
-  EXPECT_EQ(EndOf(Deliver({0, 0}, EndMessage())).code(), Code::kPeerLost);
+  EXPECT_EQ(EndStatusOf(Deliver({0, 0}, EndMessage())).code(), Code::kPeerLost);
 }
 
 TEST_F(SessionTest, EndsWithWhatAnAbortSays) {
@@ -357,7 +358,7 @@ TEST_F(SessionTest, EndsWithWhatAnAbortSays) {
   Message abort;
   abort.head.mutable_abort()->set_code(75);
   abort.head.mutable_abort()->set_sentence("worker 0 was lost at round 3");
-  EXPECT_EQ(EndOf(Deliver({0, 0}, abort)).message(), "worker 0 was lost at round 3");
+  EXPECT_EQ(EndStatusOf(Deliver({0, 0}, abort)).message(), "worker 0 was lost at round 3");
 }
 
 TEST_F(SessionTest, EndsWithAnErrorWhateverCodeAnAbortHas) {
@@ -367,13 +368,14 @@ TEST_F(SessionTest, EndsWithAnErrorWhateverCodeAnAbortHas) {
     Message abort;
     abort.head.mutable_abort()->set_code(code);
     abort.head.mutable_abort()->set_sentence("worker 0\nwas lost");
-    const Status end = EndOf(Deliver({0, 0}, abort));
-    EXPECT_EQ(end.code(), Code::kInternal) << code;
-    EXPECT_THAT(end.message(), HasSubstr("worker 0\\x0awas lost"));
+    const Status end_status = EndStatusOf(Deliver({0, 0}, abort));
+    EXPECT_EQ(end_status.code(), Code::kInternal) << code;
+    EXPECT_THAT(end_status.message(), HasSubstr("worker 0\\x0awas lost"));
     EXPECT_EQ(session_->phase(), Phase::kEnded);
   }
   MakeSession();
-  EXPECT_EQ(EndOf(Deliver({0, 0}, MakeRefuse(0, "go", pb::Refuse::leave))).code(), Code::kInternal);
+  EXPECT_EQ(EndStatusOf(Deliver({0, 0}, MakeRefuse(0, "go", pb::Refuse::leave))).code(),
+            Code::kInternal);
 }
 
 TEST_F(SessionTest, AsksShard0ToStopTheJobUntilItEnds) {
@@ -387,15 +389,16 @@ TEST_F(SessionTest, AsksShard0ToStopTheJobUntilItEnds) {
   for (int i = 0; i < 20; ++i) {
     DeliverPulse({0, 0}, 70);
     DeliverPulse({1, 0}, 71);
-    const auto repeated = SentMessages(pb::Envelope::kHeartbeat, AdvanceTime(milliseconds(250)));
-    ASSERT_EQ(repeated.size(), 2u);
-    EXPECT_EQ(repeated[1].message.head.heartbeat().stop(), 130u);
+    const auto repeated_messages =
+        SentMessages(pb::Envelope::kHeartbeat, AdvanceTime(milliseconds(250)));
+    ASSERT_EQ(repeated_messages.size(), 2u);
+    EXPECT_EQ(repeated_messages[1].message.head.heartbeat().stop(), 130u);
   }
   EXPECT_EQ(session_->phase(), Phase::kRunning);
   out.clear();
   session_->Finish(Ok(), {}, {}, 40, now_, &out);
   EXPECT_EQ(SentMessages(pb::Envelope::kBye, out)[0].message.head.bye().steps(), 40u);
-  EXPECT_EQ(EndOf(Deliver({0, 0}, EndMessage(Code::kInterrupted, "stopped"))).code(),
+  EXPECT_EQ(EndStatusOf(Deliver({0, 0}, EndMessage(Code::kInterrupted, "stopped"))).code(),
             Code::kInterrupted);
 }
 
@@ -414,7 +417,7 @@ TEST_F(SessionTest, StopsAloneWhereShard0IsNotThere) {
   session_->Stop(Status(Code::kTerminated, "stopped"), now_, &out);
   EXPECT_EQ(Count(AdvanceTime(milliseconds(2'900)), Type::kEnded), 0);
   out = AdvanceTime(milliseconds(200));
-  EXPECT_EQ(EndOf(out).code(), Code::kTerminated);
+  EXPECT_EQ(EndStatusOf(out).code(), Code::kTerminated);
   EXPECT_EQ(SentMessages(pb::Envelope::kBye, out).size(), 1u) << "shard 0 may be back";
 }
 
@@ -422,8 +425,8 @@ TEST_F(SessionTest, RefusesAServerWithOtherDataSockets) {
   Message message;
   message.head.mutable_welcome()->set_incarnation(70);
   const SessionActions out = Deliver({0, 0}, message);
-  EXPECT_EQ(EndOf(out).code(), Code::kMismatch);
-  EXPECT_THAT(EndOf(out).message(), HasSubstr("0 data sockets, expected 1"));
+  EXPECT_EQ(EndStatusOf(out).code(), Code::kMismatch);
+  EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("0 data sockets, expected 1"));
 }
 
 // A session tells its checkpoints only to shard 0, on the control lane, and only while it holds no
@@ -450,10 +453,10 @@ TEST_F(SessionTest, TellsWhatIsOnItsDisk) {
   EXPECT_EQ(hello.unfit().sentence(), "two are damaged");
   EXPECT_EQ(hello.began(), 3u);
   session_->SetCheckpoints({});  // the job has begun, and has moved the old checkpoints away
-  const auto repeated = SentMessages(pb::Envelope::kHello, AdvanceTime(milliseconds(100)));
-  ASSERT_EQ(repeated.size(), 1u);
-  EXPECT_FALSE(repeated[0].message.head.hello().has_unfit());
-  EXPECT_EQ(repeated[0].message.head.hello().checkpoints_size(), 0);
+  const auto repeated_messages = SentMessages(pb::Envelope::kHello, AdvanceTime(milliseconds(100)));
+  ASSERT_EQ(repeated_messages.size(), 1u);
+  EXPECT_FALSE(repeated_messages[0].message.head.hello().has_unfit());
+  EXPECT_EQ(repeated_messages[0].message.head.hello().checkpoints_size(), 0);
 }
 
 }  // namespace

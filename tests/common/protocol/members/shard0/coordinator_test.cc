@@ -36,28 +36,28 @@ class CoordinatorTest : public testing::Test {
   }
   // Lets time pass in steps of 100 ms, in which the ranks in `alive` send heartbeats.
   ControlActions PassTime(Time time, const std::vector<uint32_t>& alive, bool waiting = true) {
-    ControlActions all;
+    ControlActions all_actions;
     for (const Time end = now_ + time; now_ < end;) {
       now_ += milliseconds(100);
       for (uint32_t rank : alive) {
         Append(Deliver(100 + rank, HeartbeatMessage(rank, 10 + rank, applied_[rank], 1, waiting)),
-               &all);
+               &all_actions);
       }
       ControlActions out;
       coordinator_->OnTimer(now_, &out);
-      Append(std::move(out), &all);
+      Append(std::move(out), &all_actions);
     }
-    return all;
+    return all_actions;
   }
   static void Append(ControlActions from, ControlActions* to) {
     for (ControlAction& action : from) to->push_back(std::move(action));
   }
   ControlActions GatherWorkers() {
-    ControlActions all = Deliver(100, HelloMessage(TestHello(0, 10)));
-    Append(Deliver(101, HelloMessage(TestHello(1, 11))), &all);
-    return all;
+    ControlActions all_actions = Deliver(100, HelloMessage(TestHello(0, 10)));
+    Append(Deliver(101, HelloMessage(TestHello(1, 11))), &all_actions);
+    return all_actions;
   }
-  static Status EndOf(const ControlActions& actions) {
+  static Status EndStatusOf(const ControlActions& actions) {
     for (const ControlAction& action : actions) {
       if (action.type == Type::kEnded) return action.status;
     }
@@ -207,7 +207,7 @@ TEST_F(CoordinatorTest, EndsTheJobAtALossUnderFail) {
   const pb::Abort abort = FirstMessageTo(100, pb::Envelope::kAbort, SendsOf(out)).head.abort();
   EXPECT_EQ(abort.code(), 75u);
   EXPECT_THAT(abort.sentence(), HasSubstr("worker 1 (node1, pid 0) was lost at round 5"));
-  EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
+  EXPECT_EQ(EndStatusOf(out).code(), Code::kPeerLost);
 }
 
 TEST_F(CoordinatorTest, LosesAWorkerWhoseComputeThreadIsStuck) {
@@ -215,7 +215,7 @@ TEST_F(CoordinatorTest, LosesAWorkerWhoseComputeThreadIsStuck) {
   GatherWorkers();
   EXPECT_EQ(Count(PassTime(milliseconds(9000), {0, 1}, false), Type::kEnded), 0);
   const ControlActions out = PassTime(milliseconds(2500), {0, 1}, false);
-  EXPECT_THAT(EndOf(out).message(), HasSubstr("compute thread has not moved for 10."));
+  EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("compute thread has not moved for 10."));
 }
 
 TEST_F(CoordinatorTest, EndsWhenNobodyHoldsTheState) {
@@ -229,8 +229,8 @@ TEST_F(CoordinatorTest, EndsWhenNobodyHoldsTheState) {
 TEST_F(CoordinatorTest, DoesNotWaitForALostWorkerForEver) {
   GatherWorkers();
   const ControlActions out = PassTime(milliseconds(24'500), {0});
-  EXPECT_EQ(EndOf(out).code(), Code::kPeerLost);
-  EXPECT_THAT(EndOf(out).message(), HasSubstr("worker 1"));
+  EXPECT_EQ(EndStatusOf(out).code(), Code::kPeerLost);
+  EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("worker 1"));
 }
 
 TEST_F(CoordinatorTest, NamesWhoDidNotComeAtTheStart) {
@@ -242,7 +242,7 @@ TEST_F(CoordinatorTest, NamesWhoDidNotComeAtTheStart) {
     coordinator_->OnTimer(now_, &out);
     Append(Deliver(100, EndMessage()), &out);
   }
-  EXPECT_THAT(EndOf(out).message(), HasSubstr("no hello from worker 1"));
+  EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("no hello from worker 1"));
 }
 
 TEST_F(CoordinatorTest, EndsAfterByeFromAllAndAnAnswerFromAll) {
@@ -252,18 +252,18 @@ TEST_F(CoordinatorTest, EndsAfterByeFromAllAndAnAnswerFromAll) {
   EXPECT_EQ(FirstMessageTo(100, pb::Envelope::kEnd, SendsOf(out)).head.end().code(), 0u);
   EXPECT_EQ(Count(out, Type::kEnded), 0);
   Deliver(100, EndMessage());
-  const ControlActions repeated = PassTime(milliseconds(100), {});
-  EXPECT_TRUE(MessagesTo(100, SendsOf(repeated)).empty());
-  EXPECT_EQ(MessagesTo(101, SendsOf(repeated)).size(), 1u);  // Worker 1 has not answered.
+  const ControlActions repeated_actions = PassTime(milliseconds(100), {});
+  EXPECT_TRUE(MessagesTo(100, SendsOf(repeated_actions)).empty());
+  EXPECT_EQ(MessagesTo(101, SendsOf(repeated_actions)).size(), 1u);  // Worker 1 has not answered.
   out = Deliver(101, EndMessage());
-  EXPECT_TRUE(EndOf(out).ok());
+  EXPECT_TRUE(EndStatusOf(out).ok());
 }
 
 TEST_F(CoordinatorTest, DoesNotWaitForAnAnswerForEver) {
   GatherWorkers();
   Deliver(100, ByeMessage(0, 10));
   Deliver(101, ByeMessage(1, 11));
-  EXPECT_TRUE(EndOf(PassTime(milliseconds(6100), {})).ok());
+  EXPECT_TRUE(EndStatusOf(PassTime(milliseconds(6100), {})).ok());
 }
 
 TEST_F(CoordinatorTest, WatchesOneThatIsDoneWhileOthersAreNot) {
@@ -412,7 +412,7 @@ TEST_F(CoordinatorTest, GivesAShardItsTimeToReturn) {
   MakeCoordinator(true, 2);
   GatherWorkers();
   const ControlActions out = PassTime(milliseconds(31'000), {0, 1});
-  EXPECT_THAT(EndOf(out).message(), HasSubstr("server shard 1 was lost"));
+  EXPECT_THAT(EndStatusOf(out).message(), HasSubstr("server shard 1 was lost"));
 }
 
 }  // namespace

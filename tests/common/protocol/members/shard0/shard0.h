@@ -42,30 +42,30 @@ class Shard0 {
   // Lets time pass in steps of 100 ms, in which the ranks in `alive` send heartbeats with their
   // current incarnation.
   ControlActions PassTime(Time time, const std::vector<uint32_t>& alive) {
-    ControlActions all;
+    ControlActions all_actions;
     for (const Time end = now_ + time; now_ < end;) {
       now_ += milliseconds(100);
       for (const uint32_t rank : alive) {
         const Coordinator::Worker& worker = workers()[rank];
         Append(Deliver(worker.peer, HeartbeatMessage(rank, worker.incarnation, worker.applied)),
-               &all);
+               &all_actions);
       }
       ControlActions out;
       coordinator_->OnTimer(now_, &out);
-      Append(std::move(out), &all);
+      Append(std::move(out), &all_actions);
     }
-    return all;
+    return all_actions;
   }
   // Both workers say hello, which starts the job if it has one shard.
   ControlActions GatherWorkers() {
-    ControlActions all = Deliver(100, HelloMessage(TestHello(0, 10)));
-    Append(Deliver(101, HelloMessage(TestHello(1, 11))), &all);
-    return all;
+    ControlActions all_actions = Deliver(100, HelloMessage(TestHello(0, 10)));
+    Append(Deliver(101, HelloMessage(TestHello(1, 11))), &all_actions);
+    return all_actions;
   }
   const Coordinator& coordinator() const { return *coordinator_; }
   const std::vector<Coordinator::Worker>& workers() const { return coordinator_->workers(); }
   // The status with which the job ended; kOk with the text "it goes on" if it did not end.
-  static Status EndOf(const ControlActions& actions) {
+  static Status EndStatusOf(const ControlActions& actions) {
     for (const ControlAction& action : actions) {
       if (action.type == ControlAction::Type::kEnded) return action.status;
     }

@@ -24,26 +24,26 @@ pb::Counters CountersAfter(uint64_t steps, double step_s) {
 TEST(Stragglers, NamesASlowWorkerWithinTenOfItsStepsAndTwentyOfTheOthersWhereItIsHeardOften) {
   for (uint64_t interval : {1, 3, 8, 10}) {
     Stragglers stragglers(4);
-    uint64_t named_at = 0;
-    for (uint64_t steps = 0; steps <= 40 && named_at == 0; steps += interval) {
+    uint64_t named_after_steps = 0;
+    for (uint64_t steps = 0; steps <= 40 && named_after_steps == 0; steps += interval) {
       for (uint32_t rank = 0; rank < 3; ++rank)
         EXPECT_THAT(stragglers.OnCounters(rank, CountersAfter(3 * steps, 0.01)), IsEmpty());
-      const std::string said = stragglers.OnCounters(3, CountersAfter(steps, 0.03));
-      if (said.empty()) continue;
-      named_at = steps;
-      EXPECT_EQ(said, " is slow: 30 ms a step, the others 10 ms");
+      const std::string message = stragglers.OnCounters(3, CountersAfter(steps, 0.03));
+      if (message.empty()) continue;
+      named_after_steps = steps;
+      EXPECT_EQ(message, " is slow: 30 ms a step, the others 10 ms");
     }
-    EXPECT_GE(named_at, 5u) << interval;
-    EXPECT_LE(named_at, 10u) << interval;
+    EXPECT_GE(named_after_steps, 5u) << interval;
+    EXPECT_LE(named_after_steps, 10u) << interval;
     if (interval <= 3) {
-      EXPECT_LE(3 * named_at, 20u) << interval;
+      EXPECT_LE(3 * named_after_steps, 20u) << interval;
     }
   }
 }
 
 TEST(Stragglers, SaysItOnceAndWhenItIsOver) {
   Stragglers stragglers(2);
-  std::vector<std::string> said;
+  std::vector<std::string> messages;
   uint64_t steps = 0;
   double slow_s = 0;
   const auto run_steps = [&](int times, double step_s) {
@@ -54,20 +54,20 @@ TEST(Stragglers, SaysItOnceAndWhenItIsOver) {
       pb::Counters counters = CountersAfter(steps, 0);
       counters.set_compute_s(slow_s);
       if (std::string message = stragglers.OnCounters(1, counters); !message.empty())
-        said.push_back(message);
+        messages.push_back(message);
     }
   };
   run_steps(30, 0.005);
-  EXPECT_THAT(said, IsEmpty());
+  EXPECT_THAT(messages, IsEmpty());
   run_steps(20, 0.015);  // worker 1 becomes slow
-  ASSERT_GE(said.size(), 1u);
-  EXPECT_THAT(said.back(), HasSubstr(" is slow: "));
-  const size_t messages_before = said.size();
+  ASSERT_GE(messages.size(), 1u);
+  EXPECT_THAT(messages.back(), HasSubstr(" is slow: "));
+  const size_t messages_before = messages.size();
   run_steps(50, 0.015);
-  EXPECT_EQ(said.size(), messages_before);
+  EXPECT_EQ(messages.size(), messages_before);
   run_steps(20, 0.005);
-  ASSERT_GT(said.size(), messages_before);
-  EXPECT_THAT(said.back(), HasSubstr(" is not slow any more: "));
+  ASSERT_GT(messages.size(), messages_before);
+  EXPECT_THAT(messages.back(), HasSubstr(" is not slow any more: "));
 }
 
 TEST(Stragglers, ForgetThePreviousProcessOfARank) {
