@@ -71,7 +71,7 @@ QsgdLevels::QsgdLevels(const Qsgd& options) : rule_(RuleOf(options)) {}
 
 QsgdLevels::Bucket QsgdLevels::Measure(std::span<const float> v) const {
   const kernels::Stats stats = kernels::ComputeStats(v.data(), v.size());
-  return kernels::QsgdMeasured(rule_, stats.max_abs, stats.sum_squares, v.size());
+  return kernels::MeasuredQsgdBucket(rule_, stats.max_abs, stats.sum_squares, v.size());
 }
 
 Status QsgdLevels::Check(float norm, int width, uint64_t n) const {
@@ -128,8 +128,8 @@ bool QsgdLevels::Decode(std::span<const uint32_t> codes, const Bucket& bucket,
   const auto top_level = static_cast<uint32_t>(std::ceil(bucket.s));
   bool is_valid = true;
   for (size_t i = 0; i < codes.size(); ++i)
-    values[i] =
-        kernels::QsgdValue(kernels::QsgdSigned(codes[i], sign_bit, top_level, &is_valid), unit);
+    values[i] = kernels::QsgdValue(
+        kernels::SignedQsgdLevel(codes[i], sign_bit, top_level, &is_valid), unit);
   return is_valid;
 }
 

@@ -62,7 +62,7 @@ void AppendSparse(const SparsePair& pair, uint64_t count, const FillSparse& fill
 
 // Appends the code, with floats, of the elements of g[0, count) whose magnitude is at least
 // `threshold`.
-void AppendFrom(const float* g, uint64_t count, float threshold, std::vector<uint8_t>* out);
+void AppendSparseFrom(const float* g, uint64_t count, float threshold, std::vector<uint8_t>* out);
 
 // The most bytes of the code of `count` elements.
 size_t MaxSparseSize(SparseValues values, uint64_t count);

@@ -33,7 +33,7 @@ class TopK : public SparseCodec {
   }
   void Encode(const float* g, const Segment& segment, const Prepared& prepared,
               const kernels::NoiseKey&, std::vector<uint8_t>* out) const override {
-    AppendFrom(g, segment.count, prepared.high, out);
+    AppendSparseFrom(g, segment.count, prepared.high, out);
   }
   std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
     return std::make_unique<DgcMemory>(count, options_);

@@ -254,11 +254,11 @@ class RegisterDecodeLookup {
   // states below L must still read.
   HWY_INLINE V operator()(V x, V* symbol) const {
     const V slot = hn::ShiftLeft<32 - kAnsBits>(x);
-    const V least = MinDistance<0, kCount>(slot);
-    const V index = hn::And(least, hn::Set(D(), kIndexMask));
+    const V nearest = MinDistance<0, kCount>(slot);
+    const V index = hn::And(nearest, hn::Set(D(), kIndexMask));
     *symbol = hn::Sub(highest_, index);
     return hn::Add(hn::Mul(frequency_[index], hn::ShiftRight<kAnsBits>(x)),
-                   hn::ShiftRight<32 - kAnsBits>(least));
+                   hn::ShiftRight<32 - kAnsBits>(nearest));
   }
 
  private:
@@ -306,12 +306,13 @@ class RegisterDecodeLookup {
 // symbol (12 bits), the offset of the slot among the slots of the symbol (12 bits), and the symbol.
 struct DecodeTable {
   explicit DecodeTable(const AnsTable& table) {
-    const V ramp = hn::ShiftLeft<8>(hn::Iota(D(), 0));
+    const V offsets = hn::ShiftLeft<8>(hn::Iota(D(), 0));
     for (size_t s = table.first; s <= table.last; ++s) {
       if (table.frequency[s] == 0) continue;
       const uint32_t entry = (table.frequency[s] - 1u) << 20 | static_cast<uint32_t>(s);
       for (uint32_t i = 0; i < table.frequency[s]; i += kLanes) {
-        hn::StoreU(hn::Add(ramp, hn::Set(D(), entry + (i << 8))), D(), slots + table.begin[s] + i);
+        hn::StoreU(hn::Add(offsets, hn::Set(D(), entry + (i << 8))), D(),
+                   slots + table.begin[s] + i);
       }
     }
   }

@@ -25,7 +25,8 @@ TERN_HOST_DEVICE float DgcScale(double clip_norm, double sum_squares) {
 // Adds the gradient g of one element, times `scale`, to the element's momentum *u and accumulated
 // value *v. Without kMomentum, which stands for a momentum factor of 0, u is not used.
 template <bool kMomentum>
-TERN_HOST_DEVICE void DgcElement(const DgcStep& step, float scale, float g, float* u, float* v) {
+TERN_HOST_DEVICE void AddToDgcElement(const DgcStep& step, float scale, float g, float* u,
+                                      float* v) {
   float increment = scale * g;
   if constexpr (kMomentum) {
     if (step.nesterov) {

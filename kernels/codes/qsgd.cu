@@ -25,7 +25,8 @@ constexpr uint32_t kWarps = kThreads / 32;
 constexpr uint32_t kStep = 32 * kEight;  // elements that a warp encodes per step
 constexpr uint32_t kStageWords = kStep * kQsgdMaxBits / 32 + 2;  // words that a step can touch
 constexpr uint32_t kInfinityBits = 0x7F800000;
-static_assert(kThreads == kQsgdStride, "a thread block computes one entry of the ends at a time");
+static_assert(kThreads == kQsgdEndStride,
+              "a thread block computes one entry of the ends at a time");
 
 struct EncodeArgs {
   const float* arena;
@@ -75,8 +76,8 @@ __device__ void MeasureTile(const EncodeArgs& args) {
   const GroupedPart groups = args.coding.groups[p];
   const QsgdRule& rule = args.coding.rule;
   const auto finish = [&](uint64_t bucket, const LaneSums<kTwoNorm>& sums) {
-    const QsgdBucket measured = QsgdMeasured(rule, FloatOf(sums.largest), sums.squares,
-                                             LengthOfGroup(part.count, groups.size, bucket));
+    const QsgdBucket measured = MeasuredQsgdBucket(rule, FloatOf(sums.largest), sums.squares,
+                                                   LengthOfGroup(part.count, groups.size, bucket));
     if (sums.largest >= kInfinityBits) atomicAdd(args.invalid_count, 1u);
     args.workspace.norms[groups.first_group + bucket] = measured.norm;
     if (rule.bits == 0) {
@@ -99,7 +100,7 @@ __device__ uint64_t WriteHeader(const EncodeArgs& args, uint32_t p, uint64_t at,
   uint8_t* widths = norms + buckets * sizeof(float);
   uint8_t* ends = widths + buckets;
   uint64_t bits = 0;
-  for (uint64_t first = 0; first < buckets; first += kQsgdStride) {
+  for (uint64_t first = 0; first < buckets; first += kQsgdEndStride) {
     const uint64_t bucket = first + threadIdx.x, group = groups.first_group + bucket;
     uint64_t bucket_bits = 0;
     if (bucket < buckets) {
@@ -113,7 +114,7 @@ __device__ uint64_t WriteHeader(const EncodeArgs& args, uint32_t p, uint64_t at,
     if (bucket < buckets) args.workspace.bits[group] = bits + bits_before;
     bits += total;
     if (threadIdx.x < sizeof(uint64_t))
-      ends[first / kQsgdStride * sizeof(uint64_t) + threadIdx.x] =
+      ends[first / kQsgdEndStride * sizeof(uint64_t) + threadIdx.x] =
           static_cast<uint8_t>(bits >> 8 * threadIdx.x);
   }
   const uint64_t levels = at + QsgdHeaderSize(args.coding.rule, buckets);

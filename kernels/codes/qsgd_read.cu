@@ -60,7 +60,7 @@ struct CodeOfPart {
     levels = range.begin + header;
     if (range.size < header) return;
     const uint64_t max_bits = QsgdMaxBits(decode_args.rule, part.count, size);
-    bits = decode_args.rule.bits > 0 ? max_bits : LoadEnd((buckets - 1) / kQsgdStride);
+    bits = decode_args.rule.bits > 0 ? max_bits : LoadEnd((buckets - 1) / kQsgdEndStride);
     if (bits > max_bits || range.size != header + (bits + 7) / 8) return;
     is_valid = bits % 8 == 0 || decode_args.codes[range.begin + range.size - 1] >> bits % 8 == 0;
   }
@@ -80,14 +80,15 @@ struct CodeOfPart {
   // If widths differ: returns the bit at which the levels of a bucket begin among those of the
   // part; kNoBit if the bucket is invalid.
   __device__ uint64_t FindLevels(uint64_t bucket) const {
-    const uint64_t stride = bucket / kQsgdStride;
+    const uint64_t stride = bucket / kQsgdEndStride;
     uint64_t at = stride == 0 ? 0 : LoadEnd(stride - 1);
     if (at > bits) return kNoBit;
-    for (uint64_t b = stride * kQsgdStride; b < bucket; ++b) at += size * args.codes[widths + b];
+    for (uint64_t b = stride * kQsgdEndStride; b < bucket; ++b) at += size * args.codes[widths + b];
     const uint32_t width = args.codes[widths + bucket];
     const uint64_t length = LengthOf(bucket), end = at + length * width,
                    stored_end = LoadEnd(stride);
-    const bool has_stored_end = bucket % kQsgdStride == kQsgdStride - 1 || bucket + 1 == buckets;
+    const bool has_stored_end =
+        bucket % kQsgdEndStride == kQsgdEndStride - 1 || bucket + 1 == buckets;
     if (stored_end > bits || (has_stored_end ? end != stored_end : end > stored_end)) return kNoBit;
     return IsValidQsgdBucket(args.rule, NormOf(bucket), static_cast<int>(width), length) ? at
                                                                                          : kNoBit;
@@ -185,7 +186,8 @@ __device__ bool ReadEight(const CodeOfPart& code, const GroupsOfTile& groups,
     } else if (intervals != 0) {
       v->x[k] = QsgdValue(2 * static_cast<int32_t>(number) - last_interval, header.unit);
     } else {
-      v->x[k] = QsgdValue(QsgdSigned(number, header.minus, header.last, &is_valid), header.unit);
+      v->x[k] =
+          QsgdValue(SignedQsgdLevel(number, header.minus, header.last, &is_valid), header.unit);
     }
   });
   return is_valid;

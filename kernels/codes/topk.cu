@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads)
     if constexpr (kMomentum) momentum = Load(u + begin + first, count);
 #pragma unroll
     for (uint32_t k = 0; k < kEight; ++k)
-      DgcElement<kMomentum>(step, scale, gradient.x[k], &momentum.x[k], &sum.x[k]);
+      AddToDgcElement<kMomentum>(step, scale, gradient.x[k], &momentum.x[k], &sum.x[k]);
     if constexpr (kMomentum) Store(momentum, u + begin + first, count);
     Store(sum, v + begin + first, count);
   }
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) counts[tile.part] = total;
 }
 
-// Radix selection of the k-th largest magnitude of num_bins part: three passes find its 31 bits,
+// Radix selection of the k-th largest magnitude of a part: three passes find its 31 bits,
 // the upper bits first. A pass finds bits [shift, shift + bits). All tiles count the elements of
 // the part that agree with the k-th largest in the bits above, by the bits of the pass. The last
 // thread block of the part finds the bits of the k-th largest in this histogram.
