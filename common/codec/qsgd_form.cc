@@ -16,7 +16,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "numbers are copied in native byte order");
 
-using kernels::kQsgdEndStride;
+using kernels::kQsgdStride;
 constexpr size_t kBlockSize = 1024;  // elements that are encoded or decoded at a time
 
 uint64_t DivideUp(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
@@ -66,7 +66,7 @@ void QsgdForm::Append(const float* g, const Segment& segment, kernels::NoiseKey 
   std::vector<QsgdLevels::Bucket> measured(num_buckets);
   std::vector<float> norms(num_buckets);
   std::vector<uint8_t> widths(num_buckets);
-  std::vector<uint64_t> ends(DivideUp(num_buckets, kQsgdEndStride));
+  std::vector<uint64_t> ends(DivideUp(num_buckets, kQsgdStride));
   uint64_t level_bits = 0;
   for (uint64_t bucket = 0; bucket < num_buckets; ++bucket) {
     const uint64_t length = std::min(bucket_size, count - bucket * bucket_size);
@@ -74,7 +74,7 @@ void QsgdForm::Append(const float* g, const Segment& segment, kernels::NoiseKey 
     norms[bucket] = measured[bucket].norm;
     widths[bucket] = static_cast<uint8_t>(measured[bucket].width);
     level_bits += length * widths[bucket];
-    ends[bucket / kQsgdEndStride] = level_bits;
+    ends[bucket / kQsgdStride] = level_bits;
   }
   AppendFloats(norms, out);
   if (!BucketsShareWidth()) {
@@ -149,9 +149,9 @@ Status QsgdForm::ReadBucket(const Sections& sections, uint64_t bucket, uint64_t 
   if (!header_status.ok()) return header_status.Within(Cat("qsgd bucket ", bucket));
   *end_bit = begin_bit + length * static_cast<uint64_t>(header->width);
   if (sections.ends.empty()) return Ok();
-  const bool has_stored_end = bucket % kQsgdEndStride == kQsgdEndStride - 1 ||
+  const bool has_stored_end = bucket % kQsgdStride == kQsgdStride - 1 ||
                               (bucket + 1) * sections.bucket_size >= sections.count;
-  const uint64_t stored_end = ReadEnd(sections.ends, bucket / kQsgdEndStride);
+  const uint64_t stored_end = ReadEnd(sections.ends, bucket / kQsgdStride);
   if (stored_end <= sections.level_bits &&
       (has_stored_end ? *end_bit == stored_end : *end_bit <= stored_end))
     return Ok();
@@ -170,9 +170,9 @@ Status QsgdForm::Read(std::span<const uint8_t> code, uint64_t count, uint64_t fi
     bit = bucket * sections.bucket_size *
           static_cast<uint64_t>(levels_.MaxWidth(sections.bucket_size));
   } else {
-    if (bucket >= kQsgdEndStride) bit = ReadEnd(sections.ends, bucket / kQsgdEndStride - 1);
+    if (bucket >= kQsgdStride) bit = ReadEnd(sections.ends, bucket / kQsgdStride - 1);
     bit = std::min(bit, sections.level_bits);  // ReadBucket refuses an end beyond the row.
-    for (uint64_t b = bucket / kQsgdEndStride * kQsgdEndStride; b < bucket; ++b)
+    for (uint64_t b = bucket / kQsgdStride * kQsgdStride; b < bucket; ++b)
       bit += sections.bucket_size * sections.widths[b];
   }
   std::array<uint32_t, kBlockSize> codes;

@@ -16,10 +16,10 @@
 namespace tern::codec {
 namespace {
 
-using kernels::IsSparseDense;
+using kernels::IsDenseBlock;
 using kernels::SparseForm;
 using kernels::SparseFormOf;
-constexpr size_t kEntryBytes = kernels::kSparseEntry;
+constexpr size_t kEntryBytes = kernels::kSparseEntryBytes;
 static_assert(kSparseBlock == kernels::kSparseBlock);
 constexpr size_t kPairBytes = 2 * sizeof(float);
 
@@ -58,7 +58,7 @@ void PutPositions(std::span<const uint16_t> positions, size_t length, uint8_t* r
   const size_t high_bits_at = positions.size() * form.low_bits;
   const uint32_t low_mask = (1u << form.low_bits) - 1;
   for (size_t i = 0; i < positions.size(); ++i) {
-    if (form.bitmap) {
+    if (form.is_bitmap) {
       PutBits(row, positions[i], 1);
     } else {
       PutBits(row, i * form.low_bits, positions[i] & low_mask);
@@ -86,10 +86,10 @@ size_t FindOnes(std::span<const uint8_t> row, size_t at, size_t k, Positions* on
 // bytes. Returns false if the row is invalid.
 bool GetPositions(std::span<const uint8_t> row, size_t k, size_t length, Positions* positions) {
   const SparseForm form = SparseFormOf(k, length);
-  const size_t high_bits_at = form.bitmap ? 0 : k * form.low_bits;
+  const size_t high_bits_at = form.is_bitmap ? 0 : k * form.low_bits;
   if (form.bits % 8 != 0 && row.back() >> (form.bits % 8) != 0) return false;
   if (FindOnes(row, high_bits_at, k, positions) != k) return false;
-  if (form.bitmap) return true;
+  if (form.is_bitmap) return true;
   int previous = -1;
   for (size_t i = 0; i < k; ++i) {
     const uint32_t low_part = GetBits(row, i * form.low_bits, form.low_bits);
@@ -112,7 +112,7 @@ size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<ui
   const bool sends_floats = values == SparseValues::kFloats;
   if (k == 0) return 0;
   const size_t begin = out->size();
-  if (sends_floats && IsSparseDense(k, x.size())) {
+  if (sends_floats && IsDenseBlock(k, x.size())) {
     Block no_minus_zero;
     for (size_t i = 0; i < x.size(); ++i) no_minus_zero[i] = x[i] + 0.0f;  // -0 + 0 is 0
     AppendFloats(std::span(no_minus_zero).first(x.size()), out);
@@ -277,13 +277,13 @@ Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, fl
     const auto minus_zero = [](float v) { return v == 0 && std::signbit(v); };
     if (std::any_of(x, x + length, minus_zero)) return InvalidBlockError(block, "has a -0");
     const auto nonzeros = length - static_cast<size_t>(std::count(x, x + length, 0.0f));
-    return IsSparseDense(nonzeros, length)
+    return IsDenseBlock(nonzeros, length)
                ? Ok()
                : InvalidBlockError(block, "is dense, but has too few non-zeros for that");
   }
   std::fill_n(x, length, 0.0f);
   if (k == 0) return Ok();
-  if (sends_floats && IsSparseDense(k, length))
+  if (sends_floats && IsDenseBlock(k, length))
     return InvalidBlockError(block, "lists positions, but has too many non-zeros for that");
   const size_t position_bytes = SparseFormOf(k, length).bytes;
   Positions positions;

@@ -34,8 +34,8 @@ bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
 // The encoder of one block. Several blocks are encoded at a time. The functions below use fold
 // expressions over them instead of loops, so that compilers keep all encoders in registers.
 struct Encoding {
-  States states;  // the eight states
-  uint8_t* out;   // the bytes written so far begin here; words are written below it
+  States x;      // the eight states
+  uint8_t* out;  // the bytes written so far begin here; words are written below it
 };
 
 // Encodes eight symbols or, unless kAll, the first `active` of eight. Writes words below e->out and
@@ -51,17 +51,16 @@ HWY_INLINE void EncodeStep(const Lookup& lookup, const uint8_t* symbols, size_t 
   unsigned word_lanes = 0;
   for (size_t p = 0; p < kParts; ++p) {
     s[p] = lookup(hn::PromoteTo(D(), hn::LoadU(d8, symbols + p * kLanes)));
-    keeps_state[p] =
-        hn::RebindMask(D(), hn::Gt(hn::BitCast(di, s[p].frequency),
-                                   hn::BitCast(di, hn::ShiftRight<20>(e->states.part[p]))));
+    keeps_state[p] = hn::RebindMask(D(), hn::Gt(hn::BitCast(di, s[p].frequency),
+                                                hn::BitCast(di, hn::ShiftRight<20>(e->x.part[p]))));
     word_lanes |= (~MaskBits(keeps_state[p]) & ((1u << kLanes) - 1)) << (p * kLanes);
   }
   if (!kAll) word_lanes &= (1u << active) - 1;
-  hn::StoreU(Reorder(LowWords(e->states), kGather, word_lanes), D16(),
+  hn::StoreU(Reorder(LowWords(e->x), kGather, word_lanes), D16(),
              reinterpret_cast<uint16_t*>(e->out - 2 * kAnsStates));
   e->out -= 2 * Ones(word_lanes);
   for (size_t p = 0; p < kParts; ++p) {
-    const V old_states = e->states.part[p];
+    const V old_states = e->x.part[p];
     const V shifted = hn::IfThenElse(keeps_state[p], old_states, hn::ShiftRight<16>(old_states));
     const auto ratio = hn::MulAdd(hn::ConvertTo(df, shifted), hn::BitCast(df, s[p].reciprocal),
                                   hn::Set(df, kRound));
@@ -73,7 +72,7 @@ HWY_INLINE void EncodeStep(const Lookup& lookup, const uint8_t* symbols, size_t 
         hn::IfThenZeroElse(is_exact, hn::Sub(hn::Set(D(), kAnsSlots), s[p].frequency));
     const V new_states = hn::Add(hn::Add(hn::ShiftLeft<kAnsBits>(quotient), remainder),
                                  hn::Add(s[p].begin, correction));
-    e->states.part[p] =
+    e->x.part[p] =
         kAll ? new_states : hn::IfThenElse(FirstOfPart(active, p), new_states, old_states);
   }
 }
@@ -84,7 +83,7 @@ template <class Lookup>
 HWY_INLINE Encoding BeginEncoding(const Lookup& lookup, const uint8_t* symbols, size_t n,
                                   uint8_t padding, uint8_t* end) {
   Encoding e;
-  for (V& part : e.states.part) part = hn::Set(D(), kAnsLow);
+  for (V& part : e.x.part) part = hn::Set(D(), kAnsLow);
   e.out = end;
   const size_t num_rest = n % kAnsStates;
   if (num_rest == 0) return e;
@@ -98,7 +97,7 @@ HWY_INLINE Encoding BeginEncoding(const Lookup& lookup, const uint8_t* symbols, 
 // Writes the states. Returns the bytes of the block.
 HWY_INLINE std::span<const uint8_t> EndEncoding(const Encoding& e, const uint8_t* end) {
   uint32_t states[kAnsStates];
-  for (size_t p = 0; p < kParts; ++p) hn::StoreU(e.states.part[p], D(), states + p * kLanes);
+  for (size_t p = 0; p < kParts; ++p) hn::StoreU(e.x.part[p], D(), states + p * kLanes);
   uint8_t* const out = e.out - sizeof states;
   std::memcpy(out, states, sizeof states);
   return {out, end};
@@ -121,7 +120,7 @@ void EncodeBlocks(const Lookup& shared_lookup, uint8_t padding, const uint8_t* s
 
 // The decoder of one block.
 struct Decoding {
-  States states;      // the eight states
+  States x;           // the eight states
   const uint8_t* in;  // the next word to read
 };
 
@@ -135,7 +134,7 @@ HWY_INLINE void DecodeStep(const Lookup& lookup, size_t active, uint8_t* symbols
   unsigned word_lanes = 0;
   for (size_t p = 0; p < kParts; ++p) {
     V symbol;
-    new_states.part[p] = lookup(d->states.part[p], &symbol);
+    new_states.part[p] = lookup(d->x.part[p], &symbol);
     hn::StoreU(hn::TruncateTo(d8, symbol), d8, symbols + p * kLanes);
     is_low[p] = hn::Eq(hn::ShiftRight<16>(new_states.part[p]), hn::Zero(D()));
     word_lanes |= MaskBits(is_low[p]) << (p * kLanes);
@@ -148,8 +147,7 @@ HWY_INLINE void DecodeStep(const Lookup& lookup, size_t active, uint8_t* symbols
     const V refilled =
         hn::Or(hn::IfThenElse(is_low[p], hn::ShiftLeft<16>(new_states.part[p]), new_states.part[p]),
                WordsOfPart(words, p));
-    d->states.part[p] =
-        kAll ? refilled : hn::IfThenElse(FirstOfPart(active, p), refilled, d->states.part[p]);
+    d->x.part[p] = kAll ? refilled : hn::IfThenElse(FirstOfPart(active, p), refilled, d->x.part[p]);
   }
 }
 
@@ -159,10 +157,10 @@ HWY_INLINE bool BeginDecoding(std::span<const uint8_t> block, Decoding* d) {
   uint32_t states[kAnsStates] = {};
   const bool has_states = block.size() >= sizeof states && block.size() % 2 == 0;
   if (has_states) std::memcpy(states, block.data(), sizeof states);
-  d->states = LoadStates(states);
+  d->x = LoadStates(states);
   d->in = block.data() + (has_states ? sizeof states : 0);
   bool all_valid = true;
-  for (const V& part : d->states.part) {
+  for (const V& part : d->x.part) {
     all_valid &= hn::AllFalse(D(), hn::Eq(hn::ShiftRight<16>(part), hn::Zero(D())));
   }
   return all_valid;
@@ -191,7 +189,7 @@ bool EndDecoding(const Lookup& lookup, Decoding d, std::span<const uint8_t> bloc
     std::memcpy(symbols + i, decoded, active);
   }
   bool ends_correctly = static_cast<size_t>(d.in - padded_rest) == bytes_left;
-  for (const V& part : d.states.part) {
+  for (const V& part : d.x.part) {
     ends_correctly &= hn::AllTrue(D(), hn::Eq(part, hn::Set(D(), kAnsLow)));
   }
   return ends_correctly;
@@ -276,7 +274,7 @@ bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
 }
 
 // CountSymbols counts symbols below kCompared by comparing each vector of the row with each symbol.
-constexpr size_t kComparedSymbols = 32;
+constexpr size_t kCompared = 32;
 
 // Adds the counts of symbols `first` to first + 3 to `counts`. REQUIRES that symbols[0, n) are at
 // most 255 vectors, so that 8-bit counters do not overflow.
@@ -309,10 +307,9 @@ AnsCounts CountSymbols(const uint8_t* symbols, size_t n) {
   auto largest = hn::Zero(d);
   for (size_t i = 0; i < vectorized_n; i += step)
     largest = hn::Max(largest, hn::LoadU(d, symbols + i));
-  if (!hn::AllTrue(d, hn::Lt(largest, hn::Set(d, kComparedSymbols))))
-    return CountSymbolsRef(symbols, n);
+  if (!hn::AllTrue(d, hn::Lt(largest, hn::Set(d, kCompared)))) return CountSymbolsRef(symbols, n);
   AnsCounts counts = CountSymbolsRef(symbols + vectorized_n, n - vectorized_n);
-  for (size_t s = 0; s < kComparedSymbols; s += 4) {
+  for (size_t s = 0; s < kCompared; s += 4) {
     const auto is_below = hn::Lt(largest, hn::Set(d, static_cast<uint8_t>(s)));
     if (hn::AllTrue(d, is_below)) break;
     for (size_t i = 0; i < vectorized_n; i += 255 * step) {

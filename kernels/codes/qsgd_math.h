@@ -16,7 +16,7 @@ namespace tern::kernels {
 constexpr int kQsgdMaxBits = 24;  // the most bits of a level with its sign
 // The largest number of levels s.
 constexpr double kQsgdMostLevels = (1 << (kQsgdMaxBits - 1)) - 1;
-constexpr uint64_t kQsgdEndStride =
+constexpr uint64_t kQsgdStride =
     64;  // if widths differ, a code stores the end of every 64th bucket
 constexpr double kLargestFloat = 0x1.fffffep127;
 
@@ -89,7 +89,7 @@ TERN_HOST_DEVICE uint64_t QsgdHeaderSize(const QsgdRule& rule, uint64_t num_buck
   const uint64_t norm_bytes = num_buckets * sizeof(float);
   if (rule.bits > 0) return norm_bytes;
   return norm_bytes + num_buckets +
-         (num_buckets + kQsgdEndStride - 1) / kQsgdEndStride * sizeof(uint64_t);
+         (num_buckets + kQsgdStride - 1) / kQsgdStride * sizeof(uint64_t);
 }
 // The most bits of all levels together.
 TERN_HOST_DEVICE uint64_t QsgdMaxBits(const QsgdRule& rule, uint64_t count, uint64_t size) {

@@ -8,13 +8,13 @@
 
 namespace tern::kernels {
 
-constexpr uint32_t kSparseBlock = 4096;  // elements per block
-constexpr uint32_t kSparseEntry = 2;     // bytes of a block's entry in the directory
+constexpr uint32_t kSparseBlock = 4096;    // elements per block
+constexpr uint32_t kSparseEntryBytes = 2;  // bytes of a block's entry in the directory
 
 // How the positions of k out of `length` elements are coded.
 struct SparseForm {
-  bool bitmap = false;    // true: one bit per element; false: Elias-Fano coding
-  uint32_t low_bits = 0;  // Elias-Fano: how many low bits of each position are stored unchanged
+  bool is_bitmap = false;  // true: one bit per element; false: Elias-Fano coding
+  uint32_t low_bits = 0;   // Elias-Fano: how many low bits of each position are stored unchanged
   uint32_t bits = 0, bytes = 0;  // the size of the coded positions
 };
 
@@ -28,7 +28,7 @@ TERN_HOST_DEVICE SparseForm SparseFormOf(uint32_t k, uint32_t length) {
 }
 
 // Whether a block of `length` floats, k of them not zero, is written in full, without positions.
-TERN_HOST_DEVICE bool IsSparseDense(uint32_t k, uint32_t length) {
+TERN_HOST_DEVICE bool IsDenseBlock(uint32_t k, uint32_t length) {
   return k != 0 && 4 * length <= 4 * k + SparseFormOf(k, length).bytes;
 }
 
