@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kThreads)
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
     const uint64_t at = uint64_t{tile.index} * kTile + first;
     if (at >= part.count) break;
-    const uint32_t count = EightOf(part.count - at);
+    const uint32_t count = AtMostEight(part.count - at);
     Eight v = Load((kFeedback ? residual : g) + part.begin + at, count);
     uint32_t byte = 0;
 #pragma unroll
@@ -139,7 +139,7 @@ __global__ void __launch_bounds__(kThreads)
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
     const uint64_t at = uint64_t{tile.index} * kTile + first;
     if (at >= part.count) break;
-    const uint32_t count = EightOf(part.count - at);
+    const uint32_t count = AtMostEight(part.count - at);
     const uint32_t byte = signs[at / kEight];
     Means means_of_group{};
     Eight v;

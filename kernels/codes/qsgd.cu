@@ -289,7 +289,7 @@ __device__ void CodeTile(const EncodeArgs& args) {
     if (begin + step >= tile.part.count) break;
     const uint32_t first = step + lane * kEight;
     const uint64_t at = begin + first;
-    const uint32_t count = at < tile.part.count ? EightOf(tile.part.count - at) : 0;
+    const uint32_t count = at < tile.part.count ? AtMostEight(tile.part.count - at) : 0;
     const GroupsOfTile::Position position = tile.groups.At(first);
     const uint64_t begin_bit = count == 0 ? 0 : tile.BitOf(at, position);
     // When this returns, all lanes have set `stage` to zero.

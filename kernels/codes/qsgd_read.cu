@@ -220,7 +220,7 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
     const uint64_t at = begin + first;
     if (at >= code.part.count) break;
-    const uint32_t count = EightOf(code.part.count - at);
+    const uint32_t count = AtMostEight(code.part.count - at);
     Eight v;
     if (!ReadEight(code, groups, groups.At(first), count, header_at, &v)) code.ReportInvalid();
     Store(v, args.arena + code.part.begin + at, count);

@@ -81,7 +81,7 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
   return hn::GetLane(hn::MaxOfLanes(di, hn::Max(m0, m1)));
 }
 
-// Adds the sums of block number `block`, which has `rows` rows from x on, to the lane of `lane_sums`
+// Adds the sums of block number `block`, which has `rows` rows from x on, to the lane of lane_sums
 // to which the block belongs.
 void AddBlock(const float* x, size_t rows, size_t block, BlockSums* lane_sums, int32_t* max_bits) {
   const size_t strip_lanes = 4 * hn::Lanes(hn::CappedTag<double, 8>());

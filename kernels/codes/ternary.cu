@@ -41,7 +41,7 @@ struct Elements {
   // How many elements the run that begins at First(pass) has, at most eight.
   __device__ uint32_t Count(uint32_t pass) const {
     const uint32_t first = First(pass);
-    return first < count ? EightOf(count - first) : 0;
+    return first < count ? AtMostEight(count - first) : 0;
   }
 };
 
@@ -143,10 +143,9 @@ __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
     uint32_t num_ones = 0;
     for (uint32_t begin = 0; begin < num_tiles; begin += kThreads) {
       const uint32_t i = begin + threadIdx.x;
-      const uint32_t tile_ones =
-          i < num_tiles ? LoadFresh(workspace.ones + part.tile_begin + i) : 0;
+      const uint32_t ones = i < num_tiles ? LoadFresh(workspace.ones + part.tile_begin + i) : 0;
       uint32_t step_ones;
-      const uint32_t ones_before = SumBefore<kThreads>(tile_ones, row, &step_ones);
+      const uint32_t ones_before = SumBefore<kThreads>(ones, row, &step_ones);
       if (i < num_tiles) workspace.sign_bit[part.tile_begin + i] = num_ones + ones_before;
       num_ones += step_ones;
     }

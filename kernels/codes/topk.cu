@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads)
   const float scale =
       step.clip_norm > 0 ? DgcScale(step.clip_norm, stats[tile.part].sum_squares) : 1;
   for (uint32_t first = threadIdx.x * kEight; first < tile_elements; first += kThreads * kEight) {
-    const uint32_t count = EightOf(tile_elements - first);
+    const uint32_t count = AtMostEight(tile_elements - first);
     const Eight gradient = Load(g + begin + first, count);
     Eight momentum{}, sum = Load(v + begin + first, count);
     if constexpr (kMomentum) momentum = Load(u + begin + first, count);

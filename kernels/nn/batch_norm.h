@@ -103,8 +103,8 @@ struct DeviceNormBackward {
 // channel, aligned to 16 bytes.
 [[nodiscard]] int BatchNormBackwardOnDevice(DeviceStream stream, DeviceType type,
                                             const DeviceNorm& norm, const DeviceNormState& state,
-                                            const DeviceNormBackward& back, const DeviceStep* step,
-                                            float* sums, void* dx, float* gamma_gradient,
-                                            float* beta_gradient);
+                                            const DeviceNormBackward& arrays,
+                                            const DeviceStep* step, float* sums, void* dx,
+                                            float* gamma_gradient, float* beta_gradient);
 
 }  // namespace tern::kernels

@@ -42,7 +42,7 @@ class PixelTables {
 
  private:
   // Changes brightness and contrast, and applies the channels' scales.
-  void Color(const PixelDraws& draws, uint64_t plane, float* out) const;
+  void ChangeColors(const PixelDraws& draws, uint64_t plane_size, float* out) const;
 
   PixelRule rule_;
   // For each channel and byte: the float in the net's input or, if colors change, the value of the

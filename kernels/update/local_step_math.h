@@ -22,8 +22,8 @@ struct LocalStep {
 // Returns w' for the global weight w. `decay` is the weight decay; `reference` is the weight at
 // which compensation assumes that g was computed. Changes *velocity and *mean_square only if the
 // step uses them.
-TERN_HOST_DEVICE float LocalElement(const LocalStep& step, float decay, float w, float g,
-                                    float reference, float* velocity, float* mean_square) {
+TERN_HOST_DEVICE float LocalWeight(const LocalStep& step, float decay, float w, float g,
+                                   float reference, float* velocity, float* mean_square) {
   float d = step.scale != 1 ? g * step.scale : g;
   if (step.compensation == LocalStep::Compensation::kConstant)
     d = CompensatedConstant(d, w, reference, step.lambda);
@@ -32,13 +32,14 @@ TERN_HOST_DEVICE float LocalElement(const LocalStep& step, float decay, float w,
                             mean_square);
   if (!step.moves) return w;
   const UpdateStep update{.lr = step.lr, .momentum = step.momentum};
-  float next = w;
+  float local_weight = w;
   if (step.velocity) {
-    UpdateElement<UpdateRule::kMomentum>(update, {.decay = decay}, d, &next, velocity, nullptr);
+    UpdateElement<UpdateRule::kMomentum>(update, {.decay = decay}, d, &local_weight, velocity,
+                                         nullptr);
   } else {
-    UpdateElement<UpdateRule::kSgd>(update, {.decay = decay}, d, &next, nullptr, nullptr);
+    UpdateElement<UpdateRule::kSgd>(update, {.decay = decay}, d, &local_weight, nullptr, nullptr);
   }
-  return next;
+  return local_weight;
 }
 
 }  // namespace tern::kernels
