@@ -34,7 +34,7 @@ void AppendAnsRow(uint64_t count, size_t block_size, const kernels::AnsCounts& c
 // checks the blocks that it decodes. An AnsRow only refers to the bytes, which must outlive it.
 class AnsRow {
  public:
-  // Parses a row of `count` symbols below `symbol_end`, in blocks of `block_size` symbols. kMismatch
+  // Parses a row of `count` symbols below `symbol_end`, in blocks of block_size symbols. kMismatch
   // if `bytes` does not begin with such a row.
   static Result<AnsRow> Parse(std::span<const uint8_t> bytes, uint64_t count, size_t block_size,
                               size_t symbol_end);

@@ -42,7 +42,7 @@ Result<size_t> Codec::DecodeAloneTo(std::span<const uint8_t> code, const Segment
 
 Status Codec::DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                        float scaler, const BlockVisitor& use) const {
-  std::array<float, 16384> mean;  // A few blocks of every codec that codes in blocks.
+  std::array<float, 16384> mean;  // whole blocks of the codecs that code sums in blocks
   for (uint64_t at = 0; at < segment.count; at += mean.size()) {
     const uint64_t n = std::min<uint64_t>(mean.size(), segment.count - at);
     TERN_RETURN_IF_ERROR(Decode(sum, segment, contributors, scaler, at, n, mean.data()));

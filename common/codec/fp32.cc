@@ -35,7 +35,7 @@ class Fp32Sum : public RankOrderedSum {
   }
 
  private:
-  // Payloads may start at any byte, so floats are read through an aligned block.
+  // A code may start at any byte, so its floats are read through an aligned block.
   template <typename Visit>
   void ForEachBlock(std::span<const uint8_t> bytes, Visit visit) const {
     std::array<float, 1024> block;

@@ -37,7 +37,7 @@ void AppendHalves(const HalfFormat& format, std::span<const float> values,
   }
 }
 
-// Passes the `count` halves at the front of `bytes` to `visit` as floats, a block at a time.
+// Passes the first `count` 16-bit floats of `bytes` to `visit`, as floats and a block at a time.
 // `bytes` may have any alignment.
 template <typename Visit>
 void ForEachBlock(const HalfFormat& format, std::span<const uint8_t> bytes, uint64_t count,

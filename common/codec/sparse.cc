@@ -30,7 +30,8 @@ uint64_t NumBlocks(uint64_t count) { return (count + kSparseBlock - 1) / kSparse
 size_t PairSize(SparseValues values) { return values == SparseValues::kPair ? kPairBytes : 0; }
 size_t ByteCount(size_t bits) { return (bits + 7) / 8; }
 
-// The size in bytes of a block of `length` elements of which k are sent.
+// The size in bytes of the body (positions and values) of a block of `length` elements, k of them
+// sent.
 size_t BodySizeOf(SparseValues values, uint32_t k, uint32_t length) {
   if (values == SparseValues::kFloats) return kernels::SparseBodySize(k, length);
   return k == 0 ? 0 : SparseFormOf(k, length).bytes + ByteCount(k);

@@ -86,7 +86,7 @@ class SparseCode {
   Status ForEachBlock(const Visit& visit) const;
 
  private:
-  // k and L of the head comment, and the size of the block in bytes.
+  // k and L of the head comment, and the bytes of a block without its directory entry.
   size_t NumSent(uint64_t block) const;
   size_t Length(uint64_t block) const;
   size_t BodySize(uint64_t block) const;

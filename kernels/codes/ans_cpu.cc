@@ -83,7 +83,7 @@ template <class Lookup>
 HWY_INLINE Encoding BeginEncoding(const Lookup& lookup, const uint8_t* symbols, size_t n,
                                   uint8_t padding, uint8_t* end) {
   Encoding e;
-  for (V& part : e.x.part) part = hn::Set(D(), kAnsLow);
+  for (V& part : e.x.part) part = hn::Set(D(), kAnsLowest);
   e.out = end;
   const size_t num_rest = n % kAnsStates;
   if (num_rest == 0) return e;
@@ -190,7 +190,7 @@ bool EndDecoding(const Lookup& lookup, Decoding d, std::span<const uint8_t> bloc
   }
   bool ends_correctly = static_cast<size_t>(d.in - padded_rest) == bytes_left;
   for (const V& part : d.x.part) {
-    ends_correctly &= hn::AllTrue(D(), hn::Eq(part, hn::Set(D(), kAnsLow)));
+    ends_correctly &= hn::AllTrue(D(), hn::Eq(part, hn::Set(D(), kAnsLowest)));
   }
   return ends_correctly;
 }
@@ -281,23 +281,24 @@ constexpr size_t kCompared = 32;
 void CountFour(const uint8_t* symbols, size_t n, size_t first, AnsCounts* counts) {
   const hn::ScalableTag<uint8_t> d;
   const auto first_symbol = static_cast<uint8_t>(first);
-  const auto s0 = hn::Set(d, first_symbol), s1 = hn::Set(d, static_cast<uint8_t>(first_symbol + 1)),
-             s2 = hn::Set(d, static_cast<uint8_t>(first_symbol + 2)),
-             s3 = hn::Set(d, static_cast<uint8_t>(first_symbol + 3));
-  auto c0 = hn::Zero(d), c1 = c0, c2 = c0, c3 = c0;
+  const auto symbol0 = hn::Set(d, first_symbol),
+             symbol1 = hn::Set(d, static_cast<uint8_t>(first_symbol + 1)),
+             symbol2 = hn::Set(d, static_cast<uint8_t>(first_symbol + 2)),
+             symbol3 = hn::Set(d, static_cast<uint8_t>(first_symbol + 3));
+  auto count0 = hn::Zero(d), count1 = count0, count2 = count0, count3 = count0;
   for (size_t i = 0; i < n; i += hn::Lanes(d)) {
     const auto v = hn::LoadU(d, symbols + i);
-    c0 = hn::Sub(c0, hn::VecFromMask(d, hn::Eq(v, s0)));
-    c1 = hn::Sub(c1, hn::VecFromMask(d, hn::Eq(v, s1)));
-    c2 = hn::Sub(c2, hn::VecFromMask(d, hn::Eq(v, s2)));
-    c3 = hn::Sub(c3, hn::VecFromMask(d, hn::Eq(v, s3)));
+    count0 = hn::Sub(count0, hn::VecFromMask(d, hn::Eq(v, symbol0)));
+    count1 = hn::Sub(count1, hn::VecFromMask(d, hn::Eq(v, symbol1)));
+    count2 = hn::Sub(count2, hn::VecFromMask(d, hn::Eq(v, symbol2)));
+    count3 = hn::Sub(count3, hn::VecFromMask(d, hn::Eq(v, symbol3)));
   }
   const hn::Repartition<uint64_t, decltype(d)> d64;
   const auto sum = [&](auto c) { return hn::GetLane(hn::SumOfLanes(d64, hn::SumsOf8(c))); };
-  (*counts)[first] += sum(c0);
-  (*counts)[first + 1] += sum(c1);
-  (*counts)[first + 2] += sum(c2);
-  (*counts)[first + 3] += sum(c3);
+  (*counts)[first] += sum(count0);
+  (*counts)[first + 1] += sum(count1);
+  (*counts)[first + 2] += sum(count2);
+  (*counts)[first + 3] += sum(count3);
 }
 
 AnsCounts CountSymbols(const uint8_t* symbols, size_t n) {

@@ -124,11 +124,11 @@ HWY_INLINE V SelectOfEight(const States& numbers, V index) {
 
 #endif
 
-// Reorders the words by the shuffle of the subset `set`.
-HWY_INLINE hn::Vec<D16> Reorder(hn::Vec<D16> words, const WordOrders& orders, unsigned set) {
+// Reorders the words by the shuffle of `subset`.
+HWY_INLINE hn::Vec<D16> Reorder(hn::Vec<D16> words, const WordOrders& orders, unsigned subset) {
   const hn::Repartition<uint8_t, D16> d8;
   return hn::BitCast(
-      D16(), hn::TableLookupBytesOr0(hn::BitCast(d8, words), hn::Load(d8, orders[set].data())));
+      D16(), hn::TableLookupBytesOr0(hn::BitCast(d8, words), hn::Load(d8, orders[subset].data())));
 }
 
 // A table of 8 * kTables numbers in registers. Its operator[] looks up one number per lane.

@@ -10,7 +10,7 @@ namespace tern::kernels {
 
 // The settings of the update.
 struct DgcStep {
-  float momentum = 0;     // the factor m of dgc_memory.h
+  float momentum = 0;     // multiplies the momentum in each step
   bool nesterov = false;  // whether the momentum is Nesterov's
   double clip_norm = 0;   // the largest norm of a tensor's gradient; 0: no limit
 };

@@ -32,7 +32,7 @@ TERN_HOST_DEVICE bool IsDenseBlock(uint32_t k, uint32_t length) {
   return k != 0 && 4 * length <= 4 * k + SparseFormOf(k, length).bytes;
 }
 
-// The size in bytes of a block of `length` floats whose directory entry is k.
+// The bytes, besides the directory entry, of a block of `length` floats whose directory entry is k.
 TERN_HOST_DEVICE uint32_t SparseBodySize(uint32_t k, uint32_t length) {
   if (k == 0) return 0;
   return 4 * k + (k == length ? 0 : SparseFormOf(k, length).bytes);

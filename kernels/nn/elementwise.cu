@@ -41,7 +41,7 @@ struct DropoutElement {
   NoiseKey key;
   const DeviceStep* step;
   uint32_t threshold;  // a 16-bit random number below this drops the element
-  float scale;         // of the other elements
+  float scale;         // the factor of the other elements
   T* y;
   __device__ void operator()(uint64_t i) const {
     NoiseKey step_key = key;

@@ -26,8 +26,9 @@ struct PixelRule {
 
 // The random changes of one image.
 struct PixelDraws {
-  float brighter = 0;  // is added to each value; the sum is clamped to [0, 255]
-  float contrast = 1;  // then multiplies the difference of each value from the mean of its channel
+  float brighter = 0;  // added to each value; the sum is clamped to [0, 255]
+  float contrast =
+      1;  // then the factor of the difference of each value from the mean of its channel
   uint32_t mirrored = 0;  // not 0: left and right are exchanged
 };
 

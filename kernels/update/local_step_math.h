@@ -14,7 +14,7 @@ struct LocalStep {
   bool moves = true;  // false: w' = W; only the state of the compensation is updated
   float scale = 1;    // g is multiplied by this first
   Compensation compensation = Compensation::kNone;
-  float lambda = 0, rho = 0, one_minus_rho = 0;  // of the compensation (compensation.h)
+  float lambda = 0, rho = 0, one_minus_rho = 0;  // of the equations in compensation.h
   bool velocity = false;                         // whether the update uses momentum
   float lr = 0, momentum = 0;
 };
@@ -32,14 +32,13 @@ TERN_HOST_DEVICE float LocalWeight(const LocalStep& step, float decay, float w, 
                             mean_square);
   if (!step.moves) return w;
   const UpdateStep update{.lr = step.lr, .momentum = step.momentum};
-  float local_weight = w;
+  float new_w = w;
   if (step.velocity) {
-    UpdateElement<UpdateRule::kMomentum>(update, {.decay = decay}, d, &local_weight, velocity,
-                                         nullptr);
+    UpdateElement<UpdateRule::kMomentum>(update, {.decay = decay}, d, &new_w, velocity, nullptr);
   } else {
-    UpdateElement<UpdateRule::kSgd>(update, {.decay = decay}, d, &local_weight, nullptr, nullptr);
+    UpdateElement<UpdateRule::kSgd>(update, {.decay = decay}, d, &new_w, nullptr, nullptr);
   }
-  return local_weight;
+  return new_w;
 }
 
 }  // namespace tern::kernels
