@@ -38,9 +38,9 @@ Result<ParsedCode> ParseMaskSigns(std::span<const uint8_t> bytes, uint64_t count
     return Status(Code::kMismatch, "ternary mask of " + std::to_string(count) +
                                        " elements has a bit set beyond the last of them");
   }
-  const std::span<uint8_t> negative = scratch->Get(plane_bytes);
+  const std::span<uint8_t> sign_plane = scratch->Get(plane_bytes);
   const std::span<const uint8_t> sign_row = bytes.subspan(plane_bytes);
-  const size_t nonzeros = kernels::SpreadSigns(mask.data(), count, sign_row, negative.data());
+  const size_t nonzeros = kernels::SpreadSigns(mask.data(), count, sign_row, sign_plane.data());
   const size_t sign_bytes = kernels::PlaneBytes(nonzeros);
   if (sign_row.size() < sign_bytes) {
     return Status(Code::kMismatch, "ternary code cut short: " + std::to_string(sign_row.size()) +
@@ -51,7 +51,7 @@ Result<ParsedCode> ParseMaskSigns(std::span<const uint8_t> bytes, uint64_t count
     return Status(Code::kMismatch, "ternary signs of " + std::to_string(nonzeros) +
                                        " non-zeros have a bit set beyond the last of them");
   }
-  return ParsedCode{mask, negative, plane_bytes + sign_bytes};
+  return ParsedCode{mask, sign_plane, plane_bytes + sign_bytes};
 }
 
 }  // namespace tern::codec

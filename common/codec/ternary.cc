@@ -68,7 +68,7 @@ class TernarySum : public Accumulator {
     Result<ParsedCode> code = wire_.Parse(bytes, count_, &scratch_[num_waiting_]);
     if (!code.ok()) return code.status();
     waiting_owners_[num_waiting_] = owner;
-    waiting_codes_[num_waiting_] = {code->mask.data(), code->negative.data()};
+    waiting_codes_[num_waiting_] = {code->mask.data(), code->sign_plane.data()};
     ++num_waiting_;
     ++contributors_;
     return code->size;

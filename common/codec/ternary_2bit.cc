@@ -34,12 +34,12 @@ class TwoBit : public TernaryWire {
                                          std::to_string(count) + " elements");
     }
     const std::span<const uint8_t> mask = bytes.first(plane_bytes);
-    const std::span<const uint8_t> negative = bytes.subspan(plane_bytes, plane_bytes);
-    if (!UnusedBitsAreZero(mask, count) || !UnusedBitsAreZero(negative, count)) {
+    const std::span<const uint8_t> sign_plane = bytes.subspan(plane_bytes, plane_bytes);
+    if (!UnusedBitsAreZero(mask, count) || !UnusedBitsAreZero(sign_plane, count)) {
       return Status(Code::kMismatch, "ternary planes of " + std::to_string(count) +
                                          " elements have a bit set beyond the last of them");
     }
-    return ParsedCode{mask, negative, 2 * plane_bytes};
+    return ParsedCode{mask, sign_plane, 2 * plane_bytes};
   }
 };
 

@@ -193,7 +193,7 @@ class Ans : public TernaryWire {
     const size_t plane_bytes = kernels::PlaneBytes(count);
     // CodeOfSymbols may write 8 bytes beyond the signs.
     const std::span<uint8_t> code = scratch->Get(3 * plane_bytes + 8);
-    const std::span<uint8_t> negative = code.first(plane_bytes);
+    const std::span<uint8_t> sign_plane = code.first(plane_bytes);
     const std::span<uint8_t> mask = code.subspan(plane_bytes, plane_bytes);
     const std::span<uint8_t> signs = code.subspan(2 * plane_bytes);
     const uint64_t num_blocks = (count + kCodeBlock - 1) / kCodeBlock;
@@ -208,8 +208,8 @@ class Ans : public TernaryWire {
           symbols.get(), std::min<uint64_t>(blocks_per_call * kCodeBlock, count - at), num_signs,
           mask.data() + at / 8, signs.data());
     }
-    kernels::SpreadSigns(mask.data(), count, signs, negative.data());
-    return ParsedCode{mask, negative, 1 + row.size()};
+    kernels::SpreadSigns(mask.data(), count, signs, sign_plane.data());
+    return ParsedCode{mask, sign_plane, 1 + row.size()};
   }
 
   bool IsStored(std::span<const uint8_t> sum, uint64_t count) const {

@@ -49,11 +49,11 @@ Result<ScaledCode> ParseScaledCode(const TernaryWire& wire, std::span<const uint
 // codes.
 void AddScaled(const ScaledCode& scaled_code, uint64_t count, float* sum) {
   const std::span<const uint8_t> mask = scaled_code.code.mask;
-  const std::span<const uint8_t> negative = scaled_code.code.negative;
+  const std::span<const uint8_t> sign_plane = scaled_code.code.sign_plane;
   for (size_t byte = 0; byte < mask.size(); ++byte) {
     const size_t n = std::min<size_t>(8, count - 8 * byte);
     for (size_t i = 0; i < n; ++i) {
-      const int sign = (mask[byte] >> i & 1) - 2 * ((mask[byte] & negative[byte]) >> i & 1);
+      const int sign = (mask[byte] >> i & 1) - 2 * ((mask[byte] & sign_plane[byte]) >> i & 1);
       sum[8 * byte + i] += static_cast<float>(sign) * scaled_code.scaler;
     }
   }

@@ -65,12 +65,12 @@ class Trit5 : public TernaryWire {
     const size_t plane_bytes = kernels::PlaneBytes(count);
     // CodeOfTrits may write 8 bytes beyond the signs.
     const std::span<uint8_t> code = scratch->Get(3 * plane_bytes + 8);
-    const std::span<uint8_t> negative = code.first(plane_bytes);
+    const std::span<uint8_t> sign_plane = code.first(plane_bytes);
     const std::span<uint8_t> mask = code.subspan(plane_bytes, plane_bytes);
     const std::span<uint8_t> signs = code.subspan(2 * plane_bytes);
     kernels::CodeOfTrits(bytes.data(), count, mask.data(), signs.data());
-    kernels::SpreadSigns(mask.data(), count, signs, negative.data());
-    return ParsedCode{mask, negative, code_size};
+    kernels::SpreadSigns(mask.data(), count, signs, sign_plane.data());
+    return ParsedCode{mask, sign_plane, code_size};
   }
 };
 

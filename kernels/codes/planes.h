@@ -26,13 +26,12 @@ struct WorkerCodes {
   const uint8_t* signs;
 };
 
-// Converts packed signs, one per non-zero element (ternary.h), to a plane of n bits, `sign_plane`: bit
+// Converts packed signs, one per non-zero element (ternary.h), to a plane of n bits, `plane`: bit
 // i is the sign of element i, or zero if the mask is zero. Returns the number of ones in the mask.
 // Signs beyond the end of `signs` count as zero; no byte beyond the end is read.
-size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
-                   uint8_t* sign_plane);
+size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* plane);
 size_t SpreadSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
-                      uint8_t* sign_plane);
+                      uint8_t* plane);
 
 // Adds the codes of up to kMaxCodes workers to a sum of the codes of k other workers. Before the
 // call the sum has `old_bits` planes, or is 0 if old_bits is 0; after the call it has `new_bits`

@@ -23,9 +23,8 @@ void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int o
   AddCodesRef(codes, n, stride, old_bits, new_bits, planes);
 }
 
-size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
-                   uint8_t* sign_plane) {
-  return SpreadSignsRef(mask, n, signs, sign_plane);
+size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* plane) {
+  return SpreadSignsRef(mask, n, signs, plane);
 }
 
 bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
@@ -146,8 +145,7 @@ void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int o
   AddBatch<4>(batch);
 }
 
-size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
-                   uint8_t* sign_plane) {
+size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* plane) {
   const size_t plane_bytes = PlaneBytes(n);
   SignReader reader(signs.data(), signs.size(), 0);
   size_t i = 0;
@@ -157,11 +155,11 @@ size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs
       hwy::Prefetch(signs.data() + reader.at() / 8 + kPrefetchBytes);
     }
     const uint64_t negative = reader.Next(LoadWord(mask + i, 8));
-    std::memcpy(sign_plane + i, &negative, 8);
+    std::memcpy(plane + i, &negative, 8);
   }
   if (i < plane_bytes) {
     const uint64_t negative = reader.Next(LoadWord(mask + i, plane_bytes - i));
-    std::memcpy(sign_plane + i, &negative, plane_bytes - i);
+    std::memcpy(plane + i, &negative, plane_bytes - i);
   }
   return reader.at();
 }
@@ -324,9 +322,8 @@ void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int o
   HWY_DYNAMIC_DISPATCH(AddCodes)(codes, n, stride, old_bits, new_bits, planes);
 }
 
-size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
-                   uint8_t* sign_plane) {
-  return HWY_DYNAMIC_DISPATCH(SpreadSigns)(mask, n, signs, sign_plane);
+size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* plane) {
+  return HWY_DYNAMIC_DISPATCH(SpreadSigns)(mask, n, signs, plane);
 }
 
 bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,

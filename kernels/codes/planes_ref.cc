@@ -43,13 +43,13 @@ void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, in
 }
 
 size_t SpreadSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
-                      uint8_t* sign_plane) {
-  std::fill_n(sign_plane, PlaneBytes(n), uint8_t{0});
+                      uint8_t* plane) {
+  std::fill_n(plane, PlaneBytes(n), uint8_t{0});
   size_t num_signs = 0;
   for (size_t i = 0; i < n; ++i) {
     if (Bit(mask, i) == 0) continue;
     const unsigned sign = num_signs / 8 < signs.size() ? Bit(signs.data(), num_signs) : 0;
-    sign_plane[i / 8] = static_cast<uint8_t>(sign_plane[i / 8] | sign << (i % 8));
+    plane[i / 8] = static_cast<uint8_t>(plane[i / 8] | sign << (i % 8));
     ++num_signs;
   }
   return num_signs;

@@ -197,7 +197,7 @@ struct CodedTile {
   __device__ uint64_t BitOf(uint64_t at, const GroupsOfTile::Position& position) const {
     const int fixed_width = args.coding.rule.bits;
     if (fixed_width > 0) return part_bit + at * static_cast<uint32_t>(fixed_width);
-    return part_bit + begins[position.group] + position.inside * widths[position.group];
+    return part_bit + begins[position.group] + position.offset * widths[position.group];
   }
 
   __device__ QsgdBucket BucketOf(uint64_t b) const { return {norms[b], 0, b == last ? last_s : s}; }

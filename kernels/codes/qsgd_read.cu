@@ -175,7 +175,7 @@ __device__ bool ReadEight(const CodeOfPart& code, const GroupsOfTile& groups,
   bool is_valid = true;
   const auto enter_bucket = [&](uint64_t bucket, uint32_t k) {
     header = header_at(bucket);
-    const uint64_t first_bit = k == 0 ? position.inside * header.width : 0;
+    const uint64_t first_bit = k == 0 ? position.offset * header.width : 0;
     reader = BitReader(code.args.codes, code.levels * 8 + header.bit + first_bit);
   };
   groups.ForEight(position, count, enter_bucket, [&](uint32_t k) {

@@ -131,20 +131,20 @@ __device__ Sum SumOfBlocks(const GroupedTile<Sum>& tile, uint64_t group, uint32_
   return total;
 }
 
-// A warp adds the block that begins at element `inside` of a group, and the whole group if this is
+// A warp adds the block that begins at element `offset` of a group, and the whole group if this is
 // the last of its blocks to be added.
 template <typename Sum, typename Source, typename Finish>
-__device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t inside,
+__device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t offset,
                          const Source& source, const Finish& finish) {
-  const uint64_t length = tile.LengthOf(group), remaining = length - inside;
-  const uint64_t from = group * tile.size + inside;
+  const uint64_t length = tile.LengthOf(group), remaining = length - offset;
+  const uint64_t from = group * tile.size + offset;
   const auto count = static_cast<uint32_t>(remaining < kTile ? remaining : kTile);
   Sum sum = SumOfRun<Sum>(from, count, source);
   const bool is_writer = threadIdx.x % 32 == 0;
   const uint32_t num_blocks = TilesOf(length);
   if (num_blocks > 1) {
     // At most two blocks begin in a tile: the last of one group, and the first of the next group.
-    if (is_writer) tile.partial[2 * (from / kTile) + (inside == 0 ? 1 : 0)] = sum;
+    if (is_writer) tile.partial[2 * (from / kTile) + (offset == 0 ? 1 : 0)] = sum;
     if (!IsLastWarpOf(tile.done + group * tile.size / kTile, num_blocks)) return;
     sum = SumOfBlocks(tile, group, num_blocks);
   }
@@ -168,8 +168,8 @@ __device__ void SumGroups(const DeviceTiling& tiling, uint64_t size, Sum* partia
   if (size <= kTile) return SumSmallGroups(tile, source, finish);
   const uint64_t group = begin / size;
   if (threadIdx.x < 32) {
-    const uint64_t inside = (begin - group * size + kTile - 1) / kTile * kTile;
-    if (inside < tile.LengthOf(group)) SumBlock(tile, group, inside, source, finish);
+    const uint64_t offset = (begin - group * size + kTile - 1) / kTile * kTile;
+    if (offset < tile.LengthOf(group)) SumBlock(tile, group, offset, source, finish);
   } else if ((group + 1) * size < end) {
     SumBlock(tile, group + 1, 0, source, finish);
   }
@@ -181,17 +181,17 @@ class GroupsOfTile {
   __device__ GroupsOfTile(uint64_t size, uint32_t tile) : size_(size) {
     const uint64_t begin = uint64_t{tile} * kTile;
     first_group_ = begin / size;
-    first_inside_ = begin - first_group_ * size;
+    first_offset_ = begin - first_group_ * size;
   }
   struct Position {
-    uint64_t group, inside;  // index of the group; index of the element in the group
+    uint64_t group, offset;  // index of the group; index of the element in the group
   };
   // The position of element i of the tile.
   __device__ Position At(uint32_t i) const {
-    const uint64_t inside = first_inside_ + i;
-    uint64_t groups_after = inside >= size_ ? 1 : 0;
-    if (size_ < kTile) groups_after = static_cast<uint32_t>(inside) / static_cast<uint32_t>(size_);
-    return {first_group_ + groups_after, inside - groups_after * size_};
+    const uint64_t offset = first_offset_ + i;
+    uint64_t groups_after = offset >= size_ ? 1 : 0;
+    if (size_ < kTile) groups_after = static_cast<uint32_t>(offset) / static_cast<uint32_t>(size_);
+    return {first_group_ + groups_after, offset - groups_after * size_};
   }
   // Calls visit(k) for k = 0 to 7, where k stands for the k-th element after position `from`.
   // Before visit(k), calls enter(group, k) if k is 0, or if element k is the first of a group and k
@@ -201,7 +201,7 @@ class GroupsOfTile {
   __device__ void ForEight(const Position& from, uint32_t count, const Enter& enter,
                            const Visit& visit) const {
     uint64_t group = from.group;
-    uint32_t next_group_at = AtMostEight(size_ - from.inside);
+    uint32_t next_group_at = AtMostEight(size_ - from.offset);
     enter(group, 0u);
 #pragma unroll
     for (uint32_t k = 0; k < kEight; ++k) {
@@ -214,7 +214,7 @@ class GroupsOfTile {
   }
 
  private:
-  uint64_t size_, first_group_, first_inside_;
+  uint64_t size_, first_group_, first_offset_;
 };
 
 }  // namespace tern::kernels
