@@ -129,10 +129,10 @@ class Ans : public TernaryWire {
                  std::vector<uint8_t>* out) const override {
     if (count == 0) return;
     if (contributors <= kMaxContributors) {
-      const auto symbols = [&](uint64_t first, size_t n, uint8_t* to) {
+      const auto make_symbols = [&](uint64_t first, size_t n, uint8_t* to) {
         kernels::SymbolsOfSum(planes.data(), count, contributors, first, n, to);
       };
-      return AppendSmaller(count, kSumBlock, CountsOfSum(planes, count, contributors), symbols,
+      return AppendSmaller(count, kSumBlock, CountsOfSum(planes, count, contributors), make_symbols,
                            planes, out);
     }
     out->push_back(kStored);

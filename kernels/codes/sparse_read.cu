@@ -75,7 +75,7 @@ struct SharedArrays {
   uint32_t row[kWords + 1];  // the encoded positions of the tile
   uint32_t counts[kWarps];
   uint16_t positions[kTile];
-  uint32_t refused;
+  uint32_t has_invalid;  // 1 if a thread found an invalid position or value
 };
 
 // Decodes the body of one tile.
@@ -153,7 +153,7 @@ struct SparseTile {
   __device__ bool ReadSparse(SharedArrays* shared) const {
     const SparseForm form = SparseFormOf(k, length);
     LoadRow(form, shared->row);
-    if (threadIdx.x == 0) shared->refused = IsDenseBlock(k, length) ? 1 : 0;
+    if (threadIdx.x == 0) shared->has_invalid = IsDenseBlock(k, length) ? 1 : 0;
     for (uint32_t i = threadIdx.x; i < length; i += kThreads) x[i] = 0;
     __syncthreads();
     bool is_valid = ReadPositions(form, shared);
@@ -163,9 +163,9 @@ struct SparseTile {
       is_valid = IsFinite(value) && value != 0 &&
                  (i == 0 || shared->positions[i - 1] < shared->positions[i]);
     }
-    if (!is_valid) atomicOr(&shared->refused, 1u);
+    if (!is_valid) atomicOr(&shared->has_invalid, 1u);
     __syncthreads();
-    if (shared->refused != 0) return false;
+    if (shared->has_invalid != 0) return false;
     for (uint32_t i = threadIdx.x; i < k; i += kThreads)
       x[shared->positions[i]] = LoadFloat(codes, body + form.bytes + sizeof(float) * i);
     return true;
