@@ -65,9 +65,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // Radix selection of the k-th largest magnitude of a part: three passes find its 31 bits, the upper
-// bits first. A pass finds bits [shift, shift + bits). All tiles count, by the bits of the pass, the
-// elements of the part whose bits above are those of the k-th largest. The last thread block of the
-// part finds the bits of the k-th largest in this histogram.
+// bits first. A pass finds bits [shift, shift + bits). All tiles count, by the bits of the pass,
+// the elements of the part whose bits above are those of the k-th largest. The last thread block of
+// the part finds the bits of the k-th largest in this histogram.
 struct Pass {
   uint32_t shift, bits;
 };
