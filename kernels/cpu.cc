@@ -15,13 +15,13 @@ std::vector<std::string> CpuTargets() {
 
 bool UseCpuTargetForTest(std::string_view name) {
   hwy::SetSupportedTargetsForTest(0);
-  int64_t chosen = 0;
+  int64_t chosen_target = 0;
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    if (name == hwy::TargetName(target)) chosen = target;
+    if (name == hwy::TargetName(target)) chosen_target = target;
   }
-  hwy::SetSupportedTargetsForTest(chosen);
+  hwy::SetSupportedTargetsForTest(chosen_target);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  return chosen != 0 || name.empty();
+  return chosen_target != 0 || name.empty();
 }
 
 }  // namespace tern::kernels

@@ -25,9 +25,9 @@ namespace {
 
 // Returns max |g|. Compares magnitudes as integers, because compilers vectorize integer maxima.
 float MaxAbs(std::span<const float> g) {
-  int32_t max = 0;
-  for (float v : g) max = std::max(max, std::bit_cast<int32_t>(v) & 0x7FFFFFFF);
-  return std::bit_cast<float>(max);
+  int32_t max_bits = 0;
+  for (float v : g) max_bits = std::max(max_bits, std::bit_cast<int32_t>(v) & 0x7FFFFFFF);
+  return std::bit_cast<float>(max_bits);
 }
 
 // Calls visit(first, length) for each bin of a tensor that overlaps elements [begin, begin + n).

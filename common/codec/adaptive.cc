@@ -52,11 +52,11 @@ class Adaptive : public SparseCodec {
   std::string_view name() const override { return "adaptive"; }
   Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
                    const kernels::NoiseKey&) const override {
-    const SignSelection positive = SelectLargest(values, 1, share_);
-    const SignSelection negative = SelectLargest(values, -1, share_);
+    const SignSelection positives = SelectLargest(values, 1, share_);
+    const SignSelection negatives = SelectLargest(values, -1, share_);
     // Computes 0 - mean instead of -mean, because a mean of 0 must not become -0.
-    return {stats.max_abs,      kInfinity,         -negative.threshold,
-            positive.threshold, 0 - negative.mean, positive.mean};
+    return {stats.max_abs,       kInfinity,          -negatives.threshold,
+            positives.threshold, 0 - negatives.mean, positives.mean};
   }
   void Encode(const float* g, const Segment& segment, const Prepared& prepared,
               const kernels::NoiseKey&, std::vector<uint8_t>* out) const override {

@@ -1,5 +1,5 @@
-// Packs and unpacks numbers of first_bit most 24 bits, the levels of QSGD codes. The writer
-// collects bits in a 64-bit integer and writes 32 bits first_bit a time.
+// Packs and unpacks numbers of at most 24 bits, the levels of QSGD codes. The writer collects bits
+// in a 64-bit integer and writes 32 bits at a time.
 #include "common/codec/bit_pack.h"
 
 #include <algorithm>
@@ -37,13 +37,13 @@ void UnpackBits(std::span<const uint8_t> bytes, uint64_t first_bit, int width,
   const uint32_t mask = (uint32_t{1} << width) - 1;
   for (uint32_t& value : values) {
     const uint8_t* first_byte = bytes.data() + first_bit / 8;
-    const uint64_t bytes_left = bytes.size() - first_bit / 8;
+    const uint64_t num_bytes_left = bytes.size() - first_bit / 8;
     uint32_t word = 0;
     // A number of 24 bits or fewer lies in four bytes wherever it starts.
-    if (bytes_left >= sizeof word) {
+    if (num_bytes_left >= sizeof word) {
       std::memcpy(&word, first_byte, sizeof word);
     } else {
-      std::memcpy(&word, first_byte, bytes_left);
+      std::memcpy(&word, first_byte, num_bytes_left);
     }
     value = word >> (first_bit % 8) & mask;
     first_bit += static_cast<uint64_t>(width);

@@ -10,15 +10,15 @@ namespace tern::codec {
 Prepared PrepareTernary(const kernels::Stats& stats, size_t n, const Options& options) {
   const Prepared unclipped{stats.max_abs, std::numeric_limits<float>::infinity()};
   const double largest_float = std::numeric_limits<float>::max();
-  const auto k =
+  const auto sigma_limit =
       static_cast<float>(std::min(options.clip_sigma * kernels::Sigma(stats, n), largest_float));
-  if (!(k > 0)) return unclipped;
+  if (!(sigma_limit > 0)) return unclipped;
   switch (options.clip) {
     case Clip::kPaper:
     case Clip::kGrace:
-      return {std::min(stats.max_abs, k), k};
+      return {std::min(stats.max_abs, sigma_limit), sigma_limit};
     case Clip::kOfficial:
-      return {k, unclipped.clip};
+      return {sigma_limit, unclipped.clip};
     case Clip::kNone:
       break;
   }

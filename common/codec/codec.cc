@@ -8,23 +8,23 @@ namespace tern::codec {
 
 Result<size_t> Codec::DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
                                        float* values) const {
-  size_t size = 0;
-  std::vector<uint8_t> sum;
+  size_t code_size = 0;
+  std::vector<uint8_t> coded_sum;
   if (!SingleCodeIsSum()) {
     const std::unique_ptr<Accumulator> accumulator = NewAccumulator(segment, 1);
-    Result<size_t> added = accumulator->Add(0, code);
-    if (!added.ok()) return added;
-    size = *added;
-    accumulator->EncodeSum(&sum);
+    Result<size_t> added_size = accumulator->Add(0, code);
+    if (!added_size.ok()) return added_size;
+    code_size = *added_size;
+    accumulator->EncodeSum(&coded_sum);
   } else {
     Result<size_t> sum_size = SumSize(code, segment, 1);
     if (!sum_size.ok()) return sum_size;
-    size = *sum_size;
+    code_size = *sum_size;
   }
-  const std::span<const uint8_t> sum_bytes =
-      SingleCodeIsSum() ? code.first(size) : std::span<const uint8_t>(sum);
-  TERN_RETURN_IF_ERROR(Decode(sum_bytes, segment, 1, 0, 0, segment.count, values));
-  return size;
+  const std::span<const uint8_t> coded_sum_bytes =
+      SingleCodeIsSum() ? code.first(code_size) : std::span<const uint8_t>(coded_sum);
+  TERN_RETURN_IF_ERROR(Decode(coded_sum_bytes, segment, 1, 0, 0, segment.count, values));
+  return code_size;
 }
 
 Result<size_t> Codec::DecodeAloneTo(std::span<const uint8_t> code, const Segment& segment,
@@ -42,7 +42,7 @@ Result<size_t> Codec::DecodeAloneTo(std::span<const uint8_t> code, const Segment
 
 Status Codec::DecodeTo(std::span<const uint8_t> sum, const Segment& segment, int contributors,
                        float scaler, const BlockVisitor& use) const {
-  std::array<float, 16384> mean;  // A few blocks of every codec that codes in blocks.
+  std::array<float, 16384> mean;  // whole blocks of the codecs that code sums in blocks
   for (uint64_t at = 0; at < segment.count; at += mean.size()) {
     const uint64_t n = std::min<uint64_t>(mean.size(), segment.count - at);
     TERN_RETURN_IF_ERROR(Decode(sum, segment, contributors, scaler, at, n, mean.data()));

@@ -82,7 +82,7 @@ struct Options {
     // What happens if too many elements exceed the threshold. True: exactly the wanted number is
     // selected. False: the threshold is raised.
     bool resample = true;
-    double momentum = 0;  // the factor m of dgc_memory.h
+    double momentum = 0;  // multiplies the momentum in each step
     bool nesterov = false;
     bool masking = true;
     // The largest 2-norm of a tensor's gradient on one worker; larger gradients are scaled down. 0:

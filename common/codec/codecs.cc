@@ -69,10 +69,10 @@ const std::vector<std::string>& CodecNames() {
 }
 
 bool CanEncodeOnDevice(const Codec& codec) {
-  const DeviceSupport needed =
+  const DeviceSupport needed_support =
       codec.NewMemory(1) != nullptr ? DeviceSupport::kCodesAndMemory : DeviceSupport::kCodes;
   return std::any_of(std::begin(kTable), std::end(kTable), [&](const CodecEntry& entry) {
-    return entry.name == codec.name() && entry.on_device == needed;
+    return entry.name == codec.name() && entry.on_device == needed_support;
   });
 }
 

@@ -21,9 +21,9 @@ void DgcMemory::Compensate(uint64_t begin, std::span<const float> g, std::span<f
   float* momentum = momentum_.empty() ? nullptr : momentum_.data() + begin;
   for (size_t i = 0; i < g.size(); ++i) {
     if (momentum == nullptr) {
-      kernels::DgcElement<false>(step, scale, g[i], nullptr, accumulated + i);
+      kernels::AddToDgcElement<false>(step, scale, g[i], nullptr, accumulated + i);
     } else {
-      kernels::DgcElement<true>(step, scale, g[i], momentum + i, accumulated + i);
+      kernels::AddToDgcElement<true>(step, scale, g[i], momentum + i, accumulated + i);
     }
     v[i] = accumulated[i];
   }

@@ -38,16 +38,16 @@ Status CheckFinite(std::span<const float> values, uint64_t first_index) {
                     std::to_string(*bad_value) + ", expected a finite number");
 }
 
-Status CheckSum(std::string_view codec, std::span<const uint8_t> sum, size_t expected,
+Status CheckSum(std::string_view codec, std::span<const uint8_t> sum, size_t expected_size,
                 uint64_t count, uint64_t first, uint64_t n) {
   if (first > count || n > count - first) {
     return Status(Code::kInternal, std::to_string(n) + " elements from " + std::to_string(first) +
                                        " on requested, but the segment has " +
                                        std::to_string(count));
   }
-  if (sum.size() == expected) return Ok();
+  if (sum.size() == expected_size) return Ok();
   return Status(Code::kMismatch, std::string(codec) + " sum of " + std::to_string(sum.size()) +
-                                     " bytes, expected " + std::to_string(expected) + " for " +
+                                     " bytes, expected " + std::to_string(expected_size) + " for " +
                                      std::to_string(count) + " elements");
 }
 
@@ -62,31 +62,32 @@ Status DecodeFloatMean(std::string_view codec, std::span<const uint8_t> sum, uin
 RankOrderedSum::RankOrderedSum(uint64_t count, int workers) : sum_(count), waiting_(workers) {}
 
 Result<size_t> RankOrderedSum::Add(int rank, std::span<const uint8_t> bytes) {
-  const auto r = static_cast<size_t>(rank);
-  if (rank < 0 || r >= waiting_.size() || r < next_ || waiting_[r].has_value()) {
+  const auto index = static_cast<size_t>(rank);
+  if (rank < 0 || index >= waiting_.size() || index < next_rank_ || waiting_[index].has_value()) {
     return Status(Code::kInternal, "rank " + std::to_string(rank) + " added to a sum of " +
                                        std::to_string(waiting_.size()) +
                                        " workers, expected each rank below that number once");
   }
-  Result<size_t> size = Check(bytes);
-  if (!size.ok()) return size;
-  const std::span<const uint8_t> code = bytes.first(*size);
+  Result<size_t> code_size = Check(bytes);
+  if (!code_size.ok()) return code_size;
+  const std::span<const uint8_t> code = bytes.first(*code_size);
   ++contributors_;
-  if (r != next_) {
-    waiting_[r].emplace(code.begin(), code.end());
-    return size;
+  if (index != next_rank_) {
+    waiting_[index].emplace(code.begin(), code.end());
+    return code_size;
   }
   AddTo(code, sum_.data());
-  ++next_;
+  ++next_rank_;
   AddWaiting(false);
-  return size;
+  return code_size;
 }
 
 void RankOrderedSum::AddWaiting(bool skip_missing) {
-  for (; next_ < waiting_.size() && (skip_missing || waiting_[next_].has_value()); ++next_) {
-    if (!waiting_[next_].has_value()) continue;
-    AddTo(*waiting_[next_], sum_.data());
-    waiting_[next_].reset();
+  for (; next_rank_ < waiting_.size() && (skip_missing || waiting_[next_rank_].has_value());
+       ++next_rank_) {
+    if (!waiting_[next_rank_].has_value()) continue;
+    AddTo(*waiting_[next_rank_], sum_.data());
+    waiting_[next_rank_].reset();
   }
 }
 

@@ -25,9 +25,9 @@ Status CheckFinite(std::span<const float> values, uint64_t first_index);
 Status DecodeFloatMean(std::string_view codec, std::span<const uint8_t> sum, uint64_t count,
                        uint64_t first, uint64_t n, float* mean);
 
-// Returns kMismatch unless `sum` has `expected` bytes, and kInternal unless [first, first + n) lies
-// in [0, count).
-Status CheckSum(std::string_view codec, std::span<const uint8_t> sum, size_t expected,
+// Returns kMismatch unless `sum` has `expected_size` bytes, and kInternal unless [first, first + n)
+// lies in [0, count).
+Status CheckSum(std::string_view codec, std::span<const uint8_t> sum, size_t expected_size,
                 uint64_t count, uint64_t first, uint64_t n);
 
 // Adds the codes of a segment as floats, in rank order. Derived classes decode the codes.
@@ -60,7 +60,7 @@ class RankOrderedSum : public Accumulator {
   std::vector<float> sum_;
   // waiting_[rank]: a copy of the rank's code, while a lower rank has not been added.
   std::vector<std::optional<std::vector<uint8_t>>> waiting_;
-  size_t next_ = 0;  // the lowest rank whose code is not yet in sum_
+  size_t next_rank_ = 0;  // the lowest rank whose code is not yet in sum_
   int contributors_ = 0;
 };
 

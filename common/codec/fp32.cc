@@ -21,11 +21,11 @@ class Fp32Sum : public RankOrderedSum {
       return Status(Code::kMismatch, "fp32 code cut short: " + std::to_string(bytes.size()) +
                                          " bytes, expected " + std::to_string(4 * count()));
     }
-    Status finite;
+    Status finite_status;
     ForEachBlock(bytes, [&](uint64_t first, std::span<const float> values) {
-      if (finite.ok()) finite = CheckFinite(values, first);
+      if (finite_status.ok()) finite_status = CheckFinite(values, first);
     });
-    if (!finite.ok()) return finite.Within("fp32 code");
+    if (!finite_status.ok()) return finite_status.Within("fp32 code");
     return 4 * count();
   }
   void AddTo(std::span<const uint8_t> code, float* sum) const override {
@@ -35,7 +35,7 @@ class Fp32Sum : public RankOrderedSum {
   }
 
  private:
-  // Payloads may start at any byte, so floats are read through an aligned block.
+  // A code may start at any byte, so its floats are read through an aligned block.
   template <typename Visit>
   void ForEachBlock(std::span<const uint8_t> bytes, Visit visit) const {
     std::array<float, 1024> block;

@@ -14,7 +14,7 @@
 namespace tern::codec {
 namespace {
 
-constexpr size_t kBlock = 1024;  // elements that are converted at a time
+constexpr size_t kBlockSize = 1024;  // elements that are converted at a time
 
 // What distinguishes the two 16-bit formats.
 struct HalfFormat {
@@ -27,9 +27,9 @@ constexpr HalfFormat kBf16 = {"bf16", kernels::FloatToBfloat, kernels::BfloatToF
 
 void AppendHalves(const HalfFormat& format, std::span<const float> values,
                   std::vector<uint8_t>* out) {
-  std::array<uint16_t, kBlock> halves;
-  for (size_t first = 0; first < values.size(); first += kBlock) {
-    const size_t n = std::min(kBlock, values.size() - first);
+  std::array<uint16_t, kBlockSize> halves;
+  for (size_t first = 0; first < values.size(); first += kBlockSize) {
+    const size_t n = std::min(kBlockSize, values.size() - first);
     format.encode(values.data() + first, n, halves.data());
     const size_t begin = out->size();
     out->resize(begin + 2 * n);
@@ -37,15 +37,15 @@ void AppendHalves(const HalfFormat& format, std::span<const float> values,
   }
 }
 
-// Passes the `count` halves at the front of `bytes` to `visit` as floats, a block at a time.
+// Passes the first `count` 16-bit floats of `bytes` to `visit`, as floats and a block at a time.
 // `bytes` may have any alignment.
 template <typename Visit>
 void ForEachBlock(const HalfFormat& format, std::span<const uint8_t> bytes, uint64_t count,
                   Visit visit) {
-  std::array<uint16_t, kBlock> halves;
-  std::array<float, kBlock> floats;
-  for (uint64_t first = 0; first < count; first += kBlock) {
-    const size_t n = std::min<uint64_t>(kBlock, count - first);
+  std::array<uint16_t, kBlockSize> halves;
+  std::array<float, kBlockSize> floats;
+  for (uint64_t first = 0; first < count; first += kBlockSize) {
+    const size_t n = std::min<uint64_t>(kBlockSize, count - first);
     std::memcpy(halves.data(), bytes.data() + 2 * first, 2 * n);
     format.decode(halves.data(), n, floats.data());
     visit(first, std::span<const float>(floats).first(n));
@@ -57,10 +57,10 @@ class HalfSum : public RankOrderedSum {
   HalfSum(const HalfFormat& format, uint64_t count, int workers)
       : RankOrderedSum(count, workers), format_(format) {}
   void EncodeSum(std::vector<uint8_t>* out) override {
-    std::array<float, kBlock> block;
-    for (uint64_t first = 0; first < count(); first += kBlock) {
+    std::array<float, kBlockSize> block;
+    for (uint64_t first = 0; first < count(); first += kBlockSize) {
       const std::span<float> mean =
-          std::span(block).first(std::min<uint64_t>(kBlock, count() - first));
+          std::span(block).first(std::min<uint64_t>(kBlockSize, count() - first));
       MeanOf(first, mean);
       AppendHalves(format_, mean, out);
     }
@@ -73,11 +73,11 @@ class HalfSum : public RankOrderedSum {
                                          " code cut short: " + std::to_string(bytes.size()) +
                                          " bytes, expected " + std::to_string(2 * count()));
     }
-    Status finite;
+    Status finite_status;
     ForEachBlock(format_, bytes, count(), [&](uint64_t first, std::span<const float> values) {
-      if (finite.ok()) finite = CheckFinite(values, first);
+      if (finite_status.ok()) finite_status = CheckFinite(values, first);
     });
-    if (!finite.ok()) return finite.Within(std::string(format_.name) + " code");
+    if (!finite_status.ok()) return finite_status.Within(std::string(format_.name) + " code");
     return 2 * count();
   }
   void AddTo(std::span<const uint8_t> code, float* sum) const override {

@@ -13,12 +13,12 @@ void AppendMaskSigns(const float* g, const Segment& segment, const Prepared& pre
                      kernels::NoiseKey noise, std::vector<uint8_t>* out) {
   noise.tensor = segment.tensor;
   const size_t begin = out->size();
-  const size_t plane = kernels::PlaneBytes(segment.count);
-  out->resize(begin + 2 * plane);
+  const size_t plane_bytes = kernels::PlaneBytes(segment.count);
+  out->resize(begin + 2 * plane_bytes);
   uint8_t* mask = out->data() + begin;
   const size_t nonzeros = kernels::Ternarize(g, segment.count, prepared.scaler, prepared.clip,
-                                             noise, segment.begin, mask, mask + plane);
-  out->resize(begin + plane + kernels::PlaneBytes(nonzeros));
+                                             noise, segment.begin, mask, mask + plane_bytes);
+  out->resize(begin + plane_bytes + kernels::PlaneBytes(nonzeros));
 }
 
 bool UnusedBitsAreZero(std::span<const uint8_t> row, uint64_t bits) {
@@ -27,20 +27,20 @@ bool UnusedBitsAreZero(std::span<const uint8_t> row, uint64_t bits) {
 
 Result<ParsedCode> ParseMaskSigns(std::span<const uint8_t> bytes, uint64_t count,
                                   Scratch* scratch) {
-  const size_t plane = kernels::PlaneBytes(count);
-  if (bytes.size() < plane) {
+  const size_t plane_bytes = kernels::PlaneBytes(count);
+  if (bytes.size() < plane_bytes) {
     return Status(Code::kMismatch, "ternary code cut short: " + std::to_string(bytes.size()) +
-                                       " bytes, expected a mask of " + std::to_string(plane) +
+                                       " bytes, expected a mask of " + std::to_string(plane_bytes) +
                                        " for " + std::to_string(count) + " elements");
   }
-  const std::span<const uint8_t> mask = bytes.first(plane);
+  const std::span<const uint8_t> mask = bytes.first(plane_bytes);
   if (!UnusedBitsAreZero(mask, count)) {
     return Status(Code::kMismatch, "ternary mask of " + std::to_string(count) +
                                        " elements has a bit set beyond the last of them");
   }
-  const std::span<uint8_t> negative = scratch->Get(plane);
-  const std::span<const uint8_t> sign_row = bytes.subspan(plane);
-  const size_t nonzeros = kernels::SpreadSigns(mask.data(), count, sign_row, negative.data());
+  const std::span<uint8_t> sign_plane = scratch->Get(plane_bytes);
+  const std::span<const uint8_t> sign_row = bytes.subspan(plane_bytes);
+  const size_t nonzeros = kernels::SpreadSigns(mask.data(), count, sign_row, sign_plane.data());
   const size_t sign_bytes = kernels::PlaneBytes(nonzeros);
   if (sign_row.size() < sign_bytes) {
     return Status(Code::kMismatch, "ternary code cut short: " + std::to_string(sign_row.size()) +
@@ -51,7 +51,7 @@ Result<ParsedCode> ParseMaskSigns(std::span<const uint8_t> bytes, uint64_t count
     return Status(Code::kMismatch, "ternary signs of " + std::to_string(nonzeros) +
                                        " non-zeros have a bit set beyond the last of them");
   }
-  return ParsedCode{mask, negative, plane + sign_bytes};
+  return ParsedCode{mask, sign_plane, plane_bytes + sign_bytes};
 }
 
 }  // namespace tern::codec

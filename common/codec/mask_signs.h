@@ -34,9 +34,9 @@ class Scratch {
 // One worker's codes as two planes of one bit per element. They refer to the parsed bytes and to
 // the scratch buffer.
 struct ParsedCode {
-  std::span<const uint8_t> mask;      // Bit i is 1 if the code of element i is not 0.
-  std::span<const uint8_t> negative;  // Bit i is 1 if the code of element i is -1.
-  size_t size = 0;                    // the size of the code in bytes, as received
+  std::span<const uint8_t> mask;        // Bit i is 1 if the code of element i is not 0.
+  std::span<const uint8_t> sign_plane;  // Bit i is 1 if the code of element i is -1.
+  size_t size = 0;                      // the size of the code in bytes, as received
 };
 
 // Parses the mask and signs of `count` elements at the front of `bytes`; kMismatch if `bytes` is

@@ -23,8 +23,8 @@
 namespace tern::codec {
 namespace {
 
-constexpr size_t kBlock = 4096;  // elements that are processed at a time
-constexpr uint64_t kMaxBucket = uint64_t{1} << 31;
+constexpr size_t kBlockSize = 4096;  // elements that are processed at a time
+constexpr uint64_t kMaxBucketSize = uint64_t{1} << 31;
 constexpr float kLargestFloat = std::numeric_limits<float>::max();
 
 // The means of a group's negative elements and of its other elements; the mean of no elements is 0.
@@ -69,18 +69,18 @@ class OneBitFormat {
 // Computes the means of one group. Each of the two sums runs over all of v, with 0 in place of the
 // elements that it leaves out, and adds in the order that kernels/codes/stats.h defines.
 GroupMeans MeansOf(std::span<const float> v) {
-  std::array<float, kBlock> kept;
+  std::array<float, kBlockSize> kept_values;
   double sums[2] = {0, 0};
   uint64_t counts[2] = {0, 0};
-  for (size_t first = 0; first < v.size(); first += kBlock) {
-    const std::span<const float> block = v.subspan(first, std::min(kBlock, v.size() - first));
-    for (const int negative : {0, 1}) {
+  for (size_t first = 0; first < v.size(); first += kBlockSize) {
+    const std::span<const float> block = v.subspan(first, std::min(kBlockSize, v.size() - first));
+    for (const int is_negative : {0, 1}) {
       for (size_t i = 0; i < block.size(); ++i) {
-        const bool is_kept = (block[i] < 0) == (negative == 1);
-        kept[i] = is_kept ? block[i] : 0.0f;
-        counts[negative] += is_kept ? 1 : 0;
+        const bool is_kept = (block[i] < 0) == (is_negative == 1);
+        kept_values[i] = is_kept ? block[i] : 0.0f;
+        counts[is_negative] += is_kept ? 1 : 0;
       }
-      sums[negative] += kernels::ComputeStats(kept.data(), block.size()).sum;
+      sums[is_negative] += kernels::ComputeStats(kept_values.data(), block.size()).sum;
     }
   }
   return {kernels::OneBitMean(sums[1], counts[1]), kernels::OneBitMean(sums[0], counts[0])};
@@ -92,13 +92,13 @@ void OneBitFormat::Append(const float* g, std::vector<uint8_t>* out) const {
     const std::array<float, 2> pair = {means.negative, means.non_negative};
     AppendFloats(pair, out);
   }
-  const size_t plane = out->size();
-  out->resize(plane + kernels::PlaneBytes(count_));
+  const size_t signs_begin = out->size();
+  out->resize(signs_begin + kernels::PlaneBytes(count_));
   for (uint64_t first = 0; first < count_; first += 8) {
     unsigned byte = 0;
     const uint64_t n = std::min<uint64_t>(8, count_ - first);
     for (uint64_t i = 0; i < n; ++i) byte |= unsigned{g[first + i] < 0} << i;
-    (*out)[plane + first / 8] = static_cast<uint8_t>(byte);
+    (*out)[signs_begin + first / 8] = static_cast<uint8_t>(byte);
   }
 }
 
@@ -123,33 +123,34 @@ Result<size_t> OneBitFormat::Check(std::span<const uint8_t> bytes) const {
     return Status(Code::kMismatch, Cat("onebit code cut short: ", bytes.size(), " bytes, expected ",
                                        size(), " for ", count_, " elements"));
   }
-  const std::span<const uint8_t> plane = bytes.first(size()).subspan(means_bytes());
+  const std::span<const uint8_t> sign_bits = bytes.first(size()).subspan(means_bytes());
   TERN_RETURN_IF_ERROR(CheckEnd(bytes.first(size())));
   for (uint64_t first = 0; first < count_; first += group_size_) {
     GroupMeans means;
     TERN_RETURN_IF_ERROR(MeansAt(bytes, first / group_size_, &means));
     const uint64_t n = std::min(group_size_, count_ - first);
-    uint64_t negatives = 0;
-    for (uint64_t i = first; i < first + n; ++i) negatives += plane[i / 8] >> (i % 8) & 1;
-    if ((negatives > 0) == (means.negative < 0) && (negatives < n || means.non_negative == 0))
+    uint64_t num_negatives = 0;
+    for (uint64_t i = first; i < first + n; ++i) num_negatives += sign_bits[i / 8] >> (i % 8) & 1;
+    if ((num_negatives > 0) == (means.negative < 0) &&
+        (num_negatives < n || means.non_negative == 0))
       continue;
     return Status(Code::kMismatch, Cat("onebit means of group ", first / group_size_, " are ",
                                        means.negative, " and ", means.non_negative, ", but it has ",
-                                       negatives, " negatives of ", n));
+                                       num_negatives, " negatives of ", n));
   }
   return size();
 }
 
 Status OneBitFormat::Read(std::span<const uint8_t> code, uint64_t first, uint64_t n,
                           float* values) const {
-  const uint8_t* plane = code.data() + means_bytes();
+  const uint8_t* sign_bits = code.data() + means_bytes();
   for (const uint64_t end = first + n; first < end;) {
     const uint64_t group = first / group_size_;
     GroupMeans means;
     TERN_RETURN_IF_ERROR(MeansAt(code, group, &means));
     const uint64_t group_end = std::min(end, (group + 1) * group_size_);
     const std::array<float, 2> pair = {means.non_negative, means.negative};
-    for (; first < group_end; ++first) *values++ = pair[plane[first / 8] >> (first % 8) & 1];
+    for (; first < group_end; ++first) *values++ = pair[sign_bits[first / 8] >> (first % 8) & 1];
   }
   return Ok();
 }
@@ -168,9 +169,9 @@ class DecodedSum : public RankOrderedSum {
     return format_.Check(bytes);
   }
   void AddTo(std::span<const uint8_t> code, float* sum) const override {
-    std::array<float, kBlock> values;
-    for (uint64_t first = 0; first < format_.count(); first += kBlock) {
-      const uint64_t n = std::min<uint64_t>(kBlock, format_.count() - first);
+    std::array<float, kBlockSize> values;
+    for (uint64_t first = 0; first < format_.count(); first += kBlockSize) {
+      const uint64_t n = std::min<uint64_t>(kBlockSize, format_.count() - first);
       CHECK(format_.Read(code, first, n, values.data()).ok());  // Check has accepted the code.
       for (uint64_t i = 0; i < n; ++i) sum[first + i] += values[i];
     }
@@ -214,11 +215,11 @@ class RecodedSum : public Accumulator {
 class OneBit : public Codec {
  public:
   explicit OneBit(const Options& options)
-      : bucket_(options.keys.onebit().bucket_elements()), coded_sums_(options.coded_sums) {}
+      : bucket_size_(options.keys.onebit().bucket_elements()), coded_sums_(options.coded_sums) {}
 
   std::string_view name() const override { return "onebit"; }
   uint64_t Granularity(uint64_t column) const override {
-    return std::max<uint64_t>(1, bucket_ == 0 ? column : bucket_);
+    return std::max<uint64_t>(1, bucket_size_ == 0 ? column : bucket_size_);
   }
   Prepared Prepare(const kernels::Stats& stats, std::span<const float>,
                    const kernels::NoiseKey&) const override {
@@ -226,19 +227,19 @@ class OneBit : public Codec {
   }
   void Encode(const float* g, const Segment& segment, const Prepared&, const kernels::NoiseKey&,
               std::vector<uint8_t>* out) const override {
-    OneBitFormat(segment, bucket_).Append(g, out);
+    OneBitFormat(segment, bucket_size_).Append(g, out);
   }
   size_t MaxEncodedSize(const Segment& segment) const override {
-    return OneBitFormat(segment, bucket_).size();
+    return OneBitFormat(segment, bucket_size_).size();
   }
   std::unique_ptr<Accumulator> NewAccumulator(const Segment& segment, int workers,
                                               const Recode& recode) const override {
-    const OneBitFormat format(segment, bucket_);
+    const OneBitFormat format(segment, bucket_size_);
     if (!coded_sums_) return std::make_unique<DecodedSum>(format, workers);
     return std::make_unique<RecodedSum>(format, workers, recode);
   }
   size_t MaxSumSize(const Segment& segment, int) const override {
-    return coded_sums_ ? OneBitFormat(segment, bucket_).size() : sizeof(float) * segment.count;
+    return coded_sums_ ? OneBitFormat(segment, bucket_size_).size() : sizeof(float) * segment.count;
   }
   std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
     return std::make_unique<ErrorFeedback>(count);
@@ -251,7 +252,7 @@ class OneBit : public Codec {
   bool SingleCodeIsSum() const override { return coded_sums_; }
   Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
                                   float* values) const override {
-    const OneBitFormat format(segment, bucket_);
+    const OneBitFormat format(segment, bucket_size_);
     Result<size_t> size = format.Check(code);
     if (!size.ok()) return size;
     TERN_RETURN_IF_ERROR(format.Read(code, 0, segment.count, values));
@@ -260,24 +261,24 @@ class OneBit : public Codec {
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int, float, uint64_t first,
                 uint64_t n, float* mean) const override {
     if (!coded_sums_) return DecodeFloatMean(name(), sum, segment.count, first, n, mean);
-    const OneBitFormat format(segment, bucket_);
+    const OneBitFormat format(segment, bucket_size_);
     TERN_RETURN_IF_ERROR(CheckSum(name(), sum, format.size(), segment.count, first, n));
     TERN_RETURN_IF_ERROR(format.CheckEnd(sum));
     return format.Read(sum, first, n, mean);
   }
 
  private:
-  uint64_t bucket_;
+  uint64_t bucket_size_;
   bool coded_sums_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Codec>> MakeOneBit(const Options& options) {
-  const uint64_t bucket = options.keys.onebit().bucket_elements();
-  if (bucket > kMaxBucket) {
-    return Status(Code::kBadJob, Cat("exchange.onebit.bucket_elements is ", bucket,
-                                     ", expected at most ", kMaxBucket, " elements"));
+  const uint64_t bucket_size = options.keys.onebit().bucket_elements();
+  if (bucket_size > kMaxBucketSize) {
+    return Status(Code::kBadJob, Cat("exchange.onebit.bucket_elements is ", bucket_size,
+                                     ", expected at most ", kMaxBucketSize, " elements"));
   }
   return std::unique_ptr<Codec>(std::make_unique<OneBit>(options));
 }

@@ -14,7 +14,7 @@
 namespace tern::codec {
 namespace {
 
-constexpr size_t kBlock = 4096;  // elements that are decoded at a time
+constexpr size_t kBlockSize = 4096;  // elements that are decoded at a time
 
 // Adds the decoded codes of the workers as floats.
 class DecodedSum : public RankOrderedSum {
@@ -48,9 +48,9 @@ class DecodedSum : public RankOrderedSum {
   // Decodes the code block by block, and calls visit(index of the first element, values) for each.
   template <typename Visit>
   Status ForEachBlock(std::span<const uint8_t> code, Visit visit) const {
-    std::array<float, kBlock> values;
-    for (uint64_t first = 0; first < count(); first += kBlock) {
-      const uint64_t n = std::min<uint64_t>(kBlock, count() - first);
+    std::array<float, kBlockSize> values;
+    for (uint64_t first = 0; first < count(); first += kBlockSize) {
+      const uint64_t n = std::min<uint64_t>(kBlockSize, count() - first);
       TERN_RETURN_IF_ERROR(format_.Read(code, count(), first, n, values.data()));
       visit(first, std::span<const float>(values).first(n));
     }
@@ -99,12 +99,12 @@ class RecodedSum : public Accumulator {
 class Qsgd : public Codec {
  public:
   explicit Qsgd(const Options& options)
-      : format_(options.qsgd), bucket_(options.qsgd.bucket), coded_sums_(options.coded_sums) {}
+      : format_(options.qsgd), bucket_size_(options.qsgd.bucket), coded_sums_(options.coded_sums) {}
 
   std::string_view name() const override { return "qsgd"; }
   bool stochastic() const override { return true; }
   uint64_t Granularity(uint64_t) const override {
-    return bucket_ == 0 ? std::numeric_limits<uint64_t>::max() : bucket_;
+    return bucket_size_ == 0 ? std::numeric_limits<uint64_t>::max() : bucket_size_;
   }
   Prepared Prepare(const kernels::Stats& stats, std::span<const float>,
                    const kernels::NoiseKey&) const override {
@@ -149,7 +149,7 @@ class Qsgd : public Codec {
 
  private:
   QsgdForm format_;
-  uint64_t bucket_;
+  uint64_t bucket_size_;
   bool coded_sums_;
 };
 

@@ -17,7 +17,7 @@ static_assert(std::endian::native == std::endian::little,
               "numbers are copied in native byte order");
 
 using kernels::kQsgdStride;
-constexpr size_t kBlock = 1024;  // elements that are encoded or decoded at a time
+constexpr size_t kBlockSize = 1024;  // elements that are encoded or decoded at a time
 
 uint64_t DivideUp(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 
@@ -60,36 +60,38 @@ size_t QsgdForm::MaxSize(uint64_t count) const {
 
 void QsgdForm::Append(const float* g, const Segment& segment, kernels::NoiseKey noise,
                       std::vector<uint8_t>* out) const {
-  const uint64_t count = segment.count, size = BucketSize(count), buckets = NumBuckets(count);
+  const uint64_t count = segment.count, bucket_size = BucketSize(count),
+                 num_buckets = NumBuckets(count);
   noise.tensor = segment.tensor;
-  std::vector<QsgdLevels::Bucket> measured(buckets);
-  std::vector<float> norms(buckets);
-  std::vector<uint8_t> widths(buckets);
-  std::vector<uint64_t> ends(DivideUp(buckets, kQsgdStride));
-  uint64_t bits = 0;
-  for (uint64_t b = 0; b < buckets; ++b) {
-    const uint64_t length = std::min(size, count - b * size);
-    measured[b] = levels_.Measure({g + b * size, length});
-    norms[b] = measured[b].norm;
-    widths[b] = static_cast<uint8_t>(measured[b].width);
-    bits += length * widths[b];
-    ends[b / kQsgdStride] = bits;
+  std::vector<QsgdLevels::Bucket> measured(num_buckets);
+  std::vector<float> norms(num_buckets);
+  std::vector<uint8_t> widths(num_buckets);
+  std::vector<uint64_t> ends(DivideUp(num_buckets, kQsgdStride));
+  uint64_t level_bits = 0;
+  for (uint64_t bucket = 0; bucket < num_buckets; ++bucket) {
+    const uint64_t length = std::min(bucket_size, count - bucket * bucket_size);
+    measured[bucket] = levels_.Measure({g + bucket * bucket_size, length});
+    norms[bucket] = measured[bucket].norm;
+    widths[bucket] = static_cast<uint8_t>(measured[bucket].width);
+    level_bits += length * widths[bucket];
+    ends[bucket / kQsgdStride] = level_bits;
   }
   AppendFloats(norms, out);
-  if (!SameWidth()) {
+  if (!BucketsShareWidth()) {
     out->insert(out->end(), widths.begin(), widths.end());
     const auto* end_bytes = reinterpret_cast<const uint8_t*>(ends.data());
     out->insert(out->end(), end_bytes, end_bytes + ends.size() * sizeof(uint64_t));
   }
-  const size_t begin = out->size();
-  out->resize(begin + DivideUp(bits, 8));
-  BitWriter writer(out->data() + begin);
-  std::array<uint32_t, kBlock> codes;
+  const size_t levels_begin = out->size();
+  out->resize(levels_begin + DivideUp(level_bits, 8));
+  BitWriter writer(out->data() + levels_begin);
+  std::array<uint32_t, kBlockSize> codes;
   for (uint64_t at = 0, n = 0; at < count; at += n) {
-    const uint64_t b = at / size;
-    n = std::min<uint64_t>({kBlock, (b + 1) * size - at, count - at});
-    levels_.Encode({g + at, n}, measured[b], noise, segment.begin + at, std::span(codes).first(n));
-    writer.Put(std::span(codes).first(n), measured[b].width);
+    const uint64_t bucket = at / bucket_size;
+    n = std::min<uint64_t>({kBlockSize, (bucket + 1) * bucket_size - at, count - at});
+    levels_.Encode({g + at, n}, measured[bucket], noise, segment.begin + at,
+                   std::span(codes).first(n));
+    writer.Put(std::span(codes).first(n), measured[bucket].width);
   }
   writer.Finish();
 }
@@ -100,61 +102,61 @@ Result<size_t> QsgdForm::Size(std::span<const uint8_t> bytes, uint64_t count) co
                                        expected, " for ", count, " elements"));
   };
   if (count == 0) return size_t{0};
-  const size_t header = HeaderSize(count);
-  if (bytes.size() < header) return cut_short(header);
-  uint64_t bits = MaxBits(count);
-  if (!SameWidth()) {
-    const uint64_t stored_end = ReadEnd(bytes.first(header).last(sizeof(uint64_t)), 0);
-    if (stored_end > bits) {
+  const size_t header_size = HeaderSize(count);
+  if (bytes.size() < header_size) return cut_short(header_size);
+  uint64_t level_bits = MaxBits(count);
+  if (!BucketsShareWidth()) {
+    const uint64_t stored_end = ReadEnd(bytes.first(header_size).last(sizeof(uint64_t)), 0);
+    if (stored_end > level_bits) {
       return Status(Code::kMismatch, Cat("qsgd levels of ", stored_end, " bits, expected at most ",
-                                         bits, " for ", count, " elements"));
+                                         level_bits, " for ", count, " elements"));
     }
-    bits = stored_end;
+    level_bits = stored_end;
   }
-  const size_t size = header + DivideUp(bits, 8);
-  if (bytes.size() < size) return cut_short(size);
-  if (bits % 8 == 0 || bytes[size - 1] >> (bits % 8) == 0) return size;
+  const size_t code_size = header_size + DivideUp(level_bits, 8);
+  if (bytes.size() < code_size) return cut_short(code_size);
+  if (level_bits % 8 == 0 || bytes[code_size - 1] >> (level_bits % 8) == 0) return code_size;
   return Status(Code::kMismatch,
-                Cat("qsgd levels of ", bits, " bits have a bit set beyond the last of them"));
+                Cat("qsgd levels of ", level_bits, " bits have a bit set beyond the last of them"));
 }
 
 QsgdForm::Sections QsgdForm::Split(std::span<const uint8_t> code, uint64_t count) const {
   Sections sections;
   sections.count = count;
   sections.bucket_size = BucketSize(count);
-  const uint64_t buckets = NumBuckets(count);
-  const size_t header = HeaderSize(count);
-  sections.norms = code.first(buckets * sizeof(float));
-  sections.levels = code.subspan(header);
+  const uint64_t num_buckets = NumBuckets(count);
+  const size_t header_size = HeaderSize(count);
+  sections.norms = code.first(num_buckets * sizeof(float));
+  sections.levels = code.subspan(header_size);
   sections.level_bits = MaxBits(count);
-  if (SameWidth()) return sections;
-  sections.widths = code.subspan(sections.norms.size(), buckets);
-  const size_t before = sections.norms.size() + buckets;
-  sections.ends = code.subspan(before, header - before);
+  if (BucketsShareWidth()) return sections;
+  sections.widths = code.subspan(sections.norms.size(), num_buckets);
+  const size_t ends_begin = sections.norms.size() + num_buckets;
+  sections.ends = code.subspan(ends_begin, header_size - ends_begin);
   sections.level_bits = ReadEnd(sections.ends.last(sizeof(uint64_t)), 0);
   return sections;
 }
 
-// Reads and checks the norm and width of a bucket whose levels begin at bit `at`, and checks that
-// they agree with `ends`. Sets *end to the bit at which the bucket's levels end.
-Status QsgdForm::ReadBucket(const Sections& sections, uint64_t bucket, uint64_t at,
-                            QsgdLevels::Bucket* header, uint64_t* end) const {
+// Reads and checks the norm and width of a bucket whose levels begin at begin_bit, and checks that
+// they agree with `ends`. Sets *end_bit to the bit at which the bucket's levels end.
+Status QsgdForm::ReadBucket(const Sections& sections, uint64_t bucket, uint64_t begin_bit,
+                            QsgdLevels::Bucket* header, uint64_t* end_bit) const {
   const uint64_t length = sections.LengthOf(bucket);
   ReadFloats(sections.norms.subspan(bucket * sizeof(float)), {&header->norm, 1});
   header->s = levels_.LevelCount(length);
   header->width = sections.widths.empty() ? levels_.MaxWidth(length) : sections.widths[bucket];
-  Status valid = levels_.Check(header->norm, header->width, length);
-  if (!valid.ok()) return valid.Within(Cat("qsgd bucket ", bucket));
-  *end = at + length * static_cast<uint64_t>(header->width);
+  Status header_status = levels_.Check(header->norm, header->width, length);
+  if (!header_status.ok()) return header_status.Within(Cat("qsgd bucket ", bucket));
+  *end_bit = begin_bit + length * static_cast<uint64_t>(header->width);
   if (sections.ends.empty()) return Ok();
   const bool has_stored_end = bucket % kQsgdStride == kQsgdStride - 1 ||
                               (bucket + 1) * sections.bucket_size >= sections.count;
   const uint64_t stored_end = ReadEnd(sections.ends, bucket / kQsgdStride);
   if (stored_end <= sections.level_bits &&
-      (has_stored_end ? *end == stored_end : *end <= stored_end))
+      (has_stored_end ? *end_bit == stored_end : *end_bit <= stored_end))
     return Ok();
   return Status(Code::kMismatch,
-                Cat("qsgd bucket ", bucket, " ends at bit ", *end, " of ", sections.level_bits,
+                Cat("qsgd bucket ", bucket, " ends at bit ", *end_bit, " of ", sections.level_bits,
                     ", expected ", stored_end, has_stored_end ? "" : " at most"));
 }
 
@@ -163,27 +165,27 @@ Status QsgdForm::Read(std::span<const uint8_t> code, uint64_t count, uint64_t fi
   if (n == 0) return Ok();
   const Sections sections = Split(code, count);
   uint64_t bucket = first / sections.bucket_size;
-  uint64_t at = 0;  // the bit at which the levels of `bucket` begin
+  uint64_t bit = 0;  // the bit at which the levels of `bucket` begin
   if (sections.ends.empty()) {
-    at = bucket * sections.bucket_size *
-         static_cast<uint64_t>(levels_.MaxWidth(sections.bucket_size));
+    bit = bucket * sections.bucket_size *
+          static_cast<uint64_t>(levels_.MaxWidth(sections.bucket_size));
   } else {
-    if (bucket >= kQsgdStride) at = ReadEnd(sections.ends, bucket / kQsgdStride - 1);
-    at = std::min(at, sections.level_bits);  // ReadBucket refuses an end beyond the row.
+    if (bucket >= kQsgdStride) bit = ReadEnd(sections.ends, bucket / kQsgdStride - 1);
+    bit = std::min(bit, sections.level_bits);  // ReadBucket refuses an end beyond the row.
     for (uint64_t b = bucket / kQsgdStride * kQsgdStride; b < bucket; ++b)
-      at += sections.bucket_size * sections.widths[b];
+      bit += sections.bucket_size * sections.widths[b];
   }
-  std::array<uint32_t, kBlock> codes;
+  std::array<uint32_t, kBlockSize> codes;
   for (const uint64_t end_element = first + n; first < end_element; ++bucket) {
     QsgdLevels::Bucket header;
-    uint64_t end = 0;
-    TERN_RETURN_IF_ERROR(ReadBucket(sections, bucket, at, &header, &end));
+    uint64_t end_bit = 0;
+    TERN_RETURN_IF_ERROR(ReadBucket(sections, bucket, bit, &header, &end_bit));
     const uint64_t begin = bucket * sections.bucket_size;
     const uint64_t bucket_end = std::min(end_element, begin + sections.LengthOf(bucket));
     while (first < bucket_end) {
-      const uint64_t block_length = std::min<uint64_t>(kBlock, bucket_end - first);
+      const uint64_t block_length = std::min<uint64_t>(kBlockSize, bucket_end - first);
       const std::span<uint32_t> block = std::span(codes).first(block_length);
-      UnpackBits(sections.levels, at + (first - begin) * static_cast<uint64_t>(header.width),
+      UnpackBits(sections.levels, bit + (first - begin) * static_cast<uint64_t>(header.width),
                  header.width, block);
       if (!levels_.Decode(block, header, {values, block_length})) {
         return Status(Code::kMismatch, Cat("qsgd bucket ", bucket, " has an invalid level"));
@@ -191,7 +193,7 @@ Status QsgdForm::Read(std::span<const uint8_t> code, uint64_t count, uint64_t fi
       values += block_length;
       first += block_length;
     }
-    at = end;
+    bit = end_bit;
   }
   return Ok();
 }

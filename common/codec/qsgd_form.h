@@ -26,7 +26,8 @@ namespace tern::codec {
 class QsgdForm {
  public:
   // REQUIRES options that pass CheckQsgd.
-  explicit QsgdForm(const Options::Qsgd& options) : levels_(options), bucket_(options.bucket) {}
+  explicit QsgdForm(const Options::Qsgd& options)
+      : levels_(options), bucket_size_(options.bucket) {}
 
   // The most bytes that Append writes for `count` elements.
   size_t MaxSize(uint64_t count) const;
@@ -48,16 +49,16 @@ class QsgdForm {
   Status ReadBucket(const Sections& sections, uint64_t bucket, uint64_t at,
                     QsgdLevels::Bucket* header, uint64_t* end) const;
   // Whether every bucket has the same number of bits per element.
-  bool SameWidth() const { return levels_.rule().bits > 0; }
+  bool BucketsShareWidth() const { return levels_.rule().bits > 0; }
   // Elements of a bucket, except the last, of a segment of `count` elements.
-  uint64_t BucketSize(uint64_t count) const { return bucket_ == 0 ? count : bucket_; }
+  uint64_t BucketSize(uint64_t count) const { return bucket_size_ == 0 ? count : bucket_size_; }
   uint64_t NumBuckets(uint64_t count) const;
   size_t HeaderSize(uint64_t count) const;
   // The most bits that the levels of a segment of `count` elements take.
   uint64_t MaxBits(uint64_t count) const;
 
   QsgdLevels levels_;
-  uint64_t bucket_;  // Options::Qsgd::bucket: elements per bucket; 0: one bucket
+  uint64_t bucket_size_;  // Options::Qsgd::bucket: elements per bucket; 0: one bucket
 };
 
 }  // namespace tern::codec

@@ -71,7 +71,7 @@ QsgdLevels::QsgdLevels(const Qsgd& options) : rule_(RuleOf(options)) {}
 
 QsgdLevels::Bucket QsgdLevels::Measure(std::span<const float> v) const {
   const kernels::Stats stats = kernels::ComputeStats(v.data(), v.size());
-  return kernels::QsgdMeasured(rule_, stats.max_abs, stats.sum_squares, v.size());
+  return kernels::MeasuredQsgdBucket(rule_, stats.max_abs, stats.sum_squares, v.size());
 }
 
 Status QsgdLevels::Check(float norm, int width, uint64_t n) const {
@@ -92,18 +92,18 @@ void QsgdLevels::Encode(std::span<const float> v, const Bucket& bucket,
     return;
   }
   RandomBits random_bits(noise);
-  const auto level_of = [&](bool intervals, size_t i) {
+  const auto round_to_level = [&](bool intervals, size_t i) {
     const uint64_t element = first + i;
     return kernels::QsgdLevel(intervals, v[i], bucket, random_bits.BitsOf(element),
                               [&] { return kernels::Draw16(noise, element, 1); });
   };
   if (rule_.intervals) {
-    for (size_t i = 0; i < v.size(); ++i) codes[i] = level_of(true, i);
+    for (size_t i = 0; i < v.size(); ++i) codes[i] = round_to_level(true, i);
     return;
   }
   const uint32_t sign_bit = uint32_t{1} << (bucket.width - 1);
   for (size_t i = 0; i < v.size(); ++i) {
-    const uint32_t level = level_of(false, i);
+    const uint32_t level = round_to_level(false, i);
     // Branch-free, because the processor cannot predict signs.
     codes[i] = level | sign_bit * (uint32_t{v[i] < 0} & uint32_t{level > 0});
   }
@@ -113,10 +113,10 @@ bool QsgdLevels::Decode(std::span<const uint32_t> codes, const Bucket& bucket,
                         std::span<float> values) const {
   const double unit = double{bucket.norm} / bucket.s;
   if (!(bucket.norm > 0)) {
-    uint32_t bits_set = 0;
-    for (const uint32_t code : codes) bits_set |= code;
+    uint32_t union_of_codes = 0;
+    for (const uint32_t code : codes) union_of_codes |= code;
     std::fill(values.begin(), values.end(), 0.0f);
-    return bits_set == 0;
+    return union_of_codes == 0;
   }
   if (rule_.intervals) {
     const int32_t intervals = (int32_t{1} << rule_.bits) - 1;
@@ -125,30 +125,30 @@ bool QsgdLevels::Decode(std::span<const uint32_t> codes, const Bucket& bucket,
     return true;
   }
   const uint32_t sign_bit = uint32_t{1} << (bucket.width - 1);
-  const auto top_level = static_cast<uint32_t>(std::ceil(bucket.s));
+  const auto max_level = static_cast<uint32_t>(std::ceil(bucket.s));
   bool is_valid = true;
   for (size_t i = 0; i < codes.size(); ++i)
-    values[i] =
-        kernels::QsgdValue(kernels::QsgdSigned(codes[i], sign_bit, top_level, &is_valid), unit);
+    values[i] = kernels::QsgdValue(
+        kernels::SignedQsgdLevel(codes[i], sign_bit, max_level, &is_valid), unit);
   return is_valid;
 }
 
 Status CheckQsgd(const Qsgd& options) {
-  const auto bad_job = [](const std::string& message) {
+  const auto bad_job_error = [](const std::string& message) {
     return Status(Code::kBadJob, "exchange.qsgd." + message);
   };
   if (options.bits < 2 || options.bits > 16)
-    return bad_job(Cat("bits is ", options.bits, ", expected 2 to 16"));
+    return bad_job_error(Cat("bits is ", options.bits, ", expected 2 to 16"));
   if (options.bucket > kMaxBucket)
-    return bad_job(
+    return bad_job_error(
         Cat("bucket_elements is ", options.bucket, ", expected at most ", kMaxBucket, " elements"));
   if (options.levels == Qsgd::Levels::kBits) return Ok();
   if (options.layout == Qsgd::Layout::kIntervals)
-    return bad_job(
+    return bad_job_error(
         "layout is intervals, whose number is 2^bits - 1: leave levels at bits, or set layout "
         "to sign");
   if (options.levels == Qsgd::Levels::kGiven && !(options.s >= 1 && options.s <= kQsgdMostLevels))
-    return bad_job(Cat("s is ", options.s, ", expected 1 to ", kQsgdMostLevels, " levels"));
+    return bad_job_error(Cat("s is ", options.s, ", expected 1 to ", kQsgdMostLevels, " levels"));
   if (options.samples == 0 || options.local_steps == 0)
     return Status(
         Code::kInternal,

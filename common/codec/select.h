@@ -28,19 +28,19 @@ float KthLargest(std::span<const float> values, uint64_t k, Key key) {
   // Four counters per bin, so that an increment does not wait for the previous one of the same bin.
   std::array<std::array<uint32_t, 4>, 1 << (31 - kIgnoredBits)> histogram{};
   for (size_t i = 0; i < values.size(); ++i) ++histogram[bin_of(values[i])][i % 4];
-  const auto size_of = [&](uint32_t bin) {
+  const auto bin_size = [&](uint32_t bin) {
     const auto& counters = histogram[bin];
     return uint64_t{counters[0]} + counters[1] + counters[2] + counters[3];
   };
   uint32_t bin = histogram.size();
-  uint64_t above = 0;  // number of values in higher bins
-  while (above + size_of(--bin) < k) above += size_of(bin);
+  uint64_t num_above = 0;  // number of values in higher bins
+  while (num_above + bin_size(--bin) < k) num_above += bin_size(bin);
   std::vector<float> keys;
-  keys.reserve(size_of(bin));
+  keys.reserve(bin_size(bin));
   for (float v : values) {
     if (bin_of(v) == bin) keys.push_back(key(v));
   }
-  const auto kth = keys.begin() + static_cast<std::ptrdiff_t>(k - above - 1);
+  const auto kth = keys.begin() + static_cast<std::ptrdiff_t>(k - num_above - 1);
   std::nth_element(keys.begin(), kth, keys.end(), std::greater<>());
   return *kth;
 }

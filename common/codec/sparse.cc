@@ -16,10 +16,10 @@
 namespace tern::codec {
 namespace {
 
-using kernels::IsSparseDense;
+using kernels::IsDenseBlock;
 using kernels::SparseForm;
 using kernels::SparseFormOf;
-constexpr size_t kEntryBytes = kernels::kSparseEntry;
+constexpr size_t kEntryBytes = kernels::kSparseEntryBytes;
 static_assert(kSparseBlock == kernels::kSparseBlock);
 constexpr size_t kPairBytes = 2 * sizeof(float);
 
@@ -30,7 +30,8 @@ uint64_t NumBlocks(uint64_t count) { return (count + kSparseBlock - 1) / kSparse
 size_t PairSize(SparseValues values) { return values == SparseValues::kPair ? kPairBytes : 0; }
 size_t ByteCount(size_t bits) { return (bits + 7) / 8; }
 
-// The size in bytes of a block of `length` elements of which k are sent.
+// The size in bytes of the body (positions and values) of a block of `length` elements, k of them
+// sent.
 size_t BodySizeOf(SparseValues values, uint32_t k, uint32_t length) {
   if (values == SparseValues::kFloats) return kernels::SparseBodySize(k, length);
   return k == 0 ? 0 : SparseFormOf(k, length).bytes + ByteCount(k);
@@ -39,8 +40,9 @@ size_t BodySizeOf(SparseValues values, uint32_t k, uint32_t length) {
 // Writes `value` at bit `at` of the row. REQUIRES that the bits written to are zero, and
 // value < 2^16.
 void PutBits(uint8_t* row, size_t at, uint32_t value) {
-  uint32_t rest = value << (at % 8);
-  for (size_t byte = at / 8; rest != 0; ++byte, rest >>= 8) row[byte] |= static_cast<uint8_t>(rest);
+  uint32_t shifted = value << (at % 8);
+  for (size_t byte = at / 8; shifted != 0; ++byte, shifted >>= 8)
+    row[byte] |= static_cast<uint8_t>(shifted);
 }
 
 // Reads `bits` bits, at most 16, at bit `at` of the row.
@@ -57,7 +59,7 @@ void PutPositions(std::span<const uint16_t> positions, size_t length, uint8_t* r
   const size_t high_bits_at = positions.size() * form.low_bits;
   const uint32_t low_mask = (1u << form.low_bits) - 1;
   for (size_t i = 0; i < positions.size(); ++i) {
-    if (form.bitmap) {
+    if (form.is_bitmap) {
       PutBits(row, positions[i], 1);
     } else {
       PutBits(row, i * form.low_bits, positions[i] & low_mask);
@@ -69,33 +71,33 @@ void PutPositions(std::span<const uint16_t> positions, size_t length, uint8_t* r
 // Finds the one bits in a row from bit `at` on, and writes their distances from `at`. Returns their
 // number, or k + 1 as soon as there are more than k.
 size_t FindOnes(std::span<const uint8_t> row, size_t at, size_t k, Positions* ones) {
-  size_t found = 0;
+  size_t num_found = 0;
   for (size_t byte = at / 8; byte < row.size(); ++byte) {
     unsigned bits = row[byte];
     if (byte == at / 8) bits &= 0xFFu << (at % 8);
     for (; bits != 0; bits &= bits - 1) {
-      if (found == k) return k + 1;
-      (*ones)[found++] = static_cast<uint16_t>(8 * byte + std::countr_zero(bits) - at);
+      if (num_found == k) return k + 1;
+      (*ones)[num_found++] = static_cast<uint16_t>(8 * byte + std::countr_zero(bits) - at);
     }
   }
-  return found;
+  return num_found;
 }
 
 // Reads positions[0, k) of a block of `length` elements from a row of SparseFormOf(k, length).bytes
 // bytes. Returns false if the row is invalid.
 bool GetPositions(std::span<const uint8_t> row, size_t k, size_t length, Positions* positions) {
   const SparseForm form = SparseFormOf(k, length);
-  const size_t high_bits_at = form.bitmap ? 0 : k * form.low_bits;
+  const size_t high_bits_at = form.is_bitmap ? 0 : k * form.low_bits;
   if (form.bits % 8 != 0 && row.back() >> (form.bits % 8) != 0) return false;
   if (FindOnes(row, high_bits_at, k, positions) != k) return false;
-  if (form.bitmap) return true;
-  int last = -1;
+  if (form.is_bitmap) return true;
+  int previous = -1;
   for (size_t i = 0; i < k; ++i) {
-    const uint32_t low = GetBits(row, i * form.low_bits, form.low_bits);
-    const int position = static_cast<int>(((*positions)[i] - i) << form.low_bits | low);
-    if (position <= last || position >= static_cast<int>(length)) return false;
+    const uint32_t low_part = GetBits(row, i * form.low_bits, form.low_bits);
+    const int position = static_cast<int>(((*positions)[i] - i) << form.low_bits | low_part);
+    if (position <= previous || position >= static_cast<int>(length)) return false;
     (*positions)[i] = static_cast<uint16_t>(position);
-    last = position;
+    previous = position;
   }
   return true;
 }
@@ -108,10 +110,10 @@ size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<ui
     positions[k] = static_cast<uint16_t>(i);
     k += static_cast<size_t>(x[i] != 0);
   }
-  const bool floats = values == SparseValues::kFloats;
+  const bool sends_floats = values == SparseValues::kFloats;
   if (k == 0) return 0;
   const size_t begin = out->size();
-  if (floats && IsSparseDense(k, x.size())) {
+  if (sends_floats && IsDenseBlock(k, x.size())) {
     Block no_minus_zero;
     for (size_t i = 0; i < x.size(); ++i) no_minus_zero[i] = x[i] + 0.0f;  // -0 + 0 is 0
     AppendFloats(std::span(no_minus_zero).first(x.size()), out);
@@ -123,7 +125,7 @@ size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<ui
   body += SparseFormOf(k, x.size()).bytes;
   for (size_t i = 0; i < k; ++i) {
     const float value = x[positions[i]];
-    if (floats) {
+    if (sends_floats) {
       std::memcpy(body + 4 * i, &value, sizeof value);
     } else if (value > 0) {
       PutBits(body, i, 1);
@@ -135,17 +137,17 @@ size_t AppendBlock(SparseValues values, std::span<const float> x, std::vector<ui
 // Appends directory and blocks of `count` elements.
 void AppendBlocks(SparseValues values, uint64_t count, const FillSparse& fill,
                   std::vector<uint8_t>* out) {
-  const size_t directory = out->size();
-  out->resize(directory + kEntryBytes * NumBlocks(count));
+  const size_t directory_begin = out->size();
+  out->resize(directory_begin + kEntryBytes * NumBlocks(count));
   Block block;
   for (uint64_t b = 0; b < NumBlocks(count); ++b) {
     const uint64_t first = b * kSparseBlock;
     const std::span<float> x =
         std::span(block).first(std::min<uint64_t>(kSparseBlock, count - first));
     fill(first, x);
-    const size_t sent = AppendBlock(values, x, out);
-    (*out)[directory + kEntryBytes * b] = static_cast<uint8_t>(sent);
-    (*out)[directory + kEntryBytes * b + 1] = static_cast<uint8_t>(sent >> 8);
+    const size_t num_sent = AppendBlock(values, x, out);
+    (*out)[directory_begin + kEntryBytes * b] = static_cast<uint8_t>(num_sent);
+    (*out)[directory_begin + kEntryBytes * b + 1] = static_cast<uint8_t>(num_sent >> 8);
   }
 }
 
@@ -205,7 +207,7 @@ void AppendSparse(const SparsePair& pair, uint64_t count, const FillSparse& fill
   AppendBlocks(SparseValues::kPair, count, fill, out);
 }
 
-void AppendFrom(const float* g, uint64_t count, float threshold, std::vector<uint8_t>* out) {
+void AppendSparseFrom(const float* g, uint64_t count, float threshold, std::vector<uint8_t>* out) {
   const auto fill = [&](uint64_t first, std::span<float> x) {
     for (size_t i = 0; i < x.size(); ++i)
       x[i] = std::abs(g[first + i]) >= threshold ? g[first + i] : 0;
@@ -229,9 +231,9 @@ Result<SparseCode> SparseCode::Parse(SparseValues values, std::span<const uint8_
                                        " bytes, expected " + std::to_string(expected) + " for " +
                                        std::to_string(count) + " elements");
   };
-  const size_t header = PairSize(values);
-  if (bytes.size() < header || (bytes.size() - header) / kEntryBytes < NumBlocks(count))
-    return cut_short_error(header + kEntryBytes * NumBlocks(count));
+  const size_t pair_bytes = PairSize(values);
+  if (bytes.size() < pair_bytes || (bytes.size() - pair_bytes) / kEntryBytes < NumBlocks(count))
+    return cut_short_error(pair_bytes + kEntryBytes * NumBlocks(count));
   SparseCode code;
   code.values_ = values;
   code.count_ = count;
@@ -241,19 +243,19 @@ Result<SparseCode> SparseCode::Parse(SparseValues values, std::span<const uint8_
     code.pair_ = {pair[0], pair[1]};
     TERN_RETURN_IF_ERROR(CheckPair(code.pair_));
   }
-  code.directory_ = bytes.subspan(header, kEntryBytes * NumBlocks(count));
-  uint64_t size = header + code.directory_.size();
-  const size_t bodies = size;
+  code.directory_ = bytes.subspan(pair_bytes, kEntryBytes * NumBlocks(count));
+  uint64_t code_size = pair_bytes + code.directory_.size();
+  const size_t bodies_begin = code_size;
   for (uint64_t b = 0; b < NumBlocks(count); ++b) {
     if (code.NumSent(b) > code.Length(b)) {
       return InvalidBlockError(b, "sends " + std::to_string(code.NumSent(b)) +
                                       " elements, it has " + std::to_string(code.Length(b)));
     }
-    size += code.BodySize(b);
+    code_size += code.BodySize(b);
   }
-  if (bytes.size() < size) return cut_short_error(size);
-  code.bytes_ = bytes.first(size);
-  code.bodies_ = code.bytes_.subspan(bodies);
+  if (bytes.size() < code_size) return cut_short_error(code_size);
+  code.bytes_ = bytes.first(code_size);
+  code.bodies_ = code.bytes_.subspan(bodies_begin);
   return code;
 }
 
@@ -269,31 +271,31 @@ size_t SparseCode::BodySize(uint64_t block) const {
 
 Status SparseCode::DecodeBlock(uint64_t block, std::span<const uint8_t> body, float* x) const {
   const size_t k = NumSent(block), length = Length(block);
-  const bool floats = values_ == SparseValues::kFloats;
-  if (floats && k == length) {
+  const bool sends_floats = values_ == SparseValues::kFloats;
+  if (sends_floats && k == length) {
     ReadFloats(body, {x, length});
     TERN_RETURN_IF_ERROR(CheckFinite({x, length}, block * kSparseBlock).Within("sparse code"));
     const auto minus_zero = [](float v) { return v == 0 && std::signbit(v); };
     if (std::any_of(x, x + length, minus_zero)) return InvalidBlockError(block, "has a -0");
     const auto nonzeros = length - static_cast<size_t>(std::count(x, x + length, 0.0f));
-    return IsSparseDense(nonzeros, length)
+    return IsDenseBlock(nonzeros, length)
                ? Ok()
                : InvalidBlockError(block, "is dense, but has too few non-zeros for that");
   }
   std::fill_n(x, length, 0.0f);
   if (k == 0) return Ok();
-  if (floats && IsSparseDense(k, length))
+  if (sends_floats && IsDenseBlock(k, length))
     return InvalidBlockError(block, "lists positions, but has too many non-zeros for that");
   const size_t position_bytes = SparseFormOf(k, length).bytes;
   Positions positions;
   if (!GetPositions(body.first(position_bytes), k, length, &positions))
     return InvalidBlockError(block, "does not have " + std::to_string(k) + " ascending positions");
   const std::span<const uint8_t> values = body.subspan(position_bytes);
-  if (!floats && k % 8 != 0 && values.back() >> (k % 8) != 0)
+  if (!sends_floats && k % 8 != 0 && values.back() >> (k % 8) != 0)
     return InvalidBlockError(block, "has a bit set beyond the last of its values");
   for (size_t i = 0; i < k; ++i) {
     float value = 0;
-    if (floats) {
+    if (sends_floats) {
       std::memcpy(&value, values.data() + 4 * i, sizeof value);
     } else {
       value = (values[i / 8] >> (i % 8) & 1) != 0 ? pair_.high : pair_.low;
@@ -325,12 +327,12 @@ Status SparseCode::Decode(uint64_t first, uint64_t n, float* x) const {
 }
 
 Status SparseCode::ForEachBlock(const Visit& visit) const {
-  Block x;
+  Block values;
   size_t at = 0;
   for (uint64_t block = 0; block < NumBlocks(count_); at += BodySize(block++)) {
     if (NumSent(block) == 0) continue;
-    TERN_RETURN_IF_ERROR(DecodeBlock(block, bodies_.subspan(at, BodySize(block)), x.data()));
-    visit(block * kSparseBlock, std::span<const float>(x).first(Length(block)));
+    TERN_RETURN_IF_ERROR(DecodeBlock(block, bodies_.subspan(at, BodySize(block)), values.data()));
+    visit(block * kSparseBlock, std::span<const float>(values).first(Length(block)));
   }
   return Ok();
 }

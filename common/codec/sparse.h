@@ -62,7 +62,7 @@ void AppendSparse(const SparsePair& pair, uint64_t count, const FillSparse& fill
 
 // Appends the code, with floats, of the elements of g[0, count) whose magnitude is at least
 // `threshold`.
-void AppendFrom(const float* g, uint64_t count, float threshold, std::vector<uint8_t>* out);
+void AppendSparseFrom(const float* g, uint64_t count, float threshold, std::vector<uint8_t>* out);
 
 // The most bytes of the code of `count` elements.
 size_t MaxSparseSize(SparseValues values, uint64_t count);
@@ -86,7 +86,7 @@ class SparseCode {
   Status ForEachBlock(const Visit& visit) const;
 
  private:
-  // k and L of the head comment, and the size of the block in bytes.
+  // k and L of the head comment, and the bytes of a block without its directory entry.
   size_t NumSent(uint64_t block) const;
   size_t Length(uint64_t block) const;
   size_t BodySize(uint64_t block) const;

@@ -39,7 +39,7 @@ class MaskAndSigns : public TernaryWire {
 class TernarySum : public Accumulator {
  public:
   TernarySum(const TernaryWire& wire, uint64_t count, int workers)
-      : wire_(wire), count_(count), stride_(kernels::PlaneStride(count)), workers_(workers) {}
+      : wire_(wire), count_(count), plane_stride_(kernels::PlaneStride(count)), workers_(workers) {}
 
   Result<size_t> Add(int, std::span<const uint8_t> bytes) override {
     Result<size_t> size = AddToWaiting(bytes, Bytes());
@@ -67,8 +67,8 @@ class TernarySum : public Accumulator {
     if (num_waiting_ == kernels::kMaxCodes) AddWaiting();
     Result<ParsedCode> code = wire_.Parse(bytes, count_, &scratch_[num_waiting_]);
     if (!code.ok()) return code.status();
-    owners_[num_waiting_] = owner;
-    codes_[num_waiting_] = {code->mask.data(), code->negative.data()};
+    waiting_owners_[num_waiting_] = owner;
+    waiting_codes_[num_waiting_] = {code->mask.data(), code->sign_plane.data()};
     ++num_waiting_;
     ++contributors_;
     return code->size;
@@ -77,33 +77,33 @@ class TernarySum : public Accumulator {
   void AddWaiting() {
     if (num_waiting_ == 0) return;
     if (planes_ == nullptr) {
-      planes_ = std::make_unique_for_overwrite<CacheLine[]>(kernels::SumBits(workers_) * stride_ /
-                                                            sizeof(CacheLine));
+      planes_ = std::make_unique_for_overwrite<CacheLine[]>(kernels::SumBits(workers_) *
+                                                            plane_stride_ / sizeof(CacheLine));
     }
-    const int bits = kernels::SumBits(contributors_);
-    kernels::AddCodes(std::span(codes_).first(num_waiting_), count_, stride_, planes_in_use_, bits,
-                      planes_[0].bytes);
-    planes_in_use_ = bits;
-    std::fill_n(owners_.begin(), num_waiting_, Bytes());
+    const int num_planes = kernels::SumBits(contributors_);
+    kernels::AddCodes(std::span(waiting_codes_).first(num_waiting_), count_, plane_stride_,
+                      planes_in_use_, num_planes, planes_[0].bytes);
+    planes_in_use_ = num_planes;
+    std::fill_n(waiting_owners_.begin(), num_waiting_, Bytes());
     num_waiting_ = 0;
   }
   // Appends the planes of the sum.
   void AppendPlanes(std::vector<uint8_t>* out) const {
     for (int p = 0; p < planes_in_use_; ++p) {
-      const uint8_t* plane = planes_[0].bytes + p * stride_;
+      const uint8_t* plane = planes_[0].bytes + p * plane_stride_;
       out->insert(out->end(), plane, plane + kernels::PlaneBytes(count_));
     }
   }
 
   const TernaryWire& wire_;
-  uint64_t count_;  // elements of the segment
-  size_t stride_;   // bytes from one plane to the next in planes_
+  uint64_t count_;       // elements of the segment
+  size_t plane_stride_;  // bytes from one plane to the next in planes_
   int workers_;
   int contributors_ = 0;  // workers whose codes were added or are waiting
   // The waiting codes. codes_ refers to the bytes in owners_ and scratch_.
   size_t num_waiting_ = 0;
-  std::array<kernels::WorkerCodes, kernels::kMaxCodes> codes_;
-  std::array<Bytes, kernels::kMaxCodes> owners_;
+  std::array<kernels::WorkerCodes, kernels::kMaxCodes> waiting_codes_;
+  std::array<Bytes, kernels::kMaxCodes> waiting_owners_;
   std::array<Scratch, kernels::kMaxCodes> scratch_;
   std::unique_ptr<CacheLine[]> planes_;  // the sum of all codes that are not waiting
   int planes_in_use_ = 0;                // number of planes that the sum needs

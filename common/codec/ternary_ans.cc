@@ -32,9 +32,9 @@ constexpr int kMaxContributors = 127;
 
 // Counts the symbols of a code, from its mask and packed signs.
 kernels::AnsCounts CountsOfCode(const uint8_t* mask, const uint8_t* signs, uint64_t count) {
-  const size_t ones = kernels::CountOnes(mask, count);
-  const size_t negative = kernels::CountOnes(signs, ones);
-  return {negative, count - ones, ones - negative};
+  const size_t num_nonzeros = kernels::CountOnes(mask, count);
+  const size_t num_negative = kernels::CountOnes(signs, num_nonzeros);
+  return {num_negative, count - num_nonzeros, num_nonzeros - num_negative};
 }
 
 // Counts the symbols of a sum. Converts a range of it at a time, so that the symbols stay in a
@@ -60,14 +60,14 @@ Status BadFormatError(std::span<const uint8_t> bytes, uint64_t count) {
                                      ", expected 0 (stored) or 1 (entropy-coded)");
 }
 
-// Appends the smaller of the entropy-coded row of symbols and the bytes `stored`, with the first
-// byte.
-void AppendSmaller(uint64_t count, size_t block, const kernels::AnsCounts& counts,
+// Appends the smaller of the entropy-coded row of symbols and the bytes `stored`, after the byte
+// that names the format.
+void AppendSmaller(uint64_t count, size_t block_size, const kernels::AnsCounts& counts,
                    const AnsSource& source, std::span<const uint8_t> stored,
                    std::vector<uint8_t>* out) {
   const size_t begin = out->size();
   out->push_back(kEntropyCoded);
-  AppendAnsRow(count, block, counts, source, out);
+  AppendAnsRow(count, block_size, counts, source, out);
   if (out->size() - begin <= stored.size()) return;
   out->resize(begin);
   out->push_back(kStored);
@@ -76,9 +76,9 @@ void AppendSmaller(uint64_t count, size_t block, const kernels::AnsCounts& count
 
 // Parses the row after the first byte, kEntropyCoded. Refuses a row of at least `max_stored` bytes,
 // the most bytes of the stored format, because AppendSmaller never writes such a row.
-Result<AnsRow> ParseRow(std::span<const uint8_t> bytes, uint64_t count, size_t block, size_t levels,
-                        size_t max_stored) {
-  Result<AnsRow> row = AnsRow::Parse(bytes.subspan(1), count, block, levels);
+Result<AnsRow> ParseRow(std::span<const uint8_t> bytes, uint64_t count, size_t block_size,
+                        size_t symbol_end, size_t max_stored) {
+  Result<AnsRow> row = AnsRow::Parse(bytes.subspan(1), count, block_size, symbol_end);
   if (!row.ok() || 1 + row->size() <= max_stored) return row;
   return Status(Code::kMismatch, "ternary_ans row of " + std::to_string(row->size()) +
                                      " bytes, expected less than the " +
@@ -97,12 +97,13 @@ class Ans : public TernaryWire {
     const std::span<const uint8_t> code(stored);
     const uint8_t* const mask = code.data();
     const std::span<const uint8_t> signs = code.subspan(kernels::PlaneBytes(segment.count));
-    size_t sign = 0;
-    const auto symbols = [&](uint64_t first, size_t n, uint8_t* to) {
-      sign = kernels::SymbolsOfCode(mask + first / 8, n, signs.data(), signs.size(), sign, to);
+    size_t next_sign = 0;
+    const auto make_symbols = [&](uint64_t first, size_t n, uint8_t* to) {
+      next_sign =
+          kernels::SymbolsOfCode(mask + first / 8, n, signs.data(), signs.size(), next_sign, to);
     };
     AppendSmaller(segment.count, kCodeBlock, CountsOfCode(mask, signs.data(), segment.count),
-                  symbols, code, out);
+                  make_symbols, code, out);
   }
 
   size_t MaxCodeSize(uint64_t count) const override {
@@ -128,10 +129,10 @@ class Ans : public TernaryWire {
                  std::vector<uint8_t>* out) const override {
     if (count == 0) return;
     if (contributors <= kMaxContributors) {
-      const auto symbols = [&](uint64_t first, size_t n, uint8_t* to) {
+      const auto make_symbols = [&](uint64_t first, size_t n, uint8_t* to) {
         kernels::SymbolsOfSum(planes.data(), count, contributors, first, n, to);
       };
-      return AppendSmaller(count, kSumBlock, CountsOfSum(planes, count, contributors), symbols,
+      return AppendSmaller(count, kSumBlock, CountsOfSum(planes, count, contributors), make_symbols,
                            planes, out);
     }
     out->push_back(kStored);
@@ -182,33 +183,33 @@ class Ans : public TernaryWire {
                     "ternary_ans sum of " + std::to_string(contributors) +
                         " contributors is entropy-coded, expected it stored as planes");
     }
-    const size_t levels = 2 * static_cast<size_t>(contributors) + 1;
-    return ParseRow(sum, count, kSumBlock, levels,
+    const size_t symbol_end = 2 * static_cast<size_t>(contributors) + 1;
+    return ParseRow(sum, count, kSumBlock, symbol_end,
                     kernels::SumBits(contributors) * kernels::PlaneBytes(count));
   }
 
   static Result<ParsedCode> CodeOfRow(const AnsRow& row, uint64_t count, Scratch* scratch) {
     const kernels::AnsTable table(row.frequencies());
-    const size_t plane = kernels::PlaneBytes(count);
+    const size_t plane_bytes = kernels::PlaneBytes(count);
     // CodeOfSymbols may write 8 bytes beyond the signs.
-    const std::span<uint8_t> code = scratch->Get(3 * plane + 8);
-    const std::span<uint8_t> negative = code.first(plane);
-    const std::span<uint8_t> mask = code.subspan(plane, plane);
-    const std::span<uint8_t> signs = code.subspan(2 * plane);
-    const uint64_t blocks = (count + kCodeBlock - 1) / kCodeBlock;
-    const size_t blocks_per_call = std::min<uint64_t>(kernels::kAnsMaxBlocks, blocks);
+    const std::span<uint8_t> code = scratch->Get(3 * plane_bytes + 8);
+    const std::span<uint8_t> sign_plane = code.first(plane_bytes);
+    const std::span<uint8_t> mask = code.subspan(plane_bytes, plane_bytes);
+    const std::span<uint8_t> signs = code.subspan(2 * plane_bytes);
+    const uint64_t num_blocks = (count + kCodeBlock - 1) / kCodeBlock;
+    const size_t blocks_per_call = std::min<uint64_t>(kernels::kAnsMaxBlocks, num_blocks);
     const auto symbols = std::make_unique_for_overwrite<uint8_t[]>(blocks_per_call * kCodeBlock);
-    size_t ones = 0;
-    for (uint64_t block = 0; block < blocks; block += blocks_per_call) {
+    size_t num_signs = 0;
+    for (uint64_t block = 0; block < num_blocks; block += blocks_per_call) {
       const uint64_t at = block * kCodeBlock;
       TERN_RETURN_IF_ERROR(row.Decode(
-          table, block, std::min<uint64_t>(blocks_per_call, blocks - block), symbols.get()));
-      ones = kernels::CodeOfSymbols(symbols.get(),
-                                    std::min<uint64_t>(blocks_per_call * kCodeBlock, count - at),
-                                    ones, mask.data() + at / 8, signs.data());
+          table, block, std::min<uint64_t>(blocks_per_call, num_blocks - block), symbols.get()));
+      num_signs = kernels::CodeOfSymbols(
+          symbols.get(), std::min<uint64_t>(blocks_per_call * kCodeBlock, count - at), num_signs,
+          mask.data() + at / 8, signs.data());
     }
-    kernels::SpreadSigns(mask.data(), count, signs, negative.data());
-    return ParsedCode{mask, negative, 1 + row.size()};
+    kernels::SpreadSigns(mask.data(), count, signs, sign_plane.data());
+    return ParsedCode{mask, sign_plane, 1 + row.size()};
   }
 
   bool IsStored(std::span<const uint8_t> sum, uint64_t count) const {
@@ -231,14 +232,14 @@ class Ans : public TernaryWire {
     const uint64_t end = first + n;
     for (uint64_t at = first; at < end;) {
       const uint64_t block = at / kSumBlock;
-      const uint64_t blocks =
+      const uint64_t num_blocks =
           std::min<uint64_t>((end + kSumBlock - 1) / kSumBlock - block, kernels::kAnsMaxBlocks);
-      TERN_RETURN_IF_ERROR(row->Decode(table, block, blocks, symbols.data()));
-      const uint64_t n_decoded = std::min(end, (block + blocks) * kSumBlock) - at;
-      kernels::MeansOfSymbols(symbols.data() + at % kSumBlock, n_decoded, contributors, scaler,
+      TERN_RETURN_IF_ERROR(row->Decode(table, block, num_blocks, symbols.data()));
+      const uint64_t num_decoded = std::min(end, (block + num_blocks) * kSumBlock) - at;
+      kernels::MeansOfSymbols(symbols.data() + at % kSumBlock, num_decoded, contributors, scaler,
                               means.data());
-      use(at, std::span(means).first(n_decoded));
-      at += n_decoded;
+      use(at, std::span(means).first(num_decoded));
+      at += num_decoded;
     }
     return Ok();
   }

@@ -47,14 +47,14 @@ Result<ScaledCode> ParseScaledCode(const TernaryWire& wire, std::span<const uint
 
 // Adds the scaler times each code to `sum`. Branch-free, because the processor cannot predict
 // codes.
-void AddScaled(const ScaledCode& scaled, uint64_t count, float* sum) {
-  const std::span<const uint8_t> mask = scaled.code.mask;
-  const std::span<const uint8_t> negative = scaled.code.negative;
+void AddScaled(const ScaledCode& scaled_code, uint64_t count, float* sum) {
+  const std::span<const uint8_t> mask = scaled_code.code.mask;
+  const std::span<const uint8_t> sign_plane = scaled_code.code.sign_plane;
   for (size_t byte = 0; byte < mask.size(); ++byte) {
     const size_t n = std::min<size_t>(8, count - 8 * byte);
     for (size_t i = 0; i < n; ++i) {
-      const int sign = (mask[byte] >> i & 1) - 2 * ((mask[byte] & negative[byte]) >> i & 1);
-      sum[8 * byte + i] += static_cast<float>(sign) * scaled.scaler;
+      const int sign = (mask[byte] >> i & 1) - 2 * ((mask[byte] & sign_plane[byte]) >> i & 1);
+      sum[8 * byte + i] += static_cast<float>(sign) * scaled_code.scaler;
     }
   }
 }
@@ -68,9 +68,9 @@ class ScaledSum : public RankOrderedSum {
  protected:
   Result<size_t> Check(std::span<const uint8_t> bytes) const override {
     Scratch scratch;
-    Result<ScaledCode> scaled = ParseScaledCode(wire_, bytes, count(), &scratch);
-    if (!scaled.ok()) return scaled.status();
-    return scaled->size;
+    Result<ScaledCode> scaled_code = ParseScaledCode(wire_, bytes, count(), &scratch);
+    if (!scaled_code.ok()) return scaled_code.status();
+    return scaled_code->size;
   }
   void AddTo(std::span<const uint8_t> code, float* sum) const override {
     Scratch scratch;
@@ -108,11 +108,11 @@ class TernaryPerWorker : public Codec {
   Result<size_t> DecodeSingleCode(std::span<const uint8_t> code, const Segment& segment,
                                   float* values) const override {
     Scratch scratch;
-    Result<ScaledCode> scaled = ParseScaledCode(wire_, code, segment.count, &scratch);
-    if (!scaled.ok()) return scaled.status();
+    Result<ScaledCode> scaled_code = ParseScaledCode(wire_, code, segment.count, &scratch);
+    if (!scaled_code.ok()) return scaled_code.status();
     std::fill_n(values, segment.count, 0.f);
-    AddScaled(*scaled, segment.count, values);
-    return scaled->size;
+    AddScaled(*scaled_code, segment.count, values);
+    return scaled_code->size;
   }
   size_t MaxSumSize(const Segment& segment, int) const override { return 4 * segment.count; }
   Status Decode(std::span<const uint8_t> sum, const Segment& segment, int, float, uint64_t first,

@@ -30,11 +30,11 @@ Status CheckTrits(std::span<const uint8_t> bytes, uint64_t count) {
   }
   for (size_t i = 0; i < bytes.size(); ++i) {
     const bool is_partial = i + 1 == bytes.size() && !is_last_full;
-    const unsigned end = kPowersOf3[is_partial ? count % kTritsInByte : kTritsInByte];
-    if (bytes[i] < end) continue;
+    const unsigned byte_limit = kPowersOf3[is_partial ? count % kTritsInByte : kTritsInByte];
+    if (bytes[i] < byte_limit) continue;
     return Status(Code::kMismatch, "ternary byte " + std::to_string(i) + " is " +
                                        std::to_string(bytes[i]) + ", expected less than " +
-                                       std::to_string(end));
+                                       std::to_string(byte_limit));
   }
   return Ok();
 }
@@ -44,33 +44,33 @@ class Trit5 : public TernaryWire {
   std::string_view name() const override { return "ternary_trit5"; }
   void Encode(const float* g, const Segment& segment, const Prepared& prepared,
               const kernels::NoiseKey& noise, std::vector<uint8_t>* out) const override {
-    const size_t plane = kernels::PlaneBytes(segment.count);
+    const size_t plane_bytes = kernels::PlaneBytes(segment.count);
     std::vector<uint8_t> code;
     AppendMaskSigns(g, segment, prepared, noise, &code);
     const size_t begin = out->size();
     out->resize(begin + TritBytes(segment.count));
-    kernels::TritsOfCode(code.data(), code.data() + plane, code.size() - plane, segment.count,
-                         out->data() + begin);
+    kernels::TritsOfCode(code.data(), code.data() + plane_bytes, code.size() - plane_bytes,
+                         segment.count, out->data() + begin);
   }
   size_t MaxCodeSize(uint64_t count) const override { return TritBytes(count); }
   Result<ParsedCode> Parse(std::span<const uint8_t> bytes, uint64_t count,
                            Scratch* scratch) const override {
-    const size_t size = TritBytes(count);
-    if (bytes.size() < size) {
+    const size_t code_size = TritBytes(count);
+    if (bytes.size() < code_size) {
       return Status(Code::kMismatch, "ternary code cut short: " + std::to_string(bytes.size()) +
-                                         " bytes, expected " + std::to_string(size) + " for " +
+                                         " bytes, expected " + std::to_string(code_size) + " for " +
                                          std::to_string(count) + " elements");
     }
-    TERN_RETURN_IF_ERROR(CheckTrits(bytes.first(size), count));
-    const size_t plane = kernels::PlaneBytes(count);
+    TERN_RETURN_IF_ERROR(CheckTrits(bytes.first(code_size), count));
+    const size_t plane_bytes = kernels::PlaneBytes(count);
     // CodeOfTrits may write 8 bytes beyond the signs.
-    const std::span<uint8_t> code = scratch->Get(3 * plane + 8);
-    const std::span<uint8_t> negative = code.first(plane);
-    const std::span<uint8_t> mask = code.subspan(plane, plane);
-    const std::span<uint8_t> signs = code.subspan(2 * plane);
+    const std::span<uint8_t> code = scratch->Get(3 * plane_bytes + 8);
+    const std::span<uint8_t> sign_plane = code.first(plane_bytes);
+    const std::span<uint8_t> mask = code.subspan(plane_bytes, plane_bytes);
+    const std::span<uint8_t> signs = code.subspan(2 * plane_bytes);
     kernels::CodeOfTrits(bytes.data(), count, mask.data(), signs.data());
-    kernels::SpreadSigns(mask.data(), count, signs, negative.data());
-    return ParsedCode{mask, negative, size};
+    kernels::SpreadSigns(mask.data(), count, signs, sign_plane.data());
+    return ParsedCode{mask, sign_plane, code_size};
   }
 };
 

@@ -17,11 +17,11 @@ namespace {
 // [first, first + n) exist.
 Status CheckPlanes(std::string_view name, std::span<const uint8_t> sum, uint64_t count,
                    int contributors, uint64_t first, uint64_t n) {
-  const size_t plane = kernels::PlaneBytes(count);
+  const size_t plane_bytes = kernels::PlaneBytes(count);
   TERN_RETURN_IF_ERROR(
-      CheckSum(name, sum, kernels::SumBits(contributors) * plane, count, first, n));
-  for (size_t at = 0; at < sum.size(); at += plane) {
-    if (UnusedBitsAreZero(sum.subspan(at, plane), count)) continue;
+      CheckSum(name, sum, kernels::SumBits(contributors) * plane_bytes, count, first, n));
+  for (size_t at = 0; at < sum.size(); at += plane_bytes) {
+    if (UnusedBitsAreZero(sum.subspan(at, plane_bytes), count)) continue;
     return Status(Code::kMismatch, "ternary sum of " + std::to_string(count) +
                                        " elements has a bit set beyond the last of them");
   }

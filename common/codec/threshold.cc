@@ -30,19 +30,19 @@ class Threshold : public Codec {
   }
   void Encode(const float* g, const Segment& segment, const Prepared&, const kernels::NoiseKey&,
               std::vector<uint8_t>* out) const override {
-    const size_t begin = out->size(), plane = kernels::PlaneBytes(segment.count);
-    out->resize(begin + 2 * plane);
+    const size_t begin = out->size(), plane_bytes = kernels::PlaneBytes(segment.count);
+    out->resize(begin + 2 * plane_bytes);
     uint8_t* mask = out->data() + begin;
-    uint8_t* signs = mask + plane;
+    uint8_t* signs = mask + plane_bytes;
     size_t num_sent = 0;
     for (size_t i = 0; i < segment.count; ++i) {
       const unsigned is_sent = std::abs(g[i]) >= threshold_ ? 1 : 0;
-      const unsigned negative = g[i] <= -threshold_ ? 1 : 0;
+      const unsigned is_negative = g[i] <= -threshold_ ? 1 : 0;
       mask[i / 8] |= static_cast<uint8_t>(is_sent << (i % 8));
-      signs[num_sent / 8] |= static_cast<uint8_t>(negative << (num_sent % 8));
+      signs[num_sent / 8] |= static_cast<uint8_t>(is_negative << (num_sent % 8));
       num_sent += is_sent;
     }
-    out->resize(begin + plane + kernels::PlaneBytes(num_sent));
+    out->resize(begin + plane_bytes + kernels::PlaneBytes(num_sent));
   }
   size_t MaxEncodedSize(const Segment& segment) const override {
     return ternary_->MaxEncodedSize(segment);
@@ -72,13 +72,13 @@ class Threshold : public Codec {
 // share of all tensors together.
 class ThresholdRatio : public SparseCodec {
  public:
-  ThresholdRatio(double ratio, bool global)
-      : SparseCodec(SparseValues::kFloats), ratio_(ratio), global_(global) {}
+  ThresholdRatio(double ratio, bool is_global)
+      : SparseCodec(SparseValues::kFloats), ratio_(ratio), is_global_(is_global) {}
 
   std::string_view name() const override {
-    return global_ ? "threshold_ratio_global" : "threshold_ratio";
+    return is_global_ ? "threshold_ratio_global" : "threshold_ratio";
   }
-  bool prepares_model() const override { return global_; }
+  bool prepares_model() const override { return is_global_; }
   Prepared Prepare(const kernels::Stats& stats, std::span<const float> values,
                    const kernels::NoiseKey&) const override {
     const uint64_t num_wanted = ShareOf(ratio_, values.size());
@@ -87,7 +87,7 @@ class ThresholdRatio : public SparseCodec {
   }
   void Encode(const float* g, const Segment& segment, const Prepared& prepared,
               const kernels::NoiseKey&, std::vector<uint8_t>* out) const override {
-    AppendFrom(g, segment.count, prepared.high, out);
+    AppendSparseFrom(g, segment.count, prepared.high, out);
   }
   std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
     return std::make_unique<ErrorFeedback>(count);
@@ -95,23 +95,23 @@ class ThresholdRatio : public SparseCodec {
 
  private:
   const double ratio_;
-  const bool global_;
+  const bool is_global_;
 };
 
 }  // namespace
 
 Result<std::unique_ptr<Codec>> MakeThreshold(const Options& options) {
   const pb::Threshold& keys = options.keys.threshold();
-  const bool global = keys.scope() == pb::Threshold::global;
+  const bool is_global = keys.scope() == pb::Threshold::global;
   if (!(keys.ratio() >= 0 && keys.ratio() <= 1)) {
     return Status(Code::kBadJob, "exchange.threshold.ratio is " + std::to_string(keys.ratio()) +
                                      ", expected a number above 0 and not above 1, or 0 for a "
                                      "fixed exchange.threshold.value");
   }
   if (keys.ratio() > 0) {
-    return std::unique_ptr<Codec>(std::make_unique<ThresholdRatio>(keys.ratio(), global));
+    return std::unique_ptr<Codec>(std::make_unique<ThresholdRatio>(keys.ratio(), is_global));
   }
-  if (global) {
+  if (is_global) {
     return Status(Code::kBadJob,
                   "exchange.threshold.scope is global without a share, expected "
                   "exchange.threshold.ratio above 0 with it");

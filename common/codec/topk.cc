@@ -33,7 +33,7 @@ class TopK : public SparseCodec {
   }
   void Encode(const float* g, const Segment& segment, const Prepared& prepared,
               const kernels::NoiseKey&, std::vector<uint8_t>* out) const override {
-    AppendFrom(g, segment.count, prepared.high, out);
+    AppendSparseFrom(g, segment.count, prepared.high, out);
   }
   std::unique_ptr<Memory> NewMemory(uint64_t count) const override {
     return std::make_unique<DgcMemory>(count, options_);
@@ -48,9 +48,9 @@ class TopK : public SparseCodec {
     for (uint64_t i = plan.first; i < values.size(); i += plan.stride) sample.push_back(values[i]);
     float threshold = KthMagnitude(sample, plan.k);
     for (int i = 0; i < TopKThreshold::kAdaptations && !plan.exact; ++i) {
-      const auto next = threshold_.Adapt(plan, CountAtLeast(values, threshold), &threshold);
-      if (next == TopKThreshold::Next::kExact) return KthMagnitude(values, plan.wanted);
-      if (next == TopKThreshold::Next::kDone) break;
+      const auto next_step = threshold_.Adapt(plan, CountAtLeast(values, threshold), &threshold);
+      if (next_step == TopKThreshold::Next::kExact) return KthMagnitude(values, plan.wanted);
+      if (next_step == TopKThreshold::Next::kDone) break;
     }
     return threshold;
   }

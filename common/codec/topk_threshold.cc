@@ -21,15 +21,15 @@ constexpr double kTooFew = 0.8;
 
 TopKThreshold::TopKThreshold(const Options::TopK& options) : options_(options) {
   for (double ratio = options.warmup_ratio; ratio > options.ratio; ratio *= options.warmup_ratio)
-    ++stages_;
+    ++num_stages_;
 }
 
 // The share of elements to send in a round. In the paper's warm-up the share falls by the same
 // factor from stage to stage.
 double TopKThreshold::RatioAt(uint64_t round) const {
-  if (round >= options_.warmup_rounds || stages_ == 0) return options_.ratio;
+  if (round >= options_.warmup_rounds || num_stages_ == 0) return options_.ratio;
   double ratio = options_.warmup_ratio;
-  for (uint64_t stage = round * stages_ / options_.warmup_rounds; stage > 0; --stage)
+  for (uint64_t stage = round * num_stages_ / options_.warmup_rounds; stage > 0; --stage)
     ratio *= options_.warmup_ratio;
   return ratio;
 }
@@ -40,8 +40,8 @@ TopKThreshold::SamplePlan TopKThreshold::PlanFor(uint64_t count,
   SamplePlan plan;
   plan.wanted = ShareOf(ratio, count);
   const auto n = static_cast<double>(count);
-  const double samples = std::ceil(std::max(n * options_.sample_ratio, 2 / ratio));
-  plan.stride = samples >= n ? 1 : static_cast<uint64_t>(n / samples);
+  const double min_samples = std::ceil(std::max(n * options_.sample_ratio, 2 / ratio));
+  plan.stride = min_samples >= n ? 1 : static_cast<uint64_t>(n / min_samples);
   if (plan.stride % 2 == 0) --plan.stride;
   plan.first = kernels::Draw32(noise, 0) % plan.stride;
   plan.samples = (count - plan.first + plan.stride - 1) / plan.stride;
@@ -50,14 +50,14 @@ TopKThreshold::SamplePlan TopKThreshold::PlanFor(uint64_t count,
   return plan;
 }
 
-TopKThreshold::Next TopKThreshold::Adapt(const SamplePlan& plan, uint64_t sent,
+TopKThreshold::Next TopKThreshold::Adapt(const SamplePlan& plan, uint64_t num_sent,
                                          float* threshold) const {
   const auto target = static_cast<double>(plan.wanted);
-  if (static_cast<double>(sent) < kTooFew * target) {
+  if (static_cast<double>(num_sent) < kTooFew * target) {
     *threshold *= static_cast<float>(kTooFew);
     return Next::kCount;
   }
-  if (!(static_cast<double>(sent) > kTooMany * target)) return Next::kDone;
+  if (!(static_cast<double>(num_sent) > kTooMany * target)) return Next::kDone;
   if (options_.resample || *threshold == 0) return Next::kExact;
   *threshold *= static_cast<float>(kTooMany);
   return Next::kCount;

@@ -38,15 +38,15 @@ class TopKThreshold {
   };
   // The caller calls Adapt at most this many times.
   static constexpr int kAdaptations = 10;
-  // Adapts the threshold, with which `sent` elements would be sent.
-  Next Adapt(const SamplePlan& plan, uint64_t sent, float* threshold) const;
+  // Adapts the threshold, with which `num_sent` elements would be sent.
+  Next Adapt(const SamplePlan& plan, uint64_t num_sent, float* threshold) const;
 
  private:
   double RatioAt(uint64_t round) const;
 
   const Options::TopK options_;
   // The number of warm-up stages. In stage i, from 0, the share sent is warmup_ratio^(i + 1).
-  uint64_t stages_ = 0;
+  uint64_t num_stages_ = 0;
 };
 
 }  // namespace tern::codec

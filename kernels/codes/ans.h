@@ -34,9 +34,9 @@ namespace tern::kernels {
 
 constexpr int kAnsBits = 12;                    // log2 of M
 constexpr uint32_t kAnsSlots = 1u << kAnsBits;  // M, the number of slots
-constexpr uint32_t kAnsLow = 1u << 16;          // L, the lowest state
-constexpr size_t kAnsSymbols = 256;             // a symbol is a byte
-constexpr size_t kAnsStates = 8;                // states of a block
+constexpr uint32_t kAnsLowest = 1u << 16;       // L, the lowest state
+constexpr size_t kAnsSymbols = 256;             // number of symbols: a symbol is a byte
+constexpr size_t kAnsStates = 8;                // number of states of a block
 
 using AnsCounts = std::array<uint64_t, kAnsSymbols>;
 using AnsFrequencies = std::array<uint16_t, kAnsSymbols>;

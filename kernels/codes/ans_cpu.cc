@@ -60,8 +60,8 @@ HWY_INLINE void EncodeStep(const Lookup& lookup, const uint8_t* symbols, size_t 
              reinterpret_cast<uint16_t*>(e->out - 2 * kAnsStates));
   e->out -= 2 * Ones(word_lanes);
   for (size_t p = 0; p < kParts; ++p) {
-    const V old = e->x.part[p];
-    const V shifted = hn::IfThenElse(keeps_state[p], old, hn::ShiftRight<16>(old));
+    const V old_states = e->x.part[p];
+    const V shifted = hn::IfThenElse(keeps_state[p], old_states, hn::ShiftRight<16>(old_states));
     const auto ratio = hn::MulAdd(hn::ConvertTo(df, shifted), hn::BitCast(df, s[p].reciprocal),
                                   hn::Set(df, kRound));
     const V quotient = hn::Sub(hn::BitCast(D(), ratio), hn::Set(D(), kRoundBits));
@@ -70,26 +70,27 @@ HWY_INLINE void EncodeStep(const Lookup& lookup, const uint8_t* symbols, size_t 
         hn::RebindMask(D(), hn::Gt(hn::BitCast(di, s[p].frequency), hn::BitCast(di, remainder)));
     const V correction =
         hn::IfThenZeroElse(is_exact, hn::Sub(hn::Set(D(), kAnsSlots), s[p].frequency));
-    const V next = hn::Add(hn::Add(hn::ShiftLeft<kAnsBits>(quotient), remainder),
-                           hn::Add(s[p].begin, correction));
-    e->x.part[p] = kAll ? next : hn::IfThenElse(FirstOfPart(active, p), next, old);
+    const V new_states = hn::Add(hn::Add(hn::ShiftLeft<kAnsBits>(quotient), remainder),
+                                 hn::Add(s[p].begin, correction));
+    e->x.part[p] =
+        kAll ? new_states : hn::IfThenElse(FirstOfPart(active, p), new_states, old_states);
   }
 }
 
-// Starts a block and encodes its last n % 8 symbols. `first` is any symbol with a frequency above
+// Starts a block and encodes its last n % 8 symbols. `padding` is any symbol with a frequency above
 // 0, and `end` is the end of the buffer.
 template <class Lookup>
 HWY_INLINE Encoding BeginEncoding(const Lookup& lookup, const uint8_t* symbols, size_t n,
-                                  uint8_t first, uint8_t* end) {
+                                  uint8_t padding, uint8_t* end) {
   Encoding e;
-  for (V& part : e.x.part) part = hn::Set(D(), kAnsLow);
+  for (V& part : e.x.part) part = hn::Set(D(), kAnsLowest);
   e.out = end;
-  const size_t rest = n % kAnsStates;
-  if (rest == 0) return e;
+  const size_t num_rest = n % kAnsStates;
+  if (num_rest == 0) return e;
   uint8_t last[kAnsStates];
-  std::memset(last, first, sizeof last);
-  std::memcpy(last, symbols + n - rest, rest);
-  EncodeStep<false>(lookup, last, rest, &e);
+  std::memset(last, padding, sizeof last);
+  std::memcpy(last, symbols + n - num_rest, num_rest);
+  EncodeStep<false>(lookup, last, num_rest, &e);
   return e;
 }
 
@@ -102,19 +103,19 @@ HWY_INLINE std::span<const uint8_t> EndEncoding(const Encoding& e, const uint8_t
   return {out, end};
 }
 
-// Encodes the blocks k... at a time. `first` is as in BeginEncoding.
+// Encodes the blocks k... at a time. `padding` is as in BeginEncoding.
 template <class Lookup, size_t... k>
-void EncodeBlocks(const Lookup& shared, uint8_t first, const uint8_t* symbols, size_t n,
+void EncodeBlocks(const Lookup& shared_lookup, uint8_t padding, const uint8_t* symbols, size_t n,
                   std::span<const uint8_t>* coded, uint8_t* buffer, std::index_sequence<k...>) {
-  const Lookup lookup = shared;  // A local copy, which compilers can keep in registers.
-  const size_t size = MaxAnsBytes(n);
+  const Lookup lookup = shared_lookup;  // A local copy, which compilers can keep in registers.
+  const size_t block_bytes = MaxAnsBytes(n);
   Encoding blocks[] = {
-      BeginEncoding(lookup, symbols + k * n, n, first, buffer + (k + 1) * size)...};
+      BeginEncoding(lookup, symbols + k * n, n, padding, buffer + (k + 1) * block_bytes)...};
   for (size_t i = n / kAnsStates * kAnsStates; i != 0; i -= kAnsStates) {
     const uint8_t* const eight_symbols = symbols + i - kAnsStates;
     (EncodeStep<true>(lookup, eight_symbols + k * n, kAnsStates, blocks + k), ...);
   }
-  ((coded[k] = EndEncoding(blocks[k], buffer + (k + 1) * size)), ...);
+  ((coded[k] = EndEncoding(blocks[k], buffer + (k + 1) * block_bytes)), ...);
 }
 
 // The decoder of one block.
@@ -128,14 +129,14 @@ struct Decoding {
 template <bool kAll, class Lookup>
 HWY_INLINE void DecodeStep(const Lookup& lookup, size_t active, uint8_t* symbols, Decoding* d) {
   const hn::Rebind<uint8_t, D> d8;
-  States next;
+  States new_states;
   M is_low[kParts];
   unsigned word_lanes = 0;
   for (size_t p = 0; p < kParts; ++p) {
     V symbol;
-    next.part[p] = lookup(d->x.part[p], &symbol);
+    new_states.part[p] = lookup(d->x.part[p], &symbol);
     hn::StoreU(hn::TruncateTo(d8, symbol), d8, symbols + p * kLanes);
-    is_low[p] = hn::Eq(hn::ShiftRight<16>(next.part[p]), hn::Zero(D()));
+    is_low[p] = hn::Eq(hn::ShiftRight<16>(new_states.part[p]), hn::Zero(D()));
     word_lanes |= MaskBits(is_low[p]) << (p * kLanes);
   }
   if (!kAll) word_lanes &= (1u << active) - 1;
@@ -143,10 +144,10 @@ HWY_INLINE void DecodeStep(const Lookup& lookup, size_t active, uint8_t* symbols
       Reorder(hn::LoadU(D16(), reinterpret_cast<const uint16_t*>(d->in)), kSpread, word_lanes);
   d->in += 2 * Ones(word_lanes);
   for (size_t p = 0; p < kParts; ++p) {
-    const V filled =
-        hn::Or(hn::IfThenElse(is_low[p], hn::ShiftLeft<16>(next.part[p]), next.part[p]),
+    const V refilled =
+        hn::Or(hn::IfThenElse(is_low[p], hn::ShiftLeft<16>(new_states.part[p]), new_states.part[p]),
                WordsOfPart(words, p));
-    d->x.part[p] = kAll ? filled : hn::IfThenElse(FirstOfPart(active, p), filled, d->x.part[p]);
+    d->x.part[p] = kAll ? refilled : hn::IfThenElse(FirstOfPart(active, p), refilled, d->x.part[p]);
   }
 }
 
@@ -176,30 +177,30 @@ bool EndDecoding(const Lookup& lookup, Decoding d, std::span<const uint8_t> bloc
   const uint8_t* const end = block.data() + block.size();
   if (d.in > end) return false;
   // The remaining bytes of the block (at most as many as eight symbols can use), then zeros.
-  uint8_t rest[6 * kAnsStates] = {};
+  uint8_t padded_rest[6 * kAnsStates] = {};
   const size_t bytes_left = static_cast<size_t>(end - d.in);
-  std::memcpy(rest, d.in, bytes_left < 2 * kAnsStates ? bytes_left : 2 * kAnsStates);
-  d.in = rest;
+  std::memcpy(padded_rest, d.in, bytes_left < 2 * kAnsStates ? bytes_left : 2 * kAnsStates);
+  d.in = padded_rest;
   for (; i < n; i += kAnsStates) {
     uint8_t decoded[kAnsStates];
     const size_t active = n - i < kAnsStates ? n - i : kAnsStates;
     DecodeStep<false>(lookup, active, decoded, &d);
-    if (static_cast<size_t>(d.in - rest) > bytes_left) return false;
+    if (static_cast<size_t>(d.in - padded_rest) > bytes_left) return false;
     std::memcpy(symbols + i, decoded, active);
   }
-  bool ends_correctly = static_cast<size_t>(d.in - rest) == bytes_left;
+  bool ends_correctly = static_cast<size_t>(d.in - padded_rest) == bytes_left;
   for (const V& part : d.x.part) {
-    ends_correctly &= hn::AllTrue(D(), hn::Eq(part, hn::Set(D(), kAnsLow)));
+    ends_correctly &= hn::AllTrue(D(), hn::Eq(part, hn::Set(D(), kAnsLowest)));
   }
   return ends_correctly;
 }
 
 // Decodes the blocks k... at a time. Returns false if one is invalid.
 template <class Lookup, size_t... k>
-bool DecodeBlocks(const Lookup& shared, std::span<const uint8_t> row,
+bool DecodeBlocks(const Lookup& shared_lookup, std::span<const uint8_t> row,
                   const std::span<const uint8_t>* coded, size_t n, uint8_t* symbols,
                   std::index_sequence<k...>) {
-  const Lookup lookup = shared;  // A local copy, which compilers can keep in registers.
+  const Lookup lookup = shared_lookup;  // A local copy, which compilers can keep in registers.
   Decoding blocks[sizeof...(k)];
   if (!(BeginDecoding(coded[k], blocks + k) && ...)) return false;
   // If a block is invalid, its decoder may read on into later blocks of the row. EndDecoding then
@@ -216,10 +217,10 @@ bool DecodeBlocks(const Lookup& shared, std::span<const uint8_t> row,
 template <class Lookup>
 void EncodeAll(const Lookup& lookup, const AnsTable& table, const uint8_t* symbols, size_t n,
                std::span<std::span<const uint8_t>> coded, uint8_t* buffer) {
-  const auto first = static_cast<uint8_t>(table.first);
+  const auto padding = static_cast<uint8_t>(table.first);
   size_t k = 0;
   const auto encode = [&](auto blocks) HWY_ATTR {
-    EncodeBlocks(lookup, first, symbols + k * n, n, coded.data() + k, buffer + k * MaxAnsBytes(n),
+    EncodeBlocks(lookup, padding, symbols + k * n, n, coded.data() + k, buffer + k * MaxAnsBytes(n),
                  blocks);
     k += blocks.size();
   };
@@ -232,12 +233,12 @@ void EncodeAll(const Lookup& lookup, const AnsTable& table, const uint8_t* symbo
 
 void EncodeAns(const AnsTable& table, const uint8_t* symbols, size_t n,
                std::span<std::span<const uint8_t>> coded, uint8_t* buffer) {
-  const size_t count = table.last - table.first + 1;
-  if (count <= 8)
+  const size_t num_symbols = table.last - table.first + 1;
+  if (num_symbols <= 8)
     return EncodeAll(RegisterEncodeLookup<1>(table), table, symbols, n, coded, buffer);
-  if (count <= 16)
+  if (num_symbols <= 16)
     return EncodeAll(RegisterEncodeLookup<2>(table), table, symbols, n, coded, buffer);
-  if (count <= 24)
+  if (num_symbols <= 24)
     return EncodeAll(RegisterEncodeLookup<3>(table), table, symbols, n, coded, buffer);
   const EncodeTable memory_table(table);
   EncodeAll(MemoryEncodeLookup{&memory_table}, table, symbols, n, coded, buffer);
@@ -263,11 +264,11 @@ bool DecodeAll(const Lookup& lookup, std::span<const uint8_t> row,
 
 bool DecodeAns(const AnsTable& table, std::span<const uint8_t> row,
                std::span<const std::span<const uint8_t>> blocks, size_t n, uint8_t* symbols) {
-  const size_t count = table.last - table.first + 1;
-  if (count <= 3) return DecodeAll(RegisterDecodeLookup<3>(table), row, blocks, n, symbols);
-  if (count <= 5) return DecodeAll(RegisterDecodeLookup<5>(table), row, blocks, n, symbols);
-  if (count <= 9) return DecodeAll(RegisterDecodeLookup<9>(table), row, blocks, n, symbols);
-  if (count <= 17) return DecodeAll(RegisterDecodeLookup<17>(table), row, blocks, n, symbols);
+  const size_t num_symbols = table.last - table.first + 1;
+  if (num_symbols <= 3) return DecodeAll(RegisterDecodeLookup<3>(table), row, blocks, n, symbols);
+  if (num_symbols <= 5) return DecodeAll(RegisterDecodeLookup<5>(table), row, blocks, n, symbols);
+  if (num_symbols <= 9) return DecodeAll(RegisterDecodeLookup<9>(table), row, blocks, n, symbols);
+  if (num_symbols <= 17) return DecodeAll(RegisterDecodeLookup<17>(table), row, blocks, n, symbols);
   const DecodeTable slots(table);
   return DecodeAll(MemoryDecodeLookup{&slots}, row, blocks, n, symbols);
 }
@@ -280,23 +281,24 @@ constexpr size_t kCompared = 32;
 void CountFour(const uint8_t* symbols, size_t n, size_t first, AnsCounts* counts) {
   const hn::ScalableTag<uint8_t> d;
   const auto first_symbol = static_cast<uint8_t>(first);
-  const auto s0 = hn::Set(d, first_symbol), s1 = hn::Set(d, static_cast<uint8_t>(first_symbol + 1)),
-             s2 = hn::Set(d, static_cast<uint8_t>(first_symbol + 2)),
-             s3 = hn::Set(d, static_cast<uint8_t>(first_symbol + 3));
-  auto c0 = hn::Zero(d), c1 = c0, c2 = c0, c3 = c0;
+  const auto symbol0 = hn::Set(d, first_symbol),
+             symbol1 = hn::Set(d, static_cast<uint8_t>(first_symbol + 1)),
+             symbol2 = hn::Set(d, static_cast<uint8_t>(first_symbol + 2)),
+             symbol3 = hn::Set(d, static_cast<uint8_t>(first_symbol + 3));
+  auto count0 = hn::Zero(d), count1 = count0, count2 = count0, count3 = count0;
   for (size_t i = 0; i < n; i += hn::Lanes(d)) {
     const auto v = hn::LoadU(d, symbols + i);
-    c0 = hn::Sub(c0, hn::VecFromMask(d, hn::Eq(v, s0)));
-    c1 = hn::Sub(c1, hn::VecFromMask(d, hn::Eq(v, s1)));
-    c2 = hn::Sub(c2, hn::VecFromMask(d, hn::Eq(v, s2)));
-    c3 = hn::Sub(c3, hn::VecFromMask(d, hn::Eq(v, s3)));
+    count0 = hn::Sub(count0, hn::VecFromMask(d, hn::Eq(v, symbol0)));
+    count1 = hn::Sub(count1, hn::VecFromMask(d, hn::Eq(v, symbol1)));
+    count2 = hn::Sub(count2, hn::VecFromMask(d, hn::Eq(v, symbol2)));
+    count3 = hn::Sub(count3, hn::VecFromMask(d, hn::Eq(v, symbol3)));
   }
   const hn::Repartition<uint64_t, decltype(d)> d64;
   const auto sum = [&](auto c) { return hn::GetLane(hn::SumOfLanes(d64, hn::SumsOf8(c))); };
-  (*counts)[first] += sum(c0);
-  (*counts)[first + 1] += sum(c1);
-  (*counts)[first + 2] += sum(c2);
-  (*counts)[first + 3] += sum(c3);
+  (*counts)[first] += sum(count0);
+  (*counts)[first + 1] += sum(count1);
+  (*counts)[first + 2] += sum(count2);
+  (*counts)[first + 3] += sum(count3);
 }
 
 AnsCounts CountSymbols(const uint8_t* symbols, size_t n) {
@@ -309,8 +311,8 @@ AnsCounts CountSymbols(const uint8_t* symbols, size_t n) {
   if (!hn::AllTrue(d, hn::Lt(largest, hn::Set(d, kCompared)))) return CountSymbolsRef(symbols, n);
   AnsCounts counts = CountSymbolsRef(symbols + vectorized_n, n - vectorized_n);
   for (size_t s = 0; s < kCompared; s += 4) {
-    const auto below = hn::Lt(largest, hn::Set(d, static_cast<uint8_t>(s)));
-    if (hn::AllTrue(d, below)) break;
+    const auto is_below = hn::Lt(largest, hn::Set(d, static_cast<uint8_t>(s)));
+    if (hn::AllTrue(d, is_below)) break;
     for (size_t i = 0; i < vectorized_n; i += 255 * step) {
       CountFour(symbols + i, vectorized_n - i < 255 * step ? vectorized_n - i : 255 * step, s,
                 &counts);

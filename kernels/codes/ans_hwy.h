@@ -124,11 +124,11 @@ HWY_INLINE V SelectOfEight(const States& numbers, V index) {
 
 #endif
 
-// Reorders the words by the shuffle of the subset `set`.
-HWY_INLINE hn::Vec<D16> Reorder(hn::Vec<D16> words, const WordOrders& orders, unsigned set) {
+// Reorders the words by the shuffle of `subset`.
+HWY_INLINE hn::Vec<D16> Reorder(hn::Vec<D16> words, const WordOrders& orders, unsigned subset) {
   const hn::Repartition<uint8_t, D16> d8;
   return hn::BitCast(
-      D16(), hn::TableLookupBytesOr0(hn::BitCast(d8, words), hn::Load(d8, orders[set].data())));
+      D16(), hn::TableLookupBytesOr0(hn::BitCast(d8, words), hn::Load(d8, orders[subset].data())));
 }
 
 // A table of 8 * kTables numbers in registers. Its operator[] looks up one number per lane.
@@ -254,11 +254,11 @@ class RegisterDecodeLookup {
   // states below L must still read.
   HWY_INLINE V operator()(V x, V* symbol) const {
     const V slot = hn::ShiftLeft<32 - kAnsBits>(x);
-    const V least = MinDistance<0, kCount>(slot);
-    const V index = hn::And(least, hn::Set(D(), kIndexMask));
+    const V nearest = MinDistance<0, kCount>(slot);
+    const V index = hn::And(nearest, hn::Set(D(), kIndexMask));
     *symbol = hn::Sub(highest_, index);
     return hn::Add(hn::Mul(frequency_[index], hn::ShiftRight<kAnsBits>(x)),
-                   hn::ShiftRight<32 - kAnsBits>(least));
+                   hn::ShiftRight<32 - kAnsBits>(nearest));
   }
 
  private:
@@ -306,12 +306,13 @@ class RegisterDecodeLookup {
 // symbol (12 bits), the offset of the slot among the slots of the symbol (12 bits), and the symbol.
 struct DecodeTable {
   explicit DecodeTable(const AnsTable& table) {
-    const V ramp = hn::ShiftLeft<8>(hn::Iota(D(), 0));
+    const V offsets = hn::ShiftLeft<8>(hn::Iota(D(), 0));
     for (size_t s = table.first; s <= table.last; ++s) {
       if (table.frequency[s] == 0) continue;
       const uint32_t entry = (table.frequency[s] - 1u) << 20 | static_cast<uint32_t>(s);
       for (uint32_t i = 0; i < table.frequency[s]; i += kLanes) {
-        hn::StoreU(hn::Add(ramp, hn::Set(D(), entry + (i << 8))), D(), slots + table.begin[s] + i);
+        hn::StoreU(hn::Add(offsets, hn::Set(D(), entry + (i << 8))), D(),
+                   slots + table.begin[s] + i);
       }
     }
   }

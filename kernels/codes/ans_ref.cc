@@ -16,7 +16,7 @@ using SymbolOfSlot = std::array<uint8_t, kAnsSlots>;
 std::span<const uint8_t> EncodeBlock(const AnsTable& table, const uint8_t* symbols, size_t n,
                                      std::span<uint8_t> buffer) {
   std::array<uint32_t, kAnsStates> states;
-  states.fill(kAnsLow);
+  states.fill(kAnsLowest);
   uint8_t* out = buffer.data() + buffer.size();
   for (size_t i = n; i-- > 0;) {
     const uint32_t f = table.frequency[symbols[i]];
@@ -40,7 +40,7 @@ bool DecodeBlock(const AnsTable& table, const SymbolOfSlot& symbol_of_slot,
   if (block.size() < sizeof states || block.size() % 2 != 0) return false;
   std::memcpy(states.data(), block.data(), sizeof states);
   for (uint32_t x : states) {
-    if (x < kAnsLow) return false;
+    if (x < kAnsLowest) return false;
   }
   size_t at = sizeof states;
   for (size_t i = 0; i < n; ++i) {
@@ -48,7 +48,7 @@ bool DecodeBlock(const AnsTable& table, const SymbolOfSlot& symbol_of_slot,
     const uint32_t slot = x % kAnsSlots;
     const uint8_t s = symbols[i] = symbol_of_slot[slot];
     x = table.frequency[s] * (x >> kAnsBits) + slot - table.begin[s];
-    if (x >= kAnsLow) continue;
+    if (x >= kAnsLowest) continue;
     if (at == block.size()) return false;
     uint16_t word;
     std::memcpy(&word, block.data() + at, sizeof word);
@@ -56,7 +56,7 @@ bool DecodeBlock(const AnsTable& table, const SymbolOfSlot& symbol_of_slot,
     x = x << 16 | word;
   }
   return at == block.size() &&
-         std::all_of(states.begin(), states.end(), [](uint32_t x) { return x == kAnsLow; });
+         std::all_of(states.begin(), states.end(), [](uint32_t x) { return x == kAnsLowest; });
 }
 
 }  // namespace
@@ -64,14 +64,15 @@ bool DecodeBlock(const AnsTable& table, const SymbolOfSlot& symbol_of_slot,
 AnsCounts CountSymbolsRef(const uint8_t* symbols, size_t n) {
   // Four counters per symbol, so that an increment does not wait for the previous one of the same
   // symbol.
-  std::array<AnsCounts, 4> rows{};
+  std::array<AnsCounts, 4> counters{};
   size_t i = 0;
   for (; i + 4 <= n; i += 4) {
-    for (size_t r = 0; r < 4; ++r) ++rows[r][symbols[i + r]];
+    for (size_t r = 0; r < 4; ++r) ++counters[r][symbols[i + r]];
   }
-  for (; i < n; ++i) ++rows[0][symbols[i]];
-  for (size_t s = 0; s < kAnsSymbols; ++s) rows[0][s] += rows[1][s] + rows[2][s] + rows[3][s];
-  return rows[0];
+  for (; i < n; ++i) ++counters[0][symbols[i]];
+  for (size_t s = 0; s < kAnsSymbols; ++s)
+    counters[0][s] += counters[1][s] + counters[2][s] + counters[3][s];
+  return counters[0];
 }
 
 AnsFrequencies FrequenciesOf(const AnsCounts& counts) {

@@ -41,8 +41,8 @@ using D = hn::CappedTag<uint8_t, 64>;
 // Returns a mask of lanes: lane j is set if bit i + j of the 64-bit `word` is one.
 HWY_INLINE hn::Mask<D> LanesOf(const uint64_t& word, size_t i) {
   uint8_t bytes[8];
-  const uint64_t rest = word >> i;
-  std::memcpy(bytes, &rest, 8);
+  const uint64_t shifted_word = word >> i;
+  std::memcpy(bytes, &shifted_word, 8);
   return hn::LoadMaskBits(D(), bytes);
 }
 
@@ -63,7 +63,7 @@ size_t SymbolsOfCode(const uint8_t* mask, size_t n, const uint8_t* signs, size_t
     uint8_t last[64];
     uint8_t* const to = n - i < 64 ? last : symbols + i;
     for (size_t j = 0; j < 64; j += hn::Lanes(d)) {
-      // A lane of a mask is all ones, which is -1 in two's complement.
+      // VecFromMask makes lanes whose mask bit is 1 all ones, which is -1, and the others 0.
       const auto minus_positive = hn::VecFromMask(d, LanesOf(positive, j));
       const auto minus_negative = hn::VecFromMask(d, LanesOf(negative, j));
       hn::StoreU(hn::Add(hn::Sub(hn::Set(d, 1), minus_positive), minus_negative), d, to + j);
@@ -114,13 +114,13 @@ HWY_INLINE void SymbolsOfWords(const uint64_t* words, int workers, uint8_t* symb
 template <size_t kBits>
 void SymbolsOfSumBits(const uint8_t* planes, size_t n, int workers, size_t first, size_t count,
                       uint8_t* symbols) {
-  const size_t plane = PlaneBytes(n);
+  const size_t plane_bytes = PlaneBytes(n);
   for (size_t i = 0; i < count; i += 64) {
-    const size_t byte = (first + i) / 8, size = WordBytes(plane, byte);
+    const size_t byte = (first + i) / 8, size = WordBytes(plane_bytes, byte);
     uint64_t words[kBits];
     for (size_t p = 0; p < kBits; ++p) {
-      words[p] = size == 8 ? LoadWord(planes + p * plane + byte, 8)
-                           : LoadWord(planes + p * plane + byte, size);
+      words[p] = size == 8 ? LoadWord(planes + p * plane_bytes + byte, 8)
+                           : LoadWord(planes + p * plane_bytes + byte, size);
     }
     uint8_t last[64];
     uint8_t* const to = count - i < 64 ? last : symbols + i;
@@ -144,8 +144,8 @@ HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, V index) {
   const hn::RebindToSigned<DF> di;
   const size_t step = hn::Lanes(d);
   if (size > 4 * step) return hn::GatherIndex(d, table, index);
-  const auto low = hn::Set(di, static_cast<int32_t>(step - 1));
-  const auto lane = hn::IndicesFromVec(d, hn::And(index, low));
+  const auto low_mask = hn::Set(di, static_cast<int32_t>(step - 1));
+  const auto lane = hn::IndicesFromVec(d, hn::And(index, low_mask));
   auto value = hn::TableLookupLanes(hn::LoadU(d, table), lane);
   for (size_t begin = step; begin < size; begin += step) {
     const auto is_beyond = hn::Gt(index, hn::Set(di, static_cast<int32_t>(begin - 1)));
@@ -160,16 +160,16 @@ void MeansOfSymbols(const uint8_t* symbols, size_t n, int workers, float s, floa
   const hn::RebindToSigned<decltype(d)> di;
   const hn::Rebind<uint8_t, decltype(d)> d8;
   const size_t step = hn::Lanes(d);
-  const size_t entries = 2 * static_cast<size_t>(workers) + 1;
+  const size_t num_entries = 2 * static_cast<size_t>(workers) + 1;
   alignas(64) float table[256 + 16] = {};
-  for (size_t k = 0; k < entries; ++k) {
+  for (size_t k = 0; k < num_entries; ++k) {
     const auto symbol = static_cast<uint8_t>(k);
     MeansOfSymbolsRef(&symbol, 1, workers, s, table + k);
   }
   size_t i = 0;
   for (; i + step <= n; i += step) {
     const auto index = hn::PromoteTo(di, hn::LoadU(d8, symbols + i));
-    hn::StoreU(Lookup(d, table, entries, index), d, mean + i);
+    hn::StoreU(Lookup(d, table, num_entries, index), d, mean + i);
   }
   for (; i < n; ++i) mean[i] = table[symbols[i]];
 }

@@ -122,22 +122,22 @@ class SignReader {
 // word. REQUIRES 8 bytes of room after the last sign.
 class SignWriter {
  public:
-  SignWriter(uint8_t* bytes, size_t at) : to_(bytes + at / 64 * 8), used_(at % 64), at_(at) {
-    if (used_ != 0) pending_ = LoadWord(to_, 8) & ((uint64_t{1} << used_) - 1);
+  SignWriter(uint8_t* bytes, size_t at) : to_(bytes + at / 64 * 8), num_pending_(at % 64), at_(at) {
+    if (num_pending_ != 0) pending_ = LoadWord(to_, 8) & ((uint64_t{1} << num_pending_) - 1);
   }
   // Appends the signs of 64 elements: the bits of `signs` at the positions where `mask` is one.
   HWY_INLINE void Put(uint64_t signs, uint64_t mask) {
     const uint64_t bits = Compress(signs, mask);
     const size_t count = Ones(mask);
-    const uint64_t filled = pending_ | bits << used_;
-    std::memcpy(to_, &filled, 8);
-    const uint64_t rest = bits >> 1 >> (63 - used_);
-    used_ += count;
+    const uint64_t full_word = pending_ | bits << num_pending_;
+    std::memcpy(to_, &full_word, 8);
+    const uint64_t overflow = bits >> 1 >> (63 - num_pending_);
+    num_pending_ += count;
     at_ += count;
-    const bool is_full = used_ >= 64;
-    pending_ = is_full ? rest : filled;
+    const bool is_full = num_pending_ >= 64;
+    pending_ = is_full ? overflow : full_word;
     to_ += is_full ? 8 : 0;
-    used_ &= 63;
+    num_pending_ &= 63;
   }
   // Writes the last word. Returns the number of signs in the row.
   size_t Finish() {
@@ -147,7 +147,7 @@ class SignWriter {
 
  private:
   uint8_t* to_;           // where the next 64-bit word is written
-  size_t used_;           // number of signs in pending_, below 64
+  size_t num_pending_;    // number of signs in pending_, below 64
   size_t at_;             // number of signs in the row
   uint64_t pending_ = 0;  // the signs of the next word
 };

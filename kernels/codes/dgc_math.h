@@ -10,7 +10,7 @@ namespace tern::kernels {
 
 // The settings of the update.
 struct DgcStep {
-  float momentum = 0;     // the factor m of dgc_memory.h
+  float momentum = 0;     // multiplies the momentum in each step
   bool nesterov = false;  // whether the momentum is Nesterov's
   double clip_norm = 0;   // the largest norm of a tensor's gradient; 0: no limit
 };
@@ -25,7 +25,8 @@ TERN_HOST_DEVICE float DgcScale(double clip_norm, double sum_squares) {
 // Adds the gradient g of one element, times `scale`, to the element's momentum *u and accumulated
 // value *v. Without kMomentum, which stands for a momentum factor of 0, u is not used.
 template <bool kMomentum>
-TERN_HOST_DEVICE void DgcElement(const DgcStep& step, float scale, float g, float* u, float* v) {
+TERN_HOST_DEVICE void AddToDgcElement(const DgcStep& step, float scale, float g, float* u,
+                                      float* v) {
   float increment = scale * g;
   if constexpr (kMomentum) {
     if (step.nesterov) {

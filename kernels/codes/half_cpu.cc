@@ -29,7 +29,7 @@ constexpr int32_t kInfinity = 0x7F800000;
 constexpr int32_t kLargestHalf = 0x477FE000;     // 65504, the largest half
 constexpr int32_t kSmallestNormal = 0x38800000;  // 2^-14, the smallest normal half
 // The difference between the exponent biases of float (127) and half (15).
-constexpr int32_t kRebias = 112;
+constexpr int32_t kBiasDifference = 112;
 
 template <class D>
 auto ToHalf(D df, hn::Vec<D> x) {
@@ -39,9 +39,9 @@ auto ToHalf(D df, hn::Vec<D> x) {
   const auto sign = hn::And(bits, hn::Set(di, kSignBit));
   const auto magnitude = hn::Xor(bits, sign);
   const auto m = hn::Min(magnitude, hn::Set(di, kLargestHalf));
-  const auto odd = hn::And(hn::ShiftRight<13>(m), hn::Set(di, 1));
-  const auto rounded = hn::Add(hn::Add(m, odd), hn::Set(di, 0xFFF));
-  const auto normal = hn::Sub(hn::ShiftRight<13>(rounded), hn::Set(di, kRebias << 10));
+  const auto last_kept_bit = hn::And(hn::ShiftRight<13>(m), hn::Set(di, 1));
+  const auto rounded = hn::Add(hn::Add(m, last_kept_bit), hn::Set(di, 0xFFF));
+  const auto normal = hn::Sub(hn::ShiftRight<13>(rounded), hn::Set(di, kBiasDifference << 10));
   // Adding 0.5 rounds the value to a multiple of 2^-24, the unit of subnormal halves, because the
   // last bit of a float between 0.5 and 1 is worth 2^-24.
   const auto half = hn::Set(df, 0.5f);
@@ -52,25 +52,25 @@ auto ToHalf(D df, hn::Vec<D> x) {
   h = hn::IfThenElse(hn::Eq(magnitude, infinity), hn::Set(di, 0x7C00), h);
   h = hn::IfThenElse(hn::Gt(magnitude, infinity), hn::Set(di, 0x7E00), h);
   const hn::RebindToUnsigned<D> du;
-  const auto high = hn::BitCast(di, hn::ShiftRight<16>(hn::BitCast(du, sign)));
-  return hn::DemoteTo(dh, hn::Or(h, high));
+  const auto sign_half = hn::BitCast(di, hn::ShiftRight<16>(hn::BitCast(du, sign)));
+  return hn::DemoteTo(dh, hn::Or(h, sign_half));
 }
 
 template <class D, class V>
 hn::Vec<D> FromHalf(D df, V half) {
   const hn::RebindToSigned<D> di;
-  const auto wide = hn::PromoteTo(di, half);
-  const auto sign = hn::ShiftLeft<16>(hn::And(wide, hn::Set(di, 0x8000)));
-  const auto m = hn::ShiftLeft<13>(hn::And(wide, hn::Set(di, 0x7FFF)));
-  const auto rebias = hn::Set(di, kRebias << 23);
-  const auto normal = hn::Add(m, rebias);
-  const auto special = hn::Add(normal, rebias);
+  const auto half_bits = hn::PromoteTo(di, half);
+  const auto sign = hn::ShiftLeft<16>(hn::And(half_bits, hn::Set(di, 0x8000)));
+  const auto m = hn::ShiftLeft<13>(hn::And(half_bits, hn::Set(di, 0x7FFF)));
+  const auto bias_difference = hn::Set(di, kBiasDifference << 23);
+  const auto normal = hn::Add(m, bias_difference);
+  const auto not_finite = hn::Add(normal, bias_difference);
   // Computes the subnormal value as (2^-14 + value) - 2^-14, which is exact.
   const auto smallest = hn::Set(di, kSmallestNormal);
   const auto subnormal =
       hn::BitCast(di, hn::Sub(hn::BitCast(df, hn::Add(m, smallest)), hn::BitCast(df, smallest)));
   auto magnitude = hn::IfThenElse(hn::Lt(m, hn::Set(di, 1 << 23)), subnormal, normal);
-  magnitude = hn::IfThenElse(hn::Lt(m, hn::Set(di, 31 << 23)), magnitude, special);
+  magnitude = hn::IfThenElse(hn::Lt(m, hn::Set(di, 31 << 23)), magnitude, not_finite);
   return hn::BitCast(df, hn::Or(magnitude, sign));
 }
 
@@ -107,8 +107,8 @@ void FloatToBfloat(const float* HWY_RESTRICT x, size_t n, uint16_t* HWY_RESTRICT
     const uint32_t largest_bfloat = 0x7F7F0000;
     const uint32_t m = magnitude < largest_bfloat ? magnitude : largest_bfloat;
     const uint32_t rounded = (m + 0x7FFF + (m >> 16 & 1)) & 0xFFFF0000;
-    const uint32_t quiet = magnitude > 0x7F800000 ? 0x400000 : 0;
-    const uint32_t result = magnitude < 0x7F800000 ? rounded : magnitude | quiet;
+    const uint32_t quiet_bit = magnitude > 0x7F800000 ? 0x400000 : 0;
+    const uint32_t result = magnitude < 0x7F800000 ? rounded : magnitude | quiet_bit;
     bfloat[i] = static_cast<uint16_t>((sign | result) >> 16);
   }
 }

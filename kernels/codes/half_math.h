@@ -34,9 +34,10 @@ TERN_HOST_DEVICE uint16_t ToHalf(float x) {
   const int num_dropped = exponent >= -14 ? 13 : -1 - exponent;
   const uint32_t kept_bits = significand >> num_dropped;
   const uint32_t dropped_bits = significand & ((1u << num_dropped) - 1);
-  const uint32_t tie = 1u << (num_dropped - 1);
+  const uint32_t half_unit = 1u << (num_dropped - 1);
   const uint32_t rounded =
-      kept_bits + (dropped_bits > tie || (dropped_bits == tie && kept_bits % 2 == 1) ? 1 : 0);
+      kept_bits +
+      (dropped_bits > half_unit || (dropped_bits == half_unit && kept_bits % 2 == 1) ? 1 : 0);
   // The leading one of `rounded` adds one to the exponent field, and so does a carry.
   const uint32_t half =
       exponent >= -14 ? (static_cast<uint32_t>(exponent + 14) << 10) + rounded : rounded;

@@ -24,16 +24,16 @@ constexpr uint32_t kThreads = 128;
 // The sums of one thread, in the form that SumGroups (groups.cuh) needs.
 struct LaneSums : OneBitSums {
   __device__ void Add(float v) {
-    const bool negative = v < 0;
-    const double wide = v;
-    lower += negative ? wide : 0;
-    upper += negative ? 0 : wide;
-    negatives += negative ? 1 : 0;
+    const bool is_negative = v < 0;
+    const double value = v;
+    lower += is_negative ? value : 0;
+    upper += is_negative ? 0 : value;
+    negatives += is_negative ? 1 : 0;
   }
-  __device__ void Join(const LaneSums& more) {
-    lower += more.lower;
-    upper += more.upper;
-    negatives += more.negatives;
+  __device__ void Join(const LaneSums& other) {
+    lower += other.lower;
+    upper += other.upper;
+    negatives += other.negatives;
   }
   template <typename From>
   __device__ LaneSums Get(const From& from) const {
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kThreads)
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
     const uint64_t at = uint64_t{tile.index} * kTile + first;
     if (at >= part.count) break;
-    const uint32_t count = EightOf(part.count - at);
+    const uint32_t count = AtMostEight(part.count - at);
     Eight v = Load((kFeedback ? residual : g) + part.begin + at, count);
     uint32_t byte = 0;
 #pragma unroll
@@ -114,13 +114,13 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// Checks the size and the unused bits of a part's code of `count` elements in groups of `group`
-// elements.
+// Checks the size and the unused bits of a part's code of `count` elements in groups of
+// `group_size` elements.
 __device__ bool IsWellFormed(const uint8_t* codes, const CodeRange& range, uint64_t count,
-                             uint64_t group) {
-  if (range.size != OneBitSize(count, group)) return false;
-  const uint32_t last = codes[range.begin + range.size - 1];
-  return count % 8 == 0 || last >> count % 8 == 0;
+                             uint64_t group_size) {
+  if (range.size != OneBitSize(count, group_size)) return false;
+  const uint32_t last_byte = codes[range.begin + range.size - 1];
+  return count % 8 == 0 || last_byte >> count % 8 == 0;
 }
 
 __global__ void __launch_bounds__(kThreads)
@@ -139,15 +139,15 @@ __global__ void __launch_bounds__(kThreads)
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
     const uint64_t at = uint64_t{tile.index} * kTile + first;
     if (at >= part.count) break;
-    const uint32_t count = EightOf(part.count - at);
+    const uint32_t count = AtMostEight(part.count - at);
     const uint32_t byte = signs[at / kEight];
     Means means_of_group{};
     Eight v;
     tile_groups.ForEight(
         tile_groups.At(first), count,
         [&](uint64_t group, uint32_t) {
-          const uint64_t from = range.begin + group * kOneBitMeansBytes;
-          means_of_group = {LoadFloat(codes, from), LoadFloat(codes, from + sizeof(float))};
+          const uint64_t means_at = range.begin + group * kOneBitMeansBytes;
+          means_of_group = {LoadFloat(codes, means_at), LoadFloat(codes, means_at + sizeof(float))};
           if (!AreOneBitMeans(means_of_group.lower, means_of_group.upper))
             atomicAdd(invalid_count, 1u);
         },
@@ -163,13 +163,13 @@ __global__ void __launch_bounds__(kThreads)
 int OneBitOnDevice(DeviceStream stream, const float* g, float* residual, const DeviceTiling& tiling,
                    const GroupedPart* groups, const CodeRange* ranges,
                    const OneBitWorkspace& workspace, uint8_t* out, uint32_t* invalid_count) {
-  const bool feedback = residual != nullptr;
-  const int error = Launch(feedback ? MeansOfGroups<true> : MeansOfGroups<false>, tiling.tile_count,
-                           kGroupThreads, stream, g, residual, tiling, groups, ranges, workspace,
-                           out, invalid_count);
+  const bool has_feedback = residual != nullptr;
+  const int error = Launch(has_feedback ? MeansOfGroups<true> : MeansOfGroups<false>,
+                           tiling.tile_count, kGroupThreads, stream, g, residual, tiling, groups,
+                           ranges, workspace, out, invalid_count);
   if (error != 0) return error;
-  return Launch(feedback ? SignsOfTiles<true> : SignsOfTiles<false>, tiling.tile_count, kThreads,
-                stream, g, residual, tiling, groups, ranges, workspace.means, out);
+  return Launch(has_feedback ? SignsOfTiles<true> : SignsOfTiles<false>, tiling.tile_count,
+                kThreads, stream, g, residual, tiling, groups, ranges, workspace.means, out);
 }
 
 int ReadOneBitOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* codes,

@@ -19,8 +19,8 @@ struct OneBitSums {
   uint64_t negatives;   // the number of negative elements
 };
 
-// Device memory for intermediate results. `done` must be zero before a call, and is zero after it;
-// the other arrays need not be initialized.
+// Device memory for intermediate results. `done` counts finished work: it must be zero before a
+// call, and is zero after it. The other arrays need not be initialized.
 struct OneBitWorkspace {
   OneBitSums* partial = nullptr;  // two per tile: sums of the pieces of groups in the tile
   uint32_t* done = nullptr;       // one counter per tile

@@ -14,14 +14,14 @@ namespace tern::kernels {
 
 constexpr uint64_t kOneBitMeansBytes = 2 * sizeof(float);  // the means of one group
 
-// The bytes of the means of `count` elements in groups of `group` elements.
-TERN_HOST_DEVICE uint64_t OneBitMeansSize(uint64_t count, uint64_t group) {
-  return (count + group - 1) / group * kOneBitMeansBytes;
+// The bytes of the means of `count` elements in groups of `group_size` elements.
+TERN_HOST_DEVICE uint64_t OneBitMeansSize(uint64_t count, uint64_t group_size) {
+  return (count + group_size - 1) / group_size * kOneBitMeansBytes;
 }
 
-// The bytes of the code of `count` elements in groups of `group` elements.
-TERN_HOST_DEVICE uint64_t OneBitSize(uint64_t count, uint64_t group) {
-  return OneBitMeansSize(count, group) + (count + 7) / 8;
+// The bytes of the code of `count` elements in groups of `group_size` elements.
+TERN_HOST_DEVICE uint64_t OneBitSize(uint64_t count, uint64_t group_size) {
+  return OneBitMeansSize(count, group_size) + (count + 7) / 8;
 }
 
 // The mean of `count` elements whose sum is `sum`; 0 if `count` is 0.

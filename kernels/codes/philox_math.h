@@ -65,11 +65,11 @@ TERN_HOST_DEVICE PhiloxWords NoiseOfEight(const NoiseKey& key, uint64_t element)
   const PhiloxWords words = NoiseWords(key, block, 0);
   const auto shift = static_cast<uint32_t>(element % 8);
   if (shift == 0) return words;  // The most frequent case.
-  const PhiloxWords next = NoiseWords(key, block + 1, 0);
+  const PhiloxWords next_words = NoiseWords(key, block + 1, 0);
   // Shifts the words by 4, 2 and 1 draws as needed. The indices are constants, so that a GPU keeps
   // the words in registers.
-  uint32_t w[8] = {words.w[0], words.w[1], words.w[2], words.w[3],
-                   next.w[0],  next.w[1],  next.w[2],  next.w[3]};
+  uint32_t w[8] = {words.w[0],      words.w[1],      words.w[2],      words.w[3],
+                   next_words.w[0], next_words.w[1], next_words.w[2], next_words.w[3]};
   for (int i = 0; i < 6; ++i) w[i] = (shift & 4) != 0 ? w[i + 2] : w[i];
   for (int i = 0; i < 5; ++i) w[i] = (shift & 2) != 0 ? w[i + 1] : w[i];
   for (int i = 0; i < 4; ++i) w[i] = (shift & 1) != 0 ? w[i] >> 16 | w[i + 1] << 16 : w[i];

@@ -26,22 +26,22 @@ struct WorkerCodes {
   const uint8_t* signs;
 };
 
-// Converts packed signs, one per non-zero element (ternary.h), to a plane of n bits, `placed`: bit
+// Converts packed signs, one per non-zero element (ternary.h), to a plane of n bits, `plane`: bit
 // i is the sign of element i, or zero if the mask is zero. Returns the number of ones in the mask.
 // Signs beyond the end of `signs` count as zero; no byte beyond the end is read.
-size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed);
+size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* plane);
 size_t SpreadSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
-                      uint8_t* placed);
+                      uint8_t* plane);
 
 // Adds the codes of up to kMaxCodes workers to a sum of the codes of k other workers. Before the
-// call the sum is in planes 0 to held - 1, or is 0 if `held` is 0; after the call it is in planes 0
-// to bits - 1. Plane p begins at byte p * stride of `planes`. Planes from `held` on need not be
-// initialized. The sum is exact. REQUIRES 1 to kMaxCodes codes, held >= SumBits(k) (or
-// held = k = 0), bits >= held and bits >= SumBits(k + codes.size()).
-void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
-              uint8_t* planes);
-void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
-                 uint8_t* planes);
+// call the sum has `old_bits` planes, or is 0 if old_bits is 0; after the call it has `new_bits`
+// planes. Plane p begins at byte p * stride of `planes`. Planes from `old_bits` on need not be
+// initialized. The sum is exact. REQUIRES 1 to kMaxCodes codes, old_bits >= SumBits(k) (or
+// old_bits = k = 0), new_bits >= old_bits and new_bits >= SumBits(k + codes.size()).
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int old_bits,
+              int new_bits, uint8_t* planes);
+void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, int old_bits,
+                 int new_bits, uint8_t* planes);
 constexpr size_t kMaxCodes = 4;  // the most workers per call of AddCodes
 
 // The distance in bytes between planes of n bits for AddCodes: a multiple of 64, but not of a large

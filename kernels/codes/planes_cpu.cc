@@ -18,13 +18,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
 
-void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
-              uint8_t* planes) {
-  AddCodesRef(codes, n, stride, held, bits, planes);
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int old_bits,
+              int new_bits, uint8_t* planes) {
+  AddCodesRef(codes, n, stride, old_bits, new_bits, planes);
 }
 
-size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
-  return SpreadSignsRef(mask, n, signs, placed);
+size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* plane) {
+  return SpreadSignsRef(mask, n, signs, plane);
 }
 
 bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,
@@ -40,8 +40,8 @@ constexpr size_t kPrefetchBytes = 512;  // how far ahead of the current byte a p
 struct CodeBatch {
   WorkerCodes codes[kMaxCodes];
   uint8_t* planes;
-  size_t size, stride;  // bytes of a plane, and bytes from one plane to the next
-  int held, bits;       // number of planes of the sum before and after the addition
+  size_t plane_bytes, stride;  // bytes of a plane, and bytes from one plane to the next
+  int old_bits, new_bits;      // number of planes of the sum before and after the addition
 };
 
 // Adds the bits of a, b and *carry at each position. Returns the low bits of the sums; *carry
@@ -103,21 +103,21 @@ HWY_INLINE SumDigits<V> SumOfCodes(D d, const CodeBatch& batch, size_t i) {
 // Adds the codes to the sum, for the elements of one vector from byte i of the planes on.
 template <size_t kCodes, class D, class V = hn::Vec<D>>
 HWY_INLINE void AddBytes(D d, const CodeBatch& batch, size_t i) {
-  const SumDigits<V> codes = SumOfCodes<kCodes>(d, batch, i);
+  const SumDigits<V> digits = SumOfCodes<kCodes>(d, batch, i);
   uint8_t* at = batch.planes + i;
   V carry = hn::Zero(d);
-  V plane = hn::Zero(d);  // Planes from batch.held on repeat the last plane before, the sign.
+  V plane = hn::Zero(d);  // Planes from batch.old_bits on repeat the last plane before, the sign.
   int p = 0;
   const auto add = [&](V digit) HWY_ATTR {
-    if (p < batch.held) plane = hn::LoadU(d, at);
+    if (p < batch.old_bits) plane = hn::LoadU(d, at);
     hn::StoreU(FullAdd(d, plane, digit, &carry), d, at);
     ++p;
     at += batch.stride;
   };
-  add(codes.d0);
-  add(codes.d1);
-  if constexpr (kCodes > 1) add(codes.d2);
-  while (p < batch.bits) add(codes.d3);
+  add(digits.d0);
+  add(digits.d1);
+  if constexpr (kCodes > 1) add(digits.d2);
+  while (p < batch.new_bits) add(digits.d3);
 }
 
 // Adds the first kCodes codes of the batch to the sum.
@@ -125,19 +125,19 @@ template <size_t kCodes>
 HWY_INLINE void AddBatch(const CodeBatch& batch) {
   const hn::CappedTag<uint8_t, 64> d;
   size_t i = 0;
-  for (; i + hn::Lanes(d) <= batch.size; i += hn::Lanes(d)) {
+  for (; i + hn::Lanes(d) <= batch.plane_bytes; i += hn::Lanes(d)) {
     for (size_t c = 0; c < kCodes; ++c) {
       hwy::Prefetch(batch.codes[c].mask + i + kPrefetchBytes);
       hwy::Prefetch(batch.codes[c].signs + i + kPrefetchBytes);
     }
     AddBytes<kCodes>(d, batch, i);
   }
-  for (; i < batch.size; ++i) AddBytes<kCodes>(hn::CappedTag<uint8_t, 1>(), batch, i);
+  for (; i < batch.plane_bytes; ++i) AddBytes<kCodes>(hn::CappedTag<uint8_t, 1>(), batch, i);
 }
 
-void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
-              uint8_t* planes) {
-  CodeBatch batch{{}, planes, PlaneBytes(n), stride, held, bits};
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int old_bits,
+              int new_bits, uint8_t* planes) {
+  CodeBatch batch{{}, planes, PlaneBytes(n), stride, old_bits, new_bits};
   for (size_t c = 0; c < codes.size(); ++c) batch.codes[c] = codes[c];
   if (codes.size() == 1) return AddBatch<1>(batch);
   if (codes.size() == 2) return AddBatch<2>(batch);
@@ -145,21 +145,21 @@ void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int h
   AddBatch<4>(batch);
 }
 
-size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
-  const size_t size = PlaneBytes(n);
+size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* plane) {
+  const size_t plane_bytes = PlaneBytes(n);
   SignReader reader(signs.data(), signs.size(), 0);
   size_t i = 0;
-  for (; i + 8 <= size; i += 8) {
+  for (; i + 8 <= plane_bytes; i += 8) {
     if (i % 64 == 0) {
       hwy::Prefetch(mask + i + 2 * kPrefetchBytes);
       hwy::Prefetch(signs.data() + reader.at() / 8 + kPrefetchBytes);
     }
     const uint64_t negative = reader.Next(LoadWord(mask + i, 8));
-    std::memcpy(placed + i, &negative, 8);
+    std::memcpy(plane + i, &negative, 8);
   }
-  if (i < size) {
-    const uint64_t negative = reader.Next(LoadWord(mask + i, size - i));
-    std::memcpy(placed + i, &negative, size - i);
+  if (i < plane_bytes) {
+    const uint64_t negative = reader.Next(LoadWord(mask + i, plane_bytes - i));
+    std::memcpy(plane + i, &negative, plane_bytes - i);
   }
   return reader.at();
 }
@@ -212,9 +212,9 @@ HWY_INLINE hn::Vec<DF> Lookup(DF d, const float* table, size_t size, hn::Vec<DI>
   const size_t step = hn::Lanes(d);
   if (size <= step) return hn::TableLookupLanes(hn::Load(d, table), hn::IndicesFromVec(d, index));
   if (size > 4 * step) return hn::GatherIndex(d, table, index);
-  const auto low = hn::Set(di, static_cast<int32_t>(step - 1));
-  const auto lane = hn::IndicesFromVec(d, hn::And(index, low));
-  const auto vector_begin = hn::AndNot(low, index);
+  const auto low_mask = hn::Set(di, static_cast<int32_t>(step - 1));
+  const auto lane = hn::IndicesFromVec(d, hn::And(index, low_mask));
+  const auto vector_begin = hn::AndNot(low_mask, index);
   auto value = hn::TableLookupLanes(hn::LoadU(d, table), lane);
   for (size_t begin = step; begin < size; begin += step) {
     const auto is_in_vector = hn::Eq(vector_begin, hn::Set(di, static_cast<int32_t>(begin)));
@@ -317,13 +317,13 @@ HWY_EXPORT(AddCodes);
 HWY_EXPORT(SpreadSigns);
 HWY_EXPORT(DecodeMean);
 
-void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
-              uint8_t* planes) {
-  HWY_DYNAMIC_DISPATCH(AddCodes)(codes, n, stride, held, bits, planes);
+void AddCodes(std::span<const WorkerCodes> codes, size_t n, size_t stride, int old_bits,
+              int new_bits, uint8_t* planes) {
+  HWY_DYNAMIC_DISPATCH(AddCodes)(codes, n, stride, old_bits, new_bits, planes);
 }
 
-size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* placed) {
-  return HWY_DYNAMIC_DISPATCH(SpreadSigns)(mask, n, signs, placed);
+size_t SpreadSigns(const uint8_t* mask, size_t n, std::span<const uint8_t> signs, uint8_t* plane) {
+  return HWY_DYNAMIC_DISPATCH(SpreadSigns)(mask, n, signs, plane);
 }
 
 bool DecodeMean(const uint8_t* planes, size_t n, const MeanTable& table, size_t first, size_t count,

@@ -22,20 +22,20 @@ int SumBits(int workers) {
   return bits;
 }
 
-void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, int held, int bits,
-                 uint8_t* planes) {
-  for (size_t p = static_cast<size_t>(held); p < static_cast<size_t>(bits); ++p) {
+void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, int old_bits,
+                 int new_bits, uint8_t* planes) {
+  for (size_t p = static_cast<size_t>(old_bits); p < static_cast<size_t>(new_bits); ++p) {
     std::fill_n(planes + p * stride, PlaneBytes(n), uint8_t{0});
   }
   for (size_t i = 0; i < n; ++i) {
     int k = 0;
-    for (int p = 0; p < held; ++p) {
+    for (int p = 0; p < old_bits; ++p) {
       const int bit = static_cast<int>(Bit(planes + static_cast<size_t>(p) * stride, i));
-      k += p + 1 == held ? -(bit << p)
-                         : bit << p;  // The highest bit of two's complement is negative.
+      k += p + 1 == old_bits ? -(bit << p)
+                             : bit << p;  // The highest bit of two's complement is negative.
     }
     for (size_t c = 0; c < codes.size(); ++c) k += CodeOf(codes[c], i);
-    for (int p = 0; p < bits; ++p) {
+    for (int p = 0; p < new_bits; ++p) {
       uint8_t& byte = planes[static_cast<size_t>(p) * stride + i / 8];
       byte = static_cast<uint8_t>((byte & ~(1 << (i % 8))) | (k >> p & 1) << (i % 8));
     }
@@ -43,27 +43,27 @@ void AddCodesRef(std::span<const WorkerCodes> codes, size_t n, size_t stride, in
 }
 
 size_t SpreadSignsRef(const uint8_t* mask, size_t n, std::span<const uint8_t> signs,
-                      uint8_t* placed) {
-  std::fill_n(placed, PlaneBytes(n), uint8_t{0});
-  size_t ones = 0;
+                      uint8_t* plane) {
+  std::fill_n(plane, PlaneBytes(n), uint8_t{0});
+  size_t num_signs = 0;
   for (size_t i = 0; i < n; ++i) {
     if (Bit(mask, i) == 0) continue;
-    const unsigned sign = ones / 8 < signs.size() ? Bit(signs.data(), ones) : 0;
-    placed[i / 8] = static_cast<uint8_t>(placed[i / 8] | sign << (i % 8));
-    ++ones;
+    const unsigned sign = num_signs / 8 < signs.size() ? Bit(signs.data(), num_signs) : 0;
+    plane[i / 8] = static_cast<uint8_t>(plane[i / 8] | sign << (i % 8));
+    ++num_signs;
   }
-  return ones;
+  return num_signs;
 }
 
 MeanTable::MeanTable(int workers, float s)
     : workers_(workers), bits_(SumBits(workers)), scaler_(s) {
   if (bits_ > kMaxBits) return;
-  const size_t entries = 2 * static_cast<size_t>(workers) + 1;
-  for (size_t k = 0; k < entries; ++k) {
+  const size_t num_entries = 2 * static_cast<size_t>(workers) + 1;
+  for (size_t k = 0; k < num_entries; ++k) {
     const double sum = static_cast<double>(k) - workers;
     values_[k] = static_cast<float>(static_cast<double>(s) * sum / workers);
   }
-  for (size_t k = entries; k < size_t{1} << bits_ || k < 64; ++k) values_[k] = 0;
+  for (size_t k = num_entries; k < size_t{1} << bits_ || k < 64; ++k) values_[k] = 0;
 }
 
 bool DecodeMeanRef(const uint8_t* planes, size_t n, int workers, float s, size_t first,

@@ -46,9 +46,9 @@ struct LaneSums : QsgdSums {
     largest = bits > largest ? bits : largest;
     if constexpr (kTwoNorm) squares += double{v} * double{v};
   }
-  __device__ void Join(const LaneSums& more) {
-    largest = more.largest > largest ? more.largest : largest;
-    if constexpr (kTwoNorm) squares += more.squares;
+  __device__ void Join(const LaneSums& other) {
+    largest = other.largest > largest ? other.largest : largest;
+    if constexpr (kTwoNorm) squares += other.squares;
   }
   template <typename From>
   __device__ LaneSums Get(const From& from) const {
@@ -75,8 +75,8 @@ __device__ void MeasureTile(const EncodeArgs& args) {
   const GroupedPart groups = args.coding.groups[p];
   const QsgdRule& rule = args.coding.rule;
   const auto finish = [&](uint64_t bucket, const LaneSums<kTwoNorm>& sums) {
-    const QsgdBucket measured = QsgdMeasured(rule, FloatOf(sums.largest), sums.squares,
-                                             LengthOfGroup(part.count, groups.size, bucket));
+    const QsgdBucket measured = MeasuredQsgdBucket(rule, FloatOf(sums.largest), sums.squares,
+                                                   LengthOfGroup(part.count, groups.size, bucket));
     if (sums.largest >= kInfinityBits) atomicAdd(args.invalid_count, 1u);
     args.workspace.norms[groups.first_group + bucket] = measured.norm;
     if (rule.bits == 0) {
@@ -94,31 +94,31 @@ __device__ void MeasureTile(const EncodeArgs& args) {
 __device__ uint64_t WriteHeader(const EncodeArgs& args, uint32_t p, uint64_t at, uint64_t* row) {
   const Part part = args.tiling.parts[p].part;
   const GroupedPart groups = args.coding.groups[p];
-  const uint64_t buckets = QsgdBuckets(part.count, groups.size);
+  const uint64_t num_buckets = QsgdBuckets(part.count, groups.size);
   uint8_t* norms = args.out + at;
-  uint8_t* widths = norms + buckets * sizeof(float);
-  uint8_t* ends = widths + buckets;
-  uint64_t bits = 0;
-  for (uint64_t first = 0; first < buckets; first += kQsgdStride) {
+  uint8_t* widths = norms + num_buckets * sizeof(float);
+  uint8_t* ends = widths + num_buckets;
+  uint64_t level_bits = 0;
+  for (uint64_t first = 0; first < num_buckets; first += kQsgdStride) {
     const uint64_t bucket = first + threadIdx.x, group = groups.first_group + bucket;
     uint64_t bucket_bits = 0;
-    if (bucket < buckets) {
+    if (bucket < num_buckets) {
       const uint8_t width = *static_cast<volatile uint8_t*>(args.workspace.widths + group);
       bucket_bits = LengthOfGroup(part.count, groups.size, bucket) * width;
       widths[bucket] = width;
       StoreFloat(LoadFresh(args.workspace.norms + group), norms + bucket * sizeof(float));
     }
-    uint64_t total;
-    const uint64_t bits_before = SumBefore<kThreads>(bucket_bits, row, &total);
-    if (bucket < buckets) args.workspace.bits[group] = bits + bits_before;
-    bits += total;
+    uint64_t step_bits;
+    const uint64_t bits_before = SumBefore<kThreads>(bucket_bits, row, &step_bits);
+    if (bucket < num_buckets) args.workspace.bits[group] = level_bits + bits_before;
+    level_bits += step_bits;
     if (threadIdx.x < sizeof(uint64_t))
       ends[first / kQsgdStride * sizeof(uint64_t) + threadIdx.x] =
-          static_cast<uint8_t>(bits >> 8 * threadIdx.x);
+          static_cast<uint8_t>(level_bits >> 8 * threadIdx.x);
   }
-  const uint64_t levels = at + QsgdHeaderSize(args.coding.rule, buckets);
-  if (threadIdx.x == 0) args.workspace.levels[p] = levels;
-  return levels + (bits + 7) / 8;
+  const uint64_t levels_begin = at + QsgdHeaderSize(args.coding.rule, num_buckets);
+  if (threadIdx.x == 0) args.workspace.levels[p] = levels_begin;
+  return levels_begin + (level_bits + 7) / 8;
 }
 
 template <bool kTwoNorm>
@@ -158,13 +158,13 @@ struct CodedTile {
   const EncodeArgs& args;
   Part part;
   GroupsOfTile groups;
-  uint64_t size;          // elements of a bucket
-  const float* norms;     // the norms of the part's buckets
-  const uint8_t* widths;  // the widths of the buckets, if they differ
-  const uint64_t* bits;   // where the levels of each bucket begin, if widths differ
-  uint64_t row;           // the bit of `out` at which the part's levels begin
-  double s, last_s;       // the number of levels of all buckets but the last, and of the last
-  uint64_t last;          // index of the last bucket
+  uint64_t bucket_size;    // elements of a bucket
+  const float* norms;      // the norms of the part's buckets
+  const uint8_t* widths;   // the widths of the buckets, if they differ
+  const uint64_t* begins;  // where the levels of each bucket begin, if widths differ
+  uint64_t part_bit;       // the bit of `out` at which the part's levels begin
+  double s, last_s;        // the number of levels of all buckets but the last, and of the last
+  uint64_t last;           // index of the last bucket
   NoiseKey key;
 
   __device__ explicit CodedTile(const EncodeArgs& encode_args)
@@ -175,17 +175,17 @@ struct CodedTile {
         groups(encode_args.coding.groups[tile.part].size, tile.index) {
     const GroupedPart group = encode_args.coding.groups[tile.part];
     const QsgdRule& rule = encode_args.coding.rule;
-    size = group.size;
+    bucket_size = group.size;
     norms = encode_args.workspace.norms + group.first_group;
     widths = encode_args.workspace.widths + group.first_group;
-    bits = encode_args.workspace.bits + group.first_group;
-    const uint64_t buckets = QsgdBuckets(part.count, size);
-    row = 8 * (rule.bits == 0
-                   ? encode_args.workspace.levels[tile.part]
-                   : encode_args.coding.ranges[tile.part].begin + QsgdHeaderSize(rule, buckets));
-    last = buckets - 1;
-    last_s = QsgdLevelCount(rule, LengthOfGroup(part.count, size, last));
-    s = last == 0 ? last_s : QsgdLevelCount(rule, size);
+    begins = encode_args.workspace.bits + group.first_group;
+    const uint64_t num_buckets = QsgdBuckets(part.count, bucket_size);
+    part_bit = 8 * (rule.bits == 0 ? encode_args.workspace.levels[tile.part]
+                                   : encode_args.coding.ranges[tile.part].begin +
+                                         QsgdHeaderSize(rule, num_buckets));
+    last = num_buckets - 1;
+    last_s = QsgdLevelCount(rule, LengthOfGroup(part.count, bucket_size, last));
+    s = last == 0 ? last_s : QsgdLevelCount(rule, bucket_size);
     key = encode_args.coding.key;
     key.tensor = part.tensor;
   }
@@ -196,8 +196,8 @@ struct CodedTile {
   // The bit of `out` at which the level of element `at` of the part begins.
   __device__ uint64_t BitOf(uint64_t at, const GroupsOfTile::Position& position) const {
     const int fixed_width = args.coding.rule.bits;
-    if (fixed_width > 0) return row + at * static_cast<uint32_t>(fixed_width);
-    return row + bits[position.group] + position.inside * widths[position.group];
+    if (fixed_width > 0) return part_bit + at * static_cast<uint32_t>(fixed_width);
+    return part_bit + begins[position.group] + position.offset * widths[position.group];
   }
 
   __device__ QsgdBucket BucketOf(uint64_t b) const { return {norms[b], 0, b == last ? last_s : s}; }
@@ -209,7 +209,7 @@ struct CodedTile {
   // Encodes element `at` of the part with the exact, slow function. REQUIRES a norm above 0.
   __device__ uint32_t ExactCode(uint64_t at) const {
     const float v = args.arena[part.begin + at];
-    const uint64_t b = at / size, element = part.first + at;
+    const uint64_t b = at / bucket_size, element = part.first + at;
     const uint32_t level =
         QsgdLevel(args.coding.rule.intervals, v, BucketOf(b), NoiseDraw(key, element, 0),
                   [&] { return NoiseDraw(key, element, 1); });
@@ -256,13 +256,13 @@ struct CodedTile {
   // Copies bits [begin, end) of `out` from the shared memory `stage`, and sets `stage` to zero. The
   // first word of `stage` is the word of `out` that contains bit `begin`.
   __device__ void CopyOut(uint32_t* stage, uint64_t begin, uint64_t end) const {
-    const uint64_t first = begin / 32;
-    const auto words = static_cast<uint32_t>((end + 31) / 32 - first);
-    auto* to = reinterpret_cast<uint32_t*>(args.out) + first;
-    for (uint32_t j = threadIdx.x % 32; j < words; j += 32) {
+    const uint64_t first_word = begin / 32;
+    const auto num_words = static_cast<uint32_t>((end + 31) / 32 - first_word);
+    auto* to = reinterpret_cast<uint32_t*>(args.out) + first_word;
+    for (uint32_t j = threadIdx.x % 32; j < num_words; j += 32) {
       const uint32_t word = stage[j];
       stage[j] = 0;
-      const uint64_t bit = (first + j) * 32;
+      const uint64_t bit = (first_word + j) * 32;
       if (bit >= begin && bit + 32 <= end) {
         to[j] = word;
       } else if (args.coding.rule.bits == 0) {
@@ -289,22 +289,23 @@ __device__ void CodeTile(const EncodeArgs& args) {
     if (begin + step >= tile.part.count) break;
     const uint32_t first = step + lane * kEight;
     const uint64_t at = begin + first;
-    const uint32_t count = at < tile.part.count ? EightOf(tile.part.count - at) : 0;
+    const uint32_t count = at < tile.part.count ? AtMostEight(tile.part.count - at) : 0;
     const GroupsOfTile::Position position = tile.groups.At(first);
-    const uint64_t from = count == 0 ? 0 : tile.BitOf(at, position);
+    const uint64_t begin_bit = count == 0 ? 0 : tile.BitOf(at, position);
     // When this returns, all lanes have set `stage` to zero.
-    const uint64_t row_begin = __shfl_sync(kAllLanes, from, 0);
+    const uint64_t row_begin = __shfl_sync(kAllLanes, begin_bit, 0);
     __syncwarp();
-    uint64_t to = 0;
+    uint64_t end_bit = 0;
     if (count > 0) {
-      const auto inside = static_cast<uint32_t>(from - row_begin / 32 * 32);
-      BitWriter writer{stage + inside / 32, inside % 32};
+      const auto bit_in_word = static_cast<uint32_t>(begin_bit - row_begin / 32 * 32);
+      BitWriter writer{stage + bit_in_word / 32, bit_in_word % 32};
       tile.CodeEight(at, count, position, &writer);
-      to = row_begin / 32 * 32 + static_cast<uint64_t>(writer.to - stage) * 32 + writer.used;
+      end_bit = row_begin / 32 * 32 + static_cast<uint64_t>(writer.to - stage) * 32 + writer.used;
     }
-    const uint64_t rest = tile.part.count - (begin + step);
-    const uint32_t last = (static_cast<uint32_t>(rest < kStep ? rest : kStep) - 1) / kEight;
-    const uint64_t row_end = __shfl_sync(kAllLanes, to, last);
+    const uint64_t num_left = tile.part.count - (begin + step);
+    const uint32_t last_lane =
+        (static_cast<uint32_t>(num_left < kStep ? num_left : kStep) - 1) / kEight;
+    const uint64_t row_end = __shfl_sync(kAllLanes, end_bit, last_lane);
     __syncwarp();
     tile.CopyOut(stage, row_begin, row_end);
     __syncwarp();
@@ -326,15 +327,15 @@ int QsgdOnDevice(DeviceStream stream, const float* arena, const DeviceTiling& ti
                  const QsgdCoding& coding, const QsgdWorkspace& workspace, uint8_t* out,
                  uint64_t out_bytes, uint64_t* sizes, uint32_t* invalid_count) {
   const EncodeArgs args{arena, tiling, coding, workspace, out, sizes, invalid_count};
-  const bool two_norm = coding.rule.two_norm, same_width = coding.rule.bits > 0;
-  if (same_width && coding.bucket != 0 && kTile % coding.bucket == 0)
-    return Launch(two_norm ? MeasureAndCode<true> : MeasureAndCode<false>, tiling.tile_count,
+  const bool has_two_norm = coding.rule.two_norm, has_same_width = coding.rule.bits > 0;
+  if (has_same_width && coding.bucket != 0 && kTile % coding.bucket == 0)
+    return Launch(has_two_norm ? MeasureAndCode<true> : MeasureAndCode<false>, tiling.tile_count,
                   kThreads, stream, args);
-  if (!same_width) {
+  if (!has_same_width) {
     const int error = cudaMemsetAsync(out, 0, out_bytes, stream);
     if (error != 0) return error;
   }
-  const int error = Launch(two_norm ? MeasureBuckets<true> : MeasureBuckets<false>,
+  const int error = Launch(has_two_norm ? MeasureBuckets<true> : MeasureBuckets<false>,
                            tiling.tile_count, kThreads, stream, args);
   if (error != 0) return error;
   return Launch(CodeTiles, tiling.tile_count, kThreads, stream, args);

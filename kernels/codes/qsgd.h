@@ -24,8 +24,8 @@ struct QsgdSums {
   uint32_t unused;
 };
 
-// Device memory for intermediate results. `done` and `chunk_done` must be zero before a call, and
-// are zero after it; the other arrays need not be initialized.
+// Device memory for intermediate results. `done` and `chunk_done` count finished work: they must
+// be zero before a call, and are zero after it. The other arrays need not be initialized.
 struct QsgdWorkspace {
   QsgdSums* partial = nullptr;  // two per tile: the sums of the pieces of buckets in the tile
   uint32_t* done = nullptr;     // one counter per tile

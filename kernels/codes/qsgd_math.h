@@ -43,11 +43,11 @@ TERN_HOST_DEVICE double QsgdLevelCount(const QsgdRule& rule, uint64_t n) {
   return s < kQsgdMostLevels ? s : kQsgdMostLevels;
 }
 
-// The bits of a number in [-c, c]: ceil(log2(2 c + 1)), for c = ceil(levels).
-TERN_HOST_DEVICE int QsgdBitsFor(double levels) {
-  const auto values = 2 * static_cast<uint64_t>(ceil(levels));
+// The bits of a number in [-c, c]: ceil(log2(2 c + 1)), for c = ceil(max_level).
+TERN_HOST_DEVICE int QsgdBitsFor(double max_level) {
+  const auto largest = 2 * static_cast<uint64_t>(ceil(max_level));
   int bits = 0;
-  while (values >> bits != 0) ++bits;
+  while (largest >> bits != 0) ++bits;
   return bits;
 }
 
@@ -58,8 +58,8 @@ TERN_HOST_DEVICE int QsgdMaxWidth(const QsgdRule& rule, uint64_t n) {
 
 // The parameters of a bucket of n elements, from their largest magnitude and the sum of their
 // squares.
-TERN_HOST_DEVICE QsgdBucket QsgdMeasured(const QsgdRule& rule, float max_abs, double sum_squares,
-                                         uint64_t n) {
+TERN_HOST_DEVICE QsgdBucket MeasuredQsgdBucket(const QsgdRule& rule, float max_abs,
+                                               double sum_squares, uint64_t n) {
   QsgdBucket bucket{max_abs, rule.bits, QsgdLevelCount(rule, n)};
   if (rule.two_norm) {
     // The rounded norm is never less than the largest magnitude, because that is a float.
@@ -67,8 +67,8 @@ TERN_HOST_DEVICE QsgdBucket QsgdMeasured(const QsgdRule& rule, float max_abs, do
     bucket.norm = static_cast<float>(norm < kLargestFloat ? norm : kLargestFloat);
   }
   if (rule.bits > 0) return bucket;
-  const float largest = bucket.norm > 0 ? max_abs / bucket.norm : 0;
-  bucket.width = QsgdBitsFor(bucket.s * double{largest});
+  const float largest_ratio = bucket.norm > 0 ? max_abs / bucket.norm : 0;
+  bucket.width = QsgdBitsFor(bucket.s * double{largest_ratio});
   return bucket;
 }
 
@@ -85,16 +85,17 @@ TERN_HOST_DEVICE bool IsValidQsgdBucket(const QsgdRule& rule, float norm, int wi
 TERN_HOST_DEVICE uint64_t QsgdBuckets(uint64_t count, uint64_t size) {
   return count / size + (count % size != 0 ? 1 : 0);
 }
-TERN_HOST_DEVICE uint64_t QsgdHeaderSize(const QsgdRule& rule, uint64_t buckets) {
-  const uint64_t norms = buckets * sizeof(float);
-  if (rule.bits > 0) return norms;
-  return norms + buckets + (buckets + kQsgdStride - 1) / kQsgdStride * sizeof(uint64_t);
+TERN_HOST_DEVICE uint64_t QsgdHeaderSize(const QsgdRule& rule, uint64_t num_buckets) {
+  const uint64_t norm_bytes = num_buckets * sizeof(float);
+  if (rule.bits > 0) return norm_bytes;
+  return norm_bytes + num_buckets +
+         (num_buckets + kQsgdStride - 1) / kQsgdStride * sizeof(uint64_t);
 }
 // The most bits of all levels together.
 TERN_HOST_DEVICE uint64_t QsgdMaxBits(const QsgdRule& rule, uint64_t count, uint64_t size) {
-  const uint64_t last = count % size;
-  return (count - last) * static_cast<uint64_t>(QsgdMaxWidth(rule, size)) +
-         last * static_cast<uint64_t>(QsgdMaxWidth(rule, last));
+  const uint64_t last_size = count % size;
+  return (count - last_size) * static_cast<uint64_t>(QsgdMaxWidth(rule, size)) +
+         last_size * static_cast<uint64_t>(QsgdMaxWidth(rule, last_size));
 }
 TERN_HOST_DEVICE uint64_t QsgdMaxSize(const QsgdRule& rule, uint64_t count, uint64_t size) {
   return QsgdHeaderSize(rule, QsgdBuckets(count, size)) + (QsgdMaxBits(rule, count, size) + 7) / 8;
@@ -105,8 +106,8 @@ TERN_HOST_DEVICE uint64_t QsgdMaxSize(const QsgdRule& rule, uint64_t count, uint
 template <typename LowDraw>
 TERN_HOST_DEVICE bool QsgdFires(double p, uint32_t draw, const LowDraw& low_draw) {
   const auto threshold = static_cast<uint32_t>(p * 0x1p32);
-  const uint32_t high = threshold >> 16;
-  if (draw != high) return draw < high;
+  const uint32_t upper_half = threshold >> 16;
+  if (draw != upper_half) return draw < upper_half;
   return low_draw() < (threshold & 0xFFFF);
 }
 
@@ -117,8 +118,8 @@ TERN_HOST_DEVICE uint32_t QsgdLevel(bool intervals, float v, const QsgdBucket& b
                                     uint32_t draw, const LowDraw& low_draw) {
   const double x = intervals ? (double{v / bucket.norm} + 1) * (bucket.s / 2)
                              : double{fabsf(v) / bucket.norm} * bucket.s;
-  const auto below = static_cast<uint32_t>(x);
-  return below + uint32_t{QsgdFires(x - below, draw, low_draw)};
+  const auto lower_level = static_cast<uint32_t>(x);
+  return lower_level + uint32_t{QsgdFires(x - lower_level, draw, low_draw)};
 }
 
 // QuickLevel below computes the result of QsgdLevel faster: without a division, a double or the
@@ -148,26 +149,26 @@ TERN_HOST_DEVICE bool QuickLevel(const QsgdQuick& quick, float x, uint32_t draw1
                                  uint32_t* level) {
   const float min_u = static_cast<float>(draw16) * 0x1p-16f;
   const float y = x * quick.scale + quick.shift;
-  const float below = floorf(y - (min_u + 0x1p-16f) - quick.error);
-  if (!(y - min_u + quick.error < below + 1)) return false;
-  *level = static_cast<uint32_t>(static_cast<int32_t>(below) + 1);
+  const float lower_level = floorf(y - (min_u + 0x1p-16f) - quick.error);
+  if (!(y - min_u + quick.error < lower_level + 1)) return false;
+  *level = static_cast<uint32_t>(static_cast<int32_t>(lower_level) + 1);
   return true;
 }
 
 // Decodes a code of sign and level to a signed level. `sign_bit` has the sign bit set, and
 // `max_level` is the largest valid level. Sets *is_valid to false if the code is invalid.
-TERN_HOST_DEVICE int32_t QsgdSigned(uint32_t code, uint32_t sign_bit, uint32_t max_level,
-                                    bool* is_valid) {
+TERN_HOST_DEVICE int32_t SignedQsgdLevel(uint32_t code, uint32_t sign_bit, uint32_t max_level,
+                                         bool* is_valid) {
   const uint32_t level = code & (sign_bit - 1);
   *is_valid = *is_valid & (code != sign_bit) &
               (level <= max_level);  // A negative sign with level 0 is invalid.
   return (code & sign_bit) != 0 ? -static_cast<int32_t>(level) : static_cast<int32_t>(level);
 }
 
-// The value of the signed level c, where `unit` is the bucket's norm / s. Clamped to finite floats,
+// The value of a signed level, where `unit` is the bucket's norm / s. Clamped to finite floats,
 // because the highest level is above the norm if s is not an integer.
-TERN_HOST_DEVICE float QsgdValue(int32_t c, double unit) {
-  double value = c * unit;
+TERN_HOST_DEVICE float QsgdValue(int32_t signed_level, double unit) {
+  double value = signed_level * unit;
   value = value < -kLargestFloat ? -kLargestFloat : value;
   return static_cast<float>(value > kLargestFloat ? kLargestFloat : value);
 }

@@ -40,10 +40,10 @@ struct DecodeArgs {
 struct CodeOfPart {
   const DecodeArgs& args;
   Part part;
-  uint64_t size, buckets;                // elements of a bucket; number of buckets
+  uint64_t size, num_buckets;            // elements of a bucket; number of buckets
   uint64_t norms, widths, ends, levels;  // byte offsets in `codes`
   uint64_t bits = 0;                     // bits of all levels together
-  uint64_t* begins;                      // per bucket: the bit at which its levels begin
+  uint64_t* level_begins;                // per bucket: the bit at which its levels begin
   bool is_valid = false;                 // whether size and unused bits of the code are valid
 
   __device__ CodeOfPart(const DecodeArgs& decode_args, uint32_t p)
@@ -51,16 +51,16 @@ struct CodeOfPart {
         part(decode_args.tiling.parts[p].part),
         size(decode_args.groups[p].size) {
     const CodeRange range = decode_args.ranges[p];
-    begins = decode_args.bits + decode_args.groups[p].first_group;
-    buckets = QsgdBuckets(part.count, size);
+    level_begins = decode_args.bits + decode_args.groups[p].first_group;
+    num_buckets = QsgdBuckets(part.count, size);
     norms = range.begin;
-    widths = norms + buckets * sizeof(float);
-    ends = widths + buckets;
-    const uint64_t header = QsgdHeaderSize(decode_args.rule, buckets);
+    widths = norms + num_buckets * sizeof(float);
+    ends = widths + num_buckets;
+    const uint64_t header = QsgdHeaderSize(decode_args.rule, num_buckets);
     levels = range.begin + header;
     if (range.size < header) return;
     const uint64_t max_bits = QsgdMaxBits(decode_args.rule, part.count, size);
-    bits = decode_args.rule.bits > 0 ? max_bits : LoadEnd((buckets - 1) / kQsgdStride);
+    bits = decode_args.rule.bits > 0 ? max_bits : LoadEnd((num_buckets - 1) / kQsgdStride);
     if (bits > max_bits || range.size != header + (bits + 7) / 8) return;
     is_valid = bits % 8 == 0 || decode_args.codes[range.begin + range.size - 1] >> bits % 8 == 0;
   }
@@ -80,16 +80,17 @@ struct CodeOfPart {
   // If widths differ: returns the bit at which the levels of a bucket begin among those of the
   // part; kNoBit if the bucket is invalid.
   __device__ uint64_t FindLevels(uint64_t bucket) const {
-    const uint64_t stride = bucket / kQsgdStride;
-    uint64_t at = stride == 0 ? 0 : LoadEnd(stride - 1);
-    if (at > bits) return kNoBit;
-    for (uint64_t b = stride * kQsgdStride; b < bucket; ++b) at += size * args.codes[widths + b];
+    const uint64_t group = bucket / kQsgdStride;
+    uint64_t bit = group == 0 ? 0 : LoadEnd(group - 1);
+    if (bit > bits) return kNoBit;
+    for (uint64_t b = group * kQsgdStride; b < bucket; ++b) bit += size * args.codes[widths + b];
     const uint32_t width = args.codes[widths + bucket];
-    const uint64_t length = LengthOf(bucket), end = at + length * width,
-                   stored_end = LoadEnd(stride);
-    const bool has_stored_end = bucket % kQsgdStride == kQsgdStride - 1 || bucket + 1 == buckets;
+    const uint64_t length = LengthOf(bucket), end = bit + length * width,
+                   stored_end = LoadEnd(group);
+    const bool has_stored_end =
+        bucket % kQsgdStride == kQsgdStride - 1 || bucket + 1 == num_buckets;
     if (stored_end > bits || (has_stored_end ? end != stored_end : end > stored_end)) return kNoBit;
-    return IsValidQsgdBucket(args.rule, NormOf(bucket), static_cast<int>(width), length) ? at
+    return IsValidQsgdBucket(args.rule, NormOf(bucket), static_cast<int>(width), length) ? bit
                                                                                          : kNoBit;
   }
 };
@@ -100,18 +101,19 @@ __global__ void __launch_bounds__(kThreads) FindBuckets(DecodeArgs args) {
   if (!code.is_valid) return;  // ReadTiles reports the invalid code.
   const uint64_t begin = uint64_t{tile.index} * kTile;
   const uint64_t end = begin + kTile < code.part.count ? begin + kTile : code.part.count;
-  const uint64_t last = (end + code.size - 1) / code.size;
-  for (uint64_t b = (begin + code.size - 1) / code.size + threadIdx.x; b < last; b += kThreads) {
-    code.begins[b] = code.FindLevels(b);
-    if (code.begins[b] == kNoBit) code.ReportInvalid();
+  const uint64_t end_bucket = (end + code.size - 1) / code.size;
+  for (uint64_t b = (begin + code.size - 1) / code.size + threadIdx.x; b < end_bucket;
+       b += kThreads) {
+    code.level_begins[b] = code.FindLevels(b);
+    if (code.level_begins[b] == kNoBit) code.ReportInvalid();
   }
 }
 
 // The decoded header of a bucket.
 struct Header {
-  double unit;                  // norm / number of levels; 0: all elements are 0
-  uint64_t bit;                 // the bit at which its levels begin among those of the part
-  uint32_t width, last, minus;  // bits of a level; the largest level; the sign bit of a level
+  double unit;                          // norm / number of levels; 0: all elements are 0
+  uint64_t bit;                         // the bit at which its levels begin among those of the part
+  uint32_t width, max_level, sign_bit;  // bits, largest level and sign bit of a level
 };
 
 // Decodes the header of a bucket. Reports an invalid header, and returns one whose elements are 0.
@@ -126,32 +128,32 @@ __device__ Header HeaderOf(const CodeOfPart& code, uint64_t bucket) {
       return header;
     }
   } else {
-    header.bit = code.begins[bucket];
+    header.bit = code.level_begins[bucket];
     header.width = header.bit == kNoBit ? 0 : code.args.codes[code.widths + bucket];
   }
   if (!(norm > 0) || header.width == 0) return header;
   const double s = QsgdLevelCount(rule, code.LengthOf(bucket));
   header.unit = double{norm} / s;
-  header.last = static_cast<uint32_t>(ceil(s));
-  header.minus = 1u << (header.width - 1);
+  header.max_level = static_cast<uint32_t>(ceil(s));
+  header.sign_bit = 1u << (header.width - 1);
   return header;
 }
 
 // Reads numbers of a few bits each, one after the other, from bit `bit` of `codes` on. Reads only
 // words that contain some of the bits.
 struct BitReader {
-  const uint32_t* from;         // the next word to load
-  uint32_t before, loaded = 0;  // bits of *from that precede the first number; bits in `pending`
-  uint64_t pending = 0;         // bits that are loaded, but not returned yet
+  const uint32_t* next_word;     // the next word to load
+  uint32_t skipped, loaded = 0;  // bits of *next_word before the first number; bits in `pending`
+  uint64_t pending = 0;          // bits that are loaded, but not returned yet
 
   __device__ BitReader(const uint8_t* codes, uint64_t bit)
-      : from(reinterpret_cast<const uint32_t*>(codes) + bit / 32),
-        before(static_cast<uint32_t>(bit % 32)) {}
+      : next_word(reinterpret_cast<const uint32_t*>(codes) + bit / 32),
+        skipped(static_cast<uint32_t>(bit % 32)) {}
   __device__ uint32_t Read(uint32_t width) {
     while (loaded < width) {
-      pending |= uint64_t{*from++ >> before} << loaded;
-      loaded += 32 - before;
-      before = 0;
+      pending |= uint64_t{*next_word++ >> skipped} << loaded;
+      loaded += 32 - skipped;
+      skipped = 0;
     }
     const auto value = static_cast<uint32_t>(pending & ((uint64_t{1} << width) - 1));
     pending >>= width;
@@ -173,8 +175,8 @@ __device__ bool ReadEight(const CodeOfPart& code, const GroupsOfTile& groups,
   bool is_valid = true;
   const auto enter_bucket = [&](uint64_t bucket, uint32_t k) {
     header = header_at(bucket);
-    const uint64_t inside = k == 0 ? position.inside * header.width : 0;
-    reader = BitReader(code.args.codes, code.levels * 8 + header.bit + inside);
+    const uint64_t first_bit = k == 0 ? position.offset * header.width : 0;
+    reader = BitReader(code.args.codes, code.levels * 8 + header.bit + first_bit);
   };
   groups.ForEight(position, count, enter_bucket, [&](uint32_t k) {
     v->x[k] = 0;
@@ -185,7 +187,8 @@ __device__ bool ReadEight(const CodeOfPart& code, const GroupsOfTile& groups,
     } else if (intervals != 0) {
       v->x[k] = QsgdValue(2 * static_cast<int32_t>(number) - last_interval, header.unit);
     } else {
-      v->x[k] = QsgdValue(QsgdSigned(number, header.minus, header.last, &is_valid), header.unit);
+      v->x[k] = QsgdValue(SignedQsgdLevel(number, header.sign_bit, header.max_level, &is_valid),
+                          header.unit);
     }
   });
   return is_valid;
@@ -202,7 +205,7 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
   if (has_large_buckets && code.is_valid) {
     for (uint32_t i = threadIdx.x; i < kMaxLarge; i += kThreads) {
       const uint64_t bucket = first_bucket + i;
-      const bool is_in_tile = bucket < code.buckets && bucket * code.size < begin + kTile;
+      const bool is_in_tile = bucket < code.num_buckets && bucket * code.size < begin + kTile;
       if (is_in_tile) headers[i] = HeaderOf(code, bucket);
     }
   }
@@ -217,7 +220,7 @@ __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
     const uint64_t at = begin + first;
     if (at >= code.part.count) break;
-    const uint32_t count = EightOf(code.part.count - at);
+    const uint32_t count = AtMostEight(code.part.count - at);
     Eight v;
     if (!ReadEight(code, groups, groups.At(first), count, header_at, &v)) code.ReportInvalid();
     Store(v, args.arena + code.part.begin + at, count);

@@ -25,7 +25,7 @@ static_assert(kTile == kSparseBlock && kWords == 2 * kThreads);
 
 // The directory entry of a block with k non-zeros.
 __device__ uint32_t EntryOf(uint32_t k, uint32_t length) {
-  return IsSparseDense(k, length) ? length : k;
+  return IsDenseBlock(k, length) ? length : k;
 }
 
 // Writes the directories of chunk c and computes where its bodies begin. Called by the chunk's last
@@ -37,23 +37,23 @@ __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
   uint64_t at = chunk.out;
   for (uint32_t p = chunk.part_begin; p < chunk.part_end; ++p) {
     const TiledPart part = tiling.parts[p];
-    const uint32_t tiles = TilesOf(part.part.count);
+    const uint32_t num_tiles = TilesOf(part.part.count);
     uint8_t* directory = out + at;
-    at += uint64_t{tiles} * kSparseEntry;
-    for (uint32_t begin = 0; begin < tiles; begin += kThreads) {
+    at += uint64_t{num_tiles} * kSparseEntryBytes;
+    for (uint32_t begin = 0; begin < num_tiles; begin += kThreads) {
       const uint32_t i = begin + threadIdx.x;
-      uint64_t size = 0;
-      if (i < tiles) {
+      uint64_t body_bytes = 0;
+      if (i < num_tiles) {
         const uint32_t length = CountOf(part.part, i);
         const uint32_t entry = EntryOf(LoadFresh(workspace.sent + part.tile_begin + i), length);
-        directory[i * kSparseEntry] = static_cast<uint8_t>(entry);
-        directory[i * kSparseEntry + 1] = static_cast<uint8_t>(entry >> 8);
-        size = SparseBodySize(entry, length);
+        directory[i * kSparseEntryBytes] = static_cast<uint8_t>(entry);
+        directory[i * kSparseEntryBytes + 1] = static_cast<uint8_t>(entry >> 8);
+        body_bytes = SparseBodySize(entry, length);
       }
-      uint64_t total;
-      const uint64_t before = SumBefore<kThreads>(size, row, &total);
-      if (i < tiles) workspace.bodies[part.tile_begin + i] = at + before;
-      at += total;
+      uint64_t step_bytes;
+      const uint64_t bytes_before = SumBefore<kThreads>(body_bytes, row, &step_bytes);
+      if (i < num_tiles) workspace.bodies[part.tile_begin + i] = at + bytes_before;
+      at += step_bytes;
     }
   }
   if (threadIdx.x == 0) sizes[c] = at - chunk.out;
@@ -89,9 +89,9 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t ones =
       MarkElements(arena + part.begin + uint64_t{tile.index} * kTile, CountOf(part, tile.index),
                    thresholds[tile.part], workspace.masks + uint64_t{blockIdx.x} * kWords);
-  uint32_t sent;
-  SumBefore<kThreads>(ones, counts, &sent);
-  if (threadIdx.x == 0) workspace.sent[blockIdx.x] = sent;
+  uint32_t num_sent;
+  SumBefore<kThreads>(ones, counts, &num_sent);
+  if (threadIdx.x == 0) workspace.sent[blockIdx.x] = num_sent;
   const TiledChunk chunk = tiling.chunks[part.chunk];
   if (IsLastOf(workspace.done + part.chunk, chunk.tile_end - chunk.tile_begin))
     LayOutChunk(tiling, part.chunk, workspace, row, out, sizes);
@@ -129,10 +129,10 @@ struct SparseTile {
   __device__ void WriteWord(uint32_t w, uint32_t i, uint32_t k, const SparseForm& form,
                             uint32_t* row) const {
     const uint32_t high_bits_at = k * form.low_bits, low_mask = (1u << form.low_bits) - 1;
-    if (form.bitmap) row[w] = mask[w];
+    if (form.is_bitmap) row[w] = mask[w];
     for (uint32_t word = mask[w]; word != 0; word &= word - 1, ++i) {
       const uint32_t position = w * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(word))) - 1;
-      if (!form.bitmap) {
+      if (!form.is_bitmap) {
         PutBits(row, i * form.low_bits, position & low_mask);
         PutBits(row, high_bits_at + (position >> form.low_bits) + i, 1);
       }
@@ -147,10 +147,10 @@ __global__ void __launch_bounds__(kThreads)
                SparseWorkspace workspace, uint8_t* out) {
   __shared__ uint32_t row[kWords + 1];
   __shared__ uint32_t counts[kWarps];
-  const Tile entry = tiling.tiles[blockIdx.x];
-  const Part part = tiling.parts[entry.part].part;
-  const uint64_t begin = part.begin + uint64_t{entry.index} * kTile;
-  const uint32_t length = CountOf(part, entry.index), k = workspace.sent[blockIdx.x];
+  const Tile block_tile = tiling.tiles[blockIdx.x];
+  const Part part = tiling.parts[block_tile.part].part;
+  const uint64_t begin = part.begin + uint64_t{block_tile.index} * kTile;
+  const uint32_t length = CountOf(part, block_tile.index), k = workspace.sent[blockIdx.x];
   const SparseTile tile{arena + begin, workspace.masks + uint64_t{blockIdx.x} * kWords,
                         out + workspace.bodies[blockIdx.x],
                         memory.accumulated == nullptr ? nullptr : memory.accumulated + begin,
@@ -158,15 +158,15 @@ __global__ void __launch_bounds__(kThreads)
   for (uint32_t w = threadIdx.x; w <= kWords; w += kThreads) row[w] = 0;
   __syncthreads();
   if (k == 0) return;
-  if (IsSparseDense(k, length)) return tile.WriteDense(length);
+  if (IsDenseBlock(k, length)) return tile.WriteDense(length);
   const SparseForm form = SparseFormOf(k, length);
   const uint32_t w = 2 * threadIdx.x;
-  const auto first = static_cast<uint32_t>(__popc(tile.mask[w]));
-  const auto second = static_cast<uint32_t>(__popc(tile.mask[w + 1]));
+  const auto num_first = static_cast<uint32_t>(__popc(tile.mask[w]));
+  const auto num_second = static_cast<uint32_t>(__popc(tile.mask[w + 1]));
   uint32_t total;
-  const uint32_t before = SumBefore<kThreads>(first + second, counts, &total);
-  tile.WriteWord(w, before, k, form, row);
-  tile.WriteWord(w + 1, before + first, k, form, row);
+  const uint32_t num_before = SumBefore<kThreads>(num_first + num_second, counts, &total);
+  tile.WriteWord(w, num_before, k, form, row);
+  tile.WriteWord(w + 1, num_before + num_first, k, form, row);
   __syncthreads();
   for (uint32_t i = threadIdx.x; i < form.bytes; i += kThreads)
     tile.body[i] = static_cast<uint8_t>(row[i / 4] >> 8 * (i % 4));

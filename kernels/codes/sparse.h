@@ -23,8 +23,8 @@ struct SparseMemory {
   float* momentum = nullptr;
 };
 
-// Device memory for intermediate results. `done` must be zero before a call, and is zero after it;
-// the other arrays need not be initialized.
+// Device memory for intermediate results. `done` counts finished work: it must be zero before a
+// call, and is zero after it. The other arrays need not be initialized.
 struct SparseWorkspace {
   uint32_t* masks = nullptr;   // kTile / 32 words per tile: one bit per element, 1 if it is sent
   uint32_t* sent = nullptr;    // one per tile: how many elements are sent

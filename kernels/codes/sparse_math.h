@@ -8,13 +8,13 @@
 
 namespace tern::kernels {
 
-constexpr uint32_t kSparseBlock = 4096;  // elements per block
-constexpr uint32_t kSparseEntry = 2;     // bytes of a block's entry in the directory
+constexpr uint32_t kSparseBlock = 4096;    // elements per block
+constexpr uint32_t kSparseEntryBytes = 2;  // bytes of a block's entry in the directory
 
 // How the positions of k out of `length` elements are coded.
 struct SparseForm {
-  bool bitmap = false;    // true: one bit per element; false: Elias-Fano coding
-  uint32_t low_bits = 0;  // Elias-Fano: how many low bits of each position are stored unchanged
+  bool is_bitmap = false;  // true: one bit per element; false: Elias-Fano coding
+  uint32_t low_bits = 0;   // Elias-Fano: how many low bits of each position are stored unchanged
   uint32_t bits = 0, bytes = 0;  // the size of the coded positions
 };
 
@@ -28,11 +28,11 @@ TERN_HOST_DEVICE SparseForm SparseFormOf(uint32_t k, uint32_t length) {
 }
 
 // Whether a block of `length` floats, k of them not zero, is written in full, without positions.
-TERN_HOST_DEVICE bool IsSparseDense(uint32_t k, uint32_t length) {
+TERN_HOST_DEVICE bool IsDenseBlock(uint32_t k, uint32_t length) {
   return k != 0 && 4 * length <= 4 * k + SparseFormOf(k, length).bytes;
 }
 
-// The size in bytes of a block of `length` floats whose directory entry is k.
+// The bytes, besides the directory entry, of a block of `length` floats whose directory entry is k.
 TERN_HOST_DEVICE uint32_t SparseBodySize(uint32_t k, uint32_t length) {
   if (k == 0) return 0;
   return 4 * k + (k == length ? 0 : SparseFormOf(k, length).bytes);

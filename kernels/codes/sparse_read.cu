@@ -33,7 +33,7 @@ struct DecodeArgs {
 
 // The directory entry of a tile of a part.
 __device__ uint32_t EntryOf(const DecodeArgs& args, uint32_t part, uint32_t tile) {
-  const uint8_t* entry = args.codes + args.ranges[part].begin + uint64_t{tile} * kSparseEntry;
+  const uint8_t* entry = args.codes + args.ranges[part].begin + uint64_t{tile} * kSparseEntryBytes;
   return entry[0] | uint32_t{entry[1]} << 8;
 }
 
@@ -44,22 +44,22 @@ __global__ void __launch_bounds__(kThreads) FindTiles(DecodeArgs args) {
   if (tile.index != 0) return;
   const TiledPart part = args.tiling.parts[tile.part];
   const CodeRange range = args.ranges[tile.part];
-  const uint32_t tiles = TilesOf(part.part.count);
-  const uint64_t directory = uint64_t{tiles} * kSparseEntry;
+  const uint32_t num_tiles = TilesOf(part.part.count);
+  const uint64_t directory_bytes = uint64_t{num_tiles} * kSparseEntryBytes;
   // Stands for the size of a tile with an invalid entry; no valid code is so large.
   constexpr uint64_t kInvalidSize = uint64_t{1} << 40;
-  uint64_t at = directory;
-  for (uint32_t begin = 0; begin < tiles && directory <= range.size; begin += kThreads) {
+  uint64_t at = directory_bytes;
+  for (uint32_t begin = 0; begin < num_tiles && directory_bytes <= range.size; begin += kThreads) {
     const uint32_t i = begin + threadIdx.x;
-    uint64_t size = 0;
-    if (i < tiles) {
+    uint64_t body_bytes = 0;
+    if (i < num_tiles) {
       const uint32_t entry = EntryOf(args, tile.part, i), length = CountOf(part.part, i);
-      size = entry <= length ? SparseBodySize(entry, length) : kInvalidSize;
+      body_bytes = entry <= length ? SparseBodySize(entry, length) : kInvalidSize;
     }
-    uint64_t total;
-    const uint64_t before = SumBefore<kThreads>(size, row, &total);
-    if (i < tiles) args.bodies[part.tile_begin + i] = range.begin + at + before;
-    at += total;
+    uint64_t step_bytes;
+    const uint64_t bytes_before = SumBefore<kThreads>(body_bytes, row, &step_bytes);
+    if (i < num_tiles) args.bodies[part.tile_begin + i] = range.begin + at + bytes_before;
+    at += step_bytes;
   }
   __syncthreads();
   if (threadIdx.x == 0 && at != range.size) {
@@ -75,7 +75,7 @@ struct SharedArrays {
   uint32_t row[kWords + 1];  // the encoded positions of the tile
   uint32_t counts[kWarps];
   uint16_t positions[kTile];
-  uint32_t refused;
+  uint32_t has_invalid;  // 1 if a thread found an invalid position or value
 };
 
 // Decodes the body of one tile.
@@ -87,15 +87,15 @@ struct SparseTile {
 
   // Decodes a body that has all elements as floats. Returns false if the body is invalid.
   __device__ bool ReadDense(uint32_t* counts) const {
-    uint32_t sent = 0, refused = 0;
+    uint32_t num_sent = 0, has_invalid = 0;
     for (uint32_t i = threadIdx.x; i < length; i += kThreads) {
       x[i] = LoadFloat(codes, body + sizeof(float) * i);
-      sent += x[i] != 0 ? 1 : 0;
-      refused |= IsFinite(x[i]) && BitsOf(x[i]) != 0x80000000 ? 0 : 1;
+      num_sent += x[i] != 0 ? 1 : 0;
+      has_invalid |= IsFinite(x[i]) && BitsOf(x[i]) != 0x80000000 ? 0 : 1;
     }
     uint32_t total;
-    SumBefore<kThreads>(sent | refused << 16, counts, &total);
-    return total >> 16 == 0 && IsSparseDense(total, length);
+    SumBefore<kThreads>(num_sent | has_invalid << 16, counts, &total);
+    return total >> 16 == 0 && IsDenseBlock(total, length);
   }
 
   // Copies the coded positions to shared memory.
@@ -111,17 +111,18 @@ struct SparseTile {
   // is written to shared->positions[i]. Returns false if a position is invalid.
   __device__ bool ReadWord(uint32_t w, uint32_t word, uint32_t i, const SparseForm& form,
                            SharedArrays* shared) const {
-    const uint32_t high_bits_at = form.bitmap ? 0 : k * form.low_bits;
+    const uint32_t high_bits_at = form.is_bitmap ? 0 : k * form.low_bits;
     const uint32_t low_mask = (1u << form.low_bits) - 1;
     bool is_valid = true;
     for (; word != 0 && i < k; word &= word - 1, ++i) {
       uint32_t position =
           w * 32 + static_cast<uint32_t>(__ffs(static_cast<int>(word))) - 1 - high_bits_at;
-      if (!form.bitmap) {
-        const uint32_t at = i * form.low_bits;
-        const uint64_t low = shared->row[at / 32] | uint64_t{shared->row[at / 32 + 1]} << 32;
-        position =
-            (position - i) << form.low_bits | (static_cast<uint32_t>(low >> at % 32) & low_mask);
+      if (!form.is_bitmap) {
+        const uint32_t first_bit = i * form.low_bits;
+        const uint64_t two_words =
+            shared->row[first_bit / 32] | uint64_t{shared->row[first_bit / 32 + 1]} << 32;
+        position = (position - i) << form.low_bits |
+                   (static_cast<uint32_t>(two_words >> first_bit % 32) & low_mask);
       }
       is_valid = is_valid && position < length;
       shared->positions[i] = static_cast<uint16_t>(position);
@@ -136,23 +137,23 @@ struct SparseTile {
   // Decodes the k positions to shared memory. Returns false if this thread found an invalid
   // position.
   __device__ bool ReadPositions(const SparseForm& form, SharedArrays* shared) const {
-    const uint32_t high_bits_at = form.bitmap ? 0 : k * form.low_bits, w = 2 * threadIdx.x;
-    const uint32_t first = OnesFrom(high_bits_at, w, shared->row[w]);
-    const uint32_t second = OnesFrom(high_bits_at, w + 1, shared->row[w + 1]);
-    const auto ones = static_cast<uint32_t>(__popc(first));
+    const uint32_t high_bits_at = form.is_bitmap ? 0 : k * form.low_bits, w = 2 * threadIdx.x;
+    const uint32_t first_ones = OnesFrom(high_bits_at, w, shared->row[w]);
+    const uint32_t second_ones = OnesFrom(high_bits_at, w + 1, shared->row[w + 1]);
+    const auto num_first = static_cast<uint32_t>(__popc(first_ones));
     uint32_t total;
-    const uint32_t before =
-        SumBefore<kThreads>(ones + static_cast<uint32_t>(__popc(second)), shared->counts, &total);
+    const uint32_t num_before = SumBefore<kThreads>(
+        num_first + static_cast<uint32_t>(__popc(second_ones)), shared->counts, &total);
     // If an unused bit is one, it gives a position of at least `length`, which ReadWord refuses.
     bool is_valid = total == k;
-    is_valid = ReadWord(w, first, before, form, shared) && is_valid;
-    return ReadWord(w + 1, second, before + ones, form, shared) && is_valid;
+    is_valid = ReadWord(w, first_ones, num_before, form, shared) && is_valid;
+    return ReadWord(w + 1, second_ones, num_before + num_first, form, shared) && is_valid;
   }
   // Decodes a body with positions. Returns false if the body is invalid.
   __device__ bool ReadSparse(SharedArrays* shared) const {
     const SparseForm form = SparseFormOf(k, length);
     LoadRow(form, shared->row);
-    if (threadIdx.x == 0) shared->refused = IsSparseDense(k, length) ? 1 : 0;
+    if (threadIdx.x == 0) shared->has_invalid = IsDenseBlock(k, length) ? 1 : 0;
     for (uint32_t i = threadIdx.x; i < length; i += kThreads) x[i] = 0;
     __syncthreads();
     bool is_valid = ReadPositions(form, shared);
@@ -162,9 +163,9 @@ struct SparseTile {
       is_valid = IsFinite(value) && value != 0 &&
                  (i == 0 || shared->positions[i - 1] < shared->positions[i]);
     }
-    if (!is_valid) atomicOr(&shared->refused, 1u);
+    if (!is_valid) atomicOr(&shared->has_invalid, 1u);
     __syncthreads();
-    if (shared->refused != 0) return false;
+    if (shared->has_invalid != 0) return false;
     for (uint32_t i = threadIdx.x; i < k; i += kThreads)
       x[shared->positions[i]] = LoadFloat(codes, body + form.bytes + sizeof(float) * i);
     return true;
@@ -174,12 +175,13 @@ struct SparseTile {
 __global__ void __launch_bounds__(kThreads) ReadTiles(DecodeArgs args) {
   __shared__ SharedArrays shared;
   __syncwarp();
-  const Tile entry = args.tiling.tiles[blockIdx.x];
-  const TiledPart part = args.tiling.parts[entry.part];
+  const Tile block_tile = args.tiling.tiles[blockIdx.x];
+  const TiledPart part = args.tiling.parts[block_tile.part];
   if (args.bodies[part.tile_begin] == kNoBody) return;
-  const SparseTile tile{args.codes, args.bodies[blockIdx.x], EntryOf(args, entry.part, entry.index),
-                        CountOf(part.part, entry.index),
-                        args.arena + part.part.begin + uint64_t{entry.index} * kTile};
+  const SparseTile tile{args.codes, args.bodies[blockIdx.x],
+                        EntryOf(args, block_tile.part, block_tile.index),
+                        CountOf(part.part, block_tile.index),
+                        args.arena + part.part.begin + uint64_t{block_tile.index} * kTile};
   bool is_valid = true;
   if (tile.k == 0) {
     for (uint32_t i = threadIdx.x; i < tile.length; i += kThreads) tile.x[i] = 0;

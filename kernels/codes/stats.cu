@@ -12,20 +12,20 @@ namespace {
 constexpr uint32_t kLanes = 128;
 
 // Adds the statistics of other elements to *to.
-__device__ void Add(const DeviceStats& more, DeviceStats* to) {
-  to->sum += more.sum;
-  to->sum_squares += more.sum_squares;
-  to->max_abs = fmaxf(to->max_abs, more.max_abs);
-  to->finite &= more.finite;
+__device__ void Add(const DeviceStats& other, DeviceStats* to) {
+  to->sum += other.sum;
+  to->sum_squares += other.sum_squares;
+  to->max_abs = fmaxf(to->max_abs, other.max_abs);
+  to->finite &= other.finite;
 }
 
 // The statistics of one lane of a tile.
 struct LaneStats {
   __device__ void Add(float value) {
-    const double wide = value;
-    sum += wide;
+    const double as_double = value;
+    sum += as_double;
     // The square is exact in double, so that a fused multiply-add rounds like two operations.
-    sum_squares = fma(wide, wide, sum_squares);
+    sum_squares = fma(as_double, as_double, sum_squares);
     max_abs = fmaxf(max_abs, fabsf(value));
     zero = fmaf(value, 0, zero);
   }
@@ -51,43 +51,43 @@ __device__ DeviceStats StatsOfLane(const float* x, uint32_t count) {
 }
 
 // The statistics of the thread that is `lanes` threads above this one in the warp.
-__device__ DeviceStats ShuffleDown(const DeviceStats& mine, uint32_t lanes) {
-  return {__shfl_down_sync(kAllLanes, mine.sum, lanes),
-          __shfl_down_sync(kAllLanes, mine.sum_squares, lanes),
-          __shfl_down_sync(kAllLanes, mine.max_abs, lanes),
-          __shfl_down_sync(kAllLanes, mine.finite, lanes)};
+__device__ DeviceStats ShuffleDown(const DeviceStats& lane_stats, uint32_t lanes) {
+  return {__shfl_down_sync(kAllLanes, lane_stats.sum, lanes),
+          __shfl_down_sync(kAllLanes, lane_stats.sum_squares, lanes),
+          __shfl_down_sync(kAllLanes, lane_stats.max_abs, lanes),
+          __shfl_down_sync(kAllLanes, lane_stats.finite, lanes)};
 }
 
 // Adds the statistics of all lanes; lane 0 returns the result. `lanes` is shared memory, one per
 // lane. REQUIRES a barrier between two calls with the same `lanes`.
-__device__ DeviceStats Fold(DeviceStats mine, DeviceStats* lanes) {
+__device__ DeviceStats Fold(DeviceStats lane_stats, DeviceStats* lanes) {
   const uint32_t lane = threadIdx.x;
   uint32_t half = kLanes / 2;
   for (; half >= 32; half /= 2) {
-    if (lane >= half && lane < 2 * half) lanes[lane] = mine;
+    if (lane >= half && lane < 2 * half) lanes[lane] = lane_stats;
     __syncthreads();
-    if (lane < half) Add(lanes[lane + half], &mine);
+    if (lane < half) Add(lanes[lane + half], &lane_stats);
   }
-  if (lane >= 32) return mine;
-  for (; half > 0; half /= 2) Add(ShuffleDown(mine, half), &mine);
-  return mine;
+  if (lane >= 32) return lane_stats;
+  for (; half > 0; half /= 2) Add(ShuffleDown(lane_stats, half), &lane_stats);
+  return lane_stats;
 }
 
 // Adds the statistics of a part's tiles that belong to this lane. Loads those of several tiles
 // before it adds the first, so that the latencies of the loads overlap.
-__device__ DeviceStats AddTiles(const DeviceStats* partial, uint32_t tiles) {
+__device__ DeviceStats AddTiles(const DeviceStats* partial, uint32_t num_tiles) {
   constexpr uint32_t kAtOnce = 4;
   DeviceStats lane_stats{0, 0, 0, 1};
-  for (uint32_t first = threadIdx.x; first < tiles; first += kAtOnce * kLanes) {
+  for (uint32_t first = threadIdx.x; first < num_tiles; first += kAtOnce * kLanes) {
     DeviceStats loaded[kAtOnce];
 #pragma unroll
     for (uint32_t k = 0; k < kAtOnce; ++k) {
       const uint32_t i = first + k * kLanes;
-      loaded[k] = i < tiles ? LoadFresh(partial + i) : DeviceStats{};
+      loaded[k] = i < num_tiles ? LoadFresh(partial + i) : DeviceStats{};
     }
 #pragma unroll
     for (uint32_t k = 0; k < kAtOnce; ++k) {
-      if (first + k * kLanes < tiles) Add(loaded[k], &lane_stats);
+      if (first + k * kLanes < num_tiles) Add(loaded[k], &lane_stats);
     }
   }
   return lane_stats;
@@ -103,9 +103,9 @@ __global__ void __launch_bounds__(kLanes)
   const DeviceStats sum =
       Fold(StatsOfLane(arena + part.part.begin + begin, CountOf(part.part, tile.index)), lanes);
   if (threadIdx.x == 0) partial[blockIdx.x] = sum;
-  const uint32_t tiles = TilesOf(part.part.count);
-  if (!IsLastOf(done + tile.part, tiles)) return;
-  const DeviceStats total = Fold(AddTiles(partial + part.tile_begin, tiles), lanes);
+  const uint32_t num_tiles = TilesOf(part.part.count);
+  if (!IsLastOf(done + tile.part, num_tiles)) return;
+  const DeviceStats total = Fold(AddTiles(partial + part.tile_begin, num_tiles), lanes);
   if (threadIdx.x == 0) stats[tile.part] = total;
 }
 

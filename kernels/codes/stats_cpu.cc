@@ -50,69 +50,69 @@ int32_t AddStrip(const float* x, const float* next, size_t rows, double* sum, do
   const hn::Rebind<float, decltype(d)> df;
   const hn::Rebind<int32_t, decltype(d)> di;
   const size_t step = hn::Lanes(d);
-  const auto magnitude = hn::Set(di, 0x7FFFFFFF);
-  auto s0 = hn::Zero(d), s1 = s0, s2 = s0, s3 = s0;
-  auto q0 = s0, q1 = s0, q2 = s0, q3 = s0;
-  auto m0 = hn::Zero(di), m1 = m0;
+  const auto magnitude_mask = hn::Set(di, 0x7FFFFFFF);
+  auto sum0 = hn::Zero(d), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+  auto squares0 = sum0, squares1 = sum0, squares2 = sum0, squares3 = sum0;
+  auto max0 = hn::Zero(di), max1 = max0;
   const auto add = [&](const float* p, auto& s, auto& q, auto& m) HWY_ATTR {
     const auto v = hn::LoadU(df, p);
-    const auto wide = hn::PromoteTo(d, v);
-    s = hn::Add(s, wide);
-    q = hn::MulAdd(wide, wide,
+    const auto doubles = hn::PromoteTo(d, v);
+    s = hn::Add(s, doubles);
+    q = hn::MulAdd(doubles, doubles,
                    q);  // The square is exact in double, so fusing does not round differently.
-    m = hn::Max(m, hn::And(hn::BitCast(di, v), magnitude));
+    m = hn::Max(m, hn::And(hn::BitCast(di, v), magnitude_mask));
   };
   for (size_t row = 0; row < rows; ++row, x += kLanes) {
-    add(x, s0, q0, m0);
-    add(x + step, s1, q1, m1);
-    add(x + 2 * step, s2, q2, m0);
-    add(x + 3 * step, s3, q3, m1);
+    add(x, sum0, squares0, max0);
+    add(x + step, sum1, squares1, max1);
+    add(x + 2 * step, sum2, squares2, max0);
+    add(x + 3 * step, sum3, squares3, max1);
     for (size_t line = 0; line < 4 * step; line += 16) hwy::Prefetch(next + line);
     next += 4 * step;
   }
-  hn::Store(s0, d, sum);
-  hn::Store(s1, d, sum + step);
-  hn::Store(s2, d, sum + 2 * step);
-  hn::Store(s3, d, sum + 3 * step);
-  hn::Store(q0, d, squares);
-  hn::Store(q1, d, squares + step);
-  hn::Store(q2, d, squares + 2 * step);
-  hn::Store(q3, d, squares + 3 * step);
-  return hn::GetLane(hn::MaxOfLanes(di, hn::Max(m0, m1)));
+  hn::Store(sum0, d, sum);
+  hn::Store(sum1, d, sum + step);
+  hn::Store(sum2, d, sum + 2 * step);
+  hn::Store(sum3, d, sum + 3 * step);
+  hn::Store(squares0, d, squares);
+  hn::Store(squares1, d, squares + step);
+  hn::Store(squares2, d, squares + 2 * step);
+  hn::Store(squares3, d, squares + 3 * step);
+  return hn::GetLane(hn::MaxOfLanes(di, hn::Max(max0, max1)));
 }
 
-// Adds the sums of block number `block`, which has `rows` rows from x on, to the lane of `all` to
-// which the block belongs.
-void AddBlock(const float* x, size_t rows, size_t block, BlockSums* all, int32_t* max_bits) {
-  const size_t strip = 4 * hn::Lanes(hn::CappedTag<double, 8>());
+// Adds the sums of block number `block`, which has `rows` rows from x on, to the lane of lane_sums
+// to which the block belongs.
+void AddBlock(const float* x, size_t rows, size_t block, BlockSums* lane_sums, int32_t* max_bits) {
+  const size_t strip_lanes = 4 * hn::Lanes(hn::CappedTag<double, 8>());
   BlockSums sums;
-  for (size_t lane = 0; lane < kLanes; lane += strip) {
+  for (size_t lane = 0; lane < kLanes; lane += strip_lanes) {
     const int32_t bits = AddStrip(x + lane, x + kPrefetchElements + rows * lane, rows,
                                   sums.sum + lane, sums.squares + lane);
     if (bits > *max_bits) *max_bits = bits;
   }
-  all->sum[block % kLanes] += Fold(sums.sum);
-  all->squares[block % kLanes] += Fold(sums.squares);
+  lane_sums->sum[block % kLanes] += Fold(sums.sum);
+  lane_sums->squares[block % kLanes] += Fold(sums.squares);
 }
 
 Stats ComputeStats(const float* x, size_t n) {
   Stats stats;
-  BlockSums all = {};
+  BlockSums lane_sums = {};
   int32_t max_bits = 0;
   size_t begin = 0;
   for (; n - begin >= kBlock; begin += kBlock) {
-    AddBlock(x + begin, kBlock / kLanes, begin / kBlock, &all, &max_bits);
+    AddBlock(x + begin, kBlock / kLanes, begin / kBlock, &lane_sums, &max_bits);
   }
   if (begin < n) {
-    alignas(64) float last[kBlock];
+    alignas(64) float last_block[kBlock];
     const size_t count = n - begin;
     const size_t rows = (count + kLanes - 1) / kLanes;
-    std::memcpy(last, x + begin, count * sizeof(float));
-    std::memset(last + count, 0, (rows * kLanes - count) * sizeof(float));
-    AddBlock(last, rows, begin / kBlock, &all, &max_bits);
+    std::memcpy(last_block, x + begin, count * sizeof(float));
+    std::memset(last_block + count, 0, (rows * kLanes - count) * sizeof(float));
+    AddBlock(last_block, rows, begin / kBlock, &lane_sums, &max_bits);
   }
-  stats.sum = Fold(all.sum);
-  stats.sum_squares = Fold(all.squares);
+  stats.sum = Fold(lane_sums.sum);
+  stats.sum_squares = Fold(lane_sums.squares);
   stats.finite = max_bits < kInfinityBits;
   std::memcpy(&stats.max_abs, &max_bits, sizeof(float));
   return stats;

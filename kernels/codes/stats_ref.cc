@@ -31,9 +31,9 @@ Stats ComputeStatsRef(const float* x, size_t n) {
     Lanes sum_squares{};
     for (size_t i = 0; i < count; ++i) {
       const float value = x[begin + i];
-      const double wide = value;
-      sum[i % kLanes] += wide;
-      sum_squares[i % kLanes] += wide * wide;
+      const double as_double = value;
+      sum[i % kLanes] += as_double;
+      sum_squares[i % kLanes] += as_double * as_double;
       stats.max_abs = std::max(stats.max_abs, std::abs(value));
       stats.finite = stats.finite && std::isfinite(value);
     }

@@ -38,14 +38,15 @@ struct Elements {
   __device__ uint32_t First(uint32_t pass) const {
     return (pass * kThreads + threadIdx.x) * kEight;
   }
-  // How many elements the run values First(pass) on has, at most eight.
+  // How many elements the run that begins at First(pass) has, at most eight.
   __device__ uint32_t Count(uint32_t pass) const {
     const uint32_t first = First(pass);
-    return first < count ? EightOf(count - first) : 0;
+    return first < count ? AtMostEight(count - first) : 0;
   }
 };
 
-// Decides the elements whose bits in `unsure` are one with the exact, slow function. There are few.
+// Decides, with the exact and slow function Fires, whether some elements fire: the few whose bits
+// in `unsure` are 1. Returns the same bits, 1 for elements that fire.
 __device__ uint32_t DecideExactly(const Elements& elements, uint32_t unsure,
                                   const TernaryScale& scale, const NoiseKey& key) {
   uint32_t fires = 0;
@@ -108,25 +109,25 @@ __device__ uint64_t CountPasses(uint32_t fires) {
 __device__ uint32_t GatherSigns(const Codes& codes, uint32_t* signs) {
   __shared__ uint64_t row[kWarps];
   const uint64_t thread_counts = CountPasses(codes.fires);
-  const uint32_t packed = CompressBytes(codes.negative, codes.fires);
+  const uint32_t packed_signs = CompressBytes(codes.negative, codes.fires);
   uint64_t totals;
   // When this returns, all threads have set `signs` to zero.
-  const uint64_t before = SumBefore<kThreads>(thread_counts, row, &totals);
-  uint32_t ones = 0;
+  const uint64_t counts_before = SumBefore<kThreads>(thread_counts, row, &totals);
+  uint32_t num_signs = 0;
 #pragma unroll
   for (uint32_t pass = 0; pass < kPasses; ++pass) {
     const uint32_t shift = CountShift(pass);
-    const uint32_t at = ones + static_cast<uint32_t>(before >> shift & 0xFFFF);
-    const uint32_t run_signs = packed >> 8 * pass & 0xFF;
+    const uint32_t at = num_signs + static_cast<uint32_t>(counts_before >> shift & 0xFFFF);
+    const uint32_t run_signs = packed_signs >> 8 * pass & 0xFF;
     if (run_signs != 0) {
-      const uint64_t spread = uint64_t{run_signs} << at % 32;
-      atomicOr(signs + at / 32, static_cast<uint32_t>(spread));
-      const auto rest = static_cast<uint32_t>(spread >> 32);
-      if (rest != 0) atomicOr(signs + at / 32 + 1, rest);
+      const uint64_t shifted_signs = uint64_t{run_signs} << at % 32;
+      atomicOr(signs + at / 32, static_cast<uint32_t>(shifted_signs));
+      const auto next_signs = static_cast<uint32_t>(shifted_signs >> 32);
+      if (next_signs != 0) atomicOr(signs + at / 32 + 1, next_signs);
     }
-    ones += static_cast<uint32_t>(totals >> shift & 0xFFFF);
+    num_signs += static_cast<uint32_t>(totals >> shift & 0xFFFF);
   }
-  return ones;
+  return num_signs;
 }
 
 // Computes where the masks of the parts of chunk c and the signs of its tiles begin. Called by the
@@ -138,18 +139,18 @@ __device__ void LayOutChunk(const DeviceTiling& tiling, uint32_t c,
   uint64_t at = 0;
   for (uint32_t p = chunk.part_begin; p < chunk.part_end; ++p) {
     const TiledPart part = tiling.parts[p];
-    const uint32_t tiles = TilesOf(part.part.count);
-    uint32_t ones = 0;
-    for (uint32_t begin = 0; begin < tiles; begin += kThreads) {
+    const uint32_t num_tiles = TilesOf(part.part.count);
+    uint32_t num_ones = 0;
+    for (uint32_t begin = 0; begin < num_tiles; begin += kThreads) {
       const uint32_t i = begin + threadIdx.x;
-      const uint32_t tile_ones = i < tiles ? LoadFresh(workspace.ones + part.tile_begin + i) : 0;
-      uint32_t total;
-      const uint32_t before = SumBefore<kThreads>(tile_ones, row, &total);
-      if (i < tiles) workspace.sign_bit[part.tile_begin + i] = ones + before;
-      ones += total;
+      const uint32_t ones = i < num_tiles ? LoadFresh(workspace.ones + part.tile_begin + i) : 0;
+      uint32_t step_ones;
+      const uint32_t ones_before = SumBefore<kThreads>(ones, row, &step_ones);
+      if (i < num_tiles) workspace.sign_bit[part.tile_begin + i] = num_ones + ones_before;
+      num_ones += step_ones;
     }
     if (threadIdx.x == 0) workspace.mask_begin[p] = at;
-    at += BytesForBits(part.part.count) + BytesForBits(ones);
+    at += BytesForBits(part.part.count) + BytesForBits(num_ones);
   }
   if (threadIdx.x == 0) sizes[c] = at;
 }
@@ -170,11 +171,11 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (uint32_t pass = 0; pass < kPasses; ++pass)
     masks[pass * kThreads] = static_cast<uint8_t>(codes.fires >> 8 * pass);
-  const uint32_t ones = GatherSigns(codes, signs);
+  const uint32_t num_signs = GatherSigns(codes, signs);
   __syncthreads();
   reinterpret_cast<uint32_t*>(
       workspace.signs)[uint64_t{blockIdx.x} * (kTileBytes / 4) + threadIdx.x] = signs[threadIdx.x];
-  if (threadIdx.x == 0) workspace.ones[blockIdx.x] = ones;
+  if (threadIdx.x == 0) workspace.ones[blockIdx.x] = num_signs;
   const TiledChunk chunk = tiling.chunks[part.chunk];
   if (IsLastOf(workspace.done + part.chunk, chunk.tile_end - chunk.tile_begin))
     LayOutChunk(tiling, part.chunk, workspace, sizes);
@@ -202,10 +203,10 @@ struct Piece {
 // Returns those bytes of [begin, end) of the row `to` that lie in aligned word number `word`,
 // counted from the word with byte `begin`.
 __device__ Piece PieceOf(uint8_t* to, uint32_t begin, uint32_t end, uint32_t word) {
-  const auto inside = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to + begin) % 4);
-  const uint32_t first = begin + 4 * word;
-  return {to, word == 0 ? begin : first - inside,
-          first + 4 - inside < end ? first + 4 - inside : end};
+  const auto offset_in_word = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(to + begin) % 4);
+  const uint32_t unaligned_begin = begin + 4 * word;
+  return {to, word == 0 ? begin : unaligned_begin - offset_in_word,
+          unaligned_begin + 4 - offset_in_word < end ? unaligned_begin + 4 - offset_in_word : end};
 }
 // The most pieces of a tile: its whole words, and one more if it begins inside a word.
 constexpr uint32_t kPieces = kTileBytes / 4 + 1;
@@ -234,7 +235,7 @@ __device__ uint32_t SignsFrom(const TernaryWorkspace& workspace, uint32_t tile, 
 __global__ void __launch_bounds__(kThreads)
     WriteTiles(DeviceTiling tiling, TernaryWorkspace workspace, uint8_t* out) {
   const uint32_t t = blockIdx.x;
-  const uint32_t first = workspace.sign_bit[t], ones = workspace.ones[t];
+  const uint32_t first_sign = workspace.sign_bit[t], ones = workspace.ones[t];
   const Tile tile = tiling.tiles[t];
   const TiledPart part = tiling.parts[tile.part];
   const uint32_t tile_end = part.tile_begin + TilesOf(part.part.count);
@@ -243,14 +244,15 @@ __global__ void __launch_bounds__(kThreads)
   const uint32_t mask_begin = tile.index * kTileBytes;
   const auto mask_bytes = static_cast<uint32_t>(BytesForBits(CountOf(part.part, tile.index)));
   // This block writes the bytes of signs whose first bit belongs to its tile.
-  const auto sign_begin = static_cast<uint32_t>(BytesForBits(first));
-  const auto sign_end = static_cast<uint32_t>(BytesForBits(uint64_t{first} + ones));
+  const auto sign_begin = static_cast<uint32_t>(BytesForBits(first_sign));
+  const auto sign_end = static_cast<uint32_t>(BytesForBits(uint64_t{first_sign} + ones));
   for (uint32_t i = threadIdx.x; i < kPieces; i += kThreads) {
     const Piece mask = PieceOf(masks, mask_begin, mask_begin + mask_bytes, i);
     const Piece sign = PieceOf(signs, sign_begin, sign_end, i);
     uint32_t mask_word = 0, sign_word = 0;  // Both are loaded before the first is stored.
     if (mask.HasBytes()) mask_word = BitsOfTile(workspace.masks, t, 8 * (mask.begin - mask_begin));
-    if (sign.HasBytes()) sign_word = SignsFrom(workspace, t, tile_end, first, ones, 8 * sign.begin);
+    if (sign.HasBytes())
+      sign_word = SignsFrom(workspace, t, tile_end, first_sign, ones, 8 * sign.begin);
     if (mask.HasBytes()) mask.Store(mask_word);
     if (sign.HasBytes()) sign.Store(sign_word);
   }

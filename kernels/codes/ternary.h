@@ -50,10 +50,10 @@ struct TernaryScale {
   float scaler = 0, clip = 0;
 };
 
-// Device memory for intermediate results. `done` must be zero before a call, and is zero after it;
-// the other arrays need not be initialized. A part is a run of elements of one tensor that has a
-// code of its own; a tile is a range of 4096 elements of a part; a chunk is a row of parts
-// (tiling.h).
+// Device memory for intermediate results. `done` counts finished work: it must be zero before a
+// call, and is zero after it. The other arrays need not be initialized. A part is a run of elements
+// of one tensor that has a code of its own; a tile is a range of 4096 elements of a part; a chunk
+// is a row of parts (tiling.h).
 struct TernaryWorkspace {
   uint8_t* masks = nullptr;        // kTile / 8 bytes per tile
   uint8_t* signs = nullptr;        // kTile / 8 bytes per tile

@@ -16,24 +16,24 @@ namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 size_t CountOnes(const uint8_t* plane, size_t n) {
-  const size_t size = PlaneBytes(n);
-  const auto of_word = [plane](size_t at) HWY_ATTR {
+  const size_t plane_bytes = PlaneBytes(n);
+  const auto ones_of_word = [plane](size_t at) HWY_ATTR {
     uint64_t word;
     std::memcpy(&word, plane + at, 8);
     return static_cast<size_t>(__builtin_popcountll(word));
   };
-  size_t even = 0, odd = 0;
+  size_t even_ones = 0, odd_ones = 0;
   size_t i = 0;
-  for (; i + 64 <= size; i += 64) {
+  for (; i + 64 <= plane_bytes; i += 64) {
     hwy::Prefetch(plane + i + 2048);
     for (size_t word = 0; word < 64; word += 16) {
-      even += of_word(i + word);
-      odd += of_word(i + word + 8);
+      even_ones += ones_of_word(i + word);
+      odd_ones += ones_of_word(i + word + 8);
     }
   }
-  for (; i + 8 <= size; i += 8) even += of_word(i);
-  for (; i < size; ++i) odd += static_cast<size_t>(__builtin_popcount(plane[i]));
-  return even + odd;
+  for (; i + 8 <= plane_bytes; i += 8) even_ones += ones_of_word(i);
+  for (; i < plane_bytes; ++i) odd_ones += static_cast<size_t>(__builtin_popcount(plane[i]));
+  return even_ones + odd_ones;
 }
 
 #if HWY_TARGET == HWY_SCALAR  // Vector code with one lane is no faster than the plain code.
@@ -121,12 +121,12 @@ HWY_INLINE void Round(V64 k0, V64 k1, V64* c0, V64* c1, V64* c2, V64* c3) {
 // elements if the blocks are in the order of InBlockOrder.
 HWY_INLINE void PackDraws(V64 c0, V64 c1, V64 c2, V64 c3, V16* lower, V16* upper) {
   const D64 d;
-  const auto both = [&](V64 low, V64 high) HWY_ATTR {
-    const auto moved = hn::BitCast(D32(), hn::ShiftLeft<32>(high));
-    return hn::BitCast(d, hn::OddEven(moved, hn::BitCast(D32(), low)));
+  const auto join_halves = [&](V64 low, V64 high) HWY_ATTR {
+    const auto high_words = hn::BitCast(D32(), hn::ShiftLeft<32>(high));
+    return hn::BitCast(d, hn::OddEven(high_words, hn::BitCast(D32(), low)));
   };
-  const V64 first = both(c0, c1);
-  const V64 second = both(c2, c3);
+  const V64 first = join_halves(c0, c1);
+  const V64 second = join_halves(c2, c3);
   *lower = hn::BitCast(D16(), hn::InterleaveLower(d, first, second));
   *upper = hn::BitCast(D16(), hn::InterleaveUpper(d, first, second));
 }
@@ -137,10 +137,10 @@ HWY_INLINE void PackDraws(V64 c0, V64 c1, V64 c2, V64 c3, V16* lower, V16* upper
 HWY_INLINE V64 InBlockOrder(uint32_t first) {
   const D64 d;
   const V64 lane = hn::Iota(d, 0);
-  const V64 odd = hn::And(lane, hn::Set(d, 1));
+  const V64 parity = hn::And(lane, hn::Set(d, 1));
   const V64 block =
       hn::Add(hn::ShiftRight<1>(lane),
-              hn::IfThenElseZero(hn::Eq(odd, hn::Set(d, 1)), hn::Set(d, hn::Lanes(d) / 2)));
+              hn::IfThenElseZero(hn::Eq(parity, hn::Set(d, 1)), hn::Set(d, hn::Lanes(d) / 2)));
   return hn::Add(block, hn::Set(d, first));
 }
 
@@ -206,10 +206,10 @@ HWY_INLINE void CodeLanes(const float* g, size_t i, const QuickRule& rule, V16 d
   const VF low = hn::LoadU(d, g + i);
   const VF high = hn::LoadU(d, g + i + hn::Lanes(d));
   const V16 t = hn::ConcatEven(d16, threshold(high), threshold(low));
-  const V16 top = hn::ConcatOdd(d16, hn::BitCast(d16, high), hn::BitCast(d16, low));
+  const V16 upper_halves = hn::ConcatOdd(d16, hn::BitCast(d16, high), hn::BitCast(d16, low));
   codes->fires[i / 64] |= MaskBits(d16, hn::Gt(t, draw)) << i % 64;
   codes->ties[i / 64] |= MaskBits(d16, hn::Lt(hn::Sub(t, draw), hn::Set(d16, 2))) << i % 64;
-  codes->negative[i / 64] |= MaskBits(di16, hn::Lt(hn::BitCast(di16, top), hn::Zero(di16)))
+  codes->negative[i / 64] |= MaskBits(di16, hn::Lt(hn::BitCast(di16, upper_halves), hn::Zero(di16)))
                              << i % 64;
 }
 
@@ -277,34 +277,35 @@ class BitWriter {
   BitWriter(uint8_t* bytes, size_t capacity) : bytes_(bytes), capacity_(capacity) {}
 
   // Appends the low `count` bits of `bits`. REQUIRES that the other bits are zero, and that 8 bytes
-  // can be written from byte size_ of the row on.
+  // can be written from byte num_bytes_ of the row on.
   HWY_INLINE void Append(uint64_t bits, size_t count) {
-    const uint64_t filled = pending_ | bits << used_;
-    std::memcpy(bytes_ + size_, &filled, 8);
-    const uint64_t rest = bits >> 1 >> (63 - used_);
-    used_ += count;
-    const bool is_full = used_ >= 64;
-    pending_ = is_full ? rest : filled;
-    size_ += is_full ? 8 : 0;
-    used_ &= 63;
+    const uint64_t full_word = pending_ | bits << num_pending_;
+    std::memcpy(bytes_ + num_bytes_, &full_word, 8);
+    const uint64_t overflow = bits >> 1 >> (63 - num_pending_);
+    num_pending_ += count;
+    const bool is_full = num_pending_ >= 64;
+    pending_ = is_full ? overflow : full_word;
+    num_bytes_ += is_full ? 8 : 0;
+    num_pending_ &= 63;
   }
 
   // Appends the last bits, and fills the rest of the row with zeros. Returns the number of bits
   // written.
   size_t Finish(uint64_t bits, size_t count) {
-    const uint64_t last[2] = {pending_ | bits << used_, bits >> 1 >> (63 - used_)};
-    const size_t left = capacity_ - size_;
-    std::memcpy(bytes_ + size_, last, left < sizeof(last) ? left : sizeof(last));
-    if (left > sizeof(last)) std::memset(bytes_ + size_ + sizeof(last), 0, left - sizeof(last));
-    return 8 * size_ + used_ + count;
+    const uint64_t last[2] = {pending_ | bits << num_pending_, bits >> 1 >> (63 - num_pending_)};
+    const size_t left = capacity_ - num_bytes_;
+    std::memcpy(bytes_ + num_bytes_, last, left < sizeof(last) ? left : sizeof(last));
+    if (left > sizeof(last))
+      std::memset(bytes_ + num_bytes_ + sizeof(last), 0, left - sizeof(last));
+    return 8 * num_bytes_ + num_pending_ + count;
   }
 
  private:
   uint8_t* bytes_;
   size_t capacity_;
-  size_t size_ = 0;       // whole bytes written
-  uint64_t pending_ = 0;  // the bits of the next word
-  size_t used_ = 0;       // number of bits in pending_, below 64
+  size_t num_bytes_ = 0;    // whole bytes written
+  uint64_t pending_ = 0;    // the bits of the next word
+  size_t num_pending_ = 0;  // number of bits in pending_, below 64
 };
 
 // Decides the elements of one word whose bits in `ties` are one, about one element in 32768.
@@ -337,17 +338,17 @@ size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& 
     masks.Append(codes.fires[w], count);
     negatives.Append(codes.Signs(w), codes.Ones(w));
   };
-  size_t skip = first % 8;  // number of elements of the first block that precede g[0]
+  size_t num_skipped = first % 8;  // number of elements of the first block that precede g[0]
   size_t count = 0;
-  for (size_t i = 0;; i += count, skip = 0) {
-    count = n - i < kStepElements - skip ? n - i : kStepElements - skip;
+  for (size_t i = 0;; i += count, num_skipped = 0) {
+    count = n - i < kStepElements - num_skipped ? n - i : kStepElements - num_skipped;
     for (size_t line = 0; line < kStepElements; line += 16)
       hwy::Prefetch(g + i + kPrefetchElements + line);
     const float* x = g + i;
     float padded[kStepElements];
     if (HWY_UNLIKELY(count < kStepElements)) {
       std::memset(padded, 0, sizeof(padded));
-      std::memcpy(padded + skip, x, count * sizeof(float));
+      std::memcpy(padded + num_skipped, x, count * sizeof(float));
       x = padded;
     }
     codes = Codes();
@@ -356,21 +357,22 @@ size_t Ternarize(const float* g, size_t n, float s, float clip, const NoiseKey& 
       for (size_t w = 0; w < kStepElements / 64; ++w) {
         const uint64_t ties = codes.ties[w];
         codes.fires[w] &= ~ties;
-        codes.fires[w] |= DecideTies(x + 64 * w, s, clip, key, first + i - skip + 64 * w, ties);
+        codes.fires[w] |=
+            DecideTies(x + 64 * w, s, clip, key, first + i - num_skipped + 64 * w, ties);
       }
     }
-    codes.fires[0] >>= skip;
-    codes.negative[0] >>= skip;
+    codes.fires[0] >>= num_skipped;
+    codes.negative[0] >>= num_skipped;
     if (i + count == n) break;
-    append(0, 64 - skip);
+    append(0, 64 - num_skipped);
     append(1, 64);
   }
-  const size_t last = count > 64 - skip ? 1 : 0;
-  if (last == 1) append(0, 64 - skip);
-  masks.Finish(codes.fires[last], last == 1 ? count - (64 - skip) : count);
-  const size_t ones = negatives.Finish(codes.Signs(last), codes.Ones(last));
+  const size_t last_word = count > 64 - num_skipped ? 1 : 0;
+  if (last_word == 1) append(0, 64 - num_skipped);
+  masks.Finish(codes.fires[last_word], last_word == 1 ? count - (64 - num_skipped) : count);
+  const size_t num_signs = negatives.Finish(codes.Signs(last_word), codes.Ones(last_word));
   const bool has_nan = !hn::AllFalse(DI(), hn::Gt(largest, hn::Set(DI(), kInfinityBits)));
-  return has_nan ? TernarizeRef(g, n, s, clip, key, first, mask, signs) : ones;
+  return has_nan ? TernarizeRef(g, n, s, clip, key, first, mask, signs) : num_signs;
 }
 
 #endif

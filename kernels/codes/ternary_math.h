@@ -53,22 +53,22 @@ TERN_HOST_DEVICE float DrawAndHalf(const PhiloxWords& draws, uint32_t position) 
 // 2^16 (d + 1)), so that the element fires if d + 1 <= T, and does not if d >= T. So T - (d + 1/2)
 // decides if its magnitude is at least 1/2. The code computes x * scale instead of T. T <= 2^16
 // unless x >= s, and x * scale differs from T by at most 2^-23 T (2^16 / s and x / s are each
-// rounded), which is at most 2^-7. The rounding of the fma near 1/2 adds 2^-25. kDecides adds 2^-6
-// to 1/2, about twice the sum of these errors.
+// rounded), which is at most 2^-7. The rounding of the fma near 1/2 adds 2^-25. kMinMargin adds
+// 2^-6 to 1/2, about twice the sum of these errors.
 TERN_HOST_DEVICE QuickCodes DecideQuickly(const float* g, const PhiloxWords& draws,
-                                          const QuickScale& by) {
-  constexpr float kDecides = 0.5f + 0x1p-6f;
+                                          const QuickScale& quick) {
+  constexpr float kMinMargin = 0.5f + 0x1p-6f;
   QuickCodes codes;
 #ifdef __CUDA_ARCH__
 #pragma unroll
 #endif
   for (uint32_t k = 8; k-- > 0;) {
     const float magnitude = fabsf(g[k]);
-    const float x = magnitude > by.clip ? by.clip : magnitude;  // A NaN stays NaN.
-    const float margin = fmaf(x, by.scale, -DrawAndHalf(draws, k));
+    const float x = magnitude > quick.clip ? quick.clip : magnitude;  // A NaN stays NaN.
+    const float margin = fmaf(x, quick.scale, -DrawAndHalf(draws, k));
     codes.below = codes.below << 1 | BitsOf(margin) >> 31;
     codes.negative = codes.negative << 1 | BitsOf(g[k]) >> 31;
-    codes.unsure |= fabsf(margin) >= kDecides ? 0 : 1u << k;
+    codes.unsure |= fabsf(margin) >= kMinMargin ? 0 : 1u << k;
   }
   return codes;
 }
@@ -83,9 +83,9 @@ TERN_HOST_DEVICE uint32_t CompressBytes(uint32_t bits, uint32_t mask) {
     uint32_t parity = zeros ^ (zeros << 1 & 0xFEFEFEFE);
     parity ^= parity << 2 & 0xFCFCFCFC;
     parity ^= parity << 4 & 0xF0F0F0F0;
-    const uint32_t moving = parity & mask, moved = bits & moving;
-    mask = (mask ^ moving) | moving >> step;
-    bits = (bits ^ moved) | moved >> step;
+    const uint32_t move_mask = parity & mask, moved_bits = bits & move_mask;
+    mask = (mask ^ move_mask) | move_mask >> step;
+    bits = (bits ^ moved_bits) | moved_bits >> step;
     zeros &= ~parity;
   }
   return bits;

@@ -26,13 +26,13 @@ __global__ void __launch_bounds__(kThreads)
   const float scale =
       step.clip_norm > 0 ? DgcScale(step.clip_norm, stats[tile.part].sum_squares) : 1;
   for (uint32_t first = threadIdx.x * kEight; first < tile_elements; first += kThreads * kEight) {
-    const uint32_t count = EightOf(tile_elements - first);
+    const uint32_t count = AtMostEight(tile_elements - first);
     const Eight gradient = Load(g + begin + first, count);
     Eight momentum{}, sum = Load(v + begin + first, count);
     if constexpr (kMomentum) momentum = Load(u + begin + first, count);
 #pragma unroll
     for (uint32_t k = 0; k < kEight; ++k)
-      DgcElement<kMomentum>(step, scale, gradient.x[k], &momentum.x[k], &sum.x[k]);
+      AddToDgcElement<kMomentum>(step, scale, gradient.x[k], &momentum.x[k], &sum.x[k]);
     if constexpr (kMomentum) Store(momentum, u + begin + first, count);
     Store(sum, v + begin + first, count);
   }
@@ -55,19 +55,19 @@ __global__ void __launch_bounds__(kThreads)
   uint32_t total;
   SumBefore<kThreads>(count, row, &total);
   if (threadIdx.x == 0) partial[blockIdx.x] = total;
-  const uint32_t tiles = TilesOf(part.part.count);
-  if (!IsLastOf(done + tile.part, tiles)) return;
+  const uint32_t num_tiles = TilesOf(part.part.count);
+  if (!IsLastOf(done + tile.part, num_tiles)) return;
   count = 0;
-  for (uint32_t i = threadIdx.x; i < tiles; i += kThreads)
+  for (uint32_t i = threadIdx.x; i < num_tiles; i += kThreads)
     count += LoadFresh(partial + part.tile_begin + i);
   SumBefore<kThreads>(count, row, &total);
   if (threadIdx.x == 0) counts[tile.part] = total;
 }
 
-// Radix selection of the k-th largest magnitude of num_bins part: three passes find its 31 bits,
-// the upper bits first. A pass finds bits [shift, shift + bits). All tiles count the elements of
-// the part that agree with the k-th largest in the bits above, by the bits of the pass. The last
-// thread block of the part finds the bits of the k-th largest in this histogram.
+// Radix selection of the k-th largest magnitude of a part: three passes find its 31 bits, the upper
+// bits first. A pass finds bits [shift, shift + bits). All tiles count, by the bits of the pass,
+// the elements of the part whose bits above are those of the k-th largest. The last thread block of
+// the part finds the bits of the k-th largest in this histogram.
 struct Pass {
   uint32_t shift, bits;
 };
@@ -86,23 +86,23 @@ __device__ void CountBins(const float* x, uint64_t stride, uint32_t count, const
 
 // Finds the bin with the k-th largest element. The thread that finds it sets *bin, and *remaining
 // to the rank of the element within the bin. Sets the histogram to zero.
-__device__ void FindBin(uint32_t* histogram, uint32_t bins, uint32_t k, uint32_t* warp_sums,
+__device__ void FindBin(uint32_t* histogram, uint32_t num_bins, uint32_t k, uint32_t* warp_sums,
                         uint32_t* bin, uint32_t* remaining) {
-  // This thread searches bins [end_bin - num_bins, end_bin), downwards.
-  const uint32_t num_bins = bins / kThreads, end_bin = bins - threadIdx.x * num_bins;
+  // This thread searches its share of the bins, [end_bin - share, end_bin), downwards.
+  const uint32_t share = num_bins / kThreads, end_bin = num_bins - threadIdx.x * share;
   uint32_t thread_count = 0;
-  for (uint32_t i = 1; i <= num_bins; ++i) thread_count += LoadFresh(histogram + end_bin - i);
+  for (uint32_t i = 1; i <= share; ++i) thread_count += LoadFresh(histogram + end_bin - i);
   uint32_t total;
-  uint32_t above = SumBefore<kThreads>(thread_count, warp_sums, &total);
-  const bool has_kth = above < k && k <= above + thread_count;
-  for (uint32_t i = 1; i <= num_bins; ++i) {
-    const uint32_t size = LoadFresh(histogram + end_bin - i);
+  uint32_t num_above = SumBefore<kThreads>(thread_count, warp_sums, &total);
+  const bool has_kth = num_above < k && k <= num_above + thread_count;
+  for (uint32_t i = 1; i <= share; ++i) {
+    const uint32_t bin_size = LoadFresh(histogram + end_bin - i);
     histogram[end_bin - i] = 0;
-    if (has_kth && above < k && k <= above + size) {
+    if (has_kth && num_above < k && k <= num_above + bin_size) {
       *bin = end_bin - i;
-      *remaining = k - above;
+      *remaining = k - num_above;
     }
-    above += size;
+    num_above += bin_size;
   }
 }
 
@@ -111,7 +111,7 @@ __global__ void __launch_bounds__(kThreads)
     SelectTiles(const float* arena, DeviceTiling tiling, const uint64_t* strides,
                 const uint32_t* ks, Pass pass, SelectWorkspace workspace, float* kth) {
   __shared__ uint32_t bins[kSelectBins];
-  __shared__ uint32_t warps[kThreads / 32];
+  __shared__ uint32_t warp_sums[kThreads / 32];
   const Tile tile = tiling.tiles[blockIdx.x];
   const uint32_t p = tile.part;
   const Part part = tiling.parts[p].part;
@@ -130,7 +130,7 @@ __global__ void __launch_bounds__(kThreads)
   }
   if (!IsLastOf(workspace.done + p, TilesOf(part.count))) return;
   uint32_t bin = bin_count, remaining = 0;
-  FindBin(histogram, bin_count, is_first_pass ? ks[p] : workspace.remaining[p], warps, &bin,
+  FindBin(histogram, bin_count, is_first_pass ? ks[p] : workspace.remaining[p], warp_sums, &bin,
           &remaining);
   if (bin == bin_count) return;  // Another thread has found the bin.
   const uint32_t upper = is_first_pass ? bin : workspace.upper[p] << pass.bits | bin;

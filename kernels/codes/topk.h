@@ -31,8 +31,9 @@ namespace tern::kernels {
                                     uint32_t* partial, uint32_t* done, uint32_t* counts);
 
 constexpr uint32_t kSelectBins = 2048;  // bins of a histogram
-// Device memory for intermediate results of KthMagnitudeOnDevice. `histograms` and `done` must be
-// zero before a call, and are zero after it; the other arrays need not be initialized.
+// Device memory for intermediate results of KthMagnitudeOnDevice. `histograms` and `done`,
+// which counts finished work, must be zero before a call, and are zero after it; the other arrays
+// need not be initialized.
 struct SelectWorkspace {
   uint32_t* histograms = nullptr;  // kSelectBins per part
   uint32_t* done = nullptr;        // one counter per part

@@ -73,9 +73,9 @@ HWY_INLINE hn::Vec<D> Base3(hn::Vec<D> fives) {
   alignas(16) static constexpr uint8_t kSums[16] = {0,  1,  3,  4,  9,  10, 12, 13,
                                                     27, 28, 30, 31, 36, 37, 39, 40};
   const D d;
-  const auto low = hn::And(fives, hn::Set(d, 15));
+  const auto low_bits = hn::And(fives, hn::Set(d, 15));
   const auto has_bit4 = hn::Gt(fives, hn::Set(d, 15));
-  return hn::Add(hn::TableLookupBytes(hn::LoadDup128(d, kSums), low),
+  return hn::Add(hn::TableLookupBytes(hn::LoadDup128(d, kSums), low_bits),
                  hn::IfThenElseZero(has_bit4, hn::Set(d, 81)));
 }
 
@@ -99,12 +99,12 @@ void TritsOfWords(const uint64_t* mask, const uint64_t* negative, uint8_t* trits
 
 void TritsOfCode(const uint8_t* mask, const uint8_t* signs, size_t sign_bytes, size_t n,
                  uint8_t* trits) {
-  const size_t size = PlaneBytes(n);
+  const size_t plane_bytes = PlaneBytes(n);
   SignReader reader(signs, sign_bytes, 0);
   for (size_t i = 0; i < n; i += kElements) {
     uint64_t ones[kWords] = {}, negative[kWords];
-    const size_t bytes = size - i / 8 < sizeof ones ? size - i / 8 : sizeof ones;
-    std::memcpy(ones, mask + i / 8, bytes);
+    const size_t num_bytes = plane_bytes - i / 8 < sizeof ones ? plane_bytes - i / 8 : sizeof ones;
+    std::memcpy(ones, mask + i / 8, num_bytes);
     for (size_t w = 0; w < kWords; ++w) negative[w] = reader.Next(ones[w]);
     if (n - i >= kElements) {
       TritsOfWords(ones, negative, trits + i / kTritsInByte);
@@ -146,7 +146,7 @@ void WordsOfTrits(const uint8_t* trits, uint64_t* mask, uint64_t* negative) {
 }
 
 size_t CodeOfTrits(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs) {
-  const size_t size = PlaneBytes(n);
+  const size_t plane_bytes = PlaneBytes(n);
   SignWriter writer(signs, 0);
   for (size_t i = 0; i < n; i += kElements) {
     uint64_t ones[kWords], negative[kWords];
@@ -154,7 +154,8 @@ size_t CodeOfTrits(const uint8_t* trits, size_t n, uint8_t* mask, uint8_t* signs
     const uint8_t* from = trits + i / kTritsInByte;
     if (n - i < kElements) from = static_cast<uint8_t*>(std::memcpy(last, from, TritBytes(n - i)));
     WordsOfTrits(from, ones, negative);
-    std::memcpy(mask + i / 8, ones, size - i / 8 < sizeof ones ? size - i / 8 : sizeof ones);
+    std::memcpy(mask + i / 8, ones,
+                plane_bytes - i / 8 < sizeof ones ? plane_bytes - i / 8 : sizeof ones);
     for (size_t w = 0; w < kWords; ++w) writer.Put(negative[w], ones[w]);
   }
   return writer.Finish();

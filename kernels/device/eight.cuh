@@ -12,7 +12,7 @@ namespace tern::kernels {
 constexpr uint32_t kEight = 8;
 
 // The length of the next run, at most eight, if `remaining` elements remain.
-__device__ inline uint32_t EightOf(uint64_t remaining) {
+__device__ inline uint32_t AtMostEight(uint64_t remaining) {
   return remaining < kEight ? static_cast<uint32_t>(remaining) : kEight;
 }
 
@@ -22,14 +22,14 @@ struct Eight {
 };
 
 // Whether a run of `count` elements has all eight, at an address where vector loads are possible.
-__device__ inline bool IsVector(const float* at, uint32_t count) {
+__device__ inline bool CanLoadVector(const float* at, uint32_t count) {
   return count == kEight && reinterpret_cast<uintptr_t>(at) % sizeof(float4) == 0;
 }
 
 // Loads `count` elements from `at` on; the other elements of the result are zero.
 __device__ inline Eight Load(const float* at, uint32_t count) {
   Eight e;
-  if (IsVector(at, count)) {
+  if (CanLoadVector(at, count)) {
     const float4 a = *reinterpret_cast<const float4*>(at);
     const float4 b = *reinterpret_cast<const float4*>(at + 4);
     return {{a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}};
@@ -41,7 +41,7 @@ __device__ inline Eight Load(const float* at, uint32_t count) {
 
 // Stores the first `count` elements from `at` on.
 __device__ inline void Store(const Eight& e, float* at, uint32_t count) {
-  if (IsVector(at, count)) {
+  if (CanLoadVector(at, count)) {
     *reinterpret_cast<float4*>(at) = {e.x[0], e.x[1], e.x[2], e.x[3]};
     *reinterpret_cast<float4*>(at + 4) = {e.x[4], e.x[5], e.x[6], e.x[7]};
     return;

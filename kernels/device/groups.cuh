@@ -86,67 +86,69 @@ template <typename Sum, typename Source, typename Finish>
 __device__ void SumSmallGroups(const GroupedTile<Sum>& tile, const Source& source,
                                const Finish& finish) {
   const uint64_t size = tile.size;
-  const uint64_t first = (tile.begin + size - 1) / size, last = (tile.end + size - 1) / size;
+  const uint64_t first_group = (tile.begin + size - 1) / size,
+                 end_group = (tile.end + size - 1) / size;
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  uint32_t width = 1;  // threads per group
-  while (width < size && width < 32) width *= 2;
-  if (width == 32) {
-    for (uint64_t group = first + warp; group < last; group += kGroupThreads / 32) {
+  uint32_t group_threads = 1;  // threads per group
+  while (group_threads < size && group_threads < 32) group_threads *= 2;
+  if (group_threads == 32) {
+    for (uint64_t group = first_group + warp; group < end_group; group += kGroupThreads / 32) {
       const auto length = static_cast<uint32_t>(tile.LengthOf(group));
       const Sum sum = SumOfRun<Sum>(group * size, length, source);
       if (lane == 0) finish(group, sum);
     }
     return;
   }
-  const uint32_t at_once = kGroupThreads / width, index = lane % width;
-  for (uint64_t first_of_step = first; first_of_step < last; first_of_step += at_once) {
-    const uint64_t group = first_of_step + threadIdx.x / width;
+  const uint32_t groups_at_once = kGroupThreads / group_threads, index = lane % group_threads;
+  for (uint64_t first_of_step = first_group; first_of_step < end_group;
+       first_of_step += groups_at_once) {
+    const uint64_t group = first_of_step + threadIdx.x / group_threads;
     Sum sum{};
-    if (group < last && index < tile.LengthOf(group)) {
+    if (group < end_group && index < tile.LengthOf(group)) {
       const float x = source.Load(group * size + index);
       source.Consume(group * size + index, x);
       sum.Add(x);
     }
-    for (uint32_t half = width / 2; half > 0; half /= 2)
+    for (uint32_t half = group_threads / 2; half > 0; half /= 2)
       sum.Join(sum.Get([half](auto word) { return __shfl_down_sync(kAllLanes, word, half); }));
-    if (group < last && index == 0) finish(group, sum);
+    if (group < end_group && index == 0) finish(group, sum);
   }
 }
 
 // A warp adds the sums of all blocks of a group. All threads of the warp get the result.
 template <typename Sum>
-__device__ Sum SumOfBlocks(const GroupedTile<Sum>& tile, uint64_t group, uint32_t blocks) {
+__device__ Sum SumOfBlocks(const GroupedTile<Sum>& tile, uint64_t group, uint32_t num_blocks) {
   const uint64_t first = group * tile.size / kTile;
   Sum total{};
-  for (uint32_t begin = 0; begin < blocks; begin += 32) {
+  for (uint32_t begin = 0; begin < num_blocks; begin += 32) {
     const uint32_t i = begin + threadIdx.x % 32;
     Sum block_sum{};
-    if (i < blocks) block_sum = LoadFresh(tile.partial + 2 * (first + i) + (i == 0 ? 1 : 0));
-    const uint32_t count = blocks - begin < 32 ? blocks - begin : 32;
+    if (i < num_blocks) block_sum = LoadFresh(tile.partial + 2 * (first + i) + (i == 0 ? 1 : 0));
+    const uint32_t count = num_blocks - begin < 32 ? num_blocks - begin : 32;
     for (uint32_t from = 0; from < count; ++from)
       total.Join(block_sum.Get([from](auto word) { return __shfl_sync(kAllLanes, word, from); }));
   }
   return total;
 }
 
-// A warp adds the block that begins at element `inside` of a group, and the whole group if this is
+// A warp adds the block that begins at element `offset` of a group, and the whole group if this is
 // the last of its blocks to be added.
 template <typename Sum, typename Source, typename Finish>
-__device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t inside,
+__device__ void SumBlock(const GroupedTile<Sum>& tile, uint64_t group, uint64_t offset,
                          const Source& source, const Finish& finish) {
-  const uint64_t length = tile.LengthOf(group), remaining = length - inside;
-  const uint64_t from = group * tile.size + inside;
+  const uint64_t length = tile.LengthOf(group), remaining = length - offset;
+  const uint64_t from = group * tile.size + offset;
   const auto count = static_cast<uint32_t>(remaining < kTile ? remaining : kTile);
   Sum sum = SumOfRun<Sum>(from, count, source);
-  const bool writes = threadIdx.x % 32 == 0;
-  const uint32_t blocks = TilesOf(length);
-  if (blocks > 1) {
+  const bool is_writer = threadIdx.x % 32 == 0;
+  const uint32_t num_blocks = TilesOf(length);
+  if (num_blocks > 1) {
     // At most two blocks begin in a tile: the last of one group, and the first of the next group.
-    if (writes) tile.partial[2 * (from / kTile) + (inside == 0 ? 1 : 0)] = sum;
-    if (!IsLastWarpOf(tile.done + group * tile.size / kTile, blocks)) return;
-    sum = SumOfBlocks(tile, group, blocks);
+    if (is_writer) tile.partial[2 * (from / kTile) + (offset == 0 ? 1 : 0)] = sum;
+    if (!IsLastWarpOf(tile.done + group * tile.size / kTile, num_blocks)) return;
+    sum = SumOfBlocks(tile, group, num_blocks);
   }
-  if (writes) finish(group, sum);
+  if (is_writer) finish(group, sum);
 }
 
 // Adds the groups that this thread block's tile takes part in. Calls finish(group, sum) once for
@@ -166,8 +168,8 @@ __device__ void SumGroups(const DeviceTiling& tiling, uint64_t size, Sum* partia
   if (size <= kTile) return SumSmallGroups(tile, source, finish);
   const uint64_t group = begin / size;
   if (threadIdx.x < 32) {
-    const uint64_t inside = (begin - group * size + kTile - 1) / kTile * kTile;
-    if (inside < tile.LengthOf(group)) SumBlock(tile, group, inside, source, finish);
+    const uint64_t offset = (begin - group * size + kTile - 1) / kTile * kTile;
+    if (offset < tile.LengthOf(group)) SumBlock(tile, group, offset, source, finish);
   } else if ((group + 1) * size < end) {
     SumBlock(tile, group + 1, 0, source, finish);
   }
@@ -178,18 +180,18 @@ class GroupsOfTile {
  public:
   __device__ GroupsOfTile(uint64_t size, uint32_t tile) : size_(size) {
     const uint64_t begin = uint64_t{tile} * kTile;
-    group_ = begin / size;
-    inside_ = begin - group_ * size;
+    first_group_ = begin / size;
+    first_offset_ = begin - first_group_ * size;
   }
   struct Position {
-    uint64_t group, inside;  // index of the group; index of the element in the group
+    uint64_t group, offset;  // index of the group; index of the element in the group
   };
   // The position of element i of the tile.
   __device__ Position At(uint32_t i) const {
-    const uint64_t inside = inside_ + i;
-    uint64_t groups_after = inside >= size_ ? 1 : 0;
-    if (size_ < kTile) groups_after = static_cast<uint32_t>(inside) / static_cast<uint32_t>(size_);
-    return {group_ + groups_after, inside - groups_after * size_};
+    const uint64_t offset = first_offset_ + i;
+    uint64_t groups_after = offset >= size_ ? 1 : 0;
+    if (size_ < kTile) groups_after = static_cast<uint32_t>(offset) / static_cast<uint32_t>(size_);
+    return {first_group_ + groups_after, offset - groups_after * size_};
   }
   // Calls visit(k) for k = 0 to 7, where k stands for the k-th element after position `from`.
   // Before visit(k), calls enter(group, k) if k is 0, or if element k is the first of a group and k
@@ -199,20 +201,20 @@ class GroupsOfTile {
   __device__ void ForEight(const Position& from, uint32_t count, const Enter& enter,
                            const Visit& visit) const {
     uint64_t group = from.group;
-    uint32_t next = EightOf(size_ - from.inside);
+    uint32_t next_group_at = AtMostEight(size_ - from.offset);
     enter(group, 0u);
 #pragma unroll
     for (uint32_t k = 0; k < kEight; ++k) {
-      if (k == next && k < count) {
+      if (k == next_group_at && k < count) {
         enter(++group, k);
-        next += EightOf(size_);
+        next_group_at += AtMostEight(size_);
       }
       visit(k);
     }
   }
 
  private:
-  uint64_t size_, group_, inside_;
+  uint64_t size_, first_group_, first_offset_;
 };
 
 }  // namespace tern::kernels

@@ -28,18 +28,18 @@ int Launch(void (*kernel)(Parameters...), uint32_t blocks, uint32_t threads, cud
 // calls. The counter must be zero before the first call, and is zero after the last. Called by all
 // threads of a block.
 __device__ inline bool IsLastOf(uint32_t* counter, uint32_t count) {
-  __shared__ bool last;
+  __shared__ bool is_last;
   __syncthreads();
   if (threadIdx.x == 0) {
     __threadfence();  // With the barriers before and after, this is a fence for the whole block.
-    last = atomicAdd(counter, 1u) == count - 1;
-    if (last) {
+    is_last = atomicAdd(counter, 1u) == count - 1;
+    if (is_last) {
       *counter = 0;
       __threadfence();
     }
   }
   __syncthreads();
-  return last;
+  return is_last;
 }
 
 constexpr uint32_t kAllLanes = 0xFFFFFFFF;  // the mask of all threads of a warp
@@ -47,16 +47,16 @@ constexpr uint32_t kAllLanes = 0xFFFFFFFF;  // the mask of all threads of a warp
 // Like IsLastOf, but returns true in the last of `count` warps. In each warp, only the first thread
 // has stored data for the last warp. Called by all threads of a warp.
 __device__ inline bool IsLastWarpOf(uint32_t* counter, uint32_t count) {
-  uint32_t last = 0;
+  uint32_t is_last = 0;
   if (threadIdx.x % 32 == 0) {
     __threadfence();
-    last = atomicAdd(counter, 1u) == count - 1 ? 1 : 0;
+    is_last = atomicAdd(counter, 1u) == count - 1 ? 1 : 0;
     __threadfence();  // Also orders the loads of the other threads, which follow __syncwarp.
-    if (last != 0) *counter = 0;
+    if (is_last != 0) *counter = 0;
   }
-  last = __shfl_sync(kAllLanes, last, 0);
+  is_last = __shfl_sync(kAllLanes, is_last, 0);
   __syncwarp();
-  return last != 0;
+  return is_last != 0;
 }
 
 // Loads data that other thread blocks of the same launch have stored. Does not use the L1 cache.
@@ -65,8 +65,8 @@ __device__ T LoadFresh(const T* from) {
   using Word = std::conditional_t<alignof(T) % 8 == 0, uint64_t, uint32_t>;
   static_assert(sizeof(T) % sizeof(Word) == 0);
   Word words[sizeof(T) / sizeof(Word)];
-  const auto* fresh = reinterpret_cast<const volatile Word*>(from);
-  for (uint32_t i = 0; i < sizeof(T) / sizeof(Word); ++i) words[i] = fresh[i];
+  const auto* source_words = reinterpret_cast<const volatile Word*>(from);
+  for (uint32_t i = 0; i < sizeof(T) / sizeof(Word); ++i) words[i] = source_words[i];
   T value;
   memcpy(&value, words, sizeof value);
   return value;
@@ -96,8 +96,8 @@ __device__ T SumBefore(T value, T* row, T* total) {
   const uint32_t lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   T sum = value;
   for (uint32_t step = 1; step < 32; step *= 2) {
-    const T before = __shfl_up_sync(kAllLanes, sum, step);
-    if (lane >= step) sum += before;
+    const T lower_sum = __shfl_up_sync(kAllLanes, sum, step);
+    if (lane >= step) sum += lower_sum;
   }
   __syncthreads();  // Waits until no thread reads an earlier content of `row`.
   if (lane == 31) row[warp] = sum;

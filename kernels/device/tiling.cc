@@ -5,7 +5,7 @@ namespace tern::kernels {
 namespace {
 
 // Rounds up to a multiple of 256.
-uint64_t Aligned(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
+uint64_t RoundUpTo256(uint64_t bytes) { return (bytes + 255) / 256 * 256; }
 
 // The largest size in bytes of a ternary code: two planes of one bit per element
 // (kernels/codes/ternary.h).
@@ -35,13 +35,13 @@ std::vector<CodeRange> LayOutCodes(const std::function<uint64_t(size_t part)>& s
   std::vector<CodeRange> ranges;
   uint64_t at = 0;
   for (TiledChunk& chunk : tiling->chunks) {
-    chunk.out = at = Aligned(at);
+    chunk.out = at = RoundUpTo256(at);
     for (size_t p = chunk.part_begin; p < chunk.part_end; ++p) {
       ranges.push_back({at, size(p)});
       at += ranges.back().size;
     }
   }
-  tiling->out_bytes = Aligned(at);
+  tiling->out_bytes = RoundUpTo256(at);
   return ranges;
 }
 

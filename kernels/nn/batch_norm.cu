@@ -111,15 +111,15 @@ struct Gradients {
 // Computes mean, inverse, scale and shift of channel c from the sums of Moments; in training, also
 // updates the running moments.
 template <typename T>
-struct SetScale {
+struct ScaleSetter {
   DeviceNorm norm;
   DeviceNormState state;
-  bool training;
+  bool is_training;
   const T* x;
 
-  __device__ void operator()(uint64_t c, const Pair& sums) const {
+  __device__ void operator()(uint64_t c, const TwoSums& sums) const {
     double mean = state.running_mean[c], variance = state.running_variance[c];
-    if (training) {
+    if (is_training) {
       const auto n = static_cast<double>(norm.rows);
       const double mean_minus_pivot = sums.first / n;
       variance = fmax(0.0, sums.second / n - mean_minus_pivot * mean_minus_pivot);
@@ -141,7 +141,7 @@ struct SetScale {
 
 // Computes the output of one element.
 template <uint32_t kCount>
-struct Apply {
+struct OutputOp {
   DeviceNormState state;
   bool relu;
   struct ChannelView {
@@ -161,13 +161,13 @@ struct Apply {
 };
 
 // Computes the gradients of gamma and beta of channel c from the sums of Gradients, and slope and
-// offset for ApplyBack.
+// offset for InputGradientOp.
 struct ParameterGradients {
   const float *scale, *inverse;
   const DeviceStep* step;
   double rows;
   float *slope, *offset, *gamma, *beta;
-  __device__ void operator()(uint64_t c, const Pair& sums) const {
+  __device__ void operator()(uint64_t c, const TwoSums& sums) const {
     const double sum_g_x = sums.second * inverse[c], scale_per_row = scale[c] / rows;
     slope[c] = static_cast<float>(-scale_per_row * sum_g_x * inverse[c]);
     offset[c] = static_cast<float>(-scale_per_row * sums.first);
@@ -179,21 +179,21 @@ struct ParameterGradients {
 // Computes dx = scale g + (slope (x - mean) + offset) of one element. Subtracting the mean first
 // avoids cancellation for large means.
 template <uint32_t kCount>
-struct ApplyBack {
+struct InputGradientOp {
   DeviceNormState state;
   const float *slope, *offset;
-  bool mask;  // whether the second input is dy, from which g must be computed
+  bool needs_mask;  // whether the second input is dy, from which g must be computed
   struct ChannelView {
-    bool mask;
+    bool needs_mask;
     Scaling scaling[kCount];
     float mean[kCount], slope[kCount], offset[kCount];
     __device__ float operator()(uint32_t k, float x, float dy) const {
-      const float g = mask && scaling[k](x) <= 0 ? 0 : dy;
+      const float g = needs_mask && scaling[k](x) <= 0 ? 0 : dy;
       return scaling[k].scale * g + (slope[k] * (x - mean[k]) + offset[k]);
     }
   };
   __device__ ChannelView ViewOf(uint32_t c) const {
-    ChannelView view{mask, {}, {}, {}, {}};
+    ChannelView view{needs_mask, {}, {}, {}, {}};
     LoadScaling<kCount>(state, c, view.scaling);
     LoadChannelValues<kCount>(state.mean + c, view.mean);
     LoadChannelValues<kCount>(slope + c, view.slope);
@@ -248,26 +248,27 @@ __global__ void __launch_bounds__(kSumThreads)
 // c + k.
 template <uint32_t kCount, typename Op, typename T, typename... X>
 int Map(DeviceStream stream, const DeviceNorm& norm, const Op& op, T* y, const X*... x) {
-  const uint32_t packs = norm.channels / kCount, threads_across = ThreadsAcross(packs);
-  const uint64_t at_once = uint64_t{kSumThreads} / threads_across * kRowsAtOnce;
-  const auto blocks = static_cast<uint32_t>((norm.rows + at_once - 1) / at_once);
-  return Launch(MapRows<kCount, Op, T, X...>, blocks * ColumnGroups(packs, threads_across),
+  const uint32_t num_packs = norm.channels / kCount, threads_across = ThreadsAcross(num_packs);
+  const uint64_t rows_at_once = uint64_t{kSumThreads} / threads_across * kRowsAtOnce;
+  const auto blocks = static_cast<uint32_t>((norm.rows + rows_at_once - 1) / rows_at_once);
+  return Launch(MapRows<kCount, Op, T, X...>, blocks * ColumnGroups(num_packs, threads_across),
                 kSumThreads, stream, norm.rows, norm.channels, threads_across, op, y, x...);
 }
 
 // The backward pass. kAdded: the forward pass added an input that needs a gradient.
 template <typename T, uint32_t kCount, bool kAdded>
 int Backward(DeviceStream stream, const DeviceNorm& norm, const DeviceNormState& state,
-             const DeviceNormBackward& back, T* dx, const ParameterGradients& gradients) {
-  const auto *x = static_cast<const T*>(back.x), *dy = static_cast<const T*>(back.dy);
-  auto* g = static_cast<T*>(back.g);
-  const Gradients<T, kCount, kAdded> source{state, norm.relu, x, dy, static_cast<const T*>(back.y),
-                                            g};
+             const DeviceNormBackward& arrays, T* dx, const ParameterGradients& gradients) {
+  const auto *x = static_cast<const T*>(arrays.x), *dy = static_cast<const T*>(arrays.dy);
+  auto* g = static_cast<T*>(arrays.g);
+  const Gradients<T, kCount, kAdded> source{
+      state, norm.relu, x, dy, static_cast<const T*>(arrays.y), g};
   const int error =
       SumColumns<kCount>(stream, norm.rows, norm.channels, source, state.partial, gradients);
   if (error != 0) return error;
-  const ApplyBack<kCount> apply{state, gradients.slope, gradients.offset, norm.relu && !kAdded};
-  return Map<kCount>(stream, norm, apply, dx, x, kAdded ? static_cast<const T*>(g) : dy);
+  const InputGradientOp<kCount> gradient_op{state, gradients.slope, gradients.offset,
+                                            norm.relu && !kAdded};
+  return Map<kCount>(stream, norm, gradient_op, dx, x, kAdded ? static_cast<const T*>(g) : dy);
 }
 
 }  // namespace
@@ -276,31 +277,32 @@ int BatchNormForwardOnDevice(DeviceStream stream, DeviceType type, const DeviceN
                              const DeviceNormState& state, bool training, const void* x,
                              const void* r, void* y) {
   return DispatchTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
-    const auto* from = static_cast<const T*>(x);
-    const SetScale<T> set{norm, state, training, from};
-    const int error = training ? SumColumns<kCount>(stream, norm.rows, norm.channels,
-                                                    Moments<T, kCount>{from}, state.partial, set)
-                               : ForEach(stream, norm.channels, set);
+    const auto* input = static_cast<const T*>(x);
+    const ScaleSetter<T> set_scale{norm, state, training, input};
+    const int error = training
+                          ? SumColumns<kCount>(stream, norm.rows, norm.channels,
+                                               Moments<T, kCount>{input}, state.partial, set_scale)
+                          : ForEach(stream, norm.channels, set_scale);
     if (error != 0) return error;
-    const Apply<kCount> apply{state, norm.relu};
-    auto* to = static_cast<T*>(y);
-    if (r == nullptr) return Map<kCount>(stream, norm, apply, to, from);
-    return Map<kCount>(stream, norm, apply, to, from, static_cast<const T*>(r));
+    const OutputOp<kCount> output_op{state, norm.relu};
+    auto* output = static_cast<T*>(y);
+    if (r == nullptr) return Map<kCount>(stream, norm, output_op, output, input);
+    return Map<kCount>(stream, norm, output_op, output, input, static_cast<const T*>(r));
   });
 }
 
 int BatchNormBackwardOnDevice(DeviceStream stream, DeviceType type, const DeviceNorm& norm,
-                              const DeviceNormState& state, const DeviceNormBackward& back,
+                              const DeviceNormState& state, const DeviceNormBackward& arrays,
                               const DeviceStep* step, float* sums, void* dx, float* gamma_gradient,
                               float* beta_gradient) {
   const ParameterGradients gradients{
       state.scale, state.inverse,        step,           static_cast<double>(norm.rows),
       sums,        sums + norm.channels, gamma_gradient, beta_gradient};
   return DispatchTypeAndPack(type, norm.channels, [&]<typename T, uint32_t kCount>() {
-    auto* to = static_cast<T*>(dx);
-    if (back.g == nullptr)
-      return Backward<T, kCount, false>(stream, norm, state, back, to, gradients);
-    return Backward<T, kCount, true>(stream, norm, state, back, to, gradients);
+    auto* input_gradient = static_cast<T*>(dx);
+    if (arrays.g == nullptr)
+      return Backward<T, kCount, false>(stream, norm, state, arrays, input_gradient, gradients);
+    return Backward<T, kCount, true>(stream, norm, state, arrays, input_gradient, gradients);
   });
 }
 

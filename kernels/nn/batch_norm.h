@@ -44,7 +44,7 @@ void NormMoments(const float* x, const Slab& slab, const float* pivot, float* su
 void NormApply(const float* x, const float* r, const Slab& slab, const float* scale,
                const float* shift, bool relu, bool past_caches, float* y);
 
-// How g is derived from dy: if `relu`, g = dy where the output is above 0.
+// How g is derived from dy: if `relu`, g = dy where the output is above 0, else 0; without, g = dy.
 struct NormMask {
   bool relu = false;
   const float* y = nullptr;  // the output, if r was added; otherwise null
@@ -103,8 +103,8 @@ struct DeviceNormBackward {
 // channel, aligned to 16 bytes.
 [[nodiscard]] int BatchNormBackwardOnDevice(DeviceStream stream, DeviceType type,
                                             const DeviceNorm& norm, const DeviceNormState& state,
-                                            const DeviceNormBackward& back, const DeviceStep* step,
-                                            float* sums, void* dx, float* gamma_gradient,
-                                            float* beta_gradient);
+                                            const DeviceNormBackward& arrays,
+                                            const DeviceStep* step, float* sums, void* dx,
+                                            float* gamma_gradient, float* beta_gradient);
 
 }  // namespace tern::kernels

@@ -14,8 +14,8 @@ HWY_BEFORE_NAMESPACE();
 namespace tern::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-using Wide = hn::CappedTag<float, kNormChannels>;
-using One = hn::CappedTag<float, 1>;
+using WideTag = hn::CappedTag<float, kNormChannels>;
+using SingleTag = hn::CappedTag<float, 1>;
 
 constexpr size_t kVectorBytes = 64;  // bytes of a vector on the widest target
 
@@ -23,21 +23,21 @@ constexpr size_t kVectorBytes = 64;  // bytes of a vector on the widest target
 // channel.
 template <typename Process>
 HWY_INLINE void ForChannels(size_t channels, const Process& process) {
-  const Wide d;
+  const WideTag d;
   size_t c = 0;
   for (; c + hn::Lanes(d) <= channels; c += hn::Lanes(d)) process(d, c);
-  for (; c < channels; ++c) process(One(), c);
+  for (; c < channels; ++c) process(SingleTag(), c);
 }
 
-// Computes g (batch_norm.h) for the channels of one vector.
+// Computes g for the channels of one vector: dy, but 0 where a ReLU follows and its output is 0.
 template <typename D>
-struct Masking {
-  HWY_INLINE Masking(D tag, const NormMask& mask, size_t c)
+struct ReluMask {
+  HWY_INLINE ReluMask(D tag, const NormMask& mask, size_t c)
       : d(tag), relu(mask.relu), y(mask.y == nullptr ? nullptr : mask.y + c) {
     scale = hn::LoadU(d, mask.scale + c);
     shift = hn::LoadU(d, mask.shift + c);
   }
-  // Returns g of the elements at offset `at`, whose input is x.
+  // Returns g of the elements at offset `at` of the slab, whose input is x.
   HWY_INLINE hn::Vec<D> operator()(hn::Vec<D> dy, hn::Vec<D> x, size_t at) const {
     if (!relu) return dy;
     const auto out = y != nullptr ? hn::LoadU(d, y + at) : hn::MulAdd(x, scale, shift);
@@ -81,9 +81,9 @@ void NormMoments(const float* x, const Slab& slab, const float* pivot, float* su
 
 void NormApply(const float* x, const float* r, const Slab& slab, const float* scale,
                const float* shift, bool relu, bool past_caches, float* y) {
-  const bool aligned =
+  const bool is_aligned =
       slab.stride % kNormChannels == 0 && reinterpret_cast<uintptr_t>(y) % kVectorBytes == 0;
-  const bool use_stream = past_caches && aligned;
+  const bool use_stream = past_caches && is_aligned;
   ForChannels(slab.channels, [&](auto d, size_t c) HWY_ATTR {
     const auto scales = hn::LoadU(d, scale + c), shifts = hn::LoadU(d, shift + c);
     const auto lower_bound = hn::Set(d, relu ? 0 : -std::numeric_limits<float>::infinity());
@@ -99,12 +99,12 @@ void NormApply(const float* x, const float* r, const Slab& slab, const float* sc
 void NormBackwardSums(const float* x, const float* dy, const Slab& slab, const NormMask& mask,
                       const float* mean, float* sum, float* product, float* g) {
   ForChannels(slab.channels, [&](auto d, size_t c) HWY_ATTR {
-    const Masking masked(d, mask, c);
+    const ReluMask mask_dy(d, mask, c);
     const auto means = hn::LoadU(d, mean + c);
     auto sum_g = hn::Zero(d), sum_product = hn::Zero(d);
     for (size_t row = 0, at = c; row < slab.rows; ++row, at += slab.stride) {
       const auto input = hn::LoadU(d, x + at);
-      const auto gradient = masked(hn::LoadU(d, dy + at), input, at - c);
+      const auto gradient = mask_dy(hn::LoadU(d, dy + at), input, at - c);
       if (g != nullptr) hn::StoreU(gradient, d, g + at);
       sum_g = hn::Add(sum_g, gradient);
       sum_product = hn::MulAdd(gradient, hn::Sub(input, means), sum_product);
@@ -118,14 +118,14 @@ void NormBackwardApply(const float* x, const float* dy, const Slab& slab, const 
                        const float* mean, const float* scale, const float* slope,
                        const float* offset, float* dx) {
   ForChannels(slab.channels, [&](auto d, size_t c) HWY_ATTR {
-    const Masking masked(d, mask, c);
+    const ReluMask mask_dy(d, mask, c);
     const auto means = hn::LoadU(d, mean + c), scales = hn::LoadU(d, scale + c);
     const auto slopes = hn::LoadU(d, slope + c), offsets = hn::LoadU(d, offset + c);
     for (size_t row = 0, at = c; row < slab.rows; ++row, at += slab.stride) {
       const auto input = hn::LoadU(d, x + at);
-      const auto gradient = masked(hn::LoadU(d, dy + at), input, at - c);
-      const auto rest = hn::MulAdd(slopes, hn::Sub(input, means), offsets);
-      hn::StoreU(hn::MulAdd(scales, gradient, rest), d, dx + at);
+      const auto gradient = mask_dy(hn::LoadU(d, dy + at), input, at - c);
+      const auto mean_terms = hn::MulAdd(slopes, hn::Sub(input, means), offsets);
+      hn::StoreU(hn::MulAdd(scales, gradient, mean_terms), d, dx + at);
     }
   });
 }

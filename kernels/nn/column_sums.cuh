@@ -9,7 +9,7 @@
 namespace tern::kernels {
 
 // The two sums of a channel.
-struct Pair {
+struct TwoSums {
   double first = 0, second = 0;
 };
 
@@ -24,16 +24,16 @@ constexpr uint32_t kFewPartials = 16;
 // The threads of a block are arranged in rows: the threads of a row process neighbouring channels
 // of the same row of the array, one pack each. A pack is one channel, or as many neighbouring
 // channels as fit in 16 bytes. Returns the threads per row: a power of 2, at most 32, and at least
-// `packs` if possible.
-inline uint32_t ThreadsAcross(uint32_t packs) {
+// `num_packs` if possible.
+inline uint32_t ThreadsAcross(uint32_t num_packs) {
   uint32_t threads_across = 1;
-  while (threads_across < packs && threads_across < 32) threads_across *= 2;
+  while (threads_across < num_packs && threads_across < 32) threads_across *= 2;
   return threads_across;
 }
 
 // How many rows of threads are needed for all packs of one row of the array.
-TERN_HOST_DEVICE uint32_t ColumnGroups(uint32_t packs, uint32_t threads_across) {
-  return (packs + threads_across - 1) / threads_across;
+TERN_HOST_DEVICE uint32_t ColumnGroups(uint32_t num_packs, uint32_t threads_across) {
+  return (num_packs + threads_across - 1) / threads_across;
 }
 
 // Adds the sums of all threads of a block that have the same channels, into the sums of the first
@@ -64,13 +64,13 @@ __device__ void AddRows(uint64_t i, uint64_t step, const ChannelView& view, floa
 // threads use different banks of shared memory.
 template <uint32_t kCount, typename Source>
 __global__ void __launch_bounds__(kSumThreads)
-    SumShares(uint64_t rows, uint32_t channels, uint32_t threads_across, uint32_t partials,
+    SumShares(uint64_t rows, uint32_t channels, uint32_t threads_across, uint32_t num_partials,
               Source source, double* partial) {
   __shared__ double sums[2 * kCount][kSumThreads];
-  const uint32_t groups = ColumnGroups(channels / kCount, threads_across);
-  const uint32_t b = blockIdx.x / groups, threads_down = kSumThreads / threads_across,
+  const uint32_t num_groups = ColumnGroups(channels / kCount, threads_across);
+  const uint32_t b = blockIdx.x / num_groups, threads_down = kSumThreads / threads_across,
                  thread = threadIdx.x;
-  const uint32_t c = (blockIdx.x % groups * threads_across + thread % threads_across) * kCount;
+  const uint32_t c = (blockIdx.x % num_groups * threads_across + thread % threads_across) * kCount;
   for (uint32_t k = 0; k < 2 * kCount; ++k) sums[k][thread] = 0;
   if (c < channels) {
     const auto view = source.ViewOf(c);
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kSumThreads)
         first[k] = second[k] = 0;
       }
     };
-    const uint64_t rows_apart = uint64_t{partials} * threads_down, step = rows_apart * channels;
+    const uint64_t rows_apart = uint64_t{num_partials} * threads_down, step = rows_apart * channels;
     uint64_t row = uint64_t{b} * threads_down + thread / threads_across;
     for (uint32_t rows_added = 0; row + (kRowsAtOnce - 1) * rows_apart < rows;
          row += kRowsAtOnce * rows_apart) {
@@ -94,20 +94,20 @@ __global__ void __launch_bounds__(kSumThreads)
   FoldColumns<2 * kCount>(threads_across, sums);
   if (thread >= threads_across || c >= channels) return;
   for (uint32_t k = 0; k < 2 * kCount; ++k)
-    partial[(uint64_t{2} * c + k) * partials + b] = sums[k][thread];
+    partial[(uint64_t{2} * c + k) * num_partials + b] = sums[k][thread];
 }
 
 // The second launch, with one thread per channel.
 template <typename Work>
 struct FoldInThread {
-  uint32_t partials;
+  uint32_t num_partials;
   const double* partial;
   Work work;
   __device__ void operator()(uint64_t c) const {
-    Pair sums;
-    for (uint32_t b = 0; b < partials; ++b) {
-      sums.first += partial[2 * c * partials + b];
-      sums.second += partial[(2 * c + 1) * partials + b];
+    TwoSums sums;
+    for (uint32_t b = 0; b < num_partials; ++b) {
+      sums.first += partial[2 * c * num_partials + b];
+      sums.second += partial[(2 * c + 1) * num_partials + b];
     }
     work(c, sums);
   }
@@ -116,13 +116,13 @@ struct FoldInThread {
 // The second launch, with one thread block per channel.
 template <typename Work>
 __global__ void __launch_bounds__(kSumThreads)
-    FoldInBlock(uint32_t partials, const double* partial, Work work) {
+    FoldInBlock(uint32_t num_partials, const double* partial, Work work) {
   __shared__ double row[kSumThreads];
   const uint32_t c = blockIdx.x;
-  Pair sums;
-  for (uint32_t b = threadIdx.x; b < partials; b += kSumThreads) {
-    sums.first += partial[uint64_t{2} * c * partials + b];
-    sums.second += partial[(uint64_t{2} * c + 1) * partials + b];
+  TwoSums sums;
+  for (uint32_t b = threadIdx.x; b < num_partials; b += kSumThreads) {
+    sums.first += partial[uint64_t{2} * c * num_partials + b];
+    sums.second += partial[(uint64_t{2} * c + 1) * num_partials + b];
   }
   sums.first = SumOfBlock<kSumThreads>(sums.first, row);
   sums.second = SumOfBlock<kSumThreads>(sums.second, row);
@@ -134,14 +134,14 @@ __global__ void __launch_bounds__(kSumThreads)
 template <uint32_t kCount, typename Source, typename Work>
 int SumColumns(cudaStream_t stream, uint64_t rows, uint32_t channels, const Source& source,
                double* partial, const Work& work) {
-  const uint32_t threads_across = ThreadsAcross(channels / kCount), partials = PartialsOf(rows);
-  const uint32_t groups = ColumnGroups(channels / kCount, threads_across);
-  const int error = Launch(SumShares<kCount, Source>, groups * partials, kSumThreads, stream, rows,
-                           channels, threads_across, partials, source, partial);
+  const uint32_t threads_across = ThreadsAcross(channels / kCount), num_partials = PartialsOf(rows);
+  const uint32_t num_groups = ColumnGroups(channels / kCount, threads_across);
+  const int error = Launch(SumShares<kCount, Source>, num_groups * num_partials, kSumThreads,
+                           stream, rows, channels, threads_across, num_partials, source, partial);
   if (error != 0) return error;
-  if (partials <= kFewPartials)
-    return ForEach(stream, channels, FoldInThread<Work>{partials, partial, work});
-  return Launch(FoldInBlock<Work>, channels, kSumThreads, stream, partials, partial, work);
+  if (num_partials <= kFewPartials)
+    return ForEach(stream, channels, FoldInThread<Work>{num_partials, partial, work});
+  return Launch(FoldInBlock<Work>, channels, kSumThreads, stream, num_partials, partial, work);
 }
 
 }  // namespace tern::kernels

@@ -62,16 +62,16 @@ struct Forward {
   __device__ void operator()(uint64_t i) const {
     const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
     const auto o = static_cast<uint32_t>(i % slide.out.c);
-    const Pixel at = PixelOf(i / slide.out.c, slide.out);
-    const uint32_t inputs = slide.in.c / groups, first = o / (slide.out.c / groups) * inputs;
+    const Pixel out_pixel = PixelOf(i / slide.out.c, slide.out);
+    const uint32_t inputs = slide.in.c / groups, first_input = o / (slide.out.c / groups) * inputs;
     const T* w = weight + uint64_t{o} * inputs * rows.kernel * columns.kernel;
     float sum = bias == nullptr ? 0 : AsFloat(bias[o]);
-    Pixel from{at.n, 0, 0};
+    Pixel in_pixel{out_pixel.n, 0, 0};
     for (uint32_t kh = 0; kh < rows.kernel; ++kh) {
-      if (!FindInput(rows, at.h, kh, slide.in.h, &from.h)) continue;
+      if (!FindInput(rows, out_pixel.h, kh, slide.in.h, &in_pixel.h)) continue;
       for (uint32_t kw = 0; kw < columns.kernel; ++kw) {
-        if (!FindInput(columns, at.w, kw, slide.in.w, &from.w)) continue;
-        const T* pixel = x + OffsetOf(from, slide.in) + first;
+        if (!FindInput(columns, out_pixel.w, kw, slide.in.w, &in_pixel.w)) continue;
+        const T* pixel = x + OffsetOf(in_pixel, slide.in) + first_input;
         const T* tap = w + (kh * columns.kernel + kw) * inputs;
         for (uint32_t k = 0; k < inputs; ++k) sum += AsFloat(pixel[k]) * AsFloat(tap[k]);
       }
@@ -91,18 +91,19 @@ struct BackwardData {
   __device__ void operator()(uint64_t i) const {
     const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
     const auto c = static_cast<uint32_t>(i % slide.in.c);
-    const Pixel at = PixelOf(i / slide.in.c, slide.in);
+    const Pixel in_pixel = PixelOf(i / slide.in.c, slide.in);
     const uint32_t inputs = slide.in.c / groups, outputs = slide.out.c / groups;
-    const uint32_t first = c / inputs * outputs;
+    const uint32_t first_output = c / inputs * outputs;
     float sum = 0;
-    Pixel from{at.n, 0, 0};
+    Pixel out_pixel{in_pixel.n, 0, 0};
     for (uint32_t kh = 0; kh < rows.kernel; ++kh) {
-      if (!FindOutput(rows, at.h, kh, slide.out.h, &from.h)) continue;
+      if (!FindOutput(rows, in_pixel.h, kh, slide.out.h, &out_pixel.h)) continue;
       for (uint32_t kw = 0; kw < columns.kernel; ++kw) {
-        if (!FindOutput(columns, at.w, kw, slide.out.w, &from.w)) continue;
-        const T* pixel = dy + OffsetOf(from, slide.out) + first;
+        if (!FindOutput(columns, in_pixel.w, kw, slide.out.w, &out_pixel.w)) continue;
+        const T* pixel = dy + OffsetOf(out_pixel, slide.out) + first_output;
         for (uint32_t o = 0; o < outputs; ++o) {
-          const uint64_t tap = (uint64_t{first + o} * rows.kernel + kh) * columns.kernel + kw;
+          const uint64_t tap =
+              (uint64_t{first_output + o} * rows.kernel + kh) * columns.kernel + kw;
           sum += AsFloat(pixel[o]) * AsFloat(weight[tap * inputs + c % inputs]);
         }
       }
@@ -125,28 +126,28 @@ struct BackwardWeights {
     const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
     const uint32_t inputs = slide.in.c / groups;
     const auto input = static_cast<uint32_t>(i % inputs);
-    uint64_t rest = i / inputs;
-    const auto kw = static_cast<uint32_t>(rest % columns.kernel);
-    rest /= columns.kernel;
-    const auto kh = static_cast<uint32_t>(rest % rows.kernel);
-    const auto o = static_cast<uint32_t>(rest / rows.kernel);
+    uint64_t position = i / inputs;
+    const auto kw = static_cast<uint32_t>(position % columns.kernel);
+    position /= columns.kernel;
+    const auto kh = static_cast<uint32_t>(position % rows.kernel);
+    const auto o = static_cast<uint32_t>(position / rows.kernel);
     const uint32_t c = o / (slide.out.c / groups) * inputs + input;
     const uint64_t total_rows = uint64_t{slide.out.n} * slide.out.h;
     // Outputs [begin, end) of a row read no padding with this tap.
     const uint32_t tap_offset = kw * columns.dilation, input_end = columns.pad + slide.in.w;
     const uint32_t begin =
         tap_offset < columns.pad ? DivideUp(columns.pad - tap_offset, columns.stride) : 0;
-    const uint32_t reads =
+    const uint32_t num_reads =
         tap_offset < input_end ? DivideUp(input_end - tap_offset, columns.stride) : 0;
-    const uint32_t end = reads < slide.out.w ? reads : slide.out.w;
+    const uint32_t end = num_reads < slide.out.w ? num_reads : slide.out.w;
     double sum = 0;
     for (uint64_t row = first; row < total_rows; row += step) {
-      const Pixel at{static_cast<uint32_t>(row / slide.out.h),
-                     static_cast<uint32_t>(row % slide.out.h), begin};
-      Pixel from{at.n, 0, begin * columns.stride + tap_offset - columns.pad};
-      if (begin >= end || !FindInput(rows, at.h, kh, slide.in.h, &from.h)) continue;
-      const T* input_at = x + OffsetOf(from, slide.in) + c;
-      const T* gradient_at = dy + OffsetOf(at, slide.out) + o;
+      const Pixel out_pixel{static_cast<uint32_t>(row / slide.out.h),
+                            static_cast<uint32_t>(row % slide.out.h), begin};
+      Pixel in_pixel{out_pixel.n, 0, begin * columns.stride + tap_offset - columns.pad};
+      if (begin >= end || !FindInput(rows, out_pixel.h, kh, slide.in.h, &in_pixel.h)) continue;
+      const T* input_at = x + OffsetOf(in_pixel, slide.in) + c;
+      const T* gradient_at = dy + OffsetOf(out_pixel, slide.out) + o;
 #pragma unroll 4
       for (uint32_t w = begin; w < end; ++w) {
         sum += double{AsFloat(*input_at)} * AsFloat(*gradient_at);
@@ -168,25 +169,26 @@ struct BackwardWeights {
 // processes `block_weights` neighbouring weights, which read the same pixels or channels.
 template <typename T>
 __global__ void __launch_bounds__(kSumThreads)
-    SumWeights(uint64_t weights, uint32_t block_weights, BackwardWeights<T> work) {
+    SumWeights(uint64_t num_weights, uint32_t block_weights, BackwardWeights<T> work) {
   __shared__ double sums[1][kSumThreads];
   const uint64_t i = uint64_t{blockIdx.x} * block_weights + threadIdx.x % block_weights;
   sums[0][threadIdx.x] =
-      i < weights ? work.SumOf(i, threadIdx.x / block_weights, kSumThreads / block_weights) : 0;
+      i < num_weights ? work.SumOf(i, threadIdx.x / block_weights, kSumThreads / block_weights) : 0;
   FoldColumns<1>(block_weights, sums);
-  if (threadIdx.x < block_weights && i < weights) work.Store(i, sums[0][threadIdx.x]);
+  if (threadIdx.x < block_weights && i < num_weights) work.Store(i, sums[0][threadIdx.x]);
 }
 
 // Chooses between one and several threads per weight.
 template <typename T>
-int BackwardOfWeights(cudaStream_t stream, uint64_t weights, const BackwardWeights<T>& work) {
+int LaunchBackwardWeights(cudaStream_t stream, uint64_t num_weights,
+                          const BackwardWeights<T>& work) {
   constexpr uint64_t kFewRows = 64, kManyWeights = 1 << 18, kEnoughBlocks = 256;
-  if (uint64_t{work.slide.out.n} * work.slide.out.h < kFewRows || weights >= kManyWeights)
-    return ForEach(stream, weights, work);
+  if (uint64_t{work.slide.out.n} * work.slide.out.h < kFewRows || num_weights >= kManyWeights)
+    return ForEach(stream, num_weights, work);
   uint32_t block_weights = 1;
-  while (block_weights < 32 && weights >= 2 * block_weights * kEnoughBlocks) block_weights *= 2;
-  const auto blocks = static_cast<uint32_t>((weights + block_weights - 1) / block_weights);
-  return Launch(SumWeights<T>, blocks, kSumThreads, stream, weights, block_weights, work);
+  while (block_weights < 32 && num_weights >= 2 * block_weights * kEnoughBlocks) block_weights *= 2;
+  const auto blocks = static_cast<uint32_t>((num_weights + block_weights - 1) / block_weights);
+  return Launch(SumWeights<T>, blocks, kSumThreads, stream, num_weights, block_weights, work);
 }
 
 // Converts an index in the layout [output, row, column, input] of the kernels to an index in the
@@ -235,7 +237,7 @@ struct Columns {
 struct StoreSum {
   const DeviceStep* step;
   float* sums;
-  __device__ void operator()(uint64_t c, const Pair& pair) const {
+  __device__ void operator()(uint64_t c, const TwoSums& pair) const {
     sums[c] = static_cast<float>(pair.first * step->inverse_scale);
   }
 };
@@ -282,7 +284,7 @@ int ConvBackwardWeightsOnDevice(DeviceStream stream, DeviceType type, const Devi
                                 uint32_t groups, const void* x, const void* dy, void* weight) {
   const uint64_t taps = uint64_t{slide.window.rows.kernel} * slide.window.columns.kernel;
   return DispatchType(type, [&]<typename T>() {
-    return BackwardOfWeights(
+    return LaunchBackwardWeights(
         stream, uint64_t{slide.out.c} * (slide.in.c / groups) * taps,
         BackwardWeights<T>{slide, groups, static_cast<const T*>(x), static_cast<const T*>(dy),
                            static_cast<T*>(weight)});

@@ -29,9 +29,9 @@ struct Sum {
 
 // The index in [n, c, h, w] of element i of [n, h, w, c].
 __device__ uint64_t ChannelsFirst(uint64_t i, const DeviceImages& images) {
-  const uint64_t pixels = uint64_t{images.h} * images.w;
+  const uint64_t image_pixels = uint64_t{images.h} * images.w;
   const uint64_t c = i % images.c, pixel = i / images.c;
-  return (pixel / pixels * images.c + c) * pixels + pixel % pixels;
+  return (pixel / image_pixels * images.c + c) * image_pixels + pixel % image_pixels;
 }
 
 template <typename T>
@@ -41,13 +41,13 @@ struct DropoutElement {
   NoiseKey key;
   const DeviceStep* step;
   uint32_t threshold;  // a 16-bit random number below this drops the element
-  float scale;         // of the other elements
+  float scale;         // the factor of the other elements
   T* y;
   __device__ void operator()(uint64_t i) const {
     NoiseKey step_key = key;
     step_key.round = step->step;
-    const bool dropped = NoiseDraw(step_key, ChannelsFirst(i, images), 0) < threshold;
-    y[i] = FromFloat<T>(dropped ? 0 : AsFloat(x[i]) * scale);
+    const bool is_dropped = NoiseDraw(step_key, ChannelsFirst(i, images), 0) < threshold;
+    y[i] = FromFloat<T>(is_dropped ? 0 : AsFloat(x[i]) * scale);
   }
 };
 
@@ -74,10 +74,10 @@ template <typename T, uint32_t kCount>
 struct CopyChannels {
   const T* x;
   DeviceChannels from, to;
-  uint32_t packs;  // runs of kCount channels per pixel
+  uint32_t packs_per_pixel;  // runs of kCount channels per pixel
   T* y;
   __device__ void operator()(uint64_t i) const {
-    const uint64_t pixel = i / packs, c = i % packs * kCount;
+    const uint64_t pixel = i / packs_per_pixel, c = i % packs_per_pixel * kCount;
     float v[kCount];
     Load<kCount>(x + pixel * from.of + from.first + c, v);
     Store<kCount>(v, y + pixel * to.of + to.first + c);

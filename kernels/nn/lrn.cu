@@ -14,9 +14,9 @@ namespace {
 // Sets [begin, end) to the window of `size` channels around channel c.
 __device__ void WindowOf(uint32_t c, uint32_t channels, uint32_t size, uint32_t* begin,
                          uint32_t* end) {
-  const uint32_t half = size / 2;
-  *begin = c > half ? c - half : 0;
-  *end = c + half + 1 < channels ? c + half + 1 : channels;
+  const uint32_t half_window = size / 2;
+  *begin = c > half_window ? c - half_window : 0;
+  *end = c + half_window + 1 < channels ? c + half_window + 1 : channels;
 }
 
 // Returns s_c (lrn.h) of channel c of a pixel.
@@ -24,9 +24,9 @@ template <typename T>
 __device__ float ScaleOf(const T* pixel, uint32_t c, uint32_t channels, const DeviceLrn& rule) {
   uint32_t begin, end;
   WindowOf(c, channels, rule.size, &begin, &end);
-  float squares = 0;
-  for (uint32_t j = begin; j < end; ++j) squares += AsFloat(pixel[j]) * AsFloat(pixel[j]);
-  return rule.k + rule.alpha / static_cast<float>(rule.size) * squares;
+  float sum_squares = 0;
+  for (uint32_t j = begin; j < end; ++j) sum_squares += AsFloat(pixel[j]) * AsFloat(pixel[j]);
+  return rule.k + rule.alpha / static_cast<float>(rule.size) * sum_squares;
 }
 
 template <typename T>
@@ -52,14 +52,14 @@ struct Backward {
     const T *pixel = x + (i - c), *gradient = dy + (i - c);
     uint32_t begin, end;
     WindowOf(c, channels, rule.size, &begin, &end);
-    float sum = 0;
+    float window_sum = 0;
     for (uint32_t j = begin; j < end; ++j) {
-      sum += AsFloat(gradient[j]) * AsFloat(pixel[j]) *
-             powf(ScaleOf(pixel, j, channels, rule), -rule.beta - 1);
+      window_sum += AsFloat(gradient[j]) * AsFloat(pixel[j]) *
+                    powf(ScaleOf(pixel, j, channels, rule), -rule.beta - 1);
     }
     const float factor = 2 * rule.alpha * rule.beta / static_cast<float>(rule.size);
-    const float direct = AsFloat(dy[i]) * powf(ScaleOf(pixel, c, channels, rule), -rule.beta);
-    dx[i] = FromFloat<T>(direct - factor * AsFloat(x[i]) * sum);
+    const float direct_term = AsFloat(dy[i]) * powf(ScaleOf(pixel, c, channels, rule), -rule.beta);
+    dx[i] = FromFloat<T>(direct_term - factor * AsFloat(x[i]) * window_sum);
   }
 };
 

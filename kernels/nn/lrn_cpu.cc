@@ -72,7 +72,7 @@ class PaddedPixel {
 };
 
 // Returns s^-beta.
-HWY_INLINE V Power(V s, float beta) {
+HWY_INLINE V ToMinusBeta(V s, float beta) {
   const Tag d;
   if (beta == 0.75f) {
     const V root = hn::Sqrt(s);
@@ -110,7 +110,7 @@ void LrnForward(const float* x, const LrnImage& image, const LrnRule& rule, floa
   for (size_t pixel = 0; pixel < image.pixels; ++pixel) {
     sums.Read(x, pixel);
     for (size_t c = 0; c < out.padded_channels(); c += hn::Lanes(d))
-      hn::StoreU(hn::Mul(hn::LoadU(d, sums.x.at(c)), Power(sums.ScaleOf(c), rule.beta)), d,
+      hn::StoreU(hn::Mul(hn::LoadU(d, sums.x.at(c)), ToMinusBeta(sums.ScaleOf(c), rule.beta)), d,
                  out.at(c));
     out.Write(pixel, y);
   }
@@ -127,13 +127,14 @@ void LrnBackward(const float* x, const float* dy, const LrnImage& image, const L
     gradient.Read(dy, pixel);
     for (size_t c = 0; c < products.padded_channels(); c += hn::Lanes(d)) {
       const V s = sums.ScaleOf(c);
-      const V direct_term = hn::Mul(hn::LoadU(d, gradient.at(c)), Power(s, rule.beta));
+      const V direct_term = hn::Mul(hn::LoadU(d, gradient.at(c)), ToMinusBeta(s, rule.beta));
       hn::StoreU(direct_term, d, direct.at(c));
       hn::StoreU(hn::Div(hn::Mul(direct_term, hn::LoadU(d, sums.x.at(c))), s), d, products.at(c));
     }
     for (size_t c = 0; c < products.padded_channels(); c += hn::Lanes(d)) {
-      const V rest = hn::Mul(hn::Mul(factor, hn::LoadU(d, sums.x.at(c))), products.WindowSum(c));
-      hn::StoreU(hn::Add(hn::LoadU(d, direct.at(c)), rest), d, gradient.at(c));
+      const V window_term =
+          hn::Mul(hn::Mul(factor, hn::LoadU(d, sums.x.at(c))), products.WindowSum(c));
+      hn::StoreU(hn::Add(hn::LoadU(d, direct.at(c)), window_term), d, gradient.at(c));
     }
     gradient.Write(pixel, dx);
   }

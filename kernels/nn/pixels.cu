@@ -10,7 +10,7 @@
 namespace tern::kernels {
 namespace {
 
-constexpr uint32_t kThreads = 128, kTerms = 2048;
+constexpr uint32_t kThreads = 128, kTermsAtOnce = 2048;
 
 // For each image: the means of its channels, then the mean and the factor of its standardization.
 struct Moments {
@@ -23,40 +23,40 @@ struct Moments {
 struct Pixels {
   const uint8_t* bytes;
   PixelDraws draws;
-  uint32_t plane, width;
+  uint32_t plane_size, width;
   DevicePixelRule rule;
   const float* moments;
 
   __device__ Pixels(const DeviceStep& step, const DeviceImages& images,
                     const DevicePixelRule& pixel_rule, const Moments& all_moments, uint32_t n)
       : draws(step.draws[n]),
-        plane(images.h * images.w),
+        plane_size(images.h * images.w),
         width(images.w),
         rule(pixel_rule),
         moments(all_moments.At(n)) {
-    bytes = step.bytes + uint64_t{n} * images.c * plane;
+    bytes = step.bytes + uint64_t{n} * images.c * plane_size;
   }
   // The value of pixel i of channel c, with the changed brightness.
   __device__ float BrightenedPixel(uint32_t c, uint32_t i) const {
-    const uint32_t x = i % width, from = draws.mirrored != 0 ? i - x + (width - 1 - x) : i;
-    const float value = bytes[uint64_t{c} * plane + from];
-    return rule.colors ? Brightened(value, draws.brighter) : value;
+    const uint32_t x = i % width, source = draws.mirrored != 0 ? i - x + (width - 1 - x) : i;
+    const float value = bytes[uint64_t{c} * plane_size + source];
+    return rule.colors ? BrightenPixel(value, draws.brighter) : value;
   }
   // The value of pixel i of channel c before standardization.
   __device__ float Value(uint32_t c, uint32_t i) const {
     const float value = BrightenedPixel(c, i);
-    return Scaled(rule.channels[c],
-                  rule.colors ? Contrasted(value, moments[c], draws.contrast) : value);
+    return ScalePixel(rule.channels[c],
+                      rule.colors ? ChangeContrast(value, moments[c], draws.contrast) : value);
   }
 };
 
 // Returns the sum of term(i) for all i < n to all threads of a block, all of which must call it.
-// `terms` and `lanes` are shared memory of kTerms and kPixelLanes elements.
+// `terms` and `lanes` are shared memory of kTermsAtOnce and kPixelLanes elements.
 template <typename Term>
 __device__ double SumInLanes(uint32_t n, double* terms, double* lanes, const Term& term) {
   double lane_sum = 0;
-  for (uint32_t begin = 0; begin < n; begin += kTerms) {
-    const uint32_t count = n - begin < kTerms ? n - begin : kTerms;
+  for (uint32_t begin = 0; begin < n; begin += kTermsAtOnce) {
+    const uint32_t count = n - begin < kTermsAtOnce ? n - begin : kTermsAtOnce;
     __syncthreads();  // Waits until no thread reads the previous terms.
     for (uint32_t i = threadIdx.x; i < count; i += kThreads) terms[i] = term(begin + i);
     __syncthreads();
@@ -72,29 +72,29 @@ __device__ double SumInLanes(uint32_t n, double* terms, double* lanes, const Ter
 __global__ void __launch_bounds__(kThreads)
     ComputeMoments(const DeviceStep* step, DeviceImages images, DevicePixelRule rule,
                    Moments all_moments) {
-  __shared__ double terms[kTerms], lanes[kPixelLanes];
-  const auto sum_of = [&](uint32_t n, const auto& term) {
-    return SumInLanes(n, terms, lanes, term);
+  __shared__ double terms[kTermsAtOnce], lanes[kPixelLanes];
+  const auto sum_of = [&](uint32_t num_values, const auto& term) {
+    return SumInLanes(num_values, terms, lanes, term);
   };
   const Pixels pixels(*step, images, rule, all_moments, blockIdx.x);
-  float* to = all_moments.At(blockIdx.x);
+  float* image_moments = all_moments.At(blockIdx.x);
   for (uint32_t c = 0; rule.colors && c < images.c; ++c) {
-    const double sum =
-        sum_of(pixels.plane, [&](uint32_t i) -> double { return pixels.BrightenedPixel(c, i); });
-    if (threadIdx.x == 0) to[c] = static_cast<float>(sum / pixels.plane);
+    const double sum = sum_of(pixels.plane_size,
+                              [&](uint32_t i) -> double { return pixels.BrightenedPixel(c, i); });
+    if (threadIdx.x == 0) image_moments[c] = static_cast<float>(sum / pixels.plane_size);
   }
   if (!rule.standardize) return;
   __syncthreads();
-  const uint32_t n = images.c * pixels.plane;
+  const uint32_t num_values = images.c * pixels.plane_size;
   const auto value = [&](uint32_t i) -> double {
-    return pixels.Value(i / pixels.plane, i % pixels.plane);
+    return pixels.Value(i / pixels.plane_size, i % pixels.plane_size);
   };
-  const double mean = sum_of(n, value) / n;
+  const double mean = sum_of(num_values, value) / num_values;
   const double squares =
-      sum_of(n, [&](uint32_t i) { return (value(i) - mean) * (value(i) - mean); });
+      sum_of(num_values, [&](uint32_t i) { return (value(i) - mean) * (value(i) - mean); });
   if (threadIdx.x != 0) return;
-  to[images.c] = static_cast<float>(mean);
-  to[images.c + 1] = StandardFactor(squares, n);
+  image_moments[images.c] = static_cast<float>(mean);
+  image_moments[images.c + 1] = StandardFactor(squares, num_values);
 }
 
 // Converts pixel `at` of the batch, with all its channels.
@@ -106,9 +106,9 @@ struct ToImages {
   Moments moments;
   T* y;
   __device__ void operator()(uint64_t at) const {
-    const uint32_t plane = images.h * images.w;
-    const auto n = static_cast<uint32_t>(at / plane);
-    const auto i = static_cast<uint32_t>(at % plane);
+    const uint32_t plane_size = images.h * images.w;
+    const auto n = static_cast<uint32_t>(at / plane_size);
+    const auto i = static_cast<uint32_t>(at % plane_size);
     const Pixels pixels(*step, images, rule, moments, n);
     for (uint32_t c = 0; c < images.c; ++c) {
       float value = pixels.Value(c, i);

@@ -26,8 +26,9 @@ struct PixelRule {
 
 // The random changes of one image.
 struct PixelDraws {
-  float brighter = 0;  // is added to each value; the sum is clamped to [0, 255]
-  float contrast = 1;  // then multiplies the difference of each value from the mean of its channel
+  float brighter = 0;  // added to each value; the sum is clamped to [0, 255]
+  float contrast =
+      1;  // then the factor of the difference of each value from the mean of its channel
   uint32_t mirrored = 0;  // not 0: left and right are exchanged
 };
 
@@ -42,7 +43,7 @@ class PixelTables {
 
  private:
   // Changes brightness and contrast, and applies the channels' scales.
-  void Color(const PixelDraws& draws, uint64_t plane, float* out) const;
+  void ChangeColors(const PixelDraws& draws, uint64_t plane_size, float* out) const;
 
   PixelRule rule_;
   // For each channel and byte: the float in the net's input or, if colors change, the value of the

@@ -35,14 +35,14 @@ PixelTables::PixelTables(PixelRule rule) : rule_(std::move(rule)), tables_(rule_
   for (size_t c = 0; c < tables_.size(); ++c) {
     for (size_t x = 0; x < tables_[c].size(); ++x) {
       const auto value = static_cast<float>(x);
-      tables_[c][x] = rule_.colors ? value : Scaled(rule_.channels[c], value);
+      tables_[c][x] = rule_.colors ? value : ScalePixel(rule_.channels[c], value);
     }
   }
 }
 
 void PixelTables::ToFloats(const uint8_t* bytes, uint32_t height, uint32_t width,
                            const PixelDraws& draws, float* out) const {
-  const uint64_t plane = uint64_t{height} * width;
+  const uint64_t plane_size = uint64_t{height} * width;
   float* to = out;
   for (const auto& table : tables_) {
     for (uint32_t y = 0; y < height; ++y, bytes += width, to += width) {
@@ -53,18 +53,18 @@ void PixelTables::ToFloats(const uint8_t* bytes, uint32_t height, uint32_t width
       }
     }
   }
-  if (rule_.colors) Color(draws, plane, out);
-  if (rule_.standardize) Standardize(out, tables_.size() * plane);
+  if (rule_.colors) ChangeColors(draws, plane_size, out);
+  if (rule_.standardize) Standardize(out, tables_.size() * plane_size);
 }
 
-void PixelTables::Color(const PixelDraws& draws, uint64_t plane, float* out) const {
+void PixelTables::ChangeColors(const PixelDraws& draws, uint64_t plane_size, float* out) const {
   for (const ChannelScale& channel : rule_.channels) {
-    for (uint64_t i = 0; i < plane; ++i) out[i] = Brightened(out[i], draws.brighter);
-    const auto mean = static_cast<float>(Sum(out, plane, [](double x) { return x; }) /
-                                         static_cast<double>(plane));
-    for (uint64_t i = 0; i < plane; ++i)
-      out[i] = Scaled(channel, Contrasted(out[i], mean, draws.contrast));
-    out += plane;
+    for (uint64_t i = 0; i < plane_size; ++i) out[i] = BrightenPixel(out[i], draws.brighter);
+    const auto mean = static_cast<float>(Sum(out, plane_size, [](double x) { return x; }) /
+                                         static_cast<double>(plane_size));
+    for (uint64_t i = 0; i < plane_size; ++i)
+      out[i] = ScalePixel(channel, ChangeContrast(out[i], mean, draws.contrast));
+    out += plane_size;
   }
 }
 

@@ -13,16 +13,16 @@ namespace tern::kernels {
 // added.
 constexpr uint32_t kPixelLanes = 8;
 
-TERN_HOST_DEVICE float Scaled(const ChannelScale& s, float x) {
+TERN_HOST_DEVICE float ScalePixel(const ChannelScale& s, float x) {
   return (x / 255.0f * s.scale + s.offset - s.mean) / s.deviation;
 }
 
-TERN_HOST_DEVICE float Brightened(float x, float brighter) {
+TERN_HOST_DEVICE float BrightenPixel(float x, float brighter) {
   const float sum = x + brighter;
   return sum < 0.f ? 0.f : (sum > 255.f ? 255.f : sum);
 }
 
-TERN_HOST_DEVICE float Contrasted(float x, float mean, float contrast) {
+TERN_HOST_DEVICE float ChangeContrast(float x, float mean, float contrast) {
   return (x - mean) * contrast + mean;
 }
 

@@ -41,15 +41,15 @@ struct Span {
 // The inputs that output `out` reads along an axis of `size` inputs.
 __device__ Span InputsOf(const DeviceAxis& axis, uint32_t out, uint32_t size) {
   const uint32_t begin = out * axis.stride, end = begin + axis.kernel;
-  const uint32_t last = end > axis.pad ? end - axis.pad : 0;
-  return {begin > axis.pad ? begin - axis.pad : 0, last < size ? last : size};
+  const uint32_t input_end = end > axis.pad ? end - axis.pad : 0;
+  return {begin > axis.pad ? begin - axis.pad : 0, input_end < size ? input_end : size};
 }
 
 // The outputs that read input `in` along an axis of `size` outputs.
 __device__ Span OutputsOf(const DeviceAxis& axis, uint32_t in, uint32_t size) {
-  const uint32_t at = in + axis.pad, last = at / axis.stride + 1;
-  const uint32_t begin = at < axis.kernel ? 0 : (at - axis.kernel) / axis.stride + 1;
-  return {begin, last < size ? last : size};
+  const uint32_t padded_in = in + axis.pad, output_end = padded_in / axis.stride + 1;
+  const uint32_t begin = padded_in < axis.kernel ? 0 : (padded_in - axis.kernel) / axis.stride + 1;
+  return {begin, output_end < size ? output_end : size};
 }
 
 // The index of input `in` in the window of output `out`, along one axis.
@@ -66,30 +66,30 @@ struct MaxForward {
 
   __device__ void operator()(uint64_t i) const {
     const ChannelPosition at = PositionOf<kCount>(i, slide.out);
-    const DeviceAxis &down = slide.window.rows, &across = slide.window.columns;
-    const Span rows = InputsOf(down, at.h, slide.in.h),
-               columns = InputsOf(across, at.w, slide.in.w);
+    const DeviceAxis &h_axis = slide.window.rows, &w_axis = slide.window.columns;
+    const Span rows = InputsOf(h_axis, at.h, slide.in.h),
+               columns = InputsOf(w_axis, at.w, slide.in.w);
     float largest[kCount], value[kCount];
-    uint16_t taps[kCount];
+    uint16_t winners[kCount];
     for (uint32_t k = 0; k < kCount; ++k) {
       largest[k] = -INFINITY;
-      taps[k] = static_cast<uint16_t>(TapOf(down, at.h, rows.begin) * across.kernel +
-                                      TapOf(across, at.w, columns.begin));
+      winners[k] = static_cast<uint16_t>(TapOf(h_axis, at.h, rows.begin) * w_axis.kernel +
+                                         TapOf(w_axis, at.w, columns.begin));
     }
     for (uint32_t h = rows.begin; h < rows.end; ++h) {
       for (uint32_t w = columns.begin; w < columns.end; ++w) {
-        const uint32_t tap = TapOf(down, at.h, h) * across.kernel + TapOf(across, at.w, w);
+        const uint32_t tap = TapOf(h_axis, at.h, h) * w_axis.kernel + TapOf(w_axis, at.w, w);
         Load<kCount>(x + IndexOf({at.n, h, w, at.c}, slide.in), value);
 #pragma unroll
         for (uint32_t k = 0; k < kCount; ++k) {
           if (!(value[k] > largest[k])) continue;
           largest[k] = value[k];
-          taps[k] = static_cast<uint16_t>(tap);
+          winners[k] = static_cast<uint16_t>(tap);
         }
       }
     }
     Store<kCount>(largest, y + i * kCount);
-    for (uint32_t k = 0; k < kCount; ++k) winner[i * kCount + k] = taps[k];
+    for (uint32_t k = 0; k < kCount; ++k) winner[i * kCount + k] = winners[k];
   }
 };
 
@@ -102,14 +102,14 @@ struct MaxBackward {
 
   __device__ void operator()(uint64_t i) const {
     const ChannelPosition at = PositionOf<kCount>(i, slide.in);
-    const DeviceAxis &down = slide.window.rows, &across = slide.window.columns;
-    const Span rows = OutputsOf(down, at.h, slide.out.h);
-    const Span columns = OutputsOf(across, at.w, slide.out.w);
+    const DeviceAxis &h_axis = slide.window.rows, &w_axis = slide.window.columns;
+    const Span rows = OutputsOf(h_axis, at.h, slide.out.h);
+    const Span columns = OutputsOf(w_axis, at.w, slide.out.w);
     float sum[kCount] = {}, gradient[kCount];
     for (uint32_t h = rows.begin; h < rows.end; ++h) {
       for (uint32_t w = columns.begin; w < columns.end; ++w) {
         const uint64_t out = IndexOf({at.n, h, w, at.c}, slide.out);
-        const uint32_t tap = TapOf(down, h, at.h) * across.kernel + TapOf(across, w, at.w);
+        const uint32_t tap = TapOf(h_axis, h, at.h) * w_axis.kernel + TapOf(w_axis, w, at.w);
         Load<kCount>(dy + out, gradient);
 #pragma unroll
         for (uint32_t k = 0; k < kCount; ++k) sum[k] += winner[out + k] == tap ? gradient[k] : 0;
@@ -120,7 +120,7 @@ struct MaxBackward {
 };
 
 // The divisor of the mean of output (h, w): the number of elements in its window.
-__device__ float CountOf(const DeviceSlide& slide, bool include_padding, uint32_t h, uint32_t w) {
+__device__ float DivisorOf(const DeviceSlide& slide, bool include_padding, uint32_t h, uint32_t w) {
   const DeviceAxis &rows = slide.window.rows, &columns = slide.window.columns;
   if (include_padding) return static_cast<float>(rows.kernel * columns.kernel);
   return static_cast<float>(InputsOf(rows, h, slide.in.h).size() *
@@ -145,7 +145,7 @@ struct AvgForward {
         for (uint32_t k = 0; k < kCount; ++k) sum[k] += value[k];
       }
     }
-    for (uint32_t k = 0; k < kCount; ++k) sum[k] /= CountOf(slide, include_padding, at.h, at.w);
+    for (uint32_t k = 0; k < kCount; ++k) sum[k] /= DivisorOf(slide, include_padding, at.h, at.w);
     Store<kCount>(sum, y + i * kCount);
   }
 };
@@ -164,9 +164,9 @@ struct AvgBackward {
     float sum[kCount] = {}, gradient[kCount];
     for (uint32_t h = rows.begin; h < rows.end; ++h) {
       for (uint32_t w = columns.begin; w < columns.end; ++w) {
-        const float count = CountOf(slide, include_padding, h, w);
+        const float divisor = DivisorOf(slide, include_padding, h, w);
         Load<kCount>(dy + IndexOf({at.n, h, w, at.c}, slide.out), gradient);
-        for (uint32_t k = 0; k < kCount; ++k) sum[k] += gradient[k] / count;
+        for (uint32_t k = 0; k < kCount; ++k) sum[k] += gradient[k] / divisor;
       }
     }
     Store<kCount>(sum, dx + i * kCount);

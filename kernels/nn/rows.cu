@@ -18,16 +18,16 @@ template <typename T>
 __global__ void __launch_bounds__(kThreads)
     StandardizeRow(const T* x, uint64_t n, T* y, float* scale) {
   __shared__ double row[kThreads];
-  const T* from = x + blockIdx.x * n;
+  const T* image = x + blockIdx.x * n;
   double sum = 0, squares = 0;
-  for (uint64_t i = threadIdx.x; i < n; i += kThreads) sum += AsFloat(from[i]);
+  for (uint64_t i = threadIdx.x; i < n; i += kThreads) sum += AsFloat(image[i]);
   const double mean = SumOfBlock<kThreads>(sum, row) / static_cast<double>(n);
   for (uint64_t i = threadIdx.x; i < n; i += kThreads)
-    squares += (AsFloat(from[i]) - mean) * (AsFloat(from[i]) - mean);
+    squares += (AsFloat(image[i]) - mean) * (AsFloat(image[i]) - mean);
   const double deviation = sqrt(SumOfBlock<kThreads>(squares, row) / static_cast<double>(n));
   const double factor = 1 / fmax(deviation, 1 / sqrt(static_cast<double>(n)));
   for (uint64_t i = threadIdx.x; i < n; i += kThreads)
-    y[blockIdx.x * n + i] = FromFloat<T>(static_cast<float>((AsFloat(from[i]) - mean) * factor));
+    y[blockIdx.x * n + i] = FromFloat<T>(static_cast<float>((AsFloat(image[i]) - mean) * factor));
   if (threadIdx.x == 0) scale[blockIdx.x] = static_cast<float>(factor);
 }
 
@@ -77,29 +77,31 @@ __global__ void __launch_bounds__(kThreads)
       g[c] = FromFloat<T>(0);
     return;
   }
-  const T* x = scores + uint64_t{n} * classes;
+  const T* sample_scores = scores + uint64_t{n} * classes;
   const uint32_t label = labels[n];
   // Each thread reads all scores. This is fast enough, because there are at most about a thousand.
-  double largest = AsFloat(x[0]);
-  for (uint32_t c = 1; c < classes; ++c) largest = fmax(largest, double{AsFloat(x[c])});
-  const float label_score = AsFloat(x[label]);
-  double sum = 0, linear = 0, above = 0;
+  double largest = AsFloat(sample_scores[0]);
+  for (uint32_t c = 1; c < classes; ++c) largest = fmax(largest, double{AsFloat(sample_scores[c])});
+  const float label_score = AsFloat(sample_scores[label]);
+  double sum = 0, sum_below_largest = 0, num_above = 0;
   for (uint32_t c = threadIdx.x; c < classes; c += kThreads) {
-    const float score = AsFloat(x[c]);
+    const float score = AsFloat(sample_scores[c]);
     sum += exp(score - largest);
-    linear += score - largest;
-    above += score > label_score || (score == label_score && c < label);
+    sum_below_largest += score - largest;
+    num_above += score > label_score || (score == label_score && c < label);
   }
   sum = SumOfBlock<kThreads>(sum, row);
-  linear = SumOfBlock<kThreads>(linear, row);
-  above = SumOfBlock<kThreads>(above, row);
+  sum_below_largest = SumOfBlock<kThreads>(sum_below_largest, row);
+  num_above = SumOfBlock<kThreads>(num_above, row);
   if (threadIdx.x == 0) {
-    losses[n] = {log(sum) - options.at_label * (label_score - largest) - options.spread * linear,
-                 static_cast<uint32_t>(above), 0};
+    losses[n] = {
+        log(sum) - options.at_label * (label_score - largest) - options.spread * sum_below_largest,
+        static_cast<uint32_t>(num_above), 0};
   }
   for (uint32_t c = threadIdx.x; g != nullptr && c < classes; c += kThreads) {
     const double target = options.spread + (c == label ? options.at_label : 0);
-    const double derivative = (exp(AsFloat(x[c]) - largest) / sum - target) / step->used;
+    const double derivative =
+        (exp(AsFloat(sample_scores[c]) - largest) / sum - target) / step->used;
     g[c] = FromFloat<T>(static_cast<float>(derivative * step->loss_scale));
   }
 }

@@ -4,7 +4,7 @@
 
 #include "kernels/nn/winograd.h"
 
-// GCC 12 warns wrongly about `half`, a variable of MapBothWays, in the target without vectors.
+// GCC 12 warns wrongly about `mapped_columns` in MapBothWays, in the target without vectors.
 #pragma GCC diagnostic ignored "-Wuninitialized"
 
 #undef HWY_TARGET_INCLUDE
@@ -148,13 +148,15 @@ HWY_INLINE void MapFilterBack(const V* in, size_t step, V* out) {
   out[4 * step] = Plus(Plus(hn::Add(even1, in[7 * step]), 16, even2), 0.0625f, even_half);
 }
 
-// Applies `map` to all columns, and then to all rows: an array of `from` x `from` values becomes
-// one of `to` x `to`. In `in` and `out`, rows are kTile values apart.
-template <size_t from, size_t to, typename Map>
+// Applies `map` to all columns, and then to all rows: an array of in_size x in_size values becomes
+// one of out_size x out_size. In `in` and `out`, rows are kTile values apart.
+template <size_t in_size, size_t out_size, typename Map>
 HWY_INLINE void MapBothWays(const Map& map, const V* in, V* out) {
-  V half[kTile * kTile];
-  for (size_t column = 0; column < from; ++column) map(in + column, kTile, half + column);
-  for (size_t row = 0; row < to; ++row) map(half + row * kTile, 1, out + row * kTile);
+  V mapped_columns[kTile * kTile];
+  for (size_t column = 0; column < in_size; ++column)
+    map(in + column, kTile, mapped_columns + column);
+  for (size_t row = 0; row < out_size; ++row)
+    map(mapped_columns + row * kTile, 1, out + row * kTile);
 }
 
 // The pixels of an image that one tile covers. The tile begins at (row, column) of the image, which

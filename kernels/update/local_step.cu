@@ -23,8 +23,8 @@ __global__ void __launch_bounds__(kThreads)
     const float reference = model.reference != nullptr ? model.reference[i] : 0;
     float velocity = step.velocity ? model.velocity[i] : 0;
     float mean_square = model.mean_square != nullptr ? model.mean_square[i] : 0;
-    model.point[i] = LocalElement(step, part_decay, model.weights[i], model.gradients[i], reference,
-                                  &velocity, &mean_square);
+    model.point[i] = LocalWeight(step, part_decay, model.weights[i], model.gradients[i], reference,
+                                 &velocity, &mean_square);
     if (step.velocity) model.velocity[i] = velocity;
     if (model.mean_square != nullptr) model.mean_square[i] = mean_square;
   }

@@ -16,7 +16,7 @@ struct LocalArenas {
   const float* gradients = nullptr;
   // The weights at which compensation assumes that the gradients were taken.
   const float* reference = nullptr;
-  float* velocity = nullptr;  // of momentum
+  float* velocity = nullptr;  // the velocity of momentum
   float* mean_square =
       nullptr;             // the moving mean square of the gradient, for adaptive compensation
   float* point = nullptr;  // the local weights w'

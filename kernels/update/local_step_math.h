@@ -14,7 +14,7 @@ struct LocalStep {
   bool moves = true;  // false: w' = W; only the state of the compensation is updated
   float scale = 1;    // g is multiplied by this first
   Compensation compensation = Compensation::kNone;
-  float lambda = 0, rho = 0, one_minus_rho = 0;  // of the compensation (compensation.h)
+  float lambda = 0, rho = 0, one_minus_rho = 0;  // of the equations in compensation.h
   bool velocity = false;                         // whether the update uses momentum
   float lr = 0, momentum = 0;
 };
@@ -22,8 +22,8 @@ struct LocalStep {
 // Returns w' for the global weight w. `decay` is the weight decay; `reference` is the weight at
 // which compensation assumes that g was computed. Changes *velocity and *mean_square only if the
 // step uses them.
-TERN_HOST_DEVICE float LocalElement(const LocalStep& step, float decay, float w, float g,
-                                    float reference, float* velocity, float* mean_square) {
+TERN_HOST_DEVICE float LocalWeight(const LocalStep& step, float decay, float w, float g,
+                                   float reference, float* velocity, float* mean_square) {
   float d = step.scale != 1 ? g * step.scale : g;
   if (step.compensation == LocalStep::Compensation::kConstant)
     d = CompensatedConstant(d, w, reference, step.lambda);
@@ -32,13 +32,13 @@ TERN_HOST_DEVICE float LocalElement(const LocalStep& step, float decay, float w,
                             mean_square);
   if (!step.moves) return w;
   const UpdateStep update{.lr = step.lr, .momentum = step.momentum};
-  float next = w;
+  float new_w = w;
   if (step.velocity) {
-    UpdateElement<UpdateRule::kMomentum>(update, {.decay = decay}, d, &next, velocity, nullptr);
+    UpdateElement<UpdateRule::kMomentum>(update, {.decay = decay}, d, &new_w, velocity, nullptr);
   } else {
-    UpdateElement<UpdateRule::kSgd>(update, {.decay = decay}, d, &next, nullptr, nullptr);
+    UpdateElement<UpdateRule::kSgd>(update, {.decay = decay}, d, &new_w, nullptr, nullptr);
   }
-  return next;
+  return new_w;
 }
 
 }  // namespace tern::kernels

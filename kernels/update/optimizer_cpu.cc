@@ -32,11 +32,11 @@ void MomentumUpdate(float* HWY_RESTRICT w, float* HWY_RESTRICT v, const float* H
                     size_t n, float lr, float m, float decay) {
   const hn::CappedTag<float, 16> d;
   const auto update = [&](auto d, size_t i) HWY_ATTR {
-    const auto old = hn::LoadU(d, w + i);
-    const auto decayed = hn::Add(hn::LoadU(d, g + i), hn::Mul(hn::Set(d, decay), old));
+    const auto old_weights = hn::LoadU(d, w + i);
+    const auto decayed = hn::Add(hn::LoadU(d, g + i), hn::Mul(hn::Set(d, decay), old_weights));
     const auto velocity = hn::Add(hn::Mul(hn::Set(d, m), hn::LoadU(d, v + i)), decayed);
     hn::StoreU(velocity, d, v + i);
-    hn::StoreU(hn::Sub(old, hn::Mul(hn::Set(d, lr), velocity)), d, w + i);
+    hn::StoreU(hn::Sub(old_weights, hn::Mul(hn::Set(d, lr), velocity)), d, w + i);
   };
   size_t i = 0;
   for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) update(d, i);

@@ -34,16 +34,16 @@ struct PlaneSums {
 // false if a sum is invalid.
 template <uint32_t kBits>
 __device__ bool DecodeEight(const PlaneSums<kBits>& sums, uint64_t byte, uint32_t count, Eight* g) {
-  constexpr uint32_t kAtOnce = kBits == kAnyBits ? 1 : kBits;
+  constexpr uint32_t kPlanesAtOnce = kBits == kAnyBits ? 1 : kBits;
   const uint32_t count_mask = (1u << count) - 1;
   uint32_t k[kEight] = {};
-  for (uint32_t first = 0; first < sums.Bits(); first += kAtOnce) {
-    uint32_t planes[kAtOnce];
+  for (uint32_t first = 0; first < sums.Bits(); first += kPlanesAtOnce) {
+    uint32_t planes[kPlanesAtOnce];
 #pragma unroll
-    for (uint32_t p = 0; p < kAtOnce; ++p)
+    for (uint32_t p = 0; p < kPlanesAtOnce; ++p)
       planes[p] = sums.planes[(first + p) * sums.stride + byte] & count_mask;
 #pragma unroll
-    for (uint32_t p = 0; p < kAtOnce; ++p) {
+    for (uint32_t p = 0; p < kPlanesAtOnce; ++p) {
 #pragma unroll
       for (uint32_t i = 0; i < kEight; ++i) k[i] |= (planes[p] >> i & 1) << (first + p);
     }
@@ -62,20 +62,20 @@ __device__ bool DecodeEight(const PlaneSums<kBits>& sums, uint64_t byte, uint32_
 // Fills the table means[sum + contributors] with the mean of each possible sum. Other entries are
 // unspecified.
 __device__ void FillMeans(uint32_t bits, uint32_t contributors, float scaler, float* means) {
-  const double n = contributors;
+  const double divisor = contributors;
   for (uint32_t i = threadIdx.x; i < 1u << bits; i += kThreads)
-    means[i] = static_cast<float>(static_cast<double>(scaler) * (i - n) / n);
+    means[i] = static_cast<float>(static_cast<double>(scaler) * (i - divisor) / divisor);
 }
 
 // Calls work(at, count) for the runs of eight elements of the tile that this thread processes:
 // `count` elements from element `at` of the part on.
 template <typename Work>
-__device__ void ForEights(const Part& part, uint32_t tile, const Work& work) {
+__device__ void ForEachEight(const Part& part, uint32_t tile, const Work& work) {
   const uint64_t tile_begin = uint64_t{tile} * kTile;
   for (uint32_t first = threadIdx.x * kEight; first < kTile; first += kThreads * kEight) {
     const uint64_t at = tile_begin + first;
     if (at >= part.count) break;
-    work(at, EightOf(part.count - at));
+    work(at, AtMostEight(part.count - at));
   }
 }
 
@@ -117,7 +117,7 @@ __device__ void DecodeTile(const DeviceTiling& tiling, const CodedSums& coded, c
                               coded.contributors, means};
   FillMeans(sums.Bits(), coded.contributors, location.scaler, means);
   __syncthreads();
-  ForEights(part, tile.index, [&](uint64_t at, uint32_t count) {
+  ForEachEight(part, tile.index, [&](uint64_t at, uint32_t count) {
     use(part.begin + at, count, [&] {
       Eight g;
       if (!DecodeEight(sums, at / kEight, count, &g)) atomicAdd(coded.invalid_count, 1u);
@@ -128,9 +128,9 @@ __device__ void DecodeTile(const DeviceTiling& tiling, const CodedSums& coded, c
 
 template <uint32_t kBits>
 __global__ void __launch_bounds__(kThreads)
-    DecodeTiles(DeviceTiling tiling, CodedSums coded, float* to) {
+    DecodeTiles(DeviceTiling tiling, CodedSums coded, float* mean_arena) {
   DecodeTile<kBits>(tiling, coded, [&](uint64_t at, uint32_t count, const auto& means) {
-    Store(means(), to + at, count);
+    Store(means(), mean_arena + at, count);
   });
 }
 
@@ -151,10 +151,10 @@ __global__ void __launch_bounds__(kThreads)
   const Tile tile = tiling.tiles[blockIdx.x];
   const Part part = tiling.parts[tile.part].part;
   const TensorRates rate = rates[tile.part];
-  ForEights(part, tile.index, [&](uint64_t at, uint32_t count) {
-    const uint64_t in_arena = part.begin + at;
-    UpdateEight<kRule>(step, rate, in_arena, count, model,
-                       [&] { return Load(means + in_arena, count); });
+  ForEachEight(part, tile.index, [&](uint64_t at, uint32_t count) {
+    const uint64_t arena_index = part.begin + at;
+    UpdateEight<kRule>(step, rate, arena_index, count, model,
+                       [&] { return Load(means + arena_index, count); });
   });
 }
 
@@ -194,7 +194,7 @@ auto DispatchBits(uint32_t bits, const Get& get) {
 }
 
 // The number of planes of a sum.
-uint32_t PlanesOf(uint32_t contributors) {
+uint32_t NumPlanes(uint32_t contributors) {
   return static_cast<uint32_t>(SumBits(static_cast<int>(contributors)));
 }
 
@@ -204,7 +204,7 @@ int DecodeAndUpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling, con
                             const SumLocation* locations, uint32_t contributors,
                             const UpdateStep& step, const TensorRates* rates,
                             const ModelArenas& model, uint32_t* invalid_count) {
-  const CodedSums coded{sums, locations, contributors, PlanesOf(contributors), invalid_count};
+  const CodedSums coded{sums, locations, contributors, NumPlanes(contributors), invalid_count};
   const auto kernel = DispatchBits(coded.bits, [&]<uint32_t kBits>() {
     return DispatchRule(step.rule,
                         [&]<UpdateRule kRule>() { return DecodeAndUpdateTiles<kRule, kBits>; });
@@ -215,7 +215,7 @@ int DecodeAndUpdateOnDevice(DeviceStream stream, const DeviceTiling& tiling, con
 int DecodeOnDevice(DeviceStream stream, const DeviceTiling& tiling, const uint8_t* sums,
                    const SumLocation* locations, uint32_t contributors, float* means,
                    uint32_t* invalid_count) {
-  const CodedSums coded{sums, locations, contributors, PlanesOf(contributors), invalid_count};
+  const CodedSums coded{sums, locations, contributors, NumPlanes(contributors), invalid_count};
   const auto kernel =
       DispatchBits(coded.bits, [&]<uint32_t kBits>() { return DecodeTiles<kBits>; });
   return Launch(kernel, tiling.tile_count, kThreads, stream, tiling, coded, means);
