@@ -39,7 +39,7 @@ class Augmenter {
   // Returns the size of the output for an image of size `image`. kBadData if the crop is larger
   // than the scaled and padded image, or if that image has too many pixels; the message does not
   // name the image.
-  Result<Size> OutputOf(Size image) const;
+  Result<Size> OutputOf(Size image_size) const;
 
   // One use of a sample: the random numbers of the augmentation depend on both members.
   struct SampleId {
@@ -66,14 +66,14 @@ class Augmenter {
   using RandomWords = std::array<uint32_t, 4>;
 
   Augmenter(const pb::Data& data, uint64_t seed, Split split, uint32_t channels);
-  Size ScaledSizeOf(Size image) const;
-  Size CropSizeOf(Size scaled) const;
+  Size ScaledSizeOf(Size image_size) const;
+  Size CropSizeOf(Size scaled_size) const;
   RandomWords RandomWordsOf(const SampleId& sample, uint32_t block) const;
   Box DrawBox(const Image& image, const SampleId& sample) const;
   const Image& Scale(const Image& image, const SampleId& sample, Image* scaled) const;
-  void Crop(const Image& image, const RandomWords& draws, uint8_t* out) const;
+  void Crop(const Image& image, const RandomWords& words, uint8_t* out) const;
 
-  pb::Augmentation fields_;  // For the test set, without the fields that are for training only.
+  pb::Augmentation augmentation_;  // For the test set, without the fields that are for training only.
   uint64_t seed_;
   kernels::PixelTables tables_;
 };

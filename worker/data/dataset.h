@@ -70,7 +70,7 @@ struct ReadOptions {
   // Receives the number of images of a folder that are scanned (`done`), and of all images. Called
   // on the thread that reads the set.
   std::function<void(uint64_t done, uint64_t total)> progress = nullptr;
-  Warn warn = nullptr;  // Receives warnings about damaged images and skipped files.
+  WarningFunction warn = nullptr;  // Receives warnings about damaged images and skipped files.
 };
 
 }  // namespace tern::data

@@ -29,7 +29,7 @@ class Epochs {
   struct Options {
     uint32_t rank = 0, workers = 1, batch_total = 0;
     pb::Data::Partition partition = pb::Data::shared;
-    pb::Data::EpochEnd end = pb::Data::wrap;
+    pb::Data::EpochEnd epoch_end = pb::Data::wrap;
     std::vector<pb::BatchGrowth> growth = {};
     uint64_t images = 0;  // The number of images in the training set.
   };
@@ -64,7 +64,7 @@ class Epochs {
   // workers if they share the sequence, else its own.
   uint64_t Stride(uint32_t worker_batch) const;
   // The position of this rank's first sample among the samples of a step.
-  uint64_t Offset(uint32_t worker_batch) const;
+  uint64_t OffsetInStep(uint32_t worker_batch) const;
   void AddStage(double at_epoch, uint32_t batch_total);
 
   Options options_;

@@ -31,14 +31,14 @@ struct ModelMemory {
   // `gradients`.
   std::vector<const float*> GradientsByRound() const;
 
-  Array<float> weights, gradients, average;
+  Array<float> weights, gradients, average_arena;
   std::vector<Array<float>> state_arrays;
-  std::map<DeviceModel::Local, Array<float>> local;
+  std::map<DeviceModel::Local, Array<float>> local_arenas;
   std::vector<Array<float>> retained_gradients;  // Empty unless several rounds are in progress.
   Groups buckets, chunks;
-  Group all;      // All elements of the model, as a single part.
+  Group all_elements;      // All elements of the model, as a single part.
   Group tensors;  // All parts of all buckets; empty without arrays of local weights.
-  MaxSizes max;   // The maximum sizes over all groups except `tensors`.
+  MaxSizes max_sizes;   // The maximum sizes over all groups except `tensors`.
 
  private:
   Status AllocateArenas(const DeviceModel::Layout& layout);
