@@ -49,8 +49,9 @@ Evaluate::Evaluate(const setup::Setup& setup, const data::Samples& test, client:
       classes_(setup.net.classes()),
       as_bytes_(as_bytes) {}
 
-Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, client::Confusion* confusion) {
-  const data::Range range = data::DivideSamples(test_.count(), part, parts);
+Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t num_parts,
+                                    client::Confusion* confusion) {
+  const data::Range range = data::DivideSamples(test_.count(), part, num_parts);
   const auto batch_samples = [this, range](uint64_t batch) {
     std::vector<data::Augmenter::SampleId> samples;
     const uint64_t begin = range.begin + batch * batch_;

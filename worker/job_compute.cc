@@ -28,9 +28,9 @@ Result<uint32_t> JobCompute::Fetch() {
   return static_cast<uint32_t>(batch_->labels.size());
 }
 
-Result<client::Score> JobCompute::Evaluate(uint32_t part, uint32_t parts,
+Result<client::Score> JobCompute::Evaluate(uint32_t part, uint32_t num_parts,
                                            client::Confusion* confusion) {
-  const Result<engine::Score> score = evaluate_.Run(part, parts, confusion);
+  const Result<engine::Score> score = evaluate_.Run(part, num_parts, confusion);
   if (!score.ok()) return score.status();
   return client::Score{score->loss, score->correct, score->among_five, score->samples};
 }

@@ -29,7 +29,8 @@ pb::Augmentation AugmentationFor(const pb::Augmentation& augmentation, Split spl
   return sizes_only;
 }
 
-kernels::PixelRule RuleOf(const pb::Data& data, const pb::Augmentation& augmentation, uint32_t channels) {
+kernels::PixelRule RuleOf(const pb::Data& data, const pb::Augmentation& augmentation,
+                          uint32_t channels) {
   kernels::PixelRule rule;
   for (int c = 0; c < static_cast<int>(channels); ++c) {
     if (data.mean_size() == 0) {
@@ -40,7 +41,8 @@ kernels::PixelRule RuleOf(const pb::Data& data, const pb::Augmentation& augmenta
           {.mean = static_cast<float>(data.mean(c)), .deviation = static_cast<float>(data.std(c))});
     }
   }
-  rule.colors = augmentation.brightness() > 0 || augmentation.contrast_min() != 1 || augmentation.contrast_max() != 1;
+  rule.colors = augmentation.brightness() > 0 || augmentation.contrast_min() != 1 ||
+                augmentation.contrast_max() != 1;
   rule.standardize = data.standardize();
   return rule;
 }
@@ -59,7 +61,8 @@ Result<Augmenter> Augmenter::Make(const pb::Data& data, uint64_t seed, Split spl
     }
   }
   const pb::Augmentation& augmentation = data.augmentation();
-  if (augmentation.random_resized_crop() && !(augmentation.has_height() && augmentation.has_width())) {
+  if (augmentation.random_resized_crop() &&
+      !(augmentation.has_height() && augmentation.has_width())) {
     return Status(
         Code::kBadJob,
         "data.augmentation.random_resized_crop is set without height and width; set both, "
@@ -91,15 +94,19 @@ Size Augmenter::CropSizeOf(Size scaled_size) const {
 }
 
 Result<Size> Augmenter::OutputOf(Size image_size) const {
-  const Size scaled_size = augmentation_.random_resized_crop() ? CropSizeOf(image_size) : ScaledSizeOf(image_size);
+  const Size scaled_size =
+      augmentation_.random_resized_crop() ? CropSizeOf(image_size) : ScaledSizeOf(image_size);
   const Size crop_size = CropSizeOf(scaled_size);
   const uint32_t total_pad = 2 * augmentation_.pad();
   if (uint64_t{scaled_size.height} * scaled_size.width > kMaxPixels) {
     return Status(Code::kBadData,
-                  Cat("is ", image_size.width, " x ", image_size.height, " pixels, scaled ", scaled_size.width,
-                      " x ", scaled_size.height, ": too many; lower data.augmentation.resize_shorter"));
+                  Cat("is ", image_size.width, " x ", image_size.height, " pixels, scaled ",
+                      scaled_size.width, " x ", scaled_size.height,
+                      ": too many; lower data.augmentation.resize_shorter"));
   }
-  if (crop_size.height <= scaled_size.height + total_pad && crop_size.width <= scaled_size.width + total_pad) return crop_size;
+  if (crop_size.height <= scaled_size.height + total_pad &&
+      crop_size.width <= scaled_size.width + total_pad)
+    return crop_size;
   return Status(Code::kBadData, Cat("is ", scaled_size.width, " x ", scaled_size.height,
                                     " pixels before the crop, smaller than the crop of ",
                                     crop_size.width, " x ", crop_size.height,
@@ -118,10 +125,12 @@ Augmenter::RandomWords Augmenter::RandomWordsOf(const SampleId& sample, uint32_t
 
 Box Augmenter::DrawBox(const Image& image, const SampleId& sample) const {
   const double image_area = static_cast<double>(image.plane());
-  const double min_log_aspect = std::log(augmentation_.aspect_min()), max_log_aspect = std::log(augmentation_.aspect_max());
+  const double min_log_aspect = std::log(augmentation_.aspect_min()),
+               max_log_aspect = std::log(augmentation_.aspect_max());
   for (uint32_t t = 0; t < kMaxAttempts; ++t) {
     const RandomWords words = RandomWordsOf(sample, 2 + t);
-    const double box_area = image_area * ToRange(words[0], augmentation_.area_min(), augmentation_.area_max());
+    const double box_area =
+        image_area * ToRange(words[0], augmentation_.area_min(), augmentation_.area_max());
     const double aspect = std::exp(ToRange(words[1], min_log_aspect, max_log_aspect));
     const double width = std::round(std::sqrt(box_area * aspect));
     const double height = std::round(std::sqrt(box_area / aspect));
@@ -137,7 +146,8 @@ Box Augmenter::DrawBox(const Image& image, const SampleId& sample) const {
   const auto rounded_side = [](double length, uint32_t max) {
     return static_cast<uint32_t>(std::clamp<double>(std::round(length), 1, max));
   };
-  Box box{0, 0, rounded_side(image.width / aspect, image.height), rounded_side(image.height * aspect, image.width)};
+  Box box{0, 0, rounded_side(image.width / aspect, image.height),
+          rounded_side(image.height * aspect, image.width)};
   box.top = (image.height - box.height) / 2;
   box.left = (image.width - box.width) / 2;
   return box;
@@ -154,16 +164,17 @@ void Augmenter::Apply(const Image& image, const SampleId& sample, Workspace* wor
 
 kernels::PixelDraws Augmenter::ScaleAndCrop(const Image& image, const SampleId& sample,
                                             Image* scaled, uint8_t* out) const {
-  const bool is_random = augmentation_.random_crop() || augmentation_.mirror() || augmentation_.brightness() > 0;
+  const bool is_random =
+      augmentation_.random_crop() || augmentation_.mirror() || augmentation_.brightness() > 0;
   const RandomWords words = is_random ? RandomWordsOf(sample, 0) : RandomWords{};
   Crop(Scale(image, sample, scaled), words, out);
   kernels::PixelDraws pixel_draws;
   pixel_draws.mirrored = augmentation_.mirror() && (words[0] >> 31) != 0;
   if (!rule().colors) return pixel_draws;
-  pixel_draws.brighter =
-      static_cast<float>(ToRange(words[3], -augmentation_.brightness(), augmentation_.brightness()));
-  pixel_draws.contrast = static_cast<float>(
-      ToRange(RandomWordsOf(sample, 1)[0], augmentation_.contrast_min(), augmentation_.contrast_max()));
+  pixel_draws.brighter = static_cast<float>(
+      ToRange(words[3], -augmentation_.brightness(), augmentation_.brightness()));
+  pixel_draws.contrast = static_cast<float>(ToRange(
+      RandomWordsOf(sample, 1)[0], augmentation_.contrast_min(), augmentation_.contrast_max()));
   return pixel_draws;
 }
 
@@ -175,7 +186,8 @@ const Image& Augmenter::Scale(const Image& image, const SampleId& sample, Image*
   }
   const Size scaled_size = ScaledSizeOf(image_size);
   if (scaled_size == image_size) return image;
-  ResizeBox(image, {0, 0, image_size.height, image_size.width}, scaled_size.height, scaled_size.width, scaled);
+  ResizeBox(image, {0, 0, image_size.height, image_size.width}, scaled_size.height,
+            scaled_size.width, scaled);
   return *scaled;
 }
 

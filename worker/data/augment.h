@@ -73,7 +73,8 @@ class Augmenter {
   const Image& Scale(const Image& image, const SampleId& sample, Image* scaled) const;
   void Crop(const Image& image, const RandomWords& words, uint8_t* out) const;
 
-  pb::Augmentation augmentation_;  // For the test set, without the fields that are for training only.
+  pb::Augmentation
+      augmentation_;  // For the test set, without the fields that are for training only.
   uint64_t seed_;
   kernels::PixelTables tables_;
 };

@@ -11,7 +11,7 @@ namespace {
 
 // Returns the images that `rank` owns if the images, sorted by label, are divided among the ranks.
 std::vector<uint32_t> ImagesOwnedByClass(const std::vector<uint32_t>& labels, uint32_t rank,
-                                   uint32_t workers) {
+                                         uint32_t workers) {
   std::vector<uint32_t> by_label(labels.size());
   std::iota(by_label.begin(), by_label.end(), 0u);
   std::stable_sort(by_label.begin(), by_label.end(),
@@ -65,8 +65,9 @@ std::vector<Augmenter::SampleId> Batches::SamplesAt(uint64_t step) {
 const std::vector<uint32_t>& Batches::EpochOrder(uint64_t epoch) {
   if (epoch != cached_epoch_) {
     const bool is_shared = options_.partition == pb::Data::shared;
-    cached_order_ = EpochPermutation(options_.seed, static_cast<uint16_t>(is_shared ? 0 : options_.rank),
-                              epoch, static_cast<uint32_t>(epochs_.epoch_length()));
+    cached_order_ =
+        EpochPermutation(options_.seed, static_cast<uint16_t>(is_shared ? 0 : options_.rank), epoch,
+                         static_cast<uint32_t>(epochs_.epoch_length()));
     cached_epoch_ = epoch;
   }
   return cached_order_;
@@ -75,7 +76,9 @@ const std::vector<uint32_t>& Batches::EpochOrder(uint64_t epoch) {
 Range DivideSamples(uint64_t count, uint32_t rank, uint32_t workers) {
   const uint64_t min_length = count / workers;
   const uint64_t num_longer = count % workers;  // The first num_longer parts have length + 1.
-  const auto range_begin = [&](uint64_t r) { return r * min_length + std::min<uint64_t>(r, num_longer); };
+  const auto range_begin = [&](uint64_t r) {
+    return r * min_length + std::min<uint64_t>(r, num_longer);
+  };
   return {range_begin(rank), range_begin(uint64_t{rank} + 1)};
 }
 

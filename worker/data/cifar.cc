@@ -20,17 +20,18 @@ Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarFormat& format,
   const size_t record_bytes = format.label_bytes + kImageBytes;
   if (bytes.empty() || bytes.size() % record_bytes != 0) {
     return Status(Code::kBadData,
-                  Cat(name, ": ", bytes.size(), " bytes; expected a multiple of ", record_bytes, " (",
-                      format.label_bytes, " of labels and 3 x 32 x 32 pixels) for CIFAR-",
+                  Cat(name, ": ", bytes.size(), " bytes; expected a multiple of ", record_bytes,
+                      " (", format.label_bytes, " of labels and 3 x 32 x 32 pixels) for CIFAR-",
                       format.classes, "; get it again, or check data.format"));
   }
   for (size_t offset = 0; offset < bytes.size(); offset += record_bytes) {
     const uint8_t* image_bytes = bytes.data() + offset + format.label_bytes;
     const uint32_t label = image_bytes[-1];
     if (label >= format.classes) {
-      return Status(Code::kBadData, Cat(name, ": image ", offset / record_bytes, " has label ", label,
-                                        "; expected 0 to ", format.classes - 1, " for CIFAR-",
-                                        format.classes, "; get it again, or check data.format"));
+      return Status(Code::kBadData,
+                    Cat(name, ": image ", offset / record_bytes, " has label ", label,
+                        "; expected 0 to ", format.classes - 1, " for CIFAR-", format.classes,
+                        "; get it again, or check data.format"));
     }
     dataset->labels.push_back(label);
     dataset->pixels.insert(dataset->pixels.end(), image_bytes, image_bytes + kImageBytes);

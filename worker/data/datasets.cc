@@ -18,8 +18,8 @@ Result<std::unique_ptr<Dataset>> ReadDataset(const pb::Data& data, Split split,
       return ReadIdxDataset(data.dir() + (is_training ? "/train" : "/t10k"), limit);
     case pb::Data::cifar10:
     case pb::Data::cifar100:
-      return ReadCifar(data.dir(), data.format() == pb::Data::cifar10 ? kCifar10 : kCifar100, is_training,
-                       limit);
+      return ReadCifar(data.dir(), data.format() == pb::Data::cifar10 ? kCifar10 : kCifar100,
+                       is_training, limit);
     case pb::Data::folder:
       return ReadFolder(data, is_training, limit, options);
     case pb::Data::packed:

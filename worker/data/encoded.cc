@@ -91,10 +91,12 @@ Result<ImageHeader> ReadJpegHeader(const ReadFunction& read, uint64_t size) {
     }
     if (marker == 0xd9 || marker == 0xda) return BadDataError("damaged: the JPEG states no size");
     const uint32_t segment_length = uint32_t{segment_head[2]} << 8 | segment_head[3];
-    if (segment_length < 2) return BadDataError("damaged: a segment of the JPEG has an invalid length");
+    if (segment_length < 2)
+      return BadDataError("damaged: a segment of the JPEG has an invalid length");
     if (BeginsFrame(marker)) {
       if (num_read < segment_head.size()) break;
-      return CheckSides(uint32_t{segment_head[5]} << 8 | segment_head[6], uint32_t{segment_head[7]} << 8 | segment_head[8]);
+      return CheckSides(uint32_t{segment_head[5]} << 8 | segment_head[6],
+                        uint32_t{segment_head[7]} << 8 | segment_head[8]);
     }
     offset += 2 + uint64_t{segment_length};
   }

@@ -12,12 +12,13 @@ Status CheckBatch(const std::string& key, uint32_t batch, const Epochs::Options&
   const auto bad_job_error = [](const std::string& what) { return Status(Code::kBadJob, what); };
   if (batch == 0 || batch % options.workers != 0) {
     return bad_job_error(key + " is " + std::to_string(batch) + "; expected a multiple of the " +
-                   std::to_string(options.workers) + " workers, so that each takes an equal part");
+                         std::to_string(options.workers) +
+                         " workers, so that each takes an equal part");
   }
   if (options.images < batch) {
     return bad_job_error("the training set holds " + std::to_string(options.images) +
-                   " images, fewer than " + key + " (" + std::to_string(batch) +
-                   "); lower it or raise data.train_limit");
+                         " images, fewer than " + key + " (" + std::to_string(batch) +
+                         "); lower it or raise data.train_limit");
   }
   return Ok();
 }
@@ -52,13 +53,14 @@ uint64_t Epochs::Stride(uint32_t worker_batch) const {
                                                 : worker_batch;
 }
 
-uint64_t Epochs::Offset(uint32_t worker_batch) const {
+uint64_t Epochs::OffsetInStep(uint32_t worker_batch) const {
   return options_.partition == pb::Data::shared ? uint64_t{worker_batch} * options_.rank : 0;
 }
 
 uint64_t Epochs::StepsInEpoch(uint32_t worker_batch) const {
   const uint64_t stride = Stride(worker_batch);
-  const uint64_t longest_epoch = EpochLengthOf(0), shortest_epoch = EpochLengthOf(options_.workers - 1);
+  const uint64_t longest_epoch = EpochLengthOf(0),
+                 shortest_epoch = EpochLengthOf(options_.workers - 1);
   switch (options_.epoch_end) {
     case pb::Data::drop_last:
       return shortest_epoch / stride;
@@ -88,13 +90,14 @@ void Epochs::AddStage(double at_epoch, uint32_t batch_total) {
       const auto last_stage_steps = static_cast<uint64_t>(std::ceil(
           std::max(0.0, samples_before - samples_before_last) / static_cast<double>(stride)));
       stage.first_step = last_stage.first_step + last_stage_steps;
-      stage.first_sample = last_stage.first_sample + last_stage_steps * Stride(last_stage.worker_batch);
+      stage.first_sample =
+          last_stage.first_sample + last_stage_steps * Stride(last_stage.worker_batch);
       stage.first_epoch = at_epoch;
     } else {  // The batch size changes only between two epochs.
       stage.first_epoch = std::ceil(at_epoch);
-      stage.first_step =
-          last_stage.first_step + static_cast<uint64_t>(stage.first_epoch - last_stage.first_epoch) *
-                                StepsInEpoch(last_stage.worker_batch);
+      stage.first_step = last_stage.first_step +
+                         static_cast<uint64_t>(stage.first_epoch - last_stage.first_epoch) *
+                             StepsInEpoch(last_stage.worker_batch);
     }
   }
   stages_.push_back(stage);
@@ -114,9 +117,11 @@ EpochSlice Epochs::At(uint64_t step) const {
   const uint64_t steps_in_epoch = StepsInEpoch(stage.worker_batch);
   EpochSlice slice;
   slice.epoch = static_cast<uint64_t>(stage.first_epoch) + step_in_stage / steps_in_epoch;
-  slice.begin = step_in_stage % steps_in_epoch * Stride(stage.worker_batch) + OffsetInStep(stage.worker_batch);
+  slice.begin = step_in_stage % steps_in_epoch * Stride(stage.worker_batch) +
+                OffsetInStep(stage.worker_batch);
   slice.count = stage.worker_batch;
-  if (options_.epoch_end == pb::Data::leave && slice.begin + slice.count > epoch_length_) slice.count = 0;
+  if (options_.epoch_end == pb::Data::leave && slice.begin + slice.count > epoch_length_)
+    slice.count = 0;
   return slice;
 }
 
@@ -139,7 +144,8 @@ uint64_t Epochs::StepsOf(double epochs) const {
                 static_cast<double>(uint64_t{last_stage->worker_batch} * options_.workers)
           : static_cast<double>(StepsInEpoch(last_stage->worker_batch));
   return std::max<uint64_t>(
-      1, last_stage->first_step + static_cast<uint64_t>(std::llround(epochs_in_last_stage * steps_in_epoch)));
+      1, last_stage->first_step +
+             static_cast<uint64_t>(std::llround(epochs_in_last_stage * steps_in_epoch)));
 }
 
 }  // namespace tern::data

@@ -50,8 +50,8 @@ InputFile::~InputFile() {
 size_t InputFile::ReadAt(uint64_t offset, std::span<uint8_t> buffer) const {
   size_t bytes_read = 0;
   while (bytes_read < buffer.size()) {
-    const ssize_t num_read =
-        pread(fd_, buffer.data() + bytes_read, buffer.size() - bytes_read, static_cast<off_t>(offset + bytes_read));
+    const ssize_t num_read = pread(fd_, buffer.data() + bytes_read, buffer.size() - bytes_read,
+                                   static_cast<off_t>(offset + bytes_read));
     if (num_read < 0 && errno == EINTR) continue;
     if (num_read <= 0) break;
     bytes_read += static_cast<size_t>(num_read);

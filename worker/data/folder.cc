@@ -52,7 +52,8 @@ Result<std::vector<std::string>> ListFolder(const std::string& path, bool lists_
   while (!error && entry != fs::directory_iterator()) {
     const std::string name = entry->path().filename().string();
     std::error_code ignored_error;  // Set for a dangling link, which is no folder.
-    if (!name.starts_with(".") && entry->is_directory(ignored_error) == lists_folders) names.push_back(name);
+    if (!name.starts_with(".") && entry->is_directory(ignored_error) == lists_folders)
+      names.push_back(name);
     entry.increment(error);
   }
   if (error)
@@ -71,7 +72,8 @@ bool IsImageName(const std::string& name) {
 std::string RootOf(const std::string& dir, bool is_training) {
   if (is_training) return dir + "/train";
   std::error_code ignored_error;
-  return fs::is_directory(dir + "/test", ignored_error) || !fs::is_directory(dir + "/val", ignored_error)
+  return fs::is_directory(dir + "/test", ignored_error) ||
+                 !fs::is_directory(dir + "/val", ignored_error)
              ? dir + "/test"
              : dir + "/val";
 }
@@ -185,7 +187,8 @@ Status FolderDataset::ScanRange(uint64_t begin, uint64_t end, uint32_t threads) 
 
 Result<std::unique_ptr<Dataset>> ReadFolder(const pb::Data& data, bool is_training, uint64_t limit,
                                             const ReadOptions& options) {
-  const std::string root = RootOf(data.dir(), is_training), other_root = RootOf(data.dir(), !is_training);
+  const std::string root = RootOf(data.dir(), is_training),
+                    other_root = RootOf(data.dir(), !is_training);
   Result<std::vector<std::string>> classes = ListFolder(root, true);
   if (!classes.ok()) return classes.status();
   const Result<std::vector<std::string>> other_classes = ListFolder(other_root, true);

@@ -24,7 +24,8 @@ Status BadDataError(const std::string& name, const std::string& what) {
 }
 
 // Returns the error for zlib's result `code`, of compressed data of `size` bytes.
-Status InflateError(const z_stream& stream, int zlib_result, const std::string& name, size_t input_size) {
+Status InflateError(const z_stream& stream, int zlib_result, const std::string& name,
+                    size_t input_size) {
   if (zlib_result == Z_BUF_ERROR || zlib_result == Z_OK) {
     return BadDataError(name, "truncated gzip: the file ends after " + std::to_string(input_size) +
                                   " bytes in the middle of the packed data; get it again");
@@ -77,7 +78,8 @@ Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint
                       " bytes follow the end of the gzip data; expected none; get it again");
       }
       inflateReset(&stream);  // Another gzip member follows.
-    } else if (zlib_result != Z_OK || (num_output == 0 && stream.avail_in == 0 && next_input == bytes.size())) {
+    } else if (zlib_result != Z_OK ||
+               (num_output == 0 && stream.avail_in == 0 && next_input == bytes.size())) {
       return InflateError(stream, zlib_result, name, bytes.size());
     }
   }

@@ -120,9 +120,9 @@ Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name) {
                         "the header promises " + shape + " values, more than the 4 GiB allowed");
   }
   const uint64_t num_following = bytes.size() - header_bytes;
-  const std::string explanation = "the header promises " + shape + " = " + std::to_string(num_values) +
-                                  " values, " + std::to_string(num_following) +
-                                  " follow; get it again";
+  const std::string explanation = "the header promises " + shape + " = " +
+                                  std::to_string(num_values) + " values, " +
+                                  std::to_string(num_following) + " follow; get it again";
   if (num_following < num_values) return BadDataError(name, "truncated: " + explanation);
   if (num_following > num_values) return BadDataError(name, "bytes after the end: " + explanation);
   array.values.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header_bytes), bytes.end());
@@ -139,7 +139,8 @@ Result<IdxArray> ReadIdx(const std::string& path) {
   }
   const std::string& existing_path = is_plain ? path : packed_path;
   std::string bytes;
-  TERN_RETURN_IF_ERROR(ReadWholeFile(existing_path, "an IDX file, plain or gzip", kMaxIdxBytes, &bytes));
+  TERN_RETURN_IF_ERROR(
+      ReadWholeFile(existing_path, "an IDX file, plain or gzip", kMaxIdxBytes, &bytes));
   // An uncompressed IDX file with the suffix .gz is accepted too.
   if (IsGzip(bytes)) {
     Result<std::string> unpacked = Gunzip(bytes, existing_path, kMaxIdxBytes);

@@ -20,11 +20,12 @@ Result<IdxArray> ReadArray(const std::string& path, size_t expected_dims, const 
   const auto magic_text = [](size_t n) { return "0x0000080" + std::to_string(n); };
   const bool is_swapped = found_dims == (expected_dims == 3 ? 1 : 3);
   return Status(Code::kBadData, path + ": holds " + std::to_string(found_dims) + " dimensions (" +
-                                    magic_text(found_dims) + "), expected " + std::to_string(expected_dims) +
-                                    " for " + kind + " (" + magic_text(expected_dims) + ")" +
+                                    magic_text(found_dims) + "), expected " +
+                                    std::to_string(expected_dims) + " for " + kind + " (" +
+                                    magic_text(expected_dims) + ")" +
                                     (is_swapped ? std::string("; it looks like ") + other_kind +
-                                                   ": are images and labels swapped?"
-                                             : ""));
+                                                      ": are images and labels swapped?"
+                                                : ""));
 }
 
 }  // namespace

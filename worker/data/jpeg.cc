@@ -34,8 +34,8 @@ struct ErrorState {
 // damaged areas of the image with gray.
 void OnWarning(j_common_ptr info, int level) {
   const int message_code = info->err->msg_code;
-  const bool is_harmless =
-      message_code == JWRN_EXTRANEOUS_DATA || message_code == JWRN_ADOBE_XFORM || message_code == JWRN_JFIF_MAJOR;
+  const bool is_harmless = message_code == JWRN_EXTRANEOUS_DATA ||
+                           message_code == JWRN_ADOBE_XFORM || message_code == JWRN_JFIF_MAJOR;
   if (level < 0 && !is_harmless) JumpOut(info);
 }
 
@@ -118,7 +118,8 @@ class Decompressor {
       for (uint32_t x = 0; x < width; ++x) {
         const uint32_t black = row[4 * x + 3] ^ ink_mask;
         for (uint32_t c = 0; c < 3; ++c)
-          pixels_out[c * plane_size + x] = static_cast<uint8_t>(((row[4 * x + c] ^ ink_mask) * black + 127) / 255);
+          pixels_out[c * plane_size + x] =
+              static_cast<uint8_t>(((row[4 * x + c] ^ ink_mask) * black + 127) / 255);
       }
     }
   }

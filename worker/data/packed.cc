@@ -114,7 +114,8 @@ Status PackedDataset::CheckSections(const PackedHeader& header) const {
 
 Status PackedDataset::ReadIndex(const PackedHeader& header) {
   entries_.resize(header.count);
-  const std::span<uint8_t> index_buffer(reinterpret_cast<uint8_t*>(entries_.data()), header.index_bytes);
+  const std::span<uint8_t> index_buffer(reinterpret_cast<uint8_t*>(entries_.data()),
+                                        header.index_bytes);
   if (file_.ReadAt(header.index_begin, index_buffer) != index_buffer.size())
     return BadDataError("cannot be read completely");
   if (Digest(index_buffer) != header.index_digest)
@@ -146,7 +147,8 @@ Status PackedDataset::CheckEntry(const PackedHeader& header, uint64_t i) const {
 Status PackedDataset::ReadNames(const PackedHeader& header) {
   if (header.names_bytes == 0) return Ok();
   std::string names_text(header.names_bytes, '\0');
-  const std::span<uint8_t> names_buffer(reinterpret_cast<uint8_t*>(names_text.data()), names_text.size());
+  const std::span<uint8_t> names_buffer(reinterpret_cast<uint8_t*>(names_text.data()),
+                                        names_text.size());
   if (file_.ReadAt(header.names_begin, names_buffer) != names_buffer.size())
     return BadDataError("cannot be read completely");
   if (Digest(names_text) != header.names_digest)

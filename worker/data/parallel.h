@@ -20,7 +20,8 @@ inline void ParallelFor(uint64_t begin, uint64_t end, uint32_t threads,
     for (uint64_t i = next_index.fetch_add(1); i < end; i = next_index.fetch_add(1)) body(i);
   };
   std::vector<Thread> helpers;
-  for (uint32_t t = 1; t < threads && t < end - begin; ++t) helpers.emplace_back("scan", run_bodies);
+  for (uint32_t t = 1; t < threads && t < end - begin; ++t)
+    helpers.emplace_back("scan", run_bodies);
   run_bodies();
 }
 

@@ -25,7 +25,7 @@ struct ReadState {
   jmp_buf exit_point;
   char text[128];
   const uint8_t* next_byte;  // The first unread byte.
-  size_t num_left;      // How many bytes are unread.
+  size_t num_left;           // How many bytes are unread.
 };
 
 // libpng calls this on an error: saves the message, and jumps to the method that called libpng.

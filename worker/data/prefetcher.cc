@@ -131,9 +131,9 @@ struct Prefetcher::Impl {
   const uint32_t min_images;
   const bool as_bytes;
   const Pin pin;
-  Mutex mutex;      // Does not guard the contents of the batches that threads fill.
-  Condition work_available;   // There may be work for the threads.
-  Condition batch_ready;  // The first batch of `queue` may be complete.
+  Mutex mutex;               // Does not guard the contents of the batches that threads fill.
+  Condition work_available;  // There may be work for the threads.
+  Condition batch_ready;     // The first batch of `queue` may be complete.
   // The planned, filled and complete batches, in order of their steps.
   std::deque<std::unique_ptr<PendingBatch>> queue TERN_GUARDED_BY(mutex);
   std::deque<std::unique_ptr<PendingBatch>> free_batches TERN_GUARDED_BY(mutex);
@@ -151,9 +151,11 @@ Prefetcher::~Prefetcher() = default;
 
 Result<const Batch*> Prefetcher::Next() {
   const MutexLock lock(impl_->mutex);
-  while (impl_->queue.empty() || !impl_->queue.front()->is_complete()) impl_->batch_ready.Wait(impl_->mutex);
+  while (impl_->queue.empty() || !impl_->queue.front()->is_complete())
+    impl_->batch_ready.Wait(impl_->mutex);
   if (!impl_->queue.front()->status.ok()) return impl_->queue.front()->status;
-  if (impl_->current_batch != nullptr) impl_->free_batches.push_back(std::move(impl_->current_batch));
+  if (impl_->current_batch != nullptr)
+    impl_->free_batches.push_back(std::move(impl_->current_batch));
   impl_->current_batch = std::move(impl_->queue.front());
   impl_->queue.pop_front();
   impl_->work_available.NotifyOne();

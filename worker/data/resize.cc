@@ -41,9 +41,10 @@ AxisWeights MakeAxisWeights(uint32_t input_size, uint32_t output_size) {
 
 }  // namespace
 
-void ResizeBox(const Image& image, const Box& box, uint32_t height, uint32_t width, Image* resized) {
+void ResizeBox(const Image& image, const Box& box, uint32_t height, uint32_t width,
+               Image* resized) {
   const AxisWeights horizontal = MakeAxisWeights(box.width, width),
-                vertical = MakeAxisWeights(box.height, height);
+                    vertical = MakeAxisWeights(box.height, height);
   resized->Resize(image.channels, height, width);
   std::vector<float> scaled_rows(size_t{box.height} * width), sums(width);
   for (uint32_t c = 0; c < image.channels; ++c) {

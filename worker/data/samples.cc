@@ -66,7 +66,8 @@ Status Samples::FillBytes(const Augmenter::SampleId& sample, Scratch* scratch, u
   const auto decoded_sample = Decode(sample, scratch);
   if (!decoded_sample.ok()) return decoded_sample.status();
   *label = dataset_->labels[decoded_sample->index];
-  *draws = augmenter_.ScaleAndCrop(scratch->image, *decoded_sample, &scratch->workspace.scaled, out);
+  *draws =
+      augmenter_.ScaleAndCrop(scratch->image, *decoded_sample, &scratch->workspace.scaled, out);
   return Ok();
 }
 

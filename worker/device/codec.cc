@@ -15,8 +15,9 @@ Status StatsWorkspace::Allocate(const MaxSizes& max_sizes) {
 
 Result<const kernels::DeviceStats*> StatsWorkspace::Launch(const float* arena, const Group& group,
                                                            Stream* stream) {
-  const int error = kernels::ComputeStatsOnDevice(stream->get(), arena, group.tiling(),
-                                                     tile_stats_.get(), tiles_done_.get(), part_stats_.get());
+  const int error =
+      kernels::ComputeStatsOnDevice(stream->get(), arena, group.tiling(), tile_stats_.get(),
+                                    tiles_done_.get(), part_stats_.get());
   TERN_RETURN_IF_ERROR(Check(error, "statistics of an arena"));
   return static_cast<const kernels::DeviceStats*>(part_stats_.get());
 }
@@ -26,11 +27,12 @@ Result<std::vector<kernels::Stats>> StatsWorkspace::Compute(const float* arena, 
   const auto launched_stats = Launch(arena, group, stream);
   if (!launched_stats.ok()) return launched_stats.status();
   std::vector<kernels::DeviceStats> raw_stats(group.size());
-  TERN_RETURN_IF_ERROR(
-      stream->CopyOut(raw_stats.data(), *launched_stats, raw_stats.size() * sizeof(kernels::DeviceStats)));
+  TERN_RETURN_IF_ERROR(stream->CopyOut(raw_stats.data(), *launched_stats,
+                                       raw_stats.size() * sizeof(kernels::DeviceStats)));
   TERN_RETURN_IF_ERROR(stream->Wait());
   std::vector<kernels::Stats> stats;
-  for (const kernels::DeviceStats& part_stats : raw_stats) stats.push_back(kernels::ToStats(part_stats));
+  for (const kernels::DeviceStats& part_stats : raw_stats)
+    stats.push_back(kernels::ToStats(part_stats));
   return stats;
 }
 
@@ -72,7 +74,7 @@ Result<std::vector<kernels::CodeRange>> DeviceCodec::RangesOf(uint32_t chunk,
   uint64_t offset = 0;
   for (size_t i = 0; i < group.size(); ++i) {
     const auto sum_size = context_.layout.codec->SumSize(sums.bytes.subspan(offset),
-                                                     SegmentOf(group.part(i)), contributors);
+                                                         SegmentOf(group.part(i)), contributors);
     if (!sum_size.ok()) return sum_size.status().Within(Cat("the sums of chunk ", chunk));
     ranges.push_back({offset, *sum_size});
     offset += *sum_size;
@@ -92,10 +94,10 @@ Status DeviceCodec::UploadSumsWithRanges(uint32_t chunk, const DeviceModel::Sums
   if (!ranges.ok()) return ranges.status();
   TERN_RETURN_IF_ERROR(UploadSums(sums));
   return context_.compute_stream->CopyIn(ranges_.get(), ranges->data(),
-                                  ranges->size() * sizeof(kernels::CodeRange));
+                                         ranges->size() * sizeof(kernels::CodeRange));
 }
 
-Bytes DeviceCodec::Share(PinnedPool::Slab slab, uint64_t size) {
+Bytes DeviceCodec::BytesOfSlab(PinnedPool::Slab slab, uint64_t size) {
   uint8_t* const begin = slab.get();
   return Bytes::Share(begin, size, [pool = pool_, slab = std::move(slab)]() mutable {
     pool->Release(std::move(slab));
@@ -106,7 +108,8 @@ Result<Bytes> DeviceCodec::CopyCode(uint64_t size, uint32_t* bad_count) {
   auto slab = pool_->Acquire();
   if (!slab.ok()) return slab.status();
   uint32_t num_bad = 0;
-  if (bad_count != nullptr) TERN_RETURN_IF_ERROR(context_.coder_stream->CopyOut(&num_bad, bad_count, sizeof *bad_count));
+  if (bad_count != nullptr)
+    TERN_RETURN_IF_ERROR(context_.coder_stream->CopyOut(&num_bad, bad_count, sizeof *bad_count));
   TERN_RETURN_IF_ERROR(context_.coder_stream->CopyOut(slab->get(), code_.get(), size));
   TERN_RETURN_IF_ERROR(context_.coder_stream->Wait());
   Bytes code = BytesOfSlab(std::move(*slab), size);

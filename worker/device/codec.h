@@ -34,9 +34,9 @@ class DeviceCodec {
     const Groups &buckets, &chunks;  // The parts of each bucket and of each chunk of the layout.
     // Arenas of gradients on the device. Those of round r are at index r modulo their number.
     std::vector<const float*> gradients;
-    Stream* coder_stream;         // The stream of the thread that encodes.
-    Stream* compute_stream;        // The stream of the thread that trains.
-    StatsWorkspace* stats;  // Computes statistics on the stream `coder_stream`.
+    Stream* coder_stream;    // The stream of the thread that encodes.
+    Stream* compute_stream;  // The stream of the thread that trains.
+    StatsWorkspace* stats;   // Computes statistics on the stream `coder_stream`.
   };
   explicit DeviceCodec(const Context& context) : context_(context) {}
   virtual ~DeviceCodec() = default;
@@ -95,7 +95,7 @@ class DeviceCodec {
   Result<Bytes> CopyCode(uint64_t size, uint32_t* bad_count = nullptr);
   // The same for a size that is in device memory.
   Result<Bytes> CopyCodeOfSize(const uint64_t* device_size, uint32_t* bad_count = nullptr);
-  // The same as CopyCodeOfSize for a code of at most `max` bytes. It copies `max` bytes, so that it
+  // The same as CopyCodeOfSize for a code of at most `max_size` bytes. It copies `max_size` bytes, so that it
   // waits once instead of twice.
   Result<Bytes> CopyCodeWithin(uint64_t max_size, const uint64_t* device_size);
 

@@ -12,8 +12,9 @@ namespace tern::device {
 Status CudaCodes::Allocate(const DeviceModel::Layout& layout, Stream* compute_stream) {
   const MaxSizes& max_sizes = memory_.max_sizes;
   for (const Status& allocated :
-       {stats_.Allocate(max_sizes), magnitudes_.Allocate(max_sizes.parts), counts_.Allocate(max_sizes.parts),
-        counts_of_tiles_.Allocate(max_sizes.tiles), counts_done_.Allocate(max_sizes.parts)})
+       {stats_.Allocate(max_sizes), magnitudes_.Allocate(max_sizes.parts),
+        counts_.Allocate(max_sizes.parts), counts_of_tiles_.Allocate(max_sizes.tiles),
+        counts_done_.Allocate(max_sizes.parts)})
     TERN_RETURN_IF_ERROR(allocated);
   auto codec = MakeDeviceCodec({layout, memory_.buckets, memory_.chunks, memory_.GradientsByRound(),
                                 &stream_, compute_stream, &stats_});

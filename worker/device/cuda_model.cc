@@ -56,9 +56,9 @@ class Model : public CudaModel {
   std::shared_ptr<Stream> stream_;
   std::unique_ptr<Stream> coder_stream_;  // The stream of the thread that encodes.
   ModelMemory memory_;
-  Array<float> means_;               // Mean gradients; allocated on first use.
+  Array<float> means_;                     // Mean gradients; allocated on first use.
   std::unique_ptr<Event> retained_event_;  // Recorded after the last copy of RetainGradients.
-  Array<float> decay_by_part_;               // The weight decay of each part of all buckets.
+  Array<float> decay_by_part_;             // The weight decay of each part of all buckets.
   StatsWorkspace stats_;
   Array<kernels::TensorRates> rates_;
   Array<uint32_t> bad_sum_count_;  // A counter of invalid sums.
@@ -74,7 +74,8 @@ Status Model::Allocate() {
   coder_stream_ = std::move(*coder_stream);
   TERN_RETURN_IF_ERROR(memory_.Allocate(layout_, stream_.get()));
   for (const Status& status :
-       {stats_.Allocate(memory_.max_sizes), rates_.Allocate(memory_.max_sizes.parts), bad_sum_count_.Allocate(1)})
+       {stats_.Allocate(memory_.max_sizes), rates_.Allocate(memory_.max_sizes.parts),
+        bad_sum_count_.Allocate(1)})
     TERN_RETURN_IF_ERROR(status);
   if (!layout_.local.empty()) TERN_RETURN_IF_ERROR(decay_by_part_.Allocate(memory_.tensors.size()));
   if (layout_.rounds > 1) {
@@ -105,20 +106,22 @@ Status Model::CopyToHost(const Host& to) {
 // and its stream does not wait for the stream of the compute thread.
 Status Model::AddDecay(uint64_t begin, uint64_t count, float decay) {
   float* decayed_gradients = memory_.gradients.get() + begin;
-  return Check(kernels::AddDecayOnDevice(coder_stream_->get(), decayed_gradients, point() + begin, count, decay, decayed_gradients),
+  return Check(kernels::AddDecayOnDevice(coder_stream_->get(), decayed_gradients, point() + begin,
+                                         count, decay, decayed_gradients),
                "weight decay");
 }
 
 Result<double> Model::SquaresOfGradients() {
-  const auto stats = stats_.Compute(memory_.gradients.get(), memory_.all_elements, coder_stream_.get());
+  const auto stats =
+      stats_.Compute(memory_.gradients.get(), memory_.all_elements, coder_stream_.get());
   if (!stats.ok()) return stats.status();
   return stats->front().sum_squares;
 }
 
 Status Model::ScaleGradients(float factor) {
-  return Check(
-      kernels::ScaleOnDevice(coder_stream_->get(), memory_.gradients.get(), layout_.elements, factor),
-      "clipping by norm");
+  return Check(kernels::ScaleOnDevice(coder_stream_->get(), memory_.gradients.get(),
+                                      layout_.elements, factor),
+               "clipping by norm");
 }
 
 // Copies on the stream of the thread that encodes, so that the copy precedes the round's codes
@@ -156,8 +159,8 @@ Status Model::MoveLocally(const kernels::LocalStep& step, std::span<const float>
   std::vector<float> decay_by_part;
   for (const kernels::TiledPart& tiled : memory_.tensors.host_tiling.parts)
     decay_by_part.push_back(decay[tiled.part.tensor]);
-  TERN_RETURN_IF_ERROR(
-      stream_->CopyIn(decay_by_part_.get(), decay_by_part.data(), decay_by_part.size() * sizeof(float)));
+  TERN_RETURN_IF_ERROR(stream_->CopyIn(decay_by_part_.get(), decay_by_part.data(),
+                                       decay_by_part.size() * sizeof(float)));
   const float* before_arena = memory_.LocalArena(Local::kBefore);
   const kernels::LocalArenas arenas{.weights = memory_.weights.get(),
                                     .gradients = memory_.gradients.get(),
@@ -184,7 +187,8 @@ Status Model::Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep
                      std::span<const kernels::TensorRates> rates) {
   TERN_RETURN_IF_ERROR(UploadRates(rates));
   if (codes_->codec().UpdatesInOnePass())
-    return codes_->codec().Update(chunk, sums, {step, rates_.get(), memory_.Arenas()}, bad_sum_count_.get());
+    return codes_->codec().Update(chunk, sums, {step, rates_.get(), memory_.Arenas()},
+                                  bad_sum_count_.get());
   TERN_RETURN_IF_ERROR(ReadMeans(chunk, sums));
   return UpdateFromMeans(memory_.chunks[chunk], step);
 }

@@ -154,7 +154,8 @@ Result<std::unique_ptr<Graph>> Graph::Capture(const Stream& stream,
                              "cudaStreamBeginCapture"));
   const Status launch_status = launch();
   cudaGraph_t captured_graph = nullptr;
-  const Status end_status = Check(cudaStreamEndCapture(stream.get(), &captured_graph), "cudaStreamEndCapture");
+  const Status end_status =
+      Check(cudaStreamEndCapture(stream.get(), &captured_graph), "cudaStreamEndCapture");
   if (!launch_status.ok() || !end_status.ok()) {
     if (captured_graph != nullptr) cudaGraphDestroy(captured_graph);
     cudaGetLastError();  // Clears an error that a call left during the capture.

@@ -68,15 +68,15 @@ Status DeviceArenas::Apply(const client::Sums& sums, uint64_t round, uint32_t bu
 Status DeviceArenas::ApplyChunks(const client::Sums& sums, uint64_t round, uint32_t bucket,
                                  const update::Step& step) {
   const kernels::UpdateStep coefficients = host_.optimizer->CoefficientsOf(step);
-  return sums.OpenSums(round, bucket,
-                       [&](const protocol::Chunk& chunk, const client::Sums::Opened& opened) {
-                         std::vector<kernels::TensorRates> rates;
-                         for (const codec::Segment& segment : chunk.segments)
-                           rates.push_back({.decay = decay_of_tensor_[segment.tensor]});
-                         TERN_RETURN_IF_ERROR(MutableModel().Update(
-                             setup_.plan.ChunkIndex(chunk), DeviceSumsOf(opened), coefficients, rates));
-                         return Average(chunk.begin, chunk.count, step.number);
-                       });
+  return sums.OpenSums(
+      round, bucket, [&](const protocol::Chunk& chunk, const client::Sums::Opened& opened) {
+        std::vector<kernels::TensorRates> rates;
+        for (const codec::Segment& segment : chunk.segments)
+          rates.push_back({.decay = decay_of_tensor_[segment.tensor]});
+        TERN_RETURN_IF_ERROR(MutableModel().Update(setup_.plan.ChunkIndex(chunk),
+                                                   DeviceSumsOf(opened), coefficients, rates));
+        return Average(chunk.begin, chunk.count, step.number);
+      });
 }
 
 Status DeviceArenas::ApplyTensors(const client::Sums& sums, uint64_t round, uint32_t bucket,
@@ -91,8 +91,10 @@ Status DeviceArenas::ApplyTensors(const client::Sums& sums, uint64_t round, uint
   const protocol::Bucket& planned_bucket = setup_.plan.buckets[bucket];
   std::vector<kernels::TensorRates> rates;
   for (const DeviceModel::Squares& part_squares : *squares) {
-    const float decay = decay_of_tensor_[setup_.plan.parts[planned_bucket.first_part + rates.size()].tensor];
-    rates.push_back({decay, host_.optimizer->RateOf(part_squares.weights, part_squares.means, decay)});
+    const float decay =
+        decay_of_tensor_[setup_.plan.parts[planned_bucket.first_part + rates.size()].tensor];
+    rates.push_back(
+        {decay, host_.optimizer->RateOf(part_squares.weights, part_squares.means, decay)});
   }
   TERN_RETURN_IF_ERROR(model_.UpdateBucket(bucket, host_.optimizer->CoefficientsOf(step), rates));
   return Average(planned_bucket.begin, planned_bucket.count, step.number);
@@ -122,7 +124,7 @@ Status DeviceArenas::Move(float learning_rate, const std::vector<float>& decay,
   return MutableModel().MoveLocally(local->updater->CoefficientsOf(learning_rate), decay);
 }
 
-std::vector<DeviceArenas::LocalCopy> DeviceArenas::LocalCopies(client::LocalValues* local) const {
+std::vector<DeviceArenas::LocalCopy> DeviceArenas::LocalCopiesOf(client::LocalValues* local) const {
   std::vector<LocalCopy> copies = {{DeviceModel::Local::kPoint, host_.point}};
   if (!local->before.empty()) copies.push_back({DeviceModel::Local::kBefore, local->before.data()});
   for (const update::Optimizer::StateArray& slot : local->updater->StateArrays())

@@ -56,7 +56,7 @@ class DeviceArenas : public client::Arenas {
   const client::HostValues host_;
   DeviceModel& model_;
   const std::vector<float> decay_of_tensor_;  // The weight decay of each tensor that Apply adds.
-  bool device_is_newer_ = false;    // Whether the device's weights are newer than the host's copy.
+  bool device_is_newer_ = false;  // Whether the device's weights are newer than the host's copy.
 };
 
 }  // namespace tern::device

@@ -67,7 +67,8 @@ Result<uint64_t> DeviceCoder::CountClamped(const Values& values, const Prepared&
     const uint32_t p = bucket.shared[i] - bucket.first_part;
     const codec::Prepared& prepared_part = prepared[p];
     if (own[i] <= prepared_part.scaler || prepared_part.clip <= prepared_part.scaler) continue;
-    min_magnitudes[p] = std::nextafter(prepared_part.scaler, std::numeric_limits<float>::infinity());
+    min_magnitudes[p] =
+        std::nextafter(prepared_part.scaler, std::numeric_limits<float>::infinity());
     is_any_clamped = true;
   }
   return is_any_clamped ? codes_.CountAtLeast(values.round, values.bucket, min_magnitudes)
@@ -86,7 +87,8 @@ Status DeviceCoder::NonFiniteError(const Values& values) {
   if (!stats.ok()) return stats.status();
   const uint32_t first_part = setup_.plan.buckets[values.bucket].first_part;
   for (uint32_t i = 0; i < stats->size(); ++i)
-    TERN_RETURN_IF_ERROR(Finite((*stats)[i], setup_.plan.parts[first_part + i].tensor, values.round));
+    TERN_RETURN_IF_ERROR(
+        Finite((*stats)[i], setup_.plan.parts[first_part + i].tensor, values.round));
   return Status(Code::kDiverged,
                 Cat("a code of bucket ", values.bucket, " contains values that are not finite"));
 }

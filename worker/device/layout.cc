@@ -56,17 +56,17 @@ DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t state_arrays) {
     for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
       const protocol::Part& part = plan.parts[p];
       bucket_parts.push_back({.begin = plan.tensor_begin[part.tensor] + part.begin,
-                       .count = part.count,
-                       .first = part.begin,
-                       .tensor = part.tensor});
+                              .count = part.count,
+                              .first = part.begin,
+                              .tensor = part.tensor});
     }
     for (const protocol::Chunk& chunk : bucket.chunks) {
       std::vector<kernels::Part>& chunk_parts = layout.chunks.emplace_back();
       for (const codec::Segment& segment : chunk.segments) {
         chunk_parts.push_back({.begin = plan.tensor_begin[segment.tensor] + segment.begin,
-                            .count = segment.count,
-                            .first = segment.begin,
-                            .tensor = segment.tensor});
+                               .count = segment.count,
+                               .first = segment.begin,
+                               .tensor = segment.tensor});
       }
     }
   }

@@ -36,9 +36,9 @@ struct ModelMemory {
   std::map<DeviceModel::Local, Array<float>> local_arenas;
   std::vector<Array<float>> retained_gradients;  // Empty unless several rounds are in progress.
   Groups buckets, chunks;
-  Group all_elements;      // All elements of the model, as a single part.
-  Group tensors;  // All parts of all buckets; empty without arrays of local weights.
-  MaxSizes max_sizes;   // The maximum sizes over all groups except `tensors`.
+  Group all_elements;  // All elements of the model, as a single part.
+  Group tensors;       // All parts of all buckets; empty without arrays of local weights.
+  MaxSizes max_sizes;  // The maximum sizes over all groups except `tensors`.
 
  private:
   Status AllocateArenas(const DeviceModel::Layout& layout);

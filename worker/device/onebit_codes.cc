@@ -29,19 +29,21 @@ class OneBitCodes : public DeviceCodec {
     max_sizes.Include(context_.chunks);
     for (const Status& allocated :
          {residual_.Allocate(context_.layout.elements), partial_sums_.Allocate(2 * max_sizes.tiles),
-          tiles_done_.Allocate(max_sizes.tiles), means_.Allocate(2 * grouped_chunks_.max_groups()), bad_count_.Allocate(1)})
+          tiles_done_.Allocate(max_sizes.tiles), means_.Allocate(2 * grouped_chunks_.max_groups()),
+          bad_count_.Allocate(1)})
       TERN_RETURN_IF_ERROR(allocated);
     return Ok();
   }
 
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey& noise) override {
-    TERN_RETURN_IF_ERROR(Check(
-        kernels::OneBitOnDevice(context_.coder_stream->get(), GradientsOf(noise.round), residual_.get(),
-                                context_.chunks[chunk].tiling(), grouped_chunks_.groups(chunk),
-                                grouped_chunks_.ranges(chunk), {partial_sums_.get(), tiles_done_.get(), means_.get()},
-                                code_.get(), bad_count_.get()),
-        "codes of one bit"));
+    TERN_RETURN_IF_ERROR(
+        Check(kernels::OneBitOnDevice(context_.coder_stream->get(), GradientsOf(noise.round),
+                                      residual_.get(), context_.chunks[chunk].tiling(),
+                                      grouped_chunks_.groups(chunk), grouped_chunks_.ranges(chunk),
+                                      {partial_sums_.get(), tiles_done_.get(), means_.get()},
+                                      code_.get(), bad_count_.get()),
+              "codes of one bit"));
     return CopyCode(grouped_chunks_.max_code_bytes(chunk), bad_count_.get());
   }
   // The residual replaces the encoded values, which are not stored: it is not finite exactly where
@@ -49,12 +51,13 @@ class OneBitCodes : public DeviceCodec {
   const float* CodedArena(uint64_t) const override { return residual_.get(); }
   std::vector<float*> MemoryArenas() const override { return {residual_.get()}; }
 
-  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad_count) override {
+  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+              uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithRanges(chunk, sums));
-    return Check(
-        kernels::ReadOneBitOnDevice(context_.compute_stream->get(), context_.chunks[chunk].tiling(),
-                                    sums_.get(), grouped_chunks_.groups(chunk), ranges_.get(), means, bad_count),
-        "means of one bit's codes");
+    return Check(kernels::ReadOneBitOnDevice(
+                     context_.compute_stream->get(), context_.chunks[chunk].tiling(), sums_.get(),
+                     grouped_chunks_.groups(chunk), ranges_.get(), means, bad_count),
+                 "means of one bit's codes");
   }
 
  private:

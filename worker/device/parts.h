@@ -53,7 +53,8 @@ struct Group {
     return chunks.Fill(host_tiling.chunks, stream);
   }
   kernels::DeviceTiling tiling() const {
-    return {tiles.get(), parts.get(), chunks.get(), static_cast<uint32_t>(host_tiling.tiles.size())};
+    return {tiles.get(), parts.get(), chunks.get(),
+            static_cast<uint32_t>(host_tiling.tiles.size())};
   }
   const kernels::Part& part(size_t i) const { return host_tiling.parts[i].part; }
   size_t size() const { return host_tiling.parts.size(); }  // The number of parts.

@@ -27,10 +27,10 @@ class QsgdCodes : public DeviceCodec {
     max_sizes.Include(context_.chunks);
     const uint64_t max_buckets = grouped_chunks_.max_groups();
     for (const Status& allocated :
-         {partial_sums_.Allocate(2 * max_sizes.tiles), tiles_done_.Allocate(max_sizes.tiles), norms_.Allocate(max_buckets),
-          widths_.Allocate(max_buckets), bits_.Allocate(max_buckets), read_bits_.Allocate(max_buckets),
-          levels_.Allocate(max_sizes.parts), chunk_done_.Allocate(1), size_.Allocate(1),
-          bad_count_.Allocate(1)})
+         {partial_sums_.Allocate(2 * max_sizes.tiles), tiles_done_.Allocate(max_sizes.tiles),
+          norms_.Allocate(max_buckets), widths_.Allocate(max_buckets), bits_.Allocate(max_buckets),
+          read_bits_.Allocate(max_buckets), levels_.Allocate(max_sizes.parts),
+          chunk_done_.Allocate(1), size_.Allocate(1), bad_count_.Allocate(1)})
       TERN_RETURN_IF_ERROR(allocated);
     return Ok();
   }
@@ -38,25 +38,29 @@ class QsgdCodes : public DeviceCodec {
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey& noise) override {
     const kernels::QsgdCoding coding{rule_, context_.layout.options.qsgd.bucket,
-                                     grouped_chunks_.groups(chunk), grouped_chunks_.ranges(chunk), noise};
-    const kernels::QsgdWorkspace workspace{partial_sums_.get(),   tiles_done_.get(), norms_.get(),
-                                           widths_.get(),    bits_.get(), levels_.get(),
+                                     grouped_chunks_.groups(chunk), grouped_chunks_.ranges(chunk),
+                                     noise};
+    const kernels::QsgdWorkspace workspace{partial_sums_.get(), tiles_done_.get(), norms_.get(),
+                                           widths_.get(),       bits_.get(),       levels_.get(),
                                            chunk_done_.get()};
     TERN_RETURN_IF_ERROR(
         Check(kernels::QsgdOnDevice(context_.coder_stream->get(), GradientsOf(noise.round),
                                     context_.chunks[chunk].tiling(), coding, workspace, code_.get(),
-                                    RoundUpToWords(grouped_chunks_.max_code_bytes(chunk)), size_.get(), bad_count_.get()),
+                                    RoundUpToWords(grouped_chunks_.max_code_bytes(chunk)),
+                                    size_.get(), bad_count_.get()),
               "codes of QSGD"));
     return rule_.bits > 0 ? CopyCode(grouped_chunks_.max_code_bytes(chunk), bad_count_.get())
                           : CopyCodeOfSize(size_.get(), bad_count_.get());
   }
 
-  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad_count) override {
+  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+              uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithRanges(chunk, sums));
-    return Check(kernels::ReadQsgdOnDevice(context_.compute_stream->get(), context_.chunks[chunk].tiling(),
-                                           sums_.get(), rule_, grouped_chunks_.groups(chunk),
-                                           ranges_.get(), read_bits_.get(), means, bad_count),
-                 "means of QSGD's codes");
+    return Check(
+        kernels::ReadQsgdOnDevice(context_.compute_stream->get(), context_.chunks[chunk].tiling(),
+                                  sums_.get(), rule_, grouped_chunks_.groups(chunk), ranges_.get(),
+                                  read_bits_.get(), means, bad_count),
+        "means of QSGD's codes");
   }
 
  private:

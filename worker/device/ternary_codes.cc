@@ -19,10 +19,10 @@ class TernaryCodes : public DeviceCodec {
     max_sizes.Include(context_.chunks);
     const size_t tile_bytes = max_sizes.tiles * kernels::kTile / 8;
     for (const Status& allocated :
-         {ones_.Allocate(max_sizes.tiles), sign_bit_.Allocate(max_sizes.tiles), chunk_done_.Allocate(1),
-          mask_begin_.Allocate(max_sizes.parts), size_.Allocate(1), masks_.Allocate(tile_bytes),
-          signs_.Allocate(tile_bytes), scales_.Allocate(max_sizes.parts),
-          sum_locations_.Allocate(max_sizes.parts)})
+         {ones_.Allocate(max_sizes.tiles), sign_bit_.Allocate(max_sizes.tiles),
+          chunk_done_.Allocate(1), mask_begin_.Allocate(max_sizes.parts), size_.Allocate(1),
+          masks_.Allocate(tile_bytes), signs_.Allocate(tile_bytes),
+          scales_.Allocate(max_sizes.parts), sum_locations_.Allocate(max_sizes.parts)})
       TERN_RETURN_IF_ERROR(allocated);
     return Ok();
   }
@@ -51,23 +51,24 @@ class TernaryCodes : public DeviceCodec {
     return CopyCodeWithin(max_bytes, size_.get());
   }
 
-  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad_count) override {
+  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+              uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithScalers(chunk, sums));
-    return Check(
-        kernels::DecodeOnDevice(context_.compute_stream->get(), context_.chunks[chunk].tiling(),
-                                sums_.get(), sum_locations_.get(), sums.contributors, means, bad_count),
-        "means of ternary codes");
+    return Check(kernels::DecodeOnDevice(context_.compute_stream->get(),
+                                         context_.chunks[chunk].tiling(), sums_.get(),
+                                         sum_locations_.get(), sums.contributors, means, bad_count),
+                 "means of ternary codes");
   }
 
   bool UpdatesInOnePass() const override { return true; }
   Status Update(uint32_t chunk, const DeviceModel::Sums& sums, const Step& step,
                 uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithScalers(chunk, sums));
-    return Check(
-        kernels::DecodeAndUpdateOnDevice(context_.compute_stream->get(), context_.chunks[chunk].tiling(),
-                                         sums_.get(), sum_locations_.get(), sums.contributors,
-                                         step.coefficients, step.rates, step.model, bad_count),
-        "an update of the weights");
+    return Check(kernels::DecodeAndUpdateOnDevice(
+                     context_.compute_stream->get(), context_.chunks[chunk].tiling(), sums_.get(),
+                     sum_locations_.get(), sums.contributors, step.coefficients, step.rates,
+                     step.model, bad_count),
+                 "an update of the weights");
   }
 
  private:
@@ -80,7 +81,7 @@ class TernaryCodes : public DeviceCodec {
       locations.push_back({(*ranges)[i].begin, sums.scalers[i]});
     TERN_RETURN_IF_ERROR(UploadSums(sums));
     return context_.compute_stream->CopyIn(sum_locations_.get(), locations.data(),
-                                    locations.size() * sizeof(kernels::SumLocation));
+                                           locations.size() * sizeof(kernels::SumLocation));
   }
 
   // size_ is the size of a chunk's code, scales_ the scaler and clip of each part, and

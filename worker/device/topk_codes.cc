@@ -35,13 +35,14 @@ class TopKCodes : public DeviceCodec {
     for (const Status& allocated :
          {sample_tiles_.Allocate(max_sizes.tiles), sample_parts_.Allocate(max_sizes.parts),
           strides_.Allocate(max_sizes.parts), ks_.Allocate(max_sizes.parts),
-          histograms_.Allocate(max_sizes.parts * kernels::kSelectBins), select_done_.Allocate(max_sizes.parts),
-          upper_bits_.Allocate(max_sizes.parts), remaining_.Allocate(max_sizes.parts),
-          device_thresholds_.Allocate(max_sizes.parts), counts_.Allocate(max_sizes.parts),
-          count_done_.Allocate(max_sizes.parts), counts_of_tiles_.Allocate(max_sizes.tiles),
-          masks_.Allocate(max_sizes.tiles * kernels::kTile / 32), sent_counts_.Allocate(max_sizes.tiles),
-          bodies_.Allocate(max_sizes.tiles), read_bodies_.Allocate(max_sizes.tiles), chunk_done_.Allocate(1),
-          size_.Allocate(1)})
+          histograms_.Allocate(max_sizes.parts * kernels::kSelectBins),
+          select_done_.Allocate(max_sizes.parts), upper_bits_.Allocate(max_sizes.parts),
+          remaining_.Allocate(max_sizes.parts), device_thresholds_.Allocate(max_sizes.parts),
+          counts_.Allocate(max_sizes.parts), count_done_.Allocate(max_sizes.parts),
+          counts_of_tiles_.Allocate(max_sizes.tiles),
+          masks_.Allocate(max_sizes.tiles * kernels::kTile / 32),
+          sent_counts_.Allocate(max_sizes.tiles), bodies_.Allocate(max_sizes.tiles),
+          read_bodies_.Allocate(max_sizes.tiles), chunk_done_.Allocate(1), size_.Allocate(1)})
       TERN_RETURN_IF_ERROR(allocated);
     return Ok();
   }
@@ -69,10 +70,11 @@ class TopKCodes : public DeviceCodec {
     const kernels::SparseMemory memory{accumulated_.get(),
                                        options_.masking ? momentum_.get() : nullptr};
     TERN_RETURN_IF_ERROR(
-        Check(kernels::SparseOnDevice(context_.coder_stream->get(), accumulated_.get(), group.tiling(),
-                                      device_thresholds_.get(), memory,
-                                      {masks_.get(), sent_counts_.get(), bodies_.get(), chunk_done_.get()},
-                                      code_.get(), size_.get()),
+        Check(kernels::SparseOnDevice(
+                  context_.coder_stream->get(), accumulated_.get(), group.tiling(),
+                  device_thresholds_.get(), memory,
+                  {masks_.get(), sent_counts_.get(), bodies_.get(), chunk_done_.get()}, code_.get(),
+                  size_.get()),
               "codes of few elements"));
     return CopyCodeOfSize(size_.get());
   }
@@ -83,12 +85,13 @@ class TopKCodes : public DeviceCodec {
     return arenas;
   }
 
-  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad_count) override {
+  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+              uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithRanges(chunk, sums));
-    return Check(
-        kernels::ReadSparseOnDevice(context_.compute_stream->get(), context_.chunks[chunk].tiling(),
-                                    sums_.get(), ranges_.get(), read_bodies_.get(), means, bad_count),
-        "means of few elements");
+    return Check(kernels::ReadSparseOnDevice(context_.compute_stream->get(),
+                                             context_.chunks[chunk].tiling(), sums_.get(),
+                                             ranges_.get(), read_bodies_.get(), means, bad_count),
+                 "means of few elements");
   }
 
  private:
@@ -113,8 +116,8 @@ class TopKCodes : public DeviceCodec {
       if (!launched_stats.ok()) return launched_stats.status();
       stats = *launched_stats;
     }
-    return Check(kernels::AddToDgcOnDevice(context_.coder_stream->get(), gradients, group.tiling(), step,
-                                           stats, momentum_.get(), accumulated_.get()),
+    return Check(kernels::AddToDgcOnDevice(context_.coder_stream->get(), gradients, group.tiling(),
+                                           step, stats, momentum_.get(), accumulated_.get()),
                  "deep gradient compression's memory");
   }
 
@@ -160,8 +163,8 @@ class TopKCodes : public DeviceCodec {
                   device_thresholds_.get()),
               "the choice of a threshold"));
     std::vector<float> magnitudes(choices->size());
-    TERN_RETURN_IF_ERROR(
-        stream.CopyOut(magnitudes.data(), device_thresholds_.get(), magnitudes.size() * sizeof(float)));
+    TERN_RETURN_IF_ERROR(stream.CopyOut(magnitudes.data(), device_thresholds_.get(),
+                                        magnitudes.size() * sizeof(float)));
     TERN_RETURN_IF_ERROR(stream.Wait());
     for (size_t p = 0; p < magnitudes.size(); ++p) {
       if (ks[p] != 0) (*choices)[p].threshold = magnitudes[p];
@@ -176,7 +179,8 @@ class TopKCodes : public DeviceCodec {
     std::vector<uint32_t> ks;
     for (size_t p = 0; p < group.size(); ++p) {
       const TopKThreshold::SamplePlan& sample_plan = (*choices)[p].sample_plan;
-      samples.push_back({.begin = group.part(p).begin + sample_plan.first, .count = sample_plan.samples});
+      samples.push_back(
+          {.begin = group.part(p).begin + sample_plan.first, .count = sample_plan.samples});
       strides.push_back(sample_plan.stride);
       ks.push_back(static_cast<uint32_t>(sample_plan.k));
     }
@@ -196,7 +200,8 @@ class TopKCodes : public DeviceCodec {
     std::vector<uint32_t> ks;
     bool any_needs_exact_search = false;
     for (const Choice& choice : *choices) {
-      ks.push_back(choice.needs_exact_search ? static_cast<uint32_t>(choice.sample_plan.wanted) : 0);
+      ks.push_back(choice.needs_exact_search ? static_cast<uint32_t>(choice.sample_plan.wanted)
+                                             : 0);
       any_needs_exact_search = any_needs_exact_search || choice.needs_exact_search;
     }
     if (!any_needs_exact_search) return Ok();
@@ -210,13 +215,13 @@ class TopKCodes : public DeviceCodec {
       thresholds.push_back(choice.needs_count ? choice.threshold : -1);
     TERN_RETURN_IF_ERROR(UploadThresholds(thresholds));
     TERN_RETURN_IF_ERROR(
-        Check(kernels::CountFromOnDevice(context_.coder_stream->get(), accumulated_.get(), group.tiling(),
-                                         device_thresholds_.get(), counts_of_tiles_.get(),
-                                         count_done_.get(), counts_.get()),
+        Check(kernels::CountFromOnDevice(context_.coder_stream->get(), accumulated_.get(),
+                                         group.tiling(), device_thresholds_.get(),
+                                         counts_of_tiles_.get(), count_done_.get(), counts_.get()),
               "a count of what is sent"));
     std::vector<uint32_t> counts(choices->size());
-    TERN_RETURN_IF_ERROR(
-        context_.coder_stream->CopyOut(counts.data(), counts_.get(), counts.size() * sizeof(uint32_t)));
+    TERN_RETURN_IF_ERROR(context_.coder_stream->CopyOut(counts.data(), counts_.get(),
+                                                        counts.size() * sizeof(uint32_t)));
     TERN_RETURN_IF_ERROR(context_.coder_stream->Wait());
     for (size_t p = 0; p < choices->size(); ++p) {
       Choice& choice = (*choices)[p];
@@ -230,7 +235,7 @@ class TopKCodes : public DeviceCodec {
 
   Status UploadThresholds(const std::vector<float>& thresholds) {
     return context_.coder_stream->CopyIn(device_thresholds_.get(), thresholds.data(),
-                                   thresholds.size() * sizeof(float));
+                                         thresholds.size() * sizeof(float));
   }
 
   const codec::Options::TopK options_;

@@ -16,9 +16,9 @@ class MemoryPlan {
 
   // Adds a buffer of `bytes` bytes; returns its number.
   int Add(size_t bytes);
-  // Says that step number `time` uses the buffer. Its contents stay intact from the first step that
+  // Says that step number `step` uses the buffer. Its contents stay intact from the first step that
   // uses it to the last.
-  void Use(int buffer, int time);
+  void Use(int buffer, int step);
   // Assigns offsets to all buffers that a step uses; returns the size of the arena in bytes.
   // REQUIRES that neither Add nor Use is called afterwards.
   size_t AssignOffsets();

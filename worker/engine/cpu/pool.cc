@@ -26,12 +26,12 @@ class Pool : public Layer {
         records_winners_(spec.training && spec.def->has_max_pool()) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    const auto kind =
+    const auto prop_kind =
         spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    const memory::desc any = Plain(DimsOf(spec_.batch, spec_.output), Tag::any);
-    const ForwardPool::desc desc(kind, algorithm_, inputs[0].desc, any, window_.strides,
-                                 window_.kernel, window_.dilates, window_.pad_begin,
-                                 window_.pad_end);
+    const memory::desc any_layout_desc = DescOf(DimsOf(spec_.batch, spec_.output), Tag::any);
+    const ForwardPool::desc desc(prop_kind, algorithm_, inputs[0].desc, any_layout_desc,
+                                 window_.strides, window_.kernel, window_.dilates,
+                                 window_.pad_begin, window_.pad_end);
     forward_ = ForwardPool::primitive_desc(desc, Program::Attributes(), program->engine());
     const Value output = program->NewValue(forward_.dst_desc());
     Program::Arguments arguments = {{DNNL_ARG_SRC, inputs[0]}, {DNNL_ARG_DST, output}};

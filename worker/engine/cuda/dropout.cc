@@ -21,9 +21,9 @@ class Dropout : public Layer {
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     if (!wanted[0]) return {Value()};
-    const Value to = program->InPlace(gradient);
-    AddDrop(program, "dropout, backward", gradient, to);
-    return {to};
+    const Value input_gradient = program->InPlaceOrNew(gradient);
+    AddDrop(program, "dropout, backward", gradient, input_gradient);
+    return {input_gradient};
   }
 
  private:
