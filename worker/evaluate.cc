@@ -16,7 +16,7 @@ Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
                                                  client::Progress& progress, engine::Device device,
                                                  device::DeviceModel* model) {
   // A moving average that is on a device is copied to the host before each evaluation, so the net
-  // reads it there and gets no device model.
+  // reads the host's copy and gets no device model.
   return Make(setup, test, replica.evaluated(), replica.mean_statistics().data(), progress, device,
               replica.average().empty() ? model : nullptr);
 }

@@ -15,7 +15,7 @@ void JobCompute::Begin(uint64_t steps_done) {
 
 void JobCompute::End() {
   if (!prefetcher_.has_value()) return;
-  compute_.ReleaseBatches();  // The prefetcher frees the batches below.
+  compute_.ReleaseBatches();  // Because prefetcher_ frees the batches below.
   batch_ = nullptr;
   prefetcher_.reset();
 }

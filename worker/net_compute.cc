@@ -20,7 +20,7 @@ class NetCompute : public BatchCompute {
         device_(DeviceOf(config::ForRank(setup.job, rank))),
         pixels_(device_ == engine::Device::kCuda ? pixels : std::nullopt) {}
 
-  // Makes the net for batches of `batch` samples the current one; plans it on first use.
+  // Sets net_ to the net for batches of `batch_size` samples; plans that net on first use.
   Status ChooseNet(uint32_t batch_size) {
     std::unique_ptr<engine::Net>& net = nets_[batch_size];
     if (net == nullptr) {

@@ -60,7 +60,7 @@ class WaitCompute : public BatchCompute {
   }
 
  private:
-  // Waits until that share of the step's time, between 0 and 1, has passed since step_begin_.
+  // Waits until the share `share` (0 to 1) of the step's time has passed since step_begin_.
   void WaitUntil(double share) const {
     std::this_thread::sleep_until(step_begin_ +
                                   std::chrono::duration_cast<Clock::duration>(step_time_ * share));

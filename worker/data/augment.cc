@@ -18,8 +18,8 @@ uint32_t ToIndex(uint32_t word, uint32_t n) {
 }
 double ToRange(uint32_t word, double low, double high) { return low + ToUnit(word) * (high - low); }
 
-// Returns the fields that apply to a split: all of them to the training set, only the sizes to the
-// test set.
+// Returns the settings that apply to a split: all of them to the training set, only the sizes to
+// the test set.
 pb::Augmentation AugmentationFor(const pb::Augmentation& augmentation, Split split) {
   if (split == Split::kTrain) return augmentation;
   pb::Augmentation sizes_only;
@@ -72,12 +72,12 @@ Result<Augmenter> Augmenter::Make(const pb::Data& data, uint64_t seed, Split spl
 }
 
 Augmenter::Augmenter(const pb::Data& data, uint64_t seed, Split split, uint32_t channels)
-    : augmentation_(AugmentationFor(data.augmentation(), split)),
+    : options_(AugmentationFor(data.augmentation(), split)),
       seed_(seed),
-      tables_(RuleOf(data, augmentation_, channels)) {}
+      tables_(RuleOf(data, options_, channels)) {}
 
 Size Augmenter::ScaledSizeOf(Size image_size) const {
-  const uint32_t target_side = augmentation_.resize_shorter();
+  const uint32_t target_side = options_.resize_shorter();
   if (target_side == 0) return image_size;
   const uint32_t short_side = std::min(image_size.height, image_size.width);
   const auto scaled_side = [&](uint32_t side) {
@@ -89,15 +89,15 @@ Size Augmenter::ScaledSizeOf(Size image_size) const {
 }
 
 Size Augmenter::CropSizeOf(Size scaled_size) const {
-  return {augmentation_.has_height() ? augmentation_.height() : scaled_size.height,
-          augmentation_.has_width() ? augmentation_.width() : scaled_size.width};
+  return {options_.has_height() ? options_.height() : scaled_size.height,
+          options_.has_width() ? options_.width() : scaled_size.width};
 }
 
 Result<Size> Augmenter::OutputOf(Size image_size) const {
   const Size scaled_size =
-      augmentation_.random_resized_crop() ? CropSizeOf(image_size) : ScaledSizeOf(image_size);
+      options_.random_resized_crop() ? CropSizeOf(image_size) : ScaledSizeOf(image_size);
   const Size crop_size = CropSizeOf(scaled_size);
-  const uint32_t total_pad = 2 * augmentation_.pad();
+  const uint32_t total_pad = 2 * options_.pad();
   if (uint64_t{scaled_size.height} * scaled_size.width > kMaxPixels) {
     return Status(Code::kBadData,
                   Cat("is ", image_size.width, " x ", image_size.height, " pixels, scaled ",
@@ -125,12 +125,12 @@ Augmenter::RandomWords Augmenter::RandomWordsOf(const SampleId& sample, uint32_t
 
 Box Augmenter::DrawBox(const Image& image, const SampleId& sample) const {
   const double image_area = static_cast<double>(image.plane());
-  const double min_log_aspect = std::log(augmentation_.aspect_min()),
-               max_log_aspect = std::log(augmentation_.aspect_max());
+  const double min_log_aspect = std::log(options_.aspect_min()),
+               max_log_aspect = std::log(options_.aspect_max());
   for (uint32_t t = 0; t < kMaxAttempts; ++t) {
     const RandomWords words = RandomWordsOf(sample, 2 + t);
     const double box_area =
-        image_area * ToRange(words[0], augmentation_.area_min(), augmentation_.area_max());
+        image_area * ToRange(words[0], options_.area_min(), options_.area_max());
     const double aspect = std::exp(ToRange(words[1], min_log_aspect, max_log_aspect));
     const double width = std::round(std::sqrt(box_area * aspect));
     const double height = std::round(std::sqrt(box_area / aspect));
@@ -142,7 +142,7 @@ Box Augmenter::DrawBox(const Image& image, const SampleId& sample) const {
   }
   // No attempt fits in the image: takes the largest box with an allowed aspect, in the middle.
   const double aspect = std::clamp(static_cast<double>(image.width) / image.height,
-                                   augmentation_.aspect_min(), augmentation_.aspect_max());
+                                   options_.aspect_min(), options_.aspect_max());
   const auto rounded_side = [](double length, uint32_t max) {
     return static_cast<uint32_t>(std::clamp<double>(std::round(length), 1, max));
   };
@@ -164,24 +164,23 @@ void Augmenter::Apply(const Image& image, const SampleId& sample, Workspace* wor
 
 kernels::PixelDraws Augmenter::ScaleAndCrop(const Image& image, const SampleId& sample,
                                             Image* scaled, uint8_t* out) const {
-  const bool is_random =
-      augmentation_.random_crop() || augmentation_.mirror() || augmentation_.brightness() > 0;
+  const bool is_random = options_.random_crop() || options_.mirror() || options_.brightness() > 0;
   const RandomWords words = is_random ? RandomWordsOf(sample, 0) : RandomWords{};
   Crop(Scale(image, sample, scaled), words, out);
   kernels::PixelDraws pixel_draws;
-  pixel_draws.mirrored = augmentation_.mirror() && (words[0] >> 31) != 0;
+  pixel_draws.mirrored = options_.mirror() && (words[0] >> 31) != 0;
   if (!rule().colors) return pixel_draws;
-  pixel_draws.brighter = static_cast<float>(
-      ToRange(words[3], -augmentation_.brightness(), augmentation_.brightness()));
-  pixel_draws.contrast = static_cast<float>(ToRange(
-      RandomWordsOf(sample, 1)[0], augmentation_.contrast_min(), augmentation_.contrast_max()));
+  pixel_draws.brighter =
+      static_cast<float>(ToRange(words[3], -options_.brightness(), options_.brightness()));
+  pixel_draws.contrast = static_cast<float>(
+      ToRange(RandomWordsOf(sample, 1)[0], options_.contrast_min(), options_.contrast_max()));
   return pixel_draws;
 }
 
 const Image& Augmenter::Scale(const Image& image, const SampleId& sample, Image* scaled) const {
   const Size image_size{image.height, image.width};
-  if (augmentation_.random_resized_crop()) {
-    ResizeBox(image, DrawBox(image, sample), augmentation_.height(), augmentation_.width(), scaled);
+  if (options_.random_resized_crop()) {
+    ResizeBox(image, DrawBox(image, sample), options_.height(), options_.width(), scaled);
     return *scaled;
   }
   const Size scaled_size = ScaledSizeOf(image_size);
@@ -194,11 +193,11 @@ const Image& Augmenter::Scale(const Image& image, const SampleId& sample, Image*
 // Pads and crops in one pass, row by row.
 void Augmenter::Crop(const Image& image, const RandomWords& words, uint8_t* out) const {
   const Size crop_size = CropSizeOf({image.height, image.width});
-  const auto pad = static_cast<int64_t>(augmentation_.pad());
+  const auto pad = static_cast<int64_t>(options_.pad());
   // The first row or column of the crop in the image, negative if it lies in the padding.
   const auto crop_begin = [&](uint32_t image_side, uint32_t crop_side, uint32_t word) {
     const auto slack = static_cast<uint32_t>(image_side + 2 * pad - crop_side);
-    return (augmentation_.random_crop() ? ToIndex(word, slack + 1) : slack / 2) - pad;
+    return (options_.random_crop() ? ToIndex(word, slack + 1) : slack / 2) - pad;
   };
   const int64_t top = crop_begin(image.height, crop_size.height, words[1]);
   const int64_t left = crop_begin(image.width, crop_size.width, words[2]);

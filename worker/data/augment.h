@@ -54,9 +54,9 @@ class Augmenter {
   // returns. REQUIRES that OutputOf returns no error, and an image with the number of channels that
   // was passed to Make. Any thread.
   void Apply(const Image& image, const SampleId& sample, Workspace* workspace, float* out) const;
-  // The first half of Apply: scales, pads and crops `image`, and writes it to `out` as bytes,
-  // [C, H, W]. `scaled` is workspace. Returns the random numbers for the second half: with these,
-  // rule() turns the bytes into the floats of Apply, on the CPU or on a GPU.
+  // What Apply does first: scales, pads and crops `image`, and writes it to `out` as bytes, [C, H,
+  // W]. `scaled` is memory for the scaled image. Returns the random numbers with which rule() then
+  // turns the bytes into the floats of Apply, on the CPU or on a GPU.
   kernels::PixelDraws ScaleAndCrop(const Image& image, const SampleId& sample, Image* scaled,
                                    uint8_t* out) const;
   const kernels::PixelRule& rule() const { return tables_.rule(); }
@@ -73,8 +73,7 @@ class Augmenter {
   const Image& Scale(const Image& image, const SampleId& sample, Image* scaled) const;
   void Crop(const Image& image, const RandomWords& words, uint8_t* out) const;
 
-  pb::Augmentation
-      augmentation_;  // For the test set, without the fields that are for training only.
+  pb::Augmentation options_;  // For the test set, without the fields that are for training only.
   uint64_t seed_;
   kernels::PixelTables tables_;
 };

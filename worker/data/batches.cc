@@ -75,7 +75,7 @@ const std::vector<uint32_t>& Batches::EpochOrder(uint64_t epoch) {
 
 Range DivideSamples(uint64_t count, uint32_t rank, uint32_t workers) {
   const uint64_t min_length = count / workers;
-  const uint64_t num_longer = count % workers;  // The first num_longer parts have length + 1.
+  const uint64_t num_longer = count % workers;  // The first num_longer ranges have one sample more.
   const auto range_begin = [&](uint64_t r) {
     return r * min_length + std::min<uint64_t>(r, num_longer);
   };

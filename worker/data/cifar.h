@@ -32,8 +32,8 @@ inline constexpr CifarFormat kCifar100 = {100, 2, "train.bin", "test.bin"};
 Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarFormat& format,
                   const std::string& name, MemoryDataset* dataset);
 
-// Reads the training files (`is_training`) or the test files in the folder `dir`, but at most the first
-// `limit` images; 0 means all.
+// Reads the training files (`is_training`) or the test files in the folder `dir`, but at most the
+// first `limit` images; 0 means all.
 Result<std::unique_ptr<Dataset>> ReadCifar(const std::string& dir, const CifarFormat& format,
                                            bool is_training, uint64_t limit);
 

@@ -20,8 +20,8 @@ void ReportWarning(const WarningFunction& warn, const std::string& sentence);
 
 class DamagedImages {
  public:
-  // `max_damaged`: how many damaged images are allowed (the job's data.max_corrupt). Add reports damaged
-  // images to `warn`, on the thread that calls Add; never two calls at once.
+  // `max_damaged`: how many damaged images are allowed (the job's data.max_corrupt). Add reports
+  // damaged images to `warn`, on the thread that calls Add; never two calls at once.
   explicit DamagedImages(uint64_t max_damaged, WarningFunction warn = nullptr)
       : max_damaged_(max_damaged), warn_(std::move(warn)) {}
 

@@ -30,7 +30,7 @@ class Dataset {
   uint32_t channels = 0;           // The number of channels of a decoded image.
   uint32_t height = 0, width = 0;  // The size of every image; 0 if sizes differ.
   std::vector<Size> sizes;         // [count]; empty if every image is height x width.
-  uint32_t classes = 0;            // The number of classes; labels are smaller.
+  uint32_t classes = 0;            // The number of classes; each label is less.
   std::vector<std::string> names;  // [classes] names of the classes, or empty.
   std::vector<uint32_t> labels;    // [count]
   bool encoded = false;            // Whether Read returns JPEG or PNG; else pixels [C, H, W].

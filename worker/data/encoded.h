@@ -11,8 +11,8 @@
 
 namespace tern::data {
 
-// A function that reads up to buffer.size() bytes of a file from `offset` on to `buffer`, and returns
-// how many it has read.
+// A function that reads up to buffer.size() bytes of a file from `offset` on to `buffer`, and
+// returns how many it has read.
 using ReadFunction = std::function<size_t(uint64_t offset, std::span<uint8_t> buffer)>;
 
 struct ImageHeader {

@@ -83,7 +83,7 @@ void Epochs::AddStage(double at_epoch, uint32_t batch_total) {
       const uint64_t image_count = options_.images;
       const double samples_before = at_epoch * static_cast<double>(image_count);
       const uint64_t stride = uint64_t{last_stage.worker_batch} * options_.workers;
-      // The samples that all workers together took before the last stage.
+      // The samples that all workers together take before the last stage begins.
       const double samples_before_last =
           static_cast<double>(last_stage.first_sample) *
           (options_.partition == pb::Data::shared ? 1.0 : options_.workers);

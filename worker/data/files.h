@@ -21,8 +21,8 @@ class InputFile {
   ~InputFile();
 
   uint64_t size() const { return size_; }  // The size in bytes when the file was opened.
-  // Reads up to buffer.size() bytes from `offset` on; returns how many it has read. They are fewer at
-  // the end of the file, and after a read error.
+  // Reads up to buffer.size() bytes from `offset` on; returns how many it has read. They are fewer
+  // at the end of the file, and after a read error.
   size_t ReadAt(uint64_t offset, std::span<uint8_t> buffer) const;
 
  private:

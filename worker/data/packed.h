@@ -43,10 +43,10 @@
 
 namespace tern::data {
 
-// Opens DIR/train.tpk (`is_training`) or DIR/test.tpk, of which at most `limit` images are used (0: all).
-// Reads and checks the header, the index and the class names; an image is read, and checked by its
-// digest, when it is used. kBadData if the file is not a packed file, has another version, is
-// truncated, or is inconsistent.
+// Opens DIR/train.tpk (`is_training`) or DIR/test.tpk, of which at most `limit` images are used (0:
+// all). Reads and checks the header, the index and the class names; an image is read, and checked
+// by its digest, when it is used. kBadData if the file is not a packed file, has another version,
+// is truncated, or is inconsistent.
 Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool is_training, uint64_t limit,
                                             const ReadOptions& options);
 

@@ -132,8 +132,8 @@ struct Prefetcher::Impl {
   const bool as_bytes;
   const Pin pin;
   Mutex mutex;               // Does not guard the contents of the batches that threads fill.
-  Condition work_available;  // There may be work for the threads.
-  Condition batch_ready;     // The first batch of `queue` may be complete.
+  Condition work_available;  // Notified when there may be work for the threads.
+  Condition batch_ready;     // Notified when the first batch of `queue` may be complete.
   // The planned, filled and complete batches, in order of their steps.
   std::deque<std::unique_ptr<PendingBatch>> queue TERN_GUARDED_BY(mutex);
   std::deque<std::unique_ptr<PendingBatch>> free_batches TERN_GUARDED_BY(mutex);

@@ -79,7 +79,7 @@ Result<std::vector<kernels::CodeRange>> DeviceCodec::RangesOf(uint32_t chunk,
     ranges.push_back({offset, *sum_size});
     offset += *sum_size;
   }
-  // The sizes come from the received bytes, which may claim more than the buffer has.
+  // The sizes come from the received bytes, which may claim more than the buffer sums_ has.
   if (offset == sums.bytes.size() && offset <= max_sums_bytes_) return ranges;
   return Status(Code::kMismatch, Cat("the sums of chunk ", chunk, " are ", sums.bytes.size(),
                                      " bytes, expected ", std::min(offset, max_sums_bytes_)));

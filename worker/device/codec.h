@@ -89,14 +89,14 @@ class DeviceCodec {
   // result of RangesOf to ranges_.
   Status UploadSums(const DeviceModel::Sums& sums);
   Status UploadSumsWithRanges(uint32_t chunk, const DeviceModel::Sums& sums);
-  // Waits until the launched work of the stream `coder_stream` is done, and returns the first `size`
-  // bytes of code_ in host memory. `bad_count`: a counter of non-finite values on the device, or null;
-  // kDiverged if it is not 0.
+  // Waits until the launched work of the stream `coder_stream` is done, and returns the first
+  // `size` bytes of code_ in host memory. `bad_count`: a counter of non-finite values on the
+  // device, or null; kDiverged if it is not 0.
   Result<Bytes> CopyCode(uint64_t size, uint32_t* bad_count = nullptr);
   // The same for a size that is in device memory.
   Result<Bytes> CopyCodeOfSize(const uint64_t* device_size, uint32_t* bad_count = nullptr);
-  // The same as CopyCodeOfSize for a code of at most `max_size` bytes. It copies `max_size` bytes, so that it
-  // waits once instead of twice.
+  // The same as CopyCodeOfSize for a code of at most `max_size` bytes. It copies `max_size` bytes,
+  // so that it waits once instead of twice.
   Result<Bytes> CopyCodeWithin(uint64_t max_size, const uint64_t* device_size);
 
   const Context context_;

@@ -39,8 +39,8 @@ class CudaCodes : public DeviceCodes {
   const ModelMemory& memory_;
   Stream& stream_;
   StatsWorkspace stats_;
-  Array<float>
-      magnitudes_;  // These four arrays are the input, output and workspace of CountAtLeast.
+  // The input, output and workspace of CountAtLeast.
+  Array<float> magnitudes_;
   Array<uint32_t> counts_, counts_of_tiles_, counts_done_;
   std::unique_ptr<DeviceCodec> codec_;
 };

@@ -158,7 +158,7 @@ Result<std::unique_ptr<Graph>> Graph::Capture(const Stream& stream,
       Check(cudaStreamEndCapture(stream.get(), &captured_graph), "cudaStreamEndCapture");
   if (!launch_status.ok() || !end_status.ok()) {
     if (captured_graph != nullptr) cudaGraphDestroy(captured_graph);
-    cudaGetLastError();  // Clears an error that a call left during the capture.
+    cudaGetLastError();  // A call may have left an error during the capture.
     return launch_status.ok() ? end_status : launch_status;
   }
   std::unique_ptr<Graph> graph(new Graph);

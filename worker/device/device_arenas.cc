@@ -58,8 +58,8 @@ Status DeviceArenas::Clip(double norm) {
 
 Status DeviceArenas::Apply(const client::Sums& sums, uint64_t round, uint32_t bucket) {
   const update::Step step{sums.learning_rate(round), round};
-  // Checks once per round, when the sums of the previous round have been processed long ago, so the
-  // check does not wait.
+  // Checks the sums of the previous round. The device has processed them long ago, so this does not
+  // wait.
   if (bucket == 0) TERN_RETURN_IF_ERROR(MutableModel().CheckSums());
   if (host_.optimizer->needs_whole_tensors()) return ApplyTensors(sums, round, bucket, step);
   return ApplyChunks(sums, round, bucket, step);

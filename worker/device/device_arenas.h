@@ -31,7 +31,8 @@ class DeviceArenas : public client::Arenas {
 
  private:
   DeviceModel::Host HostArrays() const;
-  // Returns the model for a change of its weights; remembers that the host's copy is out of date.
+  // Returns the model to a caller that changes its weights; remembers that the host's copy is out
+  // of date.
   DeviceModel& MutableModel() {
     device_is_newer_ = true;
     return model_;

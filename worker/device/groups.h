@@ -1,6 +1,6 @@
-// Tables for codecs that encode runs of neighbouring elements (groups), each with its own scale or
-// means. A chunk, which is encoded by itself, consists of parts (ranges of one tensor), and each
-// part is divided into groups. Internal to worker/device.
+// Tables for codecs that divide parts into groups, runs of neighbouring elements with a scale or
+// means of their own. A chunk, which is encoded by itself, consists of parts (ranges of one
+// tensor), and each part is divided into groups. Internal to worker/device.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class GroupedChunks {
       TERN_RETURN_IF_ERROR(
           chunks_[c].groups.Fill(kernels::GroupParts(tiling, sizes, &num_groups), stream));
       TERN_RETURN_IF_ERROR(chunks_[c].ranges.Fill(ranges, stream));
-      TERN_RETURN_IF_ERROR(stream->Wait());  // The copies read host arrays that are destroyed next.
+      TERN_RETURN_IF_ERROR(stream->Wait());  // The copies read host arrays that end here.
       chunks_[c].max_code_bytes = ranges.back().begin + ranges.back().size;
       max_groups_ = std::max(max_groups_, num_groups);
     }

@@ -1,5 +1,7 @@
-// The arrays of a model in GPU memory, and tables that divide them into parts (ranges of one
-// tensor) as kernels process them: by bucket, by chunk, or all at once. Internal to worker/device.
+// The arrays of a model in GPU memory, and the groups of parts (ranges of one tensor) that a kernel
+// processes at once: those of a bucket (tensors whose gradients become ready together), of a chunk
+// (a piece of a bucket that is encoded by itself), or of the whole model. Internal to
+// worker/device.
 #pragma once
 
 #include <map>

@@ -1,5 +1,6 @@
 // The codec of QSGD on a GPU (kernels/codes/qsgd.h). The elements of each bucket (a run of
-// neighbouring elements, as in the paper) are quantized relative to the bucket's norm.
+// neighbouring elements, as in the paper) are quantized relative to the bucket's norm. The arrays
+// of the class are workspace and results of the kernels.
 #include "common/codec/qsgd_levels.h"
 #include "kernels/codes/qsgd.h"
 #include "kernels/codes/ternary.h"

@@ -54,7 +54,7 @@ class TopKCodes : public DeviceCodec {
     auto stats = context_.stats->Compute(accumulated_.get(), group, context_.coder_stream);
     if (!stats.ok()) return stats.status();
     for (const kernels::Stats& part_stats : *stats) {
-      if (!part_stats.finite) return stats;  // The caller sees this too, and does not encode.
+      if (!part_stats.finite) return stats;  // Callers see this in `stats`, and do not encode.
     }
     TERN_RETURN_IF_ERROR(ChooseThresholds(group, noise));
     return stats;
@@ -241,8 +241,8 @@ class TopKCodes : public DeviceCodec {
   const codec::Options::TopK options_;
   const TopKThreshold chooser_;
   std::vector<float> thresholds_;  // For each tensor the threshold that was last chosen.
-  // The accumulated gradients, their momentum, and on the device the thresholds of a call. The
-  // arrays below are workspace of the kernels.
+  // The accumulated gradients, their momentum, and on the device the thresholds that a kernel reads
+  // or writes. The arrays below are workspace of the kernels.
   Array<float> accumulated_, momentum_, device_thresholds_;
   Array<kernels::Tile> sample_tiles_;
   Array<kernels::TiledPart> sample_parts_;

@@ -9,9 +9,8 @@ namespace tern::engine {
 
 class MemoryPlan {
  public:
-  // The alignment of all buffers, in bytes. CUDA's libraries assume that arrays have the alignment
-  // of CUDA's own allocations, which is this. It is enough for a cache line and for CPU vectors,
-  // too.
+  // The alignment of all buffers, in bytes. CUDA's libraries assume that arrays are aligned like
+  // CUDA's own allocations, to 256 bytes. This is enough for a cache line and for CPU vectors, too.
   static constexpr size_t kAlignment = 256;
 
   // Adds a buffer of `bytes` bytes; returns its number.

@@ -71,8 +71,9 @@ class NetPlanner {
       program_.MarkReady(planned_layer.spec.parameters[p].index);
   }
 
-  // Adds to the gradient of a tensor what the backward step of one of its readers returns. The
-  // backward steps of all layers that read a tensor come before that of the layer that makes it.
+  // Adds to the gradient of a tensor what the backward step of a layer that reads the tensor
+  // returns. The backward steps of all layers that read a tensor come before that of the layer that
+  // makes it.
   void AddGradient(const std::string& tensor, const Value& gradient) {
     const auto [entry, is_first] = gradients_.try_emplace(tensor, gradient);
     if (!is_first) entry->second = backend_.add_values(entry->second, gradient);

@@ -13,8 +13,8 @@ namespace {
 using dnnl::memory;
 using kernels::kNormChannels;
 
-// An estimate of the size of the caches near a core, in bytes. The next layer finds a larger tensor
-// no longer in them.
+// An estimate of the size of the caches near a core, in bytes. A larger tensor is not in them any
+// more when the next layer reads it.
 constexpr size_t kCacheBytes = size_t{4} << 20;
 
 // The shape and memory layout of a batch of images: channels last, or in blocks of 16 channels.
@@ -101,8 +101,8 @@ struct Norm {
  private:
   // The number of values of a channel in the batch.
   double ValuesPerChannel() const { return static_cast<double>(geometry.batch * geometry.pixels); }
-  // Computes mean and variance of each channel of the batch, updates the running ones, and sets
-  // scale.
+  // Computes mean and variance of each channel of the batch, updates the running mean and variance,
+  // and calls SetScale.
   void ComputeMoments(const float* x);
   // Updates the running mean and variance of channel c:
   // running = (1 - momentum) running + momentum batch_value. The variance is scaled by n / (n - 1),
@@ -246,7 +246,7 @@ class BatchNorm : public Layer {
   // Whether the layer also adds a second input.
   bool AddsSecondInput() const { return spec_.inputs.size() > 1; }
 
-  // Appends the backward step without a masked gradient as a separate result; returns dx.
+  // Appends a backward step that does not store the masked gradient of an added tensor; returns dx.
   Value AddSimpleBackward(Program* program, const Value& output_gradient) {
     const Value input_gradient = program->InPlaceOrNew(output_gradient);
     program->Call({input_, output_gradient, input_gradient},

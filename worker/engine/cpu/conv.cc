@@ -21,22 +21,21 @@ struct Variant {
 
 // Winograd's algorithm is faster if input and output have at least this many channels: the first
 // limit for the outputs and for the gradients of images, the second for the gradients of weights.
-constexpr uint32_t kMinWinogradChannelsForImages = 32, kMinWinogradChannelsForWeights = 64;
+constexpr uint32_t kWinogradMinForImages = 32, kWinogradMinForWeights = 64;
 
 // Returns the variants to try, the fastest first as measured on a CPU with AVX-512. Winograd's
 // algorithm is among them if there are at least `winograd_min` channels.
 std::vector<Variant> VariantsFor(const LayerSpec& spec, uint32_t min_winograd_channels) {
   const pb::ConvDef& def = spec.def->conv();
-  const uint32_t input_channels = spec.input().c,
-                 output_channels = spec.output.c;  // numbers of channels
+  const uint32_t input_channels = spec.input().c, output_channels = spec.output.c;
   const Tag input_tag = ActivationTag(input_channels), output_tag = ActivationTag(output_channels);
   const bool is_blocked = input_tag == kBlocked && output_tag == kBlocked;
   std::vector<Variant> variants;
-  const bool can_use_winograd = !MultipliesBf16(spec) && def.kernel() == 3 && def.stride() == 1 &&
-                                def.groups() == 1 && def.dilation() == 1 &&
-                                input_channels >= min_winograd_channels &&
-                                output_channels >= min_winograd_channels;
-  if (is_blocked && can_use_winograd)
+  const bool suits_winograd = !MultipliesBf16(spec) && def.kernel() == 3 && def.stride() == 1 &&
+                              def.groups() == 1 && def.dilation() == 1 &&
+                              input_channels >= min_winograd_channels &&
+                              output_channels >= min_winograd_channels;
+  if (is_blocked && suits_winograd)
     variants.push_back({input_tag, output_tag, dnnl::algorithm::convolution_winograd});
   if (input_channels == 16 && output_channels == 16) variants.push_back({Tag::nhwc, Tag::nhwc});
   if (input_channels <= 3) variants.push_back({Tag::nchw, output_tag});
@@ -66,8 +65,8 @@ class Conv : public Layer {
                       group_inputs = spec.input().c / groups;
     memory::dims weight_dims = {group_outputs, group_inputs, kernel, kernel};
     if (groups > 1) weight_dims.insert(weight_dims.begin(), groups);
-    weight_any_layout_ = DescOf(weight_dims, Tag::any, FactorType(spec));
-    weight_gradient_any_layout_ = DescOf(weight_dims, Tag::any);
+    any_weight_desc_ = DescOf(weight_dims, Tag::any, FactorType(spec));
+    any_weight_gradient_desc_ = DescOf(weight_dims, Tag::any);
     weight_ = {DescOf(weight_dims, groups > 1 ? Tag::goihw : Tag::oihw), -1,
                spec.parameters[0].values};
     if (!def.bias()) return;
@@ -77,11 +76,11 @@ class Conv : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const auto prop_kind =
         spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    forward_ = FirstFastDesc(
-        VariantsFor(spec_, kMinWinogradChannelsForImages), [&](const Variant& variant) {
+    forward_ =
+        FirstFastDesc(VariantsFor(spec_, kWinogradMinForImages), [&](const Variant& variant) {
           // A descriptor without dimensions tells oneDNN that there is no bias.
           const ForwardConv::desc desc(prop_kind, variant.algorithm, InputDesc(variant, true),
-                                       weight_any_layout_, bias_.desc, OutputDesc(variant, false),
+                                       any_weight_desc_, bias_.desc, OutputDesc(variant, false),
                                        window_.strides, window_.dilates, window_.pad_begin,
                                        window_.pad_end);
           return ForwardConv::primitive_desc(desc, AttributesWithRelu(spec_.relu),
@@ -128,10 +127,10 @@ class Conv : public Layer {
   }
 
   void AddBackwardWeights(Program* program, const Value& gradient) {
-    const auto backward = FirstFastDesc(
-        VariantsFor(spec_, kMinWinogradChannelsForWeights), [&](const Variant& variant) {
+    const auto backward =
+        FirstFastDesc(VariantsFor(spec_, kWinogradMinForWeights), [&](const Variant& variant) {
           const BackwardWeights::desc desc(variant.algorithm, InputDesc(variant, true),
-                                           weight_gradient_any_layout_, bias_.desc,
+                                           any_weight_gradient_desc_, bias_.desc,
                                            OutputDesc(variant, true), window_.strides,
                                            window_.dilates, window_.pad_begin, window_.pad_end);
           return BackwardWeights::primitive_desc(desc, Program::Attributes(), program->engine(),
@@ -152,10 +151,10 @@ class Conv : public Layer {
   }
 
   Value AddBackwardData(Program* program, const Value& gradient) {
-    const auto backward = FirstFastDesc(
-        VariantsFor(spec_, kMinWinogradChannelsForImages), [&](const Variant& variant) {
+    const auto backward =
+        FirstFastDesc(VariantsFor(spec_, kWinogradMinForImages), [&](const Variant& variant) {
           const BackwardData::desc desc(variant.algorithm, InputDesc(variant, false),
-                                        weight_any_layout_, OutputDesc(variant, true),
+                                        any_weight_desc_, OutputDesc(variant, true),
                                         window_.strides, window_.dilates, window_.pad_begin,
                                         window_.pad_end);
           return BackwardData::primitive_desc(desc, Program::Attributes(), program->engine(),
@@ -172,7 +171,7 @@ class Conv : public Layer {
 
   const LayerSpec spec_;
   const WindowGeometry window_;
-  memory::desc weight_any_layout_, weight_gradient_any_layout_;
+  memory::desc any_weight_desc_, any_weight_gradient_desc_;
   Value weight_, bias_;
   ForwardConv::primitive_desc forward_;
   Value input_, output_;

@@ -112,7 +112,7 @@ void Program::BindStep(Step* step) {
 
 void Program::RunStep(const Step& step) {
   if (step.function) return step.function(step.data);
-  // Calls oneDNN's C function, because the C++ function builds a map of the arguments at every
+  // Calls the C function of oneDNN, because its C++ function builds a map of the arguments at every
   // call.
   const dnnl_status_t status = dnnl_primitive_execute(step.primitive.get(), stream_.get(),
                                                       static_cast<int>(step.bound_arguments.size()),

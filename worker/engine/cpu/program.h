@@ -95,8 +95,8 @@ class Program {
     Value value;
     dnnl::memory memory;  // Set by Bind.
   };
-  // A step has a primitive, or a function, or is a mark: then `read_parameter` or `ready_parameter` is the number of a
-  // parameter.
+  // A step has a primitive, or a function, or is a mark: then `read_parameter` or `ready_parameter`
+  // is the number of a parameter.
   struct Step {
     dnnl::primitive primitive;
     std::vector<Argument> arguments;

@@ -41,8 +41,9 @@ struct ImageLayout {
     return {height, width, is_blocked ? kWinogradChannels : channels,
             std::min(kWinogradChannels, channels - c)};
   }
-  // The number of floats from one of the 64 matrices of tile elements to the next. Not a multiple
-  // of a page, because then the 64 elements of a tile would compete for the same cache sets.
+  // The tiles of a chunk are stored as 64 matrices, one for each element of a tile. The number of
+  // floats from one matrix to the next. Not a multiple of a page, because then the 64 elements of a
+  // tile would compete for the same cache sets.
   size_t MatrixStride(size_t images) const {
     const size_t stride =
         (images * tiles() * channels + kCacheLineFloats - 1) / kCacheLineFloats * kCacheLineFloats;
@@ -85,15 +86,14 @@ class Winograd : public Layer {
  public:
   explicit Winograd(const LayerSpec& spec)
       : spec_(spec),
-        input_layout_(LayoutOf(spec, spec.input())),
-        output_layout_(LayoutOf(spec, spec.output)),
+        x_layout_(LayoutOf(spec, spec.input())),
+        y_layout_(LayoutOf(spec, spec.output)),
         filters_desc_(DescOf({kWinogradMatrices, spec.input().c, spec.output.c}, Tag::abc)) {
     const WindowGeometry window = WindowGeometryOf(spec.def->conv(), spec.input());
     pad_top_ = static_cast<size_t>(window.pad_begin[0]);
     pad_left_ = static_cast<size_t>(window.pad_begin[1]);
-    const size_t tile_bytes_per_image = kWinogradMatrices * input_layout_.tiles() *
-                                        (input_layout_.channels + output_layout_.channels) *
-                                        sizeof(float);
+    const size_t tile_bytes_per_image = kWinogradMatrices * x_layout_.tiles() *
+                                        (x_layout_.channels + y_layout_.channels) * sizeof(float);
     const size_t images_per_chunk = std::max<size_t>(1, kChunkBytes / tile_bytes_per_image);
     for (size_t first_image = 0; first_image < spec.batch; first_image += images_per_chunk)
       chunks_.push_back({first_image, std::min(images_per_chunk, spec.batch - first_image)});
@@ -133,11 +133,11 @@ class Winograd : public Layer {
   void AddFilterBackward(Program* program, const Value& filters_gradient);
 
   const LayerSpec spec_;
-  const ImageLayout input_layout_, output_layout_;
-  const memory::desc filters_desc_;    // The shape of the transformed filters.
+  const ImageLayout x_layout_, y_layout_;
+  const memory::desc filters_desc_;    // The layout of the transformed filters.
   size_t pad_top_ = 0, pad_left_ = 0;  // The padding before the first row and column.
   std::vector<ImageChunk> chunks_;
-  std::vector<Value> tiles_;  // u of each chunk; kept in training for the backward pass.
+  std::vector<Value> tiles_;  // Transformed input tiles (u) of each chunk, for Backward.
   // The output y, the transformed filters f, and the sums of dy for each image and channel.
   Value output_, transformed_filters_, bias_sums_;
 };
@@ -148,9 +148,9 @@ Value Winograd::Forward(Program* program, const std::vector<Value>& inputs) {
   transformed_filters_ = AddFilters(program);
   output_ = program->NewValue(ActivationDesc(DimsOf(spec_.batch, spec_.output)));
   for (const ImageChunk& chunk : chunks_) {
-    const Value tiles = program->NewValue(input_layout_.TilesDesc(chunk.num_images));
+    const Value tiles = program->NewValue(x_layout_.TilesDesc(chunk.num_images));
     AddInput(program, chunk, input, tiles);
-    const Value product = program->NewValue(output_layout_.TilesDesc(chunk.num_images));
+    const Value product = program->NewValue(y_layout_.TilesDesc(chunk.num_images));
     AddProduct(program, tiles, transformed_filters_, product, /*accumulates=*/false);
     AddOutput(program, chunk, product);
     if (spec_.training) tiles_.push_back(tiles);
@@ -168,12 +168,12 @@ std::vector<Value> Winograd::Backward(Program* program, const Value& gradient,
   if (wanted[0])
     input_gradient = program->NewValue(ActivationDesc(DimsOf(spec_.batch, spec_.input())));
   for (size_t i = 0; i < chunks_.size(); ++i) {
-    const Value tiles_gradient = program->NewValue(output_layout_.TilesDesc(chunks_[i].num_images));
+    const Value tiles_gradient = program->NewValue(y_layout_.TilesDesc(chunks_[i].num_images));
     AddOutputBackward(program, chunks_[i], masked_gradient, tiles_gradient);
     AddProduct(program, Transposed(tiles_[i]), tiles_gradient, filters_gradient,
                /*accumulates=*/i > 0);
     if (!wanted[0]) continue;
-    const Value product = program->NewValue(input_layout_.TilesDesc(chunks_[i].num_images));
+    const Value product = program->NewValue(x_layout_.TilesDesc(chunks_[i].num_images));
     AddProduct(program, tiles_gradient, Transposed(transformed_filters_), product,
                /*accumulates=*/false);
     AddInputBackward(program, chunks_[i], product, input_gradient);
@@ -185,8 +185,8 @@ std::vector<Value> Winograd::Backward(Program* program, const Value& gradient,
 Value Winograd::AddFilters(Program* program) {
   const Value transformed_filters = program->NewValue(filters_desc_);
   program->Call({transformed_filters},
-                [weight = spec_.parameters[0].values, outputs = output_layout_.channels,
-                 inputs = input_layout_.channels](const std::vector<float*>& data) {
+                [weight = spec_.parameters[0].values, outputs = y_layout_.channels,
+                 inputs = x_layout_.channels](const std::vector<float*>& data) {
 #pragma omp parallel for
                   for (size_t i = 0; i < inputs; ++i)
                     kernels::WinogradFilter(weight, outputs, inputs, i, data[0]);
@@ -196,26 +196,25 @@ Value Winograd::AddFilters(Program* program) {
 
 void Winograd::AddInput(Program* program, const ImageChunk& chunk, const Value& input,
                         const Value& tiles) {
-  program->Call({input, tiles}, [chunk, input_layout = input_layout_, pad_top = pad_top_,
+  program->Call({input, tiles}, [chunk, x_layout = x_layout_, pad_top = pad_top_,
                                  pad_left = pad_left_](const std::vector<float*>& data) {
-    chunk.ForBlocks(input_layout, [&](size_t n, size_t c) {
-      kernels::WinogradInput(data[0] + input_layout.OffsetOf(chunk.first_image + n, c),
-                             input_layout.ImageOf(c), pad_top, pad_left,
-                             input_layout.Tiles(chunk.num_images),
-                             data[1] + input_layout.TileOffsetOf(n, c));
+    chunk.ForBlocks(x_layout, [&](size_t n, size_t c) {
+      kernels::WinogradInput(
+          data[0] + x_layout.OffsetOf(chunk.first_image + n, c), x_layout.ImageOf(c), pad_top,
+          pad_left, x_layout.Tiles(chunk.num_images), data[1] + x_layout.TileOffsetOf(n, c));
     });
   });
 }
 
 void Winograd::AddOutput(Program* program, const ImageChunk& chunk, const Value& product) {
   const float* bias = spec_.def->conv().bias() ? spec_.parameters[1].values : nullptr;
-  program->Call({product, output_}, [chunk, output_layout = output_layout_, bias,
+  program->Call({product, output_}, [chunk, y_layout = y_layout_, bias,
                                      relu = spec_.relu](const std::vector<float*>& data) {
-    chunk.ForBlocks(output_layout, [&](size_t n, size_t c) {
-      kernels::WinogradOutput(data[0] + output_layout.TileOffsetOf(n, c),
-                              output_layout.Tiles(chunk.num_images),
-                              bias == nullptr ? nullptr : bias + c, relu, output_layout.ImageOf(c),
-                              data[1] + output_layout.OffsetOf(chunk.first_image + n, c));
+    chunk.ForBlocks(y_layout, [&](size_t n, size_t c) {
+      kernels::WinogradOutput(data[0] + y_layout.TileOffsetOf(n, c),
+                              y_layout.Tiles(chunk.num_images),
+                              bias == nullptr ? nullptr : bias + c, relu, y_layout.ImageOf(c),
+                              data[1] + y_layout.OffsetOf(chunk.first_image + n, c));
     });
   });
 }
@@ -223,27 +222,25 @@ void Winograd::AddOutput(Program* program, const ImageChunk& chunk, const Value&
 void Winograd::AddOutputBackward(Program* program, const ImageChunk& chunk, const Value& gradient,
                                  const Value& tiles) {
   program->Call({gradient, tiles, bias_sums_},
-                [chunk, output_layout = output_layout_](const std::vector<float*>& data) {
-                  chunk.ForBlocks(output_layout, [&](size_t n, size_t c) {
+                [chunk, y_layout = y_layout_](const std::vector<float*>& data) {
+                  chunk.ForBlocks(y_layout, [&](size_t n, size_t c) {
                     const size_t image = chunk.first_image + n;
-                    kernels::WinogradOutputBackward(data[0] + output_layout.OffsetOf(image, c),
-                                                    output_layout.ImageOf(c),
-                                                    output_layout.Tiles(chunk.num_images),
-                                                    data[1] + output_layout.TileOffsetOf(n, c),
-                                                    data[2] + image * output_layout.channels + c);
+                    kernels::WinogradOutputBackward(
+                        data[0] + y_layout.OffsetOf(image, c), y_layout.ImageOf(c),
+                        y_layout.Tiles(chunk.num_images), data[1] + y_layout.TileOffsetOf(n, c),
+                        data[2] + image * y_layout.channels + c);
                   });
                 });
 }
 
 void Winograd::AddInputBackward(Program* program, const ImageChunk& chunk, const Value& tiles,
                                 const Value& input_gradient) {
-  program->Call({tiles, input_gradient}, [chunk, input_layout = input_layout_, pad_top = pad_top_,
+  program->Call({tiles, input_gradient}, [chunk, x_layout = x_layout_, pad_top = pad_top_,
                                           pad_left = pad_left_](const std::vector<float*>& data) {
-    chunk.ForBlocks(input_layout, [&](size_t n, size_t c) {
-      kernels::WinogradInputBackward(data[0] + input_layout.TileOffsetOf(n, c),
-                                     input_layout.Tiles(chunk.num_images), pad_top, pad_left,
-                                     input_layout.ImageOf(c),
-                                     data[1] + input_layout.OffsetOf(chunk.first_image + n, c));
+    chunk.ForBlocks(x_layout, [&](size_t n, size_t c) {
+      kernels::WinogradInputBackward(
+          data[0] + x_layout.TileOffsetOf(n, c), x_layout.Tiles(chunk.num_images), pad_top,
+          pad_left, x_layout.ImageOf(c), data[1] + x_layout.OffsetOf(chunk.first_image + n, c));
     });
   });
 }
@@ -254,7 +251,7 @@ void Winograd::AddFilterBackward(Program* program, const Value& filters_gradient
   program->Call({filters_gradient, bias_sums_},
                 [weight = spec_.parameters[0].gradient,
                  bias = spec_.def->conv().bias() ? spec_.parameters[1].gradient : nullptr,
-                 outputs = output_layout_.channels, inputs = input_layout_.channels,
+                 outputs = y_layout_.channels, inputs = x_layout_.channels,
                  batch = spec_.batch](const std::vector<float*>& data) {
 #pragma omp parallel for
                   for (size_t i = 0; i < inputs; ++i)

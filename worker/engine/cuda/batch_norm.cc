@@ -35,8 +35,8 @@ class BatchNorm : public Layer {
     return output_;
   }
 
-  // If a second input was added before the ReLU, the gradient after the ReLU's mask is also that
-  // input's gradient, and is stored separately.
+  // If a second input was added before the ReLU, its gradient is the gradient of the sum (0 where
+  // the ReLU's output is 0), which is stored separately.
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     const bool masks_gradient = AddsSecondInput() && spec_.relu;

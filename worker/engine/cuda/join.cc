@@ -37,8 +37,8 @@ class Concat : public Layer {
   }
 
  private:
-  // Appends a copy of `num_channels` channels from `from` to `to`. `from_channels` and `to_channels` have
-  // the first of these channels and the number of all channels of the tensor.
+  // Appends a copy of `num_channels` channels from `from` to `to`. `from_channels` and
+  // `to_channels` have the first of these channels and the number of all channels of the tensor.
   void AddCopy(Program* program, const Value& from, const kernels::DeviceChannels& from_channels,
                uint32_t num_channels, const Value& to, const kernels::DeviceChannels& to_channels) {
     const uint64_t pixels = ImagesOf(spec_.batch, spec_.output).pixels();

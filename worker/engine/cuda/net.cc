@@ -102,7 +102,8 @@ class CudaNet : public Net {
   Mirror parameters_, gradients_, statistics_;
   device::DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_flag_;
   std::vector<kernels::DeviceLoss> host_losses_;  // The losses of the last step, in host memory.
-  // gradients_arrived_[p] is recorded after the copy to the host of a range of gradients that begins with p.
+  // gradients_arrived_[p] is recorded after the copy to the host of a range of gradients that
+  // begins with p.
   std::vector<std::unique_ptr<device::Event>> gradients_arrived_;
   std::unique_ptr<PixelInput> pixel_input_;  // Null unless images come as bytes.
   kernels::DeviceStep step_;
@@ -152,24 +153,23 @@ Status CudaNet::AllocateMemory(const Arenas& arenas) {
 
 Value CudaNet::PlanInput() {
   const pb::ImageShape& input = def_.input();
-  const Value images_value = program_.NewValue({input.channels(), input.height(), input.width()});
+  const Value input_value = program_.NewValue({input.channels(), input.height(), input.width()});
   if (pixel_input_ != nullptr) {
     const auto* step = static_cast<const kernels::DeviceStep*>(device_step_.get());
-    program_.Call("bytes to images", {images_value},
+    program_.Call("bytes to images", {input_value},
                   [this, step](auto to_stream, const auto& addresses) {
                     return pixel_input_->Launch(to_stream, step, program_.type(), addresses[0]);
                   });
-    return images_value;
+    return input_value;
   }
-  const auto* host_order_images = static_cast<const float*>(images_.get());
-  program_.Call("images to channels last", {images_value},
-                [host_order_images, images = ImagesOf(options_.batch, images_value.image),
+  const auto* float_images = static_cast<const float*>(images_.get());
+  program_.Call("images to channels last", {input_value},
+                [float_images, images = ImagesOf(options_.batch, input_value.image),
                  type = program_.type()](auto stream, const auto& addresses) {
                   return kernels::ToChannelsLastOnDevice(stream, kernels::DeviceType::kFloat,
-                                                         host_order_images, images, type,
-                                                         addresses[0]);
+                                                         float_images, images, type, addresses[0]);
                 });
-  return images_value;
+  return input_value;
 }
 
 // Appends the launch that converts the scores to floats, which RunForward copies to the feed.

@@ -16,8 +16,8 @@ namespace tern::engine::cuda {
 
 class PixelInput {
  public:
-  // `rule` is the conversion, and `images` the shape of a batch. `uploads_ahead`: whether Stage will be
-  // called. kBadJob if the device has too little memory.
+  // `rule` is the conversion, and `images` the shape of a batch. `uploads_ahead`: whether Stage
+  // will be called. kBadJob if the device has too little memory.
   static Result<std::unique_ptr<PixelInput>> Make(const kernels::PixelRule& rule,
                                                   const kernels::DeviceImages& images,
                                                   bool uploads_ahead);

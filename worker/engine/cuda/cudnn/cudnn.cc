@@ -50,7 +50,7 @@ class CudnnPlan : public ConvPlan {
     const Status run_status = cudnn::Check(
         cudnnBackendExecute(handle_.get(), plan_->descriptor.get(), variant_pack_.get()),
         "cudnnBackendExecute");
-    // Clears CUDA's last error, so that the next call does not report it.
+    // Clears CUDA's last error, so that the next call of CUDA does not report it.
     if (!run_status.ok()) cudaGetLastError();
     return run_status;
   }

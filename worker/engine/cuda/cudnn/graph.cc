@@ -54,7 +54,7 @@ int64_t PaddingAfter(const kernels::DeviceAxis& axis, int64_t inputs, int64_t ou
   const int64_t pad = axis.pad, stride = axis.stride;
   const int64_t window_extent = (int64_t{axis.kernel} - 1) * axis.dilation + 1;
   const int64_t last_begin =
-      inputs + 2 * pad - window_extent;  // The last possible begin of a window.
+      inputs + 2 * pad - window_extent;  // The last place where a window can begin.
   if (last_begin >= 0 && last_begin / stride + 1 == outputs) return pad;
   return std::max<int64_t>(0, (outputs - 1) * stride + window_extent - inputs - pad);
 }
