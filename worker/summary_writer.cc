@@ -146,7 +146,7 @@ pb::Event SummaryWriter::NewEvent(uint64_t step) const {
 
 void SummaryWriter::MakeHistograms(const Pushed& pushed, pb::Event* event) const {
   *event = NewEvent(pushed.step);
-  const std::vector<float> decoded = Decode(pushed);
+  const std::vector<float> decoded_values = Decode(pushed);
   const protocol::Bucket& bucket = setup_.plan.buckets[pushed.bucket];
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
     // A bucket may contain only a range of a tensor.
@@ -158,13 +158,13 @@ void SummaryWriter::MakeHistograms(const Pushed& pushed, pb::Event* event) const
     const std::string& name = setup_.table.parameters[t].name;
     AddHistogram(Cat(gradient_tag_, "/", name),
                  std::span(pushed.values).subspan(begin, end - begin), event);
-    AddHistogram(Cat("coded/", name), std::span(decoded).subspan(begin, end - begin), event);
+    AddHistogram(Cat("coded/", name), std::span(decoded_values).subspan(begin, end - begin), event);
   }
 }
 
 std::vector<float> SummaryWriter::Decode(const Pushed& pushed) const {
   const protocol::Bucket& bucket = setup_.plan.buckets[pushed.bucket];
-  std::vector<float> decoded(bucket.count);
+  std::vector<float> decoded_values(bucket.count);
   for (const protocol::Chunk& chunk : bucket.chunks) {
     std::span<const uint8_t> codes =
         pushed.codes[chunk.index].span().subspan(chunk.scalers * sizeof(float));
@@ -172,14 +172,14 @@ std::vector<float> SummaryWriter::Decode(const Pushed& pushed) const {
       const codec::Segment& segment = chunk.segments[i];
       const uint64_t begin =
           setup_.plan.tensor_begin[segment.tensor] + segment.begin - bucket.begin;
-      const Result<size_t> size =
-          DecodeSegment(*setup_.plan.codec_of[segment.tensor], codes, segment,
-                        pushed.scalers[chunk.part_of[i] - bucket.first_part], &decoded[begin]);
+      const Result<size_t> size = DecodeSegment(
+          *setup_.plan.codec_of[segment.tensor], codes, segment,
+          pushed.scalers[chunk.part_of[i] - bucket.first_part], &decoded_values[begin]);
       CHECK(size.ok()) << size.status().message();  // Cannot fail: this worker made the code.
       codes = codes.subspan(*size);
     }
   }
-  return decoded;
+  return decoded_values;
 }
 
 }  // namespace tern::worker

@@ -23,8 +23,8 @@ class WaitCompute : public BatchCompute {
     for (uint64_t i = 0; i < setup.table.total; i += 4) {
       const auto words = kernels::NoiseBlock(key, static_cast<uint32_t>(i / 4), 0);
       for (uint64_t k = 0; k < 4 && i + k < setup.table.total; ++k) {
-        const double p = (words[k] + 0.5) * 0x1p-32;
-        gradients[i + k] = static_cast<float>(1e-3 * models::NormalQuantile(p));
+        const double probability = (words[k] + 0.5) * 0x1p-32;
+        gradients[i + k] = static_cast<float>(1e-3 * models::NormalQuantile(probability));
       }
     }
   }

@@ -70,7 +70,7 @@ Status Worker::Open() {
                                       static_cast<uint16_t>(job_.metrics().port() + 100 + rank_),
                                       [this] { return registry_.PrometheusText(); });
   if (!page.ok()) return page.status();
-  page_ = std::move(*page);
+  metrics_page_ = std::move(*page);
   return Ok();
 }
 

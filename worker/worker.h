@@ -53,7 +53,7 @@ class Worker {
   std::unique_ptr<client::Replica> replica_;
   std::unique_ptr<BatchCompute> compute_;
   std::unique_ptr<Evaluate> evaluate_;
-  std::unique_ptr<net::MetricsPage> page_;
+  std::unique_ptr<net::MetricsPage> metrics_page_;
 };
 
 }  // namespace tern::worker

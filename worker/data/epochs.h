@@ -59,7 +59,7 @@ class Epochs {
   explicit Epochs(const Options& options) : options_(options) {}
   // The number of images that `rank` draws from in an epoch.
   uint64_t EpochLengthOf(uint32_t rank) const;
-  // The number of steps in an epoch; 0 if epochs wrap, because then a step may cross the end of an epoch.
+  // The number of steps in an epoch; 0 if epochs wrap, because then a step may cross epochs.
   uint64_t StepsInEpoch(uint32_t worker_batch) const;
   // How many samples one step takes from the sequence that this rank draws from: those of all
   // workers if they share the sequence, else its own.

@@ -48,13 +48,13 @@ Status PackWriter::ErrorFromErrno() const {
 Status PackWriter::Write(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return Ok();  // fwrite must not get the null pointer of an empty span.
   if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) return ErrorFromErrno();
-  num_written_ += bytes.size();
+  num_bytes_written_ += bytes.size();
   return Ok();
 }
 
 Status PackWriter::Add(std::span<const uint8_t> bytes, uint32_t label, Size size) {
   PackedEntry entry;
-  entry.offset = num_written_;
+  entry.offset = num_bytes_written_;
   entry.bytes = static_cast<uint32_t>(bytes.size());
   entry.label = label;
   entry.height = size.height;
@@ -80,15 +80,15 @@ Status PackWriter::Finish() {
   header.classes = properties_.classes;
   header.channels = properties_.encoded ? 0 : properties_.channels;
   const auto index_section = AsBytes(entries_.data(), entries_.size() * sizeof(PackedEntry));
-  header.index_begin = num_written_;
+  header.index_begin = num_bytes_written_;
   header.index_bytes = index_section.size();
   header.index_digest = Digest(index_section);
   TERN_RETURN_IF_ERROR(Write(index_section));
-  header.names_begin = num_written_;
+  header.names_begin = num_bytes_written_;
   header.names_bytes = names_section.size();
   header.names_digest = Digest(names_section);
   TERN_RETURN_IF_ERROR(Write(AsBytes(names_section.data(), names_section.size())));
-  header.file_bytes = num_written_;
+  header.file_bytes = num_bytes_written_;
   header.header_digest = Digest(AsBytes(&header, offsetof(PackedHeader, header_digest)));
   if (std::fseek(file_, 0, SEEK_SET) != 0 ||
       std::fwrite(&header, 1, sizeof header, file_) != sizeof header || std::fflush(file_) != 0 ||

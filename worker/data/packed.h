@@ -71,8 +71,8 @@ class PackWriter {
   Status Add(std::span<const uint8_t> bytes, uint32_t label, Size size);
   // Writes the index, the class names and the header, and renames the file to its final name.
   Status Finish();
-  uint64_t count() const { return entries_.size(); }  // The number of images so far.
-  uint64_t bytes() const { return num_written_; }     // The number of bytes written so far.
+  uint64_t count() const { return entries_.size(); }     // The number of images so far.
+  uint64_t bytes() const { return num_bytes_written_; }  // The number of bytes written so far.
 
  private:
   PackWriter(std::string path, Properties properties);
@@ -82,7 +82,7 @@ class PackWriter {
   const std::string path_, temporary_path_;
   const Properties properties_;
   std::FILE* file_ = nullptr;
-  uint64_t num_written_ = 0;
+  uint64_t num_bytes_written_ = 0;
   std::vector<PackedEntry> entries_;
 };
 

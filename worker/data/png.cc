@@ -131,9 +131,10 @@ Status DecodePng(std::span<const uint8_t> bytes, Image* image) {
   image->Resize(channels, height, width);
   const uint64_t plane_size = image->plane();
   for (uint32_t y = 0; y < height; ++y) {
-    uint8_t* out = image->pixels.data() + uint64_t{y} * width;
+    uint8_t* pixels_out = image->pixels.data() + uint64_t{y} * width;
     for (uint32_t x = 0; x < width; ++x) {
-      for (uint32_t c = 0; c < channels; ++c) out[c * plane_size + x] = rows[y][channels * x + c];
+      for (uint32_t c = 0; c < channels; ++c)
+        pixels_out[c * plane_size + x] = rows[y][channels * x + c];
     }
   }
   return Ok();

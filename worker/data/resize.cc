@@ -7,10 +7,10 @@ namespace tern::data {
 namespace {
 
 // The interpolation weights of one axis. Output position i is the weighted sum of windows[i].count
-// input positions from windows[i].first on.
+// input positions from windows[i].first_input on.
 struct AxisWeights {
   struct Window {
-    uint32_t first = 0, count = 0;
+    uint32_t first_input = 0, count = 0;
     size_t weight_begin = 0;  // The index of the window's first weight in `values`.
   };
   std::vector<Window> windows;
@@ -23,16 +23,17 @@ AxisWeights MakeAxisWeights(uint32_t input_size, uint32_t output_size) {
   AxisWeights weights;
   for (uint32_t i = 0; i < output_size; ++i) {
     const double center = (i + 0.5) * scale;
-    const auto first = static_cast<uint32_t>(std::max(0.0, std::floor(center - radius + 0.5)));
-    const auto end = static_cast<uint32_t>(
-        std::min<double>(input_size, std::max(first + 1.0, std::floor(center + radius + 0.5))));
-    AxisWeights::Window window{first, end - first, weights.values.size()};
+    const auto first_input =
+        static_cast<uint32_t>(std::max(0.0, std::floor(center - radius + 0.5)));
+    const auto end_input = static_cast<uint32_t>(std::min<double>(
+        input_size, std::max(first_input + 1.0, std::floor(center + radius + 0.5))));
+    AxisWeights::Window window{first_input, end_input - first_input, weights.values.size()};
     double weight_sum = 0;
     const auto weight_at = [&](uint32_t x) {
       return std::max(0.0, 1 - std::abs(x + 0.5 - center) / radius);
     };
-    for (uint32_t x = first; x < end; ++x) weight_sum += weight_at(x);
-    for (uint32_t x = first; x < end; ++x)
+    for (uint32_t x = first_input; x < end_input; ++x) weight_sum += weight_at(x);
+    for (uint32_t x = first_input; x < end_input; ++x)
       weights.values.push_back(static_cast<float>(weight_at(x) / weight_sum));
     weights.windows.push_back(window);
   }
@@ -56,7 +57,7 @@ void ResizeBox(const Image& image, const Box& box, uint32_t height, uint32_t wid
         const AxisWeights::Window& window = horizontal.windows[x];
         float sum = 0;
         for (uint32_t k = 0; k < window.count; ++k)
-          sum += horizontal.values[window.weight_begin + k] * input_row[window.first + k];
+          sum += horizontal.values[window.weight_begin + k] * input_row[window.first_input + k];
         output_row[x] = sum;
       }
     }
@@ -65,7 +66,7 @@ void ResizeBox(const Image& image, const Box& box, uint32_t height, uint32_t wid
       std::fill(sums.begin(), sums.end(), 0.f);
       for (uint32_t k = 0; k < window.count; ++k) {
         const float weight = vertical.values[window.weight_begin + k];
-        const float* scaled_row = scaled_rows.data() + size_t{window.first + k} * width;
+        const float* scaled_row = scaled_rows.data() + size_t{window.first_input + k} * width;
         for (uint32_t x = 0; x < width; ++x) sums[x] += weight * scaled_row[x];
       }
       uint8_t* output_row = resized->pixels.data() + c * resized->plane() + uint64_t{y} * width;

@@ -35,7 +35,7 @@ class NetPlanner {
     for (const PlannedLayer& layer : layers) Forward(layer);
     backend_.after_forward(values_.at(layers.back().makes));
     program_.EndForward();
-    if (layers.front().spec.training) {
+    if (layers.front().spec.is_training) {
       for (size_t i = layers.size(); i-- > 0;) Backward(layers[i], layers_[i].get());
     }
     return values_.at(layers.back().makes);

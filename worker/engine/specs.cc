@@ -42,7 +42,7 @@ class ArenaCursor {
       const uint64_t offset = table_.parameters[next_parameter_].offset;
       spec->parameters.push_back({next_parameter_++,
                                   const_cast<float*>(arenas_.parameters) + offset,
-                                  spec->training ? arenas_.gradients + offset : nullptr});
+                                  spec->is_training ? arenas_.gradients + offset : nullptr});
     }
     while (next_statistic_ < table_.statistics.size() &&
            BelongsTo(layer, table_.statistics[next_statistic_].name))
@@ -131,7 +131,7 @@ class LayerPlanner {
     spec.def = &layer;
     spec.batch = options_.batch;
     spec.precision = options_.precision;
-    spec.training = options_.training;
+    spec.is_training = options_.training;
     spec.output = shapes_.at(layer.output());
     spec.noise = {.seed = options_.seed,
                   .stream = kernels::NoiseStream::kDropout,

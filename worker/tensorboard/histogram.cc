@@ -68,10 +68,10 @@ pb::HistogramProto HistogramOf(std::span<const float> values) {
   pb::HistogramProto histogram;
   if (values.empty()) return histogram;
   const size_t num_limits = buckets.limits.size();
-  std::vector<uint64_t> negative(num_limits), positive(num_limits);
+  std::vector<uint64_t> negative_counts(num_limits), positive_counts(num_limits);
   double sum = 0, sum_squares = 0;
   for (const float v : values) {
-    ++(v < 0 ? negative : positive)[buckets.BucketOf(std::abs(v))];
+    ++(v < 0 ? negative_counts : positive_counts)[buckets.BucketOf(std::abs(v))];
     sum += v;
     sum_squares += static_cast<double>(v) * v;
   }
@@ -83,8 +83,8 @@ pb::HistogramProto HistogramOf(std::span<const float> values) {
   histogram.set_sum_squares(sum_squares);
   BucketList bucket_list(&histogram);
   for (size_t k = num_limits; k-- > 0;)
-    bucket_list.Add(k == 0 ? 0. : -buckets.limits[k - 1], negative[k]);
-  for (size_t k = 0; k < num_limits; ++k) bucket_list.Add(buckets.limits[k], positive[k]);
+    bucket_list.Add(k == 0 ? 0. : -buckets.limits[k - 1], negative_counts[k]);
+  for (size_t k = 0; k < num_limits; ++k) bucket_list.Add(buckets.limits[k], positive_counts[k]);
   bucket_list.RemoveLastIfEmpty();
   return histogram;
 }

@@ -54,12 +54,12 @@ class ImageSums {
   float* First(size_t n, size_t channel) { return &sums_[2 * n * channels_ + channel]; }
   float* Second(size_t n, size_t channel) { return First(n, channel) + channels_; }
   std::pair<double, double> Totals(size_t channel) const {
-    double first = 0, second = 0;
+    double first_total = 0, second_total = 0;
     for (size_t i = channel; i < sums_.size(); i += 2 * channels_) {
-      first += sums_[i];
-      second += sums_[i + channels_];
+      first_total += sums_[i];
+      second_total += sums_[i + channels_];
     }
-    return {first, second};
+    return {first_total, second_total};
   }
 
  private:
@@ -200,7 +200,7 @@ class BatchNorm : public Layer {
     const models::ImageDims& image = spec.output;
     norm_ = std::make_shared<Norm>(Geometry{spec.batch, image.c, size_t{image.h} * image.w,
                                             ActivationTag(image.c) == kBlocked});
-    norm_->is_training = spec.training;
+    norm_->is_training = spec.is_training;
     norm_->has_relu = spec.relu;
     norm_->epsilon = spec.def->batch_norm().epsilon();
     norm_->momentum = spec.def->batch_norm().momentum();

@@ -75,7 +75,7 @@ class Conv : public Layer {
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const auto prop_kind =
-        spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+        spec_.is_training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
     forward_ =
         FirstFastDesc(VariantsFor(spec_, kWinogradMinForImages), [&](const Variant& variant) {
           // A descriptor without dimensions tells oneDNN that there is no bias.

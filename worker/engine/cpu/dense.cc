@@ -31,7 +31,7 @@ class Dense : public Layer {
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const auto prop_kind =
-        spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+        spec_.is_training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
     const ForwardProduct::desc desc(prop_kind, flat_input_factor_, weight_factor_, bias_.desc,
                                     flat_output_);
     forward_ =

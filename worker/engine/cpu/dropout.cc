@@ -31,7 +31,7 @@ class Dropout : public Layer {
       : spec_(spec), desc_(DescOf(DimsOf(spec.batch, spec.output), Tag::nchw)) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    if (!spec_.training) return inputs[0];
+    if (!spec_.is_training) return inputs[0];
     const Value input = program->Convert(inputs[0], desc_);
     const Value output = program->NewValue(desc_);
     factors_ = program->NewValue(desc_);

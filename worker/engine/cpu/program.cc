@@ -31,17 +31,18 @@ Value Program::NewValue(const memory::desc& desc) {
   return {desc, plan_.Add(desc.get_size()), nullptr};
 }
 
-Value Program::Convert(const Value& from, const memory::desc& desc) {
-  if (DescribeSameBytes(from.desc, desc))
-    return {desc, from.buffer, from.caller_address, from.is_shared};
-  const Value to = NewValue(desc);
-  Copy(from, to);
-  return to;
+Value Program::Convert(const Value& source, const memory::desc& desc) {
+  if (DescribeSameBytes(source.desc, desc))
+    return {desc, source.buffer, source.caller_address, source.is_shared};
+  const Value converted = NewValue(desc);
+  Copy(source, converted);
+  return converted;
 }
 
-void Program::Copy(const Value& from, const Value& to) {
-  const dnnl::reorder::primitive_desc desc(engine_, from.desc, engine_, to.desc, Attributes());
-  Run<dnnl::reorder>(desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+void Program::Copy(const Value& source, const Value& target) {
+  const dnnl::reorder::primitive_desc desc(engine_, source.desc, engine_, target.desc,
+                                           Attributes());
+  Run<dnnl::reorder>(desc, {{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, target}});
 }
 
 Value Program::Add(const Value& a, const Value& b, const dnnl::primitive_attr& attributes) {

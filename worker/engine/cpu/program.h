@@ -50,11 +50,11 @@ class Program {
 
   // Adds a buffer to the arena.
   Value NewValue(const dnnl::memory::desc& desc);
-  // Returns `from` in the layout `desc`: the same memory if it has that layout, else a reordered
+  // Returns `source` in the layout `desc`: the same memory if it has that layout, else a reordered
   // copy.
-  Value Convert(const Value& from, const dnnl::memory::desc& desc);
-  // Appends a step that copies `from` to `to`, in the layout of `to`.
-  void Copy(const Value& from, const Value& to);
+  Value Convert(const Value& source, const dnnl::memory::desc& desc);
+  // Appends a step that copies `source` to `target`, in the layout of `target`.
+  void Copy(const Value& source, const Value& target);
   // Appends a step that computes a + b, in the layout of `a`.
   Value Add(const Value& a, const Value& b, const dnnl::primitive_attr& attributes);
   // Returns where an element-wise step on `value` writes its result: `value` itself if the step may

@@ -19,7 +19,7 @@ class SoftmaxLossLayer : public Layer {
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const auto row_desc = DescOf(DimsOf(spec_.batch, spec_.input()), Tag::nhwc);
     std::vector<Value> values = {program->Convert(inputs[0], row_desc)};
-    if (spec_.training) {
+    if (spec_.is_training) {
       gradient_ = program->NewValue(row_desc);
       values.push_back(gradient_);
     }

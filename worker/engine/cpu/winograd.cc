@@ -110,16 +110,16 @@ class Winograd : public Layer {
     return transposed;
   }
   // Appends a step that computes to = a b or, if `adds`, to += a b, for each of the 64 matrices.
-  static void AddProduct(Program* program, const Value& a, const Value& b, const Value& to,
+  static void AddProduct(Program* program, const Value& a, const Value& b, const Value& product,
                          bool accumulates) {
     dnnl::primitive_attr attributes = Program::Attributes();
     dnnl::post_ops post_ops;
     if (accumulates) post_ops.append_sum();
     attributes.set_post_ops(post_ops);
-    const dnnl::matmul::primitive_desc desc({a.desc, b.desc, to.desc}, attributes,
+    const dnnl::matmul::primitive_desc desc({a.desc, b.desc, product.desc}, attributes,
                                             program->engine());
     program->Run<dnnl::matmul>(desc,
-                               {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, to}});
+                               {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, product}});
   }
   // These append the steps that transform the filters, the input tiles, and the products, and the
   // backward steps of these transforms.
@@ -153,7 +153,7 @@ Value Winograd::Forward(Program* program, const std::vector<Value>& inputs) {
     const Value product = program->NewValue(y_layout_.TilesDesc(chunk.num_images));
     AddProduct(program, tiles, transformed_filters_, product, /*accumulates=*/false);
     AddOutput(program, chunk, product);
-    if (spec_.training) tiles_.push_back(tiles);
+    if (spec_.is_training) tiles_.push_back(tiles);
   }
   return output_;
 }

@@ -29,7 +29,7 @@ class BatchNorm : public Layer {
         "batch norm", values,
         [spec = spec_, norm = norm_, type = program->type()](auto stream, const auto& data) {
           return kernels::BatchNormForwardOnDevice(stream, type, norm, StateOf(spec, data),
-                                                   spec.training, data[2],
+                                                   spec.is_training, data[2],
                                                    data.size() > 4 ? data[4] : nullptr, data[3]);
         });
     return output_;

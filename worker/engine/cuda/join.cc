@@ -37,16 +37,18 @@ class Concat : public Layer {
   }
 
  private:
-  // Appends a copy of `num_channels` channels from `from` to `to`. `from_channels` and
-  // `to_channels` have the first of these channels and the number of all channels of the tensor.
-  void AddCopy(Program* program, const Value& from, const kernels::DeviceChannels& from_channels,
-               uint32_t num_channels, const Value& to, const kernels::DeviceChannels& to_channels) {
+  // Appends a copy of `num_channels` channels from `source` to `target`. `source_channels` and
+  // `target_channels` have the first of these channels and the number of all channels of the
+  // tensor.
+  void AddCopy(Program* program, const Value& source,
+               const kernels::DeviceChannels& source_channels, uint32_t num_channels,
+               const Value& target, const kernels::DeviceChannels& target_channels) {
     const uint64_t pixels = ImagesOf(spec_.batch, spec_.output).pixels();
-    program->Call("copy of channels", {from, to},
-                  [from_channels, pixels, num_channels, to_channels, type = program->type()](
+    program->Call("copy of channels", {source, target},
+                  [source_channels, pixels, num_channels, target_channels, type = program->type()](
                       auto stream, const auto& data) {
-                    return kernels::CopyChannelsOnDevice(stream, type, data[0], from_channels,
-                                                         pixels, num_channels, to_channels,
+                    return kernels::CopyChannelsOnDevice(stream, type, data[0], source_channels,
+                                                         pixels, num_channels, target_channels,
                                                          data[1]);
                   });
   }

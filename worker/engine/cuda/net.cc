@@ -97,7 +97,7 @@ class CudaNet : public Net {
 
   const pb::NetDef def_;
   const Options options_;
-  models::ParameterTable table_;
+  models::ParameterTable parameter_table_;
   std::shared_ptr<device::Stream> stream_;
   Mirror parameters_, gradients_, statistics_;
   device::DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_flag_;
@@ -120,16 +120,18 @@ Status CudaNet::AllocateMemory(const Arenas& arenas) {
   if (arenas.model != nullptr) {
     const auto& model = static_cast<const device::CudaModel&>(*arenas.model);
     stream_ = model.stream();
-    parameters_.UseDeviceArena(options_.training ? model.point() : model.weights(), table_.total);
-    gradients_.UseDeviceArena(model.gradients(), options_.training ? table_.total : 0);
+    parameters_.UseDeviceArena(options_.training ? model.point() : model.weights(),
+                               parameter_table_.total);
+    gradients_.UseDeviceArena(model.gradients(), options_.training ? parameter_table_.total : 0);
   } else {
     auto stream = device::Stream::Make();
     if (!stream.ok()) return stream.status();
     stream_ = std::move(*stream);
-    TERN_RETURN_IF_ERROR(parameters_.Make(arenas.parameters, table_.total));
-    TERN_RETURN_IF_ERROR(gradients_.Make(arenas.gradients, options_.training ? table_.total : 0));
+    TERN_RETURN_IF_ERROR(parameters_.Make(arenas.parameters, parameter_table_.total));
+    TERN_RETURN_IF_ERROR(
+        gradients_.Make(arenas.gradients, options_.training ? parameter_table_.total : 0));
   }
-  TERN_RETURN_IF_ERROR(statistics_.Make(arenas.statistics, table_.statistics_total));
+  TERN_RETURN_IF_ERROR(statistics_.Make(arenas.statistics, parameter_table_.statistics_total));
   const size_t batch = options_.batch;
   for (const auto& [memory, bytes] :
        {std::pair{&images_, pixel_input_ != nullptr ? 0 : batch * image_elements_ * sizeof(float)},
@@ -138,12 +140,12 @@ Status CudaNet::AllocateMemory(const Arenas& arenas) {
         std::pair{&scores_, batch * def_.classes() * sizeof(float)},
         std::pair{&device_step_, sizeof(kernels::DeviceStep)},
         std::pair{&overflow_flag_, sizeof(uint32_t)}}) {
-    auto made = device::AllocateDevice(bytes);
-    if (!made.ok()) return made.status();
-    *memory = std::move(*made);
+    auto allocated = device::AllocateDevice(bytes);
+    if (!allocated.ok()) return allocated.status();
+    *memory = std::move(*allocated);
   }
   host_losses_.resize(batch);
-  for (size_t p = 0; options_.training && p < table_.parameters.size(); ++p) {
+  for (size_t p = 0; options_.training && p < parameter_table_.parameters.size(); ++p) {
     auto event = device::Event::Make();
     if (!event.ok()) return event.status();
     gradients_arrived_.push_back(std::move(*event));
@@ -186,7 +188,7 @@ Status CudaNet::Plan(const Arenas& arenas) {
   TERN_RETURN_IF_ERROR(device::FindDevice());
   auto table = models::MakeParameterTable(def_);
   if (!table.ok()) return table.status();
-  table_ = std::move(*table);
+  parameter_table_ = std::move(*table);
   const pb::ImageShape& input = def_.input();
   image_elements_ = models::Elements({input.channels(), input.height(), input.width()});
   if (options_.pixels.has_value()) {
@@ -215,7 +217,7 @@ Status CudaNet::Plan(const Arenas& arenas) {
       [this](const Value& scores) { PlanScores(scores); }};
   Planner(&program_, backend, PlanInput()).Plan(layers_);
   std::vector<size_t> parameter_bytes;
-  for (const models::Parameter& parameter : table_.parameters)
+  for (const models::Parameter& parameter : parameter_table_.parameters)
     parameter_bytes.push_back(parameter.count * sizeof(float));
   return program_.Bind(parameter_bytes);
 }
@@ -245,8 +247,8 @@ Program::Transfers CudaNet::MakeTransfers() {
 // bytes.
 std::pair<size_t, size_t> CudaNet::ArenaRangeOf(const Program::Range& range) const {
   if (range.begin == range.end) return {0, 0};
-  const models::Parameter &first_parameter = table_.parameters[range.begin],
-                          &last_parameter = table_.parameters[range.end - 1];
+  const models::Parameter &first_parameter = parameter_table_.parameters[range.begin],
+                          &last_parameter = parameter_table_.parameters[range.end - 1];
   return {first_parameter.offset,
           (last_parameter.offset + last_parameter.count - first_parameter.offset) * sizeof(float)};
 }
@@ -345,7 +347,8 @@ Status CudaNet::RunScaledBackward(const std::function<void(uint32_t p)>& ready) 
     if (!loss_scale_.UpdateAfterStep(*has_overflowed)) break;
     TERN_RETURN_IF_ERROR(RepeatForward());
   }
-  for (size_t p = table_.parameters.size(); ready && p-- > 0;) ready(static_cast<uint32_t>(p));
+  for (size_t p = parameter_table_.parameters.size(); ready && p-- > 0;)
+    ready(static_cast<uint32_t>(p));
   return Ok();
 }
 

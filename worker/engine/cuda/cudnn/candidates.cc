@@ -89,13 +89,14 @@ int64_t EngineOf(const Descriptor& candidate) {
 }
 
 std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& graph,
-                                       const ConvShape& shape, Heuristic heuristic, size_t max) {
+                                       const ConvShape& shape, Heuristic heuristic,
+                                       size_t max_candidates) {
   const bool is_fast = heuristic == Heuristic::kFast;
   std::map<int64_t, int> num_taken;  // How many candidates of each engine were taken.
   std::vector<Descriptor> candidates;
   for (Descriptor& candidate :
        QueryHeuristic(target, graph, is_fast ? CUDNN_HEUR_MODE_A : CUDNN_HEUR_MODE_FALLBACK)) {
-    if (candidates.size() == max) break;
+    if (candidates.size() == max_candidates) break;
     if (IsSuitable(candidate, shape) && num_taken[EngineOf(candidate)]++ < kMaxPerEngine)
       candidates.push_back(std::move(candidate));
   }
