@@ -109,8 +109,8 @@ class Winograd : public Layer {
     transposed.desc = value.desc.permute_axes({0, 2, 1});
     return transposed;
   }
-  // Appends a step that computes product = a b or, if `accumulates`, product += a b, for each of the
-  // 64 matrices.
+  // Appends a step that computes product = a b or, if `accumulates`, product += a b, for each of
+  // the 64 matrices.
   static void AddProduct(Program* program, const Value& a, const Value& b, const Value& product,
                          bool accumulates) {
     dnnl::primitive_attr attributes = Program::Attributes();
