@@ -1,6 +1,6 @@
 // The interface to what computes the loss and gradient of a batch. One implementation runs the
 // neural net (net_compute.h). The other, for benchmarks of the communication, computes nothing and
-// waits for as long as a computation would take (wait_compute.h).
+// only waits for as long as a computation would take (wait_compute.h).
 #pragma once
 
 #include <functional>
@@ -27,9 +27,9 @@ class BatchCompute {
   // not be page-locked. The function is valid as long as this object lives.
   virtual bool TakesBytes() const { return false; }
   virtual data::Pin BytesPin() const { return nullptr; }
-  // Announce is called before the Forward of a batch, with the batch after that one (`next`), so
-  // that it can be copied to a device early; null if it is not known yet. `next` must not change
-  // until the Forward that gets it has returned, or until ReleaseBatches is called.
+  // Called before the Forward of a batch with the batch after it (`next`, null if it is not known
+  // yet), so that `next` can be copied to a device early. The batch `next` must not change until
+  // its own Forward has returned, or until ReleaseBatches is called.
   virtual void Announce(const data::Batch* /*next*/) {}
   virtual void ReleaseBatches() {}
   // The first error of the device that computes. After an error, losses and gradients are

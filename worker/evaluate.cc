@@ -16,7 +16,7 @@ Result<std::unique_ptr<Evaluate>> Evaluate::Make(const setup::Setup& setup,
                                                  client::Progress& progress, engine::Device device,
                                                  device::DeviceModel* model) {
   // A moving average that is on a device is copied to the host before each evaluation, so the net
-  // reads it there and gets no device model.
+  // reads the host's copy and gets no device model.
   return Make(setup, test, replica.evaluated(), replica.mean_statistics().data(), progress, device,
               replica.average().empty() ? model : nullptr);
 }
@@ -49,8 +49,9 @@ Evaluate::Evaluate(const setup::Setup& setup, const data::Samples& test, client:
       classes_(setup.net.classes()),
       as_bytes_(as_bytes) {}
 
-Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t parts, client::Confusion* confusion) {
-  const data::Range range = data::DivideSamples(test_.count(), part, parts);
+Result<engine::Score> Evaluate::Run(uint32_t part, uint32_t num_parts,
+                                    client::Confusion* confusion) {
+  const data::Range range = data::DivideSamples(test_.count(), part, num_parts);
   const auto batch_samples = [this, range](uint64_t batch) {
     std::vector<data::Augmenter::SampleId> samples;
     const uint64_t begin = range.begin + batch * batch_;

@@ -32,11 +32,12 @@ class Evaluate {
                                                 float* statistics, client::Progress& progress,
                                                 engine::Device device,
                                                 device::DeviceModel* model = nullptr);
-  // Evaluates part number `part` of `parts` equal parts of the test set (part < parts). Returns the
-  // sum of the losses and the numbers of correct samples. If `confusion` is not null, overwrites it
-  // with a [classes, classes] matrix of counts: row = label, column = predicted class. kBadData if
-  // more images are damaged than the job allows.
-  Result<engine::Score> Run(uint32_t part, uint32_t parts, client::Confusion* confusion = nullptr);
+  // Evaluates part number `part` of `num_parts` equal parts of the test set (part < num_parts).
+  // Returns the sum of the losses and the numbers of correct samples. If `confusion` is not null,
+  // overwrites it with a [classes, classes] matrix of counts: row = label, column = predicted
+  // class. kBadData if more images are damaged than the job allows.
+  Result<engine::Score> Run(uint32_t part, uint32_t num_parts,
+                            client::Confusion* confusion = nullptr);
 
  private:
   Evaluate(const setup::Setup& setup, const data::Samples& test, client::Progress& progress,

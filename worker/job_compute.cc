@@ -15,7 +15,7 @@ void JobCompute::Begin(uint64_t steps_done) {
 
 void JobCompute::End() {
   if (!prefetcher_.has_value()) return;
-  compute_.ReleaseBatches();  // The prefetcher frees the batches below.
+  compute_.ReleaseBatches();  // Because prefetcher_ frees the batches below.
   batch_ = nullptr;
   prefetcher_.reset();
 }
@@ -28,9 +28,9 @@ Result<uint32_t> JobCompute::Fetch() {
   return static_cast<uint32_t>(batch_->labels.size());
 }
 
-Result<client::Score> JobCompute::Evaluate(uint32_t part, uint32_t parts,
+Result<client::Score> JobCompute::Evaluate(uint32_t part, uint32_t num_parts,
                                            client::Confusion* confusion) {
-  const Result<engine::Score> score = evaluate_.Run(part, parts, confusion);
+  const Result<engine::Score> score = evaluate_.Run(part, num_parts, confusion);
   if (!score.ok()) return score.status();
   return client::Score{score->loss, score->correct, score->among_five, score->samples};
 }

@@ -30,7 +30,7 @@ class JobCompute : public client::Compute {
   double Forward(const Need& need) override { return compute_.Forward(*batch_, need); }
   void Backward(const Ready& ready) override { compute_.Backward(ready); }
   Status status() const override { return compute_.status(); }
-  Result<client::Score> Evaluate(uint32_t part, uint32_t parts,
+  Result<client::Score> Evaluate(uint32_t part, uint32_t num_parts,
                                  client::Confusion* confusion) override;
 
  private:

@@ -20,35 +20,35 @@ class NetCompute : public BatchCompute {
         device_(DeviceOf(config::ForRank(setup.job, rank))),
         pixels_(device_ == engine::Device::kCuda ? pixels : std::nullopt) {}
 
-  // Makes the net for batches of `batch` samples the current one; plans it on first use.
-  Status ChooseNet(uint32_t batch) {
-    std::unique_ptr<engine::Net>& net = nets_[batch];
+  // Sets net_ to the net for batches of `batch_size` samples; plans that net on first use.
+  Status ChooseNet(uint32_t batch_size) {
+    std::unique_ptr<engine::Net>& net = nets_[batch_size];
     if (net == nullptr) {
       const engine::Net::Options options = {.device = device_,
-                                            .batch = batch,
+                                            .batch = batch_size,
                                             .seed = setup_.job.seed(),
                                             .rank = static_cast<uint16_t>(rank_),
                                             .precision = PrecisionOf(setup_.job.train()),
                                             .pixels = pixels_};
-      auto made = engine::Net::Make(setup_.net, options, arenas_);
-      if (!made.ok()) return made.status();
-      net = std::move(*made);
+      auto new_net = engine::Net::Make(setup_.net, options, arenas_);
+      if (!new_net.ok()) return new_net.status();
+      net = std::move(*new_net);
     }
     net_ = net.get();
-    batch_ = batch;
+    batch_size_ = batch_size;
     return Ok();
   }
   double Forward(const data::Batch& batch, const engine::Need& need) override {
-    const auto samples = static_cast<uint32_t>(batch.labels.size());
-    if (net_status_.ok()) net_status_ = ChooseNet(samples);
+    const auto num_samples = static_cast<uint32_t>(batch.labels.size());
+    if (net_status_.ok()) net_status_ = ChooseNet(num_samples);
     if (!net_status_.ok()) return std::numeric_limits<double>::quiet_NaN();
     return net_->Forward(FeedOf(batch), nullptr, need);
   }
   // Starts the upload of the next batch here and not during Forward, where the upload of parameters
   // has priority.
   void Backward(const std::function<void(uint32_t)>& ready) override {
-    const data::Batch* next = std::exchange(next_, nullptr);
-    if (next != nullptr && next->labels.size() == batch_) net_->Stage(FeedOf(*next));
+    const data::Batch* next = std::exchange(announced_batch_, nullptr);
+    if (next != nullptr && next->labels.size() == batch_size_) net_->Stage(FeedOf(*next));
     net_->Backward(ready);
   }
   bool TakesBytes() const override { return pixels_.has_value(); }
@@ -56,9 +56,11 @@ class NetCompute : public BatchCompute {
     if (!TakesBytes()) return nullptr;
     return [net = net_](const void* begin, size_t bytes) { return net->Pin(begin, bytes); };
   }
-  void Announce(const data::Batch* next) override { next_ = TakesBytes() ? next : nullptr; }
+  void Announce(const data::Batch* next) override {
+    announced_batch_ = TakesBytes() ? next : nullptr;
+  }
   void ReleaseBatches() override {
-    next_ = nullptr;
+    announced_batch_ = nullptr;
     net_->Unstage();
   }
   Status status() const override { return net_status_.ok() ? net_->status() : net_status_; }
@@ -71,8 +73,9 @@ class NetCompute : public BatchCompute {
   const std::optional<kernels::PixelRule> pixels_;
   std::map<uint32_t, std::unique_ptr<engine::Net>> nets_;  // The key is the batch size.
   engine::Net* net_ = nullptr;
-  uint32_t batch_ = 0;                 // The batch size of net_.
-  const data::Batch* next_ = nullptr;  // The announced batch; Backward starts its upload.
+  uint32_t batch_size_ = 0;  // The batch size of net_.
+  const data::Batch* announced_batch_ =
+      nullptr;         // The announced batch; Backward starts its upload.
   Status net_status_;  // The first error in planning a net; a device may have too little memory.
 };
 

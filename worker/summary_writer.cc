@@ -13,7 +13,7 @@ namespace tern::worker {
 
 namespace {
 
-constexpr Time kRatesEvery = std::chrono::seconds(1);
+constexpr Time kRateInterval = std::chrono::seconds(1);
 
 void AddScalar(const char* tag, double value, pb::Event* event) {
   pb::Summary::Value* scalar = event->mutable_summary()->add_value();
@@ -22,9 +22,9 @@ void AddScalar(const char* tag, double value, pb::Event* event) {
 }
 
 void AddHistogram(const std::string& tag, std::span<const float> values, pb::Event* event) {
-  pb::Summary::Value* value = event->mutable_summary()->add_value();
-  value->set_tag(tag);
-  *value->mutable_histo() = tensorboard::HistogramOf(values);
+  pb::Summary::Value* histogram = event->mutable_summary()->add_value();
+  histogram->set_tag(tag);
+  *histogram->mutable_histo() = tensorboard::HistogramOf(values);
 }
 
 // Decodes the code of one segment of one worker, which begins at the front of `code`, to `values`.
@@ -84,16 +84,16 @@ void SummaryWriter::At(uint64_t steps) {
   AddScalar("train/loss", progress_.loss.value(), &event);
   AddScalar("learning_rate", progress_.learning_rate.value(), &event);
   writer_.Add(std::move(event));
-  if (Now() - last_rates_at_ >= kRatesEvery) AddRates();
+  if (Now() - last_rates_at_ >= kRateInterval) AddRates();
 }
 
 void SummaryWriter::Evaluated(uint64_t steps, const pb::Figures& figures) {
   if (figures.test_samples() == 0) return;
-  const auto samples = static_cast<double>(figures.test_samples());
+  const auto num_samples = static_cast<double>(figures.test_samples());
   pb::Event event = NewEvent(steps);
-  AddScalar("test/accuracy", static_cast<double>(figures.test_correct()) / samples, &event);
-  AddScalar("test/top5", static_cast<double>(figures.test_top5_correct()) / samples, &event);
-  AddScalar("test/loss", figures.test_loss() / samples, &event);
+  AddScalar("test/accuracy", static_cast<double>(figures.test_correct()) / num_samples, &event);
+  AddScalar("test/top5", static_cast<double>(figures.test_top5_correct()) / num_samples, &event);
+  AddScalar("test/loss", figures.test_loss() / num_samples, &event);
   writer_.Add(std::move(event));
 }
 
@@ -108,9 +108,10 @@ void SummaryWriter::Show(Pushed pushed) {
   // Other arenas than 0 hold the optimizer's state, which has no histograms.
   if (setup_.plan.buckets[pushed.bucket].arena != 0) return;
   // A std::function must be copyable; the shared pointer avoids a copy of the values.
-  auto shown = std::make_shared<const Pushed>(std::move(pushed));
-  writer_.AddLater(
-      [this, shown = std::move(shown)](pb::Event* event) { MakeHistograms(*shown, event); });
+  auto shared_pushed = std::make_shared<const Pushed>(std::move(pushed));
+  writer_.AddLater([this, shared_pushed = std::move(shared_pushed)](pb::Event* event) {
+    MakeHistograms(*shared_pushed, event);
+  });
 }
 
 SummaryWriter::CounterValues SummaryWriter::ReadCounters() const {
@@ -119,19 +120,20 @@ SummaryWriter::CounterValues SummaryWriter::ReadCounters() const {
 }
 
 void SummaryWriter::AddRates() {
-  const CounterValues now = ReadCounters(), before = std::exchange(last_counters_, now);
+  const CounterValues current = ReadCounters(), previous = std::exchange(last_counters_, current);
   last_rates_at_ = Now();
   pb::Event event = NewEvent(step_ - 1);
-  const auto steps = static_cast<double>(now.steps - before.steps);
-  if (now.seconds > before.seconds) {
+  const auto steps = static_cast<double>(current.steps - previous.steps);
+  if (current.seconds > previous.seconds) {
     AddScalar("samples_per_s",
-              static_cast<double>(now.samples - before.samples) / (now.seconds - before.seconds),
+              static_cast<double>(current.samples - previous.samples) /
+                  (current.seconds - previous.seconds),
               &event);
   }
-  AddScalar("bytes_up_per_step", static_cast<double>(now.bytes_sent - before.bytes_sent) / steps,
-            &event);
+  AddScalar("bytes_up_per_step",
+            static_cast<double>(current.bytes_sent - previous.bytes_sent) / steps, &event);
   AddScalar("bytes_down_per_step",
-            static_cast<double>(now.bytes_received - before.bytes_received) / steps, &event);
+            static_cast<double>(current.bytes_received - previous.bytes_received) / steps, &event);
   writer_.Add(std::move(event));
 }
 
@@ -144,7 +146,7 @@ pb::Event SummaryWriter::NewEvent(uint64_t step) const {
 
 void SummaryWriter::MakeHistograms(const Pushed& pushed, pb::Event* event) const {
   *event = NewEvent(pushed.step);
-  const std::vector<float> decoded = Decode(pushed);
+  const std::vector<float> decoded_values = Decode(pushed);
   const protocol::Bucket& bucket = setup_.plan.buckets[pushed.bucket];
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t) {
     // A bucket may contain only a range of a tensor.
@@ -156,13 +158,13 @@ void SummaryWriter::MakeHistograms(const Pushed& pushed, pb::Event* event) const
     const std::string& name = setup_.table.parameters[t].name;
     AddHistogram(Cat(gradient_tag_, "/", name),
                  std::span(pushed.values).subspan(begin, end - begin), event);
-    AddHistogram(Cat("coded/", name), std::span(decoded).subspan(begin, end - begin), event);
+    AddHistogram(Cat("coded/", name), std::span(decoded_values).subspan(begin, end - begin), event);
   }
 }
 
 std::vector<float> SummaryWriter::Decode(const Pushed& pushed) const {
   const protocol::Bucket& bucket = setup_.plan.buckets[pushed.bucket];
-  std::vector<float> decoded(bucket.count);
+  std::vector<float> decoded_values(bucket.count);
   for (const protocol::Chunk& chunk : bucket.chunks) {
     std::span<const uint8_t> codes =
         pushed.codes[chunk.index].span().subspan(chunk.scalers * sizeof(float));
@@ -170,14 +172,14 @@ std::vector<float> SummaryWriter::Decode(const Pushed& pushed) const {
       const codec::Segment& segment = chunk.segments[i];
       const uint64_t begin =
           setup_.plan.tensor_begin[segment.tensor] + segment.begin - bucket.begin;
-      const Result<size_t> size =
-          DecodeSegment(*setup_.plan.codec_of[segment.tensor], codes, segment,
-                        pushed.scalers[chunk.part_of[i] - bucket.first_part], &decoded[begin]);
+      const Result<size_t> size = DecodeSegment(
+          *setup_.plan.codec_of[segment.tensor], codes, segment,
+          pushed.scalers[chunk.part_of[i] - bucket.first_part], &decoded_values[begin]);
       CHECK(size.ok()) << size.status().message();  // Cannot fail: this worker made the code.
       codes = codes.subspan(*size);
     }
   }
-  return decoded;
+  return decoded_values;
 }
 
 }  // namespace tern::worker

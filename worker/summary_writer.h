@@ -12,7 +12,7 @@
 //
 // For algorithms that push parameters or changes of parameters instead of gradients, `gradient` is
 // named `parameters` or `change`. The writer's own thread makes the histograms, from copies of the
-// values. The thread that encodes pushes waits if it is more than a round ahead of that thread.
+// values. The thread that encodes waits if it is more than a round ahead of the writer's thread.
 #pragma once
 
 #include <cstdint>

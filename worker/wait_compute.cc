@@ -23,53 +23,54 @@ class WaitCompute : public BatchCompute {
     for (uint64_t i = 0; i < setup.table.total; i += 4) {
       const auto words = kernels::NoiseBlock(key, static_cast<uint32_t>(i / 4), 0);
       for (uint64_t k = 0; k < 4 && i + k < setup.table.total; ++k) {
-        const double p = (words[k] + 0.5) * 0x1p-32;
-        gradients[i + k] = static_cast<float>(1e-3 * models::NormalQuantile(p));
+        const double probability = (words[k] + 0.5) * 0x1p-32;
+        gradients[i + k] = static_cast<float>(1e-3 * models::NormalQuantile(probability));
       }
     }
   }
 
   double Forward(const data::Batch& batch, const engine::Need& need) override {
-    begin_ = Clock::now();
+    step_begin_ = Clock::now();
     const uint64_t slow_from = train_.compute_slow_from();
     const uint64_t slow_steps = train_.compute_slow_steps();
     const uint64_t step = batch.step + 1;
-    const bool slow = step >= slow_from && (slow_steps == 0 || step < slow_from + slow_steps);
+    const bool is_slow = step >= slow_from && (slow_steps == 0 || step < slow_from + slow_steps);
     step_time_ = std::chrono::duration<double, std::milli>(
-        train_.compute_wait_ms() * (slow ? train_.compute_slow_factor() : 1));
-    double done = 0;
+        train_.compute_wait_ms() * (is_slow ? train_.compute_slow_factor() : 1));
+    double share_done = 0;
     for (uint32_t t = 0; need && t < setup_.table.parameters.size(); ++t) {
-      WaitUntil(done / 3);
+      WaitUntil(share_done / 3);
       const Clock::time_point before_need = Clock::now();
       if (!need(t)) return 0;
-      begin_ += Clock::now() - before_need;
-      done += static_cast<double>(setup_.table.parameters[t].count) /
-              static_cast<double>(setup_.table.total);
+      step_begin_ += Clock::now() - before_need;
+      share_done += static_cast<double>(setup_.table.parameters[t].count) /
+                    static_cast<double>(setup_.table.total);
     }
     WaitUntil(1.0 / 3);
     return 0;
   }
   void Backward(const std::function<void(uint32_t)>& ready) override {
-    uint64_t done = 0;
+    uint64_t elements_done = 0;
     for (auto t = static_cast<uint32_t>(setup_.table.parameters.size()); t-- > 0;) {
-      done += setup_.table.parameters[t].count;
-      WaitUntil(1.0 / 3 +
-                2.0 / 3 * static_cast<double>(done) / static_cast<double>(setup_.table.total));
+      elements_done += setup_.table.parameters[t].count;
+      WaitUntil(1.0 / 3 + 2.0 / 3 * static_cast<double>(elements_done) /
+                              static_cast<double>(setup_.table.total));
       ready(t);
     }
   }
 
  private:
-  // Waits until that share of the step's time, between 0 and 1, has passed since begin_.
+  // Waits until the share `share` (0 to 1) of the step's time has passed since step_begin_.
   void WaitUntil(double share) const {
-    std::this_thread::sleep_until(begin_ +
+    std::this_thread::sleep_until(step_begin_ +
                                   std::chrono::duration_cast<Clock::duration>(step_time_ * share));
   }
 
   const setup::Setup& setup_;
   const pb::Train& train_;
   std::chrono::duration<double> step_time_{};
-  Clock::time_point begin_;  // When the step began, later by the time that was spent in `need`.
+  Clock::time_point
+      step_begin_;  // When the step began, later by the time that was spent in `need`.
 };
 
 }  // namespace

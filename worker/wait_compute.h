@@ -9,11 +9,12 @@
 namespace tern::worker {
 
 // Returns a BatchCompute whose steps take train.compute_wait_ms, a third of it in Forward; longer
-// during the steps in which the job slows this worker down. The pass reaches a tensor after a share
-// of the time that corresponds to the elements of the tensors before it: Forward then calls `need`,
-// Backward calls `ready`. Time spent in `need` is added to the step. The gradients are Gaussian
-// noise, different for each worker and the same in every step, and are written to `gradients` at
-// once. `setup` and `train`, the settings of this rank, outlive the result.
+// in the steps for which the job slows this worker down (train.compute_slow_factor). The time of a
+// pass is divided among the tensors in proportion to their elements: Forward calls `need` before a
+// tensor's time, Backward calls `ready` after it. Time spent in `need` is added to the step. The
+// gradients are Gaussian noise, different for each worker and the same in every step, and are
+// written to `gradients` at once. `setup` and `train`, the settings of this rank, outlive the
+// result.
 std::unique_ptr<BatchCompute> MakeWaitCompute(const setup::Setup& setup, const pb::Train& train,
                                               uint32_t rank, float* gradients);
 

@@ -54,8 +54,8 @@ Status Worker::Open() {
   Result<data::Batches> batches = data::Batches::Make(*train_, options);
   if (!batches.ok()) return batches.status();
   batches_.emplace(std::move(*batches));
-  steps_ = job_.train().has_steps() ? job_.train().steps()
-                                    : batches_->epochs().StepsOf(job_.train().epochs());
+  total_steps_ = job_.train().has_steps() ? job_.train().steps()
+                                          : batches_->epochs().StepsOf(job_.train().epochs());
 
   auto replica = client::Replica::Make(setup_);
   if (!replica.ok()) return replica.status();
@@ -70,7 +70,7 @@ Status Worker::Open() {
                                       static_cast<uint16_t>(job_.metrics().port() + 100 + rank_),
                                       [this] { return registry_.PrometheusText(); });
   if (!page.ok()) return page.status();
-  page_ = std::move(*page);
+  metrics_page_ = std::move(*page);
   return Ok();
 }
 
@@ -113,14 +113,14 @@ std::unique_ptr<client::GradientCoder> Worker::MakeGradientCoder() const {
 }
 
 void Worker::LogStart() const {
-  const protocol::RoundBytes bytes = protocol::CountRoundBytes(setup_.plan);
+  const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup_.plan);
   LOG(INFO) << "worker " << rank_ << " of " << setup_.plan.workers << ": " << setup_.table.total
             << " parameters, global batch " << job_.train().batch_total() << ", "
-            << batches_->epochs().steps_per_epoch() << " steps an epoch, " << steps_
+            << batches_->epochs().steps_per_epoch() << " steps an epoch, " << total_steps_
             << " steps; schedule " << job_.train().schedule().name() << " from "
             << job_.train().schedule().learning_rate() << "; a round takes at most "
-            << HumanBytes(bytes.push + bytes.scalers) << " up and "
-            << HumanBytes(bytes.sum + bytes.scalers) << " down, fp32 would take "
+            << HumanBytes(round_bytes.push + round_bytes.scalers) << " up and "
+            << HumanBytes(round_bytes.sum + round_bytes.scalers) << " down, fp32 would take "
             << HumanBytes(4 * setup_.table.total) << " each way";
 }
 
@@ -131,7 +131,7 @@ Status Worker::Run() {
   client::Checkpoints checkpoints(setup_, rank_, job_.output_dir());
   client::NetLoop::Options options{
       rank_,
-      steps_,
+      total_steps_,
       client::ReplicaState::MaxBytes(setup_),
       checkpoints.Saved(),
       algorithm::FactsOf(job_).own_point || client::HasCodecMemory(setup_),
@@ -144,16 +144,17 @@ Status Worker::Run() {
   coder_pointer = &coder;
   loop.Start();
   JobCompute compute(*batches_, job_.data().threads(), *compute_, *evaluate_);
-  auto trainer = client::Trainer::Make({setup_, rank_, steps_, compute, *replica_, coder, loop,
-                                        events, progress_, &checkpoints, summary_writer.get()});
+  auto trainer =
+      client::Trainer::Make({setup_, rank_, total_steps_, compute, *replica_, coder, loop, events,
+                             progress_, &checkpoints, summary_writer.get()});
   if (!trainer.ok()) loop.Finish(trainer.status(), {}, 0);
-  const Status trained = trainer.ok() ? (*trainer)->Run() : trainer.status();
-  const Status ended = loop.Join();
+  const Status train_status = trainer.ok() ? (*trainer)->Run() : trainer.status();
+  const Status loop_status = loop.Join();
   const pb::Counters counters = loop.Counters();
   LOG(INFO) << setup::CountersJson(counters);
-  const Status written = setup::WriteSummaryFile(Cat(job_.output_dir(), "/worker.", rank_, ".json"),
-                                                 setup::CountersJson(counters));
-  return setup::FinalStatus(trained.ok() ? ended : trained, written);
+  const Status write_status = setup::WriteSummaryFile(
+      Cat(job_.output_dir(), "/worker.", rank_, ".json"), setup::CountersJson(counters));
+  return setup::FinalStatus(train_status.ok() ? loop_status : train_status, write_status);
 }
 
 }  // namespace tern::worker

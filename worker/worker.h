@@ -48,12 +48,12 @@ class Worker {
   client::Progress progress_;
   std::unique_ptr<data::Samples> train_, test_;
   std::optional<data::Batches> batches_;
-  uint64_t steps_ = 0;
+  uint64_t total_steps_ = 0;
   std::unique_ptr<device::DeviceModel> model_;  // Null if weights and gradients are on the host.
   std::unique_ptr<client::Replica> replica_;
   std::unique_ptr<BatchCompute> compute_;
   std::unique_ptr<Evaluate> evaluate_;
-  std::unique_ptr<net::MetricsPage> page_;
+  std::unique_ptr<net::MetricsPage> metrics_page_;
 };
 
 }  // namespace tern::worker

@@ -39,7 +39,7 @@ class Augmenter {
   // Returns the size of the output for an image of size `image`. kBadData if the crop is larger
   // than the scaled and padded image, or if that image has too many pixels; the message does not
   // name the image.
-  Result<Size> OutputOf(Size image) const;
+  Result<Size> OutputOf(Size image_size) const;
 
   // One use of a sample: the random numbers of the augmentation depend on both members.
   struct SampleId {
@@ -54,9 +54,9 @@ class Augmenter {
   // returns. REQUIRES that OutputOf returns no error, and an image with the number of channels that
   // was passed to Make. Any thread.
   void Apply(const Image& image, const SampleId& sample, Workspace* workspace, float* out) const;
-  // The first half of Apply: scales, pads and crops `image`, and writes it to `out` as bytes,
-  // [C, H, W]. `scaled` is workspace. Returns the random numbers for the second half: with these,
-  // rule() turns the bytes into the floats of Apply, on the CPU or on a GPU.
+  // What Apply does first: scales, pads and crops `image`, and writes it to `out` as bytes, [C, H,
+  // W]. `scaled` is memory for the scaled image. Returns the random numbers with which rule() then
+  // turns the bytes into the floats of Apply, on the CPU or on a GPU.
   kernels::PixelDraws ScaleAndCrop(const Image& image, const SampleId& sample, Image* scaled,
                                    uint8_t* out) const;
   const kernels::PixelRule& rule() const { return tables_.rule(); }
@@ -66,14 +66,14 @@ class Augmenter {
   using RandomWords = std::array<uint32_t, 4>;
 
   Augmenter(const pb::Data& data, uint64_t seed, Split split, uint32_t channels);
-  Size ScaledSizeOf(Size image) const;
-  Size CropSizeOf(Size scaled) const;
+  Size ScaledSizeOf(Size image_size) const;
+  Size CropSizeOf(Size scaled_size) const;
   RandomWords RandomWordsOf(const SampleId& sample, uint32_t block) const;
   Box DrawBox(const Image& image, const SampleId& sample) const;
   const Image& Scale(const Image& image, const SampleId& sample, Image* scaled) const;
-  void Crop(const Image& image, const RandomWords& draws, uint8_t* out) const;
+  void Crop(const Image& image, const RandomWords& words, uint8_t* out) const;
 
-  pb::Augmentation fields_;  // For the test set, without the fields that are for training only.
+  pb::Augmentation options_;  // For the test set, without the fields that are for training only.
   uint64_t seed_;
   kernels::PixelTables tables_;
 };

@@ -10,15 +10,15 @@ namespace tern::data {
 namespace {
 
 // Returns the images that `rank` owns if the images, sorted by label, are divided among the ranks.
-std::vector<uint32_t> OwnedByClass(const std::vector<uint32_t>& labels, uint32_t rank,
-                                   uint32_t workers) {
+std::vector<uint32_t> ImagesOwnedByClass(const std::vector<uint32_t>& labels, uint32_t rank,
+                                         uint32_t workers) {
   std::vector<uint32_t> by_label(labels.size());
   std::iota(by_label.begin(), by_label.end(), 0u);
   std::stable_sort(by_label.begin(), by_label.end(),
                    [&labels](uint32_t a, uint32_t b) { return labels[a] < labels[b]; });
-  const Range part = DivideSamples(by_label.size(), rank, workers);
-  return {by_label.begin() + static_cast<std::ptrdiff_t>(part.begin),
-          by_label.begin() + static_cast<std::ptrdiff_t>(part.end)};
+  const Range range = DivideSamples(by_label.size(), rank, workers);
+  return {by_label.begin() + static_cast<std::ptrdiff_t>(range.begin),
+          by_label.begin() + static_cast<std::ptrdiff_t>(range.end)};
 }
 
 }  // namespace
@@ -34,28 +34,28 @@ Result<Batches> Batches::Make(const Samples& samples, const Options& options) {
 Batches::Batches(const Samples& samples, const Options& options, Epochs epochs)
     : samples_(&samples), options_(options), epochs_(std::move(epochs)) {
   if (options_.partition == pb::Data::by_class)
-    owned_ = OwnedByClass(samples.dataset().labels, options_.rank, options_.workers);
+    owned_images_ = ImagesOwnedByClass(samples.dataset().labels, options_.rank, options_.workers);
 }
 
 std::vector<Augmenter::SampleId> Batches::SamplesAt(uint64_t step) {
   const EpochSlice slice = epochs_.At(step);
-  const uint64_t length = epochs_.epoch_length();
+  const uint64_t epoch_length = epochs_.epoch_length();
   const bool wraps = options_.epoch_end == pb::Data::wrap;
   std::vector<Augmenter::SampleId> samples(slice.count);
   for (uint64_t i = 0; i < slice.count; ++i) {
     const uint64_t position = slice.begin + i;
-    const uint64_t epoch = slice.epoch + (wraps ? position / length : 0);
-    const uint64_t drawn = EpochOrder(epoch)[position % length];
+    const uint64_t epoch = slice.epoch + (wraps ? position / epoch_length : 0);
+    const uint64_t order_index = EpochOrder(epoch)[position % epoch_length];
     samples[i].epoch = epoch;
     switch (options_.partition) {
       case pb::Data::shared:
-        samples[i].index = drawn;
+        samples[i].index = order_index;
         break;
       case pb::Data::by_sample:
-        samples[i].index = drawn * options_.workers + options_.rank;
+        samples[i].index = order_index * options_.workers + options_.rank;
         break;
       case pb::Data::by_class:
-        samples[i].index = owned_[drawn];
+        samples[i].index = owned_images_[order_index];
         break;
     }
   }
@@ -63,20 +63,23 @@ std::vector<Augmenter::SampleId> Batches::SamplesAt(uint64_t step) {
 }
 
 const std::vector<uint32_t>& Batches::EpochOrder(uint64_t epoch) {
-  if (epoch != order_epoch_) {
-    const bool shared = options_.partition == pb::Data::shared;
-    order_ = EpochPermutation(options_.seed, static_cast<uint16_t>(shared ? 0 : options_.rank),
-                              epoch, static_cast<uint32_t>(epochs_.epoch_length()));
-    order_epoch_ = epoch;
+  if (epoch != cached_epoch_) {
+    const bool is_shared = options_.partition == pb::Data::shared;
+    cached_order_ =
+        EpochPermutation(options_.seed, static_cast<uint16_t>(is_shared ? 0 : options_.rank), epoch,
+                         static_cast<uint32_t>(epochs_.epoch_length()));
+    cached_epoch_ = epoch;
   }
-  return order_;
+  return cached_order_;
 }
 
 Range DivideSamples(uint64_t count, uint32_t rank, uint32_t workers) {
-  const uint64_t length = count / workers;
-  const uint64_t num_longer = count % workers;  // The first num_longer parts have length + 1.
-  const auto begin = [&](uint64_t r) { return r * length + std::min<uint64_t>(r, num_longer); };
-  return {begin(rank), begin(uint64_t{rank} + 1)};
+  const uint64_t min_length = count / workers;
+  const uint64_t num_longer = count % workers;  // The first num_longer ranges have one sample more.
+  const auto range_begin = [&](uint64_t r) {
+    return r * min_length + std::min<uint64_t>(r, num_longer);
+  };
+  return {range_begin(rank), range_begin(uint64_t{rank} + 1)};
 }
 
 }  // namespace tern::data

@@ -52,9 +52,10 @@ class Batches {
   const Samples* samples_;
   Options options_;
   Epochs epochs_;
-  std::vector<uint32_t> owned_;  // With by_class, the images that this rank owns; otherwise empty.
-  uint64_t order_epoch_ = ~uint64_t{0};  // The epoch whose order is cached; at first none.
-  std::vector<uint32_t> order_;          // The cached order.
+  std::vector<uint32_t>
+      owned_images_;  // With by_class, the images that this rank owns; otherwise empty.
+  uint64_t cached_epoch_ = ~uint64_t{0};  // The epoch whose order is cached; at first none.
+  std::vector<uint32_t> cached_order_;    // The cached order.
 };
 
 // The indices [begin, end) of samples.

@@ -10,52 +10,53 @@ namespace tern::data {
 namespace {
 
 constexpr uint32_t kSide = 32, kChannels = 3;
-constexpr size_t kPixels = size_t{kChannels} * kSide * kSide;
-constexpr uint64_t kMaxBytes = uint64_t{4} << 30;
+constexpr size_t kImageBytes = size_t{kChannels} * kSide * kSide;
+constexpr uint64_t kMaxFileBytes = uint64_t{4} << 30;
 
 }  // namespace
 
-Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarFormat& form,
+Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarFormat& format,
                   const std::string& name, MemoryDataset* dataset) {
-  const size_t record = form.label_bytes + kPixels;
-  if (bytes.empty() || bytes.size() % record != 0) {
+  const size_t record_bytes = format.label_bytes + kImageBytes;
+  if (bytes.empty() || bytes.size() % record_bytes != 0) {
     return Status(Code::kBadData,
-                  Cat(name, ": ", bytes.size(), " bytes; expected a multiple of ", record, " (",
-                      form.label_bytes, " of labels and 3 x 32 x 32 pixels) for CIFAR-",
-                      form.classes, "; get it again, or check data.format"));
+                  Cat(name, ": ", bytes.size(), " bytes; expected a multiple of ", record_bytes,
+                      " (", format.label_bytes, " of labels and 3 x 32 x 32 pixels) for CIFAR-",
+                      format.classes, "; get it again, or check data.format"));
   }
-  for (size_t offset = 0; offset < bytes.size(); offset += record) {
-    const uint8_t* pixels = bytes.data() + offset + form.label_bytes;
-    const uint32_t label = pixels[-1];
-    if (label >= form.classes) {
-      return Status(Code::kBadData, Cat(name, ": image ", offset / record, " has label ", label,
-                                        "; expected 0 to ", form.classes - 1, " for CIFAR-",
-                                        form.classes, "; get it again, or check data.format"));
+  for (size_t offset = 0; offset < bytes.size(); offset += record_bytes) {
+    const uint8_t* image_bytes = bytes.data() + offset + format.label_bytes;
+    const uint32_t label = image_bytes[-1];
+    if (label >= format.classes) {
+      return Status(Code::kBadData,
+                    Cat(name, ": image ", offset / record_bytes, " has label ", label,
+                        "; expected 0 to ", format.classes - 1, " for CIFAR-", format.classes,
+                        "; get it again, or check data.format"));
     }
     dataset->labels.push_back(label);
-    dataset->pixels.insert(dataset->pixels.end(), pixels, pixels + kPixels);
+    dataset->pixels.insert(dataset->pixels.end(), image_bytes, image_bytes + kImageBytes);
   }
   return Ok();
 }
 
-Result<std::unique_ptr<Dataset>> ReadCifar(const std::string& dir, const CifarFormat& form,
-                                           bool train, uint64_t limit) {
+Result<std::unique_ptr<Dataset>> ReadCifar(const std::string& dir, const CifarFormat& format,
+                                           bool is_training, uint64_t limit) {
   auto dataset = std::make_unique<MemoryDataset>();
-  dataset->file = Cat(dir, train ? " (training)" : " (test)");
+  dataset->file = Cat(dir, is_training ? " (training)" : " (test)");
   dataset->channels = kChannels;
   dataset->height = dataset->width = kSide;
-  dataset->classes = form.classes;
-  std::istringstream files(train ? form.train_files : form.test_files);
+  dataset->classes = format.classes;
+  std::istringstream file_names(is_training ? format.train_files : format.test_files);
   std::vector<uint8_t> bytes;
-  for (std::string file; files >> file;) {
-    const std::string path = dir + "/" + file;
+  for (std::string file_name; file_names >> file_name;) {
+    const std::string path = dir + "/" + file_name;
     TERN_RETURN_IF_ERROR(
-        ReadWholeFile(path, Cat("a binary file of CIFAR-", form.classes), kMaxBytes, &bytes));
-    TERN_RETURN_IF_ERROR(ParseCifar(bytes, form, path, dataset.get()));
+        ReadWholeFile(path, Cat("a binary file of CIFAR-", format.classes), kMaxFileBytes, &bytes));
+    TERN_RETURN_IF_ERROR(ParseCifar(bytes, format, path, dataset.get()));
   }
   if (limit > 0 && limit < dataset->count()) {
     dataset->labels.resize(limit);
-    dataset->pixels.resize(limit * kPixels);
+    dataset->pixels.resize(limit * kImageBytes);
     dataset->pixels.shrink_to_fit();
   }
   return Result<std::unique_ptr<Dataset>>(std::move(dataset));

@@ -29,12 +29,12 @@ inline constexpr CifarFormat kCifar100 = {100, 2, "train.bin", "test.bin"};
 // Appends the records in `bytes`, the contents of one file, to *dataset. `name` is the file's name
 // in error messages. kBadData if there are no records, if a record is incomplete, or if a label is
 // too large.
-Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarFormat& form,
+Status ParseCifar(const std::vector<uint8_t>& bytes, const CifarFormat& format,
                   const std::string& name, MemoryDataset* dataset);
 
-// Reads the training files (`train`) or the test files in the folder `dir`, but at most the first
-// `limit` images; 0 means all.
-Result<std::unique_ptr<Dataset>> ReadCifar(const std::string& dir, const CifarFormat& form,
-                                           bool train, uint64_t limit);
+// Reads the training files (`is_training`) or the test files in the folder `dir`, but at most the
+// first `limit` images; 0 means all.
+Result<std::unique_ptr<Dataset>> ReadCifar(const std::string& dir, const CifarFormat& format,
+                                           bool is_training, uint64_t limit);
 
 }  // namespace tern::data

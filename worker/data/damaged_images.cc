@@ -5,7 +5,7 @@
 
 namespace tern::data {
 
-void ReportWarning(const Warn& warn, const std::string& sentence) {
+void ReportWarning(const WarningFunction& warn, const std::string& sentence) {
   if (warn) {
     warn(sentence);
   } else {
@@ -15,22 +15,22 @@ void ReportWarning(const Warn& warn, const std::string& sentence) {
 
 Status DamagedImages::Add(const std::string& name, const Status& why) {
   const MutexLock lock(mutex_);
-  const bool is_new = names_.insert(name).second;
-  if (names_.size() <= max_damaged_) {
+  const bool is_new = damaged_names_.insert(name).second;
+  if (damaged_names_.size() <= max_damaged_) {
     if (is_new) {
-      ReportWarning(warn_, Cat("left out, damaged image ", names_.size(), " of at most ",
+      ReportWarning(warn_, Cat("left out, damaged image ", damaged_names_.size(), " of at most ",
                                max_damaged_, ": ", why.message()));
     }
     return Ok();
   }
   return Status(Code::kBadData,
-                Cat(why.message(), "; damaged images so far: ", names_.size(),
+                Cat(why.message(), "; damaged images so far: ", damaged_names_.size(),
                     ", allowed: ", max_damaged_, "; replace them, or raise max_corrupt"));
 }
 
 uint64_t DamagedImages::count() const {
   const MutexLock lock(mutex_);
-  return names_.size();
+  return damaged_names_.size();
 }
 
 }  // namespace tern::data

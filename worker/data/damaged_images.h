@@ -14,16 +14,16 @@
 namespace tern::data {
 
 // A function that receives warnings for the user.
-using Warn = std::function<void(const std::string& sentence)>;
+using WarningFunction = std::function<void(const std::string& sentence)>;
 // Calls warn(sentence), or logs the sentence if `warn` is empty.
-void ReportWarning(const Warn& warn, const std::string& sentence);
+void ReportWarning(const WarningFunction& warn, const std::string& sentence);
 
 class DamagedImages {
  public:
-  // `max`: how many damaged images are allowed (the job's data.max_corrupt). Add reports damaged
-  // images to `warn`, on the thread that calls Add; never two calls at once.
-  explicit DamagedImages(uint64_t max, Warn warn = nullptr)
-      : max_damaged_(max), warn_(std::move(warn)) {}
+  // `max_damaged`: how many damaged images are allowed (the job's data.max_corrupt). Add reports
+  // damaged images to `warn`, on the thread that calls Add; never two calls at once.
+  explicit DamagedImages(uint64_t max_damaged, WarningFunction warn = nullptr)
+      : max_damaged_(max_damaged), warn_(std::move(warn)) {}
 
   // Counts and reports the damaged image `name`; `why` says what is wrong with it. An image that
   // was added before is not counted again. kBadData if more images are damaged than are allowed.
@@ -33,9 +33,9 @@ class DamagedImages {
 
  private:
   const uint64_t max_damaged_;
-  const Warn warn_;
+  const WarningFunction warn_;
   mutable Mutex mutex_;
-  std::set<std::string> names_ TERN_GUARDED_BY(mutex_);
+  std::set<std::string> damaged_names_ TERN_GUARDED_BY(mutex_);
 };
 
 }  // namespace tern::data

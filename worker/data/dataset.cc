@@ -33,8 +33,8 @@ void Dataset::SetCommonSize() {
 std::string MemoryDataset::NameOf(uint64_t i) const { return Cat("image ", i, " of ", file); }
 
 Status MemoryDataset::Read(uint64_t i, std::vector<uint8_t>* bytes) const {
-  const uint8_t* image = pixels.data() + i * image_size();
-  bytes->assign(image, image + image_size());
+  const uint8_t* image_begin = pixels.data() + i * image_size();
+  bytes->assign(image_begin, image_begin + image_size());
   return Ok();
 }
 

@@ -30,7 +30,7 @@ class Dataset {
   uint32_t channels = 0;           // The number of channels of a decoded image.
   uint32_t height = 0, width = 0;  // The size of every image; 0 if sizes differ.
   std::vector<Size> sizes;         // [count]; empty if every image is height x width.
-  uint32_t classes = 0;            // The number of classes; labels are smaller.
+  uint32_t classes = 0;            // The number of classes; each label is less.
   std::vector<std::string> names;  // [classes] names of the classes, or empty.
   std::vector<uint32_t> labels;    // [count]
   bool encoded = false;            // Whether Read returns JPEG or PNG; else pixels [C, H, W].
@@ -70,7 +70,7 @@ struct ReadOptions {
   // Receives the number of images of a folder that are scanned (`done`), and of all images. Called
   // on the thread that reads the set.
   std::function<void(uint64_t done, uint64_t total)> progress = nullptr;
-  Warn warn = nullptr;  // Receives warnings about damaged images and skipped files.
+  WarningFunction warn = nullptr;  // Receives warnings about damaged images and skipped files.
 };
 
 }  // namespace tern::data

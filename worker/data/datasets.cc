@@ -11,19 +11,19 @@ namespace tern::data {
 
 Result<std::unique_ptr<Dataset>> ReadDataset(const pb::Data& data, Split split,
                                              const ReadOptions& options) {
-  const bool train = split == Split::kTrain;
-  const uint64_t limit = train ? data.train_limit() : data.test_limit();
+  const bool is_training = split == Split::kTrain;
+  const uint64_t limit = is_training ? data.train_limit() : data.test_limit();
   switch (data.format()) {
     case pb::Data::idx:
-      return ReadIdxDataset(data.dir() + (train ? "/train" : "/t10k"), limit);
+      return ReadIdxDataset(data.dir() + (is_training ? "/train" : "/t10k"), limit);
     case pb::Data::cifar10:
     case pb::Data::cifar100:
-      return ReadCifar(data.dir(), data.format() == pb::Data::cifar10 ? kCifar10 : kCifar100, train,
-                       limit);
+      return ReadCifar(data.dir(), data.format() == pb::Data::cifar10 ? kCifar10 : kCifar100,
+                       is_training, limit);
     case pb::Data::folder:
-      return ReadFolder(data, train, limit, options);
+      return ReadFolder(data, is_training, limit, options);
     case pb::Data::packed:
-      return OpenPacked(data, train, limit, options);
+      return OpenPacked(data, is_training, limit, options);
   }
   return Status(Code::kBadJob, Cat("data.format: unknown value ", static_cast<int>(data.format())));
 }

@@ -29,11 +29,11 @@ bool IsPng(std::span<const uint8_t> bytes) {
          std::equal(kPngSignature.begin(), kPngSignature.end(), bytes.begin());
 }
 
-Status UnknownFormat(std::span<const uint8_t> bytes) {
+Status UnknownFormatError(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return BadDataError("empty (0 bytes); expected a JPEG or PNG image");
-  const auto* text = reinterpret_cast<const char*>(bytes.data());
+  const auto* first_characters = reinterpret_cast<const char*>(bytes.data());
   return BadDataError(Cat("neither JPEG nor PNG: it begins with \"",
-                          Printable({text, std::min<size_t>(bytes.size(), 8)}), "\""));
+                          Printable({first_characters, std::min<size_t>(bytes.size(), 8)}), "\""));
 }
 
 Result<ImageHeader> CheckSides(uint32_t height, uint32_t width) {
@@ -46,17 +46,17 @@ Result<ImageHeader> CheckSides(uint32_t height, uint32_t width) {
   return ImageHeader{height, width};
 }
 
-uint32_t BigEndianWord(std::span<const uint8_t> bytes, size_t offset) {
+uint32_t ReadBigEndianWord(std::span<const uint8_t> bytes, size_t offset) {
   return uint32_t{bytes[offset]} << 24 | uint32_t{bytes[offset + 1]} << 16 |
          uint32_t{bytes[offset + 2]} << 8 | bytes[offset + 3];
 }
 
-Result<ImageHeader> PngHeader(std::span<const uint8_t> bytes) {
+Result<ImageHeader> ReadPngHeader(std::span<const uint8_t> bytes) {
   if (bytes.size() < kPngHeaderBytes)
     return BadDataError("truncated: it ends in the header of the PNG");
   if (std::memcmp(bytes.data() + 12, "IHDR", 4) != 0)
     return BadDataError("damaged: the PNG does not begin with its header chunk");
-  return CheckSides(BigEndianWord(bytes, 20), BigEndianWord(bytes, 16));
+  return CheckSides(ReadBigEndianWord(bytes, 20), ReadBigEndianWord(bytes, 16));
 }
 
 // Whether a JPEG marker begins a frame header, which contains the image's size: one of SOF0 to
@@ -66,15 +66,15 @@ bool BeginsFrame(uint8_t marker) {
 }
 
 // Reads the size of a JPEG of `size` bytes: skips its segments up to the first frame header.
-Result<ImageHeader> JpegHeader(const ReadAt& read, uint64_t size) {
+Result<ImageHeader> ReadJpegHeader(const ReadFunction& read, uint64_t size) {
   uint64_t offset = 2, num_stray = 0;
   // The bytes: 0xff, marker, length (2 bytes), precision, height (2 bytes), width (2 bytes).
-  std::array<uint8_t, 9> head;
+  std::array<uint8_t, 9> segment_head;
   while (offset + 4 <= size) {
-    const size_t num_read = read(offset, head);
+    const size_t num_read = read(offset, segment_head);
     if (num_read < 4) break;
-    const uint8_t marker = head[1];
-    if (head[0] != 0xff || marker == 0) {  // A stray byte; decoders skip it too.
+    const uint8_t marker = segment_head[1];
+    if (segment_head[0] != 0xff || marker == 0) {  // A stray byte; decoders skip it too.
       if (++num_stray > kMaxStrayBytes)
         return BadDataError("damaged: the JPEG has no marker where one is expected");
       ++offset;
@@ -90,47 +90,49 @@ Result<ImageHeader> JpegHeader(const ReadAt& read, uint64_t size) {
       continue;
     }
     if (marker == 0xd9 || marker == 0xda) return BadDataError("damaged: the JPEG states no size");
-    const uint32_t length = uint32_t{head[2]} << 8 | head[3];
-    if (length < 2) return BadDataError("damaged: a segment of the JPEG has an invalid length");
+    const uint32_t segment_length = uint32_t{segment_head[2]} << 8 | segment_head[3];
+    if (segment_length < 2)
+      return BadDataError("damaged: a segment of the JPEG has an invalid length");
     if (BeginsFrame(marker)) {
-      if (num_read < head.size()) break;
-      return CheckSides(uint32_t{head[5]} << 8 | head[6], uint32_t{head[7]} << 8 | head[8]);
+      if (num_read < segment_head.size()) break;
+      return CheckSides(uint32_t{segment_head[5]} << 8 | segment_head[6],
+                        uint32_t{segment_head[7]} << 8 | segment_head[8]);
     }
-    offset += 2 + uint64_t{length};
+    offset += 2 + uint64_t{segment_length};
   }
   return BadDataError(Cat("truncated: ", size, " bytes that do not contain the size of the JPEG"));
 }
 
 void ToGray(Image* image) {
-  const uint64_t plane = image->plane();
+  const uint64_t plane_size = image->plane();
   uint8_t* r = image->pixels.data();
-  const uint8_t *g = r + plane, *b = g + plane;
-  for (uint64_t i = 0; i < plane; ++i)
+  const uint8_t *g = r + plane_size, *b = g + plane_size;
+  for (uint64_t i = 0; i < plane_size; ++i)
     r[i] = static_cast<uint8_t>((299u * r[i] + 587u * g[i] + 114u * b[i] + 500u) / 1000u);
   image->Resize(1, image->height, image->width);
 }
 
 }  // namespace
 
-Result<ImageHeader> ReadImageHeader(const ReadAt& read, uint64_t size) {
-  std::array<uint8_t, kPngHeaderBytes> first;
-  const std::span<const uint8_t> bytes(first.data(), read(0, first));
-  if (IsPng(bytes)) return PngHeader(bytes);
-  if (IsJpeg(bytes)) return JpegHeader(read, size);
-  return UnknownFormat(bytes);
+Result<ImageHeader> ReadImageHeader(const ReadFunction& read, uint64_t size) {
+  std::array<uint8_t, kPngHeaderBytes> buffer;
+  const std::span<const uint8_t> first_bytes(buffer.data(), read(0, buffer));
+  if (IsPng(first_bytes)) return ReadPngHeader(first_bytes);
+  if (IsJpeg(first_bytes)) return ReadJpegHeader(read, size);
+  return UnknownFormatError(first_bytes);
 }
 
 Status DecodeImage(std::span<const uint8_t> bytes, uint32_t channels, Image* image) {
-  if (!IsJpeg(bytes) && !IsPng(bytes)) return UnknownFormat(bytes);
-  const Status decoded = IsJpeg(bytes) ? DecodeJpeg(bytes, image) : DecodePng(bytes, image);
-  if (!decoded.ok()) return decoded;
+  if (!IsJpeg(bytes) && !IsPng(bytes)) return UnknownFormatError(bytes);
+  const Status decode_status = IsJpeg(bytes) ? DecodeJpeg(bytes, image) : DecodePng(bytes, image);
+  if (!decode_status.ok()) return decode_status;
   if (channels == 1 && image->channels == 3) ToGray(image);
   if (channels == 3 && image->channels == 1) {
     image->Resize(3, image->height, image->width);
-    const auto begin = image->pixels.begin();
-    const auto plane = static_cast<std::ptrdiff_t>(image->plane());
-    std::copy(begin, begin + plane, begin + plane);
-    std::copy(begin, begin + plane, begin + 2 * plane);
+    const auto first_plane = image->pixels.begin();
+    const auto plane_size = static_cast<std::ptrdiff_t>(image->plane());
+    std::copy(first_plane, first_plane + plane_size, first_plane + plane_size);
+    std::copy(first_plane, first_plane + plane_size, first_plane + 2 * plane_size);
   }
   return Ok();
 }

@@ -11,9 +11,9 @@
 
 namespace tern::data {
 
-// A function that reads up to into.size() bytes of a file from `offset` on to `into`, and returns
-// how many it has read.
-using ReadAt = std::function<size_t(uint64_t offset, std::span<uint8_t> into)>;
+// A function that reads up to buffer.size() bytes of a file from `offset` on to `buffer`, and
+// returns how many it has read.
+using ReadFunction = std::function<size_t(uint64_t offset, std::span<uint8_t> buffer)>;
 
 struct ImageHeader {
   uint32_t height = 0, width = 0;
@@ -22,7 +22,7 @@ struct ImageHeader {
 // Reads the image's height and width from a file of `size` bytes, with as few calls of `read` as
 // possible. kBadData if the file is empty, is neither JPEG nor PNG, or does not state a size, or if
 // a side is 0 or the image has more than kMaxPixels pixels. The message does not name the file.
-Result<ImageHeader> ReadImageHeader(const ReadAt& read, uint64_t size);
+Result<ImageHeader> ReadImageHeader(const ReadFunction& read, uint64_t size);
 
 // Decodes a JPEG or PNG to `channels` planes: 1 (luma: 0.299 R + 0.587 G + 0.114 B) or 3 (RGB).
 // Converts gray, palettes, 16-bit samples and CMYK; drops alpha. The same bytes give the same

@@ -9,15 +9,16 @@ namespace tern::data {
 namespace {
 
 Status CheckBatch(const std::string& key, uint32_t batch, const Epochs::Options& options) {
-  const auto bad_job = [](const std::string& what) { return Status(Code::kBadJob, what); };
+  const auto bad_job_error = [](const std::string& what) { return Status(Code::kBadJob, what); };
   if (batch == 0 || batch % options.workers != 0) {
-    return bad_job(key + " is " + std::to_string(batch) + "; expected a multiple of the " +
-                   std::to_string(options.workers) + " workers, so that each takes an equal part");
+    return bad_job_error(key + " is " + std::to_string(batch) + "; expected a multiple of the " +
+                         std::to_string(options.workers) +
+                         " workers, so that each takes an equal part");
   }
   if (options.images < batch) {
-    return bad_job("the training set holds " + std::to_string(options.images) +
-                   " images, fewer than " + key + " (" + std::to_string(batch) +
-                   "); lower it or raise data.train_limit");
+    return bad_job_error("the training set holds " + std::to_string(options.images) +
+                         " images, fewer than " + key + " (" + std::to_string(batch) +
+                         "); lower it or raise data.train_limit");
   }
   return Ok();
 }
@@ -52,20 +53,21 @@ uint64_t Epochs::Stride(uint32_t worker_batch) const {
                                                 : worker_batch;
 }
 
-uint64_t Epochs::Offset(uint32_t worker_batch) const {
+uint64_t Epochs::OffsetInStep(uint32_t worker_batch) const {
   return options_.partition == pb::Data::shared ? uint64_t{worker_batch} * options_.rank : 0;
 }
 
 uint64_t Epochs::StepsInEpoch(uint32_t worker_batch) const {
   const uint64_t stride = Stride(worker_batch);
-  const uint64_t longest = EpochLengthOf(0), shortest = EpochLengthOf(options_.workers - 1);
-  switch (options_.end) {
+  const uint64_t longest_epoch = EpochLengthOf(0),
+                 shortest_epoch = EpochLengthOf(options_.workers - 1);
+  switch (options_.epoch_end) {
     case pb::Data::drop_last:
-      return shortest / stride;
+      return shortest_epoch / stride;
     case pb::Data::pad:
-      return (longest + stride - 1) / stride;
+      return (longest_epoch + stride - 1) / stride;
     case pb::Data::leave:  // Counts the steps in which rank 0 still has a full batch.
-      return (longest - worker_batch) / stride + 1;
+      return (longest_epoch - worker_batch) / stride + 1;
     case pb::Data::wrap:
       break;
   }
@@ -76,70 +78,74 @@ void Epochs::AddStage(double at_epoch, uint32_t batch_total) {
   Stage stage;
   stage.worker_batch = batch_total / options_.workers;
   if (!stages_.empty()) {
-    const Stage& last = stages_.back();
-    if (options_.end == pb::Data::wrap) {
-      const uint64_t images = options_.images;
-      const double samples_before = at_epoch * static_cast<double>(images);
-      const uint64_t stride = uint64_t{last.worker_batch} * options_.workers;
-      // The samples that all workers together took before the last stage.
+    const Stage& last_stage = stages_.back();
+    if (options_.epoch_end == pb::Data::wrap) {
+      const uint64_t image_count = options_.images;
+      const double samples_before = at_epoch * static_cast<double>(image_count);
+      const uint64_t stride = uint64_t{last_stage.worker_batch} * options_.workers;
+      // The samples that all workers together take before the last stage begins.
       const double samples_before_last =
-          static_cast<double>(last.first_sample) *
+          static_cast<double>(last_stage.first_sample) *
           (options_.partition == pb::Data::shared ? 1.0 : options_.workers);
-      const auto steps = static_cast<uint64_t>(std::ceil(
+      const auto last_stage_steps = static_cast<uint64_t>(std::ceil(
           std::max(0.0, samples_before - samples_before_last) / static_cast<double>(stride)));
-      stage.first_step = last.first_step + steps;
-      stage.first_sample = last.first_sample + steps * Stride(last.worker_batch);
+      stage.first_step = last_stage.first_step + last_stage_steps;
+      stage.first_sample =
+          last_stage.first_sample + last_stage_steps * Stride(last_stage.worker_batch);
       stage.first_epoch = at_epoch;
     } else {  // The batch size changes only between two epochs.
       stage.first_epoch = std::ceil(at_epoch);
-      stage.first_step =
-          last.first_step + static_cast<uint64_t>(stage.first_epoch - last.first_epoch) *
-                                StepsInEpoch(last.worker_batch);
+      stage.first_step = last_stage.first_step +
+                         static_cast<uint64_t>(stage.first_epoch - last_stage.first_epoch) *
+                             StepsInEpoch(last_stage.worker_batch);
     }
   }
   stages_.push_back(stage);
 }
 
 EpochSlice Epochs::At(uint64_t step) const {
-  const auto after =
+  const auto next_stage =
       std::upper_bound(stages_.begin(), stages_.end(), step,
                        [](uint64_t value, const Stage& stage) { return value < stage.first_step; });
-  const Stage& stage = *(after - 1);
+  const Stage& stage = *(next_stage - 1);
   const uint64_t step_in_stage = step - stage.first_step;
-  if (options_.end == pb::Data::wrap) {
+  if (options_.epoch_end == pb::Data::wrap) {
     const uint64_t position = stage.first_sample + step_in_stage * Stride(stage.worker_batch) +
-                              Offset(stage.worker_batch);
+                              OffsetInStep(stage.worker_batch);
     return {position / epoch_length_, position % epoch_length_, stage.worker_batch};
   }
-  const uint64_t steps = StepsInEpoch(stage.worker_batch);
+  const uint64_t steps_in_epoch = StepsInEpoch(stage.worker_batch);
   EpochSlice slice;
-  slice.epoch = static_cast<uint64_t>(stage.first_epoch) + step_in_stage / steps;
-  slice.begin = step_in_stage % steps * Stride(stage.worker_batch) + Offset(stage.worker_batch);
+  slice.epoch = static_cast<uint64_t>(stage.first_epoch) + step_in_stage / steps_in_epoch;
+  slice.begin = step_in_stage % steps_in_epoch * Stride(stage.worker_batch) +
+                OffsetInStep(stage.worker_batch);
   slice.count = stage.worker_batch;
-  if (options_.end == pb::Data::leave && slice.begin + slice.count > epoch_length_) slice.count = 0;
+  if (options_.epoch_end == pb::Data::leave && slice.begin + slice.count > epoch_length_)
+    slice.count = 0;
   return slice;
 }
 
 uint64_t Epochs::steps_per_epoch() const {
   const uint32_t worker_batch = stages_[0].worker_batch;
-  if (options_.end == pb::Data::wrap)
+  if (options_.epoch_end == pb::Data::wrap)
     return options_.images / (uint64_t{worker_batch} * options_.workers);
   return StepsInEpoch(worker_batch);
 }
 
 uint64_t Epochs::StepsOf(double epochs) const {
-  const Stage* last = &stages_[0];
+  const Stage* last_stage = &stages_[0];
   for (const Stage& stage : stages_) {
-    if (stage.first_epoch < epochs) last = &stage;
+    if (stage.first_epoch < epochs) last_stage = &stage;
   }
-  const double epochs_in_last = epochs - last->first_epoch;
+  const double epochs_in_last_stage = epochs - last_stage->first_epoch;
   const double steps_in_epoch =
-      options_.end == pb::Data::wrap
+      options_.epoch_end == pb::Data::wrap
           ? static_cast<double>(options_.images) /
-                static_cast<double>(uint64_t{last->worker_batch} * options_.workers)
-          : static_cast<double>(StepsInEpoch(last->worker_batch));
+                static_cast<double>(uint64_t{last_stage->worker_batch} * options_.workers)
+          : static_cast<double>(StepsInEpoch(last_stage->worker_batch));
   return std::max<uint64_t>(
-      1, last->first_step + static_cast<uint64_t>(std::llround(epochs_in_last * steps_in_epoch)));
+      1, last_stage->first_step +
+             static_cast<uint64_t>(std::llround(epochs_in_last_stage * steps_in_epoch)));
 }
 
 }  // namespace tern::data

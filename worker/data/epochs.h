@@ -1,10 +1,10 @@
 // Computes which samples of which epoch a worker takes at each step. An epoch's length need not be
 // a multiple of the batch; data.epoch_end says what happens then: `wrap` goes on in the next epoch,
 // `drop_last` leaves out the last incomplete batch, `pad` fills it up with samples from the epoch's
-// beginning, and with `leave` workers without a full batch take no samples in that step. The batch
-// may grow at given epochs. With data.partition other than `shared`, a worker draws only from
-// images that it owns, and workers may own different numbers of images. All ranks have the same
-// number of steps, so that none waits for a worker that has run out of data.
+// beginning, and with `leave` a worker that has no full batch left takes no samples in that step.
+// The batch may grow at given epochs. With data.partition other than `shared`, a worker draws only
+// from images that it owns, and workers may own different numbers of images. All ranks have the
+// same number of steps, so that none waits for a worker that has run out of data.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class Epochs {
   struct Options {
     uint32_t rank = 0, workers = 1, batch_total = 0;
     pb::Data::Partition partition = pb::Data::shared;
-    pb::Data::EpochEnd end = pb::Data::wrap;
+    pb::Data::EpochEnd epoch_end = pb::Data::wrap;
     std::vector<pb::BatchGrowth> growth = {};
     uint64_t images = 0;  // The number of images in the training set.
   };
@@ -59,12 +59,13 @@ class Epochs {
   explicit Epochs(const Options& options) : options_(options) {}
   // The number of images that `rank` draws from in an epoch.
   uint64_t EpochLengthOf(uint32_t rank) const;
-  uint64_t StepsInEpoch(uint32_t worker_batch) const;  // Always 0 if epochs wrap.
+  // The number of steps in an epoch; 0 if epochs wrap, because then a step may cross epochs.
+  uint64_t StepsInEpoch(uint32_t worker_batch) const;
   // How many samples one step takes from the sequence that this rank draws from: those of all
   // workers if they share the sequence, else its own.
   uint64_t Stride(uint32_t worker_batch) const;
   // The position of this rank's first sample among the samples of a step.
-  uint64_t Offset(uint32_t worker_batch) const;
+  uint64_t OffsetInStep(uint32_t worker_batch) const;
   void AddStage(double at_epoch, uint32_t batch_total);
 
   Options options_;

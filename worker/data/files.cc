@@ -26,12 +26,12 @@ Result<InputFile> InputFile::Open(const std::string& path, const std::string& ex
     return BadDataError(path, Cat("cannot be opened (", std::strerror(errno),
                                   "); check that it is there, and its permissions"));
   }
-  struct stat stat {};
-  if (fstat(fd, &stat) != 0 || !S_ISREG(stat.st_mode)) {
+  struct stat file_stat {};
+  if (fstat(fd, &file_stat) != 0 || !S_ISREG(file_stat.st_mode)) {
     close(fd);
     return BadDataError(path, "not a regular file; expected " + expected);
   }
-  return InputFile(fd, static_cast<uint64_t>(stat.st_size));
+  return InputFile(fd, static_cast<uint64_t>(file_stat.st_size));
 }
 
 InputFile::InputFile(InputFile&& other) noexcept
@@ -47,25 +47,25 @@ InputFile::~InputFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-size_t InputFile::ReadAt(uint64_t offset, std::span<uint8_t> into) const {
-  size_t done = 0;
-  while (done < into.size()) {
-    const ssize_t num_read =
-        pread(fd_, into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
+size_t InputFile::ReadAt(uint64_t offset, std::span<uint8_t> buffer) const {
+  size_t bytes_read = 0;
+  while (bytes_read < buffer.size()) {
+    const ssize_t num_read = pread(fd_, buffer.data() + bytes_read, buffer.size() - bytes_read,
+                                   static_cast<off_t>(offset + bytes_read));
     if (num_read < 0 && errno == EINTR) continue;
     if (num_read <= 0) break;
-    done += static_cast<size_t>(num_read);
+    bytes_read += static_cast<size_t>(num_read);
   }
-  return done;
+  return bytes_read;
 }
 
 template <typename Bytes>
-Status ReadWholeFile(const std::string& path, const std::string& expected, uint64_t max,
+Status ReadWholeFile(const std::string& path, const std::string& expected, uint64_t max_bytes,
                      Bytes* bytes) {
   const Result<InputFile> file = InputFile::Open(path, expected);
   if (!file.ok()) return file.status();
-  if (file->size() > max)
-    return BadDataError(path, Cat(file->size(), " bytes, more than the ", max, " allowed"));
+  if (file->size() > max_bytes)
+    return BadDataError(path, Cat(file->size(), " bytes, more than the ", max_bytes, " allowed"));
   bytes->resize(file->size());
   const size_t num_read =
       file->ReadAt(0, {reinterpret_cast<uint8_t*>(bytes->data()), bytes->size()});

@@ -21,9 +21,9 @@ class InputFile {
   ~InputFile();
 
   uint64_t size() const { return size_; }  // The size in bytes when the file was opened.
-  // Reads up to into.size() bytes from `offset` on; returns how many it has read. They are fewer at
-  // the end of the file, and after a read error.
-  size_t ReadAt(uint64_t offset, std::span<uint8_t> into) const;
+  // Reads up to buffer.size() bytes from `offset` on; returns how many it has read. They are fewer
+  // at the end of the file, and after a read error.
+  size_t ReadAt(uint64_t offset, std::span<uint8_t> buffer) const;
 
  private:
   InputFile(int fd, uint64_t size) : fd_(fd), size_(size) {}
@@ -32,9 +32,9 @@ class InputFile {
 };
 
 // Reads a whole file to *bytes, a std::string or std::vector<uint8_t>. kBadData as from
-// InputFile::Open, or if the file has more than `max` bytes.
+// InputFile::Open, or if the file has more than `max_bytes` bytes.
 template <typename Bytes>
-Status ReadWholeFile(const std::string& path, const std::string& expected, uint64_t max,
+Status ReadWholeFile(const std::string& path, const std::string& expected, uint64_t max_bytes,
                      Bytes* bytes);
 
 }  // namespace tern::data

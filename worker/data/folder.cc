@@ -45,20 +45,21 @@ class FolderDataset : public Dataset {
 
 // Returns the sorted names of the subfolders (if `folders`) or of all other entries of a folder,
 // without names that begin with a dot.
-Result<std::vector<std::string>> ListFolder(const std::string& path, bool folders) {
-  std::vector<std::string> found;
+Result<std::vector<std::string>> ListFolder(const std::string& path, bool lists_folders) {
+  std::vector<std::string> names;
   std::error_code error;
   fs::directory_iterator entry(path, error);
   while (!error && entry != fs::directory_iterator()) {
     const std::string name = entry->path().filename().string();
-    std::error_code ignored;  // Set for a dangling link, which is no folder.
-    if (!name.starts_with(".") && entry->is_directory(ignored) == folders) found.push_back(name);
+    std::error_code ignored_error;  // Set for a dangling link, which is no folder.
+    if (!name.starts_with(".") && entry->is_directory(ignored_error) == lists_folders)
+      names.push_back(name);
     entry.increment(error);
   }
   if (error)
     return BadDataError(path, Cat("cannot be listed (", error.message(), "); check data.dir"));
-  std::sort(found.begin(), found.end());
-  return found;
+  std::sort(names.begin(), names.end());
+  return names;
 }
 
 bool IsImageName(const std::string& name) {
@@ -68,30 +69,31 @@ bool IsImageName(const std::string& name) {
 }
 
 // The folder of the training or test set in the data folder `dir`.
-std::string RootOf(const std::string& dir, bool train) {
-  if (train) return dir + "/train";
-  std::error_code ignored;
-  return fs::is_directory(dir + "/test", ignored) || !fs::is_directory(dir + "/val", ignored)
+std::string RootOf(const std::string& dir, bool is_training) {
+  if (is_training) return dir + "/train";
+  std::error_code ignored_error;
+  return fs::is_directory(dir + "/test", ignored_error) ||
+                 !fs::is_directory(dir + "/val", ignored_error)
              ? dir + "/test"
              : dir + "/val";
 }
 
 // Checks that both sets have the same classes. `mine`: the class folders in `root`; `others`: those
 // in `other_root`.
-Status CheckClasses(const std::string& root, const std::vector<std::string>& mine,
-                    const std::string& other_root, const std::vector<std::string>& others) {
-  if (mine.empty())
+Status CheckClasses(const std::string& root, const std::vector<std::string>& classes,
+                    const std::string& other_root, const std::vector<std::string>& other_classes) {
+  if (classes.empty())
     return BadDataError(root, "holds no folders; expected one for each class, with images in it");
-  if (mine.size() > kMaxClasses)
-    return BadDataError(root, Cat(mine.size(), " folders; at most ", kMaxClasses, " classes"));
-  for (const auto& [expected, present, expected_root, present_root] :
-       {std::tuple{&mine, &others, &root, &other_root},
-        std::tuple{&others, &mine, &other_root, &root}}) {
-    for (const std::string& name : *expected) {
-      if (std::binary_search(present->begin(), present->end(), name)) continue;
+  if (classes.size() > kMaxClasses)
+    return BadDataError(root, Cat(classes.size(), " folders; at most ", kMaxClasses, " classes"));
+  for (const auto& [checked_set, other_set, checked_root, other_set_root] :
+       {std::tuple{&classes, &other_classes, &root, &other_root},
+        std::tuple{&other_classes, &classes, &other_root, &root}}) {
+    for (const std::string& name : *checked_set) {
+      if (std::binary_search(other_set->begin(), other_set->end(), name)) continue;
       return BadDataError(
-          *expected_root,
-          Cat("has a class '", Printable(name), "' that ", *present_root,
+          *checked_root,
+          Cat("has a class '", Printable(name), "' that ", *other_set_root,
               " does not have; both need the same class folders, because classes are "
               "numbered by their order"));
     }
@@ -110,7 +112,7 @@ Status ListClass(const std::string& path, uint32_t label, FolderDataset* dataset
     return BadDataError(path, Cat("holds a folder '", Printable(folders->front()),
                                   "'; expected only images in the folder of a class"));
   }
-  const uint64_t before = dataset->count();
+  const uint64_t count_before = dataset->count();
   for (const std::string& name : *files) {
     if (!IsImageName(name)) {
       ++*num_skipped;
@@ -119,7 +121,7 @@ Status ListClass(const std::string& path, uint32_t label, FolderDataset* dataset
     dataset->files.push_back(name);
     dataset->labels.push_back(label);
   }
-  if (dataset->count() > before) return Ok();
+  if (dataset->count() > count_before) return Ok();
   return BadDataError(
       path,
       "holds no image (.jpg, .jpeg, .png); add images, or remove the class from train "
@@ -136,15 +138,15 @@ Status FolderDataset::Scan(uint64_t limit, uint32_t threads, const ReadOptions& 
                                       labels_seen.size(), " of ", classes, " classes"));
     }
   }
-  const uint64_t total = count();
-  sizes.resize(total);
-  for (uint64_t begin = 0; begin < total; begin += kImagesPerReport) {
-    const uint64_t end = std::min(total, begin + kImagesPerReport);
+  const uint64_t image_count = count();
+  sizes.resize(image_count);
+  for (uint64_t begin = 0; begin < image_count; begin += kImagesPerReport) {
+    const uint64_t end = std::min(image_count, begin + kImagesPerReport);
     TERN_RETURN_IF_ERROR(ScanRange(begin, end, threads));
-    if (options.progress) options.progress(end, total);
+    if (options.progress) options.progress(end, image_count);
   }
   uint64_t num_kept = 0;
-  for (uint64_t i = 0; i < total; ++i) {
+  for (uint64_t i = 0; i < image_count; ++i) {
     if (sizes[i].height == 0) continue;
     sizes[num_kept] = sizes[i];
     labels[num_kept] = labels[i];
@@ -167,7 +169,7 @@ Status FolderDataset::ScanRange(uint64_t begin, uint64_t end, uint32_t threads) 
       return;
     }
     const auto header = ReadImageHeader(
-        [&](uint64_t offset, std::span<uint8_t> into) { return file->ReadAt(offset, into); },
+        [&](uint64_t offset, std::span<uint8_t> buffer) { return file->ReadAt(offset, buffer); },
         file->size());
     if (header.ok()) {
       sizes[i] = {header->height, header->width};
@@ -183,14 +185,15 @@ Status FolderDataset::ScanRange(uint64_t begin, uint64_t end, uint32_t threads) 
 
 }  // namespace
 
-Result<std::unique_ptr<Dataset>> ReadFolder(const pb::Data& data, bool train, uint64_t limit,
+Result<std::unique_ptr<Dataset>> ReadFolder(const pb::Data& data, bool is_training, uint64_t limit,
                                             const ReadOptions& options) {
-  const std::string root = RootOf(data.dir(), train), other = RootOf(data.dir(), !train);
+  const std::string root = RootOf(data.dir(), is_training),
+                    other_root = RootOf(data.dir(), !is_training);
   Result<std::vector<std::string>> classes = ListFolder(root, true);
   if (!classes.ok()) return classes.status();
-  const Result<std::vector<std::string>> others = ListFolder(other, true);
-  if (!others.ok()) return others.status();
-  TERN_RETURN_IF_ERROR(CheckClasses(root, *classes, other, *others));
+  const Result<std::vector<std::string>> other_classes = ListFolder(other_root, true);
+  if (!other_classes.ok()) return other_classes.status();
+  TERN_RETURN_IF_ERROR(CheckClasses(root, *classes, other_root, *other_classes));
   auto dataset = std::make_unique<FolderDataset>();
   dataset->root = root;
   dataset->channels = options.channels == 1 ? 1 : 3;

@@ -13,11 +13,11 @@
 
 namespace tern::data {
 
-// Lists the training images (`train`) or the test images, at most `limit` of them (0: all), and
-// reads the header of each with data.threads threads. kBadData if the folder is missing or has no
-// classes, if the training and test set have different classes, if a class has no images or has
+// Lists the training images (`is_training`) or the test images, at most `limit` of them (0: all),
+// and reads the header of each with data.threads threads. kBadData if the folder is missing or has
+// no classes, if the training and test set have different classes, if a class has no images or has
 // subfolders, or if more than data.max_corrupt images are damaged.
-Result<std::unique_ptr<Dataset>> ReadFolder(const pb::Data& data, bool train, uint64_t limit,
+Result<std::unique_ptr<Dataset>> ReadFolder(const pb::Data& data, bool is_training, uint64_t limit,
                                             const ReadOptions& options);
 
 }  // namespace tern::data

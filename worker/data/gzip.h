@@ -13,9 +13,9 @@ namespace tern::data {
 bool IsGzip(std::string_view bytes);
 
 // Decompresses all gzip members in `bytes` and returns their concatenated contents. Uses memory
-// only for the actual output, at most `cap` bytes. kBadData if `bytes` are not gzip, are truncated
-// or damaged, contain anything after the last member, or decompress to more than `cap` bytes.
-// `name` is the file's name in error messages.
-Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint64_t cap);
+// only for the actual output, at most `max_bytes` bytes. kBadData if `bytes` are not gzip, are
+// truncated or damaged, contain anything after the last member, or decompress to more than
+// `max_bytes` bytes. `name` is the file's name in error messages.
+Result<std::string> Gunzip(std::string_view bytes, const std::string& name, uint64_t max_bytes);
 
 }  // namespace tern::data

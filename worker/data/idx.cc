@@ -12,7 +12,7 @@
 namespace tern::data {
 namespace {
 
-constexpr uint64_t kMaxBytes = uint64_t{4} << 30;
+constexpr uint64_t kMaxIdxBytes = uint64_t{4} << 30;
 constexpr uint8_t kUnsignedByte = 0x08;
 constexpr size_t kMagicBytes = 4;  // The bytes 0, 0, type of a value, number of dimensions.
 constexpr size_t kMaxDims = 4;
@@ -66,89 +66,90 @@ Result<size_t> ParseMagic(const std::string& bytes, const std::string& name) {
                                   " bytes, shorter than any IDX header; get it again");
   }
   const uint32_t magic = ReadWord(bytes, 0);
-  const uint8_t type = magic >> 8 & 0xff;
-  const size_t dims = magic & 0xff;
-  if (magic >> 16 != 0 || TypeName(type) == nullptr) {
+  const uint8_t type_code = magic >> 8 & 0xff;
+  const size_t num_dims = magic & 0xff;
+  if (magic >> 16 != 0 || TypeName(type_code) == nullptr) {
     return BadDataError(name, "not an IDX file: it begins with " + HexWord(magic) +
                                   ", expected 0x00000803 (images) or 0x00000801 (labels)");
   }
-  if (type != kUnsignedByte) {
-    return BadDataError(name, "an IDX file of type " + std::string(TypeName(type)) +
+  if (type_code != kUnsignedByte) {
+    return BadDataError(name, "an IDX file of type " + std::string(TypeName(type_code)) +
                                   " (it begins with " + HexWord(magic) +
                                   "), expected unsigned bytes (0x000008..)");
   }
-  if (dims < 1 || dims > kMaxDims) {
-    return BadDataError(name, "an IDX file of " + std::to_string(dims) +
+  if (num_dims < 1 || num_dims > kMaxDims) {
+    return BadDataError(name, "an IDX file of " + std::to_string(num_dims) +
                                   " dimensions (it begins with " + HexWord(magic) +
                                   "), expected 1 to 4");
   }
-  return dims;
+  return num_dims;
 }
 
-// The product of the dimensions, or kMaxBytes + 1 if it is larger than kMaxBytes.
+// The product of the dimensions, or kMaxIdxBytes + 1 if it is larger than kMaxIdxBytes.
 uint64_t CountValues(std::span<const uint32_t> dims) {
-  uint64_t values = 1;
+  uint64_t num_values = 1;
   for (const uint32_t dim : dims) {
-    if (values > kMaxBytes / dim) return kMaxBytes + 1;
-    values *= dim;
+    if (num_values > kMaxIdxBytes / dim) return kMaxIdxBytes + 1;
+    num_values *= dim;
   }
-  return values;
+  return num_values;
 }
 
 }  // namespace
 
 Result<IdxArray> ParseIdx(const std::string& bytes, const std::string& name) {
-  const Result<size_t> dims = ParseMagic(bytes, name);
-  if (!dims.ok()) return dims.status();
-  const size_t header = kMagicBytes + 4 * *dims;
-  if (bytes.size() < header) {
+  const Result<size_t> num_dims = ParseMagic(bytes, name);
+  if (!num_dims.ok()) return num_dims.status();
+  const size_t header_bytes = kMagicBytes + 4 * *num_dims;
+  if (bytes.size() < header_bytes) {
     return BadDataError(name, "truncated: " + std::to_string(bytes.size()) +
-                                  " bytes, but the header of " + std::to_string(*dims) +
-                                  " dimensions alone takes " + std::to_string(header) +
+                                  " bytes, but the header of " + std::to_string(*num_dims) +
+                                  " dimensions alone takes " + std::to_string(header_bytes) +
                                   "; get it again");
   }
   IdxArray array;
-  for (size_t d = 0; d < *dims; ++d) array.dims.push_back(ReadWord(bytes, kMagicBytes + 4 * d));
+  for (size_t d = 0; d < *num_dims; ++d) array.dims.push_back(ReadWord(bytes, kMagicBytes + 4 * d));
   const std::string shape = ShapeText(array.dims);
   for (const uint32_t dim : array.dims) {
     if (dim == 0)
       return BadDataError(name, "a dimension of zero (" + shape + "): there is nothing in it");
   }
-  const uint64_t values = CountValues(array.dims);
-  if (values > kMaxBytes) {
+  const uint64_t num_values = CountValues(array.dims);
+  if (num_values > kMaxIdxBytes) {
     return BadDataError(name,
                         "the header promises " + shape + " values, more than the 4 GiB allowed");
   }
-  const uint64_t num_following = bytes.size() - header;
-  const std::string explanation = "the header promises " + shape + " = " + std::to_string(values) +
-                                  " values, " + std::to_string(num_following) +
-                                  " follow; get it again";
-  if (num_following < values) return BadDataError(name, "truncated: " + explanation);
-  if (num_following > values) return BadDataError(name, "bytes after the end: " + explanation);
-  array.values.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header), bytes.end());
+  const uint64_t num_following = bytes.size() - header_bytes;
+  const std::string explanation = "the header promises " + shape + " = " +
+                                  std::to_string(num_values) + " values, " +
+                                  std::to_string(num_following) + " follow; get it again";
+  if (num_following < num_values) return BadDataError(name, "truncated: " + explanation);
+  if (num_following > num_values) return BadDataError(name, "bytes after the end: " + explanation);
+  array.values.assign(bytes.begin() + static_cast<std::ptrdiff_t>(header_bytes), bytes.end());
   return array;
 }
 
 Result<IdxArray> ReadIdx(const std::string& path) {
   const std::string packed_path = path + ".gz";
   std::error_code error;
-  const bool plain = std::filesystem::exists(path, error);
-  if (!plain && !std::filesystem::exists(packed_path, error)) {
+  const bool is_plain = std::filesystem::exists(path, error);
+  if (!is_plain && !std::filesystem::exists(packed_path, error)) {
     return Status(Code::kBadData, "found neither " + path + " nor " + packed_path +
                                       "; check data.dir and its permissions");
   }
-  const std::string& name = plain ? path : packed_path;
+  const std::string& existing_path = is_plain ? path : packed_path;
   std::string bytes;
-  TERN_RETURN_IF_ERROR(ReadWholeFile(name, "an IDX file, plain or gzip", kMaxBytes, &bytes));
+  TERN_RETURN_IF_ERROR(
+      ReadWholeFile(existing_path, "an IDX file, plain or gzip", kMaxIdxBytes, &bytes));
   // An uncompressed IDX file with the suffix .gz is accepted too.
   if (IsGzip(bytes)) {
-    Result<std::string> unpacked = Gunzip(bytes, name, kMaxBytes);
+    Result<std::string> unpacked = Gunzip(bytes, existing_path, kMaxIdxBytes);
     if (!unpacked.ok()) return unpacked.status();
     bytes = std::move(*unpacked);
-  } else if (!plain && !bytes.starts_with('\0')) {
-    return BadDataError(name, "not gzip: it does not begin with 1f 8b; get it again");
+  } else if (!is_plain && !bytes.starts_with('\0')) {
+    return BadDataError(existing_path, "not gzip: it does not begin with 1f 8b; get it again");
   }
-  return ParseIdx(bytes, name);
+  return ParseIdx(bytes, existing_path);
 }
 
 }  // namespace tern::data

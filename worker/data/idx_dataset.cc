@@ -12,19 +12,20 @@ namespace {
 // Reads an IDX file and checks that it has `dims` dimensions. `kind` says what the file should
 // contain, and `other_kind` what it contains if images and labels are swapped: "images" or
 // "labels".
-Result<IdxArray> ReadArray(const std::string& path, size_t dims, const char* kind,
+Result<IdxArray> ReadArray(const std::string& path, size_t expected_dims, const char* kind,
                            const char* other_kind) {
   Result<IdxArray> array = ReadIdx(path);
-  if (!array.ok() || array->dims.size() == dims) return array;
-  const size_t num_dims = array->dims.size();
-  const auto magic = [](size_t n) { return "0x0000080" + std::to_string(n); };
-  const bool swapped = num_dims == (dims == 3 ? 1 : 3);
-  return Status(Code::kBadData, path + ": holds " + std::to_string(num_dims) + " dimensions (" +
-                                    magic(num_dims) + "), expected " + std::to_string(dims) +
-                                    " for " + kind + " (" + magic(dims) + ")" +
-                                    (swapped ? std::string("; it looks like ") + other_kind +
-                                                   ": are images and labels swapped?"
-                                             : ""));
+  if (!array.ok() || array->dims.size() == expected_dims) return array;
+  const size_t found_dims = array->dims.size();
+  const auto magic_text = [](size_t n) { return "0x0000080" + std::to_string(n); };
+  const bool is_swapped = found_dims == (expected_dims == 3 ? 1 : 3);
+  return Status(Code::kBadData, path + ": holds " + std::to_string(found_dims) + " dimensions (" +
+                                    magic_text(found_dims) + "), expected " +
+                                    std::to_string(expected_dims) + " for " + kind + " (" +
+                                    magic_text(expected_dims) + ")" +
+                                    (is_swapped ? std::string("; it looks like ") + other_kind +
+                                                      ": are images and labels swapped?"
+                                                : ""));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ constexpr uint64_t kMaxPixelsPerByte = 4096;
 
 struct ErrorState {
   jpeg_error_mgr manager;  // The first member: a pointer to it is cast to ErrorState.
-  jmp_buf out;
+  jmp_buf exit_point;
   char text[JMSG_LENGTH_MAX];
 };
 
@@ -27,16 +27,16 @@ struct ErrorState {
 [[noreturn]] void JumpOut(j_common_ptr info) {
   auto* errors = reinterpret_cast<ErrorState*>(info->err);
   (*info->err->format_message)(info, errors->text);
-  longjmp(errors->out, 1);
+  longjmp(errors->exit_point, 1);
 }
 
 // libjpeg calls this with a warning. Treats most of them as errors, because libjpeg would fill
 // damaged areas of the image with gray.
 void OnWarning(j_common_ptr info, int level) {
-  const int code = info->err->msg_code;
-  const bool harmless =
-      code == JWRN_EXTRANEOUS_DATA || code == JWRN_ADOBE_XFORM || code == JWRN_JFIF_MAJOR;
-  if (level < 0 && !harmless) JumpOut(info);
+  const int message_code = info->err->msg_code;
+  const bool is_harmless = message_code == JWRN_EXTRANEOUS_DATA ||
+                           message_code == JWRN_ADOBE_XFORM || message_code == JWRN_JFIF_MAJOR;
+  if (level < 0 && !is_harmless) JumpOut(info);
 }
 
 // libjpeg calls this while it decodes. Ends decoding if the image has more than kMaxJpegScans
@@ -45,7 +45,7 @@ void LimitScans(j_common_ptr info) {
   if (reinterpret_cast<j_decompress_ptr>(info)->input_scan_number <= kMaxJpegScans) return;
   auto* errors = reinterpret_cast<ErrorState*>(info->err);
   std::snprintf(errors->text, sizeof errors->text, "more than %d scans", kMaxJpegScans);
-  longjmp(errors->out, 1);
+  longjmp(errors->exit_point, 1);
 }
 
 // Decodes one image. libjpeg reports errors by longjmp to the method that called libjpeg, so the
@@ -64,7 +64,7 @@ class Decompressor {
 
   // Reads the header, and chooses the output's color space. Returns false on an error.
   bool Begin(std::span<const uint8_t> bytes) {
-    if (setjmp(errors_.out) != 0) return false;
+    if (setjmp(errors_.exit_point) != 0) return false;
     jpeg_create_decompress(&info_);
     info_.progress = &progress_;
     jpeg_mem_src(&info_, bytes.data(), bytes.size());
@@ -82,7 +82,7 @@ class Decompressor {
 
   // Decodes all rows to `image`. `row`: workspace of one row. Returns false on an error.
   bool Finish(uint8_t* row, Image* image) {
-    if (setjmp(errors_.out) != 0) return false;
+    if (setjmp(errors_.exit_point) != 0) return false;
     jpeg_start_decompress(&info_);
     while (info_.output_scanline < info_.output_height) {
       JSAMPROW rows[1] = {row};
@@ -103,22 +103,23 @@ class Decompressor {
   // Converts decoded row y to the planes of the image.
   void WriteRow(const uint8_t* row, uint32_t y, Image* image) const {
     const uint32_t width = image->width;
-    const uint64_t plane = image->plane();
-    uint8_t* out = image->pixels.data() + uint64_t{y} * width;
+    const uint64_t plane_size = image->plane();
+    uint8_t* pixels_out = image->pixels.data() + uint64_t{y} * width;
     if (info_.out_color_space == JCS_GRAYSCALE) {
-      for (uint32_t x = 0; x < width; ++x) out[x] = row[x];
+      for (uint32_t x = 0; x < width; ++x) pixels_out[x] = row[x];
     } else if (info_.out_color_space == JCS_RGB) {
       for (uint32_t x = 0; x < width; ++x) {
-        out[x] = row[3 * x];
-        out[plane + x] = row[3 * x + 1];
-        out[2 * plane + x] = row[3 * x + 2];
+        pixels_out[x] = row[3 * x];
+        pixels_out[plane_size + x] = row[3 * x + 1];
+        pixels_out[2 * plane_size + x] = row[3 * x + 2];
       }
     } else {  // CMYK to RGB. Adobe's files store inverted inks.
-      const uint32_t flip = info_.saw_Adobe_marker ? 0 : 255;
+      const uint32_t ink_mask = info_.saw_Adobe_marker ? 0 : 255;
       for (uint32_t x = 0; x < width; ++x) {
-        const uint32_t black = row[4 * x + 3] ^ flip;
+        const uint32_t black = row[4 * x + 3] ^ ink_mask;
         for (uint32_t c = 0; c < 3; ++c)
-          out[c * plane + x] = static_cast<uint8_t>(((row[4 * x + c] ^ flip) * black + 127) / 255);
+          pixels_out[c * plane_size + x] =
+              static_cast<uint8_t>(((row[4 * x + c] ^ ink_mask) * black + 127) / 255);
       }
     }
   }
@@ -138,8 +139,8 @@ Status DecodeJpeg(std::span<const uint8_t> bytes, Image* image) {
   Decompressor decompressor;
   if (!decompressor.Begin(bytes)) return BadDataError(decompressor.error_text());
   const uint32_t height = decompressor.height(), width = decompressor.width();
-  const uint64_t pixels = uint64_t{height} * width;
-  if (pixels > kMaxPixels || pixels / kMaxPixelsPerByte > bytes.size()) {
+  const uint64_t num_pixels = uint64_t{height} * width;
+  if (num_pixels > kMaxPixels || num_pixels / kMaxPixelsPerByte > bytes.size()) {
     return BadDataError(
         Cat("its header promises ", width, " x ", height, " pixels in ", bytes.size(), " bytes"));
   }

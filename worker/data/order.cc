@@ -29,17 +29,17 @@ class RandomSequence {
 
  private:
   uint32_t NextWord() {
-    if (used_ == words_.size()) {
-      words_ = kernels::NoiseBlock(key_, block_++, 0);
-      used_ = 0;
+    if (num_words_used_ == block_words_.size()) {
+      block_words_ = kernels::NoiseBlock(key_, next_block_++, 0);
+      num_words_used_ = 0;
     }
-    return words_[used_++];
+    return block_words_[num_words_used_++];
   }
 
   const kernels::NoiseKey key_;
-  std::array<uint32_t, 4> words_;  // The current block.
-  size_t used_ = 4;                // How many words of the current block were returned.
-  uint32_t block_ = 0;             // The number of the next block.
+  std::array<uint32_t, 4> block_words_;  // The current block.
+  size_t num_words_used_ = 4;            // How many of its words were returned.
+  uint32_t next_block_ = 0;              // The number of the next block.
 };
 
 }  // namespace

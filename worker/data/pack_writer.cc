@@ -22,7 +22,7 @@ Result<std::unique_ptr<PackWriter>> PackWriter::Make(const std::string& path,
                                                      const Properties& properties) {
   std::unique_ptr<PackWriter> writer(new PackWriter(path, properties));
   writer->file_ = std::fopen(writer->temporary_path_.c_str(), "wbx");
-  if (writer->file_ == nullptr) return writer->WriteError();
+  if (writer->file_ == nullptr) return writer->ErrorFromErrno();
   const PackedHeader placeholder{};  // Finish replaces it by the real header.
   TERN_RETURN_IF_ERROR(writer->Write(AsBytes(&placeholder, sizeof placeholder)));
   return writer;
@@ -39,7 +39,7 @@ PackWriter::~PackWriter() {
   std::remove(temporary_path_.c_str());
 }
 
-Status PackWriter::WriteError() const {
+Status PackWriter::ErrorFromErrno() const {
   return Status(Code::kCannotWrite,
                 Cat(temporary_path_, ": cannot be written (", std::strerror(errno),
                     "); check the folder, its permissions and the room there"));
@@ -47,14 +47,14 @@ Status PackWriter::WriteError() const {
 
 Status PackWriter::Write(std::span<const uint8_t> bytes) {
   if (bytes.empty()) return Ok();  // fwrite must not get the null pointer of an empty span.
-  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) return WriteError();
-  num_written_ += bytes.size();
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_) != bytes.size()) return ErrorFromErrno();
+  num_bytes_written_ += bytes.size();
   return Ok();
 }
 
 Status PackWriter::Add(std::span<const uint8_t> bytes, uint32_t label, Size size) {
   PackedEntry entry;
-  entry.offset = num_written_;
+  entry.offset = num_bytes_written_;
   entry.bytes = static_cast<uint32_t>(bytes.size());
   entry.label = label;
   entry.height = size.height;
@@ -66,11 +66,11 @@ Status PackWriter::Add(std::span<const uint8_t> bytes, uint32_t label, Size size
 }
 
 Status PackWriter::Finish() {
-  std::string names;
+  std::string names_section;
   for (const std::string& name : properties_.names) {
-    const auto bytes = static_cast<uint32_t>(name.size());
-    names.append(reinterpret_cast<const char*>(&bytes), sizeof bytes);
-    names += name;
+    const auto name_bytes = static_cast<uint32_t>(name.size());
+    names_section.append(reinterpret_cast<const char*>(&name_bytes), sizeof name_bytes);
+    names_section += name;
   }
   PackedHeader header{};
   std::memcpy(header.magic, kPackedMagic, sizeof header.magic);
@@ -79,27 +79,27 @@ Status PackWriter::Finish() {
   header.count = entries_.size();
   header.classes = properties_.classes;
   header.channels = properties_.encoded ? 0 : properties_.channels;
-  const auto index = AsBytes(entries_.data(), entries_.size() * sizeof(PackedEntry));
-  header.index_begin = num_written_;
-  header.index_bytes = index.size();
-  header.index_digest = Digest(index);
-  TERN_RETURN_IF_ERROR(Write(index));
-  header.names_begin = num_written_;
-  header.names_bytes = names.size();
-  header.names_digest = Digest(names);
-  TERN_RETURN_IF_ERROR(Write(AsBytes(names.data(), names.size())));
-  header.file_bytes = num_written_;
+  const auto index_section = AsBytes(entries_.data(), entries_.size() * sizeof(PackedEntry));
+  header.index_begin = num_bytes_written_;
+  header.index_bytes = index_section.size();
+  header.index_digest = Digest(index_section);
+  TERN_RETURN_IF_ERROR(Write(index_section));
+  header.names_begin = num_bytes_written_;
+  header.names_bytes = names_section.size();
+  header.names_digest = Digest(names_section);
+  TERN_RETURN_IF_ERROR(Write(AsBytes(names_section.data(), names_section.size())));
+  header.file_bytes = num_bytes_written_;
   header.header_digest = Digest(AsBytes(&header, offsetof(PackedHeader, header_digest)));
   if (std::fseek(file_, 0, SEEK_SET) != 0 ||
       std::fwrite(&header, 1, sizeof header, file_) != sizeof header || std::fflush(file_) != 0 ||
       fsync(fileno(file_)) != 0) {
-    return WriteError();
+    return ErrorFromErrno();
   }
   std::fclose(std::exchange(file_, nullptr));
   if (std::rename(temporary_path_.c_str(), path_.c_str()) == 0) return Ok();
-  const Status failed = WriteError();
+  const Status rename_error = ErrorFromErrno();
   std::remove(temporary_path_.c_str());
-  return failed;
+  return rename_error;
 }
 
 }  // namespace tern::data

@@ -28,7 +28,7 @@ class PackedDataset : public Dataset {
   // Reads and checks the header, the index and the class names.
   Status Open();
   // Keeps only the first `limit` images; 0 keeps all. Sets the common size of the images.
-  void Limit(uint64_t limit);
+  void KeepFirst(uint64_t limit);
 
   std::string NameOf(uint64_t i) const override { return Cat("image ", i, " of ", path_); }
   Status Read(uint64_t i, std::vector<uint8_t>* bytes) const override {
@@ -97,14 +97,14 @@ Result<PackedHeader> PackedDataset::ReadHeader() const {
 // Checks every number in the header, because its digest detects accidental damage but not a file
 // that was made to do harm.
 Status PackedDataset::CheckSections(const PackedHeader& header) const {
-  const uint64_t size = file_.size();
-  const auto inside = [size](uint64_t begin, uint64_t bytes) {
-    return begin >= kPackedHeaderBytes && begin <= size && bytes <= size - begin;
+  const uint64_t file_size = file_.size();
+  const auto is_inside = [file_size](uint64_t begin, uint64_t bytes) {
+    return begin >= kPackedHeaderBytes && begin <= file_size && bytes <= file_size - begin;
   };
   if (header.count == 0) return BadDataError("holds no images");
   if (header.count > kMaxImages || header.index_bytes != header.count * kPackedEntryBytes ||
-      !inside(header.index_begin, header.index_bytes) ||
-      !inside(header.names_begin, header.names_bytes) || header.encoded > 1 ||
+      !is_inside(header.index_begin, header.index_bytes) ||
+      !is_inside(header.names_begin, header.names_bytes) || header.encoded > 1 ||
       header.classes == 0 || header.classes > kMaxClasses ||
       (header.encoded == 0 && (header.channels == 0 || header.channels > 1024))) {
     return BadDataError(Cat("the numbers of its header are inconsistent", kPackAgain));
@@ -114,10 +114,11 @@ Status PackedDataset::CheckSections(const PackedHeader& header) const {
 
 Status PackedDataset::ReadIndex(const PackedHeader& header) {
   entries_.resize(header.count);
-  const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(entries_.data()), header.index_bytes);
-  if (file_.ReadAt(header.index_begin, into) != into.size())
+  const std::span<uint8_t> index_buffer(reinterpret_cast<uint8_t*>(entries_.data()),
+                                        header.index_bytes);
+  if (file_.ReadAt(header.index_begin, index_buffer) != index_buffer.size())
     return BadDataError("cannot be read completely");
-  if (Digest(into) != header.index_digest)
+  if (Digest(index_buffer) != header.index_digest)
     return BadDataError(Cat("the digest of the index does not match", kPackAgain));
   labels.resize(header.count);
   sizes.resize(header.count);
@@ -131,11 +132,11 @@ Status PackedDataset::ReadIndex(const PackedHeader& header) {
 
 Status PackedDataset::CheckEntry(const PackedHeader& header, uint64_t i) const {
   const PackedEntry& entry = entries_[i];
-  const uint64_t pixels = uint64_t{entry.height} * entry.width;
+  const uint64_t num_pixels = uint64_t{entry.height} * entry.width;
   if (entry.offset < kPackedHeaderBytes || entry.offset > header.index_begin ||
       entry.bytes > header.index_begin - entry.offset || entry.bytes > kMaxEncodedBytes ||
-      entry.label >= header.classes || pixels == 0 || pixels > kMaxPixels ||
-      (header.encoded == 0 && pixels * header.channels != entry.bytes)) {
+      entry.label >= header.classes || num_pixels == 0 || num_pixels > kMaxPixels ||
+      (header.encoded == 0 && num_pixels * header.channels != entry.bytes)) {
     return BadDataError(Cat("image ", i, " of its index does not fit (", entry.bytes, " bytes at ",
                             entry.offset, ", label ", entry.label, ", ", entry.width, " x ",
                             entry.height, ")", kPackAgain));
@@ -145,28 +146,29 @@ Status PackedDataset::CheckEntry(const PackedHeader& header, uint64_t i) const {
 
 Status PackedDataset::ReadNames(const PackedHeader& header) {
   if (header.names_bytes == 0) return Ok();
-  std::string text(header.names_bytes, '\0');
-  const std::span<uint8_t> into(reinterpret_cast<uint8_t*>(text.data()), text.size());
-  if (file_.ReadAt(header.names_begin, into) != into.size())
+  std::string names_text(header.names_bytes, '\0');
+  const std::span<uint8_t> names_buffer(reinterpret_cast<uint8_t*>(names_text.data()),
+                                        names_text.size());
+  if (file_.ReadAt(header.names_begin, names_buffer) != names_buffer.size())
     return BadDataError("cannot be read completely");
-  if (Digest(text) != header.names_digest)
+  if (Digest(names_text) != header.names_digest)
     return BadDataError(Cat("the digest of the class names does not match", kPackAgain));
   size_t position = 0;
-  while (position < text.size()) {
-    uint32_t bytes = 0;
-    if (text.size() - position < sizeof bytes) break;
-    std::memcpy(&bytes, text.data() + position, sizeof bytes);
-    position += sizeof bytes;
-    if (bytes > text.size() - position) break;
-    names.push_back(text.substr(position, bytes));
-    position += bytes;
+  while (position < names_text.size()) {
+    uint32_t name_bytes = 0;
+    if (names_text.size() - position < sizeof name_bytes) break;
+    std::memcpy(&name_bytes, names_text.data() + position, sizeof name_bytes);
+    position += sizeof name_bytes;
+    if (name_bytes > names_text.size() - position) break;
+    names.push_back(names_text.substr(position, name_bytes));
+    position += name_bytes;
   }
-  if (position == text.size() && names.size() == classes) return Ok();
+  if (position == names_text.size() && names.size() == classes) return Ok();
   return BadDataError(
       Cat("the names of its ", classes, " classes do not fit into their section", kPackAgain));
 }
 
-void PackedDataset::Limit(uint64_t limit) {
+void PackedDataset::KeepFirst(uint64_t limit) {
   if (limit > 0 && limit < count()) {
     entries_.resize(limit);
     labels.resize(limit);
@@ -177,16 +179,16 @@ void PackedDataset::Limit(uint64_t limit) {
 
 }  // namespace
 
-Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool train, uint64_t limit,
+Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool is_training, uint64_t limit,
                                             const ReadOptions& options) {
-  const std::string path = data.dir() + (train ? "/train.tpk" : "/test.tpk");
+  const std::string path = data.dir() + (is_training ? "/train.tpk" : "/test.tpk");
   Result<InputFile> file = InputFile::Open(path, "a packed set (tern convert pack)");
   if (!file.ok()) return file.status();
   auto dataset = std::make_unique<PackedDataset>(path, std::move(*file));
   dataset->channels = options.channels == 1 ? 1 : 3;
   dataset->damaged = std::make_shared<DamagedImages>(data.max_corrupt(), options.warn);
   TERN_RETURN_IF_ERROR(dataset->Open());
-  dataset->Limit(limit);
+  dataset->KeepFirst(limit);
   return Result<std::unique_ptr<Dataset>>(std::move(dataset));
 }
 

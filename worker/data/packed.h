@@ -43,11 +43,11 @@
 
 namespace tern::data {
 
-// Opens DIR/train.tpk (`train`) or DIR/test.tpk, of which at most `limit` images are used (0: all).
-// Reads and checks the header, the index and the class names; an image is read, and checked by its
-// digest, when it is used. kBadData if the file is not a packed file, has another version, is
-// truncated, or is inconsistent.
-Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool train, uint64_t limit,
+// Opens DIR/train.tpk (`is_training`) or DIR/test.tpk, of which at most `limit` images are used (0:
+// all). Reads and checks the header, the index and the class names; an image is read, and checked
+// by its digest, when it is used. kBadData if the file is not a packed file, has another version,
+// is truncated, or is inconsistent.
+Result<std::unique_ptr<Dataset>> OpenPacked(const pb::Data& data, bool is_training, uint64_t limit,
                                             const ReadOptions& options);
 
 // Writes one packed file, under a temporary name until it is complete. Only one thread may use it.
@@ -71,18 +71,18 @@ class PackWriter {
   Status Add(std::span<const uint8_t> bytes, uint32_t label, Size size);
   // Writes the index, the class names and the header, and renames the file to its final name.
   Status Finish();
-  uint64_t count() const { return entries_.size(); }  // The number of images so far.
-  uint64_t bytes() const { return num_written_; }     // The number of bytes written so far.
+  uint64_t count() const { return entries_.size(); }     // The number of images so far.
+  uint64_t bytes() const { return num_bytes_written_; }  // The number of bytes written so far.
 
  private:
   PackWriter(std::string path, Properties properties);
   Status Write(std::span<const uint8_t> bytes);
-  Status WriteError() const;  // The error that errno describes.
+  Status ErrorFromErrno() const;  // The error that errno describes.
 
   const std::string path_, temporary_path_;
   const Properties properties_;
   std::FILE* file_ = nullptr;
-  uint64_t num_written_ = 0;
+  uint64_t num_bytes_written_ = 0;
   std::vector<PackedEntry> entries_;
 };
 

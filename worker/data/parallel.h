@@ -15,13 +15,14 @@ namespace tern::data {
 // particular order; returns when all calls are done.
 inline void ParallelFor(uint64_t begin, uint64_t end, uint32_t threads,
                         const std::function<void(uint64_t)>& body) {
-  std::atomic<uint64_t> next{begin};
-  const auto work = [&] {
-    for (uint64_t i = next.fetch_add(1); i < end; i = next.fetch_add(1)) body(i);
+  std::atomic<uint64_t> next_index{begin};
+  const auto run_bodies = [&] {
+    for (uint64_t i = next_index.fetch_add(1); i < end; i = next_index.fetch_add(1)) body(i);
   };
   std::vector<Thread> helpers;
-  for (uint32_t t = 1; t < threads && t < end - begin; ++t) helpers.emplace_back("scan", work);
-  work();
+  for (uint32_t t = 1; t < threads && t < end - begin; ++t)
+    helpers.emplace_back("scan", run_bodies);
+  run_bodies();
 }
 
 }  // namespace tern::data

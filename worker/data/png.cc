@@ -16,32 +16,32 @@ namespace {
 
 // Deflate, PNG's compression, expands one byte to at most 1032 bytes. A header that claims more is
 // invalid.
-constexpr uint64_t kMaxExpansion = 1032;
+constexpr uint64_t kMaxExpansionFactor = 1032;
 constexpr uint32_t kMaxSide = 1u << 26;
-constexpr size_t kMaxChunk = size_t{8} << 20;  // The most bytes of a chunk that has no pixels.
+constexpr size_t kMaxChunkBytes = size_t{8} << 20;  // The most bytes of a chunk that has no pixels.
 
 // The state of libpng's callbacks: where to jump on an error, the message, and the unread input.
 struct ReadState {
-  jmp_buf out;
+  jmp_buf exit_point;
   char text[128];
-  const uint8_t* next;  // The first unread byte.
-  size_t num_left;      // How many bytes are unread.
+  const uint8_t* next_byte;  // The first unread byte.
+  size_t num_left;           // How many bytes are unread.
 };
 
 // libpng calls this on an error: saves the message, and jumps to the method that called libpng.
 [[noreturn]] void JumpOut(png_structp png, png_const_charp text) {
   auto* read_state = static_cast<ReadState*>(png_get_error_ptr(png));
   std::snprintf(read_state->text, sizeof read_state->text, "%s", text);
-  longjmp(read_state->out, 1);
+  longjmp(read_state->exit_point, 1);
 }
 
 void IgnoreWarning(png_structp, png_const_charp) {}
 
-void ReadInput(png_structp png, png_bytep into, png_size_t size) {
+void ReadInput(png_structp png, png_bytep buffer, png_size_t size) {
   auto* read_state = static_cast<ReadState*>(png_get_io_ptr(png));
   if (size > read_state->num_left) JumpOut(png, "truncated");
-  std::memcpy(into, read_state->next, size);
-  read_state->next += size;
+  std::memcpy(buffer, read_state->next_byte, size);
+  read_state->next_byte += size;
   read_state->num_left -= size;
 }
 
@@ -50,8 +50,8 @@ void ReadInput(png_structp png, png_bytep into, png_size_t size) {
 class Decompressor {
  public:
   explicit Decompressor(std::span<const uint8_t> bytes) {
-    state_.next = bytes.data();
-    state_.num_left = bytes.size();
+    read_state_.next_byte = bytes.data();
+    read_state_.num_left = bytes.size();
   }
   ~Decompressor() { png_destroy_read_struct(&png_, &info_, nullptr); }
   Decompressor(const Decompressor&) = delete;
@@ -60,13 +60,13 @@ class Decompressor {
   // Reads the header, and asks for samples of 8 bits without alpha. Returns false on an error, like
   // the methods below.
   bool Begin() {
-    if (setjmp(state_.out) != 0) return false;
-    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &state_, &JumpOut, &IgnoreWarning);
+    if (setjmp(read_state_.exit_point) != 0) return false;
+    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &read_state_, &JumpOut, &IgnoreWarning);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
     if (info_ == nullptr) return false;
-    png_set_read_fn(png_, &state_, &ReadInput);
+    png_set_read_fn(png_, &read_state_, &ReadInput);
     png_set_user_limits(png_, kMaxSide, kMaxSide);
-    png_set_chunk_malloc_max(png_, kMaxChunk);
+    png_set_chunk_malloc_max(png_, kMaxChunkBytes);
     png_read_info(png_, info_);
     bytes_promised_ = uint64_t{png_get_rowbytes(png_, info_)} * height();
     png_set_expand(png_);  // Expands palettes, samples below 8 bits, and transparent colors.
@@ -76,14 +76,14 @@ class Decompressor {
     return true;
   }
   // Computes the layout of the output's rows. REQUIRES that the image has a valid size.
-  bool Update() {
-    if (setjmp(state_.out) != 0) return false;
+  bool ComputeLayout() {
+    if (setjmp(read_state_.exit_point) != 0) return false;
     png_read_update_info(png_, info_);
     return true;
   }
   // Decodes the image to `rows`, one pointer per row of row_bytes() bytes.
   bool Finish(png_bytep* rows) {
-    if (setjmp(state_.out) != 0) return false;
+    if (setjmp(read_state_.exit_point) != 0) return false;
     png_read_image(png_, rows);
     png_read_end(png_, nullptr);
     return true;
@@ -95,10 +95,10 @@ class Decompressor {
   size_t row_bytes() const { return png_get_rowbytes(png_, info_); }
   // The size of the decompressed image data according to the header.
   uint64_t bytes_promised() const { return bytes_promised_; }
-  std::string error_text() const { return state_.text; }
+  std::string error_text() const { return read_state_.text; }
 
  private:
-  ReadState state_{};
+  ReadState read_state_{};
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   uint64_t bytes_promised_ = 0;
@@ -115,11 +115,11 @@ Status DecodePng(std::span<const uint8_t> bytes, Image* image) {
   if (!decompressor.Begin()) return BadDataError(decompressor.error_text());
   const uint32_t height = decompressor.height(), width = decompressor.width();
   if (uint64_t{height} * width > kMaxPixels ||
-      decompressor.bytes_promised() / kMaxExpansion > bytes.size()) {
+      decompressor.bytes_promised() / kMaxExpansionFactor > bytes.size()) {
     return BadDataError(
         Cat("its header promises ", width, " x ", height, " pixels in ", bytes.size(), " bytes"));
   }
-  if (!decompressor.Update()) return BadDataError(decompressor.error_text());
+  if (!decompressor.ComputeLayout()) return BadDataError(decompressor.error_text());
   const size_t row_bytes = decompressor.row_bytes();
   const uint32_t channels = decompressor.channels();
   if (channels != 1 && channels != 3)
@@ -129,11 +129,12 @@ Status DecodePng(std::span<const uint8_t> bytes, Image* image) {
   for (uint32_t y = 0; y < height; ++y) rows[y] = interleaved.data() + y * row_bytes;
   if (!decompressor.Finish(rows.data())) return BadDataError(decompressor.error_text());
   image->Resize(channels, height, width);
-  const uint64_t plane = image->plane();
+  const uint64_t plane_size = image->plane();
   for (uint32_t y = 0; y < height; ++y) {
-    uint8_t* out = image->pixels.data() + uint64_t{y} * width;
+    uint8_t* pixels_out = image->pixels.data() + uint64_t{y} * width;
     for (uint32_t x = 0; x < width; ++x) {
-      for (uint32_t c = 0; c < channels; ++c) out[c * plane + x] = rows[y][channels * x + c];
+      for (uint32_t c = 0; c < channels; ++c)
+        pixels_out[c * plane_size + x] = rows[y][channels * x + c];
     }
   }
   return Ok();

@@ -16,11 +16,11 @@ constexpr size_t kPieceImages = 8;  // How many images a thread takes at a time.
 // A batch and the state of its preparation. Objects are reused, so that steps allocate no memory.
 struct PendingBatch {
   Batch batch;
-  std::shared_ptr<void> pinned;  // Keeps batch.bytes page-locked.
+  std::shared_ptr<void> page_lock;  // Keeps batch.bytes page-locked.
   std::vector<Augmenter::SampleId> sample_ids;
-  size_t taken = 0, done = 0;  // How many images threads have begun, and have finished.
+  size_t num_taken = 0, num_done = 0;  // How many images threads have begun, and have finished.
   Status status;
-  bool complete() const { return done == sample_ids.size(); }
+  bool is_complete() const { return num_done == sample_ids.size(); }
 };
 
 }  // namespace
@@ -36,16 +36,16 @@ struct Prefetcher::Impl {
         min_images(options.min_images),
         as_bytes(options.as_bytes),
         pin(options.pin),
-        step(options.first_step) {
+        next_step(options.first_step) {
     for (uint32_t i = 0; i < std::max(options.depth, 1u) + 1; ++i)  // One more: the current batch.
-      free.push_back(std::make_unique<PendingBatch>());
+      free_batches.push_back(std::make_unique<PendingBatch>());
     for (uint32_t i = 0; i < std::max(options.threads, 1u); ++i)
       threads.emplace_back(Cat("data ", i), [this] { Run(); });
   }
   ~Impl() {
     const MutexLock lock(mutex);
     stop = true;
-    work.NotifyAll();
+    work_available.NotifyAll();
   }
 
   void Run() {
@@ -57,7 +57,7 @@ struct Prefetcher::Impl {
       } else if (CanPlan()) {
         PlanNext();
       } else {
-        work.Wait(mutex);
+        work_available.Wait(mutex);
       }
     }
   }
@@ -65,82 +65,82 @@ struct Prefetcher::Impl {
   // Returns the first planned batch with images that no thread has taken; null if there is none.
   PendingBatch* NextUnfilled() TERN_MUST_HOLD(mutex) {
     for (const auto& pending : queue)
-      if (pending->taken < pending->sample_ids.size()) return pending.get();
+      if (pending->num_taken < pending->sample_ids.size()) return pending.get();
     return nullptr;
   }
-  bool CanPlan() const TERN_MUST_HOLD(mutex) { return !planning && !free.empty(); }
+  bool CanPlan() const TERN_MUST_HOLD(mutex) { return !is_planning && !free_batches.empty(); }
 
   // Plans the batch of the next step. Releases the mutex meanwhile.
   void PlanNext() TERN_MUST_HOLD(mutex) {
-    planning = true;
-    std::unique_ptr<PendingBatch> pending = std::move(free.front());
-    free.pop_front();
-    const uint64_t planned_step = step++;
+    is_planning = true;
+    std::unique_ptr<PendingBatch> pending = std::move(free_batches.front());
+    free_batches.pop_front();
+    const uint64_t planned_step = next_step++;
     mutex.Unlock();
     pending->sample_ids = plan(planned_step);
-    pending->taken = pending->done = 0;
+    pending->num_taken = pending->num_done = 0;
     pending->status = Ok();
     pending->batch.step = planned_step;
     ResizeBuffers(pending.get());
     mutex.Lock();
-    planning = false;
+    is_planning = false;
     queue.push_back(std::move(pending));
-    work.NotifyAll();
-    ready.NotifyOne();  // An empty batch is complete at once.
+    work_available.NotifyAll();
+    batch_ready.NotifyOne();  // An empty batch is complete at once.
   }
 
   void ResizeBuffers(PendingBatch* pending) {
     Batch& batch = pending->batch;
     batch.labels.resize(pending->sample_ids.size());
-    const size_t count = std::max<size_t>(pending->sample_ids.size(), min_images);
-    const size_t elements = count * samples.image_size();
-    if (!as_bytes) return batch.images.resize(elements);
-    batch.draws.resize(count);
-    const bool grows = elements > batch.bytes.capacity();
-    if (grows) pending->pinned.reset();
-    batch.bytes.resize(elements);
-    if (grows && pin) pending->pinned = pin(batch.bytes.data(), batch.bytes.capacity());
+    const size_t num_images = std::max<size_t>(pending->sample_ids.size(), min_images);
+    const size_t num_elements = num_images * samples.image_size();
+    if (!as_bytes) return batch.images.resize(num_elements);
+    batch.draws.resize(num_images);
+    const bool buffer_grows = num_elements > batch.bytes.capacity();
+    if (buffer_grows) pending->page_lock.reset();
+    batch.bytes.resize(num_elements);
+    if (buffer_grows && pin) pending->page_lock = pin(batch.bytes.data(), batch.bytes.capacity());
   }
 
   Status Fill(PendingBatch* pending, size_t i, Samples::Scratch* scratch) {
     Batch& batch = pending->batch;
-    const size_t begin = i * samples.image_size();
+    const size_t first_element = i * samples.image_size();
     if (!as_bytes)
-      return samples.Fill(pending->sample_ids[i], scratch, batch.images.data() + begin,
+      return samples.Fill(pending->sample_ids[i], scratch, batch.images.data() + first_element,
                           &batch.labels[i]);
-    return samples.FillBytes(pending->sample_ids[i], scratch, batch.bytes.data() + begin,
+    return samples.FillBytes(pending->sample_ids[i], scratch, batch.bytes.data() + first_element,
                              &batch.draws[i], &batch.labels[i]);
   }
 
   // Takes the next few images of the batch and fills them. Releases the mutex meanwhile.
   void FillPiece(PendingBatch* pending, Samples::Scratch* scratch) TERN_MUST_HOLD(mutex) {
-    const size_t begin = pending->taken;
+    const size_t begin = pending->num_taken;
     const size_t end = std::min(begin + kPieceImages, pending->sample_ids.size());
-    pending->taken = end;
+    pending->num_taken = end;
     mutex.Unlock();
     Status status;
     for (size_t i = begin; i < end && status.ok(); ++i) status = Fill(pending, i, scratch);
     mutex.Lock();
     if (pending->status.ok()) pending->status = status;
-    pending->done += end - begin;
-    if (pending->complete()) ready.NotifyOne();
+    pending->num_done += end - begin;
+    if (pending->is_complete()) batch_ready.NotifyOne();
   }
 
   const Samples& samples;
-  const SamplePlan plan;  // Called by one thread at a time, while `planning` is set.
+  const SamplePlan plan;  // Called by one thread at a time, while `is_planning` is set.
   const uint32_t min_images;
   const bool as_bytes;
   const Pin pin;
-  Mutex mutex;      // Does not guard the contents of the batches that threads fill.
-  Condition work;   // There may be work for the threads.
-  Condition ready;  // The first batch of `queue` may be complete.
+  Mutex mutex;               // Does not guard the contents of the batches that threads fill.
+  Condition work_available;  // Notified when there may be work for the threads.
+  Condition batch_ready;     // Notified when the first batch of `queue` may be complete.
   // The planned, filled and complete batches, in order of their steps.
   std::deque<std::unique_ptr<PendingBatch>> queue TERN_GUARDED_BY(mutex);
-  std::deque<std::unique_ptr<PendingBatch>> free TERN_GUARDED_BY(mutex);
-  uint64_t step TERN_GUARDED_BY(mutex);  // The next step to plan.
-  bool planning TERN_GUARDED_BY(mutex) = false;
+  std::deque<std::unique_ptr<PendingBatch>> free_batches TERN_GUARDED_BY(mutex);
+  uint64_t next_step TERN_GUARDED_BY(mutex);  // The next step to plan.
+  bool is_planning TERN_GUARDED_BY(mutex) = false;
   bool stop TERN_GUARDED_BY(mutex) = false;
-  std::unique_ptr<PendingBatch> current TERN_GUARDED_BY(mutex);
+  std::unique_ptr<PendingBatch> current_batch TERN_GUARDED_BY(mutex);
   // The last member, so that the threads start after and end before the other members' lifetimes.
   std::vector<Thread> threads;
 };
@@ -151,20 +151,22 @@ Prefetcher::~Prefetcher() = default;
 
 Result<const Batch*> Prefetcher::Next() {
   const MutexLock lock(impl_->mutex);
-  while (impl_->queue.empty() || !impl_->queue.front()->complete()) impl_->ready.Wait(impl_->mutex);
+  while (impl_->queue.empty() || !impl_->queue.front()->is_complete())
+    impl_->batch_ready.Wait(impl_->mutex);
   if (!impl_->queue.front()->status.ok()) return impl_->queue.front()->status;
-  if (impl_->current != nullptr) impl_->free.push_back(std::move(impl_->current));
-  impl_->current = std::move(impl_->queue.front());
+  if (impl_->current_batch != nullptr)
+    impl_->free_batches.push_back(std::move(impl_->current_batch));
+  impl_->current_batch = std::move(impl_->queue.front());
   impl_->queue.pop_front();
-  impl_->work.NotifyOne();
-  return &impl_->current->batch;
+  impl_->work_available.NotifyOne();
+  return &impl_->current_batch->batch;
 }
 
 const Batch* Prefetcher::Peek() {
   const MutexLock lock(impl_->mutex);
   if (impl_->queue.empty()) return nullptr;
   const PendingBatch& pending = *impl_->queue.front();
-  return pending.complete() && pending.status.ok() ? &pending.batch : nullptr;
+  return pending.is_complete() && pending.status.ok() ? &pending.batch : nullptr;
 }
 
 }  // namespace tern::data

@@ -36,8 +36,8 @@ class Prefetcher {
     uint64_t first_step = 0;
     uint32_t threads = 1;
     uint32_t depth = 3;  // How many batches to prepare ahead, at least 1.
-    // The least number of images that a batch has memory for; those without a label are
-    // unspecified.
+    // Each batch has memory for at least so many images. If the step has fewer samples, the other
+    // images are unspecified and have no label.
     uint32_t min_images = 0;
     bool as_bytes = false;  // Fill Batch::bytes and draws instead of Batch::images.
     Pin pin = nullptr;      // If set, page-locks Batch::bytes.

@@ -45,28 +45,29 @@ Result<Augmenter::SampleId> Samples::Decode(const Augmenter::SampleId& sample,
                                             Scratch* scratch) const {
   for (uint64_t tries = 0; tries < count(); ++tries) {
     const uint64_t index = (sample.index + tries) % count();
-    const Status decoded = dataset_->Decode(index, &scratch->image);
-    if (decoded.ok()) return Augmenter::SampleId{sample.epoch, index};
-    TERN_RETURN_IF_ERROR(dataset_->damaged->Add(dataset_->NameOf(index), decoded));
+    const Status decode_status = dataset_->Decode(index, &scratch->image);
+    if (decode_status.ok()) return Augmenter::SampleId{sample.epoch, index};
+    TERN_RETURN_IF_ERROR(dataset_->damaged->Add(dataset_->NameOf(index), decode_status));
   }
   return Status(Code::kBadData, Cat(dataset_->NameOf(0), " and all other images are damaged"));
 }
 
 Status Samples::Fill(const Augmenter::SampleId& sample, Scratch* scratch, float* out,
                      uint32_t* label) const {
-  const auto decoded = Decode(sample, scratch);
-  if (!decoded.ok()) return decoded.status();
-  *label = dataset_->labels[decoded->index];
-  augmenter_.Apply(scratch->image, *decoded, &scratch->workspace, out);
+  const auto decoded_sample = Decode(sample, scratch);
+  if (!decoded_sample.ok()) return decoded_sample.status();
+  *label = dataset_->labels[decoded_sample->index];
+  augmenter_.Apply(scratch->image, *decoded_sample, &scratch->workspace, out);
   return Ok();
 }
 
 Status Samples::FillBytes(const Augmenter::SampleId& sample, Scratch* scratch, uint8_t* out,
                           kernels::PixelDraws* draws, uint32_t* label) const {
-  const auto decoded = Decode(sample, scratch);
-  if (!decoded.ok()) return decoded.status();
-  *label = dataset_->labels[decoded->index];
-  *draws = augmenter_.ScaleAndCrop(scratch->image, *decoded, &scratch->workspace.scaled, out);
+  const auto decoded_sample = Decode(sample, scratch);
+  if (!decoded_sample.ok()) return decoded_sample.status();
+  *label = dataset_->labels[decoded_sample->index];
+  *draws =
+      augmenter_.ScaleAndCrop(scratch->image, *decoded_sample, &scratch->workspace.scaled, out);
   return Ok();
 }
 

@@ -41,8 +41,8 @@ class Samples {
   // kBadData if more than data.max_corrupt images are damaged. Any thread.
   Status Fill(const Augmenter::SampleId& sample, Scratch* scratch, float* out,
               uint32_t* label) const;
-  // The same, but writes the image as bytes, and to *draws the random numbers by which rule() turns
-  // the bytes into floats.
+  // The same as Fill, but writes the image as bytes, and to *draws the random numbers by which
+  // rule() turns the bytes into floats.
   Status FillBytes(const Augmenter::SampleId& sample, Scratch* scratch, uint8_t* out,
                    kernels::PixelDraws* draws, uint32_t* label) const;
   const kernels::PixelRule& rule() const { return augmenter_.rule(); }

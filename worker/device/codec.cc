@@ -7,30 +7,32 @@
 #include "common/base/text.h"
 
 namespace tern::device {
-Status StatsWorkspace::Allocate(const MaxSizes& max) {
-  TERN_RETURN_IF_ERROR(tiles_.Allocate(max.tiles));
-  TERN_RETURN_IF_ERROR(stats_.Allocate(max.parts));
-  return done_.Allocate(max.parts);
+Status StatsWorkspace::Allocate(const MaxSizes& max_sizes) {
+  TERN_RETURN_IF_ERROR(tile_stats_.Allocate(max_sizes.tiles));
+  TERN_RETURN_IF_ERROR(part_stats_.Allocate(max_sizes.parts));
+  return tiles_done_.Allocate(max_sizes.parts);
 }
 
 Result<const kernels::DeviceStats*> StatsWorkspace::Launch(const float* arena, const Group& group,
                                                            Stream* stream) {
-  const int launched = kernels::ComputeStatsOnDevice(stream->get(), arena, group.tiling(),
-                                                     tiles_.get(), done_.get(), stats_.get());
-  TERN_RETURN_IF_ERROR(Check(launched, "statistics of an arena"));
-  return static_cast<const kernels::DeviceStats*>(stats_.get());
+  const int error =
+      kernels::ComputeStatsOnDevice(stream->get(), arena, group.tiling(), tile_stats_.get(),
+                                    tiles_done_.get(), part_stats_.get());
+  TERN_RETURN_IF_ERROR(Check(error, "statistics of an arena"));
+  return static_cast<const kernels::DeviceStats*>(part_stats_.get());
 }
 
 Result<std::vector<kernels::Stats>> StatsWorkspace::Compute(const float* arena, const Group& group,
                                                             Stream* stream) {
-  const auto launched = Launch(arena, group, stream);
-  if (!launched.ok()) return launched.status();
-  std::vector<kernels::DeviceStats> raw(group.size());
-  TERN_RETURN_IF_ERROR(
-      stream->CopyOut(raw.data(), *launched, raw.size() * sizeof(kernels::DeviceStats)));
+  const auto launched_stats = Launch(arena, group, stream);
+  if (!launched_stats.ok()) return launched_stats.status();
+  std::vector<kernels::DeviceStats> raw_stats(group.size());
+  TERN_RETURN_IF_ERROR(stream->CopyOut(raw_stats.data(), *launched_stats,
+                                       raw_stats.size() * sizeof(kernels::DeviceStats)));
   TERN_RETURN_IF_ERROR(stream->Wait());
   std::vector<kernels::Stats> stats;
-  for (const kernels::DeviceStats& part_stats : raw) stats.push_back(kernels::ToStats(part_stats));
+  for (const kernels::DeviceStats& part_stats : raw_stats)
+    stats.push_back(kernels::ToStats(part_stats));
   return stats;
 }
 
@@ -42,8 +44,8 @@ Status DeviceCodec::Update(uint32_t, const DeviceModel::Sums&, const Step&, uint
   return Status(Code::kInternal, "this codec has no combined decoding and update");
 }
 
-Status DeviceCodec::AllocateBytes() {
-  uint64_t max_code = 0, max_sums = 0;
+Status DeviceCodec::AllocateBuffers() {
+  uint64_t max_code_bytes = 0, max_sums_bytes = 0;
   size_t max_segments = 0;
   for (const Group& chunk : context_.chunks) {
     size_t code_bytes = 0, sums_bytes = 0;
@@ -53,14 +55,14 @@ Status DeviceCodec::AllocateBytes() {
       sums_bytes +=
           context_.layout.codec->MaxSumSize(segment, static_cast<int>(context_.layout.workers));
     }
-    max_code = std::max(max_code, RoundUpToWords(code_bytes));
-    max_sums = std::max(max_sums, RoundUpToWords(sums_bytes));
+    max_code_bytes = std::max(max_code_bytes, RoundUpToWords(code_bytes));
+    max_sums_bytes = std::max(max_sums_bytes, RoundUpToWords(sums_bytes));
     max_segments = std::max(max_segments, chunk.size());
   }
-  pool_ = std::make_shared<PinnedPool>(max_code);
-  TERN_RETURN_IF_ERROR(code_.Allocate(max_code));
-  TERN_RETURN_IF_ERROR(sums_.Allocate(max_sums));
-  max_sums_bytes_ = max_sums;
+  pool_ = std::make_shared<PinnedPool>(max_code_bytes);
+  TERN_RETURN_IF_ERROR(code_.Allocate(max_code_bytes));
+  TERN_RETURN_IF_ERROR(sums_.Allocate(max_sums_bytes));
+  max_sums_bytes_ = max_sums_bytes;
   return ranges_.Allocate(max_segments);
 }
 
@@ -71,65 +73,66 @@ Result<std::vector<kernels::CodeRange>> DeviceCodec::RangesOf(uint32_t chunk,
   std::vector<kernels::CodeRange> ranges;
   uint64_t offset = 0;
   for (size_t i = 0; i < group.size(); ++i) {
-    const auto size = context_.layout.codec->SumSize(sums.bytes.subspan(offset),
-                                                     SegmentOf(group.part(i)), contributors);
-    if (!size.ok()) return size.status().Within(Cat("the sums of chunk ", chunk));
-    ranges.push_back({offset, *size});
-    offset += *size;
+    const auto sum_size = context_.layout.codec->SumSize(sums.bytes.subspan(offset),
+                                                         SegmentOf(group.part(i)), contributors);
+    if (!sum_size.ok()) return sum_size.status().Within(Cat("the sums of chunk ", chunk));
+    ranges.push_back({offset, *sum_size});
+    offset += *sum_size;
   }
-  // The sizes come from the received bytes, which may claim more than the buffer has.
+  // The sizes come from the received bytes, which may claim more than the buffer sums_ has.
   if (offset == sums.bytes.size() && offset <= max_sums_bytes_) return ranges;
   return Status(Code::kMismatch, Cat("the sums of chunk ", chunk, " are ", sums.bytes.size(),
                                      " bytes, expected ", std::min(offset, max_sums_bytes_)));
 }
 
 Status DeviceCodec::UploadSums(const DeviceModel::Sums& sums) {
-  return context_.compute->CopyIn(sums_.get(), sums.bytes.data(), sums.bytes.size());
+  return context_.compute_stream->CopyIn(sums_.get(), sums.bytes.data(), sums.bytes.size());
 }
 
 Status DeviceCodec::UploadSumsWithRanges(uint32_t chunk, const DeviceModel::Sums& sums) {
   const auto ranges = RangesOf(chunk, sums);
   if (!ranges.ok()) return ranges.status();
   TERN_RETURN_IF_ERROR(UploadSums(sums));
-  return context_.compute->CopyIn(ranges_.get(), ranges->data(),
-                                  ranges->size() * sizeof(kernels::CodeRange));
+  return context_.compute_stream->CopyIn(ranges_.get(), ranges->data(),
+                                         ranges->size() * sizeof(kernels::CodeRange));
 }
 
-Bytes DeviceCodec::Share(PinnedPool::Slab slab, uint64_t size) {
+Bytes DeviceCodec::BytesOfSlab(PinnedPool::Slab slab, uint64_t size) {
   uint8_t* const begin = slab.get();
   return Bytes::Share(begin, size, [pool = pool_, slab = std::move(slab)]() mutable {
     pool->Release(std::move(slab));
   });
 }
 
-Result<Bytes> DeviceCodec::CopyCode(uint64_t size, uint32_t* bad) {
+Result<Bytes> DeviceCodec::CopyCode(uint64_t size, uint32_t* bad_count) {
   auto slab = pool_->Acquire();
   if (!slab.ok()) return slab.status();
   uint32_t num_bad = 0;
-  if (bad != nullptr) TERN_RETURN_IF_ERROR(context_.coding->CopyOut(&num_bad, bad, sizeof *bad));
-  TERN_RETURN_IF_ERROR(context_.coding->CopyOut(slab->get(), code_.get(), size));
-  TERN_RETURN_IF_ERROR(context_.coding->Wait());
-  Bytes code = Share(std::move(*slab), size);
+  if (bad_count != nullptr)
+    TERN_RETURN_IF_ERROR(context_.coder_stream->CopyOut(&num_bad, bad_count, sizeof *bad_count));
+  TERN_RETURN_IF_ERROR(context_.coder_stream->CopyOut(slab->get(), code_.get(), size));
+  TERN_RETURN_IF_ERROR(context_.coder_stream->Wait());
+  Bytes code = BytesOfSlab(std::move(*slab), size);
   if (num_bad == 0) return code;
-  TERN_RETURN_IF_ERROR(context_.coding->Zero(bad, sizeof *bad));
+  TERN_RETURN_IF_ERROR(context_.coder_stream->Zero(bad_count, sizeof *bad_count));
   return Status(Code::kDiverged, "the values to encode are not finite");
 }
 
-Result<Bytes> DeviceCodec::CopyCodeWithin(uint64_t max, const uint64_t* size) {
+Result<Bytes> DeviceCodec::CopyCodeWithin(uint64_t max_size, const uint64_t* device_size) {
   auto slab = pool_->Acquire();
   if (!slab.ok()) return slab.status();
-  uint64_t bytes = 0;
-  TERN_RETURN_IF_ERROR(context_.coding->CopyOut(&bytes, size, sizeof bytes));
-  TERN_RETURN_IF_ERROR(context_.coding->CopyOut(slab->get(), code_.get(), max));
-  TERN_RETURN_IF_ERROR(context_.coding->Wait());
-  return Share(std::move(*slab), bytes);
+  uint64_t code_bytes = 0;
+  TERN_RETURN_IF_ERROR(context_.coder_stream->CopyOut(&code_bytes, device_size, sizeof code_bytes));
+  TERN_RETURN_IF_ERROR(context_.coder_stream->CopyOut(slab->get(), code_.get(), max_size));
+  TERN_RETURN_IF_ERROR(context_.coder_stream->Wait());
+  return BytesOfSlab(std::move(*slab), code_bytes);
 }
 
-Result<Bytes> DeviceCodec::CopyCodeOfSize(const uint64_t* size, uint32_t* bad) {
-  uint64_t bytes = 0;
-  TERN_RETURN_IF_ERROR(context_.coding->CopyOut(&bytes, size, sizeof bytes));
-  TERN_RETURN_IF_ERROR(context_.coding->Wait());
-  return CopyCode(bytes, bad);
+Result<Bytes> DeviceCodec::CopyCodeOfSize(const uint64_t* device_size, uint32_t* bad_count) {
+  uint64_t code_bytes = 0;
+  TERN_RETURN_IF_ERROR(context_.coder_stream->CopyOut(&code_bytes, device_size, sizeof code_bytes));
+  TERN_RETURN_IF_ERROR(context_.coder_stream->Wait());
+  return CopyCode(code_bytes, bad_count);
 }
 
 }  // namespace tern::device

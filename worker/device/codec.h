@@ -34,9 +34,9 @@ class DeviceCodec {
     const Groups &buckets, &chunks;  // The parts of each bucket and of each chunk of the layout.
     // Arenas of gradients on the device. Those of round r are at index r modulo their number.
     std::vector<const float*> gradients;
-    Stream* coding;         // The stream of the thread that encodes.
-    Stream* compute;        // The stream of the thread that trains.
-    StatsWorkspace* stats;  // Computes statistics on the stream `coding`.
+    Stream* coder_stream;    // The stream of the thread that encodes.
+    Stream* compute_stream;  // The stream of the thread that trains.
+    StatsWorkspace* stats;   // Computes statistics on the stream `coder_stream`.
   };
   explicit DeviceCodec(const Context& context) : context_(context) {}
   virtual ~DeviceCodec() = default;
@@ -59,10 +59,10 @@ class DeviceCodec {
   // --- Called by the compute thread (which trains).
 
   // Decodes the sum of a chunk's codes over the workers, and writes the mean of the workers'
-  // gradients to the chunk's elements of the arena `means`. Increments *bad, a counter on the
+  // gradients to the chunk's elements of the arena `means`. Increments *bad_count, a counter on the
   // device, if the sum is invalid.
   virtual Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
-                      uint32_t* bad) = 0;
+                      uint32_t* bad_count) = 0;
   // An optimizer step.
   struct Step {
     const kernels::UpdateStep& coefficients;  // The optimizer's coefficients in this step.
@@ -73,11 +73,11 @@ class DeviceCodec {
   // memory. REQUIRES UpdatesInOnePass().
   virtual bool UpdatesInOnePass() const { return false; }
   virtual Status Update(uint32_t chunk, const DeviceModel::Sums& sums, const Step& step,
-                        uint32_t* bad);
+                        uint32_t* bad_count);
 
  protected:
   // Allocates code_, sums_ and ranges_ for the largest chunk. Call before other allocations.
-  Status AllocateBytes();
+  Status AllocateBuffers();
   // The part as a segment, which is what common/codec calls a range of a tensor.
   codec::Segment SegmentOf(const kernels::Part& part) const {
     return {part.tensor, part.first, part.count, context_.layout.columns[part.tensor]};
@@ -89,15 +89,15 @@ class DeviceCodec {
   // result of RangesOf to ranges_.
   Status UploadSums(const DeviceModel::Sums& sums);
   Status UploadSumsWithRanges(uint32_t chunk, const DeviceModel::Sums& sums);
-  // Waits until the launched work of the stream `coding` is done, and returns the first `size`
-  // bytes of code_ in host memory. `bad`: a counter of non-finite values on the device, or null;
-  // kDiverged if it is not 0.
-  Result<Bytes> CopyCode(uint64_t size, uint32_t* bad = nullptr);
+  // Waits until the launched work of the stream `coder_stream` is done, and returns the first
+  // `size` bytes of code_ in host memory. `bad_count`: a counter of non-finite values on the
+  // device, or null; kDiverged if it is not 0.
+  Result<Bytes> CopyCode(uint64_t size, uint32_t* bad_count = nullptr);
   // The same for a size that is in device memory.
-  Result<Bytes> CopyCodeOfSize(const uint64_t* size, uint32_t* bad = nullptr);
-  // The same as CopyCodeOfSize for a code of at most `max` bytes. It copies `max` bytes, so that it
-  // waits once instead of twice.
-  Result<Bytes> CopyCodeWithin(uint64_t max, const uint64_t* size);
+  Result<Bytes> CopyCodeOfSize(const uint64_t* device_size, uint32_t* bad_count = nullptr);
+  // The same as CopyCodeOfSize for a code of at most `max_size` bytes. It copies `max_size` bytes,
+  // so that it waits once instead of twice.
+  Result<Bytes> CopyCodeWithin(uint64_t max_size, const uint64_t* device_size);
 
   const Context context_;
   Array<uint8_t> code_, sums_;        // One chunk's code, and one chunk's encoded sum.
@@ -107,7 +107,7 @@ class DeviceCodec {
  private:
   // Returns the first `size` bytes of the buffer `slab`, without a copy. The buffer returns to the
   // pool when the last reference to the bytes is dropped.
-  Bytes Share(PinnedPool::Slab slab, uint64_t size);
+  Bytes BytesOfSlab(PinnedPool::Slab slab, uint64_t size);
 
   std::shared_ptr<PinnedPool> pool_;  // Page-locked buffers for codes that are being sent.
 };

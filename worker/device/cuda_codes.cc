@@ -9,14 +9,15 @@
 
 namespace tern::device {
 
-Status CudaCodes::Allocate(const DeviceModel::Layout& layout, Stream* compute) {
-  const MaxSizes& max = memory_.max;
+Status CudaCodes::Allocate(const DeviceModel::Layout& layout, Stream* compute_stream) {
+  const MaxSizes& max_sizes = memory_.max_sizes;
   for (const Status& allocated :
-       {stats_.Allocate(max), magnitudes_.Allocate(max.parts), counts_.Allocate(max.parts),
-        counts_of_tiles_.Allocate(max.tiles), counts_done_.Allocate(max.parts)})
+       {stats_.Allocate(max_sizes), magnitudes_.Allocate(max_sizes.parts),
+        counts_.Allocate(max_sizes.parts), counts_of_tiles_.Allocate(max_sizes.tiles),
+        counts_done_.Allocate(max_sizes.parts)})
     TERN_RETURN_IF_ERROR(allocated);
   auto codec = MakeDeviceCodec({layout, memory_.buckets, memory_.chunks, memory_.GradientsByRound(),
-                                &stream_, compute, &stats_});
+                                &stream_, compute_stream, &stats_});
   if (!codec.ok()) return codec.status();
   codec_ = std::move(*codec);
   return Ok();
@@ -74,7 +75,7 @@ Status CudaCodes::CopyMemoryToDevice(uint64_t begin, std::span<const std::span<f
 
 Status CudaCodes::ResetMemory() {
   for (float* arena : codec_->MemoryArenas())
-    TERN_RETURN_IF_ERROR(stream_.Zero(arena, elements_ * sizeof(float)));
+    TERN_RETURN_IF_ERROR(stream_.Zero(arena, num_elements_ * sizeof(float)));
   return stream_.Wait();
 }
 

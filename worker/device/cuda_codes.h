@@ -12,12 +12,12 @@ namespace tern::device {
 
 class CudaCodes : public DeviceCodes {
  public:
-  // `stream` is that of the thread that encodes. The stream `compute` of Allocate is that of the
+  // `stream` is that of the thread that encodes. The `compute_stream` of Allocate is that of the
   // thread that trains. All arguments outlive this object. Call Allocate once, before anything
   // else.
   CudaCodes(const DeviceModel::Layout& layout, const ModelMemory& memory, Stream& stream)
-      : elements_(layout.elements), memory_(memory), stream_(stream) {}
-  Status Allocate(const DeviceModel::Layout& layout, Stream* compute);
+      : num_elements_(layout.elements), memory_(memory), stream_(stream) {}
+  Status Allocate(const DeviceModel::Layout& layout, Stream* compute_stream);
 
   Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                               const kernels::NoiseKey& noise) override;
@@ -35,12 +35,12 @@ class CudaCodes : public DeviceCodes {
   DeviceCodec& codec() { return *codec_; }
 
  private:
-  const uint64_t elements_;  // The number of elements of the model.
+  const uint64_t num_elements_;  // The number of elements of the model.
   const ModelMemory& memory_;
   Stream& stream_;
   StatsWorkspace stats_;
-  Array<float>
-      magnitudes_;  // These four arrays are the input, output and workspace of CountAtLeast.
+  // The input, output and workspace of CountAtLeast.
+  Array<float> magnitudes_;
   Array<uint32_t> counts_, counts_of_tiles_, counts_done_;
   std::unique_ptr<DeviceCodec> codec_;
 };

@@ -54,35 +54,36 @@ class Model : public CudaModel {
 
   const Layout layout_;
   std::shared_ptr<Stream> stream_;
-  std::unique_ptr<Stream> coding_;  // The stream of the thread that encodes.
+  std::unique_ptr<Stream> coder_stream_;  // The stream of the thread that encodes.
   ModelMemory memory_;
-  Array<float> means_;               // Mean gradients; allocated on first use.
-  std::unique_ptr<Event> retained_;  // Recorded after the last copy of RetainGradients.
-  Array<float> decay_;               // The weight decay of each part of all buckets.
+  Array<float> means_;                     // Mean gradients; allocated on first use.
+  std::unique_ptr<Event> retained_event_;  // Recorded after the last copy of RetainGradients.
+  Array<float> decay_by_part_;             // The weight decay of each part of all buckets.
   StatsWorkspace stats_;
   Array<kernels::TensorRates> rates_;
-  Array<uint32_t> bad_;  // A counter of invalid sums.
+  Array<uint32_t> bad_sum_count_;  // A counter of invalid sums.
   std::unique_ptr<CudaCodes> codes_;
 };
 
 Status Model::Allocate() {
   TERN_RETURN_IF_ERROR(FindDevice());
-  auto stream = Stream::Make(), coding = Stream::Make(Stream::Priority::kHigh);
+  auto stream = Stream::Make(), coder_stream = Stream::Make(Stream::Priority::kHigh);
   if (!stream.ok()) return stream.status();
-  if (!coding.ok()) return coding.status();
+  if (!coder_stream.ok()) return coder_stream.status();
   stream_ = std::move(*stream);
-  coding_ = std::move(*coding);
+  coder_stream_ = std::move(*coder_stream);
   TERN_RETURN_IF_ERROR(memory_.Allocate(layout_, stream_.get()));
-  for (const Status& allocated :
-       {stats_.Allocate(memory_.max), rates_.Allocate(memory_.max.parts), bad_.Allocate(1)})
-    TERN_RETURN_IF_ERROR(allocated);
-  if (!layout_.local.empty()) TERN_RETURN_IF_ERROR(decay_.Allocate(memory_.tensors.size()));
+  for (const Status& status :
+       {stats_.Allocate(memory_.max_sizes), rates_.Allocate(memory_.max_sizes.parts),
+        bad_sum_count_.Allocate(1)})
+    TERN_RETURN_IF_ERROR(status);
+  if (!layout_.local.empty()) TERN_RETURN_IF_ERROR(decay_by_part_.Allocate(memory_.tensors.size()));
   if (layout_.rounds > 1) {
     auto event = Event::Make();
     if (!event.ok()) return event.status();
-    retained_ = std::move(*event);
+    retained_event_ = std::move(*event);
   }
-  codes_ = std::make_unique<CudaCodes>(layout_, memory_, *coding_);
+  codes_ = std::make_unique<CudaCodes>(layout_, memory_, *coder_stream_);
   TERN_RETURN_IF_ERROR(codes_->Allocate(layout_, stream_.get()));
   return stream_->Wait();
 }
@@ -104,35 +105,37 @@ Status Model::CopyToHost(const Host& to) {
 // Launched on the stream of the thread that encodes, because that thread reads the gradient next,
 // and its stream does not wait for the stream of the compute thread.
 Status Model::AddDecay(uint64_t begin, uint64_t count, float decay) {
-  float* g = memory_.gradients.get() + begin;
-  return Check(kernels::AddDecayOnDevice(coding_->get(), g, point() + begin, count, decay, g),
+  float* decayed_gradients = memory_.gradients.get() + begin;
+  return Check(kernels::AddDecayOnDevice(coder_stream_->get(), decayed_gradients, point() + begin,
+                                         count, decay, decayed_gradients),
                "weight decay");
 }
 
 Result<double> Model::SquaresOfGradients() {
-  const auto stats = stats_.Compute(memory_.gradients.get(), memory_.all, coding_.get());
+  const auto stats =
+      stats_.Compute(memory_.gradients.get(), memory_.all_elements, coder_stream_.get());
   if (!stats.ok()) return stats.status();
   return stats->front().sum_squares;
 }
 
 Status Model::ScaleGradients(float factor) {
-  return Check(
-      kernels::ScaleOnDevice(coding_->get(), memory_.gradients.get(), layout_.elements, factor),
-      "clipping by norm");
+  return Check(kernels::ScaleOnDevice(coder_stream_->get(), memory_.gradients.get(),
+                                      layout_.elements, factor),
+               "clipping by norm");
 }
 
 // Copies on the stream of the thread that encodes, so that the copy precedes the round's codes
 // there. The compute thread's stream, which computes the next gradients, waits for the copy.
 Status Model::RetainGradients(uint64_t round, uint32_t bucket) {
   const Group& group = memory_.buckets[bucket];
-  float* to = memory_.retained_gradients[round % memory_.retained_gradients.size()].get();
+  float* retained = memory_.retained_gradients[round % memory_.retained_gradients.size()].get();
   for (size_t i = 0; i < group.size(); ++i) {
     const kernels::Part& part = group.part(i);
-    TERN_RETURN_IF_ERROR(coding_->CopyOnDevice(
-        to + part.begin, memory_.gradients.get() + part.begin, part.count * sizeof(float)));
+    TERN_RETURN_IF_ERROR(coder_stream_->CopyOnDevice(
+        retained + part.begin, memory_.gradients.get() + part.begin, part.count * sizeof(float)));
   }
-  TERN_RETURN_IF_ERROR(retained_->Record(*coding_));
-  return stream_->WaitFor(*retained_);
+  TERN_RETURN_IF_ERROR(retained_event_->Record(*coder_stream_));
+  return stream_->WaitFor(*retained_event_);
 }
 
 Status Model::CopyWeights(Local to) {
@@ -153,20 +156,20 @@ Status Model::CopyLocalToHost(Local from, float* to) {
 }
 
 Status Model::MoveLocally(const kernels::LocalStep& step, std::span<const float> decay) {
-  std::vector<float> by_part;
-  for (const kernels::TiledPart& tiled : memory_.tensors.host.parts)
-    by_part.push_back(decay[tiled.part.tensor]);
-  TERN_RETURN_IF_ERROR(
-      stream_->CopyIn(decay_.get(), by_part.data(), by_part.size() * sizeof(float)));
-  const float* before = memory_.LocalArena(Local::kBefore);
+  std::vector<float> decay_by_part;
+  for (const kernels::TiledPart& tiled : memory_.tensors.host_tiling.parts)
+    decay_by_part.push_back(decay[tiled.part.tensor]);
+  TERN_RETURN_IF_ERROR(stream_->CopyIn(decay_by_part_.get(), decay_by_part.data(),
+                                       decay_by_part.size() * sizeof(float)));
+  const float* before_arena = memory_.LocalArena(Local::kBefore);
   const kernels::LocalArenas arenas{.weights = memory_.weights.get(),
                                     .gradients = memory_.gradients.get(),
-                                    .reference = before != nullptr ? before : point(),
+                                    .reference = before_arena != nullptr ? before_arena : point(),
                                     .velocity = memory_.LocalArena(Local::kVelocity),
                                     .mean_square = memory_.LocalArena(Local::kMeanSquare),
                                     .point = point()};
   return Check(kernels::MoveLocallyOnDevice(stream_->get(), memory_.tensors.tiling(), step,
-                                            decay_.get(), arenas),
+                                            decay_by_part_.get(), arenas),
                "a local update");
 }
 
@@ -184,7 +187,8 @@ Status Model::Update(uint32_t chunk, const Sums& sums, const kernels::UpdateStep
                      std::span<const kernels::TensorRates> rates) {
   TERN_RETURN_IF_ERROR(UploadRates(rates));
   if (codes_->codec().UpdatesInOnePass())
-    return codes_->codec().Update(chunk, sums, {step, rates_.get(), memory_.Arenas()}, bad_.get());
+    return codes_->codec().Update(chunk, sums, {step, rates_.get(), memory_.Arenas()},
+                                  bad_sum_count_.get());
   TERN_RETURN_IF_ERROR(ReadMeans(chunk, sums));
   return UpdateFromMeans(memory_.chunks[chunk], step);
 }
@@ -200,18 +204,18 @@ Status Model::ClearMeans(uint32_t bucket) {
 
 Status Model::ReadMeans(uint32_t chunk, const Sums& sums) {
   if (means_.get() == nullptr) TERN_RETURN_IF_ERROR(means_.Allocate(layout_.elements));
-  return codes_->codec().Read(chunk, sums, means_.get(), bad_.get());
+  return codes_->codec().Read(chunk, sums, means_.get(), bad_sum_count_.get());
 }
 
 Result<std::vector<DeviceModel::Squares>> Model::SquaresOf(uint32_t bucket) {
-  const auto weights =
+  const auto weight_stats =
       stats_.Compute(memory_.weights.get(), memory_.buckets[bucket], stream_.get());
-  if (!weights.ok()) return weights.status();
-  const auto means = stats_.Compute(means_.get(), memory_.buckets[bucket], stream_.get());
-  if (!means.ok()) return means.status();
+  if (!weight_stats.ok()) return weight_stats.status();
+  const auto mean_stats = stats_.Compute(means_.get(), memory_.buckets[bucket], stream_.get());
+  if (!mean_stats.ok()) return mean_stats.status();
   std::vector<Squares> squares;
-  for (size_t i = 0; i < weights->size(); ++i)
-    squares.push_back({(*weights)[i].sum_squares, (*means)[i].sum_squares});
+  for (size_t i = 0; i < weight_stats->size(); ++i)
+    squares.push_back({(*weight_stats)[i].sum_squares, (*mean_stats)[i].sum_squares});
   return squares;
 }
 
@@ -222,14 +226,14 @@ Status Model::UpdateBucket(uint32_t bucket, const kernels::UpdateStep& step,
 }
 
 Status Model::Average(uint64_t begin, uint64_t count, float one_minus_decay) {
-  return Check(kernels::EmaUpdateOnDevice(stream_->get(), memory_.average.get() + begin,
+  return Check(kernels::EmaUpdateOnDevice(stream_->get(), memory_.average_arena.get() + begin,
                                           memory_.weights.get() + begin, count, one_minus_decay),
                "the moving average");
 }
 
 Status Model::CheckSums() {
   uint32_t num_bad = 0;
-  TERN_RETURN_IF_ERROR(stream_->CopyOut(&num_bad, bad_.get(), sizeof num_bad));
+  TERN_RETURN_IF_ERROR(stream_->CopyOut(&num_bad, bad_sum_count_.get(), sizeof num_bad));
   TERN_RETURN_IF_ERROR(stream_->Wait());
   if (num_bad == 0) return Ok();
   return Status(Code::kMismatch,

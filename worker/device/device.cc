@@ -25,10 +25,10 @@ Status Check(int error, const std::string& call) {
 }
 
 Status FindDevice() {
-  int devices = 0;
-  const Status counted = Check(cudaGetDeviceCount(&devices), "CUDA says");
-  if (!counted.ok()) return BadJob(counted.message());
-  if (devices == 0) return BadJob("there is no GPU here");
+  int device_count = 0;
+  const Status count_status = Check(cudaGetDeviceCount(&device_count), "CUDA says");
+  if (!count_status.ok()) return BadJob(count_status.message());
+  if (device_count == 0) return BadJob("there is no GPU here");
   int major = 0, minor = 0;
   TERN_RETURN_IF_ERROR(Check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0),
                              "cudaDeviceGetAttribute"));
@@ -43,11 +43,11 @@ void FreeDevice::operator()(void* memory) const { cudaFree(memory); }
 
 Result<DeviceMemory> AllocateDevice(size_t bytes) {
   void* memory = nullptr;
-  const Status allocated = Check(cudaMalloc(&memory, bytes == 0 ? 1 : bytes), "cudaMalloc");
-  if (!allocated.ok()) {
+  const Status status = Check(cudaMalloc(&memory, bytes == 0 ? 1 : bytes), "cudaMalloc");
+  if (!status.ok()) {
     return Status(Code::kBadJob,
                   Cat("the GPU has less than ", HumanBytes(bytes), " of free memory (",
-                      allocated.message(), "); take a smaller batch per worker or a smaller net"));
+                      status.message(), "); take a smaller batch per worker or a smaller net"));
   }
   DeviceMemory owned(memory);
   TERN_RETURN_IF_ERROR(Check(cudaMemset(memory, 0, bytes), "cudaMemset"));
@@ -67,36 +67,36 @@ PinnedRange::~PinnedRange() {
   if (begin_ != nullptr) cudaHostUnregister(begin_);
 }
 
-void PinnedPool::Free::operator()(uint8_t* memory) const { cudaFreeHost(memory); }
+void PinnedPool::FreePinned::operator()(uint8_t* memory) const { cudaFreeHost(memory); }
 
 Result<PinnedPool::Slab> PinnedPool::Acquire() {
   {
     const MutexLock lock(mutex_);
-    if (!free_.empty()) {
-      Slab slab = std::move(free_.back());
-      free_.pop_back();
+    if (!free_slabs_.empty()) {
+      Slab slab = std::move(free_slabs_.back());
+      free_slabs_.pop_back();
       return slab;
     }
   }
   void* memory = nullptr;
-  TERN_RETURN_IF_ERROR(Check(cudaMallocHost(&memory, bytes_), "cudaMallocHost"));
-  return Slab(static_cast<uint8_t*>(memory), Free());
+  TERN_RETURN_IF_ERROR(Check(cudaMallocHost(&memory, slab_bytes_), "cudaMallocHost"));
+  return Slab(static_cast<uint8_t*>(memory), FreePinned());
 }
 
 void PinnedPool::Release(Slab slab) {
   const MutexLock lock(mutex_);
-  free_.push_back(std::move(slab));
+  free_slabs_.push_back(std::move(slab));
 }
 
 Result<std::unique_ptr<Stream>> Stream::Make(Priority priority) {
   std::unique_ptr<Stream> stream(new Stream);
   // The range of priorities. Smaller numbers mean higher priority; 0 is the normal priority.
-  int lowest = 0, highest = 0;
-  TERN_RETURN_IF_ERROR(Check(cudaDeviceGetStreamPriorityRange(&lowest, &highest),
+  int lowest_priority = 0, highest_priority = 0;
+  TERN_RETURN_IF_ERROR(Check(cudaDeviceGetStreamPriorityRange(&lowest_priority, &highest_priority),
                              "cudaDeviceGetStreamPriorityRange"));
   TERN_RETURN_IF_ERROR(
       Check(cudaStreamCreateWithPriority(&stream->stream_, cudaStreamNonBlocking,
-                                         priority == Priority::kHigh ? highest : 0),
+                                         priority == Priority::kHigh ? highest_priority : 0),
             "cudaStreamCreateWithPriority"));
   return stream;
 }
@@ -152,19 +152,20 @@ Result<std::unique_ptr<Graph>> Graph::Capture(const Stream& stream,
                                               const std::function<Status()>& launch) {
   TERN_RETURN_IF_ERROR(Check(cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeThreadLocal),
                              "cudaStreamBeginCapture"));
-  const Status launched = launch();
-  cudaGraph_t captured = nullptr;
-  const Status ended = Check(cudaStreamEndCapture(stream.get(), &captured), "cudaStreamEndCapture");
-  if (!launched.ok() || !ended.ok()) {
-    if (captured != nullptr) cudaGraphDestroy(captured);
-    cudaGetLastError();  // Clears an error that a call left during the capture.
-    return launched.ok() ? ended : launched;
+  const Status launch_status = launch();
+  cudaGraph_t captured_graph = nullptr;
+  const Status end_status =
+      Check(cudaStreamEndCapture(stream.get(), &captured_graph), "cudaStreamEndCapture");
+  if (!launch_status.ok() || !end_status.ok()) {
+    if (captured_graph != nullptr) cudaGraphDestroy(captured_graph);
+    cudaGetLastError();  // A call may have left an error during the capture.
+    return launch_status.ok() ? end_status : launch_status;
   }
   std::unique_ptr<Graph> graph(new Graph);
-  const Status made =
-      Check(cudaGraphInstantiate(&graph->graph_, captured, 0), "cudaGraphInstantiate");
-  cudaGraphDestroy(captured);
-  if (!made.ok()) return made;
+  const Status instantiate_status =
+      Check(cudaGraphInstantiate(&graph->graph_, captured_graph, 0), "cudaGraphInstantiate");
+  cudaGraphDestroy(captured_graph);
+  if (!instantiate_status.ok()) return instantiate_status;
   return graph;
 }
 

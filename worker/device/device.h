@@ -51,21 +51,21 @@ class PinnedRange {
 class PinnedPool {
  public:
   // Frees page-locked memory.
-  struct Free {
+  struct FreePinned {
     void operator()(uint8_t* memory) const;
   };
   // A buffer of `bytes` bytes.
   using Slab = std::shared_ptr<uint8_t>;
-  explicit PinnedPool(size_t bytes) : bytes_(bytes) {}
+  explicit PinnedPool(size_t bytes) : slab_bytes_(bytes) {}
   // Takes a buffer from the pool, or allocates one if the pool is empty.
   Result<Slab> Acquire();
   // Returns a buffer to the pool.
   void Release(Slab slab);
 
  private:
-  const size_t bytes_;  // The size of each buffer.
+  const size_t slab_bytes_;  // The size of each buffer.
   Mutex mutex_;
-  std::vector<Slab> free_ TERN_GUARDED_BY(mutex_);
+  std::vector<Slab> free_slabs_ TERN_GUARDED_BY(mutex_);
 };
 
 class Event;

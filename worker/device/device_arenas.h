@@ -31,7 +31,8 @@ class DeviceArenas : public client::Arenas {
 
  private:
   DeviceModel::Host HostArrays() const;
-  // Returns the model for a change of its weights; remembers that the host's copy is out of date.
+  // Returns the model to a caller that changes its weights; remembers that the host's copy is out
+  // of date.
   DeviceModel& MutableModel() {
     device_is_newer_ = true;
     return model_;
@@ -42,21 +43,21 @@ class DeviceArenas : public client::Arenas {
   // Apply for optimizers that need whole tensors, such as LARS with its norms.
   Status ApplyTensors(const client::Sums& sums, uint64_t round, uint32_t bucket,
                       const update::Step& step);
-  // Updates the moving average of elements [first, first + count) after update number `update`.
-  Status Average(uint64_t first, uint64_t count, uint64_t update);
+  // Updates the moving average of elements [begin, begin + count) after update number `update`.
+  Status Average(uint64_t begin, uint64_t count, uint64_t update);
 
   // An array of the model's local weights or of their updater, and the host's copy of it.
   struct LocalCopy {
-    DeviceModel::Local array;
-    float* host;
+    DeviceModel::Local device_array;
+    float* host_array;
   };
-  std::vector<LocalCopy> LocalCopies(client::LocalValues* local) const;
+  std::vector<LocalCopy> LocalCopiesOf(client::LocalValues* local) const;
 
   const setup::Setup& setup_;
   const client::HostValues host_;
   DeviceModel& model_;
-  const std::vector<float> decay_;  // The weight decay of each tensor that Apply adds.
-  bool device_is_newer_ = false;    // Whether the device's weights are newer than the host's copy.
+  const std::vector<float> decay_of_tensor_;  // The weight decay of each tensor that Apply adds.
+  bool device_is_newer_ = false;  // Whether the device's weights are newer than the host's copy.
 };
 
 }  // namespace tern::device

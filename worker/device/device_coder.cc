@@ -44,15 +44,15 @@ Result<DeviceCoder::Prepared> DeviceCoder::Prepare(const Values& values) {
 
 Result<Bytes> DeviceCoder::Encode(const Values& values, const protocol::Chunk& chunk,
                                   const Prepared& prepared, std::span<const float> before) {
-  const uint32_t first = setup_.plan.buckets[chunk.bucket].first_part;
+  const uint32_t first_part = setup_.plan.buckets[chunk.bucket].first_part;
   std::vector<kernels::TernaryScale> scales;
   for (const uint32_t p : chunk.part_of)
-    scales.push_back({prepared[p - first].scaler, prepared[p - first].clip});
+    scales.push_back({prepared[p - first_part].scaler, prepared[p - first_part].clip});
   auto codes = codes_.Encode(setup_.plan.ChunkIndex(chunk), scales, NoiseOf(values.round));
   if (codes.status().code() == Code::kDiverged) return NonFiniteError(values);
   if (!codes.ok() || before.empty()) return codes;
-  const auto* bytes = reinterpret_cast<const uint8_t*>(before.data());
-  std::vector<uint8_t> payload(bytes, bytes + before.size_bytes());
+  const auto* before_bytes = reinterpret_cast<const uint8_t*>(before.data());
+  std::vector<uint8_t> payload(before_bytes, before_bytes + before.size_bytes());
   payload.insert(payload.end(), codes->span().begin(), codes->span().end());
   return Bytes::Own(std::move(payload));
 }
@@ -65,9 +65,10 @@ Result<uint64_t> DeviceCoder::CountClamped(const Values& values, const Prepared&
   bool is_any_clamped = false;
   for (size_t i = 0; i < bucket.shared.size(); ++i) {
     const uint32_t p = bucket.shared[i] - bucket.first_part;
-    const codec::Prepared& part = prepared[p];
-    if (own[i] <= part.scaler || part.clip <= part.scaler) continue;
-    min_magnitudes[p] = std::nextafter(part.scaler, std::numeric_limits<float>::infinity());
+    const codec::Prepared& prepared_part = prepared[p];
+    if (own[i] <= prepared_part.scaler || prepared_part.clip <= prepared_part.scaler) continue;
+    min_magnitudes[p] =
+        std::nextafter(prepared_part.scaler, std::numeric_limits<float>::infinity());
     is_any_clamped = true;
   }
   return is_any_clamped ? codes_.CountAtLeast(values.round, values.bucket, min_magnitudes)
@@ -76,17 +77,18 @@ Result<uint64_t> DeviceCoder::CountClamped(const Values& values, const Prepared&
 
 Result<std::vector<float>> DeviceCoder::Copy(const Values& values) {
   const protocol::Bucket& bucket = setup_.plan.buckets[values.bucket];
-  std::vector<float> copy(bucket.count);
-  TERN_RETURN_IF_ERROR(codes_.CopyGradientsToHost(values.round, bucket.begin, copy));
-  return copy;
+  std::vector<float> gradients(bucket.count);
+  TERN_RETURN_IF_ERROR(codes_.CopyGradientsToHost(values.round, bucket.begin, gradients));
+  return gradients;
 }
 
 Status DeviceCoder::NonFiniteError(const Values& values) {
   const auto stats = codes_.StatsOf(values.round, values.bucket);
   if (!stats.ok()) return stats.status();
-  const uint32_t first = setup_.plan.buckets[values.bucket].first_part;
+  const uint32_t first_part = setup_.plan.buckets[values.bucket].first_part;
   for (uint32_t i = 0; i < stats->size(); ++i)
-    TERN_RETURN_IF_ERROR(Finite((*stats)[i], setup_.plan.parts[first + i].tensor, values.round));
+    TERN_RETURN_IF_ERROR(
+        Finite((*stats)[i], setup_.plan.parts[first_part + i].tensor, values.round));
   return Status(Code::kDiverged,
                 Cat("a code of bucket ", values.bucket, " contains values that are not finite"));
 }

@@ -43,9 +43,10 @@ class DeviceCodes {
   // again.
   virtual Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                                const kernels::NoiseKey& noise) = 0;
-  // These copy what the codec keeps from round to round (codec::Memory) for the model's elements
-  // from `begin` on. The spans are the host's arrays, in the order of the Memory's state; their
-  // length is the number of elements. ResetMemory sets the device's arrays to zero.
+  // CopyMemoryToHost and CopyMemoryToDevice copy what the codec keeps from round to round
+  // (codec::Memory) for the model's elements from `begin` on. The spans are the host's arrays, in
+  // the order of the Memory's state; their length is the number of elements. ResetMemory sets the
+  // device's arrays to zero.
   virtual Status CopyMemoryToHost(uint64_t begin, std::span<const std::span<float>> to) = 0;
   virtual Status CopyMemoryToDevice(uint64_t begin, std::span<const std::span<float>> from) = 0;
   virtual Status ResetMemory() = 0;

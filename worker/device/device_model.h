@@ -41,8 +41,8 @@ class DeviceModel {
     uint32_t state_arrays = 0;  // The number of arenas of the optimizer's state, at most 2.
     bool average = false;       // Whether there is a moving average of the weights.
     std::vector<Local> local;   // Which additional arenas there are.
-    // How many rounds may be in progress at a time. If more than 1, RetainGradients keeps a copy of
-    // each round's gradients.
+    // How many rounds may be in progress at a time (a round is one exchange of gradients). If more
+    // than 1, RetainGradients keeps a copy of each round's gradients.
     uint32_t rounds = 1;
     std::vector<std::vector<kernels::Part>> buckets;  // The parts of each bucket.
     std::vector<std::vector<kernels::Part>> chunks;   // The parts of each chunk of all buckets.

@@ -12,18 +12,18 @@ class FloatCodes : public DeviceCodec {
  public:
   explicit FloatCodes(const Context& context)
       : DeviceCodec(context),
-        bytes_(context.layout.codec->name() == "fp32" ? 4 : 2),
+        element_bytes_(context.layout.codec->name() == "fp32" ? 4 : 2),
         encode_(context.layout.codec->name() == "fp16" ? kernels::FloatToHalfOnDevice
                                                        : kernels::FloatToBfloatOnDevice),
         decode_(context.layout.codec->name() == "fp16" ? kernels::HalfToFloatOnDevice
                                                        : kernels::BfloatToFloatOnDevice) {}
 
-  Status Allocate() { return AllocateBytes(); }
+  Status Allocate() { return AllocateBuffers(); }
 
   Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                               const kernels::NoiseKey& noise) override {
     return context_.stats->Compute(GradientsOf(noise.round), context_.buckets[bucket],
-                                   context_.coding);
+                                   context_.coder_stream);
   }
 
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
@@ -32,40 +32,44 @@ class FloatCodes : public DeviceCodec {
     size_t code_bytes = 0;
     for (size_t i = 0; i < group.size(); ++i) {
       const kernels::Part& part = group.part(i);
-      const float* g = GradientsOf(noise.round) + part.begin;
+      const float* gradients = GradientsOf(noise.round) + part.begin;
       TERN_RETURN_IF_ERROR(
-          bytes_ == 4 ? context_.coding->CopyOnDevice(code_.get() + code_bytes, g,
-                                                      part.count * sizeof(float))
-                      : Check(encode_(context_.coding->get(), g, part.count,
-                                      reinterpret_cast<uint16_t*>(code_.get() + code_bytes)),
-                              "codes of 16 bits"));
-      code_bytes += part.count * bytes_;
+          element_bytes_ == 4
+              ? context_.coder_stream->CopyOnDevice(code_.get() + code_bytes, gradients,
+                                                    part.count * sizeof(float))
+              : Check(encode_(context_.coder_stream->get(), gradients, part.count,
+                              reinterpret_cast<uint16_t*>(code_.get() + code_bytes)),
+                      "codes of 16 bits"));
+      code_bytes += part.count * element_bytes_;
     }
     return CopyCode(code_bytes);
   }
 
-  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
+  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+              uint32_t* bad_count) override {
     const auto ranges = RangesOf(chunk, sums);
     if (!ranges.ok()) return ranges.status();
     TERN_RETURN_IF_ERROR(UploadSums(sums));
-    const kernels::DeviceStream stream = context_.compute->get();
+    const kernels::DeviceStream stream = context_.compute_stream->get();
     for (size_t i = 0; i < ranges->size(); ++i) {
       const kernels::Part& part = context_.chunks[chunk].part(i);
-      const uint8_t* from = sums_.get() + (*ranges)[i].begin;
-      float* to = means + part.begin;
+      const uint8_t* part_sums = sums_.get() + (*ranges)[i].begin;
+      float* part_means = means + part.begin;
+      TERN_RETURN_IF_ERROR(element_bytes_ == 4
+                               ? context_.compute_stream->CopyOnDevice(part_means, part_sums,
+                                                                       part.count * sizeof(float))
+                               : Check(decode_(stream, reinterpret_cast<const uint16_t*>(part_sums),
+                                               part.count, part_means),
+                                       "means of 16 bits"));
       TERN_RETURN_IF_ERROR(
-          bytes_ == 4
-              ? context_.compute->CopyOnDevice(to, from, part.count * sizeof(float))
-              : Check(decode_(stream, reinterpret_cast<const uint16_t*>(from), part.count, to),
-                      "means of 16 bits"));
-      TERN_RETURN_IF_ERROR(
-          Check(kernels::CountNotFiniteOnDevice(stream, to, part.count, bad), "a check of means"));
+          Check(kernels::CountNotFiniteOnDevice(stream, part_means, part.count, bad_count),
+                "a check of means"));
     }
     return Ok();
   }
 
  private:
-  const size_t bytes_;  // The number of bytes of an encoded element.
+  const size_t element_bytes_;  // The number of bytes of an encoded element.
   // Convert floats to 16-bit codes, and back. Not used for codes of 32 bits.
   int (*const encode_)(kernels::DeviceStream, const float*, size_t, uint16_t*);
   int (*const decode_)(kernels::DeviceStream, const uint16_t*, size_t, float*);

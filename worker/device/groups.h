@@ -1,6 +1,6 @@
-// Tables for codecs that encode runs of neighbouring elements (groups), each with its own scale or
-// means. A chunk, which is encoded by itself, consists of parts (ranges of one tensor), and each
-// part is divided into groups. Internal to worker/device.
+// Tables for codecs that divide parts into groups, runs of neighbouring elements with a scale or
+// means of their own. A chunk, which is encoded by itself, consists of parts (ranges of one
+// tensor), and each part is divided into groups. Internal to worker/device.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@ class GroupedChunks {
               Stream* stream) {
     chunks_.resize(chunks.size());
     for (size_t c = 0; c < chunks.size(); ++c) {
-      kernels::Tiling tiling = chunks[c].host;
+      kernels::Tiling tiling = chunks[c].host_tiling;
       std::vector<uint64_t> sizes;
       for (size_t i = 0; i < chunks[c].size(); ++i) sizes.push_back(group_size(chunks[c].part(i)));
       const auto ranges =
@@ -33,8 +33,8 @@ class GroupedChunks {
       TERN_RETURN_IF_ERROR(
           chunks_[c].groups.Fill(kernels::GroupParts(tiling, sizes, &num_groups), stream));
       TERN_RETURN_IF_ERROR(chunks_[c].ranges.Fill(ranges, stream));
-      TERN_RETURN_IF_ERROR(stream->Wait());  // The copies read host arrays that are destroyed next.
-      chunks_[c].bytes = ranges.back().begin + ranges.back().size;
+      TERN_RETURN_IF_ERROR(stream->Wait());  // The copies read host arrays that end here.
+      chunks_[c].max_code_bytes = ranges.back().begin + ranges.back().size;
       max_groups_ = std::max(max_groups_, num_groups);
     }
     return Ok();
@@ -44,14 +44,14 @@ class GroupedChunks {
   const kernels::GroupedPart* groups(uint32_t chunk) const { return chunks_[chunk].groups.get(); }
   const kernels::CodeRange* ranges(uint32_t chunk) const { return chunks_[chunk].ranges.get(); }
   // The most bytes that the chunk's code takes.
-  uint64_t bytes(uint32_t chunk) const { return chunks_[chunk].bytes; }
+  uint64_t max_code_bytes(uint32_t chunk) const { return chunks_[chunk].max_code_bytes; }
   uint64_t max_groups() const { return max_groups_; }  // The most groups in one chunk.
 
  private:
   struct Chunk {
     Array<kernels::GroupedPart> groups;
     Array<kernels::CodeRange> ranges;
-    uint64_t bytes = 0;
+    uint64_t max_code_bytes = 0;
   };
   std::vector<Chunk> chunks_;
   uint64_t max_groups_ = 0;

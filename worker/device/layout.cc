@@ -52,21 +52,21 @@ DeviceModel::Layout LayoutOf(const setup::Setup& setup, size_t state_arrays) {
   layout.codec = plan.codecs.front().get();
   layout.options = protocol::CodecOptions(setup.job);
   for (const protocol::Bucket& bucket : plan.buckets) {
-    std::vector<kernels::Part>& parts = layout.buckets.emplace_back();
+    std::vector<kernels::Part>& bucket_parts = layout.buckets.emplace_back();
     for (uint32_t p = bucket.first_part; p < bucket.first_part + bucket.parts; ++p) {
       const protocol::Part& part = plan.parts[p];
-      parts.push_back({.begin = plan.tensor_begin[part.tensor] + part.begin,
-                       .count = part.count,
-                       .first = part.begin,
-                       .tensor = part.tensor});
+      bucket_parts.push_back({.begin = plan.tensor_begin[part.tensor] + part.begin,
+                              .count = part.count,
+                              .first = part.begin,
+                              .tensor = part.tensor});
     }
     for (const protocol::Chunk& chunk : bucket.chunks) {
-      std::vector<kernels::Part>& segments = layout.chunks.emplace_back();
+      std::vector<kernels::Part>& chunk_parts = layout.chunks.emplace_back();
       for (const codec::Segment& segment : chunk.segments) {
-        segments.push_back({.begin = plan.tensor_begin[segment.tensor] + segment.begin,
-                            .count = segment.count,
-                            .first = segment.begin,
-                            .tensor = segment.tensor});
+        chunk_parts.push_back({.begin = plan.tensor_begin[segment.tensor] + segment.begin,
+                               .count = segment.count,
+                               .first = segment.begin,
+                               .tensor = segment.tensor});
       }
     }
   }

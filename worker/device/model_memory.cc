@@ -10,10 +10,10 @@ Status ModelMemory::Allocate(const DeviceModel::Layout& layout, Stream* stream) 
     for (size_t i = 0; i < parts->size(); ++i)
       TERN_RETURN_IF_ERROR((*groups)[i].Make((*parts)[i], stream));
   }
-  TERN_RETURN_IF_ERROR(all.Make({{.begin = 0, .count = layout.elements}}, stream));
-  max = {all.host.tiles.size(), 1};
-  max.Include(buckets);
-  max.Include(chunks);
+  TERN_RETURN_IF_ERROR(all_elements.Make({{.begin = 0, .count = layout.elements}}, stream));
+  max_sizes = {all_elements.host_tiling.tiles.size(), 1};
+  max_sizes.Include(buckets);
+  max_sizes.Include(chunks);
   if (layout.local.empty()) return Ok();
   std::vector<kernels::Part> parts;
   for (const auto& bucket : layout.buckets) parts.insert(parts.end(), bucket.begin(), bucket.end());
@@ -22,10 +22,10 @@ Status ModelMemory::Allocate(const DeviceModel::Layout& layout, Stream* stream) 
 
 Status ModelMemory::AllocateArenas(const DeviceModel::Layout& layout) {
   std::vector<Array<float>*> arrays = {&weights, &gradients};
-  if (layout.average) arrays.push_back(&average);
+  if (layout.average) arrays.push_back(&average_arena);
   state_arrays.resize(layout.state_arrays);
   for (Array<float>& array : state_arrays) arrays.push_back(&array);
-  for (const DeviceModel::Local array : layout.local) arrays.push_back(&local[array]);
+  for (const DeviceModel::Local array : layout.local) arrays.push_back(&local_arenas[array]);
   if (layout.rounds > 1) retained_gradients.resize(layout.rounds);
   for (Array<float>& array : retained_gradients) arrays.push_back(&array);
   for (Array<float>* array : arrays) TERN_RETURN_IF_ERROR(array->Allocate(layout.elements));
@@ -33,8 +33,8 @@ Status ModelMemory::AllocateArenas(const DeviceModel::Layout& layout) {
 }
 
 float* ModelMemory::LocalArena(DeviceModel::Local array) const {
-  const auto found = local.find(array);
-  return found == local.end() ? nullptr : found->second.get();
+  const auto entry = local_arenas.find(array);
+  return entry == local_arenas.end() ? nullptr : entry->second.get();
 }
 
 float* ModelMemory::Point() const {
@@ -47,7 +47,7 @@ std::vector<std::pair<float*, float*>> ModelMemory::HostDevicePairs(
   std::vector<std::pair<float*, float*>> pairs = {{host.weights, weights.get()}};
   for (size_t i = 0; i < state_arrays.size(); ++i)
     pairs.push_back({host.state_arrays[i], state_arrays[i].get()});
-  if (average.get() != nullptr) pairs.push_back({host.average, average.get()});
+  if (average_arena.get() != nullptr) pairs.push_back({host.average, average_arena.get()});
   return pairs;
 }
 

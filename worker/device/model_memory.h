@@ -1,5 +1,7 @@
-// The arrays of a model in GPU memory, and tables that divide them into parts (ranges of one
-// tensor) as kernels process them: by bucket, by chunk, or all at once. Internal to worker/device.
+// The arrays of a model in GPU memory, and the groups of parts (ranges of one tensor) that a kernel
+// processes at once: those of a bucket (tensors whose gradients become ready together), of a chunk
+// (a piece of a bucket that is encoded by itself), or of the whole model. Internal to
+// worker/device.
 #pragma once
 
 #include <map>
@@ -31,14 +33,14 @@ struct ModelMemory {
   // `gradients`.
   std::vector<const float*> GradientsByRound() const;
 
-  Array<float> weights, gradients, average;
+  Array<float> weights, gradients, average_arena;
   std::vector<Array<float>> state_arrays;
-  std::map<DeviceModel::Local, Array<float>> local;
+  std::map<DeviceModel::Local, Array<float>> local_arenas;
   std::vector<Array<float>> retained_gradients;  // Empty unless several rounds are in progress.
   Groups buckets, chunks;
-  Group all;      // All elements of the model, as a single part.
-  Group tensors;  // All parts of all buckets; empty without arrays of local weights.
-  MaxSizes max;   // The maximum sizes over all groups except `tensors`.
+  Group all_elements;  // All elements of the model, as a single part.
+  Group tensors;       // All parts of all buckets; empty without arrays of local weights.
+  MaxSizes max_sizes;  // The maximum sizes over all groups except `tensors`.
 
  private:
   Status AllocateArenas(const DeviceModel::Layout& layout);

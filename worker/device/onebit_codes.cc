@@ -18,56 +18,59 @@ class OneBitCodes : public DeviceCodec {
   using DeviceCodec::DeviceCodec;
 
   Status Allocate() {
-    TERN_RETURN_IF_ERROR(AllocateBytes());
-    TERN_RETURN_IF_ERROR(grouped_.Make(
+    TERN_RETURN_IF_ERROR(AllocateBuffers());
+    TERN_RETURN_IF_ERROR(grouped_chunks_.Make(
         context_.chunks, [this](const kernels::Part& part) { return GroupSizeOf(part); },
         [this](const kernels::Part& part) {
           return kernels::OneBitSize(part.count, GroupSizeOf(part));
         },
-        context_.compute));
-    MaxSizes max;
-    max.Include(context_.chunks);
+        context_.compute_stream));
+    MaxSizes max_sizes;
+    max_sizes.Include(context_.chunks);
     for (const Status& allocated :
-         {residual_.Allocate(context_.layout.elements), partial_.Allocate(2 * max.tiles),
-          done_.Allocate(max.tiles), means_.Allocate(2 * grouped_.max_groups()), bad_.Allocate(1)})
+         {residual_.Allocate(context_.layout.elements), partial_sums_.Allocate(2 * max_sizes.tiles),
+          tiles_done_.Allocate(max_sizes.tiles), means_.Allocate(2 * grouped_chunks_.max_groups()),
+          bad_count_.Allocate(1)})
       TERN_RETURN_IF_ERROR(allocated);
     return Ok();
   }
 
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey& noise) override {
-    TERN_RETURN_IF_ERROR(Check(
-        kernels::OneBitOnDevice(context_.coding->get(), GradientsOf(noise.round), residual_.get(),
-                                context_.chunks[chunk].tiling(), grouped_.groups(chunk),
-                                grouped_.ranges(chunk), {partial_.get(), done_.get(), means_.get()},
-                                code_.get(), bad_.get()),
-        "codes of one bit"));
-    return CopyCode(grouped_.bytes(chunk), bad_.get());
+    TERN_RETURN_IF_ERROR(
+        Check(kernels::OneBitOnDevice(context_.coder_stream->get(), GradientsOf(noise.round),
+                                      residual_.get(), context_.chunks[chunk].tiling(),
+                                      grouped_chunks_.groups(chunk), grouped_chunks_.ranges(chunk),
+                                      {partial_sums_.get(), tiles_done_.get(), means_.get()},
+                                      code_.get(), bad_count_.get()),
+              "codes of one bit"));
+    return CopyCode(grouped_chunks_.max_code_bytes(chunk), bad_count_.get());
   }
   // The residual replaces the encoded values, which are not stored: it is not finite exactly where
   // an encoded value was not finite.
   const float* CodedArena(uint64_t) const override { return residual_.get(); }
   std::vector<float*> MemoryArenas() const override { return {residual_.get()}; }
 
-  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
+  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+              uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithRanges(chunk, sums));
-    return Check(
-        kernels::ReadOneBitOnDevice(context_.compute->get(), context_.chunks[chunk].tiling(),
-                                    sums_.get(), grouped_.groups(chunk), ranges_.get(), means, bad),
-        "means of one bit's codes");
+    return Check(kernels::ReadOneBitOnDevice(
+                     context_.compute_stream->get(), context_.chunks[chunk].tiling(), sums_.get(),
+                     grouped_chunks_.groups(chunk), ranges_.get(), means, bad_count),
+                 "means of one bit's codes");
   }
 
  private:
   // The number of elements in each group of the part.
   uint64_t GroupSizeOf(const kernels::Part& part) const {
-    const uint64_t bucket = context_.layout.options.keys.onebit().bucket_elements();
-    return std::max<uint64_t>(1, bucket == 0 ? SegmentOf(part).column : bucket);
+    const uint64_t bucket_elements = context_.layout.options.keys.onebit().bucket_elements();
+    return std::max<uint64_t>(1, bucket_elements == 0 ? SegmentOf(part).column : bucket_elements);
   }
 
-  GroupedChunks grouped_;
+  GroupedChunks grouped_chunks_;
   Array<float> residual_, means_;  // means_ and the arrays below are workspace of the kernel.
-  Array<kernels::OneBitSums> partial_;
-  Array<uint32_t> done_, bad_;
+  Array<kernels::OneBitSums> partial_sums_;
+  Array<uint32_t> tiles_done_, bad_count_;
 };
 
 }  // namespace

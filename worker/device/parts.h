@@ -20,15 +20,15 @@ class Array {
  public:
   // Allocates `count` elements that are zero.
   Status Allocate(size_t count) {
-    auto made = AllocateDevice(count * sizeof(T));
-    if (made.ok()) memory_ = std::move(*made);
-    return made.status();
+    auto allocated_memory = AllocateDevice(count * sizeof(T));
+    if (allocated_memory.ok()) memory_ = std::move(*allocated_memory);
+    return allocated_memory.status();
   }
   // Allocates a copy of `from`. The copy is only launched: `from` must live until the stream is
   // done.
-  Status Fill(const std::vector<T>& from, Stream* stream) {
-    TERN_RETURN_IF_ERROR(Allocate(from.size()));
-    return stream->CopyIn(get(), from.data(), from.size() * sizeof(T));
+  Status Fill(const std::vector<T>& host_values, Stream* stream) {
+    TERN_RETURN_IF_ERROR(Allocate(host_values.size()));
+    return stream->CopyIn(get(), host_values.data(), host_values.size() * sizeof(T));
   }
   T* get() const { return static_cast<T*>(memory_.get()); }
 
@@ -37,9 +37,9 @@ class Array {
 };
 
 // Parts that are processed together, divided into tiles (the unit of work of a thread block).
-// `host` is the division in host memory; the arrays are the same on the device.
+// `host_tiling` is the division in host memory; the arrays are the same on the device.
 struct Group {
-  kernels::Tiling host;
+  kernels::Tiling host_tiling;
   Array<kernels::Tile> tiles;
   Array<kernels::TiledPart> parts;
   Array<kernels::TiledChunk> chunks;
@@ -47,16 +47,17 @@ struct Group {
   // Divides the parts, and copies the arrays to the device.
   Status Make(std::vector<kernels::Part> new_parts, Stream* stream) {
     for (kernels::Part& part : new_parts) part.chunk = 0;
-    host = kernels::CutIntoTiles(new_parts);
-    TERN_RETURN_IF_ERROR(tiles.Fill(host.tiles, stream));
-    TERN_RETURN_IF_ERROR(parts.Fill(host.parts, stream));
-    return chunks.Fill(host.chunks, stream);
+    host_tiling = kernels::CutIntoTiles(new_parts);
+    TERN_RETURN_IF_ERROR(tiles.Fill(host_tiling.tiles, stream));
+    TERN_RETURN_IF_ERROR(parts.Fill(host_tiling.parts, stream));
+    return chunks.Fill(host_tiling.chunks, stream);
   }
   kernels::DeviceTiling tiling() const {
-    return {tiles.get(), parts.get(), chunks.get(), static_cast<uint32_t>(host.tiles.size())};
+    return {tiles.get(), parts.get(), chunks.get(),
+            static_cast<uint32_t>(host_tiling.tiles.size())};
   }
-  const kernels::Part& part(size_t i) const { return host.parts[i].part; }
-  size_t size() const { return host.parts.size(); }  // The number of parts.
+  const kernels::Part& part(size_t i) const { return host_tiling.parts[i].part; }
+  size_t size() const { return host_tiling.parts.size(); }  // The number of parts.
 };
 
 using Groups = std::vector<Group>;
@@ -67,7 +68,7 @@ struct MaxSizes {
   // Raises the maxima to those of `groups`.
   void Include(const Groups& groups) {
     for (const Group& group : groups) {
-      tiles = std::max(tiles, group.host.tiles.size());
+      tiles = std::max(tiles, group.host_tiling.tiles.size());
       parts = std::max(parts, group.size());
     }
   }
@@ -76,7 +77,7 @@ struct MaxSizes {
 // Computes statistics (such as sums of squares) of the parts of a group, on the device.
 class StatsWorkspace {
  public:
-  Status Allocate(const MaxSizes& max);
+  Status Allocate(const MaxSizes& max_sizes);
   // Returns the statistics of the arena's values, one element per part of the group. Waits for the
   // result.
   Result<std::vector<kernels::Stats>> Compute(const float* arena, const Group& group,
@@ -87,8 +88,8 @@ class StatsWorkspace {
                                              Stream* stream);
 
  private:
-  Array<kernels::DeviceStats> tiles_, stats_;
-  Array<uint32_t> done_;
+  Array<kernels::DeviceStats> tile_stats_, part_stats_;
+  Array<uint32_t> tiles_done_;
 };
 
 }  // namespace tern::device

@@ -1,5 +1,6 @@
 // The codec of QSGD on a GPU (kernels/codes/qsgd.h). The elements of each bucket (a run of
-// neighbouring elements, as in the paper) are quantized relative to the bucket's norm.
+// neighbouring elements, as in the paper) are quantized relative to the bucket's norm. The arrays
+// of the class are workspace and results of the kernels.
 #include "common/codec/qsgd_levels.h"
 #include "kernels/codes/qsgd.h"
 #include "kernels/codes/ternary.h"
@@ -16,21 +17,21 @@ class QsgdCodes : public DeviceCodec {
       : DeviceCodec(context), rule_(codec::QsgdLevels(context.layout.options.qsgd).rule()) {}
 
   Status Allocate() {
-    TERN_RETURN_IF_ERROR(AllocateBytes());
-    TERN_RETURN_IF_ERROR(grouped_.Make(
+    TERN_RETURN_IF_ERROR(AllocateBuffers());
+    TERN_RETURN_IF_ERROR(grouped_chunks_.Make(
         context_.chunks, [this](const kernels::Part& part) { return BucketSizeOf(part); },
         [this](const kernels::Part& part) {
           return kernels::QsgdMaxSize(rule_, part.count, BucketSizeOf(part));
         },
-        context_.compute));
-    MaxSizes max;
-    max.Include(context_.chunks);
-    const uint64_t buckets = grouped_.max_groups();
+        context_.compute_stream));
+    MaxSizes max_sizes;
+    max_sizes.Include(context_.chunks);
+    const uint64_t max_buckets = grouped_chunks_.max_groups();
     for (const Status& allocated :
-         {partial_.Allocate(2 * max.tiles), done_.Allocate(max.tiles), norms_.Allocate(buckets),
-          widths_.Allocate(buckets), bits_.Allocate(buckets), read_bits_.Allocate(buckets),
-          levels_.Allocate(max.parts), chunk_done_.Allocate(1), size_.Allocate(1),
-          bad_.Allocate(1)})
+         {partial_sums_.Allocate(2 * max_sizes.tiles), tiles_done_.Allocate(max_sizes.tiles),
+          norms_.Allocate(max_buckets), widths_.Allocate(max_buckets), bits_.Allocate(max_buckets),
+          read_bits_.Allocate(max_buckets), levels_.Allocate(max_sizes.parts),
+          chunk_done_.Allocate(1), size_.Allocate(1), bad_count_.Allocate(1)})
       TERN_RETURN_IF_ERROR(allocated);
     return Ok();
   }
@@ -38,38 +39,42 @@ class QsgdCodes : public DeviceCodec {
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale>,
                        const kernels::NoiseKey& noise) override {
     const kernels::QsgdCoding coding{rule_, context_.layout.options.qsgd.bucket,
-                                     grouped_.groups(chunk), grouped_.ranges(chunk), noise};
-    const kernels::QsgdWorkspace workspace{partial_.get(),   done_.get(), norms_.get(),
-                                           widths_.get(),    bits_.get(), levels_.get(),
+                                     grouped_chunks_.groups(chunk), grouped_chunks_.ranges(chunk),
+                                     noise};
+    const kernels::QsgdWorkspace workspace{partial_sums_.get(), tiles_done_.get(), norms_.get(),
+                                           widths_.get(),       bits_.get(),       levels_.get(),
                                            chunk_done_.get()};
     TERN_RETURN_IF_ERROR(
-        Check(kernels::QsgdOnDevice(context_.coding->get(), GradientsOf(noise.round),
+        Check(kernels::QsgdOnDevice(context_.coder_stream->get(), GradientsOf(noise.round),
                                     context_.chunks[chunk].tiling(), coding, workspace, code_.get(),
-                                    RoundUpToWords(grouped_.bytes(chunk)), size_.get(), bad_.get()),
+                                    RoundUpToWords(grouped_chunks_.max_code_bytes(chunk)),
+                                    size_.get(), bad_count_.get()),
               "codes of QSGD"));
-    return rule_.bits > 0 ? CopyCode(grouped_.bytes(chunk), bad_.get())
-                          : CopyCodeOfSize(size_.get(), bad_.get());
+    return rule_.bits > 0 ? CopyCode(grouped_chunks_.max_code_bytes(chunk), bad_count_.get())
+                          : CopyCodeOfSize(size_.get(), bad_count_.get());
   }
 
-  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
+  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+              uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithRanges(chunk, sums));
-    return Check(kernels::ReadQsgdOnDevice(context_.compute->get(), context_.chunks[chunk].tiling(),
-                                           sums_.get(), rule_, grouped_.groups(chunk),
-                                           ranges_.get(), read_bits_.get(), means, bad),
-                 "means of QSGD's codes");
+    return Check(
+        kernels::ReadQsgdOnDevice(context_.compute_stream->get(), context_.chunks[chunk].tiling(),
+                                  sums_.get(), rule_, grouped_chunks_.groups(chunk), ranges_.get(),
+                                  read_bits_.get(), means, bad_count),
+        "means of QSGD's codes");
   }
 
  private:
   // The number of elements in each bucket of the part.
   uint64_t BucketSizeOf(const kernels::Part& part) const {
-    const uint64_t bucket = context_.layout.options.qsgd.bucket;
-    return bucket == 0 ? part.count : bucket;
+    const uint64_t bucket_size = context_.layout.options.qsgd.bucket;
+    return bucket_size == 0 ? part.count : bucket_size;
   }
 
   const kernels::QsgdRule rule_;
-  GroupedChunks grouped_;
-  Array<kernels::QsgdSums> partial_;
-  Array<uint32_t> done_, chunk_done_, bad_;
+  GroupedChunks grouped_chunks_;
+  Array<kernels::QsgdSums> partial_sums_;
+  Array<uint32_t> tiles_done_, chunk_done_, bad_count_;
   Array<float> norms_;
   Array<uint8_t> widths_;
   Array<uint64_t> bits_, read_bits_, levels_, size_;

@@ -14,15 +14,15 @@ class TernaryCodes : public DeviceCodec {
   using DeviceCodec::DeviceCodec;
 
   Status Allocate() {
-    TERN_RETURN_IF_ERROR(AllocateBytes());
-    MaxSizes max;
-    max.Include(context_.chunks);
-    const size_t tile_bytes = max.tiles * kernels::kTile / 8;
+    TERN_RETURN_IF_ERROR(AllocateBuffers());
+    MaxSizes max_sizes;
+    max_sizes.Include(context_.chunks);
+    const size_t tile_bytes = max_sizes.tiles * kernels::kTile / 8;
     for (const Status& allocated :
-         {ones_.Allocate(max.tiles), sign_bit_.Allocate(max.tiles), chunk_done_.Allocate(1),
-          mask_begin_.Allocate(max.parts), size_.Allocate(1), masks_.Allocate(tile_bytes),
-          signs_.Allocate(tile_bytes), scales_.Allocate(max.parts),
-          sum_locations_.Allocate(max.parts)})
+         {ones_.Allocate(max_sizes.tiles), sign_bit_.Allocate(max_sizes.tiles),
+          chunk_done_.Allocate(1), mask_begin_.Allocate(max_sizes.parts), size_.Allocate(1),
+          masks_.Allocate(tile_bytes), signs_.Allocate(tile_bytes),
+          scales_.Allocate(max_sizes.parts), sum_locations_.Allocate(max_sizes.parts)})
       TERN_RETURN_IF_ERROR(allocated);
     return Ok();
   }
@@ -30,44 +30,45 @@ class TernaryCodes : public DeviceCodec {
   Result<std::vector<kernels::Stats>> Prepare(uint32_t bucket,
                                               const kernels::NoiseKey& noise) override {
     return context_.stats->Compute(GradientsOf(noise.round), context_.buckets[bucket],
-                                   context_.coding);
+                                   context_.coder_stream);
   }
 
   Result<Bytes> Encode(uint32_t chunk, std::span<const kernels::TernaryScale> scales,
                        const kernels::NoiseKey& noise) override {
     TERN_RETURN_IF_ERROR(
-        context_.coding->CopyIn(scales_.get(), scales.data(), scales.size_bytes()));
+        context_.coder_stream->CopyIn(scales_.get(), scales.data(), scales.size_bytes()));
     const kernels::TernaryWorkspace workspace{masks_.get(),      signs_.get(),
                                               ones_.get(),       sign_bit_.get(),
                                               mask_begin_.get(), chunk_done_.get()};
     TERN_RETURN_IF_ERROR(
-        Check(kernels::TernarizeOnDevice(context_.coding->get(), GradientsOf(noise.round),
+        Check(kernels::TernarizeOnDevice(context_.coder_stream->get(), GradientsOf(noise.round),
                                          context_.chunks[chunk].tiling(), scales_.get(), noise,
                                          workspace, code_.get(), size_.get()),
               "ternary codes"));
     uint64_t max_bytes = 0;
-    for (const kernels::TiledPart& tiled : context_.chunks[chunk].host.parts)
+    for (const kernels::TiledPart& tiled : context_.chunks[chunk].host_tiling.parts)
       max_bytes += context_.layout.codec->MaxEncodedSize(SegmentOf(tiled.part));
     return CopyCodeWithin(max_bytes, size_.get());
   }
 
-  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
+  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+              uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithScalers(chunk, sums));
-    return Check(
-        kernels::DecodeOnDevice(context_.compute->get(), context_.chunks[chunk].tiling(),
-                                sums_.get(), sum_locations_.get(), sums.contributors, means, bad),
-        "means of ternary codes");
+    return Check(kernels::DecodeOnDevice(context_.compute_stream->get(),
+                                         context_.chunks[chunk].tiling(), sums_.get(),
+                                         sum_locations_.get(), sums.contributors, means, bad_count),
+                 "means of ternary codes");
   }
 
   bool UpdatesInOnePass() const override { return true; }
   Status Update(uint32_t chunk, const DeviceModel::Sums& sums, const Step& step,
-                uint32_t* bad) override {
+                uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithScalers(chunk, sums));
-    return Check(
-        kernels::DecodeAndUpdateOnDevice(context_.compute->get(), context_.chunks[chunk].tiling(),
-                                         sums_.get(), sum_locations_.get(), sums.contributors,
-                                         step.coefficients, step.rates, step.model, bad),
-        "an update of the weights");
+    return Check(kernels::DecodeAndUpdateOnDevice(
+                     context_.compute_stream->get(), context_.chunks[chunk].tiling(), sums_.get(),
+                     sum_locations_.get(), sums.contributors, step.coefficients, step.rates,
+                     step.model, bad_count),
+                 "an update of the weights");
   }
 
  private:
@@ -79,8 +80,8 @@ class TernaryCodes : public DeviceCodec {
     for (size_t i = 0; i < ranges->size(); ++i)
       locations.push_back({(*ranges)[i].begin, sums.scalers[i]});
     TERN_RETURN_IF_ERROR(UploadSums(sums));
-    return context_.compute->CopyIn(sum_locations_.get(), locations.data(),
-                                    locations.size() * sizeof(kernels::SumLocation));
+    return context_.compute_stream->CopyIn(sum_locations_.get(), locations.data(),
+                                           locations.size() * sizeof(kernels::SumLocation));
   }
 
   // size_ is the size of a chunk's code, scales_ the scaler and clip of each part, and

@@ -25,23 +25,24 @@ class TopKCodes : public DeviceCodec {
         thresholds_(context.layout.columns.size()) {}
 
   Status Allocate() {
-    TERN_RETURN_IF_ERROR(AllocateBytes());
-    const uint64_t elements = context_.layout.elements;
-    TERN_RETURN_IF_ERROR(accumulated_.Allocate(elements));
-    if (options_.momentum > 0) TERN_RETURN_IF_ERROR(momentum_.Allocate(elements));
-    MaxSizes max;
-    max.Include(context_.buckets);
-    max.Include(context_.chunks);
+    TERN_RETURN_IF_ERROR(AllocateBuffers());
+    const uint64_t num_elements = context_.layout.elements;
+    TERN_RETURN_IF_ERROR(accumulated_.Allocate(num_elements));
+    if (options_.momentum > 0) TERN_RETURN_IF_ERROR(momentum_.Allocate(num_elements));
+    MaxSizes max_sizes;
+    max_sizes.Include(context_.buckets);
+    max_sizes.Include(context_.chunks);
     for (const Status& allocated :
-         {sample_tiles_.Allocate(max.tiles), sample_parts_.Allocate(max.parts),
-          strides_.Allocate(max.parts), ks_.Allocate(max.parts),
-          histograms_.Allocate(max.parts * kernels::kSelectBins), select_done_.Allocate(max.parts),
-          upper_bits_.Allocate(max.parts), remaining_.Allocate(max.parts),
-          device_thresholds_.Allocate(max.parts), counts_.Allocate(max.parts),
-          count_done_.Allocate(max.parts), partial_.Allocate(max.tiles),
-          masks_.Allocate(max.tiles * kernels::kTile / 32), sent_.Allocate(max.tiles),
-          bodies_.Allocate(max.tiles), read_bodies_.Allocate(max.tiles), chunk_done_.Allocate(1),
-          size_.Allocate(1)})
+         {sample_tiles_.Allocate(max_sizes.tiles), sample_parts_.Allocate(max_sizes.parts),
+          strides_.Allocate(max_sizes.parts), ks_.Allocate(max_sizes.parts),
+          histograms_.Allocate(max_sizes.parts * kernels::kSelectBins),
+          select_done_.Allocate(max_sizes.parts), upper_bits_.Allocate(max_sizes.parts),
+          remaining_.Allocate(max_sizes.parts), device_thresholds_.Allocate(max_sizes.parts),
+          counts_.Allocate(max_sizes.parts), count_done_.Allocate(max_sizes.parts),
+          counts_of_tiles_.Allocate(max_sizes.tiles),
+          masks_.Allocate(max_sizes.tiles * kernels::kTile / 32),
+          sent_counts_.Allocate(max_sizes.tiles), bodies_.Allocate(max_sizes.tiles),
+          read_bodies_.Allocate(max_sizes.tiles), chunk_done_.Allocate(1), size_.Allocate(1)})
       TERN_RETURN_IF_ERROR(allocated);
     return Ok();
   }
@@ -50,10 +51,10 @@ class TopKCodes : public DeviceCodec {
                                               const kernels::NoiseKey& noise) override {
     const Group& group = context_.buckets[bucket];
     TERN_RETURN_IF_ERROR(Accumulate(group, GradientsOf(noise.round)));
-    auto stats = context_.stats->Compute(accumulated_.get(), group, context_.coding);
+    auto stats = context_.stats->Compute(accumulated_.get(), group, context_.coder_stream);
     if (!stats.ok()) return stats.status();
     for (const kernels::Stats& part_stats : *stats) {
-      if (!part_stats.finite) return stats;  // The caller sees this too, and does not encode.
+      if (!part_stats.finite) return stats;  // Callers see this in `stats`, and do not encode.
     }
     TERN_RETURN_IF_ERROR(ChooseThresholds(group, noise));
     return stats;
@@ -69,10 +70,11 @@ class TopKCodes : public DeviceCodec {
     const kernels::SparseMemory memory{accumulated_.get(),
                                        options_.masking ? momentum_.get() : nullptr};
     TERN_RETURN_IF_ERROR(
-        Check(kernels::SparseOnDevice(context_.coding->get(), accumulated_.get(), group.tiling(),
-                                      device_thresholds_.get(), memory,
-                                      {masks_.get(), sent_.get(), bodies_.get(), chunk_done_.get()},
-                                      code_.get(), size_.get()),
+        Check(kernels::SparseOnDevice(
+                  context_.coder_stream->get(), accumulated_.get(), group.tiling(),
+                  device_thresholds_.get(), memory,
+                  {masks_.get(), sent_counts_.get(), bodies_.get(), chunk_done_.get()}, code_.get(),
+                  size_.get()),
               "codes of few elements"));
     return CopyCodeOfSize(size_.get());
   }
@@ -83,23 +85,24 @@ class TopKCodes : public DeviceCodec {
     return arenas;
   }
 
-  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means, uint32_t* bad) override {
+  Status Read(uint32_t chunk, const DeviceModel::Sums& sums, float* means,
+              uint32_t* bad_count) override {
     TERN_RETURN_IF_ERROR(UploadSumsWithRanges(chunk, sums));
-    return Check(
-        kernels::ReadSparseOnDevice(context_.compute->get(), context_.chunks[chunk].tiling(),
-                                    sums_.get(), ranges_.get(), read_bodies_.get(), means, bad),
-        "means of few elements");
+    return Check(kernels::ReadSparseOnDevice(context_.compute_stream->get(),
+                                             context_.chunks[chunk].tiling(), sums_.get(),
+                                             ranges_.get(), read_bodies_.get(), means, bad_count),
+                 "means of few elements");
   }
 
  private:
   // The choice of a part's threshold: which sample to take, and the state of the search.
   struct Choice {
-    TopKThreshold::SamplePlan plan;
+    TopKThreshold::SamplePlan sample_plan;
     float threshold = 0;
     // The next step is to count the elements of at least `threshold`, and to adapt it.
     bool needs_count = false;
     // The next step is to select the threshold among all elements of the part, not only the sample.
-    bool needs_exact = false;
+    bool needs_exact_search = false;
   };
   using Choices = std::vector<Choice>;
 
@@ -109,12 +112,12 @@ class TopKCodes : public DeviceCodec {
                                 options_.clip_norm};
     const kernels::DeviceStats* stats = nullptr;
     if (options_.clip_norm > 0) {
-      const auto launched = context_.stats->Launch(gradients, group, context_.coding);
-      if (!launched.ok()) return launched.status();
-      stats = *launched;
+      const auto launched_stats = context_.stats->Launch(gradients, group, context_.coder_stream);
+      if (!launched_stats.ok()) return launched_stats.status();
+      stats = *launched_stats;
     }
-    return Check(kernels::AddToDgcOnDevice(context_.coding->get(), gradients, group.tiling(), step,
-                                           stats, momentum_.get(), accumulated_.get()),
+    return Check(kernels::AddToDgcOnDevice(context_.coder_stream->get(), gradients, group.tiling(),
+                                           step, stats, momentum_.get(), accumulated_.get()),
                  "deep gradient compression's memory");
   }
 
@@ -122,12 +125,12 @@ class TopKCodes : public DeviceCodec {
   Status ChooseThresholds(const Group& group, const kernels::NoiseKey& noise) {
     Choices choices(group.size());
     for (size_t p = 0; p < choices.size(); ++p) {
-      kernels::NoiseKey key = noise;
-      key.tensor = group.part(p).tensor;
-      choices[p].plan = chooser_.PlanFor(group.part(p).count, key);
-      const bool sends_all = choices[p].plan.wanted >= group.part(p).count;
-      choices[p].needs_count = !sends_all && !choices[p].plan.exact;
-      if (sends_all) choices[p].plan.k = 0;
+      kernels::NoiseKey part_noise = noise;
+      part_noise.tensor = group.part(p).tensor;
+      choices[p].sample_plan = chooser_.PlanFor(group.part(p).count, part_noise);
+      const bool sends_all = choices[p].sample_plan.wanted >= group.part(p).count;
+      choices[p].needs_count = !sends_all && !choices[p].sample_plan.exact;
+      if (sends_all) choices[p].sample_plan.k = 0;
     }
     TERN_RETURN_IF_ERROR(FindInSamples(group, &choices));
     for (int i = 0; i < TopKThreshold::kAdaptations && AnyNeedsCount(choices); ++i)
@@ -149,7 +152,7 @@ class TopKCodes : public DeviceCodec {
   // element of part p of the tiling. Does not change it where ks[p] is 0.
   Status FindMagnitudes(const kernels::DeviceTiling& tiling, const std::vector<uint64_t>& strides,
                         const std::vector<uint32_t>& ks, Choices* choices) {
-    Stream& stream = *context_.coding;
+    Stream& stream = *context_.coder_stream;
     TERN_RETURN_IF_ERROR(
         stream.CopyIn(strides_.get(), strides.data(), strides.size() * sizeof(uint64_t)));
     TERN_RETURN_IF_ERROR(stream.CopyIn(ks_.get(), ks.data(), ks.size() * sizeof(uint32_t)));
@@ -159,12 +162,12 @@ class TopKCodes : public DeviceCodec {
                   {histograms_.get(), select_done_.get(), upper_bits_.get(), remaining_.get()},
                   device_thresholds_.get()),
               "the choice of a threshold"));
-    std::vector<float> found(choices->size());
-    TERN_RETURN_IF_ERROR(
-        stream.CopyOut(found.data(), device_thresholds_.get(), found.size() * sizeof(float)));
+    std::vector<float> magnitudes(choices->size());
+    TERN_RETURN_IF_ERROR(stream.CopyOut(magnitudes.data(), device_thresholds_.get(),
+                                        magnitudes.size() * sizeof(float)));
     TERN_RETURN_IF_ERROR(stream.Wait());
-    for (size_t p = 0; p < found.size(); ++p) {
-      if (ks[p] != 0) (*choices)[p].threshold = found[p];
+    for (size_t p = 0; p < magnitudes.size(); ++p) {
+      if (ks[p] != 0) (*choices)[p].threshold = magnitudes[p];
     }
     return Ok();
   }
@@ -175,13 +178,14 @@ class TopKCodes : public DeviceCodec {
     std::vector<uint64_t> strides;
     std::vector<uint32_t> ks;
     for (size_t p = 0; p < group.size(); ++p) {
-      const TopKThreshold::SamplePlan& plan = (*choices)[p].plan;
-      samples.push_back({.begin = group.part(p).begin + plan.first, .count = plan.samples});
-      strides.push_back(plan.stride);
-      ks.push_back(static_cast<uint32_t>(plan.k));
+      const TopKThreshold::SamplePlan& sample_plan = (*choices)[p].sample_plan;
+      samples.push_back(
+          {.begin = group.part(p).begin + sample_plan.first, .count = sample_plan.samples});
+      strides.push_back(sample_plan.stride);
+      ks.push_back(static_cast<uint32_t>(sample_plan.k));
     }
     const kernels::Tiling tiling = kernels::CutIntoTiles(samples);
-    Stream& stream = *context_.coding;
+    Stream& stream = *context_.coder_stream;
     TERN_RETURN_IF_ERROR(stream.CopyIn(sample_tiles_.get(), tiling.tiles.data(),
                                        tiling.tiles.size() * sizeof(kernels::Tile)));
     TERN_RETURN_IF_ERROR(stream.CopyIn(sample_parts_.get(), tiling.parts.data(),
@@ -191,15 +195,16 @@ class TopKCodes : public DeviceCodec {
                           strides, ks, choices);
   }
 
-  // Selects among all elements the thresholds with needs_exact.
+  // Selects among all elements the thresholds with needs_exact_search.
   Status FindExactly(const Group& group, Choices* choices) {
     std::vector<uint32_t> ks;
-    bool any_needs_exact = false;
+    bool any_needs_exact_search = false;
     for (const Choice& choice : *choices) {
-      ks.push_back(choice.needs_exact ? static_cast<uint32_t>(choice.plan.wanted) : 0);
-      any_needs_exact = any_needs_exact || choice.needs_exact;
+      ks.push_back(choice.needs_exact_search ? static_cast<uint32_t>(choice.sample_plan.wanted)
+                                             : 0);
+      any_needs_exact_search = any_needs_exact_search || choice.needs_exact_search;
     }
-    if (!any_needs_exact) return Ok();
+    if (!any_needs_exact_search) return Ok();
     return FindMagnitudes(group.tiling(), std::vector<uint64_t>(group.size(), 1), ks, choices);
   }
 
@@ -210,41 +215,41 @@ class TopKCodes : public DeviceCodec {
       thresholds.push_back(choice.needs_count ? choice.threshold : -1);
     TERN_RETURN_IF_ERROR(UploadThresholds(thresholds));
     TERN_RETURN_IF_ERROR(
-        Check(kernels::CountFromOnDevice(context_.coding->get(), accumulated_.get(), group.tiling(),
-                                         device_thresholds_.get(), partial_.get(),
-                                         count_done_.get(), counts_.get()),
+        Check(kernels::CountFromOnDevice(context_.coder_stream->get(), accumulated_.get(),
+                                         group.tiling(), device_thresholds_.get(),
+                                         counts_of_tiles_.get(), count_done_.get(), counts_.get()),
               "a count of what is sent"));
     std::vector<uint32_t> counts(choices->size());
-    TERN_RETURN_IF_ERROR(
-        context_.coding->CopyOut(counts.data(), counts_.get(), counts.size() * sizeof(uint32_t)));
-    TERN_RETURN_IF_ERROR(context_.coding->Wait());
+    TERN_RETURN_IF_ERROR(context_.coder_stream->CopyOut(counts.data(), counts_.get(),
+                                                        counts.size() * sizeof(uint32_t)));
+    TERN_RETURN_IF_ERROR(context_.coder_stream->Wait());
     for (size_t p = 0; p < choices->size(); ++p) {
       Choice& choice = (*choices)[p];
       if (!choice.needs_count) continue;
-      const auto next = chooser_.Adapt(choice.plan, counts[p], &choice.threshold);
-      choice.needs_count = next == TopKThreshold::Next::kCount;
-      choice.needs_exact = next == TopKThreshold::Next::kExact;
+      const auto next_step = chooser_.Adapt(choice.sample_plan, counts[p], &choice.threshold);
+      choice.needs_count = next_step == TopKThreshold::Next::kCount;
+      choice.needs_exact_search = next_step == TopKThreshold::Next::kExact;
     }
     return Ok();
   }
 
   Status UploadThresholds(const std::vector<float>& thresholds) {
-    return context_.coding->CopyIn(device_thresholds_.get(), thresholds.data(),
-                                   thresholds.size() * sizeof(float));
+    return context_.coder_stream->CopyIn(device_thresholds_.get(), thresholds.data(),
+                                         thresholds.size() * sizeof(float));
   }
 
   const codec::Options::TopK options_;
   const TopKThreshold chooser_;
   std::vector<float> thresholds_;  // For each tensor the threshold that was last chosen.
-  // The accumulated gradients, their momentum, and on the device the thresholds of a call. The
-  // arrays below are workspace of the kernels.
+  // The accumulated gradients, their momentum, and on the device the thresholds that a kernel reads
+  // or writes. The arrays below are workspace of the kernels.
   Array<float> accumulated_, momentum_, device_thresholds_;
   Array<kernels::Tile> sample_tiles_;
   Array<kernels::TiledPart> sample_parts_;
   Array<uint64_t> strides_, bodies_, read_bodies_, size_;
   Array<uint32_t> ks_, histograms_, select_done_, upper_bits_, remaining_, counts_, count_done_,
-      partial_;
-  Array<uint32_t> masks_, sent_, chunk_done_;
+      counts_of_tiles_;
+  Array<uint32_t> masks_, sent_counts_, chunk_done_;
 };
 
 }  // namespace

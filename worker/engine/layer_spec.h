@@ -22,7 +22,7 @@ struct ParameterArrays {
 struct LayerSpec {
   const pb::LayerDef* def = nullptr;
   uint32_t batch = 0;
-  bool training = false;
+  bool is_training = false;
   Precision precision = Precision::kFp32;
   // The shapes of the inputs, except the input "label" of a loss. A batch norm has a second input
   // if it also computes the addition that follows it.

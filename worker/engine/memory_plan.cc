@@ -19,10 +19,11 @@ int MemoryPlan::Add(size_t bytes) {
   return static_cast<int>(buffers_.size()) - 1;
 }
 
-void MemoryPlan::Use(int buffer, int time) {
-  Buffer& b = buffers_[buffer];
-  b.first_step = b.first_step < 0 ? time : std::min(b.first_step, time);
-  b.last_step = std::max(b.last_step, time);
+void MemoryPlan::Use(int buffer, int step) {
+  Buffer& used_buffer = buffers_[buffer];
+  used_buffer.first_step =
+      used_buffer.first_step < 0 ? step : std::min(used_buffer.first_step, step);
+  used_buffer.last_step = std::max(used_buffer.last_step, step);
 }
 
 // Places the largest buffers first, each at the lowest offset that no buffer with an overlapping
@@ -32,22 +33,25 @@ size_t MemoryPlan::AssignOffsets() {
   std::iota(by_size.begin(), by_size.end(), 0);
   std::stable_sort(by_size.begin(), by_size.end(),
                    [&](int a, int b) { return buffers_[a].bytes > buffers_[b].bytes; });
-  std::vector<int> placed;  // Buffers that have an offset, sorted by it.
+  std::vector<int> placed_buffers;  // Numbers of the buffers with an offset, by offset.
   size_t arena_size = 0;
-  for (int i : by_size) {
-    Buffer& buffer = buffers_[i];
+  for (int buffer_number : by_size) {
+    Buffer& buffer = buffers_[buffer_number];
     if (buffer.first_step < 0) continue;
     size_t offset = 0;
-    for (int j : placed) {
-      const Buffer& other = buffers_[j];
-      if (other.last_step < buffer.first_step || buffer.last_step < other.first_step) continue;
-      if (offset + buffer.bytes <= other.offset) break;
-      offset = std::max(offset, other.offset + other.bytes);
+    for (int placed_number : placed_buffers) {
+      const Buffer& placed_buffer = buffers_[placed_number];
+      if (placed_buffer.last_step < buffer.first_step ||
+          buffer.last_step < placed_buffer.first_step)
+        continue;
+      if (offset + buffer.bytes <= placed_buffer.offset) break;
+      offset = std::max(offset, placed_buffer.offset + placed_buffer.bytes);
     }
     buffer.offset = offset;
-    const auto after = std::upper_bound(placed.begin(), placed.end(), offset,
-                                        [&](size_t o, int j) { return o < buffers_[j].offset; });
-    placed.insert(after, i);
+    const auto insert_position = std::upper_bound(
+        placed_buffers.begin(), placed_buffers.end(), offset,
+        [&](size_t o, int placed_number) { return o < buffers_[placed_number].offset; });
+    placed_buffers.insert(insert_position, buffer_number);
     arena_size = std::max(arena_size, offset + buffer.bytes);
   }
   return arena_size;

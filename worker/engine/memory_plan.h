@@ -9,16 +9,15 @@ namespace tern::engine {
 
 class MemoryPlan {
  public:
-  // The alignment of all buffers, in bytes. CUDA's libraries assume that arrays have the alignment
-  // of CUDA's own allocations, which is this. It is enough for a cache line and for CPU vectors,
-  // too.
+  // The alignment of all buffers, in bytes. CUDA's libraries assume that arrays are aligned like
+  // CUDA's own allocations, to 256 bytes. This is enough for a cache line and for CPU vectors, too.
   static constexpr size_t kAlignment = 256;
 
   // Adds a buffer of `bytes` bytes; returns its number.
   int Add(size_t bytes);
-  // Says that step number `time` uses the buffer. Its contents stay intact from the first step that
+  // Says that step number `step` uses the buffer. Its contents stay intact from the first step that
   // uses it to the last.
-  void Use(int buffer, int time);
+  void Use(int buffer, int step);
   // Assigns offsets to all buffers that a step uses; returns the size of the arena in bytes.
   // REQUIRES that neither Add nor Use is called afterwards.
   size_t AssignOffsets();

@@ -88,7 +88,8 @@ class Net {
   struct Feed {
     std::span<const float> images;     // [batch, C, H, W]
     std::span<const uint32_t> labels;  // Each is less than the number of classes.
-    // How many samples are valid, 1 to batch. The rest fill up the last batch of an evaluation.
+    // How many samples are valid, 1 to batch. The others only fill up the last batch of an
+    // evaluation.
     uint32_t used = 0;
     uint64_t step = 0;  // The step's number, which selects the random numbers of dropout.
     // Receives the scores from which the loss is computed, [batch, classes], unless it is empty.

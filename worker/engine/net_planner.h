@@ -18,11 +18,11 @@ class NetPlanner {
  public:
   struct Backend {
     std::function<std::unique_ptr<Layer>(const LayerSpec& spec)> make;
-    std::function<Value(const Value& a, const Value& b)> add;
+    std::function<Value(const Value& a, const Value& b)> add_values;
     // Called before each layer is planned, with its name as error messages should state it.
-    std::function<void(const std::string& where)> begin_layer = [](const std::string&) {};
+    std::function<void(const std::string& where)> before_layer = [](const std::string&) {};
     // Called with the output of the last layer when the forward pass is planned.
-    std::function<void(const Value& scores)> with_scores = [](const Value&) {};
+    std::function<void(const Value& scores)> after_forward = [](const Value&) {};
   };
   // `data` is the net's input. REQUIRES that `program` already has the step that computes it.
   NetPlanner(Program* program, const Backend& backend, const Value& data)
@@ -33,9 +33,9 @@ class NetPlanner {
   // Appends the steps of all layers to the program. Returns the last layer's output.
   Value Plan(const std::vector<PlannedLayer>& layers) {
     for (const PlannedLayer& layer : layers) Forward(layer);
-    backend_.with_scores(values_.at(layers.back().makes));
+    backend_.after_forward(values_.at(layers.back().makes));
     program_.EndForward();
-    if (layers.front().spec.training) {
+    if (layers.front().spec.is_training) {
       for (size_t i = layers.size(); i-- > 0;) Backward(layers[i], layers_[i].get());
     }
     return values_.at(layers.back().makes);
@@ -43,12 +43,12 @@ class NetPlanner {
 
  private:
   void Forward(const PlannedLayer& layer) {
-    backend_.begin_layer("layer \"" + layer.spec.def->name() + "\"");
-    bool& depends = depends_on_parameters_[layer.makes] = !layer.spec.parameters.empty();
+    backend_.before_layer("layer \"" + layer.spec.def->name() + "\"");
+    bool& is_dependent = depends_on_parameters_[layer.makes] = !layer.spec.parameters.empty();
     std::vector<Value> inputs;
     for (const std::string& tensor : layer.reads) {
       inputs.push_back(values_.at(tensor));
-      depends |= depends_on_parameters_[tensor];
+      is_dependent |= depends_on_parameters_[tensor];
     }
     for (const ParameterArrays& parameter : layer.spec.parameters)
       program_.MarkRead(parameter.index);
@@ -56,26 +56,27 @@ class NetPlanner {
     values_[layer.makes] = layers_.back()->Forward(&program_, inputs);
   }
 
-  void Backward(const PlannedLayer& planned, Layer* layer) {
-    if (!depends_on_parameters_[planned.makes]) return;
-    backend_.begin_layer("the backward pass of layer \"" + planned.spec.def->name() + "\"");
-    std::vector<bool> wanted;
-    for (const std::string& tensor : planned.reads)
-      wanted.push_back(depends_on_parameters_[tensor]);
+  void Backward(const PlannedLayer& planned_layer, Layer* layer) {
+    if (!depends_on_parameters_[planned_layer.makes]) return;
+    backend_.before_layer("the backward pass of layer \"" + planned_layer.spec.def->name() + "\"");
+    std::vector<bool> wanted_inputs;
+    for (const std::string& tensor : planned_layer.reads)
+      wanted_inputs.push_back(depends_on_parameters_[tensor]);
     const std::vector<Value> input_gradients =
-        layer->Backward(&program_, gradients_[planned.makes], wanted);
-    for (size_t k = 0; k < wanted.size(); ++k) {
-      if (wanted[k]) AddGradient(planned.reads[k], input_gradients[k]);
+        layer->Backward(&program_, gradients_[planned_layer.makes], wanted_inputs);
+    for (size_t k = 0; k < wanted_inputs.size(); ++k) {
+      if (wanted_inputs[k]) AddGradient(planned_layer.reads[k], input_gradients[k]);
     }
-    for (size_t p = planned.spec.parameters.size(); p-- > 0;)
-      program_.MarkReady(planned.spec.parameters[p].index);
+    for (size_t p = planned_layer.spec.parameters.size(); p-- > 0;)
+      program_.MarkReady(planned_layer.spec.parameters[p].index);
   }
 
-  // Adds to the gradient of a tensor what the backward step of one of its readers returns. The
-  // backward steps of all layers that read a tensor come before that of the layer that makes it.
+  // Adds to the gradient of a tensor what the backward step of a layer that reads the tensor
+  // returns. The backward steps of all layers that read a tensor come before that of the layer that
+  // makes it.
   void AddGradient(const std::string& tensor, const Value& gradient) {
-    const auto [found, is_first] = gradients_.try_emplace(tensor, gradient);
-    if (!is_first) found->second = backend_.add(found->second, gradient);
+    const auto [entry, is_first] = gradients_.try_emplace(tensor, gradient);
+    if (!is_first) entry->second = backend_.add_values(entry->second, gradient);
   }
 
   Program& program_;

@@ -10,9 +10,10 @@ namespace {
 
 // Returns how many scores are larger than the label's. Of equal scores, the first class counts as
 // the larger.
-uint32_t RankOfLabel(const float* x, uint32_t classes, uint32_t label) {
+uint32_t RankOfLabel(const float* row_scores, uint32_t classes, uint32_t label) {
   uint32_t rank = 0;
-  for (uint32_t c = 0; c < classes; ++c) rank += x[c] > x[label] || (x[c] == x[label] && c < label);
+  for (uint32_t c = 0; c < classes; ++c)
+    rank += row_scores[c] > row_scores[label] || (row_scores[c] == row_scores[label] && c < label);
   return rank;
 }
 
@@ -21,26 +22,29 @@ uint32_t RankOfLabel(const float* x, uint32_t classes, uint32_t label) {
 SoftmaxSums SoftmaxLoss(const float* scores, std::span<const uint32_t> labels, uint32_t rows,
                         uint32_t classes, uint32_t used, float smoothing, float* gradient) {
   SoftmaxSums sums;
-  const double spread = double{smoothing} / classes, at_label = 1 - double{smoothing};
+  const double target_of_every_class = double{smoothing} / classes,
+               extra_target_of_label = 1 - double{smoothing};
   std::vector<double> exps(classes);
   for (uint32_t n = 0; n < used; ++n) {
-    const float* x = scores + size_t{n} * classes;
-    const double largest = *std::max_element(x, x + classes);
-    double sum = 0, linear = 0;
+    const float* row_scores = scores + size_t{n} * classes;
+    const double largest_score = *std::max_element(row_scores, row_scores + classes);
+    double exp_sum = 0, difference_sum = 0;
     for (uint32_t c = 0; c < classes; ++c) {
-      exps[c] = std::exp(x[c] - largest);
-      sum += exps[c];
-      linear += x[c] - largest;
+      exps[c] = std::exp(row_scores[c] - largest_score);
+      exp_sum += exps[c];
+      difference_sum += row_scores[c] - largest_score;
     }
-    sums.loss += std::log(sum) - at_label * (x[labels[n]] - largest) - spread * linear;
-    const uint32_t label_rank = RankOfLabel(x, classes, labels[n]);
+    sums.loss += std::log(exp_sum) -
+                 extra_target_of_label * (row_scores[labels[n]] - largest_score) -
+                 target_of_every_class * difference_sum;
+    const uint32_t label_rank = RankOfLabel(row_scores, classes, labels[n]);
     sums.correct += label_rank == 0;
     sums.among_five += label_rank < 5;
     if (gradient == nullptr) continue;
-    float* g = gradient + size_t{n} * classes;
+    float* row_gradient = gradient + size_t{n} * classes;
     for (uint32_t c = 0; c < classes; ++c) {
-      const double q = spread + (c == labels[n] ? at_label : 0);
-      g[c] = static_cast<float>((exps[c] / sum - q) / used);
+      const double q = target_of_every_class + (c == labels[n] ? extra_target_of_label : 0);
+      row_gradient[c] = static_cast<float>((exps[c] / exp_sum - q) / used);
     }
   }
   if (gradient != nullptr) {

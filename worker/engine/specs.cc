@@ -37,15 +37,16 @@ class ArenaCursor {
       : table_(table), arenas_(arenas) {}
 
   void Fill(const std::string& layer, LayerSpec* spec) {
-    while (parameter_ < table_.parameters.size() &&
-           BelongsTo(layer, table_.parameters[parameter_].name)) {
-      const uint64_t offset = table_.parameters[parameter_].offset;
-      spec->parameters.push_back({parameter_++, const_cast<float*>(arenas_.parameters) + offset,
-                                  spec->training ? arenas_.gradients + offset : nullptr});
+    while (next_parameter_ < table_.parameters.size() &&
+           BelongsTo(layer, table_.parameters[next_parameter_].name)) {
+      const uint64_t offset = table_.parameters[next_parameter_].offset;
+      spec->parameters.push_back({next_parameter_++,
+                                  const_cast<float*>(arenas_.parameters) + offset,
+                                  spec->is_training ? arenas_.gradients + offset : nullptr});
     }
-    while (statistic_ < table_.statistics.size() &&
-           BelongsTo(layer, table_.statistics[statistic_].name))
-      spec->statistics.push_back(arenas_.statistics + table_.statistics[statistic_++].offset);
+    while (next_statistic_ < table_.statistics.size() &&
+           BelongsTo(layer, table_.statistics[next_statistic_].name))
+      spec->statistics.push_back(arenas_.statistics + table_.statistics[next_statistic_++].offset);
   }
 
  private:
@@ -56,7 +57,7 @@ class ArenaCursor {
 
   const models::ParameterTable& table_;
   const Net::Arenas& arenas_;
-  uint32_t parameter_ = 0, statistic_ = 0;
+  uint32_t next_parameter_ = 0, next_statistic_ = 0;
 };
 
 class LayerPlanner {
@@ -104,16 +105,16 @@ class LayerPlanner {
   bool FuseAdd(const pb::LayerDef& layer) {
     if (!layer.has_add() || layer.inputs_size() != 2) return false;
     PlannedLayer* maker = nullptr;
-    std::string other;
+    std::string other_input;
     for (int i : {0, 1}) {
       PlannedLayer* candidate = MakerIfReadOnce(layer.inputs(i));
       if (candidate == nullptr || candidate < maker) continue;
       maker = candidate;
-      other = layer.inputs(1 - i);
+      other_input = layer.inputs(1 - i);
     }
     if (maker == nullptr || !maker->spec.def->has_batch_norm() || maker->spec.relu) return false;
-    if (maker->spec.inputs.size() > 1 || IsMadeAfter(*maker, other)) return false;
-    maker->reads.push_back(other);
+    if (maker->spec.inputs.size() > 1 || IsMadeAfter(*maker, other_input)) return false;
+    maker->reads.push_back(other_input);
     maker->spec.inputs.push_back(maker->spec.output);
     maker->makes = layer.output();
     return true;
@@ -124,23 +125,23 @@ class LayerPlanner {
                        [&](const PlannedLayer& l) { return l.makes == tensor; });
   }
 
-  void Add(const pb::LayerDef& layer, uint32_t number) {
-    PlannedLayer& planned = layers_.emplace_back();
-    LayerSpec& spec = planned.spec;
+  void Add(const pb::LayerDef& layer, uint32_t layer_number) {
+    PlannedLayer& planned_layer = layers_.emplace_back();
+    LayerSpec& spec = planned_layer.spec;
     spec.def = &layer;
     spec.batch = options_.batch;
     spec.precision = options_.precision;
-    spec.training = options_.training;
+    spec.is_training = options_.training;
     spec.output = shapes_.at(layer.output());
     spec.noise = {.seed = options_.seed,
                   .stream = kernels::NoiseStream::kDropout,
                   .rank = options_.rank,
-                  .tensor = number};
-    planned.makes = layer.output();
+                  .tensor = layer_number};
+    planned_layer.makes = layer.output();
     for (const std::string& input : layer.inputs()) {
       const auto shape = shapes_.find(input);
       if (shape == shapes_.end()) continue;  // The input "label" has no image shape.
-      planned.reads.push_back(input);
+      planned_layer.reads.push_back(input);
       spec.inputs.push_back(shape->second);
     }
     cursor_.Fill(layer.name(), &spec);

@@ -18,43 +18,43 @@ namespace tern::tensorboard {
 namespace {
 
 template <typename T>
-std::string LittleEndian(T value) {
+std::string LittleEndianBytes(T value) {
   std::string bytes;
   for (size_t i = 0; i < sizeof value; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xFF);
   return bytes;
 }
 
-std::string MaskedCrc(std::string_view bytes) {
+std::string MaskedCrcBytes(std::string_view bytes) {
   const uint32_t crc = Crc32c(bytes);
-  return LittleEndian(static_cast<uint32_t>((crc >> 15 | crc << 17) + 0xA282EAD8u));
+  return LittleEndianBytes(static_cast<uint32_t>((crc >> 15 | crc << 17) + 0xA282EAD8u));
 }
 
-Status CannotWrite(const std::string& path, const std::string& why) {
+Status CannotWriteError(const std::string& path, const std::string& why) {
   return Status(Code::kCannotWrite, Cat("cannot write ", path, ": ", why));
 }
 
 }  // namespace
 
 double WallTime() {
-  const auto since = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(since).count();
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(since_epoch).count();
 }
 
 Result<EventFile> EventFile::Make(const std::string& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (error) return CannotWrite(folder, error.message());
+  if (error) return CannotWriteError(folder, error.message());
   auto seconds = static_cast<uint64_t>(WallTime());
   while (true) {
     const std::string path = Cat(folder, "/events.out.tfevents.", seconds++, ".tern");
     const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0 && errno == EEXIST) continue;
-    if (fd < 0) return CannotWrite(path, std::strerror(errno));
+    if (fd < 0) return CannotWriteError(path, std::strerror(errno));
     EventFile file(path, fd);
-    pb::Event first;
-    first.set_wall_time(WallTime());
-    first.set_file_version("brain.Event:2");
-    file.Add(first);
+    pb::Event version_event;
+    version_event.set_wall_time(WallTime());
+    version_event.set_file_version("brain.Event:2");
+    file.Add(version_event);
     TERN_RETURN_IF_ERROR(file.Flush());
     return file;
   }
@@ -71,25 +71,26 @@ EventFile::EventFile(EventFile&& other) noexcept
 
 void EventFile::Add(const pb::Event& event) {
   if (!is_open()) return;
-  const std::string data = event.SerializeAsString();
-  const std::string length = LittleEndian(uint64_t{data.size()});
-  records_ += length;
-  records_ += MaskedCrc(length);
-  records_ += data;
-  records_ += MaskedCrc(data);
+  const std::string event_bytes = event.SerializeAsString();
+  const std::string length_bytes = LittleEndianBytes(uint64_t{event_bytes.size()});
+  records_ += length_bytes;
+  records_ += MaskedCrcBytes(length_bytes);
+  records_ += event_bytes;
+  records_ += MaskedCrcBytes(event_bytes);
 }
 
 Status EventFile::Flush() {
   const std::string records = std::exchange(records_, {});
   for (size_t num_written = 0; num_written < records.size();) {
-    const ssize_t n = write(fd_, records.data() + num_written, records.size() - num_written);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      const Status failed = CannotWrite(path_, std::strerror(errno));
+    const ssize_t num_bytes =
+        write(fd_, records.data() + num_written, records.size() - num_written);
+    if (num_bytes < 0 && errno == EINTR) continue;
+    if (num_bytes < 0) {
+      const Status write_error = CannotWriteError(path_, std::strerror(errno));
       Close();
-      return failed;
+      return write_error;
     }
-    num_written += static_cast<size_t>(n);
+    num_written += static_cast<size_t>(num_bytes);
   }
   return Ok();
 }

@@ -14,19 +14,19 @@ namespace {
 // Floats that have the same upper 16 bits form a cell. Cells are so narrow that at most one limit
 // lies inside a cell, so a table by cell and one comparison find the bucket.
 struct Buckets {
-  static constexpr int kShift = 16;  // A float's bits, shifted right by this, are its cell.
+  static constexpr int kCellShift = 16;  // A float's bits, shifted right by this, are its cell.
 
   Buckets() {
     for (double limit = 1e-12; limit < 1e20; limit *= 1.1) limits.push_back(limit);
     limits.push_back(std::numeric_limits<double>::max());
     for (uint32_t cell = 0; cell < first_bucket.size(); ++cell) {
-      const double begin = std::bit_cast<float>(cell << kShift);
-      const auto above = std::upper_bound(limits.begin(), limits.end() - 1, begin);
-      first_bucket[cell] = static_cast<uint16_t>(above - limits.begin());
+      const double cell_begin = std::bit_cast<float>(cell << kCellShift);
+      const auto next_limit = std::upper_bound(limits.begin(), limits.end() - 1, cell_begin);
+      first_bucket[cell] = static_cast<uint16_t>(next_limit - limits.begin());
     }
   }
   size_t BucketOf(float magnitude) const {
-    const size_t bucket = first_bucket[std::bit_cast<uint32_t>(magnitude) >> kShift];
+    const size_t bucket = first_bucket[std::bit_cast<uint32_t>(magnitude) >> kCellShift];
     return std::min(bucket + (magnitude >= limits[bucket] ? 1 : 0), limits.size() - 1);
   }
 
@@ -37,28 +37,28 @@ struct Buckets {
 
 class BucketList {
  public:
-  explicit BucketList(pb::HistogramProto* out) : out_(*out) {}
+  explicit BucketList(pb::HistogramProto* out) : histogram_(*out) {}
 
   // Appends a bucket that ends at `limit`; limits ascend from call to call. An empty bucket
   // replaces an empty bucket before it, so that neighbouring empty buckets become one.
   void Add(double limit, uint64_t count) {
-    const int last = out_.bucket_size() - 1;
-    if (count == 0 && last >= 0 && out_.bucket(last) == 0) {
-      out_.set_bucket_limit(last, limit);
+    const int last_bucket = histogram_.bucket_size() - 1;
+    if (count == 0 && last_bucket >= 0 && histogram_.bucket(last_bucket) == 0) {
+      histogram_.set_bucket_limit(last_bucket, limit);
     } else {
-      out_.add_bucket_limit(limit);
-      out_.add_bucket(static_cast<double>(count));
+      histogram_.add_bucket_limit(limit);
+      histogram_.add_bucket(static_cast<double>(count));
     }
   }
   void RemoveLastIfEmpty() {
-    const int last = out_.bucket_size() - 1;
-    if (last < 0 || out_.bucket(last) != 0) return;
-    out_.mutable_bucket()->RemoveLast();
-    out_.mutable_bucket_limit()->RemoveLast();
+    const int last_bucket = histogram_.bucket_size() - 1;
+    if (last_bucket < 0 || histogram_.bucket(last_bucket) != 0) return;
+    histogram_.mutable_bucket()->RemoveLast();
+    histogram_.mutable_bucket_limit()->RemoveLast();
   }
 
  private:
-  pb::HistogramProto& out_;
+  pb::HistogramProto& histogram_;
 };
 
 }  // namespace
@@ -67,11 +67,11 @@ pb::HistogramProto HistogramOf(std::span<const float> values) {
   static const Buckets buckets;
   pb::HistogramProto histogram;
   if (values.empty()) return histogram;
-  const size_t n = buckets.limits.size();
-  std::vector<uint64_t> negative(n), positive(n);
+  const size_t num_limits = buckets.limits.size();
+  std::vector<uint64_t> negative_counts(num_limits), positive_counts(num_limits);
   double sum = 0, sum_squares = 0;
   for (const float v : values) {
-    ++(v < 0 ? negative : positive)[buckets.BucketOf(std::abs(v))];
+    ++(v < 0 ? negative_counts : positive_counts)[buckets.BucketOf(std::abs(v))];
     sum += v;
     sum_squares += static_cast<double>(v) * v;
   }
@@ -81,10 +81,11 @@ pb::HistogramProto HistogramOf(std::span<const float> values) {
   histogram.set_num(static_cast<double>(values.size()));
   histogram.set_sum(sum);
   histogram.set_sum_squares(sum_squares);
-  BucketList list(&histogram);
-  for (size_t k = n; k-- > 0;) list.Add(k == 0 ? 0. : -buckets.limits[k - 1], negative[k]);
-  for (size_t k = 0; k < n; ++k) list.Add(buckets.limits[k], positive[k]);
-  list.RemoveLastIfEmpty();
+  BucketList bucket_list(&histogram);
+  for (size_t k = num_limits; k-- > 0;)
+    bucket_list.Add(k == 0 ? 0. : -buckets.limits[k - 1], negative_counts[k]);
+  for (size_t k = 0; k < num_limits; ++k) bucket_list.Add(buckets.limits[k], positive_counts[k]);
+  bucket_list.RemoveLastIfEmpty();
   return histogram;
 }
 

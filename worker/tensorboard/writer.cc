@@ -11,7 +11,7 @@ namespace tern::tensorboard {
 
 namespace {
 
-constexpr Time kFlushEvery = std::chrono::seconds(1);
+constexpr Time kFlushInterval = std::chrono::seconds(1);
 constexpr size_t kMaxQueuedEvents = 65536;
 
 }  // namespace
@@ -34,11 +34,11 @@ void Writer::AddLater(std::function<void(pb::Event*)> make) { event_makers_.Push
 // this thread.
 void Writer::Run() {
   while (!event_makers_.drained()) {
-    const auto make = event_makers_.Pop(Now() + kFlushEvery);
+    const auto make_event = event_makers_.Pop(Now() + kFlushInterval);
     while (const std::optional<pb::Event> event = events_.TryPop()) file_.Add(*event);
-    if (make.has_value() && file_.is_open()) {
+    if (make_event.has_value() && file_.is_open()) {
       pb::Event event;
-      (*make)(&event);
+      (*make_event)(&event);
       file_.Add(event);
     }
     Flush();
@@ -48,8 +48,8 @@ void Writer::Run() {
 }
 
 void Writer::Flush() {
-  const Status written = file_.Flush();
-  LOG_IF(ERROR, !written.ok()) << written.message() << "; training goes on without it";
+  const Status flush_status = file_.Flush();
+  LOG_IF(ERROR, !flush_status.ok()) << flush_status.message() << "; training goes on without it";
 }
 
 }  // namespace tern::tensorboard

@@ -13,8 +13,8 @@ namespace {
 using dnnl::memory;
 using kernels::kNormChannels;
 
-// An estimate of the size of the caches near a core, in bytes. The next layer finds a larger tensor
-// no longer in them.
+// An estimate of the size of the caches near a core, in bytes. A larger tensor is not in them any
+// more when the next layer reads it.
 constexpr size_t kCacheBytes = size_t{4} << 20;
 
 // The shape and memory layout of a batch of images: channels last, or in blocks of 16 channels.
@@ -22,17 +22,17 @@ constexpr size_t kCacheBytes = size_t{4} << 20;
 // channels last.
 struct Geometry {
   size_t batch = 0, channels = 0, pixels = 0;
-  bool blocked = false;
+  bool is_blocked = false;
 
   size_t Bytes() const { return batch * channels * pixels * sizeof(float); }
   size_t blocks() const { return (channels + kNormChannels - 1) / kNormChannels; }
   // The index of the first element of block k of image n.
   size_t OffsetOf(size_t n, size_t k) const {
-    return n * channels * pixels + k * kNormChannels * (blocked ? pixels : 1);
+    return n * channels * pixels + k * kNormChannels * (is_blocked ? pixels : 1);
   }
   // How kernels address block k of an image.
   kernels::Slab SlabOf(size_t k) const {
-    return {pixels, blocked ? kNormChannels : channels,
+    return {pixels, is_blocked ? kNormChannels : channels,
             std::min(kNormChannels, channels - k * kNormChannels)};
   }
   // Calls work(n, k) for all blocks of all images, on all threads.
@@ -54,12 +54,12 @@ class ImageSums {
   float* First(size_t n, size_t channel) { return &sums_[2 * n * channels_ + channel]; }
   float* Second(size_t n, size_t channel) { return First(n, channel) + channels_; }
   std::pair<double, double> Totals(size_t channel) const {
-    double first = 0, second = 0;
+    double first_total = 0, second_total = 0;
     for (size_t i = channel; i < sums_.size(); i += 2 * channels_) {
-      first += sums_[i];
-      second += sums_[i + channels_];
+      first_total += sums_[i];
+      second_total += sums_[i + channels_];
     }
-    return {first, second};
+    return {first_total, second_total};
   }
 
  private:
@@ -72,7 +72,7 @@ class ImageSums {
 // d = sqrt(variance + epsilon).
 struct Norm {
   Geometry geometry;
-  bool training = false, relu = false;
+  bool is_training = false, has_relu = false;
   double epsilon = 0, momentum = 0;
   const float *gamma = nullptr, *beta = nullptr;
   float *gamma_gradient = nullptr, *beta_gradient = nullptr;
@@ -100,23 +100,24 @@ struct Norm {
 
  private:
   // The number of values of a channel in the batch.
-  double Count() const { return static_cast<double>(geometry.batch * geometry.pixels); }
-  // Computes mean and variance of each channel of the batch, updates the running ones, and sets
-  // scale.
+  double ValuesPerChannel() const { return static_cast<double>(geometry.batch * geometry.pixels); }
+  // Computes mean and variance of each channel of the batch, updates the running mean and variance,
+  // and calls SetScale.
   void ComputeMoments(const float* x);
   // Updates the running mean and variance of channel c:
   // running = (1 - momentum) running + momentum batch_value. The variance is scaled by n / (n - 1),
-  // where n = Count().
+  // where n = ValuesPerChannel().
   void UpdateRunning(size_t c, double batch_mean, double variance);
   // Sets mean, inverse, scale and shift of channel c.
   void SetScale(size_t c, double channel_mean, double variance);
 };
 
 void Norm::UpdateRunning(size_t c, double batch_mean, double variance) {
-  const double unbiased = Count() > 1 ? Count() / (Count() - 1) : 1;
+  const double unbiased_factor =
+      ValuesPerChannel() > 1 ? ValuesPerChannel() / (ValuesPerChannel() - 1) : 1;
   running_mean[c] = static_cast<float>((1 - momentum) * running_mean[c] + momentum * batch_mean);
-  running_variance[c] =
-      static_cast<float>((1 - momentum) * running_variance[c] + momentum * unbiased * variance);
+  running_variance[c] = static_cast<float>((1 - momentum) * running_variance[c] +
+                                           momentum * unbiased_factor * variance);
 }
 
 void Norm::SetScale(size_t c, double channel_mean, double variance) {
@@ -138,9 +139,10 @@ void Norm::ComputeMoments(const float* x) {
                          sums.First(n, c), sums.Second(n, c));
   });
   for (size_t c = 0; c < geometry.channels; ++c) {
-    const auto [sum, squares] = sums.Totals(c);
-    const double mean_difference = sum / Count();
-    const double variance = std::max(0.0, squares / Count() - mean_difference * mean_difference);
+    const auto [sum, sum_of_squares] = sums.Totals(c);
+    const double mean_difference = sum / ValuesPerChannel();
+    const double variance =
+        std::max(0.0, sum_of_squares / ValuesPerChannel() - mean_difference * mean_difference);
     const double batch_mean = mean[c] + mean_difference;
     UpdateRunning(c, batch_mean, variance);
     SetScale(c, batch_mean, variance);
@@ -148,57 +150,58 @@ void Norm::ComputeMoments(const float* x) {
 }
 
 void Norm::Forward(const float* x, const float* r, float* y) {
-  if (training) {
+  if (is_training) {
     ComputeMoments(x);
   } else {
     for (size_t c = 0; c < geometry.channels; ++c)
       SetScale(c, running_mean[c], running_variance[c]);
   }
   geometry.ForBlocks([&](size_t n, size_t k) {
-    const size_t start = geometry.OffsetOf(n, k), c = k * kNormChannels;
-    kernels::NormApply(x + start, r == nullptr ? nullptr : r + start, geometry.SlabOf(k), &scale[c],
-                       &shift[c], relu, geometry.Bytes() > kCacheBytes, y + start);
+    const size_t block_begin = geometry.OffsetOf(n, k), c = k * kNormChannels;
+    kernels::NormApply(x + block_begin, r == nullptr ? nullptr : r + block_begin,
+                       geometry.SlabOf(k), &scale[c], &shift[c], has_relu,
+                       geometry.Bytes() > kCacheBytes, y + block_begin);
   });
 }
 
 void Norm::Backward(const float* x, const float* y, const float* dy, float* g, float* dx) {
-  const auto mask = [&](size_t start, size_t c, bool is_masked) {
-    return kernels::NormMask{relu && !is_masked, y == nullptr ? nullptr : y + start, &scale[c],
-                             &shift[c]};
+  const auto mask_of = [&](size_t block_begin, size_t c, bool is_masked) {
+    return kernels::NormMask{has_relu && !is_masked, y == nullptr ? nullptr : y + block_begin,
+                             &scale[c], &shift[c]};
   };
   sums.Clear();
   geometry.ForBlocks([&](size_t n, size_t k) {
-    const size_t start = geometry.OffsetOf(n, k), c = k * kNormChannels;
-    kernels::NormBackwardSums(x + start, dy + start, geometry.SlabOf(k), mask(start, c, false),
-                              &mean[c], sums.First(n, c), sums.Second(n, c),
-                              g == nullptr ? nullptr : g + start);
+    const size_t block_begin = geometry.OffsetOf(n, k), c = k * kNormChannels;
+    kernels::NormBackwardSums(x + block_begin, dy + block_begin, geometry.SlabOf(k),
+                              mask_of(block_begin, c, false), &mean[c], sums.First(n, c),
+                              sums.Second(n, c), g == nullptr ? nullptr : g + block_begin);
   });
   for (size_t c = 0; c < geometry.channels; ++c) {
-    const auto [sum, product] = sums.Totals(c);
-    gamma_gradient[c] = static_cast<float>(product * inverse[c]);
+    const auto [sum, sum_of_products] = sums.Totals(c);
+    gamma_gradient[c] = static_cast<float>(sum_of_products * inverse[c]);
     beta_gradient[c] = static_cast<float>(sum);
-    slope[c] =
-        static_cast<float>(-gamma[c] * inverse[c] * inverse[c] * inverse[c] * product / Count());
-    offset[c] = static_cast<float>(-gamma[c] * inverse[c] * sum / Count());
+    slope[c] = static_cast<float>(-gamma[c] * inverse[c] * inverse[c] * inverse[c] *
+                                  sum_of_products / ValuesPerChannel());
+    offset[c] = static_cast<float>(-gamma[c] * inverse[c] * sum / ValuesPerChannel());
   }
   const bool is_masked = g != nullptr;  // Whether g has the gradient after the ReLU's mask.
   geometry.ForBlocks([&](size_t n, size_t k) {
-    const size_t start = geometry.OffsetOf(n, k), c = k * kNormChannels;
-    kernels::NormBackwardApply(x + start, (is_masked ? g : dy) + start, geometry.SlabOf(k),
-                               mask(start, c, is_masked), &mean[c], &scale[c], &slope[c],
-                               &offset[c], dx + start);
+    const size_t block_begin = geometry.OffsetOf(n, k), c = k * kNormChannels;
+    kernels::NormBackwardApply(x + block_begin, (is_masked ? g : dy) + block_begin,
+                               geometry.SlabOf(k), mask_of(block_begin, c, is_masked), &mean[c],
+                               &scale[c], &slope[c], &offset[c], dx + block_begin);
   });
 }
 
 class BatchNorm : public Layer {
  public:
   explicit BatchNorm(const LayerSpec& spec)
-      : spec_(spec), desc_(Activation(DimsOf(spec.batch, spec.output))) {
+      : spec_(spec), desc_(ActivationDesc(DimsOf(spec.batch, spec.output))) {
     const models::ImageDims& image = spec.output;
     norm_ = std::make_shared<Norm>(Geometry{spec.batch, image.c, size_t{image.h} * image.w,
                                             ActivationTag(image.c) == kBlocked});
-    norm_->training = spec.training;
-    norm_->relu = spec.relu;
+    norm_->is_training = spec.is_training;
+    norm_->has_relu = spec.relu;
     norm_->epsilon = spec.def->batch_norm().epsilon();
     norm_->momentum = spec.def->batch_norm().momentum();
     norm_->gamma = spec.parameters[0].values;
@@ -213,7 +216,7 @@ class BatchNorm : public Layer {
     input_ = program->Convert(inputs[0], desc_);
     output_ = program->NewValue(desc_);
     std::vector<Value> values = {input_, output_};
-    if (Adds()) values.push_back(program->Convert(inputs[1], desc_));
+    if (AddsSecondInput()) values.push_back(program->Convert(inputs[1], desc_));
     program->Call(values, [norm = norm_](const std::vector<float*>& data) {
       norm->Forward(data[0], data.size() > 2 ? data[2] : nullptr, data[1]);
     });
@@ -223,14 +226,14 @@ class BatchNorm : public Layer {
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     const Value output_gradient = program->Convert(gradient, desc_);
-    if (!Adds()) return {AddSimpleBackward(program, output_gradient)};
+    if (!AddsSecondInput()) return {AddSimpleBackward(program, output_gradient)};
     if (!spec_.relu) {
       Value added_gradient = output_gradient;
-      added_gradient.shared = true;
+      added_gradient.is_shared = true;
       return {AddSimpleBackward(program, added_gradient), added_gradient};
     }
-    Value added_gradient = program->InPlace(output_gradient);
-    added_gradient.shared = wanted[1];
+    Value added_gradient = program->InPlaceOrNew(output_gradient);
+    added_gradient.is_shared = wanted[1];
     const Value input_gradient = program->NewValue(desc_);
     program->Call({input_, output_, output_gradient, added_gradient, input_gradient},
                   [norm = norm_](const std::vector<float*>& data) {
@@ -241,15 +244,16 @@ class BatchNorm : public Layer {
 
  private:
   // Whether the layer also adds a second input.
-  bool Adds() const { return spec_.inputs.size() > 1; }
+  bool AddsSecondInput() const { return spec_.inputs.size() > 1; }
 
-  // Appends the backward step without a masked gradient as a separate result; returns dx.
+  // Appends a backward step that does not store the masked gradient of an added tensor; returns dx.
   Value AddSimpleBackward(Program* program, const Value& output_gradient) {
-    const Value to = program->InPlace(output_gradient);
-    program->Call({input_, output_gradient, to}, [norm = norm_](const std::vector<float*>& data) {
-      norm->Backward(data[0], nullptr, data[1], nullptr, data[2]);
-    });
-    return to;
+    const Value input_gradient = program->InPlaceOrNew(output_gradient);
+    program->Call({input_, output_gradient, input_gradient},
+                  [norm = norm_](const std::vector<float*>& data) {
+                    norm->Backward(data[0], nullptr, data[1], nullptr, data[2]);
+                  });
+    return input_gradient;
   }
 
   const LayerSpec spec_;

@@ -25,20 +25,21 @@ constexpr uint32_t kWinogradMinForImages = 32, kWinogradMinForWeights = 64;
 
 // Returns the variants to try, the fastest first as measured on a CPU with AVX-512. Winograd's
 // algorithm is among them if there are at least `winograd_min` channels.
-std::vector<Variant> VariantsFor(const LayerSpec& spec, uint32_t winograd_min) {
+std::vector<Variant> VariantsFor(const LayerSpec& spec, uint32_t min_winograd_channels) {
   const pb::ConvDef& def = spec.def->conv();
-  const uint32_t inputs = spec.input().c, outputs = spec.output.c;  // numbers of channels
-  const Tag input = ActivationTag(inputs), output = ActivationTag(outputs);
-  const bool blocked = input == kBlocked && output == kBlocked;
+  const uint32_t input_channels = spec.input().c, output_channels = spec.output.c;
+  const Tag input_tag = ActivationTag(input_channels), output_tag = ActivationTag(output_channels);
+  const bool is_blocked = input_tag == kBlocked && output_tag == kBlocked;
   std::vector<Variant> variants;
-  const bool winograd = !MultipliesBf16(spec) && def.kernel() == 3 && def.stride() == 1 &&
-                        def.groups() == 1 && def.dilation() == 1 && inputs >= winograd_min &&
-                        outputs >= winograd_min;
-  if (blocked && winograd)
-    variants.push_back({input, output, dnnl::algorithm::convolution_winograd});
-  if (inputs == 16 && outputs == 16) variants.push_back({Tag::nhwc, Tag::nhwc});
-  if (inputs <= 3) variants.push_back({Tag::nchw, output});
-  variants.push_back({input, output});
+  const bool suits_winograd = !MultipliesBf16(spec) && def.kernel() == 3 && def.stride() == 1 &&
+                              def.groups() == 1 && def.dilation() == 1 &&
+                              input_channels >= min_winograd_channels &&
+                              output_channels >= min_winograd_channels;
+  if (is_blocked && suits_winograd)
+    variants.push_back({input_tag, output_tag, dnnl::algorithm::convolution_winograd});
+  if (input_channels == 16 && output_channels == 16) variants.push_back({Tag::nhwc, Tag::nhwc});
+  if (input_channels <= 3) variants.push_back({Tag::nchw, output_tag});
+  variants.push_back({input_tag, output_tag});
   variants.push_back({Tag::nhwc, Tag::nhwc});
   variants.push_back({Tag::any, Tag::any});
   return variants;
@@ -47,7 +48,7 @@ std::vector<Variant> VariantsFor(const LayerSpec& spec, uint32_t winograd_min) {
 // Returns make(variant), oneDNN's descriptor, for the first variant that has a faster
 // implementation than oneDNN's reference; if there is none, for the last variant.
 template <typename MakeDesc>
-auto FirstFast(const std::vector<Variant>& variants, const MakeDesc& make) {
+auto FirstFastDesc(const std::vector<Variant>& variants, const MakeDesc& make) {
   auto desc = make(variants.front());
   for (size_t i = 1; i < variants.size() && (!desc || IsReference(desc)); ++i)
     desc = make(variants[i]);
@@ -60,59 +61,63 @@ class Conv : public Layer {
       : spec_(spec), window_(WindowGeometryOf(spec.def->conv(), spec.input())) {
     const pb::ConvDef& def = spec.def->conv();
     const memory::dim groups = def.groups(), kernel = def.kernel();
-    const memory::dim outputs = def.outputs() / groups, inputs = spec.input().c / groups;
-    memory::dims dims = {outputs, inputs, kernel, kernel};
-    if (groups > 1) dims.insert(dims.begin(), groups);
-    weight_any_ = Plain(dims, Tag::any, FactorType(spec));
-    weight_gradient_any_ = Plain(dims, Tag::any);
-    weight_ = {Plain(dims, groups > 1 ? Tag::goihw : Tag::oihw), -1, spec.parameters[0].values};
+    const memory::dim group_outputs = def.outputs() / groups,
+                      group_inputs = spec.input().c / groups;
+    memory::dims weight_dims = {group_outputs, group_inputs, kernel, kernel};
+    if (groups > 1) weight_dims.insert(weight_dims.begin(), groups);
+    any_weight_desc_ = DescOf(weight_dims, Tag::any, FactorType(spec));
+    any_weight_gradient_desc_ = DescOf(weight_dims, Tag::any);
+    weight_ = {DescOf(weight_dims, groups > 1 ? Tag::goihw : Tag::oihw), -1,
+               spec.parameters[0].values};
     if (!def.bias()) return;
-    bias_ = {Plain({def.outputs()}, Tag::x), -1, spec.parameters[1].values};
+    bias_ = {DescOf({def.outputs()}, Tag::x), -1, spec.parameters[1].values};
   }
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    const auto kind =
-        spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    forward_ = FirstFast(VariantsFor(spec_, kWinogradMinForImages), [&](const Variant& variant) {
-      // A descriptor without dimensions tells oneDNN that there is no bias.
-      const ForwardConv::desc desc(kind, variant.algorithm, Input(variant, true), weight_any_,
-                                   bias_.desc, Output(variant, false), window_.strides,
-                                   window_.dilates, window_.pad_begin, window_.pad_end);
-      return ForwardConv::primitive_desc(desc, AttributesWithRelu(spec_.relu), program->engine(),
-                                         kAllowEmpty);
-    });
+    const auto prop_kind =
+        spec_.is_training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+    forward_ =
+        FirstFastDesc(VariantsFor(spec_, kWinogradMinForImages), [&](const Variant& variant) {
+          // A descriptor without dimensions tells oneDNN that there is no bias.
+          const ForwardConv::desc desc(prop_kind, variant.algorithm, InputDesc(variant, true),
+                                       any_weight_desc_, bias_.desc, OutputDesc(variant, false),
+                                       window_.strides, window_.dilates, window_.pad_begin,
+                                       window_.pad_end);
+          return ForwardConv::primitive_desc(desc, AttributesWithRelu(spec_.relu),
+                                             program->engine(), kAllowEmpty);
+        });
     input_ = program->Convert(inputs[0], forward_.src_desc());
     output_ = program->NewValue(forward_.dst_desc());
     const Value weight = program->Convert(weight_, forward_.weights_desc());
     program->Run<ForwardConv>(
         forward_,
-        WithBias(DNNL_ARG_BIAS, bias_.outside,
+        WithBias(DNNL_ARG_BIAS, bias_.caller_address,
                  {{DNNL_ARG_SRC, input_}, {DNNL_ARG_WEIGHTS, weight}, {DNNL_ARG_DST, output_}}));
     return output_;
   }
 
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    Value masked = gradient;
-    if (spec_.relu) masked = AddReluBackward(program, output_, gradient);
-    AddBackwardWeights(program, masked);
-    return {wanted[0] ? AddBackwardData(program, masked) : Value()};
+    Value masked_gradient = gradient;
+    if (spec_.relu) masked_gradient = AddReluBackward(program, output_, gradient);
+    AddBackwardWeights(program, masked_gradient);
+    return {wanted[0] ? AddBackwardData(program, masked_gradient) : Value()};
   }
 
  private:
   // Makes oneDNN return an empty descriptor instead of throwing if it has no implementation.
   static constexpr bool kAllowEmpty = true;
 
-  // Descriptors of the layer's input and output. `factor`: whether the pass multiplies by that
+  // Descriptors of the layer's input and output. `is_factor`: whether the pass multiplies by that
   // tensor, so that it has the type FactorType; otherwise it is a result of sums, and fp32.
-  memory::desc Input(const Variant& variant, bool factor) const {
-    return Plain(DimsOf(spec_.batch, spec_.input()), variant.input, TypeOf(factor));
+  memory::desc InputDesc(const Variant& variant, bool is_factor) const {
+    return DescOf(DimsOf(spec_.batch, spec_.input()), variant.input, TypeOf(is_factor));
   }
-  memory::desc Output(const Variant& variant, bool factor) const {
-    return Plain(DimsOf(spec_.batch, spec_.output), variant.output, TypeOf(factor));
+  memory::desc OutputDesc(const Variant& variant, bool is_factor) const {
+    return DescOf(DimsOf(spec_.batch, spec_.output), variant.output, TypeOf(is_factor));
   }
-  memory::data_type TypeOf(bool factor) const {
-    return factor ? FactorType(spec_) : memory::data_type::f32;
+  memory::data_type TypeOf(bool is_factor) const {
+    return is_factor ? FactorType(spec_) : memory::data_type::f32;
   }
 
   // Adds the bias to a primitive's arguments, if the layer has one.
@@ -123,34 +128,35 @@ class Conv : public Layer {
 
   void AddBackwardWeights(Program* program, const Value& gradient) {
     const auto backward =
-        FirstFast(VariantsFor(spec_, kWinogradMinForWeights), [&](const Variant& variant) {
-          const BackwardWeights::desc desc(variant.algorithm, Input(variant, true),
-                                           weight_gradient_any_, bias_.desc, Output(variant, true),
-                                           window_.strides, window_.dilates, window_.pad_begin,
-                                           window_.pad_end);
+        FirstFastDesc(VariantsFor(spec_, kWinogradMinForWeights), [&](const Variant& variant) {
+          const BackwardWeights::desc desc(variant.algorithm, InputDesc(variant, true),
+                                           any_weight_gradient_desc_, bias_.desc,
+                                           OutputDesc(variant, true), window_.strides,
+                                           window_.dilates, window_.pad_begin, window_.pad_end);
           return BackwardWeights::primitive_desc(desc, Program::Attributes(), program->engine(),
                                                  forward_, kAllowEmpty);
         });
     const Value weight_gradient = {weight_.desc, -1, spec_.parameters[0].gradient};
     Value weight = weight_gradient;
-    const bool same_layout = SameBytes(backward.diff_weights_desc(), weight.desc);
-    if (!same_layout) weight = program->NewValue(backward.diff_weights_desc());
-    const bool bias = spec_.def->conv().bias();
+    const bool has_same_layout = DescribeSameBytes(backward.diff_weights_desc(), weight.desc);
+    if (!has_same_layout) weight = program->NewValue(backward.diff_weights_desc());
+    const bool has_bias = spec_.def->conv().bias();
     program->Run<BackwardWeights>(
         backward,
-        WithBias(DNNL_ARG_DIFF_BIAS, bias ? spec_.parameters[1].gradient : nullptr,
+        WithBias(DNNL_ARG_DIFF_BIAS, has_bias ? spec_.parameters[1].gradient : nullptr,
                  {{DNNL_ARG_SRC, program->Convert(input_, backward.src_desc())},
                   {DNNL_ARG_DIFF_DST, program->Convert(gradient, backward.diff_dst_desc())},
                   {DNNL_ARG_DIFF_WEIGHTS, weight}}));
-    if (!same_layout) program->Copy(weight, weight_gradient);
+    if (!has_same_layout) program->Copy(weight, weight_gradient);
   }
 
   Value AddBackwardData(Program* program, const Value& gradient) {
     const auto backward =
-        FirstFast(VariantsFor(spec_, kWinogradMinForImages), [&](const Variant& variant) {
-          const BackwardData::desc desc(variant.algorithm, Input(variant, false), weight_any_,
-                                        Output(variant, true), window_.strides, window_.dilates,
-                                        window_.pad_begin, window_.pad_end);
+        FirstFastDesc(VariantsFor(spec_, kWinogradMinForImages), [&](const Variant& variant) {
+          const BackwardData::desc desc(variant.algorithm, InputDesc(variant, false),
+                                        any_weight_desc_, OutputDesc(variant, true),
+                                        window_.strides, window_.dilates, window_.pad_begin,
+                                        window_.pad_end);
           return BackwardData::primitive_desc(desc, Program::Attributes(), program->engine(),
                                               forward_, kAllowEmpty);
         });
@@ -165,7 +171,7 @@ class Conv : public Layer {
 
   const LayerSpec spec_;
   const WindowGeometry window_;
-  memory::desc weight_any_, weight_gradient_any_;
+  memory::desc any_weight_desc_, any_weight_gradient_desc_;
   Value weight_, bias_;
   ForwardConv::primitive_desc forward_;
   Value input_, output_;

@@ -28,18 +28,18 @@ void DrawFactors(const kernels::NoiseKey& key, float rate, size_t n, float* fact
 class Dropout : public Layer {
  public:
   explicit Dropout(const LayerSpec& spec)
-      : spec_(spec), plain_(Plain(DimsOf(spec.batch, spec.output), Tag::nchw)) {}
+      : spec_(spec), desc_(DescOf(DimsOf(spec.batch, spec.output), Tag::nchw)) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    if (!spec_.training) return inputs[0];
-    const Value input = program->Convert(inputs[0], plain_);
-    const Value output = program->NewValue(plain_);
-    factors_ = program->NewValue(plain_);
-    const ForwardIo* batch = &program->batch();
+    if (!spec_.is_training) return inputs[0];
+    const Value input = program->Convert(inputs[0], desc_);
+    const Value output = program->NewValue(desc_);
+    factors_ = program->NewValue(desc_);
+    const ForwardIo* io = &program->io();
     program->Call({input, output, factors_},
-                  [this_spec = spec_, batch, n = Count()](const std::vector<float*>& data) {
+                  [this_spec = spec_, io, n = NumElements()](const std::vector<float*>& data) {
                     kernels::NoiseKey key = this_spec.noise;
-                    key.round = batch->feed.step;
+                    key.round = io->feed.step;
                     DrawFactors(key, this_spec.def->dropout().rate(), n, data[2]);
                     for (size_t i = 0; i < n; ++i) data[1][i] = data[0][i] * data[2][i];
                   });
@@ -49,19 +49,20 @@ class Dropout : public Layer {
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     if (!wanted[0]) return {Value()};
-    const Value from = program->Convert(gradient, plain_);
-    const Value to = program->InPlace(from);
-    program->Call({from, to, factors_}, [n = Count()](const std::vector<float*>& data) {
-      for (size_t i = 0; i < n; ++i) data[1][i] = data[0][i] * data[2][i];
-    });
-    return {to};
+    const Value output_gradient = program->Convert(gradient, desc_);
+    const Value input_gradient = program->InPlaceOrNew(output_gradient);
+    program->Call({output_gradient, input_gradient, factors_},
+                  [n = NumElements()](const std::vector<float*>& data) {
+                    for (size_t i = 0; i < n; ++i) data[1][i] = data[0][i] * data[2][i];
+                  });
+    return {input_gradient};
   }
 
  private:
-  size_t Count() const { return plain_.get_size() / sizeof(float); }
+  size_t NumElements() const { return desc_.get_size() / sizeof(float); }
 
   const LayerSpec spec_;
-  const dnnl::memory::desc plain_;
+  const dnnl::memory::desc desc_;
   Value factors_;
 };
 

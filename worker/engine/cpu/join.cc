@@ -15,17 +15,17 @@ class Concat : public Layer {
   }
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    const memory::desc to = Plain(DimsOf(spec_.batch, spec_.output), tag_);
+    const memory::desc output_desc = DescOf(DimsOf(spec_.batch, spec_.output), tag_);
     std::vector<memory::desc> descs;
     Program::Arguments arguments;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const Value input = program->Convert(inputs[i], ImageOf(i));
+      const Value input = program->Convert(inputs[i], InputDesc(i));
       descs.push_back(input.desc);
       arguments.push_back({DNNL_ARG_MULTIPLE_SRC + static_cast<int>(i), input});
     }
-    const dnnl::concat::primitive_desc desc(to, /*concat_dimension=*/1, descs, program->engine(),
-                                            Program::Attributes());
-    const Value output = program->NewValue(to);
+    const dnnl::concat::primitive_desc desc(output_desc, /*concat_dimension=*/1, descs,
+                                            program->engine(), Program::Attributes());
+    const Value output = program->NewValue(output_desc);
     arguments.push_back({DNNL_ARG_DST, output});
     program->Run<dnnl::concat>(desc, arguments);
     return output;
@@ -33,24 +33,27 @@ class Concat : public Layer {
 
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    const Value whole = program->Convert(gradient, Plain(DimsOf(spec_.batch, spec_.output), tag_));
+    const Value output_gradient =
+        program->Convert(gradient, DescOf(DimsOf(spec_.batch, spec_.output), tag_));
     std::vector<Value> gradients(spec_.inputs.size());
-    memory::dim channel = 0;
+    memory::dim first_channel = 0;
     for (size_t i = 0; i < spec_.inputs.size(); ++i) {
       const memory::dims dims = DimsOf(spec_.batch, spec_.inputs[i]);
       if (wanted[i]) {
-        Value part = whole;
-        part.desc = whole.desc.submemory_desc(dims, {0, channel, 0, 0});
-        gradients[i] = program->NewValue(ImageOf(i));
-        program->Copy(part, gradients[i]);
+        Value slice = output_gradient;
+        slice.desc = output_gradient.desc.submemory_desc(dims, {0, first_channel, 0, 0});
+        gradients[i] = program->NewValue(InputDesc(i));
+        program->Copy(slice, gradients[i]);
       }
-      channel += dims[1];
+      first_channel += dims[1];
     }
     return gradients;
   }
 
  private:
-  memory::desc ImageOf(size_t i) const { return Plain(DimsOf(spec_.batch, spec_.inputs[i]), tag_); }
+  memory::desc InputDesc(size_t i) const {
+    return DescOf(DimsOf(spec_.batch, spec_.inputs[i]), tag_);
+  }
 
   const LayerSpec spec_;
   // The memory layout: in blocks of channels if the channels of every input fill whole blocks, else
@@ -59,25 +62,25 @@ class Concat : public Layer {
 };
 
 // The sum of the inputs. If a ReLU follows, the last addition computes it too.
-class Add : public Layer {
+class SumLayer : public Layer {
  public:
-  explicit Add(const LayerSpec& spec) : spec_(spec) {}
+  explicit SumLayer(const LayerSpec& spec) : spec_(spec) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     output_ = inputs[0];
     for (size_t i = 1; i < inputs.size(); ++i) {
-      const bool last = i + 1 == inputs.size();
-      output_ = program->Add(output_, inputs[i], AttributesWithRelu(spec_.relu && last));
+      const bool is_last = i + 1 == inputs.size();
+      output_ = program->Add(output_, inputs[i], AttributesWithRelu(spec_.relu && is_last));
     }
     return output_;
   }
 
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    Value masked = gradient;
-    if (spec_.relu) masked = AddReluBackward(program, output_, gradient);
-    masked.shared = true;
-    return std::vector<Value>(wanted.size(), masked);
+    Value masked_gradient = gradient;
+    if (spec_.relu) masked_gradient = AddReluBackward(program, output_, gradient);
+    masked_gradient.is_shared = true;
+    return std::vector<Value>(wanted.size(), masked_gradient);
   }
 
  private:
@@ -88,6 +91,6 @@ class Add : public Layer {
 }  // namespace
 
 std::unique_ptr<Layer> MakeConcat(const LayerSpec& spec) { return std::make_unique<Concat>(spec); }
-std::unique_ptr<Layer> MakeAdd(const LayerSpec& spec) { return std::make_unique<Add>(spec); }
+std::unique_ptr<Layer> MakeAdd(const LayerSpec& spec) { return std::make_unique<SumLayer>(spec); }
 
 }  // namespace tern::engine

@@ -10,7 +10,7 @@ namespace {
 class Lrn : public Layer {
  public:
   explicit Lrn(const LayerSpec& spec)
-      : desc_(Activation(DimsOf(spec.batch, spec.output))),
+      : desc_(ActivationDesc(DimsOf(spec.batch, spec.output))),
         batch_(spec.batch),
         image_{spec.output.c, size_t{spec.output.h} * spec.output.w,
                ActivationTag(spec.output.c) == kBlocked},
@@ -22,10 +22,11 @@ class Lrn : public Layer {
     const Value output = program->NewValue(desc_);
     program->Call({input_, output},
                   [batch = batch_, image = image_, rule = rule_](const std::vector<float*>& data) {
-                    const size_t size = image.channels * image.pixels;
+                    const size_t image_elements = image.channels * image.pixels;
 #pragma omp parallel for
                     for (size_t n = 0; n < batch; ++n)
-                      kernels::LrnForward(data[0] + n * size, image, rule, data[1] + n * size);
+                      kernels::LrnForward(data[0] + n * image_elements, image, rule,
+                                          data[1] + n * image_elements);
                   });
     return output;
   }
@@ -33,17 +34,18 @@ class Lrn : public Layer {
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     if (!wanted[0]) return {Value()};
-    const Value from = program->Convert(gradient, desc_);
-    const Value to = program->InPlace(from);
-    program->Call({input_, from, to},
+    const Value output_gradient = program->Convert(gradient, desc_);
+    const Value input_gradient = program->InPlaceOrNew(output_gradient);
+    program->Call({input_, output_gradient, input_gradient},
                   [batch = batch_, image = image_, rule = rule_](const std::vector<float*>& data) {
-                    const size_t size = image.channels * image.pixels;
+                    const size_t image_elements = image.channels * image.pixels;
 #pragma omp parallel for
                     for (size_t n = 0; n < batch; ++n)
-                      kernels::LrnBackward(data[0] + n * size, data[1] + n * size, image, rule,
-                                           data[2] + n * size);
+                      kernels::LrnBackward(data[0] + n * image_elements,
+                                           data[1] + n * image_elements, image, rule,
+                                           data[2] + n * image_elements);
                   });
-    return {to};
+    return {input_gradient};
   }
 
  private:

@@ -16,7 +16,7 @@ bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != n
 
 class CpuNet : public Net {
  public:
-  CpuNet(const pb::NetDef& def, uint32_t batch) : def_(def), batch_(batch) {}
+  CpuNet(const pb::NetDef& def, uint32_t batch) : def_(def), batch_size_(batch) {}
 
   Status MakeLayers(const Options& options, const Arenas& arenas) {
     auto layers = PlanLayers(def_, options, arenas, HasLayerHere);
@@ -29,19 +29,19 @@ class CpuNet : public Net {
   void Plan(std::string* where);
 
   double Forward(const Feed& feed, Score* score, const Need& need) override {
-    CHECK_EQ(feed.images.size(), batch_ * image_elements_);
-    CHECK(feed.used >= 1 && feed.used <= batch_ && feed.labels.size() >= feed.used);
+    CHECK_EQ(feed.images.size(), batch_size_ * image_elements_);
+    CHECK(feed.used >= 1 && feed.used <= batch_size_ && feed.labels.size() >= feed.used);
     for (uint32_t n = 0; n < feed.used; ++n) CHECK_LT(feed.labels[n], def_.classes());
-    ForwardIo& batch = program_.batch();
-    batch = {feed, {}};
+    ForwardIo& io = program_.io();
+    io = {feed, {}};
     program_.RunForward(need);
     if (score != nullptr) {
-      score->loss += batch.score.loss;
-      score->correct += batch.score.correct;
-      score->among_five += batch.score.among_five;
-      score->samples += batch.score.samples;
+      score->loss += io.score.loss;
+      score->correct += io.score.correct;
+      score->among_five += io.score.among_five;
+      score->samples += io.score.samples;
     }
-    return batch.score.loss / feed.used;
+    return io.score.loss / feed.used;
   }
 
   void Backward(const std::function<void(uint32_t p)>& ready) override {
@@ -52,7 +52,7 @@ class CpuNet : public Net {
   Value PlanInput();
 
   const pb::NetDef def_;
-  const uint64_t batch_;
+  const uint64_t batch_size_;
   uint64_t image_elements_ = 0;  // The number of elements of one input image.
   Program program_;
   std::vector<PlannedLayer> layers_;
@@ -64,13 +64,13 @@ Value CpuNet::PlanInput() {
   const pb::ImageShape& input = def_.input();
   const models::ImageDims image = {input.channels(), input.height(), input.width()};
   image_elements_ = models::Elements(image);
-  const Value data = program_.NewValue(
-      Plain(DimsOf(static_cast<uint32_t>(batch_), image), dnnl::memory::format_tag::nchw));
-  const ForwardIo* batch = &program_.batch();
-  program_.Call({data}, [batch](const std::vector<float*>& to) {
-    std::copy(batch->feed.images.begin(), batch->feed.images.end(), to[0]);
+  const Value images = program_.NewValue(
+      DescOf(DimsOf(static_cast<uint32_t>(batch_size_), image), dnnl::memory::format_tag::nchw));
+  const ForwardIo* io = &program_.io();
+  program_.Call({images}, [io](const std::vector<float*>& addresses) {
+    std::copy(io->feed.images.begin(), io->feed.images.end(), addresses[0]);
   });
-  return data;
+  return images;
 }
 
 void CpuNet::Plan(std::string* where) {

@@ -23,15 +23,15 @@ class Pool : public Layer {
         algorithm_(AlgorithmOf(*spec.def)),
         window_(WindowGeometryOf(
             spec.def->has_max_pool() ? spec.def->max_pool() : spec.def->avg_pool(), spec.input())),
-        records_winners_(spec.training && spec.def->has_max_pool()) {}
+        records_winners_(spec.is_training && spec.def->has_max_pool()) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    const auto kind =
-        spec_.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    const memory::desc any = Plain(DimsOf(spec_.batch, spec_.output), Tag::any);
-    const ForwardPool::desc desc(kind, algorithm_, inputs[0].desc, any, window_.strides,
-                                 window_.kernel, window_.dilates, window_.pad_begin,
-                                 window_.pad_end);
+    const auto prop_kind =
+        spec_.is_training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+    const memory::desc any_layout_desc = DescOf(DimsOf(spec_.batch, spec_.output), Tag::any);
+    const ForwardPool::desc desc(prop_kind, algorithm_, inputs[0].desc, any_layout_desc,
+                                 window_.strides, window_.kernel, window_.dilates,
+                                 window_.pad_begin, window_.pad_end);
     forward_ = ForwardPool::primitive_desc(desc, Program::Attributes(), program->engine());
     const Value output = program->NewValue(forward_.dst_desc());
     Program::Arguments arguments = {{DNNL_ARG_SRC, inputs[0]}, {DNNL_ARG_DST, output}};

@@ -31,16 +31,18 @@ Value Program::NewValue(const memory::desc& desc) {
   return {desc, plan_.Add(desc.get_size()), nullptr};
 }
 
-Value Program::Convert(const Value& from, const memory::desc& desc) {
-  if (SameBytes(from.desc, desc)) return {desc, from.buffer, from.outside, from.shared};
-  const Value to = NewValue(desc);
-  Copy(from, to);
-  return to;
+Value Program::Convert(const Value& source, const memory::desc& desc) {
+  if (DescribeSameBytes(source.desc, desc))
+    return {desc, source.buffer, source.caller_address, source.is_shared};
+  const Value converted = NewValue(desc);
+  Copy(source, converted);
+  return converted;
 }
 
-void Program::Copy(const Value& from, const Value& to) {
-  const dnnl::reorder::primitive_desc desc(engine_, from.desc, engine_, to.desc, Attributes());
-  Run<dnnl::reorder>(desc, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+void Program::Copy(const Value& source, const Value& target) {
+  const dnnl::reorder::primitive_desc desc(engine_, source.desc, engine_, target.desc,
+                                           Attributes());
+  Run<dnnl::reorder>(desc, {{DNNL_ARG_FROM, source}, {DNNL_ARG_TO, target}});
 }
 
 Value Program::Add(const Value& a, const Value& b, const dnnl::primitive_attr& attributes) {
@@ -77,52 +79,53 @@ void Program::AddMark(int64_t Step::*mark, uint32_t p) {
 }
 
 void Program::AddStep(Step step) {
-  const int time = static_cast<int>(steps_.size());
+  const int step_number = static_cast<int>(steps_.size());
   for (const Argument& argument : step.arguments) {
-    if (argument.value.buffer >= 0) plan_.Use(argument.value.buffer, time);
+    if (argument.value.buffer >= 0) plan_.Use(argument.value.buffer, step_number);
   }
   steps_.push_back(std::move(step));
 }
 
-void Program::Free::operator()(std::byte* arena) const { std::free(arena); }
+void Program::FreeArena::operator()(std::byte* arena) const { std::free(arena); }
 
 void Program::Bind() {
-  const size_t bytes = plan_.AssignOffsets();
-  const size_t padded = (bytes / kHugePageBytes + 1) * kHugePageBytes;
-  arena_.reset(static_cast<std::byte*>(std::aligned_alloc(kHugePageBytes, padded)));
+  const size_t arena_bytes = plan_.AssignOffsets();
+  const size_t padded_bytes = (arena_bytes / kHugePageBytes + 1) * kHugePageBytes;
+  arena_.reset(static_cast<std::byte*>(std::aligned_alloc(kHugePageBytes, padded_bytes)));
   if (!arena_) throw std::bad_alloc();
   // Huge pages reduce TLB misses. An error is ignored: the memory works with normal pages, too.
-  madvise(arena_.get(), padded, MADV_HUGEPAGE);
-  std::memset(arena_.get(), 0, bytes);
+  madvise(arena_.get(), padded_bytes, MADV_HUGEPAGE);
+  std::memset(arena_.get(), 0, arena_bytes);
   for (Step& step : steps_) BindStep(&step);
 }
 
 void Program::BindStep(Step* step) {
   for (Argument& argument : step->arguments) {
     const Value& value = argument.value;
-    void* data = value.outside;
-    if (value.buffer >= 0) data = arena_.get() + plan_.OffsetOf(value.buffer);
-    step->data.push_back(static_cast<float*>(data));
+    void* address = value.caller_address;
+    if (value.buffer >= 0) address = arena_.get() + plan_.OffsetOf(value.buffer);
+    step->data.push_back(static_cast<float*>(address));
     if (step->function) continue;
-    argument.memory = memory(value.desc, engine_, data);
-    step->bound.push_back({argument.kind, argument.memory.get()});
+    argument.memory = memory(value.desc, engine_, address);
+    step->bound_arguments.push_back({argument.kind, argument.memory.get()});
   }
 }
 
 void Program::RunStep(const Step& step) {
   if (step.function) return step.function(step.data);
-  // Calls oneDNN's C function, because the C++ function builds a map of the arguments at every
+  // Calls the C function of oneDNN, because its C++ function builds a map of the arguments at every
   // call.
-  const dnnl_status_t status = dnnl_primitive_execute(
-      step.primitive.get(), stream_.get(), static_cast<int>(step.bound.size()), step.bound.data());
+  const dnnl_status_t status = dnnl_primitive_execute(step.primitive.get(), stream_.get(),
+                                                      static_cast<int>(step.bound_arguments.size()),
+                                                      step.bound_arguments.data());
   CHECK_EQ(status, dnnl_success) << "oneDNN refused to run a step that it had planned";
 }
 
 void Program::RunForward(const std::function<bool(uint32_t p)>& need) {
   for (size_t i = 0; i < backward_begin_; ++i) {
-    if (steps_[i].reads < 0) {
+    if (steps_[i].read_parameter < 0) {
       RunStep(steps_[i]);
-    } else if (need && !need(static_cast<uint32_t>(steps_[i].reads))) {
+    } else if (need && !need(static_cast<uint32_t>(steps_[i].read_parameter))) {
       return;
     }
   }
@@ -130,10 +133,10 @@ void Program::RunForward(const std::function<bool(uint32_t p)>& need) {
 
 void Program::RunBackward(const std::function<void(uint32_t p)>& ready) {
   for (size_t i = backward_begin_; i < steps_.size(); ++i) {
-    if (steps_[i].ready < 0) {
+    if (steps_[i].ready_parameter < 0) {
       RunStep(steps_[i]);
     } else if (ready) {
-      ready(static_cast<uint32_t>(steps_[i].ready));
+      ready(static_cast<uint32_t>(steps_[i].ready_parameter));
     }
   }
 }
@@ -147,30 +150,32 @@ memory::dims PlainStrides(const memory::desc& desc) {
   const dnnl_blocking_desc_t& blocking = desc.data.format_desc.blocking;
   memory::dims strides(blocking.strides, blocking.strides + desc.data.ndims);
   if (blocking.inner_nblks == 0) return strides;
-  const bool one_block = blocking.inner_nblks == 1 && blocking.inner_idxs[0] == 1 &&
-                         blocking.inner_blks[0] == desc.data.dims[1];
-  if (!one_block) return {};
+  const bool is_one_block = blocking.inner_nblks == 1 && blocking.inner_idxs[0] == 1 &&
+                            blocking.inner_blks[0] == desc.data.dims[1];
+  if (!is_one_block) return {};
   strides[1] = 1;
   return strides;
 }
 
 }  // namespace
 
-bool SameBytes(const memory::desc& a, const memory::desc& b) {
+bool DescribeSameBytes(const memory::desc& a, const memory::desc& b) {
   if (a == b) return true;
-  const dnnl_memory_desc_t& x = a.data;
-  const dnnl_memory_desc_t& y = b.data;
-  if (x.ndims != y.ndims || x.data_type != y.data_type || x.offset0 != y.offset0) return false;
-  const memory::dims p = PlainStrides(a), q = PlainStrides(b);
-  if (p.empty() || q.empty()) return false;
-  for (int i = 0; i < x.ndims; ++i) {
-    if (x.dims[i] != y.dims[i]) return false;
-    if (x.dims[i] > 1 && p[i] != q[i]) return false;
+  const dnnl_memory_desc_t& a_data = a.data;
+  const dnnl_memory_desc_t& b_data = b.data;
+  if (a_data.ndims != b_data.ndims || a_data.data_type != b_data.data_type ||
+      a_data.offset0 != b_data.offset0)
+    return false;
+  const memory::dims a_strides = PlainStrides(a), b_strides = PlainStrides(b);
+  if (a_strides.empty() || b_strides.empty()) return false;
+  for (int i = 0; i < a_data.ndims; ++i) {
+    if (a_data.dims[i] != b_data.dims[i]) return false;
+    if (a_data.dims[i] > 1 && a_strides[i] != b_strides[i]) return false;
   }
   return true;
 }
 
-memory::desc Plain(const memory::dims& dims, memory::format_tag tag, memory::data_type type) {
+memory::desc DescOf(const memory::dims& dims, memory::format_tag tag, memory::data_type type) {
   return memory::desc(dims, type, tag);
 }
 

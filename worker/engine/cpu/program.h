@@ -20,11 +20,11 @@ namespace tern::engine {
 
 // A tensor that steps read or write.
 struct Value {
-  dnnl::memory::desc desc;   // Its shape, type and memory layout.
-  int buffer = -1;           // The number of its buffer in the arena; -1 if it is not in the arena.
-  float* outside = nullptr;  // Its address, if it is in the caller's memory.
+  dnnl::memory::desc desc;  // Its shape, type and memory layout.
+  int buffer = -1;          // The number of its buffer in the arena; -1 if it is not in the arena.
+  float* caller_address = nullptr;  // Its address, if it is in the caller's memory.
   // Whether several steps read this value (a gradient), so that none may overwrite it.
-  bool shared = false;
+  bool is_shared = false;
 };
 
 // The input and result of one RunForward.
@@ -50,17 +50,17 @@ class Program {
 
   // Adds a buffer to the arena.
   Value NewValue(const dnnl::memory::desc& desc);
-  // Returns `from` in the layout `desc`: the same memory if it has that layout, else a reordered
+  // Returns `source` in the layout `desc`: the same memory if it has that layout, else a reordered
   // copy.
-  Value Convert(const Value& from, const dnnl::memory::desc& desc);
-  // Appends a step that copies `from` to `to`, in the layout of `to`.
-  void Copy(const Value& from, const Value& to);
+  Value Convert(const Value& source, const dnnl::memory::desc& desc);
+  // Appends a step that copies `source` to `target`, in the layout of `target`.
+  void Copy(const Value& source, const Value& target);
   // Appends a step that computes a + b, in the layout of `a`.
   Value Add(const Value& a, const Value& b, const dnnl::primitive_attr& attributes);
   // Returns where an element-wise step on `value` writes its result: `value` itself if the step may
   // overwrite it, else a new buffer.
-  Value InPlace(const Value& value) {
-    return value.shared || value.buffer < 0 ? NewValue(value.desc) : value;
+  Value InPlaceOrNew(const Value& value) {
+    return value.is_shared || value.buffer < 0 ? NewValue(value.desc) : value;
   }
 
   // Appends a step that runs a oneDNN primitive.
@@ -72,8 +72,8 @@ class Program {
   void Call(const std::vector<Value>& values, Function function);
   // MarkRead says that steps appended later read parameter number p; MarkReady, that the gradient
   // of parameter p is final after the steps so far.
-  void MarkRead(uint32_t p) { AddMark(&Step::reads, p); }
-  void MarkReady(uint32_t p) { AddMark(&Step::ready, p); }
+  void MarkRead(uint32_t p) { AddMark(&Step::read_parameter, p); }
+  void MarkReady(uint32_t p) { AddMark(&Step::ready_parameter, p); }
 
   // Says that the forward pass is complete; steps appended later belong to the backward pass.
   void EndForward() { backward_begin_ = steps_.size(); }
@@ -82,7 +82,7 @@ class Program {
   void Bind();
 
   // The input and result of the forward pass, which steps read and write.
-  ForwardIo& batch() { return batch_; }
+  ForwardIo& io() { return io_; }
   // Runs the forward steps. Calls `need(p)`, if set, before the first step that reads parameter p;
   // ends the pass if `need` returns false.
   void RunForward(const std::function<bool(uint32_t p)>& need);
@@ -95,18 +95,18 @@ class Program {
     Value value;
     dnnl::memory memory;  // Set by Bind.
   };
-  // A step has a primitive, or a function, or is a mark: then `reads` or `ready` is the number of a
-  // parameter.
+  // A step has a primitive, or a function, or is a mark: then `read_parameter` or `ready_parameter`
+  // is the number of a parameter.
   struct Step {
     dnnl::primitive primitive;
     std::vector<Argument> arguments;
     // The arguments as oneDNN's C function takes them; set by Bind.
-    std::vector<dnnl_exec_arg_t> bound;
+    std::vector<dnnl_exec_arg_t> bound_arguments;
     Function function;
     std::vector<float*> data;  // The arguments of the function; set by Bind.
-    int64_t reads = -1, ready = -1;
+    int64_t read_parameter = -1, ready_parameter = -1;
   };
-  struct Free {
+  struct FreeArena {
     void operator()(std::byte* arena) const;
   };
 
@@ -122,18 +122,18 @@ class Program {
   MemoryPlan plan_;
   std::vector<Step> steps_;
   size_t backward_begin_ = 0;  // The number of the first step of the backward pass.
-  std::unique_ptr<std::byte, Free> arena_;
-  ForwardIo batch_;
+  std::unique_ptr<std::byte, FreeArena> arena_;
+  ForwardIo io_;
 };
 
 // Whether `a` and `b` describe the same bytes: they have the same shape, type and offset, and the
 // same strides in all dimensions longer than 1. An image with a single block of channels is stored
 // like channels last.
-bool SameBytes(const dnnl::memory::desc& a, const dnnl::memory::desc& b);
+bool DescribeSameBytes(const dnnl::memory::desc& a, const dnnl::memory::desc& b);
 
 // Returns the descriptor of a tensor whose layout is `tag`.
-dnnl::memory::desc Plain(const dnnl::memory::dims& dims, dnnl::memory::format_tag tag,
-                         dnnl::memory::data_type type = dnnl::memory::data_type::f32);
+dnnl::memory::desc DescOf(const dnnl::memory::dims& dims, dnnl::memory::format_tag tag,
+                          dnnl::memory::data_type type = dnnl::memory::data_type::f32);
 
 // The layout with channels in blocks of 16.
 constexpr auto kBlocked = dnnl::memory::format_tag::aBcd16b;
@@ -143,8 +143,8 @@ constexpr auto kBlocked = dnnl::memory::format_tag::aBcd16b;
 inline dnnl::memory::format_tag ActivationTag(dnnl::memory::dim channels) {
   return channels % 16 == 0 ? kBlocked : dnnl::memory::format_tag::nhwc;
 }
-inline dnnl::memory::desc Activation(const dnnl::memory::dims& dims) {
-  return Plain(dims, ActivationTag(dims[1]));
+inline dnnl::memory::desc ActivationDesc(const dnnl::memory::dims& dims) {
+  return DescOf(dims, ActivationTag(dims[1]));
 }
 
 // Whether oneDNN would use its slow reference implementation for the primitive.

@@ -12,7 +12,7 @@ using BackwardEltwise = dnnl::eltwise_backward;
 // oneDNN algorithms reads the output instead of the input.
 struct ReluParameters {
   dnnl::algorithm algorithm = dnnl::algorithm::eltwise_relu_use_dst_for_bwd;
-  float upper = 0;
+  float upper_bound = 0;
 };
 
 ReluParameters ParametersOf(const pb::ReluDef& def) {
@@ -23,20 +23,22 @@ ReluParameters ParametersOf(const pb::ReluDef& def) {
 ForwardEltwise::primitive_desc ForwardDesc(const Program& program, const ReluParameters& parameters,
                                            const dnnl::memory::desc& desc) {
   return {ForwardEltwise::desc(dnnl::prop_kind::forward_training, parameters.algorithm, desc, 0.f,
-                               parameters.upper),
+                               parameters.upper_bound),
           Program::Attributes(), program.engine()};
 }
 
 Value AddBackward(Program* program, const ReluParameters& parameters, const Value& output,
                   const Value& gradient) {
   const BackwardEltwise::primitive_desc backward(
-      BackwardEltwise::desc(parameters.algorithm, output.desc, output.desc, 0.f, parameters.upper),
+      BackwardEltwise::desc(parameters.algorithm, output.desc, output.desc, 0.f,
+                            parameters.upper_bound),
       Program::Attributes(), program->engine(), ForwardDesc(*program, parameters, output.desc));
-  const Value from = program->Convert(gradient, backward.diff_dst_desc());
-  const Value masked = program->InPlace(from);
-  program->Run<BackwardEltwise>(
-      backward, {{DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_DST, from}, {DNNL_ARG_DIFF_SRC, masked}});
-  return masked;
+  const Value converted_gradient = program->Convert(gradient, backward.diff_dst_desc());
+  const Value masked_gradient = program->InPlaceOrNew(converted_gradient);
+  program->Run<BackwardEltwise>(backward, {{DNNL_ARG_DST, output},
+                                           {DNNL_ARG_DIFF_DST, converted_gradient},
+                                           {DNNL_ARG_DIFF_SRC, masked_gradient}});
+  return masked_gradient;
 }
 
 class Relu : public Layer {
@@ -65,9 +67,10 @@ class Relu : public Layer {
 dnnl::primitive_attr AttributesWithRelu(bool relu) {
   dnnl::primitive_attr attributes = Program::Attributes();
   if (!relu) return attributes;
-  dnnl::post_ops after;
-  after.append_eltwise(/*scale=*/1.f, dnnl::algorithm::eltwise_relu, /*alpha=*/0.f, /*beta=*/0.f);
-  attributes.set_post_ops(after);
+  dnnl::post_ops post_ops;
+  post_ops.append_eltwise(/*scale=*/1.f, dnnl::algorithm::eltwise_relu, /*alpha=*/0.f,
+                          /*beta=*/0.f);
+  attributes.set_post_ops(post_ops);
   return attributes;
 }
 

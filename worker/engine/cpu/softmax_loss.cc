@@ -17,22 +17,21 @@ class SoftmaxLossLayer : public Layer {
   explicit SoftmaxLossLayer(const LayerSpec& spec) : spec_(spec) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    const auto rows = Plain(DimsOf(spec_.batch, spec_.input()), Tag::nhwc);
-    std::vector<Value> values = {program->Convert(inputs[0], rows)};
-    if (spec_.training) {
-      gradient_ = program->NewValue(rows);
+    const auto row_desc = DescOf(DimsOf(spec_.batch, spec_.input()), Tag::nhwc);
+    std::vector<Value> values = {program->Convert(inputs[0], row_desc)};
+    if (spec_.is_training) {
+      gradient_ = program->NewValue(row_desc);
       values.push_back(gradient_);
     }
-    ForwardIo* batch = &program->batch();
-    program->Call(values, [batch, rows = spec_.batch, classes = spec_.input().c,
+    ForwardIo* io = &program->io();
+    program->Call(values, [io, rows = spec_.batch, classes = spec_.input().c,
                            smoothing = spec_.def->softmax_loss().label_smoothing()](
                               const std::vector<float*>& data) {
-      const std::span<float> scores_out = batch->feed.scores;
+      const std::span<float> scores_out = io->feed.scores;
       std::copy_n(data[0], scores_out.size(), scores_out.begin());
-      const SoftmaxSums sums =
-          SoftmaxLoss(data[0], batch->feed.labels, rows, classes, batch->feed.used, smoothing,
-                      data.size() > 1 ? data[1] : nullptr);
-      batch->score = {sums.loss, sums.correct, sums.among_five, batch->feed.used};
+      const SoftmaxSums sums = SoftmaxLoss(data[0], io->feed.labels, rows, classes, io->feed.used,
+                                           smoothing, data.size() > 1 ? data[1] : nullptr);
+      io->score = {sums.loss, sums.correct, sums.among_five, io->feed.used};
     });
     return values[0];
   }

@@ -20,51 +20,55 @@ using kernels::kWinogradMatrices;
 // A chunk of images has at most this many bytes of transformed tiles (but at least one image), so
 // that the tiles stay in a core's own cache.
 constexpr size_t kChunkBytes = size_t{640} << 10;
-constexpr size_t kCacheLine = 64 / sizeof(float), kPage = 4096 / sizeof(float);  // In floats.
+constexpr size_t kCacheLineFloats = 64 / sizeof(float),
+                 kPageFloats = 4096 / sizeof(float);  // In floats.
 
 // The shape and memory layout of the layer's input or output images, and of their tiles. Below, n
 // is the number of an image, and c the first channel of a block of channels.
 struct ImageLayout {
   size_t channels = 0, height = 0, width = 0;
   size_t tile_rows = 0, tile_columns = 0;
-  bool blocked = false;
+  bool is_blocked = false;
 
   size_t tiles() const { return tile_rows * tile_columns; }  // The number of tiles of one image.
   // The index of the first element of channel c of image n.
   size_t OffsetOf(size_t n, size_t c) const {
-    return n * channels * height * width + c * (blocked ? height * width : 1);
+    return n * channels * height * width + c * (is_blocked ? height * width : 1);
   }
   // The index of the first element of channel c of the tiles of image n.
   size_t TileOffsetOf(size_t n, size_t c) const { return n * tiles() * channels + c; }
   kernels::WinogradImage ImageOf(size_t c) const {
-    return {height, width, blocked ? kWinogradChannels : channels,
+    return {height, width, is_blocked ? kWinogradChannels : channels,
             std::min(kWinogradChannels, channels - c)};
   }
-  // The number of floats from one of the 64 matrices of tile elements to the next. Not a multiple
-  // of a page, because then the 64 elements of a tile would compete for the same cache sets.
+  // The tiles of a chunk are stored as 64 matrices, one for each element of a tile. The number of
+  // floats from one matrix to the next. Not a multiple of a page, because then the 64 elements of a
+  // tile would compete for the same cache sets.
   size_t MatrixStride(size_t images) const {
-    const size_t stride = (images * tiles() * channels + kCacheLine - 1) / kCacheLine * kCacheLine;
-    return stride % kPage == 0 ? stride + kCacheLine : stride;
+    const size_t stride =
+        (images * tiles() * channels + kCacheLineFloats - 1) / kCacheLineFloats * kCacheLineFloats;
+    return stride % kPageFloats == 0 ? stride + kCacheLineFloats : stride;
   }
   kernels::WinogradTiles Tiles(size_t images) const {
     return {tile_rows, tile_columns, MatrixStride(images), channels};
   }
   memory::desc TilesDesc(size_t images) const {
-    const auto dim = [](size_t size) { return static_cast<memory::dim>(size); };
-    return {memory::dims{kWinogradMatrices, dim(images * tiles()), dim(channels)},
-            memory::data_type::f32, memory::dims{dim(MatrixStride(images)), dim(channels), 1}};
+    const auto to_dim = [](size_t size) { return static_cast<memory::dim>(size); };
+    return {memory::dims{kWinogradMatrices, to_dim(images * tiles()), to_dim(channels)},
+            memory::data_type::f32,
+            memory::dims{to_dim(MatrixStride(images)), to_dim(channels), 1}};
   }
 };
 
 // Images [first, first + images) of the batch.
 struct ImageChunk {
-  size_t first = 0, images = 0;
+  size_t first_image = 0, num_images = 0;
   // Calls work(n, c), on all threads, for each image n of the chunk, counted from 0, and for the
   // first channel c of each block of channels.
   template <typename Work>
   void ForBlocks(const ImageLayout& layout, const Work& work) const {
 #pragma omp parallel for collapse(2)
-    for (size_t n = 0; n < images; ++n)
+    for (size_t n = 0; n < num_images; ++n)
       for (size_t c = 0; c < layout.channels; c += kWinogradChannels) work(n, c);
   }
 };
@@ -82,17 +86,17 @@ class Winograd : public Layer {
  public:
   explicit Winograd(const LayerSpec& spec)
       : spec_(spec),
-        from_(LayoutOf(spec, spec.input())),
-        to_(LayoutOf(spec, spec.output)),
-        filters_(Plain({kWinogradMatrices, spec.input().c, spec.output.c}, Tag::abc)) {
+        x_layout_(LayoutOf(spec, spec.input())),
+        y_layout_(LayoutOf(spec, spec.output)),
+        filters_desc_(DescOf({kWinogradMatrices, spec.input().c, spec.output.c}, Tag::abc)) {
     const WindowGeometry window = WindowGeometryOf(spec.def->conv(), spec.input());
-    top_ = static_cast<size_t>(window.pad_begin[0]);
-    left_ = static_cast<size_t>(window.pad_begin[1]);
-    const size_t image_bytes =
-        kWinogradMatrices * from_.tiles() * (from_.channels + to_.channels) * sizeof(float);
-    const size_t images = std::max<size_t>(1, kChunkBytes / image_bytes);
-    for (size_t first = 0; first < spec.batch; first += images)
-      chunks_.push_back({first, std::min(images, spec.batch - first)});
+    pad_top_ = static_cast<size_t>(window.pad_begin[0]);
+    pad_left_ = static_cast<size_t>(window.pad_begin[1]);
+    const size_t tile_bytes_per_image = kWinogradMatrices * x_layout_.tiles() *
+                                        (x_layout_.channels + y_layout_.channels) * sizeof(float);
+    const size_t images_per_chunk = std::max<size_t>(1, kChunkBytes / tile_bytes_per_image);
+    for (size_t first_image = 0; first_image < spec.batch; first_image += images_per_chunk)
+      chunks_.push_back({first_image, std::min(images_per_chunk, spec.batch - first_image)});
   }
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override;
@@ -105,17 +109,18 @@ class Winograd : public Layer {
     transposed.desc = value.desc.permute_axes({0, 2, 1});
     return transposed;
   }
-  // Appends a step that computes to = a b or, if `adds`, to += a b, for each of the 64 matrices.
-  static void AddProduct(Program* program, const Value& a, const Value& b, const Value& to,
-                         bool adds) {
+  // Appends a step that computes product = a b or, if `accumulates`, product += a b, for each of
+  // the 64 matrices.
+  static void AddProduct(Program* program, const Value& a, const Value& b, const Value& product,
+                         bool accumulates) {
     dnnl::primitive_attr attributes = Program::Attributes();
-    dnnl::post_ops after;
-    if (adds) after.append_sum();
-    attributes.set_post_ops(after);
-    const dnnl::matmul::primitive_desc desc({a.desc, b.desc, to.desc}, attributes,
+    dnnl::post_ops post_ops;
+    if (accumulates) post_ops.append_sum();
+    attributes.set_post_ops(post_ops);
+    const dnnl::matmul::primitive_desc desc({a.desc, b.desc, product.desc}, attributes,
                                             program->engine());
     program->Run<dnnl::matmul>(desc,
-                               {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, to}});
+                               {{DNNL_ARG_SRC, a}, {DNNL_ARG_WEIGHTS, b}, {DNNL_ARG_DST, product}});
   }
   // These append the steps that transform the filters, the input tiles, and the products, and the
   // backward steps of these transforms.
@@ -129,45 +134,49 @@ class Winograd : public Layer {
   void AddFilterBackward(Program* program, const Value& filters_gradient);
 
   const LayerSpec spec_;
-  const ImageLayout from_, to_;
-  const memory::desc filters_;  // The shape of the transformed filters.
-  size_t top_ = 0, left_ = 0;   // The padding before the first row and column.
+  const ImageLayout x_layout_, y_layout_;
+  const memory::desc filters_desc_;    // The layout of the transformed filters.
+  size_t pad_top_ = 0, pad_left_ = 0;  // The padding before the first row and column.
   std::vector<ImageChunk> chunks_;
-  std::vector<Value> tiles_;  // u of each chunk; kept in training for the backward pass.
+  std::vector<Value> tiles_;  // Transformed input tiles (u) of each chunk, for Backward.
   // The output y, the transformed filters f, and the sums of dy for each image and channel.
-  Value output_, transformed_, bias_sums_;
+  Value output_, transformed_filters_, bias_sums_;
 };
 
 Value Winograd::Forward(Program* program, const std::vector<Value>& inputs) {
-  const Value input = program->Convert(inputs[0], Activation(DimsOf(spec_.batch, spec_.input())));
-  transformed_ = AddFilters(program);
-  output_ = program->NewValue(Activation(DimsOf(spec_.batch, spec_.output)));
+  const Value input =
+      program->Convert(inputs[0], ActivationDesc(DimsOf(spec_.batch, spec_.input())));
+  transformed_filters_ = AddFilters(program);
+  output_ = program->NewValue(ActivationDesc(DimsOf(spec_.batch, spec_.output)));
   for (const ImageChunk& chunk : chunks_) {
-    const Value tiles = program->NewValue(from_.TilesDesc(chunk.images));
+    const Value tiles = program->NewValue(x_layout_.TilesDesc(chunk.num_images));
     AddInput(program, chunk, input, tiles);
-    const Value product = program->NewValue(to_.TilesDesc(chunk.images));
-    AddProduct(program, tiles, transformed_, product, /*adds=*/false);
+    const Value product = program->NewValue(y_layout_.TilesDesc(chunk.num_images));
+    AddProduct(program, tiles, transformed_filters_, product, /*accumulates=*/false);
     AddOutput(program, chunk, product);
-    if (spec_.training) tiles_.push_back(tiles);
+    if (spec_.is_training) tiles_.push_back(tiles);
   }
   return output_;
 }
 
 std::vector<Value> Winograd::Backward(Program* program, const Value& gradient,
                                       const std::vector<bool>& wanted) {
-  Value masked = program->Convert(gradient, output_.desc);
-  if (spec_.relu) masked = AddReluBackward(program, output_, masked);
-  const Value filters_gradient = program->NewValue(filters_);
-  bias_sums_ = program->NewValue(Plain({spec_.batch, spec_.output.c}, Tag::ab));
+  Value masked_gradient = program->Convert(gradient, output_.desc);
+  if (spec_.relu) masked_gradient = AddReluBackward(program, output_, masked_gradient);
+  const Value filters_gradient = program->NewValue(filters_desc_);
+  bias_sums_ = program->NewValue(DescOf({spec_.batch, spec_.output.c}, Tag::ab));
   Value input_gradient;
-  if (wanted[0]) input_gradient = program->NewValue(Activation(DimsOf(spec_.batch, spec_.input())));
+  if (wanted[0])
+    input_gradient = program->NewValue(ActivationDesc(DimsOf(spec_.batch, spec_.input())));
   for (size_t i = 0; i < chunks_.size(); ++i) {
-    const Value tiles_gradient = program->NewValue(to_.TilesDesc(chunks_[i].images));
-    AddOutputBackward(program, chunks_[i], masked, tiles_gradient);
-    AddProduct(program, Transposed(tiles_[i]), tiles_gradient, filters_gradient, /*adds=*/i > 0);
+    const Value tiles_gradient = program->NewValue(y_layout_.TilesDesc(chunks_[i].num_images));
+    AddOutputBackward(program, chunks_[i], masked_gradient, tiles_gradient);
+    AddProduct(program, Transposed(tiles_[i]), tiles_gradient, filters_gradient,
+               /*accumulates=*/i > 0);
     if (!wanted[0]) continue;
-    const Value product = program->NewValue(from_.TilesDesc(chunks_[i].images));
-    AddProduct(program, tiles_gradient, Transposed(transformed_), product, /*adds=*/false);
+    const Value product = program->NewValue(x_layout_.TilesDesc(chunks_[i].num_images));
+    AddProduct(program, tiles_gradient, Transposed(transformed_filters_), product,
+               /*accumulates=*/false);
     AddInputBackward(program, chunks_[i], product, input_gradient);
   }
   AddFilterBackward(program, filters_gradient);
@@ -175,61 +184,66 @@ std::vector<Value> Winograd::Backward(Program* program, const Value& gradient,
 }
 
 Value Winograd::AddFilters(Program* program) {
-  const Value transformed = program->NewValue(filters_);
-  program->Call({transformed}, [weight = spec_.parameters[0].values, outputs = to_.channels,
-                                inputs = from_.channels](const std::vector<float*>& data) {
+  const Value transformed_filters = program->NewValue(filters_desc_);
+  program->Call({transformed_filters},
+                [weight = spec_.parameters[0].values, outputs = y_layout_.channels,
+                 inputs = x_layout_.channels](const std::vector<float*>& data) {
 #pragma omp parallel for
-    for (size_t i = 0; i < inputs; ++i)
-      kernels::WinogradFilter(weight, outputs, inputs, i, data[0]);
-  });
-  return transformed;
+                  for (size_t i = 0; i < inputs; ++i)
+                    kernels::WinogradFilter(weight, outputs, inputs, i, data[0]);
+                });
+  return transformed_filters;
 }
 
 void Winograd::AddInput(Program* program, const ImageChunk& chunk, const Value& input,
                         const Value& tiles) {
-  program->Call({input, tiles}, [chunk, from = from_, top = top_,
-                                 left = left_](const std::vector<float*>& data) {
-    chunk.ForBlocks(from, [&](size_t n, size_t c) {
-      kernels::WinogradInput(data[0] + from.OffsetOf(chunk.first + n, c), from.ImageOf(c), top,
-                             left, from.Tiles(chunk.images), data[1] + from.TileOffsetOf(n, c));
+  program->Call({input, tiles}, [chunk, x_layout = x_layout_, pad_top = pad_top_,
+                                 pad_left = pad_left_](const std::vector<float*>& data) {
+    chunk.ForBlocks(x_layout, [&](size_t n, size_t c) {
+      kernels::WinogradInput(
+          data[0] + x_layout.OffsetOf(chunk.first_image + n, c), x_layout.ImageOf(c), pad_top,
+          pad_left, x_layout.Tiles(chunk.num_images), data[1] + x_layout.TileOffsetOf(n, c));
     });
   });
 }
 
 void Winograd::AddOutput(Program* program, const ImageChunk& chunk, const Value& product) {
   const float* bias = spec_.def->conv().bias() ? spec_.parameters[1].values : nullptr;
-  program->Call({product, output_}, [chunk, to = to_, bias,
+  program->Call({product, output_}, [chunk, y_layout = y_layout_, bias,
                                      relu = spec_.relu](const std::vector<float*>& data) {
-    chunk.ForBlocks(to, [&](size_t n, size_t c) {
-      kernels::WinogradOutput(data[0] + to.TileOffsetOf(n, c), to.Tiles(chunk.images),
-                              bias == nullptr ? nullptr : bias + c, relu, to.ImageOf(c),
-                              data[1] + to.OffsetOf(chunk.first + n, c));
+    chunk.ForBlocks(y_layout, [&](size_t n, size_t c) {
+      kernels::WinogradOutput(data[0] + y_layout.TileOffsetOf(n, c),
+                              y_layout.Tiles(chunk.num_images),
+                              bias == nullptr ? nullptr : bias + c, relu, y_layout.ImageOf(c),
+                              data[1] + y_layout.OffsetOf(chunk.first_image + n, c));
     });
   });
 }
 
 void Winograd::AddOutputBackward(Program* program, const ImageChunk& chunk, const Value& gradient,
                                  const Value& tiles) {
-  program->Call({gradient, tiles, bias_sums_}, [chunk, to = to_](const std::vector<float*>& data) {
-    chunk.ForBlocks(to, [&](size_t n, size_t c) {
-      const size_t image = chunk.first + n;
-      kernels::WinogradOutputBackward(data[0] + to.OffsetOf(image, c), to.ImageOf(c),
-                                      to.Tiles(chunk.images), data[1] + to.TileOffsetOf(n, c),
-                                      data[2] + image * to.channels + c);
-    });
-  });
+  program->Call({gradient, tiles, bias_sums_},
+                [chunk, y_layout = y_layout_](const std::vector<float*>& data) {
+                  chunk.ForBlocks(y_layout, [&](size_t n, size_t c) {
+                    const size_t image = chunk.first_image + n;
+                    kernels::WinogradOutputBackward(
+                        data[0] + y_layout.OffsetOf(image, c), y_layout.ImageOf(c),
+                        y_layout.Tiles(chunk.num_images), data[1] + y_layout.TileOffsetOf(n, c),
+                        data[2] + image * y_layout.channels + c);
+                  });
+                });
 }
 
 void Winograd::AddInputBackward(Program* program, const ImageChunk& chunk, const Value& tiles,
                                 const Value& input_gradient) {
-  program->Call({tiles, input_gradient},
-                [chunk, from = from_, top = top_, left = left_](const std::vector<float*>& data) {
-                  chunk.ForBlocks(from, [&](size_t n, size_t c) {
-                    kernels::WinogradInputBackward(
-                        data[0] + from.TileOffsetOf(n, c), from.Tiles(chunk.images), top, left,
-                        from.ImageOf(c), data[1] + from.OffsetOf(chunk.first + n, c));
-                  });
-                });
+  program->Call({tiles, input_gradient}, [chunk, x_layout = x_layout_, pad_top = pad_top_,
+                                          pad_left = pad_left_](const std::vector<float*>& data) {
+    chunk.ForBlocks(x_layout, [&](size_t n, size_t c) {
+      kernels::WinogradInputBackward(
+          data[0] + x_layout.TileOffsetOf(n, c), x_layout.Tiles(chunk.num_images), pad_top,
+          pad_left, x_layout.ImageOf(c), data[1] + x_layout.OffsetOf(chunk.first_image + n, c));
+    });
+  });
 }
 
 // Computes the gradient of the filters and of the bias. Adds the latter up in the order of the
@@ -238,7 +252,7 @@ void Winograd::AddFilterBackward(Program* program, const Value& filters_gradient
   program->Call({filters_gradient, bias_sums_},
                 [weight = spec_.parameters[0].gradient,
                  bias = spec_.def->conv().bias() ? spec_.parameters[1].gradient : nullptr,
-                 outputs = to_.channels, inputs = from_.channels,
+                 outputs = y_layout_.channels, inputs = x_layout_.channels,
                  batch = spec_.batch](const std::vector<float*>& data) {
 #pragma omp parallel for
                   for (size_t i = 0; i < inputs; ++i)

@@ -17,56 +17,56 @@ class BatchNorm : public Layer {
         step_(inputs.step) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    const size_t channels = size_t{spec_.output.c} * sizeof(float);
-    state_ = program->NewArray(6 * channels);
-    partial_ = program->NewArray(size_t{2} * norm_.channels * kernels::PartialsOf(norm_.rows) *
-                                 sizeof(double));
+    const size_t array_bytes = size_t{spec_.output.c} * sizeof(float);
+    state_ = program->NewArray(6 * array_bytes);
+    partial_sums_ = program->NewArray(size_t{2} * norm_.channels * kernels::PartialsOf(norm_.rows) *
+                                      sizeof(double));
     input_ = inputs[0];
     output_ = program->NewValue(spec_.output);
-    std::vector<Value> values = {state_, partial_, input_, output_};
-    if (Adds()) values.push_back(inputs[1]);
+    std::vector<Value> values = {state_, partial_sums_, input_, output_};
+    if (AddsSecondInput()) values.push_back(inputs[1]);
     program->Call(
         "batch norm", values,
         [spec = spec_, norm = norm_, type = program->type()](auto stream, const auto& data) {
           return kernels::BatchNormForwardOnDevice(stream, type, norm, StateOf(spec, data),
-                                                   spec.training, data[2],
+                                                   spec.is_training, data[2],
                                                    data.size() > 4 ? data[4] : nullptr, data[3]);
         });
     return output_;
   }
 
-  // If a second input was added before the ReLU, the gradient after the ReLU's mask is also that
-  // input's gradient, and is stored separately.
+  // If a second input was added before the ReLU, its gradient is the gradient of the sum (0 where
+  // the ReLU's output is 0), which is stored separately.
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    const bool masks = Adds() && spec_.relu;
-    Value added_gradient = masks ? program->InPlace(gradient) : gradient;
-    added_gradient.shared |= Adds();
-    const Value input_gradient = program->InPlace(added_gradient);
-    std::vector<Value> values = {state_, partial_, input_, gradient, input_gradient};
-    if (masks) values.insert(values.end(), {output_, added_gradient});
+    const bool masks_gradient = AddsSecondInput() && spec_.relu;
+    Value added_gradient = masks_gradient ? program->InPlaceOrNew(gradient) : gradient;
+    added_gradient.is_shared |= AddsSecondInput();
+    const Value input_gradient = program->InPlaceOrNew(added_gradient);
+    std::vector<Value> values = {state_, partial_sums_, input_, gradient, input_gradient};
+    if (masks_gradient) values.insert(values.end(), {output_, added_gradient});
     program->Call("batch norm, backward", values,
                   [spec = spec_, norm = norm_, type = program->type(), step = step_](
                       auto stream, const auto& data) {
-                    kernels::DeviceNormBackward back{data[2], data[3]};
-                    if (data.size() > 5) back.y = data[5], back.g = data[6];
+                    kernels::DeviceNormBackward norm_arrays{data[2], data[3]};
+                    if (data.size() > 5) norm_arrays.y = data[5], norm_arrays.g = data[6];
                     const kernels::DeviceNormState state = StateOf(spec, data);
                     return kernels::BatchNormBackwardOnDevice(
-                        stream, type, norm, state, back, step, state.inverse + norm.channels,
+                        stream, type, norm, state, norm_arrays, step, state.inverse + norm.channels,
                         data[4], spec.parameters[0].gradient, spec.parameters[1].gradient);
                   });
     std::vector<Value> gradients = {input_gradient};
-    if (Adds()) gradients.push_back(added_gradient);
+    if (AddsSecondInput()) gradients.push_back(added_gradient);
     gradients.resize(wanted.size());
     return gradients;
   }
 
  private:
   // Whether the layer also adds a second input.
-  bool Adds() const { return spec_.inputs.size() > 1; }
+  bool AddsSecondInput() const { return spec_.inputs.size() > 1; }
 
   // Returns the parameters, statistics and state arrays of the norm. The first two values of each
-  // launch must be state_ and partial_.
+  // launch must be state_ and partial_sums_.
   static kernels::DeviceNormState StateOf(const LayerSpec& spec, const Program::Data& data) {
     kernels::DeviceNormState state;
     state.gamma = spec.parameters[0].values;
@@ -85,8 +85,8 @@ class BatchNorm : public Layer {
   const kernels::DeviceNorm norm_;
   const kernels::DeviceStep* const step_;
   // state_ has six arrays with one float per channel: mean, scale, shift, inverse, and two of
-  // workspace. partial_ has partial sums.
-  Value state_, partial_, input_, output_;
+  // workspace. partial_sums_ has partial sums.
+  Value state_, partial_sums_, input_, output_;
 };
 
 }  // namespace

@@ -34,12 +34,13 @@ class ConvOperation {
   }
 
   Value Backward(Program* program, const Value& gradient, bool wanted) {
-    const Value masked = spec_.relu ? AddReluBackward(program, output_, gradient) : gradient;
-    AddParameterGradients(program, masked);
+    const Value masked_gradient =
+        spec_.relu ? AddReluBackward(program, output_, gradient) : gradient;
+    AddParameterGradients(program, masked_gradient);
     if (!wanted) return {};
     const Value input_gradient = program->NewValue(input_.image);
     Run(program, "convolution, gradient of its images", ConvPass::kBackwardData, input_gradient,
-        kernel_, masked);
+        kernel_, masked_gradient);
     return input_gradient;
   }
 
@@ -59,9 +60,9 @@ class ConvOperation {
     const Value kernel = NewKernel(program);
     program->Call(
         "conversion of weights", {kernel},
-        [from = spec_.parameters[0].values, outputs = outputs(), inputs = inputs(),
+        [weights = spec_.parameters[0].values, outputs = outputs(), inputs = inputs(),
          window_pixels = window_pixels(), type = program->type()](auto stream, const auto& data) {
-          return kernels::ToKernelOnDevice(stream, from, outputs, inputs, window_pixels, type,
+          return kernels::ToKernelOnDevice(stream, weights, outputs, inputs, window_pixels, type,
                                            data[0]);
         });
     return kernel;
@@ -69,9 +70,9 @@ class ConvOperation {
   Value AddBias(Program* program) {
     const Value bias = program->NewArray(outputs() * kernels::BytesOf(program->type()));
     program->Call("conversion of a bias", {bias},
-                  [from = spec_.parameters[1].values, n = outputs(), type = program->type()](
-                      auto stream, const auto& data) {
-                    return kernels::FromFloatsOnDevice(stream, from, n, type, data[0]);
+                  [bias_values = spec_.parameters[1].values, count = outputs(),
+                   type = program->type()](auto stream, const auto& data) {
+                    return kernels::FromFloatsOnDevice(stream, bias_values, count, type, data[0]);
                   });
     return bias;
   }
@@ -81,10 +82,10 @@ class ConvOperation {
     const std::shared_ptr<ConvPlan> plan = inputs_.convolutions->Plan(shape_, pass);
     const Value workspace = program->NewArray(plan->workspace());
     std::vector<Value> values = {x, kernel, y, workspace};
-    const bool bias = shape_.bias && pass == ConvPass::kForward;
-    if (bias) values.push_back(bias_);
-    program->CallOperation(what, values, [plan, bias](auto stream, const auto& data) {
-      return plan->Run(stream, {data[0], data[1], data[2], bias ? data[4] : nullptr, data[3]});
+    const bool has_bias = shape_.bias && pass == ConvPass::kForward;
+    if (has_bias) values.push_back(bias_);
+    program->CallOperation(what, values, [plan, has_bias](auto stream, const auto& data) {
+      return plan->Run(stream, {data[0], data[1], data[2], has_bias ? data[4] : nullptr, data[3]});
     });
   }
 
@@ -93,21 +94,22 @@ class ConvOperation {
     Run(program, "convolution, gradient of its weights", ConvPass::kBackwardWeights, input_,
         kernel_gradient, gradient);
     program->Call("conversion of the gradient of weights", {kernel_gradient},
-                  [to = spec_.parameters[0].gradient, outputs = outputs(), inputs = inputs(),
-                   window_pixels = window_pixels(), type = program->type(),
+                  [weight_gradient = spec_.parameters[0].gradient, outputs = outputs(),
+                   inputs = inputs(), window_pixels = window_pixels(), type = program->type(),
                    step = inputs_.step](auto stream, const auto& data) {
                     return kernels::FromKernelOnDevice(stream, type, data[0], outputs, inputs,
-                                                       window_pixels, step, to);
+                                                       window_pixels, step, weight_gradient);
                   });
     if (!shape_.bias) return;
     const uint64_t rows = shape_.slide.out.pixels();
-    const Value partial =
+    const Value partial_sums =
         program->NewArray(size_t{2} * outputs() * kernels::PartialsOf(rows) * sizeof(double));
-    program->Call("gradient of a bias", {gradient, partial},
-                  [rows, columns = outputs(), to = spec_.parameters[1].gradient,
+    program->Call("gradient of a bias", {gradient, partial_sums},
+                  [rows, columns = outputs(), bias_gradient = spec_.parameters[1].gradient,
                    type = program->type(), step = inputs_.step](auto stream, const auto& data) {
                     return kernels::ColumnSumsOnDevice(stream, type, data[0], rows, columns, step,
-                                                       static_cast<double*>(data[1]), to);
+                                                       static_cast<double*>(data[1]),
+                                                       bias_gradient);
                   });
   }
 
@@ -152,8 +154,8 @@ class Dense : public Layer {
   }
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    const Value flat = convolution_.Backward(program, gradient, wanted[0]);
-    return {wanted[0] ? Unflatten(program, flat, input_) : Value()};
+    const Value flat_gradient = convolution_.Backward(program, gradient, wanted[0]);
+    return {wanted[0] ? Unflatten(program, flat_gradient, input_) : Value()};
   }
 
  private:

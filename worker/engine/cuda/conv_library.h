@@ -20,7 +20,7 @@ struct ConvShape {
   kernels::DeviceSlide slide;
   uint32_t groups = 1;
   kernels::DeviceType type = kernels::DeviceType::kFloat;
-  bool tf32 = false;  // Whether factors of type float may be rounded to TF32.
+  bool tf32 = false;  // Whether floats may be rounded to TF32 before they are multiplied.
   // Whether the forward pass adds a bias, and applies a ReLU at the end.
   bool bias = false, relu = false;
 };

@@ -12,24 +12,24 @@ class Dropout : public Layer {
   Dropout(const LayerSpec& spec, const Inputs& inputs) : spec_(spec), step_(inputs.step) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
-    if (!spec_.training) return inputs[0];
+    if (!spec_.is_training) return inputs[0];
     const Value output = program->NewValue(spec_.output);
-    AddDrop(program, "dropout", inputs[0], output);
+    AddDropout(program, "dropout", inputs[0], output);
     return output;
   }
 
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     if (!wanted[0]) return {Value()};
-    const Value to = program->InPlace(gradient);
-    AddDrop(program, "dropout, backward", gradient, to);
-    return {to};
+    const Value input_gradient = program->InPlaceOrNew(gradient);
+    AddDropout(program, "dropout, backward", gradient, input_gradient);
+    return {input_gradient};
   }
 
  private:
-  void AddDrop(Program* program, const char* what, const Value& from, const Value& to) {
+  void AddDropout(Program* program, const char* what, const Value& input, const Value& output) {
     program->Call(
-        what, {from, to},
+        what, {input, output},
         [spec = spec_, step = step_, type = program->type()](auto stream, const auto& data) {
           return kernels::DropoutOnDevice(stream, type, data[0], ImagesOf(spec.batch, spec.output),
                                           spec.noise, step, spec.def->dropout().rate(), data[1]);

@@ -11,10 +11,11 @@ class Concat : public Layer {
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     const Value output = program->NewValue(spec_.output);
-    uint32_t first = 0;
+    uint32_t first_channel = 0;
     for (const Value& input : inputs) {
-      AddCopy(program, input, {0, input.image.c}, input.image.c, output, {first, spec_.output.c});
-      first += input.image.c;
+      AddCopy(program, input, {0, input.image.c}, input.image.c, output,
+              {first_channel, spec_.output.c});
+      first_channel += input.image.c;
     }
     return output;
   }
@@ -22,29 +23,33 @@ class Concat : public Layer {
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     std::vector<Value> gradients(spec_.inputs.size());
-    uint32_t first = 0;
+    uint32_t first_channel = 0;
     for (size_t i = 0; i < spec_.inputs.size(); ++i) {
-      const uint32_t count = spec_.inputs[i].c;
+      const uint32_t num_channels = spec_.inputs[i].c;
       if (wanted[i]) {
         gradients[i] = program->NewValue(spec_.inputs[i]);
-        AddCopy(program, gradient, {first, spec_.output.c}, count, gradients[i], {0, count});
+        AddCopy(program, gradient, {first_channel, spec_.output.c}, num_channels, gradients[i],
+                {0, num_channels});
       }
-      first += count;
+      first_channel += num_channels;
     }
     return gradients;
   }
 
  private:
-  // Appends a copy of `count` channels from `from` to `to`. `from_channels` and `to_channels` have
-  // the first of these channels and the number of all channels of the tensor.
-  void AddCopy(Program* program, const Value& from, const kernels::DeviceChannels& from_channels,
-               uint32_t count, const Value& to, const kernels::DeviceChannels& to_channels) {
+  // Appends a copy of `num_channels` channels from `source` to `target`. `source_channels` and
+  // `target_channels` have the first of these channels and the number of all channels of the
+  // tensor.
+  void AddCopy(Program* program, const Value& source,
+               const kernels::DeviceChannels& source_channels, uint32_t num_channels,
+               const Value& target, const kernels::DeviceChannels& target_channels) {
     const uint64_t pixels = ImagesOf(spec_.batch, spec_.output).pixels();
-    program->Call("copy of channels", {from, to},
-                  [from_channels, pixels, count, to_channels, type = program->type()](
+    program->Call("copy of channels", {source, target},
+                  [source_channels, pixels, num_channels, target_channels, type = program->type()](
                       auto stream, const auto& data) {
-                    return kernels::CopyChannelsOnDevice(stream, type, data[0], from_channels,
-                                                         pixels, count, to_channels, data[1]);
+                    return kernels::CopyChannelsOnDevice(stream, type, data[0], source_channels,
+                                                         pixels, num_channels, target_channels,
+                                                         data[1]);
                   });
   }
 
@@ -52,9 +57,9 @@ class Concat : public Layer {
 };
 
 // The sum of the inputs. If a ReLU follows, the last addition computes it too.
-class Add : public Layer {
+class SumLayer : public Layer {
  public:
-  explicit Add(const LayerSpec& spec) : spec_(spec) {}
+  explicit SumLayer(const LayerSpec& spec) : spec_(spec) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     output_ = inputs[0];
@@ -65,10 +70,10 @@ class Add : public Layer {
 
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    Value masked = gradient;
-    if (spec_.relu) masked = AddReluBackward(program, output_, gradient);
-    masked.shared = true;
-    return std::vector<Value>(wanted.size(), masked);
+    Value masked_gradient = gradient;
+    if (spec_.relu) masked_gradient = AddReluBackward(program, output_, gradient);
+    masked_gradient.is_shared = true;
+    return std::vector<Value>(wanted.size(), masked_gradient);
   }
 
  private:
@@ -80,10 +85,11 @@ class Add : public Layer {
 
 Value AddSum(Program* program, const Value& a, const Value& b, bool relu) {
   const Value sum = program->NewValue(a.image);
-  const uint64_t n = models::Elements(a.image) * program->batch();
+  const uint64_t num_elements = models::Elements(a.image) * program->batch();
   program->Call("sum", {a, b, sum},
-                [n, relu, type = program->type()](auto stream, const auto& data) {
-                  return kernels::AddOnDevice(stream, type, data[0], data[1], n, relu, data[2]);
+                [num_elements, relu, type = program->type()](auto stream, const auto& data) {
+                  return kernels::AddOnDevice(stream, type, data[0], data[1], num_elements, relu,
+                                              data[2]);
                 });
   return sum;
 }
@@ -92,7 +98,7 @@ std::unique_ptr<Layer> MakeConcat(const LayerSpec& spec, const Inputs&) {
   return std::make_unique<Concat>(spec);
 }
 std::unique_ptr<Layer> MakeAdd(const LayerSpec& spec, const Inputs&) {
-  return std::make_unique<Add>(spec);
+  return std::make_unique<SumLayer>(spec);
 }
 
 }  // namespace tern::engine::cuda

@@ -6,9 +6,9 @@ namespace tern::engine::cuda {
 
 Value Flatten(Program* program, const Value& value) {
   const models::ImageDims& image = value.image;
-  const models::ImageDims flat = {image.c * image.h * image.w, 1, 1};
-  if (image.h * image.w == 1) return {flat, value.buffer, value.shared};
-  const Value rows = program->NewValue(flat);
+  const models::ImageDims flat_dims = {image.c * image.h * image.w, 1, 1};
+  if (image.h * image.w == 1) return {flat_dims, value.buffer, value.is_shared};
+  const Value rows = program->NewValue(flat_dims);
   program->Call("to channels first", {value, rows},
                 [images = ImagesOf(program->batch(), image), type = program->type()](
                     auto stream, const auto& data) {
@@ -18,7 +18,7 @@ Value Flatten(Program* program, const Value& value) {
 }
 
 Value Unflatten(Program* program, const Value& value, const models::ImageDims& image) {
-  if (image.h * image.w == 1) return {image, value.buffer, value.shared};
+  if (image.h * image.w == 1) return {image, value.buffer, value.is_shared};
   const Value images = program->NewValue(image);
   program->Call("to channels last", {value, images},
                 [shape = ImagesOf(program->batch(), image), type = program->type()](

@@ -10,8 +10,8 @@ namespace tern::engine {
 class LossScale {
  public:
   float scale() const { return scale_; }
-  // Call after each step; `overflowed`: whether a gradient of the step is not finite. Returns
-  // whether the step must be repeated with the new scale. Returns false if the scale cannot be
+  // Adapts the scale after a step. `overflowed`: whether a gradient of the step is not finite.
+  // Returns whether the step must be repeated with the new scale: false also if the scale cannot be
   // halved further.
   bool UpdateAfterStep(bool overflowed) {
     if (!overflowed) {

@@ -36,29 +36,29 @@ bool HasLayerHere(pb::LayerDef::KindCase kind) { return FindLayerKind(kind) != n
 
 // An arena of the caller in host memory and its copy on the device, or an arena on the device.
 struct Mirror {
-  float* host = nullptr;  // Null if the arena is on the device.
-  size_t count = 0;       // The number of elements.
-  float* copy = nullptr;  // The arena or its copy on the device.
+  float* host_arena = nullptr;   // Null if the arena is on the device.
+  size_t num_elements = 0;       // The number of elements.
+  float* device_data = nullptr;  // The arena or its copy on the device.
   device::DeviceMemory memory;
-  std::unique_ptr<device::PinnedRange> pinned;
+  std::unique_ptr<device::PinnedRange> page_lock;
 
-  float* device() const { return copy; }
-  size_t bytes() const { return count * sizeof(float); }
+  float* device() const { return device_data; }
+  size_t bytes() const { return num_elements * sizeof(float); }
   // Allocates the copy of an arena in host memory.
   Status Make(const float* arena, size_t elements) {
-    host = const_cast<float*>(arena);
-    count = elements;
-    auto made = device::AllocateDevice(bytes());
-    if (!made.ok()) return made.status();
-    memory = std::move(*made);
-    copy = static_cast<float*>(memory.get());
-    pinned = std::make_unique<device::PinnedRange>(host, bytes());
+    host_arena = const_cast<float*>(arena);
+    num_elements = elements;
+    auto allocated = device::AllocateDevice(bytes());
+    if (!allocated.ok()) return allocated.status();
+    memory = std::move(*allocated);
+    device_data = static_cast<float*>(memory.get());
+    page_lock = std::make_unique<device::PinnedRange>(host_arena, bytes());
     return Ok();
   }
   // Uses an arena that is on the device.
   void UseDeviceArena(float* device_arena, size_t elements) {
-    copy = device_arena;
-    count = elements;
+    device_data = device_arena;
+    num_elements = elements;
   }
 };
 
@@ -78,7 +78,7 @@ class CudaNet : public Net {
   Status status() const override { return status_; }
 
  private:
-  Status MakeMemory(const Arenas& arenas);
+  Status AllocateMemory(const Arenas& arenas);
   Value PlanInput();
   void PlanScores(const Value& scores);
   Program::Transfers MakeTransfers();
@@ -89,7 +89,7 @@ class CudaNet : public Net {
   Status RunForward(const Feed& feed, const Need& need);
   // Runs the backward pass with loss scaling: while a gradient overflows, halves the scale and
   // repeats the forward and the backward pass.
-  Status RunScaled(const std::function<void(uint32_t p)>& ready);
+  Status RunScaledBackward(const std::function<void(uint32_t p)>& ready);
   Result<bool> HasOverflowed();
   Status RepeatForward();
   bool ScalesLoss() const { return options_.training && options_.precision == Precision::kFp16; }
@@ -97,14 +97,15 @@ class CudaNet : public Net {
 
   const pb::NetDef def_;
   const Options options_;
-  models::ParameterTable table_;
+  models::ParameterTable parameter_table_;
   std::shared_ptr<device::Stream> stream_;
   Mirror parameters_, gradients_, statistics_;
-  device::DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_;
+  device::DeviceMemory images_, labels_, losses_, device_step_, scores_, overflow_flag_;
   std::vector<kernels::DeviceLoss> host_losses_;  // The losses of the last step, in host memory.
-  // arrived_[p] is recorded after the copy to the host of a range of gradients that begins with p.
-  std::vector<std::unique_ptr<device::Event>> arrived_;
-  std::unique_ptr<PixelInput> pixels_;  // Null unless images come as bytes.
+  // gradients_arrived_[p] is recorded after the copy to the host of a range of gradients that
+  // begins with p.
+  std::vector<std::unique_ptr<device::Event>> gradients_arrived_;
+  std::unique_ptr<PixelInput> pixel_input_;  // Null unless images come as bytes.
   kernels::DeviceStep step_;
   LossScale loss_scale_;
   // The statistics before this step, for a repetition of the step.
@@ -115,87 +116,90 @@ class CudaNet : public Net {
   Status status_;
 };
 
-Status CudaNet::MakeMemory(const Arenas& arenas) {
+Status CudaNet::AllocateMemory(const Arenas& arenas) {
   if (arenas.model != nullptr) {
     const auto& model = static_cast<const device::CudaModel&>(*arenas.model);
     stream_ = model.stream();
-    parameters_.UseDeviceArena(options_.training ? model.point() : model.weights(), table_.total);
-    gradients_.UseDeviceArena(model.gradients(), options_.training ? table_.total : 0);
+    parameters_.UseDeviceArena(options_.training ? model.point() : model.weights(),
+                               parameter_table_.total);
+    gradients_.UseDeviceArena(model.gradients(), options_.training ? parameter_table_.total : 0);
   } else {
     auto stream = device::Stream::Make();
     if (!stream.ok()) return stream.status();
     stream_ = std::move(*stream);
-    TERN_RETURN_IF_ERROR(parameters_.Make(arenas.parameters, table_.total));
-    TERN_RETURN_IF_ERROR(gradients_.Make(arenas.gradients, options_.training ? table_.total : 0));
+    TERN_RETURN_IF_ERROR(parameters_.Make(arenas.parameters, parameter_table_.total));
+    TERN_RETURN_IF_ERROR(
+        gradients_.Make(arenas.gradients, options_.training ? parameter_table_.total : 0));
   }
-  TERN_RETURN_IF_ERROR(statistics_.Make(arenas.statistics, table_.statistics_total));
+  TERN_RETURN_IF_ERROR(statistics_.Make(arenas.statistics, parameter_table_.statistics_total));
   const size_t batch = options_.batch;
   for (const auto& [memory, bytes] :
-       {std::pair{&images_, pixels_ != nullptr ? 0 : batch * image_elements_ * sizeof(float)},
+       {std::pair{&images_, pixel_input_ != nullptr ? 0 : batch * image_elements_ * sizeof(float)},
         std::pair{&labels_, batch * sizeof(uint32_t)},
         std::pair{&losses_, batch * sizeof(kernels::DeviceLoss)},
         std::pair{&scores_, batch * def_.classes() * sizeof(float)},
         std::pair{&device_step_, sizeof(kernels::DeviceStep)},
-        std::pair{&overflow_, sizeof(uint32_t)}}) {
-    auto made = device::AllocateDevice(bytes);
-    if (!made.ok()) return made.status();
-    *memory = std::move(*made);
+        std::pair{&overflow_flag_, sizeof(uint32_t)}}) {
+    auto allocated = device::AllocateDevice(bytes);
+    if (!allocated.ok()) return allocated.status();
+    *memory = std::move(*allocated);
   }
   host_losses_.resize(batch);
-  for (size_t p = 0; options_.training && p < table_.parameters.size(); ++p) {
+  for (size_t p = 0; options_.training && p < parameter_table_.parameters.size(); ++p) {
     auto event = device::Event::Make();
     if (!event.ok()) return event.status();
-    arrived_.push_back(std::move(*event));
+    gradients_arrived_.push_back(std::move(*event));
   }
   return Ok();
 }
 
 Value CudaNet::PlanInput() {
   const pb::ImageShape& input = def_.input();
-  const Value data = program_.NewValue({input.channels(), input.height(), input.width()});
-  if (pixels_ != nullptr) {
+  const Value input_value = program_.NewValue({input.channels(), input.height(), input.width()});
+  if (pixel_input_ != nullptr) {
     const auto* step = static_cast<const kernels::DeviceStep*>(device_step_.get());
-    program_.Call("bytes to images", {data}, [this, step](auto to_stream, const auto& to) {
-      return pixels_->Launch(to_stream, step, program_.type(), to[0]);
-    });
-    return data;
+    program_.Call("bytes to images", {input_value},
+                  [this, step](auto to_stream, const auto& addresses) {
+                    return pixel_input_->Launch(to_stream, step, program_.type(), addresses[0]);
+                  });
+    return input_value;
   }
-  const auto* from = static_cast<const float*>(images_.get());
-  program_.Call("images to channels last", {data},
-                [from, images = ImagesOf(options_.batch, data.image), type = program_.type()](
-                    auto stream, const auto& to) {
-                  return kernels::ToChannelsLastOnDevice(stream, kernels::DeviceType::kFloat, from,
-                                                         images, type, to[0]);
+  const auto* float_images = static_cast<const float*>(images_.get());
+  program_.Call("images to channels last", {input_value},
+                [float_images, images = ImagesOf(options_.batch, input_value.image),
+                 type = program_.type()](auto stream, const auto& addresses) {
+                  return kernels::ToChannelsLastOnDevice(stream, kernels::DeviceType::kFloat,
+                                                         float_images, images, type, addresses[0]);
                 });
-  return data;
+  return input_value;
 }
 
 // Appends the launch that converts the scores to floats, which RunForward copies to the feed.
 void CudaNet::PlanScores(const Value& scores) {
-  program_.Call(
-      "scores", {scores},
-      [to = static_cast<float*>(scores_.get()), n = size_t{options_.batch} * def_.classes(),
-       type = program_.type()](auto stream, const auto& data) {
-        return kernels::ToFloatsOnDevice(stream, type, data[0], n, to);
-      });
+  program_.Call("scores", {scores},
+                [float_scores = static_cast<float*>(scores_.get()),
+                 num_scores = size_t{options_.batch} * def_.classes(),
+                 type = program_.type()](auto stream, const auto& data) {
+                  return kernels::ToFloatsOnDevice(stream, type, data[0], num_scores, float_scores);
+                });
 }
 
 Status CudaNet::Plan(const Arenas& arenas) {
   TERN_RETURN_IF_ERROR(device::FindDevice());
   auto table = models::MakeParameterTable(def_);
   if (!table.ok()) return table.status();
-  table_ = std::move(*table);
+  parameter_table_ = std::move(*table);
   const pb::ImageShape& input = def_.input();
   image_elements_ = models::Elements({input.channels(), input.height(), input.width()});
   if (options_.pixels.has_value()) {
     const auto images = ImagesOf(options_.batch, {input.channels(), input.height(), input.width()});
-    auto made = PixelInput::Make(*options_.pixels, images, options_.training);
-    if (!made.ok()) return made.status();
-    pixels_ = std::move(*made);
+    auto pixel_input = PixelInput::Make(*options_.pixels, images, options_.training);
+    if (!pixel_input.ok()) return pixel_input.status();
+    pixel_input_ = std::move(*pixel_input);
   }
-  TERN_RETURN_IF_ERROR(MakeMemory(arenas));
-  const Arenas on_device{parameters_.device(), gradients_.device(), statistics_.device()};
-  auto layers = PlanLayers(def_, options_, on_device, HasLayerHere);
+  TERN_RETURN_IF_ERROR(AllocateMemory(arenas));
+  const Arenas device_arenas{parameters_.device(), gradients_.device(), statistics_.device()};
+  auto layers = PlanLayers(def_, options_, device_arenas, HasLayerHere);
   if (!layers.ok()) return layers.status();
   layers_ = std::move(*layers);
   auto convolutions = MakeConvLibrary(stream_->get());
@@ -212,29 +216,30 @@ Status CudaNet::Plan(const Arenas& arenas) {
       [this](const std::string& where) { program_.BeginLayer(where); },
       [this](const Value& scores) { PlanScores(scores); }};
   Planner(&program_, backend, PlanInput()).Plan(layers_);
-  std::vector<size_t> sizes;
-  for (const models::Parameter& parameter : table_.parameters)
-    sizes.push_back(parameter.count * sizeof(float));
-  return program_.Bind(sizes);
+  std::vector<size_t> parameter_bytes;
+  for (const models::Parameter& parameter : parameter_table_.parameters)
+    parameter_bytes.push_back(parameter.count * sizeof(float));
+  return program_.Bind(parameter_bytes);
 }
 
 Program::Transfers CudaNet::MakeTransfers() {
   return {[this](const Program::Range& range) {
-            if (parameters_.host == nullptr) return Ok();
+            if (parameters_.host_arena == nullptr) return Ok();
             const auto [offset, bytes] = ArenaRangeOf(range);
-            return stream_->CopyIn(parameters_.device() + offset, parameters_.host + offset, bytes);
+            return stream_->CopyIn(parameters_.device() + offset, parameters_.host_arena + offset,
+                                   bytes);
           },
           [this](const Program::Range& range) {
             if (range.begin == range.end) return Ok();
-            if (gradients_.host != nullptr) {
+            if (gradients_.host_arena != nullptr) {
               const auto [offset, bytes] = ArenaRangeOf(range);
-              TERN_RETURN_IF_ERROR(
-                  stream_->CopyOut(gradients_.host + offset, gradients_.device() + offset, bytes));
+              TERN_RETURN_IF_ERROR(stream_->CopyOut(gradients_.host_arena + offset,
+                                                    gradients_.device() + offset, bytes));
             }
-            return arrived_[range.begin]->Record(*stream_);
+            return gradients_arrived_[range.begin]->Record(*stream_);
           },
           [this](const Program::Range& range) {
-            return range.begin == range.end ? Ok() : arrived_[range.begin]->Wait();
+            return range.begin == range.end ? Ok() : gradients_arrived_[range.begin]->Wait();
           }};
 }
 
@@ -242,9 +247,10 @@ Program::Transfers CudaNet::MakeTransfers() {
 // bytes.
 std::pair<size_t, size_t> CudaNet::ArenaRangeOf(const Program::Range& range) const {
   if (range.begin == range.end) return {0, 0};
-  const models::Parameter &first = table_.parameters[range.begin],
-                          &last = table_.parameters[range.end - 1];
-  return {first.offset, (last.offset + last.count - first.offset) * sizeof(float)};
+  const models::Parameter &first_parameter = parameter_table_.parameters[range.begin],
+                          &last_parameter = parameter_table_.parameters[range.end - 1];
+  return {first_parameter.offset,
+          (last_parameter.offset + last_parameter.count - first_parameter.offset) * sizeof(float)};
 }
 
 Status CudaNet::UploadInputs(const Feed& feed) {
@@ -252,17 +258,18 @@ Status CudaNet::UploadInputs(const Feed& feed) {
   if (ScalesLoss()) {
     step_.loss_scale = loss_scale_.scale();
     step_.inverse_scale = 1 / step_.loss_scale;
-    statistics_before_.assign(statistics_.host, statistics_.host + statistics_.count);
+    statistics_before_.assign(statistics_.host_arena,
+                              statistics_.host_arena + statistics_.num_elements);
   }
   TERN_RETURN_IF_ERROR(UploadImages(feed));
   TERN_RETURN_IF_ERROR(stream_->CopyIn(device_step_.get(), &step_, sizeof step_));
   TERN_RETURN_IF_ERROR(
       stream_->CopyIn(labels_.get(), feed.labels.data(), feed.used * sizeof(uint32_t)));
-  return stream_->CopyIn(statistics_.device(), statistics_.host, statistics_.bytes());
+  return stream_->CopyIn(statistics_.device(), statistics_.host_arena, statistics_.bytes());
 }
 
 Status CudaNet::UploadImages(const Feed& feed) {
-  if (pixels_ != nullptr) return pixels_->Prepare(*stream_, feed, &step_);
+  if (pixel_input_ != nullptr) return pixel_input_->Prepare(*stream_, feed, &step_);
   return stream_->CopyIn(images_.get(), feed.images.data(), feed.images.size_bytes());
 }
 
@@ -271,7 +278,7 @@ Status CudaNet::RunForward(const Feed& feed, const Need& need) {
   TERN_RETURN_IF_ERROR(program_.RunForward(*stream_, MakeTransfers(), need));
   if (options_.training) {
     TERN_RETURN_IF_ERROR(
-        stream_->CopyOut(statistics_.host, statistics_.device(), statistics_.bytes()));
+        stream_->CopyOut(statistics_.host_arena, statistics_.device(), statistics_.bytes()));
   }
   TERN_RETURN_IF_ERROR(stream_->CopyOut(host_losses_.data(), losses_.get(),
                                         feed.used * sizeof(kernels::DeviceLoss)));
@@ -300,19 +307,19 @@ double CudaNet::SumUp(const Feed& feed, Score* score) const {
 }
 
 void CudaNet::CheckFeed(const Feed& feed) const {
-  CHECK_EQ(pixels_ != nullptr ? feed.bytes.size() : feed.images.size(),
+  CHECK_EQ(pixel_input_ != nullptr ? feed.bytes.size() : feed.images.size(),
            options_.batch * image_elements_);
-  CHECK(pixels_ == nullptr || feed.draws.size() == options_.batch);
+  CHECK(pixel_input_ == nullptr || feed.draws.size() == options_.batch);
 }
 
 void CudaNet::Stage(const Feed& next) {
   CheckFeed(next);
-  if (status_.ok() && pixels_ != nullptr) status_ = pixels_->Stage(next);
+  if (status_.ok() && pixel_input_ != nullptr) status_ = pixel_input_->Stage(next);
 }
 
 void CudaNet::Unstage() {
-  const Status unstaged = pixels_ != nullptr ? pixels_->Unstage() : Ok();
-  if (status_.ok()) status_ = unstaged;
+  const Status unstage_status = pixel_input_ != nullptr ? pixel_input_->Unstage() : Ok();
+  if (status_.ok()) status_ = unstage_status;
 }
 
 double CudaNet::Forward(const Feed& feed, Score* score, const Need& need) {
@@ -326,34 +333,36 @@ double CudaNet::Forward(const Feed& feed, Score* score, const Need& need) {
 
 void CudaNet::Backward(const std::function<void(uint32_t p)>& ready) {
   if (!status_.ok()) return;
-  status_ =
-      ScalesLoss() ? RunScaled(ready) : program_.RunBackward(*stream_, MakeTransfers(), ready);
+  status_ = ScalesLoss() ? RunScaledBackward(ready)
+                         : program_.RunBackward(*stream_, MakeTransfers(), ready);
 }
 
-Status CudaNet::RunScaled(const std::function<void(uint32_t p)>& ready) {
+Status CudaNet::RunScaledBackward(const std::function<void(uint32_t p)>& ready) {
   while (true) {
     TERN_RETURN_IF_ERROR(program_.RunBackward(*stream_, MakeTransfers(), nullptr));
-    const Result<bool> overflowed = HasOverflowed();
-    if (!overflowed.ok()) return overflowed.status();
+    const Result<bool> has_overflowed = HasOverflowed();
+    if (!has_overflowed.ok()) return has_overflowed.status();
     // At the smallest scale, values that are not finite are not caused by the scale. They stay in
     // the gradients, and whoever encodes these reports an error.
-    if (!loss_scale_.UpdateAfterStep(*overflowed)) break;
+    if (!loss_scale_.UpdateAfterStep(*has_overflowed)) break;
     TERN_RETURN_IF_ERROR(RepeatForward());
   }
-  for (size_t p = table_.parameters.size(); ready && p-- > 0;) ready(static_cast<uint32_t>(p));
+  for (size_t p = parameter_table_.parameters.size(); ready && p-- > 0;)
+    ready(static_cast<uint32_t>(p));
   return Ok();
 }
 
 Result<bool> CudaNet::HasOverflowed() {
-  uint32_t found = 0;
-  auto* flag = static_cast<uint32_t*>(overflow_.get());
-  TERN_RETURN_IF_ERROR(stream_->CopyIn(flag, &found, sizeof found));
-  TERN_RETURN_IF_ERROR(device::Check(
-      kernels::FindNotFiniteOnDevice(stream_->get(), gradients_.device(), gradients_.count, flag),
-      "the check of gradients"));
-  TERN_RETURN_IF_ERROR(stream_->CopyOut(&found, flag, sizeof found));
+  uint32_t flag_value = 0;
+  auto* device_flag = static_cast<uint32_t*>(overflow_flag_.get());
+  TERN_RETURN_IF_ERROR(stream_->CopyIn(device_flag, &flag_value, sizeof flag_value));
+  TERN_RETURN_IF_ERROR(
+      device::Check(kernels::FindNotFiniteOnDevice(stream_->get(), gradients_.device(),
+                                                   gradients_.num_elements, device_flag),
+                    "the check of gradients"));
+  TERN_RETURN_IF_ERROR(stream_->CopyOut(&flag_value, device_flag, sizeof flag_value));
   TERN_RETURN_IF_ERROR(stream_->Wait());
-  return found != 0;
+  return flag_value != 0;
 }
 
 Status CudaNet::RepeatForward() {

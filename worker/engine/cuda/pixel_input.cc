@@ -10,9 +10,9 @@ namespace tern::engine::cuda {
 namespace {
 
 Status Allocate(size_t bytes, device::DeviceMemory* memory) {
-  auto made = device::AllocateDevice(bytes);
-  if (!made.ok()) return made.status();
-  *memory = std::move(*made);
+  auto allocated = device::AllocateDevice(bytes);
+  if (!allocated.ok()) return allocated.status();
+  *memory = std::move(*allocated);
   return Ok();
 }
 
@@ -20,70 +20,70 @@ Status Allocate(size_t bytes, device::DeviceMemory* memory) {
 
 Result<std::unique_ptr<PixelInput>> PixelInput::Make(const kernels::PixelRule& rule,
                                                      const kernels::DeviceImages& images,
-                                                     bool ahead) {
+                                                     bool uploads_ahead) {
   CHECK_EQ(rule.channels.size(), images.c);
   std::unique_ptr<PixelInput> input(new PixelInput);
   input->images_ = images;
-  input->count_ = ahead ? 2 : 1;
+  input->num_buffers_ = uploads_ahead ? 2 : 1;
   auto stream = device::Stream::Make();
   if (!stream.ok()) return stream.status();
-  input->stream_ = std::move(*stream);
+  input->upload_stream_ = std::move(*stream);
   auto event = device::Event::Make();
   if (!event.ok()) return event.status();
-  input->arrived_ = std::move(*event);
-  const size_t channels = rule.channels.size() * sizeof(kernels::ChannelScale);
-  TERN_RETURN_IF_ERROR(Allocate(channels, &input->channels_));
+  input->upload_done_ = std::move(*event);
+  const size_t channels_bytes = rule.channels.size() * sizeof(kernels::ChannelScale);
+  TERN_RETURN_IF_ERROR(Allocate(channels_bytes, &input->channels_));
   TERN_RETURN_IF_ERROR(
       Allocate(size_t{images.n} * (images.c + 2) * sizeof(float), &input->moments_));
-  for (size_t i = 0; i < input->count_; ++i) {
+  for (size_t i = 0; i < input->num_buffers_; ++i) {
     TERN_RETURN_IF_ERROR(Allocate(images.size(), &input->buffers_[i].bytes));
     TERN_RETURN_IF_ERROR(
         Allocate(images.n * sizeof(kernels::PixelDraws), &input->buffers_[i].draws));
   }
   TERN_RETURN_IF_ERROR(
-      input->stream_->CopyIn(input->channels_.get(), rule.channels.data(), channels));
-  TERN_RETURN_IF_ERROR(input->stream_->Wait());
+      input->upload_stream_->CopyIn(input->channels_.get(), rule.channels.data(), channels_bytes));
+  TERN_RETURN_IF_ERROR(input->upload_stream_->Wait());
   input->rule_ = {static_cast<const kernels::ChannelScale*>(input->channels_.get()), rule.colors,
                   rule.standardize};
   return input;
 }
 
 Status PixelInput::Upload(const Net::Feed& feed) {
-  const Buffer& buffer = buffers_[next_];
+  const Buffer& buffer = buffers_[next_buffer_];
   // Copies the random numbers first: their memory is not page-locked, so their copy may block until
   // all copies that were launched before it are done.
   TERN_RETURN_IF_ERROR(
-      stream_->CopyIn(buffer.draws.get(), feed.draws.data(), feed.draws.size_bytes()));
+      upload_stream_->CopyIn(buffer.draws.get(), feed.draws.data(), feed.draws.size_bytes()));
   TERN_RETURN_IF_ERROR(
-      stream_->CopyIn(buffer.bytes.get(), feed.bytes.data(), feed.bytes.size_bytes()));
-  return arrived_->Record(*stream_);
+      upload_stream_->CopyIn(buffer.bytes.get(), feed.bytes.data(), feed.bytes.size_bytes()));
+  return upload_done_->Record(*upload_stream_);
 }
 
 Status PixelInput::Stage(const Net::Feed& next) {
-  CHECK_EQ(count_, 2u);
+  CHECK_EQ(num_buffers_, 2u);
   TERN_RETURN_IF_ERROR(Unstage());
-  staged_ = next.bytes.data();
+  staged_bytes_ = next.bytes.data();
   staged_step_ = next.step;
   return Upload(next);
 }
 
 Status PixelInput::Unstage() {
-  if (std::exchange(staged_, nullptr) == nullptr) return Ok();
-  return stream_->Wait();
+  if (std::exchange(staged_bytes_, nullptr) == nullptr) return Ok();
+  return upload_stream_->Wait();
 }
 
 Status PixelInput::Prepare(const device::Stream& stream, const Net::Feed& feed,
                            kernels::DeviceStep* step) {
-  if (staged_ == feed.bytes.data() && staged_step_ == feed.step) {
-    staged_ = nullptr;
+  if (staged_bytes_ == feed.bytes.data() && staged_step_ == feed.step) {
+    staged_bytes_ = nullptr;
   } else {
     TERN_RETURN_IF_ERROR(Unstage());
     TERN_RETURN_IF_ERROR(Upload(feed));
   }
-  step->bytes = static_cast<const uint8_t*>(buffers_[next_].bytes.get());
-  step->draws = static_cast<const kernels::PixelDraws*>(buffers_[next_].draws.get());
-  next_ = (next_ + 1) % count_;
-  return stream.WaitFor(*arrived_);
+  step->bytes = static_cast<const uint8_t*>(buffers_[next_buffer_].bytes.get());
+  step->draws = static_cast<const kernels::PixelDraws*>(buffers_[next_buffer_].draws.get());
+  next_buffer_ = (next_buffer_ + 1) % num_buffers_;
+  return stream.WaitFor(*upload_done_);
 }
 
 int PixelInput::Launch(kernels::DeviceStream stream, const kernels::DeviceStep* step,

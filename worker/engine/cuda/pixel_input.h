@@ -16,12 +16,13 @@ namespace tern::engine::cuda {
 
 class PixelInput {
  public:
-  // `rule` is the conversion, and `images` the shape of a batch. `ahead`: whether Stage will be
-  // called. kBadJob if the device has too little memory.
+  // `rule` is the conversion, and `images` the shape of a batch. `uploads_ahead`: whether Stage
+  // will be called. kBadJob if the device has too little memory.
   static Result<std::unique_ptr<PixelInput>> Make(const kernels::PixelRule& rule,
-                                                  const kernels::DeviceImages& images, bool ahead);
+                                                  const kernels::DeviceImages& images,
+                                                  bool uploads_ahead);
 
-  // Begins to upload the next batch, on a stream of its own. REQUIRES `ahead`, and that all
+  // Begins to upload the next batch, on a stream of its own. REQUIRES `uploads_ahead`, and that all
   // launches so far are done on the device.
   Status Stage(const Net::Feed& next);
   // Cancels the last Stage; when this returns, the caller may change the memory of that batch.
@@ -46,12 +47,12 @@ class PixelInput {
   kernels::DevicePixelRule rule_;
   device::DeviceMemory channels_, moments_;
   std::array<Buffer, 2> buffers_;
-  size_t next_ = 0;                         // The number of the buffer for the next batch.
-  size_t count_ = 1;                        // The number of buffers, 1 or 2.
-  std::unique_ptr<device::Stream> stream_;  // For uploads only.
-  std::unique_ptr<device::Event> arrived_;  // Recorded after the last upload.
-  const uint8_t* staged_ = nullptr;         // The host's bytes that Stage uploaded; else null.
-  uint64_t staged_step_ = 0;                // The step of the batch that Stage uploaded.
+  size_t next_buffer_ = 0;                         // The number of the buffer for the next batch.
+  size_t num_buffers_ = 1;                         // The number of buffers, 1 or 2.
+  std::unique_ptr<device::Stream> upload_stream_;  // For uploads only.
+  std::unique_ptr<device::Event> upload_done_;     // Recorded after the last upload.
+  const uint8_t* staged_bytes_ = nullptr;  // The host's bytes that Stage uploaded; else null.
+  uint64_t staged_step_ = 0;               // The step of the batch that Stage uploaded.
 };
 
 }  // namespace tern::engine::cuda

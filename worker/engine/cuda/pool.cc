@@ -38,23 +38,23 @@ class Pool : public Layer {
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     if (!wanted[0]) return {Value()};
-    const Value to = program->NewValue(spec_.input());
+    const Value input_gradient = program->NewValue(spec_.input());
     if (!spec_.def->has_max_pool()) {
-      program->Call("average pool, backward", {gradient, to},
+      program->Call("average pool, backward", {gradient, input_gradient},
                     [slide = slide_, padding = def_.include_padding(), type = program->type()](
                         auto stream, const auto& data) {
                       return kernels::AvgPoolBackwardOnDevice(stream, type, slide, padding, data[0],
                                                               data[1]);
                     });
-      return {to};
+      return {input_gradient};
     }
-    program->Call("max pool, backward", {gradient, to, winners_},
+    program->Call("max pool, backward", {gradient, input_gradient, winners_},
                   [slide = slide_, type = program->type()](auto stream, const auto& data) {
                     return kernels::MaxPoolBackwardOnDevice(stream, type, slide, data[0],
                                                             static_cast<const uint16_t*>(data[2]),
                                                             data[1]);
                   });
-    return {to};
+    return {input_gradient};
   }
 
  private:

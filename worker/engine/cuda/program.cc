@@ -31,14 +31,14 @@ void Program::Call(const char* what, const std::vector<Value>& values, Kernel ke
 void Program::CallOperation(const char* what, const std::vector<Value>& values, Operation work) {
   Append(values,
          [name = where_ + ", " + what, work = std::move(work)](auto stream, const Data& data) {
-           const Status done = work(stream, data);
-           return done.ok() ? done : done.Within(name);
+           const Status status = work(stream, data);
+           return status.ok() ? status : status.Within(name);
          });
 }
 
 void Program::Append(const std::vector<Value>& values, Operation work) {
-  const auto time = static_cast<int>(steps_.size());
-  for (const Value& value : values) plan_.Use(value.buffer, time);
+  const auto step_number = static_cast<int>(steps_.size());
+  for (const Value& value : values) plan_.Use(value.buffer, step_number);
   Step& step = steps_.emplace_back();
   step.values = values;
   step.work = std::move(work);
@@ -46,7 +46,7 @@ void Program::Append(const std::vector<Value>& values, Operation work) {
 
 void Program::AddMark(int64_t Step::*mark, uint32_t p) { steps_.emplace_back().*mark = p; }
 
-Status Program::Bind(const std::vector<size_t>& sizes) {
+Status Program::Bind(const std::vector<size_t>& parameter_bytes) {
   auto arena = device::AllocateDevice(plan_.AssignOffsets());
   if (!arena.ok()) return arena.status();
   arena_ = std::move(*arena);
@@ -55,30 +55,30 @@ Status Program::Bind(const std::vector<size_t>& sizes) {
       step.data.push_back(static_cast<std::byte*>(arena_.get()) + plan_.OffsetOf(value.buffer));
     }
   }
-  CutForward(sizes);
-  CutBackward(sizes);
+  CutForward(parameter_bytes);
+  CutBackward(parameter_bytes);
   return Ok();
 }
 
 void Program::Segment::Add(uint32_t p, size_t size) {
-  const bool first = parameters.begin == parameters.end;
-  parameters.begin = first ? p : std::min(parameters.begin, p);
-  parameters.end = first ? p + 1 : std::max(parameters.end, p + 1);
+  const bool is_first = parameters.begin == parameters.end;
+  parameters.begin = is_first ? p : std::min(parameters.begin, p);
+  parameters.end = is_first ? p + 1 : std::max(parameters.end, p + 1);
   bytes += size;
 }
 
 // Divides the forward pass into segments. A segment begins at a mark of a read parameter, because
 // the mark comes before the launches that read the parameter.
-void Program::CutForward(const std::vector<size_t>& sizes) {
+void Program::CutForward(const std::vector<size_t>& parameter_bytes) {
   Segment segment;
   for (size_t i = 0; i < backward_begin_; ++i) {
-    if (steps_[i].reads >= 0 && segment.bytes >= kMinSegmentBytes) {
+    if (steps_[i].read_parameter >= 0 && segment.bytes >= kMinSegmentBytes) {
       segment.end = i;
       forward_segments_.push_back(std::exchange(segment, Segment()));
       segment.begin = i;
     }
-    const auto p = static_cast<uint32_t>(steps_[i].reads);
-    if (steps_[i].reads >= 0) segment.Add(p, sizes[p]);
+    const auto p = static_cast<uint32_t>(steps_[i].read_parameter);
+    if (steps_[i].read_parameter >= 0) segment.Add(p, parameter_bytes[p]);
   }
   segment.end = backward_begin_;
   forward_segments_.push_back(std::move(segment));
@@ -86,13 +86,13 @@ void Program::CutForward(const std::vector<size_t>& sizes) {
 
 // Divides the backward pass into segments. A segment ends with a mark of a ready gradient, because
 // the mark comes after the launches that compute the gradient.
-void Program::CutBackward(const std::vector<size_t>& sizes) {
+void Program::CutBackward(const std::vector<size_t>& parameter_bytes) {
   Segment segment;
   segment.begin = backward_begin_;
   for (size_t i = backward_begin_; i < steps_.size(); ++i) {
-    if (steps_[i].ready < 0) continue;
-    const auto p = static_cast<uint32_t>(steps_[i].ready);
-    segment.Add(p, sizes[p]);
+    if (steps_[i].ready_parameter < 0) continue;
+    const auto p = static_cast<uint32_t>(steps_[i].ready_parameter);
+    segment.Add(p, parameter_bytes[p]);
     segment.end = i + 1;
     if (segment.bytes < kMinSegmentBytes) continue;
     backward_segments_.push_back(std::exchange(segment, Segment()));
@@ -127,7 +127,7 @@ Status Program::RunForward(const device::Stream& stream, const Transfers& transf
     const Range& range = segment.parameters;
     for (uint32_t p = range.begin; need && p < range.end; ++p)
       if (!need(p)) return Ok();
-    TERN_RETURN_IF_ERROR(transfers.fetch(range));
+    TERN_RETURN_IF_ERROR(transfers.upload_parameters(range));
     TERN_RETURN_IF_ERROR(Run(stream, &segment));
   }
   return Ok();
@@ -137,11 +137,11 @@ Status Program::RunBackward(const device::Stream& stream, const Transfers& trans
                             const std::function<void(uint32_t p)>& ready) {
   for (Segment& segment : backward_segments_) {
     TERN_RETURN_IF_ERROR(Run(stream, &segment));
-    TERN_RETURN_IF_ERROR(transfers.bring(segment.parameters));
+    TERN_RETURN_IF_ERROR(transfers.download_gradients(segment.parameters));
   }
   for (const Segment& segment : backward_segments_) {
     const Range& range = segment.parameters;
-    TERN_RETURN_IF_ERROR(transfers.wait(range));
+    TERN_RETURN_IF_ERROR(transfers.wait_for_gradients(range));
     for (uint32_t p = range.end; ready && p-- > range.begin;) ready(p);
   }
   return Ok();

@@ -32,7 +32,7 @@ struct Value {
   models::ImageDims image;  // The shape of an image of the tensor; unset for another array.
   int buffer = -1;          // The number of the buffer.
   // Whether several launches read this value (a gradient), so that none may overwrite it.
-  bool shared = false;
+  bool is_shared = false;
 };
 
 class Program {
@@ -50,11 +50,11 @@ class Program {
   // Functions of the program's owner that copy ranges of parameters and gradients.
   struct Transfers {
     // Launches the copy of parameters to the device, before the launches that read them.
-    std::function<Status(const Range& range)> fetch;
+    std::function<Status(const Range& range)> upload_parameters;
     // Launches the copy of gradients to the host, after the launches that compute them.
-    std::function<Status(const Range& range)> bring;
+    std::function<Status(const Range& range)> download_gradients;
     // Waits until the gradients are copied to the host.
-    std::function<Status(const Range& range)> wait;
+    std::function<Status(const Range& range)> wait_for_gradients;
   };
 
   Program(uint32_t batch, kernels::DeviceType type) : batch_(batch), type_(type) {}
@@ -65,7 +65,7 @@ class Program {
   Value NewArray(size_t bytes);
   // Returns where an element-wise launch on `value` writes its result: `value` itself, unless it is
   // shared; then a new buffer.
-  Value InPlace(const Value& value) { return value.shared ? NewValue(value.image) : value; }
+  Value InPlaceOrNew(const Value& value) { return value.is_shared ? NewValue(value.image) : value; }
   // Sets what error messages call the layer whose launches are appended next.
   void BeginLayer(const std::string& where) { where_ = where; }
   // Append a launch with the addresses of the values. `what` names it in error messages.
@@ -73,13 +73,13 @@ class Program {
   void CallOperation(const char* what, const std::vector<Value>& values, Operation work);
   // MarkRead says that launches appended later read parameter number p; MarkReady, that the
   // gradient of parameter p is final after the launches so far.
-  void MarkRead(uint32_t p) { AddMark(&Step::reads, p); }
-  void MarkReady(uint32_t p) { AddMark(&Step::ready, p); }
+  void MarkRead(uint32_t p) { AddMark(&Step::read_parameter, p); }
+  void MarkReady(uint32_t p) { AddMark(&Step::ready_parameter, p); }
   // Says that the forward pass is complete; launches appended later belong to the backward pass.
   void EndForward() { backward_begin_ = steps_.size(); }
   // Allocates the arena, and assigns addresses to all values. sizes[p]: the bytes of parameter p.
   // kBadJob if the device has too little memory.
-  Status Bind(const std::vector<size_t>& sizes);
+  Status Bind(const std::vector<size_t>& parameter_bytes);
 
   // Launches the forward pass. Calls `need(p)`, if set, before parameter p is copied or read; ends
   // the pass without an error if `need` returns false.
@@ -90,12 +90,12 @@ class Program {
                      const std::function<void(uint32_t p)>& ready);
 
  private:
-  // A launch, or a mark: then `reads` or `ready` is the number of a parameter.
+  // A launch, or a mark: then `read_parameter` or `ready_parameter` is the number of a parameter.
   struct Step {
     std::vector<Value> values;
     Operation work;
     Data data;  // Set by Bind.
-    int64_t reads = -1, ready = -1;
+    int64_t read_parameter = -1, ready_parameter = -1;
   };
   struct Segment {
     size_t begin = 0, end = 0;  // The numbers of its steps.
@@ -109,8 +109,8 @@ class Program {
   };
   void AddMark(int64_t Step::*mark, uint32_t p);
   void Append(const std::vector<Value>& values, Operation work);
-  void CutForward(const std::vector<size_t>& sizes);
-  void CutBackward(const std::vector<size_t>& sizes);
+  void CutForward(const std::vector<size_t>& parameter_bytes);
+  void CutBackward(const std::vector<size_t>& parameter_bytes);
   Status Run(const device::Stream& stream, Segment* segment);
   Status Launch(const device::Stream& stream, const Segment& segment);
 

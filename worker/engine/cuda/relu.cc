@@ -10,39 +10,41 @@ namespace {
 
 constexpr float kNoBound = std::numeric_limits<float>::infinity();
 
-Value AddBackward(Program* program, const Value& output, const Value& gradient, float upper) {
-  const Value masked = program->InPlace(gradient);
-  const uint64_t n = models::Elements(output.image) * program->batch();
-  program->Call("ReLU, backward", {output, gradient, masked},
-                [n, upper, type = program->type()](auto stream, const auto& data) {
-                  return kernels::ReluBackwardOnDevice(stream, type, data[0], data[1], n, upper,
-                                                       data[2]);
+Value AddBackward(Program* program, const Value& output, const Value& gradient, float upper_bound) {
+  const Value masked_gradient = program->InPlaceOrNew(gradient);
+  const uint64_t num_elements = models::Elements(output.image) * program->batch();
+  program->Call("ReLU, backward", {output, gradient, masked_gradient},
+                [num_elements, upper_bound, type = program->type()](auto stream, const auto& data) {
+                  return kernels::ReluBackwardOnDevice(stream, type, data[0], data[1], num_elements,
+                                                       upper_bound, data[2]);
                 });
-  return {output.image, masked.buffer, masked.shared};
+  return {output.image, masked_gradient.buffer, masked_gradient.is_shared};
 }
 
 class Relu : public Layer {
  public:
   explicit Relu(const LayerSpec& spec)
-      : upper_(spec.def->relu().has_max() ? spec.def->relu().max() : kNoBound) {}
+      : upper_bound_(spec.def->relu().has_max() ? spec.def->relu().max() : kNoBound) {}
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     output_ = program->NewValue(inputs[0].image);
-    const uint64_t n = models::Elements(output_.image) * program->batch();
+    const uint64_t num_elements = models::Elements(output_.image) * program->batch();
     program->Call("ReLU", {inputs[0], output_},
-                  [n, upper = upper_, type = program->type()](auto stream, const auto& data) {
-                    return kernels::ReluForwardOnDevice(stream, type, data[0], n, upper, data[1]);
+                  [num_elements, upper_bound = upper_bound_, type = program->type()](
+                      auto stream, const auto& data) {
+                    return kernels::ReluForwardOnDevice(stream, type, data[0], num_elements,
+                                                        upper_bound, data[1]);
                   });
     return output_;
   }
 
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
-    return {wanted[0] ? AddBackward(program, output_, gradient, upper_) : Value()};
+    return {wanted[0] ? AddBackward(program, output_, gradient, upper_bound_) : Value()};
   }
 
  private:
-  const float upper_;
+  const float upper_bound_;
   Value output_;
 };
 

@@ -12,7 +12,7 @@ class SoftmaxLoss : public Layer {
 
   Value Forward(Program* program, const std::vector<Value>& inputs) override {
     std::vector<Value> values = {inputs[0]};
-    if (spec_.training) {
+    if (spec_.is_training) {
       gradient_ = program->NewValue(spec_.input());
       values.push_back(gradient_);
     }

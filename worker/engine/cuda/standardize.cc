@@ -25,15 +25,15 @@ class Standardize : public Layer {
   std::vector<Value> Backward(Program* program, const Value& gradient,
                               const std::vector<bool>& wanted) override {
     if (!wanted[0]) return {Value()};
-    const Value to = program->NewValue(spec_.output);
-    program->Call("standardize, backward", {output_, gradient, scales_, to},
+    const Value input_gradient = program->NewValue(spec_.output);
+    program->Call("standardize, backward", {output_, gradient, scales_, input_gradient},
                   [batch = spec_.batch, n = image_elements_, type = program->type()](
                       auto stream, const auto& data) {
                     return kernels::StandardizeBackwardOnDevice(stream, type, data[0], data[1],
                                                                 static_cast<const float*>(data[2]),
                                                                 batch, n, data[3]);
                   });
-    return {to};
+    return {input_gradient};
   }
 
  private:

@@ -14,12 +14,13 @@ namespace {
 
 // Returns the descriptor of a candidate's engine; null if cuDNN does not report it.
 Descriptor DescribeEngine(const Descriptor& candidate) {
-  cudnnBackendDescriptor_t raw = nullptr;
-  if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &raw) != 0) return nullptr;
-  Descriptor engine(raw);
-  int64_t count = 0;
+  cudnnBackendDescriptor_t raw_engine = nullptr;
+  if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &raw_engine) != 0)
+    return nullptr;
+  Descriptor engine(raw_engine);
+  int64_t num_values = 0;
   if (cudnnBackendGetAttribute(candidate.get(), CUDNN_ATTR_ENGINECFG_ENGINE,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &raw) != 0)
+                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &num_values, &raw_engine) != 0)
     return nullptr;
   return engine;
 }
@@ -28,13 +29,14 @@ Descriptor DescribeEngine(const Descriptor& candidate) {
 bool IsSuitable(const Descriptor& candidate, const ConvShape& shape) {
   const Descriptor engine = DescribeEngine(candidate);
   if (engine == nullptr) return false;
-  int64_t count = 0;
+  int64_t num_notes = 0;
   std::array<cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TYPE_COUNT> notes;
   if (cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_NUMERICAL_NOTE,
-                               CUDNN_TYPE_NUMERICAL_NOTE, notes.size(), &count, notes.data()) != 0)
+                               CUDNN_TYPE_NUMERICAL_NOTE, notes.size(), &num_notes,
+                               notes.data()) != 0)
     return false;
-  const bool exact = shape.type == kernels::DeviceType::kFloat && !shape.tf32;
-  return std::none_of(notes.begin(), notes.begin() + count, [exact](auto note) {
+  const bool must_be_exact = shape.type == kernels::DeviceType::kFloat && !shape.tf32;
+  return std::none_of(notes.begin(), notes.begin() + num_notes, [must_be_exact](auto note) {
     // FFT, and Winograd's algorithm with large tiles, have errors above 1e-4 even in fp32.
     const bool loses_precision = note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
                                  note == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS ||
@@ -43,7 +45,8 @@ bool IsSuitable(const Descriptor& candidate, const ConvShape& shape) {
                                  note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6 ||
                                  note == CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13;
     return note == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC ||
-           note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION || (exact && loses_precision);
+           note == CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION ||
+           (must_be_exact && loses_precision);
   });
 }
 
@@ -54,48 +57,50 @@ std::vector<Descriptor> QueryHeuristic(const Target& target, const Descriptor& g
   builder.Set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph).Set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
   if (target.handle == nullptr) builder.Set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, target.properties);
   const Result<Descriptor> heuristic = builder.Finish();
-  int64_t count = 0;
+  int64_t num_configurations = 0;
   if (!heuristic.ok() ||
       cudnnBackendGetAttribute(heuristic->get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr) != 0)
+                               CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &num_configurations, nullptr) != 0)
     return {};
-  std::vector<Descriptor> found;
-  std::vector<cudnnBackendDescriptor_t> raw(static_cast<size_t>(count));
-  for (cudnnBackendDescriptor_t& descriptor : raw) {
+  std::vector<Descriptor> configurations;
+  std::vector<cudnnBackendDescriptor_t> raw_configurations(static_cast<size_t>(num_configurations));
+  for (cudnnBackendDescriptor_t& descriptor : raw_configurations) {
     if (cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &descriptor) != 0)
       return {};
-    found.emplace_back(descriptor);
+    configurations.emplace_back(descriptor);
   }
   if (cudnnBackendGetAttribute(heuristic->get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                               CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, raw.data()) != 0)
+                               CUDNN_TYPE_BACKEND_DESCRIPTOR, num_configurations,
+                               &num_configurations, raw_configurations.data()) != 0)
     return {};
-  found.resize(static_cast<size_t>(count));
-  return found;
+  configurations.resize(static_cast<size_t>(num_configurations));
+  return configurations;
 }
 
 }  // namespace
 
 int64_t EngineOf(const Descriptor& candidate) {
   const Descriptor engine = DescribeEngine(candidate);
-  int64_t index = -1, count = 0;
+  int64_t index = -1, num_values = 0;
   if (engine == nullptr || cudnnBackendGetAttribute(engine.get(), CUDNN_ATTR_ENGINE_GLOBAL_INDEX,
-                                                    CUDNN_TYPE_INT64, 1, &count, &index) != 0)
+                                                    CUDNN_TYPE_INT64, 1, &num_values, &index) != 0)
     return -1;
   return index;
 }
 
 std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& graph,
-                                       const ConvShape& shape, Heuristic heuristic, size_t max) {
-  const bool fast = heuristic == Heuristic::kFast;
+                                       const ConvShape& shape, Heuristic heuristic,
+                                       size_t max_candidates) {
+  const bool is_fast = heuristic == Heuristic::kFast;
   std::map<int64_t, int> num_taken;  // How many candidates of each engine were taken.
-  std::vector<Descriptor> suitable;
+  std::vector<Descriptor> candidates;
   for (Descriptor& candidate :
-       QueryHeuristic(target, graph, fast ? CUDNN_HEUR_MODE_A : CUDNN_HEUR_MODE_FALLBACK)) {
-    if (suitable.size() == max) break;
+       QueryHeuristic(target, graph, is_fast ? CUDNN_HEUR_MODE_A : CUDNN_HEUR_MODE_FALLBACK)) {
+    if (candidates.size() == max_candidates) break;
     if (IsSuitable(candidate, shape) && num_taken[EngineOf(candidate)]++ < kMaxPerEngine)
-      suitable.push_back(std::move(candidate));
+      candidates.push_back(std::move(candidate));
   }
-  return suitable;
+  return candidates;
 }
 
 }  // namespace tern::engine::cuda::cudnn

@@ -19,10 +19,11 @@ constexpr int kMaxPerEngine = 3;
 // Returns cuDNN's number of the engine of a configuration; -1 if cuDNN does not report it.
 int64_t EngineOf(const Descriptor& candidate);
 
-// Returns at most `max` engine configurations that are deterministic and do not round more than
-// `shape` allows, in the order in which the heuristic prefers them. Empty if it recommends none of
-// these.
+// Returns at most `max_candidates` engine configurations that are deterministic and do not round
+// more than `shape` allows, in the order in which the heuristic prefers them. Empty if it
+// recommends none of these.
 std::vector<Descriptor> FindCandidates(const Target& target, const Descriptor& graph,
-                                       const ConvShape& shape, Heuristic heuristic, size_t max);
+                                       const ConvShape& shape, Heuristic heuristic,
+                                       size_t max_candidates);
 
 }  // namespace tern::engine::cuda::cudnn

@@ -14,7 +14,7 @@
 namespace tern::engine::cuda {
 namespace {
 
-constexpr size_t kMaxWorkspace = size_t{32} << 20;  // bytes
+constexpr size_t kMaxWorkspaceBytes = size_t{32} << 20;  // bytes
 
 Status CheckBlas(cublasStatus_t status, const std::string& call) {
   if (status == CUBLAS_STATUS_SUCCESS) return Ok();
@@ -71,7 +71,7 @@ class DensePlan : public ConvPlan {
 
   // kPeerLost if cuBLASLt has no algorithm for the shape.
   Status Make();
-  size_t workspace() const override { return chosen_.workspaceSize; }
+  size_t workspace() const override { return algorithm_.workspaceSize; }
   Status Run(kernels::DeviceStream stream, const ConvData& data) override;
 
  private:
@@ -93,7 +93,7 @@ class DensePlan : public ConvPlan {
   Layout a_{nullptr, &cublasLtMatrixLayoutDestroy},
       b_ = {nullptr, &cublasLtMatrixLayoutDestroy},
       result_ = {nullptr, &cublasLtMatrixLayoutDestroy};
-  cublasLtMatmulHeuristicResult_t chosen_ = {};  // The chosen algorithm, and its workspace.
+  cublasLtMatmulHeuristicResult_t algorithm_ = {};  // The chosen algorithm, and its workspace.
 };
 
 Status DensePlan::Make() {
@@ -107,12 +107,12 @@ Status DensePlan::Make() {
 }
 
 Status DensePlan::MakeMatmul(const Product& product) {
-  cublasLtMatmulDesc_t made = nullptr;
+  cublasLtMatmulDesc_t created = nullptr;
   TERN_RETURN_IF_ERROR(CheckBlas(
       cublasLtMatmulDescCreate(
-          &made, shape_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
+          &created, shape_.tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F),
       "cublasLtMatmulDescCreate"));
-  matmul_.reset(made);
+  matmul_.reset(created);
   const auto operation = [](bool transposes) { return transposes ? CUBLAS_OP_T : CUBLAS_OP_N; };
   TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSA, operation(product.transposes_a)));
   TERN_RETURN_IF_ERROR(Set(CUBLASLT_MATMUL_DESC_TRANSB, operation(product.transposes_b)));
@@ -129,11 +129,12 @@ Status DensePlan::SetEpilogue() {
 }
 
 Status DensePlan::MakeLayout(const uint64_t (&size)[2], Layout* layout) {
-  cublasLtMatrixLayout_t made = nullptr;
-  TERN_RETURN_IF_ERROR(CheckBlas(cublasLtMatrixLayoutCreate(&made, DataType(shape_.type), size[0],
-                                                            size[1], static_cast<int64_t>(size[0])),
-                                 "cublasLtMatrixLayoutCreate"));
-  layout->reset(made);
+  cublasLtMatrixLayout_t created = nullptr;
+  TERN_RETURN_IF_ERROR(
+      CheckBlas(cublasLtMatrixLayoutCreate(&created, DataType(shape_.type), size[0], size[1],
+                                           static_cast<int64_t>(size[0])),
+                "cublasLtMatrixLayoutCreate"));
+  layout->reset(created);
   return Ok();
 }
 
@@ -143,17 +144,18 @@ Status DensePlan::FindAlgorithm() {
       CheckBlas(cublasLtMatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate"));
   Status status = CheckBlas(
       cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                           &kMaxWorkspace, sizeof kMaxWorkspace),
+                                           &kMaxWorkspaceBytes, sizeof kMaxWorkspaceBytes),
       "cublasLtMatmulPreferenceSetAttribute");
-  int count = 0;
+  int num_algorithms = 0;
   if (status.ok()) {
     status = CheckBlas(cublasLtMatmulAlgoGetHeuristic(handle_.get(), matmul_.get(), a_.get(),
                                                       b_.get(), result_.get(), result_.get(),
-                                                      preference, 1, &chosen_, &count),
+                                                      preference, 1, &algorithm_, &num_algorithms),
                        "cublasLtMatmulAlgoGetHeuristic");
   }
   cublasLtMatmulPreferenceDestroy(preference);
-  if (status.ok() && count == 0) return Status(Code::kPeerLost, "cuBLASLt has no algorithm for it");
+  if (status.ok() && num_algorithms == 0)
+    return Status(Code::kPeerLost, "cuBLASLt has no algorithm for it");
   return status;
 }
 
@@ -165,43 +167,44 @@ Status DensePlan::Run(kernels::DeviceStream stream, const ConvData& data) {
   if (pass_ == ConvPass::kBackwardData) b = data.y, result = data.x;
   if (pass_ == ConvPass::kBackwardWeights) a = data.x, b = data.y, result = data.kernel;
   const float one = 1, zero = 0;
-  return CheckBlas(cublasLtMatmul(handle_.get(), matmul_.get(), &one, a, a_.get(), b, b_.get(),
-                                  &zero, result, result_.get(), result, result_.get(),
-                                  &chosen_.algo, data.workspace, chosen_.workspaceSize, stream),
-                   "cublasLtMatmul");
+  return CheckBlas(
+      cublasLtMatmul(handle_.get(), matmul_.get(), &one, a, a_.get(), b, b_.get(), &zero, result,
+                     result_.get(), result, result_.get(), &algorithm_.algo, data.workspace,
+                     algorithm_.workspaceSize, stream),
+      "cublasLtMatmul");
 }
 
-// Makes plans of dense layers, and leaves other shapes to the library `others`.
+// Makes plans of dense layers, and leaves other shapes to the library `other_library`.
 class Cublas : public ConvLibrary {
  public:
-  Cublas(Handle handle, std::unique_ptr<ConvLibrary> others)
-      : handle_(std::move(handle)), others_(std::move(others)) {}
+  Cublas(Handle handle, std::unique_ptr<ConvLibrary> other_library)
+      : handle_(std::move(handle)), other_library_(std::move(other_library)) {}
 
   std::unique_ptr<ConvPlan> Plan(const ConvShape& shape, ConvPass pass) override {
     const auto& [in, out, window] = shape.slide;
     const bool is_dense = in.h * in.w == 1 && out.h * out.w == 1 && shape.groups == 1 &&
                           window.rows.kernel == 1 && window.columns.kernel == 1;
-    if (!is_dense) return others_->Plan(shape, pass);
+    if (!is_dense) return other_library_->Plan(shape, pass);
     auto plan = std::make_unique<DensePlan>(handle_, shape, pass);
-    const Status made = plan->Make();
-    if (made.ok()) return plan;
+    const Status make_status = plan->Make();
+    if (make_status.ok()) return plan;
     LOG(WARNING) << "a dense layer of " << in.c << " to " << out.c
-                 << " is left to cuDNN, because cuBLASLt cannot run it: " << made.message();
-    return others_->Plan(shape, pass);
+                 << " is left to cuDNN, because cuBLASLt cannot run it: " << make_status.message();
+    return other_library_->Plan(shape, pass);
   }
 
  private:
   const Handle handle_;
-  const std::unique_ptr<ConvLibrary> others_;
+  const std::unique_ptr<ConvLibrary> other_library_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<ConvLibrary>> MakeCublas(std::unique_ptr<ConvLibrary> others) {
+Result<std::unique_ptr<ConvLibrary>> MakeCublas(std::unique_ptr<ConvLibrary> other_library) {
   cublasLtHandle_t handle = nullptr;
   TERN_RETURN_IF_ERROR(CheckBlas(cublasLtCreate(&handle), "cublasLtCreate"));
   return std::unique_ptr<ConvLibrary>(
-      std::make_unique<Cublas>(Handle(handle, &cublasLtDestroy), std::move(others)));
+      std::make_unique<Cublas>(Handle(handle, &cublasLtDestroy), std::move(other_library)));
 }
 
 }  // namespace tern::engine::cuda

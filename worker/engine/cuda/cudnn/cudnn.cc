@@ -24,7 +24,7 @@ namespace tern::engine::cuda {
 namespace {
 
 constexpr size_t kMaxCandidates = 8;
-constexpr size_t kMaxWorkspace = size_t{1} << 30;  // bytes
+constexpr size_t kMaxWorkspaceBytes = size_t{1} << 30;  // bytes
 // Measures a candidate for at most 8 runs and about 8 ms, but for at least one run, because a net
 // may have a thousand candidates.
 constexpr float kMaxTimedRuns = 8, kMaxTimedMs = 8;
@@ -41,18 +41,18 @@ class CudnnPlan : public ConvPlan {
   // Runs on the stream of the cuDNN handle, which is the net's stream. Reuses cuDNN's list of
   // addresses (its variant pack) if the addresses are the same as in the previous run.
   Status Run(kernels::DeviceStream, const ConvData& data) override {
-    if (pack_ == nullptr || !HasSameAddresses(data)) {
-      auto made = cudnn::MakeVariantPack(shape_, pass_, data);
-      if (!made.ok()) return made.status();
-      pack_ = std::move(*made);
+    if (variant_pack_ == nullptr || !HasSameAddresses(data)) {
+      auto variant_pack = cudnn::MakeVariantPack(shape_, pass_, data);
+      if (!variant_pack.ok()) return variant_pack.status();
+      variant_pack_ = std::move(*variant_pack);
       last_data_ = data;
     }
-    const Status ran =
-        cudnn::Check(cudnnBackendExecute(handle_.get(), plan_->descriptor.get(), pack_.get()),
-                     "cudnnBackendExecute");
-    // Clears CUDA's last error, so that the next call does not report it.
-    if (!ran.ok()) cudaGetLastError();
-    return ran;
+    const Status run_status = cudnn::Check(
+        cudnnBackendExecute(handle_.get(), plan_->descriptor.get(), variant_pack_.get()),
+        "cudnnBackendExecute");
+    // Clears CUDA's last error, so that the next call of CUDA does not report it.
+    if (!run_status.ok()) cudaGetLastError();
+    return run_status;
   }
 
  private:
@@ -65,7 +65,7 @@ class CudnnPlan : public ConvPlan {
   const SharedPlan plan_;
   const ConvShape shape_;
   const ConvPass pass_;
-  cudnn::Descriptor pack_;
+  cudnn::Descriptor variant_pack_;
   ConvData last_data_;
 };
 
@@ -74,23 +74,24 @@ class TrialBuffers {
  public:
   static Result<TrialBuffers> Make(const ConvShape& shape) {
     const auto& [slide, groups, type, tf32, bias, relu] = shape;
-    const size_t kernel = size_t{slide.out.c} * (slide.in.c / groups) * slide.window.rows.kernel *
-                          slide.window.columns.kernel;
-    const std::array<size_t, 4> elements = {slide.in.size(), kernel, slide.out.size(), slide.out.c};
+    const size_t kernel_elements = size_t{slide.out.c} * (slide.in.c / groups) *
+                                   slide.window.rows.kernel * slide.window.columns.kernel;
+    const std::array<size_t, 4> array_elements = {slide.in.size(), kernel_elements,
+                                                  slide.out.size(), slide.out.c};
     TrialBuffers buffers;
-    for (const size_t count : elements) {
-      auto made = device::AllocateDevice(count * kernels::BytesOf(type));
-      if (!made.ok()) return made.status();
-      buffers.memory_.push_back(std::move(*made));
+    for (const size_t num_elements : array_elements) {
+      auto memory = device::AllocateDevice(num_elements * kernels::BytesOf(type));
+      if (!memory.ok()) return memory.status();
+      buffers.memory_.push_back(std::move(*memory));
     }
     return buffers;
   }
   // Replaces the workspace.
   Status SetWorkspace(size_t bytes) {
     workspace_.reset();
-    auto made = device::AllocateDevice(bytes);
-    if (made.ok()) workspace_ = std::move(*made);
-    return made.status();
+    auto memory = device::AllocateDevice(bytes);
+    if (memory.ok()) workspace_ = std::move(*memory);
+    return memory.status();
   }
   ConvData data() const {
     return {memory_[0].get(), memory_[1].get(), memory_[2].get(), memory_[3].get(),
@@ -124,9 +125,9 @@ class Cudnn : public ConvLibrary {
   SharedHandle handle_;
   cudnn::Target target_;
   kernels::DeviceStream stream_ = nullptr;
-  std::string device_;
+  std::string device_text_;
   PlanStore store_;
-  bool warned_ = false;  // Whether the last attempt to write the file failed and was logged.
+  bool has_warned_ = false;  // Whether the last attempt to write the file failed and was logged.
   // The plans of this process by key; null if cuDNN has no plan for a key.
   std::map<std::string, SharedPlan> plans_;
 };
@@ -141,29 +142,30 @@ Status Cudnn::Open(kernels::DeviceStream stream) {
   cudaDeviceProp properties;
   TERN_RETURN_IF_ERROR(
       device::Check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties"));
-  int processors = 0, driver = 0;
+  int processor_count = 0, driver_version = 0;
   TERN_RETURN_IF_ERROR(
-      device::Check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, 0),
+      device::Check(cudaDeviceGetAttribute(&processor_count, cudaDevAttrMultiProcessorCount, 0),
                     "cudaDeviceGetAttribute"));
-  TERN_RETURN_IF_ERROR(device::Check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion"));
-  device_ = Cat(properties.name, " of ", processors, " SMs, driver ", driver, ", cuDNN ",
-                cudnnGetVersion());
+  TERN_RETURN_IF_ERROR(
+      device::Check(cudaDriverGetVersion(&driver_version), "cudaDriverGetVersion"));
+  device_text_ = Cat(properties.name, " of ", processor_count, " SMs, driver ", driver_version,
+                     ", cuDNN ", cudnnGetVersion());
   return Ok();
 }
 
 std::string Cudnn::KeyOf(const ConvShape& shape, ConvPass pass) const {
   const auto& [in, out, window] = shape.slide;
-  const auto axis = [](const kernels::DeviceAxis& a) {
+  const auto axis_text = [](const kernels::DeviceAxis& a) {
     return Cat(a.kernel, "/", a.stride, "/", a.dilation, "/", a.pad);
   };
   constexpr const char* kPasses[] = {"forward", "data", "weights"};
   constexpr const char* kTypes[] = {"fp32", "bf16", "fp16"};
-  const bool forward = pass == ConvPass::kForward;
-  return Cat(device_, ", ", kPasses[static_cast<int>(pass)], " ",
+  const bool is_forward = pass == ConvPass::kForward;
+  return Cat(device_text_, ", ", kPasses[static_cast<int>(pass)], " ",
              shape.tf32 ? "tf32" : kTypes[static_cast<int>(shape.type)], " ", in.n, "x", in.h, "x",
-             in.w, "x", in.c, " to ", out.h, "x", out.w, "x", out.c, " by ", axis(window.rows), " ",
-             axis(window.columns), " in ", shape.groups, forward && shape.bias ? ", bias" : "",
-             forward && shape.relu ? ", relu" : "");
+             in.w, "x", in.c, " to ", out.h, "x", out.w, "x", out.c, " by ", axis_text(window.rows),
+             " ", axis_text(window.columns), " in ", shape.groups,
+             is_forward && shape.bias ? ", bias" : "", is_forward && shape.relu ? ", relu" : "");
 }
 
 std::unique_ptr<ConvPlan> Cudnn::Plan(const ConvShape& shape, ConvPass pass) {
@@ -188,61 +190,62 @@ std::unique_ptr<ConvPlan> Cudnn::Plan(const ConvShape& shape, ConvPass pass) {
 Result<SharedPlan> Cudnn::FindPlan(const std::string& key, const ConvShape& shape, ConvPass pass) {
   auto buffers = TrialBuffers::Make(shape);
   if (!buffers.ok()) return buffers.status();
-  if (const auto stored = store_.Find(key)) {
-    auto loaded = cudnn::PlanFromJson(target_, *stored);
-    Status ran = loaded.status();
-    if (loaded.ok()) {
-      auto plan = std::make_shared<const cudnn::Plan>(std::move(*loaded));
-      CudnnPlan running(handle_, plan, shape, pass);
-      ran = RunOnce(&running, &*buffers);
-      if (ran.ok()) return SharedPlan(std::move(plan));
+  if (const auto stored_json = store_.Find(key)) {
+    auto loaded_plan = cudnn::PlanFromJson(target_, *stored_json);
+    Status trial_status = loaded_plan.status();
+    if (loaded_plan.ok()) {
+      auto plan = std::make_shared<const cudnn::Plan>(std::move(*loaded_plan));
+      CudnnPlan trial_plan(handle_, plan, shape, pass);
+      trial_status = RunOnce(&trial_plan, &*buffers);
+      if (trial_status.ok()) return SharedPlan(std::move(plan));
     }
-    LOG(WARNING) << "the stored plan for " << key << " does not run (" << ran.message()
+    LOG(WARNING) << "the stored plan for " << key << " does not run (" << trial_status.message()
                  << "); another plan is chosen";
   }
-  auto chosen = ChoosePlan(shape, pass, &*buffers);
-  if (!chosen.ok()) return chosen;
-  store_.Put(key, (*chosen)->json);
+  auto chosen_plan = ChoosePlan(shape, pass, &*buffers);
+  if (!chosen_plan.ok()) return chosen_plan;
+  store_.Put(key, (*chosen_plan)->json);
   SaveStore();
-  return chosen;
+  return chosen_plan;
 }
 
 // Writes the file after each new plan, so that an interrupted run does not lose the plans it has
 // chosen.
 void Cudnn::SaveStore() {
-  const Status saved = store_.Save();
-  LOG_IF(WARNING, !saved.ok() && !warned_) << saved.message();
-  warned_ = !saved.ok();
+  const Status save_status = store_.Save();
+  LOG_IF(WARNING, !save_status.ok() && !has_warned_) << save_status.message();
+  has_warned_ = !save_status.ok();
 }
 
 Result<SharedPlan> Cudnn::ChoosePlan(const ConvShape& shape, ConvPass pass, TrialBuffers* buffers) {
   auto graph = cudnn::MakeGraph(target_, shape, pass);
   if (!graph.ok()) return graph.status();
-  SharedPlan best;
-  float shortest = 0;
+  SharedPlan best_plan;
+  float shortest_time = 0;
   for (const auto heuristic : {cudnn::Heuristic::kFast, cudnn::Heuristic::kFallback}) {
-    if (best != nullptr) break;
+    if (best_plan != nullptr) break;
     for (const cudnn::Descriptor& candidate :
          cudnn::FindCandidates(target_, *graph, shape, heuristic, kMaxCandidates)) {
-      auto made = cudnn::MakePlan(target_, candidate);
-      if (!made.ok()) continue;
-      auto plan = std::make_shared<const cudnn::Plan>(std::move(*made));
-      CudnnPlan running(handle_, plan, shape, pass);
-      if (!RunOnce(&running, buffers).ok()) continue;
+      auto made_plan = cudnn::MakePlan(target_, candidate);
+      if (!made_plan.ok()) continue;
+      auto plan = std::make_shared<const cudnn::Plan>(std::move(*made_plan));
+      CudnnPlan trial_plan(handle_, plan, shape, pass);
+      if (!RunOnce(&trial_plan, buffers).ok()) continue;
       // The first measurement only warms up the GPU, whose clock rate is low when it is idle.
-      if (best == nullptr) (void)MeasureTime(&running, buffers->data());
-      const Result<float> time = MeasureTime(&running, buffers->data());
-      if (!time.ok() || (best != nullptr && *time >= shortest)) continue;
-      shortest = *time;
-      best = std::move(plan);
+      if (best_plan == nullptr) (void)MeasureTime(&trial_plan, buffers->data());
+      const Result<float> time = MeasureTime(&trial_plan, buffers->data());
+      if (!time.ok() || (best_plan != nullptr && *time >= shortest_time)) continue;
+      shortest_time = *time;
+      best_plan = std::move(plan);
     }
   }
-  if (best == nullptr) return Status(Code::kBadJob, "no engine is suitable");
-  return best;
+  if (best_plan == nullptr) return Status(Code::kBadJob, "no engine is suitable");
+  return best_plan;
 }
 
 Status Cudnn::RunOnce(CudnnPlan* plan, TrialBuffers* buffers) {
-  if (plan->workspace() > kMaxWorkspace) return Status(Code::kBadJob, "its workspace is too large");
+  if (plan->workspace() > kMaxWorkspaceBytes)
+    return Status(Code::kBadJob, "its workspace is too large");
   TERN_RETURN_IF_ERROR(buffers->SetWorkspace(plan->workspace()));
   TERN_RETURN_IF_ERROR(plan->Run(stream_, buffers->data()));
   return device::Check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
@@ -263,14 +266,14 @@ Result<float> Cudnn::MeasureTime(CudnnPlan* plan, const ConvData& data, int runs
     ~Timer() { cudaEventDestroy(event); }
     cudaEvent_t event = nullptr;
   } begin, end;
-  float time = 0;
+  float total_ms = 0;
   TERN_RETURN_IF_ERROR(device::Check(cudaEventRecord(begin.event, stream_), "cudaEventRecord"));
   for (int run = 0; run < runs; ++run) TERN_RETURN_IF_ERROR(plan->Run(stream_, data));
   TERN_RETURN_IF_ERROR(device::Check(cudaEventRecord(end.event, stream_), "cudaEventRecord"));
   TERN_RETURN_IF_ERROR(device::Check(cudaEventSynchronize(end.event), "cudaEventSynchronize"));
-  TERN_RETURN_IF_ERROR(
-      device::Check(cudaEventElapsedTime(&time, begin.event, end.event), "cudaEventElapsedTime"));
-  return time / static_cast<float>(runs);
+  TERN_RETURN_IF_ERROR(device::Check(cudaEventElapsedTime(&total_ms, begin.event, end.event),
+                                     "cudaEventElapsedTime"));
+  return total_ms / static_cast<float>(runs);
 }
 
 }  // namespace

@@ -10,11 +10,11 @@ namespace tern::engine::cuda::cudnn {
 
 Status Check(int status, const std::string& call) {
   if (status == CUDNN_STATUS_SUCCESS) return Ok();
-  std::array<char, 512> last = {};
-  cudnnGetLastErrorString(last.data(), last.size());
+  std::array<char, 512> last_error = {};
+  cudnnGetLastErrorString(last_error.data(), last_error.size());
   return Status(Code::kPeerLost,
                 Cat(call, ": ", cudnnGetErrorString(static_cast<cudnnStatus_t>(status)), " (",
-                    last.data(), ")"));
+                    last_error.data(), ")"));
 }
 
 void DescriptorDeleter::operator()(void* descriptor) const {

@@ -30,10 +30,11 @@ constexpr auto TypeOf(cudnnHandle_t) { return CUDNN_TYPE_HANDLE; }
 class DescriptorBuilder {
  public:
   // `what` names the descriptor in error messages.
-  DescriptorBuilder(cudnnBackendDescriptorType_t type, const char* what) : what_(what) {
-    cudnnBackendDescriptor_t made = nullptr;
-    status_ = Check(cudnnBackendCreateDescriptor(type, &made), "cudnnBackendCreateDescriptor");
-    descriptor_.reset(made);
+  DescriptorBuilder(cudnnBackendDescriptorType_t type, const char* what) : name_(what) {
+    cudnnBackendDescriptor_t raw_descriptor = nullptr;
+    status_ =
+        Check(cudnnBackendCreateDescriptor(type, &raw_descriptor), "cudnnBackendCreateDescriptor");
+    descriptor_.reset(raw_descriptor);
   }
   template <typename T>
   DescriptorBuilder& Set(cudnnBackendAttributeName_t name, std::span<const T> values) {
@@ -44,8 +45,8 @@ class DescriptorBuilder {
     return Set(name, std::span<const T>(&value, 1));
   }
   DescriptorBuilder& Set(cudnnBackendAttributeName_t name, const Descriptor& value) {
-    const cudnnBackendDescriptor_t raw = value.get();
-    return Set<cudnnBackendDescriptor_t>(name, raw);
+    const cudnnBackendDescriptor_t raw_value = value.get();
+    return Set<cudnnBackendDescriptor_t>(name, raw_value);
   }
   DescriptorBuilder& SetPointers(cudnnBackendAttributeName_t name,
                                  std::span<void* const> pointers) {
@@ -54,7 +55,7 @@ class DescriptorBuilder {
   Result<Descriptor> Finish() {
     if (status_.ok())
       status_ =
-          Check(cudnnBackendFinalize(descriptor_.get()), Cat("cudnnBackendFinalize of ", what_));
+          Check(cudnnBackendFinalize(descriptor_.get()), Cat("cudnnBackendFinalize of ", name_));
     if (!status_.ok()) return status_;
     return std::move(descriptor_);
   }
@@ -65,11 +66,11 @@ class DescriptorBuilder {
     if (!status_.ok()) return *this;
     status_ = Check(cudnnBackendSetAttribute(descriptor_.get(), name, type,
                                              static_cast<int64_t>(count), values),
-                    Cat("cudnnBackendSetAttribute of ", what_));
+                    Cat("cudnnBackendSetAttribute of ", name_));
     return *this;
   }
 
-  const char* what_;
+  const char* name_;
   Descriptor descriptor_;
   Status status_ = Ok();
 };

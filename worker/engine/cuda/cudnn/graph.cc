@@ -50,38 +50,39 @@ std::array<int64_t, 4> DimsOf(const kernels::DeviceImages& images) {
 // same as the padding before the image if that gives `out` outputs, because cuDNN has more and
 // faster engines for equal padding, even if no window reads all of it. Otherwise it is as much as
 // the last window reads.
-int64_t PadEnd(const kernels::DeviceAxis& axis, int64_t in, int64_t out) {
+int64_t PaddingAfter(const kernels::DeviceAxis& axis, int64_t inputs, int64_t outputs) {
   const int64_t pad = axis.pad, stride = axis.stride;
-  const int64_t extent = (int64_t{axis.kernel} - 1) * axis.dilation + 1;
-  const int64_t last_begin = in + 2 * pad - extent;  // The last possible begin of a window.
-  if (last_begin >= 0 && last_begin / stride + 1 == out) return pad;
-  return std::max<int64_t>(0, (out - 1) * stride + extent - in - pad);
+  const int64_t window_extent = (int64_t{axis.kernel} - 1) * axis.dilation + 1;
+  const int64_t last_begin =
+      inputs + 2 * pad - window_extent;  // The last place where a window can begin.
+  if (last_begin >= 0 && last_begin / stride + 1 == outputs) return pad;
+  return std::max<int64_t>(0, (outputs - 1) * stride + window_extent - inputs - pad);
 }
 
 Result<Descriptor> MakeConvolution(const kernels::DeviceSlide& slide) {
   const auto& [rows, columns] = slide.window;
-  const std::array<int64_t, 2> before = {rows.pad, columns.pad},
-                               after = {PadEnd(rows, slide.in.h, slide.out.h),
-                                        PadEnd(columns, slide.in.w, slide.out.w)},
+  const std::array<int64_t, 2> pad_before = {rows.pad, columns.pad},
+                               pad_after = {PaddingAfter(rows, slide.in.h, slide.out.h),
+                                            PaddingAfter(columns, slide.in.w, slide.out.w)},
                                strides = {rows.stride, columns.stride},
                                dilations = {rows.dilation, columns.dilation};
   return DescriptorBuilder(CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, "a convolution")
       .Set(CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_DATA_FLOAT)
       .Set(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CROSS_CORRELATION)
       .Set(CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, int64_t{2})
-      .Set<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, before)
-      .Set<int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, after)
+      .Set<int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, pad_before)
+      .Set<int64_t>(CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, pad_after)
       .Set<int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, strides)
       .Set<int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS, dilations)
       .Finish();
 }
 
 // cuDNN's constants for the operation of a pass, and for the attributes of that operation.
-struct PassNames {
+struct PassAttributes {
   cudnnBackendDescriptorType_t operation;
   cudnnBackendAttributeName_t x, kernel, y, convolution, alpha, beta;
 };
-PassNames NamesOf(ConvPass pass) {
+PassAttributes AttributesOf(ConvPass pass) {
   switch (pass) {
     case ConvPass::kBackwardData:
       return {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
@@ -137,38 +138,39 @@ class Operations {
   Operations(const ConvShape& shape, ConvPass pass)
       : shape_(shape),
         type_(DataType(shape.type)),
-        bias_(shape.bias && pass == ConvPass::kForward),
-        relu_(shape.relu && pass == ConvPass::kForward) {}
+        has_bias_(shape.bias && pass == ConvPass::kForward),
+        has_relu_(shape.relu && pass == ConvPass::kForward) {}
 
   Status Make(ConvPass pass) {
     const kernels::DeviceSlide& slide = shape_.slide;
-    const std::array<int64_t, 4> kernel = {slide.out.c, slide.in.c / shape_.groups,
-                                           slide.window.rows.kernel, slide.window.columns.kernel};
+    const std::array<int64_t, 4> kernel_dims = {slide.out.c, slide.in.c / shape_.groups,
+                                                slide.window.rows.kernel,
+                                                slide.window.columns.kernel};
     auto convolution = MakeConvolution(slide);
     if (!convolution.ok()) return convolution.status();
     auto x = MakeTensor(kImagesIn, type_, DimsOf(slide.in));
-    auto w = MakeTensor(kKernel, type_, kernel);
-    auto y = MakeOut(bias_ ? kBeforeBias : relu_ ? kBeforeRelu : kImagesOut);
-    for (const auto* made : {&x, &w, &y}) TERN_RETURN_IF_ERROR(made->status());
-    const PassNames names = NamesOf(pass);
-    TERN_RETURN_IF_ERROR(Add(DescriptorBuilder(names.operation, "a pass of a convolution")
-                                 .Set(names.x, *x)
-                                 .Set(names.kernel, *w)
-                                 .Set(names.y, *y)
-                                 .Set(names.convolution, *convolution)
-                                 .Set(names.alpha, 1.0f)
-                                 .Set(names.beta, 0.0f)
+    auto w = MakeTensor(kKernel, type_, kernel_dims);
+    auto y = MakeOutput(has_bias_ ? kBeforeBias : has_relu_ ? kBeforeRelu : kImagesOut);
+    for (const auto* tensor : {&x, &w, &y}) TERN_RETURN_IF_ERROR(tensor->status());
+    const PassAttributes attributes = AttributesOf(pass);
+    TERN_RETURN_IF_ERROR(Add(DescriptorBuilder(attributes.operation, "a pass of a convolution")
+                                 .Set(attributes.x, *x)
+                                 .Set(attributes.kernel, *w)
+                                 .Set(attributes.y, *y)
+                                 .Set(attributes.convolution, *convolution)
+                                 .Set(attributes.alpha, 1.0f)
+                                 .Set(attributes.beta, 0.0f)
                                  .Finish()));
     return AddBiasAndRelu(std::move(*y));
   }
-  std::vector<cudnnBackendDescriptor_t> raw() const {
+  std::vector<cudnnBackendDescriptor_t> raw_operations() const {
     std::vector<cudnnBackendDescriptor_t> raw_descriptors;
     for (const Descriptor& operation : operations_) raw_descriptors.push_back(operation.get());
     return raw_descriptors;
   }
 
  private:
-  Result<Descriptor> MakeOut(Uid uid) const {
+  Result<Descriptor> MakeOutput(Uid uid) const {
     return MakeTensor(uid, uid == kImagesOut ? type_ : CUDNN_DATA_FLOAT, DimsOf(shape_.slide.out));
   }
   Status Add(Result<Descriptor> operation) {
@@ -176,23 +178,23 @@ class Operations {
     return operation.status();
   }
   // Adds the bias and the ReLU to the convolution's output `last`, if the pass has them.
-  Status AddBiasAndRelu(Descriptor last) {
-    if (bias_) {
+  Status AddBiasAndRelu(Descriptor last_output) {
+    if (has_bias_) {
       auto bias = MakeTensor(kBias, type_, {1, shape_.slide.out.c, 1, 1});
-      auto sum = MakeOut(relu_ ? kBeforeRelu : kImagesOut);
-      for (const auto* made : {&bias, &sum}) TERN_RETURN_IF_ERROR(made->status());
-      TERN_RETURN_IF_ERROR(Add(MakePointwise(CUDNN_POINTWISE_ADD, last, &*bias, *sum)));
-      last = std::move(*sum);
+      auto sum = MakeOutput(has_relu_ ? kBeforeRelu : kImagesOut);
+      for (const auto* tensor : {&bias, &sum}) TERN_RETURN_IF_ERROR(tensor->status());
+      TERN_RETURN_IF_ERROR(Add(MakePointwise(CUDNN_POINTWISE_ADD, last_output, &*bias, *sum)));
+      last_output = std::move(*sum);
     }
-    if (!relu_) return Ok();
-    auto out = MakeOut(kImagesOut);
-    if (!out.ok()) return out.status();
-    return Add(MakePointwise(CUDNN_POINTWISE_RELU_FWD, last, nullptr, *out));
+    if (!has_relu_) return Ok();
+    auto final_output = MakeOutput(kImagesOut);
+    if (!final_output.ok()) return final_output.status();
+    return Add(MakePointwise(CUDNN_POINTWISE_RELU_FWD, last_output, nullptr, *final_output));
   }
 
   const ConvShape shape_;
   const cudnnDataType_t type_;
-  const bool bias_, relu_;
+  const bool has_bias_, has_relu_;
   std::vector<Descriptor> operations_;
 };
 
@@ -205,14 +207,14 @@ void SetTarget(const Target& target, DescriptorBuilder* plan) {
 }
 
 // Reads the plan's workspace size and JSON text from its descriptor.
-Result<Plan> Describe(Descriptor descriptor) {
+Result<Plan> PlanFromDescriptor(Descriptor descriptor) {
   Plan plan{std::move(descriptor), 0, {}};
-  int64_t workspace = 0, count = 0;
+  int64_t workspace_bytes = 0, count = 0;
   TERN_RETURN_IF_ERROR(Check(
       cudnnBackendGetAttribute(plan.descriptor.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                               CUDNN_TYPE_INT64, 1, &count, &workspace),
+                               CUDNN_TYPE_INT64, 1, &count, &workspace_bytes),
       "a plan's workspace"));
-  plan.workspace = static_cast<size_t>(workspace);
+  plan.workspace = static_cast<size_t>(workspace_bytes);
   constexpr auto kJson = CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION;
   TERN_RETURN_IF_ERROR(Check(
       cudnnBackendGetAttribute(plan.descriptor.get(), kJson, CUDNN_TYPE_CHAR, 0, &count, nullptr),
@@ -238,9 +240,9 @@ Result<Target> TargetOf(const std::string& json) {
 Result<Descriptor> MakeGraph(const Target& target, const ConvShape& shape, ConvPass pass) {
   Operations operations(shape, pass);
   TERN_RETURN_IF_ERROR(operations.Make(pass));
-  const std::vector<cudnnBackendDescriptor_t> raw = operations.raw();
+  const std::vector<cudnnBackendDescriptor_t> raw_operations = operations.raw_operations();
   DescriptorBuilder builder(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, "a graph");
-  builder.Set<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS, raw);
+  builder.Set<cudnnBackendDescriptor_t>(CUDNN_ATTR_OPERATIONGRAPH_OPS, raw_operations);
   if (target.handle != nullptr) builder.Set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, target.handle);
   return builder.Finish();
 }
@@ -249,18 +251,18 @@ Result<Plan> MakePlan(const Target& target, const Descriptor& candidate) {
   DescriptorBuilder builder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan");
   builder.Set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, candidate);
   SetTarget(target, &builder);
-  auto made = builder.Finish();
-  if (!made.ok()) return made.status();
-  return Describe(std::move(*made));
+  auto descriptor = builder.Finish();
+  if (!descriptor.ok()) return descriptor.status();
+  return PlanFromDescriptor(std::move(*descriptor));
 }
 
 Result<Plan> PlanFromJson(const Target& target, const std::string& json) {
   DescriptorBuilder builder(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, "a plan");
   builder.Set<char>(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, json);
   SetTarget(target, &builder);
-  auto made = builder.Finish();
-  if (!made.ok()) return made.status();
-  return Describe(std::move(*made));
+  auto descriptor = builder.Finish();
+  if (!descriptor.ok()) return descriptor.status();
+  return PlanFromDescriptor(std::move(*descriptor));
 }
 
 Result<Descriptor> MakeVariantPack(const ConvShape& shape, ConvPass pass, const ConvData& data) {

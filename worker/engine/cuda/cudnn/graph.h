@@ -1,7 +1,7 @@
 // Makes plans with cuDNN that compute a pass of a convolution (conv_library.h). A graph describes
 // the operations of the pass; FindCandidates (candidates.h) returns engine configurations that can
-// run it; a plan is made from one of these. Everything before the plan needs no GPU if the device
-// is given by its properties. Internal to the engine.
+// run it; a plan is made from one of these. If the device is given by its properties, the steps
+// before MakePlan need no GPU. Internal to the engine.
 //
 //   Target -> MakeGraph -> FindCandidates -> MakePlan
 //   Target -> PlanFromJson, with the JSON text of an earlier plan

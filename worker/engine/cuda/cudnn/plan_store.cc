@@ -29,17 +29,19 @@ std::map<std::string, std::string> ReadPlans(const std::string& path) {
 PlanStore::PlanStore(std::string path) : path_(std::move(path)), plans_(ReadPlans(path_)) {}
 
 std::string PlanStore::DefaultPath() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  if (cache != nullptr && *cache == '/') return std::string(cache) + "/tern/plans.json";
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && *home == '/') return std::string(home) + "/.cache/tern/plans.json";
+  const char* cache_folder = std::getenv("XDG_CACHE_HOME");
+  if (cache_folder != nullptr && *cache_folder == '/')
+    return std::string(cache_folder) + "/tern/plans.json";
+  const char* home_folder = std::getenv("HOME");
+  if (home_folder != nullptr && *home_folder == '/')
+    return std::string(home_folder) + "/.cache/tern/plans.json";
   return "";
 }
 
 std::optional<std::string> PlanStore::Find(const std::string& key) const {
-  const auto found = plans_.find(key);
-  if (found == plans_.end()) return std::nullopt;
-  return found->second;
+  const auto entry = plans_.find(key);
+  if (entry == plans_.end()) return std::nullopt;
+  return entry->second;
 }
 
 void PlanStore::Put(const std::string& key, const std::string& plan) {
@@ -54,13 +56,13 @@ Status PlanStore::Save() {
   for (const auto& [key, plan] : unsaved_plans_) all_plans[key] = plan;
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), error);
-  const std::string temporary = Cat(path_, ".", getpid());
-  std::ofstream file(temporary);
+  const std::string temporary_path = Cat(path_, ".", getpid());
+  std::ofstream file(temporary_path);
   file << nlohmann::json(all_plans).dump(1) << '\n';
   file.close();
-  if (file) std::filesystem::rename(temporary, path_, error);
+  if (file) std::filesystem::rename(temporary_path, path_, error);
   if (!file || error) {
-    std::filesystem::remove(temporary, error);
+    std::filesystem::remove(temporary_path, error);
     return Status(Code::kCannotWrite,
                   Cat("cannot write ", path_, ": plans will be chosen again in the next run"));
   }
