@@ -14,7 +14,7 @@
 namespace tern::kernels {
 namespace {
 
-std::vector<float> Gradient(size_t n) {
+std::vector<float> RandomGradient(size_t n) {
   std::mt19937 bits(1);
   std::normal_distribution<float> gaussian;
   std::vector<float> g(n);
@@ -25,14 +25,14 @@ std::vector<float> Gradient(size_t n) {
 // The ternary codes of n Gaussian values.
 struct TernaryCodes {
   explicit TernaryCodes(size_t n) : mask(PlaneBytes(n)), signs(PlaneBytes(n)) {
-    const std::vector<float> g = Gradient(n);
+    const std::vector<float> g = RandomGradient(n);
     Ternarize(g.data(), n, 2.5f, 2.5f, NoiseKey(), 0, mask.data(), signs.data());
   }
   std::vector<uint8_t> mask;
   std::vector<uint8_t> signs;
 };
 
-size_t Elements(const benchmark::State& state) { return static_cast<size_t>(state.range(0)); }
+size_t NumElements(const benchmark::State& state) { return static_cast<size_t>(state.range(0)); }
 
 void SetRates(benchmark::State& state, size_t bytes_per_element) {
   state.SetItemsProcessed(state.iterations() * state.range(0));
@@ -41,21 +41,21 @@ void SetRates(benchmark::State& state, size_t bytes_per_element) {
 }
 
 void BenchTernarize(benchmark::State& state) {
-  const size_t n = Elements(state);
-  const std::vector<float> g = Gradient(n);
+  const size_t n = NumElements(state);
+  const std::vector<float> g = RandomGradient(n);
   TernaryCodes codes(n);
-  NoiseKey key;
+  NoiseKey noise_key;
   for (auto _ : state) {
-    ++key.round;
+    ++noise_key.round;
     benchmark::DoNotOptimize(
-        Ternarize(g.data(), n, 2.5f, 2.5f, key, 0, codes.mask.data(), codes.signs.data()));
+        Ternarize(g.data(), n, 2.5f, 2.5f, noise_key, 0, codes.mask.data(), codes.signs.data()));
   }
   SetRates(state, 4);
 }
 
 void BenchTernarizeRef(benchmark::State& state) {
-  const size_t n = Elements(state);
-  const std::vector<float> g = Gradient(n);
+  const size_t n = NumElements(state);
+  const std::vector<float> g = RandomGradient(n);
   TernaryCodes codes(n);
   for (auto _ : state) {
     benchmark::DoNotOptimize(TernarizeRef(g.data(), n, 2.5f, 2.5f, NoiseKey(), 0, codes.mask.data(),
@@ -65,13 +65,13 @@ void BenchTernarizeRef(benchmark::State& state) {
 }
 
 void BenchStats(benchmark::State& state) {
-  const std::vector<float> g = Gradient(Elements(state));
+  const std::vector<float> g = RandomGradient(NumElements(state));
   for (auto _ : state) benchmark::DoNotOptimize(ComputeStats(g.data(), g.size()));
   SetRates(state, 4);
 }
 
 void BenchAddCodes(benchmark::State& state) {
-  const size_t n = Elements(state);
+  const size_t n = NumElements(state);
   const int bits = SumBits(static_cast<int>(state.range(1)));
   const TernaryCodes codes(n);
   std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
@@ -84,7 +84,7 @@ void BenchAddCodes(benchmark::State& state) {
 }
 
 void BenchDecodeMean(benchmark::State& state) {
-  const size_t n = Elements(state);
+  const size_t n = NumElements(state);
   const int workers = static_cast<int>(state.range(1));
   const int bits = SumBits(workers);
   const TernaryCodes codes(n);
@@ -100,7 +100,7 @@ void BenchDecodeMean(benchmark::State& state) {
 }
 
 void BenchHalf(benchmark::State& state) {
-  std::vector<float> g = Gradient(Elements(state));
+  std::vector<float> g = RandomGradient(NumElements(state));
   std::vector<uint16_t> half(g.size());
   for (auto _ : state) {
     FloatToHalf(g.data(), g.size(), half.data());
@@ -111,7 +111,7 @@ void BenchHalf(benchmark::State& state) {
 }
 
 void BenchMomentum(benchmark::State& state) {
-  const std::vector<float> g = Gradient(Elements(state));
+  const std::vector<float> g = RandomGradient(NumElements(state));
   std::vector<float> w = g;
   std::vector<float> v(g.size());
   for (auto _ : state) {
@@ -122,16 +122,16 @@ void BenchMomentum(benchmark::State& state) {
 }
 
 // Numbers of elements for arrays that fit in the caches, and that do not.
-constexpr int64_t kInCache = 1 << 16;
-constexpr int64_t kInMemory = 1 << 24;
+constexpr int64_t kElementsInCache = 1 << 16;
+constexpr int64_t kElementsInMemory = 1 << 24;
 
-BENCHMARK(BenchTernarize)->Arg(kInCache)->Arg(kInMemory);
-BENCHMARK(BenchTernarizeRef)->Arg(kInCache);
-BENCHMARK(BenchStats)->Arg(kInCache)->Arg(kInMemory);
-BENCHMARK(BenchAddCodes)->ArgsProduct({{kInCache}, {2, 8, 64}});
-BENCHMARK(BenchDecodeMean)->ArgsProduct({{kInCache}, {2, 4, 8, 16, 64}});
-BENCHMARK(BenchHalf)->Arg(kInCache);
-BENCHMARK(BenchMomentum)->Arg(kInCache)->Arg(kInMemory);
+BENCHMARK(BenchTernarize)->Arg(kElementsInCache)->Arg(kElementsInMemory);
+BENCHMARK(BenchTernarizeRef)->Arg(kElementsInCache);
+BENCHMARK(BenchStats)->Arg(kElementsInCache)->Arg(kElementsInMemory);
+BENCHMARK(BenchAddCodes)->ArgsProduct({{kElementsInCache}, {2, 8, 64}});
+BENCHMARK(BenchDecodeMean)->ArgsProduct({{kElementsInCache}, {2, 4, 8, 16, 64}});
+BENCHMARK(BenchHalf)->Arg(kElementsInCache);
+BENCHMARK(BenchMomentum)->Arg(kElementsInCache)->Arg(kElementsInMemory);
 
 }  // namespace
 }  // namespace tern::kernels

@@ -56,13 +56,13 @@ std::string Help() {
 }
 
 Status UnknownCommand(const std::string& name) {
-  std::vector<std::string> known;
-  for (const Command& command : kCommands) known.emplace_back(command.name);
-  known.emplace_back("help");
+  std::vector<std::string> known_commands;
+  for (const Command& command : kCommands) known_commands.emplace_back(command.name);
+  known_commands.emplace_back("help");
   return Status(
       Code::kUsage,
       tern::Cat(name.empty() ? "no command" : "there is no command '" + tern::Printable(name) + "'",
-                "; known: ", tern::Join(known)));
+                "; known: ", tern::Join(known_commands)));
 }
 
 Status Dispatch(const Args& args) {

@@ -29,10 +29,10 @@ class Forecaster {
   static Result<std::unique_ptr<Forecaster>> Make(const std::string& job,
                                                   const std::vector<std::string>& overrides);
 
-  const setup::Setup& job() const { return *job_; }
+  const setup::Setup& job() const { return *job_setup_; }
   // The algorithm and the codec that the job itself has.
   Variant own_variant() const {
-    return {job_->job.train().algorithm(), job_->job.exchange().codec()};
+    return {job_setup_->job.train().algorithm(), job_setup_->job.exchange().codec()};
   }
   // The number of samples per worker and step, as the job file sets them.
   double samples() const;
@@ -69,13 +69,13 @@ class Forecaster {
     std::vector<BucketBytes> sizes;
   };
   Forecaster(std::string file, std::vector<std::string> overrides)
-      : file_(std::move(file)), overrides_(std::move(overrides)) {}
+      : job_file_(std::move(file)), overrides_(std::move(overrides)) {}
   void DropCodecKeys(const std::string& codec, std::vector<std::string>* overrides) const;
   Result<const VariantSetup*> VariantSetupOf(const Variant& variant, uint32_t workers);
 
-  const std::string file_;
+  const std::string job_file_;
   const std::vector<std::string> overrides_;
-  std::unique_ptr<setup::Setup> job_;
+  std::unique_ptr<setup::Setup> job_setup_;
   const Profile* profile_ = nullptr;
   std::map<std::tuple<Variant, uint32_t>, VariantSetup> setups_;
 };

@@ -38,14 +38,14 @@ constexpr SpeedField kSpeedFields[] = {
     {"add", &CodecSpeed::add},         {"close", &CodecSpeed::close},
     {"decode", &CodecSpeed::decode},   {"apply", &CodecSpeed::apply}};
 
-// Reads keys of a JSON object and collects all errors.
+// Reads the values of a JSON object and collects all errors.
 class Reader {
  public:
   // `prefix`: precedes every error, such as "codecs.fp32.".
   Reader(const Json& object, std::string prefix) : object_(object), prefix_(std::move(prefix)) {}
 
   // Reads a finite, non-negative number.
-  double Seconds(const char* key) {
+  double GetSeconds(const char* key) {
     const auto found = object_.find(key);
     if (found == object_.end()) {
       AddFault(Cat(key, " is missing"));
@@ -57,7 +57,7 @@ class Reader {
     return 0;
   }
   template <typename T>
-  T Get(const char* key, const char* expected) {
+  T GetValue(const char* key, const char* expected) {
     const auto found = object_.find(key);
     if (found == object_.end()) {
       AddFault(Cat(key, " is missing"));
@@ -88,16 +88,16 @@ void ReadCodecs(const Json& json, Profile* profile, Reader* reader) {
   for (const auto& [key, speeds] : codecs->items()) {
     Reader speed_reader(speeds, "codecs." + key + ".");
     for (const SpeedField& field : kSpeedFields)
-      profile->codecs[key].*field.member = speed_reader.Seconds(field.name);
+      profile->codecs[key].*field.member = speed_reader.GetSeconds(field.name);
     for (const std::string& fault : speed_reader.faults()) reader->AddFault(fault);
   }
 }
 
 std::vector<double> ReadShares(const char* key, Reader* reader) {
-  auto shares = reader->Get<std::vector<double>>(key, "a list of shares");
-  const bool all_valid =
+  auto shares = reader->GetValue<std::vector<double>>(key, "a list of shares");
+  const bool are_valid =
       std::all_of(shares.begin(), shares.end(), [](double s) { return s >= 0 && s <= 1; });
-  if (!all_valid) reader->AddFault(Cat(key, " has a share that is not between 0 and 1"));
+  if (!are_valid) reader->AddFault(Cat(key, " has a share that is not between 0 and 1"));
   return shares;
 }
 
@@ -109,15 +109,15 @@ Result<Profile> Profile::Parse(const std::string& text, const std::string& name)
     return Status(Code::kBadData, name + " is not a profile: it is not a JSON object");
   Profile profile;
   Reader reader(json, "");
-  const int version = reader.Get<int>("version", "a whole number");
+  const int version = reader.GetValue<int>("version", "a whole number");
   if (reader.faults().empty() && version != kVersion)
     reader.AddFault(Cat("version is ", version, ", this build reads ", kVersion));
-  profile.model = reader.Get<std::string>("model", "a name");
-  profile.machine = reader.Get<std::string>("machine", "a name");
-  profile.parameters = reader.Get<uint64_t>("parameters", "a whole number");
-  profile.waits = reader.Get<bool>("waits", "true or false");
+  profile.model = reader.GetValue<std::string>("model", "a name");
+  profile.machine = reader.GetValue<std::string>("machine", "a name");
+  profile.parameters = reader.GetValue<uint64_t>("parameters", "a whole number");
+  profile.waits = reader.GetValue<bool>("waits", "true or false");
   for (const ProfileField& field : kProfileFields)
-    profile.*field.member = reader.Seconds(field.name);
+    profile.*field.member = reader.GetSeconds(field.name);
   profile.need = ReadShares("need", &reader);
   profile.ready = ReadShares("ready", &reader);
   if (reader.faults().empty() && profile.need.size() != profile.ready.size())
@@ -161,20 +161,20 @@ Status Profile::Write(const std::string& path) const {
 }
 
 Status Profile::CheckFor(const setup::Setup& setup) const {
-  const size_t tensors = setup.table.parameters.size();
-  if (parameters == setup.table.total && ready.size() == tensors) return Ok();
+  const size_t num_tensors = setup.table.parameters.size();
+  if (parameters == setup.table.total && ready.size() == num_tensors) return Ok();
   return Status(Code::kBadData,
                 Cat("the profile was measured with ", model, " of ", parameters, " parameters in ",
                     ready.size(), " tensors, but the job's model has ", setup.table.total, " in ",
-                    tensors, "; measure it with this job"));
+                    num_tensors, "; measure it with this job"));
 }
 
 Result<CodecSpeed> Profile::SpeedOf(const std::string& codec) const {
   if (const auto found = codecs.find(codec); found != codecs.end()) return found->second;
-  std::vector<std::string> known;
-  for (const auto& [name, speed] : codecs) known.push_back(name);
+  std::vector<std::string> known_codecs;
+  for (const auto& [name, speed] : codecs) known_codecs.push_back(name);
   return Status(Code::kBadData, Cat("the profile has no measurement of codec ", codec, "; it has ",
-                                    Join(known), "; measure again with --codecs"));
+                                    Join(known_codecs), "; measure again with --codecs"));
 }
 
 std::vector<std::string> CodecsOf(const protocol::ExchangePlan& plan) {

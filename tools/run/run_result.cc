@@ -41,23 +41,25 @@ std::optional<int> ReadCode(const std::string& path) {
 }  // namespace
 
 RunResult::RunResult(std::string folder)
-    : folder_(std::move(folder)), weights_(StatFile(Path(kWeights))) {
+    : folder_(std::move(folder)), earlier_weights_(StatFile(Path(kWeights))) {
   const std::optional<int> code = ReadCode(Path(kSummary));
-  const bool stopped =
+  const bool was_stopped =
       code == static_cast<int>(Code::kInterrupted) || code == static_cast<int>(Code::kTerminated);
-  worth_keeping_ = code == 0 || (stopped && weights_.has_value());
+  is_worth_keeping_ = code == 0 || (was_stopped && earlier_weights_.has_value());
 }
 
 RunResult::Written RunResult::Write(const std::string& summary, int code) const {
-  const std::optional<struct stat> weights = StatFile(Path(kWeights));
+  const std::optional<struct stat> new_weights = StatFile(Path(kWeights));
   const bool wrote_weights =
-      weights.has_value() && (!weights_.has_value() || !IsSameFile(*weights, *weights_));
-  Written written;
-  written.kept_older = code != 0 && worth_keeping_ && !wrote_weights;
-  written.path = Path(written.kept_older ? kFailedSummary : kSummary);
-  written.status = WriteFileAtomically(written.path, summary + "\n");
-  if (written.status.ok() && !written.kept_older) unlink(Path(kFailedSummary).c_str());
-  return written;
+      new_weights.has_value() &&
+      (!earlier_weights_.has_value() || !IsSameFile(*new_weights, *earlier_weights_));
+  Written written_summary;
+  written_summary.kept_older = code != 0 && is_worth_keeping_ && !wrote_weights;
+  written_summary.path = Path(written_summary.kept_older ? kFailedSummary : kSummary);
+  written_summary.status = WriteFileAtomically(written_summary.path, summary + "\n");
+  if (written_summary.status.ok() && !written_summary.kept_older)
+    unlink(Path(kFailedSummary).c_str());
+  return written_summary;
 }
 
 }  // namespace tern::tools

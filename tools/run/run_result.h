@@ -32,8 +32,8 @@ class RunResult {
   std::string Path(const char* name) const { return folder_ + "/" + name; }
 
   const std::string folder_;
-  std::optional<struct stat> weights_;  // The weights file of the earlier run.
-  bool worth_keeping_ = false;
+  std::optional<struct stat> earlier_weights_;  // The weights file of the earlier run.
+  bool is_worth_keeping_ = false;
 };
 
 }  // namespace tern::tools
