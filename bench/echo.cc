@@ -27,10 +27,10 @@ void ExitUnless(bool ok) {
 void* MakeSocket(void* context, int type) {
   void* socket = zmq_socket(context, type);
   ExitUnless(socket != nullptr);
-  const int high_water_mark = 100000, linger = 2000;
+  const int high_water_mark = 100000, linger_ms = 2000;
   zmq_setsockopt(socket, ZMQ_SNDHWM, &high_water_mark, sizeof high_water_mark);
   zmq_setsockopt(socket, ZMQ_RCVHWM, &high_water_mark, sizeof high_water_mark);
-  zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
+  zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
   return socket;
 }
 

@@ -98,15 +98,16 @@ std::vector<Part> CutIntoSegments(const std::vector<Part>& tensors) {
 // Parts of tensors, cut into tiles of a fixed size for the kernels, in device memory.
 struct TiledParts {
   explicit TiledParts(const std::vector<Part>& parts)
-      : host(kernels::CutIntoTiles(parts)),
-        tiles(host.tiles),
-        parts(host.parts),
-        chunks(host.chunks) {}
+      : host_tiling(kernels::CutIntoTiles(parts)),
+        tiles(host_tiling.tiles),
+        parts(host_tiling.parts),
+        chunks(host_tiling.chunks) {}
   kernels::DeviceTiling DeviceView() {
-    return {tiles.data(), parts.data(), chunks.data(), static_cast<uint32_t>(host.tiles.size())};
+    return {tiles.data(), parts.data(), chunks.data(),
+            static_cast<uint32_t>(host_tiling.tiles.size())};
   }
 
-  kernels::Tiling host;
+  kernels::Tiling host_tiling;
   DeviceArray<kernels::Tile> tiles;
   DeviceArray<kernels::TiledPart> parts;
   DeviceArray<kernels::TiledChunk> chunks;
@@ -137,18 +138,19 @@ class TernarizeBenchmark {
         tensors_(tensors),
         segments_(CutIntoSegments(tensors)),
         arenas_(MakeArenas(elements_)),
-        partial_stats_(tensors_.host.tiles.size()),
+        partial_stats_(tensors_.host_tiling.tiles.size()),
         stats_(tensors.size()),
         tiles_done_(std::vector<uint32_t>(tensors.size())),
-        scales_(std::vector<kernels::TernaryScale>(segments_.host.parts.size(), {kClip, kClip})),
-        masks_(segments_.host.tiles.size() * kernels::kTile / 8),
+        scales_(
+            std::vector<kernels::TernaryScale>(segments_.host_tiling.parts.size(), {kClip, kClip})),
+        masks_(segments_.host_tiling.tiles.size() * kernels::kTile / 8),
         signs_(masks_.size()),
-        ones_per_tile_(segments_.host.tiles.size()),
+        ones_per_tile_(segments_.host_tiling.tiles.size()),
         sign_bit_of_tile_(ones_per_tile_.size()),
-        mask_begin_of_part_(segments_.host.parts.size()),
-        done_per_chunk_(std::vector<uint32_t>(segments_.host.chunks.size())),
-        codes_(segments_.host.out_bytes),
-        code_sizes_(segments_.host.chunks.size()) {}
+        mask_begin_of_part_(segments_.host_tiling.parts.size()),
+        done_per_chunk_(std::vector<uint32_t>(segments_.host_tiling.chunks.size())),
+        codes_(segments_.host_tiling.out_bytes),
+        code_sizes_(segments_.host_tiling.chunks.size()) {}
 
   void Print(const std::string& name, const Regions& regions) {
     const double read_bytes = 4.0 * static_cast<double>(elements_);
@@ -157,7 +159,7 @@ class TernarizeBenchmark {
     const std::vector<uint64_t> code_sizes = code_sizes_.Read();
     const double code_bytes = std::accumulate(code_sizes.begin(), code_sizes.end(), 0.0);
     const std::string note =
-        Cat(tensors_.host.parts.size(), " tensors of ", elements_, " elements in ",
+        Cat(tensors_.host_tiling.parts.size(), " tensors of ", elements_, " elements in ",
             code_sizes.size(), " chunks; codes of ", HumanBytes(static_cast<uint64_t>(code_bytes)));
     PrintMeasurement(name + "_codes", codes_seconds, read_bytes + code_bytes, note, 2);
     const auto stats_seconds =
@@ -172,16 +174,16 @@ class TernarizeBenchmark {
   }
 
  private:
-  const float* Arena(uint64_t turn) { return arenas_[turn % arenas_.size()]->data(); }
+  const float* ArenaForTurn(uint64_t turn) { return arenas_[turn % arenas_.size()]->data(); }
   void LaunchStats(uint64_t turn) {
     ExitOnError(
-        kernels::ComputeStatsOnDevice(nullptr, Arena(turn), tensors_.DeviceView(),
+        kernels::ComputeStatsOnDevice(nullptr, ArenaForTurn(turn), tensors_.DeviceView(),
                                       partial_stats_.data(), tiles_done_.data(), stats_.data()),
         "launch of statistics");
   }
   void LaunchCodes(uint64_t turn) {
     ExitOnError(kernels::TernarizeOnDevice(
-                    nullptr, Arena(turn), segments_.DeviceView(), scales_.data(),
+                    nullptr, ArenaForTurn(turn), segments_.DeviceView(), scales_.data(),
                     {.seed = 1, .stream = kernels::NoiseStream::kCodes, .round = turn},
                     {masks_.data(), signs_.data(), ones_per_tile_.data(), sign_bit_of_tile_.data(),
                      mask_begin_of_part_.data(), done_per_chunk_.data()},
@@ -246,7 +248,7 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
   DeviceArray<float> weights(elements), momentum(elements), second_moment(elements);
   weights.Fill(values.data(), values.size());
   second_moment.Fill(positive_values.data(), positive_values.size());
-  DeviceArray<kernels::TensorRates> rates(
+  DeviceArray<kernels::TensorRates> tensor_rates(
       std::vector<kernels::TensorRates>(segments.size(), {1e-4f, 0}));
   DeviceArray<uint32_t> found_invalid(std::vector<uint32_t>(1));
   for (const uint32_t workers : {2u, 4u, 8u}) {
@@ -264,7 +266,7 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
         ExitOnError(
             kernels::DecodeAndUpdateOnDevice(
                 nullptr, tiled_segments.DeviceView(), planes.data(), sum_locations.data(), workers,
-                step, rates.data(), {weights.data(), momentum.data(), second_moment.data()},
+                step, tensor_rates.data(), {weights.data(), momentum.data(), second_moment.data()},
                 found_invalid.data()),
             "launch of updates");
       });

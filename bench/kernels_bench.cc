@@ -15,10 +15,10 @@ namespace tern::kernels {
 namespace {
 
 std::vector<float> RandomGradient(size_t n) {
-  std::mt19937 bits(1);
+  std::mt19937 random(1);
   std::normal_distribution<float> gaussian;
   std::vector<float> g(n);
-  for (float& value : g) value = gaussian(bits);
+  for (float& value : g) value = gaussian(random);
   return g;
 }
 
@@ -72,12 +72,12 @@ void BenchStats(benchmark::State& state) {
 
 void BenchAddCodes(benchmark::State& state) {
   const size_t n = NumElements(state);
-  const int bits = SumBits(static_cast<int>(state.range(1)));
+  const int plane_count = SumBits(static_cast<int>(state.range(1)));
   const TernaryCodes codes(n);
-  std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
-  const WorkerCodes worker{codes.mask.data(), codes.signs.data()};
+  std::vector<uint8_t> planes(static_cast<size_t>(plane_count) * PlaneBytes(n));
+  const WorkerCodes worker_codes{codes.mask.data(), codes.signs.data()};
   for (auto _ : state) {  // The sums overflow, which does not affect the time.
-    AddCodes({&worker, 1}, n, PlaneBytes(n), bits, bits, planes.data());
+    AddCodes({&worker_codes, 1}, n, PlaneBytes(n), plane_count, plane_count, planes.data());
     benchmark::ClobberMemory();
   }
   SetRates(state, 4);
@@ -86,11 +86,11 @@ void BenchAddCodes(benchmark::State& state) {
 void BenchDecodeMean(benchmark::State& state) {
   const size_t n = NumElements(state);
   const int workers = static_cast<int>(state.range(1));
-  const int bits = SumBits(workers);
+  const int plane_count = SumBits(workers);
   const TernaryCodes codes(n);
-  std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
-  const WorkerCodes worker{codes.mask.data(), codes.signs.data()};
-  AddCodes({&worker, 1}, n, PlaneBytes(n), bits, bits, planes.data());
+  std::vector<uint8_t> planes(static_cast<size_t>(plane_count) * PlaneBytes(n));
+  const WorkerCodes worker_codes{codes.mask.data(), codes.signs.data()};
+  AddCodes({&worker_codes, 1}, n, PlaneBytes(n), plane_count, plane_count, planes.data());
   std::vector<float> mean(n);
   for (auto _ : state) {
     benchmark::DoNotOptimize(DecodeMean(planes.data(), n, workers, 1.0f, 0, n, mean.data()));
@@ -101,10 +101,10 @@ void BenchDecodeMean(benchmark::State& state) {
 
 void BenchHalf(benchmark::State& state) {
   std::vector<float> g = RandomGradient(NumElements(state));
-  std::vector<uint16_t> half(g.size());
+  std::vector<uint16_t> half_values(g.size());
   for (auto _ : state) {
-    FloatToHalf(g.data(), g.size(), half.data());
-    HalfToFloat(half.data(), half.size(), g.data());
+    FloatToHalf(g.data(), g.size(), half_values.data());
+    HalfToFloat(half_values.data(), half_values.size(), g.data());
     benchmark::ClobberMemory();
   }
   SetRates(state, 8);

@@ -72,13 +72,13 @@ class Trainer {
   // Runs `steps` steps and returns their total seconds.
   double TimeSteps(int steps) {
     const Time begin = Now();
-    for (int i = 0; i < steps && status_.ok(); ++i) status_ = Step(step_++);
+    for (int i = 0; i < steps && status_.ok(); ++i) status_ = RunStep(step_++);
     return Seconds(Now() - begin);
   }
   const Status& status() const { return status_; }
 
  protected:
-  virtual Status Step(uint64_t step) = 0;
+  virtual Status RunStep(uint64_t step) = 0;
 
  private:
   uint64_t step_ = 0;
@@ -94,7 +94,7 @@ class CpuTrainer : public Trainer {
       : problem_(problem), net_(std::move(net)), velocities_(problem.table.total) {}
 
  protected:
-  Status Step(uint64_t step) override {
+  Status RunStep(uint64_t step) override {
     net_->Forward({problem_.images, problem_.labels, problem_.batch, step}, nullptr);
     net_->Backward(nullptr);
     kernels::MomentumUpdate(problem_.parameters.data(), velocities_.data(),
@@ -145,7 +145,7 @@ class GpuTrainer : public Trainer {
   }
 
  protected:
-  Status Step(uint64_t step) override {
+  Status RunStep(uint64_t step) override {
     net_->Forward(MakeFeed(step), nullptr);
     net_->Stage(MakeFeed(step + 1));
     net_->Backward(nullptr);
@@ -154,16 +154,16 @@ class GpuTrainer : public Trainer {
     if (!stats.ok()) return stats.status();
     std::vector<kernels::TernaryScale> scales;
     for (size_t t = 0; t < stats->size(); ++t) {
-      const auto bound =
+      const auto clip =
           static_cast<float>(2.5 * kernels::Sigma((*stats)[t], problem_.table.parameters[t].count));
-      scales.push_back({std::min(bound, (*stats)[t].max_abs), bound});
+      scales.push_back({std::min(clip, (*stats)[t].max_abs), clip});
     }
     const auto codes = model_->codes().Encode(0, scales, {.round = step});
     if (!codes.ok()) return codes.status();
     const std::vector<float> scalers(scales.size());
     const std::vector<kernels::TensorRates> rates(scales.size());
     return model_->Update(
-        0, {sums_, /*contributors=*/1, scalers},
+        0, {planes_of_sum_, /*contributors=*/1, scalers},
         {.rule = kernels::UpdateRule::kMomentum, .lr = kLearningRate, .momentum = kMomentum},
         rates);
   }
@@ -173,8 +173,8 @@ class GpuTrainer : public Trainer {
       : problem_(problem), statistics_(problem.statistics), pixel_draws_(problem.batch) {}
 
   void PinBatches() {
-    sums_.resize(kernels::SumBits(1) * plane_bytes_);
-    for (std::vector<uint8_t>& batch : batches_) {
+    planes_of_sum_.resize(kernels::SumBits(1) * plane_bytes_);
+    for (std::vector<uint8_t>& batch : batch_bytes_) {
       batch.resize(problem_.images.size());
       for (size_t i = 0; i < batch.size(); ++i)
         batch[i] = static_cast<uint8_t>(255 * problem_.images[i]);
@@ -186,7 +186,7 @@ class GpuTrainer : public Trainer {
     feed.labels = problem_.labels;
     feed.used = problem_.batch;
     feed.step = step;
-    feed.bytes = batches_[step % batches_.size()];
+    feed.bytes = batch_bytes_[step % batch_bytes_.size()];
     feed.draws = pixel_draws_;
     return feed;
   }
@@ -194,8 +194,8 @@ class GpuTrainer : public Trainer {
   const Problem& problem_;
   std::vector<float> statistics_;
   std::vector<kernels::PixelDraws> pixel_draws_;
-  std::array<std::vector<uint8_t>, 2> batches_;
-  std::vector<uint8_t> sums_;
+  std::array<std::vector<uint8_t>, 2> batch_bytes_;
+  std::vector<uint8_t> planes_of_sum_;
   size_t plane_bytes_ = 0;
   const std::unique_ptr<codec::Codec> codec_ = std::move(*codec::MakeCodec("ternary", {}));
   std::unique_ptr<device::DeviceModel> model_;
@@ -215,7 +215,7 @@ Result<std::unique_ptr<Trainer>> MakeTrainer(const Setting& setting, Problem& pr
   return std::unique_ptr<Trainer>(std::make_unique<CpuTrainer>(problem, std::move(*net)));
 }
 
-void Measure(const Setting& setting, Trainer* trainer) {
+void MeasureAndPrint(const Setting& setting, Trainer* trainer) {
   const Time begin = Now();
   const auto elapsed_s = [begin] { return Seconds(Now() - begin); };
   // The first step is slow: oneDNN or cuDNN makes plans, and pages are touched first.
@@ -256,7 +256,7 @@ int Run(const Setting& setting) {
   Problem problem(*net_def, setting.batch_size);
   auto trainer = MakeTrainer(setting, problem);
   if (!trainer.ok()) return Fail(trainer.status());
-  Measure(setting, trainer->get());
+  MeasureAndPrint(setting, trainer->get());
   return (*trainer)->status().ok() ? 0 : Fail((*trainer)->status());
 }
 

@@ -33,14 +33,15 @@ bool PlaySchedules(const char* name, tern::sim::MakeSchedule make, uint64_t firs
 }  // namespace
 
 int main(int argc, char** argv) {
-  const uint64_t count = NumberOr(argc > 1 ? argv[1] : nullptr, 100'000);
+  const uint64_t num_schedules = NumberOr(argc > 1 ? argv[1] : nullptr, 100'000);
   const uint64_t first_seed = NumberOr(argc > 2 ? argv[2] : nullptr, 1);
   const auto begin = std::chrono::steady_clock::now();
-  bool all_passed = PlaySchedules("with rounds", Schedule::Make, first_seed, count / 2);
-  all_passed &= PlaySchedules("without rounds", Schedule::MakeClocks, first_seed, count / 4);
+  bool all_passed = PlaySchedules("with rounds", Schedule::Make, first_seed, num_schedules / 2);
   all_passed &=
-      PlaySchedules("where everybody is lost", Schedule::MakeCheckpoints, first_seed, count / 4);
+      PlaySchedules("without rounds", Schedule::MakeClocks, first_seed, num_schedules / 4);
+  all_passed &= PlaySchedules("where everybody is lost", Schedule::MakeCheckpoints, first_seed,
+                              num_schedules / 4);
   const std::chrono::duration<double> duration = std::chrono::steady_clock::now() - begin;
-  std::cout << "all: " << count << " schedules in " << duration.count() << " s\n";
+  std::cout << "all: " << num_schedules << " schedules in " << duration.count() << " s\n";
   return all_passed ? 0 : 1;
 }

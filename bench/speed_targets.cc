@@ -73,15 +73,15 @@ class RoundTimer {
     }
   }
   // Prints, for each round, the ratio of the times of `other` and `tern`, multiplied by `scale`.
-  void Print(const std::string& target, const std::string& other, const std::string& tern,
-             double scale, const std::string& note) const {
+  void PrintRatios(const std::string& target, const std::string& other_name,
+                   const std::string& tern_name, double scale, const std::string& note) const {
     std::vector<double> ratios;
-    const std::vector<double>& other_seconds = seconds_.at(other);
-    const std::vector<double>& tern_seconds = seconds_.at(tern);
+    const std::vector<double>& other_seconds = seconds_.at(other_name);
+    const std::vector<double>& tern_seconds = seconds_.at(tern_name);
     for (size_t i = 0; i < other_seconds.size(); ++i)
       ratios.push_back(scale * other_seconds[i] / tern_seconds[i]);
-    const std::string seconds_json = "{\"" + other + "\": " + JsonList(other_seconds) + ", \"" +
-                                     tern + "\": " + JsonList(tern_seconds) + "}";
+    const std::string seconds_json = "{\"" + other_name + "\": " + JsonList(other_seconds) +
+                                     ", \"" + tern_name + "\": " + JsonList(tern_seconds) + "}";
     PrintTarget(target, ratios, "ratio", note, seconds_json);
   }
   void PrintSeconds(const std::string& target, const std::string& name,
@@ -110,14 +110,14 @@ class RoundTimer {
 
 // Returns n Gaussian values: 2^20 independent values, then copies of random ranges of these.
 Floats RandomGradient(size_t n) {
-  std::mt19937 bits(1);
+  std::mt19937 random(1);
   std::normal_distribution<float> gaussian;
   std::vector<float> pattern(std::min<size_t>(n, kChunkElements));
-  for (float& value : pattern) value = gaussian(bits);
+  for (float& value : pattern) value = gaussian(random);
   Floats g(n);
   for (size_t i = 0; i < n; i += pattern.size()) {
     const size_t count = std::min(pattern.size(), n - i);
-    const size_t first = bits() % (pattern.size() - count + 1);
+    const size_t first = random() % (pattern.size() - count + 1);
     std::copy_n(pattern.begin() + static_cast<ptrdiff_t>(first), count,
                 g.begin() + static_cast<ptrdiff_t>(i));
   }
@@ -147,9 +147,10 @@ void MeasureTernarizing(const Setting& setting, const Floats& g) {
     result_sink = RunReadAndCodePass(g.data(), n, mask.data(), signs.data());
   });
   rounds.Run(setting.repetitions);
-  rounds.Print("ternarize_vs_floor", "passes", "tern", 1,
-               "statistics, then clip, noise, code, pack; floor: a pass that reads, and one that "
-               "reads and writes as much");
+  rounds.PrintRatios(
+      "ternarize_vs_floor", "passes", "tern", 1,
+      "statistics, then clip, noise, code, pack; floor: a pass that reads, and one that "
+      "reads and writes as much");
   rounds.PrintSeconds("ternarize_seconds", "tern", std::to_string(n) + " elements");
 }
 
@@ -244,15 +245,16 @@ void MeasureSumming(const Setting& setting, const Floats& g) {
   rounds.Add("by_chunk", [&] { two_bit_server.DecodeAddEncode(1, &decoded, &sums, &out); });
   rounds.Run(setting.repetitions);
   for (const std::string name : {"ternary_2bit", "ternary"}) {
-    rounds.Print(
+    rounds.PrintRatios(
         "sum_" + name + "_vs_fp32", "fp32_eighth", name, Server::kWorkers,
         "N = 8: accumulators over chunks of 4 MiB of fp32; peer: one pass over eight float "
         "arrays, of an eighth of the elements");
-    rounds.Print("sum_" + name + "_vs_decode_add_encode", "decode_add_encode", name, 1,
-                 "N = 8; peer: decode each worker's codes, dst += src, code the sum again, each a "
-                 "pass over the model");
-    rounds.Print("sum_" + name + "_vs_recode_in_cache", "by_chunk", name, 1,
-                 "the same peer chunk by chunk, its floats in a cache");
+    rounds.PrintRatios(
+        "sum_" + name + "_vs_decode_add_encode", "decode_add_encode", name, 1,
+        "N = 8; peer: decode each worker's codes, dst += src, code the sum again, each a "
+        "pass over the model");
+    rounds.PrintRatios("sum_" + name + "_vs_recode_in_cache", "by_chunk", name, 1,
+                       "the same peer chunk by chunk, its floats in a cache");
   }
 }
 
@@ -269,8 +271,8 @@ void MeasureApplying(const Setting& setting, Floats* weights) {
   kernels::NoiseKey noise_key;
   for (; noise_key.rank < kWorkers; ++noise_key.rank) {
     kernels::Ternarize(weights->data(), n, 2.5f, 2.5f, noise_key, 0, mask.data(), signs.data());
-    const kernels::WorkerCodes worker{mask.data(), signs.data()};
-    kernels::AddCodes({&worker, 1}, n, plane_bytes, bits, bits, planes.data());
+    const kernels::WorkerCodes worker_codes{mask.data(), signs.data()};
+    kernels::AddCodes({&worker_codes, 1}, n, plane_bytes, bits, bits, planes.data());
   }
   pb::Optimizer optimizer_def;
   optimizer_def.set_name("momentum");
@@ -280,11 +282,11 @@ void MeasureApplying(const Setting& setting, Floats* weights) {
   float* const v = (*optimizer)->StateArrays().front().values.data();
   update::Step step{.learning_rate = 1e-6};
   RoundTimer rounds;
-  const codec::Codec::BlockVisitor update = [&](uint64_t first, std::span<const float> g) {
+  const codec::Codec::BlockVisitor update_block = [&](uint64_t first, std::span<const float> g) {
     (*optimizer)->Update(w + first, g.data(), first, g.size(), step, 0);
   };
   rounds.Add("tern", [&] {  // A worker does the same, in blocks that stay in the cache.
-    if (!codec->DecodeTo(planes, segment, kWorkers, 2.5f, update).ok()) std::exit(1);
+    if (!codec->DecodeTo(planes, segment, kWorkers, 2.5f, update_block).ok()) std::exit(1);
     ++step.number;
   });
   rounds.Add("pass", [&] { result_sink = RunUpdatePass(planes.data(), n, bits, w, v); });
@@ -293,9 +295,10 @@ void MeasureApplying(const Setting& setting, Floats* weights) {
     if (!codec->Decode(planes, segment, kWorkers, 2.5f, 0, n, decoded.data()).ok()) std::exit(1);
   });
   rounds.Run(setting.repetitions);
-  rounds.Print("decode_momentum_vs_floor", "pass", "tern", 1,
-               "N = 4, 4 planes: decode and momentum SGD; floor: a pass that reads the planes and "
-               "reads and writes weights and velocities");
+  rounds.PrintRatios(
+      "decode_momentum_vs_floor", "pass", "tern", 1,
+      "N = 4, 4 planes: decode and momentum SGD; floor: a pass that reads the planes and "
+      "reads and writes weights and velocities");
   rounds.PrintSeconds("decode_momentum_seconds", "tern", std::to_string(n) + " elements");
   rounds.PrintSeconds("decode_seconds", "decode", std::to_string(n) + " elements, to memory");
 }

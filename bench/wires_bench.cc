@@ -25,10 +25,10 @@ constexpr Segment kSegment{0, 0, kNumElements};
 using Bytes = std::vector<uint8_t>;
 
 std::vector<float> RandomGradient(int rank) {
-  std::mt19937_64 bits(static_cast<uint64_t>(rank) + 1);
+  std::mt19937_64 random(static_cast<uint64_t>(rank) + 1);
   std::normal_distribution<float> gaussian;
   std::vector<float> g(kNumElements);
-  for (float& value : g) value = gaussian(bits);
+  for (float& value : g) value = gaussian(random);
   return g;
 }
 

@@ -33,7 +33,7 @@ Result<Arguments> Arguments::Parse(const std::vector<std::string>& args,
     const auto flag =
         std::find_if(flags.begin(), flags.end(), [&](const Flag& f) { return f.name == name; });
     if (flag == flags.end()) return usage_error("there is no flag " + Printable(argument));
-    std::vector<std::string>& values = arguments.values_[name];
+    std::vector<std::string>& values = arguments.values_of_flags_[name];
     if (!flag->takes_value) {
       if (equals_at != std::string::npos) return usage_error("--" + name + " takes no value");
       continue;
@@ -50,18 +50,18 @@ Result<Arguments> Arguments::Parse(const std::vector<std::string>& args,
 }
 
 std::vector<std::string> Arguments::All(const std::string& flag) const {
-  const auto flag_values = values_.find(flag);
-  return flag_values == values_.end() ? std::vector<std::string>() : flag_values->second;
+  const auto flag_values = values_of_flags_.find(flag);
+  return flag_values == values_of_flags_.end() ? std::vector<std::string>() : flag_values->second;
 }
 
-std::string Arguments::Last(const std::string& flag, const std::string& otherwise) const {
+std::string Arguments::Last(const std::string& flag, const std::string& default_value) const {
   const std::vector<std::string> values = All(flag);
-  return values.empty() ? otherwise : values.back();
+  return values.empty() ? default_value : values.back();
 }
 
-Result<uint32_t> Arguments::Number(const std::string& flag, uint32_t otherwise,
+Result<uint32_t> Arguments::Number(const std::string& flag, uint32_t default_value,
                                    uint32_t max) const {
-  if (!Has(flag)) return otherwise;
+  if (!Has(flag)) return default_value;
   const std::string text = Last(flag, "");
   uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

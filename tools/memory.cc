@@ -29,8 +29,9 @@ std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
                                    {"gradients", model_bytes, "fp32"}};
   if (auto optimizer = update::MakeOptimizer(job.train().optimizer(), setup.table.total);
       optimizer.ok()) {
-    for (const update::Optimizer::StateArray& slot : (*optimizer)->StateArrays()) {
-      items.push_back({"optimizer: " + slot.name, slot.values.size() * kFloatBytes, "fp32"});
+    for (const update::Optimizer::StateArray& state_array : (*optimizer)->StateArrays()) {
+      items.push_back(
+          {"optimizer: " + state_array.name, state_array.values.size() * kFloatBytes, "fp32"});
     }
   }
   if (job.evaluation().ema_decay() > 0) items.push_back({"moving average", model_bytes, "fp32"});

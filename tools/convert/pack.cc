@@ -72,19 +72,20 @@ Status PackSplit(const pb::Data& data_def, data::Split split, const std::string&
   options.warn = [&](const std::string& sentence) { progress_bar->PrintLine(sentence); };
   const auto read_dataset = data::ReadDataset(data_def, split, options);
   if (!read_dataset.ok()) return read_dataset.status();
-  const data::Dataset& images = **read_dataset;
+  const data::Dataset& dataset = **read_dataset;
   auto writer = data::PackWriter::Make(
-      path, {images.encoded, images.encoded ? 0 : images.channels, images.classes, images.names});
+      path,
+      {dataset.encoded, dataset.encoded ? 0 : dataset.channels, dataset.classes, dataset.names});
   if (!writer.ok()) return writer.status();
   progress_bar = std::make_unique<ProgressBar>(name + " pack", "images");
-  TERN_RETURN_IF_ERROR(Pack(images, data_def.threads(), progress_bar.get(), writer->get()));
+  TERN_RETURN_IF_ERROR(Pack(dataset, data_def.threads(), progress_bar.get(), writer->get()));
   const uint64_t packed_count = (*writer)->count();
   if (packed_count == 0)
     return Status(Code::kBadData, Cat(data_def.dir(), ": all images are damaged; nothing to pack"));
   TERN_RETURN_IF_ERROR((*writer)->Finish());
   std::printf("%s: %s images in %u classes, %s, %s damaged ones left out\n", path.c_str(),
-              Cat(packed_count).c_str(), images.classes, HumanBytes((*writer)->bytes()).c_str(),
-              Cat(images.damaged->count()).c_str());
+              Cat(packed_count).c_str(), dataset.classes, HumanBytes((*writer)->bytes()).c_str(),
+              Cat(dataset.damaged->count()).c_str());
   return Ok();
 }
 

@@ -22,7 +22,7 @@ constexpr int kMaxRounds = 15, kMinRounds = 3;
 
 // Returns the setup of the same job with two workers, with localized parameters (every worker holds
 // the weights and the optimizer), and with `codec` for every tensor.
-Result<setup::Setup> SetupFor(const setup::Setup& job_setup, const std::string& codec) {
+Result<setup::Setup> MakeCodecSetup(const setup::Setup& job_setup, const std::string& codec) {
   setup::Setup setup = job_setup;
   setup.job.mutable_workers()->set_count(kWorkers);
   // The default algorithm exchanges gradients in rounds.
@@ -60,13 +60,14 @@ class ScopedTimer {
 // one tensor that has one scaler.
 class WorkerCodec {
  public:
-  WorkerCodec(const protocol::ExchangePlan& plan, uint16_t rank, const std::vector<float>& noise)
+  WorkerCodec(const protocol::ExchangePlan& plan, uint16_t rank,
+              const std::vector<float>& gaussian_values)
       : plan_(plan), rank_(rank), values_(plan.parameters()), prepared_(plan.parts.size()) {
     for (size_t i = 0; i < values_.size(); ++i)
-      values_[i] = noise[(i + 7919 * size_t{rank}) % noise.size()];
+      values_[i] = gaussian_values[(i + 7919 * size_t{rank}) % gaussian_values.size()];
     for (size_t t = 0; t < plan.codec_of.size(); ++t) {
-      memories_.push_back(plan.codec_of[t]->NewMemory(plan.tensor_count[t]));
-      if (memories_.back() != nullptr) compensated_values_.resize(values_.size());
+      error_memories_.push_back(plan.codec_of[t]->NewMemory(plan.tensor_count[t]));
+      if (error_memories_.back() != nullptr) compensated_values_.resize(values_.size());
     }
   }
 
@@ -76,9 +77,9 @@ class WorkerCodec {
       const protocol::Part& part = plan_.parts[p];
       const uint32_t t = part.tensor;
       const uint64_t begin = plan_.tensor_begin[t] + part.begin;
-      if (memories_[t] != nullptr) {
-        memories_[t]->Compensate(part.begin, {&values_[begin], part.count},
-                                 {&compensated_values_[begin], part.count});
+      if (error_memories_[t] != nullptr) {
+        error_memories_[t]->Compensate(part.begin, {&values_[begin], part.count},
+                                       {&compensated_values_[begin], part.count});
       }
       const std::span<const float> values{ValuesToCode(t) + part.begin, part.count};
       const kernels::Stats stats = kernels::ComputeStats(values.data(), values.size());
@@ -101,13 +102,13 @@ class WorkerCodec {
       const float* values = ValuesToCode(t) + segment.begin;
       plan_.codec_of[t]->Encode(values, segment, prepared_[chunk.part_of[i]], NoiseOf(round, t),
                                 &codes);
-      if (memories_[t] == nullptr) continue;
+      if (error_memories_[t] == nullptr) continue;
       decoded_code_.resize(segment.count);
       if (plan_.codec_of[t]
               ->DecodeSingleCode(std::span(codes).subspan(size_before), segment,
                                  decoded_code_.data())
               .ok())
-        memories_[t]->Update(segment.begin, {values, segment.count}, decoded_code_);
+        error_memories_[t]->Update(segment.begin, {values, segment.count}, decoded_code_);
     }
     return Bytes::Own(std::move(codes));
   }
@@ -116,7 +117,8 @@ class WorkerCodec {
   // Returns the values of a tensor to encode: with the errors of earlier rounds added if the codec
   // keeps them.
   const float* ValuesToCode(uint32_t t) const {
-    return (memories_[t] == nullptr ? values_ : compensated_values_).data() + plan_.tensor_begin[t];
+    return (error_memories_[t] == nullptr ? values_ : compensated_values_).data() +
+           plan_.tensor_begin[t];
   }
   kernels::NoiseKey NoiseOf(uint64_t round, uint32_t tensor) const {
     return {.seed = 1, .rank = rank_, .round = round, .tensor = tensor};
@@ -126,17 +128,18 @@ class WorkerCodec {
   const uint16_t rank_;
   std::vector<float> values_, compensated_values_, decoded_code_;
   std::vector<codec::Prepared> prepared_;
-  std::vector<std::unique_ptr<codec::Memory>> memories_;
+  std::vector<std::unique_ptr<codec::Memory>> error_memories_;
 };
 
 // Times the rounds of two workers and their servers with one codec.
 class CodecBenchmark {
  public:
   explicit CodecBenchmark(const setup::Setup& setup) : setup_(setup), sums_(setup) {
-    const std::vector<float> noise = GaussianValues(0, std::min<uint64_t>(1 << 20, NumElements()));
+    const std::vector<float> gaussian_values =
+        GaussianValues(0, std::min<uint64_t>(1 << 20, NumElements()));
     for (uint32_t rank = 0; rank < kWorkers; ++rank)
       workers_.push_back(
-          std::make_unique<WorkerCodec>(setup.plan, static_cast<uint16_t>(rank), noise));
+          std::make_unique<WorkerCodec>(setup.plan, static_cast<uint16_t>(rank), gaussian_values));
     for (const protocol::Bucket& bucket : setup.plan.buckets) {
       for (const protocol::Chunk& chunk : bucket.chunks)
         cells_.push_back(protocol::PushCell(setup.plan, chunk));
@@ -233,13 +236,13 @@ class CodecBenchmark {
   }
 
   Status DecodeAndApply(uint64_t round, client::Apply& apply, CodecSpeed* seconds) {
-    decoded_.resize(NumElements());
+    decoded_sums_.resize(NumElements());
     {
       ScopedTimer timer(&seconds->decode);
-      TERN_RETURN_IF_ERROR(
-          sums_.Decode(round, [this](uint32_t, uint64_t first, std::span<const float> values) {
-            std::copy(values.begin(), values.end(), decoded_.begin() + static_cast<long>(first));
-          }));
+      TERN_RETURN_IF_ERROR(sums_.Decode(round, [this](uint32_t, uint64_t first,
+                                                      std::span<const float> values) {
+        std::copy(values.begin(), values.end(), decoded_sums_.begin() + static_cast<long>(first));
+      }));
     }
     {
       ScopedTimer timer(&seconds->apply);
@@ -250,24 +253,24 @@ class CodecBenchmark {
   }
 
   const setup::Setup& setup_;
-  client::Sums sums_;
+  client::Sums sums_;  // The answers of the servers.
   std::vector<std::unique_ptr<WorkerCodec>> workers_;
-  std::vector<protocol::CellSpec> cells_;
-  std::vector<float> decoded_;
+  std::vector<protocol::CellSpec> cells_;  // For each chunk, how the servers add up its pushes.
+  std::vector<float> decoded_sums_;
 };
 
 }  // namespace
 
 Status MeasureCodec(const setup::Setup& setup, const std::string& name, Profile* profile) {
-  const Result<setup::Setup> codec_setup = SetupFor(setup, name);
+  const Result<setup::Setup> codec_setup = MakeCodecSetup(setup, name);
   if (!codec_setup.ok()) return codec_setup.status();
-  const std::string key(codec_setup->plan.codec_of[0]->name());
-  if (profile->codecs.contains(key)) return Ok();
+  const std::string codec_name(codec_setup->plan.codec_of[0]->name());
+  if (profile->codecs.contains(codec_name)) return Ok();
   const auto replica = client::Replica::Make(*codec_setup);
   if (!replica.ok()) return replica.status();
   const Result<CodecSpeed> speed = CodecBenchmark(*codec_setup).Run(**replica);
   if (!speed.ok()) return speed.status().Within("measuring " + name);
-  profile->codecs[key] = *speed;
+  profile->codecs[codec_name] = *speed;
   return Ok();
 }
 

@@ -19,7 +19,7 @@ bool EventLoop::RunUntil(const std::function<bool()>& done) {
 SharedResource::SharedResource(EventLoop& loop, double capacity, double max_rate, double burst)
     : loop_(loop), capacity_(capacity), max_rate_(max_rate), burst_(burst), saved_burst_(burst) {}
 
-double SharedResource::Rate() const {
+double SharedResource::RatePerUser() const {
   return std::min(max_rate_, capacity_ / std::max(total_weight_, 1.0));
 }
 
@@ -27,7 +27,8 @@ void SharedResource::UpdateProgress() {
   const double elapsed_s = loop_.now() - updated_at_;
   updated_at_ = loop_.now();
   if (busy()) {
-    if (Rate() != std::numeric_limits<double>::infinity()) progress_ += elapsed_s * Rate();
+    if (RatePerUser() != std::numeric_limits<double>::infinity())
+      progress_ += elapsed_s * RatePerUser();
   } else if (burst_ > 0) {
     saved_burst_ = std::min(burst_, saved_burst_ + elapsed_s * capacity_);
   }
@@ -47,7 +48,7 @@ void SharedResource::Start(double amount, double weight, Callback on_done) {
 void SharedResource::ScheduleNextEnd() {
   const uint64_t schedule_number = ++newest_schedule_number_;
   if (tasks_.empty()) return;
-  const double rate = Rate();
+  const double rate = RatePerUser();
   const double work_left = std::max(0.0, tasks_.top().end_progress - progress_);
   const double wait_s =
       work_left == 0 || rate == std::numeric_limits<double>::infinity() ? 0 : work_left / rate;

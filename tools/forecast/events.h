@@ -72,7 +72,7 @@ class SharedResource {
     }
   };
 
-  double Rate() const;
+  double RatePerUser() const;
   void UpdateProgress();
   void ScheduleNextEnd();
   void EndDueTasks();

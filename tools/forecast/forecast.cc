@@ -79,15 +79,16 @@ Result<const Forecaster::VariantSetup*> Forecaster::VariantSetupOf(const Variant
   return &(setups_[key] = std::move(variant_setup_and_sizes));
 }
 
-Result<StepCosts> Forecaster::Costs(const Variant& variant, uint32_t workers, double samples) {
+Result<StepCosts> Forecaster::ComputeCosts(const Variant& variant, uint32_t workers,
+                                           double samples) {
   const Result<const VariantSetup*> variant_setup = VariantSetupOf(variant, workers);
   if (!variant_setup.ok()) return variant_setup.status();
   return CostsOf(*(*variant_setup)->setup, *profile_, (*variant_setup)->sizes, samples);
 }
 
-Result<StepForecast> Forecaster::Step(const Variant& variant, uint32_t workers, double samples,
-                                      const Network& network) {
-  const Result<StepCosts> costs = Costs(variant, workers, samples);
+Result<StepForecast> Forecaster::ForecastStep(const Variant& variant, uint32_t workers,
+                                              double samples, const Network& network) {
+  const Result<StepCosts> costs = ComputeCosts(variant, workers, samples);
   if (!costs.ok()) return costs.status();
   return SimulateStep(*costs, *profile_, workers, network);
 }
@@ -95,9 +96,9 @@ Result<StepForecast> Forecaster::Step(const Variant& variant, uint32_t workers, 
 Result<Forecaster::BreakEven> Forecaster::FindBreakEven(const Variant& variant,
                                                         const Variant& other, uint32_t workers,
                                                         double samples, const Network& network) {
-  const Result<StepCosts> costs = Costs(variant, workers, samples);
+  const Result<StepCosts> costs = ComputeCosts(variant, workers, samples);
   if (!costs.ok()) return costs.status();
-  const Result<StepCosts> other_costs = Costs(other, workers, samples);
+  const Result<StepCosts> other_costs = ComputeCosts(other, workers, samples);
   if (!other_costs.ok()) return other_costs.status();
   Status simulation_error;
   const auto is_shorter = [&](double mbit) {

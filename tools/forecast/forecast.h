@@ -45,10 +45,10 @@ class Forecaster {
 
   // Must be called before Costs, Step and FindBreakEven. `profile` must outlive this object.
   void UseProfile(const Profile& profile) { profile_ = &profile; }
-  Result<StepCosts> Costs(const Variant& variant, uint32_t workers, double samples);
+  Result<StepCosts> ComputeCosts(const Variant& variant, uint32_t workers, double samples);
   // Simulates a step on `network`.
-  Result<StepForecast> Step(const Variant& variant, uint32_t workers, double samples,
-                            const Network& network);
+  Result<StepForecast> ForecastStep(const Variant& variant, uint32_t workers, double samples,
+                                    const Network& network);
 
   // Finds the rate of the servers' links, in Mbit/s, below which a step of `variant` is shorter
   // than a step of `other`. A bisection finds the rate to within 1 %; it changes a limit of the

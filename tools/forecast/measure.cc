@@ -36,12 +36,12 @@ data::Batch RandomBatch(const setup::Setup& setup, uint32_t samples, bool as_byt
   }
   const kernels::NoiseKey noise_key{.seed = 1, .stream = kernels::NoiseStream::kOrder};
   for (size_t i = 0; i < elements; i += 4) {
-    const auto words = kernels::NoiseBlock(noise_key, static_cast<uint32_t>(i / 4), 0);
+    const auto random_words = kernels::NoiseBlock(noise_key, static_cast<uint32_t>(i / 4), 0);
     for (size_t k = 0; k < 4 && i + k < elements; ++k) {
       if (as_bytes) {
-        batch.bytes[i + k] = static_cast<uint8_t>(words[k]);
+        batch.bytes[i + k] = static_cast<uint8_t>(random_words[k]);
       } else {
-        batch.images[i + k] = static_cast<float>(words[k]) * 0x1p-32f;
+        batch.images[i + k] = static_cast<float>(random_words[k]) * 0x1p-32f;
       }
     }
   }

@@ -41,24 +41,24 @@ pb::Envelope SamplePush() {
 }
 
 // Sends every message back, on a thread of its own.
-class Echo {
+class EchoServer {
  public:
-  static Result<std::unique_ptr<Echo>> Start(net::Context& context,
-                                             const net::SocketOptions& options) {
+  static Result<std::unique_ptr<EchoServer>> Start(net::Context& context,
+                                                   const net::SocketOptions& options) {
     auto socket = net::RouterSocket::Bind(context, "127.0.0.1", 0, options);
     if (!socket.ok()) return socket.status();
-    std::unique_ptr<Echo> echo(new Echo(std::move(*socket)));
+    std::unique_ptr<EchoServer> echo(new EchoServer(std::move(*socket)));
     echo->thread_ = Thread("echo", [echo_pointer = echo.get()] { echo_pointer->Run(); });
     return echo;
   }
-  ~Echo() {
+  ~EchoServer() {
     is_stopping_ = true;
     thread_.Join();
   }
   uint16_t port() const { return socket_->port(); }
 
  private:
-  explicit Echo(std::unique_ptr<net::RouterSocket> socket) : socket_(std::move(socket)) {}
+  explicit EchoServer(std::unique_ptr<net::RouterSocket> socket) : socket_(std::move(socket)) {}
   void Run() {
     net::Poller poller;
     poller.Add(socket_.get());
@@ -107,16 +107,16 @@ struct PingTimes {
 
 Result<PingTimes> RepeatPing(Pinger& pinger, const Bytes& payload, int count) {
   for (int i = 0; i < count / 8 + 2; ++i) TERN_RETURN_IF_ERROR(pinger.Ping(payload));
-  std::vector<double> seconds;
+  std::vector<double> ping_seconds;
   const double cpu_before_s = ProcessCpuSeconds();
   for (int i = 0; i < count; ++i) {
     const Time begin = Now();
     TERN_RETURN_IF_ERROR(pinger.Ping(payload));
-    seconds.push_back(Seconds(Now() - begin));
+    ping_seconds.push_back(Seconds(Now() - begin));
   }
   const double cpu_per_ping_s = (ProcessCpuSeconds() - cpu_before_s) / count;
-  std::nth_element(seconds.begin(), seconds.begin() + count / 2, seconds.end());
-  return PingTimes{seconds[static_cast<size_t>(count) / 2], cpu_per_ping_s};
+  std::nth_element(ping_seconds.begin(), ping_seconds.begin() + count / 2, ping_seconds.end());
+  return PingTimes{ping_seconds[static_cast<size_t>(count) / 2], cpu_per_ping_s};
 }
 
 // Returns the median seconds to pass an item from one thread to another through a Channel.
@@ -126,16 +126,16 @@ double MeasureChannelHop() {
   Thread returner("hop", [&] {
     while (const auto item = to_returner.Pop()) from_returner.Push(*item);
   });
-  std::vector<double> seconds;
+  std::vector<double> pass_seconds;
   for (int i = 0; i < kPasses; ++i) {
     const Time begin = Now();
     to_returner.Push(i);
     from_returner.Pop();
-    seconds.push_back(Seconds(Now() - begin) / 2);
+    pass_seconds.push_back(Seconds(Now() - begin) / 2);
   }
   to_returner.Close();
-  std::nth_element(seconds.begin(), seconds.begin() + kPasses / 2, seconds.end());
-  return seconds[kPasses / 2];
+  std::nth_element(pass_seconds.begin(), pass_seconds.begin() + kPasses / 2, pass_seconds.end());
+  return pass_seconds[kPasses / 2];
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ Result<MessageCost> MeasureMessages() {
   constexpr int kSmallPings = 2000, kLargePings = 200;
   net::Context context;
   net::SocketOptions options;
-  auto echo = Echo::Start(context, options);
+  auto echo = EchoServer::Start(context, options);
   if (!echo.ok()) return echo.status();
   auto socket = net::DealerSocket::Connect(context, "127.0.0.1", (*echo)->port(), options);
   if (!socket.ok()) return socket.status();

@@ -107,9 +107,9 @@ class Prediction {
   Status AddForecastRows(const Variant& variant, const Network& network) {
     const double samples = forecaster_.samples();
     const double total_batch = forecaster_.job().job.train().batch_total();
-    const auto one_worker_weak = forecaster_.Step(variant, 1, samples, network);
+    const auto one_worker_weak = forecaster_.ForecastStep(variant, 1, samples, network);
     if (!one_worker_weak.ok()) return one_worker_weak.status();
-    const auto one_worker_strong = forecaster_.Step(variant, 1, total_batch, network);
+    const auto one_worker_strong = forecaster_.ForecastStep(variant, 1, total_batch, network);
     if (!one_worker_strong.ok()) return one_worker_strong.status();
     for (const uint32_t workers : options_.workers) {
       TERN_RETURN_IF_ERROR(
@@ -141,13 +141,13 @@ class Prediction {
                     {},
                     {},
                     one_worker_rate};
-    const auto bytes = forecaster_.BytesOf(variant, scaling_case.workers);
-    if (!bytes.ok()) return bytes.status();
-    row.bytes = *bytes;
-    const auto step =
-        forecaster_.Step(variant, scaling_case.workers, scaling_case.samples, network);
-    if (!step.ok()) return step.status();
-    row.step = *step;
+    const auto round_bytes = forecaster_.BytesOf(variant, scaling_case.workers);
+    if (!round_bytes.ok()) return round_bytes.status();
+    row.bytes = *round_bytes;
+    const auto step_forecast =
+        forecaster_.ForecastStep(variant, scaling_case.workers, scaling_case.samples, network);
+    if (!step_forecast.ok()) return step_forecast.status();
+    row.step = *step_forecast;
     rows_.push_back(row);
     return Ok();
   }
@@ -155,7 +155,7 @@ class Prediction {
   // Adds a row with the equations of the OD-SGD paper if the variant's workers begin the next step
   // before their round is answered, as in OD-SGD.
   Status AddOdsgdRow(const Variant& variant, const Network& network, uint32_t workers) {
-    auto costs = forecaster_.Costs(variant, workers, forecaster_.samples());
+    auto costs = forecaster_.ComputeCosts(variant, workers, forecaster_.samples());
     if (!costs.ok()) return costs.status();
     if (costs->pattern.lag == 0) return Ok();
     const auto odsgd_step = SimulateStep(*costs, profile_, workers, network);

@@ -39,10 +39,11 @@ constexpr SpeedField kSpeedFields[] = {
     {"decode", &CodecSpeed::decode},   {"apply", &CodecSpeed::apply}};
 
 // Reads the values of a JSON object and collects all errors.
-class Reader {
+class ObjectReader {
  public:
   // `prefix`: precedes every error, such as "codecs.fp32.".
-  Reader(const Json& object, std::string prefix) : object_(object), prefix_(std::move(prefix)) {}
+  ObjectReader(const Json& object, std::string prefix)
+      : object_(object), prefix_(std::move(prefix)) {}
 
   // Reads a finite, non-negative number.
   double GetSeconds(const char* key) {
@@ -70,7 +71,7 @@ class Reader {
       return T();
     }
   }
-  void AddFault(const std::string& what) { faults_.push_back(prefix_ + what); }
+  void AddFault(const std::string& fault) { faults_.push_back(prefix_ + fault); }
   const std::vector<std::string>& faults() const { return faults_; }
 
  private:
@@ -79,21 +80,21 @@ class Reader {
   std::vector<std::string> faults_;
 };
 
-void ReadCodecs(const Json& json, Profile* profile, Reader* reader) {
+void ReadCodecs(const Json& json, Profile* profile, ObjectReader* reader) {
   const auto codecs = json.find("codecs");
   if (codecs == json.end() || !codecs->is_object()) {
     reader->AddFault("codecs is missing");
     return;
   }
   for (const auto& [key, speeds] : codecs->items()) {
-    Reader speed_reader(speeds, "codecs." + key + ".");
+    ObjectReader speed_reader(speeds, "codecs." + key + ".");
     for (const SpeedField& field : kSpeedFields)
       profile->codecs[key].*field.member = speed_reader.GetSeconds(field.name);
     for (const std::string& fault : speed_reader.faults()) reader->AddFault(fault);
   }
 }
 
-std::vector<double> ReadShares(const char* key, Reader* reader) {
+std::vector<double> ReadShares(const char* key, ObjectReader* reader) {
   auto shares = reader->GetValue<std::vector<double>>(key, "a list of shares");
   const bool are_valid =
       std::all_of(shares.begin(), shares.end(), [](double s) { return s >= 0 && s <= 1; });
@@ -108,7 +109,7 @@ Result<Profile> Profile::Parse(const std::string& text, const std::string& name)
   if (!json.is_object())
     return Status(Code::kBadData, name + " is not a profile: it is not a JSON object");
   Profile profile;
-  Reader reader(json, "");
+  ObjectReader reader(json, "");
   const int version = reader.GetValue<int>("version", "a whole number");
   if (reader.faults().empty() && version != kVersion)
     reader.AddFault(Cat("version is ", version, ", this build reads ", kVersion));

@@ -15,7 +15,7 @@ std::string Fixed(double value, int digits) {
   std::snprintf(text, sizeof text, "%.*f", digits, value);
   return text;
 }
-std::string Millis(double seconds) { return Fixed(1e3 * seconds, 2); }
+std::string InMilliseconds(double seconds) { return Fixed(1e3 * seconds, 2); }
 std::string BytesText(double bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); }
 
 }  // namespace
@@ -33,13 +33,13 @@ std::string ProfileText(const Profile& profile, double samples) {
   const double compute_s = profile.compute_fixed_s + samples * profile.compute_sample_s;
   std::string text =
       Cat("profile of ", profile.machine, ": ", profile.model, ", ", profile.parameters,
-          " parameters\n  forward and backward of ", samples, " samples: ", Millis(compute_s),
-          " ms", profile.waits ? " (a wait)" : "", "; update ",
-          Millis(profile.update_s * static_cast<double>(profile.parameters)), " ms\n  a message ",
-          Fixed(1e6 * profile.message_s, 0), " us, ", Fixed(1e6 * profile.message_cpu_s, 0),
-          " us of it CPU time on each side, and ", Fixed(1e9 * profile.byte_cpu_s, 2),
-          " ns per byte; from thread to thread ", Fixed(1e6 * profile.hop_s, 0),
-          " us\n\nmillions of elements per second on one core\n");
+          " parameters\n  forward and backward of ", samples,
+          " samples: ", InMilliseconds(compute_s), " ms", profile.waits ? " (a wait)" : "",
+          "; update ", InMilliseconds(profile.update_s * static_cast<double>(profile.parameters)),
+          " ms\n  a message ", Fixed(1e6 * profile.message_s, 0), " us, ",
+          Fixed(1e6 * profile.message_cpu_s, 0), " us of it CPU time on each side, and ",
+          Fixed(1e9 * profile.byte_cpu_s, 2), " ns per byte; from thread to thread ",
+          Fixed(1e6 * profile.hop_s, 0), " us\n\nmillions of elements per second on one core\n");
   std::vector<TableRow> rows = {
       {"codec", "scaler", "code", "add", "code the sum", "decode", "decode and update"}};
   const auto speed_text = [](double seconds) {
@@ -61,8 +61,8 @@ std::string ForecastText(const std::vector<ForecastRow>& rows, bool is_strong) {
     if (row.is_strong != is_strong) continue;
     table.push_back({Cat(row.link_mbit), row.variant.algorithm, row.variant.codec, Cat(row.workers),
                      Cat(row.samples), BytesText(row.bytes.up), BytesText(row.bytes.down),
-                     Millis(row.step.step_s), Millis(row.step.compute_s),
-                     Millis(row.step.exchange_s), Fixed(row.rate(), 1),
+                     InMilliseconds(row.step.step_s), InMilliseconds(row.step.compute_s),
+                     InMilliseconds(row.step.exchange_s), Fixed(row.rate(), 1),
                      Fixed(row.rate() / row.one_worker_rate, 2)});
   }
   if (table.size() == 1) return "";
@@ -94,10 +94,10 @@ std::string OdsgdText(const std::vector<OdsgdRow>& rows) {
                                   "with the link's bound ms", "step ms"}};
   for (const OdsgdRow& row : rows) {
     table.push_back({Cat(row.link_mbit), row.variant.codec, Cat(row.workers),
-                     Millis(row.odsgd.compute_s), Millis(row.odsgd.exchange_s),
-                     Millis(row.ssgd.step_s), Millis(row.equation_2_s()),
-                     Fixed(100 * row.equation_1(), 1) + " %", Millis(row.bounded_s()),
-                     Millis(row.odsgd.step_s)});
+                     InMilliseconds(row.odsgd.compute_s), InMilliseconds(row.odsgd.exchange_s),
+                     InMilliseconds(row.ssgd.step_s), InMilliseconds(row.equation_2_s()),
+                     Fixed(100 * row.equation_1(), 1) + " %", InMilliseconds(row.bounded_s()),
+                     InMilliseconds(row.odsgd.step_s)});
   }
   return "\nodsgd by the equations of its paper, beside the simulated step (weak scaling)\n" +
          FormatTable(table);

@@ -90,7 +90,7 @@ void SimulatedExchange::OnPrepared(SimulatedWorker* worker, uint64_t round, size
   cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket, &cost] {
     Contribute(worker, {Kind::kScale, static_cast<uint32_t>(bucket), 0},
                {cost.home_shard, kControlLane}, round, cost.scale_bytes);
-    ClientOf(worker).open_rounds[round].scalers[bucket].has_own = true;
+    ClientOf(worker).open_rounds[round].scaler_states[bucket].has_own = true;
     EncodeIfScalersAreKnown(worker, round, bucket);
   });
 }
@@ -99,8 +99,8 @@ void SimulatedExchange::OnPrepared(SimulatedWorker* worker, uint64_t round, size
 // has computed its own.
 void SimulatedExchange::EncodeIfScalersAreKnown(SimulatedWorker* worker, uint64_t round,
                                                 size_t bucket) {
-  const OpenRound::Scalers& scalers = ClientOf(worker).open_rounds[round].scalers[bucket];
-  if (!scalers.has_own || !scalers.has_shared) return;
+  const OpenRound::ScalerState& state = ClientOf(worker).open_rounds[round].scaler_states[bucket];
+  if (!state.has_own || !state.has_shared) return;
   cluster_.loop().ScheduleAfter(profile_.hop_s,
                                 [this, worker, round, bucket] { Encode(worker, round, bucket); });
 }
@@ -223,7 +223,7 @@ void SimulatedExchange::OnDelivery(SimulatedWorker* worker, const Exchange::Deli
   const uint64_t round = protocol::ExchangeOf(delivery.outcome);
   const size_t bucket = delivery.cell.bucket;
   if (delivery.cell.kind == Kind::kScale) {
-    ClientOf(worker).open_rounds[round].scalers[bucket].has_shared = true;
+    ClientOf(worker).open_rounds[round].scaler_states[bucket].has_shared = true;
     return EncodeIfScalersAreKnown(worker, round, bucket);
   }
   CountAnswer(worker, round);
@@ -252,7 +252,7 @@ void SimulatedExchange::CountPush(SimulatedWorker* worker, uint64_t round) {
   WorkerClient& client = ClientOf(worker);
   // A round may close with the pushes of other workers before this worker pushes anything.
   if (round <= client.exchange.applied() ||
-      client.open_rounds[round].num_answered == CountChunksOf(round))
+      client.open_rounds[round].num_answered_chunks == CountChunksOf(round))
     return;
   const double now = cluster_.loop().now();
   if (worker->first_push_times.empty()) worker->busy_since = now;
@@ -260,7 +260,7 @@ void SimulatedExchange::CountPush(SimulatedWorker* worker, uint64_t round) {
 }
 
 void SimulatedExchange::CountAnswer(SimulatedWorker* worker, uint64_t round) {
-  if (++ClientOf(worker).open_rounds[round].num_answered < CountChunksOf(round)) return;
+  if (++ClientOf(worker).open_rounds[round].num_answered_chunks < CountChunksOf(round)) return;
   const auto first_push_time = worker->first_push_times.find(round);
   if (first_push_time == worker->first_push_times.end()) return;
   const double now = cluster_.loop().now();

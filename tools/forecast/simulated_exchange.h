@@ -41,12 +41,12 @@ class SimulatedExchange {
  private:
   // What a worker has of a round whose answers it has not applied.
   struct OpenRound {
-    struct Scalers {
+    struct ScalerState {
       bool has_own = false;     // The worker has computed its scalers of the bucket.
       bool has_shared = false;  // The maximum over the workers has arrived.
     };
-    std::map<size_t, Scalers> scalers;  // By bucket.
-    size_t num_answered = 0;            // The number of chunks with an answer.
+    std::map<size_t, ScalerState> scaler_states;  // By bucket.
+    size_t num_answered_chunks = 0;               // The number of chunks with an answer.
   };
   struct WorkerClient {
     protocol::Exchange exchange;

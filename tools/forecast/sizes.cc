@@ -85,8 +85,8 @@ class SegmentCoder {
 
   Result<ByteCounts> SizesOfCode(const codec::Codec& codec, uint64_t count, uint64_t column) {
     const std::tuple key{&codec, count, column};
-    if (const auto found = known_sizes_.find(key); found != known_sizes_.end())
-      return found->second;
+    if (const auto known_entry = known_sizes_.find(key); known_entry != known_sizes_.end())
+      return known_entry->second;
     const uint64_t granularity = codec.Granularity(column);
     uint64_t sample_count = std::min(count, kSampledElements);
     sample_count = std::min(count, (sample_count + granularity - 1) / granularity * granularity);
@@ -111,24 +111,24 @@ class SegmentCoder {
     std::vector<std::vector<float>> values;
     std::vector<codec::Prepared> prepared;
     float scaler = 0;
-    kernels::NoiseKey noise{.seed = 1, .round = kLateRound};
+    kernels::NoiseKey noise_key{.seed = 1, .round = kLateRound};
     for (uint32_t rank = 0; rank < num_workers_; ++rank) {
-      noise.rank = static_cast<uint16_t>(rank);
-      values.push_back(ValuesToCode(codec, noise.rank, segment.count));
+      noise_key.rank = static_cast<uint16_t>(rank);
+      values.push_back(ValuesToCode(codec, noise_key.rank, segment.count));
       const kernels::Stats stats = kernels::ComputeStats(values[rank].data(), segment.count);
-      prepared.push_back(codec.Prepare(stats, values[rank], noise));
+      prepared.push_back(codec.Prepare(stats, values[rank], noise_key));
       scaler = std::max(scaler, prepared.back().scaler);
     }
     const auto sum_memory = codec.NewSumMemory(segment);
-    codec::Recode recode{.noise = noise, .memory = sum_memory.get()};
+    codec::Recode recode{.noise = noise_key, .memory = sum_memory.get()};
     recode.noise.stream = kernels::NoiseStream::kServerCodes;
     const auto sum = codec.NewAccumulator(segment, static_cast<int>(num_workers_), recode);
     ByteCounts sizes;
     for (uint32_t rank = 0; rank < num_workers_; ++rank) {
       if (codec.shares_scaler()) prepared[rank].scaler = scaler;
-      noise.rank = static_cast<uint16_t>(rank);
+      noise_key.rank = static_cast<uint16_t>(rank);
       std::vector<uint8_t> code;
-      codec.Encode(values[rank].data(), segment, prepared[rank], noise, &code);
+      codec.Encode(values[rank].data(), segment, prepared[rank], noise_key, &code);
       sizes.up += static_cast<double>(code.size()) / num_workers_;
       const Result<size_t> added_bytes = sum->Add(static_cast<int>(rank), code);
       if (!added_bytes.ok()) return added_bytes.status();
@@ -149,9 +149,10 @@ std::vector<float> GaussianValues(uint16_t rank, uint64_t count) {
   const kernels::NoiseKey noise_key{.seed = 1, .stream = kernels::NoiseStream::kInit, .rank = rank};
   std::vector<float> values(count);
   for (uint64_t i = 0; i < count; i += 4) {
-    const auto words = kernels::NoiseBlock(noise_key, static_cast<uint32_t>(i / 4), 0);
+    const auto random_words = kernels::NoiseBlock(noise_key, static_cast<uint32_t>(i / 4), 0);
     for (uint64_t k = 0; k < 4 && i + k < count; ++k)
-      values[i + k] = static_cast<float>(1e-3 * models::NormalQuantile((words[k] + 0.5) * 0x1p-32));
+      values[i + k] =
+          static_cast<float>(1e-3 * models::NormalQuantile((random_words[k] + 0.5) * 0x1p-32));
   }
   return values;
 }

@@ -67,16 +67,16 @@ class StepSimulation {
   }
 
   // Continues the forward pass after `done_s` seconds of compute. Layers need the buckets in
-  // descending order; bucket `num_left` - 1 is the next one.
-  void RunForwardFrom(SimulatedWorker* worker, size_t num_left, double done_s) {
+  // descending order; bucket `num_buckets_left` - 1 is the next one.
+  void RunForwardFrom(SimulatedWorker* worker, size_t num_buckets_left, double done_s) {
     if (worker->open_round == 0) return RunBackwardFrom(worker, 0, done_s);
-    if (num_left == 0) {
+    if (num_buckets_left == 0) {
       ForgetAnswers(worker, std::exchange(worker->open_round, 0));
       return RunBackwardFrom(worker, 0, done_s);
     }
-    worker->forward_s = std::max(done_s, costs_.buckets[num_left - 1].need_s);
-    RunCompute(worker, done_s, worker->forward_s, [this, worker, num_left] {
-      worker->needed_bucket = num_left - 1;
+    worker->forward_s = std::max(done_s, costs_.buckets[num_buckets_left - 1].need_s);
+    RunCompute(worker, done_s, worker->forward_s, [this, worker, num_buckets_left] {
+      worker->needed_bucket = num_buckets_left - 1;
       worker->blocked_since = loop_.now();
       ContinueForward(worker);
     });
@@ -87,8 +87,9 @@ class StepSimulation {
   void ContinueForward(SimulatedWorker* worker) {
     if (!worker->needed_bucket.has_value()) return;
     const size_t needed_bucket = *worker->needed_bucket;
-    if (!TryApply(worker, worker->open_round, needed_bucket)) {
-      for (size_t b = 0; b < costs_.buckets.size(); ++b) TryApply(worker, worker->open_round, b);
+    if (!ApplyIfAnswered(worker, worker->open_round, needed_bucket)) {
+      for (size_t b = 0; b < costs_.buckets.size(); ++b)
+        ApplyIfAnswered(worker, worker->open_round, b);
       return;
     }
     worker->needed_bucket.reset();
@@ -166,7 +167,7 @@ class StepSimulation {
     const auto [first, end] = exchange_.BucketsOf(round);
     for (size_t b = first; b < end; ++b) {
       if (pattern_.by_bucket) {
-        all_answered &= TryApply(worker, round, b);
+        all_answered &= ApplyIfAnswered(worker, round, b);
       } else {
         all_answered &= exchange_.HasAnswer(worker, round, b);
         *update_s += costs_.buckets[b].apply_s;
@@ -176,7 +177,7 @@ class StepSimulation {
   }
 
   // Applies a bucket if it has its answer and is not applied yet. Returns whether it is applied.
-  bool TryApply(SimulatedWorker* worker, uint64_t round, size_t bucket) {
+  bool ApplyIfAnswered(SimulatedWorker* worker, uint64_t round, size_t bucket) {
     worker->bucket_is_applied.resize(costs_.buckets.size());
     if (worker->bucket_is_applied[bucket]) return true;
     if (!exchange_.HasAnswer(worker, round, bucket)) return false;

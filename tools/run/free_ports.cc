@@ -43,8 +43,9 @@ Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job) {
     if (!hosts.ok()) return hosts.status();
     uint16_t port = 0;
     for (int tries = 0; port == 0 && tries < kPortCount; ++tries) {
-      const auto candidate = static_cast<uint16_t>(kFirstPort + random() % kPortCount);
-      if (!taken_ports.contains(candidate) && CanBind(hosts->front(), candidate)) port = candidate;
+      const auto candidate_port = static_cast<uint16_t>(kFirstPort + random() % kPortCount);
+      if (!taken_ports.contains(candidate_port) && CanBind(hosts->front(), candidate_port))
+        port = candidate_port;
     }
     if (port == 0) {
       return Status(Code::kAddress,

@@ -100,7 +100,7 @@ struct Child {
 
 // Returns one line of a program's stderr: the last error sentence ("PROGRAM: ..."), or else the
 // last fatal log line (of a failed CHECK), or else the last line.
-std::string PickSentence(const std::string& text, const std::string& program) {
+std::string PickErrorLine(const std::string& text, const std::string& program) {
   std::string last_line, fatal_line, sentence;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -108,10 +108,10 @@ std::string PickSentence(const std::string& text, const std::string& program) {
     const bool is_log_line =
         line.size() > 5 && std::strchr("IWEF", line[0]) != nullptr && std::isdigit(line[1]) != 0;
     const size_t log_header_end = is_log_line ? line.find("] ") : std::string::npos;
-    const std::string content =
+    const std::string line_content =
         log_header_end == std::string::npos ? line : line.substr(log_header_end + 2);
-    last_line = content;
-    if (is_log_line && line[0] == 'F') fatal_line = content;
+    last_line = line_content;
+    if (is_log_line && line[0] == 'F') fatal_line = line_content;
     if (line.starts_with(program + ": ")) sentence = line.substr(program.size() + 2);
   }
   return !sentence.empty() ? sentence : !fatal_line.empty() ? fatal_line : last_line;
@@ -202,7 +202,7 @@ std::string Process::LastSentence() const {
   std::string text(static_cast<size_t>(std::max<off_t>(0, file_size - begin)), '\0');
   const ssize_t bytes_read = pread(fd.get(), text.data(), text.size(), begin);
   text.resize(static_cast<size_t>(std::max<ssize_t>(0, bytes_read)));
-  return Printable(PickSentence(text, std::filesystem::path(spec_.program).filename()), 1000);
+  return Printable(PickErrorLine(text, std::filesystem::path(spec_.program).filename()), 1000);
 }
 
 Result<std::string> FindProgram(const std::string& name) {

@@ -123,22 +123,22 @@ Result<std::vector<Supervisor::Member>> MakeMembers(const RunPlan& plan, int pro
 class ProgressPipe {
  public:
   ProgressPipe() {
-    if (pipe2(fds_.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
+    if (pipe2(pipe_fds_.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
     // A pipe of this size holds minutes of progress while this process is stopped (Ctrl-Z).
-    fcntl(fds_[1], F_SETPIPE_SZ, 1 << 20);
+    fcntl(pipe_fds_[1], F_SETPIPE_SZ, 1 << 20);
   }
   ~ProgressPipe() {
-    for (const int fd : fds_) {
+    for (const int fd : pipe_fds_) {
       if (fd >= 0) close(fd);
     }
   }
   ProgressPipe(const ProgressPipe&) = delete;
   ProgressPipe& operator=(const ProgressPipe&) = delete;
-  int reader() const { return fds_[0]; }
-  int writer() const { return fds_[1]; }
+  int reader() const { return pipe_fds_[0]; }
+  int writer() const { return pipe_fds_[1]; }
 
  private:
-  std::array<int, 2> fds_ = {-1, -1};
+  std::array<int, 2> pipe_fds_ = {-1, -1};
 };
 
 Status PrepareFolders(const RunPlan& plan) {
@@ -193,7 +193,7 @@ Status RunJob(const Args& args) {
   TERN_RETURN_IF_ERROR(PrepareFolders(*plan));
   const Result<FolderLock> lock = LockFolder(plan->setup->job);
   if (!lock.ok()) return lock.status();
-  const RunResult result(plan->setup->job.output_dir());
+  const RunResult run_result(plan->setup->job.output_dir());
   signal(SIGPIPE, SIG_IGN);  // The job continues if the reader of this output ends.
   StopSignals signals(StopSignals::SecondSignal::kReport);
   const ProgressPipe pipe;
@@ -211,7 +211,7 @@ Status RunJob(const Args& args) {
   options.settle = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
   Supervisor supervisor(std::move(options), signals, screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());
-  return ReportResult(*plan, supervisor, result, run_begin, &screen);
+  return ReportResult(*plan, supervisor, run_result, run_begin, &screen);
 }
 
 }  // namespace tern::tools

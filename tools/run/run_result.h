@@ -29,7 +29,7 @@ class RunResult {
   Written Write(const std::string& summary, int code) const;
 
  private:
-  std::string Path(const char* name) const { return folder_ + "/" + name; }
+  std::string PathOf(const char* name) const { return folder_ + "/" + name; }
 
   const std::string folder_;
   std::optional<struct stat> earlier_weights_;  // The weights file of the earlier run.

@@ -62,7 +62,7 @@ Status Supervisor::Start(Child* child, bool restart) {
 }
 
 void Supervisor::Wait() {
-  std::vector<pollfd> fds = {{signals_.fd(), POLLIN, 0}, {options_.progress_fd, POLLIN, 0}};
+  std::vector<pollfd> poll_fds = {{signals_.fd(), POLLIN, 0}, {options_.progress_fd, POLLIN, 0}};
   std::optional<Time> wake_time = terminate_at_;
   const auto wake_no_later_than = [&wake_time](const std::optional<Time>& deadline) {
     if (deadline.has_value() && (!wake_time.has_value() || *deadline < *wake_time))
@@ -70,7 +70,7 @@ void Supervisor::Wait() {
   };
   wake_no_later_than(kill_at_);
   for (const Child& child : children_) {
-    if (child.is_running) fds.push_back({child.process->pidfd(), POLLIN, 0});
+    if (child.is_running) poll_fds.push_back({child.process->pidfd(), POLLIN, 0});
     wake_no_later_than(child.restart_at);
   }
   int timeout_ms = -1;
@@ -80,7 +80,7 @@ void Supervisor::Wait() {
     timeout_ms = static_cast<int>(std::clamp<int64_t>(milliseconds_left, 0, 1'000'000));
   }
   // The caller checks every source of events, so the result does not matter.
-  poll(fds.data(), fds.size(), timeout_ms);
+  poll(poll_fds.data(), poll_fds.size(), timeout_ms);
 }
 
 void Supervisor::ReadProgress() {
@@ -113,7 +113,7 @@ void Supervisor::OnStatusLine(const std::string& line) {
       EndWithin(last_grace_);
     }
   }
-  if (Now() - lost_at_ > kLossDetectionTime && update->present == update->workers &&
+  if (Now() - newest_loss_at_ > kLossDetectionTime && update->present == update->workers &&
       update->rounds > newest_rounds_) {
     // The job has recovered: the supervisor or a user has restarted the failed process.
     if (!kill_at_.has_value()) terminate_at_.reset();
@@ -172,7 +172,7 @@ void Supervisor::OnExit(Child* child, const Exit& exit) {
       end_report_.has_value() && HasReasonCode(exit) && exit.code != end_report_->code;
   if (!has_succeeded && !child->was_signalled && !was_stopped_by_user &&
       (has_crashed || has_own_reason || !end_report_.has_value())) {
-    lost_at_ = Now();
+    newest_loss_at_ = Now();
     const ProcessSpec& spec = child->member.spec;
     failures_.push_back({spec.name, child->process->pid(), exit, child->process->LastSentence(),
                          spec.stderr_path, end_report_.has_value()});
@@ -229,7 +229,7 @@ Status Supervisor::OnTimers() {
   for (Child& child : children_) {
     if (!child.restart_at.has_value() || now < *child.restart_at) continue;
     child.restart_at.reset();
-    lost_at_ = now;
+    newest_loss_at_ = now;
     TERN_RETURN_IF_ERROR(Start(&child, true));
   }
   if (terminate_at_.has_value() && now >= *terminate_at_) {

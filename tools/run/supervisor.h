@@ -105,7 +105,7 @@ class Supervisor {
   int num_stop_signals_ = 0;
   uint32_t num_restarts_ = 0;
   uint64_t newest_rounds_ = 0;  // The number of rounds in the newest progress.
-  Time lost_at_{};              // The time of the newest failure or restart.
+  Time newest_loss_at_{};       // The time of the newest failure or restart.
   Time last_grace_{};           // The grace (or notice) of the member that failed last.
   // When to send SIGTERM, and SIGKILL, to all processes.
   std::optional<Time> terminate_at_, kill_at_;
