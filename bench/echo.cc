@@ -43,16 +43,16 @@ void SendBytes(void* socket, std::vector<char>& bytes) {
   ExitUnless(zmq_msg_send(&message, socket, 0) >= 0);
 }
 
-// Receives a message of several parts. Stores the first part in `first` unless that is null, and
-// discards the others.
+// Receives a message of several parts. Stores the first part in `first_part` unless that is null,
+// and discards the others.
 void Receive(void* socket, std::string* first_part) {
   zmq_msg_t part;
-  for (bool more = true, is_first = true; more; is_first = false) {
+  for (bool has_more = true, is_first = true; has_more; is_first = false) {
     zmq_msg_init(&part);
     ExitUnless(zmq_msg_recv(&part, socket, 0) >= 0);
     if (is_first && first_part != nullptr)
       first_part->assign(static_cast<char*>(zmq_msg_data(&part)), zmq_msg_size(&part));
-    more = zmq_msg_more(&part) != 0;
+    has_more = zmq_msg_more(&part) != 0;
     zmq_msg_close(&part);
   }
 }

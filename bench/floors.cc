@@ -68,7 +68,7 @@ uint32_t RunReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* si
   return OrOfLanes(or_of_words);
 }
 
-uint32_t RunUpdatePass(const uint8_t* planes, size_t n, int bits, float* w, float* v) {
+uint32_t RunUpdatePass(const uint8_t* planes, size_t n, int num_planes, float* w, float* v) {
   const size_t vector_size = hn::Lanes(WordTag());
   const size_t group_size = 8 * vector_size * sizeof(uint32_t);
   WordVector or_of_words = hn::Zero(WordTag());
@@ -77,17 +77,17 @@ uint32_t RunUpdatePass(const uint8_t* planes, size_t n, int bits, float* w, floa
   uint32_t unknown_zero = 0;
   asm volatile("" : "+r"(unknown_zero));
   const WordVector zeros = hn::Set(WordTag(), unknown_zero);
-  const auto rewrite = [&](float* x) HWY_ATTR {
+  const auto store_unchanged = [&](float* x) HWY_ATTR {
     hn::StoreU(hn::BitCast(FloatTag(), hn::Or(LoadBits(x), zeros)), FloatTag(), x);
   };
   for (size_t i = 0; i + group_size <= n; i += group_size) {
-    for (int p = 0; p < bits; ++p) {
+    for (int p = 0; p < num_planes; ++p) {
       const uint8_t* plane = planes + static_cast<size_t>(p) * kernels::PlaneBytes(n);
       or_of_words = hn::Or(or_of_words, hn::LoadU(WordTag(), AsWords(plane + i / 8)));
     }
     for (size_t j = i; j < i + group_size; j += vector_size) {
-      rewrite(w + j);
-      rewrite(v + j);
+      store_unchanged(w + j);
+      store_unchanged(v + j);
     }
   }
   return OrOfLanes(or_of_words);
@@ -129,8 +129,8 @@ uint32_t RunReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* si
   return HWY_DYNAMIC_DISPATCH(RunReadAndCodePass)(x, n, mask, signs);
 }
 
-uint32_t RunUpdatePass(const uint8_t* planes, size_t n, int bits, float* w, float* v) {
-  return HWY_DYNAMIC_DISPATCH(RunUpdatePass)(planes, n, bits, w, v);
+uint32_t RunUpdatePass(const uint8_t* planes, size_t n, int num_planes, float* w, float* v) {
+  return HWY_DYNAMIC_DISPATCH(RunUpdatePass)(planes, n, num_planes, w, v);
 }
 
 void AddEightArrays(const float* const* x, size_t n, float* out) {

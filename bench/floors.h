@@ -16,9 +16,9 @@ uint32_t RunReadPass(const float* x, size_t n);
 // per element) of `mask`, and a third as many of `signs`. Returns the bitwise OR of all elements.
 uint32_t RunReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* signs);
 
-// Reads `bits` planes of PlaneBytes(n) bytes. Reads n weights w and n velocities v and writes the
-// same values back. Returns the bitwise OR of the planes.
-uint32_t RunUpdatePass(const uint8_t* planes, size_t n, int bits, float* w, float* v);
+// Reads `num_planes` planes of PlaneBytes(n) bytes. Reads n weights w and n velocities v and writes
+// the same values back. Returns the bitwise OR of the planes.
+uint32_t RunUpdatePass(const uint8_t* planes, size_t n, int num_planes, float* w, float* v);
 
 // Sets out[i] = x[0][i] + ... + x[7][i] for i < n.
 void AddEightArrays(const float* const* x, size_t n, float* out);

@@ -212,19 +212,19 @@ struct RandomSums {
   RandomSums(const std::vector<Part>& parts, int workers) {
     uint64_t max_count = 0;
     for (const Part& part : parts) max_count = std::max(max_count, part.count);
-    const auto bits = static_cast<size_t>(kernels::SumBits(workers));
+    const auto num_planes = static_cast<size_t>(kernels::SumBits(workers));
     const size_t plane_bytes = kernels::PlaneBytes(max_count);
-    std::vector<uint8_t> planes(bits * plane_bytes);
+    std::vector<uint8_t> planes(num_planes * plane_bytes);
     std::mt19937_64 random(6);
     std::uniform_int_distribution<int> random_sum(-workers, workers);
     for (uint64_t i = 0; i < max_count; ++i) {
       const auto sum = static_cast<uint32_t>(random_sum(random));
-      for (size_t p = 0; p < bits; ++p)
+      for (size_t p = 0; p < num_planes; ++p)
         planes[p * plane_bytes + i / 8] |= static_cast<uint8_t>((sum >> p & 1) << i % 8);
     }
     for (const Part& part : parts) {
       sum_locations.push_back({planes_of_parts.size(), kClip});
-      for (size_t p = 0; p < bits; ++p) {
+      for (size_t p = 0; p < num_planes; ++p) {
         const auto begin = planes.begin() + static_cast<ptrdiff_t>(p * plane_bytes);
         planes_of_parts.insert(planes_of_parts.end(), begin,
                                begin + static_cast<ptrdiff_t>(kernels::PlaneBytes(part.count)));

@@ -72,12 +72,12 @@ void BenchStats(benchmark::State& state) {
 
 void BenchAddCodes(benchmark::State& state) {
   const size_t n = NumElements(state);
-  const int plane_count = SumBits(static_cast<int>(state.range(1)));
+  const int num_planes = SumBits(static_cast<int>(state.range(1)));
   const TernaryCodes codes(n);
-  std::vector<uint8_t> planes(static_cast<size_t>(plane_count) * PlaneBytes(n));
+  std::vector<uint8_t> planes(static_cast<size_t>(num_planes) * PlaneBytes(n));
   const WorkerCodes worker_codes{codes.mask.data(), codes.signs.data()};
   for (auto _ : state) {  // The sums overflow, which does not affect the time.
-    AddCodes({&worker_codes, 1}, n, PlaneBytes(n), plane_count, plane_count, planes.data());
+    AddCodes({&worker_codes, 1}, n, PlaneBytes(n), num_planes, num_planes, planes.data());
     benchmark::ClobberMemory();
   }
   SetRates(state, 4);
@@ -86,11 +86,11 @@ void BenchAddCodes(benchmark::State& state) {
 void BenchDecodeMean(benchmark::State& state) {
   const size_t n = NumElements(state);
   const int workers = static_cast<int>(state.range(1));
-  const int plane_count = SumBits(workers);
+  const int num_planes = SumBits(workers);
   const TernaryCodes codes(n);
-  std::vector<uint8_t> planes(static_cast<size_t>(plane_count) * PlaneBytes(n));
+  std::vector<uint8_t> planes(static_cast<size_t>(num_planes) * PlaneBytes(n));
   const WorkerCodes worker_codes{codes.mask.data(), codes.signs.data()};
-  AddCodes({&worker_codes, 1}, n, PlaneBytes(n), plane_count, plane_count, planes.data());
+  AddCodes({&worker_codes, 1}, n, PlaneBytes(n), num_planes, num_planes, planes.data());
   std::vector<float> mean(n);
   for (auto _ : state) {
     benchmark::DoNotOptimize(DecodeMean(planes.data(), n, workers, 1.0f, 0, n, mean.data()));

@@ -72,7 +72,8 @@ class RoundTimer {
       }
     }
   }
-  // Prints, for each round, the ratio of the times of `other` and `tern`, multiplied by `scale`.
+  // Prints, for each round, the ratio of the times of the functions `other_name` and
+  // `tern_name`, multiplied by `scale`.
   void PrintRatios(const std::string& target, const std::string& other_name,
                    const std::string& tern_name, double scale, const std::string& note) const {
     std::vector<double> ratios;
@@ -265,14 +266,14 @@ void MeasureApplying(const Setting& setting, Floats* weights) {
   const auto codec = MakeCodecOrExit("ternary");
   const codec::Segment segment{0, 0, n};
   const size_t plane_bytes = kernels::PlaneBytes(n);
-  const int bits = kernels::SumBits(kWorkers);
-  std::vector<uint8_t> planes(static_cast<size_t>(bits) * plane_bytes);
+  const int num_planes = kernels::SumBits(kWorkers);
+  std::vector<uint8_t> planes(static_cast<size_t>(num_planes) * plane_bytes);
   std::vector<uint8_t> mask(plane_bytes), signs(plane_bytes);
   kernels::NoiseKey noise_key;
   for (; noise_key.rank < kWorkers; ++noise_key.rank) {
     kernels::Ternarize(weights->data(), n, 2.5f, 2.5f, noise_key, 0, mask.data(), signs.data());
     const kernels::WorkerCodes worker_codes{mask.data(), signs.data()};
-    kernels::AddCodes({&worker_codes, 1}, n, plane_bytes, bits, bits, planes.data());
+    kernels::AddCodes({&worker_codes, 1}, n, plane_bytes, num_planes, num_planes, planes.data());
   }
   pb::Optimizer optimizer_def;
   optimizer_def.set_name("momentum");
@@ -289,7 +290,7 @@ void MeasureApplying(const Setting& setting, Floats* weights) {
     if (!codec->DecodeTo(planes, segment, kWorkers, 2.5f, update_block).ok()) std::exit(1);
     ++step.number;
   });
-  rounds.Add("pass", [&] { result_sink = RunUpdatePass(planes.data(), n, bits, w, v); });
+  rounds.Add("pass", [&] { result_sink = RunUpdatePass(planes.data(), n, num_planes, w, v); });
   Floats decoded(n, 1.f);
   rounds.Add("decode", [&] {
     if (!codec->Decode(planes, segment, kWorkers, 2.5f, 0, n, decoded.data()).ok()) std::exit(1);

@@ -27,8 +27,8 @@ class Arguments {
   std::vector<std::string> All(const std::string& flag) const;
   // Returns the last value that was given for a flag, or `default_value` if the flag is absent.
   std::string Last(const std::string& flag, const std::string& default_value) const;
-  // Returns the last value of a flag as a number, or `default_value` if the flag is absent. kUsage if
-  // the value is not a whole number from 0 to `max`.
+  // Returns the last value of a flag as a number, or `default_value` if the flag is absent. kUsage
+  // if the value is not a whole number from 0 to `max`.
   Result<uint32_t> Number(const std::string& flag, uint32_t default_value, uint32_t max) const;
   // The arguments that are not flags. After "--" every argument is positional.
   const std::vector<std::string>& positional() const { return positional_; }

@@ -45,8 +45,8 @@ Status WriteBatch(const data::Dataset& dataset, uint64_t begin,
   return Ok();
 }
 
-// Packs all images of `set`. Decodes each one completely, so that a packed file holds no damaged
-// image.
+// Packs all images of `dataset`. Decodes each one completely, so that a packed file holds no
+// damaged image.
 Status Pack(const data::Dataset& dataset, uint32_t threads, ProgressBar* progress_bar,
             data::PackWriter* writer) {
   for (uint64_t begin = 0; begin < dataset.count(); begin += kImagesPerBatch) {

@@ -43,7 +43,7 @@ class Forecaster {
   // Returns the bytes that one worker sends and receives in a round.
   Result<RoundTotals> BytesOf(const Variant& variant, uint32_t workers);
 
-  // Must be called before Costs, Step and FindBreakEven. `profile` must outlive this object.
+  // Must be called before the functions below. `profile` must outlive this object.
   void UseProfile(const Profile& profile) { profile_ = &profile; }
   Result<StepCosts> ComputeCosts(const Variant& variant, uint32_t workers, double samples);
   // Simulates a step on `network`.

@@ -72,8 +72,9 @@ std::vector<double> MedianOfEach(const std::vector<std::vector<double>>& values)
 
 StepTimes TimeSteps(worker::BatchCompute& compute, const setup::Setup& setup, uint32_t samples) {
   const data::Batch batch = RandomBatch(setup, samples, compute.TakesBytes());
-  const data::Pin pin = compute.BytesPin();
-  const auto pinned_memory = pin ? pin(batch.bytes.data(), batch.bytes.size()) : nullptr;
+  const data::Pin pin_memory = compute.BytesPin();
+  const auto pinned_memory =
+      pin_memory ? pin_memory(batch.bytes.data(), batch.bytes.size()) : nullptr;
   const size_t num_tensors = setup.table.parameters.size();
   std::vector<double> step_seconds;
   std::vector<std::vector<double>> need_seconds(num_tensors), ready_seconds(num_tensors);

@@ -47,25 +47,25 @@ class ObjectReader {
 
   // Reads a finite, non-negative number.
   double GetSeconds(const char* key) {
-    const auto found = object_.find(key);
-    if (found == object_.end()) {
+    const auto entry = object_.find(key);
+    if (entry == object_.end()) {
       AddFault(Cat(key, " is missing"));
       return 0;
     }
-    const double value = found->is_number() ? found->get<double>() : -1;
+    const double value = entry->is_number() ? entry->get<double>() : -1;
     if (value >= 0 && std::isfinite(value)) return value;
-    AddFault(Cat(key, " is ", found->dump(), ", expected a number of seconds, 0 or more"));
+    AddFault(Cat(key, " is ", entry->dump(), ", expected a number of seconds, 0 or more"));
     return 0;
   }
   template <typename T>
   T GetValue(const char* key, const char* expected) {
-    const auto found = object_.find(key);
-    if (found == object_.end()) {
+    const auto entry = object_.find(key);
+    if (entry == object_.end()) {
       AddFault(Cat(key, " is missing"));
       return T();
     }
     try {
-      return found->get<T>();
+      return entry->get<T>();
     } catch (const Json::exception&) {
       AddFault(Cat(key, " is not ", expected));
       return T();

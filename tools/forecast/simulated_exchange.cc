@@ -169,12 +169,14 @@ void SimulatedExchange::OnContribution(SimulatedWorker* worker, LaneRef lane,
 // for the chunk's `close_s` before the answers leave.
 void SimulatedExchange::HandleInLane(SimulatedWorker* worker, LaneRef lane,
                                      const Message& message) {
-  const protocol::Sends sends = lanes_.OnMessage(lane, worker->rank, message);
-  for (size_t first = 0, end = 0; first < sends.size(); first = end) {
-    const auto closed_sum = ClosedSumOf(sends[first].message);
-    while (end < sends.size() && ClosedSumOf(sends[end].message) == closed_sum) ++end;
-    const protocol::Sends answers(sends.begin() + static_cast<ptrdiff_t>(first),
-                                  sends.begin() + static_cast<ptrdiff_t>(end));
+  const protocol::Sends messages_to_workers = lanes_.OnMessage(lane, worker->rank, message);
+  for (size_t first = 0, end = 0; first < messages_to_workers.size(); first = end) {
+    const auto closed_sum = ClosedSumOf(messages_to_workers[first].message);
+    while (end < messages_to_workers.size() &&
+           ClosedSumOf(messages_to_workers[end].message) == closed_sum)
+      ++end;
+    const protocol::Sends answers(messages_to_workers.begin() + static_cast<ptrdiff_t>(first),
+                                  messages_to_workers.begin() + static_cast<ptrdiff_t>(end));
     const auto [kind, bucket, chunk, round] = closed_sum;
     if (kind != Kind::kPush) {
       SendToWorkers(lane, answers);

@@ -158,9 +158,9 @@ void SimulatedLanes::AddAllWorkers(protocol::Lane* lane, uint32_t lane_index) co
 
 protocol::Sends SimulatedLanes::OnMessage(protocol::LaneRef lane, uint32_t rank,
                                           const protocol::Message& message) {
-  protocol::Sends sends;
-  lanes_[lane.shard][lane.lane]->OnMessage(PeerOf(rank), message, &sends);
-  return sends;
+  protocol::Sends messages_to_workers;
+  lanes_[lane.shard][lane.lane]->OnMessage(PeerOf(rank), message, &messages_to_workers);
+  return messages_to_workers;
 }
 
 }  // namespace tern::tools

@@ -35,14 +35,14 @@ Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job) {
   std::random_device random;
   std::vector<std::string> overrides;
   std::set<uint16_t> taken_ports;
-  for (int s = 0; s < job.servers_size(); ++s) {
-    const Result<net::Address> address = net::ParseAddress(job.servers(s).address());
+  for (int server = 0; server < job.servers_size(); ++server) {
+    const Result<net::Address> address = net::ParseAddress(job.servers(server).address());
     if (!address.ok()) return address.status();
     if (!net::IsLoopback(address->host)) continue;
     const Result<std::vector<std::string>> hosts = net::Resolve(address->host);
     if (!hosts.ok()) return hosts.status();
     uint16_t port = 0;
-    for (int tries = 0; port == 0 && tries < kPortCount; ++tries) {
+    for (int attempt = 0; port == 0 && attempt < kPortCount; ++attempt) {
       const auto candidate_port = static_cast<uint16_t>(kFirstPort + random() % kPortCount);
       if (!taken_ports.contains(candidate_port) && CanBind(hosts->front(), candidate_port))
         port = candidate_port;
@@ -53,9 +53,9 @@ Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job) {
                         kFirstPort + kPortCount - 1, " on ", address->host));
     }
     taken_ports.insert(port);
-    overrides.push_back(Cat("servers.", s, ".address=", net::ToString({address->host, port})));
-    if (job.servers(s).data_ports_size() > 0)
-      overrides.push_back(Cat("servers.", s, ".data_ports=[]"));
+    overrides.push_back(Cat("servers.", server, ".address=", net::ToString({address->host, port})));
+    if (job.servers(server).data_ports_size() > 0)
+      overrides.push_back(Cat("servers.", server, ".data_ports=[]"));
   }
   return overrides;
 }

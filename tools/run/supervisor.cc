@@ -31,8 +31,8 @@ Supervisor::Supervisor(Options options, StopSignals& signals, Screen& screen)
 
 Status Supervisor::Run() {
   for (Child& child : children_) TERN_RETURN_IF_ERROR(Start(&child, false));
-  while (!AllEnded()) {
-    Wait();
+  while (!HaveAllEnded()) {
+    WaitForEvent();
     ReadProgress();  // Comes before the exits: shard 0 reports the end of the job, then exits.
     OnStopSignals();
     for (Child& child : children_) {
@@ -45,7 +45,7 @@ Status Supervisor::Run() {
   return Ok();
 }
 
-bool Supervisor::AllEnded() const {
+bool Supervisor::HaveAllEnded() const {
   return std::none_of(children_.begin(), children_.end(), [](const Child& child) {
     return child.is_running || child.restart_at.has_value();
   });
@@ -61,7 +61,7 @@ Status Supervisor::Start(Child* child, bool restart) {
   return Ok();
 }
 
-void Supervisor::Wait() {
+void Supervisor::WaitForEvent() {
   std::vector<pollfd> poll_fds = {{signals_.fd(), POLLIN, 0}, {options_.progress_fd, POLLIN, 0}};
   std::optional<Time> wake_time = terminate_at_;
   const auto wake_no_later_than = [&wake_time](const std::optional<Time>& deadline) {

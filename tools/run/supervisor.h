@@ -76,7 +76,7 @@ class Supervisor {
   };
 
   Status Start(Child* child, bool restart);
-  void Wait();
+  void WaitForEvent();
   void ReadProgress();
   void OnStatusLine(const std::string& line);
   void OnJobEnd(const setup::ProgressUpdate& update);
@@ -89,7 +89,7 @@ class Supervisor {
   void EndWithin(Time grace);
   void CancelRestarts();
   void SignalAll(int signal);
-  bool AllEnded() const;
+  bool HaveAllEnded() const;
 
   const Options options_;
   StopSignals& signals_;
