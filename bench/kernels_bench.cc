@@ -1,4 +1,5 @@
-// Speed of the kernels on one core, in elements and bytes of floats per second.
+// Measures the speed of the kernels on one core, in elements per second and in bytes per second of
+// floats that are read or written.
 //   kernels_bench --benchmark_filter=Ternarize
 #include <benchmark/benchmark.h>
 

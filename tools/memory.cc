@@ -60,9 +60,9 @@ std::vector<MemoryItem> ServerMemory(const setup::Setup& setup, uint32_t shard) 
       sum_bytes += chunk.max_sum_bytes;
       for (const codec::Segment& segment : chunk.segments) {
         const codec::Codec& codec = *setup.plan.codec_of[segment.tensor];
-        // Codes whose scaler all workers share are added in the order in which they arrive. Other
-        // codes are added as floats in the order of ranks: a push is parked until all pushes of
-        // lower ranks are added.
+        // Codes with one scaler (multiplier) for all workers are added in the order in which they
+        // arrive. Other codes are added as floats in the order of ranks: a push is parked until all
+        // pushes of lower ranks are added.
         if (codec.shares_scaler()) {
           open_sum_bytes += codec.MaxSumSize(segment, static_cast<int>(num_workers));
         } else {

@@ -42,7 +42,7 @@ void Cluster::Connect(SimulatedWorker* worker) {
   for (const auto& server : servers_) {
     worker->control_connections.push_back(std::make_unique<Connection>(worker->node, server->node));
     worker->lane_connections.emplace_back();
-    for (size_t lane = 0; lane < server->lanes.size(); ++lane)
+    for (size_t lane = 0; lane < server->lane_threads.size(); ++lane)
       worker->lane_connections.back().push_back(
           std::make_unique<Connection>(worker->node, server->node));
   }
@@ -94,13 +94,13 @@ void Cluster::SendToLane(SimulatedWorker* worker, uint32_t shard, uint32_t lane,
                          Callback on_arrival) {
   SimulatedServer& server = *servers_[shard];
   Transmit(worker->node, worker->node.net_thread, worker->lane_connections[shard][lane]->to_server,
-           server.node, server.lanes[lane], bytes, std::move(on_arrival));
+           server.node, server.lane_threads[lane], bytes, std::move(on_arrival));
 }
 
 void Cluster::SendFromLane(SimulatedWorker* worker, uint32_t shard, uint32_t lane, double bytes,
                            Callback on_arrival) {
   SimulatedServer& server = *servers_[shard];
-  Transmit(server.node, server.lanes[lane], worker->lane_connections[shard][lane]->to_worker,
+  Transmit(server.node, server.lane_threads[lane], worker->lane_connections[shard][lane]->to_worker,
            worker->node, worker->node.net_thread, bytes, std::move(on_arrival));
 }
 

@@ -93,10 +93,10 @@ struct SimulatedServer {
   SimulatedServer(EventLoop& loop, SharedResource& cores, double bytes_per_s, double burst,
                   uint32_t lane_count)
       : node(loop, cores, bytes_per_s, burst) {
-    for (uint32_t i = 0; i < lane_count; ++i) lanes.emplace_back(cores);
+    for (uint32_t i = 0; i < lane_count; ++i) lane_threads.emplace_back(cores);
   }
   Node node;
-  std::deque<WorkQueue> lanes;  // The threads of the data lanes.
+  std::deque<WorkQueue> lane_threads;  // The threads of the data lanes.
 };
 
 // All workers and servers of a job, and how long a message between them takes.

@@ -19,20 +19,20 @@ struct ChunkCost {
   uint32_t shard = 0, lane = 0;  // The server and its lane for this chunk; lanes count from 0.
   double push_bytes = 0;         // The size of a worker's push.
   double sum_bytes = 0;          // The size of the server's answer to a worker.
-  double encode_s = 0;           // A worker encodes the chunk.
-  double add_s = 0;              // The server adds one push.
-  double close_s = 0;  // The server computes its answer: once a round, or without rounds per push.
+  double encode_s = 0;           // For a worker to encode the chunk.
+  double add_s = 0;              // For the server to add one push.
+  double close_s = 0;  // For the server to compute an answer: once a round, or else per push.
 };
 struct BucketCost {
   // The workers may share the scalers (multipliers of the codes) of a bucket. Then a worker sends
   // `scale_bytes` to the server `home_shard` and gets `scaled_bytes` back. 0: they share none.
   double scale_bytes = 0, scaled_bytes = 0;
   uint32_t home_shard = 0;
-  double need_s = 0;     // So much of the step's compute precedes the first use of the bucket.
-  double ready_s = 0;    // So much of the step's compute precedes the final gradient.
-  double prepare_s = 0;  // A worker computes statistics and scalers.
-  double copy_s = 0;     // A worker's compute thread copies the final gradient.
-  double apply_s = 0;    // A worker's compute thread applies the servers' answers.
+  double need_s = 0;     // From the beginning of a step's compute to its first use of the bucket.
+  double ready_s = 0;    // From the beginning of a step's compute to the bucket's final gradient.
+  double prepare_s = 0;  // For a worker to compute statistics and scalers.
+  double copy_s = 0;     // For a worker's compute thread to copy the final gradient.
+  double apply_s = 0;    // For a worker's compute thread to apply the servers' answers.
   std::vector<ChunkCost> chunks;
 };
 
@@ -58,7 +58,7 @@ struct StepCosts {
   StepPattern pattern;
   std::vector<BucketCost> buckets;
   std::vector<uint32_t> lanes;  // The number of lanes of each shard.
-  double credit_bytes = 0;      // A worker may have pushed this much to a lane without an answer.
+  double credit_bytes = 0;      // At most so much of a worker's pushes to a lane is unanswered.
 };
 
 // Returns the costs of a step with `samples` samples per worker. `sizes` has an entry per bucket.

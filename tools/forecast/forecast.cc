@@ -20,7 +20,7 @@ Result<std::unique_ptr<Forecaster>> Forecaster::Make(const std::string& job,
   return forecaster;
 }
 
-double Forecaster::samples() const {
+double Forecaster::samples_per_worker() const {
   return std::max(1u, job_setup_->job.train().batch_total() / job_setup_->plan.workers);
 }
 
@@ -59,7 +59,7 @@ Result<const Forecaster::VariantSetup*> Forecaster::VariantSetupOf(const Variant
   variant_overrides.push_back("exchange.codec=" + variant.codec);
   variant_overrides.push_back(Cat("workers.count=", workers));
   variant_overrides.push_back("train.batch_total=" +
-                              Cat(static_cast<uint64_t>(samples()) * uint64_t{workers}));
+                              Cat(static_cast<uint64_t>(samples_per_worker()) * uint64_t{workers}));
   if (variant.codec != own_variant().codec) DropCodecKeys(variant.codec, &variant_overrides);
   if (variant.algorithm != own_variant().algorithm) {
     // Keys whose default depends on the algorithm get the default of the new algorithm.

@@ -35,10 +35,10 @@ class Forecaster {
     return {job_setup_->job.train().algorithm(), job_setup_->job.exchange().codec()};
   }
   // The number of samples per worker and step, as the job file sets them.
-  double samples() const;
+  double samples_per_worker() const;
 
-  // Returns the setup of a variant with `workers` workers, each with samples() samples. kBadJob if
-  // such a job is invalid.
+  // Returns the setup of a variant with `workers` workers, each with samples_per_worker() samples.
+  // kBadJob if such a job is invalid.
   Result<const setup::Setup*> SetupOf(const Variant& variant, uint32_t workers);
   // Returns the bytes that one worker sends and receives in a round.
   Result<RoundTotals> BytesOf(const Variant& variant, uint32_t workers);

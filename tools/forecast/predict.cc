@@ -34,7 +34,7 @@ class Prediction {
   Status Run() {
     TERN_RETURN_IF_ERROR(ChooseVariants());
     TERN_RETURN_IF_ERROR(LoadOrMeasureProfile());
-    std::printf("%s", ProfileText(profile_, forecaster_.samples()).c_str());
+    std::printf("%s", ProfileText(profile_, forecaster_.samples_per_worker()).c_str());
     for (const double mbit : options_.link_mbit) {
       for (const Variant& variant : variants_)
         TERN_RETURN_IF_ERROR(AddForecastRows(variant, NetworkOf(mbit)));
@@ -105,7 +105,7 @@ class Prediction {
   // Adds the rows of a variant on one network, in weak and in strong scaling, for all numbers of
   // workers. Strong scaling skips numbers that do not divide the total batch.
   Status AddForecastRows(const Variant& variant, const Network& network) {
-    const double samples = forecaster_.samples();
+    const double samples = forecaster_.samples_per_worker();
     const double total_batch = forecaster_.job().job.train().batch_total();
     const auto one_worker_weak = forecaster_.ForecastStep(variant, 1, samples, network);
     if (!one_worker_weak.ok()) return one_worker_weak.status();
@@ -155,7 +155,7 @@ class Prediction {
   // Adds a row with the equations of the OD-SGD paper if the variant's workers begin the next step
   // before their round is answered, as in OD-SGD.
   Status AddOdsgdRow(const Variant& variant, const Network& network, uint32_t workers) {
-    auto costs = forecaster_.ComputeCosts(variant, workers, forecaster_.samples());
+    auto costs = forecaster_.ComputeCosts(variant, workers, forecaster_.samples_per_worker());
     if (!costs.ok()) return costs.status();
     if (costs->pattern.lag == 0) return Ok();
     const auto odsgd_step = SimulateStep(*costs, profile_, workers, network);
@@ -178,9 +178,9 @@ class Prediction {
           std::find(variants_.begin(), variants_.end(), fp32_variant) == variants_.end())
         continue;
       for (const uint32_t workers : options_.workers) {
-        const auto break_even =
-            forecaster_.FindBreakEven(variant, fp32_variant, workers, forecaster_.samples(),
-                                      NetworkOf(options_.link_mbit.front()));
+        const auto break_even = forecaster_.FindBreakEven(variant, fp32_variant, workers,
+                                                          forecaster_.samples_per_worker(),
+                                                          NetworkOf(options_.link_mbit.front()));
         if (!break_even.ok()) return break_even.status();
         break_evens_.push_back({variant, fp32_variant, workers, *break_even});
       }

@@ -59,7 +59,7 @@ protocol::Time SimulatedExchange::Now() const {
       std::chrono::duration<double>(cluster_.loop().now()));
 }
 
-std::pair<size_t, size_t> SimulatedExchange::BucketsOf(uint64_t round) const {
+std::pair<size_t, size_t> SimulatedExchange::BucketRangeOf(uint64_t round) const {
   const size_t num_buckets = costs_.buckets.size(), bucket = (round - 1) % num_buckets;
   return costs_.pattern.one_bucket ? std::pair{bucket, bucket + 1}
                                    : std::pair{size_t{0}, num_buckets};
@@ -67,13 +67,13 @@ std::pair<size_t, size_t> SimulatedExchange::BucketsOf(uint64_t round) const {
 
 size_t SimulatedExchange::CountChunksOf(uint64_t round) const {
   size_t num_chunks = 0;
-  const auto [first, end] = BucketsOf(round);
+  const auto [first, end] = BucketRangeOf(round);
   for (size_t b = first; b < end; ++b) num_chunks += costs_.buckets[b].chunks.size();
   return num_chunks;
 }
 
 void SimulatedExchange::PushRound(SimulatedWorker* worker, uint64_t round) {
-  const auto [first, end] = BucketsOf(round);
+  const auto [first, end] = BucketRangeOf(round);
   for (size_t b = first; b < end; ++b) PushBucket(worker, round, b);
 }
 
@@ -160,7 +160,7 @@ void SimulatedExchange::OnContribution(SimulatedWorker* worker, LaneRef lane,
   if (kind != Kind::kPush || message.payload.empty()) return HandleInLane(worker, lane, message);
   const ChunkCost& cost = costs_.buckets[contribution->bucket()].chunks[contribution->chunk()];
   cluster_.server(lane.shard)
-      .lanes[lane.lane - 1]
+      .lane_threads[lane.lane - 1]
       .AddUrgent(cost.add_s,
                  [this, worker, lane, message] { HandleInLane(worker, lane, message); });
 }
@@ -183,7 +183,7 @@ void SimulatedExchange::HandleInLane(SimulatedWorker* worker, LaneRef lane,
       continue;
     }
     cluster_.server(lane.shard)
-        .lanes[lane.lane - 1]
+        .lane_threads[lane.lane - 1]
         .AddUrgent(costs_.buckets[bucket].chunks[chunk].close_s,
                    [this, lane, answers] { SendToWorkers(lane, answers); });
   }

@@ -28,7 +28,7 @@ class SimulatedExchange {
                     std::function<void(SimulatedWorker*)> on_answer);
 
   // Returns the range [first, second) of the buckets that a round exchanges.
-  std::pair<size_t, size_t> BucketsOf(uint64_t round) const;
+  std::pair<size_t, size_t> BucketRangeOf(uint64_t round) const;
   // Passes the gradient of a bucket, or of all buckets of the round, to the worker's coder thread.
   void PushBucket(SimulatedWorker* worker, uint64_t round, size_t bucket);
   void PushRound(SimulatedWorker* worker, uint64_t round);

@@ -164,7 +164,7 @@ class StepSimulation {
   // applies the answered ones. Otherwise adds the time to apply all buckets to `update_s`.
   bool ApplyAnswers(SimulatedWorker* worker, uint64_t round, double* update_s) {
     bool all_answered = true;
-    const auto [first, end] = exchange_.BucketsOf(round);
+    const auto [first, end] = exchange_.BucketRangeOf(round);
     for (size_t b = first; b < end; ++b) {
       if (pattern_.by_bucket) {
         all_answered &= ApplyIfAnswered(worker, round, b);
