@@ -76,7 +76,7 @@ std::vector<Part> MakeTensors(const std::vector<uint64_t>& counts) {
   return parts;
 }
 
-// Cuts the tensors into chunks of kChunk elements, as the exchange of gradients does. Returns the
+// Cuts the tensors into chunks of kChunkElements, as the exchange of gradients does. Returns the
 // segments: the parts of a chunk that belong to one tensor.
 std::vector<Part> CutIntoSegments(const std::vector<Part>& tensors) {
   std::vector<Part> segments;
