@@ -1,8 +1,9 @@
-// Measures how many images per second the data threads deliver: decoded, cropped from a padded
+// Measures how many training images per second some threads prepare: decoded, cropped from a padded
 // image, mirrored and standardized. Prints one line of JSON for each number of threads.
 //
 //   data_bench FORMAT DIR BATCH STEPS THREADS...
-// For example: data_bench packed cifar_packed 128 400 1 2
+// Reads STEPS batches of BATCH images of the data set in the folder DIR, with each number of
+// THREADS. For example: data_bench packed cifar_packed 128 400 1 2
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -19,35 +20,35 @@ int Fail(const std::string& sentence) {
   return 1;
 }
 
-int Run(const std::string& format, const std::string& dir, uint32_t batch, uint64_t steps,
-        const std::vector<uint32_t>& threads) {
-  pb::Data data;
+int Run(const std::string& format, const std::string& dir, uint32_t batch_size, uint64_t steps,
+        const std::vector<uint32_t>& thread_counts) {
+  pb::Data data_def;
   pb::Data::Format data_format = pb::Data::packed;
   if (!pb::Data::Format_Parse(format, &data_format)) return Fail("unknown format " + format);
-  data.set_format(data_format);
-  data.set_dir(dir);
-  data.set_standardize(true);
-  data.mutable_augmentation()->set_pad(4);
-  data.mutable_augmentation()->set_random_crop(true);
-  data.mutable_augmentation()->set_mirror(true);
-  const auto samples = Samples::Read(data, 1, Split::kTrain, {});
+  data_def.set_format(data_format);
+  data_def.set_dir(dir);
+  data_def.set_standardize(true);
+  data_def.mutable_augmentation()->set_pad(4);
+  data_def.mutable_augmentation()->set_random_crop(true);
+  data_def.mutable_augmentation()->set_mirror(true);
+  const auto samples = Samples::Read(data_def, 1, Split::kTrain, {});
   if (!samples.ok()) return Fail(samples.status().message());
-  for (const uint32_t n : threads) {
-    auto batches = Batches::Make(**samples, {.batch_total = batch});
+  for (const uint32_t threads : thread_counts) {
+    auto batches = Batches::Make(**samples, {.batch_total = batch_size});
     if (!batches.ok()) return Fail(batches.status().message());
     Prefetcher prefetcher(
         **samples,
         [batches = std::move(*batches)](uint64_t step) mutable { return batches.SamplesAt(step); },
-        {.threads = n});
+        {.threads = threads});
     if (!prefetcher.Next().ok()) return Fail("the prefetcher delivers no batch");
-    const Time begin = Now();
+    const Time begin_time = Now();
     for (uint64_t step = 0; step < steps; ++step) {
-      const auto next = prefetcher.Next();
-      if (!next.ok()) return Fail(next.status().message());
+      const auto next_batch = prefetcher.Next();
+      if (!next_batch.ok()) return Fail(next_batch.status().message());
     }
-    const double seconds = Seconds(Now() - begin);
+    const double seconds = Seconds(Now() - begin_time);
     std::printf("{\"format\": \"%s\", \"threads\": %u, \"images_per_s\": %.0f}\n", format.c_str(),
-                n, static_cast<double>(batch * steps) / seconds);
+                threads, static_cast<double>(batch_size * steps) / seconds);
     std::fflush(stdout);
   }
   return 0;
@@ -61,8 +62,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "data_bench FORMAT DIR BATCH STEPS THREADS...\n");
     return 64;
   }
-  std::vector<uint32_t> threads;
-  for (int i = 5; i < argc; ++i) threads.push_back(static_cast<uint32_t>(std::atoi(argv[i])));
+  std::vector<uint32_t> thread_counts;
+  for (int i = 5; i < argc; ++i) thread_counts.push_back(static_cast<uint32_t>(std::atoi(argv[i])));
   return tern::data::Run(argv[1], argv[2], static_cast<uint32_t>(std::atoi(argv[3])),
-                         static_cast<uint64_t>(std::atoi(argv[4])), threads);
+                         static_cast<uint64_t>(std::atoi(argv[4])), thread_counts);
 }

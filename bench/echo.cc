@@ -27,10 +27,10 @@ void ExitUnless(bool ok) {
 void* MakeSocket(void* context, int type) {
   void* socket = zmq_socket(context, type);
   ExitUnless(socket != nullptr);
-  const int high_water_mark = 100000, linger = 2000;
+  const int high_water_mark = 100000, linger_ms = 2000;
   zmq_setsockopt(socket, ZMQ_SNDHWM, &high_water_mark, sizeof high_water_mark);
   zmq_setsockopt(socket, ZMQ_RCVHWM, &high_water_mark, sizeof high_water_mark);
-  zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
+  zmq_setsockopt(socket, ZMQ_LINGER, &linger_ms, sizeof linger_ms);
   return socket;
 }
 
@@ -43,41 +43,42 @@ void SendBytes(void* socket, std::vector<char>& bytes) {
   ExitUnless(zmq_msg_send(&message, socket, 0) >= 0);
 }
 
-// Receives a message of several parts. Stores the first part in `first` unless that is null, and
-// discards the others.
-void Receive(void* socket, std::string* first) {
+// Receives a message of several parts. Stores the first part in `first_part` unless that is null,
+// and discards the others.
+void Receive(void* socket, std::string* first_part) {
   zmq_msg_t part;
-  for (bool more = true, is_first = true; more; is_first = false) {
+  for (bool has_more = true, is_first = true; has_more; is_first = false) {
     zmq_msg_init(&part);
     ExitUnless(zmq_msg_recv(&part, socket, 0) >= 0);
-    if (is_first && first != nullptr)
-      first->assign(static_cast<char*>(zmq_msg_data(&part)), zmq_msg_size(&part));
-    more = zmq_msg_more(&part) != 0;
+    if (is_first && first_part != nullptr)
+      first_part->assign(static_cast<char*>(zmq_msg_data(&part)), zmq_msg_size(&part));
+    has_more = zmq_msg_more(&part) != 0;
     zmq_msg_close(&part);
   }
 }
 
-void RunServer(void* context, const std::string& endpoint, long messages, size_t answer_bytes) {
+void RunServer(void* context, const std::string& endpoint, long num_messages, size_t answer_bytes) {
   void* socket = MakeSocket(context, ZMQ_ROUTER);
   ExitUnless(zmq_bind(socket, endpoint.c_str()) == 0);
-  std::vector<char> bytes(answer_bytes, 1);
-  for (long i = 0; i < messages; ++i) {
-    std::string id;
-    Receive(socket, &id);
-    ExitUnless(zmq_send(socket, id.data(), id.size(), ZMQ_SNDMORE) >= 0);
-    SendBytes(socket, bytes);
+  std::vector<char> answer(answer_bytes, 1);
+  for (long i = 0; i < num_messages; ++i) {
+    std::string client_id;
+    Receive(socket, &client_id);
+    ExitUnless(zmq_send(socket, client_id.data(), client_id.size(), ZMQ_SNDMORE) >= 0);
+    SendBytes(socket, answer);
   }
   zmq_close(socket);
   zmq_ctx_term(context);  // Waits until all bytes are sent.
 }
 
-void RunClient(void* context, const std::string& endpoint, long messages, size_t push_bytes,
+void RunClient(void* context, const std::string& endpoint, long num_messages, size_t push_bytes,
                long window) {
   void* socket = MakeSocket(context, ZMQ_DEALER);
   ExitUnless(zmq_connect(socket, endpoint.c_str()) == 0);
-  std::vector<char> bytes(push_bytes, 1);
-  for (long sent = 0, answered = 0; answered < messages; ++answered) {
-    for (; sent < messages && sent - answered < window; ++sent) SendBytes(socket, bytes);
+  std::vector<char> push(push_bytes, 1);
+  for (long num_sent = 0, num_answered = 0; num_answered < num_messages; ++num_answered) {
+    for (; num_sent < num_messages && num_sent - num_answered < window; ++num_sent)
+      SendBytes(socket, push);
     Receive(socket, nullptr);
   }
   zmq_close(socket);
@@ -96,12 +97,12 @@ int main(int argc, char** argv) {
   }
   void* context = zmq_ctx_new();
   const std::string endpoint = std::string("tcp://127.0.0.1:") + argv[2];
-  const long messages = std::atol(argv[3]);
-  const auto bytes = static_cast<size_t>(std::atol(argv[4]));
+  const long num_messages = std::atol(argv[3]);
+  const auto message_bytes = static_cast<size_t>(std::atol(argv[4]));
   if (role == "server") {
-    RunServer(context, endpoint, messages, bytes);
+    RunServer(context, endpoint, num_messages, message_bytes);
   } else {
-    RunClient(context, endpoint, messages, bytes, std::atol(argv[5]));
+    RunClient(context, endpoint, num_messages, message_bytes, std::atol(argv[5]));
   }
   return 0;
 }

@@ -28,84 +28,86 @@ uint32_t OrOfLanes(WordVector v) {
   return result;
 }
 
-uint32_t ReadPass(const float* x, size_t n) {
-  const size_t step = hn::Lanes(WordTag());
-  WordVector a = hn::Zero(WordTag()), b = a, c = a, e = a;
+uint32_t RunReadPass(const float* x, size_t n) {
+  const size_t vector_size = hn::Lanes(WordTag());
+  WordVector or_0 = hn::Zero(WordTag()), or_1 = or_0, or_2 = or_0, or_3 = or_0;
   size_t i = 0;
-  for (; i + 4 * step <= n; i += 4 * step) {
-    a = hn::Or(a, LoadBits(x + i));
-    b = hn::Or(b, LoadBits(x + i + step));
-    c = hn::Or(c, LoadBits(x + i + 2 * step));
-    e = hn::Or(e, LoadBits(x + i + 3 * step));
+  for (; i + 4 * vector_size <= n; i += 4 * vector_size) {
+    or_0 = hn::Or(or_0, LoadBits(x + i));
+    or_1 = hn::Or(or_1, LoadBits(x + i + vector_size));
+    or_2 = hn::Or(or_2, LoadBits(x + i + 2 * vector_size));
+    or_3 = hn::Or(or_3, LoadBits(x + i + 3 * vector_size));
   }
-  return OrOfLanes(hn::Or(hn::Or(a, b), hn::Or(c, e)));
+  return OrOfLanes(hn::Or(hn::Or(or_0, or_1), hn::Or(or_2, or_3)));
 }
 
-// The bytes of a plane as 32-bit words.
-HWY_INLINE uint32_t* Words(uint8_t* plane) { return reinterpret_cast<uint32_t*>(plane); }
-HWY_INLINE const uint32_t* Words(const uint8_t* plane) {
+// Returns the bytes of a plane as 32-bit words.
+HWY_INLINE uint32_t* AsWords(uint8_t* plane) { return reinterpret_cast<uint32_t*>(plane); }
+HWY_INLINE const uint32_t* AsWords(const uint8_t* plane) {
   return reinterpret_cast<const uint32_t*>(plane);
 }
 
-uint32_t ReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* signs) {
-  const size_t step = hn::Lanes(WordTag());
-  const size_t bytes = step * sizeof(uint32_t);  // The bytes of a plane for `group` elements.
-  const size_t group = 8 * bytes;
-  WordVector any = hn::Zero(WordTag());
-  size_t groups = 0;
-  for (size_t i = 0; i + group <= n; i += group, ++groups) {
-    WordVector a = any, b = any;
-    for (size_t j = 0; j < group; j += 2 * step) {
-      a = hn::Or(a, LoadBits(x + i + j));
-      b = hn::Or(b, LoadBits(x + i + j + step));
+uint32_t RunReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* signs) {
+  const size_t vector_size = hn::Lanes(WordTag());
+  // The bytes of a plane for `group_size` elements.
+  const size_t plane_bytes = vector_size * sizeof(uint32_t);
+  const size_t group_size = 8 * plane_bytes;
+  WordVector or_of_words = hn::Zero(WordTag());
+  size_t group_index = 0;
+  for (size_t i = 0; i + group_size <= n; i += group_size, ++group_index) {
+    WordVector or_0 = or_of_words, or_1 = or_of_words;
+    for (size_t j = 0; j < group_size; j += 2 * vector_size) {
+      or_0 = hn::Or(or_0, LoadBits(x + i + j));
+      or_1 = hn::Or(or_1, LoadBits(x + i + j + vector_size));
     }
-    any = hn::Or(a, b);
-    hn::StoreU(any, WordTag(), Words(mask + groups * bytes));
-    if (groups % 3 == 0) hn::StoreU(any, WordTag(), Words(signs + groups / 3 * bytes));
+    or_of_words = hn::Or(or_0, or_1);
+    hn::StoreU(or_of_words, WordTag(), AsWords(mask + group_index * plane_bytes));
+    if (group_index % 3 == 0)
+      hn::StoreU(or_of_words, WordTag(), AsWords(signs + group_index / 3 * plane_bytes));
   }
-  return OrOfLanes(any);
+  return OrOfLanes(or_of_words);
 }
 
-uint32_t UpdatePass(const uint8_t* planes, size_t n, int bits, float* w, float* v) {
-  const size_t step = hn::Lanes(WordTag());
-  const size_t group = 8 * step * sizeof(uint32_t);
-  WordVector any = hn::Zero(WordTag());
+uint32_t RunUpdatePass(const uint8_t* planes, size_t n, int num_planes, float* w, float* v) {
+  const size_t vector_size = hn::Lanes(WordTag());
+  const size_t group_size = 8 * vector_size * sizeof(uint32_t);
+  WordVector or_of_words = hn::Zero(WordTag());
   // The compiler does not know that this value is 0. Otherwise it would omit stores of unchanged
   // values.
   uint32_t unknown_zero = 0;
   asm volatile("" : "+r"(unknown_zero));
-  const WordVector zero = hn::Set(WordTag(), unknown_zero);
-  const auto rewrite = [&](float* x) HWY_ATTR {
-    hn::StoreU(hn::BitCast(FloatTag(), hn::Or(LoadBits(x), zero)), FloatTag(), x);
+  const WordVector zeros = hn::Set(WordTag(), unknown_zero);
+  const auto store_unchanged = [&](float* x) HWY_ATTR {
+    hn::StoreU(hn::BitCast(FloatTag(), hn::Or(LoadBits(x), zeros)), FloatTag(), x);
   };
-  for (size_t i = 0; i + group <= n; i += group) {
-    for (int p = 0; p < bits; ++p) {
+  for (size_t i = 0; i + group_size <= n; i += group_size) {
+    for (int p = 0; p < num_planes; ++p) {
       const uint8_t* plane = planes + static_cast<size_t>(p) * kernels::PlaneBytes(n);
-      any = hn::Or(any, hn::LoadU(WordTag(), Words(plane + i / 8)));
+      or_of_words = hn::Or(or_of_words, hn::LoadU(WordTag(), AsWords(plane + i / 8)));
     }
-    for (size_t j = i; j < i + group; j += step) {
-      rewrite(w + j);
-      rewrite(v + j);
+    for (size_t j = i; j < i + group_size; j += vector_size) {
+      store_unchanged(w + j);
+      store_unchanged(v + j);
     }
   }
-  return OrOfLanes(any);
+  return OrOfLanes(or_of_words);
 }
 
-void SumOfEight(const float* const* x, size_t n, float* out) {
-  const FloatTag d;
-  for (size_t i = 0; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
-    const auto a = hn::Add(hn::LoadU(d, x[0] + i), hn::LoadU(d, x[1] + i));
-    const auto b = hn::Add(hn::LoadU(d, x[2] + i), hn::LoadU(d, x[3] + i));
-    const auto c = hn::Add(hn::LoadU(d, x[4] + i), hn::LoadU(d, x[5] + i));
-    const auto e = hn::Add(hn::LoadU(d, x[6] + i), hn::LoadU(d, x[7] + i));
-    hn::StoreU(hn::Add(hn::Add(a, b), hn::Add(c, e)), d, out + i);
+void AddEightArrays(const float* const* x, size_t n, float* out) {
+  const FloatTag tag;
+  for (size_t i = 0; i + hn::Lanes(tag) <= n; i += hn::Lanes(tag)) {
+    const auto sum_01 = hn::Add(hn::LoadU(tag, x[0] + i), hn::LoadU(tag, x[1] + i));
+    const auto sum_23 = hn::Add(hn::LoadU(tag, x[2] + i), hn::LoadU(tag, x[3] + i));
+    const auto sum_45 = hn::Add(hn::LoadU(tag, x[4] + i), hn::LoadU(tag, x[5] + i));
+    const auto sum_67 = hn::Add(hn::LoadU(tag, x[6] + i), hn::LoadU(tag, x[7] + i));
+    hn::StoreU(hn::Add(hn::Add(sum_01, sum_23), hn::Add(sum_45, sum_67)), tag, out + i);
   }
 }
 
 void AddTo(const float* x, size_t n, float* sum) {
-  const FloatTag d;
-  for (size_t i = 0; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
-    hn::StoreU(hn::Add(hn::LoadU(d, sum + i), hn::LoadU(d, x + i)), d, sum + i);
+  const FloatTag tag;
+  for (size_t i = 0; i + hn::Lanes(tag) <= n; i += hn::Lanes(tag)) {
+    hn::StoreU(hn::Add(hn::LoadU(tag, sum + i), hn::LoadU(tag, x + i)), tag, sum + i);
   }
 }
 
@@ -115,24 +117,24 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace tern::bench {
 
-HWY_EXPORT(ReadPass);
-HWY_EXPORT(ReadAndCodePass);
-HWY_EXPORT(UpdatePass);
-HWY_EXPORT(SumOfEight);
+HWY_EXPORT(RunReadPass);
+HWY_EXPORT(RunReadAndCodePass);
+HWY_EXPORT(RunUpdatePass);
+HWY_EXPORT(AddEightArrays);
 HWY_EXPORT(AddTo);
 
-uint32_t ReadPass(const float* x, size_t n) { return HWY_DYNAMIC_DISPATCH(ReadPass)(x, n); }
+uint32_t RunReadPass(const float* x, size_t n) { return HWY_DYNAMIC_DISPATCH(RunReadPass)(x, n); }
 
-uint32_t ReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* signs) {
-  return HWY_DYNAMIC_DISPATCH(ReadAndCodePass)(x, n, mask, signs);
+uint32_t RunReadAndCodePass(const float* x, size_t n, uint8_t* mask, uint8_t* signs) {
+  return HWY_DYNAMIC_DISPATCH(RunReadAndCodePass)(x, n, mask, signs);
 }
 
-uint32_t UpdatePass(const uint8_t* planes, size_t n, int bits, float* w, float* v) {
-  return HWY_DYNAMIC_DISPATCH(UpdatePass)(planes, n, bits, w, v);
+uint32_t RunUpdatePass(const uint8_t* planes, size_t n, int num_planes, float* w, float* v) {
+  return HWY_DYNAMIC_DISPATCH(RunUpdatePass)(planes, n, num_planes, w, v);
 }
 
-void SumOfEight(const float* const* x, size_t n, float* out) {
-  HWY_DYNAMIC_DISPATCH(SumOfEight)(x, n, out);
+void AddEightArrays(const float* const* x, size_t n, float* out) {
+  HWY_DYNAMIC_DISPATCH(AddEightArrays)(x, n, out);
 }
 
 void AddTo(const float* x, size_t n, float* sum) { HWY_DYNAMIC_DISPATCH(AddTo)(x, n, sum); }

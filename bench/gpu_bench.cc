@@ -41,7 +41,7 @@ namespace {
 using kernels::Part;
 
 // The elements of a chunk, the unit in which a gradient is encoded and sent: 4096 KiB of floats.
-constexpr uint64_t kChunk = uint64_t{4096} * 1024 / sizeof(float);
+constexpr uint64_t kChunkElements = uint64_t{4096} * 1024 / sizeof(float);
 constexpr float kSigma = 0.01f, kClip = 0.025f;
 // Longer arrays repeat this many random values.
 constexpr size_t kPatternSize = size_t{1} << 22;
@@ -66,7 +66,7 @@ std::vector<float> NormalValues(size_t n, uint64_t seed) {
 
 // Returns tensors of `counts` elements, one after the other as in a model. A Part is a range of the
 // elements of one tensor.
-std::vector<Part> TensorsOf(const std::vector<uint64_t>& counts) {
+std::vector<Part> MakeTensors(const std::vector<uint64_t>& counts) {
   std::vector<Part> parts;
   uint64_t begin = 0;
   for (uint32_t t = 0; t < counts.size(); ++t) {
@@ -76,53 +76,55 @@ std::vector<Part> TensorsOf(const std::vector<uint64_t>& counts) {
   return parts;
 }
 
-// Cuts the tensors into chunks of kChunk elements, as the exchange of gradients does. Returns the
+// Cuts the tensors into chunks of kChunkElements, as the exchange of gradients does. Returns the
 // segments: the parts of a chunk that belong to one tensor.
-std::vector<Part> SegmentsOf(const std::vector<Part>& tensors) {
+std::vector<Part> CutIntoSegments(const std::vector<Part>& tensors) {
   std::vector<Part> segments;
-  uint64_t room = kChunk;
+  uint64_t room_in_chunk = kChunkElements;
   uint32_t chunk = 0;
   for (const Part& tensor : tensors) {
-    for (uint64_t at = 0; at < tensor.count;) {
-      if (room == 0) room = kChunk, ++chunk;
-      const uint64_t count = std::min(room, tensor.count - at);
-      segments.push_back({tensor.begin + at, count, at, tensor.tensor, chunk});
-      at += count;
-      room -= count;
+    for (uint64_t offset_in_tensor = 0; offset_in_tensor < tensor.count;) {
+      if (room_in_chunk == 0) room_in_chunk = kChunkElements, ++chunk;
+      const uint64_t count = std::min(room_in_chunk, tensor.count - offset_in_tensor);
+      segments.push_back(
+          {tensor.begin + offset_in_tensor, count, offset_in_tensor, tensor.tensor, chunk});
+      offset_in_tensor += count;
+      room_in_chunk -= count;
     }
   }
   return segments;
 }
 
 // Parts of tensors, cut into tiles of a fixed size for the kernels, in device memory.
-struct Tiled {
-  explicit Tiled(const std::vector<Part>& parts)
-      : host(kernels::CutIntoTiles(parts)),
-        tiles(host.tiles),
-        parts(host.parts),
-        chunks(host.chunks) {}
-  kernels::DeviceTiling Get() {
-    return {tiles.data(), parts.data(), chunks.data(), static_cast<uint32_t>(host.tiles.size())};
+struct TiledParts {
+  explicit TiledParts(const std::vector<Part>& parts)
+      : host_tiling(kernels::CutIntoTiles(parts)),
+        tiles(host_tiling.tiles),
+        parts(host_tiling.parts),
+        chunks(host_tiling.chunks) {}
+  kernels::DeviceTiling DeviceView() {
+    return {tiles.data(), parts.data(), chunks.data(),
+            static_cast<uint32_t>(host_tiling.tiles.size())};
   }
 
-  kernels::Tiling host;
-  OnDevice<kernels::Tile> tiles;
-  OnDevice<kernels::TiledPart> parts;
-  OnDevice<kernels::TiledChunk> chunks;
+  kernels::Tiling host_tiling;
+  DeviceArray<kernels::Tile> tiles;
+  DeviceArray<kernels::TiledPart> parts;
+  DeviceArray<kernels::TiledChunk> chunks;
 };
 
-uint64_t Elements(const std::vector<Part>& tensors) {
+uint64_t NumElements(const std::vector<Part>& tensors) {
   return tensors.back().begin + tensors.back().count;
 }
 
-// Returns arrays of `elements` normal values (arenas: each has all values of a model). They are so
-// many that no cache holds the next one if calls use them in turn.
-std::vector<std::unique_ptr<OnDevice<float>>> MakeArenas(uint64_t elements) {
+// Returns arrays of `elements` normal values, one per element of a model. They are so many that no
+// cache holds the next one if calls use them in turn.
+std::vector<std::unique_ptr<DeviceArray<float>>> MakeArenas(uint64_t elements) {
   const std::vector<float> values =
       NormalValues(std::min<size_t>(kPatternSize, static_cast<size_t>(elements)), 1);
-  std::vector<std::unique_ptr<OnDevice<float>>> arenas;
+  std::vector<std::unique_ptr<DeviceArray<float>>> arenas;
   do {
-    arenas.push_back(std::make_unique<OnDevice<float>>(elements));
+    arenas.push_back(std::make_unique<DeviceArray<float>>(elements));
     arenas.back()->Fill(values.data(), values.size());
   } while (arenas.size() * elements * sizeof(float) < kBeyondCaches && elements > kPatternSize);
   return arenas;
@@ -132,70 +134,75 @@ std::vector<std::unique_ptr<OnDevice<float>>> MakeArenas(uint64_t elements) {
 class TernarizeBenchmark {
  public:
   explicit TernarizeBenchmark(const std::vector<Part>& tensors)
-      : elements_(Elements(tensors)),
+      : elements_(NumElements(tensors)),
         tensors_(tensors),
-        segments_(SegmentsOf(tensors)),
+        segments_(CutIntoSegments(tensors)),
         arenas_(MakeArenas(elements_)),
-        partial_(tensors_.host.tiles.size()),
+        partial_stats_(tensors_.host_tiling.tiles.size()),
         stats_(tensors.size()),
-        stats_done_(std::vector<uint32_t>(tensors.size())),
-        scales_(std::vector<kernels::TernaryScale>(segments_.host.parts.size(), {kClip, kClip})),
-        masks_(segments_.host.tiles.size() * kernels::kTile / 8),
+        tiles_done_(std::vector<uint32_t>(tensors.size())),
+        scales_(
+            std::vector<kernels::TernaryScale>(segments_.host_tiling.parts.size(), {kClip, kClip})),
+        masks_(segments_.host_tiling.tiles.size() * kernels::kTile / 8),
         signs_(masks_.size()),
-        ones_(segments_.host.tiles.size()),
-        sign_bit_(ones_.size()),
-        mask_begin_(segments_.host.parts.size()),
-        done_(std::vector<uint32_t>(segments_.host.chunks.size())),
-        out_(segments_.host.out_bytes),
-        sizes_(segments_.host.chunks.size()) {}
+        ones_per_tile_(segments_.host_tiling.tiles.size()),
+        sign_bit_of_tile_(ones_per_tile_.size()),
+        mask_begin_of_part_(segments_.host_tiling.parts.size()),
+        done_per_chunk_(std::vector<uint32_t>(segments_.host_tiling.chunks.size())),
+        codes_(segments_.host_tiling.out_bytes),
+        code_sizes_(segments_.host_tiling.chunks.size()) {}
 
   void Print(const std::string& name, const Regions& regions) {
-    const double read = 4.0 * static_cast<double>(elements_);
-    const auto codes = SecondsOf(regions, [this](uint64_t turn) { LaunchCodes(turn); });
-    const std::vector<uint64_t> sizes = sizes_.Read();
-    const double written = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+    const double read_bytes = 4.0 * static_cast<double>(elements_);
+    const auto codes_seconds =
+        MeasureSeconds(regions, [this](uint64_t turn) { LaunchCodes(turn); });
+    const std::vector<uint64_t> code_sizes = code_sizes_.Read();
+    const double code_bytes = std::accumulate(code_sizes.begin(), code_sizes.end(), 0.0);
     const std::string note =
-        Cat(tensors_.host.parts.size(), " tensors of ", elements_, " elements in ", sizes.size(),
-            " chunks; codes of ", HumanBytes(static_cast<uint64_t>(written)));
-    PrintMeasurement(name + "_codes", codes, read + written, note, 2);
-    const auto stats = SecondsOf(regions, [this](uint64_t turn) { LaunchStats(turn); });
-    PrintMeasurement(name + "_statistics", stats, read, note);
-    const auto both = SecondsOf(regions, [this](uint64_t turn) {
+        Cat(tensors_.host_tiling.parts.size(), " tensors of ", elements_, " elements in ",
+            code_sizes.size(), " chunks; codes of ", HumanBytes(static_cast<uint64_t>(code_bytes)));
+    PrintMeasurement(name + "_codes", codes_seconds, read_bytes + code_bytes, note, 2);
+    const auto stats_seconds =
+        MeasureSeconds(regions, [this](uint64_t turn) { LaunchStats(turn); });
+    PrintMeasurement(name + "_statistics", stats_seconds, read_bytes, note);
+    const auto both_seconds = MeasureSeconds(regions, [this](uint64_t turn) {
       LaunchStats(turn);
       LaunchCodes(turn);
     });
-    PrintMeasurement(name + "_statistics_and_codes", both, 2 * read + written, note, 3);
+    PrintMeasurement(name + "_statistics_and_codes", both_seconds, 2 * read_bytes + code_bytes,
+                     note, 3);
   }
 
  private:
-  const float* Arena(uint64_t turn) { return arenas_[turn % arenas_.size()]->data(); }
+  const float* ArenaForTurn(uint64_t turn) { return arenas_[turn % arenas_.size()]->data(); }
   void LaunchStats(uint64_t turn) {
-    Check(kernels::ComputeStatsOnDevice(nullptr, Arena(turn), tensors_.Get(), partial_.data(),
-                                        stats_done_.data(), stats_.data()),
-          "launch of statistics");
+    ExitOnError(
+        kernels::ComputeStatsOnDevice(nullptr, ArenaForTurn(turn), tensors_.DeviceView(),
+                                      partial_stats_.data(), tiles_done_.data(), stats_.data()),
+        "launch of statistics");
   }
   void LaunchCodes(uint64_t turn) {
-    Check(kernels::TernarizeOnDevice(
-              nullptr, Arena(turn), segments_.Get(), scales_.data(),
-              {.seed = 1, .stream = kernels::NoiseStream::kCodes, .round = turn},
-              {masks_.data(), signs_.data(), ones_.data(), sign_bit_.data(), mask_begin_.data(),
-               done_.data()},
-              out_.data(), sizes_.data()),
-          "launch of codes");
+    ExitOnError(kernels::TernarizeOnDevice(
+                    nullptr, ArenaForTurn(turn), segments_.DeviceView(), scales_.data(),
+                    {.seed = 1, .stream = kernels::NoiseStream::kCodes, .round = turn},
+                    {masks_.data(), signs_.data(), ones_per_tile_.data(), sign_bit_of_tile_.data(),
+                     mask_begin_of_part_.data(), done_per_chunk_.data()},
+                    codes_.data(), code_sizes_.data()),
+                "launch of codes");
   }
 
   uint64_t elements_;
-  Tiled tensors_, segments_;
-  std::vector<std::unique_ptr<OnDevice<float>>> arenas_;
-  OnDevice<kernels::DeviceStats> partial_, stats_;
-  OnDevice<uint32_t> stats_done_;
-  OnDevice<kernels::TernaryScale> scales_;
-  OnDevice<uint8_t> masks_, signs_;
-  OnDevice<uint32_t> ones_, sign_bit_;
-  OnDevice<uint64_t> mask_begin_;
-  OnDevice<uint32_t> done_;
-  OnDevice<uint8_t> out_;
-  OnDevice<uint64_t> sizes_;
+  TiledParts tensors_, segments_;
+  std::vector<std::unique_ptr<DeviceArray<float>>> arenas_;
+  DeviceArray<kernels::DeviceStats> partial_stats_, stats_;
+  DeviceArray<uint32_t> tiles_done_;
+  DeviceArray<kernels::TernaryScale> scales_;
+  DeviceArray<uint8_t> masks_, signs_;
+  DeviceArray<uint32_t> ones_per_tile_, sign_bit_of_tile_;
+  DeviceArray<uint64_t> mask_begin_of_part_;
+  DeviceArray<uint32_t> done_per_chunk_;
+  DeviceArray<uint8_t> codes_;
+  DeviceArray<uint64_t> code_sizes_;
 };
 
 // Random sums of the ternary codes of `workers` workers, for all parts. A sum is stored as planes
@@ -203,22 +210,22 @@ class TernarizeBenchmark {
 // longest part's sums.
 struct RandomSums {
   RandomSums(const std::vector<Part>& parts, int workers) {
-    uint64_t longest = 0;
-    for (const Part& part : parts) longest = std::max(longest, part.count);
-    const auto bits = static_cast<size_t>(kernels::SumBits(workers));
-    const size_t bytes = kernels::PlaneBytes(longest);
-    std::vector<uint8_t> planes(bits * bytes);
+    uint64_t max_count = 0;
+    for (const Part& part : parts) max_count = std::max(max_count, part.count);
+    const auto num_planes = static_cast<size_t>(kernels::SumBits(workers));
+    const size_t plane_bytes = kernels::PlaneBytes(max_count);
+    std::vector<uint8_t> planes(num_planes * plane_bytes);
     std::mt19937_64 random(6);
-    std::uniform_int_distribution<int> sum_of(-workers, workers);
-    for (uint64_t i = 0; i < longest; ++i) {
-      const auto sum = static_cast<uint32_t>(sum_of(random));
-      for (size_t p = 0; p < bits; ++p)
-        planes[p * bytes + i / 8] |= static_cast<uint8_t>((sum >> p & 1) << i % 8);
+    std::uniform_int_distribution<int> random_sum(-workers, workers);
+    for (uint64_t i = 0; i < max_count; ++i) {
+      const auto sum = static_cast<uint32_t>(random_sum(random));
+      for (size_t p = 0; p < num_planes; ++p)
+        planes[p * plane_bytes + i / 8] |= static_cast<uint8_t>((sum >> p & 1) << i % 8);
     }
     for (const Part& part : parts) {
       sum_locations.push_back({planes_of_parts.size(), kClip});
-      for (size_t p = 0; p < bits; ++p) {
-        const auto begin = planes.begin() + static_cast<ptrdiff_t>(p * bytes);
+      for (size_t p = 0; p < num_planes; ++p) {
+        const auto begin = planes.begin() + static_cast<ptrdiff_t>(p * plane_bytes);
         planes_of_parts.insert(planes_of_parts.end(), begin,
                                begin + static_cast<ptrdiff_t>(kernels::PlaneBytes(part.count)));
       }
@@ -231,39 +238,40 @@ struct RandomSums {
 // Measures the kernel that decodes sums of ternary codes and updates the weights.
 void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
                   const Regions& regions) {
-  const std::vector<Part> segments = SegmentsOf(tensors);
-  const uint64_t elements = Elements(tensors);
+  const std::vector<Part> segments = CutIntoSegments(tensors);
+  const uint64_t elements = NumElements(tensors);
   const std::vector<float> values = NormalValues(std::min<size_t>(kPatternSize, elements), 2);
-  std::vector<float> positive = values;
-  for (float& value : positive) value = std::abs(value);
-  Tiled tiled(segments);
+  std::vector<float> positive_values = values;
+  for (float& value : positive_values) value = std::abs(value);
+  TiledParts tiled_segments(segments);
   // `momentum` is also the first moment of Adam; `second_moment` is only used by Adam.
-  OnDevice<float> weights(elements), momentum(elements), second_moment(elements);
+  DeviceArray<float> weights(elements), momentum(elements), second_moment(elements);
   weights.Fill(values.data(), values.size());
-  second_moment.Fill(positive.data(), positive.size());
-  OnDevice<kernels::TensorRates> rates(
+  second_moment.Fill(positive_values.data(), positive_values.size());
+  DeviceArray<kernels::TensorRates> tensor_rates(
       std::vector<kernels::TensorRates>(segments.size(), {1e-4f, 0}));
-  OnDevice<uint32_t> found_invalid(std::vector<uint32_t>(1));
+  DeviceArray<uint32_t> found_invalid(std::vector<uint32_t>(1));
   for (const uint32_t workers : {2u, 4u, 8u}) {
     const RandomSums sums(segments, static_cast<int>(workers));
-    OnDevice<uint8_t> planes(sums.planes_of_parts);
-    OnDevice<kernels::SumLocation> sum_locations(sums.sum_locations);
-    for (const bool adam : {false, true}) {
+    DeviceArray<uint8_t> planes(sums.planes_of_parts);
+    DeviceArray<kernels::SumLocation> sum_locations(sums.sum_locations);
+    for (const bool is_adam : {false, true}) {
       momentum.Fill(values.data(), values.size());
       const kernels::UpdateStep step{
-          adam ? kernels::UpdateRule::kAdam : kernels::UpdateRule::kMomentum,
+          is_adam ? kernels::UpdateRule::kAdam : kernels::UpdateRule::kMomentum,
           1e-6f,
           0.9f,
           {1e-6f, 1.02f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-8f}};
-      const auto seconds = SecondsOf(regions, [&](uint64_t) {
-        Check(kernels::DecodeAndUpdateOnDevice(
-                  nullptr, tiled.Get(), planes.data(), sum_locations.data(), workers, step,
-                  rates.data(), {weights.data(), momentum.data(), second_moment.data()},
-                  found_invalid.data()),
-              "launch of updates");
+      const auto seconds = MeasureSeconds(regions, [&](uint64_t) {
+        ExitOnError(
+            kernels::DecodeAndUpdateOnDevice(
+                nullptr, tiled_segments.DeviceView(), planes.data(), sum_locations.data(), workers,
+                step, tensor_rates.data(), {weights.data(), momentum.data(), second_moment.data()},
+                found_invalid.data()),
+            "launch of updates");
       });
-      const double state_bytes = (adam ? 24.0 : 16.0) * static_cast<double>(elements);
-      PrintMeasurement(Cat(name, "_decode_", adam ? "adam" : "momentum", "_", workers), seconds,
+      const double state_bytes = (is_adam ? 24.0 : 16.0) * static_cast<double>(elements);
+      PrintMeasurement(Cat(name, "_decode_", is_adam ? "adam" : "momentum", "_", workers), seconds,
                        static_cast<double>(sums.planes_of_parts.size()) + state_bytes,
                        Cat(elements, " parameters, sums of ", workers, " workers, ",
                            kernels::SumBits(static_cast<int>(workers)), " planes"));
@@ -277,101 +285,106 @@ void PrintUpdates(const std::string& name, const std::vector<Part>& tensors,
 
 // Measures copies within device memory, and between device and host.
 void PrintCopies(const Setting& setting) {
-  const auto bytes = static_cast<double>(setting.elements) * sizeof(float);
+  const auto traffic_bytes = static_cast<double>(setting.elements) * sizeof(float);
   const std::vector<float> values =
       NormalValues(std::min<size_t>(kPatternSize, setting.elements), 3);
-  OnDevice<float> from(setting.elements), to(setting.elements);
-  from.Fill(values.data(), values.size());
-  const size_t size = setting.elements * sizeof(float);
+  DeviceArray<float> source(setting.elements), target(setting.elements);
+  source.Fill(values.data(), values.size());
+  const size_t array_bytes = setting.elements * sizeof(float);
   PrintMeasurement("copy",
-                   SecondsOf(setting.regions,
-                             [&](uint64_t) {
-                               Check(cudaMemcpyAsync(to.data(), from.data(), size,
-                                                     cudaMemcpyDeviceToDevice, nullptr),
-                                     "cudaMemcpyAsync on the device");
-                             }),
-                   2 * bytes, Cat(HumanBytes(size), ", bytes read and written"));
+                   MeasureSeconds(setting.regions,
+                                  [&](uint64_t) {
+                                    ExitOnError(
+                                        cudaMemcpyAsync(target.data(), source.data(), array_bytes,
+                                                        cudaMemcpyDeviceToDevice, nullptr),
+                                        "cudaMemcpyAsync on the device");
+                                  }),
+                   2 * traffic_bytes, Cat(HumanBytes(array_bytes), ", bytes read and written"));
   std::vector<float> host(setting.elements / 2);
   for (size_t i = 0; i < host.size(); ++i) host[i] = values[i % values.size()];
-  const size_t half = host.size() * sizeof(float);
-  if (cudaHostRegister(host.data(), half, cudaHostRegisterDefault) != cudaSuccess) {
+  const size_t host_bytes = host.size() * sizeof(float);
+  if (cudaHostRegister(host.data(), host_bytes, cudaHostRegisterDefault) != cudaSuccess) {
     cudaGetLastError();  // Clears the error, so that the next call does not return it.
     std::fprintf(stderr, "gpu_bench: cannot pin memory; skips copies from and to the host\n");
     return;
   }
-  const std::string pinned = Cat(HumanBytes(half), ", pinned");
+  const std::string pinned_note = Cat(HumanBytes(host_bytes), ", pinned");
   PrintMeasurement("to_device",
-                   SecondsOf(setting.regions,
-                             [&](uint64_t) {
-                               Check(cudaMemcpyAsync(to.data(), host.data(), half,
-                                                     cudaMemcpyHostToDevice, nullptr),
-                                     "cudaMemcpyAsync to the device");
-                             }),
-                   static_cast<double>(half), pinned);
+                   MeasureSeconds(setting.regions,
+                                  [&](uint64_t) {
+                                    ExitOnError(
+                                        cudaMemcpyAsync(target.data(), host.data(), host_bytes,
+                                                        cudaMemcpyHostToDevice, nullptr),
+                                        "cudaMemcpyAsync to the device");
+                                  }),
+                   static_cast<double>(host_bytes), pinned_note);
   PrintMeasurement("from_device",
-                   SecondsOf(setting.regions,
-                             [&](uint64_t) {
-                               Check(cudaMemcpyAsync(host.data(), from.data(), half,
-                                                     cudaMemcpyDeviceToHost, nullptr),
-                                     "cudaMemcpyAsync from the device");
-                             }),
-                   static_cast<double>(half), pinned);
-  Check(cudaHostUnregister(host.data()), "cudaHostUnregister");
+                   MeasureSeconds(setting.regions,
+                                  [&](uint64_t) {
+                                    ExitOnError(
+                                        cudaMemcpyAsync(host.data(), source.data(), host_bytes,
+                                                        cudaMemcpyDeviceToHost, nullptr),
+                                        "cudaMemcpyAsync from the device");
+                                  }),
+                   static_cast<double>(host_bytes), pinned_note);
+  ExitOnError(cudaHostUnregister(host.data()), "cudaHostUnregister");
 }
 
 // Measures the time of a kernel launch, without and with waiting for its end.
 void PrintLaunches(const Regions& regions) {
-  OnDevice<float> average(std::vector<float>(1)), weight(std::vector<float>(1));
+  DeviceArray<float> average(std::vector<float>(1)), weight(std::vector<float>(1));
   const auto launch = [&] {
-    Check(kernels::EmaUpdateOnDevice(nullptr, average.data(), weight.data(), 1, 0.5f), "launch");
+    ExitOnError(kernels::EmaUpdateOnDevice(nullptr, average.data(), weight.data(), 1, 0.5f),
+                "launch");
   };
-  PrintMeasurement("launch", SecondsOf(regions, [&](uint64_t) { launch(); }), 0,
+  PrintMeasurement("launch", MeasureSeconds(regions, [&](uint64_t) { launch(); }), 0,
                    "launches of a kernel with one element");
   PrintMeasurement("launch_and_wait",
-                   HostSecondsOf(regions,
-                                 [&] {
-                                   launch();
-                                   Check(cudaStreamSynchronize(nullptr), "cudaStreamSynchronize");
-                                 }),
+                   MeasureHostSeconds(regions,
+                                      [&] {
+                                        launch();
+                                        ExitOnError(cudaStreamSynchronize(nullptr),
+                                                    "cudaStreamSynchronize");
+                                      }),
                    0, "the same, with a wait after each");
 }
 
 // Prints a JSON line that describes the GPU. Ends the program with exit code 78 if there is no GPU.
 void PrintDevice() {
-  int devices = 0, driver = 0, runtime = 0, multiprocessors = 0, l2 = 0, clock_khz = 0,
-      memory_khz = 0, major = 0, minor = 0;
-  const cudaError_t counted = cudaGetDeviceCount(&devices);
-  if (counted != cudaSuccess || devices == 0) {
+  int num_devices = 0, driver_version = 0, runtime_version = 0, multiprocessors = 0, l2_bytes = 0,
+      clock_khz = 0, memory_khz = 0, major = 0, minor = 0;
+  const cudaError_t count_error = cudaGetDeviceCount(&num_devices);
+  if (count_error != cudaSuccess || num_devices == 0) {
     std::fprintf(stderr, "gpu_bench: there is no GPU here%s%s\n",
-                 counted == cudaSuccess ? "" : ": CUDA says: ",
-                 counted == cudaSuccess ? "" : cudaGetErrorString(counted));
+                 count_error == cudaSuccess ? "" : ": CUDA says: ",
+                 count_error == cudaSuccess ? "" : cudaGetErrorString(count_error));
     std::exit(static_cast<int>(Code::kBadJob));
   }
   cudaDeviceProp properties;
-  Check(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
-  size_t free_bytes = 0, bytes = 0;
-  Check(cudaMemGetInfo(&free_bytes, &bytes), "cudaMemGetInfo");
-  Check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
-  Check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
-  const auto query = [](int* to, cudaDeviceAttr attribute) {
+  ExitOnError(cudaGetDeviceProperties(&properties, 0), "cudaGetDeviceProperties");
+  size_t free_bytes = 0, total_bytes = 0;
+  ExitOnError(cudaMemGetInfo(&free_bytes, &total_bytes), "cudaMemGetInfo");
+  ExitOnError(cudaDriverGetVersion(&driver_version), "cudaDriverGetVersion");
+  ExitOnError(cudaRuntimeGetVersion(&runtime_version), "cudaRuntimeGetVersion");
+  const auto query_attribute = [](int* to, cudaDeviceAttr attribute) {
     if (cudaDeviceGetAttribute(to, attribute, 0) != cudaSuccess) *to = 0;  // 0: unknown.
   };
-  query(&multiprocessors, cudaDevAttrMultiProcessorCount);
-  query(&l2, cudaDevAttrL2CacheSize);
-  query(&clock_khz, cudaDevAttrClockRate);
-  query(&memory_khz, cudaDevAttrMemoryClockRate);
-  query(&major, cudaDevAttrComputeCapabilityMajor);
-  query(&minor, cudaDevAttrComputeCapabilityMinor);
+  query_attribute(&multiprocessors, cudaDevAttrMultiProcessorCount);
+  query_attribute(&l2_bytes, cudaDevAttrL2CacheSize);
+  query_attribute(&clock_khz, cudaDevAttrClockRate);
+  query_attribute(&memory_khz, cudaDevAttrMemoryClockRate);
+  query_attribute(&major, cudaDevAttrComputeCapabilityMajor);
+  query_attribute(&minor, cudaDevAttrComputeCapabilityMinor);
   std::printf(
       "{\"name\": \"device\", \"device\": \"%s\", \"compute_capability\": \"%d.%d\", "
       "\"memory_bytes\": %zu, \"multiprocessors\": %d, \"l2_bytes\": %d, \"clock_khz\": %d, "
       "\"memory_clock_khz\": %d, \"cuda_of_driver\": %d, \"cuda_runtime\": %d}\n",
-      properties.name, major, minor, bytes, multiprocessors, l2, clock_khz, memory_khz, driver,
-      runtime);
+      properties.name, major, minor, total_bytes, multiprocessors, l2_bytes, clock_khz, memory_khz,
+      driver_version, runtime_version);
   std::fflush(stdout);
 }
 
-// Returns the tensors of a known network, with the image size of its publication.
+// Returns the tensors of the network `name`, for images of the size in its publication.
 std::vector<Part> TensorsOfNet(const std::string& name) {
   pb::Model model;
   model.set_name(name);
@@ -388,7 +401,7 @@ std::vector<Part> TensorsOfNet(const std::string& name) {
   const auto table = models::MakeParameterTable(*net);
   std::vector<uint64_t> counts;
   for (const models::Parameter& parameter : table->parameters) counts.push_back(parameter.count);
-  return TensorsOf(counts);
+  return MakeTensors(counts);
 }
 
 int Main(int argc, char** argv) {
@@ -408,7 +421,7 @@ int Main(int argc, char** argv) {
     } else if (flag == "--regions") {
       setting.regions.count = std::atoi(value);
     } else if (flag == "--region_ms") {
-      setting.regions.seconds = std::atof(value) / 1e3;
+      setting.regions.min_seconds = std::atof(value) / 1e3;
     } else {
       is_valid = false;
     }
@@ -431,7 +444,7 @@ int Main(int argc, char** argv) {
     PrintUpdates(net, tensors, setting.regions);
     begin = end + 1;
   }
-  TernarizeBenchmark(TensorsOf({setting.elements})).Print("one_tensor", setting.regions);
+  TernarizeBenchmark(MakeTensors({setting.elements})).Print("one_tensor", setting.regions);
   return 0;
 }
 

@@ -14,20 +14,20 @@ constexpr uint64_t kMaxCalls = uint64_t{1} << 24;
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
 // `run_region(calls)` makes `calls` calls and returns their total seconds. Returns the seconds per
 // call of each region.
-std::vector<double> Measure(const Regions& regions,
-                            const std::function<double(uint64_t)>& run_region) {
+std::vector<double> MeasureRegions(const Regions& regions,
+                                   const std::function<double(uint64_t)>& run_region) {
   run_region(1);
   uint64_t calls = 1;
-  double duration = run_region(calls);
-  while (duration < regions.seconds && calls < kMaxCalls) {
+  double region_s = run_region(calls);
+  while (region_s < regions.min_seconds && calls < kMaxCalls) {
     calls *= 2;
-    duration = run_region(calls);
+    region_s = run_region(calls);
   }
   std::vector<double> seconds;
   for (int i = 0; i < regions.count; ++i)
@@ -39,8 +39,8 @@ std::vector<double> Measure(const Regions& regions,
 class EventTimer {
  public:
   EventTimer() {
-    Check(cudaEventCreate(&begin_), "cudaEventCreate");
-    Check(cudaEventCreate(&end_), "cudaEventCreate");
+    ExitOnError(cudaEventCreate(&begin_), "cudaEventCreate");
+    ExitOnError(cudaEventCreate(&end_), "cudaEventCreate");
   }
   ~EventTimer() {
     cudaEventDestroy(begin_);
@@ -49,12 +49,12 @@ class EventTimer {
   EventTimer(const EventTimer&) = delete;
   EventTimer& operator=(const EventTimer&) = delete;
 
-  void Begin() { Check(cudaEventRecord(begin_, nullptr), "cudaEventRecord"); }
+  void Begin() { ExitOnError(cudaEventRecord(begin_, nullptr), "cudaEventRecord"); }
   double End() {
-    Check(cudaEventRecord(end_, nullptr), "cudaEventRecord");
-    Check(cudaEventSynchronize(end_), "cudaEventSynchronize");
+    ExitOnError(cudaEventRecord(end_, nullptr), "cudaEventRecord");
+    ExitOnError(cudaEventSynchronize(end_), "cudaEventSynchronize");
     float milliseconds = 0;
-    Check(cudaEventElapsedTime(&milliseconds, begin_, end_), "cudaEventElapsedTime");
+    ExitOnError(cudaEventElapsedTime(&milliseconds, begin_, end_), "cudaEventElapsedTime");
     return milliseconds / 1e3;
   }
 
@@ -64,26 +64,26 @@ class EventTimer {
 
 }  // namespace
 
-void Check(int error, const char* call) {
+void ExitOnError(int error, const char* call) {
   if (error == cudaSuccess) return;
   std::fprintf(stderr, "gpu_bench: %s: %s\n", call,
                cudaGetErrorString(static_cast<cudaError_t>(error)));
   std::exit(static_cast<int>(Code::kPeerLost));
 }
 
-std::vector<double> SecondsOf(const Regions& regions,
-                              const std::function<void(uint64_t turn)>& work) {
+std::vector<double> MeasureSeconds(const Regions& regions,
+                                   const std::function<void(uint64_t turn)>& work) {
   EventTimer timer;
   uint64_t turn = 0;
-  return Measure(regions, [&](uint64_t calls) {
+  return MeasureRegions(regions, [&](uint64_t calls) {
     timer.Begin();
     for (uint64_t i = 0; i < calls; ++i) work(turn++);
     return timer.End();
   });
 }
 
-std::vector<double> HostSecondsOf(const Regions& regions, const std::function<void()>& work) {
-  return Measure(regions, [&](uint64_t calls) {
+std::vector<double> MeasureHostSeconds(const Regions& regions, const std::function<void()>& work) {
+  return MeasureRegions(regions, [&](uint64_t calls) {
     const Time begin = Now();
     for (uint64_t i = 0; i < calls; ++i) work();
     return Seconds(Now() - begin);
@@ -92,17 +92,17 @@ std::vector<double> HostSecondsOf(const Regions& regions, const std::function<vo
 
 void PrintMeasurement(const std::string& name, const std::vector<double>& seconds, double bytes,
                       const std::string& note, int launches) {
-  std::string samples;
+  std::string samples_json;
   for (const double value : seconds) {
     char text[32];
-    std::snprintf(text, sizeof(text), "%s%.6g", samples.empty() ? "" : ", ", value);
-    samples += text;
+    std::snprintf(text, sizeof(text), "%s%.6g", samples_json.empty() ? "" : ", ", value);
+    samples_json += text;
   }
   std::printf(
       "{\"name\": \"%s\", \"seconds\": %.6g, \"bytes\": %.12g, \"launches\": %d, \"samples\": "
       "[%s], "
       "\"note\": \"%s\"}\n",
-      name.c_str(), Median(seconds), bytes, launches, samples.c_str(), note.c_str());
+      name.c_str(), Median(seconds), bytes, launches, samples_json.c_str(), note.c_str());
   std::fflush(stdout);
 }
 

@@ -13,39 +13,39 @@
 namespace tern::bench {
 
 // Ends the program with exit code 75 unless `error` is 0.
-void Check(int error, const char* call);
+void ExitOnError(int error, const char* call);
 
 // An array in device memory. Its elements are uninitialized unless it is made from values.
 template <typename T>
-class OnDevice {
+class DeviceArray {
  public:
-  explicit OnDevice(size_t size) : size_(size) {
+  explicit DeviceArray(size_t size) : size_(size) {
     void* memory = nullptr;
-    Check(cudaMalloc(&memory, size * sizeof(T)), "cudaMalloc");
+    ExitOnError(cudaMalloc(&memory, size * sizeof(T)), "cudaMalloc");
     data_ = static_cast<T*>(memory);
   }
-  explicit OnDevice(const std::vector<T>& values) : OnDevice(values.size()) {
+  explicit DeviceArray(const std::vector<T>& values) : DeviceArray(values.size()) {
     Fill(values.data(), values.size());
   }
-  ~OnDevice() { cudaFree(data_); }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
+  ~DeviceArray() { cudaFree(data_); }
+  DeviceArray(const DeviceArray&) = delete;
+  DeviceArray& operator=(const DeviceArray&) = delete;
 
   T* data() { return data_; }
   size_t size() const { return size_; }
   // Fills the array with repetitions of the `count` values at `values` in host memory.
   void Fill(const T* values, size_t count) {
-    for (size_t begin = 0; begin < size_; begin += count) {
-      const size_t length = count < size_ - begin ? count : size_ - begin;
-      Check(cudaMemcpy(data_ + begin, values, length * sizeof(T), cudaMemcpyHostToDevice),
-            "cudaMemcpy");
+    for (size_t first = 0; first < size_; first += count) {
+      const size_t copy_count = count < size_ - first ? count : size_ - first;
+      ExitOnError(cudaMemcpy(data_ + first, values, copy_count * sizeof(T), cudaMemcpyHostToDevice),
+                  "cudaMemcpy");
     }
   }
   // Copies the array to the host, after all launched work has finished.
   std::vector<T> Read() const {
     std::vector<T> values(size_);
-    Check(cudaMemcpy(values.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost),
-          "cudaMemcpy");
+    ExitOnError(cudaMemcpy(values.data(), data_, size_ * sizeof(T), cudaMemcpyDeviceToHost),
+                "cudaMemcpy");
     return values;
   }
 
@@ -54,21 +54,21 @@ class OnDevice {
   T* data_ = nullptr;
 };
 
-// How to measure: `count` times a region, which is a series of so many calls that it takes at least
-// `seconds`.
+// How to measure: `count` regions are timed. A region is a series of so many calls that it takes at
+// least `min_seconds`.
 struct Regions {
   int count = 7;
-  double seconds = 0.05;
+  double min_seconds = 0.05;
 };
 
 // Measures the seconds on the device of a call of `work`, which launches kernels. Returns one value
 // per region, measured with CUDA events after warm-up calls. `turn` is the number of the call, for
 // work that uses several arrays in turn.
-std::vector<double> SecondsOf(const Regions& regions,
-                              const std::function<void(uint64_t turn)>& work);
+std::vector<double> MeasureSeconds(const Regions& regions,
+                                   const std::function<void(uint64_t turn)>& work);
 // Measures the seconds of a call of `work` by the host's clock, for work that itself waits for the
 // device. Returns one value per region.
-std::vector<double> HostSecondsOf(const Regions& regions, const std::function<void()>& work);
+std::vector<double> MeasureHostSeconds(const Regions& regions, const std::function<void()>& work);
 
 // Prints one line of JSON: {"name", "seconds": the median, "bytes", "launches", "samples": all
 // `seconds`, "note"}. `bytes`: the minimum memory traffic of a call; 0 if this does not apply.

@@ -1,4 +1,5 @@
-// Speed of the kernels on one core, in elements and bytes of floats per second.
+// Measures the speed of the kernels on one core, in elements per second and in bytes per second of
+// floats that are read or written.
 //   kernels_bench --benchmark_filter=Ternarize
 #include <benchmark/benchmark.h>
 
@@ -14,25 +15,25 @@
 namespace tern::kernels {
 namespace {
 
-std::vector<float> Gradient(size_t n) {
-  std::mt19937 bits(1);
+std::vector<float> RandomGradient(size_t n) {
+  std::mt19937 random(1);
   std::normal_distribution<float> gaussian;
   std::vector<float> g(n);
-  for (float& value : g) value = gaussian(bits);
+  for (float& value : g) value = gaussian(random);
   return g;
 }
 
 // The ternary codes of n Gaussian values.
 struct TernaryCodes {
   explicit TernaryCodes(size_t n) : mask(PlaneBytes(n)), signs(PlaneBytes(n)) {
-    const std::vector<float> g = Gradient(n);
+    const std::vector<float> g = RandomGradient(n);
     Ternarize(g.data(), n, 2.5f, 2.5f, NoiseKey(), 0, mask.data(), signs.data());
   }
   std::vector<uint8_t> mask;
   std::vector<uint8_t> signs;
 };
 
-size_t Elements(const benchmark::State& state) { return static_cast<size_t>(state.range(0)); }
+size_t NumElements(const benchmark::State& state) { return static_cast<size_t>(state.range(0)); }
 
 void SetRates(benchmark::State& state, size_t bytes_per_element) {
   state.SetItemsProcessed(state.iterations() * state.range(0));
@@ -41,21 +42,21 @@ void SetRates(benchmark::State& state, size_t bytes_per_element) {
 }
 
 void BenchTernarize(benchmark::State& state) {
-  const size_t n = Elements(state);
-  const std::vector<float> g = Gradient(n);
+  const size_t n = NumElements(state);
+  const std::vector<float> g = RandomGradient(n);
   TernaryCodes codes(n);
-  NoiseKey key;
+  NoiseKey noise_key;
   for (auto _ : state) {
-    ++key.round;
+    ++noise_key.round;
     benchmark::DoNotOptimize(
-        Ternarize(g.data(), n, 2.5f, 2.5f, key, 0, codes.mask.data(), codes.signs.data()));
+        Ternarize(g.data(), n, 2.5f, 2.5f, noise_key, 0, codes.mask.data(), codes.signs.data()));
   }
   SetRates(state, 4);
 }
 
 void BenchTernarizeRef(benchmark::State& state) {
-  const size_t n = Elements(state);
-  const std::vector<float> g = Gradient(n);
+  const size_t n = NumElements(state);
+  const std::vector<float> g = RandomGradient(n);
   TernaryCodes codes(n);
   for (auto _ : state) {
     benchmark::DoNotOptimize(TernarizeRef(g.data(), n, 2.5f, 2.5f, NoiseKey(), 0, codes.mask.data(),
@@ -65,32 +66,32 @@ void BenchTernarizeRef(benchmark::State& state) {
 }
 
 void BenchStats(benchmark::State& state) {
-  const std::vector<float> g = Gradient(Elements(state));
+  const std::vector<float> g = RandomGradient(NumElements(state));
   for (auto _ : state) benchmark::DoNotOptimize(ComputeStats(g.data(), g.size()));
   SetRates(state, 4);
 }
 
 void BenchAddCodes(benchmark::State& state) {
-  const size_t n = Elements(state);
-  const int bits = SumBits(static_cast<int>(state.range(1)));
+  const size_t n = NumElements(state);
+  const int num_planes = SumBits(static_cast<int>(state.range(1)));
   const TernaryCodes codes(n);
-  std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
-  const WorkerCodes worker{codes.mask.data(), codes.signs.data()};
+  std::vector<uint8_t> planes(static_cast<size_t>(num_planes) * PlaneBytes(n));
+  const WorkerCodes worker_codes{codes.mask.data(), codes.signs.data()};
   for (auto _ : state) {  // The sums overflow, which does not affect the time.
-    AddCodes({&worker, 1}, n, PlaneBytes(n), bits, bits, planes.data());
+    AddCodes({&worker_codes, 1}, n, PlaneBytes(n), num_planes, num_planes, planes.data());
     benchmark::ClobberMemory();
   }
   SetRates(state, 4);
 }
 
 void BenchDecodeMean(benchmark::State& state) {
-  const size_t n = Elements(state);
+  const size_t n = NumElements(state);
   const int workers = static_cast<int>(state.range(1));
-  const int bits = SumBits(workers);
+  const int num_planes = SumBits(workers);
   const TernaryCodes codes(n);
-  std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
-  const WorkerCodes worker{codes.mask.data(), codes.signs.data()};
-  AddCodes({&worker, 1}, n, PlaneBytes(n), bits, bits, planes.data());
+  std::vector<uint8_t> planes(static_cast<size_t>(num_planes) * PlaneBytes(n));
+  const WorkerCodes worker_codes{codes.mask.data(), codes.signs.data()};
+  AddCodes({&worker_codes, 1}, n, PlaneBytes(n), num_planes, num_planes, planes.data());
   std::vector<float> mean(n);
   for (auto _ : state) {
     benchmark::DoNotOptimize(DecodeMean(planes.data(), n, workers, 1.0f, 0, n, mean.data()));
@@ -100,18 +101,18 @@ void BenchDecodeMean(benchmark::State& state) {
 }
 
 void BenchHalf(benchmark::State& state) {
-  std::vector<float> g = Gradient(Elements(state));
-  std::vector<uint16_t> half(g.size());
+  std::vector<float> g = RandomGradient(NumElements(state));
+  std::vector<uint16_t> half_values(g.size());
   for (auto _ : state) {
-    FloatToHalf(g.data(), g.size(), half.data());
-    HalfToFloat(half.data(), half.size(), g.data());
+    FloatToHalf(g.data(), g.size(), half_values.data());
+    HalfToFloat(half_values.data(), half_values.size(), g.data());
     benchmark::ClobberMemory();
   }
   SetRates(state, 8);
 }
 
 void BenchMomentum(benchmark::State& state) {
-  const std::vector<float> g = Gradient(Elements(state));
+  const std::vector<float> g = RandomGradient(NumElements(state));
   std::vector<float> w = g;
   std::vector<float> v(g.size());
   for (auto _ : state) {
@@ -122,16 +123,16 @@ void BenchMomentum(benchmark::State& state) {
 }
 
 // Numbers of elements for arrays that fit in the caches, and that do not.
-constexpr int64_t kInCache = 1 << 16;
-constexpr int64_t kInMemory = 1 << 24;
+constexpr int64_t kElementsInCache = 1 << 16;
+constexpr int64_t kElementsInMemory = 1 << 24;
 
-BENCHMARK(BenchTernarize)->Arg(kInCache)->Arg(kInMemory);
-BENCHMARK(BenchTernarizeRef)->Arg(kInCache);
-BENCHMARK(BenchStats)->Arg(kInCache)->Arg(kInMemory);
-BENCHMARK(BenchAddCodes)->ArgsProduct({{kInCache}, {2, 8, 64}});
-BENCHMARK(BenchDecodeMean)->ArgsProduct({{kInCache}, {2, 4, 8, 16, 64}});
-BENCHMARK(BenchHalf)->Arg(kInCache);
-BENCHMARK(BenchMomentum)->Arg(kInCache)->Arg(kInMemory);
+BENCHMARK(BenchTernarize)->Arg(kElementsInCache)->Arg(kElementsInMemory);
+BENCHMARK(BenchTernarizeRef)->Arg(kElementsInCache);
+BENCHMARK(BenchStats)->Arg(kElementsInCache)->Arg(kElementsInMemory);
+BENCHMARK(BenchAddCodes)->ArgsProduct({{kElementsInCache}, {2, 8, 64}});
+BENCHMARK(BenchDecodeMean)->ArgsProduct({{kElementsInCache}, {2, 4, 8, 16, 64}});
+BENCHMARK(BenchHalf)->Arg(kElementsInCache);
+BENCHMARK(BenchMomentum)->Arg(kElementsInCache)->Arg(kElementsInMemory);
 
 }  // namespace
 }  // namespace tern::kernels

@@ -50,20 +50,20 @@ namespace {
 
 struct Setting {
   std::string model;
-  uint32_t batch = 0;
-  int threads = 1, regions = 1;
+  uint32_t batch_size = 0;
+  int num_threads = 1, num_regions = 1;
   Precision precision = Precision::kFp32;
   Device device = Device::kCpu;
-  double seconds = std::numeric_limits<double>::infinity();
+  double max_seconds = std::numeric_limits<double>::infinity();
 };
 
 double CpuSeconds() {
-  rusage used{};
-  getrusage(RUSAGE_SELF, &used);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
   const auto seconds = [](const timeval& t) {
     return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
   };
-  return seconds(used.ru_utime) + seconds(used.ru_stime);
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 class Trainer {
@@ -72,40 +72,41 @@ class Trainer {
   // Runs `steps` steps and returns their total seconds.
   double TimeSteps(int steps) {
     const Time begin = Now();
-    for (int i = 0; i < steps && status_.ok(); ++i) status_ = Step(step_++);
+    for (int i = 0; i < steps && status_.ok(); ++i) status_ = RunStep(step_++);
     return Seconds(Now() - begin);
   }
   const Status& status() const { return status_; }
 
  protected:
-  virtual Status Step(uint64_t step) = 0;
+  virtual Status RunStep(uint64_t step) = 0;
 
  private:
   uint64_t step_ = 0;
   Status status_;
 };
 
-constexpr float kRate = 1e-3f, kMomentum = 0.9f;
+constexpr float kLearningRate = 1e-3f, kMomentum = 0.9f;
 
 // Trains on the cores. A Problem is a network with random weights and one batch of random images.
 class CpuTrainer : public Trainer {
  public:
   CpuTrainer(Problem& problem, std::unique_ptr<Net> net)
-      : problem_(problem), net_(std::move(net)), velocity_(problem.table.total) {}
+      : problem_(problem), net_(std::move(net)), velocities_(problem.table.total) {}
 
  protected:
-  Status Step(uint64_t step) override {
+  Status RunStep(uint64_t step) override {
     net_->Forward({problem_.images, problem_.labels, problem_.batch, step}, nullptr);
     net_->Backward(nullptr);
-    kernels::MomentumUpdate(problem_.parameters.data(), velocity_.data(), problem_.gradients.data(),
-                            problem_.table.total, kRate, kMomentum, 0);
+    kernels::MomentumUpdate(problem_.parameters.data(), velocities_.data(),
+                            problem_.gradients.data(), problem_.table.total, kLearningRate,
+                            kMomentum, 0);
     return net_->status();
   }
 
  private:
   Problem& problem_;
   const std::unique_ptr<Net> net_;
-  std::vector<float> velocity_;
+  std::vector<float> velocities_;
 };
 
 // Trains on the GPU, with the exchange of codes but without servers.
@@ -144,67 +145,68 @@ class GpuTrainer : public Trainer {
   }
 
  protected:
-  Status Step(uint64_t step) override {
-    net_->Forward(FeedOf(step), nullptr);
-    net_->Stage(FeedOf(step + 1));
+  Status RunStep(uint64_t step) override {
+    net_->Forward(MakeFeed(step), nullptr);
+    net_->Stage(MakeFeed(step + 1));
     net_->Backward(nullptr);
     TERN_RETURN_IF_ERROR(net_->status());
     const auto stats = model_->codes().Prepare(0, {.round = step});
     if (!stats.ok()) return stats.status();
     std::vector<kernels::TernaryScale> scales;
     for (size_t t = 0; t < stats->size(); ++t) {
-      const auto bound =
+      const auto clip =
           static_cast<float>(2.5 * kernels::Sigma((*stats)[t], problem_.table.parameters[t].count));
-      scales.push_back({std::min(bound, (*stats)[t].max_abs), bound});
+      scales.push_back({std::min(clip, (*stats)[t].max_abs), clip});
     }
     const auto codes = model_->codes().Encode(0, scales, {.round = step});
     if (!codes.ok()) return codes.status();
     const std::vector<float> scalers(scales.size());
     const std::vector<kernels::TensorRates> rates(scales.size());
     return model_->Update(
-        0, {sums_, /*contributors=*/1, scalers},
-        {.rule = kernels::UpdateRule::kMomentum, .lr = kRate, .momentum = kMomentum}, rates);
+        0, {planes_of_sum_, /*contributors=*/1, scalers},
+        {.rule = kernels::UpdateRule::kMomentum, .lr = kLearningRate, .momentum = kMomentum},
+        rates);
   }
 
  private:
   explicit GpuTrainer(const Problem& problem)
-      : problem_(problem), statistics_(problem.statistics), draws_(problem.batch) {}
+      : problem_(problem), statistics_(problem.statistics), pixel_draws_(problem.batch) {}
 
   void PinBatches() {
-    sums_.resize(kernels::SumBits(1) * plane_bytes_);
-    for (std::vector<uint8_t>& batch : batches_) {
+    planes_of_sum_.resize(kernels::SumBits(1) * plane_bytes_);
+    for (std::vector<uint8_t>& batch : batch_bytes_) {
       batch.resize(problem_.images.size());
       for (size_t i = 0; i < batch.size(); ++i)
         batch[i] = static_cast<uint8_t>(255 * problem_.images[i]);
-      pinned_.push_back(net_->Pin(batch.data(), batch.size()));
+      pins_.push_back(net_->Pin(batch.data(), batch.size()));
     }
   }
-  Net::Feed FeedOf(uint64_t step) {
+  Net::Feed MakeFeed(uint64_t step) {
     Net::Feed feed;
     feed.labels = problem_.labels;
     feed.used = problem_.batch;
     feed.step = step;
-    feed.bytes = batches_[step % batches_.size()];
-    feed.draws = draws_;
+    feed.bytes = batch_bytes_[step % batch_bytes_.size()];
+    feed.draws = pixel_draws_;
     return feed;
   }
 
   const Problem& problem_;
   std::vector<float> statistics_;
-  std::vector<kernels::PixelDraws> draws_;
-  std::array<std::vector<uint8_t>, 2> batches_;
-  std::vector<uint8_t> sums_;
+  std::vector<kernels::PixelDraws> pixel_draws_;
+  std::array<std::vector<uint8_t>, 2> batch_bytes_;
+  std::vector<uint8_t> planes_of_sum_;
   size_t plane_bytes_ = 0;
   const std::unique_ptr<codec::Codec> codec_ = std::move(*codec::MakeCodec("ternary", {}));
   std::unique_ptr<device::DeviceModel> model_;
   std::unique_ptr<Net> net_;
   // Declared last and so destroyed first: the memory is unpinned before it is freed.
-  std::vector<std::shared_ptr<void>> pinned_;
+  std::vector<std::shared_ptr<void>> pins_;
 };
 
 Result<std::unique_ptr<Trainer>> MakeTrainer(const Setting& setting, Problem& problem) {
   const Net::Options options = {
-      .device = setting.device, .batch = setting.batch, .precision = setting.precision};
+      .device = setting.device, .batch = setting.batch_size, .precision = setting.precision};
   if (setting.device == Device::kCuda) return GpuTrainer::Make(problem, options);
   auto net =
       Net::Make(problem.net, options,
@@ -213,28 +215,29 @@ Result<std::unique_ptr<Trainer>> MakeTrainer(const Setting& setting, Problem& pr
   return std::unique_ptr<Trainer>(std::make_unique<CpuTrainer>(problem, std::move(*net)));
 }
 
-void Measure(const Setting& setting, Trainer* trainer) {
+void MeasureAndPrint(const Setting& setting, Trainer* trainer) {
   const Time begin = Now();
-  const auto elapsed = [begin] { return Seconds(Now() - begin); };
+  const auto elapsed_s = [begin] { return Seconds(Now() - begin); };
   // The first step is slow: oneDNN or cuDNN makes plans, and pages are touched first.
   double step_s = trainer->TimeSteps(1);
-  int steps = 1;
+  int steps_per_region = 1;
   if (setting.device == Device::kCuda) {
-    for (int i = 0; i < 3 && elapsed() < setting.seconds / 3; ++i) step_s = trainer->TimeSteps(1);
-    while (step_s * steps < 0.05) steps *= 2;
+    for (int i = 0; i < 3 && elapsed_s() < setting.max_seconds / 3; ++i)
+      step_s = trainer->TimeSteps(1);
+    while (step_s * steps_per_region < 0.05) steps_per_region *= 2;
   }
-  std::string seconds;
+  std::string seconds_json;
   int measured_steps = 0;
-  const double cpu_begin = CpuSeconds();
-  for (int i = 0; i < setting.regions && (i == 0 || elapsed() < setting.seconds); ++i) {
+  const double cpu_begin_s = CpuSeconds();
+  for (int i = 0; i < setting.num_regions && (i == 0 || elapsed_s() < setting.max_seconds); ++i) {
     char text[32];
     std::snprintf(text, sizeof(text), "%s%.6g", i == 0 ? "" : ", ",
-                  trainer->TimeSteps(steps) / steps);
-    seconds += text;
-    measured_steps += steps;
+                  trainer->TimeSteps(steps_per_region) / steps_per_region);
+    seconds_json += text;
+    measured_steps += steps_per_region;
   }
-  std::printf("{\"seconds\": [%s], \"cpu_seconds\": %.6g, \"steps\": %d}\n", seconds.c_str(),
-              (CpuSeconds() - cpu_begin) / measured_steps, measured_steps);
+  std::printf("{\"seconds\": [%s], \"cpu_seconds\": %.6g, \"steps\": %d}\n", seconds_json.c_str(),
+              (CpuSeconds() - cpu_begin_s) / measured_steps, measured_steps);
 }
 
 int Fail(const Status& status) {
@@ -243,17 +246,17 @@ int Fail(const Status& status) {
 }
 
 int Run(const Setting& setting) {
-  omp_set_num_threads(setting.threads);
+  omp_set_num_threads(setting.num_threads);
   pb::Model model;
   model.set_name(setting.model);
   const models::PublishedImage image = models::PublishedFor(setting.model);
-  const auto def =
+  const auto net_def =
       models::BuildNet(model, Image(image.channels, image.side, image.side), image.classes);
-  if (!def.ok()) return Fail(def.status());
-  Problem problem(*def, setting.batch);
+  if (!net_def.ok()) return Fail(net_def.status());
+  Problem problem(*net_def, setting.batch_size);
   auto trainer = MakeTrainer(setting, problem);
   if (!trainer.ok()) return Fail(trainer.status());
-  Measure(setting, trainer->get());
+  MeasureAndPrint(setting, trainer->get());
   return (*trainer)->status().ok() ? 0 : Fail((*trainer)->status());
 }
 
@@ -265,20 +268,20 @@ int Main(int argc, char** argv) {
   }
   Setting setting;
   setting.model = argv[1];
-  setting.batch = static_cast<uint32_t>(std::atoi(argv[2]));
-  setting.threads = std::atoi(argv[3]);
-  setting.regions = std::atoi(argv[4]);
+  setting.batch_size = static_cast<uint32_t>(std::atoi(argv[2]));
+  setting.num_threads = std::atoi(argv[3]);
+  setting.num_regions = std::atoi(argv[4]);
   const std::map<std::string, Precision> precisions = {{"fp32", Precision::kFp32},
                                                        {"tf32", Precision::kTf32},
                                                        {"bf16", Precision::kBf16},
                                                        {"fp16", Precision::kFp16}};
-  const auto precision = precisions.find(argv[5]);
-  if (precision == precisions.end()) {
+  const auto found_precision = precisions.find(argv[5]);
+  if (found_precision == precisions.end()) {
     return Fail(Status(Code::kUsage, Cat("unknown precision ", argv[5])));
   }
-  setting.precision = precision->second;
+  setting.precision = found_precision->second;
   if (argc > 6 && std::string(argv[6]) == "cuda") setting.device = Device::kCuda;
-  if (argc > 7) setting.seconds = std::atof(argv[7]);
+  if (argc > 7) setting.max_seconds = std::atof(argv[7]);
   return Run(setting);
 }
 

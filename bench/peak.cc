@@ -26,14 +26,14 @@ constexpr size_t kIterations = 20'000'000;
 // Computes the chains and returns the number of floating-point operations. Adds the results to
 // `sum`, so that the compiler does not omit the operations.
 double MultiplyAndAdd(float* sum) {
-  const hn::ScalableTag<float> d;
-  hn::Vec<decltype(d)> chain[kChains];
-  for (auto& value : chain) value = hn::Set(d, 1.f);
-  const auto factor = hn::Set(d, 0.999f), addend = hn::Set(d, 0.001f);
+  const hn::ScalableTag<float> tag;
+  hn::Vec<decltype(tag)> chains[kChains];
+  for (auto& value : chains) value = hn::Set(tag, 1.f);
+  const auto factor = hn::Set(tag, 0.999f), addend = hn::Set(tag, 0.001f);
   for (size_t i = 0; i < kIterations; ++i)
-    for (auto& value : chain) value = hn::MulAdd(value, factor, addend);
-  for (const auto& value : chain) *sum += hn::GetLane(value);
-  return 2.0 * kChains * kIterations * static_cast<double>(hn::Lanes(d));
+    for (auto& value : chains) value = hn::MulAdd(value, factor, addend);
+  for (const auto& value : chains) *sum += hn::GetLane(value);
+  return 2.0 * kChains * kIterations * static_cast<double>(hn::Lanes(tag));
 }
 
 }  // namespace tern::bench::HWY_NAMESPACE

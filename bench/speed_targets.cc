@@ -29,13 +29,13 @@ namespace tern::bench {
 namespace {
 
 // The elements of a chunk, the unit in which a gradient is encoded and sent: 4096 KiB of floats.
-constexpr uint64_t kChunk = uint64_t{4096} * 1024 / sizeof(float);
+constexpr uint64_t kChunkElements = uint64_t{4096} * 1024 / sizeof(float);
 constexpr double kClipSigma = 2.5;
 
 // The results of functions are stored here, so that the compiler does not omit the functions.
 volatile uint64_t result_sink;
 
-double Seconds(const std::function<void()>& work) {
+double TimeWork(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -43,11 +43,11 @@ double Seconds(const std::function<void()>& work) {
 
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
-  const size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-std::string List(const std::vector<double>& values) {
+std::string JsonList(const std::vector<double>& values) {
   std::string list;
   for (const double value : values) {
     char text[32];
@@ -59,7 +59,7 @@ std::string List(const std::vector<double>& values) {
 
 // Times named functions in turn: A B C A B C. One pass over all functions is a round. The first
 // round only warms up.
-class Rounds {
+class RoundTimer {
  public:
   void Add(const std::string& name, std::function<void()> work) {
     work_.emplace_back(name, std::move(work));
@@ -67,40 +67,42 @@ class Rounds {
   void Run(int repetitions) {
     for (int r = -1; r < repetitions; ++r) {
       for (const auto& [name, work] : work_) {
-        const double seconds = Seconds(work);
+        const double seconds = TimeWork(work);
         if (r >= 0) seconds_[name].push_back(seconds);
       }
     }
   }
-  // Prints, for each round, the ratio of the times of `other` and `tern`, multiplied by `scale`.
-  void Print(const std::string& target, const std::string& other, const std::string& tern,
-             double scale, const std::string& note) const {
+  // Prints, for each round, the ratio of the times of the functions `other_name` and
+  // `tern_name`, multiplied by `scale`.
+  void PrintRatios(const std::string& target, const std::string& other_name,
+                   const std::string& tern_name, double scale, const std::string& note) const {
     std::vector<double> ratios;
-    const std::vector<double>& a = seconds_.at(other);
-    const std::vector<double>& b = seconds_.at(tern);
-    for (size_t i = 0; i < a.size(); ++i) ratios.push_back(scale * a[i] / b[i]);
-    const std::string raw =
-        "{\"" + other + "\": " + List(a) + ", \"" + tern + "\": " + List(b) + "}";
-    PrintTarget(target, ratios, "ratio", note, raw);
+    const std::vector<double>& other_seconds = seconds_.at(other_name);
+    const std::vector<double>& tern_seconds = seconds_.at(tern_name);
+    for (size_t i = 0; i < other_seconds.size(); ++i)
+      ratios.push_back(scale * other_seconds[i] / tern_seconds[i]);
+    const std::string seconds_json = "{\"" + other_name + "\": " + JsonList(other_seconds) +
+                                     ", \"" + tern_name + "\": " + JsonList(tern_seconds) + "}";
+    PrintTarget(target, ratios, "ratio", note, seconds_json);
   }
   void PrintSeconds(const std::string& target, const std::string& name,
                     const std::string& note) const {
     const std::vector<double>& samples = seconds_.at(name);
-    PrintTarget(target, samples, "s", note, "{\"" + name + "\": " + List(samples) + "}");
+    PrintTarget(target, samples, "s", note, "{\"" + name + "\": " + JsonList(samples) + "}");
   }
 
  private:
   static void PrintTarget(const std::string& target, const std::vector<double>& samples,
                           const std::string& unit, const std::string& note,
-                          const std::string& raw) {
-    static bool first = true;
+                          const std::string& seconds_json) {
+    static bool is_first = true;
     std::printf(
         "%s\n {\"target\": \"%s\", \"value\": %.5g, \"unit\": \"%s\", \"samples\": %s,\n"
         "  \"note\": \"%s\",\n  \"seconds\": %s}",
-        first ? "[" : ",", target.c_str(), Median(samples), unit.c_str(), List(samples).c_str(),
-        note.c_str(), raw.c_str());
+        is_first ? "[" : ",", target.c_str(), Median(samples), unit.c_str(),
+        JsonList(samples).c_str(), note.c_str(), seconds_json.c_str());
     std::fflush(stdout);
-    first = false;
+    is_first = false;
   }
 
   std::vector<std::pair<std::string, std::function<void()>>> work_;
@@ -108,15 +110,15 @@ class Rounds {
 };
 
 // Returns n Gaussian values: 2^20 independent values, then copies of random ranges of these.
-Floats Gradient(size_t n) {
-  std::mt19937 bits(1);
+Floats RandomGradient(size_t n) {
+  std::mt19937 random(1);
   std::normal_distribution<float> gaussian;
-  std::vector<float> pattern(std::min<size_t>(n, kChunk));
-  for (float& value : pattern) value = gaussian(bits);
+  std::vector<float> pattern(std::min<size_t>(n, kChunkElements));
+  for (float& value : pattern) value = gaussian(random);
   Floats g(n);
   for (size_t i = 0; i < n; i += pattern.size()) {
     const size_t count = std::min(pattern.size(), n - i);
-    const size_t first = bits() % (pattern.size() - count + 1);
+    const size_t first = random() % (pattern.size() - count + 1);
     std::copy_n(pattern.begin() + static_cast<ptrdiff_t>(first), count,
                 g.begin() + static_cast<ptrdiff_t>(i));
   }
@@ -124,30 +126,32 @@ Floats Gradient(size_t n) {
 }
 
 struct Setting {
-  size_t n;
+  size_t elements;
   int repetitions;
 };
 
 // Target: the two passes of TernGrad over a gradient, which compute statistics and ternary codes.
 void MeasureTernarizing(const Setting& setting, const Floats& g) {
-  const size_t n = setting.n;
+  const size_t n = setting.elements;
   std::vector<uint8_t> mask(kernels::PlaneBytes(n), 1), signs(kernels::PlaneBytes(n), 1);
-  kernels::NoiseKey key;
-  Rounds rounds;
+  kernels::NoiseKey noise_key;
+  RoundTimer rounds;
   rounds.Add("tern", [&] {
     const kernels::Stats stats = kernels::ComputeStats(g.data(), n);
-    const auto s = static_cast<float>(kClipSigma * kernels::Sigma(stats, n));
-    ++key.round;
-    result_sink = kernels::Ternarize(g.data(), n, s, s, key, 0, mask.data(), signs.data());
+    const auto clip = static_cast<float>(kClipSigma * kernels::Sigma(stats, n));
+    ++noise_key.round;
+    result_sink =
+        kernels::Ternarize(g.data(), n, clip, clip, noise_key, 0, mask.data(), signs.data());
   });
   rounds.Add("passes", [&] {
-    result_sink = ReadPass(g.data(), n);
-    result_sink = ReadAndCodePass(g.data(), n, mask.data(), signs.data());
+    result_sink = RunReadPass(g.data(), n);
+    result_sink = RunReadAndCodePass(g.data(), n, mask.data(), signs.data());
   });
   rounds.Run(setting.repetitions);
-  rounds.Print("ternarize_vs_floor", "passes", "tern", 1,
-               "statistics, then clip, noise, code, pack; floor: a pass that reads, and one that "
-               "reads and writes as much");
+  rounds.PrintRatios(
+      "ternarize_vs_floor", "passes", "tern", 1,
+      "statistics, then clip, noise, code, pack; floor: a pass that reads, and one that "
+      "reads and writes as much");
   rounds.PrintSeconds("ternarize_seconds", "tern", std::to_string(n) + " elements");
 }
 
@@ -162,22 +166,23 @@ class Server {
  public:
   static constexpr int kWorkers = 8;
   Server(const std::string& name, const Floats& g) : codec_(MakeCodecOrExit(name)) {
-    const auto s = static_cast<float>(kClipSigma);
-    for (uint64_t at = 0; at < g.size(); at += kChunk) {
-      segments_.push_back({0, at, std::min<uint64_t>(kChunk, g.size() - at)});
+    const auto clip = static_cast<float>(kClipSigma);
+    for (uint64_t begin = 0; begin < g.size(); begin += kChunkElements) {
+      segments_.push_back({0, begin, std::min<uint64_t>(kChunkElements, g.size() - begin)});
     }
     pushes_.resize(kWorkers);
-    kernels::NoiseKey key;
-    for (; key.rank < kWorkers; ++key.rank) {
+    kernels::NoiseKey noise_key;
+    for (; noise_key.rank < kWorkers; ++noise_key.rank) {
       for (const codec::Segment& segment : segments_) {
         std::vector<uint8_t> code;
-        codec_->Encode(g.data() + segment.begin, segment, {.scaler = s, .clip = s}, key, &code);
-        pushes_[key.rank].push_back(Bytes::Own(std::move(code)));
+        codec_->Encode(g.data() + segment.begin, segment, {.scaler = clip, .clip = clip}, noise_key,
+                       &code);
+        pushes_[noise_key.rank].push_back(Bytes::Own(std::move(code)));
       }
     }
   }
   // Sums the pushes of a round chunk by chunk, with the same calls as a real server.
-  void Sum() const {
+  void SumPushes() const {
     for (size_t c = 0; c < segments_.size(); ++c) {
       const auto sum = codec_->NewAccumulator(segments_[c], kWorkers);
       for (int rank = 0; rank < kWorkers; ++rank) {
@@ -195,22 +200,22 @@ class Server {
   // planes (a plane holds one bit of each element). `decoded`, `sum` and `out` are buffers.
   void DecodeAddEncode(size_t chunks_per_pass, Floats* decoded, Floats* sum,
                        std::vector<uint8_t>* out) const {
-    const kernels::NoiseKey key{.stream = kernels::NoiseStream::kServerCodes};
-    for (size_t c = 0; c < segments_.size(); c += chunks_per_pass) {
-      const size_t end = std::min(c + chunks_per_pass, segments_.size());
-      const uint64_t begin = segments_[c].begin;
-      const size_t n = segments_[end - 1].begin + segments_[end - 1].count - begin;
+    const kernels::NoiseKey noise_key{.stream = kernels::NoiseStream::kServerCodes};
+    for (size_t first_chunk = 0; first_chunk < segments_.size(); first_chunk += chunks_per_pass) {
+      const size_t end_chunk = std::min(first_chunk + chunks_per_pass, segments_.size());
+      const uint64_t begin = segments_[first_chunk].begin;
+      const size_t n = segments_[end_chunk - 1].begin + segments_[end_chunk - 1].count - begin;
       std::fill_n(sum->data(), n, 0.f);
       for (int rank = 0; rank < kWorkers; ++rank) {
-        for (size_t i = c; i < end; ++i) {
+        for (size_t i = first_chunk; i < end_chunk; ++i) {
           const codec::Segment& segment = segments_[i];
           kernels::DecodeMean(Push(rank, i).data(), segment.count, 1, 2.5f, 0, segment.count,
                               decoded->data() + (segment.begin - begin));
         }
         AddTo(decoded->data(), n, sum->data());
       }
-      const float s = kernels::ComputeStats(sum->data(), n).max_abs;
-      result_sink = kernels::Ternarize(sum->data(), n, s, s, key, begin, out->data(),
+      const float clip = kernels::ComputeStats(sum->data(), n).max_abs;
+      result_sink = kernels::Ternarize(sum->data(), n, clip, clip, noise_key, begin, out->data(),
                                        out->data() + kernels::PlaneBytes(n));
     }
   }
@@ -225,74 +230,76 @@ class Server {
 
 // Target: a server's sum of the pushes of eight workers.
 void MeasureSumming(const Setting& setting, const Floats& g) {
-  const size_t eighth = setting.n / Server::kWorkers;
-  Floats sums(setting.n, 1.f), decoded(setting.n, 1.f);
-  std::vector<uint8_t> out(2 * kernels::PlaneBytes(setting.n), 1);
+  const size_t eighth_elements = setting.elements / Server::kWorkers;
+  Floats sums(setting.elements, 1.f), decoded(setting.elements, 1.f);
+  std::vector<uint8_t> out(2 * kernels::PlaneBytes(setting.elements), 1);
   const float* arrays[Server::kWorkers];
-  for (size_t k = 0; k < Server::kWorkers; ++k) arrays[k] = g.data() + k * eighth;
-  const Server two_bit("ternary_2bit", g), ternary("ternary", g);
-  Rounds rounds;
-  rounds.Add("ternary_2bit", [&] { two_bit.Sum(); });
-  rounds.Add("fp32_eighth", [&] { SumOfEight(arrays, eighth, sums.data()); });
-  rounds.Add("ternary", [&] { ternary.Sum(); });
-  const size_t all_chunks = setting.n / kChunk + 1;
+  for (size_t k = 0; k < Server::kWorkers; ++k) arrays[k] = g.data() + k * eighth_elements;
+  const Server two_bit_server("ternary_2bit", g), ternary_server("ternary", g);
+  RoundTimer rounds;
+  rounds.Add("ternary_2bit", [&] { two_bit_server.SumPushes(); });
+  rounds.Add("fp32_eighth", [&] { AddEightArrays(arrays, eighth_elements, sums.data()); });
+  rounds.Add("ternary", [&] { ternary_server.SumPushes(); });
+  const size_t num_chunks = setting.elements / kChunkElements + 1;
   rounds.Add("decode_add_encode",
-             [&] { two_bit.DecodeAddEncode(all_chunks, &decoded, &sums, &out); });
-  rounds.Add("by_chunk", [&] { two_bit.DecodeAddEncode(1, &decoded, &sums, &out); });
+             [&] { two_bit_server.DecodeAddEncode(num_chunks, &decoded, &sums, &out); });
+  rounds.Add("by_chunk", [&] { two_bit_server.DecodeAddEncode(1, &decoded, &sums, &out); });
   rounds.Run(setting.repetitions);
   for (const std::string name : {"ternary_2bit", "ternary"}) {
-    rounds.Print(
+    rounds.PrintRatios(
         "sum_" + name + "_vs_fp32", "fp32_eighth", name, Server::kWorkers,
         "N = 8: accumulators over chunks of 4 MiB of fp32; peer: one pass over eight float "
         "arrays, of an eighth of the elements");
-    rounds.Print("sum_" + name + "_vs_decode_add_encode", "decode_add_encode", name, 1,
-                 "N = 8; peer: decode each worker's codes, dst += src, code the sum again, each a "
-                 "pass over the model");
-    rounds.Print("sum_" + name + "_vs_recode_in_cache", "by_chunk", name, 1,
-                 "the same peer chunk by chunk, its floats in a cache");
+    rounds.PrintRatios(
+        "sum_" + name + "_vs_decode_add_encode", "decode_add_encode", name, 1,
+        "N = 8; peer: decode each worker's codes, dst += src, code the sum again, each a "
+        "pass over the model");
+    rounds.PrintRatios("sum_" + name + "_vs_recode_in_cache", "by_chunk", name, 1,
+                       "the same peer chunk by chunk, its floats in a cache");
   }
 }
 
 // Target: decoding the sum of the gradients and updating the weights with it.
 void MeasureApplying(const Setting& setting, Floats* weights) {
   constexpr int kWorkers = 4;
-  const size_t n = setting.n;
+  const size_t n = setting.elements;
   const auto codec = MakeCodecOrExit("ternary");
   const codec::Segment segment{0, 0, n};
-  const size_t plane = kernels::PlaneBytes(n);
-  const int bits = kernels::SumBits(kWorkers);
-  std::vector<uint8_t> planes(static_cast<size_t>(bits) * plane);
-  std::vector<uint8_t> mask(plane), signs(plane);
-  kernels::NoiseKey key;
-  for (; key.rank < kWorkers; ++key.rank) {
-    kernels::Ternarize(weights->data(), n, 2.5f, 2.5f, key, 0, mask.data(), signs.data());
-    const kernels::WorkerCodes worker{mask.data(), signs.data()};
-    kernels::AddCodes({&worker, 1}, n, plane, bits, bits, planes.data());
+  const size_t plane_bytes = kernels::PlaneBytes(n);
+  const int num_planes = kernels::SumBits(kWorkers);
+  std::vector<uint8_t> planes(static_cast<size_t>(num_planes) * plane_bytes);
+  std::vector<uint8_t> mask(plane_bytes), signs(plane_bytes);
+  kernels::NoiseKey noise_key;
+  for (; noise_key.rank < kWorkers; ++noise_key.rank) {
+    kernels::Ternarize(weights->data(), n, 2.5f, 2.5f, noise_key, 0, mask.data(), signs.data());
+    const kernels::WorkerCodes worker_codes{mask.data(), signs.data()};
+    kernels::AddCodes({&worker_codes, 1}, n, plane_bytes, num_planes, num_planes, planes.data());
   }
-  pb::Optimizer def;
-  def.set_name("momentum");
-  const auto optimizer = update::MakeOptimizer(def, n);
+  pb::Optimizer optimizer_def;
+  optimizer_def.set_name("momentum");
+  const auto optimizer = update::MakeOptimizer(optimizer_def, n);
   if (!optimizer.ok()) std::exit(1);
   float* const w = weights->data();
   float* const v = (*optimizer)->StateArrays().front().values.data();
   update::Step step{.learning_rate = 1e-6};
-  Rounds rounds;
-  const codec::Codec::BlockVisitor update = [&](uint64_t first, std::span<const float> g) {
+  RoundTimer rounds;
+  const codec::Codec::BlockVisitor update_block = [&](uint64_t first, std::span<const float> g) {
     (*optimizer)->Update(w + first, g.data(), first, g.size(), step, 0);
   };
   rounds.Add("tern", [&] {  // A worker does the same, in blocks that stay in the cache.
-    if (!codec->DecodeTo(planes, segment, kWorkers, 2.5f, update).ok()) std::exit(1);
+    if (!codec->DecodeTo(planes, segment, kWorkers, 2.5f, update_block).ok()) std::exit(1);
     ++step.number;
   });
-  rounds.Add("pass", [&] { result_sink = UpdatePass(planes.data(), n, bits, w, v); });
+  rounds.Add("pass", [&] { result_sink = RunUpdatePass(planes.data(), n, num_planes, w, v); });
   Floats decoded(n, 1.f);
   rounds.Add("decode", [&] {
     if (!codec->Decode(planes, segment, kWorkers, 2.5f, 0, n, decoded.data()).ok()) std::exit(1);
   });
   rounds.Run(setting.repetitions);
-  rounds.Print("decode_momentum_vs_floor", "pass", "tern", 1,
-               "N = 4, 4 planes: decode and momentum SGD; floor: a pass that reads the planes and "
-               "reads and writes weights and velocities");
+  rounds.PrintRatios(
+      "decode_momentum_vs_floor", "pass", "tern", 1,
+      "N = 4, 4 planes: decode and momentum SGD; floor: a pass that reads the planes and "
+      "reads and writes weights and velocities");
   rounds.PrintSeconds("decode_momentum_seconds", "tern", std::to_string(n) + " elements");
   rounds.PrintSeconds("decode_seconds", "decode", std::to_string(n) + " elements, to memory");
 }
@@ -301,14 +308,14 @@ int Main(int argc, char** argv) {
   Setting setting{size_t{1} << 27, 5};
   for (int i = 1; i + 1 < argc; i += 2) {
     const auto value = static_cast<size_t>(std::atoll(argv[i + 1]));
-    if (std::strcmp(argv[i], "--elements") == 0) setting.n = value;
+    if (std::strcmp(argv[i], "--elements") == 0) setting.elements = value;
     if (std::strcmp(argv[i], "--repetitions") == 0) setting.repetitions = static_cast<int>(value);
   }
-  if (argc % 2 == 0 || setting.n < 4096 || setting.repetitions < 1) {
+  if (argc % 2 == 0 || setting.elements < 4096 || setting.repetitions < 1) {
     std::fprintf(stderr, "speed_targets [--elements N >= 4096] [--repetitions R >= 1]\n");
     return 64;
   }
-  Floats g = Gradient(setting.n);
+  Floats g = RandomGradient(setting.elements);
   MeasureTernarizing(setting, g);
   MeasureSumming(setting, g);
   MeasureApplying(setting, &g);

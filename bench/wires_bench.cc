@@ -19,20 +19,20 @@
 namespace tern::codec {
 namespace {
 
-constexpr size_t kElements = 1000000;
-constexpr Segment kSegment{0, 0, kElements};
+constexpr size_t kNumElements = 1000000;
+constexpr Segment kSegment{0, 0, kNumElements};
 
 using Bytes = std::vector<uint8_t>;
 
-std::vector<float> Gradient(int rank) {
-  std::mt19937_64 bits(static_cast<uint64_t>(rank) + 1);
+std::vector<float> RandomGradient(int rank) {
+  std::mt19937_64 random(static_cast<uint64_t>(rank) + 1);
   std::normal_distribution<float> gaussian;
-  std::vector<float> g(kElements);
-  for (float& value : g) value = gaussian(bits);
+  std::vector<float> g(kNumElements);
+  for (float& value : g) value = gaussian(random);
   return g;
 }
 
-void Require(const Status& status) {
+void AbortOnError(const Status& status) {
   if (status.ok()) return;
   std::fprintf(stderr, "%s\n", status.message().c_str());
   std::abort();
@@ -42,7 +42,7 @@ void Require(const Status& status) {
 struct Round {
   Round(const std::string& wire, int workers) : codec(std::move(*MakeCodec(wire, Options()))) {
     for (int rank = 0; rank < workers; ++rank) {
-      gradients.push_back(Gradient(rank));
+      gradients.push_back(RandomGradient(rank));
       noise.rank = static_cast<uint16_t>(rank);
       const std::vector<float>& g = gradients.back();
       prepared.push_back(codec->Prepare(kernels::ComputeStats(g.data(), g.size()), g, noise));
@@ -57,12 +57,12 @@ struct Round {
   }
 
   // Adds the codes of all workers.
-  std::unique_ptr<Accumulator> Sum() const {
-    auto sum = codec->NewAccumulator(kSegment, static_cast<int>(codes.size()));
+  std::unique_ptr<Accumulator> AddAllCodes() const {
+    auto accumulator = codec->NewAccumulator(kSegment, static_cast<int>(codes.size()));
     for (size_t rank = 0; rank < codes.size(); ++rank) {
-      Require(sum->Add(static_cast<int>(rank), codes[rank]).status());
+      AbortOnError(accumulator->Add(static_cast<int>(rank), codes[rank]).status());
     }
-    return sum;
+    return accumulator;
   }
 
   std::unique_ptr<Codec> codec;
@@ -73,9 +73,9 @@ struct Round {
   std::vector<Bytes> codes;
 };
 
-void Report(benchmark::State& state, size_t elements, size_t bytes) {
+void SetCounters(benchmark::State& state, size_t elements, size_t bytes) {
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(elements));
-  const double bytes_per_element = static_cast<double>(bytes) / kElements;
+  const double bytes_per_element = static_cast<double>(bytes) / kNumElements;
   state.counters["bytes_an_element"] = bytes_per_element;
   state.counters["fp32_ratio"] = sizeof(float) / bytes_per_element;
 }
@@ -90,61 +90,62 @@ void BenchEncode(benchmark::State& state, const std::string& wire) {
     round.codec->Encode(round.gradients[0].data(), kSegment, round.prepared[0], round.noise, &code);
     benchmark::DoNotOptimize(code.data());
   }
-  Report(state, kElements, code.size());
+  SetCounters(state, kNumElements, code.size());
 }
 
 // Adds the codes of all workers. Counts the elements of all workers.
 void BenchAdd(benchmark::State& state, const std::string& wire) {
   const Round round(wire, static_cast<int>(state.range(0)));
   for (auto _ : state) {
-    const auto sum = round.Sum();
+    const auto sum = round.AddAllCodes();
     benchmark::DoNotOptimize(sum.get());
   }
-  Report(state, kElements * round.codes.size(), round.codes[0].size());
+  SetCounters(state, kNumElements * round.codes.size(), round.codes[0].size());
 }
 
 // Encodes the sum of all workers.
 void BenchEncodeSum(benchmark::State& state, const std::string& wire) {
   const Round round(wire, static_cast<int>(state.range(0)));
-  const auto sum = round.Sum();
-  Bytes bytes;
+  const auto sum = round.AddAllCodes();
+  Bytes encoded_sum;
   for (auto _ : state) {
-    bytes.clear();
-    sum->EncodeSum(&bytes);
-    benchmark::DoNotOptimize(bytes.data());
+    encoded_sum.clear();
+    sum->EncodeSum(&encoded_sum);
+    benchmark::DoNotOptimize(encoded_sum.data());
   }
-  Report(state, kElements, bytes.size());
+  SetCounters(state, kNumElements, encoded_sum.size());
 }
 
 // Decodes a sum as a worker does: state.range(1) elements at a time, into an array that stays in
 // the caches.
 void BenchDecodeSum(benchmark::State& state, const std::string& wire) {
   const int workers = static_cast<int>(state.range(0));
-  const size_t step = static_cast<size_t>(state.range(1));
+  const size_t block_size = static_cast<size_t>(state.range(1));
   const Round round(wire, workers);
-  Bytes bytes;
-  round.Sum()->EncodeSum(&bytes);
-  std::vector<float> mean(step);
+  Bytes encoded_sum;
+  round.AddAllCodes()->EncodeSum(&encoded_sum);
+  std::vector<float> mean(block_size);
   for (auto _ : state) {
-    for (size_t first = 0; first < kElements; first += step) {
-      const size_t n = std::min(step, kElements - first);
-      Require(round.codec->Decode(bytes, kSegment, workers, round.scaler, first, n, mean.data()));
+    for (size_t first = 0; first < kNumElements; first += block_size) {
+      const size_t n = std::min(block_size, kNumElements - first);
+      AbortOnError(
+          round.codec->Decode(encoded_sum, kSegment, workers, round.scaler, first, n, mean.data()));
       benchmark::ClobberMemory();
     }
   }
-  Report(state, kElements, bytes.size());
+  SetCounters(state, kNumElements, encoded_sum.size());
 }
 
 void RegisterAll() {
   for (const std::string wire : {"ternary", "ternary_2bit", "ternary_trit5", "ternary_ans"}) {
-    const auto add = [&](const char* operation, auto* function) {
-      const std::string name = wire + "/" + operation;
-      return benchmark::RegisterBenchmark(name.c_str(), function, wire);
+    const auto register_benchmark = [&](const char* operation, auto* function) {
+      const std::string full_name = wire + "/" + operation;
+      return benchmark::RegisterBenchmark(full_name.c_str(), function, wire);
     };
-    add("encode", BenchEncode);
-    add("add", BenchAdd)->Arg(2)->Arg(4)->Arg(8);
-    add("sum_encode", BenchEncodeSum)->Arg(2)->Arg(4)->Arg(8);
-    add("sum_decode", BenchDecodeSum)->ArgsProduct({{2, 4, 8}, {4096, 16384}});
+    register_benchmark("encode", BenchEncode);
+    register_benchmark("add", BenchAdd)->Arg(2)->Arg(4)->Arg(8);
+    register_benchmark("sum_encode", BenchEncodeSum)->Arg(2)->Arg(4)->Arg(8);
+    register_benchmark("sum_decode", BenchDecodeSum)->ArgsProduct({{2, 4, 8}, {4096, 16384}});
   }
 }
 

@@ -16,30 +16,30 @@ Result<Arguments> Arguments::Parse(const std::vector<std::string>& args,
     return Status(Code::kUsage,
                   Cat(sentence, "; known flags: ", Join(known_flags), "\nusage: ", usage));
   };
-  bool after_flags = false;
+  bool is_after_flags = false;
   for (size_t i = 0; i < args.size(); ++i) {
-    const std::string& arg = args[i];
-    if (after_flags || arg.size() < 2 || arg[0] != '-') {
-      arguments.positional_.push_back(arg);
+    const std::string& argument = args[i];
+    if (is_after_flags || argument.size() < 2 || argument[0] != '-') {
+      arguments.positional_.push_back(argument);
       continue;
     }
-    if (arg == "--") {
-      after_flags = true;
+    if (argument == "--") {
+      is_after_flags = true;
       continue;
     }
-    const std::string text = arg.substr(arg.starts_with("--") ? 2 : 1);
-    const size_t equals = text.find('=');
-    const std::string name = text.substr(0, equals);
+    const std::string text = argument.substr(argument.starts_with("--") ? 2 : 1);
+    const size_t equals_at = text.find('=');
+    const std::string name = text.substr(0, equals_at);
     const auto flag =
         std::find_if(flags.begin(), flags.end(), [&](const Flag& f) { return f.name == name; });
-    if (flag == flags.end()) return usage_error("there is no flag " + Printable(arg));
-    std::vector<std::string>& values = arguments.values_[name];
+    if (flag == flags.end()) return usage_error("there is no flag " + Printable(argument));
+    std::vector<std::string>& values = arguments.values_of_flags_[name];
     if (!flag->takes_value) {
-      if (equals != std::string::npos) return usage_error("--" + name + " takes no value");
+      if (equals_at != std::string::npos) return usage_error("--" + name + " takes no value");
       continue;
     }
-    if (equals != std::string::npos) {
-      values.push_back(text.substr(equals + 1));
+    if (equals_at != std::string::npos) {
+      values.push_back(text.substr(equals_at + 1));
     } else if (++i < args.size()) {
       values.push_back(args[i]);
     } else {
@@ -50,18 +50,18 @@ Result<Arguments> Arguments::Parse(const std::vector<std::string>& args,
 }
 
 std::vector<std::string> Arguments::All(const std::string& flag) const {
-  const auto found = values_.find(flag);
-  return found == values_.end() ? std::vector<std::string>() : found->second;
+  const auto flag_values = values_of_flags_.find(flag);
+  return flag_values == values_of_flags_.end() ? std::vector<std::string>() : flag_values->second;
 }
 
-std::string Arguments::Last(const std::string& flag, const std::string& otherwise) const {
+std::string Arguments::Last(const std::string& flag, const std::string& default_value) const {
   const std::vector<std::string> values = All(flag);
-  return values.empty() ? otherwise : values.back();
+  return values.empty() ? default_value : values.back();
 }
 
-Result<uint32_t> Arguments::Number(const std::string& flag, uint32_t otherwise,
+Result<uint32_t> Arguments::Number(const std::string& flag, uint32_t default_value,
                                    uint32_t max) const {
-  if (!Has(flag)) return otherwise;
+  if (!Has(flag)) return default_value;
   const std::string text = Last(flag, "");
   uint32_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

@@ -20,81 +20,85 @@ void PrintParameters(const setup::Setup& setup) {
               setup.table.parameters.size());
   std::vector<TableRow> rows = {{"name", "shape", "count", "codec"}};
   for (size_t t = 0; t < setup.table.parameters.size(); ++t) {
-    const models::Parameter& p = setup.table.parameters[t];
-    std::vector<std::string> shape;
-    for (const uint32_t dim : p.shape) shape.push_back(Cat(dim));
-    rows.push_back(
-        {p.name, Join(shape, " x "), Cat(p.count), std::string(setup.plan.codec_of[t]->name())});
+    const models::Parameter& parameter = setup.table.parameters[t];
+    std::vector<std::string> dimensions;
+    for (const uint32_t dim : parameter.shape) dimensions.push_back(Cat(dim));
+    rows.push_back({parameter.name, Join(dimensions, " x "), Cat(parameter.count),
+                    std::string(setup.plan.codec_of[t]->name())});
   }
   PrintTable(rows);
 }
 
 void PrintBuckets(const setup::Setup& setup) {
-  size_t chunks = 0;
-  for (const protocol::Bucket& bucket : setup.plan.buckets) chunks += bucket.chunks.size();
+  size_t num_chunks = 0;
+  for (const protocol::Bucket& bucket : setup.plan.buckets) num_chunks += bucket.chunks.size();
   std::printf("\nexchange: %zu buckets, %zu chunks, in the order in which workers push them\n",
-              setup.plan.buckets.size(), chunks);
+              setup.plan.buckets.size(), num_chunks);
   std::vector<TableRow> rows = {
       {"bucket", "tensors", "count", "shared scalers", "chunks", "servers"}};
   for (size_t b = 0; b < setup.plan.buckets.size(); ++b) {
     const protocol::Bucket& bucket = setup.plan.buckets[b];
-    const std::string& first = setup.table.parameters[bucket.first_tensor].name;
-    const std::string& last = setup.table.parameters[bucket.first_tensor + bucket.tensors - 1].name;
-    std::vector<std::string> servers;
+    const std::string& first_name = setup.table.parameters[bucket.first_tensor].name;
+    const std::string& last_name =
+        setup.table.parameters[bucket.first_tensor + bucket.tensors - 1].name;
+    std::vector<std::string> server_names;
     for (const protocol::Chunk& chunk : bucket.chunks) {
-      const std::string shard = Cat(chunk.shard);
-      if (std::find(servers.begin(), servers.end(), shard) == servers.end())
-        servers.push_back(shard);
+      const std::string server_name = Cat(chunk.shard);
+      if (std::find(server_names.begin(), server_names.end(), server_name) == server_names.end())
+        server_names.push_back(server_name);
     }
-    rows.push_back({Cat(b), bucket.tensors == 1 ? first : first + " to " + last, Cat(bucket.count),
-                    Cat(bucket.shared.size()), Cat(bucket.chunks.size()), Join(servers)});
+    rows.push_back({Cat(b), bucket.tensors == 1 ? first_name : first_name + " to " + last_name,
+                    Cat(bucket.count), Cat(bucket.shared.size()), Cat(bucket.chunks.size()),
+                    Join(server_names)});
   }
   PrintTable(rows);
 }
 
 void PrintRound(const setup::Setup& setup) {
-  const protocol::RoundBytes bytes = protocol::CountRoundBytes(setup.plan);
+  const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
   const uint64_t fp32_bytes = 4 * setup.table.total;
-  const auto make_row = [&](const std::string& name, uint64_t payload) {
+  const auto make_row = [&](const std::string& name, uint64_t payload_bytes) {
     char ratio[32];
     std::snprintf(ratio, sizeof ratio, "%.2f",
-                  static_cast<double>(fp32_bytes) / static_cast<double>(payload));
-    return TableRow{name, Cat(payload), HumanBytes(payload), ratio};
+                  static_cast<double>(fp32_bytes) / static_cast<double>(payload_bytes));
+    return TableRow{name, Cat(payload_bytes), HumanBytes(payload_bytes), ratio};
   };
   std::printf("\npayload of one worker in a round, without headers\n");
   PrintTable({{"", "bytes", "", "fp32 / this"},
-              make_row("up, at most", bytes.push + bytes.scalers),
-              make_row("down", bytes.sum + bytes.scalers),
+              make_row("up, at most", round_bytes.push + round_bytes.scalers),
+              make_row("down", round_bytes.sum + round_bytes.scalers),
               make_row("fp32, each way", fp32_bytes)});
 }
 
 void PrintMemory(const std::string& title, const std::vector<MemoryItem>& items) {
-  uint64_t total = 0;
+  uint64_t total_bytes = 0;
   std::vector<TableRow> rows;
   for (const MemoryItem& item : items) {
     rows.push_back({item.what, HumanBytes(item.bytes), item.note});
-    total += item.bytes;
+    total_bytes += item.bytes;
   }
-  rows.push_back({"total", HumanBytes(total), ""});
+  rows.push_back({"total", HumanBytes(total_bytes), ""});
   std::printf("\nmemory of %s, besides the program itself\n", title.c_str());
   PrintTable(rows);
 }
 
-std::string ShapeText(const data::Samples& set) {
-  return Cat(set.channels(), " x ", set.size().height, " x ", set.size().width);
+std::string ShapeText(const data::Samples& samples) {
+  return Cat(samples.channels(), " x ", samples.size().height, " x ", samples.size().width);
 }
 
-Status CheckShape(const setup::Setup& setup, const data::Samples& set, const std::string& name) {
+Status CheckShape(const setup::Setup& setup, const data::Samples& samples,
+                  const std::string& name) {
   const pb::ImageShape& input = setup.net.input();
-  const uint32_t classes = set.dataset().classes;
-  if (set.channels() == input.channels() && set.size().height == input.height() &&
-      set.size().width == input.width() && classes <= setup.net.classes()) {
+  const uint32_t classes = samples.dataset().classes;
+  if (samples.channels() == input.channels() && samples.size().height == input.height() &&
+      samples.size().width == input.width() && classes <= setup.net.classes()) {
     return Ok();
   }
-  return Status(Code::kBadData,
-                Cat("the ", name, " images in ", setup.job.data().dir(), " are ", ShapeText(set),
-                    " with ", classes, " classes; the model takes ", input.channels(), " x ",
-                    input.height(), " x ", input.width(), " and ", setup.net.classes()));
+  return Status(
+      Code::kBadData,
+      Cat("the ", name, " images in ", setup.job.data().dir(), " are ", ShapeText(samples),
+          " with ", classes, " classes; the model takes ", input.channels(), " x ", input.height(),
+          " x ", input.width(), " and ", setup.net.classes()));
 }
 
 Status PrintData(const setup::Setup& setup) {
@@ -103,17 +107,18 @@ Status PrintData(const setup::Setup& setup) {
     data::ReadOptions options;
     options.channels = setup.net.input().channels();
     options.warn = [](const std::string& sentence) { std::printf("%s\n", sentence.c_str()); };
-    const auto samples = data::Samples::Read(setup.job.data(), setup.job.seed(), split, options);
-    if (!samples.ok()) return samples.status();
-    const data::Samples& set = **samples;
-    std::printf("%s images: %s of %s, %u classes", name, Cat(set.count()).c_str(),
-                ShapeText(set).c_str(), set.dataset().classes);
+    const auto read_samples =
+        data::Samples::Read(setup.job.data(), setup.job.seed(), split, options);
+    if (!read_samples.ok()) return read_samples.status();
+    const data::Samples& samples = **read_samples;
+    std::printf("%s images: %s of %s, %u classes", name, Cat(samples.count()).c_str(),
+                ShapeText(samples).c_str(), samples.dataset().classes);
     if (split == data::Split::kTrain) {
       std::printf(", %s steps an epoch",
-                  Cat(set.count() / setup.job.train().batch_total()).c_str());
+                  Cat(samples.count() / setup.job.train().batch_total()).c_str());
     }
     std::printf("\n");
-    TERN_RETURN_IF_ERROR(CheckShape(setup, set, name));
+    TERN_RETURN_IF_ERROR(CheckShape(setup, samples, name));
   }
   return Ok();
 }

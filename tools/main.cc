@@ -46,7 +46,7 @@ const std::vector<Command> kCommands = {
      &tern::tools::PredictJob},
 };
 
-std::string Help() {
+std::string HelpText() {
   std::string text = "tern: distributed training with quantized gradients\n\n";
   for (const Command& command : kCommands) {
     text +=
@@ -56,19 +56,19 @@ std::string Help() {
 }
 
 Status UnknownCommand(const std::string& name) {
-  std::vector<std::string> known;
-  for (const Command& command : kCommands) known.emplace_back(command.name);
-  known.emplace_back("help");
+  std::vector<std::string> known_commands;
+  for (const Command& command : kCommands) known_commands.emplace_back(command.name);
+  known_commands.emplace_back("help");
   return Status(
       Code::kUsage,
       tern::Cat(name.empty() ? "no command" : "there is no command '" + tern::Printable(name) + "'",
-                "; known: ", tern::Join(known)));
+                "; known: ", tern::Join(known_commands)));
 }
 
-Status Dispatch(const Args& args) {
+Status RunCommand(const Args& args) {
   const std::string name = args.empty() ? "" : args[0];
   if (name == "help" || name == "--help" || name == "-h") {
-    std::printf("%s", Help().c_str());
+    std::printf("%s", HelpText().c_str());
     return tern::Ok();
   }
   if (name == "version" || name == "--version") {
@@ -86,7 +86,7 @@ Status Dispatch(const Args& args) {
 int main(int argc, char** argv) {
   // A write beyond the limit of `ulimit -f` fails with an error instead of ending the program.
   signal(SIGXFSZ, SIG_IGN);
-  const Status status = Dispatch(Args(argv + 1, argv + argc));
+  const Status status = RunCommand(Args(argv + 1, argv + argc));
   std::fflush(stdout);
   if (!status.ok()) std::fprintf(stderr, "tern: %s\n", status.message().c_str());
   return tern::ExitCode(status);

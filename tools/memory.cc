@@ -24,26 +24,27 @@ uint64_t ActivationBytes(const setup::Setup& setup, uint64_t samples) {
 std::vector<MemoryItem> WorkerMemory(const setup::Setup& setup) {
   const uint64_t model_bytes = setup.table.total * kFloatBytes;
   const pb::Job& job = setup.job;
-  const protocol::RoundBytes round = protocol::CountRoundBytes(setup.plan);
+  const protocol::RoundBytes round_bytes = protocol::CountRoundBytes(setup.plan);
   std::vector<MemoryItem> items = {{"parameters", model_bytes, "fp32"},
                                    {"gradients", model_bytes, "fp32"}};
   if (auto optimizer = update::MakeOptimizer(job.train().optimizer(), setup.table.total);
       optimizer.ok()) {
-    for (const update::Optimizer::StateArray& slot : (*optimizer)->StateArrays()) {
-      items.push_back({"optimizer: " + slot.name, slot.values.size() * kFloatBytes, "fp32"});
+    for (const update::Optimizer::StateArray& state_array : (*optimizer)->StateArrays()) {
+      items.push_back(
+          {"optimizer: " + state_array.name, state_array.values.size() * kFloatBytes, "fp32"});
     }
   }
   if (job.evaluation().ema_decay() > 0) items.push_back({"moving average", model_bytes, "fp32"});
-  const uint64_t batch = job.train().batch_total() / setup.plan.workers;
-  items.push_back({"activations, training", 2 * ActivationBytes(setup, batch),
-                   Cat("at most: ", batch,
+  const uint64_t batch_size = job.train().batch_total() / setup.plan.workers;
+  items.push_back({"activations, training", 2 * ActivationBytes(setup, batch_size),
+                   Cat("at most: ", batch_size,
                        " samples and their gradients; tensors that are not live at the same time "
                        "share memory")});
   items.push_back({"activations, evaluation", ActivationBytes(setup, job.evaluation().batch()),
                    Cat("at most: ", job.evaluation().batch(), " samples")});
-  items.push_back({"unanswered pushes", round.push, "at most: one round"});
+  items.push_back({"unanswered pushes", round_bytes.push, "at most: one round"});
   items.push_back(
-      {"sums", 2 * round.sum, "the round that arrives, and the one held for other workers"});
+      {"sums", 2 * round_bytes.sum, "the round that arrives, and the one held for other workers"});
   return items;
 }
 
@@ -51,35 +52,36 @@ std::vector<MemoryItem> ServerMemory(const setup::Setup& setup, uint32_t shard) 
   // For each range of the model a server keeps the sums of 2 * window + 2 rounds. The window is the
   // number of rounds that a worker may have open; here it is 1.
   constexpr uint64_t kKeptRounds = 4;
-  const uint64_t workers = setup.plan.workers;
-  uint64_t sum_bytes = 0, open_bytes = 0, parked_bytes = 0;
+  const uint64_t num_workers = setup.plan.workers;
+  uint64_t sum_bytes = 0, open_sum_bytes = 0, parked_push_bytes = 0;
   for (const protocol::Bucket& bucket : setup.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
       if (chunk.shard != shard) continue;
       sum_bytes += chunk.max_sum_bytes;
       for (const codec::Segment& segment : chunk.segments) {
         const codec::Codec& codec = *setup.plan.codec_of[segment.tensor];
-        // Codes whose scaler all workers share are added in the order in which they arrive. Other
-        // codes are added as floats in the order of ranks: a push is parked until all pushes of
-        // lower ranks are added.
+        // Codes with one scaler (multiplier) for all workers are added in the order in which they
+        // arrive. Other codes are added as floats in the order of ranks: a push is parked until all
+        // pushes of lower ranks are added.
         if (codec.shares_scaler()) {
-          open_bytes += codec.MaxSumSize(segment, static_cast<int>(workers));
+          open_sum_bytes += codec.MaxSumSize(segment, static_cast<int>(num_workers));
         } else {
-          open_bytes += segment.count * kFloatBytes;
-          parked_bytes += workers * codec.MaxEncodedSize(segment);
+          open_sum_bytes += segment.count * kFloatBytes;
+          parked_push_bytes += num_workers * codec.MaxEncodedSize(segment);
         }
       }
     }
   }
   const uint64_t credit_bytes = uint64_t{setup.job.exchange().credit_kib()} * 1024;
-  const uint64_t lanes = setup.plan.data_lanes[shard];
-  return {{"closed rounds", (kKeptRounds - 1) * sum_bytes,
-           Cat("at most ", kKeptRounds - 1, ", until all workers have applied them")},
-          {"open round", open_bytes, "the sums so far"},
-          {"parked float sums", parked_bytes,
-           Cat("at most: one round of each of ", workers, " workers")},
-          {"frames in transit", workers * lanes * credit_bytes,
-           Cat("at most: the credit of ", workers, " workers on ", lanes, " data sockets")}};
+  const uint64_t num_lanes = setup.plan.data_lanes[shard];
+  return {
+      {"closed rounds", (kKeptRounds - 1) * sum_bytes,
+       Cat("at most ", kKeptRounds - 1, ", until all workers have applied them")},
+      {"open round", open_sum_bytes, "the sums so far"},
+      {"parked float sums", parked_push_bytes,
+       Cat("at most: one round of each of ", num_workers, " workers")},
+      {"frames in transit", num_workers * num_lanes * credit_bytes,
+       Cat("at most: the credit of ", num_workers, " workers on ", num_lanes, " data sockets")}};
 }
 
 }  // namespace tern::tools

@@ -30,15 +30,15 @@ struct LayerCost {
 // Returns, by layer, the number of its parameters, and of its multiplications and additions in the
 // forward pass of one image. Only convolutions and dense layers count operations: they use each
 // weight once for every pixel of their output.
-std::map<std::string, LayerCost> CostOfLayers(
+std::map<std::string, LayerCost> CostsOfLayers(
     const pb::NetDef& net, const models::ParameterTable& table,
     const std::map<std::string, models::ImageDims>& shapes) {
   std::map<std::string, LayerCost> costs;
   std::map<std::string, uint64_t> output_pixels;
   for (const pb::LayerDef& layer : net.layers()) {
-    const models::ImageDims& out = shapes.at(layer.output());
+    const models::ImageDims& output_dims = shapes.at(layer.output());
     output_pixels[layer.name()] =
-        layer.has_conv() || layer.has_dense() ? uint64_t{out.h} * out.w : 0;
+        layer.has_conv() || layer.has_dense() ? uint64_t{output_dims.h} * output_dims.w : 0;
   }
   for (const models::Parameter& p : table.parameters) {
     const std::string layer = p.name.substr(0, p.name.rfind('.'));
@@ -48,7 +48,7 @@ std::map<std::string, LayerCost> CostOfLayers(
   return costs;
 }
 
-std::string Millions(uint64_t count) {
+std::string InMillions(uint64_t count) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", static_cast<double>(count) / 1e6);
   return text;
@@ -56,33 +56,33 @@ std::string Millions(uint64_t count) {
 
 void PrintLayers(const pb::NetDef& net, const models::ParameterTable& table) {
   const auto shapes = *models::InferShapes(net);
-  const auto costs = CostOfLayers(net, table, shapes);
+  const auto costs = CostsOfLayers(net, table, shapes);
   std::vector<TableRow> rows = {
       {"layer", "kind", "reads", "output", "parameters", "million operations"}};
-  uint64_t operations = 0;
+  uint64_t total_operations = 0;
   for (const pb::LayerDef& layer : net.layers()) {
-    const auto found = costs.find(layer.name());
-    const LayerCost cost = found == costs.end() ? LayerCost() : found->second;
-    const models::ImageDims& out = shapes.at(layer.output());
-    operations += cost.operations;
+    const auto layer_cost = costs.find(layer.name());
+    const LayerCost cost = layer_cost == costs.end() ? LayerCost() : layer_cost->second;
+    const models::ImageDims& output_dims = shapes.at(layer.output());
+    total_operations += cost.operations;
     rows.push_back({layer.name(), models::KindName(layer),
                     Join(std::vector<std::string>(layer.inputs().begin(), layer.inputs().end())),
-                    Cat(out.c, " x ", out.h, " x ", out.w),
+                    Cat(output_dims.c, " x ", output_dims.h, " x ", output_dims.w),
                     cost.parameters == 0 ? "" : Cat(cost.parameters),
-                    cost.operations == 0 ? "" : Millions(cost.operations)});
+                    cost.operations == 0 ? "" : InMillions(cost.operations)});
   }
   PrintTable(rows);
   std::printf(
       "\n%s: %s parameters, %s statistics of batch norms; %s million multiplications and additions "
       "forward, for one image of %u x %u x %u\n",
       net.name().c_str(), Cat(table.total).c_str(), Cat(table.statistics_total).c_str(),
-      Millions(operations).c_str(), net.input().channels(), net.input().height(),
+      InMillions(total_operations).c_str(), net.input().channels(), net.input().height(),
       net.input().width());
 }
 
-void PrintDef(const pb::NetDef& net, bool json) {
+void PrintDef(const pb::NetDef& net, bool as_json) {
   std::string text;
-  if (json) {
+  if (as_json) {
     google::protobuf::util::JsonPrintOptions options;
     options.add_whitespace = true;
     CHECK(google::protobuf::util::MessageToJsonString(net, &text, options).ok());

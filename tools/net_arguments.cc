@@ -19,10 +19,10 @@ Result<pb::NetDef> ReadNetJson(const std::string& path) {
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   if (!file) return Status(Code::kBadData, "cannot read " + path);
   pb::Model model;
-  const auto parsed = google::protobuf::util::JsonStringToMessage(text, model.mutable_net());
-  if (!parsed.ok()) {
+  const auto parse_status = google::protobuf::util::JsonStringToMessage(text, model.mutable_net());
+  if (!parse_status.ok()) {
     return Status(Code::kBadData, Cat(path, ": is not a NetDef in JSON (",
-                                      Printable(std::string(parsed.message()), 200),
+                                      Printable(std::string(parse_status.message()), 200),
                                       "); `tern model NAME --json` prints one"));
   }
   auto net = models::BuildNet(model, model.net().input(), model.net().classes());
@@ -40,11 +40,11 @@ Result<pb::NetDef> NetByName(const std::string& name, const Arguments& arguments
   pb::Model model;
   model.set_name(name);
   model.set_batch_norm(arguments.Has("batch_norm"));
-  const models::PublishedImage published = models::PublishedFor(name);
-  const auto channels = arguments.Number("channels", published.channels, models::kMaxDim);
-  const auto height = arguments.Number("height", published.side, models::kMaxDim);
-  const auto width = arguments.Number("width", published.side, models::kMaxDim);
-  const auto classes = arguments.Number("classes", published.classes, models::kMaxDim);
+  const models::PublishedImage published_image = models::PublishedFor(name);
+  const auto channels = arguments.Number("channels", published_image.channels, models::kMaxDim);
+  const auto height = arguments.Number("height", published_image.side, models::kMaxDim);
+  const auto width = arguments.Number("width", published_image.side, models::kMaxDim);
+  const auto classes = arguments.Number("classes", published_image.classes, models::kMaxDim);
   for (const auto* number : {&channels, &height, &width, &classes})
     if (!number->ok()) return number->status();
   pb::ImageShape input;
@@ -55,8 +55,9 @@ Result<pb::NetDef> NetByName(const std::string& name, const Arguments& arguments
 }
 
 Result<pb::NetDef> NetFromArgument(const std::string& name, const Arguments& arguments) {
-  const std::vector<std::string>& known = models::ModelNames();
-  if (std::find(known.begin(), known.end(), name) != known.end()) return NetByName(name, arguments);
+  const std::vector<std::string>& known_names = models::ModelNames();
+  if (std::find(known_names.begin(), known_names.end(), name) != known_names.end())
+    return NetByName(name, arguments);
   for (const Flag& flag : NetFlags()) {
     if (!arguments.Has(flag.name)) continue;
     return Status(Code::kUsage,
@@ -66,7 +67,7 @@ Result<pb::NetDef> NetFromArgument(const std::string& name, const Arguments& arg
   if (name.ends_with(".json")) return ReadNetJson(name);
   if (name.find('.') == std::string::npos && name.find('/') == std::string::npos) {
     return Status(Code::kUsage, Cat("there is no network '", Printable(name), "'; known: ",
-                                    Join(known), "; or give a NetDef (.json) or a job"));
+                                    Join(known_names), "; or give a NetDef (.json) or a job"));
   }
   const auto setup = setup::MakeSetup(name, {});
   if (!setup.ok()) return setup.status();

@@ -6,17 +6,19 @@
 namespace tern::tools {
 
 std::string FormatTable(const std::vector<TableRow>& rows) {
-  std::vector<size_t> width;
+  std::vector<size_t> column_widths;
   for (const TableRow& row : rows) {
-    width.resize(std::max(width.size(), row.size()));
-    for (size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
+    column_widths.resize(std::max(column_widths.size(), row.size()));
+    for (size_t column = 0; column < row.size(); ++column)
+      column_widths[column] = std::max(column_widths[column], row[column].size());
   }
   std::string text;
   for (const TableRow& row : rows) {
     std::string line = " ";
-    for (size_t c = 0; c < row.size(); ++c) {
-      line += " " + row[c];
-      if (c + 1 < row.size()) line += std::string(width[c] - row[c].size() + 1, ' ');
+    for (size_t column = 0; column < row.size(); ++column) {
+      line += " " + row[column];
+      if (column + 1 < row.size())
+        line += std::string(column_widths[column] - row[column].size() + 1, ' ');
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }

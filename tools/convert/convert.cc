@@ -25,15 +25,15 @@ const std::vector<Converter> kConverters = {
 
 Status Convert(const Args& args) {
   const std::string name = args.empty() ? "" : args[0];
-  std::vector<std::string> known;
+  std::vector<std::string> known_names;
   for (const Converter& converter : kConverters) {
     if (name == converter.name) return converter.run(Args(args.begin() + 1, args.end()));
-    known.emplace_back(converter.name);
+    known_names.emplace_back(converter.name);
   }
   return Status(Code::kUsage,
                 Cat(name.empty() ? "tern convert needs the name of a conversion"
                                  : "tern convert does not know '" + Printable(name) + "'",
-                    "; known: ", Join(known)));
+                    "; known: ", Join(known_names)));
 }
 
 }  // namespace tern::tools

@@ -13,11 +13,11 @@
 namespace tern::tools {
 namespace {
 
-constexpr int64_t kIrVersion = 7, kOpset = 13;
+constexpr int64_t kIrVersion = 7, kOpsetVersion = 13;
 constexpr char kInput[] = "data", kOutput[] = "scores";
 
-using Names = std::vector<std::string>;
-using Ints = std::vector<int64_t>;
+using NameList = std::vector<std::string>;
+using IntList = std::vector<int64_t>;
 
 // Writes an ONNX graph node by node. The output of a dense layer, and of the elementwise layers
 // after it, is flat: [batch, outputs]. All other tensors have the shape [batch, C, H, W]. A layer
@@ -30,15 +30,15 @@ class GraphWriter {
     onnx_name_of_["data"] = kInput;
   }
 
-  void Write() {
+  void WriteNet() {
     graph_->set_name(net_.name().empty() ? "net" : net_.name());
     const pb::ImageShape& image = net_.input();
-    SetType(kInput, {image.channels(), image.height(), image.width()}, graph_->add_input());
+    SetFloatType(kInput, {image.channels(), image.height(), image.width()}, graph_->add_input());
     for (const pb::LayerDef& layer : net_.layers()) WriteLayer(layer);
-    SetType(kOutput, {net_.classes()}, graph_->add_output());
+    SetFloatType(kOutput, {net_.classes()}, graph_->add_output());
   }
 
-  void AddWeights(const std::string& name, const Ints& dims, const float* values, size_t count) {
+  void AddWeights(const std::string& name, const IntList& dims, const float* values, size_t count) {
     pb::onnx::Tensor* tensor = graph_->add_initializer();
     tensor->set_name(name);
     tensor->set_data_type(pb::onnx::float32);
@@ -53,7 +53,7 @@ class GraphWriter {
     return layer.name() + ":" + suffix;
   }
 
-  static void SetType(const std::string& name, const Ints& sizes, pb::onnx::Value* value) {
+  static void SetFloatType(const std::string& name, const IntList& sizes, pb::onnx::Value* value) {
     value->set_name(name);
     pb::onnx::TensorType* type = value->mutable_type()->mutable_tensor_type();
     type->set_elem_type(pb::onnx::float32);
@@ -61,7 +61,7 @@ class GraphWriter {
     for (const int64_t size : sizes) type->mutable_shape()->add_dim()->set_dim_value(size);
   }
 
-  pb::onnx::Node* AddNode(const char* kind, const Names& inputs, const std::string& output) {
+  pb::onnx::Node* AddNode(const char* kind, const NameList& inputs, const std::string& output) {
     pb::onnx::Node* node = graph_->add_node();
     node->set_op_type(kind);
     node->set_name(output);
@@ -83,7 +83,7 @@ class GraphWriter {
   static void SetInt(const char* name, int64_t value, pb::onnx::Node* node) {
     AddAttribute(name, pb::onnx::Attribute::integer, node)->set_i(value);
   }
-  static void SetInts(const char* name, const Ints& values, pb::onnx::Node* node) {
+  static void SetInts(const char* name, const IntList& values, pb::onnx::Node* node) {
     pb::onnx::Attribute* attribute = AddAttribute(name, pb::onnx::Attribute::integers, node);
     for (const int64_t value : values) attribute->add_ints(value);
   }
@@ -95,62 +95,63 @@ class GraphWriter {
 
   // Returns the name of the layer's input `i` in the shape [batch, C, H, W]. Adds a node that
   // reshapes the input if it is flat.
-  std::string ImageInput(const pb::LayerDef& layer, int i) {
+  std::string PrepareImageInput(const pb::LayerDef& layer, int i) {
     const std::string& name = onnx_name_of_.at(layer.inputs(i));
     if (!flat_tensors_.contains(name)) return name;
-    const std::string axes = TensorName(layer, "axes" + std::to_string(i));
+    const std::string axes_name = TensorName(layer, "axes" + std::to_string(i));
     pb::onnx::Tensor* tensor = graph_->add_initializer();
-    tensor->set_name(axes);
+    tensor->set_name(axes_name);
     tensor->set_data_type(pb::onnx::whole64);
     tensor->add_dims(2);
     const int64_t values[] = {2, 3};
     tensor->set_raw_data(values, sizeof values);
-    const std::string image = TensorName(layer, "image" + std::to_string(i));
-    AddNode("Unsqueeze", {name, axes}, image);
-    return image;
+    const std::string image_name = TensorName(layer, "image" + std::to_string(i));
+    AddNode("Unsqueeze", {name, axes_name}, image_name);
+    return image_name;
   }
   // Returns the name of the input of a layer that works per element or per channel and accepts both
   // shapes. Marks the layer's output as flat if its input is flat.
-  std::string ElementwiseInput(const pb::LayerDef& layer) {
+  std::string PrepareElementwiseInput(const pb::LayerDef& layer) {
     const std::string& name = onnx_name_of_.at(layer.inputs(0));
     if (flat_tensors_.contains(name)) flat_tensors_.insert(TensorName(layer, "out"));
     return name;
   }
 
   void WriteLayer(const pb::LayerDef& layer) {
-    const std::string out = TensorName(layer, "out");
-    onnx_name_of_[layer.output()] = out;
+    const std::string output_name = TensorName(layer, "out");
+    onnx_name_of_[layer.output()] = output_name;
     switch (layer.kind_case()) {
       case pb::LayerDef::kConv:
-        return WriteConv(layer, out);
+        return WriteConv(layer, output_name);
       case pb::LayerDef::kMaxPool:
-        return WritePool(layer, layer.max_pool(), "MaxPool", "GlobalMaxPool", out);
+        return WritePool(layer, layer.max_pool(), "MaxPool", "GlobalMaxPool", output_name);
       case pb::LayerDef::kAvgPool:
-        return WritePool(layer, layer.avg_pool(), "AveragePool", "GlobalAveragePool", out);
+        return WritePool(layer, layer.avg_pool(), "AveragePool", "GlobalAveragePool", output_name);
       case pb::LayerDef::kDense:
-        return WriteDense(layer, out);
+        return WriteDense(layer, output_name);
       case pb::LayerDef::kRelu:
-        return WriteRelu(layer, out);
+        return WriteRelu(layer, output_name);
       case pb::LayerDef::kBatchNorm:
         SetFloat("epsilon", layer.batch_norm().epsilon(),
                  AddNode("BatchNormalization",
-                         {ElementwiseInput(layer), layer.name() + ".weight", layer.name() + ".bias",
-                          layer.name() + ".running_mean", layer.name() + ".running_var"},
-                         out));
+                         {PrepareElementwiseInput(layer), layer.name() + ".weight",
+                          layer.name() + ".bias", layer.name() + ".running_mean",
+                          layer.name() + ".running_var"},
+                         output_name));
         return;
       case pb::LayerDef::kLrn:
-        return WriteLrn(layer, out);
+        return WriteLrn(layer, output_name);
       case pb::LayerDef::kDropout:  // Dropout is the identity in evaluation.
         onnx_name_of_[layer.output()] = onnx_name_of_.at(layer.inputs(0));
         return;
       case pb::LayerDef::kConcat:
-        SetInt("axis", 1, AddNode("Concat", ImageInputs(layer), out));
+        SetInt("axis", 1, AddNode("Concat", PrepareImageInputs(layer), output_name));
         return;
       case pb::LayerDef::kAdd:
-        AddNode(layer.inputs_size() == 2 ? "Add" : "Sum", ImageInputs(layer), out);
+        AddNode(layer.inputs_size() == 2 ? "Add" : "Sum", PrepareImageInputs(layer), output_name);
         return;
       case pb::LayerDef::kStandardize:
-        return WriteStandardize(layer, out);
+        return WriteStandardize(layer, output_name);
       case pb::LayerDef::kSoftmaxLoss:  // Outputs the scores, without softmax.
         SetInt("axis", 1, AddNode("Flatten", {onnx_name_of_.at(layer.inputs(0))}, kOutput));
         return;
@@ -159,70 +160,74 @@ class GraphWriter {
     }
   }
 
-  Names ImageInputs(const pb::LayerDef& layer) {
-    Names images;
-    for (int i = 0; i < layer.inputs_size(); ++i) images.push_back(ImageInput(layer, i));
-    return images;
+  NameList PrepareImageInputs(const pb::LayerDef& layer) {
+    NameList image_names;
+    for (int i = 0; i < layer.inputs_size(); ++i)
+      image_names.push_back(PrepareImageInput(layer, i));
+    return image_names;
   }
 
   // Sets kernel, stride and padding of a convolution or pooling layer. With the padding `same` the
   // two ends of an axis may get different amounts.
   template <typename Def>
-  void SetWindow(const pb::LayerDef& layer, const Def& def, pb::onnx::Node* node) const {
+  void SetWindow(const pb::LayerDef& layer, const Def& window_def, pb::onnx::Node* node) const {
     const models::ImageDims& image = shapes_.at(layer.inputs(0));
-    const auto rows = *models::PlanAxis(image.h, models::WindowOf(def, image.h));
-    const auto columns = *models::PlanAxis(image.w, models::WindowOf(def, image.w));
-    SetInts("kernel_shape", {def.kernel(), def.kernel()}, node);
-    SetInts("strides", {def.stride(), def.stride()}, node);
-    SetInts("pads", {rows.pad_begin, columns.pad_begin, rows.pad_end, columns.pad_end}, node);
+    const auto row_plan = *models::PlanAxis(image.h, models::WindowOf(window_def, image.h));
+    const auto column_plan = *models::PlanAxis(image.w, models::WindowOf(window_def, image.w));
+    SetInts("kernel_shape", {window_def.kernel(), window_def.kernel()}, node);
+    SetInts("strides", {window_def.stride(), window_def.stride()}, node);
+    SetInts("pads",
+            {row_plan.pad_begin, column_plan.pad_begin, row_plan.pad_end, column_plan.pad_end},
+            node);
   }
 
-  void WriteConv(const pb::LayerDef& layer, const std::string& out) {
+  void WriteConv(const pb::LayerDef& layer, const std::string& output_name) {
     const pb::ConvDef& conv = layer.conv();
-    Names inputs = {ImageInput(layer, 0), layer.name() + ".weight"};
+    NameList inputs = {PrepareImageInput(layer, 0), layer.name() + ".weight"};
     if (conv.bias()) inputs.push_back(layer.name() + ".bias");
-    pb::onnx::Node* node = AddNode("Conv", inputs, out);
+    pb::onnx::Node* node = AddNode("Conv", inputs, output_name);
     SetWindow(layer, conv, node);
     SetInts("dilations", {conv.dilation(), conv.dilation()}, node);
     SetInt("group", conv.groups(), node);
   }
 
   void WritePool(const pb::LayerDef& layer, const pb::PoolDef& pool, const char* kind,
-                 const char* global_kind, const std::string& out) {
+                 const char* global_kind, const std::string& output_name) {
     if (pool.global()) {
-      AddNode(global_kind, {ImageInput(layer, 0)}, out);
+      AddNode(global_kind, {PrepareImageInput(layer, 0)}, output_name);
       return;
     }
-    pb::onnx::Node* node = AddNode(kind, {ImageInput(layer, 0)}, out);
+    pb::onnx::Node* node = AddNode(kind, {PrepareImageInput(layer, 0)}, output_name);
     SetWindow(layer, pool, node);
     if (layer.has_avg_pool()) SetInt("count_include_pad", pool.include_padding(), node);
   }
 
-  void WriteDense(const pb::LayerDef& layer, const std::string& out) {
-    std::string input = onnx_name_of_.at(layer.inputs(0));
-    if (!flat_tensors_.contains(input)) {
-      SetInt("axis", 1, AddNode("Flatten", {input}, TensorName(layer, "flat")));
-      input = TensorName(layer, "flat");
+  void WriteDense(const pb::LayerDef& layer, const std::string& output_name) {
+    std::string input_name = onnx_name_of_.at(layer.inputs(0));
+    if (!flat_tensors_.contains(input_name)) {
+      SetInt("axis", 1, AddNode("Flatten", {input_name}, TensorName(layer, "flat")));
+      input_name = TensorName(layer, "flat");
     }
     SetInt("transB", 1,
-           AddNode("Gemm", {input, layer.name() + ".weight", layer.name() + ".bias"}, out));
-    flat_tensors_.insert(out);
+           AddNode("Gemm", {input_name, layer.name() + ".weight", layer.name() + ".bias"},
+                   output_name));
+    flat_tensors_.insert(output_name);
   }
 
-  void WriteRelu(const pb::LayerDef& layer, const std::string& out) {
-    const std::string input = ElementwiseInput(layer);
+  void WriteRelu(const pb::LayerDef& layer, const std::string& output_name) {
+    const std::string input = PrepareElementwiseInput(layer);
     if (!layer.relu().has_max()) {
-      AddNode("Relu", {input}, out);
+      AddNode("Relu", {input}, output_name);
       return;
     }
     AddNode("Clip",
             {input, AddConstant(layer, "least", 0), AddConstant(layer, "most", layer.relu().max())},
-            out);
+            output_name);
   }
 
-  void WriteLrn(const pb::LayerDef& layer, const std::string& out) {
+  void WriteLrn(const pb::LayerDef& layer, const std::string& output_name) {
     const pb::LrnDef& lrn = layer.lrn();
-    pb::onnx::Node* node = AddNode("LRN", {ImageInput(layer, 0)}, out);
+    pb::onnx::Node* node = AddNode("LRN", {PrepareImageInput(layer, 0)}, output_name);
     SetInt("size", lrn.size(), node);
     SetFloat("alpha", lrn.alpha(), node);
     SetFloat("beta", lrn.beta(), node);
@@ -231,26 +236,26 @@ class GraphWriter {
 
   // Writes (x - mean) / max(deviation, 1 / sqrt(elements)) with elementary ONNX operators. Mean and
   // standard deviation are those of one image of `elements` values.
-  void WriteStandardize(const pb::LayerDef& layer, const std::string& out) {
+  void WriteStandardize(const pb::LayerDef& layer, const std::string& output_name) {
     const models::ImageDims& image = shapes_.at(layer.inputs(0));
     const auto elements = static_cast<double>(models::Elements(image));
-    const auto add_mean = [&](const std::string& input_name, const std::string& suffix) {
+    const auto add_mean_node = [&](const std::string& input_name, const std::string& suffix) {
       pb::onnx::Node* node = AddNode("ReduceMean", {input_name}, TensorName(layer, suffix));
       SetInts("axes", {1, 2, 3}, node);
       SetInt("keepdims", 1, node);
       return TensorName(layer, suffix);
     };
-    const std::string input = ImageInput(layer, 0), centred = TensorName(layer, "centred"),
+    const std::string input = PrepareImageInput(layer, 0), centred = TensorName(layer, "centred"),
                       squares = TensorName(layer, "squares"),
                       deviation = TensorName(layer, "deviation"),
                       divisor = TensorName(layer, "divisor");
-    const std::string lower_bound =
+    const std::string min_deviation =
         AddConstant(layer, "least", static_cast<float>(1 / std::sqrt(elements)));
-    AddNode("Sub", {input, add_mean(input, "mean")}, centred);
+    AddNode("Sub", {input, add_mean_node(input, "mean")}, centred);
     AddNode("Mul", {centred, centred}, squares);
-    AddNode("Sqrt", {add_mean(squares, "variance")}, deviation);
-    AddNode("Max", {deviation, lower_bound}, divisor);
-    AddNode("Div", {centred, divisor}, out);
+    AddNode("Sqrt", {add_mean_node(squares, "variance")}, deviation);
+    AddNode("Max", {deviation, min_deviation}, divisor);
+    AddNode("Div", {centred, divisor}, output_name);
   }
 
   const pb::NetDef& net_;
@@ -275,9 +280,9 @@ Result<pb::onnx::Model> MakeOnnx(const pb::NetDef& net, const tensors::TensorFil
   pb::onnx::Model model;
   model.set_ir_version(kIrVersion);
   model.set_producer_name("tern");
-  model.add_opset_import()->set_version(kOpset);
+  model.add_opset_import()->set_version(kOpsetVersion);
   GraphWriter writer(net, *shapes, model.mutable_graph());
-  writer.Write();
+  writer.WriteNet();
   for (const models::Parameter& p : table->parameters) {
     writer.AddWeights(p.name, {p.shape.begin(), p.shape.end()}, parameters.data() + p.offset,
                       p.count);

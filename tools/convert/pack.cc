@@ -23,7 +23,7 @@ namespace {
 constexpr const char* kUsage =
     "tern convert pack DIR OUT_DIR [--format folder | cifar10 | cifar100 | idx] [--max_corrupt N] "
     "[--threads N]";
-constexpr uint64_t kBatchImages = 256;  // These many images are read in parallel, then written.
+constexpr uint64_t kImagesPerBatch = 256;  // These many images are read in parallel, then written.
 
 // The bytes of an image in the packed file, or the error for which the image is left out.
 struct PackedImage {
@@ -31,69 +31,71 @@ struct PackedImage {
   Status status;
 };
 
-Status WriteBatch(const data::Dataset& set, uint64_t begin, const std::vector<PackedImage>& batch,
-                  data::PackWriter* writer) {
+Status WriteBatch(const data::Dataset& dataset, uint64_t begin,
+                  const std::vector<PackedImage>& batch, data::PackWriter* writer) {
   for (size_t i = 0; i < batch.size(); ++i) {
     const uint64_t image = begin + i;
     if (batch[i].status.ok()) {
-      TERN_RETURN_IF_ERROR(writer->Add(batch[i].bytes, set.labels[image], set.SizeOf(image)));
+      TERN_RETURN_IF_ERROR(
+          writer->Add(batch[i].bytes, dataset.labels[image], dataset.SizeOf(image)));
     } else {
-      TERN_RETURN_IF_ERROR(set.damaged->Add(set.NameOf(image), batch[i].status));
+      TERN_RETURN_IF_ERROR(dataset.damaged->Add(dataset.NameOf(image), batch[i].status));
     }
   }
   return Ok();
 }
 
-// Packs all images of `set`. Decodes each one completely, so that a packed file holds no damaged
-// image.
-Status Pack(const data::Dataset& set, uint32_t threads, ProgressBar* bar,
+// Packs all images of `dataset`. Decodes each one completely, so that a packed file holds no
+// damaged image.
+Status Pack(const data::Dataset& dataset, uint32_t threads, ProgressBar* progress_bar,
             data::PackWriter* writer) {
-  for (uint64_t begin = 0; begin < set.count(); begin += kBatchImages) {
-    const uint64_t end = std::min(begin + kBatchImages, set.count());
+  for (uint64_t begin = 0; begin < dataset.count(); begin += kImagesPerBatch) {
+    const uint64_t end = std::min(begin + kImagesPerBatch, dataset.count());
     std::vector<PackedImage> batch(end - begin);
     data::ParallelFor(begin, end, threads, [&](uint64_t i) {
-      PackedImage& packed = batch[i - begin];
+      PackedImage& packed_image = batch[i - begin];
       data::Image image;
-      packed.status = set.Decode(i, &image);
-      if (packed.status.ok()) packed.status = set.Read(i, &packed.bytes);
+      packed_image.status = dataset.Decode(i, &image);
+      if (packed_image.status.ok()) packed_image.status = dataset.Read(i, &packed_image.bytes);
     });
-    TERN_RETURN_IF_ERROR(WriteBatch(set, begin, batch, writer));
-    bar->Show(end, set.count());
+    TERN_RETURN_IF_ERROR(WriteBatch(dataset, begin, batch, writer));
+    progress_bar->Show(end, dataset.count());
   }
   return Ok();
 }
 
-Status PackSplit(const pb::Data& data, data::Split split, const std::string& path) {
+Status PackSplit(const pb::Data& data_def, data::Split split, const std::string& path) {
   const std::string name = split == data::Split::kTrain ? "train" : "test ";
-  auto bar = std::make_unique<ProgressBar>(name + " scan", "images");
+  auto progress_bar = std::make_unique<ProgressBar>(name + " scan", "images");
   data::ReadOptions options;
-  options.progress = [&](uint64_t done, uint64_t total) { bar->Show(done, total); };
-  options.warn = [&](const std::string& sentence) { bar->PrintLine(sentence); };
-  const auto set = data::ReadDataset(data, split, options);
-  if (!set.ok()) return set.status();
-  const data::Dataset& images = **set;
+  options.progress = [&](uint64_t done, uint64_t total) { progress_bar->Show(done, total); };
+  options.warn = [&](const std::string& sentence) { progress_bar->PrintLine(sentence); };
+  const auto read_dataset = data::ReadDataset(data_def, split, options);
+  if (!read_dataset.ok()) return read_dataset.status();
+  const data::Dataset& dataset = **read_dataset;
   auto writer = data::PackWriter::Make(
-      path, {images.encoded, images.encoded ? 0 : images.channels, images.classes, images.names});
+      path,
+      {dataset.encoded, dataset.encoded ? 0 : dataset.channels, dataset.classes, dataset.names});
   if (!writer.ok()) return writer.status();
-  bar = std::make_unique<ProgressBar>(name + " pack", "images");
-  TERN_RETURN_IF_ERROR(Pack(images, data.threads(), bar.get(), writer->get()));
-  const uint64_t count = (*writer)->count();
-  if (count == 0)
-    return Status(Code::kBadData, Cat(data.dir(), ": all images are damaged; nothing to pack"));
+  progress_bar = std::make_unique<ProgressBar>(name + " pack", "images");
+  TERN_RETURN_IF_ERROR(Pack(dataset, data_def.threads(), progress_bar.get(), writer->get()));
+  const uint64_t packed_count = (*writer)->count();
+  if (packed_count == 0)
+    return Status(Code::kBadData, Cat(data_def.dir(), ": all images are damaged; nothing to pack"));
   TERN_RETURN_IF_ERROR((*writer)->Finish());
   std::printf("%s: %s images in %u classes, %s, %s damaged ones left out\n", path.c_str(),
-              Cat(count).c_str(), images.classes, HumanBytes((*writer)->bytes()).c_str(),
-              Cat(images.damaged->count()).c_str());
+              Cat(packed_count).c_str(), dataset.classes, HumanBytes((*writer)->bytes()).c_str(),
+              Cat(dataset.damaged->count()).c_str());
   return Ok();
 }
 
-Status SetFormat(const std::string& name, pb::Data* data) {
+Status SetFormat(const std::string& name, pb::Data* data_def) {
   pb::Data::Format format = pb::Data::folder;
   if (!pb::Data::Format_Parse(name, &format) || format == pb::Data::packed) {
     return Status(Code::kUsage, Cat("--format: saw '", Printable(name),
                                     "'; allowed: folder, cifar10, cifar100, idx\nusage: ", kUsage));
   }
-  data->set_format(format);
+  data_def->set_format(format);
   return Ok();
 }
 
@@ -109,24 +111,24 @@ Status ConvertPack(const Args& args) {
                                     "folder for the packed files\nusage: ",
                                     kUsage));
   }
-  pb::Data data;
-  data.set_dir(arguments->positional()[0]);
-  TERN_RETURN_IF_ERROR(SetFormat(arguments->Last("format", "folder"), &data));
+  pb::Data data_def;
+  data_def.set_dir(arguments->positional()[0]);
+  TERN_RETURN_IF_ERROR(SetFormat(arguments->Last("format", "folder"), &data_def));
   const auto max_corrupt = arguments->Number("max_corrupt", 0, 1u << 31);
   if (!max_corrupt.ok()) return max_corrupt.status();
-  data.set_max_corrupt(*max_corrupt);
+  data_def.set_max_corrupt(*max_corrupt);
   const uint32_t cores = std::max(1u, std::thread::hardware_concurrency());
   const auto threads = arguments->Number("threads", std::min(cores, 256u), 256);
   if (!threads.ok()) return threads.status();
-  data.set_threads(std::max(*threads, 1u));
-  const std::string& out = arguments->positional()[1];
+  data_def.set_threads(std::max(*threads, 1u));
+  const std::string& out_folder = arguments->positional()[1];
   std::error_code error;
-  std::filesystem::create_directories(out, error);
+  std::filesystem::create_directories(out_folder, error);
   if (error)
     return Status(Code::kCannotWrite,
-                  Cat(out, ": cannot create the folder (", error.message(), ")"));
-  TERN_RETURN_IF_ERROR(PackSplit(data, data::Split::kTrain, out + "/train.tpk"));
-  return PackSplit(data, data::Split::kTest, out + "/test.tpk");
+                  Cat(out_folder, ": cannot create the folder (", error.message(), ")"));
+  TERN_RETURN_IF_ERROR(PackSplit(data_def, data::Split::kTrain, out_folder + "/train.tpk"));
+  return PackSplit(data_def, data::Split::kTest, out_folder + "/test.tpk");
 }
 
 }  // namespace tern::tools

@@ -10,7 +10,9 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-double BytesPerSecond(double mbit) { return mbit <= 0 ? kInfinity : mbit * 1e6 / 8 * kGoodput; }
+double BytesPerSecond(double rate_mbit) {
+  return rate_mbit <= 0 ? kInfinity : rate_mbit * 1e6 / 8 * kGoodput;
+}
 
 }  // namespace
 
@@ -38,10 +40,11 @@ SharedResource& Cluster::NewMachine() {
 
 void Cluster::Connect(SimulatedWorker* worker) {
   for (const auto& server : servers_) {
-    worker->control.push_back(std::make_unique<Connection>(worker->node, server->node));
-    worker->data.emplace_back();
-    for (size_t lane = 0; lane < server->lanes.size(); ++lane)
-      worker->data.back().push_back(std::make_unique<Connection>(worker->node, server->node));
+    worker->control_connections.push_back(std::make_unique<Connection>(worker->node, server->node));
+    worker->lane_connections.emplace_back();
+    for (size_t lane = 0; lane < server->lane_threads.size(); ++lane)
+      worker->lane_connections.back().push_back(
+          std::make_unique<Connection>(worker->node, server->node));
   }
 }
 
@@ -49,66 +52,70 @@ void Cluster::Connect(SimulatedWorker* worker) {
 // time. It arrives after the delay of the network when these four have finished.
 void Cluster::Transmit(Node& from, WorkQueue& sender, HalfConnection& direction, Node& to,
                        WorkQueue& receiver, double bytes, Callback on_arrival) {
-  auto unfinished = std::make_shared<int>(4);
-  const double delay =
+  auto num_unfinished = std::make_shared<int>(4);
+  const double delay_s =
       network_.latency_s + std::max(0.0, profile_.message_s - 2 * profile_.message_cpu_s);
-  Callback on_part_done = [this, unfinished, delay, &receiver, on_arrival = std::move(on_arrival)] {
-    if (--*unfinished > 0) return;
-    loop_.ScheduleAfter(
-        delay, [this, &receiver, on_arrival] { receiver.Add(profile_.message_cpu_s, on_arrival); });
+  Callback on_part_done = [this, num_unfinished, delay_s, &receiver,
+                           on_arrival = std::move(on_arrival)] {
+    if (--*num_unfinished > 0) return;
+    loop_.ScheduleAfter(delay_s, [this, &receiver, on_arrival] {
+      receiver.Add(profile_.message_cpu_s, on_arrival);
+    });
   };
   sender.AddUrgent(profile_.message_cpu_s, [this, &from, &direction, &to, bytes, on_part_done] {
     const double io_s = bytes * profile_.byte_cpu_s;
-    from.io.Add(io_s, on_part_done);
-    direction.out.Add(bytes, on_part_done, 1, [this, &to, &direction, bytes, io_s, on_part_done] {
-      direction.in.Add(bytes, on_part_done);
-      to.io.Add(io_s, on_part_done);
-      Acknowledge(*direction.opposite, bytes * network_.acknowledged);
-    });
+    from.io_thread.Add(io_s, on_part_done);
+    direction.send_queue.Add(
+        bytes, on_part_done, 1, [this, &to, &direction, bytes, io_s, on_part_done] {
+          direction.receive_queue.Add(bytes, on_part_done);
+          to.io_thread.Add(io_s, on_part_done);
+          Acknowledge(*direction.opposite_direction, bytes * network_.acknowledged);
+        });
   });
 }
 
 // Sends `bytes` bytes of TCP acknowledgements. Nothing waits for them, but they use the links.
 void Cluster::Acknowledge(HalfConnection& direction, double bytes) {
   if (bytes == 0) return;
-  direction.out.AddUrgent(bytes, nullptr);
-  direction.in.AddUrgent(bytes, nullptr);
+  direction.send_queue.AddUrgent(bytes, nullptr);
+  direction.receive_queue.AddUrgent(bytes, nullptr);
 }
 
-// Returns a callback for the arrival of a control message. It calls `on_arrival`, but later if bulk
-// transfers fill the queue of the link when the message is sent.
-Callback Cluster::AfterQueue(const SharedResource& link, Callback on_arrival) {
-  const double wait = link.busy() ? network_.queue_s : 0;
-  return
-      [this, wait, on_arrival = std::move(on_arrival)] { loop_.ScheduleAfter(wait, on_arrival); };
+// Returns a callback for the arrival of a control message. It calls `on_arrival`, after a
+// delay if the link is busy with bulk transfers when the message is sent.
+Callback Cluster::DelayedByQueue(const SharedResource& link, Callback on_arrival) {
+  const double queue_wait_s = link.busy() ? network_.queue_s : 0;
+  return [this, queue_wait_s, on_arrival = std::move(on_arrival)] {
+    loop_.ScheduleAfter(queue_wait_s, on_arrival);
+  };
 }
 
 void Cluster::SendToLane(SimulatedWorker* worker, uint32_t shard, uint32_t lane, double bytes,
                          Callback on_arrival) {
   SimulatedServer& server = *servers_[shard];
-  Transmit(worker->node, worker->node.net, worker->data[shard][lane]->up, server.node,
-           server.lanes[lane], bytes, std::move(on_arrival));
+  Transmit(worker->node, worker->node.net_thread, worker->lane_connections[shard][lane]->to_server,
+           server.node, server.lane_threads[lane], bytes, std::move(on_arrival));
 }
 
 void Cluster::SendFromLane(SimulatedWorker* worker, uint32_t shard, uint32_t lane, double bytes,
                            Callback on_arrival) {
   SimulatedServer& server = *servers_[shard];
-  Transmit(server.node, server.lanes[lane], worker->data[shard][lane]->down, worker->node,
-           worker->node.net, bytes, std::move(on_arrival));
+  Transmit(server.node, server.lane_threads[lane], worker->lane_connections[shard][lane]->to_worker,
+           worker->node, worker->node.net_thread, bytes, std::move(on_arrival));
 }
 
 void Cluster::SendToControl(SimulatedWorker* worker, uint32_t shard, double bytes,
                             Callback on_arrival) {
   Node &from = worker->node, &to = servers_[shard]->node;
-  Transmit(from, from.net, worker->control[shard]->up, to, to.net, bytes,
-           AfterQueue(to.in, std::move(on_arrival)));
+  Transmit(from, from.net_thread, worker->control_connections[shard]->to_server, to, to.net_thread,
+           bytes, DelayedByQueue(to.inbound_link, std::move(on_arrival)));
 }
 
 void Cluster::SendFromControl(SimulatedWorker* worker, uint32_t shard, double bytes,
                               Callback on_arrival) {
   Node &from = servers_[shard]->node, &to = worker->node;
-  Transmit(from, from.net, worker->control[shard]->down, to, to.net, bytes,
-           AfterQueue(from.out, std::move(on_arrival)));
+  Transmit(from, from.net_thread, worker->control_connections[shard]->to_worker, to, to.net_thread,
+           bytes, DelayedByQueue(from.outbound_link, std::move(on_arrival)));
 }
 
 }  // namespace tern::tools

@@ -20,77 +20,83 @@
 
 namespace tern::tools {
 
-// A process: the two directions of its machine's network link (`in`, `out`), and the threads that
-// handle its messages.
+// A process: the two directions of its machine's network link, and the threads that handle its
+// messages.
 struct Node {
   Node(EventLoop& loop, SharedResource& cores, double bytes_per_s, double burst)
-      : in(loop, bytes_per_s, bytes_per_s, burst),
-        out(loop, bytes_per_s, bytes_per_s, burst),
-        io(cores),
-        net(cores) {}
-  SharedResource in, out;
-  WorkQueue io;   // The I/O thread of ZeroMQ.
-  WorkQueue net;  // The network thread of a worker, or the control thread of a server.
+      : inbound_link(loop, bytes_per_s, bytes_per_s, burst),
+        outbound_link(loop, bytes_per_s, bytes_per_s, burst),
+        io_thread(cores),
+        net_thread(cores) {}
+  SharedResource inbound_link, outbound_link;
+  WorkQueue io_thread;   // The I/O thread of ZeroMQ.
+  WorkQueue net_thread;  // The network thread of a worker, or the control thread of a server.
 };
 
-// One direction of a connection. `out` queues its messages on the sender's link, `in` on the
-// receiver's link.
+// One direction of a connection. `send_queue` holds its messages for the sender's link,
+// `receive_queue` for the receiver's link.
 struct HalfConnection {
-  HalfConnection(Node& from, Node& to) : out(from.out), in(to.in) {}
-  WorkQueue out, in;
-  HalfConnection* opposite = nullptr;
+  HalfConnection(Node& from, Node& to)
+      : send_queue(from.outbound_link), receive_queue(to.inbound_link) {}
+  WorkQueue send_queue, receive_queue;
+  HalfConnection* opposite_direction = nullptr;
 };
 struct Connection {
-  Connection(Node& worker, Node& server) : up(worker, server), down(server, worker) {
-    up.opposite = &down;
-    down.opposite = &up;
+  Connection(Node& worker, Node& server) : to_server(worker, server), to_worker(server, worker) {
+    to_server.opposite_direction = &to_worker;
+    to_worker.opposite_direction = &to_server;
   }
-  HalfConnection up, down;
+  HalfConnection to_server, to_worker;
 };
 
 struct SimulatedWorker {
-  SimulatedWorker(EventLoop& loop, SharedResource& cores, double bytes_per_s, uint32_t its_rank)
-      : rank(its_rank), node(loop, cores, bytes_per_s, 0), compute(cores), coder(cores) {}
+  SimulatedWorker(EventLoop& loop, SharedResource& cores, double bytes_per_s, uint32_t worker_rank)
+      : rank(worker_rank),
+        node(loop, cores, bytes_per_s, 0),
+        compute_thread(cores),
+        coder_thread(cores) {}
   const uint32_t rank;
   Node node;
-  WorkQueue compute, coder;  // The thread that trains, and the thread that encodes gradients.
-  // The following vectors have one entry per shard, and within it one per lane of the shard.
-  std::vector<std::unique_ptr<Connection>> control;  // Connections to the control threads.
-  std::vector<std::vector<std::unique_ptr<Connection>>> data;
+  WorkQueue compute_thread;  // The thread that trains.
+  WorkQueue coder_thread;    // The thread that encodes gradients.
+  // To the control threads of the servers, by shard.
+  std::vector<std::unique_ptr<Connection>> control_connections;
+  // To the lanes, by shard and then by lane.
+  std::vector<std::vector<std::unique_ptr<Connection>>> lane_connections;
 
-  // The state of the current step. Times are in seconds.
-  uint64_t step = 0;                // The number of the step, from 1.
-  bool awaits_answers = false;      // The step has pushed its gradients and waits for answers.
-  std::vector<bool> applied;        // By bucket: whether the servers' answer is in the weights.
-  uint64_t open_round = 0;          // The forward pass applies this round's answers; 0: none.
-  std::optional<size_t> needed;     // The bucket for which the forward pass waits.
-  double forward_s = 0;             // The compute of this step until the forward pass had to wait.
-  double blocked_since = 0;         // The time at which the forward pass began to wait.
-  double blocked_s = 0;             // How long the forward pass of this step has waited so far.
-  double compute_begin = 0;         // The time at which the compute of this step began.
-  double compute_s = 0;             // The compute of all steps so far, added up.
-  uint64_t computed_steps = 0;      // The number of steps that compute_s covers.
-  std::vector<double> step_begins;  // Entry i is the time at which step i + 1 began.
+  // The state of the current step. Times are in seconds. A round is one exchange with the servers.
+  uint64_t step = 0;                    // The number of the step, from 1.
+  bool awaits_answers = false;          // The step has pushed its gradients and waits for answers.
+  std::vector<bool> bucket_is_applied;  // By bucket: whether the servers' answer is in the weights.
+  uint64_t open_round = 0;              // The forward pass applies this round's answers; 0: none.
+  std::optional<size_t> needed_bucket;  // The bucket for which the forward pass waits.
+  double forward_s = 0;         // The compute of this step until the forward pass had to wait.
+  double blocked_since = 0;     // The time at which the forward pass began to wait.
+  double blocked_s = 0;         // How long the forward pass of this step has waited so far.
+  double compute_begin = 0;     // The time at which the compute of this step began.
+  double compute_s = 0;         // The compute of all steps so far, added up.
+  uint64_t computed_steps = 0;  // The number of steps that compute_s covers.
+  std::vector<double> step_begin_times;  // Entry i is the time at which step i + 1 began.
 
   // The state of the exchanges with the servers.
   // The number of answered chunks: by round, then by bucket.
   std::map<uint64_t, std::vector<size_t>> answer_counts;
   // The time of the first push of every round that still lacks answers.
-  std::map<uint64_t, double> first_push;
-  double exchange_s = 0;   // The durations of all finished exchanges, added up.
-  double busy_s = 0;       // The time during which at least one exchange was under way.
-  double busy_since = 0;   // The time since which at least one exchange has been under way.
-  uint64_t exchanges = 0;  // The number of finished exchanges.
+  std::map<uint64_t, double> first_push_times;
+  double exchange_s = 0;  // The durations of all finished exchanges, added up.
+  double busy_s = 0;      // The time during which at least one exchange was under way.
+  double busy_since = 0;  // The time since which at least one exchange has been under way.
+  uint64_t finished_exchanges = 0;  // The number of finished exchanges.
 };
 
 struct SimulatedServer {
   SimulatedServer(EventLoop& loop, SharedResource& cores, double bytes_per_s, double burst,
                   uint32_t lane_count)
       : node(loop, cores, bytes_per_s, burst) {
-    for (uint32_t i = 0; i < lane_count; ++i) lanes.emplace_back(cores);
+    for (uint32_t i = 0; i < lane_count; ++i) lane_threads.emplace_back(cores);
   }
   Node node;
-  std::deque<WorkQueue> lanes;  // The threads of the data lanes.
+  std::deque<WorkQueue> lane_threads;  // The threads of the data lanes.
 };
 
 // All workers and servers of a job, and how long a message between them takes.
@@ -121,7 +127,7 @@ class Cluster {
   void Transmit(Node& from, WorkQueue& sender, HalfConnection& direction, Node& to,
                 WorkQueue& receiver, double bytes, Callback on_arrival);
   void Acknowledge(HalfConnection& direction, double bytes);
-  Callback AfterQueue(const SharedResource& link, Callback on_arrival);
+  Callback DelayedByQueue(const SharedResource& link, Callback on_arrival);
 
   EventLoop& loop_;
   const Profile& profile_;

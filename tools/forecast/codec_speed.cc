@@ -22,7 +22,7 @@ constexpr int kMaxRounds = 15, kMinRounds = 3;
 
 // Returns the setup of the same job with two workers, with localized parameters (every worker holds
 // the weights and the optimizer), and with `codec` for every tensor.
-Result<setup::Setup> SetupFor(const setup::Setup& job_setup, const std::string& codec) {
+Result<setup::Setup> MakeCodecSetup(const setup::Setup& job_setup, const std::string& codec) {
   setup::Setup setup = job_setup;
   setup.job.mutable_workers()->set_count(kWorkers);
   // The default algorithm exchanges gradients in rounds.
@@ -30,7 +30,8 @@ Result<setup::Setup> SetupFor(const setup::Setup& job_setup, const std::string& 
   setup.job.mutable_train()->set_parameters(pb::Train::localized);
   setup.job.mutable_exchange()->set_codec(codec);
   setup.job.mutable_exchange()->clear_rules();
-  // With shared scalers the codec does the same work, but it does not depend on an earlier round.
+  // With scalers (multipliers of the codes) that the workers of a round share, the codec does the
+  // same work, but it does not depend on an earlier round.
   if (setup.job.exchange().scaler() == pb::Exchange::previous)
     setup.job.mutable_exchange()->set_scaler(pb::Exchange::shared);
   std::vector<protocol::TensorInfo> tensors;
@@ -45,13 +46,13 @@ Result<setup::Setup> SetupFor(const setup::Setup& job_setup, const std::string& 
 // Adds the seconds between its construction and its destruction to `*total`.
 class ScopedTimer {
  public:
-  explicit ScopedTimer(double* total) : total_(total), begin_(Now()) {}
-  ~ScopedTimer() { *total_ += Seconds(Now() - begin_); }
+  explicit ScopedTimer(double* total_s) : total_s_(total_s), begin_(Now()) {}
+  ~ScopedTimer() { *total_s_ += Seconds(Now() - begin_); }
   ScopedTimer(const ScopedTimer&) = delete;
   ScopedTimer& operator=(const ScopedTimer&) = delete;
 
  private:
-  double* const total_;
+  double* const total_s_;
   const Time begin_;
 };
 
@@ -59,13 +60,14 @@ class ScopedTimer {
 // one tensor that has one scaler.
 class WorkerCodec {
  public:
-  WorkerCodec(const protocol::ExchangePlan& plan, uint16_t rank, const std::vector<float>& noise)
+  WorkerCodec(const protocol::ExchangePlan& plan, uint16_t rank,
+              const std::vector<float>& gaussian_values)
       : plan_(plan), rank_(rank), values_(plan.parameters()), prepared_(plan.parts.size()) {
     for (size_t i = 0; i < values_.size(); ++i)
-      values_[i] = noise[(i + 7919 * size_t{rank}) % noise.size()];
+      values_[i] = gaussian_values[(i + 7919 * size_t{rank}) % gaussian_values.size()];
     for (size_t t = 0; t < plan.codec_of.size(); ++t) {
-      memories_.push_back(plan.codec_of[t]->NewMemory(plan.tensor_count[t]));
-      if (memories_.back() != nullptr) compensated_.resize(values_.size());
+      error_memories_.push_back(plan.codec_of[t]->NewMemory(plan.tensor_count[t]));
+      if (error_memories_.back() != nullptr) compensated_values_.resize(values_.size());
     }
   }
 
@@ -75,9 +77,9 @@ class WorkerCodec {
       const protocol::Part& part = plan_.parts[p];
       const uint32_t t = part.tensor;
       const uint64_t begin = plan_.tensor_begin[t] + part.begin;
-      if (memories_[t] != nullptr) {
-        memories_[t]->Compensate(part.begin, {&values_[begin], part.count},
-                                 {&compensated_[begin], part.count});
+      if (error_memories_[t] != nullptr) {
+        error_memories_[t]->Compensate(part.begin, {&values_[begin], part.count},
+                                       {&compensated_values_[begin], part.count});
       }
       const std::span<const float> values{ValuesToCode(t) + part.begin, part.count};
       const kernels::Stats stats = kernels::ComputeStats(values.data(), values.size());
@@ -96,16 +98,17 @@ class WorkerCodec {
     for (size_t i = 0; i < chunk.segments.size(); ++i) {
       const codec::Segment& segment = chunk.segments[i];
       const uint32_t t = segment.tensor;
-      const size_t before = codes.size();
+      const size_t size_before = codes.size();
       const float* values = ValuesToCode(t) + segment.begin;
       plan_.codec_of[t]->Encode(values, segment, prepared_[chunk.part_of[i]], NoiseOf(round, t),
                                 &codes);
-      if (memories_[t] == nullptr) continue;
-      sent_.resize(segment.count);
+      if (error_memories_[t] == nullptr) continue;
+      decoded_code_.resize(segment.count);
       if (plan_.codec_of[t]
-              ->DecodeSingleCode(std::span(codes).subspan(before), segment, sent_.data())
+              ->DecodeSingleCode(std::span(codes).subspan(size_before), segment,
+                                 decoded_code_.data())
               .ok())
-        memories_[t]->Update(segment.begin, {values, segment.count}, sent_);
+        error_memories_[t]->Update(segment.begin, {values, segment.count}, decoded_code_);
     }
     return Bytes::Own(std::move(codes));
   }
@@ -114,7 +117,8 @@ class WorkerCodec {
   // Returns the values of a tensor to encode: with the errors of earlier rounds added if the codec
   // keeps them.
   const float* ValuesToCode(uint32_t t) const {
-    return (memories_[t] == nullptr ? values_ : compensated_).data() + plan_.tensor_begin[t];
+    return (error_memories_[t] == nullptr ? values_ : compensated_values_).data() +
+           plan_.tensor_begin[t];
   }
   kernels::NoiseKey NoiseOf(uint64_t round, uint32_t tensor) const {
     return {.seed = 1, .rank = rank_, .round = round, .tensor = tensor};
@@ -122,65 +126,69 @@ class WorkerCodec {
 
   const protocol::ExchangePlan& plan_;
   const uint16_t rank_;
-  std::vector<float> values_, compensated_, sent_;
+  std::vector<float> values_, compensated_values_, decoded_code_;
   std::vector<codec::Prepared> prepared_;
-  std::vector<std::unique_ptr<codec::Memory>> memories_;
+  std::vector<std::unique_ptr<codec::Memory>> error_memories_;
 };
 
 // Times the rounds of two workers and their servers with one codec.
 class CodecBenchmark {
  public:
   explicit CodecBenchmark(const setup::Setup& setup) : setup_(setup), sums_(setup) {
-    const std::vector<float> noise = GaussianValues(0, std::min<uint64_t>(1 << 20, Elements()));
+    const std::vector<float> gaussian_values =
+        GaussianValues(0, std::min<uint64_t>(1 << 20, NumElements()));
     for (uint32_t rank = 0; rank < kWorkers; ++rank)
       workers_.push_back(
-          std::make_unique<WorkerCodec>(setup.plan, static_cast<uint16_t>(rank), noise));
+          std::make_unique<WorkerCodec>(setup.plan, static_cast<uint16_t>(rank), gaussian_values));
     for (const protocol::Bucket& bucket : setup.plan.buckets) {
       for (const protocol::Chunk& chunk : bucket.chunks)
         cells_.push_back(protocol::PushCell(setup.plan, chunk));
     }
   }
 
-  // Runs rounds. Returns the median seconds per element of each phase.
+  // Runs rounds. Returns the median seconds per element of each phase (prepare, encode, ...).
   Result<CodecSpeed> Run(client::Replica& replica) {
     client::Apply apply(setup_, replica, sums_);
-    std::vector<CodecSpeed> rounds;
-    const Time until = Now() + kMeasureTime;
+    std::vector<CodecSpeed> seconds_of_rounds;
+    const Time deadline = Now() + kMeasureTime;
     // The first round allocates memory and fills caches, so it is not counted.
-    for (int r = 0; r <= kMinRounds || (r <= kMaxRounds && Now() < until); ++r) {
-      CodecSpeed seconds;
-      TERN_RETURN_IF_ERROR(Exchange(static_cast<uint64_t>(r + 1), &seconds));
-      TERN_RETURN_IF_ERROR(DecodeAndApply(static_cast<uint64_t>(r + 1), apply, &seconds));
-      if (r > 0) rounds.push_back(seconds);
+    for (int r = 0; r <= kMinRounds || (r <= kMaxRounds && Now() < deadline); ++r) {
+      CodecSpeed round_seconds;
+      TERN_RETURN_IF_ERROR(Exchange(static_cast<uint64_t>(r + 1), &round_seconds));
+      TERN_RETURN_IF_ERROR(DecodeAndApply(static_cast<uint64_t>(r + 1), apply, &round_seconds));
+      if (r > 0) seconds_of_rounds.push_back(round_seconds);
     }
     CodecSpeed speed;
     for (double CodecSpeed::*phase :
          {&CodecSpeed::prepare, &CodecSpeed::encode, &CodecSpeed::add, &CodecSpeed::close,
           &CodecSpeed::decode, &CodecSpeed::apply}) {
-      std::nth_element(
-          rounds.begin(), rounds.begin() + static_cast<long>(rounds.size() / 2), rounds.end(),
-          [&](const CodecSpeed& a, const CodecSpeed& b) { return a.*phase < b.*phase; });
-      speed.*phase = rounds[rounds.size() / 2].*phase / static_cast<double>(Elements());
+      std::nth_element(seconds_of_rounds.begin(),
+                       seconds_of_rounds.begin() + static_cast<long>(seconds_of_rounds.size() / 2),
+                       seconds_of_rounds.end(), [&](const CodecSpeed& a, const CodecSpeed& b) {
+                         return a.*phase < b.*phase;
+                       });
+      speed.*phase = seconds_of_rounds[seconds_of_rounds.size() / 2].*phase /
+                     static_cast<double>(NumElements());
     }
     return speed;
   }
 
  private:
-  uint64_t Elements() const { return setup_.plan.parameters(); }
+  uint64_t NumElements() const { return setup_.plan.parameters(); }
 
   Status Exchange(uint64_t round, CodecSpeed* seconds) {
-    size_t cell = 0;
+    size_t cell_index = 0;
     for (uint32_t b = 0; b < setup_.plan.buckets.size(); ++b) {
       const protocol::Bucket& bucket = setup_.plan.buckets[b];
       std::vector<float> scalers(bucket.shared.size());
       for (const auto& worker : workers_) {
-        double prepare = 0;
+        double prepare_s = 0;
         std::vector<float> own_scalers;
         {
-          ScopedTimer timer(&prepare);
+          ScopedTimer timer(&prepare_s);
           own_scalers = worker->Prepare(bucket, round);
         }
-        seconds->prepare += prepare / kWorkers;
+        seconds->prepare += prepare_s / kWorkers;
         for (size_t i = 0; i < own_scalers.size(); ++i)
           scalers[i] = std::max(scalers[i], own_scalers[i]);
       }
@@ -190,7 +198,8 @@ class CodecBenchmark {
         sums_.Put({{protocol::Kind::kScale, b, 0}, outcome, protocol::EncodeScalers(scalers)});
       }
       for (const protocol::Chunk& chunk : bucket.chunks)
-        TERN_RETURN_IF_ERROR(EncodeAndSum(bucket, chunk, cells_[cell++], round, scalers, seconds));
+        TERN_RETURN_IF_ERROR(
+            EncodeAndSum(bucket, chunk, cells_[cell_index++], round, scalers, seconds));
     }
     return Ok();
   }
@@ -198,21 +207,21 @@ class CodecBenchmark {
   Status EncodeAndSum(const protocol::Bucket& bucket, const protocol::Chunk& chunk,
                       const protocol::CellSpec& cell, uint64_t round,
                       const std::vector<float>& scalers, CodecSpeed* seconds) {
-    double encode = 0, add = 0;
+    double encode_s = 0, add_s = 0;
     std::vector<Bytes> pushes;
     for (const auto& worker : workers_) {
-      ScopedTimer timer(&encode);
+      ScopedTimer timer(&encode_s);
       pushes.push_back(worker->Encode(bucket, chunk, round, scalers));
     }
     std::unique_ptr<protocol::CellSum> sum;
     {
-      ScopedTimer timer(&add);
+      ScopedTimer timer(&add_s);
       sum = cell.open(round);
       for (uint32_t rank = 0; rank < kWorkers; ++rank)
         TERN_RETURN_IF_ERROR(sum->Add(rank, pushes[rank]));
     }
-    seconds->encode += encode / kWorkers;
-    seconds->add += add / kWorkers;
+    seconds->encode += encode_s / kWorkers;
+    seconds->add += add_s / kWorkers;
     pb::Outcome outcome;
     outcome.mutable_of_round()->set_round(round);
     outcome.mutable_of_round()->set_contributors(kWorkers);
@@ -227,13 +236,13 @@ class CodecBenchmark {
   }
 
   Status DecodeAndApply(uint64_t round, client::Apply& apply, CodecSpeed* seconds) {
-    decoded_.resize(Elements());
+    decoded_sums_.resize(NumElements());
     {
       ScopedTimer timer(&seconds->decode);
-      TERN_RETURN_IF_ERROR(
-          sums_.Decode(round, [this](uint32_t, uint64_t first, std::span<const float> values) {
-            std::copy(values.begin(), values.end(), decoded_.begin() + static_cast<long>(first));
-          }));
+      TERN_RETURN_IF_ERROR(sums_.Decode(round, [this](uint32_t, uint64_t first,
+                                                      std::span<const float> values) {
+        std::copy(values.begin(), values.end(), decoded_sums_.begin() + static_cast<long>(first));
+      }));
     }
     {
       ScopedTimer timer(&seconds->apply);
@@ -244,54 +253,56 @@ class CodecBenchmark {
   }
 
   const setup::Setup& setup_;
-  client::Sums sums_;
+  client::Sums sums_;  // The answers of the servers.
   std::vector<std::unique_ptr<WorkerCodec>> workers_;
-  std::vector<protocol::CellSpec> cells_;
-  std::vector<float> decoded_;
+  std::vector<protocol::CellSpec> cells_;  // For each chunk, how the servers add up its pushes.
+  std::vector<float> decoded_sums_;
 };
 
 }  // namespace
 
 Status MeasureCodec(const setup::Setup& setup, const std::string& name, Profile* profile) {
-  const Result<setup::Setup> codec_setup = SetupFor(setup, name);
+  const Result<setup::Setup> codec_setup = MakeCodecSetup(setup, name);
   if (!codec_setup.ok()) return codec_setup.status();
-  const std::string key(codec_setup->plan.codec_of[0]->name());
-  if (profile->codecs.contains(key)) return Ok();
+  const std::string codec_name(codec_setup->plan.codec_of[0]->name());
+  if (profile->codecs.contains(codec_name)) return Ok();
   const auto replica = client::Replica::Make(*codec_setup);
   if (!replica.ok()) return replica.status();
   const Result<CodecSpeed> speed = CodecBenchmark(*codec_setup).Run(**replica);
   if (!speed.ok()) return speed.status().Within("measuring " + name);
-  profile->codecs[key] = *speed;
+  profile->codecs[codec_name] = *speed;
   return Ok();
 }
 
 Status MeasureUpdate(const setup::Setup& setup, Profile* profile) {
   const auto replica = client::Replica::Make(setup);
   if (!replica.ok()) return replica.status();
-  client::Replica& r = **replica;
+  client::Replica& worker_state = **replica;
   const auto& plan = setup.plan;
-  Floats target(plan.parameters());
-  double update = 1e9, copy = 1e9;  // Seconds: the minimum of four runs excludes other load.
+  Floats copy_target(plan.parameters());
+  // The minimum of four runs excludes other load.
+  double min_update_s = 1e9, min_copy_s = 1e9;
   for (uint64_t i = 1; i <= 4; ++i) {
-    double update_now = 0, copy_now = 0;
+    double update_s = 0, copy_s = 0;
     {
-      ScopedTimer timer(&update_now);
+      ScopedTimer timer(&update_s);
       for (size_t t = 0; t < plan.tensor_count.size(); ++t) {
         const uint64_t first = plan.tensor_begin[t];
-        r.optimizer().Update(r.parameters() + first, r.gradients() + first, first,
-                             plan.tensor_count[t], {1e-6, i}, 0);
-        r.Average(first, plan.tensor_count[t], i);
+        worker_state.optimizer().Update(worker_state.parameters() + first,
+                                        worker_state.gradients() + first, first,
+                                        plan.tensor_count[t], {1e-6, i}, 0);
+        worker_state.Average(first, plan.tensor_count[t], i);
       }
     }
     {
-      ScopedTimer timer(&copy_now);
-      std::copy_n(r.parameters(), plan.parameters(), target.data());
+      ScopedTimer timer(&copy_s);
+      std::copy_n(worker_state.parameters(), plan.parameters(), copy_target.data());
     }
-    update = std::min(update, update_now);
-    copy = std::min(copy, copy_now);
+    min_update_s = std::min(min_update_s, update_s);
+    min_copy_s = std::min(min_copy_s, copy_s);
   }
-  profile->update_s = update / static_cast<double>(plan.parameters());
-  profile->copy_s = copy / static_cast<double>(plan.parameters());
+  profile->update_s = min_update_s / static_cast<double>(plan.parameters());
+  profile->copy_s = min_copy_s / static_cast<double>(plan.parameters());
   return Ok();
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 struct CodecSpeeds {
   std::map<const codec::Codec*, CodecSpeed> by_codec;
-  CodecSpeed pull;  // The speed of the codec of the weights that servers send to workers.
+  CodecSpeed weights_speed;  // The speed of the codec of the weights that servers send to workers.
 };
 
 Result<CodecSpeeds> CodecSpeedsFor(const protocol::ExchangePlan& plan, const Profile& profile) {
@@ -23,9 +23,9 @@ Result<CodecSpeeds> CodecSpeedsFor(const protocol::ExchangePlan& plan, const Pro
     speeds.by_codec[codec] = *speed;
   }
   if (!plan.central) return speeds;
-  const Result<CodecSpeed> pull = profile.SpeedOf(std::string(plan.pull_codec->name()));
-  if (!pull.ok()) return pull.status();
-  speeds.pull = *pull;
+  const Result<CodecSpeed> weights_speed = profile.SpeedOf(std::string(plan.pull_codec->name()));
+  if (!weights_speed.ok()) return weights_speed.status();
+  speeds.weights_speed = *weights_speed;
   return speeds;
 }
 
@@ -63,17 +63,19 @@ class CostAdder {
 
   void Add(const codec::Segment& segment, BucketCost* bucket, ChunkCost* chunk) const {
     const CodecSpeed& speed = speeds_.by_codec.at(plan_.codec_of[segment.tensor]);
-    const auto n = static_cast<double>(segment.count);
-    bucket->prepare_s += n * speed.prepare;
-    chunk->encode_s += n * speed.encode;
-    chunk->add_s += n * speed.add;
+    const auto elements = static_cast<double>(segment.count);
+    bucket->prepare_s += elements * speed.prepare;
+    chunk->encode_s += elements * speed.encode;
+    chunk->add_s += elements * speed.add;
     if (plan_.central) {
-      chunk->close_s += n * (profile_.update_s + speeds_.pull.close);
-      bucket->apply_s += n * (speeds_.pull.decode + (pushes_gradients_ ? 0 : profile_.copy_s));
+      chunk->close_s += elements * (profile_.update_s + speeds_.weights_speed.close);
+      bucket->apply_s +=
+          elements * (speeds_.weights_speed.decode + (pushes_gradients_ ? 0 : profile_.copy_s));
       return;
     }
-    chunk->close_s += n * speed.close;
-    bucket->apply_s += n * (pushes_gradients_ ? speed.apply : speed.decode + profile_.copy_s);
+    chunk->close_s += elements * speed.close;
+    bucket->apply_s +=
+        elements * (pushes_gradients_ ? speed.apply : speed.decode + profile_.copy_s);
   }
 
  private:
@@ -85,14 +87,14 @@ class CostAdder {
 
 // Returns the fraction of the step's compute after which a layer first reads a tensor of the
 // bucket.
-double NeedOf(const protocol::Bucket& bucket, const Profile& profile) {
+double NeedShareOf(const protocol::Bucket& bucket, const Profile& profile) {
   double share = 1;
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
     share = std::min(share, profile.need[t]);
   return share;
 }
 // Returns the fraction of the step's compute after which all gradients of the bucket are final.
-double ReadyOf(const protocol::Bucket& bucket, const Profile& profile) {
+double ReadyShareOf(const protocol::Bucket& bucket, const Profile& profile) {
   double share = 0;
   for (uint32_t t = bucket.first_tensor; t < bucket.first_tensor + bucket.tensors; ++t)
     share = std::max(share, profile.ready[t]);
@@ -107,33 +109,34 @@ Result<StepCosts> CostsOf(const setup::Setup& setup, const Profile& profile,
   const protocol::ExchangePlan& plan = setup.plan;
   const Result<CodecSpeeds> speeds = CodecSpeedsFor(plan, profile);
   if (!speeds.ok()) return speeds.status();
-  StepCosts step;
-  step.compute_s = profile.compute_fixed_s + samples * profile.compute_sample_s;
-  step.threads = profile.waits ? 0 : setup.job.workers().threads();
-  step.pattern = PatternOf(setup, profile);
-  step.lanes = plan.data_lanes;
-  step.credit_bytes = setup.job.exchange().credit_kib() * 1024.0;
-  const CostAdder costs(setup, profile, *speeds);
+  StepCosts step_costs;
+  step_costs.compute_s = profile.compute_fixed_s + samples * profile.compute_sample_s;
+  step_costs.threads = profile.waits ? 0 : setup.job.workers().threads();
+  step_costs.pattern = PatternOf(setup, profile);
+  step_costs.lanes = plan.data_lanes;
+  step_costs.credit_bytes = setup.job.exchange().credit_kib() * 1024.0;
+  const CostAdder cost_adder(setup, profile, *speeds);
   for (size_t b = 0; b < plan.buckets.size(); ++b) {
     const protocol::Bucket& bucket = plan.buckets[b];
-    BucketCost& cost = step.buckets.emplace_back();
-    cost.scale_bytes = sizes[b].scale;
-    cost.scaled_bytes = sizes[b].scaled;
-    cost.home = bucket.home;
-    cost.need_s = NeedOf(bucket, profile) * step.compute_s;
-    cost.ready_s = ReadyOf(bucket, profile) * step.compute_s;
-    if (step.pattern.lag > 0)  // The next backward pass overwrites the gradients.
-      cost.copy_s = static_cast<double>(bucket.count) * profile.copy_s;
+    BucketCost& bucket_cost = step_costs.buckets.emplace_back();
+    bucket_cost.scale_bytes = sizes[b].scale;
+    bucket_cost.scaled_bytes = sizes[b].scaled;
+    bucket_cost.home_shard = bucket.home;
+    bucket_cost.need_s = NeedShareOf(bucket, profile) * step_costs.compute_s;
+    bucket_cost.ready_s = ReadyShareOf(bucket, profile) * step_costs.compute_s;
+    if (step_costs.pattern.lag > 0)  // The next backward pass overwrites the gradients.
+      bucket_cost.copy_s = static_cast<double>(bucket.count) * profile.copy_s;
     for (const protocol::Chunk& chunk : bucket.chunks) {
-      ChunkCost& chunk_cost = cost.chunks.emplace_back();
+      ChunkCost& chunk_cost = bucket_cost.chunks.emplace_back();
       chunk_cost.shard = chunk.shard;
       chunk_cost.lane = chunk.lane - 1;
       chunk_cost.push_bytes = sizes[b].push[chunk.index];
       chunk_cost.sum_bytes = sizes[b].sum[chunk.index];
-      for (const codec::Segment& segment : chunk.segments) costs.Add(segment, &cost, &chunk_cost);
+      for (const codec::Segment& segment : chunk.segments)
+        cost_adder.Add(segment, &bucket_cost, &chunk_cost);
     }
   }
-  return step;
+  return step_costs;
 }
 
 }  // namespace tern::tools

@@ -14,25 +14,25 @@
 
 namespace tern::tools {
 
-// Times are seconds on one core. Bytes include message headers.
+// What one chunk costs. Times are seconds on one core. Bytes include message headers.
 struct ChunkCost {
   uint32_t shard = 0, lane = 0;  // The server and its lane for this chunk; lanes count from 0.
   double push_bytes = 0;         // The size of a worker's push.
   double sum_bytes = 0;          // The size of the server's answer to a worker.
-  double encode_s = 0;           // A worker encodes the chunk.
-  double add_s = 0;              // The server adds one push.
-  double close_s = 0;  // The server computes its answer: once a round, or without rounds per push.
+  double encode_s = 0;           // For a worker to encode the chunk.
+  double add_s = 0;              // For the server to add one push.
+  double close_s = 0;  // For the server to compute an answer: once a round, or else per push.
 };
 struct BucketCost {
   // The workers may share the scalers (multipliers of the codes) of a bucket. Then a worker sends
-  // `scale_bytes` to the server `home` and gets `scaled_bytes` back. 0: they share none.
+  // `scale_bytes` to the server `home_shard` and gets `scaled_bytes` back. 0: they share none.
   double scale_bytes = 0, scaled_bytes = 0;
-  uint32_t home = 0;
-  double need_s = 0;     // The first layer reads the bucket after this much of the step's compute.
-  double ready_s = 0;    // The gradient is final after this much of the step's compute.
-  double prepare_s = 0;  // A worker computes statistics and scalers.
-  double copy_s = 0;     // A worker's compute thread copies the final gradient.
-  double apply_s = 0;    // A worker's compute thread applies the servers' answers.
+  uint32_t home_shard = 0;
+  double need_s = 0;     // From the beginning of a step's compute to its first use of the bucket.
+  double ready_s = 0;    // From the beginning of a step's compute to the bucket's final gradient.
+  double prepare_s = 0;  // For a worker to compute statistics and scalers.
+  double copy_s = 0;     // For a worker's compute thread to copy the final gradient.
+  double apply_s = 0;    // For a worker's compute thread to apply the servers' answers.
   std::vector<ChunkCost> chunks;
 };
 
@@ -42,8 +42,7 @@ struct StepPattern {
   Push push = Push::kInBackward;
   uint64_t period = 1;      // Every period-th step makes an exchange.
   uint64_t lag = 0;         // A step waits for the exchange this many exchanges before its own.
-  bool by_bucket = false;   // True: each bucket is applied when its answers arrive. False: all
-                            // buckets are applied together.
+  bool by_bucket = false;   // Each bucket is applied when its answers arrive, not all together.
   bool in_forward = false;  // The next forward pass waits for a bucket when a layer needs it.
   bool rounds = true;       // False: a server answers each push alone, without other workers.
   bool one_bucket = false;  // Each exchange carries one bucket; the buckets take turns.
@@ -59,7 +58,7 @@ struct StepCosts {
   StepPattern pattern;
   std::vector<BucketCost> buckets;
   std::vector<uint32_t> lanes;  // The number of lanes of each shard.
-  double credit_bytes = 0;      // A worker may have pushed this much to a lane without an answer.
+  double credit_bytes = 0;      // At most so much of a worker's pushes to a lane is unanswered.
 };
 
 // Returns the costs of a step with `samples` samples per worker. `sizes` has an entry per bucket.

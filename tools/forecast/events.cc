@@ -17,80 +17,81 @@ bool EventLoop::RunUntil(const std::function<bool()>& done) {
 }
 
 SharedResource::SharedResource(EventLoop& loop, double capacity, double max_rate, double burst)
-    : loop_(loop), capacity_(capacity), max_rate_(max_rate), burst_(burst), tokens_(burst) {}
+    : loop_(loop), capacity_(capacity), max_rate_(max_rate), burst_(burst), saved_burst_(burst) {}
 
-double SharedResource::Rate() const {
-  return std::min(max_rate_, capacity_ / std::max(weight_, 1.0));
+double SharedResource::RatePerUser() const {
+  return std::min(max_rate_, capacity_ / std::max(total_weight_, 1.0));
 }
 
 void SharedResource::UpdateProgress() {
-  const double passed = loop_.now() - updated_at_;
+  const double elapsed_s = loop_.now() - updated_at_;
   updated_at_ = loop_.now();
   if (busy()) {
-    if (Rate() != std::numeric_limits<double>::infinity()) progress_ += passed * Rate();
+    if (RatePerUser() != std::numeric_limits<double>::infinity())
+      progress_ += elapsed_s * RatePerUser();
   } else if (burst_ > 0) {
-    tokens_ = std::min(burst_, tokens_ + passed * capacity_);
+    saved_burst_ = std::min(burst_, saved_burst_ + elapsed_s * capacity_);
   }
 }
 
 void SharedResource::Start(double amount, double weight, Callback on_done) {
   UpdateProgress();
-  const double from_burst = busy() ? 0 : std::min(tokens_, amount);
-  tokens_ -= from_burst;
+  const double from_burst = busy() ? 0 : std::min(saved_burst_, amount);
+  saved_burst_ -= from_burst;
   amount -= from_burst;
   // A task with no work left also ends in a later event, after this function has returned.
-  tasks_.push({progress_ + amount, order_++, weight, std::move(on_done)});
-  weight_ += weight;
+  tasks_.push({progress_ + amount, next_sequence_number_++, weight, std::move(on_done)});
+  total_weight_ += weight;
   ScheduleNextEnd();
 }
 
 void SharedResource::ScheduleNextEnd() {
-  const uint64_t schedule = ++newest_schedule_;
+  const uint64_t schedule_number = ++newest_schedule_number_;
   if (tasks_.empty()) return;
-  const double rate = Rate();
-  const double left = std::max(0.0, tasks_.top().end - progress_);
-  const double wait =
-      left == 0 || rate == std::numeric_limits<double>::infinity() ? 0 : left / rate;
-  loop_.ScheduleAfter(wait, [this, schedule] {
-    if (schedule == newest_schedule_) EndDueTasks();
+  const double rate = RatePerUser();
+  const double work_left = std::max(0.0, tasks_.top().end_progress - progress_);
+  const double wait_s =
+      work_left == 0 || rate == std::numeric_limits<double>::infinity() ? 0 : work_left / rate;
+  loop_.ScheduleAfter(wait_s, [this, schedule_number] {
+    if (schedule_number == newest_schedule_number_) EndDueTasks();
   });
 }
 
 void SharedResource::EndDueTasks() {
   UpdateProgress();
   // Rounding errors must not leave a small rest of the task whose end is due.
-  progress_ = std::max(progress_, tasks_.top().end);
-  std::vector<Callback> callbacks;
-  while (!tasks_.empty() && tasks_.top().end <= progress_) {
-    weight_ = tasks_.size() == 1 ? 0 : weight_ - tasks_.top().weight;
-    callbacks.push_back(tasks_.top().on_done);
+  progress_ = std::max(progress_, tasks_.top().end_progress);
+  std::vector<Callback> end_callbacks;
+  while (!tasks_.empty() && tasks_.top().end_progress <= progress_) {
+    total_weight_ = tasks_.size() == 1 ? 0 : total_weight_ - tasks_.top().weight;
+    end_callbacks.push_back(tasks_.top().on_done);
     tasks_.pop();
   }
   ScheduleNextEnd();
-  for (const Callback& callback : callbacks) callback();
+  for (const Callback& callback : end_callbacks) callback();
 }
 
 void WorkQueue::Add(double amount, Callback on_done, double weight, Callback on_begin) {
-  normal_.push_back({amount, weight, std::move(on_done), std::move(on_begin)});
-  if (!running_) BeginNext();
+  normal_tasks_.push_back({amount, weight, std::move(on_done), std::move(on_begin)});
+  if (!is_running_) BeginNext();
 }
 
 void WorkQueue::AddUrgent(double amount, Callback on_done) {
-  urgent_.push_back({amount, 1, std::move(on_done), nullptr});
-  if (!running_) BeginNext();
+  urgent_tasks_.push_back({amount, 1, std::move(on_done), nullptr});
+  if (!is_running_) BeginNext();
 }
 
 void WorkQueue::BeginNext() {
-  std::deque<Task>& queue = urgent_.empty() ? normal_ : urgent_;
+  std::deque<Task>& queue = urgent_tasks_.empty() ? normal_tasks_ : urgent_tasks_;
   if (queue.empty()) return;
-  running_ = true;
+  is_running_ = true;
   Task task = std::move(queue.front());
   queue.pop_front();
   if (task.on_begin) task.on_begin();
   resource_->Start(task.amount, task.weight, [this, on_done = std::move(task.on_done)] {
-    running_ = false;
+    is_running_ = false;
     if (on_done) on_done();  // The callback may add and begin the next task.
-    if (!running_) BeginNext();
+    if (!is_running_) BeginNext();
   });
 }
 

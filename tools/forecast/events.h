@@ -20,7 +20,7 @@ class EventLoop {
   double now() const { return now_; }  // seconds
   // REQUIRES time >= now().
   void ScheduleAt(double time, Callback callback) {
-    events_.push({time, order_++, std::move(callback)});
+    events_.push({time, next_sequence_number_++, std::move(callback)});
   }
   void ScheduleAfter(double seconds, Callback callback) {
     ScheduleAt(now_ + seconds, std::move(callback));
@@ -32,16 +32,16 @@ class EventLoop {
  private:
   struct Event {
     double time;
-    uint64_t order;
+    uint64_t sequence_number;
     Callback callback;
     bool operator<(
         const Event& other) const {  // The largest event, which runs first, is the earliest.
-      return time != other.time ? time > other.time : order > other.order;
+      return time != other.time ? time > other.time : sequence_number > other.sequence_number;
     }
   };
 
   double now_ = 0;
-  uint64_t order_ = 0;
+  uint64_t next_sequence_number_ = 0;
   std::priority_queue<Event> events_;
 };
 
@@ -58,33 +58,34 @@ class SharedResource {
   // Starts a task now: `amount` of work (seconds on a core, or bytes) that counts as `weight`
   // users. Calls `on_done` at its end.
   void Start(double amount, double weight, Callback on_done);
-  bool busy() const { return weight_ > 0; }
+  bool busy() const { return total_weight_ > 0; }
 
  private:
   struct Task {
-    double end;  // The task ends when progress_ has this value.
-    uint64_t order;
+    double end_progress;  // The task ends when progress_ has this value.
+    uint64_t sequence_number;
     double weight;
     Callback on_done;
     bool operator<(const Task& other) const {
-      return end != other.end ? end > other.end : order > other.order;
+      return end_progress != other.end_progress ? end_progress > other.end_progress
+                                                : sequence_number > other.sequence_number;
     }
   };
 
-  double Rate() const;
+  double RatePerUser() const;
   void UpdateProgress();
   void ScheduleNextEnd();
   void EndDueTasks();
 
   EventLoop& loop_;
   const double capacity_, max_rate_, burst_;
-  double tokens_;
-  double progress_ = 0;    // The work that a user would have received if it had run since time 0.
-  double updated_at_ = 0;  // The time at which progress_ was computed.
-  double weight_ = 0;      // The total weight of the running tasks.
-  uint64_t order_ = 0;
+  double saved_burst_;
+  double progress_ = 0;      // The work that a user would have received if it had run since time 0.
+  double updated_at_ = 0;    // The time at which progress_ was computed.
+  double total_weight_ = 0;  // The total weight of the running tasks.
+  uint64_t next_sequence_number_ = 0;
   // The number of the newest event that ends tasks. Older events of this kind do nothing.
-  uint64_t newest_schedule_ = 0;
+  uint64_t newest_schedule_number_ = 0;
   std::priority_queue<Task> tasks_;
 };
 
@@ -98,7 +99,7 @@ class WorkQueue {
   void Add(double amount, Callback on_done, double weight = 1, Callback on_begin = nullptr);
   // Adds a task that runs before all waiting tasks that Add has added.
   void AddUrgent(double amount, Callback on_done);
-  bool idle() const { return !running_ && urgent_.empty() && normal_.empty(); }
+  bool idle() const { return !is_running_ && urgent_tasks_.empty() && normal_tasks_.empty(); }
 
  private:
   struct Task {
@@ -108,8 +109,8 @@ class WorkQueue {
   void BeginNext();
 
   SharedResource* resource_;
-  std::deque<Task> urgent_, normal_;
-  bool running_ = false;
+  std::deque<Task> urgent_tasks_, normal_tasks_;
+  bool is_running_ = false;
 };
 
 }  // namespace tern::tools

@@ -16,12 +16,12 @@ Result<std::unique_ptr<Forecaster>> Forecaster::Make(const std::string& job,
   std::unique_ptr<Forecaster> forecaster(new Forecaster(job, overrides));
   auto setup = setup::MakeSetup(job, overrides);
   if (!setup.ok()) return setup.status();
-  forecaster->job_ = std::move(*setup);
+  forecaster->job_setup_ = std::move(*setup);
   return forecaster;
 }
 
-double Forecaster::samples() const {
-  return std::max(1u, job_->job.train().batch_total() / job_->plan.workers);
+double Forecaster::samples_per_worker() const {
+  return std::max(1u, job_setup_->job.train().batch_total() / job_setup_->plan.workers);
 }
 
 Result<const setup::Setup*> Forecaster::SetupOf(const Variant& variant, uint32_t workers) {
@@ -42,9 +42,10 @@ void Forecaster::DropCodecKeys(const std::string& codec,
                                std::vector<std::string>* overrides) const {
   overrides->push_back("exchange.error_feedback=null");
   for (const std::string& name : codec::CodecNames()) {
-    bool used = name == codec;
-    for (const pb::CodecRule& rule : job_->job.exchange().rules()) used |= rule.codec() == name;
-    if (!used && pb::Exchange::descriptor()->FindFieldByName(name) != nullptr)
+    bool is_used = name == codec;
+    for (const pb::CodecRule& rule : job_setup_->job.exchange().rules())
+      is_used |= rule.codec() == name;
+    if (!is_used && pb::Exchange::descriptor()->FindFieldByName(name) != nullptr)
       overrides->push_back("exchange." + name + "=null");
   }
 }
@@ -54,39 +55,40 @@ Result<const Forecaster::VariantSetup*> Forecaster::VariantSetupOf(const Variant
   const std::tuple key{variant, workers};
   if (const auto variant_setup = setups_.find(key); variant_setup != setups_.end())
     return &variant_setup->second;
-  std::vector<std::string> overrides = overrides_;
-  overrides.push_back("exchange.codec=" + variant.codec);
-  overrides.push_back(Cat("workers.count=", workers));
-  overrides.push_back("train.batch_total=" +
-                      Cat(static_cast<uint64_t>(samples()) * uint64_t{workers}));
-  if (variant.codec != own_variant().codec) DropCodecKeys(variant.codec, &overrides);
+  std::vector<std::string> variant_overrides = overrides_;
+  variant_overrides.push_back("exchange.codec=" + variant.codec);
+  variant_overrides.push_back(Cat("workers.count=", workers));
+  variant_overrides.push_back("train.batch_total=" +
+                              Cat(static_cast<uint64_t>(samples_per_worker()) * uint64_t{workers}));
+  if (variant.codec != own_variant().codec) DropCodecKeys(variant.codec, &variant_overrides);
   if (variant.algorithm != own_variant().algorithm) {
     // Keys whose default depends on the algorithm get the default of the new algorithm.
-    overrides.push_back("train.algorithm=" + variant.algorithm);
+    variant_overrides.push_back("train.algorithm=" + variant.algorithm);
     for (const char* dependent_key : {"train.parameters", "exchange.scaler", "exchange.clip"})
-      overrides.push_back(std::string(dependent_key) + "=null");
+      variant_overrides.push_back(std::string(dependent_key) + "=null");
     for (const std::string& name : algorithm::AlgorithmNames())
-      if (name != variant.algorithm) overrides.push_back("train." + name + "=null");
+      if (name != variant.algorithm) variant_overrides.push_back("train." + name + "=null");
   }
-  VariantSetup setup_and_sizes;
-  auto setup = setup::MakeSetup(file_, overrides);
+  VariantSetup variant_setup_and_sizes;
+  auto setup = setup::MakeSetup(job_file_, variant_overrides);
   if (!setup.ok()) return setup.status();
-  setup_and_sizes.setup = std::move(*setup);
-  auto sizes = SizesOf(setup_and_sizes.setup->plan);
+  variant_setup_and_sizes.setup = std::move(*setup);
+  auto sizes = SizesOf(variant_setup_and_sizes.setup->plan);
   if (!sizes.ok()) return sizes.status();
-  setup_and_sizes.sizes = std::move(*sizes);
-  return &(setups_[key] = std::move(setup_and_sizes));
+  variant_setup_and_sizes.sizes = std::move(*sizes);
+  return &(setups_[key] = std::move(variant_setup_and_sizes));
 }
 
-Result<StepCosts> Forecaster::Costs(const Variant& variant, uint32_t workers, double samples) {
+Result<StepCosts> Forecaster::ComputeCosts(const Variant& variant, uint32_t workers,
+                                           double samples) {
   const Result<const VariantSetup*> variant_setup = VariantSetupOf(variant, workers);
   if (!variant_setup.ok()) return variant_setup.status();
   return CostsOf(*(*variant_setup)->setup, *profile_, (*variant_setup)->sizes, samples);
 }
 
-Result<StepForecast> Forecaster::Step(const Variant& variant, uint32_t workers, double samples,
-                                      const Network& network) {
-  const Result<StepCosts> costs = Costs(variant, workers, samples);
+Result<StepForecast> Forecaster::ForecastStep(const Variant& variant, uint32_t workers,
+                                              double samples, const Network& network) {
+  const Result<StepCosts> costs = ComputeCosts(variant, workers, samples);
   if (!costs.ok()) return costs.status();
   return SimulateStep(*costs, *profile_, workers, network);
 }
@@ -94,32 +96,33 @@ Result<StepForecast> Forecaster::Step(const Variant& variant, uint32_t workers, 
 Result<Forecaster::BreakEven> Forecaster::FindBreakEven(const Variant& variant,
                                                         const Variant& other, uint32_t workers,
                                                         double samples, const Network& network) {
-  const Result<StepCosts> costs = Costs(variant, workers, samples);
+  const Result<StepCosts> costs = ComputeCosts(variant, workers, samples);
   if (!costs.ok()) return costs.status();
-  const Result<StepCosts> other_costs = Costs(other, workers, samples);
+  const Result<StepCosts> other_costs = ComputeCosts(other, workers, samples);
   if (!other_costs.ok()) return other_costs.status();
-  Status failure;
+  Status simulation_error;
   const auto is_shorter = [&](double mbit) {
-    Network changed = network;
-    if (changed.worker_mbit > 0) changed.worker_mbit *= mbit / changed.server_mbit;
-    changed.server_mbit = mbit;
-    const auto own_step = SimulateStep(*costs, *profile_, workers, changed);
-    const auto other_step = SimulateStep(*other_costs, *profile_, workers, changed);
+    Network changed_network = network;
+    if (changed_network.worker_mbit > 0)
+      changed_network.worker_mbit *= mbit / changed_network.server_mbit;
+    changed_network.server_mbit = mbit;
+    const auto own_step = SimulateStep(*costs, *profile_, workers, changed_network);
+    const auto other_step = SimulateStep(*other_costs, *profile_, workers, changed_network);
     for (const auto& forecast : {own_step, other_step})
-      if (!forecast.ok()) failure = forecast.status();
-    return failure.ok() && own_step->step_s < other_step->step_s;
+      if (!forecast.ok()) simulation_error = forecast.status();
+    return simulation_error.ok() && own_step->step_s < other_step->step_s;
   };
   BreakEven break_even;
-  double low = kMinMbit, high = kMaxMbit;
-  if (is_shorter(low)) {
-    break_even.always = is_shorter(high);
-    while (!break_even.always && high / low > 1.01) {
-      const double middle = std::sqrt(low * high);
-      (is_shorter(middle) ? low : high) = middle;
+  double low_mbit = kMinMbit, high_mbit = kMaxMbit;
+  if (is_shorter(low_mbit)) {
+    break_even.always = is_shorter(high_mbit);
+    while (!break_even.always && high_mbit / low_mbit > 1.01) {
+      const double middle_mbit = std::sqrt(low_mbit * high_mbit);
+      (is_shorter(middle_mbit) ? low_mbit : high_mbit) = middle_mbit;
     }
-    if (!break_even.always) break_even.mbit = std::sqrt(low * high);
+    if (!break_even.always) break_even.mbit = std::sqrt(low_mbit * high_mbit);
   }
-  if (!failure.ok()) return failure;
+  if (!simulation_error.ok()) return simulation_error;
   return break_even;
 }
 

@@ -29,26 +29,26 @@ class Forecaster {
   static Result<std::unique_ptr<Forecaster>> Make(const std::string& job,
                                                   const std::vector<std::string>& overrides);
 
-  const setup::Setup& job() const { return *job_; }
+  const setup::Setup& job() const { return *job_setup_; }
   // The algorithm and the codec that the job itself has.
   Variant own_variant() const {
-    return {job_->job.train().algorithm(), job_->job.exchange().codec()};
+    return {job_setup_->job.train().algorithm(), job_setup_->job.exchange().codec()};
   }
   // The number of samples per worker and step, as the job file sets them.
-  double samples() const;
+  double samples_per_worker() const;
 
-  // Returns the setup of a variant with `workers` workers, each with samples() samples. kBadJob if
-  // such a job is invalid.
+  // Returns the setup of a variant with `workers` workers, each with samples_per_worker() samples.
+  // kBadJob if such a job is invalid.
   Result<const setup::Setup*> SetupOf(const Variant& variant, uint32_t workers);
   // Returns the bytes that one worker sends and receives in a round.
   Result<RoundTotals> BytesOf(const Variant& variant, uint32_t workers);
 
-  // Must be called before Costs, Step and FindBreakEven. `profile` must outlive this object.
+  // Must be called before the functions below. `profile` must outlive this object.
   void UseProfile(const Profile& profile) { profile_ = &profile; }
-  Result<StepCosts> Costs(const Variant& variant, uint32_t workers, double samples);
+  Result<StepCosts> ComputeCosts(const Variant& variant, uint32_t workers, double samples);
   // Simulates a step on `network`.
-  Result<StepForecast> Step(const Variant& variant, uint32_t workers, double samples,
-                            const Network& network);
+  Result<StepForecast> ForecastStep(const Variant& variant, uint32_t workers, double samples,
+                                    const Network& network);
 
   // Finds the rate of the servers' links, in Mbit/s, below which a step of `variant` is shorter
   // than a step of `other`. A bisection finds the rate to within 1 %; it changes a limit of the
@@ -69,13 +69,13 @@ class Forecaster {
     std::vector<BucketBytes> sizes;
   };
   Forecaster(std::string file, std::vector<std::string> overrides)
-      : file_(std::move(file)), overrides_(std::move(overrides)) {}
+      : job_file_(std::move(file)), overrides_(std::move(overrides)) {}
   void DropCodecKeys(const std::string& codec, std::vector<std::string>* overrides) const;
   Result<const VariantSetup*> VariantSetupOf(const Variant& variant, uint32_t workers);
 
-  const std::string file_;
+  const std::string job_file_;
   const std::vector<std::string> overrides_;
-  std::unique_ptr<setup::Setup> job_;
+  std::unique_ptr<setup::Setup> job_setup_;
   const Profile* profile_ = nullptr;
   std::map<std::tuple<Variant, uint32_t>, VariantSetup> setups_;
 };

@@ -34,19 +34,19 @@ data::Batch RandomBatch(const setup::Setup& setup, uint32_t samples, bool as_byt
   } else {
     batch.images.resize(elements);
   }
-  const kernels::NoiseKey key{.seed = 1, .stream = kernels::NoiseStream::kOrder};
+  const kernels::NoiseKey noise_key{.seed = 1, .stream = kernels::NoiseStream::kOrder};
   for (size_t i = 0; i < elements; i += 4) {
-    const auto words = kernels::NoiseBlock(key, static_cast<uint32_t>(i / 4), 0);
+    const auto random_words = kernels::NoiseBlock(noise_key, static_cast<uint32_t>(i / 4), 0);
     for (size_t k = 0; k < 4 && i + k < elements; ++k) {
       if (as_bytes) {
-        batch.bytes[i + k] = static_cast<uint8_t>(words[k]);
+        batch.bytes[i + k] = static_cast<uint8_t>(random_words[k]);
       } else {
-        batch.images[i + k] = static_cast<float>(words[k]) * 0x1p-32f;
+        batch.images[i + k] = static_cast<float>(random_words[k]) * 0x1p-32f;
       }
     }
   }
   for (uint32_t i = 0; i < samples; ++i)
-    batch.labels.push_back(kernels::NoiseBlock(key, i, 1)[0] % setup.net.classes());
+    batch.labels.push_back(kernels::NoiseBlock(noise_key, i, 1)[0] % setup.net.classes());
   return batch;
 }
 
@@ -54,51 +54,52 @@ struct StepTimes {
   double step_s = 0;  // The median duration of a step.
   // By tensor: the median seconds from the beginning of the step until a layer first reads the
   // tensor (need), and until its gradient is final (ready).
-  std::vector<double> need, ready;
+  std::vector<double> need_s, ready_s;
 };
 
-double MedianOf(std::vector<double> values) {
+double TakeMedian(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<long>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
 
-std::vector<double> MediansOf(const std::vector<std::vector<double>>& values) {
+std::vector<double> MedianOfEach(const std::vector<std::vector<double>>& values) {
   std::vector<double> medians;
   for (const std::vector<double>& tensor_values : values)
-    medians.push_back(MedianOf(tensor_values));
+    medians.push_back(TakeMedian(tensor_values));
   return medians;
 }
 
 StepTimes TimeSteps(worker::BatchCompute& compute, const setup::Setup& setup, uint32_t samples) {
   const data::Batch batch = RandomBatch(setup, samples, compute.TakesBytes());
-  const data::Pin pin = compute.BytesPin();
-  const auto pinned = pin ? pin(batch.bytes.data(), batch.bytes.size()) : nullptr;
-  const size_t tensors = setup.table.parameters.size();
+  const data::Pin pin_memory = compute.BytesPin();
+  const auto pinned_memory =
+      pin_memory ? pin_memory(batch.bytes.data(), batch.bytes.size()) : nullptr;
+  const size_t num_tensors = setup.table.parameters.size();
   std::vector<double> step_seconds;
-  std::vector<std::vector<double>> need(tensors), ready(tensors);
-  const Time until = Now() + kMeasureTime;
-  for (int i = -1; i < kMinSteps || (i < kMaxSteps && Now() < until); ++i) {
-    const Time begin = Now();
-    std::vector<double> needed_at(tensors), ready_at(tensors);
+  std::vector<std::vector<double>> need_seconds(num_tensors), ready_seconds(num_tensors);
+  const Time deadline = Now() + kMeasureTime;
+  for (int i = -1; i < kMinSteps || (i < kMaxSteps && Now() < deadline); ++i) {
+    const Time step_begin = Now();
+    std::vector<double> needed_at(num_tensors), ready_at(num_tensors);
     compute.Announce(&batch);  // Training also announces its next batch at this point.
     compute.Forward(batch, [&](uint32_t t) {
-      needed_at[t] = Seconds(Now() - begin);
+      needed_at[t] = Seconds(Now() - step_begin);
       return true;
     });
-    compute.Backward([&](uint32_t t) { ready_at[t] = Seconds(Now() - begin); });
+    compute.Backward([&](uint32_t t) { ready_at[t] = Seconds(Now() - step_begin); });
     if (i < 0) continue;  // The first step only warms up.
-    step_seconds.push_back(Seconds(Now() - begin));
-    for (size_t t = 0; t < tensors; ++t) {
-      need[t].push_back(needed_at[t]);
-      ready[t].push_back(ready_at[t]);
+    step_seconds.push_back(Seconds(Now() - step_begin));
+    for (size_t t = 0; t < num_tensors; ++t) {
+      need_seconds[t].push_back(needed_at[t]);
+      ready_seconds[t].push_back(ready_at[t]);
     }
   }
   compute.ReleaseBatches();
   StepTimes times;
-  times.step_s = MedianOf(step_seconds);
-  times.need = MediansOf(need);
-  times.ready = MediansOf(ready);
+  times.step_s = TakeMedian(step_seconds);
+  times.need_s = MedianOfEach(need_seconds);
+  times.ready_s = MedianOfEach(ready_seconds);
   return times;
 }
 
@@ -120,36 +121,38 @@ Status MeasureCompute(const setup::Setup& setup, Profile* profile) {
   models::InitStatistics(setup.table, statistics.data());
   const auto compute = MakeCompute(setup, {parameters.data(), gradients.data(), statistics.data()});
   if (!compute.ok()) return compute.status();
-  const uint32_t batch = std::max(1u, setup.job.train().batch_total() / setup.plan.workers);
-  const StepTimes full_batch = TimeSteps(**compute, setup, batch);
+  const uint32_t batch_size = std::max(1u, setup.job.train().batch_total() / setup.plan.workers);
+  const StepTimes full_batch_times = TimeSteps(**compute, setup, batch_size);
   profile->waits = setup.job.train().compute() == pb::Train::wait;
   // With `compute: wait` a step takes the same time for every batch size. All of this time is
   // counted per sample.
-  profile->compute_sample_s = full_batch.step_s / batch;
+  profile->compute_sample_s = full_batch_times.step_s / batch_size;
   profile->compute_fixed_s = 0;
-  if (!profile->waits && batch >= 2) {
-    const uint32_t half = batch / 2;
-    const double half_s = TimeSteps(**compute, setup, half).step_s;
+  if (!profile->waits && batch_size >= 2) {
+    const uint32_t half_batch_size = batch_size / 2;
+    const double half_batch_s = TimeSteps(**compute, setup, half_batch_size).step_s;
     profile->compute_sample_s =
-        std::clamp((full_batch.step_s - half_s) / (batch - half), 0.0, full_batch.step_s / batch);
-    profile->compute_fixed_s = full_batch.step_s - batch * profile->compute_sample_s;
+        std::clamp((full_batch_times.step_s - half_batch_s) / (batch_size - half_batch_size), 0.0,
+                   full_batch_times.step_s / batch_size);
+    profile->compute_fixed_s = full_batch_times.step_s - batch_size * profile->compute_sample_s;
   }
-  const auto share = [&](double seconds) {
-    return std::clamp(seconds / full_batch.step_s, 0.0, 1.0);
+  const auto share_of_step = [&](double seconds) {
+    return std::clamp(seconds / full_batch_times.step_s, 0.0, 1.0);
   };
-  std::transform(full_batch.need.begin(), full_batch.need.end(), std::back_inserter(profile->need),
-                 share);
-  std::transform(full_batch.ready.begin(), full_batch.ready.end(),
-                 std::back_inserter(profile->ready), share);
+  std::transform(full_batch_times.need_s.begin(), full_batch_times.need_s.end(),
+                 std::back_inserter(profile->need), share_of_step);
+  std::transform(full_batch_times.ready_s.begin(), full_batch_times.ready_s.end(),
+                 std::back_inserter(profile->ready), share_of_step);
   return Ok();
 }
 
 Status MeasureCodecsOf(const setup::Setup& variant, Profile* profile) {
   const pb::Exchange& exchange = variant.job.exchange();
-  std::vector<std::string> names = {exchange.codec()};
-  for (const pb::CodecRule& rule : exchange.rules()) names.push_back(rule.codec());
-  if (variant.plan.central) names.push_back(exchange.pull_codec());
-  for (const std::string& name : names) TERN_RETURN_IF_ERROR(MeasureCodec(variant, name, profile));
+  std::vector<std::string> codec_names = {exchange.codec()};
+  for (const pb::CodecRule& rule : exchange.rules()) codec_names.push_back(rule.codec());
+  if (variant.plan.central) codec_names.push_back(exchange.pull_codec());
+  for (const std::string& name : codec_names)
+    TERN_RETURN_IF_ERROR(MeasureCodec(variant, name, profile));
   return Ok();
 }
 
@@ -165,12 +168,12 @@ Result<Profile> MeasureProfile(const setup::Setup& setup,
   TERN_RETURN_IF_ERROR(MeasureUpdate(setup, &profile));
   for (const setup::Setup* variant : variants)
     TERN_RETURN_IF_ERROR(MeasureCodecsOf(*variant, &profile));
-  const Result<MessageCost> messages = MeasureMessages();
-  if (!messages.ok()) return messages.status();
-  profile.message_s = messages->message_s;
-  profile.message_cpu_s = messages->message_cpu_s;
-  profile.byte_cpu_s = messages->byte_cpu_s;
-  profile.hop_s = messages->hop_s;
+  const Result<MessageCost> message_cost = MeasureMessages();
+  if (!message_cost.ok()) return message_cost.status();
+  profile.message_s = message_cost->message_s;
+  profile.message_cpu_s = message_cost->message_cpu_s;
+  profile.byte_cpu_s = message_cost->byte_cpu_s;
+  profile.hop_s = message_cost->hop_s;
   return profile;
 }
 

@@ -25,34 +25,34 @@ constexpr double kMaxMbit = 1e7;
 constexpr double kMaxWorkers = 127;  // The limit of the job's key workers.count.
 
 std::vector<std::string> Split(const std::string& list) {
-  std::vector<std::string> parts;
+  std::vector<std::string> entries;
   size_t begin = 0;
   while (begin <= list.size()) {
     const size_t comma = std::min(list.find(',', begin), list.size());
-    parts.push_back(list.substr(begin, comma - begin));
+    entries.push_back(list.substr(begin, comma - begin));
     begin = comma + 1;
   }
-  return parts;
+  return entries;
 }
 
 struct Range {
   double min, max;
-  bool above_min = false;  // `min` itself is not allowed.
-  bool whole = false;      // Only whole numbers are allowed.
+  bool excludes_min = false;  // `min` itself is not allowed.
+  bool is_whole = false;      // Only whole numbers are allowed.
 };
 
-Result<double> NumberOf(const std::string& flag, const std::string& text, const Range& range) {
+Result<double> ParseNumber(const std::string& flag, const std::string& text, const Range& range) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   const bool is_number = error == std::errc() && end == text.data() + text.size() && !text.empty();
-  const bool is_large_enough = range.above_min ? value > range.min : value >= range.min;
+  const bool is_large_enough = range.excludes_min ? value > range.min : value >= range.min;
   if (is_number && is_large_enough && value <= range.max &&
-      (!range.whole || value == std::floor(value)))
+      (!range.is_whole || value == std::floor(value)))
     return value;
   return Status(Code::kUsage,
                 Cat("--", flag, ": saw '", Printable(text),
-                    "'; allowed: ", range.whole ? "a whole number" : "a number",
-                    range.above_min ? " above " : " from ", range.min, " to ", range.max));
+                    "'; allowed: ", range.is_whole ? "a whole number" : "a number",
+                    range.excludes_min ? " above " : " from ", range.min, " to ", range.max));
 }
 
 // Stores the numbers that flags give in variables. Keeps the first error in status().
@@ -61,21 +61,21 @@ class NumberFlags {
   explicit NumberFlags(const Arguments& arguments) : arguments_(arguments) {}
 
   // Stores the value of the flag, multiplied by `factor`, if the flag is present.
-  void Number(const std::string& flag, const Range& range, double factor, double* into) {
+  void StoreNumber(const std::string& flag, const Range& range, double factor, double* target) {
     if (!arguments_.Has(flag)) return;
-    if (const auto value = NumberOf(flag, arguments_.Last(flag, ""), range); value.ok()) {
-      *into = *value * factor;
+    if (const auto value = ParseNumber(flag, arguments_.Last(flag, ""), range); value.ok()) {
+      *target = *value * factor;
     } else if (status_.ok()) {
       status_ = value.status();
     }
   }
   template <typename T>
-  void List(const std::string& flag, const Range& range, std::vector<T>* into) {
+  void StoreList(const std::string& flag, const Range& range, std::vector<T>* target) {
     if (!arguments_.Has(flag)) return;
-    into->clear();
+    target->clear();
     for (const std::string& text : Split(arguments_.Last(flag, ""))) {
-      if (const auto value = NumberOf(flag, text, range); value.ok()) {
-        into->push_back(static_cast<T>(*value));
+      if (const auto value = ParseNumber(flag, text, range); value.ok()) {
+        target->push_back(static_cast<T>(*value));
       } else if (status_.ok()) {
         status_ = value.status();
       }
@@ -88,14 +88,14 @@ class NumberFlags {
   Status status_;
 };
 
-Result<std::vector<std::string>> NamesOf(const Arguments& arguments, const std::string& flag,
-                                         const std::vector<std::string>& known) {
+Result<std::vector<std::string>> ParseNames(const Arguments& arguments, const std::string& flag,
+                                            const std::vector<std::string>& known_names) {
   if (!arguments.Has(flag)) return std::vector<std::string>();
   std::vector<std::string> names = Split(arguments.Last(flag, ""));
   for (const std::string& name : names) {
-    if (std::find(known.begin(), known.end(), name) == known.end()) {
+    if (std::find(known_names.begin(), known_names.end(), name) == known_names.end()) {
       return Status(Code::kUsage,
-                    Cat("--", flag, ": saw '", Printable(name), "'; allowed: ", Join(known)));
+                    Cat("--", flag, ": saw '", Printable(name), "'; allowed: ", Join(known_names)));
     }
   }
   return names;
@@ -105,17 +105,17 @@ Status CheckFlags(const Arguments& arguments, const PredictOptions& options) {
   const auto usage_error = [](const std::string& sentence) {
     return Status(Code::kUsage, sentence + "\nusage: " + kPredictUsage);
   };
-  const size_t files = arguments.positional().size() + arguments.All("job").size();
-  if (!options.paper && files != 1)
-    return usage_error(Cat("saw ", files, " job files, expected one"));
-  if (!options.paper) return Ok();
-  // The paper's model uses only its own constants.
+  const size_t num_jobs = arguments.positional().size() + arguments.All("job").size();
+  if (!options.wants_paper_model && num_jobs != 1)
+    return usage_error(Cat("saw ", num_jobs, " job files, expected one"));
+  if (!options.wants_paper_model) return Ok();
+  // The performance model of the paper uses only its own constants.
   for (const char* flag :
        {"set", "link_mbit", "worker_link_mbit", "latency_us", "burst_kib", "queue_ms",
         "cores_shared", "workers", "codecs", "algorithms", "profile", "save_profile"}) {
     if (arguments.Has(flag)) return usage_error(Cat("--paper takes no --", flag));
   }
-  return files == 0 ? Ok() : usage_error("--paper takes no job");
+  return num_jobs == 0 ? Ok() : usage_error("--paper takes no job");
 }
 
 }  // namespace
@@ -140,31 +140,31 @@ Result<PredictOptions> ParsePredictOptions(const std::vector<std::string>& args)
                                           kPredictUsage);
   if (!arguments.ok()) return arguments.status();
   PredictOptions options;
-  options.paper = arguments->Has("paper");
+  options.wants_paper_model = arguments->Has("paper");
   TERN_RETURN_IF_ERROR(CheckFlags(*arguments, options));
   if (!arguments->positional().empty()) options.job = arguments->positional().front();
   options.job = arguments->Last("job", options.job);
   options.overrides = arguments->All("set");
-  options.profile = arguments->Last("profile", "");
-  options.save_profile = arguments->Last("save_profile", "");
+  options.profile_path = arguments->Last("profile", "");
+  options.save_profile_path = arguments->Last("save_profile", "");
   options.csv = arguments->Last("csv", "");
-  auto codecs = NamesOf(*arguments, "codecs", codec::CodecNames());
+  auto codecs = ParseNames(*arguments, "codecs", codec::CodecNames());
   if (!codecs.ok()) return codecs.status();
   options.codecs = std::move(*codecs);
-  auto algorithms = NamesOf(*arguments, "algorithms", algorithm::AlgorithmNames());
+  auto algorithms = ParseNames(*arguments, "algorithms", algorithm::AlgorithmNames());
   if (!algorithms.ok()) return algorithms.status();
   options.algorithms = std::move(*algorithms);
   NumberFlags number_flags(*arguments);
-  double cores = 0;
-  const Range rate{0, kMaxMbit, true}, wait{0, 1e6};
-  number_flags.List("link_mbit", rate, &options.link_mbit);
-  number_flags.Number("worker_link_mbit", {0, kMaxMbit}, 1, &options.network.worker_mbit);
-  number_flags.Number("latency_us", wait, 1e-6, &options.network.latency_s);
-  number_flags.Number("burst_kib", {0, 1e6}, 1024, &options.network.burst_bytes);
-  number_flags.Number("queue_ms", wait, 1e-3, &options.network.queue_s);
-  number_flags.Number("cores_shared", {0, 4096, false, true}, 1, &cores);
-  number_flags.List("workers", {1, kMaxWorkers, false, true}, &options.workers);
-  options.network.cores_shared = static_cast<uint32_t>(cores);
+  double shared_cores = 0;
+  const Range rate_range{0, kMaxMbit, true}, delay_range{0, 1e6};
+  number_flags.StoreList("link_mbit", rate_range, &options.link_mbit);
+  number_flags.StoreNumber("worker_link_mbit", {0, kMaxMbit}, 1, &options.network.worker_mbit);
+  number_flags.StoreNumber("latency_us", delay_range, 1e-6, &options.network.latency_s);
+  number_flags.StoreNumber("burst_kib", {0, 1e6}, 1024, &options.network.burst_bytes);
+  number_flags.StoreNumber("queue_ms", delay_range, 1e-3, &options.network.queue_s);
+  number_flags.StoreNumber("cores_shared", {0, 4096, false, true}, 1, &shared_cores);
+  number_flags.StoreList("workers", {1, kMaxWorkers, false, true}, &options.workers);
+  options.network.cores_shared = static_cast<uint32_t>(shared_cores);
   if (!number_flags.status().ok()) return number_flags.status();
   return options;
 }

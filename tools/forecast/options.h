@@ -20,9 +20,10 @@ struct PredictOptions {
   std::vector<uint32_t> workers = {1, 2, 4, 8, 16};
   std::vector<std::string> codecs;      // Empty: fp32 and the codec of the job.
   std::vector<std::string> algorithms;  // Empty: the algorithm of the job.
-  // Paths of files; empty: none. `profile` is read instead of measured; the others are written.
-  std::string profile, save_profile, csv;
-  bool paper = false;  // Print the performance model of the TernGrad paper instead of a forecast.
+  // Empty: no file. The profile is read from `profile_path`, not measured; the others are written.
+  std::string profile_path, save_profile_path, csv;
+  bool wants_paper_model =
+      false;  // Print the performance model of the TernGrad paper instead of a forecast.
 };
 
 extern const char* const kPredictUsage;

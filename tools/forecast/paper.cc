@@ -94,19 +94,20 @@ std::vector<Point> Figure5() {
   std::vector<Point> points;
   for (const Panel& panel : Panels()) {
     for (const Net& net : Nets()) {
-      const Workload fp32 = WorkloadOf(panel, net, 1);
-      const Workload ternary = WorkloadOf(panel, net, kTernaryCompression);
-      const auto scale_up = [](Workload workload) {
+      const Workload fp32_workload = WorkloadOf(panel, net, 1);
+      const Workload ternary_workload = WorkloadOf(panel, net, kTernaryCompression);
+      const auto scale_to_strong_batch = [](Workload workload) {
         workload.samples *= kStrongGpus;
         workload.compute_s *= kStrongGpus;
         return workload;
       };
       for (uint32_t gpus = 1; gpus <= kStrongGpus; gpus *= 2) {
         const uint32_t i = std::min(gpus, panel.cluster.gpus_a_machine), j = gpus / i;
-        points.push_back({panel.name, net.name, gpus, j, WeakThroughput(panel.cluster, fp32, i, j),
-                          WeakThroughput(panel.cluster, ternary, i, j),
-                          StrongThroughput(panel.cluster, scale_up(fp32), i, j),
-                          StrongThroughput(panel.cluster, scale_up(ternary), i, j)});
+        points.push_back(
+            {panel.name, net.name, gpus, j, WeakThroughput(panel.cluster, fp32_workload, i, j),
+             WeakThroughput(panel.cluster, ternary_workload, i, j),
+             StrongThroughput(panel.cluster, scale_to_strong_batch(fp32_workload), i, j),
+             StrongThroughput(panel.cluster, scale_to_strong_batch(ternary_workload), i, j)});
       }
     }
   }

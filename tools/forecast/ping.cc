@@ -28,8 +28,8 @@ double ProcessCpuSeconds() {
 }
 
 pb::Envelope SamplePush() {
-  pb::Envelope head;
-  pb::Contribution* push = head.mutable_push();
+  pb::Envelope envelope;
+  pb::Contribution* push = envelope.mutable_push();
   push->set_bucket(1);
   push->set_chunk(1);
   push->set_rank(1);
@@ -37,32 +37,32 @@ pb::Envelope SamplePush() {
   push->set_epoch(1);
   push->mutable_in_round()->set_round(1000);
   push->mutable_in_round()->set_applied(999);
-  return head;
+  return envelope;
 }
 
 // Sends every message back, on a thread of its own.
-class Echo {
+class EchoServer {
  public:
-  static Result<std::unique_ptr<Echo>> Start(net::Context& context,
-                                             const net::SocketOptions& options) {
+  static Result<std::unique_ptr<EchoServer>> Start(net::Context& context,
+                                                   const net::SocketOptions& options) {
     auto socket = net::RouterSocket::Bind(context, "127.0.0.1", 0, options);
     if (!socket.ok()) return socket.status();
-    std::unique_ptr<Echo> echo(new Echo(std::move(*socket)));
-    echo->thread_ = Thread("echo", [raw = echo.get()] { raw->Run(); });
+    std::unique_ptr<EchoServer> echo(new EchoServer(std::move(*socket)));
+    echo->thread_ = Thread("echo", [echo_pointer = echo.get()] { echo_pointer->Run(); });
     return echo;
   }
-  ~Echo() {
-    stop_ = true;
+  ~EchoServer() {
+    is_stopping_ = true;
     thread_.Join();
   }
   uint16_t port() const { return socket_->port(); }
 
  private:
-  explicit Echo(std::unique_ptr<net::RouterSocket> socket) : socket_(std::move(socket)) {}
+  explicit EchoServer(std::unique_ptr<net::RouterSocket> socket) : socket_(std::move(socket)) {}
   void Run() {
     net::Poller poller;
     poller.Add(socket_.get());
-    while (!stop_) {
+    while (!is_stopping_) {
       if (!poller.Wait(std::chrono::milliseconds(20)).ok()) return;
       while (auto message = socket_->Receive()) {
         if (message->error.has_value()) continue;
@@ -72,7 +72,7 @@ class Echo {
   }
 
   const std::unique_ptr<net::RouterSocket> socket_;
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> is_stopping_{false};
   Thread thread_;
 };
 
@@ -82,13 +82,13 @@ class Pinger {
 
   // Sends `payload` and waits until it has come back.
   Status Ping(const Bytes& payload) {
-    const Time until = Now() + std::chrono::seconds(5);
+    const Time deadline = Now() + std::chrono::seconds(5);
     while (!socket_.Send(envelope_, payload).ok()) {
-      if (Now() > until) return Status(Code::kAddress, "no connection over loopback within 5 s");
+      if (Now() > deadline) return Status(Code::kAddress, "no connection over loopback within 5 s");
       TERN_RETURN_IF_ERROR(poller_.Wait(std::chrono::milliseconds(5)));
     }
     while (!socket_.Receive().has_value()) {
-      if (Now() > until) return Status(Code::kAddress, "no answer over loopback within 5 s");
+      if (Now() > deadline) return Status(Code::kAddress, "no answer over loopback within 5 s");
       TERN_RETURN_IF_ERROR(poller_.Wait(std::chrono::milliseconds(100)));
     }
     return Ok();
@@ -105,62 +105,62 @@ struct PingTimes {
   double cpu_s = 0;     // CPU time of the process per ping.
 };
 
-Result<PingTimes> RepeatPing(Pinger& pinger, const Bytes& payload, int times) {
-  for (int i = 0; i < times / 8 + 2; ++i) TERN_RETURN_IF_ERROR(pinger.Ping(payload));
-  std::vector<double> seconds;
-  const double before = ProcessCpuSeconds();
-  for (int i = 0; i < times; ++i) {
+Result<PingTimes> RepeatPing(Pinger& pinger, const Bytes& payload, int count) {
+  for (int i = 0; i < count / 8 + 2; ++i) TERN_RETURN_IF_ERROR(pinger.Ping(payload));
+  std::vector<double> ping_seconds;
+  const double cpu_before_s = ProcessCpuSeconds();
+  for (int i = 0; i < count; ++i) {
     const Time begin = Now();
     TERN_RETURN_IF_ERROR(pinger.Ping(payload));
-    seconds.push_back(Seconds(Now() - begin));
+    ping_seconds.push_back(Seconds(Now() - begin));
   }
-  const double cpu = (ProcessCpuSeconds() - before) / times;
-  std::nth_element(seconds.begin(), seconds.begin() + times / 2, seconds.end());
-  return PingTimes{seconds[static_cast<size_t>(times) / 2], cpu};
+  const double cpu_per_ping_s = (ProcessCpuSeconds() - cpu_before_s) / count;
+  std::nth_element(ping_seconds.begin(), ping_seconds.begin() + count / 2, ping_seconds.end());
+  return PingTimes{ping_seconds[static_cast<size_t>(count) / 2], cpu_per_ping_s};
 }
 
 // Returns the median seconds to pass an item from one thread to another through a Channel.
-double MeasureHop() {
-  constexpr int kTimes = 1000;
-  Channel<int> there, back;
+double MeasureChannelHop() {
+  constexpr int kPasses = 1000;
+  Channel<int> to_returner, from_returner;
   Thread returner("hop", [&] {
-    while (const auto item = there.Pop()) back.Push(*item);
+    while (const auto item = to_returner.Pop()) from_returner.Push(*item);
   });
-  std::vector<double> seconds;
-  for (int i = 0; i < kTimes; ++i) {
+  std::vector<double> pass_seconds;
+  for (int i = 0; i < kPasses; ++i) {
     const Time begin = Now();
-    there.Push(i);
-    back.Pop();
-    seconds.push_back(Seconds(Now() - begin) / 2);
+    to_returner.Push(i);
+    from_returner.Pop();
+    pass_seconds.push_back(Seconds(Now() - begin) / 2);
   }
-  there.Close();
-  std::nth_element(seconds.begin(), seconds.begin() + kTimes / 2, seconds.end());
-  return seconds[kTimes / 2];
+  to_returner.Close();
+  std::nth_element(pass_seconds.begin(), pass_seconds.begin() + kPasses / 2, pass_seconds.end());
+  return pass_seconds[kPasses / 2];
 }
 
 }  // namespace
 
 Result<MessageCost> MeasureMessages() {
   constexpr size_t kLargeBytes = 1 << 20;
-  constexpr int kSmallTimes = 2000, kLargeTimes = 200;
+  constexpr int kSmallPings = 2000, kLargePings = 200;
   net::Context context;
   net::SocketOptions options;
-  auto echo = Echo::Start(context, options);
+  auto echo = EchoServer::Start(context, options);
   if (!echo.ok()) return echo.status();
   auto socket = net::DealerSocket::Connect(context, "127.0.0.1", (*echo)->port(), options);
   if (!socket.ok()) return socket.status();
   Pinger pinger(**socket);
-  const Result<PingTimes> small = RepeatPing(pinger, {}, kSmallTimes);
-  if (!small.ok()) return small.status();
+  const Result<PingTimes> small_pings = RepeatPing(pinger, {}, kSmallPings);
+  if (!small_pings.ok()) return small_pings.status();
   const Bytes payload = Bytes::Own(std::vector<uint8_t>(kLargeBytes, 1));
-  const Result<PingTimes> large = RepeatPing(pinger, payload, kLargeTimes);
-  if (!large.ok()) return large.status();
+  const Result<PingTimes> large_pings = RepeatPing(pinger, payload, kLargePings);
+  if (!large_pings.ok()) return large_pings.status();
   MessageCost cost;
-  cost.message_s = small->median_s / 2;
+  cost.message_s = small_pings->median_s / 2;
   // A ping is two messages, and each costs CPU time on two sides.
-  cost.message_cpu_s = std::min(small->cpu_s / 4, cost.message_s / 2);
-  cost.byte_cpu_s = std::max(0.0, large->cpu_s - small->cpu_s) / 4 / kLargeBytes;
-  cost.hop_s = MeasureHop();
+  cost.message_cpu_s = std::min(small_pings->cpu_s / 4, cost.message_s / 2);
+  cost.byte_cpu_s = std::max(0.0, large_pings->cpu_s - small_pings->cpu_s) / 4 / kLargeBytes;
+  cost.hop_s = MeasureChannelHop();
   return cost;
 }
 

@@ -34,14 +34,14 @@ class Prediction {
   Status Run() {
     TERN_RETURN_IF_ERROR(ChooseVariants());
     TERN_RETURN_IF_ERROR(LoadOrMeasureProfile());
-    std::printf("%s", ProfileText(profile_, forecaster_.samples()).c_str());
+    std::printf("%s", ProfileText(profile_, forecaster_.samples_per_worker()).c_str());
     for (const double mbit : options_.link_mbit) {
       for (const Variant& variant : variants_)
-        TERN_RETURN_IF_ERROR(Forecast(variant, NetworkOf(mbit)));
+        TERN_RETURN_IF_ERROR(AddForecastRows(variant, NetworkOf(mbit)));
     }
     TERN_RETURN_IF_ERROR(FindBreakEvens());
     std::printf("%s%s%s%s", ForecastText(rows_, false).c_str(), ForecastText(rows_, true).c_str(),
-                OdsgdText(odsgd_).c_str(), BreakEvenText(break_evens_).c_str());
+                OdsgdText(odsgd_rows_).c_str(), BreakEvenText(break_evens_).c_str());
     return WriteText(options_.csv, ForecastCsv(rows_));
   }
 
@@ -55,35 +55,35 @@ class Prediction {
 
   // Chooses the requested variants that the job's rules allow, and prints why others are left out.
   Status ChooseVariants() {
-    const Variant own = forecaster_.own_variant();
+    const Variant own_variant = forecaster_.own_variant();
     std::vector<std::string> codecs = options_.codecs, algorithms = options_.algorithms;
     if (codecs.empty())
-      codecs = own.codec == "fp32" ? std::vector<std::string>{"fp32"}
-                                   : std::vector<std::string>{"fp32", own.codec};
-    if (algorithms.empty()) algorithms = {own.algorithm};
+      codecs = own_variant.codec == "fp32" ? std::vector<std::string>{"fp32"}
+                                           : std::vector<std::string>{"fp32", own_variant.codec};
+    if (algorithms.empty()) algorithms = {own_variant.algorithm};
     Status first_error;
     for (const std::string& algorithm : algorithms) {
       for (const std::string& codec : codecs) {
-        Status error;
+        Status variant_error;
         for (const uint32_t workers : worker_counts_) {
           const auto setup = forecaster_.SetupOf({algorithm, codec}, workers);
-          if (!setup.ok() && error.ok()) error = setup.status();
+          if (!setup.ok() && variant_error.ok()) variant_error = setup.status();
         }
-        if (error.ok()) {
+        if (variant_error.ok()) {
           variants_.push_back({algorithm, codec});
           continue;
         }
-        if (first_error.ok()) first_error = error;
+        if (first_error.ok()) first_error = variant_error;
         std::fprintf(stderr, "tern: cannot forecast %s with codec %s: %s\n", algorithm.c_str(),
-                     codec.c_str(), error.message().c_str());
+                     codec.c_str(), variant_error.message().c_str());
       }
     }
     return variants_.empty() ? first_error : Ok();
   }
 
   Status LoadOrMeasureProfile() {
-    if (!options_.profile.empty()) {
-      auto profile = Profile::Read(options_.profile);
+    if (!options_.profile_path.empty()) {
+      auto profile = Profile::Read(options_.profile_path);
       if (!profile.ok()) return profile.status();
       profile_ = std::move(*profile);
       TERN_RETURN_IF_ERROR(profile_.CheckFor(forecaster_.job()));
@@ -94,71 +94,78 @@ class Prediction {
         if (!setup.ok()) return setup.status();
         setups.push_back(*setup);
       }
-      auto measured = MeasureProfile(forecaster_.job(), setups);
-      if (!measured.ok()) return measured.status();
-      profile_ = std::move(*measured);
+      auto measured_profile = MeasureProfile(forecaster_.job(), setups);
+      if (!measured_profile.ok()) return measured_profile.status();
+      profile_ = std::move(*measured_profile);
     }
     forecaster_.UseProfile(profile_);
-    return options_.save_profile.empty() ? Ok() : profile_.Write(options_.save_profile);
+    return options_.save_profile_path.empty() ? Ok() : profile_.Write(options_.save_profile_path);
   }
 
   // Adds the rows of a variant on one network, in weak and in strong scaling, for all numbers of
   // workers. Strong scaling skips numbers that do not divide the total batch.
-  Status Forecast(const Variant& variant, const Network& network) {
-    const double samples = forecaster_.samples();
-    const double total = forecaster_.job().job.train().batch_total();
-    const auto one_worker_weak = forecaster_.Step(variant, 1, samples, network);
+  Status AddForecastRows(const Variant& variant, const Network& network) {
+    const double samples = forecaster_.samples_per_worker();
+    const double total_batch = forecaster_.job().job.train().batch_total();
+    const auto one_worker_weak = forecaster_.ForecastStep(variant, 1, samples, network);
     if (!one_worker_weak.ok()) return one_worker_weak.status();
-    const auto one_worker_strong = forecaster_.Step(variant, 1, total, network);
+    const auto one_worker_strong = forecaster_.ForecastStep(variant, 1, total_batch, network);
     if (!one_worker_strong.ok()) return one_worker_strong.status();
     for (const uint32_t workers : options_.workers) {
       TERN_RETURN_IF_ERROR(
           AddRow(variant, network, {false, workers, samples}, samples / one_worker_weak->step_s));
-      TERN_RETURN_IF_ERROR(AddOdsgd(variant, network, workers));
+      TERN_RETURN_IF_ERROR(AddOdsgdRow(variant, network, workers));
     }
     for (const uint32_t workers : options_.workers) {
-      const double share = total / workers;
-      if (share == static_cast<double>(static_cast<uint64_t>(share))) {
-        TERN_RETURN_IF_ERROR(
-            AddRow(variant, network, {true, workers, share}, total / one_worker_strong->step_s));
+      const double samples_per_worker = total_batch / workers;
+      if (samples_per_worker == static_cast<double>(static_cast<uint64_t>(samples_per_worker))) {
+        TERN_RETURN_IF_ERROR(AddRow(variant, network, {true, workers, samples_per_worker},
+                                    total_batch / one_worker_strong->step_s));
       }
     }
     return Ok();
   }
 
-  struct Scale {
-    bool strong;       // Strong scaling: the workers divide the job's total batch.
-    uint32_t workers;  // Their number.
+  struct ScalingCase {
+    bool is_strong;    // Strong scaling: the workers divide the job's total batch.
+    uint32_t workers;  // The number of workers.
     double samples;    // Samples per worker and step.
   };
-  Status AddRow(const Variant& variant, const Network& network, const Scale& scale,
+  Status AddRow(const Variant& variant, const Network& network, const ScalingCase& scaling_case,
                 double one_worker_rate) {
-    ForecastRow row{variant, network.server_mbit, scale.strong, scale.workers, scale.samples, {},
-                    {},      one_worker_rate};
-    const auto bytes = forecaster_.BytesOf(variant, scale.workers);
-    if (!bytes.ok()) return bytes.status();
-    row.bytes = *bytes;
-    const auto step = forecaster_.Step(variant, scale.workers, scale.samples, network);
-    if (!step.ok()) return step.status();
-    row.step = *step;
+    ForecastRow row{variant,
+                    network.server_mbit,
+                    scaling_case.is_strong,
+                    scaling_case.workers,
+                    scaling_case.samples,
+                    {},
+                    {},
+                    one_worker_rate};
+    const auto round_bytes = forecaster_.BytesOf(variant, scaling_case.workers);
+    if (!round_bytes.ok()) return round_bytes.status();
+    row.bytes = *round_bytes;
+    const auto step_forecast =
+        forecaster_.ForecastStep(variant, scaling_case.workers, scaling_case.samples, network);
+    if (!step_forecast.ok()) return step_forecast.status();
+    row.step = *step_forecast;
     rows_.push_back(row);
     return Ok();
   }
 
   // Adds a row with the equations of the OD-SGD paper if the variant's workers begin the next step
   // before their round is answered, as in OD-SGD.
-  Status AddOdsgd(const Variant& variant, const Network& network, uint32_t workers) {
-    auto costs = forecaster_.Costs(variant, workers, forecaster_.samples());
+  Status AddOdsgdRow(const Variant& variant, const Network& network, uint32_t workers) {
+    auto costs = forecaster_.ComputeCosts(variant, workers, forecaster_.samples_per_worker());
     if (!costs.ok()) return costs.status();
     if (costs->pattern.lag == 0) return Ok();
-    const auto odsgd = SimulateStep(*costs, profile_, workers, network);
-    if (!odsgd.ok()) return odsgd.status();
+    const auto odsgd_step = SimulateStep(*costs, profile_, workers, network);
+    if (!odsgd_step.ok()) return odsgd_step.status();
     costs->pattern.lag = 0;
     costs->pattern.local_s = 0;
     costs->pattern.push = StepPattern::Push::kAfterCompute;
-    const auto ssgd = SimulateStep(*costs, profile_, workers, network);
-    if (!ssgd.ok()) return ssgd.status();
-    odsgd_.push_back({variant, network.server_mbit, workers, *odsgd, *ssgd});
+    const auto ssgd_step = SimulateStep(*costs, profile_, workers, network);
+    if (!ssgd_step.ok()) return ssgd_step.status();
+    odsgd_rows_.push_back({variant, network.server_mbit, workers, *odsgd_step, *ssgd_step});
     return Ok();
   }
 
@@ -166,14 +173,16 @@ class Prediction {
   // too.
   Status FindBreakEvens() {
     for (const Variant& variant : variants_) {
-      const Variant fp32{variant.algorithm, "fp32"};
-      if (variant == fp32 || std::find(variants_.begin(), variants_.end(), fp32) == variants_.end())
+      const Variant fp32_variant{variant.algorithm, "fp32"};
+      if (variant == fp32_variant ||
+          std::find(variants_.begin(), variants_.end(), fp32_variant) == variants_.end())
         continue;
       for (const uint32_t workers : options_.workers) {
-        const auto break_even = forecaster_.FindBreakEven(
-            variant, fp32, workers, forecaster_.samples(), NetworkOf(options_.link_mbit.front()));
+        const auto break_even = forecaster_.FindBreakEven(variant, fp32_variant, workers,
+                                                          forecaster_.samples_per_worker(),
+                                                          NetworkOf(options_.link_mbit.front()));
         if (!break_even.ok()) return break_even.status();
-        break_evens_.push_back({variant, fp32, workers, *break_even});
+        break_evens_.push_back({variant, fp32_variant, workers, *break_even});
       }
     }
     return Ok();
@@ -185,7 +194,7 @@ class Prediction {
   std::vector<Variant> variants_;
   Profile profile_;
   std::vector<ForecastRow> rows_;
-  std::vector<OdsgdRow> odsgd_;
+  std::vector<OdsgdRow> odsgd_rows_;
   std::vector<BreakEvenRow> break_evens_;
 };
 
@@ -200,7 +209,7 @@ Status PredictPaper(const PredictOptions& options) {
 Status PredictJob(const Args& args) {
   const Result<PredictOptions> options = ParsePredictOptions(args);
   if (!options.ok()) return options.status();
-  if (options->paper) return PredictPaper(*options);
+  if (options->wants_paper_model) return PredictPaper(*options);
   const auto forecaster = Forecaster::Make(options->job, options->overrides);
   if (!forecaster.ok()) return forecaster.status();
   return Prediction(*options, **forecaster).Run();

@@ -38,39 +38,40 @@ constexpr SpeedField kSpeedFields[] = {
     {"add", &CodecSpeed::add},         {"close", &CodecSpeed::close},
     {"decode", &CodecSpeed::decode},   {"apply", &CodecSpeed::apply}};
 
-// Reads keys of a JSON object and collects all errors.
-class Reader {
+// Reads the values of a JSON object and collects all errors.
+class ObjectReader {
  public:
   // `prefix`: precedes every error, such as "codecs.fp32.".
-  Reader(const Json& object, std::string prefix) : object_(object), prefix_(std::move(prefix)) {}
+  ObjectReader(const Json& object, std::string prefix)
+      : object_(object), prefix_(std::move(prefix)) {}
 
   // Reads a finite, non-negative number.
-  double Seconds(const char* key) {
-    const auto found = object_.find(key);
-    if (found == object_.end()) {
+  double GetSeconds(const char* key) {
+    const auto entry = object_.find(key);
+    if (entry == object_.end()) {
       AddFault(Cat(key, " is missing"));
       return 0;
     }
-    const double value = found->is_number() ? found->get<double>() : -1;
+    const double value = entry->is_number() ? entry->get<double>() : -1;
     if (value >= 0 && std::isfinite(value)) return value;
-    AddFault(Cat(key, " is ", found->dump(), ", expected a number of seconds, 0 or more"));
+    AddFault(Cat(key, " is ", entry->dump(), ", expected a number of seconds, 0 or more"));
     return 0;
   }
   template <typename T>
-  T Get(const char* key, const char* expected) {
-    const auto found = object_.find(key);
-    if (found == object_.end()) {
+  T GetValue(const char* key, const char* expected) {
+    const auto entry = object_.find(key);
+    if (entry == object_.end()) {
       AddFault(Cat(key, " is missing"));
       return T();
     }
     try {
-      return found->get<T>();
+      return entry->get<T>();
     } catch (const Json::exception&) {
       AddFault(Cat(key, " is not ", expected));
       return T();
     }
   }
-  void AddFault(const std::string& what) { faults_.push_back(prefix_ + what); }
+  void AddFault(const std::string& fault) { faults_.push_back(prefix_ + fault); }
   const std::vector<std::string>& faults() const { return faults_; }
 
  private:
@@ -79,25 +80,25 @@ class Reader {
   std::vector<std::string> faults_;
 };
 
-void ReadCodecs(const Json& json, Profile* profile, Reader* reader) {
+void ReadCodecs(const Json& json, Profile* profile, ObjectReader* reader) {
   const auto codecs = json.find("codecs");
   if (codecs == json.end() || !codecs->is_object()) {
     reader->AddFault("codecs is missing");
     return;
   }
   for (const auto& [key, speeds] : codecs->items()) {
-    Reader speed_reader(speeds, "codecs." + key + ".");
+    ObjectReader speed_reader(speeds, "codecs." + key + ".");
     for (const SpeedField& field : kSpeedFields)
-      profile->codecs[key].*field.member = speed_reader.Seconds(field.name);
+      profile->codecs[key].*field.member = speed_reader.GetSeconds(field.name);
     for (const std::string& fault : speed_reader.faults()) reader->AddFault(fault);
   }
 }
 
-std::vector<double> ReadShares(const char* key, Reader* reader) {
-  auto shares = reader->Get<std::vector<double>>(key, "a list of shares");
-  const bool all_valid =
+std::vector<double> ReadShares(const char* key, ObjectReader* reader) {
+  auto shares = reader->GetValue<std::vector<double>>(key, "a list of shares");
+  const bool are_valid =
       std::all_of(shares.begin(), shares.end(), [](double s) { return s >= 0 && s <= 1; });
-  if (!all_valid) reader->AddFault(Cat(key, " has a share that is not between 0 and 1"));
+  if (!are_valid) reader->AddFault(Cat(key, " has a share that is not between 0 and 1"));
   return shares;
 }
 
@@ -108,16 +109,16 @@ Result<Profile> Profile::Parse(const std::string& text, const std::string& name)
   if (!json.is_object())
     return Status(Code::kBadData, name + " is not a profile: it is not a JSON object");
   Profile profile;
-  Reader reader(json, "");
-  const int version = reader.Get<int>("version", "a whole number");
+  ObjectReader reader(json, "");
+  const int version = reader.GetValue<int>("version", "a whole number");
   if (reader.faults().empty() && version != kVersion)
     reader.AddFault(Cat("version is ", version, ", this build reads ", kVersion));
-  profile.model = reader.Get<std::string>("model", "a name");
-  profile.machine = reader.Get<std::string>("machine", "a name");
-  profile.parameters = reader.Get<uint64_t>("parameters", "a whole number");
-  profile.waits = reader.Get<bool>("waits", "true or false");
+  profile.model = reader.GetValue<std::string>("model", "a name");
+  profile.machine = reader.GetValue<std::string>("machine", "a name");
+  profile.parameters = reader.GetValue<uint64_t>("parameters", "a whole number");
+  profile.waits = reader.GetValue<bool>("waits", "true or false");
   for (const ProfileField& field : kProfileFields)
-    profile.*field.member = reader.Seconds(field.name);
+    profile.*field.member = reader.GetSeconds(field.name);
   profile.need = ReadShares("need", &reader);
   profile.ready = ReadShares("ready", &reader);
   if (reader.faults().empty() && profile.need.size() != profile.ready.size())
@@ -161,20 +162,20 @@ Status Profile::Write(const std::string& path) const {
 }
 
 Status Profile::CheckFor(const setup::Setup& setup) const {
-  const size_t tensors = setup.table.parameters.size();
-  if (parameters == setup.table.total && ready.size() == tensors) return Ok();
+  const size_t num_tensors = setup.table.parameters.size();
+  if (parameters == setup.table.total && ready.size() == num_tensors) return Ok();
   return Status(Code::kBadData,
                 Cat("the profile was measured with ", model, " of ", parameters, " parameters in ",
                     ready.size(), " tensors, but the job's model has ", setup.table.total, " in ",
-                    tensors, "; measure it with this job"));
+                    num_tensors, "; measure it with this job"));
 }
 
 Result<CodecSpeed> Profile::SpeedOf(const std::string& codec) const {
   if (const auto found = codecs.find(codec); found != codecs.end()) return found->second;
-  std::vector<std::string> known;
-  for (const auto& [name, speed] : codecs) known.push_back(name);
+  std::vector<std::string> known_codecs;
+  for (const auto& [name, speed] : codecs) known_codecs.push_back(name);
   return Status(Code::kBadData, Cat("the profile has no measurement of codec ", codec, "; it has ",
-                                    Join(known), "; measure again with --codecs"));
+                                    Join(known_codecs), "; measure again with --codecs"));
 }
 
 std::vector<std::string> CodecsOf(const protocol::ExchangePlan& plan) {

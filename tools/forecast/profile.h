@@ -12,7 +12,7 @@
 
 namespace tern::tools {
 
-// Seconds per element, on one core.
+// What the phases of a codec cost: seconds per element on one core.
 struct CodecSpeed {
   double prepare = 0;  // A worker computes statistics and the scaler (the multiplier of the codes).
   double encode = 0;   // A worker encodes its gradient.

@@ -15,7 +15,7 @@ std::string Fixed(double value, int digits) {
   std::snprintf(text, sizeof text, "%.*f", digits, value);
   return text;
 }
-std::string Millis(double seconds) { return Fixed(1e3 * seconds, 2); }
+std::string InMilliseconds(double seconds) { return Fixed(1e3 * seconds, 2); }
 std::string BytesText(double bytes) { return HumanBytes(static_cast<uint64_t>(bytes)); }
 
 }  // namespace
@@ -30,44 +30,45 @@ double OdsgdRow::bounded_s() const {
 }
 
 std::string ProfileText(const Profile& profile, double samples) {
-  const double compute = profile.compute_fixed_s + samples * profile.compute_sample_s;
+  const double compute_s = profile.compute_fixed_s + samples * profile.compute_sample_s;
   std::string text =
       Cat("profile of ", profile.machine, ": ", profile.model, ", ", profile.parameters,
-          " parameters\n  forward and backward of ", samples, " samples: ", Millis(compute), " ms",
-          profile.waits ? " (a wait)" : "", "; update ",
-          Millis(profile.update_s * static_cast<double>(profile.parameters)), " ms\n  a message ",
-          Fixed(1e6 * profile.message_s, 0), " us, ", Fixed(1e6 * profile.message_cpu_s, 0),
-          " us of it CPU time on each side, and ", Fixed(1e9 * profile.byte_cpu_s, 2),
-          " ns per byte; from thread to thread ", Fixed(1e6 * profile.hop_s, 0),
-          " us\n\nmillions of elements per second on one core\n");
+          " parameters\n  forward and backward of ", samples,
+          " samples: ", InMilliseconds(compute_s), " ms", profile.waits ? " (a wait)" : "",
+          "; update ", InMilliseconds(profile.update_s * static_cast<double>(profile.parameters)),
+          " ms\n  a message ", Fixed(1e6 * profile.message_s, 0), " us, ",
+          Fixed(1e6 * profile.message_cpu_s, 0), " us of it CPU time on each side, and ",
+          Fixed(1e9 * profile.byte_cpu_s, 2), " ns per byte; from thread to thread ",
+          Fixed(1e6 * profile.hop_s, 0), " us\n\nmillions of elements per second on one core\n");
   std::vector<TableRow> rows = {
       {"codec", "scaler", "code", "add", "code the sum", "decode", "decode and update"}};
-  const auto speed = [](double seconds) {
+  const auto speed_text = [](double seconds) {
     return seconds <= 0 ? std::string("-") : Fixed(1e-6 / seconds, 0);
   };
-  for (const auto& [name, s] : profile.codecs) {
-    rows.push_back({name, speed(s.prepare), speed(s.encode), speed(s.add), speed(s.close),
-                    speed(s.decode), speed(s.apply)});
+  for (const auto& [name, seconds] : profile.codecs) {
+    rows.push_back({name, speed_text(seconds.prepare), speed_text(seconds.encode),
+                    speed_text(seconds.add), speed_text(seconds.close), speed_text(seconds.decode),
+                    speed_text(seconds.apply)});
   }
   return text + FormatTable(rows);
 }
 
-std::string ForecastText(const std::vector<ForecastRow>& rows, bool strong) {
+std::string ForecastText(const std::vector<ForecastRow>& rows, bool is_strong) {
   std::vector<TableRow> table = {{"Mbit/s", "algorithm", "codec", "workers", "samples a worker",
                                   "up", "down", "step ms", "compute ms", "exchange ms", "samples/s",
                                   "over one worker"}};
   for (const ForecastRow& row : rows) {
-    if (row.strong != strong) continue;
+    if (row.is_strong != is_strong) continue;
     table.push_back({Cat(row.link_mbit), row.variant.algorithm, row.variant.codec, Cat(row.workers),
                      Cat(row.samples), BytesText(row.bytes.up), BytesText(row.bytes.down),
-                     Millis(row.step.step_s), Millis(row.step.compute_s),
-                     Millis(row.step.exchange_s), Fixed(row.rate(), 1),
+                     InMilliseconds(row.step.step_s), InMilliseconds(row.step.compute_s),
+                     InMilliseconds(row.step.exchange_s), Fixed(row.rate(), 1),
                      Fixed(row.rate() / row.one_worker_rate, 2)});
   }
   if (table.size() == 1) return "";
   return Cat("\n",
-             strong ? "strong scaling: the job's total batch over more workers"
-                    : "weak scaling: each worker has the job's share of its batch",
+             is_strong ? "strong scaling: the job's total batch over more workers"
+                       : "weak scaling: each worker has the job's share of its batch",
              "; bytes are those of one worker in a round\n", FormatTable(table));
 }
 
@@ -75,12 +76,12 @@ std::string BreakEvenText(const std::vector<BreakEvenRow>& rows) {
   if (rows.empty()) return "";
   std::vector<TableRow> table = {{"algorithm", "codec", "against", "workers", "pays below"}};
   for (const BreakEvenRow& row : rows) {
-    const Forecaster::BreakEven& found = row.break_even;
+    const Forecaster::BreakEven& break_even = row.break_even;
     table.push_back({row.variant.algorithm, row.variant.codec, row.other.codec, Cat(row.workers),
-                     found.mbit.has_value()
-                         ? Cat(Fixed(*found.mbit, *found.mbit < 10 ? 1 : 0), " Mbit/s")
-                     : found.always ? Cat("any rate up to ", Forecaster::kMaxMbit, " Mbit/s")
-                                    : "no rate"});
+                     break_even.mbit.has_value()
+                         ? Cat(Fixed(*break_even.mbit, *break_even.mbit < 10 ? 1 : 0), " Mbit/s")
+                     : break_even.always ? Cat("any rate up to ", Forecaster::kMaxMbit, " Mbit/s")
+                                         : "no rate"});
   }
   return "\nthe bandwidth below which a codec makes the step shorter (weak scaling)\n" +
          FormatTable(table);
@@ -93,10 +94,10 @@ std::string OdsgdText(const std::vector<OdsgdRow>& rows) {
                                   "with the link's bound ms", "step ms"}};
   for (const OdsgdRow& row : rows) {
     table.push_back({Cat(row.link_mbit), row.variant.codec, Cat(row.workers),
-                     Millis(row.odsgd.compute_s), Millis(row.odsgd.exchange_s),
-                     Millis(row.ssgd.step_s), Millis(row.equation_2_s()),
-                     Fixed(100 * row.equation_1(), 1) + " %", Millis(row.bounded_s()),
-                     Millis(row.odsgd.step_s)});
+                     InMilliseconds(row.odsgd.compute_s), InMilliseconds(row.odsgd.exchange_s),
+                     InMilliseconds(row.ssgd.step_s), InMilliseconds(row.equation_2_s()),
+                     Fixed(100 * row.equation_1(), 1) + " %", InMilliseconds(row.bounded_s()),
+                     InMilliseconds(row.odsgd.step_s)});
   }
   return "\nodsgd by the equations of its paper, beside the simulated step (weak scaling)\n" +
          FormatTable(table);
@@ -108,7 +109,7 @@ std::string ForecastCsv(const std::vector<ForecastRow>& rows) {
       "exchange_ms,busy_ms,samples_per_s,over_one_worker\n";
   for (const ForecastRow& row : rows) {
     text += Cat(row.link_mbit, ",", row.variant.algorithm, ",", row.variant.codec, ",",
-                row.strong ? "strong" : "weak", ",", row.workers, ",", row.samples, ",",
+                row.is_strong ? "strong" : "weak", ",", row.workers, ",", row.samples, ",",
                 Fixed(row.bytes.up, 0), ",", Fixed(row.bytes.down, 0), ",");
     for (const double seconds :
          {row.step.step_s, row.step.compute_s, row.step.exchange_s, row.step.busy_s})

@@ -15,7 +15,7 @@ struct ForecastRow {
   double link_mbit = 0;
   // True: the workers divide the job's total batch. False: each worker has as many samples as a
   // worker of the job.
-  bool strong = false;
+  bool is_strong = false;
   uint32_t workers = 0;
   double samples = 0;  // Samples per worker and step.
   RoundTotals bytes;   // What one worker sends and receives in a round.
@@ -53,7 +53,7 @@ struct OdsgdRow {
 };
 
 std::string ProfileText(const Profile& profile, double samples);
-std::string ForecastText(const std::vector<ForecastRow>& rows, bool strong);
+std::string ForecastText(const std::vector<ForecastRow>& rows, bool is_strong);
 std::string BreakEvenText(const std::vector<BreakEvenRow>& rows);
 std::string OdsgdText(const std::vector<OdsgdRow>& rows);
 std::string ForecastCsv(const std::vector<ForecastRow>& rows);

@@ -18,9 +18,9 @@ constexpr uint32_t kControlLane = 0;
 
 double PayloadBytes(const Message& message) { return static_cast<double>(message.payload.size()); }
 
-// The cell and the round (or clock) of an outcome; equal for the outcomes that one close makes for
-// several workers. A message of another type has an impossible one.
-std::tuple<Kind, uint32_t, uint32_t, uint64_t> ClosedBy(const Message& message) {
+// Identifies the sum that an answer carries: kind, bucket, chunk and round (or clock). Equal for
+// the answers to several workers with one sum. For other messages returns a value that no sum has.
+std::tuple<Kind, uint32_t, uint32_t, uint64_t> ClosedSumOf(const Message& message) {
   Kind kind{};
   const pb::Outcome* outcome = protocol::AsOutcome(message.head, &kind);
   if (outcome == nullptr) return {Kind::kFigures, 0, 0, 0};
@@ -45,11 +45,11 @@ SimulatedExchange::SimulatedExchange(Cluster& cluster, const StepCosts& costs,
     options.epoch = kOnlyEpoch;
     options.credit_bytes = static_cast<uint64_t>(costs.credit_bytes);
     options.unsolicited = costs.pattern.rounds && costs.pattern.quorum < cluster.workers().size();
-    Client& client = clients_.emplace_back(Client{Exchange(options), {}});
-    std::vector<Exchange::Outgoing> nothing;
+    WorkerClient& client = clients_.emplace_back(WorkerClient{Exchange(options), {}});
+    std::vector<Exchange::Outgoing> no_messages;
     for (uint32_t shard = 0; shard < lanes_.lanes().size(); ++shard) {
       for (uint32_t lane = 0; lane < lanes_.lanes()[shard].size(); ++lane)
-        client.exchange.OnLaneUp({shard, lane}, kOnlyIncarnation, Now(), &nothing);
+        client.exchange.OnLaneUp({shard, lane}, kOnlyIncarnation, Now(), &no_messages);
     }
   }
 }
@@ -59,28 +59,28 @@ protocol::Time SimulatedExchange::Now() const {
       std::chrono::duration<double>(cluster_.loop().now()));
 }
 
-std::pair<size_t, size_t> SimulatedExchange::BucketsOf(uint64_t round) const {
+std::pair<size_t, size_t> SimulatedExchange::BucketRangeOf(uint64_t round) const {
   const size_t num_buckets = costs_.buckets.size(), bucket = (round - 1) % num_buckets;
   return costs_.pattern.one_bucket ? std::pair{bucket, bucket + 1}
                                    : std::pair{size_t{0}, num_buckets};
 }
 
-size_t SimulatedExchange::ChunksOf(uint64_t round) const {
-  size_t chunks = 0;
-  const auto [first, end] = BucketsOf(round);
-  for (size_t b = first; b < end; ++b) chunks += costs_.buckets[b].chunks.size();
-  return chunks;
+size_t SimulatedExchange::CountChunksOf(uint64_t round) const {
+  size_t num_chunks = 0;
+  const auto [first, end] = BucketRangeOf(round);
+  for (size_t b = first; b < end; ++b) num_chunks += costs_.buckets[b].chunks.size();
+  return num_chunks;
 }
 
 void SimulatedExchange::PushRound(SimulatedWorker* worker, uint64_t round) {
-  const auto [first, end] = BucketsOf(round);
+  const auto [first, end] = BucketRangeOf(round);
   for (size_t b = first; b < end; ++b) PushBucket(worker, round, b);
 }
 
 void SimulatedExchange::PushBucket(SimulatedWorker* worker, uint64_t round, size_t bucket) {
   cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket] {
-    worker->coder.Add(costs_.buckets[bucket].prepare_s,
-                      [this, worker, round, bucket] { OnPrepared(worker, round, bucket); });
+    worker->coder_thread.Add(costs_.buckets[bucket].prepare_s,
+                             [this, worker, round, bucket] { OnPrepared(worker, round, bucket); });
   });
 }
 
@@ -88,18 +88,19 @@ void SimulatedExchange::OnPrepared(SimulatedWorker* worker, uint64_t round, size
   const BucketCost& cost = costs_.buckets[bucket];
   if (cost.scale_bytes == 0) return Encode(worker, round, bucket);
   cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket, &cost] {
-    Contribute(worker, {Kind::kScale, static_cast<uint32_t>(bucket), 0}, {cost.home, kControlLane},
-               round, cost.scale_bytes);
-    ClientOf(worker).rounds[round].scalers[bucket].has_own = true;
-    EncodeIfScaled(worker, round, bucket);
+    Contribute(worker, {Kind::kScale, static_cast<uint32_t>(bucket), 0},
+               {cost.home_shard, kControlLane}, round, cost.scale_bytes);
+    ClientOf(worker).open_rounds[round].scaler_states[bucket].has_own = true;
+    EncodeIfScalersAreKnown(worker, round, bucket);
   });
 }
 
-// Where rounds close without all workers, the shared scalers may arrive before the own ones are
-// computed.
-void SimulatedExchange::EncodeIfScaled(SimulatedWorker* worker, uint64_t round, size_t bucket) {
-  const OpenRound::Scalers& scalers = ClientOf(worker).rounds[round].scalers[bucket];
-  if (!scalers.has_own || !scalers.has_shared) return;
+// Where rounds close without all workers, the shared scalers may arrive before the worker
+// has computed its own.
+void SimulatedExchange::EncodeIfScalersAreKnown(SimulatedWorker* worker, uint64_t round,
+                                                size_t bucket) {
+  const OpenRound::ScalerState& state = ClientOf(worker).open_rounds[round].scaler_states[bucket];
+  if (!state.has_own || !state.has_shared) return;
   cluster_.loop().ScheduleAfter(profile_.hop_s,
                                 [this, worker, round, bucket] { Encode(worker, round, bucket); });
 }
@@ -107,7 +108,7 @@ void SimulatedExchange::EncodeIfScaled(SimulatedWorker* worker, uint64_t round, 
 void SimulatedExchange::Encode(SimulatedWorker* worker, uint64_t round, size_t bucket) {
   for (size_t c = 0; c < costs_.buckets[bucket].chunks.size(); ++c) {
     // The coder thread encodes this bucket before it computes the statistics of other buckets.
-    worker->coder.AddUrgent(
+    worker->coder_thread.AddUrgent(
         costs_.buckets[bucket].chunks[c].encode_s, [this, worker, round, bucket, c] {
           cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket, c] {
             PushChunk(worker, round, bucket, c);
@@ -133,13 +134,14 @@ void SimulatedExchange::Contribute(SimulatedWorker* worker, const Cell& cell, La
   } else {
     contribution = protocol::AtClock{round, std::move(payload)};
   }
-  std::vector<Exchange::Outgoing> out;
-  ClientOf(worker).exchange.Contribute(cell, lane, std::move(contribution), Now(), &out);
-  SendUp(worker, out);
+  std::vector<Exchange::Outgoing> messages_to_servers;
+  ClientOf(worker).exchange.Contribute(cell, lane, std::move(contribution), Now(),
+                                       &messages_to_servers);
+  SendToServers(worker, messages_to_servers);
 }
 
-void SimulatedExchange::SendUp(SimulatedWorker* worker,
-                               const std::vector<Exchange::Outgoing>& messages) {
+void SimulatedExchange::SendToServers(SimulatedWorker* worker,
+                                      const std::vector<Exchange::Outgoing>& messages) {
   for (const auto& [lane, message] : messages) {
     Callback on_arrival = [this, worker, lane, message] { OnContribution(worker, lane, message); };
     if (lane.lane == kControlLane) {
@@ -154,61 +156,68 @@ void SimulatedExchange::SendUp(SimulatedWorker* worker,
 void SimulatedExchange::OnContribution(SimulatedWorker* worker, LaneRef lane,
                                        const Message& message) {
   Kind kind{};
-  const pb::Contribution* c = protocol::AsContribution(message.head, &kind);
-  if (kind != Kind::kPush || message.payload.empty()) return Handle(worker, lane, message);
-  const ChunkCost& cost = costs_.buckets[c->bucket()].chunks[c->chunk()];
+  const pb::Contribution* contribution = protocol::AsContribution(message.head, &kind);
+  if (kind != Kind::kPush || message.payload.empty()) return HandleInLane(worker, lane, message);
+  const ChunkCost& cost = costs_.buckets[contribution->bucket()].chunks[contribution->chunk()];
   cluster_.server(lane.shard)
-      .lanes[lane.lane - 1]
-      .AddUrgent(cost.add_s, [this, worker, lane, message] { Handle(worker, lane, message); });
+      .lane_threads[lane.lane - 1]
+      .AddUrgent(cost.add_s,
+                 [this, worker, lane, message] { HandleInLane(worker, lane, message); });
 }
 
 // Lets the lane handle a message. Whenever that closes the sum of a chunk, the lane's thread works
 // for the chunk's `close_s` before the answers leave.
-void SimulatedExchange::Handle(SimulatedWorker* worker, LaneRef lane, const Message& message) {
-  const protocol::Sends sends = lanes_.OnMessage(lane, worker->rank, message);
-  for (size_t first = 0, end = 0; first < sends.size(); first = end) {
-    const auto closed = ClosedBy(sends[first].message);
-    while (end < sends.size() && ClosedBy(sends[end].message) == closed) ++end;
-    const protocol::Sends answers(sends.begin() + static_cast<ptrdiff_t>(first),
-                                  sends.begin() + static_cast<ptrdiff_t>(end));
-    const auto [kind, bucket, chunk, round] = closed;
+void SimulatedExchange::HandleInLane(SimulatedWorker* worker, LaneRef lane,
+                                     const Message& message) {
+  const protocol::Sends messages_to_workers = lanes_.OnMessage(lane, worker->rank, message);
+  for (size_t first = 0, end = 0; first < messages_to_workers.size(); first = end) {
+    const auto closed_sum = ClosedSumOf(messages_to_workers[first].message);
+    while (end < messages_to_workers.size() &&
+           ClosedSumOf(messages_to_workers[end].message) == closed_sum)
+      ++end;
+    const protocol::Sends answers(messages_to_workers.begin() + static_cast<ptrdiff_t>(first),
+                                  messages_to_workers.begin() + static_cast<ptrdiff_t>(end));
+    const auto [kind, bucket, chunk, round] = closed_sum;
     if (kind != Kind::kPush) {
-      SendDown(lane, answers);
+      SendToWorkers(lane, answers);
       continue;
     }
     cluster_.server(lane.shard)
-        .lanes[lane.lane - 1]
+        .lane_threads[lane.lane - 1]
         .AddUrgent(costs_.buckets[bucket].chunks[chunk].close_s,
-                   [this, lane, answers] { SendDown(lane, answers); });
+                   [this, lane, answers] { SendToWorkers(lane, answers); });
   }
 }
 
-void SimulatedExchange::SendDown(LaneRef lane, const protocol::Sends& messages) {
-  for (const protocol::Send& one : messages) SendDown(lane, one);
+void SimulatedExchange::SendToWorkers(LaneRef lane, const protocol::Sends& messages) {
+  for (const protocol::Send& send : messages) SendToWorkers(lane, send);
 }
 
-void SimulatedExchange::SendDown(LaneRef lane, const protocol::Send& one) {
-  SimulatedWorker* const to = cluster_.workers()[SimulatedLanes::RankOf(one.to)].get();
-  const double bytes = PayloadBytes(one.message);
-  Callback on_arrival = [this, to, lane, message = one.message] { OnMessage(to, lane, message); };
+void SimulatedExchange::SendToWorkers(LaneRef lane, const protocol::Send& send) {
+  SimulatedWorker* const receiver = cluster_.workers()[SimulatedLanes::RankOf(send.to)].get();
+  const double bytes = PayloadBytes(send.message);
+  Callback on_arrival = [this, receiver, lane, message = send.message] {
+    OnMessage(receiver, lane, message);
+  };
   if (lane.lane == kControlLane) {
-    cluster_.SendFromControl(to, lane.shard, bytes, std::move(on_arrival));
+    cluster_.SendFromControl(receiver, lane.shard, bytes, std::move(on_arrival));
   } else {
-    cluster_.SendFromLane(to, lane.shard, lane.lane - 1, bytes, std::move(on_arrival));
+    cluster_.SendFromLane(receiver, lane.shard, lane.lane - 1, bytes, std::move(on_arrival));
   }
 }
 
 void SimulatedExchange::OnMessage(SimulatedWorker* worker, LaneRef lane, const Message& message) {
   Exchange& exchange = ClientOf(worker).exchange;
-  std::vector<Exchange::Outgoing> out;
+  std::vector<Exchange::Outgoing> messages_to_servers;
   std::vector<Exchange::Delivery> deliveries;
   Kind kind{};
   if (const pb::Outcome* outcome = protocol::AsOutcome(message.head, &kind)) {
-    deliveries = exchange.OnOutcome(lane, kind, *outcome, message.payload, Now(), &out);
+    deliveries =
+        exchange.OnOutcome(lane, kind, *outcome, message.payload, Now(), &messages_to_servers);
   } else if (message.head.refuse().then() == pb::Refuse::again) {
-    exchange.OnRoomAgain(lane, Now(), &out);
+    exchange.OnRoomAgain(lane, Now(), &messages_to_servers);
   }
-  SendUp(worker, out);
+  SendToServers(worker, messages_to_servers);
   for (const Exchange::Delivery& delivery : deliveries) OnDelivery(worker, delivery);
 }
 
@@ -216,8 +225,8 @@ void SimulatedExchange::OnDelivery(SimulatedWorker* worker, const Exchange::Deli
   const uint64_t round = protocol::ExchangeOf(delivery.outcome);
   const size_t bucket = delivery.cell.bucket;
   if (delivery.cell.kind == Kind::kScale) {
-    ClientOf(worker).rounds[round].scalers[bucket].has_shared = true;
-    return EncodeIfScaled(worker, round, bucket);
+    ClientOf(worker).open_rounds[round].scaler_states[bucket].has_shared = true;
+    return EncodeIfScalersAreKnown(worker, round, bucket);
   }
   CountAnswer(worker, round);
   cluster_.loop().ScheduleAfter(profile_.hop_s, [this, worker, round, bucket] {
@@ -236,30 +245,31 @@ bool SimulatedExchange::HasAnswer(SimulatedWorker* worker, uint64_t round, size_
 
 void SimulatedExchange::OnApplied(SimulatedWorker* worker, uint64_t round) {
   worker->answer_counts.erase(round);
-  Client& client = ClientOf(worker);
-  client.rounds.erase(round);
+  WorkerClient& client = ClientOf(worker);
+  client.open_rounds.erase(round);
   if (costs_.pattern.rounds && round > 0) client.exchange.SetApplied(round);
 }
 
 void SimulatedExchange::CountPush(SimulatedWorker* worker, uint64_t round) {
-  Client& client = ClientOf(worker);
+  WorkerClient& client = ClientOf(worker);
   // A round may close with the pushes of other workers before this worker pushes anything.
-  if (round <= client.exchange.applied() || client.rounds[round].num_answered == ChunksOf(round))
+  if (round <= client.exchange.applied() ||
+      client.open_rounds[round].num_answered_chunks == CountChunksOf(round))
     return;
   const double now = cluster_.loop().now();
-  if (worker->first_push.empty()) worker->busy_since = now;
-  worker->first_push.try_emplace(round, now);
+  if (worker->first_push_times.empty()) worker->busy_since = now;
+  worker->first_push_times.try_emplace(round, now);
 }
 
 void SimulatedExchange::CountAnswer(SimulatedWorker* worker, uint64_t round) {
-  if (++ClientOf(worker).rounds[round].num_answered < ChunksOf(round)) return;
-  const auto pushed = worker->first_push.find(round);
-  if (pushed == worker->first_push.end()) return;
+  if (++ClientOf(worker).open_rounds[round].num_answered_chunks < CountChunksOf(round)) return;
+  const auto first_push_time = worker->first_push_times.find(round);
+  if (first_push_time == worker->first_push_times.end()) return;
   const double now = cluster_.loop().now();
-  worker->exchange_s += now - pushed->second;
-  ++worker->exchanges;
-  worker->first_push.erase(pushed);
-  if (worker->first_push.empty()) worker->busy_s += now - worker->busy_since;
+  worker->exchange_s += now - first_push_time->second;
+  ++worker->finished_exchanges;
+  worker->first_push_times.erase(first_push_time);
+  if (worker->first_push_times.empty()) worker->busy_s += now - worker->busy_since;
 }
 
 }  // namespace tern::tools

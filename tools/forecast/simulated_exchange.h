@@ -28,48 +28,50 @@ class SimulatedExchange {
                     std::function<void(SimulatedWorker*)> on_answer);
 
   // Returns the range [first, second) of the buckets that a round exchanges.
-  std::pair<size_t, size_t> BucketsOf(uint64_t round) const;
+  std::pair<size_t, size_t> BucketRangeOf(uint64_t round) const;
   // Passes the gradient of a bucket, or of all buckets of the round, to the worker's coder thread.
   void PushBucket(SimulatedWorker* worker, uint64_t round, size_t bucket);
   void PushRound(SimulatedWorker* worker, uint64_t round);
   // Returns whether the worker has the answers to all chunks of a bucket.
   bool HasAnswer(SimulatedWorker* worker, uint64_t round, size_t bucket) const;
-  // The worker has applied the answers of this round and of all rounds before. It deletes them, and
-  // tells the servers with its next messages.
+  // To be called when the worker has applied the answers of this round and of all rounds before.
+  // Deletes them. The worker's next messages tell the servers.
   void OnApplied(SimulatedWorker* worker, uint64_t round);
 
  private:
   // What a worker has of a round whose answers it has not applied.
   struct OpenRound {
-    struct Scalers {
+    struct ScalerState {
       bool has_own = false;     // The worker has computed its scalers of the bucket.
       bool has_shared = false;  // The maximum over the workers has arrived.
     };
-    std::map<size_t, Scalers> scalers;  // By bucket.
-    size_t num_answered = 0;            // The number of chunks with an answer.
+    std::map<size_t, ScalerState> scaler_states;  // By bucket.
+    size_t num_answered_chunks = 0;               // The number of chunks with an answer.
   };
-  struct Client {
+  struct WorkerClient {
     protocol::Exchange exchange;
-    std::map<uint64_t, OpenRound> rounds;  // By the round's number.
+    std::map<uint64_t, OpenRound> open_rounds;  // By the round's number.
   };
 
   protocol::Time Now() const;
-  Client& ClientOf(const SimulatedWorker* worker) { return clients_[worker->rank]; }
+  WorkerClient& ClientOf(const SimulatedWorker* worker) { return clients_[worker->rank]; }
 
   void OnPrepared(SimulatedWorker* worker, uint64_t round, size_t bucket);
-  void EncodeIfScaled(SimulatedWorker* worker, uint64_t round, size_t bucket);
+  void EncodeIfScalersAreKnown(SimulatedWorker* worker, uint64_t round, size_t bucket);
   void Encode(SimulatedWorker* worker, uint64_t round, size_t bucket);
   void PushChunk(SimulatedWorker* worker, uint64_t round, size_t bucket, size_t chunk);
   void Contribute(SimulatedWorker* worker, const protocol::Cell& cell, protocol::LaneRef lane,
                   uint64_t round, double bytes);
-  void SendUp(SimulatedWorker* worker, const std::vector<protocol::Exchange::Outgoing>& messages);
+  void SendToServers(SimulatedWorker* worker,
+                     const std::vector<protocol::Exchange::Outgoing>& messages);
 
   // These run on the thread of a lane.
   void OnContribution(SimulatedWorker* worker, protocol::LaneRef lane,
                       const protocol::Message& message);
-  void Handle(SimulatedWorker* worker, protocol::LaneRef lane, const protocol::Message& message);
-  void SendDown(protocol::LaneRef lane, const protocol::Sends& messages);
-  void SendDown(protocol::LaneRef lane, const protocol::Send& one);
+  void HandleInLane(SimulatedWorker* worker, protocol::LaneRef lane,
+                    const protocol::Message& message);
+  void SendToWorkers(protocol::LaneRef lane, const protocol::Sends& messages);
+  void SendToWorkers(protocol::LaneRef lane, const protocol::Send& send);
 
   // These run on the worker's network thread.
   void OnMessage(SimulatedWorker* worker, protocol::LaneRef lane, const protocol::Message& message);
@@ -78,7 +80,7 @@ class SimulatedExchange {
   // the exchange, from the first push to this answer, to the worker's totals.
   void CountPush(SimulatedWorker* worker, uint64_t round);
   void CountAnswer(SimulatedWorker* worker, uint64_t round);
-  size_t ChunksOf(uint64_t round) const;
+  size_t CountChunksOf(uint64_t round) const;
 
   Cluster& cluster_;
   const StepCosts& costs_;
@@ -86,7 +88,7 @@ class SimulatedExchange {
   const std::function<void(SimulatedWorker*)> on_answer_;
   const Bytes zeros_;
   SimulatedLanes lanes_;
-  std::deque<Client> clients_;  // By rank.
+  std::deque<WorkerClient> clients_;  // By rank.
 };
 
 }  // namespace tern::tools

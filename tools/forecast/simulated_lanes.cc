@@ -17,7 +17,7 @@ namespace {
 using protocol::Cell;
 using protocol::Kind;
 
-// Accepts every contribution; its answer has the right length.
+// A sum without values: accepts every push or scaler; the answer has the right length.
 class BlankSum : public protocol::CellSum {
  public:
   explicit BlankSum(Bytes answer) : answer_(std::move(answer)) {}
@@ -53,8 +53,9 @@ protocol::CellSpec BlankCell(const Cell& cell, const Bytes& answer) {
   return spec;
 }
 
-using ForChunk = std::function<void(const Cell&, const ChunkCost&)>;
-void ForEachChunkOf(const StepCosts& costs, uint32_t shard, uint32_t lane, const ForChunk& visit) {
+using ChunkVisitor = std::function<void(const Cell&, const ChunkCost&)>;
+void ForEachChunkOf(const StepCosts& costs, uint32_t shard, uint32_t lane,
+                    const ChunkVisitor& visit) {
   for (uint32_t b = 0; b < costs.buckets.size(); ++b) {
     const std::vector<ChunkCost>& chunks = costs.buckets[b].chunks;
     for (uint32_t c = 0; c < chunks.size(); ++c) {
@@ -67,15 +68,17 @@ void ForEachChunkOf(const StepCosts& costs, uint32_t shard, uint32_t lane, const
 }  // namespace
 
 Bytes MakeZeros(const StepCosts& costs) {
-  double most = 1;
+  double max_bytes = 1;
   for (const BucketCost& bucket : costs.buckets) {
-    most = std::max({most, bucket.scale_bytes, bucket.scaled_bytes});
+    max_bytes = std::max({max_bytes, bucket.scale_bytes, bucket.scaled_bytes});
     for (const ChunkCost& chunk : bucket.chunks)
-      most = std::max({most, chunk.push_bytes, chunk.sum_bytes});
+      max_bytes = std::max({max_bytes, chunk.push_bytes, chunk.sum_bytes});
   }
-  const auto size = static_cast<size_t>(std::ceil(most));
-  void* const zeros = std::calloc(size, 1);  // memory that nobody reads is never touched
-  return Bytes::Share(static_cast<const uint8_t*>(zeros), size, [zeros] { std::free(zeros); });
+  const auto num_zeros = static_cast<size_t>(std::ceil(max_bytes));
+  // With calloc, pages that nobody reads take no memory.
+  void* const memory = std::calloc(num_zeros, 1);
+  return Bytes::Share(static_cast<const uint8_t*>(memory), num_zeros,
+                      [memory] { std::free(memory); });
 }
 
 Bytes BlankPayload(const Bytes& zeros, double bytes) {
@@ -83,24 +86,25 @@ Bytes BlankPayload(const Bytes& zeros, double bytes) {
 }
 
 SimulatedLanes::SimulatedLanes(const StepCosts& costs, uint32_t workers, const Bytes& zeros)
-    : costs_(costs), workers_(workers), zeros_(zeros) {
+    : costs_(costs), num_workers_(workers), zeros_(zeros) {
   for (uint32_t shard = 0; shard < costs.lanes.size(); ++shard) {
-    auto& of_shard = lanes_.emplace_back();
-    of_shard.push_back(MakeControlLane(shard));
+    auto& lanes_of_shard = lanes_.emplace_back();
+    lanes_of_shard.push_back(MakeControlLane(shard));
     for (uint32_t lane = 1; lane <= costs.lanes[shard]; ++lane) {
-      of_shard.push_back(costs.pattern.rounds ? MakeDataLane(shard, lane)
-                                              : MakeClockLane(shard, lane));
+      lanes_of_shard.push_back(costs.pattern.rounds ? MakeDataLane(shard, lane)
+                                                    : MakeClockLane(shard, lane));
     }
-    for (uint32_t lane = 0; lane < of_shard.size(); ++lane) Open(of_shard[lane].get(), lane);
+    for (uint32_t lane = 0; lane < lanes_of_shard.size(); ++lane)
+      AddAllWorkers(lanes_of_shard[lane].get(), lane);
   }
 }
 
 std::unique_ptr<protocol::Lane> SimulatedLanes::MakeRoundLane(
     std::vector<protocol::CellSpec> cells) const {
   protocol::RoundLaneOptions options;
-  options.workers = workers_;
+  options.workers = num_workers_;
   options.window = static_cast<uint32_t>(1 + costs_.pattern.lag);
-  options.quorum = costs_.pattern.quorum < workers_ ? costs_.pattern.quorum : 0;
+  options.quorum = costs_.pattern.quorum < num_workers_ ? costs_.pattern.quorum : 0;
   options.incarnation = kOnlyIncarnation;
   return std::make_unique<protocol::RoundLane>(std::move(options), std::move(cells));
 }
@@ -109,7 +113,7 @@ std::unique_ptr<protocol::Lane> SimulatedLanes::MakeControlLane(uint32_t shard) 
   std::vector<protocol::CellSpec> cells;
   for (uint32_t b = 0; b < costs_.buckets.size(); ++b) {
     const BucketCost& bucket = costs_.buckets[b];
-    if (bucket.scale_bytes > 0 && bucket.home == shard)
+    if (bucket.scale_bytes > 0 && bucket.home_shard == shard)
       cells.push_back(BlankCell({Kind::kScale, b, 0}, BlankPayload(zeros_, bucket.scaled_bytes)));
   }
   return MakeRoundLane(std::move(cells));
@@ -129,33 +133,34 @@ std::unique_ptr<protocol::Lane> SimulatedLanes::MakeClockLane(uint32_t shard, ui
     cells.push_back({cell, std::make_unique<BlankWeights>(BlankPayload(zeros_, chunk.sum_bytes))});
   });
   protocol::ClockLaneOptions options;
-  options.workers = workers_;
+  options.workers = num_workers_;
   options.incarnation = kOnlyIncarnation;
-  options.pushes = [](uint64_t) { return std::numeric_limits<uint64_t>::max(); };  // never ends
+  // The workers push without end.
+  options.pushes = [](uint64_t) { return std::numeric_limits<uint64_t>::max(); };
   return std::make_unique<protocol::ClockLane>(std::move(options), std::move(cells));
 }
 
-// All workers say hello.
-void SimulatedLanes::Open(protocol::Lane* lane, uint32_t index) const {
-  protocol::Sends welcomes;
+// Makes all workers members of the job in the lane, and receives a hello from each.
+void SimulatedLanes::AddAllWorkers(protocol::Lane* lane, uint32_t lane_index) const {
+  protocol::Sends ignored_answers;
   pb::Members members;
   members.set_epoch(kOnlyEpoch);
-  for (uint32_t rank = 0; rank < workers_; ++rank) members.add_incarnations(kOnlyIncarnation);
-  lane->OnMembers(members, &welcomes);
-  for (uint32_t rank = 0; rank < workers_; ++rank) {
+  for (uint32_t rank = 0; rank < num_workers_; ++rank) members.add_incarnations(kOnlyIncarnation);
+  lane->OnMembers(members, &ignored_answers);
+  for (uint32_t rank = 0; rank < num_workers_; ++rank) {
     pb::Hello hello;
     hello.set_rank(rank);
     hello.set_incarnation(kOnlyIncarnation);
-    hello.set_lane(index);
-    lane->OnHello(PeerOf(rank), hello, &welcomes);
+    hello.set_lane(lane_index);
+    lane->OnHello(PeerOf(rank), hello, &ignored_answers);
   }
 }
 
 protocol::Sends SimulatedLanes::OnMessage(protocol::LaneRef lane, uint32_t rank,
                                           const protocol::Message& message) {
-  protocol::Sends sends;
-  lanes_[lane.shard][lane.lane]->OnMessage(PeerOf(rank), message, &sends);
-  return sends;
+  protocol::Sends messages_to_workers;
+  lanes_[lane.shard][lane.lane]->OnMessage(PeerOf(rank), message, &messages_to_workers);
+  return messages_to_workers;
 }
 
 }  // namespace tern::tools

@@ -14,13 +14,13 @@
 
 namespace tern::tools {
 
-// Zeros, as many as the longest message of these costs has bytes. Payloads are slices of them.
+// Returns as many zeros as the longest message of these costs has bytes. Payloads are slices.
 Bytes MakeZeros(const StepCosts& costs);
-// The payload of a message of `bytes` bytes: it stands for the header, too. REQUIRES at most as
-// many bytes as `zeros` has.
+// Returns a payload of `bytes` bytes, which stands for a message with its header. REQUIRES that
+// `zeros` has as many bytes.
 Bytes BlankPayload(const Bytes& zeros, double bytes);
 
-// No process restarts, so each has one incarnation, and the membership has one epoch.
+// No process restarts: each has one incarnation (start), and the set of members one epoch.
 inline constexpr uint64_t kOnlyIncarnation = 1, kOnlyEpoch = 1;
 
 class SimulatedLanes {
@@ -42,10 +42,10 @@ class SimulatedLanes {
   std::unique_ptr<protocol::Lane> MakeControlLane(uint32_t shard) const;
   std::unique_ptr<protocol::Lane> MakeDataLane(uint32_t shard, uint32_t lane) const;
   std::unique_ptr<protocol::Lane> MakeClockLane(uint32_t shard, uint32_t lane) const;
-  void Open(protocol::Lane* lane, uint32_t index) const;
+  void AddAllWorkers(protocol::Lane* lane, uint32_t lane_index) const;
 
   const StepCosts& costs_;
-  const uint32_t workers_;
+  const uint32_t num_workers_;
   const Bytes zeros_;
   std::vector<std::vector<std::unique_ptr<protocol::Lane>>> lanes_;  // By shard and lane.
 };

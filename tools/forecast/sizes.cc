@@ -19,13 +19,13 @@ namespace {
 constexpr uint64_t kLateRound = 100000;  // In this round the warm-up of every codec is over.
 
 // Bytes that a worker sends, and that it receives.
-struct Sizes {
+struct ByteCounts {
   double up = 0, down = 0;
 };
 
 // Returns the bytes of a message with this header and a payload of `payload` bytes.
-double WireBytes(const pb::Envelope& head, double payload) {
-  const Result<std::string> header = net::EncodeHeader(head);
+double WireBytes(const pb::Envelope& envelope, double payload) {
+  const Result<std::string> header = net::EncodeHeader(envelope);
   const double bytes = header.ok() ? static_cast<double>(net::WireBytes(header->size())) : 0;
   // ZMTP frames a payload with 2 bytes, or with 9 if it is longer than 255.
   return bytes + (payload <= 0 ? 0 : payload <= 255 ? payload + 2 : payload + 9);
@@ -33,9 +33,10 @@ double WireBytes(const pb::Envelope& head, double payload) {
 
 // Returns the header of a worker's message for a cell. A cell is what servers add up over the
 // workers in a round: the scalers of a bucket, or the pushes of a chunk.
-pb::Envelope UpHeader(const protocol::ExchangePlan& plan, protocol::Cell cell, bool digest) {
-  pb::Envelope head;
-  pb::Contribution* contribution = protocol::MutableContribution(cell.kind, &head);
+pb::Envelope ContributionHeader(const protocol::ExchangePlan& plan, protocol::Cell cell,
+                                bool has_digest) {
+  pb::Envelope envelope;
+  pb::Contribution* contribution = protocol::MutableContribution(cell.kind, &envelope);
   contribution->set_bucket(cell.bucket);
   contribution->set_chunk(cell.chunk);
   contribution->set_rank(1);
@@ -44,19 +45,19 @@ pb::Envelope UpHeader(const protocol::ExchangePlan& plan, protocol::Cell cell, b
   if (plan.rounds) {
     contribution->mutable_in_round()->set_round(kLateRound);
     contribution->mutable_in_round()->set_applied(kLateRound - 1);
-    if (digest) contribution->mutable_in_round()->set_digest(1);
+    if (has_digest) contribution->mutable_in_round()->set_digest(1);
   } else {
     contribution->mutable_at_clock()->set_clock(kLateRound);
     contribution->mutable_at_clock()->set_holds(kLateRound);
     contribution->mutable_at_clock()->set_wants_weights(true);
   }
-  return head;
+  return envelope;
 }
 
 // Returns the header of a server's answer for a cell.
-pb::Envelope DownHeader(const protocol::ExchangePlan& plan, protocol::Cell cell) {
-  pb::Envelope head;
-  pb::Outcome* outcome = protocol::MutableOutcome(cell.kind, &head);
+pb::Envelope AnswerHeader(const protocol::ExchangePlan& plan, protocol::Cell cell) {
+  pb::Envelope envelope;
+  pb::Outcome* outcome = protocol::MutableOutcome(cell.kind, &envelope);
   outcome->set_bucket(cell.bucket);
   outcome->set_chunk(cell.chunk);
   outcome->set_learning_rate(0.01);
@@ -73,27 +74,28 @@ pb::Envelope DownHeader(const protocol::ExchangePlan& plan, protocol::Cell cell)
     at_clock->set_total(kLateRound);
     at_clock->mutable_weights()->set_version(kLateRound);
   }
-  return head;
+  return envelope;
 }
 
 // Encodes one segment (the part of a chunk in one tensor) of every worker, adds the codes up as a
 // server does, and returns the sizes of a worker's code and of the encoded sum.
 class SegmentCoder {
  public:
-  explicit SegmentCoder(uint32_t workers) : workers_(workers) {}
+  explicit SegmentCoder(uint32_t workers) : num_workers_(workers) {}
 
-  Result<Sizes> Code(const codec::Codec& codec, uint64_t count, uint64_t column) {
+  Result<ByteCounts> SizesOfCode(const codec::Codec& codec, uint64_t count, uint64_t column) {
     const std::tuple key{&codec, count, column};
-    if (const auto found = measured_.find(key); found != measured_.end()) return found->second;
+    if (const auto known_entry = known_sizes_.find(key); known_entry != known_sizes_.end())
+      return known_entry->second;
     const uint64_t granularity = codec.Granularity(column);
-    uint64_t n = std::min(count, kSampledElements);
-    n = std::min(count, (n + granularity - 1) / granularity * granularity);
-    Result<Sizes> sizes = CodeWhole(codec, {0, 0, n, column});
+    uint64_t sample_count = std::min(count, kSampledElements);
+    sample_count = std::min(count, (sample_count + granularity - 1) / granularity * granularity);
+    Result<ByteCounts> sizes = EncodeAndCount(codec, {0, 0, sample_count, column});
     if (!sizes.ok()) return sizes;
-    const double scale = static_cast<double>(count) / static_cast<double>(n);
-    sizes->up *= scale;
-    sizes->down *= scale;
-    return measured_[key] = *sizes;
+    const double extrapolation = static_cast<double>(count) / static_cast<double>(sample_count);
+    sizes->up *= extrapolation;
+    sizes->down *= extrapolation;
+    return known_sizes_[key] = *sizes;
   }
 
  private:
@@ -105,51 +107,52 @@ class SegmentCoder {
     return values;
   }
 
-  Result<Sizes> CodeWhole(const codec::Codec& codec, const codec::Segment& segment) {
+  Result<ByteCounts> EncodeAndCount(const codec::Codec& codec, const codec::Segment& segment) {
     std::vector<std::vector<float>> values;
     std::vector<codec::Prepared> prepared;
     float scaler = 0;
-    kernels::NoiseKey noise{.seed = 1, .round = kLateRound};
-    for (uint32_t rank = 0; rank < workers_; ++rank) {
-      noise.rank = static_cast<uint16_t>(rank);
-      values.push_back(ValuesToCode(codec, noise.rank, segment.count));
+    kernels::NoiseKey noise_key{.seed = 1, .round = kLateRound};
+    for (uint32_t rank = 0; rank < num_workers_; ++rank) {
+      noise_key.rank = static_cast<uint16_t>(rank);
+      values.push_back(ValuesToCode(codec, noise_key.rank, segment.count));
       const kernels::Stats stats = kernels::ComputeStats(values[rank].data(), segment.count);
-      prepared.push_back(codec.Prepare(stats, values[rank], noise));
+      prepared.push_back(codec.Prepare(stats, values[rank], noise_key));
       scaler = std::max(scaler, prepared.back().scaler);
     }
-    const auto memory = codec.NewSumMemory(segment);
-    codec::Recode recode{.noise = noise, .memory = memory.get()};
+    const auto sum_memory = codec.NewSumMemory(segment);
+    codec::Recode recode{.noise = noise_key, .memory = sum_memory.get()};
     recode.noise.stream = kernels::NoiseStream::kServerCodes;
-    const auto sum = codec.NewAccumulator(segment, static_cast<int>(workers_), recode);
-    Sizes sizes;
-    for (uint32_t rank = 0; rank < workers_; ++rank) {
+    const auto sum = codec.NewAccumulator(segment, static_cast<int>(num_workers_), recode);
+    ByteCounts sizes;
+    for (uint32_t rank = 0; rank < num_workers_; ++rank) {
       if (codec.shares_scaler()) prepared[rank].scaler = scaler;
-      noise.rank = static_cast<uint16_t>(rank);
+      noise_key.rank = static_cast<uint16_t>(rank);
       std::vector<uint8_t> code;
-      codec.Encode(values[rank].data(), segment, prepared[rank], noise, &code);
-      sizes.up += static_cast<double>(code.size()) / workers_;
-      const Result<size_t> added = sum->Add(static_cast<int>(rank), code);
-      if (!added.ok()) return added.status();
+      codec.Encode(values[rank].data(), segment, prepared[rank], noise_key, &code);
+      sizes.up += static_cast<double>(code.size()) / num_workers_;
+      const Result<size_t> added_bytes = sum->Add(static_cast<int>(rank), code);
+      if (!added_bytes.ok()) return added_bytes.status();
     }
-    std::vector<uint8_t> out;
-    sum->EncodeSum(&out);
-    sizes.down = static_cast<double>(out.size());
+    std::vector<uint8_t> encoded_sum;
+    sum->EncodeSum(&encoded_sum);
+    sizes.down = static_cast<double>(encoded_sum.size());
     return sizes;
   }
 
-  const uint32_t workers_;
-  std::map<std::tuple<const codec::Codec*, uint64_t, uint64_t>, Sizes> measured_;
+  const uint32_t num_workers_;
+  std::map<std::tuple<const codec::Codec*, uint64_t, uint64_t>, ByteCounts> known_sizes_;
 };
 
 }  // namespace
 
 std::vector<float> GaussianValues(uint16_t rank, uint64_t count) {
-  const kernels::NoiseKey key{.seed = 1, .stream = kernels::NoiseStream::kInit, .rank = rank};
+  const kernels::NoiseKey noise_key{.seed = 1, .stream = kernels::NoiseStream::kInit, .rank = rank};
   std::vector<float> values(count);
   for (uint64_t i = 0; i < count; i += 4) {
-    const auto words = kernels::NoiseBlock(key, static_cast<uint32_t>(i / 4), 0);
+    const auto random_words = kernels::NoiseBlock(noise_key, static_cast<uint32_t>(i / 4), 0);
     for (uint64_t k = 0; k < 4 && i + k < count; ++k)
-      values[i + k] = static_cast<float>(1e-3 * models::NormalQuantile((words[k] + 0.5) * 0x1p-32));
+      values[i + k] =
+          static_cast<float>(1e-3 * models::NormalQuantile((random_words[k] + 0.5) * 0x1p-32));
   }
   return values;
 }
@@ -159,35 +162,36 @@ Result<std::vector<BucketBytes>> SizesOf(const protocol::ExchangePlan& plan) {
   std::vector<BucketBytes> sizes_of_buckets;
   for (uint32_t b = 0; b < plan.buckets.size(); ++b) {
     const protocol::Bucket& bucket = plan.buckets[b];
-    BucketBytes& bytes = sizes_of_buckets.emplace_back();
-    const auto scalers = static_cast<double>(bucket.shared.size() * sizeof(float));
+    BucketBytes& bucket_bytes = sizes_of_buckets.emplace_back();
+    const auto shared_scaler_bytes = static_cast<double>(bucket.shared.size() * sizeof(float));
     if (!bucket.shared.empty() && plan.shares_before(kLateRound)) {
       const protocol::Cell cell{protocol::Kind::kScale, b, 0};
-      bytes.scale = WireBytes(UpHeader(plan, cell, false), scalers);
-      bytes.scaled = WireBytes(DownHeader(plan, cell), scalers);
+      bucket_bytes.scale = WireBytes(ContributionHeader(plan, cell, false), shared_scaler_bytes);
+      bucket_bytes.scaled = WireBytes(AnswerHeader(plan, cell), shared_scaler_bytes);
     }
     for (const protocol::Chunk& chunk : bucket.chunks) {
-      // With `scaler: previous` the scalers travel with the codes.
+      // With the job setting `scaler: previous` the scalers travel with the codes.
       const auto scaler_bytes = static_cast<double>(chunk.scalers * sizeof(float));
-      Sizes sizes{scaler_bytes, scaler_bytes};
+      ByteCounts chunk_sizes{scaler_bytes, scaler_bytes};
       for (const codec::Segment& segment : chunk.segments) {
-        const Result<Sizes> code =
-            push_coder.Code(*plan.codec_of[segment.tensor], segment.count, segment.column);
-        if (!code.ok()) return code.status();
-        sizes.up += code->up;
+        const Result<ByteCounts> code_sizes =
+            push_coder.SizesOfCode(*plan.codec_of[segment.tensor], segment.count, segment.column);
+        if (!code_sizes.ok()) return code_sizes.status();
+        chunk_sizes.up += code_sizes->up;
         if (plan.central) {  // A server answers with one code of the weights.
-          const Result<Sizes> answer =
-              pull_coder.Code(*plan.pull_codec, segment.count, segment.column);
-          if (!answer.ok()) return answer.status();
-          sizes.down += answer->up;
+          const Result<ByteCounts> answer_sizes =
+              pull_coder.SizesOfCode(*plan.pull_codec, segment.count, segment.column);
+          if (!answer_sizes.ok()) return answer_sizes.status();
+          chunk_sizes.down += answer_sizes->up;
         } else {
-          sizes.down += code->down;
+          chunk_sizes.down += code_sizes->down;
         }
       }
       const protocol::Cell cell{protocol::Kind::kPush, b, chunk.index};
-      const bool digest = !bucket.shared.empty();
-      bytes.push.push_back(WireBytes(UpHeader(plan, cell, digest), sizes.up));
-      bytes.sum.push_back(WireBytes(DownHeader(plan, cell), sizes.down));
+      const bool has_digest = !bucket.shared.empty();
+      bucket_bytes.push.push_back(
+          WireBytes(ContributionHeader(plan, cell, has_digest), chunk_sizes.up));
+      bucket_bytes.sum.push_back(WireBytes(AnswerHeader(plan, cell), chunk_sizes.down));
     }
   }
   return sizes_of_buckets;

@@ -23,53 +23,60 @@ class StepSimulation {
   }
 
   Result<StepForecast> Run() {
-    size_t messages = cluster_.workers().size();
+    size_t num_messages = cluster_.workers().size();
     for (const BucketCost& bucket : costs_.buckets)
-      messages += bucket.chunks.size() * cluster_.workers().size();
-    const bool large = messages > 20000;
-    const uint64_t warm_up = (large ? 2 : 4) * Cycle(), steps = (large ? 2 : 8) * Cycle();
+      num_messages += bucket.chunks.size() * cluster_.workers().size();
+    const bool is_large = num_messages > 20000;
+    const uint64_t warm_up_steps = (is_large ? 2 : 4) * StepsPerCycle(),
+                   measured_steps = (is_large ? 2 : 8) * StepsPerCycle();
     for (const auto& worker : cluster_.workers()) BeginStep(worker.get());
-    SimulatedWorker& observed = *cluster_.workers()[0];
-    if (!loop_.RunUntil([&] { return observed.step > warm_up + steps; }))
+    SimulatedWorker& observed_worker = *cluster_.workers()[0];
+    if (!loop_.RunUntil([&] { return observed_worker.step > warm_up_steps + measured_steps; }))
       return Status(Code::kInternal, "the simulated step came to a standstill");
     StepForecast forecast;
-    forecast.step_s = (observed.step_begins[warm_up + steps] - observed.step_begins[warm_up]) /
-                      static_cast<double>(steps);
-    forecast.compute_s = observed.compute_s / static_cast<double>(observed.computed_steps);
-    if (observed.exchanges > 0) {
-      forecast.exchange_s = observed.exchange_s / static_cast<double>(observed.exchanges);
-      forecast.busy_s = observed.busy_s / static_cast<double>(observed.exchanges);
+    forecast.step_s = (observed_worker.step_begin_times[warm_up_steps + measured_steps] -
+                       observed_worker.step_begin_times[warm_up_steps]) /
+                      static_cast<double>(measured_steps);
+    forecast.compute_s =
+        observed_worker.compute_s / static_cast<double>(observed_worker.computed_steps);
+    if (observed_worker.finished_exchanges > 0) {
+      forecast.exchange_s =
+          observed_worker.exchange_s / static_cast<double>(observed_worker.finished_exchanges);
+      forecast.busy_s =
+          observed_worker.busy_s / static_cast<double>(observed_worker.finished_exchanges);
     }
     return forecast;
   }
 
  private:
   // Returns the number of steps after which the pattern of pushes repeats.
-  uint64_t Cycle() const { return pattern_.one_bucket ? costs_.buckets.size() : pattern_.period; }
+  uint64_t StepsPerCycle() const {
+    return pattern_.one_bucket ? costs_.buckets.size() : pattern_.period;
+  }
   uint64_t RoundOf(uint64_t step) const { return step / pattern_.period; }
   bool HasExchange(uint64_t step) const { return step % pattern_.period == 0; }
 
   void BeginStep(SimulatedWorker* worker) {
     const uint64_t step = ++worker->step;
-    worker->step_begins.push_back(loop_.now());
+    worker->step_begin_times.push_back(loop_.now());
     if (pattern_.push == StepPattern::Push::kBeforeCompute && HasExchange(step))
       exchange_.PushRound(worker, RoundOf(step));
     worker->compute_begin = loop_.now();
     worker->blocked_s = 0;
-    Forward(worker, costs_.buckets.size(), 0);
+    RunForwardFrom(worker, costs_.buckets.size(), 0);
   }
 
   // Continues the forward pass after `done_s` seconds of compute. Layers need the buckets in
-  // descending order; bucket `num_left` - 1 is the next one.
-  void Forward(SimulatedWorker* worker, size_t num_left, double done_s) {
-    if (worker->open_round == 0) return Backward(worker, 0, done_s);
-    if (num_left == 0) {
+  // descending order; bucket `num_buckets_left` - 1 is the next one.
+  void RunForwardFrom(SimulatedWorker* worker, size_t num_buckets_left, double done_s) {
+    if (worker->open_round == 0) return RunBackwardFrom(worker, 0, done_s);
+    if (num_buckets_left == 0) {
       ForgetAnswers(worker, std::exchange(worker->open_round, 0));
-      return Backward(worker, 0, done_s);
+      return RunBackwardFrom(worker, 0, done_s);
     }
-    worker->forward_s = std::max(done_s, costs_.buckets[num_left - 1].need_s);
-    RunCompute(worker, done_s, worker->forward_s, [this, worker, num_left] {
-      worker->needed = num_left - 1;
+    worker->forward_s = std::max(done_s, costs_.buckets[num_buckets_left - 1].need_s);
+    RunCompute(worker, done_s, worker->forward_s, [this, worker, num_buckets_left] {
+      worker->needed_bucket = num_buckets_left - 1;
       worker->blocked_since = loop_.now();
       ContinueForward(worker);
     });
@@ -78,16 +85,17 @@ class StepSimulation {
   // Continues the forward pass if the bucket that it needs is applied. Otherwise applies all
   // buckets that have their answers.
   void ContinueForward(SimulatedWorker* worker) {
-    if (!worker->needed.has_value()) return;
-    const size_t needed = *worker->needed;
-    if (!TryApply(worker, worker->open_round, needed)) {
-      for (size_t b = 0; b < costs_.buckets.size(); ++b) TryApply(worker, worker->open_round, b);
+    if (!worker->needed_bucket.has_value()) return;
+    const size_t needed_bucket = *worker->needed_bucket;
+    if (!ApplyIfAnswered(worker, worker->open_round, needed_bucket)) {
+      for (size_t b = 0; b < costs_.buckets.size(); ++b)
+        ApplyIfAnswered(worker, worker->open_round, b);
       return;
     }
-    worker->needed.reset();
-    worker->compute.Add(0, [this, worker, needed] {
+    worker->needed_bucket.reset();
+    worker->compute_thread.Add(0, [this, worker, needed_bucket] {
       worker->blocked_s += loop_.now() - worker->blocked_since;
-      Forward(worker, needed, worker->forward_s);
+      RunForwardFrom(worker, needed_bucket, worker->forward_s);
     });
   }
 
@@ -95,32 +103,33 @@ class StepSimulation {
   // of compute from the beginning of the step to these points.
   void RunCompute(SimulatedWorker* worker, double begin_s, double end_s, Callback on_done) {
     if (costs_.threads > 0)
-      return worker->compute.Add(end_s - begin_s, std::move(on_done), costs_.threads);
+      return worker->compute_thread.Add(end_s - begin_s, std::move(on_done), costs_.threads);
     // With the job setting `compute: wait` the compute ends at a fixed time, even if the thread did
     // other work in between.
-    const double end = worker->compute_begin + worker->blocked_s + end_s;
-    loop_.ScheduleAt(std::max(end, loop_.now()), std::move(on_done));
+    const double end_time = worker->compute_begin + worker->blocked_s + end_s;
+    loop_.ScheduleAt(std::max(end_time, loop_.now()), std::move(on_done));
   }
 
-  // Continues the backward pass after `done_s` seconds of compute. `bucket` is the next one whose
-  // gradient will be ready.
-  void Backward(SimulatedWorker* worker, size_t bucket, double done_s) {
-    const bool pushes = pattern_.push == StepPattern::Push::kInBackward;
-    const bool is_last = !pushes || bucket == costs_.buckets.size();
+  // Continues the backward pass after `done_s` seconds of compute. `next_bucket` is the one
+  // whose gradient will be ready next.
+  void RunBackwardFrom(SimulatedWorker* worker, size_t next_bucket, double done_s) {
+    const bool pushes_in_backward = pattern_.push == StepPattern::Push::kInBackward;
+    const bool is_last = !pushes_in_backward || next_bucket == costs_.buckets.size();
     const double end_s =
-        is_last ? costs_.compute_s : std::max(done_s, costs_.buckets[bucket].ready_s);
-    RunCompute(worker, done_s, end_s, [this, worker, bucket, end_s, is_last] {
-      if (is_last) return AfterCompute(worker);
-      exchange_.PushBucket(worker, RoundOf(worker->step), bucket);
-      worker->compute.Add(costs_.buckets[bucket].copy_s,
-                          [this, worker, bucket, end_s] { Backward(worker, bucket + 1, end_s); });
+        is_last ? costs_.compute_s : std::max(done_s, costs_.buckets[next_bucket].ready_s);
+    RunCompute(worker, done_s, end_s, [this, worker, next_bucket, end_s, is_last] {
+      if (is_last) return OnComputeEnd(worker);
+      exchange_.PushBucket(worker, RoundOf(worker->step), next_bucket);
+      worker->compute_thread.Add(
+          costs_.buckets[next_bucket].copy_s,
+          [this, worker, next_bucket, end_s] { RunBackwardFrom(worker, next_bucket + 1, end_s); });
     });
   }
 
-  void AfterCompute(SimulatedWorker* worker) {
+  void OnComputeEnd(SimulatedWorker* worker) {
     worker->compute_s += loop_.now() - worker->compute_begin - worker->blocked_s;
     ++worker->computed_steps;
-    worker->compute.Add(pattern_.lag == 0 ? pattern_.local_s : 0, [this, worker] {
+    worker->compute_thread.Add(pattern_.lag == 0 ? pattern_.local_s : 0, [this, worker] {
       const uint64_t step = worker->step;
       if (!HasExchange(step)) return BeginStep(worker);
       if (pattern_.push == StepPattern::Push::kAfterCompute)
@@ -148,17 +157,17 @@ class StepSimulation {
     if (round > 0 && !ApplyAnswers(worker, round, &update_s)) return;
     worker->awaits_answers = false;
     ForgetAnswers(worker, round);
-    worker->compute.Add(update_s, [this, worker] { BeginStep(worker); });
+    worker->compute_thread.Add(update_s, [this, worker] { BeginStep(worker); });
   }
 
   // Returns whether all buckets of a round are answered. If the pattern applies bucket by bucket,
   // applies the answered ones. Otherwise adds the time to apply all buckets to `update_s`.
   bool ApplyAnswers(SimulatedWorker* worker, uint64_t round, double* update_s) {
     bool all_answered = true;
-    const auto [first, end] = exchange_.BucketsOf(round);
+    const auto [first, end] = exchange_.BucketRangeOf(round);
     for (size_t b = first; b < end; ++b) {
       if (pattern_.by_bucket) {
-        all_answered &= TryApply(worker, round, b);
+        all_answered &= ApplyIfAnswered(worker, round, b);
       } else {
         all_answered &= exchange_.HasAnswer(worker, round, b);
         *update_s += costs_.buckets[b].apply_s;
@@ -168,18 +177,18 @@ class StepSimulation {
   }
 
   // Applies a bucket if it has its answer and is not applied yet. Returns whether it is applied.
-  bool TryApply(SimulatedWorker* worker, uint64_t round, size_t bucket) {
-    worker->applied.resize(costs_.buckets.size());
-    if (worker->applied[bucket]) return true;
+  bool ApplyIfAnswered(SimulatedWorker* worker, uint64_t round, size_t bucket) {
+    worker->bucket_is_applied.resize(costs_.buckets.size());
+    if (worker->bucket_is_applied[bucket]) return true;
     if (!exchange_.HasAnswer(worker, round, bucket)) return false;
-    worker->compute.Add(costs_.buckets[bucket].apply_s, nullptr);
-    worker->applied[bucket] = true;
+    worker->compute_thread.Add(costs_.buckets[bucket].apply_s, nullptr);
+    worker->bucket_is_applied[bucket] = true;
     return true;
   }
 
   void ForgetAnswers(SimulatedWorker* worker, uint64_t round) {
     exchange_.OnApplied(worker, round);
-    worker->applied.clear();
+    worker->bucket_is_applied.clear();
   }
 
   const StepCosts& costs_;

@@ -18,41 +18,44 @@ bool CanBind(const std::string& host, uint16_t port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE;
-  addrinfo* list = nullptr;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &list) != 0) return false;
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> owner(list, &freeaddrinfo);
-  const int fd = socket(list->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const bool bound = fd >= 0 && bind(fd, list->ai_addr, list->ai_addrlen) == 0;
+  addrinfo* addresses = nullptr;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &addresses) != 0)
+    return false;
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> address_owner(addresses, &freeaddrinfo);
+  const int fd = socket(addresses->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const bool is_bound = fd >= 0 && bind(fd, addresses->ai_addr, addresses->ai_addrlen) == 0;
   if (fd >= 0) close(fd);
-  return bound;
+  return is_bound;
 }
 
 }  // namespace
 
 Result<std::vector<std::string>> FreePortOverrides(const pb::Job& job) {
-  constexpr uint16_t kFirst = 20000, kCount = 12000;
+  constexpr uint16_t kFirstPort = 20000, kPortCount = 12000;
   std::random_device random;
   std::vector<std::string> overrides;
-  std::set<uint16_t> taken;
-  for (int s = 0; s < job.servers_size(); ++s) {
-    const Result<net::Address> address = net::ParseAddress(job.servers(s).address());
+  std::set<uint16_t> taken_ports;
+  for (int server = 0; server < job.servers_size(); ++server) {
+    const Result<net::Address> address = net::ParseAddress(job.servers(server).address());
     if (!address.ok()) return address.status();
     if (!net::IsLoopback(address->host)) continue;
     const Result<std::vector<std::string>> hosts = net::Resolve(address->host);
     if (!hosts.ok()) return hosts.status();
     uint16_t port = 0;
-    for (int tries = 0; port == 0 && tries < kCount; ++tries) {
-      const auto candidate = static_cast<uint16_t>(kFirst + random() % kCount);
-      if (!taken.contains(candidate) && CanBind(hosts->front(), candidate)) port = candidate;
+    for (int attempt = 0; port == 0 && attempt < kPortCount; ++attempt) {
+      const auto candidate_port = static_cast<uint16_t>(kFirstPort + random() % kPortCount);
+      if (!taken_ports.contains(candidate_port) && CanBind(hosts->front(), candidate_port))
+        port = candidate_port;
     }
     if (port == 0) {
-      return Status(Code::kAddress, Cat("--free_ports: found no free port from ", kFirst, " to ",
-                                        kFirst + kCount - 1, " on ", address->host));
+      return Status(Code::kAddress,
+                    Cat("--free_ports: found no free port from ", kFirstPort, " to ",
+                        kFirstPort + kPortCount - 1, " on ", address->host));
     }
-    taken.insert(port);
-    overrides.push_back(Cat("servers.", s, ".address=", net::ToString({address->host, port})));
-    if (job.servers(s).data_ports_size() > 0)
-      overrides.push_back(Cat("servers.", s, ".data_ports=[]"));
+    taken_ports.insert(port);
+    overrides.push_back(Cat("servers.", server, ".address=", net::ToString({address->host, port})));
+    if (job.servers(server).data_ports_size() > 0)
+      overrides.push_back(Cat("servers.", server, ".data_ports=[]"));
   }
   return overrides;
 }

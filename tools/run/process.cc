@@ -24,15 +24,15 @@ namespace tern::tools {
 namespace {
 
 // Owns a file descriptor and closes it.
-class Fd {
+class OwnedFd {
  public:
-  explicit Fd(int fd = -1) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
+  explicit OwnedFd(int fd = -1) : fd_(fd) {}
+  OwnedFd(OwnedFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  OwnedFd& operator=(OwnedFd&& other) noexcept {
     std::swap(fd_, other.fd_);
     return *this;
   }
-  ~Fd() { Close(); }
+  ~OwnedFd() { Close(); }
   int get() const { return fd_; }
   void Close() {
     if (fd_ >= 0) close(std::exchange(fd_, -1));
@@ -50,19 +50,19 @@ std::vector<char*> PointersTo(std::vector<std::string>& strings) {
   return pointers;
 }
 
-// Returns this process's environment and those entries KEY=VALUE of `added` whose key it lacks.
-std::vector<std::string> ExtendedEnvironment(const std::vector<std::string>& added) {
+// Returns this process's environment and those `added_entries` KEY=VALUE whose key it lacks.
+std::vector<std::string> ExtendedEnvironment(const std::vector<std::string>& added_entries) {
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
-  for (const std::string& entry : added) {
+  for (const std::string& entry : added_entries) {
     const std::string key = entry.substr(0, entry.find('='));
     if (getenv(key.c_str()) == nullptr) environment.push_back(entry);
   }
   return environment;
 }
 
-Result<Fd> OpenOutput(const std::string& path, bool append) {
-  Fd fd(
+Result<OwnedFd> OpenOutput(const std::string& path, bool append) {
+  OwnedFd fd(
       open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_APPEND | (append ? 0 : O_TRUNC), 0664));
   if (fd.get() < 0) {
     return Status(Code::kCannotWrite, Cat("cannot write ", path, ": ", std::strerror(errno),
@@ -75,7 +75,7 @@ Result<Fd> OpenOutput(const std::string& path, bool append) {
 struct Child {
   char* const* arguments;
   char* const* environment;
-  int out, err, fd, error_pipe;
+  int out_fd, err_fd, inherited_fd, error_pipe;
   pid_t parent;
 };
 
@@ -85,13 +85,14 @@ struct Child {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != child.parent) _exit(128 + SIGKILL);  // The parent died before the call of prctl.
-  const int in = open("/dev/null", O_RDONLY);
-  const bool ready = in >= 0 && dup2(in, STDIN_FILENO) >= 0 &&
-                     dup2(child.out, STDOUT_FILENO) >= 0 && dup2(child.err, STDERR_FILENO) >= 0 &&
-                     (child.fd < 0 || fcntl(child.fd, F_SETFD, 0) == 0);
-  if (in > STDERR_FILENO) close(in);
+  const int null_fd = open("/dev/null", O_RDONLY);
+  const bool is_ready = null_fd >= 0 && dup2(null_fd, STDIN_FILENO) >= 0 &&
+                        dup2(child.out_fd, STDOUT_FILENO) >= 0 &&
+                        dup2(child.err_fd, STDERR_FILENO) >= 0 &&
+                        (child.inherited_fd < 0 || fcntl(child.inherited_fd, F_SETFD, 0) == 0);
+  if (null_fd > STDERR_FILENO) close(null_fd);
   StopSignals::Unblock();
-  if (ready) execve(child.arguments[0], child.arguments, child.environment);
+  if (is_ready) execve(child.arguments[0], child.arguments, child.environment);
   const int error = errno;
   if (write(child.error_pipe, &error, sizeof error) < 0) _exit(126);
   _exit(127);
@@ -99,7 +100,7 @@ struct Child {
 
 // Returns one line of a program's stderr: the last error sentence ("PROGRAM: ..."), or else the
 // last fatal log line (of a failed CHECK), or else the last line.
-std::string PickSentence(const std::string& text, const std::string& program) {
+std::string PickErrorLine(const std::string& text, const std::string& program) {
   std::string last_line, fatal_line, sentence;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -107,10 +108,10 @@ std::string PickSentence(const std::string& text, const std::string& program) {
     const bool is_log_line =
         line.size() > 5 && std::strchr("IWEF", line[0]) != nullptr && std::isdigit(line[1]) != 0;
     const size_t log_header_end = is_log_line ? line.find("] ") : std::string::npos;
-    const std::string content =
+    const std::string line_content =
         log_header_end == std::string::npos ? line : line.substr(log_header_end + 2);
-    last_line = content;
-    if (is_log_line && line[0] == 'F') fatal_line = content;
+    last_line = line_content;
+    if (is_log_line && line[0] == 'F') fatal_line = line_content;
     if (line.starts_with(program + ": ")) sentence = line.substr(program.size() + 2);
   }
   return !sentence.empty() ? sentence : !fatal_line.empty() ? fatal_line : last_line;
@@ -124,11 +125,11 @@ std::string Describe(const Exit& exit) {
 }
 
 Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
-  Result<Fd> out = OpenOutput(spec.stdout_path, spec.append);
-  if (!out.ok()) return out.status();
-  Result<Fd> err = OpenOutput(spec.stderr_path, spec.append);
-  if (!err.ok()) return err.status();
-  const off_t stderr_begin = lseek(err->get(), 0, SEEK_END);
+  Result<OwnedFd> out_file = OpenOutput(spec.stdout_path, spec.append);
+  if (!out_file.ok()) return out_file.status();
+  Result<OwnedFd> err_file = OpenOutput(spec.stderr_path, spec.append);
+  if (!err_file.ok()) return err_file.status();
+  const off_t stderr_begin = lseek(err_file->get(), 0, SEEK_END);
 
   std::vector<std::string> command = {spec.program};
   command.insert(command.end(), spec.arguments.begin(), spec.arguments.end());
@@ -138,11 +139,11 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   std::array<int, 2> pipe_fds{};
   if (pipe2(pipe_fds.data(), O_CLOEXEC) != 0)
     return Status(Code::kInternal, Cat("cannot create a pipe: ", std::strerror(errno)));
-  Fd error_reader(pipe_fds[0]), error_writer(pipe_fds[1]);
+  OwnedFd error_reader(pipe_fds[0]), error_writer(pipe_fds[1]);
   const Child child{command_pointers.data(),
                     environment_pointers.data(),
-                    out->get(),
-                    err->get(),
+                    out_file->get(),
+                    err_file->get(),
                     spec.fd,
                     error_writer.get(),
                     getpid()};
@@ -150,11 +151,11 @@ Result<std::unique_ptr<Process>> Process::Start(const ProcessSpec& spec) {
   if (pid == 0) ExecChild(child);
   if (pid < 0)
     return Status(Code::kInternal, Cat("cannot start ", spec.name, ": ", std::strerror(errno)));
-  // The child does the same. With this call the group exists when Start returns.
+  // The child makes the same call. This one ensures that the group exists when Start returns.
   setpgid(pid, pid);
   error_writer.Close();
   int error = 0;
-  // The end of the file means that exec has succeeded.
+  // exec closes the writing end, so nothing can be read if it has succeeded.
   if (read(error_reader.get(), &error, sizeof error) > 0) {
     waitpid(pid, nullptr, 0);
     return Status(Code::kAddress, Cat("cannot run ", spec.program, ": ", std::strerror(error),
@@ -194,14 +195,14 @@ void Process::Signal(int signal) {
 
 std::string Process::LastSentence() const {
   constexpr off_t kMaxBytesRead = 16 << 10;
-  Fd fd(open(spec_.stderr_path.c_str(), O_RDONLY | O_CLOEXEC));
+  OwnedFd fd(open(spec_.stderr_path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) return "";
-  const off_t size = lseek(fd.get(), 0, SEEK_END);
-  const off_t begin = std::max(stderr_begin_, size - kMaxBytesRead);
-  std::string text(static_cast<size_t>(std::max<off_t>(0, size - begin)), '\0');
+  const off_t file_size = lseek(fd.get(), 0, SEEK_END);
+  const off_t begin = std::max(stderr_begin_, file_size - kMaxBytesRead);
+  std::string text(static_cast<size_t>(std::max<off_t>(0, file_size - begin)), '\0');
   const ssize_t bytes_read = pread(fd.get(), text.data(), text.size(), begin);
   text.resize(static_cast<size_t>(std::max<ssize_t>(0, bytes_read)));
-  return Printable(PickSentence(text, std::filesystem::path(spec_.program).filename()), 1000);
+  return Printable(PickErrorLine(text, std::filesystem::path(spec_.program).filename()), 1000);
 }
 
 Result<std::string> FindProgram(const std::string& name) {
@@ -209,10 +210,10 @@ Result<std::string> FindProgram(const std::string& name) {
   const std::filesystem::path own_folder =
       std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   std::vector<std::filesystem::path> folders = {own_folder};
-  const char* path = getenv("PATH");
-  std::istringstream parts(path == nullptr ? "" : path);
-  for (std::string part; std::getline(parts, part, ':');)
-    folders.emplace_back(part.empty() ? "." : part);
+  const char* path_variable = getenv("PATH");
+  std::istringstream path_list(path_variable == nullptr ? "" : path_variable);
+  for (std::string path_folder; std::getline(path_list, path_folder, ':');)
+    folders.emplace_back(path_folder.empty() ? "." : path_folder);
   for (const std::filesystem::path& folder : folders) {
     const std::string candidate = (folder / name).string();
     if (access(candidate.c_str(), X_OK) == 0 && std::filesystem::is_regular_file(candidate, error))

@@ -12,7 +12,7 @@
 namespace tern::tools {
 namespace {
 
-constexpr uint64_t kWidth = 30;
+constexpr uint64_t kBarWidth = 30;
 
 std::string Thousands(uint64_t number) {
   std::string text = Cat(number);
@@ -23,17 +23,18 @@ std::string Thousands(uint64_t number) {
 }  // namespace
 
 std::string BarText(const std::string& name, uint64_t done, uint64_t total, const std::string& unit,
-                    Time passed) {
-  const uint64_t units = std::max<uint64_t>(total, 1),
-                 filled = std::min(done, units) * kWidth / units;
-  const double rate = static_cast<double>(done) / std::max(Seconds(passed), 1e-3);
+                    Time elapsed) {
+  const uint64_t total_units = std::max<uint64_t>(total, 1),
+                 filled_width = std::min(done, total_units) * kBarWidth / total_units;
+  const double units_per_second = static_cast<double>(done) / std::max(Seconds(elapsed), 1e-3);
   std::string text =
-      Cat(name, "  [", std::string(filled, '#'), std::string(kWidth - filled, '-'), "]  ",
-          std::min(done, units) * 100 / units, " %  ", Thousands(done), " of ", Thousands(total),
-          " ", unit, ", ", Thousands(static_cast<uint64_t>(rate)), " a second");
+      Cat(name, "  [", std::string(filled_width, '#'), std::string(kBarWidth - filled_width, '-'),
+          "]  ", std::min(done, total_units) * 100 / total_units, " %  ", Thousands(done), " of ",
+          Thousands(total), " ", unit, ", ", Thousands(static_cast<uint64_t>(units_per_second)),
+          " a second");
   if (done > 0 && done < total) {
-    const double left = static_cast<double>(total - done) / rate;
-    text += Cat(", ", HumanTime(Time(static_cast<int64_t>(left * 1e9))), " left");
+    const double seconds_left = static_cast<double>(total - done) / units_per_second;
+    text += Cat(", ", HumanTime(Time(static_cast<int64_t>(seconds_left * 1e9))), " left");
   }
   return text;
 }
@@ -41,20 +42,20 @@ std::string BarText(const std::string& name, uint64_t done, uint64_t total, cons
 ProgressBar::ProgressBar(std::string name, std::string unit)
     : name_(std::move(name)),
       unit_(std::move(unit)),
-      terminal_(isatty(STDOUT_FILENO) == 1),
+      is_terminal_(isatty(STDOUT_FILENO) == 1),
       begin_(Now()),
       shown_at_(begin_) {}
 
 void ProgressBar::Show(uint64_t done, uint64_t total) {
   const Time now = Now();
   const bool is_last = done == total;
-  if (!is_last && now - shown_at_ < (terminal_ ? kBetweenFrames : kBetweenLines)) return;
+  if (!is_last && now - shown_at_ < (is_terminal_ ? kBetweenFrames : kBetweenLines)) return;
   shown_at_ = now;
   std::string line = BarText(name_, done, total, unit_, now - begin_);
-  if (terminal_) {
+  if (is_terminal_) {
     line = line.substr(0, ScreenColumns() - 1);  // A wrapped line cannot be redrawn.
     std::printf("\r%s\x1b[K", line.c_str());
-    line_open_ = true;
+    has_open_line_ = true;
   } else {
     std::printf("%s\n", line.c_str());
   }
@@ -63,15 +64,15 @@ void ProgressBar::Show(uint64_t done, uint64_t total) {
 }
 
 void ProgressBar::PrintLine(const std::string& line) {
-  if (line_open_) std::printf("\r\x1b[K");
-  line_open_ = false;
+  if (has_open_line_) std::printf("\r\x1b[K");
+  has_open_line_ = false;
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
 }
 
 void ProgressBar::EndLine() {
-  if (line_open_) std::printf("\n");
-  line_open_ = false;
+  if (has_open_line_) std::printf("\n");
+  has_open_line_ = false;
 }
 
 }  // namespace tern::tools

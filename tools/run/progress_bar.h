@@ -11,7 +11,7 @@ namespace tern::tools {
 // Returns a line such as:
 // "train  [######----]  60 %  36,000 of 60,000 images, 24,800 a second, 1.0 s left".
 std::string BarText(const std::string& name, uint64_t done, uint64_t total, const std::string& unit,
-                    Time passed);
+                    Time elapsed);
 
 class ProgressBar {
  public:
@@ -27,14 +27,15 @@ class ProgressBar {
  private:
   void EndLine();
 
-  static constexpr Time kBetweenLines = std::chrono::seconds(5);  // If stdout is no terminal.
+  // The least time between two lines, if stdout is no terminal, and between two redraws, if it is.
+  static constexpr Time kBetweenLines = std::chrono::seconds(5);
   static constexpr Time kBetweenFrames = std::chrono::milliseconds(50);
 
   const std::string name_, unit_;
-  const bool terminal_;
+  const bool is_terminal_;
   const Time begin_;
   Time shown_at_;
-  bool line_open_ = false;
+  bool has_open_line_ = false;
 };
 
 }  // namespace tern::tools

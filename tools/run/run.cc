@@ -58,9 +58,9 @@ Result<RunPlan> MakeRunPlan(const Args& args) {
   auto setup = setup::MakeSetup(plan.job_file, plan.overrides);
   if (!setup.ok()) return setup.status();
   if (arguments->Has("free_ports")) {
-    const Result<std::vector<std::string>> ports = FreePortOverrides((*setup)->job);
-    if (!ports.ok()) return ports.status();
-    plan.overrides.insert(plan.overrides.end(), ports->begin(), ports->end());
+    const Result<std::vector<std::string>> port_overrides = FreePortOverrides((*setup)->job);
+    if (!port_overrides.ok()) return port_overrides.status();
+    plan.overrides.insert(plan.overrides.end(), port_overrides->begin(), port_overrides->end());
     setup = setup::MakeSetup(plan.job_file, plan.overrides);
     if (!setup.ok()) return setup.status();
   }
@@ -69,8 +69,8 @@ Result<RunPlan> MakeRunPlan(const Args& args) {
   return plan;
 }
 
-ProcessSpec SpecOf(const RunPlan& plan, const std::string& role, uint32_t rank,
-                   const std::string& program) {
+ProcessSpec MakeSpec(const RunPlan& plan, const std::string& role, uint32_t rank,
+                     const std::string& program) {
   ProcessSpec spec;
   spec.name = Cat(role, " ", rank);
   spec.program = program;
@@ -84,34 +84,36 @@ ProcessSpec SpecOf(const RunPlan& plan, const std::string& role, uint32_t rank,
   return spec;
 }
 
-Result<std::vector<Supervisor::Member>> MembersOf(const RunPlan& plan, int progress_fd) {
-  const Result<std::string> server = FindProgram("tern_server");
-  if (!server.ok()) return server.status();
-  const Result<std::string> worker = FindProgram("tern_worker");
-  if (!worker.ok()) return worker.status();
+Result<std::vector<Supervisor::Member>> MakeMembers(const RunPlan& plan, int progress_fd) {
+  const Result<std::string> server_program = FindProgram("tern_server");
+  if (!server_program.ok()) return server_program.status();
+  const Result<std::string> worker_program = FindProgram("tern_worker");
+  if (!worker_program.ok()) return worker_program.status();
   const protocol::Timings& timings = plan.setup->timings;
   const auto on_loss = plan.setup->job.faults().on_worker_loss();
   // Whether the job waits for a lost worker to come back, or continues without it.
-  const bool waits = on_loss == pb::Faults::wait, shrinks = on_loss == pb::Faults::shrink;
-  const Time slack = timings.dead_after + std::chrono::seconds(2);
+  const bool job_waits = on_loss == pb::Faults::wait, job_shrinks = on_loss == pb::Faults::shrink;
+  const Time exit_time = timings.dead_after + std::chrono::seconds(2);
   std::vector<Supervisor::Member> members;
   for (uint32_t shard = 0; shard < plan.setup->plan.data_lanes.size(); ++shard) {
-    ProcessSpec spec = SpecOf(plan, "server", shard, *server);
+    ProcessSpec spec = MakeSpec(plan, "server", shard, *server_program);
     if (shard == 0) {
       spec.fd = progress_fd;
       spec.arguments.insert(spec.arguments.end(), {"--progress_fd", Cat(progress_fd)});
     }
-    // Shard 0 may not restart: it alone reports the progress of the job.
+    // No server that a user starts can replace shard 0: it lacks the pipe for progress.
     members.push_back({std::move(spec), false, true,
-                       shard == 0 ? slack : slack + timings.server_return_timeout, slack});
+                       shard == 0 ? exit_time : exit_time + timings.server_return_timeout,
+                       exit_time});
   }
   for (uint32_t rank = 0; rank < plan.setup->plan.workers; ++rank) {
     // If the job shrinks, the other workers continue without this one until the end of the job.
-    members.push_back({SpecOf(plan, "worker", rank, *worker), true, waits || shrinks,
-                       shrinks ? kForever
-                       : waits ? slack + timings.wait_timeout
-                               : slack,
-                       shrinks ? kForever : slack});
+    members.push_back({MakeSpec(plan, "worker", rank, *worker_program), true,
+                       job_waits || job_shrinks,
+                       job_shrinks ? kForever
+                       : job_waits ? exit_time + timings.wait_timeout
+                                   : exit_time,
+                       job_shrinks ? kForever : exit_time});
   }
   return members;
 }
@@ -121,22 +123,22 @@ Result<std::vector<Supervisor::Member>> MembersOf(const RunPlan& plan, int progr
 class ProgressPipe {
  public:
   ProgressPipe() {
-    if (pipe2(fds_.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
+    if (pipe2(pipe_fds_.data(), O_CLOEXEC | O_NONBLOCK) != 0) return;
     // A pipe of this size holds minutes of progress while this process is stopped (Ctrl-Z).
-    fcntl(fds_[1], F_SETPIPE_SZ, 1 << 20);
+    fcntl(pipe_fds_[1], F_SETPIPE_SZ, 1 << 20);
   }
   ~ProgressPipe() {
-    for (const int fd : fds_) {
+    for (const int fd : pipe_fds_) {
       if (fd >= 0) close(fd);
     }
   }
   ProgressPipe(const ProgressPipe&) = delete;
   ProgressPipe& operator=(const ProgressPipe&) = delete;
-  int reader() const { return fds_[0]; }
-  int writer() const { return fds_[1]; }
+  int reader() const { return pipe_fds_[0]; }
+  int writer() const { return pipe_fds_[1]; }
 
  private:
-  std::array<int, 2> fds_ = {-1, -1};
+  std::array<int, 2> pipe_fds_ = {-1, -1};
 };
 
 Status PrepareFolders(const RunPlan& plan) {
@@ -155,7 +157,7 @@ Status PrepareFolders(const RunPlan& plan) {
 // Locks the job's folder against another `tern run`, which would truncate the logs of this one
 // before its server found the folder in use. Fails if a server that was started by hand uses the
 // folder.
-Result<FolderLock> TakeFolder(const pb::Job& job) {
+Result<FolderLock> LockFolder(const pb::Job& job) {
   Result<FolderLock> lock = FolderLock::Take(job.output_dir(), "run.lock", job.name());
   if (!lock.ok()) return lock;
   TERN_RETURN_IF_ERROR(FolderLock::CheckFree(job.output_dir(), setup::kServerLock));
@@ -163,51 +165,53 @@ Result<FolderLock> TakeFolder(const pb::Job& job) {
   return lock;
 }
 
-Status Report(const RunPlan& plan, const Supervisor& supervisor, const RunResult& result,
-              Time begin, Screen* screen) {
+Status ReportResult(const RunPlan& plan, const Supervisor& supervisor, const RunResult& result,
+                    Time run_begin, Screen* screen) {
   const Status status = supervisor.verdict();
   const std::string summary = setup::RunSummaryJson(
       supervisor.newest(),
-      {ExitCode(status), status.message(), supervisor.restarts(), Seconds(Now() - begin)});
-  const RunResult::Written written = result.Write(summary, ExitCode(status));
-  const std::string table = supervisor.newest().empty() ? "" : setup::SummaryTable(summary);
-  screen->PrintLine(Cat(table, "logs are in ", plan.log_dir, ", the summary is in ", written.path));
-  if (written.kept_older)
+      {ExitCode(status), status.message(), supervisor.restarts(), Seconds(Now() - run_begin)});
+  const RunResult::Written written_summary = result.Write(summary, ExitCode(status));
+  const std::string summary_table = supervisor.newest().empty() ? "" : setup::SummaryTable(summary);
+  screen->PrintLine(Cat(summary_table, "logs are in ", plan.log_dir, ", the summary is in ",
+                        written_summary.path));
+  if (written_summary.kept_older)
     screen->PrintLine(
         "summary.json and weights.safetensors in that folder are still those of an earlier run");
-  if (!written.status.ok() && !status.ok())
-    std::fprintf(stderr, "tern: cannot write the summary: %s\n", written.status.message().c_str());
-  return setup::FinalStatus(status, written.status);
+  if (!written_summary.status.ok() && !status.ok())
+    std::fprintf(stderr, "tern: cannot write the summary: %s\n",
+                 written_summary.status.message().c_str());
+  return setup::FinalStatus(status, written_summary.status);
 }
 
 }  // namespace
 
 Status RunJob(const Args& args) {
-  const Time begin = Now();
+  const Time run_begin = Now();
   const Result<RunPlan> plan = MakeRunPlan(args);
   if (!plan.ok()) return plan.status();
   TERN_RETURN_IF_ERROR(PrepareFolders(*plan));
-  const Result<FolderLock> lock = TakeFolder(plan->setup->job);
+  const Result<FolderLock> lock = LockFolder(plan->setup->job);
   if (!lock.ok()) return lock.status();
-  const RunResult result(plan->setup->job.output_dir());
+  const RunResult run_result(plan->setup->job.output_dir());
   signal(SIGPIPE, SIG_IGN);  // The job continues if the reader of this output ends.
   StopSignals signals(StopSignals::SecondSignal::kReport);
   const ProgressPipe pipe;
   if (pipe.reader() < 0)
     return Status(Code::kInternal, Cat("cannot create a pipe: ", std::strerror(errno)));
-  Result<std::vector<Supervisor::Member>> members = MembersOf(*plan, pipe.writer());
+  Result<std::vector<Supervisor::Member>> members = MakeMembers(*plan, pipe.writer());
   if (!members.ok()) return members.status();
   Screen screen;
   Supervisor::Options options;
   options.members = std::move(*members);
   options.restarts = plan->restarts;
   options.progress_fd = pipe.reader();
-  // Shard 0 reports progress twice a second. If it aborts the job, it may end up to two heartbeats
-  // after the workers.
+  // Shard 0 reports progress twice a second. If it aborts the job, shard 0 may end up to two
+  // heartbeats after the workers.
   options.settle = 2 * plan->setup->timings.heartbeat + std::chrono::milliseconds(700);
   Supervisor supervisor(std::move(options), signals, screen);
   TERN_RETURN_IF_ERROR(supervisor.Run());
-  return Report(*plan, supervisor, result, begin, &screen);
+  return ReportResult(*plan, supervisor, run_result, run_begin, &screen);
 }
 
 }  // namespace tern::tools

@@ -13,12 +13,12 @@ namespace {
 constexpr const char* kSummary = "summary.json";
 constexpr const char* kFailedSummary = "summary.failed.json";
 constexpr const char* kWeights = "weights.safetensors";
-constexpr uint64_t kMaxBytes = 16 << 20;
+constexpr uint64_t kMaxSummaryBytes = 16 << 20;
 
 std::optional<struct stat> StatFile(const std::string& path) {
-  struct stat info = {};
-  if (stat(path.c_str(), &info) != 0) return std::nullopt;
-  return info;
+  struct stat file_info = {};
+  if (stat(path.c_str(), &file_info) != 0) return std::nullopt;
+  return file_info;
 }
 
 // Returns whether two weights files are the same file, unchanged. A run that writes weights creates
@@ -30,7 +30,7 @@ bool IsSameFile(const struct stat& a, const struct stat& b) {
 
 // Returns the exit code in a summary file; empty if the file is not a summary.
 std::optional<int> ReadCode(const std::string& path) {
-  const Result<std::string> text = ReadWholeFile(path, kMaxBytes);
+  const Result<std::string> text = ReadWholeFile(path, kMaxSummaryBytes);
   if (!text.ok()) return std::nullopt;
   const nlohmann::json summary = nlohmann::json::parse(*text, nullptr, false);
   if (!summary.is_object() || !summary.contains("code")) return std::nullopt;
@@ -41,23 +41,25 @@ std::optional<int> ReadCode(const std::string& path) {
 }  // namespace
 
 RunResult::RunResult(std::string folder)
-    : folder_(std::move(folder)), weights_(StatFile(Path(kWeights))) {
-  const std::optional<int> code = ReadCode(Path(kSummary));
-  const bool stopped =
+    : folder_(std::move(folder)), earlier_weights_(StatFile(PathOf(kWeights))) {
+  const std::optional<int> code = ReadCode(PathOf(kSummary));
+  const bool was_stopped =
       code == static_cast<int>(Code::kInterrupted) || code == static_cast<int>(Code::kTerminated);
-  worth_keeping_ = code == 0 || (stopped && weights_.has_value());
+  is_worth_keeping_ = code == 0 || (was_stopped && earlier_weights_.has_value());
 }
 
 RunResult::Written RunResult::Write(const std::string& summary, int code) const {
-  const std::optional<struct stat> weights = StatFile(Path(kWeights));
+  const std::optional<struct stat> new_weights = StatFile(PathOf(kWeights));
   const bool wrote_weights =
-      weights.has_value() && (!weights_.has_value() || !IsSameFile(*weights, *weights_));
-  Written written;
-  written.kept_older = code != 0 && worth_keeping_ && !wrote_weights;
-  written.path = Path(written.kept_older ? kFailedSummary : kSummary);
-  written.status = WriteFileAtomically(written.path, summary + "\n");
-  if (written.status.ok() && !written.kept_older) unlink(Path(kFailedSummary).c_str());
-  return written;
+      new_weights.has_value() &&
+      (!earlier_weights_.has_value() || !IsSameFile(*new_weights, *earlier_weights_));
+  Written written_summary;
+  written_summary.kept_older = code != 0 && is_worth_keeping_ && !wrote_weights;
+  written_summary.path = PathOf(written_summary.kept_older ? kFailedSummary : kSummary);
+  written_summary.status = WriteFileAtomically(written_summary.path, summary + "\n");
+  if (written_summary.status.ok() && !written_summary.kept_older)
+    unlink(PathOf(kFailedSummary).c_str());
+  return written_summary;
 }
 
 }  // namespace tern::tools

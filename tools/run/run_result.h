@@ -29,11 +29,11 @@ class RunResult {
   Written Write(const std::string& summary, int code) const;
 
  private:
-  std::string Path(const char* name) const { return folder_ + "/" + name; }
+  std::string PathOf(const char* name) const { return folder_ + "/" + name; }
 
   const std::string folder_;
-  std::optional<struct stat> weights_;  // The weights file of the earlier run.
-  bool worth_keeping_ = false;
+  std::optional<struct stat> earlier_weights_;  // The weights file of the earlier run.
+  bool is_worth_keeping_ = false;
 };
 
 }  // namespace tern::tools

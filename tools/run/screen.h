@@ -22,30 +22,31 @@ class Screen {
 
   // Prints one or more permanent lines.
   void PrintLine(const std::string& line);
-  // Shows `json`, the JSON line in which shard 0 reports progress. Prints a permanent line first if
-  // the job has continued from a checkpoint or gone back to one.
-  void Progress(const std::string& json, Time now);
-  // Prints only this permanent line, once. For a job that ends before it reports progress.
+  // Shows `progress_json`, the line in which shard 0 (the server that coordinates the job) reports
+  // progress. First prints a permanent line if the job continues from a checkpoint.
+  void Progress(const std::string& progress_json, Time now);
+  // Prints only that permanent line, once. For a job that ends before it reports progress.
   void AnnounceResume(const setup::ProgressUpdate& update);
 
  private:
   void EndLine();
 
-  static constexpr Time kBetweenLines = std::chrono::seconds(5);  // If stdout is no terminal.
+  // The least time between two progress lines, if stdout is no terminal.
+  static constexpr Time kBetweenLines = std::chrono::seconds(5);
   // Speeds are averages over at least this time.
-  static constexpr Time kInterval = std::chrono::seconds(2);
+  static constexpr Time kSpeedInterval = std::chrono::seconds(2);
 
-  const bool terminal_;
-  bool line_open_ = false;
-  bool shown_ = false;           // A progress line was printed.
-  uint64_t rounds_ = 0;          // The number of rounds in the newest progress.
-  std::string beginning_;        // Identifies the start or restart of the newest progress.
-  bool resume_pending_ = false;  // beginning_ is new, and its first step is not known.
-  Time shown_at_{};              // The time of the last progress line.
-  // Progress lines (JSON): the one from which speeds are measured, and the next such one with its
-  // time.
-  std::string interval_begin_, newest_;
-  Time newest_at_{};
+  const bool is_terminal_;
+  bool has_open_line_ = false;
+  bool has_shown_progress_ = false;   // A progress line was printed.
+  uint64_t newest_rounds_ = 0;        // The number of rounds in the newest progress.
+  std::string beginning_id_;          // Identifies the start or restart of the newest progress.
+  bool may_announce_resume_ = false;  // beginning_id_ is new, and its first step is not known.
+  Time shown_at_{};                   // The time of the last progress line.
+  // Progress lines in JSON: the one since which speeds are measured, and with its time the one that
+  // replaces it once it is kSpeedInterval old.
+  std::string interval_begin_json_, next_begin_json_;
+  Time next_begin_at_{};
 };
 
 }  // namespace tern::tools

@@ -20,7 +20,7 @@ constexpr Time kExitTime = seconds(3);
 constexpr Time kBetweenSignals = seconds(2);  // The time from SIGTERM to SIGKILL.
 // Shard 0 knows within this time that a process was lost.
 constexpr Time kLossDetectionTime = seconds(5);
-constexpr size_t kMaxLine = 1 << 20;
+constexpr size_t kMaxLineBytes = 1 << 20;
 
 }  // namespace
 
@@ -31,12 +31,12 @@ Supervisor::Supervisor(Options options, StopSignals& signals, Screen& screen)
 
 Status Supervisor::Run() {
   for (Child& child : children_) TERN_RETURN_IF_ERROR(Start(&child, false));
-  while (!AllEnded()) {
-    Wait();
+  while (!HaveAllEnded()) {
+    WaitForEvent();
     ReadProgress();  // Comes before the exits: shard 0 reports the end of the job, then exits.
     OnStopSignals();
     for (Child& child : children_) {
-      if (!child.running) continue;
+      if (!child.is_running) continue;
       if (const std::optional<Exit> exit = child.process->TryWait()) OnExit(&child, *exit);
     }
     TERN_RETURN_IF_ERROR(OnTimers());
@@ -45,9 +45,9 @@ Status Supervisor::Run() {
   return Ok();
 }
 
-bool Supervisor::AllEnded() const {
+bool Supervisor::HaveAllEnded() const {
   return std::none_of(children_.begin(), children_.end(), [](const Child& child) {
-    return child.running || child.restart_at.has_value();
+    return child.is_running || child.restart_at.has_value();
   });
 }
 
@@ -56,68 +56,70 @@ Status Supervisor::Start(Child* child, bool restart) {
   auto process = Process::Start(child->member.spec);
   if (!process.ok()) return process.status();
   child->process = std::move(*process);
-  child->running = true;
+  child->is_running = true;
   screen_.PrintLine(Cat(child->member.spec.name, " is process ", child->process->pid()));
   return Ok();
 }
 
-void Supervisor::Wait() {
-  std::vector<pollfd> fds = {{signals_.fd(), POLLIN, 0}, {options_.progress_fd, POLLIN, 0}};
-  std::optional<Time> until = end_at_;
-  const auto wake_at = [&until](const std::optional<Time>& at) {
-    if (at.has_value() && (!until.has_value() || *at < *until)) until = at;
+void Supervisor::WaitForEvent() {
+  std::vector<pollfd> poll_fds = {{signals_.fd(), POLLIN, 0}, {options_.progress_fd, POLLIN, 0}};
+  std::optional<Time> wake_time = terminate_at_;
+  const auto wake_no_later_than = [&wake_time](const std::optional<Time>& deadline) {
+    if (deadline.has_value() && (!wake_time.has_value() || *deadline < *wake_time))
+      wake_time = deadline;
   };
-  wake_at(kill_at_);
+  wake_no_later_than(kill_at_);
   for (const Child& child : children_) {
-    if (child.running) fds.push_back({child.process->pidfd(), POLLIN, 0});
-    wake_at(child.restart_at);
+    if (child.is_running) poll_fds.push_back({child.process->pidfd(), POLLIN, 0});
+    wake_no_later_than(child.restart_at);
   }
-  int milliseconds = -1;
-  if (until.has_value()) {
-    const int64_t left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(*until - Now()).count() + 1;
-    milliseconds = static_cast<int>(std::clamp<int64_t>(left, 0, 1'000'000));
+  int timeout_ms = -1;
+  if (wake_time.has_value()) {
+    const int64_t milliseconds_left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(*wake_time - Now()).count() + 1;
+    timeout_ms = static_cast<int>(std::clamp<int64_t>(milliseconds_left, 0, 1'000'000));
   }
   // The caller checks every source of events, so the result does not matter.
-  poll(fds.data(), fds.size(), milliseconds);
+  poll(poll_fds.data(), poll_fds.size(), timeout_ms);
 }
 
 void Supervisor::ReadProgress() {
-  std::array<char, 16384> piece;
-  for (ssize_t got = 0; (got = read(options_.progress_fd, piece.data(), piece.size())) > 0;) {
-    buffer_.append(piece.data(), static_cast<size_t>(got));
-    for (size_t end = 0; (end = buffer_.find('\n')) != std::string::npos;
-         buffer_.erase(0, end + 1)) {
-      OnStatusLine(buffer_.substr(0, end));
+  std::array<char, 16384> read_buffer;
+  for (ssize_t bytes_read = 0;
+       (bytes_read = read(options_.progress_fd, read_buffer.data(), read_buffer.size())) > 0;) {
+    progress_buffer_.append(read_buffer.data(), static_cast<size_t>(bytes_read));
+    for (size_t end = 0; (end = progress_buffer_.find('\n')) != std::string::npos;
+         progress_buffer_.erase(0, end + 1)) {
+      OnStatusLine(progress_buffer_.substr(0, end));
     }
-    if (buffer_.size() > kMaxLine) buffer_.clear();
+    if (progress_buffer_.size() > kMaxLineBytes) progress_buffer_.clear();
   }
 }
 
 void Supervisor::OnStatusLine(const std::string& line) {
   const std::optional<setup::ProgressUpdate> update = setup::ParseProgressUpdate(line);
   if (!update.has_value()) return;
-  newest_ = line;
+  newest_progress_ = line;
   if (update->ended) {
     screen_.AnnounceResume(*update);
-    if (!gave_up_) OnJobEnd(*update);
+    if (!has_given_up_) OnJobEnd(*update);
     return EndWithin(kExitTime);
   }
-  if (!started_ &&
+  if (!job_has_begun_ &&
       (update->rounds > 0 || (update->workers > 0 && update->present == update->workers))) {
-    started_ = true;
-    if (end_at_.has_value()) {
-      end_at_.reset();
-      EndWithin(grace_);
+    job_has_begun_ = true;
+    if (terminate_at_.has_value()) {
+      terminate_at_.reset();
+      EndWithin(last_grace_);
     }
   }
-  if (Now() - lost_at_ > kLossDetectionTime && update->present == update->workers &&
-      update->rounds > rounds_) {
+  if (Now() - newest_loss_at_ > kLossDetectionTime && update->present == update->workers &&
+      update->rounds > newest_rounds_) {
     // The job has recovered: the supervisor or a user has restarted the failed process.
-    if (!kill_at_.has_value()) end_at_.reset();
+    if (!kill_at_.has_value()) terminate_at_.reset();
     failures_.clear();
   }
-  rounds_ = update->rounds;
+  newest_rounds_ = update->rounds;
   screen_.Progress(line, Now());
 }
 
@@ -129,14 +131,14 @@ void Supervisor::OnJobEnd(const setup::ProgressUpdate& update) {
   for (Failure& failure : failures_) {
     failure.job_was_over |=
         std::any_of(children_.begin(), children_.end(), [&](const Child& child) {
-          return child.member.is_worker && !child.running && child.process->pid() == failure.pid;
+          return child.member.is_worker && !child.is_running && child.process->pid() == failure.pid;
         });
   }
 }
 
 void Supervisor::OnStopSignals() {
   for (int signal = signals_.Take(); signal != 0; signal = signals_.Take()) {
-    if (stop_.signal == 0) stop_.signal = signal;
+    if (user_stop_.signal == 0) user_stop_.signal = signal;
     CancelRestarts();
     switch (++num_stop_signals_) {
       case 1:
@@ -148,7 +150,7 @@ void Supervisor::OnStopSignals() {
         children_[0].process->Signal(signal);
         break;
       case 2:
-        stop_.forced = !end_report_.has_value();
+        user_stop_.was_forced = !end_report_.has_value();
         SignalAll(signal);
         kill_at_ = Now() + kBetweenSignals;
         break;
@@ -160,62 +162,64 @@ void Supervisor::OnStopSignals() {
 }
 
 void Supervisor::OnExit(Child* child, const Exit& exit) {
-  child->running = false;
-  const bool succeeded = exit.signal == 0 && exit.code == 0;
-  const bool crashed = exit.signal != 0 || exit.code == static_cast<int>(Code::kInternal);
+  child->is_running = false;
+  const bool has_succeeded = exit.signal == 0 && exit.code == 0;
+  const bool has_crashed = exit.signal != 0 || exit.code == static_cast<int>(Code::kInternal);
   // A process that has not installed its signal handlers is killed by the stop signal of a user.
-  const bool stopped_by_user =
-      stop_.signal != 0 && (exit.signal == stop_.signal || exit.code == 128 + stop_.signal);
+  const bool was_stopped_by_user = user_stop_.signal != 0 && (exit.signal == user_stop_.signal ||
+                                                              exit.code == 128 + user_stop_.signal);
   const bool has_own_reason =
       end_report_.has_value() && HasReasonCode(exit) && exit.code != end_report_->code;
-  if (!succeeded && !child->signalled && !stopped_by_user &&
-      (crashed || has_own_reason || !end_report_.has_value())) {
-    lost_at_ = Now();
+  if (!has_succeeded && !child->was_signalled && !was_stopped_by_user &&
+      (has_crashed || has_own_reason || !end_report_.has_value())) {
+    newest_loss_at_ = Now();
     const ProcessSpec& spec = child->member.spec;
     failures_.push_back({spec.name, child->process->pid(), exit, child->process->LastSentence(),
                          spec.stderr_path, end_report_.has_value()});
     RestartOrEnd(child, exit);
   }
   // Without shard 0 the other processes do not learn of the stop signal.
-  if (stop_.signal != 0 && child == &children_[0] && !end_report_.has_value()) EndWithin(Time(0));
+  if (user_stop_.signal != 0 && child == &children_[0] && !end_report_.has_value())
+    EndWithin(Time(0));
 }
 
 void Supervisor::RestartOrEnd(Child* child, const Exit& exit) {
-  const std::string what = Describe(failures_.back());
+  const std::string failure_text = Describe(failures_.back());
   const bool would_recur = WouldRecur(exit);
-  const bool may_restart = child->member.job_waits && !would_recur && stop_.signal == 0 &&
-                           !end_at_.has_value() && !end_report_.has_value();
-  if (may_restart && restarts_ < options_.restarts) {
-    ++restarts_;
+  const bool may_restart = child->member.job_waits && !would_recur && user_stop_.signal == 0 &&
+                           !terminate_at_.has_value() && !end_report_.has_value();
+  if (may_restart && num_restarts_ < options_.restarts) {
+    ++num_restarts_;
     child->restart_at = Now() + (exit.signal != 0 ? Time(0) : options_.settle);
-    return screen_.PrintLine(
-        Cat(what, "\n  it is started again (", restarts_, " of ", options_.restarts, ")"));
+    return screen_.PrintLine(Cat(failure_text, "\n  it is started again (", num_restarts_, " of ",
+                                 options_.restarts, ")"));
   }
   // Later processes that exited because another one was lost are not printed.
   if (failures_.size() == 1 || exit.signal != 0 || exit.code != static_cast<int>(Code::kPeerLost))
-    screen_.PrintLine(what);
+    screen_.PrintLine(failure_text);
   // No process can replace a member that would fail again, or the last worker.
-  grace_ = would_recur || !AnyWorkerRuns() ? child->member.notice : child->member.grace;
+  last_grace_ = would_recur || !AnyWorkerRuns() ? child->member.notice : child->member.grace;
   // A job that has not begun need not wait. But its report that it has begun may still arrive
   // within `settle`.
-  EndWithin(started_ ? grace_ : options_.settle);
+  EndWithin(job_has_begun_ ? last_grace_ : options_.settle);
 }
 
 bool Supervisor::AnyWorkerRuns() const {
   return std::any_of(children_.begin(), children_.end(), [](const Child& child) {
-    return child.member.is_worker && (child.running || child.restart_at.has_value());
+    return child.member.is_worker && (child.is_running || child.restart_at.has_value());
   });
 }
 
 void Supervisor::EndWithin(Time grace) {
-  const Time at = Now() + grace;
-  if (!kill_at_.has_value() && (!end_at_.has_value() || at < *end_at_)) end_at_ = at;
+  const Time new_deadline = Now() + grace;
+  if (!kill_at_.has_value() && (!terminate_at_.has_value() || new_deadline < *terminate_at_))
+    terminate_at_ = new_deadline;
   CancelRestarts();
 }
 
 void Supervisor::CancelRestarts() {
   for (Child& child : children_) {
-    if (child.restart_at.has_value()) --restarts_;
+    if (child.restart_at.has_value()) --num_restarts_;
     child.restart_at.reset();
   }
 }
@@ -225,13 +229,13 @@ Status Supervisor::OnTimers() {
   for (Child& child : children_) {
     if (!child.restart_at.has_value() || now < *child.restart_at) continue;
     child.restart_at.reset();
-    lost_at_ = now;
+    newest_loss_at_ = now;
     TERN_RETURN_IF_ERROR(Start(&child, true));
   }
-  if (end_at_.has_value() && now >= *end_at_) {
-    end_at_.reset();
+  if (terminate_at_.has_value() && now >= *terminate_at_) {
+    terminate_at_.reset();
     kill_at_ = now + kBetweenSignals;
-    gave_up_ = !end_report_.has_value();
+    has_given_up_ = !end_report_.has_value();
     SignalAll(SIGTERM);
   } else if (kill_at_.has_value() && now >= *kill_at_) {
     kill_at_.reset();
@@ -242,8 +246,8 @@ Status Supervisor::OnTimers() {
 
 void Supervisor::SignalAll(int signal) {
   for (Child& child : children_) {
-    if (!child.running) continue;
-    child.signalled = true;
+    if (!child.is_running) continue;
+    child.was_signalled = true;
     child.process->Signal(signal);
   }
 }

@@ -62,21 +62,21 @@ class Supervisor {
 
   // To be called after Run: how the run ended, the last JSON line of shard 0, and the number of
   // restarts.
-  Status verdict() const { return JudgeRun(failures_, end_report_, stop_); }
-  const std::string& newest() const { return newest_; }
-  uint32_t restarts() const { return restarts_; }
+  Status verdict() const { return JudgeRun(failures_, end_report_, user_stop_); }
+  const std::string& newest() const { return newest_progress_; }
+  uint32_t restarts() const { return num_restarts_; }
 
  private:
   struct Child {
     Member member;
     std::unique_ptr<Process> process;
-    bool running = false;
-    bool signalled = false;          // The supervisor told it to end, so its exit is no failure.
+    bool is_running = false;
+    bool was_signalled = false;      // The supervisor told it to end, so its exit is no failure.
     std::optional<Time> restart_at;  // When it will be started again; empty: it will not be.
   };
 
   Status Start(Child* child, bool restart);
-  void Wait();
+  void WaitForEvent();
   void ReadProgress();
   void OnStatusLine(const std::string& line);
   void OnJobEnd(const setup::ProgressUpdate& update);
@@ -89,25 +89,26 @@ class Supervisor {
   void EndWithin(Time grace);
   void CancelRestarts();
   void SignalAll(int signal);
-  bool AllEnded() const;
+  bool HaveAllEnded() const;
 
   const Options options_;
   StopSignals& signals_;
   Screen& screen_;
   std::vector<Child> children_;
-  std::string buffer_, newest_;
+  std::string progress_buffer_, newest_progress_;
   std::vector<Failure> failures_;                    // The failures since the job last recovered.
   std::optional<setup::ProgressUpdate> end_report_;  // Shard 0's report that the job ended.
-  bool started_ = false;  // All workers were present, or the job made progress.
-  bool gave_up_ = false;  // The supervisor ended the job and ignores shard 0's report of the end.
-  StopSignal stop_;
+  bool job_has_begun_ = false;  // All workers were present, or the job made progress.
+  bool has_given_up_ =
+      false;  // The supervisor ended the job and ignores shard 0's report of the end.
+  StopSignal user_stop_;
   int num_stop_signals_ = 0;
-  uint32_t restarts_ = 0;
-  uint64_t rounds_ = 0;  // The number of rounds in the newest progress.
-  Time lost_at_{};       // The time of the newest failure or restart.
-  Time grace_{};         // The grace (or notice) of the member that failed last.
+  uint32_t num_restarts_ = 0;
+  uint64_t newest_rounds_ = 0;  // The number of rounds in the newest progress.
+  Time newest_loss_at_{};       // The time of the newest failure or restart.
+  Time last_grace_{};           // The grace (or notice) of the member that failed last.
   // When to send SIGTERM, and SIGKILL, to all processes.
-  std::optional<Time> end_at_, kill_at_;
+  std::optional<Time> terminate_at_, kill_at_;
 };
 
 }  // namespace tern::tools

@@ -13,19 +13,19 @@ constexpr std::array kReasonCodes = {Code::kUsage,      Code::kBadData,     Code
                                      Code::kNotAllowed, Code::kBadJob,      Code::kDiverged};
 
 // Returns whether the process failed only because another process had failed.
-bool IsConsequence(const Failure& failure, const std::optional<setup::ProgressUpdate>& ended) {
+bool IsConsequence(const Failure& failure, const std::optional<setup::ProgressUpdate>& end_report) {
   if (failure.exit.signal != 0) return false;
   return failure.exit.code == static_cast<int>(Code::kPeerLost) ||
-         (ended.has_value() && failure.exit.code == ended->code);
+         (end_report.has_value() && failure.exit.code == end_report->code);
 }
 
 bool IsOrderlyEnd(int code) {
-  const auto equals = [code](Code other) { return code == static_cast<int>(other); };
-  return equals(Code::kOk) || equals(Code::kInterrupted) || equals(Code::kTerminated);
+  const auto is_code = [code](Code other) { return code == static_cast<int>(other); };
+  return is_code(Code::kOk) || is_code(Code::kInterrupted) || is_code(Code::kTerminated);
 }
 
-std::string RootCause(const Failure& failure) {
-  return Cat("root cause: ", Describe(failure), "\n  its output: ", failure.output);
+std::string RootCauseText(const Failure& failure) {
+  return Cat("root cause: ", Describe(failure), "\n  its output: ", failure.stderr_path);
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ bool WouldRecur(const Exit& exit) {
 }
 
 std::string Describe(const Failure& failure) {
-  return Cat(failure.process, " (process ", failure.pid, ") ", Describe(failure.exit),
+  return Cat(failure.process_name, " (process ", failure.pid, ") ", Describe(failure.exit),
              failure.sentence.empty()   ? ""
              : failure.exit.signal == 0 ? ": "
                                         : "; its last output: ",
@@ -49,34 +49,36 @@ std::string Describe(const Failure& failure) {
 }
 
 Status JudgeRun(const std::vector<Failure>& failures,
-                const std::optional<setup::ProgressUpdate>& ended, StopSignal stop) {
-  const bool in_order = ended.has_value() && IsOrderlyEnd(ended->code);
-  const auto root = std::find_if(failures.begin(), failures.end(), [&](const Failure& failure) {
-    // A job that ended in order recovered from all failures that came before its end.
-    return !IsConsequence(failure, ended) && (!in_order || failure.job_was_over);
-  });
-  if (root != failures.end() && in_order) {
-    const bool has_reason = HasReasonCode(root->exit);
-    return Status(has_reason ? static_cast<Code>(root->exit.code) : Code::kInternal,
+                const std::optional<setup::ProgressUpdate>& end_report, StopSignal stop) {
+  const bool ended_in_order = end_report.has_value() && IsOrderlyEnd(end_report->code);
+  const auto root_failure =
+      std::find_if(failures.begin(), failures.end(), [&](const Failure& failure) {
+        // A job that ended in order recovered from all failures that came before its end.
+        return !IsConsequence(failure, end_report) && (!ended_in_order || failure.job_was_over);
+      });
+  if (root_failure != failures.end() && ended_in_order) {
+    const bool has_reason = HasReasonCode(root_failure->exit);
+    return Status(has_reason ? static_cast<Code>(root_failure->exit.code) : Code::kInternal,
                   Cat("the job ended in order, but afterwards a process ",
-                      has_reason ? "failed" : "crashed", "\n  ", RootCause(*root)));
+                      has_reason ? "failed" : "crashed", "\n  ", RootCauseText(*root_failure)));
   }
-  if (in_order) return Status(static_cast<Code>(ended->code), ended->sentence);
-  if (root != failures.end()) {
+  if (ended_in_order) return Status(static_cast<Code>(end_report->code), end_report->sentence);
+  if (root_failure != failures.end()) {
     const int code_without_reason =
-        ended.has_value() ? ended->code : static_cast<int>(Code::kPeerLost);
-    const std::string job_end = ended.has_value() ? Cat("\n  then the job ended with code ",
-                                                        ended->code, ": ", ended->sentence)
-                                                  : "";
-    return Status(
-        static_cast<Code>(HasReasonCode(root->exit) ? root->exit.code : code_without_reason),
-        "the job failed\n  " + RootCause(*root) + job_end);
+        end_report.has_value() ? end_report->code : static_cast<int>(Code::kPeerLost);
+    const std::string job_end_text =
+        end_report.has_value()
+            ? Cat("\n  then the job ended with code ", end_report->code, ": ", end_report->sentence)
+            : "";
+    return Status(static_cast<Code>(HasReasonCode(root_failure->exit) ? root_failure->exit.code
+                                                                      : code_without_reason),
+                  "the job failed\n  " + RootCauseText(*root_failure) + job_end_text);
   }
-  const bool lost_by_forced_stop =
-      stop.forced && ended.has_value() && ended->code == static_cast<int>(Code::kPeerLost);
-  if (ended.has_value() && !lost_by_forced_stop) {
-    return Status(static_cast<Code>(ended->code),
-                  "the job failed\n  root cause: server 0 ended it: " + ended->sentence);
+  const bool lost_by_forced_stop = stop.was_forced && end_report.has_value() &&
+                                   end_report->code == static_cast<int>(Code::kPeerLost);
+  if (end_report.has_value() && !lost_by_forced_stop) {
+    return Status(static_cast<Code>(end_report->code),
+                  "the job failed\n  root cause: server 0 ended it: " + end_report->sentence);
   }
   if (stop.signal != 0) {
     return Status(static_cast<Code>(128 + stop.signal),
@@ -84,7 +86,7 @@ Status JudgeRun(const std::vector<Failure>& failures,
   }
   if (!failures.empty()) {
     return Status(static_cast<Code>(failures.front().exit.code),
-                  "the job failed\n  " + RootCause(failures.front()));
+                  "the job failed\n  " + RootCauseText(failures.front()));
   }
   return Ok();
 }

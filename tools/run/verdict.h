@@ -16,11 +16,11 @@ namespace tern::tools {
 // A process that failed before the job ended, or that crashed or reported an error of its own at
 // any time.
 struct Failure {
-  std::string process;  // "worker 1"
+  std::string process_name;  // "worker 1"
   pid_t pid = 0;
   Exit exit;
   std::string sentence;       // The error sentence of the process on stderr.
-  std::string output;         // The path of the file with its stderr.
+  std::string stderr_path;    // The path of the file with its stderr.
   bool job_was_over = false;  // The process failed after the job ended.
 };
 // Returns whether the exit code tells why the process failed.
@@ -33,12 +33,12 @@ std::string Describe(const Failure& failure);
 
 // The stop signals that a user sent.
 struct StopSignal {
-  int signal = 0;       // The first stop signal; 0: none.
-  bool forced = false;  // A second stop signal went to all processes before the job ended.
+  int signal = 0;           // The first stop signal; 0: none.
+  bool was_forced = false;  // A second stop signal went to all processes before the job ended.
 };
 
 // Returns the status of the run; its message names the root cause. `failures` are in the order in
-// which they were seen; `ended` is shard 0's report of the end, if it wrote one.
+// which they were seen; `end_report` is shard 0's report of the end, if it wrote one.
 //
 // The root cause is the first failure that is not the consequence of another failure. A process
 // that exits with 75 (a peer was lost), or with the exit code of the job, only reports a
@@ -46,6 +46,6 @@ struct StopSignal {
 // Otherwise, as after a signal, it has the code of the job, or 75 if shard 0 did not report the
 // end. A forced stop makes processes lose each other; such a loss is not a failure.
 Status JudgeRun(const std::vector<Failure>& failures,
-                const std::optional<setup::ProgressUpdate>& ended, StopSignal stop);
+                const std::optional<setup::ProgressUpdate>& end_report, StopSignal stop);
 
 }  // namespace tern::tools
