@@ -195,7 +195,7 @@ TEST_P(ClockRuleConformance, RefusedPushesChangeNothing) {
   expect_refused(drill_.PushEndingWith(-infinity), "minus infinite");
 
   RuleDrill undisturbed_drill(*job_);  // Gets no invalid push.
-  other.MakePushes(0, 7);
+  undisturbed_drill.MakePushes(0, 7);
   drill_.CopyWorkersOf(undisturbed_drill);
   EXPECT_EQ(drill_.MakePushes(7, kNumPushes), undisturbed_drill.MakePushes(7, kNumPushes));
 }

@@ -62,7 +62,7 @@ TEST_P(EveryClockCheckpoint, ContinueARestartedServerExactly) {
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 10));
 
   ClockDrill workers_at_40(*job);  // Has the workers' state after push 40.
-  before.MakePushes(0, 40);
+  workers_at_40.MakePushes(0, 40);
   LaneCheckpoints reread_checkpoints(*job, 0, 1);
   ClockDrill restarted(*job, &reread_checkpoints);
   ASSERT_TRUE(restarted.central().GoBack(CheckpointAt(10)).ok());

@@ -92,7 +92,7 @@ TEST_P(WithoutRounds, ContinueARestartedServerExactly) {
   EXPECT_THAT(CommonStepsOf(uninterrupted.checkpoints), IsEmpty());
 
   ClockDrill workers_at_20(*job);  // Has the workers' state after push 20.
-  before.MakePushes(0, 20);
+  workers_at_20.MakePushes(0, 20);
   ClockServer restarted(*job);
   EXPECT_EQ(restarted.Begin(), 5u);
   restarted.drill.CopyWorkersOf(workers_at_20);

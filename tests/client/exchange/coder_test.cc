@@ -231,7 +231,7 @@ TEST(Coder, EncodesWithTheScalersOfThePreviousRound) {
       for (uint64_t i = 0; i < tensor.count; ++i) {
         each->replica->gradients()[i] *=
             static_cast<float>(round * round);  // Grows faster than the margin 1.5 per round.
-        max = std::max(max_magnitude, std::abs(each->replica->gradients()[i]));
+        max_magnitude = std::max(max_magnitude, std::abs(each->replica->gradients()[i]));
       }
     }
     largest_of_round.push_back(max_magnitude);
