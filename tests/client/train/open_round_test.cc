@@ -39,7 +39,7 @@ class OpenRoundTest : public testing::Test {
         [this](uint64_t round) { applied_rounds_.push_back(round); });
   }
 
-  // OpenRound calls this to wait until done(). Meanwhile the answers of `arriving_` arrive.
+  // OpenRound calls this to wait until done(). Meanwhile the answers of `arriving_buckets_` arrive.
   Status Wait(const std::function<bool()>& done) {
     while (!done()) {
       if (arriving_buckets_.empty()) return Status(Code::kPeerLost, "nothing comes any more");

@@ -28,12 +28,12 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 class DeviceKernels : public testing::Test {
  protected:
   void SetUp() override {
-    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
+    if (!HasDevice()) GTEST_SKIP() << "there is no GPU here";
   }
 };
 
 std::vector<Stats> StatsOf(const std::vector<float>& values, const std::vector<Part>& parts) {
-  OnDevice tiling(parts);
+  TilingOnDevice tiling(parts);
   DeviceArray<float> arena(values);
   DeviceArray<DeviceStats> partial(tiling.tiling.tiles.size()), stats(parts.size());
   DeviceArray<uint32_t> done(std::vector<uint32_t>(parts.size()));
@@ -50,8 +50,8 @@ std::vector<Stats> StatsOf(const std::vector<float>& values, const std::vector<P
 }
 
 TEST_F(DeviceKernels, StatisticsMatchCpu) {
-  const auto parts = PartsOf({1, 5, 127, 128, 129, 4095, 4096, 4097, 100000, 700000, 64});
-  const std::vector<float> values = Normal(EndOf(parts), 0.01f, 1);
+  const auto parts = MakeParts({1, 5, 127, 128, 129, 4095, 4096, 4097, 100000, 700000, 64});
+  const std::vector<float> values = NormalValues(ArenaSize(parts), 0.01f, 1);
   const std::vector<Stats> stats = StatsOf(values, parts);
   for (size_t p = 0; p < parts.size(); ++p) {
     const Stats expected = ComputeStatsRef(values.data() + parts[p].begin, parts[p].count);
@@ -63,8 +63,8 @@ TEST_F(DeviceKernels, StatisticsMatchCpu) {
 }
 
 TEST_F(DeviceKernels, StatisticsDetectNonFiniteValues) {
-  const auto parts = PartsOf({5000, 10, 9000});
-  std::vector<float> values(EndOf(parts), 1);
+  const auto parts = MakeParts({5000, 10, 9000});
+  std::vector<float> values(ArenaSize(parts), 1);
   values[parts[0].begin + 4999] = -kInfinity;
   values[parts[2].begin + 8000] = std::nanf("");
   const std::vector<Stats> stats = StatsOf(values, parts);
@@ -97,7 +97,7 @@ std::vector<std::vector<uint8_t>> ReferenceCodes(const std::vector<float>& value
 
 void ExpectCodes(const std::vector<float>& values, const std::vector<Part>& parts,
                  const std::vector<TernaryScale>& scales, uint64_t seed) {
-  OnDevice tiling(parts);
+  TilingOnDevice tiling(parts);
   const size_t tiles = tiling.tiling.tiles.size(), chunks = tiling.tiling.chunks.size();
   DeviceArray<float> arena(values);
   DeviceArray<TernaryScale> scale(scales);
@@ -126,8 +126,8 @@ void ExpectCodes(const std::vector<float>& values, const std::vector<Part>& part
 
 TEST_F(DeviceKernels, TernaryCodesMatchCpu) {
   const auto parts =
-      PartsOf({1, 7, 8, 9, 4096, 4097, 40960, 12345, 3, 8191, 100001, 64, 5, 4095, 33000});
-  const std::vector<float> values = Normal(EndOf(parts), 0.01f, 2);
+      MakeParts({1, 7, 8, 9, 4096, 4097, 40960, 12345, 3, 8191, 100001, 64, 5, 4095, 33000});
+  const std::vector<float> values = NormalValues(ArenaSize(parts), 0.01f, 2);
   std::vector<TernaryScale> scales(parts.size(), {0.025f, 0.025f});
   scales[4] = {0.03f, kInfinity};
   scales[5] = {0.01f, 0.02f};  // Some values exceed this scaler.
@@ -137,14 +137,14 @@ TEST_F(DeviceKernels, TernaryCodesMatchCpu) {
 
 // Nearly all codes are 0, so a byte of signs has bits of several tiles.
 TEST_F(DeviceKernels, SignsOfManyTilesCanShareAByte) {
-  const auto parts = PartsOf({50000, 60000, 70000});
-  const std::vector<float> values = Normal(EndOf(parts), 0.01f, 3);
+  const auto parts = MakeParts({50000, 60000, 70000});
+  const std::vector<float> values = NormalValues(ArenaSize(parts), 0.01f, 3);
   ExpectCodes(values, parts, {{20, kInfinity}, {300, kInfinity}, {3, kInfinity}}, 12);
 }
 
 TEST_F(DeviceKernels, OddValuesAreCodedLikeCpu) {
-  const auto parts = PartsOf({5000, 5000, 5000, 5000});
-  std::vector<float> values = Normal(EndOf(parts), 1, 4);
+  const auto parts = MakeParts({5000, 5000, 5000, 5000});
+  std::vector<float> values = NormalValues(ArenaSize(parts), 1, 4);
   const float odd[] = {0.f, -0.f, 1e-45f, -1e-40f, kInfinity, -kInfinity, std::nanf(""), 3e38f};
   for (size_t i = 0; i < values.size(); i += 7) values[i] = odd[i / 7 % 8];
   ExpectCodes(values, parts,
@@ -185,7 +185,7 @@ void UpdateOnCpu(const UpdateStep& step, const TensorRates& rates, const float* 
 
 // A model's weights and optimizer state.
 struct Model {
-  explicit Model(size_t n) : w(Normal(n, 1, 21)), m(Normal(n, 0.1f, 22)), v(Normal(n, 0.1f, 23)) {
+  explicit Model(size_t n) : w(NormalValues(n, 1, 21)), m(NormalValues(n, 0.1f, 22)), v(NormalValues(n, 0.1f, 23)) {
     for (float& x : v) x = std::abs(x);
   }
   std::vector<float> w, m, v;  // Weights, and first and second moments of the optimizer.
@@ -196,13 +196,13 @@ class DeviceUpdates : public DeviceKernels,
 
 TEST_P(DeviceUpdates, MatchCpu) {
   const auto [rule, workers] = GetParam();
-  const auto parts = PartsOf({1, 7, 4096, 4097, 12345, 9, 20000});
+  const auto parts = MakeParts({1, 7, 4096, 4097, 12345, 9, 20000});
   UpdateStep step{rule, 0.1f, 0.9f, {0.001f, 1.02f, 0.9f, 0.1f, 0.999f, 0.001f, 1e-8f}};
   std::mt19937_64 random(6);
   std::vector<uint8_t> sums;
   std::vector<SumLocation> locations;
   std::vector<TensorRates> rates;
-  Model cpu(EndOf(parts));
+  Model cpu(ArenaSize(parts));
   const Model before = cpu;
   for (const Part& part : parts) {
     const auto planes = RandomPlanes(part.count, workers, &random);
@@ -215,12 +215,12 @@ TEST_P(DeviceUpdates, MatchCpu) {
     UpdateOnCpu(step, rates.back(), mean.data(), part.count, cpu.w.data() + part.begin,
                 cpu.m.data() + part.begin, cpu.v.data() + part.begin);
   }
-  OnDevice tiling(parts);
+  TilingOnDevice tiling(parts);
   DeviceArray<uint8_t> bytes(sums);
   DeviceArray<SumLocation> device_locations(locations);
   DeviceArray<TensorRates> rate(rates);
   DeviceArray<uint32_t> bad(std::vector<uint32_t>(1));
-  DeviceArray<float> means(EndOf(parts));
+  DeviceArray<float> means(ArenaSize(parts));
   for (const bool by_means : {false, true}) {
     DeviceArray<float> w(before.w), m(before.m), v(before.v);
     const ModelArenas model{w.data(), m.data(), v.data()};
@@ -251,12 +251,12 @@ INSTANTIATE_TEST_SUITE_P(Each, DeviceUpdates,
 // Sums of three workers have three bits, and -4 is an invalid sum. Element 616 has it. The bits
 // after the last element are set, too, but must be ignored.
 TEST_F(DeviceKernels, InvalidSumsAreCounted) {
-  const auto parts = PartsOf({4999});
+  const auto parts = MakeParts({4999});
   std::vector<uint8_t> planes(3 * PlaneBytes(4999));
   planes[2 * PlaneBytes(4999) + 77] = 1;
   planes.back() = 0x80;
-  OnDevice tiling(parts);
-  DeviceArray<float> w(Normal(4999, 1, 1));
+  TilingOnDevice tiling(parts);
+  DeviceArray<float> w(NormalValues(4999, 1, 1));
   DeviceArray<uint8_t> bytes(planes);
   DeviceArray<SumLocation> device_locations(std::vector<SumLocation>{{0, 1}});
   DeviceArray<TensorRates> rate(std::vector<TensorRates>(1));

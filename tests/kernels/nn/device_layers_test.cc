@@ -56,7 +56,7 @@ class TypedArray {
 class DeviceLayers : public testing::Test {
  protected:
   void SetUp() override {
-    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
+    if (!HasDevice()) GTEST_SKIP() << "there is no GPU here";
   }
   DeviceArray<DeviceStep> step_{std::vector<DeviceStep>(1)};
 };

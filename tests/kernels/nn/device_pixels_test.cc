@@ -81,7 +81,7 @@ constexpr ChannelScale kPlain, kWide{.scale = 2, .offset = -1},
 class DevicePixels : public testing::TestWithParam<DeviceImages> {
  protected:
   void SetUp() override {
-    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
+    if (!HasDevice()) GTEST_SKIP() << "there is no GPU here";
   }
   static PixelRule RuleOf(bool colors, bool standardize) {
     const ChannelScale all[] = {kNormal, kWide, kOther, kPlain};

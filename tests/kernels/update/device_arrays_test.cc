@@ -49,7 +49,7 @@ void ExpectSameBits(const std::vector<T>& a, const std::vector<T>& b) {
 class DeviceArrays : public testing::Test {
  protected:
   void SetUp() override {
-    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
+    if (!HasDevice()) GTEST_SKIP() << "there is no GPU here";
   }
 };
 

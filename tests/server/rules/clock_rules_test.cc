@@ -18,8 +18,8 @@ constexpr double kDecay = 0.02;
 
 using Values = std::vector<double>;
 
-// The equations of one algorithm for servers and workers. w are the servers' weights, received_weights[rank]
-// those that worker `rank` received last.
+// The equations of one algorithm for servers and workers. w are the servers' weights,
+// received_weights[rank] those that worker `rank` received last.
 class Reference {
  public:
   Reference(const setup::Setup& job)
@@ -29,7 +29,7 @@ class Reference {
   }
   virtual ~Reference() = default;
 
-  // Applies the gradient g that worker `rank` computed at received_weights[rank], and updates received_weights[rank].
+  // Applies the gradient g that worker `rank` computed at its received weights, and updates them.
   void Push(uint32_t rank, const Values& g) {
     received_weights[rank] = ApplyPush(rank, g);
     received_at[rank] = num_changes;
@@ -56,7 +56,7 @@ class Reference {
   }
 
   Values weight_decay;
-  std::vector<uint64_t> received_at;  // By rank: `changes` when the worker received its weights.
+  std::vector<uint64_t> received_at;  // By rank: `num_changes` when the worker received its weights.
   uint64_t num_changes = 0;               // How often w has changed.
 };
 
@@ -84,9 +84,9 @@ class MomentumReference : public Reference {
   Values v;
 };
 
-// DC-ASGD (OD-SGD paper, equations 4 to 6). received_weights[rank] is w_bak of the equations. `adaptive`:
-// lambda is divided by the root of the mean square of the gradients; `global`: one mean square for
-// all workers.
+// DC-ASGD (OD-SGD paper, equations 4 to 6). received_weights[rank] is w_bak of the equations.
+// `is_adaptive`: lambda is divided by the root of the mean square of the gradients; `is_global`:
+// one mean square for all workers.
 class DcasgdReference : public Reference {
  public:
   DcasgdReference(const setup::Setup& job, bool is_adaptive, bool is_global)
