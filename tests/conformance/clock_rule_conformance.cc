@@ -33,7 +33,8 @@ struct RuleCase {
 std::vector<RuleCase> AllCases() {
   std::vector<RuleCase> cases;
   for (const std::string& name : algorithm::AlgorithmsThatClose(pb::AlgorithmTraits::every_push))
-    for (const char* answer_contents : {"weights", "changes"}) cases.push_back({name, answer_contents});
+    for (const char* answer_contents : {"weights", "changes"})
+      cases.push_back({name, answer_contents});
   return cases;
 }
 
@@ -45,11 +46,13 @@ std::map<std::string, std::string> SavedStateOf(ClockRule* rule) {
   for (const SavedState::Array& array : saved.arrays) {
     const auto* bytes = reinterpret_cast<const char*>(array.values.data());
     EXPECT_TRUE(
-        state_by_name.emplace("array " + array.name, std::string(bytes, array.values.size_bytes())).second)
+        state_by_name.emplace("array " + array.name, std::string(bytes, array.values.size_bytes()))
+            .second)
         << "two arrays are named " << array.name;
   }
   for (const SavedState::Number& number : saved.numbers) {
-    EXPECT_TRUE(state_by_name.emplace("number " + number.name, std::to_string(*number.value)).second)
+    EXPECT_TRUE(
+        state_by_name.emplace("number " + number.name, std::to_string(*number.value)).second)
         << "two numbers are named " << number.name;
   }
   return state_by_name;
@@ -154,9 +157,9 @@ class RuleDrill {
 class ClockRuleConformance : public testing::TestWithParam<RuleCase> {
  protected:
   static std::unique_ptr<setup::Setup> MakeJob(std::vector<std::string> overrides = {}) {
-    overrides.insert(overrides.end(),
-                     {"train.algorithm=" + GetParam().algorithm, "exchange.pull=" + GetParam().answer_contents,
-                      "train.optimizer.name=momentum"});
+    overrides.insert(overrides.end(), {"train.algorithm=" + GetParam().algorithm,
+                                       "exchange.pull=" + GetParam().answer_contents,
+                                       "train.optimizer.name=momentum"});
     return MakeCentralJob(overrides);
   }
   static bool pulls_changes() { return GetParam().answer_contents == "changes"; }
@@ -185,7 +188,8 @@ TEST_P(ClockRuleConformance, RefusedPushesChangeNothing) {
     EXPECT_EQ(SavedStateOf(&drill_.rule()), state_before) << which;
   };
   const Bytes valid_push = drill_.NextPush(1);
-  for (size_t size = 0; size < valid_push.size(); size += 5) expect_refused(valid_push.Slice(0, size), "truncated");
+  for (size_t size = 0; size < valid_push.size(); size += 5)
+    expect_refused(valid_push.Slice(0, size), "truncated");
   std::vector<uint8_t> longer_push = ToVector(valid_push);
   longer_push.push_back(0);
   expect_refused(Bytes::Own(std::move(longer_push)), "longer");
@@ -286,7 +290,9 @@ TEST_P(ClockRuleConformance, SavedStateContinuesWithTheSameBytes) {
       *restored_state.numbers[i].value = *original_state.numbers[i].value;
     }
     restored.CopyWorkersOf(original);
-    EXPECT_EQ(restored.MakePushes(num_pushes, kNumPushes), original.MakePushes(num_pushes, kNumPushes)) << num_pushes;
+    EXPECT_EQ(restored.MakePushes(num_pushes, kNumPushes),
+              original.MakePushes(num_pushes, kNumPushes))
+        << num_pushes;
     EXPECT_EQ(SavedStateOf(&restored.rule()), SavedStateOf(&original.rule())) << num_pushes;
   }
 }
@@ -297,8 +303,10 @@ TEST_P(ClockRuleConformance, TheAverageIsTheWeightsUnlessTheJobKeepsOne) {
   const auto averaging_job = MakeJob({"evaluation.ema_decay=0.9"});
   RuleDrill averaging_drill(*averaging_job);
   averaging_drill.MakePushes(0, 9);
-  EXPECT_EQ(WeightsOf(averaging_drill.rule()), WeightsOf(drill_.rule())) << "averaging must not train";
-  EXPECT_NE(ToVector(averaging_drill.rule().Average()), ToVector(Fp32Bytes(averaging_drill.rule().weights())));
+  EXPECT_EQ(WeightsOf(averaging_drill.rule()), WeightsOf(drill_.rule()))
+      << "averaging must not train";
+  EXPECT_NE(ToVector(averaging_drill.rule().Average()),
+            ToVector(Fp32Bytes(averaging_drill.rule().weights())));
 }
 
 TEST_P(ClockRuleConformance, UsesTheLearningRateOfTheGlobalStep) {

@@ -39,8 +39,8 @@ TEST(Server, NamesAPortInUse) {
   const auto server = Server::Make(*job, signals, {});
   ASSERT_FALSE(server.ok());
   EXPECT_EQ(server.status().code(), Code::kAddress);
-  EXPECT_THAT(server.status().message(),
-              AllOf(HasSubstr("control socket"), HasSubstr(std::to_string(occupied_socket->port()))));
+  EXPECT_THAT(server.status().message(), AllOf(HasSubstr("control socket"),
+                                               HasSubstr(std::to_string(occupied_socket->port()))));
 }
 
 // A server's data socket that does not know its workers yet, and a socket that is connected to it.
@@ -149,8 +149,10 @@ TEST(LaneCounters, ShowWhatALaneRefused) {
   for (int i = 0; i < 2; ++i) counters.Export(lane);
   const std::string metrics_text = registry.PrometheusText();
   EXPECT_THAT(metrics_text, HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"bad\"} 1\n"));
-  EXPECT_THAT(metrics_text, HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"not_a_member\"} 1\n"));
-  EXPECT_THAT(metrics_text, HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"stale\"} 0\n"));
+  EXPECT_THAT(metrics_text,
+              HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"not_a_member\"} 1\n"));
+  EXPECT_THAT(metrics_text,
+              HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"stale\"} 0\n"));
 }
 
 }  // namespace

@@ -113,7 +113,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(ShardCheckpoints, AreKeptUpToALimit) {
   const auto job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
-                        "checkpoints.every_steps=5", "checkpoints.shard_keep=4"});
+                            "checkpoints.every_steps=5", "checkpoints.shard_keep=4"});
   ClockServer server(*job);
   server.Begin();
   server.drill.MakePushes(0, 68);
@@ -122,8 +122,8 @@ TEST_F(ShardCheckpoints, AreKeptUpToALimit) {
 }
 
 TEST_F(ShardCheckpoints, AServerTakesTheNewestOfEitherKind) {
-  const auto job =
-      MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2", "checkpoints.every_steps=5"});
+  const auto job = MakeJob(
+      {"train.algorithm=asgd", "checkpoints.shard_every_steps=2", "checkpoints.every_steps=5"});
   ClockServer server(*job);
   server.Begin();
   server.drill.MakePushes(0, 20);
@@ -160,7 +160,7 @@ TEST_F(ShardCheckpoints, DamagedOnesAndThoseOfAnotherRunAreMovedAway) {
 // restarted with the same command must continue its own run from checkpoints of both kinds.
 TEST_F(ShardCheckpoints, AreUsedByTheirOwnRunEvenIfTheJobMustNotResume) {
   const auto job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
-                        "checkpoints.every_steps=5", "checkpoints.resume=false"});
+                            "checkpoints.every_steps=5", "checkpoints.resume=false"});
   ClockServer server(*job);
   server.Begin();
   server.drill.MakePushes(0, 24);
@@ -180,7 +180,8 @@ TEST_F(ShardCheckpoints, OfAnotherJobDoNotPreventABeginning) {
     server.Begin();
     server.drill.MakePushes(0, 9);
   }
-  const auto other_job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2", "seed=9"});
+  const auto other_job =
+      MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2", "seed=9"});
   ClockServer server(*other_job);
   EXPECT_FALSE(server.checkpoints.Saved().unfit.has_sentence());
   EXPECT_EQ(server.Begin(), 0u);
@@ -356,7 +357,7 @@ TEST_F(ShardCheckpoints, GoingBackToAMissingOneChangesNothing) {
 
 TEST_F(ShardCheckpoints, AreNotNeededToGoBackToTheBeginning) {
   const auto job = MakeJob({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2",
-                        "train.optimizer.name=momentum", "exchange.pull_codec=bf16"});
+                            "train.optimizer.name=momentum", "exchange.pull_codec=bf16"});
   RoundServer server(*job);
   server.Join(0);
   for (uint64_t round = 1; round <= 5; ++round) server.MakeRound(round);
@@ -367,7 +368,8 @@ TEST_F(ShardCheckpoints, AreNotNeededToGoBackToTheBeginning) {
   EXPECT_FALSE(server.central().lane().open());
   server.Join(0);
   server.weights() = server.Pull(false);
-  EXPECT_EQ(server.weights(), InitialWeights(*job)) << "the initial weights are sent without rounding";
+  EXPECT_EQ(server.weights(), InitialWeights(*job))
+      << "the initial weights are sent without rounding";
   for (uint64_t round = 1; round <= 5; ++round) server.MakeRound(round);
   EXPECT_EQ(server.weights(), weights_after_round_5);
   EXPECT_THAT(OwnStepsOf(server.checkpoints()), ElementsAre(2, 4));

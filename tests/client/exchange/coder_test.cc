@@ -119,8 +119,9 @@ TEST(Coder, AppliesTheMeanGradientWithFp32) {
                 "train.weight_decay.where=local", "exchange.bucket_kib=1", "exchange.chunk_kib=1"});
   Cluster cluster(*job);
   SetGradients(*job, 1, &cluster);
-  const std::vector<float> weights_before(cluster.workers[0]->replica->parameters(),
-                                  cluster.workers[0]->replica->parameters() + job->table.total);
+  const std::vector<float> weights_before(
+      cluster.workers[0]->replica->parameters(),
+      cluster.workers[0]->replica->parameters() + job->table.total);
   RunRound(*job, 1, &cluster);
   for (const models::Parameter& p : job->table.parameters) {
     for (uint64_t i = p.offset; i < p.offset + p.count; ++i) {
@@ -236,7 +237,7 @@ TEST(Coder, EncodesWithTheScalersOfThePreviousRound) {
     }
     largest_of_round.push_back(max_magnitude);
     const std::vector<float> weights_before(worker.replica->parameters(),
-                                    worker.replica->parameters() + tensor.count);
+                                            worker.replica->parameters() + tensor.count);
     RunRound(*job, round, &cluster);
     const float scaler = round == 1 ? largest_of_round[1] : 1.5f * largest_of_round[round - 1];
     std::map<int, int> count_of_k;

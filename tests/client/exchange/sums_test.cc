@@ -23,7 +23,7 @@ Answer MakeAnswer(protocol::Cell cell, uint64_t round, uint32_t contributors, By
 
 // Returns the largest size of the chunk's sum over `contributors` workers.
 size_t MaxSumBytes(const protocol::ExchangePlan& plan, const protocol::Chunk& chunk,
-                uint32_t contributors) {
+                   uint32_t contributors) {
   size_t max_bytes = 0;
   for (const codec::Segment& segment : chunk.segments) {
     if (contributors == 0) break;

@@ -24,7 +24,8 @@ constexpr double kRate = 0.05;
 
 using Vector = std::vector<double>;
 
-std::unique_ptr<setup::Setup> MakeJob(const std::string& algorithm, std::vector<std::string> extra_overrides) {
+std::unique_ptr<setup::Setup> MakeJob(const std::string& algorithm,
+                                      std::vector<std::string> extra_overrides) {
   std::vector<std::string> overrides = {
       "workers.count=" + std::to_string(kWorkers),
       "train.batch_total=" + std::to_string(2 * kWorkers),
@@ -83,38 +84,39 @@ TEST(Asgd, AppliesEveryPushAtOnce) {
 
 TEST(Asgd, EndsWithTheSameWeightsIfChangesArePulled) {
   CheckTraces(*MakeJob("asgd", {"exchange.pull=changes"}),
-        [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
-          const Vector g = GradientAt(rank, step, *x);
-          for (size_t k = 0; k < w->size(); ++k) (*w)[k] -= kRate * g[k];
-          *x = *w;
-        });
+              [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+                const Vector g = GradientAt(rank, step, *x);
+                for (size_t k = 0; k < w->size(); ++k) (*w)[k] -= kRate * g[k];
+                *x = *w;
+              });
 }
 
 void CheckDcasgd(const std::string& computed_by) {
-  CheckTraces(*MakeJob("dcasgd_c", {"train.dcasgd_c.lambda=2", "train.dcasgd_c.compensation=" + computed_by}),
-        [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
-          const Vector g = GradientAt(rank, step, *x);
-          for (size_t k = 0; k < w->size(); ++k)
-            (*w)[k] -= kRate * (g[k] + 2 * g[k] * g[k] * ((*w)[k] - (*x)[k]));
-          *x = *w;
-        });
+  CheckTraces(*MakeJob("dcasgd_c",
+                       {"train.dcasgd_c.lambda=2", "train.dcasgd_c.compensation=" + computed_by}),
+              [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+                const Vector g = GradientAt(rank, step, *x);
+                for (size_t k = 0; k < w->size(); ++k)
+                  (*w)[k] -= kRate * (g[k] + 2 * g[k] * g[k] * ((*w)[k] - (*x)[k]));
+                *x = *w;
+              });
 }
 TEST(DcasgdC, CompensatesAgainstTheWorkersBackup) { CheckDcasgd("on_server"); }
 
 TEST(DcasgdA, DividesByTheRootOfOneMeanSquarePerWorker) {
   std::vector<Vector> mean_squares(kWorkers);
   CheckTraces(*MakeJob("dcasgd_a", {"train.dcasgd_a.lambda=2", "train.dcasgd_a.rho=0.9"}),
-        [&mean_squares](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
-          const Vector g = GradientAt(rank, step, *x);
-          mean_squares[rank].resize(g.size());
-          for (size_t k = 0; k < w->size(); ++k) {
-            double& mean_square = mean_squares[rank][k];
-            mean_square = 0.9 * mean_square + 0.1 * g[k] * g[k];
-            (*w)[k] -=
-                kRate * (g[k] + 2 / std::sqrt(mean_square + 1e-7) * g[k] * g[k] * ((*w)[k] - (*x)[k]));
-          }
-          *x = *w;
-        });
+              [&mean_squares](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+                const Vector g = GradientAt(rank, step, *x);
+                mean_squares[rank].resize(g.size());
+                for (size_t k = 0; k < w->size(); ++k) {
+                  double& mean_square = mean_squares[rank][k];
+                  mean_square = 0.9 * mean_square + 0.1 * g[k] * g[k];
+                  (*w)[k] -= kRate * (g[k] + 2 / std::sqrt(mean_square + 1e-7) * g[k] * g[k] *
+                                                 ((*w)[k] - (*x)[k]));
+                }
+                *x = *w;
+              });
 }
 
 // Whether the servers compute DC-ASGD's compensation term. For it they store a backup of the
@@ -144,13 +146,15 @@ TEST(Dcasgd, ComputesTheCompensationOnExactlyOneSide) {
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = codec::MakeCodec(name, {});
     for (const bool has_feedback : {false, true}) {
-      if (has_feedback && (*codec)->stochastic()) continue;  // Stochastic codecs refuse error_feedback.
+      if (has_feedback && (*codec)->stochastic())
+        continue;  // Stochastic codecs refuse error_feedback.
       SCOPED_TRACE(name + (has_feedback ? " with error feedback" : ""));
       std::vector<std::string> overrides = {"exchange.codec=" + name, "train.dcasgd_a.lambda=0.1"};
       if (has_feedback) overrides.emplace_back("exchange.error_feedback=true");
       const auto job = MakeJob("dcasgd_a", overrides);
       ASSERT_NE(job, nullptr);
-      const bool servers_must_compensate = name == "fp32" || (!has_feedback && (name == "fp16" || name == "bf16"));
+      const bool servers_must_compensate =
+          name == "fp32" || (!has_feedback && (name == "fp16" || name == "bf16"));
       EXPECT_EQ(ServersCompensate(*job), servers_must_compensate);
       EXPECT_EQ(WorkersCompensate(*job), !servers_must_compensate);
     }
@@ -159,11 +163,11 @@ TEST(Dcasgd, ComputesTheCompensationOnExactlyOneSide) {
 
 TEST(Ssp, IsAsgdIfNoWorkerIsTooFarAhead) {
   CheckTraces(*MakeJob("ssp", {"train.ssp.staleness=100"}),
-        [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
-          const Vector g = GradientAt(rank, step, *x);
-          for (size_t k = 0; k < w->size(); ++k) (*w)[k] -= kRate * g[k];
-          *x = *w;
-        });
+              [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+                const Vector g = GradientAt(rank, step, *x);
+                for (size_t k = 0; k < w->size(); ++k) (*w)[k] -= kRate * g[k];
+                *x = *w;
+              });
 }
 
 TEST(Ssp, KeepsAllWorkersWithinTheBound) {
@@ -180,7 +184,8 @@ TEST(Ssp, KeepsAllWorkersWithinTheBound) {
 
 TEST(EasgdAsync, MovesWorkerAndCentreByTheDifferenceBeforeTheStep) {
   const uint64_t tau = 2;
-  const auto job = MakeJob("easgd_async", {"train.easgd_async.tau=2", "train.easgd_async.alpha=0.2"});
+  const auto job =
+      MakeJob("easgd_async", {"train.easgd_async.tau=2", "train.easgd_async.alpha=0.2"});
   std::vector<uint32_t> push_order;
   const auto traces = RunCluster(*job, {kSteps, 7}, &push_order);
   Vector centre = InitialWeights(*job);
@@ -189,14 +194,16 @@ TEST(EasgdAsync, MovesWorkerAndCentreByTheDifferenceBeforeTheStep) {
   const auto make_step = [&](uint32_t i, const Vector& elastic_force) {
     EXPECT_LT(RelativeDistance(traces[i].points[t[i]], x[i]), kTolerance) << i << " at " << t[i];
     const Vector g = GradientAt(i, t[i] + 1, x[i]);
-    for (size_t k = 0; k < g.size(); ++k) x[i][k] -= kRate * g[k] + (elastic_force.empty() ? 0 : elastic_force[k]);
+    for (size_t k = 0; k < g.size(); ++k)
+      x[i][k] -= kRate * g[k] + (elastic_force.empty() ? 0 : elastic_force[k]);
     ++t[i];
   };
   ASSERT_GE(push_order.size(), 15u);
   for (uint32_t i : push_order) {
     while (t[i] == 0 || t[i] % tau != 0) make_step(i, {});
     Vector elastic_force(centre.size());
-    for (size_t k = 0; k < elastic_force.size(); ++k) elastic_force[k] = 0.2 * (x[i][k] - centre[k]);
+    for (size_t k = 0; k < elastic_force.size(); ++k)
+      elastic_force[k] = 0.2 * (x[i][k] - centre[k]);
     for (size_t k = 0; k < elastic_force.size(); ++k) centre[k] += elastic_force[k];
     make_step(i, elastic_force);
   }

@@ -133,8 +133,8 @@ class Servers {
   // The exchange of one worker, in algorithms without rounds.
   struct WorkerState {
     std::vector<protocol::Message> pending_pushes;  // Pushes that the lane has not received yet.
-    size_t num_unanswered = 0;                   // How many chunks still wait for an answer.
-    bool has_finished = false;                   // Whether the worker has made its last step.
+    size_t num_unanswered = 0;                      // How many chunks still wait for an answer.
+    bool has_finished = false;                      // Whether the worker has made its last step.
   };
 
   void InitLane() {
@@ -162,7 +162,8 @@ class Servers {
   void ProcessPush(uint32_t rank, const protocol::Message& message) {
     protocol::Sends sends;
     lane().OnMessage(100 + rank, message, &sends);
-    for (const protocol::Send& send : sends) DeliverAnswer(static_cast<uint32_t>(send.to - 100), send);
+    for (const protocol::Send& send : sends)
+      DeliverAnswer(static_cast<uint32_t>(send.to - 100), send);
   }
 
   void DeliverAnswer(uint32_t rank, const protocol::Send& send) {
@@ -172,7 +173,8 @@ class Servers {
     std::vector<protocol::Exchange::Outgoing> sends;
     for (auto& answer :
          exchanges_[rank].OnOutcome(kLane, kind, *outcome, send.message.payload, {}, &sends)) {
-      if (!outcome->has_pulled() && worker_states_[rank].num_unanswered > 0) --worker_states_[rank].num_unanswered;
+      if (!outcome->has_pulled() && worker_states_[rank].num_unanswered > 0)
+        --worker_states_[rank].num_unanswered;
       if (kind == protocol::Kind::kScale) members_[rank]->coder->Scaled(answer);
       members_[rank]->events.Push(std::move(answer));
     }
@@ -194,7 +196,8 @@ class Servers {
       const uint32_t rank = ready_ranks[random_.Below(ready_ranks.size())];
       push_order_.push_back(rank);
       worker_states_[rank].num_unanswered = num_chunks_;
-      for (const protocol::Message& message : std::exchange(worker_states_[rank].pending_pushes, {}))
+      for (const protocol::Message& message :
+           std::exchange(worker_states_[rank].pending_pushes, {}))
         ProcessPush(rank, message);
     }
   }
@@ -207,7 +210,8 @@ class Servers {
     figures_by_rank.resize(members_.size());
     figures_by_rank[rank] = payload.view();
     if (!has_rounds_) worker_states_[rank].has_finished = true;
-    if (std::any_of(figures_by_rank.begin(), figures_by_rank.end(), [](const auto& each) { return each.empty(); }))
+    if (std::any_of(figures_by_rank.begin(), figures_by_rank.end(),
+                    [](const auto& each) { return each.empty(); }))
       return has_rounds_ ? void() : ProcessNext();
     pb::FiguresOfAll figures_of_all;
     for (const std::string& each : figures_by_rank) figures_of_all.add_by_rank(each);

@@ -29,9 +29,10 @@ extern template void AnalyticGradient(uint32_t, uint64_t, const double*, size_t,
 struct Trace {
   // points[s - 1]: the weights at which the worker computed the gradient of step s.
   std::vector<std::vector<float>> points;
-  std::map<uint64_t, std::vector<float>> weights_after_round;  // The worker's copy of W after each round.
+  // The worker's copy of W after each round.
+  std::map<uint64_t, std::vector<float>> weights_after_round;
   std::vector<float> final_weights;
-  Floats average_weights;      // The moving average of the weights at the end, if the job asks for one.
+  Floats average_weights;  // The moving average of the weights at the end, if the job asks for one.
   uint64_t num_pulls = 0;  // How many chunks the worker pulled without a push.
   Status status;
 };

@@ -80,7 +80,7 @@ class OpenRoundTest : public testing::Test {
   std::optional<Sums> sums_;
   std::optional<OpenRound> open_round_;
   std::deque<uint32_t> arriving_buckets_;  // The buckets whose answers arrive next, in order.
-  std::vector<uint64_t> applied_rounds_;  // The rounds that OpenRound reported as complete.
+  std::vector<uint64_t> applied_rounds_;   // The rounds that OpenRound reported as complete.
 };
 
 // Bucket 0 has all tensors except the first; bucket 1 has the first tensor.

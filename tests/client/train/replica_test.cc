@@ -22,7 +22,8 @@ void MakeStep(Replica* replica, const std::vector<float>& g, const update::Step&
 void TrainALittle(Replica* replica, uint64_t num_elements, uint64_t rounds) {
   std::vector<float> g(num_elements);
   for (uint64_t round = 1; round <= rounds; ++round) {
-    for (uint64_t i = 0; i < num_elements; ++i) g[i] = static_cast<float>((i * 7 + round * 13) % 11) - 5;
+    for (uint64_t i = 0; i < num_elements; ++i)
+      g[i] = static_cast<float>((i * 7 + round * 13) % 11) - 5;
     MakeStep(replica, g, {0.01, round});
   }
 }

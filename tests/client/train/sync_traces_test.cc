@@ -20,8 +20,9 @@ constexpr double kTolerance = 1e-5;
 
 using Vector = std::vector<double>;
 
-std::unique_ptr<setup::Setup> MakeJob(const std::string& algorithm, std::vector<std::string> extra_overrides,
-                                  uint32_t workers = kWorkers) {
+std::unique_ptr<setup::Setup> MakeJob(const std::string& algorithm,
+                                      std::vector<std::string> extra_overrides,
+                                      uint32_t workers = kWorkers) {
   std::vector<std::string> overrides = {
       "workers.count=" + std::to_string(workers),
       "train.batch_total=" + std::to_string(2 * workers),
@@ -73,8 +74,10 @@ void ExpectPoint(const Trace& trace, uint64_t step, const Vector& expected) {
 void ExpectWeights(const std::vector<Trace>& traces, uint64_t round, const Vector& expected) {
   for (const Trace& trace : traces) {
     ASSERT_TRUE(trace.weights_after_round.count(round)) << round;
-    EXPECT_LT(RelativeDistance(trace.weights_after_round.at(round), expected), kTolerance) << "round " << round;
-    EXPECT_EQ(trace.weights_after_round.at(round), traces[0].weights_after_round.at(round)) << "replicas differ";
+    EXPECT_LT(RelativeDistance(trace.weights_after_round.at(round), expected), kTolerance)
+        << "round " << round;
+    EXPECT_EQ(trace.weights_after_round.at(round), traces[0].weights_after_round.at(round))
+        << "replicas differ";
   }
 }
 
@@ -131,10 +134,12 @@ void CheckOdsgd(const setup::Setup& job, const OdsgdReference& ref) {
       Vector compensated_gradient = g[i];
       for (size_t k = 0; k < global_weights.size(); ++k) {
         const double scaled_gradient = ref.scale * g[i][k];
-        compensated_gradient[k] = scaled_gradient + ref.lambda * scaled_gradient * scaled_gradient * (global_weights[k] - reference[k]);
+        compensated_gradient[k] = scaled_gradient + ref.lambda * scaled_gradient * scaled_gradient *
+                                                        (global_weights[k] - reference[k]);
       }
       Vector next_local = global_weights;
-      MomentumStep(compensated_gradient, ref.local_rate, ref.local_momentum, &local_v[i], &next_local);
+      MomentumStep(compensated_gradient, ref.local_rate, ref.local_momentum, &local_v[i],
+                   &next_local);
       local[i] = next_local;
     }
   }
@@ -144,29 +149,31 @@ TEST(Odsgd, FollowsAlgorithm2ThroughBothBoundariesOfItsWarmUp) {
   for (uint64_t warmup_steps : {0, 1, 5}) {
     SCOPED_TRACE(warmup_steps);
     CheckOdsgd(*MakeJob("odsgd", {"train.odsgd.warmup_steps=" + std::to_string(warmup_steps),
-                              "train.odsgd.local.learning_rate=0.03"}),
+                                  "train.odsgd.local.learning_rate=0.03"}),
                {.warmup_steps = warmup_steps});
   }
 }
 
 TEST(Odsgd, CompensatesAgainstThePointOfTheGradient) {
   CheckOdsgd(*MakeJob("odsgd", {"train.odsgd.warmup_steps=3", "train.odsgd.local.name=dcasgd_c",
-                            "train.odsgd.local.learning_rate=0.03", "train.odsgd.local.lambda=2",
-                            "train.odsgd.local.momentum=0.5"}),
+                                "train.odsgd.local.learning_rate=0.03",
+                                "train.odsgd.local.lambda=2", "train.odsgd.local.momentum=0.5"}),
              {.warmup_steps = 3, .lambda = 2, .local_momentum = 0.5});
 }
 
 TEST(Odsgd, CompensatesAgainstThePreviousGlobalWeightsIfAsked) {
-  CheckOdsgd(*MakeJob("odsgd", {"train.odsgd.warmup_steps=3", "train.odsgd.local.name=dcasgd_c",
-                            "train.odsgd.local.learning_rate=0.03", "train.odsgd.local.lambda=2",
-                            "train.odsgd.local.reference=prev_global"}),
-             {.warmup_steps = 3, .lambda = 2, .uses_previous_global = true});
+  CheckOdsgd(
+      *MakeJob("odsgd", {"train.odsgd.warmup_steps=3", "train.odsgd.local.name=dcasgd_c",
+                         "train.odsgd.local.learning_rate=0.03", "train.odsgd.local.lambda=2",
+                         "train.odsgd.local.reference=prev_global"}),
+      {.warmup_steps = 3, .lambda = 2, .uses_previous_global = true});
 }
 
 TEST(Odsgd, ScalesTheLocalGradientAsTheReleasedCodeIfAsked) {
-  CheckOdsgd(*MakeJob("odsgd", {"train.odsgd.warmup_steps=2", "train.odsgd.local.learning_rate=0.03",
-                            "train.odsgd.local.grad_scale=global_mean"}),
-             {.warmup_steps = 2, .scale = 1.0 / kWorkers});
+  CheckOdsgd(
+      *MakeJob("odsgd", {"train.odsgd.warmup_steps=2", "train.odsgd.local.learning_rate=0.03",
+                         "train.odsgd.local.grad_scale=global_mean"}),
+      {.warmup_steps = 2, .scale = 1.0 / kWorkers});
 }
 
 TEST(Odsgd, WithoutALocalUpdaterOnlyDelaysGradients) {
@@ -177,7 +184,8 @@ TEST(Odsgd, WithoutALocalUpdaterOnlyDelaysGradients) {
 }
 
 TEST(Odsgd, OfOneWorkerWithPlainSgdIsSsgdBitForBit) {
-  const std::vector<std::string> ssgd_overrides = {"train.optimizer.name=sgd", "train.schedule.name=poly"};
+  const std::vector<std::string> ssgd_overrides = {"train.optimizer.name=sgd",
+                                                   "train.schedule.name=poly"};
   auto odsgd_overrides = ssgd_overrides;
   odsgd_overrides.push_back("train.odsgd.warmup_steps=3");
   const auto ssgd_traces = RunCluster(*MakeJob("ssgd", ssgd_overrides, 1), {kSteps});
@@ -228,7 +236,8 @@ TEST(Psgd, IsSsgdIfWorkersAverageAfterEveryStep) {
   const auto ssgd_traces = RunCluster(*MakeJob("ssgd", {}), {kSteps});
   const auto psgd_traces = RunCluster(*MakeJob("psgd", {"train.psgd.p=1"}), {kSteps});
   for (uint64_t t = 1; t <= kSteps; ++t) {
-    const Vector expected(ssgd_traces[0].weights_after_round.at(t).begin(), ssgd_traces[0].weights_after_round.at(t).end());
+    const Vector expected(ssgd_traces[0].weights_after_round.at(t).begin(),
+                          ssgd_traces[0].weights_after_round.at(t).end());
     EXPECT_LT(RelativeDistance(psgd_traces[0].weights_after_round.at(t), expected), 1e-6) << t;
   }
 }
@@ -286,14 +295,16 @@ TEST(Pqasgd, QuantizedReplicasAgreeBitForBit) {
   const auto job = MakeJob("pqasgd", {"exchange.codec=ternary", "exchange.clip=none"});
   const auto traces = RunCluster(*job, {kSteps});
   ASSERT_EQ(traces[0].weights_after_round.size(), (kSteps + 7) / 8);
-  for (const Trace& trace : traces) EXPECT_EQ(trace.weights_after_round, traces[0].weights_after_round);
+  for (const Trace& trace : traces)
+    EXPECT_EQ(trace.weights_after_round, traces[0].weights_after_round);
 }
 
 TEST(Odsgd, TernaryReplicasAgreeBitForBit) {
   const auto job = MakeJob("odsgd", {"exchange.codec=ternary", "train.odsgd.warmup_steps=3"});
   const auto traces = RunCluster(*job, {kSteps});
   ASSERT_EQ(traces[0].weights_after_round.size(), kSteps);
-  for (const Trace& trace : traces) EXPECT_EQ(trace.weights_after_round, traces[0].weights_after_round);
+  for (const Trace& trace : traces)
+    EXPECT_EQ(trace.weights_after_round, traces[0].weights_after_round);
 }
 
 }  // namespace

@@ -134,7 +134,8 @@ class TrainerTest : public testing::Test {
 
   std::string folder_;
   std::unique_ptr<setup::Setup> job_;
-  const std::unique_ptr<data::Samples> train_samples_ = SomeImages(20), test_samples_ = SomeImages(9);
+  const std::unique_ptr<data::Samples> train_samples_ = SomeImages(20),
+                                       test_samples_ = SomeImages(9);
   Registry registry_;
   Progress progress_{registry_};
   Events events_;
@@ -278,7 +279,9 @@ class WatchedCompute : public worker::BatchCompute {
       return need(tensor);
     });
   }
-  void Backward(const std::function<void(uint32_t)>& ready) override { inner_compute_->Backward(ready); }
+  void Backward(const std::function<void(uint32_t)>& ready) override {
+    inner_compute_->Backward(ready);
+  }
 
  private:
   std::unique_ptr<worker::BatchCompute> inner_compute_;
@@ -304,7 +307,9 @@ class ByteCompute : public worker::BatchCompute {
     }
     return inner_compute_->Forward(float_batch_, need);
   }
-  void Backward(const std::function<void(uint32_t)>& ready) override { inner_compute_->Backward(ready); }
+  void Backward(const std::function<void(uint32_t)>& ready) override {
+    inner_compute_->Backward(ready);
+  }
   bool TakesBytes() const override { return true; }
   data::Pin BytesPin() const override {
     return [this](const void*, size_t) {

@@ -51,8 +51,8 @@ TEST_P(AnsSymbolsOnTarget, CodesMatchReferenceAtEveryLength) {
       const Bytes symbols = RandomSymbols(n, zeros_in_16, n);
       const Code code = CodeOf(symbols);
       Bytes decoded(n + 1, 77);
-      const size_t num_ones =
-          SymbolsOfCode(code.mask.data(), n, code.signs.data(), code.signs.size(), 0, decoded.data());
+      const size_t num_ones = SymbolsOfCode(code.mask.data(), n, code.signs.data(),
+                                            code.signs.size(), 0, decoded.data());
       EXPECT_EQ(num_ones, CountOnes(code.mask.data(), n));
       EXPECT_EQ(decoded.back(), 77);
       decoded.pop_back();
@@ -75,9 +75,10 @@ TEST_P(AnsSymbolsOnTarget, ConvertingInPartsEqualsConvertingAtOnce) {
     size_t num_signs_read = 0, num_signs_written = 0;
     for (size_t begin = 0; begin < kN; begin += part_size) {
       const size_t count = std::min(part_size, kN - begin);
-      num_signs_read = SymbolsOfCode(code.mask.data() + begin / 8, count, code.signs.data(), code.signs.size(), num_signs_read,
-                           decoded.data() + begin);
-      num_signs_written = CodeOfSymbols(symbols.data() + begin, count, num_signs_written, mask.data() + begin / 8, signs.data());
+      num_signs_read = SymbolsOfCode(code.mask.data() + begin / 8, count, code.signs.data(),
+                                     code.signs.size(), num_signs_read, decoded.data() + begin);
+      num_signs_written = CodeOfSymbols(symbols.data() + begin, count, num_signs_written,
+                                        mask.data() + begin / 8, signs.data());
     }
     EXPECT_EQ(num_signs_read, num_signs_written);
     EXPECT_EQ(decoded, symbols);
@@ -97,7 +98,8 @@ TEST_P(AnsSymbolsOnTarget, SumsMatchReference) {
         Bytes sign_plane(PlaneBytes(n));
         SpreadSigns(code.mask.data(), n, code.signs, sign_plane.data());
         const WorkerCodes codes_of_worker{code.mask.data(), sign_plane.data()};
-        AddCodes({&codes_of_worker, 1}, n, PlaneBytes(n), SumBits(workers), SumBits(workers), planes.data());
+        AddCodes({&codes_of_worker, 1}, n, PlaneBytes(n), SumBits(workers), SumBits(workers),
+                 planes.data());
       }
       for (const size_t first : {size_t{0}, n / 2 / 64 * 64}) {
         for (const size_t count : {n - first, (n - first) / 2}) {

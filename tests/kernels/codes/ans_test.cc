@@ -90,14 +90,16 @@ TEST_P(AnsOnTarget, BlocksFollowTheEquationsAndRoundTrip) {
 // Two symbols share the 4096 slots in different proportions. The encoder divides by multiplying
 // with a reciprocal, which must give the exact quotient for every number of slots.
 TEST_P(AnsOnTarget, EveryFrequencyDividesExactly) {
-  for (unsigned num_slots = 1; num_slots < 4096; num_slots += num_slots < 64 || num_slots > 4000 ? 1 : 37) {
+  for (unsigned num_slots = 1; num_slots < 4096;
+       num_slots += num_slots < 64 || num_slots > 4000 ? 1 : 37) {
     AnsFrequencies frequencies{};
     frequencies[0] = static_cast<uint16_t>(num_slots);
     frequencies[1] = static_cast<uint16_t>(4096 - num_slots);
     std::mt19937_64 random(num_slots);
     Bytes symbols(300);
     for (uint8_t& s : symbols) s = random() % 2;
-    ASSERT_EQ(EncodeBlock(frequencies, symbols), EncodeByEquations(frequencies, symbols)) << num_slots;
+    ASSERT_EQ(EncodeBlock(frequencies, symbols), EncodeByEquations(frequencies, symbols))
+        << num_slots;
   }
 }
 
@@ -243,11 +245,13 @@ TEST_P(AnsOnTarget, RefusesTheSameDamagedBlocksAsReference) {
       const Bytes row(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(block_ends.back()));
       std::vector<Block> damaged_blocks;
       for (size_t k = 0; k < kBlocks; ++k) {
-        damaged_blocks.push_back(Block(row).subspan(block_ends[k], block_ends[k + 1] - block_ends[k]));
+        damaged_blocks.push_back(
+            Block(row).subspan(block_ends[k], block_ends[k + 1] - block_ends[k]));
       }
       Bytes actual(symbols.size()), reference(symbols.size());
       const bool is_accepted = DecodeAns(table, row, damaged_blocks, kN, actual.data());
-      ASSERT_EQ(is_accepted, DecodeAnsRef(table, row, damaged_blocks, kN, reference.data())) << trial;
+      ASSERT_EQ(is_accepted, DecodeAnsRef(table, row, damaged_blocks, kN, reference.data()))
+          << trial;
       ASSERT_TRUE(!is_accepted || actual == reference) << trial;
       num_refused += !is_accepted;
     }

@@ -25,7 +25,8 @@ class DeviceCodes : public testing::Test {
   }
 };
 
-inline std::unique_ptr<codec::Codec> MakeCheckedCodec(const char* name, const codec::Options& options) {
+inline std::unique_ptr<codec::Codec> MakeCheckedCodec(const char* name,
+                                                      const codec::Options& options) {
   auto codec_or_error = codec::MakeCodec(name, options);
   EXPECT_TRUE(codec_or_error.ok()) << codec_or_error.status().message();
   return std::move(*codec_or_error);
@@ -40,7 +41,7 @@ using CodesOfChunks = std::vector<std::vector<uint8_t>>;
 // Splits the device's output into the codes of each chunk; sizes[c] is the size of chunk c in
 // bytes.
 inline CodesOfChunks ChunksOf(const std::vector<uint8_t>& bytes, const Tiling& tiling,
-                     const std::vector<uint64_t>& sizes) {
+                              const std::vector<uint64_t>& sizes) {
   CodesOfChunks chunks;
   for (size_t c = 0; c < sizes.size(); ++c) {
     const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(tiling.chunks[c].out);

@@ -26,8 +26,8 @@ class OneBitCoder {
       : parts_(parts),
         columns_(columns),
         tiling_(CutIntoTiles(parts)),
-        code_ranges_(
-            LayOutCodes([&](size_t p) { return OneBitSize(parts[p].count, columns[p]); }, &tiling_)),
+        code_ranges_(LayOutCodes([&](size_t p) { return OneBitSize(parts[p].count, columns[p]); },
+                                 &tiling_)),
         device_tiling_(tiling_),
         device_ranges_(code_ranges_),
         grouped_parts_(GroupParts(tiling_, columns, &num_groups_)),
@@ -43,18 +43,20 @@ class OneBitCoder {
     EXPECT_EQ(
         OneBitOnDevice(nullptr, arena.data(), residual == nullptr ? nullptr : residual->data(),
                        device_tiling_.Get(), grouped_parts_.data(), device_ranges_.data(),
-                       {partial_sums_.data(), done_counters_.data(), means_.data()}, out.data(), num_bad_.data()),
+                       {partial_sums_.data(), done_counters_.data(), means_.data()}, out.data(),
+                       num_bad_.data()),
         0);
     std::vector<uint64_t> sizes(tiling_.chunks.size());
-    for (size_t p = 0; p < parts_.size(); ++p) sizes[tiling_.parts[p].part.chunk] += code_ranges_[p].size;
+    for (size_t p = 0; p < parts_.size(); ++p)
+      sizes[tiling_.parts[p].part.chunk] += code_ranges_[p].size;
     return ChunksOf(out.Read(), tiling_, sizes);
   }
   std::vector<float> Decode(const CodeRow& row) {
     DeviceArray<uint8_t> codes(row.bytes);
     DeviceArray<CodeRange> ranges(row.ranges);
     DeviceArray<float> arena(std::vector<float>(parts_.back().begin + parts_.back().count));
-    EXPECT_EQ(ReadOneBitOnDevice(nullptr, device_tiling_.Get(), codes.data(), grouped_parts_.data(), ranges.data(),
-                                 arena.data(), num_bad_.data()),
+    EXPECT_EQ(ReadOneBitOnDevice(nullptr, device_tiling_.Get(), codes.data(), grouped_parts_.data(),
+                                 ranges.data(), arena.data(), num_bad_.data()),
               0);
     return arena.Read();
   }
@@ -78,9 +80,9 @@ class OneBitCoder {
 // The sizes of the parts and of their columns: one element, a few, about as many as a tile has
 // (4096), and several tiles. A column may be longer than its part.
 const std::vector<uint64_t> kPartSizes = {1,    7,    4096, 205,   415,   4097,
-                                       9000, 8191, 3000, 20000, 17000, 24576};
+                                          9000, 8191, 3000, 20000, 17000, 24576};
 const std::vector<uint64_t> kColumnSizes = {1,    3,    1,    9,        16,   512,
-                                        4097, 4096, 1000, 1u << 31, 5000, 8192};
+                                            4097, 4096, 1000, 1u << 31, 5000, 8192};
 
 void ExpectOneBit(const std::vector<std::vector<float>>& rounds, bool has_feedback) {
   const auto parts = MakeParts(kPartSizes);
@@ -98,16 +100,21 @@ void ExpectOneBit(const std::vector<std::vector<float>>& rounds, bool has_feedba
     for (size_t p = 0; p < parts.size(); ++p) {
       const Part& part = parts[p];
       if (part.chunk == expected_chunks.size()) expected_chunks.emplace_back();
-      std::vector<float> part_values(g.begin() + static_cast<std::ptrdiff_t>(part.begin),
-                           g.begin() + static_cast<std::ptrdiff_t>(part.begin + part.count));
+      std::vector<float> part_values(
+          g.begin() + static_cast<std::ptrdiff_t>(part.begin),
+          g.begin() + static_cast<std::ptrdiff_t>(part.begin + part.count));
       if (has_feedback) memories[p]->Compensate(0, part_values, part_values);
       std::vector<uint8_t> code;
       codec->Encode(part_values.data(), SegmentOf(part, kColumnSizes[p]), {}, {}, &code);
-      expected_chunks[part.chunk].insert(expected_chunks[part.chunk].end(), code.begin(), code.end());
+      expected_chunks[part.chunk].insert(expected_chunks[part.chunk].end(), code.begin(),
+                                         code.end());
       row.Add(code);
       std::vector<float> decoded_part(part.count);
-      ASSERT_TRUE(codec->DecodeSingleCode(code, SegmentOf(part, kColumnSizes[p]), decoded_part.data()).ok());
-      std::copy(decoded_part.begin(), decoded_part.end(), decoded.begin() + static_cast<std::ptrdiff_t>(part.begin));
+      ASSERT_TRUE(
+          codec->DecodeSingleCode(code, SegmentOf(part, kColumnSizes[p]), decoded_part.data())
+              .ok());
+      std::copy(decoded_part.begin(), decoded_part.end(),
+                decoded.begin() + static_cast<std::ptrdiff_t>(part.begin));
       if (!has_feedback) continue;
       memories[p]->Update(0, part_values, decoded_part);
       SavedState state;
@@ -117,7 +124,8 @@ void ExpectOneBit(const std::vector<std::vector<float>>& rounds, bool has_feedba
                      {state.arrays[0].values.begin(), state.arrays[0].values.end()});
     }
     ASSERT_EQ(device_chunks.size(), expected_chunks.size());
-    for (size_t c = 0; c < device_chunks.size(); ++c) EXPECT_EQ(device_chunks[c], expected_chunks[c]) << "chunk " << c;
+    for (size_t c = 0; c < device_chunks.size(); ++c)
+      EXPECT_EQ(device_chunks[c], expected_chunks[c]) << "chunk " << c;
     ExpectSameBits(coder.Decode(row), decoded);
   }
   EXPECT_EQ(coder.num_bad(), 0u);
@@ -134,7 +142,9 @@ TEST_F(DeviceCodes, OneBitKeepsResidualLikeCpu) {
   const size_t n = ArenaSize(MakeParts(kPartSizes));
   std::vector<float> odd_values = NormalValues(n, 1, 2);
   OverwriteWithOddValues(&odd_values);
-  ExpectOneBit({NormalValues(n, 0.01f, 1), NormalValues(n, 0.01f, 2), odd_values, NormalValues(n, 0.01f, 3)}, true);
+  ExpectOneBit(
+      {NormalValues(n, 0.01f, 1), NormalValues(n, 0.01f, 2), odd_values, NormalValues(n, 0.01f, 3)},
+      true);
 }
 
 TEST_F(DeviceCodes, OneBitReportsNonFiniteValues) {
@@ -200,8 +210,9 @@ class QsgdCoder {
         rule_(codec::QsgdLevels(options).rule()),
         tiling_(CutIntoTiles(parts)),
         bucket_sizes_(BucketSizesOf(parts, options)),
-        code_ranges_(LayOutCodes([&](size_t p) { return QsgdMaxSize(rule_, parts[p].count, bucket_sizes_[p]); },
-                            &tiling_)),
+        code_ranges_(LayOutCodes(
+            [&](size_t p) { return QsgdMaxSize(rule_, parts[p].count, bucket_sizes_[p]); },
+            &tiling_)),
         device_tiling_(tiling_),
         device_ranges_(code_ranges_),
         grouped_parts_(GroupParts(tiling_, bucket_sizes_, &num_buckets_)),
@@ -218,12 +229,13 @@ class QsgdCoder {
     DeviceArray<float> arena(g);
     DeviceArray<uint8_t> out(tiling_.out_bytes);
     DeviceArray<uint64_t> sizes(tiling_.chunks.size());
-    EXPECT_EQ(QsgdOnDevice(nullptr, arena.data(), device_tiling_.Get(),
-                           {rule_, options_.bucket, grouped_parts_.data(), device_ranges_.data(), key},
-                           {partial_sums_.data(), done_counters_.data(), norms_.data(), widths_.data(),
-                            bits_.data(), levels_.data(), chunk_counters_.data()},
-                           out.data(), tiling_.out_bytes, sizes.data(), num_bad_.data()),
-              0);
+    EXPECT_EQ(
+        QsgdOnDevice(nullptr, arena.data(), device_tiling_.Get(),
+                     {rule_, options_.bucket, grouped_parts_.data(), device_ranges_.data(), key},
+                     {partial_sums_.data(), done_counters_.data(), norms_.data(), widths_.data(),
+                      bits_.data(), levels_.data(), chunk_counters_.data()},
+                     out.data(), tiling_.out_bytes, sizes.data(), num_bad_.data()),
+        0);
     if (rule_.bits == 0) return ChunksOf(out.Read(), tiling_, sizes.Read());
     std::vector<uint64_t> fixed_sizes(tiling_.chunks.size());
     for (size_t p = 0; p < parts_.size(); ++p)
@@ -234,16 +246,17 @@ class QsgdCoder {
     DeviceArray<uint8_t> codes(row.bytes);
     DeviceArray<CodeRange> ranges(row.ranges);
     DeviceArray<float> arena(std::vector<float>(ArenaSize(parts_)));
-    EXPECT_EQ(ReadQsgdOnDevice(nullptr, device_tiling_.Get(), codes.data(), rule_, grouped_parts_.data(),
-                               ranges.data(), bits_.data(), arena.data(), num_bad_.data()),
-              0);
+    EXPECT_EQ(
+        ReadQsgdOnDevice(nullptr, device_tiling_.Get(), codes.data(), rule_, grouped_parts_.data(),
+                         ranges.data(), bits_.data(), arena.data(), num_bad_.data()),
+        0);
     return arena.Read();
   }
   uint32_t num_bad() const { return num_bad_.Read()[0]; }
 
  private:
   static std::vector<uint64_t> BucketSizesOf(const std::vector<Part>& parts,
-                                       const Options::Qsgd& options) {
+                                             const Options::Qsgd& options) {
     std::vector<uint64_t> sizes;
     for (const Part& part : parts)
       sizes.push_back(options.bucket == 0 ? part.count : options.bucket);
@@ -292,7 +305,8 @@ void ExpectQsgd(const std::vector<Part>& parts, const Options::Qsgd& qsgd,
   for (int run = 0; run < 2; ++run) {
     const CodesOfChunks device_chunks = coder.Encode(g, key);
     ASSERT_EQ(device_chunks.size(), expected_chunks.size());
-    for (size_t c = 0; c < device_chunks.size(); ++c) EXPECT_EQ(device_chunks[c], expected_chunks[c]) << "chunk " << c;
+    for (size_t c = 0; c < device_chunks.size(); ++c)
+      EXPECT_EQ(device_chunks[c], expected_chunks[c]) << "chunk " << c;
   }
   ExpectSameBits(coder.Decode(row), decoded);
   EXPECT_EQ(coder.num_bad(), 0u);
@@ -358,8 +372,9 @@ bool IsRefused(const std::vector<uint8_t>& code, const Options::Qsgd& qsgd, uint
   Options options;
   options.qsgd = qsgd;
   std::vector<float> mean(count);
-  const bool is_valid =
-      MakeCheckedCodec("qsgd", options)->Decode(code, SegmentOf(parts[0]), 1, 0, 0, count, mean.data()).ok();
+  const bool is_valid = MakeCheckedCodec("qsgd", options)
+                            ->Decode(code, SegmentOf(parts[0]), 1, 0, 0, count, mean.data())
+                            .ok();
   QsgdCoder coder(parts, qsgd);
   CodeRow row;
   row.Add(code);
@@ -373,7 +388,8 @@ std::vector<uint8_t> QsgdCodeOf(const Options::Qsgd& qsgd, uint64_t count, uint6
   Options options;
   options.qsgd = qsgd;
   std::vector<uint8_t> code;
-  MakeCheckedCodec("qsgd", options)->Encode(NormalValues(count, 1, seed).data(), {1, 0, count}, {}, {}, &code);
+  MakeCheckedCodec("qsgd", options)
+      ->Encode(NormalValues(count, 1, seed).data(), {1, 0, count}, {}, {}, &code);
   return code;
 }
 
@@ -387,7 +403,8 @@ void ExpectRefusals(const Options::Qsgd& qsgd, uint64_t count, uint64_t seed) {
     if (i % 10 == 0) {
       changed_code.resize(random() % (code.size() + 2));
     } else {
-      changed_code[i % 2 == 0 ? random() % code.size() : random() % std::min<size_t>(code.size(), 200)] ^=
+      changed_code[i % 2 == 0 ? random() % code.size()
+                              : random() % std::min<size_t>(code.size(), 200)] ^=
           static_cast<uint8_t>(1 + random() % 255);
     }
     num_refused += IsRefused(changed_code, qsgd, count) ? 1 : 0;
@@ -443,7 +460,7 @@ TEST(QuickLevels, AreNeverWrongWhenCertain) {
     const QsgdBucket bucket{std::exp2(exponent(random)), 0, levels[i / 2 % 8]};
     const float element = i % 11 == 0 ? bucket.norm : bucket.norm * share(random);
     const double position = by_intervals ? (double{element / bucket.norm} + 1) * (bucket.s / 2)
-                               : double{std::abs(element) / bucket.norm} * bucket.s;
+                                         : double{std::abs(element) / bucket.norm} * bucket.s;
     const auto nearest_draw = static_cast<int64_t>((position - std::floor(position)) * 65536);
     for (int64_t d = nearest_draw - 3; d <= nearest_draw + 3; ++d) {
       if (d < 0 || d > 65535) continue;
@@ -453,12 +470,14 @@ TEST(QuickLevels, AreNeverWrongWhenCertain) {
       };
       uint32_t quick_level = 0;
       num_draws += bucket.s <= 15;
-      if (!QuickLevel(QsgdQuickOf(by_intervals, bucket), by_intervals ? element : std::abs(element), draw, &quick_level)) {
+      if (!QuickLevel(QsgdQuickOf(by_intervals, bucket), by_intervals ? element : std::abs(element),
+                      draw, &quick_level)) {
         num_uncertain += bucket.s <= 15;
         continue;
       }
       ASSERT_EQ(quick_level, exact_level(0)) << element << " of " << bucket.norm << ", draw " << d;
-      ASSERT_EQ(quick_level, exact_level(65535)) << element << " of " << bucket.norm << ", draw " << d;
+      ASSERT_EQ(quick_level, exact_level(65535))
+          << element << " of " << bucket.norm << ", draw " << d;
     }
   }
   EXPECT_LT(num_uncertain * 2, num_draws)

@@ -29,17 +29,21 @@ std::vector<float> ValuesOfPart(const std::vector<float>& arena, const Part& par
 class SparseCoder {
  public:
   explicit SparseCoder(const std::vector<Part>& parts)
-      : parts_(parts), tiling_(CutIntoTiles(parts)), code_ranges_(LayOutParts()), device_tiling_(tiling_) {}
+      : parts_(parts),
+        tiling_(CutIntoTiles(parts)),
+        code_ranges_(LayOutParts()),
+        device_tiling_(tiling_) {}
 
   CodesOfChunks Encode(DeviceArray<float>* arena, const std::vector<float>& thresholds,
-            const SparseMemory& memory = {}) {
+                       const SparseMemory& memory = {}) {
     DeviceArray<float> device_thresholds(thresholds);
     DeviceArray<uint8_t> out(tiling_.out_bytes);
     DeviceArray<uint64_t> sizes(tiling_.chunks.size());
-    EXPECT_EQ(SparseOnDevice(nullptr, arena->data(), device_tiling_.Get(), device_thresholds.data(), memory,
-                             {masks_.data(), sent_.data(), bodies_.data(), done_counters_.data()},
-                             out.data(), sizes.data()),
-              0);
+    EXPECT_EQ(
+        SparseOnDevice(nullptr, arena->data(), device_tiling_.Get(), device_thresholds.data(),
+                       memory, {masks_.data(), sent_.data(), bodies_.data(), done_counters_.data()},
+                       out.data(), sizes.data()),
+        0);
     return ChunksOf(out.Read(), tiling_, sizes.Read());
   }
   // Decodes the codes. Adds the number of invalid codes to *num_bad.
@@ -182,13 +186,16 @@ void ExpectRounds(const Options::TopK& topk, const std::vector<float>& threshold
       memories[p]->Compensate(0, ValuesOfPart(g, parts[p]),
                               {compensated.data() + parts[p].begin, parts[p].count});
     const std::vector<float> device_compensated = v.Read();
-    for (const Part& part : parts) ExpectSameBits(ValuesOfPart(device_compensated, part), ValuesOfPart(compensated, part));
+    for (const Part& part : parts)
+      ExpectSameBits(ValuesOfPart(device_compensated, part), ValuesOfPart(compensated, part));
     const CpuCodes cpu_codes(parts, compensated, thresholds);
-    EXPECT_EQ(coder.Encode(&v, thresholds, {v.data(), has_momentum && topk.masking ? u.data() : nullptr}),
-              cpu_codes.chunks);
+    EXPECT_EQ(
+        coder.Encode(&v, thresholds, {v.data(), has_momentum && topk.masking ? u.data() : nullptr}),
+        cpu_codes.chunks);
     const std::vector<float> unsent = v.Read(), momenta = u.Read();
     for (size_t p = 0; p < parts.size(); ++p) {
-      memories[p]->Update(0, ValuesOfPart(compensated, parts[p]), ValuesOfPart(cpu_codes.values, parts[p]));
+      memories[p]->Update(0, ValuesOfPart(compensated, parts[p]),
+                          ValuesOfPart(cpu_codes.values, parts[p]));
       SavedState state;
       memories[p]->AddState(&state);
       const auto saved_array = [&](size_t i) {
@@ -247,7 +254,8 @@ TEST_F(DeviceCodes, StatisticsOfManyTensorsMatchCpu) {
   const std::vector<uint32_t> device_counts = counts.Read();
   for (size_t p = 0; p < parts.size(); ++p) {
     uint32_t expected = 0;
-    for (const float x : ValuesOfPart(v, parts[p])) expected += std::abs(x) >= thresholds[p] ? 1 : 0;
+    for (const float x : ValuesOfPart(v, parts[p]))
+      expected += std::abs(x) >= thresholds[p] ? 1 : 0;
     EXPECT_EQ(device_counts[p], thresholds[p] >= 0 ? expected : 0) << p;
   }
 }
@@ -257,8 +265,9 @@ TEST_F(DeviceCodes, StatisticsOfManyTensorsMatchCpu) {
 bool IsRefused(const std::vector<uint8_t>& code, uint64_t count) {
   const std::vector<Part> parts = {{0, count, 0, 1, 0}};
   std::vector<float> mean(count);
-  const bool is_valid =
-      MakeCheckedCodec("topk", {})->Decode(code, SegmentOf(parts[0]), 1, 0, 0, count, mean.data()).ok();
+  const bool is_valid = MakeCheckedCodec("topk", {})
+                            ->Decode(code, SegmentOf(parts[0]), 1, 0, 0, count, mean.data())
+                            .ok();
   CodeRow row;
   row.Add(code);
   uint32_t num_bad = 0;
@@ -274,8 +283,9 @@ uint32_t CountRefusals(const std::vector<float>& v, float threshold, uint64_t se
   std::mt19937_64 random(seed);
   uint32_t num_refused = 0;
   for (int i = 0; i < 48; ++i) {
-    std::vector<uint8_t> changed_code(valid_row.bytes.begin(),
-                               valid_row.bytes.begin() + static_cast<std::ptrdiff_t>(valid_row.size));
+    std::vector<uint8_t> changed_code(
+        valid_row.bytes.begin(),
+        valid_row.bytes.begin() + static_cast<std::ptrdiff_t>(valid_row.size));
     if (i % 12 == 0) {
       changed_code.resize(random() % (changed_code.size() + 3));
     } else {

@@ -126,7 +126,8 @@ TEST_P(HalfOnTarget, WorksAtEveryLengthAndAlignment) {
     HalfToFloat(actual.data() + 1, n, round_trip.data() + 1);
     HalfToFloatRef(reference.data(), n, reference_round_trip.data());
     EXPECT_TRUE(round_trip[0] == 7 && round_trip[n + 1] == 7);
-    EXPECT_TRUE(std::equal(reference_round_trip.begin(), reference_round_trip.end(), round_trip.begin() + 1));
+    EXPECT_TRUE(std::equal(reference_round_trip.begin(), reference_round_trip.end(),
+                           round_trip.begin() + 1));
   }
 }
 
@@ -155,7 +156,8 @@ TEST_P(HalfOnTarget, EveryBfloatRoundTrips) {
   FloatToBfloat(x.data(), x.size(), round_trip.data());
   for (size_t i = 0; i < all_bits.size(); ++i) {
     const bool is_nan = (all_bits[i] & 0x7FFF) > 0x7F80;
-    ASSERT_EQ(round_trip[i], is_nan ? all_bits[i] | 0x40 : all_bits[i]) << i;  // A NaN becomes quiet.
+    ASSERT_EQ(round_trip[i], is_nan ? all_bits[i] | 0x40 : all_bits[i])
+        << i;  // A NaN becomes quiet.
   }
 }
 
@@ -169,8 +171,10 @@ TEST_P(HalfOnTarget, EveryFloatRoundsToTheNearestBfloat) {
     const double upper_neighbour = std::bit_cast<float>((upper + 1) << 16);
     for (const uint32_t rest : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) {
       const float value = std::bit_cast<float>(upper << 16 | rest);
-      const double distance_below = value - lower_neighbour, distance_above = upper_neighbour - value;
-      const bool rounds_up = distance_above < distance_below || (distance_above == distance_below && upper % 2 == 1);
+      const double distance_below = value - lower_neighbour,
+                   distance_above = upper_neighbour - value;
+      const bool rounds_up =
+          distance_above < distance_below || (distance_above == distance_below && upper % 2 == 1);
       for (const uint16_t sign : {0, 0x8000}) {
         x.push_back(sign != 0 ? -value : value);
         expected.push_back(static_cast<uint16_t>(sign | (rounds_up ? upper + 1 : upper)));
@@ -212,7 +216,8 @@ TEST_P(HalfOnTarget, BfloatsWorkAtEveryLengthAndAlignment) {
     BfloatToFloat(actual.data() + 1, n, round_trip.data() + 1);
     BfloatToFloatRef(reference.data(), n, reference_round_trip.data());
     EXPECT_TRUE(round_trip[0] == 7 && round_trip[n + 1] == 7);
-    EXPECT_TRUE(std::equal(reference_round_trip.begin(), reference_round_trip.end(), round_trip.begin() + 1));
+    EXPECT_TRUE(std::equal(reference_round_trip.begin(), reference_round_trip.end(),
+                           round_trip.begin() + 1));
   }
 }
 

@@ -165,7 +165,8 @@ TEST_P(PlanesOnTarget, AddingSeveralAtOnceEqualsTheReferenceAtEveryLength) {
         sign_planes.push_back(SignPlaneOf(codes.back()));
         if (n != 0) sign_planes.back()[n / 16] |= static_cast<uint8_t>(~codes[c].mask[n / 16]);
       }
-      for (size_t c = 0; c < num_added; ++c) worker_codes.push_back({codes[c].mask.data(), sign_planes[c].data()});
+      for (size_t c = 0; c < num_added; ++c)
+        worker_codes.push_back({codes[c].mask.data(), sign_planes[c].data()});
       const int old_num_planes = workers == 0 ? 0 : SumBits(workers);
       workers += static_cast<int>(num_added);
       AddCodes(worker_codes, n, stride, old_num_planes, SumBits(workers), actual.data() + 1);

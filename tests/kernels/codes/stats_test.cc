@@ -142,7 +142,8 @@ TEST(Sigma, IsThePopulationDeviationAboutTheMean) {
 TEST(Sigma, IsZeroForEqualValuesAndForNone) {
   EXPECT_EQ(Sigma(Stats(), 0), 0);
   const std::vector<float> equal_values(1000, 0.1f);
-  EXPECT_NEAR(Sigma(ComputeStats(equal_values.data(), equal_values.size()), equal_values.size()), 0, 1e-8);
+  EXPECT_NEAR(Sigma(ComputeStats(equal_values.data(), equal_values.size()), equal_values.size()), 0,
+              1e-8);
   const std::vector<float> zeros(1000, 0.0f);
   EXPECT_EQ(Sigma(ComputeStats(zeros.data(), zeros.size()), zeros.size()), 0);
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 std::vector<int8_t> CodesOf(const std::vector<float>& g, float s, float clip, const NoiseKey& key,
-                          uint64_t first_element = 0) {
+                            uint64_t first_element = 0) {
   std::vector<uint8_t> mask(PlaneBytes(g.size()));
   std::vector<uint8_t> signs(PlaneBytes(g.size()));
   std::vector<int8_t> codes(g.size());
@@ -44,11 +44,14 @@ TEST(TernaryLaw, IsUnbiasedWithTheVarianceOfTheory) {
     const double mean = s * static_cast<double>(code_sums[i]) / kDraws;
     const double standard_error = std::sqrt(variance / kDraws);
     EXPECT_NEAR(mean, clipped, 4 * standard_error + 1e-7) << g[i];
-    const double sample_variance = s * s * static_cast<double>(square_sums[i]) / kDraws - mean * mean;
+    const double sample_variance =
+        s * s * static_cast<double>(square_sums[i]) / kDraws - mean * mean;
     // A decoded value (s times the code) with mean magnitude m = |clipped| has the variance
     // m (s - m). Its derivative s - 2 m turns the error of the mean into that of the variance.
     const double slope = std::abs(s - 2 * std::abs(clipped));
-    EXPECT_NEAR(sample_variance, variance, 4 * standard_error * slope + 16 * standard_error * standard_error + 1e-6) << g[i];
+    EXPECT_NEAR(sample_variance, variance,
+                4 * standard_error * slope + 16 * standard_error * standard_error + 1e-6)
+        << g[i];
   }
 }
 
@@ -60,8 +63,8 @@ TEST(TernaryLaw, PassesChiSquareOfEquation2OverBinsOfTheMagnitude) {
     std::mt19937_64 random(seed);
     std::vector<float> g(kN);
     for (float& value : g) {
-      value =
-          static_cast<float>(static_cast<double>(static_cast<int64_t>(random())) * 0x1p-63 * kScaler);
+      value = static_cast<float>(static_cast<double>(static_cast<int64_t>(random())) * 0x1p-63 *
+                                 kScaler);
     }
     const std::vector<int8_t> codes = CodesOf(g, kScaler, kInfinity, {.seed = seed});
     std::vector<double> observed(kBins), expected(kBins), variance(kBins);
@@ -92,7 +95,8 @@ TEST(TernaryLaw, DrawsOfNeighboursRoundsAndRanksAreIndependent) {
   const auto agreement = [&](const std::vector<int8_t>& other_codes, size_t shift) {
     size_t num_equal = 0;
     for (size_t i = 0; i + shift < kN; ++i) num_equal += codes[i] == other_codes[i + shift];
-    return (static_cast<double>(num_equal) / static_cast<double>(kN - shift) - 0.5) * 2 * std::sqrt(kN);
+    return (static_cast<double>(num_equal) / static_cast<double>(kN - shift) - 0.5) * 2 *
+           std::sqrt(kN);
   };
   for (size_t shift = 1; shift <= 16; ++shift) EXPECT_LT(std::abs(agreement(codes, shift)), 4);
   EXPECT_LT(std::abs(agreement(CodesOf(g, 1, 1, {.seed = 5, .round = 1}), 0)), 4);
@@ -142,10 +146,11 @@ TEST(TernaryLaw, ResolvesThresholdsFinerThan16Bits) {
     std::vector<uint8_t> mask(PlaneBytes(kPieceSize)), signs(PlaneBytes(kPieceSize));
     size_t num_nonzero = 0;
     for (uint64_t piece = 0; piece < 64; ++piece) {
-      num_nonzero +=
-          Ternarize(g.data(), kPieceSize, 1, 1, {.seed = 8}, piece * kPieceSize, mask.data(), signs.data());
+      num_nonzero += Ternarize(g.data(), kPieceSize, 1, 1, {.seed = 8}, piece * kPieceSize,
+                               mask.data(), signs.data());
     }
-    EXPECT_TRUE(HasProbability(static_cast<double>(num_nonzero), 64.0 * kPieceSize, p)) << p << " " << num_nonzero;
+    EXPECT_TRUE(HasProbability(static_cast<double>(num_nonzero), 64.0 * kPieceSize, p))
+        << p << " " << num_nonzero;
   }
 }
 

@@ -31,7 +31,7 @@ using Kernel = decltype(Ternarize);
 // Runs a kernel on memory whose address is unaligned by `shift`, and checks that it does not write
 // outside its arrays. `first` is the position of g[0] in its tensor.
 Codes RunKernel(Kernel* kernel, const std::vector<float>& g, float s, float clip, uint64_t first,
-            size_t shift = 0, const NoiseKey& key = kKey) {
+                size_t shift = 0, const NoiseKey& key = kKey) {
   constexpr uint8_t kGuard = 0xA5;
   const size_t size = PlaneBytes(g.size());
   std::vector<float> shifted_g(g.size() + shift);
@@ -39,8 +39,8 @@ Codes RunKernel(Kernel* kernel, const std::vector<float>& g, float s, float clip
   std::vector<uint8_t> mask(size + shift + 1, kGuard);
   std::vector<uint8_t> signs(size + shift + 1, kGuard);
   Codes codes;
-  codes.num_ones = kernel(shifted_g.data() + shift, g.size(), s, clip, key, first, mask.data() + shift,
-                      signs.data() + shift);
+  codes.num_ones = kernel(shifted_g.data() + shift, g.size(), s, clip, key, first,
+                          mask.data() + shift, signs.data() + shift);
   for (size_t i = 0; i < shift; ++i) EXPECT_TRUE(mask[i] == kGuard && signs[i] == kGuard);
   EXPECT_TRUE(mask.back() == kGuard && signs.back() == kGuard);
   const auto begin = static_cast<ptrdiff_t>(shift);
@@ -92,7 +92,8 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceForEveryPartOfTheKey) {
                           .rank = static_cast<uint16_t>(0xFFFF - bit),
                           .round = key_part,
                           .tensor = static_cast<uint32_t>(key_part >> 3)};
-    EXPECT_EQ(RunKernel(Ternarize, g, 2, 2, 5, 0, key), RunKernel(TernarizeRef, g, 2, 2, 5, 0, key));
+    EXPECT_EQ(RunKernel(Ternarize, g, 2, 2, 5, 0, key),
+              RunKernel(TernarizeRef, g, 2, 2, 5, 0, key));
   }
 }
 
@@ -138,7 +139,8 @@ TEST_P(TernaryOnTarget, DecidesByTheQuotientInFloat) {
   for (const float s : {3.0f, 0.1f, 7e-5f, 1e-40f, 3e38f}) {
     std::vector<float> g = Gaussian(20000, 17);
     for (float& value : g) value *= s / 3;
-    EXPECT_EQ(RunKernel(Ternarize, g, s, kInfinity, 3), RunKernel(TernarizeRef, g, s, kInfinity, 3)) << s;
+    EXPECT_EQ(RunKernel(Ternarize, g, s, kInfinity, 3), RunKernel(TernarizeRef, g, s, kInfinity, 3))
+        << s;
   }
 }
 
@@ -180,9 +182,10 @@ TEST_P(TernaryOnTarget, CodesOfAPartEqualThatPartOfTheWhole) {
   const std::vector<int8_t> all_codes = Expand(RunKernel(Ternarize, g, 2, 2, 0), g.size());
   for (const size_t first : {1, 8, 777, 4096}) {
     const std::vector<float> rest(g.begin() + static_cast<ptrdiff_t>(first), g.end());
-    const std::vector<int8_t> codes_of_rest = Expand(RunKernel(Ternarize, rest, 2, 2, first), rest.size());
-    EXPECT_TRUE(
-        std::equal(codes_of_rest.begin(), codes_of_rest.end(), all_codes.begin() + static_cast<ptrdiff_t>(first)));
+    const std::vector<int8_t> codes_of_rest =
+        Expand(RunKernel(Ternarize, rest, 2, 2, first), rest.size());
+    EXPECT_TRUE(std::equal(codes_of_rest.begin(), codes_of_rest.end(),
+                           all_codes.begin() + static_cast<ptrdiff_t>(first)));
   }
 }
 

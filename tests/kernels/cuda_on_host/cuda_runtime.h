@@ -124,7 +124,8 @@ class Pool {
     num_running_ = std::max<uint32_t>(threads, static_cast<uint32_t>(threads_.size()));
     while (threads_.size() < threads) {
       const auto index = static_cast<uint32_t>(threads_.size());
-      threads_.emplace_back([this, index, last_run = run_number_.load()] { ServeRuns(index, last_run); });
+      threads_.emplace_back(
+          [this, index, last_run = run_number_.load()] { ServeRuns(index, last_run); });
     }
     run_number_.fetch_add(1);
     run_number_.notify_all();
@@ -150,7 +151,8 @@ class Pool {
   }
 
   const std::function<void(uint32_t)>* work_ = nullptr;  // Changes only between two runs.
-  uint32_t num_threads_needed_ = 0;  // How many threads the current run needs. Changes only between two runs.
+  uint32_t num_threads_needed_ =
+      0;  // How many threads the current run needs. Changes only between two runs.
   std::atomic<uint64_t> run_number_ = 0;
   std::atomic<uint32_t> num_running_ = 0;
   std::vector<std::thread> threads_;
@@ -205,7 +207,8 @@ T __shfl_up_sync(uint32_t /*all*/, T value, uint32_t delta) {
 template <typename T>
 T __shfl_down_sync(uint32_t /*all*/, T value, uint32_t delta) {
   const uint32_t lane = cuda_on_host::Lane();
-  return cuda_on_host::FromLane(value, lane + delta < cuda_on_host::kWarpSize ? lane + delta : lane);
+  return cuda_on_host::FromLane(value,
+                                lane + delta < cuda_on_host::kWarpSize ? lane + delta : lane);
 }
 inline void __syncwarp() { cuda_on_host::MyWarp().barrier.arrive_and_wait(); }
 inline uint32_t __ballot_sync(uint32_t /*all*/, bool predicate) {

@@ -39,7 +39,10 @@ inline std::vector<float> NormalValues(size_t n, float sigma, uint64_t seed) {
 struct TilingOnDevice {
   explicit TilingOnDevice(const std::vector<Part>& parts) : TilingOnDevice(CutIntoTiles(parts)) {}
   explicit TilingOnDevice(const Tiling& host_tiling)
-      : tiling(host_tiling), tiles(tiling.tiles), tiled_parts(tiling.parts), chunks(tiling.chunks) {}
+      : tiling(host_tiling),
+        tiles(tiling.tiles),
+        tiled_parts(tiling.parts),
+        chunks(tiling.chunks) {}
   DeviceTiling Get() {
     return {tiles.data(), tiled_parts.data(), chunks.data(),
             static_cast<uint32_t>(tiling.tiles.size())};

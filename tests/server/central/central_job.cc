@@ -73,8 +73,9 @@ Bytes EncodePush(const setup::Setup& job, const protocol::Chunk& chunk,
     const float* tensor_values = values.data() + tensor_begin;
     const uint64_t tensor_count = job.plan.tensor_count[segment.tensor];
     codec.Encode(tensor_values + segment.begin, segment,
-                 codec.Prepare(kernels::ComputeStats(tensor_values, tensor_count), {tensor_values, tensor_count}, noise), noise,
-                 &codes);
+                 codec.Prepare(kernels::ComputeStats(tensor_values, tensor_count),
+                               {tensor_values, tensor_count}, noise),
+                 noise, &codes);
   }
   return Bytes::Own(std::move(codes));
 }
@@ -92,7 +93,8 @@ void TakeAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool is_c
   const bool are_changes = job.job.exchange().pull() == pb::Exchange::changes;
   for (const codec::Segment& segment : chunk.segments) {
     std::vector<float> decoded(segment.count);
-    const Result<size_t> size = job.plan.pull_codec->DecodeSingleCode(remaining_bytes, segment, decoded.data());
+    const Result<size_t> size =
+        job.plan.pull_codec->DecodeSingleCode(remaining_bytes, segment, decoded.data());
     ASSERT_TRUE(size.ok()) << size.status().message();
     remaining_bytes = remaining_bytes.subspan(*size);
     for (float value : decoded) {
@@ -244,7 +246,9 @@ void ClockDrill::DeliverAnswers(const protocol::Sends& sends) {
     const pb::Outcome& outcome = send.message.head.sum();
     const auto rank = static_cast<uint32_t>(send.to - 100);
     size_t chunk_index = 0;
-    while (chunks[chunk_index]->bucket != outcome.bucket() || chunks[chunk_index]->index != outcome.chunk()) ++chunk_index;
+    while (chunks[chunk_index]->bucket != outcome.bucket() ||
+           chunks[chunk_index]->index != outcome.chunk())
+      ++chunk_index;
     if (outcome.pulled().has_average()) {
       TakeAnswer(job_, *chunks[chunk_index], true, send.message.payload, &average_);
       continue;
@@ -257,7 +261,8 @@ void ClockDrill::DeliverAnswers(const protocol::Sends& sends) {
     const pb::Outcome::Weights* weights = protocol::WeightsOf(outcome);
     ASSERT_NE(weights, nullptr) << outcome.ShortDebugString();
     versions_[rank][chunk_index] = weights->version();
-    TakeAnswer(job_, *chunks[chunk_index], answers_are_complete_, send.message.payload, &weights_[rank]);
+    TakeAnswer(job_, *chunks[chunk_index], answers_are_complete_, send.message.payload,
+               &weights_[rank]);
   }
 }
 
@@ -274,14 +279,14 @@ RoundDrill::RoundDrill(const setup::Setup& job) : job_(job), weights_(InitialWei
 }
 
 void RoundDrill::MakeRound(const std::vector<std::vector<float>>& values,
-                       const std::vector<uint32_t>& ranks) {
+                           const std::vector<uint32_t>& ranks) {
   const auto chunks = ChunksOf(job_);
   answer_bytes_ = 0;
   for (size_t i = 0; i < chunks.size(); ++i) {
     const auto sum = specs_[i].open(1);
     for (size_t k = 0; k < ranks.size(); ++k) {
-      const Status status = sum->Add(
-          ranks[k], EncodePush(job_, *chunks[i], values[k], ranks[k], rounds_of_chunks_[i]->round() + 1));
+      const Status status = sum->Add(ranks[k], EncodePush(job_, *chunks[i], values[k], ranks[k],
+                                                          rounds_of_chunks_[i]->round() + 1));
       ASSERT_TRUE(status.ok()) << status.message();
     }
     const Bytes answer = sum->Close();

@@ -123,7 +123,9 @@ class RoundDrill {
   // The weights that every worker has.
   const std::vector<float>& weights() const { return weights_; }
   size_t answer_bytes() const { return answer_bytes_; }
-  const std::vector<std::unique_ptr<CentralRounds>>& rounds_of_chunks() const { return rounds_of_chunks_; }
+  const std::vector<std::unique_ptr<CentralRounds>>& rounds_of_chunks() const {
+    return rounds_of_chunks_;
+  }
 
  private:
   const setup::Setup& job_;

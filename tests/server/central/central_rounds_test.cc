@@ -21,7 +21,7 @@ using Values = std::vector<double>;
 // Returns the gradients that these workers compute at the weights w in `round`.
 template <typename Float>
 std::vector<std::vector<Float>> GradientsOf(const std::vector<uint32_t>& ranks, uint64_t round,
-                                          const std::vector<Float>& w) {
+                                            const std::vector<Float>& w) {
   std::vector<std::vector<Float>> gradients;
   for (uint32_t rank : ranks) gradients.push_back(GradientAt(rank, round, w));
   return gradients;
@@ -37,9 +37,10 @@ Values MeanOf(const std::vector<Values>& vectors) {
 }
 
 TEST(CentralRounds, FollowSynchronousSgdWithMomentumAndDecay) {
-  const auto job = MakeCentralJob({"train.algorithm=ssgd", "train.optimizer.name=momentum",
-                               "train.optimizer.momentum=0.9", "train.weight_decay.rate=0.02",
-                               "train.weight_decay.where=local", "train.weight_decay.biases=true"});
+  const auto job =
+      MakeCentralJob({"train.algorithm=ssgd", "train.optimizer.name=momentum",
+                      "train.optimizer.momentum=0.9", "train.weight_decay.rate=0.02",
+                      "train.weight_decay.where=local", "train.weight_decay.biases=true"});
   RoundDrill drill(*job);
   Values w = InDouble(InitialWeights(*job)), v(w.size());
   const std::vector<uint32_t> ranks = {2, 0, 3, 1};
@@ -148,7 +149,7 @@ TEST(Limits, DelayCompensationWithLambdaZeroIsAsgdBitForBit) {
   const auto asgd_job = MakeCentralJob({"train.algorithm=asgd", "train.optimizer.name=momentum"});
   for (const std::string name : {"dcasgd_c", "dcasgd_a"}) {
     const auto job = MakeCentralJob({"train.algorithm=" + name, "train." + name + ".lambda=0",
-                                 "train.optimizer.name=momentum"});
+                                     "train.optimizer.name=momentum"});
     ClockDrill drill(*job);
     ClockDrill asgd_drill(*asgd_job);
     RandomRanks order(9);
@@ -172,7 +173,8 @@ TEST(Pull, CodesWeightsWithThePullCodec) {
   std::vector<float> exact_weights(job->table.total);
   for (const auto& rounds : drill.rounds_of_chunks()) {
     const auto w = rounds->central().weights();
-    std::copy(w.begin(), w.end(), exact_weights.begin() + static_cast<long>(rounds->central().chunk().begin));
+    std::copy(w.begin(), w.end(),
+              exact_weights.begin() + static_cast<long>(rounds->central().chunk().begin));
   }
   for (; i < exact_weights.size(); ++i) num_rounded += exact_weights[i] != drill.weights()[i];
   EXPECT_GT(num_rounded, 0u);  // The server sends rounded weights, but its own weights are exact.
@@ -183,7 +185,7 @@ TEST(Pull, CodesWeightsWithThePullCodec) {
 // so errors do not add up. They shrink as the differences shrink.
 TEST(Pull, AddsTheCodingErrorToTheNextDifference) {
   const auto job = MakeCentralJob({"train.algorithm=ssgd", "exchange.pull_codec=fp16",
-                               "exchange.pull=changes", "train.schedule.gamma=0.3"});
+                                   "exchange.pull=changes", "train.schedule.gamma=0.3"});
   RoundDrill drill(*job);
   const std::vector<uint32_t> ranks = {0, 1, 2, 3};
   for (uint64_t round = 1; round <= 40; ++round)
@@ -192,14 +194,15 @@ TEST(Pull, AddsTheCodingErrorToTheNextDifference) {
   std::vector<float> exact_weights(job->table.total);
   for (const auto& rounds : drill.rounds_of_chunks()) {
     const auto w = rounds->central().weights();
-    std::copy(w.begin(), w.end(), exact_weights.begin() + static_cast<long>(rounds->central().chunk().begin));
+    std::copy(w.begin(), w.end(),
+              exact_weights.begin() + static_cast<long>(rounds->central().chunk().begin));
   }
   EXPECT_LT(RelativeDistance(drill.weights(), InDouble(exact_weights)), 1e-6);
 }
 
 TEST(Pull, SendsADifferenceOnlyToAWorkerThatHasThePreviousWeights) {
-  const auto job =
-      MakeCentralJob({"train.algorithm=dcasgd_c", "exchange.pull_codec=fp16", "exchange.pull=changes"});
+  const auto job = MakeCentralJob(
+      {"train.algorithm=dcasgd_c", "exchange.pull_codec=fp16", "exchange.pull=changes"});
   ClockDrill drill(*job);
   const auto push = [&](uint32_t rank) {
     drill.Push(rank, GradientAt(rank, drill.clock(rank), drill.weights_of(rank)));
@@ -223,7 +226,7 @@ TEST(Pull, SendsADifferenceOnlyToAWorkerThatHasThePreviousWeights) {
 
 TEST(CentralChunk, RefusesCodesThatCannotBeReadAlone) {
   const auto job = MakeCentralJob({"train.algorithm=ssgd", "train.parameters=localized",
-                               "exchange.codec=ternary", "exchange.scaler=shared"});
+                                   "exchange.codec=ternary", "exchange.scaler=shared"});
   const auto chunk_or_error =
       CentralChunk::Make(*job, *ChunksOf(*job)[0], std::vector<float>(job->table.total));
   ASSERT_FALSE(chunk_or_error.ok());
@@ -236,18 +239,20 @@ TEST(CentralChunk, RefusesAnOptimizerThatNeedsWholeTensorsWhereTheyAreCut) {
       {"train.algorithm=ssgd", "train.parameters=localized", "train.optimizer.name=lars"});
   size_t num_refused = 0;
   for (const protocol::Chunk* chunk : ChunksOf(*job)) {
-    const auto chunk_or_error = CentralChunk::Make(*job, *chunk, std::vector<float>(job->table.total));
+    const auto chunk_or_error =
+        CentralChunk::Make(*job, *chunk, std::vector<float>(job->table.total));
     if (chunk_or_error.ok()) continue;
     ++num_refused;
-    EXPECT_THAT(chunk_or_error.status().message(), HasSubstr("set exchange.chunk_kib to at least 3"));
+    EXPECT_THAT(chunk_or_error.status().message(),
+                HasSubstr("set exchange.chunk_kib to at least 3"));
   }
   EXPECT_EQ(num_refused, ChunksOf(*job).size());  // Every chunk has only a piece of some tensor.
 }
 
 TEST(CentralChunk, TakesTernaryPushesByTheScalerOfTheirWorker) {
-  const auto job =
-      MakeCentralJob({"train.algorithm=asgd", "exchange.codec=ternary", "exchange.scaler=per_worker",
-                  "train.schedule.learning_rate=1", "train.schedule.name=fixed"});
+  const auto job = MakeCentralJob({"train.algorithm=asgd", "exchange.codec=ternary",
+                                   "exchange.scaler=per_worker", "train.schedule.learning_rate=1",
+                                   "train.schedule.name=fixed"});
   ClockDrill drill(*job);
   const std::vector<float> weights_before = drill.weights_of(0);
   const std::vector<float> g = GradientAt(0, 1, weights_before);
@@ -257,7 +262,8 @@ TEST(CentralChunk, TakesTernaryPushesByTheScalerOfTheirWorker) {
     dot_product += (weights_before[k] - drill.weights_of(0)[k]) * g[k];
     squared_norm += g[k] * g[k];
   }
-  EXPECT_NEAR(dot_product / squared_norm, 1, 0.3);  // Not exactly 1, because clipping makes the code biased.
+  EXPECT_NEAR(dot_product / squared_norm, 1,
+              0.3);  // Not exactly 1, because clipping makes the code biased.
 }
 
 TEST(CentralChunk, RefusesAPushThatIsNotFiniteAndKeepsItsWeights) {
@@ -269,7 +275,8 @@ TEST(CentralChunk, RefusesAPushThatIsNotFiniteAndKeepsItsWeights) {
   const Bytes invalid_push = EncodePush(*job, *ChunksOf(*job)[0], values, 0, 1);
   const Bytes payload_before = (*rule)->Pull(0, std::nullopt).payload;
   EXPECT_EQ((*rule)->Push(0, 0, invalid_push).code(), Code::kMismatch);
-  EXPECT_EQ((*rule)->Push(0, 0, payload_before.Slice(0, payload_before.size() - 4)).code(), Code::kMismatch);
+  EXPECT_EQ((*rule)->Push(0, 0, payload_before.Slice(0, payload_before.size() - 4)).code(),
+            Code::kMismatch);
   EXPECT_EQ((*rule)->Pull(0, std::nullopt).payload, payload_before);
   EXPECT_EQ((*rule)->version(), 0u);
 }

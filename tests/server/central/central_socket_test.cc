@@ -28,8 +28,8 @@ class CentralSocket : public testing::Test {
     members.add_incarnations(11);
     lane_loop_->Tell(members);
     for (auto& peer : peers_) {
-      peer = net::Value(
-          net::DealerSocket::Connect(context_, "127.0.0.1", lane_loop_->port(), net::SocketOptions()));
+      peer = net::Value(net::DealerSocket::Connect(context_, "127.0.0.1", lane_loop_->port(),
+                                                   net::SocketOptions()));
       ASSERT_TRUE(net::AwaitLink(*peer, net::DealerSocket::Link::kUp));
     }
   }
@@ -107,8 +107,8 @@ TEST_F(CentralSocket, AnswersPushesWithWeightsByTheScheduleAndStopsAfterTheLast)
     EXPECT_EQ(sum.envelope.sum().learning_rate(), 0.1);
     EXPECT_EQ(answer.stop(), rank == 1);
     TakeAnswer(*job_, job_->plan.chunk(0, 0), false, sum.payload, &weights);
-    EXPECT_NEAR(weights[job_->plan.chunk(0, 0).begin], first_weight_before - 0.1f * static_cast<float>(rank + 1),
-                1e-6);
+    EXPECT_NEAR(weights[job_->plan.chunk(0, 0).begin],
+                first_weight_before - 0.1f * static_cast<float>(rank + 1), 1e-6);
   }
   lane_loop_.reset();
   const std::string metrics_text = registry_.PrometheusText();
@@ -162,7 +162,8 @@ TEST_F(CentralSocket, GoesBackToTheInitialWeightsAndRefusesOldProcesses) {
   std::vector<float> weights(job_->table.total), initial_weights = InitialWeights(*job_);
   const protocol::Chunk& chunk = job_->plan.chunk(0, 0);
   TakeAnswer(*job_, chunk, protocol::IsWhole(answer.envelope.sum()), answer.payload, &weights);
-  for (uint64_t i = chunk.begin; i < chunk.begin + chunk.count; ++i) ASSERT_EQ(weights[i], initial_weights[i]);
+  for (uint64_t i = chunk.begin; i < chunk.begin + chunk.count; ++i)
+    ASSERT_EQ(weights[i], initial_weights[i]);
   for (uint32_t rank : {0, 1}) Push(rank, ones);
   EXPECT_EQ(NextMessage(1).envelope.sum().of_round().round(), 1u);
 }

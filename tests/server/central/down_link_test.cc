@@ -52,20 +52,23 @@ class RandomWalk {
       w += static_cast<float>(kUpdate * x * x * x / std::sqrt(15.0));
     }
     change_.clear();
-    for (size_t i = 0; i < server_weights_.size(); ++i) change_.push_back(server_weights_[i] - worker_weights_[i]);
+    for (size_t i = 0; i < server_weights_.size(); ++i)
+      change_.push_back(server_weights_[i] - worker_weights_[i]);
     const auto answer = down_link_.Encode(0, server_weights_, version_ + 1, version_);
     ++version_;
     ASSERT_FALSE(answer.whole);
     answer_ = answer.payload;
     ASSERT_NO_FATAL_FAILURE(TakeAnswer(job_, chunk_, false, answer.payload, &worker_weights_));
     const std::span<const float> tracked_weights = down_link_.Held(0, server_weights_);
-    ASSERT_TRUE(std::equal(tracked_weights.begin(), tracked_weights.end(), worker_weights_.begin()));
+    ASSERT_TRUE(
+        std::equal(tracked_weights.begin(), tracked_weights.end(), worker_weights_.begin()));
   }
   // Returns the root mean square of the difference between the worker's and the server's weights,
   // divided by kUpdate.
   double Distance() const {
     double sum_of_squares = 0;
-    for (size_t i = 0; i < server_weights_.size(); ++i) sum_of_squares += std::pow(server_weights_[i] - worker_weights_[i], 2);
+    for (size_t i = 0; i < server_weights_.size(); ++i)
+      sum_of_squares += std::pow(server_weights_[i] - worker_weights_[i], 2);
     return std::sqrt(sum_of_squares / static_cast<double>(server_weights_.size())) / kUpdate;
   }
   // Makes so many steps and returns the largest distance.
@@ -128,7 +131,8 @@ class Changes : public testing::TestWithParam<std::string> {};
 TEST_P(Changes, KeepWorkersWithinSomeUpdatesOfTheServers) {
   const auto job = MakeJob(GetParam());
   RandomWalk walk(*job);
-  const double first_distance = walk.LargestDistanceIn(60), second_distance = walk.LargestDistanceIn(60);
+  const double first_distance = walk.LargestDistanceIn(60),
+               second_distance = walk.LargestDistanceIn(60);
   EXPECT_LT(second_distance, 5);
   EXPECT_LE(second_distance, 1.15 * first_distance);
   EXPECT_EQ(second_distance == 0, GetParam() == "fp32");
@@ -178,7 +182,8 @@ TEST(ChangesByTernaryCodes, WouldTakeWorkersEverFartherFromTheServers) {
     for (protocol::Chunk& chunk : bucket.chunks) chunk.max_sum_bytes = chunk.count * sizeof(float);
   }
   RandomWalk walk(*job);
-  const double first_distance = walk.LargestDistanceIn(60), second_distance = walk.LargestDistanceIn(60);
+  const double first_distance = walk.LargestDistanceIn(60),
+               second_distance = walk.LargestDistanceIn(60);
   EXPECT_GT(first_distance, 20);
   EXPECT_GT(second_distance, 1.15 * first_distance);
 }

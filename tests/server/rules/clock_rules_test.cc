@@ -56,8 +56,9 @@ class Reference {
   }
 
   Values weight_decay;
-  std::vector<uint64_t> received_at;  // By rank: `num_changes` when the worker received its weights.
-  uint64_t num_changes = 0;               // How often w has changed.
+  std::vector<uint64_t>
+      received_at;           // By rank: `num_changes` when the worker received its weights.
+  uint64_t num_changes = 0;  // How often w has changed.
 };
 
 class AsgdReference : public Reference {
@@ -129,7 +130,8 @@ class SoftsyncReference : public Reference {
   Values ApplyPush(uint32_t rank, const Values& g) override {
     const uint64_t c = kWorkers / 2;
     gradient_sum.resize(w.size());
-    const auto staleness = static_cast<double>(std::max<uint64_t>(1, num_changes - received_at[rank]));
+    const auto staleness =
+        static_cast<double>(std::max<uint64_t>(1, num_changes - received_at[rank]));
     for (size_t k = 0; k < w.size(); ++k) gradient_sum[k] += g[k] / staleness;
     if (++num_summed == c) {
       for (double& value : gradient_sum) value /= static_cast<double>(c);
@@ -225,7 +227,8 @@ TEST(ClockRulesWithWaiting, AnswerAWaitingWorkerWithTheWeightsOfThatTime) {
         received_weights[other] = w;
       }
       ASSERT_EQ(drill.is_waiting(other), is_waiting[other]) << "push " << push;
-      ASSERT_LT(RelativeDistance(drill.weights_of(other), received_weights[other]), 1e-5) << "push " << push;
+      ASSERT_LT(RelativeDistance(drill.weights_of(other), received_weights[other]), 1e-5)
+          << "push " << push;
     }
     num_waits += is_waiting[rank];
   }
