@@ -219,8 +219,8 @@ TEST_P(CodecConformance, SegmentsDecodeAsPartsOfTheTensor) {
 
 TEST_P(CodecConformance, SizesEqualMaxEncodedSizeAndMaxSumSize) {
   for (size_t n : Lengths()) {
-    std::vector<float> largest_code_gradient(
-        n);  // Gives the largest code, because every element is sent.
+    // Gives the largest code, because every element is sent.
+    std::vector<float> largest_code_gradient(n);
     for (size_t i = 0; i < n; ++i) largest_code_gradient[i] = i % 2 == 0 ? 1 : -1;
     ExpectSize(MakeRound(*codec_, {largest_code_gradient}).payloads[0].size(),
                codec_->MaxEncodedSize({0, 0, n}), GetParam());

@@ -1,6 +1,6 @@
 // Fuzzes every gradient codec: decodes arbitrary bytes as a worker's code and as a sum of codes.
 // The first five bytes of the input choose the codec, the number of workers, the number of elements
-// (two bytes) and the scaler.
+// (two bytes) and the scaler (the largest magnitude that a code can express).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>

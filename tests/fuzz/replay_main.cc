@@ -28,8 +28,8 @@ namespace {
 
 using Input = std::vector<uint8_t>;
 using Random = std::mt19937_64;
-constexpr size_t kMaxInputBytes = size_t{1}
-                                  << 16;  // The largest size of a mutated input, in bytes.
+// The largest size of a mutated input.
+constexpr size_t kMaxInputBytes = size_t{1} << 16;
 
 // Returns a random number below n; 0 if n is 0.
 size_t RandomBelow(Random& random, size_t n) { return n == 0 ? 0 : random() % n; }

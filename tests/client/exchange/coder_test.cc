@@ -51,7 +51,7 @@ Answer MakeAnswer(const protocol::Cell& cell, uint64_t round, Bytes payload) {
   return answer;
 }
 
-// Two workers of a job, and the cells (per-chunk sums) of its only shard.
+// Two workers of a job, and the cells (per-chunk sums) of its only server.
 struct Cluster {
   explicit Cluster(const setup::Setup& job) {
     for (uint32_t rank = 0; rank < 2; ++rank)

@@ -21,7 +21,7 @@ Answer MakeAnswer(protocol::Cell cell, uint64_t round, uint32_t contributors, By
   return answer;
 }
 
-// Returns the largest size of the chunk's sum over `contributors` workers.
+// Returns the largest size in bytes of the chunk's sum over `contributors` workers.
 size_t MaxSumBytes(const protocol::ExchangePlan& plan, const protocol::Chunk& chunk,
                    uint32_t contributors) {
   size_t max_bytes = 0;

@@ -230,7 +230,7 @@ class Servers {
   size_t num_chunks_ = 0;
   bool has_rounds_ = true;
   std::mutex mutex_;
-  // Required by CentralLane, but writes nothing, because the test never calls its Begin.
+  // CentralLane requires it. It writes nothing, because nobody calls its Begin.
   std::unique_ptr<server::LaneCheckpoints> checkpoints_;
   std::unique_ptr<server::CentralLane> central_;
   std::unique_ptr<protocol::RoundLane> rounds_;

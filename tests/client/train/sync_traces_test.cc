@@ -99,9 +99,10 @@ TEST(Ssgd, IsMomentumOnTheMeanGradient) {
 // The settings of OD-SGD, algorithm 2 of its paper, for CheckOdsgd.
 struct OdsgdReference {
   uint64_t warmup_steps = 5;
-  // Of the local updater: SGD with momentum on scale * g, where g is the worker's own gradient.
+  // The local updater makes steps of SGD with momentum, with scale * g as the gradient, where g is
+  // the worker's own gradient.
   double local_rate = 0.03, lambda = 0, local_momentum = 0, scale = 1;
-  // Whether the compensation compares with the previous global weights instead of the local ones.
+  // Whether the compensation uses the previous global weights instead of the local ones.
   bool uses_previous_global = false;
 };
 

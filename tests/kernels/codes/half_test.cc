@@ -156,8 +156,8 @@ TEST_P(HalfOnTarget, EveryBfloatRoundTrips) {
   FloatToBfloat(x.data(), x.size(), round_trip.data());
   for (size_t i = 0; i < all_bits.size(); ++i) {
     const bool is_nan = (all_bits[i] & 0x7FFF) > 0x7F80;
-    ASSERT_EQ(round_trip[i], is_nan ? all_bits[i] | 0x40 : all_bits[i])
-        << i;  // A NaN becomes quiet.
+    // FloatToBfloat makes a NaN quiet.
+    ASSERT_EQ(round_trip[i], is_nan ? all_bits[i] | 0x40 : all_bits[i]) << i;
   }
 }
 

@@ -39,8 +39,8 @@ double Fold(std::vector<double> partial_sums) {
   return partial_sums[0];
 }
 
-// The sum (of squares) in the order that the header defines. Missing elements of the last block are
-// 0.
+// Returns the sum, or the sum of squares, in the order that stats.h defines. Missing elements of
+// the last block are 0.
 double DocumentedSum(const std::vector<float>& x, bool of_squares) {
   std::vector<double> sums_of_blocks(128, 0.0);
   for (size_t block = 0; block < x.size(); block += 4096) {

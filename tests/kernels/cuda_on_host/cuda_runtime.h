@@ -81,7 +81,7 @@ struct Block {
     }
     std::barrier<> barrier;
     uint64_t words[2][kWarpSize] = {};
-    uint32_t num_exchanges[kWarpSize] = {};  // By lane.
+    uint32_t num_exchanges[kWarpSize] = {};  // How often each lane has called Exchange.
   };
   std::barrier<> block_barrier;
   std::vector<std::unique_ptr<Warp>> warps;
@@ -151,8 +151,8 @@ class Pool {
   }
 
   const std::function<void(uint32_t)>* work_ = nullptr;  // Changes only between two runs.
-  uint32_t num_threads_needed_ =
-      0;  // How many threads the current run needs. Changes only between two runs.
+  // How many threads the current run needs. Changes only between two runs.
+  uint32_t num_threads_needed_ = 0;
   std::atomic<uint64_t> run_number_ = 0;
   std::atomic<uint32_t> num_running_ = 0;
   std::vector<std::thread> threads_;

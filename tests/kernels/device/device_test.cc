@@ -298,8 +298,8 @@ TEST(QuickDecisions, AreNeverWrongWhenCertain) {
     const float s = std::exp2(exponent(random)), g = s * share(random);
     const float clip = i % 2 == 0 ? kInfinity : s * share(random);
     const float clipped = g < clip ? g : clip, saturated = clipped < s ? clipped : s;
-    const auto threshold = static_cast<uint64_t>(static_cast<double>(saturated / s) *
-                                                 0x1p32);  // 2^32 if saturated = s.
+    // 2^32 if saturated = s.
+    const auto threshold = static_cast<uint64_t>(static_cast<double>(saturated / s) * 0x1p32);
     const auto nearest_draw = static_cast<int64_t>(threshold >> 16);
     for (int64_t d = nearest_draw - 3; d <= nearest_draw + 3; ++d) {
       if (d < 0 || d > 65535) continue;

@@ -262,8 +262,8 @@ TEST(CentralChunk, TakesTernaryPushesByTheScalerOfTheirWorker) {
     dot_product += (weights_before[k] - drill.weights_of(0)[k]) * g[k];
     squared_norm += g[k] * g[k];
   }
-  EXPECT_NEAR(dot_product / squared_norm, 1,
-              0.3);  // Not exactly 1, because clipping makes the code biased.
+  // Not exactly 1, because clipping makes the code biased.
+  EXPECT_NEAR(dot_product / squared_norm, 1, 0.3);
 }
 
 TEST(CentralChunk, RefusesAPushThatIsNotFiniteAndKeepsItsWeights) {

@@ -56,8 +56,8 @@ class Reference {
   }
 
   Values weight_decay;
-  std::vector<uint64_t>
-      received_at;           // By rank: `num_changes` when the worker received its weights.
+  // By rank: `num_changes` when the worker received its weights.
+  std::vector<uint64_t> received_at;
   uint64_t num_changes = 0;  // How often w has changed.
 };
 
