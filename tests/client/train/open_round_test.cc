@@ -1,5 +1,6 @@
 // Tests of OpenRound. A round is open while its answers are on their way; OpenRound updates the
-// weights of each bucket (a group of tensors) as soon as the bucket's answer is there and a layer needs it.
+// weights of each bucket (a group of tensors) as soon as the bucket's answer is there and a layer
+// needs it.
 #include "client/train/open_round.h"
 
 #include <gmock/gmock.h>

@@ -354,8 +354,8 @@ class TrainerWithManyBucketsTest : public TrainerTest {
   TrainerWithManyBucketsTest() : TrainerTest({"exchange.bucket_kib=1"}) {}
 };
 
-// Bucket 0 (a bucket is a group of tensors) has the last layer. The test delays the answer to bucket 0 of round r until the forward
-// pass of step r + 1 has passed all earlier layers.
+// Bucket 0 (a bucket is a group of tensors) has the last layer. The test delays the answer to
+// bucket 0 of round r until the forward pass of step r + 1 has passed all earlier layers.
 TEST_F(TrainerWithManyBucketsTest, BeginsTheNextForwardBeforeAllAnswersHaveArrived) {
   events_.Push(Ready{0});
   ASSERT_TRUE(Run().ok());

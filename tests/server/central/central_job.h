@@ -22,7 +22,8 @@
 namespace tern::server {
 
 // Makes a job with four workers, one server, a dense network of 803 parameters in chunks (pieces of
-// the model) of at most 256, the codec fp32, and 40 steps. Each override is KEY=VALUE, as after the option --set.
+// the model) of at most 256, the codec fp32, and 40 steps. Each override is KEY=VALUE, as after the
+// option --set.
 std::unique_ptr<setup::Setup> MakeCentralJob(const std::vector<std::string>& overrides);
 
 // Returns the gradient g_k = a_k (w_k - b_k(rank, step)) at the weights w. It belongs to a
