@@ -43,8 +43,8 @@ struct ClusterOptions {
 };
 
 // Runs all workers of the job to the end and returns their traces by rank. For algorithms without
-// rounds, writes to `push_order` the ranks in the order in which the servers processed their exchanges
-// (one exchange is a push of the whole model with its answer).
+// rounds, writes to `push_order` the ranks in the order in which the servers processed their
+// exchanges (one exchange is a push of the whole model with its answer).
 std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& options,
                               std::vector<uint32_t>* push_order = nullptr);
 

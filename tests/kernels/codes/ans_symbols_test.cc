@@ -20,7 +20,7 @@ TERN_ON_EVERY_TARGET(AnsSymbolsOnTarget);
 
 using Bytes = std::vector<uint8_t>;
 
-// Returns n random symbols of codes. On average, `zeros_in_16` of 16 are symbol 1, which means code 0.
+// Returns n random symbols of codes. On average, `zeros_in_16` of 16 are symbol 1 (code 0).
 Bytes RandomSymbols(size_t n, unsigned zeros_in_16, uint64_t seed) {
   std::mt19937_64 random(seed);
   Bytes symbols(n);

@@ -40,8 +40,8 @@ Bytes MakeTrits(size_t n, int kind) {
 
 TEST_P(TritsOnTarget, EveryByteDecodesToItsDigits) {
   for (unsigned byte = 0; byte < 243; ++byte) {
-    Bytes trits(64,
-                static_cast<uint8_t>(byte));  // 320 elements: fast kernels decode so many at once.
+    // 64 bytes have 320 elements, which fast kernels decode at once.
+    Bytes trits(64, static_cast<uint8_t>(byte));
     Bytes mask(40), signs(48);
     const size_t num_ones = CodeOfTrits(trits.data(), 320, mask.data(), signs.data());
     std::vector<int8_t> codes(320);
