@@ -23,47 +23,51 @@ namespace {
 using protocol::ClockCell;
 using testing::Each;
 
-constexpr int kSomePushes = 40;
+constexpr int kNumPushes = 40;
 
 struct RuleCase {
   std::string algorithm;
-  std::string pull;  // What answers to pulls contain: "weights" or "changes".
+  std::string answer_contents;  // What answers to pulls contain: "weights" or "changes".
 };
 
 std::vector<RuleCase> AllCases() {
   std::vector<RuleCase> cases;
   for (const std::string& name : algorithm::AlgorithmsThatClose(pb::AlgorithmTraits::every_push))
-    for (const char* pull : {"weights", "changes"}) cases.push_back({name, pull});
+    for (const char* answer_contents : {"weights", "changes"})
+      cases.push_back({name, answer_contents});
   return cases;
 }
 
 // Returns the exact state that a rule saves in checkpoints, by name.
-std::map<std::string, std::string> StateOf(ClockRule* rule) {
+std::map<std::string, std::string> SavedStateOf(ClockRule* rule) {
   SavedState saved;
   rule->AddState(&saved);
-  std::map<std::string, std::string> state;
+  std::map<std::string, std::string> state_by_name;
   for (const SavedState::Array& array : saved.arrays) {
     const auto* bytes = reinterpret_cast<const char*>(array.values.data());
     EXPECT_TRUE(
-        state.emplace("array " + array.name, std::string(bytes, array.values.size_bytes())).second)
+        state_by_name.emplace("array " + array.name, std::string(bytes, array.values.size_bytes()))
+            .second)
         << "two arrays are named " << array.name;
   }
   for (const SavedState::Number& number : saved.numbers) {
-    EXPECT_TRUE(state.emplace("number " + number.name, std::to_string(*number.value)).second)
+    EXPECT_TRUE(
+        state_by_name.emplace("number " + number.name, std::to_string(*number.value)).second)
         << "two numbers are named " << number.name;
   }
-  return state;
+  return state_by_name;
 }
 
 std::vector<float> WeightsOf(const ClockRule& rule) {
   return {rule.weights().begin(), rule.weights().end()};
 }
 
-std::vector<uint8_t> BytesOf(const Bytes& bytes) {
+std::vector<uint8_t> ToVector(const Bytes& bytes) {
   return {bytes.span().begin(), bytes.span().end()};
 }
 
-// A rule for one chunk of the model that has elements of several tensors, and the workers' state.
+// A drill runs server code and workers in one thread. This one has a rule for one chunk of the
+// model, with elements of several tensors, and the workers' state.
 class RuleDrill {
  public:
   explicit RuleDrill(const setup::Setup& job) : job_(job), workers_(job.plan.workers) {
@@ -115,17 +119,17 @@ class RuleDrill {
     TakeAnswer(job_, *chunk_, answer.whole, answer.payload, &workers_[rank].model);
     workers_[rank].version = rule_->version();
   }
-  // Makes the pushes number `from` to `to` - 1 of a fixed random order of workers. Each worker
+  // Makes the pushes number `begin` to `end` - 1 of a fixed random order of workers. Each worker
   // pulls after its push; returns the answers.
-  std::vector<std::vector<uint8_t>> PushOn(int from, int to) {
+  std::vector<std::vector<uint8_t>> MakePushes(int begin, int end) {
     std::vector<std::vector<uint8_t>> answers;
-    Order order(9);
-    for (int i = 0; i < to; ++i) {
+    RandomRanks order(9);
+    for (int i = 0; i < end; ++i) {
       const uint32_t rank = order.Next(job_.plan.workers);
-      if (i < from) continue;
-      const Status pushed = Push(rank, NextPush(rank));
-      EXPECT_TRUE(pushed.ok()) << pushed.message();
-      answers.push_back(BytesOf(Pull(rank).payload));
+      if (i < begin) continue;
+      const Status status = Push(rank, NextPush(rank));
+      EXPECT_TRUE(status.ok()) << status.message();
+      answers.push_back(ToVector(Pull(rank).payload));
     }
     return answers;
   }
@@ -152,15 +156,15 @@ class RuleDrill {
 
 class ClockRuleConformance : public testing::TestWithParam<RuleCase> {
  protected:
-  static std::unique_ptr<setup::Setup> Job(std::vector<std::string> overrides = {}) {
-    overrides.insert(overrides.end(),
-                     {"train.algorithm=" + GetParam().algorithm, "exchange.pull=" + GetParam().pull,
-                      "train.optimizer.name=momentum"});
-    return CentralJob(overrides);
+  static std::unique_ptr<setup::Setup> MakeJob(std::vector<std::string> overrides = {}) {
+    overrides.insert(overrides.end(), {"train.algorithm=" + GetParam().algorithm,
+                                       "exchange.pull=" + GetParam().answer_contents,
+                                       "train.optimizer.name=momentum"});
+    return MakeCentralJob(overrides);
   }
-  static bool pulls_changes() { return GetParam().pull == "changes"; }
+  static bool pulls_changes() { return GetParam().answer_contents == "changes"; }
 
-  const std::unique_ptr<setup::Setup> job_ = Job();
+  const std::unique_ptr<setup::Setup> job_ = MakeJob();
   RuleDrill drill_{*job_};
 };
 
@@ -169,59 +173,60 @@ TEST_P(ClockRuleConformance, TheChunkHasSeveralTensors) {
 }
 
 TEST_P(ClockRuleConformance, SamePushesInTheSameOrderGiveTheSameBytes) {
-  RuleDrill again(*job_);
-  EXPECT_EQ(drill_.PushOn(0, kSomePushes), again.PushOn(0, kSomePushes));
-  EXPECT_EQ(StateOf(&drill_.rule()), StateOf(&again.rule()));
+  RuleDrill second_drill(*job_);
+  EXPECT_EQ(drill_.MakePushes(0, kNumPushes), second_drill.MakePushes(0, kNumPushes));
+  EXPECT_EQ(SavedStateOf(&drill_.rule()), SavedStateOf(&second_drill.rule()));
 }
 
 TEST_P(ClockRuleConformance, RefusedPushesChangeNothing) {
-  drill_.PushOn(0, 7);
-  const auto before = StateOf(&drill_.rule());
-  const auto refuses = [&](const Bytes& payload, const std::string& which) {
-    const Status pushed = drill_.Push(1, payload);
-    EXPECT_EQ(pushed.code(), Code::kMismatch) << which;
-    EXPECT_NE(pushed.message(), "") << which;
-    EXPECT_EQ(StateOf(&drill_.rule()), before) << which;
+  drill_.MakePushes(0, 7);
+  const auto state_before = SavedStateOf(&drill_.rule());
+  const auto expect_refused = [&](const Bytes& payload, const std::string& which) {
+    const Status status = drill_.Push(1, payload);
+    EXPECT_EQ(status.code(), Code::kMismatch) << which;
+    EXPECT_NE(status.message(), "") << which;
+    EXPECT_EQ(SavedStateOf(&drill_.rule()), state_before) << which;
   };
-  const Bytes good = drill_.NextPush(1);
-  for (size_t size = 0; size < good.size(); size += 5) refuses(good.Slice(0, size), "truncated");
-  std::vector<uint8_t> longer = BytesOf(good);
-  longer.push_back(0);
-  refuses(Bytes::Own(std::move(longer)), "longer");
+  const Bytes valid_push = drill_.NextPush(1);
+  for (size_t size = 0; size < valid_push.size(); size += 5)
+    expect_refused(valid_push.Slice(0, size), "truncated");
+  std::vector<uint8_t> longer_push = ToVector(valid_push);
+  longer_push.push_back(0);
+  expect_refused(Bytes::Own(std::move(longer_push)), "longer");
   const float infinity = std::numeric_limits<float>::infinity();
-  refuses(drill_.PushEndingWith(std::numeric_limits<float>::quiet_NaN()), "not a number");
-  refuses(drill_.PushEndingWith(infinity), "infinite");
-  refuses(drill_.PushEndingWith(-infinity), "minus infinite");
+  expect_refused(drill_.PushEndingWith(std::numeric_limits<float>::quiet_NaN()), "not a number");
+  expect_refused(drill_.PushEndingWith(infinity), "infinite");
+  expect_refused(drill_.PushEndingWith(-infinity), "minus infinite");
 
-  RuleDrill other(*job_);  // Gets no invalid push.
-  other.PushOn(0, 7);
-  drill_.CopyWorkersOf(other);
-  EXPECT_EQ(drill_.PushOn(7, kSomePushes), other.PushOn(7, kSomePushes));
+  RuleDrill undisturbed_drill(*job_);  // Gets no invalid push.
+  undisturbed_drill.MakePushes(0, 7);
+  drill_.CopyWorkersOf(undisturbed_drill);
+  EXPECT_EQ(drill_.MakePushes(7, kNumPushes), undisturbed_drill.MakePushes(7, kNumPushes));
 }
 
 TEST_P(ClockRuleConformance, TheVersionCountsTheChangesOfTheWeights) {
   EXPECT_EQ(drill_.rule().version(), 0u);
-  for (int i = 0; i < kSomePushes; ++i) {
-    const std::vector<float> before = WeightsOf(drill_.rule());
+  for (int i = 0; i < kNumPushes; ++i) {
+    const std::vector<float> weights_before = WeightsOf(drill_.rule());
     const uint64_t version = drill_.rule().version();
-    drill_.PushOn(i, i + 1);
-    const uint64_t changed = WeightsOf(drill_.rule()) == before ? 0 : 1;
-    ASSERT_EQ(drill_.rule().version(), version + changed) << "push " << i;
+    drill_.MakePushes(i, i + 1);
+    const uint64_t num_changes = WeightsOf(drill_.rule()) == weights_before ? 0 : 1;
+    ASSERT_EQ(drill_.rule().version(), version + num_changes) << "push " << i;
     ASSERT_EQ(drill_.rule().pushes(), static_cast<uint64_t>(i) + 1);
   }
-  EXPECT_GE(drill_.rule().version(), kSomePushes / job_->plan.workers) << "weights must move";
+  EXPECT_GE(drill_.rule().version(), kNumPushes / job_->plan.workers) << "weights must move";
 }
 
 TEST_P(ClockRuleConformance, PullsLeaveTheWeightsAsTheyAre) {
-  drill_.PushOn(0, 7);
-  const std::vector<float> before = WeightsOf(drill_.rule());
+  drill_.MakePushes(0, 7);
+  const std::vector<float> weights_before = WeightsOf(drill_.rule());
   const uint64_t version = drill_.rule().version(), pushes = drill_.rule().pushes();
   for (uint32_t rank = 0; rank < job_->plan.workers; ++rank) {
     drill_.Pull(rank);
     (void)drill_.rule().Pull(rank, std::nullopt);
     (void)drill_.rule().Average();
   }
-  EXPECT_EQ(WeightsOf(drill_.rule()), before);
+  EXPECT_EQ(WeightsOf(drill_.rule()), weights_before);
   EXPECT_EQ(drill_.rule().version(), version);
   EXPECT_EQ(drill_.rule().pushes(), pushes);
 }
@@ -230,21 +235,21 @@ TEST_P(ClockRuleConformance, PullsLeaveTheWeightsAsTheyAre) {
 // and otherwise those from after it.
 TEST_P(ClockRuleConformance, APullAfterAPushGetsTheWeightsToContinueFrom) {
   const bool is_elastic = algorithm::FactsOf(job_->job).elastic.has_value();
-  for (int i = 0; i < kSomePushes; ++i) {
+  for (int i = 0; i < kNumPushes; ++i) {
     const uint32_t rank = static_cast<uint32_t>(i) % job_->plan.workers;
-    const std::vector<float> before = WeightsOf(drill_.rule());
+    const std::vector<float> weights_before = WeightsOf(drill_.rule());
     ASSERT_TRUE(drill_.Push(rank, drill_.NextPush(rank)).ok());
     drill_.Pull(rank);
-    const std::vector<float> expected = is_elastic ? before : WeightsOf(drill_.rule());
-    const std::vector<float> held = drill_.ChunkWeightsOf(rank);
-    for (size_t k = 0; k < held.size(); ++k)
-      ASSERT_NEAR(held[k], expected[k], pulls_changes() ? 1e-6 : 0)
+    const std::vector<float> expected = is_elastic ? weights_before : WeightsOf(drill_.rule());
+    const std::vector<float> received_weights = drill_.ChunkWeightsOf(rank);
+    for (size_t k = 0; k < received_weights.size(); ++k)
+      ASSERT_NEAR(received_weights[k], expected[k], pulls_changes() ? 1e-6 : 0)
           << "push " << i << ", value " << k;
   }
 }
 
 TEST_P(ClockRuleConformance, APullWithoutAPushGetsTheCurrentWeights) {
-  drill_.PushOn(0, 9);
+  drill_.MakePushes(0, 9);
   for (uint32_t rank = 0; rank < job_->plan.workers; ++rank) {
     const ClockCell::Answer answer = drill_.rule().Pull(rank, std::nullopt);
     EXPECT_EQ(answer.whole, pulls_changes()) << "a change needs to know what it is added to";
@@ -254,57 +259,61 @@ TEST_P(ClockRuleConformance, APullWithoutAPushGetsTheCurrentWeights) {
 }
 
 TEST_P(ClockRuleConformance, ChangesAreSentOnlyToAWorkerThatHasTheNewestAnswer) {
-  drill_.PushOn(0, 9);
+  drill_.MakePushes(0, 9);
   for (uint32_t rank = 0; rank < job_->plan.workers; ++rank) {
     drill_.Pull(rank);
     EXPECT_FALSE(drill_.Pull(rank).whole) << "it holds the newest answer";
     const ClockCell::Answer answer = drill_.rule().Pull(rank, drill_.version(rank) + 1);
     EXPECT_EQ(answer.whole, pulls_changes());
-    const ClockCell::Answer older = drill_.rule().Pull(rank, drill_.version(rank) - 1);
-    EXPECT_EQ(older.whole, pulls_changes());
+    const ClockCell::Answer answer_to_older = drill_.rule().Pull(rank, drill_.version(rank) - 1);
+    EXPECT_EQ(answer_to_older.whole, pulls_changes());
   }
 }
 
 TEST_P(ClockRuleConformance, SavedStateContinuesWithTheSameBytes) {
-  for (const int at : {0, 1, 2, 5, 23}) {
+  for (const int num_pushes : {0, 1, 2, 5, 23}) {
     RuleDrill original(*job_), restored(*job_);
-    original.PushOn(0, at);
-    SavedState from, to;
-    original.rule().AddState(&from);
-    restored.rule().AddState(&to);
-    ASSERT_EQ(from.arrays.size(), to.arrays.size());
-    ASSERT_EQ(from.numbers.size(), to.numbers.size());
-    for (size_t i = 0; i < from.arrays.size(); ++i) {
-      ASSERT_EQ(from.arrays[i].name, to.arrays[i].name);
-      ASSERT_EQ(from.arrays[i].values.size(), to.arrays[i].values.size());
-      std::copy(from.arrays[i].values.begin(), from.arrays[i].values.end(),
-                to.arrays[i].values.begin());
+    original.MakePushes(0, num_pushes);
+    SavedState original_state, restored_state;
+    original.rule().AddState(&original_state);
+    restored.rule().AddState(&restored_state);
+    ASSERT_EQ(original_state.arrays.size(), restored_state.arrays.size());
+    ASSERT_EQ(original_state.numbers.size(), restored_state.numbers.size());
+    for (size_t i = 0; i < original_state.arrays.size(); ++i) {
+      ASSERT_EQ(original_state.arrays[i].name, restored_state.arrays[i].name);
+      ASSERT_EQ(original_state.arrays[i].values.size(), restored_state.arrays[i].values.size());
+      std::copy(original_state.arrays[i].values.begin(), original_state.arrays[i].values.end(),
+                restored_state.arrays[i].values.begin());
     }
-    for (size_t i = 0; i < from.numbers.size(); ++i) {
-      ASSERT_EQ(from.numbers[i].name, to.numbers[i].name);
-      *to.numbers[i].value = *from.numbers[i].value;
+    for (size_t i = 0; i < original_state.numbers.size(); ++i) {
+      ASSERT_EQ(original_state.numbers[i].name, restored_state.numbers[i].name);
+      *restored_state.numbers[i].value = *original_state.numbers[i].value;
     }
     restored.CopyWorkersOf(original);
-    EXPECT_EQ(restored.PushOn(at, kSomePushes), original.PushOn(at, kSomePushes)) << at;
-    EXPECT_EQ(StateOf(&restored.rule()), StateOf(&original.rule())) << at;
+    EXPECT_EQ(restored.MakePushes(num_pushes, kNumPushes),
+              original.MakePushes(num_pushes, kNumPushes))
+        << num_pushes;
+    EXPECT_EQ(SavedStateOf(&restored.rule()), SavedStateOf(&original.rule())) << num_pushes;
   }
 }
 
 TEST_P(ClockRuleConformance, TheAverageIsTheWeightsUnlessTheJobKeepsOne) {
-  drill_.PushOn(0, 9);
-  EXPECT_EQ(BytesOf(drill_.rule().Average()), BytesOf(Fp32Bytes(drill_.rule().weights())));
-  const auto averaged = Job({"evaluation.ema_decay=0.9"});
-  RuleDrill other(*averaged);
-  other.PushOn(0, 9);
-  EXPECT_EQ(WeightsOf(other.rule()), WeightsOf(drill_.rule())) << "averaging must not train";
-  EXPECT_NE(BytesOf(other.rule().Average()), BytesOf(Fp32Bytes(other.rule().weights())));
+  drill_.MakePushes(0, 9);
+  EXPECT_EQ(ToVector(drill_.rule().Average()), ToVector(Fp32Bytes(drill_.rule().weights())));
+  const auto averaging_job = MakeJob({"evaluation.ema_decay=0.9"});
+  RuleDrill averaging_drill(*averaging_job);
+  averaging_drill.MakePushes(0, 9);
+  EXPECT_EQ(WeightsOf(averaging_drill.rule()), WeightsOf(drill_.rule()))
+      << "averaging must not train";
+  EXPECT_NE(ToVector(averaging_drill.rule().Average()),
+            ToVector(Fp32Bytes(averaging_drill.rule().weights())));
 }
 
 TEST_P(ClockRuleConformance, UsesTheLearningRateOfTheGlobalStep) {
   const algorithm::Facts facts = algorithm::FactsOf(job_->job);
-  for (int i = 0; i < kSomePushes; ++i) {
+  for (int i = 0; i < kNumPushes; ++i) {
     const uint64_t step = facts.StepsOfPushes(drill_.rule().pushes(), job_->plan.workers);
-    drill_.PushOn(i, i + 1);
+    drill_.MakePushes(i, i + 1);
     EXPECT_THAT(drill_.TakeAskedSteps(), Each(step)) << "push " << i;
   }
 }
@@ -313,32 +322,32 @@ TEST_P(ClockRuleConformance, UsesTheLearningRateOfTheGlobalStep) {
 // the bound gets no answer to its next push until the slowest has pushed.
 TEST_P(ClockRuleConformance, AWorkerIsAheadOfTheSlowestAsFarAsTheBoundAllows) {
   const std::optional<uint64_t> bound = algorithm::FactsOf(job_->job).bound;
-  ClockDrill lane(*job_);
+  ClockDrill drill(*job_);
   const std::vector<float> values(job_->table.total, 0.01f);
-  const uint64_t clocks = bound.value_or(6);
-  for (uint64_t clock = 1; clock <= clocks; ++clock) {
-    lane.Push(2, values);
-    ASSERT_FALSE(lane.waiting(2)) << "clock " << clock;
+  const uint64_t last_free_clock = bound.value_or(6);
+  for (uint64_t clock = 1; clock <= last_free_clock; ++clock) {
+    drill.Push(2, values);
+    ASSERT_FALSE(drill.is_waiting(2)) << "clock " << clock;
   }
-  lane.Push(2, values);
-  EXPECT_EQ(lane.waiting(2), bound.has_value());
-  for (const uint32_t rank : {0, 1}) lane.Push(rank, values);
-  EXPECT_EQ(lane.waiting(2), bound.has_value()) << "rank 3 has not pushed";
-  lane.Push(3, values);
-  EXPECT_FALSE(lane.waiting(2));
-  for (const float value : lane.held(2)) ASSERT_TRUE(std::isfinite(value));
+  drill.Push(2, values);
+  EXPECT_EQ(drill.is_waiting(2), bound.has_value());
+  for (const uint32_t rank : {0, 1}) drill.Push(rank, values);
+  EXPECT_EQ(drill.is_waiting(2), bound.has_value()) << "rank 3 has not pushed";
+  drill.Push(3, values);
+  EXPECT_FALSE(drill.is_waiting(2));
+  for (const float value : drill.weights_of(2)) ASSERT_TRUE(std::isfinite(value));
 }
 
 INSTANTIATE_TEST_SUITE_P(Every, ClockRuleConformance, testing::ValuesIn(AllCases()),
                          [](const auto& info) {
-                           return info.param.algorithm + "_" + info.param.pull;
+                           return info.param.algorithm + "_" + info.param.answer_contents;
                          });
 
 // MakeClockRule has a rule for every algorithm without rounds, and for no other algorithm.
 TEST(ClockRuleTable, HasARuleForEveryAlgorithmWithoutRounds) {
-  const auto without_rounds = algorithm::AlgorithmsThatClose(pb::AlgorithmTraits::every_push);
-  const std::set<std::string> expected(without_rounds.begin(), without_rounds.end());
-  const auto job = CentralJob({"train.algorithm=asgd"});
+  const auto names_without_rounds = algorithm::AlgorithmsThatClose(pb::AlgorithmTraits::every_push);
+  const std::set<std::string> expected(names_without_rounds.begin(), names_without_rounds.end());
+  const auto job = MakeCentralJob({"train.algorithm=asgd"});
   for (const std::string& name : algorithm::AlgorithmNames()) {
     job->job.mutable_train()->set_algorithm(name);
     const auto rule = MakeClockRule(*job, *ChunksOf(*job)[0], InitialWeights(*job), RateOf(*job));

@@ -51,20 +51,20 @@ TEST_P(CodecConformance, MeanEqualsThatOfEachWorkersValues) {
     const Round round = SomeRound(*codec_, n, workers);
     std::vector<double> expected(n);
     for (int rank = 0; rank < workers; ++rank) {
-      Round alone;
-      alone.gradients = {round.gradients[rank]};
-      alone.payloads = {round.payloads[rank]};
-      alone.scaler = round.scaler;
-      const std::vector<float> sent = Mean(*codec_, alone);
-      for (size_t i = 0; i < n; ++i) expected[i] += static_cast<double>(sent[i]) / workers;
+      Round single_round;
+      single_round.gradients = {round.gradients[rank]};
+      single_round.payloads = {round.payloads[rank]};
+      single_round.scaler = round.scaler;
+      const std::vector<float> decoded = Mean(*codec_, single_round);
+      for (size_t i = 0; i < n; ++i) expected[i] += static_cast<double>(decoded[i]) / workers;
     }
     const std::vector<float> mean = Mean(*codec_, round);
     double largest = 0;
     for (double v : expected) largest = std::max(largest, std::abs(v));
-    const double recoding = workers == 1 ? 0 : GetParam().recoding * largest;
+    const double recoding_tolerance = workers == 1 ? 0 : GetParam().recoding * largest;
     for (size_t i = 0; i < n; ++i) {
       ASSERT_NEAR(mean[i], expected[i],
-                  std::abs(expected[i]) * GetParam().rounding + recoding + 1e-6);
+                  std::abs(expected[i]) * GetParam().rounding + recoding_tolerance + 1e-6);
     }
   }
 }
@@ -87,10 +87,10 @@ TEST_P(CodecConformance, EveryTruncationIsRejectedAndLeavesTheSumUnchanged) {
     for (int rank : {1, 0}) {
       const std::vector<uint8_t>& payload = round.payloads[rank];
       for (size_t size = 0; size < payload.size(); ++size) {
-        const Result<size_t> used = sum->Add(rank, std::span(payload).first(size));
-        ASSERT_FALSE(used.ok()) << size << " of " << payload.size() << " bytes were taken";
-        ASSERT_EQ(used.status().code(), Code::kMismatch);
-        ASSERT_FALSE(used.status().message().empty());
+        const Result<size_t> bytes_used = sum->Add(rank, std::span(payload).first(size));
+        ASSERT_FALSE(bytes_used.ok()) << size << " of " << payload.size() << " bytes were taken";
+        ASSERT_EQ(bytes_used.status().code(), Code::kMismatch);
+        ASSERT_FALSE(bytes_used.status().message().empty());
       }
       ASSERT_TRUE(sum->Add(rank, payload).ok());
     }
@@ -105,17 +105,18 @@ TEST_P(CodecConformance, DecodeAloneEqualsTheSumOfOneWorker) {
     GTEST_SKIP() << "DecodeSingleCode is not used for codecs that share a scaler";
   for (size_t n : Lengths()) {
     const Round round = SomeRound(*codec_, n, 1);
-    std::vector<uint8_t> longer = round.payloads[0];
-    longer.insert(longer.end(), 9, 0xFF);
+    std::vector<uint8_t> longer_code = round.payloads[0];
+    longer_code.insert(longer_code.end(), 9, 0xFF);
     std::vector<float> values(n, 7.f);
-    const Result<size_t> used = codec_->DecodeSingleCode(longer, {0, 0, n}, values.data());
-    ASSERT_TRUE(used.ok()) << used.status().message();
-    EXPECT_EQ(*used, round.payloads[0].size());
+    const Result<size_t> bytes_used =
+        codec_->DecodeSingleCode(longer_code, {0, 0, n}, values.data());
+    ASSERT_TRUE(bytes_used.ok()) << bytes_used.status().message();
+    EXPECT_EQ(*bytes_used, round.payloads[0].size());
     EXPECT_EQ(values, Mean(*codec_, round)) << n;  // This comparison treats -0 as equal to 0.
     for (size_t size = 0; size < round.payloads[0].size() && n < 100; ++size) {
-      const auto cut =
-          codec_->DecodeSingleCode(std::span(longer).first(size), {0, 0, n}, values.data());
-      ASSERT_EQ(cut.status().code(), Code::kMismatch) << size << " bytes were taken";
+      const auto truncated_size =
+          codec_->DecodeSingleCode(std::span(longer_code).first(size), {0, 0, n}, values.data());
+      ASSERT_EQ(truncated_size.status().code(), Code::kMismatch) << size << " bytes were taken";
     }
     if (!codec_->SingleCodeIsSum() || n == 0) continue;
     std::vector<float> of_code(n);
@@ -126,12 +127,12 @@ TEST_P(CodecConformance, DecodeAloneEqualsTheSumOfOneWorker) {
 
 TEST_P(CodecConformance, AddReadsOnlyTheBytesOfItsSegment) {
   const Round round = SomeRound(*codec_, 70, 1);
-  std::vector<uint8_t> longer = round.payloads[0];
-  longer.insert(longer.end(), 50, 0xFF);
+  std::vector<uint8_t> longer_code = round.payloads[0];
+  longer_code.insert(longer_code.end(), 50, 0xFF);
   const auto sum = codec_->NewAccumulator({0, 0, 70}, 1);
-  const Result<size_t> used = sum->Add(0, longer);
-  ASSERT_TRUE(used.ok()) << used.status().message();
-  EXPECT_EQ(*used, round.payloads[0].size());
+  const Result<size_t> bytes_used = sum->Add(0, longer_code);
+  ASSERT_TRUE(bytes_used.ok()) << bytes_used.status().message();
+  EXPECT_EQ(*bytes_used, round.payloads[0].size());
   std::vector<uint8_t> bytes;
   sum->EncodeSum(&bytes);
   EXPECT_EQ(bytes, Sum(*codec_, round));
@@ -142,11 +143,11 @@ TEST_P(CodecConformance, UnusedBitsMustBeZero) {
     const Round round = SomeRound(*codec_, n, 1);
     const auto sum = codec_->NewAccumulator({0, 0, n}, 1);
     for (size_t bit : GetParam().unused_bits(round.payloads[0], n)) {
-      std::vector<uint8_t> flipped = round.payloads[0];
-      flipped[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
-      const Result<size_t> used = sum->Add(0, flipped);
-      ASSERT_FALSE(used.ok()) << "bit " << bit << " of " << n << " elements";
-      ASSERT_EQ(used.status().code(), Code::kMismatch);
+      std::vector<uint8_t> changed_code = round.payloads[0];
+      changed_code[bit / 8] ^= static_cast<uint8_t>(1 << (bit % 8));
+      const Result<size_t> bytes_used = sum->Add(0, changed_code);
+      ASSERT_FALSE(bytes_used.ok()) << "bit " << bit << " of " << n << " elements";
+      ASSERT_EQ(bytes_used.status().code(), Code::kMismatch);
     }
     ASSERT_TRUE(sum->Add(0, round.payloads[0]).ok());
     std::vector<uint8_t> bytes;
@@ -159,20 +160,22 @@ TEST_P(CodecConformance, AnyRangeDecodesAsPartOfTheWhole) {
   for (size_t n : {1, 37, 70}) {
     const Round round = SomeRound(*codec_, n, 3);
     const std::vector<uint8_t> sum = Sum(*codec_, round);
-    const std::vector<float> whole = Mean(*codec_, round);
+    const std::vector<float> all_means = Mean(*codec_, round);
     for (size_t first = 0; first <= n; ++first) {
       for (size_t length = 0; first + length <= n; ++length) {
-        std::vector<float> part(length + 1, 77);
+        std::vector<float> range_means(length + 1, 77);
         ASSERT_TRUE(
-            codec_->Decode(sum, {0, 0, n}, 3, round.scaler, first, length, part.data()).ok());
-        ASSERT_EQ(part.back(), 77) << "wrote beyond the range";
-        part.pop_back();
-        ASSERT_EQ(part, std::vector<float>(whole.begin() + first, whole.begin() + first + length));
+            codec_->Decode(sum, {0, 0, n}, 3, round.scaler, first, length, range_means.data())
+                .ok());
+        ASSERT_EQ(range_means.back(), 77) << "wrote beyond the range";
+        range_means.pop_back();
+        ASSERT_EQ(range_means, std::vector<float>(all_means.begin() + first,
+                                                  all_means.begin() + first + length));
       }
     }
-    float none = 0;
-    EXPECT_FALSE(codec_->Decode(sum, {0, 0, n}, 3, round.scaler, n, 1, &none).ok());
-    EXPECT_FALSE(codec_->Decode(sum, {0, 0, n}, 3, round.scaler, 1, ~uint64_t{0}, &none).ok());
+    float no_value = 0;
+    EXPECT_FALSE(codec_->Decode(sum, {0, 0, n}, 3, round.scaler, n, 1, &no_value).ok());
+    EXPECT_FALSE(codec_->Decode(sum, {0, 0, n}, 3, round.scaler, 1, ~uint64_t{0}, &no_value).ok());
   }
 }
 
@@ -180,45 +183,47 @@ TEST_P(CodecConformance, BlockwiseDecodeEqualsTheWhole) {
   for (size_t n : {1, 70, 1000, 20000, 40000}) {
     const Round round = SomeRound(*codec_, n, 3);
     const std::vector<uint8_t> sum = Sum(*codec_, round);
-    std::vector<float> parts;
+    std::vector<float> decoded;
     const auto append = [&](uint64_t first, std::span<const float> mean) {
-      EXPECT_EQ(first, parts.size());
-      parts.insert(parts.end(), mean.begin(), mean.end());
+      EXPECT_EQ(first, decoded.size());
+      decoded.insert(decoded.end(), mean.begin(), mean.end());
     };
     ASSERT_TRUE(codec_->DecodeTo(sum, {0, 0, n}, 3, round.scaler, append).ok());
-    EXPECT_EQ(parts, Mean(*codec_, round)) << n;
-    const std::span<const uint8_t> cut = std::span(sum).first(sum.size() - 1);
-    EXPECT_FALSE(codec_->DecodeTo(cut, {0, 0, n}, 3, round.scaler, append).ok());
+    EXPECT_EQ(decoded, Mean(*codec_, round)) << n;
+    const std::span<const uint8_t> truncated_sum = std::span(sum).first(sum.size() - 1);
+    EXPECT_FALSE(codec_->DecodeTo(truncated_sum, {0, 0, n}, 3, round.scaler, append).ok());
   }
 }
 
 TEST_P(CodecConformance, SegmentsDecodeAsPartsOfTheTensor) {
   const std::vector<float> g = SomeGradient(1000, 1);
   Round round = MakeRound(*codec_, {g}, 0);
-  const std::vector<float> whole = Mean(*codec_, round);
+  const std::vector<float> all_means = Mean(*codec_, round);
   const uint64_t granularity = codec_->Granularity(1);
-  const size_t step =
+  const size_t segment_size =
       granularity > g.size() ? g.size() : (123 + granularity - 1) / granularity * granularity;
-  for (size_t begin = 0; begin < g.size(); begin += step) {
-    const size_t end = std::min(begin + step, g.size());
-    Round part;
-    part.gradients = {std::vector<float>(g.begin() + begin, g.begin() + end)};
-    part.scaler = round.scaler;
+  for (size_t begin = 0; begin < g.size(); begin += segment_size) {
+    const size_t end = std::min(begin + segment_size, g.size());
+    Round segment_round;
+    segment_round.gradients = {std::vector<float>(g.begin() + begin, g.begin() + end)};
+    segment_round.scaler = round.scaler;
     kernels::NoiseKey noise;
     noise.seed = 2017;
     noise.round = 3;
     codec_->Encode(g.data() + begin, {2, begin, end - begin}, round.prepared[0], noise,
-                   &part.payloads.emplace_back());
-    ASSERT_EQ(Mean(*codec_, part), std::vector<float>(whole.begin() + begin, whole.begin() + end));
+                   &segment_round.payloads.emplace_back());
+    ASSERT_EQ(Mean(*codec_, segment_round),
+              std::vector<float>(all_means.begin() + begin, all_means.begin() + end));
   }
 }
 
 TEST_P(CodecConformance, SizesEqualMaxEncodedSizeAndMaxSumSize) {
   for (size_t n : Lengths()) {
-    std::vector<float> largest(n);  // Gives the largest code, because every element is sent.
-    for (size_t i = 0; i < n; ++i) largest[i] = i % 2 == 0 ? 1 : -1;
-    ExpectSize(MakeRound(*codec_, {largest}).payloads[0].size(), codec_->MaxEncodedSize({0, 0, n}),
-               GetParam());
+    // Gives the largest code, because every element is sent.
+    std::vector<float> largest_code_gradient(n);
+    for (size_t i = 0; i < n; ++i) largest_code_gradient[i] = i % 2 == 0 ? 1 : -1;
+    ExpectSize(MakeRound(*codec_, {largest_code_gradient}).payloads[0].size(),
+               codec_->MaxEncodedSize({0, 0, n}), GetParam());
     const Round round = SomeRound(*codec_, n, 3);
     EXPECT_LE(round.payloads[0].size(), codec_->MaxEncodedSize({0, 0, n}));
     ExpectSize(Sum(*codec_, round).size(), codec_->MaxSumSize({0, 0, n}, 3), GetParam());
@@ -227,10 +232,10 @@ TEST_P(CodecConformance, SizesEqualMaxEncodedSizeAndMaxSumSize) {
   const auto sum = codec_->NewAccumulator({0, 0, 70}, 127);
   EXPECT_EQ(codec_->MaxSumSize({0, 0, 0}, 1), 0u);
   for (int contributors = 1; contributors <= 127; ++contributors) {
-    Round first;
-    first.gradients.assign(round.gradients.begin(), round.gradients.begin() + contributors);
-    first.payloads.assign(round.payloads.begin(), round.payloads.begin() + contributors);
-    ExpectSize(Sum(*codec_, first).size(), codec_->MaxSumSize({0, 0, 70}, contributors),
+    Round first_workers;
+    first_workers.gradients.assign(round.gradients.begin(), round.gradients.begin() + contributors);
+    first_workers.payloads.assign(round.payloads.begin(), round.payloads.begin() + contributors);
+    ExpectSize(Sum(*codec_, first_workers).size(), codec_->MaxSumSize({0, 0, 70}, contributors),
                GetParam());
     EXPECT_GE(codec_->MaxSumSize({0, 0, 70}, contributors),
               codec_->MaxSumSize({0, 0, 70}, std::max(1, contributors - 1)));
@@ -242,26 +247,27 @@ TEST_P(CodecConformance, AnySubsetOfRanksInAnyOrderGivesTheSumOverThatSubset) {
   constexpr int kWorkers = 5;
   for (size_t n : {1, 9, 70, 1025}) {
     const Round round = SomeRound(*codec_, n, kWorkers);
-    for (unsigned set = 1; set < 1u << kWorkers; ++set) {
+    for (unsigned rank_set = 1; rank_set < 1u << kWorkers; ++rank_set) {
       std::vector<int> order;
-      Round alone;  // The same gradients, in a job of only these workers.
-      alone.scaler = round.scaler;
+      Round subset_round;  // The same gradients, in a job of only these workers.
+      subset_round.scaler = round.scaler;
       for (int rank = 0; rank < kWorkers; ++rank) {
-        if ((set >> rank & 1) == 0) continue;
+        if ((rank_set >> rank & 1) == 0) continue;
         order.push_back(rank);
-        alone.gradients.push_back(round.gradients[rank]);
-        alone.payloads.push_back(round.payloads[rank]);
+        subset_round.gradients.push_back(round.gradients[rank]);
+        subset_round.payloads.push_back(round.payloads[rank]);
       }
-      const std::vector<uint8_t> expected = Sum(*codec_, alone);
-      ExpectSize(expected.size(), codec_->MaxSumSize({0, 0, n}, alone.workers()), GetParam());
+      const std::vector<uint8_t> expected = Sum(*codec_, subset_round);
+      ExpectSize(expected.size(), codec_->MaxSumSize({0, 0, n}, subset_round.workers()),
+                 GetParam());
       if (n == 9) {
         do {
-          ASSERT_EQ(Sum(*codec_, round, order), expected) << "set " << set;
+          ASSERT_EQ(Sum(*codec_, round, order), expected) << "set " << rank_set;
         } while (std::next_permutation(order.begin(), order.end()));
       } else {
-        ASSERT_EQ(Sum(*codec_, round, order), expected) << "set " << set;
+        ASSERT_EQ(Sum(*codec_, round, order), expected) << "set " << rank_set;
         std::reverse(order.begin(), order.end());
-        ASSERT_EQ(Sum(*codec_, round, order), expected) << "set " << set;
+        ASSERT_EQ(Sum(*codec_, round, order), expected) << "set " << rank_set;
       }
     }
   }
@@ -271,10 +277,10 @@ TEST_P(CodecConformance, RepeatedSumsAreEqual) {
   const Round round = SomeRound(*codec_, 70, 4);
   const auto sum = codec_->NewAccumulator({0, 0, 70}, 4);
   for (int rank : {3, 1}) ASSERT_TRUE(sum->Add(rank, round.payloads[rank]).ok());
-  std::vector<uint8_t> once, twice;
-  sum->EncodeSum(&once);
-  sum->EncodeSum(&twice);
-  EXPECT_EQ(once, twice);
+  std::vector<uint8_t> first_sum, second_sum;
+  sum->EncodeSum(&first_sum);
+  sum->EncodeSum(&second_sum);
+  EXPECT_EQ(first_sum, second_sum);
 }
 
 TEST_P(CodecConformance, SumsOfAnotherSizeAreRejected) {
@@ -317,46 +323,46 @@ TEST_P(CodecConformance, ZeroGradientsGiveZeros) {
 
 TEST_P(CodecConformance, RandomBytesAreAcceptedWholeOrRejected) {
   std::mt19937_64 random(11);
-  int accepted = 0;
+  int num_accepted = 0;
   for (int trial = 0; trial < 3000; ++trial) {
     const size_t n = random() % 40;
     std::vector<uint8_t> bytes(random() % (codec_->MaxEncodedSize({0, 0, n}) + 8));
     for (uint8_t& b : bytes) b = static_cast<uint8_t>(random() & random());
     const auto sum = codec_->NewAccumulator({0, 0, n}, 2);
-    const Result<size_t> used = sum->Add(0, bytes);
-    if (used.ok()) {
-      ++accepted;
-      ASSERT_LE(*used, bytes.size());
+    const Result<size_t> bytes_used = sum->Add(0, bytes);
+    if (bytes_used.ok()) {
+      ++num_accepted;
+      ASSERT_LE(*bytes_used, bytes.size());
     } else {
-      ASSERT_EQ(used.status().code(), Code::kMismatch);
+      ASSERT_EQ(bytes_used.status().code(), Code::kMismatch);
     }
     std::vector<uint8_t> sum_bytes(codec_->MaxSumSize({0, 0, n}, 5));
     for (uint8_t& b : sum_bytes) b = static_cast<uint8_t>(random());
     std::vector<float> mean(n);
-    const Status decoded = codec_->Decode(sum_bytes, {0, 0, n}, 5, 1.0f, 0, n, mean.data());
-    if (decoded.ok()) {
+    const Status status = codec_->Decode(sum_bytes, {0, 0, n}, 5, 1.0f, 0, n, mean.data());
+    if (status.ok()) {
       ASSERT_TRUE(std::all_of(mean.begin(), mean.end(), [](float v) { return std::isfinite(v); }));
     } else {
-      ASSERT_EQ(decoded.code(), Code::kMismatch);
+      ASSERT_EQ(status.code(), Code::kMismatch);
     }
   }
-  EXPECT_GT(accepted, GetParam().random_codes);
-  EXPECT_LT(accepted, 2990);
+  EXPECT_GT(num_accepted, GetParam().random_codes);
+  EXPECT_LT(num_accepted, 2990);
 }
 
 TEST_P(CodecConformance, OneCodecServesManyThreads) {
   const Round expected = SomeRound(*codec_, 1025, 3);
   const std::vector<float> mean = Mean(*codec_, expected);
-  std::vector<int> same(4);
+  std::vector<int> is_same(4);
   std::vector<std::thread> threads;
-  for (int& result : same) {
+  for (int& result : is_same) {
     threads.emplace_back([this, &result, &expected, &mean] {
       const Round round = SomeRound(*codec_, 1025, 3);
       result = round.payloads == expected.payloads && Mean(*codec_, round) == mean;
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(same, std::vector<int>(4, 1));
+  EXPECT_EQ(is_same, std::vector<int>(4, 1));
 }
 
 TEST_P(CodecConformance, MatchesGoldenBytes) {

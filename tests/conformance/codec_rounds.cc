@@ -11,14 +11,14 @@ namespace tern::codec {
 
 std::vector<size_t> UnusedBitsOfMaskAndSigns(std::span<const uint8_t> payload, uint64_t count,
                                              size_t offset) {
-  std::vector<size_t> bits;
-  const size_t mask = kernels::PlaneBytes(count);
-  for (size_t i = count; i < 8 * mask; ++i) bits.push_back(8 * offset + i);
-  const size_t ones = kernels::CountOnes(payload.data() + offset, count);
-  for (size_t i = ones; i < 8 * kernels::PlaneBytes(ones); ++i) {
-    bits.push_back(8 * (offset + mask) + i);
+  std::vector<size_t> unused_bits;
+  const size_t mask_bytes = kernels::PlaneBytes(count);
+  for (size_t i = count; i < 8 * mask_bytes; ++i) unused_bits.push_back(8 * offset + i);
+  const size_t num_ones = kernels::CountOnes(payload.data() + offset, count);
+  for (size_t i = num_ones; i < 8 * kernels::PlaneBytes(num_ones); ++i) {
+    unused_bits.push_back(8 * (offset + mask_bytes) + i);
   }
-  return bits;
+  return unused_bits;
 }
 
 std::string ToHex(std::span<const uint8_t> bytes) {
@@ -75,9 +75,9 @@ Round GoldenRound(const Codec& codec) {
 std::vector<uint8_t> Sum(const Codec& codec, const Round& round, const std::vector<int>& order) {
   const auto sum = codec.NewAccumulator({0, 0, round.count()}, round.workers());
   for (int rank : order) {
-    const Result<size_t> used = sum->Add(rank, round.payloads[rank]);
-    EXPECT_TRUE(used.ok()) << used.status().message();
-    EXPECT_EQ(used.ok() ? *used : 0, round.payloads[rank].size());
+    const Result<size_t> bytes_used = sum->Add(rank, round.payloads[rank]);
+    EXPECT_TRUE(bytes_used.ok()) << bytes_used.status().message();
+    EXPECT_EQ(bytes_used.ok() ? *bytes_used : 0, round.payloads[rank].size());
   }
   std::vector<uint8_t> bytes;
   sum->EncodeSum(&bytes);
@@ -92,9 +92,9 @@ std::vector<uint8_t> Sum(const Codec& codec, const Round& round) {
 
 std::vector<float> Mean(const Codec& codec, const Round& round) {
   std::vector<float> mean(round.count());
-  const Status decoded = codec.Decode(Sum(codec, round), {0, 0, round.count()}, round.workers(),
-                                      round.scaler, 0, round.count(), mean.data());
-  EXPECT_TRUE(decoded.ok()) << decoded.message();
+  const Status status = codec.Decode(Sum(codec, round), {0, 0, round.count()}, round.workers(),
+                                     round.scaler, 0, round.count(), mean.data());
+  EXPECT_TRUE(status.ok()) << status.message();
   return mean;
 }
 

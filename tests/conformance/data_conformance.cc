@@ -30,18 +30,18 @@ class DataConformance : public testing::TestWithParam<FormatCase> {
     WriteSplit(GetParam(), Split::kTest, test_, folder_);
   }
 
-  std::unique_ptr<Dataset> Read(Split split = Split::kTrain) const {
+  std::unique_ptr<Dataset> ReadSplit(Split split = Split::kTrain) const {
     auto dataset = ReadDataset(data_, split);
     EXPECT_TRUE(dataset.ok()) << dataset.status().message();
     return dataset.ok() ? std::move(*dataset) : nullptr;
   }
   std::unique_ptr<Samples> ReadSamples() const {
-    auto samples = Samples::Make(Read(), data_, 1, Split::kTrain);
+    auto samples = Samples::Make(ReadSplit(), data_, 1, Split::kTrain);
     EXPECT_TRUE(samples.ok()) << samples.status().message();
     return std::move(*samples);
   }
   // Reads the training set and decodes all its images; returns the first error.
-  Status ReadAll() const {
+  Status DecodeAll() const {
     const auto dataset = ReadDataset(data_, Split::kTrain);
     if (!dataset.ok()) return dataset.status();
     Image image;
@@ -54,7 +54,7 @@ class DataConformance : public testing::TestWithParam<FormatCase> {
   void ExpectRefused(const std::string& path, const std::string& bytes, const std::string& why) {
     const std::string original = BytesOfFile(path);
     folder_.Write(fs::relative(path, folder_.path()).string(), bytes);
-    const Status status = ReadAll();
+    const Status status = DecodeAll();
     EXPECT_EQ(status.code(), Code::kBadData) << path << ": " << why;
     EXPECT_THAT(status.message(), HasSubstr(path)) << why;
     folder_.Write(fs::relative(path, folder_.path()).string(), original);
@@ -64,8 +64,8 @@ class DataConformance : public testing::TestWithParam<FormatCase> {
     Image image;
     for (size_t i = 0; i < expected.size(); ++i) {
       EXPECT_EQ(dataset.labels[i], expected[i].label) << i;
-      const Status decoded = dataset.Decode(i, &image);
-      ASSERT_TRUE(decoded.ok()) << decoded.message();
+      const Status status = dataset.Decode(i, &image);
+      ASSERT_TRUE(status.ok()) << status.message();
       ASSERT_EQ(image.channels, GetParam().gray ? 1u : 3u);
       ASSERT_EQ(image.height, 32u);
       ASSERT_EQ(image.width, 32u);
@@ -83,42 +83,44 @@ class DataConformance : public testing::TestWithParam<FormatCase> {
 };
 
 TEST_P(DataConformance, GivesTheLabelsAndPixelsThatWereWritten) {
-  ExpectSame(*Read(Split::kTrain), train_);
-  ExpectSame(*Read(Split::kTest), test_);
+  ExpectSame(*ReadSplit(Split::kTrain), train_);
+  ExpectSame(*ReadSplit(Split::kTest), test_);
 }
 
 TEST_P(DataConformance, GivesGrayImagesAsEveryOtherFormat) {
   const Images gray = SomeImages(kTrainImages, true, 7);
   WriteSplit(GetParam(), Split::kTrain, gray, folder_);
-  ExpectSame(*Read(), gray);
+  ExpectSame(*ReadSplit(), gray);
 }
 
 TEST_P(DataConformance, DescribesItsImages) {
-  const auto set = Read();
-  EXPECT_EQ(set->height, 32u);
-  EXPECT_EQ(set->width, 32u);
-  EXPECT_TRUE(set->sizes.size() == set->count() || (set->sizes.empty() && !set->encoded));
-  for (const uint32_t label : set->labels) EXPECT_LT(label, set->classes);
-  EXPECT_THAT(set->names, SizeIs(set->names.empty() ? 0 : set->classes));
+  const auto dataset = ReadSplit();
+  EXPECT_EQ(dataset->height, 32u);
+  EXPECT_EQ(dataset->width, 32u);
+  EXPECT_TRUE(dataset->sizes.size() == dataset->count() ||
+              (dataset->sizes.empty() && !dataset->encoded));
+  for (const uint32_t label : dataset->labels) EXPECT_LT(label, dataset->classes);
+  EXPECT_THAT(dataset->names, SizeIs(dataset->names.empty() ? 0 : dataset->classes));
   std::set<std::string> names;
   std::vector<uint8_t> bytes;
-  for (uint64_t i = 0; i < set->count(); ++i) {
-    EXPECT_EQ(set->SizeOf(i), (Size{32, 32}));
-    EXPECT_THAT(set->NameOf(i), HasSubstr(folder_.path()));
-    EXPECT_TRUE(names.insert(set->NameOf(i)).second) << set->NameOf(i) << " names two images";
-    ASSERT_TRUE(set->Read(i, &bytes).ok());
-    EXPECT_TRUE(set->encoded || bytes.size() == set->image_size()) << bytes.size();
+  for (uint64_t i = 0; i < dataset->count(); ++i) {
+    EXPECT_EQ(dataset->SizeOf(i), (Size{32, 32}));
+    EXPECT_THAT(dataset->NameOf(i), HasSubstr(folder_.path()));
+    EXPECT_TRUE(names.insert(dataset->NameOf(i)).second)
+        << dataset->NameOf(i) << " names two images";
+    ASSERT_TRUE(dataset->Read(i, &bytes).ok());
+    EXPECT_TRUE(dataset->encoded || bytes.size() == dataset->image_size()) << bytes.size();
   }
 }
 
 TEST_P(DataConformance, KeepsTheFirstImagesUpToTheLimitOfTheSplit) {
   data_.set_train_limit(4);
-  ExpectSame(*Read(Split::kTrain), Images(train_.begin(), train_.begin() + 4));
-  ExpectSame(*Read(Split::kTest), test_);
+  ExpectSame(*ReadSplit(Split::kTrain), Images(train_.begin(), train_.begin() + 4));
+  ExpectSame(*ReadSplit(Split::kTest), test_);
   data_.set_train_limit(kTrainImages + 1);
   data_.set_test_limit(2);
-  ExpectSame(*Read(Split::kTrain), train_);
-  ExpectSame(*Read(Split::kTest), Images(test_.begin(), test_.begin() + 2));
+  ExpectSame(*ReadSplit(Split::kTrain), train_);
+  ExpectSame(*ReadSplit(Split::kTest), Images(test_.begin(), test_.begin() + 2));
 }
 
 TEST_P(DataConformance, NamesATruncatedFile) {
@@ -132,11 +134,11 @@ TEST_P(DataConformance, NamesATruncatedFile) {
 TEST_P(DataConformance, NamesAFileOfAnotherFormat) {
   for (const FormatCase& other : AllFormats()) {
     if (other.format == GetParam().format || other.one_file_per_image) continue;
-    const TempFolder elsewhere;
+    const TempFolder other_folder;
     const Images images = SomeImages(kTrainImages, false);
-    for (const std::string& foreign : WriteSplit(other, Split::kTrain, images, elsewhere)) {
+    for (const std::string& other_file : WriteSplit(other, Split::kTrain, images, other_folder)) {
       for (const std::string& path : {train_files_.front(), train_files_.back()})
-        ExpectRefused(path, BytesOfFile(foreign), "a file of " + other.name);
+        ExpectRefused(path, BytesOfFile(other_file), "a file of " + other.name);
     }
   }
   for (const std::string& path : train_files_)
@@ -148,38 +150,38 @@ TEST_P(DataConformance, NamesAMissingFile) {
     if (GetParam().one_file_per_image) break;
     const std::string bytes = BytesOfFile(path);
     fs::remove(path);
-    EXPECT_EQ(ReadAll().code(), Code::kBadData);
-    EXPECT_THAT(ReadAll().message(), HasSubstr(path));
+    EXPECT_EQ(DecodeAll().code(), Code::kBadData);
+    EXPECT_THAT(DecodeAll().message(), HasSubstr(path));
     folder_.Write(fs::relative(path, folder_.path()).string(), bytes);
   }
   data_.set_dir(folder_.path() + "/nowhere");
-  EXPECT_EQ(ReadAll().code(), Code::kBadData);
-  EXPECT_THAT(ReadAll().message(), HasSubstr(data_.dir()));
+  EXPECT_EQ(DecodeAll().code(), Code::kBadData);
+  EXPECT_THAT(DecodeAll().message(), HasSubstr(data_.dir()));
 }
 
 TEST_P(DataConformance, RefusesAnEmptySet) {
-  const TempFolder empty;
-  data_.set_dir(empty.path());
-  WriteSplit(GetParam(), Split::kTest, {}, empty);
-  const std::vector<std::string> paths = WriteSplit(GetParam(), Split::kTrain, {}, empty);
-  EXPECT_EQ(ReadAll().code(), Code::kBadData);
-  EXPECT_THAT(ReadAll().message(), HasSubstr(paths[0]));
+  const TempFolder empty_folder;
+  data_.set_dir(empty_folder.path());
+  WriteSplit(GetParam(), Split::kTest, {}, empty_folder);
+  const std::vector<std::string> paths = WriteSplit(GetParam(), Split::kTrain, {}, empty_folder);
+  EXPECT_EQ(DecodeAll().code(), Code::kBadData);
+  EXPECT_THAT(DecodeAll().message(), HasSubstr(paths[0]));
 }
 
 TEST_P(DataConformance, NamesTheImageWhoseLabelIsTooLarge) {
   if (!GetParam().too_large_label.has_value()) {
-    EXPECT_EQ(Read()->classes, 3u) << "the labels themselves say how many classes there are";
+    EXPECT_EQ(ReadSplit()->classes, 3u) << "the labels themselves say how many classes there are";
     return;
   }
   Images images = train_;
   images[5].label = *GetParam().too_large_label;
   const auto paths = WriteSplit(GetParam(), Split::kTrain, images, folder_);
-  const Status status = ReadAll();
+  const Status status = DecodeAll();
   EXPECT_EQ(status.code(), Code::kBadData);
   // The message names the file that has the label, and the index of the image in that file.
-  const size_t per_file = kTrainImages / paths.size();
-  EXPECT_THAT(status.message(), HasSubstr(paths[5 / per_file]));
-  EXPECT_THAT(status.message(), HasSubstr("image " + std::to_string(5 % per_file)));
+  const size_t images_per_file = kTrainImages / paths.size();
+  EXPECT_THAT(status.message(), HasSubstr(paths[5 / images_per_file]));
+  EXPECT_THAT(status.message(), HasSubstr("image " + std::to_string(5 % images_per_file)));
   EXPECT_THAT(status.message(), HasSubstr("label " + std::to_string(images[5].label)));
 }
 
@@ -189,7 +191,7 @@ TEST_P(DataConformance, WorkersShareEveryEpochWithoutGapOrOverlap) {
   const auto samples = ReadSamples();
   for (const auto partition : {pb::Data::shared, pb::Data::by_sample, pb::Data::by_class}) {
     for (const uint32_t workers : {1, 2, 5}) {
-      std::vector<int> taken(2 * kTrainImages);
+      std::vector<int> times_taken(2 * kTrainImages);
       for (uint32_t rank = 0; rank < workers; ++rank) {
         auto batches = Batches::Make(
             *samples,
@@ -197,54 +199,58 @@ TEST_P(DataConformance, WorkersShareEveryEpochWithoutGapOrOverlap) {
         ASSERT_TRUE(batches.ok()) << batches.status().message();
         for (uint64_t step = 0; step < 2 * kTrainImages / workers; ++step) {
           for (const Augmenter::SampleId& sample : batches->SamplesAt(step))
-            ++taken.at(sample.epoch * kTrainImages + sample.index);
+            ++times_taken.at(sample.epoch * kTrainImages + sample.index);
         }
       }
-      EXPECT_THAT(taken, testing::Each(1)) << "partition " << partition << ", workers " << workers;
+      EXPECT_THAT(times_taken, testing::Each(1))
+          << "partition " << partition << ", workers " << workers;
     }
   }
 }
 
 TEST_P(DataConformance, AnyThreadsReadTheSame) {
-  const auto set = Read();
-  std::vector<int> same(4);
+  const auto dataset = ReadSplit();
+  std::vector<int> equal_counts(4);
   std::vector<std::thread> threads;
-  for (size_t t = 0; t < same.size(); ++t) {
+  for (size_t t = 0; t < equal_counts.size(); ++t) {
     threads.emplace_back([&, t] {
       Image image;
-      int equal = 0;
+      int num_equal = 0;
       for (size_t k = 0; k < 4 * kTrainImages; ++k) {
         const size_t i = (k * (2 * t + 1) + t) % kTrainImages;  // Each thread uses another order.
-        if (!set->Decode(i, &image).ok()) continue;
+        if (!dataset->Decode(i, &image).ok()) continue;
         std::vector<uint8_t> pixels = train_[i].image.pixels;
         pixels.resize(image.pixels.size());
-        equal += image.pixels == pixels ? 1 : 0;
+        num_equal += image.pixels == pixels ? 1 : 0;
       }
-      same[t] = equal;
+      equal_counts[t] = num_equal;
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_THAT(same, testing::Each(static_cast<int>(4 * kTrainImages)));
+  EXPECT_THAT(equal_counts, testing::Each(static_cast<int>(4 * kTrainImages)));
 }
 
 TEST_P(DataConformance, BatchesDoNotDependOnTheNumberOfThreads) {
   data_.set_threads(4);  // Four threads scan the files.
-  const auto scanned = ReadSamples();
+  const auto samples_of_four_threads = ReadSamples();
   data_.set_threads(1);
   const auto samples = ReadSamples();
-  EXPECT_EQ(samples->dataset().labels, scanned->dataset().labels);
-  const auto plan = [](uint64_t step) {
+  EXPECT_EQ(samples->dataset().labels, samples_of_four_threads->dataset().labels);
+  const auto samples_of_step = [](uint64_t step) {
     return std::vector<Augmenter::SampleId>{{0, step % kTrainImages}, {0, 9 - step % kTrainImages}};
   };
-  Prefetcher one(*samples, plan, {.threads = 1}), four(*scanned, plan, {.threads = 4});
+  Prefetcher one_thread(*samples, samples_of_step, {.threads = 1}),
+      four_threads(*samples_of_four_threads, samples_of_step, {.threads = 4});
   for (uint64_t step = 0; step < 20; ++step) {
-    const auto a = one.Next(), b = four.Next();
-    ASSERT_TRUE(a.ok() && b.ok());
-    EXPECT_EQ((*a)->images, (*b)->images);
-    EXPECT_EQ((*a)->labels, (*b)->labels);
-    const uint64_t first = step % kTrainImages;
-    EXPECT_EQ((*a)->labels, (std::vector{train_[first].label, train_[9 - first].label}));
-    EXPECT_FLOAT_EQ((*a)->images[0], static_cast<float>(train_[first].image.pixels[0]) / 255);
+    const auto one_batch = one_thread.Next(), four_batch = four_threads.Next();
+    ASSERT_TRUE(one_batch.ok() && four_batch.ok());
+    EXPECT_EQ((*one_batch)->images, (*four_batch)->images);
+    EXPECT_EQ((*one_batch)->labels, (*four_batch)->labels);
+    const uint64_t first_image = step % kTrainImages;
+    EXPECT_EQ((*one_batch)->labels,
+              (std::vector{train_[first_image].label, train_[9 - first_image].label}));
+    EXPECT_FLOAT_EQ((*one_batch)->images[0],
+                    static_cast<float>(train_[first_image].image.pixels[0]) / 255);
   }
 }
 

@@ -49,24 +49,24 @@ std::vector<std::string> WriteIdx(bool gzip, Split split, const Images& images,
     pixels.insert(pixels.end(), begin, begin + static_cast<ptrdiff_t>(labelled.image.plane()));
   }
   const auto count = static_cast<uint32_t>(images.size());
-  const std::string stem = split == Split::kTrain ? "train" : "t10k", end = gzip ? ".gz" : "";
+  const std::string stem = split == Split::kTrain ? "train" : "t10k", ending = gzip ? ".gz" : "";
   const auto compress = [gzip](const std::string& bytes) { return gzip ? Gzip(bytes) : bytes; };
-  return {folder.Write(stem + "-images-idx3-ubyte" + end,
+  return {folder.Write(stem + "-images-idx3-ubyte" + ending,
                        compress(IdxBytes({count, kSide, kSide}, pixels))),
-          folder.Write(stem + "-labels-idx1-ubyte" + end, compress(IdxBytes({count}, labels)))};
+          folder.Write(stem + "-labels-idx1-ubyte" + ending, compress(IdxBytes({count}, labels)))};
 }
 
 // Writes an equal part of the images into each file of the format.
-std::vector<std::string> WriteCifar(const CifarFormat& form, Split split, const Images& images,
+std::vector<std::string> WriteCifar(const CifarFormat& format, Split split, const Images& images,
                                     const TempFolder& folder) {
-  std::istringstream list(split == Split::kTrain ? form.train_files : form.test_files);
-  const std::vector<std::string> names{std::istream_iterator<std::string>(list), {}};
+  std::istringstream file_list(split == Split::kTrain ? format.train_files : format.test_files);
+  const std::vector<std::string> names{std::istream_iterator<std::string>(file_list), {}};
   std::vector<std::string> files(names.size()), paths;
   for (size_t i = 0; i < images.size(); ++i) {
-    std::string& file = files[i * names.size() / images.size()];
-    file.append(form.label_bytes - 1, '\7');  // CIFAR-100's coarse label, which Tern ignores.
-    file += static_cast<char>(images[i].label);
-    file.append(images[i].image.pixels.begin(), images[i].image.pixels.end());
+    std::string& bytes = files[i * names.size() / images.size()];
+    bytes.append(format.label_bytes - 1, '\7');  // CIFAR-100's coarse label, which Tern ignores.
+    bytes += static_cast<char>(images[i].label);
+    bytes.append(images[i].image.pixels.begin(), images[i].image.pixels.end());
   }
   for (size_t i = 0; i < names.size(); ++i) paths.push_back(folder.Write(names[i], files[i]));
   return paths;
@@ -125,8 +125,8 @@ std::vector<FormatCase> AllFormats() {
   for (int i = 0; i < formats->value_count(); ++i) {
     const auto format = static_cast<pb::Data::Format>(formats->value(i)->number());
     cases.push_back(CaseOf(format, false));
-    const FormatCase second = CaseOf(format, true);
-    if (second.second_variant) cases.push_back(second);
+    const FormatCase second_case = CaseOf(format, true);
+    if (second_case.second_variant) cases.push_back(second_case);
   }
   return cases;
 }
@@ -150,9 +150,9 @@ std::vector<std::string> WriteSplit(const FormatCase& format, Split split, const
 }
 
 std::string BytesOfFile(const std::string& path) {
-  std::ostringstream whole;
-  whole << std::ifstream(path, std::ios::binary).rdbuf();
-  return whole.str();
+  std::ostringstream content;
+  content << std::ifstream(path, std::ios::binary).rdbuf();
+  return content.str();
 }
 
 }  // namespace tern::data

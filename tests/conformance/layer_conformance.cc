@@ -30,24 +30,24 @@ struct StepResult {
 
 StepResult RunStep(Problem problem) {
   auto net = problem.Make();
-  StepResult step;
-  step.loss = net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
+  StepResult result;
+  result.loss = net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
   net->Backward(nullptr);
-  step.gradients = problem.gradients;
-  step.statistics = problem.statistics;
-  return step;
+  result.gradients = problem.gradients;
+  result.statistics = problem.statistics;
+  return result;
 }
 
 // Expects that the distance in the 2-norm is at most tolerance * |expected|.
 void ExpectNear(std::span<const float> actual, std::span<const float> expected, double tolerance,
                 const std::string& what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;
-  double error = 0, norm = 0;
+  double squared_error = 0, squared_norm = 0;
   for (size_t i = 0; i < actual.size(); ++i) {
-    error += std::pow(static_cast<double>(actual[i]) - expected[i], 2);
-    norm += std::pow(static_cast<double>(expected[i]), 2);
+    squared_error += std::pow(static_cast<double>(actual[i]) - expected[i], 2);
+    squared_norm += std::pow(static_cast<double>(expected[i]), 2);
   }
-  EXPECT_LE(std::sqrt(error), tolerance * std::sqrt(norm) + 1e-12) << what;
+  EXPECT_LE(std::sqrt(squared_error), tolerance * std::sqrt(squared_norm) + 1e-12) << what;
 }
 
 // --- Shapes
@@ -55,24 +55,24 @@ void ExpectNear(std::span<const float> actual, std::span<const float> expected, 
 // Returns a network of layer number `last` of `net`, all layers that it depends on, and then a
 // dense layer named "probe" with `classes` outputs.
 pb::NetDef CutAfter(const pb::NetDef& net, int last, uint32_t classes) {
-  std::set<std::string> needed = {net.layers(last).output()};
+  std::set<std::string> needed_outputs = {net.layers(last).output()};
   std::vector<pb::LayerDef> layers;
   for (int i = last; i >= 0; --i) {
-    if (!needed.contains(net.layers(i).output())) continue;
+    if (!needed_outputs.contains(net.layers(i).output())) continue;
     layers.insert(layers.begin(), net.layers(i));
-    needed.insert(net.layers(i).inputs().begin(), net.layers(i).inputs().end());
+    needed_outputs.insert(net.layers(i).inputs().begin(), net.layers(i).inputs().end());
   }
   pb::Model model;
   for (const pb::LayerDef& layer : layers) *model.mutable_net()->add_layers() = layer;
   const std::string tail = "layers { name: 'probe' inputs: '" + net.layers(last).output() +
                            "' dense { outputs: " + std::to_string(classes) +
                            " } } layers { name: 'loss' softmax_loss {} }";
-  pb::NetDef rest;
-  EXPECT_TRUE(TextFormat::ParseFromString(tail, &rest));
-  model.mutable_net()->MergeFrom(rest);
-  const auto built = models::BuildNet(model, net.input(), classes);
-  EXPECT_TRUE(built.ok()) << built.status().message();
-  return *built;
+  pb::NetDef probe_layers;
+  EXPECT_TRUE(TextFormat::ParseFromString(tail, &probe_layers));
+  model.mutable_net()->MergeFrom(probe_layers);
+  const auto result = models::BuildNet(model, net.input(), classes);
+  EXPECT_TRUE(result.ok()) << result.status().message();
+  return *result;
 }
 
 // Sets the weights of a dense or 1 x 1 convolution layer to 1 and 0, so that each output equals one
@@ -94,11 +94,11 @@ TEST_P(LayerConformance, EveryLayerWritesAnOutputOfTheInferredShape) {
   const pb::NetDef net = NetOf(GetParam());
   const auto shapes = *models::InferShapes(net);
   for (int i = 0; i + 1 < net.layers_size(); ++i) {
-    const uint64_t elements = models::Elements(shapes.at(net.layers(i).output()));
-    const auto probed = static_cast<uint32_t>(std::min<uint64_t>(elements, 300));
-    Problem problem(CutAfter(net, i, probed), GetParam().batch);
+    const uint64_t num_elements = models::Elements(shapes.at(net.layers(i).output()));
+    const auto num_probed = static_cast<uint32_t>(std::min<uint64_t>(num_elements, 300));
+    Problem problem(CutAfter(net, i, num_probed), GetParam().batch);
     SetToIdentity(&problem, "probe");
-    std::vector<float> scores(size_t{problem.batch} * probed, NAN);
+    std::vector<float> scores(size_t{problem.batch} * num_probed, NAN);
     const ReferenceRun expected = RunReference(problem.net, problem.Reference(problem.batch));
     auto cut_net = problem.Make();
     cut_net->Forward({problem.images, problem.labels, problem.batch, 0, scores}, nullptr);
@@ -113,17 +113,17 @@ TEST_P(LayerConformance, EveryLayerWritesAnOutputOfTheInferredShape) {
 // identity) comes first, the layers after it must compute the gradient of their input. The
 // gradients of their parameters must stay the same.
 TEST_P(LayerConformance, GradientsDoNotDependOnWhetherTheInputIsTrained) {
-  pb::NetDef def = NetOf(GetParam());
+  pb::NetDef net_def = NetOf(GetParam());
   // Sets dropout rates to 0, because dropout's random numbers depend on the index of the layer,
   // which the additional layer changes.
-  for (pb::LayerDef& layer : *def.mutable_layers())
+  for (pb::LayerDef& layer : *net_def.mutable_layers())
     if (layer.has_dropout()) layer.mutable_dropout()->set_rate(0);
-  const Problem frozen(def, GetParam().batch);
+  const Problem frozen(net_def, GetParam().batch);
   pb::Model model;
   const std::string channels = std::to_string(frozen.net.input().channels());
-  const std::string head =
+  const std::string identity_layer =
       "layers { name: 'identity' conv { outputs: " + channels + " kernel: 1 bias: false } }";
-  ASSERT_TRUE(TextFormat::ParseFromString(head, model.mutable_net()));
+  ASSERT_TRUE(TextFormat::ParseFromString(identity_layer, model.mutable_net()));
   for (pb::LayerDef layer : frozen.net.layers()) {
     for (std::string& input : *layer.mutable_inputs())
       if (input == "data") input = "identity";
@@ -132,9 +132,9 @@ TEST_P(LayerConformance, GradientsDoNotDependOnWhetherTheInputIsTrained) {
   const auto net = models::BuildNet(model, frozen.net.input(), frozen.net.classes());
   ASSERT_TRUE(net.ok()) << net.status().message();
   Problem trained(*net, frozen.batch);
-  const size_t added = trained.parameters.size() - frozen.parameters.size();
+  const size_t num_added = trained.parameters.size() - frozen.parameters.size();
   std::copy(frozen.parameters.begin(), frozen.parameters.end(),
-            trained.parameters.begin() + static_cast<ptrdiff_t>(added));
+            trained.parameters.begin() + static_cast<ptrdiff_t>(num_added));
   SetToIdentity(&trained, "identity");
   const StepResult expected = RunStep(frozen), actual = RunStep(trained);
   EXPECT_NEAR(actual.loss, expected.loss, 1e-5 * expected.loss);
@@ -145,16 +145,16 @@ TEST_P(LayerConformance, GradientsAreFinalWhenReportedFromTheLastToTheFirst) {
   Problem problem = MakeProblem();
   auto net = problem.Make();
   net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
-  auto next = static_cast<uint32_t>(problem.table.parameters.size());
-  std::vector<float> when_ready(problem.table.total);
+  auto next_parameter = static_cast<uint32_t>(problem.table.parameters.size());
+  std::vector<float> gradients_when_ready(problem.table.total);
   net->Backward([&](uint32_t p) {
-    EXPECT_EQ(p, --next);
+    EXPECT_EQ(p, --next_parameter);
     const models::Parameter& parameter = problem.table.parameters[p];
     std::copy_n(problem.gradients.data() + parameter.offset, parameter.count,
-                when_ready.data() + parameter.offset);
+                gradients_when_ready.data() + parameter.offset);
   });
-  EXPECT_EQ(next, 0u);
-  EXPECT_EQ(when_ready, problem.gradients);
+  EXPECT_EQ(next_parameter, 0u);
+  EXPECT_EQ(gradients_when_ready, problem.gradients);
 }
 
 TEST_P(LayerConformance, ParametersMayBeWrittenWhenTheForwardPassAsksForThem) {
@@ -163,9 +163,9 @@ TEST_P(LayerConformance, ParametersMayBeWrittenWhenTheForwardPassAsksForThem) {
   const double expected = net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
   const std::vector<float> parameters = problem.parameters;
   std::fill(problem.parameters.begin(), problem.parameters.end(), 1e9f);
-  uint32_t next = 0;
+  uint32_t next_parameter = 0;
   const auto write_parameter = [&](uint32_t p) {
-    EXPECT_EQ(p, next++);
+    EXPECT_EQ(p, next_parameter++);
     const models::Parameter& tensor = problem.table.parameters[p];
     std::copy_n(parameters.data() + tensor.offset, tensor.count,
                 problem.parameters.data() + tensor.offset);
@@ -173,7 +173,7 @@ TEST_P(LayerConformance, ParametersMayBeWrittenWhenTheForwardPassAsksForThem) {
   };
   EXPECT_EQ(net->Forward({problem.images, problem.labels, problem.batch}, nullptr, write_parameter),
             expected);
-  EXPECT_EQ(next, problem.table.parameters.size());
+  EXPECT_EQ(next_parameter, problem.table.parameters.size());
 }
 
 TEST_P(LayerConformance, BackwardDoesNotReadTheImages) {
@@ -204,8 +204,8 @@ TEST_P(LayerConformance, EvaluatingChangesNothing) {
   const std::vector<float> parameters = problem.parameters, gradients = problem.gradients,
                            statistics = problem.statistics, images = problem.images;
   auto net = problem.Make(/*training=*/false);
-  const double once = net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
-  EXPECT_EQ(net->Forward({problem.images, problem.labels, problem.batch}, nullptr), once);
+  const double first_loss = net->Forward({problem.images, problem.labels, problem.batch}, nullptr);
+  EXPECT_EQ(net->Forward({problem.images, problem.labels, problem.batch}, nullptr), first_loss);
   EXPECT_EQ(problem.parameters, parameters);
   EXPECT_EQ(problem.gradients, gradients);
   EXPECT_EQ(problem.statistics, statistics);
@@ -217,17 +217,17 @@ TEST_P(LayerConformance, EvaluatingChangesNothing) {
 TEST_P(LayerConformance, ASampleAloneHasTheScoresThatItHasInABatch) {
   Problem problem = MakeProblem();
   const size_t classes = problem.net.classes();
-  std::vector<float> together(problem.batch * classes), alone(classes);
-  problem.Make(false)->Forward({problem.images, problem.labels, problem.batch, 0, together},
+  std::vector<float> batch_scores(problem.batch * classes), single_scores(classes);
+  problem.Make(false)->Forward({problem.images, problem.labels, problem.batch, 0, batch_scores},
                                nullptr);
   Problem single(problem.net, 1);
   auto net = single.Make(/*training=*/false);
   const size_t image_size = single.images.size();
   for (uint32_t n = 0; n < problem.batch; ++n) {
     net->Forward({std::span(problem.images).subspan(n * image_size, image_size),
-                  std::span(problem.labels).subspan(n, 1), 1, 0, alone},
+                  std::span(problem.labels).subspan(n, 1), 1, 0, single_scores},
                  nullptr);
-    ExpectNear(alone, std::span(together).subspan(n * classes, classes), 1e-5,
+    ExpectNear(single_scores, std::span(batch_scores).subspan(n * classes, classes), 1e-5,
                "sample " + std::to_string(n));
   }
 }
@@ -240,10 +240,10 @@ TEST_P(LayerConformance, NetsComeBackFromTheirText) {
   ASSERT_TRUE(TextFormat::PrintToString(net, &text));
   pb::Model model;
   ASSERT_TRUE(TextFormat::ParseFromString(text, model.mutable_net()));
-  const auto again = models::BuildNet(model, net.input(), net.classes());
-  ASSERT_TRUE(again.ok()) << again.status().message();
-  EXPECT_EQ(again->SerializeAsString(), net.SerializeAsString());
-  EXPECT_EQ(models::ModelDigest(*again), models::ModelDigest(net));
+  const auto rebuilt = models::BuildNet(model, net.input(), net.classes());
+  ASSERT_TRUE(rebuilt.ok()) << rebuilt.status().message();
+  EXPECT_EQ(rebuilt->SerializeAsString(), net.SerializeAsString());
+  EXPECT_EQ(models::ModelDigest(*rebuilt), models::ModelDigest(net));
 }
 
 INSTANTIATE_TEST_SUITE_P(Nets, LayerConformance, testing::ValuesIn(NetCases()),
@@ -259,10 +259,10 @@ TEST(LayerDigests, DifferFromNetToNet) {
 
 // A new layer type needs a network in layer_cases.cc, because the tests above run only on those.
 TEST(LayerTables, EveryLayerHasRulesAndACase) {
-  std::set<pb::LayerDef::KindCase> tested;
+  std::set<pb::LayerDef::KindCase> tested_kinds;
   for (const NetCase& c : NetCases()) {
     const pb::NetDef net = NetOf(c);
-    for (const pb::LayerDef& layer : net.layers()) tested.insert(layer.kind_case());
+    for (const pb::LayerDef& layer : net.layers()) tested_kinds.insert(layer.kind_case());
   }
   const auto* kinds = pb::LayerDef::descriptor()->FindOneofByName("kind");
   for (int i = 0; i < kinds->field_count(); ++i) {
@@ -270,7 +270,7 @@ TEST(LayerTables, EveryLayerHasRulesAndACase) {
     const models::LayerRules* rules = models::FindRules(kind);
     ASSERT_NE(rules, nullptr) << kinds->field(i)->name() << " has no line in layer_rules.cc";
     EXPECT_EQ(rules->name, kinds->field(i)->name());
-    EXPECT_TRUE(tested.contains(kind)) << rules->name << " has no net in layer_cases.cc";
+    EXPECT_TRUE(tested_kinds.contains(kind)) << rules->name << " has no net in layer_cases.cc";
   }
 }
 

@@ -17,25 +17,27 @@ class GradientChecker {
     Loss();
     net_->Backward(nullptr);
     const std::vector<float> gradients = problem_.gradients;
-    double largest = 0;
-    for (float g : gradients) largest = std::max(largest, std::fabs(static_cast<double>(g)));
-    ASSERT_GT(largest, 0);
-    size_t kinks = 0;
+    double largest_gradient = 0;
+    for (float g : gradients)
+      largest_gradient = std::max(largest_gradient, std::fabs(static_cast<double>(g)));
+    ASSERT_GT(largest_gradient, 0);
+    size_t num_kinks = 0;
     // Checks about 300 parameters, spread evenly, because each costs four forward passes.
     const size_t stride = gradients.size() / 300 + 1;
-    size_t checked = 0;
-    for (size_t i = 0; i < gradients.size(); i += stride, ++checked) {
+    size_t num_checked = 0;
+    for (size_t i = 0; i < gradients.size(); i += stride, ++num_checked) {
       const double wide_slope = Slope(i, 0x1p-8f);
       const double narrow_slope = Slope(i, 0x1p-11f);
       // The loss has no derivative where a ReLU or a max pooling switches. If that happens inside
       // the interval, the two slopes differ, and this parameter is skipped.
-      if (std::fabs(wide_slope - narrow_slope) > kTolerance / 4 * largest) {
-        ++kinks;
+      if (std::fabs(wide_slope - narrow_slope) > kTolerance / 4 * largest_gradient) {
+        ++num_kinks;
         continue;
       }
-      EXPECT_NEAR(gradients[i], narrow_slope, kTolerance * largest) << "parameter element " << i;
+      EXPECT_NEAR(gradients[i], narrow_slope, kTolerance * largest_gradient)
+          << "parameter element " << i;
     }
-    EXPECT_LE(kinks, checked / 4);
+    EXPECT_LE(num_kinks, num_checked / 4);
   }
 
  private:

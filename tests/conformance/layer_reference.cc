@@ -19,13 +19,13 @@ void ExpectClose(const Problem& problem, const std::vector<double>& expected, do
   double squared_norm = 0;
   for (const double g : expected) squared_norm += g * g;
   for (const models::Parameter& p : problem.table.parameters) {
-    double error = 0, norm = 0;
+    double squared_error = 0, squared_tensor_norm = 0;
     for (uint64_t i = p.offset; i < p.offset + p.count; ++i) {
-      error += std::pow(problem.gradients[i] - expected[i], 2);
-      norm += std::pow(expected[i], 2);
+      squared_error += std::pow(problem.gradients[i] - expected[i], 2);
+      squared_tensor_norm += std::pow(expected[i], 2);
     }
-    const double tolerance = 1e-5 * std::sqrt(norm) + 1e-6 * std::sqrt(squared_norm);
-    EXPECT_LE(std::sqrt(error), slack * tolerance) << p.name;
+    const double tolerance = 1e-5 * std::sqrt(squared_tensor_norm) + 1e-6 * std::sqrt(squared_norm);
+    EXPECT_LE(std::sqrt(squared_error), slack * tolerance) << p.name;
   }
 }
 

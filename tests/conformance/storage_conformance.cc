@@ -10,8 +10,8 @@ namespace tern {
 using testing::HasSubstr;
 
 void StorageConformance::Put(const std::string& name, const std::string& bytes) {
-  const Status written = storage_.Write(Path(name), bytes);
-  EXPECT_TRUE(written.ok()) << written.message();
+  const Status status = storage_.Write(Path(name), bytes);
+  EXPECT_TRUE(status.ok()) << status.message();
 }
 
 std::string StorageConformance::Bytes(const std::string& name) const {
@@ -52,37 +52,37 @@ TEST_P(StorageConformance, WritingAgainReplacesAllBytes) {
 }
 
 TEST_P(StorageConformance, RefusesToWriteIntoAFolderThatDoesNotExist) {
-  const Status written = storage_.Write(Path("none/file"), "x");
-  EXPECT_EQ(written.code(), Code::kCannotWrite);
-  EXPECT_THAT(written.message(), HasSubstr(Path("none/file")));
-  EXPECT_THAT(written.message(), HasSubstr("No such file or directory"));
+  const Status status = storage_.Write(Path("none/file"), "x");
+  EXPECT_EQ(status.code(), Code::kCannotWrite);
+  EXPECT_THAT(status.message(), HasSubstr(Path("none/file")));
+  EXPECT_THAT(status.message(), HasSubstr("No such file or directory"));
   EXPECT_FALSE(storage_.Exists(Path("none/file")));
   EXPECT_FALSE(storage_.Exists(Path("none")));
 }
 
 TEST_P(StorageConformance, RefusesToWriteWhereAFolderIs) {
   ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
-  const Status written = storage_.Write(Path("folder"), "x");
-  EXPECT_EQ(written.code(), Code::kCannotWrite);
-  EXPECT_THAT(written.message(), HasSubstr(Path("folder")));
+  const Status status = storage_.Write(Path("folder"), "x");
+  EXPECT_EQ(status.code(), Code::kCannotWrite);
+  EXPECT_THAT(status.message(), HasSubstr(Path("folder")));
   Put("folder/file", "still a folder");
 }
 
 TEST_P(StorageConformance, ReadsNoMoreThanTheLimit) {
   Put("file", "12345");
   EXPECT_EQ(*storage_.Read(Path("file"), 5), "12345");
-  const auto longer = storage_.Read(Path("file"), 4);
-  EXPECT_EQ(longer.status().code(), Code::kBadData);
-  EXPECT_THAT(longer.status().message(),
+  const auto result = storage_.Read(Path("file"), 4);
+  EXPECT_EQ(result.status().code(), Code::kBadData);
+  EXPECT_THAT(result.status().message(),
               HasSubstr(Path("file") + " has 5 bytes, expected at most 4"));
 }
 
 TEST_P(StorageConformance, RefusesToReadAFolderOrAMissingFile) {
   ASSERT_FALSE(storage_.CreateFolders(Path("folder")));
   for (const char* name : {"none", "folder", "none/file"}) {
-    const auto read = storage_.Read(Path(name), 1000);
-    EXPECT_EQ(read.status().code(), Code::kBadData) << name;
-    EXPECT_THAT(read.status().message(), HasSubstr(Path(name)));
+    const auto result = storage_.Read(Path(name), 1000);
+    EXPECT_EQ(result.status().code(), Code::kBadData) << name;
+    EXPECT_THAT(result.status().message(), HasSubstr(Path(name)));
   }
   EXPECT_EQ(storage_.SizeOf(Path("none")), 0u);
   EXPECT_FALSE(storage_.Exists(Path("none")));

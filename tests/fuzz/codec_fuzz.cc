@@ -1,6 +1,6 @@
 // Fuzzes every gradient codec: decodes arbitrary bytes as a worker's code and as a sum of codes.
 // The first five bytes of the input choose the codec, the number of workers, the number of elements
-// (two bytes) and the scaler.
+// (two bytes) and the scaler (the largest magnitude that a code can express).
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -64,22 +64,24 @@ Bytes SumOf(const Case& c, Accumulator* accumulator) {
   accumulator->EncodeSum(&sum);
   Require(sum.size() <= c.codec->MaxSumSize({0, 0, c.count}, c.workers), c,
           "a sum is larger than the largest");
-  const auto part = c.codec->SumSize(sum, {0, 0, c.count}, c.workers);
-  Require(part.ok() && *part == sum.size(), c, "a sum does not end where it ends");
+  const auto sum_size = c.codec->SumSize(sum, {0, 0, c.count}, c.workers);
+  Require(sum_size.ok() && *sum_size == sum.size(), c, "a sum does not end where it ends");
   return sum;
 }
 
 // Adds the input's bytes as a code before each worker's valid code. If the accumulator refuses the
 // input, the sum must not change. If it accepts the input, it must read no more than its bytes.
-void AddBeforeHonestCodes(const Case& c) {
-  const std::unique_ptr<Accumulator> clean = c.codec->NewAccumulator({0, 0, c.count}, c.workers);
-  const std::unique_ptr<Accumulator> fuzzed = c.codec->NewAccumulator({0, 0, c.count}, c.workers);
-  bool accepted = false;
+void CheckAddingInput(const Case& c) {
+  const std::unique_ptr<Accumulator> expected_sum =
+      c.codec->NewAccumulator({0, 0, c.count}, c.workers);
+  const std::unique_ptr<Accumulator> fuzzed_sum =
+      c.codec->NewAccumulator({0, 0, c.count}, c.workers);
+  bool was_accepted = false;
   for (int rank = c.workers - 1; rank >= 0; --rank) {
     const Bytes code = HonestCode(c, rank);
-    const auto added_input = fuzzed->Add(rank, c.bytes);
+    const auto added_input = fuzzed_sum->Add(rank, c.bytes);
     if (added_input.ok()) {
-      accepted = true;
+      was_accepted = true;
       Require(*added_input <= c.bytes.size() &&
                   *added_input <= c.codec->MaxEncodedSize({0, 0, c.count}),
               c, "an Add read too much");
@@ -87,56 +89,58 @@ void AddBeforeHonestCodes(const Case& c) {
       Require(
           added_input.status().code() == Code::kMismatch && !added_input.status().message().empty(),
           c, "a code is refused without a reason");
-      const auto after = fuzzed->Add(rank, code);
-      Require(after.ok() && *after == code.size(), c, "an honest code is refused after a bad one");
+      const auto size_after_refusal = fuzzed_sum->Add(rank, code);
+      Require(size_after_refusal.ok() && *size_after_refusal == code.size(), c,
+              "an honest code is refused after a bad one");
     }
-    const auto honest = clean->Add(rank, code);
-    Require(honest.ok() && *honest == code.size(), c, "an honest code is refused");
+    const auto expected_size = expected_sum->Add(rank, code);
+    Require(expected_size.ok() && *expected_size == code.size(), c, "an honest code is refused");
   }
-  const Bytes sum = SumOf(c, fuzzed.get());
-  if (!accepted) Require(sum == SumOf(c, clean.get()), c, "a refused code changed the sum");
+  const Bytes sum = SumOf(c, fuzzed_sum.get());
+  if (!was_accepted)
+    Require(sum == SumOf(c, expected_sum.get()), c, "a refused code changed the sum");
   std::vector<float> mean(c.count);
-  const bool decoded =
+  const bool is_decoded =
       c.codec->Decode(sum, {0, 0, c.count}, c.workers, 1, 0, c.count, mean.data()).ok();
   // Every sum must decode, except that an accepted input may make a sum of floats overflow. Codecs
   // that share a scaler add codes in {-1, 0, 1}, which cannot overflow.
-  Require(decoded || (accepted && !c.codec->shares_scaler()), c, "a sum is not decoded");
+  Require(is_decoded || (was_accepted && !c.codec->shares_scaler()), c, "a sum is not decoded");
 }
 
 // Decodes the input's bytes as a sum. A part of a valid sum must decode to the same values as in
 // the whole sum. A sum of the wrong size must be refused.
-void DecodeAnySum(const Case& c) {
+void CheckDecodingInput(const Case& c) {
   const Segment segment{0, 0, c.count};
   const size_t max_size = c.codec->MaxSumSize(segment, c.workers);
-  std::vector<float> whole(c.count);
+  std::vector<float> all_values(c.count);
   const auto decode = [&](std::span<const uint8_t> sum, uint64_t first, std::span<float> values) {
     return c.codec->Decode(sum, segment, c.workers, c.scaler, first, values.size(), values.data())
         .ok();
   };
-  const auto own = c.codec->SumSize(c.bytes, segment, c.workers);
-  if (!own.ok() || *own != c.bytes.size())
-    Require(!decode(c.bytes, 0, whole), c, "a sum of the wrong size is decoded");
+  const auto input_size = c.codec->SumSize(c.bytes, segment, c.workers);
+  if (!input_size.ok() || *input_size != c.bytes.size())
+    Require(!decode(c.bytes, 0, all_values), c, "a sum of the wrong size is decoded");
   Bytes sum(c.bytes.begin(), c.bytes.end());
   sum.resize(std::max(sum.size(), max_size));
   const auto size = c.codec->SumSize(sum, segment, c.workers);
   if (!size.ok()) return;
   Require(*size <= sum.size() && *size <= max_size, c, "a sum is larger than the largest");
   sum.resize(*size);
-  if (!decode(sum, 0, whole)) return;
+  if (!decode(sum, 0, all_values)) return;
   const uint64_t first = c.count / 3;
-  std::vector<float> part(c.count / 2);
-  Require(decode(sum, first, part), c, "a part is not decoded");
-  Require(part.empty() ||
-              std::memcmp(part.data(), whole.data() + first, part.size() * sizeof(float)) == 0,
+  std::vector<float> part_values(c.count / 2);
+  Require(decode(sum, first, part_values), c, "a part is not decoded");
+  Require(part_values.empty() || std::memcmp(part_values.data(), all_values.data() + first,
+                                             part_values.size() * sizeof(float)) == 0,
           c, "a part differs");
-  for (const float v : whole) Require(std::isfinite(v), c, "a mean is not finite");
+  for (const float v : all_values) Require(std::isfinite(v), c, "a mean is not finite");
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  constexpr size_t kHeader = 5;
-  if (size < kHeader) return 0;
+  constexpr size_t kHeaderBytes = 5;
+  if (size < kHeaderBytes) return 0;
   constexpr float kScalers[] = {1, 0, 1e-30f, 3e38f, -1, INFINITY, NAN};
   tern::codec::Options options;
   options.scaler_per_worker = (data[0] & 0x80) != 0;
@@ -147,8 +151,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                1 + data[1] % 127,
                (data[2] + 256u * data[3]) % 2100u,
                kScalers[data[4] % std::size(kScalers)],
-               {data + kHeader, size - kHeader}};
-  AddBeforeHonestCodes(c);
-  DecodeAnySum(c);
+               {data + kHeaderBytes, size - kHeaderBytes}};
+  CheckAddingInput(c);
+  CheckDecodingInput(c);
   return 0;
 }

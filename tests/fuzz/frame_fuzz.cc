@@ -9,7 +9,7 @@
 namespace {
 
 // Traps if decoding the frame breaks a promise of DecodeHeader.
-int Check(std::span<const uint8_t> frame) {
+int CheckFrame(std::span<const uint8_t> frame) {
   using namespace tern::net;
   tern::pb::Envelope envelope;
   const size_t size = frame.size();
@@ -25,25 +25,26 @@ int Check(std::span<const uint8_t> frame) {
     __builtin_trap();
   }
   // An accepted message can be encoded again, unless its canonical encoding exceeds the limit.
-  const auto again = EncodeHeader(envelope);
-  if (!again.ok()) return 0;
-  tern::pb::Envelope copy;
-  const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(again->data()),
-                                       again->size());
-  if (DecodeHeader(bytes, &copy) || copy.body_case() != envelope.body_case()) __builtin_trap();
+  const auto encoded = EncodeHeader(envelope);
+  if (!encoded.ok()) return 0;
+  tern::pb::Envelope decoded;
+  const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(encoded->data()),
+                                       encoded->size());
+  if (DecodeHeader(bytes, &decoded) || decoded.body_case() != envelope.body_case())
+    __builtin_trap();
   return 0;
 }
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  constexpr size_t kVersionAt = 4;
-  Check({data, size});
-  if (size < kVersionAt + 2) return 0;
+  constexpr size_t kVersionOffset = 4;
+  CheckFrame({data, size});
+  if (size < kVersionOffset + 2) return 0;
   // Checks the frame again with this build's protocol version, so that corpus files of an older
   // version still reach the code behind the version check.
-  std::vector<uint8_t> current(data, data + size);
-  current[kVersionAt] = static_cast<uint8_t>(tern::net::kWireVersion & 0xff);
-  current[kVersionAt + 1] = static_cast<uint8_t>(tern::net::kWireVersion >> 8);
-  return Check(current);
+  std::vector<uint8_t> current_frame(data, data + size);
+  current_frame[kVersionOffset] = static_cast<uint8_t>(tern::net::kWireVersion & 0xff);
+  current_frame[kVersionOffset + 1] = static_cast<uint8_t>(tern::net::kWireVersion >> 8);
+  return CheckFrame(current_frame);
 }

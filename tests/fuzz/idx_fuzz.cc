@@ -10,9 +10,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto parse = [](const std::string& idx) {
     const auto array = tern::data::ParseIdx(idx, "fuzz");
     if (!array.ok()) return;
-    uint64_t values = 1;
-    for (const uint32_t dim : array->dims) values *= dim;
-    if (values != array->values.size()) __builtin_trap();
+    uint64_t num_values = 1;
+    for (const uint32_t dim : array->dims) num_values *= dim;
+    if (num_values != array->values.size()) __builtin_trap();
   };
   parse(bytes);
   constexpr uint64_t kMaxUnpackedBytes = 1 << 20;

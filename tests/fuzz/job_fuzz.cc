@@ -45,11 +45,11 @@ void CheckParse(const std::string& text, const std::string& name,
     return;
   }
   const std::string yaml = tern::config::ToYaml(*job);
-  const auto again = ParseJob(yaml, "again.yaml", {}, tables);
-  Require(again.ok(), "the written job is refused", yaml);
-  Require(google::protobuf::util::MessageDifferencer::Equals(*job, *again),
+  const auto parsed_again = ParseJob(yaml, "again.yaml", {}, tables);
+  Require(parsed_again.ok(), "the written job is refused", yaml);
+  Require(google::protobuf::util::MessageDifferencer::Equals(*job, *parsed_again),
           "the written job differs", yaml);
-  Require(tern::config::JobDigest(*job) == tern::config::JobDigest(*again),
+  Require(tern::config::JobDigest(*job) == tern::config::JobDigest(*parsed_again),
           "the written job has another digest", yaml);
 }
 

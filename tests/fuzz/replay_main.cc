@@ -28,7 +28,8 @@ namespace {
 
 using Input = std::vector<uint8_t>;
 using Random = std::mt19937_64;
-constexpr size_t kMaxInput = size_t{1} << 16;  // The largest size of a mutated input, in bytes.
+// The largest size of a mutated input.
+constexpr size_t kMaxInputBytes = size_t{1} << 16;
 
 // Returns a random number below n; 0 if n is 0.
 size_t RandomBelow(Random& random, size_t n) { return n == 0 ? 0 : random() % n; }
@@ -39,7 +40,7 @@ double CpuSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
 
 // Overwrites 1, 2, 4 or 8 bytes at a random position with an integer that often breaks lengths and
 // counts, in either byte order.
-void WriteInteger(Random& random, Input* input) {
+void OverwriteWithInteger(Random& random, Input* input) {
   static constexpr uint64_t kValues[] = {0,           1,          0x7f,        0x80,
                                          0xff,        0x7fff,     0xffff,      0x10000,
                                          0x7fffffff,  0xffffffff, 0x100000000, 0x7fffffffffffffff,
@@ -47,51 +48,53 @@ void WriteInteger(Random& random, Input* input) {
   const uint64_t value = kValues[RandomBelow(random, std::size(kValues))];
   const size_t width = size_t{1} << RandomBelow(random, 4);
   if (input->size() < width) return;
-  const size_t at = RandomBelow(random, input->size() - width + 1);
+  const size_t position = RandomBelow(random, input->size() - width + 1);
   const bool big_endian = RandomBelow(random, 2) == 1;
   for (size_t i = 0; i < width; ++i) {
-    (*input)[at + (big_endian ? width - 1 - i : i)] = static_cast<uint8_t>(value >> (8 * i));
+    (*input)[position + (big_endian ? width - 1 - i : i)] = static_cast<uint8_t>(value >> (8 * i));
   }
 }
 
-// Overwrites a part of `input` with a part of `from`, or inserts it.
-void Splice(Random& random, const Input& from, Input* input) {
-  const size_t begin = RandomBelow(random, from.size());
-  const size_t count = RandomBelow(random, from.size() - begin + 1);
-  const size_t at = RandomBelow(random, input->size() + 1);
-  const size_t overwritten = RandomBelow(random, 2) == 0 ? 0 : std::min(count, input->size() - at);
-  input->erase(input->begin() + at, input->begin() + at + overwritten);
-  input->insert(input->begin() + at, from.begin() + begin, from.begin() + begin + count);
+// Overwrites a part of `input` with a part of `donor`, or inserts it.
+void Splice(Random& random, const Input& donor, Input* input) {
+  const size_t begin = RandomBelow(random, donor.size());
+  const size_t count = RandomBelow(random, donor.size() - begin + 1);
+  const size_t position = RandomBelow(random, input->size() + 1);
+  const size_t num_overwritten =
+      RandomBelow(random, 2) == 0 ? 0 : std::min(count, input->size() - position);
+  input->erase(input->begin() + position, input->begin() + position + num_overwritten);
+  input->insert(input->begin() + position, donor.begin() + begin, donor.begin() + begin + count);
 }
 
 // Makes one random change of `input`.
 void Mutate(Random& random, const std::vector<Input>& corpus, Input* input) {
-  const size_t at = RandomBelow(random, input->size());
+  const size_t position = RandomBelow(random, input->size());
   switch (RandomBelow(random, 7)) {
     case 0:
-      if (!input->empty()) (*input)[at] ^= static_cast<uint8_t>(1u << RandomBelow(random, 8));
+      if (!input->empty()) (*input)[position] ^= static_cast<uint8_t>(1u << RandomBelow(random, 8));
       break;
     case 1:
-      if (!input->empty()) (*input)[at] = static_cast<uint8_t>(random());
+      if (!input->empty()) (*input)[position] = static_cast<uint8_t>(random());
       break;
     case 2:
-      input->insert(input->begin() + at, 1 + RandomBelow(random, 8),
+      input->insert(input->begin() + position, 1 + RandomBelow(random, 8),
                     static_cast<uint8_t>(random()));
       break;
     case 3:
-      input->erase(input->begin() + at,
-                   input->begin() + at + std::min(input->size() - at, 1 + RandomBelow(random, 16)));
+      input->erase(input->begin() + position,
+                   input->begin() + position +
+                       std::min(input->size() - position, 1 + RandomBelow(random, 16)));
       break;
     case 4:
-      WriteInteger(random, input);
+      OverwriteWithInteger(random, input);
       break;
     case 5:
       Splice(random, corpus[RandomBelow(random, corpus.size())], input);
       break;
     default:
-      input->resize(RandomBelow(random, 8) == 0 ? at : input->size());
+      input->resize(RandomBelow(random, 8) == 0 ? position : input->size());
   }
-  if (input->size() > kMaxInput) input->resize(kMaxInput);
+  if (input->size() > kMaxInputBytes) input->resize(kMaxInputBytes);
 }
 
 Input ReadInput(const std::filesystem::path& path) {
@@ -148,8 +151,8 @@ class LastInput {
   std::FILE* const file_;
 };
 
-void Run(const Input& input, LastInput* last) {
-  last->Write(input);
+void RunInput(const Input& input, LastInput* last_input) {
+  last_input->Write(input);
   // Copies the input to a heap block of exactly its size, so that the address sanitizer detects
   // reads beyond the end.
   const std::unique_ptr<uint8_t[]> copy(new uint8_t[input.size()]);
@@ -165,26 +168,27 @@ int main(int argc, char** argv) {
     return 64;
   }
   const bool is_single_file = !std::filesystem::is_directory(argv[1]);
-  const uint64_t mutations =
+  const uint64_t max_mutations =
       argc > 2 ? std::strtoull(argv[2], nullptr, 10) : (is_single_file ? 0 : 5000);
-  const double seconds = argc > 3 ? std::strtod(argv[3], nullptr) : 2;
+  const double max_seconds = argc > 3 ? std::strtod(argv[3], nullptr) : 2;
   const std::vector<Input> corpus = ReadCorpus(argv[1]);
   if (corpus.empty()) {
     std::fprintf(stderr, "%s holds no files\n", argv[1]);
     return 1;
   }
-  LastInput last(std::filesystem::path(argv[0]).filename().string() + ".last");
-  for (const Input& input : corpus) Run(input, &last);
+  LastInput last_input(std::filesystem::path(argv[0]).filename().string() + ".last");
+  for (const Input& input : corpus) RunInput(input, &last_input);
 
-  const double end = CpuSeconds() + seconds;
-  uint64_t done = 0;
-  for (; done < mutations && CpuSeconds() < end; ++done) {
-    Random random(done);
+  const double end_seconds = CpuSeconds() + max_seconds;
+  uint64_t num_done = 0;
+  for (; num_done < max_mutations && CpuSeconds() < end_seconds; ++num_done) {
+    Random random(num_done);
     Input input = corpus[RandomBelow(random, corpus.size())];
     for (size_t n = 1 + RandomBelow(random, 6); n > 0; --n) Mutate(random, corpus, &input);
-    Run(input, &last);
+    RunInput(input, &last_input);
   }
   std::printf("%zu files and %llu of %llu mutations ran\n", corpus.size(),
-              static_cast<unsigned long long>(done), static_cast<unsigned long long>(mutations));
+              static_cast<unsigned long long>(num_done),
+              static_cast<unsigned long long>(max_mutations));
   return 0;
 }

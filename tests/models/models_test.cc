@@ -61,13 +61,13 @@ TEST(Models, LeNetSameMatchesTernGrad) {
 
 // A built-in model, the shape of its input images, and its published number of parameters.
 struct PublishedModel {
-  const char* model;
+  const char* model_text;
   uint32_t channels, side, classes;
-  uint64_t parameters;
-  const char* tensor;  // The output of one of the last layers.
-  ImageDims dims;      // The shape of that output.
+  uint64_t num_parameters;
+  const char* tensor_name;  // The output of one of the last layers.
+  ImageDims tensor_dims;    // The shape of that output.
 };
-void PrintTo(const PublishedModel& published, std::ostream* out) { *out << published.model; }
+void PrintTo(const PublishedModel& published, std::ostream* out) { *out << published.model_text; }
 
 class KnownModels : public testing::TestWithParam<PublishedModel> {};
 
@@ -75,15 +75,15 @@ class KnownModels : public testing::TestWithParam<PublishedModel> {};
 TEST_P(KnownModels, HavePublishedParametersAndShapes) {
   const PublishedModel& published = GetParam();
   pb::Model model;
-  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(published.model, &model));
+  ASSERT_TRUE(google::protobuf::TextFormat::ParseFromString(published.model_text, &model));
   const auto net =
       BuildNet(model, Image(published.channels, published.side, published.side), published.classes);
   ASSERT_TRUE(net.ok()) << net.status().message();
-  EXPECT_EQ(MakeParameterTable(*net)->total, published.parameters);
-  const ImageDims dims = InferShapes(*net)->at(published.tensor);
-  EXPECT_EQ(dims.c, published.dims.c);
-  EXPECT_EQ(dims.h, published.dims.h);
-  EXPECT_EQ(dims.w, published.dims.w);
+  EXPECT_EQ(MakeParameterTable(*net)->total, published.num_parameters);
+  const ImageDims dims = InferShapes(*net)->at(published.tensor_name);
+  EXPECT_EQ(dims.c, published.tensor_dims.c);
+  EXPECT_EQ(dims.h, published.tensor_dims.h);
+  EXPECT_EQ(dims.w, published.tensor_dims.w);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -161,26 +161,26 @@ TEST(Models, FillsInOmittedFields) {
   ASSERT_TRUE(net.ok()) << net.status().message();
   EXPECT_EQ(net->input().height(), 8u);
   EXPECT_EQ(net->classes(), 3u);
-  const pb::LayerDef& conv = net->layers(0);
-  EXPECT_THAT(conv.inputs(), ElementsAre("data"));
-  EXPECT_EQ(conv.output(), "c");
-  EXPECT_TRUE(conv.conv().has_stride());
-  EXPECT_EQ(conv.conv().stride(), 1u);
-  EXPECT_TRUE(conv.conv().has_padding());
-  EXPECT_TRUE(conv.conv().weight_init().has_xavier());
-  EXPECT_TRUE(conv.conv().bias_init().has_constant());
+  const pb::LayerDef& conv_layer = net->layers(0);
+  EXPECT_THAT(conv_layer.inputs(), ElementsAre("data"));
+  EXPECT_EQ(conv_layer.output(), "c");
+  EXPECT_TRUE(conv_layer.conv().has_stride());
+  EXPECT_EQ(conv_layer.conv().stride(), 1u);
+  EXPECT_TRUE(conv_layer.conv().has_padding());
+  EXPECT_TRUE(conv_layer.conv().weight_init().has_xavier());
+  EXPECT_TRUE(conv_layer.conv().bias_init().has_constant());
   EXPECT_EQ(net->layers(1).max_pool().stride(), 2u);
   EXPECT_THAT(net->layers(2).inputs(), ElementsAre("p"));
   EXPECT_THAT(net->layers(3).inputs(), ElementsAre("d", "label"));
 }
 
 TEST(Models, CompletingTwiceChangesNothing) {
-  const auto once = BuildNet(LeNetModel(pb::Model::same), Image(1, 28, 28), 10);
+  const auto completed_once = BuildNet(LeNetModel(pb::Model::same), Image(1, 28, 28), 10);
   pb::Model model;
-  *model.mutable_net() = *once;
-  const auto twice = BuildNet(model, Image(1, 28, 28), 10);
-  ASSERT_TRUE(twice.ok()) << twice.status().message();
-  EXPECT_EQ(once->SerializeAsString(), twice->SerializeAsString());
+  *model.mutable_net() = *completed_once;
+  const auto completed_twice = BuildNet(model, Image(1, 28, 28), 10);
+  ASSERT_TRUE(completed_twice.ok()) << completed_twice.status().message();
+  EXPECT_EQ(completed_once->SerializeAsString(), completed_twice->SerializeAsString());
 }
 
 TEST(Models, FollowsNamedInputsAndOutputs) {
@@ -204,9 +204,10 @@ TEST(Models, UnknownNamesListTheKnownOnes) {
 TEST(Models, RequiresEitherANameOrANet) {
   EXPECT_THAT(BuildNet(pb::Model(), Image(1, 8, 8), 3).status().message(),
               HasSubstr("neither name nor net"));
-  pb::Model both = LeNetModel(pb::Model::valid);
-  both.mutable_net();
-  EXPECT_THAT(BuildNet(both, Image(1, 8, 8), 3).status().message(), HasSubstr("both name and net"));
+  pb::Model model_with_both = LeNetModel(pb::Model::valid);
+  model_with_both.mutable_net();
+  EXPECT_THAT(BuildNet(model_with_both, Image(1, 8, 8), 3).status().message(),
+              HasSubstr("both name and net"));
 }
 
 TEST(Models, LeNetOnATinyImageNamesTheLayerThatDoesNotFit) {

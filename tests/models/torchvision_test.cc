@@ -21,76 +21,76 @@ using Keys = std::vector<std::pair<std::string, Shape>>;
 struct ExpectedKeys {
   Keys parameters, statistics;
 
-  void Conv(const std::string& name, uint64_t outputs, uint64_t inputs, uint64_t kernel,
-            bool bias) {
+  void AddConv(const std::string& name, uint64_t outputs, uint64_t inputs, uint64_t kernel,
+               bool has_bias) {
     parameters.push_back({name + ".weight", {outputs, inputs, kernel, kernel}});
-    if (bias) parameters.push_back({name + ".bias", {outputs}});
+    if (has_bias) parameters.push_back({name + ".bias", {outputs}});
   }
-  void Norm(const std::string& name, uint64_t channels) {
+  void AddNorm(const std::string& name, uint64_t channels) {
     parameters.push_back({name + ".weight", {channels}});
     parameters.push_back({name + ".bias", {channels}});
     statistics.push_back({name + ".running_mean", {channels}});
     statistics.push_back({name + ".running_var", {channels}});
   }
-  void Linear(const std::string& name, uint64_t outputs, uint64_t inputs) {
+  void AddLinear(const std::string& name, uint64_t outputs, uint64_t inputs) {
     parameters.push_back({name + ".weight", {outputs, inputs}});
     parameters.push_back({name + ".bias", {outputs}});
   }
 };
 
-ExpectedKeys ResNet(const std::vector<int>& blocks) {
+ExpectedKeys ResNetKeys(const std::vector<int>& blocks_of_stages) {
   ExpectedKeys keys;
-  keys.Conv("conv1", 64, 3, 7, false);
-  keys.Norm("bn1", 64);
+  keys.AddConv("conv1", 64, 3, 7, false);
+  keys.AddNorm("bn1", 64);
   uint64_t inputs = 64, width = 64;
-  for (size_t stage = 0; stage < blocks.size(); ++stage, width *= 2) {
-    for (int block = 0; block < blocks[stage]; ++block) {
+  for (size_t stage = 0; stage < blocks_of_stages.size(); ++stage, width *= 2) {
+    for (int block = 0; block < blocks_of_stages[stage]; ++block) {
       const std::string prefix =
           "layer" + std::to_string(stage + 1) + "." + std::to_string(block) + ".";
-      keys.Conv(prefix + "conv1", width, inputs, 1, false);
-      keys.Norm(prefix + "bn1", width);
-      keys.Conv(prefix + "conv2", width, width, 3, false);
-      keys.Norm(prefix + "bn2", width);
-      keys.Conv(prefix + "conv3", 4 * width, width, 1, false);
-      keys.Norm(prefix + "bn3", 4 * width);
+      keys.AddConv(prefix + "conv1", width, inputs, 1, false);
+      keys.AddNorm(prefix + "bn1", width);
+      keys.AddConv(prefix + "conv2", width, width, 3, false);
+      keys.AddNorm(prefix + "bn2", width);
+      keys.AddConv(prefix + "conv3", 4 * width, width, 1, false);
+      keys.AddNorm(prefix + "bn3", 4 * width);
       if (block == 0) {
-        keys.Conv(prefix + "downsample.0", 4 * width, inputs, 1, false);
-        keys.Norm(prefix + "downsample.1", 4 * width);
+        keys.AddConv(prefix + "downsample.0", 4 * width, inputs, 1, false);
+        keys.AddNorm(prefix + "downsample.1", 4 * width);
       }
       inputs = 4 * width;
     }
   }
-  keys.Linear("fc", 1000, 2048);
+  keys.AddLinear("fc", 1000, 2048);
   return keys;
 }
 
 // conv_indices[i] is the index of convolution i in torchvision's module `features`. In variants
 // with batch norm, a norm follows each convolution.
-ExpectedKeys Vgg(const std::vector<int>& conv_indices, const std::vector<uint64_t>& outputs,
-                 bool norms) {
+ExpectedKeys VggKeys(const std::vector<int>& conv_indices, const std::vector<uint64_t>& outputs,
+                     bool has_norms) {
   ExpectedKeys keys;
   uint64_t inputs = 3;
   for (size_t i = 0; i < conv_indices.size(); ++i) {
-    keys.Conv("features." + std::to_string(conv_indices[i]), outputs[i], inputs, 3, true);
-    if (norms) keys.Norm("features." + std::to_string(conv_indices[i] + 1), outputs[i]);
+    keys.AddConv("features." + std::to_string(conv_indices[i]), outputs[i], inputs, 3, true);
+    if (has_norms) keys.AddNorm("features." + std::to_string(conv_indices[i] + 1), outputs[i]);
     inputs = outputs[i];
   }
-  keys.Linear("classifier.0", 4096, 512 * 7 * 7);
-  keys.Linear("classifier.3", 4096, 4096);
-  keys.Linear("classifier.6", 1000, 4096);
+  keys.AddLinear("classifier.0", 4096, 512 * 7 * 7);
+  keys.AddLinear("classifier.3", 4096, 4096);
+  keys.AddLinear("classifier.6", 1000, 4096);
   return keys;
 }
 
-ExpectedKeys AlexNet() {
+ExpectedKeys AlexNetKeys() {
   ExpectedKeys keys;
-  keys.Conv("features.0", 64, 3, 11, true);
-  keys.Conv("features.3", 192, 64, 5, true);
-  keys.Conv("features.6", 384, 192, 3, true);
-  keys.Conv("features.8", 256, 384, 3, true);
-  keys.Conv("features.10", 256, 256, 3, true);
-  keys.Linear("classifier.1", 4096, 9216);
-  keys.Linear("classifier.4", 4096, 4096);
-  keys.Linear("classifier.6", 1000, 4096);
+  keys.AddConv("features.0", 64, 3, 11, true);
+  keys.AddConv("features.3", 192, 64, 5, true);
+  keys.AddConv("features.6", 384, 192, 3, true);
+  keys.AddConv("features.8", 256, 384, 3, true);
+  keys.AddConv("features.10", 256, 256, 3, true);
+  keys.AddLinear("classifier.1", 4096, 9216);
+  keys.AddLinear("classifier.4", 4096, 4096);
+  keys.AddLinear("classifier.6", 1000, 4096);
   return keys;
 }
 
@@ -114,20 +114,22 @@ void ExpectKeys(const std::string& name, bool batch_norm, const ExpectedKeys& ex
 }
 
 TEST(Torchvision, LoadsOurResNets) {
-  ExpectKeys("resnet50", false, ResNet({3, 4, 6, 3}));
-  ExpectKeys("resnet152", false, ResNet({3, 8, 36, 3}));
+  ExpectKeys("resnet50", false, ResNetKeys({3, 4, 6, 3}));
+  ExpectKeys("resnet152", false, ResNetKeys({3, 8, 36, 3}));
 }
 
 TEST(Torchvision, LoadsOurVggs) {
-  const std::vector<uint64_t> sixteen = {64,  64,  128, 128, 256, 256, 256,
-                                         512, 512, 512, 512, 512, 512};
+  const std::vector<uint64_t> vgg16_outputs = {64,  64,  128, 128, 256, 256, 256,
+                                               512, 512, 512, 512, 512, 512};
   ExpectKeys("vgg_a", false,
-             Vgg({0, 3, 6, 8, 11, 13, 16, 18}, {64, 128, 256, 256, 512, 512, 512, 512}, false));
-  ExpectKeys("vgg16", false, Vgg({0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28}, sixteen, false));
-  ExpectKeys("vgg16", true, Vgg({0, 3, 7, 10, 14, 17, 20, 24, 27, 30, 34, 37, 40}, sixteen, true));
+             VggKeys({0, 3, 6, 8, 11, 13, 16, 18}, {64, 128, 256, 256, 512, 512, 512, 512}, false));
+  ExpectKeys("vgg16", false,
+             VggKeys({0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28}, vgg16_outputs, false));
+  ExpectKeys("vgg16", true,
+             VggKeys({0, 3, 7, 10, 14, 17, 20, 24, 27, 30, 34, 37, 40}, vgg16_outputs, true));
 }
 
-TEST(Torchvision, LoadsOurAlexNet) { ExpectKeys("alexnet", false, AlexNet()); }
+TEST(Torchvision, LoadsOurAlexNet) { ExpectKeys("alexnet", false, AlexNetKeys()); }
 
 }  // namespace
 }  // namespace tern::models

@@ -17,7 +17,7 @@ using testing::ElementsAre;
 
 constexpr uint64_t kRun = 77;
 
-pb::Checkpoint At(uint64_t step) {
+pb::Checkpoint CheckpointAt(uint64_t step) {
   pb::Checkpoint checkpoint;
   checkpoint.set_run(kRun);
   checkpoint.set_step(step);
@@ -39,12 +39,12 @@ class ClockCheckpoints : public testing::Test {
                                              "_" + std::to_string(std::rand()))) {}
   ~ClockCheckpoints() override { fs::remove_all(dir_); }
 
-  std::unique_ptr<setup::Setup> Job(std::vector<std::string> overrides) const {
+  std::unique_ptr<setup::Setup> MakeJob(std::vector<std::string> overrides) const {
     for (const char* setting : {"checkpoints.every_steps=5", "train.optimizer.name=momentum",
                                 "evaluation.ema_decay=0.9", "checkpoints.shard_every_steps=3"})
       overrides.emplace_back(setting);
     overrides.push_back("output_dir=" + dir_.string());
-    return CentralJob(overrides);
+    return MakeCentralJob(overrides);
   }
 
   const fs::path dir_;
@@ -54,49 +54,49 @@ class EveryClockCheckpoint : public ClockCheckpoints,
                              public testing::WithParamInterface<std::vector<std::string>> {};
 
 TEST_P(EveryClockCheckpoint, ContinueARestartedServerExactly) {
-  const auto job = Job(GetParam());
-  LaneCheckpoints written(*job, 0, 1);
-  ClockDrill uninterrupted(*job, &written);
+  const auto job = MakeJob(GetParam());
+  LaneCheckpoints checkpoints(*job, 0, 1);
+  ClockDrill uninterrupted(*job, &checkpoints);
   ASSERT_TRUE(uninterrupted.central().BeginRun(kRun).ok());
-  uninterrupted.PushOn(0, 43);  // Checkpoints are written after pushes 20 and 40.
-  EXPECT_THAT(StepsOf(written), ElementsAre(5, 10));
+  uninterrupted.MakePushes(0, 43);  // Checkpoints are written after pushes 20 and 40.
+  EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 10));
 
-  ClockDrill before(*job);  // Has the workers' state after push 40.
-  before.PushOn(0, 40);
-  LaneCheckpoints read(*job, 0, 1);
-  ClockDrill restarted(*job, &read);
-  ASSERT_TRUE(restarted.central().GoBack(At(10)).ok());
+  ClockDrill workers_at_40(*job);  // Has the workers' state after push 40.
+  workers_at_40.MakePushes(0, 40);
+  LaneCheckpoints reread_checkpoints(*job, 0, 1);
+  ClockDrill restarted(*job, &reread_checkpoints);
+  ASSERT_TRUE(restarted.central().GoBack(CheckpointAt(10)).ok());
   EXPECT_EQ(restarted.central().step(), 10u);
-  restarted.TakeWorkersOf(before);
+  restarted.CopyWorkersOf(workers_at_40);
   restarted.GreetAll();
-  restarted.PushOn(40, 70);
-  uninterrupted.PushOn(43, 70);
+  restarted.MakePushes(40, 70);
+  uninterrupted.MakePushes(43, 70);
   for (uint32_t rank = 0; rank < 4; ++rank)
-    EXPECT_EQ(restarted.held(rank), uninterrupted.held(rank));
+    EXPECT_EQ(restarted.weights_of(rank), uninterrupted.weights_of(rank));
   EXPECT_EQ(restarted.PullAverage(0), uninterrupted.PullAverage(0));
 }
 
 // The running server goes back to a checkpoint. Nothing that came after the checkpoint has an
 // effect.
 TEST_P(EveryClockCheckpoint, TakeARunningServerBackExactly) {
-  const auto job = Job(GetParam());
+  const auto job = MakeJob(GetParam());
   LaneCheckpoints checkpoints(*job, 0, 1);
   ClockDrill drill(*job, &checkpoints);
   ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
-  drill.PushOn(0, 20);
-  ClockDrill workers(*job);
-  workers.PushOn(0, 20);
-  drill.PushOn(20, 50);
+  drill.MakePushes(0, 20);
+  ClockDrill workers_at_20(*job);
+  workers_at_20.MakePushes(0, 20);
+  drill.MakePushes(20, 50);
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 10));
-  const std::vector<float> end = drill.held(0);
-  ASSERT_TRUE(drill.central().GoBack(At(5)).ok());
+  const std::vector<float> final_weights = drill.weights_of(0);
+  ASSERT_TRUE(drill.central().GoBack(CheckpointAt(5)).ok());
   EXPECT_EQ(drill.central().step(), 5u);
   EXPECT_FALSE(drill.central().lane().open()) << "the server knows no worker after going back";
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5));
-  drill.TakeWorkersOf(workers);
+  drill.CopyWorkersOf(workers_at_20);
   drill.GreetAll();
-  drill.PushOn(20, 50);
-  EXPECT_EQ(drill.held(0), end);
+  drill.MakePushes(20, 50);
+  EXPECT_EQ(drill.weights_of(0), final_weights);
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 10)) << "written again";
 }
 
@@ -110,40 +110,40 @@ INSTANTIATE_TEST_SUITE_P(
                                              "train.easgd_async.tau=1"}));
 
 TEST_F(ClockCheckpoints, TheLastOneIsWrittenAfterAnyStep) {
-  const auto job = Job({"train.algorithm=asgd"});
+  const auto job = MakeJob({"train.algorithm=asgd"});
   LaneCheckpoints checkpoints(*job, 0, 1);
   ClockDrill drill(*job, &checkpoints);
   ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
-  drill.PushOn(0, 33);
+  drill.MakePushes(0, 33);
   drill.central().Finish();
   EXPECT_THAT(StepsOf(checkpoints), ElementsAre(5, 8));
 }
 
 TEST_F(ClockCheckpoints, WithoutOneAServerGoesBackToTheInitialWeights) {
-  const auto job = Job({"train.algorithm=asgd"});
+  const auto job = MakeJob({"train.algorithm=asgd"});
   LaneCheckpoints checkpoints(*job, 0, 1);
-  ClockDrill drill(*job, &checkpoints), fresh(*job);
-  drill.PushOn(0, 30);
+  ClockDrill drill(*job, &checkpoints), fresh_drill(*job);
+  drill.MakePushes(0, 30);
   ASSERT_TRUE(drill.central().GoBack(std::nullopt).ok());
   EXPECT_EQ(drill.central().step(), 0u);
-  drill.TakeWorkersOf(fresh);
+  drill.CopyWorkersOf(fresh_drill);
   drill.GreetAll();
-  drill.PushOn(0, 12);
-  fresh.PushOn(0, 12);
-  EXPECT_EQ(drill.held(1), fresh.held(1));
+  drill.MakePushes(0, 12);
+  fresh_drill.MakePushes(0, 12);
+  EXPECT_EQ(drill.weights_of(1), fresh_drill.weights_of(1));
 }
 
 // A beginning is the number of the job's last start or return to a checkpoint. Checkpoints store
 // it, so that a restarted server can tell whether its newest checkpoint is older than that.
 TEST_F(ClockCheckpoints, StoreTheirBeginning) {
-  const auto job = Job({"train.algorithm=asgd"});
-  LaneCheckpoints written(*job, 0, 1);
-  ClockDrill drill(*job, &written);
+  const auto job = MakeJob({"train.algorithm=asgd"});
+  LaneCheckpoints checkpoints(*job, 0, 1);
+  ClockDrill drill(*job, &checkpoints);
   ASSERT_TRUE(drill.central().BeginRun(kRun).ok());
   drill.central().SetBeginning(4);
-  drill.PushOn(0, 30);
-  LaneCheckpoints read(*job, 0, 1);
-  ClockDrill restarted(*job, &read);
+  drill.MakePushes(0, 30);
+  LaneCheckpoints reread_checkpoints(*job, 0, 1);
+  ClockDrill restarted(*job, &reread_checkpoints);
   EXPECT_EQ(restarted.central().beginning(), 0u);
   ASSERT_TRUE(restarted.central().BeginRun(kRun).ok());
   EXPECT_EQ(restarted.central().beginning(), 4u);

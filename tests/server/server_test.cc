@@ -19,7 +19,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-std::unique_ptr<setup::Setup> SomeJob(uint16_t port) {
+std::unique_ptr<setup::Setup> MakeJob(uint16_t port) {
   const std::filesystem::path path = std::filesystem::path(testing::TempDir()) /
                                      ("tern_job_" + std::to_string(std::rand()) + ".yaml");
   std::ofstream(path) << "servers: [{address: \"127.0.0.1:" << port << "\"}]\n"
@@ -33,23 +33,23 @@ std::unique_ptr<setup::Setup> SomeJob(uint16_t port) {
 
 TEST(Server, NamesAPortInUse) {
   net::Context context;
-  const auto taken = net::BindLoopback(context);
-  const auto job = SomeJob(taken->port());
+  const auto occupied_socket = net::BindLoopback(context);
+  const auto job = MakeJob(occupied_socket->port());
   StopSignals signals;
   const auto server = Server::Make(*job, signals, {});
   ASSERT_FALSE(server.ok());
   EXPECT_EQ(server.status().code(), Code::kAddress);
-  EXPECT_THAT(server.status().message(),
-              AllOf(HasSubstr("control socket"), HasSubstr(std::to_string(taken->port()))));
+  EXPECT_THAT(server.status().message(), AllOf(HasSubstr("control socket"),
+                                               HasSubstr(std::to_string(occupied_socket->port()))));
 }
 
 // A server's data socket that does not know its workers yet, and a socket that is connected to it.
 class DataSocket : public testing::Test {
  protected:
   DataSocket()
-      : loop_(net::Value(
+      : lane_loop_(net::Value(
             LaneLoop::Start(*job_, 0, 1, 99, "127.0.0.1", 0, context_, &traffic_, &registry_))),
-        peer_(net::Value(net::DealerSocket::Connect(context_, "127.0.0.1", loop_->port(),
+        peer_(net::Value(net::DealerSocket::Connect(context_, "127.0.0.1", lane_loop_->port(),
                                                     net::SocketOptions()))) {
     EXPECT_TRUE(net::AwaitLink(*peer_, net::DealerSocket::Link::kUp));
   }
@@ -64,31 +64,31 @@ class DataSocket : public testing::Test {
     return envelope;
   }
   // Sends a message, and returns the lane's answer.
-  pb::Envelope Answer(const pb::Envelope& message) {
+  pb::Envelope SendAndReceive(const pb::Envelope& message) {
     EXPECT_TRUE(peer_->Send(message).ok());
     const auto received = net::Await(*peer_);
     return received.has_value() ? received->envelope : pb::Envelope();
   }
 
-  const std::unique_ptr<setup::Setup> job_ = SomeJob(7500);
+  const std::unique_ptr<setup::Setup> job_ = MakeJob(7500);
   Registry registry_;
   net::Traffic traffic_{registry_};
   net::Context context_;
-  const std::unique_ptr<LaneLoop> loop_;
+  const std::unique_ptr<LaneLoop> lane_loop_;
   const std::unique_ptr<net::DealerSocket> peer_;
 };
 
 TEST_F(DataSocket, RefusesAPeerOfAnotherJob) {
   pb::Envelope hello = HelloOf(0, 1);
   hello.mutable_hello()->set_model_digest(job_->hello.model_digest() + 1);
-  const pb::Envelope answer = Answer(hello);
+  const pb::Envelope answer = SendAndReceive(hello);
   EXPECT_EQ(answer.refuse().code(), 76u);
   EXPECT_EQ(answer.refuse().then(), pb::Refuse::leave);
   EXPECT_THAT(answer.refuse().sentence(), HasSubstr("the model differs"));
 }
 
 TEST_F(DataSocket, TellsAPeerThatIsNotYetAMemberToRetry) {
-  const pb::Envelope answer = Answer(HelloOf(0, 1));
+  const pb::Envelope answer = SendAndReceive(HelloOf(0, 1));
   EXPECT_EQ(answer.refuse().then(), pb::Refuse::retry);
 }
 
@@ -98,16 +98,16 @@ TEST_F(DataSocket, WelcomesItsMembersWithTheScheduleAndStopsAfterTheRound) {
   members.set_steps(10);
   members.add_incarnations(11);
   members.add_incarnations(12);
-  loop_->Tell(members);
-  const auto other = net::Value(
-      net::DealerSocket::Connect(context_, "127.0.0.1", loop_->port(), net::SocketOptions()));
-  ASSERT_TRUE(net::AwaitLink(*other, net::DealerSocket::Link::kUp));
-  ASSERT_TRUE(other->Send(HelloOf(1, 12)).ok());
-  const pb::Envelope answer = Answer(HelloOf(0, 11));
+  lane_loop_->Tell(members);
+  const auto other_peer = net::Value(
+      net::DealerSocket::Connect(context_, "127.0.0.1", lane_loop_->port(), net::SocketOptions()));
+  ASSERT_TRUE(net::AwaitLink(*other_peer, net::DealerSocket::Link::kUp));
+  ASSERT_TRUE(other_peer->Send(HelloOf(1, 12)).ok());
+  const pb::Envelope answer = SendAndReceive(HelloOf(0, 11));
   ASSERT_TRUE(answer.has_welcome()) << answer.ShortDebugString();
   EXPECT_EQ(answer.welcome().incarnation(), 99u);
 
-  loop_->Tell(StopAfterThisRound{});
+  lane_loop_->Tell(StopAfterThisRound{});
   std::vector<uint8_t> codes;
   const protocol::Chunk& chunk = job_->plan.chunk(0, 0);
   const std::vector<float> zeros(431080);
@@ -117,22 +117,22 @@ TEST_F(DataSocket, WelcomesItsMembersWithTheScheduleAndStopsAfterTheRound) {
   pb::Envelope push;
   push.mutable_push()->mutable_in_round()->set_round(1);
   push.mutable_push()->mutable_in_round()->set_digest(5);
-  for (const auto& [rank, socket] : {std::pair{0, peer_.get()}, std::pair{1, other.get()}}) {
+  for (const auto& [rank, socket] : {std::pair{0, peer_.get()}, std::pair{1, other_peer.get()}}) {
     push.mutable_push()->set_rank(static_cast<uint32_t>(rank));
     push.mutable_push()->set_incarnation(static_cast<uint64_t>(11 + rank));
     ASSERT_TRUE(socket->Send(push, payload).ok());
   }
-  for (net::DealerSocket* socket : {peer_.get(), other.get()}) {
-    pb::Envelope sum;
-    while (!sum.has_sum()) {
+  for (net::DealerSocket* socket : {peer_.get(), other_peer.get()}) {
+    pb::Envelope answer_to_push;
+    while (!answer_to_push.has_sum()) {
       auto received = net::Await(*socket);
       ASSERT_TRUE(received.has_value());
       ASSERT_FALSE(received->envelope.has_refuse()) << received->envelope.ShortDebugString();
-      sum = received->envelope;
+      answer_to_push = received->envelope;
     }
-    EXPECT_EQ(sum.sum().of_round().contributors(), 2u);
-    EXPECT_EQ(sum.sum().learning_rate(), 0.01);
-    EXPECT_EQ(sum.sum().of_round().stop_after(), 2u);
+    EXPECT_EQ(answer_to_push.sum().of_round().contributors(), 2u);
+    EXPECT_EQ(answer_to_push.sum().learning_rate(), 0.01);
+    EXPECT_EQ(answer_to_push.sum().of_round().stop_after(), 2u);
   }
 }
 
@@ -147,10 +147,12 @@ TEST(LaneCounters, ShowWhatALaneRefused) {
   message.head.mutable_push()->set_incarnation(5);
   lane.OnMessage(1, message, &answers);
   for (int i = 0; i < 2; ++i) counters.Export(lane);
-  const std::string page = registry.PrometheusText();
-  EXPECT_THAT(page, HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"bad\"} 1\n"));
-  EXPECT_THAT(page, HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"not_a_member\"} 1\n"));
-  EXPECT_THAT(page, HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"stale\"} 0\n"));
+  const std::string metrics_text = registry.PrometheusText();
+  EXPECT_THAT(metrics_text, HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"bad\"} 1\n"));
+  EXPECT_THAT(metrics_text,
+              HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"not_a_member\"} 1\n"));
+  EXPECT_THAT(metrics_text,
+              HasSubstr("tern_server_refused_total{lane=\"3\",reason=\"stale\"} 0\n"));
 }
 
 }  // namespace

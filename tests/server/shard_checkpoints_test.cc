@@ -43,20 +43,20 @@ class ShardCheckpoints : public testing::Test {
                                              "_" + std::to_string(std::rand()))) {}
   ~ShardCheckpoints() override { fs::remove_all(dir_); }
 
-  std::unique_ptr<setup::Setup> Job(std::vector<std::string> overrides) {
+  std::unique_ptr<setup::Setup> MakeJob(std::vector<std::string> overrides) {
     overrides.push_back("output_dir=" + dir_.string());
-    return CentralJob(overrides);
+    return MakeCentralJob(overrides);
   }
   // Returns the sorted names of the server's checkpoint folder and of the folders to which the
   // server has moved checkpoints that it cannot use.
-  std::vector<std::string> Folders() const {
+  std::vector<std::string> FolderNames() const {
     std::vector<std::string> names;
     for (const auto& entry : fs::directory_iterator(dir_ / "checkpoints"))
       names.push_back(entry.path().filename().string());
     std::sort(names.begin(), names.end());
     return names;
   }
-  fs::path Path(uint64_t step) const {
+  fs::path PathOf(uint64_t step) const {
     return dir_ / "checkpoints" / "shard.0.lane.1" / Cat("step.", step, ".safetensors");
   }
 
@@ -84,22 +84,22 @@ TEST_P(WithoutRounds, ContinueARestartedServerExactly) {
   std::vector<std::string> overrides = GetParam();
   overrides.insert(overrides.end(), {"checkpoints.shard_every_steps=5",
                                      "train.optimizer.name=momentum", "evaluation.ema_decay=0.9"});
-  const auto job = Job(overrides);
+  const auto job = MakeJob(overrides);
   ClockServer uninterrupted(*job);
   EXPECT_EQ(uninterrupted.Begin(), 0u);
-  uninterrupted.drill.PushOn(0, 21);  // A checkpoint is written after push 20.
+  uninterrupted.drill.MakePushes(0, 21);  // A checkpoint is written after push 20.
   EXPECT_THAT(OwnStepsOf(uninterrupted.checkpoints), ElementsAre(5u));
   EXPECT_THAT(CommonStepsOf(uninterrupted.checkpoints), IsEmpty());
 
-  ClockDrill before(*job);  // Has the workers' state after push 20.
-  before.PushOn(0, 20);
+  ClockDrill workers_at_20(*job);  // Has the workers' state after push 20.
+  workers_at_20.MakePushes(0, 20);
   ClockServer restarted(*job);
   EXPECT_EQ(restarted.Begin(), 5u);
-  restarted.drill.TakeWorkersOf(before);
-  restarted.drill.PushOn(20, 60);
-  uninterrupted.drill.PushOn(21, 60);
+  restarted.drill.CopyWorkersOf(workers_at_20);
+  restarted.drill.MakePushes(20, 60);
+  uninterrupted.drill.MakePushes(21, 60);
   for (uint32_t rank = 0; rank < 4; ++rank)
-    EXPECT_EQ(restarted.drill.held(rank), uninterrupted.drill.held(rank));
+    EXPECT_EQ(restarted.drill.weights_of(rank), uninterrupted.drill.weights_of(rank));
   EXPECT_EQ(restarted.drill.PullAverage(0), uninterrupted.drill.PullAverage(0));
 }
 
@@ -112,59 +112,59 @@ INSTANTIATE_TEST_SUITE_P(
                                              "train.easgd_async.tau=1"}));
 
 TEST_F(ShardCheckpoints, AreKeptUpToALimit) {
-  const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
-                        "checkpoints.every_steps=5", "checkpoints.shard_keep=4"});
-  ClockServer process(*job);
-  process.Begin();
-  process.drill.PushOn(0, 68);
-  EXPECT_THAT(CommonStepsOf(process.checkpoints), ElementsAre(10, 15));
-  EXPECT_THAT(OwnStepsOf(process.checkpoints), ElementsAre(8, 12, 14, 16));
+  const auto job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
+                            "checkpoints.every_steps=5", "checkpoints.shard_keep=4"});
+  ClockServer server(*job);
+  server.Begin();
+  server.drill.MakePushes(0, 68);
+  EXPECT_THAT(CommonStepsOf(server.checkpoints), ElementsAre(10, 15));
+  EXPECT_THAT(OwnStepsOf(server.checkpoints), ElementsAre(8, 12, 14, 16));
 }
 
 TEST_F(ShardCheckpoints, AServerTakesTheNewestOfEitherKind) {
-  const auto job =
-      Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2", "checkpoints.every_steps=5"});
-  ClockServer process(*job);
-  process.Begin();
-  process.drill.PushOn(0, 20);
-  EXPECT_THAT(CommonStepsOf(process.checkpoints), ElementsAre(5));
-  EXPECT_THAT(OwnStepsOf(process.checkpoints), ElementsAre(2, 4));
+  const auto job = MakeJob(
+      {"train.algorithm=asgd", "checkpoints.shard_every_steps=2", "checkpoints.every_steps=5"});
+  ClockServer server(*job);
+  server.Begin();
+  server.drill.MakePushes(0, 20);
+  EXPECT_THAT(CommonStepsOf(server.checkpoints), ElementsAre(5));
+  EXPECT_THAT(OwnStepsOf(server.checkpoints), ElementsAre(2, 4));
   EXPECT_EQ(ClockServer(*job).Begin(), 5u);
-  process.drill.PushOn(20, 24);
+  server.drill.MakePushes(20, 24);
   EXPECT_EQ(ClockServer(*job).Begin(), 6u);
 }
 
 TEST_F(ShardCheckpoints, DamagedOnesAndThoseOfAnotherRunAreMovedAway) {
-  const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
+  const auto job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
   {
-    ClockServer process(*job);
-    process.Begin();
-    process.drill.PushOn(0, 17);
-    EXPECT_THAT(OwnStepsOf(process.checkpoints), ElementsAre(2, 4));
+    ClockServer server(*job);
+    server.Begin();
+    server.drill.MakePushes(0, 17);
+    EXPECT_THAT(OwnStepsOf(server.checkpoints), ElementsAre(2, 4));
   }
-  fs::resize_file(Path(4), fs::file_size(Path(4)) / 2);
+  fs::resize_file(PathOf(4), fs::file_size(PathOf(4)) / 2);
   {
     ClockServer restarted(*job);
     EXPECT_EQ(restarted.Begin(), 2u);
     EXPECT_THAT(OwnStepsOf(restarted.checkpoints), ElementsAre(2));
   }
-  EXPECT_EQ(Folders().size(), 2u) << "the damaged checkpoint is moved to another folder";
+  EXPECT_EQ(FolderNames().size(), 2u) << "the damaged checkpoint is moved to another folder";
   ClockServer fresh(*job);  // Another run of the same job writes to the same folder.
   EXPECT_EQ(fresh.Begin(kRun + 1), 0u);
-  EXPECT_EQ(Folders().size(), 3u);
-  EXPECT_FALSE(fs::exists(Path(2)));
-  EXPECT_THAT(OwnStepsOf(fresh.checkpoints), IsEmpty());
+  EXPECT_EQ(FolderNames().size(), 3u);
+  EXPECT_FALSE(fs::exists(PathOf(2)));
+  EXPECT_THAT(OwnStepsOf(server_of_next_run.checkpoints), IsEmpty());
 }
 
 // A job with checkpoints.resume=false ignores checkpoints of earlier runs. But a server that is
 // restarted with the same command must continue its own run from checkpoints of both kinds.
 TEST_F(ShardCheckpoints, AreUsedByTheirOwnRunEvenIfTheJobMustNotResume) {
-  const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
-                        "checkpoints.every_steps=5", "checkpoints.resume=false"});
-  ClockServer process(*job);
-  process.Begin();
-  process.drill.PushOn(0, 24);
-  EXPECT_THAT(CommonStepsOf(process.checkpoints), ElementsAre(5));
+  const auto job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2",
+                            "checkpoints.every_steps=5", "checkpoints.resume=false"});
+  ClockServer server(*job);
+  server.Begin();
+  server.drill.MakePushes(0, 24);
+  EXPECT_THAT(CommonStepsOf(server.checkpoints), ElementsAre(5));
   ClockServer restarted(*job);
   EXPECT_THAT(CommonStepsOf(restarted.checkpoints), IsEmpty());
   EXPECT_THAT(OwnStepsOf(restarted.checkpoints), testing::UnorderedElementsAre(2, 4, 5, 6));
@@ -174,117 +174,118 @@ TEST_F(ShardCheckpoints, AreUsedByTheirOwnRunEvenIfTheJobMustNotResume) {
 
 // If the folder has only shard checkpoints of another job, a job can still begin.
 TEST_F(ShardCheckpoints, OfAnotherJobDoNotPreventABeginning) {
-  const auto first_job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
+  const auto first_job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
   {
-    ClockServer process(*first_job);
-    process.Begin();
-    process.drill.PushOn(0, 9);
+    ClockServer server(*first_job);
+    server.Begin();
+    server.drill.MakePushes(0, 9);
   }
-  const auto other = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2", "seed=9"});
-  ClockServer process(*other);
-  EXPECT_FALSE(process.checkpoints.Saved().unfit.has_sentence());
-  EXPECT_EQ(process.Begin(), 0u);
-  EXPECT_EQ(Folders().size(), 2u) << "the other job's checkpoints are moved to another folder";
+  const auto other_job =
+      MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2", "seed=9"});
+  ClockServer server(*other_job);
+  EXPECT_FALSE(server.checkpoints.Saved().unfit.has_sentence());
+  EXPECT_EQ(server.Begin(), 0u);
+  EXPECT_EQ(FolderNames().size(), 2u) << "the other job's checkpoints are moved to another folder";
 }
 
 // The server process keeps running while all other processes of the job start another run.
 TEST_F(ShardCheckpoints, ARunningServerBeginsAnotherRunFromStepZero) {
-  const auto job = Job({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
-  ClockServer process(*job);
-  process.Begin();
-  process.drill.PushOn(0, 18);
-  EXPECT_EQ(process.Begin(kRun + 1), 0u);
-  EXPECT_EQ(Folders().size(), 2u);
+  const auto job = MakeJob({"train.algorithm=asgd", "checkpoints.shard_every_steps=2"});
+  ClockServer server(*job);
+  server.Begin();
+  server.drill.MakePushes(0, 18);
+  EXPECT_EQ(server.Begin(kRun + 1), 0u);
+  EXPECT_EQ(FolderNames().size(), 2u);
 }
 
 // A server of a job with rounds, and its four workers.
 class RoundServer {
  public:
   explicit RoundServer(const setup::Setup& job)
-      : job_(job), checkpoints_(job, 0, 1), held_(InitialWeights(job)) {
+      : job_(job), checkpoints_(job, 0, 1), weights_(InitialWeights(job)) {
     protocol::RoundLane::Options options;
     options.workers = 4;
-    auto made = CentralLane::Make(job, 0, 1, options, held_, RateOf(job), checkpoints_);
-    EXPECT_TRUE(made.ok()) << made.status().message();
-    central_ = std::move(*made);
+    auto central = CentralLane::Make(job, 0, 1, options, weights_, RateOf(job), checkpoints_);
+    EXPECT_TRUE(central.ok()) << central.status().message();
+    central_ = std::move(*central);
     EXPECT_TRUE(central_->BeginRun(kRun).ok());
   }
   // The four workers join. `applied`: the newest round whose result they have.
   void Join(uint64_t applied) {
     pb::Members members;
     members.set_epoch(1);
-    protocol::Sends out;
+    protocol::Sends sends;
     for (uint32_t rank = 0; rank < 4; ++rank) members.add_incarnations(10 + rank);
-    central_->lane().OnMembers(members, &out);
+    central_->lane().OnMembers(members, &sends);
     for (uint32_t rank = 0; rank < 4; ++rank) {
       pb::Hello hello = job_.hello;
       hello.set_rank(rank);
       hello.set_incarnation(10 + rank);
       hello.set_fresh(applied == 0);
       hello.set_applied(applied);
-      central_->lane().OnHello(100 + rank, hello, &out);
+      central_->lane().OnHello(100 + rank, hello, &sends);
     }
     ASSERT_TRUE(central_->lane().open());
   }
   // All workers push all chunks except `skip_chunk`, and apply the answers.
-  void Round(uint64_t round, size_t skip_chunk = SIZE_MAX) {
-    const std::vector<float> w = held_;
+  void MakeRound(uint64_t round, size_t skip_chunk = SIZE_MAX) {
+    const std::vector<float> w = weights_;
     const auto chunks = ChunksOf(job_);
     for (size_t i = 0; i < chunks.size(); ++i) {
       for (uint32_t rank = 0; rank < 4 && i != skip_chunk; ++rank) {
         protocol::Message message;
-        pb::Contribution* c = message.head.mutable_push();
-        c->set_bucket(chunks[i]->bucket);
-        c->set_chunk(chunks[i]->index);
-        c->mutable_in_round()->set_round(round);
-        c->mutable_in_round()->set_applied(round - 1);
-        c->set_rank(rank);
-        c->set_incarnation(10 + rank);
+        pb::Contribution* contribution = message.head.mutable_push();
+        contribution->set_bucket(chunks[i]->bucket);
+        contribution->set_chunk(chunks[i]->index);
+        contribution->mutable_in_round()->set_round(round);
+        contribution->mutable_in_round()->set_applied(round - 1);
+        contribution->set_rank(rank);
+        contribution->set_incarnation(10 + rank);
         message.payload = EncodePush(job_, *chunks[i], GradientAt(rank, round, w), rank, round);
-        protocol::Sends out;
-        central_->lane().OnMessage(100 + rank, message, &out);
-        for (const protocol::Send& send : out) {
+        protocol::Sends sends;
+        central_->lane().OnMessage(100 + rank, message, &sends);
+        for (const protocol::Send& send : sends) {
           ASSERT_TRUE(send.message.head.has_sum()) << send.message.head.ShortDebugString();
-          if (send.to == 100) TakeAnswer(job_, *chunks[i], false, send.message.payload, &held_);
+          if (send.to == 100) TakeAnswer(job_, *chunks[i], false, send.message.payload, &weights_);
         }
       }
     }
   }
   // Returns the weights, or their moving average, that worker 0 pulls.
-  std::vector<float> Pull(bool average) {
+  std::vector<float> Pull(bool wants_average) {
     std::vector<float> values(job_.table.total);
     for (const protocol::Chunk* chunk : ChunksOf(job_)) {
       protocol::Message message;
-      pb::Contribution* c = message.head.mutable_push();
-      c->set_bucket(chunk->bucket);
-      c->set_chunk(chunk->index);
-      c->set_incarnation(10);
-      if (average) {
-        c->mutable_pull()->mutable_average();
+      pb::Contribution* contribution = message.head.mutable_push();
+      contribution->set_bucket(chunk->bucket);
+      contribution->set_chunk(chunk->index);
+      contribution->set_incarnation(10);
+      if (wants_average) {
+        contribution->mutable_pull()->mutable_average();
       } else {
-        c->mutable_pull()->mutable_weights();
+        contribution->mutable_pull()->mutable_weights();
       }
-      protocol::Sends out;
-      central_->lane().OnMessage(100, message, &out);
-      EXPECT_EQ(out.size(), 1u);
-      const pb::Outcome& outcome = out.at(0).message.head.sum();
+      protocol::Sends sends;
+      central_->lane().OnMessage(100, message, &sends);
+      EXPECT_EQ(sends.size(), 1u);
+      const pb::Outcome& outcome = sends.at(0).message.head.sum();
       EXPECT_TRUE(outcome.has_pulled());
-      TakeAnswer(job_, *chunk, protocol::IsWhole(outcome), out[0].message.payload, &values);
+      TakeAnswer(job_, *chunk, protocol::IsWhole(outcome), sends[0].message.payload, &values);
     }
     return values;
   }
   CentralLane& central() { return *central_; }
   const LaneCheckpoints& checkpoints() const { return checkpoints_; }
-  std::vector<float>& held() { return held_; }
+  std::vector<float>& weights() { return weights_; }
 
  private:
   const setup::Setup& job_;
   LaneCheckpoints checkpoints_;
   std::unique_ptr<CentralLane> central_;
-  std::vector<float> held_;
+  std::vector<float> weights_;
 };
 
-pb::Checkpoint At(uint64_t round) {
+pb::Checkpoint CheckpointAt(uint64_t round) {
   pb::Checkpoint checkpoint;
   checkpoint.set_run(kRun);
   checkpoint.set_step(round);
@@ -293,13 +294,13 @@ pb::Checkpoint At(uint64_t round) {
 }
 
 TEST_F(ShardCheckpoints, AreWrittenWhenAllChunksHaveClosedTheRound) {
-  const auto job = Job({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2"});
-  RoundServer lane(*job);
-  lane.Join(0);
-  lane.Round(1);
-  lane.Round(2, 1);  // Nobody pushes chunk 1, so round 2 does not close.
-  EXPECT_THAT(OwnStepsOf(lane.checkpoints()), IsEmpty());
-  EXPECT_EQ(lane.central().step(), 1u);
+  const auto job = MakeJob({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2"});
+  RoundServer server(*job);
+  server.Join(0);
+  server.MakeRound(1);
+  server.MakeRound(2, 1);  // Nobody pushes chunk 1, so round 2 does not close.
+  EXPECT_THAT(OwnStepsOf(server.checkpoints()), IsEmpty());
+  EXPECT_EQ(server.central().step(), 1u);
 }
 
 class WithRounds : public ShardCheckpoints,
@@ -309,15 +310,15 @@ TEST_P(WithRounds, TakeAJobBackToTheirRound) {
   std::vector<std::string> overrides = GetParam();
   overrides.insert(overrides.end(), {"train.algorithm=ssgd", "checkpoints.shard_every_steps=4",
                                      "train.optimizer.name=momentum", "evaluation.ema_decay=0.9"});
-  const auto job = Job(overrides);
+  const auto job = MakeJob(overrides);
   RoundServer uninterrupted(*job);
   uninterrupted.Join(0);
-  std::vector<float> at8, average8;
+  std::vector<float> weights_after_round_8, average_after_round_8;
   for (uint64_t round = 1; round <= 13; ++round) {
-    uninterrupted.Round(round);
+    uninterrupted.MakeRound(round);
     if (round == 8) {
-      at8 = uninterrupted.held();
-      average8 = uninterrupted.Pull(true);
+      weights_after_round_8 = uninterrupted.weights();
+      average_after_round_8 = uninterrupted.Pull(true);
       EXPECT_THAT(OwnStepsOf(uninterrupted.checkpoints()), ElementsAre(4, 8))
           << "the checkpoint of round 8 is on disk";
     }
@@ -326,16 +327,16 @@ TEST_P(WithRounds, TakeAJobBackToTheirRound) {
 
   RoundServer restarted(*job);
   EXPECT_EQ(restarted.central().step(), 0u);
-  ASSERT_TRUE(restarted.central().GoBack(At(8)).ok());
+  ASSERT_TRUE(restarted.central().GoBack(CheckpointAt(8)).ok());
   EXPECT_EQ(restarted.central().step(), 8u);
   EXPECT_THAT(OwnStepsOf(restarted.checkpoints()), ElementsAre(4, 8))
       << "the checkpoint of round 12 is not valid any more";
   restarted.Join(0);  // The workers are new processes without weights.
-  EXPECT_EQ(restarted.Pull(true), average8);
-  restarted.held() = restarted.Pull(false);
-  EXPECT_EQ(restarted.held(), at8);
-  for (uint64_t round = 9; round <= 13; ++round) restarted.Round(round);
-  EXPECT_EQ(restarted.held(), uninterrupted.held());
+  EXPECT_EQ(restarted.Pull(true), average_after_round_8);
+  restarted.weights() = restarted.Pull(false);
+  EXPECT_EQ(restarted.weights(), weights_after_round_8);
+  for (uint64_t round = 9; round <= 13; ++round) restarted.MakeRound(round);
+  EXPECT_EQ(restarted.weights(), uninterrupted.weights());
 }
 
 INSTANTIATE_TEST_SUITE_P(Down, WithRounds,
@@ -345,32 +346,33 @@ INSTANTIATE_TEST_SUITE_P(Down, WithRounds,
                                                                   "exchange.pull_codec=fp16"}));
 
 TEST_F(ShardCheckpoints, GoingBackToAMissingOneChangesNothing) {
-  const auto job = Job({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2"});
-  RoundServer lane(*job);
-  lane.Join(0);
-  for (uint64_t round = 1; round <= 3; ++round) lane.Round(round);
-  EXPECT_EQ(lane.central().GoBack(At(3)).code(), Code::kBadData);
-  EXPECT_EQ(lane.central().step(), 3u);
-  EXPECT_THAT(OwnStepsOf(lane.checkpoints()), ElementsAre(2));
+  const auto job = MakeJob({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2"});
+  RoundServer server(*job);
+  server.Join(0);
+  for (uint64_t round = 1; round <= 3; ++round) server.MakeRound(round);
+  EXPECT_EQ(server.central().GoBack(CheckpointAt(3)).code(), Code::kBadData);
+  EXPECT_EQ(server.central().step(), 3u);
+  EXPECT_THAT(OwnStepsOf(server.checkpoints()), ElementsAre(2));
 }
 
 TEST_F(ShardCheckpoints, AreNotNeededToGoBackToTheBeginning) {
-  const auto job = Job({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2",
-                        "train.optimizer.name=momentum", "exchange.pull_codec=bf16"});
-  RoundServer lane(*job);
-  lane.Join(0);
-  for (uint64_t round = 1; round <= 5; ++round) lane.Round(round);
-  const std::vector<float> at5 = lane.held();
-  ASSERT_TRUE(lane.central().GoBack(std::nullopt).ok());
-  EXPECT_THAT(OwnStepsOf(lane.checkpoints()), IsEmpty());
-  EXPECT_EQ(Folders().size(), 2u) << "earlier checkpoints are moved to another folder";
-  EXPECT_FALSE(lane.central().lane().open());
-  lane.Join(0);
-  lane.held() = lane.Pull(false);
-  EXPECT_EQ(lane.held(), InitialWeights(*job)) << "the initial weights are sent without rounding";
-  for (uint64_t round = 1; round <= 5; ++round) lane.Round(round);
-  EXPECT_EQ(lane.held(), at5);
-  EXPECT_THAT(OwnStepsOf(lane.checkpoints()), ElementsAre(2, 4));
+  const auto job = MakeJob({"train.algorithm=ssgd", "checkpoints.shard_every_steps=2",
+                            "train.optimizer.name=momentum", "exchange.pull_codec=bf16"});
+  RoundServer server(*job);
+  server.Join(0);
+  for (uint64_t round = 1; round <= 5; ++round) server.MakeRound(round);
+  const std::vector<float> weights_after_round_5 = server.weights();
+  ASSERT_TRUE(server.central().GoBack(std::nullopt).ok());
+  EXPECT_THAT(OwnStepsOf(server.checkpoints()), IsEmpty());
+  EXPECT_EQ(FolderNames().size(), 2u) << "earlier checkpoints are moved to another folder";
+  EXPECT_FALSE(server.central().lane().open());
+  server.Join(0);
+  server.weights() = server.Pull(false);
+  EXPECT_EQ(server.weights(), InitialWeights(*job))
+      << "the initial weights are sent without rounding";
+  for (uint64_t round = 1; round <= 5; ++round) server.MakeRound(round);
+  EXPECT_EQ(server.weights(), weights_after_round_5);
+  EXPECT_THAT(OwnStepsOf(server.checkpoints()), ElementsAre(2, 4));
 }
 
 }  // namespace

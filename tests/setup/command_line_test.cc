@@ -25,31 +25,32 @@ Result<CommandLine> Parse(std::vector<std::string> arguments) {
 
 // Expects that parsing fails with a message that contains `sentence`.
 void ExpectUsageError(const std::vector<std::string>& arguments, const std::string& sentence) {
-  const Result<CommandLine> line = Parse(arguments);
-  ASSERT_FALSE(line.ok()) << testing::PrintToString(arguments);
-  EXPECT_EQ(line.status().code(), Code::kUsage);
-  EXPECT_THAT(line.status().message(), HasSubstr(sentence));
+  const Result<CommandLine> command_line = Parse(arguments);
+  ASSERT_FALSE(command_line.ok()) << testing::PrintToString(arguments);
+  EXPECT_EQ(command_line.status().code(), Code::kUsage);
+  EXPECT_THAT(command_line.status().message(), HasSubstr(sentence));
 }
 
 TEST(CommandLine, ReadsValuesAfterTheFlagOrAfterAnEqualsSign) {
-  const Result<CommandLine> line =
+  const Result<CommandLine> command_line =
       Parse({"--job", "a.yaml", "--rank=3", "-log_dir", "logs", "--check", "--progress_fd=2"});
-  ASSERT_TRUE(line.ok()) << line.status().message();
-  EXPECT_EQ(line->job, "a.yaml");
-  EXPECT_EQ(line->rank, 3u);
-  EXPECT_EQ(line->log_dir, "logs");
-  EXPECT_TRUE(line->check);
-  EXPECT_EQ(line->progress_fd, 2);
+  ASSERT_TRUE(command_line.ok()) << command_line.status().message();
+  EXPECT_EQ(command_line->job, "a.yaml");
+  EXPECT_EQ(command_line->rank, 3u);
+  EXPECT_EQ(command_line->log_dir, "logs");
+  EXPECT_TRUE(command_line->check);
+  EXPECT_EQ(command_line->progress_fd, 2);
 }
 
 TEST(CommandLine, KeepsAllOverridesInOrder) {
-  const Result<CommandLine> line = Parse({"--set", "train.steps=5", "--job=a.yaml", "--set=seed=2",
-                                          "--rank", "0", "--set", "train.steps=6"});
-  ASSERT_TRUE(line.ok()) << line.status().message();
-  EXPECT_THAT(line->overrides, ElementsAre("train.steps=5", "seed=2", "train.steps=6"));
-  EXPECT_FALSE(line->check);
-  EXPECT_EQ(line->log_dir, "");
-  EXPECT_EQ(line->progress_fd, -1);
+  const Result<CommandLine> command_line =
+      Parse({"--set", "train.steps=5", "--job=a.yaml", "--set=seed=2", "--rank", "0", "--set",
+             "train.steps=6"});
+  ASSERT_TRUE(command_line.ok()) << command_line.status().message();
+  EXPECT_THAT(command_line->overrides, ElementsAre("train.steps=5", "seed=2", "train.steps=6"));
+  EXPECT_FALSE(command_line->check);
+  EXPECT_EQ(command_line->log_dir, "");
+  EXPECT_EQ(command_line->progress_fd, -1);
 }
 
 TEST(CommandLine, RefusesUnknownFlagsAndListsTheKnownOnes) {
@@ -93,11 +94,11 @@ TEST(CommandLine, PrintsItsVersionAndExitsWithZero) {
 }
 
 CommandLine MakeCommandLine(const std::string& job, uint32_t rank) {
-  CommandLine line;
-  line.job = job;
-  line.rank = rank;
-  line.check = true;  // Only checks the job, so no log file is opened.
-  return line;
+  CommandLine command_line;
+  command_line.job = job;
+  command_line.rank = rank;
+  command_line.check = true;  // Only checks the job, so no log file is opened.
+  return command_line;
 }
 
 TEST(StartDaemon, ChecksTheRankAgainstTheJob) {
@@ -114,18 +115,18 @@ TEST(StartDaemon, ChecksTheRankAgainstTheJob) {
 
 TEST(StartDaemon, AppliesOverridesBeforeItChecksTheRank) {
   const SmallJobFile file;
-  CommandLine line = MakeCommandLine(file.path(), 3);
-  line.overrides = {"workers.count=4"};
-  const auto setup = StartDaemon(line, "worker");
+  CommandLine command_line = MakeCommandLine(file.path(), 3);
+  command_line.overrides = {"workers.count=4"};
+  const auto setup = StartDaemon(command_line, "worker");
   ASSERT_TRUE(setup.ok()) << setup.status().message();
   EXPECT_EQ((*setup)->plan.workers, 4u);
 }
 
 TEST(StartDaemon, ReturnsTheErrorsOfTheJob) {
   const SmallJobFile file;
-  CommandLine line = MakeCommandLine(file.path(), 0);
-  line.overrides = {"train.stesp=4"};
-  EXPECT_EQ(StartDaemon(line, "worker").status().code(), Code::kBadJob);
+  CommandLine command_line = MakeCommandLine(file.path(), 0);
+  command_line.overrides = {"train.stesp=4"};
+  EXPECT_EQ(StartDaemon(command_line, "worker").status().code(), Code::kBadJob);
   EXPECT_EQ(StartDaemon(MakeCommandLine(file.path() + ".none", 0), "worker").status().code(),
             Code::kBadData);
 }

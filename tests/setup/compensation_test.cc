@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 // A job's settings of codecs, and whether its pushes are the gradients themselves, at most rounded
 // to 16 bits.
 struct Case {
-  std::vector<std::string> keys;
+  std::vector<std::string> overrides;
   bool sends_gradients;
 };
 
@@ -37,20 +37,21 @@ std::vector<Case> EveryCodec() {
   return cases;
 }
 
-Result<std::unique_ptr<Setup>> JobOf(const Case& c, const std::vector<std::string>& more = {}) {
+Result<std::unique_ptr<Setup>> MakeJob(const Case& c,
+                                       const std::vector<std::string>& extra_overrides = {}) {
   std::vector<std::string> overrides = {"train.algorithm=dcasgd_a"};
-  overrides.insert(overrides.end(), c.keys.begin(), c.keys.end());
-  overrides.insert(overrides.end(), more.begin(), more.end());
+  overrides.insert(overrides.end(), c.overrides.begin(), c.overrides.end());
+  overrides.insert(overrides.end(), extra_overrides.begin(), extra_overrides.end());
   return MakeSetup(SmallJobFile().path(), overrides);
 }
 
 TEST(DelayCompensation, IsDoneByWorkersUnlessEveryCodecSendsTheGradientItself) {
   for (const Case& c : EveryCodec()) {
-    SCOPED_TRACE(testing::PrintToString(c.keys));
-    const auto job = JobOf(c);
+    SCOPED_TRACE(testing::PrintToString(c.overrides));
+    const auto job = MakeJob(c);
     ASSERT_TRUE(job.ok()) << job.status().message();
     EXPECT_EQ(protocol::WorkersFormTerm((*job)->job), !c.sends_gradients);
-    const auto explicit_job = JobOf(c, {"train.dcasgd_a.compensation=on_worker"});
+    const auto explicit_job = MakeJob(c, {"train.dcasgd_a.compensation=on_worker"});
     ASSERT_TRUE(explicit_job.ok()) << explicit_job.status().message();
     EXPECT_TRUE(protocol::WorkersFormTerm((*explicit_job)->job));
   }
@@ -58,8 +59,8 @@ TEST(DelayCompensation, IsDoneByWorkersUnlessEveryCodecSendsTheGradientItself) {
 
 TEST(DelayCompensation, MayBeDoneByServersOnlyIfThatIsTheDefault) {
   for (const Case& c : EveryCodec()) {
-    SCOPED_TRACE(testing::PrintToString(c.keys));
-    const auto job = JobOf(c, {"train.dcasgd_a.compensation=on_server"});
+    SCOPED_TRACE(testing::PrintToString(c.overrides));
+    const auto job = MakeJob(c, {"train.dcasgd_a.compensation=on_server"});
     ASSERT_EQ(job.ok(), c.sends_gradients) << job.status().message();
     if (c.sends_gradients) {
       EXPECT_FALSE(protocol::WorkersFormTerm((*job)->job));
@@ -71,15 +72,15 @@ TEST(DelayCompensation, MayBeDoneByServersOnlyIfThatIsTheDefault) {
 
 TEST(DelayCompensation, MayUseAGlobalMeanSquareOnlyIfServersDoIt) {
   for (const Case& c : EveryCodec()) {
-    SCOPED_TRACE(testing::PrintToString(c.keys));
-    const auto job = JobOf(c, {"train.dcasgd_a.mean_square_scope=global"});
+    SCOPED_TRACE(testing::PrintToString(c.overrides));
+    const auto job = MakeJob(c, {"train.dcasgd_a.mean_square_scope=global"});
     ASSERT_EQ(job.ok(), c.sends_gradients) << job.status().message();
     if (!c.sends_gradients) {
       EXPECT_THAT(job.status().message(),
                   HasSubstr("train.dcasgd_a.mean_square_scope: saw global"));
     }
-    EXPECT_FALSE(JobOf(c, {"train.dcasgd_a.mean_square_scope=global",
-                           "train.dcasgd_a.compensation=on_worker"})
+    EXPECT_FALSE(MakeJob(c, {"train.dcasgd_a.mean_square_scope=global",
+                             "train.dcasgd_a.compensation=on_worker"})
                      .ok());
   }
 }

@@ -9,7 +9,8 @@ namespace {
 
 // Returns the status of a worker process that has done `rounds` rounds, has finished step
 // `job_step` of the job, and continued the job from step `from_step`.
-WorkerStatus Worker(uint32_t rank, uint64_t rounds, uint64_t job_step, uint64_t from_step = 0) {
+WorkerStatus StatusOfWorker(uint32_t rank, uint64_t rounds, uint64_t job_step,
+                            uint64_t from_step = 0) {
   WorkerStatus worker;
   worker.rank = rank;
   worker.counters.set_rounds(rounds);
@@ -19,23 +20,23 @@ WorkerStatus Worker(uint32_t rank, uint64_t rounds, uint64_t job_step, uint64_t 
 }
 
 // Returns the status of the same worker while it joins the job.
-WorkerStatus Joining(WorkerStatus worker) {
+WorkerStatus WhileJoining(WorkerStatus worker) {
   worker.joining = true;
   return worker;
 }
 
 // Returns the status of the same worker after it was lost.
-WorkerStatus Lost(WorkerStatus worker) {
+WorkerStatus AfterLoss(WorkerStatus worker) {
   worker.present = false;
   return worker;
 }
 
 TEST(JobPosition, IsThatOfTheFarthestWorker) {
   JobPosition position;
-  position.Update(0, 0, {Worker(0, 0, 0)});
+  position.Update(0, 0, {StatusOfWorker(0, 0, 0)});
   EXPECT_EQ(position.steps(), 0u);
   EXPECT_EQ(position.done(), 0u);
-  position.Update(100, 0, {Worker(0, 7, 7), Worker(1, 8, 8)});
+  position.Update(100, 0, {StatusOfWorker(0, 7, 7), StatusOfWorker(1, 8, 8)});
   EXPECT_EQ(position.steps(), 100u);
   EXPECT_EQ(position.done(), 8u);
   EXPECT_EQ(position.resumed_from(), 0u);
@@ -43,37 +44,39 @@ TEST(JobPosition, IsThatOfTheFarthestWorker) {
 
 TEST(JobPosition, CountsStepsOfTheJobInAResumedRun) {
   JobPosition position;
-  position.Update(250, 9, {Joining(Worker(0, 0, 0)), Joining(Worker(1, 0, 0))});
-  position.Update(250, 9, {Worker(0, 3, 153, 150), Joining(Worker(1, 0, 0))});
+  position.Update(250, 9,
+                  {WhileJoining(StatusOfWorker(0, 0, 0)), WhileJoining(StatusOfWorker(1, 0, 0))});
+  position.Update(250, 9, {StatusOfWorker(0, 3, 153, 150), WhileJoining(StatusOfWorker(1, 0, 0))});
   EXPECT_EQ(position.done(), 153u);
   EXPECT_EQ(position.resumed_from(), 150u);
 }
 
 TEST(JobPosition, DoesNotFallWhenWorkersRestartOneByOne) {
   JobPosition position;
-  position.Update(500, 0, {Worker(0, 200, 200), Worker(1, 200, 200)});
-  position.Update(500, 0, {Lost(Worker(0, 200, 200)), Worker(1, 200, 200)});
-  position.Update(500, 0, {Joining(Worker(0, 0, 0)), Worker(1, 201, 201)});
+  position.Update(500, 0, {StatusOfWorker(0, 200, 200), StatusOfWorker(1, 200, 200)});
+  position.Update(500, 0, {AfterLoss(StatusOfWorker(0, 200, 200)), StatusOfWorker(1, 200, 200)});
+  position.Update(500, 0, {WhileJoining(StatusOfWorker(0, 0, 0)), StatusOfWorker(1, 201, 201)});
   EXPECT_EQ(position.done(), 201u);
-  position.Update(500, 0, {Worker(0, 4, 205), Joining(Worker(1, 0, 0))});
+  position.Update(500, 0, {StatusOfWorker(0, 4, 205), WhileJoining(StatusOfWorker(1, 0, 0))});
   EXPECT_EQ(position.done(), 205u);
   // In algorithms without rounds, workers may be at different steps. Here the farthest worker is
   // lost.
-  position.Update(500, 0, {Lost(Worker(0, 4, 205)), Worker(1, 2, 190)});
-  position.Update(500, 0, {Worker(0, 0, 0), Worker(1, 3, 191)});
+  position.Update(500, 0, {AfterLoss(StatusOfWorker(0, 4, 205)), StatusOfWorker(1, 2, 190)});
+  position.Update(500, 0, {StatusOfWorker(0, 0, 0), StatusOfWorker(1, 3, 191)});
   EXPECT_EQ(position.done(), 205u);
 }
 
 TEST(JobPosition, FallsAfterTheJobWentBackAndTrainsAgain) {
   JobPosition position;
-  position.Update(500, 1, {Worker(0, 200, 200), Worker(1, 200, 200)});
+  position.Update(500, 1, {StatusOfWorker(0, 200, 200), StatusOfWorker(1, 200, 200)});
   // Worker 0 was not restarted, so its counters still have the old values.
-  position.Update(500, 2, {Joining(Worker(0, 200, 200)), Joining(Worker(1, 0, 0))});
+  position.Update(
+      500, 2, {WhileJoining(StatusOfWorker(0, 200, 200)), WhileJoining(StatusOfWorker(1, 0, 0))});
   EXPECT_EQ(position.done(), 200u);
-  position.Update(500, 2, {Worker(0, 200, 0, 180), Worker(1, 0, 0, 180)});
+  position.Update(500, 2, {StatusOfWorker(0, 200, 0, 180), StatusOfWorker(1, 0, 0, 180)});
   EXPECT_EQ(position.done(), 200u) << "nothing is known yet";
   EXPECT_EQ(position.resumed_from(), 180u);
-  position.Update(500, 2, {Worker(0, 201, 181, 180), Worker(1, 0, 180, 180)});
+  position.Update(500, 2, {StatusOfWorker(0, 201, 181, 180), StatusOfWorker(1, 0, 180, 180)});
   EXPECT_EQ(position.done(), 181u);
 }
 

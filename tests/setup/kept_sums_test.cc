@@ -19,7 +19,7 @@ namespace {
 
 TEST(LanesThatKeepSums, BelongToAlgorithmsWithoutAShortLastRound) {
   const SmallJobFile file;
-  int num_keeping = 0, num_cut_short = 0;
+  int num_keeping_sums = 0, num_with_short_last_round = 0;
   for (const std::string& name : algorithm::AlgorithmNames()) {
     for (const std::string& codec : codec::CodecNames()) {
       const auto setup =
@@ -27,15 +27,16 @@ TEST(LanesThatKeepSums, BelongToAlgorithmsWithoutAShortLastRound) {
                                   "train.optimizer.name=sgd", "exchange.scaler=per_worker"});
       if (!setup.ok()) continue;  // Validation refuses this combination.
       const algorithm::Facts facts = algorithm::FactsOf((*setup)->job);
-      const std::vector<bool> shards = protocol::ShardsThatKeep((*setup)->plan);
-      const bool keeps_sums = std::find(shards.begin(), shards.end(), true) != shards.end();
-      num_keeping += keeps_sums && facts.rounds;
-      num_cut_short += facts.cut_short;
+      const std::vector<bool> shard_keeps_sums = protocol::ShardsThatKeep((*setup)->plan);
+      const bool keeps_sums = std::find(shard_keeps_sums.begin(), shard_keeps_sums.end(), true) !=
+                              shard_keeps_sums.end();
+      num_keeping_sums += keeps_sums && facts.rounds;
+      num_with_short_last_round += facts.cut_short;
       EXPECT_FALSE(keeps_sums && facts.cut_short) << name << " with " << codec;
     }
   }
-  EXPECT_GT(num_keeping, 2);
-  EXPECT_GT(num_cut_short, 2);
+  EXPECT_GT(num_keeping_sums, 2);
+  EXPECT_GT(num_with_short_last_round, 2);
 }
 
 }  // namespace

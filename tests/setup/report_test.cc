@@ -18,11 +18,12 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-void AddTraffic(const std::string& type, uint64_t in, uint64_t out, pb::Counters* counters) {
+void AddTraffic(const std::string& type, uint64_t bytes_in, uint64_t bytes_out,
+                pb::Counters* counters) {
   pb::Traffic* row = counters->add_traffic();
   row->set_type(type);
-  row->set_bytes_in(in);
-  row->set_bytes_out(out);
+  row->set_bytes_in(bytes_in);
+  row->set_bytes_out(bytes_out);
 }
 
 // Returns a worker's status after `rounds` rounds of 0.1 s each. Half of the time is computing, a
@@ -30,26 +31,26 @@ void AddTraffic(const std::string& type, uint64_t in, uint64_t out, pb::Counters
 WorkerStatus WorkerAfter(uint32_t rank, uint64_t rounds) {
   WorkerStatus worker;
   worker.rank = rank;
-  pb::Counters& c = worker.counters;
-  const auto n = static_cast<double>(rounds);
-  c.set_rounds(rounds);
-  c.set_samples(32 * rounds);
-  c.set_train_s(0.1 * n);
-  c.set_compute_s(0.05 * n);
-  c.set_wait_s(0.02 * n + 3);  // 3 s were spent waiting for the first round.
-  c.set_decode_s(0.01 * n);
-  c.set_encode_s(0.005 * n);
-  c.set_loss(0.5);
-  AddTraffic("push", 0, 1000 * rounds, &c);
-  AddTraffic("scale", 0, 100 * rounds, &c);
-  AddTraffic("sum", 2000 * rounds, 0, &c);
-  AddTraffic("scaled", 100 * rounds, 0, &c);
-  AddTraffic("heartbeat", 0, 7000, &c);
-  AddTraffic("pulse", 9000, 0, &c);
+  pb::Counters& counters = worker.counters;
+  const auto num_rounds = static_cast<double>(rounds);
+  counters.set_rounds(rounds);
+  counters.set_samples(32 * rounds);
+  counters.set_train_s(0.1 * num_rounds);
+  counters.set_compute_s(0.05 * num_rounds);
+  counters.set_wait_s(0.02 * num_rounds + 3);  // 3 s were spent waiting for the first round.
+  counters.set_decode_s(0.01 * num_rounds);
+  counters.set_encode_s(0.005 * num_rounds);
+  counters.set_loss(0.5);
+  AddTraffic("push", 0, 1000 * rounds, &counters);
+  AddTraffic("scale", 0, 100 * rounds, &counters);
+  AddTraffic("sum", 2000 * rounds, 0, &counters);
+  AddTraffic("scaled", 100 * rounds, 0, &counters);
+  AddTraffic("heartbeat", 0, 7000, &counters);
+  AddTraffic("pulse", 9000, 0, &counters);
   return worker;
 }
 
-pb::Figures Evaluation(uint64_t hash) {
+pb::Figures MakeFigures(uint64_t hash) {
   pb::Figures figures;
   figures.set_parameters_hash(hash);
   figures.set_test_samples(200);
@@ -60,7 +61,7 @@ pb::Figures Evaluation(uint64_t hash) {
   return figures;
 }
 
-WorkerStatus LostWorker(WorkerStatus worker) {
+WorkerStatus AsLost(WorkerStatus worker) {
   worker.present = false;
   return worker;
 }
@@ -70,10 +71,10 @@ JobPosition PositionOf(const std::vector<WorkerStatus>& workers, uint64_t steps 
   position.Update(steps, 0, workers);
   return position;
 }
-std::string Progress(const std::vector<WorkerStatus>& workers) {
+std::string MakeProgress(const std::vector<WorkerStatus>& workers) {
   return ProgressJson(*SmallSetup(), workers, PositionOf(workers));
 }
-std::string Summary(const std::vector<WorkerStatus>& workers, const Status& status = Ok()) {
+std::string MakeSummary(const std::vector<WorkerStatus>& workers, const Status& status = Ok()) {
   return SummaryJson(*SmallSetup(), workers, PositionOf(workers, 10), status);
 }
 
@@ -91,7 +92,7 @@ TEST(Report, RatioIsFp32BytesOverBytesSent) {
 }
 
 TEST(Report, SumsBytesAndSamplesAndAveragesTimes) {
-  const json j = json::parse(Progress({WorkerAfter(0, 10), WorkerAfter(1, 10)}));
+  const json j = json::parse(MakeProgress({WorkerAfter(0, 10), WorkerAfter(1, 10)}));
   EXPECT_EQ(j["event"], "progress");
   EXPECT_EQ(j["rounds"], 10);
   EXPECT_EQ(j["steps"], 100);
@@ -113,36 +114,36 @@ TEST(Report, SumsBytesAndSamplesAndAveragesTimes) {
 TEST(Report, CommunicationExcludesWaitingAtTheStart) {
   // The worker waited 3.2 s in all. Of the 1 s of its rounds, 0.4 s were neither computing nor
   // decoding.
-  const json j = json::parse(Progress({WorkerAfter(0, 10)}));
+  const json j = json::parse(MakeProgress({WorkerAfter(0, 10)}));
   EXPECT_NEAR(j["communication_s"], 0.4, 1e-9);
   EXPECT_NEAR(j["communication_share"], 0.4, 1e-9);
 }
 
 TEST(Report, RoundsAreThoseOfTheFarthestWorker) {
-  const json j = json::parse(Progress({WorkerAfter(0, 50), WorkerAfter(1, 5)}));
+  const json j = json::parse(MakeProgress({WorkerAfter(0, 50), WorkerAfter(1, 5)}));
   EXPECT_EQ(j["rounds"], 50);  // Worker 1 was restarted at round 45, so it has done only 5.
   EXPECT_NEAR(j["up_ratio"], 4.0 * 431080 / 1100, 1e-9);
 }
 
 TEST(Report, SummaryHasAccuracyAndComparesReplicas) {
   WorkerStatus a = WorkerAfter(0, 10), b = WorkerAfter(1, 10);
-  a.figures = b.figures = Evaluation(0xabc);
-  const json same = json::parse(Summary({a, b}));
-  EXPECT_EQ(same["event"], "ended");
-  EXPECT_EQ(same["code"], 0);
-  EXPECT_DOUBLE_EQ(same["accuracy"], 0.75);
-  EXPECT_DOUBLE_EQ(same["test_loss"], 0.5);
-  EXPECT_DOUBLE_EQ(same["train_loss"], 0.4);
-  EXPECT_EQ(same["replicas_agree"], true);
+  a.figures = b.figures = MakeFigures(0xabc);
+  const json summary_json = json::parse(MakeSummary({a, b}));
+  EXPECT_EQ(summary_json["event"], "ended");
+  EXPECT_EQ(summary_json["code"], 0);
+  EXPECT_DOUBLE_EQ(summary_json["accuracy"], 0.75);
+  EXPECT_DOUBLE_EQ(summary_json["test_loss"], 0.5);
+  EXPECT_DOUBLE_EQ(summary_json["train_loss"], 0.4);
+  EXPECT_EQ(summary_json["replicas_agree"], true);
   b.figures.set_parameters_hash(0xabd);
-  EXPECT_EQ(json::parse(Summary({a, b}))["replicas_agree"], false);
+  EXPECT_EQ(json::parse(MakeSummary({a, b}))["replicas_agree"], false);
 }
 
 TEST(Report, SummaryOmitsReplicasThatWereNotCompared) {
   WorkerStatus a = WorkerAfter(0, 10);
-  a.figures = Evaluation(1);
-  const json j =
-      json::parse(Summary({a, WorkerAfter(1, 10)}, Status(Code::kPeerLost, "worker 1 was lost")));
+  a.figures = MakeFigures(1);
+  const json j = json::parse(
+      MakeSummary({a, WorkerAfter(1, 10)}, Status(Code::kPeerLost, "worker 1 was lost")));
   EXPECT_FALSE(j.contains("replicas_agree"));
   EXPECT_EQ(j["code"], 75);
   EXPECT_EQ(j["sentence"], "worker 1 was lost");
@@ -150,13 +151,14 @@ TEST(Report, SummaryOmitsReplicasThatWereNotCompared) {
 
 TEST(Report, ProgressAndSummaryCanBeParsed) {
   const auto progress =
-      ParseProgressUpdate(Progress({WorkerAfter(0, 12), LostWorker(WorkerAfter(1, 12))}));
+      ParseProgressUpdate(MakeProgress({WorkerAfter(0, 12), AsLost(WorkerAfter(1, 12))}));
   ASSERT_TRUE(progress.has_value());
   EXPECT_FALSE(progress->ended);
   EXPECT_EQ(progress->rounds, 12u);
   EXPECT_EQ(progress->workers, 2u);
   EXPECT_EQ(progress->present, 1u);
-  const auto ended = ParseProgressUpdate(Summary({}, Status(Code::kTerminated, "stopped \xff")));
+  const auto ended =
+      ParseProgressUpdate(MakeSummary({}, Status(Code::kTerminated, "stopped \xff")));
   ASSERT_TRUE(ended.has_value());
   EXPECT_TRUE(ended->ended);
   EXPECT_EQ(ended->code, 143);
@@ -172,8 +174,8 @@ TEST(Report, OtherLinesAreIgnored) {
 }
 
 TEST(Report, RunSummaryAddsHowTheRunEnded) {
-  const std::string newest = Progress({WorkerAfter(0, 12)});
-  const json j = json::parse(RunSummaryJson(newest, {75, "worker 0 is gone", 2, 12.5}));
+  const std::string newest_progress = MakeProgress({WorkerAfter(0, 12)});
+  const json j = json::parse(RunSummaryJson(newest_progress, {75, "worker 0 is gone", 2, 12.5}));
   EXPECT_EQ(j["event"], "ended");
   EXPECT_EQ(j["rounds"], 12);
   EXPECT_EQ(j["code"], 75);
@@ -184,9 +186,9 @@ TEST(Report, RunSummaryAddsHowTheRunEnded) {
 }
 
 TEST(Report, SummaryUsesTheEvaluationOfTheRemainingWorkers) {
-  WorkerStatus left = WorkerAfter(1, 10);
-  left.figures = Evaluation(0xabc);
-  const std::string summary = Summary({LostWorker(WorkerAfter(0, 4)), left});
+  WorkerStatus remaining_worker = WorkerAfter(1, 10);
+  remaining_worker.figures = MakeFigures(0xabc);
+  const std::string summary = MakeSummary({AsLost(WorkerAfter(0, 4)), remaining_worker});
   const json j = json::parse(summary);
   EXPECT_DOUBLE_EQ(j["accuracy"], 0.75);
   EXPECT_DOUBLE_EQ(j["train_loss"], 0.4);
@@ -207,41 +209,43 @@ TEST(Report, AResumedRunCountsStepsOfTheJob) {
   WorkerStatus worker = WorkerAfter(0, 10);
   worker.counters.set_job_step(160);
   worker.counters.set_from_step(150);
-  const std::string now = ProgressJson(*SmallSetup(), {worker}, PositionOf({worker}, 250));
-  EXPECT_EQ(json::parse(now)["rounds"], 160);
-  EXPECT_THAT(ProgressLine(now), AllOf(HasSubstr("step 160/250"), HasSubstr("9.0 s left"),
-                                       HasSubstr("320 img/s"), HasSubstr("3.2 KB a step")));
+  const std::string progress = ProgressJson(*SmallSetup(), {worker}, PositionOf({worker}, 250));
+  EXPECT_EQ(json::parse(progress)["rounds"], 160);
+  EXPECT_THAT(ProgressLine(progress), AllOf(HasSubstr("step 160/250"), HasSubstr("9.0 s left"),
+                                            HasSubstr("320 img/s"), HasSubstr("3.2 KB a step")));
   // Compared with a line from the start of this run: the first 150 steps must not count as its
   // work.
-  EXPECT_EQ(ProgressLine(now, Progress({WorkerStatus{}})), ProgressLine(now));
-  EXPECT_THAT(SummaryTable(now),
+  EXPECT_EQ(ProgressLine(progress, MakeProgress({WorkerStatus{}})), ProgressLine(progress));
+  EXPECT_THAT(SummaryTable(progress),
               HasSubstr("rounds                160 of 250 (this run went on from step 150)\n"));
-  WorkerStatus loaded;
-  loaded.counters.set_job_step(150);
-  loaded.counters.set_from_step(150);
-  EXPECT_EQ(ProgressLine(ProgressJson(*SmallSetup(), {loaded}, PositionOf({loaded}, 250))),
+  WorkerStatus resumed_worker;
+  resumed_worker.counters.set_job_step(150);
+  resumed_worker.counters.set_from_step(150);
+  EXPECT_EQ(ProgressLine(
+                ProgressJson(*SmallSetup(), {resumed_worker}, PositionOf({resumed_worker}, 250))),
             "step 150/250  waiting for the first step from there  workers 1/2");
 }
 
 TEST(Report, TableOfAFailedRunOmitsWhatWasNotReached) {
-  const Status failed(Code::kPeerLost, "worker 1 was lost");
-  EXPECT_EQ(SummaryTable(Summary({WorkerStatus{}, LostWorker(WorkerStatus{})}, failed)), "");
-  WorkerStatus loaded;
-  loaded.counters.set_job_step(5);
-  loaded.counters.set_from_step(5);
-  EXPECT_EQ(SummaryTable(Summary({loaded}, failed)),
+  const Status lost_worker_status(Code::kPeerLost, "worker 1 was lost");
+  EXPECT_EQ(SummaryTable(MakeSummary({WorkerStatus{}, AsLost(WorkerStatus{})}, lost_worker_status)),
+            "");
+  WorkerStatus resumed_worker;
+  resumed_worker.counters.set_job_step(5);
+  resumed_worker.counters.set_from_step(5);
+  EXPECT_EQ(SummaryTable(MakeSummary({resumed_worker}, lost_worker_status)),
             "  job               small\n  parameters        431080\n  servers, workers  1, 2\n"
             "  rounds            5 of 10 (this run went on from step 5)\n"
             "  exit code         75\n");
-  EXPECT_THAT(SummaryTable(Summary({WorkerAfter(0, 4)}, failed)),
+  EXPECT_THAT(SummaryTable(MakeSummary({WorkerAfter(0, 4)}, lost_worker_status)),
               AllOf(HasSubstr("rounds                4 of 10\n"), HasSubstr("samples   "),
                     Not(HasSubstr("accuracy"))));
 }
 
 TEST(Report, TableShowsAllRows) {
   WorkerStatus a = WorkerAfter(0, 10), b = WorkerAfter(1, 10);
-  a.figures = b.figures = Evaluation(0xabc);
-  const std::string table = SummaryTable(Summary({a, b}));
+  a.figures = b.figures = MakeFigures(0xabc);
+  const std::string table = SummaryTable(MakeSummary({a, b}));
   EXPECT_THAT(table, AllOf(HasSubstr("parameters            431080\n"),
                            HasSubstr("rounds                10\n"),
                            HasSubstr("samples               640, 640 a second"),
@@ -250,13 +254,13 @@ TEST(Report, TableShowsAllRows) {
                            HasSubstr("test accuracy         0.7500 of 200"),
                            HasSubstr("replicas              agree, hash 0000000000000abc")));
   b.figures.set_parameters_hash(1);
-  EXPECT_THAT(SummaryTable(Summary({a, b})), HasSubstr("DIFFER"));
-  EXPECT_THAT(SummaryTable(Summary({})), Not(HasSubstr("accuracy")));
+  EXPECT_THAT(SummaryTable(MakeSummary({a, b})), HasSubstr("DIFFER"));
+  EXPECT_THAT(SummaryTable(MakeSummary({})), Not(HasSubstr("accuracy")));
   EXPECT_EQ(SummaryTable("nonsense"), "no summary\n");
 }
 
 TEST(Report, ProgressLineShowsAllValues) {
-  const std::string line = ProgressLine(Progress({WorkerAfter(0, 10), WorkerAfter(1, 10)}));
+  const std::string line = ProgressLine(MakeProgress({WorkerAfter(0, 10), WorkerAfter(1, 10)}));
   EXPECT_EQ(line,
             "step 10/100  loss 0.5000  640 img/s  communication 40 %  3.2 KB a step, fp32 / 1567.6 "
             "up 821.1 down  "
@@ -264,27 +268,27 @@ TEST(Report, ProgressLineShowsAllValues) {
 }
 
 TEST(Report, ProgressLineCoversTheIntervalSinceThePreviousOne) {
-  WorkerStatus later = WorkerAfter(0, 20);
+  WorkerStatus later_worker = WorkerAfter(0, 20);
   // The last ten rounds took 2 s instead of 1 s, of which 1.5 s were waiting.
-  later.counters.set_train_s(3);
-  later.counters.set_wait_s(WorkerAfter(0, 10).counters.wait_s() + 1.5);
-  later.counters.set_compute_s(0.7);
-  later.counters.set_decode_s(0.3);
-  const std::string before = Progress({WorkerAfter(0, 10)});
-  const std::string line = ProgressLine(Progress({later}), before);
+  later_worker.counters.set_train_s(3);
+  later_worker.counters.set_wait_s(WorkerAfter(0, 10).counters.wait_s() + 1.5);
+  later_worker.counters.set_compute_s(0.7);
+  later_worker.counters.set_decode_s(0.3);
+  const std::string earlier_progress = MakeProgress({WorkerAfter(0, 10)});
+  const std::string line = ProgressLine(MakeProgress({later_worker}), earlier_progress);
   EXPECT_THAT(line, AllOf(HasSubstr("160 img/s"), HasSubstr("communication 80 %"),
                           HasSubstr("16.0 s left")));
 }
 
 TEST(Report, ProgressLineIgnoresALineFromBeforeARestart) {
-  const std::string before = Progress({WorkerAfter(0, 10)});
-  const std::string after = Progress({WorkerAfter(0, 5)});
-  EXPECT_EQ(ProgressLine(after, before), ProgressLine(after));
-  EXPECT_EQ(ProgressLine(before, before), ProgressLine(before));
+  const std::string earlier_progress = MakeProgress({WorkerAfter(0, 10)});
+  const std::string later_progress = MakeProgress({WorkerAfter(0, 5)});
+  EXPECT_EQ(ProgressLine(later_progress, earlier_progress), ProgressLine(later_progress));
+  EXPECT_EQ(ProgressLine(earlier_progress, earlier_progress), ProgressLine(earlier_progress));
 }
 
 TEST(Report, ProgressLineBeforeTheFirstRoundSaysThatItWaits) {
-  EXPECT_EQ(ProgressLine(Progress({WorkerStatus{}, LostWorker(WorkerStatus{})})),
+  EXPECT_EQ(ProgressLine(MakeProgress({WorkerStatus{}, AsLost(WorkerStatus{})})),
             "waiting for the first step  workers 1/2");
   EXPECT_EQ(ProgressLine("nonsense"), "");
 }
@@ -292,7 +296,7 @@ TEST(Report, ProgressLineBeforeTheFirstRoundSaysThatItWaits) {
 TEST(Report, ShowsThatALossIsNotFinite) {
   WorkerStatus worker = WorkerAfter(0, 10);
   worker.counters.set_loss(std::nan(""));
-  EXPECT_THAT(ProgressLine(Progress({worker})), HasSubstr("loss not finite"));
+  EXPECT_THAT(ProgressLine(MakeProgress({worker})), HasSubstr("loss not finite"));
 }
 
 TEST(Report, CountersJsonHasTrafficByMessageType) {

@@ -27,37 +27,38 @@ class FindSavedTest : public testing::Test {
   ~FindSavedTest() override { fs::remove_all(dir_); }
 
   // Opens the checkpoint folder of worker 0 of this job.
-  std::unique_ptr<checkpoint::Store> StoreOf(const setup::Setup& setup) const {
+  std::unique_ptr<checkpoint::Store> MakeStore(const setup::Setup& setup) const {
     return std::make_unique<checkpoint::Store>(CheckpointOwner(setup, dir_, "worker.0"),
                                                checkpoint::Keep{.of_all = 2, .shard = 3});
   }
-  void Write(const std::vector<std::string>& overrides, const std::vector<uint64_t>& steps,
-             checkpoint::Kind kind = checkpoint::Kind::kOfAll) const {
+  void WriteCheckpoints(const std::vector<std::string>& overrides,
+                        const std::vector<uint64_t>& steps,
+                        checkpoint::Kind kind = checkpoint::Kind::kOfAll) const {
     const auto setup = SmallSetup(overrides);
-    const auto store = StoreOf(*setup);
+    const auto store = MakeStore(*setup);
     store->Open();
     ASSERT_TRUE(store->Begin(7, kind == checkpoint::Kind::kOfAll).ok());
     const std::vector<float> values(10);
     for (const uint64_t step : steps)
       ASSERT_TRUE(store->Write({7, step, step}, kind, {{"weights", {10}, values}}, {}).ok());
   }
-  protocol::Saved FindIn(const std::vector<std::string>& overrides) const {
+  protocol::Saved FindForJob(const std::vector<std::string>& overrides) const {
     const auto setup = SmallSetup(overrides);
-    const auto store = StoreOf(*setup);
+    const auto store = MakeStore(*setup);
     store->Open();
     return FindSaved(*setup, *store);
   }
-  std::string Folder() const { return dir_ + "/checkpoints/worker.0"; }
+  std::string FolderPath() const { return dir_ + "/checkpoints/worker.0"; }
 
   std::string dir_;
 };
 
 TEST_F(FindSavedTest, OffersCheckpointsOfTheSameJob) {
-  Write({}, {10, 20});
+  WriteCheckpoints({}, {10, 20});
   // A job may resume from a checkpoint although these keys have changed.
   const protocol::Saved saved =
-      FindIn({"train.steps=500", "evaluation.every_steps=7", "workers.threads=2",
-              "servers.0.address=127.0.0.1:7777", "checkpoints.keep=3"});
+      FindForJob({"train.steps=500", "evaluation.every_steps=7", "workers.threads=2",
+                  "servers.0.address=127.0.0.1:7777", "checkpoints.keep=3"});
   ASSERT_THAT(saved.checkpoints, SizeIs(2));
   EXPECT_EQ(saved.checkpoints[1].step(), 20u);
   EXPECT_EQ(saved.checkpoints[1].run(), 7u);
@@ -66,60 +67,60 @@ TEST_F(FindSavedTest, OffersCheckpointsOfTheSameJob) {
 }
 
 TEST_F(FindSavedTest, NamesTheKeyThatDiffersInAnotherJob) {
-  Write({"train.schedule.learning_rate=0.01"}, {10, 20});
-  const protocol::Saved saved = FindIn({"train.schedule.learning_rate=0.02"});
+  WriteCheckpoints({"train.schedule.learning_rate=0.01"}, {10, 20});
+  const protocol::Saved saved = FindForJob({"train.schedule.learning_rate=0.02"});
   EXPECT_THAT(saved.checkpoints, SizeIs(0));
   EXPECT_EQ(saved.began, 0u);
   EXPECT_TRUE(saved.unfit.other_job());
-  EXPECT_EQ(saved.unfit.sentence(), Folder() +
+  EXPECT_EQ(saved.unfit.sentence(), FolderPath() +
                                         " has checkpoints up to step 20 of another job: "
                                         "train.schedule.learning_rate was 0.01, is now 0.02");
 }
 
 TEST_F(FindSavedTest, OffersAShardsOwnCheckpointsSeparately) {
-  Write({}, {10});
-  Write({}, {14, 18}, checkpoint::Kind::kShard);
-  const protocol::Saved saved = FindIn({});
+  WriteCheckpoints({}, {10});
+  WriteCheckpoints({}, {14, 18}, checkpoint::Kind::kShard);
+  const protocol::Saved saved = FindForJob({});
   ASSERT_THAT(saved.checkpoints, SizeIs(1));
   EXPECT_EQ(saved.checkpoints[0].step(), 10u);
   ASSERT_THAT(saved.shard_checkpoints, SizeIs(2));
   EXPECT_EQ(saved.shard_checkpoints[1].step(), 18u);
-  const protocol::Saved other = FindIn({"seed=2"});
-  EXPECT_THAT(other.shard_checkpoints, SizeIs(0));
-  EXPECT_THAT(other.unfit.sentence(), HasSubstr("has checkpoints up to step 10 of another job"))
+  const protocol::Saved found = FindForJob({"seed=2"});
+  EXPECT_THAT(found.shard_checkpoints, SizeIs(0));
+  EXPECT_THAT(found.unfit.sentence(), HasSubstr("has checkpoints up to step 10 of another job"))
       << "no word of those that no other job has to go on from";
 }
 
 TEST_F(FindSavedTest, NamesThreeKeysOfAnotherJobAndCountsTheRest) {
-  Write({}, {10});
+  WriteCheckpoints({}, {10});
   const std::string sentence =
-      FindIn({"seed=2", "workers.count=4", "train.batch_total=32", "exchange.codec=fp32"})
+      FindForJob({"seed=2", "workers.count=4", "train.batch_total=32", "exchange.codec=fp32"})
           .unfit.sentence();
   EXPECT_THAT(sentence, HasSubstr(": seed was 1, is now 2; workers.count was 2, is now 4; "
                                   "train.batch_total was 64, is now 32; and 1 key more"));
 }
 
 TEST_F(FindSavedTest, NamesTheServersIfNothingElseDiffers) {
-  Write({}, {10});
+  WriteCheckpoints({}, {10});
   const protocol::Saved saved =
-      FindIn({"servers=[{address: '127.0.0.1:7500'}, {address: '127.0.0.1:7501'}]"});
+      FindForJob({"servers=[{address: '127.0.0.1:7500'}, {address: '127.0.0.1:7501'}]"});
   EXPECT_TRUE(saved.unfit.other_job());
   EXPECT_THAT(saved.unfit.sentence(), HasSubstr("servers was a list of 1, is now a list of 2"));
 }
 
 TEST_F(FindSavedTest, NamesTheDigestIfTheOtherJobIsUnknown) {
-  Write({}, {10});
-  fs::remove(Folder() + "/run.json");
-  const protocol::Saved saved = FindIn({"seed=2"});
+  WriteCheckpoints({}, {10});
+  fs::remove(FolderPath() + "/run.json");
+  const protocol::Saved saved = FindForJob({"seed=2"});
   EXPECT_TRUE(saved.unfit.other_job());
   EXPECT_THAT(saved.unfit.sentence(), HasSubstr("it is of a job with other settings (digest "));
 }
 
 TEST_F(FindSavedTest, ReportsDamagedCheckpointsAsDamaged) {
-  Write({}, {10, 20});
+  WriteCheckpoints({}, {10, 20});
   for (const int step : {10, 20})
-    fs::resize_file(Cat(Folder(), "/step.", step, ".safetensors"), 50);
-  const protocol::Saved saved = FindIn({});
+    fs::resize_file(Cat(FolderPath(), "/step.", step, ".safetensors"), 50);
+  const protocol::Saved saved = FindForJob({});
   EXPECT_THAT(saved.checkpoints, SizeIs(0));
   EXPECT_EQ(saved.began, 7u);
   EXPECT_FALSE(saved.unfit.other_job());
@@ -130,14 +131,14 @@ TEST_F(FindSavedTest, ReportsDamagedCheckpointsAsDamaged) {
 // There is a file in place of the folder, because reading it as a folder fails even for root.
 TEST_F(FindSavedTest, ReportsAFolderThatCannotBeRead) {
   fs::create_directories(dir_ + "/checkpoints");
-  std::ofstream(Folder()) << "no folder";
-  const protocol::Saved saved = FindIn({});
+  std::ofstream(FolderPath()) << "no folder";
+  const protocol::Saved saved = FindForJob({});
   EXPECT_FALSE(saved.unfit.other_job());
-  EXPECT_EQ(saved.unfit.sentence(), Folder() + ": the folder cannot be read: Not a directory");
+  EXPECT_EQ(saved.unfit.sentence(), FolderPath() + ": the folder cannot be read: Not a directory");
 }
 
 TEST_F(FindSavedTest, FindsNothingInAMissingFolder) {
-  const protocol::Saved saved = FindIn({});
+  const protocol::Saved saved = FindForJob({});
   EXPECT_THAT(saved.checkpoints, SizeIs(0));
   EXPECT_EQ(saved.began, 0u);
   EXPECT_FALSE(saved.unfit.has_sentence());

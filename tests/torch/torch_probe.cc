@@ -37,7 +37,7 @@ struct Probe {
   std::vector<float> parameters, statistics;
 };
 
-Result<Probe> Load(const std::string& net_path, const std::string& weights_path) {
+Result<Probe> LoadProbe(const std::string& net_path, const std::string& weights_path) {
   std::ifstream file(net_path);
   const std::string json((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   pb::Model model;
@@ -59,8 +59,8 @@ Result<Probe> Load(const std::string& net_path, const std::string& weights_path)
 struct Batches {
   std::vector<float> images;
   std::vector<uint32_t> labels;  // One per image, or empty.
-  uint64_t count = 0;            // Number of batches.
-  uint64_t size = 0;             // Images per batch.
+  uint64_t num_batches = 0;
+  uint64_t batch_size = 0;  // Images per batch.
 };
 
 Result<Batches> ReadBatches(const std::string& path) {
@@ -75,23 +75,23 @@ Result<Batches> ReadBatches(const std::string& path) {
     }
     batches.images = tensor.values;
     const bool has_steps = tensor.shape.size() == 5;
-    batches.count = has_steps ? tensor.shape[0] : 1;
-    batches.size = tensor.shape[has_steps ? 1 : 0];
+    batches.num_batches = has_steps ? tensor.shape[0] : 1;
+    batches.batch_size = tensor.shape[has_steps ? 1 : 0];
   }
   return batches;
 }
 
-Status RunFollow(Probe probe, const Batches& batches, const std::string& out, float rate,
+Status RunFollow(Probe probe, const Batches& batches, const std::string& out_path, float rate,
                  float momentum) {
   std::vector<float> gradients(probe.table.total), velocity(probe.table.total), losses;
-  auto net = Net::Make(probe.net, {.batch = static_cast<uint32_t>(batches.size)},
+  auto net = Net::Make(probe.net, {.batch = static_cast<uint32_t>(batches.batch_size)},
                        {probe.parameters.data(), gradients.data(), probe.statistics.data()});
   if (!net.ok()) return net.status();
-  const uint64_t pixels = batches.images.size() / batches.count;
-  for (uint64_t step = 0; step < batches.count; ++step) {
-    const Net::Feed feed{{batches.images.data() + step * pixels, pixels},
-                         {batches.labels.data() + step * batches.size, batches.size},
-                         static_cast<uint32_t>(batches.size),
+  const uint64_t num_pixels = batches.images.size() / batches.num_batches;
+  for (uint64_t step = 0; step < batches.num_batches; ++step) {
+    const Net::Feed feed{{batches.images.data() + step * num_pixels, num_pixels},
+                         {batches.labels.data() + step * batches.batch_size, batches.batch_size},
+                         static_cast<uint32_t>(batches.batch_size),
                          step + 1};
     losses.push_back(static_cast<float>((*net)->Forward(feed, nullptr)));
     (*net)->Backward(nullptr);
@@ -103,11 +103,11 @@ Status RunFollow(Probe probe, const Batches& batches, const std::string& out, fl
     tensors.push_back(view);
   for (auto& view : models::ViewStatistics(probe.table, probe.statistics.data()))
     tensors.push_back(view);
-  return tensors::WriteSafetensors(out, tensors, {});
+  return tensors::WriteSafetensors(out_path, tensors, {});
 }
 
-Status RunScores(Probe probe, const Batches& batches, const std::string& out) {
-  const auto size = static_cast<uint32_t>(batches.size);
+Status RunScores(Probe probe, const Batches& batches, const std::string& out_path) {
+  const auto size = static_cast<uint32_t>(batches.batch_size);
   auto net = Net::Make(probe.net, {.batch = size, .training = false},
                        {probe.parameters.data(), nullptr, probe.statistics.data()});
   if (!net.ok()) return net.status();
@@ -115,20 +115,20 @@ Status RunScores(Probe probe, const Batches& batches, const std::string& out) {
   const std::vector<uint32_t> labels(size);
   std::vector<float> scores(size_t{size} * classes);
   (*net)->Forward({batches.images, labels, size, 0, scores}, nullptr);
-  return tensors::WriteSafetensors(out, {{"scores", {size, classes}, scores}}, {});
+  return tensors::WriteSafetensors(out_path, {{"scores", {size, classes}, scores}}, {});
 }
 
 Status Run(const std::vector<std::string>& arguments) {
-  const bool follow = arguments.size() == 7 && arguments[0] == "follow";
-  if (!follow && !(arguments.size() == 5 && arguments[0] == "scores"))
+  const bool is_follow = arguments.size() == 7 && arguments[0] == "follow";
+  if (!is_follow && !(arguments.size() == 5 && arguments[0] == "scores"))
     return Status(Code::kUsage,
                   "torch_probe follow NET WEIGHTS BATCHES OUT RATE MOMENTUM, or "
                   "torch_probe scores NET WEIGHTS BATCHES OUT");
-  auto probe = Load(arguments[1], arguments[2]);
+  auto probe = LoadProbe(arguments[1], arguments[2]);
   if (!probe.ok()) return probe.status();
   const auto batches = ReadBatches(arguments[3]);
   if (!batches.ok()) return batches.status();
-  if (!follow) return RunScores(std::move(*probe), *batches, arguments[4]);
+  if (!is_follow) return RunScores(std::move(*probe), *batches, arguments[4]);
   return RunFollow(std::move(*probe), *batches, arguments[4],
                    std::strtof(arguments[5].c_str(), nullptr),
                    std::strtof(arguments[6].c_str(), nullptr));

@@ -51,7 +51,7 @@ Answer MakeAnswer(const protocol::Cell& cell, uint64_t round, Bytes payload) {
   return answer;
 }
 
-// Two workers of a job, and the cells (per-chunk sums) of its only shard.
+// Two workers of a job, and the cells (per-chunk sums) of its only server.
 struct Cluster {
   explicit Cluster(const setup::Setup& job) {
     for (uint32_t rank = 0; rank < 2; ++rank)
@@ -75,21 +75,21 @@ void RunRound(const setup::Setup& job, uint64_t round, Cluster* cluster) {
       for (uint32_t rank = 0; rank < workers->size(); ++rank) {
         ASSERT_TRUE(sum->Add(rank, (*workers)[rank]->port.contributions.Pop()->payload).ok());
       }
-      Answer scaled;
-      scaled.cell = {protocol::Kind::kScale, b, 0};
-      scaled.outcome.mutable_of_round()->set_round(round);
-      scaled.payload = sum->Close();
+      Answer scaler_answer;
+      scaler_answer.cell = {protocol::Kind::kScale, b, 0};
+      scaler_answer.outcome.mutable_of_round()->set_round(round);
+      scaler_answer.payload = sum->Close();
       for (auto& worker : *workers) {
-        worker->sums.Put(scaled);
-        worker->coder.Scaled(scaled);
+        worker->sums.Put(scaler_answer);
+        worker->coder.Scaled(scaler_answer);
       }
     }
     for (uint32_t c = 0; c < job.plan.buckets[b].chunks.size(); ++c) {
       auto sum = specs[{protocol::Kind::kPush, b, c}].open(round);
       for (uint32_t rank = 0; rank < workers->size(); ++rank) {
-        const auto pushed = (*workers)[rank]->port.contributions.Pop();
-        EXPECT_LE(pushed->payload.size(), job.plan.chunk(b, c).max_push_bytes);
-        ASSERT_TRUE(sum->Add(rank, pushed->payload).ok());
+        const auto push = (*workers)[rank]->port.contributions.Pop();
+        EXPECT_LE(push->payload.size(), job.plan.chunk(b, c).max_push_bytes);
+        ASSERT_TRUE(sum->Add(rank, push->payload).ok());
       }
       const Answer answer = MakeAnswer({protocol::Kind::kPush, b, c}, round, sum->Close());
       EXPECT_LE(answer.payload.size(), job.plan.chunk(b, c).max_sum_bytes);
@@ -119,15 +119,16 @@ TEST(Coder, AppliesTheMeanGradientWithFp32) {
                 "train.weight_decay.where=local", "exchange.bucket_kib=1", "exchange.chunk_kib=1"});
   Cluster cluster(*job);
   SetGradients(*job, 1, &cluster);
-  const std::vector<float> before(cluster.workers[0]->replica->parameters(),
-                                  cluster.workers[0]->replica->parameters() + job->table.total);
+  const std::vector<float> weights_before(
+      cluster.workers[0]->replica->parameters(),
+      cluster.workers[0]->replica->parameters() + job->table.total);
   RunRound(*job, 1, &cluster);
   for (const models::Parameter& p : job->table.parameters) {
     for (uint64_t i = p.offset; i < p.offset + p.count; ++i) {
       const double mean =
           (std::sin(static_cast<float>(i + 1)) + std::sin(static_cast<float>(2 * i + 1))) / 2.0;
-      const double g = mean + (p.is_bias ? 0 : 0.01 * before[i]);
-      EXPECT_NEAR(cluster.workers[0]->replica->parameters()[i], before[i] - 0.1 * g, 1e-6)
+      const double g = mean + (p.is_bias ? 0 : 0.01 * weights_before[i]);
+      EXPECT_NEAR(cluster.workers[0]->replica->parameters()[i], weights_before[i] - 0.1 * g, 1e-6)
           << p.name << " " << i;
     }
   }
@@ -151,25 +152,25 @@ TEST(Coder, SelectsByAThresholdPerTensorOrForTheModel) {
       }
     }
     const float* w = cluster.workers[0]->replica->parameters();
-    const std::vector<float> before(w, w + job->table.total);
+    const std::vector<float> weights_before(w, w + job->table.total);
     RunRound(*job, 1, &cluster);
-    uint64_t changed = 0, changed_tensors = 0;
-    float smallest_sent = HUGE_VALF, largest_kept = 0;
+    uint64_t num_changed = 0, num_changed_tensors = 0;
+    float smallest_sent = HUGE_VALF, largest_unsent = 0;
     for (const models::Parameter& p : job->table.parameters) {
-      const uint64_t changed_before = changed;
+      const uint64_t num_changed_before = num_changed;
       for (uint64_t i = p.offset; i < p.offset + p.count; ++i) {
         const float g = cluster.workers[0]->replica->gradients()[i];
-        changed += w[i] != before[i];
-        (w[i] != before[i] ? smallest_sent : largest_kept) =
-            w[i] != before[i] ? std::min(smallest_sent, g) : std::max(largest_kept, g);
+        num_changed += w[i] != weights_before[i];
+        (w[i] != weights_before[i] ? smallest_sent : largest_unsent) =
+            w[i] != weights_before[i] ? std::min(smallest_sent, g) : std::max(largest_unsent, g);
       }
-      changed_tensors += changed > changed_before;
+      num_changed_tensors += num_changed > num_changed_before;
     }
     if (scope == "local") {
-      EXPECT_EQ(changed_tensors, job->table.parameters.size());
+      EXPECT_EQ(num_changed_tensors, job->table.parameters.size());
     } else {
-      EXPECT_GT(smallest_sent, largest_kept);
-      EXPECT_NEAR(static_cast<double>(changed), 0.1 * static_cast<double>(job->table.total), 1);
+      EXPECT_GT(smallest_sent, largest_unsent);
+      EXPECT_NEAR(static_cast<double>(num_changed), 0.1 * static_cast<double>(job->table.total), 1);
     }
   }
 }
@@ -179,7 +180,7 @@ TEST(Coder, SelectsByAThresholdPerTensorOrForTheModel) {
 class EveryCodec : public testing::TestWithParam<std::string> {};
 
 TEST_P(EveryCodec, KeepsReplicasEqualForEveryPlan) {
-  uint64_t hash = 0;
+  uint64_t previous_hash = 0;
   for (const std::string chunk : {"1", "4096"}) {
     const auto job = SmallJob({"exchange.codec=" + GetParam(), "exchange.chunk_kib=" + chunk});
     Cluster cluster(*job);
@@ -188,10 +189,10 @@ TEST_P(EveryCodec, KeepsReplicasEqualForEveryPlan) {
       RunRound(*job, round, &cluster);
       EXPECT_EQ(cluster.workers[0]->replica->Hash(), cluster.workers[1]->replica->Hash());
     }
-    if (hash != 0) {
-      EXPECT_EQ(hash, cluster.workers[0]->replica->Hash());
+    if (previous_hash != 0) {
+      EXPECT_EQ(previous_hash, cluster.workers[0]->replica->Hash());
     }
-    hash = cluster.workers[0]->replica->Hash();
+    previous_hash = cluster.workers[0]->replica->Hash();
   }
 }
 
@@ -223,26 +224,26 @@ TEST(Coder, EncodesWithTheScalersOfThePreviousRound) {
   Cluster cluster(*job);
   TestWorker& worker = *cluster.workers[0];
   const auto& tensor = job->table.parameters[0];
-  std::vector<float> largest = {0};  // The tensor's largest magnitude, indexed by round.
+  std::vector<float> largest_of_round = {0};  // The tensor's largest magnitude, indexed by round.
   for (uint64_t round = 1; round <= 4; ++round) {
     SetGradients(*job, round, &cluster);
-    float max = 0;
+    float max_magnitude = 0;
     for (auto& each : cluster.workers) {
       for (uint64_t i = 0; i < tensor.count; ++i) {
         each->replica->gradients()[i] *=
             static_cast<float>(round * round);  // Grows faster than the margin 1.5 per round.
-        max = std::max(max, std::abs(each->replica->gradients()[i]));
+        max_magnitude = std::max(max_magnitude, std::abs(each->replica->gradients()[i]));
       }
     }
-    largest.push_back(max);
-    const std::vector<float> before(worker.replica->parameters(),
-                                    worker.replica->parameters() + tensor.count);
+    largest_of_round.push_back(max_magnitude);
+    const std::vector<float> weights_before(worker.replica->parameters(),
+                                            worker.replica->parameters() + tensor.count);
     RunRound(*job, round, &cluster);
-    const float scaler = round == 1 ? largest[1] : 1.5f * largest[round - 1];
+    const float scaler = round == 1 ? largest_of_round[1] : 1.5f * largest_of_round[round - 1];
     std::map<int, int> count_of_k;
     for (uint64_t i = 0; i < tensor.count; ++i) {
-      const double k = 2 * (before[i] - worker.replica->parameters()[i]) / (0.1 * scaler);
-      EXPECT_NEAR(k, std::round(k), 1e-4 * (1 + std::abs(before[i]) / (0.1 * scaler)));
+      const double k = 2 * (weights_before[i] - worker.replica->parameters()[i]) / (0.1 * scaler);
+      EXPECT_NEAR(k, std::round(k), 1e-4 * (1 + std::abs(weights_before[i]) / (0.1 * scaler)));
       ++count_of_k[static_cast<int>(std::lround(k))];
     }
     EXPECT_GE(count_of_k.begin()->first, -2);
@@ -263,9 +264,9 @@ TEST(Coder, AddsThePreviousRoundsMemoryEvenIfItsScalersArriveLate) {
   const auto job =
       SmallJob({"exchange.codec=ternary", "exchange.rules=[{tensors: '*.weight', codec: topk}]",
                 "exchange.topk.ratio=0.1"});
-  const auto pushes_if_scalers_are_late = [&](bool late) {
+  const auto pushes_if_scalers_are_late = [&](bool scalers_are_late) {
     TestWorker worker(*job, 0);
-    std::vector<std::string> pushed;
+    std::vector<std::string> pushes;
     std::vector<float> g[2] = {std::vector<float>(job->table.total),
                                std::vector<float>(job->table.total)};
     for (uint64_t i = 0; i < job->table.total; ++i) {
@@ -278,14 +279,14 @@ TEST(Coder, AddsThePreviousRoundsMemoryEvenIfItsScalersArriveLate) {
     };
     const auto deliver_scalers = [&](uint64_t round, const Bytes& scalers) {
       worker.coder.Scaled(MakeAnswer({protocol::Kind::kScale, 0, 0}, round, scalers));
-      pushed.emplace_back(worker.port.contributions.Pop()->payload.view());
+      pushes.emplace_back(worker.port.contributions.Pop()->payload.view());
     };
     const Bytes scalers1 = push_gradients(1);
-    if (!late) deliver_scalers(1, scalers1);
+    if (!scalers_are_late) deliver_scalers(1, scalers1);
     const Bytes scalers2 = push_gradients(2);
-    if (late) deliver_scalers(1, scalers1);
+    if (scalers_are_late) deliver_scalers(1, scalers1);
     deliver_scalers(2, scalers2);
-    return pushed;
+    return pushes;
   };
   const std::vector<std::string> pushes_in_order = pushes_if_scalers_are_late(false);
   EXPECT_EQ(pushes_if_scalers_are_late(true), pushes_in_order);
@@ -302,16 +303,16 @@ TEST(Coder, AddsTheRoundingErrorOfBf16ToTheNextGradient) {
                            {"exchange.codec=bf16", "exchange.error_feedback=" + feedback});
     auto exact_overrides = plain_sgd;
     exact_overrides.push_back("exchange.codec=fp32");
-    const auto coded = SmallJob(coded_overrides), exact = SmallJob(exact_overrides);
-    Cluster coded_cluster(*coded), exact_cluster(*exact);
+    const auto coded_job = SmallJob(coded_overrides), exact_job = SmallJob(exact_overrides);
+    Cluster coded_cluster(*coded_job), exact_cluster(*exact_job);
     for (uint64_t round = 1; round <= 40; ++round) {
-      SetGradients(*coded, 1, &coded_cluster);
-      SetGradients(*exact, 1, &exact_cluster);
-      RunRound(*coded, round, &coded_cluster);
-      RunRound(*exact, round, &exact_cluster);
+      SetGradients(*coded_job, 1, &coded_cluster);
+      SetGradients(*exact_job, 1, &exact_cluster);
+      RunRound(*coded_job, round, &coded_cluster);
+      RunRound(*exact_job, round, &exact_cluster);
     }
     double distance = 0;
-    for (uint64_t i = 0; i < coded->table.total; ++i) {
+    for (uint64_t i = 0; i < coded_job->table.total; ++i) {
       distance += std::abs(coded_cluster.workers[0]->replica->parameters()[i] -
                            exact_cluster.workers[0]->replica->parameters()[i]);
     }

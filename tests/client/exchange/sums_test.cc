@@ -21,22 +21,22 @@ Answer MakeAnswer(protocol::Cell cell, uint64_t round, uint32_t contributors, By
   return answer;
 }
 
-// Returns the largest size of the chunk's sum over `contributors` workers.
-size_t SumBytes(const protocol::ExchangePlan& plan, const protocol::Chunk& chunk,
-                uint32_t contributors) {
-  size_t bytes = 0;
+// Returns the largest size in bytes of the chunk's sum over `contributors` workers.
+size_t MaxSumBytes(const protocol::ExchangePlan& plan, const protocol::Chunk& chunk,
+                   uint32_t contributors) {
+  size_t max_bytes = 0;
   for (const codec::Segment& segment : chunk.segments) {
     if (contributors == 0) break;
-    bytes += plan.codec_of[segment.tensor]->MaxSumSize(segment, static_cast<int>(contributors));
+    max_bytes += plan.codec_of[segment.tensor]->MaxSumSize(segment, static_cast<int>(contributors));
   }
-  return bytes;
+  return max_bytes;
 }
 
 // Stores an all-zero sum for every chunk of a round.
 void PutZeroSums(const setup::Setup& job, uint64_t round, uint32_t contributors, Sums* sums) {
   for (const protocol::Bucket& bucket : job.plan.buckets) {
     for (const protocol::Chunk& chunk : bucket.chunks) {
-      std::string zeros(SumBytes(job.plan, chunk, contributors), '\0');
+      std::string zeros(MaxSumBytes(job.plan, chunk, contributors), '\0');
       sums->Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, contributors,
                            Bytes::Own(std::move(zeros))));
     }
@@ -65,11 +65,11 @@ TEST(Sums, HasARoundWithoutContributors) {
   for (uint32_t b = 0; b < job->plan.buckets.size(); ++b)
     sums.Put(MakeAnswer({protocol::Kind::kScale, b, 0}, 1, 0, {}));
   ASSERT_TRUE(sums.Has(1));
-  size_t elements = 0;
+  size_t num_elements = 0;
   EXPECT_TRUE(sums.Decode(1, [&](uint32_t, uint64_t,
-                                 std::span<const float> values) { elements += values.size(); })
+                                 std::span<const float> values) { num_elements += values.size(); })
                   .ok());
-  EXPECT_EQ(elements, 0u);
+  EXPECT_EQ(num_elements, 0u);
 }
 
 TEST(Sums, RefuseMoreContributorsThanWorkers) {
@@ -80,9 +80,9 @@ TEST(Sums, RefuseMoreContributorsThanWorkers) {
     const std::vector<float> scalers(job->plan.buckets[b].shared.size(), 1.f);
     sums.Put(MakeAnswer({protocol::Kind::kScale, b, 0}, 1, 3, protocol::EncodeScalers(scalers)));
   }
-  const Status decoded = sums.Decode(1, [](uint32_t, uint64_t, std::span<const float>) {});
-  EXPECT_EQ(decoded.code(), Code::kMismatch);
-  EXPECT_NE(decoded.message().find("3 contributors"), std::string::npos) << decoded.message();
+  const Status status = sums.Decode(1, [](uint32_t, uint64_t, std::span<const float>) {});
+  EXPECT_EQ(status.code(), Code::kMismatch);
+  EXPECT_NE(status.message().find("3 contributors"), std::string::npos) << status.message();
 }
 
 TEST(Sums, NeedNoScaledMessageIfSumsContainScalers) {
@@ -97,23 +97,23 @@ TEST(Sums, NeedNoScaledMessageIfSumsContainScalers) {
 TEST(Sums, SaveTheScalersThatLaterRoundsNeed) {
   const auto job = SmallJob({"train.algorithm=odsgd", "exchange.scaler=previous"});
   ASSERT_EQ(job->plan.scalers_from, 2u);
-  Sums sums(*job), newcomer(*job);
+  Sums sums(*job), restored(*job);
   for (uint64_t round = 1; round <= 3; ++round) {
     for (const protocol::Bucket& bucket : job->plan.buckets) {
       for (const protocol::Chunk& chunk : bucket.chunks) {
         std::vector<float> scalers(chunk.scalers, static_cast<float>(10 * round + chunk.bucket));
         std::string payload(protocol::EncodeScalers(scalers).view());
-        payload.append(SumBytes(job->plan, chunk, 2), '\0');
+        payload.append(MaxSumBytes(job->plan, chunk, 2), '\0');
         sums.Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, round, 2,
                             Bytes::Own(std::move(payload))));
       }
     }
     sums.Drop(round);
   }
-  newcomer.RestoreScalers(3, sums.SaveScalers(3));
+  restored.RestoreScalers(3, sums.SaveScalers(3));
   for (const uint64_t round : {4, 5}) {
     for (uint32_t b = 0; b < job->plan.buckets.size(); ++b) {
-      const std::vector<float> scalers = newcomer.ScalersFromBefore(round, b);
+      const std::vector<float> scalers = restored.ScalersFromBefore(round, b);
       EXPECT_EQ(scalers, sums.ScalersFromBefore(round, b));
       ASSERT_EQ(scalers.size(), job->plan.buckets[b].shared.size());
       EXPECT_EQ(scalers[0], 1.1f * static_cast<float>(10 * (round - 2) + b));
@@ -125,20 +125,20 @@ TEST(Sums, SaveTheScalersThatLaterRoundsNeed) {
 TEST(Sums, KeepScalersThroughARoundWithoutContributors) {
   const auto job = SmallJob({"exchange.scaler=previous", "exchange.scaler_margin=1"});
   Sums sums(*job);
-  const size_t count = job->plan.buckets[0].shared.size();
-  std::string payload(protocol::EncodeScalers(std::vector<float>(count, 7.f)).view());
-  payload.append(SumBytes(job->plan, job->plan.chunk(0, 0), 2), '\0');
+  const size_t num_scalers = job->plan.buckets[0].shared.size();
+  std::string payload(protocol::EncodeScalers(std::vector<float>(num_scalers, 7.f)).view());
+  payload.append(MaxSumBytes(job->plan, job->plan.chunk(0, 0), 2), '\0');
   sums.Put(MakeAnswer({protocol::Kind::kPush, 0, 0}, 1, 2, Bytes::Own(std::move(payload))));
   sums.Put(MakeAnswer({protocol::Kind::kPush, 0, 0}, 2, 0, {}));
-  EXPECT_EQ(sums.ScalersFromBefore(3, 0), std::vector<float>(count, 7.f));
+  EXPECT_EQ(sums.ScalersFromBefore(3, 0), std::vector<float>(num_scalers, 7.f));
 }
 
 // A server that holds the weights can send their changes. It encodes them like one worker's push,
 // not like a sum.
 TEST(Sums, AddChangesToTheWorkersWeights) {
   for (const std::string& name : codec::CodecNames()) {
-    const auto candidate = codec::MakeCodec(name, {});
-    if ((*candidate)->stochastic()) continue;  // Stochastic codecs are not allowed for changes.
+    const auto codec_of_name = codec::MakeCodec(name, {});
+    if ((*codec_of_name)->stochastic()) continue;  // Stochastic codecs are not allowed for changes.
     SCOPED_TRACE(name);
     const auto job = SmallJob({"train.parameters=central", "exchange.pull=changes",
                                "exchange.pull_codec=" + name, "exchange.chunk_kib=1"});
@@ -148,25 +148,25 @@ TEST(Sums, AddChangesToTheWorkersWeights) {
     for (const protocol::Bucket& bucket : job->plan.buckets) {
       for (const protocol::Chunk& chunk : bucket.chunks) {
         std::vector<uint8_t> codes;
-        float* target = expected.data() + chunk.begin;
+        float* next_expected = expected.data() + chunk.begin;
         for (const codec::Segment& segment : chunk.segments) {
-          std::vector<float> change(segment.count), sent(segment.count);
+          std::vector<float> change(segment.count), decoded_change(segment.count);
           for (size_t i = 0; i < change.size(); ++i)
             change[i] = std::sin(static_cast<float>(chunk.begin + 7 * i));
           const codec::Codec& codec = *job->plan.pull_codec;
           const auto stats = kernels::ComputeStats(change.data(), change.size());
-          const size_t before = codes.size();
+          const size_t code_begin = codes.size();
           codec.Encode(change.data(), segment, codec.Prepare(stats, change, {}), {}, &codes);
-          const auto code = std::span(codes).subspan(before);
-          ASSERT_TRUE(codec.DecodeSingleCode(code, segment, sent.data()).ok());
-          for (const float value : sent) *target++ += value;
+          const auto code = std::span(codes).subspan(code_begin);
+          ASSERT_TRUE(codec.DecodeSingleCode(code, segment, decoded_change.data()).ok());
+          for (const float value : decoded_change) *next_expected++ += value;
         }
         sums.Put(MakeAnswer({protocol::Kind::kPush, chunk.bucket, chunk.index}, 1, 2,
                             Bytes::Own(std::move(codes))));
       }
     }
-    const Status installed = sums.Install(1, w.data());
-    ASSERT_TRUE(installed.ok()) << installed.message();
+    const Status status = sums.Install(1, w.data());
+    ASSERT_TRUE(status.ok()) << status.message();
     EXPECT_EQ(w, expected);
     EXPECT_NE(w, std::vector<float>(w.size(), 1));
   }

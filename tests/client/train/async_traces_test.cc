@@ -24,7 +24,8 @@ constexpr double kRate = 0.05;
 
 using Vector = std::vector<double>;
 
-std::unique_ptr<setup::Setup> Job(const std::string& algorithm, std::vector<std::string> more) {
+std::unique_ptr<setup::Setup> MakeJob(const std::string& algorithm,
+                                      std::vector<std::string> extra_overrides) {
   std::vector<std::string> overrides = {
       "workers.count=" + std::to_string(kWorkers),
       "train.batch_total=" + std::to_string(2 * kWorkers),
@@ -36,7 +37,7 @@ std::unique_ptr<setup::Setup> Job(const std::string& algorithm, std::vector<std:
       "train.schedule.learning_rate=0.05",
       "train.steps=" + std::to_string(kSteps),
       "output_dir=" + testing::TempDir() + "tern_async_" + algorithm};
-  overrides.insert(overrides.end(), more.begin(), more.end());
+  overrides.insert(overrides.end(), extra_overrides.begin(), extra_overrides.end());
   return SmallJob(overrides);
 }
 
@@ -45,7 +46,7 @@ Vector InitialWeights(const setup::Setup& job) {
   return {replica->parameters(), replica->parameters() + job.table.total};
 }
 
-Vector Gradient(uint32_t rank, uint64_t step, const Vector& w) {
+Vector GradientAt(uint32_t rank, uint64_t step, const Vector& w) {
   Vector g(w.size());
   AnalyticGradient(rank, step, w.data(), w.size(), g.data());
   return g;
@@ -57,64 +58,65 @@ using MakePush = std::function<void(uint32_t rank, uint64_t step, Vector* w, Vec
 
 // Runs the job and checks every worker's weights at every step, and the final weights, against the
 // reference that make_push computes. A worker pushes once in steps_of_push steps.
-void Check(const setup::Setup& job, const MakePush& make_push, uint64_t steps_of_push = 1) {
-  std::vector<uint32_t> order;
-  const auto traces = RunCluster(job, {kSteps, 7}, &order);
-  ASSERT_GE(order.size(), 30u / steps_of_push);
+void CheckTraces(const setup::Setup& job, const MakePush& make_push, uint64_t steps_of_push = 1) {
+  std::vector<uint32_t> push_order;
+  const auto traces = RunCluster(job, {kSteps, 7}, &push_order);
+  ASSERT_GE(push_order.size(), 30u / steps_of_push);
   Vector w = InitialWeights(job);
   std::vector<Vector> x(kWorkers, w);
-  std::vector<uint64_t> step(kWorkers, 1);
-  for (uint32_t rank : order) {
-    ASSERT_GE(traces[rank].points.size(), step[rank]);
-    EXPECT_LT(RelativeDistance(traces[rank].points[step[rank] - 1], x[rank]), kTolerance)
-        << "rank " << rank << " at step " << step[rank];
-    make_push(rank, step[rank]++, &w, &x[rank]);
+  std::vector<uint64_t> next_step(kWorkers, 1);
+  for (uint32_t rank : push_order) {
+    ASSERT_GE(traces[rank].points.size(), next_step[rank]);
+    EXPECT_LT(RelativeDistance(traces[rank].points[next_step[rank] - 1], x[rank]), kTolerance)
+        << "rank " << rank << " at step " << next_step[rank];
+    make_push(rank, next_step[rank]++, &w, &x[rank]);
   }
   for (const Trace& trace : traces) EXPECT_LT(RelativeDistance(trace.final_weights, w), kTolerance);
 }
 
 TEST(Asgd, AppliesEveryPushAtOnce) {
-  Check(*Job("asgd", {}), [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
-    const Vector g = Gradient(rank, step, *x);
+  CheckTraces(*MakeJob("asgd", {}), [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+    const Vector g = GradientAt(rank, step, *x);
     for (size_t k = 0; k < w->size(); ++k) (*w)[k] -= kRate * g[k];
     *x = *w;
   });
 }
 
 TEST(Asgd, EndsWithTheSameWeightsIfChangesArePulled) {
-  Check(*Job("asgd", {"exchange.pull=changes"}),
-        [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
-          const Vector g = Gradient(rank, step, *x);
-          for (size_t k = 0; k < w->size(); ++k) (*w)[k] -= kRate * g[k];
-          *x = *w;
-        });
+  CheckTraces(*MakeJob("asgd", {"exchange.pull=changes"}),
+              [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+                const Vector g = GradientAt(rank, step, *x);
+                for (size_t k = 0; k < w->size(); ++k) (*w)[k] -= kRate * g[k];
+                *x = *w;
+              });
 }
 
 void CheckDcasgd(const std::string& computed_by) {
-  Check(*Job("dcasgd_c", {"train.dcasgd_c.lambda=2", "train.dcasgd_c.compensation=" + computed_by}),
-        [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
-          const Vector g = Gradient(rank, step, *x);
-          for (size_t k = 0; k < w->size(); ++k)
-            (*w)[k] -= kRate * (g[k] + 2 * g[k] * g[k] * ((*w)[k] - (*x)[k]));
-          *x = *w;
-        });
+  CheckTraces(*MakeJob("dcasgd_c",
+                       {"train.dcasgd_c.lambda=2", "train.dcasgd_c.compensation=" + computed_by}),
+              [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+                const Vector g = GradientAt(rank, step, *x);
+                for (size_t k = 0; k < w->size(); ++k)
+                  (*w)[k] -= kRate * (g[k] + 2 * g[k] * g[k] * ((*w)[k] - (*x)[k]));
+                *x = *w;
+              });
 }
 TEST(DcasgdC, CompensatesAgainstTheWorkersBackup) { CheckDcasgd("on_server"); }
 
 TEST(DcasgdA, DividesByTheRootOfOneMeanSquarePerWorker) {
   std::vector<Vector> mean_squares(kWorkers);
-  Check(*Job("dcasgd_a", {"train.dcasgd_a.lambda=2", "train.dcasgd_a.rho=0.9"}),
-        [&mean_squares](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
-          const Vector g = Gradient(rank, step, *x);
-          mean_squares[rank].resize(g.size());
-          for (size_t k = 0; k < w->size(); ++k) {
-            double& mean = mean_squares[rank][k];
-            mean = 0.9 * mean + 0.1 * g[k] * g[k];
-            (*w)[k] -=
-                kRate * (g[k] + 2 / std::sqrt(mean + 1e-7) * g[k] * g[k] * ((*w)[k] - (*x)[k]));
-          }
-          *x = *w;
-        });
+  CheckTraces(*MakeJob("dcasgd_a", {"train.dcasgd_a.lambda=2", "train.dcasgd_a.rho=0.9"}),
+              [&mean_squares](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+                const Vector g = GradientAt(rank, step, *x);
+                mean_squares[rank].resize(g.size());
+                for (size_t k = 0; k < w->size(); ++k) {
+                  double& mean_square = mean_squares[rank][k];
+                  mean_square = 0.9 * mean_square + 0.1 * g[k] * g[k];
+                  (*w)[k] -= kRate * (g[k] + 2 / std::sqrt(mean_square + 1e-7) * g[k] * g[k] *
+                                                 ((*w)[k] - (*x)[k]));
+                }
+                *x = *w;
+              });
 }
 
 // Whether the servers compute DC-ASGD's compensation term. For it they store a backup of the
@@ -133,44 +135,46 @@ bool ServersCompensate(const setup::Setup& job) {
 // before every push.
 bool WorkersCompensate(const setup::Setup& job) {
   constexpr uint64_t kFewSteps = 4;
-  uint64_t pulls = 0;
-  for (const Trace& trace : RunCluster(job, {kFewSteps, 7})) pulls += trace.pulls;
-  size_t chunks = 0;
-  for (const protocol::Bucket& bucket : job.plan.buckets) chunks += bucket.chunks.size();
-  return pulls >= kFewSteps * kWorkers * chunks;
+  uint64_t num_pulls = 0;
+  for (const Trace& trace : RunCluster(job, {kFewSteps, 7})) num_pulls += trace.num_pulls;
+  size_t num_chunks = 0;
+  for (const protocol::Bucket& bucket : job.plan.buckets) num_chunks += bucket.chunks.size();
+  return num_pulls >= kFewSteps * kWorkers * num_chunks;
 }
 
 TEST(Dcasgd, ComputesTheCompensationOnExactlyOneSide) {
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = codec::MakeCodec(name, {});
-    for (const bool feedback : {false, true}) {
-      if (feedback && (*codec)->stochastic()) continue;  // Stochastic codecs refuse error_feedback.
-      SCOPED_TRACE(name + (feedback ? " with error feedback" : ""));
-      std::vector<std::string> keys = {"exchange.codec=" + name, "train.dcasgd_a.lambda=0.1"};
-      if (feedback) keys.emplace_back("exchange.error_feedback=true");
-      const auto job = Job("dcasgd_a", keys);
+    for (const bool has_feedback : {false, true}) {
+      if (has_feedback && (*codec)->stochastic())
+        continue;  // Stochastic codecs refuse error_feedback.
+      SCOPED_TRACE(name + (has_feedback ? " with error feedback" : ""));
+      std::vector<std::string> overrides = {"exchange.codec=" + name, "train.dcasgd_a.lambda=0.1"};
+      if (has_feedback) overrides.emplace_back("exchange.error_feedback=true");
+      const auto job = MakeJob("dcasgd_a", overrides);
       ASSERT_NE(job, nullptr);
-      const bool on_servers = name == "fp32" || (!feedback && (name == "fp16" || name == "bf16"));
-      EXPECT_EQ(ServersCompensate(*job), on_servers);
-      EXPECT_EQ(WorkersCompensate(*job), !on_servers);
+      const bool servers_must_compensate =
+          name == "fp32" || (!has_feedback && (name == "fp16" || name == "bf16"));
+      EXPECT_EQ(ServersCompensate(*job), servers_must_compensate);
+      EXPECT_EQ(WorkersCompensate(*job), !servers_must_compensate);
     }
   }
 }
 
 TEST(Ssp, IsAsgdIfNoWorkerIsTooFarAhead) {
-  Check(*Job("ssp", {"train.ssp.staleness=100"}),
-        [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
-          const Vector g = Gradient(rank, step, *x);
-          for (size_t k = 0; k < w->size(); ++k) (*w)[k] -= kRate * g[k];
-          *x = *w;
-        });
+  CheckTraces(*MakeJob("ssp", {"train.ssp.staleness=100"}),
+              [](uint32_t rank, uint64_t step, Vector* w, Vector* x) {
+                const Vector g = GradientAt(rank, step, *x);
+                for (size_t k = 0; k < w->size(); ++k) (*w)[k] -= kRate * g[k];
+                *x = *w;
+              });
 }
 
 TEST(Ssp, KeepsAllWorkersWithinTheBound) {
-  std::vector<uint32_t> order;
-  RunCluster(*Job("ssp", {"train.ssp.staleness=2"}), {kSteps, 3}, &order);
+  std::vector<uint32_t> push_order;
+  RunCluster(*MakeJob("ssp", {"train.ssp.staleness=2"}), {kSteps, 3}, &push_order);
   std::vector<uint64_t> clock(kWorkers);
-  for (uint32_t rank : order) {
+  for (uint32_t rank : push_order) {
     ++clock[rank];
     // clock[r] counts the pushes of rank r. A worker sends push c after it has the answer to push
     // c - 1. The servers send that answer only when every worker has made at least c - 3 pushes.
@@ -180,25 +184,28 @@ TEST(Ssp, KeepsAllWorkersWithinTheBound) {
 
 TEST(EasgdAsync, MovesWorkerAndCentreByTheDifferenceBeforeTheStep) {
   const uint64_t tau = 2;
-  const auto job = Job("easgd_async", {"train.easgd_async.tau=2", "train.easgd_async.alpha=0.2"});
-  std::vector<uint32_t> order;
-  const auto traces = RunCluster(*job, {kSteps, 7}, &order);
+  const auto job =
+      MakeJob("easgd_async", {"train.easgd_async.tau=2", "train.easgd_async.alpha=0.2"});
+  std::vector<uint32_t> push_order;
+  const auto traces = RunCluster(*job, {kSteps, 7}, &push_order);
   Vector centre = InitialWeights(*job);
   std::vector<Vector> x(kWorkers, centre);
   std::vector<uint64_t> t(kWorkers);
-  const auto make_step = [&](uint32_t i, const Vector& pull) {
+  const auto make_step = [&](uint32_t i, const Vector& elastic_force) {
     EXPECT_LT(RelativeDistance(traces[i].points[t[i]], x[i]), kTolerance) << i << " at " << t[i];
-    const Vector g = Gradient(i, t[i] + 1, x[i]);
-    for (size_t k = 0; k < g.size(); ++k) x[i][k] -= kRate * g[k] + (pull.empty() ? 0 : pull[k]);
+    const Vector g = GradientAt(i, t[i] + 1, x[i]);
+    for (size_t k = 0; k < g.size(); ++k)
+      x[i][k] -= kRate * g[k] + (elastic_force.empty() ? 0 : elastic_force[k]);
     ++t[i];
   };
-  ASSERT_GE(order.size(), 15u);
-  for (uint32_t i : order) {
+  ASSERT_GE(push_order.size(), 15u);
+  for (uint32_t i : push_order) {
     while (t[i] == 0 || t[i] % tau != 0) make_step(i, {});
-    Vector pull(centre.size());
-    for (size_t k = 0; k < pull.size(); ++k) pull[k] = 0.2 * (x[i][k] - centre[k]);
-    for (size_t k = 0; k < pull.size(); ++k) centre[k] += pull[k];
-    make_step(i, pull);
+    Vector elastic_force(centre.size());
+    for (size_t k = 0; k < elastic_force.size(); ++k)
+      elastic_force[k] = 0.2 * (x[i][k] - centre[k]);
+    for (size_t k = 0; k < elastic_force.size(); ++k) centre[k] += elastic_force[k];
+    make_step(i, elastic_force);
   }
   for (const Trace& trace : traces)
     EXPECT_LT(RelativeDistance(trace.final_weights, centre), kTolerance);
@@ -206,7 +213,7 @@ TEST(EasgdAsync, MovesWorkerAndCentreByTheDifferenceBeforeTheStep) {
 
 TEST(Asgd, AppliesGradientsLocallyBetweenPushesAndPulls) {
   std::vector<uint32_t> order;
-  const auto job = Job("asgd", {"train.asgd.push_every=2", "train.asgd.pull_every=2"});
+  const auto job = MakeJob("asgd", {"train.asgd.push_every=2", "train.asgd.pull_every=2"});
   const auto traces = RunCluster(*job, {kSteps, 5}, &order);
   Vector w = InitialWeights(*job);
   std::vector<Vector> x(kWorkers, w);
@@ -215,7 +222,7 @@ TEST(Asgd, AppliesGradientsLocallyBetweenPushesAndPulls) {
     Vector gradient_sum(w.size());
     for (int n = 0; n < 2; ++n, ++step[i]) {
       EXPECT_LT(RelativeDistance(traces[i].points[step[i] - 1], x[i]), kTolerance) << step[i];
-      const Vector g = Gradient(i, step[i], x[i]);
+      const Vector g = GradientAt(i, step[i], x[i]);
       for (size_t k = 0; k < g.size(); ++k) {
         gradient_sum[k] += g[k];
         x[i][k] -= kRate * g[k];

@@ -39,8 +39,8 @@ class AnalyticCompute : public Compute {
     for (uint32_t t = 0; need && t < job_.table.parameters.size(); ++t) {
       if (!need(t)) return 1;
     }
-    const float* point = replica_.point();
-    trace_->points.emplace_back(point, point + job_.table.total);
+    const float* weights = replica_.point();
+    trace_->points.emplace_back(weights, weights + job_.table.total);
     return 1;
   }
   void Backward(const Ready& ready) override {
@@ -77,14 +77,14 @@ struct Member {
 class Servers {
  public:
   Servers(const setup::Setup& job, const ClusterOptions& options,
-          std::vector<std::unique_ptr<Member>>* members, std::vector<uint32_t>* order)
-      : job_(job), members_(*members), order_(*order), random_(options.seed) {
+          std::vector<std::unique_ptr<Member>>* members, std::vector<uint32_t>* push_order)
+      : job_(job), members_(*members), push_order_(*push_order), random_(options.seed) {
     auto schedule = update::Schedule::Make(job.job.train(), options.steps);
     EXPECT_TRUE(schedule.ok());
     schedule_.emplace(std::move(*schedule));
     for (const protocol::Bucket& bucket : job.plan.buckets) num_chunks_ += bucket.chunks.size();
     has_rounds_ = algorithm::TraitsOf(job.job.train())->closes() == pb::AlgorithmTraits::all_come;
-    MakeLane();
+    InitLane();
     pb::Members membership;
     membership.set_epoch(1);
     membership.set_steps(options.steps);
@@ -92,17 +92,17 @@ class Servers {
       membership.add_incarnations(10 + rank);
       exchanges_.emplace_back(protocol::Exchange::Options{rank, 10 + rank, 1 << 30, {}});
     }
-    protocol::Sends out;
-    lane().OnMembers(membership, &out);
+    protocol::Sends sends;
+    lane().OnMembers(membership, &sends);
     for (uint32_t rank = 0; rank < members_.size(); ++rank) {
       pb::Hello hello;
       hello.set_rank(rank);
       hello.set_incarnation(10 + rank);
-      lane().OnHello(100 + rank, hello, &out);
-      std::vector<protocol::Exchange::Outgoing> nothing;
-      exchanges_[rank].OnLaneUp(kLane, 7, {}, &nothing);
+      lane().OnHello(100 + rank, hello, &sends);
+      std::vector<protocol::Exchange::Outgoing> no_sends;
+      exchanges_[rank].OnLaneUp(kLane, 7, {}, &no_sends);
     }
-    states_.resize(members_.size());
+    worker_states_.resize(members_.size());
   }
 
   void Contribute(uint32_t rank, protocol::Cell cell, protocol::Contribution contribution) {
@@ -111,16 +111,16 @@ class Servers {
       return GatherFigures(rank, cell, protocol::ExchangeOf(contribution),
                            protocol::PayloadOf(contribution));
     }
-    const bool at_clock = std::holds_alternative<protocol::AtClock>(contribution);
+    const bool is_without_rounds = std::holds_alternative<protocol::AtClock>(contribution);
     std::vector<protocol::Exchange::Outgoing> out;
     exchanges_[rank].Contribute(cell, kLane, std::move(contribution), {}, &out);
     for (auto& outgoing : out) {
-      if (!at_clock) {
-        Process(rank, outgoing.message);
+      if (!is_without_rounds) {
+        ProcessPush(rank, outgoing.message);
         continue;
       }
-      states_[rank].pending.push_back(std::move(outgoing.message));
-      if (states_[rank].pending.size() == num_chunks_) ProcessNext();
+      worker_states_[rank].pending_pushes.push_back(std::move(outgoing.message));
+      if (worker_states_[rank].pending_pushes.size() == num_chunks_) ProcessNext();
     }
   }
   void Applied(uint32_t rank, uint64_t round) {
@@ -132,12 +132,12 @@ class Servers {
   static constexpr protocol::LaneRef kLane{0, 1};
   // The exchange of one worker, in algorithms without rounds.
   struct WorkerState {
-    std::vector<protocol::Message> pending;  // Pushes that the lane has not received yet.
-    size_t unanswered = 0;                   // How many chunks still wait for an answer.
-    bool finished = false;                   // Whether the worker has made its last step.
+    std::vector<protocol::Message> pending_pushes;  // Pushes that the lane has not received yet.
+    size_t num_unanswered = 0;                      // How many chunks still wait for an answer.
+    bool has_finished = false;                      // Whether the worker has made its last step.
   };
 
-  void MakeLane() {
+  void InitLane() {
     protocol::RoundLane::Options options;
     options.workers = static_cast<uint32_t>(members_.size());
     options.window = algorithm::TraitsOf(job_.job.train())->window();
@@ -146,11 +146,11 @@ class Servers {
     options.learning_rate = [this](uint64_t round) { return schedule_->Rate(round - 1); };
     if (job_.plan.central) {
       checkpoints_ = std::make_unique<server::LaneCheckpoints>(job_, 0, 1);
-      auto made = server::CentralLane::Make(
+      auto central = server::CentralLane::Make(
           job_, 0, 1, options, server::InitialWeights(job_),
           [this](uint64_t step) { return schedule_->Rate(step); }, *checkpoints_);
-      EXPECT_TRUE(made.ok()) << made.status().message();
-      central_ = std::move(*made);
+      EXPECT_TRUE(central.ok()) << central.status().message();
+      central_ = std::move(*central);
       return;
     }
     std::vector<protocol::CellSpec> cells = protocol::CellsOfLane(job_.plan, 0, 0);
@@ -159,20 +159,22 @@ class Servers {
   }
   protocol::Lane& lane() { return central_ ? central_->lane() : *rounds_; }
 
-  void Process(uint32_t rank, const protocol::Message& message) {
+  void ProcessPush(uint32_t rank, const protocol::Message& message) {
     protocol::Sends sends;
     lane().OnMessage(100 + rank, message, &sends);
-    for (const protocol::Send& send : sends) Deliver(static_cast<uint32_t>(send.to - 100), send);
+    for (const protocol::Send& send : sends)
+      DeliverAnswer(static_cast<uint32_t>(send.to - 100), send);
   }
 
-  void Deliver(uint32_t rank, const protocol::Send& send) {
+  void DeliverAnswer(uint32_t rank, const protocol::Send& send) {
     protocol::Kind kind;
     const pb::Outcome* outcome = protocol::AsOutcome(send.message.head, &kind);
     ASSERT_NE(outcome, nullptr) << send.message.head.ShortDebugString();
-    std::vector<protocol::Exchange::Outgoing> out;
+    std::vector<protocol::Exchange::Outgoing> sends;
     for (auto& answer :
-         exchanges_[rank].OnOutcome(kLane, kind, *outcome, send.message.payload, {}, &out)) {
-      if (!outcome->has_pulled() && states_[rank].unanswered > 0) --states_[rank].unanswered;
+         exchanges_[rank].OnOutcome(kLane, kind, *outcome, send.message.payload, {}, &sends)) {
+      if (!outcome->has_pulled() && worker_states_[rank].num_unanswered > 0)
+        --worker_states_[rank].num_unanswered;
       if (kind == protocol::Kind::kScale) members_[rank]->coder->Scaled(answer);
       members_[rank]->events.Push(std::move(answer));
     }
@@ -181,21 +183,22 @@ class Servers {
   // As long as no worker is computing, picks a random worker and delivers its pushes of all chunks.
   void ProcessNext() {
     for (;;) {
-      std::vector<uint32_t> ready;
-      for (uint32_t rank = 0; rank < states_.size(); ++rank) {
-        const WorkerState& state = states_[rank];
-        if (state.pending.size() == num_chunks_) {
-          ready.push_back(rank);
-        } else if (!state.finished && state.unanswered == 0) {
+      std::vector<uint32_t> ready_ranks;
+      for (uint32_t rank = 0; rank < worker_states_.size(); ++rank) {
+        const WorkerState& state = worker_states_[rank];
+        if (state.pending_pushes.size() == num_chunks_) {
+          ready_ranks.push_back(rank);
+        } else if (!state.has_finished && state.num_unanswered == 0) {
           return;  // This worker is computing.
         }
       }
-      if (ready.empty()) return;
-      const uint32_t rank = ready[random_.Below(ready.size())];
-      order_.push_back(rank);
-      states_[rank].unanswered = num_chunks_;
-      for (const protocol::Message& message : std::exchange(states_[rank].pending, {}))
-        Process(rank, message);
+      if (ready_ranks.empty()) return;
+      const uint32_t rank = ready_ranks[random_.Below(ready_ranks.size())];
+      push_order_.push_back(rank);
+      worker_states_[rank].num_unanswered = num_chunks_;
+      for (const protocol::Message& message :
+           std::exchange(worker_states_[rank].pending_pushes, {}))
+        ProcessPush(rank, message);
     }
   }
 
@@ -203,14 +206,15 @@ class Servers {
   // worker.
   void GatherFigures(uint32_t rank, const protocol::Cell& cell, uint64_t round,
                      const Bytes& payload) {
-    std::vector<std::string>& by_rank = figures_[{cell, round}];
-    by_rank.resize(members_.size());
-    by_rank[rank] = payload.view();
-    if (!has_rounds_) states_[rank].finished = true;
-    if (std::any_of(by_rank.begin(), by_rank.end(), [](const auto& each) { return each.empty(); }))
+    std::vector<std::string>& figures_by_rank = figures_[{cell, round}];
+    figures_by_rank.resize(members_.size());
+    figures_by_rank[rank] = payload.view();
+    if (!has_rounds_) worker_states_[rank].has_finished = true;
+    if (std::any_of(figures_by_rank.begin(), figures_by_rank.end(),
+                    [](const auto& each) { return each.empty(); }))
       return has_rounds_ ? void() : ProcessNext();
     pb::FiguresOfAll figures_of_all;
-    for (const std::string& each : by_rank) figures_of_all.add_by_rank(each);
+    for (const std::string& each : figures_by_rank) figures_of_all.add_by_rank(each);
     Answer answer;
     answer.cell = cell;
     answer.outcome.mutable_of_round()->set_round(round);
@@ -220,18 +224,18 @@ class Servers {
 
   const setup::Setup& job_;
   std::vector<std::unique_ptr<Member>>& members_;
-  std::vector<uint32_t>& order_;
+  std::vector<uint32_t>& push_order_;
   sim::Rng random_;
   std::optional<update::Schedule> schedule_;
   size_t num_chunks_ = 0;
   bool has_rounds_ = true;
   std::mutex mutex_;
-  // Required by CentralLane, but writes nothing, because the test never calls its Begin.
+  // CentralLane requires it. It writes nothing, because nobody calls its Begin.
   std::unique_ptr<server::LaneCheckpoints> checkpoints_;
   std::unique_ptr<server::CentralLane> central_;
   std::unique_ptr<protocol::RoundLane> rounds_;
   std::vector<protocol::Exchange> exchanges_;
-  std::vector<WorkerState> states_;
+  std::vector<WorkerState> worker_states_;
   std::map<std::pair<protocol::Cell, uint64_t>, std::vector<std::string>> figures_;
 };
 
@@ -242,11 +246,11 @@ class ClusterPort : public Port {
       : rank_(rank), job_(job), member_(member), servers_(servers) {}
 
   void Contribute(protocol::Cell cell, protocol::Contribution contribution) override {
-    if (protocol::IsPull(contribution)) ++member_.trace.pulls;
+    if (protocol::IsPull(contribution)) ++member_.trace.num_pulls;
     servers_.Contribute(rank_, cell, std::move(contribution));
   }
   void Applied(uint64_t round) override {
-    member_.trace.weights[round] = Weights();
+    member_.trace.weights_after_round[round] = Weights();
     servers_.Applied(rank_, round);
   }
   void Snapshot(Bytes, uint64_t) override {}
@@ -254,7 +258,7 @@ class ClusterPort : public Port {
   void Installed(uint64_t) override {}
   void Finish(Status status, pb::Figures, uint64_t) override {
     member_.trace.final_weights = Weights();
-    member_.trace.average = member_.replica->average();
+    member_.trace.average_weights = member_.replica->average();
     if (status.ok()) member_.events.Push(Ended{Ok()});
   }
 
@@ -283,21 +287,21 @@ void RunMember(const setup::Setup& job, uint32_t rank, uint64_t steps, Member* m
 template <typename Float>
 void AnalyticGradient(uint32_t rank, uint64_t step, const Float* w, size_t n, Float* g) {
   for (size_t k = 0; k < n; ++k) {
-    const auto a = static_cast<Float>(0.5 + Uniform(k));
-    const auto b = static_cast<Float>(Uniform(k * 1000003 + rank * 10007 + step) - 0.5);
-    g[k] = a * (w[k] - b);
+    const auto curvature = static_cast<Float>(0.5 + Uniform(k));
+    const auto optimum = static_cast<Float>(Uniform(k * 1000003 + rank * 10007 + step) - 0.5);
+    g[k] = curvature * (w[k] - optimum);
   }
 }
 template void AnalyticGradient(uint32_t, uint64_t, const float*, size_t, float*);
 template void AnalyticGradient(uint32_t, uint64_t, const double*, size_t, double*);
 
 std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& options,
-                              std::vector<uint32_t>* order) {
-  std::vector<uint32_t> ignored;
+                              std::vector<uint32_t>* push_order) {
+  std::vector<uint32_t> ignored_order;
   std::vector<std::unique_ptr<Member>> members;
   for (uint32_t rank = 0; rank < job.plan.workers; ++rank)
     members.push_back(std::make_unique<Member>());
-  Servers servers(job, options, &members, order == nullptr ? &ignored : order);
+  Servers servers(job, options, &members, push_order == nullptr ? &ignored_order : push_order);
   for (uint32_t rank = 0; rank < members.size(); ++rank) {
     Member& member = *members[rank];
     member.replica = std::move(*Replica::Make(job));
@@ -321,12 +325,12 @@ std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& opt
 
 double RelativeDistance(std::span<const float> a, const std::vector<double>& b) {
   if (a.size() != b.size()) return 1e9;
-  double distance = 0, norm = 0;
+  double squared_distance = 0, squared_norm = 0;
   for (size_t i = 0; i < a.size(); ++i) {
-    distance += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
+    squared_distance += (a[i] - b[i]) * (a[i] - b[i]);
+    squared_norm += b[i] * b[i];
   }
-  return std::sqrt(distance / norm);
+  return std::sqrt(squared_distance / squared_norm);
 }
 
 }  // namespace tern::client

@@ -29,10 +29,11 @@ extern template void AnalyticGradient(uint32_t, uint64_t, const double*, size_t,
 struct Trace {
   // points[s - 1]: the weights at which the worker computed the gradient of step s.
   std::vector<std::vector<float>> points;
-  std::map<uint64_t, std::vector<float>> weights;  // The worker's copy of W after each round.
+  // The worker's copy of W after each round.
+  std::map<uint64_t, std::vector<float>> weights_after_round;
   std::vector<float> final_weights;
-  Floats average;      // The moving average of the weights at the end, if the job asks for one.
-  uint64_t pulls = 0;  // How many chunks the worker pulled without a push.
+  Floats average_weights;  // The moving average of the weights at the end, if the job asks for one.
+  uint64_t num_pulls = 0;  // How many chunks the worker pulled without a push.
   Status status;
 };
 
@@ -42,10 +43,10 @@ struct ClusterOptions {
 };
 
 // Runs all workers of the job to the end and returns their traces by rank. For algorithms without
-// rounds, writes to `order` the ranks in the order in which the servers processed their exchanges
-// (one exchange is a push of the whole model with its answer).
+// rounds, writes to `push_order` the ranks in the order in which the servers processed their
+// exchanges (one exchange is a push of the whole model with its answer).
 std::vector<Trace> RunCluster(const setup::Setup& job, const ClusterOptions& options,
-                              std::vector<uint32_t>* order = nullptr);
+                              std::vector<uint32_t>* push_order = nullptr);
 
 // Returns |a - b| / |b| in the 2-norm; 1e9 if the sizes differ.
 double RelativeDistance(std::span<const float> a, const std::vector<double>& b);

@@ -1,5 +1,6 @@
 // Tests of OpenRound. A round is open while its answers are on their way; OpenRound updates the
-// weights of each bucket as soon as the bucket's answer is there and a layer needs it.
+// weights of each bucket (a group of tensors) as soon as the bucket's answer is there and a layer
+// needs it.
 #include "client/train/open_round.h"
 
 #include <gmock/gmock.h>
@@ -24,27 +25,27 @@ Bytes BytesOf(const std::vector<float>& values) {
 
 class OpenRoundTest : public testing::Test {
  protected:
-  explicit OpenRoundTest(const std::vector<std::string>& more = {}) {
+  explicit OpenRoundTest(const std::vector<std::string>& extra_overrides = {}) {
     std::vector<std::string> overrides = {"exchange.codec=fp32", "exchange.bucket_kib=1",
                                           "train.schedule.learning_rate=1",
                                           "train.optimizer.name=sgd"};
-    overrides.insert(overrides.end(), more.begin(), more.end());
+    overrides.insert(overrides.end(), extra_overrides.begin(), extra_overrides.end());
     job_ = SmallJob(overrides);
     replica_ = std::move(*Replica::Make(*job_));
     std::fill_n(replica_->parameters(), job_->table.total, 0.f);
     sums_.emplace(*job_);
-    round_.emplace(
+    open_round_.emplace(
         *job_, *replica_, *sums_, progress_,
         [this](const std::function<bool()>& done) { return Wait(done); },
-        [this](uint64_t round) { applied_.push_back(round); });
+        [this](uint64_t round) { applied_rounds_.push_back(round); });
   }
 
-  // OpenRound calls this to wait until done(). Meanwhile the answers of `arriving_` arrive.
+  // OpenRound calls this to wait until done(). Meanwhile the answers of `arriving_buckets_` arrive.
   Status Wait(const std::function<bool()>& done) {
     while (!done()) {
-      if (arriving_.empty()) return Status(Code::kPeerLost, "nothing comes any more");
-      PutAnswer(arriving_.front());
-      arriving_.pop_front();
+      if (arriving_buckets_.empty()) return Status(Code::kPeerLost, "nothing comes any more");
+      PutAnswer(arriving_buckets_.front());
+      arriving_buckets_.pop_front();
     }
     return Ok();
   }
@@ -63,14 +64,14 @@ class OpenRoundTest : public testing::Test {
   // Returns the buckets whose weights round 1 has changed, and checks that each bucket is either
   // changed as a whole or not at all.
   std::vector<uint32_t> ChangedBuckets() const {
-    std::vector<uint32_t> applied;
+    std::vector<uint32_t> changed_buckets;
     for (uint32_t b = 0; b < job_->plan.buckets.size(); ++b) {
       const protocol::Bucket& bucket = job_->plan.buckets[b];
       const float* w = replica_->parameters() + bucket.begin;
       for (uint64_t i = 1; i < bucket.count; ++i) EXPECT_EQ(w[i], w[0]) << "bucket " << b;
-      if (w[0] != 0) applied.push_back(b);
+      if (w[0] != 0) changed_buckets.push_back(b);
     }
-    return applied;
+    return changed_buckets;
   }
 
   std::unique_ptr<setup::Setup> job_;
@@ -78,55 +79,55 @@ class OpenRoundTest : public testing::Test {
   Progress progress_{registry_};
   std::unique_ptr<Replica> replica_;
   std::optional<Sums> sums_;
-  std::optional<OpenRound> round_;
-  std::deque<uint32_t> arriving_;  // The buckets whose answers arrive next, in order.
-  std::vector<uint64_t> applied_;  // The rounds that OpenRound reported as complete.
+  std::optional<OpenRound> open_round_;
+  std::deque<uint32_t> arriving_buckets_;  // The buckets whose answers arrive next, in order.
+  std::vector<uint64_t> applied_rounds_;   // The rounds that OpenRound reported as complete.
 };
 
 // Bucket 0 has all tensors except the first; bucket 1 has the first tensor.
 TEST_F(OpenRoundTest, WaitsOnlyForTheBucketsOfTheTensor) {
   ASSERT_EQ(job_->plan.buckets.size(), 2u);
-  ASSERT_TRUE(round_->by_bucket());
-  round_->Open(kRound);
-  arriving_ = {1, 0};
-  ASSERT_TRUE(round_->Need(0).ok());
-  EXPECT_THAT(arriving_, ElementsAre(0));
+  ASSERT_TRUE(open_round_->by_bucket());
+  open_round_->Open(kRound);
+  arriving_buckets_ = {1, 0};
+  ASSERT_TRUE(open_round_->Need(0).ok());
+  EXPECT_THAT(arriving_buckets_, ElementsAre(0));
   EXPECT_THAT(ChangedBuckets(), ElementsAre(1));
-  EXPECT_TRUE(applied_.empty());
-  EXPECT_EQ(round_->round(), kRound);
-  ASSERT_TRUE(round_->Need(1).ok());
-  EXPECT_THAT(applied_, ElementsAre(kRound));
-  EXPECT_FALSE(round_->round().has_value());
-  EXPECT_TRUE(round_->Need(2).ok());
+  EXPECT_TRUE(applied_rounds_.empty());
+  EXPECT_EQ(open_round_->round(), kRound);
+  ASSERT_TRUE(open_round_->Need(1).ok());
+  EXPECT_THAT(applied_rounds_, ElementsAre(kRound));
+  EXPECT_FALSE(open_round_->round().has_value());
+  EXPECT_TRUE(open_round_->Need(2).ok());
   EXPECT_THAT(ChangedBuckets(), ElementsAre(0, 1));
   EXPECT_EQ(replica_->parameters()[0], -1);
 }
 
 TEST_F(OpenRoundTest, AppliesBucketsThatArriveWhileItWaits) {
-  round_->Open(kRound);
-  arriving_ = {0, 1};
-  ASSERT_TRUE(round_->Need(0).ok());
+  open_round_->Open(kRound);
+  arriving_buckets_ = {0, 1};
+  ASSERT_TRUE(open_round_->Need(0).ok());
   EXPECT_THAT(ChangedBuckets(), ElementsAre(0, 1));
-  EXPECT_THAT(applied_, ElementsAre(kRound));
+  EXPECT_THAT(applied_rounds_, ElementsAre(kRound));
 }
 
 TEST_F(OpenRoundTest, FinishAppliesTheRemainingBuckets) {
-  EXPECT_TRUE(round_->Finish().ok());  // Succeeds, because no round is open.
-  EXPECT_TRUE(round_->Need(0).ok());
-  round_->Open(kRound);
-  arriving_.resize(job_->plan.buckets.size());
-  std::iota(arriving_.begin(), arriving_.end(), 0);
-  ASSERT_TRUE(round_->Finish().ok());
+  EXPECT_TRUE(open_round_->Finish().ok());  // Succeeds, because no round is open.
+  EXPECT_TRUE(open_round_->Need(0).ok());
+  open_round_->Open(kRound);
+  arriving_buckets_.resize(job_->plan.buckets.size());
+  std::iota(arriving_buckets_.begin(), arriving_buckets_.end(), 0);
+  ASSERT_TRUE(open_round_->Finish().ok());
   EXPECT_EQ(ChangedBuckets().size(), job_->plan.buckets.size());
-  EXPECT_THAT(applied_, ElementsAre(kRound));
+  EXPECT_THAT(applied_rounds_, ElementsAre(kRound));
 }
 
 TEST_F(OpenRoundTest, ReturnsTheErrorOfTheWait) {
-  round_->Open(kRound);
-  arriving_ = {0};
-  EXPECT_EQ(round_->Need(0).message(), "nothing comes any more");
-  EXPECT_EQ(round_->round(), kRound);
-  EXPECT_TRUE(applied_.empty());
+  open_round_->Open(kRound);
+  arriving_buckets_ = {0};
+  EXPECT_EQ(open_round_->Need(0).message(), "nothing comes any more");
+  EXPECT_EQ(open_round_->round(), kRound);
+  EXPECT_TRUE(applied_rounds_.empty());
 }
 
 // In these tests, workers may join the job. Then a round must be applied to all buckets at once,
@@ -137,15 +138,15 @@ class OpenRoundWithJoinsTest : public OpenRoundTest {
 };
 
 TEST_F(OpenRoundWithJoinsTest, AppliesAllBucketsOfARoundAtOnce) {
-  EXPECT_FALSE(round_->by_bucket());
-  round_->Open(kRound);
-  for (uint32_t b = 1; b < job_->plan.buckets.size(); ++b) arriving_.push_back(b);
-  EXPECT_FALSE(round_->Finish().ok());
+  EXPECT_FALSE(open_round_->by_bucket());
+  open_round_->Open(kRound);
+  for (uint32_t b = 1; b < job_->plan.buckets.size(); ++b) arriving_buckets_.push_back(b);
+  EXPECT_FALSE(open_round_->Finish().ok());
   EXPECT_TRUE(ChangedBuckets().empty());
-  arriving_ = {0};
-  EXPECT_TRUE(round_->Finish().ok());
+  arriving_buckets_ = {0};
+  EXPECT_TRUE(open_round_->Finish().ok());
   EXPECT_EQ(ChangedBuckets().size(), job_->plan.buckets.size());
-  EXPECT_THAT(applied_, ElementsAre(kRound));
+  EXPECT_THAT(applied_rounds_, ElementsAre(kRound));
 }
 
 }  // namespace

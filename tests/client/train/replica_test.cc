@@ -13,39 +13,40 @@ namespace tern::client {
 namespace {
 
 // Makes one step of the optimizer and of the moving average.
-void Update(Replica* replica, const std::vector<float>& g, const update::Step& step) {
+void MakeStep(Replica* replica, const std::vector<float>& g, const update::Step& step) {
   replica->optimizer().Update(replica->parameters(), g.data(), 0, g.size(), step, 0);
   replica->Average(0, g.size(), step.number);
 }
 
 // Makes `rounds` updates with made-up gradients.
-void TrainALittle(Replica* replica, uint64_t total, uint64_t rounds) {
-  std::vector<float> g(total);
+void TrainALittle(Replica* replica, uint64_t num_elements, uint64_t rounds) {
+  std::vector<float> g(num_elements);
   for (uint64_t round = 1; round <= rounds; ++round) {
-    for (uint64_t i = 0; i < total; ++i) g[i] = static_cast<float>((i * 7 + round * 13) % 11) - 5;
-    Update(replica, g, {0.01, round});
+    for (uint64_t i = 0; i < num_elements; ++i)
+      g[i] = static_cast<float>((i * 7 + round * 13) % 11) - 5;
+    MakeStep(replica, g, {0.01, round});
   }
 }
 
 TEST(Replica, InitialWeightsAreAFunctionOfTheSeed) {
   const auto job = SmallJob();
-  const auto other = SmallJob({"seed=2"});
+  const auto job_of_other_seed = SmallJob({"seed=2"});
   EXPECT_EQ((*Replica::Make(*job))->Hash(), (*Replica::Make(*job))->Hash());
-  EXPECT_NE((*Replica::Make(*job))->Hash(), (*Replica::Make(*other))->Hash());
+  EXPECT_NE((*Replica::Make(*job))->Hash(), (*Replica::Make(*job_of_other_seed))->Hash());
 }
 
 TEST(Replica, ContinuesFromAStateBitForBit) {
   const auto job = SmallJob({"evaluation.ema_decay=0.99"});
-  auto first = std::move(*Replica::Make(*job));
-  TrainALittle(first.get(), job->table.total, 3);
-  auto second = std::move(*Replica::Make(*job));
-  ASSERT_TRUE(ReplicaState(*job, *second).Load(ReplicaState(*job, *first).Save(3)).ok());
-  EXPECT_EQ(first->Hash(), second->Hash());
+  auto original = std::move(*Replica::Make(*job));
+  TrainALittle(original.get(), job->table.total, 3);
+  auto restored = std::move(*Replica::Make(*job));
+  ASSERT_TRUE(ReplicaState(*job, *restored).Load(ReplicaState(*job, *original).Save(3)).ok());
+  EXPECT_EQ(original->Hash(), restored->Hash());
   // The state contains momentum and the moving average, so the next rounds give equal results, too.
-  TrainALittle(first.get(), job->table.total, 2);
-  TrainALittle(second.get(), job->table.total, 2);
-  EXPECT_EQ(first->Hash(), second->Hash());
-  EXPECT_EQ(ReplicaState(*job, *first).Save(5), ReplicaState(*job, *second).Save(5));
+  TrainALittle(original.get(), job->table.total, 2);
+  TrainALittle(restored.get(), job->table.total, 2);
+  EXPECT_EQ(original->Hash(), restored->Hash());
+  EXPECT_EQ(ReplicaState(*job, *original).Save(5), ReplicaState(*job, *restored).Save(5));
 }
 
 TEST(Replica, StateIsAtMostMaxBytes) {
@@ -57,26 +58,26 @@ TEST(Replica, StateIsAtMostMaxBytes) {
 TEST(Replica, RefusesStateOfAnotherModel) {
   const auto job = SmallJob();
   auto replica = std::move(*Replica::Make(*job));
-  const Status loaded =
+  const Status status =
       ReplicaState(*job, *replica).Load(Bytes::Own(std::string("not a state at all")));
-  EXPECT_EQ(loaded.code(), Code::kBadData);
-  EXPECT_NE(loaded.message().find("state sent by another worker"), std::string::npos);
+  EXPECT_EQ(status.code(), Code::kBadData);
+  EXPECT_NE(status.message().find("state sent by another worker"), std::string::npos);
 }
 
 TEST(Replica, AveragesTheWeightsAsTensorFlowDoes) {
   const auto job = SmallJob({"evaluation.ema_decay=0.9999", "train.optimizer.name=sgd"});
   auto replica = std::move(*Replica::Make(*job));
-  double expected = replica->parameters()[0];
-  double w = expected;
+  double expected_average = replica->parameters()[0];
+  double w = expected_average;
   const std::vector<float> g(job->table.total, 1.f);
   for (uint64_t t = 0; t < 20; ++t) {
-    Update(replica.get(), g, {0.5, t + 1});
+    MakeStep(replica.get(), g, {0.5, t + 1});
     w -= 0.5;
     const double decay =
         std::min(0.9999, (1.0 + static_cast<double>(t)) / (10.0 + static_cast<double>(t)));
-    expected = decay * expected + (1 - decay) * w;
+    expected_average = decay * expected_average + (1 - decay) * w;
   }
-  EXPECT_NEAR(replica->evaluated()[0], expected, 1e-4);
+  EXPECT_NEAR(replica->evaluated()[0], expected_average, 1e-4);
 }
 
 TEST(Replica, WritesWeightsThatReadBack) {

@@ -64,13 +64,13 @@ class AnsweringPort : public Port {
     events_.Push(std::move(answer));
   }
   void Applied(uint64_t round) override { hash_after[round] = replica_.Hash(); }
-  void Snapshot(Bytes state, uint64_t applied) override {
-    snapshots.emplace_back(std::move(state), applied);
+  void Snapshot(Bytes state, uint64_t last_round) override {
+    snapshots.emplace_back(std::move(state), last_round);
   }
   void Offer(std::vector<pb::Checkpoint>) override {}
-  void Installed(uint64_t) override { ++installed; }
+  void Installed(uint64_t) override { ++num_installed; }
   void Finish(Status status, pb::Figures figures, uint64_t) override {
-    finished.emplace_back(std::move(status), std::move(figures));
+    finish_calls.emplace_back(std::move(status), std::move(figures));
     if (on_finish) on_finish();
   }
 
@@ -83,8 +83,8 @@ class AnsweringPort : public Port {
   Coder* coder = nullptr;
   std::map<uint64_t, uint64_t> hash_after;            // The hash of the weights after each round.
   std::vector<std::pair<Bytes, uint64_t>> snapshots;  // States sent, each with its last round.
-  int installed = 0;
-  std::vector<std::pair<Status, pb::Figures>> finished;
+  int num_installed = 0;
+  std::vector<std::pair<Status, pb::Figures>> finish_calls;
 
  private:
   Replica& replica_;
@@ -112,7 +112,7 @@ class TrainerTest : public testing::Test {
     compute_ = std::move(*worker::MakeNetCompute(
         *job_, 0, {replica_->point(), replica_->gradients(), replica_->statistics().data()}));
     evaluate_ = std::move(
-        *worker::Evaluate::Make(*job_, *test_, *replica_, progress_, engine::Device::kCpu));
+        *worker::Evaluate::Make(*job_, *test_samples_, *replica_, progress_, engine::Device::kCpu));
     port_.emplace(*job_, *replica_, events_);
     coder_.emplace(*job_, std::make_unique<HostCoder>(*job_, 0), *port_, events_, progress_);
     port_->coder = &*coder_;
@@ -122,7 +122,7 @@ class TrainerTest : public testing::Test {
   worker::JobCompute MakeCompute() {
     data::Batches::Options options;
     options.batch_total = 4;
-    return {*data::Batches::Make(*train_, options), 1, *compute_, *evaluate_};
+    return {*data::Batches::Make(*train_samples_, options), 1, *compute_, *evaluate_};
   }
 
   Status Run() {
@@ -134,7 +134,8 @@ class TrainerTest : public testing::Test {
 
   std::string folder_;
   std::unique_ptr<setup::Setup> job_;
-  const std::unique_ptr<data::Samples> train_ = SomeImages(20), test_ = SomeImages(9);
+  const std::unique_ptr<data::Samples> train_samples_ = SomeImages(20),
+                                       test_samples_ = SomeImages(9);
   Registry registry_;
   Progress progress_{registry_};
   Events events_;
@@ -149,9 +150,9 @@ TEST_F(TrainerTest, TrainsToTheEndAndWritesTheWeights) {
   events_.Push(Ready{0});
   EXPECT_TRUE(Run().ok());
   EXPECT_EQ(port_->hash_after.size(), kSteps);
-  ASSERT_EQ(port_->finished.size(), 1u);
-  EXPECT_EQ(port_->finished[0].second.test_samples(), 9u);
-  EXPECT_EQ(port_->finished[0].second.parameters_hash(), port_->hash_after[kSteps]);
+  ASSERT_EQ(port_->finish_calls.size(), 1u);
+  EXPECT_EQ(port_->finish_calls[0].second.test_samples(), 9u);
+  EXPECT_EQ(port_->finish_calls[0].second.parameters_hash(), port_->hash_after[kSteps]);
   const auto weights = tensors::ReadSafetensors(folder_ + "/weights.safetensors");
   EXPECT_TRUE(weights.ok()) << weights.status().message();
 }
@@ -188,9 +189,9 @@ TEST_F(TrainerTest, SendsStateBetweenTwoRounds) {
   ASSERT_GE(port_->snapshots.size(), 1u);
   const auto& [state, applied] = port_->snapshots[0];
   EXPECT_EQ(applied, 2u);
-  auto newcomer = std::move(*Replica::Make(*job_));
-  ASSERT_TRUE(ReplicaState(*job_, *newcomer).Load(state).ok());
-  EXPECT_EQ(newcomer->Hash(), port_->hash_after[2]);
+  auto restored = std::move(*Replica::Make(*job_));
+  ASSERT_TRUE(ReplicaState(*job_, *restored).Load(state).ok());
+  EXPECT_EQ(restored->Hash(), port_->hash_after[2]);
 }
 
 TEST_F(TrainerTest, SendsStateAfterTheLastStepToo) {
@@ -209,12 +210,12 @@ TEST_F(TrainerTest, ContinuesFromAStateThatArrives) {
   std::fill_n(donor->parameters(), job_->table.total, 0.25f);
   events_.Push(StateArrived{ReplicaState(*job_, *donor).Save(7), 7});
   events_.Push(Ready{7});
-  const uint64_t initial = replica_->Hash();
+  const uint64_t initial_hash = replica_->Hash();
   EXPECT_TRUE(Run().ok());
-  EXPECT_EQ(port_->installed, 1);
+  EXPECT_EQ(port_->num_installed, 1);
   ASSERT_EQ(port_->hash_after.size(), kSteps - 7);
   EXPECT_EQ(port_->hash_after.begin()->first, 8u);
-  EXPECT_NE(port_->hash_after[8], initial);
+  EXPECT_NE(port_->hash_after[8], initial_hash);
 }
 
 class TrainerWithBatchNormTest : public TrainerTest {
@@ -269,19 +270,21 @@ TEST_F(TrainerWithBatchNormTest, LoadsTheStatisticsOfAStateThatArrives) {
 // Calls on_need(step, tensor) whenever the forward pass is about to use a tensor.
 class WatchedCompute : public worker::BatchCompute {
  public:
-  WatchedCompute(std::unique_ptr<worker::BatchCompute> inner,
+  WatchedCompute(std::unique_ptr<worker::BatchCompute> inner_compute,
                  std::function<void(uint64_t step, uint32_t tensor)> on_need)
-      : inner_(std::move(inner)), on_need_(std::move(on_need)) {}
+      : inner_compute_(std::move(inner_compute)), on_need_(std::move(on_need)) {}
   double Forward(const data::Batch& batch, const engine::Need& need) override {
-    return inner_->Forward(batch, [&](uint32_t tensor) {
+    return inner_compute_->Forward(batch, [&](uint32_t tensor) {
       on_need_(batch.step + 1, tensor);
       return need(tensor);
     });
   }
-  void Backward(const std::function<void(uint32_t)>& ready) override { inner_->Backward(ready); }
+  void Backward(const std::function<void(uint32_t)>& ready) override {
+    inner_compute_->Backward(ready);
+  }
 
  private:
-  std::unique_ptr<worker::BatchCompute> inner_;
+  std::unique_ptr<worker::BatchCompute> inner_compute_;
   std::function<void(uint64_t, uint32_t)> on_need_;
 };
 
@@ -289,22 +292,24 @@ class WatchedCompute : public worker::BatchCompute {
 // announces each batch before its forward pass.
 class ByteCompute : public worker::BatchCompute {
  public:
-  ByteCompute(std::unique_ptr<worker::BatchCompute> inner, const kernels::PixelRule& rule)
-      : inner_(std::move(inner)), tables_(rule) {}
+  ByteCompute(std::unique_ptr<worker::BatchCompute> inner_compute, const kernels::PixelRule& rule)
+      : inner_compute_(std::move(inner_compute)), tables_(rule) {}
   double Forward(const data::Batch& batch, const engine::Need& need) override {
-    EXPECT_TRUE(announced_ == nullptr || announced_ == &batch);
-    announced_ = std::exchange(next_announced_, nullptr);
+    EXPECT_TRUE(announced_batch_ == nullptr || announced_batch_ == &batch);
+    announced_batch_ = std::exchange(next_announced_batch_, nullptr);
     EXPECT_TRUE(batch.images.empty());
-    floats_.step = batch.step;
-    floats_.labels = batch.labels;
-    floats_.images.resize(batch.bytes.size());
+    float_batch_.step = batch.step;
+    float_batch_.labels = batch.labels;
+    float_batch_.images.resize(batch.bytes.size());
     for (size_t n = 0; n < batch.labels.size(); ++n) {
       tables_.ToFloats(batch.bytes.data() + n * 16, 4, 4, batch.draws[n],
-                       floats_.images.data() + n * 16);
+                       float_batch_.images.data() + n * 16);
     }
-    return inner_->Forward(floats_, need);
+    return inner_compute_->Forward(float_batch_, need);
   }
-  void Backward(const std::function<void(uint32_t)>& ready) override { inner_->Backward(ready); }
+  void Backward(const std::function<void(uint32_t)>& ready) override {
+    inner_compute_->Backward(ready);
+  }
   bool TakesBytes() const override { return true; }
   data::Pin BytesPin() const override {
     return [this](const void*, size_t) {
@@ -313,7 +318,7 @@ class ByteCompute : public worker::BatchCompute {
   }
   void Announce(const data::Batch* next) override {
     ++num_announced;
-    next_announced_ = next;
+    next_announced_batch_ = next;
   }
   void ReleaseBatches() override { ++num_releases; }
 
@@ -321,11 +326,11 @@ class ByteCompute : public worker::BatchCompute {
   int num_releases = 0;
 
  private:
-  std::unique_ptr<worker::BatchCompute> inner_;
+  std::unique_ptr<worker::BatchCompute> inner_compute_;
   const kernels::PixelTables tables_;
-  data::Batch floats_;
+  data::Batch float_batch_;
   // Announced for this forward pass, and for the one after it.
-  const data::Batch *announced_ = nullptr, *next_announced_ = nullptr;
+  const data::Batch *announced_batch_ = nullptr, *next_announced_batch_ = nullptr;
 };
 
 TEST_F(TrainerTest, GivesTheSameResultFromImagesAsBytes) {
@@ -334,7 +339,7 @@ TEST_F(TrainerTest, GivesTheSameResultFromImagesAsBytes) {
   const auto hashes_from_floats = port_->hash_after;
 
   Reset();
-  auto compute = std::make_unique<ByteCompute>(std::move(compute_), train_->rule());
+  auto compute = std::make_unique<ByteCompute>(std::move(compute_), train_samples_->rule());
   const ByteCompute& byte_compute = *compute;
   compute_ = std::move(compute);
   events_.Push(Ready{0});
@@ -349,17 +354,17 @@ class TrainerWithManyBucketsTest : public TrainerTest {
   TrainerWithManyBucketsTest() : TrainerTest({"exchange.bucket_kib=1"}) {}
 };
 
-// Bucket 0 has the last layer. The test delays the answer to bucket 0 of round r until the forward
-// pass of step r + 1 has passed all earlier layers.
+// Bucket 0 (a bucket is a group of tensors) has the last layer. The test delays the answer to
+// bucket 0 of round r until the forward pass of step r + 1 has passed all earlier layers.
 TEST_F(TrainerWithManyBucketsTest, BeginsTheNextForwardBeforeAllAnswersHaveArrived) {
   events_.Push(Ready{0});
   ASSERT_TRUE(Run().ok());
-  const auto expected = port_->hash_after;
+  const auto expected_hashes = port_->hash_after;
 
   Reset();
   const uint32_t last_tensor = job_->plan.buckets[0].first_tensor;
   ASSERT_GE(last_tensor, 1u);
-  std::optional<Answer> delayed;
+  std::optional<Answer> delayed_answer;
   uint64_t num_delayed = 0;
   port_->delay_answer = [&](const Answer& answer) {
     // The workers' hashes are compared after rounds 4, 8 and the last, so these rounds must be
@@ -367,17 +372,17 @@ TEST_F(TrainerWithManyBucketsTest, BeginsTheNextForwardBeforeAllAnswersHaveArriv
     if (answer.cell != protocol::Cell{protocol::Kind::kPush, 0, 0} ||
         answer.outcome.of_round().round() % 4 == 0 || answer.outcome.of_round().round() == kSteps)
       return false;
-    delayed = answer;
+    delayed_answer = answer;
     return true;
   };
   compute_ = std::make_unique<WatchedCompute>(std::move(compute_), [&](uint64_t, uint32_t tensor) {
-    if (tensor != last_tensor || !delayed.has_value()) return;
-    events_.Push(*std::exchange(delayed, std::nullopt));
+    if (tensor != last_tensor || !delayed_answer.has_value()) return;
+    events_.Push(*std::exchange(delayed_answer, std::nullopt));
     ++num_delayed;
   });
   events_.Push(Ready{0});
   ASSERT_TRUE(Run().ok());
-  EXPECT_EQ(port_->hash_after, expected);
+  EXPECT_EQ(port_->hash_after, expected_hashes);
   EXPECT_EQ(num_delayed, kSteps - 3);  // All rounds except 4, 8 and the last.
 }
 
@@ -400,15 +405,15 @@ TEST_F(TrainerTest, AJoiningWorkerStopsAfterTheJobsLastRound) {
 
 TEST_F(TrainerTest, FinishesItsStepAndLeavesOnASignal) {
   events_.Push(Ready{0});
-  uint64_t newest = 0;
+  uint64_t newest_round = 0;
   port_->on_contribute = [&](protocol::Cell cell, uint64_t round) {
     events_.Push(LeaveWanted{Status(Code::kTerminated, "stopped")});
-    if (cell.kind == protocol::Kind::kPush) newest = round;
+    if (cell.kind == protocol::Kind::kPush) newest_round = round;
     return false;
   };
   EXPECT_EQ(Run().code(), Code::kTerminated);
-  EXPECT_LE(newest, 2u);  // Step 2 may have begun when the signal arrives.
-  EXPECT_EQ(port_->finished.at(0).first.code(), Code::kTerminated);
+  EXPECT_LE(newest_round, 2u);  // Step 2 may have begun when the signal arrives.
+  EXPECT_EQ(port_->finish_calls.at(0).first.code(), Code::kTerminated);
 }
 
 TEST_F(TrainerTest, EndsWithTheJob) {

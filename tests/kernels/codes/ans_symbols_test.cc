@@ -20,13 +20,13 @@ TERN_ON_EVERY_TARGET(AnsSymbolsOnTarget);
 
 using Bytes = std::vector<uint8_t>;
 
-// Returns n random symbols of codes. On average, `zeros` of 16 are symbol 1, which means code 0.
-Bytes SomeCodes(size_t n, unsigned zeros, uint64_t seed) {
+// Returns n random symbols of codes. On average, `zeros_in_16` of 16 are symbol 1 (code 0).
+Bytes RandomSymbols(size_t n, unsigned zeros_in_16, uint64_t seed) {
   std::mt19937_64 random(seed);
   Bytes symbols(n);
   for (uint8_t& s : symbols) {
     const uint64_t draw = random();
-    s = static_cast<uint8_t>(draw % 16 < zeros ? 1 : draw >> 32 & 2);
+    s = static_cast<uint8_t>(draw % 16 < zeros_in_16 ? 1 : draw >> 32 & 2);
   }
   return symbols;
 }
@@ -35,30 +35,30 @@ struct Code {
   Bytes mask, signs;
 };
 // Converts symbols to a mask and signs with the reference function.
-Code ReferenceCode(const Bytes& symbols) {
+Code CodeOf(const Bytes& symbols) {
   Code code{Bytes(PlaneBytes(symbols.size())), Bytes(PlaneBytes(symbols.size()) + 8)};
-  const size_t ones =
+  const size_t num_ones =
       CodeOfSymbolsRef(symbols.data(), symbols.size(), 0, code.mask.data(), code.signs.data());
-  code.signs.resize(PlaneBytes(ones));
+  code.signs.resize(PlaneBytes(num_ones));
   code.signs.shrink_to_fit();
   return code;
 }
 
 TEST_P(AnsSymbolsOnTarget, CodesMatchReferenceAtEveryLength) {
   for (const size_t n : Lengths()) {
-    for (const unsigned zeros : {0, 11, 16}) {
-      SCOPED_TRACE(testing::Message() << n << ", " << zeros << " of 16");
-      const Bytes symbols = SomeCodes(n, zeros, n);
-      const Code code = ReferenceCode(symbols);
-      Bytes back(n + 1, 77);
-      const size_t ones =
-          SymbolsOfCode(code.mask.data(), n, code.signs.data(), code.signs.size(), 0, back.data());
-      EXPECT_EQ(ones, CountOnes(code.mask.data(), n));
-      EXPECT_EQ(back.back(), 77);
-      back.pop_back();
-      EXPECT_EQ(back, symbols);
-      Bytes mask(PlaneBytes(n) + 1, 77), signs(PlaneBytes(ones) + 8, 77);
-      EXPECT_EQ(CodeOfSymbols(symbols.data(), n, 0, mask.data(), signs.data()), ones);
+    for (const unsigned zeros_in_16 : {0, 11, 16}) {
+      SCOPED_TRACE(testing::Message() << n << ", " << zeros_in_16 << " of 16");
+      const Bytes symbols = RandomSymbols(n, zeros_in_16, n);
+      const Code code = CodeOf(symbols);
+      Bytes decoded(n + 1, 77);
+      const size_t num_ones = SymbolsOfCode(code.mask.data(), n, code.signs.data(),
+                                            code.signs.size(), 0, decoded.data());
+      EXPECT_EQ(num_ones, CountOnes(code.mask.data(), n));
+      EXPECT_EQ(decoded.back(), 77);
+      decoded.pop_back();
+      EXPECT_EQ(decoded, symbols);
+      Bytes mask(PlaneBytes(n) + 1, 77), signs(PlaneBytes(num_ones) + 8, 77);
+      EXPECT_EQ(CodeOfSymbols(symbols.data(), n, 0, mask.data(), signs.data()), num_ones);
       EXPECT_EQ(mask.back(), 77);
       EXPECT_TRUE(std::equal(code.mask.begin(), code.mask.end(), mask.begin()));
       EXPECT_TRUE(std::equal(code.signs.begin(), code.signs.end(), signs.begin()));
@@ -68,21 +68,22 @@ TEST_P(AnsSymbolsOnTarget, CodesMatchReferenceAtEveryLength) {
 
 TEST_P(AnsSymbolsOnTarget, ConvertingInPartsEqualsConvertingAtOnce) {
   constexpr size_t kN = 5000;
-  for (const size_t part : {64, 192, 1024, 4096}) {
-    const Bytes symbols = SomeCodes(kN, 11, part);
-    const Code code = ReferenceCode(symbols);
-    Bytes back(kN), mask(PlaneBytes(kN)), signs(PlaneBytes(kN) + 8, 77);
-    size_t read = 0, written = 0;
-    for (size_t at = 0; at < kN; at += part) {
-      const size_t n = std::min(part, kN - at);
-      read = SymbolsOfCode(code.mask.data() + at / 8, n, code.signs.data(), code.signs.size(), read,
-                           back.data() + at);
-      written = CodeOfSymbols(symbols.data() + at, n, written, mask.data() + at / 8, signs.data());
+  for (const size_t part_size : {64, 192, 1024, 4096}) {
+    const Bytes symbols = RandomSymbols(kN, 11, part_size);
+    const Code code = CodeOf(symbols);
+    Bytes decoded(kN), mask(PlaneBytes(kN)), signs(PlaneBytes(kN) + 8, 77);
+    size_t num_signs_read = 0, num_signs_written = 0;
+    for (size_t begin = 0; begin < kN; begin += part_size) {
+      const size_t count = std::min(part_size, kN - begin);
+      num_signs_read = SymbolsOfCode(code.mask.data() + begin / 8, count, code.signs.data(),
+                                     code.signs.size(), num_signs_read, decoded.data() + begin);
+      num_signs_written = CodeOfSymbols(symbols.data() + begin, count, num_signs_written,
+                                        mask.data() + begin / 8, signs.data());
     }
-    EXPECT_EQ(read, written);
-    EXPECT_EQ(back, symbols);
+    EXPECT_EQ(num_signs_read, num_signs_written);
+    EXPECT_EQ(decoded, symbols);
     EXPECT_EQ(mask, code.mask);
-    signs.resize(PlaneBytes(written));
+    signs.resize(PlaneBytes(num_signs_written));
     EXPECT_EQ(signs, code.signs);
   }
 }
@@ -93,20 +94,21 @@ TEST_P(AnsSymbolsOnTarget, SumsMatchReference) {
       SCOPED_TRACE(testing::Message() << workers << " workers, " << n);
       Bytes planes(static_cast<size_t>(SumBits(workers)) * PlaneBytes(n));
       for (int rank = 0; rank < workers; ++rank) {
-        const Code code = ReferenceCode(SomeCodes(n, 5, n + static_cast<size_t>(rank)));
-        Bytes placed(PlaneBytes(n));
-        SpreadSigns(code.mask.data(), n, code.signs, placed.data());
-        const WorkerCodes worker{code.mask.data(), placed.data()};
-        AddCodes({&worker, 1}, n, PlaneBytes(n), SumBits(workers), SumBits(workers), planes.data());
+        const Code code = CodeOf(RandomSymbols(n, 5, n + static_cast<size_t>(rank)));
+        Bytes sign_plane(PlaneBytes(n));
+        SpreadSigns(code.mask.data(), n, code.signs, sign_plane.data());
+        const WorkerCodes codes_of_worker{code.mask.data(), sign_plane.data()};
+        AddCodes({&codes_of_worker, 1}, n, PlaneBytes(n), SumBits(workers), SumBits(workers),
+                 planes.data());
       }
       for (const size_t first : {size_t{0}, n / 2 / 64 * 64}) {
         for (const size_t count : {n - first, (n - first) / 2}) {
-          Bytes fast(count + 1, 77), reference(count);
-          SymbolsOfSum(planes.data(), n, workers, first, count, fast.data());
+          Bytes actual(count + 1, 77), reference(count);
+          SymbolsOfSum(planes.data(), n, workers, first, count, actual.data());
           SymbolsOfSumRef(planes.data(), n, workers, first, count, reference.data());
-          EXPECT_EQ(fast.back(), 77);
-          fast.pop_back();
-          ASSERT_EQ(fast, reference);
+          EXPECT_EQ(actual.back(), 77);
+          actual.pop_back();
+          ASSERT_EQ(actual, reference);
         }
       }
     }
@@ -122,12 +124,12 @@ TEST_P(AnsSymbolsOnTarget, MeansMatchThoseOfPlanes) {
       for (uint8_t& s : symbols) {
         s = static_cast<uint8_t>(random() % static_cast<unsigned>(2 * workers + 1));
       }
-      std::vector<float> fast(n + 1, 42), reference(n + 1, 42);
-      MeansOfSymbols(symbols.data(), n, workers, 0.1f, fast.data());
+      std::vector<float> actual(n + 1, 42), reference(n + 1, 42);
+      MeansOfSymbols(symbols.data(), n, workers, 0.1f, actual.data());
       MeansOfSymbolsRef(symbols.data(), n, workers, 0.1f, reference.data());
-      EXPECT_EQ(std::memcmp(fast.data(), reference.data(), 4 * fast.size()), 0);
+      EXPECT_EQ(std::memcmp(actual.data(), reference.data(), 4 * actual.size()), 0);
       for (size_t i = 0; i < n; ++i) {
-        EXPECT_EQ(fast[i], static_cast<float>(double{0.1f} * (symbols[i] - workers) / workers));
+        EXPECT_EQ(actual[i], static_cast<float>(double{0.1f} * (symbols[i] - workers) / workers));
       }
     }
   }

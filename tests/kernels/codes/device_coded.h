@@ -21,27 +21,28 @@ namespace tern::kernels {
 class DeviceCodes : public testing::Test {
  protected:
   void SetUp() override {
-    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
+    if (!HasDevice()) GTEST_SKIP() << "there is no GPU here";
   }
 };
 
-inline std::unique_ptr<codec::Codec> Made(const char* name, const codec::Options& options) {
-  auto made = codec::MakeCodec(name, options);
-  EXPECT_TRUE(made.ok()) << made.status().message();
-  return std::move(*made);
+inline std::unique_ptr<codec::Codec> MakeCheckedCodec(const char* name,
+                                                      const codec::Options& options) {
+  auto codec_or_error = codec::MakeCodec(name, options);
+  EXPECT_TRUE(codec_or_error.ok()) << codec_or_error.status().message();
+  return std::move(*codec_or_error);
 }
 
 inline codec::Segment SegmentOf(const Part& part, uint64_t column = 1) {
   return {part.tensor, part.first, part.count, column};
 }
 
-using Rows = std::vector<std::vector<uint8_t>>;
+using CodesOfChunks = std::vector<std::vector<uint8_t>>;
 
 // Splits the device's output into the codes of each chunk; sizes[c] is the size of chunk c in
 // bytes.
-inline Rows ChunksOf(const std::vector<uint8_t>& bytes, const Tiling& tiling,
-                     const std::vector<uint64_t>& sizes) {
-  Rows chunks;
+inline CodesOfChunks ChunksOf(const std::vector<uint8_t>& bytes, const Tiling& tiling,
+                              const std::vector<uint64_t>& sizes) {
+  CodesOfChunks chunks;
   for (size_t c = 0; c < sizes.size(); ++c) {
     const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(tiling.chunks[c].out);
     chunks.emplace_back(begin, begin + static_cast<std::ptrdiff_t>(sizes[c]));
@@ -65,7 +66,7 @@ struct CodeRow {
 };
 
 // Overwrites every seventh value with a zero, a denormal, or a very small or large number.
-inline void AddOddValues(std::vector<float>* values) {
+inline void OverwriteWithOddValues(std::vector<float>* values) {
   const float odd[] = {0.f, -0.f, 1e-45f, -1e-40f, 3e38f, -3.4e38f, 1e-20f, -1e20f};
   for (size_t i = 0; i < values->size(); i += 7) (*values)[i] = odd[i / 7 % 8];
 }

@@ -16,35 +16,35 @@ namespace {
 class HalfOnTarget : public OnTarget {};
 TERN_ON_EVERY_TARGET(HalfOnTarget);
 
-uint16_t Half(float x) {
+uint16_t ToHalf(float x) {
   uint16_t half;
   FloatToHalf(&x, 1, &half);
   return half;
 }
 
 // Returns all 65536 bit patterns.
-std::vector<uint16_t> AllHalves() {
+std::vector<uint16_t> AllPatterns() {
   std::vector<uint16_t> halves(65536);
   for (size_t i = 0; i < halves.size(); ++i) halves[i] = static_cast<uint16_t>(i);
   return halves;
 }
 
-std::vector<uint32_t> Bits(const std::vector<float>& x) {
+std::vector<uint32_t> BitsOf(const std::vector<float>& x) {
   std::vector<uint32_t> bits;
   for (const float value : x) bits.push_back(std::bit_cast<uint32_t>(value));
   return bits;
 }
 
 TEST_P(HalfOnTarget, EveryHalfDecodesLikeReference) {
-  const std::vector<uint16_t> halves = AllHalves();
-  std::vector<float> fast(halves.size()), reference(halves.size());
-  HalfToFloat(halves.data(), halves.size(), fast.data());
+  const std::vector<uint16_t> halves = AllPatterns();
+  std::vector<float> actual(halves.size()), reference(halves.size());
+  HalfToFloat(halves.data(), halves.size(), actual.data());
   HalfToFloatRef(halves.data(), halves.size(), reference.data());
-  EXPECT_EQ(Bits(fast), Bits(reference));
+  EXPECT_EQ(BitsOf(actual), BitsOf(reference));
 }
 
 TEST_P(HalfOnTarget, EveryHalfDecodesByDefinition) {
-  const std::vector<uint16_t> halves = AllHalves();
+  const std::vector<uint16_t> halves = AllPatterns();
   std::vector<float> x(halves.size());
   HalfToFloat(halves.data(), halves.size(), x.data());
   for (unsigned i = 0; i < 0x7C00; ++i) {
@@ -60,13 +60,13 @@ TEST_P(HalfOnTarget, EveryHalfDecodesByDefinition) {
 }
 
 TEST_P(HalfOnTarget, EveryHalfRoundTrips) {
-  std::vector<uint16_t> halves = AllHalves();
+  std::vector<uint16_t> halves = AllPatterns();
   std::erase_if(halves, [](uint16_t half) { return (half & 0x7FFF) > 0x7C00; });
   std::vector<float> x(halves.size());
-  std::vector<uint16_t> back(halves.size());
+  std::vector<uint16_t> round_trip(halves.size());
   HalfToFloat(halves.data(), halves.size(), x.data());
-  FloatToHalf(x.data(), x.size(), back.data());
-  EXPECT_EQ(back, halves);
+  FloatToHalf(x.data(), x.size(), round_trip.data());
+  EXPECT_EQ(round_trip, halves);
 }
 
 TEST_P(HalfOnTarget, EqualsTheReferenceOnAllKindsOfFloats) {
@@ -75,7 +75,7 @@ TEST_P(HalfOnTarget, EqualsTheReferenceOnAllKindsOfFloats) {
   for (int i = 0; i < 300000; ++i)
     x.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
   // Floats that equal a half, their neighbours, and the midpoints between two halves.
-  for (const uint16_t half : AllHalves()) {
+  for (const uint16_t half : AllPatterns()) {
     if ((half & 0x7FFF) >= 0x7C00) continue;
     float value;
     HalfToFloatRef(&half, 1, &value);
@@ -85,77 +85,79 @@ TEST_P(HalfOnTarget, EqualsTheReferenceOnAllKindsOfFloats) {
     }
     x.push_back(std::ldexp(static_cast<float>(half & 0x3FF) + 0.5f, -24));
   }
-  std::vector<uint16_t> fast(x.size()), reference(x.size());
-  FloatToHalf(x.data(), x.size(), fast.data());
+  std::vector<uint16_t> actual(x.size()), reference(x.size());
+  FloatToHalf(x.data(), x.size(), actual.data());
   FloatToHalfRef(x.data(), x.size(), reference.data());
   for (size_t i = 0; i < x.size(); ++i) {
-    ASSERT_EQ(fast[i], reference[i]) << std::hex << std::bit_cast<uint32_t>(x[i]);
+    ASSERT_EQ(actual[i], reference[i]) << std::hex << std::bit_cast<uint32_t>(x[i]);
   }
 }
 
 TEST_P(HalfOnTarget, RoundsToTheNearestAndTiesToEven) {
-  EXPECT_EQ(Half(1.0f + 0x1p-11f), 0x3C00);
-  EXPECT_EQ(Half(1.0f + 3 * 0x1p-11f), 0x3C02);
-  EXPECT_EQ(Half(1.0f + 0x1p-11f + 0x1p-23f), 0x3C01);
-  EXPECT_EQ(Half(0x1p-25f), 0x0000);
-  EXPECT_EQ(Half(0x1p-25f + 0x1p-40f), 0x0001);
-  EXPECT_EQ(Half(3 * 0x1p-25f), 0x0002);
-  EXPECT_EQ(Half(0x1p-14f - 0x1p-26f), 0x0400);  // Rounds up to the smallest normal half.
-  EXPECT_EQ(Half(-0.0f), 0x8000);
+  EXPECT_EQ(ToHalf(1.0f + 0x1p-11f), 0x3C00);
+  EXPECT_EQ(ToHalf(1.0f + 3 * 0x1p-11f), 0x3C02);
+  EXPECT_EQ(ToHalf(1.0f + 0x1p-11f + 0x1p-23f), 0x3C01);
+  EXPECT_EQ(ToHalf(0x1p-25f), 0x0000);
+  EXPECT_EQ(ToHalf(0x1p-25f + 0x1p-40f), 0x0001);
+  EXPECT_EQ(ToHalf(3 * 0x1p-25f), 0x0002);
+  EXPECT_EQ(ToHalf(0x1p-14f - 0x1p-26f), 0x0400);  // Rounds up to the smallest normal half.
+  EXPECT_EQ(ToHalf(-0.0f), 0x8000);
 }
 
 TEST_P(HalfOnTarget, SaturatesFiniteValuesAndKeepsNonFinite) {
-  EXPECT_EQ(Half(65504.0f), 0x7BFF);
-  EXPECT_EQ(Half(65520.0f), 0x7BFF);
-  EXPECT_EQ(Half(1e6f), 0x7BFF);
-  EXPECT_EQ(Half(std::numeric_limits<float>::lowest()), 0xFBFF);
-  EXPECT_EQ(Half(std::numeric_limits<float>::infinity()), 0x7C00);
-  EXPECT_EQ(Half(-std::numeric_limits<float>::infinity()), 0xFC00);
-  EXPECT_EQ(Half(std::numeric_limits<float>::quiet_NaN()), 0x7E00);
+  EXPECT_EQ(ToHalf(65504.0f), 0x7BFF);
+  EXPECT_EQ(ToHalf(65520.0f), 0x7BFF);
+  EXPECT_EQ(ToHalf(1e6f), 0x7BFF);
+  EXPECT_EQ(ToHalf(std::numeric_limits<float>::lowest()), 0xFBFF);
+  EXPECT_EQ(ToHalf(std::numeric_limits<float>::infinity()), 0x7C00);
+  EXPECT_EQ(ToHalf(-std::numeric_limits<float>::infinity()), 0xFC00);
+  EXPECT_EQ(ToHalf(std::numeric_limits<float>::quiet_NaN()), 0x7E00);
 }
 
 TEST_P(HalfOnTarget, WorksAtEveryLengthAndAlignment) {
   for (const size_t n : Lengths()) {
     const std::vector<float> x = Gaussian(n + 1, n);
-    std::vector<uint16_t> fast(n + 2, 7), reference(n);
-    FloatToHalf(x.data() + 1, n, fast.data() + 1);
+    std::vector<uint16_t> actual(n + 2, 7), reference(n);
+    FloatToHalf(x.data() + 1, n, actual.data() + 1);
     FloatToHalfRef(x.data() + 1, n, reference.data());
-    EXPECT_TRUE(fast[0] == 7 && fast[n + 1] == 7);
-    EXPECT_TRUE(std::equal(reference.begin(), reference.end(), fast.begin() + 1));
-    std::vector<float> back(n + 2, 7), back_reference(n);
-    HalfToFloat(fast.data() + 1, n, back.data() + 1);
-    HalfToFloatRef(reference.data(), n, back_reference.data());
-    EXPECT_TRUE(back[0] == 7 && back[n + 1] == 7);
-    EXPECT_TRUE(std::equal(back_reference.begin(), back_reference.end(), back.begin() + 1));
+    EXPECT_TRUE(actual[0] == 7 && actual[n + 1] == 7);
+    EXPECT_TRUE(std::equal(reference.begin(), reference.end(), actual.begin() + 1));
+    std::vector<float> round_trip(n + 2, 7), reference_round_trip(n);
+    HalfToFloat(actual.data() + 1, n, round_trip.data() + 1);
+    HalfToFloatRef(reference.data(), n, reference_round_trip.data());
+    EXPECT_TRUE(round_trip[0] == 7 && round_trip[n + 1] == 7);
+    EXPECT_TRUE(std::equal(reference_round_trip.begin(), reference_round_trip.end(),
+                           round_trip.begin() + 1));
   }
 }
 
-uint16_t Bfloat(float x) {
+uint16_t ToBfloat(float x) {
   uint16_t bfloat;
   FloatToBfloat(&x, 1, &bfloat);
   return bfloat;
 }
 
 TEST_P(HalfOnTarget, EveryBfloatIsTheUpperHalfOfItsFloat) {
-  const std::vector<uint16_t> all_bits = AllHalves();
-  std::vector<float> fast(all_bits.size()), reference(all_bits.size());
-  BfloatToFloat(all_bits.data(), all_bits.size(), fast.data());
+  const std::vector<uint16_t> all_bits = AllPatterns();
+  std::vector<float> actual(all_bits.size()), reference(all_bits.size());
+  BfloatToFloat(all_bits.data(), all_bits.size(), actual.data());
   BfloatToFloatRef(all_bits.data(), all_bits.size(), reference.data());
   for (size_t i = 0; i < all_bits.size(); ++i) {
-    ASSERT_EQ(std::bit_cast<uint32_t>(fast[i]), i << 16);
+    ASSERT_EQ(std::bit_cast<uint32_t>(actual[i]), i << 16);
     ASSERT_EQ(std::bit_cast<uint32_t>(reference[i]), i << 16);
   }
 }
 
 TEST_P(HalfOnTarget, EveryBfloatRoundTrips) {
-  const std::vector<uint16_t> all_bits = AllHalves();
+  const std::vector<uint16_t> all_bits = AllPatterns();
   std::vector<float> x(all_bits.size());
-  std::vector<uint16_t> back(all_bits.size());
+  std::vector<uint16_t> round_trip(all_bits.size());
   BfloatToFloatRef(all_bits.data(), all_bits.size(), x.data());
-  FloatToBfloat(x.data(), x.size(), back.data());
+  FloatToBfloat(x.data(), x.size(), round_trip.data());
   for (size_t i = 0; i < all_bits.size(); ++i) {
-    const bool nan = (all_bits[i] & 0x7FFF) > 0x7F80;
-    ASSERT_EQ(back[i], nan ? all_bits[i] | 0x40 : all_bits[i]) << i;  // A NaN becomes quiet.
+    const bool is_nan = (all_bits[i] & 0x7FFF) > 0x7F80;
+    // FloatToBfloat makes a NaN quiet.
+    ASSERT_EQ(round_trip[i], is_nan ? all_bits[i] | 0x40 : all_bits[i]) << i;
   }
 }
 
@@ -165,23 +167,25 @@ TEST_P(HalfOnTarget, EveryFloatRoundsToTheNearestBfloat) {
   std::vector<float> x;
   std::vector<uint16_t> expected;
   for (uint32_t upper = 0; upper < 0x7F7F; ++upper) {
-    const double low = std::bit_cast<float>(upper << 16);
-    const double high = std::bit_cast<float>((upper + 1) << 16);
+    const double lower_neighbour = std::bit_cast<float>(upper << 16);
+    const double upper_neighbour = std::bit_cast<float>((upper + 1) << 16);
     for (const uint32_t rest : {0u, 1u, 0x7FFFu, 0x8000u, 0x8001u, 0xFFFFu}) {
       const float value = std::bit_cast<float>(upper << 16 | rest);
-      const double below = value - low, above = high - value;
-      const bool up = above < below || (above == below && upper % 2 == 1);
+      const double distance_below = value - lower_neighbour,
+                   distance_above = upper_neighbour - value;
+      const bool rounds_up =
+          distance_above < distance_below || (distance_above == distance_below && upper % 2 == 1);
       for (const uint16_t sign : {0, 0x8000}) {
         x.push_back(sign != 0 ? -value : value);
-        expected.push_back(static_cast<uint16_t>(sign | (up ? upper + 1 : upper)));
+        expected.push_back(static_cast<uint16_t>(sign | (rounds_up ? upper + 1 : upper)));
       }
     }
   }
-  std::vector<uint16_t> fast(x.size()), reference(x.size());
-  FloatToBfloat(x.data(), x.size(), fast.data());
+  std::vector<uint16_t> actual(x.size()), reference(x.size());
+  FloatToBfloat(x.data(), x.size(), actual.data());
   FloatToBfloatRef(x.data(), x.size(), reference.data());
   for (size_t i = 0; i < x.size(); ++i) {
-    ASSERT_EQ(fast[i], expected[i]) << std::hex << std::bit_cast<uint32_t>(x[i]);
+    ASSERT_EQ(actual[i], expected[i]) << std::hex << std::bit_cast<uint32_t>(x[i]);
     ASSERT_EQ(reference[i], expected[i]) << std::hex << std::bit_cast<uint32_t>(x[i]);
   }
 }
@@ -195,7 +199,7 @@ TEST_P(HalfOnTarget, BfloatsSaturateFiniteValuesAndKeepNonFinite) {
     const float x = std::bit_cast<float>(bits);
     uint16_t reference;
     FloatToBfloatRef(&x, 1, &reference);
-    EXPECT_EQ(Bfloat(x), expected) << std::hex << bits;
+    EXPECT_EQ(ToBfloat(x), expected) << std::hex << bits;
     EXPECT_EQ(reference, expected) << std::hex << bits;
   }
 }
@@ -203,16 +207,17 @@ TEST_P(HalfOnTarget, BfloatsSaturateFiniteValuesAndKeepNonFinite) {
 TEST_P(HalfOnTarget, BfloatsWorkAtEveryLengthAndAlignment) {
   for (const size_t n : Lengths()) {
     const std::vector<float> x = Gaussian(n + 1, n);
-    std::vector<uint16_t> fast(n + 2, 7), reference(n);
-    FloatToBfloat(x.data() + 1, n, fast.data() + 1);
+    std::vector<uint16_t> actual(n + 2, 7), reference(n);
+    FloatToBfloat(x.data() + 1, n, actual.data() + 1);
     FloatToBfloatRef(x.data() + 1, n, reference.data());
-    EXPECT_TRUE(fast[0] == 7 && fast[n + 1] == 7);
-    EXPECT_TRUE(std::equal(reference.begin(), reference.end(), fast.begin() + 1));
-    std::vector<float> back(n + 2, 7), back_reference(n);
-    BfloatToFloat(fast.data() + 1, n, back.data() + 1);
-    BfloatToFloatRef(reference.data(), n, back_reference.data());
-    EXPECT_TRUE(back[0] == 7 && back[n + 1] == 7);
-    EXPECT_TRUE(std::equal(back_reference.begin(), back_reference.end(), back.begin() + 1));
+    EXPECT_TRUE(actual[0] == 7 && actual[n + 1] == 7);
+    EXPECT_TRUE(std::equal(reference.begin(), reference.end(), actual.begin() + 1));
+    std::vector<float> round_trip(n + 2, 7), reference_round_trip(n);
+    BfloatToFloat(actual.data() + 1, n, round_trip.data() + 1);
+    BfloatToFloatRef(reference.data(), n, reference_round_trip.data());
+    EXPECT_TRUE(round_trip[0] == 7 && round_trip[n + 1] == 7);
+    EXPECT_TRUE(std::equal(reference_round_trip.begin(), reference_round_trip.end(),
+                           round_trip.begin() + 1));
   }
 }
 

@@ -1,5 +1,5 @@
 // Tests of the counter-based random number generator Philox4x32 and of its keys (NoiseKey). Every
-// element of a tensor has a 16-bit draw at level 0, and 16 more bits at level 1.
+// element of a tensor has 16 random bits at level 0, and 16 more at level 1.
 #include "kernels/codes/philox.h"
 
 #include <gtest/gtest.h>

@@ -22,13 +22,13 @@ struct Codes {
 };
 
 Codes RandomCodes(size_t n, uint64_t seed) {
-  std::mt19937_64 bits(seed);
+  std::mt19937_64 random(seed);
   Codes codes;
   codes.mask.resize(PlaneBytes(n));
   codes.signs.resize(PlaneBytes(n));
   size_t ones = 0;
   for (size_t i = 0; i < n; ++i) {
-    const uint64_t draw = bits() >> 32;
+    const uint64_t draw = random() >> 32;
     codes.values.push_back(draw % 3 == 0 ? 0 : draw % 2 == 0 ? 1 : -1);
     if (codes.values[i] == 0) continue;
     codes.mask[i / 8] |= static_cast<uint8_t>(1 << (i % 8));
@@ -41,7 +41,7 @@ Codes RandomCodes(size_t n, uint64_t seed) {
 }
 
 // Returns the signs as a plane: one bit per element, in the element's position.
-std::vector<uint8_t> Placed(const Codes& codes) {
+std::vector<uint8_t> SignPlaneOf(const Codes& codes) {
   std::vector<uint8_t> signs(codes.mask.size());
   for (size_t i = 0; i < codes.values.size(); ++i) {
     signs[i / 8] |= static_cast<uint8_t>((codes.values[i] < 0) << (i % 8));
@@ -49,26 +49,26 @@ std::vector<uint8_t> Placed(const Codes& codes) {
   return signs;
 }
 
-// Adds the codes of one worker to a sum of `bits` planes, which lie one after the other.
-void AddWorker(const Codes& codes, size_t n, int bits, uint8_t* planes) {
-  const std::vector<uint8_t> placed = Placed(codes);
-  const WorkerCodes worker_codes{codes.mask.data(), placed.data()};
-  AddCodes({&worker_codes, 1}, n, PlaneBytes(n), bits, bits, planes);
+// Adds the codes of one worker to a sum of `num_planes` planes, which lie one after the other.
+void AddWorker(const Codes& codes, size_t n, int num_planes, uint8_t* planes) {
+  const std::vector<uint8_t> sign_plane = SignPlaneOf(codes);
+  const WorkerCodes worker_codes{codes.mask.data(), sign_plane.data()};
+  AddCodes({&worker_codes, 1}, n, PlaneBytes(n), num_planes, num_planes, planes);
 }
 
 // Returns the sum of element i.
-int SumAt(const std::vector<uint8_t>& planes, size_t n, int bits, size_t i) {
-  int k = 0;
-  for (int p = 0; p < bits; ++p) {
+int SumAt(const std::vector<uint8_t>& planes, size_t n, int num_planes, size_t i) {
+  int sum = 0;
+  for (int p = 0; p < num_planes; ++p) {
     const int bit = planes[static_cast<size_t>(p) * PlaneBytes(n) + i / 8] >> (i % 8) & 1;
-    k += p + 1 == bits ? -(bit << p) : bit << p;
+    sum += p + 1 == num_planes ? -(bit << p) : bit << p;
   }
-  return k;
+  return sum;
 }
 
 // Sets the bits of element i to `pattern`.
-void SetSum(std::vector<uint8_t>* planes, size_t n, int bits, size_t i, unsigned pattern) {
-  for (int p = 0; p < bits; ++p) {
+void SetSum(std::vector<uint8_t>* planes, size_t n, int num_planes, size_t i, unsigned pattern) {
+  for (int p = 0; p < num_planes; ++p) {
     uint8_t& byte = (*planes)[static_cast<size_t>(p) * PlaneBytes(n) + i / 8];
     byte = static_cast<uint8_t>(byte & ~(1 << (i % 8)));
     byte = static_cast<uint8_t>(byte | (pattern >> p & 1) << (i % 8));
@@ -91,15 +91,15 @@ TEST_P(PlanesOnTarget, SumsEqualSumsOfIntegers) {
   for (const int workers : worker_counts) {
     for (const size_t n : {1, 63, 517, 4096, 9001}) {
       SCOPED_TRACE(testing::Message() << workers << " workers, n " << n);
-      const int bits = SumBits(workers);
-      std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(n));
+      const int num_planes = SumBits(workers);
+      std::vector<uint8_t> planes(static_cast<size_t>(num_planes) * PlaneBytes(n));
       std::vector<int> sums(n);
       for (int worker = 0; worker < workers; ++worker) {
         const Codes codes = RandomCodes(n, n * 1000 + static_cast<size_t>(worker));
-        AddWorker(codes, n, bits, planes.data());
+        AddWorker(codes, n, num_planes, planes.data());
         for (size_t i = 0; i < n; ++i) sums[i] += codes.values[i];
       }
-      for (size_t i = 0; i < n; ++i) ASSERT_EQ(SumAt(planes, n, bits, i), sums[i]) << i;
+      for (size_t i = 0; i < n; ++i) ASSERT_EQ(SumAt(planes, n, num_planes, i), sums[i]) << i;
       std::vector<float> mean(n);
       ASSERT_TRUE(DecodeMean(planes.data(), n, workers, 0.3f, 0, n, mean.data()));
       for (size_t i = 0; i < n; ++i) {
@@ -112,17 +112,17 @@ TEST_P(PlanesOnTarget, SumsEqualSumsOfIntegers) {
 TEST_P(PlanesOnTarget, HoldTheLargestSumsOfBothSigns) {
   for (const int workers : {1, 2, 3, 7, 8, 127}) {
     constexpr size_t kN = 200;
-    const int bits = SumBits(workers);
-    const std::vector<uint8_t> ones(PlaneBytes(kN), 0xFF);
-    for (const bool negative : {false, true}) {
-      const std::vector<uint8_t> signs(PlaneBytes(kN), negative ? 0xFF : 0);
-      std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(kN));
+    const int num_planes = SumBits(workers);
+    const std::vector<uint8_t> full_mask(PlaneBytes(kN), 0xFF);
+    for (const bool is_negative : {false, true}) {
+      const std::vector<uint8_t> signs(PlaneBytes(kN), is_negative ? 0xFF : 0);
+      std::vector<uint8_t> planes(static_cast<size_t>(num_planes) * PlaneBytes(kN));
       for (int i = 0; i < workers; ++i) {
-        const WorkerCodes worker_codes{ones.data(), signs.data()};
-        AddCodes({&worker_codes, 1}, kN, PlaneBytes(kN), bits, bits, planes.data());
+        const WorkerCodes worker_codes{full_mask.data(), signs.data()};
+        AddCodes({&worker_codes, 1}, kN, PlaneBytes(kN), num_planes, num_planes, planes.data());
       }
       for (size_t i = 0; i < kN; ++i) {
-        ASSERT_EQ(SumAt(planes, kN, bits, i), negative ? -workers : workers);
+        ASSERT_EQ(SumAt(planes, kN, num_planes, i), is_negative ? -workers : workers);
       }
     }
   }
@@ -132,17 +132,17 @@ TEST_P(PlanesOnTarget, AddingEqualsTheReferenceAtEveryLength) {
   for (const size_t n : Lengths()) {
     SCOPED_TRACE(n);
     const size_t size = 4 * PlaneBytes(n);
-    std::vector<uint8_t> fast(size + 1);  // The sum begins at byte 1, so it is unaligned.
+    std::vector<uint8_t> actual(size + 1);  // The sum begins at byte 1, so it is unaligned.
     std::vector<uint8_t> reference(size);
     for (uint64_t worker = 0; worker < 5; ++worker) {
       const Codes codes = RandomCodes(n, n + worker * 77);
-      AddWorker(codes, n, 4, fast.data() + 1);
-      const std::vector<uint8_t> placed = Placed(codes);
-      const WorkerCodes worker_codes{codes.mask.data(), placed.data()};
+      AddWorker(codes, n, 4, actual.data() + 1);
+      const std::vector<uint8_t> sign_plane = SignPlaneOf(codes);
+      const WorkerCodes worker_codes{codes.mask.data(), sign_plane.data()};
       AddCodesRef({&worker_codes, 1}, n, PlaneBytes(n), 4, 4, reference.data());
     }
-    EXPECT_EQ(fast[0], 0);
-    EXPECT_TRUE(std::equal(reference.begin(), reference.end(), fast.begin() + 1));
+    EXPECT_EQ(actual[0], 0);
+    EXPECT_TRUE(std::equal(reference.begin(), reference.end(), actual.begin() + 1));
   }
 }
 
@@ -153,24 +153,25 @@ TEST_P(PlanesOnTarget, AddingSeveralAtOnceEqualsTheReferenceAtEveryLength) {
   for (const size_t n : Lengths()) {
     const size_t stride = PlaneBytes(n) + n % 3;
     const size_t size = 5 * stride + 2;
-    std::vector<uint8_t> fast(size, kGuard), reference(size, kGuard);
+    std::vector<uint8_t> actual(size, kGuard), reference(size, kGuard);
     int workers = 0;
-    for (const size_t count : {1, 2, 1, 4, 3}) {
-      SCOPED_TRACE(testing::Message() << count << " onto " << workers << ", n " << n);
+    for (const size_t num_added : {1, 2, 1, 4, 3}) {
+      SCOPED_TRACE(testing::Message() << num_added << " onto " << workers << ", n " << n);
       std::vector<Codes> codes;
-      std::vector<std::vector<uint8_t>> placed;
-      std::vector<WorkerCodes> views;
-      for (size_t c = 0; c < count; ++c) {
-        codes.push_back(RandomCodes(n, n + 31 * count + c));
-        placed.push_back(Placed(codes.back()));
-        if (n != 0) placed.back()[n / 16] |= static_cast<uint8_t>(~codes[c].mask[n / 16]);
+      std::vector<std::vector<uint8_t>> sign_planes;
+      std::vector<WorkerCodes> worker_codes;
+      for (size_t c = 0; c < num_added; ++c) {
+        codes.push_back(RandomCodes(n, n + 31 * num_added + c));
+        sign_planes.push_back(SignPlaneOf(codes.back()));
+        if (n != 0) sign_planes.back()[n / 16] |= static_cast<uint8_t>(~codes[c].mask[n / 16]);
       }
-      for (size_t c = 0; c < count; ++c) views.push_back({codes[c].mask.data(), placed[c].data()});
-      const int old_bits = workers == 0 ? 0 : SumBits(workers);
-      workers += static_cast<int>(count);
-      AddCodes(views, n, stride, old_bits, SumBits(workers), fast.data() + 1);
-      AddCodesRef(views, n, stride, old_bits, SumBits(workers), reference.data() + 1);
-      ASSERT_EQ(fast, reference);  // Also compares the unused bytes between planes.
+      for (size_t c = 0; c < num_added; ++c)
+        worker_codes.push_back({codes[c].mask.data(), sign_planes[c].data()});
+      const int old_num_planes = workers == 0 ? 0 : SumBits(workers);
+      workers += static_cast<int>(num_added);
+      AddCodes(worker_codes, n, stride, old_num_planes, SumBits(workers), actual.data() + 1);
+      AddCodesRef(worker_codes, n, stride, old_num_planes, SumBits(workers), reference.data() + 1);
+      ASSERT_EQ(actual, reference);  // Also compares the unused bytes between planes.
     }
   }
 }
@@ -179,14 +180,14 @@ TEST_P(PlanesOnTarget, PlaceSignsMatchesReference) {
   for (const size_t n : Lengths()) {
     SCOPED_TRACE(n);
     const Codes codes = RandomCodes(n, n);
-    std::vector<uint8_t> fast(PlaneBytes(n) + 1, 42), reference(PlaneBytes(n));
+    std::vector<uint8_t> actual(PlaneBytes(n) + 1, 42), reference(PlaneBytes(n));
     const size_t ones = CountOnes(codes.mask.data(), n);
-    EXPECT_EQ(SpreadSigns(codes.mask.data(), n, codes.signs, fast.data()), ones);
+    EXPECT_EQ(SpreadSigns(codes.mask.data(), n, codes.signs, actual.data()), ones);
     EXPECT_EQ(SpreadSignsRef(codes.mask.data(), n, codes.signs, reference.data()), ones);
-    EXPECT_EQ(reference, Placed(codes));
-    EXPECT_EQ(fast.back(), 42);
-    fast.pop_back();
-    EXPECT_EQ(fast, reference);
+    EXPECT_EQ(reference, SignPlaneOf(codes));
+    EXPECT_EQ(actual.back(), 42);
+    actual.pop_back();
+    EXPECT_EQ(actual, reference);
   }
 }
 
@@ -197,12 +198,12 @@ TEST_P(PlanesOnTarget, ReadsNoBytesBeyondTheLastSign) {
     for (const uint8_t byte : {0xFF, 0x81, 0x00}) {
       const std::vector<uint8_t> mask(PlaneBytes(n), byte);
       const std::vector<uint8_t> signs(PlaneBytes(CountOnes(mask.data(), n)), 0xFF);
-      std::vector<uint8_t> placed(PlaneBytes(n));
-      SpreadSigns(mask.data(), n, signs, placed.data());
-      EXPECT_EQ(placed, mask);
+      std::vector<uint8_t> sign_plane(PlaneBytes(n));
+      SpreadSigns(mask.data(), n, signs, sign_plane.data());
+      EXPECT_EQ(sign_plane, mask);
       // If there are fewer signs than ones in the mask, the missing signs are 0.
-      SpreadSigns(mask.data(), n, std::span(signs).first(signs.size() / 2), placed.data());
-      EXPECT_EQ(CountOnes(placed.data(), n), signs.size() / 2 * 8);
+      SpreadSigns(mask.data(), n, std::span(signs).first(signs.size() / 2), sign_plane.data());
+      EXPECT_EQ(CountOnes(sign_plane.data(), n), signs.size() / 2 * 8);
     }
   }
 }
@@ -210,22 +211,22 @@ TEST_P(PlanesOnTarget, ReadsNoBytesBeyondTheLastSign) {
 TEST_P(PlanesOnTarget, DecodesAnyRangeLikeReference) {
   constexpr size_t kN = 2000;
   for (const int workers : {1, 2, 3, 5, 8, 16, 40, 127, 1000, 5000}) {
-    const int bits = SumBits(workers);
+    const int num_planes = SumBits(workers);
     std::mt19937 random(static_cast<unsigned>(workers));
-    std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(kN));
+    std::vector<uint8_t> planes(static_cast<size_t>(num_planes) * PlaneBytes(kN));
     for (size_t i = 0; i < kN; ++i) {
-      const int k = static_cast<int>(random() % static_cast<unsigned>(2 * workers + 1)) - workers;
-      SetSum(&planes, kN, bits, i, static_cast<unsigned>(k));
+      const int sum = static_cast<int>(random() % static_cast<unsigned>(2 * workers + 1)) - workers;
+      SetSum(&planes, kN, num_planes, i, static_cast<unsigned>(sum));
     }
     for (const size_t first : {0, 1, 7, 8, 13, 20, 64, 1000}) {
       for (const size_t count : {0, 1, 15, 64, 65, 500, 1000}) {
         SCOPED_TRACE(testing::Message() << workers << " " << first << " " << count);
-        std::vector<float> fast(count + 1, 42), reference(count + 1, 42);
-        ASSERT_TRUE(DecodeMean(planes.data(), kN, workers, 1.7f, first, count, fast.data()));
+        std::vector<float> actual(count + 1, 42), reference(count + 1, 42);
+        ASSERT_TRUE(DecodeMean(planes.data(), kN, workers, 1.7f, first, count, actual.data()));
         ASSERT_TRUE(
             DecodeMeanRef(planes.data(), kN, workers, 1.7f, first, count, reference.data()));
-        EXPECT_EQ(fast, reference);
-        EXPECT_EQ(fast.back(), 42);
+        EXPECT_EQ(actual, reference);
+        EXPECT_EQ(actual.back(), 42);
       }
     }
   }
@@ -245,20 +246,20 @@ TEST_P(PlanesOnTarget, DecodesToTheEndAtAnyLength) {
 TEST_P(PlanesOnTarget, DecodeRejectsInvalidSums) {
   constexpr size_t kN = 300;
   for (const int workers : {1, 2, 4, 5, 8, 16, 17, 64, 100}) {
-    const int bits = SumBits(workers);
-    const int patterns = 1 << bits;
-    for (int pattern = 0; pattern < patterns; ++pattern) {
-      const int k = pattern < patterns / 2 ? pattern : pattern - patterns;
+    const int num_planes = SumBits(workers);
+    const int num_patterns = 1 << num_planes;
+    for (int pattern = 0; pattern < num_patterns; ++pattern) {
+      const int k = pattern < num_patterns / 2 ? pattern : pattern - num_patterns;
       const bool is_valid = std::abs(k) <= workers;
-      for (const size_t at : {0, 63, 64, 299}) {
-        std::vector<uint8_t> planes(static_cast<size_t>(bits) * PlaneBytes(kN));
-        SetSum(&planes, kN, bits, at, static_cast<unsigned>(pattern));
+      for (const size_t index : {0, 63, 64, 299}) {
+        std::vector<uint8_t> planes(static_cast<size_t>(num_planes) * PlaneBytes(kN));
+        SetSum(&planes, kN, num_planes, index, static_cast<unsigned>(pattern));
         std::vector<float> mean(kN);
         EXPECT_EQ(DecodeMean(planes.data(), kN, workers, 1, 0, kN, mean.data()), is_valid) << k;
         EXPECT_EQ(DecodeMeanRef(planes.data(), kN, workers, 1, 0, kN, mean.data()), is_valid) << k;
-        const size_t next = at + 1;  // Invalid sums outside the decoded range are ignored.
+        const size_t next = index + 1;  // Invalid sums outside the decoded range are ignored.
         EXPECT_TRUE(DecodeMean(planes.data(), kN, workers, 1, next, kN - next, mean.data()));
-        EXPECT_TRUE(DecodeMean(planes.data(), kN, workers, 1, 0, at, mean.data()));
+        EXPECT_TRUE(DecodeMean(planes.data(), kN, workers, 1, 0, index, mean.data()));
       }
     }
   }

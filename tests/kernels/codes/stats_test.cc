@@ -29,7 +29,7 @@ std::vector<float> OrderSensitiveValues(size_t n, uint64_t seed) {
 }
 
 // Adds the second half of the partial sums to the first half until one sum is left.
-double Folded(std::vector<double> partial_sums) {
+double Fold(std::vector<double> partial_sums) {
   while (partial_sums.size() > 1) {
     std::vector<double> folded(partial_sums.size() / 2);
     for (size_t l = 0; l < folded.size(); ++l)
@@ -39,19 +39,19 @@ double Folded(std::vector<double> partial_sums) {
   return partial_sums[0];
 }
 
-// The sum (of squares) in the order that the header defines. Missing elements of the last block are
-// 0.
-double DocumentedSum(const std::vector<float>& x, bool squares) {
-  std::vector<double> blocks(128, 0.0);
+// Returns the sum, or the sum of squares, in the order that stats.h defines. Missing elements of
+// the last block are 0.
+double DocumentedSum(const std::vector<float>& x, bool of_squares) {
+  std::vector<double> sums_of_blocks(128, 0.0);
   for (size_t block = 0; block < x.size(); block += 4096) {
     std::vector<double> partial_sums(128, 0.0);
     for (size_t i = block; i < block + 4096; ++i) {
       const double value = i < x.size() ? x[i] : 0.0;
-      partial_sums[i % 128] += squares ? value * value : value;
+      partial_sums[i % 128] += of_squares ? value * value : value;
     }
-    blocks[block / 4096 % 128] += Folded(partial_sums);
+    sums_of_blocks[block / 4096 % 128] += Fold(partial_sums);
   }
-  return Folded(blocks);
+  return Fold(sums_of_blocks);
 }
 
 void ExpectSameBits(double a, double b) {
@@ -68,9 +68,9 @@ TEST_P(StatsOnTarget, EqualTheReferenceAndTheDocumentedOrder) {
     ExpectSameBits(reference.sum, DocumentedSum(x, false));
     ExpectSameBits(reference.sum_squares, DocumentedSum(x, true));
     for (const size_t shift : {0, 1, 3}) {  // The array begins at an unaligned address if not 0.
-      std::vector<float> moved(n + shift);
-      std::copy(x.begin(), x.end(), moved.begin() + static_cast<ptrdiff_t>(shift));
-      const Stats stats = ComputeStats(moved.data() + shift, n);
+      std::vector<float> shifted(n + shift);
+      std::copy(x.begin(), x.end(), shifted.begin() + static_cast<ptrdiff_t>(shift));
+      const Stats stats = ComputeStats(shifted.data() + shift, n);
       ExpectSameBits(stats.sum, reference.sum);
       ExpectSameBits(stats.sum_squares, reference.sum_squares);
       EXPECT_EQ(stats.max_abs, reference.max_abs);
@@ -82,20 +82,20 @@ TEST_P(StatsOnTarget, EqualTheReferenceAndTheDocumentedOrder) {
 TEST_P(StatsOnTarget, KeepsTheOrderOfAdditions) {
   std::vector<float> x = OrderSensitiveValues(10000, 1);
   const Stats stats = ComputeStats(x.data(), x.size());
-  double in_a_row = 0;
-  for (const float value : x) in_a_row += value;
-  EXPECT_NE(in_a_row, stats.sum);  // Otherwise these values would not show the order.
+  double sequential_sum = 0;
+  for (const float value : x) sequential_sum += value;
+  EXPECT_NE(sequential_sum, stats.sum);  // Otherwise these values would not show the order.
 
-  int changed = 0;
+  int num_changed = 0;
   std::mt19937 random(1);
   for (int i = 0; i < 20; ++i) {
     std::shuffle(x.begin(), x.end(), random);
-    const Stats other = ComputeStats(x.data(), x.size());
-    ExpectSameBits(other.sum, DocumentedSum(x, false));
-    ExpectSameBits(other.sum_squares, DocumentedSum(x, true));
-    if (other.sum != stats.sum) ++changed;
+    const Stats shuffled_stats = ComputeStats(x.data(), x.size());
+    ExpectSameBits(shuffled_stats.sum, DocumentedSum(x, false));
+    ExpectSameBits(shuffled_stats.sum_squares, DocumentedSum(x, true));
+    if (shuffled_stats.sum != stats.sum) ++num_changed;
   }
-  EXPECT_GE(changed, 19);
+  EXPECT_GE(num_changed, 19);
 }
 
 TEST_P(StatsOnTarget, FindTheLargestMagnitudeWhereverItIs) {
@@ -113,11 +113,11 @@ TEST_P(StatsOnTarget, DetectsAnyNonFiniteValue) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   for (const size_t n : {1, 7, 64, 129, 4096, 5000}) {
     for (size_t i = 0; i < n; i += n < 200 ? 1 : 97) {
-      for (const float bad : {kInfinity, -kInfinity, kNan, -kNan}) {
+      for (const float non_finite : {kInfinity, -kInfinity, kNan, -kNan}) {
         std::vector<float> x = Gaussian(n, n);
-        x[i] = bad;
-        EXPECT_FALSE(ComputeStats(x.data(), n).finite) << n << " " << i << " " << bad;
-        EXPECT_FALSE(ComputeStatsRef(x.data(), n).finite) << n << " " << i << " " << bad;
+        x[i] = non_finite;
+        EXPECT_FALSE(ComputeStats(x.data(), n).finite) << n << " " << i << " " << non_finite;
+        EXPECT_FALSE(ComputeStatsRef(x.data(), n).finite) << n << " " << i << " " << non_finite;
       }
     }
   }
@@ -141,8 +141,9 @@ TEST(Sigma, IsThePopulationDeviationAboutTheMean) {
 
 TEST(Sigma, IsZeroForEqualValuesAndForNone) {
   EXPECT_EQ(Sigma(Stats(), 0), 0);
-  const std::vector<float> same(1000, 0.1f);
-  EXPECT_NEAR(Sigma(ComputeStats(same.data(), same.size()), same.size()), 0, 1e-8);
+  const std::vector<float> equal_values(1000, 0.1f);
+  EXPECT_NEAR(Sigma(ComputeStats(equal_values.data(), equal_values.size()), equal_values.size()), 0,
+              1e-8);
   const std::vector<float> zeros(1000, 0.0f);
   EXPECT_EQ(Sigma(ComputeStats(zeros.data(), zeros.size()), zeros.size()), 0);
 }

@@ -13,12 +13,12 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-std::vector<int8_t> Codes(const std::vector<float>& g, float s, float clip, const NoiseKey& key,
-                          uint64_t first = 0) {
+std::vector<int8_t> CodesOf(const std::vector<float>& g, float s, float clip, const NoiseKey& key,
+                            uint64_t first_element = 0) {
   std::vector<uint8_t> mask(PlaneBytes(g.size()));
   std::vector<uint8_t> signs(PlaneBytes(g.size()));
   std::vector<int8_t> codes(g.size());
-  Ternarize(g.data(), g.size(), s, clip, key, first, mask.data(), signs.data());
+  Ternarize(g.data(), g.size(), s, clip, key, first_element, mask.data(), signs.data());
   ExpandCodes(mask.data(), signs.data(), g.size(), codes.data());
   return codes;
 }
@@ -29,26 +29,29 @@ TEST(TernaryLaw, IsUnbiasedWithTheVarianceOfTheory) {
   constexpr float kClip = 1.5f;
   std::vector<float> g;
   for (int i = 0; i < 61; ++i) g.push_back(static_cast<float>(i - 30) * 0.0625f);
-  std::vector<int64_t> sum(g.size()), squares(g.size());
+  std::vector<int64_t> code_sums(g.size()), square_sums(g.size());
   for (uint64_t round = 0; round < kDraws; ++round) {
-    const std::vector<int8_t> codes = Codes(g, kScaler, kClip, {.seed = 11, .round = round});
+    const std::vector<int8_t> codes = CodesOf(g, kScaler, kClip, {.seed = 11, .round = round});
     for (size_t i = 0; i < g.size(); ++i) {
-      sum[i] += codes[i];
-      squares[i] += codes[i] * codes[i];
+      code_sums[i] += codes[i];
+      square_sums[i] += codes[i] * codes[i];
     }
   }
   for (size_t i = 0; i < g.size(); ++i) {
     const double s = kScaler;
     const double clipped = std::clamp<double>(g[i], -kClip, kClip);
     const double variance = std::abs(clipped) * (s - std::abs(clipped));
-    const double mean = s * static_cast<double>(sum[i]) / kDraws;
-    const double error = std::sqrt(variance / kDraws);
-    EXPECT_NEAR(mean, clipped, 4 * error + 1e-7) << g[i];
-    const double sample_variance = s * s * static_cast<double>(squares[i]) / kDraws - mean * mean;
-    // The variance of a code is s^2 p (1 - p), where p is the probability of a code that is not 0.
-    // Its derivative s^2 (1 - 2 p) turns the error of p into the error of the variance.
+    const double mean = s * static_cast<double>(code_sums[i]) / kDraws;
+    const double standard_error = std::sqrt(variance / kDraws);
+    EXPECT_NEAR(mean, clipped, 4 * standard_error + 1e-7) << g[i];
+    const double sample_variance =
+        s * s * static_cast<double>(square_sums[i]) / kDraws - mean * mean;
+    // A decoded value (s times the code) with mean magnitude m = |clipped| has the variance
+    // m (s - m). Its derivative s - 2 m turns the error of the mean into that of the variance.
     const double slope = std::abs(s - 2 * std::abs(clipped));
-    EXPECT_NEAR(sample_variance, variance, 4 * error * slope + 16 * error * error + 1e-6) << g[i];
+    EXPECT_NEAR(sample_variance, variance,
+                4 * standard_error * slope + 16 * standard_error * standard_error + 1e-6)
+        << g[i];
   }
 }
 
@@ -57,13 +60,13 @@ TEST(TernaryLaw, PassesChiSquareOfEquation2OverBinsOfTheMagnitude) {
   constexpr size_t kN = 1 << 20;
   constexpr float kScaler = 0.7f;
   for (const uint64_t seed : {1, 2, 3}) {
-    std::mt19937_64 bits(seed);
+    std::mt19937_64 random(seed);
     std::vector<float> g(kN);
     for (float& value : g) {
-      value =
-          static_cast<float>(static_cast<double>(static_cast<int64_t>(bits())) * 0x1p-63 * kScaler);
+      value = static_cast<float>(static_cast<double>(static_cast<int64_t>(random())) * 0x1p-63 *
+                                 kScaler);
     }
-    const std::vector<int8_t> codes = Codes(g, kScaler, kInfinity, {.seed = seed});
+    const std::vector<int8_t> codes = CodesOf(g, kScaler, kInfinity, {.seed = seed});
     std::vector<double> observed(kBins), expected(kBins), variance(kBins);
     for (size_t i = 0; i < kN; ++i) {
       const double p = std::abs(static_cast<double>(g[i])) / kScaler;
@@ -88,16 +91,17 @@ TEST(TernaryLaw, PassesChiSquareOfEquation2OverBinsOfTheMagnitude) {
 TEST(TernaryLaw, DrawsOfNeighboursRoundsAndRanksAreIndependent) {
   constexpr size_t kN = 1 << 18;
   const std::vector<float> g(kN, 0.5f);
-  const std::vector<int8_t> codes = Codes(g, 1, 1, {.seed = 5});
-  const auto agreement = [&](const std::vector<int8_t>& other, size_t shift) {
-    size_t same = 0;
-    for (size_t i = 0; i + shift < kN; ++i) same += codes[i] == other[i + shift];
-    return (static_cast<double>(same) / static_cast<double>(kN - shift) - 0.5) * 2 * std::sqrt(kN);
+  const std::vector<int8_t> codes = CodesOf(g, 1, 1, {.seed = 5});
+  const auto agreement = [&](const std::vector<int8_t>& other_codes, size_t shift) {
+    size_t num_equal = 0;
+    for (size_t i = 0; i + shift < kN; ++i) num_equal += codes[i] == other_codes[i + shift];
+    return (static_cast<double>(num_equal) / static_cast<double>(kN - shift) - 0.5) * 2 *
+           std::sqrt(kN);
   };
   for (size_t shift = 1; shift <= 16; ++shift) EXPECT_LT(std::abs(agreement(codes, shift)), 4);
-  EXPECT_LT(std::abs(agreement(Codes(g, 1, 1, {.seed = 5, .round = 1}), 0)), 4);
-  EXPECT_LT(std::abs(agreement(Codes(g, 1, 1, {.seed = 5, .rank = 1}), 0)), 4);
-  EXPECT_LT(std::abs(agreement(Codes(g, 1, 1, {.seed = 5, .tensor = 1}), 0)), 4);
+  EXPECT_LT(std::abs(agreement(CodesOf(g, 1, 1, {.seed = 5, .round = 1}), 0)), 4);
+  EXPECT_LT(std::abs(agreement(CodesOf(g, 1, 1, {.seed = 5, .rank = 1}), 0)), 4);
+  EXPECT_LT(std::abs(agreement(CodesOf(g, 1, 1, {.seed = 5, .tensor = 1}), 0)), 4);
 }
 
 // For Gaussian gradients clipped at 2.5 standard deviations, theory predicts how many values are
@@ -107,45 +111,46 @@ TEST(TernaryLaw, MatchesTheTheoryOfAGaussianClippedAtTwoAndAHalfSigma) {
   const std::vector<float> g = Gaussian(4'000'000, 42, 0.01);
   const Stats stats = ComputeStats(g.data(), g.size());
   const auto s = static_cast<float>(2.5 * Sigma(stats, g.size()));
-  double clipped = 0;
-  double norm = 0;
-  double product = 0;
+  double num_clipped = 0;
+  double squared_norm = 0;
+  double dot_product = 0;
   for (const float value : g) {
-    const double after = std::clamp<double>(value, -s, s);
-    clipped += std::abs(value) > s;
-    norm += after * after;
-    product += after * value;
+    const double clipped_value = std::clamp<double>(value, -s, s);
+    num_clipped += std::abs(value) > s;
+    squared_norm += clipped_value * clipped_value;
+    dot_product += clipped_value * value;
   }
   const auto n = static_cast<double>(g.size());
-  EXPECT_NEAR(100 * clipped / n, 1.24, 0.03);
-  EXPECT_NEAR(100 * (1 - std::sqrt(norm / stats.sum_squares)), 1.13, 0.02);
-  const double degrees =
-      std::acos(product / std::sqrt(norm * stats.sum_squares)) * 180 / std::numbers::pi;
-  EXPECT_NEAR(degrees, 2.75, 0.03);
+  EXPECT_NEAR(100 * num_clipped / n, 1.24, 0.03);
+  EXPECT_NEAR(100 * (1 - std::sqrt(squared_norm / stats.sum_squares)), 1.13, 0.02);
+  const double angle =
+      std::acos(dot_product / std::sqrt(squared_norm * stats.sum_squares)) * 180 / std::numbers::pi;
+  EXPECT_NEAR(angle, 2.75, 0.03);
 
   std::vector<uint8_t> mask(PlaneBytes(g.size()));
   std::vector<uint8_t> signs(PlaneBytes(g.size()));
-  const size_t ones =
+  const size_t num_ones =
       Ternarize(g.data(), g.size(), s, s, {.seed = 1}, 0, mask.data(), signs.data());
-  EXPECT_NEAR(100 * (1 - static_cast<double>(ones) / n), 68.2, 0.3);
+  EXPECT_NEAR(100 * (1 - static_cast<double>(num_ones) / n), 68.2, 0.3);
 }
 
-// Returns whether `fires` of n codes are not 0 as often as the probability p predicts.
-bool HasRate(double fires, double n, double p) {
-  return std::abs(fires - n * p) <= 4 * std::sqrt(n * p * (1 - p));
+// Returns whether `num_nonzero` of n codes are not 0 as often as the probability p predicts.
+bool HasProbability(double num_nonzero, double n, double p) {
+  return std::abs(num_nonzero - n * p) <= 4 * std::sqrt(n * p * (1 - p));
 }
 
 TEST(TernaryLaw, ResolvesThresholdsFinerThan16Bits) {
-  constexpr size_t kPiece = 1 << 20;
+  constexpr size_t kPieceSize = 1 << 20;
   for (const double p : {0x1p-20, 3 * 0x1p-18, 5 * 0x1p-19}) {
-    const std::vector<float> g(kPiece, static_cast<float>(p));
-    std::vector<uint8_t> mask(PlaneBytes(kPiece)), signs(PlaneBytes(kPiece));
-    size_t fires = 0;
+    const std::vector<float> g(kPieceSize, static_cast<float>(p));
+    std::vector<uint8_t> mask(PlaneBytes(kPieceSize)), signs(PlaneBytes(kPieceSize));
+    size_t num_nonzero = 0;
     for (uint64_t piece = 0; piece < 64; ++piece) {
-      fires +=
-          Ternarize(g.data(), kPiece, 1, 1, {.seed = 8}, piece * kPiece, mask.data(), signs.data());
+      num_nonzero += Ternarize(g.data(), kPieceSize, 1, 1, {.seed = 8}, piece * kPieceSize,
+                               mask.data(), signs.data());
     }
-    EXPECT_TRUE(HasRate(static_cast<double>(fires), 64.0 * kPiece, p)) << p << " " << fires;
+    EXPECT_TRUE(HasProbability(static_cast<double>(num_nonzero), 64.0 * kPieceSize, p))
+        << p << " " << num_nonzero;
   }
 }
 
@@ -157,21 +162,21 @@ TEST(TernaryLaw, DetectsNoiseTruncatedTo16Bits) {
   const NoiseKey key = {.seed = 8};
   const auto truncated_threshold = static_cast<uint32_t>(std::floor(p * 65536));
   const auto rounded_threshold = static_cast<uint32_t>(std::round(p * 65536));
-  size_t truncated = 0;
-  size_t rounded = 0;
-  size_t refined = 0;
+  size_t num_truncated = 0;
+  size_t num_rounded = 0;
+  size_t num_refined = 0;
   for (uint64_t i = 0; i < kN; i += 8) {
     const auto words = NoiseBlock(key, static_cast<uint32_t>(i / 8), 0);
     for (uint64_t slot = 0; slot < 8; ++slot) {
       const uint32_t draw = words[slot / 2] >> (slot % 2 * 16) & 0xFFFF;
-      truncated += draw < truncated_threshold;
-      rounded += draw < rounded_threshold;
-      if (draw == 0) refined += TernaryFires(static_cast<float>(p), 1, 1, key, i + slot);
+      num_truncated += draw < truncated_threshold;
+      num_rounded += draw < rounded_threshold;
+      if (draw == 0) num_refined += TernaryFires(static_cast<float>(p), 1, 1, key, i + slot);
     }
   }
-  EXPECT_FALSE(HasRate(static_cast<double>(truncated), kN, p)) << truncated;
-  EXPECT_FALSE(HasRate(static_cast<double>(rounded), kN, p)) << rounded;
-  EXPECT_TRUE(HasRate(static_cast<double>(refined), kN, p)) << refined;
+  EXPECT_FALSE(HasProbability(static_cast<double>(num_truncated), kN, p)) << num_truncated;
+  EXPECT_FALSE(HasProbability(static_cast<double>(num_rounded), kN, p)) << num_rounded;
+  EXPECT_TRUE(HasProbability(static_cast<double>(num_refined), kN, p)) << num_refined;
 }
 
 }  // namespace

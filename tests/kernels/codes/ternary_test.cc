@@ -20,7 +20,7 @@ class TernaryOnTarget : public OnTarget {};
 TERN_ON_EVERY_TARGET(TernaryOnTarget);
 
 struct Codes {
-  size_t ones = 0;
+  size_t num_ones = 0;
   std::vector<uint8_t> mask;
   std::vector<uint8_t> signs;
   bool operator==(const Codes&) const = default;
@@ -30,17 +30,17 @@ using Kernel = decltype(Ternarize);
 
 // Runs a kernel on memory whose address is unaligned by `shift`, and checks that it does not write
 // outside its arrays. `first` is the position of g[0] in its tensor.
-Codes Coded(Kernel* kernel, const std::vector<float>& g, float s, float clip, uint64_t first,
-            size_t shift = 0, const NoiseKey& key = kKey) {
+Codes RunKernel(Kernel* kernel, const std::vector<float>& g, float s, float clip, uint64_t first,
+                size_t shift = 0, const NoiseKey& key = kKey) {
   constexpr uint8_t kGuard = 0xA5;
   const size_t size = PlaneBytes(g.size());
-  std::vector<float> moved(g.size() + shift);
-  std::copy(g.begin(), g.end(), moved.begin() + static_cast<ptrdiff_t>(shift));
+  std::vector<float> shifted_g(g.size() + shift);
+  std::copy(g.begin(), g.end(), shifted_g.begin() + static_cast<ptrdiff_t>(shift));
   std::vector<uint8_t> mask(size + shift + 1, kGuard);
   std::vector<uint8_t> signs(size + shift + 1, kGuard);
   Codes codes;
-  codes.ones = kernel(moved.data() + shift, g.size(), s, clip, key, first, mask.data() + shift,
-                      signs.data() + shift);
+  codes.num_ones = kernel(shifted_g.data() + shift, g.size(), s, clip, key, first,
+                          mask.data() + shift, signs.data() + shift);
   for (size_t i = 0; i < shift; ++i) EXPECT_TRUE(mask[i] == kGuard && signs[i] == kGuard);
   EXPECT_TRUE(mask.back() == kGuard && signs.back() == kGuard);
   const auto begin = static_cast<ptrdiff_t>(shift);
@@ -59,10 +59,10 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceAtEveryLength) {
   for (const size_t n : Lengths()) {
     SCOPED_TRACE(n);
     const std::vector<float> g = Gaussian(n, n + 1);
-    const Codes reference = Coded(TernarizeRef, g, 2.5f, 2.4f, 8);
-    EXPECT_EQ(Coded(Ternarize, g, 2.5f, 2.4f, 8), reference);
-    EXPECT_EQ(Coded(Ternarize, g, 2.5f, 2.4f, 8, 1), reference);
-    EXPECT_EQ(Coded(Ternarize, g, 2.5f, 2.4f, 8, 3), reference);
+    const Codes reference = RunKernel(TernarizeRef, g, 2.5f, 2.4f, 8);
+    EXPECT_EQ(RunKernel(Ternarize, g, 2.5f, 2.4f, 8), reference);
+    EXPECT_EQ(RunKernel(Ternarize, g, 2.5f, 2.4f, 8, 1), reference);
+    EXPECT_EQ(RunKernel(Ternarize, g, 2.5f, 2.4f, 8, 3), reference);
   }
 }
 
@@ -71,8 +71,8 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceFromEveryFirstElement) {
     for (const size_t n : {1, 63, 200, 4097, 9001}) {
       SCOPED_TRACE(testing::Message() << first << " " << n);
       const std::vector<float> g = Gaussian(n, n);
-      EXPECT_EQ(Coded(Ternarize, g, 1.0f, kInfinity, first),
-                Coded(TernarizeRef, g, 1.0f, kInfinity, first));
+      EXPECT_EQ(RunKernel(Ternarize, g, 1.0f, kInfinity, first),
+                RunKernel(TernarizeRef, g, 1.0f, kInfinity, first));
     }
   }
 }
@@ -80,19 +80,20 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceFromEveryFirstElement) {
 TEST_P(TernaryOnTarget, EqualsTheReferenceAcrossTheEndOfTheBlockCounter) {
   const uint64_t first = (uint64_t{1} << 35) - 1000;
   const std::vector<float> g = Gaussian(3000, 1);
-  EXPECT_EQ(Coded(Ternarize, g, 2, 2, first), Coded(TernarizeRef, g, 2, 2, first));
+  EXPECT_EQ(RunKernel(Ternarize, g, 2, 2, first), RunKernel(TernarizeRef, g, 2, 2, first));
 }
 
 TEST_P(TernaryOnTarget, EqualsTheReferenceForEveryPartOfTheKey) {
   const std::vector<float> g = Gaussian(500, 1);
   for (uint64_t bit = 0; bit < 64; bit += 7) {
-    const uint64_t x = uint64_t{1} << bit | 3;
-    const NoiseKey key = {.seed = x * 977,
+    const uint64_t key_part = uint64_t{1} << bit | 3;
+    const NoiseKey key = {.seed = key_part * 977,
                           .stream = bit % 2 == 0 ? NoiseStream::kCodes : NoiseStream::kServerCodes,
                           .rank = static_cast<uint16_t>(0xFFFF - bit),
-                          .round = x,
-                          .tensor = static_cast<uint32_t>(x >> 3)};
-    EXPECT_EQ(Coded(Ternarize, g, 2, 2, 5, 0, key), Coded(TernarizeRef, g, 2, 2, 5, 0, key));
+                          .round = key_part,
+                          .tensor = static_cast<uint32_t>(key_part >> 3)};
+    EXPECT_EQ(RunKernel(Ternarize, g, 2, 2, 5, 0, key),
+              RunKernel(TernarizeRef, g, 2, 2, 5, 0, key));
   }
 }
 
@@ -106,30 +107,30 @@ TEST_P(TernaryOnTarget, EqualsTheReferenceIfEveryDrawTies) {
       const double draw = Draw16(kKey, i, 0);
       g[i] = static_cast<float>((draw + fraction) * 0x1p-16) * (i % 3 == 0 ? -1.0f : 1.0f);
     }
-    const Codes reference = Coded(TernarizeRef, g, 1, kInfinity, 0);
-    EXPECT_EQ(Coded(Ternarize, g, 1, kInfinity, 0), reference);
-    EXPECT_NEAR(static_cast<double>(reference.ones) / kN, fraction, 0.03);
+    const Codes reference = RunKernel(TernarizeRef, g, 1, kInfinity, 0);
+    EXPECT_EQ(RunKernel(Ternarize, g, 1, kInfinity, 0), reference);
+    EXPECT_NEAR(static_cast<double>(reference.num_ones) / kN, fraction, 0.03);
   }
 }
 
 // An element is coded as non-zero if its 32-bit random number is less than |g| / s * 2^32. Tests
 // both sides of that threshold, wherever they are exact floats.
 TEST_P(TernaryOnTarget, ComparesAll32BitsOfTheDraw) {
-  int found = 0;
+  int num_found = 0;
   for (uint64_t element = 0; element < 20000; ++element) {
     const double draw = Draw32(kKey, element);
     const auto below = static_cast<float>(draw * 0x1p-32);
     const auto above = static_cast<float>((draw + 1) * 0x1p-32);
     if (below == draw * 0x1p-32) {
-      ++found;
-      EXPECT_EQ(Coded(Ternarize, {below}, 1, kInfinity, element).ones, 0u) << element;
+      ++num_found;
+      EXPECT_EQ(RunKernel(Ternarize, {below}, 1, kInfinity, element).num_ones, 0u) << element;
     }
     if (above == (draw + 1) * 0x1p-32) {
-      ++found;
-      EXPECT_EQ(Coded(Ternarize, {above}, 1, kInfinity, element).ones, 1u) << element;
+      ++num_found;
+      EXPECT_EQ(RunKernel(Ternarize, {above}, 1, kInfinity, element).num_ones, 1u) << element;
     }
   }
-  EXPECT_GT(found, 100);
+  EXPECT_GT(num_found, 100);
 }
 
 TEST_P(TernaryOnTarget, DecidesByTheQuotientInFloat) {
@@ -138,15 +139,16 @@ TEST_P(TernaryOnTarget, DecidesByTheQuotientInFloat) {
   for (const float s : {3.0f, 0.1f, 7e-5f, 1e-40f, 3e38f}) {
     std::vector<float> g = Gaussian(20000, 17);
     for (float& value : g) value *= s / 3;
-    EXPECT_EQ(Coded(Ternarize, g, s, kInfinity, 3), Coded(TernarizeRef, g, s, kInfinity, 3)) << s;
+    EXPECT_EQ(RunKernel(Ternarize, g, s, kInfinity, 3), RunKernel(TernarizeRef, g, s, kInfinity, 3))
+        << s;
   }
 }
 
 TEST_P(TernaryOnTarget, GivesOnlyZerosForAZeroScaler) {
   const std::vector<float> g = Gaussian(1000, 1);
   for (Kernel* kernel : {Ternarize, TernarizeRef}) {
-    const Codes codes = Coded(kernel, g, 0, kInfinity, 0);
-    EXPECT_EQ(codes.ones, 0u);
+    const Codes codes = RunKernel(kernel, g, 0, kInfinity, 0);
+    EXPECT_EQ(codes.num_ones, 0u);
     EXPECT_EQ(codes.mask, std::vector<uint8_t>(125, 0));
     EXPECT_EQ(codes.signs, std::vector<uint8_t>(125, 0));
   }
@@ -156,7 +158,7 @@ TEST_P(TernaryOnTarget, GivesZeroForZeroAndTheSignForMagnitudesFromTheScalerOn) 
   std::vector<float> g(3000);
   const float values[] = {0.0f, -0.0f, 1.5f, -1.5f, 4.0f, kInfinity};
   for (size_t i = 0; i < g.size(); ++i) g[i] = values[i % 6];
-  const std::vector<int8_t> codes = Expand(Coded(Ternarize, g, 1.5f, kInfinity, 0), g.size());
+  const std::vector<int8_t> codes = Expand(RunKernel(Ternarize, g, 1.5f, kInfinity, 0), g.size());
   const int8_t expected[] = {0, 0, 1, -1, 1, 1};
   for (size_t i = 0; i < g.size(); ++i) ASSERT_EQ(codes[i], expected[i % 6]) << i;
 }
@@ -166,10 +168,10 @@ TEST_P(TernaryOnTarget, AcceptsNonFiniteAndInvalidValues) {
   g[3] = kInfinity;
   g[4] = std::numeric_limits<float>::quiet_NaN();
   g[5] = std::numeric_limits<float>::denorm_min();
-  const float bad[] = {kInfinity, -1.0f, std::numeric_limits<float>::quiet_NaN(), 1.0f};
-  for (const float s : bad) {
-    for (const float clip : bad) {
-      EXPECT_EQ(Coded(Ternarize, g, s, clip, 0), Coded(TernarizeRef, g, s, clip, 0))
+  const float odd_values[] = {kInfinity, -1.0f, std::numeric_limits<float>::quiet_NaN(), 1.0f};
+  for (const float s : odd_values) {
+    for (const float clip : odd_values) {
+      EXPECT_EQ(RunKernel(Ternarize, g, s, clip, 0), RunKernel(TernarizeRef, g, s, clip, 0))
           << s << " " << clip;
     }
   }
@@ -177,20 +179,21 @@ TEST_P(TernaryOnTarget, AcceptsNonFiniteAndInvalidValues) {
 
 TEST_P(TernaryOnTarget, CodesOfAPartEqualThatPartOfTheWhole) {
   const std::vector<float> g = Gaussian(5000, 2);
-  const std::vector<int8_t> whole = Expand(Coded(Ternarize, g, 2, 2, 0), g.size());
+  const std::vector<int8_t> all_codes = Expand(RunKernel(Ternarize, g, 2, 2, 0), g.size());
   for (const size_t first : {1, 8, 777, 4096}) {
     const std::vector<float> rest(g.begin() + static_cast<ptrdiff_t>(first), g.end());
-    const std::vector<int8_t> part = Expand(Coded(Ternarize, rest, 2, 2, first), rest.size());
-    EXPECT_TRUE(
-        std::equal(part.begin(), part.end(), whole.begin() + static_cast<ptrdiff_t>(first)));
+    const std::vector<int8_t> codes_of_rest =
+        Expand(RunKernel(Ternarize, rest, 2, 2, first), rest.size());
+    EXPECT_TRUE(std::equal(codes_of_rest.begin(), codes_of_rest.end(),
+                           all_codes.begin() + static_cast<ptrdiff_t>(first)));
   }
 }
 
 TEST_P(TernaryOnTarget, LeavesUnusedBitsZeroAndCountsItsOnes) {
   for (const size_t n : {1, 9, 63, 65, 4099}) {
     const std::vector<float> g(n, -9.0f);
-    const Codes codes = Coded(Ternarize, g, 1, kInfinity, 0);
-    EXPECT_EQ(codes.ones, n);
+    const Codes codes = RunKernel(Ternarize, g, 1, kInfinity, 0);
+    EXPECT_EQ(codes.num_ones, n);
     EXPECT_EQ(CountOnes(codes.mask.data(), n), n);
     EXPECT_EQ(codes.mask.back(), n % 8 == 0 ? 0xFF : (1 << n % 8) - 1);
     EXPECT_EQ(codes.signs, codes.mask);

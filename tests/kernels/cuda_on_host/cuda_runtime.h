@@ -40,7 +40,7 @@ enum cudaDeviceAttr {
   cudaDevAttrMemoryClockRate
 };
 struct CUevent_st {
-  std::chrono::steady_clock::time_point at;
+  std::chrono::steady_clock::time_point time;
 };
 using cudaEvent_t = CUevent_st*;
 constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
@@ -61,13 +61,13 @@ struct cudaLaunchConfig_t {
 
 namespace cuda_on_host {
 
-constexpr uint32_t kWarp = 32;
+constexpr uint32_t kWarpSize = 32;
 
 // The barriers of a block's threads.
 struct Block {
-  explicit Block(uint32_t threads) : all(threads) {
-    for (uint32_t begin = 0; begin < threads; begin += kWarp)
-      warps.push_back(std::make_unique<Warp>(std::min(kWarp, threads - begin)));
+  explicit Block(uint32_t threads) : block_barrier(threads) {
+    for (uint32_t begin = 0; begin < threads; begin += kWarpSize)
+      warps.push_back(std::make_unique<Warp>(std::min(kWarpSize, threads - begin)));
   }
   struct Warp {
     explicit Warp(uint32_t threads) : barrier(threads) {}
@@ -80,10 +80,10 @@ struct Block {
       return words_of_lanes;
     }
     std::barrier<> barrier;
-    uint64_t words[2][kWarp] = {};
-    uint32_t num_exchanges[kWarp] = {};  // By lane.
+    uint64_t words[2][kWarpSize] = {};
+    uint32_t num_exchanges[kWarpSize] = {};  // How often each lane has called Exchange.
   };
-  std::barrier<> all;
+  std::barrier<> block_barrier;
   std::vector<std::unique_ptr<Warp>> warps;
 };
 
@@ -120,39 +120,41 @@ class Pool {
   // Runs work(0), ... work(threads - 1), each on a thread of its own; returns after the last.
   void Run(uint32_t threads, const std::function<void(uint32_t)>& work) {
     work_ = &work;
-    wanted_ = threads;
-    running_ = std::max<uint32_t>(threads, static_cast<uint32_t>(threads_.size()));
+    num_threads_needed_ = threads;
+    num_running_ = std::max<uint32_t>(threads, static_cast<uint32_t>(threads_.size()));
     while (threads_.size() < threads) {
       const auto index = static_cast<uint32_t>(threads_.size());
-      threads_.emplace_back([this, index, seen = turn_.load()] { Serve(index, seen); });
+      threads_.emplace_back(
+          [this, index, last_run = run_number_.load()] { ServeRuns(index, last_run); });
     }
-    turn_.fetch_add(1);
-    turn_.notify_all();
-    for (uint32_t left = running_; left != 0; left = running_) running_.wait(left);
+    run_number_.fetch_add(1);
+    run_number_.notify_all();
+    for (uint32_t left = num_running_; left != 0; left = num_running_) num_running_.wait(left);
   }
 
  private:
   Pool() = default;
   ~Pool() {
     work_ = nullptr;
-    turn_.fetch_add(1);
-    turn_.notify_all();
+    run_number_.fetch_add(1);
+    run_number_.notify_all();
     for (std::thread& thread : threads_) thread.join();
   }
-  void Serve(uint32_t index, uint64_t seen) {
+  void ServeRuns(uint32_t index, uint64_t last_run) {
     while (true) {
-      turn_.wait(seen);
-      seen = turn_.load();
+      run_number_.wait(last_run);
+      last_run = run_number_.load();
       if (work_ == nullptr) return;
-      if (index < wanted_) (*work_)(index);
-      if (running_.fetch_sub(1) == 1) running_.notify_all();
+      if (index < num_threads_needed_) (*work_)(index);
+      if (num_running_.fetch_sub(1) == 1) num_running_.notify_all();
     }
   }
 
   const std::function<void(uint32_t)>* work_ = nullptr;  // Changes only between two runs.
-  uint32_t wanted_ = 0;  // How many threads the current run needs. Changes only between two runs.
-  std::atomic<uint64_t> turn_ = 0;
-  std::atomic<uint32_t> running_ = 0;
+  // How many threads the current run needs. Changes only between two runs.
+  uint32_t num_threads_needed_ = 0;
+  std::atomic<uint64_t> run_number_ = 0;
+  std::atomic<uint32_t> num_running_ = 0;
   std::vector<std::thread> threads_;
 };
 
@@ -170,14 +172,14 @@ inline std::map<void*, bool>& UsesBarriers() {
 
 inline thread_local dim3 threadIdx(0, 0, 0), blockIdx(0, 0, 0), blockDim, gridDim;
 
-inline void __syncthreads() { cuda_on_host::BlockForBarrier().all.arrive_and_wait(); }
+inline void __syncthreads() { cuda_on_host::BlockForBarrier().block_barrier.arrive_and_wait(); }
 inline void __threadfence() {}  // Does nothing, because blocks do not run at the same time.
 
 namespace cuda_on_host {
 
-inline uint32_t Lane() { return threadIdx.x % kWarp; }
+inline uint32_t Lane() { return threadIdx.x % kWarpSize; }
 
-inline Block::Warp& MyWarp() { return *BlockForBarrier().warps[threadIdx.x / kWarp]; }
+inline Block::Warp& MyWarp() { return *BlockForBarrier().warps[threadIdx.x / kWarpSize]; }
 
 // Returns the value that the thread `lane` of this warp passes. All threads of the warp call it at
 // the same time. The lane must exist.
@@ -205,13 +207,14 @@ T __shfl_up_sync(uint32_t /*all*/, T value, uint32_t delta) {
 template <typename T>
 T __shfl_down_sync(uint32_t /*all*/, T value, uint32_t delta) {
   const uint32_t lane = cuda_on_host::Lane();
-  return cuda_on_host::FromLane(value, lane + delta < cuda_on_host::kWarp ? lane + delta : lane);
+  return cuda_on_host::FromLane(value,
+                                lane + delta < cuda_on_host::kWarpSize ? lane + delta : lane);
 }
 inline void __syncwarp() { cuda_on_host::MyWarp().barrier.arrive_and_wait(); }
 inline uint32_t __ballot_sync(uint32_t /*all*/, bool predicate) {
   const uint64_t* words = cuda_on_host::MyWarp().Exchange(cuda_on_host::Lane(), predicate ? 1 : 0);
   uint32_t ones = 0;
-  for (uint32_t lane = 0; lane < cuda_on_host::kWarp; ++lane)
+  for (uint32_t lane = 0; lane < cuda_on_host::kWarpSize; ++lane)
     ones |= static_cast<uint32_t>(words[lane]) << lane;
   return ones;
 }
@@ -228,8 +231,8 @@ inline uint32_t atomicOr(uint32_t* to, uint32_t value) {
 namespace cuda_on_host {
 
 // The work that a stream records while a graph is captured.
-using Captured = std::vector<std::function<cudaError_t()>>;
-inline thread_local Captured* capturing = nullptr;
+using CapturedWork = std::vector<std::function<cudaError_t()>>;
+inline thread_local CapturedWork* capturing = nullptr;
 inline uint64_t graphs_launched = 0;
 
 inline cudaError_t RunOrCapture(std::function<cudaError_t()> work) {
@@ -240,14 +243,14 @@ inline cudaError_t RunOrCapture(std::function<cudaError_t()> work) {
 
 }  // namespace cuda_on_host
 
-using cudaGraph_t = cuda_on_host::Captured*;
+using cudaGraph_t = cuda_on_host::CapturedWork*;
 struct CUgraphExec_st {
-  cuda_on_host::Captured work;
+  cuda_on_host::CapturedWork work;
 };
 using cudaGraphExec_t = CUgraphExec_st*;
 enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
 inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
-  cuda_on_host::capturing = new cuda_on_host::Captured;
+  cuda_on_host::capturing = new cuda_on_host::CapturedWork;
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
@@ -289,8 +292,8 @@ cudaError_t cudaLaunchKernelNow(const cudaLaunchConfig_t* config, void (*kernel)
     gridDim = config->gridDim;
     kernel(arguments...);
   };
-  const auto known = cuda_on_host::UsesBarriers().find(reinterpret_cast<void*>(kernel));
-  if (known != cuda_on_host::UsesBarriers().end() && !known->second) {
+  const auto barrier_use = cuda_on_host::UsesBarriers().find(reinterpret_cast<void*>(kernel));
+  if (barrier_use != cuda_on_host::UsesBarriers().end() && !barrier_use->second) {
     for (uint32_t b = 0; b < blocks; ++b)
       for (uint32_t thread = 0; thread < threads; ++thread) run(thread, b);
     return cudaSuccess;
@@ -301,7 +304,7 @@ cudaError_t cudaLaunchKernelNow(const cudaLaunchConfig_t* config, void (*kernel)
     cuda_on_host::block = &block;
     for (uint32_t b = 0; b < blocks; ++b) {
       run(thread, b);
-      block.all.arrive_and_wait();
+      block.block_barrier.arrive_and_wait();
     }
     cuda_on_host::block = nullptr;
   });
@@ -366,8 +369,8 @@ inline cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
   *properties = {"a CPU in place of a GPU"};
   return cudaSuccess;
 }
-inline cudaError_t cudaMemGetInfo(size_t* free, size_t* all) {
-  *free = *all = cuda_on_host::bytes_left;
+inline cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  *free_bytes = *total_bytes = cuda_on_host::bytes_left;
   return cudaSuccess;
 }
 inline cudaError_t cudaDriverGetVersion(int* version) {
@@ -405,12 +408,12 @@ inline cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 inline cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t) {
-  event->at = std::chrono::steady_clock::now();
+  event->time = std::chrono::steady_clock::now();
   return cudaSuccess;
 }
 inline cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned) { return cudaSuccess; }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t begin, cudaEvent_t end) {
-  *ms = std::chrono::duration<float, std::milli>(end->at - begin->at).count();
+  *ms = std::chrono::duration<float, std::milli>(end->time - begin->time).count();
   return cudaSuccess;
 }

@@ -8,9 +8,9 @@
 
 namespace tern::kernels {
 
-inline bool ThereIsADevice() {
-  int devices = 0;
-  return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
+inline bool HasDevice() {
+  int num_devices = 0;
+  return cudaGetDeviceCount(&num_devices) == cudaSuccess && num_devices > 0;
 }
 
 // An array in GPU memory. Any CUDA error fails the test.

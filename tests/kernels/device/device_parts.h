@@ -1,6 +1,6 @@
 // Helpers for tests of GPU kernels that process many tensors at once. An arena is one array with
-// the elements of all tensors. A part is a range of it; kernels cut parts into tiles, and
-// consecutive parts form a chunk.
+// the elements of all tensors. A part is a range of it; kernels cut parts into tiles of 4096
+// elements, and consecutive parts form a chunk.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@ namespace tern::kernels {
 
 // Makes parts of these sizes. A gap before every second part makes it unaligned, and each part
 // begins at a different element of its tensor. Three parts form a chunk.
-inline std::vector<Part> PartsOf(const std::vector<uint64_t>& counts) {
+inline std::vector<Part> MakeParts(const std::vector<uint64_t>& sizes) {
   std::vector<Part> parts;
   uint64_t begin = 0;
-  for (uint32_t p = 0; p < counts.size(); ++p) {
+  for (uint32_t p = 0; p < sizes.size(); ++p) {
     begin += p % 2 * 3;
-    parts.push_back({begin, counts[p], uint64_t{p} * 4096 + p * 3 % 8, 5 + p, p / 3});
-    begin += counts[p];
+    parts.push_back({begin, sizes[p], uint64_t{p} * 4096 + p * 3 % 8, 5 + p, p / 3});
+    begin += sizes[p];
   }
   return parts;
 }
 
 // Returns n normally distributed values with mean 0.
-inline std::vector<float> Normal(size_t n, float sigma, uint64_t seed) {
+inline std::vector<float> NormalValues(size_t n, float sigma, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal(0, sigma);
   std::vector<float> values(n);
@@ -36,10 +36,13 @@ inline std::vector<float> Normal(size_t n, float sigma, uint64_t seed) {
 }
 
 // The tiles of parts, in device memory.
-struct OnDevice {
-  explicit OnDevice(const std::vector<Part>& parts) : OnDevice(CutIntoTiles(parts)) {}
-  explicit OnDevice(const Tiling& cut)
-      : tiling(cut), tiles(tiling.tiles), tiled_parts(tiling.parts), chunks(tiling.chunks) {}
+struct TilingOnDevice {
+  explicit TilingOnDevice(const std::vector<Part>& parts) : TilingOnDevice(CutIntoTiles(parts)) {}
+  explicit TilingOnDevice(const Tiling& host_tiling)
+      : tiling(host_tiling),
+        tiles(tiling.tiles),
+        tiled_parts(tiling.parts),
+        chunks(tiling.chunks) {}
   DeviceTiling Get() {
     return {tiles.data(), tiled_parts.data(), chunks.data(),
             static_cast<uint32_t>(tiling.tiles.size())};
@@ -52,7 +55,7 @@ struct OnDevice {
 };
 
 // Returns the size of the arena.
-inline uint64_t EndOf(const std::vector<Part>& parts) {
+inline uint64_t ArenaSize(const std::vector<Part>& parts) {
   return parts.back().begin + parts.back().count;
 }
 

@@ -23,7 +23,7 @@ class BatchNormOf : public testing::TestWithParam<Shape> {
   using PerChannel = std::array<float, kNormChannels>;
 
   // Uniform in [middle - 1, middle + 1).
-  std::vector<float> Random(uint32_t tensor, float middle) const {
+  std::vector<float> RandomValues(uint32_t tensor, float middle) const {
     std::vector<float> values(size());
     for (size_t i = 0; i < values.size(); ++i)
       values[i] =
@@ -37,10 +37,11 @@ class BatchNormOf : public testing::TestWithParam<Shape> {
     return values;
   }
   size_t size() const { return slab_.rows * slab_.stride; }
-  size_t At(size_t row, size_t c) const { return row * slab_.stride + c; }
+  size_t IndexOf(size_t row, size_t c) const { return row * slab_.stride + c; }
 
   const Slab slab_ = {GetParam().rows, GetParam().stride, GetParam().channels};
-  const std::vector<float> x_ = Random(1, 2), dy_ = Random(2, 0), r_ = Random(3, 0);
+  const std::vector<float> x_ = RandomValues(1, 2), dy_ = RandomValues(2, 0),
+                           addend_ = RandomValues(3, 0);
   const PerChannel scale_ = Ramp(0.5f, -0.1f), shift_ = Ramp(-1, 0.2f), mean_ = Ramp(1.9f, 0.01f);
 };
 
@@ -50,7 +51,7 @@ TEST_P(BatchNormOf, MomentsAccumulate) {
   for (size_t c = 0; c < kNormChannels; ++c) {
     double expected_sum = 7, expected_squares = 8;
     for (size_t row = 0; c < slab_.channels && row < slab_.rows; ++row) {
-      const double centered = double{x_[At(row, c)]} - mean_[c];
+      const double centered = double{x_[IndexOf(row, c)]} - mean_[c];
       expected_sum += centered;
       expected_squares += centered * centered;
     }
@@ -60,17 +61,17 @@ TEST_P(BatchNormOf, MomentsAccumulate) {
 }
 
 TEST_P(BatchNormOf, OutputIsScaledShiftedAddedAndRectified) {
-  for (const bool adds : {false, true}) {
+  for (const bool has_addend : {false, true}) {
     for (const bool relu : {false, true}) {
       for (const bool past_caches : {false, true}) {
         std::vector<float> y(size(), 99);
-        NormApply(x_.data(), adds ? r_.data() : nullptr, slab_, scale_.data(), shift_.data(), relu,
-                  past_caches, y.data());
+        NormApply(x_.data(), has_addend ? addend_.data() : nullptr, slab_, scale_.data(),
+                  shift_.data(), relu, past_caches, y.data());
         for (size_t i = 0; i < size(); ++i) {
           const size_t c = i % slab_.stride;
           double expected = 99;  // Elements outside the slab's channels must not change.
           if (c < slab_.channels) {
-            expected = double{x_[i]} * scale_[c] + shift_[c] + (adds ? r_[i] : 0);
+            expected = double{x_[i]} * scale_[c] + shift_[c] + (has_addend ? addend_[i] : 0);
             if (relu) expected = std::max(0.0, expected);
           }
           EXPECT_NEAR(y[i], expected, 1e-5) << i;
@@ -89,15 +90,15 @@ TEST_P(BatchNormOf, NansStayNans) {
 
 TEST_P(BatchNormOf, BackwardFollowsTheEquations) {
   std::vector<float> y(size());
-  for (const bool adds : {false, true}) {
+  for (const bool has_addend : {false, true}) {
     for (const bool relu : {false, true}) {
-      NormApply(x_.data(), adds ? r_.data() : nullptr, slab_, scale_.data(), shift_.data(), relu,
-                false, y.data());
-      const NormMask mask = {relu, adds ? y.data() : nullptr, scale_.data(), shift_.data()};
+      NormApply(x_.data(), has_addend ? addend_.data() : nullptr, slab_, scale_.data(),
+                shift_.data(), relu, false, y.data());
+      const NormMask mask = {relu, has_addend ? y.data() : nullptr, scale_.data(), shift_.data()};
       PerChannel sum = Ramp(1, 0), product = Ramp(2, 0);
       std::vector<float> g = dy_;
       NormBackwardSums(x_.data(), dy_.data(), slab_, mask, mean_.data(), sum.data(), product.data(),
-                       adds ? g.data() : nullptr);
+                       has_addend ? g.data() : nullptr);
       const PerChannel slope = Ramp(0.3f, 0.1f), offset = Ramp(-0.2f, 0.1f);
       std::vector<float> dx = dy_;  // The kernel overwrites dy with dx.
       NormBackwardApply(x_.data(), dx.data(), slab_, mask, mean_.data(), scale_.data(),
@@ -105,12 +106,13 @@ TEST_P(BatchNormOf, BackwardFollowsTheEquations) {
       for (size_t c = 0; c < slab_.channels; ++c) {
         double expected_sum = 1, expected_product = 2;
         for (size_t row = 0; row < slab_.rows; ++row) {
-          const size_t i = At(row, c);
-          const double passed = !relu || y[i] > 0 ? dy_[i] : 0, centered = double{x_[i]} - mean_[c];
-          expected_sum += passed;
-          expected_product += passed * centered;
-          EXPECT_EQ(g[i], adds ? static_cast<float>(passed) : dy_[i]);
-          EXPECT_NEAR(dx[i], scale_[c] * passed + (slope[c] * centered + offset[c]), 1e-5);
+          const size_t i = IndexOf(row, c);
+          const double passed_gradient = !relu || y[i] > 0 ? dy_[i] : 0,
+                       centered = double{x_[i]} - mean_[c];
+          expected_sum += passed_gradient;
+          expected_product += passed_gradient * centered;
+          EXPECT_EQ(g[i], has_addend ? static_cast<float>(passed_gradient) : dy_[i]);
+          EXPECT_NEAR(dx[i], scale_[c] * passed_gradient + (slope[c] * centered + offset[c]), 1e-5);
         }
         EXPECT_NEAR(sum[c], expected_sum, 1e-4);
         EXPECT_NEAR(product[c], expected_product, 1e-4);

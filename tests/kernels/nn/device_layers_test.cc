@@ -56,7 +56,7 @@ class TypedArray {
 class DeviceLayers : public testing::Test {
  protected:
   void SetUp() override {
-    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
+    if (!HasDevice()) GTEST_SKIP() << "there is no GPU here";
   }
   DeviceArray<DeviceStep> step_{std::vector<DeviceStep>(1)};
 };
@@ -67,16 +67,18 @@ struct RowsCase {
   uint64_t rows;
   uint32_t channels;
 };
-void PrintTo(const RowsCase& of, std::ostream* out) { *out << of.name; }
-std::string NameOf(const testing::TestParamInfo<RowsCase>& of) { return of.param.name; }
+void PrintTo(const RowsCase& test_case, std::ostream* out) { *out << test_case.name; }
+std::string NameOf(const testing::TestParamInfo<RowsCase>& test_case) {
+  return test_case.param.name;
+}
 
 class DeviceRows : public DeviceLayers, public testing::WithParamInterface<RowsCase> {
  protected:
   size_t size() const { return rows_ * channels_; }
 
   // Compares the output y and the gradients of a batch norm with its equations. `relu`: a ReLU
-  // follows. `added`: another tensor is added before the ReLU.
-  void ExpectNorm(bool relu, bool added);
+  // follows. `has_addend`: another tensor is added before the ReLU.
+  void ExpectNorm(bool relu, bool has_addend);
 
   const DeviceType type_ = GetParam().type;
   const uint64_t rows_ = GetParam().rows;
@@ -96,58 +98,60 @@ TEST_P(DeviceRows, SumsColumns) {
   EXPECT_EQ(sums.Read(), expected);
 }
 
-void DeviceRows::ExpectNorm(bool relu, bool added) {
+void DeviceRows::ExpectNorm(bool relu, bool has_addend) {
   const DeviceNorm norm{rows_, channels_, 1e-5, 0.1, relu};
-  const double eps = type_ == DeviceType::kFloat ? 1e-5 : 0.01;
+  const double tolerance = type_ == DeviceType::kFloat ? 1e-5 : 0.01;
   // The mean of x is 8 and its deviation 1, so that the kernel loses digits if it computes the
   // variance carelessly.
-  TypedArray x(type_, Normal(size(), 8, 1)), r(type_, Normal(size(), 0, 2));
+  TypedArray x(type_, Normal(size(), 8, 1)), addend(type_, Normal(size(), 0, 2));
   TypedArray dy(type_, Normal(size(), 0.5f, 3)), y(type_, size()), dx(type_, size());
-  const std::vector<float> ones(channels_, 1.25f), betas(channels_, 0.25f), zeros(channels_);
-  DeviceArray<float> gamma(ones), beta(betas), running_mean(zeros), running_variance(ones);
-  DeviceArray<float> numbers(4 * channels_), sums(2 * channels_), dgamma(channels_);
+  const std::vector<float> gammas(channels_, 1.25f), betas(channels_, 0.25f), zeros(channels_);
+  DeviceArray<float> gamma(gammas), beta(betas), running_mean(zeros), running_variance(gammas);
+  DeviceArray<float> statistics(4 * channels_), sums(2 * channels_), dgamma(channels_);
   DeviceArray<float> dbeta(channels_);
   DeviceArray<double> partial(2 * channels_ * PartialsOf(rows_));
   DeviceNormState state{gamma.data(), beta.data(), running_mean.data(), running_variance.data()};
-  state.mean = numbers.data();
+  state.mean = statistics.data();
   state.scale = state.mean + channels_;
   state.shift = state.scale + channels_;
   state.inverse = state.shift + channels_;
   state.partial = partial.data();
   ASSERT_EQ(BatchNormForwardOnDevice(nullptr, type_, norm, state, /*training=*/true, x.data(),
-                                     added ? r.data() : nullptr, y.data()),
+                                     has_addend ? addend.data() : nullptr, y.data()),
             0);
-  const std::vector<float> in = x.Read(), plus = r.Read(), out = y.Read(), passed = dy.Read();
-  DeviceNormBackward back{x.data(), dy.data()};
-  if (added) back.y = y.data(), back.g = dy.data();
-  ASSERT_EQ(BatchNormBackwardOnDevice(nullptr, type_, norm, state, back, step_.data(), sums.data(),
-                                      dx.data(), dgamma.data(), dbeta.data()),
+  const std::vector<float> x_values = x.Read(), addend_values = addend.Read(), y_values = y.Read(),
+                           dy_values = dy.Read();
+  DeviceNormBackward backward{x.data(), dy.data()};
+  if (has_addend) backward.y = y.data(), backward.g = dy.data();
+  ASSERT_EQ(BatchNormBackwardOnDevice(nullptr, type_, norm, state, backward, step_.data(),
+                                      sums.data(), dx.data(), dgamma.data(), dbeta.data()),
             0);
   const std::vector<float> g_on_device = dy.Read(), dx_on_device = dx.Read();
   const std::vector<float> dgamma_on_device = dgamma.Read(), dbeta_on_device = dbeta.Read();
   const auto n = static_cast<double>(rows_);
   for (uint32_t c = 0; c < channels_; ++c) {
     double mean = 0, variance = 0, sum = 0, sum_of_products = 0;
-    for (size_t i = c; i < size(); i += channels_) mean += in[i] / n;
-    for (size_t i = c; i < size(); i += channels_) variance += std::pow(in[i] - mean, 2) / n;
+    for (size_t i = c; i < size(); i += channels_) mean += x_values[i] / n;
+    for (size_t i = c; i < size(); i += channels_) variance += std::pow(x_values[i] - mean, 2) / n;
     const double inverse = 1 / std::sqrt(variance + norm.epsilon), scale = 1.25 * inverse;
     // The gradient must be zero where the output was not positive.
-    const auto g = [&](size_t i) { return relu && out[i] <= 0 ? 0.0 : double{passed[i]}; };
+    const auto g = [&](size_t i) { return relu && y_values[i] <= 0 ? 0.0 : double{dy_values[i]}; };
     for (size_t i = c; i < size(); i += channels_) {
       sum += g(i);
-      sum_of_products += g(i) * (in[i] - mean) * inverse;
+      sum_of_products += g(i) * (x_values[i] - mean) * inverse;
     }
     ASSERT_NEAR(dbeta_on_device[c], sum, 1e-6 * n);
     ASSERT_NEAR(dgamma_on_device[c], sum_of_products, 1e-5 * n);
     for (size_t i = c; i < size(); i += channels_) {
-      const double normal = (in[i] - mean) * inverse;
-      const double linear = 1.25 * normal + 0.25 + (added ? plus[i] : 0);
-      ASSERT_NEAR(out[i], relu ? std::max(0.0, linear) : linear, eps * (1 + std::abs(linear)));
-      if (added) {
+      const double normalized = (x_values[i] - mean) * inverse;
+      const double linear = 1.25 * normalized + 0.25 + (has_addend ? addend_values[i] : 0);
+      ASSERT_NEAR(y_values[i], relu ? std::max(0.0, linear) : linear,
+                  tolerance * (1 + std::abs(linear)));
+      if (has_addend) {
         ASSERT_EQ(g_on_device[i], g(i));
       }
-      const double expected = scale * (g(i) - sum / n - normal * sum_of_products / n);
-      ASSERT_NEAR(dx_on_device[i], expected, eps * (1 + std::abs(expected))) << i;
+      const double expected = scale * (g(i) - sum / n - normalized * sum_of_products / n);
+      ASSERT_NEAR(dx_on_device[i], expected, tolerance * (1 + std::abs(expected))) << i;
     }
   }
 }
@@ -173,7 +177,7 @@ struct WeightsCase {
   DeviceSlide slide;
   uint32_t groups;
 };
-void PrintTo(const WeightsCase& of, std::ostream* out) { *out << of.name; }
+void PrintTo(const WeightsCase& test_case, std::ostream* out) { *out << test_case.name; }
 
 class DeviceWeights : public DeviceLayers, public testing::WithParamInterface<WeightsCase> {};
 
@@ -183,8 +187,8 @@ TEST_P(DeviceWeights, GradientIsTheSumOfProducts) {
   const auto& [rows, columns] = window;
   const std::vector<float> x = SmallIntegers(in.size(), 1), dy = SmallIntegers(out.size(), 2);
   DeviceArray<float> x_on_device(x), dy_on_device(dy);
-  const uint32_t inputs = in.c / groups, outputs = out.c / groups;
-  std::vector<float> expected(size_t{out.c} * rows.kernel * columns.kernel * inputs);
+  const uint32_t inputs_of_group = in.c / groups, outputs_of_group = out.c / groups;
+  std::vector<float> expected(size_t{out.c} * rows.kernel * columns.kernel * inputs_of_group);
   for (size_t i = 0; i < out.size(); ++i) {
     const auto o = static_cast<uint32_t>(i % out.c);
     const size_t w = i / out.c % out.w, h = i / out.c / out.w % out.h,
@@ -195,10 +199,11 @@ TEST_P(DeviceWeights, GradientIsTheSumOfProducts) {
       const size_t from_h = h * rows.stride + kh * rows.dilation - rows.pad;
       const size_t from_w = w * columns.stride + kw * columns.dilation - columns.pad;
       if (from_h >= in.h || from_w >= in.w) continue;
-      const float* pixel =
-          x.data() + ((n * in.h + from_h) * in.w + from_w) * in.c + o / outputs * inputs;
-      for (uint32_t k = 0; k < inputs; ++k)
-        expected[(size_t{o} * rows.kernel * columns.kernel + tap) * inputs + k] += pixel[k] * dy[i];
+      const float* pixel = x.data() + ((n * in.h + from_h) * in.w + from_w) * in.c +
+                           o / outputs_of_group * inputs_of_group;
+      for (uint32_t k = 0; k < inputs_of_group; ++k)
+        expected[(size_t{o} * rows.kernel * columns.kernel + tap) * inputs_of_group + k] +=
+            pixel[k] * dy[i];
     }
   }
   DeviceArray<float> gradient(expected.size());
@@ -216,7 +221,7 @@ INSTANTIATE_TEST_SUITE_P(
         WeightsCase{"Strides", {{20, 9, 8, 4}, {20, 4, 3, 6}, {{3, 2, 1, 0}, {3, 3, 1, 1}}}, 2},
         WeightsCase{"Dilated", {{20, 5, 4, 2}, {20, 5, 4, 3}, {{3, 1, 2, 2}, {3, 1, 3, 3}}}, 1},
         WeightsCase{"TwoABlock", {{24, 3, 3, 7}, {24, 3, 3, 11}, {{3, 1, 1, 1}, {3, 1, 1, 1}}}, 1}),
-    [](const auto& of) { return of.param.name; });
+    [](const auto& test_case) { return test_case.param.name; });
 
 }  // namespace
 }  // namespace tern::kernels

@@ -36,15 +36,15 @@ struct Batch {
 // Converts on the CPU and returns the numbers in the GPU's order.
 std::vector<float> ConvertOnCpu(const Batch& batch, const PixelRule& rule) {
   const DeviceImages& images = batch.images;
-  const uint64_t image = images.size() / images.n, plane = uint64_t{images.h} * images.w;
+  const uint64_t image_size = images.size() / images.n, plane_size = uint64_t{images.h} * images.w;
   const PixelTables tables(rule);
-  std::vector<float> channels_first(image), channels_last;
+  std::vector<float> channels_first(image_size), channels_last;
   for (uint32_t n = 0; n < images.n; ++n) {
-    tables.ToFloats(batch.bytes.data() + n * image, images.h, images.w, batch.draws[n],
+    tables.ToFloats(batch.bytes.data() + n * image_size, images.h, images.w, batch.draws[n],
                     channels_first.data());
-    for (uint64_t i = 0; i < plane; ++i)
+    for (uint64_t i = 0; i < plane_size; ++i)
       for (uint32_t c = 0; c < images.c; ++c)
-        channels_last.push_back(channels_first[c * plane + i]);
+        channels_last.push_back(channels_first[c * plane_size + i]);
   }
   return channels_last;
 }
@@ -81,22 +81,23 @@ constexpr ChannelScale kPlain, kWide{.scale = 2, .offset = -1},
 class DevicePixels : public testing::TestWithParam<DeviceImages> {
  protected:
   void SetUp() override {
-    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
+    if (!HasDevice()) GTEST_SKIP() << "there is no GPU here";
   }
-  static PixelRule RuleOf(bool colors, bool standardize) {
-    const ChannelScale all[] = {kNormal, kWide, kOther, kPlain};
-    PixelRule rule{{}, colors, standardize};
-    for (uint32_t c = 0; c < GetParam().c; ++c) rule.channels.push_back(all[c % 4]);
+  static PixelRule RuleOf(bool changes_colors, bool standardizes) {
+    const ChannelScale scales[] = {kNormal, kWide, kOther, kPlain};
+    PixelRule rule{{}, changes_colors, standardizes};
+    for (uint32_t c = 0; c < GetParam().c; ++c) rule.channels.push_back(scales[c % 4]);
     return rule;
   }
 };
 
 TEST_P(DevicePixels, MatchCpu) {
   const Batch batch(GetParam(), 5);
-  for (const bool colors : {false, true}) {
-    for (const bool standardize : {false, true}) {
-      SCOPED_TRACE(testing::Message() << "colors " << colors << " standardize " << standardize);
-      const PixelRule rule = RuleOf(colors, standardize);
+  for (const bool changes_colors : {false, true}) {
+    for (const bool standardizes : {false, true}) {
+      SCOPED_TRACE(testing::Message()
+                   << "colors " << changes_colors << " standardize " << standardizes);
+      const PixelRule rule = RuleOf(changes_colors, standardizes);
       const std::vector<float> expected = ConvertOnCpu(batch, rule);
       for (const float value : expected) ASSERT_TRUE(std::isfinite(value));
       ExpectSameBits(ConvertOnDevice<float>(batch, rule, DeviceType::kFloat), expected);

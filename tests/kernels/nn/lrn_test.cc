@@ -19,33 +19,35 @@ struct Case {
 
 class LrnOf : public testing::TestWithParam<Case> {
  protected:
-  std::vector<float> Random(uint32_t tensor) const {
+  std::vector<float> RandomValues(uint32_t tensor) const {
     std::vector<float> values(image_.channels * image_.pixels);
     for (size_t i = 0; i < values.size(); ++i)
       values[i] = static_cast<float>(Draw32({.seed = 3, .tensor = tensor}, i) * 0x1p-30 - 2);
     return values;
   }
   // Returns the index of an element. Blocked images store 16 channels of a pixel together.
-  size_t At(size_t pixel, size_t c) const {
+  size_t IndexOf(size_t pixel, size_t c) const {
     if (!image_.blocked) return pixel * image_.channels + c;
     return c / 16 * 16 * image_.pixels + pixel * 16 + c % 16;
   }
   // Calls visit(j) for each channel j in the window around channel c.
   template <typename Visit>
   void ForWindow(size_t c, const Visit& visit) const {
-    const size_t half = rule_.size / 2;
-    for (size_t j = c < half ? 0 : c - half; j <= c + half && j < image_.channels; ++j) visit(j);
+    const size_t half_window = rule_.size / 2;
+    for (size_t j = c < half_window ? 0 : c - half_window;
+         j <= c + half_window && j < image_.channels; ++j)
+      visit(j);
   }
   // Returns s of the equation.
-  double Sum(size_t pixel, size_t c) const {
+  double ScaleAt(size_t pixel, size_t c) const {
     double sum = 0;
-    ForWindow(c, [&](size_t j) { sum += std::pow(double{x_[At(pixel, j)]}, 2); });
+    ForWindow(c, [&](size_t j) { sum += std::pow(double{x_[IndexOf(pixel, j)]}, 2); });
     return double{rule_.k} + double{rule_.alpha} / static_cast<double>(rule_.size) * sum;
   }
 
   const LrnImage image_ = GetParam().image;
   const LrnRule rule_ = GetParam().rule;
-  const std::vector<float> x_ = Random(1), dy_ = Random(2);
+  const std::vector<float> x_ = RandomValues(1), dy_ = RandomValues(2);
 };
 
 TEST_P(LrnOf, ForwardFollowsTheEquation) {
@@ -53,8 +55,8 @@ TEST_P(LrnOf, ForwardFollowsTheEquation) {
   LrnForward(x_.data(), image_, rule_, y.data());
   for (size_t pixel = 0; pixel < image_.pixels; ++pixel) {
     for (size_t c = 0; c < image_.channels; ++c) {
-      const size_t i = At(pixel, c);
-      EXPECT_NEAR(y[i], x_[i] * std::pow(Sum(pixel, c), -double{rule_.beta}), 2e-6) << i;
+      const size_t i = IndexOf(pixel, c);
+      EXPECT_NEAR(y[i], x_[i] * std::pow(ScaleAt(pixel, c), -double{rule_.beta}), 2e-6) << i;
     }
   }
 }
@@ -67,12 +69,12 @@ TEST_P(LrnOf, BackwardFollowsTheEquation) {
     for (size_t c = 0; c < image_.channels; ++c) {
       double window_sum = 0;
       ForWindow(c, [&](size_t j) {
-        const size_t index = At(pixel, j);
-        window_sum += double{dy_[index]} * x_[index] * std::pow(Sum(pixel, j), -beta - 1);
+        const size_t index = IndexOf(pixel, j);
+        window_sum += double{dy_[index]} * x_[index] * std::pow(ScaleAt(pixel, j), -beta - 1);
       });
-      const size_t i = At(pixel, c);
+      const size_t i = IndexOf(pixel, c);
       const double expected =
-          dy_[i] * std::pow(Sum(pixel, c), -beta) -
+          dy_[i] * std::pow(ScaleAt(pixel, c), -beta) -
           2 * double{rule_.alpha} * beta / static_cast<double>(rule_.size) * x_[i] * window_sum;
       EXPECT_NEAR(dx[i], expected, 5e-6) << i;
     }

@@ -34,9 +34,9 @@ std::vector<float> RandomBits() {
     const auto bits = static_cast<uint32_t>(random());
     std::memcpy(&value, &bits, sizeof value);
   }
-  const float odd[] = {
+  const float odd_values[] = {
       0.f, -0.f, 65504.f, 65520.f, 1e-45f, std::nanf(""), std::numeric_limits<float>::infinity()};
-  std::copy(std::begin(odd), std::end(odd), values.begin());
+  std::copy(std::begin(odd_values), std::end(odd_values), values.begin());
   return values;
 }
 
@@ -49,28 +49,28 @@ void ExpectSameBits(const std::vector<T>& a, const std::vector<T>& b) {
 class DeviceArrays : public testing::Test {
  protected:
   void SetUp() override {
-    if (!ThereIsADevice()) GTEST_SKIP() << "there is no GPU here";
+    if (!HasDevice()) GTEST_SKIP() << "there is no GPU here";
   }
 };
 
 TEST_F(DeviceArrays, SixteenBitConversionsMatchCpu) {
   const std::vector<float> values = RandomBits();
-  DeviceArray<float> x(values), back(kCount);
-  DeviceArray<uint16_t> half(kCount);
-  std::vector<uint16_t> half_on_cpu(kCount);
-  std::vector<float> back_on_cpu(kCount);
-  ASSERT_EQ(FloatToHalfOnDevice(nullptr, x.data(), kCount, half.data()), 0);
-  ASSERT_EQ(HalfToFloatOnDevice(nullptr, half.data(), kCount, back.data()), 0);
-  FloatToHalf(values.data(), kCount, half_on_cpu.data());
-  HalfToFloat(half_on_cpu.data(), kCount, back_on_cpu.data());
-  ExpectSameBits(half.Read(), half_on_cpu);
-  ExpectSameBits(back.Read(), back_on_cpu);
-  ASSERT_EQ(FloatToBfloatOnDevice(nullptr, x.data(), kCount, half.data()), 0);
-  ASSERT_EQ(BfloatToFloatOnDevice(nullptr, half.data(), kCount, back.data()), 0);
-  FloatToBfloat(values.data(), kCount, half_on_cpu.data());
-  BfloatToFloat(half_on_cpu.data(), kCount, back_on_cpu.data());
-  ExpectSameBits(half.Read(), half_on_cpu);
-  ExpectSameBits(back.Read(), back_on_cpu);
+  DeviceArray<float> x(values), round_trip(kCount);
+  DeviceArray<uint16_t> halves(kCount);
+  std::vector<uint16_t> halves_on_cpu(kCount);
+  std::vector<float> round_trip_on_cpu(kCount);
+  ASSERT_EQ(FloatToHalfOnDevice(nullptr, x.data(), kCount, halves.data()), 0);
+  ASSERT_EQ(HalfToFloatOnDevice(nullptr, halves.data(), kCount, round_trip.data()), 0);
+  FloatToHalf(values.data(), kCount, halves_on_cpu.data());
+  HalfToFloat(halves_on_cpu.data(), kCount, round_trip_on_cpu.data());
+  ExpectSameBits(halves.Read(), halves_on_cpu);
+  ExpectSameBits(round_trip.Read(), round_trip_on_cpu);
+  ASSERT_EQ(FloatToBfloatOnDevice(nullptr, x.data(), kCount, halves.data()), 0);
+  ASSERT_EQ(BfloatToFloatOnDevice(nullptr, halves.data(), kCount, round_trip.data()), 0);
+  FloatToBfloat(values.data(), kCount, halves_on_cpu.data());
+  BfloatToFloat(halves_on_cpu.data(), kCount, round_trip_on_cpu.data());
+  ExpectSameBits(halves.Read(), halves_on_cpu);
+  ExpectSameBits(round_trip.Read(), round_trip_on_cpu);
 }
 
 TEST_F(DeviceArrays, ScalingMatchesCpu) {
@@ -84,12 +84,12 @@ TEST_F(DeviceArrays, ScalingMatchesCpu) {
 TEST_F(DeviceArrays, NonFiniteValuesAreCounted) {
   const std::vector<float> x = RandomBits();
   DeviceArray<float> x_on_device(x);
-  DeviceArray<uint32_t> bad(std::vector<uint32_t>{5});
-  ASSERT_EQ(CountNotFiniteOnDevice(nullptr, x_on_device.data(), kCount, bad.data()), 0);
+  DeviceArray<uint32_t> num_non_finite(std::vector<uint32_t>{5});
+  ASSERT_EQ(CountNotFiniteOnDevice(nullptr, x_on_device.data(), kCount, num_non_finite.data()), 0);
   const auto expected_count =
       std::count_if(x.begin(), x.end(), [](float v) { return !std::isfinite(v); });
   ASSERT_GT(expected_count, 2);
-  EXPECT_EQ(bad.Read()[0], 5u + expected_count);
+  EXPECT_EQ(num_non_finite.Read()[0], 5u + expected_count);
 }
 
 TEST_F(DeviceArrays, DecayAndAverageMatchCpu) {

@@ -21,37 +21,37 @@ struct LocalCase {
   bool scales_to_mean = false;  // Whether the gradient is divided by the number of workers.
 };
 
-void PrintTo(const LocalCase& of, std::ostream* out) { *out << of.name; }
+void PrintTo(const LocalCase& local_case, std::ostream* out) { *out << local_case.name; }
 
 class DeviceLocalSteps : public DeviceCodes, public testing::WithParamInterface<LocalCase> {};
 
 TEST_P(DeviceLocalSteps, MatchCpu) {
-  pb::LocalUpdater def;
-  def.set_name(GetParam().updater);
-  def.set_momentum(GetParam().momentum);
-  if (GetParam().scales_to_mean) def.set_grad_scale(pb::LocalUpdater::global_mean);
-  const auto parts = PartsOf({1, 700, 4096, 4097, 9});
-  const size_t n = EndOf(parts);
-  const auto updater = std::move(*update::MakeLocalUpdater(def, n, 3));
+  pb::LocalUpdater updater_def;
+  updater_def.set_name(GetParam().updater);
+  updater_def.set_momentum(GetParam().momentum);
+  if (GetParam().scales_to_mean) updater_def.set_grad_scale(pb::LocalUpdater::global_mean);
+  const auto parts = MakeParts({1, 700, 4096, 4097, 9});
+  const size_t n = ArenaSize(parts);
+  const auto updater = std::move(*update::MakeLocalUpdater(updater_def, n, 3));
   std::vector<float> velocity(n), mean_square(n), decay;
   for (const Part& part : parts) decay.push_back(part.tensor % 2 == 0 ? 0.01f : 0);
-  OnDevice tiling(parts);
-  DeviceArray<float> w(Normal(n, 1, 1)), reference(Normal(n, 1, 2)),
+  TilingOnDevice tiling(parts);
+  DeviceArray<float> w(NormalValues(n, 1, 1)), reference(NormalValues(n, 1, 2)),
       point(std::vector<float>(n, 0));
   DeviceArray<float> velocity_on_device(velocity), mean_square_on_device(mean_square),
       decay_on_device(decay);
   std::vector<float> expected(n);
   const std::vector<float> w_on_cpu = w.Read(), reference_on_cpu = reference.Read();
   for (uint64_t round = 0; round < 3; ++round) {
-    const std::vector<float> g = Normal(n, 1, 10 + round);
+    const std::vector<float> g = NormalValues(n, 1, 10 + round);
     DeviceArray<float> g_on_device(g);
-    LocalArenas model{w.data(), g_on_device.data(), reference.data()};
+    LocalArenas arenas{w.data(), g_on_device.data(), reference.data()};
     for (const update::Optimizer::StateArray& slot : updater->StateArrays())
-      (slot.name == "local_momentum" ? model.velocity : model.mean_square) =
+      (slot.name == "local_momentum" ? arenas.velocity : arenas.mean_square) =
           (slot.name == "local_momentum" ? velocity_on_device : mean_square_on_device).data();
-    model.point = point.data();
+    arenas.point = point.data();
     ASSERT_EQ(MoveLocallyOnDevice(nullptr, tiling.Get(), updater->CoefficientsOf(0.1f),
-                                  decay_on_device.data(), model),
+                                  decay_on_device.data(), arenas),
               0);
     for (size_t p = 0; p < parts.size(); ++p) {
       const Part& part = parts[p];

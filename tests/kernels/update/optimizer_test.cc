@@ -51,11 +51,11 @@ void ExpectSameBits(const std::vector<float>& a, const std::vector<float>& b) {
 TEST_P(OptimizerOnTarget, AddsDecayBitForBitAndInPlace) {
   for (const size_t n : Lengths()) {
     const std::vector<float> g = Gaussian(n, n), w = Gaussian(n, n + 1);
-    std::vector<float> expected(n), out(n), in_place = g;
+    std::vector<float> expected(n), result(n), in_place = g;
     for (size_t i = 0; i < n; ++i) expected[i] = Add(g[i], Multiply(kDecay, w[i]));
-    AddDecay(g.data(), w.data(), n, kDecay, out.data());
+    AddDecay(g.data(), w.data(), n, kDecay, result.data());
     AddDecay(in_place.data(), w.data(), n, kDecay, in_place.data());
-    ExpectSameBits(out, expected);
+    ExpectSameBits(result, expected);
     ExpectSameBits(in_place, expected);
   }
 }
@@ -107,9 +107,10 @@ TEST_P(OptimizerOnTarget, NesterovFollowsTheRuleBitForBit) {
       std::vector<float> w = Gaussian(n, n + 1), v = Gaussian(n, n + 2);
       std::vector<float> expected_w(n), expected_v(n);
       for (size_t i = 0; i < n; ++i) {
-        const float d = Add(g[i], Multiply(decay, w[i]));
-        expected_v[i] = Add(Multiply(kMomentum, v[i]), d);
-        expected_w[i] = Add(w[i], -Multiply(kRate, Add(d, Multiply(kMomentum, expected_v[i]))));
+        const float decayed_gradient = Add(g[i], Multiply(decay, w[i]));
+        expected_v[i] = Add(Multiply(kMomentum, v[i]), decayed_gradient);
+        expected_w[i] =
+            Add(w[i], -Multiply(kRate, Add(decayed_gradient, Multiply(kMomentum, expected_v[i]))));
       }
       NesterovUpdate(w.data(), v.data(), g.data(), n, kRate, kMomentum, decay);
       ExpectSameBits(v, expected_v);
@@ -124,8 +125,8 @@ TEST_P(OptimizerOnTarget, LarsFollowsTheRuleBitForBit) {
     std::vector<float> w = Gaussian(n, n + 1), v = Gaussian(n, n + 2);
     std::vector<float> expected_w(n), expected_v(n);
     for (size_t i = 0; i < n; ++i) {
-      const float d = Multiply(0.013f, Add(g[i], Multiply(kDecay, w[i])));
-      expected_v[i] = Add(Multiply(kMomentum, v[i]), d);
+      const float decayed_gradient = Multiply(0.013f, Add(g[i], Multiply(kDecay, w[i])));
+      expected_v[i] = Add(Multiply(kMomentum, v[i]), decayed_gradient);
       expected_w[i] = Add(w[i], -Multiply(kRate, expected_v[i]));
     }
     LarsUpdate(w.data(), v.data(), g.data(), n, kRate, 0.013f, kMomentum, kDecay);
@@ -142,10 +143,12 @@ TEST_P(OptimizerOnTarget, AdamFollowsTheRuleBitForBit) {
     for (float& x : v) x *= x;
     std::vector<float> expected_w(n), expected_m(n), expected_v(n);
     for (size_t i = 0; i < n; ++i) {
-      const float d = Add(g[i], Multiply(kDecay, w[i]));
-      expected_m[i] = Add(Multiply(step.beta1, m[i]), Multiply(step.one_minus_beta1, d));
+      const float decayed_gradient = Add(g[i], Multiply(kDecay, w[i]));
+      expected_m[i] =
+          Add(Multiply(step.beta1, m[i]), Multiply(step.one_minus_beta1, decayed_gradient));
       expected_v[i] =
-          Add(Multiply(step.beta2, v[i]), Multiply(step.one_minus_beta2, Multiply(d, d)));
+          Add(Multiply(step.beta2, v[i]),
+              Multiply(step.one_minus_beta2, Multiply(decayed_gradient, decayed_gradient)));
       const float denominator = Add(Multiply(SquareRoot(expected_v[i]), step.root), step.epsilon);
       expected_w[i] = Add(w[i], -Multiply(step.rate, Divide(expected_m[i], denominator)));
     }
@@ -159,14 +162,14 @@ TEST_P(OptimizerOnTarget, AdamFollowsTheRuleBitForBit) {
 TEST_P(OptimizerOnTarget, CompensatesByAConstantBitForBitAndInPlace) {
   for (const size_t n : Lengths()) {
     const std::vector<float> g = Gaussian(n, n), w = Gaussian(n, n + 1), old_w = Gaussian(n, n + 2);
-    std::vector<float> expected(n), out(n), in_place = g;
+    std::vector<float> expected(n), result(n), in_place = g;
     for (size_t i = 0; i < n; ++i) {
       const float term = Multiply(Multiply(0.04f, Multiply(g[i], g[i])), Add(w[i], -old_w[i]));
       expected[i] = Add(g[i], term);
     }
-    CompensateConstant(g.data(), w.data(), old_w.data(), n, 0.04f, out.data());
+    CompensateConstant(g.data(), w.data(), old_w.data(), n, 0.04f, result.data());
     CompensateConstant(in_place.data(), w.data(), old_w.data(), n, 0.04f, in_place.data());
-    ExpectSameBits(out, expected);
+    ExpectSameBits(result, expected);
     ExpectSameBits(in_place, expected);
   }
 }
@@ -175,7 +178,7 @@ TEST_P(OptimizerOnTarget, CompensatesByTheMeanSquareBitForBitAndInPlace) {
   for (const size_t n : Lengths()) {
     const std::vector<float> g = Gaussian(n, n), w = Gaussian(n, n + 1), old_w = Gaussian(n, n + 2);
     std::vector<float> mean_square = Gaussian(n, n + 3), expected(n), expected_mean_square(n),
-                       out(n), in_place = g;
+                       result(n), in_place = g;
     for (float& x : mean_square) x *= x;
     std::vector<float> mean_square_in_place = mean_square;
     for (size_t i = 0; i < n; ++i) {
@@ -185,12 +188,12 @@ TEST_P(OptimizerOnTarget, CompensatesByTheMeanSquareBitForBitAndInPlace) {
       expected[i] = Add(g[i], Multiply(Multiply(lambda, square), Add(w[i], -old_w[i])));
     }
     CompensateAdaptive(g.data(), w.data(), old_w.data(), mean_square.data(), n, 2, 0.95f, 0.05f,
-                       out.data());
+                       result.data());
     CompensateAdaptive(in_place.data(), w.data(), old_w.data(), mean_square_in_place.data(), n, 2,
                        0.95f, 0.05f, in_place.data());
     ExpectSameBits(mean_square, expected_mean_square);
     ExpectSameBits(mean_square_in_place, expected_mean_square);
-    ExpectSameBits(out, expected);
+    ExpectSameBits(result, expected);
     ExpectSameBits(in_place, expected);
   }
 }
@@ -210,24 +213,24 @@ TEST_P(OptimizerOnTarget, EmaFollowsTheRuleBitForBit) {
 TEST_P(OptimizerOnTarget, FollowsDoublePrecisionOverManySteps) {
   constexpr size_t kN = 300;
   constexpr int kSteps = 200;
-  std::vector<float> w = Gaussian(kN, 1), v(kN), sgd = w, average = w;
-  std::vector<double> w64(w.begin(), w.end()), v64(kN), sgd64 = w64, average64 = w64;
+  std::vector<float> w = Gaussian(kN, 1), v(kN), sgd_w = w, average = w;
+  std::vector<double> w64(w.begin(), w.end()), v64(kN), sgd_w64 = w64, average64 = w64;
   const double rate = kRate, momentum = kMomentum, decay = kDecay, ema_weight = 0.01f;
   for (int step = 0; step < kSteps; ++step) {
     const std::vector<float> g = Gaussian(kN, 100 + static_cast<uint64_t>(step));
     MomentumUpdate(w.data(), v.data(), g.data(), kN, kRate, kMomentum, kDecay);
-    SgdUpdate(sgd.data(), g.data(), kN, kRate, kDecay);
+    SgdUpdate(sgd_w.data(), g.data(), kN, kRate, kDecay);
     EmaUpdate(average.data(), w.data(), kN, 0.01f);
     for (size_t i = 0; i < kN; ++i) {
       v64[i] = momentum * v64[i] + g[i] + decay * w64[i];
       w64[i] -= rate * v64[i];
-      sgd64[i] -= rate * (g[i] + decay * sgd64[i]);
+      sgd_w64[i] -= rate * (g[i] + decay * sgd_w64[i]);
       average64[i] = (1 - ema_weight) * average64[i] + ema_weight * w64[i];
     }
   }
   for (size_t i = 0; i < kN; ++i) {
     EXPECT_NEAR(w[i], w64[i], 1e-4);
-    EXPECT_NEAR(sgd[i], sgd64[i], 1e-5);
+    EXPECT_NEAR(sgd_w[i], sgd_w64[i], 1e-5);
     EXPECT_NEAR(average[i], average64[i], 1e-4);
   }
 }

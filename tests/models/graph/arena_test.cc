@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-ParameterTable FcTable() {
+ParameterTable MakeFcTable() {
   ParameterTable table;
   table.total = 8;
   table.parameters.resize(2);
@@ -27,22 +27,22 @@ ParameterTable FcTable() {
 TEST(Arena, RoundTripsThroughAFileUnderAPrefix) {
   const std::vector<float> arena = {1, 2, 3, 4, 5, 6, 7, 8};
   const auto file = tensors::DecodeSafetensors(
-      tensors::EncodeSafetensors(ViewArena(FcTable(), arena.data(), "v."), {}));
+      tensors::EncodeSafetensors(ViewArena(MakeFcTable(), arena.data(), "v."), {}));
   ASSERT_TRUE(file.ok()) << file.status().message();
   EXPECT_EQ(file->tensors[1].name, "v.fc.bias");
-  std::vector<float> back(8);
-  ASSERT_TRUE(LoadArena(*file, FcTable(), back.data(), "v.").ok());
-  EXPECT_EQ(back, arena);
+  std::vector<float> loaded(8);
+  ASSERT_TRUE(LoadArena(*file, MakeFcTable(), loaded.data(), "v.").ok());
+  EXPECT_EQ(loaded, arena);
 }
 
 TEST(Arena, RefusesAnotherModelsTensors) {
   std::vector<float> arena(8);
   tensors::TensorFile file = *tensors::DecodeSafetensors(
-      tensors::EncodeSafetensors(ViewArena(FcTable(), arena.data()), {}));
-  EXPECT_THAT(LoadArena(file, FcTable(), arena.data(), "w.").message(),
+      tensors::EncodeSafetensors(ViewArena(MakeFcTable(), arena.data()), {}));
+  EXPECT_THAT(LoadArena(file, MakeFcTable(), arena.data(), "w.").message(),
               HasSubstr("\"w.fc.weight\" is missing"));
   file.tensors[0].shape = {3, 2};
-  const Status status = LoadArena(file, FcTable(), arena.data());
+  const Status status = LoadArena(file, MakeFcTable(), arena.data());
   EXPECT_EQ(status.code(), Code::kBadData);
   EXPECT_THAT(status.message(), HasSubstr("\"fc.weight\" has shape [3, 2], the model's is [2, 3]"));
 }
@@ -54,11 +54,11 @@ TEST(Statistics, RoundTripThroughAFileWithTheParameters) {
   const std::vector<float> statistics = {1, 2, 3, 4};
   tensors::TensorFile file = *tensors::DecodeSafetensors(
       tensors::EncodeSafetensors(ViewStatistics(table, statistics.data()), {}));
-  std::vector<float> read(4);
-  ASSERT_TRUE(LoadStatistics(file, table, read.data()).ok());
-  EXPECT_EQ(read, statistics);
+  std::vector<float> loaded(4);
+  ASSERT_TRUE(LoadStatistics(file, table, loaded.data()).ok());
+  EXPECT_EQ(loaded, statistics);
   file.tensors.pop_back();
-  EXPECT_THAT(LoadStatistics(file, table, read.data()).message(),
+  EXPECT_THAT(LoadStatistics(file, table, loaded.data()).message(),
               HasSubstr("\"norm.running_var\" is missing"));
 }
 

@@ -15,11 +15,11 @@ TEST(PlanAxis, ValidCountsTheWindowsThatFit) {
   for (uint32_t input = 1; input <= 20; ++input) {
     for (uint32_t kernel = 1; kernel <= input; ++kernel) {
       for (uint32_t stride = 1; stride <= 5; ++stride) {
-        uint32_t windows = 0;
-        for (uint32_t at = 0; at + kernel <= input; at += stride) ++windows;
+        uint32_t num_windows = 0;
+        for (uint32_t begin = 0; begin + kernel <= input; begin += stride) ++num_windows;
         const auto plan = PlanAxis(input, {.kernel = kernel, .stride = stride});
         ASSERT_TRUE(plan.ok());
-        EXPECT_EQ(plan->output, windows);
+        EXPECT_EQ(plan->output, num_windows);
         EXPECT_EQ(plan->pad_begin + plan->pad_end, 0u);
       }
     }
@@ -40,9 +40,9 @@ TEST(PlanAxis, SameGivesInputOverStrideRoundedUp) {
         EXPECT_LT(plan->pad_begin, kernel);
         const uint32_t last_window = (plan->output - 1) * stride;
         EXPECT_LT(last_window, input + plan->pad_begin);
-        const uint32_t padded = input + plan->pad_begin + plan->pad_end;
-        EXPECT_GE(padded, last_window + kernel);
-        EXPECT_TRUE(padded == input || padded == last_window + kernel);
+        const uint32_t padded_size = input + plan->pad_begin + plan->pad_end;
+        EXPECT_GE(padded_size, last_window + kernel);
+        EXPECT_TRUE(padded_size == input || padded_size == last_window + kernel);
       }
     }
   }
@@ -60,22 +60,22 @@ TEST(PlanAxis, RefusesSizesOutOfBounds) {
 }
 
 TEST(PlanAxis, CountsPaddingOnBothSidesAndTheGapsOfADilatedKernel) {
-  const auto padded = PlanAxis(7, {.kernel = 3, .stride = 2, .pad = 1});
-  ASSERT_TRUE(padded.ok());
-  EXPECT_EQ(padded->output, 4u);
-  EXPECT_EQ(padded->pad_begin, 1u);
-  EXPECT_EQ(padded->pad_end, 1u);
+  const auto padded_plan = PlanAxis(7, {.kernel = 3, .stride = 2, .pad = 1});
+  ASSERT_TRUE(padded_plan.ok());
+  EXPECT_EQ(padded_plan->output, 4u);
+  EXPECT_EQ(padded_plan->pad_begin, 1u);
+  EXPECT_EQ(padded_plan->pad_end, 1u);
   EXPECT_EQ(PlanAxis(7, {.kernel = 3, .dilation = 3})->output, 1u);
-  const auto same = PlanAxis(7, {.kernel = 2, .dilation = 3, .padding = pb::Pad::same});
-  EXPECT_EQ(same->output, 7u);
-  EXPECT_EQ(same->pad_begin + same->pad_end, 3u);
+  const auto same_plan = PlanAxis(7, {.kernel = 2, .dilation = 3, .padding = pb::Pad::same});
+  EXPECT_EQ(same_plan->output, 7u);
+  EXPECT_EQ(same_plan->pad_begin + same_plan->pad_end, 3u);
 }
 
 TEST(ModelDigest, MatchesGoldenDigest) {
-  const auto valid = *BuildNet(LeNetModel(pb::Model::valid), Image(1, 28, 28), 10);
-  const auto same = *BuildNet(LeNetModel(pb::Model::same), Image(1, 28, 28), 10);
-  EXPECT_EQ(ModelDigest(valid), 10664928024121923437u);
-  EXPECT_EQ(ModelDigest(same), 6469477894241892237u);
+  const auto valid_net = *BuildNet(LeNetModel(pb::Model::valid), Image(1, 28, 28), 10);
+  const auto same_net = *BuildNet(LeNetModel(pb::Model::same), Image(1, 28, 28), 10);
+  EXPECT_EQ(ModelDigest(valid_net), 10664928024121923437u);
+  EXPECT_EQ(ModelDigest(same_net), 6469477894241892237u);
 }
 
 constexpr char kNet[] = R"(layers { name: "c" conv { outputs: 2 kernel: 3 } }
@@ -84,21 +84,21 @@ constexpr char kNet[] = R"(layers { name: "c" conv { outputs: 2 kernel: 3 } }
                            layers { name: "l" softmax_loss {} })";
 
 TEST(ModelDigest, IgnoresWhetherDefaultsAreWritten) {
-  pb::NetDef bare = ModelOf(kNet).net();
-  *bare.mutable_input() = Image(1, 8, 8);
-  bare.set_classes(3);
-  pb::NetDef complete = *Build(kNet);
-  complete.set_name("a name of one's own");
-  EXPECT_EQ(ModelDigest(bare), ModelDigest(complete));
+  pb::NetDef net_without_defaults = ModelOf(kNet).net();
+  *net_without_defaults.mutable_input() = Image(1, 8, 8);
+  net_without_defaults.set_classes(3);
+  pb::NetDef net_with_defaults = *Build(kNet);
+  net_with_defaults.set_name("a name of one's own");
+  EXPECT_EQ(ModelDigest(net_without_defaults), ModelDigest(net_with_defaults));
 }
 
 TEST(ModelDigest, DependsOnEverythingElse) {
   const pb::NetDef net = *Build(kNet);
   std::set<uint64_t> digests = {ModelDigest(net)};
   const auto expect_new_digest = [&](const auto& change) {
-    pb::NetDef other = net;
-    change(&other);
-    EXPECT_TRUE(digests.insert(ModelDigest(other)).second) << other.DebugString();
+    pb::NetDef changed_net = net;
+    change(&changed_net);
+    EXPECT_TRUE(digests.insert(ModelDigest(changed_net)).second) << changed_net.DebugString();
   };
   expect_new_digest([](pb::NetDef* n) { n->mutable_input()->set_height(10); });
   expect_new_digest([](pb::NetDef* n) { n->mutable_input()->set_width(10); });
@@ -112,13 +112,13 @@ TEST(ModelDigest, DependsOnEverythingElse) {
       [](pb::NetDef* n) { n->mutable_layers(0)->mutable_conv()->set_padding(pb::Pad::same); });
   expect_new_digest([](pb::NetDef* n) { n->mutable_layers(1)->mutable_max_pool()->set_kernel(3); });
   expect_new_digest([](pb::NetDef* n) { n->mutable_layers(1)->mutable_max_pool()->set_stride(1); });
-  const auto weight = [](pb::NetDef* n) {
+  const auto weight_init_of = [](pb::NetDef* n) {
     return n->mutable_layers(2)->mutable_dense()->mutable_weight_init();
   };
-  expect_new_digest([&](pb::NetDef* n) { weight(n)->set_normal_std(0.1f); });
-  expect_new_digest([&](pb::NetDef* n) { weight(n)->set_normal_std(0.2f); });
-  expect_new_digest([&](pb::NetDef* n) { weight(n)->set_truncated_normal_std(0.1f); });
-  expect_new_digest([&](pb::NetDef* n) { weight(n)->set_constant(0.1f); });
+  expect_new_digest([&](pb::NetDef* n) { weight_init_of(n)->set_normal_std(0.1f); });
+  expect_new_digest([&](pb::NetDef* n) { weight_init_of(n)->set_normal_std(0.2f); });
+  expect_new_digest([&](pb::NetDef* n) { weight_init_of(n)->set_truncated_normal_std(0.1f); });
+  expect_new_digest([&](pb::NetDef* n) { weight_init_of(n)->set_constant(0.1f); });
   expect_new_digest([](pb::NetDef* n) {
     n->mutable_layers(2)->mutable_dense()->mutable_bias_init()->set_constant(0.1f);
   });

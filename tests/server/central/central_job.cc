@@ -16,7 +16,7 @@
 
 namespace tern::server {
 
-std::unique_ptr<setup::Setup> CentralJob(const std::vector<std::string>& overrides) {
+std::unique_ptr<setup::Setup> MakeCentralJob(const std::vector<std::string>& overrides) {
   const std::filesystem::path path =
       std::filesystem::path(testing::TempDir()) /
       ("tern_central_" + std::to_string(getpid()) + "_" + std::to_string(std::rand()) + ".yaml");
@@ -48,12 +48,12 @@ model:
 }
 
 double RelativeDistance(const std::vector<float>& a, const std::vector<double>& b) {
-  double difference = 0, norm = 0;
+  double squared_distance = 0, squared_norm = 0;
   for (size_t i = 0; i < b.size(); ++i) {
-    difference += (a[i] - b[i]) * (a[i] - b[i]);
-    norm += b[i] * b[i];
+    squared_distance += (a[i] - b[i]) * (a[i] - b[i]);
+    squared_norm += b[i] * b[i];
   }
-  return std::sqrt(difference / norm);
+  return std::sqrt(squared_distance / squared_norm);
 }
 
 std::vector<double> InDouble(const std::vector<float>& values) {
@@ -69,38 +69,40 @@ Bytes EncodePush(const setup::Setup& job, const protocol::Chunk& chunk,
   std::vector<uint8_t> codes;
   for (const codec::Segment& segment : chunk.segments) {
     const codec::Codec& codec = *job.plan.codec_of[segment.tensor];
-    const uint64_t tensor = job.plan.tensor_begin[segment.tensor];
-    const float* whole = values.data() + tensor;
-    const uint64_t count = job.plan.tensor_count[segment.tensor];
-    codec.Encode(whole + segment.begin, segment,
-                 codec.Prepare(kernels::ComputeStats(whole, count), {whole, count}, noise), noise,
-                 &codes);
+    const uint64_t tensor_begin = job.plan.tensor_begin[segment.tensor];
+    const float* tensor_values = values.data() + tensor_begin;
+    const uint64_t tensor_count = job.plan.tensor_count[segment.tensor];
+    codec.Encode(tensor_values + segment.begin, segment,
+                 codec.Prepare(kernels::ComputeStats(tensor_values, tensor_count),
+                               {tensor_values, tensor_count}, noise),
+                 noise, &codes);
   }
   return Bytes::Own(std::move(codes));
 }
 
-void TakeAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool whole,
-                const Bytes& payload, std::vector<float>* held) {
-  float* to = held->data() + chunk.begin;
-  if (whole) {
+void TakeAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool is_complete,
+                const Bytes& payload, std::vector<float>* weights) {
+  float* weight = weights->data() + chunk.begin;
+  if (is_complete) {
     ASSERT_EQ(payload.size(), chunk.count * sizeof(float));
-    codec::ReadFloats(payload.span(), {to, chunk.count});
+    codec::ReadFloats(payload.span(), {weight, chunk.count});
     return;
   }
   ASSERT_LE(payload.size(), chunk.max_sum_bytes);
-  std::span<const uint8_t> rest = payload.span();
-  const bool changes = job.job.exchange().pull() == pb::Exchange::changes;
+  std::span<const uint8_t> remaining_bytes = payload.span();
+  const bool are_changes = job.job.exchange().pull() == pb::Exchange::changes;
   for (const codec::Segment& segment : chunk.segments) {
-    std::vector<float> part(segment.count);
-    const Result<size_t> size = job.plan.pull_codec->DecodeSingleCode(rest, segment, part.data());
+    std::vector<float> decoded(segment.count);
+    const Result<size_t> size =
+        job.plan.pull_codec->DecodeSingleCode(remaining_bytes, segment, decoded.data());
     ASSERT_TRUE(size.ok()) << size.status().message();
-    rest = rest.subspan(*size);
-    for (float value : part) {
-      *to = changes ? *to + value : value;
-      ++to;
+    remaining_bytes = remaining_bytes.subspan(*size);
+    for (float value : decoded) {
+      *weight = are_changes ? *weight + value : value;
+      ++weight;
     }
   }
-  ASSERT_TRUE(rest.empty());
+  ASSERT_TRUE(remaining_bytes.empty());
 }
 
 const std::vector<const protocol::Chunk*> ChunksOf(const setup::Setup& job) {
@@ -120,16 +122,16 @@ Rate RateOf(const setup::Setup& job) {
 ClockDrill::ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints)
     : job_(job),
       no_checkpoints_(job, 0, 1),
-      held_(job.plan.workers, InitialWeights(job)),
+      weights_(job.plan.workers, InitialWeights(job)),
       versions_(job.plan.workers, std::vector<uint64_t>(ChunksOf(job).size())),
       clocks_(job.plan.workers),
-      waiting_(job.plan.workers),
-      stopped_(job.plan.workers),
+      is_waiting_(job.plan.workers),
+      has_stopped_(job.plan.workers),
       average_(job.table.total) {
   protocol::RoundLane::Options options;
   options.workers = job.plan.workers;
   options.incarnation = 7;
-  auto central = CentralLane::Make(job, 0, 1, options, held_[0], RateOf(job),
+  auto central = CentralLane::Make(job, 0, 1, options, weights_[0], RateOf(job),
                                    checkpoints == nullptr ? no_checkpoints_ : *checkpoints);
   EXPECT_TRUE(central.ok()) << central.status().message();
   central_ = std::move(*central);
@@ -140,8 +142,8 @@ ClockDrill::ClockDrill(const setup::Setup& job, LaneCheckpoints* checkpoints)
 }
 
 void ClockDrill::GreetAll() {
-  protocol::Sends out;
-  central_->lane().OnMembers(members_, &out);
+  protocol::Sends sends;
+  central_->lane().OnMembers(members_, &sends);
   for (uint32_t rank = 0; rank < job_.plan.workers; ++rank) SendHello(rank);
   EXPECT_TRUE(central_->lane().open());
 }
@@ -151,17 +153,17 @@ void ClockDrill::SendHello(uint32_t rank) {
   hello.set_rank(rank);
   hello.set_incarnation(members_.incarnations(static_cast<int>(rank)));
   hello.set_fresh(true);
-  protocol::Sends out;
-  central_->lane().OnHello(100 + rank, hello, &out);
+  protocol::Sends sends;
+  central_->lane().OnHello(100 + rank, hello, &sends);
 }
 
 protocol::Message ClockDrill::MakeMessage(uint32_t rank, const protocol::Chunk& chunk) const {
   protocol::Message message;
-  pb::Contribution* c = message.head.mutable_push();
-  c->set_bucket(chunk.bucket);
-  c->set_chunk(chunk.index);
-  c->set_rank(rank);
-  c->set_incarnation(members_.incarnations(static_cast<int>(rank)));
+  pb::Contribution* contribution = message.head.mutable_push();
+  contribution->set_bucket(chunk.bucket);
+  contribution->set_chunk(chunk.index);
+  contribution->set_rank(rank);
+  contribution->set_incarnation(members_.incarnations(static_cast<int>(rank)));
   return message;
 }
 
@@ -169,7 +171,7 @@ void ClockDrill::Push(uint32_t rank, const std::vector<float>& values) {
   const auto chunks = ChunksOf(job_);
   answer_bytes_ = 0;
   ++clocks_[rank];
-  waiting_[rank] = true;
+  is_waiting_[rank] = true;
   for (size_t i = 0; i < chunks.size(); ++i) {
     protocol::Message message = MakeMessage(rank, *chunks[i]);
     pb::Contribution::AtClock* push = message.head.mutable_push()->mutable_at_clock();
@@ -177,28 +179,28 @@ void ClockDrill::Push(uint32_t rank, const std::vector<float>& values) {
     push->set_holds(versions_[rank][i]);
     push->set_wants_weights(true);
     message.payload = EncodePush(job_, *chunks[i], values, rank, clocks_[rank]);
-    protocol::Sends out;
-    central_->lane().OnMessage(100 + rank, message, &out);
-    Deliver(out);
+    protocol::Sends sends;
+    central_->lane().OnMessage(100 + rank, message, &sends);
+    DeliverAnswers(sends);
   }
   central_->AfterMessages();
 }
 
-void ClockDrill::PushOn(int from, int to) {
-  Order order(4);
-  for (int i = 0; i < to; ++i) {
+void ClockDrill::MakePushes(int begin, int end) {
+  RandomRanks order(4);
+  for (int i = 0; i < end; ++i) {
     const uint32_t rank = order.Next(4);
-    if (i >= from) Push(rank, GradientAt(rank, clock(rank), held(rank)));
+    if (i >= begin) Push(rank, GradientAt(rank, clock(rank), weights_of(rank)));
   }
 }
 
 void ClockDrill::Rejoin(uint32_t rank) {
   members_.set_epoch(members_.epoch() + 1);
   members_.set_incarnations(static_cast<int>(rank), members_.epoch() * 100 + rank);
-  protocol::Sends out;
-  central_->lane().OnMembers(members_, &out);
+  protocol::Sends sends;
+  central_->lane().OnMembers(members_, &sends);
   SendHello(rank);
-  std::fill(held_[rank].begin(), held_[rank].end(), std::numeric_limits<float>::quiet_NaN());
+  std::fill(weights_[rank].begin(), weights_[rank].end(), std::numeric_limits<float>::quiet_NaN());
   SendPull(rank, false);
 }
 
@@ -212,82 +214,85 @@ void ClockDrill::SendPull(uint32_t rank, bool has_weights) {
     pb::Contribution::Pull* pull = message.head.mutable_push()->mutable_pull();
     pull->mutable_weights();
     if (has_weights) pull->mutable_weights()->set_holds(versions_[rank][i]);
-    protocol::Sends out;
-    central_->lane().OnMessage(100 + rank, message, &out);
-    Deliver(out);
+    protocol::Sends sends;
+    central_->lane().OnMessage(100 + rank, message, &sends);
+    DeliverAnswers(sends);
   }
 }
 
-void ClockDrill::TakeWorkersOf(const ClockDrill& other) {
-  held_ = other.held_;
+void ClockDrill::CopyWorkersOf(const ClockDrill& other) {
+  weights_ = other.weights_;
   versions_ = other.versions_;
   clocks_ = other.clocks_;
-  waiting_ = other.waiting_;
-  stopped_ = other.stopped_;
+  is_waiting_ = other.is_waiting_;
+  has_stopped_ = other.has_stopped_;
 }
 
 std::vector<float> ClockDrill::PullAverage(uint32_t rank) {
   for (const protocol::Chunk* chunk : ChunksOf(job_)) {
     protocol::Message message = MakeMessage(rank, *chunk);
     message.head.mutable_push()->mutable_pull()->mutable_average();
-    protocol::Sends out;
-    central_->lane().OnMessage(100 + rank, message, &out);
-    Deliver(out);
+    protocol::Sends sends;
+    central_->lane().OnMessage(100 + rank, message, &sends);
+    DeliverAnswers(sends);
   }
   return average_;
 }
 
-void ClockDrill::Deliver(const protocol::Sends& sends) {
+void ClockDrill::DeliverAnswers(const protocol::Sends& sends) {
   const auto chunks = ChunksOf(job_);
   for (const protocol::Send& send : sends) {
     ASSERT_TRUE(send.message.head.has_sum()) << send.message.head.ShortDebugString();
     const pb::Outcome& outcome = send.message.head.sum();
     const auto rank = static_cast<uint32_t>(send.to - 100);
-    size_t at = 0;
-    while (chunks[at]->bucket != outcome.bucket() || chunks[at]->index != outcome.chunk()) ++at;
+    size_t chunk_index = 0;
+    while (chunks[chunk_index]->bucket != outcome.bucket() ||
+           chunks[chunk_index]->index != outcome.chunk())
+      ++chunk_index;
     if (outcome.pulled().has_average()) {
-      TakeAnswer(job_, *chunks[at], true, send.message.payload, &average_);
+      TakeAnswer(job_, *chunks[chunk_index], true, send.message.payload, &average_);
       continue;
     }
     clocks_[rank] = outcome.has_pulled() ? outcome.pulled().clock() : outcome.at_clock().clock();
-    waiting_[rank] = false;
-    if (outcome.at_clock().stop() || outcome.pulled().stop()) stopped_[rank] = true;
-    whole_ = protocol::IsWhole(outcome);
+    is_waiting_[rank] = false;
+    if (outcome.at_clock().stop() || outcome.pulled().stop()) has_stopped_[rank] = true;
+    answers_are_complete_ = protocol::IsWhole(outcome);
     answer_bytes_ += send.message.payload.size();
     const pb::Outcome::Weights* weights = protocol::WeightsOf(outcome);
     ASSERT_NE(weights, nullptr) << outcome.ShortDebugString();
-    versions_[rank][at] = weights->version();
-    TakeAnswer(job_, *chunks[at], whole_, send.message.payload, &held_[rank]);
+    versions_[rank][chunk_index] = weights->version();
+    TakeAnswer(job_, *chunks[chunk_index], answers_are_complete_, send.message.payload,
+               &weights_[rank]);
   }
 }
 
-RoundDrill::RoundDrill(const setup::Setup& job) : job_(job), held_(InitialWeights(job)) {
-  auto sums = protocol::CellsOfLane(job.plan, 0, 1);
+RoundDrill::RoundDrill(const setup::Setup& job) : job_(job), weights_(InitialWeights(job)) {
+  auto lane_specs = protocol::CellsOfLane(job.plan, 0, 1);
   const auto chunks = ChunksOf(job);
   for (size_t i = 0; i < chunks.size(); ++i) {
-    auto cell = CentralRounds::Make(job, *chunks[i], held_, RateOf(job));
-    EXPECT_TRUE(cell.ok()) << cell.status().message();
-    cells_.push_back(std::move(*cell));
-    specs_.push_back(cells_.back()->Spec(sums[i]));
-    EXPECT_EQ(specs_.back().cell, sums[i].cell);
+    auto rounds = CentralRounds::Make(job, *chunks[i], weights_, RateOf(job));
+    EXPECT_TRUE(rounds.ok()) << rounds.status().message();
+    rounds_of_chunks_.push_back(std::move(*rounds));
+    specs_.push_back(rounds_of_chunks_.back()->Spec(lane_specs[i]));
+    EXPECT_EQ(specs_.back().cell, lane_specs[i].cell);
   }
 }
 
-void RoundDrill::Round(const std::vector<std::vector<float>>& values,
-                       const std::vector<uint32_t>& ranks) {
+void RoundDrill::MakeRound(const std::vector<std::vector<float>>& values,
+                           const std::vector<uint32_t>& ranks) {
   const auto chunks = ChunksOf(job_);
   answer_bytes_ = 0;
   for (size_t i = 0; i < chunks.size(); ++i) {
     const auto sum = specs_[i].open(1);
     for (size_t k = 0; k < ranks.size(); ++k) {
-      const Status added = sum->Add(
-          ranks[k], EncodePush(job_, *chunks[i], values[k], ranks[k], cells_[i]->round() + 1));
-      ASSERT_TRUE(added.ok()) << added.message();
+      const Status status = sum->Add(ranks[k], EncodePush(job_, *chunks[i], values[k], ranks[k],
+                                                          rounds_of_chunks_[i]->round() + 1));
+      ASSERT_TRUE(status.ok()) << status.message();
     }
     const Bytes answer = sum->Close();
     EXPECT_TRUE(specs_[i].check_outcome(answer, static_cast<uint32_t>(ranks.size())).ok());
     answer_bytes_ += answer.size();
-    TakeAnswer(job_, *chunks[i], false, answer, &held_);
+    TakeAnswer(job_, *chunks[i], false, answer, &weights_);
   }
 }
 

@@ -21,9 +21,10 @@
 
 namespace tern::server {
 
-// Makes a job with four workers, one server, a dense network of 803 parameters in chunks of at most
-// 256, the codec fp32, and 40 steps. Each override is KEY=VALUE, as after the option --set.
-std::unique_ptr<setup::Setup> CentralJob(const std::vector<std::string>& overrides);
+// Makes a job with four workers, one server, a dense network of 803 parameters in chunks (pieces of
+// the model) of at most 256, the codec fp32, and 40 steps. Each override is KEY=VALUE, as after the
+// option --set.
+std::unique_ptr<setup::Setup> MakeCentralJob(const std::vector<std::string>& overrides);
 
 // Returns the gradient g_k = a_k (w_k - b_k(rank, step)) at the weights w. It belongs to a
 // quadratic function that differs for every worker and step.
@@ -31,10 +32,10 @@ template <typename Float>
 std::vector<Float> GradientAt(uint32_t rank, uint64_t step, const std::vector<Float>& w) {
   std::vector<Float> g(w.size());
   for (size_t k = 0; k < w.size(); ++k) {
-    const auto at = static_cast<double>(k);
-    const double a = 0.5 + 0.4 * std::sin(0.7 * at);
+    const auto index = static_cast<double>(k);
+    const double a = 0.5 + 0.4 * std::sin(0.7 * index);
     const double b =
-        std::cos(0.3 * at + rank) + 0.3 * std::sin(1.1 * at * static_cast<double>(step));
+        std::cos(0.3 * index + rank) + 0.3 * std::sin(1.1 * index * static_cast<double>(step));
     g[k] = static_cast<Float>(a * (static_cast<double>(w[k]) - b));
   }
   return g;
@@ -48,10 +49,10 @@ std::vector<double> InDouble(const std::vector<float>& values);
 // Encodes a worker's push of one chunk. `values` has all elements of the model.
 Bytes EncodePush(const setup::Setup& job, const protocol::Chunk& chunk,
                  const std::vector<float>& values, uint32_t rank, uint64_t round);
-// Applies a server's answer to the chunk's elements of `held`, a worker's weights. `whole`: the
-// payload has the complete weights in fp32, whatever the job's pull codec is.
-void TakeAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool whole,
-                const Bytes& payload, std::vector<float>* held);
+// Applies a server's answer to the chunk's elements of a worker's weights. `is_complete`:
+// the payload has the complete weights in fp32, whatever the job's pull codec is.
+void TakeAnswer(const setup::Setup& job, const protocol::Chunk& chunk, bool is_complete,
+                const Bytes& payload, std::vector<float>* weights);
 
 const std::vector<const protocol::Chunk*> ChunksOf(const setup::Setup& job);
 Rate RateOf(const setup::Setup& job);
@@ -67,8 +68,8 @@ class ClockDrill {
   // Worker `rank` pushes all chunks and applies the answers. The push may also release delayed
   // answers to other workers, which they apply.
   void Push(uint32_t rank, const std::vector<float>& values);
-  // Makes the pushes number `from` to `to` - 1 of a fixed random order of workers.
-  void PushOn(int from, int to);
+  // Makes the pushes number `begin` to `end` - 1 of a fixed random order of workers.
+  void MakePushes(int begin, int end);
   // Worker `rank` pulls the newest weights. The request tells the server which version the worker
   // has.
   void Pull(uint32_t rank);
@@ -77,23 +78,23 @@ class ClockDrill {
   // A new process takes the place of worker `rank`. It has no weights, joins the job, and pulls.
   void Rejoin(uint32_t rank);
   // Copies the state of all workers from another drill.
-  void TakeWorkersOf(const ClockDrill& other);
+  void CopyWorkersOf(const ClockDrill& other);
   std::vector<float> PullAverage(uint32_t rank);
 
   // A rank's weights after its newest answer; before the first answer, the initial weights.
-  const std::vector<float>& held(uint32_t rank) const { return held_[rank]; }
-  bool waiting(uint32_t rank) const { return waiting_[rank]; }
-  bool stopped(uint32_t rank) const { return stopped_[rank]; }
+  const std::vector<float>& weights_of(uint32_t rank) const { return weights_[rank]; }
+  bool is_waiting(uint32_t rank) const { return is_waiting_[rank]; }
+  bool has_stopped(uint32_t rank) const { return has_stopped_[rank]; }
   uint64_t clock(uint32_t rank) const { return clocks_[rank]; }
   // The size of the newest answers to one worker, over all chunks, in bytes; and whether they had
   // the complete weights in fp32.
   size_t answer_bytes() const { return answer_bytes_; }
-  bool whole() const { return whole_; }
+  bool answers_are_complete() const { return answers_are_complete_; }
   CentralLane& central() { return *central_; }
 
  private:
   // Delivers the lane's messages to the workers.
-  void Deliver(const protocol::Sends& sends);
+  void DeliverAnswers(const protocol::Sends& sends);
   void SendHello(uint32_t rank);
   // `has_weights`: the request says which version of each chunk the worker has.
   void SendPull(uint32_t rank, bool has_weights);
@@ -104,13 +105,13 @@ class ClockDrill {
   LaneCheckpoints no_checkpoints_;
   std::unique_ptr<CentralLane> central_;
   pb::Members members_;
-  std::vector<std::vector<float>> held_;
+  std::vector<std::vector<float>> weights_;
   std::vector<std::vector<uint64_t>> versions_;  // By rank and chunk.
   std::vector<uint64_t> clocks_;
-  std::vector<bool> waiting_, stopped_;
+  std::vector<bool> is_waiting_, has_stopped_;
   std::vector<float> average_;
   size_t answer_bytes_ = 0;
-  bool whole_ = false;
+  bool answers_are_complete_ = false;
 };
 
 // The server's code for each chunk, and the workers of a job with rounds, all in this thread.
@@ -118,26 +119,28 @@ class RoundDrill {
  public:
   explicit RoundDrill(const setup::Setup& job);
   // Makes a round in which worker ranks[i] pushes values[i] and other workers push nothing.
-  void Round(const std::vector<std::vector<float>>& values, const std::vector<uint32_t>& ranks);
+  void MakeRound(const std::vector<std::vector<float>>& values, const std::vector<uint32_t>& ranks);
 
   // The weights that every worker has.
-  const std::vector<float>& held() const { return held_; }
+  const std::vector<float>& weights() const { return weights_; }
   size_t answer_bytes() const { return answer_bytes_; }
-  const std::vector<std::unique_ptr<CentralRounds>>& cells() const { return cells_; }
+  const std::vector<std::unique_ptr<CentralRounds>>& rounds_of_chunks() const {
+    return rounds_of_chunks_;
+  }
 
  private:
   const setup::Setup& job_;
-  std::vector<std::unique_ptr<CentralRounds>> cells_;
+  std::vector<std::unique_ptr<CentralRounds>> rounds_of_chunks_;
   std::vector<protocol::CellSpec> specs_;
-  std::vector<float> held_;
+  std::vector<float> weights_;
   size_t answer_bytes_ = 0;
 };
 
 // A pseudorandom sequence of ranks that depends only on the seed. Next returns a number below
 // `bound`.
-class Order {
+class RandomRanks {
  public:
-  explicit Order(uint64_t seed) : state_(seed) {}
+  explicit RandomRanks(uint64_t seed) : state_(seed) {}
   uint32_t Next(uint32_t bound) {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
     return static_cast<uint32_t>((state_ >> 33) % bound);

@@ -20,14 +20,14 @@ using Values = std::vector<double>;
 
 // Returns the gradients that these workers compute at the weights w in `round`.
 template <typename Float>
-std::vector<std::vector<Float>> Gradients(const std::vector<uint32_t>& ranks, uint64_t round,
-                                          const std::vector<Float>& w) {
+std::vector<std::vector<Float>> GradientsOf(const std::vector<uint32_t>& ranks, uint64_t round,
+                                            const std::vector<Float>& w) {
   std::vector<std::vector<Float>> gradients;
   for (uint32_t rank : ranks) gradients.push_back(GradientAt(rank, round, w));
   return gradients;
 }
 
-Values Mean(const std::vector<Values>& vectors) {
+Values MeanOf(const std::vector<Values>& vectors) {
   Values mean(vectors[0].size());
   for (const Values& values : vectors) {
     for (size_t k = 0; k < mean.size(); ++k)
@@ -37,45 +37,46 @@ Values Mean(const std::vector<Values>& vectors) {
 }
 
 TEST(CentralRounds, FollowSynchronousSgdWithMomentumAndDecay) {
-  const auto job = CentralJob({"train.algorithm=ssgd", "train.optimizer.name=momentum",
-                               "train.optimizer.momentum=0.9", "train.weight_decay.rate=0.02",
-                               "train.weight_decay.where=local", "train.weight_decay.biases=true"});
+  const auto job =
+      MakeCentralJob({"train.algorithm=ssgd", "train.optimizer.name=momentum",
+                      "train.optimizer.momentum=0.9", "train.weight_decay.rate=0.02",
+                      "train.weight_decay.where=local", "train.weight_decay.biases=true"});
   RoundDrill drill(*job);
   Values w = InDouble(InitialWeights(*job)), v(w.size());
   const std::vector<uint32_t> ranks = {2, 0, 3, 1};
   for (uint64_t round = 1; round <= 40; ++round) {
-    drill.Round(Gradients(ranks, round, drill.held()), ranks);
-    const Values g = Mean(Gradients(ranks, round, w));
+    drill.MakeRound(GradientsOf(ranks, round, drill.weights()), ranks);
+    const Values g = MeanOf(GradientsOf(ranks, round, w));
     const double rate = 0.1 * std::pow(0.8, (round - 1) / 5);
     for (size_t k = 0; k < w.size(); ++k) {
       v[k] = 0.9 * v[k] + (g[k] + 0.02 * w[k]);
       w[k] -= rate * v[k];
     }
-    ASSERT_LT(RelativeDistance(drill.held(), w), 1e-5) << "round " << round;
+    ASSERT_LT(RelativeDistance(drill.weights(), w), 1e-5) << "round " << round;
   }
-  EXPECT_EQ(drill.cells()[0]->round(), 40u);
+  EXPECT_EQ(drill.rounds_of_chunks()[0]->round(), 40u);
 }
 
 TEST(CentralRounds, DivideByTheNumberOfContributors) {
-  const auto job = CentralJob({"train.algorithm=ssgd"});
+  const auto job = MakeCentralJob({"train.algorithm=ssgd"});
   RoundDrill drill(*job);
   Values w = InDouble(InitialWeights(*job));
-  Order order(2);
+  RandomRanks order(2);
   for (uint64_t round = 1; round <= 30; ++round) {
     std::vector<uint32_t> contributors = {0, 1, 2, 3};
     contributors.erase(contributors.begin() + order.Next(kWorkers));
     if (round % 3 == 0) contributors.pop_back();
-    drill.Round(Gradients(contributors, round, drill.held()), contributors);
-    const Values g = Mean(Gradients(contributors, round, w));
+    drill.MakeRound(GradientsOf(contributors, round, drill.weights()), contributors);
+    const Values g = MeanOf(GradientsOf(contributors, round, w));
     for (size_t k = 0; k < w.size(); ++k) w[k] -= 0.1 * std::pow(0.8, (round - 1) / 5) * g[k];
-    ASSERT_LT(RelativeDistance(drill.held(), w), 1e-5) << "round " << round;
+    ASSERT_LT(RelativeDistance(drill.weights(), w), 1e-5) << "round " << round;
   }
 }
 
 // Elastic averaging (EASGD): in each round, a worker and the central weights move towards each
 // other by alpha times their difference before the round.
 TEST(CentralRounds, FollowElasticAveraging) {
-  const auto job = CentralJob({"train.algorithm=easgd", "train.easgd.alpha=0.1"});
+  const auto job = MakeCentralJob({"train.algorithm=easgd", "train.easgd.alpha=0.1"});
   RoundDrill drill(*job);
   const std::vector<uint32_t> ranks = {0, 1, 2, 3};
   Values centre = InDouble(InitialWeights(*job));
@@ -84,194 +85,200 @@ TEST(CentralRounds, FollowElasticAveraging) {
   for (uint64_t round = 1; round <= 30; ++round) {
     for (uint32_t rank : ranks) {  // Each worker makes a local step.
       const auto g = GradientAt(rank, round, x[rank]);
-      const Values exact = GradientAt(rank, round, reference[rank]);
+      const Values exact_gradient = GradientAt(rank, round, reference[rank]);
       for (size_t k = 0; k < centre.size(); ++k) {
         x[rank][k] -= 0.1f * g[k];
-        reference[rank][k] -= 0.1 * exact[k];
+        reference[rank][k] -= 0.1 * exact_gradient[k];
       }
     }
-    const std::vector<float> before = drill.held();
-    drill.Round(x, ranks);
-    const Values old = centre;
+    const std::vector<float> weights_before = drill.weights();
+    drill.MakeRound(x, ranks);
+    const Values old_centre = centre;
     for (uint32_t rank : ranks) {
-      for (size_t k = 0; k < old.size(); ++k) {
-        x[rank][k] -= 0.1f * (x[rank][k] - before[k]);
-        const double difference = reference[rank][k] - old[k];
+      for (size_t k = 0; k < old_centre.size(); ++k) {
+        x[rank][k] -= 0.1f * (x[rank][k] - weights_before[k]);
+        const double difference = reference[rank][k] - old_centre[k];
         reference[rank][k] -= 0.1 * difference;
         centre[k] += 0.1 * difference;
       }
       ASSERT_LT(RelativeDistance(x[rank], reference[rank]), 1e-5) << "round " << round;
     }
-    ASSERT_LT(RelativeDistance(drill.held(), centre), 1e-5) << "round " << round;
+    ASSERT_LT(RelativeDistance(drill.weights(), centre), 1e-5) << "round " << round;
   }
   EXPECT_GT(RelativeDistance(InitialWeights(*job), centre), 0.3);
 }
 
 // Returns the weights after so many rounds of synchronous SGD without momentum.
-std::vector<float> AfterSynchronousSgd(uint64_t rounds) {
-  const auto job = CentralJob({"train.algorithm=ssgd"});
+std::vector<float> WeightsAfterSynchronousSgd(uint64_t rounds) {
+  const auto job = MakeCentralJob({"train.algorithm=ssgd"});
   RoundDrill drill(*job);
   const std::vector<uint32_t> ranks = {0, 1, 2, 3};
   for (uint64_t round = 1; round <= rounds; ++round)
-    drill.Round(Gradients(ranks, round, drill.held()), ranks);
-  return drill.held();
+    drill.MakeRound(GradientsOf(ranks, round, drill.weights()), ranks);
+  return drill.weights();
 }
 
 TEST(Limits, SspWithBoundZeroAndAveragedPushesIsSynchronousSgd) {
-  const auto job = CentralJob(
+  const auto job = MakeCentralJob(
       {"train.algorithm=ssp", "train.ssp.staleness=0", "train.ssp.push_weight=one_over_workers"});
   ClockDrill drill(*job);
-  Order order(7);
+  RandomRanks order(7);
   for (uint64_t clock = 1; clock <= 30; ++clock) {
-    const uint32_t first = order.Next(kWorkers);
-    const std::vector<float> w = drill.held(0);
+    const uint32_t first_rank = order.Next(kWorkers);
+    const std::vector<float> w = drill.weights_of(0);
     for (uint32_t i = 0; i < kWorkers; ++i) {
-      const uint32_t rank = (first + 3 * i) % kWorkers;
+      const uint32_t rank = (first_rank + 3 * i) % kWorkers;
       drill.Push(rank, GradientAt(rank, clock, w));
     }
   }
-  EXPECT_LT(RelativeDistance(drill.held(2), InDouble(AfterSynchronousSgd(30))), 1e-6);
+  EXPECT_LT(RelativeDistance(drill.weights_of(2), InDouble(WeightsAfterSynchronousSgd(30))), 1e-6);
 }
 
 TEST(Limits, SoftsyncOfOneGroupPulledAfterTheLastPushIsSynchronousSgd) {
-  const auto job = CentralJob({"train.algorithm=softsync", "train.softsync.n=1"});
+  const auto job = MakeCentralJob({"train.algorithm=softsync", "train.softsync.n=1"});
   ClockDrill drill(*job);
   for (uint64_t clock = 1; clock <= 30; ++clock) {
-    const std::vector<float> w = drill.held(0);
+    const std::vector<float> w = drill.weights_of(0);
     for (uint32_t rank = 0; rank < kWorkers; ++rank) drill.Push(rank, GradientAt(rank, clock, w));
     for (uint32_t rank = 0; rank < kWorkers; ++rank) drill.Pull(rank);
   }
-  EXPECT_LT(RelativeDistance(drill.held(1), InDouble(AfterSynchronousSgd(30))), 1e-6);
+  EXPECT_LT(RelativeDistance(drill.weights_of(1), InDouble(WeightsAfterSynchronousSgd(30))), 1e-6);
 }
 
 TEST(Limits, DelayCompensationWithLambdaZeroIsAsgdBitForBit) {
-  const auto asgd = CentralJob({"train.algorithm=asgd", "train.optimizer.name=momentum"});
+  const auto asgd_job = MakeCentralJob({"train.algorithm=asgd", "train.optimizer.name=momentum"});
   for (const std::string name : {"dcasgd_c", "dcasgd_a"}) {
-    const auto job = CentralJob({"train.algorithm=" + name, "train." + name + ".lambda=0",
-                                 "train.optimizer.name=momentum"});
+    const auto job = MakeCentralJob({"train.algorithm=" + name, "train." + name + ".lambda=0",
+                                     "train.optimizer.name=momentum"});
     ClockDrill drill(*job);
-    ClockDrill asgd_drill(*asgd);
-    Order order(9);
+    ClockDrill asgd_drill(*asgd_job);
+    RandomRanks order(9);
     for (int push = 0; push < 40; ++push) {
       const uint32_t rank = order.Next(kWorkers);
-      drill.Push(rank, GradientAt(rank, drill.clock(rank), drill.held(rank)));
-      asgd_drill.Push(rank, GradientAt(rank, asgd_drill.clock(rank), asgd_drill.held(rank)));
-      ASSERT_EQ(drill.held(rank), asgd_drill.held(rank)) << name << " push " << push;
+      drill.Push(rank, GradientAt(rank, drill.clock(rank), drill.weights_of(rank)));
+      asgd_drill.Push(rank, GradientAt(rank, asgd_drill.clock(rank), asgd_drill.weights_of(rank)));
+      ASSERT_EQ(drill.weights_of(rank), asgd_drill.weights_of(rank)) << name << " push " << push;
     }
   }
 }
 
 TEST(Pull, CodesWeightsWithThePullCodec) {
-  const auto job = CentralJob({"train.algorithm=ssgd", "exchange.pull_codec=fp16"});
+  const auto job = MakeCentralJob({"train.algorithm=ssgd", "exchange.pull_codec=fp16"});
   RoundDrill drill(*job);
   const std::vector<uint32_t> ranks = {0, 1, 2, 3};
   for (uint64_t round = 1; round <= 5; ++round)
-    drill.Round(Gradients(ranks, round, drill.held()), ranks);
+    drill.MakeRound(GradientsOf(ranks, round, drill.weights()), ranks);
   EXPECT_EQ(drill.answer_bytes(), 2 * job->table.total);
-  size_t at = 0, rounded = 0;
-  std::vector<float> exact(job->table.total);
-  for (const auto& cell : drill.cells()) {
-    const auto w = cell->central().weights();
-    std::copy(w.begin(), w.end(), exact.begin() + static_cast<long>(cell->central().chunk().begin));
+  size_t i = 0, num_rounded = 0;
+  std::vector<float> exact_weights(job->table.total);
+  for (const auto& rounds : drill.rounds_of_chunks()) {
+    const auto w = rounds->central().weights();
+    std::copy(w.begin(), w.end(),
+              exact_weights.begin() + static_cast<long>(rounds->central().chunk().begin));
   }
-  for (; at < exact.size(); ++at) rounded += exact[at] != drill.held()[at];
-  EXPECT_GT(rounded, 0u);  // The server sends rounded weights, but its own weights are exact.
-  EXPECT_LT(RelativeDistance(drill.held(), InDouble(exact)), 1e-3);
+  for (; i < exact_weights.size(); ++i) num_rounded += exact_weights[i] != drill.weights()[i];
+  EXPECT_GT(num_rounded, 0u);  // The server sends rounded weights, but its own weights are exact.
+  EXPECT_LT(RelativeDistance(drill.weights(), InDouble(exact_weights)), 1e-3);
 }
 
 // The server sends coded differences. Each difference contains the coding error of the one before,
 // so errors do not add up. They shrink as the differences shrink.
 TEST(Pull, AddsTheCodingErrorToTheNextDifference) {
-  const auto job = CentralJob({"train.algorithm=ssgd", "exchange.pull_codec=fp16",
-                               "exchange.pull=changes", "train.schedule.gamma=0.3"});
+  const auto job = MakeCentralJob({"train.algorithm=ssgd", "exchange.pull_codec=fp16",
+                                   "exchange.pull=changes", "train.schedule.gamma=0.3"});
   RoundDrill drill(*job);
   const std::vector<uint32_t> ranks = {0, 1, 2, 3};
   for (uint64_t round = 1; round <= 40; ++round)
-    drill.Round(Gradients(ranks, round, drill.held()), ranks);
+    drill.MakeRound(GradientsOf(ranks, round, drill.weights()), ranks);
   EXPECT_EQ(drill.answer_bytes(), 2 * job->table.total);
-  std::vector<float> exact(job->table.total);
-  for (const auto& cell : drill.cells()) {
-    const auto w = cell->central().weights();
-    std::copy(w.begin(), w.end(), exact.begin() + static_cast<long>(cell->central().chunk().begin));
+  std::vector<float> exact_weights(job->table.total);
+  for (const auto& rounds : drill.rounds_of_chunks()) {
+    const auto w = rounds->central().weights();
+    std::copy(w.begin(), w.end(),
+              exact_weights.begin() + static_cast<long>(rounds->central().chunk().begin));
   }
-  EXPECT_LT(RelativeDistance(drill.held(), InDouble(exact)), 1e-6);
+  EXPECT_LT(RelativeDistance(drill.weights(), InDouble(exact_weights)), 1e-6);
 }
 
 TEST(Pull, SendsADifferenceOnlyToAWorkerThatHasThePreviousWeights) {
-  const auto job =
-      CentralJob({"train.algorithm=dcasgd_c", "exchange.pull_codec=fp16", "exchange.pull=changes"});
+  const auto job = MakeCentralJob(
+      {"train.algorithm=dcasgd_c", "exchange.pull_codec=fp16", "exchange.pull=changes"});
   ClockDrill drill(*job);
   const auto push = [&](uint32_t rank) {
-    drill.Push(rank, GradientAt(rank, drill.clock(rank), drill.held(rank)));
+    drill.Push(rank, GradientAt(rank, drill.clock(rank), drill.weights_of(rank)));
   };
   for (int i = 0; i < 3; ++i) push(0);
-  EXPECT_FALSE(drill.whole());
+  EXPECT_FALSE(drill.answers_are_complete());
   push(1);  // Worker 1 has the initial weights.
-  EXPECT_FALSE(drill.whole());
+  EXPECT_FALSE(drill.answers_are_complete());
   EXPECT_EQ(drill.answer_bytes(), 2 * job->table.total);
   drill.Rejoin(2);  // Worker 2 gets complete weights.
-  EXPECT_LT(RelativeDistance(drill.held(1), InDouble(drill.held(2))), 1e-3);
+  EXPECT_LT(RelativeDistance(drill.weights_of(1), InDouble(drill.weights_of(2))), 1e-3);
   drill.Rejoin(0);
-  EXPECT_TRUE(drill.whole());
+  EXPECT_TRUE(drill.answers_are_complete());
   EXPECT_EQ(drill.answer_bytes(), 4 * job->table.total);
   push(0);
-  EXPECT_FALSE(drill.whole());
-  const std::vector<float> before = drill.held(0);
+  EXPECT_FALSE(drill.answers_are_complete());
+  const std::vector<float> weights_before = drill.weights_of(0);
   drill.Pull(0);
-  EXPECT_LT(RelativeDistance(drill.held(0), InDouble(before)), 1e-3);
+  EXPECT_LT(RelativeDistance(drill.weights_of(0), InDouble(weights_before)), 1e-3);
 }
 
 TEST(CentralChunk, RefusesCodesThatCannotBeReadAlone) {
-  const auto job = CentralJob({"train.algorithm=ssgd", "train.parameters=localized",
-                               "exchange.codec=ternary", "exchange.scaler=shared"});
-  const auto made =
+  const auto job = MakeCentralJob({"train.algorithm=ssgd", "train.parameters=localized",
+                                   "exchange.codec=ternary", "exchange.scaler=shared"});
+  const auto chunk_or_error =
       CentralChunk::Make(*job, *ChunksOf(*job)[0], std::vector<float>(job->table.total));
-  ASSERT_FALSE(made.ok());
-  EXPECT_EQ(made.status().code(), Code::kBadJob);
-  EXPECT_THAT(made.status().message(), HasSubstr("set exchange.scaler to per_worker"));
+  ASSERT_FALSE(chunk_or_error.ok());
+  EXPECT_EQ(chunk_or_error.status().code(), Code::kBadJob);
+  EXPECT_THAT(chunk_or_error.status().message(), HasSubstr("set exchange.scaler to per_worker"));
 }
 
 TEST(CentralChunk, RefusesAnOptimizerThatNeedsWholeTensorsWhereTheyAreCut) {
-  const auto job = CentralJob(
+  const auto job = MakeCentralJob(
       {"train.algorithm=ssgd", "train.parameters=localized", "train.optimizer.name=lars"});
-  size_t refused = 0;
+  size_t num_refused = 0;
   for (const protocol::Chunk* chunk : ChunksOf(*job)) {
-    const auto made = CentralChunk::Make(*job, *chunk, std::vector<float>(job->table.total));
-    if (made.ok()) continue;
-    ++refused;
-    EXPECT_THAT(made.status().message(), HasSubstr("set exchange.chunk_kib to at least 3"));
+    const auto chunk_or_error =
+        CentralChunk::Make(*job, *chunk, std::vector<float>(job->table.total));
+    if (chunk_or_error.ok()) continue;
+    ++num_refused;
+    EXPECT_THAT(chunk_or_error.status().message(),
+                HasSubstr("set exchange.chunk_kib to at least 3"));
   }
-  EXPECT_EQ(refused, ChunksOf(*job).size());  // Every chunk has only a piece of some tensor.
+  EXPECT_EQ(num_refused, ChunksOf(*job).size());  // Every chunk has only a piece of some tensor.
 }
 
 TEST(CentralChunk, TakesTernaryPushesByTheScalerOfTheirWorker) {
-  const auto job =
-      CentralJob({"train.algorithm=asgd", "exchange.codec=ternary", "exchange.scaler=per_worker",
-                  "train.schedule.learning_rate=1", "train.schedule.name=fixed"});
+  const auto job = MakeCentralJob({"train.algorithm=asgd", "exchange.codec=ternary",
+                                   "exchange.scaler=per_worker", "train.schedule.learning_rate=1",
+                                   "train.schedule.name=fixed"});
   ClockDrill drill(*job);
-  const std::vector<float> before = drill.held(0);
-  const std::vector<float> g = GradientAt(0, 1, before);
+  const std::vector<float> weights_before = drill.weights_of(0);
+  const std::vector<float> g = GradientAt(0, 1, weights_before);
   drill.Push(0, g);
-  double dot = 0, norm = 0;
+  double dot_product = 0, squared_norm = 0;
   for (size_t k = 0; k < g.size(); ++k) {
-    dot += (before[k] - drill.held(0)[k]) * g[k];
-    norm += g[k] * g[k];
+    dot_product += (weights_before[k] - drill.weights_of(0)[k]) * g[k];
+    squared_norm += g[k] * g[k];
   }
-  EXPECT_NEAR(dot / norm, 1, 0.3);  // Not exactly 1, because clipping makes the code biased.
+  // Not exactly 1, because clipping makes the code biased.
+  EXPECT_NEAR(dot_product / squared_norm, 1, 0.3);
 }
 
 TEST(CentralChunk, RefusesAPushThatIsNotFiniteAndKeepsItsWeights) {
-  const auto job = CentralJob({"train.algorithm=asgd"});
-  auto made = MakeClockRule(*job, *ChunksOf(*job)[0], InitialWeights(*job), RateOf(*job));
-  ASSERT_TRUE(made.ok());
+  const auto job = MakeCentralJob({"train.algorithm=asgd"});
+  auto rule = MakeClockRule(*job, *ChunksOf(*job)[0], InitialWeights(*job), RateOf(*job));
+  ASSERT_TRUE(rule.ok());
   std::vector<float> values(job->table.total, 1);
   values[ChunksOf(*job)[0]->begin + 3] = std::nanf("");
-  const Bytes bad = EncodePush(*job, *ChunksOf(*job)[0], values, 0, 1);
-  const Bytes before = (*made)->Pull(0, std::nullopt).payload;
-  EXPECT_EQ((*made)->Push(0, 0, bad).code(), Code::kMismatch);
-  EXPECT_EQ((*made)->Push(0, 0, before.Slice(0, before.size() - 4)).code(), Code::kMismatch);
-  EXPECT_EQ((*made)->Pull(0, std::nullopt).payload, before);
-  EXPECT_EQ((*made)->version(), 0u);
+  const Bytes invalid_push = EncodePush(*job, *ChunksOf(*job)[0], values, 0, 1);
+  const Bytes payload_before = (*rule)->Pull(0, std::nullopt).payload;
+  EXPECT_EQ((*rule)->Push(0, 0, invalid_push).code(), Code::kMismatch);
+  EXPECT_EQ((*rule)->Push(0, 0, payload_before.Slice(0, payload_before.size() - 4)).code(),
+            Code::kMismatch);
+  EXPECT_EQ((*rule)->Pull(0, std::nullopt).payload, payload_before);
+  EXPECT_EQ((*rule)->version(), 0u);
 }
 
 }  // namespace

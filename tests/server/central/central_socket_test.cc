@@ -17,8 +17,8 @@ class CentralSocket : public testing::Test {
  protected:
   void Start(std::vector<std::string> overrides, uint64_t steps) {
     overrides.insert(overrides.end(), {"workers.count=2", "checkpoints.shard_every_steps=0"});
-    job_ = CentralJob(overrides);
-    loop_ = net::Value(
+    job_ = MakeCentralJob(overrides);
+    lane_loop_ = net::Value(
         LaneLoop::Start(*job_, 0, 1, 99, "127.0.0.1", 0, context_, &traffic_, &registry_));
     pb::Members members;
     members.set_epoch(1);
@@ -26,10 +26,10 @@ class CentralSocket : public testing::Test {
     members.set_run(5);
     members.add_incarnations(10);
     members.add_incarnations(11);
-    loop_->Tell(members);
+    lane_loop_->Tell(members);
     for (auto& peer : peers_) {
-      peer = net::Value(
-          net::DealerSocket::Connect(context_, "127.0.0.1", loop_->port(), net::SocketOptions()));
+      peer = net::Value(net::DealerSocket::Connect(context_, "127.0.0.1", lane_loop_->port(),
+                                                   net::SocketOptions()));
       ASSERT_TRUE(net::AwaitLink(*peer, net::DealerSocket::Link::kUp));
     }
   }
@@ -45,18 +45,18 @@ class CentralSocket : public testing::Test {
   // Both workers repeat their hello until each has received a welcome, because the server refuses
   // or ignores a hello that arrives before the server has the list of members.
   void Join() {
-    bool welcome[2] = {false, false};
-    for (int tries = 0; tries < 100 && !(welcome[0] && welcome[1]); ++tries) {
+    bool is_welcomed[2] = {false, false};
+    for (int tries = 0; tries < 100 && !(is_welcomed[0] && is_welcomed[1]); ++tries) {
       for (uint32_t rank : {0, 1}) {
-        if (!welcome[rank]) SendHello(rank);
+        if (!is_welcomed[rank]) SendHello(rank);
       }
       for (uint32_t rank : {0, 1}) {
-        if (welcome[rank]) continue;
+        if (is_welcomed[rank]) continue;
         const auto answer = net::Await(*peers_[rank], std::chrono::milliseconds(200));
-        welcome[rank] = answer.has_value() && answer->envelope.has_welcome();
+        is_welcomed[rank] = answer.has_value() && answer->envelope.has_welcome();
       }
     }
-    ASSERT_TRUE(welcome[0] && welcome[1]);
+    ASSERT_TRUE(is_welcomed[0] && is_welcomed[1]);
   }
   void Push(uint32_t rank, const std::vector<float>& values) {
     const protocol::Chunk& chunk = job_->plan.chunk(0, 0);
@@ -85,7 +85,7 @@ class CentralSocket : public testing::Test {
   net::Traffic traffic_{registry_};
   net::Context context_;
   std::unique_ptr<setup::Setup> job_;
-  std::unique_ptr<LaneLoop> loop_;
+  std::unique_ptr<LaneLoop> lane_loop_;
   std::unique_ptr<net::DealerSocket> peers_[2];
   // The incarnation (a number of a worker's process) of rank 0. That of rank 1 is larger by 1.
   uint64_t incarnation_ = 10;
@@ -94,8 +94,8 @@ class CentralSocket : public testing::Test {
 TEST_F(CentralSocket, AnswersPushesWithWeightsByTheScheduleAndStopsAfterTheLast) {
   Start({"train.algorithm=asgd", "train.asgd.push_every=1"}, 1);
   Join();
-  std::vector<float> held = InitialWeights(*job_);
-  const float before = held[job_->plan.chunk(0, 0).begin];
+  std::vector<float> weights = InitialWeights(*job_);
+  const float first_weight_before = weights[job_->plan.chunk(0, 0).begin];
   const std::vector<float> ones(job_->table.total, 1);
   for (uint32_t rank : {0, 1}) {
     Push(rank, ones);
@@ -106,22 +106,22 @@ TEST_F(CentralSocket, AnswersPushesWithWeightsByTheScheduleAndStopsAfterTheLast)
     EXPECT_EQ(answer.staleness(), rank);
     EXPECT_EQ(sum.envelope.sum().learning_rate(), 0.1);
     EXPECT_EQ(answer.stop(), rank == 1);
-    TakeAnswer(*job_, job_->plan.chunk(0, 0), false, sum.payload, &held);
-    EXPECT_NEAR(held[job_->plan.chunk(0, 0).begin], before - 0.1f * static_cast<float>(rank + 1),
-                1e-6);
+    TakeAnswer(*job_, job_->plan.chunk(0, 0), false, sum.payload, &weights);
+    EXPECT_NEAR(weights[job_->plan.chunk(0, 0).begin],
+                first_weight_before - 0.1f * static_cast<float>(rank + 1), 1e-6);
   }
-  loop_.reset();
-  const std::string page = registry_.PrometheusText();
-  EXPECT_THAT(page, HasSubstr("tern_server_staleness_bucket{lane=\"1\",le=\"0\"} 1\n"));
-  EXPECT_THAT(page, HasSubstr("tern_server_staleness_bucket{lane=\"1\",le=\"1\"} 2\n"));
-  EXPECT_THAT(page, HasSubstr("tern_server_dropped_total{lane=\"1\",rank=\"1\"} 0\n"));
+  lane_loop_.reset();
+  const std::string metrics_text = registry_.PrometheusText();
+  EXPECT_THAT(metrics_text, HasSubstr("tern_server_staleness_bucket{lane=\"1\",le=\"0\"} 1\n"));
+  EXPECT_THAT(metrics_text, HasSubstr("tern_server_staleness_bucket{lane=\"1\",le=\"1\"} 2\n"));
+  EXPECT_THAT(metrics_text, HasSubstr("tern_server_dropped_total{lane=\"1\",rank=\"1\"} 0\n"));
 }
 
 TEST_F(CentralSocket, AnswersAWaitingWorkerWhenTheJobMustStop) {
   Start({"train.algorithm=ssp", "train.ssp.staleness=0"}, 100);
   Join();
   Push(0, InitialWeights(*job_));
-  loop_->Tell(StopAfterThisRound{});
+  lane_loop_->Tell(StopAfterThisRound{});
   const net::Received sum = NextMessage(0);
   ASSERT_TRUE(sum.envelope.has_sum());
   EXPECT_EQ(sum.envelope.sum().at_clock().clock(), 1u);
@@ -143,10 +143,10 @@ TEST_F(CentralSocket, GoesBackToTheInitialWeightsAndRefusesOldProcesses) {
   members.set_begin(0);
   members.add_incarnations(20);
   members.add_incarnations(21);
-  loop_->Tell(members);
+  lane_loop_->Tell(members);
   incarnation_ = 20;
   Join();
-  loop_->Tell(members);  // The same message again must have no effect.
+  lane_loop_->Tell(members);  // The same message again must have no effect.
   incarnation_ = 10;
   Push(0, ones);  // A late push of the worker's old process.
   EXPECT_TRUE(NextMessage(0).envelope.has_refuse());
@@ -157,12 +157,13 @@ TEST_F(CentralSocket, GoesBackToTheInitialWeightsAndRefusesOldProcesses) {
   pull.mutable_push()->mutable_pull()->set_number(3);
   pull.mutable_push()->mutable_pull()->mutable_weights();
   ASSERT_TRUE(peers_[0]->Send(pull).ok());
-  const net::Received pulled = NextMessage(0);
-  EXPECT_EQ(pulled.envelope.sum().pulled().number(), 3u);
-  std::vector<float> held(job_->table.total), initial = InitialWeights(*job_);
+  const net::Received answer = NextMessage(0);
+  EXPECT_EQ(answer.envelope.sum().pulled().number(), 3u);
+  std::vector<float> weights(job_->table.total), initial_weights = InitialWeights(*job_);
   const protocol::Chunk& chunk = job_->plan.chunk(0, 0);
-  TakeAnswer(*job_, chunk, protocol::IsWhole(pulled.envelope.sum()), pulled.payload, &held);
-  for (uint64_t i = chunk.begin; i < chunk.begin + chunk.count; ++i) ASSERT_EQ(held[i], initial[i]);
+  TakeAnswer(*job_, chunk, protocol::IsWhole(answer.envelope.sum()), answer.payload, &weights);
+  for (uint64_t i = chunk.begin; i < chunk.begin + chunk.count; ++i)
+    ASSERT_EQ(weights[i], initial_weights[i]);
   for (uint32_t rank : {0, 1}) Push(rank, ones);
   EXPECT_EQ(NextMessage(1).envelope.sum().of_round().round(), 1u);
 }

@@ -23,13 +23,13 @@ constexpr uint64_t kElements = 784 * 40 + 40 + 40 * 3 + 3;
 constexpr double kUpdate = 1e-3;  // The root mean square of the update of an element in a step.
 
 // Makes a job whose model is one chunk: a matrix of 784 x 40 weights, and three small tensors.
-std::unique_ptr<setup::Setup> JobOf(const std::string& codec) {
+std::unique_ptr<setup::Setup> MakeJob(const std::string& codec) {
   std::vector<std::string> overrides = {"train.algorithm=ssgd",         "exchange.pull=changes",
                                         "exchange.pull_codec=" + codec, "exchange.chunk_kib=4096",
                                         "model.net.input.height=28",    "model.net.input.width=28"};
   if (codec == "topk") overrides.push_back("exchange.topk.ratio=0.01");
   if (codec == "threshold") overrides.push_back("exchange.threshold.value=0.002");
-  return CentralJob(overrides);
+  return MakeCentralJob(overrides);
 }
 
 // A server whose weights make a random walk, and a worker that receives every change.
@@ -38,44 +38,47 @@ class RandomWalk {
   explicit RandomWalk(const setup::Setup& job)
       : job_(job),
         chunk_(*ChunksOf(job)[0]),
-        w_(InitialWeights(job)),
-        held_(w_),
-        down_(job, chunk_, 1, w_) {
+        server_weights_(InitialWeights(job)),
+        worker_weights_(server_weights_),
+        down_link_(job, chunk_, 1, server_weights_) {
     EXPECT_EQ(chunk_.count, kElements);
   }
 
   void Step() {
     std::normal_distribution<double> normal;
-    for (float& w : w_) {
+    for (float& w : server_weights_) {
       const double x = normal(random_);
       // The third power has heavy tails, as gradients have; its mean square is 15.
       w += static_cast<float>(kUpdate * x * x * x / std::sqrt(15.0));
     }
     change_.clear();
-    for (size_t i = 0; i < w_.size(); ++i) change_.push_back(w_[i] - held_[i]);
-    const auto answer = down_.Encode(0, w_, version_ + 1, version_);
+    for (size_t i = 0; i < server_weights_.size(); ++i)
+      change_.push_back(server_weights_[i] - worker_weights_[i]);
+    const auto answer = down_link_.Encode(0, server_weights_, version_ + 1, version_);
     ++version_;
     ASSERT_FALSE(answer.whole);
     answer_ = answer.payload;
-    ASSERT_NO_FATAL_FAILURE(TakeAnswer(job_, chunk_, false, answer.payload, &held_));
-    const std::span<const float> tracked = down_.Held(0, w_);
-    ASSERT_TRUE(std::equal(tracked.begin(), tracked.end(), held_.begin()));
+    ASSERT_NO_FATAL_FAILURE(TakeAnswer(job_, chunk_, false, answer.payload, &worker_weights_));
+    const std::span<const float> tracked_weights = down_link_.Held(0, server_weights_);
+    ASSERT_TRUE(
+        std::equal(tracked_weights.begin(), tracked_weights.end(), worker_weights_.begin()));
   }
   // Returns the root mean square of the difference between the worker's and the server's weights,
   // divided by kUpdate.
   double Distance() const {
-    double sum = 0;
-    for (size_t i = 0; i < w_.size(); ++i) sum += std::pow(w_[i] - held_[i], 2);
-    return std::sqrt(sum / static_cast<double>(w_.size())) / kUpdate;
+    double sum_of_squares = 0;
+    for (size_t i = 0; i < server_weights_.size(); ++i)
+      sum_of_squares += std::pow(server_weights_[i] - worker_weights_[i], 2);
+    return std::sqrt(sum_of_squares / static_cast<double>(server_weights_.size())) / kUpdate;
   }
   // Makes so many steps and returns the largest distance.
   double LargestDistanceIn(int steps) {
-    double farthest = 0;
+    double largest = 0;
     for (int i = 0; i < steps && !testing::Test::HasFatalFailure(); ++i) {
       Step();
-      farthest = std::max(farthest, Distance());
+      largest = std::max(largest, Distance());
     }
-    return farthest;
+    return largest;
   }
   // The newest answer, and the change that it encodes.
   const Bytes& answer() const { return answer_; }
@@ -87,8 +90,8 @@ class RandomWalk {
   const setup::Setup& job_;
   const protocol::Chunk& chunk_;
   std::mt19937_64 random_{1};
-  std::vector<float> w_, held_, change_;
-  DownLink down_;
+  std::vector<float> server_weights_, worker_weights_, change_;
+  DownLink down_link_;
   uint64_t version_ = 0;
   Bytes answer_;
 };
@@ -102,40 +105,41 @@ size_t SizeOfCode(const setup::Setup& job, const RandomWalk& walk) {
   noise.stream = kernels::NoiseStream::kServerCodes;
   noise.round = walk.version();
   std::vector<uint8_t> code;
-  const float* from = walk.change().data();
+  const float* next_change = walk.change().data();
   for (const codec::Segment& segment : walk.chunk().segments) {
-    const std::span<const float> values(from, segment.count);
+    const std::span<const float> values(next_change, segment.count);
     const kernels::Stats stats = kernels::ComputeStats(values.data(), values.size());
-    codec.Encode(from, segment, codec.Prepare(stats, values, noise), noise, &code);
-    from += segment.count;
+    codec.Encode(next_change, segment, codec.Prepare(stats, values, noise), noise, &code);
+    next_change += segment.count;
   }
   return code.size();
 }
 
 std::vector<std::string> AllowedCodecs() {
-  std::vector<std::string> allowed;
+  std::vector<std::string> names;
   for (const std::string& name : codec::CodecNames()) {
     const auto codec = codec::MakeCodec(name, {});
     EXPECT_TRUE(codec.ok());
-    if (!(*codec)->stochastic()) allowed.push_back(name);
+    if (!(*codec)->stochastic()) names.push_back(name);
   }
-  return allowed;
+  return names;
 }
 
 class Changes : public testing::TestWithParam<std::string> {};
 
 // What a code leaves out is part of the next change, so the distance stays below a few updates.
 TEST_P(Changes, KeepWorkersWithinSomeUpdatesOfTheServers) {
-  const auto job = JobOf(GetParam());
+  const auto job = MakeJob(GetParam());
   RandomWalk walk(*job);
-  const double first = walk.LargestDistanceIn(60), second = walk.LargestDistanceIn(60);
-  EXPECT_LT(second, 5);
-  EXPECT_LE(second, 1.15 * first);
-  EXPECT_EQ(second == 0, GetParam() == "fp32");
+  const double first_distance = walk.LargestDistanceIn(60),
+               second_distance = walk.LargestDistanceIn(60);
+  EXPECT_LT(second_distance, 5);
+  EXPECT_LE(second_distance, 1.15 * first_distance);
+  EXPECT_EQ(second_distance == 0, GetParam() == "fp32");
 }
 
 TEST_P(Changes, HaveTheSizeOfAWorkersPush) {
-  const auto job = JobOf(GetParam());
+  const auto job = MakeJob(GetParam());
   RandomWalk walk(*job);
   walk.LargestDistanceIn(20);
   EXPECT_EQ(walk.answer().size(), SizeOfCode(*job, walk));
@@ -148,17 +152,17 @@ TEST_P(Changes, HaveTheSizeOfAWorkersPush) {
 }
 
 TEST_P(Changes, AreCheckedLikeAWorkersPush) {
-  const auto job = JobOf(GetParam());
+  const auto job = MakeJob(GetParam());
   RandomWalk walk(*job);
   walk.Step();
-  const auto check = [&](const Bytes& answer) {
+  const auto check_push = [&](const Bytes& answer) {
     return protocol::CheckSums(job->plan, walk.chunk(), answer, 1);
   };
-  EXPECT_TRUE(check(walk.answer()).ok());
-  EXPECT_FALSE(check(walk.answer().Slice(0, walk.answer().size() - 1)).ok());
+  EXPECT_TRUE(check_push(walk.answer()).ok());
+  EXPECT_FALSE(check_push(walk.answer().Slice(0, walk.answer().size() - 1)).ok());
   std::vector<uint8_t> longer(walk.answer().span().begin(), walk.answer().span().end());
   longer.push_back(0);
-  EXPECT_FALSE(check(Bytes::Own(std::move(longer))).ok());
+  EXPECT_FALSE(check_push(Bytes::Own(std::move(longer))).ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(By, Changes, testing::ValuesIn(AllowedCodecs()),
@@ -167,7 +171,7 @@ INSTANTIATE_TEST_SUITE_P(By, Changes, testing::ValuesIn(AllowedCodecs()),
 // Shows why the validation of jobs refuses stochastic codecs for changes. This test replaces the
 // codec by `ternary` after the validation, and the distance grows without bound.
 TEST(ChangesByTernaryCodes, WouldTakeWorkersEverFartherFromTheServers) {
-  const auto job = JobOf("fp32");
+  const auto job = MakeJob("fp32");
   codec::Options options;
   options.clip = codec::Clip::kNone;
   options.scaler_per_worker = true;
@@ -178,9 +182,10 @@ TEST(ChangesByTernaryCodes, WouldTakeWorkersEverFartherFromTheServers) {
     for (protocol::Chunk& chunk : bucket.chunks) chunk.max_sum_bytes = chunk.count * sizeof(float);
   }
   RandomWalk walk(*job);
-  const double first = walk.LargestDistanceIn(60), second = walk.LargestDistanceIn(60);
-  EXPECT_GT(first, 20);
-  EXPECT_GT(second, 1.15 * first);
+  const double first_distance = walk.LargestDistanceIn(60),
+               second_distance = walk.LargestDistanceIn(60);
+  EXPECT_GT(first_distance, 20);
+  EXPECT_GT(second_distance, 1.15 * first_distance);
 }
 
 }  // namespace

@@ -18,53 +18,54 @@ constexpr double kDecay = 0.02;
 
 using Values = std::vector<double>;
 
-// The equations of one algorithm for servers and workers. w are the servers' weights, held[rank]
-// those that worker `rank` received last.
+// The equations of one algorithm for servers and workers. w are the servers' weights,
+// received_weights[rank] those that worker `rank` received last.
 class Reference {
  public:
   Reference(const setup::Setup& job)
-      : w(InDouble(InitialWeights(job))), held(kWorkers, w), received_at(kWorkers, 0) {
+      : w(InDouble(InitialWeights(job))), received_weights(kWorkers, w), received_at(kWorkers, 0) {
     for (const models::Parameter& p : job.table.parameters)
-      decay.insert(decay.end(), p.count, p.is_bias ? 0 : kDecay);
+      weight_decay.insert(weight_decay.end(), p.count, p.is_bias ? 0 : kDecay);
   }
   virtual ~Reference() = default;
 
-  // Applies the gradient g that worker `rank` computed at held[rank], and updates held[rank].
+  // Applies the gradient g that worker `rank` computed at its received weights, and updates them.
   void Push(uint32_t rank, const Values& g) {
-    held[rank] = ApplyPush(rank, g);
-    received_at[rank] = changes;
-    ++pushes;
+    received_weights[rank] = ApplyPush(rank, g);
+    received_at[rank] = num_changes;
+    ++num_pushes;
   }
 
   Values w;
-  std::vector<Values> held;
-  uint64_t pushes = 0;
+  std::vector<Values> received_weights;
+  uint64_t num_pushes = 0;
 
  protected:
   // Updates w, and returns the weights that the worker receives.
   virtual Values ApplyPush(uint32_t rank, const Values& g) = 0;
 
   // Returns the learning rate: 0.1 * 0.8 ^ floor(step / 5), where a step is one push per worker.
-  double Rate() const {
-    const uint64_t step = pushes / kWorkers;
+  double LearningRate() const {
+    const uint64_t step = num_pushes / kWorkers;
     return 0.1 * std::pow(0.8, static_cast<double>(step / 5));
   }
   // Makes a step of plain SGD with weight decay.
-  void SgdStep(const Values& g, double rate) {
-    for (size_t k = 0; k < w.size(); ++k) w[k] -= rate * (g[k] + decay[k] * w[k]);
-    ++changes;
+  void MakeSgdStep(const Values& g, double rate) {
+    for (size_t k = 0; k < w.size(); ++k) w[k] -= rate * (g[k] + weight_decay[k] * w[k]);
+    ++num_changes;
   }
 
-  Values decay;
-  std::vector<uint64_t> received_at;  // By rank: `changes` when the worker received its weights.
-  uint64_t changes = 0;               // How often w has changed.
+  Values weight_decay;
+  // By rank: `num_changes` when the worker received its weights.
+  std::vector<uint64_t> received_at;
+  uint64_t num_changes = 0;  // How often w has changed.
 };
 
 class AsgdReference : public Reference {
  public:
   using Reference::Reference;
   Values ApplyPush(uint32_t, const Values& g) override {
-    SgdStep(g, Rate());
+    MakeSgdStep(g, LearningRate());
     return w;
   }
 };
@@ -76,39 +77,39 @@ class MomentumReference : public Reference {
   Values ApplyPush(uint32_t, const Values& g) override {
     v.resize(w.size());
     for (size_t k = 0; k < w.size(); ++k) {
-      v[k] = 0.5 * v[k] + g[k] + decay[k] * w[k];
-      w[k] -= Rate() * v[k];
+      v[k] = 0.5 * v[k] + g[k] + weight_decay[k] * w[k];
+      w[k] -= LearningRate() * v[k];
     }
     return w;
   }
   Values v;
 };
 
-// DC-ASGD (OD-SGD paper, equations 4 to 6). held[rank] is w_bak of the equations. `adaptive`:
-// lambda is divided by the root of the mean square of the gradients; `global`: one mean square for
-// all workers.
+// DC-ASGD (OD-SGD paper, equations 4 to 6). received_weights[rank] is w_bak of the equations.
+// `is_adaptive`: lambda is divided by the root of the mean square of the gradients; `is_global`:
+// one mean square for all workers.
 class DcasgdReference : public Reference {
  public:
-  DcasgdReference(const setup::Setup& job, bool adaptive, bool global)
+  DcasgdReference(const setup::Setup& job, bool is_adaptive, bool is_global)
       : Reference(job),
-        adaptive(adaptive),
-        global(global),
+        is_adaptive(is_adaptive),
+        is_global(is_global),
         mean_squares(kWorkers, Values(w.size())) {}
   Values ApplyPush(uint32_t rank, const Values& g) override {
-    Values compensated = g;
-    Values& mean_square = mean_squares[global ? 0 : rank];
+    Values compensated_gradient = g;
+    Values& mean_square = mean_squares[is_global ? 0 : rank];
     for (size_t k = 0; k < w.size(); ++k) {
       double lambda = 0.9;
-      if (adaptive) {
+      if (is_adaptive) {
         mean_square[k] = 0.8 * mean_square[k] + (1 - 0.8) * g[k] * g[k];
         lambda /= std::sqrt(mean_square[k] + 1e-7);
       }
-      compensated[k] += lambda * g[k] * g[k] * (w[k] - held[rank][k]);
+      compensated_gradient[k] += lambda * g[k] * g[k] * (w[k] - received_weights[rank][k]);
     }
-    SgdStep(compensated, Rate());
+    MakeSgdStep(compensated_gradient, LearningRate());
     return w;
   }
-  const bool adaptive, global;
+  const bool is_adaptive, is_global;
   std::vector<Values> mean_squares;
 };
 
@@ -116,7 +117,7 @@ class SspReference : public Reference {
  public:
   using Reference::Reference;
   Values ApplyPush(uint32_t, const Values& g) override {
-    SgdStep(g, Rate() / kWorkers);
+    MakeSgdStep(g, LearningRate() / kWorkers);
     return w;
   }
 };
@@ -128,18 +129,19 @@ class SoftsyncReference : public Reference {
   using Reference::Reference;
   Values ApplyPush(uint32_t rank, const Values& g) override {
     const uint64_t c = kWorkers / 2;
-    sum.resize(w.size());
-    const auto staleness = static_cast<double>(std::max<uint64_t>(1, changes - received_at[rank]));
-    for (size_t k = 0; k < w.size(); ++k) sum[k] += g[k] / staleness;
+    gradient_sum.resize(w.size());
+    const auto staleness =
+        static_cast<double>(std::max<uint64_t>(1, num_changes - received_at[rank]));
+    for (size_t k = 0; k < w.size(); ++k) gradient_sum[k] += g[k] / staleness;
     if (++num_summed == c) {
-      for (double& value : sum) value /= static_cast<double>(c);
-      SgdStep(sum, Rate());
+      for (double& value : gradient_sum) value /= static_cast<double>(c);
+      MakeSgdStep(gradient_sum, LearningRate());
       num_summed = 0;
-      sum.clear();
+      gradient_sum.clear();
     }
     return w;
   }
-  Values sum;
+  Values gradient_sum;
   uint64_t num_summed = 0;
 };
 
@@ -183,16 +185,16 @@ TEST_P(ClockRules, FollowItsEquations) {
   std::vector<std::string> overrides = GetParam().overrides;
   overrides.insert(overrides.end(),
                    {"train.weight_decay.rate=0.02", "train.weight_decay.where=local"});
-  const auto job = CentralJob(overrides);
+  const auto job = MakeCentralJob(overrides);
   ClockDrill drill(*job);
   const auto reference = GetParam().reference(*job);
-  Order order(3);
+  RandomRanks order(3);
   for (int push = 0; push < kPushes; ++push) {
     const uint32_t rank = order.Next(kWorkers);
     const uint64_t step = drill.clock(rank) + 1;
-    drill.Push(rank, GradientAt(rank, step, drill.held(rank)));
-    reference->Push(rank, GradientAt(rank, step, reference->held[rank]));
-    ASSERT_LT(RelativeDistance(drill.held(rank), reference->w), 1e-5) << "push " << push;
+    drill.Push(rank, GradientAt(rank, step, drill.weights_of(rank)));
+    reference->Push(rank, GradientAt(rank, step, reference->received_weights[rank]));
+    ASSERT_LT(RelativeDistance(drill.weights_of(rank), reference->w), 1e-5) << "push " << push;
   }
   // The weights must have changed much; otherwise the comparisons above would show little.
   EXPECT_GT(RelativeDistance(InitialWeights(*job), reference->w), 0.3);
@@ -202,57 +204,58 @@ INSTANTIATE_TEST_SUITE_P(All, ClockRules, testing::ValuesIn(kCases),
                          [](const auto& info) { return std::string(info.param.name); });
 
 TEST(ClockRulesWithWaiting, AnswerAWaitingWorkerWithTheWeightsOfThatTime) {
-  const auto job = CentralJob({"train.algorithm=ssp", "train.ssp.staleness=1"});
+  const auto job = MakeCentralJob({"train.algorithm=ssp", "train.ssp.staleness=1"});
   ClockDrill drill(*job);
   Values w = InDouble(InitialWeights(*job));
-  std::vector<Values> held(kWorkers, w);
+  std::vector<Values> received_weights(kWorkers, w);
   std::vector<uint64_t> clocks(kWorkers);
-  std::vector<bool> waits(kWorkers);
-  Order order(11);
-  int waited = 0;
+  std::vector<bool> is_waiting(kWorkers);
+  RandomRanks order(11);
+  int num_waits = 0;
   for (int push = 0; push < kPushes; ++push) {
     uint32_t rank = order.Next(kWorkers);
-    while (waits[rank]) rank = (rank + 1) % kWorkers;
-    const Values g = GradientAt(rank, ++clocks[rank], held[rank]);
-    drill.Push(rank, GradientAt(rank, clocks[rank], drill.held(rank)));
+    while (is_waiting[rank]) rank = (rank + 1) % kWorkers;
+    const Values g = GradientAt(rank, ++clocks[rank], received_weights[rank]);
+    drill.Push(rank, GradientAt(rank, clocks[rank], drill.weights_of(rank)));
     const double rate = 0.1 * std::pow(0.8, push / static_cast<int>(kWorkers) / 5);
     for (size_t k = 0; k < w.size(); ++k) w[k] -= rate * g[k];
-    waits[rank] = true;
-    const uint64_t least = *std::min_element(clocks.begin(), clocks.end());
+    is_waiting[rank] = true;
+    const uint64_t least_clock = *std::min_element(clocks.begin(), clocks.end());
     for (uint32_t other = 0; other < kWorkers; ++other) {
-      if (waits[other] && clocks[other] <= least + 1) {
-        waits[other] = false;
-        held[other] = w;
+      if (is_waiting[other] && clocks[other] <= least_clock + 1) {
+        is_waiting[other] = false;
+        received_weights[other] = w;
       }
-      ASSERT_EQ(drill.waiting(other), waits[other]) << "push " << push;
-      ASSERT_LT(RelativeDistance(drill.held(other), held[other]), 1e-5) << "push " << push;
+      ASSERT_EQ(drill.is_waiting(other), is_waiting[other]) << "push " << push;
+      ASSERT_LT(RelativeDistance(drill.weights_of(other), received_weights[other]), 1e-5)
+          << "push " << push;
     }
-    waited += waits[rank];
+    num_waits += is_waiting[rank];
   }
-  EXPECT_GT(waited, 5);
+  EXPECT_GT(num_waits, 5);
 }
 
 TEST(ClockRulesWithElasticity, MoveBothSidesByTheOldDifference) {
-  const auto job = CentralJob(
+  const auto job = MakeCentralJob(
       {"train.algorithm=easgd_async", "train.easgd_async.alpha=0.2", "train.easgd_async.tau=2"});
   ClockDrill drill(*job);
   Values centre = InDouble(InitialWeights(*job));
   std::vector<std::vector<float>> x(kWorkers, InitialWeights(*job));
   std::vector<Values> reference(kWorkers, centre);
-  Order order(5);
+  RandomRanks order(5);
   for (int push = 0; push < kPushes; ++push) {
     const uint32_t rank = order.Next(kWorkers);
     for (int step = 0; step < 2; ++step) {  // tau = 2 local steps.
       const std::vector<float> g = GradientAt(rank, drill.clock(rank), x[rank]);
-      const Values exact = GradientAt(rank, drill.clock(rank), reference[rank]);
+      const Values exact_gradient = GradientAt(rank, drill.clock(rank), reference[rank]);
       for (size_t k = 0; k < centre.size(); ++k) {
         x[rank][k] -= 0.1f * g[k];
-        reference[rank][k] -= 0.1 * exact[k];
+        reference[rank][k] -= 0.1 * exact_gradient[k];
       }
     }
     drill.Push(rank, x[rank]);
     for (size_t k = 0; k < centre.size(); ++k) {
-      x[rank][k] -= 0.2f * (x[rank][k] - drill.held(rank)[k]);
+      x[rank][k] -= 0.2f * (x[rank][k] - drill.weights_of(rank)[k]);
       const double difference = reference[rank][k] - centre[k];
       reference[rank][k] -= 0.2 * difference;
       centre[k] += 0.2 * difference;
@@ -260,33 +263,33 @@ TEST(ClockRulesWithElasticity, MoveBothSidesByTheOldDifference) {
     ASSERT_LT(RelativeDistance(x[rank], reference[rank]), 1e-5) << "push " << push;
   }
   drill.Rejoin(0);  // Worker 0 pulls the current central weights.
-  EXPECT_LT(RelativeDistance(drill.held(0), centre), 1e-5);
+  EXPECT_LT(RelativeDistance(drill.weights_of(0), centre), 1e-5);
 }
 
 TEST(ClockRulesAtTheEnd, CountPushesOfManyStepsAsSteps) {
   const auto job =
-      CentralJob({"train.algorithm=asgd", "train.asgd.push_every=4", "train.steps=10"});
+      MakeCentralJob({"train.algorithm=asgd", "train.asgd.push_every=4", "train.steps=10"});
   ClockDrill drill(*job);  // The job has 10 pushes: 10 steps of 4 workers, 4 steps per push.
   const std::vector<float> zeros(job->table.total);
   for (int push = 0; push < 9; ++push) drill.Push(0, zeros);
-  EXPECT_FALSE(drill.stopped(0));
+  EXPECT_FALSE(drill.has_stopped(0));
   EXPECT_EQ(drill.central().step(), 9u);
   drill.Push(1, zeros);
-  EXPECT_TRUE(drill.stopped(1));
+  EXPECT_TRUE(drill.has_stopped(1));
 }
 
 TEST(ClockRulesWithAverage, SendTheMovingAverageOnRequest) {
-  const auto job = CentralJob({"train.algorithm=asgd", "evaluation.ema_decay=0.5"});
+  const auto job = MakeCentralJob({"train.algorithm=asgd", "evaluation.ema_decay=0.5"});
   ClockDrill drill(*job);
   Values average = InDouble(InitialWeights(*job));
   for (int push = 0; push < 30; ++push) {
-    drill.Push(0, GradientAt(0, 1, drill.held(0)));
+    drill.Push(0, GradientAt(0, 1, drill.weights_of(0)));
     const double ema_decay = std::min(0.5, (1.0 + push) / (10.0 + push));
     for (size_t k = 0; k < average.size(); ++k)
-      average[k] = ema_decay * average[k] + (1 - ema_decay) * drill.held(0)[k];
+      average[k] = ema_decay * average[k] + (1 - ema_decay) * drill.weights_of(0)[k];
   }
   EXPECT_LT(RelativeDistance(drill.PullAverage(1), average), 1e-5);
-  EXPECT_GT(RelativeDistance(drill.held(0), average), 1e-3);
+  EXPECT_GT(RelativeDistance(drill.weights_of(0), average), 1e-3);
 }
 
 }  // namespace
