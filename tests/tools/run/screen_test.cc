@@ -29,7 +29,8 @@ std::string ProgressLine(int round, int workers_present = 2) {
              R"(,"loss":0.5})");
 }
 
-// The progress of a job that resumed from step `from`; `beginning` identifies the start of shard 0.
+// The progress of a job that resumed from step `from`; `beginning` identifies its start or its latest
+// return to a checkpoint.
 std::string ResumedProgressLine(const std::string& beginning, int from, int round, int samples) {
   return Cat(R"({"event":"progress","rounds":)", round, R"(,"steps":250,"samples":)", samples,
              R"(,"beginning":")", beginning, R"(","from_step":)", from, "}");
